@@ -1,8 +1,8 @@
 // A kernel that is made and not loaded, and the entry of the cache that keeps it.
 //
 // Decides which fields an entry has and how they are read back. Decides neither keys (pipeline.hpp) nor files (cache/).
-// Invariant: what is read from an entry is what was written to it; an entry with a field too few is no artifact, nor
-// one with other names in its geometry.
+// Invariant: an artifact read from an entry is the one that was written to it. An entry with a field too few is no
+// artifact, nor one with other names in its geometry.
 #pragma once
 
 #include <optional>

@@ -38,9 +38,9 @@ class Backends {
   std::shared_ptr<launch::Driver> driver_if_present(DeviceKind kind);
   /// Throws tj::Error(target) when nothing serves the device or the setting contradicts it.
   arch::Target target(Device device);
-  /// The target that the op's kernels are made for there: target(device); where that does not serve the op and nobody
-  /// asked for it, the first of the same devices that does, with a warning, one for each device and op. Where none does
-  /// it is target(device), which the op refuses.
+  /// The target that the op's kernels are made for there: target(device), or the first other target of the same devices
+  /// that serves the op. The other target is taken only if nobody asked for the first, with a warning, one for each
+  /// device and op. If none serves the op, it is target(device), which the op refuses.
   arch::Target target(Device device, const ops::Maker& op);
   /// That of target(); without a lock once it is known.
   const arch::Arch& arch(Device device);

@@ -3,9 +3,9 @@
 //
 // Decides the lines of that file. Does not decide what is found (src/launch/). Invariant: a line is written at once, so
 // that several processes may append to one file.
-//   {"kernel": "fmha_f16_d128", "sites": [{"id": 1, "kind": "wait", "text": "..."}, ...]}     when a kernel is first
-//   launched
-//   {"finding": "fmha_f16_d128", "code": "deadlock", "message": "...", "log": "...", "seed": 1}
+// A kernel that is first launched gives the first line, a finding the second:
+// - {"kernel": "fmha_f16_d128", "sites": [{"id": 1, "kind": "wait", "text": "..."}, ...]}
+// - {"finding": "fmha_f16_d128", "code": "deadlock", "message": "...", "log": "...", "seed": 1}
 #pragma once
 
 #include <memory>

@@ -46,7 +46,8 @@ void require_primitives(const arch::Target& target) {
                       target.model ? kModelPrefix : "", file));
 }
 
-// Where people look when a compile fails. Never fails itself: a dump is a help, not a result.
+// Writes a text to the folder where people look when a compile fails. Never fails itself: a dump is a help, not a
+// result.
 std::string dump(const std::string& directory, const std::string& file, const std::string& text,
                  const support::Log& log) {
   if (directory.empty()) return {};
@@ -82,7 +83,7 @@ compile::Binary compile_unit(const codegen::Unit& unit, std::vector<compile::Hea
   }
 }
 
-// Of everything the compiler read.
+// A hash of everything that the compiler read.
 std::string source_hash(const std::string& text, const std::vector<compile::Header>& headers) {
   support::FieldHash hash;
   hash.field("text", text);

@@ -24,8 +24,8 @@ struct Choice {
   sched::Schedule schedule;
 };
 
-/// What a unit for this target may include: the embedded templates, the model's in the place of those of the same name,
-/// and the maker's own.
+/// Files that a unit for this target may include: the embedded templates, the model's in the place of files of the same
+/// name, and the maker's own.
 std::vector<compile::Header> headers_for(const arch::Target& target, const ops::Maker* maker = nullptr);
 
 cache::Key key_of(const ops::Request& request, const arch::Target& target, const compile::Compiler& compiler);
@@ -44,10 +44,9 @@ struct Recording {
   Choice choice;
   codegen::Unit unit;
 };
-/// What the recording build of a request is called: never the request itself, so that neither its key nor its dumped
-/// files are.
+/// The request of a recording build: never the request itself, so that it has a key and dumped files of its own.
 ops::Request recording_request(ops::Request request);
-/// As make(), of the same choice. Throws tj::Error.
+/// The same as make(), for the same choice. Throws tj::Error.
 Recording make_recording(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
                          compile::Compiler& compiler, const support::Settings& settings, const support::Log& log);
 

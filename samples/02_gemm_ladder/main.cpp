@@ -1,9 +1,9 @@
-// One matrix product on ten rungs: the same graph, with more left to the scheduler from rung to rung, up to the kernel
-// that tj::gemm uses. Runs each, checks it, and says what its schedule changed.
+// One matrix product on ten rungs. The graph is the same; from rung to rung more is left to the scheduler, up to the
+// kernel that tj::gemm uses. Runs each, checks it, and says what its schedule changed.
 //
 //   02_gemm_ladder [--rungs all|v1,v4,...] [--size M,N,K] [--json FILE] [--markdown FILE]
 //
-// d = a b^T, a [M, K] and b [N, K] of f16 or bf16, rows contiguous; sums are f32. v1 and v2 serve one tile, and run on
+// d = a b^T: a [M, K] and b [N, K] are f16 or bf16, rows contiguous; sums are f32. v1 and v2 serve one tile, and run on
 // that part of the size. Exits 0 when every rung is right, 1 when one is not, 2 when something could not run.
 #include <tilejit/tilejit.hpp>
 
@@ -196,8 +196,8 @@ double time_call(tj::Runtime& runtime, tj::Device device, const tj::GemmArgs& ar
   }) / calls;
 }
 
-/// Rungs take turns, so that none has the cooler device; and each runs for a while before it is timed, as a device that
-/// the rung before has heated, or has not, runs at another clock.
+/// Rungs take turns, so that none has the cooler device. Each runs for a while before it is timed: a device that the
+/// rung before has heated, or has not, runs at another clock.
 void time_rungs(tj::Runtime& runtime, tj::Device device, const Settings& settings, std::map<Size, Problem>& problems,
                 samples::Ladder& ladder) {
   std::vector<std::vector<double>> times(ladder.rungs.size());

@@ -1,5 +1,5 @@
-// Attention on six steps, from a kernel that does one thing after the other to one that is tuned, on matrix
-// instructions of a warp; then the library's own kernel. Runs each, checks it, and says what it changed.
+// Attention in six steps on matrix instructions of a warp, from a kernel that does one thing after the other to a tuned
+// kernel. Then the library's own kernel. Runs each, checks it, and says what it changed.
 //
 //   04_fmha_ladder [--steps all|1,3,own,...] [--seq-len 1024,2048,...] [--iterations N] [--output-dir DIR]
 //
@@ -46,7 +46,7 @@ constexpr const char* kUsage =
     "  --seed N                 of the random data (default: fresh, and printed)\n";
 
 constexpr tj::Device kHost{tj::DeviceKind::cpu, 0};
-/// What runs where nothing is asked for but has no steps, and what runs them in its place: a Hopper has both kinds of
+/// The default target where that has no steps, and the target that runs them in its place: a Hopper has both kinds of
 /// instructions.
 constexpr const char* kInPlace[][2] = {{"model:sm_90a", "model:sm_120a"}, {"sm_90a", "sm_90"}};
 constexpr int kOwn = 0, kBaseline = 1, kSteps = 6;

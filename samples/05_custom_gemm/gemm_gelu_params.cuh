@@ -1,5 +1,5 @@
-// The one parameter of the kernel, by value: written by main.cpp, read by the node bodies. tj::TensorMap is declared
-// where this is included: by <tilejit/custom.hpp> on the host, by the library's own device code in the kernel.
+// The one parameter of the kernel, by value: written by main.cpp, read by the node bodies. The including side declares
+// tj::TensorMap: <tilejit/custom.hpp> on the host, the library's own device code in the kernel.
 #pragma once
 
 namespace sample::gemm_gelu {

@@ -1,5 +1,5 @@
-// D = GELU(A B^T + bias) in one kernel that is no op of the library: a graph and its node bodies, both files of this
-// folder.
+// D = GELU(A B^T + bias) in one kernel that is no op of the library. A graph and its node bodies make it, both files of
+// this folder.
 //
 //   05_custom_gemm [--m N] [--n N] [--k N]
 //

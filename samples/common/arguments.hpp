@@ -21,7 +21,7 @@ class Arguments {
   std::optional<std::uint64_t> take_number(const std::string& name, std::uint64_t least, std::uint64_t most);
   /// The first word that is left is neither an option nor absent.
   bool first_is_positional() const { return !words_.empty() && words_[0].substr(0, 1) != "-"; }
-  /// What is left, once all options were taken; throws when one of them begins with "-".
+  /// The words that are left, once all options were taken; throws when one of them begins with "-".
   std::vector<std::string> rest();
 
  private:

@@ -2,8 +2,8 @@
 // bytes.
 //
 // Decides the data of a problem, which rows are compared and the metric. Plain loops over host memory: no tile, no
-// schedule. Invariant: a comparison says how many rows it looked at; what no result may depend on is NaN in a random
-// problem.
+// schedule. Invariant: a comparison says how many rows it looked at. Values that no result may depend on are NaN in a
+// random problem.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // Result files that are whole or not there.
 //
-// Decides how a set of files replaces earlier ones. Does not decide names or contents. Invariant: whatever fails, and
-// whenever the program is interrupted, each path has what it had before or all of the new text, and nothing else is
-// left in the folder.
+// Decides how a set of files replaces earlier ones. Does not decide names or contents. Invariant: each path has what it
+// had before or all of the new text, and nothing else is left in the folder. That holds whatever fails, and whenever
+// the program is interrupted.
 #pragma once
 
 #include <string>

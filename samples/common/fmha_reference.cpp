@@ -94,7 +94,7 @@ void parallel_for(std::int64_t count, int threads, const Work& work) {
   for (std::thread& helper : helpers) helper.join();
 }
 
-/// What one thread has summed up over its rows.
+/// Sums of one thread over its rows.
 struct Sums {
   double difference = 0, reference = 0, lse_error = 0;
   Scratch scratch;

@@ -46,8 +46,8 @@ struct FmhaComparison {
 /// Compares args.o, and args.lse where present, with the reference. All tensors in host memory.
 FmhaComparison compare_fmha(const FmhaArgs& args, const CompareOptions& options = {});
 
-/// ||a - b|| / ||b|| of f16 or bf16 values; infinite when one of a is not finite, or b is nothing but zeros and a is
-/// not.
+/// ||a - b|| / ||b|| of f16 or bf16 values. Infinite when one of a is not finite, or when b is nothing but zeros and a
+/// is not.
 double relative_distance(const std::vector<std::uint16_t>& a, const std::vector<std::uint16_t>& b, DType dtype);
 
 /// Pairs of a query and a key that it sees, times 4 D (two multiply-adds an element): the operations of one call.

@@ -40,7 +40,7 @@ struct Ladder {
   std::string timing_text() const;
 };
 
-/// What `now` does that `before` does not: sizes, the tile in the kernel's name, then the schedules' words.
+/// Changes from `before` to `now`: sizes, the tile in the kernel's name, then the schedules' words.
 std::vector<std::string> rung_changes(const Rung& before, const Rung& now);
 
 std::string ladder_text(const Ladder& ladder);

@@ -71,7 +71,7 @@ void add_nodes(const ScheduleFacts& before, const ScheduleFacts& now, Names& cha
     changes.push_back("without " + joined(gone));
 }
 
-/// Which nodes are apart that were together, as the roles of now; said once a role that is new.
+/// Nodes that are apart now and were together, as the roles of now; said once a role that is new.
 void add_roles(const ScheduleFacts& before, const ScheduleFacts& now, Names& changes) {
   if (before.roles == now.roles) return;
   Names fresh;
@@ -113,7 +113,7 @@ void add_sharers(const ScheduleFacts& before, const ScheduleFacts& now, Names& c
                           count(static_cast<std::size_t>(blocks), "block", "blocks"));
 }
 
-/// Which nodes run behind which, where that is new.
+/// Nodes that run behind others, where that is new.
 void add_stages(const ScheduleFacts& before, const ScheduleFacts& now, Names& changes) {
   if (before.stages == now.stages) return;
   std::string text = count(static_cast<std::size_t>(before.stages), "stage", "stages") + " -> " + number(now.stages);

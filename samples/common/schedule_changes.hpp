@@ -1,4 +1,4 @@
-// Two schedules of one problem, in words: what the second does that the first does not.
+// Two schedules of one problem, in words: the changes from the first to the second.
 //
 // Decides what counts as a change and how it is said. Every word follows from the schedules; nothing is known of the
 // kernels. Invariant: equal schedules give no words.
@@ -10,7 +10,7 @@
 
 namespace tj::samples {
 
-/// What KernelReport::schedule_json says, as far as it is compared; what is missing there stays empty.
+/// Facts of KernelReport::schedule_json that are compared; a missing fact stays empty.
 struct ScheduleFacts {
   struct Node {
     std::string name, role;

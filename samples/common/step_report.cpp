@@ -19,7 +19,7 @@ long long wide(std::int64_t value) { return static_cast<long long>(value); }
 const Lines kColumns = {"seq len",     "step",  "name",  "latency (ms)", "TFLOP/s", "vs baseline",
                         "vs previous", "right", "error", "II",           "slots",   "busy, as scheduled"};
 
-/// Where the schedule says that the time goes: the part of it that each unit is held.
+/// The time by the schedule: the part of it that each unit is held.
 std::string busy_text(const ScheduleFacts& schedule) {
   std::string text;
   for (const auto& [unit, percent] : schedule.busy)

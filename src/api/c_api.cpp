@@ -1,9 +1,9 @@
 // The C ABI over tj::Runtime.
 //
-// Decides how structures, statuses and error texts cross the boundary. Decides nothing about ops: values that C++ could
+// Decides how structures, statuses and error texts cross the boundary. Decides nothing about ops. Values that C++ could
 // not even hold (an unknown enum number, a rank above the maximum) are refused here, all else by the C++ call.
-// Invariant: nothing is thrown into C. What returns a status goes through guarded(); the others (tj_options_init,
-// tj_runtime_destroy, the texts of the last error, names and versions) call nothing that throws.
+// Invariant: nothing is thrown into C. Functions that return a status go through guarded(). The others
+// (tj_options_init, tj_runtime_destroy, the texts of the last error, names and versions) call nothing that throws.
 #include <tilejit/tilejit.h>
 
 #include <algorithm>

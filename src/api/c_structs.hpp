@@ -1,8 +1,7 @@
 // The structures of tilejit.h as the C++ types that they stand for.
 //
-// Decides how a structure of another version is read, and which values C++ could not even hold (an unknown enum number,
-// a rank above the maximum): those are refused here, all else by the C++ call. Invariant: nothing of the caller's is
-// kept.
+// Decides how a structure of another version is read. Values that C++ could not even hold (an unknown enum number, a
+// rank above the maximum) are refused here, all else by the C++ call. Invariant: nothing of the caller's is kept.
 #pragma once
 
 #include <tilejit/tilejit.h>

@@ -89,7 +89,7 @@ std::string names_of(const std::vector<ops::TemplateText>& files) {
   return names;
 }
 
-/// What the graph's names are looked for in: the folder, and the library's bodies that anything here includes.
+/// Texts in which the graph's names are looked for: the folder, and the library's bodies that anything here includes.
 std::vector<std::string> readable_texts(const graph::Graph& graph, const std::vector<ops::TemplateText>& files) {
   std::vector<std::string> texts;
   for (const ops::TemplateText& file : files) texts.push_back(without_comments(file.text));

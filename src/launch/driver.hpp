@@ -49,7 +49,7 @@ class Kernel {
   virtual ~Kernel() = default;
   /// Size of its one parameter; 0 when the driver cannot tell.
   virtual std::size_t params_bytes() const noexcept { return 0; }
-  /// What the unit says of itself, as JSON (kernel_templates/README.md); empty where it says nothing, and on devices.
+  /// The unit's notes about itself, as JSON (kernel_templates/README.md); empty where it has none, and on devices.
   virtual std::string_view notes_text() const noexcept { return {}; }
 };
 
@@ -98,8 +98,8 @@ class Driver {
                     std::size_t bytes) = 0;
   virtual void synchronize(int device, Stream stream) = 0;
   virtual double time_ms(int device, const std::function<void()>& work) = 0;
-  /// What `work` launches on the stream that it is given; runs nothing. Lets through what `work` throws. Throws
-  /// tj::Error(launch, unsupported) where there is no such thing.
+  /// Records the launches of `work` on the stream that it is given; runs nothing. Lets through what `work` throws.
+  /// Throws tj::Error(launch, unsupported) where recording does not exist.
   virtual std::shared_ptr<Recording> record(int device, const std::function<void(Stream)>& work) = 0;
 };
 

@@ -1,4 +1,4 @@
-// What tests read of a code object for AMD beside its metadata: the matrix instructions in it.
+// Reader of the matrix instructions in a code object for AMD, for tests.
 #pragma once
 
 #include <algorithm>

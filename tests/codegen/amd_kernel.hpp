@@ -1,6 +1,6 @@
-// A request's kernel compiled for an AMD arch, and what every shipped kernel must hold there: no spill, no scratch
-// memory, no hidden argument, registers and shared memory for the blocks that are to share a compute unit, the
-// work-group that was asked for, as many matrix instructions as the unit's calls have.
+// A request's kernel compiled for an AMD arch, and the demands on every shipped kernel there. No spill, no scratch
+// memory, no hidden argument; registers and shared memory for the blocks that are to share a compute unit. The
+// work-group that was asked for, and as many matrix instructions as the unit's calls have.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -60,7 +60,7 @@ inline void check_amd_kernel(compile::Compiler& compiler, const ops::Op& op, con
               unit.shape.threads, static_cast<long long>(unit.shape.smem_bytes), blocks);
 }
 
-/// Of struct Config.
+/// Text of struct Config.
 inline int constant_of(const graph::Graph& graph, const std::string& name) {
   for (const auto& [member, value] : graph.config)
     if (member == "static constexpr int " + name) return std::stoi(value);

@@ -1,5 +1,5 @@
-// Protects, on the CPU model, kernels of blocks that have no barriers in shared memory: right for every trip count,
-// also tile after tile, and each barrier of the block or of a warp is missed when it is switched off.
+// Protects, on the CPU model, kernels of blocks that have no barriers in shared memory. They are right for every trip
+// count, also tile after tile. A barrier of the block or of a warp that is switched off is missed.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -22,8 +22,8 @@ namespace {
 
 constexpr int kThreads = 128;
 
-// load -> put -> mix over other warps' words -> hand -> take over other lanes' words; a table at the tile's begin, a
-// stage at its end.
+// load -> put -> mix over other warps' words -> hand -> take over other lanes' words. Besides, a table at the tile's
+// begin and a stage at its end.
 std::string graph_text(int load_latency, int slots) {
   const std::string latency = std::to_string(load_latency), depth = std::to_string(slots);
   return R"({"machine": {"functional_units": {"ALU": 1}, "memory": {"SMEM": 65536}, "shared_barriers": false},

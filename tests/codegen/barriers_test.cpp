@@ -1,6 +1,6 @@
-// Protects the barriers of blocks that have none in shared memory: for every trip count one stands between any write of
-// a slot and its reads, and between those and the next write of the slot; none stands in vain; a step has the fewest
-// that do; they are the schedule's.
+// Protects the barriers of blocks that have none in shared memory. For every trip count one stands between any write of
+// a slot and its reads, and between those reads and the next write of the slot. None stands in vain, a step has the
+// fewest that do, and they are the schedule's.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -37,8 +37,8 @@ graph::Node node(const char* name, Scope scope, int cycles, int latency) {
   return n;
 }
 
-/// a and b through registers into slots, read by a chain whose middle hands something on within each warp; a table once
-/// a tile, and what is staged at its end.
+/// a and b go through registers into slots, read by a chain whose middle hands something on within each warp. Besides,
+/// a table once a tile, and a value that is staged at its end.
 struct Loop {
   graph::Graph graph;
   sched::Schedule schedule;
@@ -80,7 +80,7 @@ struct Loop {
 struct Access {
   int node, iteration;
 };
-/// Of a tile after another: calls and syncs in order.
+/// One tile after another: calls and syncs in order.
 std::vector<Event> flat(const codegen::Timeline& timeline) {
   std::vector<Event> events = timeline.tile_begin;
   for (const auto& step : timeline.steps) events.insert(events.end(), step.begin(), step.end());
@@ -185,7 +185,7 @@ TEST_CASE("every trip count, depth and latency: accesses are parted, and by noth
           std::vector<Event> events = flat(codegen::simulate(loop.graph, loop.schedule, 0, n));
           CHECK(unparted(loop, events) == "");
           for (int at = 0; at < static_cast<int>(events.size()); ++at) {
-            // What is the tile's begin and end is the same for every trip count.
+            // The tile's begin and end are the same for every trip count.
             if (!codegen::is_sync(events[static_cast<std::size_t>(at)].kind) || persistent || n < 2) continue;
             CAPTURE(at);
             CHECK(unparted(loop, events, at) != "");

@@ -1,4 +1,4 @@
-// A request's kernel compiled by NVRTC, for sm_90a unless told, and what every shipped kernel must hold: no spill, no
+// A request's kernel compiled by NVRTC, for sm_90a unless told, and the demands on every shipped kernel. No spill, no
 // warning (the compiler says so when it serialises matrix instructions), registers as the schedule gives. Skips the
 // test where there is no NVRTC.
 #pragma once

@@ -1,5 +1,5 @@
-// Protects the kernel contract on the side of the text: the schedule decides it, the same schedule gives the same
-// bytes, and what cannot be expressed is refused by name.
+// Protects the kernel contract on the side of the text. The schedule decides it, the same schedule gives the same
+// bytes, and a schedule that cannot be expressed is refused by name.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Protects the condition under which two roles share a text: where copies of a context wait for different things of
-// their own, one text would wait for the first copy's alone, and the second would read an accumulator that is still
-// being written.
+// Protects the condition under which two roles share a text. Copies of a context may wait for different things of their
+// own. One text would wait for the first copy's alone, and the second would read an accumulator that is still being
+// written.
 #include <doctest/doctest.h>
 
 #include <functional>

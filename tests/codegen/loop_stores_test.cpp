@@ -1,4 +1,4 @@
-// Protects bulk stores in the loop: for every depth of their rings and every trip count no role waits for ever, and no
+// Protects bulk stores in the loop, for every depth of their rings and every trip count. No role waits for ever, and no
 // slot is filled again before a wait has shown that its store has read it. Roles whose members read rings of their own
 // share one text.
 #include <doctest/doctest.h>
@@ -136,7 +136,7 @@ class Roles {
       return count(freed_, event.ring) >= (event.iteration - slots(event.ring) + 1) * readers(event.ring);
     return true;
   }
-  /// Of an edge's value.
+  /// The ring of a value.
   int ring_of(int value) const {
     for (std::size_t r = 0; r < loop_.schedule.rings.size(); ++r)
       if (loop_.schedule.rings[r].value == value) return static_cast<int>(r);

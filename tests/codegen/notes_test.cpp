@@ -1,5 +1,6 @@
-// Protects what a unit says of itself for reports: each number of a site in the text has an entry, of the kind that the
-// primitive is, and no entry is of nothing; calls have ids of their own; roles and rings lie where the text has them.
+// Protects a unit's notes about itself for reports. Each number of a site in the text has an entry, of the kind that
+// the primitive is, and no entry is of nothing. Calls have ids of their own; roles and rings lie where the text has
+// them.
 #include <doctest/doctest.h>
 
 #include <algorithm>

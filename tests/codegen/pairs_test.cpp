@@ -1,6 +1,5 @@
-// Protects what becomes of a graph whose blocks multiply in pairs: which barrier counts in which block and for how many
-// arrivals, that one block alone asks for products, and that what a pair cannot express is refused. On the matrix
-// product's graph.
+// Protects graphs whose blocks multiply in pairs: which barrier counts in which block and for how many arrivals. One
+// block alone asks for products, and a graph that a pair cannot express is refused. On the matrix product's graph.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -64,7 +63,7 @@ TEST_CASE("the first block of a pair asks; both bring, both hand back, and the u
     CHECK(has(text, part));
   }
   for (const char* part : {"dev::publish_products<", "dev::release_products<"}) CHECK_FALSE(has(text, part));
-  // Of a 128 rows in each block, of b half of 256 columns; four warps in each take the sums.
+  // Each block has 128 rows of a and half of b's 256 columns; four warps in each take the sums.
   CHECK(has(text, "kSlotBytes = 16384, kCopiedBytes = 32768;"));
   CHECK(has(text, "kSharers = 1;\n    static constexpr unsigned kFullArrivals = 1, kEmptyArrivals = 8;"));
   // Nobody ends while another block may still arrive at its barriers.

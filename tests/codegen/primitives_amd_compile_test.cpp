@@ -1,6 +1,6 @@
-// Protects AMD's primitives: units with all of them compile for every arch by the compilers at hand, without scratch
-// memory, without hidden arguments, for the work-group that was asked for, with the matrix instructions that the text
-// says; what an arch lacks is refused in words.
+// Protects AMD's primitives. Units with all of them compile for every arch by the compilers at hand, without scratch
+// memory or hidden arguments, for the work-group that was asked for. They have the matrix instructions that the text
+// says. A primitive that an arch lacks is refused in words.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ compile::Job job_for(const std::string& arch, std::string_view text) {
   return testing::device_job(text, *arch::find(arch));
 }
 
-// What the units of the model's tests do not use, each once.
+// Primitives that the units of the model's tests do not use, each once.
 constexpr const char* kRest = R"(
 struct Params { const char* in; float* out; int count, wide; };
 

@@ -1,5 +1,5 @@
-// Protects the primitives of the family whose products are warps': one unit with all of them compiles for every arch
-// that has them, without a spill or a warning, and what an arch lacks is refused in words.
+// Protects the primitives of the family whose products are warps'. One unit with all of them compiles for every arch
+// that has them, without a spill or a warning. A primitive that an arch lacks is refused in words.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -21,7 +21,7 @@ using testing::has;
 
 namespace {
 
-// Every primitive once, with each of its shapes; what comes out is never run.
+// Every primitive once, with each of its shapes; the result is never run.
 constexpr const char* kUnit = R"(
 struct Params { const char* in; float* out; tj::TensorMap map; u32 present; };
 

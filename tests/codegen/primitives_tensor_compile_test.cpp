@@ -1,5 +1,5 @@
-// Protects the primitives of tensor memory: one unit with all of them, in each of their shapes, for one block and for a
-// pair, compiles for sm_100a without a spill or a warning; what an instruction cannot do is refused in words.
+// Protects the primitives of tensor memory. One unit with all of them, in each of their shapes, for one block and for a
+// pair, compiles for sm_100a without a spill or a warning. A form that an instruction lacks is refused in words.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -18,7 +18,7 @@ using testing::has;
 
 namespace {
 
-// Every primitive once, with each of its shapes; what comes out is never run.
+// Every primitive once, with each of its shapes; the result is never run.
 constexpr const char* kUnit = R"(
 struct Params { float* out; tj::TensorMap map; };
 

@@ -1,5 +1,5 @@
-// Protects units that record: their text is that of the unit without marks and lines of marks, no more; each role marks
-// each of its nodes and waits; what is built that way has a key and a name of its own.
+// Protects units that record. Their text is that of the unit without marks and lines of marks, no more. Each role marks
+// each of its nodes and waits. A unit built that way has a key and a name of its own.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ struct Case {
 };
 
 /// Roles of all kinds: families with turns, products in tensor memory by one thread, copies by threads, one role of a
-/// whole block, pairs of blocks.
+/// whole block, and pairs of blocks.
 const std::vector<Case>& cases() {
   static const std::vector<Case> all = {
       {"sm_90a", "fmha", {{"dtype", {"f16"}}, {"head-dim", {"128"}}, {"causal", {"true"}}}},

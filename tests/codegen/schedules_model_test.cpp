@@ -1,5 +1,5 @@
-// Protects the kernel contract on the side of results: whatever the schedule says, overlapped or not, with other
-// depths, roles and turns, changed by the scheduler's options or by hand, the emitted unit computes the same attention.
+// Protects the kernel contract on the side of results. The emitted unit computes the same attention whatever the
+// schedule says: overlapped or not, with other depths, roles and turns, changed by the scheduler's options or by hand.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 constexpr FmhaConfig kConfig{DType::f16, 64, true, false};
 constexpr ops::FmhaGroupTile kTile{2, 128, true};
 
-/// Whose blocks walk several tiles, so that rings go on from one to the next.
+/// Attention whose blocks walk several tiles, so that rings go on from one to the next.
 graph::Graph attention() {
   graph::Graph graph = ops::fmha_group_graph(kConfig, kTile, *arch::find("sm_90a"));
   graph.persistent = true;

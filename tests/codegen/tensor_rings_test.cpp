@@ -1,6 +1,6 @@
-// Protects what becomes of rings in tensor memory that several products add to, that are read an iteration later, and
-// whose columns others may have; and of slots that the matrix unit hands back after the loop. On attention's graphs,
-// which have all of it.
+// Protects rings in tensor memory that several products add to, that are read an iteration later, and whose columns
+// others may have. Also slots that the matrix unit hands back after the loop. On attention's graphs, which have all of
+// it.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Protects rings that threads fill by copies that they do not wait for: what the schedule decides about them reaches
-// the unit, and each of its waits, arrivals and announcements is missed when it is switched off.
+// Protects rings that threads fill by copies that they do not wait for. The schedule's decisions about them reach the
+// unit, and each of its waits, arrivals and announcements is missed when it is switched off.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -107,7 +107,7 @@ TEST_CASE("each site is missed when it is switched off") {
   for (std::uint64_t seed = 1; seed <= 6; ++seed) REQUIRE(kernel.run(seed, {}) == "");
   for (const codegen::Site& site : kernel.unit.sites) {
     CAPTURE(site.what);
-    // Whoever reads the last filling has waited for the same copies.
+    // A thread that reads the last filling has waited for the same copies.
     const bool excused = has(site.what, "its threads' copies are done");
     bool missed = false;
     for (std::uint64_t seed = 1; seed <= (excused ? 1 : 12) && !missed; ++seed)

@@ -1,5 +1,5 @@
-// Protects what a role does for every trip count: no value is read before it arrived, no slot is kept or handed back
-// twice, turns balance between roles, and the pattern that the text is made of is the simulation for every trip count.
+// Protects what a role does for every trip count. No value is read before it arrived, no slot is kept or handed back
+// twice, and turns balance between roles. The pattern that the text is made of is the simulation for every trip count.
 #include <doctest/doctest.h>
 
 #include <algorithm>

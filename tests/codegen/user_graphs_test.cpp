@@ -1,4 +1,4 @@
-// Protects what graphs of users can ask for and a unit cannot hold: each is refused by name before there is any text.
+// Protects refusals of users' graphs that a unit cannot hold: each is refused by name before there is any text.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -40,7 +40,7 @@ TEST_CASE("matrix work that no node of the loop waits for") {
   refuses(graph, "no node of the loop waits for 'mma.0'");
   graph.edges[3].blocking = true;  // mma.0 -> mma.0, one iteration later
   codegen::emit(graph, sched::schedule(graph), "sm90");
-  graph.nodes[2].registers = 32;       // a thread, of which every group in flight holds as many
+  graph.nodes[2].registers = 32;       // registers a thread; every group in flight holds as many
   for (const int distance : {2, 3}) {  // so many groups in flight
     graph.edges[3].distance = distance;
     CHECK(testing::has(codegen::emit(graph, sched::schedule(graph), "sm90").text, "dev::matrix_wait<"));

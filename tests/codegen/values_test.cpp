@@ -1,6 +1,6 @@
-// Protects what attention does not use: ordinary readers and writers of rings, values that are filled once a tile and
-// read by nodes at its begin or end, copies that fill two rings from a role of several threads, and what the text
-// refuses to express.
+// Protects forms that attention does not use: ordinary readers and writers of rings, values that are filled once a tile
+// and read by nodes at its begin or end, copies that fill two rings from a role of several threads. Also the text's
+// refusals.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -58,7 +58,7 @@ void flow(Graph& g, int from, int to, int value) {
   g.edges.push_back({from, to, g.nodes[static_cast<std::size_t>(from)].latency, 0, false, value});
 }
 
-/// load_bias once a tile, read at its begin and end; load_x, work, pass each iteration; finish -> write once at the
+/// load_bias once a tile, read at its begin and end. load_x, work, pass each iteration; finish -> write once at the
 /// end.
 struct Toy {
   Graph graph = empty_graph();
@@ -92,7 +92,7 @@ struct Toy {
   }
 };
 
-/// Where the only such event is.
+/// The place of the only such event.
 std::ptrdiff_t place(const std::vector<Event>& events, EventKind kind, int ring, int node = -1, int iteration = -2) {
   const auto fits = [&](const Event& e) {
     return e.kind == kind && (ring < 0 || e.ring == ring) && (node < 0 || e.node == node) &&

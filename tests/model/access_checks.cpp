@@ -1,4 +1,4 @@
-// What ordinary accesses must do, on whatever runs the primitives: every size and type to and from global and shared
+// Expectations of ordinary accesses, on whatever runs the primitives: every size and type to and from global and shared
 // memory, and parts of eight halves. Shared by the tests of the model and of a device.
 #include <doctest/doctest.h>
 

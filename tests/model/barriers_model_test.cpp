@@ -1,5 +1,5 @@
-// Protects the model's synchronisation: phases, parities, named barriers, warp instructions, and that misuse and
-// deadlock are reported with names instead of hung on.
+// Protects the model's synchronisation: phases, parities, named barriers, warp instructions. Misuse and deadlock are
+// reported with names instead of hung on.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// What bulk copies and stores must bring, on whatever runs the primitives: where each element of a box lands and what
-// lies outside, boxes that the blocks of a cluster bring to each other, what reaches a tensor. Shared by the tests of
-// the model and of a device.
+// Expectations of bulk copies and stores, on whatever runs the primitives. They say where each element of a box lands
+// and what lies outside, what boxes the blocks of a cluster bring to each other, and what reaches a tensor. Shared by
+// the tests of the model and of a device.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -66,7 +66,7 @@ struct Source {
     std::uint32_t state = 12345;
     for (unsigned char& byte : bytes) byte = static_cast<unsigned char>((state = state * 1664525u + 1013904223u) >> 24);
   }
-  /// Of an element of the box; zero outside.
+  /// The byte of an element of the box; zero outside.
   unsigned char at(const Box& box, std::array<std::uint32_t, 4> i, std::uint32_t byte) const {
     std::uint64_t offset = byte;
     for (std::size_t d = 0; d < 4; ++d) {

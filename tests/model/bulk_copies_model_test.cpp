@@ -1,5 +1,4 @@
-// Protects what the model says of bulk copies and stores, by the checks that a device passes too
-// (gpu.sm90a_primitives_gpu).
+// Protects the model's bulk copies and stores, by the checks that a device passes too (gpu.sm90a_primitives_gpu).
 #include <doctest/doctest.h>
 
 #include "model/primitive_unit.hpp"

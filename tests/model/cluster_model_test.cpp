@@ -1,5 +1,5 @@
-// Protects clusters on the model: blocks that run side by side, arrive at each other's barriers and copy to each other;
-// and that a missing sync, a block that left too early and every misuse are reported.
+// Protects clusters on the model: blocks run side by side, arrive at each other's barriers and copy to each other. A
+// missing sync, a block that left too early and every misuse are reported.
 #include <doctest/doctest.h>
 
 #include <algorithm>

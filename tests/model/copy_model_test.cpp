@@ -70,7 +70,8 @@ struct Source {
   }
 };
 
-/// The place of an element of a box as the manual draws it: 16-byte chunk c of row r of a pattern goes to chunk c ^ r.
+/// The place of an element of a box as the manual draws it. The 16-byte chunk c of row r of a pattern goes to chunk c ^
+/// r.
 std::uint32_t place(std::uint32_t destination, std::uint32_t offset, std::uint32_t swizzle) {
   const std::uint32_t address = destination + offset;
   if (swizzle == 0) return address;

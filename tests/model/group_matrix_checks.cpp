@@ -1,6 +1,6 @@
-// What a warpgroup's matrix instructions must give, on whatever runs the primitives: every type, width, place and order
-// of operands, through descriptors of every swizzle and of none; chains on the same sums, groups in flight. Shared by
-// the tests of the model and of a device.
+// Expectations of a warpgroup's matrix instructions, on whatever runs the primitives. Every type, width, place and
+// order of operands, through descriptors of every swizzle and of none; chains on the same sums, groups in flight.
+// Shared by the tests of the model and of a device.
 #include <doctest/doctest.h>
 
 #include <bit>
@@ -185,7 +185,7 @@ struct Numbers {
         left(static_cast<std::size_t>(kRows * whole_depth(of))),
         right(static_cast<std::size_t>(n * whole_depth(of))),
         before(static_cast<std::size_t>(kRows * n)) {}
-  /// Whole numbers of -4 to 4: every partial sum is one below 2^12, exact for every type.
+  /// Whole numbers of -4 to 4: every partial sum is a whole number below 2^12, exact for every type.
   void fill_whole(unsigned seed) {
     std::mt19937 random(seed);
     for (auto& x : left) x = whole_number(static_cast<int>(random() % 9) - 4, type);

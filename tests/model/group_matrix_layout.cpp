@@ -18,8 +18,8 @@ std::uint32_t up(std::uint32_t count, std::uint32_t step) { return (count + step
 
 }  // namespace
 
-// K-major: groups of 8 rows (across), of which each has its part of K in rows as long as the swizzle, or, without one,
-// in blocks of 8 rows of 16 bytes. MN-major: blocks as wide as the swizzle (across), or 8 elements, of groups of 8 of K
+// K-major: groups of 8 rows (across). Each has its part of K in rows as long as the swizzle or, without a swizzle, in
+// blocks of 8 rows of 16 bytes. MN-major: blocks as wide as the swizzle (across), or 8 elements, of groups of 8 of K
 // (down).
 std::uint32_t OperandLayout::across() const {
   const auto all = static_cast<std::uint32_t>(count);

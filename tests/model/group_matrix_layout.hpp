@@ -1,8 +1,8 @@
 // Operands of warpgroup matrix instructions as images of shared memory, and the descriptors that name them.
 //
 // Decides where each element lies by the manual's drawings of layouts (PTX ISA 8.7, "Asynchronous Warpgroup Level
-// Matrix Instructions"), written down apart from the model's: what a device and the model do is held against this.
-// Invariant: an operand begins at a multiple of 1024.
+// Matrix Instructions"). They are written down apart from the model's, so that device and model are both held against
+// them. Invariant: an operand begins at a multiple of 1024.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ struct OperandLayout {
   std::uint32_t down() const;
   std::uint32_t leading_bytes() const;
   std::uint32_t stride_bytes() const;
-  /// Where element k of row or column i begins.
+  /// The place where element k of row or column i begins.
   std::uint32_t place(int i, int k) const;
   /// Bytes from the descriptor's operand to that of a later instruction.
   std::uint32_t step_bytes(int step) const;

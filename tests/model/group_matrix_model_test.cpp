@@ -1,6 +1,6 @@
-// Protects what the model says of a warpgroup's matrix instructions, by the checks that a device passes too
-// (gpu.group_matrix_gpu): bits of whole numbers through every layout and width, chains and groups, what sums of e4m3
-// keep, and how near random ones come.
+// Protects the model's matrix instructions of a warpgroup, by the checks that a device passes too
+// (gpu.group_matrix_gpu): bits of whole numbers through every layout and width, chains and groups. Sums of e4m3 lose
+// what they must, and random sums come near.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Protects the model's matrix instructions on e4m3: what its bytes mean, products of every width through swizzled
-// shared memory against exact arithmetic, and that a NaN reaches its row and no other.
+// Protects the model's matrix instructions on e4m3: the meaning of its bytes, and products of every width through
+// swizzled shared memory against exact arithmetic. A NaN reaches its row and no other.
 #include <doctest/doctest.h>
 
 #include <array>

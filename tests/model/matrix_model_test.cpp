@@ -1,5 +1,5 @@
-// Protects the model's warpgroup matrix instructions: descriptors, fragments and types against a plain product in
-// double, through boxes in swizzled shared memory as a kernel lays them out; and what is visible before a wait.
+// Protects the model's warpgroup matrix instructions. Descriptors, fragments and types are held against a plain product
+// in double, through boxes in swizzled shared memory as a kernel lays them out. Also what is visible before a wait.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// What tests of matrix instructions share: random operands with their product in double, how registers and boxes hold
-// them, and a kernel for each width. Decides no layout in shared memory: that is what the tests are about.
+// Helpers of tests of matrix instructions: random operands with their product in double, how registers and boxes hold
+// them, and a kernel for each width. Decides no layout in shared memory: the tests are about it.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ std::string width_symbol(int columns);
 /// `unit`, and behind it a kernel of a warpgroup for each of these widths, which calls its whole<columns>(p).
 std::string with_widths(std::string_view unit);
 
-/// Registers of a left operand of 64 rows for instructions of 16 of K each, [instruction][thread][4]: a register goes 8
+/// Registers of a left operand of 64 rows for instructions of 16 of K each, [instruction][thread][4]. A register goes 8
 /// rows down, then 8 elements of K on (PTX ISA, fragment of A of m64k16). left: rows of `depth`.
 std::vector<unsigned> left_fragments(const std::vector<std::uint16_t>& left, int depth);
 
@@ -46,7 +46,7 @@ struct MatrixProblem {
 
   MatrixProblem(int m, int n, int k, DType of, bool is_right_mn, unsigned seed);
   double expected(int row, int column, bool accumulate) const;
-  /// Of the differences between `out` and that; huge for a NaN.
+  /// The largest difference between `out` and that; huge for a NaN.
   double worst(bool accumulate = false) const;
 };
 

@@ -1,4 +1,4 @@
-// Small hand-written units, compiled by the host compiler and run on the CPU model: what its tests share.
+// Small hand-written units, compiled by the host compiler and run on the CPU model: helpers that its tests share.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ class ModelUnit {
   std::string bytes_;
 };
 
-/// What a call throws; a default error when it throws none.
+/// The error that a call throws; a default error when it throws none.
 template <class Work>
 Error error_of(Work&& work) {
   try {

@@ -1,4 +1,4 @@
-// What a thread's arithmetic must give, on whatever runs the primitives: roundings to 16 bits bit for bit,
+// Expectations of a thread's arithmetic, on whatever runs the primitives: roundings to 16 bits bit for bit,
 // approximations within what they promise. Shared by the tests of the model and of a device.
 #include <doctest/doctest.h>
 
@@ -49,7 +49,7 @@ struct Params {
 };
 
 /// Ends and middles of every binade, halfway between neighbours of either 16-bit type and just beside it, of both
-/// signs; what is no number.
+/// signs. Also values that are no number.
 std::vector<float> numbers() {
   std::vector<float> all = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 65519.996f, 65520.0f, 3.3895314e38f, 3.4e38f};
   for (std::uint32_t exponent = 0; exponent < 255; ++exponent)
@@ -67,8 +67,8 @@ bool same16(std::uint32_t found, std::uint32_t wanted, float from) {
   return std::isnan(from) ? (found & 0x7fffu) > 0x7c00u : (found & 0xffffu) == wanted;
 }
 
-/// Within so many parts of 2^-22, and where the result is small within the least number; what is infinite or no number
-/// is.
+/// Within so many parts of 2^-22, or within the least number where the result is small; infinite results and NaN as
+/// they are.
 bool near_to(float found, double wanted, double parts, double least) {
   if (std::isnan(wanted)) return std::isnan(found);
   if (std::isinf(wanted) || std::fabs(wanted) > static_cast<double>(std::numeric_limits<float>::max()) * (1 + 0x1p-22))

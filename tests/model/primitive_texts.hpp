@@ -7,29 +7,29 @@
 
 namespace tj::testing {
 
-/// Of check_products(), check_matrix_loads() and check_tile_places().
+/// The unit of check_products(), check_matrix_loads() and check_tile_places().
 std::vector<std::string_view> warp_matrix_texts();
-/// Of check_copy_sizes(), check_copied_tiles() and wrong_copied_words().
+/// The unit of check_copy_sizes(), check_copied_tiles() and wrong_copied_words().
 std::string_view thread_copies_text();
 
-/// Of warpgroups: check_group_products() and those beside it.
+/// The unit of warpgroups: check_group_products() and the checks beside it.
 std::string_view group_matrix_text();
-/// Of bulk copies and stores; of syncs and a warp's lanes; of numbers; of ordinary accesses.
+/// Units of bulk copies and stores; of syncs and a warp's lanes; of numbers; of ordinary accesses.
 std::vector<std::string_view> bulk_copies_texts();
-/// Not a unit, but what two begin with: a warp's fill_box(base) makes 16 rows of 16 columns of a box of 64 row * 100 +
-/// column, by matrices as a product leaves them, and, where it is told to, the rest of its rows 7.
+/// Not a unit, but the begin of two. A warp's fill_box(base) makes 16 rows of 16 columns of a box of 64 row * 100 +
+/// column, by matrices as a product leaves them. If told to, it fills the rest of its rows with 7.
 std::string_view filled_box_text();
 std::string_view sync_text();
 std::string_view number_text();
 std::string_view access_text();
 
-/// Of AMD's waves: products over the maps of fragments; exchange between lanes and all sizes of accesses; syncs of a
-/// wave and of a block.
+/// Units of AMD's waves: products over the maps of fragments; exchange between lanes and all sizes of accesses; syncs
+/// of a wave and of a block.
 std::string_view wave_products_text();
 std::string_view wave_exchange_text();
 std::string_view wave_barriers_text();
 
-/// Of tensor memory and the matrix instruction on it, for sm_100a: products with every place, type and order of
+/// Units of tensor memory and the matrix instruction on it, for sm_100a. Products with every place, type and order of
 /// operands; shapes of loads and stores, and allocations; a loop of products, loads and stores; products of a pair of
 /// blocks. Each has kernels that break rules, too.
 std::string_view tensor_matrix_text();

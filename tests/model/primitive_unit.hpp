@@ -1,5 +1,5 @@
-// A small hand-written unit of primitives with its data, alike on the CPU model and on a device, so that what is
-// checked of the one is checked of the other.
+// A small hand-written unit of primitives with its data, alike on the CPU model and on a device: a check of one is a
+// check of the other.
 #pragma once
 
 #include <cstdint>
@@ -76,7 +76,7 @@ class PrimitiveUnit {
   void run(const Params& params, unsigned threads) {
     run(params, threads, Start());
   }
-  /// What has been uploaded is not needed any more.
+  /// Lets go of uploaded data: nothing needs it any more.
   void forget() { held_.clear(); }
   launch::Driver& driver() { return *driver_; }
 
@@ -111,22 +111,22 @@ void check_copied_tiles(PrimitiveUnit& unit, int which, int count);
 /// Words that a reader did not find as its neighbour's thread had copied them. Lets through what the launch throws.
 int wrong_copied_words(PrimitiveUnit& unit, int which, int count);
 
-// Of sm_90a, defined in group_matrix_checks.cpp.
-/// Whole numbers, bit for bit: every type, width and layout, or every `every`-th of them.
+// Checks of sm_90a, defined in group_matrix_checks.cpp. Whole numbers, bit for bit: every type, width and layout, or
+// every `every`-th of them.
 void check_group_products(const MakeUnit& make, int every);
 void check_group_chains(const MakeUnit& make);
-/// What a sum of e4m3 keeps and drops.
+/// Checks what a sum of e4m3 keeps and drops.
 void check_e4m3_cuts(const MakeUnit& make);
-/// 64 x columns sums of random numbers of a type (0 f16, 1 bf16, 2 e4m3), what they are exactly, and how large all that
-/// is added is.
+/// 64 x columns sums of random numbers of a type (0 f16, 1 bf16, 2 e4m3). exact: their true values; size: how large all
+/// that is added is.
 std::vector<float> random_group_product(PrimitiveUnit& unit, int type, int columns, unsigned seed,
                                         std::vector<double>& exact, std::vector<double>& size);
-/// How much of that size four instructions can lose: each of their terms is cut at most that far below the largest, and
-/// the sum once more.
+/// The part of that size that four instructions can lose. Each of their terms is cut at most that far below the
+/// largest, and the sum once more.
 constexpr double largest_loss(int type) { return type == 2 ? 4 * 34 * 0x1p-13 : 4 * 18 * 0x1p-23; }
 
-// Of sm_90a, defined in bulk_copies_checks.cpp.
-/// Edges on every side, coordinates outside, every swizzle, types of 1, 2 and 4 bytes.
+// Checks of sm_90a, defined in bulk_copies_checks.cpp. Edges on every side, coordinates outside, every swizzle, types
+// of 1, 2 and 4 bytes.
 void check_boxes(const MakeUnit& make);
 /// Rows shorter than the swizzle.
 void check_narrow_boxes(const MakeUnit& make);
@@ -134,7 +134,7 @@ void check_narrow_boxes(const MakeUnit& make);
 void check_shared_boxes(const MakeUnit& make, unsigned blocks);
 void check_stores(const MakeUnit& make);
 
-// Of sm_90a, defined in sync_checks.cpp; of a unit of sync_text().
+// Checks of sm_90a, defined in sync_checks.cpp, for a unit of sync_text().
 void check_block_syncs(PrimitiveUnit& unit);
 void check_lanes(PrimitiveUnit& unit);
 void check_cluster_arrivals(PrimitiveUnit& unit);

@@ -1,5 +1,5 @@
-// Protects what the model asks of rings that a unit's notes name, in shared and in tensor memory: who fills a slot
-// again and who reads one have waited for the slot's own barrier, also where another wait happens to tell as much.
+// Protects the model's rule for rings that a unit's notes name, in shared and in tensor memory. A thread that fills a
+// slot again or reads a slot has waited for the slot's own barrier, also where another wait happens to tell as much.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -73,8 +73,8 @@ TJ_NOTES(kernel, R"({"name": "toy", "sites": [], "waits": [],
             {"id": 3, "nodes": ["add"], "role": [1], "reads": [0, 1], "writes": []}]})")
 )unit";
 
-// One lane of warp 4 has products put into the columns of x, then into those of y; warps 0 to 3 take both, x with a
-// store in its place if they are told to, and hand each back. y's barriers tell of x too.
+// One lane of warp 4 has products put into the columns of x, then into the columns of y. Warps 0 to 3 take both, x with
+// a store in its place if they are told to, and hand each back. y's barriers tell of x too.
 constexpr const char* kTensorUnit = R"unit(
 struct Params { int rounds; int* out; int stores; };
 struct RingX { static constexpr u32 kSlots = 1, kFull = 0, kEmpty = 8, kColumn = 0, kSharers = 1, kFullArrivals = 1, kEmptyArrivals = 4; };
@@ -147,7 +147,7 @@ TJ_NOTES(kernel, R"({"name": "toy", "sites": [], "waits": [],
             {"id": 3, "nodes": ["take_x"], "role": [0], "reads": [0], "writes": []}, {"id": 4, "nodes": ["take_y"], "role": [0], "reads": [1], "writes": []}]})")
 )unit";
 
-/// What the model says of the launch when a site does nothing, whatever the order of events; 0: none.
+/// The model's report about the launch when a site does nothing, whatever the order of events; 0: none.
 template <class Launch>
 std::string said_of(tj::testing::ModelUnit& unit, int site, Launch&& launch) {
   std::string said;
@@ -237,7 +237,7 @@ TEST_CASE("a deadlock says who waits for whom, and the way round") {
 }
 
 TEST_CASE("in a pair of blocks it says of which block, and whose arrivals the barriers of both count") {
-  // As where the first block's thread asks the matrix units of both: it alone hands back, and both fill.
+  // A pair whose first block's thread asks the matrix units of both: it alone hands back, and both fill.
   std::string text = kUnit;
   const std::string ring = R"({"value": "x", )", site = R"("sites": [])";
   text.replace(text.find(ring), ring.size(), R"({"value": "x", "of_pair": "full", )");

@@ -1,4 +1,4 @@
-// Protects what the model's scheduler draws from a seed: in which order a unit's works end, and that a seed repeats it.
+// Protects the order that the model's scheduler draws from a seed: a unit's works end in it, and the seed repeats it.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Protects the model's bulk stores: that a wait or a fence forgotten shows. What reaches a tensor:
-// model.bulk_copies_model.
+// Protects the model's bulk stores: that a wait or a fence forgotten shows. model.bulk_copies_model protects what
+// reaches a tensor.
 #include <doctest/doctest.h>
 
 #include <string>

@@ -1,7 +1,7 @@
-// What a block's and a cluster's synchronisation must give, and a warp's exchange between lanes, on whatever runs the
-// primitives: phases of mbarriers through rings of several rounds, turns by named barriers, arrivals in other blocks,
-// grids one behind the other. Shared by the tests of the model and of a device. Does not show that less would not do:
-// the model's own tests do.
+// Expectations of a block's and a cluster's synchronisation, and of a warp's exchange between lanes, on whatever runs
+// the primitives. Phases of mbarriers through rings of several rounds, turns by named barriers, arrivals in other
+// blocks, grids one behind the other. Shared by the tests of the model and of a device. Does not show that less would
+// not do: the model's own tests do.
 #include <doctest/doctest.h>
 
 #include <algorithm>

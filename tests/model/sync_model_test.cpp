@@ -1,5 +1,5 @@
-// Protects what the model says of synchronisation, of exchange between lanes, of numbers and of ordinary accesses, by
-// the checks that a device passes too (gpu.sm90a_primitives_gpu), under several orders of events.
+// Protects the model's synchronisation, exchange between lanes, numbers and ordinary accesses, by the checks that a
+// device passes too (gpu.sm90a_primitives_gpu), under several orders of events.
 #include <doctest/doctest.h>
 
 #include "model/primitive_unit.hpp"

@@ -1,6 +1,6 @@
-// Protects what the matrix instruction on tensor memory is told: every bit of both kinds of descriptor against the
-// tables of the PTX ISA, which are written down here field by field and know neither the functions that make
-// descriptors nor the model that reads them.
+// Protects the descriptors of the matrix instruction on tensor memory: every bit of both kinds against the tables of
+// the PTX ISA. The tables are written down here field by field. They know neither the functions that make descriptors
+// nor the model that reads them.
 #include <doctest/doctest.h>
 
 #include <cstdint>

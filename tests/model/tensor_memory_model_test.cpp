@@ -1,5 +1,5 @@
 // Protects the model's tensor memory: which cell each register of each lane is, who may allocate what, and what a warp
-// may reach; each rule by a kernel that breaks it.
+// may reach. A kernel breaks each rule.
 #include <doctest/doctest.h>
 
 #include <cmath>

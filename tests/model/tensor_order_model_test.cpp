@@ -1,5 +1,5 @@
-// Protects the order of what works on tensor memory: a loop of products, loads and stores as attention has it runs
-// clean whatever the seed, and without any one of its waits, fences, commits and arrivals it is a fault at every seed.
+// Protects the order of work on tensor memory. A loop of products, loads and stores as attention has it runs clean
+// whatever the seed. Without any one of its waits, fences, commits and arrivals it is a fault at every seed.
 #include <doctest/doctest.h>
 
 #include <string>

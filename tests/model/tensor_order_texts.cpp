@@ -1,11 +1,11 @@
-// Units of tensor memory that tests run on the model and compile for devices: what must come before what, in a block
-// and in a pair. Their texts alone.
+// Units of tensor memory that tests run on the model and compile for devices: order of work in a block and in a pair.
+// Their texts alone.
 #include "model/primitive_texts.hpp"
 
 namespace tj::testing {
 
 // All elements of the operands in shared memory are 1. Products of one lane of warp 4: s = a b, a stage ahead of o += p
-// b; warps 0 to 3 load s and store p, all of 1, in its place beside it.
+// b. Warps 0 to 3 load s and store p, all of 1, in its place beside it.
 std::string_view tensor_order_text() {
   return R"(
 struct Params { float* out; int count, which; };

@@ -1,5 +1,5 @@
-// Protects tensor memory of a pair of blocks: allocated and freed together, products of 256 rows whose operands and
-// sums lie half in each block, and what must be waited for across the two.
+// Protects tensor memory of a pair of blocks. Columns are allocated and freed together; products of 256 rows have
+// operands and sums half in each block. Also the waits across the two blocks.
 #include <doctest/doctest.h>
 
 #include <cstdlib>

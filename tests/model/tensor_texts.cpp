@@ -1,10 +1,10 @@
-// Units of tensor memory that tests run on the model and compile for devices: what each primitive does. Their texts
+// Units of tensor memory that tests run on the model and compile for devices: the effect of each primitive. Their texts
 // alone.
 #include "model/primitive_texts.hpp"
 
 namespace tj::testing {
 
-// Warps 0 to 3 store the left operand and read the sums, each its lanes; one lane of warp 4 copies and multiplies; warp
+// Warps 0 to 3 store the left operand and read the sums, each its lanes. One lane of warp 4 copies and multiplies; warp
 // 5 allocates.
 std::string_view tensor_matrix_text() {
   return R"(

@@ -1,4 +1,4 @@
-// What copies by threads must bring, on whatever runs the primitives. Shared by the tests of the model and of a device.
+// Expectations of copies by threads, on whatever runs the primitives. Shared by the tests of the model and of a device.
 #include <doctest/doctest.h>
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// Protects the model's copies by threads: what they bring, what becomes zero, when they are done, and that a wait or an
-// arrival which is missing shows.
+// Protects the model's copies by threads: what they bring, what becomes zero, and when they are done. A missing wait or
+// arrival shows.
 #include <doctest/doctest.h>
 
 #include "model/primitive_unit.hpp"

@@ -1,6 +1,5 @@
-// What a compiler is given for a small hand-written unit of primitives, of the CPU model or of a device: the text
-// behind the includes of the arch's primitives and `using namespace tj::dev`, and the files that kernels may include
-// there.
+// A compile job for a small hand-written unit of primitives, of the CPU model or of a device. The text stands behind
+// the includes of the arch's primitives and `using namespace tj::dev`. Kernels may include the files there.
 #pragma once
 
 #include <string>

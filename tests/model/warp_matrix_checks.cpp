@@ -1,4 +1,4 @@
-// What the matrices of a warp must be, on whatever runs the primitives: fragments against plain products, loads and
+// Expectations of the matrices of a warp, on whatever runs the primitives: fragments against plain products, loads and
 // stores against their definition, and the places of tiles. Shared by the tests of the model and of a device.
 #include <doctest/doctest.h>
 
@@ -13,7 +13,7 @@
 namespace tj::testing {
 namespace {
 
-// A and B are read out of swizzled tiles of rows of 64 elements; what is wanted is d (16 x 16) = A (16 x 64) B (64 x
+// A and B are read out of swizzled tiles of rows of 64 elements. The result must be d (16 x 16) = A (16 x 64) B (64 x
 // 16), in each of the two orders that either operand can have in memory.
 constexpr const char* kProduct = R"(
 struct Params { const char* left; const char* right; float* out; int left_rows_of_m, right_rows_of_n, bf16; };

@@ -1,6 +1,5 @@
-// Protects the model's matrices of a warp: which row each lane's address names, which element each register holds, that
-// products are those of the matrices, that swizzled tiles are read alike whoever brought them, and that misuse is
-// reported.
+// Protects the model's matrices of a warp: which row each lane's address names, which element each register holds, and
+// products of the matrices. Swizzled tiles are read alike whoever brought them. Misuse is reported.
 #include <doctest/doctest.h>
 
 #include "model/primitive_unit.hpp"

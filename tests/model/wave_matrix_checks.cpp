@@ -1,12 +1,12 @@
-// What the primitives of a wave must be, on whatever runs them: texts alone, which the tests of the model run and
-// others compile.
+// Units for the primitives of a wave, on whatever runs them: texts alone, which the tests of the model run and others
+// compile.
 #include "model/primitive_texts.hpp"
 
 namespace tj::testing {
 namespace {
 
-// d = left right for one tile; then d, rounded, as the right operand of left and as the left operand of right; what
-// each lane owns of it; and d as the right operand once more, with K as sums come, of left in that order.
+// d = left right for one tile. Then d, rounded, as the right operand of left and as the left operand of right, and what
+// each lane owns of it. Then d as the right operand once more, with K as sums come, of left in that order.
 constexpr const char* kProducts = R"(
 struct Params { const char* left; const char* right; float* out; unsigned short* own; int bf16, wrong_lane, wrong_element; };
 

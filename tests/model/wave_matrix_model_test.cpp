@@ -1,6 +1,5 @@
-// Protects the model's waves of AMD: that the maps of fragments are those of the products, that both halves of a wave
-// must hold the same operands on gfx11, that exchange and accesses work in waves of 32 and of 64 lanes, and that a
-// missing sync shows.
+// Protects the model's waves of AMD. The maps of fragments are those of the products; both halves of a wave must hold
+// the same operands on gfx11. Exchange and accesses work in waves of 32 and of 64 lanes. A missing sync shows.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -207,7 +206,7 @@ TEST_CASE(
   }
 }
 
-// Two threads and one place; `which` says who does what.
+// Two threads and one place; `which` says which thread does what.
 constexpr const char* kMeetings = R"(
 struct Params { int which; };
 TJ_KERNEL(kernel, 2 * kWave, Params, p) {

@@ -1,5 +1,5 @@
-// Protects the limit that keeps copies apart: reasons and certificates name it, it alone makes the roles more than they
-// need be, the verifier holds a schedule to it, and what it cannot be asked together with is refused. Exactness is
+// Protects the limit that keeps copies apart. Reasons and certificates name it; it alone makes the roles more than they
+// need be. The verifier holds a schedule to it, and options that exclude it are refused. Exactness is
 // joint_brute_force's and oracle_joint's.
 #include <doctest/doctest.h>
 

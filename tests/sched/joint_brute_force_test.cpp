@@ -1,4 +1,4 @@
-// Protects the exactness of the joint search: on tiny graphs with everything that can bind, II, length, roles and bytes
+// Protects the exactness of the joint search. On tiny graphs with everything that can bind, II, length, roles and bytes
 // between roles agree with plain enumeration of all cycles and roles.
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-// The joint constraints once more, counted cycle by cycle: what the joint search's answers are held against in tests.
+// The joint constraints once more, counted cycle by cycle: tests hold the joint search's answers against them.
 #pragma once
 
 #include <algorithm>

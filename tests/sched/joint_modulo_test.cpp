@@ -1,5 +1,5 @@
-// Protects what joint roles promise to graphs that ask nothing of roles: the modulo II and length, proven where those
-// are; and what is said when a budget was gone.
+// Protects the promise of joint roles to graphs that ask nothing of roles: the modulo II and length, proven where those
+// are. Also the words when a budget was gone.
 #include <doctest/doctest.h>
 
 #include <string>

@@ -1,5 +1,5 @@
-// Protects the joint constraints one at a time, on graphs small enough for their answers to be seen; and that without
-// such constraints the joint answers are the modulo ones.
+// Protects the joint constraints one at a time, on graphs small enough for their answers to be seen. Without such
+// constraints the joint answers are the modulo ones.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -204,7 +204,7 @@ TEST_CASE("limits that no II meets are told as such, and never scheduled around"
   graph::Graph graph = with_units({{"TC", 1}});
   graph.machine.register_roles = true;
   for (int i = 0; i < 2;
-       ++i) {  // carried, 160 each: no thread holds both, and a block has no room for two roles of them and four more
+       ++i) {  // carried, 160 each: no thread holds both, and a block has no room for two such roles and four more
     add(graph, "TC", 2, 2);
     graph.nodes.back().registers = 160;
     graph.edges.push_back(edge(i, i, 2, 1));

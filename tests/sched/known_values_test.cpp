@@ -1,5 +1,5 @@
-// Protects the answers that are known from elsewhere: II, length and bounds of small graphs, and what makes them
-// minimal.
+// Protects the answers that are known from elsewhere: II, length and bounds of small graphs, and the reason why they
+// are minimal.
 #include <doctest/doctest.h>
 
 #include <string>

@@ -1,5 +1,5 @@
 // Loops of attention and matrix products taken apart to single loads, matrix steps, maxima, exponentials, sums and
-// conversions, in raw cycles: what the modulo search meets where nodes are small and many are alike.
+// conversions, in raw cycles. The modulo search meets such graphs where nodes are small and many are alike.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@ namespace tj::test {
 
 struct LoopShape {
   int copies = 2;        ///< consumers, each with its own tile
-  int matrix_steps = 2;  ///< that one product is cut into
-  int parts = 2;         ///< that the scores of a copy are cut into between the products
+  int matrix_steps = 2;  ///< parts that one product is cut into
+  int parts = 2;         ///< parts that the scores of a copy are cut into between the products
   int matrix_cycles = 256;
-  int exp_cycles = 512;  ///< of all parts of a copy together, as are the next two
+  int exp_cycles = 512;  ///< cycles of all parts of a copy together, as are the next two
   int max_cycles = 256;
   int alu_cycles = 128;
   int copy_cycles = 180;
@@ -122,7 +122,7 @@ inline graph::Graph attention_loop(const LoopShape& shape) {
   return loop.take();
 }
 
-/// load A, load B -> matrix steps of each copy, accumulated; every part of the result so far is also scaled and stored,
+/// load A, load B -> matrix steps of each copy, accumulated. Every part of the result so far is also scaled and stored,
 /// as a loop over tiles does behind its main loop.
 inline graph::Graph gemm_loop(const LoopShape& shape) {
   LoopBuilder loop("gemm_" + std::to_string(shape.copies) + "x" + std::to_string(shape.matrix_steps) + "x" +

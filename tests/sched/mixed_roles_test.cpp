@@ -1,5 +1,6 @@
-// Protects loops of one role: copies and the rest share it, what it reads itself has slots, II and length are what
-// those slots allow, and the verifier accepts that only where it was asked for, and still names each kind of damage.
+// Protects loops of one role. Copies and the rest share it, a value that it reads itself has slots, and II and length
+// are what those slots allow. The verifier accepts that only where it was asked for, and still names each kind of
+// damage.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -180,8 +181,8 @@ graph::Graph small_product(test::Random& random) {
   return g;
 }
 
-/// Everything that one role with so many slots asks of cycles at an II, from its definition; `waits`: also that nothing
-/// else is being issued where the role waits.
+/// The definition of what one role with so many slots asks of cycles at an II. `waits`: also that nothing else is being
+/// issued where the role waits.
 bool holds(const graph::Graph& g, int slots, int ii, const int (&t)[3], bool waits) {
   const auto modulo = [ii](int x) { return (x % ii + ii) % ii; };
   const auto overlap = [&](int i, int length_i, int j, int length_j) {

@@ -1,8 +1,8 @@
-// The definition of a modulo schedule as a formula over booleans, for Z3: what the scheduler's answers are held
-// against.
+// The definition of a modulo schedule as a formula over booleans, for Z3: tests hold the scheduler's answers against
+// it.
 //
 // Written from graph.hpp alone; shares nothing with the scheduler. A node's start is a row of booleans "starts at cycle
-// c or later", so an edge is one clause per cycle, a modulo slot one boolean. Invariant: the formula of (II, length) is
+// c or later". So an edge is one clause per cycle, a modulo slot one boolean. Invariant: the formula of (II, length) is
 // satisfiable exactly when a schedule with that II and no more than that length exists.
 #pragma once
 
@@ -26,7 +26,7 @@ inline bool oracle_producer(const graph::Node& node) {
   return node.variable_latency || node.async == graph::Async::copy;
 }
 
-/// Of a graph whose nodes are all of iteration scope: no II below can satisfy units or recurrences.
+/// A bound for a graph whose nodes are all of iteration scope: no II below can satisfy units or recurrences.
 inline int oracle_bound(const graph::Graph& graph) {
   int bound = 1;
   for (std::size_t u = 0; u < graph.machine.units.size(); ++u) {
@@ -46,7 +46,7 @@ inline int oracle_bound(const graph::Graph& graph) {
 }
 
 /// A length within which an II has a schedule if it has one at all. In the earliest schedule with given places modulo
-/// II a node lies in the first round, or less than one round after what one of its predecessors asks for.
+/// II, a node lies in the first round, or less than one round after the time that a predecessor asks for.
 inline int oracle_horizon(const graph::Graph& graph, int ii) {
   int last = 0, longest = 0;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -75,7 +75,7 @@ class Formula {
     }
   }
 
-  /// Edges; `spill` says which of them ask for their spill cycles as well.
+  /// Edges; `spill` says which edges ask for their spill cycles as well.
   template <class Spill>
   void dependences(const Spill& spill) {
     if (!possible_) return;
@@ -210,7 +210,7 @@ class Formula {
   bool possible_ = true;
 
  private:
-  /// What a node that issues in slot `place` holds of a unit in `slot`.
+  /// The count that a node which issues in slot `place` holds of a unit in `slot`.
   int used(int node, int unit, int place, int slot) const {
     int count = 0;
     for (const graph::Reservation& use : graph_.nodes[oracle_index(node)].reservations)

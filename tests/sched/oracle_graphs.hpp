@@ -45,8 +45,8 @@ inline std::vector<int> tied_nodes(const graph::Graph& graph) {
   return leader;
 }
 
-/// 2 to 10 nodes on 1 to 3 units of 1 to 3 instances; reservations of 0 to 3 cycles, some of them late or doubled;
-/// edges with delays below 0, over distances 0 to 3, alone and in recurrences.
+/// 2 to 10 nodes on 1 to 3 units of 1 to 3 instances. Reservations take 0 to 3 cycles, some of them late or doubled.
+/// Edges have delays below 0, go over distances 0 to 3, alone and in recurrences.
 inline graph::Graph oracle_graph(std::uint64_t seed) {
   Random random(seed);
   graph::Graph graph;
@@ -89,9 +89,8 @@ inline graph::Graph oracle_graph(std::uint64_t seed) {
   return graph;
 }
 
-/// Can the two never be in one role? Those that must share one are of one kind: by themselves or not, with the warps
-/// for which the bodies with a context among them are written and, where copies are apart, of one copy of what
-/// computes.
+/// Can the two never be in one role? Nodes that must share a role are of one kind: complete by themselves or not, and
+/// bodies with a context for the same warps. With copies apart, nodes that compute are also of one copy.
 inline bool never_together(const graph::Graph& graph, const std::vector<int>& tied, int i, int j,
                            bool copies_apart = false) {
   const auto at = [&](int node) -> const graph::Node& { return graph.nodes[static_cast<std::size_t>(node)]; };
@@ -118,7 +117,7 @@ inline std::vector<graph::Edge> refill_edges(const graph::Graph& graph, const st
   return result;
 }
 
-/// 4 to 7 nodes with everything that the joint search knows: bytes, registers, warps, waits, spills, nodes that
+/// 4 to 7 nodes with everything that the joint search knows. That is bytes, registers, warps, waits, spills, nodes that
 /// complete by themselves, nodes that must share a role, bodies for a number of warps, values in shared memory, warps
 /// that are held.
 inline graph::Graph oracle_joint_graph(std::uint64_t seed) {

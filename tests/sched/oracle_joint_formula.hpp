@@ -1,5 +1,5 @@
-// What joint.hpp asks for beyond edges and units, as a formula: roles, spills, waits, what is held in memory and
-// registers.
+// Constraints of joint.hpp beyond edges and units, as a formula: roles, spills, waits, bytes and registers that are
+// held.
 //
 // Written from the meaning of the constraints and graph.hpp alone. Roles are variables: Z3 finds them, or shows that
 // there are none. Invariant: satisfiable exactly when cycles and roles exist that satisfy everything.

@@ -1,5 +1,6 @@
-// Protects the exactness of the joint search on graphs that enumeration cannot reach: Z3, asked for cycles and roles by
-// the meaning of the constraints alone, agrees on II, length and number of roles, and that nothing smaller is possible.
+// Protects the exactness of the joint search on graphs that enumeration cannot reach. Z3 is asked for cycles and roles
+// by the meaning of the constraints alone. It agrees on II, length and number of roles, and that nothing smaller is
+// possible.
 #include <doctest/doctest.h>
 
 #if TJ_HAS_Z3
@@ -21,7 +22,7 @@ constexpr std::uint64_t kGraphs = 50;  // the sanitizer looks at our code, which
 #else
 constexpr std::uint64_t kGraphs = 520;
 #endif
-constexpr std::uint64_t kCopies = kGraphs / 5;  // of them once more, with copies that are apart
+constexpr std::uint64_t kCopies = kGraphs / 5;  // graphs of them once more, with copies that are apart
 constexpr int kMaxRoles = 3;
 constexpr int kBeyondBound = 5;  ///< IIs above the bound that are searched at all
 
@@ -57,8 +58,8 @@ class Comparison {
   int without = 0, longer = 0, slower = 0, many_roles = 0;
 
  private:
-  /// Edges, units, and what no choice of roles avoids: spills between nodes that can never share a role (`apart`:
-  /// copies are), the warps of nodes that must share a role. What the number of stages is taken from.
+  /// Edges, units, and the limits that no choice of roles avoids: spills between nodes that can never share a role
+  /// (`apart`: copies are), the warps of nodes that must share a role. They give the number of stages.
   struct Question : test::Formula {
     Question(z3::context& context, const graph::Graph& graph, int ii, int length, bool apart)
         : Formula(context, graph, ii, length) {
@@ -70,7 +71,7 @@ class Comparison {
     }
   };
 
-  /// With the slots of values between nodes that can never share a role.
+  /// The graph with the slots of values between nodes that can never share a role.
   graph::Graph with_certain_refills(graph::Graph graph) const {
     const std::vector<int> tied = test::tied_nodes(graph);
     for (const graph::Edge& refill : test::refill_edges(graph, slots_))
@@ -78,7 +79,7 @@ class Comparison {
     return graph;
   }
 
-  /// Of a schedule without roles; 0 when there is none.
+  /// The least stages of a schedule without roles; 0 when there is none.
   int least_stages(const graph::Graph& asked, int ii) {
     const graph::Graph graph = with_certain_refills(asked);
     const int most = (test::oracle_horizon(graph, ii) + ii - 1) / ii;

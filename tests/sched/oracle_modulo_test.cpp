@@ -1,5 +1,5 @@
-// Protects the exactness of the modulo search on graphs that enumeration cannot reach: Z3, asked by the definition
-// alone, agrees that II and length are possible and that nothing smaller is.
+// Protects the exactness of the modulo search on graphs that enumeration cannot reach. Z3 is asked by the definition
+// alone. It agrees that II and length are possible and that nothing smaller is.
 #include <doctest/doctest.h>
 
 #if TJ_HAS_Z3

@@ -89,8 +89,8 @@ Area area_of(const Element& element) {
   return {x, y - 8, x + sched::columns(text) * letter_width(element.css()), y + 2, text};
 }
 
-/// A page of other rows than the schedule's: of each role what is predicted, and below it the same a little later, with
-/// a wait.
+/// A page of other rows than the schedule's. Each role has a row of the prediction, and below it the same a little
+/// later, with a wait.
 sched::Sheet sheet_of(const Graph& graph, const sched::Schedule& schedule) {
   sched::Sheet sheet;
   sheet.title = "<a sheet> of " + graph.name;

@@ -36,7 +36,7 @@ struct RandomShape {
   int recurrences = 1;
 };
 
-/// What the search is timed on: 40 nodes on 5 units, recurrences, delays to 600 cycles.
+/// Graphs on which the search is timed: 40 nodes on 5 units, recurrences, delays to 600 cycles.
 inline RandomShape forty_nodes() {
   RandomShape shape;
   shape.nodes = 40;

@@ -1,5 +1,6 @@
-// Protects what the joint search is for: from costs, memory and registers alone it finds the roles that people wrote by
-// hand for attention on Hopper and on Blackwell, and says for each pair of roles which constraint keeps the two apart.
+// Protects the purpose of the joint search. From costs, memory and registers alone it finds the roles that people wrote
+// by hand for attention on Hopper and on Blackwell. It says for each pair of roles which constraint keeps the two
+// apart.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -85,7 +86,7 @@ std::set<std::string> members(const graph::Graph& graph, const sched::JointResul
   return names;
 }
 
-/// What keeps the roles of two nodes apart.
+/// The families that keep the roles of two nodes apart.
 std::vector<std::string> between(const graph::Graph& graph, const sched::JointResult& result, const char* a,
                                  const char* b) {
   const int first = role_of(graph, result, a), second = role_of(graph, result, b);

@@ -1,4 +1,4 @@
-// Protects roles, registers, ring depths and turns: what the emitted kernel is made of besides cycles.
+// Protects roles, registers, ring depths and turns: the parts of the emitted kernel besides cycles.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Protects what blocks and registers are shared by: how many groups of warps roles open, how many registers a thread of
+// Protects the division of blocks and registers: how many groups of warps roles open, how many registers a thread of
 // each group gets, and which roles nodes belong to. A wrong number here is a launch that the driver refuses, or a role
 // whose accumulators do not fit.
 #include "sched/roles.hpp"
@@ -94,7 +94,7 @@ TEST_CASE("what a node does by itself decides its kind of role") {
 }
 
 TEST_CASE("registers go from who copies to who computes, in whole steps and within what the block was launched with") {
-  // 65536 of 128 threads a group: 512 for one, 256 for two of them, 168 for three, 128 for four.
+  // 65536 registers for groups of 128 threads: 512 a thread for one group, 256 for two, 168 for three, 128 for four.
   CHECK(registers(consumers(1)) == std::vector<int>{40, 240});
   CHECK(registers(consumers(2)) == std::vector<int>{24, 240, 240});
   CHECK(registers(consumers(3)) == std::vector<int>{32, 160, 160, 160});

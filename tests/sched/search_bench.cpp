@@ -29,7 +29,7 @@ struct Row {
   sched::Schedule schedule;
 };
 
-/// Processor time of this thread: what else the machine does does not count.
+/// Processor time of this thread: other work of the machine does not count.
 double now_ms() {
   std::timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

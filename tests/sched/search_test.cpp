@@ -1,6 +1,6 @@
-// Protects the parts of the exact search that small enumerated graphs cannot show: loops of dozens of nodes with raw
-// cycles are proven within the default budget and legal, nodes that may change places are found, narrowed distances
-// leave none out.
+// Protects the parts of the exact search that small enumerated graphs cannot show. Loops of dozens of nodes with raw
+// cycles are proven within the default budget and legal. Nodes that may change places are found; narrowed distances
+// leave no solution out.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A strict little reader of the SVG that pictures are made of: throws where the text is not well-formed, and lists
+// A strict little reader of the SVG that pictures are made of: throws for a text that is not well-formed, and lists
 // elements.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Protects the verifier where a joint schedule promises more than edges, units and rings: each promise is broken by as
-// little as possible in a schedule that keeps all of them, and must be named; and no other schedule is held to them.
+// Protects the verifier where a joint schedule promises more than edges, units and rings. Each promise is broken by as
+// little as possible in a schedule that keeps all of them, and must be named. No other schedule is held to them.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -30,8 +30,8 @@ graph::Edge edge(int src, int dst, int delay, int distance, bool blocking, int s
   return {src, dst, delay, distance, blocking, -1, spill, false};
 }
 
-/// A load, a matrix operation and two steps of arithmetic at II 6, with nothing to spare: SMEM is full in slot 0,
-/// compute1 has its warps busy in every slot, every edge is tight, and the wait of `soft` ends where `out` of the round
+/// A load, a matrix operation and two steps of arithmetic at II 6, with nothing to spare. SMEM is full in slot 0,
+/// compute1 has its warps busy in every slot, and every edge is tight. The wait of `soft` ends where `out` of the round
 /// before does.
 struct Tight {
   graph::Graph graph;
@@ -302,7 +302,7 @@ std::string violation_of(const graph::Graph& graph, const test::Placement& p) {
   return test::joint_violation(graph, p);
 }
 
-/// What the lines of the verifier say about limits, in the words of joint_check.hpp.
+/// Do the lines of the verifier say so about limits, in the words of joint_check.hpp?
 bool says(const std::vector<std::string>& lines, const std::string& violation) {
   const auto any = [&](const char* part) {
     return std::any_of(lines.begin(), lines.end(),

@@ -1,8 +1,8 @@
 // The primary contexts of CUDA's devices, as other users of the process (PyTorch, the runtime API) share them.
 //
 // Decides when a context is retained, made current and released, and how much free memory its pool keeps. Invariant: no
-// call leaves another context current than it found, and each context that was retained is released once, after the
-// last kernel, allocation and driver object.
+// call leaves another context current than it found. Each context that was retained is released once, after the last
+// kernel, allocation and driver object.
 #pragma once
 
 #include <atomic>

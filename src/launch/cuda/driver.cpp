@@ -242,7 +242,7 @@ class CudaDriver final : public Driver {
     const CUcontext context = contexts_->context(device);
     const auto handle = static_cast<CUstream>(stream.handle);
     const std::size_t wanted = std::max<std::size_t>(bytes, 1);
-    // What a graph records is the graph's, whatever the pool.
+    // Memory that a graph records belongs to the graph, whatever the pool.
     const CUmemoryPool pool = capturing(device, stream) ? nullptr : contexts_->pool(device);
     CUdeviceptr memory = 0;
     {

@@ -59,9 +59,9 @@ const char* next_step(int result) {
   }
 }
 
-/// Those that somebody loaded, then those of the user's choice, then the newest that the loader finds or that lies in
-/// ROCm's folders: what a distribution ships is often older than what lies there. The order of
-/// compile/library_search.cpp, so that both are of one release.
+/// First the libraries that somebody loaded, then the user's choice. Then the newest that the loader finds or that lies
+/// in ROCm's folders: a distribution's is often older than that. The order is that of compile/library_search.cpp, so
+/// that both are of one release.
 std::shared_ptr<DynamicLibrary> open_library(const std::vector<std::string>& names, std::string* searched) {
   std::vector<std::string> everything = names;
   everything.emplace_back("libamdhip64.so");  // as frameworks bring it along

@@ -1,8 +1,8 @@
 // The HIP runtime's calls, found at run time, and what their failures become.
 //
 // Decides which calls are needed, which may be absent, and the text of their errors. Knows no kernels. The declarations
-// are written out here, so that no ROCm header is needed to build: those of hip_runtime_api.h that are the same in ROCm
-// 5, 6 and 7, handles as void*. Invariant: every required pointer of an opened Api is set.
+// are written out here, so that no ROCm header is needed to build. They are the declarations of hip_runtime_api.h that
+// are the same in ROCm 5, 6 and 7, handles as void*. Invariant: every required pointer of an opened Api is set.
 #pragma once
 
 #include <cstddef>

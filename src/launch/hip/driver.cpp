@@ -1,7 +1,7 @@
 // HIP behind the driver interface.
 //
 // Decides how code objects are started and how memory of AMD's devices is handled. Knows neither ops nor compilers.
-// Invariant: kernels and allocations keep what they need alive, so they may outlive the driver object; nothing here
+// Invariant: kernels and allocations keep what they need alive, so they may outlive the driver object. Nothing here
 // resets a device or leaves another one current. The null stream is the device's default stream.
 #include <algorithm>
 #include <cstdint>
@@ -136,7 +136,7 @@ class HipDriver final : public Driver {
     const bool recorded = capturing(device, stream);
     if (!api_.has_pools() || !devices_->allocates_in_order(device)) return unordered_scratch(device, bytes, recorded);
     const std::size_t wanted = std::max<std::size_t>(bytes, 1);
-    // What a graph records is the graph's, whatever the pool.
+    // Memory that a graph records belongs to the graph, whatever the pool.
     void* const pool = recorded ? nullptr : devices_->pool(device);
     void* memory = nullptr;
     {

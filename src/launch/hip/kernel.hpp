@@ -1,8 +1,8 @@
 // A kernel of a code object on a HIP device.
 //
-// Decides what of the object's own words is checked before the runtime sees it: HIP tells little of a kernel, and some
-// of its releases end the process for an object that is not theirs. Invariant: the bytes stay as long as the kernel,
-// since the runtime reads them when it likes.
+// Decides what of the object's own words is checked before the runtime sees it. HIP tells little of a kernel, and some
+// of its releases end the process for a foreign object. Invariant: the bytes stay as long as the kernel, since the
+// runtime reads them when it likes.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a HIP device is, from either layout of hipDeviceProp_t.
+// Properties of a HIP device, from either layout of hipDeviceProp_t.
 //
 // Decides which call answers and where in its answer each number lies. Knows no kernels.
 #pragma once
