@@ -1,10 +1,11 @@
-// Rings between roles, in terms of an arch's primitives. Included by the emitted unit after the arch file.
+// Rings between roles and a block's walk over tiles, in terms of an arch's primitives. Included by the emitted unit
+// after the arch file.
 //
-// Decides how a sequence number becomes slot, barrier and parity. Depths, bytes and arrival counts come from the
-// emitted ring descriptions; the emitted calls say when to wait and when to release. A ring that several blocks of a
-// cluster fill together has the same place in each of them. A slot is free once the consumers of all of them have
-// released it. Invariant: the n-th filling of a ring (n counts over all tiles of a block) uses slot n % kSlots and
-// phase n / kSlots.
+// Decides which tiles a block does, and how a sequence number becomes slot, barrier and parity. Depths, bytes and
+// arrival counts come from the emitted ring descriptions; the emitted calls say when to wait and when to release. A
+// ring that several blocks of a cluster fill together has the same place in each of them. A slot is free once the
+// consumers of all of them have released it. Invariant: the n-th filling of a ring (n counts over all tiles of a block)
+// uses slot n % kSlots and phase n / kSlots.
 #pragma once
 
 namespace tj::dev {
@@ -16,6 +17,21 @@ struct General {
 struct Fast {
   static constexpr bool kFast = true;
 };
+
+// A block's walk: it does the tile at its own place in the grid, then those a whole grid further on. An op says which
+// tile stands at a place, by `Tile tile_at<Config>(params, place)` beside its Params. Tile::index is that place,
+// Tile::valid is false behind the last tile. The op's namespace says `using dev::first_tile; using dev::next_tile;`,
+// as the unit looks for them there; an op with a walk of its own has functions of these names instead.
+template <class C>
+void tile_at();  // never called: C++17 reads `tile_at<C>(...)` as a call only where a template of that name is in sight
+template <class C, class Params>
+TJ_DEVICE auto first_tile(const Params& params) {
+  return tile_at<C>(params, static_cast<int>(block_index()));
+}
+template <class C, class Params, class Tile>
+TJ_DEVICE Tile next_tile(const Params& params, const Tile& tile) {
+  return tile_at<C>(params, tile.index + static_cast<int>(grid_blocks()));
+}
 
 // A ring description R has these members. kSlots, kSlotBytes, kCopiedBytes (bytes that bulk copies bring into a slot).
 // kData, kFull, kEmpty (byte offsets from the shared base). kFullArrivals, kEmptyArrivals. kSharers (blocks of the

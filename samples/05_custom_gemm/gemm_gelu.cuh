@@ -10,6 +10,8 @@
 namespace sample::gemm_gelu {
 
 namespace dev = tj::dev;
+using dev::first_tile;
+using dev::next_tile;
 using dev::u32;
 using dev::u64;
 
@@ -34,14 +36,6 @@ TJ_DEVICE Tile tile_at(const Params& params, int index) {
   tile.column = index / params.row_blocks * C::kBlockN;
   tile.trip_count = (params.k + C::kBlockK - 1) / C::kBlockK;
   return tile;
-}
-template <class C>
-TJ_DEVICE Tile first_tile(const Params& params) {
-  return tile_at<C>(params, static_cast<int>(dev::block_index()));
-}
-template <class C>
-TJ_DEVICE Tile next_tile(const Params& params, const Tile& tile) {
-  return tile_at<C>(params, tile.index + static_cast<int>(dev::grid_blocks()));
 }
 
 template <class C_>

@@ -9,6 +9,8 @@
 
 namespace tj::ops::chunk_indices {
 
+using dev::first_tile;
+using dev::next_tile;
 using dev::u32;
 
 /// kWarps * 32 sequences; an iteration counts kBatch of those before them.
@@ -22,14 +24,6 @@ template <class C>
 TJ_DEVICE Tile tile_at(const Params& params, int index) {
   const int first = index * (C::kWarps * 32);
   return {index, index < params.tiles, first, (first + C::kBatch - 1) / C::kBatch};
-}
-template <class C>
-TJ_DEVICE Tile first_tile(const Params& params) {
-  return tile_at<C>(params, static_cast<int>(dev::block_index()));
-}
-template <class C>
-TJ_DEVICE Tile next_tile(const Params& params, const Tile& tile) {
-  return tile_at<C>(params, tile.index + static_cast<int>(dev::grid_blocks()));
 }
 
 template <class C_>

@@ -9,6 +9,8 @@
 
 namespace tj::ops::copy_rows {
 
+using dev::first_tile;
+using dev::next_tile;
 using dev::u32;
 using dev::u64;
 
@@ -20,14 +22,9 @@ struct Tile {
   bool valid;
   int trip_count;
 };
-TJ_DEVICE Tile tile_at(const Params& params, int index) { return {index, index < params.tiles, params.chunks}; }
 template <class C>
-TJ_DEVICE Tile first_tile(const Params& params) {
-  return tile_at(params, static_cast<int>(dev::block_index()));
-}
-template <class C>
-TJ_DEVICE Tile next_tile(const Params& params, const Tile& tile) {
-  return tile_at(params, tile.index + static_cast<int>(dev::grid_blocks()));
+TJ_DEVICE Tile tile_at(const Params& params, int index) {
+  return {index, index < params.tiles, params.chunks};
 }
 
 template <class C_>

@@ -123,19 +123,16 @@ TJ_DEVICE float sum_of_query(float value) {
   return value;
 }
 
-/// Sets what lies outside the sequence or above the diagonal to -inf. `row` is the query's. A negative scale's sign was
-/// applied before.
+/// Hides the scores of keys that the query does not see. `row` is the query's.
 template <class C>
 TJ_DEVICE void mask(Query<C>& query, const Params& params, const Tile& tile, int i, int row) {
-  int limit = params.keys;
-  if (C::kCausal) limit = min(limit, row + (params.keys - params.queries) + 1);
-  limit -= first_key<C>(tile, i);
+  const RowMask<C> seen(params, row, first_key<C>(tile, i));
 #pragma unroll
   for (int n = 0; n < C::kBlockN / kMatrix; ++n) {
 #pragma unroll
     for (int s = 0; s < dev::kSums; ++s) {
       float& score = query.scores[n][s];
-      score = n * kMatrix + static_cast<int>(dev::sum_row(s)) < limit ? score : dev::minus_infinity();
+      score = seen.of(score, n * kMatrix + static_cast<int>(dev::sum_row(s)));
     }
   }
 }
@@ -151,8 +148,7 @@ TJ_DEVICE float largest_score(const Query<C>& query) {
   return largest_of_query(dev::maximum(chain[0], chain[1]));
 }
 
-/// Masks, and moves a query's reference for its exponents when its maximum grew by more than C::kSlack powers of two:
-/// until then results stay exact, only larger, and earlier output needs no correction.
+/// Masks, and moves a query's reference for its exponents; C::kSlack stands in the place of kSlack.
 template <class C, class Variant>
 TJ_DEVICE void row_max(Consumer<C>& consumer, const Tile& tile, int i, Variant) {
   const Params& params = consumer.params;
@@ -168,11 +164,10 @@ TJ_DEVICE void row_max(Consumer<C>& consumer, const Tile& tile, int i, Variant) 
       }
     }
     if constexpr (!Variant::kFast) mask(query, params, tile, i, tile.row + consumer.row + r * kMatrix);
-    const float largest = largest_score(query), before = query.reference;
-    const bool moves = (largest - before) * params.scale_log2 > static_cast<float>(C::kSlack);
-    query.reference = moves ? largest : before;
-    query.correction = moves ? PowersOfTwo::of(params, before - largest) : 1.0f;
-    any = any || moves;
+    const float largest = largest_score(query);
+    const bool moved = moves(params, query.reference, largest, C::kSlack);
+    query.correction = move_to(params, moved, largest, query.reference);
+    any = any || moved;
   }
   if (!dev::any_in_warp(any)) return;
 #pragma unroll
@@ -243,11 +238,10 @@ TJ_DEVICE void store_part(unsigned short* destination, const u32 (&words)[dev::k
   }
 }
 
-/// o = output / sum, lse = reference * scale + ln(sum without the weights' bias); a row without keys gives 0 and -inf,
-/// one with a NaN gives NaN.
+/// Of the sum, lse has no bias.
 template <class C>
 TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
-  constexpr float kLn2 = 0.693147180559945f, kUnbiased = 1.0f / static_cast<float>(1 << C::kWeightBias);
+  constexpr float kUnbiased = 1.0f / static_cast<float>(1 << C::kWeightBias);
   const Params& params = consumer.params;
 #pragma unroll
   for (int r = 0; r < C::kRowBlocks; ++r) {
@@ -255,26 +249,19 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
     const int row = tile.row + consumer.row + r * kMatrix;
     const bool inside = row < params.queries;
     const float sum = sum_of_query(query.sum);
-    const bool any_key = sum != 0.0f;
-    const float factor = 1.0f / (any_key ? sum : 1.0f);
-    unsigned short* const base = static_cast<unsigned short*>(params.o) + tile.batch * params.o_stride_batch +
-                                 tile.head * params.o_stride_head + row * params.o_stride_row;
+    const RowEnd<> end(sum);
+    unsigned short* const base = output_row(params, tile, row);
 #pragma unroll
     for (int d = 0; d < C::kHeadDim / kMatrix; ++d) {
       u32 words[dev::kOperandWords], own[dev::kOwnWords];
 #pragma unroll
-      for (int s = 0; s < dev::kSums; ++s)
-        query.output[d][s] =
-            any_key ? query.output[d][s] * factor : 0.0f;  // 0 times what an infinite value left would be NaN
+      for (int s = 0; s < dev::kSums; ++s) query.output[d][s] = end.output(query.output[d][s]);
       dev::sums_as_operand(typename C::Element{}, query.output[d], words);
       dev::own_part(words, own);
       if (inside) store_part(base + d * kMatrix + dev::own_k(), own, params.wide_stores != 0);
     }
     if (params.lse != nullptr && inside && dev::lane_index() < kMatrix)
-      dev::store_global(
-          params.lse + tile.batch * params.lse_stride_batch + tile.head * params.lse_stride_head +
-              row * params.lse_stride_row,
-          any_key ? query.reference * params.scale + kLn2 * dev::log2_approx(sum * kUnbiased) : dev::minus_infinity());
+      store_lse(params, tile, row, end.lse(params, query.reference, sum * kUnbiased));
   }
 }
 

@@ -5,7 +5,7 @@
 // emitted unit. Invariant: what a loading body keeps is in registers of its own context.
 #pragma once
 
-#include "ops/fmha/rows.cuh"
+#include "ops/fmha/softmax.cuh"
 #include "pieces.cuh"
 
 namespace tj::ops::fmha {
@@ -44,11 +44,6 @@ TJ_DEVICE const unsigned short* row_of(const Source& source, int batch, int head
   return static_cast<const unsigned short*>(source.data) + batch * source.stride_batch + head * source.stride_head +
          row * source.stride_row;
 }
-template <class C>
-TJ_DEVICE int first_key(const Tile& tile, int i) {
-  return (tile.trip_count - 1 - i) * C::kBlockN;
-}
-TJ_DEVICE int key_head(const Params& params, const Tile& tile) { return tile.head / params.heads_per_kv_head; }
 
 /// Which pieces of a block a thread brings: neighbours have neighbouring pieces of a row. Of keys its rows are kRows
 /// apart, of values they stand below each other in shared memory.

@@ -5,7 +5,7 @@
 // kSwizzleColumns columns, each with all of its rows, one behind the other.
 #pragma once
 
-#include "ops/fmha/rows.cuh"
+#include "ops/fmha/tile.cuh"
 
 namespace tj::ops::fmha {
 
@@ -35,11 +35,10 @@ TJ_DEVICE void load_q(Loader<C>& loader, const Tile& tile, u32 slot, u32 full) {
 template <class C>
 TJ_DEVICE void load_keys_or_values(const TensorMap* map, const Params& params, const Tile& tile, int i, u32 slot,
                                    u32 full) {
-  const int row = (tile.trip_count - 1 - i) * C::kBlockN;
+  const int row = first_key<C>(tile, i), head = key_head(params, tile);
 #pragma unroll
   for (int d = 0; d < C::kHeadDim; d += kSwizzleColumns) {
-    dev::copy_box_4d(slot + d / kSwizzleColumns * C::kBlockN * kSwizzleRowBytes, map, full, d, row,
-                     tile.head / params.heads_per_kv_head, tile.batch);
+    dev::copy_box_4d(slot + d / kSwizzleColumns * C::kBlockN * kSwizzleRowBytes, map, full, d, row, head, tile.batch);
   }
 }
 template <class C>

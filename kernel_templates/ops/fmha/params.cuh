@@ -1,6 +1,7 @@
 // The one parameter of an fmha kernel, by value: written by the host, read by the device.
 #pragma once
 
+#include "ops/fmha/mask.cuh"
 #include "types.cuh"
 
 namespace tj::ops::fmha {

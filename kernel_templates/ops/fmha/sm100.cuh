@@ -8,6 +8,7 @@
 
 #include "ops/fmha/load.cuh"
 #include "ops/fmha/powers.cuh"
+#include "ops/fmha/softmax.cuh"
 
 namespace tj::ops::fmha {
 
@@ -116,22 +117,14 @@ TJ_DEVICE void begin(Softmax<C>& softmax, const Tile&) {
   softmax.sum = 0.0f;
 }
 
-/// Sets those of 16 scores from the `keys`-th on to -inf: their keys lie outside the sequence or above the diagonal.
-TJ_DEVICE void mask(float (&scores)[kChunk], int keys) {
-#pragma unroll
-  for (int j = 0; j < kChunk; ++j) scores[j] = j < keys ? scores[j] : dev::minus_infinity();
-}
-
 /// Reads the row's scores and moves the reference of its exponents where they are far above it; the factor for what was
 /// gathered goes to the thread that corrects the row.
 template <class C, class Variant>
 TJ_DEVICE void maximum(Softmax<C>& softmax, const Tile& tile, int i, u32 scores, u32 factors, Variant) {
   constexpr int kChunks = C::kBlockN / kChunk;
-  constexpr float kSlack = 8.0f;  // as on every family: rows.cuh
   const Params& params = softmax.params;
   const u32 from = dev::tensor_lanes(scores);
-  const int visible =
-      Variant::kFast ? 0 : visible_keys<C>(params, row_of(softmax, tile)) - (tile.trip_count - 1 - i) * C::kBlockN;
+  const RowMask<C> seen(params, row_of(softmax, tile), first_key<C>(tile, i));
   float largest[4];
   dev::tensor_load(from, softmax.scores[0]);
 #pragma unroll
@@ -146,7 +139,10 @@ TJ_DEVICE void maximum(Softmax<C>& softmax, const Tile& tile, int i, u32 scores,
 #pragma unroll
       for (int j = 0; j < kChunk; ++j) row[j] *= params.sign;
     }
-    if constexpr (!Variant::kFast) mask(row, visible - chunk * kChunk);
+    if constexpr (!Variant::kFast) {
+#pragma unroll
+      for (int j = 0; j < kChunk; ++j) row[j] = seen.of(row[j], chunk * kChunk + j);
+    }
 #pragma unroll
     for (int j = 0; j < kChunk; j += 2) {
       float& chain = largest[j / 2 % 4];
@@ -156,11 +152,7 @@ TJ_DEVICE void maximum(Softmax<C>& softmax, const Tile& tile, int i, u32 scores,
   }
   const float highest =
       dev::maximum_or_nan(dev::maximum_or_nan(largest[0], largest[1]), dev::maximum_or_nan(largest[2], largest[3]));
-  const float before = softmax.reference;
-  // A row without a key so far stays without a reference; one with a NaN has it from then on.
-  const bool moves = highest != dev::minus_infinity() && !((highest - before) * params.scale_log2 <= kSlack);
-  softmax.reference = moves ? highest : before;
-  softmax.factor = moves ? PowersOfTwo::of(params, before - highest) : 1.0f;
+  softmax.factor = move_to(params, moves_or_nan(params, softmax.reference, highest), highest, softmax.reference);
   dev::store_shared(factors + static_cast<u32>(own_row()) * 4u, softmax.factor);
 }
 
@@ -254,20 +246,17 @@ TJ_DEVICE void store_eight(const Params& params, unsigned short* destination, co
   dev::store_halves(destination, words, 8, params.wide_stores != 0);
 }
 
-/// o = output / sum, lse = reference * scale + ln(sum); a row without keys gives 0 and -inf, one with a NaN gives NaN.
+/// The row's output and log-sum-exp, to memory.
 template <class C>
 TJ_DEVICE void store(Output<C>& context, const Tile& tile, u32 sums, u32 output) {
-  constexpr float kLn2 = 0.693147180559945f;
   const Params& params = context.params;
   const u32 place = sums + static_cast<u32>(own_row()) * 4u;
   const float sum = dev::load_shared<float>(place),
               reference = dev::load_shared<float>(place + kRowsPerTensorTile * 4u);
-  const bool any_key = sum != 0.0f;
-  const float inverse = 1.0f / (any_key ? sum : 1.0f);
+  const RowEnd<> end(sum);
   const int row = row_of(context, tile);
   const bool inside = row < params.queries;
-  unsigned short* base = static_cast<unsigned short*>(params.o) + tile.batch * params.o_stride_batch +
-                         tile.head * params.o_stride_head + row * params.o_stride_row;
+  unsigned short* const base = output_row(params, tile, row);
 #pragma unroll
   for (int column = 0; column < C::kHeadDim; column += kOutputChunk) {
     float values[kOutputChunk] = {};
@@ -277,16 +266,12 @@ TJ_DEVICE void store(Output<C>& context, const Tile& tile, u32 sums, u32 output)
       dev::hold(values);
     }
 #pragma unroll
-    for (int j = 0; j < kOutputChunk; ++j)
-      values[j] = any_key ? values[j] * inverse : 0.0f;  // selected: 0 times an infinite value would be NaN
+    for (int j = 0; j < kOutputChunk; ++j) values[j] = end.output(values[j]);
 #pragma unroll
     for (int j = 0; j < kOutputChunk; j += 8)
       if (inside) store_eight<C>(params, base + column + j, values + j);
   }
-  if (params.lse != nullptr && inside)
-    dev::store_global(params.lse + tile.batch * params.lse_stride_batch + tile.head * params.lse_stride_head +
-                          row * params.lse_stride_row,
-                      any_key ? reference * params.scale + kLn2 * dev::log2_approx(sum) : dev::minus_infinity());
+  if (params.lse != nullptr && inside) store_lse(params, tile, row, end.lse(params, reference, sum));
 }
 
 }  // namespace tj::ops::fmha

@@ -88,11 +88,6 @@ TJ_DEVICE void copy_boxes(const TensorMap* map, int batch, int head, int first, 
   for (int d = 0; d < C::kHeadDim; d += kSwizzleColumns)
     dev::copy_box_4d(slot + d / kSwizzleColumns * (Count * kRowBytes), map, full, d, first, head, batch);
 }
-TJ_DEVICE int key_head(const Params& params, const Tile& tile) { return tile.head / params.heads_per_kv_head; }
-template <class C>
-TJ_DEVICE int key_row(const Tile& tile, int i) {
-  return (tile.trip_count - 1 - i) * C::kBlockN;
-}
 
 template <class C>
 TJ_DEVICE void load_q(Loader<C>& loader, const Tile& tile, u32 slot, u32 full) {
@@ -100,12 +95,12 @@ TJ_DEVICE void load_q(Loader<C>& loader, const Tile& tile, u32 slot, u32 full) {
 }
 template <class C>
 TJ_DEVICE void load_k(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
-  copy_boxes<C, C::kBlockN>(&loader.params.k, tile.batch, key_head(loader.params, tile), key_row<C>(tile, i), slot,
+  copy_boxes<C, C::kBlockN>(&loader.params.k, tile.batch, key_head(loader.params, tile), first_key<C>(tile, i), slot,
                             full);
 }
 template <class C>
 TJ_DEVICE void load_v(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
-  copy_boxes<C, C::kBlockN>(&loader.params.v, tile.batch, key_head(loader.params, tile), key_row<C>(tile, i), slot,
+  copy_boxes<C, C::kBlockN>(&loader.params.v, tile.batch, key_head(loader.params, tile), first_key<C>(tile, i), slot,
                             full);
 }
 template <class C>
@@ -115,12 +110,12 @@ TJ_DEVICE void load_q(Loader<C>& loader, const Tile& tile, u32 slot) {
 }
 template <class C>
 TJ_DEVICE void load_k(Loader<C>& loader, const Tile& tile, int i, u32 slot) {
-  copy_by_threads<C, C::kBlockN>(loader.params.k_rows, tile.batch, key_head(loader.params, tile), key_row<C>(tile, i),
+  copy_by_threads<C, C::kBlockN>(loader.params.k_rows, tile.batch, key_head(loader.params, tile), first_key<C>(tile, i),
                                  loader.params.keys, slot);
 }
 template <class C>
 TJ_DEVICE void load_v(Loader<C>& loader, const Tile& tile, int i, u32 slot) {
-  copy_by_threads<C, C::kBlockN>(loader.params.v_rows, tile.batch, key_head(loader.params, tile), key_row<C>(tile, i),
+  copy_by_threads<C, C::kBlockN>(loader.params.v_rows, tile.batch, key_head(loader.params, tile), first_key<C>(tile, i),
                                  loader.params.keys, slot);
 }
 

@@ -36,45 +36,28 @@ TJ_DEVICE void store_row(const Rows<C>& rows, const Params& params, u32 row_half
   }
 }
 
-/// Outputs divided by their row's sum: multiplied by its reciprocal.
-struct ByReciprocal {
-  float factor;
-  TJ_DEVICE explicit ByReciprocal(float sum) : factor(1.0f / sum) {}
-  TJ_DEVICE float operator()(float output) const { return output * factor; }
-};
-
-/// `first_row` is the thread's first. o = output / sum, lse = reference * scale + ln(sum); a row without keys gives 0
-/// and -inf, one with a NaN gives NaN.
+/// `first_row` is the thread's first.
 template <class Division = ByReciprocal, class C>
 TJ_DEVICE void store(Rows<C>& rows, const Params& params, const Tile& tile, int first_row) {
-  constexpr float kLn2 = 0.693147180559945f;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     float sum = rows.row_sum[half];
     sum += dev::shuffle_xor(sum, 1);
     sum += dev::shuffle_xor(sum, 2);
-    const bool any_key = sum != 0.0f;
-    const Division divided(any_key ? sum : 1.0f);
+    const RowEnd<Division> end(sum);
 #pragma unroll
     for (int j = 0; j < C::kHeadDim / 8; ++j) {
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
-        // Selected, not multiplied: 0 times what an infinite value left behind would be NaN.
         float& out = rows.output[4 * j + 2 * half + e];
-        out = any_key ? divided(out) : 0.0f;
+        out = end.output(out);
       }
     }
     const int row = first_row + half * 8;
     const bool inside = row < params.queries;
-    unsigned short* base = static_cast<unsigned short*>(params.o) + tile.batch * params.o_stride_batch +
-                           tile.head * params.o_stride_head + row * params.o_stride_row;
-    store_row(rows, params, static_cast<u32>(half), base, inside);
-    if (params.lse != nullptr && inside && (dev::lane_index() & 3u) == 0) {
-      const float reference = rows.row_max[half] * params.scale;
-      dev::store_global(params.lse + tile.batch * params.lse_stride_batch + tile.head * params.lse_stride_head +
-                            row * params.lse_stride_row,
-                        any_key ? reference + kLn2 * dev::log2_approx(sum) : dev::minus_infinity());
-    }
+    store_row(rows, params, static_cast<u32>(half), output_row(params, tile, row), inside);
+    if (params.lse != nullptr && inside && (dev::lane_index() & 3u) == 0)
+      store_lse(params, tile, row, end.lse(params, rows.row_max[half], sum));
   }
 }
 

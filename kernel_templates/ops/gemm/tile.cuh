@@ -8,6 +8,8 @@
 
 namespace tj::ops::gemm {
 
+using dev::first_tile;
+using dev::next_tile;
 using dev::u32;
 using dev::u64;
 
@@ -29,7 +31,7 @@ inline constexpr u32 kLeftBytes = C::kSlotRows * C::kBlockK * dev::kElementBytes
 
 /// The work of one block.
 struct Tile {
-  int index;
+  int index;  ///< of the block that does it, were there a block for each part of each tile
   bool valid;
   int row, column, batch;
   int matrix;  ///< of d: the batch's, or that of a part of K
@@ -43,9 +45,10 @@ template <class C>
 inline constexpr int kBlocks = C::kClusterM * C::kClusterN;
 
 template <class C>
-TJ_DEVICE Tile tile_at(const Params& params, int index) {
+TJ_DEVICE Tile tile_at(const Params& params, int block) {
+  const int index = block / kBlocks<C>;
   Tile tile;
-  tile.index = index;
+  tile.index = block;
   tile.valid = index < params.tiles;
   if (!tile.valid) return tile;
   // Down group_rows tiles, then one to the right: blocks that run together share rows of a and of b in L2.
@@ -74,14 +77,6 @@ TJ_DEVICE Tile tile_at(const Params& params, int index) {
     tile.trip_count = min(params.part_blocks, params.k_blocks - tile.first);
   }
   return tile;
-}
-template <class C>
-TJ_DEVICE Tile first_tile(const Params& params) {
-  return tile_at<C>(params, static_cast<int>(dev::block_index()) / kBlocks<C>);
-}
-template <class C>
-TJ_DEVICE Tile next_tile(const Params& params, const Tile& tile) {
-  return tile_at<C>(params, tile.index + static_cast<int>(dev::grid_blocks()) / kBlocks<C>);
 }
 
 }  // namespace tj::ops::gemm

@@ -10,6 +10,8 @@
 
 namespace tj::ops::sum_parts {
 
+using dev::first_tile;
+using dev::next_tile;
 using dev::u32;
 
 /// kWarps units of kUnitColumns columns of a row.
@@ -18,16 +20,9 @@ struct Tile {
   bool valid;
   int trip_count;
 };
+template <class C>
 TJ_DEVICE Tile tile_at(const Params& params, int index) {
   return {index, index < params.tiles, (params.parts + kPartsAhead - 1) / kPartsAhead};
-}
-template <class C>
-TJ_DEVICE Tile first_tile(const Params& params) {
-  return tile_at(params, static_cast<int>(dev::block_index()));
-}
-template <class C>
-TJ_DEVICE Tile next_tile(const Params& params, const Tile& tile) {
-  return tile_at(params, tile.index + static_cast<int>(dev::grid_blocks()));
 }
 
 template <class C_>

@@ -9,6 +9,8 @@
 
 namespace tj::ops::affine {
 
+using dev::first_tile;
+using dev::next_tile;
 using dev::u32;
 
 struct Tile {
@@ -26,14 +28,6 @@ TJ_DEVICE Tile tile_at(const Params& params, int index) {
   tile.valid = tile.row < params.rows;
   tile.trip_count = (params.columns + C::kColumns - 1) / C::kColumns;
   return tile;
-}
-template <class C>
-TJ_DEVICE Tile first_tile(const Params& params) {
-  return tile_at<C>(params, static_cast<int>(dev::block_index()));
-}
-template <class C>
-TJ_DEVICE Tile next_tile(const Params& params, const Tile& tile) {
-  return tile_at<C>(params, tile.index + static_cast<int>(dev::grid_blocks()));
 }
 
 template <class C_>

@@ -1,0 +1,83 @@
+// Which queries and keys a block of attention works on, and which of them see each other: the same for every family.
+//
+// Decides tiles, the keys of an iteration, from which iteration on nothing is hidden, and how a hidden score is told.
+// Does not decide which keys a row sees (mask.cuh), nor where registers hold its scores. Iteration i handles the
+// i-th block of the tile's keys from its end, so that blocks which need masking come first. Invariant: touches no
+// memory.
+#pragma once
+
+#include "ops/fmha/params.cuh"
+
+namespace tj::ops::fmha {
+
+using dev::first_tile;
+using dev::next_tile;
+using dev::u32;
+using dev::u64;
+
+/// The work of one block: a query tile of one head, and which blocks of keys it sees.
+struct Tile {
+  int index;
+  bool valid;
+  int row, head, batch;
+  int end_block;  ///< behind the last block of kBlockN keys that some row sees
+  int trip_count;
+};
+
+template <class C>
+TJ_DEVICE Tile tile_at(const Params& params, int index) {
+  Tile tile;
+  tile.index = index;
+  tile.valid = index < params.tiles;
+  if (!tile.valid) return tile;
+  // Query tiles of one head run next to each other so that its keys and values stay in L2; the longest goes first.
+  const Mask mask = mask_of<C>(params);
+  const int head_index = index / params.row_blocks;
+  const int block = index - head_index * params.row_blocks;
+  tile.row = (mask.tiles_differ() ? params.row_blocks - 1 - block : block) * C::kRowsPerBlock;
+  tile.batch = head_index / params.heads;
+  tile.head = head_index - tile.batch * params.heads;
+  const Keys blocks = mask.blocks_of(tile.row, C::kRowsPerBlock, C::kBlockN);
+  tile.end_block = blocks.end;
+  tile.trip_count = blocks.end - blocks.first;
+  return tile;
+}
+
+/// The first key of an iteration.
+template <class C>
+TJ_DEVICE int first_key(const Tile& tile, int i) {
+  return (tile.end_block - 1 - i) * C::kBlockN;
+}
+TJ_DEVICE int key_head(const Params& params, const Tile& tile) { return tile.head / params.heads_per_kv_head; }
+
+/// Iterations before this one need masking for `first_row` or a row below it. No later one does, unless ranges begin
+/// behind the first key of the tile: then all of them are masked.
+template <class C>
+TJ_DEVICE int unmasked_from(const Params& params, const Tile& tile, int first_row) {
+  const Mask mask = mask_of<C>(params);
+  if (!mask.from_first_key() &&
+      mask.keys_of(tile.row + C::kRowsPerBlock - 1).first > first_key<C>(tile, tile.trip_count - 1))
+    return tile.trip_count;
+  return max(0, tile.end_block - mask.end_of(first_row) / C::kBlockN);
+}
+
+/// What one row sees, its keys counted from `from` on.
+template <class C>
+class RowMask {
+ public:
+  TJ_DEVICE RowMask(const Params& params, int row, int from) : mask_(mask_of<C>(params)) {
+    const Keys keys = mask_.keys_of(row);
+    seen_ = {keys.first - from, keys.end - from};
+  }
+  /// The score of a key, -inf where it is hidden. A negative scale's sign was applied before.
+  TJ_DEVICE float of(float score, int key) const {
+    const bool seen = key < seen_.end && (mask_.from_first_key() || key >= seen_.first);
+    return seen ? score : dev::minus_infinity();
+  }
+
+ private:
+  Mask mask_;
+  Keys seen_;
+};
+
+}  // namespace tj::ops::fmha
