@@ -127,20 +127,27 @@ unsigned place_of(std::string_view op, const char* field, Words words, Words als
 std::pair<std::string, std::string> constant_text(std::string_view op, const char* name, Constant kind, unsigned place,
                                                   std::string_view word);
 
+/// "_f16_d128_causal": what the fields put into a kernel's name, but for some of them.
+template <const auto& kFields, class Kernel>
+std::string tags_of_fields(const Kernel& kernel, std::initializer_list<std::string_view> without) {
+  std::array<const Field<Kernel>*, kFields.size()> in_name;
+  std::transform(kFields.begin(), kFields.end(), in_name.begin(), [](const auto& field) { return &field; });
+  std::stable_sort(in_name.begin(), in_name.end(),
+                   [](const auto* x, const auto* y) { return x->tag_place < y->tag_place; });
+  std::string tags;
+  for (const Field<Kernel>* field : in_name)
+    if (std::find(without.begin(), without.end(), field->name) == without.end() && is_tagged(*field, kernel))
+      tags += tag_text(field->tag, word_of(*field, kernel));
+  return tags;
+}
+
 /// The canonical request, under the kernel's name. without: a field that both leave out, as of kernels that are chosen
 /// by it.
 template <const auto& kFields, class Kernel>
 Request request_of_fields(std::string_view op, const Kernel& kernel, std::string_view without = {}) {
   Request request;
   request.op = op;
-  request.name = op;
-  std::array<const Field<Kernel>*, kFields.size()> in_name;
-  std::transform(kFields.begin(), kFields.end(), in_name.begin(), [](const auto& field) { return &field; });
-  std::stable_sort(in_name.begin(), in_name.end(),
-                   [](const auto* x, const auto* y) { return x->tag_place < y->tag_place; });
-  for (const Field<Kernel>* field : in_name)
-    if (without != field->name && is_tagged(*field, kernel))
-      request.name += tag_text(field->tag, word_of(*field, kernel));
+  request.name = std::string(op) + tags_of_fields<kFields>(kernel, {without});
   for (const Field<Kernel>& field : kFields)
     if (without != field.name && is_written(field, kernel))
       request.fields.emplace_back(field.name, word_of(field, kernel));
@@ -207,6 +214,15 @@ template <const auto& kFields, class Kernel>
 void add_constants(std::string_view op, const Kernel& kernel, graph::Graph& graph) {
   for (const Field<Kernel>& field : kFields)
     if (field.kind != Constant::none)
+      graph.config.push_back(constant_text(op, field.constant, field.kind, field.get(kernel), word_of(field, kernel)));
+}
+
+/// The same without some of them.
+template <const auto& kFields, class Kernel>
+void add_other_constants(std::string_view op, const Kernel& kernel, graph::Graph& graph,
+                         std::initializer_list<std::string_view> without) {
+  for (const Field<Kernel>& field : kFields)
+    if (field.kind != Constant::none && std::find(without.begin(), without.end(), field.name) == without.end())
       graph.config.push_back(constant_text(op, field.constant, field.kind, field.get(kernel), word_of(field, kernel)));
 }
 

@@ -5,6 +5,9 @@
 #pragma once
 
 #include <algorithm>
+#include <initializer_list>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "ops/common/element.hpp"
@@ -12,6 +15,7 @@
 #include "ops/fmha/family.hpp"
 #include "ops/fmha/fields.hpp"
 #include "ops/fmha/fmha.hpp"
+#include "ops/fmha/mask.hpp"
 #include "support/fail.hpp"
 
 namespace tj::ops {
@@ -23,10 +27,11 @@ class FmhaBuilder : protected GraphBuilder {
   FmhaBuilder(const FmhaConfig& config, const arch::Arch& arch, int rows_per_block, int block_n, int blocks_per_sm = 1)
       : GraphBuilder("fmha", arch.family, arch, blocks_per_sm), config_(config), rows_(rows_per_block), keys_(block_n) {
     require_two_bytes("fmha", config_.dtype);
-    add_constants<kFmhaFields>("fmha", config_, graph_, {"dtype", "head-dim"});
+    const std::initializer_list<std::string_view> first = {"dtype", "head-dim"};
+    add_constants<kFmhaFields>("fmha", config_, graph_, first);
     known("kBlockN", launch_.block_n, keys_);
     known("kRowsPerBlock", launch_.rows_per_block, rows_);
-    add_constants<kFmhaFields>("fmha", config_, graph_, {"causal", "general-scale"});
+    add_other_constants<kFmhaFields>("fmha", config_, graph_, first);
     graph_.flops_per_iteration = 4.0 * rows_ * keys_ * config_.head_dim;
   }
   Candidate made(bool turns = false) {
@@ -37,8 +42,7 @@ class FmhaBuilder : protected GraphBuilder {
   }
 
   void set_name(const std::string& shape) {
-    graph_.name = support::cat("fmha_", to_string(config_.dtype), "_d", config_.head_dim,
-                               config_.causal ? "_causal" : "", "_", shape);
+    graph_.name = support::cat("fmha", tags_of_fields<kFmhaFields>(config_, {"general-scale", "step"}), "_", shape);
   }
 
   std::int64_t row_bytes() const { return std::int64_t{config_.head_dim} * kFmhaElementBytes; }
@@ -72,12 +76,12 @@ class FmhaBuilder : protected GraphBuilder {
     };
     return {load("load_q", Scope::tile_begin), load("load_k", Scope::iteration), load("load_v", Scope::iteration)};
   }
-  /// Without the diagonal only the last, partial block of keys needs masking; with it, what a tile's rows span.
-  int max_fast_begin() const { return config_.causal ? (rows_ + keys_ - 1) / keys_ + 1 : 1; }
+  int max_fast_begin() const { return mask_.most_masked(rows_, keys_, Node{}.max_fast_begin); }
 
   FmhaConfig config_;
-  int rows_ = 0;  ///< queries of a block
-  int keys_ = 0;  ///< of an iteration
+  const fmha::Mask mask_ = mask_of(config_);  ///< of any sizes
+  int rows_ = 0;                              ///< queries of a block
+  int keys_ = 0;                              ///< of an iteration
   FmhaLaunch launch_;
   const Copier engine_{Copier::Way::engine, arch_};
 };

@@ -2,9 +2,9 @@
 #include "ops/fmha/family.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
+#include "ops/fmha/mask.hpp"
 #include "support/fail.hpp"
 #include "support/lasting.hpp"
 
@@ -23,7 +23,7 @@ TJ_FMHA_FAMILIES(TJ_DECLARE)
 
 namespace {
 
-constexpr double kTypicalLength = 4096;  // what tile shapes are rated at
+constexpr int kTypicalLength = 4096;  // what tile shapes are rated at
 
 #define TJ_LIST(name) fmha_##name,
 constexpr const FmhaFamily& (*kFamilies[])() = {TJ_FMHA_FAMILIES(TJ_LIST)};
@@ -41,16 +41,19 @@ const FmhaFamily* find_fmha_family(const arch::Arch& arch) {
 Candidate fmha_candidate(graph::Graph graph, const FmhaConfig& config, const FmhaLaunch& launch, bool turns) {
   Candidate candidate{std::move(graph), 0, 0, turns};
   candidate.geometry = Geometry::of(launch);
-  const double rows = launch.rows_per_block;
-  const double blocks = std::ceil(kTypicalLength / rows);
-  double iterations = 0, keys = 0;
-  for (double block = 0; block < blocks; ++block) {
-    const double last = config.causal ? std::min(kTypicalLength, (block + 1) * rows) : kTypicalLength;
-    iterations += std::ceil(last / launch.block_n);
-    keys += config.causal ? last - rows / 2 : last;
+  const fmha::Mask mask = mask_of(config, kTypicalLength, kTypicalLength);
+  const int rows = launch.rows_per_block;
+  double tiles = 0, iterations = 0, keys = 0;
+  for (int row = 0; row < kTypicalLength; row += rows, ++tiles) {
+    const fmha::Keys blocks = mask.blocks_of(row, rows, launch.block_n);
+    const int last = std::min(kTypicalLength, row + rows) - 1;
+    iterations += blocks.end - blocks.first;
+    // Rows whose ranges all begin at the first key differ by a key each: half a block's rows on the average.
+    const bool shorter = mask.rows_differ() && mask.from_first_key();
+    keys += mask.end_of(last) - mask.keys_of(last).first - (shorter ? rows / 2.0 : 0.0);
   }
-  candidate.typical_iterations = iterations / blocks;
-  candidate.useful_flops = 4.0 * rows * config.head_dim * keys / blocks;
+  candidate.typical_iterations = iterations / tiles;
+  candidate.useful_flops = 4.0 * rows * config.head_dim * keys / tiles;
   return candidate;
 }
 

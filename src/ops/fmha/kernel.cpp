@@ -10,6 +10,7 @@
 #include "ops/common/trial.hpp"
 #include "ops/common/workloads.hpp"
 #include "ops/fmha/fields.hpp"
+#include "ops/fmha/mask.hpp"
 #include "ops/fmha/steps.hpp"
 #include "ops/fmha/validate.hpp"
 #include "support/fail.hpp"
@@ -22,8 +23,13 @@ using support::cat;
 using support::fail;
 
 FmhaConfig config_of(const FmhaArgs& args) {
-  return {args.q.dtype, static_cast<int>(args.q.shape[3]), args.causal, fmha_needs_general_scale(fmha_scale(args)),
-          args.step};
+  FmhaConfig config;
+  config.dtype = args.q.dtype;
+  config.head_dim = static_cast<int>(args.q.shape[3]);
+  config.general_scale = fmha_needs_general_scale(fmha_scale(args));
+  config.step = args.step;
+  set_mask(config, args);
+  return config;
 }
 
 FmhaConfig config_of(const Request& request) { return kernel_of_fields<kFmhaFields, FmhaConfig>(request); }
@@ -36,15 +42,6 @@ std::vector<FmhaConfig> usual_kernels(const Flags& flags) {
 /// Of the tile that is tried first.
 std::int64_t rows_per_block(const FmhaConfig& config, const arch::Arch& arch) {
   return fmha_candidates(config, arch).front().geometry.as<FmhaLaunch>().rows_per_block;
-}
-
-/// Keys that the queries of one head see, all together.
-double visible_keys(std::int64_t queries, std::int64_t keys, bool causal) {
-  if (!causal) return static_cast<double>(queries) * static_cast<double>(keys);
-  double sum = 0;
-  for (std::int64_t row = 0; row < queries; ++row)
-    sum += static_cast<double>(std::clamp<std::int64_t>(row + 1 + keys - queries, 0, keys));
-  return sum;
 }
 
 /// usual: as most calls have it, without lse and with the default scale, where the kernel's form takes that.
@@ -63,7 +60,10 @@ Trial trial_of(const FmhaConfig& config, const Sizes& sizes, bool usual = false)
   trial.with_args = [config, usual, tensors = trial.tensors](Device device, std::span<void* const> places,
                                                              const std::function<void(const void*)>& use) {
     const auto tensor = [&](std::size_t i) { return tensors[i].operand.view(device, places[i]); };
-    FmhaArgs args{tensor(0), tensor(1), tensor(2), tensor(3), {}, {}, config.causal, config.step};
+    FmhaArgs args;
+    args.q = tensor(0), args.k = tensor(1), args.v = tensor(2), args.o = tensor(3);
+    args.step = config.step;
+    set_mask(args, config);
     if (!usual) args.lse = tensor(4);
     // With it, maxima move so far from block to block that outputs are corrected.
     if (!usual || config.general_scale) args.scale = config.general_scale ? -1.5f : 1.0f;
@@ -149,8 +149,8 @@ std::vector<Workload> fmha_workloads(const Flags& flags, const arch::Arch&) {
   std::vector<Workload> list;
   for (const FmhaConfig& config : usual_kernels(kernels)) {
     const double width = static_cast<double>(sizes.at("batch") * sizes.at("heads") * config.head_dim);
-    list.push_back(
-        {trial_of(config, sizes, true), 4 * width * visible_keys(sizes.at("seq-q"), sizes.at("seq-k"), config.causal)});
+    list.push_back({trial_of(config, sizes, true),
+                    4 * width * visible_keys(mask_of(config, sizes.at("seq-q"), sizes.at("seq-k")))});
   }
   return list;
 }
@@ -158,13 +158,11 @@ std::vector<Workload> fmha_workloads(const Flags& flags, const arch::Arch&) {
 std::vector<TileCount> fmha_tiles(const void* args, const Geometry& geometry, unsigned) {
   const auto& of = *static_cast<const FmhaArgs*>(args);
   const auto launch = geometry.as<FmhaLaunch>();
-  const std::int64_t block_n = launch.block_n, rows = launch.rows_per_block, queries = of.q.shape[2],
-                     keys = of.k.shape[2];
-  std::vector<TileCount> list;  // a block of rows of each head, with the blocks of keys that its last row sees
-  for (std::int64_t first = 0; first < queries; first += rows) {
-    const std::int64_t seen =
-        of.causal ? std::clamp<std::int64_t>(std::min(first + rows, queries) + keys - queries, 0, keys) : keys;
-    list.push_back({of.q.shape[0] * of.q.shape[1], (seen + block_n - 1) / block_n});
+  const fmha::Mask mask = mask_of(config_of(of), of.q.shape[2], of.k.shape[2]);
+  std::vector<TileCount> list;  // a block of rows of each head, with the blocks of keys that it sees
+  for (int first = 0; first < mask.queries; first += launch.rows_per_block) {
+    const fmha::Keys blocks = mask.blocks_of(first, launch.rows_per_block, launch.block_n);
+    list.push_back({of.q.shape[0] * of.q.shape[1], blocks.end - blocks.first});
   }
   return list;
 }

@@ -8,6 +8,7 @@
 #include "ops/common/element.hpp"
 #include "ops/common/tensor_args.hpp"
 #include "ops/fmha/fmha.hpp"
+#include "ops/fmha/mask.hpp"
 #include "ops/fmha/params.cuh"
 
 namespace tj::ops {
@@ -54,8 +55,7 @@ void fmha_plan(const FmhaArgs& args, const FmhaLaunch& kernel, LaunchPlan& plan)
   p.batches = static_cast<int>(args.q.shape[0]);
   p.heads = static_cast<int>(args.q.shape[1]);
   p.heads_per_kv_head = static_cast<int>(args.q.shape[1] / args.k.shape[1]);
-  p.queries = static_cast<int>(args.q.shape[2]);
-  p.keys = static_cast<int>(args.k.shape[2]);
+  set_mask(p, args);
   p.row_blocks = (p.queries + kernel.rows_per_block - 1) / kernel.rows_per_block;
   p.tiles = p.row_blocks * p.heads * p.batches;
   p.wide_stores = wide(args.o, 16);

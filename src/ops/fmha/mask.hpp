@@ -1,0 +1,29 @@
+// The mask of a call on the host: what it decides of its kernel, what the device is told, which keys its rows see.
+//
+// Decides which members of FmhaArgs and FmhaConfig are a mask's. Does not decide which keys a row sees: the device's
+// rule is the host's (kernel_templates/ops/fmha/mask.cuh). Invariant: equal configurations have equal masks but for
+// what stands in Params.
+#pragma once
+
+#include <cstdint>
+
+#include <tilejit/ops.hpp>
+
+#include "ops/fmha/params.cuh"
+
+namespace tj::ops {
+
+/// What the mask of a call asks of its kernel.
+void set_mask(FmhaConfig& config, const FmhaArgs& args);
+/// A call with a mask that the kernel serves.
+void set_mask(FmhaArgs& args, const FmhaConfig& config);
+/// What the kernel's parameter says of the mask.
+void set_mask(fmha::Params& params, const FmhaArgs& args);
+
+/// The mask of a kernel's calls; without sizes, for what holds at all of them.
+fmha::Mask mask_of(const FmhaConfig& config, std::int64_t queries = 0, std::int64_t keys = 0);
+
+/// Keys that the queries of one head see, all together.
+double visible_keys(const fmha::Mask& mask);
+
+}  // namespace tj::ops
