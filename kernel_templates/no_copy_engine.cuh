@@ -3,8 +3,8 @@
 // does is refused in words.
 //
 // Decides no instruction: the same text serves the device and the model. Included by before_sm90.cuh and
-// block_barrier.cuh, which add what their archs have beside. Invariant: what an arch with a copy engine offers is
-// declared here or by those, so that node bodies may choose by kBulkCopies.
+// block_barrier.cuh, which add what their archs have beside. Invariant: every name of an arch with a copy engine is
+// declared here or in those files, so that node bodies may choose by kBulkCopies.
 #pragma once
 
 namespace tj::dev {

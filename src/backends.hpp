@@ -69,7 +69,7 @@ class Backends {
   Archs archs_of(const arch::Target& target) const;
   /// Null for a device that is not kept.
   const Archs* known(Device device);
-  /// The first device that an arch, or the one that is asked for, is for; 0 when there is none. Throws nothing.
+  /// The first device that an arch is for, or that the requested arch is for; 0 when there is none.
   int first_served(launch::Driver& driver) const;
 
   /// A vendor's driver, once it was tried to open it.

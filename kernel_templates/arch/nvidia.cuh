@@ -65,7 +65,7 @@ TJ_DEVICE void warp_sync() {
 /// After a branch that one lane took: the warp goes on as one. Nothing waits for it, so that it has no site.
 TJ_DEVICE void reconverge() { __syncwarp(); }
 
-/// Barriers 1 to 15; `threads` counts those that sync and those that only arrive.
+/// Barriers 1 to 15; `threads` counts the threads that sync and the threads that only arrive.
 template <int Site>
 TJ_DEVICE void named_sync(u32 id, u32 threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");

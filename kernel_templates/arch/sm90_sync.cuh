@@ -16,7 +16,8 @@ TJ_DEVICE bool elect_one() {
 }
 
 // ---- grids of one stream --------------------------------------------------------------------------------------------
-/// Blocks of the next grid may take the places that this grid's leave; what they do before they wait runs beside it.
+/// Blocks of the next grid may take the places that this grid's leave. Their work before they wait runs beside this
+/// grid.
 TJ_DEVICE void next_grid_may_start() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 /// Returns once the grids before have completed and all that they wrote is visible. Nothing of global memory but the
 /// launch's parameters may be touched earlier: those grids may still read what this one writes.

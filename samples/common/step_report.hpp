@@ -14,10 +14,9 @@ namespace tj::samples {
 
 /// One step at one sequence length.
 struct StepResult {
-  std::string step, name, description;  ///< "1", "basic", one sentence
-  std::vector<std::string>
-      key_changes;     ///< what it does that the step before does not, then what that changed in the schedule
-  std::string kernel;  ///< KernelReport::name
+  std::string step, name, description;   ///< "1", "basic", one sentence
+  std::vector<std::string> key_changes;  ///< its changes from the step before, then their effect on the schedule
+  std::string kernel;                    ///< KernelReport::name
   std::int64_t seq_len = 0;
   double latency_ms = 0, tflops = 0;
   double gain_baseline = 1, gain_previous = 1;  ///< how many times as fast

@@ -1,4 +1,4 @@
-// A user's own program, run once for each seed, with what the library reports of the kernels that it launches.
+// A user's own program, run once for each seed, and the library's reports of the kernels that it launches.
 //
 // Decides the variables that it sees and what counts as a finding: reports of the model, and an end with another status
 // than 0.

@@ -27,8 +27,8 @@ struct Unit {
 
 struct EmitOptions {
   /// Times at which roles come to their nodes and waits are written to memory. RecordsParam stands behind the kernel's
-  /// parameter (record.hpp). The option adds lines; without them the text is what it is with the option off, but for
-  /// the name of the parameter.
+  /// parameter (record.hpp). The option adds lines, and names the parameter otherwise. The rest of the text is the same
+  /// as with the option off.
   bool record = false;
 };
 

@@ -126,9 +126,9 @@ bool EventWriter::read_by_unit(int ring) const {
   });
 }
 
-/// May a lane be ahead of others that still wait for the filling, or read it? All lanes of a warp are past what the
-/// matrix unit reads at once, as they wait for it together. But a value that is there once a tile may have no reader in
-/// a tile without iterations.
+/// May a lane be ahead of others that still wait for the filling, or read it? All lanes of a warp wait for the matrix
+/// unit together, so they are past its reads at once. But a value that is there once a tile may have no reader in a
+/// tile without iterations.
 bool EventWriter::lanes_apart(int ring) const {
   const int value = family_.schedule.rings[static_cast<std::size_t>(ring)].value;
   bool sure = family_.value_of_ring(ring).scope == Scope::iteration;
@@ -217,7 +217,7 @@ void EventWriter::write_publish(const Event& event, const Section& section, cons
   line("dev::publish<", site(SiteKind::arrive, section, "publish " + what, event), ", ", arguments);
 }
 
-/// Says that this lane has read, for whoever learns of it; nobody asks where the slot is not filled again.
+/// Says that this lane has read, for whoever learns of it. Nobody asks where the slot is not filled again.
 void EventWriter::end_reads(const Event& of, const Section& section) {
   Event event = of;
   event.node = last_reader(of.ring);
@@ -278,7 +278,7 @@ bool EventWriter::waits_in_tensor(const Event* event, const Section& section) co
          (event->kind == EventKind::wait_empty && !never_filled(*event, section));
 }
 
-/// Orders what others did to the columns before they arrived before what this thread does to them.
+/// Puts others' work on the columns, before they arrived, in front of this thread's work on them.
 void EventWriter::follow_sync(const Event& event, const Section& section) {
   if (!in_tensor(event.ring) || followed_at_ == w_.text().size() ||
       (waits_in_tensor(next_, section) && (!left_behind(*next_, section) || left_behind(event, section))))
@@ -290,7 +290,7 @@ void EventWriter::follow_sync(const Event& event, const Section& section) {
   followed_at_ = w_.text().size();
 }
 
-/// Orders what this warp did to the columns before what others do once it has arrived.
+/// Puts this warp's work on the columns in front of others' work, once it has arrived.
 void EventWriter::settle(const Event& event, const Section& section, bool stores) {
   const std::string ring = family_.value_of_ring(event.ring).name;
   if (stores && stored_at_ != w_.text().size()) {

@@ -90,8 +90,8 @@ class EventWriter {
   const Event* next_ = nullptr;
   bool node_marked_ = false;  ///< the node's begin is marked, in a unit that records
   bool leader_only_ = false;  ///< inside the branch of the one thread that copies: closed after the node's call
-  // Ends of the text when the warp had met, when its stores were fenced, and when its reads had arrived: still so where
-  // the text ends there now.
+  // Ends of the text when the warp had met, when its stores were fenced, and when its reads had arrived. Each still
+  // holds if the text ends there now.
   static constexpr std::size_t kNever = ~std::size_t{0};
   std::size_t met_at_ = kNever, fenced_at_ = kNever, arrived_at_ = kNever;
   std::size_t followed_at_ = kNever, stored_at_ = kNever,

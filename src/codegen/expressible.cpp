@@ -72,7 +72,8 @@ void refuse_mixed_readers(const graph::Graph& graph, const sched::Schedule& sche
   }
 }
 
-/// Whoever fills a slot again waits for its readers: does that keep the order that an edge without a value asks for?
+/// A node that fills a slot again waits for its readers: does that keep the order that an edge without a value asks
+/// for?
 bool kept_by_a_ring(const graph::Graph& graph, const sched::Schedule& schedule, const graph::Edge& order) {
   return std::any_of(schedule.rings.begin(), schedule.rings.end(), [&](const sched::Ring& ring) {
     if (graph.values[static_cast<std::size_t>(ring.value)].scope != graph::Scope::iteration) return false;

@@ -1,8 +1,8 @@
 // Families of roles: roles that do the same to copies of one context, so that one text serves all of them.
 //
 // Decides that alone; the text is role_text's. Invariant: members of a family fill and read the same rings, or each its
-// own in the same place; such rings lie one behind the other. They wait for the same of what they do themselves, at the
-// same places.
+// own in the same place; such rings lie one behind the other. Waits for work of their own are the same, at the same
+// places.
 #pragma once
 
 #include "graph/graph.hpp"

@@ -1,4 +1,4 @@
-// How the text of a family of roles names what it uses: its nodes' contexts, its rings, the barriers of its turns.
+// Names in the text of a family of roles: its nodes' contexts, its rings, the barriers of its turns.
 //
 // Decides expressions, not where they stand. Invariant: in a family of several the text has an int `member`, and
 // everything that differs between members is an expression of it.

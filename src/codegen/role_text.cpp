@@ -284,8 +284,8 @@ class RoleWriter {
       events(pattern_.steady, {"steady", "s", false, -1, general_steps});
       w_.close();
     }
-    // Copies would only be compiled, for no gain, in two cases: a role of one thread, which waits most of the time, and
-    // a step so long that its test is nothing.
+    // Copies would only be compiled, for no gain, in two cases. A role of one thread waits most of the time; the test
+    // of a long step is nothing.
     const bool one_thread = std::all_of(role().nodes.begin(), role().nodes.end(),
                                         [&](int index) { return graph::issued_by_one(node(index).async); });
     if (one_thread || (!variant && schedule_.ii >= kLongIteration)) w_.line("#pragma unroll 1");

@@ -6,8 +6,8 @@
 namespace tj::codegen {
 namespace {
 
-// `part` must be `whole` less some waits for the matrix unit or for stores, what they complete and release, and syncs.
-// Events of `part` then begin at step `from`, the others later. False where it is something else.
+// `part` must be `whole` less some events: waits for the matrix unit or for stores, the completions and releases of
+// those, and syncs. Events of `part` then begin at step `from`, the others later. False where it is something else.
 bool without_waits(const std::vector<Event>& part, int from, std::vector<Rolled::Guarded>& whole) {
   std::size_t next = 0;
   for (auto& [first, event] : whole) {

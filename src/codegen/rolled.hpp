@@ -12,8 +12,8 @@
 
 namespace tj::codegen {
 
-/// The loop as one body. The pattern's first steps lack nothing of the steady step but waits for what is not under way
-/// yet, and what follows from those waits.
+/// The loop as one body. The pattern's first steps lack only waits for groups that are not under way yet, and the
+/// events that follow from those waits.
 struct Rolled {
   using Guarded = std::pair<int, Event>;
   std::vector<Guarded> body;  ///< from which step on, and the event relative to the step
@@ -23,7 +23,7 @@ struct Rolled {
 std::optional<Rolled> roll(const Pattern& pattern);
 
 /// Do steps at the begin and at the end of the loop lack only events of iterations outside the loop, and syncs? Then
-/// one text serves all steps 0 to n - 1 + drain.size(), whatever n is: each of its events runs for iterations 0 to n -
+/// one text serves all steps 0 to n - 1 + drain.size(), whatever n is. Each of its events runs for iterations 0 to n -
 /// 1 alone. False where nothing runs behind: no step at the end lacks anything then.
 bool lacks_iterations_alone(const Pattern& pattern);
 

@@ -1,9 +1,9 @@
 // Columns of the rings in tensor memory.
 //
-// Decides that two rings may have the same columns where the graph orders all accesses to one before all accesses to
-// the other, around the loop. For example, weights of attention lie over the scores that they were made of. Does not
-// decide slots. Invariant: columns that are shared are never in use for both, whatever the roles' progress; slots of a
-// ring lie one behind the other.
+// Decides that two rings may have the same columns, if the graph orders all accesses to one before all accesses to the
+// other, around the loop. For example, weights of attention lie over the scores that they were made of. Does not decide
+// slots. Invariant: columns that are shared are never in use for both, whatever the roles' progress; slots of a ring
+// lie one behind the other.
 #pragma once
 
 #include <vector>

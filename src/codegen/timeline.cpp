@@ -149,7 +149,7 @@ class Simulator {
       push({.kind = EventKind::matrix_commit, .node = index, .iteration = iteration});
       pending_.emplace_back(index, iteration);
     } else if (n.async == Async::unit) {
-      complete(index, iteration);  // it hands back what it has read no later than it hands on what it made of it
+      complete(index, iteration);  // it hands back its operands no later than it hands on its result
     }
     publish_fills(index, iteration);
     if (n.async != Async::store && n.async != Async::matrix && n.async != Async::unit)

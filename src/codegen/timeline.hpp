@@ -73,8 +73,8 @@ struct Pattern {
 
 /// Iterations counted from `origin`; those of tile scope stay -1.
 std::vector<Event> relative(std::vector<Event> events, int origin);
-/// The end of a tile in two parts: events that the loop still asks for, relative to the trip count, and events that
-/// come whatever it is.
+/// The end of a tile in two parts. The first has events that the loop still asks for, relative to the trip count. The
+/// second has events that come whatever it is.
 std::pair<std::vector<Event>, std::vector<Event>> split_end(const std::vector<Event>& end, int trip_count);
 
 /// Stage of a node counted from the smallest stage of its role.

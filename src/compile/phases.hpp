@@ -22,7 +22,7 @@ inline constexpr const char* kAssembler = "ptxas";
 /// common name keeps NVRTC's; a log without a table changes nothing.
 void take_nvrtc_times(Binary& binary);
 
-/// A compiler's run that ends early, and what is done by then beyond what the run before it did.
+/// A compiler's run that ends early, and the phase that it has done beyond the run before it.
 struct ShorterRun {
   const char* phase;
   std::vector<std::string> options;  ///< that make it end there

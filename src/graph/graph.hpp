@@ -73,8 +73,8 @@ enum class Async {
   store,    ///< a bulk copy out of shared memory: its sources are free after a wait on the issuing thread's groups
   threads,  ///< through the full barrier of the ring that it fills: each thread of the role has copies of its own,
             ///< which arrive for it
-  unit  ///< the matrix unit, asked by one thread. Once done it arrives by itself, at the full barrier of the ring that
-        ///< it fills and at the empty barriers of the rings that it has read
+  unit  ///< the matrix unit, asked by one thread. Once done it arrives by itself: at the full barrier of the ring that
+        ///< it fills, and at the empty barriers of the rings that it has read
 };
 
 /// Does one thread start it, and hardware do the rest?
@@ -131,7 +131,7 @@ struct Edge {
 
 /// A value on chip that nodes of different roles exchange: it becomes a ring. Filled in every iteration, it may be read
 /// in a later one (Edge::distance); a reader at the tile's end has what the last iteration left. A value that a node of
-/// the loop fills once a tile is a sum: its slot is asked for before the loop and handed on after it.
+/// the loop fills once a tile is a sum. Its slot is asked for before the loop and handed on after it.
 struct Value {
   std::string name;
   std::int64_t slot_bytes = 0;  ///< in tensor memory a multiple of kTensorColumnBytes

@@ -18,8 +18,8 @@ namespace tj::graph {
 /// A longer text is refused.
 inline constexpr std::size_t kMaxTextBytes = std::size_t{16} << 20;
 
-/// A machine whose name is in no list, because it says what is left of another one; nothing for other names. Throws
-/// tj::Error where such a name is not right.
+/// A machine whose name is in no list, because the name says what is left of another machine; nothing for other names.
+/// Throws tj::Error where such a name is not right.
 using MachineFinder = std::function<std::optional<Machine>(const std::string& name)>;
 
 /// The graph of one JSON document, under `name`. `machines` are those that "machine" may name besides the normalised

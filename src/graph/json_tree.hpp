@@ -1,7 +1,8 @@
 // JSON text -> tree, with the limits that a text from anywhere needs.
 //
-// Decides what is well-formed here: one JSON document of bounded size, depth and width, no key twice in an object. Does
-// not know what the keys mean (json_reader). Invariant: whatever the bytes are, the outcome is a tree or a tj::Error.
+// Decides which text is well-formed here: one JSON document of bounded size, depth and width, no key twice in an
+// object. Does not know what the keys mean (json_reader). Invariant: whatever the bytes are, the outcome is a tree or a
+// tj::Error.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -91,8 +91,8 @@ class Driver {
   virtual bool capturing(int device, Stream stream) = 0;
 
   virtual std::shared_ptr<void> allocate(int device, std::size_t bytes) = 0;
-  /// For what is enqueued on the stream until its owner lets go; a stream that records a graph records that too. On a
-  /// GPU from a pool of the library's own, which keeps up to 128 MB of it for the next call.
+  /// Memory for work that is enqueued on the stream until its owner lets go. A stream that records a graph records the
+  /// memory too. On a GPU from a pool of the library's own, which keeps up to 128 MB of it for the next call.
   virtual std::shared_ptr<void> scratch(int device, std::size_t bytes, Stream stream) = 0;
   virtual void copy(int device, void* dst, bool dst_on_device, const void* src, bool src_on_device,
                     std::size_t bytes) = 0;
@@ -105,8 +105,7 @@ class Driver {
 
 /// Opens libcuda (null and a filled reason when there is no driver or no device).
 std::shared_ptr<Driver> open_cuda(std::string* reason);
-/// The same for AMD's HIP runtime. Beside a driver, the reason says what the user should know of it; empty where that
-/// is nothing.
+/// The same for AMD's HIP runtime. Beside a driver, the reason has remarks for the user; empty where there are none.
 std::shared_ptr<Driver> open_hip(std::string* reason);
 
 }  // namespace tj::launch

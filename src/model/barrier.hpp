@@ -66,7 +66,7 @@ class Mbarriers {
   void begin_copy(const Thread& thread, std::uint32_t address);
   /// Threads that are to arrive there, other than this block's, must see that it was initialised.
   void check_announced(const Thread& thread, std::uint32_t address, const char* what, const char* unit) const;
-  /// The phase, of which agent, whose bytes are there.
+  /// Counts bytes that are there. Returns the agent and the time of the phase that they belong to.
   std::pair<Order::Agent, Order::Time> complete_bytes(std::uint32_t address, std::uint32_t bytes);
   /// At the end of the block: nothing half done; no bulk copy, and no arrival of another block, that nobody knows of.
   void check_left() const;

@@ -84,7 +84,8 @@ class Block {
     ++executed[static_cast<std::size_t>(site)];
   }
   MatrixUnit& matrix_of(const Thread& thread);
-  /// The thread begins a node's work of an iteration: what it needs of the matrix unit must have been waited for.
+  /// The thread begins a node's work of an iteration. Results of the matrix unit that the node needs must have been
+  /// waited for.
   void enter_node(Thread& thread, int call, int iteration);
   /// Completions of a unit take part in the order of things from its first use on. So a block without such a unit keeps
   /// the order that it had.

@@ -1,7 +1,7 @@
 // Stacks and switches: one fiber for each thread of a kernel.
 //
 // Decides where a fiber's stack lies and how control goes to it and back. Does not decide who runs. Invariant: the OS
-// thread that started a fiber resumes it. An abandoned fiber never runs again, and what was on its stack is not
+// thread that started a fiber resumes it. An abandoned fiber never runs again, and its stack's contents are not
 // destroyed (a unit's frames hold plain data only).
 #pragma once
 

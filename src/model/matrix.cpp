@@ -174,7 +174,7 @@ void MatrixUnit::check_fence(const Thread& thread, const void* registers, std::s
   if (found == state.registers.end()) state.registers.push_back({registers, bytes});
 }
 
-// Each thread must know that what it reads is there: the warps of a group run their parts each for itself.
+// Each thread must know that its operands are there: the warps of a group run their parts each for itself.
 void MatrixUnit::check_order(const Thread& thread, Operation& operation) {
   const void* known = monitor_.order.identity(thread.actor);
   if (operation.access != 0) {

@@ -66,8 +66,7 @@ class MatrixUnit final : public AsyncUnit {
     const unsigned* a;
     int call, iteration;  ///< where it was issued
   };
-  /// Registers that instructions have been given: a fence must follow what the thread does with them, before they are
-  /// given again.
+  /// Registers that instructions have been given. A thread that changes them needs a fence before it gives them again.
   struct Registers {
     const void* at;
     std::size_t bytes;

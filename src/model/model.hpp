@@ -1,6 +1,6 @@
 // The CPU model as a driver, with the options that only checkers and tests set.
 //
-// Decides nothing about a kernel. See kernel_templates/model/README.md for what the model does and what it reports.
+// Decides nothing about a kernel. See kernel_templates/model/README.md for the model's behaviour and reports.
 #pragma once
 
 #include <cstdint>

@@ -44,9 +44,9 @@ class Monitor {
   void write(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes);
   void set_time(Shadow::Id id, Order::Agent agent, Order::Time time);
   const Access& at(Shadow::Id id) const { return shadow_.at(id); }
-  /// An access to tensor memory: the thread stores or has products put there (writes), or takes what is there. column:
-  /// from the block's first. usable: the thread's knowledge at its last tensor_after_sync. Filling a slot again returns
-  /// the ring and what its empty barrier alone has told.
+  /// An access to tensor memory. writes: the thread stores or has products put there; else it takes what is there.
+  /// column: from the block's first. usable: the thread's knowledge at its last tensor_after_sync. Filling a slot again
+  /// returns the ring and what its empty barrier alone has told.
   struct Told {
     const Notes::Ring* ring = nullptr;
     Order::Known known = nullptr;

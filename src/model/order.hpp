@@ -1,4 +1,4 @@
-// Knowledge of what has happened: the happens-before order of a cluster's threads and of what works beside them, by
+// Knowledge of past events: the happens-before order of a cluster's threads and of the units that work beside them, by
 // vector clocks.
 //
 // Decides what a thread may rely on. It learns that accesses of every other thread are done, in four senses (Section).

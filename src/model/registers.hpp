@@ -1,7 +1,7 @@
 // The registers of a block: other warpgroups may take what a warpgroup gives back.
 //
-// Decides when a role that wants more registers goes on. Does not know what the compiler uses. Invariant: what the
-// threads hold is never more than what the block was started with. Source: PTX ISA 8.7, "setmaxnreg".
+// Decides when a role that wants more registers goes on. Does not know what the compiler uses. Invariant: the threads
+// never hold more than the block was started with. Source: PTX ISA 8.7, "setmaxnreg".
 #pragma once
 
 #include <string>

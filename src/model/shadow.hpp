@@ -1,8 +1,8 @@
 // History of every byte of a block's shared memory: who wrote it last, and who has read it since.
 //
-// Decides which two accesses nothing orders (Order says who knows of what) and what was never written. It is a conflict
-// whoever comes first. Knows no barrier, no slot and no name: a report is its caller's. Invariant: an access is
-// recorded after it was found in order, so that the first conflict of a run is the one that is reported.
+// Decides which two accesses nothing orders, and which bytes were never written. Order says who knows of what. It is a
+// conflict whoever comes first. Knows no barrier, no slot and no name: a report is its caller's. Invariant: an access
+// is recorded after it was found in order, so that a run reports its first conflict.
 #pragma once
 
 #include <cstdint>

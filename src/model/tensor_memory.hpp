@@ -36,7 +36,7 @@ class TensorMemory {
   void reset();
   /// The calls below are for so many blocks together, 1 or 2.
   void use(const Thread& thread, int blocks);
-  /// The block whose tensor memory is used together with that of the thread's block.
+  /// The block that uses its tensor memory together with the thread's block.
   static Block& other_of_pair(const Thread& thread, const char* what);
 
   /// Calls that all lanes of a warp do together: each lane calls them. All throw tj::Error(model_fault) for misuse.

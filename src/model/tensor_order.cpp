@@ -76,7 +76,7 @@ void TensorOrder::fence(const Thread& thread, bool after) {
   PerWarp& warp = warp_of(thread);
   for (Kind* kind : {&warp.loads, &warp.stores}) {
     kind->said[thread.lane()] = kind->waited;
-    // The lane that says it last has it for all: what the others publish before is of their earlier ones.
+    // The last lane to say it says it for all: earlier messages of the others are about their earlier accesses.
     const Order::Time all = *std::min_element(kind->said.begin(), kind->said.end());
     if (all != 0) monitor_.order.observe(thread.actor, kind->fenced, all);
   }

@@ -1,6 +1,6 @@
 // One thread of a block, and the thing that it waits for.
 //
-// Decides what is known about a thread at any moment; who runs next is the scheduler's business.
+// Decides what is known about a thread at any moment; the scheduler decides who runs next.
 #pragma once
 
 #include <cstdint>

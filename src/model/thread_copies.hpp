@@ -1,9 +1,9 @@
 // Copies that threads issue and do not wait for (cp.async): a few bytes each, finished later than they are issued, in
 // no order.
 //
-// Decides what is poison until a copy is done, which groups a thread still has under way, and when an arrival that
-// follows copies comes. Does not decide when a copy is done. Invariant: copies that a thread has issued between two
-// commits or arrivals are done at once. Nothing orders them against another thread's copies, or later copies of the
+// Decides what is poison until a copy is done, and which groups a thread still has under way. Decides when an arrival
+// that follows copies comes. Does not decide when a copy is done. Invariant: copies that a thread has issued between
+// two commits or arrivals are done at once. Nothing orders them against another thread's copies, or later copies of the
 // same thread. Source: PTX ISA 8.7, "cp.async", "cp.async.mbarrier.arrive".
 #pragma once
 

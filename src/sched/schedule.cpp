@@ -97,8 +97,8 @@ struct Narrowing {
   int min_ii = 0;
 };
 
-/// Rings for a schedule whose cycles and roles are there; false when its slots are not, and what may be asked is
-/// narrowed.
+/// Rings for a schedule whose cycles and roles are there. False when its slots are not there; then less is allowed next
+/// time.
 bool take_rings(const graph::Graph& graph, Narrowing& slots, Schedule& schedule) {
   const std::vector<int> needed = slots_needed(graph, schedule);
   const std::vector<int> fitting = shrink_to_fit(graph, schedule, needed);

@@ -88,7 +88,7 @@ struct Options {
   /// read in no role but its writer's. With max_roles 1 the whole loop is one role.
   bool mixed_roles = false;
   /// joint: nodes that compute for different copies of a context (Node::copy) have different roles, though one could do
-  /// it all. Roles that do the same then share their text, and one goes on while another waits for what is late.
+  /// it all. Roles that do the same then share their text. One goes on while another waits for late work.
   bool copies_apart = false;
 };
 

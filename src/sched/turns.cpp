@@ -1,7 +1,7 @@
 // Order barriers: where the schedule itself makes roles alternate on one unit, the code may hold them to it.
 //
-// Decides whether a turn can be told by counting alone. Each role's nodes must form one run a step, all runs must
-// execute equally often, and the k-th runs of all roles must fit in one period. The first such unit gets a barrier, no
+// Decides whether a turn can be told by counting alone. Each role's nodes must form one run a step, and all runs must
+// execute equally often. The k-th runs of all roles must fit in one period. The first such unit gets a barrier, no
 // other. Changes no cycle.
 #include <algorithm>
 #include <cstddef>

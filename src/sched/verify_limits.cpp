@@ -115,7 +115,7 @@ class Limits {
   }
 
   /// Per node, the cycles for which its value is held: from its issue until every reader in the loop is done with it. A
-  /// value that a node hands to its own next instance gives way when that instance issues; later instances find nothing
+  /// value that a node hands to its own next instance gives way when that instance issues. Later instances find nothing
   /// of it.
   std::vector<std::int64_t> lifetimes() const {
     std::vector<std::int64_t> result(g_.nodes.size(), 0);

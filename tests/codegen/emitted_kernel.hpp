@@ -1,4 +1,4 @@
-// A kernel as the library emits it for a graph, on the model, with sites switched off: for tests of what the model
+// A kernel as the library emits it for a graph, on the model, with sites switched off. Tests look at what the model
 // notices.
 #pragma once
 

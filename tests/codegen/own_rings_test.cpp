@@ -83,8 +83,8 @@ std::vector<Event> flat(const codegen::Timeline& timeline) {
   return events;
 }
 
-/// Runs several tiles of a role that is alone: each wait must already be served by what the role did before. Returns
-/// what is wrong.
+/// Runs several tiles of a role that is alone: earlier work of the role must already serve each wait. Returns what is
+/// wrong.
 std::string replay(const Loop& loop, int trip_count) {
   std::map<int, int> filled, freed, waited_full, waited_empty;  // per ring, fillings so far
   for (int tile = 0; tile < 3; ++tile) {

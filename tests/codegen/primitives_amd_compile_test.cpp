@@ -1,6 +1,6 @@
-// Protects AMD's primitives. Units with all of them compile for every arch by the compilers at hand, without scratch
-// memory or hidden arguments, for the work-group that was asked for. They have the matrix instructions that the text
-// says. A primitive that an arch lacks is refused in words.
+// Protects AMD's primitives. Units with all of them compile for every arch by the compilers at hand, for the work-group
+// that was asked for. They take no scratch memory and no hidden argument. They have the matrix instructions that the
+// text says. A primitive that an arch lacks is refused in words.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // Protects the kernel contract on the side of results. The emitted unit computes the same attention whatever the
-// schedule says: overlapped or not, with other depths, roles and turns, changed by the scheduler's options or by hand.
+// schedule says. Schedules overlap or not, have other depths, roles and turns, and are changed by the scheduler's
+// options or by hand.
 #include <doctest/doctest.h>
 
 #include <algorithm>

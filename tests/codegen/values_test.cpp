@@ -1,6 +1,6 @@
-// Protects forms that attention does not use: ordinary readers and writers of rings, values that are filled once a tile
-// and read by nodes at its begin or end, copies that fill two rings from a role of several threads. Also the text's
-// refusals.
+// Protects forms that attention does not use. They are ordinary readers and writers of rings, values that are filled
+// once a tile and read by nodes at its begin or end, and copies that fill two rings from a role of several threads.
+// Also the text's refusals.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Protects the model's matrix instructions of a warpgroup, by the checks that a device passes too
-// (gpu.group_matrix_gpu): bits of whole numbers through every layout and width, chains and groups. Sums of e4m3 lose
-// what they must, and random sums come near.
+// (gpu.group_matrix_gpu). Bits of whole numbers are right through every layout and width, chains and groups. Sums of
+// e4m3 lose what they must, and random sums come near.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -1,5 +1,6 @@
 // Protects the model's rule for rings that a unit's notes name, in shared and in tensor memory. A thread that fills a
-// slot again or reads a slot has waited for the slot's own barrier, also where another wait happens to tell as much.
+// slot again or reads it has waited for the slot's own barrier. Another wait that happens to tell as much does not
+// count.
 #include <doctest/doctest.h>
 
 #include <algorithm>

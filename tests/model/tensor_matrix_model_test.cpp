@@ -1,6 +1,6 @@
 // Protects the model's matrix instruction on tensor memory. Products of every type, order and place of operands are
-// held against double, through boxes in swizzled shared memory and through tensor memory as a kernel lays them out. Bad
-// descriptors are refused.
+// held against double. They go through boxes in swizzled shared memory and through tensor memory, as a kernel lays them
+// out. Bad descriptors are refused.
 #include <doctest/doctest.h>
 
 #include <algorithm>

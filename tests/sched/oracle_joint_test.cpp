@@ -58,8 +58,8 @@ class Comparison {
   int without = 0, longer = 0, slower = 0, many_roles = 0;
 
  private:
-  /// Edges, units, and the limits that no choice of roles avoids: spills between nodes that can never share a role
-  /// (`apart`: copies are), the warps of nodes that must share a role. They give the number of stages.
+  /// Edges, units, and the limits that no choice of roles avoids. These are spills between nodes that can never share a
+  /// role (`apart`: copies are), and the warps of nodes that must share a role. They give the number of stages.
   struct Question : test::Formula {
     Question(z3::context& context, const graph::Graph& graph, int ii, int length, bool apart)
         : Formula(context, graph, ii, length) {

@@ -1,6 +1,6 @@
-// Protects the division of blocks and registers: how many groups of warps roles open, how many registers a thread of
-// each group gets, and which roles nodes belong to. A wrong number here is a launch that the driver refuses, or a role
-// whose accumulators do not fit.
+// Protects the division of blocks and registers. That is how many groups of warps roles open, how many registers a
+// thread of each group gets, and which roles nodes belong to. A wrong number here is a launch that the driver refuses,
+// or a role whose accumulators do not fit.
 #include "sched/roles.hpp"
 
 #include <doctest/doctest.h>

@@ -19,7 +19,7 @@ namespace tj::dev {
 TJ_DEVICE u32 grid_blocks() { return detail::api.self()->grid_blocks; }
 
 // ---- named barriers -------------------------------------------------------------------------------------------------
-/// Barriers 1 to 15; `threads` counts those that sync and those that only arrive.
+/// Barriers 1 to 15; `threads` counts the threads that sync and the threads that only arrive.
 template <int Site>
 TJ_DEVICE void named_sync(u32 id, u32 threads) {
   detail::api.named_barrier(Site, id, threads, 1);

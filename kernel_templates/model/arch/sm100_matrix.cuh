@@ -53,7 +53,7 @@ TJ_DEVICE void matrix_commit(u32 barrier) {
   detail::check_blocks<Blocks>();
   detail::api.tensor_commit(Site, barrier, ~0u, Blocks);
 }
-/// One on the barrier at the same place in every block of the cluster whose rank's bit is set in `mask`.
+/// One arrival on the barrier at the same place in every block of the cluster whose rank's bit is set in `mask`.
 template <int Site, int Blocks = 1>
 TJ_DEVICE void matrix_commit_multicast(u32 barrier, u32 mask) {
   detail::check_blocks<Blocks>();

@@ -28,13 +28,13 @@ TJ_DEVICE void tensor_free(u32 tensor, u32 columns) {
 }
 
 // ---- order between what works on tensor memory ----------------------------------------------------------------------
-/// Before an arrival or a sync: what this thread has waited for here comes before what others do after theirs. A commit
-/// does it itself.
+/// Before an arrival or a sync. Work that this thread has waited for here comes before others' work after theirs. A
+/// commit does it itself.
 template <int Site>
 TJ_DEVICE void tensor_before_sync() {
   detail::api.tensor_fence(Site, 0);
 }
-/// After a wait or a sync: what others did before theirs comes before what this thread does here from now on.
+/// After a wait or a sync. Others' work before theirs comes before this thread's work from now on.
 template <int Site>
 TJ_DEVICE void tensor_after_sync() {
   detail::api.tensor_fence(Site, 1);

@@ -46,7 +46,7 @@ class CudaKernel final : public Kernel {
            cat("cuModuleGetFunction failed with ", api.explain(found), ": the binary has no kernel \"", symbol,
                "\"; clear the kernel cache"));
     api.check(found, "cuModuleGetFunction", Stage::load);
-    // Drivers load lazily: what is left of it must not happen in the first launch, which may be inside a capture.
+    // Drivers load lazily: the rest of the loading must not happen in the first launch, which may be inside a capture.
     if (api.func_load != nullptr) api.check(api.func_load(function_), "cuFuncLoad", Stage::load);
     raise_shared_memory(smem_bytes, symbol);
     std::size_t offset = 0;

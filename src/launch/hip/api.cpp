@@ -75,15 +75,15 @@ std::shared_ptr<DynamicLibrary> open_library(const std::vector<std::string>& nam
     everything.push_back(name);
     for (const std::string& root : roots) everything.push_back(cat(root, "/lib/", name));
   }
-  // Most of those are not there, and what is said of them would hide what is.
+  // Most of those files are not there. Words about them would hide the files that are.
   std::erase_if(everything, [](const std::string& path) {
     return path.find('/') != std::string::npos && ::access(path.c_str(), F_OK) != 0;
   });
   return DynamicLibrary::open_first(everything, searched);
 }
 
-/// Why nothing opens: where was looked, then what is said of the files that are there, then what the user's own choice
-/// lacks.
+/// The reason why nothing opens: the places searched, then the errors of files that are there, then the fault of the
+/// user's own choice.
 std::string none_opens(const std::vector<std::string>& names, const std::string& searched) {
   std::string list, folders, faults;
   for (const std::string& name : names) list += cat(list.empty() ? "" : ", ", name);

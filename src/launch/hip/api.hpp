@@ -105,7 +105,7 @@ struct HipApi {
   const char* (*get_error_string)(int result) = nullptr;
 
   std::string path;    ///< of the library
-  std::string remark;  ///< what the user should know of it though it serves; mostly empty
+  std::string remark;  ///< remarks for the user though it serves; mostly empty
 
   bool has_pools() const noexcept {
     return mem_alloc_async && mem_alloc_from_pool_async && mem_free_async && mem_pool_create && mem_pool_destroy &&
@@ -123,7 +123,7 @@ struct HipApi {
       fail_call(result, call, stage);
   }
   [[noreturn]] void fail_call(int result, const char* call, Stage stage) const;
-  /// HIP keeps a thread's last failure until somebody asks, and other users of the process take it for one of theirs.
+  /// HIP keeps a thread's last failure until somebody asks, and other users of the process take it for theirs.
   void forget_failure() const noexcept { get_last_error(); }
   /// "hipErrorInvalidValue (1): invalid argument".
   std::string explain(int result) const;

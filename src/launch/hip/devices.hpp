@@ -98,7 +98,7 @@ class RelaxedHipCapture {
   bool exchanged_ = false;
 };
 
-/// A call whose failure nobody needs to know, as those of destructors: it is forgotten.
+/// A call whose failure nobody needs to know, as in destructors: it is forgotten.
 inline void hip_quietly(const HipApi& api, int result) noexcept {
   if (result != kHipSuccess) api.forget_failure();
 }

@@ -59,7 +59,7 @@ bool JointModel::seed(bool by_copy, const Relaxation& relaxed, std::vector<int>&
   return by_copy || static_cast<int>(roles.size()) == least_roles(relaxed);
 }
 
-// A node and all that it reads are held together when it issues, whatever the II; so is what is carried, always.
+// A node and all that it reads are held together when it issues, whatever the II. Carried values are held always.
 std::int64_t JointModel::held_at_issue(int i, const std::function<std::int64_t(int)>& amount) const {
   std::map<int, int> times;  // of a node, how many instances
   bool read = false, read_later = false;

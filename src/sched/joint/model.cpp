@@ -244,8 +244,8 @@ Resource JointModel::registers_of(const std::vector<int>& role, int r, int ii) c
   return resource;
 }
 
-// Without moving registers every role has the same count, so more roles leave less to each. With it, roles may differ:
-// the sum is limited, and what a block is launched with is the same for all groups, rounded down.
+// Without moving registers every role has the same count, so more roles leave less to each. With it, roles may differ.
+// The sum is limited; all groups of a block are launched with the same count, rounded down.
 void JointModel::add_registers(const std::vector<int>& role, TimeRules& rules) const {
   const graph::Machine& machine = graph_.machine;
   const int roles = 1 + *std::max_element(role.begin(), role.end());

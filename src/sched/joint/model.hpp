@@ -23,8 +23,8 @@ class JointModel {
 
   const graph::Graph& graph() const { return graph_; }
   const Problem& problem() const { return problem_; }  ///< no spills, no slots, no warps
-  /// The problem with what holds whatever the roles: spills and slots between producers and the rest, warps of nodes
-  /// that share a role.
+  /// The problem with the limits that hold whatever the roles: spills and slots between producers and the rest, warps
+  /// of nodes that share a role.
   const Problem& certain_problem() const { return certain_problem_; }
   const std::vector<std::vector<int>>& clusters() const { return clusters_; }  ///< local nodes that must share a role
   /// The kind of a cluster: does it complete by itself, into shared memory or out of it? And how many warps are its

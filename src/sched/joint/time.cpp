@@ -40,7 +40,7 @@ std::int64_t held(const Resource& resource, std::int64_t moment, int ii, const s
   return sum;
 }
 
-/// The holding at whose begin most is held; what is held is largest where something begins.
+/// The holding at whose begin most is held: the maximum lies where something begins.
 std::size_t fullest(const Resource& resource, int ii, const std::vector<int>& cycle, std::int64_t& most) {
   std::size_t best = 0;
   most = 0;
@@ -130,8 +130,8 @@ bool TimeSearch::propagate(Closure& closure) const {
   return true;
 }
 
-/// Two sums must fit: what the shortest lifetimes hold over a period, into the period; and at any moment, what
-/// certainly meets there.
+/// Two limits of what is held: the shortest lifetimes must fit into the period in sum; holdings that certainly meet
+/// must fit at any moment.
 bool TimeSearch::limits_fit(const Closure& closure) const {
   for (const Resource& resource : rules_.resources) {
     std::int64_t sum = 0;

@@ -79,8 +79,8 @@ class TimeSearch {
   bool propagate(Closure& closure) const;
   bool limits_fit(const Closure& closure) const;
   std::int64_t least_peak(const Resource& resource, const Closure& closure) const;
-  /// Cases of which every solution satisfies at least one, and the cycles given satisfy none; false when the cycles
-  /// break no rule.
+  /// Cases for a broken rule: every solution satisfies at least one of them, the cycles given satisfy none. False when
+  /// the cycles break no rule.
   bool broken(const std::vector<int>& cycle, std::vector<Case>& cases) const;
   bool broken_pair(const std::vector<int>& cycle, std::vector<Case>& cases) const;
   bool broken_resource(const Resource& resource, const std::vector<int>& cycle, std::vector<Case>& cases) const;

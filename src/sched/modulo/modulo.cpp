@@ -179,8 +179,8 @@ class Scheduler {
     return lower;
   }
 
-  /// The next length to ask: halfway between what is excluded and what was found. If that is too much, the length below
-  /// what was found, because what is learnt about a length holds for all shorter ones. Then again with more effort.
+  /// The next length to ask: halfway between the longest excluded and the shortest found. If that is too much, one
+  /// below the shortest found: clauses learnt about a length hold for all shorter ones. Then again with more effort.
   void shorten(AtInterval& here, int lower) {
     for (std::uint64_t limit = kFirstProbe; lower < here.best_length() && budget_ > 0;) {
       const int length = lower + (here.best_length() - 1 - lower) / 2;

@@ -31,7 +31,7 @@ class Search {
 
   /// In `root`, index 0 is the origin and node n has index n + 1; every two indexes must be bounded both ways. Visits
   /// at most `limit` nodes; `unknown` when that was not enough. `time` gets the cycles of all nodes. Clauses learnt
-  /// inside a root are used again inside roots of the same or a smaller `scope`, so a smaller scope must mean a tighter
+  /// inside a root are used again inside roots of the same or a smaller `scope`. So a smaller scope must mean a tighter
   /// root.
   Verdict run(const Closure& root, int scope, std::uint64_t limit, std::vector<int>& time);
   /// From now on looks at more where work queues: more is excluded, at a higher price a node.

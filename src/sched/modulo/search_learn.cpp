@@ -1,5 +1,5 @@
-// From a contradiction to a clause (see search.hpp): it is resolved back to the one decision of its level that all of
-// it hangs on.
+// From a contradiction to a clause (see search.hpp): it is resolved back to one decision of its level, on which all of
+// it hangs.
 #include <algorithm>
 #include <cstddef>
 #include <utility>

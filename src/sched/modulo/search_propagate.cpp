@@ -173,7 +173,7 @@ bool Search::visit_watches(int literal) {
   return true;
 }
 
-/// Moves both ends of a pair's distance to the nearest allowed one: by a comparison where the two would meet, by a
+/// Moves both ends of a pair's distance to the nearest allowed one. A comparison does it where the two would meet, a
 /// bound of its own where only others would lack room.
 bool Search::follow_pair(std::size_t p) {
   const Pair& pair = conflicts_.pairs[p];

@@ -138,8 +138,8 @@ int Search::queue_bound() {
   return best;
 }
 
-/// `before`: what comes after the target (0: the begin of all) bounds it from above; else what it waits for, from
-/// below.
+/// `before`: reservations that come after the target bound it from above (0: the begin of all). Else reservations that
+/// it waits for bound it from below.
 bool Search::follow_queue(int target, bool before, std::uint64_t& quiet) {
   if (queue_bound() <= known_edge(target, before)) return true;
   std::sort(entries_.begin(), entries_.end(), [](const QueueEntry& a, const QueueEntry& b) {

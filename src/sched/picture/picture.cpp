@@ -232,7 +232,7 @@ class Maker {
     picture_.unrolled.rows.push_back(std::move(row));
   }
 
-  /// The source of an edge that lets the node issue no earlier and whose result the role has to wait for; -1: none.
+  /// The source of an edge that lets the node issue no earlier, if the role has to wait for its result; -1: none.
   int awaited(int node) const {
     for (const graph::Edge& edge : graph_.edges) {
       if (edge.dst != node || edge.src == node || !iterates(graph_.nodes[at(edge.src)])) continue;

@@ -247,8 +247,7 @@ class Drawing {
     if (once) placed.above = shortened(name, kNameColumns) + (steady_ ? " " + relative(box.iteration) : "");
   }
 
-  /// From right to left, each label on the lowest level where it ends before whatever stands on it or passes through
-  /// it.
+  /// From right to left, each label goes on the lowest level where it ends before any label or line at its right.
   static int raise(std::vector<Placed>& list) {
     std::vector<Tenths> limit;  // of a level: the nearest label or line at its right
     for (auto placed = list.rbegin(); placed != list.rend(); ++placed) {

@@ -14,7 +14,7 @@ namespace tj::sched {
 /// search are not in it. `schedule` belongs to `graph` and is right (verify). Thread safe.
 std::string to_svg(const graph::Graph& graph, const Schedule& schedule);
 
-/// A page of rows that are not the schedule's own alone: what was measured below what was predicted.
+/// A page of rows that are not the schedule's own alone: for example, measured times below the predicted ones.
 struct Sheet {
   std::string title;
   std::vector<std::string> remarks;  ///< paragraphs below it
