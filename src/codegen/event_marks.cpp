@@ -17,7 +17,7 @@ std::vector<std::string> EventWriter::waited_for(const Event& event, const Secti
   const auto all = [&](const std::string& what) { return std::vector<std::string>(family_.family.size(), what); };
   const auto of_ring = [&](const char* state) {
     const bool own =
-        own_ring(family_.graph, family_.schedule, family_.family, event.ring);  // those lie one behind the other
+        own_ring(family_.graph, family_.schedule, family_.family, event.ring);  // such rings lie one behind the other
     std::vector<std::string> what;
     for (int member = 0; member < static_cast<int>(family_.family.size()); ++member)
       what.push_back(family_.value_of_ring(event.ring + (own ? member : 0)).name + state);

@@ -16,8 +16,9 @@ namespace tj::codegen {
 /// events that follow from those waits.
 struct Rolled {
   using Guarded = std::pair<int, Event>;
-  std::vector<Guarded> body;  ///< from which step on, and the event relative to the step
-  std::vector<Guarded> end;   ///< from which trip count on, and the event relative to n: before the tile-end nodes
+  std::vector<Guarded> body;  ///< each event with the step from which on it happens; the event is relative to the step
+  std::vector<Guarded> end;   ///< each event with the trip count from which on it happens; the event is relative to n:
+                              ///< before the tile-end nodes
 };
 /// Empty where steps differ in more, or where nothing is peeled.
 std::optional<Rolled> roll(const Pattern& pattern);

@@ -18,7 +18,7 @@ enum class SiteKind {
   arrive,       ///< arrives at such a barrier
   expect,       ///< an arrival that announces bytes
   fence,        ///< orders what its threads did, for the matrix unit, the copy engine or whoever arrives
-  commit,       ///< what its threads have issued forms a group
+  commit,       ///< the work that its threads have issued forms a group
   group_wait,   ///< waits for groups of the matrix unit or of stores
   copies_wait,  ///< waits for copies of its threads
   tensor_wait,  ///< waits for stores of its warp into tensor memory

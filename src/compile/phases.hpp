@@ -25,7 +25,7 @@ void take_nvrtc_times(Binary& binary);
 /// A compiler's run that ends early, and the phase that it has done beyond the run before it.
 struct ShorterRun {
   const char* phase;
-  std::vector<std::string> options;  ///< that make it end there
+  std::vector<std::string> options;  ///< options that make it end there
 };
 /// Runs argv (without an output) as each of these says, and calls what is left of whole_ms `rest`. Empty when a run
 /// fails.

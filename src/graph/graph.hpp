@@ -98,7 +98,7 @@ struct Node {
   std::string name;     ///< unique: "qk.0"
   std::string body;     ///< device function: "qk"
   std::string context;  ///< type of the device object the body works on: "Consumer"
-  int copy = 0;         ///< which copy of that object
+  int copy = 0;         ///< number of the copy of that object
   Scope scope = Scope::iteration;
   Async async = Async::none;
   std::vector<Reservation> reservations;

@@ -11,7 +11,7 @@ namespace {
 
 using support::cat;
 
-constexpr std::uint32_t kChunkBytes = 16;  // what a swizzle moves as one
+constexpr std::uint32_t kChunkBytes = 16;  // bytes that a swizzle moves as one
 }  // namespace
 
 const TensorMap& read_map(const Thread& thread, const void* map, int rank, const char* what) {

@@ -22,7 +22,7 @@ struct TensorMap {
   std::uint64_t magic;
   std::uint64_t base;
   std::array<std::uint64_t, 5> dims;
-  std::array<std::uint64_t, 4> stride_bytes;  ///< of dimensions 1 to 4
+  std::array<std::uint64_t, 4> stride_bytes;  ///< strides of dimensions 1 to 4
   std::array<std::uint16_t, 5> box;
   std::uint8_t rank, element_bytes, swizzle_bytes;
 };
@@ -57,7 +57,7 @@ inline constexpr std::uint32_t kBoxAlignment = 128;
 /// One row of a box: where its left edge lies in the tensor, and which of its bytes are inside.
 struct BoxRow {
   std::uint64_t global = 0;
-  std::uint32_t offset = 0;         ///< of the row in an unswizzled box
+  std::uint32_t offset = 0;         ///< offset of the row in an unswizzled box
   std::int64_t begin = 0, end = 0;  ///< bytes from the left edge; equal when the whole row is outside
 };
 /// Calls work(BoxRow) for each row of the box at `origin`, in the order of the box in shared memory.

@@ -53,7 +53,7 @@ class ModelKernel final : public Kernel {
   }
   const Object object;
   const Notes notes;
-  const std::int64_t smem_bytes;  ///< what a launch may ask for, as on a device
+  const std::int64_t smem_bytes;  ///< the most that a launch may ask for, as on a device
 };
 
 // The parameter as the kernel sees it: by value, aligned.

@@ -62,7 +62,7 @@ class Fiber {
 
   StackPool& pool_;
   Stack stack_;
-  void* context_ = nullptr;  // of the side that does not run
+  void* context_ = nullptr;  // context of the side that does not run
   Entry entry_ = nullptr;
   void* argument_ = nullptr;
   // Facts that the sanitizers must be told at each switch.

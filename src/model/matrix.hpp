@@ -57,7 +57,7 @@ class MatrixUnit final : public AsyncUnit {
     std::vector<std::array<std::uint32_t, 4>> left;  ///< left operand of each thread
     unsigned issued = 0, retired = 0;
     Shadow::Id access = 0;        ///< its reads of shared memory
-    Shadow::Reading read;         ///< what its reads met
+    Shadow::Reading read;         ///< findings of its reads
     const void* known = nullptr;  ///< the knowledge that was found to suffice last
   };
   struct Owned {  ///< registers of one thread that an operation uses

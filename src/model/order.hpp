@@ -18,7 +18,7 @@ namespace tj::model {
 class Order {
  public:
   using Time = std::uint32_t;
-  using Agent = std::uint32_t;  ///< of asynchronous work
+  using Agent = std::uint32_t;  ///< a source of asynchronous work
   using Clock = std::vector<Time>;
   using Known = std::shared_ptr<const Clock>;
   static constexpr Time kNotDone = ~Time{0};
@@ -40,7 +40,7 @@ class Order {
    private:
     friend class Order;
     Clock times_;
-    Known last_;  ///< what was added last, whole: adding it again changes nothing
+    Known last_;  ///< the clock that was added last, whole: adding it again changes nothing
   };
 
   explicit Order(unsigned threads) : threads_(threads) { reset(); }

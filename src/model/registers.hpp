@@ -27,7 +27,7 @@ class RegisterPool {
  private:
   Scheduler& scheduler_;
   int entry_ = 0, free_ = 0;
-  std::vector<int> held_;  ///< of each thread
+  std::vector<int> held_;  ///< registers of each thread
   std::vector<Thread*> waiting_;
 };
 

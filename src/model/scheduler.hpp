@@ -61,7 +61,7 @@ class Scheduler {
 
   const unsigned warp_threads_;
   std::vector<std::unique_ptr<Thread>> threads_;
-  std::vector<std::uint64_t> runnable_lanes_;  // of each warp
+  std::vector<std::uint64_t> runnable_lanes_;  // lanes of each warp
   std::uint32_t runnable_warps_ = 0;
   std::uint32_t starved_ =
       0;  // warps that hardly run while others can: one in a launch of four, a warpgroup in another of four

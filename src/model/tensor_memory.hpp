@@ -70,7 +70,7 @@ class TensorMemory {
     WarpUnit::Kind kind = WarpUnit::Kind::sync;
     std::uint32_t tensor = 0, columns = 0;  ///< an allocation: the place for its address
   };
-  struct Request {  ///< of one lane
+  struct Request {  ///< request of one lane
     std::uint32_t tensor;
     std::uint32_t* words;
     int count;

@@ -189,7 +189,7 @@ void TensorOrder::check(const Thread& thread, Id later, Id prior, bool by_warp) 
 
 template <class Check>
 void TensorOrder::each_lane(const Thread& of, Check&& check) const {
-  const void* passed = this;  // what a lane relied on that was found to be enough
+  const void* passed = this;  // the knowledge of a lane that was found to be enough
   for (unsigned lane = 0; lane < kWarpLanes; ++lane) {
     const Thread& one = scheduler_.thread(of.warp() * kWarpLanes + lane);
     if (usable(one).get() == passed) continue;

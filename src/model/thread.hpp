@@ -59,7 +59,7 @@ struct Thread {
   Block* block = nullptr;
   unsigned actor = 0;             ///< its number in the cluster, as Order counts
   int call = 0, iteration = 0;    ///< the node that it is in, as the unit says
-  bool grids_waited_for = false;  ///< those that were launched before its own
+  bool grids_waited_for = false;  ///< the grids that were launched before its own
   ThreadState state = ThreadState::done;
   Wait wait;
   Fiber fiber;

@@ -54,11 +54,11 @@ class ThreadCopies final : public AsyncUnit {
     std::uint32_t barrier;
     std::uint64_t sequence;   ///< first batch that it does not wait for
     std::size_t outstanding;  ///< batches before it
-    Order::Time time;         ///< of the thread's agent
+    Order::Time time;         ///< time of the thread's agent
   };
   struct PerThread {
     std::uint64_t committed = 0, sequence = 0;
-    Order::Agent agent = 0;                 ///< of its batches; none before the first
+    Order::Agent agent = 0;                 ///< agent of its batches; none before the first
     std::vector<std::uint64_t> group_ends;  ///< sequence at each commit
     Batch* open = nullptr;
     std::vector<std::uint64_t> pending;  ///< the groups of its batches

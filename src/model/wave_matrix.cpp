@@ -18,7 +18,7 @@ using Requests = WarpUnit::Requests;
 constexpr unsigned kSide = 16;  // rows, columns, depth
 
 struct Layout {
-  unsigned lanes, words, sums;  ///< of a wave; of a lane's operand; of a lane
+  unsigned lanes, words, sums;  ///< lanes of a wave; words of a lane's operand; sums of a lane
   unsigned copies;              ///< lanes that hold each element of an operand
   bool interleaved;             ///< sum v is row 2v + lane / 16, else lane / 16 * sums + v
 };

@@ -82,8 +82,7 @@ std::int64_t stored(const Graph& graph, const Schedule& schedule, int reader) {
         schedule.role[i] != schedule.role[at(reader)])
       continue;
     const std::int64_t since = modulo(schedule.cycle[i] - issue, schedule.ii);
-    next =
-        std::min(next, issue + (since == 0 ? ii : since));  // which of two at one cycle comes first is not decided yet
+    next = std::min(next, issue + (since == 0 ? ii : since));  // the order of two at one cycle is not decided yet
   }
   return std::max(issue + graph.nodes[at(reader)].latency, next + graph.nodes[at(reader)].cycles);
 }

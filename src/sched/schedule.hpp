@@ -44,7 +44,7 @@ struct Schedule {
   int length = 0;
   int res_mii = 0, rec_mii = 0;
   bool proven_ii = false, proven_length = false;
-  std::string certificate;  ///< what makes a smaller II impossible
+  std::string certificate;  ///< the reason why a smaller II is impossible
   std::uint64_t search_nodes = 0;
   double solve_ms = 0;     ///< information only; never part of a decision
   std::vector<int> cycle;  ///< per node; tile-scope nodes have 0

@@ -42,7 +42,7 @@ class Verifier {
     roles();
     registers();
     verify_limits(g_, s_, problems_);
-    if (problems_.empty()) {  // what follows reads orders and roles
+    if (problems_.empty()) {  // the checks below read orders and roles
       orders();
       rings();
       turns();
@@ -297,7 +297,7 @@ class Verifier {
     for (const Edge& edge : g_.edges) {
       if (edge.value != v) continue;
       producer = role(edge.src);
-      const bool inside = role(edge.dst) == producer;  // what fills the slot again waits for the reader itself
+      const bool inside = role(edge.dst) == producer;  // the node that fills the slot again waits for the reader itself
       if (!inside || s_.mixed_roles) readers.insert(role(edge.dst));
       if (!loops(edge.src) || !loops(edge.dst)) continue;
       std::int64_t done = cycle(edge.dst) + (inside ? std::max(1, node(edge.dst).latency) : node(edge.dst).latency);

@@ -61,7 +61,7 @@ bool JointModel::seed(bool by_copy, const Relaxation& relaxed, std::vector<int>&
 
 // A node and all that it reads are held together when it issues, whatever the II. Carried values are held always.
 std::int64_t JointModel::held_at_issue(int i, const std::function<std::int64_t(int)>& amount) const {
-  std::map<int, int> times;  // of a node, how many instances
+  std::map<int, int> times;  // instances of each node
   bool read = false, read_later = false;
   for (const graph::Edge& edge : problem_.edges) {
     if (edge.dst == i && edge.delay >= 0) times[edge.src] = std::max(times[edge.src], 1);

@@ -39,18 +39,18 @@ struct Relaxation {
   bool registers = false;
   bool concurrency = false;  ///< the family of waits
   bool spills = false;
-  bool roles = false;   ///< the size of the pool
-  bool warps = false;   ///< Node::warp_cycles
-  bool bodies = false;  ///< those written for different numbers of warps may share a role
-  bool variable_latency =
-      false;            ///< what completes by itself may share a role with the rest, and with what is of another kind
-  bool copies = false;  ///< nodes that JointOptions::copies_apart keeps apart
-  std::string space;    ///< a memory space without limit; empty: none
+  bool roles = false;             ///< the size of the pool
+  bool warps = false;             ///< Node::warp_cycles
+  bool bodies = false;            ///< bodies written for different numbers of warps may share a role
+  bool variable_latency = false;  ///< a node that completes by itself may share a role with the rest, and with nodes of
+                                  ///< another kind
+  bool copies = false;            ///< nodes that JointOptions::copies_apart keeps apart
+  std::string space;              ///< a memory space without limit; empty: none
 };
 
 struct JointOptions {
-  std::uint64_t node_budget = 200'000;   ///< of all searches for roles together; deterministic
-  std::uint64_t modulo_budget = 50'000;  ///< of the modulo schedules that they start from, likewise
+  std::uint64_t node_budget = 200'000;   ///< nodes of all searches for roles together; deterministic
+  std::uint64_t modulo_budget = 50'000;  ///< nodes of the modulo schedules that they start from, likewise
   int max_roles = 0;   ///< the pool of roles; 0: 6, or one a node where no registers, memory or spills are given
   int max_stages = 0;  ///< 0: any
   int min_ii = 0;      ///< start no lower
@@ -66,7 +66,7 @@ struct JointOptions {
 struct JointResult {
   bool found = false;
   int ii = 0, length = 0;
-  int modulo_ii = 0, modulo_length = 0;  ///< of the same graph without the constraints above
+  int modulo_ii = 0, modulo_length = 0;  ///< II and length of the same graph without the constraints above
   int res_mii = 0, rec_mii = 0;
   bool nowhere = false;        ///< not found, and one iteration after another is not possible either
   bool proven_ii = false;      ///< found: no smaller II exists; not found: none does
@@ -74,11 +74,11 @@ struct JointResult {
   bool proven_roles = false;   ///< at this II and length: fewest roles, and then fewest bytes between them
   std::vector<int> cycle;      ///< per graph node; the first iteration node is 0, tile-scope nodes have 0
   std::vector<int> role;       ///< per graph node
-  int roles = 0;               ///< of the iteration nodes
+  int roles = 0;               ///< roles of the iteration nodes
   std::vector<int>
       role_registers;  ///< per role: what its values need in the fullest cycle, rounded to the machine's step
   std::int64_t cross_role_bytes = 0;  ///< an iteration sends from role to role
-  std::vector<std::string> binding;   ///< what makes a smaller II impossible: "unit", "recurrence", "registers",
+  std::vector<std::string> binding;   ///< reasons why a smaller II is impossible: "unit", "recurrence", "registers",
                                       ///< "concurrency", "spills", "roles", "warps", "bodies", "copies", "variable
                                       ///< latency", or a memory space. Several when only all of them together do
   std::string certificate;            ///< the same in words

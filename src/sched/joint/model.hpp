@@ -72,7 +72,7 @@ class JointModel {
   /// spill.
   std::vector<graph::Edge> role_edges(const std::vector<int>& role, const Relaxation& relaxed) const;
   bool has_bodies() const { return has_bodies_; }  ///< written for more than one number of warps
-  bool has_copies() const { return has_copies_; }  ///< that must be apart
+  bool has_copies() const { return has_copies_; }  ///< are there copies that must be apart?
   /// False when all readers of a value are decided to be in its writer's role.
   bool values_cross(const std::vector<int>& role, const Relaxation& relaxed) const;
   /// Do cycles that satisfy certain_problem() satisfy everything with these roles, all decided?
@@ -118,7 +118,7 @@ class JointModel {
   void add_waits(const std::vector<int>& role, TimeRules& rules) const;
   /// Needs of a role whatever the cycles are.
   struct Need {
-    int groups = 1;  ///< of warps
+    int groups = 1;  ///< groups of warps
     int once = 0;    ///< registers a thread of what runs once a tile
   };
   std::vector<Need> needs(const std::vector<int>& role) const;

@@ -36,7 +36,7 @@ struct CoverItem {
 
 /// A unit on which three or more reservations may meet.
 struct Cover {
-  int capacity = 0;  ///< what whole rounds leave
+  int capacity = 0;  ///< count that whole rounds leave
   std::vector<CoverItem> items;
 };
 
@@ -50,7 +50,7 @@ struct Conflicts {
   bool possible = true;  ///< false: one node or one pair alone rules this II out
   std::vector<Pair> pairs;
   std::vector<Cover> covers;
-  std::vector<Queue> queues;  ///< of two or more reservations
+  std::vector<Queue> queues;  ///< queues of two or more reservations
 };
 
 /// `narrow`: with Pair::reachable, which costs more and is worth it in an exact search.

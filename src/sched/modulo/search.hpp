@@ -141,9 +141,9 @@ class Search {
   bool queues_, wide_ = false;
   bool derived_ = false;  ///< a bound was inserted that no comparison stands for
   std::vector<int> trail_, reasons_, conflict_, causes_, literals_;
-  std::vector<int> apart_, total_, known_, promising_;  ///< of the queue that is looked at, per target
+  std::vector<int> apart_, total_, known_, promising_;  ///< for the queue that is looked at, per target
   std::vector<std::uint64_t> quiet_;          ///< per queue, target and side: how it looked when nothing followed
-  std::vector<QueueEntry> entries_;           ///< of the queue that is looked at
+  std::vector<QueueEntry> entries_;           ///< for the queue that is looked at
   std::vector<std::pair<int, int>> by_edge_;  ///< edge and cycles of some of them, latest edge first
   double bump_ = 1;
   std::uint64_t visited_ = 0, met_ = 0, lists_ = 0;

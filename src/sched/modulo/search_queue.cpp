@@ -119,7 +119,7 @@ bool Search::gather(const Queue& queue, int target, bool before, std::uint64_t& 
 /// any time. The bound is then the latest end of a reservation plus what is behind it.
 int Search::queue_bound() {
   std::sort(entries_.begin(), entries_.end(), [](const QueueEntry& a, const QueueEntry& b) { return a.edge < b.edge; });
-  by_edge_.clear();  // what has begun: (apart, cycles left), most behind it last
+  by_edge_.clear();  // reservations that have begun: (apart, cycles left), most behind it last
   int best = std::numeric_limits<int>::min(), time = 0;
   for (std::size_t next = 0; next < entries_.size() || !by_edge_.empty();) {
     if (by_edge_.empty()) time = next == 0 ? entries_[next].edge : std::max(time, entries_[next].edge);

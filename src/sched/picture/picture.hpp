@@ -13,14 +13,14 @@
 namespace tj::sched {
 
 struct Box {
-  int node = -1;            ///< what is shown; -1 for an iteration as a whole, or a role's turn
+  int node = -1;            ///< the node shown; -1 for an iteration as a whole, or a role's turn
   int role = -1;            ///< whose turn
   int iteration = 0;        ///< steady state: relative to the newest; unrolled: counted from 0
   std::int64_t begin = 0;   ///< cycles; may lie outside the window
   std::int64_t end = 0;     ///< begin == end: a mark
   std::int64_t issued = 0;  ///< up to here the role's warps are busy; behind it the result is in flight
   int count = 1;            ///< instances of the unit
-  std::string label;        ///< of boxes that show no node
+  std::string label;        ///< label of boxes that show no node
 };
 
 struct Track {
@@ -45,7 +45,7 @@ struct Picture {
   int stages = 1;           ///< iterations in flight
   View steady;    ///< units, and warps of roles, over two periods; the newest iteration of the first begins at 0
   View unrolled;  ///< iterations, turns on a unit, roles: the prologue and two periods of the steady state
-  std::vector<int> begin_nodes, end_nodes;  ///< of tile scope, in no view
+  std::vector<int> begin_nodes, end_nodes;  ///< nodes of tile scope, in no view
 };
 
 Picture make_picture(const graph::Graph& graph, const Schedule& schedule);
