@@ -82,6 +82,14 @@ class Recipe:
         lines[places[-1]:places[-1]] = [text if text.endswith("\n") else text + "\n"]
         path.write_text("".join(lines))
 
+    def replace(self, name, text, by):
+        """Puts other text in the place of one that stands once."""
+        path = self.copy / name
+        old = path.read_text()
+        if old.count(text) != 1:
+            raise AssertionError(f"{name} has {old.count(text)} times {text!r}")
+        path.write_text(old.replace(text, by))
+
     def changed(self):
         """Existing files that differ from the project's: name -> (lines added, lines removed)."""
         result = {}
@@ -111,12 +119,17 @@ class Recipe:
             at += 1
         return flags + ["-Werror"]
 
-    def compile(self, name, like=None):
+    def compile_all(self, folder):
+        """The sources of a folder of the copy; not optimised, as they run for milliseconds."""
+        for path in sorted((self.copy / folder).glob("*.cpp")):
+            self.compile(str(path.relative_to(self.copy)), flags=("-O0",))
+
+    def compile(self, name, like=None, flags=()):
         """One source of the copy, with the flags of `like` (default: of a registry)."""
         source = self.copy / name
         output = self.copy / "objects" / (name.replace("/", "_") + ".o")
         output.parent.mkdir(exist_ok=True)
-        run(self.command_of(like or REPO / "src/ops/registry.cpp") + ["-c", source, "-o", output])
+        run(self.command_of(like or REPO / "src/ops/registry.cpp") + [*flags, "-c", source, "-o", output])
         self.objects.append(output)
 
     def compile_test(self, name, **definitions):
