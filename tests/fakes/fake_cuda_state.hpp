@@ -23,6 +23,7 @@
 namespace {
 
 constexpr int kSmemPerBlockBytes = 232448;
+constexpr int kUnnamedError = 998;  // the one that this driver has no words for
 
 bool says_no(const char* text) { return text != nullptr && std::strcmp(text, "0") == 0; }
 

@@ -18,11 +18,15 @@ extern "C" {
 
 CUresult cuGetErrorName(CUresult result, const char** text) {
   static thread_local std::string name;
+  *text = nullptr;
+  if (result == kUnnamedError) return CUDA_ERROR_INVALID_VALUE;
   name = result == CUDA_ERROR_OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_FAKE_" + std::to_string(result);
   *text = name.c_str();
   return CUDA_SUCCESS;
 }
-CUresult cuGetErrorString(CUresult, const char** text) {
+CUresult cuGetErrorString(CUresult result, const char** text) {
+  *text = nullptr;
+  if (result == kUnnamedError) return CUDA_ERROR_INVALID_VALUE;
   *text = "chosen by the fake driver";
   return CUDA_SUCCESS;
 }

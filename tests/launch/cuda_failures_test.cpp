@@ -149,4 +149,15 @@ TEST_CASE("out of memory keeps its own code") {
   }
 }
 
+TEST_CASE("an error that the driver has no words for has its number") {
+  tj::test::FakeCuda fake;
+  fake.fail("cuModuleLoadData", 1, 998);
+  try {
+    whole_run();
+    FAIL("no error");
+  } catch (const tj::Error& error) {
+    CHECK_MESSAGE(error.message.find("unknown CUDA error (998): no description") != std::string::npos, error.message);
+  }
+}
+
 }  // namespace

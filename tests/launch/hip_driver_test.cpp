@@ -5,11 +5,14 @@
 
 #include <array>
 #include <cstring>
+#include <functional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "fakes/fake_hip.hpp"
+#include "launch/bare_launch.hpp"
 #include "launch/driver.hpp"
 #include "support/allocations.hpp"
 #include "support/expect.hpp"
@@ -181,10 +184,12 @@ TEST_CASE("recorded launches run when they are replayed, as often as that is; wh
       recording->replay({});
       recording->replay({});
     }) == 6);
+    const std::string until = fake.log();
     CHECK_THROWS(driver->record(0, [&](tj::Stream stream) {
       launch(1, stream);
       launch(0, stream);
     }));
+    CHECK(std::string(fake.log()).find("StreamEndCapture stream", until.size()) != std::string::npos);
     driver.reset();
     recording->replay({});
   }
@@ -322,6 +327,59 @@ TEST_CASE("copies go in all four directions") {
   CHECK(has(fake.log(), "hipMemcpy 8 kind 1\n"));
   CHECK(has(fake.log(), "hipMemcpy 8 kind 3\n"));
   CHECK(has(fake.log(), "hipMemcpy 8 kind 2\n"));
+}
+
+TEST_CASE("a device that is not there is refused by every call, before the driver hears of it") {
+  FakeHip fake;
+  const auto driver = open();
+  alignas(64) char map[tj::launch::kTensorMapBytes];
+  tj::launch::TensorMapDesc desc;
+  alignas(256) static char memory[4096];
+  desc.base = memory;
+  desc.rank = 2;
+  desc.dims = {128, 64};
+  desc.stride_bytes = {2, 256};
+  desc.box = {64, 64};
+  char byte = 0;
+  const std::string before = fake.log();
+  for (const int device : {-1, 1}) {
+    const std::function<void()> calls[] = {
+        [&] { driver->device_info(device); },
+        [&] { driver->load(device, object(), "kernel", 0); },
+        [&] { driver->encode_tensor_map(device, desc, map); },
+        [&] { driver->capturing(device, {}); },
+        [&] { driver->allocate(device, 16); },
+        [&] { driver->scratch(device, 16, {}); },
+        [&] { driver->copy(device, memory, true, &byte, false, 1); },
+        [&] { driver->synchronize(device, {}); },
+        [&] { driver->time_ms(device, [] {}); },
+        [&] { driver->record(device, [](tj::Stream) {}); },
+    };
+    for (const auto& call : calls) {
+      CAPTURE(&call - calls);
+      const tj::Error error = error_of(call);
+      CHECK(error.stage == tj::Stage::argument);
+      CHECK_MESSAGE(error.message.find("device hip:" + std::to_string(device) + " does not exist") != std::string::npos,
+                    error.message);
+    }
+  }
+  CHECK(std::string(fake.log()) == before);
+}
+
+TEST_CASE("bare launches are the launch itself, so many times") {
+  FakeHip fake;
+  const auto driver = open();
+  const auto kernel = driver->load(0, object(), "kernel", 0);
+  const int parameter = 1;
+  const std::string before = fake.log();
+  tj::launch::launch_bare(*driver, 0, *kernel, {{3, 1, 1}, {.threads = 64}},
+                          std::as_bytes(std::span<const int>(&parameter, 1)), {}, 3);
+  const std::string added = std::string(fake.log()).substr(before.size());
+  std::size_t launches = 0;
+  for (std::size_t at = 0;
+       (at = added.find("hipModuleLaunchKernel grid 3x1x1 threads 64 smem 0\n", at)) != std::string::npos; ++at)
+    ++launches;
+  CHECK(launches == 3);
 }
 
 }  // namespace

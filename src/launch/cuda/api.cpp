@@ -57,9 +57,10 @@ const char* next_step(CUresult result) {
 std::string CudaApi::explain(CUresult result) const {
   const char* name = nullptr;
   const char* text = nullptr;
-  if (get_error_name(result, &name) != CUDA_SUCCESS || name == nullptr) name = "unknown CUDA error";
-  if (get_error_string(result, &text) != CUDA_SUCCESS || text == nullptr) text = "no description";
-  return cat(name, " (", static_cast<int>(result), "): ", text);
+  get_error_name(result, &name);  // null of a number that the driver does not know
+  get_error_string(result, &text);
+  return cat(name != nullptr ? name : "unknown CUDA error", " (", static_cast<int>(result),
+             "): ", text != nullptr ? text : "no description");
 }
 
 void CudaApi::fail_call(CUresult result, const char* call, Stage stage) const {
