@@ -1,7 +1,8 @@
 """The two lists that are kept: mutants that no test can kill, and mutants that a test is known to kill.
 
-Decides how an entry is matched: by the text that it gives, so that neither a shift of lines nor another layout loses it. Invariant: an entry
-that no longer applies is reported, never passed over.
+Decides how an entry is matched: by the text that it gives, so that neither a shift of lines nor another layout loses it. An entry with a
+"kind" is a rule for all mutants of that kind whose statement has the text "within". Invariant: an entry that no longer applies is reported,
+never passed over; a rule's text stands somewhere in its files.
 """
 import json
 from fnmatch import fnmatch
@@ -35,6 +36,9 @@ class Equivalents:
     def __init__(self, root, entries):
         self.rules = [entry for entry in entries if "kind" in entry]
         self.found, self.stale = {}, []
+        for rule in self.rules:
+            if not any(rule["within"] in path.read_text() for path in Path(root).glob(rule["file"])):
+                self.stale.append(f"{rule['file']}: the rule's text \"{rule['within']}\" is in none of these files")
         for entry in entries:
             if "kind" in entry:
                 continue
@@ -47,7 +51,8 @@ class Equivalents:
     def reason(self, kind, patch, text):
         """The entry for a mutant of a file with this text, or None."""
         for rule in self.rules:
-            if rule["kind"] == kind and fnmatch(patch.file, rule["file"]) and rule["within"] in patch.before:
+            own = rule["kind"] == kind and fnmatch(patch.file, rule["file"]) and rule.get("function", patch.function) == patch.function
+            if own and rule["within"] in patch.before:
                 return rule
         if not any(file == patch.file for file, _ in self.found):
             return None

@@ -94,3 +94,29 @@ TEST_CASE("a full disk publishes nothing") {
   CHECK(read_bytes(scratch / "name") == "old");
   CHECK(names_in(scratch.path()).size() == 1);
 }
+
+TEST_CASE("a stamp is the time of now, whatever the file's was") {
+  const Scratch scratch;
+  const FileDescriptor dir = open_dir(scratch.path());
+  AtomicFile file(dir.get(), "name", 0600);
+  REQUIRE(names_in(scratch.path()).size() == 1);
+  const std::string temporary = names_in(scratch.path()).front();
+  CHECK(tj::support::is_temporary_name(temporary));
+  const timespec old[2] = {{1000, 0}, {1000, 0}};
+  REQUIRE(::utimensat(dir.get(), temporary.c_str(), old, 0) == 0);
+  file.stamp();
+  struct stat status{};
+  REQUIRE(::fstatat(dir.get(), temporary.c_str(), &status, 0) == 0);
+  CHECK(status.st_mtim.tv_sec > 1000);
+  CHECK(status.st_atim.tv_sec > 1000);
+}
+
+TEST_CASE("only names of temporaries are taken for some: a prefix and sixteen digits") {
+  using tj::support::is_temporary_name;
+  const std::string prefix(tj::support::kTemporaryPrefix);
+  CHECK(is_temporary_name(prefix + "0123456789abcdef"));
+  for (const std::string& rest : {std::string("0123456789abcde"), std::string("0123456789abcdef0"),
+                                  std::string("0123456789abcdeg"), std::string("0123456789ABCDEF")})
+    CHECK_FALSE(is_temporary_name(prefix + rest));
+  CHECK_FALSE(is_temporary_name(std::string(prefix.size(), 'x') + "0123456789abcdef"));
+}

@@ -103,6 +103,9 @@ TEST_CASE("foreign and damaged bytes are refused with a reason") {
   std::string nvidia = object_with_metadata({{"amdhsa.kernels", {kernel()}}});
   nvidia[18] = static_cast<char>(190);  // EM_CUDA
   CHECK(problem_of(nvidia).find("no ELF file") != std::string::npos);
+  std::string wider = object_with_metadata({{"amdhsa.kernels", {kernel()}}});
+  wider[58] = static_cast<char>(wider[58] + 8);  // e_shentsize
+  CHECK(problem_of(wider).find("section headers are of another size") != std::string::npos);
   CHECK(problem_of(object_with_notes(note("GNU", 3, "12345"))).find("no metadata") != std::string::npos);
   CHECK(problem_of(object_with_notes(note(kMetadataOwner, 32, "\xc1 is no message"))).find("damaged") !=
         std::string::npos);

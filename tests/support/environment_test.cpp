@@ -133,6 +133,7 @@ TEST_CASE("the size bound takes suffixes and refuses the rest") {
   CHECK(bytes("3m") == 3 * 1024 * 1024);
   CHECK(bytes("10G") == std::uint64_t{10} << 30);
   CHECK(bytes("18446744073709551615") == 18446744073709551615u);
+  CHECK(bytes("17179869183G") == std::uint64_t{17179869183u} << 30);
   for (const char* bad : {"-1", "1.5G", "G", "4GB", "4 G", " 4", "x", "1T", "18446744073709551616", "17179869184G"}) {
     const std::string message = refusal({{"TJ_CACHE_MAX_SIZE", bad}});
     CAPTURE(message);
@@ -204,6 +205,7 @@ TEST_CASE("limits of waits and compilers are seconds, with parts, and 0 for none
       CHECK(refusal({{name, wrong}})
                 .find(std::string(name) + " is '" + wrong + "'; allowed: seconds from 0 (no limit) to 1000000") == 0);
     }
+  CHECK(settings({{"TJ_WAIT_LIMIT", "1000000"}}).wait_limit_s == 1e6);
   options.wait_limit_s = -1;
   CHECK(refusal({}, options).find("Options::wait_limit_s is '-1'") == 0);
 }
@@ -236,6 +238,9 @@ TEST_CASE("what only checkers set: a seed, sites and a report, by option or vari
   CHECK(by_option.weakened.at(0).kernel == "x");
   CHECK(by_option.report.empty());
   CHECK(refusal({{"TJ_MODEL_SEED", "-1"}}).find("TJ_MODEL_SEED is '-1'; allowed: ") == 0);
+  for (const char* wrong : {":5", "a:", "5x", "a:5:", "5,", "-5"})
+    CHECK(refusal({{"TJ_MODEL_DISABLE", wrong}}).find("TJ_MODEL_DISABLE is '") == 0);
+  CHECK(settings({{"TJ_MODEL_DISABLE", "a:b:5"}}).model.disabled.at(0).kernel == "a:b");
   CHECK(refusal({{"TJ_MODEL_DISABLE", "a,b"}}).find("TJ_MODEL_DISABLE is 'a'; allowed: ") == 0);
   CHECK(refusal({{"TJ_MODEL_WEAKEN", "4,fmha:0"}})
             .find("TJ_MODEL_WEAKEN is 'fmha:0'; allowed: a site's number from 1 on") ==
@@ -243,12 +248,14 @@ TEST_CASE("what only checkers set: a seed, sites and a report, by option or vari
 }
 
 TEST_CASE("the environment of a program that is started") {
-  const Variables variables({{"TJ_TARGET", "sm_80"}, {"TJ_DUMP_DIR", "/d"}});
+  const Variables variables({{"TJ_TARGET", "sm_80"}, {"TJ_DUMP_DIR", "/d"}, {"TJ_TARGET_2", "kept"}});
   const auto all =
       tj::support::environment_with({{"TJ_TARGET", "model:sm_90a"}, {"TJ_DUMP_DIR", ""}, {"TJ_MODEL_SEED", "3"}});
   const auto count = [&](const std::string& text) { return std::count(all.begin(), all.end(), text); };
   CHECK(count("TJ_TARGET=model:sm_90a") == 1);
   CHECK(count("TJ_MODEL_SEED=3") == 1);
   CHECK(count("TJ_TARGET=sm_80") == 0);
+  CHECK(count("TJ_TARGET_2=kept") == 1);
+  ::unsetenv("TJ_TARGET_2");
   CHECK(count("TJ_DUMP_DIR=/d") == 0);
 }

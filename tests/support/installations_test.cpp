@@ -11,6 +11,7 @@
 #include <string>
 
 #include "support/scratch.hpp"
+#include "support/variable.hpp"
 
 using Texts = std::vector<std::string>;
 
@@ -49,4 +50,26 @@ TEST_CASE("known releases of a library go before later ones") {
   const Texts names = tj::support::rocm_library_names("libx");
   CHECK(Texts(names.begin(), names.begin() + 3) == Texts{"libx.so.7", "libx.so.6", "libx.so.5"});
   CHECK(std::find(names.begin(), names.end(), "libx.so.10") != names.end());
+}
+
+TEST_CASE("a ROCm that was chosen and serves for nothing is named, with what it lacks") {
+  const tj::testing::Scratch scratch;
+  const Texts names = {"libx.so.7", "libx.so.6"};
+  std::filesystem::create_directories(scratch / "rocm/lib64");
+  {
+    const tj::testing::Variable absent("ROCM_PATH", scratch / "none");
+    CHECK(tj::support::unused_rocm(names) == "ROCM_PATH is '" + scratch / "none" + "', which does not exist");
+    const tj::testing::Variable empty("HIP_PATH", scratch / "rocm");
+    CHECK(tj::support::unused_rocm(names) == "ROCM_PATH is '" + scratch / "none" +
+                                                 "', which does not exist; HIP_PATH is '" + scratch / "rocm" +
+                                                 "', which has no lib/libx.so.7 nor an earlier one");
+    tj::testing::write_bytes(scratch / "rocm/lib64/libx.so.6", "");
+    CHECK(tj::support::unused_rocm(names) == "");
+  }
+  CHECK(tj::support::unused_rocm(names) == "");
+}
+
+TEST_CASE("the loader's list is taken without its empty parts") {
+  const tj::testing::Variable list("LD_LIBRARY_PATH", "/a::/b:");
+  CHECK(tj::support::rocm_chosen_folders()[0] == Texts{"/a", "/b"});
 }

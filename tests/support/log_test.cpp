@@ -58,3 +58,21 @@ TEST_CASE("the default sink writes whole lines that name tilejit to standard err
   }
   CHECK(lines == 100);
 }
+
+TEST_CASE("a line of the default sink names its level") {
+  const tj::testing::Scratch scratch;
+  const std::string path = scratch / "stderr";
+  const pid_t child = tj::testing::start_child([&] {
+    ::dup2(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), 2);
+    const Log log(LogLevel::trace, {});
+    for (const LogLevel level :
+         {LogLevel::trace, LogLevel::debug, LogLevel::info, LogLevel::warn, LogLevel::error, LogLevel::off})
+      log(level, "text");
+    return 0;
+  });
+  REQUIRE(tj::testing::wait_for(child) == 0);
+  std::ifstream in(path);
+  std::string levels;
+  for (std::string line; std::getline(in, line);) levels += line.substr(line.find("[tilejit] ") + 10) + '\n';
+  CHECK(levels == "[trace] text\n[debug] text\n[info] text\n[warning] text\n[error] text\n");
+}

@@ -44,6 +44,8 @@ TEST_CASE("too many dimensions, unequal lengths and overflow are named") {
   const std::int64_t large = std::numeric_limits<std::int64_t>::max();
   CHECK_THROWS_WITH_AS(Tensor::contiguous(nullptr, {}, DType::f16, {2, large, 2}),
                        doctest::Contains("does not fit in 64 bits"), tj::Error);
+  CHECK(Tensor::contiguous(nullptr, {}, DType::f16, {large, large}).strides[0] == large);  // nobody's stride is larger
+  CHECK(Tensor::contiguous(nullptr, {}, DType::f16, {1, 1, 1, 1, 1}).rank == tj::kMaxRank);
 }
 
 TEST_CASE("names and sizes") {
@@ -53,10 +55,14 @@ TEST_CASE("names and sizes") {
   CHECK(tj::size_of(DType::i32) == 4);
   CHECK(tj::size_of(DType::e4m3) == 1);
   CHECK(tj::size_of(static_cast<DType>(77)) == 0);
+  CHECK(std::string(tj::to_string(DType::f16)) == "f16");
   CHECK(std::string(tj::to_string(DType::bf16)) == "bf16");
+  CHECK(std::string(tj::to_string(DType::f32)) == "f32");
+  CHECK(std::string(tj::to_string(DType::i32)) == "i32");
   CHECK(std::string(tj::to_string(DType::e4m3)) == "e4m3");
   CHECK(std::string(tj::to_string(static_cast<DType>(77))) == "unknown");
   CHECK(tj::to_string(Device{DeviceKind::cpu, 0}) == "cpu");
   CHECK(tj::to_string(Device{DeviceKind::cuda, 3}) == "cuda:3");
   CHECK(tj::to_string(Device{DeviceKind::hip, 1}) == "hip:1");
+  CHECK(tj::to_string(Device{static_cast<DeviceKind>(9), 2}) == "unknown:2");
 }

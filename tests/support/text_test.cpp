@@ -25,6 +25,10 @@ TEST_CASE("control characters are written out, all else stays") {
   CHECK(one_line(std::string("a\0b", 3)) == "a\\x00b");
   CHECK(one_line("Grüße, \"x\" 'y' \\n") == "Grüße, \"x\" 'y' \\n");
   CHECK(one_line("") == "");
+  CHECK(one_line("\x1f ~") == "\\x1f ~");
+  CHECK(one_line("\xc2\x80.\xc2\x9f.\xc2\xa0.\xc3\x9f.\xc3\x80") ==
+        "\\x80.\\x9f.\xc2\xa0.\xc3\x9f.\xc3\x80");  // the second set ends there, and other letters share its last bytes
+  CHECK(one_line("a\xc2") == "a\xc2");
 }
 
 TEST_CASE("a long text is cut between characters, and its length said") {
@@ -32,7 +36,10 @@ TEST_CASE("a long text is cut between characters, and its length said") {
   CHECK(shown(std::string(100000, 'x')) == std::string(100, 'x') + "... (100000 bytes)");
   CHECK(shown("aüü", 2) == "a... (5 bytes)");
   CHECK(shown("aüü", 3) == "aü... (5 bytes)");
+  CHECK(shown(std::string(101, 'x')) == std::string(100, 'x') + "... (101 bytes)");
   CHECK(support::shown_path("/" + std::string(300, 'p')).size() == 301);
+  CHECK(support::shown_path(std::string(400, 'p')) == std::string(400, 'p'));
+  CHECK(support::shown_path(std::string(401, 'p')) == std::string(400, 'p') + "... (401 bytes)");
 }
 
 TEST_CASE("names with a few typing errors are found, others are not") {
@@ -50,6 +57,24 @@ TEST_CASE("names with a few typing errors are found, others are not") {
   CHECK(nearest("m", names).empty());
   CHECK(nearest("", names).empty());
   CHECK(nearest(std::string(100000, 'g'), names).empty());
+  CHECK(nearest("rgaph", names) == "graph");
+  CHECK(nearest("grahp", names) == "graph");
+  CHECK(nearest("rgahp", names).empty());  // two mistakes in five letters
+  CHECK(nearest("j", names).empty());
+  CHECK(nearest("kk", names).empty());
+  // One mistake for four letters, the shorter name's, and of names alike the first.
+  CHECK(nearest("abcdxxgh", {"abcdefgh"}) == "abcdefgh");
+  CHECK(nearest("abcxxxgh", {"abcdefgh"}).empty());
+  CHECK(nearest("abcdxxg", {"abcdefg"}).empty());
+  CHECK(nearest("abcdef", {"abcdefgh"}).empty());
+  CHECK(nearest("abcdefgh", {"abcdef"}).empty());
+  CHECK(nearest("abcdefghij", {"abcdefgh"}) == "abcdefgh");
+  CHECK(nearest("abcf", {"abcd", "abce"}) == "abcd");
+  CHECK(nearest("abcdefgx", {"abcdexxx", "abcdefgh"}) == "abcdefgh");
+  const std::string longest(64, 'n'), longer(65, 'n');
+  CHECK(nearest(longest.substr(1) + "m", {longest}) == longest);
+  CHECK(nearest(longest, {longer}).empty());
+  CHECK(nearest(longer, {longest}).empty());
   CHECK(meant("grpah", names) == "; did you mean 'graph'?");
   CHECK(meant("colour", names).empty());
 }

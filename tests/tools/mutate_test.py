@@ -160,6 +160,21 @@ class Lists(unittest.TestCase):
             reasons = [m for m in kinds.mutants_of("src/sample.cpp", SAMPLE) if known.reason(m.kind, m.patch, SAMPLE)]
             self.assertEqual(["used > kSlots" in m.patch.after for m in reasons], [True])
 
+    def test_a_rule_is_for_a_kind_a_function_and_a_text(self):
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "src").mkdir()
+            Path(folder, "src/sample.cpp").write_text(SAMPLE)
+            rule = {"kind": "comparison", "file": "src/*.cpp", "function": "full", "within": "used >= kSlots", "class": "equivalent", "reason": "so"}
+            others = [{**rule, "kind": "constant"}, {**rule, "function": "early"}, {**rule, "file": "cache/*.cpp"}]
+            known = lists.Equivalents(folder, [rule])
+            found = [m for m in kinds.mutants_of("src/sample.cpp", SAMPLE) if known.reason(m.kind, m.patch, SAMPLE)]
+            self.assertTrue(found)
+            for mutant in found:
+                self.assertEqual(("comparison", "full"), (mutant.kind, mutant.patch.function))
+            known = lists.Equivalents(folder, others)
+            self.assertFalse([m for m in kinds.mutants_of("src/sample.cpp", SAMPLE) if known.reason(m.kind, m.patch, SAMPLE)])
+            self.assertEqual(1, len(known.stale))  # the one for files that are not there
+
 
 class Suite(unittest.TestCase):
     @staticmethod
