@@ -3,7 +3,7 @@
 #include <cmath>
 #include <new>
 
-#include "ops/common/tensor_args.hpp"
+#include "ops/common/epilogue_args.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "ops/gemm/params.cuh"
 #include "support/index.hpp"
@@ -72,23 +72,6 @@ bool has_body(const graph::Graph& graph, std::string_view body) {
                      [&](const graph::Node& node) { return node.body == body; });
 }
 
-/// Adds the arguments that a tile's end reads: c, bias, scales.
-void add_end(const GemmArgs& args, gemm::Params& p) {
-  if (args.beta != 0) {
-    p.c = args.c->data;
-    p.c_stride_batch = batch_stride(*args.c, 3);
-    p.c_stride_row = stride(*args.c, args.c->rank - 2);
-    p.wide_c = wide(*args.c);
-  }
-  if (args.bias) {
-    p.bias = args.bias->data;
-    p.bias_stride_batch = batch_stride(*args.bias, 2);
-    p.wide_bias = wide(*args.bias);
-  }
-  if (args.scale_a) p.scale_a = static_cast<const float*>(args.scale_a->data);
-  if (args.scale_b) p.scale_b = static_cast<const float*>(args.scale_b->data);
-}
-
 }  // namespace
 
 GemmLaunch gemm_launch(const GemmKernel& kernel, const graph::Graph& graph) {
@@ -130,7 +113,7 @@ void gemm_plan(const GemmArgs& args, const GemmLaunch& launch, LaunchPlan& plan,
   p.d_stride_batch = batch_stride(args.d, 3);
   p.d_stride_row = stride(args.d, args.d.rank - 2);
   p.wide_d = wide(args.d);
-  add_end(args, p);
+  add_epilogue(args, wide, p);
   p.m = static_cast<int>(sizes.m);
   p.n = static_cast<int>(sizes.n);
   p.k_blocks = args.alpha == 0 ? 0 : static_cast<int>((sizes.k + tile.block_k - 1) / tile.block_k);
@@ -140,8 +123,6 @@ void gemm_plan(const GemmArgs& args, const GemmLaunch& launch, LaunchPlan& plan,
   p.row_tiles = (p.m + rows - 1) / rows;
   p.column_tiles = (p.n + columns - 1) / columns;
   p.tiles = p.row_tiles * p.column_tiles * static_cast<int>(sizes.batch);
-  p.alpha = args.alpha;
-  p.beta = args.beta;
   const auto tiles = static_cast<unsigned>(p.tiles), blocks = static_cast<unsigned>(tile.blocks());
   const unsigned clusters = plan.sm_count == 0 || rung.tile_a_block || !launch.walks
                                 ? tiles

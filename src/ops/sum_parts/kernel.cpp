@@ -8,8 +8,8 @@
 #include <cmath>
 #include <new>
 
+#include "ops/common/epilogue_args.hpp"
 #include "ops/common/fields.hpp"
-#include "ops/common/tensor_args.hpp"
 #include "ops/common/touched.hpp"
 #include "ops/common/trial.hpp"
 #include "ops/common/walk.hpp"
@@ -144,17 +144,7 @@ class SumParts final : public Op {
     p.d_stride_batch = batch_stride(call.d, 3);
     p.d_stride_row = stride(call.d, call.d.rank - 2);
     p.wide_d = wide(call.d);
-    if (call.beta != 0) {
-      p.c = call.c->data;
-      p.c_stride_batch = batch_stride(*call.c, 3);
-      p.c_stride_row = stride(*call.c, call.c->rank - 2);
-      p.wide_c = wide(*call.c);
-    }
-    if (call.bias) {
-      p.bias = call.bias->data;
-      p.bias_stride_batch = batch_stride(*call.bias, 2);
-      p.wide_bias = wide(*call.bias);
-    }
+    add_epilogue(call, wide, p);
     p.m = static_cast<int>(sums.shape[1]);
     p.n = static_cast<int>(sums.shape[2]);
     p.parts = parts;
@@ -162,10 +152,6 @@ class SumParts final : public Op {
     p.units = static_cast<int>(p.row_units * sums.shape[1] * batch);
     p.tiles = (p.units + sum_parts::kWarps - 1) / sum_parts::kWarps;
     p.activation = static_cast<int>(call.activation);
-    p.alpha = call.alpha;
-    p.beta = call.beta;
-    if (call.scale_a) p.scale_a = static_cast<const float*>(call.scale_a->data);
-    if (call.scale_b) p.scale_b = static_cast<const float*>(call.scale_b->data);
     walk_tiles(p.tiles, kBlocksPerSm, geometry, plan);
   }
 

@@ -3,13 +3,14 @@
 //   load_x -> transform -> write      copy engine, four warps, two warps; a ring between each two
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <new>
+#include <utility>
 
 #include <tilejit/ops.hpp>
 
 #include "ops/affine/params.cuh"
-#include "ops/common/machine.hpp"
+#include "ops/common/graph_builder.hpp"
+#include "ops/common/tensor_args.hpp"
 #include "ops/common/trial.hpp"
 #include "ops/op.hpp"
 #include "support/fail.hpp"
@@ -44,47 +45,45 @@ void check(const char* name, const Tensor& tensor) {
          cat(name, " must be a f32 matrix, rows contiguous, aligned and apart by multiples of 16 bytes"));
 }
 
-int ceil_cycles(double value) { return static_cast<int>(std::ceil(value)); }
+class Builder : GraphBuilder {
+ public:
+  explicit Builder(const arch::Arch& arch) : GraphBuilder("affine", arch.family, arch) {
+    graph_.name = cat("affine_", kRows, "x", kColumns);
+    graph_.machine.units.push_back({"WRITER", 1});
+    graph_.flops_per_iteration = 2.0 * kRows * kColumns;
+    known("kRows", launch_.rows, kRows);
+    constant("kColumns", kColumns);
+    constant("kWorkerWarps", arch.warps_per_group);
+    constant("kWriterWarps", kWriterWarps);
+  }
 
-graph::Node node(const char* name, const char* context, int copy, int warps, int unit, int cycles) {
-  graph::Node n;
-  n.name = n.body = name;
-  n.context = context;
-  n.copy = copy;
-  n.warps = warps;
-  n.reservations = {{unit, 0, cycles, 1}};
-  n.cycles = n.latency = cycles;
-  return n;
-}
+  Candidate build() {
+    const std::int64_t bytes = kRows * kColumns * kElementBytes;
+    const int x = value("x", bytes, Scope::iteration, 1, 6, 128), y = value("y", bytes, Scope::iteration, 1, 4, 128);
+    const int work = cycles(kRows * kColumns / arch_.fact("f32_per_cycle")) + 40;  // and the latency of shared memory
+    Node load = single("Loader", "load_x", 1), transform = single("Worker", "transform", arch_.warps_per_group),
+         write = single("Writer", "write", kWriterWarps);
+    const Copier engine(Copier::Way::engine, arch_);
+    engine.issue(load, 1);
+    load.latency = cycles(engine.arrival_cycles(static_cast<double>(bytes)));
+    load.reservations = {of("TMA", cycles(engine.run_cycles(static_cast<double>(bytes))))};
+    transform.cycles = transform.latency = work;
+    transform.reservations = {of("ALU", work)};
+    write.copy = 1;
+    write.cycles = write.latency = 2 * work;
+    write.reservations = {of("WRITER", 2 * work)};
+    write.has_fast_variant = true;
+    const int loaded = add(std::move(load)), transformed = add(std::move(transform)), written = add(std::move(write));
+    then(loaded, transformed, 0, x);
+    then(transformed, written, 0, y);
+    Candidate made{std::move(graph_), 32, 2.0 * kRows * kColumns * 32};
+    made.geometry = Geometry::of(launch_);
+    return made;
+  }
 
-graph::Graph affine_graph(const arch::Arch& arch) {
-  graph::Graph g;
-  g.name = cat("affine_", kRows, "x", kColumns);
-  g.machine = machine_of(arch);
-  g.machine.units.push_back({"WRITER", 1});
-  g.namespace_name = "tj::ops::affine";
-  g.includes = {cat("ops/affine/", arch.family, ".cuh")};
-  g.params_type = "tj::ops::affine::Params";
-  g.config = {{"static constexpr int kRows", cat(kRows)},
-              {"static constexpr int kColumns", cat(kColumns)},
-              {"static constexpr int kWorkerWarps", cat(arch.warps_per_group)},
-              {"static constexpr int kWriterWarps", cat(kWriterWarps)}};
-  const std::int64_t bytes = kRows * kColumns * kElementBytes;
-  g.values = {{"x", bytes, 128, graph::Scope::iteration, 1, 6}, {"y", bytes, 128, graph::Scope::iteration, 1, 4}};
-  const int copy = ceil_cycles(static_cast<double>(bytes) / 1024 * arch.fact("copy_cycles_per_kb"));
-  const int work = ceil_cycles(kRows * kColumns / arch.fact("f32_per_cycle")) + 40;  // and the latency of shared memory
-  g.nodes = {node("load_x", "Loader", 0, 1, g.machine.unit_index("TMA"), copy),
-             node("transform", "Worker", 0, arch.warps_per_group, g.machine.unit_index("ALU"), work),
-             node("write", "Writer", 1, kWriterWarps, g.machine.unit_index("WRITER"), 2 * work)};
-  g.nodes[0].async = graph::Async::copy;
-  g.nodes[0].variable_latency = g.nodes[0].streaming = true;
-  g.nodes[0].cycles = 1;
-  g.nodes[0].latency = copy + ceil_cycles(arch.fact("copy_latency_cycles"));
-  g.nodes[2].has_fast_variant = true;
-  g.edges = {{0, 1, g.nodes[0].latency, 0, false, 0}, {1, 2, work, 0, false, 1}};
-  g.flops_per_iteration = 2.0 * kRows * kColumns;
-  return g;
-}
+ private:
+  AffineLaunch launch_;
+};
 
 class Affine final : public Op {
  public:
@@ -128,23 +127,14 @@ class Affine final : public Op {
   }
   std::vector<Candidate> candidates(const Request&, const arch::Arch& arch) const override {
     arch::require(arch, "affine", kNeeds);
-    return {{affine_graph(arch), 32, 2.0 * kRows * kColumns * 32}};
+    return {Builder(arch).build()};
   }
-  Geometry geometry(const Request&, const Candidate&) const override { return Geometry::of(AffineLaunch{kRows}); }
   GeometryFields geometry_fields() const override { return kAffineGeometry; }
   void plan(const void* args, const Geometry& geometry, LaunchPlan& plan) const override {
     const AffineArgs& in = get(args);
     auto& p = *new (plan.params.data()) affine::Params{};
     plan.params_bytes = sizeof(p);
-    support::TensorMapDesc map;
-    map.base = in.x.data;
-    map.dtype = DType::f32;
-    map.rank = 4;
-    const auto rows = static_cast<std::uint64_t>(in.x.shape[0]),
-               pitch = static_cast<std::uint64_t>(in.x.strides[0]) * kElementBytes;
-    map.dims = {static_cast<std::uint64_t>(in.x.shape[1]), rows, 1, 1, 0};
-    map.stride_bytes = {kElementBytes, pitch, pitch * rows, pitch * rows, 0};
-    map.box = {kColumns, kRows, 1, 1, 0};
+    support::TensorMapDesc map = tensor_map(in.x, {1, 0, kNoDimension, kNoDimension}, {kColumns, kRows});
     map.swizzle_bytes = 0;
     plan.maps[0] = {offsetof(affine::Params, x), map};
     plan.map_count = 1;

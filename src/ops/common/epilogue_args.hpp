@@ -1,0 +1,32 @@
+// What the end of a product reads, as launch parameters see it: c, bias, scales. For whoever ends one: gemm itself, or
+// sum_parts once K was cut.
+//
+// Decides strides and what is left out. How many elements a thread stores at once, which makes rows wide, is the op's.
+#pragma once
+
+#include <tilejit/ops.hpp>
+
+#include "ops/common/tensor_args.hpp"
+
+namespace tj::ops {
+
+template <class Params>
+void add_epilogue(const GemmArgs& args, bool (*wide)(const Tensor&), Params& p) {
+  if (args.beta != 0) {
+    p.c = args.c->data;
+    p.c_stride_batch = batch_stride(*args.c, 3);
+    p.c_stride_row = stride(*args.c, args.c->rank - 2);
+    p.wide_c = wide(*args.c);
+  }
+  if (args.bias) {
+    p.bias = args.bias->data;
+    p.bias_stride_batch = batch_stride(*args.bias, 2);
+    p.wide_bias = wide(*args.bias);
+  }
+  if (args.scale_a) p.scale_a = static_cast<const float*>(args.scale_a->data);
+  if (args.scale_b) p.scale_b = static_cast<const float*>(args.scale_b->data);
+  p.alpha = args.alpha;
+  p.beta = args.beta;
+}
+
+}  // namespace tj::ops
