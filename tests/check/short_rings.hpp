@@ -36,7 +36,7 @@ class ShortRings : public ops::Op {
     if (shape_ == Shape::last) list.erase(list.begin(), list.end() - 1);
     for (ops::Candidate& candidate : list) {
       if (slots_ > 0) candidate.max_slots = slots_;
-      if (walking_) candidate.graph.persistent = true;
+      if (walking_) walk(candidate);
     }
     return list;
   }
@@ -73,6 +73,14 @@ class ShortRings : public ops::Op {
   }
 
  private:
+  /// The launch must know it, too: with a block for each tile nobody would walk.
+  void walk(ops::Candidate& candidate) const {
+    candidate.graph.persistent = true;
+    for (const ops::GeometryField& field : op_.geometry_fields())
+      if (std::string_view(field.name) == "walks" || std::string_view(field.name) == "persistent")
+        field.set(candidate.geometry, 1);
+  }
+
   const ops::Op& op_;
   int slots_;
   bool walking_;
