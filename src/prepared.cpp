@@ -3,8 +3,6 @@
 
 #include <utility>
 
-#include "ops/common/tunable.hpp"
-
 namespace tj {
 
 CallPreparer::CallPreparer(const support::Settings& settings, support::Log log)
@@ -30,26 +28,20 @@ const LoadedKernel& CallPreparer::kernel_of(const ops::Op& op, const ops::Reques
   return *kernels_.back().kernel;
 }
 
-PreparedCall CallPreparer::prepare(const ops::Op& op, const void* args, int choice) {
+PreparedCall CallPreparer::prepare(const ops::Op& op, const void* args, std::optional<int> choice) {
   PreparedCall call;
   call.device = op.device_of(args);
   op.validate(args, backends_.on_model(call.device));
-  call.choice = choice;
-  if (choice == ops::kNoChoice && op.tunable() != nullptr) {
-    tunings_.refresh(call.device);
-    const int tuned = tunings_.choice(op, args, call.device);
-    call.choice = tuned != kNotTuned ? tuned : op.tunable()->predicted(args, backends_.arch(call.device, op));
-  }
-  if (const std::size_t bytes = op.scratch_bytes(args, call.choice); bytes > 0)
+  tunings_.refresh(call.device);
+  const ops::ProblemKey problem = op.problem_key(args);
+  call.kernel = choice ? op.kernel_of(problem, *choice) : tunings_.kernel_of(op, problem, call.device);
+  if (const std::size_t bytes = op.scratch_bytes(args, call.kernel); bytes > 0)
     call.scratch = backends_.driver(call.device)->allocate(call.device.index, bytes);
-  op.steps(args, call.choice, call.scratch.get(), [&](const ops::Op& step, const void* step_args) {
-    step.validate(step_args, backends_.on_model(call.device));
-    const int step_choice = ops::step_choice(op, step, call.choice);
-    const LoadedKernel& kernel =
-        kernel_of(step, ops::request_by(step, step_args, step_choice, backends_.arch(call.device, step)), call.device);
+  op.steps(args, call.kernel, call.scratch.get(), [&](const ops::Step& step) {
+    const LoadedKernel& kernel = kernel_of(*step.op, step.op->request_of(step.kernel), call.device);
     PreparedLaunch& launch = call.launches.emplace_back();
     launch.kernel = &kernel;
-    plan_launch(step, step_args, kernel, launch.plan);
+    plan_launch(step, kernel, launch.plan);
   });
   return call;
 }

@@ -9,6 +9,7 @@
 #include <array>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,18 +27,18 @@ namespace tj {
 
 /// Parameters and grid of one launch, tensor maps encoded; plan says how many blocks are resident. On the hot path:
 /// allocates nothing.
-inline void plan_over(const ops::Op& op, const void* args, const LoadedKernel& kernel, ops::LaunchPlan& plan) {
-  op.plan(args, kernel.geometry, plan);
+inline void plan_over(const ops::Step& step, const LoadedKernel& kernel, ops::LaunchPlan& plan) {
+  step.op->plan(step.args, step.kernel, kernel.geometry, plan);
   std::array<launch::TensorMapPlace, ops::LaunchPlan::kMaxMaps> maps;
   for (std::size_t m = 0; m < plan.map_count; ++m)
     maps[m] = {&plan.maps[m].desc, plan.params.data() + plan.maps[m].offset};
   if (plan.map_count > 0) kernel.driver->encode_tensor_maps(kernel.device, {maps.data(), plan.map_count});
 }
 /// The same over all of the device.
-inline void plan_launch(const ops::Op& op, const void* args, const LoadedKernel& kernel, ops::LaunchPlan& plan) {
+inline void plan_launch(const ops::Step& step, const LoadedKernel& kernel, ops::LaunchPlan& plan) {
   plan.sm_count = kernel.sm_count;
   plan.blocks_per_sm = kernel.blocks_per_sm();
-  plan_over(op, args, kernel, plan);
+  plan_over(step, kernel, plan);
 }
 
 struct PreparedLaunch {
@@ -58,7 +59,7 @@ struct PreparedLaunch {
 /// Dies before who prepared it and before the tensors that it was made for.
 struct PreparedCall {
   Device device{};
-  int choice = ops::kNoChoice;  ///< of an op that has some
+  ops::Kernel kernel;
   std::shared_ptr<void> scratch;
   std::vector<PreparedLaunch> launches;
 
@@ -74,8 +75,8 @@ class CallPreparer {
   CallPreparer(const support::Settings& settings, support::Log log);
 
   Backends& backends() { return backends_; }
-  /// choice: one of an op that has some, kNoChoice for what a call takes. Throws tj::Error as the call does.
-  PreparedCall prepare(const ops::Op& op, const void* args, int choice);
+  /// Without a choice: by what a call takes. Throws tj::Error as the call does.
+  PreparedCall prepare(const ops::Op& op, const void* args, std::optional<int> choice = {});
 
  private:
   const LoadedKernel& kernel_of(const ops::Op& op, const ops::Request& request, Device device);

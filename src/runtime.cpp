@@ -38,48 +38,25 @@ std::unique_ptr<cache::Store> Runtime::Impl::open_store() {
 void Runtime::Impl::run(const ops::Op& op, const void* args, Stream stream) {
   const Device device = op.device_of(args);
   op.validate(args, backends.on_model(device));
-  run_chosen(op, args, choice_of(op, args, device), device, stream);
+  run({&op, args, tunings.kernel_of(op, op.problem_key(args), device)}, device, stream);
 }
 
-void Runtime::Impl::run_chosen(const ops::Op& op, const void* args, int choice, Device device, Stream stream) {
-  if (!op.in_steps(args, choice)) return run_one(op, args, choice, device, stream);
+void Runtime::Impl::run(const ops::Step& call, Device device, Stream stream) {
+  const ops::Op& op = *call.op;
+  if (!op.in_steps(call.args, call.kernel)) return launch(call, loaded(call, device, stream), stream);
   // All kernels first: what is refused leaves nothing in the stream.
-  op.steps(args, choice, ops::nowhere(), [&](const ops::Op& step, const void* step_args) {
-    step.validate(step_args, backends.on_model(device));
-    kernel_of(step, step_args, ops::step_choice(op, step, choice), device, stream);
-  });
-  const std::size_t scratch_bytes = op.scratch_bytes(args, choice);
+  op.steps(call.args, call.kernel, ops::nowhere(), [&](const ops::Step& step) { loaded(step, device, stream); });
+  const std::size_t scratch_bytes = op.scratch_bytes(call.args, call.kernel);
   const auto scratch =
       scratch_bytes > 0 ? backends.driver(device)->scratch(device.index, scratch_bytes, stream) : nullptr;
-  op.steps(args, choice, scratch.get(), [&](const ops::Op& step, const void* step_args) {
-    run_one(step, step_args, ops::step_choice(op, step, choice), device, stream);
-  });
+  op.steps(call.args, call.kernel, scratch.get(),
+           [&](const ops::Step& step) { launch(step, loaded(step, device, stream), stream); });
 }
 
-void Runtime::Impl::run_one(const ops::Op& op, const void* args, int choice, Device device, Stream stream) {
-  launch(op, args, kernel_of(op, args, choice, device, stream), stream);
-}
-
-const LoadedKernel& Runtime::Impl::kernel_of(const ops::Op& op, const void* args, int choice, Device device,
-                                             Stream stream) {
-  const std::uint64_t small_key = small_key_of(op, args, device, choice);
-  const LoadedKernel* kernel = table.find(hot_key(op, small_key, device));
-  return kernel != nullptr ? *kernel : get(op, request_of(op, args, device, choice), small_key, device, stream);
-}
-
-int Runtime::Impl::choice_of(const ops::Op& op, const void* args, Device device) {
-  if (op.tunable() == nullptr) return ops::kNoChoice;
-  const int tuned = tunings.choice(op, args, device);
-  return tuned != kNotTuned ? tuned : op.tunable()->predicted(args, backends.arch(device, op));
-}
-
-std::uint64_t Runtime::Impl::small_key_of(const ops::Op& op, const void* args, Device device, int choice) {
-  return choice == ops::kNoChoice ? op.small_key(args, backends.arch(device, op))
-                                  : op.tunable()->small_key(args, choice);
-}
-
-ops::Request Runtime::Impl::request_of(const ops::Op& op, const void* args, Device device, int choice) {
-  return ops::request_by(op, args, choice, backends.arch(device, op));
+const LoadedKernel& Runtime::Impl::loaded(const ops::Step& step, Device device, Stream stream) {
+  const LoadedKernel* kernel = table.find(hot_key(*step.op, step.kernel.small_key, device));
+  return kernel != nullptr ? *kernel
+                           : get(*step.op, step.op->request_of(step.kernel), step.kernel.small_key, device, stream);
 }
 
 TuneReport Runtime::Impl::tune(const ops::Op& op, const ops::Problem& problem, Device device,
@@ -89,8 +66,8 @@ TuneReport Runtime::Impl::tune(const ops::Op& op, const ops::Problem& problem, D
          cat("tuning measures on a GPU", device.kind == DeviceKind::hip ? " of NVIDIA" : "", ", and the device is ",
              to_string(device), "; run it where the kernels will run"));
   TuneSteps steps{backends.driver(device), device, {}, {}};
-  steps.load = [&](const void* args, int choice) { load_steps(op, args, choice, device); };
-  steps.launch = [&](const void* args, int choice, Stream stream) { run_chosen(op, args, choice, device, stream); };
+  steps.load = [&](const ops::Step& call) { load_steps(call, device); };
+  steps.launch = [&](const ops::Step& call, Stream stream) { run(call, device, stream); };
   return tj::tune(op, problem, options, steps, tunings);
 }
 
@@ -109,10 +86,10 @@ const ops::Op& Runtime::Impl::find_op(std::string_view name, const void* args) {
   return *op;
 }
 
-void Runtime::Impl::launch(const ops::Op& op, const void* args, const LoadedKernel& kernel, Stream stream) {
+void Runtime::Impl::launch(const ops::Step& step, const LoadedKernel& kernel, Stream stream) {
   ops::LaunchPlan plan;
-  plan_launch(op, args, kernel, plan);
-  const ops::Touched memory(backends.on_model(op.device_of(args)) ? &op : nullptr, args);
+  plan_launch(step, kernel, plan);
+  const ops::Touched memory(backends.on_model(step.op->device_of(step.args)) ? step.op : nullptr, step.args);
   kernel.driver->launch(kernel.device, *kernel.kernel, kernel.config(plan.blocks, memory.ranges()), plan.params.data(),
                         plan.params_bytes, stream);
 }
@@ -178,39 +155,39 @@ KernelReport Runtime::Impl::prepare(const ops::Op& op, const void* args) {
   const Device device = op.device_of(args);
   op.validate(args, backends.on_model(device));
   tunings.refresh(device);
-  return load_steps(op, args, choice_of(op, args, device), device);
+  return load_steps({&op, args, tunings.kernel_of(op, op.problem_key(args), device)}, device);
 }
 
-KernelReport Runtime::Impl::load_steps(const ops::Op& op, const void* args, int choice, Device device) {
-  KernelReport own, last;
-  bool found = false;
-  op.steps(args, choice, ops::nowhere(), [&](const ops::Op& step, const void* step_args) {
-    const int step_choice = ops::step_choice(op, step, choice);
-    last = report(step, request_of(step, step_args, device, step_choice),
-                  small_key_of(step, step_args, device, step_choice), device);
-    if (step.name() != op.name()) return;
-    own = last;
-    found = true;
+KernelReport Runtime::Impl::load_steps(const ops::Step& call, Device device) {
+  KernelReport standing;
+  ops::OwnStep own(*call.op);
+  call.op->steps(call.args, call.kernel, ops::nowhere(), [&](const ops::Step& step) {
+    KernelReport each = report(*step.op, step.kernel, device);
+    if (own.is(step)) standing = std::move(each);
   });
-  return found ? own : last;
+  return standing;
 }
 
-int Runtime::Impl::measured(const ops::Op& op, const ops::ProblemKey& key, Device device) {
+ops::Kernel Runtime::Impl::prepared_kernel(const ops::Op& op, const ops::ProblemKey& problem, Device device) {
   tunings.refresh(device);
-  const int tuned = tunings.choice(op, key, device);
-  return tuned != kNotTuned ? tuned : ops::kNoChoice;
+  return tunings.kernel_of(op, problem, device);
 }
 
 KernelReport Runtime::Impl::prepare(const std::vector<ops::NeededKernel>& kernels, Device device) {
   KernelReport last;
-  for (const ops::NeededKernel& needed : kernels) last = report(*needed.op, needed.request, needed.small_key, device);
+  for (const ops::NeededKernel& needed : kernels) last = report(*needed.op, needed.kernel, device);
   return last;
 }
 
 KernelReport Runtime::Impl::warm(const std::vector<ops::NeededKernel>& kernels, const arch::Target& target) {
   KernelReport last;
-  for (const ops::NeededKernel& needed : kernels) last = kernel_maker.get(*needed.op, needed.request, target).report;
+  for (const ops::NeededKernel& needed : kernels)
+    last = kernel_maker.get(*needed.op, needed.op->request_of(needed.kernel), target).report;
   return last;
+}
+
+KernelReport Runtime::Impl::report(const ops::Op& op, const ops::Kernel& kernel, Device device) {
+  return report(op, op.request_of(kernel), kernel.small_key, device);
 }
 
 KernelReport Runtime::Impl::report(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key,

@@ -33,17 +33,12 @@ struct Runtime::Impl {
 
   // ---- one call -----------------------------------------------------------------------------------------------------
   void run(const ops::Op& op, const void* args, Stream stream);
-  void run_chosen(const ops::Op& op, const void* args, int choice, Device device, Stream stream);
-  void run_one(const ops::Op& op, const void* args, int choice, Device device, Stream stream);
-  const LoadedKernel& kernel_of(const ops::Op& op, const void* args, int choice, Device device, Stream stream);
-  /// What was measured for the call, else what is predicted.
-  int choice_of(const ops::Op& op, const void* args, Device device);
-  std::uint64_t small_key_of(const ops::Op& op, const void* args, Device device, int choice);
-  ops::Request request_of(const ops::Op& op, const void* args, Device device, int choice);
+  void run(const ops::Step& call, Device device, Stream stream);
+  const LoadedKernel& loaded(const ops::Step& step, Device device, Stream stream);
   TuneReport tune(const ops::Op& op, const ops::Problem& problem, Device device, const TuneOptions& options);
   static HotKey hot_key(const ops::Maker& maker, std::uint64_t small_key, Device device);
   static const ops::Op& find_op(std::string_view name, const void* args);
-  void launch(const ops::Op& op, const void* args, const LoadedKernel& kernel, Stream stream);
+  void launch(const ops::Step& step, const LoadedKernel& kernel, Stream stream);
 
   // ---- kernels of users' own: the caller is the op ------------------------------------------------------------------
   const CustomMaker& keep(std::unique_ptr<CustomMaker> made);
@@ -57,13 +52,14 @@ struct Runtime::Impl {
   const LoadedKernel& load(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device,
                            KernelReport* how = nullptr);
   KernelReport prepare(const ops::Op& op, const void* args);
-  /// The report is that of the kernel that bears the op's name, else of the last: some calls need none of the op's own.
-  KernelReport load_steps(const ops::Op& op, const void* args, int choice, Device device);
-  /// A choice; kNoChoice where nothing was measured.
-  int measured(const ops::Op& op, const ops::ProblemKey& key, Device device);
+  /// The report is that of the step that stands for the call (ops::OwnStep).
+  KernelReport load_steps(const ops::Step& call, Device device);
+  /// The kernel that calls with such a problem take from now on.
+  ops::Kernel prepared_kernel(const ops::Op& op, const ops::ProblemKey& problem, Device device);
   /// The last one's report. Made and loaded on the device; made only.
   KernelReport prepare(const std::vector<ops::NeededKernel>& kernels, Device device);
   KernelReport warm(const std::vector<ops::NeededKernel>& kernels, const arch::Target& target);
+  KernelReport report(const ops::Op& op, const ops::Kernel& kernel, Device device);
   KernelReport report(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device);
 
   std::unique_ptr<cache::Store> open_store();

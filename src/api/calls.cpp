@@ -16,13 +16,10 @@ namespace {
 
 using Needed = std::vector<ops::NeededKernel>;
 
-Needed needed(const FmhaConfig& config) {
-  return {{&ops::fmha_op(), ops::fmha_request(config), ops::fmha_small_key(config)}};
-}
-Needed needed(const ChunkIndicesConfig&) { return {{&ops::chunk_indices_op(), ops::chunk_indices_request(), 0}}; }
+Needed needed(const FmhaConfig& config) { return {{&ops::fmha_op(), {ops::fmha_small_key(config)}}}; }
+Needed needed(const ChunkIndicesConfig&) { return {{&ops::chunk_indices_op(), {}}}; }
 Needed needed(const ChunkOConfig& config) {
-  const ops::ChunkOKernel kernel = ops::chunk_o_kernel(config);
-  return {{&ops::chunk_o_op(), ops::chunk_o_request(kernel), ops::chunk_o_small_key(kernel)}};
+  return {{&ops::chunk_o_op(), {ops::chunk_o_small_key(ops::chunk_o_kernel(config))}}};
 }
 
 }  // namespace
@@ -42,10 +39,8 @@ KernelReport Runtime::prepare(const FmhaConfig& config, Device device) {
   return impl_->prepare(needed(config), device);
 }
 KernelReport Runtime::prepare(const GemmConfig& config, Device device) {
-  const ops::GemmKernel kind = ops::gemm_kind(config);
-  const int measured = impl_->measured(ops::gemm_op(), ops::gemm_problem_key(ops::gemm_sizes(config), kind), device);
-  return impl_->prepare(ops::gemm_needed_kernels(config, measured, impl_->backends.arch(device, ops::gemm_op())),
-                        device);
+  const ops::Kernel kernel = impl_->prepared_kernel(ops::gemm_op(), ops::gemm_problem_key(config), device);
+  return impl_->prepare(ops::gemm_needed_kernels(config, kernel), device);
 }
 KernelReport Runtime::prepare(const ChunkIndicesConfig& config, Device device) {
   return impl_->prepare(needed(config), device);
@@ -59,9 +54,10 @@ KernelReport Runtime::warm(const FmhaConfig& config, std::string_view target) {
   return impl_->warm(kernels, arch::parse_target(target));
 }
 KernelReport Runtime::warm(const GemmConfig& config, std::string_view target) {
-  ops::validate(config);
+  const ops::ProblemKey problem = ops::gemm_problem_key(config);
   const arch::Target parsed = arch::parse_target(target);
-  return impl_->warm(ops::gemm_needed_kernels(config, ops::kNoChoice, *parsed.arch), parsed);
+  const int choice = ops::gemm_op().choose(problem, *parsed.arch);
+  return impl_->warm(ops::gemm_needed_kernels(config, ops::gemm_op().kernel_of(problem, choice)), parsed);
 }
 KernelReport Runtime::warm(const ChunkIndicesConfig& config, std::string_view target) {
   return impl_->warm(needed(config), arch::parse_target(target));

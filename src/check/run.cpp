@@ -6,7 +6,6 @@
 #include <cstring>
 #include <string_view>
 
-#include "ops/common/tunable.hpp"
 #include "prepared.hpp"
 #include "support/fail.hpp"
 #include "support/hash.hpp"
@@ -54,23 +53,18 @@ const char* no_number_of(DType dtype, const std::byte* element) {
 
 }  // namespace
 
-const Kernel& Subject::own() const {
-  for (auto kernel = kernels.rbegin(); kernel != kernels.rend(); ++kernel)
-    if ((*kernel)->request.op == op->name()) return **kernel;
-  return *kernels.back();
-}
-
 Subject make_subject(const ops::Op& op, ops::Trial trial, Kernels& kernels) {
   Subject subject;
   subject.op = &op;
   subject.trial = std::move(trial);
   subject.target = kernels.target().name();
-  const arch::Arch& arch = *kernels.target().arch;
   with_args(subject.trial, [&](const void* args) {
     op.validate(args, true);
-    op.steps(args, subject.trial.choice, ops::nowhere(), [&](const ops::Op& step, const void* step_args) {
-      const int choice = ops::step_choice(op, step, subject.trial.choice);
-      subject.launches.push_back(&kernels.get(step, ops::request_by(step, step_args, choice, arch)));
+    subject.kernel = ops::resolve(op, args, subject.trial.choice, *kernels.target().arch);
+    ops::OwnStep own(op);
+    op.steps(args, subject.kernel, ops::nowhere(), [&](const ops::Step& step) {
+      subject.launches.push_back(&kernels.get(*step.op, step.op->request_of(step.kernel)));
+      if (own.is(step)) subject.own_kernel = subject.launches.back();
     });
   });
   for (const Kernel* kernel : subject.launches)
@@ -103,8 +97,7 @@ Run::Run(const Subject& subject, std::uint64_t data_seed) : subject_(subject) {
   }
 }
 
-void Run::launch(const Kernel& kernel, const ops::Op& op, const void* args, std::uint64_t seed,
-                 const std::vector<Change>& changes) {
+void Run::launch(const Kernel& kernel, const ops::Step& step, std::uint64_t seed, const std::vector<Change>& changes) {
   model::ModelOptions options;
   options.seed = seed;
   options.workers = 1;  // several runs go on beside each other
@@ -118,7 +111,7 @@ void Run::launch(const Kernel& kernel, const ops::Op& op, const void* args, std:
   driver_->set_options(std::move(options));
   ops::LaunchPlan plan;
   plan.sm_count = kernel.loaded->shape.cluster;  // few blocks, so that each does several tiles
-  plan_over(op, args, *kernel.loaded, plan);
+  plan_over(step, *kernel.loaded, plan);
   driver_->launch(0, *loaded, kernel.loaded->config(plan.blocks), plan.params.data(), plan.params_bytes, {});
 }
 
@@ -132,13 +125,13 @@ Outcome Run::operator()(std::uint64_t seed, const std::vector<Change>& changes) 
   const Kernel* current = subject_.launches.front();
   try {
     subject_.trial.with_args(kHost, places, [&](const void* args) {
-      const std::size_t scratch_bytes = subject_.op->scratch_bytes(args, subject_.trial.choice);
+      const std::size_t scratch_bytes = subject_.op->scratch_bytes(args, subject_.kernel);
       const auto scratch = driver_->allocate(0, scratch_bytes);
       std::memset(scratch.get(), static_cast<int>(kPoison), scratch_bytes);
       std::size_t next = 0;
-      subject_.op->steps(args, subject_.trial.choice, scratch.get(), [&](const ops::Op& step, const void* step_args) {
+      subject_.op->steps(args, subject_.kernel, scratch.get(), [&](const ops::Step& step) {
         current = subject_.launches[next++];
-        launch(*current, step, step_args, seed, changes);
+        launch(*current, step, seed, changes);
       });
     });
   } catch (const Error& e) {

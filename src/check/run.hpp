@@ -24,12 +24,14 @@ namespace tj::check {
 struct Subject {
   const ops::Op* op = nullptr;
   ops::Trial trial;
-  std::vector<const Kernel*> launches;  ///< in order; one kernel may serve several
-  std::vector<const Kernel*> kernels;   ///< without repetition
+  ops::Kernel kernel;                   ///< the op's, by the trial's choice
+  std::vector<const Kernel*> launches;  ///< in order; a kernel may serve several
+  std::vector<const Kernel*> kernels;   ///< each once
+  const Kernel* own_kernel = nullptr;   ///< stands for the call (ops::OwnStep)
   std::string target;                   ///< "model:sm_90a"
 
-  /// The last kernel that bears the op's name: sites without another name are its sites.
-  const Kernel& own() const;
+  /// Whose sites are meant where no kernel is named.
+  const Kernel& own() const { return *own_kernel; }
 };
 /// Makes the kernels. Throws tj::Error, unsupported where the target does not serve the trial.
 Subject make_subject(const ops::Op& op, ops::Trial trial, Kernels& kernels);
@@ -68,9 +70,8 @@ class Run {
     void* place() { return bytes.data() + begin; }
   };
   static Memory room(std::size_t size);
-  void launch(const Kernel& kernel, const ops::Op& op, const void* args, std::uint64_t seed,
-              const std::vector<Change>& changes);
-  /// The tensor beside which something was written, or "".
+  void launch(const Kernel& kernel, const ops::Step& step, std::uint64_t seed, const std::vector<Change>& changes);
+  /// "" or which tensor something was written beside.
   std::string beside() const;
   std::string results() const;
   std::string no_number() const;

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -92,24 +93,52 @@ class Tunable;
 class Op;
 struct Trial;
 
+/// What a call asks for, in numbers: the small key of its kernel without what is to be chosen, then sizes that the
+/// choice depends on. An op with one kernel for each call leaves these 0.
+struct ProblemKey {
+  std::uint64_t kind = 0;
+  std::array<std::int64_t, 4> sizes{};
+  friend bool operator==(const ProblemKey&, const ProblemKey&) = default;
+
+  std::uint64_t hash() const noexcept {
+    const auto mixed = [](std::uint64_t h, std::uint64_t value) {
+      h = (h ^ value) * 0x9e3779b97f4a7c15ull;  // Fibonacci hashing
+      return h ^ h >> 29;
+    };
+    std::uint64_t h = mixed(0, kind);
+    for (const std::int64_t size : sizes) h = mixed(h, static_cast<std::uint64_t>(size));
+    return h;
+  }
+};
+
+/// One of an op's kernels, and how it serves a call: arguments are resolved to it once, and all else takes it.
+struct Kernel {
+  std::uint64_t small_key = 0;  ///< all fields of its request, in 64 bits
+  int choice = 0;               ///< a number of the op's own; 0 where there is nothing to choose
+  friend bool operator==(const Kernel&, const Kernel&) = default;
+};
+
+/// A call of an op, or one of the launches that serve it.
+struct Step {
+  const Op* op = nullptr;
+  const void* args = nullptr;
+  Kernel kernel;
+};
+
 /// What each launch that serves a call is told to, in order: refers to a callable that outlives it, so that a hot call
 /// allocates nothing.
-class Step {
+class EachStep {
  public:
   template <class F>
-    requires(!std::is_same_v<F, Step>)
-  Step(const F& callable)
-      : callable_(&callable),
-        call_([](const void* of, const Op& op, const void* args) { (*static_cast<const F*>(of))(op, args); }) {}
-  void operator()(const Op& op, const void* args) const { call_(callable_, op, args); }
+    requires(!std::is_same_v<F, EachStep>)
+  EachStep(const F& callable)
+      : callable_(&callable), call_([](const void* of, const Step& step) { (*static_cast<const F*>(of))(step); }) {}
+  void operator()(const Step& step) const { call_(callable_, step); }
 
  private:
   const void* callable_;
-  void (*call_)(const void* of, const Op& op, const void* args);
+  void (*call_)(const void* of, const Step& step);
 };
-
-/// The choice of an op that has none; see Tunable.
-inline constexpr int kNoChoice = -1;
 
 /// A maker that ships with the library, and what its public descriptor means.
 class Op : public Maker {
@@ -119,11 +148,14 @@ class Op : public Maker {
   virtual Device device_of(const void* args) const = 0;
   /// Whether the arch has a kernel of this op at all; candidates() says what another lacks. Asked once for a device.
   virtual bool serves(const arch::Arch& /*arch*/) const { return true; }
-  /// The request that serves args on this arch: which of several kernels may depend on sizes and on what the arch can
-  /// do.
-  virtual Request request_of(const void* args, const arch::Arch& arch) const = 0;
-  /// All that request_of(args, arch) holds, in 64 bits, without allocating.
-  virtual std::uint64_t small_key(const void* args, const arch::Arch& arch) const = 0;
+
+  // ---- from args to a kernel: validated args, no allocation, on the hot path ----------------------------------------
+  virtual ProblemKey problem_key(const void* args) const = 0;
+  /// What is taken on this arch where nothing was measured.
+  virtual int choose(const ProblemKey& /*problem*/, const arch::Arch& /*arch*/) const { return 0; }
+  virtual Kernel kernel_of(const ProblemKey& problem, int choice) const { return {problem.kind, choice}; }
+
+  virtual Request request_of(const Kernel& kernel) const = 0;
   /// Command-line form: every combination of the given flags, the op's default set for those left out (at most 16).
   /// Throws tj::Error(argument) naming flag, value and what is allowed.
   virtual std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const = 0;
@@ -134,20 +166,21 @@ class Op : public Maker {
     return requests(flags);
   }
 
-  // Of ops with a tunable(), choice is one of its numbers; else kNoChoice.
   /// Does serving args take other launches than one of this op's kernel?
-  virtual bool in_steps(const void* /*args*/, int /*choice*/) const { return false; }
+  virtual bool in_steps(const void* /*args*/, const Kernel& /*kernel*/) const { return false; }
   /// Device memory that they take besides the tensors of args; 0 where one launch of this op serves them.
-  virtual std::size_t scratch_bytes(const void* /*args*/, int /*choice*/) const { return 0; }
-  /// Calls step(op, args) for each launch that serves args, in order. scratch: scratch_bytes(args, choice) at a
-  /// multiple of 256. A step of this op itself is one launch by the same choice.
-  virtual void steps(const void* args, int /*choice*/, void* /*scratch*/, const Step& step) const { step(*this, args); }
+  virtual std::size_t scratch_bytes(const void* /*args*/, const Kernel& /*kernel*/) const { return 0; }
+  /// Calls each(step) for each launch that serves args, in order. scratch: scratch_bytes(args, kernel) at a multiple of
+  /// 256. What validate() passes makes valid steps. A step of this op itself is one launch of the same kernel.
+  virtual void steps(const void* args, const Kernel& kernel, void* /*scratch*/, const EachStep& each) const {
+    each({this, args, kernel});
+  }
 
   /// What one launch of this op for args may touch; nothing where that is not known. For drivers that check accesses.
   virtual void touches(const void* /*args*/, Touched& /*memory*/) const {}
 
-  /// geometry is what geometry() returned for the kernel at hand.
-  virtual void plan(const void* args, const Geometry& geometry, LaunchPlan& plan) const = 0;
+  /// One launch. geometry is what geometry() returned for the kernel.
+  virtual void plan(const void* args, const Kernel& kernel, const Geometry& geometry, LaunchPlan& plan) const = 0;
 
   /// Where several kernels can serve a problem: what choosing by measurement takes (tunable.hpp). Null where there is
   /// no choice.
@@ -159,6 +192,26 @@ class Op : public Maker {
   /// op has none.
   virtual std::vector<Trial> trials(const std::map<std::string, std::vector<std::string>>& flags,
                                     const arch::Arch& arch) const;
+};
+
+/// The kernel that serves args by a choice; without one, by what the op takes where nothing was measured.
+Kernel resolve(const Op& op, const void* args, std::optional<int> choice, const arch::Arch& arch);
+
+/// Tells which of a call's launches, shown in order, stands for the call: the last of the op's own, else the last, as
+/// some calls need none of these.
+class OwnStep {
+ public:
+  explicit OwnStep(const Op& op) : op_(&op) {}
+  /// Does this one stand for it, rather than those before?
+  bool is(const Step& step) {
+    const bool own = step.op == op_, better = own || !found_;
+    found_ = found_ || own;
+    return better;
+  }
+
+ private:
+  const Op* op_;
+  bool found_ = false;
 };
 
 /// Stands for scratch memory where nothing is launched. No processor and no GPU has addresses like it: what is made up

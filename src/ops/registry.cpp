@@ -31,6 +31,11 @@ const std::vector<TemplateText>& Maker::templates() const {
   return none.get();
 }
 
+Kernel resolve(const Op& op, const void* args, std::optional<int> choice, const arch::Arch& arch) {
+  const ProblemKey problem = op.problem_key(args);
+  return op.kernel_of(problem, choice ? *choice : op.choose(problem, arch));
+}
+
 const std::vector<const Op*>& all() {
   static constinit support::Lasting<const std::vector<const Op*>> ops;
 #define TJ_LIST(name) &name##_op(),

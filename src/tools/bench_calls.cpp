@@ -71,7 +71,7 @@ class Calls {
       : bench_(bench),
         op_(op),
         args_(args),
-        forced_(trial.choice != ops::kNoChoice),
+        forced_(trial.choice.has_value()),
         prepared_(bench.preparer.prepare(op, args, trial.choice)) {}
 
   void operator()(Stream stream) const {
@@ -153,7 +153,7 @@ Timed time_workload(Bench& bench, const ops::Op& op, const ops::Workload& worklo
     const PreparedCall& prepared = call.prepared();
     for (const PreparedLaunch& launch : prepared.launches)
       timed.kernels += cat(timed.kernels.empty() ? "" : ", ", launch.kernel->report.name);
-    timed.choice = ops::choice_text(op, prepared.choice);
+    timed.choice = ops::choice_text(op, prepared.kernel.choice);
     timed.predicted_us = predicted_us(op, args, prepared, *bench.target(op).arch);
     call({});
     bench.driver->synchronize(bench.device.index, {});

@@ -83,7 +83,7 @@ bool prepare(Runtime& runtime, std::string_view op, const void* args, KernelRepo
 
 void time_calls(const BenchArguments& arguments, Runtime& runtime, CallPreparer& preparer, const ops::Op& op,
                 const void* args, Dispatch& result) {
-  const PreparedCall prepared = preparer.prepare(op, args, ops::kNoChoice);
+  const PreparedCall prepared = preparer.prepare(op, args);
   const Device device = prepared.device;
   for (const PreparedLaunch& launch : prepared.launches)
     result.kernels += cat(result.kernels.empty() ? "" : ", ", launch.kernel->report.name);

@@ -56,12 +56,13 @@ double launch_cycles(const PreparedLaunch& launch, std::vector<ops::TileCount> t
 
 double predicted_us(const ops::Op& op, const void* args, const PreparedCall& call, const arch::Arch& arch) {
   const double cycles_per_us = arch.clock_ghz * 1e3;
-  if (const double told = ops::predicted_cycles(op, args, call.choice, arch); told > 0) return told / cycles_per_us;
+  if (const double told = ops::predicted_cycles(op, args, call.kernel.choice, arch); told > 0)
+    return told / cycles_per_us;
   double cycles = 0;
   std::size_t next = 0;
-  op.steps(args, call.choice, call.scratch.get(), [&](const ops::Op& step, const void* step_args) {
+  op.steps(args, call.kernel, call.scratch.get(), [&](const ops::Step& step) {
     const PreparedLaunch& launch = call.launches[next++];
-    cycles += launch_cycles(launch, ops::tiles_of(step, step_args, launch.kernel->geometry, launch.plan.blocks));
+    cycles += launch_cycles(launch, ops::tiles_of(*step.op, step.args, launch.kernel->geometry, launch.plan.blocks));
   });
   return cycles / cycles_per_us;
 }

@@ -85,7 +85,7 @@ class Runner {
   }
 
   /// A launch of the call; one of them is also there with marks.
-  struct Step {
+  struct Made {
     const ops::Op* op;
     ops::Request request;
     std::unique_ptr<LoadedKernel> plain;
@@ -95,20 +95,21 @@ class Runner {
 
   void run_args(const ops::Trial& trial, const void* args) {
     op_.validate(args, run_.on_model);
-    const int choice = op_.tunable() != nullptr && trial.choice == ops::kNoChoice
-                           ? op_.tunable()->predicted(args, *target_.arch)
-                           : trial.choice;
-    std::vector<Step> steps;
-    const auto scratch = driver_->allocate(device_.index, op_.scratch_bytes(args, choice));
-    op_.steps(args, choice, scratch.get(),
-              [&](const ops::Op& step, const void* step_args) { steps.push_back(make_step(step, step_args, choice)); });
-    make_marked(steps);
+    const ops::Kernel kernel = ops::resolve(op_, args, trial.choice, *target_.arch);
+    std::vector<Made> steps;
+    const auto scratch = driver_->allocate(device_.index, op_.scratch_bytes(args, kernel));
+    std::size_t own_place = 0;
+    ops::OwnStep own(op_);
+    op_.steps(args, kernel, scratch.get(), [&](const ops::Step& step) {
+      if (own.is(step)) own_place = steps.size();
+      steps.push_back(make_step(step));
+    });
+    make_marked(steps[own_place]);
     run_.warps = recording_->shape.threads / static_cast<unsigned>(target_.arch->warp_size);
     run_.warp_records = problem_.warp_records;
     const auto all = [&](bool marked) {
       std::size_t next = 0;
-      op_.steps(args, choice, scratch.get(),
-                [&](const ops::Op&, const void* step_args) { launch(steps[next++], step_args, marked); });
+      op_.steps(args, kernel, scratch.get(), [&](const ops::Step& step) { launch(steps[next++], step, marked); });
     };
     const std::size_t bytes = std::size_t{problem_.blocks} * run_.warps * run_.warp_records * sizeof(codegen::Record);
     run_.records.assign(bytes / sizeof(codegen::Record), {});
@@ -130,16 +131,12 @@ class Runner {
     }
   }
 
-  Step make_step(const ops::Op& step, const void* args, int choice) {
-    const ops::Request request = ops::request_by(step, args, ops::step_choice(op_, step, choice), *target_.arch);
-    const Artifact plain = make(step, request, target_, backends_.compiler(target_), settings_, log_);
-    return {&step, request, load(plain), plain.report.registers, false};
+  Made make_step(const ops::Step& step) {
+    const ops::Request request = step.op->request_of(step.kernel);
+    const Artifact plain = make(*step.op, request, target_, backends_.compiler(target_), settings_, log_);
+    return {step.op, request, load(plain), plain.report.registers, false};
   }
-  /// The last that bears the op's name, else the last.
-  void make_marked(std::vector<Step>& steps) {
-    const auto own =
-        std::find_if(steps.rbegin(), steps.rend(), [&](const Step& step) { return step.request.op == op_.name(); });
-    Step& step = own != steps.rend() ? *own : steps.back();
+  void make_marked(Made& step) {
     step.marked = true;
     run_.made = make_recording(*step.op, step.request, target_, backends_.compiler(target_), settings_, log_);
     run_.kernel = step.request.name;
@@ -148,11 +145,11 @@ class Runner {
     recording_ = load(run_.made.artifact);
   }
 
-  void launch(const Step& step, const void* args, bool marked) {
-    const bool records = marked && step.marked;
-    const LoadedKernel& loaded = records ? *recording_ : *step.plain;
+  void launch(const Made& made, const ops::Step& step, bool marked) {
+    const bool records = marked && made.marked;
+    const LoadedKernel& loaded = records ? *recording_ : *made.plain;
     ops::LaunchPlan plan;
-    plan_launch(*step.op, args, loaded, plan);
+    plan_launch(step, loaded, plan);
     ParamBytes params;
     std::memcpy(params.bytes.data(), plan.params.data(), plan.params_bytes);
     std::size_t params_bytes = plan.params_bytes;

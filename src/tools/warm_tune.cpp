@@ -83,8 +83,9 @@ void make_ahead(const std::vector<Task>& tasks, const std::string& target, const
       variants = variants_of(*task.op->tunable(), task.problem, *arch::parse_target(target).arch, how);
     } catch (const Error&) {  // nothing is made ahead for this problem: tuning it says why
     }
-    for (ops::Variant& variant : variants)
-      if (seen.insert(variant.request.name).second) jobs.push_back({std::move(variant.request), target});
+    for (const ops::Variant& variant : variants)
+      if (ops::Request request = task.op->request_of(variant.kernel); seen.insert(request.name).second)
+        jobs.push_back({std::move(request), target});
   }
   progress.started(jobs.size());
   std::vector<std::size_t> all(jobs.size());

@@ -77,8 +77,9 @@ void leave_out_slow(std::vector<Entrant>& entrants, TuneReport& report) {
 }
 
 /// Loads the kernels of each variant; those that there are none of say why.
-void load_all(const ops::Tunable& tunable, const ops::Problem& problem, const std::vector<ops::Variant>& variants,
+void load_all(const ops::Op& op, const ops::Problem& problem, const std::vector<ops::Variant>& variants,
               const TuneSteps& steps, TuneReport& report) {
+  const ops::Tunable& tunable = *op.tunable();
   std::vector<void*> places;  // made up: nothing looks there
   for (std::size_t i = 0; i < tunable.operands(problem).size(); ++i)
     places.push_back(reinterpret_cast<void*>((i + 1) << 44));
@@ -87,7 +88,7 @@ void load_all(const ops::Tunable& tunable, const ops::Problem& problem, const st
   tunable.with_args(problem, steps.device, places, [&](const void* args) {
     for (std::size_t i = 0; i < variants.size(); ++i) {
       try {
-        steps.load(args, variants[i].choice);
+        steps.load({&op, args, variants[i].kernel});
       } catch (const Error& error) {  // another one may do
         report.variants[i].refused = error.message;
         reason = error;
@@ -98,8 +99,9 @@ void load_all(const ops::Tunable& tunable, const ops::Problem& problem, const st
   if (refused == variants.size()) throw *reason;
 }
 
-void measure(const ops::Tunable& tunable, const ops::Problem& problem, const std::vector<ops::Variant>& variants,
+void measure(const ops::Op& op, const ops::Problem& problem, const std::vector<ops::Variant>& variants,
              const TuneOptions& options, const TuneSteps& steps, TuneReport& report) {
+  const ops::Tunable& tunable = *op.tunable();
   std::vector<std::shared_ptr<void>> memory;
   std::vector<void*> places;
   for (const ops::Operand& operand : tunable.operands(problem)) {
@@ -111,9 +113,10 @@ void measure(const ops::Tunable& tunable, const ops::Problem& problem, const std
   tunable.with_args(problem, steps.device, places, [&](const void* args) {
     for (std::size_t i = 0; i < variants.size(); ++i) {
       if (!report.variants[i].refused.empty()) continue;
-      steps.launch(args, variants[i].choice, {});
+      const ops::Step call{&op, args, variants[i].kernel};
+      steps.launch(call, {});
       auto recording = steps.driver->record(steps.device.index, [&](Stream stream) {
-        for (int call = 0; call < calls; ++call) steps.launch(args, variants[i].choice, stream);
+        for (int done = 0; done < calls; ++done) steps.launch(call, stream);
       });
       entrants.push_back({i, std::move(recording), {}});
     }
@@ -169,8 +172,8 @@ TuneReport tune(const ops::Op& op, const ops::Problem& problem, const TuneOption
   for (const ops::Variant& variant : variants)
     report.variants.push_back(
         {variant.name, variant.predicted_cycles, variant.predicted_cycles / (machine.arch->clock_ghz * 1e3), 0, 0, {}});
-  load_all(*tunable, problem, variants, steps, report);
-  measure(*tunable, problem, variants, options, steps, report);
+  load_all(op, problem, variants, steps, report);
+  measure(op, problem, variants, options, steps, report);
   const auto chosen = static_cast<std::size_t>(report.chosen);
   report.kept = tunings.keep(steps.device, op, problem, variants[chosen], report.variants[chosen].measured_us);
   return report;

@@ -44,10 +44,10 @@ struct TuneReport {
 struct TuneSteps {
   std::shared_ptr<launch::Driver> driver;
   Device device;
-  /// All kernels that serving args with that choice takes; launches nothing.
-  std::function<void(const void* args, int choice)> load;
+  /// All kernels that serving the call takes; launches nothing.
+  std::function<void(const ops::Step& call)> load;
   /// As a call does it, with its scratch memory.
-  std::function<void(const void* args, int choice, Stream)> launch;
+  std::function<void(const ops::Step& call, Stream)> launch;
 };
 
 /// The kernels that are measured. Throws tj::Error(argument) when there is none, with those that there are.

@@ -52,7 +52,7 @@ std::optional<Tuned> believe(const cache::Key& key, const cache::Entry& entry, c
     return std::nullopt;
   }
   for (const ops::Variant& variant : tunable->variants(*named, *machine.arch))
-    if (variant.name == text(entry, "choice")) return Tuned{op, tunable->key_of(*named), variant.choice};
+    if (variant.name == text(entry, "choice")) return Tuned{op, tunable->key_of(*named), variant.kernel.choice};
   problem = cat("'", text(entry, "choice"), "' does not serve ", named->name);
   return std::nullopt;
 }
@@ -70,7 +70,7 @@ TunedTable::TunedTable(const std::vector<Tuned>& list) {
   while (size < 2 * list.size()) size *= 2;
   slots_.resize(size);
   for (const Tuned& tuned : list) {
-    std::size_t i = hash(tuned.key);
+    std::size_t i = tuned.key.hash();
     while (slots_[i & (size - 1)].op != nullptr &&
            !(slots_[i & (size - 1)].op == tuned.op && slots_[i & (size - 1)].key == tuned.key))
       ++i;
@@ -78,18 +78,9 @@ TunedTable::TunedTable(const std::vector<Tuned>& list) {
   }
 }
 
-std::size_t TunedTable::hash(const ops::ProblemKey& key) noexcept {
-  std::uint64_t h = 0;
-  for (const std::int64_t value : key) {
-    h = (h ^ static_cast<std::uint64_t>(value)) * 0x9e3779b97f4a7c15ull;  // Fibonacci hashing
-    h ^= h >> 29;
-  }
-  return static_cast<std::size_t>(h);
-}
-
 int TunedTable::find(const ops::Op& op, const ops::ProblemKey& key) const noexcept {
   if (slots_.empty()) return kNotTuned;
-  for (std::size_t i = hash(key);; ++i) {
+  for (std::size_t i = key.hash();; ++i) {
     const Tuned& slot = slots_[i & (slots_.size() - 1)];
     if (slot.op == nullptr) return kNotTuned;
     if (slot.op == &op && slot.key == key) return slot.choice;
@@ -100,15 +91,9 @@ bool Tunings::served(Device device) const noexcept {
   return device.kind == DeviceKind::cuda && device.index >= 0 && static_cast<std::size_t>(device.index) < kDevices;
 }
 
-int Tunings::choice(const ops::Op& op, const void* args, Device device) {
-  const ops::Tunable* tunable = op.tunable();
-  if (tunable == nullptr || !used_) return kNotTuned;
-  const TunedTable& found = table(device);
-  return found.empty() ? kNotTuned : found.find(op, tunable->key_of(args));
-}
-
-int Tunings::choice(const ops::Op& op, const ops::ProblemKey& key, Device device) {
-  return used_ ? table(device).find(op, key) : kNotTuned;
+ops::Kernel Tunings::kernel_of(const ops::Op& op, const ops::ProblemKey& problem, Device device) {
+  const int tuned = used_ && op.tunable() != nullptr ? table(device).find(op, problem) : kNotTuned;
+  return op.kernel_of(problem, tuned != kNotTuned ? tuned : op.choose(problem, backends_.arch(device, op)));
 }
 
 void Tunings::refresh(Device device) {
@@ -179,7 +164,7 @@ bool Tunings::keep(Device device, const ops::Op& op, const ops::Problem& problem
   std::vector<Tuned> list = read(machine);
   const std::lock_guard lock(mutex_);
   Known& known = known_[static_cast<std::size_t>(device.index)];
-  const Tuned tuned{&op, op.tunable()->key_of(problem), chosen.choice};
+  const Tuned tuned{&op, op.tunable()->key_of(problem), chosen.kernel.choice};
   std::erase_if(known.own, [&](const Tuned& own) { return own.op == tuned.op && own.key == tuned.key; });
   if (!kept) known.own.push_back(tuned);  // what is on disk may be tuned again by others
   publish(known, std::move(list));

@@ -35,7 +35,7 @@ struct TunedMachine {
 /// One problem's measured choice.
 struct Tuned {
   const ops::Op* op = nullptr;
-  ops::ProblemKey key{};
+  ops::ProblemKey key;
   int choice = 0;
 };
 
@@ -49,7 +49,6 @@ class TunedTable {
   bool empty() const noexcept { return slots_.empty(); }
 
  private:
-  static std::size_t hash(const ops::ProblemKey& key) noexcept;
   std::vector<Tuned> slots_;  ///< a power of two, at most half full; empty when there is nothing
 };
 
@@ -60,9 +59,9 @@ class Tunings {
   Tunings(cache::Store* store, const support::Log& log, std::function<TunedMachine(Device)> machine_of, bool used)
       : store_(store), log_(log), machine_of_(std::move(machine_of)), used_(used) {}
 
-  /// kNotTuned when nothing was measured; the first look-up on a device reads its records.
-  int choice(const ops::Op& op, const void* args, Device device);
-  int choice(const ops::Op& op, const ops::ProblemKey& key, Device device);
+  /// The kernel that serves a problem: by the choice that was measured, else by the op's own. The first look-up on a
+  /// device reads its records.
+  ops::Kernel kernel_of(const ops::Op& op, const ops::ProblemKey& problem, Device device);
   /// Notices records of other runtimes and processes; other devices than GPUs have none.
   void refresh(Device device);
 

@@ -40,9 +40,9 @@ class ShortRings : public ops::Op {
     }
     return list;
   }
-  void steps(const void* args, int choice, void* scratch, const ops::Step& step) const override {
-    op_.steps(args, choice, scratch,
-              [&](const ops::Op& each, const void* step_args) { step(&each == &op_ ? *this : each, step_args); });
+  void steps(const void* args, const ops::Kernel& kernel, void* scratch, const ops::EachStep& each) const override {
+    op_.steps(args, kernel, scratch,
+              [&](const ops::Step& step) { each({step.op == &op_ ? this : step.op, step.args, step.kernel}); });
   }
 
   std::string_view name() const override { return op_.name(); }
@@ -53,18 +53,25 @@ class ShortRings : public ops::Op {
   const std::vector<ops::TemplateText>& templates() const override { return op_.templates(); }
   void validate(const void* args, bool on_model) const override { op_.validate(args, on_model); }
   Device device_of(const void* args) const override { return op_.device_of(args); }
-  ops::Request request_of(const void* args, const arch::Arch& arch) const override {
-    return op_.request_of(args, arch);
+  ops::ProblemKey problem_key(const void* args) const override { return op_.problem_key(args); }
+  int choose(const ops::ProblemKey& problem, const arch::Arch& arch) const override {
+    return op_.choose(problem, arch);
   }
-  std::uint64_t small_key(const void* args, const arch::Arch& arch) const override { return op_.small_key(args, arch); }
+  ops::Kernel kernel_of(const ops::ProblemKey& problem, int choice) const override {
+    return op_.kernel_of(problem, choice);
+  }
+  ops::Request request_of(const ops::Kernel& kernel) const override { return op_.request_of(kernel); }
   std::vector<ops::Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override {
     return op_.requests(flags);
   }
-  bool in_steps(const void* args, int choice) const override { return op_.in_steps(args, choice); }
-  std::size_t scratch_bytes(const void* args, int choice) const override { return op_.scratch_bytes(args, choice); }
+  bool in_steps(const void* args, const ops::Kernel& kernel) const override { return op_.in_steps(args, kernel); }
+  std::size_t scratch_bytes(const void* args, const ops::Kernel& kernel) const override {
+    return op_.scratch_bytes(args, kernel);
+  }
   void touches(const void* args, ops::Touched& memory) const override { op_.touches(args, memory); }
-  void plan(const void* args, const ops::Geometry& geometry, ops::LaunchPlan& plan) const override {
-    op_.plan(args, geometry, plan);
+  void plan(const void* args, const ops::Kernel& kernel, const ops::Geometry& geometry,
+            ops::LaunchPlan& plan) const override {
+    op_.plan(args, kernel, geometry, plan);
   }
   const ops::Tunable* tunable() const override { return op_.tunable(); }
   std::vector<ops::Trial> trials(const std::map<std::string, std::vector<std::string>>& flags,

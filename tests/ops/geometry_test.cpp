@@ -44,10 +44,10 @@ TEST_CASE("a member takes each number of its type and refuses the others") {
 }
 
 /// What a kernel with this geometry is launched with.
-ops::LaunchPlan plan_of(const ops::Op& op, const void* args, const Geometry& geometry, unsigned sm_count) {
+ops::LaunchPlan plan_of(const ops::Step& step, const Geometry& geometry, unsigned sm_count) {
   ops::LaunchPlan plan;
   plan.sm_count = sm_count;
-  op.plan(args, geometry, plan);
+  step.op->plan(step.args, step.kernel, geometry, plan);
   return plan;
 }
 
@@ -71,17 +71,16 @@ TEST_CASE("a kernel from the cache is launched as the one that was made, whateve
         std::vector<void*> places;
         for (std::size_t i = 0; i < trial.tensors.size(); ++i) places.push_back(reinterpret_cast<void*>((i + 1) << 40));
         trial.with_args({DeviceKind::cpu, 0}, places, [&](const void* args) {
-          op->steps(args, trial.choice, ops::nowhere(), [&](const ops::Op& step, const void* step_args) {
-            CAPTURE(step.name());
-            const bool own = &step == op && op->tunable() != nullptr;
-            const ops::Request request =
-                own ? op->tunable()->request_of(step_args, trial.choice) : step.request_of(step_args, arch);
-            const Geometry made = step.geometry(request, step.candidates(request, arch).front());
-            const Geometry kept = through_an_entry(step, made);
-            for (const ops::GeometryField& field : step.geometry_fields()) CHECK(field.get(made) == field.get(kept));
+          const ops::Kernel kernel = ops::resolve(*op, args, trial.choice, arch);
+          op->steps(args, kernel, ops::nowhere(), [&](const ops::Step& step) {
+            const ops::Op& by = *step.op;
+            CAPTURE(by.name());
+            const ops::Request request = by.request_of(step.kernel);
+            const Geometry made = by.geometry(request, by.candidates(request, arch).front());
+            const Geometry kept = through_an_entry(by, made);
+            for (const ops::GeometryField& field : by.geometry_fields()) CHECK(field.get(made) == field.get(kept));
             for (const unsigned sm_count : {0u, 2u}) {  // all tiles, and what is resident
-              const ops::LaunchPlan before = plan_of(step, step_args, made, sm_count),
-                                    after = plan_of(step, step_args, kept, sm_count);
+              const ops::LaunchPlan before = plan_of(step, made, sm_count), after = plan_of(step, kept, sm_count);
               CHECK(before.blocks == after.blocks);
               REQUIRE(before.map_count == after.map_count);
               for (std::size_t m = 0; m < before.map_count; ++m)

@@ -112,7 +112,7 @@ TEST_CASE("a list of chunks has a row for each chunk, and one where there is non
 
 TEST_CASE("a product's tile is that of its sizes where all are given, else that of usual ones") {
   const auto tile = [&](const char* flags) {
-    return ops::find("gemm")->trials(flags_of(flags), *arch::find("sm_90a")).front().choice;
+    return ops::find("gemm")->trials(flags_of(flags), *arch::find("sm_90a")).front().choice.value();
   };
   const int usual = tile("");
   CHECK(tile("--m 16 --n 4096 --k 4096") != usual);
@@ -143,12 +143,12 @@ TEST_CASE("an op without problems says so") {
     std::vector<ops::Candidate> candidates(const ops::Request&, const arch::Arch&) const override { return {}; }
     void validate(const void*, bool) const override {}
     Device device_of(const void*) const override { return {}; }
-    ops::Request request_of(const void*, const arch::Arch&) const override { return {}; }
-    std::uint64_t small_key(const void*, const arch::Arch&) const override { return 0; }
+    ops::Request request_of(const ops::Kernel&) const override { return {}; }
+    ops::ProblemKey problem_key(const void*) const override { return {}; }
     std::vector<ops::Request> requests(const std::map<std::string, std::vector<std::string>>&) const override {
       return {};
     }
-    void plan(const void*, const ops::Geometry&, ops::LaunchPlan&) const override {}
+    void plan(const void*, const ops::Kernel&, const ops::Geometry&, ops::LaunchPlan&) const override {}
   };
   CHECK(refusal(Bare(), {}).find("op 'bare' brings no problems to check it by") != std::string::npos);
 }

@@ -22,8 +22,8 @@ class Asking final : public ops::Op {
   std::string_view name() const override { return "asking"; }
   void validate(const void*, bool) const override {}
   Device device_of(const void*) const override { return {}; }
-  std::uint64_t small_key(const void*, const arch::Arch&) const override { return 0; }
-  ops::Request request_of(const void*, const arch::Arch&) const override { return {"asking", {}, "asking"}; }
+  ops::ProblemKey problem_key(const void*) const override { return {}; }
+  ops::Request request_of(const ops::Kernel&) const override { return {"asking", {}, "asking"}; }
   std::vector<ops::Request> requests(const std::map<std::string, std::vector<std::string>>&) const override {
     return {{"asking", {}, "asking"}};
   }
@@ -44,7 +44,7 @@ class Asking final : public ops::Op {
     list.back().graph.blocks_per_sm = last_blocks_per_sm_;
     return list;
   }
-  void plan(const void*, const ops::Geometry&, ops::LaunchPlan&) const override {}
+  void plan(const void*, const ops::Kernel&, const ops::Geometry&, ops::LaunchPlan&) const override {}
 
  private:
   std::vector<std::string> includes_;
@@ -67,7 +67,7 @@ class Unasked final : public compile::Compiler {
 TEST_CASE("an op without node bodies for the arch's family is refused by name") {
   const Asking op({"ops/asking_sm90.cuh"});
   try {
-    choose(op, op.request_of(nullptr, *arch::find("sm_90a")), *arch::find("sm_90a"));
+    choose(op, op.request_of({}), *arch::find("sm_90a"));
     FAIL("was accepted");
   } catch (const Error& e) {
     CHECK(e.stage == Stage::target);
@@ -79,15 +79,14 @@ TEST_CASE("an op without node bodies for the arch's family is refused by name") 
 
 TEST_CASE("a candidate without node bodies does not stand in the way of one that has them") {
   const Asking op({"ops/asking_sm90.cuh", "ops/fmha/sm90.cuh"});
-  CHECK(choose(op, op.request_of(nullptr, *arch::find("sm_90a")), *arch::find("sm_90a")).candidate.graph.name ==
-        "ops/fmha/sm90.cuh");
+  CHECK(choose(op, op.request_of({}), *arch::find("sm_90a")).candidate.graph.name == "ops/fmha/sm90.cuh");
 }
 
 TEST_CASE("blocks side by side count when candidates are rated, and stay known to the cache and to the launch") {
   const arch::Arch& arch = *arch::find("sm_90a");
   for (const int blocks : {1, 2}) {
     const Asking op({"ops/fmha/sm90.cuh", "ops/gemm/sm90.cuh"}, blocks);  // alike but for that
-    CHECK(choose(op, op.request_of(nullptr, arch), arch).candidate.graph.blocks_per_sm == blocks);
+    CHECK(choose(op, op.request_of({}), arch).candidate.graph.blocks_per_sm == blocks);
   }
   const Asking op({});
   Artifact artifact;
@@ -110,7 +109,7 @@ TEST_CASE("an arch without primitives is refused, on the device and on the model
   Unasked compiler;
   for (const bool model : {false, true}) {
     try {
-      make(op, op.request_of(nullptr, bare), {&bare, model}, compiler, {}, support::Log(LogLevel::off, {}));
+      make(op, op.request_of({}), {&bare, model}, compiler, {}, support::Log(LogLevel::off, {}));
       FAIL("was accepted");
     } catch (const Error& e) {
       CHECK(e.stage == Stage::target);

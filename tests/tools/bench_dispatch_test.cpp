@@ -77,7 +77,7 @@ TEST_CASE("a bare launch is the driver's own call, with the parameters of the ca
   const std::vector<char> expected = params();
   CHECK(expected.size() == sizeof(tj::ops::fmha::Params));
   tj::CallPreparer preparer(tj::support::resolve_settings(machine.options()), tj::support::Log(tj::LogLevel::off, {}));
-  const tj::PreparedCall call = preparer.prepare(*tj::ops::find("fmha"), &args, tj::ops::kNoChoice);
+  const tj::PreparedCall call = preparer.prepare(*tj::ops::find("fmha"), &args);
   REQUIRE(call.launches.size() == 1);
   const std::string before = machine.cuda.log();
   call.launches[0].launch_bare({}, 3);

@@ -94,8 +94,8 @@ class ChunkIndices final : public Op {
   Device device_of(const void* args) const override { return get(args).cu_seqlens.device; }
   bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {kNeeds}); }
 
-  Request request_of(const void*, const arch::Arch&) const override { return chunk_indices_request(); }
-  std::uint64_t small_key(const void*, const arch::Arch&) const override { return 0; }
+  ProblemKey problem_key(const void*) const override { return {}; }
+  Request request_of(const Kernel&) const override { return chunk_indices_request(); }
   std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override {
     if (!flags.empty())
       fail(Stage::argument, Code::invalid_argument,
@@ -143,7 +143,7 @@ class ChunkIndices final : public Op {
     memory.writes(of.chunk_indices);
     memory.writes(of.total_chunks);
   }
-  void plan(const void* args, const Geometry& geometry, LaunchPlan& plan) const override {
+  void plan(const void* args, const Kernel&, const Geometry& geometry, LaunchPlan& plan) const override {
     const ChunkIndicesArgs& in = get(args);
     auto& p = *new (plan.params.data()) chunk_indices::Params{};
     plan.params_bytes = sizeof(chunk_indices::Params);

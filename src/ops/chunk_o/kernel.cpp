@@ -33,11 +33,9 @@ class ChunkO final : public Op {
   Device device_of(const void* args) const override { return get(args).q.device; }
   bool serves(const arch::Arch& arch) const override { return arch::serves(arch, chunk_o_needs()); }
 
-  Request request_of(const void* args, const arch::Arch&) const override {
-    return chunk_o_request(chunk_o_kernel(get(args)));
-  }
-  std::uint64_t small_key(const void* args, const arch::Arch&) const override {
-    return chunk_o_small_key(chunk_o_kernel(get(args)));
+  ProblemKey problem_key(const void* args) const override { return {chunk_o_small_key(chunk_o_kernel(get(args)))}; }
+  Request request_of(const Kernel& kernel) const override {
+    return chunk_o_request(kernel_of_key<kChunkOFields, ChunkOKernel>(kernel.small_key));
   }
 
   std::vector<Request> requests(const Flags& flags) const override {
@@ -75,7 +73,7 @@ class ChunkO final : public Op {
     for (const auto* each : {&of.g_cu, &of.cu_seqlens, &of.chunk_indices, &of.total_chunks}) memory.reads(*each);
     memory.writes(of.o);
   }
-  void plan(const void* args, const Geometry& geometry, LaunchPlan& plan) const override {
+  void plan(const void* args, const Kernel&, const Geometry& geometry, LaunchPlan& plan) const override {
     chunk_o_plan(get(args), geometry.as<ChunkOLaunch>().heads, plan);
   }
 

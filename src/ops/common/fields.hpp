@@ -100,6 +100,19 @@ std::uint64_t key_of_fields(const Kernel& kernel) {
   }(std::make_index_sequence<kFields.size()>());
 }
 
+/// The kernel of a key.
+template <const auto& kFields, class Kernel>
+Kernel kernel_of_key(std::uint64_t key) {
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    Kernel kernel;
+    unsigned left = key_bits(kFields);
+    ((left -= kFields[I].bits,
+      kFields[I].set(kernel, static_cast<unsigned>(key >> left & ((std::uint64_t{1} << kFields[I].bits) - 1)))),
+     ...);
+    return kernel;
+  }(std::make_index_sequence<kFields.size()>());
+}
+
 template <class Kernel>
 bool is_tagged(const Field<Kernel>& field, const Kernel& kernel) {
   return field.tagged == nullptr || field.tagged(kernel);

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -39,10 +40,10 @@ TrialTensor list_of(std::string name, std::vector<std::int64_t> shape, std::vect
 
 /// One problem.
 struct Trial {
-  std::string name;          ///< "batch 1, heads 2, ...": its sizes
-  std::string flags;         ///< "--dtype f16 --seq-q 200": of a command line that makes this one alone
-  std::string kernel_flags;  ///< "--dtype f16": of one that makes all those of its kernel
-  int choice = -1;           ///< kNoChoice, or of an op with a tunable(): how it is served
+  std::string name;           ///< "batch 1, heads 2, ...": its sizes
+  std::string flags;          ///< "--dtype f16 --seq-q 200": of a command line that makes this one alone
+  std::string kernel_flags;   ///< "--dtype f16": of one that makes all those of its kernel
+  std::optional<int> choice;  ///< how it is served, by an op that can choose; empty: as any call
   std::vector<TrialTensor> tensors;
   /// Calls `use` with the op's descriptor over tensors at these places, in the order of `tensors`, in memory of this
   /// device.

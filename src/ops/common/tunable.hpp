@@ -4,7 +4,6 @@
 // nothing. Invariant: a problem's fields, its key and arguments of its sizes stand for the same kernels.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -28,16 +27,11 @@ struct Problem {
   double flops = 0;
 };
 
-/// The same in numbers, for hot calls.
-using ProblemKey = std::array<std::int64_t, 5>;
-
 /// One of the kernels that can serve a problem; in steps where the op says so.
 struct Variant {
-  int choice = 0;    ///< not negative
+  Kernel kernel;     ///< its choice is not negative
   std::string name;  ///< "128x256x64"
   double predicted_cycles = 0;
-  Request request;
-  std::uint64_t small_key = 0;
 };
 
 /// A dense tensor that a problem reads or writes.
@@ -54,15 +48,7 @@ class Tunable {
  public:
   virtual ~Tunable() = default;
 
-  // ---- hot: nothing is allocated
-  // -------------------------------------------------------------------------------------
-  virtual ProblemKey key_of(const void* args) const = 0;
-  /// What is taken where nothing was measured.
-  virtual int predicted(const void* args, const arch::Arch& arch) const = 0;
-  /// Of the op's kernel that serves args when this is chosen.
-  virtual std::uint64_t small_key(const void* args, int choice) const = 0;
-
-  virtual Request request_of(const void* args, int choice) const = 0;
+  /// As Op::problem_key() of args of its sizes.
   virtual ProblemKey key_of(const Problem& problem) const = 0;
   /// Everything that can serve it: what is taken where nothing was measured, then the others, fewest predicted cycles
   /// first.
@@ -79,10 +65,5 @@ class Tunable {
   virtual void with_args(const Problem& problem, Device device, std::span<void* const> places,
                          const std::function<void(const void*)>& use) const = 0;
 };
-
-/// The choice of a launch that serves a call: one of the op itself keeps the call's, others have none.
-inline int step_choice(const Op& op, const Op& step, int choice) { return &step == &op ? choice : kNoChoice; }
-/// What a launch of op for args asks for, by a choice or without.
-Request request_by(const Op& op, const void* args, int choice, const arch::Arch& arch);
 
 }  // namespace tj::ops

@@ -50,14 +50,12 @@ std::vector<TileCount> tiles_of(const Op& op, const void* args, const Geometry& 
 
 double predicted_cycles(const Op& op, const void* args, int choice, const arch::Arch& arch) {
   const Says* of = says(op);
-  return of != nullptr && of->predicted_cycles != nullptr && choice != kNoChoice
-             ? of->predicted_cycles(args, choice, arch)
-             : 0;
+  return of != nullptr && of->predicted_cycles != nullptr ? of->predicted_cycles(args, choice, arch) : 0;
 }
 
 std::string choice_text(const Op& op, int choice) {
   const Says* of = says(op);
-  return of != nullptr && of->choice_text != nullptr && choice != kNoChoice ? of->choice_text(choice) : std::string();
+  return of != nullptr && of->choice_text != nullptr ? of->choice_text(choice) : std::string();
 }
 
 }  // namespace tj::ops

@@ -14,7 +14,7 @@
 
 namespace tj::ops {
 
-/// A trial whose tensors are as most calls have them; its choice is kNoChoice where none was asked for: what a call
+/// A trial whose tensors are as most calls have them; its choice is empty where none was asked for: what a call
 /// takes.
 struct Workload {
   Trial trial;

@@ -69,8 +69,8 @@ class CopyRows final : public Op {
   Device device_of(const void* args) const override { return get(args).destination.device; }
   bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {kNeeds}); }
 
-  Request request_of(const void*, const arch::Arch&) const override { return request(); }
-  std::uint64_t small_key(const void*, const arch::Arch&) const override { return 0; }
+  ProblemKey problem_key(const void*) const override { return {}; }
+  Request request_of(const Kernel&) const override { return request(); }
   std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override {
     if (!flags.empty())
       fail(Stage::argument, Code::invalid_argument,
@@ -109,7 +109,7 @@ class CopyRows final : public Op {
     memory.reads(get(args).source, 4);         // by aligned words
     memory.writes(get(args).destination, 16);  // the rest of a row's last 16 bytes becomes zero
   }
-  void plan(const void* args, const Geometry& geometry, LaunchPlan& plan) const override {
+  void plan(const void* args, const Kernel&, const Geometry& geometry, LaunchPlan& plan) const override {
     const auto& [source, destination] = get(args);
     const auto rows = static_cast<std::size_t>(source.rank - 2), columns = rows + 1;
     const std::int64_t batch = source.rank == 3 ? source.shape[0] : 1, bytes = size_of(source.dtype);

@@ -79,10 +79,10 @@ class Fmha final : public Op {
   void validate(const void* args, bool on_model) const override { ops::validate(get(args), on_model); }
   Device device_of(const void* args) const override { return get(args).q.device; }
 
-  std::uint64_t small_key(const void* args, const arch::Arch&) const override {
-    return fmha_small_key(config_of(get(args)));
+  ProblemKey problem_key(const void* args) const override { return {fmha_small_key(config_of(get(args)))}; }
+  Request request_of(const Kernel& kernel) const override {
+    return fmha_request(kernel_of_key<kFmhaFields, FmhaConfig>(kernel.small_key));
   }
-  Request request_of(const void* args, const arch::Arch&) const override { return fmha_request(config_of(get(args))); }
 
   std::vector<Request> requests(const Flags& flags) const override {
     std::vector<Request> list;
@@ -126,7 +126,7 @@ class Fmha final : public Op {
     memory.writes(of.o);
     memory.writes(of.lse);
   }
-  void plan(const void* args, const Geometry& geometry, LaunchPlan& plan) const override {
+  void plan(const void* args, const Kernel&, const Geometry& geometry, LaunchPlan& plan) const override {
     fmha_plan(get(args), geometry.as<FmhaLaunch>(), plan);
   }
 

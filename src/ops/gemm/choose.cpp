@@ -145,32 +145,33 @@ RankedGemm fewest_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const
 /// all else that a hot call decides.
 struct Made {
   const arch::Arch* arch = nullptr;
-  ProblemKey key{};
+  ProblemKey problem;
   GemmChoice choice;
 };
 using Shelf = std::array<Made, 4>;  ///< newest first
-Shelf& shelf_of(const ProblemKey& key) {
+Shelf& shelf_of(const ProblemKey& problem) {
   thread_local constinit std::array<Shelf, 32> shelves{};
-  std::uint64_t hash = 0;
-  for (const std::int64_t value : key)
-    hash = (hash ^ static_cast<std::uint64_t>(value)) * 0x9e3779b97f4a7c15ull;  // Fibonacci hashing
-  return shelves[hash >> 59];
+  return shelves[problem.hash() >> 59];
 }
 
 }  // namespace
 
-GemmChoice choose_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch) {
-  const Rates* rates = known(arch, kernel);
+GemmChoice choose_gemm(const ProblemKey& problem, const arch::Arch& arch) {
+  const GemmKernel kind = gemm_kernel(problem.kind);
+  const Rates* rates = known(arch, kind);
   if (rates == nullptr)
-    return fewest_cycles(sizes, kernel, gemm_rates_of(arch))
+    return fewest_cycles(gemm_sizes(problem), kind, gemm_rates_of(arch))
         .choice;  // may change between calls, and its address be used again
-  const ProblemKey key = gemm_problem_key(sizes, kernel);
-  Shelf& shelf = shelf_of(key);
+  Shelf& shelf = shelf_of(problem);
   for (const Made& made : shelf)
-    if (made.arch == &arch && made.key == key) return made.choice;
+    if (made.arch == &arch && made.problem == problem) return made.choice;
   std::move_backward(shelf.begin(), shelf.end() - 1, shelf.end());
-  shelf.front() = {&arch, key, fewest_cycles(sizes, kernel, *rates).choice};
+  shelf.front() = {&arch, problem, fewest_cycles(gemm_sizes(problem), kind, *rates).choice};
   return shelf.front().choice;
+}
+
+GemmChoice choose_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch) {
+  return choose_gemm(gemm_problem_key(sizes, kernel), arch);
 }
 
 std::vector<RankedGemm> rank_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch) {

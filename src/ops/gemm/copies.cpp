@@ -32,12 +32,8 @@ std::int64_t matrix_of(const Tensor& rows) {
   return pitch_of(rows) * rows.shape[static_cast<std::size_t>(rows.rank - 2)];
 }
 
-bool copied(const Tensor& operand) {
-  return !copy_aligned(operand, gemm_mn_major(operand) ? operand.rank - 2 : operand.rank - 1);
-}
-
 std::size_t bytes_of(const Tensor& operand) {
-  if (!copied(operand)) return 0;
+  if (!gemm_copied(operand)) return 0;
   const Tensor rows = as_rows(operand, gemm_mn_major(operand));
   const std::int64_t batch = rows.rank == 3 ? rows.shape[0] : 1;
   const auto bytes = static_cast<std::size_t>(matrix_of(rows) * batch * size_of(rows.dtype));
@@ -45,8 +41,8 @@ std::size_t bytes_of(const Tensor& operand) {
 }
 
 /// Copies it there if it must be, and gives what to read instead.
-Tensor aligned(const Tensor& operand, std::byte*& scratch, const Step& step) {
-  if (!copied(operand)) return operand;
+Tensor aligned(const Tensor& operand, std::byte*& scratch, const EachStep& each) {
+  if (!gemm_copied(operand)) return operand;
   const bool mn = gemm_mn_major(operand);
   CopyRowsArgs copy{as_rows(operand, mn), {}};
   copy.destination = copy.source;
@@ -56,19 +52,23 @@ Tensor aligned(const Tensor& operand, std::byte*& scratch, const Step& step) {
   copy.destination.strides[down + 1] = 1;
   copy.destination.strides[down] = pitch_of(copy.source);
   if (operand.rank == 3) copy.destination.strides[0] = matrix_of(copy.source);
-  step(copy_rows_op(), &copy);
+  each({&copy_rows_op(), &copy, {}});
   return as_rows(copy.destination, mn);
 }
 
 }  // namespace
 
+bool gemm_copied(const Tensor& operand) {
+  return !copy_aligned(operand, gemm_mn_major(operand) ? operand.rank - 2 : operand.rank - 1);
+}
+
 // With alpha 0 neither is read: the plan makes legal maps of them.
 std::size_t gemm_copy_bytes(const GemmArgs& args) { return args.alpha == 0 ? 0 : bytes_of(args.a) + bytes_of(args.b); }
 
-void copy_gemm_operands(GemmArgs& args, std::byte*& scratch, const Step& step) {
+void copy_gemm_operands(GemmArgs& args, std::byte*& scratch, const EachStep& each) {
   if (gemm_copy_bytes(args) == 0) return;
-  args.a = aligned(args.a, scratch, step);
-  args.b = aligned(args.b, scratch, step);
+  args.a = aligned(args.a, scratch, each);
+  args.b = aligned(args.b, scratch, each);
 }
 
 bool gemm_copies(const GemmConfig& config) {

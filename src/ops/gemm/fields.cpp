@@ -81,6 +81,8 @@ std::string gemm_flags(const GemmKernel& kernel) {
 
 GemmKernel gemm_kernel(const Request& request) { return kernel_of_fields<kGemmFields, GemmKernel>(request); }
 
+GemmKernel gemm_kernel(std::uint64_t small_key) { return kernel_of_key<kGemmFields, GemmKernel>(small_key); }
+
 std::uint64_t gemm_small_key(const GemmKernel& kernel) { return key_of_fields<kGemmFields>(canonical(kernel)); }
 
 const std::vector<FlagChoice>& gemm_flag_choices() {

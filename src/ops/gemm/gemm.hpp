@@ -82,10 +82,14 @@ struct GemmChoice {
 inline constexpr int kMostGemmParts = 128;
 /// "128x256x64", "64x64x128k8" in 8 parts.
 std::string gemm_choice_name(const GemmChoice& choice);
+/// The parts of K that a call has: what was chosen for its sizes, less those without an iteration. None where neither a
+/// nor b is read.
+int gemm_parts(const GemmArgs& args, const GemmChoice& choice);
 /// Iterations of each part but the last, which has at least one; parts that would have none are no parts.
 std::int64_t gemm_part_blocks(std::int64_t k_blocks, int parts);
 /// The one with the fewest predicted cycles; parts only where they gain clearly. On the hot path: allocates nothing
 /// after an arch's first call. Throws tj::Error(target, unsupported) for an arch without the facts.
+GemmChoice choose_gemm(const ProblemKey& problem, const arch::Arch& arch);
 GemmChoice choose_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch);
 /// Tiles that choose_gemm() takes for large products of this kind, to be made ahead: none where the arch serves none,
 /// or where the kind is of parts or a rung, whose tiles are others.
@@ -105,8 +109,11 @@ GemmKernel gemm_kind(const GemmArgs& args);
 GemmKernel chosen(GemmKernel kind, const GemmChoice& choice);
 /// The kernel that a request names; a field that is left out has its default.
 GemmKernel gemm_kernel(const Request& request);
+/// The kernel that a small key names.
+GemmKernel gemm_kernel(std::uint64_t small_key);
 /// What is taken where nothing was measured; a rung has its own tile.
-GemmChoice predicted_gemm(const GemmSizes& sizes, const GemmKernel& kind, const arch::Arch& arch);
+GemmChoice predicted_gemm(const ProblemKey& problem, const arch::Arch& arch);
+Kernel gemm_kernel_of(const ProblemKey& problem, const GemmChoice& choice);
 GemmSizes gemm_sizes(const GemmConfig& config);
 /// All of a kernel but its tile. Throws tj::Error(argument) for sizes or types that are not supported.
 GemmKernel gemm_kind(const GemmConfig& config);
@@ -129,6 +136,9 @@ void add_gemm_constants(const GemmKernel& kernel, graph::Graph& graph, std::init
 /// What choosing a tile by measurement takes; a problem's key is the kernel's kind, M, N, K and the batch.
 const Tunable& gemm_tunable();
 ProblemKey gemm_problem_key(const GemmSizes& sizes, const GemmKernel& kernel);
+/// Throws tj::Error(argument) for sizes or types that are not supported.
+ProblemKey gemm_problem_key(const GemmConfig& config);
+GemmSizes gemm_sizes(const ProblemKey& problem);
 
 /// Op::trials. Without --tile: what is predicted for the sizes, or for usual ones.
 std::vector<Trial> gemm_trials(const std::map<std::string, std::vector<std::string>>& flags, const arch::Arch& arch);
@@ -150,21 +160,19 @@ Candidate gemm_candidate(const GemmKernel& kernel, const arch::Arch& arch);
 
 /// Numbers of its kernel that a launch must know.
 struct GemmLaunch {
-  int tile = 0;             ///< a place among gemm_tiles()
   int store = 0;            ///< gemm_store()
   bool by_threads = false;  ///< the role's threads read a and b, not the copy engine
   bool walks = true;        ///< blocks do tile after tile; else one each
   bool pairs = false;       ///< Graph::pairs: each block brings half of b's columns
 };
 inline constexpr std::array kGemmGeometry = {
-    geometry_field<&GemmLaunch::tile>("tile"), geometry_field<&GemmLaunch::store>("store"),
-    geometry_field<&GemmLaunch::by_threads>("by_threads"), geometry_field<&GemmLaunch::walks>("walks"),
-    geometry_field<&GemmLaunch::pairs>("pairs")};
+    geometry_field<&GemmLaunch::store>("store"), geometry_field<&GemmLaunch::by_threads>("by_threads"),
+    geometry_field<&GemmLaunch::walks>("walks"), geometry_field<&GemmLaunch::pairs>("pairs")};
 /// Of a kernel made from this graph.
-GemmLaunch gemm_launch(const GemmKernel& kernel, const graph::Graph& graph);
-/// parts: of K; with more than one, d has a matrix for each part of each batch, and what belongs to the epilogue is
-/// left out.
-void gemm_plan(const GemmArgs& args, const GemmLaunch& launch, LaunchPlan& plan, int parts = 1);
+GemmLaunch gemm_launch(const graph::Graph& graph);
+/// One launch. Where the choice has parts of K, d has a matrix for each part of each batch, and what belongs to the
+/// epilogue is left out.
+void gemm_plan(const GemmArgs& args, const GemmChoice& choice, const GemmLaunch& launch, LaunchPlan& plan);
 
 /// Throws tj::Error(argument, invalid_argument | unsupported) naming the argument, its value and what is allowed.
 /// on_model: the request runs on the CPU model, so its tensors must live in host memory; else on a GPU. Passing

@@ -93,12 +93,16 @@ class Gemm final : public Op {
   Device device_of(const void* args) const override { return get(args).a.device; }
   bool serves(const arch::Arch& arch) const override { return gemm_serves(arch); }
 
-  Request request_of(const void* args, const arch::Arch& arch) const override {
-    return gemm_request(kernel_of(get(args), arch));
+  ProblemKey problem_key(const void* args) const override {
+    return gemm_problem_key(gemm_sizes(get(args)), gemm_kind(get(args)));
   }
-  std::uint64_t small_key(const void* args, const arch::Arch& arch) const override {
-    return gemm_small_key(kernel_of(get(args), arch));
+  int choose(const ProblemKey& problem, const arch::Arch& arch) const override {
+    return predicted_gemm(problem, arch).number();
   }
+  Kernel kernel_of(const ProblemKey& problem, int choice) const override {
+    return gemm_kernel_of(problem, GemmChoice::of(choice));
+  }
+  Request request_of(const Kernel& kernel) const override { return gemm_request(gemm_kernel(kernel.small_key)); }
 
   std::vector<Request> requests(const Flags& given) const override { return requests_of(given, nullptr); }
   std::vector<Request> requests_for(const Flags& given, const arch::Arch& arch) const override {
@@ -124,22 +128,22 @@ class Gemm final : public Op {
   std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
     return gemm_candidates(gemm_kernel(request), arch);
   }
-  bool in_steps(const void* args, int choice) const override {
-    return gemm_in_steps(get(args), GemmChoice::of(choice));
+  bool in_steps(const void* args, const Kernel& kernel) const override {
+    return gemm_in_steps(get(args), GemmChoice::of(kernel.choice));
   }
-  std::size_t scratch_bytes(const void* args, int choice) const override {
-    return gemm_scratch_bytes(get(args), GemmChoice::of(choice));
+  std::size_t scratch_bytes(const void* args, const Kernel& kernel) const override {
+    return gemm_scratch_bytes(get(args), GemmChoice::of(kernel.choice));
   }
-  void steps(const void* args, int choice, void* scratch, const Step& step) const override {
-    gemm_steps(get(args), GemmChoice::of(choice), scratch, step);
+  void steps(const void* args, const Kernel& kernel, void* scratch, const EachStep& each) const override {
+    gemm_steps(get(args), kernel, scratch, each);
   }
-  Geometry geometry(const Request& request, const Candidate& candidate) const override {
-    return Geometry::of(gemm_launch(gemm_kernel(request), candidate.graph));
+  Geometry geometry(const Request&, const Candidate& candidate) const override {
+    return Geometry::of(gemm_launch(candidate.graph));
   }
   GeometryFields geometry_fields() const override { return kGemmGeometry; }
   void touches(const void* args, Touched& memory) const override { gemm_touches(get(args), memory); }
-  void plan(const void* args, const Geometry& geometry, LaunchPlan& plan) const override {
-    gemm_plan(get(args), geometry.as<GemmLaunch>(), plan);
+  void plan(const void* args, const Kernel& kernel, const Geometry& geometry, LaunchPlan& plan) const override {
+    gemm_plan(get(args), GemmChoice::of(kernel.choice), geometry.as<GemmLaunch>(), plan);
   }
   const Tunable* tunable() const override { return &gemm_tunable(); }
   std::vector<Trial> trials(const Flags& flags, const arch::Arch& arch) const override {
@@ -148,10 +152,6 @@ class Gemm final : public Op {
 
  private:
   static const GemmArgs& get(const void* args) { return *static_cast<const GemmArgs*>(args); }
-  static GemmKernel kernel_of(const GemmArgs& args, const arch::Arch& arch) {
-    const GemmKernel kind = gemm_kind(args);
-    return chosen(kind, predicted_gemm(gemm_sizes(args), kind, arch));
-  }
 };
 
 }  // namespace
@@ -197,8 +197,13 @@ GemmKernel chosen(GemmKernel kind, const GemmChoice& choice) {
 
 void set_dense(GemmKernel& kernel, const GemmSizes& sizes) { kernel.d_aligned = rows_whole(sizes.n, kernel.out); }
 
-GemmChoice predicted_gemm(const GemmSizes& sizes, const GemmKernel& kind, const arch::Arch& arch) {
-  if (kind.rung == kNoGemmRung) return choose_gemm(sizes, kind, arch);
+Kernel gemm_kernel_of(const ProblemKey& problem, const GemmChoice& choice) {
+  return {gemm_small_key(chosen(gemm_kernel(problem.kind), choice)), choice.number()};
+}
+
+GemmChoice predicted_gemm(const ProblemKey& problem, const arch::Arch& arch) {
+  const GemmKernel kind = gemm_kernel(problem.kind);
+  if (kind.rung == kNoGemmRung) return choose_gemm(problem, arch);
   GemmKernel kernel = kind;
   set_gemm_rung(kernel, kind.rung, &arch);
   return {kernel.tile, 1};
@@ -214,8 +219,7 @@ GemmKernel gemm_kind(const GemmConfig& config) {
 }
 
 GemmKernel gemm_kernel(const GemmConfig& config, const arch::Arch& arch) {
-  const GemmKernel kind = gemm_kind(config);
-  return chosen(kind, predicted_gemm(gemm_sizes(config), kind, arch));
+  return chosen(gemm_kind(config), predicted_gemm(gemm_problem_key(config), arch));
 }
 
 }  // namespace tj::ops

@@ -74,9 +74,8 @@ bool has_body(const graph::Graph& graph, std::string_view body) {
 
 }  // namespace
 
-GemmLaunch gemm_launch(const GemmKernel& kernel, const graph::Graph& graph) {
+GemmLaunch gemm_launch(const graph::Graph& graph) {
   GemmLaunch launch;
-  launch.tile = kernel.tile;
   launch.store = has_body(graph, "put_box") ? gemm::kCopied : has_body(graph, "put_rows") ? gemm::kRows : gemm::kDirect;
   launch.by_threads = !has_body(graph, "load_a") && !has_body(graph, "load_ab");
   launch.walks = graph.persistent;
@@ -84,10 +83,11 @@ GemmLaunch gemm_launch(const GemmKernel& kernel, const graph::Graph& graph) {
   return launch;
 }
 
-void gemm_plan(const GemmArgs& args, const GemmLaunch& launch, LaunchPlan& plan, int parts) {
+void gemm_plan(const GemmArgs& args, const GemmChoice& choice, const GemmLaunch& launch, LaunchPlan& plan) {
   static_assert(sizeof(gemm::Params) <= LaunchPlan::kMaxParamsBytes);
   const GemmSizes sizes = gemm_sizes(args);
-  const GemmTile& tile = gemm_tiles()[at(launch.tile)];
+  const GemmTile& tile = gemm_tiles()[at(choice.tile)];
+  const int parts = choice.parts > 1 ? gemm_parts(args, choice) : 1;
   auto& p = *new (plan.params.data()) gemm::Params{};
   plan.params_bytes = sizeof(gemm::Params);
   const GemmRung& rung = gemm_rungs()[at(args.rung)];

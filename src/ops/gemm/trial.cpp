@@ -122,7 +122,7 @@ GemmChoice choice_of(const GemmKernel& kernel, bool tile_given, bool in_parts, c
   if (!tile_given && kernel.rung == kNoGemmRung) {
     const GemmConfig usual;
     const bool sized = given.given("m") && given.given("n") && given.given("k");
-    choice = predicted_gemm(
+    choice = choose_gemm(
         sized ? GemmSizes{given.at("m"), given.at("n"), given.at("k"), given.at("batch")} : gemm_sizes(usual), kernel,
         arch);
     if (!sized) choice.parts = 1;
@@ -167,12 +167,12 @@ std::vector<Workload> gemm_workloads(const Flags& flags, const arch::Arch& arch)
   for (const GemmKernel& kernel : tile_given ? kernels_of(own, arch) : kinds_of(own, arch))
     for (const std::string& parts : in_parts) {
       GemmChoice choice =
-          tile_given || kernel.rung != kNoGemmRung ? GemmChoice{kernel.tile, 1} : predicted_gemm(sizes, kernel, arch);
+          tile_given || kernel.rung != kNoGemmRung ? GemmChoice{kernel.tile, 1} : choose_gemm(sizes, kernel, arch);
       if (parts == "true") choice.parts = std::max(kParts, choice.parts);
       if (kernel.rung == kNoGemmRung) require_served(sizes, kernel, choice, arch);
       list.push_back({trial_of(kernel, choice, given), flops});
       if (!tile_given && parts != "true")
-        list.back().trial.choice = kNoChoice;  // a call's own, which may have been measured
+        list.back().trial.choice.reset();  // a call's own, which may have been measured
     }
   return list;
 }

@@ -139,18 +139,6 @@ Operand matrix(DType dtype, const GemmSizes& sizes, std::int64_t rows, std::int6
 
 class GemmTunable final : public Tunable {
  public:
-  ProblemKey key_of(const void* args) const override {
-    return gemm_problem_key(gemm_sizes(get(args)), gemm_kind(get(args)));
-  }
-  int predicted(const void* args, const arch::Arch& arch) const override {
-    return predicted_gemm(gemm_sizes(get(args)), gemm_kind(get(args)), arch).number();
-  }
-  std::uint64_t small_key(const void* args, int choice) const override {
-    return gemm_small_key(chosen(gemm_kind(get(args)), GemmChoice::of(choice)));
-  }
-  Request request_of(const void* args, int choice) const override {
-    return gemm_request(chosen(gemm_kind(get(args)), GemmChoice::of(choice)));
-  }
   ProblemKey key_of(const Problem& problem) const override {
     return gemm_problem_key(sizes_of(problem), kind_of(problem));
   }
@@ -158,10 +146,8 @@ class GemmTunable final : public Tunable {
   std::vector<Variant> variants(const Problem& problem, const arch::Arch& arch) const override {
     const GemmKernel kind = kind_of(problem);
     std::vector<Variant> list;
-    for (const auto& [choice, cycles] : rank_gemm(sizes_of(problem), kind, arch)) {
-      const GemmKernel kernel = chosen(kind, choice);
-      list.push_back({choice.number(), gemm_choice_name(choice), cycles, gemm_request(kernel), gemm_small_key(kernel)});
-    }
+    for (const auto& [choice, cycles] : rank_gemm(sizes_of(problem), kind, arch))
+      list.push_back({gemm_kernel_of(key_of(problem), choice), gemm_choice_name(choice), cycles});
     return list;
   }
 
@@ -261,8 +247,6 @@ class GemmTunable final : public Tunable {
       return false;
     }
   }
-
-  static const GemmArgs& get(const void* args) { return *static_cast<const GemmArgs*>(args); }
 };
 
 }  // namespace
@@ -276,7 +260,17 @@ ProblemKey gemm_problem_key(const GemmSizes& sizes, const GemmKernel& kernel) {
   GemmKernel kind = kernel;
   kind.tile = 0;
   kind.parts = false;
-  return {static_cast<std::int64_t>(gemm_small_key(kind)), sizes.m, sizes.n, sizes.k, sizes.batch};
+  return {gemm_small_key(kind), {sizes.m, sizes.n, sizes.k, sizes.batch}};
+}
+
+ProblemKey gemm_problem_key(const GemmConfig& config) {
+  const GemmKernel kind = gemm_kind(config);
+  return gemm_problem_key(gemm_sizes(config), kind);
+}
+
+GemmSizes gemm_sizes(const ProblemKey& problem) {
+  const auto& [m, n, k, batch] = problem.sizes;
+  return {m, n, k, batch};
 }
 
 }  // namespace tj::ops

@@ -6,6 +6,7 @@
 
 #include "ops/common/tensor_checks.hpp"
 #include "ops/gemm/gemm.hpp"
+#include "ops/gemm/steps.hpp"
 #include "support/fail.hpp"
 
 namespace tj::ops {
@@ -76,6 +77,18 @@ void check_operand(const Named& t) {
                t.stride(depth), "; allowed: 1 for one of them (make a contiguous copy)"));
   check_strides(t, size_of(t.tensor.dtype), gemm_mn_major(t.tensor) ? rows : depth);
   check_alignment(t, size_of(t.tensor.dtype));
+}
+
+/// Rows that are copied first are tiles of a launch.
+void check_copied(const Named& t) {
+  if (!gemm_copied(t.tensor)) return;
+  const int down = gemm_mn_major(t.tensor) ? t.rank - 1 : t.rank - 2;
+  const Size batch = t.rank == 3 ? t.at(0) : 1;
+  if (t.at(down) > kMaxSize / batch)
+    refuse(kOp, Code::invalid_argument,
+           cat(t.name, ".shape is ", shape_text(t.tensor),
+               ", and its rows are copied, as they do not begin at multiples of ", kCopyAlignmentBytes,
+               " bytes; allowed then: ", t.rank == 3 ? "B * " : "", t.axes[down], " of at most ", kMaxSize));
 }
 
 void check_row_contiguous(const Named& t) {
@@ -175,6 +188,8 @@ void validate(const GemmArgs& args, bool on_model) {
   check_apart(d, d_range, a, a_range);
   check_apart(d, d_range, b, b_range);
   check_scalars(args);
+  if (args.alpha != 0)
+    for (const Named* t : {&a, &b}) check_copied(*t);
   if (args.beta != 0) {
     const Named c = named("c", *args.c, kAdded, batch);
     check_addend(c, d, {sizes.m, sizes.n}, sizes.batch);

@@ -98,11 +98,9 @@ class SumParts final : public Op {
   Device device_of(const void* args) const override { return get(args).call.d.device; }
   bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {kNeeds}); }
 
-  Request request_of(const void* args, const arch::Arch&) const override {
-    return sum_parts_request(get(args).call.d.dtype);
-  }
-  std::uint64_t small_key(const void* args, const arch::Arch&) const override {
-    return sum_parts_small_key(get(args).call.d.dtype);
+  ProblemKey problem_key(const void* args) const override { return {sum_parts_small_key(get(args).call.d.dtype)}; }
+  Request request_of(const Kernel& kernel) const override {
+    return sum_parts_request(kernel_of_key<kFields, SumPartsKernel>(kernel.small_key).out);
   }
   std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override {
     std::vector<Request> list;
@@ -132,7 +130,7 @@ class SumParts final : public Op {
     memory.reads(of.call.bias);
     memory.writes(of.call.d);
   }
-  void plan(const void* args, const Geometry& geometry, LaunchPlan& plan) const override {
+  void plan(const void* args, const Kernel&, const Geometry& geometry, LaunchPlan& plan) const override {
     const auto& [call, sums, parts] = get(args);
     auto& p = *new (plan.params.data()) sum_parts::Params{};
     plan.params_bytes = sizeof(sum_parts::Params);

@@ -97,7 +97,7 @@ TEST_CASE("blocks are as many as sequences need, and no more than run in a few w
     args.cu_seqlens.shape[0] = sequences + 1;
     ops::LaunchPlan plan;
     plan.sm_count = sm_count;
-    ops::chunk_indices_op().plan(&args, ops::Geometry::of(ops::WalkLaunch{walks}), plan);
+    ops::chunk_indices_op().plan(&args, {}, ops::Geometry::of(ops::WalkLaunch{walks}), plan);
     return plan.blocks;
   };
   CHECK(blocks(0, 132) == 1);

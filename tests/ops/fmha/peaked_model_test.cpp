@@ -88,7 +88,7 @@ double error_on(const arch::Arch& arch, FmhaProblem& problem, const FmhaConfig& 
   test::EmittedKernel kernel(choice.candidate.graph, choice.schedule, arch);
   const ops::Geometry geometry = ops::fmha_op().geometry(request, choice.candidate);
   ops::LaunchPlan plan;
-  ops::fmha_op().plan(&problem.args, geometry, plan);
+  ops::fmha_op().plan(&problem.args, {}, geometry, plan);
   CHECK(kernel.launch(plan, plan.blocks, 1, {}) == "");
   return largest_error(problem);
 }

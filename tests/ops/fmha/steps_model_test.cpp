@@ -67,7 +67,7 @@ TEST_CASE("what keeps transposed keys in order is missed when it is switched off
     const auto run = [&](std::uint64_t seed, std::vector<int> disabled) {
       FmhaProblem problem({1, 1, 1, 64, 512, 64}, 8500 + seed);
       ops::LaunchPlan plan;
-      ops::fmha_op().plan(&problem.args, geometry, plan);
+      ops::fmha_op().plan(&problem.args, {}, geometry, plan);
       const std::string fault = kernel.launch(plan, plan.blocks, seed, std::move(disabled));
       return fault.empty() ? problem.problem() : fault;
     };

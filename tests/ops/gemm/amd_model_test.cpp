@@ -59,11 +59,11 @@ TEST_CASE("each barrier is missed when it is switched off") {
       made.tile = test::gemm_tile_named(tile);
       const ops::Candidate candidate = ops::gemm_candidate(made, *arch::find(name));
       test::EmittedKernel kernel(candidate.graph, sched::schedule(candidate.graph), *arch::find(name));
-      const ops::GemmLaunch known = ops::gemm_launch(made, candidate.graph);
+      const ops::GemmLaunch known = ops::gemm_launch(candidate.graph);
       const auto run = [&](std::uint64_t seed, std::vector<int> disabled) {
         GemmProblem problem(test::gemm_shape(100, 150, seed % 2 == 0 ? 640 : 128), 900 + seed);
         ops::LaunchPlan plan;
-        ops::gemm_plan(problem.args, known, plan);
+        ops::gemm_plan(problem.args, {made.tile, 1}, known, plan);
         const std::string fault = kernel.launch(plan, plan.blocks, seed, std::move(disabled));
         return fault.empty() ? problem.problem() : fault;
       };

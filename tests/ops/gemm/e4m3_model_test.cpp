@@ -42,7 +42,7 @@ std::string run_tile(const GemmShape& shape, int index, std::uint64_t seed, unsi
   test::EmittedKernel emitted(candidate.graph, options);
   ops::LaunchPlan plan;
   plan.sm_count = blocks;
-  ops::gemm_plan(problem.args, ops::GemmLaunch{.tile = index, .store = ops::gemm_store(kernel)}, plan);
+  ops::gemm_plan(problem.args, {index, 1}, ops::GemmLaunch{.store = ops::gemm_store(kernel)}, plan);
   const std::string fault = emitted.launch(plan, plan.blocks, seed, {});
   return fault.empty() ? problem.problem() : fault;
 }

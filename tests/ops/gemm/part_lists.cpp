@@ -201,7 +201,8 @@ void check_gemm_part_places(const std::string& arch) {
   std::memset(problem.args.a.data, 0xff, 2);  // NaN
   CHECK(small.run(problem, 3, 401) == "");
   CHECK(small.kernels.launches == std::vector<std::string>{"sum_parts_f16"});
-  CHECK(ops::gemm_op().scratch_bytes(&problem.args, ops::GemmChoice{gemm_tile_named(small.tile), 3}.number()) == 0);
+  CHECK(ops::gemm_op().scratch_bytes(&problem.args, {0, ops::GemmChoice{gemm_tile_named(small.tile), 3}.number()}) ==
+        0);
 }
 
 void check_gemm_part_bits(const std::string& arch) {

@@ -21,19 +21,20 @@ class StepKernels {
   /// "", a fault, or what is wrong with the result. launches: names of the kernels, in order.
   std::string run(GemmProblem& problem, const ops::GemmChoice& choice, std::uint64_t seed, unsigned blocks) {
     launches.clear();
-    const std::size_t bytes = ops::gemm_op().scratch_bytes(&problem.args, choice.number());
+    const ops::Kernel kernel = ops::resolve(ops::gemm_op(), &problem.args, choice.number(), arch_);
+    const std::size_t bytes = ops::gemm_op().scratch_bytes(&problem.args, kernel);
     std::vector<unsigned char> memory(bytes + 2 * kGuard, kPoison);
     auto* scratch = memory.data() + (kGuard - reinterpret_cast<std::uintptr_t>(memory.data()) % kGuard);
     std::string fault;
-    ops::gemm_op().steps(&problem.args, choice.number(), scratch, [&](const ops::Op& op, const void* args) {
-      op.validate(args, true);
-      const ops::Request request =
-          &op == &ops::gemm_op() ? op.tunable()->request_of(args, choice.number()) : op.request_of(args, arch_);
+    ops::gemm_op().steps(&problem.args, kernel, scratch, [&](const ops::Step& step) {
+      const auto& [op, args, by] = step;
+      if (!(ops::resolve(*op, args, by.choice, arch_) == by)) fault = "a step's kernel is not that of its args";
+      const ops::Request request = op->request_of(by);
       launches.push_back(request.name);
-      Made& made = make(op, request);
+      Made& made = make(*op, request);
       ops::LaunchPlan plan;
       plan.sm_count = blocks * made.kernel->unit.shape.cluster;
-      op.plan(args, made.geometry, plan);
+      op->plan(args, by, made.geometry, plan);
       if (const std::string said = made.kernel->launch(plan, plan.blocks, seed, {}); fault.empty()) fault = said;
     });
     if (!fault.empty()) return fault;

@@ -170,7 +170,9 @@ TEST_CASE("what is made ahead is what a call launches; a rung is never cut") {
   config.out = DType::bf16;
   const auto names = [&](const ops::GemmChoice& choice) {
     std::string text;
-    for (const ops::NeededKernel& needed : ops::gemm_needed_kernels(config, choice)) text += needed.request.name + " ";
+    const ops::Kernel kernel = ops::gemm_kernel_of(ops::gemm_problem_key(config), choice);
+    for (const ops::NeededKernel& needed : ops::gemm_needed_kernels(config, kernel))
+      text += needed.op->request_of(needed.kernel).name + " ";
     return text;
   };
   CHECK(names({6, 8}) == "sum_parts_bf16 gemm_f16_f32_kk_64x64x128_parts ");
@@ -187,7 +189,7 @@ TEST_CASE("what is made ahead is what a call launches; a rung is never cut") {
 
 TEST_CASE("scratch memory holds the sums of parts that have iterations, behind copies of operands") {
   const auto bytes = [](const GemmArgs& args, int tile, int parts) {
-    return ops::gemm_op().scratch_bytes(&args, ops::GemmChoice{tile, parts}.number());
+    return ops::gemm_op().scratch_bytes(&args, {0, ops::GemmChoice{tile, parts}.number()});
   };
   constexpr int kTile = 6;  // 64x64x128
   REQUIRE(ops::gemm_choice_name({kTile, 1}) == "64x64x128");
@@ -199,8 +201,8 @@ TEST_CASE("scratch memory holds the sums of parts that have iterations, behind c
   GemmArgs nothing = call(101, 66, 1024, 1025);
   nothing.alpha = 0;
   CHECK(bytes(nothing, kTile, 4) == 0);
-  CHECK(ops::gemm_op().in_steps(&nothing, ops::GemmChoice{kTile, 4}.number()));
-  CHECK_FALSE(ops::gemm_op().in_steps(&nothing, ops::GemmChoice{kTile, 1}.number()));
+  CHECK(ops::gemm_op().in_steps(&nothing, {0, ops::GemmChoice{kTile, 4}.number()}));
+  CHECK_FALSE(ops::gemm_op().in_steps(&nothing, {0, ops::GemmChoice{kTile, 1}.number()}));
 }
 
 TEST_CASE("sums that are not laid out as they are read are refused; flags are named") {

@@ -103,15 +103,17 @@ TEST_CASE("tensors of a problem are a call that gemm takes, with the problem's k
     REQUIRE(!variants.empty());
     tunable.with_args(problem, {DeviceKind::cuda, 0}, places, [&](const void* args) {
       CHECK_NOTHROW(ops::gemm_op().validate(args, false));
-      CHECK(tunable.key_of(args) == tunable.key_of(problem));
+      const ops::ProblemKey key = ops::gemm_op().problem_key(args);
+      CHECK(key == tunable.key_of(problem));
       CHECK(static_cast<const GemmArgs*>(args)
                 ->d.strides[static_cast<std::size_t>(static_cast<const GemmArgs*>(args)->d.rank - 2)] ==
             ops::gemm_sizes(*static_cast<const GemmArgs*>(args)).n);
-      CHECK(ops::gemm_op().small_key(args, hopper()) == variants.front().small_key);
-      CHECK(ops::gemm_op().request_of(args, hopper()).name == variants.front().request.name);
+      CHECK(ops::resolve(ops::gemm_op(), args, {}, hopper()) == variants.front().kernel);
       for (const ops::Variant& variant : variants) {
-        CHECK(tunable.small_key(args, variant.choice) == variant.small_key);
-        CHECK(tunable.request_of(args, variant.choice).name == variant.request.name);
+        CHECK(ops::gemm_op().kernel_of(key, variant.kernel.choice) == variant.kernel);
+        const ops::GemmKernel made = ops::chosen(ops::gemm_kind(*static_cast<const GemmArgs*>(args)),
+                                                 ops::GemmChoice::of(variant.kernel.choice));
+        CHECK(ops::gemm_op().request_of(variant.kernel).fields == ops::gemm_request(made).fields);
       }
       CHECK(std::is_sorted(variants.begin() + 1, variants.end(),
                            [](const auto& x, const auto& y) { return x.predicted_cycles < y.predicted_cycles; }));

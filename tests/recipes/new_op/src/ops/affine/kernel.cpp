@@ -97,10 +97,8 @@ class Affine final : public Op {
       fail(Stage::argument, Code::invalid_argument, "x and y must be on one device");
   }
   Device device_of(const void* args) const override { return get(args).x.device; }
-  std::uint64_t small_key(const void*, const arch::Arch&) const override { return 0; }
-  Request request_of(const void*, const arch::Arch&) const override {
-    return {"affine", {{"dtype", "f32"}}, "affine_f32"};
-  }
+  ProblemKey problem_key(const void*) const override { return {}; }
+  Request request_of(const Kernel&) const override { return {"affine", {{"dtype", "f32"}}, "affine_f32"}; }
   std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override {
     if (!flags.empty())
       fail(Stage::argument, Code::invalid_argument,
@@ -130,7 +128,7 @@ class Affine final : public Op {
     return {Builder(arch).build()};
   }
   GeometryFields geometry_fields() const override { return kAffineGeometry; }
-  void plan(const void* args, const Geometry& geometry, LaunchPlan& plan) const override {
+  void plan(const void* args, const Kernel&, const Geometry& geometry, LaunchPlan& plan) const override {
     const AffineArgs& in = get(args);
     auto& p = *new (plan.params.data()) affine::Params{};
     plan.params_bytes = sizeof(p);

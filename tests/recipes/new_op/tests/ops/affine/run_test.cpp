@@ -45,7 +45,7 @@ Options options(const testing::Scratch& scratch, const char* target) {
 
 Choice chosen(const sched::Options& how = {}) {
   const ops::Op& op = *ops::find("affine");
-  return choose(op, op.request_of(nullptr, *arch::find("sm_90a")), *arch::find("sm_90a"), how);
+  return choose(op, op.request_of({}), *arch::find("sm_90a"), how);
 }
 
 std::string emitted(const Choice& choice) {
@@ -99,8 +99,8 @@ TEST_CASE("model: right for whole and partial tiles, nothing written outside") {
 TEST_CASE("model: no wait, arrival or announcement of the unit can be left out unnoticed") {
   const ops::Op& op = *ops::find("affine");
   const auto compiler = compile::make_compiler("host", {});
-  const Artifact artifact = make(op, op.request_of(nullptr, *arch::find("sm_90a")), arch::parse_target("model:sm_90a"),
-                                 *compiler, {}, support::Log(LogLevel::off, {}));
+  const Artifact artifact =
+      make(op, op.request_of({}), arch::parse_target("model:sm_90a"), *compiler, {}, support::Log(LogLevel::off, {}));
   const Choice choice = chosen();
   const auto sites = codegen::emit(choice.candidate.graph, choice.schedule, "sm90").sites;
   const auto driver = model::open_model_driver();
@@ -117,7 +117,7 @@ TEST_CASE("model: no wait, arrival or announcement of the unit can be left out u
     for (int r = 0; r < 300; ++r) std::fill_n(&y.at(r, 0), 321, kPoison);
     ops::LaunchPlan plan;
     plan.sm_count = 2;
-    op.plan(&args, artifact.geometry, plan);
+    op.plan(&args, {}, artifact.geometry, plan);
     driver->encode_tensor_map(0, plan.maps[0].desc, plan.params.data() + plan.maps[0].offset);
     try {
       driver->launch(0, *kernel, {{plan.blocks, 1, 1}, artifact.shape, true}, plan.params.data(), plan.params_bytes,
@@ -159,8 +159,7 @@ TEST_CASE("compile: NVRTC makes a kernel of it without spills") {
   Options o = options(scratch, "sm_90a");
   o.log_sink = [&](LogLevel, std::string_view text) { warnings += text; };
   Runtime runtime(o);
-  const KernelReport report =
-      runtime.warm_op(ops::find("affine")->request_of(nullptr, *arch::find("sm_90a")), "sm_90a");
+  const KernelReport report = runtime.warm_op(ops::find("affine")->request_of({}), "sm_90a");
   CHECK(report.origin == KernelOrigin::compiled);
   CHECK(warnings.empty());
 }
