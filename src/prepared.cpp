@@ -34,7 +34,8 @@ PreparedCall CallPreparer::prepare(const ops::Op& op, const void* args, std::opt
   op.validate(args, backends_.on_model(call.device));
   tunings_.refresh(call.device);
   const ops::ProblemKey problem = op.problem_key(args);
-  call.kernel = choice ? op.kernel_of(problem, *choice) : tunings_.kernel_of(op, problem, call.device);
+  call.kernel = choice ? op.kernel_of(problem, *choice)
+                       : tunings_.kernel_of(op, problem, call.device, backends_.arch(call.device, op));
   if (const std::size_t bytes = op.scratch_bytes(args, call.kernel); bytes > 0)
     call.scratch = backends_.driver(call.device)->allocate(call.device.index, bytes);
   op.steps(args, call.kernel, call.scratch.get(), [&](const ops::Step& step) {

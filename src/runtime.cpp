@@ -38,7 +38,11 @@ std::unique_ptr<cache::Store> Runtime::Impl::open_store() {
 void Runtime::Impl::run(const ops::Op& op, const void* args, Stream stream) {
   const Device device = op.device_of(args);
   op.validate(args, backends.on_model(device));
-  run({&op, args, tunings.kernel_of(op, op.problem_key(args), device)}, device, stream);
+  run({&op, args, kernel_of(op, op.problem_key(args), device)}, device, stream);
+}
+
+ops::Kernel Runtime::Impl::kernel_of(const ops::Op& op, const ops::ProblemKey& problem, Device device) {
+  return tunings.kernel_of(op, problem, device, backends.arch(device, op));
 }
 
 void Runtime::Impl::run(const ops::Step& call, Device device, Stream stream) {
@@ -154,8 +158,7 @@ const LoadedKernel& Runtime::Impl::load(const ops::Maker& op, const ops::Request
 KernelReport Runtime::Impl::prepare(const ops::Op& op, const void* args) {
   const Device device = op.device_of(args);
   op.validate(args, backends.on_model(device));
-  tunings.refresh(device);
-  return load_steps({&op, args, tunings.kernel_of(op, op.problem_key(args), device)}, device);
+  return load_steps({&op, args, prepared_kernel(op, op.problem_key(args), device)}, device);
 }
 
 KernelReport Runtime::Impl::load_steps(const ops::Step& call, Device device) {
@@ -170,7 +173,7 @@ KernelReport Runtime::Impl::load_steps(const ops::Step& call, Device device) {
 
 ops::Kernel Runtime::Impl::prepared_kernel(const ops::Op& op, const ops::ProblemKey& problem, Device device) {
   tunings.refresh(device);
-  return tunings.kernel_of(op, problem, device);
+  return kernel_of(op, problem, device);
 }
 
 KernelReport Runtime::Impl::prepare(const std::vector<ops::NeededKernel>& kernels, Device device) {

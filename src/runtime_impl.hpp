@@ -33,6 +33,7 @@ struct Runtime::Impl {
 
   // ---- one call -----------------------------------------------------------------------------------------------------
   void run(const ops::Op& op, const void* args, Stream stream);
+  ops::Kernel kernel_of(const ops::Op& op, const ops::ProblemKey& problem, Device device);
   void run(const ops::Step& call, Device device, Stream stream);
   const LoadedKernel& loaded(const ops::Step& step, Device device, Stream stream);
   TuneReport tune(const ops::Op& op, const ops::Problem& problem, Device device, const TuneOptions& options);
@@ -54,7 +55,7 @@ struct Runtime::Impl {
   KernelReport prepare(const ops::Op& op, const void* args);
   /// The report is that of the step that stands for the call (ops::OwnStep).
   KernelReport load_steps(const ops::Step& call, Device device);
-  /// The kernel that calls with such a problem take from now on.
+  /// As kernel_of(), of what is measured by now.
   ops::Kernel prepared_kernel(const ops::Op& op, const ops::ProblemKey& problem, Device device);
   /// The last one's report. Made and loaded on the device; made only.
   KernelReport prepare(const std::vector<ops::NeededKernel>& kernels, Device device);

@@ -6,6 +6,7 @@
 #include "ops/chunk_indices/chunk_indices.hpp"
 #include "ops/chunk_o/chunk_o.hpp"
 #include "ops/fmha/fmha.hpp"
+#include "ops/fmha/validate.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "ops/gemm/steps.hpp"
 #include "runtime_impl.hpp"
@@ -16,7 +17,10 @@ namespace {
 
 using Needed = std::vector<ops::NeededKernel>;
 
-Needed needed(const FmhaConfig& config) { return {{&ops::fmha_op(), {ops::fmha_small_key(config)}}}; }
+Needed needed(const FmhaConfig& config) {
+  ops::validate(config);
+  return {{&ops::fmha_op(), {ops::fmha_small_key(config)}}};
+}
 Needed needed(const ChunkIndicesConfig&) { return {{&ops::chunk_indices_op(), {}}}; }
 Needed needed(const ChunkOConfig& config) {
   return {{&ops::chunk_o_op(), {ops::chunk_o_small_key(ops::chunk_o_kernel(config))}}};
@@ -56,8 +60,7 @@ KernelReport Runtime::warm(const FmhaConfig& config, std::string_view target) {
 KernelReport Runtime::warm(const GemmConfig& config, std::string_view target) {
   const ops::ProblemKey problem = ops::gemm_problem_key(config);
   const arch::Target parsed = arch::parse_target(target);
-  const int choice = ops::gemm_op().choose(problem, *parsed.arch);
-  return impl_->warm(ops::gemm_needed_kernels(config, ops::gemm_op().kernel_of(problem, choice)), parsed);
+  return impl_->warm(ops::gemm_needed_kernels(config, ops::gemm_op().choose(problem, *parsed.arch)), parsed);
 }
 KernelReport Runtime::warm(const ChunkIndicesConfig& config, std::string_view target) {
   return impl_->warm(needed(config), arch::parse_target(target));

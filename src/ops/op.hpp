@@ -151,8 +151,8 @@ class Op : public Maker {
 
   // ---- from args to a kernel: validated args, no allocation, on the hot path ----------------------------------------
   virtual ProblemKey problem_key(const void* args) const = 0;
-  /// What is taken on this arch where nothing was measured.
-  virtual int choose(const ProblemKey& /*problem*/, const arch::Arch& /*arch*/) const { return 0; }
+  /// The kernel that is taken on this arch where nothing was measured.
+  virtual Kernel choose(const ProblemKey& problem, const arch::Arch& /*arch*/) const { return {problem.kind}; }
   virtual Kernel kernel_of(const ProblemKey& problem, int choice) const { return {problem.kind, choice}; }
 
   virtual Request request_of(const Kernel& kernel) const = 0;

@@ -33,7 +33,7 @@ const std::vector<TemplateText>& Maker::templates() const {
 
 Kernel resolve(const Op& op, const void* args, std::optional<int> choice, const arch::Arch& arch) {
   const ProblemKey problem = op.problem_key(args);
-  return op.kernel_of(problem, choice ? *choice : op.choose(problem, arch));
+  return choice ? op.kernel_of(problem, *choice) : op.choose(problem, arch);
 }
 
 const std::vector<const Op*>& all() {

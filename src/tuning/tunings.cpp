@@ -91,9 +91,10 @@ bool Tunings::served(Device device) const noexcept {
   return device.kind == DeviceKind::cuda && device.index >= 0 && static_cast<std::size_t>(device.index) < kDevices;
 }
 
-ops::Kernel Tunings::kernel_of(const ops::Op& op, const ops::ProblemKey& problem, Device device) {
+ops::Kernel Tunings::kernel_of(const ops::Op& op, const ops::ProblemKey& problem, Device device,
+                               const arch::Arch& arch) {
   const int tuned = used_ && op.tunable() != nullptr ? table(device).find(op, problem) : kNotTuned;
-  return op.kernel_of(problem, tuned != kNotTuned ? tuned : op.choose(problem, backends_.arch(device, op)));
+  return tuned != kNotTuned ? op.kernel_of(problem, tuned) : op.choose(problem, arch);
 }
 
 void Tunings::refresh(Device device) {

@@ -59,9 +59,9 @@ class Tunings {
   Tunings(cache::Store* store, const support::Log& log, std::function<TunedMachine(Device)> machine_of, bool used)
       : store_(store), log_(log), machine_of_(std::move(machine_of)), used_(used) {}
 
-  /// The kernel that serves a problem: by the choice that was measured, else by the op's own. The first look-up on a
-  /// device reads its records.
-  ops::Kernel kernel_of(const ops::Op& op, const ops::ProblemKey& problem, Device device);
+  /// The kernel that serves a problem: by the choice that was measured, else by the op's own for this arch. The first
+  /// look-up on a device reads its records.
+  ops::Kernel kernel_of(const ops::Op& op, const ops::ProblemKey& problem, Device device, const arch::Arch& arch);
   /// Notices records of other runtimes and processes; other devices than GPUs have none.
   void refresh(Device device);
 

@@ -269,7 +269,7 @@ TEST_CASE(
     "the slot of a sum is asked for before the loop, wherever in the list of nodes the product stands that fills it") {
   const arch::Arch& arch = *arch::find("sm_100a");
   ops::GemmKernel kernel;
-  kernel.tile = ops::predicted_gemm(ops::gemm_problem_key(ops::gemm_sizes(GemmConfig{}), kernel), arch).tile;
+  kernel.tile = ops::choose_gemm(ops::gemm_sizes(GemmConfig{}), kernel, arch).tile;
   const graph::Graph graph = ops::gemm_candidate(kernel, arch).graph;
   const auto sum = std::find_if(graph.edges.begin(), graph.edges.end(), [&](const graph::Edge& edge) {
     return edge.value >= 0 && graph.values[static_cast<std::size_t>(edge.value)].scope != graph::Scope::iteration &&

@@ -86,6 +86,7 @@ void check_table(const char* op) {
       Kernel kernel;
       field.set(kernel, place);
       CHECK(field.get(kernel) == place);
+      CHECK(field.get(ops::kernel_of_key<kTable, Kernel>(ops::key_of_fields<kTable>(kernel))) == place);
       CHECK(std::string(ops::word_of(field, kernel)) == words[place]);
     }
   }
@@ -117,6 +118,7 @@ TEST_CASE("every kernel has a name, a key and a request of its own, and is read 
           CHECK(std::find(names.begin(), names.end(), request.name) == names.end());
           names.push_back(request.name);
           const std::uint64_t key = ops::key_of_fields<kFields>(toy);
+          CHECK(ops::kernel_of_key<kFields, Toy>(key) == toy);
           CHECK(std::find(keys.begin(), keys.end(), key) == keys.end());
           keys.push_back(key);
         }

@@ -100,19 +100,6 @@ std::uint64_t key_of_fields(const Kernel& kernel) {
   }(std::make_index_sequence<kFields.size()>());
 }
 
-/// The kernel of a key.
-template <const auto& kFields, class Kernel>
-Kernel kernel_of_key(std::uint64_t key) {
-  return [&]<std::size_t... I>(std::index_sequence<I...>) {
-    Kernel kernel;
-    unsigned left = key_bits(kFields);
-    ((left -= kFields[I].bits,
-      kFields[I].set(kernel, static_cast<unsigned>(key >> left & ((std::uint64_t{1} << kFields[I].bits) - 1)))),
-     ...);
-    return kernel;
-  }(std::make_index_sequence<kFields.size()>());
-}
-
 template <class Kernel>
 bool is_tagged(const Field<Kernel>& field, const Kernel& kernel) {
   return field.tagged == nullptr || field.tagged(kernel);
@@ -126,6 +113,23 @@ bool is_written(const Field<Kernel>& field, const Kernel& kernel) {
 
 /// Throws tj::Error(argument, internal) for a place beyond the words: validate() has let something pass.
 const char* word_at(const char* field, Words words, unsigned place);
+
+/// The kernel of a key. Throws tj::Error(argument, internal) for bits that no kernel's key has.
+template <const auto& kFields, class Kernel>
+Kernel kernel_of_key(std::uint64_t key) {
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    Kernel kernel;
+    unsigned left = key_bits(kFields);
+    const auto next = [&](const Field<Kernel>& field) {
+      left -= field.bits;
+      const auto place = static_cast<unsigned>(key >> left & ((std::uint64_t{1} << field.bits) - 1));
+      word_at(field.name, field.words(), place);
+      field.set(kernel, place);
+    };
+    (next(kFields[I]), ...);
+    return kernel;
+  }(std::make_index_sequence<kFields.size()>());
+}
 
 template <class Kernel>
 const char* word_of(const Field<Kernel>& field, const Kernel& kernel) {

@@ -64,16 +64,33 @@ const Rates* made_rates(const arch::Arch& arch) {
   return found != made.get().end() ? &found->second : &made.get().emplace(&arch, gemm_rates_of(arch)).first->second;
 }
 
-/// Those of an arch with a name, computed once; null for another one. Hot calls of a thread find the last one that
-/// options made without a lock.
-const Rates* known(const arch::Arch& arch, const GemmKernel& kernel) {
+/// Those of archs with a name, computed once.
+const std::vector<Rates>& all_rates() {
   static constinit support::Lasting<const std::vector<Rates>> all;
+  return all.get(known_rates);
+}
+
+/// The last ones that options made, for hot calls of a thread: they find them without a lock.
+const Rates*& last_made() {
+  thread_local constinit const Rates* last = nullptr;
+  return last;
+}
+
+/// Does the arch stay at its address? Then what was found for it holds on.
+bool lasts(const arch::Arch& arch) {
+  const auto& all = all_rates();
+  return std::any_of(all.begin(), all.end(), [&](const Rates& rates) { return rates.arch == &arch; }) ||
+         (last_made() != nullptr && last_made()->arch == &arch) || arch::find(arch.name) == &arch;
+}
+
+/// Null for an arch that may go away.
+const Rates* known(const arch::Arch& arch, const GemmKernel& kernel) {
   const auto meant = [&](const Rates& rates) {
     return rates.arch == &arch && (rates.narrow || kernel.dtype != DType::e4m3);
   };
-  for (const Rates& rates : all.get(known_rates))
+  for (const Rates& rates : all_rates())
     if (meant(rates)) return &rates;
-  thread_local constinit const Rates* last = nullptr;
+  const Rates*& last = last_made();
   if (last != nullptr && meant(*last)) return last;
   gemm_require_type(kernel.dtype, arch);
   return last = made_rates(arch);
@@ -146,7 +163,7 @@ RankedGemm fewest_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const
 struct Made {
   const arch::Arch* arch = nullptr;
   ProblemKey problem;
-  GemmChoice choice;
+  Kernel kernel;
 };
 using Shelf = std::array<Made, 4>;  ///< newest first
 Shelf& shelf_of(const ProblemKey& problem) {
@@ -154,24 +171,32 @@ Shelf& shelf_of(const ProblemKey& problem) {
   return shelves[problem.hash() >> 59];
 }
 
+Kernel made_choice(const ProblemKey& problem, const arch::Arch& arch) {
+  GemmKernel kind = gemm_kernel(problem.kind);
+  if (kind.rung != kNoGemmRung) {
+    set_gemm_rung(kind, kind.rung, &arch);
+    return gemm_kernel_of(problem, {kind.tile, 1});
+  }
+  const Rates* rates = known(arch, kind);
+  return gemm_kernel_of(
+      problem, fewest_cycles(gemm_sizes(problem), kind, rates != nullptr ? *rates : gemm_rates_of(arch)).choice);
+}
+
 }  // namespace
 
-GemmChoice choose_gemm(const ProblemKey& problem, const arch::Arch& arch) {
-  const GemmKernel kind = gemm_kernel(problem.kind);
-  const Rates* rates = known(arch, kind);
-  if (rates == nullptr)
-    return fewest_cycles(gemm_sizes(problem), kind, gemm_rates_of(arch))
-        .choice;  // may change between calls, and its address be used again
+Kernel choose_gemm(const ProblemKey& problem, const arch::Arch& arch) {
+  if (!lasts(arch)) return made_choice(problem, arch);  // its address may be used again
   Shelf& shelf = shelf_of(problem);
   for (const Made& made : shelf)
-    if (made.arch == &arch && made.problem == problem) return made.choice;
+    if (made.arch == &arch && made.problem == problem) return made.kernel;
+  const Kernel kernel = made_choice(problem, arch);
   std::move_backward(shelf.begin(), shelf.end() - 1, shelf.end());
-  shelf.front() = {&arch, problem, fewest_cycles(gemm_sizes(problem), kind, *rates).choice};
-  return shelf.front().choice;
+  shelf.front() = {&arch, problem, kernel};
+  return kernel;
 }
 
 GemmChoice choose_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch) {
-  return choose_gemm(gemm_problem_key(sizes, kernel), arch);
+  return GemmChoice::of(choose_gemm(gemm_problem_key(sizes, kernel), arch).choice);
 }
 
 std::vector<RankedGemm> rank_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch) {

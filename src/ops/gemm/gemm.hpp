@@ -87,9 +87,10 @@ std::string gemm_choice_name(const GemmChoice& choice);
 int gemm_parts(const GemmArgs& args, const GemmChoice& choice);
 /// Iterations of each part but the last, which has at least one; parts that would have none are no parts.
 std::int64_t gemm_part_blocks(std::int64_t k_blocks, int parts);
-/// The one with the fewest predicted cycles; parts only where they gain clearly. On the hot path: allocates nothing
-/// after an arch's first call. Throws tj::Error(target, unsupported) for an arch without the facts.
-GemmChoice choose_gemm(const ProblemKey& problem, const arch::Arch& arch);
+/// The one with the fewest predicted cycles; parts only where they gain clearly. A rung has its own tile. On the hot
+/// path: allocates nothing after an arch's first call. Throws tj::Error(target, unsupported) for an arch without the
+/// facts.
+Kernel choose_gemm(const ProblemKey& problem, const arch::Arch& arch);
 GemmChoice choose_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch);
 /// Tiles that choose_gemm() takes for large products of this kind, to be made ahead: none where the arch serves none,
 /// or where the kind is of parts or a rung, whose tiles are others.
@@ -111,8 +112,6 @@ GemmKernel chosen(GemmKernel kind, const GemmChoice& choice);
 GemmKernel gemm_kernel(const Request& request);
 /// The kernel that a small key names.
 GemmKernel gemm_kernel(std::uint64_t small_key);
-/// What is taken where nothing was measured; a rung has its own tile.
-GemmChoice predicted_gemm(const ProblemKey& problem, const arch::Arch& arch);
 Kernel gemm_kernel_of(const ProblemKey& problem, const GemmChoice& choice);
 GemmSizes gemm_sizes(const GemmConfig& config);
 /// All of a kernel but its tile. Throws tj::Error(argument) for sizes or types that are not supported.

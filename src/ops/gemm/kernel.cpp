@@ -96,9 +96,7 @@ class Gemm final : public Op {
   ProblemKey problem_key(const void* args) const override {
     return gemm_problem_key(gemm_sizes(get(args)), gemm_kind(get(args)));
   }
-  int choose(const ProblemKey& problem, const arch::Arch& arch) const override {
-    return predicted_gemm(problem, arch).number();
-  }
+  Kernel choose(const ProblemKey& problem, const arch::Arch& arch) const override { return choose_gemm(problem, arch); }
   Kernel kernel_of(const ProblemKey& problem, int choice) const override {
     return gemm_kernel_of(problem, GemmChoice::of(choice));
   }
@@ -201,14 +199,6 @@ Kernel gemm_kernel_of(const ProblemKey& problem, const GemmChoice& choice) {
   return {gemm_small_key(chosen(gemm_kernel(problem.kind), choice)), choice.number()};
 }
 
-GemmChoice predicted_gemm(const ProblemKey& problem, const arch::Arch& arch) {
-  const GemmKernel kind = gemm_kernel(problem.kind);
-  if (kind.rung == kNoGemmRung) return choose_gemm(problem, arch);
-  GemmKernel kernel = kind;
-  set_gemm_rung(kernel, kind.rung, &arch);
-  return {kernel.tile, 1};
-}
-
 GemmKernel gemm_kind(const GemmConfig& config) {
   validate(config);
   GemmKernel kernel{config.dtype, config.out,   config.a_transposed, config.b_transposed,
@@ -219,7 +209,7 @@ GemmKernel gemm_kind(const GemmConfig& config) {
 }
 
 GemmKernel gemm_kernel(const GemmConfig& config, const arch::Arch& arch) {
-  return chosen(gemm_kind(config), predicted_gemm(gemm_problem_key(config), arch));
+  return gemm_kernel(choose_gemm(gemm_problem_key(config), arch).small_key);
 }
 
 }  // namespace tj::ops

@@ -257,9 +257,33 @@ TEST_CASE("requests survive their fields, and no two kernels share a key or a na
                   (bits & 16) != 0,
                   bits & 32 ? Activation::silu : Activation::relu};
         kernel.tile = tile;
-        CHECK(keys.insert(ops::gemm_small_key(kernel)).second);
+        const std::uint64_t key = ops::gemm_small_key(kernel);
+        CHECK(keys.insert(key).second);
+        CHECK(ops::gemm_request(ops::gemm_kernel(key)).fields == ops::gemm_request(kernel).fields);
       }
   CHECK(ops::gemm_op().requests({}).size() <= 16);
+}
+
+TEST_CASE("an operand whose rows are too many for the launch that copies them is refused as the caller knows it") {
+  const auto place = [](int i) {
+    return reinterpret_cast<void*>(std::uintptr_t{1} << 40 << i);
+  };  // nothing looks there
+  constexpr std::int64_t kDepth = std::int64_t{1} << 20;
+  GemmArgs args;
+  const auto set = [&](std::int64_t batch) {
+    args.a = Tensor::strided(place(1), kCpu, DType::f16, {batch, 3, kDepth}, {3 * kDepth, 1, 3});
+    args.b = Tensor::contiguous(place(2), kCpu, DType::f16, {batch, 40, kDepth});
+    args.d = Tensor::contiguous(place(3), kCpu, DType::f16, {batch, 3, 40});
+  };
+  set(1024);
+  CHECK_NOTHROW(ops::validate(args, true));
+  set(1025);
+  const Error error = error_of([&] { ops::validate(args, true); });
+  CHECK(error.code == Code::invalid_argument);
+  CHECK_MESSAGE(has(error.message, "gemm: a.shape is [1025, 3, 1048576], and its rows are copied"), error.message);
+  CHECK_MESSAGE(has(error.message, "B * K of at most 1073741824"), error.message);
+  args.alpha = 0;  // reads neither
+  CHECK_NOTHROW(ops::validate(args, true));
 }
 
 TEST_CASE("flags that mean nothing are named") {
