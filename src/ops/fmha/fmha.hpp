@@ -1,9 +1,9 @@
 // Attention forward as an op: requests, graph, launch.
 //
-// kernel.cpp decides requests by the table of fields.hpp, steps.cpp the ladder, plan.cpp launch parameters,
-// validate.cpp what is legal. family.cpp says which family serves an arch. Tiles, nodes and costs are those of sm90.cpp
-// (products of warpgroups), sm80.cpp (a warp's instructions), amd.cpp (a wave's; warps_builder.hpp is of both) and
-// sm100.cpp (tensor memory).
+// kernel.cpp decides requests by the table of fields.hpp, mask.cpp what a call's mask is, steps.cpp the ladder,
+// plan.cpp launch parameters, validate.cpp what is legal. family.cpp says which family serves an arch. Tiles, nodes and
+// costs are those of sm90.cpp (products of warpgroups), sm80.cpp (a warp's instructions), amd.cpp (a wave's;
+// warps_builder.hpp is of both) and sm100.cpp (tensor memory).
 #pragma once
 
 #include <array>
