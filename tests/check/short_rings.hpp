@@ -54,7 +54,7 @@ class ShortRings : public ops::Op {
   void validate(const void* args, bool on_model) const override { op_.validate(args, on_model); }
   Device device_of(const void* args) const override { return op_.device_of(args); }
   ops::ProblemKey problem_key(const void* args) const override { return op_.problem_key(args); }
-  int choose(const ops::ProblemKey& problem, const arch::Arch& arch) const override {
+  ops::Kernel choose(const ops::ProblemKey& problem, const arch::Arch& arch) const override {
     return op_.choose(problem, arch);
   }
   ops::Kernel kernel_of(const ops::ProblemKey& problem, int choice) const override {
