@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "support/fail.hpp"
+#include "support/text.hpp"
 
 namespace tj {
 namespace {
@@ -53,15 +54,28 @@ std::optional<LaunchShape> read_shape(const cache::Entry& entry) {
   return shape;
 }
 
-std::optional<ops::Geometry> read_geometry(const cache::Entry& entry, ops::GeometryFields fields) {
+std::optional<ops::Geometry> read_geometry(const cache::Entry& entry, ops::GeometryFields fields,
+                                           std::string& problem) {
   ops::Geometry geometry;
   for (const ops::GeometryField& field : fields) {
-    const auto value = number(entry, cat(kGeometryPrefix, field.name));
-    if (!value || !field.set(geometry, *value)) return std::nullopt;
+    const std::string name = cat(kGeometryPrefix, field.name);
+    const auto value = number(entry, name);
+    if (!value || !field.takes(*value)) {
+      const std::string* text = entry.find(name);
+      problem = cat("its ", name, " is ", text == nullptr ? "missing" : cat("'", support::shown(*text), "'"),
+                    "; allowed: ", field.least, " to ", field.most);
+      return std::nullopt;
+    }
+    field.set(geometry, *value);
   }
-  const auto names = std::count_if(entry.metadata.begin(), entry.metadata.end(),
-                                   [](const auto& field) { return field.first.starts_with(kGeometryPrefix); });
-  if (static_cast<std::size_t>(names) != fields.size()) return std::nullopt;
+  for (const auto& [name, value] : entry.metadata) {
+    const auto is_name = [&, n = std::string_view(name)](const ops::GeometryField& field) {
+      return n.substr(kGeometryPrefix.size()) == field.name;
+    };
+    if (!name.starts_with(kGeometryPrefix) || std::any_of(fields.begin(), fields.end(), is_name)) continue;
+    problem = cat("its ", support::shown(name), " is '", support::shown(value), "', which such a kernel has not");
+    return std::nullopt;
+  }
   return geometry;
 }
 
@@ -81,12 +95,18 @@ cache::Entry to_entry(const Artifact& artifact, const ops::Maker& maker) {
   return entry;
 }
 
-std::optional<Artifact> from_entry(const cache::Entry& entry, const ops::Maker& maker) {
+std::optional<Artifact> from_entry(const cache::Entry& entry, const ops::Maker& maker, std::string* problem) {
+  std::string why;
   const std::string *name = entry.find("name"), *target = entry.find("target"), *schedule = entry.find("schedule");
   auto shape = read_shape(entry);
-  const auto geometry = read_geometry(entry, maker.geometry_fields());
   const auto registers = number(entry, "registers");
-  if (!name || !target || !schedule || !shape || !registers || !geometry) return std::nullopt;
+  if (!name || !target || !schedule || !shape || !registers)
+    why = "its name, target, schedule, shape or registers are missing, or no such thing";
+  const auto geometry = why.empty() ? read_geometry(entry, maker.geometry_fields(), why) : std::nullopt;
+  if (!geometry) {
+    if (problem != nullptr) *problem = std::move(why);
+    return std::nullopt;
+  }
   Artifact artifact;
   artifact.binary = entry.payload;
   artifact.shape = std::move(*shape);

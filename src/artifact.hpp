@@ -26,7 +26,8 @@ struct Artifact {
 
 /// maker: whose kernel it is.
 cache::Entry to_entry(const Artifact& artifact, const ops::Maker& maker);
-/// Empty when a field is missing or malformed, or the geometry has one that the maker does not know.
-std::optional<Artifact> from_entry(const cache::Entry& entry, const ops::Maker& maker);
+/// Empty when a field is missing or malformed, or the geometry has one that the maker does not know, or a number that
+/// no kernel of the maker's has. problem: then says which field, its value and what is allowed.
+std::optional<Artifact> from_entry(const cache::Entry& entry, const ops::Maker& maker, std::string* problem = nullptr);
 
 }  // namespace tj

@@ -149,11 +149,12 @@ void KernelMaker::say_waiting(const std::string& name, double waited_s, const st
 std::optional<Artifact> KernelMaker::from_disk(const ops::Maker& op, const cache::Key& key, std::string* problem) {
   const auto entry = store_ != nullptr ? store_->load(key) : std::nullopt;
   if (!entry) return std::nullopt;
-  auto artifact = from_entry(*entry, op);
+  std::string why;
+  auto artifact = from_entry(*entry, op, &why);
   if (artifact)
     artifact->report.origin = KernelOrigin::disk;
   else if (problem != nullptr)
-    *problem = cat("cache entry ", key.request_hex, " has not the fields of such a kernel and is made anew");
+    *problem = cat("cache entry ", key.request_hex, " has not the fields of such a kernel and is made anew: ", why);
   return artifact;
 }
 

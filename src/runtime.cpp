@@ -79,14 +79,11 @@ HotKey Runtime::Impl::hot_key(const ops::Maker& maker, std::uint64_t small_key, 
   return {&maker, small_key, device};
 }
 
-const ops::Op& Runtime::Impl::find_op(std::string_view name, const void* args) {
+const ops::Op& Runtime::Impl::find_op(std::string_view name) {
   const ops::Op* op = ops::find(name);
   if (op == nullptr)
     fail(Stage::argument, Code::invalid_argument,
          cat("op '", support::shown(name), "' is unknown; ops are ", ops::known_ops(name)));
-  if (args == nullptr)
-    fail(Stage::argument, Code::invalid_argument,
-         cat("args of '", name, "' is null; it must point at the op's descriptor"));
   return *op;
 }
 
@@ -212,21 +209,25 @@ Runtime& Runtime::instance() {
 }
 
 void Runtime::run_op(std::string_view op, const void* args, Stream stream) {
-  impl_->run(Impl::find_op(op, args), args, stream);
+  const ops::Op& found = Impl::find_op(op);
+  if (args == nullptr)
+    fail(Stage::argument, Code::invalid_argument,
+         cat("args of '", op, "' is null; it must point at the op's descriptor"));
+  impl_->run(found, args, stream);
 }
 
 KernelReport Runtime::warm_op(const ops::Request& request, std::string_view target) {
-  return impl_->kernel_maker.get(Impl::find_op(request.op, &request), request, arch::parse_target(target)).report;
+  return impl_->kernel_maker.get(Impl::find_op(request.op), request, arch::parse_target(target)).report;
 }
 
 TuneReport Runtime::tune_op(std::string_view op, const ops::Problem& problem, Device device,
                             const TuneOptions& options) {
-  return impl_->tune(Impl::find_op(op, &problem), problem, device, options);
+  return impl_->tune(Impl::find_op(op), problem, device, options);
 }
 
 std::string Runtime::target_of(Device device) const { return impl_->backends.target(device).name(); }
 std::string Runtime::target_of(Device device, std::string_view op) const {
-  return impl_->backends.target(device, Impl::find_op(op, &op)).name();
+  return impl_->backends.target(device, Impl::find_op(op)).name();
 }
 Device Runtime::default_device() const { return impl_->backends.default_device(); }
 

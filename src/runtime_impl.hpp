@@ -38,7 +38,7 @@ struct Runtime::Impl {
   const LoadedKernel& loaded(const ops::Step& step, Device device, Stream stream);
   TuneReport tune(const ops::Op& op, const ops::Problem& problem, Device device, const TuneOptions& options);
   static HotKey hot_key(const ops::Maker& maker, std::uint64_t small_key, Device device);
-  static const ops::Op& find_op(std::string_view name, const void* args);
+  static const ops::Op& find_op(std::string_view name);
   void launch(const ops::Step& step, const LoadedKernel& kernel, Stream stream);
 
   // ---- kernels of users' own: the caller is the op ------------------------------------------------------------------

@@ -25,8 +25,8 @@ struct Subject {
   const ops::Op* op = nullptr;
   ops::Trial trial;
   ops::Kernel kernel;                   ///< the op's, by the trial's choice
-  std::vector<const Kernel*> launches;  ///< in order; a kernel may serve several
-  std::vector<const Kernel*> kernels;   ///< each once
+  std::vector<const Kernel*> launches;  ///< in order; one kernel may serve several
+  std::vector<const Kernel*> kernels;   ///< without repetition
   const Kernel* own_kernel = nullptr;   ///< stands for the call (ops::OwnStep)
   std::string target;                   ///< "model:sm_90a"
 

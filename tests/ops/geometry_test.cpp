@@ -28,19 +28,28 @@ struct Toy {
 constexpr std::array kToy = {ops::geometry_field<&Toy::rows>("rows"), ops::geometry_field<&Toy::walks>("walks"),
                              ops::geometry_field<&Toy::bytes>("bytes")};
 
-TEST_CASE("a member takes each number of its type and refuses the others") {
+TEST_CASE("a member takes each number of its range, by default of its type, and no other") {
   Geometry geometry;
   const auto& [rows, walks, bytes] = kToy;
-  CHECK(rows.set(geometry, std::numeric_limits<int>::min()));
-  CHECK_FALSE(rows.set(geometry, std::int64_t{std::numeric_limits<int>::max()} + 1));
-  CHECK(walks.set(geometry, 1));
-  CHECK_FALSE(walks.set(geometry, 2));
-  CHECK(bytes.set(geometry, std::numeric_limits<std::int64_t>::max()));
-  const auto toy = geometry.as<Toy>();
-  CHECK(toy.rows == std::numeric_limits<int>::min());
-  CHECK(toy.walks);
-  CHECK(toy.bytes == std::numeric_limits<std::int64_t>::max());
+  const std::int64_t least = std::numeric_limits<int>::min(), most = std::numeric_limits<int>::max();
+  for (const std::int64_t number : {least, most}) {
+    CHECK(rows.takes(number));
+    rows.set(geometry, number);
+    CHECK(rows.get(geometry) == number);
+  }
+  CHECK_FALSE(rows.takes(least - 1));
+  CHECK_FALSE(rows.takes(most + 1));
+  walks.set(geometry, 1);
+  CHECK(geometry.as<Toy>().walks);
+  CHECK(walks.takes(0));
+  CHECK_FALSE(walks.takes(2));
+  CHECK(bytes.takes(std::numeric_limits<std::int64_t>::max()));
   CHECK(rows.get(Geometry::of(Toy{7, false, 0})) == 7);
+  constexpr ops::GeometryField kFew = ops::geometry_field<&Toy::rows>("rows", 1, 3);
+  CHECK(kFew.takes(1));
+  CHECK(kFew.takes(3));
+  CHECK_FALSE(kFew.takes(0));
+  CHECK_FALSE(kFew.takes(4));
 }
 
 /// What a kernel with this geometry is launched with.

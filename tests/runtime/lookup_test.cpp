@@ -2,6 +2,7 @@
 // (time, never results); and what a report says of the kernel.
 #include <doctest/doctest.h>
 
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "cache/cache.hpp"
@@ -177,16 +178,31 @@ TEST_CASE("an entry that the driver refuses is said once, compiled again and rep
   CHECK(Runtime(machine.options()).prepare(config_of()).origin == KernelOrigin::disk);
 }
 
+using Fields = decltype(tj::cache::Entry::metadata);
+
+/// Changes the fields of the only entry, whose checksum is right again.
+void change_entry(const Machine& machine, const std::function<void(Fields&)>& change) {
+  const std::string file = std::filesystem::path(only_entry(machine.cache_dir())).stem();
+  const tj::cache::Key key{file.substr(0, file.find('-')), file.substr(file.find('-') + 1)};
+  tj::cache::Store store(machine.cache_dir(), 0, {});
+  auto entry = store.load(key);
+  REQUIRE(entry);
+  const Fields before = entry->metadata;
+  change(entry->metadata);
+  REQUIRE(entry->metadata != before);
+  REQUIRE(store.store(key, *entry));
+}
+
+std::function<void(Fields&)> with(const char* name, const char* value) {
+  return [=](Fields& fields) {
+    std::erase_if(fields, [&](const auto& field) { return field.first == name; });
+    fields.emplace_back(name, value);
+  };
+}
+
 TEST_CASE("a whole entry with other fields than its kernel has is said once, compiled again and replaced") {
-  using Fields = decltype(tj::cache::Entry::metadata);
   const auto without = [](const char* name) {
     return [name](Fields& fields) { std::erase_if(fields, [&](const auto& field) { return field.first == name; }); };
-  };
-  const auto with = [](const char* name, const char* value) {
-    return [=](Fields& fields) {
-      std::erase_if(fields, [&](const auto& field) { return field.first == name; });
-      fields.emplace_back(name, value);
-    };
   };
   const std::pair<const char*, std::function<void(Fields&)>> changes[] = {
       {"no entry point", without("symbol")},
@@ -203,21 +219,45 @@ TEST_CASE("a whole entry with other fields than its kernel has is said once, com
     CAPTURE(said);
     Machine machine;
     Runtime(machine.options()).prepare(config_of());
-    const std::string path = only_entry(machine.cache_dir());
-    const std::string file = std::filesystem::path(path).stem();
-    const tj::cache::Key key{file.substr(0, file.find('-')), file.substr(file.find('-') + 1)};
-    tj::cache::Store store(machine.cache_dir(), 0, {});
-    auto entry = store.load(key);
-    REQUIRE(entry);
-    const Fields before = entry->metadata;
-    change(entry->metadata);
-    REQUIRE(entry->metadata != before);
-    REQUIRE(store.store(key, *entry));
+    change_entry(machine, change);
     Runtime second(machine.options());
     second.fmha(attention());
     CHECK(machine.nvrtc.compiles() == 2);
     CHECK(machine.warnings.size() == 1);
     CHECK(Runtime(machine.options()).prepare(config_of()).origin == KernelOrigin::disk);
+  }
+}
+
+TEST_CASE("a number of an entry that no kernel has is refused by its name, its value and what is allowed") {
+  const tj::Device gpu{tj::DeviceKind::cuda, 0};
+  const auto product = [&](Runtime& runtime) { return runtime.prepare(tj::GemmConfig{}, gpu); };
+  const auto fmha = [&](Runtime& runtime) { return runtime.prepare(config_of(), gpu); };
+  const auto chunks = [&](Runtime& runtime) { return runtime.prepare(tj::ChunkOConfig{}, gpu); };
+  struct Forged {
+    std::function<KernelReport(Runtime&)> prepare;
+    const char *name, *value, *said;
+  };
+  const Forged cases[] = {
+      {product, "geometry.tile", "77", "its geometry.tile is '77', which such a kernel has not"},
+      {product, "geometry.store", "3", "its geometry.store is '3'; allowed: 0 to 2"},
+      {product, "geometry.store", "-1", "its geometry.store is '-1'; allowed: 0 to 2"},
+      {product, "geometry.walks", "2", "its geometry.walks is '2'; allowed: 0 to 1"},
+      {fmha, "geometry.block_n", "0", "its geometry.block_n is '0'; allowed: 1 to "},
+      {chunks, "geometry.heads", "0", "its geometry.heads is '0'; allowed: 1 to "},
+      {chunks, "threads", "many", "its name, target, schedule, shape or registers are missing, or no such thing"}};
+  for (const Forged& forged : cases) {
+    CAPTURE(forged.name);
+    Machine machine;
+    Runtime first(machine.options());
+    CHECK(forged.prepare(first).origin == KernelOrigin::compiled);
+    change_entry(machine, with(forged.name, forged.value));
+    Runtime second(machine.options());
+    CHECK(forged.prepare(second).origin == KernelOrigin::compiled);
+    REQUIRE(machine.warnings.size() == 1);
+    CHECK_MESSAGE(has(machine.warnings[0], "is made anew: "), machine.warnings[0]);
+    CHECK_MESSAGE(has(machine.warnings[0], forged.said), machine.warnings[0]);
+    Runtime third(machine.options());
+    CHECK(forged.prepare(third).origin == KernelOrigin::disk);
   }
 }
 

@@ -46,7 +46,7 @@ Trial chunk_o_trial(const ChunkOKernel& kernel, std::int64_t heads, const std::v
 struct ChunkOLaunch {
   int heads = 1;  ///< of an item
 };
-inline constexpr std::array kChunkOGeometry = {geometry_field<&ChunkOLaunch::heads>("heads")};
+inline constexpr std::array kChunkOGeometry = {geometry_field<&ChunkOLaunch::heads>("heads", 1)};
 /// heads: of an item.
 void chunk_o_plan(const ChunkOArgs& args, int heads, LaunchPlan& plan);
 

@@ -5,7 +5,7 @@
 //   constexpr std::array kWalkGeometry = {geometry_field<&WalkLaunch::walks>("walks")};
 //
 // Decides how such a struct is kept, and under which names its members stand in an entry. Which members an op has is
-// the op's. Invariant: members read back have the numbers that were written; a number that its member cannot hold is
+// the op's. Invariant: members read back have the numbers that were written; a number that its member may not have is
 // refused.
 #pragma once
 
@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <span>
 #include <type_traits>
 
@@ -48,12 +49,14 @@ class Geometry {
   alignas(8) std::array<std::byte, kBytes> bytes_{};
 };
 
-/// A member under its name in a cache entry.
+/// A member under its name in a cache entry, and the numbers that it may have.
 struct GeometryField {
   const char* name;
+  std::int64_t least, most;
   std::int64_t (*get)(const Geometry&);
-  /// False, and nothing is changed, where the member cannot hold the number.
-  bool (*set)(Geometry&, std::int64_t);
+  void (*set)(Geometry&, std::int64_t);  ///< of one of these numbers
+
+  bool takes(std::int64_t number) const { return least <= number && number <= most; }
 };
 using GeometryFields = std::span<const GeometryField>;
 
@@ -65,21 +68,26 @@ struct MemberOf<Value_ Launch_::*> {
   using Launch = Launch_;
   using Value = Value_;
 };
+template <auto kMember>
+using LaunchOf = typename MemberOf<decltype(kMember)>::Launch;
+template <auto kMember>
+using ValueOf = typename MemberOf<decltype(kMember)>::Value;
 }  // namespace detail
 
+/// least, most: of an integer that a launch divides by or looks something up with; a truth is 0 or 1.
 template <auto kMember>
-constexpr GeometryField geometry_field(const char* name) {
-  using Launch = typename detail::MemberOf<decltype(kMember)>::Launch;
-  using Value = typename detail::MemberOf<decltype(kMember)>::Value;
+constexpr GeometryField geometry_field(const char* name,
+                                       std::int64_t least = std::numeric_limits<detail::ValueOf<kMember>>::min(),
+                                       std::int64_t most = std::numeric_limits<detail::ValueOf<kMember>>::max()) {
+  using Launch = detail::LaunchOf<kMember>;
+  using Value = detail::ValueOf<kMember>;
   static_assert(std::is_integral_v<Value>, "a member of a geometry is an integer or a truth");
-  return {name, [](const Geometry& geometry) { return static_cast<std::int64_t>(geometry.as<Launch>().*kMember); },
+  return {name, least, most,
+          [](const Geometry& geometry) { return static_cast<std::int64_t>(geometry.as<Launch>().*kMember); },
           [](Geometry& geometry, std::int64_t number) {
-            const auto value = static_cast<Value>(number);
-            if (static_cast<std::int64_t>(value) != number) return false;
             Launch launch = geometry.as<Launch>();
-            launch.*kMember = value;
+            launch.*kMember = static_cast<Value>(number);
             geometry = Geometry::of(launch);
-            return true;
           }};
 }
 

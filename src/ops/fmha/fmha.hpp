@@ -40,7 +40,7 @@ struct FmhaLaunch {
   bool persistent = false;  ///< blocks do tile after tile; else one each
 };
 inline constexpr std::array kFmhaGeometry = {
-    geometry_field<&FmhaLaunch::rows_per_block>("block_rows"), geometry_field<&FmhaLaunch::block_n>("block_n"),
+    geometry_field<&FmhaLaunch::rows_per_block>("block_rows", 1), geometry_field<&FmhaLaunch::block_n>("block_n", 1),
     geometry_field<&FmhaLaunch::bulk_copies>("bulk_copies"), geometry_field<&FmhaLaunch::persistent>("persistent")};
 void fmha_plan(const FmhaArgs& args, const FmhaLaunch& kernel, LaunchPlan& plan);
 

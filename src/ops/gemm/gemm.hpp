@@ -157,16 +157,18 @@ std::vector<Candidate> gemm_candidates(const GemmKernel& kernel, const arch::Arc
 /// The first of them.
 Candidate gemm_candidate(const GemmKernel& kernel, const arch::Arch& arch);
 
+inline constexpr int kMostGemmStore = 2;  ///< ways that d leaves: gemm::Store of the device's headers
 /// Numbers of its kernel that a launch must know.
 struct GemmLaunch {
-  int store = 0;            ///< gemm_store()
+  int store = 0;            ///< 0 to kMostGemmStore
   bool by_threads = false;  ///< the role's threads read a and b, not the copy engine
   bool walks = true;        ///< blocks do tile after tile; else one each
   bool pairs = false;       ///< Graph::pairs: each block brings half of b's columns
 };
-inline constexpr std::array kGemmGeometry = {
-    geometry_field<&GemmLaunch::store>("store"), geometry_field<&GemmLaunch::by_threads>("by_threads"),
-    geometry_field<&GemmLaunch::walks>("walks"), geometry_field<&GemmLaunch::pairs>("pairs")};
+inline constexpr std::array kGemmGeometry = {geometry_field<&GemmLaunch::store>("store", 0, kMostGemmStore),
+                                             geometry_field<&GemmLaunch::by_threads>("by_threads"),
+                                             geometry_field<&GemmLaunch::walks>("walks"),
+                                             geometry_field<&GemmLaunch::pairs>("pairs")};
 /// Of a kernel made from this graph.
 GemmLaunch gemm_launch(const graph::Graph& graph);
 /// One launch. Where the choice has parts of K, d has a matrix for each part of each batch, and what belongs to the

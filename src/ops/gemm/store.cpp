@@ -1,6 +1,8 @@
 // How a matrix product's tile ends; see gemm.hpp.
 //
 // Decides the way of d out of the registers. Invariant: canonical() is idempotent and keeps gemm_store().
+#include <algorithm>
+
 #include "ops/gemm/gemm.hpp"
 #include "ops/gemm/params.cuh"
 
@@ -16,6 +18,8 @@ constexpr int kMostStagedBytes = 32 * 1024;
 // slots are left for the loop.
 constexpr int kMostRowBytes = 64 * 1024;
 constexpr int kMostPromotedColumns = 128;
+
+static_assert(kMostGemmStore == std::max({gemm::kDirect, gemm::kCopied, gemm::kRows}));
 
 }  // namespace
 
