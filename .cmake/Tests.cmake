@@ -179,17 +179,24 @@ foreach(folder IN LISTS test_folders)
   set_target_properties(${runner} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
 endforeach()
 
-# A case knows the file that it is written in, whatever it was compiled with.
-if(TARGET tests.tools)
-  file(GLOB sources CONFIGURE_DEPENDS tests/tools/warm*_test.cpp)
-  tj_as_one(tests.tools warm ${sources})
-  file(GLOB sources CONFIGURE_DEPENDS tests/tools/schedule*_test.cpp tests/tools/graph_file_test.cpp tests/tools/pictures_test.cpp)
-  tj_as_one(tests.tools schedule ${sources})
-  file(GLOB sources CONFIGURE_DEPENDS tests/tools/bench*_test.cpp)
-  tj_as_one(tests.tools bench ${sources})
-  file(GLOB sources CONFIGURE_DEPENDS tests/tools/timeline*_test.cpp tests/tools/check*_test.cpp)
-  tj_as_one(tests.tools timeline ${sources})
-endif()
+# Files that are compiled as one, as headers take a second of each: rows of patterns below tests/, all of one folder. In a row names in unnamed
+# namespaces differ. A case knows the file that it is written in, whatever it was compiled with.
+set(tj_test_groups
+  "arch/*" "cache/*" "check/*" "compile/compile_log compile/hip* compile/library_search compile/nvrtc* compile/p*" "custom/*" "samples/*" "support/*"
+  "codegen/*_model"
+  "ops/*_model" "ops/fmha/*_compile" "ops/gemm/*_compile"
+  "sched/*pictures sched/trace_events sched/text sched/verify*"
+  "tools/bench*" "tools/schedule* tools/graph_file tools/pictures" "tools/timeline* tools/check*" "tools/warm*")
+foreach(row IN LISTS tj_test_groups)
+  string(REGEX MATCH "^[^/]+" folder "${row}")
+  string(MAKE_C_IDENTIFIER "${row}" group)
+  string(REPLACE " " ";" patterns "${row}")
+  list(TRANSFORM patterns REPLACE "(.+)" "tests/\\1_test.cpp")
+  file(GLOB sources CONFIGURE_DEPENDS ${patterns})
+  if(TARGET tests.${folder})
+    tj_as_one(tests.${folder} ${group} ${sources})
+  endif()
+endforeach()
 
 add_custom_target(tj_tests)  # every runner, and nothing that no test needs
 foreach(folder IN LISTS test_folders)

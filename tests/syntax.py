@@ -18,6 +18,13 @@ def commands(build):
     return {entry["file"]: entry for entry in json.loads((Path(build) / "compile_commands.json").read_text())}
 
 
+def sources_of(file):
+    """The files that are compiled by compiling this one: those that CMake compiles as one, or the file itself."""
+    if "/Unity/unity_" not in file:
+        return {file}
+    return set(re.findall(r'^#include "(.+)"$', Path(file).read_text(), re.MULTILINE))
+
+
 def make_inputs(build, entries):
     """Precompiled headers and generated sources, which the commands below read."""
     wanted = {header for entry in entries for header in re.findall(r"-include-pch -Xclang (\S+)", entry["command"])}
@@ -38,8 +45,8 @@ def main(build, *others):
     own, done = commands(build), set()
     for other in others:
         if (Path(other) / "compile_commands.json").exists():
-            done |= set(commands(other))
-    entries = [entry for file, entry in own.items() if file not in done and "cmake_pch" not in file]
+            done |= {source for file in commands(other) for source in sources_of(file)}
+    entries = [entry for file, entry in own.items() if not sources_of(file) <= done and "cmake_pch" not in file]
     make_inputs(build, entries)
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -15,7 +15,7 @@ using namespace tj;
 
 namespace {
 
-constexpr Device kCpu{DeviceKind::cpu, 0};
+constexpr Device kHost{DeviceKind::cpu, 0};
 
 /// Multiples of 1/16 up to 2, all of them exact: so are their products' sums in f32.
 std::vector<std::uint16_t> halves(std::size_t count, std::uint64_t seed) {
@@ -85,7 +85,7 @@ TEST_CASE("a product by a warp's instructions, its rings filled by threads, on t
       const std::vector<std::uint16_t> a = halves(static_cast<std::size_t>(64 * k), 1),
                                        b = halves(static_cast<std::size_t>(64 * k), 2);
       std::vector<float> d(64 * 64, NAN);
-      kernel.launch(kCpu, test::WarpKernel::Params{a.data(), b.data(), d.data(), k}, 2);
+      kernel.launch(kHost, test::WarpKernel::Params{a.data(), b.data(), d.data(), k}, 2);
       int wrong = 0;
       for (int i = 0; i < 64; ++i)
         for (int j = 0; j < 64; ++j) {
@@ -108,7 +108,7 @@ TEST_CASE("the sample's kernel with a warp's instructions, its rings filled by t
     test::SampleKernel sample;
     make_products_by_warps(sample, arch);
     const custom::Kernel kernel(runtime, sample.description);
-    test::SampleProblem problem(runtime, kCpu, 130, 300, 200, 12);
+    test::SampleProblem problem(runtime, kHost, 130, 300, 200, 12);
     problem.run(kernel, 2);
     CHECK(problem.error() < test::kMaxSampleError);
   }
