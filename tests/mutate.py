@@ -16,6 +16,7 @@ import concurrent.futures
 import difflib
 import fcntl
 import json
+import os
 import queue
 import random
 import sys
@@ -172,14 +173,17 @@ def random_jobs(options, build, listed, cost, kept):
 
 
 def known_jobs(listed, entries):
-    """(jobs, problems) of the recorded mutants, each with its own tests alone."""
+    """(jobs, problems) of the recorded mutants, each with its own tests alone. Those of a kind that another entry stands for, "full", are run
+    with TJ_TEST_FULL=1 alone, as tests/run.sh --full sets it; whether they apply is looked at each time."""
+    full = os.environ.get("TJ_TEST_FULL", "0") not in ("", "0")
     by_name, jobs, problems = {test.name: test for test in listed}, [], []
     for entry in entries:
         patch = lists.patch_of(entry)
         missing = [name for name in entry["tests"] if name not in by_name]
         try:
             patches.apply(patch, (ROOT / patch.file).read_text())
-            jobs.append(Job("known", patch, [by_name[name] for name in entry["tests"] if name in by_name], 0, entry))
+            if full or not entry.get("full"):
+                jobs.append(Job("known", patch, [by_name[name] for name in entry["tests"] if name in by_name], 0, entry))
         except (patches.Stale, OSError) as problem:
             problems.append(f"{problem}; write the entry anew, or take it out with the code that it was for")
         problems += [f"{patch.file}: there is no test {name}" for name in missing]

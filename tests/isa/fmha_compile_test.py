@@ -15,25 +15,30 @@ from amd_device import Device
 
 TOLERANCE = {tj.F16: 6e-4, tj.BF16: 5e-3}  # as of the tests on devices and on the model
 LSE_TOLERANCE = 1e-3
+FULL = os.environ.get("TJ_TEST_FULL", "0") not in ("", "0")
 # processor, type, head dim, causal, scale, batch, query heads, key heads, queries, keys; heads within rows, or rows within heads
 CASES = [
     ("gfx1100", tj.F16, 64, True, None, (1, 2, 1, 33, 70), (0, 2, 1, 3)),
-    ("gfx1100", tj.BF16, 128, False, None, (1, 1, 1, 17, 65), None),
     ("gfx1201", tj.F16, 128, False, -0.2, (1, 1, 1, 16, 65), None),
-    ("gfx1201", tj.BF16, 64, True, None, (1, 1, 1, 40, 66), (0, 2, 1, 3)),
     ("gfx90a", tj.F16, 64, True, None, (1, 1, 1, 40, 66), None),
     ("gfx942", tj.BF16, 128, False, None, (1, 1, 1, 16, 65), None),
 ]
+if FULL:
+    CASES += [
+        ("gfx1100", tj.BF16, 128, False, None, (1, 1, 1, 17, 65), None),
+        ("gfx1201", tj.BF16, 64, True, None, (1, 1, 1, 40, 66), (0, 2, 1, 3)),
+    ]
 
 
 # processor, head dim, causal, queries, keys, key of the peak; the last keys come first
-MANY = 4096 if os.environ.get("TJ_TEST_FULL", "0") not in ("", "0") else 1024  # 4096 take 20 seconds
+MANY = 4096 if FULL else 512  # 4096 take 20 seconds
 PEAKED = [
     ("gfx90a", 64, False, 10, MANY, MANY - 6),
-    ("gfx90a", 128, True, 10, 512, 0),
-    ("gfx1100", 64, False, 10, 512, 400),
+    ("gfx90a", 128, True, 10, 256, 0),
+    ("gfx1100", 64, False, 10, 256, 200),
 ]
-UNAWARE = ("gfx90a", 64, False, 10, 1024, 1020)
+UNAWARE_KEYS = 512
+UNAWARE = ("gfx90a", 64, False, 10, UNAWARE_KEYS, UNAWARE_KEYS - 4)
 # How many nats a row's peak is above all other keys.
 HEIGHTS = np.array([0, 2, 5, 8, 9.5, 10, 12, 14, 16, 19])
 FULL_HEIGHT, PEAKED_SCALE = 10.0, 0.125
@@ -93,14 +98,15 @@ class Attention(unittest.TestCase):
                 self.assertLessEqual(lse_error, 5e-5)  # a lane sums thousands of weights in f32
                 if case != PEAKED[0]:
                     continue
-                # As other archs weigh: without room below, the weights of a row 10 nats high are gone, 0 for 0.044.
+                # As other archs weigh: without room below, the weights of a row 10 nats high are gone: 0 for 0.0227.
                 source = next(Path(folder).glob("*.cu")).read_text()
                 unaware = source.replace("kSlack = 1;", "kSlack = 8;").replace("kWeightBias = 14;", "kWeightBias = 0;")
                 self.assertNotEqual(unaware, source)
                 device.instead = compiled(unaware, case[0], folder)
                 error, _ = self.peaked(device, runtime, UNAWARE)
                 device.instead = None
-                self.assertGreaterEqual(error, 0.04)
+                lost = (UNAWARE_KEYS - 1) * np.exp(-FULL_HEIGHT)
+                self.assertGreaterEqual(error, 0.9 * lost / (1 + lost))
 
     def test_against_f64(self):
         device, library = Device.only(CASES[0][0]), tj.Library()

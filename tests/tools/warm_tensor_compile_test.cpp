@@ -77,9 +77,10 @@ nlohmann::json warmed(const std::vector<std::string>& words) {
 
 TEST_CASE("what tj-warm makes by default: no spill, no warning, within the device") {
   const auto compiler = test::nvrtc_or_skip();
-  int kernels = 0, same = 0, left_out = 0;
+  int kernels = 0, same = 0, left_out = 0, place = 0;
   std::map<std::string, std::string> texts;  // of the first arch: what the other has alike is compiled once
-  for (const char* name : kArchs)
+  for (const char* name : kArchs) {
+    ++place;
     for (const ops::Op* op : ops::all())
       for (const ops::Request& request : op->requests_for({}, *arch::find(name))) {
         const arch::Arch& arch = *arch::find(name);
@@ -93,7 +94,8 @@ TEST_CASE("what tj-warm makes by default: no spill, no warning, within the devic
             continue;
           }
         }
-        if (!testing::full_run() && (kernels + left_out) % 2 == 1) {  // every second: a compile takes half a second
+        // Every third, and for the second arch others: a compile takes half a second.
+        if (!testing::full_run() && place++ % 3 != 1) {
           ++left_out;
           continue;
         }
@@ -102,9 +104,10 @@ TEST_CASE("what tj-warm makes by default: no spill, no warning, within the devic
         check_fits(*op, request, arch, made);
         ++kernels;
       }
+  }
   MESSAGE(kernels, " kernels, ", same, " of another arch's text, ", left_out, " left out");
   CHECK(kernels + left_out >= 30);
-  CHECK(kernels >= left_out);
+  CHECK(2 * kernels + 2 >= left_out);
   CHECK(kernels + same + left_out >= 50);
 }
 
