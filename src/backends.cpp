@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "arch/named_target.hpp"
 #include "model_reports.hpp"
 #include "support/fail.hpp"
 #include "tuning/tunings.hpp"
@@ -28,7 +29,10 @@ Backends::Backends(const support::Settings& settings, const support::Log& log)
       hip_compiler_(settings.hip_compiler),
       compile_limit_s_(settings.compile_limit_s),
       model_settings_(settings.model) {
-  if (!settings.target.empty()) forced_ = std::make_unique<arch::Target>(arch::parse_target(settings.target));
+  if (!settings.target.empty())
+    forced_ =
+        std::make_unique<arch::Target>(settings.target_from_variable ? arch::parse_target(settings.target, "TJ_TARGET")
+                                                                     : arch::parse_target(settings.target));
 }
 
 std::shared_ptr<launch::Driver> Backends::driver_if_present(DeviceKind kind) {

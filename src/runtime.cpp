@@ -17,6 +17,7 @@
 #include "support/fail.hpp"
 #include "support/lasting.hpp"
 #include "support/text.hpp"
+#include "support/variables.hpp"
 #include "tuning/tune.hpp"
 
 namespace tj {
@@ -25,9 +26,9 @@ using support::cat;
 using support::fail;
 
 Runtime::Impl::Impl(const Options& options)
-    : settings(support::resolve_settings(options)),
-      log(settings.log_level, options.log_sink),
-      backends(settings, log) {}
+    : settings(support::resolve_settings(options)), log(settings.log_level, options.log_sink), backends(settings, log) {
+  support::warn_of_unknown_variables(log);
+}
 
 std::unique_ptr<cache::Store> Runtime::Impl::open_store() {
   if (!settings.use_disk_cache) return nullptr;

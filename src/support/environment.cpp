@@ -222,6 +222,7 @@ Settings resolve_settings(const Options& options) {
     settings.cache_max_size_bytes = parse_size("TJ_CACHE_MAX_SIZE", *size);
   }
 
+  settings.target_from_variable = !options.target;
   settings.target = options.target ? *options.target : environment_variable("TJ_TARGET").value_or("");
 
   settings.dump_dir = resolve_path(options.dump_dir, "Options::dump_dir", "TJ_DUMP_DIR");

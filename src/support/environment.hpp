@@ -25,7 +25,8 @@ struct ModelSettings {
 struct Settings {
   std::string cache_dir;  ///< absolute; empty when there is no place for one (memory only)
   std::uint64_t cache_max_size_bytes = 0;
-  std::string target;    ///< empty: by device
+  std::string target;  ///< empty: by device
+  bool target_from_variable = false;
   std::string dump_dir;  ///< empty: no dumps
   LogLevel log_level = LogLevel::warn;
   std::string hip_compiler = "auto";

@@ -15,6 +15,7 @@
 #include <tilejit/tilejit.hpp>
 
 #include "arch/arch.hpp"
+#include "arch/named_target.hpp"
 #include "backends.hpp"
 #include "pipeline.hpp"
 #include "support/fail.hpp"
@@ -84,12 +85,12 @@ std::vector<arch::Target> targets_of(const BenchArguments& arguments, const Runt
     if (name == "all") {
       for (const arch::Arch* arch : arch::all()) targets.push_back({arch, false});
     } else {
-      targets.push_back(arch::parse_target(name));
+      targets.push_back(arch::parse_target(name, "--target"));
     }
   }
   if (!targets.empty()) return targets;
   const std::string asked = support::environment_variable("TJ_TARGET").value_or("");
-  if (!asked.empty()) return {arch::parse_target(asked)};
+  if (!asked.empty()) return {arch::parse_target(asked, "TJ_TARGET")};
   const Device device = runtime.default_device();
   if (device.kind == DeviceKind::cpu) return {{arch::all().front(), false}};
   return {arch::parse_target(runtime.target_of(device))};

@@ -16,6 +16,7 @@
 #include <tilejit/error.hpp>
 
 #include "arch/arch.hpp"
+#include "arch/named_target.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
 #include "support/text.hpp"
@@ -94,7 +95,7 @@ void add_options(CLI::App& app, CheckSettings& settings, std::vector<std::string
 std::string model_of(const std::string& given) {
   std::string name = given.empty() ? support::environment_variable("TJ_TARGET").value_or("") : given;
   if (name.empty()) name = arch::all().front()->name;
-  arch::Target target = arch::parse_target(name);
+  arch::Target target = arch::parse_target(name, given.empty() ? "TJ_TARGET" : "--target");
   target.model = true;
   return target.name();
 }

@@ -15,6 +15,7 @@
 #include <tilejit/tilejit.hpp>
 
 #include "arch/arch.hpp"
+#include "arch/named_target.hpp"
 #include "ops/op.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
@@ -136,9 +137,9 @@ std::vector<Job> find_jobs(const Settings& settings, const Runtime& runtime, std
   if (chosen.empty()) chosen = ops::all();
 
   std::vector<std::string> targets;
-  for (const std::string& name : settings.targets) targets.push_back(arch::parse_target(name).name());
+  for (const std::string& name : settings.targets) targets.push_back(arch::parse_target(name, "--target").name());
   const std::string asked = support::environment_variable("TJ_TARGET").value_or("");
-  if (targets.empty() && !asked.empty()) targets.push_back(arch::parse_target(asked).name());
+  if (targets.empty() && !asked.empty()) targets.push_back(arch::parse_target(asked, "TJ_TARGET").name());
   const bool of_device = targets.empty();  // then an op takes what a call of it would
   const Device device = of_device ? runtime.default_device() : Device{};
   if (of_device)

@@ -57,6 +57,9 @@ PLANTS = [
     ("kernel_templates/ops/planted.cuh", "int f() { return __builtin_clz(1); }\n", "__builtin_clz belongs"),
     ("kernel_templates/ops/planted.cuh", "#if __CUDA_ARCH__ >= 900\n#endif\n", "an arch condition belongs"),
     ("src/launch/planted.cpp", 'auto* v = std::getenv("HOME");\n', "the environment is read in src/support only"),
+    ("src/support/planted.cpp", 'const auto v = environment_variable("TJ_PLANTED");\n', "TJ_PLANTED is not in the list of src/support/variables.cpp"),
+    ("tests/ops/planted_test.cpp", 'namespace {\nconst char* v = std::getenv("TJ_PLANTED");\n}\n', "TJ_PLANTED is not in the list"),
+    ("tests/tools/planted.py", 'import os\nV = os.environ["TJ_PLANTED"]\n', "TJ_PLANTED is not in the list"),
     ("cache/planted.cpp", 'void f() { std::cerr << "no"; }\n', "never prints"),
     ("src/ops/gemm/planted.cpp", 'bool f(const Arch& arch) { return arch.family == "sm80"; }\n', "only family.cpp of an op decides"),
     ("src/ops/planted.cpp", "bool f(const Arch* arch) { return kFamily != arch->family; }\n", "only family.cpp of an op decides"),
@@ -84,6 +87,7 @@ PLANTS = [
 HARMLESS = [
     ("src/sched/planted.cpp", '// #include "ops/op.hpp" would be wrong\nconst char* k = "#include <x>";\n'),
     ("src/support/planted.cpp", 'auto* v = std::getenv("HOME");\n'),
+    ("src/support/planted.cpp", 'auto* v = std::getenv("TJ_TEST_PLANTED");\n// as TJ_PLANTED(x) does\n'),
     ("src/ops/planted.cpp", "const Op& op() {\n  static constinit support::Lasting<const Gemm> kept;\n  return kept.get();\n}\nstatic Op make(int x) { return Op{x}; }\n"
                             "struct S {\n  static Op of() {\n    static constexpr int kOne = 1;\n    return {kOne};\n  }\n};\nconst arch::Needs& kNeeds = support::lasting<arch::Needs>({});\n"),
     ("src/tools/planted.cpp", "std::mutex& f(S& s) { return s.mutex; }\n"),

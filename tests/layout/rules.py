@@ -1,11 +1,12 @@
 """The layout's rules as data and checks: which folder may include what, and which words belong where.
 
-Decides nothing that the design does not say. Each check yields "path:line: what is wrong", so that a failing test reads
-like a compiler's message. Texts are read without comments unless a rule is about every word of a file.
+Decides nothing that the design does not say. Each check yields "path:line: what is wrong", so that a failing test reads like a compiler's
+message. Texts are read without comments unless a rule is about every word of a file. variables.py has the rule of the environment's variables.
 """
 import functools
 import re
 from pathlib import Path
+from variables import check_variables
 
 # Arrows between folders: who may include what, besides itself, the public headers and the standard library.
 # "" is src/*.cpp and src/*.hpp themselves: the runtime, which puts the parts together.
@@ -390,7 +391,7 @@ def check_made(root):
         yield f"{path.relative_to(root)}: {path.suffix} is fetched or built; leave it in build/ or .deps/"
 
 
-CHECKS = [check_arrows, check_parts, check_templates, check_codegen, check_scheduler_and_cache, check_families, check_runtime, check_habits, check_lives, check_sizes, check_tests, check_top,
+CHECKS = [check_arrows, check_parts, check_templates, check_codegen, check_scheduler_and_cache, check_families, check_runtime, check_habits, check_variables, check_lives, check_sizes, check_tests, check_top,
           check_made]
 
 

@@ -7,28 +7,32 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <string>
+#include <vector>
 
+#include "support/variables.hpp"
 #include "tests/support/scratch.hpp"
 
 namespace {
 
-constexpr const char* kNames[] = {
-    "TJ_CACHE_DIR",     "TJ_CACHE_MAX_SIZE", "TJ_TARGET",       "TJ_DUMP_DIR",   "TJ_LOG_LEVEL",
-    "TJ_HIP_COMPILER",  "TJ_TUNE",           "XDG_CACHE_HOME",  "HOME",          "TJ_MODEL_SEED",
-    "TJ_MODEL_DISABLE", "TJ_MODEL_WEAKEN",   "TJ_MODEL_REPORT", "TJ_WAIT_LIMIT", "TJ_COMPILE_LIMIT"};
+std::vector<std::string> read_names() {
+  std::vector<std::string> names = tj::support::known_variables();
+  names.insert(names.end(), {"XDG_CACHE_HOME", "HOME"});
+  return names;
+}
 
 /// Only the given variables are set while it lives.
 class Variables {
  public:
   explicit Variables(const std::map<std::string, std::string>& values) {
-    for (const char* name : kNames) {
-      if (const char* value = std::getenv(name)) saved_[name] = value;
-      ::unsetenv(name);
+    for (const std::string& name : read_names()) {
+      if (const char* value = std::getenv(name.c_str())) saved_[name] = value;
+      ::unsetenv(name.c_str());
     }
     for (const auto& [name, value] : values) ::setenv(name.c_str(), value.c_str(), 1);
   }
   ~Variables() {
-    for (const char* name : kNames) ::unsetenv(name);
+    for (const std::string& name : read_names()) ::unsetenv(name.c_str());
     for (const auto& [name, value] : saved_) ::setenv(name.c_str(), value.c_str(), 1);
   }
   Variables(const Variables&) = delete;
