@@ -120,9 +120,29 @@ FileDescriptor open_file(int directory, const std::string& name, int flags) {
   return file;
 }
 
+/// Adds to `bytes` until there are `wanted`, or the file ends; false with a problem.
+bool read_up_to(int file, std::size_t wanted, std::string& bytes, std::string* problem) {
+  std::size_t filled = bytes.size();
+  bytes.resize(wanted);
+  while (filled < wanted) {
+    const ssize_t count = ::read(file, bytes.data() + filled, wanted - filled);
+    if (count > 0) {
+      filled += static_cast<std::size_t>(count);
+    } else if (count == 0) {
+      break;
+    } else if (errno != EINTR) {
+      *problem = "cannot read it: " + errno_text(errno);
+      return false;
+    }
+  }
+  bytes.resize(filled);  // a file cut short while being read fails its checksum
+  return true;
+}
+
 }  // namespace
 
-std::optional<ReadFile> read_file(int directory, const std::string& name, std::string* problem) {
+std::optional<ReadFile> read_file(int directory, const std::string& name, const Admission& admission,
+                                  std::string* problem) {
   problem->clear();
   // O_NONBLOCK: somebody may have put a pipe there. O_NOATIME keeps "last used" ours; only owners may ask for it.
   constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
@@ -144,20 +164,11 @@ std::optional<ReadFile> read_file(int directory, const std::string& name, std::s
   }
   if (!problem->empty()) return std::nullopt;
 
-  std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
-  std::size_t filled = 0;
-  while (filled < bytes.size()) {
-    const ssize_t count = ::read(file.get(), bytes.data() + filled, bytes.size() - filled);
-    if (count > 0) {
-      filled += static_cast<std::size_t>(count);
-    } else if (count == 0) {
-      break;
-    } else if (errno != EINTR) {
-      *problem = "cannot read it: " + errno_text(errno);
-      return std::nullopt;
-    }
-  }
-  bytes.resize(filled);  // a file cut short while being read fails its checksum
+  const auto size = static_cast<std::size_t>(status.st_size);
+  std::string bytes;
+  if (!read_up_to(file.get(), std::min(admission.bytes, size), bytes, problem)) return std::nullopt;
+  *problem = admission.problem(bytes, size);
+  if (!problem->empty() || !read_up_to(file.get(), size, bytes, problem)) return std::nullopt;
   return ReadFile{std::move(file), std::move(bytes)};
 }
 

@@ -5,17 +5,19 @@
 // descriptor is judged, never the path, so nothing can be exchanged in between.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "support/file_descriptor.hpp"
 
 namespace tj::cache {
 
-/// A larger file is not one of ours: no kernel comes near it, and reading it could exhaust memory.
-inline constexpr std::int64_t kMaxFileBytes = std::int64_t{1} << 30;
+/// A larger file is not one of ours: kernels take some hundred KB, and a checksum over this much a tenth of a second.
+inline constexpr std::int64_t kMaxFileBytes = std::int64_t{64} << 20;
 
 struct FileInfo {
   std::string name;
@@ -40,8 +42,16 @@ struct ReadFile {
   std::string bytes;
 };
 
+/// What decides from a file's first bytes, as many as it wants, and its size whether the rest is read: a problem, or
+/// nothing.
+struct Admission {
+  std::size_t bytes = 0;
+  std::string (*problem)(std::string_view first, std::uint64_t file_bytes) = nullptr;
+};
+
 /// A regular file of a trusted owner, whole. Without a value and without a problem: it does not exist.
-std::optional<ReadFile> read_file(int directory, const std::string& name, std::string* problem);
+std::optional<ReadFile> read_file(int directory, const std::string& name, const Admission& admission,
+                                  std::string* problem);
 
 /// Sets the access time to now and keeps the rest. Failing is allowed: a read-only cache stays usable.
 void mark_used(int file);

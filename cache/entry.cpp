@@ -13,7 +13,6 @@ namespace tj::cache {
 namespace {
 
 constexpr std::size_t kChecksumBytes = std::tuple_size_v<support::Digest>;
-constexpr std::size_t kHeaderBytes = 8 + 4 + 8;  // magic, version, total
 
 void put(std::string& out, std::uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) out.push_back(static_cast<char>((value >> (8 * i)) & 0xff));
@@ -61,17 +60,7 @@ std::string checksum(std::string_view bytes) {
 
 /// Empty when magic, version, length and checksum are right.
 std::string check_frame(std::string_view bytes) {
-  Reader reader(bytes);
-  const std::string_view magic = reader.take(kMagic.size());
-  const std::uint64_t version = reader.number(4);
-  const std::uint64_t total = reader.number(8);
-  if (!reader.ok()) return support::cat("too short: ", bytes.size(), " bytes");
-  if (magic != kMagic) return "not a tilejit kernel entry";
-  if (version != kFormatVersion) {
-    return support::cat("format version ", version, "; this library reads version ", kFormatVersion);
-  }
-  if (total != bytes.size()) return support::cat(bytes.size(), " bytes where ", total, " were written");
-  if (bytes.size() < kHeaderBytes + kChecksumBytes) return support::cat("too short: ", bytes.size(), " bytes");
+  if (std::string problem = header_problem(bytes, bytes.size()); !problem.empty()) return problem;
   const std::size_t end = bytes.size() - kChecksumBytes;
   if (checksum(bytes.substr(0, end)) != bytes.substr(end)) return "checksum does not match";
   return {};
@@ -98,6 +87,21 @@ bool is_hex_like(std::string_view text) {
 }
 
 }  // namespace
+
+std::string header_problem(std::string_view first, std::uint64_t file_bytes) {
+  Reader reader(first);
+  const std::string_view magic = reader.take(kMagic.size());
+  const std::uint64_t version = reader.number(4);
+  const std::uint64_t total = reader.number(8);
+  if (!reader.ok()) return support::cat("too short: ", file_bytes, " bytes");
+  if (magic != kMagic) return "not a tilejit kernel entry";
+  if (version != kFormatVersion) {
+    return support::cat("format version ", version, "; this library reads version ", kFormatVersion);
+  }
+  if (total != file_bytes) return support::cat(file_bytes, " bytes where ", total, " were written");
+  if (file_bytes < kHeaderBytes + kChecksumBytes) return support::cat("too short: ", file_bytes, " bytes");
+  return {};
+}
 
 const std::string* Entry::find(std::string_view name) const {
   for (const auto& [key, value] : metadata) {

@@ -1,6 +1,7 @@
 // Constants of the entry format (README.md) and the names of entry files.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -15,6 +16,13 @@ inline constexpr std::string_view kMagic = "TJKERNEL";
 inline constexpr std::string_view kSuffix = ".tjk";
 /// Longest half of a key, in characters; keeps file names below the 143 of encrypting file systems.
 inline constexpr std::size_t kMaxHexLength = 64;
+
+/// Magic, version, and how many bytes there are in all.
+inline constexpr std::size_t kHeaderBytes = 8 + 4 + 8;
+
+/// Why a file of that many bytes that begins so is none of ours; empty where magic, version and length are right. Needs
+/// the first kHeaderBytes, so that a forged file is refused before it is read.
+std::string header_problem(std::string_view first, std::uint64_t file_bytes);
 
 /// "<request_hex>-<compiler_hex>.tjk".
 std::string file_name(const Key& key);

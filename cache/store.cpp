@@ -25,6 +25,7 @@ namespace {
 using support::cat;
 using support::FileDescriptor;
 
+constexpr Admission kAdmission{kHeaderBytes, header_problem};
 constexpr const char* kMadeAgain = "The kernel is compiled again and the file replaced.";
 constexpr const char* kLeftOut = "It counts as absent; storing it anew replaces the file.";
 
@@ -119,7 +120,7 @@ struct Store::Impl {
   std::optional<Entry> load_file(int opened, const std::string& name, const Key& key,
                                  const char* consequence = kMadeAgain) {
     std::string problem;
-    std::optional<ReadFile> file = read_file(opened, name, &problem);
+    std::optional<ReadFile> file = read_file(opened, name, kAdmission, &problem);
     std::optional<Entry> entry;
     if (file) entry = decode(file->bytes, &key, &problem);
     if (entry) {
@@ -195,7 +196,7 @@ bool Store::store(const Key& key, const Entry& entry) {
   const std::uint64_t bound = impl_->max_size_bytes != 0 ? std::min(impl_->max_size_bytes, kMaxBytes) : kMaxBytes;
   if (bytes.size() > bound) {
     impl_->warn_once(cat("an entry of ", bytes.size(), " bytes exceeds the bound of ", bound, " bytes and is ",
-                         kNotKept, "; raise TJ_CACHE_MAX_SIZE (at most 1G counts here)."));
+                         kNotKept, "; raise TJ_CACHE_MAX_SIZE (at most 64M counts here)."));
     return false;
   }
   {
@@ -250,7 +251,7 @@ std::vector<ListedEntry> Store::list(std::string* problem) const {
     item.last_use_ns = info.last_use_ns;
     Key key;
     parse_file_name(info.name, &key);
-    if (auto file = read_file(opened.get(), info.name, &item.problem)) {
+    if (auto file = read_file(opened.get(), info.name, kAdmission, &item.problem)) {
       item.entry = decode(file->bytes, &key, &item.problem);
     } else if (item.problem.empty()) {
       continue;  // evicted since

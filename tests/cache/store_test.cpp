@@ -2,6 +2,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
 
 #include "tests/cache/cache_fixture.hpp"
 
@@ -76,16 +79,43 @@ TEST_CASE("a file that is larger than any entry is not read") {
   Store store(scratch.path(), 0, log);
   const std::string path = scratch / file_name(key_of("k"));
   REQUIRE(store.store(key_of("k"), entry_of("binary")));
-  REQUIRE(::truncate(path.c_str(), (off_t{1} << 30) + 1) == 0);  // sparse: it takes no room
+  REQUIRE(::truncate(path.c_str(), (off_t{64} << 20) + 1) == 0);  // sparse: it takes no room
   CHECK(payload(store, key_of("k")).empty());
   REQUIRE(log.warnings() == 1);
-  CHECK(log.at(LogLevel::warn)[0].find("it has 1073741825 bytes; an entry has at most 1073741824") !=
-        std::string::npos);
+  CHECK(log.at(LogLevel::warn)[0].find("it has 67108865 bytes; an entry has at most 67108864") != std::string::npos);
   const auto listed = store.list();
   REQUIRE(listed.size() == 1);
-  CHECK(listed[0].problem.find("1073741825 bytes") != std::string::npos);
+  CHECK(listed[0].problem.find("67108865 bytes") != std::string::npos);
   CHECK(store.store(key_of("k"), entry_of("binary")));
   CHECK(payload(store, key_of("k")) == "binary");
+}
+
+namespace {
+
+/// That this process has read so far: proc(5), /proc/[pid]/io.
+std::uint64_t bytes_read() {
+  std::ifstream io("/proc/self/io");
+  std::string name;
+  std::uint64_t bytes = 0;
+  io >> name >> bytes;
+  return name == "rchar:" ? bytes : 0;
+}
+
+}  // namespace
+
+TEST_CASE("of a file that is larger than its header says no more than the header is read") {
+  const Scratch scratch;
+  LogRecord log;
+  Store store(scratch.path(), 0, log);
+  const std::string path = scratch / file_name(key_of("k"));
+  REQUIRE(store.store(key_of("k"), entry_of("binary")));
+  const std::string wanted = " bytes where " + std::to_string(std::filesystem::file_size(path)) + " were written";
+  REQUIRE(::truncate(path.c_str(), off_t{48} << 20) == 0);
+  const std::uint64_t before = bytes_read();
+  CHECK(payload(store, key_of("k")).empty());
+  CHECK(bytes_read() - before < 100'000);
+  REQUIRE(log.warnings() == 1);
+  CHECK_MESSAGE(log.at(LogLevel::warn)[0].find(wanted) != std::string::npos, log.at(LogLevel::warn)[0]);
 }
 
 TEST_CASE("what keeps entries off the disk is told beforehand, and why a list is not all there is") {
