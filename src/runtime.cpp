@@ -237,6 +237,9 @@ std::shared_ptr<void> Runtime::allocate(Device device, std::size_t bytes) {
 }
 
 void Runtime::copy(void* dst, Device dst_device, const void* src, Device src_device, std::size_t bytes) {
+  for (const auto& [name, device] : {std::pair{"dst_device", dst_device}, std::pair{"src_device", src_device}})
+    if (device.kind == DeviceKind::cpu && device.index != 0)
+      fail(Stage::argument, Code::invalid_argument, cat(name, " is cpu with index ", device.index, "; allowed: 0"));
   const bool to_device = dst_device.kind != DeviceKind::cpu, from_device = src_device.kind != DeviceKind::cpu;
   if (to_device && from_device && !(dst_device == src_device))
     fail(Stage::argument, Code::unsupported,

@@ -205,6 +205,14 @@ class Nulls(Case):
             self.assertEqual(status(), tj.INVALID_ARGUMENT)
             self.assertIn(name + b" is null", c.tj_last_error())
 
+    def test_copy_between_places_that_there_are(self):
+        c, runtime, bytes_ = LIBRARY.c, self.runtime.handle, ctypes.create_string_buffer(16)
+        other, place = tj.Device(tj.CPU, 1), ctypes.addressof(bytes_)
+        for to, of, name in ((CPU0, other, b"src_device"), (other, CPU0, b"dst_device")):
+            self.assertEqual(c.tj_copy(runtime, place, to, place, of, 8), tj.INVALID_ARGUMENT)
+            self.assertIn(name + b" is cpu with index", c.tj_last_error())
+            self.assertIn(b"allowed: 0", c.tj_last_error())
+
 
 class Memory(Case):
     def test_allocate_copy_free(self):
