@@ -18,6 +18,7 @@
 #include <tilejit/error.hpp>
 
 #include "arch/arch.hpp"
+#include "arch/named_target.hpp"
 #include "graph/examples.hpp"
 #include "graph/json_reader.hpp"
 #include "ops/common/machine.hpp"
@@ -72,6 +73,9 @@ Flags parse_op_flags(const std::vector<std::string>& words) {
   return flags;
 }
 
+constexpr const char* kFooter =
+    "Exit codes: 0 done, 1 there is no such schedule, 2 bad use or an output that cannot be written.";
+
 void add_options(CLI::App& app, Settings& settings) {
   app.add_option("--op", settings.op,
                  "fmha, gemm, ...; further flags (--dtype, --head-dim, --causal, ...) belong to the op, the first of "
@@ -110,6 +114,7 @@ void add_options(CLI::App& app, Settings& settings) {
                  "also write a trace for Perfetto or chrome://tracing to this file, one microsecond a cycle")
       ->check(no_flag);
   app.add_flag("--json", settings.json, "print one JSON document");
+  app.footer(kFooter);
 }
 
 /// Fills settings; an exit code when there is nothing left to do (help, or a mistake that was reported).
@@ -155,9 +160,9 @@ arch::Target find_target(const std::string& given) {
   const std::string text = given.empty() ? support::environment_variable("TJ_TARGET").value_or("") : given;
   if (text.empty()) return {arch::all().front(), false};
   try {
-    return arch::parse_target(text);
+    return arch::parse_target(text, given.empty() ? "TJ_TARGET" : "--target");
   } catch (const Error& e) {
-    bad_use(cat(given.empty() ? "TJ_TARGET" : "--target", ": ", e.message));
+    bad_use(e.message);
   }
 }
 

@@ -58,6 +58,8 @@ std::optional<int> parse(const std::vector<std::string>& words, TimelineSettings
       app.add_option("--launches", problem.launches, "timed with and without marks before, on a device (default 10)"),
       1, 100000);
   app.add_option("--seed", problem.seed, "of the tensors' values, and of the model's order (default 1)");
+  app.footer(
+      "Exit codes: 0 done, 1 the kernel could not be made or run, 2 bad use or an output that cannot be written.");
   app.allow_extras();
   std::vector<std::string> reversed(words.rbegin(), words.rend());
   try {

@@ -40,6 +40,13 @@ class Output(unittest.TestCase):
         self.assertIn(f"{tool}: argument: standard output is '", done.stderr)
         self.assertEqual(done.stderr.count("\n"), 1)
 
+    def test_help_says_what_exit_codes_mean(self):
+        for tool, words in self.commands:
+            if words.endswith("--help"):
+                said = self.run_tool(tool, words, "").stdout
+                for part in ("Exit codes: 0 ", " 1 ", " 2 bad use or an output that cannot be"):
+                    self.assertIn(part, " ".join(said.split()), f"{tool} {words}")
+
     def test_a_full_disk(self):
         for tool, words in self.commands:
             self.refused(tool, words, "> /dev/full")
