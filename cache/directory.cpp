@@ -39,6 +39,17 @@ std::string distrust(const struct stat& status) {
   return {};
 }
 
+/// Network file systems say ESTALE of a file that was replaced just now, and a signal may interrupt them.
+FileDescriptor open_file(int directory, const std::string& name, int flags) {
+  constexpr int kTries = 4;
+  FileDescriptor file;
+  for (int i = 0; i < kTries && !file; ++i) {
+    file = FileDescriptor(::openat(directory, name.c_str(), flags));
+    if (!file && errno != ESTALE && errno != EINTR) break;
+  }
+  return file;
+}
+
 /// Every missing component, like mkdir -p, private to the user.
 bool make_directories(const std::string& path) {
   for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
@@ -61,14 +72,14 @@ bool make_directories(const std::string& path) {
 FileDescriptor open_directory(const std::string& path, WhenMissing when_missing, std::string* problem) {
   constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
   problem->clear();
-  FileDescriptor directory(::open(path.c_str(), kFlags));
+  FileDescriptor directory = open_file(AT_FDCWD, path, kFlags);
   if (!directory && errno == ENOENT) {
     if (when_missing == WhenMissing::leave) return {};
     if (!make_directories(path)) {
       *problem = "cannot make it: " + errno_text(errno);
       return {};
     }
-    directory = FileDescriptor(::open(path.c_str(), kFlags));
+    directory = open_file(AT_FDCWD, path, kFlags);
   }
   if (!directory) {
     const int error = errno;
@@ -108,17 +119,6 @@ bool file_info(int directory, const std::string& name, FileInfo* info) {
 }
 
 namespace {
-
-/// Network file systems say ESTALE of a file that was replaced just now, and a signal may interrupt them.
-FileDescriptor open_file(int directory, const std::string& name, int flags) {
-  constexpr int kTries = 4;
-  FileDescriptor file;
-  for (int i = 0; i < kTries && !file; ++i) {
-    file = FileDescriptor(::openat(directory, name.c_str(), flags));
-    if (!file && errno != ESTALE && errno != EINTR) break;
-  }
-  return file;
-}
 
 /// Adds to `bytes` until there are `wanted`, or the file ends; false with a problem.
 bool read_up_to(int file, std::size_t wanted, std::string& bytes, std::string* problem) {

@@ -267,6 +267,26 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("each call of a lock that is interrupted once is made again: there is a lock") {
+  if (!can_trace()) return;
+  for (const long call : {long{SYS_openat}, long{SYS_fcntl}}) {
+    int calls = 0;
+    for (int status = 0; status != kNotReached && calls < 100; ++calls) {
+      const Scratch scratch;
+      const auto lock = [&] {
+        Store store(scratch / "cache", 0, {});
+        return store.lock(key_of("k")) != nullptr ? 0 : 1;
+      };
+      status = Tracer::run(lock, Accident::fail, calls, {call, EINTR, true});
+      CAPTURE(call);
+      CAPTURE(calls);
+      CHECK((status == 0 || status == kNotReached));
+    }
+    CHECK(calls > 1);
+    CHECK(calls < 100);
+  }
+}
+
 #else
 TEST_CASE("accidents at every system call") { MESSAGE("only for x86-64 Linux; left out"); }
 #endif
