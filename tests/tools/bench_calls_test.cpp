@@ -3,7 +3,9 @@
 // device nothing is timed.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <tuple>
 
 #include "bench_fixture.hpp"
 #include "launch/driver.hpp"
@@ -58,6 +60,23 @@ TEST_CASE("both ways measure the call and nothing else, as often as they say") {
     CHECK_MESSAGE(has(result.out, part), result.out);
   CHECK_FALSE(has(result.out, "SM clock"));  // nobody tells
   CHECK(std::string(machine.cuda.leaks()).find("memory") == std::string::npos);
+}
+
+TEST_CASE("a recording has as many calls as take two milliseconds, at least 2 and at most 40") {
+  for (const auto& [block_us, least, most] :
+       {std::tuple{0.001, 40, 40}, std::tuple{1000.0, 2, 2}, std::tuple{3.0, 3, 39}}) {
+    BenchMachine machine;
+    machine.cuda.set_block_ms(block_us / 1000);
+    const BenchRun result =
+        machine.run({"--op", "gemm", "--m", "1024", "--n", "1024", "--k", "1024", "--dtype", "f16", "--rounds", "1"});
+    REQUIRE(result.json["problems"].size() == 1);
+    const double us = blocks_of(machine, 1) * block_us;
+    const int calls = result.json["problems"][0]["replayed"]["calls"];
+    CAPTURE(us);
+    CHECK(calls == std::clamp(static_cast<int>(2000 / std::max(us, 1.0)), 2, 40));
+    CHECK(calls >= least);
+    CHECK(calls <= most);
+  }
 }
 
 TEST_CASE("a tile that is named is the one that is timed, and one that does not serve the sizes is refused") {
