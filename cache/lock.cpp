@@ -60,7 +60,7 @@ std::string plain(std::string word) {
 /// Empty: the note of nobody. Nothing depends on whether it could be written.
 void write_note(const LockFile& file, off_t offset, std::string note) {
   note.resize(kNoteBytes);
-  [[maybe_unused]] const ssize_t written = ::pwrite(file.get(), note.data(), note.size(), place_of(offset));
+  [[maybe_unused]] const int error = support::write_all(file.get(), note, place_of(offset));
 }
 
 void sign(const LockFile& file, off_t offset) {

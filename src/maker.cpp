@@ -6,6 +6,7 @@
 
 #include "support/fail.hpp"
 #include "support/patience.hpp"
+#include "support/uncancelled.hpp"
 
 namespace tj {
 
@@ -66,6 +67,7 @@ std::optional<Artifact> KernelMaker::kept(Place& place) {
 }
 
 Artifact KernelMaker::get(const ops::Maker& op, const ops::Request& request, const arch::Target& target) {
+  const support::Uncancelled whole;
   compile::Compiler& compiler = backends_.compiler(target);
   const cache::Key key = key_of(request, target, compiler);
   if (auto found = from_disk(op, key)) return std::move(*found);
@@ -101,6 +103,7 @@ std::unique_ptr<LoadedKernel> KernelMaker::load(const ops::Maker& op, const ops:
                                                 const arch::Target& target,
                                                 const std::shared_ptr<launch::Driver>& driver, int device,
                                                 const Artifact& artifact) {
+  const support::Uncancelled whole;
   if (artifact.report.origin != KernelOrigin::disk) return loaded_kernel(driver, device, *target.arch, artifact);
   try {
     return loaded_kernel(driver, device, *target.arch, artifact);

@@ -121,9 +121,10 @@ class ReportingModel final : public launch::Driver {
   void append(const Json& line) {
     if (!file_) return;
     const std::string text = line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-    if (::write(file_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+    if (const int error = support::write_all(file_.get(), text); error != 0)
       support::fail(Stage::model, Code::io,
-                    cat("TJ_MODEL_REPORT: ", settings_.report, " cannot be written: ", support::errno_text(errno)));
+                    cat("TJ_MODEL_REPORT: ", settings_.report, " cannot be written: ", support::errno_text(error), "; ",
+                        support::next_step(error, "name a file on a disk with room")));
   }
 
   const support::ModelSettings settings_;

@@ -6,6 +6,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "support/fail.hpp"
@@ -59,7 +60,10 @@ void in_threads(int threads, std::size_t count,
     }
   };
   std::vector<std::thread> others;
-  for (int t = 1; t < threads_for(threads, count); ++t) others.emplace_back(loop, static_cast<std::size_t>(t));
+  try {
+    for (int t = 1; t < threads_for(threads, count); ++t) others.emplace_back(loop, static_cast<std::size_t>(t));
+  } catch (const std::system_error&) {  // fewer threads then
+  }
   loop(0);
   for (std::thread& other : others) other.join();
   if (error) std::rethrow_exception(error);

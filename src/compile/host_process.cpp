@@ -1,9 +1,6 @@
 // See host_process.hpp.
 #include "compile/host_process.hpp"
 
-#include <fcntl.h>
-
-#include <cerrno>
 #include <fstream>
 #include <iterator>
 
@@ -11,7 +8,6 @@
 #include "support/atomic_file.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
-#include "support/file_descriptor.hpp"
 
 namespace tj::compile {
 namespace {
@@ -37,19 +33,22 @@ std::string ProcessResult::how(const std::string& otherwise) const {
 
 ProcessResult run_process(const std::vector<std::string>& argv, const PrivateDirectory& directory, double limit_s,
                           const std::string& first_on_path) {
-  const std::string log = directory.path() + "/output.log";
-  const support::FileDescriptor output(::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600));
-  if (!output) fail(Stage::compile, Code::io, cat("cannot write ", log, ": ", support::errno_text(errno)));
+  support::ProgramOutput output;
+  const auto refuse = [&argv](int error) {
+    fail(Stage::compile, Code::io,
+         cat("cannot start ", argv.front(), ": ", support::errno_text(error), "; ",
+             support::next_step(error, "check that it can be executed")));
+  };
+  if (output.error() != 0) refuse(output.error());
   pid_t child = -1;
-  if (const int error = support::start_process(argv, child_environment(directory.path(), first_on_path), output.get(),
+  if (const int error = support::start_process(argv, child_environment(directory.path(), first_on_path), output.into(),
                                                child, support::ProcessGroup::own);
       error != 0)
-    fail(Stage::compile, Code::io,
-         cat("cannot start ", argv.front(), ": ", support::errno_text(error), "; check that it can be executed"));
+    refuse(error);
   ProcessResult result;
   bool over = false;
-  result.status = support::wait_for_process(child, limit_s, over);
-  read_file(log, result.output);
+  result.status = support::wait_for_process(child, limit_s, over, &output);
+  result.output = output.text();
   if (over)
     fail(Stage::compile, Code::compile_failed,
          cat(argv.front(), " was ended, as it had not finished after ", limit_s,

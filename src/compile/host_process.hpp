@@ -15,7 +15,7 @@ namespace tj::compile {
 
 struct ProcessResult {
   int status = support::kUnknownStatus;  ///< as wait_for_process() gives it
-  std::string output;                    ///< standard output and error together
+  std::string output;                    ///< standard output and error together; of a long one, start and end
 
   /// For all that is known: the object has to be there, too.
   bool ended_well() const { return status == 0 || status == support::kUnknownStatus; }

@@ -11,7 +11,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <mutex>
 #include <set>
 #include <system_error>
@@ -21,6 +20,7 @@
 #include "support/atomic_file.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
+#include "support/file_descriptor.hpp"
 #include "support/lasting.hpp"
 #include "support/process.hpp"
 
@@ -33,6 +33,7 @@ using support::fail;
 
 constexpr std::string_view kPrefix = "tilejit-", kOwner = ".owner";
 constexpr std::string_view kMark = "tilejit: removed when its owner, who holds a lock on this file, is gone\n";
+constexpr std::string_view kEnding = "this process is ending; kernels that are not in the cache are made before";
 constexpr std::size_t kRandomLetters = 6;
 
 std::string owner_of(const std::string& directory) { return cat(directory, "/", kOwner); }
@@ -77,6 +78,11 @@ Live& live() {
   });
 }
 
+bool process_is_ending() {
+  const std::lock_guard lock(live().mutex);
+  return live().ended;
+}
+
 bool first_in(const std::string& base) {
   const std::lock_guard lock(live().mutex);
   return live().swept.insert(base).second;
@@ -86,12 +92,11 @@ bool first_in(const std::string& base) {
 std::string make_directory(const std::string& base) {
   std::string path = cat(base, "/", kPrefix, std::string(kRandomLetters, 'X'));
   const std::lock_guard lock(live().mutex);
-  if (live().ended)
-    fail(Stage::compile, Code::io, "this process is ending; kernels that are not in the cache are made before");
+  if (live().ended) fail(Stage::compile, Code::io, std::string(kEnding));
   if (::mkdtemp(path.data()) == nullptr)
     fail(Stage::compile, Code::io,
-         cat("cannot make a directory in ", base, ": ", support::errno_text(errno),
-             "; set TMPDIR to a writable directory"));
+         cat("cannot make a directory in ", base, ": ", support::errno_text(errno), "; ",
+             support::next_step(errno, "set TMPDIR to a writable directory")));
   live().paths.insert(path);
   return path;
 }
@@ -100,7 +105,7 @@ std::string make_directory(const std::string& base) {
 support::LockFile claim(const std::string& directory) {
   support::LockFile owner(AT_FDCWD, owner_of(directory).c_str(), O_CREAT | O_EXCL);
   if (!owner || owner.try_lock(0, 0) != 0) return {};
-  [[maybe_unused]] const ssize_t written = ::write(owner.get(), kMark.data(), kMark.size());
+  [[maybe_unused]] const int error = support::write_all(owner.get(), kMark);
   return owner;
 }
 
@@ -134,7 +139,10 @@ void sweep_private_directories(const std::string& base) {
 }
 
 void abandon_compiles() noexcept {
+  // Who comes second waits: it ends the process, and would leave what the first one has not removed yet.
+  static constinit support::Turn removing;
   support::end_processes();
+  const std::lock_guard turn(removing);
   try {
     std::set<std::string> paths;
     {
@@ -173,15 +181,13 @@ std::string PrivateDirectory::write(const std::string& name, std::string_view te
     std::error_code failed;
     fs::create_directory(folder /= part, failed);
   }
-  errno = 0;
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out.write(text.data(), static_cast<std::streamsize>(text.size()));
-  out.close();
-  if (!out)
-    fail(Stage::compile, Code::io,
-         cat("cannot write ", path.string(), ": ", support::errno_text(errno != 0 ? errno : EIO),
-             "; set TMPDIR to a directory with room"));
-  return path.string();
+  const support::FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
+  const int error = file ? support::write_all(file.get(), text) : errno;
+  if (error == 0) return path.string();
+  if (process_is_ending()) fail(Stage::compile, Code::io, std::string(kEnding));
+  fail(Stage::compile, Code::io,
+       cat("cannot write ", path.string(), ": ", support::errno_text(error), "; ",
+           support::next_step(error, "set TMPDIR to a directory with room")));
 }
 
 }  // namespace tj::compile

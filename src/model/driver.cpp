@@ -20,6 +20,7 @@
 #include "model/object.hpp"
 #include "support/fail.hpp"
 #include "support/fork_safe.hpp"
+#include "support/uncancelled.hpp"
 
 namespace tj::model {
 namespace {
@@ -190,6 +191,7 @@ class Model final : public ModelDriver {
 
   void launch(int device, const Kernel& kernel, const LaunchConfig& config, const void* params,
               std::size_t params_bytes, Stream) override {
+    const support::Uncancelled whole;  // its other threads would find nobody who waits for them
     check(device);
     const auto& loaded = static_cast<const ModelKernel&>(kernel);
     check_launch(loaded, config, params_bytes);

@@ -26,22 +26,13 @@ void require_cpu() {
        "machine or use a GPU");
 }
 
-bool write_all(int file, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(file, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
-}
-
 // No file system is involved, so none that is mounted noexec can be in the way.
 std::shared_ptr<support::DynamicLibrary> open_in_memory(std::string_view bytes, support::FileDescriptor& memory,
-                                                        std::string& problem) {
+                                                        std::string& problem, int& error) {
   memory = support::FileDescriptor(::memfd_create("tilejit-unit", MFD_CLOEXEC));
-  if (!memory || !write_all(memory.get(), bytes)) {
-    problem = cat("memfd_create: ", support::errno_text(errno));
+  error = memory ? support::write_all(memory.get(), bytes) : errno;
+  if (error != 0) {
+    problem = cat("memfd_create: ", support::errno_text(error));
     return nullptr;
   }
   return support::DynamicLibrary::open_first({cat("/proc/self/fd/", memory.get())}, &problem);
@@ -70,13 +61,16 @@ std::shared_ptr<support::DynamicLibrary> open_from_disk(std::string_view bytes, 
 Object::Object(std::string_view bytes, const std::string& symbol, const tj_model_api& api) {
   require_cpu();
   std::string problem;
-  library_ = open_in_memory(bytes, memory_, problem);
+  int error = 0;
+  library_ = open_in_memory(bytes, memory_, problem, error);
   if (!library_) library_ = open_from_disk(bytes, problem);
-  if (!library_)
-    fail(Stage::load, Code::unsupported,
-         "the CPU model cannot load a unit's shared object; clear the kernel cache, or set TMPDIR to a directory that "
-         "is not noexec",
+  if (!library_) {
+    const std::string limit = support::next_step(error, {});  // one made anew would meet it, too
+    fail(Stage::load, limit.empty() ? Code::unsupported : Code::io,
+         cat("the CPU model cannot load a unit's shared object; ",
+             limit.empty() ? "clear the kernel cache, or set TMPDIR to a directory that is not noexec" : limit),
          problem);
+  }
   kernel_ = static_cast<const tj_model_kernel*>(library_->symbol((symbol + TJ_MODEL_SUFFIX).c_str()));
   if (kernel_ == nullptr)
     fail(Stage::load, Code::unsupported,

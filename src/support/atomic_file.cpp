@@ -2,10 +2,12 @@
 #include "support/atomic_file.hpp"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <ctime>
@@ -40,9 +42,74 @@ bool flush(int file) {
   return status == 0 || errno == EINVAL || errno == ENOTSUP;
 }
 
+/// A file that is larger than the process's limit gets a signal, which ends a process that does nothing about it. The
+/// signal goes to the thread that writes: blocked there and taken back, it leaves an errno alone. What signals do in
+/// this process stays its program's.
+class SizeLimitIsAnError {
+ public:
+  SizeLimitIsAnError() {
+    ::sigemptyset(&signal_);
+    ::sigaddset(&signal_, SIGXFSZ);
+    ::pthread_sigmask(SIG_BLOCK, &signal_, &before_);
+    sigset_t pending;
+    ::sigemptyset(&pending);
+    ::sigpending(&pending);
+    others_ = ::sigismember(&pending, SIGXFSZ) == 1;
+  }
+  ~SizeLimitIsAnError() {
+    const int error = errno;
+    const timespec none{};
+    if (!others_) ::sigtimedwait(&signal_, nullptr, &none);
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    errno = error;
+  }
+  SizeLimitIsAnError(const SizeLimitIsAnError&) = delete;
+  SizeLimitIsAnError& operator=(const SizeLimitIsAnError&) = delete;
+
+ private:
+  sigset_t signal_, before_;
+  bool others_ = false;  ///< one was there already
+};
+
 }  // namespace
 
 std::string errno_text(int error) { return std::generic_category().message(error); }
+
+std::string next_step(int error, std::string_view otherwise) {
+  switch (error) {
+    case EMFILE:
+      return "raise the limit of open files (ulimit -n), or close some";
+    case ENFILE:
+      return "the whole system has too many files open: close some, or raise fs.file-max";
+    case EAGAIN:
+      return "raise the limit of processes (ulimit -u), or end some";
+    case ENOMEM:
+      return "free some memory, or raise its limit (ulimit -v)";
+    case EFBIG:
+      return "raise the limit on the size of files (ulimit -f)";
+    case ECANCELED:
+      return "this process is ending; kernels that are not in the cache are made before";
+    default:
+      return std::string(otherwise);
+  }
+}
+
+int write_all(int file, std::string_view bytes, off_t at) {
+  const SizeLimitIsAnError guard;
+  while (!bytes.empty()) {
+    const ssize_t count =
+        at < 0 ? ::write(file, bytes.data(), bytes.size()) : ::pwrite(file, bytes.data(), bytes.size(), at);
+    if (count > 0) {
+      if (at >= 0) at += count;
+      bytes.remove_prefix(static_cast<std::size_t>(count));
+    } else if (count == 0) {
+      return EIO;
+    } else if (errno != EINTR) {
+      return errno;
+    }
+  }
+  return 0;
+}
 
 bool is_temporary_name(std::string_view name) {
   constexpr std::size_t kDigits = 16;
@@ -83,17 +150,8 @@ bool AtomicFile::failed(const char* step, int error) {
 
 bool AtomicFile::write(std::string_view bytes) {
   if (!ok()) return false;
-  while (!bytes.empty()) {
-    const ssize_t count = ::write(file_.get(), bytes.data(), bytes.size());
-    if (count > 0) {
-      bytes.remove_prefix(static_cast<std::size_t>(count));
-    } else if (count == 0) {
-      return failed("write", EIO);
-    } else if (errno != EINTR) {
-      return failed("write", errno);
-    }
-  }
-  return true;
+  const int error = write_all(file_.get(), bytes);
+  return error == 0 || failed("write", error);
 }
 
 void AtomicFile::stamp() {

@@ -54,4 +54,12 @@ bool write_file_atomically(const std::string& path, std::string_view bytes, mode
 /// "No such file or directory"; thread safe.
 std::string errno_text(int error);
 
+/// What to do about an errno that says which limit was met, "raise the limit of open files (ulimit -n)", say; for
+/// others, these words.
+std::string next_step(int error, std::string_view otherwise);
+
+/// Writes all of it, at the file's place or at this one. 0, or the errno: EFBIG too, where the system would otherwise
+/// end the process by SIGXFSZ.
+int write_all(int file, std::string_view bytes, off_t at = -1);
+
 }  // namespace tj::support

@@ -158,27 +158,36 @@ struct Running {
 Running& running() {
   static constinit Lasting<Running> list;
   return list.get([] {
-    in_forked_children([] { running().groups.clear(); });  // the parent's
+    in_forked_children([] {
+      running().groups.clear();  // the parent's
+      running().ending.store(false);
+    });
     return Running{};
   });
 }
 
-/// True once it has ended, false after this time. Leaves it to be reaped.
-bool has_ended(pid_t child, const FileDescriptor& watch, std::chrono::nanoseconds most) {
+/// True once it has ended, false after this time or when there is something to read. Leaves it to be reaped.
+bool has_ended(pid_t child, const FileDescriptor& watch, int output, std::chrono::nanoseconds most) {
   const auto ms = static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(most).count());
   if (watch) {
-    pollfd event{watch.get(), POLLIN, 0};
-    return ::poll(&event, 1, ms) > 0;
+    pollfd events[2] = {{watch.get(), POLLIN, 0}, {output, POLLIN, 0}};  // one of -1 is passed over
+    return ::poll(events, 2, ms) > 0 && events[0].revents != 0;
   }
   siginfo_t info{};
   std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(most, std::chrono::milliseconds(10)));
   return ::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0;
 }
 
+/// While a process ends, nobody learns what its end has done to programs.
+void stay_if_ending() {
+  if (running().ending.load()) std::this_thread::sleep_for(std::chrono::seconds(2));
+}
+
 }  // namespace
 
 int start_process(std::vector<std::string> words, std::vector<std::string> environment, int output, pid_t& child,
                   ProcessGroup group) {
+  if (running().ending.load()) return ECANCELED;
   // Away from the three that the child's own take the place of: a process that has closed one of its own gets that
   // number for `output`.
   const FileDescriptor aside(::fcntl(output, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
@@ -203,28 +212,67 @@ int wait_for_process(pid_t child) {
   while (::waitpid(child, &status, 0) < 0) {
     if (errno != EINTR) return kUnknownStatus;  // SIGCHLD ignored: the child has ended, but nobody knows how
   }
+  stay_if_ending();
   return exit_status(status);
 }
 
-int wait_for_process(pid_t child, double limit_s, bool& over) {
+ProgramOutput::ProgramOutput() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    error_ = errno;
+    return;
+  }
+  into_ = FileDescriptor(ends[1]);
+  from_ = FileDescriptor(ends[0]);
+  if (!into_ || !from_ || ::fcntl(from_.get(), F_SETFL, O_NONBLOCK) != 0) error_ = errno;
+}
+
+/// At most this much at a time, so that the time is looked at beside a program that writes for ever.
+void ProgramOutput::read_some() {
+  constexpr int kTimes = 16;
+  std::vector<char> bytes(std::size_t{64} * 1024);
+  for (int i = 0; i < kTimes && from_; ++i) {
+    const ssize_t count = ::read(from_.get(), bytes.data(), bytes.size());
+    if (count > 0) {
+      log_.append({bytes.data(), static_cast<std::size_t>(count)});
+    } else if (count == 0) {
+      from_.reset();
+    } else if (errno != EINTR) {
+      return;
+    }
+  }
+}
+
+int wait_for_process(pid_t child, double limit_s, bool& over, ProgramOutput* output) {
   constexpr std::chrono::seconds kLongestStep{60};
   Running& list = running();
   {
     const std::lock_guard lock(list.mutex);
     list.groups.insert(child);
+    if (list.ending.load()) ::kill(-child, SIGKILL);
   }
   const FileDescriptor watch(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
   const Patience patience(limit_s);
   over = false;
-  while (!has_ended(child, watch, over ? kLongestStep : patience.step(kLongestStep))) {
+  if (output != nullptr) output->started();
+  const auto read_some = [output] {
+    if (output != nullptr) output->read_some();
+  };
+  while (!has_ended(child, watch, output != nullptr ? output->from_.get() : -1,
+                    over ? kLongestStep : patience.step(kLongestStep))) {
+    read_some();
     if (over || !patience.over()) continue;
     over = true;
     ::kill(-child, SIGKILL);
   }
-  if (list.ending.load()) std::this_thread::sleep_for(std::chrono::seconds(2));
+  read_some();
+  stay_if_ending();
   const std::lock_guard lock(list.mutex);
   list.groups.erase(child);  // before its number is free for others
-  return wait_for_process(child);
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) return kUnknownStatus;
+  return exit_status(status);
 }
 
 void end_processes() noexcept {

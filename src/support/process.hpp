@@ -10,6 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "support/bounded_log.hpp"
+#include "support/file_descriptor.hpp"
+
 namespace tj::support {
 
 /// The group of the caller gets a terminal's signals together with it; one of its own can be ended with all that the
@@ -29,12 +32,31 @@ inline constexpr int kUnknownStatus = -1000;
 /// Waits until it has ended. Its exit status, -signal, or kUnknownStatus.
 int wait_for_process(pid_t child);
 
-/// The same for a program with a group of its own, which is ended, `over` set, after limit_s seconds (0: never).
-int wait_for_process(pid_t child, double limit_s, bool& over);
+/// What a program writes, through a pipe: no file grows with it. Throws nothing; without a pipe, error() is its errno.
+class ProgramOutput {
+ public:
+  ProgramOutput();
+  int error() const noexcept { return error_; }
+  int into() const noexcept { return into_.get(); }  ///< for start_process
+  std::string text() const { return log_.text(); }
 
-/// For the end of this process: ends the programs that wait_for_process(child, limit_s, over) waits for. Who waits for
-/// one does not go on for two seconds, in which this process is expected to be gone: failures that nobody asked for
-/// would be told otherwise.
+ private:
+  friend int wait_for_process(pid_t child, double limit_s, bool& over, ProgramOutput* output);
+  void started() noexcept { into_.reset(); }
+  void read_some();
+
+  FileDescriptor from_, into_;
+  int error_ = 0;
+  BoundedLog log_;
+};
+
+/// The same for a program with a group of its own, which is ended, `over` set, after limit_s seconds (0: never). Reads
+/// `output` meanwhile; what the program has left running may write on and is not waited for.
+int wait_for_process(pid_t child, double limit_s, bool& over, ProgramOutput* output = nullptr);
+
+/// For the end of this process: ends the programs that wait_for_process(child, limit_s, over) waits for, and none is
+/// started from now on (ECANCELED). Who waits for one does not go on for two seconds, in which this process is expected
+/// to be gone: failures that nobody asked for would be told otherwise.
 void end_processes() noexcept;
 
 }  // namespace tj::support

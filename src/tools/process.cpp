@@ -52,11 +52,13 @@ int run_tool(const char* tool, BadUse bad_use, std::ostream& out, std::ostream& 
     require_written(out);
     return code;
   } catch (const Error& error) {
+    stop_if_ending();
     err << tool << ": " << error.what() << '\n' << error.log;
     return error.stage == Stage::argument || (bad_use == BadUse::targets_too && error.stage == Stage::target)
                ? kExitBadUse
                : kExitFailures;
   } catch (const std::exception& error) {
+    stop_if_ending();
     err << tool << ": " << support::one_line(error.what()) << '\n';
     return kExitFailures;
   }
@@ -73,8 +75,10 @@ int run_process(
     std::cerr << tool << ": argument: standard output is 'closed'; allowed: one that can be written\n";
     return kExitBadUse;
   }
-  return work({argv + (argc > 0 ? 1 : 0), argv + argc}, std::cout, std::cerr,
-              {can_be_rewritten(STDOUT_FILENO), can_be_rewritten(STDERR_FILENO)});
+  const int code = work({argv + (argc > 0 ? 1 : 0), argv + argc}, std::cout, std::cerr,
+                        {can_be_rewritten(STDOUT_FILENO), can_be_rewritten(STDERR_FILENO)});
+  stop_if_ending();
+  return code;
 }
 
 }  // namespace tj::tools

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <ostream>
 #include <sstream>
+#include <system_error>
 #include <thread>
 
 #include "cache/cache.hpp"
@@ -127,7 +128,10 @@ void make_all(Runtime& runtime, const std::vector<Job>& jobs, const std::vector<
     }
   };
   std::vector<std::thread> helpers;
-  for (int t = 1; t < threads; ++t) helpers.emplace_back(work);
+  try {
+    for (int t = 1; t < threads; ++t) helpers.emplace_back(work);
+  } catch (const std::system_error&) {  // fewer threads then
+  }
   work();
   for (std::thread& helper : helpers) helper.join();
 }

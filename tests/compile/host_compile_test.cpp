@@ -120,6 +120,17 @@ TEST_CASE("a compiler that crashes or says nothing is reported") {
   CHECK(wordy.log.size() > 100000);
 }
 
+TEST_CASE("of a compiler that writes for ever, start and end are kept, and nothing stands on the disk") {
+  const tj::compile::PrivateDirectory directory;
+  const Error error = error_of(
+      [&] { tj::compile::run_process({"/bin/sh", "-c", "echo start; yes text & exec yes line"}, directory, 0.3); });
+  CHECK(contains(error.message, "had not finished after 0.3 s"));
+  CHECK(error.log.starts_with("start\n"));
+  CHECK(contains(error.log, " bytes are left out here]\n"));
+  CHECK(error.log.size() < (std::size_t{5} << 19));
+  for (const std::string& name : tj::testing::names_in(directory.path())) CHECK(name == ".owner");
+}
+
 TEST_CASE("the environment of a caller does not reach the compiler") {
   const Variable cpath("CPATH", "/nonexistent"), options("CXXFLAGS", "-DBROKEN");
   const tj::compile::PrivateDirectory directory;

@@ -2,12 +2,19 @@
 #include "compile/private_directory.hpp"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/resource.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <system_error>
+#include <thread>
 
+#include "compile/host_process.hpp"
 #include "support/expect.hpp"
+#include "support/file_descriptor.hpp"
 #include "support/scratch.hpp"
 
 namespace {
@@ -25,6 +32,46 @@ TEST_CASE("files stand in folders of their own names") {
   CHECK(std::filesystem::exists(directory.path() + "/include/ops/a.cuh"));
 }
 
+TEST_CASE("no program that is started meanwhile gets a file that is being written") {
+  const PrivateDirectory directory;
+  const std::string name = directory.path() + "/pipe";
+  REQUIRE(::mkfifo(name.c_str(), 0600) == 0);
+  const tj::support::FileDescriptor reader(::open(name.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  std::thread writer([&] { directory.write("pipe", std::string(200'000, 'x')); });  // more than a pipe holds
+  pollfd event{reader.get(), POLLIN, 0};
+  while (::poll(&event, 1, -1) < 1) continue;
+  int found = 0;
+  for (const std::string& each : tj::testing::names_in("/proc/self/fd")) {
+    std::error_code gone;
+    if (std::filesystem::read_symlink("/proc/self/fd/" + each, gone) != name) continue;
+    ++found;
+    CHECK((::fcntl(std::stoi(each), F_GETFD) & FD_CLOEXEC) != 0);
+  }
+  CHECK(found == 2);
+  char bytes[4096];
+  while (::poll(&event, 1, -1) > 0 && ::read(reader.get(), bytes, sizeof bytes) > 0) continue;
+  writer.join();
+}
+
+TEST_CASE("a limit of open files is named with its own next step") {
+  const Scratch scratch;
+  CHECK(wait_for(start_child([&] {
+          ::setenv("TMPDIR", scratch.path().c_str(), 1);
+          const PrivateDirectory directory;
+          const int next = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+          rlimit limit{};
+          ::getrlimit(RLIMIT_NOFILE, &limit);
+          const rlimit before = limit;
+          limit.rlim_cur = static_cast<rlim_t>(next);
+          ::setrlimit(RLIMIT_NOFILE, &limit);
+          const tj::Error unwritten = error_of([&] { directory.write("a.cuh", "text"); });
+          const tj::Error unmade = error_of([&] { tj::compile::run_process({"/bin/true"}, directory); });
+          ::setrlimit(RLIMIT_NOFILE, &before);
+          if (!has(unwritten.message, "ulimit -n") || has(unwritten.message, "TMPDIR to")) return 1;
+          return has(unmade.message, "ulimit -n") && !has(unmade.message, "executed") ? 0 : 2;
+        })) == 0);
+}
+
 TEST_CASE("a compile that goes on while its process ends leaves nothing") {
   const Scratch scratch;
   CHECK(wait_for(start_child([&] {
@@ -33,7 +80,7 @@ TEST_CASE("a compile that goes on while its process ends leaves nothing") {
           tj::compile::abandon_compiles();
           const tj::Error late = error_of([&] { directory.write("include/ops/a.cuh", "text"); });
           const tj::Error begun = error_of([] { const PrivateDirectory another; });
-          if (!has(late.message, "No such file or directory")) return 1;
+          if (!has(late.message, "this process is ending")) return 1;
           return has(begun.message, "this process is ending") ? 0 : 2;
         })) == 0);
   CHECK(tj::testing::names_in(scratch.path()).empty());

@@ -32,6 +32,7 @@ PROGRAM = r"""
 #include <cstdlib>
 #include <string>
 #include <thread>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -119,8 +120,26 @@ static int waits(const std::string& folder) {
   return made && told ? 0 : 1;
 }
 
+/// A thread is cancelled while it compiles.
+static int cancelled(const std::string& folder) {
+  static tj::Runtime runtime(options(true));
+  pthread_t compiles;
+  pthread_create(&compiles, nullptr, [](void*) -> void* {
+    warm(runtime, false);
+    pthread_testcancel();
+    return nullptr;
+  }, nullptr);
+  while (!exists(folder + "/first")) std::this_thread::yield();
+  pthread_cancel(compiles);
+  std::fclose(std::fopen((folder + "/go").c_str(), "w"));
+  void* value = nullptr;
+  pthread_join(compiles, &value);
+  return value == PTHREAD_CANCELED && warm(runtime, false).origin != tj::KernelOrigin::compiled ? 0 : 1;
+}
+
 int main(int, char** words) {
   const std::string mode = words[1];
+  if (mode == "cancelled") return cancelled(words[2]);
   if (mode == "waits") return waits(words[2]);
   if (mode == "forks") return forks(words[2], false);
   if (mode == "forks-disk") return forks(words[2], true);
@@ -319,6 +338,10 @@ class Ends(unittest.TestCase):
     def test_a_thread_that_does_not_go_on_is_not_waited_for_for_ever(self):
         done = self.run_program("waits", str(self.folder), environment=self.scripted)
         self.assertEqual(0, done.returncode, done.stderr)
+
+    def test_a_thread_that_is_cancelled_makes_its_kernel_first(self):
+        done = self.run_program("cancelled", str(self.folder), environment=self.scripted)
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
 
     def test_a_compiler_that_hangs_is_ended(self):
         output, _ = self.warm(TJ_COMPILE_LIMIT="0.5").communicate(timeout=HANGS)

@@ -6,6 +6,8 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include <cerrno>
+
 #include "tests/support/scratch.hpp"
 
 using tj::support::AtomicFile;
@@ -93,6 +95,37 @@ TEST_CASE("a full disk publishes nothing") {
   CHECK(status == 0);
   CHECK(read_bytes(scratch / "name") == "old");
   CHECK(names_in(scratch.path()).size() == 1);
+}
+
+TEST_CASE("a limit on the size of files is an error, and what its signal does stays the program's") {
+  const Scratch scratch;
+  CHECK(tj::testing::wait_for(tj::testing::start_child([&] {
+          ::signal(SIGXFSZ, SIG_DFL);
+          const rlimit limit{1000, 1000};
+          ::setrlimit(RLIMIT_FSIZE, &limit);
+          const FileDescriptor file(::open((scratch / "name").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+          if (tj::support::write_all(file.get(), std::string(900, 'x')) != 0) return 1;
+          if (tj::support::write_all(file.get(), std::string(900, 'x')) != EFBIG) return 2;
+          if (tj::support::write_all(file.get(), "note", 2000) != EFBIG) return 3;
+          if (tj::support::write_all(file.get(), "note", 500) != 0) return 4;
+          sigset_t seen;
+          ::sigpending(&seen);
+          if (::sigismember(&seen, SIGXFSZ) != 0) return 5;
+          ::sigprocmask(SIG_BLOCK, nullptr, &seen);
+          if (::sigismember(&seen, SIGXFSZ) != 0) return 6;
+          if (::signal(SIGXFSZ, SIG_DFL) != SIG_DFL) return 7;
+          return read_bytes(scratch / "name").substr(500, 5) == "notex" ? 0 : 8;
+        })) == 0);
+}
+
+TEST_CASE("limits of the system have a next step of their own") {
+  using tj::support::next_step;
+  CHECK(next_step(EMFILE, "other").find("ulimit -n") != std::string::npos);
+  CHECK(next_step(ENFILE, "other").find("fs.file-max") != std::string::npos);
+  CHECK(next_step(EAGAIN, "other").find("ulimit -u") != std::string::npos);
+  CHECK(next_step(ENOMEM, "other").find("ulimit -v") != std::string::npos);
+  CHECK(next_step(EFBIG, "other").find("ulimit -f") != std::string::npos);
+  CHECK(next_step(ENOSPC, "other") == "other");
 }
 
 TEST_CASE("a stamp is the time of now, whatever the file's was") {

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "compile/private_directory.hpp"
+#include "support/process.hpp"
 #include "support/scratch.hpp"
 #include "tools/options.hpp"
 
@@ -25,6 +27,7 @@ using namespace tj;
 using testing::start_child;
 using testing::wait_for;
 
+constexpr std::array kEnding = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGXCPU, SIGUSR1, SIGUSR2};
 constexpr unsigned kBoundS = 60;  // after which SIGALRM ends a process that nothing else has ended
 
 struct Seen {
@@ -43,11 +46,18 @@ int run(const std::function<int(const Seen&, std::ostream&)>& work) {
                                 tools::Terminal terminal) { return work({words, terminal}, out); });
 }
 
+/// What a child starts with, whatever the test's runner handles: signals as in any process, folders there, no core.
+void begin(const std::string& folder) {
+  ::setenv("TMPDIR", folder.c_str(), 1);
+  for (const int each : kEnding) std::signal(each, SIG_DFL);
+  const rlimit none{0, 0};
+  ::setrlimit(RLIMIT_CORE, &none);
+}
+
 /// What a tool's end says that is sent a signal while it compiles, and may ignore it.
 int ended_by(int signal, const std::string& folder, bool ignored = false) {
   return wait_for(start_child([&] {
-    ::setenv("TMPDIR", folder.c_str(), 1);
-    for (const int each : {SIGINT, SIGTERM, SIGHUP}) std::signal(each, SIG_DFL);  // the test's runner handles some
+    begin(folder);
     if (ignored) std::signal(signal, SIG_IGN);
     return run([&](const Seen&, std::ostream&) {
       const compile::PrivateDirectory directory;
@@ -59,17 +69,84 @@ int ended_by(int signal, const std::string& folder, bool ignored = false) {
   }));
 }
 
+bool is_running(pid_t process) {
+  const std::string stat = testing::read_bytes("/proc/" + std::to_string(process) + "/stat");
+  return !stat.empty() && stat.find(") Z ") == std::string::npos;
+}
+
+/// From now on this process can make no thread. The limit does not hold for root.
+void forbid_threads() {
+  if (::geteuid() == 0 && ::setresuid(65534, 65534, 65534) != 0) ::_exit(98);
+  const rlimit none{0, 0};
+  ::setrlimit(RLIMIT_NPROC, &none);
+}
+
 }  // namespace
 
 TEST_CASE("signals that end a tool still do, and no compiler's folder stays; one that is ignored stays so") {
   const testing::Scratch scratch;
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+  for (const int signal : kEnding) {
     CAPTURE(signal);
     CHECK(ended_by(signal, scratch.path()) == -signal);
     CHECK(testing::names_in(scratch.path()).empty());
     CHECK(ended_by(signal, scratch.path(), true) == 7);
     CHECK(testing::names_in(scratch.path()).empty());
   }
+}
+
+TEST_CASE("a tool that fails while a signal ends it ends by the signal, and leaves no folder") {
+  const testing::Scratch scratch;
+  CHECK(wait_for(start_child([&] {
+          begin(scratch.path());
+          return run([](const Seen&, std::ostream&) {
+            const compile::PrivateDirectory directory;
+            for (int i = 0; i < 300; ++i) directory.write(std::to_string(i), "text");
+            ::kill(::getpid(), SIGTERM);
+            for (int i = 0; i < 300;)  // until the folder is being removed
+              if (std::filesystem::exists(directory.path() + "/" + std::to_string(i)))
+                i = (i + 1) % 300;
+              else
+                break;
+            return 1;
+          });
+        })) == -SIGTERM);
+  CHECK(testing::names_in(scratch.path()).empty());
+}
+
+TEST_CASE("what a tool's programs have started ends with the tool, and so does what they left in folders") {
+  for (const auto group : {support::ProcessGroup::own, support::ProcessGroup::callers}) {
+    const testing::Scratch scratch;
+    CHECK(wait_for(start_child([&] {
+            begin(scratch.path());
+            return run([&](const Seen&, std::ostream&) {
+              const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+              pid_t child = 0;
+              const std::string note = scratch / "note";
+              if (support::start_process({"sh", "-c", "sleep 1000 & echo $! > $0.new; mv $0.new $0; wait", note},
+                                         {"PATH=/usr/bin:/bin"}, null, child, group) != 0)
+                return 1;
+              while (!std::filesystem::exists(note)) ::usleep(1000);
+              ::kill(::getpid(), SIGQUIT);
+              for (;;) ::pause();
+            });
+          })) == -SIGQUIT);
+    CHECK_FALSE(is_running(static_cast<pid_t>(std::stol(testing::read_bytes(scratch / "note")))));
+  }
+}
+
+TEST_CASE("a tool works where no thread can be made, and a signal ends it as any program") {
+  CHECK(wait_for(start_child([] {
+          forbid_threads();
+          return run([](const Seen& seen, std::ostream&) { return static_cast<int>(seen.words.size()) + 3; });
+        })) == 5);
+  CHECK(wait_for(start_child([] {
+          std::signal(SIGTERM, SIG_DFL);
+          forbid_threads();
+          return run([](const Seen&, std::ostream&) {
+            ::kill(::getpid(), SIGTERM);
+            return 1;
+          });
+        })) == -SIGTERM);
 }
 
 TEST_CASE("a tool has its words, no terminal where there is none, and the signals that it needs") {
