@@ -40,9 +40,10 @@ struct PowersOfTwo {
 /// Moves a reference to the largest score where it is to move; gives the factor for what was gathered before.
 template <class Powers = PowersOfTwo>
 TJ_DEVICE float move_to(const Params& params, bool moves, float largest, float& reference) {
+  if (!moves) return 1.0f;
   const float before = reference;
-  reference = moves ? largest : before;
-  return moves ? Powers::of(params, before - largest) : 1.0f;
+  reference = largest;
+  return Powers::of(params, before - largest);
 }
 /// A row that has seen no key yet keeps -inf as reference; any finite one makes its weights 2^-inf = 0.
 TJ_DEVICE float finite_reference(float reference) { return reference == dev::minus_infinity() ? 0.0f : reference; }
