@@ -95,10 +95,26 @@ TEST_CASE("schedules and what is written of them are those that are pinned") {
     slots.max_stages = 2;
     slots.order_barriers = false;
     add(name + " of two", graph, slots, lines);
+    sched::Options apart;
+    apart.copies_apart = true;
+    add(name + " apart", graph, apart, lines);
+    sched::Options one;
+    one.mixed_roles = true;
+    one.max_roles = 1;
+    add(name + " in one role", graph, one, lines);
   }
+  graph::Graph costly = test::attention_graph(), busy = test::attention_graph();
+  for (graph::Edge& edge : costly.edges) edge.spill_cycles = 137;
+  for (graph::Node& node : busy.nodes) node.warp_cycles = node.async == graph::Async::none ? node.cycles : 0;
+  add("attention, costly to split", costly, {}, lines);
+  add("attention, warps busy", busy, {}, lines);
   for (std::uint64_t seed = 1; seed <= 12; ++seed)
     add("small " + std::to_string(seed), random_of(5 + static_cast<int>(seed), 6, 12, 2, seed), {}, lines);
   for (std::uint64_t seed = 1; seed <= 3; ++seed)
     add("large " + std::to_string(seed), random_of(30, 120, 600, 1, seed), {}, lines);
+  sched::Options few;  // what stands in where the search gives up
+  few.node_budget = 30;
+  for (std::uint64_t seed = 4; seed <= 8; ++seed)
+    add("few nodes " + std::to_string(seed), random_of(24, 60, 200, 2, seed), few, lines);
   testing::check_pinned("tests/sched/data/schedules.txt", lines);
 }

@@ -188,6 +188,9 @@ TEST_CASE("prediction counts overhead, steady state and one length") {
   CHECK(sched::predict_tflops(graph, schedule, 100, 2.0, 10) ==
         doctest::Approx(graph.flops_per_iteration * 10 / cycles * 2.0 * 100 / 1e3));
   CHECK(sched::predict_tflops(graph, schedule, 100, 2.0, 0) == 0);
+  CHECK(sched::predict_tflops(graph, sched::Schedule{}, 100, 2.0, 10) == 0);  // of none
+  CHECK(sched::predict_tflops(graph, schedule, 100, 2.0, 0.5) ==  // on the average; none is shorter than one
+        doctest::Approx(graph.flops_per_iteration * 0.5 / (3000 + schedule.length) * 2.0 * 100 / 1e3));
   const double alone = sched::predict_tflops(graph, schedule, 100, 2.0, 10);
   graph.blocks_per_sm = 2;  // each takes as long as it says, both at once
   CHECK(sched::predict_tflops(graph, schedule, 100, 2.0, 10) == doctest::Approx(2 * alone));
