@@ -68,14 +68,16 @@ std::vector<std::string> candidates(const std::string& name) {
 }
 
 struct Start {
-  char* const* files;
-  char* const* words;
-  char* const* environment;
-  int output;
-  bool own_group;
-  pid_t parent;
-  int error = 0;  ///< written by the child
+  char* const* files = nullptr;
+  char* const* words = nullptr;
+  char* const* environment = nullptr;
+  int input = -1;  ///< -1: nothing
+  int output = -1;
+  pid_t group = 0;   ///< 0: its own; kCallersGroup; else that one, which has a member
+  pid_t parent = 0;  ///< whose end is the program's; 0: nobody's
+  int error = 0;     ///< written by the child
 };
+constexpr pid_t kCallersGroup = -1;
 
 // A program that blocks signals or ignores them must not pass that on; handlers of this process must not run in the
 // child.
@@ -96,12 +98,14 @@ void default_signals() {
 }
 
 bool prepare(const Start& start) {
-  ::syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-  if (::syscall(SYS_getppid) != start.parent) return false;  // gone before that
-  if (start.own_group) ::syscall(SYS_setpgid, 0, 0);
-  const long nothing = ::syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDONLY, 0);
-  if (nothing < 0 || (nothing != STDIN_FILENO && ::syscall(SYS_dup3, nothing, STDIN_FILENO, 0) < 0)) return false;
-  if (nothing > STDERR_FILENO) ::syscall(SYS_close, nothing);
+  if (start.parent != 0) {
+    ::syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    if (::syscall(SYS_getppid) != start.parent) return false;  // gone before that
+  }
+  if (start.group != kCallersGroup && ::syscall(SYS_setpgid, 0, start.group) != 0) return false;
+  const long input = start.input >= 0 ? start.input : ::syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDONLY, 0);
+  if (input < 0 || (input != STDIN_FILENO && ::syscall(SYS_dup3, input, STDIN_FILENO, 0) < 0)) return false;
+  if (start.input < 0 && input > STDERR_FILENO) ::syscall(SYS_close, input);
   return ::syscall(SYS_dup3, start.output, STDOUT_FILENO, 0) >= 0 &&
          ::syscall(SYS_dup3, start.output, STDERR_FILENO, 0) >= 0;
 }
@@ -122,6 +126,15 @@ __attribute__((no_sanitize("thread"))) int child_main(void* given) {
   start.error = errno != 0 ? errno : ECHILD;
   ::syscall(SYS_exit_group, 127);
   return 0;
+}
+
+/// How it ended, as wait_for_process() gives it.
+int reap(pid_t child) {
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) return kUnknownStatus;  // SIGCHLD ignored: the child has ended, but nobody knows how
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
 /// Blocks all signals and cancellation of this thread: neither must come while its memory is the child's, too.
@@ -145,7 +158,22 @@ class Undisturbed {
   int cancel_ = 0;
 };
 
-int exit_status(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status); }
+int start(std::vector<std::string> words, std::vector<std::string> environment, pid_t& child, Start how) {
+  std::vector<std::string> files = candidates(words.front());
+  const std::vector<char*> file_list = pointers_to(files), word_list = pointers_to(words),
+                           variable_list = pointers_to(environment);
+  how.files = file_list.data();
+  how.words = word_list.data();
+  how.environment = variable_list.data();
+  constexpr std::size_t kStackBytes = 64 * 1024, kAlignment = 64;
+  const std::unique_ptr<std::byte[]> stack(new std::byte[kStackBytes]);
+  const auto top = reinterpret_cast<std::uintptr_t>(stack.get() + kStackBytes) / kAlignment * kAlignment;
+  const Undisturbed undisturbed;
+  child = clone_process(&child_main, reinterpret_cast<void*>(top), CLONE_VM | CLONE_VFORK | SIGCHLD, &how);
+  if (child < 0) return errno;
+  if (how.error != 0) reap(child);
+  return how.error;
+}
 
 // ---- programs with a limit
 // -------------------------------------------------------------------------------------------------
@@ -178,6 +206,44 @@ bool has_ended(pid_t child, const FileDescriptor& watch, int output, std::chrono
   return ::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0;
 }
 
+/// Ends a group when this process is gone, however that came. The kernel does so for the group's first program alone: a
+/// compiler's driver, say, but not for the compiler. A small program in the group reads from a pipe that nobody writes
+/// to. Its end is that of this process, and of its forked children. Where it cannot be started, that is all that is
+/// missing. Invariant: while it lives, the group's number is no other's.
+class Watcher {
+ public:
+  explicit Watcher(pid_t group) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) return;
+    into_ = FileDescriptor(ends[1]);
+    const FileDescriptor from(ends[0]);
+    if (!into_ || !from) return;
+    Start how;
+    how.input = how.output = from.get();  // nothing is written
+    how.group = group;
+    const std::string number = std::to_string(group);
+    pid_t child = -1;
+    if (start({"/bin/sh", "-c", "read gone; kill -s KILL -- \"-$1\"", "sh", number}, {}, child, how) != 0) return;
+    child_ = child;
+    handle_ = FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
+  }
+  ~Watcher() {
+    if (child_ <= 0) return;
+    // It may have ended with its group. Where nobody reaps children, its number may be another's then.
+    if (handle_)
+      ::syscall(SYS_pidfd_send_signal, handle_.get(), SIGKILL, nullptr, 0);
+    else
+      ::kill(child_, SIGKILL);
+    reap(child_);
+  }
+  Watcher(const Watcher&) = delete;
+  Watcher& operator=(const Watcher&) = delete;
+
+ private:
+  FileDescriptor into_, handle_;
+  pid_t child_ = -1;
+};
+
 /// While a process ends, nobody learns what its end has done to programs.
 void stay_if_ending() {
   if (running().ending.load()) std::this_thread::sleep_for(std::chrono::seconds(2));
@@ -192,28 +258,17 @@ int start_process(std::vector<std::string> words, std::vector<std::string> envir
   // number for `output`.
   const FileDescriptor aside(::fcntl(output, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
   if (!aside) return errno;
-  std::vector<std::string> files = candidates(words.front());
-  const std::vector<char*> file_list = pointers_to(files), word_list = pointers_to(words),
-                           variable_list = pointers_to(environment);
-  Start start{file_list.data(), word_list.data(),           variable_list.data(),
-              aside.get(),      group == ProcessGroup::own, ::getpid()};
-  constexpr std::size_t kStackBytes = 64 * 1024, kAlignment = 64;
-  const std::unique_ptr<std::byte[]> stack(new std::byte[kStackBytes]);
-  const auto top = reinterpret_cast<std::uintptr_t>(stack.get() + kStackBytes) / kAlignment * kAlignment;
-  const Undisturbed undisturbed;
-  child = clone_process(&child_main, reinterpret_cast<void*>(top), CLONE_VM | CLONE_VFORK | SIGCHLD, &start);
-  if (child < 0) return errno;
-  if (start.error != 0) wait_for_process(child);
-  return start.error;
+  Start how;
+  how.output = aside.get();
+  how.group = group == ProcessGroup::own ? 0 : kCallersGroup;
+  how.parent = ::getpid();
+  return start(std::move(words), std::move(environment), child, how);
 }
 
 int wait_for_process(pid_t child) {
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0) {
-    if (errno != EINTR) return kUnknownStatus;  // SIGCHLD ignored: the child has ended, but nobody knows how
-  }
+  const int status = reap(child);
   stay_if_ending();
-  return exit_status(status);
+  return status;
 }
 
 ProgramOutput::ProgramOutput() {
@@ -251,6 +306,7 @@ int wait_for_process(pid_t child, double limit_s, bool& over, ProgramOutput* out
     list.groups.insert(child);
     if (list.ending.load()) ::kill(-child, SIGKILL);
   }
+  const Watcher watcher(child);
   const FileDescriptor watch(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
   const Patience patience(limit_s);
   over = false;
@@ -269,10 +325,7 @@ int wait_for_process(pid_t child, double limit_s, bool& over, ProgramOutput* out
   stay_if_ending();
   const std::lock_guard lock(list.mutex);
   list.groups.erase(child);  // before its number is free for others
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0)
-    if (errno != EINTR) return kUnknownStatus;
-  return exit_status(status);
+  return reap(child);
 }
 
 void end_processes() noexcept {

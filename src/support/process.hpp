@@ -51,7 +51,8 @@ class ProgramOutput {
 };
 
 /// The same for a program with a group of its own, which is ended, `over` set, after limit_s seconds (0: never). Reads
-/// `output` meanwhile; what the program has left running may write on and is not waited for.
+/// `output` meanwhile; what the program has left running may write on and is not waited for. The group ends with this
+/// process, however that ends.
 int wait_for_process(pid_t child, double limit_s, bool& over, ProgramOutput* output = nullptr);
 
 /// For the end of this process: ends the programs that wait_for_process(child, limit_s, over) waits for, and none is

@@ -178,6 +178,21 @@ TEST_CASE("a program does not outlive the process that started it, whatever ends
   ::close(told[1]);
 }
 
+TEST_CASE("what a program has started does not outlive the process that waits for it, even one that is killed") {
+  const tj::testing::Scratch scratch;
+  const std::string note = scratch / "note";
+  const pid_t parent = tj::testing::start_child([&] {
+    bool over = false;
+    return limited("sleep 1000 & echo $! > " + note + ".new; mv " + note + ".new " + note + "; wait", 0, over).status;
+  });
+  while (!std::filesystem::exists(note)) ::usleep(1000);
+  const auto started = static_cast<pid_t>(std::stol(tj::testing::read_bytes(note)));
+  REQUIRE(::kill(started, 0) == 0);
+  REQUIRE(::kill(parent, SIGKILL) == 0);
+  CHECK(tj::testing::wait_for(parent) == -SIGKILL);
+  wait_until_gone(started);
+}
+
 TEST_CASE("a program is found on PATH as a shell finds it, and a text is not given to one") {
   const tj::testing::Scratch scratch;
   tj::testing::write_bytes(scratch / "text", "echo no\n");
