@@ -22,8 +22,9 @@ struct Fast {
 // tile stands at a place, by `Tile tile_at<Config>(params, place)` beside its Params. Tile::index is that place,
 // Tile::valid is false behind the last tile. The op's namespace says `using dev::first_tile; using dev::next_tile;`,
 // as the unit looks for them there; an op with a walk of its own has functions of these names instead.
+// Never called: C++17 reads `tile_at<C>(...)` as a call only where a template of that name is in sight.
 template <class C>
-void tile_at();  // never called: C++17 reads `tile_at<C>(...)` as a call only where a template of that name is in sight
+TJ_DEVICE void tile_at();
 template <class C, class Params>
 TJ_DEVICE auto first_tile(const Params& params) {
   return tile_at<C>(params, static_cast<int>(block_index()));

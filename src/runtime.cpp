@@ -46,6 +46,12 @@ ops::Kernel Runtime::Impl::kernel_of(const ops::Op& op, const ops::ProblemKey& p
   return tunings.kernel_of(op, problem, device, backends.arch(device, op));
 }
 
+void Runtime::Impl::run_rung(const ops::Op& op, const void* args, int rung, Stream stream) {
+  const Device device = op.device_of(args);
+  op.validate(args, backends.on_model(device));
+  run({&op, args, rung_kernel(op, op.problem_key(args), rung, device)}, device, stream);
+}
+
 void Runtime::Impl::run(const ops::Step& call, Device device, Stream stream) {
   const ops::Op& op = *call.op;
   if (!op.in_steps(call.args, call.kernel)) return launch(call, loaded(call, device, stream), stream);
@@ -157,6 +163,18 @@ KernelReport Runtime::Impl::prepare(const ops::Op& op, const void* args) {
   const Device device = op.device_of(args);
   op.validate(args, backends.on_model(device));
   return load_steps({&op, args, prepared_kernel(op, op.problem_key(args), device)}, device);
+}
+
+ops::Kernel Runtime::Impl::rung_kernel(const ops::Op& op, const ops::ProblemKey& problem, int rung, Device device) {
+  const std::optional<int> choice = op.rung_choice(problem, rung, backends.arch(device, op));
+  return choice ? op.kernel_of(problem, *choice) : kernel_of(op, problem, device);
+}
+
+KernelReport Runtime::Impl::prepare_rung(const ops::Op& op, const void* args, int rung) {
+  const Device device = op.device_of(args);
+  op.validate(args, backends.on_model(device));
+  tunings.refresh(device);
+  return load_steps({&op, args, rung_kernel(op, op.problem_key(args), rung, device)}, device);
 }
 
 KernelReport Runtime::Impl::load_steps(const ops::Step& call, Device device) {

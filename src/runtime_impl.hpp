@@ -35,6 +35,7 @@ struct Runtime::Impl {
   void run(const ops::Op& op, const void* args, Stream stream);
   ops::Kernel kernel_of(const ops::Op& op, const ops::ProblemKey& problem, Device device);
   void run(const ops::Step& call, Device device, Stream stream);
+  void run_rung(const ops::Op& op, const void* args, int rung, Stream stream);
   const LoadedKernel& loaded(const ops::Step& step, Device device, Stream stream);
   TuneReport tune(const ops::Op& op, const ops::Problem& problem, Device device, const TuneOptions& options);
   static HotKey hot_key(const ops::Maker& maker, std::uint64_t small_key, Device device);
@@ -53,6 +54,8 @@ struct Runtime::Impl {
   const LoadedKernel& load(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device,
                            KernelReport* how = nullptr);
   KernelReport prepare(const ops::Op& op, const void* args);
+  KernelReport prepare_rung(const ops::Op& op, const void* args, int rung);
+  ops::Kernel rung_kernel(const ops::Op& op, const ops::ProblemKey& problem, int rung, Device device);
   /// The report is that of the step that stands for the call (ops::OwnStep).
   KernelReport load_steps(const ops::Step& call, Device device);
   /// As kernel_of(), of what is measured by now.

@@ -23,11 +23,6 @@ struct FmhaArgs {
   std::optional<Tensor> lse;   ///< natural-log sum of exponentials of the scaled scores
   std::optional<float> scale;  ///< any finite value; D^-1/2 when absent
   bool causal = false;
-  /// 0: the kernel that the library chooses. 1 to 6: a step of a ladder (samples/04_fmha_ladder) on archs whose
-  /// products are a warp's (sm_80, sm_120a and their like), there to compare with: 1 basic, 2 exp2, 3 transposed_k, 4
-  /// latency, 5 occupancy, 6 division. Each is held to 64 rows of queries and 64 keys, and to one thing less than the
-  /// step before.
-  std::int32_t step = 0;
 };
 
 /// What decides which fmha kernel is needed, without any memory: for prepare() and tj-warm.
@@ -37,7 +32,6 @@ struct FmhaConfig {
   bool causal = false;
   /// False: 1e-6 <= scale <= 1, the fast form. True: any finite scale.
   bool general_scale = false;
-  std::int32_t step = 0;  ///< as FmhaArgs::step
 };
 
 /// gemm applies an activation to a result before it is rounded: relu is max(x, 0), gelu is x times the normal
@@ -68,10 +62,6 @@ struct GemmArgs {
   float alpha = 1, beta = 0;  ///< finite; alpha 0: neither a nor b is read
   Activation activation = Activation::none;
   std::optional<Tensor> scale_a, scale_b;  ///< f32 [1] or of rank 0; with e4m3 only; 1 when absent
-  /// 0: the kernel that the library chooses. 1 to 10: rung v1 to v10 of a ladder that ends with that kernel; the others
-  /// are there to compare with: each leaves less to the scheduler (samples/02_gemm_ladder). v1 serves M <= 64, N <=
-  /// 256, K <= 64, v2 M <= 64 and N <= 256, without a batch; the others all sizes.
-  std::int32_t rung = 0;
 };
 
 /// Sizes, types and flags decide which gemm kernels are needed, without any memory: for prepare() and warm(). Sizes
@@ -84,7 +74,6 @@ struct GemmConfig {
   bool b_transposed = false;         ///< N is contiguous in b instead of K
   bool bias = false, add_c = false;  ///< add_c: beta is not 0
   Activation activation = Activation::none;
-  std::int32_t rung = 0;  ///< as GemmArgs::rung
 };
 
 /// Tokens of a chunk in every op over chunks.

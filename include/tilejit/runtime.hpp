@@ -28,6 +28,8 @@ namespace custom {
 class Kernel;  // custom.hpp
 }
 
+class Ladder;  // ladder.hpp
+
 enum class LogLevel { trace, debug, info, warn, error, off };
 
 /// Each field wins over its environment variable; an absent field means: the variable, else the default.
@@ -169,6 +171,7 @@ class TJ_API Runtime {
 
  private:
   friend class custom::Kernel;
+  friend class Ladder;
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

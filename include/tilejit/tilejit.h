@@ -95,7 +95,7 @@ typedef struct tj_fmha_args {
   float scale;          /* looked at only when has_scale is not 0; else D^-1/2 */
   int32_t has_scale;
   int32_t causal;
-  int32_t step; /* 0: the library's choice of a kernel; tj::FmhaArgs::step */
+  int32_t reserved; /* 0 */
 } tj_fmha_args;
 
 /* Matrix product; shapes, alignment and meaning as tj::GemmArgs (ops.hpp) says. */
@@ -109,7 +109,7 @@ typedef struct tj_gemm_args {
   float alpha;           /* 1 for a plain product: what is left 0 leaves a and b out */
   float beta;
   int32_t activation;       /* TJ_ACTIVATION_NONE, ... */
-  int32_t rung;             /* 0: the library's choice of a kernel; tj::GemmArgs::rung */
+  int32_t reserved;         /* 0 */
   const tj_tensor* scale_a; /* f32, one element, with TJ_E4M3 only; null: 1 */
   const tj_tensor* scale_b;
 } tj_gemm_args;
@@ -155,8 +155,6 @@ typedef struct tj_kernel_config {
   int32_t a_transposed, b_transposed;
   int32_t bias, add_c;
   int32_t activation;       /* TJ_ACTIVATION_NONE, ... */
-  int32_t rung;             /* tj::GemmArgs::rung */
-  int32_t step;             /* fmha: tj::FmhaArgs::step */
   int32_t v_heads_per_head; /* chunk_o, from here on: tj::ChunkOConfig; 0 counts as 2 */
   int32_t ungated;          /* 1: without g_cu */
   int32_t equal_lengths;    /* 1: without lists of sequences and chunks */
@@ -227,6 +225,12 @@ TJ_C_API tj_status tj_chunk_indices(tj_runtime* runtime, const tj_chunk_indices_
 /* Gets a kernel compiled, cached and loaded for a device. report may be null. */
 TJ_C_API tj_status tj_prepare(tj_runtime* runtime, const tj_kernel_config* config, tj_device device,
                               tj_kernel_report* report);
+/* One rung of an op's ladder, as tj::Ladder (ladder.hpp) says: op is "fmha" with tj_fmha_args, or "gemm" with
+ * tj_gemm_args. Rung 0 is the op's own kernel. */
+TJ_C_API tj_status tj_run_rung(tj_runtime* runtime, const char* op, const void* args, int32_t rung, void* stream);
+/* The same made ready, without any memory; config->op is "fmha" or "gemm". report may be null. */
+TJ_C_API tj_status tj_prepare_rung(tj_runtime* runtime, const tj_kernel_config* config, int32_t rung, tj_device device,
+                                   tj_kernel_report* report);
 /* Compiles into the disk cache for a target, without any device. report may be null. */
 TJ_C_API tj_status tj_warm(tj_runtime* runtime, const tj_kernel_config* config, const char* target,
                            tj_kernel_report* report);

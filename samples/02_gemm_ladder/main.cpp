@@ -5,6 +5,7 @@
 //
 // d = a b^T: a [M, K] and b [N, K] are f16 or bf16, rows contiguous; sums are f32. v1 and v2 serve one tile, and run on
 // that part of the size. Exits 0 when every rung is right, 1 when one is not, 2 when something could not run.
+#include <tilejit/ladder.hpp>
 #include <tilejit/tilejit.hpp>
 
 #include <algorithm>
@@ -46,7 +47,7 @@ constexpr const char* kUsage =
 
 constexpr tj::Device kHost{tj::DeviceKind::cpu, 0};
 constexpr int kRungs = 10;
-constexpr std::int64_t kTileM = 64, kTileN = 256, kTileK = 64;  // what v1 and v2 serve (GemmArgs::rung)
+constexpr std::int64_t kTileM = 64, kTileN = 256, kTileK = 64;  // what v1 and v2 serve (tilejit/ladder.hpp)
 constexpr std::size_t kGuard = 1024;                            // elements behind d that nobody may touch
 constexpr std::uint16_t kPoison = 0xffff;                       // NaN: what a kernel leaves out is seen
 
@@ -158,12 +159,11 @@ Problem make_problem(tj::Runtime& runtime, tj::Device device, const Settings& se
   return p;
 }
 
-tj::GemmArgs args_of(const Problem& p, int rung, tj::Device device, const Settings& settings, const Size& size) {
+tj::GemmArgs args_of(const Problem& p, tj::Device device, const Settings& settings, const Size& size) {
   tj::GemmArgs args;
   args.a = tj::Tensor::contiguous(p.a_memory.get(), device, settings.dtype, {size.m, size.k});
   args.b = tj::Tensor::contiguous(p.b_memory.get(), device, settings.dtype, {size.n, size.k});
   args.d = tj::Tensor::contiguous(p.d_memory.get(), device, settings.dtype, {size.m, size.n});
-  args.rung = rung;
   return args;
 }
 
@@ -173,13 +173,13 @@ samples::Rung check(tj::Runtime& runtime, tj::Device device, const Settings& set
   samples::Rung result;
   result.name = "v" + std::to_string(rung);
   result.m = size.m, result.n = size.n, result.k = size.k;
-  const tj::GemmArgs args = args_of(p, rung, device, settings, size);
-  const tj::KernelReport report = runtime.prepare(args);
+  const tj::GemmArgs args = args_of(p, device, settings, size);
+  const tj::KernelReport report = tj::Ladder(runtime).prepare(args, rung);
   result.kernel = report.name;
   result.schedule = samples::schedule_facts(report.schedule_json);
   std::fill(p.d.begin(), p.d.end(), kPoison);
   runtime.copy(p.d_memory.get(), device, p.d.data(), kHost, p.d.size() * 2);
-  runtime.gemm(args);
+  tj::Ladder(runtime).run(args, rung);
   runtime.synchronize(device);
   runtime.copy(p.d.data(), kHost, p.d_memory.get(), device, p.d.size() * 2);
   result.guarded = std::all_of(p.d.end() - kGuard, p.d.end(), [](std::uint16_t each) { return each == kPoison; });
@@ -190,9 +190,10 @@ samples::Rung check(tj::Runtime& runtime, tj::Device device, const Settings& set
 }
 
 /// Milliseconds of a call.
-double time_call(tj::Runtime& runtime, tj::Device device, const tj::GemmArgs& args, int calls) {
+double time_call(tj::Runtime& runtime, tj::Device device, const tj::GemmArgs& args, int rung, int calls) {
+  tj::Ladder ladder(runtime);
   return runtime.time_ms(device, [&] {
-    for (int call = 0; call < calls; ++call) runtime.gemm(args);
+    for (int call = 0; call < calls; ++call) ladder.run(args, rung);
   }) / calls;
 }
 
@@ -204,10 +205,10 @@ void time_rungs(tj::Runtime& runtime, tj::Device device, const Settings& setting
   for (int round = 0; round < settings.rounds; ++round)
     for (std::size_t i = 0; i < ladder.rungs.size(); ++i) {
       const Size size{ladder.rungs[i].m, ladder.rungs[i].n, ladder.rungs[i].k};
-      const tj::GemmArgs args = args_of(problems.at(size), settings.rungs[i], device, settings, size);
+      const tj::GemmArgs args = args_of(problems.at(size), device, settings, size);
       for (double ran = 0; ran < settings.settle_ms;)
-        ran += settings.calls * time_call(runtime, device, args, settings.calls);
-      times[i].push_back(time_call(runtime, device, args, settings.calls));
+        ran += settings.calls * time_call(runtime, device, args, settings.rungs[i], settings.calls);
+      times[i].push_back(time_call(runtime, device, args, settings.rungs[i], settings.calls));
     }
   for (std::size_t i = 0; i < times.size(); ++i) {
     std::sort(times[i].begin(), times[i].end());

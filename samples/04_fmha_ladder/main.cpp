@@ -4,6 +4,7 @@
 //   04_fmha_ladder [--steps all|1,3,own,...] [--seq-len 1024,2048,...] [--iterations N] [--output-dir DIR]
 //
 // Exits 0 when every step is right, 1 when one is not, 2 when something could not run; then nothing was written.
+#include <tilejit/ladder.hpp>
 #include <tilejit/tilejit.hpp>
 
 #include <algorithm>
@@ -201,9 +202,8 @@ class Problem {
     memory_[3] = upload(o_), memory_[4] = upload(lse_);
   }
 
-  tj::FmhaArgs on_device(int step) const {
-    return args(device_, memory_[0].get(), memory_[1].get(), memory_[2].get(), memory_[3].get(), memory_[4].get(),
-                step);
+  tj::FmhaArgs on_device() const {
+    return args(device_, memory_[0].get(), memory_[1].get(), memory_[2].get(), memory_[3].get(), memory_[4].get());
   }
 
   /// Runs a step once over a poisoned result and compares; the first result is what later ones are held against.
@@ -212,12 +212,12 @@ class Problem {
     std::fill(lse_.begin(), lse_.end(), NAN);
     runtime_.copy(memory_[3].get(), device_, o_.data(), kHost, o_.size() * 2);
     runtime_.copy(memory_[4].get(), device_, lse_.data(), kHost, lse_.size() * sizeof(float));
-    runtime_.fmha(on_device(step));
+    tj::Ladder(runtime_).run(on_device(), step);
     runtime_.synchronize(device_);
     runtime_.copy(o_.data(), kHost, memory_[3].get(), device_, o_.size() * 2);
     runtime_.copy(lse_.data(), kHost, memory_[4].get(), device_, lse_.size() * sizeof(float));
     const tj::FmhaArgs here =
-        args(kHost, inputs_[0].data(), inputs_[1].data(), inputs_[2].data(), o_.data(), lse_.data(), 0);
+        args(kHost, inputs_[0].data(), inputs_[1].data(), inputs_[2].data(), o_.data(), lse_.data());
     result.reference = samples::compare_fmha(here, {kReferenceWork, report_.seed, 0});
     if (baseline_.empty()) baseline_ = o_;
     result.baseline_error = samples::relative_distance(o_, baseline_, report_.dtype);
@@ -225,12 +225,13 @@ class Problem {
   }
 
   double ms_of(int step, int calls) const {
-    const tj::FmhaArgs call = on_device(step);
+    const tj::FmhaArgs call = on_device();
+    tj::Ladder ladder(runtime_);
     return runtime_.time_ms(device_, [&] {
-      for (int c = 0; c < calls; ++c) runtime_.fmha(call);
+      for (int c = 0; c < calls; ++c) ladder.run(call, step);
     }) / calls;
   }
-  double flops() const { return samples::fmha_flops(on_device(0)); }
+  double flops() const { return samples::fmha_flops(on_device()); }
 
  private:
   template <class T>
@@ -239,8 +240,7 @@ class Problem {
     runtime_.copy(memory.get(), device_, data.data(), kHost, data.size() * sizeof(T));
     return memory;
   }
-  tj::FmhaArgs args(tj::Device device, const void* q, const void* k, const void* v, void* o, void* lse,
-                    int step) const {
+  tj::FmhaArgs args(tj::Device device, const void* q, const void* k, const void* v, void* o, void* lse) const {
     const auto tensor = [&](const void* data) {
       return tj::Tensor::contiguous(const_cast<void*>(data), device, report_.dtype,
                                     {report_.batch, report_.heads, length_, report_.head_dim});
@@ -249,7 +249,6 @@ class Problem {
     args.q = tensor(q), args.k = tensor(k), args.v = tensor(v), args.o = tensor(o);
     args.lse = tj::Tensor::contiguous(lse, device, tj::DType::f32, {report_.batch, report_.heads, length_});
     args.causal = report_.causal;
-    args.step = step;
     return args;
   }
 
@@ -294,7 +293,7 @@ void run_length(tj::Runtime& runtime, tj::Device device, const Settings& setting
     result.step = step == kOwn ? "own" : std::to_string(step);
     result.name = text.name, result.description = text.description, result.key_changes = text.changes,
     result.seq_len = length;
-    const tj::KernelReport kernel = runtime.prepare(problem.on_device(step));
+    const tj::KernelReport kernel = tj::Ladder(runtime).prepare(problem.on_device(), step);
     result.kernel = kernel.name;
     result.schedule = samples::schedule_facts(kernel.schedule_json);
     if (!results.empty())

@@ -16,11 +16,13 @@
 #include <unordered_map>
 #include <variant>
 
+#include <tilejit/ladder.hpp>
 #include <tilejit/tilejit.hpp>
 
 #include "api/c_structs.hpp"
 #include "support/fail.hpp"
 #include "support/lasting.hpp"
+#include "support/text.hpp"
 
 struct tj_runtime {
   std::unique_ptr<tj::Runtime> owned;  ///< empty for the process-wide one
@@ -197,6 +199,32 @@ tj_status tj_prepare(tj_runtime* runtime, const tj_kernel_config* config, tj_dev
     write_report(
         std::visit([&](const auto& own) { return of.prepare(own, to_device(device, "device")); }, to_config(config)),
         report);
+  });
+}
+
+tj_status tj_run_rung(tj_runtime* runtime, const char* op, const void* args, int32_t rung, void* stream) {
+  return guarded([&] {
+    tj::Ladder ladder(runtime_of(runtime));
+    const std::string_view name = op != nullptr ? op : "";
+    if (name == "fmha") return ladder.run(to_args(static_cast<const tj_fmha_args*>(args)), rung, tj::Stream{stream});
+    if (name == "gemm") return ladder.run(to_args(static_cast<const tj_gemm_args*>(args)), rung, tj::Stream{stream});
+    refuse(cat("op is ", op != nullptr ? cat("'", tj::support::shown(op), "'") : "null",
+               "; allowed: fmha, gemm, which have a ladder"));
+  });
+}
+
+tj_status tj_prepare_rung(tj_runtime* runtime, const tj_kernel_config* config, int32_t rung, tj_device device,
+                          tj_kernel_report* report) {
+  return guarded([&] {
+    check_report(report);
+    tj::Ladder ladder(runtime_of(runtime));
+    const auto made = [&](const auto& own) -> tj::KernelReport {
+      if constexpr (requires { ladder.prepare(own, rung, tj::Device{}); })
+        return ladder.prepare(own, rung, to_device(device, "device"));
+      else
+        refuse("config.op has no ladder; allowed: fmha, gemm");
+    };
+    write_report(std::visit(made, to_config(config)), report);
   });
 }
 

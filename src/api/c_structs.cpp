@@ -58,6 +58,10 @@ Struct read(const Struct* given, const char* name, const Struct& defaults = {}) 
   return result;
 }
 
+void check_reserved(std::int32_t reserved) {
+  if (reserved != 0) refuse(cat("args.reserved is ", reserved, "; allowed: 0"), Code::unsupported);
+}
+
 template <class Enum>
 Enum to_enum(std::int32_t value, std::int32_t last, const std::string& name, const char* allowed) {
   if (value < 0 || value > last) refuse(cat(name, " is ", value, "; allowed: ", allowed));
@@ -79,8 +83,7 @@ Tensor to_tensor(const tj_tensor* given, const char* name) {
 }
 
 FmhaConfig to_fmha(const tj_kernel_config& c) {
-  return {to_enum<DType>(c.dtype, TJ_E4M3, "config.dtype", kDTypes), c.head_dim, c.causal != 0, c.general_scale != 0,
-          c.step};
+  return {to_enum<DType>(c.dtype, TJ_E4M3, "config.dtype", kDTypes), c.head_dim, c.causal != 0, c.general_scale != 0};
 }
 
 GemmConfig to_gemm(const tj_kernel_config& c) {
@@ -96,7 +99,6 @@ GemmConfig to_gemm(const tj_kernel_config& c) {
   config.bias = c.bias != 0;
   config.add_c = c.add_c != 0;
   config.activation = to_enum<Activation>(c.activation, TJ_ACTIVATION_SILU, "config.activation", kActivations);
-  config.rung = c.rung;
   return config;
 }
 
@@ -117,6 +119,7 @@ Device to_device(const tj_device& device, const char* name) {
 
 FmhaArgs to_args(const tj_fmha_args* given) {
   const tj_fmha_args a = read(given, "args");
+  check_reserved(a.reserved);
   FmhaArgs args;
   args.q = to_tensor(a.q, "q");
   args.k = to_tensor(a.k, "k");
@@ -125,12 +128,12 @@ FmhaArgs to_args(const tj_fmha_args* given) {
   if (a.lse != nullptr) args.lse = to_tensor(a.lse, "lse");
   if (a.has_scale != 0) args.scale = a.scale;
   args.causal = a.causal != 0;
-  args.step = a.step;
   return args;
 }
 
 GemmArgs to_args(const tj_gemm_args* given) {
   const tj_gemm_args g = read(given, "args");
+  check_reserved(g.reserved);
   GemmArgs args;
   args.a = to_tensor(g.a, "a");
   args.b = to_tensor(g.b, "b");
@@ -142,7 +145,6 @@ GemmArgs to_args(const tj_gemm_args* given) {
   args.alpha = g.alpha;
   args.beta = g.beta;
   args.activation = to_enum<Activation>(g.activation, TJ_ACTIVATION_SILU, "args.activation", kActivations);
-  args.rung = g.rung;
   return args;
 }
 
@@ -154,7 +156,7 @@ ChunkIndicesArgs to_args(const tj_chunk_indices_args* given) {
 
 ChunkOArgs to_args(const tj_chunk_o_args* given) {
   const tj_chunk_o_args c = read(given, "args");
-  if (c.reserved != 0) refuse(cat("args.reserved is ", c.reserved, "; allowed: 0"), Code::unsupported);
+  check_reserved(c.reserved);
   ChunkOArgs args;
   args.q = to_tensor(c.q, "q");
   args.k = to_tensor(c.k, "k");

@@ -21,7 +21,7 @@ std::vector<Entry> entries() {
       {"fmha", kTensor, "--dtype f16 --head-dim 64,128 --causal both"},
       {"fmha", {"sm_103a"}, "--dtype bf16 --head-dim 64,128 --causal both"},
       {"fmha", kWarpgroup, "--dtype bf16 --head-dim 128 --general-scale true"},
-      {"fmha", {"sm_80"}, "--dtype f16 --head-dim 64 --step basic,exp2,transposed_k,latency,occupancy,division"},
+      {"fmha", {"sm_80"}, "--dtype f16 --head-dim 64 --rung basic,exp2,transposed_k,latency,occupancy,division"},
       // Shapes of wgmma: the usual ones, one consumer, clusters that share b, a and both, sums that are promoted.
       {"gemm", kWarpgroup, "--dtype f16"},
       {"gemm", kWarpgroup, "--dtype f16 --tile 128x128x64,64x32x128,128x128x64c2x1,128x128x64c1x2,128x128x64c2x2"},

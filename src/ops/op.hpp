@@ -154,6 +154,10 @@ class Op : public Maker {
   /// The kernel that is taken on this arch where nothing was measured.
   virtual Kernel choose(const ProblemKey& problem, const arch::Arch& /*arch*/) const { return {problem.kind}; }
   virtual Kernel kernel_of(const ProblemKey& problem, int choice) const { return {problem.kind, choice}; }
+  /// The choice of a rung of the op's ladder: kernels to compare its own with (tilejit/ladder.hpp). None for a rung
+  /// that is the op's own kernel. Throws tj::Error(argument) for a rung that does not exist or does not serve the
+  /// sizes, tj::Error(target) where the arch has none.
+  virtual std::optional<int> rung_choice(const ProblemKey& problem, int rung, const arch::Arch& arch) const;
 
   virtual Request request_of(const Kernel& kernel) const = 0;
   /// Command-line form: every combination of the given flags, the op's default set for those left out (at most 16).
@@ -196,6 +200,9 @@ class Op : public Maker {
 
 /// The kernel that serves args by a choice; without one, by what the op takes where nothing was measured.
 Kernel resolve(const Op& op, const void* args, std::optional<int> choice, const arch::Arch& arch);
+
+/// The kernel of a rung where nothing was measured; throws as Op::rung_choice() does.
+Kernel rung_kernel(const Op& op, const ProblemKey& problem, int rung, const arch::Arch& arch);
 
 /// Tells which of a call's launches, shown in order, stands for the call: the last of the op's own, else the last, as
 /// some calls need none of these.

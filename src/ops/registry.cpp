@@ -2,6 +2,7 @@
 #include "ops/common/op_flags.hpp"
 #include "ops/known_ops.hpp"
 #include "ops/op.hpp"
+#include "support/fail.hpp"
 #include "support/text.hpp"
 
 #include "support/lasting.hpp"
@@ -31,8 +32,19 @@ const std::vector<TemplateText>& Maker::templates() const {
   return none.get();
 }
 
+std::optional<int> Op::rung_choice(const ProblemKey&, int rung, const arch::Arch&) const {
+  support::fail(
+      Stage::argument, Code::unsupported,
+      support::cat("rung is ", rung, " and the op is ", name(), ", which has no ladder; allowed: fmha, gemm"));
+}
+
 Kernel resolve(const Op& op, const void* args, std::optional<int> choice, const arch::Arch& arch) {
   const ProblemKey problem = op.problem_key(args);
+  return choice ? op.kernel_of(problem, *choice) : op.choose(problem, arch);
+}
+
+Kernel rung_kernel(const Op& op, const ProblemKey& problem, int rung, const arch::Arch& arch) {
+  const std::optional<int> choice = op.rung_choice(problem, rung, arch);
   return choice ? op.kernel_of(problem, *choice) : op.choose(problem, arch);
 }
 

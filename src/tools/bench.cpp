@@ -73,7 +73,7 @@ constexpr const char* kFooter =
     "Further flags select kernels and sizes and belong to the op, as with tj-warm and tj-check; several values are "
     "separated by commas, and all\n"
     "combinations are timed. A flag that is left out has the op's first value, a size one that keeps a device busy.\n"
-    "  fmha: as tj-warm lists them, --step, and --batch --heads --kv-heads --seq-q --seq-k   (kv-heads: as heads; "
+    "  fmha: as tj-warm lists them, --rung, and --batch --heads --kv-heads --seq-q --seq-k   (kv-heads: as heads; "
     "seq-k: as seq-q)\n"
     "  gemm: as tj-warm lists them, --rung v1,..., and --m --n --k --batch; without --tile what a call takes\n"
     "  chunk_o: as tj-warm lists them, and --heads --lengths 8192,8192 (of sequences)\n"

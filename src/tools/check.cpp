@@ -37,7 +37,7 @@ constexpr const char* kFooter =
     "and all combinations are\n"
     "checked. Of a flag that is left out the first value is taken, of a size one in which each ring's slots come "
     "round.\n"
-    "  fmha: as tj-warm lists them, --step, and --batch --heads --kv-heads --seq-q --seq-k\n"
+    "  fmha: as tj-warm lists them, --rung, and --batch --heads --kv-heads --seq-q --seq-k\n"
     "  gemm: as tj-warm lists them, --rung v1,..., and --m --n --k --batch; without --tile the one that is predicted\n"
     "  chunk_o: as tj-warm lists them, and --heads --lengths 70,64,130 (of sequences)\n"
     "  chunk_indices: --lengths   copy_rows: --batch --rows --columns   sum_parts: --out --m --n --parts\n"

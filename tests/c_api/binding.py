@@ -37,13 +37,13 @@ class FmhaArgs(Sized):
     _fields_ = [("size", ctypes.c_uint64), ("q", ctypes.POINTER(Tensor)), ("k", ctypes.POINTER(Tensor)),
                 ("v", ctypes.POINTER(Tensor)), ("o", ctypes.POINTER(Tensor)), ("lse", ctypes.POINTER(Tensor)),
                 ("scale", ctypes.c_float), ("has_scale", ctypes.c_int32), ("causal", ctypes.c_int32),
-                ("step", ctypes.c_int32)]
+                ("reserved", ctypes.c_int32)]
 
 
 class GemmArgs(Sized):
     _fields_ = [("size", ctypes.c_uint64), ("a", ctypes.POINTER(Tensor)), ("b", ctypes.POINTER(Tensor)),
                 ("d", ctypes.POINTER(Tensor)), ("c", ctypes.POINTER(Tensor)), ("bias", ctypes.POINTER(Tensor)),
-                ("alpha", ctypes.c_float), ("beta", ctypes.c_float), ("activation", ctypes.c_int32), ("rung", ctypes.c_int32),
+                ("alpha", ctypes.c_float), ("beta", ctypes.c_float), ("activation", ctypes.c_int32), ("reserved", ctypes.c_int32),
                 ("scale_a", ctypes.POINTER(Tensor)), ("scale_b", ctypes.POINTER(Tensor))]
 
 
@@ -65,7 +65,7 @@ class KernelConfig(Sized):
                 ("m", ctypes.c_int64), ("n", ctypes.c_int64), ("k", ctypes.c_int64), ("batch", ctypes.c_int64),
                 ("out", ctypes.c_int32), ("a_transposed", ctypes.c_int32), ("b_transposed", ctypes.c_int32),
                 ("bias", ctypes.c_int32), ("add_c", ctypes.c_int32), ("activation", ctypes.c_int32),
-                ("rung", ctypes.c_int32), ("step", ctypes.c_int32), ("v_heads_per_head", ctypes.c_int32),
+                ("v_heads_per_head", ctypes.c_int32),
                 ("ungated", ctypes.c_int32), ("equal_lengths", ctypes.c_int32), ("h_transposed", ctypes.c_int32)]
 
 
@@ -103,6 +103,8 @@ def _declare(library):
         "tj_runtime_destroy": (None, [handle]),
         "tj_runtime_instance": (status, [ctypes.POINTER(handle)]),
         "tj_fmha": (status, [handle, ctypes.POINTER(FmhaArgs), ctypes.c_void_p]),
+        "tj_run_rung": (status, [handle, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p]),
+        "tj_prepare_rung": (status, [handle, ctypes.POINTER(KernelConfig), ctypes.c_int32, Device, ctypes.POINTER(KernelReport)]),
         "tj_gemm": (status, [handle, ctypes.POINTER(GemmArgs), ctypes.c_void_p]),
         "tj_chunk_o": (status, [handle, ctypes.POINTER(ChunkOArgs), ctypes.c_void_p]),
         "tj_chunk_indices": (status, [handle, ctypes.POINTER(ChunkIndicesArgs), ctypes.c_void_p]),
@@ -178,27 +180,37 @@ class Runtime:
         self.library.check(self.library.c.tj_target_of(self.handle, device, ctypes.byref(text)))
         return text.value.decode()
 
-    def prepare(self, device, dtype=F16, op=b"fmha", **fields):
-        """`fields` are those of tj_kernel_config; fmha's head dim is 128 where none is given."""
+    def prepare(self, device, dtype=F16, op=b"fmha", rung=None, **fields):
+        """`fields` are those of tj_kernel_config; fmha's head dim is 128 where none is given. rung: of the op's ladder."""
         if op == b"fmha":
             fields.setdefault("head_dim", 128)
         config = KernelConfig(op=op, dtype=dtype, **{name: int(value) for name, value in fields.items()})
         report = KernelReport()
-        self.library.check(self.library.c.tj_prepare(self.handle, ctypes.byref(config), device, ctypes.byref(report)))
+        if rung is None:
+            status = self.library.c.tj_prepare(self.handle, ctypes.byref(config), device, ctypes.byref(report))
+        else:
+            status = self.library.c.tj_prepare_rung(self.handle, ctypes.byref(config), rung, device, ctypes.byref(report))
+        self.library.check(status)
         return report
 
-    def fmha(self, q, k, v, o, lse=None, scale=None, causal=False, stream=None, step=0):
+    def _call(self, op, args, stream, rung):
+        if rung is None:
+            self.library.check(getattr(self.library.c, "tj_" + op)(self.handle, ctypes.byref(args), stream))
+        else:
+            self.library.check(self.library.c.tj_run_rung(self.handle, op.encode(), ctypes.byref(args), rung, stream))
+
+    def fmha(self, q, k, v, o, lse=None, scale=None, causal=False, stream=None, rung=None):
         args = FmhaArgs(q=ctypes.pointer(q), k=ctypes.pointer(k), v=ctypes.pointer(v), o=ctypes.pointer(o),
-                        causal=int(causal), step=step)
+                        causal=int(causal))
         if lse is not None:
             args.lse = ctypes.pointer(lse)
         if scale is not None:
             args.has_scale, args.scale = 1, scale
-        self.library.check(self.library.c.tj_fmha(self.handle, ctypes.byref(args), stream))
+        self._call("fmha", args, stream, rung)
 
-    def gemm(self, a, b, d, c=None, bias=None, alpha=1.0, beta=0.0, activation=NO_ACTIVATION, stream=None, rung=0,
+    def gemm(self, a, b, d, c=None, bias=None, alpha=1.0, beta=0.0, activation=NO_ACTIVATION, stream=None, rung=None,
              scale_a=None, scale_b=None):
-        args = GemmArgs(a=ctypes.pointer(a), b=ctypes.pointer(b), d=ctypes.pointer(d), alpha=alpha, beta=beta, activation=activation, rung=rung)
+        args = GemmArgs(a=ctypes.pointer(a), b=ctypes.pointer(b), d=ctypes.pointer(d), alpha=alpha, beta=beta, activation=activation)
         if c is not None:
             args.c = ctypes.pointer(c)
         if bias is not None:
@@ -207,7 +219,7 @@ class Runtime:
             args.scale_a = ctypes.pointer(scale_a)
         if scale_b is not None:
             args.scale_b = ctypes.pointer(scale_b)
-        self.library.check(self.library.c.tj_gemm(self.handle, ctypes.byref(args), stream))
+        self._call("gemm", args, stream, rung)
 
     def chunk_indices(self, cu_seqlens, chunk_indices, total_chunks, stream=None):
         args = ChunkIndicesArgs(cu_seqlens=ctypes.pointer(cu_seqlens), chunk_indices=ctypes.pointer(chunk_indices), total_chunks=ctypes.pointer(total_chunks))

@@ -58,7 +58,7 @@ def reference_row(q, keys, values):
 
 
 class Model(unittest.TestCase):
-    def run_case(self, runtime, causal, transposed, step=0):
+    def run_case(self, runtime, causal, transposed, rung=None):
         seed = random.SystemRandom().getrandbits(32)
         print(f"seed {seed}, causal {causal}, transposed {transposed}")
         generator = random.Random(seed)
@@ -69,7 +69,7 @@ class Model(unittest.TestCase):
         q, k, v = normal(HEADS, SEQ_Q), normal(KV_HEADS, SEQ_K), normal(KV_HEADS, SEQ_K)
         o = Array(tj.F16, (1, HEADS, SEQ_Q, DIM), transposed).fill(lambda: math.nan)
         lse = Array(tj.F32, (1, HEADS, SEQ_Q)).fill(lambda: math.nan)
-        runtime.fmha(q.view(), k.view(), v.view(), o.view(), lse=lse.view(), causal=causal, step=step)
+        runtime.fmha(q.view(), k.view(), v.view(), o.view(), lse=lse.view(), causal=causal, rung=rung)
 
         keys, values = ([t.row(0, j) for j in range(SEQ_K)] for t in (k, v))
         difference = norm = 0.0
@@ -98,15 +98,15 @@ class Model(unittest.TestCase):
                 self.assertEqual(runtime.prepare(CPU0, head_dim=DIM, causal=True).origin, tj.FROM_DISK)
                 self.run_case(runtime, causal=True, transposed=False)
 
-    def test_steps(self):
+    def test_rungs(self):
         with tempfile.TemporaryDirectory() as folder, tj.Runtime(LIBRARY, cache_dir=folder, target="model:sm_120a") as runtime:
-            report = runtime.prepare(CPU0, head_dim=DIM, causal=True, step=4)
+            report = runtime.prepare(CPU0, head_dim=DIM, causal=True, rung=4)
             self.assertEqual(report.name, b"fmha_f16_d64_causal_latency")
-            self.run_case(runtime, causal=True, transposed=False, step=4)
-            self.assertEqual(runtime.prepare(CPU0, head_dim=DIM, causal=True, step=4).origin, tj.FROM_MEMORY)
+            self.run_case(runtime, causal=True, transposed=False, rung=4)
+            self.assertEqual(runtime.prepare(CPU0, head_dim=DIM, causal=True, rung=4).origin, tj.FROM_MEMORY)
             with self.assertRaises(tj.TilejitError) as wrong:
-                runtime.prepare(CPU0, head_dim=DIM, step=7)
-            self.assertIn("step is 7; allowed: 0 (none), 1 (basic)", wrong.exception.message)
+                runtime.prepare(CPU0, head_dim=DIM, rung=7)
+            self.assertIn("rung is 7; allowed: 0 (none), 1 (basic)", wrong.exception.message)
 
 
 if __name__ == "__main__":

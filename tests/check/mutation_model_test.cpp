@@ -115,7 +115,7 @@ TEST_CASE(
     "slots") {
   const Score once = judge_all("gemm", "model:sm_90a", "--rung v1"),
               slots = judge_all("gemm", "model:sm_90a", "--rung v2"),
-              columns = judge_all("fmha", "model:sm_80", "--head-dim 64 --causal true --step basic");
+              columns = judge_all("fmha", "model:sm_80", "--head-dim 64 --causal true --rung basic");
   CHECK(once.mutants < slots.mutants);  // its only iteration needs less
   CHECK(columns.mutants >= 40);
   CHECK(once.equivalent + slots.equivalent + columns.equivalent == 0);

@@ -18,7 +18,7 @@ using namespace tj;
 namespace {
 
 graph::Graph attention() {
-  return ops::fmha_group_graph({DType::f16, 128, false, false}, {2, 128}, *arch::find("sm_90a"));
+  return ops::fmha_group_graph(FmhaConfig{DType::f16, 128, false, false}, {2, 128}, *arch::find("sm_90a"));
 }
 
 std::string text_of(const graph::Graph& graph, const sched::Schedule& schedule) {

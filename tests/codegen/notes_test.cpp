@@ -198,7 +198,8 @@ TEST_CASE(
 }
 
 TEST_CASE("a name with any character is a string of the notes") {
-  graph::Graph graph = ops::fmha_group_graph({DType::f16, 64, false, false}, {2, 128, true}, *arch::find("sm_90a"));
+  graph::Graph graph =
+      ops::fmha_group_graph(FmhaConfig{DType::f16, 64, false, false}, {2, 128, true}, *arch::find("sm_90a"));
   graph.name = "a \"b\\ )~\" \n\x01 \xc3\xa9";
   const codegen::Unit unit = codegen::emit(graph, sched::schedule(graph), "sm90");
   CHECK(literals(unit.text.substr(unit.text.find("TJ_NOTES("))) == unit.notes);
@@ -206,7 +207,8 @@ TEST_CASE("a name with any character is a string of the notes") {
 }
 
 TEST_CASE("a block of one tile fills its first slots without a wait; tile after tile it waits for them") {
-  graph::Graph graph = ops::fmha_group_graph({DType::f16, 128, true, false}, {2, 128, true}, *arch::find("sm_90a"));
+  graph::Graph graph =
+      ops::fmha_group_graph(FmhaConfig{DType::f16, 128, true, false}, {2, 128, true}, *arch::find("sm_90a"));
   const sched::Schedule schedule = sched::schedule(graph);
   const auto early = [&] {
     const codegen::Unit unit = codegen::emit(graph, schedule, "sm90");

@@ -28,7 +28,7 @@ namespace {
 const arch::Arch& blackwell() { return *arch::find("sm_100a"); }
 
 Choice attention(int head_dim, bool causal) {
-  return choose(ops::fmha_op(), ops::fmha_request({DType::f16, head_dim, causal, false}), blackwell());
+  return choose(ops::fmha_op(), ops::fmha_request(FmhaConfig{DType::f16, head_dim, causal, false}), blackwell());
 }
 
 int role_named(const sched::Schedule& schedule, const std::string& name) {

@@ -79,7 +79,7 @@ TEST_CASE("a name of the graph that no file has is refused") {
 }
 
 TEST_CASE("bodies of the library serve a graph whose files include them, also by way of another of them") {
-  for (const char* name : {"ops/gemm/tile.cuh", "ops/fmha/sm80_steps.cuh", "ops/gemm/params.cuh"}) {
+  for (const char* name : {"ops/gemm/tile.cuh", "ops/fmha/sm80_rungs.cuh", "ops/gemm/params.cuh"}) {
     CAPTURE(std::string(name));
     const SampleKernel sample;
     std::string text = testing::read_bytes(sample.folder() + "/gemm_gelu.cuh");
@@ -87,7 +87,7 @@ TEST_CASE("bodies of the library serve a graph whose files include them, also by
       text.replace(at, 9, "x");
     sample.write("gemm_gelu.cuh", text + "\n#include \"" + name + "\"\n");
     if (std::string(name) != "ops/gemm/params.cuh")
-      CHECK_NOTHROW(read_custom(sample.description));  // sm80_steps.cuh by sm80.cuh, and that by rows.cuh
+      CHECK_NOTHROW(read_custom(sample.description));  // sm80_rungs.cuh by sm80.cuh, and that by rows.cuh
     else
       refuses(sample, Stage::argument, Code::not_found, "the name 'next_tile'");
   }

@@ -35,7 +35,7 @@ TEST_CASE("each rung, several times") {
         CAPTURE(rung);
         CAPTURE(shape.text());
         GemmProblem problem(shape, ++seed);
-        problem.args.rung = rung;
+        problem.rung = rung;
         problem.run(Runtime::instance(), device);
         CHECK(problem.problem() == "");
       }

@@ -130,7 +130,7 @@ TEST_CASE(
     for (const int head_dim : {64, 128})
       for (const bool causal : {false, true})
         for (const ops::Candidate& candidate :
-             ops::fmha_candidates({DType::f16, head_dim, causal, false}, *arch::find(name))) {
+             ops::fmha_candidates(FmhaConfig{DType::f16, head_dim, causal, false}, *arch::find(name))) {
           check_attention(*arch::find(name), candidate);
           ++checked;
         }

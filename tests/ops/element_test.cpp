@@ -41,9 +41,10 @@ TEST_CASE("attention: graphs of every family, requests and launches") {
   for (const char* arch : {"sm_90a", "sm_100a", "sm_80", "gfx1100", "gfx90a"})
     for (const DType dtype : {DType::e4m3, DType::f32}) {
       CAPTURE(arch);
-      refused("fmha", to_string(dtype), [&] { ops::fmha_candidates({dtype, 64, false, false}, *arch::find(arch)); });
+      refused("fmha", to_string(dtype),
+              [&] { ops::fmha_candidates(FmhaConfig{dtype, 64, false, false}, *arch::find(arch)); });
     }
-  ops::Request request = ops::fmha_request({DType::f16, 64, false, false});
+  ops::Request request = ops::fmha_request(FmhaConfig{DType::f16, 64, false, false});
   request.fields.front().second = "e4m3";
   refused(
       "fmha: dtype is 'e4m3'; allowed are f16, bf16", "e4m3",

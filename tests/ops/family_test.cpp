@@ -19,7 +19,8 @@ TEST_CASE("attention: an arch has the family whose node bodies are for it, or no
     ++found;
     CHECK(family->needs().families == std::vector<std::string>{family->name});
     CHECK(arch::serves(*arch, {family->needs()}));
-    for (const bool causal : {false, true}) CHECK(!family->candidates({DType::f16, 64, causal, false}, *arch).empty());
+    for (const bool causal : {false, true})
+      CHECK(!family->candidates(FmhaConfig{DType::f16, 64, causal, false}, *arch).empty());
   }
   CHECK(found > 0);
 }

@@ -101,7 +101,7 @@ void check_table(const char* op) {
 }  // namespace
 
 TEST_CASE("the tables of ops: each word has room in the hot key, and is read back") {
-  check_table<ops::kFmhaFields, FmhaConfig>("fmha");
+  check_table<ops::kFmhaFields, ops::FmhaKernel>("fmha");
   check_table<ops::kChunkOFields, ops::ChunkOKernel>("chunk_o");
 }
 

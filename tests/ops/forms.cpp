@@ -15,7 +15,7 @@ std::vector<ops::Request> forms_of(const ops::Op& op, const arch::Arch& arch) {
     for (ops::Request& request : op.requests_for(flags, arch)) list.push_back(std::move(request));
   };
   if (op.name() == "fmha")
-    more({{"dtype", {"f16"}}, {"general-scale", {"true"}}, {"step", {"1", "2", "3", "4", "5", "6"}}});
+    more({{"dtype", {"f16"}}, {"general-scale", {"true"}}, {"rung", {"1", "2", "3", "4", "5", "6"}}});
   if (op.name() == "chunk_o")
     more({{"head-ratio", {"1", "2", "3", "6"}},
           {"gated", {"both"}},

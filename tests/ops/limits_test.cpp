@@ -119,7 +119,6 @@ TEST_CASE("attention") {
            [](auto& a, auto value) {
              a.o.data = reinterpret_cast<void*>(~std::uint64_t{0} - static_cast<std::uint64_t>(value) + 1);
            }},
-          {"step is", {0, 1, 6}, {-1, 7}, [](auto& a, auto value) { a.step = static_cast<int>(value); }},
       });
   check_limits<FmhaConfig>(
       {}, [](const FmhaConfig& config) { ops::validate(config); },

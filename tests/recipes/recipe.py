@@ -134,7 +134,7 @@ class Recipe:
 
     def compile_test(self, name, **definitions):
         """A test of the copy, or with its whole path one of the project's helpers, with the flags of one that may use everything."""
-        flags = self.command_of(REPO / "tests/samples/fmha_reference_test.cpp")
+        flags = self.command_of(REPO / "tests/main.cpp")
         output = self.copy / "objects" / f"tests_{Path(name).parent.name}_{Path(name).name}.o"
         output.parent.mkdir(exist_ok=True)
         run(flags + [f'-D{key}="{value}"' for key, value in definitions.items()] + ["-c", self.copy / name, "-o", output])

@@ -11,13 +11,13 @@ FIELDS, CALLS, CHECKS = "src/ops/fmha/fields.hpp", "src/ops/fmha/mask.cpp", "src
 
 ROW = """,
      {.name = "windowed",
-      .get = [](const FmhaConfig& config) { return unsigned{config.windowed}; },
-      .set = [](FmhaConfig& config, unsigned place) { config.windowed = place != 0; },
+      .get = [](const FmhaKernel& config) { return unsigned{config.windowed}; },
+      .set = [](FmhaKernel& config, unsigned place) { config.windowed = place != 0; },
       .words = words<kTruth>,
       .bits = 1,
       .flags = {"false", "true", "both"},
       .tag = "_window",
-      .tagged = [](const FmhaConfig& config) { return config.windowed; },
+      .tagged = [](const FmhaKernel& config) { return config.windowed; },
       .optional = true,
       .constant = "kWindowed",
       .kind = Constant::boolean}}};
@@ -27,17 +27,16 @@ ROW = """,
 CHECK = """  if (args.window < 0 || (args.window > 0 && !args.causal))
     refuse(kOp, Code::invalid_argument,
            cat("window is ", args.window, "; allowed: 0, or with causal any number of keys"));
-  check_fmha_step(args.step);
   if (!args.lse) return;"""
 
 
 def edit(recipe):
     """What a user does."""
-    recipe.replace(DESCRIPTORS, "  std::int32_t step = 0;\n};", "  std::int32_t step = 0;\n"
+    recipe.replace(DESCRIPTORS, "  bool causal = false;\n};", "  bool causal = false;\n"
                    "  /// Besides causal: a query sees the last so many keys of those alone. 0: all.\n  std::int32_t window = 0;\n};")
-    recipe.replace(DESCRIPTORS, "  std::int32_t step = 0;  ///< as FmhaArgs::step\n", "  std::int32_t step = 0;  ///< as FmhaArgs::step\n"
+    recipe.replace(DESCRIPTORS, "  bool general_scale = false;\n", "  bool general_scale = false;\n"
                    "  bool windowed = false;  ///< FmhaArgs::window is not 0\n")
-    recipe.replace(FIELDS, "std::array<Field<FmhaConfig>, 5>", "std::array<Field<FmhaConfig>, 6>")
+    recipe.replace(FIELDS, "std::array<Field<FmhaKernel>, 5>", "std::array<Field<FmhaKernel>, 6>")
     recipe.replace(FIELDS, "}};\n\n}  // namespace tj::ops", ROW)
     recipe.replace(MASK, "  int queries, keys;\n", "  int queries, keys;\n  int window;  ///< keys that a row sees at most; 0: all\n")
     recipe.replace(MASK, "    return {0, end < keys ? end : keys};\n", "    return {window > 0 && end > window ? end - window : 0, end < keys ? end : keys};\n")
@@ -50,7 +49,7 @@ def edit(recipe):
     recipe.replace(CALLS, "  params.keys = static_cast<int>(args.k.shape[2]);\n", "  params.keys = static_cast<int>(args.k.shape[2]);\n  params.window = args.window;\n")
     recipe.replace(CALLS, "static_cast<int>(keys)};", "static_cast<int>(keys), config.windowed ? kTypicalWindow : 0};")
     recipe.replace(CALLS, "namespace tj::ops {\n", "namespace tj::ops {\n\nconstexpr int kTypicalWindow = 512;\n")
-    recipe.replace(CHECKS, "  check_fmha_step(args.step);\n  if (!args.lse) return;", CHECK)
+    recipe.replace(CHECKS, "  if (!args.lse) return;", CHECK)
 
 
 class NewMask(unittest.TestCase):

@@ -3,6 +3,8 @@
 // it. The driver and the compiler are the fakes.
 #include <doctest/doctest.h>
 
+#include <tilejit/ladder.hpp>
+
 #include <cstdlib>
 
 #include "runtime/runtime_fixture.hpp"
@@ -168,8 +170,6 @@ TEST_CASE(
   narrow.out = tj::DType::bf16;
   const tj::Error refused = error_of([&] { runtime.prepare(narrow, kDevice); });
   CHECK_MESSAGE(has(refused.message, "a.dtype is e4m3; allowed on sm_100a: f16, bf16"), refused.message);
-  tj::FmhaConfig step = config_of();
-  step.step = 2;
-  const tj::Error steps = error_of([&] { runtime.prepare(step); });
-  CHECK_MESSAGE(has(steps.message, "sm_100a"), steps.message);
+  const tj::Error rungs = error_of([&] { tj::Ladder(runtime).prepare(config_of(), 2, kDevice); });
+  CHECK_MESSAGE(has(rungs.message, "sm_100a"), rungs.message);
 }

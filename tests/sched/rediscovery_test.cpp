@@ -26,7 +26,7 @@ using namespace tj;
 int up(double cycles) { return static_cast<int>(std::lround(std::ceil(cycles))); }
 
 graph::Graph hopper(int head_dim, int block_n) {
-  return ops::fmha_group_graph({DType::f16, head_dim, false, false}, {2, block_n}, *arch::find("sm_90a"));
+  return ops::fmha_group_graph(FmhaConfig{DType::f16, head_dim, false, false}, {2, block_n}, *arch::find("sm_90a"));
 }
 
 /// Two sub-tiles of 128 rows, blocks of 128 keys, 16-bit inputs, every cost from the facts of sm_100a.

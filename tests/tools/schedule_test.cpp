@@ -63,12 +63,12 @@ TEST_CASE("rungs of the ladder are shown as they are constrained") {
   CHECK(has(unknown.err, "--rung is 'v0'; allowed are none, v1"));
 }
 
-TEST_CASE("what each step of attention changes is shown") {
+TEST_CASE("what each rung of attention changes is shown") {
   const char* changed[] = {"row_max_natural", "transpose_k", "store_divided"};
-  for (int step = 1; step <= 6; ++step) {
-    CAPTURE(step);
+  for (int rung = 1; rung <= 6; ++rung) {
+    CAPTURE(rung);
     const ToolRun result = run_schedule({"--op", "fmha", "--target", "sm_120a", "--dtype", "f16", "--head-dim", "128",
-                                         "--causal", "true", "--step", std::to_string(step), "--json"});
+                                         "--causal", "true", "--rung", std::to_string(rung), "--json"});
     REQUIRE_MESSAGE(result.code == 0, result.err);
     const auto json = nlohmann::json::parse(result.out);
     const auto has_node = [&](const std::string& body) {
@@ -76,25 +76,25 @@ TEST_CASE("what each step of attention changes is shown") {
         if (node["name"] == body + ".0") return true;
       return false;
     };
-    CHECK(has_node(changed[0]) == (step < 2));
-    CHECK(has_node(changed[1]) == (step < 3));
-    CHECK(has_node(changed[2]) == (step < 6));
-    CHECK(json["blocks_per_sm"] == (step < 5 ? 1 : 2));
+    CHECK(has_node(changed[0]) == (rung < 2));
+    CHECK(has_node(changed[1]) == (rung < 3));
+    CHECK(has_node(changed[2]) == (rung < 6));
+    CHECK(json["blocks_per_sm"] == (rung < 5 ? 1 : 2));
     for (const auto& ring : json["rings"])
-      if (ring["value"] == "v") CHECK(ring["slots"] == (step == 4 ? 3 : 1));
+      if (ring["value"] == "v") CHECK(ring["slots"] == (rung == 4 ? 3 : 1));
   }
 }
 
-TEST_CASE("attention's steps are for archs whose products are a warp's") {
-  const ToolRun elsewhere = run_schedule({"--op", "fmha", "--target", "sm_90a", "--step", "2"});
+TEST_CASE("attention's rungs are for archs whose products are a warp's") {
+  const ToolRun elsewhere = run_schedule({"--op", "fmha", "--target", "sm_90a", "--rung", "2"});
   CHECK(elsewhere.code == 1);
   CHECK(has(elsewhere.err,
-            "fmha: step 2 (exp2) does not run on 'sm_90a'; steps are for archs whose products are a warp's: sm_"));
-  const ToolRun unknown = run_schedule({"--op", "fmha", "--target", "sm_120a", "--step", "7"});
+            "fmha: rung 2 (exp2) does not run on 'sm_90a'; rungs are for archs whose products are a warp's: sm_"));
+  const ToolRun unknown = run_schedule({"--op", "fmha", "--target", "sm_120a", "--rung", "7"});
   CHECK(unknown.code == 2);
   CHECK(has(
       unknown.err,
-      "--step is '7'; allowed are none, 1, 2, 3, 4, 5, 6, basic, exp2, transposed_k, latency, occupancy, division"));
+      "--rung is '7'; allowed are none, 1, 2, 3, 4, 5, 6, basic, exp2, transposed_k, latency, occupancy, division"));
 }
 
 TEST_CASE("chunk output: a role for each of an item's heads, and one item after another for the model too") {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <tilejit/ladder.hpp>
 #include <tilejit/tilejit.hpp>
 
 #include "support/scratch.hpp"
@@ -47,9 +48,7 @@ TEST_CASE("calls find what was made ahead") {
   Runtime runtime(options);
   const Device cpu{DeviceKind::cpu, 0};
   CHECK(runtime.prepare(FmhaConfig{DType::f16, 64, true, false}, cpu).origin == KernelOrigin::disk);
-  GemmConfig product;
-  product.rung = 8;
-  CHECK(runtime.prepare(product, cpu).origin == KernelOrigin::disk);
+  CHECK(Ladder(runtime).prepare(GemmConfig{}, 8, cpu).origin == KernelOrigin::disk);
   CHECK(runtime.prepare(ChunkOConfig{}, cpu).origin == KernelOrigin::disk);
 }
 
@@ -66,8 +65,8 @@ TEST_CASE("what the arch does not serve: left out of what was not named, else re
           "tile is 16x64x128; allowed on sm_100a: 128x256x64");
   refused({"--op", "chunk_o", "--head-ratio", "3", "--item-heads", "3"},
           "--item-heads is '3'; allowed on sm_100a: auto, 1, 2");
-  refused({"--op", "fmha", "--step", "2"},
-          "does not run on 'sm_100a'; steps are for archs whose products are a warp's");
+  refused({"--op", "fmha", "--rung", "2"},
+          "does not run on 'sm_100a'; rungs are for archs whose products are a warp's");
   const ToolRun some =
       make_for({"--op", "gemm", "--dtype", "f16", "--tile", "128x64x64,16x64x128"}, folder / "cache", "model:sm_100a");
   CHECK_MESSAGE(some.code == tools::kExitOk, some.err);

@@ -41,13 +41,13 @@ constexpr Powers kUsual{8, 0};
 // largest value, half of what rounding it to f16 may.
 constexpr Powers kWithoutSubnormals{1, 14};
 
-Powers powers_of(const FmhaConfig& config, const arch::Arch& arch) {
+Powers powers_of(const FmhaKernel& config, const arch::Arch& arch) {
   return config.dtype == DType::f16 && arch.has_fact("matrix_flushes_subnormals") ? kWithoutSubnormals : kUsual;
 }
 
 class Builder : private FmhaWarpBuilder {
  public:
-  Builder(const FmhaConfig& config, const FmhaWarpTile& tile, const arch::Arch& arch)
+  Builder(const FmhaKernel& config, const FmhaWarpTile& tile, const arch::Arch& arch)
       : FmhaWarpBuilder(config, tile, Multiplier::Way::wave, "convert_per_cycle", arch) {
     set_name(cat(rows_, "x", keys_, "_", tile_.warps, "waves"));
     const int padding = multiplier_.row_padding();
@@ -139,7 +139,7 @@ const arch::Needs& needs() {
   });
 }
 
-std::vector<Candidate> candidates(const FmhaConfig& config, const arch::Arch& arch) {
+std::vector<Candidate> candidates(const FmhaKernel& config, const arch::Arch& arch) {
   constexpr int kWarps = 4;
   std::vector<Candidate> list;
   for (const int block_n : {64, 32})

@@ -24,7 +24,7 @@ inline constexpr int kFmhaElementBytes = 2;  ///< the constructor below refuses 
 
 class FmhaBuilder : protected GraphBuilder {
  protected:
-  FmhaBuilder(const FmhaConfig& config, const arch::Arch& arch, int rows_per_block, int block_n, int blocks_per_sm = 1)
+  FmhaBuilder(const FmhaKernel& config, const arch::Arch& arch, int rows_per_block, int block_n, int blocks_per_sm = 1)
       : GraphBuilder("fmha", arch.family, arch, blocks_per_sm), config_(config), rows_(rows_per_block), keys_(block_n) {
     require_two_bytes("fmha", config_.dtype);
     const std::initializer_list<std::string_view> first = {"dtype", "head-dim"};
@@ -42,7 +42,7 @@ class FmhaBuilder : protected GraphBuilder {
   }
 
   void set_name(const std::string& shape) {
-    graph_.name = support::cat("fmha", tags_of_fields<kFmhaFields>(config_, {"general-scale", "step"}), "_", shape);
+    graph_.name = support::cat("fmha", tags_of_fields<kFmhaFields>(config_, {"general-scale", "rung"}), "_", shape);
   }
 
   std::int64_t row_bytes() const { return std::int64_t{config_.head_dim} * kFmhaElementBytes; }
@@ -78,7 +78,7 @@ class FmhaBuilder : protected GraphBuilder {
   }
   int max_fast_begin() const { return mask_.most_masked(rows_, keys_, Node{}.max_fast_begin); }
 
-  FmhaConfig config_;
+  FmhaKernel config_;
   const fmha::Mask mask_ = mask_of(config_);  ///< of any sizes
   int rows_ = 0;                              ///< queries of a block
   int keys_ = 0;                              ///< of an iteration

@@ -38,7 +38,7 @@ const FmhaFamily* find_fmha_family(const arch::Arch& arch) {
 }
 
 /// Iterations, and the flops that the user asked for.
-Candidate fmha_candidate(graph::Graph graph, const FmhaConfig& config, const FmhaLaunch& launch, bool turns) {
+Candidate fmha_candidate(graph::Graph graph, const FmhaKernel& config, const FmhaLaunch& launch, bool turns) {
   Candidate candidate{std::move(graph), 0, 0, turns};
   candidate.geometry = Geometry::of(launch);
   const fmha::Mask mask = mask_of(config, kTypicalLength, kTypicalLength);
@@ -66,7 +66,7 @@ const std::vector<arch::Needs>& fmha_needs() {
   });
 }
 
-std::vector<Candidate> fmha_candidates(const FmhaConfig& config, const arch::Arch& arch) {
+std::vector<Candidate> fmha_candidates(const FmhaKernel& config, const arch::Arch& arch) {
   arch::require(arch, "fmha", fmha_needs());
   if (const FmhaFamily* family = find_fmha_family(arch)) return family->candidates(config, arch);
   support::fail(Stage::target, Code::unsupported,

@@ -15,13 +15,13 @@ struct FmhaFamily {
   const char* name;               ///< arch::Arch::family, and of the node bodies: kernel_templates/ops/fmha/<name>.cuh
   const arch::Needs& (*needs)();  ///< what its node bodies ask of an arch
   /// The graphs of the tile shapes to try, best guess first; which shapes there are is the family's own.
-  std::vector<Candidate> (*candidates)(const FmhaConfig& config, const arch::Arch& arch);
-  bool has_steps = false;  ///< its kernels can be held to a step of the ladder
+  std::vector<Candidate> (*candidates)(const FmhaKernel& config, const arch::Arch& arch);
+  bool has_rungs = false;  ///< its kernels can be held to a rung of the ladder
 };
 
 /// A candidate of such a kernel, rated over the tiles of a square problem of a typical length. turns: order barriers
 /// between roles that alternate on a unit.
-Candidate fmha_candidate(graph::Graph graph, const FmhaConfig& config, const FmhaLaunch& launch, bool turns);
+Candidate fmha_candidate(graph::Graph graph, const FmhaKernel& config, const FmhaLaunch& launch, bool turns);
 
 /// Null where the arch is of another family.
 const FmhaFamily* find_fmha_family(const arch::Arch& arch);

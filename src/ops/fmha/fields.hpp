@@ -1,17 +1,15 @@
 // The fields that decide a kernel of attention, a row for each; see ops/common/fields.hpp.
 //
 // Decides how a field is asked for, written in a name and told to the unit. Does not decide which values are legal
-// (validate.cpp). Invariant: what FmhaConfig holds is in a row, so that configurations that differ have kernels, keys
+// (validate.cpp). Invariant: what FmhaKernel holds is in a row, so that configurations that differ have kernels, keys
 // and names that differ.
 #pragma once
 
 #include <array>
 #include <cstdint>
 
-#include <tilejit/ops.hpp>
-
 #include "ops/common/fields.hpp"
-#include "ops/fmha/steps.hpp"
+#include "ops/fmha/fmha.hpp"
 
 namespace tj::ops {
 
@@ -20,10 +18,10 @@ inline constexpr const char* kFmhaTypeWords[] = {"f16", "bf16"};
 inline constexpr int kFmhaHeadDims[] = {64, 128};
 inline constexpr const char* kFmhaHeadDimWords[] = {"64", "128"};
 
-inline constexpr std::array<Field<FmhaConfig>, 5> kFmhaFields = {
+inline constexpr std::array<Field<FmhaKernel>, 5> kFmhaFields = {
     {{.name = "dtype",
-      .get = [](const FmhaConfig& config) { return place_among<kFmhaTypes>(config.dtype); },
-      .set = [](FmhaConfig& config, unsigned place) { config.dtype = kFmhaTypes[place]; },
+      .get = [](const FmhaKernel& config) { return place_among<kFmhaTypes>(config.dtype); },
+      .set = [](FmhaKernel& config, unsigned place) { config.dtype = kFmhaTypes[place]; },
       .words = words<kFmhaTypeWords>,
       .bits = 4,
       .flags = {"f16", "bf16"},
@@ -32,8 +30,8 @@ inline constexpr std::array<Field<FmhaConfig>, 5> kFmhaFields = {
       .constant = "Element",
       .kind = Constant::element},
      {.name = "head-dim",
-      .get = [](const FmhaConfig& config) { return place_among<kFmhaHeadDims>(config.head_dim); },
-      .set = [](FmhaConfig& config, unsigned place) { config.head_dim = kFmhaHeadDims[place]; },
+      .get = [](const FmhaKernel& config) { return place_among<kFmhaHeadDims>(config.head_dim); },
+      .set = [](FmhaKernel& config, unsigned place) { config.head_dim = kFmhaHeadDims[place]; },
       .words = words<kFmhaHeadDimWords>,
       .bits = 4,
       .flags = {"64", "128"},
@@ -42,34 +40,34 @@ inline constexpr std::array<Field<FmhaConfig>, 5> kFmhaFields = {
       .constant = "kHeadDim",
       .kind = Constant::integer},
      {.name = "causal",
-      .get = [](const FmhaConfig& config) { return unsigned{config.causal}; },
-      .set = [](FmhaConfig& config, unsigned place) { config.causal = place != 0; },
+      .get = [](const FmhaKernel& config) { return unsigned{config.causal}; },
+      .set = [](FmhaKernel& config, unsigned place) { config.causal = place != 0; },
       .words = words<kTruth>,
       .bits = 1,
       .flags = {"both", "true", "false"},
       .tag = "_causal",
-      .tagged = [](const FmhaConfig& config) { return config.causal; },
+      .tagged = [](const FmhaKernel& config) { return config.causal; },
       .constant = "kCausal",
       .kind = Constant::boolean},
      {.name = "general-scale",
-      .get = [](const FmhaConfig& config) { return unsigned{config.general_scale}; },
-      .set = [](FmhaConfig& config, unsigned place) { config.general_scale = place != 0; },
+      .get = [](const FmhaKernel& config) { return unsigned{config.general_scale}; },
+      .set = [](FmhaKernel& config, unsigned place) { config.general_scale = place != 0; },
       .words = words<kTruth>,
       .bits = 1,
       .flags = {"false", "true", "both"},
       .tag = "_anyscale",
-      .tagged = [](const FmhaConfig& config) { return config.general_scale; },
+      .tagged = [](const FmhaKernel& config) { return config.general_scale; },
       .constant = "kGeneralScale",
       .kind = Constant::boolean},
-     {.name = "step",
-      .get = [](const FmhaConfig& config) { return static_cast<unsigned>(config.step); },
-      .set = [](FmhaConfig& config, unsigned place) { config.step = static_cast<std::int32_t>(place); },
-      .words = fmha_step_words,
-      .also = fmha_step_numbers,
+     {.name = "rung",
+      .get = [](const FmhaKernel& config) { return static_cast<unsigned>(config.rung); },
+      .set = [](FmhaKernel& config, unsigned place) { config.rung = static_cast<std::int32_t>(place); },
+      .words = fmha_rung_words,
+      .also = fmha_rung_numbers,
       .bits = 4,
-      .more_flags = fmha_step_flags,
+      .more_flags = fmha_rung_flags,
       .tag = "_%",
-      .tagged = [](const FmhaConfig& config) { return config.step != kNoFmhaStep; },
+      .tagged = [](const FmhaKernel& config) { return config.rung != kNoFmhaRung; },
       .optional = true}}};
 
 }  // namespace tj::ops

@@ -1,6 +1,6 @@
 // Attention forward as an op: requests, graph, launch.
 //
-// kernel.cpp decides requests by the table of fields.hpp, mask.cpp what a call's mask is, steps.cpp the ladder,
+// kernel.cpp decides requests by the table of fields.hpp, mask.cpp what a call's mask is, rungs.cpp the ladder,
 // plan.cpp launch parameters, validate.cpp what is legal. family.cpp says which family serves an arch. Tiles, nodes and
 // costs are those of sm90.cpp (products of warpgroups), sm80.cpp (a warp's instructions), amd.cpp (a wave's;
 // warps_builder.hpp is of both) and sm100.cpp (tensor memory).
@@ -10,17 +10,25 @@
 
 #include <tilejit/ops.hpp>
 
+#include "ops/fmha/rungs.hpp"
 #include "ops/op.hpp"
 
 namespace tj::ops {
 
 const Op& fmha_op();
 
-/// The request of a configuration; throws tj::Error(argument) for a head dim or dtype that is not supported.
-Request fmha_request(const FmhaConfig& config);
+/// All that decides a kernel: what a user configures, and the rung of the ladder that holds the kernel back.
+struct FmhaKernel : FmhaConfig {
+  FmhaKernel() = default;
+  FmhaKernel(const FmhaConfig& config, int of_ladder = kNoFmhaRung) : FmhaConfig(config), rung(of_ladder) {}
+  int rung = kNoFmhaRung;  ///< in fmha_rungs()
+};
+
+/// The request of a kernel; throws tj::Error(argument) for a head dim, dtype or rung that is not supported.
+Request fmha_request(const FmhaKernel& config);
 
 /// The same in 64 bits: what a hot call looks up.
-std::uint64_t fmha_small_key(const FmhaConfig& config);
+std::uint64_t fmha_small_key(const FmhaKernel& config);
 
 /// The scale that a call means: its own, else D^-1/2.
 float fmha_scale(const FmhaArgs& args);
@@ -31,7 +39,7 @@ bool fmha_needs_general_scale(float scale);
 /// What each kind of its node bodies asks of an arch.
 const std::vector<arch::Needs>& fmha_needs();
 /// All tile shapes that fit the arch.
-std::vector<Candidate> fmha_candidates(const FmhaConfig& config, const arch::Arch& arch);
+std::vector<Candidate> fmha_candidates(const FmhaKernel& config, const arch::Arch& arch);
 
 /// Numbers of its kernel that a launch must know.
 struct FmhaLaunch {

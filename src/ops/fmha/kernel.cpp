@@ -11,7 +11,7 @@
 #include "ops/common/workloads.hpp"
 #include "ops/fmha/fields.hpp"
 #include "ops/fmha/mask.hpp"
-#include "ops/fmha/steps.hpp"
+#include "ops/fmha/rungs.hpp"
 #include "ops/fmha/validate.hpp"
 #include "support/fail.hpp"
 #include "support/lasting.hpp"
@@ -27,31 +27,31 @@ FmhaConfig config_of(const FmhaArgs& args) {
   config.dtype = args.q.dtype;
   config.head_dim = static_cast<int>(args.q.shape[3]);
   config.general_scale = fmha_needs_general_scale(fmha_scale(args));
-  config.step = args.step;
   set_mask(config, args);
   return config;
 }
 
-FmhaConfig config_of(const Request& request) { return kernel_of_fields<kFmhaFields, FmhaConfig>(request); }
+FmhaKernel config_of(const Request& request) { return kernel_of_fields<kFmhaFields, FmhaKernel>(request); }
 
 /// Of a command line, with one kernel where it leaves a field out.
-std::vector<FmhaConfig> usual_kernels(const Flags& flags) {
-  return kernels_of_flags<kFmhaFields, FmhaConfig>("fmha", flags, first_of_each(choices_of_fields<kFmhaFields>()));
+std::vector<FmhaKernel> usual_kernels(const Flags& flags) {
+  return kernels_of_flags<kFmhaFields, FmhaKernel>("fmha", flags, first_of_each(choices_of_fields<kFmhaFields>()));
 }
 
 /// Of the tile that is tried first.
-std::int64_t rows_per_block(const FmhaConfig& config, const arch::Arch& arch) {
+std::int64_t rows_per_block(const FmhaKernel& config, const arch::Arch& arch) {
   return fmha_candidates(config, arch).front().geometry.as<FmhaLaunch>().rows_per_block;
 }
 
 /// usual: as most calls have it, without lse and with the default scale, where the kernel's form takes that.
-Trial trial_of(const FmhaConfig& config, const Sizes& sizes, bool usual = false) {
+Trial trial_of(const FmhaKernel& config, const Sizes& sizes, bool usual = false) {
   const std::int64_t batch = sizes.at("batch"), heads = sizes.at("heads"), kv = sizes.at("kv-heads"),
                      queries = sizes.at("seq-q"), keys = sizes.at("seq-k"), width = config.head_dim;
   Trial trial;
   trial.name = cat("B ", batch, " H ", heads, "/", kv, " Sq ", queries, " Sk ", keys);
   trial.kernel_flags = flags_of_fields<kFmhaFields>(config);
   trial.flags = trial.kernel_flags + " " + sizes.flags();
+  if (config.rung != kNoFmhaRung) trial.choice = config.rung;
   trial.tensors = {dense("q", config.dtype, {batch, heads, queries, width}),
                    dense("k", config.dtype, {batch, kv, keys, width}),
                    dense("v", config.dtype, {batch, kv, keys, width}),
@@ -62,7 +62,6 @@ Trial trial_of(const FmhaConfig& config, const Sizes& sizes, bool usual = false)
     const auto tensor = [&](std::size_t i) { return tensors[i].operand.view(device, places[i]); };
     FmhaArgs args;
     args.q = tensor(0), args.k = tensor(1), args.v = tensor(2), args.o = tensor(3);
-    args.step = config.step;
     set_mask(args, config);
     if (!usual) args.lse = tensor(4);
     // With it, maxima move so far from block to block that outputs are corrected.
@@ -80,14 +79,26 @@ class Fmha final : public Op {
   Device device_of(const void* args) const override { return get(args).q.device; }
 
   ProblemKey problem_key(const void* args) const override { return {fmha_small_key(config_of(get(args)))}; }
+  Kernel kernel_of(const ProblemKey& problem, int choice) const override {
+    if (choice == kNoFmhaRung) return {problem.kind};
+    FmhaKernel kernel = kernel_of_key<kFmhaFields, FmhaKernel>(problem.kind);
+    kernel.rung = choice;
+    return {fmha_small_key(kernel), choice};
+  }
+  std::optional<int> rung_choice(const ProblemKey&, int rung, const arch::Arch& arch) const override {
+    check_fmha_rung(rung);
+    require_fmha_rungs(rung, arch);
+    if (rung == kNoFmhaRung) return {};
+    return rung;
+  }
   Request request_of(const Kernel& kernel) const override {
-    return fmha_request(kernel_of_key<kFmhaFields, FmhaConfig>(kernel.small_key));
+    return fmha_request(kernel_of_key<kFmhaFields, FmhaKernel>(kernel.small_key));
   }
 
   std::vector<Request> requests(const Flags& flags) const override {
     std::vector<Request> list;
-    for (const FmhaConfig& config :
-         kernels_of_flags<kFmhaFields, FmhaConfig>("fmha", flags, choices_of_fields<kFmhaFields>()))
+    for (const FmhaKernel& config :
+         kernels_of_flags<kFmhaFields, FmhaKernel>("fmha", flags, choices_of_fields<kFmhaFields>()))
       list.push_back(fmha_request(config));
     return list;
   }
@@ -96,7 +107,7 @@ class Fmha final : public Op {
     Flags kernels = flags;
     const Sizes sizes("fmha", kernels, {{"batch", 1}, {"heads", 2}, {"kv-heads", 1}, {"seq-q", 130}, {"seq-k", 600}});
     std::vector<Trial> list;
-    for (const FmhaConfig& config : usual_kernels(kernels)) {
+    for (const FmhaKernel& config : usual_kernels(kernels)) {
       Sizes own = sizes;
       const std::int64_t rows = rows_per_block(config, arch);
       own.set_default("seq-q", std::max<std::int64_t>(130, rows + 2));
@@ -115,8 +126,8 @@ class Fmha final : public Op {
   }
 
   std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
-    const FmhaConfig config = config_of(request);
-    require_fmha_steps(config.step, arch);
+    const FmhaKernel config = config_of(request);
+    require_fmha_rungs(config.rung, arch);
     return fmha_candidates(config, arch);
   }
   GeometryFields geometry_fields() const override { return kFmhaGeometry; }
@@ -147,7 +158,7 @@ std::vector<Workload> fmha_workloads(const Flags& flags, const arch::Arch&) {
   sizes.set_default("kv-heads", sizes.at("heads"));
   sizes.set_default("seq-k", sizes.at("seq-q"));
   std::vector<Workload> list;
-  for (const FmhaConfig& config : usual_kernels(kernels)) {
+  for (const FmhaKernel& config : usual_kernels(kernels)) {
     const double width = static_cast<double>(sizes.at("batch") * sizes.at("heads") * config.head_dim);
     list.push_back({trial_of(config, sizes, true),
                     4 * width * visible_keys(mask_of(config, sizes.at("seq-q"), sizes.at("seq-k")))});
@@ -176,12 +187,13 @@ float fmha_scale(const FmhaArgs& args) {
   return args.scale ? *args.scale : 1.0f / std::sqrt(static_cast<float>(args.q.shape[3]));
 }
 
-std::uint64_t fmha_small_key(const FmhaConfig& config) { return key_of_fields<kFmhaFields>(config); }
+std::uint64_t fmha_small_key(const FmhaKernel& config) { return key_of_fields<kFmhaFields>(config); }
 
-Request fmha_request(const FmhaConfig& config) {
+Request fmha_request(const FmhaKernel& config) {
   validate(config);
+  check_fmha_rung(config.rung);
   Request request = request_of_fields<kFmhaFields>("fmha", config);
-  for (auto& field : fmha_step_fields(config.step)) request.fields.push_back(std::move(field));
+  for (auto& field : fmha_rung_fields(config.rung)) request.fields.push_back(std::move(field));
   return request;
 }
 

@@ -82,7 +82,7 @@ double polynomial_cycles(const arch::Arch& arch) {
   return kRows * (6 / arch.fact("f32_per_cycle") + 1 / arch.fact("integer_per_cycle"));
 }
 
-Costs costs_of(const FmhaConfig& config, const arch::Arch& arch, int polynomials, int block_n) {
+Costs costs_of(const FmhaKernel& config, const arch::Arch& arch, int polynomials, int block_n) {
   Costs c;
   const double by_arithmetic = static_cast<double>(polynomials) / fmha::kPolynomialOf,
                outputs = static_cast<double>(kRows) * config.head_dim;
@@ -140,7 +140,7 @@ int least_interval(const Costs& c, const Form& form, int block_n) {
 
 /// Of kPolynomialOf exponentials, how many arithmetic takes over: none where that gains next to nothing, else the
 /// fewest with which the interval is the least.
-int polynomials_for(const FmhaConfig& config, const arch::Arch& arch, const Form& form, int block_n) {
+int polynomials_for(const FmhaKernel& config, const arch::Arch& arch, const Form& form, int block_n) {
   constexpr double kWorthIt = 1.05;
   const auto interval = [&](int polynomials) {
     return least_interval(costs_of(config, arch, polynomials, block_n), form, block_n);
@@ -153,14 +153,14 @@ int polynomials_for(const FmhaConfig& config, const arch::Arch& arch, const Form
 
 // Scores, output and weights of two sub-tiles fit beside each other where the head dim is small; else the weights take
 // the place of their scores.
-Form form_of(const FmhaConfig& config, const Tile& tile, const arch::Arch& arch) {
+Form form_of(const FmhaKernel& config, const Tile& tile, const arch::Arch& arch) {
   const std::int64_t columns = arch.memory_bytes.at("TMEM") / graph::kTensorColumnBytes;
   return {tile.parts, kTiles * (kKeys + kKeys / 2 + config.head_dim) > columns};
 }
 
 class Builder : private FmhaBuilder {
  public:
-  Builder(const FmhaConfig& config, const Tile& tile, const arch::Arch& arch)
+  Builder(const FmhaKernel& config, const Tile& tile, const arch::Arch& arch)
       : FmhaBuilder(config, arch, kTiles * kRows, kKeys),
         form_(form_of(config, tile, arch)),
         polynomials_(std::max(0, polynomials_for(config, arch, form_, kKeys) - tile.fewer_polynomials)),
@@ -325,7 +325,7 @@ class Builder : private FmhaBuilder {
 // units are in balance no schedule may be that tight: one that arithmetic binds less may be found instead.
 constexpr Tile kTriedTiles[] = {{{64, 32, 16, 16}, 0}, {{64, 64, 0, 0}, 0}, {{64, 64, 0, 0}, 1}, {{64, 64, 0, 0}, 2}};
 
-std::vector<Candidate> candidates(const FmhaConfig& config, const arch::Arch& arch) {
+std::vector<Candidate> candidates(const FmhaKernel& config, const arch::Arch& arch) {
   std::vector<Candidate> list;
   for (const Tile& tile : kTriedTiles) list.push_back(Builder(config, tile, arch).build());
   return list;

@@ -9,7 +9,7 @@
 // but by what it has: a copy engine or none, rates, memory.
 #include <algorithm>
 
-#include "ops/fmha/steps.hpp"
+#include "ops/fmha/rungs.hpp"
 #include "ops/fmha/warps_builder.hpp"
 #include "support/lasting.hpp"
 
@@ -23,30 +23,30 @@ using support::cat;
 // (tests/ops/fmha/warps_compile_test.cpp).
 constexpr int kContextRegisters = 24;
 
-const FmhaStep& step_of(const FmhaConfig& config) { return fmha_steps()[static_cast<std::size_t>(config.step)]; }
+const FmhaRung& rung_of(const FmhaKernel& config) { return fmha_rungs()[static_cast<std::size_t>(config.rung)]; }
 
 class Builder : private FmhaWarpBuilder {
  public:
-  Builder(const FmhaConfig& config, const FmhaWarpTile& tile, const arch::Arch& arch)
-      : FmhaWarpBuilder(config, tile, Multiplier::Way::warp, "minmax_per_cycle", arch), step_(step_of(config)) {}
+  Builder(const FmhaKernel& config, const FmhaWarpTile& tile, const arch::Arch& arch)
+      : FmhaWarpBuilder(config, tile, Multiplier::Way::warp, "minmax_per_cycle", arch), rung_(rung_of(config)) {}
 
   Candidate build() {
-    set_name(cat(rows_, "x", keys_, "_", tile_.warps, "warps", held() ? cat("_", step_.name) : ""));
-    if (held()) graph_.includes = {cat("ops/fmha/", arch_.family, "_steps.cuh")};
-    // So many blocks an SM, and no more: what a step says, or what would find room on a card that has no more than the
+    set_name(cat(rows_, "x", keys_, "_", tile_.warps, "warps", held() ? cat("_", rung_.name) : ""));
+    if (held()) graph_.includes = {cat("ops/fmha/", arch_.family, "_rungs.cuh")};
+    // So many blocks an SM, and no more: what a rung says, or what would find room on a card that has no more than the
     // target's caps.
     if (held() || !arch_.base.empty()) graph_.least_smem_bytes = least_smem_for(arch_, tile_.blocks_per_sm);
     flag("kBulkCopies", copier_.by_engine());
     flag("kQueriesInRegisters", tile_.queries_in_registers);
     values(1);
-    if (step_.k_ahead > 0)
-      graph_.values[1].max_slots = step_.k_ahead + 1, graph_.values[2].max_slots = step_.v_ahead + 1;
-    if (step_.transposes_keys) value("k_columns", block_bytes(), Scope::iteration, 1, 4);
+    if (rung_.k_ahead > 0)
+      graph_.values[1].max_slots = rung_.k_ahead + 1, graph_.values[2].max_slots = rung_.v_ahead + 1;
+    if (rung_.transposes_keys) value("k_columns", block_bytes(), Scope::iteration, 1, 4);
     nodes();
     Candidate candidate = made();
     candidate.one_role = true;
-    candidate.max_stages = step_.max_stages;
-    candidate.max_slots = step_.max_slots;
+    candidate.max_stages = rung_.max_stages;
+    candidate.max_slots = rung_.max_slots;
     return candidate;
   }
 
@@ -57,25 +57,25 @@ class Builder : private FmhaWarpBuilder {
     return work;
   }
 
-  /// Is the kernel held to a step of the ladder?
-  bool held() const { return config_.step != kNoFmhaStep; }
-  /// How far ahead copies are issued, for an iteration of `chain` cycles: as a step asks, else a whole interval, as far
+  /// Is the kernel held to a rung of the ladder?
+  bool held() const { return config_.rung != kNoFmhaRung; }
+  /// How far ahead copies are issued, for an iteration of `chain` cycles: as a rung asks, else a whole interval, as far
   /// as the rings go that fit. The interval is longer than the chain where threads copy, and where blocks side by side
   /// keep a unit busy; a reader holds its slot for part of it.
   void look_ahead(const Work& qk, const Work& pv, double chain) {
-    if (held() && step_.k_ahead == 0) return;
+    if (held() && rung_.k_ahead == 0) return;
     constexpr std::int64_t kBarriers = 1024;
     const double copies = 2 * shared_cycles(copied()), issued = chain + (copier_.by_engine() ? 0 : copies);
     const double interval = std::max({issued, tile_.blocks_per_sm * (qk.matrix + pv.matrix),
                                       tile_.blocks_per_sm * (qk.shared + pv.shared + copies)});
     const auto fit = (graph_.machine.memory_bytes.at("SMEM") - rows_ * row_bytes() - kBarriers) / block_bytes();
     const FmhaSlots slots =
-        held() ? fmha_step_slots(step_, fit) : FmhaSlots{static_cast<int>(fit / 2), static_cast<int>(fit / 2)};
+        held() ? fmha_rung_slots(rung_, fit) : FmhaSlots{static_cast<int>(fit / 2), static_cast<int>(fit / 2)};
     const auto ahead = [&](int asked, int ring, const Work& reader) {
       return std::min<double>(asked, ring - reader.longest() / interval) * interval / chain;
     };
-    k_ahead_ = std::max(0.0, ahead(held() ? step_.k_ahead : 1, slots.k, qk));
-    v_ahead_ = std::max(0.0, ahead(held() ? step_.v_ahead : 1, slots.v, pv));
+    k_ahead_ = std::max(0.0, ahead(held() ? rung_.k_ahead : 1, slots.k, qk));
+    v_ahead_ = std::max(0.0, ahead(held() ? rung_.v_ahead : 1, slots.v, pv));
   }
 
   /// `rows` rows of 16-bit elements, `latency` cycles before their use.
@@ -89,7 +89,7 @@ class Builder : private FmhaWarpBuilder {
   }
 
   void nodes() {
-    const bool natural = step_.natural_exponential;
+    const bool natural = rung_.natural_exponential;
     // In the place of the multiply-add a difference and four products.
     const Work qk = product(!tile_.queries_in_registers), pv = weighted_product(natural ? 6 : 2);
     const double iteration = qk.longest() + maximum().longest() + pv.longest();
@@ -100,9 +100,9 @@ class Builder : private FmhaWarpBuilder {
     graph_.overhead_cycles = 2.0 * (held() ? kUsualAhead * iteration : node(load_k).latency);
     Bodies bodies;
     if (tile_.queries_in_registers) bodies.queries = "take_q";
-    if (step_.transposes_keys) bodies.keys = "transpose_k", bodies.qk = "qk_columns";
+    if (rung_.transposes_keys) bodies.keys = "transpose_k", bodies.qk = "qk_columns";
     if (natural) bodies.row_max = "row_max_natural", bodies.pv = "pv_natural";
-    if (held()) bodies.store = step_.exact_division ? "store_divided" : "store_approximated";
+    if (held()) bodies.store = rung_.exact_division ? "store_divided" : "store_approximated";
     const Chain c = chain(bodies, qk, pv, kContextRegisters, transposition());
     then(load_q, c.queries >= 0 ? c.queries : c.qk, 0, 0);
     then(load_k, c.keys >= 0 ? c.keys : c.qk, 0, 1);
@@ -112,9 +112,9 @@ class Builder : private FmhaWarpBuilder {
   }
 
   static constexpr int kColumns = 3;  ///< the value behind q, k and v
-  const FmhaStep& step_;
+  const FmhaRung& rung_;
   const Copier copier_ = Copier::into_rings(arch_);
-  static constexpr double kUsualAhead = 0.5;              ///< where no step asks
+  static constexpr double kUsualAhead = 0.5;              ///< where no rung asks
   double k_ahead_ = kUsualAhead, v_ahead_ = kUsualAhead;  ///< iterations between the issue of a copy and its use
 };
 
@@ -128,8 +128,8 @@ const arch::Needs& needs() {
   });
 }
 
-std::vector<FmhaWarpTile> tiles(const FmhaConfig& config, const arch::Arch& arch) {
-  if (config.step != kNoFmhaStep) return {{64, 4, 1, step_of(config).blocks_per_sm, true}};
+std::vector<FmhaWarpTile> tiles(const FmhaKernel& config, const arch::Arch& arch) {
+  if (config.rung != kNoFmhaRung) return {{64, 4, 1, rung_of(config).blocks_per_sm, true}};
   // keys, warps, times sixteen rows each, blocks of an SM, queries in registers.
   // 32 rows a warp halve what is loaded from shared memory for a product, of whose bandwidth 16 rows take more than of
   // the matrix unit where that is fast. As many keys as leave the compiler registers to load ahead with: at head dim
@@ -143,7 +143,7 @@ std::vector<FmhaWarpTile> tiles(const FmhaConfig& config, const arch::Arch& arch
   return {{wide ? 80 : 64, 4, 2, 2, true}, {64, 4, 1, 2, true}};
 }
 
-std::vector<Candidate> candidates(const FmhaConfig& config, const arch::Arch& arch) {
+std::vector<Candidate> candidates(const FmhaKernel& config, const arch::Arch& arch) {
   std::vector<Candidate> list;
   for (const FmhaWarpTile& tile : tiles(config, arch)) list.push_back(Builder(config, tile, arch).build());
   return list;

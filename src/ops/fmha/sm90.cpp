@@ -43,7 +43,7 @@ struct Costs {
   int rescale = 0;
 };
 
-Costs costs_of(const FmhaConfig& config, const FmhaGroupTile& tile, const arch::Arch& arch) {
+Costs costs_of(const FmhaKernel& config, const FmhaGroupTile& tile, const arch::Arch& arch) {
   Costs c;
   const double scores = static_cast<double>(kRowsPerConsumer) * tile.block_n;
   const double outputs = static_cast<double>(kRowsPerConsumer) * config.head_dim;
@@ -63,7 +63,7 @@ Costs costs_of(const FmhaConfig& config, const FmhaGroupTile& tile, const arch::
 
 class Builder : private FmhaBuilder {
  public:
-  Builder(const FmhaConfig& config, const FmhaGroupTile& tile, const arch::Arch& arch)
+  Builder(const FmhaKernel& config, const FmhaGroupTile& tile, const arch::Arch& arch)
       : FmhaBuilder(config, arch, kRowsPerConsumer * tile.consumers, tile.block_n),
         tile_(tile),
         costs_(costs_of(config, tile, arch)) {
@@ -144,7 +144,7 @@ class Builder : private FmhaBuilder {
   Loads loads_;
 };
 
-std::vector<FmhaGroupTile> tiles(const FmhaConfig& config) {
+std::vector<FmhaGroupTile> tiles(const FmhaKernel& config) {
   // Widths whose scores, weights and output fit the registers of a consumer: 3/4 N + D/2 words and kContextRegisters.
   // Turns pay for narrow blocks; wide ones alternate by themselves: N 160 full at S 4096 and 16384 ran at 615 and 642
   // TFLOP/s without turns, 600 and 630 with (H200, 2026-11-20). To repeat it: change the flag here, then
@@ -153,7 +153,7 @@ std::vector<FmhaGroupTile> tiles(const FmhaConfig& config) {
   return {{3, 128, true}, {2, 176, true}, {2, 128, true}};
 }
 
-std::vector<Candidate> candidates(const FmhaConfig& config, const arch::Arch& arch) {
+std::vector<Candidate> candidates(const FmhaKernel& config, const arch::Arch& arch) {
   std::vector<Candidate> list;
   for (const FmhaGroupTile& tile : tiles(config)) list.push_back(Builder(config, tile, arch).candidate());
   return list;
@@ -161,7 +161,7 @@ std::vector<Candidate> candidates(const FmhaConfig& config, const arch::Arch& ar
 
 }  // namespace
 
-graph::Graph fmha_group_graph(const FmhaConfig& config, const FmhaGroupTile& tile, const arch::Arch& arch) {
+graph::Graph fmha_group_graph(const FmhaKernel& config, const FmhaGroupTile& tile, const arch::Arch& arch) {
   return Builder(config, tile, arch).graph();
 }
 

@@ -14,6 +14,6 @@ struct FmhaGroupTile {
 };
 
 /// The graph with costs of one; see src/ops/README.md for the picture. The arch is of the family.
-graph::Graph fmha_group_graph(const FmhaConfig& config, const FmhaGroupTile& tile, const arch::Arch& arch);
+graph::Graph fmha_group_graph(const FmhaKernel& config, const FmhaGroupTile& tile, const arch::Arch& arch);
 
 }  // namespace tj::ops

@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "ops/common/tensor_checks.hpp"
-#include "ops/fmha/steps.hpp"
 #include "support/fail.hpp"
 
 namespace tj::ops {
@@ -46,10 +45,7 @@ void check_shapes(const Named& q, const Named& k, const Named& v, const Named& o
 
 }  // namespace
 
-void validate(const FmhaConfig& config) {
-  check_config(config.dtype, config.head_dim, "dtype", "head_dim");
-  check_fmha_step(config.step);
-}
+void validate(const FmhaConfig& config) { check_config(config.dtype, config.head_dim, "dtype", "head_dim"); }
 
 void validate(const FmhaArgs& args, bool on_model) {
   const Named q{kOp, "q", args.q, kQueryAxes, 4, kForm}, k{kOp, "k", args.k, kKeyAxes, 4, kForm},
@@ -74,7 +70,6 @@ void validate(const FmhaArgs& args, bool on_model) {
   check_apart(o, o_range, v, v_range);
   if (args.scale && !std::isfinite(*args.scale))
     refuse(kOp, Code::invalid_argument, cat("scale is ", *args.scale, "; allowed: any finite value"));
-  check_fmha_step(args.step);
   if (!args.lse) return;
 
   const Named lse{kOp, "lse", *args.lse, kQueryAxes, 3, "[B, H, Sq]"};

@@ -30,7 +30,7 @@ struct FmhaWarpTile {
 class FmhaWarpBuilder : protected FmhaBuilder {
  protected:
   /// conversions: the fact that says how many weights are rounded a cycle.
-  FmhaWarpBuilder(const FmhaConfig& config, const FmhaWarpTile& tile, Multiplier::Way way, const char* conversions,
+  FmhaWarpBuilder(const FmhaKernel& config, const FmhaWarpTile& tile, Multiplier::Way way, const char* conversions,
                   const arch::Arch& arch)
       : FmhaBuilder(config, arch, tile.rows(), tile.block_n, tile.blocks_per_sm),
         tile_(tile),

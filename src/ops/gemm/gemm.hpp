@@ -70,14 +70,16 @@ struct GemmTileCycles {
   std::int64_t start = 0, end = 0;
 };
 GemmTileCycles gemm_tile_cycles(const GemmTile& tile, int out_bytes, const arch::Arch& arch);
-/// How a problem is served: a tile, and parts of K whose sums are added afterwards; 1 part is the whole.
+/// How a problem is served: a tile, and parts of K whose sums are added afterwards; 1 part is the whole. A rung of the
+/// ladder has its own tile.
 struct GemmChoice {
   int tile = 0;  ///< in gemm_tiles()
   int parts = 1;
+  int rung = kNoGemmRung;  ///< in gemm_rungs(); never the last, which is none
   bool operator==(const GemmChoice&) const = default;
-  /// The same in a number, as Tunable has them.
-  int number() const { return (parts - 1) << 8 | tile; }
-  static GemmChoice of(int number) { return {number & 0xff, (number >> 8) + 1}; }
+  /// The same in a number, as Op has them.
+  int number() const { return rung << 16 | (parts - 1) << 8 | tile; }
+  static GemmChoice of(int number) { return {number & 0xff, (number >> 8 & 0xff) + 1, number >> 16}; }
 };
 inline constexpr int kMostGemmParts = 128;
 /// "128x256x64", "64x64x128k8" in 8 parts.

@@ -100,6 +100,13 @@ class Gemm final : public Op {
   Kernel kernel_of(const ProblemKey& problem, int choice) const override {
     return gemm_kernel_of(problem, GemmChoice::of(choice));
   }
+  std::optional<int> rung_choice(const ProblemKey& problem, int rung, const arch::Arch& arch) const override {
+    GemmKernel kernel = gemm_kernel(problem.kind);
+    check_gemm_rung(rung, gemm_sizes(problem), kernel.dtype);
+    if (rung == kNoGemmRung || rung == kGemmOwnRung) return {};
+    set_gemm_rung(kernel, rung, &arch);
+    return GemmChoice{kernel.tile, 1, kernel.rung}.number();
+  }
   Request request_of(const Kernel& kernel) const override { return gemm_request(gemm_kernel(kernel.small_key)); }
 
   std::vector<Request> requests(const Flags& given) const override { return requests_of(given, nullptr); }
@@ -181,7 +188,6 @@ GemmSizes gemm_sizes(const GemmArgs& args) {
 GemmKernel gemm_kind(const GemmArgs& args) {
   GemmKernel kernel{args.a.dtype,          args.d.dtype,   gemm_mn_major(args.a), gemm_mn_major(args.b),
                     args.bias.has_value(), args.beta != 0, args.activation};
-  kernel.rung = args.rung == kGemmOwnRung ? kNoGemmRung : args.rung;
   kernel.d_aligned = copy_aligned(args.d, args.d.rank - 1) && rows_whole(gemm_sizes(args).n, kernel.out);
   return kernel;
 }
@@ -190,6 +196,7 @@ GemmSizes gemm_sizes(const GemmConfig& config) { return {config.m, config.n, con
 
 GemmKernel chosen(GemmKernel kind, const GemmChoice& choice) {
   kind.tile = choice.tile;
+  kind.rung = choice.rung;
   return choice.parts > 1 ? of_parts(kind) : kind;
 }
 
@@ -204,7 +211,6 @@ GemmKernel gemm_kind(const GemmConfig& config) {
   GemmKernel kernel{config.dtype, config.out,   config.a_transposed, config.b_transposed,
                     config.bias,  config.add_c, config.activation};
   set_dense(kernel, gemm_sizes(config));
-  set_gemm_rung(kernel, config.rung, nullptr);
   return kernel;
 }
 

@@ -90,7 +90,7 @@ void gemm_plan(const GemmArgs& args, const GemmChoice& choice, const GemmLaunch&
   const int parts = choice.parts > 1 ? gemm_parts(args, choice) : 1;
   auto& p = *new (plan.params.data()) gemm::Params{};
   plan.params_bytes = sizeof(gemm::Params);
-  const GemmRung& rung = gemm_rungs()[at(args.rung)];
+  const GemmRung& rung = gemm_rungs()[at(choice.rung)];
   if (launch.by_threads || rung.thread_copies) {
     p.operands = {operand(args.a, gemm_mn_major(args.a)), operand(args.b, gemm_mn_major(args.b))};
   } else {

@@ -108,7 +108,6 @@ Trial trial_of(GemmKernel kernel, const GemmChoice& choice, const Sizes& given) 
     }
     if (kernel.bias) args.bias = tensor(tensors.size() - 1);
     args.activation = kernel.activation;
-    args.rung = kernel.rung;
     use(&args);
   };
   return trial;
@@ -118,7 +117,7 @@ Trial trial_of(GemmKernel kernel, const GemmChoice& choice, const Sizes& given) 
 /// all are given.
 GemmChoice choice_of(const GemmKernel& kernel, bool tile_given, bool in_parts, const Sizes& given,
                      const arch::Arch& arch) {
-  GemmChoice choice{kernel.tile, 1};
+  GemmChoice choice{kernel.tile, 1, kernel.rung};
   if (!tile_given && kernel.rung == kNoGemmRung) {
     const GemmConfig usual;
     const bool sized = given.given("m") && given.given("n") && given.given("k");
@@ -166,12 +165,12 @@ std::vector<Workload> gemm_workloads(const Flags& flags, const arch::Arch& arch)
   std::vector<Workload> list;
   for (const GemmKernel& kernel : tile_given ? kernels_of(own, arch) : kinds_of(own, arch))
     for (const std::string& parts : in_parts) {
-      GemmChoice choice =
-          tile_given || kernel.rung != kNoGemmRung ? GemmChoice{kernel.tile, 1} : choose_gemm(sizes, kernel, arch);
+      GemmChoice choice = tile_given || kernel.rung != kNoGemmRung ? GemmChoice{kernel.tile, 1, kernel.rung}
+                                                                   : choose_gemm(sizes, kernel, arch);
       if (parts == "true") choice.parts = std::max(kParts, choice.parts);
       if (kernel.rung == kNoGemmRung) require_served(sizes, kernel, choice, arch);
       list.push_back({trial_of(kernel, choice, given), flops});
-      if (!tile_given && parts != "true")
+      if (!tile_given && parts != "true" && kernel.rung == kNoGemmRung)
         list.back().trial.choice.reset();  // a call's own, which may have been measured
     }
   return list;
@@ -179,7 +178,7 @@ std::vector<Workload> gemm_workloads(const Flags& flags, const arch::Arch& arch)
 
 double gemm_predicted_cycles(const void* args, int choice, const arch::Arch& arch) {
   const auto& of = *static_cast<const GemmArgs*>(args);
-  if (of.rung != kNoGemmRung) return 0;
+  if (GemmChoice::of(choice).rung != kNoGemmRung) return 0;
   for (const auto& [ranked, cycles] : rank_gemm(gemm_sizes(of), gemm_kind(of), arch))
     if (ranked.number() == choice) return cycles;
   return 0;

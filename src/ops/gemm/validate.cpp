@@ -163,7 +163,6 @@ void validate(const GemmConfig& config) {
     if (value < 1 || value > kMaxSize)
       refuse(kOp, Code::invalid_argument, cat(name, " is ", value, "; allowed: 1 to ", kMaxSize));
   check_tiles({config.m, config.n, config.k, config.batch}, "sizes are");
-  check_gemm_rung(config.rung, {config.m, config.n, config.k, config.batch}, config.dtype);
 }
 
 void validate(const GemmArgs& args, bool on_model) {
@@ -179,7 +178,6 @@ void validate(const GemmArgs& args, bool on_model) {
   check_sizes(a, {sizes.m, sizes.k}, "d's M", sizes.batch);
   check_sizes(b, {sizes.n, sizes.k}, "d's N and a's K", sizes.batch);
   check_tiles(sizes, "d's shape is");
-  check_gemm_rung(args.rung, sizes, args.a.dtype);
   check_operand(a);
   check_operand(b);
   check_row_contiguous(d);

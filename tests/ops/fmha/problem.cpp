@@ -1,6 +1,8 @@
 // See fmha_problem.hpp.
 #include "ops/fmha/problem.hpp"
 
+#include <tilejit/ladder.hpp>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -66,7 +68,8 @@ FmhaProblem::FmhaProblem(const FmhaShape& shape, std::uint64_t seed) : shape_(sh
 }
 
 void FmhaProblem::run(Runtime& runtime, Device device) {
-  if (device.kind == DeviceKind::cpu) return runtime.fmha(args);
+  const auto call = [&](const FmhaArgs& with) { rung == 0 ? runtime.fmha(with) : Ladder(runtime).run(with, rung); };
+  if (device.kind == DeviceKind::cpu) return call(args);
   const Device host{DeviceKind::cpu, 0};
   struct Copy {
     void* begin;
@@ -88,7 +91,7 @@ void FmhaProblem::run(Runtime& runtime, Device device) {
   const auto o = stage(there.o, o_.data(), o_.size() * 2);
   std::optional<std::pair<Copy, char*>> lse;
   if (there.lse) lse = stage(*there.lse, lse_.data(), lse_.size() * 4);
-  runtime.fmha(there);
+  call(there);
   runtime.synchronize(device);
   runtime.copy(o_.data(), host, o.second, device, o.first.bytes);
   if (lse) runtime.copy(lse_.data(), host, lse->second, device, lse->first.bytes);

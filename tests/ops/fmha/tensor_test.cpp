@@ -24,7 +24,7 @@ namespace {
 using tj::support::at;
 
 Choice chosen(const char* arch, int head_dim, bool causal) {
-  return choose(ops::fmha_op(), ops::fmha_request({DType::f16, head_dim, causal, false}), *arch::find(arch));
+  return choose(ops::fmha_op(), ops::fmha_request(FmhaConfig{DType::f16, head_dim, causal, false}), *arch::find(arch));
 }
 
 std::set<std::string> members(const Choice& choice, const std::string& role) {

@@ -215,25 +215,6 @@ TEST_CASE("scale") {
   }
 }
 
-TEST_CASE("steps of the ladder") {
-  for (const int step : {-1, 7}) {
-    CAPTURE(step);
-    const std::string said = "step is " + std::to_string(step);
-    refused(Code::invalid_argument,
-            {said.c_str(),
-             "allowed: 0 (none), 1 (basic), 2 (exp2), 3 (transposed_k), 4 (latency), 5 (occupancy), 6 (division)"},
-            [&](auto& a) { a.step = step; });
-    tj::FmhaConfig config;
-    config.step = step;
-    CHECK_THROWS_AS(tj::ops::validate(config), tj::Error);
-  }
-  tj::FmhaArgs args = good();
-  for (int step = 0; step <= 6; ++step) {
-    args.step = step;
-    CHECK_NOTHROW(tj::ops::validate(args, false));
-  }
-}
-
 TEST_CASE("outputs that share memory") {
   refused(Code::unsupported, {"o.strides[1] (H) is 4096", "at least 4224"}, [](auto& a) { a.o.strides[1] = 4096; });
   refused(Code::unsupported, {"lse.strides[1] (H) is 32", "share memory"}, [](auto& a) { a.lse->strides[1] = 32; });

@@ -6,11 +6,89 @@
 
 #include <tilejit/ops.hpp>
 
+#include "arch/arch.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "ops/limits.hpp"
 
 using namespace tj;
 using namespace tj::testing;
+
+namespace {
+
+struct OnRung {
+  GemmConfig sizes;
+  int rung = 0;
+};
+
+}  // namespace
+
+TEST_CASE("rungs of the ladder of products") {
+  check_limits<OnRung>(
+      {},
+      [](const OnRung& c) {
+        ops::rung_kernel(ops::gemm_op(), ops::gemm_problem_key(c.sizes), c.rung, *arch::find("sm_90a"));
+      },
+      {
+          {"rung is", {0, 3, 10}, {-1, 11}, [](auto& c, auto value) { c.rung = static_cast<int>(value); }},
+          {"rung is v1 and M",
+           {1, 64},
+           {65, 128},
+           [](auto& c, auto value) {
+             c.sizes = {value, 256, 64};
+             c.rung = 1;
+           }},
+          {"rung is v1 and N",
+           {1, 256},
+           {257},
+           [](auto& c, auto value) {
+             c.sizes = {64, value, 64};
+             c.rung = 1;
+           }},
+          {"rung is v1 and K",
+           {1, 64},
+           {65},
+           [](auto& c, auto value) {
+             c.sizes = {64, 256, value};
+             c.rung = 1;
+           }},
+          {"rung is v1 and the batch",
+           {1},
+           {2},
+           [](auto& c, auto value) {
+             c.sizes = {64, 256, 64, value};
+             c.rung = 1;
+           }},
+          {"rung is v2 and M",
+           {64},
+           {65},
+           [](auto& c, auto value) {
+             c.sizes = {value, 256, 4096};
+             c.rung = 2;
+           }},
+          {"rung is v2 and N",
+           {256},
+           {257},
+           [](auto& c, auto value) {
+             c.sizes = {64, value, 4096};
+             c.rung = 2;
+           }},
+          {"rung is v2 and the batch",
+           {1},
+           {2},
+           [](auto& c, auto value) {
+             c.sizes = {64, 256, 4096, value};
+             c.rung = 2;
+           }},
+          {"and a.dtype is e4m3",
+           {0, 10},
+           {1, 9},
+           [](auto& c, auto value) {
+             c.sizes.dtype = DType::e4m3;
+             c.rung = static_cast<int>(value);
+             c.sizes.m = c.sizes.n = c.sizes.k = 64;
+           }},
+      });
+}
 
 TEST_CASE("products") {
   check_limits<GemmConfig>(
@@ -43,70 +121,12 @@ TEST_CASE("products") {
              c.batch = value;
              if (value > kMost) c.batch = kMost, c.m = 65;
            }},
-          {"rung is", {0, 3, 10}, {-1, 11}, [](auto& c, auto value) { c.rung = static_cast<int>(value); }},
-          {"rung is v1 and M",
-           {1, 64},
-           {65, 128},
-           [](auto& c, auto value) {
-             c = {value, 256, 64};
-             c.rung = 1;
-           }},
-          {"rung is v1 and N",
-           {1, 256},
-           {257},
-           [](auto& c, auto value) {
-             c = {64, value, 64};
-             c.rung = 1;
-           }},
-          {"rung is v1 and K",
-           {1, 64},
-           {65},
-           [](auto& c, auto value) {
-             c = {64, 256, value};
-             c.rung = 1;
-           }},
-          {"rung is v1 and the batch",
-           {1},
-           {2},
-           [](auto& c, auto value) {
-             c = {64, 256, 64, value};
-             c.rung = 1;
-           }},
-          {"rung is v2 and M",
-           {64},
-           {65},
-           [](auto& c, auto value) {
-             c = {value, 256, 4096};
-             c.rung = 2;
-           }},
-          {"rung is v2 and N",
-           {256},
-           {257},
-           [](auto& c, auto value) {
-             c = {64, value, 4096};
-             c.rung = 2;
-           }},
-          {"rung is v2 and the batch",
-           {1},
-           {2},
-           [](auto& c, auto value) {
-             c = {64, 256, 4096, value};
-             c.rung = 2;
-           }},
           {"dtype is", {0, 1, 4}, {2, 3}, [](auto& c, auto value) { c.dtype = static_cast<DType>(value); }},
           {"out is", {0, 1, 2}, {3, 4}, [](auto& c, auto value) { c.out = static_cast<DType>(value); }},
           {"activation is",
            {0, 3},
            {-1, 4},
            [](auto& c, auto value) { c.activation = static_cast<Activation>(value); }},
-          {"and a.dtype is e4m3",
-           {0, 10},
-           {1, 9},
-           [](auto& c, auto value) {
-             c.dtype = DType::e4m3;
-             c.rung = static_cast<int>(value);
-             c.m = c.n = c.k = 64;
-           }},
       });
   GemmArgs good;
   good.a = dense(0, DType::f16, {24, 32});

@@ -22,7 +22,7 @@ constexpr DType kIn[] = {DType::f16, DType::bf16};
 
 std::string run_rung(const std::string& arch, const GemmShape& shape, int rung, std::uint64_t seed) {
   GemmProblem problem(shape, seed);
-  problem.args.rung = rung;
+  problem.rung = rung;
   try {
     problem.run(testing::model_runtime("model:" + arch), {DeviceKind::cpu, 0});
   } catch (const Error& e) {

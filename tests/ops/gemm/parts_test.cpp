@@ -182,8 +182,9 @@ TEST_CASE("what is made ahead is what a call launches; a rung is never cut") {
   config.k = 16384;
   CHECK(ops::gemm_kernel(config, hopper()).parts);
   for (int rung = 3; rung < ops::kGemmOwnRung; ++rung) {
-    config.rung = rung;
-    CHECK_FALSE(ops::gemm_kernel(config, hopper()).parts);
+    const ops::Kernel kernel = ops::rung_kernel(ops::gemm_op(), ops::gemm_problem_key(config), rung, hopper());
+    CHECK_FALSE(ops::gemm_kernel(kernel.small_key).parts);
+    CHECK(ops::gemm_kernel(kernel.small_key).rung == rung);
   }
 }
 

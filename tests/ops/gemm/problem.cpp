@@ -1,6 +1,8 @@
 // See gemm_problem.hpp.
 #include "ops/gemm/problem.hpp"
 
+#include <tilejit/ladder.hpp>
+
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -185,7 +187,10 @@ GemmProblem::GemmProblem(const GemmShape& shape, std::uint64_t seed) : shape_(sh
 }
 
 void GemmProblem::run(Runtime& runtime, Device device) {
-  if (device.kind == DeviceKind::cpu) return runtime.run_op("gemm", &args);
+  const auto call = [&](const GemmArgs& with) {
+    rung == 0 ? runtime.run_op("gemm", &with) : Ladder(runtime).run(with, rung);
+  };
+  if (device.kind == DeviceKind::cpu) return call(args);
   GemmArgs there = args;
   std::vector<std::pair<std::shared_ptr<void>, char*>> kept;
   const auto stage = [&](Tensor& tensor, Memory& memory) {
@@ -207,7 +212,7 @@ void GemmProblem::run(Runtime& runtime, Device device) {
     there.c = there.d;
   else
     stage(*there.c, c_);
-  runtime.run_op("gemm", &there);
+  call(there);
   runtime.synchronize(device);
   runtime.copy(d_.bytes.data(), kCpu, kept.front().second, device, d_.bytes.size());
 }

@@ -29,6 +29,7 @@ class GemmProblem {
  public:
   GemmProblem(const GemmShape& shape, std::uint64_t seed);
   GemmArgs args;  ///< in host memory
+  int rung = 0;   ///< of the op's ladder
 
   /// Runs it there: on the cpu in place, on a GPU through copies of the whole allocations, guard bands included.
   void run(Runtime& runtime, Device device);

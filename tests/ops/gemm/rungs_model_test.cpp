@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <tilejit/ladder.hpp>
 #include <tilejit/tilejit.hpp>
 
 #include "arch/arch.hpp"
@@ -24,7 +25,7 @@ namespace {
 
 std::string run(const GemmShape& shape, int rung, std::uint64_t seed) {
   GemmProblem problem(shape, seed);
-  problem.args.rung = rung;
+  problem.rung = rung;
   try {
     problem.run(testing::model_runtime(), {DeviceKind::cpu, 0});
   } catch (const Error& e) {
@@ -85,13 +86,15 @@ TEST_CASE("the last rung is the op's own kernel, of the same key") {
   const arch::Arch& arch = *arch::find("sm_90a");
   GemmConfig config;
   const ops::Request own = ops::gemm_request(ops::gemm_kernel(config, arch));
-  config.rung = 10;
-  const ops::Request last = ops::gemm_request(ops::gemm_kernel(config, arch));
+  const auto request_of = [&](int rung) {
+    return ops::gemm_op().request_of(ops::rung_kernel(ops::gemm_op(), ops::gemm_problem_key(config), rung, arch));
+  };
+  const ops::Request last = request_of(10);
   CHECK(own.name == last.name);
   CHECK(own.fields == last.fields);
   CHECK(ops::gemm_op().requests({{"rung", {"v10"}}, {"dtype", {"f16"}}}).front().fields == own.fields);
-  config.rung = 4;
-  const ops::Request fourth = ops::gemm_request(ops::gemm_kernel(config, arch));
+  CHECK(request_of(0).fields == own.fields);
+  const ops::Request fourth = request_of(4);
   CHECK(fourth.fields != own.fields);
   CHECK(ops::gemm_request(ops::gemm_kernel(fourth)).fields == fourth.fields);
   CHECK(ops::gemm_small_key(ops::gemm_kernel(fourth)) != ops::gemm_small_key(ops::gemm_kernel(own)));
@@ -111,10 +114,9 @@ TEST_CASE("what a rung does not serve is refused by name") {
   refused(-1, {64, 20, 64}, {"rung is -1", "1 (v1) to 10 (v10)"});
   refused(11, {64, 20, 64}, {"rung is 11", "1 (v1) to 10 (v10)"});
   GemmConfig config;
-  config.rung = 1;
-  CHECK_THROWS_AS(ops::validate(config), Error);
-  config.rung = 3;
-  CHECK_NOTHROW(ops::validate(config));
+  Ladder ladder(testing::model_runtime());
+  CHECK_THROWS_AS(ladder.prepare(config, 1, {DeviceKind::cpu, 0}), Error);
+  CHECK_NOTHROW(ladder.prepare(config, 3, {DeviceKind::cpu, 0}));
   const auto asked = [](const std::map<std::string, std::vector<std::string>>& flags) {
     try {
       ops::gemm_op().requests(flags);

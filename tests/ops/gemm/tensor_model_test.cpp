@@ -52,7 +52,7 @@ TEST_CASE(
     options.model_seed = seed;
     Runtime runtime(options);
     GemmProblem problem(test::gemm_shape(128, 512, 320), seed);
-    problem.args.rung = 4;
+    problem.rung = 4;
     CAPTURE(seed);
     CHECK_NOTHROW(problem.run(runtime, {DeviceKind::cpu, 0}));
     CHECK(problem.problem() == "");

@@ -19,7 +19,7 @@ using namespace tj;
 
 namespace {
 
-const ops::Request kRequest = ops::fmha_request({DType::f16, 64, true, false});
+const ops::Request kRequest = ops::fmha_request(FmhaConfig{DType::f16, 64, true, false});
 
 /// [1, H, S, 64] with memory of its own, aligned as on a device.
 struct Tensor4 {
@@ -56,7 +56,7 @@ TEST_CASE("schedules follow its numbers, and what does not fit is refused with t
   CHECK(text.find("ops/fmha/sm90.cuh") != std::string::npos);
   CHECK(text.find("registers_") == std::string::npos);  // it cannot move registers between roles
   try {
-    choose(op, ops::fmha_request({DType::f16, 128, false, false}), fake);
+    choose(op, ops::fmha_request(FmhaConfig{DType::f16, 128, false, false}), fake);
     FAIL("192 registers a thread were put into 168");
   } catch (const Error& e) {
     CHECK(e.stage == Stage::schedule);

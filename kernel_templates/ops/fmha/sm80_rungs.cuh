@@ -1,4 +1,4 @@
-// Node bodies that only steps of attention's ladder have: what its first kernels do in the place of the bodies of
+// Node bodies that only rungs of attention's ladder have: what its first kernels do in the place of the bodies of
 // sm80.cuh.
 //
 // Decides what one such node computes. Order, waits, slots and roles come from the emitted unit, as for all others.

@@ -1,5 +1,5 @@
 // Protects attention on warps' matrix instructions and its ladder on a real device, where warps do not run one after
-// the other as on the model: each step against f64, many blocks, few and many iterations, with the copy engine and by
+// the other as on the model: each rung against f64, many blocks, few and many iterations, with the copy engine and by
 // threads, with all shared memory and under a cap.
 #include <doctest/doctest.h>
 
@@ -15,7 +15,7 @@
 using namespace tj;
 using test::FmhaShape;
 
-TEST_CASE("each step") {
+TEST_CASE("each rung") {
   std::uint64_t seed = samples::fresh_seed();
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   constexpr DType f16 = DType::f16, bf16 = DType::bf16;
@@ -28,12 +28,12 @@ TEST_CASE("each step") {
       Options options;
       options.target = arch->name + more;
       Runtime runtime(options);
-      for (int step = 0; step <= 6; ++step)  // the library's own kernel first
+      for (int rung = 0; rung <= 6; ++rung)  // the library's own kernel first
         for (const FmhaShape& shape : shapes) {
           test::FmhaProblem problem(shape, seed++);
-          problem.args.step = step;
+          problem.rung = rung;
           CAPTURE(*options.target);
-          CAPTURE(step);
+          CAPTURE(rung);
           CAPTURE(shape.text());
           problem.run(runtime, test::nvidia_gpu());
           CHECK(problem.problem() == "");

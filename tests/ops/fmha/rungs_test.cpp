@@ -1,4 +1,4 @@
-// Protects attention's ladder as constraints: each step's kernel differs from the one before in what its name says, and
+// Protects attention's ladder as constraints: each rung's kernel differs from the one before in what its name says, and
 // its copies are ahead as far as the shared memory of its blocks allows.
 #include <doctest/doctest.h>
 
@@ -9,15 +9,15 @@
 #include "arch/arch.hpp"
 #include "ops/fmha/fields.hpp"
 #include "ops/fmha/fmha.hpp"
-#include "ops/fmha/steps.hpp"
+#include "ops/fmha/rungs.hpp"
 #include "pipeline.hpp"
 
 using namespace tj;
 
 namespace {
 
-Choice chosen(int step, const char* arch, int head_dim = 128) {
-  const FmhaConfig config{DType::f16, head_dim, true, false, step};
+Choice chosen(int rung, const char* arch, int head_dim = 128) {
+  const ops::FmhaKernel config{{DType::f16, head_dim, true, false}, rung};
   return choose(ops::fmha_op(), ops::fmha_request(config), *arch::find(arch));
 }
 
@@ -56,40 +56,40 @@ int stages(const Choice& choice) {
 
 }  // namespace
 
-TEST_CASE("a request of a step says what the step asks for: one whose words change is another kernel") {
-  const FmhaConfig plain{DType::f16, 128, true, false};
+TEST_CASE("a request of a rung says what the rung asks for: one whose words change is another kernel") {
+  const ops::FmhaKernel plain{{DType::f16, 128, true, false}};
   const std::size_t fields = ops::fmha_request(plain).fields.size();
-  for (int step = 1; step <= ops::kLastFmhaStep; ++step) {
-    const FmhaConfig config{DType::f16, 128, true, false, step};
+  for (int rung = 1; rung <= ops::kLastFmhaRung; ++rung) {
+    const ops::FmhaKernel config{{DType::f16, 128, true, false}, rung};
     const ops::Request request = ops::fmha_request(config);
-    const auto words = ops::fmha_step_fields(step);
+    const auto words = ops::fmha_rung_fields(rung);
     REQUIRE(words.size() >= 8);
     REQUIRE(request.fields.size() >= fields + words.size());
     CHECK(std::equal(words.rbegin(), words.rend(), request.fields.rbegin()));
   }
-  CHECK(ops::fmha_step_fields(plain.step).empty());
+  CHECK(ops::fmha_rung_fields(plain.rung).empty());
 }
 
-TEST_CASE("each step changes what its name says, and nothing else of the kernel's nodes") {
+TEST_CASE("each rung changes what its name says, and nothing else of the kernel's nodes") {
   for (const char* arch : {"sm_80", "sm_86", "sm_90", "sm_120a"}) {
     CAPTURE(arch);
-    std::vector<Choice> steps;
-    for (int step = 1; step <= ops::kLastFmhaStep; ++step) steps.push_back(chosen(step, arch));
-    for (std::size_t i = 0; i < steps.size(); ++i) {
+    std::vector<Choice> rungs;
+    for (int rung = 1; rung <= ops::kLastFmhaRung; ++rung) rungs.push_back(chosen(rung, arch));
+    for (std::size_t i = 0; i < rungs.size(); ++i) {
       CAPTURE(i);
-      const int step = static_cast<int>(i) + 1;
-      const Choice& now = steps[i];
-      CHECK(has(now, "row_max_natural") == (step < 2));
-      CHECK(has(now, "pv_natural") == (step < 2));
-      CHECK(has(now, "transpose_k") == (step < 3));
-      CHECK(has(now, "qk_columns") == (step < 3));
-      if (step < 5) CHECK((stages(now) == 1) == (step < 4));
-      CHECK(now.candidate.graph.blocks_per_sm == (step < 5 ? 1 : 2));
-      CHECK(has(now, "store_divided") == (step < 6));
-      CHECK(has(now, "store_approximated") == (step == 6));
+      const int rung = static_cast<int>(i) + 1;
+      const Choice& now = rungs[i];
+      CHECK(has(now, "row_max_natural") == (rung < 2));
+      CHECK(has(now, "pv_natural") == (rung < 2));
+      CHECK(has(now, "transpose_k") == (rung < 3));
+      CHECK(has(now, "qk_columns") == (rung < 3));
+      if (rung < 5) CHECK((stages(now) == 1) == (rung < 4));
+      CHECK(now.candidate.graph.blocks_per_sm == (rung < 5 ? 1 : 2));
+      CHECK(has(now, "store_divided") == (rung < 6));
+      CHECK(has(now, "store_approximated") == (rung == 6));
       CHECK(now.schedule.roles.size() == 1);
       for (const char* value : {"k", "v"})
-        if (step < 4) CHECK(slots(now, value) == 1);
+        if (rung < 4) CHECK(slots(now, value) == 1);
       CHECK(sched::verify(now.candidate.graph, now.schedule).empty());
     }
   }
@@ -114,14 +114,14 @@ TEST_CASE("copies are as far ahead as was asked where memory allows, else as far
   CHECK(slots(small, "v") == 3);
 }
 
-TEST_CASE("as many blocks as a step says are on an SM of the chip, whatever the cap on what they use") {
+TEST_CASE("as many blocks as a rung says are on an SM of the chip, whatever the cap on what they use") {
   const arch::Arch& chip = *arch::find("sm_90");
   for (const char* target : {"sm_90", "sm_90+smem=99K", "sm_90+smem-sm=100K"})
-    for (int step = 1; step <= ops::kLastFmhaStep; ++step) {
+    for (int rung = 1; rung <= ops::kLastFmhaRung; ++rung) {
       CAPTURE(target);
-      CAPTURE(step);
+      CAPTURE(rung);
       const arch::Arch& arch = arch::parse_arch(target);
-      const Choice choice = choose(ops::fmha_op(), ops::fmha_request({DType::f16, 128, true, false, step}), arch);
+      const Choice choice = choose(ops::fmha_op(), ops::fmha_request({{DType::f16, 128, true, false}, rung}), arch);
       const codegen::Unit unit = codegen::emit(choice.candidate.graph, choice.schedule, arch.primitives);
       const std::int64_t taken = unit.shape.smem_bytes + chip.smem_reserved_bytes;
       CHECK(taken * unit.shape.blocks_per_sm <= chip.smem_per_sm_bytes);
@@ -130,30 +130,30 @@ TEST_CASE("as many blocks as a step says are on an SM of the chip, whatever the 
 }
 
 TEST_CASE("the deeper ring gives first") {
-  const ops::FmhaStep& step = ops::fmha_steps()[4];
+  const ops::FmhaRung& rung = ops::fmha_rungs()[4];
   const int expected[][3] = {{20, 3, 5}, {8, 3, 5}, {7, 3, 4}, {6, 3, 3}, {5, 2, 3},
                              {4, 2, 2},  {3, 1, 2}, {2, 1, 1}, {0, 1, 1}};
   for (const auto& [fit, k, v] : expected) {
     const int room = fit;
     CAPTURE(room);
-    const ops::FmhaSlots found = ops::fmha_step_slots(step, fit);
+    const ops::FmhaSlots found = ops::fmha_rung_slots(rung, fit);
     CHECK(found.k == k);
     CHECK(found.v == v);
   }
 }
 
-TEST_CASE("a step is part of what a kernel is asked for by") {
+TEST_CASE("a rung is part of what a kernel is asked for by") {
   std::vector<std::uint64_t> keys;
   std::vector<std::string> names;
-  for (int step = 0; step <= ops::kLastFmhaStep; ++step) {
-    const FmhaConfig config{DType::f16, 128, true, false, step};
+  for (int rung = 0; rung <= ops::kLastFmhaRung; ++rung) {
+    const ops::FmhaKernel config{{DType::f16, 128, true, false}, rung};
     keys.push_back(ops::fmha_small_key(config));
     names.push_back(ops::fmha_request(config).name);
-    for (const char* word : {ops::fmha_step_words()[static_cast<std::size_t>(step)],
-                             ops::fmha_step_numbers()[static_cast<std::size_t>(step)]}) {
-      FmhaConfig read;
-      ops::set_field<ops::kFmhaFields>("fmha", read, "step", word);
-      CHECK(read.step == step);
+    for (const char* word : {ops::fmha_rung_words()[static_cast<std::size_t>(rung)],
+                             ops::fmha_rung_numbers()[static_cast<std::size_t>(rung)]}) {
+      ops::FmhaKernel read;
+      ops::set_field<ops::kFmhaFields>("fmha", read, "rung", word);
+      CHECK(read.rung == rung);
     }
   }
   CHECK(names.front() == "fmha_f16_d128_causal");
