@@ -4,6 +4,7 @@
 // are those of each family.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -37,7 +38,12 @@ class GemmBuilder : protected GraphBuilder {
 
   /// With what the kernel's rung leaves to the scheduler.
   Candidate candidate(double iterations) {
+    launch_.by_threads = std::none_of(graph_.nodes.begin(), graph_.nodes.end(),
+                                      [](const Node& node) { return node.async == graph::Async::copy; });
+    launch_.walks = graph_.persistent;
+    launch_.pairs = graph_.pairs;
     Candidate made{std::move(graph_), iterations, 0, false};  // turns would only hold back who could go on
+    made.geometry = Geometry::of(launch_);
     made.useful_flops = made.graph.flops_per_iteration * iterations;
     const GemmRung& rung = gemm_rung(kernel_);
     made.max_slots = rung.max_slots;
@@ -61,7 +67,7 @@ class GemmBuilder : protected GraphBuilder {
     constant("kClusterM", tile_.cluster_m);
     constant("kClusterN", tile_.cluster_n);
     add_gemm_constants(kernel_, graph_, {"a-major", "b-major"});
-    constant("kStore", store_);
+    known("kStore", launch_.store, store_);
     add_gemm_constants(kernel_, graph_, {"parts", "bias", "add-c", "activation"});
   }
 
@@ -116,6 +122,7 @@ class GemmBuilder : protected GraphBuilder {
   GemmKernel kernel_;
   int store_;
   GemmTile tile_;
+  GemmLaunch launch_;
 };
 
 }  // namespace tj::ops

@@ -171,8 +171,6 @@ inline constexpr std::array kGemmGeometry = {geometry_field<&GemmLaunch::store>(
                                              geometry_field<&GemmLaunch::by_threads>("by_threads"),
                                              geometry_field<&GemmLaunch::walks>("walks"),
                                              geometry_field<&GemmLaunch::pairs>("pairs")};
-/// Of a kernel made from this graph.
-GemmLaunch gemm_launch(const graph::Graph& graph);
 /// One launch. Where the choice has parts of K, d has a matrix for each part of each batch, and what belongs to the
 /// epilogue is left out.
 void gemm_plan(const GemmArgs& args, const GemmChoice& choice, const GemmLaunch& launch, LaunchPlan& plan);

@@ -142,9 +142,6 @@ class Gemm final : public Op {
   void steps(const void* args, const Kernel& kernel, void* scratch, const EachStep& each) const override {
     gemm_steps(get(args), kernel, scratch, each);
   }
-  Geometry geometry(const Request&, const Candidate& candidate) const override {
-    return Geometry::of(gemm_launch(candidate.graph));
-  }
   GeometryFields geometry_fields() const override { return kGemmGeometry; }
   void touches(const void* args, Touched& memory) const override { gemm_touches(get(args), memory); }
   void plan(const void* args, const Kernel& kernel, const Geometry& geometry, LaunchPlan& plan) const override {

@@ -67,21 +67,7 @@ int group_rows(const GemmTile& tile, int row_tiles, unsigned clusters) {
   return (row_tiles + groups - 1) / groups;
 }
 
-bool has_body(const graph::Graph& graph, std::string_view body) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
-                     [&](const graph::Node& node) { return node.body == body; });
-}
-
 }  // namespace
-
-GemmLaunch gemm_launch(const graph::Graph& graph) {
-  GemmLaunch launch;
-  launch.store = has_body(graph, "put_box") ? gemm::kCopied : has_body(graph, "put_rows") ? gemm::kRows : gemm::kDirect;
-  launch.by_threads = !has_body(graph, "load_a") && !has_body(graph, "load_ab");
-  launch.walks = graph.persistent;
-  launch.pairs = graph.pairs;
-  return launch;
-}
 
 void gemm_plan(const GemmArgs& args, const GemmChoice& choice, const GemmLaunch& launch, LaunchPlan& plan) {
   static_assert(sizeof(gemm::Params) <= LaunchPlan::kMaxParamsBytes);

@@ -59,7 +59,7 @@ TEST_CASE("each barrier is missed when it is switched off") {
       made.tile = test::gemm_tile_named(tile);
       const ops::Candidate candidate = ops::gemm_candidate(made, *arch::find(name));
       test::EmittedKernel kernel(candidate.graph, sched::schedule(candidate.graph), *arch::find(name));
-      const ops::GemmLaunch known = ops::gemm_launch(candidate.graph);
+      const auto known = candidate.geometry.as<ops::GemmLaunch>();
       const auto run = [&](std::uint64_t seed, std::vector<int> disabled) {
         GemmProblem problem(test::gemm_shape(100, 150, seed % 2 == 0 ? 640 : 128), 900 + seed);
         ops::LaunchPlan plan;
