@@ -7,7 +7,9 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <limits>
 #include <mutex>
 #include <utility>
 
@@ -110,6 +112,7 @@ const CustomMaker& Runtime::Impl::keep(std::unique_ptr<CustomMaker> made) {
 }
 
 void Runtime::Impl::run(const CustomMaker& maker, Device device, const CustomLaunch& what, Stream stream) {
+  constexpr unsigned kMaxBlocks = std::numeric_limits<std::int32_t>::max();  // of a grid's x, in CUDA and HIP
   const LoadedKernel* kernel = table.find(hot_key(maker, 0, device));
   if (kernel == nullptr) kernel = &get(maker, maker.request(), 0, device, stream);
   const std::size_t taken = kernel->kernel->params_bytes();
@@ -118,9 +121,9 @@ void Runtime::Impl::run(const CustomMaker& maker, Device device, const CustomLau
          cat("params of '", maker.request().name, "' is ",
              what.params == nullptr ? "null" : cat("of ", what.bytes, " bytes"), "; the kernel's params_type has ",
              taken == 0 ? "more" : cat(taken, " bytes")));
-  if (what.blocks == 0) [[unlikely]]
+  if (what.blocks == 0 || what.blocks > kMaxBlocks) [[unlikely]]
     fail(Stage::argument, Code::invalid_argument,
-         cat("blocks of '", maker.request().name, "' is 0; it must be at least 1"));
+         cat("blocks of '", maker.request().name, "' is ", what.blocks, "; allowed: 1 to ", kMaxBlocks));
   if (what.blocks % kernel->shape.cluster != 0) [[unlikely]]
     fail(Stage::argument, Code::invalid_argument,
          cat("blocks of '", maker.request().name, "' is ", what.blocks, "; it must be a multiple of ",

@@ -105,6 +105,12 @@ std::unique_ptr<CustomMaker> read_custom(const custom::Description& description)
 support::TensorMapDesc describe(const Tensor& tensor, const custom::Box& box) {
   if (tensor.rank < 1 || tensor.rank > kMaxRank)
     refuse("tensor has rank ", tensor.rank, "; allowed are 1 to ", kMaxRank);
+  if (tensor.dtype < DType::f16 || tensor.dtype > DType::e4m3)
+    refuse("tensor.dtype is ", static_cast<int>(tensor.dtype), "; allowed: f16, bf16, f32, i32, e4m3");
+  if (tensor.device.kind < DeviceKind::cpu || tensor.device.kind > DeviceKind::hip)
+    refuse("tensor.device.kind is ", static_cast<int>(tensor.device.kind), "; allowed: 0 (cpu), 1 (cuda), 2 (hip)");
+  if (const int swizzle = box.swizzle_bytes; swizzle != 0 && swizzle != 32 && swizzle != 64 && swizzle != 128)
+    refuse("box.swizzle_bytes is ", swizzle, "; allowed: 0 (none), 32, 64, 128");
   const auto rank = static_cast<std::size_t>(tensor.rank);
   const auto element_bytes = static_cast<std::uint64_t>(size_of(tensor.dtype));
   support::TensorMapDesc desc;

@@ -5,9 +5,9 @@
 // spell its name once, in a declaration.
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string_view>
 
 #include "codegen/templates.hpp"
@@ -83,6 +83,31 @@ bool has_word(const std::string& text, const std::string& word) {
   return false;
 }
 
+[[noreturn]] void too_large(const std::string& folder, const fs::path& path, std::uintmax_t bytes) {
+  fail(Stage::argument, Code::unsupported,
+       cat("the files of folder '", shown_path(folder), "' have more than ", kMaxBytes, " bytes, '",
+           shown_path(path.lexically_relative(folder).generic_string()), "' among them has ", bytes,
+           "; give a folder with the node bodies alone"));
+}
+
+/// Asked for its size before it is read: a sparse file has gigabytes in no time. One that grows meanwhile is not read
+/// much further than allowed.
+std::string read_file(const std::string& folder, const fs::path& path, std::size_t most_bytes) {
+  std::error_code problem;
+  const std::uintmax_t bytes = fs::file_size(path, problem);
+  if (!problem && bytes > most_bytes) too_large(folder, path, bytes);
+  std::ifstream file(path, std::ios::binary);
+  std::string text, part(std::size_t{1} << 16, '\0');
+  while (file && text.size() <= most_bytes) {
+    file.read(part.data(), static_cast<std::streamsize>(part.size()));
+    text.append(part, 0, static_cast<std::size_t>(file.gcount()));
+  }
+  if (text.size() > most_bytes) too_large(folder, path, text.size());
+  if (!file.eof() || file.bad())
+    fail(Stage::argument, Code::io, cat("'", shown_path(path.string()), "' cannot be read"));
+  return text;
+}
+
 std::string names_of(const std::vector<ops::TemplateText>& files) {
   std::string names;
   for (const ops::TemplateText& file : files) names += cat(names.empty() ? "" : ", ", file.name);
@@ -117,14 +142,8 @@ std::vector<ops::TemplateText> read_templates(const std::string& folder) {
   std::vector<ops::TemplateText> files;
   std::size_t bytes = 0;
   for (const fs::path& path : find_files(folder)) {
-    std::ifstream file(path, std::ios::binary);
-    std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-    if (!file || file.bad()) fail(Stage::argument, Code::io, cat("'", shown_path(path.string()), "' cannot be read"));
+    std::string text = read_file(folder, path, kMaxBytes - bytes);
     bytes += text.size();
-    if (bytes > kMaxBytes)
-      fail(Stage::argument, Code::unsupported,
-           cat("the files of folder '", shown_path(folder), "' have more than ", kMaxBytes,
-               " bytes; give one with the node bodies alone"));
     files.push_back({path.lexically_relative(folder).generic_string(), std::move(text)});
   }
   std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.name < b.name; });

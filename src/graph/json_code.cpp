@@ -126,6 +126,8 @@ std::map<std::string, int> read_values(const Fields& fields, const Json& json, G
     value.within_warp = fields.flag(entry, place, "within_warp", false);
     value.space =
         static_cast<Space>(fields.word(entry, place, "space", {"shared", "tensor"}, static_cast<int>(value.space)));
+    if (value.space == Space::shared && value.slot_bytes == 0)
+      fields.reject(place, ".slot_bytes is 0 for a value in shared memory; allowed: 1 to ", kMaxSpaceBytes);
     graph.values.push_back(std::move(value));
   }
   return index;

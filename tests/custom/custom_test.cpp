@@ -59,6 +59,22 @@ TEST_CASE("a folder without the graph's files is refused by name") {
   }
 }
 
+TEST_CASE("a folder with more bytes than node bodies have is refused by the sizes of its files") {
+  constexpr std::uintmax_t kMost = 4 << 20;
+  SampleKernel sample;
+  sample.write("sparse.h", "");
+  std::filesystem::resize_file(sample.folder() + "/sparse.h", std::uintmax_t{1} << 40);  // reading it would never end
+  refuses(sample, Stage::argument, Code::unsupported, "'sparse.h' among them has 1099511627776; give a folder");
+  SampleKernel full;
+  std::uintmax_t there = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(full.folder()))
+    if (entry.path().extension() == ".cuh") there += entry.file_size();
+  full.write("rest.h", std::string(kMost - there, ' '));
+  CHECK_NOTHROW(read_custom(full.description));
+  full.write("rest.h", std::string(kMost - there + 1, ' '));
+  refuses(full, Stage::argument, Code::unsupported, "have more than 4194304 bytes");
+}
+
 TEST_CASE("a name of the graph that no file has is refused") {
   const auto needs = [](const std::string& word, const std::string& part) {
     SampleKernel sample;
@@ -102,6 +118,10 @@ TEST_CASE("a graph that no code can be made from is refused") {
   refuses(machine, Stage::graph, Code::invalid_argument, "machine is 'sm_00'; allowed are hopper, blackwell, sm_90a");
   code.description.graph = R"({"machine": "sm_90a", "instructions": [{"name": "a", "cycles": 1, "fu": "TC"}]})";
   refuses(code, Stage::graph, Code::invalid_argument, "has no 'code'");
+  SampleKernel empty;
+  empty.edit_graph("\"slot_bytes\": 16384", "\"slot_bytes\": 0");
+  refuses(empty, Stage::graph, Code::invalid_argument,
+          "values[0].slot_bytes is 0 for a value in shared memory; allowed: 1 to ");
   broken.edit_graph("\"mma.0\"", "\"mma.2\"");
   refuses(broken, Stage::graph, Code::invalid_argument, "edges[");
 }
@@ -164,7 +184,14 @@ TEST_CASE("what a tensor map cannot be of is refused by name") {
   refused(good, {{1, 1, 257, 64}}, "box.shape[2] is 257");
   refused(good, {{1, 1, 128}}, "box.shape[3] is 0");
   refused(good, {{1, 1, 128, 128}}, "box[0] in bytes is 256");
-  refused(good, {{1, 1, 128, 64}, 100}, "swizzle_bytes is 100");
+  refused(good, {{1, 1, 128, 64}, 100}, "box.swizzle_bytes is 100; allowed: 0 (none), 32, 64, 128");
+  refused(good, {{1, 1, 128, 64}, -1}, "box.swizzle_bytes is -1");
+  bad = good;
+  bad.dtype = static_cast<DType>(77);
+  refused(bad, {{1, 1, 128, 64}}, "tensor.dtype is 77; allowed: f16, bf16, f32, i32, e4m3");
+  bad = good;
+  bad.device.kind = static_cast<DeviceKind>(9);
+  refused(bad, {{1, 1, 128, 64}}, "tensor.device.kind is 9; allowed: 0 (cpu), 1 (cuda), 2 (hip)");
 }
 
 TEST_CASE("equal descriptions share a kernel, changed ones do not") {
@@ -229,7 +256,12 @@ TEST_CASE("what is launched, and what is not") {
   };
   refused("params of 'gemm_gelu' is of 4 bytes; the kernel's params_type has", [&] { kernel.launch(gpu, 4, 1); });
   refused("params of 'gemm_gelu' is null", [&] { kernel.launch_bytes(gpu, nullptr, sizeof(params), 1); });
-  refused("blocks of 'gemm_gelu' is 0", [&] { kernel.launch(gpu, params, 0); });
+  refused("blocks of 'gemm_gelu' is 0; allowed: 1 to 2147483647", [&] { kernel.launch(gpu, params, 0); });
+  refused("blocks of 'gemm_gelu' is 2147483648", [&] { kernel.launch(gpu, params, 1u << 31); });
+  const Device fourth{static_cast<DeviceKind>(9), 0};
+  refused("device.kind is 9; allowed: 0 (cpu), 1 (cuda), 2 (hip)", [&] { kernel.launch(fourth, params, 1); });
+  refused("device.kind is 9", [&] { kernel.prepare(fourth); });
+  refused("device.kind is 9", [&] { kernel.sm_count(fourth); });
   CHECK(test::count_calls(machine.cuda, "cuLaunchKernelEx") == 1);
   CHECK(kernel.sm_count(gpu) > 0);
   CHECK(error_of([&] { kernel.launch({DeviceKind::cuda, 99}, params, 1); }).code == Code::invalid_argument);
