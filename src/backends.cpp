@@ -22,6 +22,15 @@ const arch::Arch* first_arch(std::string_view vendor) {
                        [&](const arch::Arch* each) { return each->vendor == vendor; });
 }
 
+/// Before a driver is asked: there is one CPU, and no fourth kind.
+void require_possible(Device device) {
+  if (device.kind < DeviceKind::cpu || device.kind > DeviceKind::hip)
+    fail(Stage::argument, Code::invalid_argument,
+         cat("device.kind is ", static_cast<int>(device.kind), "; allowed: 0 (cpu), 1 (cuda), 2 (hip)"));
+  if (device.kind == DeviceKind::cpu && device.index != 0)
+    fail(Stage::argument, Code::invalid_argument, cat("device cpu has index ", device.index, "; allowed: 0"));
+}
+
 }  // namespace
 
 Backends::Backends(const support::Settings& settings, const support::Log& log)
@@ -63,6 +72,7 @@ std::shared_ptr<launch::Driver> Backends::driver_if_present(DeviceKind kind) {
 }
 
 std::shared_ptr<launch::Driver> Backends::driver(Device device) {
+  require_possible(device);
   auto found = driver_if_present(device.kind);
   if (!found) {
     const bool amd = device.kind == DeviceKind::hip;
@@ -71,12 +81,9 @@ std::shared_ptr<launch::Driver> Backends::driver(Device device) {
          cat("no driver for ", to_string(device), ": ", (amd ? hip_ : cuda_).reason,
              "; without a GPU use cpu tensors and TJ_TARGET=", model.name()));
   }
-  if (device.index < 0 || device.index >= found->device_count()) {
-    if (device.kind == DeviceKind::cpu)
-      fail(Stage::argument, Code::invalid_argument, cat("device cpu has index ", device.index, "; allowed: 0"));
+  if (device.index < 0 || device.index >= found->device_count())
     fail(Stage::argument, Code::invalid_argument,
          cat("device ", to_string(device), " does not exist; there are ", found->device_count()));
-  }
   return found;
 }
 
@@ -95,6 +102,7 @@ arch::Target Backends::detect(Device device) {
 }
 
 arch::Target Backends::target(Device device) {
+  require_possible(device);
   if (!forced_) return detect(device);
   if (forced_->model) {
     if (device.kind != DeviceKind::cpu)

@@ -74,7 +74,7 @@ Tensor to_tensor(const tj_tensor* given, const char* name) {
   if (t.rank < 0 || t.rank > TJ_MAX_RANK) refuse(cat(name, ".rank is ", t.rank, "; allowed: 0 to ", TJ_MAX_RANK));
   Tensor result;
   result.data = t.data;
-  result.device = to_device(t.device, name);
+  result.device = to_device(t.device, name, ".device");
   result.dtype = static_cast<DType>(t.dtype);
   result.rank = t.rank;
   std::copy(std::begin(t.shape), std::end(t.shape), result.shape.begin());
@@ -109,11 +109,11 @@ ChunkOConfig to_chunk_o(const tj_kernel_config& c) {
 
 }  // namespace
 
-Device to_device(const tj_device& device, const char* name) {
+Device to_device(const tj_device& device, const char* name, const char* member) {
   // The name is put together only when it is needed: tensors pass here on every call.
   if (device.kind < 0 || device.kind > TJ_HIP)
-    refuse(cat(name, ".kind is ", device.kind, "; allowed: 0 (cpu), 1 (cuda), 2 (hip)"));
-  if (device.index < 0) refuse(cat(name, ".index is ", device.index, "; allowed: 0 and up"));
+    refuse(cat(name, member, ".kind is ", device.kind, "; allowed: 0 (cpu), 1 (cuda), 2 (hip)"));
+  if (device.index < 0) refuse(cat(name, member, ".index is ", device.index, "; allowed: 0 and up"));
   return {static_cast<DeviceKind>(device.kind), device.index};
 }
 

@@ -17,7 +17,7 @@ namespace tj::c_api {
 [[noreturn]] void refuse(const std::string& message, Code code = Code::invalid_argument);
 void check_size(std::uint64_t size, const char* name, std::size_t known);
 
-Device to_device(const tj_device& device, const char* name);
+Device to_device(const tj_device& device, const char* name, const char* member = "");
 FmhaArgs to_args(const tj_fmha_args* given);
 GemmArgs to_args(const tj_gemm_args* given);
 ChunkIndicesArgs to_args(const tj_chunk_indices_args* given);

@@ -100,7 +100,7 @@ const char* to_string(DType dtype) noexcept {
 std::string to_string(Device device) {
   switch (device.kind) {
     case DeviceKind::cpu:
-      return "cpu";
+      return device.index == 0 ? "cpu" : "cpu:" + std::to_string(device.index);
     case DeviceKind::cuda:
       return "cuda:" + std::to_string(device.index);
     case DeviceKind::hip:

@@ -66,6 +66,13 @@ class BadArguments(Case):
         def set_device(q, k, v, o):
             o.device = tj.Device(tj.CUDA, 0)
 
+        def set_index(q, k, v, o):
+            o.device = tj.Device(tj.CPU, 1)
+
+        def set_all(*tensors):
+            for tensor in tensors:
+                tensor.device = tj.Device(tj.CPU, 1)
+
         def set_overflow(q, k, *_):
             k.strides[0], k.shape[0], q.shape[0] = 2**62, 2, 2
 
@@ -76,6 +83,8 @@ class BadArguments(Case):
         self.refused(tj.INVALID_ARGUMENT, "k.rank is 3", "4", change=set_rank)
         self.refused(tj.INVALID_ARGUMENT, "v.dtype is bf16", "f16", change=set_dtype)
         self.refused(tj.INVALID_ARGUMENT, "o.device is cuda:0", "cpu", change=set_device)
+        self.refused(tj.INVALID_ARGUMENT, "o.device is cpu:1 but q.device is cpu;", change=set_index)
+        self.refused(tj.INVALID_ARGUMENT, "q.device is cpu:1; allowed with a model target: cpu", change=set_all)
         self.refused(tj.INVALID_ARGUMENT, "scale is inf", "finite", scale=float("inf"))
         with self.assertRaises(tj.TilejitError):
             tensors = self.good()
@@ -93,7 +102,7 @@ class BadArguments(Case):
             v.rank = 6
 
         self.refused(tj.INVALID_ARGUMENT, "q.dtype is 9", "f16", change=set_dtype)
-        self.refused(tj.INVALID_ARGUMENT, "k.kind is -1", "cuda", change=set_kind)
+        self.refused(tj.INVALID_ARGUMENT, "k.device.kind is -1", "cuda", change=set_kind)
         self.refused(tj.INVALID_ARGUMENT, "v.rank is 6", "5", change=set_rank)
 
     def test_structure_sizes(self):

@@ -166,6 +166,11 @@ TEST_CASE("a device of the CPU's is the first, and time is taken of something") 
   const Error second = error_of([&] { runtime.allocate({tj::DeviceKind::cpu, 1}, 64); });
   CHECK(second.code == Code::invalid_argument);
   CHECK_MESSAGE(has(second.message, "device cpu has index 1; allowed: 0"), second.message);
+  const Error target = error_of([&] { runtime.target_of({tj::DeviceKind::cpu, 1}); });
+  CHECK(target.code == Code::invalid_argument);
+  CHECK_MESSAGE(has(target.message, "device cpu has index 1; allowed: 0"), target.message);
+  const Error kind = error_of([&] { runtime.target_of({static_cast<tj::DeviceKind>(9), 0}); });
+  CHECK_MESSAGE(has(kind.message, "device.kind is 9; allowed: 0 (cpu), 1 (cuda), 2 (hip)"), kind.message);
   const Error nothing = error_of([&] { runtime.time_ms(kCpu, {}); });
   CHECK(nothing.code == Code::invalid_argument);
   CHECK_MESSAGE(has(nothing.message, "work is empty"), nothing.message);

@@ -62,6 +62,7 @@ TEST_CASE("names and sizes") {
   CHECK(std::string(tj::to_string(DType::e4m3)) == "e4m3");
   CHECK(std::string(tj::to_string(static_cast<DType>(77))) == "unknown");
   CHECK(tj::to_string(Device{DeviceKind::cpu, 0}) == "cpu");
+  CHECK(tj::to_string(Device{DeviceKind::cpu, 1}) == "cpu:1");  // there is none, as messages say
   CHECK(tj::to_string(Device{DeviceKind::cuda, 3}) == "cuda:3");
   CHECK(tj::to_string(Device{DeviceKind::hip, 1}) == "hip:1");
   CHECK(tj::to_string(Device{static_cast<DeviceKind>(9), 2}) == "unknown:2");

@@ -62,7 +62,7 @@ void check_device(const Named& t, const Device& wanted, const char* like) {
 
 void check_place(const Named& t, bool on_model) {
   const Device& device = t.tensor.device;
-  if (on_model && device.kind != DeviceKind::cpu)
+  if (on_model && (device.kind != DeviceKind::cpu || device.index != 0))
     refuse(t.op, Code::invalid_argument,
            cat(t.name, ".device is ", to_string(device), "; allowed with a model target: cpu (host memory)"));
   if (!on_model && device.kind == DeviceKind::cpu)
