@@ -8,6 +8,8 @@
 #include <limits>
 #include <utility>
 
+#include "arch/arch.hpp"
+#include "support/elf.hpp"
 #include "support/fail.hpp"
 #include "support/text.hpp"
 
@@ -54,6 +56,30 @@ std::optional<LaunchShape> read_shape(const cache::Entry& entry) {
   return shape;
 }
 
+/// Far beyond every device's, except for the threads of a block, where 1024 is what CUDA and HIP allow. They only tell
+/// a number that a kernel can have from one that it cannot.
+constexpr std::int64_t kMaxThreads = 1024, kMaxCluster = 64, kMaxBlocksPerSm = 64, kMaxRegisters = 4096,
+                       kMaxSmemBytes = std::int64_t{1} << 20;
+
+struct Range {
+  const char* name;
+  std::int64_t low, high;
+};
+constexpr std::array<Range, 5> kRanges = {{{"threads", 1, kMaxThreads},
+                                           {"cluster", 1, kMaxCluster},
+                                           {"blocks_per_sm", 1, kMaxBlocksPerSm},
+                                           {"smem_bytes", 0, kMaxSmemBytes},
+                                           {"registers", 0, kMaxRegisters}}};
+
+/// The arch that an entry's kernel is for; null for one that this library does not know.
+const arch::Arch* arch_of(const std::string& target) {
+  try {
+    return arch::parse_target(target).arch;
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
 std::optional<ops::Geometry> read_geometry(const cache::Entry& entry, ops::GeometryFields fields,
                                            std::string& problem) {
   ops::Geometry geometry;
@@ -93,6 +119,25 @@ cache::Entry to_entry(const Artifact& artifact, const ops::Maker& maker) {
   for (const ops::GeometryField& field : maker.geometry_fields())
     entry.metadata.emplace_back(cat(kGeometryPrefix, field.name), cat(field.get(artifact.geometry)));
   return entry;
+}
+
+std::string entry_problem(const cache::Entry& entry) {
+  for (const char* field : {"name", "target", "symbol", "schedule"})
+    if (entry.find(field) == nullptr) return cat("it has no field '", field, "', which every kernel has");
+  const std::string& target = *entry.find("target");
+  const arch::Arch* arch = arch_of(target);
+  for (const Range& range : kRanges) {
+    const std::string* text = entry.find(range.name);
+    const auto value = number(entry, range.name);
+    const bool own = arch != nullptr && std::string_view(range.name) == "smem_bytes";
+    const std::int64_t high = own ? arch->smem_per_block_bytes : range.high;
+    if (!value || *value < range.low || *value > high)
+      return cat("its field '", range.name, "' is ", text == nullptr ? "missing" : cat("'", support::shown(*text), "'"),
+                 "; allowed: ", range.low, " to ", high);
+  }
+  if (entry.payload.empty()) return "it has no kernel in it";
+  const std::string elf = target.starts_with("model:") ? support::elf_problem(entry.payload) : std::string();
+  return elf.empty() ? elf : cat("its kernel is not whole: ", elf);
 }
 
 std::optional<Artifact> from_entry(const cache::Entry& entry, const ops::Maker& maker, std::string* problem) {

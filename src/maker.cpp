@@ -6,6 +6,7 @@
 
 #include "support/fail.hpp"
 #include "support/patience.hpp"
+#include "support/text.hpp"
 #include "support/uncancelled.hpp"
 
 namespace tj {
@@ -152,12 +153,13 @@ void KernelMaker::say_waiting(const std::string& name, double waited_s, const st
 std::optional<Artifact> KernelMaker::from_disk(const ops::Maker& op, const cache::Key& key, std::string* problem) {
   const auto entry = store_ != nullptr ? store_->load(key) : std::nullopt;
   if (!entry) return std::nullopt;
-  std::string why;
-  auto artifact = from_entry(*entry, op, &why);
+  std::string why = entry_problem(*entry);
+  auto artifact = why.empty() ? from_entry(*entry, op, &why) : std::nullopt;
   if (artifact)
     artifact->report.origin = KernelOrigin::disk;
   else if (problem != nullptr)
-    *problem = cat("cache entry ", key.request_hex, " has not the fields of such a kernel and is made anew: ", why);
+    *problem = cat("cache entry ", key.request_hex, " in ", support::shown_path(store_->directory()),
+                   " has not the fields of such a kernel and is made anew: ", why);
   return artifact;
 }
 

@@ -18,6 +18,7 @@
 #include "model/cluster.hpp"
 #include "model/model.hpp"
 #include "model/object.hpp"
+#include "support/elf.hpp"
 #include "support/fail.hpp"
 #include "support/fork_safe.hpp"
 #include "support/uncancelled.hpp"
@@ -178,6 +179,9 @@ class Model final : public ModelDriver {
     if (smem_bytes < 0 || smem_bytes > kMaxSmemBytes)
       fail(Stage::load, Code::invalid_argument,
            cat("smem_bytes is ", smem_bytes, "; the CPU model gives a block at most ", kMaxSmemBytes));
+    if (const std::string problem = support::elf_problem(bytes); !problem.empty())
+      fail(Stage::load, Code::unsupported,
+           cat("a unit's shared object is not whole: ", problem, "; clear the kernel cache"));
     return std::make_shared<ModelKernel>(bytes, symbol, smem_bytes);
   }
 

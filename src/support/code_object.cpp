@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "support/elf.hpp"
 #include "support/fail.hpp"
 #include "support/lasting.hpp"
 
@@ -18,14 +19,6 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kNoteOwner{"AMDGPU\0", 7};
 constexpr std::uint32_t kNoteType = 32;  // NT_AMDGPU_METADATA
-
-/// A structure at an offset; false when it does not lie within the bytes.
-template <class T>
-bool read_at(std::string_view bytes, std::uint64_t offset, T& out) {
-  if (offset > bytes.size() || bytes.size() - offset < sizeof(T)) return false;
-  std::memcpy(&out, bytes.data() + offset, sizeof(T));
-  return true;
-}
 
 std::string_view part_of(std::string_view bytes, std::uint64_t offset, std::uint64_t size) {
   if (offset > bytes.size() || bytes.size() - offset < size) return {};

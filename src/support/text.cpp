@@ -25,6 +25,24 @@ std::string escaped(unsigned char c) {
   return text;
 }
 
+/// Bytes of the character that begins here, as the Unicode Standard's table 3-7 has them; 0 where no UTF-8 begins.
+std::size_t character_bytes(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t bytes = first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
+  const unsigned low = first == 0xE0   ? 0xA0
+                       : first == 0xF0 ? 0x90
+                                       : 0x80,
+                 high = first == 0xED   ? 0x9F
+                        : first == 0xF4 ? 0x8F
+                                        : 0xBF;
+  if (bytes == 0 || byte(1) < low || byte(1) > high) return 0;
+  for (std::size_t i = 2; i < bytes; ++i)
+    if (i >= text.size() || !continues(text[i])) return 0;
+  return bytes;
+}
+
 /// Letters to change until one is the other, where two exchanged neighbours count once.
 std::size_t distance(std::string_view from, std::string_view to) {
   std::vector<std::size_t> before, last(to.size() + 1), now(to.size() + 1);
@@ -49,17 +67,17 @@ std::size_t distance(std::string_view from, std::string_view to) {
 std::string one_line(std::string_view text) {
   std::string line;
   line.reserve(text.size());
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto c = static_cast<unsigned char>(text[i]),
-               next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : '\0');
-    if (c < 0x20 || c == 0x7F) {
+  while (!text.empty()) {
+    const auto c = static_cast<unsigned char>(text[0]);
+    const std::size_t bytes = character_bytes(text), taken = std::max<std::size_t>(bytes, 1);
+    const bool control = c == 0xC2 && bytes == 2 && static_cast<unsigned char>(text[1]) < 0xA0;  // terminals obey these
+    if (control)
+      line += escaped(static_cast<unsigned char>(text[1]));
+    else if (bytes == 0 || c < 0x20 || c == 0x7F)
       line += escaped(c);
-    } else if (c == 0xC2 && next >= 0x80 && next < 0xA0) {  // terminals obey these as well
-      line += escaped(next);
-      ++i;
-    } else {
-      line += text[i];
-    }
+    else
+      line += text.substr(0, taken);
+    text.remove_prefix(taken);
   }
   return line;
 }
@@ -67,7 +85,7 @@ std::string one_line(std::string_view text) {
 std::string shown(std::string_view text, std::size_t most) {
   if (text.size() <= most) return one_line(text);
   std::size_t end = most;
-  while (end > 0 && continues(text[end])) --end;
+  while (end > 0 && most - end < 3 && continues(text[end])) --end;  // no character has more bytes after its first
   return cat(one_line(text.substr(0, end)), "... (", text.size(), " bytes)");
 }
 

@@ -16,7 +16,7 @@ constexpr bool is_word_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/// Control characters as "\n", "\t", "\x1b"; all else as it is.
+/// Control characters, and bytes that are no UTF-8, as "\n", "\t", "\x1b", "\xff"; all else as it is.
 std::string one_line(std::string_view text);
 
 /// One line of at most `most` bytes of the text, cut between characters: "aaaa... (100000 bytes)".

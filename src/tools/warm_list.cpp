@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "artifact.hpp"
 #include "support/fail.hpp"
 #include "support/text.hpp"
 #include "tools/warm.hpp"
@@ -38,13 +39,13 @@ std::string time_text(std::int64_t ns) {
 
 std::string metadata(const cache::ListedEntry& entry, const char* name) {
   const std::string* value = entry.entry ? entry.entry->find(name) : nullptr;
-  return value ? *value : "?";
+  return value ? support::shown(*value) : "?";
 }
 
 /// A kernel's name, or what a record of a measurement says.
 std::string title(const cache::ListedEntry& entry) {
   const std::string tuning = entry.entry ? tuning_of(*entry.entry) : std::string();
-  return tuning.empty() ? metadata(entry, "name") : tuning;
+  return tuning.empty() ? metadata(entry, "name") : support::shown(tuning, 200);
 }
 
 void print_table(const std::vector<cache::ListedEntry>& entries, std::ostream& out) {
@@ -80,11 +81,22 @@ Json to_json(const cache::ListedEntry& e) {
   return json;
 }
 
+/// What the cache finds whole is damaged all the same where no kernel can be in it.
+std::vector<cache::ListedEntry> judged_entries(const std::string& directory, std::string& problem) {
+  std::vector<cache::ListedEntry> entries = cache::Store(directory, 0, {}).list(&problem);
+  for (cache::ListedEntry& e : entries) {
+    if (!e.entry || !tuning_of(*e.entry).empty()) continue;
+    e.problem = entry_problem(*e.entry);
+    if (!e.problem.empty()) e.entry.reset();
+  }
+  return entries;
+}
+
 }  // namespace
 
 int list_cache(const std::string& directory, bool damaged_only, bool json, std::ostream& out, std::ostream& err) {
   std::string problem;
-  const std::vector<cache::ListedEntry> entries = cache::Store(directory, 0, {}).list(&problem);
+  const std::vector<cache::ListedEntry> entries = judged_entries(directory, problem);
   std::uint64_t bytes = 0;
   std::size_t damaged = 0, tuned = 0;
   for (const cache::ListedEntry& e : entries) {
@@ -105,7 +117,7 @@ int list_cache(const std::string& directory, bool damaged_only, bool json, std::
   } else if (problem.empty() || !entries.empty()) {
     if (!damaged_only && entries.size() > damaged) print_table(entries, out);
     for (const cache::ListedEntry& e : entries)
-      if (!e.entry) out << "damaged: " << support::one_line(e.path) << ": " << e.problem << '\n';
+      if (!e.entry) out << "damaged: " << support::one_line(e.path) << ": " << support::one_line(e.problem) << '\n';
     out << kernels << " kernels, " << damaged << " damaged, "
         << (tuned > 0 ? support::cat(tuned, " measured choices, ") : "") << size_text(bytes) << " in "
         << support::one_line(directory) << '\n';

@@ -28,7 +28,21 @@ TEST_CASE("control characters are written out, all else stays") {
   CHECK(one_line("\x1f ~") == "\\x1f ~");
   CHECK(one_line("\xc2\x80.\xc2\x9f.\xc2\xa0.\xc3\x9f.\xc3\x80") ==
         "\\x80.\\x9f.\xc2\xa0.\xc3\x9f.\xc3\x80");  // the second set ends there, and other letters share its last bytes
-  CHECK(one_line("a\xc2") == "a\xc2");
+}
+
+TEST_CASE("bytes that are no UTF-8 are written out, each by itself") {
+  CHECK(one_line("a\xff"
+                 "b") == "a\\xffb");
+  CHECK(one_line("a\xc2") == "a\\xc2");  // cut off
+  CHECK(one_line("\xe2\x82.\xe2\x82\xac") == "\\xe2\\x82.\xe2\x82\xac");
+  CHECK(one_line("\xf0\x9f\x98\x80\xf0\x9f\x98") == "\xf0\x9f\x98\x80\\xf0\\x9f\\x98");
+  CHECK(one_line("\x80\xbf\xc0\xaf\xc1\xbf") == "\\x80\\xbf\\xc0\\xaf\\xc1\\xbf");  // two bytes for what one says
+  CHECK(one_line("\xe0\x9f\xbf.\xe0\xa0\x80") == "\\xe0\\x9f\\xbf.\xe0\xa0\x80");
+  CHECK(one_line("\xed\xa0\x80.\xed\x9f\xbf") == "\\xed\\xa0\\x80.\xed\x9f\xbf");  // half a pair of UTF-16
+  CHECK(one_line("\xf0\x8f\xbf\xbf.\xf4\x90\x80\x80.\xf4\x8f\xbf\xbf") ==
+        "\\xf0\\x8f\\xbf\\xbf.\\xf4\\x90\\x80\\x80.\xf4\x8f\xbf\xbf");  // beyond the last character
+  CHECK(one_line("\xf5\x80\x80\x80") == "\\xf5\\x80\\x80\\x80");
+  CHECK(shown(std::string(200, '\x80'), 4) == "\\x80... (200 bytes)");  // no character is longer than four bytes
 }
 
 TEST_CASE("a long text is cut between characters, and its length said") {
