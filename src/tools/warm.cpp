@@ -63,6 +63,7 @@ constexpr const char* kFooter =
     "true|false|both\n"
     "        --activation none,relu,gelu,silu  --tile 128x256x64,...  --parts true|false|both (sums over parts of K, "
     "which sum_parts adds)\n"
+    "        --rung v1,...  --d-aligned true|false|both (d and its rows begin at multiples of 16 bytes)\n"
     "  sum_parts: --out f16,bf16,f32\n"
     "  chunk_o: --head-ratio 1,2,3,6 (the largest that divides Hv / H)  --gated, --variable, --h-transposed "
     "true|false|both\n"
@@ -115,6 +116,8 @@ void add_options(CLI::App& app, Settings& settings) {
       ->needs(tune);
 }
 
+const std::set<std::string_view> kOfList = {"--list", "--verify", "--cache-dir", "--json"};
+
 /// Fills settings; an exit code when there is nothing left to do (help, or a mistake that was reported).
 std::optional<int> parse(const std::vector<std::string>& words, Settings& settings, std::ostream& out,
                          std::ostream& err) {
@@ -125,6 +128,10 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
   app.footer(kFooter);
   if (const std::optional<int> done = parse_words(app, words, out, err)) return done;
   settings.own_flags = own_flags(app);
+  if (settings.list || settings.verify)
+    for (const CLI::Option* option : app.get_options())
+      if (const std::string name = option->get_name(); option->count() > 0 && kOfList.count(name) == 0)
+        bad_use(cat(name, " is given with --list or --verify, which take --cache-dir and --json only"));
   settings.op_flags = parse_op_flags(app.remaining(), settings.own_flags);
   return std::nullopt;
 }
@@ -210,7 +217,7 @@ int warm_kernels(const Settings& settings, const support::Settings& resolved, st
   const Clock::time_point start = Clock::now();
   make_all(runtime, jobs, worth, threads, progress, outcomes);
   const double total_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-  check_kept(cache_dir, resolved.cache_max_size_bytes, jobs, outcomes, progress, err);
+  check_kept(cache_dir, resolved.cache_max_size_bytes, jobs, outcomes, progress);
   progress.end();
 
   const auto failures = std::count_if(outcomes.begin(), outcomes.end(), [](const Outcome& o) { return !o.ok; });
@@ -239,8 +246,6 @@ int run(const Settings& settings, std::ostream& out, std::ostream& err, bool ter
                   " is given with --list or --verify, which take --cache-dir and --json only",
                   meant_flag(flag, settings.own_flags)));
     }
-    if (!settings.targets.empty() || !settings.op_names.empty())
-      bad_use("--list and --verify take --cache-dir and --json only");
     return list_cache(resolved.cache_dir, settings.verify, settings.json, out, err);
   }
   if (settings.tune) {

@@ -1,7 +1,6 @@
 // See warm_keep.hpp.
 #include "tools/warm_keep.hpp"
 
-#include <ostream>
 #include <set>
 #include <utility>
 
@@ -54,10 +53,9 @@ std::vector<std::size_t> jobs_worth_making(const std::string& cache_dir, const s
 }
 
 void check_kept(const std::string& cache_dir, std::uint64_t max_size_bytes, const std::vector<Job>& jobs,
-                std::vector<Outcome>& outcomes, Progress& progress, std::ostream& err) {
+                std::vector<Outcome>& outcomes, Progress& progress) {
   std::string problem;
   const Names kept = kept_in(cache_dir, &problem);
-  std::vector<std::string> evicted;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     if (!outcomes[i].ok) continue;
     const bool there = kept.count({jobs[i].request.name, jobs[i].target}) != 0,
@@ -75,13 +73,12 @@ void check_kept(const std::string& cache_dir, std::uint64_t max_size_bytes, cons
                    "', and is not there any more; does something else remove files there?"),
                progress);
     else if (!there)
-      evicted.push_back(jobs[i].request.name + " for " + jobs[i].target);
+      fail_job(
+          jobs[i], outcomes[i],
+          cat("was made and then removed from the cache at '", shown_path(cache_dir), "', to stay within its bound of ",
+              max_size_bytes, " bytes; raise TJ_CACHE_MAX_SIZE (0: no bound), or make fewer kernels"),
+          progress);
   }
-  if (evicted.empty()) return;
-  err << evicted.size() << (evicted.size() == 1 ? " kernel was" : " kernels were")
-      << " kept, and removed since to stay within the cache's bound of " << max_size_bytes
-      << " bytes (TJ_CACHE_MAX_SIZE): ";
-  print_names(err, evicted);
 }
 
 }  // namespace tj::tools

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -18,9 +17,9 @@ namespace tj::tools {
 std::vector<std::size_t> jobs_worth_making(const std::string& cache_dir, const std::vector<Job>& jobs,
                                            std::vector<Outcome>& outcomes, Progress& progress);
 
-/// A kernel that was made but is not on disk was made in vain: that is a failure here, while a Runtime only warns. One
-/// that was written, and evicted since under a bound, is none: it is named on `err`. max_size_bytes 0: no bound.
+/// A kernel that was made but is not on disk was made in vain: that is a failure here, while a Runtime only warns. So
+/// is one that was written, and evicted since under a bound. max_size_bytes 0: no bound.
 void check_kept(const std::string& cache_dir, std::uint64_t max_size_bytes, const std::vector<Job>& jobs,
-                std::vector<Outcome>& outcomes, Progress& progress, std::ostream& err);
+                std::vector<Outcome>& outcomes, Progress& progress);
 
 }  // namespace tj::tools

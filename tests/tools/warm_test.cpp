@@ -6,10 +6,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cache/cache.hpp"
@@ -33,11 +35,27 @@ void bad_use(const std::vector<std::string>& words, const std::string& part) {
   CHECK(result.out.empty());
 }
 
+/// As a runtime makes them; the kernel is an ELF header with nothing in it.
+tj::cache::Entry entry_of(const std::string& name, const std::string& target) {
+  return {{{"name", name},
+           {"target", target},
+           {"symbol", "kernel"},
+           {"threads", "128"},
+           {"cluster", "1"},
+           {"blocks_per_sm", "1"},
+           {"smem_bytes", "1024"},
+           {"registers", "168"},
+           {"schedule", "{}"}},
+          "\x7f"
+          "ELF\x02" +
+              std::string(5000, '\0')};
+}
+
 /// Stores an entry the way a runtime does.
 tj::cache::Key store(const std::string& directory, const std::string& name, const std::string& target) {
   tj::cache::Store cache(directory, 0, {});
   const tj::cache::Key key = tj::cache::make_key({{"name", name}, {"target", target}}, {{"kind", "test"}});
-  REQUIRE(cache.store(key, {{{"name", name}, {"target", target}}, std::string(5000, 'x')}));
+  REQUIRE(cache.store(key, entry_of(name, target)));
   return key;
 }
 
@@ -68,7 +86,11 @@ TEST_CASE("bad use is told apart from failure, by exit code and text") {
   bad_use({"--jobs", "0"}, "0");
   bad_use({"--jobs", "many"}, "many");
   bad_use({"--list", "--verify", "--cache-dir", dir}, "--list");
-  bad_use({"--list", "--op", "fmha", "--cache-dir", dir}, "--list");
+  bad_use({"--list", "--verify", "--cache-dir", dir}, " are given; give one of them\n");
+  bad_use({"--list", "--op", "fmha", "--cache-dir", dir}, "--op is given with --list or --verify, which take");
+  bad_use({"--verify", "--jobs", "3", "--cache-dir", dir}, "--jobs is given with --list or --verify, which take");
+  bad_use({"--tune-rounds", "3", "--cache-dir", dir}, "--tune-rounds is given without --tune; give both, or neither\n");
+  bad_use({"--op", "\xff", "--cache-dir", dir}, "--op is '\\xff'; allowed");
   CHECK_FALSE(std::filesystem::exists(dir));
 }
 
@@ -91,6 +113,7 @@ TEST_CASE("help explains the default set and the exit codes") {
   CHECK(result.out.find("every tile") == std::string::npos);
   CHECK(result.out.find("default: TJ_TARGET, else") != std::string::npos);
   CHECK(result.out.find("Exit codes") != std::string::npos);
+  for (const char* flag : {"--rung v1", "--d-aligned"}) CHECK(result.out.find(flag) != std::string::npos);
   CHECK(result.out.find("for chunk_o: ratios 1, 2 and 3, with gates, any lengths, h as V x K") != std::string::npos);
 }
 
@@ -215,6 +238,40 @@ TEST_CASE("list shows name, target, size and last use") {
   CHECK(json["kernels"] == 2);
   CHECK(json["entries"].size() == 2);
   CHECK(json["entries"][0]["bytes"].get<int>() > 5000);
+}
+
+TEST_CASE("an entry under a right checksum that is no kernel is damaged, and says why") {
+  const std::pair<const char*, std::function<void(tj::cache::Entry&)>> changes[] = {
+      {"it has no field 'name'", [](auto& entry) { entry.metadata.clear(); }},
+      {"its field 'smem_bytes' is '-1'; allowed: 0 to 232448", [](auto& entry) { entry.metadata[6].second = "-1"; }},
+      {"its field 'threads' is missing; allowed: 1 to 1024",
+       [](auto& entry) { entry.metadata.erase(entry.metadata.begin() + 3); }},
+      {"it has no kernel in it", [](auto& entry) { entry.payload.clear(); }},
+      {"its kernel is not whole: it is no 64-bit ELF file", [](auto& entry) { entry.payload = "garbage"; }},
+      {"its kernel is not whole: it is no 64-bit ELF file (40 bytes)", [](auto& entry) { entry.payload.resize(40); }}};
+  for (const auto& [said, change] : changes) {
+    const Scratch folder;
+    tj::cache::Entry entry = entry_of("fmha_f16_d64", "model:sm_90a");
+    change(entry);
+    const tj::cache::Key key = tj::cache::make_key({{"name", "x"}}, {{"kind", "test"}});
+    REQUIRE(tj::cache::Store(folder.path(), 0, {}).store(key, entry));
+    const ToolRun result = run_warm({"--verify", "--cache-dir", folder.path()});
+    CHECK(result.code == tj::tools::kExitFailures);
+    CHECK_MESSAGE(result.out.find(said) != std::string::npos, result.out);
+    CHECK(result.out.find("0 kernels, 1 damaged") != std::string::npos);
+  }
+}
+
+TEST_CASE("names from entries stand on one line, and are cut") {
+  const Scratch folder;
+  store(folder.path(), "\x1b[31mred\x07\n9 kernels\xff", "sm_90a");
+  store(folder.path(), std::string(1000000, 'n'), std::string(1000000, 't'));
+  const ToolRun result = run_warm({"--list", "--cache-dir", folder.path()});
+  CHECK(result.code == tj::tools::kExitOk);
+  CHECK_MESSAGE(result.out.find("\\x1b[31mred\\x07\\n9 kernels\\xff") != std::string::npos, result.out);
+  CHECK(result.out.find("nnn... (1000000 bytes)") != std::string::npos);
+  CHECK(result.out.find("ttt... (1000000 bytes)") != std::string::npos);
+  CHECK(result.out.size() < 2000);
 }
 
 TEST_CASE("a damaged entry is named and changes the exit code") {
