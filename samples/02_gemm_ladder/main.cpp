@@ -9,9 +9,11 @@
 #include <tilejit/tilejit.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -20,6 +22,7 @@
 #include <vector>
 
 #include "common/arguments.hpp"
+#include "common/files.hpp"
 #include "common/gemm_reference.hpp"
 #include "common/half.hpp"
 #include "common/ladder_report.hpp"
@@ -132,6 +135,7 @@ Settings parse(samples::Arguments& words, bool model) {
   settings.seed = words.take_number("--seed", 0, UINT64_MAX).value_or(samples::fresh_seed());
   settings.json = words.take("--json").value_or("");
   settings.markdown = words.take("--markdown").value_or("");
+  samples::require_different("--json", settings.json, "--markdown", settings.markdown);
   if (!words.rest().empty()) refuse("'" + words.rest().front() + "' means nothing to this sample; see --help");
   return settings;
 }
@@ -218,10 +222,14 @@ void time_rungs(tj::Runtime& runtime, tj::Device device, const Settings& setting
 
 void write_file(const std::string& path, const std::string& text) {
   if (path.empty()) return;
+  errno = 0;
   std::ofstream file(path, std::ios::binary);
   file << text;
   file.close();
-  if (!file) throw tj::Error(tj::Stage::argument, tj::Code::io, "cannot write '" + path + "'");
+  if (!file)
+    throw tj::Error(tj::Stage::argument, tj::Code::io,
+                    "cannot write '" + path + "': " + std::strerror(errno != 0 ? errno : EIO) +
+                        "; give a file in a folder that exists and may be written");
 }
 
 int main_checked(int argc, char** argv) {

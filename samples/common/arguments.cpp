@@ -25,6 +25,7 @@ std::optional<std::string> Arguments::take(const std::string& name) {
   if (at == words_.end()) return std::nullopt;
   if (at + 1 == words_.end()) refuse(name + " needs a value");
   std::string value = *(at + 1);
+  if (value.empty()) refuse(name + " needs a value, and what it is given is empty");
   words_.erase(at, at + 2);
   if (std::find(words_.begin(), words_.end(), name) != words_.end()) refuse(name + " is given twice");
   return value;

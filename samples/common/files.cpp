@@ -93,6 +93,18 @@ void check_writable(const std::string& folder) {
   ::unlink(probe.c_str());
 }
 
+void require_different(const char* option, const std::string& path, const char* other, const std::string& other_path) {
+  if (path.empty() || other_path.empty()) return;
+  std::error_code unknown;
+  const fs::path one = fs::weakly_canonical(fs::absolute(path, unknown), unknown);
+  const bool same = one == fs::weakly_canonical(fs::absolute(other_path, unknown), unknown) ||
+                    fs::equivalent(path, other_path, unknown);
+  if (same && one != "/dev/null")
+    throw Error(Stage::argument, Code::invalid_argument,
+                std::string(other) + " is '" + other_path + "', the file that " + option +
+                    " is to write; allowed: a file of its own for each");
+}
+
 void write_files(const std::string& folder, const std::vector<std::pair<std::string, std::string>>& files) {
   const Uninterrupted uninterrupted;
   std::error_code problem;

@@ -15,6 +15,10 @@ namespace tj::samples {
 /// above that exists.
 void check_writable(const std::string& folder);
 
+/// Throws tj::Error(argument) where two options name one file, by whatever paths; an empty one was not given. /dev/null
+/// may be named twice.
+void require_different(const char* option, const std::string& path, const char* other, const std::string& other_path);
+
 /// (name, text) each, all or none of them; the folder is made where it is not there. Throws tj::Error(argument, io).
 void write_files(const std::string& folder, const std::vector<std::pair<std::string, std::string>>& files);
 

@@ -37,9 +37,9 @@ void check_options(const graph::Graph& graph, const Options& options) {
   if (options.max_stages < 0) refuse("max_stages", options.max_stages);
   if (options.min_ii < 0) refuse("min_ii", options.min_ii);
   if (options.max_slots < 0) refuse("max_slots", options.max_slots);
-  if (options.min_ii > 1 << 22)
+  if (options.min_ii > kMaxMinIi)
     support::fail(Stage::schedule, Code::invalid_argument,
-                  cat("min_ii is ", options.min_ii, "; at most ", 1 << 22, " is allowed"));
+                  cat("min_ii is ", options.min_ii, "; at most ", kMaxMinIi, " is allowed"));
   if (!graph.machine.shared_barriers && (!options.joint || options.copies_apart))
     support::fail(
         Stage::schedule, Code::invalid_argument,

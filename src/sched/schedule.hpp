@@ -75,6 +75,9 @@ struct Schedule {
 /// Options::node_budget: as many nodes as take some quarter of a second on today's machines, by the size of the graph.
 inline constexpr std::uint64_t kBudgetBySize = ~std::uint64_t{0};
 
+/// A larger interval is no schedule that anybody could want, and sums of several would overflow.
+inline constexpr int kMaxMinIi = 1 << 22;
+
 struct Options {
   std::uint64_t node_budget = kBudgetBySize;  ///< of the search; deterministic
   int max_stages = 0;                         ///< 0: any; 1: no overlap between iterations; ...

@@ -14,12 +14,45 @@ namespace tj::tools {
 
 using support::cat;
 
+namespace {
+
+/// The first flag of a complaint from a place on; empty without one.
+std::string flag_in(const std::string& said, std::size_t from = 0) {
+  const std::size_t begin = said.find("--", from);
+  if (begin == std::string::npos) return {};
+  return said.substr(begin, said.find_first_of(": ", begin) - begin);
+}
+
+/// A complaint of CLI11 in words that do not change from release to release: which flag, what of it, what is allowed.
+std::string in_own_words(const CLI::App& app, const CLI::Error& error) {
+  const std::string said = error.what(), kind = error.get_name(), flag = flag_in(said);
+  if (flag.empty()) return said;
+  const std::string other = flag_in(said, said.find(flag) + flag.size());
+  if (kind == "ArgumentMismatch")
+    return said.find(" missing") != std::string::npos ? cat(flag, " needs a value; give it behind the flag")
+                                                      : cat(flag, " is given more than once; give it once");
+  if (kind == "ConversionError") {
+    const CLI::Option* option = app.get_option_no_throw(flag);
+    const std::size_t value = said.find(" = ");
+    const bool takes_one = option != nullptr && option->get_items_expected_max() > 0;
+    return cat(flag, value == std::string::npos ? " has a value" : cat(" is '", said.substr(value + 3), "'"),
+               takes_one ? "; allowed: a whole number" : "; allowed: the flag alone, without a value");
+  }
+  if (kind == "RequiredError") return cat(flag, " is missing; give it");
+  if (other.empty()) return said;
+  if (kind == "RequiresError") return cat(flag, " is given without ", other, "; give both, or neither");
+  if (kind == "ExcludesError") return cat(flag, " and ", other, " are given; give one of them");
+  return said;
+}
+
+}  // namespace
+
 std::optional<int> parse_words(CLI::App& app, const std::vector<std::string>& words, std::ostream& out,
                                std::ostream& err) {
   if (app.get_version_ptr() == nullptr)
     app.set_version_flag("--version", cat(app.get_name(), " ", version()), "print the version and exit");
-  app.failure_message([](const CLI::App*, const CLI::Error& error) {
-    return support::shown(error.what(), 1000) + "\nRun with --help for more information.\n";
+  app.failure_message([](const CLI::App* parsed, const CLI::Error& error) {
+    return support::shown(in_own_words(*parsed, error), 1000) + "\nRun with --help for more information.\n";
   });
   try {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));

@@ -79,12 +79,15 @@ constexpr const char* kFooter =
 void add_options(CLI::App& app, Settings& settings) {
   app.add_option("--op", settings.op,
                  "fmha, gemm, ...; further flags (--dtype, --head-dim, --causal, ...) belong to the op, the first of "
-                 "its defaults is taken for those left out");
+                 "its defaults is taken for those left out")
+      ->check(no_flag);
   app.add_option("--target", settings.target,
                  "sm_90a, model:sm_90a, sm_90+copies=threads+smem=99K, ... (default: TJ_TARGET, else the first known "
-                 "architecture)");
+                 "architecture)")
+      ->check(no_flag);
   app.add_option("--graph-example", settings.example,
-                 "instead of an op: simplified_fa, fa_hopper, fa_blackwell or simple_gemm, on normalised costs");
+                 "instead of an op: simplified_fa, fa_hopper, fa_blackwell or simple_gemm, on normalised costs")
+      ->check(no_flag);
   app.add_option("--graph", settings.graph_file,
                  "instead of an op: a JSON file with a machine, instructions and edges (src/graph/README.md)")
       ->check(no_flag);
@@ -92,7 +95,7 @@ void add_options(CLI::App& app, Settings& settings) {
                          "most stages of an iteration in flight; 1: iterations do not overlap; 0: any (default)"),
           0, std::numeric_limits<int>::max());
   bounded(app.add_option("--min-ii", settings.options.min_ii, "try no smaller initiation interval, in cycles"), 0,
-          std::numeric_limits<int>::max());
+          sched::kMaxMinIi);
   bounded(app.add_option("--max-slots", settings.options.max_slots,
                          "most slots of a ring; 0: what the op and memory allow (default)"),
           0, std::numeric_limits<int>::max());
@@ -241,6 +244,7 @@ int schedule(const std::vector<std::string>& words, std::ostream& out, std::ostr
   return run_tool("tj-schedule", BadUse::arguments, out, err, [&] {
     Settings settings;
     if (const auto code = parse(words, settings, out, err)) return *code;
+    require_different_files({{"--svg", settings.svg}, {"--trace", settings.trace}});
     const Subject subject = settings.op.empty() ? of_graph(settings) : of_op(settings);
     if (!settings.svg.empty()) write_output_file("--svg", settings.svg, sched::to_svg(subject.graph, subject.schedule));
     if (!settings.trace.empty())

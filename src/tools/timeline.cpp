@@ -5,7 +5,6 @@
 #include <exception>
 #include <optional>
 #include <ostream>
-#include <sstream>
 
 #include "support/fail.hpp"
 #include "tools/command_line.hpp"
@@ -61,15 +60,7 @@ std::optional<int> parse(const std::vector<std::string>& words, TimelineSettings
   app.footer(
       "Exit codes: 0 done, 1 the kernel could not be made or run, 2 bad use or an output that cannot be written.");
   app.allow_extras();
-  std::vector<std::string> reversed(words.rbegin(), words.rend());
-  try {
-    app.parse(reversed);
-  } catch (const CLI::ParseError& parse_error) {
-    std::ostringstream text;
-    const int code = app.exit(parse_error, text, text);
-    (code == 0 ? out : err) << text.str();
-    return code == 0 ? kExitOk : kExitBadUse;
-  }
+  if (const std::optional<int> done = parse_words(app, words, out, err)) return done;
   for (const OpFlag& flag : read_op_flags(app.remaining())) {
     if (problem.flags.count(flag.name) != 0) bad_use(cat("--", flag.name, " is given twice; give it once"));
     problem.flags[flag.name] = flag.values.empty() ? std::vector<std::string>{"true"} : flag.values;
@@ -98,6 +89,7 @@ int timeline(const std::vector<std::string>& words, std::ostream& out, std::ostr
   try {
     TimelineSettings settings;
     if (const auto code = parse(words, settings, out, err)) return *code;
+    require_different_files({{"--trace", settings.trace}, {"--svg", settings.svg}});
     const support::Log log(LogLevel::warn,
                            [&err](LogLevel, std::string_view text) { err << "tj-bench: " << text << '\n'; });
     const MeasuredTimeline measured = measure_timeline(run_recorded(settings.problem, log));

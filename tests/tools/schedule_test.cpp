@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -10,6 +11,7 @@
 #include <tilejit/runtime.hpp>
 
 #include "support/expect.hpp"
+#include "support/scratch.hpp"
 #include "tools/run_tool.hpp"
 #include "tools/schedule.hpp"
 
@@ -229,7 +231,32 @@ TEST_CASE("bad use names the flag") {
   refused({"--graph-example", "fa_hopper", "--jsn"}, "did you mean --json?");
   refused({"--op", "fmha", "--tarket", "sm_90a"}, "did you mean --target?");
   refused({"--op", "gemm", "--rugn", "v1"}, "did you mean --rung?");
+  refused({"--targt", "x"}, "'--targt' is no flag of tj-schedule's own; did you mean --target?");
+  refused({"--op"}, "--op needs a value; give it behind the flag\n");
+  refused({"--op", "fmha", "--op", "gemm"}, "--op is given more than once; give it once\n");
+  refused({"--op", "fmha", "--json=foo"}, "--json is 'foo'; allowed: the flag alone, without a value\n");
   refused({"--op", "gem"}, "did you mean 'gemm'?");
+}
+
+TEST_CASE("two outputs are two files, whatever their paths look like") {
+  const tj::testing::Scratch folder;
+  const std::string path = folder / "both", odd = folder.path() + "/./sub/../both";
+  std::filesystem::create_directory(folder / "sub");
+  const auto both = [](const std::string& svg, const std::string& trace) {
+    return run_schedule({"--graph-example", "fa_hopper", "--svg", svg, "--trace", trace});
+  };
+  for (const std::string& other : {path, odd}) {
+    const ToolRun result = both(path, other);
+    CHECK(result.code == 2);
+    CHECK_MESSAGE(
+        has(result.err, "--trace is '" + other + "', the file that --svg is to write; allowed: a file of its own"),
+        result.err);
+    CHECK_FALSE(std::filesystem::exists(path));
+  }
+  CHECK(both(path, folder / "other").code == 0);
+  std::filesystem::create_hard_link(path, folder / "linked");
+  CHECK(both(path, folder / "linked").code == 2);
+  CHECK(both("/dev/null", "/dev/null").code == 0);
 }
 
 TEST_CASE("what cannot be scheduled is a failure, not bad use") {
@@ -239,19 +266,20 @@ TEST_CASE("what cannot be scheduled is a failure, not bad use") {
 }
 
 TEST_CASE("what is said of every shape is said once") {
-  const std::string said = run_schedule({"--op", "fmha", "--min-ii", "1000000000"}).err;
-  const std::size_t at = said.find("min_ii");
+  const std::string said = run_schedule({"--op", "fmha", "--max-slots", "1"}).err;
+  const std::size_t at = said.find("max_slots is 1");
   REQUIRE_MESSAGE(at != std::string::npos, said);
-  CHECK_MESSAGE(said.find("min_ii", at + 1) == std::string::npos, said);
+  CHECK_MESSAGE(said.find("max_slots is 1", at + 1) == std::string::npos, said);
 }
 
 TEST_CASE("an empty value was forgotten, and a range is told in few digits") {
-  for (const char* flag : {"--svg", "--trace", "--graph"}) {
-    const ToolRun result = run_schedule({"--op", "fmha", flag, ""});
+  for (const char* flag : {"--svg", "--trace", "--graph", "--graph-example", "--op", "--target"}) {
+    const ToolRun result = run_schedule({flag, ""});
     CHECK(result.code == 2);
     CHECK_MESSAGE(has(result.err, std::string(flag) + ": needs a value"), result.err);
   }
-  for (const char* flag : {"--min-ii", "--max-stages", "--max-slots"}) {
+  CHECK(has(run_schedule({"--op", "fmha", "--min-ii", "4194305"}).err, "is '4194305'; allowed: 0 to 4194304\n"));
+  for (const char* flag : {"--max-stages", "--max-slots"}) {
     const std::string said = run_schedule({"--op", "fmha", flag, "-1"}).err;
     CHECK_MESSAGE(has(said, std::string(flag) + ": is '-1'; allowed: 0 to 2147483647\n"), said);
   }

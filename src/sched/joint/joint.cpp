@@ -320,10 +320,10 @@ JointResult joint_schedule(const graph::Graph& graph, const JointOptions& option
   if (options.max_roles < 0)
     support::fail(Stage::schedule, Code::invalid_argument,
                   cat("max_roles is ", options.max_roles, "; it must be 0 (as many as pay) or more"));
-  if (options.max_stages < 0 || options.min_ii < 0 || options.max_ii < 0 || options.min_ii > 1 << 22)
+  if (options.max_stages < 0 || options.min_ii < 0 || options.max_ii < 0 || options.min_ii > kMaxMinIi)
     support::fail(Stage::schedule, Code::invalid_argument,
                   cat("max_stages, min_ii and max_ii are ", options.max_stages, ", ", options.min_ii, " and ",
-                      options.max_ii, "; each must be 0 (no limit) or more, min_ii at most ", 1 << 22));
+                      options.max_ii, "; each must be 0 (no limit) or more, min_ii at most ", kMaxMinIi));
   const bool loops = std::any_of(graph.nodes.begin(), graph.nodes.end(),
                                  [](const graph::Node& node) { return node.scope == graph::Scope::iteration; });
   if (!loops)
