@@ -73,7 +73,7 @@ tj_status guarded(Work&& work) noexcept {
     record(tj::to_string(error.stage), error.message.c_str(), error.log.c_str(), error.source_path.c_str());
     return static_cast<tj_status>(error.code);
   } catch (const std::bad_alloc&) {
-    record("", "out of host memory", "", "");
+    record("memory", "out of host memory; ask for less at a time, or free some", "", "");
     return TJ_OUT_OF_MEMORY;
   } catch (const std::exception& error) {
     record("", error.what(), "", "");

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -21,7 +23,8 @@ namespace {
 
 using support::cat;
 
-constexpr std::size_t kTailBytes = 4000;  // tail of what it printed: the end tells why it failed
+constexpr std::uintmax_t kMostReportBytes = 64 << 20;  // a kernel's line has some kilobytes, and each kernel one
+constexpr std::size_t kTailBytes = 4000;               // tail of what it printed: the end tells why it failed
 
 struct Ended {
   int status = 0;  ///< exit status of the process, or -signal
@@ -68,6 +71,13 @@ struct Lines {
 };
 Lines read_lines(const std::string& path) {
   Lines lines;
+  std::error_code absent;
+  const std::uintmax_t bytes = std::filesystem::file_size(path, absent);
+  if (!absent && bytes > kMostReportBytes)
+    support::fail(Stage::argument, Code::invalid_argument,
+                  cat("the program left ", bytes, " bytes in the file that TJ_MODEL_REPORT names; allowed: at most ",
+                      kMostReportBytes, ", which the library writes"));
+  if (!std::filesystem::is_regular_file(path, absent)) return lines;
   std::ifstream file(path);
   for (std::string text; std::getline(file, text);) {
     const auto line = nlohmann::json::parse(text, nullptr, false);

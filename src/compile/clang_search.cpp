@@ -94,8 +94,8 @@ std::string clang_advice(std::string_view arch) {
 }
 
 std::string describe_clang_search() {
-  return cat("clang-", kNewest, " to clang-", kOldest, " and clang in ", join(path_folders()),
-             "; amdclang++ and clang++ below ", join(support::rocm_roots()));
+  return cat("clang-", kNewest, " to clang-", kOldest, " and clang in ", path_text(), "; amdclang++ and clang++ below ",
+             join(support::rocm_roots()));
 }
 
 }  // namespace tj::compile

@@ -34,7 +34,7 @@ std::string require_compiler() {
   std::string path = find_compiler();
   if (!path.empty()) return path;
   fail(Stage::compile, Code::not_found,
-       cat("the CPU model needs a C++ compiler, and none of c++, g++, clang++ is in PATH (", join(path_folders()),
+       cat("the CPU model needs a C++ compiler, and none of c++, g++, clang++ is in PATH (", path_text(),
            "); install one (Debian: apt-get install g++)"));
 }
 
@@ -100,8 +100,13 @@ class HostCompiler final : public Compiler {
  private:
   [[noreturn]] static void refuse(const std::string& path, const Job& job, const ProcessResult& result) {
     const std::string first = first_error(result.output);
+    const bool silent = first.empty() && result.status > 0;
+    const std::string how = result.how(result.ended_well() ? cat("ended well and wrote no object for ", job.name)
+                                                           : cat("refused ", job.name));
     fail(Stage::compile, Code::compile_failed,
-         cat(path, " ", result.how(cat("refused ", job.name)), first.empty() ? "" : ": " + first), result.output);
+         cat(path, " ", how, silent ? cat(" with status ", result.status, ", and named no error") : std::string(),
+             first.empty() ? "; check that it is a C++ compiler that works here" : ": " + first),
+         result.output);
   }
 
   double limit_s_;

@@ -6,9 +6,13 @@
 
 #include "compile/library_search.hpp"
 #include "support/environment.hpp"
+#include "support/fail.hpp"
+#include "support/text.hpp"
 
 namespace tj::compile {
 namespace {
+
+using support::cat;
 
 constexpr const char* kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
 
@@ -33,6 +37,12 @@ std::string find_program(const std::string& name) {
     if (is_program(path)) return path;
   }
   return {};
+}
+
+std::string path_text() {
+  const std::vector<std::string> folders = path_folders();
+  return folders.empty() ? cat("'", support::shown_path(program_path()), "', which names no absolute folder")
+                         : join(folders);
 }
 
 std::string join(const std::vector<std::string>& folders) {

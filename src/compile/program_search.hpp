@@ -20,6 +20,8 @@ bool is_program(const std::string& path);
 /// The first folder of PATH that has a program of this name, as a path; empty when none has.
 std::string find_program(const std::string& name);
 
+/// The folders that are searched, for messages: "/usr/bin, /bin", or what PATH is where it has none of them.
+std::string path_text();
 /// "/usr/bin, /bin": for messages.
 std::string join(const std::vector<std::string>& folders);
 

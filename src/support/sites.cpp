@@ -9,6 +9,13 @@
 
 namespace tj::support {
 
+namespace {
+
+constexpr const char* kAllowed =
+    "allowed: a site's number from 1 on, or KERNEL:NUMBER (tj-check --list-sites lists them)";
+
+}  // namespace
+
 SiteName parse_site(std::string_view where, const std::string& text) {
   SiteName site;
   const std::size_t colon = text.rfind(':'), begin = colon == std::string::npos ? 0 : colon + 1;
@@ -16,9 +23,7 @@ SiteName parse_site(std::string_view where, const std::string& text) {
   const auto [end, error] = std::from_chars(text.data() + begin, text.data() + text.size(), site.id);
   if (error != std::errc() || end != text.data() + text.size() || site.id < 1 ||
       (colon != std::string::npos && site.kernel.empty()))
-    fail(Stage::argument, Code::invalid_argument,
-         cat(where, " is '", shown(text),
-             "'; allowed: a site's number from 1 on, or KERNEL:NUMBER (tj-check --list-sites lists them)"));
+    fail(Stage::argument, Code::invalid_argument, cat(where, " is '", shown(text), "'; ", kAllowed));
   return site;
 }
 
@@ -26,6 +31,9 @@ std::vector<SiteName> parse_sites(std::string_view where, const std::string& tex
   std::vector<SiteName> sites;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
+    if (end == begin)
+      fail(Stage::argument, Code::invalid_argument,
+           cat(where, " is '", shown(text), "', in which item ", sites.size() + 1, " is empty; ", kAllowed));
     sites.push_back(parse_site(where, text.substr(begin, end - begin)));
     begin = end + 1;
   }

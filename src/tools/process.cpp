@@ -8,6 +8,7 @@
 #include <csignal>
 #include <exception>
 #include <iostream>
+#include <new>
 
 #include <tilejit/error.hpp>
 
@@ -39,11 +40,15 @@ bool can_be_rewritten(int fd) {
 }  // namespace
 
 void require_written(std::ostream& out) {
-  if (out.good()) errno = 0;
-  out.flush();
-  if (!out.good())
-    bad_use(support::cat("standard output is '", errno == 0 ? "gone" : support::errno_text(errno),
-                         "'; allowed: one that can be written"));
+  errno = 0;
+  if (out.good() && out.flush().good()) return;
+  if (errno == 0) {  // the reason of an earlier failure is lost: one byte more fails by the same
+    out.clear();
+    (out << '\n').flush();
+    out.setstate(std::ios::badbit);
+  }
+  bad_use(support::cat("standard output is '", support::errno_text(errno == 0 ? EIO : errno),
+                       "'; allowed: one that can be written"));
 }
 
 int run_tool(const char* tool, BadUse bad_use, std::ostream& out, std::ostream& err, const std::function<int()>& work) {
@@ -57,6 +62,9 @@ int run_tool(const char* tool, BadUse bad_use, std::ostream& out, std::ostream& 
     return error.stage == Stage::argument || (bad_use == BadUse::targets_too && error.stage == Stage::target)
                ? kExitBadUse
                : kExitFailures;
+  } catch (const std::bad_alloc&) {
+    err << tool << ": memory: out of host memory; ask for less at a time (smaller sizes, --jobs 1), or free some\n";
+    return kExitFailures;
   } catch (const std::exception& error) {
     stop_if_ending();
     err << tool << ": " << support::one_line(error.what()) << '\n';

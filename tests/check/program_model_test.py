@@ -86,6 +86,14 @@ class Program(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(done.stderr, "")
 
+    def test_a_report_of_gigabytes_is_refused_unread(self):
+        for word in ("truncate -s 1T $TJ_MODEL_REPORT", "head -c 70000000 /dev/zero > $TJ_MODEL_REPORT"):
+            done = self.check("--seeds", "1", program=("sh", "-c", word))
+            self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+            self.assertIn("in the file that TJ_MODEL_REPORT names; allowed: at most 67108864", done.stderr)
+        done = self.check("--seeds", "1", program=("sh", "-c", "mkfifo $TJ_MODEL_REPORT; exit 3"))  # nobody writes into it
+        self.assertIn("ended with status 3", done.stdout)
+
     def test_a_site_that_no_kernel_has_is_refused(self):
         listed = self.check("--list-sites").stdout.splitlines()
         wait = next(line.split("\t")[0] for line in listed if line.split("\t")[1] == "wait")

@@ -122,6 +122,12 @@ TEST_CASE("sites are a number, or a kernel and a number") {
     CHECK_THROWS_AS(support::parse_site("x", text), Error);
   }
   CHECK_THROWS_AS(support::parse_sites("x", "1,"), Error);
+  try {
+    support::parse_sites("TJ_MODEL_DISABLE", "1,,2");
+    FAIL("was accepted");
+  } catch (const Error& e) {
+    CHECK(e.message.starts_with("TJ_MODEL_DISABLE is '1,,2', in which item 2 is empty; allowed: a site's number"));
+  }
 }
 
 TEST_CASE("the full set names every op and every family, and each equivalent has an argument") {

@@ -66,6 +66,9 @@ TEST_CASE("without a compiler the error says what was searched and what to insta
   CHECK(e.code == Code::not_found);
   CHECK(contains(e.message, scratch.path()));
   CHECK(contains(e.message, "apt-get install g++"));
+  const Variable relative("PATH", "relative:.");
+  CHECK(contains(error_of([&] { compiler->compile(job("")); }).message,
+                 "is in PATH ('relative:.', which names no absolute folder)"));
 }
 
 TEST_CASE("identity names a real file and changes with it; the options of the key are fixed") {
@@ -113,7 +116,9 @@ TEST_CASE("a compiler that crashes or says nothing is reported") {
     return error;
   };
   CHECK(contains(refused_by("kill -9 $$\n").message, "was ended by signal 9"));
-  refused_by("exit 0\n");
+  CHECK(contains(refused_by("exit 0\n").message, "ended well and wrote no object for "));
+  CHECK(
+      contains(refused_by("exit 3\n").message, " with status 3, and named no error; check that it is a C++ compiler"));
   refused_by("for word; do [ \"$last\" = -o ] && /bin/mkdir \"$word\"; last=$word; done\n");  // a folder for an object
   const Error wordy = refused_by("printf '%100000s\\n' error:\nexit 1\n");
   CHECK(wordy.message.size() < 2000);

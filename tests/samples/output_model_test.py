@@ -23,6 +23,7 @@ class Output(unittest.TestCase):
                 done = self.run_sample(name, "--help", output)
                 self.assertEqual(done.returncode, 2, f"{name} {output}: {done.stderr}")
                 self.assertIn(f"{name}: standard output cannot be written: ", done.stderr)
+                self.assertIn("No space left on device; give" if "full" in output else "Bad file descriptor; give", done.stderr)
         for output in ("> /dev/full", ">&-"):  # the library opens files by then, and none of them takes the output's place
             self.assertNotEqual(self.run_sample("00_hello", "", output).returncode, 0, output)
 

@@ -38,6 +38,8 @@ class Output(unittest.TestCase):
         done = self.run_tool(tool, words, output)
         self.assertEqual(done.returncode, 2, f"{tool} {words} {output}: {done.stdout}{done.stderr}")
         self.assertIn(f"{tool}: argument: standard output is '", done.stderr)
+        if "full" in output:
+            self.assertIn("'No space left on device'", done.stderr)
         self.assertEqual(done.stderr.count("\n"), 1)
 
     def test_help_says_what_exit_codes_mean(self):
