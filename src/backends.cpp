@@ -57,7 +57,8 @@ std::shared_ptr<launch::Driver> Backends::driver_if_present(DeviceKind kind) {
     const std::lock_guard lock(mutex_);
     switch (kind) {
       case DeviceKind::cpu:
-        if (!model_) model_ = model_settings_.given() ? open_reporting_model(model_settings_) : model::open_model();
+        if (!model_)
+          model_ = model_settings_.given() ? open_reporting_model(model_settings_, log_) : model::open_model();
         return model_;
       case DeviceKind::cuda:
         return once(cuda_, launch::open_cuda);

@@ -4,10 +4,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <utility>
+#include <vector>
 
 #include "model/model.hpp"
 #include "support/atomic_file.hpp"
@@ -52,7 +54,9 @@ const Noted& noted(const launch::Kernel& kernel) { return static_cast<const Note
 
 class ReportingModel final : public launch::Driver {
  public:
-  explicit ReportingModel(const support::ModelSettings& settings) : settings_(settings) {
+  ReportingModel(const support::ModelSettings& settings, support::Log log) : settings_(settings), log_(std::move(log)) {
+    for (const support::SiteName& site : settings.disabled) unknown_.push_back({"TJ_MODEL_DISABLE", site});
+    for (const support::SiteName& site : settings.weakened) unknown_.push_back({"TJ_MODEL_WEAKEN", site});
     if (settings.report.empty()) return;
     file_ = support::FileDescriptor(::open(settings.report.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
     if (!file_)
@@ -63,7 +67,9 @@ class ReportingModel final : public launch::Driver {
 
   std::shared_ptr<launch::Kernel> load(int device, std::string_view bytes, const std::string& symbol,
                                        std::int64_t smem_bytes) override {
-    return std::make_shared<Noted>(model_->load(device, bytes, symbol, smem_bytes));
+    auto kernel = std::make_shared<Noted>(model_->load(device, bytes, symbol, smem_bytes));
+    say_unknown(*kernel);
+    return kernel;
   }
   void launch(int device, const launch::Kernel& kernel, const launch::LaunchConfig& config, const void* params,
               std::size_t params_bytes, Stream stream) override {
@@ -112,6 +118,32 @@ class ReportingModel final : public launch::Driver {
   }
 
  private:
+  struct Wanted {
+    const char* variable;
+    support::SiteName site;
+    bool said = false;
+  };
+  /// A site that no kernel has changes nothing, and nobody would notice. A program may load the kernel with the site
+  /// later: then the warning was wrong, and says "so far".
+  void say_unknown(const Noted& kernel) {
+    std::string words;
+    {
+      const std::lock_guard lock(unknown_mutex_);
+      std::erase_if(unknown_, [&](const Wanted& wanted) { return has_site(kernel, wanted.site); });
+      for (Wanted& wanted : unknown_)
+        if (!std::exchange(wanted.said, true))
+          words +=
+              cat(words.empty() ? "" : "; ", wanted.variable, " has '", support::shown(support::to_string(wanted.site)),
+                  "', a site that no kernel has so far: ", kernel.name, " has ", kernel.sites.size(),
+                  " sites (tj-check --list-sites lists them)");
+    }
+    if (!words.empty()) log_(LogLevel::warn, words);  // a sink may call the runtime
+  }
+  static bool has_site(const Noted& kernel, const support::SiteName& wanted) {
+    if (!wanted.kernel.empty() && wanted.kernel != kernel.name) return false;
+    return std::any_of(kernel.sites.begin(), kernel.sites.end(),
+                       [&](const Json& site) { return site.at("id") == wanted.id; });
+  }
   static std::vector<int> sites_of(const std::vector<support::SiteName>& sites, const std::string& kernel) {
     std::vector<int> ids;
     for (const support::SiteName& site : sites)
@@ -128,6 +160,9 @@ class ReportingModel final : public launch::Driver {
   }
 
   const support::ModelSettings settings_;
+  const support::Log log_;
+  support::Mutex unknown_mutex_;
+  std::vector<Wanted> unknown_;  ///< sites that no loaded kernel has
   support::FileDescriptor file_;
   std::shared_ptr<model::ModelDriver> model_ = model::open_model_driver();
   support::Turn mutex_;  ///< for a whole launch
@@ -135,8 +170,8 @@ class ReportingModel final : public launch::Driver {
 
 }  // namespace
 
-std::shared_ptr<launch::Driver> open_reporting_model(const support::ModelSettings& settings) {
-  return std::make_shared<ReportingModel>(settings);
+std::shared_ptr<launch::Driver> open_reporting_model(const support::ModelSettings& settings, const support::Log& log) {
+  return std::make_shared<ReportingModel>(settings, log);
 }
 
 }  // namespace tj

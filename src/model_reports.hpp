@@ -12,10 +12,12 @@
 
 #include "launch/driver.hpp"
 #include "support/environment.hpp"
+#include "support/log.hpp"
 
 namespace tj {
 
-/// Launches one after the other. Throws tj::Error(argument) when the file cannot be appended to.
-std::shared_ptr<launch::Driver> open_reporting_model(const support::ModelSettings& settings);
+/// Launches one after the other. Logs a warning for a site that is to be switched off and that no loaded kernel has.
+/// Throws tj::Error(argument) when the file cannot be appended to.
+std::shared_ptr<launch::Driver> open_reporting_model(const support::ModelSettings& settings, const support::Log& log);
 
 }  // namespace tj

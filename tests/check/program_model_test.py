@@ -104,6 +104,12 @@ class Program(unittest.TestCase):
             self.assertEqual(done.stdout, "")
             self.assertIn(part, done.stderr)
 
+    def test_the_library_names_a_site_that_its_kernels_have_not(self):
+        for site, word in (("99999", "99999"), ("foo:1", "foo:1"), ("1", None)):
+            environment = {**self.environment, "TJ_TARGET": "model:sm_90a", "TJ_MODEL_DISABLE": site}
+            said = subprocess.run([PROGRAM, *SIZES], capture_output=True, text=True, env=environment).stderr
+            self.assertEqual(word is not None, f"TJ_MODEL_DISABLE has '{word}', a site that no kernel has so far: " in said, said)
+
     def test_a_report_that_cannot_be_written_is_refused_by_name(self):
         environment = {**self.environment, "TJ_TARGET": "model:sm_90a", "TJ_MODEL_REPORT": "/nowhere/report"}
         done = subprocess.run([PROGRAM, *SIZES], capture_output=True, text=True, env=environment)

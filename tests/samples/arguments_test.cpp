@@ -40,6 +40,7 @@ TEST_CASE("mistakes are named") {
   refused([] { make({"--n", "11"}).take_number("--n", 1, 10); }, "'11'");
   refused([] { make({"--n", "-1"}).take_number("--n", 1, 10); }, "'-1'");
   refused([] { make({"--n"}).take("--n"); }, "needs a value");
+  refused([] { make({"--n", ""}).take("--n"); }, "--n needs a value, and what it is given is empty");
   refused([] { make({"--n", "1", "--n", "2"}).take("--n"); }, "twice");
   refused([] { make({"--what"}).rest(); }, "'--what'");
 }

@@ -64,7 +64,9 @@ class Sample(unittest.TestCase):
 
     def test_mistakes(self):
         for words, part in ((["--rungs", "v11"], "v11"), (["--size", "1,2"], "M,N,K"), (["--size", "8,8,12"], "multiple of 8"), (["--size", "8,x,8"], "'x'"),
-                            (["--dtype", "f32"], "f16, bf16"), (["--colour"], "--colour"), (["--rungs", "v4", "--size", "8,8,8", "--json", self.file("no/l.json")], "cannot write")):
+                            (["--dtype", "f32"], "f16, bf16"), (["--colour"], "--colour"), (["--rungs", "v4", "--size", "8,8,8", "--json", self.file("no/l.json")], "No such file or directory; give a file in a folder that exists"),
+                            (["--rungs", "v4", "--size", "8,8,8", "--json", "/dev/full"], "cannot write '/dev/full': No space left on device"),
+                            (["--json", self.file("x"), "--markdown", self.file("./x")], "the file that --json is to write")):
             done = self.run_sample(*words)
             self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
             self.assertIn(part, done.stderr)

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "sched/schedule.hpp"
 #include "support/expect.hpp"
 #include "support/scratch.hpp"
 #include "tools/bench.hpp"
@@ -96,7 +97,7 @@ TEST_CASE("tj-schedule") {
       },
       {"--op", "nothing"},
       {{"--max-stages", 0, kMostInt},
-       {"--min-ii", 0, kMostInt},
+       {"--min-ii", 0, sched::kMaxMinIi},
        {"--max-slots", 0, kMostInt},
        {"--budget", 0, std::uint64_t{1} << 40},
        {"--streaming-latency", 0, 0}});
