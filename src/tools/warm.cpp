@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -116,7 +117,7 @@ void add_options(CLI::App& app, Settings& settings) {
       ->needs(tune);
 }
 
-const std::set<std::string_view> kOfList = {"--list", "--verify", "--cache-dir", "--json"};
+constexpr std::array<std::string_view, 4> kOfList = {"--list", "--verify", "--cache-dir", "--json"};
 
 /// Fills settings; an exit code when there is nothing left to do (help, or a mistake that was reported).
 std::optional<int> parse(const std::vector<std::string>& words, Settings& settings, std::ostream& out,
@@ -130,7 +131,8 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
   settings.own_flags = own_flags(app);
   if (settings.list || settings.verify)
     for (const CLI::Option* option : app.get_options())
-      if (const std::string name = option->get_name(); option->count() > 0 && kOfList.count(name) == 0)
+      if (const std::string name = option->get_name();
+          option->count() > 0 && std::find(kOfList.begin(), kOfList.end(), name) == kOfList.end())
         bad_use(cat(name, " is given with --list or --verify, which take --cache-dir and --json only"));
   settings.op_flags = parse_op_flags(app.remaining(), settings.own_flags);
   return std::nullopt;
