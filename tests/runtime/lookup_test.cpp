@@ -251,7 +251,7 @@ TEST_CASE("a number of an entry that no kernel has is refused by its name, its v
       {product, "geometry.walks", "2", "its geometry.walks is '2'; allowed: 0 to 1"},
       {fmha, "geometry.block_n", "0", "its geometry.block_n is '0'; allowed: 1 to "},
       {chunks, "geometry.heads", "0", "its geometry.heads is '0'; allowed: 1 to "},
-      {chunks, "threads", "many", "its name, target, schedule, shape or registers are missing, or no such thing"}};
+      {chunks, "threads", "many", "its field 'threads' is 'many'; allowed: 1 to 1024"}};
   for (const Forged& forged : cases) {
     CAPTURE(forged.name);
     Machine machine;
