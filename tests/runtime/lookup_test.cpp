@@ -244,14 +244,13 @@ TEST_CASE("a number of an entry that no kernel has is refused by its name, its v
     std::function<KernelReport(Runtime&)> prepare;
     const char *name, *value, *said;
   };
-  const Forged cases[] = {
-      {product, "geometry.tile", "77", "its geometry.tile is '77', which such a kernel has not"},
-      {product, "geometry.store", "3", "its geometry.store is '3'; allowed: 0 to 2"},
-      {product, "geometry.store", "-1", "its geometry.store is '-1'; allowed: 0 to 2"},
-      {product, "geometry.walks", "2", "its geometry.walks is '2'; allowed: 0 to 1"},
-      {fmha, "geometry.block_n", "0", "its geometry.block_n is '0'; allowed: 1 to "},
-      {chunks, "geometry.heads", "0", "its geometry.heads is '0'; allowed: 1 to "},
-      {chunks, "threads", "many", "its field 'threads' is 'many'; allowed: 1 to 1024"}};
+  const Forged cases[] = {{product, "geometry.tile", "77", "its geometry.tile is '77', which such a kernel has not"},
+                          {product, "geometry.store", "3", "its geometry.store is '3'; allowed: 0 to 2"},
+                          {product, "geometry.store", "-1", "its geometry.store is '-1'; allowed: 0 to 2"},
+                          {product, "geometry.walks", "2", "its geometry.walks is '2'; allowed: 0 to 1"},
+                          {fmha, "geometry.block_n", "0", "its geometry.block_n is '0'; allowed: 1 to "},
+                          {chunks, "geometry.heads", "0", "its geometry.heads is '0'; allowed: 1 to "},
+                          {chunks, "threads", "many", "its field 'threads' is 'many'; allowed: 1 to 1024"}};
   for (const Forged& forged : cases) {
     CAPTURE(forged.name);
     Machine machine;
