@@ -83,7 +83,7 @@ class BadArguments(Case):
         self.refused(tj.INVALID_ARGUMENT, "k.rank is 3", "4", change=set_rank)
         self.refused(tj.INVALID_ARGUMENT, "v.dtype is bf16", "f16", change=set_dtype)
         self.refused(tj.INVALID_ARGUMENT, "o.device is cuda:0", "cpu", change=set_device)
-        self.refused(tj.INVALID_ARGUMENT, "o.device is cpu:1 but q.device is cpu;", change=set_index)
+        self.refused(tj.INVALID_ARGUMENT, "o.device is cpu:1", change=set_index)
         self.refused(tj.INVALID_ARGUMENT, "q.device is cpu:1; allowed with a model target: cpu", change=set_all)
         self.refused(tj.INVALID_ARGUMENT, "scale is inf", "finite", scale=float("inf"))
         with self.assertRaises(tj.TilejitError):
