@@ -137,7 +137,10 @@ TEST_CASE("a cache's table has sizes in what they are counted in, and dates of U
   cache::Store store(folder.path(), 0, {});
   const auto keep = [&](const char* name, std::size_t bytes) {
     const cache::Key key = cache::make_key({{"name", name}, {"target", "sm_90a"}}, {{"kind", "test"}});
-    REQUIRE(store.store(key, {{{"name", name}, {"target", "sm_90a"}}, std::string(bytes, 'x')}));
+    const cache::Fields fields = {{"name", name},     {"target", "sm_90a"},   {"symbol", "kernel"},
+                                  {"threads", "128"}, {"cluster", "1"},       {"blocks_per_sm", "1"},
+                                  {"schedule", "{}"}, {"smem_bytes", "1024"}, {"registers", "168"}};
+    REQUIRE(store.store(key, {fields, std::string(bytes, 'x')}));
   };
   keep("small", 1);
   keep("a_longer_name", 300 * 1024);
