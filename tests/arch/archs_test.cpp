@@ -1,5 +1,5 @@
-// Protects the data of the archs: every number has a source, every one is a machine, and an op without node bodies for
-// a family is refused by that, with where it runs.
+// Protects the data of the archs. Every number has a source, every arch is a machine. An op without node bodies for a
+// family is refused by that, with the archs where it runs.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using testing::has;
 
 namespace {
 
-/// What serves a device that runs the arch's code.
+/// The arch that serves a device which runs the arch's code.
 const arch::Arch* serving(const arch::Arch& arch) {
   return arch.device_names.empty() ? arch::for_device(arch.vendor, arch.device_major, arch.device_minor)
                                    : arch::for_device(arch.vendor, arch.device_names.front());
@@ -172,7 +172,7 @@ TEST_CASE("tensor memory is where tcgen05 is") {
 }
 
 TEST_CASE("an op without node bodies for a family is refused, naming the family and where the op runs") {
-  // What runs on these families as well.
+  // Ops that run on these families as well.
   const std::map<std::string_view, std::set<std::string_view>> served = {
       {"sm80", {"fmha", "gemm", "copy_rows", "sum_parts", "chunk_indices"}},
       {"sm100", {"fmha", "gemm", "chunk_o", "copy_rows", "sum_parts", "chunk_indices"}}};

@@ -1,5 +1,5 @@
-// Protects the data-driven refusal: an arch that lacks what an op reads is refused by name, before anything is computed
-// from it, and with a word on where the op does run.
+// Protects the data-driven refusal. An arch that lacks what an op reads is refused by name, before anything is computed
+// from it. The message says where the op does run.
 #include <doctest/doctest.h>
 
 #include <algorithm>

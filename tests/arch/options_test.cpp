@@ -1,5 +1,5 @@
-// Protects targets with options: what each takes away, that nothing is ever added, one name and one arch for the same
-// options, and by name what is refused.
+// Protects targets with options: what each takes away, and that nothing is ever added. The same options give one name
+// and one arch; a refusal names the option.
 #include <doctest/doctest.h>
 
 #include <string>

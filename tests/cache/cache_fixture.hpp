@@ -1,4 +1,4 @@
-// What the cache tests share: keys, entries, and a log that counts.
+// Helpers of the cache tests: keys, entries, and a log that counts.
 #pragma once
 
 #include <fcntl.h>

@@ -23,7 +23,7 @@ namespace {
 
 const std::string kBinary(20000, 'b');
 
-/// As the runtime does it: look, lock, look again, make. Each making leaves one byte in the file `made`.
+/// Does as the runtime does: look, lock, look again, make. Each making leaves one byte in the file `made`.
 bool get_or_make(Store& store, const Key& key, const std::string& made) {
   if (payload(store, key) == kBinary) return true;
   const auto lock = store.lock(key);
@@ -66,7 +66,7 @@ int open_lock_files(const std::string& directory, bool deleted) {
   return count;
 }
 
-/// What a wait for a lock was told.
+/// News that a wait for a lock was told.
 struct Told {
   std::string holder;
   int words = 0, ends = 0;

@@ -1,4 +1,4 @@
-// Protects users from other people's binaries, and programs from caches that cannot be used: such a cache costs one
+// Protects users from other people's binaries, and programs from caches that cannot be used. Such a cache costs one
 // warning and a compilation, never an error.
 #include <doctest/doctest.h>
 #include <grp.h>

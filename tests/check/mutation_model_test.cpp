@@ -1,7 +1,7 @@
-// Protects the promise that no barrier can be left out unnoticed: of one kernel of each kind of matrix instruction,
-// every site off or weakened and every ring of another depth is reported by the model, or is no fault for a reason that
-// is written down. Then sites alone, of many kernels with short rings: a sample of them, all with TJ_TEST_FULL=1. The
-// full set of mutants is tj-check --all --mutate.
+// Protects the promise that no barrier can be left out unnoticed. One kernel of each kind of matrix instruction has
+// every site off or weakened and every ring of another depth. The model reports each, or it is no fault for a reason
+// that is written down. Then sites alone, of many kernels with short rings: a sample of them, all with TJ_TEST_FULL=1.
+// The full set of mutants is tj-check --all --mutate.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Protects the promise that a node body which uses a product's sums before their wait is told of, though every order of
-// events gives the same results: what it reads is no number, and results that are none are a finding.
+// Protects the promise that a node body which uses a product's sums before their wait is reported, even if every order
+// of events gives the same results. The sums that it reads are no numbers, and such results are a finding.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -51,7 +51,7 @@ TEST_CASE(
   CHECK(findings.front().seeds == 2);
   CHECK(findings.front().fault.message.find("element [0, 0] of d is NaN") == 0);
 
-  // What is added to sums under way shows at their wait, and the report says which product they are of.
+  // A number added to sums under way shows at their wait, and the report says which product they are of.
   const std::string added =
       before(kernels.text_of(subject.own()), "dev::matrix_commit<", "consumer0.sums[0] += 1000.0f;\n");
   const std::vector<check::Finding> of_sums =

@@ -1,5 +1,5 @@
-// An op whose kernels have few slots in each ring, and blocks that do tile after tile: so that a ring comes round
-// within a short run, and no site is there that could not be missed.
+// An op whose kernels have few slots in each ring, and blocks that do tile after tile. So a ring comes round within a
+// short run, and every site there can be missed.
 //
 // Decides which of the op's shapes are tried and what is asked of their schedules. Invariant: all else is the op's own,
 // so that tj-check's problems and judgement hold for it.

@@ -1,5 +1,5 @@
-// Protects what tj-check makes of texts: which reports are one finding, which lines of a unit belong to a role, what
-// units say of their sites, and how sites are written.
+// Protects tj-check's reading of texts. It tells which reports are one finding and which lines of a unit belong to a
+// role. It reads units' words about their sites, and writes sites.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Protects: which compiler of HIP is taken, by stat alone; that a clang without the linker of its version is none; what
-// an old hiprtc may be asked; and errors that say what to install.
+// Protects the choice of a compiler of HIP, by stat alone. A clang without the linker of its version is none. An old
+// hiprtc is asked only for archs that it knows. Errors say what to install.
 #include <doctest/doctest.h>
 
 #include <sys/stat.h>

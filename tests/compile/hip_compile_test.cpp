@@ -1,5 +1,5 @@
-// Protects: HIP C++ becomes a code object by hiprtc and by clang alike, for each arch that is served, with what was
-// asked for in it; what a compiler does not know is refused by name and never ends the process.
+// Protects: HIP C++ becomes a code object by hiprtc and by clang alike, for each arch that is served, with all that was
+// asked for in it. An arch that a compiler does not know is refused by name and never ends the process.
 #include <doctest/doctest.h>
 
 #include <atomic>

@@ -1,7 +1,7 @@
 // The compiler of HIP that makes code for an arch on this machine, or a skipped test.
 //
-// Decides by presence, and of hiprtc by its own refusal of an arch that is too new for it: such a machine lacks a
-// compiler as one without any does. Invariant: what is left out is said in a line with the reason.
+// Decides by presence, and for hiprtc by its own refusal of an arch that is too new for it. Such a machine lacks a
+// compiler like a machine without any. Invariant: what is left out is said in a line with the reason.
 #pragma once
 
 #include <cstdio>

@@ -93,7 +93,7 @@ TEST_CASE("a compiler behind a link is run by the link's name and identified by 
   const tj::testing::Scratch scratch;
   const auto real = tj::compile::make_host()->identity();
   REQUIRE(real.present());
-  // As ccache and distcc do: one program that takes the place of the compiler by whose name it was called.
+  // A program like ccache and distcc: it takes the place of the compiler by whose name it was called.
   tj::testing::write_bytes(scratch / "wrapper", "#!/bin/sh\ncase $0 in */c++) exec " + real.path +
                                                     " \"$@\";; *) echo \"called $0\"; exit 1;; esac\n");
   ::chmod((scratch / "wrapper").c_str(), 0700);

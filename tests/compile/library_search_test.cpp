@@ -1,5 +1,5 @@
-// Protects: the compiler that a cache key names is the one that compiles; it is found by stat in a fixed order; where
-// there is none, the error says where was looked.
+// Protects: the compiler that a cache key names is the one that compiles, and stat finds it in a fixed order. Where
+// there is none, the error says which places were searched.
 #include <doctest/doctest.h>
 
 #include <algorithm>

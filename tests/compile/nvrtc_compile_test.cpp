@@ -1,5 +1,5 @@
-// Protects: NVRTC makes a cubin for the real architecture with its registers known, refuses what is wrong with place
-// and log, and gives the same bytes to every thread.
+// Protects: NVRTC makes a cubin for the real architecture with its registers known, and gives the same bytes to every
+// thread. It refuses a wrong text with place and log.
 #include <doctest/doctest.h>
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// Protects the times of a compile's phases: NVRTC's table is read, named and taken out of the log, a process's phases
-// are what longer runs of it take beyond shorter ones, and nothing is asked of a job that does not want them.
+// Protects the times of a compile's phases. NVRTC's table is read, named and taken out of the log. A process's phases
+// are the time that longer runs of it take beyond shorter ones. A job that does not want them is asked for nothing.
 #include <doctest/doctest.h>
 
 #include <algorithm>

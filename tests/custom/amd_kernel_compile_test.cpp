@@ -1,5 +1,5 @@
-// Protects: a kernel for AMD GPUs goes through the whole pipeline with whichever compiler is there, without a GPU, and
-// a compiler that was chosen is the one that makes it; its binaries are kept apart from another's.
+// Protects: a kernel for AMD GPUs goes through the whole pipeline with whichever compiler is there, without a GPU. A
+// compiler that was chosen is the one that makes it. Its binaries are kept apart from another's.
 #include <doctest/doctest.h>
 
 #include <string>

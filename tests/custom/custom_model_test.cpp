@@ -1,5 +1,6 @@
-// Protects that a kernel of a user's own is what its folder says: right on odd sizes, other when a body is edited, with
-// the compiler's words when a body does not compile, made once when many threads ask at once.
+// Protects that a kernel of a user's own is what its folder says. It is right on odd sizes, and another kernel when a
+// body is edited. A body that does not compile gives the compiler's words. Many threads that ask at once have it made
+// once.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Protects what tj::custom refuses, by name, before a compiler is asked; that equal descriptions share a kernel and
-// changed ones do not; and what reaches the driver.
+// Protects the refusals of tj::custom, by name, before a compiler is asked. Equal descriptions share a kernel and
+// changed ones do not. Also what reaches the driver.
 #include <doctest/doctest.h>
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// Protects that the sample's kernel of a user's own compiles for the real arch with NVRTC, without spills and without
-// the warning that its matrix instructions were serialised; and that its source can be looked at.
+// Protects that the sample's kernel of a user's own compiles for the real arch with NVRTC. It has no spills and no
+// warning that its matrix instructions were serialised, and its source can be looked at.
 #include <doctest/doctest.h>
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// What the tests of users' kernels share: the sample's graph and bodies in a folder of the test's own, which it may
+// Helpers of the tests of users' kernels: the sample's graph and bodies in a folder of the test's own, which it may
 // damage.
 #pragma once
 

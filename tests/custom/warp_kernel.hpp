@@ -1,6 +1,6 @@
-// A kernel of a user's own for the family whose products are a warp's: D = A B^T, f16 to f32, one tile of 64 x 64, K in
-// steps of 64. Its rings are filled by ordinary stores of a role of threads, so the same text is for every arch of the
-// family.
+// A kernel of a user's own for the family whose products are a warp's. It makes D = A B^T, f16 to f32, one tile of 64 x
+// 64, K in steps of 64. Its rings are filled by ordinary stores of a role of threads, so the same text is for every
+// arch of the family.
 #pragma once
 
 #include <doctest/doctest.h>

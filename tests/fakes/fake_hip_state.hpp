@@ -54,7 +54,7 @@ State& state() {
 thread_local int t_device = 0;
 thread_local int t_last_failure = kSuccess;
 
-/// What a call answers; HIP remembers failures.
+/// Answers of calls; HIP remembers failures.
 int answer(int result) {
   if (result != kSuccess) t_last_failure = result;
   return result;
@@ -76,7 +76,7 @@ int enter(const char* name, const std::string& detail = {}) {
 void give_name(const char* kind, void* handle) {
   if (state().recording) state().names[handle] = std::string(kind) + " " + std::to_string(++state().named[kind]);
 }
-/// What a log calls a handle: "default" for none, "another" for one that this library has not made.
+/// The name of a handle in a log: "default" for none, "another" for a handle that this library has not made.
 std::string name_of(void* handle) {
   if (handle == nullptr) return "default";
   const std::lock_guard lock(state().mutex);
@@ -102,7 +102,7 @@ int destroy(std::set<void*>& live, void* handle, int result) {
   return result;
 }
 
-/// Where an ELF file of 64 bits ends: behind its section headers.
+/// End of a 64-bit ELF file: behind its section headers.
 std::size_t image_bytes(const char* image) {
   std::uint64_t headers;
   std::uint16_t size, count;
@@ -179,7 +179,7 @@ double take_worked_ms(void* handle) {
   if (const int chosen = state().recording ? enter(__func__ __VA_OPT__(, ) __VA_ARGS__) : kSuccess; \
       chosen != kSuccess)                                                                           \
   return chosen
-// Of a release, which does its work though it is told to fail.
+// Result of a release, which does its work though it is told to fail.
 #define TJ_RELEASE(...) const int result = state().recording ? enter(__func__, __VA_ARGS__) : kSuccess
 
 extern "C" {

@@ -36,7 +36,7 @@ int copy(const std::string& from, char* to) {
   return 0;
 }
 
-/// What follows "TJ_KERNEL(" or "TJ_KERNEL_BESIDE(": the symbol, then the threads.
+/// Text behind "TJ_KERNEL(" or "TJ_KERNEL_BESIDE(": the symbol, then the threads.
 std::string code_of(const std::string& text, const std::string& processor) {
   const std::size_t macro = text.find("TJ_KERNEL"), open = text.find('(', macro), comma = text.find(", ", open);
   std::string code;

@@ -1,5 +1,5 @@
-// Protects a kernel of a user's own on a real device: the sample's, on edges of its tiles and on more tiles than
-// multiprocessors, against f64.
+// Protects a kernel of a user's own on a real device: the sample's against f64, on edges of its tiles and on more tiles
+// than multiprocessors.
 #include <doctest/doctest.h>
 
 #include <algorithm>

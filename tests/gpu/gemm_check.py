@@ -21,7 +21,8 @@ sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), os.path.join(os.path
 from fmha_check import Guarded, double  # noqa: E402
 
 LIMITS = {"f16": 5e-4, "bf16": 4e-3, "f32": 1e-5}
-# Of e4m3 the matrix unit cuts each of 128 products, and their sums, at 13 bits of fraction: 1.3e-4 of normal data, whatever K is.
+# The matrix unit cuts each of 128 products of e4m3, and their sums, at 13 bits of fraction: 1.3e-4 of normal data,
+# whatever K is.
 E4M3_F32_LIMIT = 3e-4
 DTYPES = ["f16", "bf16", "e4m3"]
 ELEMENT_BYTES = {"f16": 2, "bf16": 2, "f32": 4, "e4m3": 1}

@@ -1,6 +1,6 @@
-// Protects the ladder of matrix products on a real device, where warps do not run one after the other as on the model:
-// each rung against f64, many blocks, more tiles than SMs, orders and odd sizes, with inputs between NaNs and outputs
-// inside guard bands.
+// Protects the ladder of matrix products on a real device, where warps do not run one after the other as on the model.
+// Each rung is held against f64: many blocks, more tiles than SMs, orders and odd sizes. Inputs lie between NaNs and
+// outputs inside guard bands.
 #include <doctest/doctest.h>
 
 #include <cstdio>

@@ -1,6 +1,6 @@
-// Protects what the model says of a warpgroup's matrix instructions: a device gives the same bits for whole numbers,
-// through every width, type, place, order and descriptor, and comes as near to exact sums of random ones as arithmetic
-// of its precision can. Prints how near.
+// Protects the model's matrix instructions of a warpgroup. A device gives the same bits for whole numbers, through
+// every width, type, place, order and descriptor. It comes as near to exact sums of random numbers as arithmetic of its
+// precision can. Prints how near.
 #include <doctest/doctest.h>
 
 #include <bit>

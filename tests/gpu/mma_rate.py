@@ -33,7 +33,7 @@ CASES = [Case(dtype, 4, columns, warps) for dtype in ("f16", "bf16") for columns
 CASES += [Case(dtype, 4, 8, 8, True) for dtype in ("f16", "bf16")]
 WORDS = max(4 * case.rows + 2 * case.columns for case in CASES)  # of operands, of a thread
 
-# Of both kernels, after the products of a turn.
+# End of both kernels, after the products of a turn.
 END = """
     for (int r = 0; r < %(rows)d; ++r)
       for (int c = 0; c < %(columns)d; ++c)

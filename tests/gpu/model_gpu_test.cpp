@@ -1,5 +1,5 @@
-// Protects the model's word for whole kernels: on the same inputs a device of sm_90a gives the bits that the model
-// gives where every sum is exact, and comes as near to f64 where none is. Through the public API, one runtime for each.
+// Protects the model's word for whole kernels. On the same inputs a device of sm_90a gives the model's bits where every
+// sum is exact, and comes as near to f64 where none is. Through the public API, one runtime for each.
 #include <doctest/doctest.h>
 
 #include <array>

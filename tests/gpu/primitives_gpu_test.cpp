@@ -12,7 +12,7 @@ namespace {
 
 using tj::testing::PrimitiveUnit;
 
-/// What the first GPU takes of the family whose products are warps'.
+/// The arch of the first GPU's code, in the family whose products are warps'.
 std::string code_arch() {
   std::string reason;
   const auto driver = tj::launch::open_cuda(&reason);

@@ -1,5 +1,5 @@
-// Protects targets with options on a real device: the family whose products are a warp's runs on it, with the copy
-// engine and without, under a cap on shared memory, and gives right results.
+// Protects targets with options on a real device. The family whose products are a warp's runs on it and gives right
+// results: with the copy engine and without, under a cap on shared memory.
 #include <doctest/doctest.h>
 
 #include <cstdio>

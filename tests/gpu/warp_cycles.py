@@ -60,7 +60,7 @@ TJ_KERNEL(measure, %(threads)d, Params, p) {
   if (keep == 123.456f * p.one) p.out[0] = 0;  // not a constant: whole numbers would never be it
 }
 """
-# What a body changes is kept; anything else would hold registers while it runs.
+# A body's changes are kept; anything else would hold registers while it runs.
 KEEP = {"d[": "keep += d[i][0] + d[i][1] + d[i][2] + d[i][3];", "x[": "keep += x[i];",
         "b[i])": "keep += static_cast<float>(b[i][0] + b[i][1] + b[i][2] + b[i][3]);"}
 

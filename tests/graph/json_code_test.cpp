@@ -1,5 +1,5 @@
-// Protects the part of the format that code needs: bodies, contexts, scopes, values, the unit's own names. What an op's
-// graph says survives being written and read, down to the text of its kernel.
+// Protects the part of the format that code needs: bodies, contexts, scopes, values, the unit's own names. An op's
+// graph survives being written and read, down to the text of its kernel.
 #include <doctest/doctest.h>
 
 #include <fstream>

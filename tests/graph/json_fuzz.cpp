@@ -1,4 +1,4 @@
-// What the reader of user graphs must do with any bytes: a graph that check() accepts, or a tj::Error of stage graph.
+// The promise of the reader of user graphs for any bytes: a graph that check() accepts, or a tj::Error of stage graph.
 //
 // An entry for libFuzzer (built with -DTJ_FUZZ=ON and clang++) that the mutation test calls too. Accepted graphs must
 // survive being written and read again.

@@ -83,7 +83,7 @@ PLANTS = [
     ("tests/isa/planted.cubin", "x\n", ".cubin is fetched or built"),
 ]
 
-# What must not be taken for a violation.
+# Texts that must not be taken for a violation.
 HARMLESS = [
     ("src/sched/planted.cpp", '// #include "ops/op.hpp" would be wrong\nconst char* k = "#include <x>";\n'),
     ("src/support/planted.cpp", 'auto* v = std::getenv("HOME");\n'),

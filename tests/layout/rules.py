@@ -35,7 +35,7 @@ PARTS = {
     "launch": {"cuda": {""}, "hip": {""}},
 }
 
-# What host code may read of kernel_templates: launch parameters; what a unit of the model and the library agree on.
+# Files of kernel_templates for host code: launch parameters; the agreement of a unit of the model with the library.
 HOST_VIEW = {"ops": ("/params.cuh", "types.cuh"), "model": ("model/abi.h",)}
 
 # Third-party headers and the only folders that may know them.

@@ -16,7 +16,7 @@ LEXEMES = re.compile(r"""
   | (?P<sign><=>|->\*|\.\.\.|::|->|\+\+|--|&&|\|\||<<=|>>=|[-+*/%&|^=!<>]=|<<|\[\[|\]\]|[^\s\w])
 """, re.X | re.M)
 
-# What only builds a message, or holds at compile time: a change in its arguments is no change of behaviour.
+# Code that only builds a message, or holds at compile time: a change in its arguments is no change of behaviour.
 TEXT_CALLS = {"fail", "static_assert", "Error", "warn", "info", "debug", "error", "trace"}
 TYPE_HEADS = {"namespace", "class", "struct", "union", "enum", "extern"}
 

@@ -1,5 +1,5 @@
 // Protects the promise of the public calls: bad input is a tj::Error that names the argument, its value and what is
-// allowed, and nothing was launched, loaded or compiled for it.
+// allowed. Nothing is launched, loaded or compiled for it.
 #include <doctest/doctest.h>
 
 #include <functional>

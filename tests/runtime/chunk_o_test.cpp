@@ -1,6 +1,6 @@
-// Protects kernels of chunk output that are asked for without memory: prepare() and warm() make the kernel that a call
-// of that kind takes, once for all numbers of heads of one ratio, and say which it is; what cannot be is refused before
-// anything is made.
+// Protects kernels of chunk output that are asked for without memory. prepare() and warm() make the kernel that a call
+// of that kind takes, once for all numbers of heads of one ratio, and say which it is. A kernel that cannot be is
+// refused before anything is made.
 #include <doctest/doctest.h>
 
 #include <initializer_list>

@@ -1,5 +1,5 @@
-// Protects the way back from a driver that fails: whichever call of a first or a hot tj::fmha fails, the error names it
-// and its cause, nothing is left behind, and the same runtime serves the next call.
+// Protects the way back from a driver that fails. Whichever call of a first or a hot tj::fmha fails, the error names it
+// and its cause. Nothing is left behind, and the same runtime serves the next call.
 #include <doctest/doctest.h>
 
 #include <set>

@@ -1,6 +1,5 @@
-// Protects: the runtime on AMD devices as on any other: which device and target are taken, that a call compiles once,
-// launches what it was given, costs nothing when it is hot, and that each failure of runtime and compiler is named. All
-// on fakes.
+// Protects the runtime on AMD devices: which device and target are taken. A call compiles once, launches what it was
+// given, and costs nothing when it is hot. Each failure of runtime and compiler is named. All on fakes.
 #include <doctest/doctest.h>
 
 #include <array>

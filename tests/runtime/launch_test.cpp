@@ -1,5 +1,5 @@
-// Protects what reaches the driver: grid, threads, shared memory, the one parameter with its tensor maps for both
-// layouts; and graph captures, in which nothing is made.
+// Protects the launches that reach the driver: grid, threads, shared memory, the one parameter with its tensor maps for
+// both layouts. Nothing is made during a graph capture.
 #include <doctest/doctest.h>
 
 #include <array>

@@ -1,5 +1,5 @@
-// Protects the order of look-ups: memory, disk, compiler; what a cache that is absent, damaged or unwritable changes
-// (time, never results); and what a report says of the kernel.
+// Protects the order of look-ups: memory, disk, compiler. A cache that is absent, damaged or unwritable changes time,
+// never results. Also the report's words about the kernel.
 #include <doctest/doctest.h>
 
 #include <functional>

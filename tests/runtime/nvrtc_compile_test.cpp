@@ -1,5 +1,5 @@
-// Protects the whole way from arguments to a launch with the real NVRTC: what it makes is loaded and kept, another
-// process finds it on disk, and that one never opens NVRTC. The driver is the fake one, so no GPU is needed.
+// Protects the whole way from arguments to a launch with the real NVRTC. Its kernel is loaded and kept, another process
+// finds it on disk, and that process never opens NVRTC. The driver is the fake one, so no GPU is needed.
 #include <doctest/doctest.h>
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// What the tests of the runtime share: a machine of fakes with a cache of its own, and attention arguments.
+// Helpers of the tests of the runtime: a machine of fakes with a cache of its own, and attention arguments.
 //
 // Decides nothing about outcomes. Invariant: the addresses of arguments are never followed; kernels of the fake do
 // nothing.

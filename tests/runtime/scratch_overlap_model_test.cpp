@@ -1,5 +1,5 @@
-// Protects calls that need scratch memory from what stands for it while nothing is launched: a tensor may lie anywhere,
-// also behind the library's own data, and overlaps nothing that is made up.
+// Protects calls that need scratch memory from its stand-in while nothing is launched. A tensor may lie anywhere, also
+// behind the library's own data, and overlaps nothing that is made up.
 #include <doctest/doctest.h>
 
 #include <link.h>
@@ -21,7 +21,7 @@ namespace {
 constexpr std::int64_t kRows = 40,
                        kDepth = 1001;  // rows of a and b begin between multiples of 16 bytes: they are copied first
 
-/// Where the last byte of this program's own data lies, the library's among it.
+/// Address of the last byte of this program's own data, the library's among it.
 std::uintptr_t end_of_program() {
   std::uintptr_t end = 0;
   dl_iterate_phdr(

@@ -1,5 +1,5 @@
-// Protects what runs under targets with options, and on the archs of Blackwell without a suffix: right results on the
-// CPU model, from units that are made for what the options leave.
+// Protects kernels of targets with options, and of the archs of Blackwell without a suffix. The CPU model gives right
+// results, from units that are made for what the options leave.
 #include <doctest/doctest.h>
 
 #include <string>

@@ -1,5 +1,5 @@
-// Protects targets with options in the runtime: they run on their arch's devices, kernels of different options are
-// different kernels, the compiler is told the arch alone, and reports and files bear one name. And devices that nothing
+// Protects targets with options in the runtime. They run on their arch's devices, and kernels of different options are
+// different kernels. The compiler is told the arch alone, and reports and files bear one name. Devices that nothing
 // serves are refused by name.
 #include <doctest/doctest.h>
 

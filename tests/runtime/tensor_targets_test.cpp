@@ -1,6 +1,6 @@
-// Protects who is served by tensor memory: a B200 and a B300 are not until they are asked to be, since its kernels
-// never ran on one, but for an op that nothing else of theirs serves; then what is compiled and launched is made for
-// it. The driver and the compiler are the fakes.
+// Protects the devices that tensor memory serves. A B200 and a B300 get such kernels only on request, since these never
+// ran on one. An op that nothing else of theirs serves is the exception: kernels are then compiled and launched for it.
+// The driver and the compiler are the fakes.
 #include <doctest/doctest.h>
 
 #include <tilejit/ladder.hpp>

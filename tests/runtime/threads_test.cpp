@@ -1,5 +1,5 @@
-// Protects what many threads do to one runtime at once: one compile a kernel, every call launched, and a table of
-// kernels whose readers never see a half-written slot.
+// Protects a runtime that many threads use at once: one compile a kernel, every call launched. Readers of the table of
+// kernels never see a half-written slot.
 #include <doctest/doctest.h>
 
 #include <atomic>

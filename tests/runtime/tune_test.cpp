@@ -1,6 +1,6 @@
-// Protects choices by measurement: the fastest kernel is found, kept and taken by later calls of the same problem
-// alone; a record that is damaged, foreign or makes no sense is said once and left out; hot calls stay as they are; and
-// where nothing can be measured.
+// Protects choices by measurement. The fastest kernel is found, kept and taken by later calls of the same problem
+// alone. A record that is damaged, foreign or makes no sense is said once and left out. Hot calls stay as they are.
+// Also places where nothing can be measured.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -9,7 +9,7 @@ namespace tj::testing {
 
 /// Allocations of all threads since the program began. Thread safe.
 long allocations() noexcept;
-/// Those of the calling thread.
+/// Allocations of the calling thread.
 long thread_allocations() noexcept;
 /// The allocation after `count` others fails, once; negative: none does. Thread safe.
 void fail_allocation_after(long count) noexcept;

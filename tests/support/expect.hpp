@@ -1,4 +1,4 @@
-// What tests of errors and texts share.
+// Helpers of tests of errors and texts.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
-// Protects a program that has closed its standard output or errors: no file of the library takes their place, so that
-// nothing the program prints ends up in a file.
+// Protects a program that has closed its standard output or errors. No file of the library takes their place, so
+// nothing that the program prints ends up in a file.
 #include "support/file_descriptor.hpp"
 
 #include <doctest/doctest.h>

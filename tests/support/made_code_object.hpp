@@ -13,7 +13,7 @@ inline const std::string kMetadataOwner{"AMDGPU\0", 7};
 /// An ELF file of a header, the notes and two section headers: a foreign one and that of the notes.
 std::string object_with_notes(const std::string& notes);
 
-/// Of one kernel with one parameter.
+/// A code object of one kernel with one parameter.
 std::string made_code_object(const std::string& processor, const std::string& symbol, int params_bytes, int max_threads,
                              int lds_bytes = 0, int scratch_bytes = 0);
 

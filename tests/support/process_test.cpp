@@ -38,12 +38,12 @@ Ended run(const std::vector<std::string>& words, const std::vector<std::string>&
   return ended;
 }
 
-/// Of a shell.
+/// The end of a shell that ran the text.
 Ended shell(const std::string& text, const std::vector<std::string>& environment = {}) {
   return run({"sh", "-c", text}, environment);
 }
 
-/// What a signal does in this process, for as long as this lives.
+/// The effect of a signal in this process, for as long as this lives.
 class Disposition {
  public:
   Disposition(int signal, void (*does)(int)) : signal_(signal), before_(std::signal(signal, does)) {}
@@ -200,7 +200,7 @@ TEST_CASE("a program is found on PATH as a shell finds it, and a text is not giv
   CHECK(run({scratch / "text"}).error == ENOEXEC);
   CHECK(run({"no-such-program-anywhere"}).error == ENOENT);
   CHECK(run({"true"}).status == 0);
-  // What may not be run is passed over for what may, and named where there is nothing else.
+  // A file that may not be run is passed over for another that may, and named where there is nothing else.
   std::filesystem::create_directory(scratch / "empty");
   tj::testing::write_bytes(scratch / "true", "of another mode");
   const std::string path = std::getenv("PATH");

@@ -1,4 +1,4 @@
-// What tests of files and processes share: a directory that disappears with its owner, whole-file access, children.
+// Helpers of tests of files and processes: a directory that disappears with its owner, whole-file access, children.
 #pragma once
 
 #include <sys/stat.h>

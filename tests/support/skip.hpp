@@ -1,4 +1,4 @@
-// What a test does where the machine lacks what it needs.
+// Skipping of tests where the machine lacks what they need.
 //
 // Invariant: exit status 77, which ctest counts as skipped, and one line that names the reason. Objects of the caller
 // are not destroyed: ask before anything is made that has to be removed.

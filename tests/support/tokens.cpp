@@ -10,7 +10,7 @@
 namespace tj::testing {
 namespace {
 
-// Longest first. Those that begin with '>' are left out: a single '>' is one token.
+// Longest first. Tokens that begin with '>' are left out: a single '>' is one token.
 constexpr std::array<std::string_view, 24> kPunctuators = {
     "<<=", "<=>", "...", "->*", "<<", "<=", "->", "::", "++", "--", "&&", "||",
     "==",  "!=",  "+=",  "-=",  "*=", "/=", "%=", "&=", "|=", "^=", "##", ".*"};

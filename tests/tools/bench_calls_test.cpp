@@ -1,6 +1,6 @@
-// Protects tj-bench --op on a machine of fakes: single calls are timed without what flushes the caches, replays are
-// counted right, operands hold random values and outputs none, what a call leaves unwritten is a failure, and without a
-// device nothing is timed.
+// Protects tj-bench --op on a machine of fakes. Single calls are timed without the flush of the caches, replays are
+// counted right, operands hold random values and outputs none. Bytes that a call leaves unwritten are a failure.
+// Without a device nothing is timed.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Protects tj-bench --compile on a machine of fakes: which kernels are made for which targets, each step once a round,
-// phases under their names, and that neither a missing device nor a refused source goes unsaid.
+// phases under their names. Neither a missing device nor a refused source goes unsaid.
 #include <doctest/doctest.h>
 
 #include "bench_fixture.hpp"

@@ -1,6 +1,6 @@
-// Protects tj-bench --dispatch on a machine of fakes: each number is of the launches that it says, allocations are
-// counted where somebody counts, a bare launch is the driver's own call alone, and what is found on disk is told from
-// what is not.
+// Protects tj-bench --dispatch on a machine of fakes. Each number is of the launches that it says, and allocations are
+// counted where somebody counts. A bare launch is the driver's own call alone. Kernels found on disk are told from
+// others.
 #include <doctest/doctest.h>
 
 #include "bench_fixture.hpp"

@@ -1,5 +1,5 @@
-// Protects tj-bench's manners: what is refused and how, exit codes, that an output which cannot be written is no
-// success, and what stands for many samples.
+// Protects tj-bench's manners: what is refused and how, exit codes, and the number that stands for many samples. An
+// output which cannot be written is no success.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Protects tj-check as a user runs it on ops: exit codes, what it says of a kernel with a barrier less, JSON alone with
+// Protects tj-check as a user runs it on ops: exit codes, its words about a kernel with a barrier less, JSON alone with
 // --json, and mistakes named.
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
-// Protects tj-schedule's pictures: files next to the usual output, errors that name the flag, and the committed picture
-// of attention, which is what the command in src/sched/README.md prints.
+// Protects tj-schedule's pictures: files next to the usual output, errors that name the flag. The committed picture of
+// attention is the one that the command in src/sched/README.md prints.
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
-// Protects the process around a tool: which signals end it and what goes before that, which it ignores, what it takes
-// for a terminal, and that a closed output is refused. Each case is a process of its own.
+// Protects the process around a tool: which signals end it and what goes before that, which it ignores, and what it
+// takes for a terminal. A closed output is refused. Each case is a process of its own.
 #include "tools/process.hpp"
 
 #include <doctest/doctest.h>

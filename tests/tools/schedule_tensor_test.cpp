@@ -1,6 +1,6 @@
-// Protects what tj-schedule shows of attention over tensor memory, as a user asks for it: five roles, sub-tiles half a
-// period apart, how much of the interval the matrix unit works and what binds it; a picture that names all of it; and
-// of the other ops their roles.
+// Protects tj-schedule's view of attention over tensor memory, as a user asks for it: five roles, sub-tiles half a
+// period apart, how much of the interval the matrix unit works and what binds it. A picture names all of it. Also the
+// roles of the other ops.
 #include <doctest/doctest.h>
 
 #include <algorithm>

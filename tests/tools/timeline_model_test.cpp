@@ -1,6 +1,6 @@
-// Protects that what a recording kernel writes on the CPU model is its schedule: each role's nodes in order and
-// complete, what depends on each other one after the other; and that trace and picture of it can be read. The model's
-// steps are no cycles: lengths decide nothing here.
+// Protects that a recording kernel on the CPU model writes its schedule: each role's nodes in order and complete,
+// dependent nodes one after the other. Trace and picture of it can be read. The model's steps are no cycles: lengths
+// decide nothing here.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -41,8 +41,8 @@ const Span* find(const BlockSpans& block, const sched::Schedule& schedule, std::
   return nullptr;
 }
 
-/// Pairs of instances that an edge ties: the one that needs the other's result begins no earlier than that is there, as
-/// far as roles see it.
+/// Pairs of instances that an edge ties. The instance that needs the other's result begins no earlier than the result
+/// is there, as far as roles see it.
 std::size_t check_edges(const tools::MeasuredTimeline& measured) {
   const graph::Graph& graph = measured.graph();
   std::size_t pairs = 0;

@@ -1,6 +1,6 @@
-// Protects what tj-bench --timeline makes of a recording: the table, each event of the trace and the picture of one
-// that is written by hand stand in data/timeline.txt, so that no number, bar or row changes unseen. The schedule is
-// written by hand too: what the scheduler finds, and what a kernel records, are others' tests.
+// Protects tj-bench --timeline: the table, each event of the trace and the picture of a recording that is written by
+// hand. They stand in data/timeline.txt, so that no number, bar or row changes unseen. The schedule is written by hand
+// too: other tests protect the scheduler's findings and a kernel's records.
 #include <doctest/doctest.h>
 
 #include <cstdint>

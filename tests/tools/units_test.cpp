@@ -1,4 +1,4 @@
-// Protects the texts of all kernels across changes that are to keep them: moves of files, other layouts of sources, new
+// Protects the texts of all kernels across changes that must keep them: moves of files, other layouts of sources, new
 // ways to build a graph. No compiler runs.
 //
 // data/units.txt has a line for each unit that tj-warm makes for each target: target, op, kernel and a hash. Some archs

@@ -1,5 +1,5 @@
-// Protects that tj-warm without a target makes what calls on this machine's first GPU take: for an op that its usual
-// target does not serve, the kernels of the target that does. The driver and the compiler are the fakes.
+// Protects that tj-warm without a target makes the kernels that calls on this machine's first GPU take. An op that its
+// usual target does not serve gets the kernels of the target that does. The driver and the compiler are the fakes.
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>

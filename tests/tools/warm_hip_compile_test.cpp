@@ -1,5 +1,5 @@
-// Protects tj-warm for AMD GPUs on a machine without one: whichever compiler is there makes the kernels, by several
-// threads and for targets of several archs at once, and says nothing of spills.
+// Protects tj-warm for AMD GPUs on a machine without one. Whichever compiler is there makes the kernels, by several
+// threads and for targets of several archs at once. It says nothing of spills.
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>

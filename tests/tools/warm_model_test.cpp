@@ -1,5 +1,5 @@
-// Protects tj-warm's work on the model target: kernels are made once, by several threads, kept on disk, found again;
-// what could not be kept is a failure.
+// Protects tj-warm's work on the model target: kernels are made once, by several threads, kept on disk, found again. A
+// kernel that could not be kept is a failure.
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 

@@ -1,5 +1,5 @@
-// Protects tj-warm for the model of archs with tensor memory: what it makes ahead is what calls find, and what such an
-// arch does not serve is left out of a default set, or refused where it was asked for, by what is allowed.
+// Protects tj-warm for the model of archs with tensor memory. Calls find the kernels that it makes ahead. An op that
+// such an arch does not serve is left out of a default set. Where it was asked for, it is refused with what is allowed.
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>

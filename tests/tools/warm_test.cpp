@@ -1,5 +1,5 @@
-// Protects tj-warm's manners: exit codes, what is refused and how, what --list, --verify and --json print, and that
-// nothing but JSON goes to standard output with --json. No kernel is made here.
+// Protects tj-warm's manners: exit codes, what is refused and how, what --list, --verify and --json print. Nothing but
+// JSON goes to standard output with --json. No kernel is made here.
 #include <doctest/doctest.h>
 
 #include <algorithm>

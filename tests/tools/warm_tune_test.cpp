@@ -1,5 +1,5 @@
-// Protects tj-warm --tune on a machine of fakes: what it prints and keeps, that --list shows it, and that bad use and
-// machines without a GPU are refused in words.
+// Protects tj-warm --tune on a machine of fakes: its output, the records that it keeps, and that --list shows them. Bad
+// use and machines without a GPU are refused in words.
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>

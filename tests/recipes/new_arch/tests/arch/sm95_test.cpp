@@ -1,5 +1,5 @@
-// Protects the recipe "new arch" at run time: the arch is a target, attention is scheduled for its numbers, and the CPU
-// model runs what was emitted for it.
+// Protects the recipe "new arch" at run time. The arch is a target, attention is scheduled for its numbers, and the CPU
+// model runs the emitted unit.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -29,7 +29,7 @@ struct Consumer {
   TJ_DEVICE Consumer(const Params& p, int) : params(p), row0(first_row()), column0(first_column()), places(p) {}
 };
 
-/// Where the item is, and its gates: asked for here, looked at by weigh().
+/// Place of the item, and its gates: asked for here, looked at by weigh().
 template <class C>
 TJ_DEVICE void fetch(Consumer<C>& consumer, const Tile&, int i) {
   const Params& params = consumer.params;

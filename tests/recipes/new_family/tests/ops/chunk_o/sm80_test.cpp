@@ -1,5 +1,5 @@
-// Protects the recipe "new family of an op" at run time: archs of the family are served, others of it are refused by
-// what they lack, and what the CPU model runs agrees with f64.
+// Protects the recipe "new family of an op" at run time. Archs of the family are served, other archs are refused by
+// what they lack. The CPU model's results agree with f64.
 #include <doctest/doctest.h>
 
 #include <string>
