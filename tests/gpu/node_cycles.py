@@ -40,7 +40,7 @@ TJ_KERNEL(measure, %(threads)d, tj::ops::fmha::Params, params) {
   dev::proxy_fence<1>();
   dev::block_sync();
   Tile tile = tile_at<Config>(params, 0);
-  tile.end_block = tile.trip_count = 4;
+  tile.first_block = 0, tile.trip_count = 4;
   Consumer<Config> consumer(params, 0);
   begin(consumer, tile);
   for (int i = 0; i < Config::kBlockN / 2; ++i) consumer.scores[i] = static_cast<float>((threadIdx.x * 37 + i * 11) %% 64) * 0.1f;

@@ -254,13 +254,14 @@ TJ_DEVICE void store(Output<C>& context, const Tile& tile, u32 sums, u32 output)
   const float sum = dev::load_shared<float>(place),
               reference = dev::load_shared<float>(place + kRowsPerTensorTile * 4u);
   const RowEnd<> end(sum);
+  const bool gathered = !mask_of<C>(params).rows_differ() || tile.trip_count > 0;  // rows that see the same see some
   const int row = row_of(context, tile);
   const bool inside = row < params.queries;
   unsigned short* const base = output_row(params, tile, row);
 #pragma unroll
   for (int column = 0; column < C::kHeadDim; column += kOutputChunk) {
     float values[kOutputChunk] = {};
-    if (tile.trip_count > 0) {  // else nothing was gathered, and nothing is there
+    if (gathered) {  // else nothing is there
       dev::tensor_load(dev::tensor_lanes(output) + static_cast<u32>(column), values);
       dev::tensor_load_wait<0>();
       dev::hold(values);

@@ -20,7 +20,7 @@ struct Tile {
   int index;
   bool valid;
   int row, head, batch;
-  int end_block;  ///< behind the last block of kBlockN keys that some row sees
+  int first_block;  ///< of kBlockN keys, the first that some row sees: a constant 0 where every row sees the first key
   int trip_count;
 };
 
@@ -38,7 +38,7 @@ TJ_DEVICE Tile tile_at(const Params& params, int index) {
   tile.batch = head_index / params.heads;
   tile.head = head_index - tile.batch * params.heads;
   const Keys blocks = mask.blocks_of(tile.row, C::kRowsPerBlock, C::kBlockN);
-  tile.end_block = blocks.end;
+  tile.first_block = blocks.first;
   tile.trip_count = blocks.end - blocks.first;
   return tile;
 }
@@ -46,7 +46,7 @@ TJ_DEVICE Tile tile_at(const Params& params, int index) {
 /// The first key of an iteration.
 template <class C>
 TJ_DEVICE int first_key(const Tile& tile, int i) {
-  return (tile.end_block - 1 - i) * C::kBlockN;
+  return (tile.first_block + tile.trip_count - 1 - i) * C::kBlockN;
 }
 TJ_DEVICE int key_head(const Params& params, const Tile& tile) { return tile.head / params.heads_per_kv_head; }
 
@@ -58,7 +58,7 @@ TJ_DEVICE int unmasked_from(const Params& params, const Tile& tile, int first_ro
   if (!mask.from_first_key() &&
       mask.keys_of(tile.row + C::kRowsPerBlock - 1).first > first_key<C>(tile, tile.trip_count - 1))
     return tile.trip_count;
-  return max(0, tile.end_block - mask.end_of(first_row) / C::kBlockN);
+  return max(0, tile.first_block + tile.trip_count - mask.end_of(first_row) / C::kBlockN);
 }
 
 /// What one row sees, its keys counted from `from` on.
