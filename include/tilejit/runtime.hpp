@@ -94,7 +94,8 @@ struct KernelReport {
 /// threads were doing: on the CPU model, and for the disk cache. GPUs are their driver's matter: a child of a process
 /// that has used CUDA or HIP cannot use it, and NVRTC or hiprtc may not work in a child that was forked while another
 /// thread was compiling with it. Calls may come while the process ends: from destructors of static objects, and from
-/// threads that go on.
+/// threads that go on. A thread that is cancelled by pthread_cancel() while it makes a kernel or runs one on the CPU
+/// model comes to its end first; elsewhere in the library, and in a driver, cancellation is not supported.
 class TJ_API Runtime {
  public:
   /// Reads the environment once, for what the options leave open. Opens no driver and no compiler and makes no folder.

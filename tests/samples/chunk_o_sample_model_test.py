@@ -35,7 +35,7 @@ class Sample(unittest.TestCase):
                 self.assertIn(part, done.stdout)
 
     def test_mistakes(self):
-        for words, part in ((["--lengths", "5,x"], "5,x"), (["--lengths", "0,0"], "at least one"), (["--lengths", "-1"], "'-1'"), (["--lengths", ""], "--lengths is ''"),
+        for words, part in ((["--lengths", "5,x"], "5,x"), (["--lengths", "0,0"], "at least one"), (["--lengths", "-1"], "'-1'"), (["--lengths", ""], "--lengths needs a value"),
                             (["--lengths", "5000000"], "4194304"), (["--heads", "2", "--v-heads", "3"], "multiples of --heads, 2"), (["--colour"], "--colour")):
             done = self.run_sample(*words)
             self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
