@@ -42,8 +42,8 @@ struct ReadFile {
   std::string bytes;
 };
 
-/// What decides from a file's first bytes, as many as it wants, and its size whether the rest is read: a problem, or
-/// nothing.
+/// A check of a file before it is read whole. It sees the first `bytes` bytes and the file's size, and gives the
+/// problem for which the rest is not read; empty when there is none.
 struct Admission {
   std::size_t bytes = 0;
   std::string (*problem)(std::string_view first, std::uint64_t file_bytes) = nullptr;

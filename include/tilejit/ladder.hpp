@@ -28,11 +28,11 @@ class TJ_API Ladder {
   /// Kernels of this runtime, which outlives the ladder.
   explicit Ladder(Runtime& runtime = Runtime::instance()) : runtime_(&runtime) {}
 
-  /// As Runtime::fmha() and Runtime::gemm().
+  /// Runs one rung's kernel, as Runtime::fmha() and Runtime::gemm() run the op's own.
   void run(const FmhaArgs& args, int rung, Stream stream = {});
   void run(const GemmArgs& args, int rung, Stream stream = {});
 
-  /// As Runtime::prepare().
+  /// Makes one rung's kernel ready, as Runtime::prepare() does the op's own.
   KernelReport prepare(const FmhaArgs& args, int rung);
   KernelReport prepare(const GemmArgs& args, int rung);
   KernelReport prepare(const FmhaConfig& config, int rung, Device device);

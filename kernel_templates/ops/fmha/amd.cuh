@@ -238,7 +238,7 @@ TJ_DEVICE void store_part(unsigned short* destination, const u32 (&words)[dev::k
   }
 }
 
-/// Of the sum, lse has no bias.
+/// Weights carry a power of two as a bias, and so does their sum. The log-sum-exp is told without it.
 template <class C>
 TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
   constexpr float kUnbiased = 1.0f / static_cast<float>(1 << C::kWeightBias);

@@ -48,7 +48,8 @@ struct Mask {
   }
 };
 
-/// What is constant in Config is constant in the mask: the compiler leaves out what it does not ask for.
+/// The mask of a unit. Its kind is a constant of Config, so the compiler leaves out the numbers that the kind does not
+/// ask for.
 template <class C, class P>
 constexpr Mask mask_of(const P& params) {
   return {C::kCausal, params.queries, params.keys};

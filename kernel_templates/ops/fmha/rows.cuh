@@ -1,4 +1,4 @@
-// What attention does to rows of queries between matrix instructions of a warp or of a warpgroup: the same for both.
+// Rows of queries between matrix instructions of a warp or of a warpgroup: attention does the same to both.
 //
 // Decides masks and the online softmax of sixteen rows in a warp's registers, by the rules of softmax.cuh. Does not
 // decide which instruction multiplies, nor what is copied how (<family>.cuh). Invariant: touches the registers that it
