@@ -144,6 +144,24 @@ class Model(unittest.TestCase):
         self.refused("gemm: rung is 11", "1 (v1) to 10 (v10)", call=lambda: gemm(a.view(), b.view(), d.view(), rung=11))
         self.refused("gemm: k is 0", call=lambda: self.runtime.prepare(CPU0, op=b"gemm", m=1, n=1))
 
+    def test_ladders_and_reserved_fields(self):
+        """A field that means nothing yet is 0, and only ops with a ladder have rungs: else a later version could not give them a meaning."""
+        a, b, d = (Matrix(tj.F16, 8, 8).fill(lambda: 1.0) for _ in range(3))
+        views = [ctypes.pointer(matrix.view()) for matrix in (a, b, d)]
+        args = tj.GemmArgs(a=views[0], b=views[1], d=views[2], alpha=1.0)
+
+        def run(op, rung=4):
+            LIBRARY.check(LIBRARY.c.tj_run_rung(self.runtime.handle, op, ctypes.byref(args), rung, None))
+
+        run(b"gemm")
+        self.assertEqual(d.at(3, 5), 8.0)
+        self.refused("op is 'chunk_o'", "fmha, gemm", call=lambda: run(b"chunk_o"))
+        self.refused("op is null", "fmha, gemm", call=lambda: run(None))
+        self.refused("config.op has no ladder", call=lambda: self.runtime.prepare(CPU0, op=b"chunk_indices", rung=1))
+        args.reserved = 1
+        for call in (lambda: run(b"gemm"), lambda: LIBRARY.check(LIBRARY.c.tj_gemm(self.runtime.handle, ctypes.byref(args), None))):
+            self.refused("args.reserved is 1; allowed: 0", status=tj.UNSUPPORTED, call=call)
+
     def test_an_older_callers_configuration(self):
         class Older(ctypes.Structure):
             _fields_ = tj.KernelConfig._fields_[:6]
