@@ -8,10 +8,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <exception>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <string>
 #include <unordered_map>
 #include <variant>
@@ -19,6 +17,7 @@
 #include <tilejit/ladder.hpp>
 #include <tilejit/tilejit.hpp>
 
+#include "api/c_errors.hpp"
 #include "api/c_structs.hpp"
 #include "support/fail.hpp"
 #include "support/lasting.hpp"
@@ -34,64 +33,12 @@ struct tj_runtime {
 namespace {
 
 using tj::Code;
-using tj::Stage;
 using tj::support::cat;
 using namespace tj::c_api;
-
-struct LastError {
-  const char* stage = "";
-  std::string message, log, source_path;
-};
-
-LastError& last_error() {
-  thread_local constinit tj::support::PerThread<LastError> error;
-  return error.get();
-}
-
-void record(const char* stage, const char* message, const char* log, const char* source_path) noexcept {
-  LastError& error = last_error();
-  error.stage = stage;
-  try {
-    error.message = message;
-    error.log = log;
-    error.source_path = source_path;
-  } catch (...) {  // no memory for the texts: the status still says what happened
-  }
-}
-
-template <class Work>
-tj_status guarded(Work&& work) noexcept {
-  try {
-    LastError& error = last_error();
-    error.stage = "";
-    error.message.clear();
-    error.log.clear();
-    error.source_path.clear();
-    work();
-    return TJ_OK;
-  } catch (const tj::Error& error) {
-    record(tj::to_string(error.stage), error.message.c_str(), error.log.c_str(), error.source_path.c_str());
-    return static_cast<tj_status>(error.code);
-  } catch (const std::bad_alloc&) {
-    record("memory", "out of host memory; ask for less at a time, or free some", "", "");
-    return TJ_OUT_OF_MEMORY;
-  } catch (const std::exception& error) {
-    record("", error.what(), "", "");
-    return TJ_INTERNAL;
-  } catch (...) {
-    record("", "an exception of unknown type", "", "");
-    return TJ_INTERNAL;
-  }
-}
 
 tj::Runtime& runtime_of(tj_runtime* runtime) {
   if (runtime == nullptr) refuse("runtime is null; allowed: what tj_runtime_create() or tj_runtime_instance() gave");
   return *runtime->runtime;
-}
-
-template <class T>
-void need(T* out, const char* name) {
-  if (out == nullptr) refuse(cat(name, " is null; allowed: the address of a place for the result"));
 }
 
 void write_report(tj::KernelReport&& report, tj_kernel_report* out) {

@@ -1,0 +1,40 @@
+// Failures at the C boundary: a status, and the texts of the thread's last error.
+//
+// Decides which status an exception becomes, and how long its texts live. Does not decide what is wrong with an
+// argument (c_structs, and the C++ calls). Invariant: nothing is thrown into C.
+#pragma once
+
+#include <tilejit/tilejit.h>
+
+#include <string>
+
+namespace tj::c_api {
+
+/// Of this thread's last guarded() call; all empty after a success.
+struct LastError {
+  const char* stage = "";
+  std::string message, log, source_path;
+};
+LastError& last_error();
+
+/// Empties the texts. Throws std::bad_alloc when this thread has none yet and there is no memory for them.
+void forget_last_error();
+/// Keeps the exception that is being handled as the thread's last error; returns its status.
+tj_status record_exception() noexcept;
+
+/// Every function of the C interface that returns a status is one call of this.
+template <class Work>
+tj_status guarded(Work&& work) noexcept {
+  try {
+    forget_last_error();
+    work();
+    return TJ_OK;
+  } catch (...) {
+    return record_exception();
+  }
+}
+
+/// Throws tj::Error(argument) when a place for a result is missing.
+void need(const void* out, const char* name);
+
+}  // namespace tj::c_api
