@@ -4,6 +4,14 @@
 # Invariant: a missing piece ends the configuration with the Debian package that provides it.
 find_package(Threads REQUIRED)
 
+# Licences of what ends up in the library and the tools, as <name>|<file>[|<file>]: Package.cmake installs them below these names.
+set(tj_licences "")
+function(tj_licence name) # files that make up the text
+  string(JOIN "|" licence "${name}" ${ARGN})
+  list(APPEND tj_licences "${licence}")
+  set(tj_licences "${tj_licences}" PARENT_SCOPE)
+endfunction()
+
 function(tj_find_header target header package)
   find_path(${target}_INCLUDE_DIR "${header}" PATH_SUFFIXES ${ARGN})
   mark_as_advanced(${target}_INCLUDE_DIR)
@@ -28,9 +36,13 @@ tj_find_header(tj_fmt fmt/format.h libfmt-dev)
 tj_find_header(tj_spdlog spdlog/spdlog.h libspdlog-dev)
 target_compile_definitions(tj_spdlog INTERFACE SPDLOG_FMT_EXTERNAL FMT_HEADER_ONLY)
 target_link_libraries(tj_spdlog INTERFACE tj_fmt)
+tj_licence(fmt /usr/share/doc/libfmt-dev/copyright)
+tj_licence(spdlog /usr/share/doc/libspdlog-dev/copyright)
 
 tj_find_header(tj_json nlohmann/json.hpp nlohmann-json3-dev)
+tj_licence(nlohmann-json /usr/share/doc/nlohmann-json3-dev/copyright)
 tj_find_header(tj_cli CLI/CLI.hpp libcli11-dev)
+tj_licence(cli11 /usr/share/doc/libcli11-dev/copyright)
 if(TJ_TESTS)
   tj_find_header(tj_doctest doctest/doctest.h doctest-dev)
   # The oracles of the scheduler's tests, and nothing else; without it they skip themselves.
@@ -52,10 +64,12 @@ endif()
 # class of Boost's. A use of it would fail to link, not misbehave.
 tj_find_header(tj_boost_context boost/context/detail/fcontext.hpp libboost-context-dev)
 tj_find_archive(tj_boost_context libboost_context.a libboost-context-dev)
+tj_licence(boost-context "${CMAKE_CURRENT_LIST_DIR}/licences/boost-context")  # Debian's file is of all of Boost, 2 MB
 
 # SHA-256 only, through the low-level calls: they add 30 KB, where the EVP interface pulls in 3.8 MB of providers.
 tj_find_header(tj_crypto openssl/sha.h libssl-dev)
 tj_find_archive(tj_crypto libcrypto.a libssl-dev)
+tj_licence(openssl /usr/share/doc/libssl-dev/copyright /usr/share/common-licenses/Apache-2.0)
 
 # cuda.h and nvrtc.h, never a library: a toolkit's, else those of NVIDIA's wheels below .deps/.
 set(tj_wheels "${CMAKE_SOURCE_DIR}/.deps/nvidia/cu13")

@@ -21,6 +21,7 @@
 #include "support/fail.hpp"
 #include "tools/bench.hpp"
 #include "tools/bench_numbers.hpp"
+#include "tools/documents.hpp"
 #include "tools/options.hpp"
 
 namespace tj::tools {
@@ -117,7 +118,8 @@ CompileWork find_work(const BenchArguments& arguments, const Runtime& runtime) {
     }
   if (work.subjects.empty())
     support::fail(Stage::target, Code::unsupported,
-                  "no target that was asked for serves any op that was asked for; src/arch/README.md lists targets");
+                  cat("no target that was asked for serves any op that was asked for; ", document("src/arch/README.md"),
+                      " lists targets"));
   return work;
 }
 

@@ -32,6 +32,7 @@
 #include "support/fail.hpp"
 #include "support/text.hpp"
 #include "tools/command_line.hpp"
+#include "tools/documents.hpp"
 #include "tools/options.hpp"
 #include "tools/output_file.hpp"
 #include "tools/process.hpp"
@@ -89,7 +90,8 @@ void add_options(CLI::App& app, Settings& settings) {
                  "instead of an op: simplified_fa, fa_hopper, fa_blackwell or simple_gemm, on normalised costs")
       ->check(no_flag);
   app.add_option("--graph", settings.graph_file,
-                 "instead of an op: a JSON file with a machine, instructions and edges (src/graph/README.md)")
+                 cat("instead of an op: a JSON file with a machine, instructions and edges (",
+                     document("src/graph/README.md"), ")"))
       ->check(no_flag);
   bounded(app.add_option("--max-stages", settings.options.max_stages,
                          "most stages of an iteration in flight; 1: iterations do not overlap; 0: any (default)"),

@@ -22,6 +22,7 @@
 #include "support/fail.hpp"
 #include "support/text.hpp"
 #include "tools/command_line.hpp"
+#include "tools/documents.hpp"
 #include "tools/process.hpp"
 #include "tools/warm_keep.hpp"
 #include "tools/warm_make.hpp"
@@ -210,8 +211,9 @@ int warm_kernels(const Settings& settings, const support::Settings& resolved, st
   Runtime runtime(options);
   const std::vector<Job> jobs = find_jobs(settings, runtime, err);
   if (jobs.empty())
-    support::fail(Stage::target, Code::unsupported,
-                  "no target that was asked for serves any op; tj-schedule --help and src/arch/README.md list targets");
+    support::fail(
+        Stage::target, Code::unsupported,
+        cat("no target that was asked for serves any op; ", document("src/arch/README.md"), " lists targets"));
   std::vector<Outcome> outcomes(jobs.size());
   const std::vector<std::size_t> worth = jobs_worth_making(cache_dir, jobs, outcomes, progress);
   progress.started(worth.size());

@@ -3,63 +3,23 @@ library that is not on every Linux, contains no path of the machine that built i
 
 Installs what is built into a temporary folder; nothing is left behind.
 """
-import os
 import re
-import shutil
-import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
-REPO = Path(os.environ["TJ_TEST_REPO_DIR"])
-sys.path.insert(0, str(REPO / "tests" / "support"))
-import skips  # noqa: E402
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from installed import BUILD, REPO, Installed, cached, elf_files, run, skips, version  # noqa: E402
 
-BUILD = Path(os.environ["TJ_TEST_BUILD_DIR"])
 MAX_BYTES = 40 * 1000 * 1000
+SONAME = "libtilejit.so.0.2"  # of 0.2.0 and every later 0.<minor>: programs that were built against one of them load the next
 SYSTEM_LIBRARIES = {"libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1", "libdl.so.2", "libpthread.so.0",
                     "librt.so.1", "ld-linux-x86-64.so.2"}
 
 
-def run(*command, **settings):
-    done = subprocess.run([str(c) for c in command], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **settings)
-    if done.returncode != 0:
-        raise AssertionError(f"{' '.join(map(str, command))} exited with {done.returncode}:\n{done.stdout}")
-    return done.stdout
-
-
-def cached(name):
-    found = re.search(rf"^{name}:\w+=(.*)$", (BUILD / "CMakeCache.txt").read_text(), re.M)
-    return found.group(1) if found else ""
-
-
-def elf_files(folder):
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and not path.is_symlink() and path.read_bytes()[:4] == b"\x7fELF":
-            yield path
-
-
-class Package(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory(prefix="tilejit_package_")
-        cls.work = Path(cls.folder.name)
-        first = cls.work / "installed_here"
-        for component in ("library", "tools", "samples"):
-            run("cmake", "--install", BUILD, "--prefix", first, "--component", component)
-        cls.prefix = cls.work / "moved" / "some where else"
-        cls.prefix.parent.mkdir()
-        shutil.move(first, cls.prefix)
-        cls.clean = {k: v for k, v in os.environ.items() if k not in ("LD_LIBRARY_PATH", "TJ_TARGET")}
-        cls.clean["TJ_CACHE_DIR"] = str(cls.work / "cache")
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
-
+class Package(Installed):
     def test_tree_is_complete(self):
-        for name in ("include/tilejit/tilejit.hpp", "include/tilejit/tilejit.h", "include/tilejit/custom.hpp", "lib/libtilejit.so", "lib/libtilejit.so.0",
+        for name in ("include/tilejit/tilejit.hpp", "include/tilejit/tilejit.h", "include/tilejit/custom.hpp", "lib/libtilejit.so", f"lib/{SONAME}", f"lib/libtilejit.so.{version()}",
                      "lib/cmake/tilejit/tilejitConfig.cmake", "lib/cmake/tilejit/tilejitConfigVersion.cmake",
                      "lib/pkgconfig/tilejit.pc", "share/doc/tilejit/LICENSE", "share/tilejit/samples/05_custom_gemm/gemm_gelu.json"):
             self.assertTrue((self.prefix / name).exists(), name)
@@ -83,19 +43,33 @@ class Package(unittest.TestCase):
     def test_needs_only_system_libraries(self):
         for path in elf_files(self.prefix):
             text = run("readelf", "-dW", path)
-            needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", text)) - {"libtilejit.so.0"}
+            needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", text)) - {SONAME}
             self.assertLessEqual(needed, SYSTEM_LIBRARIES, path)
             for runpath in re.findall(r"\((?:RUNPATH|RPATH)\).*\[(.*)\]", text):
                 self.assertTrue(all(part.startswith("$ORIGIN") for part in runpath.split(":")), f"{path}: {runpath}")
 
     def test_exports_only_the_public_names(self):
         names = [line.split(maxsplit=2)[2] for line in
-                 run("nm", "-DC", "--defined-only", self.prefix / "lib/libtilejit.so.0").splitlines()]
+                 run("nm", "-DC", "--defined-only", self.prefix / "lib" / SONAME).splitlines()]
         allowed = re.compile(r"tj_\w+$|(typeinfo for |typeinfo name for |vtable for )?tj::"
                              r"(?!(support|arch|graph|ops|sched|codegen|compile|launch|cache)::)")
         self.assertTrue(any(name.startswith("tj::Runtime::fmha(") for name in names))
         self.assertTrue(any(name == "tj_fmha" for name in names))
         self.assertEqual([], [n for n in names if not allowed.match(n)])
+
+    def test_soname(self):
+        self.assertIn(f"soname: [{SONAME}]", run("readelf", "-dW", self.prefix / "lib" / SONAME))
+
+    def test_versions_that_are_found(self):
+        """A program that asks for the version of the last break, or a later one up to this, gets this; one that asks for an older one, or a newer one, does not."""
+        script = self.work / "find.cmake"
+        script.write_text('foreach(part MAJOR MINOR PATCH)\nset(PACKAGE_FIND_VERSION_${part} 0)\nendforeach()\n'
+                          'if(PACKAGE_FIND_VERSION MATCHES "^([0-9]+)")\nset(PACKAGE_FIND_VERSION_MAJOR ${CMAKE_MATCH_1})\nendif()\n'
+                          'set(CMAKE_SIZEOF_VOID_P 8)\ninclude("${FILE}")\nmessage("found: ${PACKAGE_VERSION_COMPATIBLE}, not for this: ${PACKAGE_VERSION_UNSUITABLE}")\n')
+        file = self.prefix / "lib/cmake/tilejit/tilejitConfigVersion.cmake"
+        for asked, found in (("", True), ("0.2", True), (version(), True), ("0.1", False), ("0.99", False), ("1.0", False)):
+            said = run("cmake", f"-DPACKAGE_FIND_VERSION={asked}", f"-DFILE={file}", "-P", script)
+            self.assertEqual(found, "found: TRUE, not for this: \n" in said, f"{asked}: {said}")
 
     def test_find_package(self):
         build = self.work / "cmake"
@@ -111,7 +85,7 @@ class Package(unittest.TestCase):
         source, program = REPO / "tests/package/consumer/main.cpp", self.work / "by_pkg_config"
         run("bash", "-c", f"eval {cached('CMAKE_CXX_COMPILER')} -std=c++20 '{source}' -o '{program}' "
             "$(pkg-config --cflags --libs tilejit)", env=env)
-        self.assertEqual("0.1.0", run("pkg-config", "--modversion", "tilejit", env=env).strip())
+        self.assertEqual(version(), run("pkg-config", "--modversion", "tilejit", env=env).strip())
         self.assertIn("as expected", run(program, env=dict(env, LD_LIBRARY_PATH=str(self.prefix / "lib"))))
 
     def test_programs_start(self):
