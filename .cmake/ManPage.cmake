@@ -1,4 +1,5 @@
-# cmake -DTOOL=<path of a tool> -DVERSION=... -DOUTPUT=<tool>.1 -P ManPage.cmake: writes the tool's man page from its --help.
+# cmake -DTOOL=<path of a tool> -DOTHERS=<tool>,<tool> -DVERSION=... -DOUTPUT=<tool>.1 -P ManPage.cmake: writes the tool's man page from
+# its --help.
 #
 # Decides the layout of a page, and no text: names, flags and sentences are those of --help. A flag whose text says
 # "--x --help has its options" gets a section with the help of that mode. Invariant: the page depends on the tool's words alone, not on
@@ -209,6 +210,15 @@ foreach(mode IN LISTS modes)
 endforeach()
 add(".SH FILES" ".TP" ".I share/doc/tilejit" "below the folder that tilejit is installed to, has the documents: README.md lists the variables of the"
   "environment, and a document such as src/graph/README.md lies there under that name.")
+
+string(REPLACE "," ";" others "${OTHERS}")
+list(REMOVE_ITEM others "${name}")
+if(others)
+  list(TRANSFORM others APPEND "(1)")
+  list(JOIN others ", " others)
+  shown(others "${others}")
+  add(".SH \"SEE ALSO\"" "${others}")
+endif()
 
 string(REPLACE "${tj_semicolon}" ";" page "${page}")
 string(REPLACE "${tj_open}" "[" page "${page}")

@@ -31,11 +31,12 @@ if(CMAKE_CROSSCOMPILING AND tj_installed_tools)
   message(STATUS "No man pages: they are made by running the tools, and this build is for another machine")
 elseif(NOT TJ_SANITIZE)
   set(tj_man_pages "")
+  string(REPLACE ";" "," others "${tj_installed_tools}")
   foreach(tool IN LISTS tj_installed_tools)
     set(page "${CMAKE_BINARY_DIR}/man/${tool}.1")
     add_custom_command(OUTPUT "${page}"
-      COMMAND "${CMAKE_COMMAND}" "-DTOOL=$<TARGET_FILE:${tool}>" "-DVERSION=${PROJECT_VERSION}" "-DOUTPUT=${page}"
-              -P "${CMAKE_SOURCE_DIR}/.cmake/ManPage.cmake"
+      COMMAND "${CMAKE_COMMAND}" "-DTOOL=$<TARGET_FILE:${tool}>" "-DOTHERS=${others}" "-DVERSION=${PROJECT_VERSION}"
+              "-DOUTPUT=${page}" -P "${CMAKE_SOURCE_DIR}/.cmake/ManPage.cmake"
       DEPENDS ${tool} .cmake/ManPage.cmake
       COMMENT "Writing the man page of ${tool}" VERBATIM)
     list(APPEND tj_man_pages "${page}")

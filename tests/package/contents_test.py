@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from installed import BUILD, REPO, Installed, cached, run, skips, version  # noqa: E402
 
 DOCUMENT = re.compile(r"(?<![\w./-])((?:[\w-]+/)*[\w-]+\.md)\b")
+PLACE = re.compile(r"(?<![\w./$~-])((?:src|samples|kernel_templates|tests|cache)/[\w./-]*\w)")  # in words that a user reads
 REQUESTS = {".TH", ".SH", ".TP", ".B", ".I", ".PP", ".br", ".nh", ".ad"}
 # The first folder of a header, or an archive, and the licence that goes with it. Others that are not the compiler's own fail the test.
 LIBRARIES = {"fmt": "fmt", "spdlog": "spdlog", "nlohmann": "nlohmann-json", "boost": "boost-context", "libboost_context.a": "boost-context",
@@ -40,7 +41,7 @@ class Contents(Installed):
         for tool in self.tools():
             page = (self.prefix / "share/man/man1" / f"{tool.name}.1").read_text()
             self.assertIn(version(), page)
-            for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", '"EXIT STATUS"', "FILES"):
+            for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", '"EXIT STATUS"', "FILES", '"SEE ALSO"'):
                 self.assertIn(f"\n.SH {section}\n", page, tool.name)
             for line in page.splitlines():
                 if line.startswith((".", "'")) and not line.startswith('.\\"'):
@@ -64,8 +65,9 @@ class Contents(Installed):
         for path in [self.prefix / "lib" / f"libtilejit.so.{version()}", *self.tools()]:  # errors, too
             texts[path.name] = "\n".join(re.findall(r"[ -~]{6,}", path.read_bytes().decode("latin-1")))
         named = {(name, document) for name, text in texts.items() for document in DOCUMENT.findall(text)}
+        named |= {(name, place) for name, text in texts.items() if name.endswith((".h", ".hpp", ".1")) for place in PLACE.findall(text)}
         self.assertLessEqual({"src/graph/README.md", "src/arch/README.md", "kernel_templates/README.md"}, {document for _, document in named})
-        missing = sorted((name, document) for name, document in named if not (self.docs / document).is_file())
+        missing = sorted((name, document) for name, document in named if not (self.docs / document).exists())
         self.assertEqual([], missing)
 
     def test_help_leads_to_documents(self):
