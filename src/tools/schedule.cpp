@@ -75,6 +75,10 @@ Flags parse_op_flags(const std::vector<std::string>& words) {
 }
 
 constexpr const char* kFooter =
+    "Examples:\n"
+    "  tj-schedule --op fmha --head-dim 128 --causal true --target sm_90a --svg fmha.svg\n"
+    "  tj-schedule --graph-example fa_hopper        attention on normalised costs\n"
+    "  tj-schedule --graph FILE --trace trace.json  a graph of your own\n"
     "Exit codes: 0 done, 1 there is no such schedule, 2 bad use or an output that cannot be written.";
 
 void add_options(CLI::App& app, Settings& settings) {

@@ -83,6 +83,11 @@ constexpr const char* kFooter =
     "--tune takes sizes in place of tiles: --m, --n, --k (and --batch), or --sizes S,MxNxK,MxNxKxBATCH,...; later "
     "calls of these sizes\n"
     "on a device of the same name take what was fastest (TJ_TUNE=off: what is predicted).\n"
+    "Examples:\n"
+    "  tj-warm --op fmha --dtype f16 --head-dim 128 --target sm_90a\n"
+    "  tj-warm --op gemm --tile 128x256x64 --target sm_90a,gfx942\n"
+    "  tj-warm --list                               what the cache has\n"
+    "  tj-warm --tune --op gemm --sizes 4096,64x7168x2048    on a GPU\n"
     "Exit codes: 0 done, 1 a kernel failed or is not kept, an entry is damaged, or the cache cannot be used, 2 bad "
     "use or an output\nthat cannot be written.";
 
