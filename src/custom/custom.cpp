@@ -47,6 +47,7 @@ std::string arch_names() {
 
 graph::Graph read_graph(const custom::Description& description) {
   graph::Graph graph = ops::read_graph(description.graph, description.name);
+  graph.name = description.name;  // its own may have letters that the unit's text cannot show
   if (!graph::has_code(graph))
     fail(Stage::graph, Code::invalid_argument,
          cat("graph '", graph.name, "' has no 'code'; say namespace, includes and params_type of its kernel"));

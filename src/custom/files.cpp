@@ -180,7 +180,8 @@ void check_templates(const graph::Graph& graph, const std::string& folder,
            cat("graph '", graph.name, "' needs ", what, " '", word, "', which no file of folder '", shown_path(folder),
                "' has: ", names_of(files)));
   };
-  for (const char* word : {"Tile", "first_tile", "next_tile"}) need(word, "the name");
+  for (const char* word : {"Tile", "first_tile"}) need(word, "the name");
+  if (graph.persistent) need("next_tile", "the name");
   for (const graph::Node& node : graph.nodes) {
     need(node.body, cat("for node '", node.name, "' the body"));
     need(node.context, cat("for node '", node.name, "' the context"));

@@ -76,6 +76,14 @@ int Fields::number_or(const Json& object, const std::string& place, const char* 
   return json ? number(*json, join(place, key), low, high) : otherwise;
 }
 
+double Fields::real_or(const Json& object, const std::string& place, const char* key, double otherwise) const {
+  const Json* json = optional(object, key);
+  if (!json) return otherwise;
+  if (!json->is_number() || !(json->get<double>() >= 0 && json->get<double>() <= kMaxReal))
+    reject(join(place, key), " is ", value_text(*json), "; it must be a number from 0 to ", kMaxReal);
+  return json->get<double>();
+}
+
 bool Fields::flag(const Json& object, const std::string& place, const char* key, bool otherwise) const {
   const Json* json = optional(object, key);
   if (json && !json->is_boolean()) reject(join(place, key), " is ", value_text(*json), "; it must be true or false");

@@ -17,15 +17,16 @@ namespace tj::graph {
 inline constexpr std::int64_t kMaxSpaceBytes = std::int64_t{1} << 40;
 inline constexpr std::int64_t kMaxRegisterCount = 65536;
 inline constexpr std::int64_t kMaxSlots = 1024;
+inline constexpr double kMaxReal = 1e18;
 
 class Fields {
  public:
   /// `subject` begins every complaint: "graph 'mine'".
-  explicit Fields(std::string subject) : subject_(std::move(subject)) {}
+  explicit Fields(std::string subject, Stage stage = Stage::graph) : subject_(std::move(subject)), stage_(stage) {}
 
   template <class... Parts>
   [[noreturn]] void reject(const Parts&... parts) const {
-    support::fail(Stage::graph, Code::invalid_argument, support::cat(subject_, ": ", parts...));
+    support::fail(stage_, Code::invalid_argument, support::cat(subject_, ": ", parts...));
   }
   static std::string join(const std::string& place, const std::string& key) {
     return place.empty() ? key : place + "." + key;
@@ -44,6 +45,8 @@ class Fields {
   /// An optional member of `object`; `otherwise` where it is absent.
   int number_or(const Json& object, const std::string& place, const char* key, int otherwise, std::int64_t low,
                 std::int64_t high) const;
+  /// An optional number of any kind, from 0 to kMaxReal.
+  double real_or(const Json& object, const std::string& place, const char* key, double otherwise) const;
   bool flag(const Json& object, const std::string& place, const char* key, bool otherwise = false) const;
   const std::string& text(const Json& json, const std::string& place) const;
   /// 1 to 128 bytes without control characters.
@@ -54,6 +57,7 @@ class Fields {
 
  private:
   std::string subject_;
+  Stage stage_;
 };
 
 /// A value for a message, whatever it is.

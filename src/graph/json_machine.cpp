@@ -95,8 +95,11 @@ ReadMachine read_machine(const Fields& fields, const Json& json, const std::vect
 }
 
 Json machine_json(const Machine& machine, const std::vector<Machine>& machines, int blocks_per_sm) {
-  for (const Machine& each : named_machines(machines))
-    if (same(machine, share_of(each, blocks_per_sm))) return each.name;
+  // Machines of different names may be alike: its own name comes first.
+  const std::vector<Machine> named = named_machines(machines);
+  for (const bool own_name : {true, false})
+    for (const Machine& each : named)
+      if ((each.name == machine.name || !own_name) && same(machine, share_of(each, blocks_per_sm))) return each.name;
   Json json = {{"functional_units", Json::object()}};
   for (const Unit& unit : machine.units) json["functional_units"][unit.name] = unit.capacity;
   for (const auto& [space, bytes] : machine.memory_bytes) json["memory"][space] = bytes;

@@ -25,6 +25,7 @@ using support::shown;
 constexpr std::size_t kMaxReservations = 4096;  ///< of all nodes: conflicts are looked for between every two
 constexpr std::int64_t kMaxCopies = 64;
 constexpr std::int64_t kMaxWarps = 32;
+constexpr std::int64_t kMaxLeastSmem = std::int64_t{1} << 30;
 
 class Reader {
  public:
@@ -32,9 +33,11 @@ class Reader {
       : tree_(tree), fields_(subject), machines_(machines), find_(find) {}
 
   Graph read(std::string_view name) {
-    graph_.name = name;
     fields_.keys(tree_, "the document",
-                 {"machine", "instructions", "edges", "values", "code", "cluster", "pairs", "blocks_per_sm"});
+                 {"name", "machine", "instructions", "edges", "values", "code", "cluster", "pairs", "blocks_per_sm",
+                  "persistent", "most_iterations", "least_smem_bytes", "flops_per_iteration", "overhead_cycles"});
+    const Json* own_name = Fields::optional(tree_, "name");
+    graph_.name = own_name ? fields_.name(fields_.text(*own_name, "name"), "name") : std::string(name);
     graph_.blocks_per_sm = fields_.number_or(tree_, "", "blocks_per_sm", 1, 1, kMaxBlocksPerSm);
     ReadMachine machine =
         read_machine(fields_, fields_.required(tree_, "", "machine"), machines_, find_, graph_.blocks_per_sm);
@@ -43,6 +46,7 @@ class Reader {
     if (const Json* cluster = Fields::optional(tree_, "cluster"))
       graph_.cluster = fields_.number(*cluster, "cluster", 1, graph_.machine.max_cluster);
     graph_.pairs = fields_.flag(tree_, "", "pairs", false);
+    read_launch();
     const Json& instructions = fields_.list(fields_.required(tree_, "", "instructions"), "instructions", kMaxNodes);
     for (std::size_t i = 0; i < instructions.size(); ++i) read_node(instructions[i], cat("instructions[", i, "]"));
     if (const Json* code = Fields::optional(tree_, "code")) {
@@ -71,6 +75,16 @@ class Reader {
     for (const Unit& each : graph_.machine.units) known += cat(known.empty() ? "" : ", ", each.name);
     fields_.reject(place, " names the unit '", shown(given), "'; machine '", graph_.machine.name, "' has ",
                    known.empty() ? "none" : shown(known, 300));
+  }
+
+  /// The launch, and what predictions know of a tile.
+  void read_launch() {
+    graph_.persistent = fields_.flag(tree_, "", "persistent", graph_.persistent);
+    graph_.most_iterations = fields_.number_or(tree_, "", "most_iterations", 0, 0, kMaxTotalCycles);
+    if (const Json* least = Fields::optional(tree_, "least_smem_bytes"))
+      graph_.least_smem_bytes = fields_.integer(*least, "least_smem_bytes", 0, kMaxLeastSmem);
+    graph_.flops_per_iteration = fields_.real_or(tree_, "", "flops_per_iteration", 0);
+    graph_.overhead_cycles = fields_.real_or(tree_, "", "overhead_cycles", 0);
   }
 
   // --- instructions ---

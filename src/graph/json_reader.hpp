@@ -22,15 +22,15 @@ inline constexpr std::size_t kMaxTextBytes = std::size_t{16} << 20;
 /// Throws tj::Error where such a name is not right.
 using MachineFinder = std::function<std::optional<Machine>(const std::string& name)>;
 
-/// The graph of one JSON document, under `name`. `machines` are those that "machine" may name besides the normalised
-/// machines of examples.hpp; `find` is asked about other names. Throws tj::Error(graph, invalid_argument) for anything
-/// that is not the format or not a legal graph. It names the place, such as "instructions[3].fu". Nothing else is
-/// thrown, whatever the bytes are.
+/// The graph of one JSON document, under `name` where it gives itself none. `machines` are those that "machine" may
+/// name besides the normalised machines of examples.hpp; `find` is asked about other names. Throws tj::Error(graph,
+/// invalid_argument) for anything that is not the format or not a legal graph. It names the place, such as
+/// "instructions[3].fu". Nothing else is thrown, whatever the bytes are.
 Graph read_json(std::string_view text, std::string_view name = "graph", const std::vector<Machine>& machines = {},
                 const MachineFinder& find = {});
 
-/// The document of a graph, with the machine by name where `machines` has it. Numbers that only predictions use are
-/// left out. Throws tj::Error(graph, unsupported) for a config member that the format has no field for.
+/// The document of a graph, with the machine by name where `machines` has it. Throws tj::Error(graph, unsupported) for
+/// a config member that the format has no field for.
 std::string to_json(const Graph& graph, const std::vector<Machine>& machines = {});
 
 }  // namespace tj::graph

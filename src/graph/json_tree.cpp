@@ -22,7 +22,7 @@ constexpr std::size_t kMaxEntries = 65536;  ///< entries of one array
 /// The parser's place, and the keys of the open objects.
 class Tracker {
  public:
-  explicit Tracker(const std::string& subject) : subject_(subject) {}
+  Tracker(const std::string& subject, Stage stage) : subject_(subject), stage_(stage) {}
 
   bool follow(Json::parse_event_t event, const Json& parsed) {
     using Event = Json::parse_event_t;
@@ -70,7 +70,7 @@ class Tracker {
 
   template <class... Parts>
   [[noreturn]] void reject(const Parts&... parts) const {
-    support::fail(Stage::graph, Code::invalid_argument, cat(subject_, ": ", place(), " ", parts...));
+    support::fail(stage_, Code::invalid_argument, cat(subject_, ": ", place(), " ", parts...));
   }
 
   void next_entry() {
@@ -87,6 +87,7 @@ class Tracker {
   }
 
   const std::string& subject_;
+  const Stage stage_;
   std::vector<Frame> frames_;
 };
 
@@ -99,16 +100,16 @@ std::string reason(const std::exception& e) {
 
 }  // namespace
 
-Json parse_json(std::string_view text, const std::string& subject) {
+Json parse_json(std::string_view text, const std::string& subject, Stage stage) {
   if (text.size() > kMaxTextBytes)
-    support::fail(Stage::graph, Code::invalid_argument,
+    support::fail(stage, Code::invalid_argument,
                   cat(subject, ": the text has ", text.size(), " bytes; at most ", kMaxTextBytes, " are read"));
-  Tracker tracker(subject);
+  Tracker tracker(subject, stage);
   try {
     return Json::parse(text.begin(), text.end(),
                        [&](int, Json::parse_event_t event, Json& parsed) { return tracker.follow(event, parsed); });
   } catch (const Json::exception& e) {
-    support::fail(Stage::graph, Code::invalid_argument,
+    support::fail(stage, Code::invalid_argument,
                   cat(subject, ": not JSON, at or after ", tracker.place(), ": ", reason(e)));
   }
 }

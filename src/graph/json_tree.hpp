@@ -9,12 +9,14 @@
 #include <string>
 #include <string_view>
 
+#include <tilejit/error.hpp>
+
 namespace tj::graph {
 
 using Json = nlohmann::ordered_json;
 
-/// Throws tj::Error(graph, invalid_argument) that starts with `subject` and names the place: "instructions[3].cycles",
+/// Throws tj::Error(stage, invalid_argument) that starts with `subject` and names the place: "instructions[3].cycles",
 /// or line and column.
-Json parse_json(std::string_view text, const std::string& subject);
+Json parse_json(std::string_view text, const std::string& subject, Stage stage = Stage::graph);
 
 }  // namespace tj::graph

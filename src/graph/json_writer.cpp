@@ -100,10 +100,16 @@ std::string to_json(const Graph& graph, const std::vector<Machine>& machines) {
   for (const Node& node : graph.nodes) nodes.push_back(line(node_json(graph, node)));
   for (const Edge& edge : graph.edges) edges.push_back(line(edge_json(graph, edge, implied)));
   for (const Value& value : graph.values) values.push_back(line(value_json(value)));
-  std::string out = cat("{\n  \"machine\": ", line(machine_json(graph.machine, machines, graph.blocks_per_sm)));
+  std::string out = graph.name.empty() ? "{\n" : cat("{\n  \"name\": ", line(graph.name), ",\n");
+  out += cat("  \"machine\": ", line(machine_json(graph.machine, machines, graph.blocks_per_sm)));
   if (graph.cluster != 1) out += cat(",\n  \"cluster\": ", graph.cluster);
   if (graph.pairs) out += ",\n  \"pairs\": true";
   if (graph.blocks_per_sm != 1) out += cat(",\n  \"blocks_per_sm\": ", graph.blocks_per_sm);
+  if (!graph.persistent) out += ",\n  \"persistent\": false";
+  if (graph.most_iterations != 0) out += cat(",\n  \"most_iterations\": ", graph.most_iterations);
+  if (graph.least_smem_bytes != 0) out += cat(",\n  \"least_smem_bytes\": ", graph.least_smem_bytes);
+  if (graph.flops_per_iteration != 0) out += cat(",\n  \"flops_per_iteration\": ", line(graph.flops_per_iteration));
+  if (graph.overhead_cycles != 0) out += cat(",\n  \"overhead_cycles\": ", line(graph.overhead_cycles));
   if (has_code(graph)) out += cat(",\n  \"code\": ", line(code_json(graph)));
   write_list(out, "instructions", nodes);
   if (!implied) write_list(out, "values", values);

@@ -32,14 +32,10 @@ Json names(const graph::Graph& graph, const std::vector<int>& nodes) {
 /// With the cycles that an iteration holds each of them.
 Json units(const graph::Graph& graph) {
   Json list = Json::array();
-  for (std::size_t u = 0; u < graph.machine.units.size(); ++u) {
-    std::int64_t cycles = 0;
-    for (const graph::Node& node : graph.nodes)
-      for (const graph::Reservation& use : node.reservations)
-        if (node.scope == graph::Scope::iteration && at(use.unit) == u) cycles += std::int64_t{use.cycles} * use.count;
-    list.push_back(
-        {{"name", graph.machine.units[u].name}, {"capacity", graph.machine.units[u].capacity}, {"cycles", cycles}});
-  }
+  for (std::size_t u = 0; u < graph.machine.units.size(); ++u)
+    list.push_back({{"name", graph.machine.units[u].name},
+                    {"capacity", graph.machine.units[u].capacity},
+                    {"cycles", held_cycles(graph, static_cast<int>(u))}});
   return list;
 }
 

@@ -1,10 +1,19 @@
-// Throughput that a schedule promises. One tile takes its overhead, one II for each iteration but the last, and one
+// Numbers that follow from graph and schedule: what an iteration holds of a unit, and the throughput that a schedule
+// promises. One tile takes its overhead, one II for each iteration but the last, and one
 // length. Blocks side by side on an SM take as long together as one of them.
 #include <algorithm>
 
 #include "sched/schedule.hpp"
 
 namespace tj::sched {
+
+std::int64_t held_cycles(const graph::Graph& graph, int unit) {
+  std::int64_t cycles = 0;
+  for (const graph::Node& node : graph.nodes)
+    for (const graph::Reservation& use : node.reservations)
+      if (node.scope == graph::Scope::iteration && use.unit == unit) cycles += std::int64_t{use.cycles} * use.count;
+  return cycles;
+}
 
 double predict_tflops(const graph::Graph& graph, const Schedule& schedule, int sm_count, double clock_ghz,
                       double iterations) {

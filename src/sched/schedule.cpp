@@ -37,6 +37,10 @@ void check_options(const graph::Graph& graph, const Options& options) {
   if (options.max_stages < 0) refuse("max_stages", options.max_stages);
   if (options.min_ii < 0) refuse("min_ii", options.min_ii);
   if (options.max_slots < 0) refuse("max_slots", options.max_slots);
+  if (options.max_roles < 0) refuse("max_roles", options.max_roles);
+  if (options.node_budget > kMaxNodeBudget && options.node_budget != kBudgetBySize)
+    support::fail(Stage::schedule, Code::invalid_argument,
+                  cat("node_budget is ", options.node_budget, "; at most ", kMaxNodeBudget, " is allowed"));
   if (options.min_ii > kMaxMinIi)
     support::fail(Stage::schedule, Code::invalid_argument,
                   cat("min_ii is ", options.min_ii, "; at most ", kMaxMinIi, " is allowed"));

@@ -75,6 +75,9 @@ struct Schedule {
 /// Options::node_budget: as many nodes as take some quarter of a second on today's machines, by the size of the graph.
 inline constexpr std::uint64_t kBudgetBySize = ~std::uint64_t{0};
 
+/// A larger budget would be spent by no machine in a day.
+inline constexpr std::uint64_t kMaxNodeBudget = std::uint64_t{1} << 40;
+
 /// A larger interval is no schedule that anybody could want, and sums of several would overflow.
 inline constexpr int kMaxMinIi = 1 << 22;
 
@@ -106,6 +109,9 @@ std::string to_json(const graph::Graph& graph, const Schedule& schedule);
 std::string to_text(const graph::Graph& graph, const Schedule& schedule);
 /// The heading of a listing and of a picture: "<graph> on <machine>, pairs of blocks, 2 blocks an SM".
 std::string title(const graph::Graph& graph);
+
+/// Cycles that an iteration holds a unit, of all its instances together.
+std::int64_t held_cycles(const graph::Graph& graph, int unit);
 
 /// Predicted TFLOP/s of a device with `sm_count` SMs at `clock_ghz` for a tile of `iterations` iterations.
 double predict_tflops(const graph::Graph& graph, const Schedule& schedule, int sm_count, double clock_ghz,

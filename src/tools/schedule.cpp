@@ -113,7 +113,7 @@ void add_options(CLI::App& app, Settings& settings) {
               "--budget", settings.options.node_budget,
               "nodes that the exact search may visit before it settles for less, unproven (default: by the size of "
               "the graph)"),
-          0, std::uint64_t{1} << 40);
+          0, sched::kMaxNodeBudget);
   bounded(app.add_option("--streaming-latency", settings.streaming_latency, "0: streaming loads count with latency 0"),
           0, 0);
   app.add_option("--svg", settings.svg,

@@ -213,6 +213,42 @@ TEST_CASE("a written and read graph of an op gives the same kernel") {
   }
 }
 
+TEST_CASE("what an op's graph says of its launch and its name is written and read") {
+  bool one_tile_a_block = false, holds_memory = false;
+  for (const auto& [op, name] : {std::pair("fmha", "sm_90a"), {"gemm", "sm_90a"}, {"fmha", "sm_120a+smem=64K"}}) {
+    const arch::Arch& target = arch::parse_arch(name);
+    const ops::Request request = ops::find(op)->requests_for({}, target).front();
+    const graph::Graph graph = ops::find(op)->candidates(request, target).front().graph;
+    CAPTURE(graph.name);
+    const graph::Graph again = graph::read_json(graph::to_json(graph), "not this");
+    CHECK(again.name == graph.name);
+    CHECK(again.persistent == graph.persistent);
+    CHECK(again.least_smem_bytes == graph.least_smem_bytes);
+    CHECK(again.flops_per_iteration == graph.flops_per_iteration);
+    CHECK(again.overhead_cycles == graph.overhead_cycles);
+    CHECK(graph.flops_per_iteration > 0);
+    one_tile_a_block |= !graph.persistent;
+    holds_memory |= graph.least_smem_bytes > 0;
+  }
+  CHECK(one_tile_a_block);
+  CHECK(holds_memory);
+  graph::Graph few = graph::read_json(coded());
+  few.most_iterations = 1;
+  CHECK(graph::read_json(graph::to_json(few)).most_iterations == 1);
+  CHECK(unit_text(graph::read_json(graph::to_json(few))) == unit_text(few));
+  CHECK(unit_text(few) != unit_text(graph::read_json(coded())));
+}
+
+TEST_CASE("a launch that cannot be is refused by place") {
+  const std::string other = "\"machine\": ";
+  refuses(other, "\"persistent\": 1, " + other, "persistent is 1; it must be true or false");
+  refuses(other, "\"most_iterations\": -1, " + other, "most_iterations is -1; it must be a whole number from 0");
+  refuses(other, "\"least_smem_bytes\": 1.5, " + other, "least_smem_bytes is 1.5; it must be a whole number from 0");
+  refuses(other, "\"flops_per_iteration\": -1, " + other, "flops_per_iteration is -1; it must be a number from 0");
+  refuses(other, "\"overhead_cycles\": \"9\", " + other, "overhead_cycles is \"9\"; it must be a number from 0");
+  refuses(other, "\"name\": \"\", " + other, "name is ''; a name has 1 to 128 bytes");
+}
+
 TEST_CASE("a kernel that stores out of shared memory survives being written and read, and verifies") {
   const arch::Arch& hopper = *arch::find("sm_90a");
   for (const char* aligned : {"true", "false"}) {

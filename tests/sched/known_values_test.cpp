@@ -203,6 +203,12 @@ TEST_CASE("what cannot be scheduled is named") {
   sched::Options options;
   options.max_stages = -1;
   CHECK(has(message_of(graph::fa_hopper(), options), "max_stages is -1"));
+  options = {};
+  options.max_roles = -2;
+  CHECK(has(message_of(graph::fa_hopper(), options), "max_roles is -2"));
+  options = {};
+  options.node_budget = sched::kMaxNodeBudget + 1;
+  CHECK(has(message_of(graph::fa_hopper(), options), "node_budget is 1099511627777; at most 1099511627776"));
   graph::Graph graph = graph::simplified_fa();
   for (auto& node : graph.nodes) node.scope = graph::Scope::tile_begin;
   graph.edges.clear();

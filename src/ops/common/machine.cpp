@@ -28,13 +28,27 @@ graph::Machine machine_of(const arch::Arch& arch, int blocks_per_sm) {
   return graph::share_of(machine, blocks_per_sm);
 }
 
-graph::Graph read_graph(std::string_view text, std::string_view name) {
+namespace {
+
+std::vector<graph::Machine> all_machines() {
   std::vector<graph::Machine> machines;
   for (const arch::Arch* each : arch::all()) machines.push_back(machine_of(*each));
-  return graph::read_json(text, name, machines, [](const std::string& machine) -> std::optional<graph::Machine> {
+  return machines;
+}
+
+}  // namespace
+
+graph::Graph read_graph(std::string_view text, std::string_view name) {
+  return graph::read_json(text, name, all_machines(), [](const std::string& machine) -> std::optional<graph::Machine> {
     if (!arch::has_options(machine)) return std::nullopt;
     return machine_of(arch::parse_arch(machine));
   });
+}
+
+std::string write_graph(const graph::Graph& graph) {
+  std::vector<graph::Machine> machines = all_machines();
+  if (const arch::Arch* own = arch::find(graph.machine.name)) machines.push_back(machine_of(*own));  // with options
+  return graph::to_json(graph, machines);
 }
 
 std::int64_t least_smem_for(const arch::Arch& arch, int blocks) {

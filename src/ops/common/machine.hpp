@@ -22,6 +22,8 @@ graph::Machine machine_of(const arch::Arch& arch, int blocks_per_sm = 1);
 /// A user's graph (graph/json_reader.hpp), which may name the machine of any arch, with options too (arch::parse_arch).
 /// Throws as read_json does.
 graph::Graph read_graph(std::string_view text, std::string_view name);
+/// The document of such a graph, its machine by name where it has one.
+std::string write_graph(const graph::Graph& graph);
 
 /// The least shared memory to launch a block with so that no more than `blocks` of them are side by side on an SM of
 /// the chip: of all that it has, though the arch may be one with a cap.

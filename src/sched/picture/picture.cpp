@@ -120,12 +120,10 @@ class Maker {
 
   void add_unit(int unit) {
     std::vector<Box> boxes;
-    std::int64_t busy = 0;
     for (int node = 0; node < size(); ++node) {
       if (!iterates(graph_.nodes[at(node)])) continue;
       for (const graph::Reservation& use : graph_.nodes[at(node)].reservations) {
         if (use.unit != unit) continue;
-        busy += std::int64_t{use.cycles} * use.count;
         repeat(boxes, node, use.start, use.cycles, use.count);
       }
     }
@@ -134,7 +132,7 @@ class Maker {
     Row row;
     row.name = info.name;
     row.note = cat(info.capacity > 1 ? cat(info.capacity, " of it, ") : "", "busy ",
-                   100 * busy / (picture_.period * std::max(1, info.capacity)), "%");
+                   100 * held_cycles(graph_, unit) / (picture_.period * std::max(1, info.capacity)), "%");
     row.tracks = tracks_of(std::move(boxes));
     picture_.steady.rows.push_back(std::move(row));
   }
