@@ -265,3 +265,17 @@ TEST_CASE("names are shortened in the middle and wrapped at blanks, by columns")
   CHECK(sched::wrapped("abcdefgh", 3) == std::vector<std::string>{"abc", "def", "gh"});
   CHECK(sched::wrapped("", 3).empty());
 }
+
+TEST_CASE("the legend lists what was drawn and nothing else") {
+  const auto picture = [](const graph::Graph& graph) { return sched::to_svg(graph, sched::schedule(graph)); };
+  const std::string plain = picture(graph::simplified_fa()), loads = picture(graph::fa_blackwell());
+  for (const char* absent : {"in flight: issued", "role waits", "head: iteration 3", "iteration 0, 4"})
+    CHECK_MESSAGE(plain.find(absent) == std::string::npos, absent);
+  for (const char* there : {">head: iteration 0<", ">head: iteration 2<"})
+    CHECK_MESSAGE(plain.find(there) != std::string::npos, there);
+  for (const char* there : {"role waits", ">head: iteration 0, 4, ...<", ">head: iteration 3<"})
+    CHECK_MESSAGE(loads.find(there) != std::string::npos, there);
+  graph::Graph late = graph::simplified_fa();
+  late.nodes[0].latency = 3;
+  CHECK(picture(late).find("in flight: issued") != std::string::npos);
+}

@@ -195,6 +195,7 @@ class Drawing {
   void waits(const std::vector<Box>& list) {
     for (const Box& wait : list) {
       if (wait.begin >= window_) continue;
+      waits_ = true;
       const std::string who = wait.node < 0 ? "the role"
                                             : cat(graph_.nodes[at(wait.node)].name,
                                                   wait.iteration < 0 ? std::string() : cat(" #", wait.iteration));
@@ -295,18 +296,26 @@ class Drawing {
     if (placed.width > 0) {
       const std::string held = box.node >= 0 ? css('c', colour(box.node)) : "bar";
       if (placed.issued > 0) page_.rect(placed.x, y_, placed.issued, height, held);
-      if (placed.issued < placed.width)
+      if (placed.issued < placed.width) {
+        in_flight_ = true;
         page_.rect(placed.x + placed.issued, y_, placed.width - placed.issued, height, css('l', colour(box.node)));
+      }
       if (steady_ || box.role >= 0)
         page_.rect(placed.x, y_ + height - 4, placed.width, 4,
                    css('r', box.role >= 0 ? box.role : schedule_.role[at(box.node)]));
       else if (box.iteration >= 0)
-        page_.rect(placed.x, y_, placed.width, 3, css('q', box.iteration, kIterationColours));
+        head(placed);
       page_.rect(placed.x, y_, placed.width, height, "frame");
     }
-    page_.text(placed.x + kEdge, y_ + (box.role >= 0 ? 10 : 14), placed.first, box.role >= 0 ? "s" : "");
-    page_.text(placed.x + kEdge, y_ + 26, placed.second, "s");
+    const int down = steady_ ? 0 : 2;  // the second line clears a box's foot, the first its head
+    page_.text(placed.x + kEdge, y_ + (box.role >= 0 ? 10 : 12 + down), placed.first, box.role >= 0 ? "s" : "");
+    page_.text(placed.x + kEdge, y_ + 24 + down, placed.second, "s");
     page_.close();
+  }
+
+  void head(const Placed& placed) {
+    page_.rect(placed.x, y_, placed.width, 3, css('q', placed.box->iteration, kIterationColours));
+    last_head_ = std::max(last_head_, placed.box->iteration);
   }
 
   void chip(const std::string& kind, const std::string& text, int height = 10) {
@@ -320,6 +329,7 @@ class Drawing {
     chip_x_ += width;
   }
 
+  /// Of what was drawn, and of nothing else.
   void legend(const char* in_flight, const char* wait) {
     y_ += 26;
     chip_x_ = 100;
@@ -332,14 +342,17 @@ class Drawing {
       for (int role = 0; role < static_cast<int>(schedule_.roles.size()); ++role)
         chip(css('c', role), shortened(schedule_.roles[at(role)].name, 30));
     }
-    chip(css('l', static_cast<int>(copies_.size() > 1 ? copies_.size() : schedule_.roles.size()) - 1), in_flight);
-    chip("wait", wait, 4);
+    if (in_flight_)
+      chip(css('l', static_cast<int>(copies_.size() > 1 ? copies_.size() : schedule_.roles.size()) - 1), in_flight);
+    if (waits_) chip("wait", wait, 4);
     y_ += 18;
     chip_x_ = 100;
     for (int role = 0; sheet_ == nullptr && role < static_cast<int>(schedule_.roles.size()); ++role)
       chip(css('r', role), cat("foot of a box: role ", shortened(schedule_.roles[at(role)].name, 30)), 4);
-    for (int i = 0; i < kIterationColours; ++i)
-      chip(css('q', i), cat("head: iteration ", i, i == 0 ? cat(", ", kIterationColours, ", ...") : ", ..."), 3);
+    for (int i = 0; i <= std::min(last_head_, kIterationColours - 1); ++i) {
+      const char* more = last_head_ < i + kIterationColours ? "" : i == 0 ? ", 4, ..." : ", ...";
+      chip(css('q', i), cat("head: iteration ", i, more), 3);
+    }
   }
 
   std::string names(const std::vector<int>& nodes) const {
@@ -370,7 +383,9 @@ class Drawing {
   Tenths chip_x_ = 0;
   std::int64_t window_ = 1;
   bool steady_ = true;
-  const Sheet* sheet_ = nullptr;  ///< drawn in the place of the schedule's own picture
+  bool in_flight_ = false, waits_ = false;  ///< drawn somewhere
+  int last_head_ = -1;                      ///< the latest iteration with a head
+  const Sheet* sheet_ = nullptr;            ///< drawn in the place of the schedule's own picture
 };
 
 }  // namespace
