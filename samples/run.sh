@@ -7,6 +7,7 @@
 #   SAMPLE=03_chunk_o bash samples/run.sh --lengths 4096,0,65
 #   SAMPLE=04_fmha_ladder bash samples/run.sh --seq-len 1024,4096 --output-dir steps
 #   SAMPLE=05_custom_gemm bash samples/run.sh --m 1000 --n 500 --k 800
+#   SAMPLE=06_graphs bash samples/run.sh --output-dir schedules
 set -eu -o pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../tests/setup.sh"
 sample="${SAMPLE:-01_fmha}"

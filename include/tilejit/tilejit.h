@@ -235,6 +235,15 @@ TJ_C_API tj_status tj_prepare_rung(tj_runtime* runtime, const tj_kernel_config* 
 TJ_C_API tj_status tj_warm(tj_runtime* runtime, const tj_kernel_config* config, const char* target,
                            tj_kernel_report* report);
 
+/* ---- graphs of your own ---- */
+
+/* Schedules a dependence graph, as tj::schedule() (graph.hpp) does; needs no runtime and no device. graph_json: the
+ * format is written down in src/graph/README.md. options_json: members of tj::ScheduleOptions, such as
+ * {"max_stages": 2, "turns": false}; null or "": defaults. format says what *out is: "json" (also when null), "text",
+ * "svg" for a picture, "trace" for Perfetto or chrome://tracing. *out lives until this thread's next tj_schedule(); on
+ * failure it is null. */
+TJ_C_API tj_status tj_schedule(const char* graph_json, const char* options_json, const char* format, const char** out);
+
 /* ---- devices and memory ---- */
 
 /* The first GPU, else TJ_CPU with the model; under a target of a GPU the first of those, whose use says why it is

@@ -3,6 +3,7 @@
 
 #include <tilejit/custom.hpp>
 #include <tilejit/error.hpp>
+#include <tilejit/graph.hpp>
 #include <tilejit/ops.hpp>
 #include <tilejit/runtime.hpp>
 #include <tilejit/tensor.hpp>

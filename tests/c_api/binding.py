@@ -117,6 +117,7 @@ def _declare(library):
         "tj_copy": (status, [handle, ctypes.c_void_p, Device, ctypes.c_void_p, Device, ctypes.c_size_t]),
         "tj_synchronize": (status, [handle, Device, ctypes.c_void_p]),
         "tj_last_error": (ctypes.c_char_p, []),
+        "tj_schedule": (status, [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p)]),
         "tj_last_error_stage": (ctypes.c_char_p, []),
         "tj_last_error_log": (ctypes.c_char_p, []),
         "tj_last_error_source_path": (ctypes.c_char_p, []),

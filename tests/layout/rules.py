@@ -21,7 +21,7 @@ ARROWS = {
     "launch": {"support"},
     "model": {"support", "launch", "templates"},
     "cache": {"support"},
-    "custom": {"support", "graph", "ops", "codegen"},
+    "custom": {"support", "graph", "ops", "sched", "codegen"},
     "tuning": {"support", "arch", "ops", "launch", "cache"},
     "": {"support", "arch", "graph", "ops", "sched", "codegen", "compile", "launch", "model", "cache", "custom", "tuning"},
     "api": {"support", "ops", ""},

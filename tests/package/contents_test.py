@@ -92,6 +92,7 @@ class Contents(Installed):
         run("cmake", "-S", sources, "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={self.prefix}", "-DCMAKE_BUILD_TYPE=Debug",
             f"-DCMAKE_CXX_COMPILER={cached('CMAKE_CXX_COMPILER')}", env=self.clean)
         programs = {p.parent.name for p in (REPO / "samples").glob("*/main.cpp")}
+        programs |= {f"{p.parent.name}_{p.stem}" for p in (REPO / "samples").glob("*/*.c")}
         listed = set(run("ninja", "-C", build, "-t", "targets", "all").split())
         self.assertLessEqual({f"samples/{name}:" for name in programs}, listed)
         run("ninja", "-C", build, "all" if os.environ.get("TJ_TEST_FULL") else "00_hello", env=self.clean)  # all take a minute

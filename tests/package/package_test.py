@@ -19,7 +19,7 @@ SYSTEM_LIBRARIES = {"libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1",
 
 class Package(Installed):
     def test_tree_is_complete(self):
-        for name in ("include/tilejit/tilejit.hpp", "include/tilejit/tilejit.h", "include/tilejit/custom.hpp", "lib/libtilejit.so", f"lib/{SONAME}", f"lib/libtilejit.so.{version()}",
+        for name in ("include/tilejit/tilejit.hpp", "include/tilejit/tilejit.h", "include/tilejit/custom.hpp", "include/tilejit/graph.hpp", "lib/libtilejit.so", f"lib/{SONAME}", f"lib/libtilejit.so.{version()}",
                      "lib/cmake/tilejit/tilejitConfig.cmake", "lib/cmake/tilejit/tilejitConfigVersion.cmake",
                      "lib/pkgconfig/tilejit.pc", "share/doc/tilejit/LICENSE", "share/tilejit/samples/05_custom_gemm/gemm_gelu.json"):
             self.assertTrue((self.prefix / name).exists(), name)
@@ -74,10 +74,17 @@ class Package(Installed):
     def test_find_package(self):
         build = self.work / "cmake"
         run("cmake", "-S", REPO / "tests/package/consumer", "-B", build, "-G", "Ninja",
-            f"-DCMAKE_PREFIX_PATH={self.prefix}", f"-DCMAKE_CXX_COMPILER={cached('CMAKE_CXX_COMPILER')}", env=self.clean)
+            f"-DCMAKE_PREFIX_PATH={self.prefix}", f"-DCMAKE_CXX_COMPILER={cached('CMAKE_CXX_COMPILER')}",
+            f"-DSAMPLES={self.docs / 'samples'}", env=self.clean)
         run("cmake", "--build", build, env=self.clean)
         self.assertIn("as expected", run(build / "consumer", env=self.clean))
         run(build / "consumer_c", env=self.clean)
+        graphs = run(build / "graphs", "--output-dir", self.work / "schedules", env=self.clean)
+        for interval in ("simplified_fa on hopper", "II 4 (proven); units allow 4, recurrences 2", "fa_blackwell on blackwell", "simple_gemm on hopper"):
+            self.assertIn(interval, graphs)
+        self.assertEqual(4, len(list((self.work / "schedules").glob("*.svg"))))
+        self.assertIn("II 4 (proven), length 9 (proven)", run(build / "graphs_c", 1, 2, 2, self.work / "c.svg", env=self.clean))
+        self.assertEqual((self.work / "schedules" / "fa_hopper.svg").read_text(), (self.work / "c.svg").read_text())
 
     def test_pkg_config(self):
         env = dict(self.clean, PKG_CONFIG_PATH=str(self.prefix / "lib/pkgconfig"))

@@ -1,0 +1,289 @@
+// Dependence graphs: build one in code or read it from JSON, schedule it, look at what came out.
+//
+//     tj::Graph graph{.name = "product", .machine = {"hopper"}};
+//     graph.instructions = {{.name = "load", .cycles = 1, .fu = "TMA", .variable_latency = true},
+//                           {.name = "mma", .cycles = 2, .fu = "TC"}};
+//     graph.edges = {{.src = "load", .dst = "mma", .delay = 1}, {.src = "mma", .dst = "mma", .delay = 2, .delta = 1}};
+//     const tj::Schedule schedule = tj::schedule(graph);       // II 2, proven
+//     std::puts(schedule.text().c_str());
+//
+// Decides what a graph of a user's can say, and what of a schedule can be read. It says all that the graphs of the
+// shipped ops say. Members are called as the keys of the JSON form, and mean the same: src/graph/README.md explains
+// each. tj::custom (custom.hpp) makes a kernel from a graph that has `code`: Description::graph is graph.json().
+// Examples: samples/06_graphs.
+//
+// Units: times are cycles of the graph's own, sizes are bytes. Thread safety: schedule(), parse() and all const members
+// may be called from any thread at any time; a Graph that one thread changes belongs to that thread, as a std::string
+// does. None of this needs a runtime, a compiler or a device. Results are the same on every machine and in every run.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include <tilejit/export.hpp>
+
+namespace tj {
+
+/// A loop and the machine that it is for. Plain data: nothing is checked before it is used.
+struct TJ_API Graph {
+  /// When in a tile an instruction runs, or a value is filled: once before the loop, in the loop, once after it.
+  enum class Scope { tile_begin, iteration, tile_end };
+  /// How the end of an instruction is seen by others. In the order of the words of "async" in the JSON form.
+  enum class Async {
+    none,     ///< the call returns
+    copy,     ///< the bytes of the ring that it fills have come
+    matrix,   ///< its role waits for its group of products
+    store,    ///< bulk stores: the slots that it reads are free after a wait for its group
+    threads,  ///< each thread's own copies into the ring that it fills arrive for it
+    unit      ///< the matrix unit, asked by one thread, arrives at the barriers of the rings that it fills and reads
+  };
+  /// The memory of a value's slots.
+  enum class Space { shared, tensor };
+
+  struct Unit {
+    std::string name{};
+    int capacity = 1;  ///< instances, 1 to 4096
+    bool operator==(const Unit&) const = default;
+  };
+
+  /// Either a name and nothing else, or a description without a name.
+  struct TJ_API Machine {
+    std::string name{};  ///< "hopper", "blackwell": normalised; "sm_90a" or another target, options included
+    std::vector<Unit> functional_units{};  ///< they keep this order
+    std::map<std::string, std::int64_t>
+        memory{};  ///< bytes of each space, such as "SMEM"; empty: spaces are not bounded
+    int warps_per_group = 4;
+    int warp_size = 32;
+    int registers = 65536;  ///< of a block
+    int max_registers_per_thread = 255;
+    int register_step = 8;
+    bool register_roles = false;    ///< roles may have different numbers of registers
+    bool shared_barriers = true;    ///< false: all threads of a block meet, and its loop is one role
+    bool overlapped_launch = true;  ///< a grid may begin before those before it in its stream are done
+    int max_cluster = 1;            ///< most blocks of a cluster, 1 to 16
+    bool operator==(const Machine&) const = default;
+
+    /// The description of a machine that has a name: to read it, or to change it. Throws tj::Error(graph) that lists
+    /// the names.
+    static Machine described(std::string_view name);
+  };
+
+  /// A row of a reservation table: how many instances of a unit are held in each cycle from the issue on.
+  struct Row {
+    std::string unit{};
+    std::vector<int> held{};
+    bool operator==(const Row&) const = default;
+  };
+
+  struct Instruction {
+    std::string name{};            ///< unique, 1 to 128 bytes
+    int cycles = 1;                ///< for so long one instance of `fu` is held; 0 is legal. With `rrt`: not looked at
+    std::string fu{};              ///< a unit of the machine; empty: none
+    std::vector<Row> rrt{};        ///< in the place of cycles and fu, when it holds several units or instances
+    std::optional<int> latency{};  ///< cycles until the result may be used; none: as long as it holds units
+    std::optional<int> issue_cycles{};  ///< the issuing warps are busy; none: as long as it holds units
+    bool variable_latency = false;      ///< completes by itself, at a time not known: belongs to a role of its kind
+    bool streaming = false;             ///< depends on no other work: its ring may be deepened
+    std::map<std::string, std::int64_t> memory{};  ///< bytes of each space that its result takes
+    int registers = 0;                             ///< a thread, that its result takes in the role that runs it
+    int warp_cycles = 0;  ///< for so long the warps of its role issue no other such instruction
+    Scope scope = Scope::iteration;
+    std::optional<Async> async{};  ///< none: copy with variable_latency, else Async::none
+    bool drains = false;           ///< it only brings its inputs out of shared memory: a role of its own does it
+    std::optional<int> warps{};    ///< of its role, 1 to 32; none: 1 where one thread starts it, else 4
+    // For code:
+    std::string body{};                   ///< the device function; empty: the name
+    std::string context{};                ///< the class template that it works on
+    int copy = 0;                         ///< which copy of that context, 0 to 63
+    bool fast_variant = false;            ///< a cheaper body is right from an iteration on
+    std::optional<int> max_fast_begin{};  ///< that iteration is never later; none: any
+    bool operator==(const Instruction&) const = default;
+  };
+
+  /// t_dst + delta * II >= t_src + delay.
+  struct Edge {
+    std::string src{}, dst{};         ///< names of instructions
+    int delay = 0;                    ///< cycles; may be negative
+    int delta = 0;                    ///< distance in iterations, 0 to 1024
+    bool blocking = false;            ///< dst waits for the completion of src
+    std::string value{};              ///< the entry of `values` that flows along it; empty: none
+    int spill_cycles = 0;             ///< added to the delay where the edge crosses roles
+    std::optional<bool> same_role{};  ///< both ends share a role; none: so with `code` where no value flows
+    bool updates = false;             ///< dst writes into the value's slot in tensor memory
+    bool operator==(const Edge&) const = default;
+  };
+
+  /// What roles exchange through memory: it becomes a ring of slots.
+  struct Value {
+    std::string name{};             ///< unique, 1 to 128 bytes
+    std::int64_t slot_bytes = 0;    ///< a multiple of `alignment`; in tensor memory of 512
+    std::int64_t copied_bytes = 0;  ///< that bulk copies bring into a slot; 0: all of it
+    int alignment = 1024;           ///< a power of two up to 4096
+    Scope scope = Scope::iteration;
+    int min_slots = 1;
+    std::optional<int> max_slots{};  ///< none: 8, or min_slots where that is more
+    int shared_by = 1;               ///< blocks of a cluster that fill a slot together
+    int shared_stride = 1;           ///< how far the ranks of those blocks are apart
+    bool within_warp = false;        ///< each warp reads only what the same warp has written
+    Space space = Space::shared;
+    bool operator==(const Value&) const = default;
+  };
+
+  /// A constant of the unit: a flag, a number, or the name of a type.
+  struct Constant {
+    std::string name{};
+    std::variant<bool, int, std::string> value{};
+    bool operator==(const Constant&) const = default;
+  };
+
+  /// The texts of a kernel's unit.
+  struct Code {
+    std::string namespace_name{};  ///< JSON: "namespace"
+    std::vector<std::string> includes{};
+    std::string params_type{};
+    std::vector<Constant> config{};
+    bool operator==(const Code&) const = default;
+  };
+
+  std::string name = "graph";  ///< in titles and messages, 1 to 128 bytes
+  Machine machine{};
+  std::vector<Instruction> instructions{};  ///< 1 to 1024
+  std::vector<Edge> edges{};                ///< at most 16384
+  std::vector<Value> values{};              ///< empty: each result in SMEM is a value, unless `lists_values`
+  bool lists_values = false;                ///< `values` are all there are, even where it is empty
+  std::optional<Code> code{};
+  int cluster = 1;                    ///< blocks that run together, at most Machine::max_cluster
+  bool pairs = false;                 ///< blocks of ranks 2n and 2n + 1 multiply as one
+  int blocks_per_sm = 1;              ///< blocks side by side on an SM, 1 to 32: a machine with a name is shared
+  bool persistent = true;             ///< blocks do tile after tile; else one each
+  int most_iterations = 0;            ///< of a tile; 0: any number
+  std::int64_t least_smem_bytes = 0;  ///< of shared memory that a block is launched with
+  double flops_per_iteration = 0;     ///< of a block; for predictions
+  double overhead_cycles = 0;         ///< of a tile beside its iterations; for predictions
+  bool operator==(const Graph&) const = default;
+
+  /// The graph of a JSON text, which may say its name itself. Throws tj::Error(graph, invalid_argument) that names the
+  /// place, its value and what is allowed: "instructions[3].fu names the unit 'XU'; machine 'sm_90a' has TC, ...".
+  static Graph parse(std::string_view json, std::string_view name = "graph");
+
+  /// The JSON text, without what is as usual: one line for each instruction, value and edge. parse(json()) is the same
+  /// graph. Throws as check() does.
+  std::string json() const;
+
+  /// Throws tj::Error(graph, invalid_argument) as parse() does, where this is no legal graph.
+  void check() const;
+
+  /// A listing to read: machine, instructions, edges, values. Throws as check() does.
+  std::string text() const;
+};
+
+/// What is asked of a schedule. Members are called as the keys of the JSON form.
+struct TJ_API ScheduleOptions {
+  int max_stages = 0;  ///< most iterations in flight; 1: they do not overlap; 0: any
+  int min_ii = 0;      ///< no smaller interval is tried, in cycles; at most 2^22
+  int max_slots = 0;   ///< most slots of a ring; 0: what values and memory allow
+  int max_roles = 0;   ///< most roles; 0: as many as pay
+  /// Nodes that the exact search may visit before it settles for less, unproven; at most 2^40. None: by the size of the
+  /// graph, some quarter of a second.
+  std::optional<std::uint64_t> node_budget{};
+  bool streaming_latency_zero = false;  ///< streaming loads count with latency 0
+  bool turns = true;                    ///< roles that alternate on a unit are held to their turns
+  bool joint = true;          ///< roles and cycles in one search; false: copies apart, a role for each copy of the rest
+  bool mixed_roles = false;   ///< any instruction may share a role with any other; needs `joint`
+  bool copies_apart = false;  ///< what computes for different copies has different roles
+  bool operator==(const ScheduleOptions&) const = default;
+
+  /// {"max_stages": 2, "turns": false}; keys that are left out have their defaults, an empty text all of them. Throws
+  /// tj::Error(schedule, invalid_argument) that names key, value and what is allowed.
+  static ScheduleOptions parse(std::string_view json);
+};
+
+/// When and where each instruction of a graph runs. Copies share what cannot change.
+class TJ_API Schedule {
+ public:
+  struct Node {
+    std::string name;
+    int cycle = 0;  ///< of its issue, from the begin of its iteration; 0 for instructions outside the loop
+    int stage = 0;  ///< cycle / II: so many iterations behind the newest it runs
+    int role = 0;   ///< index into roles()
+    Graph::Scope scope = Graph::Scope::iteration;
+  };
+  /// Warps that run the same instructions.
+  struct Role {
+    std::string name;  ///< "load", "compute0"
+    int warps = 0;
+    int registers = 0;       ///< a thread; 0: as compiled
+    std::vector<int> nodes;  ///< indices into nodes(): of the loop in the order of their issue, then the others
+  };
+  /// The slots of a value. Each has a barrier that says it is full, and one that says it is empty.
+  struct Ring {
+    std::string value;
+    int slots = 0;
+    std::int64_t slot_bytes = 0;
+    int shared_by = 1;           ///< blocks of a cluster that fill a slot together
+    int producer = 0;            ///< index into roles()
+    std::vector<int> consumers;  ///< likewise
+  };
+  /// Roles that alternate on a unit: before its nodes each waits for the role before it, the first for the last.
+  struct Turns {
+    struct Turn {
+      int role = 0;
+      std::vector<int> nodes;
+    };
+    std::string unit;
+    std::vector<Turn> turns;
+  };
+  struct Unit {
+    std::string name;
+    int capacity = 0;
+    std::int64_t cycles = 0;  ///< that an iteration holds, times instances
+  };
+
+  int ii() const;                          ///< cycles from the begin of an iteration to that of the next
+  int length() const;                      ///< cycles of one iteration, to the end of its last result
+  int stages() const;                      ///< iterations in flight
+  int resource_bound() const;              ///< no smaller II serves the units (ResMII)
+  int recurrence_bound() const;            ///< no smaller II serves the cycles of edges (RecMII)
+  bool proven_ii() const;                  ///< no smaller II is possible, as `options` ask
+  bool proven_length() const;              ///< nor a shorter iteration at this II
+  const std::string& certificate() const;  ///< why no smaller II is possible, or that the budget was gone
+  std::uint64_t search_nodes() const;      ///< that the search visited
+  bool joint() const;                      ///< roles and cycles are from one search
+
+  const std::vector<Node>& nodes() const;  ///< in the graph's order
+  /// Throws tj::Error(schedule, invalid_argument) where no instruction has this name.
+  const Node& node(std::string_view name) const;
+  const std::vector<Role>& roles() const;
+  const std::vector<Ring>& rings() const;
+  const std::vector<Turns>& turns() const;
+  const std::vector<Unit>& units() const;
+
+  /// Checks it from the graph alone, by code that shares nothing with the search. One line a violation; empty when it
+  /// is right.
+  std::vector<std::string> verify() const;
+
+  // As tj-schedule writes them.
+  std::string text() const;   ///< bounds, roles with their nodes, rings, turns
+  std::string json() const;   ///< the keys stand in src/sched/README.md
+  std::string svg() const;    ///< a picture: units in the steady state, roles over the first iterations
+  std::string trace() const;  ///< for Perfetto or chrome://tracing, one microsecond a cycle
+
+ private:
+  struct State;
+  explicit Schedule(std::shared_ptr<const State> state);
+  friend TJ_API Schedule schedule(const Graph& graph, const ScheduleOptions& options);
+  std::shared_ptr<const State> state_;
+};
+
+/// The shortest interval, then the shortest iteration, then the fewest roles. Throws tj::Error: graph where the graph
+/// is not legal; schedule, invalid_argument for an option, naming it, its value and what is allowed; schedule,
+/// unsupported where no schedule fits, naming what is lacking.
+TJ_API Schedule schedule(const Graph& graph, const ScheduleOptions& options = {});
+
+}  // namespace tj

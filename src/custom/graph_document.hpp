@@ -1,0 +1,25 @@
+// tj::Graph as the JSON document that graph/json_reader.hpp reads, both ways.
+//
+// Decides which member is which key. Checks nothing that the reader checks: a graph in code and its text have the same
+// defaults, limits and messages, because the reader sees both. Invariant: from_document(to_document(graph)) is `graph`.
+#pragma once
+
+#include <string>
+
+#include <tilejit/graph.hpp>
+
+#include "graph/graph.hpp"
+#include "graph/json_tree.hpp"
+
+namespace tj {
+
+/// Throws tj::Error(graph) for a machine that has both a name and a description, and for a key that would be there
+/// twice.
+std::string to_document(const Graph& graph);
+/// Of a document that the reader has taken.
+Graph from_document(const graph::Json& document);
+
+/// The graph that is scheduled. Throws tj::Error(graph).
+graph::Graph read_document(const Graph& graph);
+
+}  // namespace tj

@@ -1,0 +1,166 @@
+// Schedules of users' graphs, as tilejit/graph.hpp shows them.
+//
+// Decides the names under which a schedule's parts are read. Finds no schedule and draws none itself (sched).
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include <tilejit/graph.hpp>
+
+#include "custom/graph_document.hpp"
+#include "graph/json_fields.hpp"
+#include "graph/json_tree.hpp"
+#include "sched/picture/svg.hpp"
+#include "sched/picture/trace.hpp"
+#include "sched/schedule.hpp"
+#include "support/fail.hpp"
+#include "support/index.hpp"
+#include "support/text.hpp"
+
+namespace tj {
+
+struct Schedule::State {
+  graph::Graph graph;
+  sched::Schedule schedule;
+  std::vector<Node> nodes;
+  std::vector<Role> roles;
+  std::vector<Ring> rings;
+  std::vector<Turns> turns;
+  std::vector<Unit> units;
+};
+
+namespace {
+
+using support::at;
+
+sched::Options to_options(const ScheduleOptions& given) {
+  sched::Options options;
+  if (given.node_budget) options.node_budget = std::min(*given.node_budget, sched::kBudgetBySize - 1);
+  options.max_stages = given.max_stages;
+  options.min_ii = given.min_ii;
+  options.max_slots = given.max_slots;
+  options.max_roles = given.max_roles;
+  options.streaming_latency_zero = given.streaming_latency_zero;
+  options.order_barriers = given.turns;
+  options.joint = given.joint;
+  options.mixed_roles = given.mixed_roles;
+  options.copies_apart = given.copies_apart;
+  return options;
+}
+
+std::vector<Schedule::Node> nodes_of(const graph::Graph& graph, const sched::Schedule& schedule) {
+  std::vector<Schedule::Node> nodes;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i)
+    nodes.push_back({graph.nodes[i].name, schedule.cycle[i], schedule.stage(static_cast<int>(i)), schedule.role[i],
+                     static_cast<Graph::Scope>(graph.nodes[i].scope)});
+  return nodes;
+}
+
+std::vector<Schedule::Role> roles_of(const sched::Schedule& schedule) {
+  std::vector<Schedule::Role> roles;
+  for (const sched::Role& role : schedule.roles) roles.push_back({role.name, role.warps, role.registers, role.nodes});
+  return roles;
+}
+
+std::vector<Schedule::Ring> rings_of(const graph::Graph& graph, const sched::Schedule& schedule) {
+  std::vector<Schedule::Ring> rings;
+  for (const sched::Ring& ring : schedule.rings) {
+    const graph::Value& value = graph.values[at(ring.value)];
+    rings.push_back(
+        {value.name, ring.slots, value.slot_bytes, value.shared_by, ring.producer_role, ring.consumer_roles});
+  }
+  return rings;
+}
+
+std::vector<Schedule::Turns> turns_of(const graph::Graph& graph, const sched::Schedule& schedule) {
+  std::vector<Schedule::Turns> all;
+  for (const sched::OrderBarrier& barrier : schedule.order_barriers) {
+    Schedule::Turns turns{graph.machine.units[at(barrier.unit)].name, {}};
+    for (std::size_t i = 0; i < barrier.roles.size(); ++i) turns.turns.push_back({barrier.roles[i], barrier.nodes[i]});
+    all.push_back(std::move(turns));
+  }
+  return all;
+}
+
+std::vector<Schedule::Unit> units_of(const graph::Graph& graph) {
+  std::vector<Schedule::Unit> units;
+  for (const graph::Unit& unit : graph.machine.units)
+    units.push_back({unit.name, unit.capacity, sched::held_cycles(graph, static_cast<int>(units.size()))});
+  return units;
+}
+
+}  // namespace
+
+Schedule schedule(const Graph& graph, const ScheduleOptions& options) {
+  auto state = std::make_shared<Schedule::State>();
+  state->graph = read_document(graph);
+  state->schedule = sched::schedule(state->graph, to_options(options));
+  state->nodes = nodes_of(state->graph, state->schedule);
+  state->roles = roles_of(state->schedule);
+  state->rings = rings_of(state->graph, state->schedule);
+  state->turns = turns_of(state->graph, state->schedule);
+  state->units = units_of(state->graph);
+  return Schedule(std::move(state));
+}
+
+Schedule::Schedule(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+
+int Schedule::ii() const { return state_->schedule.ii; }
+int Schedule::length() const { return state_->schedule.length; }
+int Schedule::stages() const { return (length() + ii() - 1) / ii(); }
+int Schedule::resource_bound() const { return state_->schedule.res_mii; }
+int Schedule::recurrence_bound() const { return state_->schedule.rec_mii; }
+bool Schedule::proven_ii() const { return state_->schedule.proven_ii; }
+bool Schedule::proven_length() const { return state_->schedule.proven_length; }
+const std::string& Schedule::certificate() const { return state_->schedule.certificate; }
+std::uint64_t Schedule::search_nodes() const { return state_->schedule.search_nodes; }
+bool Schedule::joint() const { return state_->schedule.joint; }
+
+const std::vector<Schedule::Node>& Schedule::nodes() const { return state_->nodes; }
+const std::vector<Schedule::Role>& Schedule::roles() const { return state_->roles; }
+const std::vector<Schedule::Ring>& Schedule::rings() const { return state_->rings; }
+const std::vector<Schedule::Turns>& Schedule::turns() const { return state_->turns; }
+const std::vector<Schedule::Unit>& Schedule::units() const { return state_->units; }
+
+const Schedule::Node& Schedule::node(std::string_view name) const {
+  std::string known;
+  for (const Node& each : state_->nodes) {
+    if (each.name == name) return each;
+    known += support::cat(known.empty() ? "" : ", ", each.name);
+  }
+  support::fail(Stage::schedule, Code::invalid_argument,
+                support::cat("node is '", support::shown(name), "'; graph '", state_->graph.name, "' has ",
+                             support::shown(known, 300)));
+}
+
+std::vector<std::string> Schedule::verify() const { return sched::verify(state_->graph, state_->schedule); }
+
+std::string Schedule::text() const { return sched::to_text(state_->graph, state_->schedule); }
+std::string Schedule::json() const { return sched::to_json(state_->graph, state_->schedule); }
+std::string Schedule::svg() const { return sched::to_svg(state_->graph, state_->schedule); }
+std::string Schedule::trace() const { return sched::to_trace(state_->graph, state_->schedule); }
+
+ScheduleOptions ScheduleOptions::parse(std::string_view json) {
+  ScheduleOptions options;
+  if (json.empty()) return options;
+  const graph::Json tree = graph::parse_json(json, "options", Stage::schedule);
+  const graph::Fields fields("options", Stage::schedule);
+  fields.keys(tree, "the document",
+              {"max_stages", "min_ii", "max_slots", "max_roles", "node_budget", "streaming_latency_zero", "turns",
+               "joint", "mixed_roles", "copies_apart"});
+  const auto number = [&](const char* key, int most) { return fields.number_or(tree, "", key, 0, 0, most); };
+  options.max_stages = number("max_stages", INT32_MAX);
+  options.min_ii = number("min_ii", sched::kMaxMinIi);
+  options.max_slots = number("max_slots", INT32_MAX);
+  options.max_roles = number("max_roles", INT32_MAX);
+  if (const graph::Json* budget = graph::Fields::optional(tree, "node_budget"))
+    options.node_budget = fields.integer(*budget, "node_budget", 0, sched::kMaxNodeBudget);
+  options.streaming_latency_zero = fields.flag(tree, "", "streaming_latency_zero");
+  options.turns = fields.flag(tree, "", "turns", options.turns);
+  options.joint = fields.flag(tree, "", "joint", options.joint);
+  options.mixed_roles = fields.flag(tree, "", "mixed_roles");
+  options.copies_apart = fields.flag(tree, "", "copies_apart");
+  return options;
+}
+
+}  // namespace tj

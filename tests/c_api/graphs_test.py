@@ -1,0 +1,105 @@
+"""Protects tj_schedule(): each format is what tj-schedule writes, options reach the scheduler, bad input is a status and a text
+that names the argument, its value and what is allowed, and a text lives until its thread's next call."""
+import ctypes
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.environ["TJ_TEST_REPO_DIR"], "tests", "support"))
+import binding as tj
+import skips
+
+LIBRARY = tj.Library()
+DATA = os.path.join(os.environ["TJ_TEST_REPO_DIR"], "tests", "graph", "data")
+TOOL = os.path.join(os.environ["TJ_TEST_BUILD_DIR"], "bin", "tj-schedule")
+
+
+def graph(name):
+    with open(os.path.join(DATA, name + ".json"), encoding="utf-8") as file:
+        return file.read()
+
+
+def schedule(text, options=None, form=None):
+    out = ctypes.c_char_p(b"before")
+    status = LIBRARY.c.tj_schedule(*(None if each is None else each.encode() for each in (text, options, form)), ctypes.byref(out))
+    if status != tj.OK:
+        assert out.value is None, out.value
+    LIBRARY.check(status)
+    return out.value.decode()
+
+
+def without_time(text):
+    document = json.loads(text)
+    del document["solve_ms"]
+    return document
+
+
+class Graphs(unittest.TestCase):
+    def refused(self, stage, status, part, *call):
+        with self.assertRaises(tj.TilejitError) as caught:
+            schedule(*call)
+        self.assertEqual((caught.exception.stage, caught.exception.status), (stage, status))
+        self.assertIn(part, caught.exception.message)
+
+    @unittest.skipUnless(os.path.exists(TOOL), "the tools are not built (TJ_TOOLS)")
+    def test_as_the_tool(self):
+        for name in ("simplified_fa", "fa_hopper", "fa_blackwell", "simple_gemm", "coded", "clustered"):
+            with tempfile.TemporaryDirectory() as folder:
+                svg, trace = os.path.join(folder, "a.svg"), os.path.join(folder, "a.json")
+                done = subprocess.run([TOOL, "--graph", os.path.join(DATA, name + ".json"), "--json", "--svg", svg, "--trace", trace],
+                                      capture_output=True, text=True, check=True)
+                expected = without_time(done.stdout)
+                for own in ("kernel", "target", "predicted_tflops"):  # the tool's, which knows ops as well
+                    del expected[own]
+                named = json.dumps({"name": name, **json.loads(graph(name))})
+                self.assertEqual(without_time(schedule(named)), expected)
+                self.assertEqual(without_time(schedule(named, "", "json")), expected)
+                for path, form in ((svg, "svg"), (trace, "trace")):
+                    with open(path, encoding="utf-8") as file:
+                        self.assertEqual(schedule(named, None, form), file.read())
+                text = subprocess.run([TOOL, "--graph", os.path.join(DATA, name + ".json")], capture_output=True, text=True, check=True).stdout
+                lines = [line for line in text.splitlines()[1:] if not line.startswith("search: ")]  # the first line is the tool's
+                self.assertEqual([line for line in schedule(named, None, "text").splitlines() if not line.startswith("search: ")], lines)
+
+    def test_options(self):
+        self.assertEqual(without_time(schedule(graph("fa_hopper"), '{"streaming_latency_zero": true}'))["length"], 8)
+        self.assertEqual(without_time(schedule(graph("fa_hopper"), '{"min_ii": 6}'))["ii"], 6)
+        self.assertEqual(without_time(schedule(graph("fa_hopper"), "{}"))["ii"], 4)
+
+    def test_mistakes(self):
+        good = graph("fa_hopper")
+        self.refused("argument", tj.INVALID_ARGUMENT, "graph_json is null; allowed: the JSON text", None)
+        self.refused("argument", tj.INVALID_ARGUMENT, "format is 'png'; allowed: json, text, svg, trace", good, None, "png")
+        self.refused("graph", tj.INVALID_ARGUMENT, "graph 'graph': not JSON", "{")
+        self.refused("graph", tj.INVALID_ARGUMENT, "instructions[0].fu names the unit 'XU'",
+                     '{"machine": "hopper", "instructions": [{"name": "a", "cycles": 1, "fu": "XU"}]}')
+        self.refused("schedule", tj.INVALID_ARGUMENT, "options: max_stages is -1; it must be a whole number", good, '{"max_stages": -1}')
+        self.refused("schedule", tj.INVALID_ARGUMENT, "options: the document has the key 'stages'", good, '{"stages": 1}')
+        self.refused("schedule", tj.UNSUPPORTED, "SMEM", json.dumps({
+            "machine": "hopper",
+            "instructions": [{"name": n, "cycles": 1, "fu": "TMA", "variable_latency": True, "memory": {"SMEM": 200000}} for n in "xy"] + [{"name": "z", "cycles": 1, "fu": "TC"}],
+            "edges": [{"src": n, "dst": "z", "delay": 1} for n in "xy"]}))
+        self.assertEqual(LIBRARY.c.tj_schedule(good.encode(), None, None, None), tj.INVALID_ARGUMENT)
+        self.assertIn(b"out is null", LIBRARY.c.tj_last_error())
+
+    def test_texts_belong_to_their_thread(self):
+        kept = ctypes.c_char_p()
+        LIBRARY.check(LIBRARY.c.tj_schedule(graph("fa_hopper").encode(), None, b"svg", ctypes.byref(kept)))
+        before, texts = kept.value, []
+        threads = [threading.Thread(target=lambda: texts.append(schedule(graph("simple_gemm"), None, "trace"))) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(kept.value, before)
+        self.assertEqual(len(set(texts)), 1)
+        self.assertEqual(len(texts), 4)
+
+
+if __name__ == "__main__":
+    skips.main()
