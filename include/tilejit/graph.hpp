@@ -1,6 +1,6 @@
 // Dependence graphs: build one in code or read it from JSON, schedule it, look at what came out.
 //
-//     tj::Graph graph{.name = "product", .machine = {"hopper"}};
+//     tj::Graph graph{.name = "product", .machine = {.name = "hopper"}};
 //     graph.instructions = {{.name = "load", .cycles = 1, .fu = "TMA", .variable_latency = true},
 //                           {.name = "mma", .cycles = 2, .fu = "TC"}};
 //     graph.edges = {{.src = "load", .dst = "mma", .delay = 1}, {.src = "mma", .dst = "mma", .delay = 2, .delta = 1}};
@@ -244,6 +244,11 @@ class TJ_API Schedule {
     int capacity = 0;
     std::int64_t cycles = 0;  ///< that an iteration holds, times instances
   };
+
+  // No moves: each Schedule, also one that was moved from, is whole.
+  Schedule(const Schedule&) = default;
+  Schedule& operator=(const Schedule&) = default;
+  ~Schedule() = default;
 
   int ii() const;                          ///< cycles from the begin of an iteration to that of the next
   int length() const;                      ///< cycles of one iteration, to the end of its last result

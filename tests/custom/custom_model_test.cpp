@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include <tilejit/graph.hpp>
+
 #include "custom/sample_kernel.hpp"
 #include "custom/sample_problem.hpp"
 
@@ -64,6 +66,25 @@ TEST_CASE("other schedules of the same graph are right too") {
     problem.run(custom::Kernel(runtime, sample.description), 2);
     CHECK(problem.error() < kMaxSampleError);
   }
+}
+
+TEST_CASE("a graph in code is what runs: one tile a block, of a few iterations, with fewer slots") {
+  const testing::Scratch scratch;
+  Runtime runtime(options(scratch));
+  SampleKernel sample;
+  Graph graph = Graph::parse(sample.description.graph);
+  graph.name = "one tile a block";
+  graph.persistent = false;
+  graph.least_smem_bytes = 200000;
+  for (Graph::Value& value : graph.values) value.max_slots = 2;
+  sample.description.graph = graph.json();
+  SampleProblem problem(runtime, kCpu, 130, 300, 328, 13);  // 2 x 2 tiles
+  const custom::Kernel kernel(runtime, sample.description);
+  problem.run(kernel, 4);
+  CHECK(problem.error() < kMaxSampleError);
+  const KernelReport report = kernel.prepare(kCpu);
+  CHECK(has(report.schedule_json, "\"persistent\": false"));
+  CHECK(has(report.schedule_json, "\"slots\": 2"));
 }
 
 TEST_CASE("blocks of a cluster bring half of b each; a grid that they do not divide is refused") {

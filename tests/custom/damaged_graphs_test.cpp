@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <tilejit/error.hpp>
+#include <tilejit/graph.hpp>
 
 #include "arch/arch.hpp"
 #include "codegen/emit.hpp"
@@ -118,6 +119,32 @@ class Damage {
 };
 
 }  // namespace
+
+TEST_CASE("damaged graphs are the same in code as in text, or refused in the same words") {
+  const Json documents[] = {Json::parse(testing::read_bytes(TJ_REPO_DIR "/tests/graph/data/clustered.json")),
+                            Json::parse(testing::read_bytes(TJ_REPO_DIR "/samples/05_custom_gemm/gemm_gelu.json"))};
+  int read = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    Damage damage(round);
+    Json document = documents[damage.below(2)];
+    for (std::size_t edit = 1 + damage.below(3); edit > 0; --edit) damage.apply(document);
+    const std::string text = document.dump();
+    CAPTURE(text);
+    std::string written, refused;
+    try {
+      written = ops::write_graph(ops::read_graph(text, "damaged"));
+    } catch (const Error& e) {
+      refused = e.message;
+    }
+    if (written.empty()) {
+      CHECK_THROWS_WITH(Graph::parse(text, "damaged"), doctest::Contains(refused.c_str()));
+      continue;
+    }
+    CHECK(Graph::parse(text, "damaged").json() == written);
+    ++read;
+  }
+  CHECK(read > kRounds / 10);
+}
 
 TEST_CASE("damaged graphs are scheduled and written, or refused") {
   const std::vector<graph::Machine> machines = {ops::machine_of(*arch::find("sm_90a"))};

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <tilejit/error.hpp>
@@ -83,6 +84,25 @@ TEST_CASE("a schedule of a graph in code is the library's own, in numbers and in
     CHECK(found.svg() == tj::sched::to_svg(graph, expected));
     CHECK(found.trace() == tj::sched::to_trace(graph, expected));
   }
+}
+
+TEST_CASE("the example of the header does what it says") {
+  tj::Graph graph{.name = "product", .machine = {.name = "hopper"}};
+  graph.instructions = {{.name = "load", .cycles = 1, .fu = "TMA", .variable_latency = true},
+                        {.name = "mma", .cycles = 2, .fu = "TC"}};
+  graph.edges = {{.src = "load", .dst = "mma", .delay = 1}, {.src = "mma", .dst = "mma", .delay = 2, .delta = 1}};
+  const tj::Schedule schedule = tj::schedule(graph);
+  CHECK(schedule.ii() == 2);
+  CHECK(schedule.proven_ii());
+}
+
+TEST_CASE("a schedule stays whole when it is moved from, and lives without its graph") {
+  tj::Schedule first = tj::schedule(example("simple_gemm"));
+  const tj::Schedule second = std::move(first);
+  CHECK(first.svg() == second.svg());
+  first = tj::schedule(example("fa_hopper"));
+  CHECK(first.ii() == 4);
+  CHECK(second.ii() == 2);
 }
 
 TEST_CASE("roles, rings, turns and units are those of the JSON form") {
