@@ -102,6 +102,9 @@ class ReportingModel final : public launch::Driver {
   void encode_tensor_maps(int device, std::span<const launch::TensorMapPlace> maps) override {
     model_->encode_tensor_maps(device, maps);
   }
+  void move_tensor_maps(int device, std::span<const launch::MovedTensorMap> maps) override {
+    model_->move_tensor_maps(device, maps);
+  }
   bool capturing(int device, Stream stream) override { return model_->capturing(device, stream); }
   std::shared_ptr<void> allocate(int device, std::size_t bytes) override { return model_->allocate(device, bytes); }
   std::shared_ptr<void> scratch(int device, std::size_t bytes, Stream stream) override {

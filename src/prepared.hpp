@@ -25,19 +25,26 @@
 
 namespace tj {
 
-/// Parameters and grid of one launch, tensor maps encoded; plan says how many blocks are resident. On the hot path:
-/// allocates nothing.
-inline void plan_over(const ops::Step& step, const LoadedKernel& kernel, ops::LaunchPlan& plan) {
-  step.op->plan(step.args, step.kernel, kernel.geometry, plan);
+/// The maps of a launch, where its parameters want them. On the hot path: allocates nothing.
+inline void encode_tensor_maps(const LoadedKernel& kernel, ops::LaunchPlan& plan) {
   std::array<launch::TensorMapPlace, ops::LaunchPlan::kMaxMaps> maps;
   for (std::size_t m = 0; m < plan.map_count; ++m)
     maps[m] = {&plan.maps[m].desc, plan.params.data() + plan.maps[m].offset};
   if (plan.map_count > 0) kernel.driver->encode_tensor_maps(kernel.device, {maps.data(), plan.map_count});
 }
-/// The same over all of the device.
-inline void plan_launch(const ops::Step& step, const LoadedKernel& kernel, ops::LaunchPlan& plan) {
+/// All of the device.
+inline void set_device(const LoadedKernel& kernel, ops::LaunchPlan& plan) {
   plan.sm_count = kernel.sm_count;
   plan.blocks_per_sm = kernel.blocks_per_sm();
+}
+/// Parameters and grid of one launch, tensor maps encoded; plan says how many blocks are resident.
+inline void plan_over(const ops::Step& step, const LoadedKernel& kernel, ops::LaunchPlan& plan) {
+  step.op->plan(step.args, step.kernel, kernel.geometry, plan);
+  encode_tensor_maps(kernel, plan);
+}
+/// The same over all of the device.
+inline void plan_launch(const ops::Step& step, const LoadedKernel& kernel, ops::LaunchPlan& plan) {
+  set_device(kernel, plan);
   plan_over(step, kernel, plan);
 }
 

@@ -15,6 +15,7 @@
 
 #include "ops/known_ops.hpp"
 #include "pipeline.hpp"
+#include "placement.hpp"
 #include "prepared.hpp"
 #include "support/fail.hpp"
 #include "support/lasting.hpp"
@@ -28,7 +29,14 @@ using support::cat;
 using support::fail;
 
 Runtime::Impl::Impl(const Options& options)
-    : settings(support::resolve_settings(options)), log(settings.log_level, options.log_sink), backends(settings, log) {
+    : settings(support::resolve_settings(options)),
+      allocator(options.allocator),
+      log(settings.log_level, options.log_sink),
+      backends(settings, log) {
+  if (allocator && (!allocator->allocate || !allocator->deallocate))
+    fail(Stage::argument, Code::invalid_argument,
+         cat("Options::allocator has no ", allocator->allocate ? "deallocate" : "allocate",
+             "; allowed: both functions, or no allocator"));
   support::warn_of_unknown_variables(log);
 }
 
@@ -60,8 +68,7 @@ void Runtime::Impl::run(const ops::Step& call, Device device, Stream stream) {
   // All kernels first: what is refused leaves nothing in the stream.
   op.steps(call.args, call.kernel, ops::nowhere(), [&](const ops::Step& step) { loaded(step, device, stream); });
   const std::size_t scratch_bytes = op.scratch_bytes(call.args, call.kernel);
-  const auto scratch =
-      scratch_bytes > 0 ? backends.driver(device)->scratch(device.index, scratch_bytes, stream) : nullptr;
+  const auto scratch = scratch_bytes > 0 ? workspace(device, scratch_bytes, stream) : nullptr;
   op.steps(call.args, call.kernel, scratch.get(),
            [&](const ops::Step& step) { launch(step, loaded(step, device, stream), stream); });
 }
@@ -84,16 +91,42 @@ TuneReport Runtime::Impl::tune(const ops::Op& op, const ops::Problem& problem, D
   return tj::tune(op, problem, options, steps, tunings);
 }
 
+TuneReport Runtime::Impl::tune(const ops::Op& op, const void* args, const TuneOptions& options) {
+  if (op.tunable() == nullptr)
+    fail(Stage::argument, Code::unsupported,
+         cat("op is '", op.name(), "', which has one kernel for each call: there is nothing to measure"));
+  Placement placement(op, args);
+  const Device device = op.device_of(args);
+  op.validate(placement.get(), backends.on_model(device));
+  return tune(op, op.tunable()->problem_of(placement.get()), device, options);
+}
+
 HotKey Runtime::Impl::hot_key(const ops::Maker& maker, std::uint64_t small_key, Device device) {
   return {&maker, small_key, device};
 }
 
-const ops::Op& Runtime::Impl::find_op(std::string_view name) {
+const ops::Op& detail::find_op(std::string_view name) {
   const ops::Op* op = ops::find(name);
   if (op == nullptr)
     fail(Stage::argument, Code::invalid_argument,
          cat("op '", support::shown(name), "' is unknown; ops are ", ops::known_ops(name)));
   return *op;
+}
+
+std::shared_ptr<void> Runtime::Impl::workspace(Device device, std::size_t bytes, Stream stream) {
+  if (!allocator) return backends.driver(device)->scratch(device.index, bytes, stream);
+  void* const memory = allocator->allocate(device, bytes, stream);
+  std::shared_ptr<void> owner(memory, [give_back = allocator->deallocate, device, bytes, stream](void* given) {
+    if (given != nullptr) give_back(device, given, bytes, stream);
+  });
+  if (memory == nullptr)
+    fail(Stage::load, Code::out_of_memory,
+         cat("Options::allocator gave no memory for a workspace of ", bytes, " bytes on ", to_string(device),
+             "; free some, or use smaller tensors"));
+  if (reinterpret_cast<std::uintptr_t>(memory) % ops::kScratchAlignment != 0)
+    fail(Stage::load, Code::invalid_argument,
+         cat("Options::allocator gave the address ", memory, "; allowed: multiples of ", ops::kScratchAlignment));
+  return owner;
 }
 
 void Runtime::Impl::launch(const ops::Step& step, const LoadedKernel& kernel, Stream stream) {
@@ -162,22 +195,20 @@ const LoadedKernel& Runtime::Impl::load(const ops::Maker& op, const ops::Request
   return *table.insert(key, std::move(kernel));
 }
 
-KernelReport Runtime::Impl::prepare(const ops::Op& op, const void* args) {
+KernelReport Runtime::Impl::prepare(const ops::Op& op, const void* args, std::optional<int> rung) {
+  Placement placement(op, args);
+  if (placement.any_null()) args = placement.get();
   const Device device = op.device_of(args);
   op.validate(args, backends.on_model(device));
-  return load_steps({&op, args, prepared_kernel(op, op.problem_key(args), device)}, device);
+  tunings.refresh(device);
+  const ops::ProblemKey problem = op.problem_key(args);
+  return load_steps({&op, args, rung ? rung_kernel(op, problem, *rung, device) : kernel_of(op, problem, device)},
+                    device);
 }
 
 ops::Kernel Runtime::Impl::rung_kernel(const ops::Op& op, const ops::ProblemKey& problem, int rung, Device device) {
   const std::optional<int> choice = op.rung_choice(problem, rung, backends.arch(device, op));
   return choice ? op.kernel_of(problem, *choice) : kernel_of(op, problem, device);
-}
-
-KernelReport Runtime::Impl::prepare_rung(const ops::Op& op, const void* args, int rung) {
-  const Device device = op.device_of(args);
-  op.validate(args, backends.on_model(device));
-  tunings.refresh(device);
-  return load_steps({&op, args, rung_kernel(op, op.problem_key(args), rung, device)}, device);
 }
 
 KernelReport Runtime::Impl::load_steps(const ops::Step& call, Device device) {
@@ -195,17 +226,28 @@ ops::Kernel Runtime::Impl::prepared_kernel(const ops::Op& op, const ops::Problem
   return kernel_of(op, problem, device);
 }
 
-KernelReport Runtime::Impl::prepare(const std::vector<ops::NeededKernel>& kernels, Device device) {
-  KernelReport last;
-  for (const ops::NeededKernel& needed : kernels) last = report(*needed.op, needed.kernel, device);
-  return last;
+ops::ChooseKernel Runtime::Impl::choosing(const ops::Op& op, Device device) {
+  return [this, &op, device](const ops::ProblemKey& problem) {
+    backends.arch(device, op);  // before a driver is opened: a wrong target is the better thing to say
+    return prepared_kernel(op, problem, device);
+  };
+}
+ops::ChooseKernel Runtime::Impl::choosing(const ops::Op& op, const arch::Target& target) {
+  return [&op, arch = target.arch](const ops::ProblemKey& problem) { return op.choose(problem, *arch); };
 }
 
-KernelReport Runtime::Impl::warm(const std::vector<ops::NeededKernel>& kernels, const arch::Target& target) {
-  KernelReport last;
+std::vector<KernelReport> Runtime::Impl::prepare(const std::vector<ops::NeededKernel>& kernels, Device device) {
+  std::vector<KernelReport> reports;
+  for (const ops::NeededKernel& needed : kernels) reports.push_back(report(*needed.op, needed.kernel, device));
+  return reports;
+}
+
+std::vector<KernelReport> Runtime::Impl::warm(const std::vector<ops::NeededKernel>& kernels,
+                                              const arch::Target& target) {
+  std::vector<KernelReport> reports;
   for (const ops::NeededKernel& needed : kernels)
-    last = kernel_maker.get(*needed.op, needed.op->request_of(needed.kernel), target).report;
-  return last;
+    reports.push_back(kernel_maker.get(*needed.op, needed.op->request_of(needed.kernel), target).report);
+  return reports;
 }
 
 KernelReport Runtime::Impl::report(const ops::Op& op, const ops::Kernel& kernel, Device device) {
@@ -221,7 +263,7 @@ KernelReport Runtime::Impl::report(const ops::Maker& op, const ops::Request& req
   return how;
 }
 
-Runtime::Runtime(Options options) : impl_(std::make_unique<Impl>(options)) {}
+Runtime::Runtime(Options options) : impl_(std::make_shared<Impl>(options)) {}
 Runtime::~Runtime() = default;
 
 Runtime& Runtime::instance() {
@@ -230,26 +272,9 @@ Runtime& Runtime::instance() {
   return runtime.get();
 }
 
-void Runtime::run_op(std::string_view op, const void* args, Stream stream) {
-  const ops::Op& found = Impl::find_op(op);
-  if (args == nullptr)
-    fail(Stage::argument, Code::invalid_argument,
-         cat("args of '", op, "' is null; it must point at the op's descriptor"));
-  impl_->run(found, args, stream);
-}
-
-KernelReport Runtime::warm_op(const ops::Request& request, std::string_view target) {
-  return impl_->kernel_maker.get(Impl::find_op(request.op), request, arch::parse_target(target)).report;
-}
-
-TuneReport Runtime::tune_op(std::string_view op, const ops::Problem& problem, Device device,
-                            const TuneOptions& options) {
-  return impl_->tune(Impl::find_op(op), problem, device, options);
-}
-
 std::string Runtime::target_of(Device device) const { return impl_->backends.target(device).name(); }
 std::string Runtime::target_of(Device device, std::string_view op) const {
-  return impl_->backends.target(device, Impl::find_op(op)).name();
+  return impl_->backends.target(device, detail::find_op(op)).name();
 }
 Device Runtime::default_device() const { return impl_->backends.default_device(); }
 

@@ -1,5 +1,5 @@
-// The parts of a runtime, for the files that implement its members: runtime.cpp, which knows no op, and api/calls.cpp,
-// which names them.
+// The parts of a runtime, for the files that implement its members: runtime.cpp, which knows no op, plan.cpp, and
+// those of api/.
 //
 // Decides nothing: runtime.cpp has its functions. Invariant: nothing here knows an op by name.
 #pragma once
@@ -18,7 +18,6 @@
 #include "custom/custom.hpp"
 #include "kernel_table.hpp"
 #include "maker.hpp"
-#include "ops/common/needed_kernel.hpp"
 #include "ops/common/tunable.hpp"
 #include "ops/op.hpp"
 #include "support/environment.hpp"
@@ -38,9 +37,11 @@ struct Runtime::Impl {
   void run_rung(const ops::Op& op, const void* args, int rung, Stream stream);
   const LoadedKernel& loaded(const ops::Step& step, Device device, Stream stream);
   TuneReport tune(const ops::Op& op, const ops::Problem& problem, Device device, const TuneOptions& options);
+  TuneReport tune(const ops::Op& op, const void* args, const TuneOptions& options);
   static HotKey hot_key(const ops::Maker& maker, std::uint64_t small_key, Device device);
-  static const ops::Op& find_op(std::string_view name);
   void launch(const ops::Step& step, const LoadedKernel& kernel, Stream stream);
+  /// Memory for work on the stream, until its owner lets go: the caller's allocator gives it, else the driver's pool.
+  std::shared_ptr<void> workspace(Device device, std::size_t bytes, Stream stream);
 
   // ---- kernels of users' own: the caller is the op ------------------------------------------------------------------
   const CustomMaker& keep(std::unique_ptr<CustomMaker> made);
@@ -53,22 +54,26 @@ struct Runtime::Impl {
                           Stream stream);
   const LoadedKernel& load(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device,
                            KernelReport* how = nullptr);
-  KernelReport prepare(const ops::Op& op, const void* args);
-  KernelReport prepare_rung(const ops::Op& op, const void* args, int rung);
+  /// Of the op's own kernel, or of a rung. Addresses may be null.
+  KernelReport prepare(const ops::Op& op, const void* args, std::optional<int> rung = {});
   ops::Kernel rung_kernel(const ops::Op& op, const ops::ProblemKey& problem, int rung, Device device);
   /// The report is that of the step that stands for the call (ops::OwnStep).
   KernelReport load_steps(const ops::Step& call, Device device);
+  /// How kernels are chosen for a device, of what is measured by now, and for a target, as predicted.
+  ops::ChooseKernel choosing(const ops::Op& op, Device device);
+  static ops::ChooseKernel choosing(const ops::Op& op, const arch::Target& target);
   /// As kernel_of(), of what is measured by now.
   ops::Kernel prepared_kernel(const ops::Op& op, const ops::ProblemKey& problem, Device device);
-  /// The last one's report. Made and loaded on the device; made only.
-  KernelReport prepare(const std::vector<ops::NeededKernel>& kernels, Device device);
-  KernelReport warm(const std::vector<ops::NeededKernel>& kernels, const arch::Target& target);
+  /// Their reports. Made and loaded on the device; made only.
+  std::vector<KernelReport> prepare(const std::vector<ops::NeededKernel>& kernels, Device device);
+  std::vector<KernelReport> warm(const std::vector<ops::NeededKernel>& kernels, const arch::Target& target);
   KernelReport report(const ops::Op& op, const ops::Kernel& kernel, Device device);
   KernelReport report(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device);
 
   std::unique_ptr<cache::Store> open_store();
 
   support::Settings settings;
+  std::optional<Allocator> allocator;
   support::Log log;
   Backends backends;
   std::unique_ptr<cache::Store> store = open_store();  ///< absent: the disk is not wanted

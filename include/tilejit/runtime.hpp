@@ -4,6 +4,7 @@
 // Invariant: every member function of Runtime may be called from any thread at any time.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,16 +15,18 @@
 
 #include <tilejit/error.hpp>
 #include <tilejit/export.hpp>
-#include <tilejit/ops.hpp>
+#include <tilejit/kernel_report.hpp>
+#include <tilejit/plan.hpp>
+#include <tilejit/tensor.hpp>
+#include <tilejit/tune.hpp>
 
 namespace tj {
 
 namespace ops {
+class Op;        // internal: what the library knows of an op
 struct Request;  // internal: what tools enumerate
 struct Problem;
 }  // namespace ops
-struct TuneOptions;  // internal
-struct TuneReport;
 namespace custom {
 class Kernel;  // custom.hpp
 }
@@ -31,6 +34,16 @@ class Kernel;  // custom.hpp
 class Ladder;  // ladder.hpp
 
 enum class LogLevel { trace, debug, info, warn, error, off };
+
+/// Memory for workspaces (plan.hpp) in the place of the library's pool: a framework's own allocator. Called from any
+/// thread; not for memory that is asked for by Runtime::allocate().
+struct Allocator {
+  /// At least so many bytes on the device at a multiple of 256, for work on this stream; null where there is none.
+  /// While the stream records a graph, memory that lives as long as the graph.
+  std::function<void*(Device, std::size_t bytes, Stream)> allocate;
+  /// Called when all work that uses the memory has been enqueued on the stream; it may not have run by then.
+  std::function<void(Device, void* memory, std::size_t bytes, Stream)> deallocate;
+};
 
 /// Each field wins over its environment variable; an absent field means: the variable, else the default.
 struct Options {
@@ -67,28 +80,31 @@ struct Options {
   std::optional<std::string> model_weaken;   ///< TJ_MODEL_WEAKEN: sites that do less than they should, written likewise
   std::optional<std::string> model_report;   ///< TJ_MODEL_REPORT: a file to which a line of JSON is appended for each
                                              ///< kernel that is launched and for each report
+  std::optional<Allocator> allocator;        ///< both functions; absent: the library's pool
   /// Receives what would be logged, instead of the default sink (standard error). Called from any thread.
   std::function<void(LogLevel, std::string_view)> log_sink;
 };
 
-/// A stream of the driver (CUstream, hipStream_t); null is the default stream. The model ignores it.
-struct Stream {
-  void* handle = nullptr;
+/// The descriptor of a call: FmhaArgs, GemmArgs, ... Each op has a header of its own with one.
+template <class T>
+concept OpArgs = requires {
+  { T::kOp } -> std::convertible_to<std::string_view>;
+  typename T::Config;
 };
+/// What decides which kernel a call needs, without any memory: FmhaConfig, GemmConfig, ...
+template <class T>
+concept OpConfig = requires { typename T::Args; } && OpArgs<typename T::Args>;
 
-/// How a kernel came to be.
-enum class KernelOrigin { memory, disk, compiled };
-
-/// What prepare() found or made. Times in milliseconds.
-struct KernelReport {
-  std::string name;    ///< e.g. "fmha_f16_d128_causal"
-  std::string target;  ///< e.g. "sm_90a"
-  KernelOrigin origin = KernelOrigin::compiled;
-  double schedule_ms = 0, codegen_ms = 0, compile_ms = 0, load_ms = 0;
-  std::string schedule_json;  ///< II, length, bounds, nodes, rings (see tj-schedule --json)
-  std::string source_path;    ///< where the source was dumped, empty without dump_dir
-  int registers = 0;          ///< a thread, at entry; 0 where the compiler does not say
-};
+namespace detail {
+/// The library's op of this name. Throws tj::Error(argument) with the names that there are.
+TJ_API const ops::Op& find_op(std::string_view name);
+/// The same, looked up once.
+template <OpArgs Args>
+const ops::Op& op_of() {
+  static const ops::Op& op = find_op(Args::kOp);
+  return op;
+}
+}  // namespace detail
 
 /// After a fork() the child may use what its parent has made, and make kernels of its own, whatever the parent's
 /// threads were doing: on the CPU model, and for the disk cache. GPUs are their driver's matter: a child of a process
@@ -110,41 +126,66 @@ class TJ_API Runtime {
   static Runtime& instance();
 
   /// Checks the arguments, gets the kernel (memory, disk or compiler) and enqueues it on the stream; asynchronous on
-  /// GPUs, finished on return on the model. Throws tj::Error; nothing has been launched then. See FmhaArgs, GemmArgs,
-  /// ... for shapes.
-  void fmha(const FmhaArgs& args, Stream stream = {});
-  void gemm(const GemmArgs& args, Stream stream = {});
-  void chunk_indices(const ChunkIndicesArgs& args, Stream stream = {});
-  void chunk_o(const ChunkOArgs& args, Stream stream = {});
+  /// GPUs, finished on return on the model. Throws tj::Error; nothing has been launched then. The op's header says
+  /// which shapes are legal.
+  template <OpArgs Args>
+  void run(const Args& args, Stream stream = {}) {
+    run(detail::op_of<Args>(), &args, stream);
+  }
+  /// The same by the op's name; `args` points at its descriptor (FmhaArgs for "fmha").
+  void run(std::string_view op, const void* args, Stream stream = {});
 
-  /// The same for any op by name; `args` points at its descriptor (FmhaArgs for "fmha"). Typed calls are made of this.
-  void run_op(std::string_view op, const void* args, Stream stream = {});
+  /// Validates and resolves a call once, to be run many times (plan.hpp). Gets its kernels ready as prepare() does.
+  /// Addresses in args may be null: the plan then takes such that are multiples of 16 bytes. Throws tj::Error as run()
+  /// does, but for what addresses alone are refused for: runs check those.
+  template <OpArgs Args>
+  Plan plan(const Args& args) {
+    return plan(detail::op_of<Args>(), &args);
+  }
+  Plan plan(std::string_view op, const void* args);
 
-  /// Gets the kernel ready (compiled, cached and loaded) without launching. Throws tj::Error.
-  KernelReport prepare(const FmhaConfig& config, Device device);
-  KernelReport prepare(const GemmConfig& config, Device device);
-  KernelReport prepare(const ChunkIndicesConfig& config, Device device);
-  KernelReport prepare(const ChunkOConfig& config, Device device);
+  /// Gets the kernels of a call ready (compiled, cached and loaded) without launching. Addresses in args may be null:
+  /// multiples of 16 bytes are meant then. Throws tj::Error.
+  template <OpArgs Args>
+  KernelReport prepare(const Args& args) {
+    return prepare(detail::op_of<Args>(), &args);
+  }
+  KernelReport prepare(std::string_view op, const void* args);
+  template <OpConfig Config>
+  KernelReport prepare(const Config& config, Device device) {
+    return prepare_config(detail::op_of<typename Config::Args>(), &config, device);
+  }
   /// On default_device().
-  KernelReport prepare(const FmhaConfig& config);
-  KernelReport prepare(const GemmConfig& config);
-  KernelReport prepare(const ChunkIndicesConfig& config);
-  KernelReport prepare(const ChunkOConfig& config);
-  KernelReport prepare(const FmhaArgs& args);
-  KernelReport prepare(const GemmArgs& args);
-  KernelReport prepare(const ChunkIndicesArgs& args);
-  KernelReport prepare(const ChunkOArgs& args);
+  template <OpConfig Config>
+  KernelReport prepare(const Config& config) {
+    return prepare(config, default_device());
+  }
+  /// The kernels that flags name, as tj-warm does: prepare_flags("fmha", "--dtype f16 --head-dim 64,128", device).
+  /// Every combination; the op's default set for flags that are left out. gemm: with --m, --n and --k (and --batch),
+  /// what products of these sizes need. Throws tj::Error naming flag, value and what is allowed; kernels before it are
+  /// ready.
+  std::vector<KernelReport> prepare_flags(std::string_view op, std::string_view flags, Device device);
 
   /// Compiles for a target into the disk cache without any device. Throws tj::Error.
-  KernelReport warm(const FmhaConfig& config, std::string_view target);
-  KernelReport warm(const GemmConfig& config, std::string_view target);
-  KernelReport warm(const ChunkIndicesConfig& config, std::string_view target);
-  KernelReport warm(const ChunkOConfig& config, std::string_view target);
+  template <OpConfig Config>
+  KernelReport warm(const Config& config, std::string_view target) {
+    return warm_config(detail::op_of<typename Config::Args>(), &config, target);
+  }
+  /// The kernels that flags name, as prepare_flags().
+  std::vector<KernelReport> warm_flags(std::string_view op, std::string_view flags, std::string_view target);
   /// The same for a request of any op. For the project's own tools: ops::Request is not a public type.
   KernelReport warm_op(const ops::Request& request, std::string_view target);
-  /// Measures the kernels that can serve a problem on a GPU, and keeps the fastest one's name in the cache: calls of
-  /// the same sizes on a device of the same name take it from then on; other runtimes from their next prepare(), other
-  /// processes from their start. For the project's own tools. Throws tj::Error: target where the device is no GPU.
+
+  /// Measures the kernels that can serve a call's sizes on its GPU, and keeps the fastest one's name in the cache:
+  /// calls of the same sizes on a device of the same name take it from then on; other runtimes from their next
+  /// prepare(), other processes from their start. Addresses in args may be null; operands are made up. Throws
+  /// tj::Error: target where the device is no GPU of NVIDIA, argument for an op of which one kernel serves each call.
+  template <OpArgs Args>
+  TuneReport tune(const Args& args, const TuneOptions& options = {}) {
+    return tune(detail::op_of<Args>(), &args, options);
+  }
+  TuneReport tune(std::string_view op, const void* args, const TuneOptions& options = {});
+  /// For the project's own tools.
   TuneReport tune_op(std::string_view op, const ops::Problem& problem, Device device, const TuneOptions& options);
 
   /// The target that a tensor on this device would run on: "sm_90a", "model:sm_90a". Throws tj::Error: target when no
@@ -173,28 +214,39 @@ class TJ_API Runtime {
  private:
   friend class custom::Kernel;
   friend class Ladder;
+  friend class Plan;
+  void run(const ops::Op& op, const void* args, Stream stream);
+  Plan plan(const ops::Op& op, const void* args);
+  KernelReport prepare(const ops::Op& op, const void* args);
+  KernelReport prepare_config(const ops::Op& op, const void* config, Device device);
+  KernelReport warm_config(const ops::Op& op, const void* config, std::string_view target);
+  TuneReport tune(const ops::Op& op, const void* args, const TuneOptions& options);
+
   struct Impl;
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<Impl> impl_;  ///< plans share it
 };
 
-/// Runtime::instance().fmha(args, stream), gemm(args, stream), ...
-TJ_API void fmha(const FmhaArgs& args, Stream stream = {});
-TJ_API void gemm(const GemmArgs& args, Stream stream = {});
-TJ_API void chunk_indices(const ChunkIndicesArgs& args, Stream stream = {});
-TJ_API void chunk_o(const ChunkOArgs& args, Stream stream = {});
-/// Runtime::instance().prepare(...).
-TJ_API KernelReport prepare(const FmhaArgs& args);
-TJ_API KernelReport prepare(const FmhaConfig& config);
-TJ_API KernelReport prepare(const FmhaConfig& config, Device device);
-TJ_API KernelReport prepare(const GemmArgs& args);
-TJ_API KernelReport prepare(const GemmConfig& config);
-TJ_API KernelReport prepare(const GemmConfig& config, Device device);
-TJ_API KernelReport prepare(const ChunkIndicesArgs& args);
-TJ_API KernelReport prepare(const ChunkIndicesConfig& config);
-TJ_API KernelReport prepare(const ChunkIndicesConfig& config, Device device);
-TJ_API KernelReport prepare(const ChunkOArgs& args);
-TJ_API KernelReport prepare(const ChunkOConfig& config);
-TJ_API KernelReport prepare(const ChunkOConfig& config, Device device);
+/// Those of Runtime::instance().
+template <OpArgs Args>
+void run(const Args& args, Stream stream = {}) {
+  Runtime::instance().run(args, stream);
+}
+template <OpArgs Args>
+Plan plan(const Args& args) {
+  return Runtime::instance().plan(args);
+}
+template <OpArgs Args>
+KernelReport prepare(const Args& args) {
+  return Runtime::instance().prepare(args);
+}
+template <OpConfig Config>
+KernelReport prepare(const Config& config) {
+  return Runtime::instance().prepare(config);
+}
+template <OpConfig Config>
+KernelReport prepare(const Config& config, Device device) {
+  return Runtime::instance().prepare(config, device);
+}
 
 /// "0.1.0".
 TJ_API const char* version() noexcept;

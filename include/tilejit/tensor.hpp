@@ -44,6 +44,11 @@ struct Tensor {
                                std::initializer_list<std::int64_t> strides);
 };
 
+/// A stream of the driver (CUstream, hipStream_t); null is the default stream. The model ignores it.
+struct Stream {
+  void* handle = nullptr;
+};
+
 /// Bytes of one element.
 TJ_API int size_of(DType dtype) noexcept;
 TJ_API const char* to_string(DType dtype) noexcept;

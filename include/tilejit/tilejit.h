@@ -1,9 +1,9 @@
 /* The C ABI of tilejit: the calls of runtime.hpp for C and for foreign-function interfaces.
  *
- * Decides the binary layout of what crosses the library's boundary. Adds no feature of its own. These calls have no C
- * form: prepare() from tensors (tj_prepare() takes a configuration), run_op(), warm_op(), time_ms() and those of
- * custom.hpp. Invariants: no exception leaves a tj_ function; a null pointer where one is needed is
- * TJ_INVALID_ARGUMENT, never a crash; a structure only ever grows at its end.
+ * Decides the binary layout of what crosses the library's boundary. Adds no feature of its own. A call of an op takes
+ * the op's name and the address of its structure: tj_run(runtime, "fmha", &args, stream) with a tj_fmha_args.
+ * Invariants: no exception leaves a tj_ function; a null pointer where one is needed is TJ_INVALID_ARGUMENT, never a
+ * crash; a structure only ever grows at its end.
  *
  * Structures start with `size`: set it to sizeof of the structure. A library that is newer than its caller fills what
  * the caller does not know with defaults; one that is older accepts fields that it does not know when they are zero.
@@ -84,7 +84,7 @@ typedef struct tj_tensor {
   int64_t strides[TJ_MAX_RANK];
 } tj_tensor;
 
-/* Attention forward; shapes, alignment and masks as tj::FmhaArgs (ops.hpp) says. */
+/* Attention forward; shapes, alignment and masks as tj::FmhaArgs (fmha.hpp) says. */
 typedef struct tj_fmha_args {
   uint64_t size;
   const tj_tensor* q;   /* [B, H, Sq, D] */
@@ -98,7 +98,7 @@ typedef struct tj_fmha_args {
   int32_t reserved; /* 0 */
 } tj_fmha_args;
 
-/* Matrix product; shapes, alignment and meaning as tj::GemmArgs (ops.hpp) says. */
+/* Matrix product; shapes, alignment and meaning as tj::GemmArgs (gemm.hpp) says. */
 typedef struct tj_gemm_args {
   uint64_t size;
   const tj_tensor* a;    /* [M, K] or [B, M, K] */
@@ -114,7 +114,8 @@ typedef struct tj_gemm_args {
   const tj_tensor* scale_b;
 } tj_gemm_args;
 
-/* The list of all chunks of sequences that follow each other; all i32, as tj::ChunkIndicesArgs (ops.hpp) says. */
+/* The list of all chunks of sequences that follow each other; all i32, as tj::ChunkIndicesArgs (chunk_indices.hpp)
+ * says. */
 typedef struct tj_chunk_indices_args {
   uint64_t size;
   const tj_tensor* cu_seqlens;    /* [N + 1] */
@@ -122,7 +123,7 @@ typedef struct tj_chunk_indices_args {
   const tj_tensor* total_chunks;  /* [1], written */
 } tj_chunk_indices_args;
 
-/* Output of the gated delta rule by chunks; shapes and meaning as tj::ChunkOArgs (ops.hpp) says. */
+/* Output of the gated delta rule by chunks; shapes and meaning as tj::ChunkOArgs (chunk_o.hpp) says. */
 typedef struct tj_chunk_o_args {
   uint64_t size;
   const tj_tensor* q; /* bf16 [T, H, 128] */
@@ -141,28 +142,7 @@ typedef struct tj_chunk_o_args {
   int32_t reserved; /* 0 */
 } tj_chunk_o_args;
 
-/* Which kernel to make ready, without any memory. The fields of other ops will follow. */
-typedef struct tj_kernel_config {
-  uint64_t size;
-  const char* op;        /* "fmha", "gemm", "chunk_o"; "chunk_indices", which has no fields */
-  int32_t dtype;         /* TJ_F16, TJ_BF16; gemm: TJ_E4M3 too */
-  int32_t head_dim;      /* fmha: 64, 128 */
-  int32_t causal;        /* fmha */
-  int32_t general_scale; /* fmha; 0: 1e-6 <= scale <= 1, the fast form; 1: any finite scale */
-  int64_t m, n, k;       /* gemm, from here on: tj::GemmConfig */
-  int64_t batch;         /* 0 counts as 1 */
-  int32_t out;           /* TJ_F16, TJ_BF16, TJ_F32 */
-  int32_t a_transposed, b_transposed;
-  int32_t bias, add_c;
-  int32_t activation;       /* TJ_ACTIVATION_NONE, ... */
-  int32_t v_heads_per_head; /* chunk_o, from here on: tj::ChunkOConfig; 0 counts as 2 */
-  int32_t ungated;          /* 1: without g_cu */
-  int32_t equal_lengths;    /* 1: without lists of sequences and chunks */
-  int32_t h_transposed;
-} tj_kernel_config;
-
-/* What tj_prepare() and tj_warm() found or made, as tj::KernelReport. The texts live until this thread's next
- * tj_prepare() or tj_warm(). */
+/* What was found or made, as tj::KernelReport. The texts live until this thread's next call that fills a report. */
 typedef struct tj_kernel_report {
   uint64_t size; /* set by the caller; only that many bytes are written */
   const char* name;
@@ -174,9 +154,75 @@ typedef struct tj_kernel_report {
   int32_t registers; /* a thread, at entry; 0 when unknown */
 } tj_kernel_report;
 
+/* How tj_tune() measures, as tj::TuneOptions. What is left 0 has its default. */
+typedef struct tj_tune_options {
+  uint64_t size;
+  const char* only; /* names of kernels with commas between them; null: all */
+  uint64_t seed;    /* of the operands' values */
+  int32_t limit;    /* kernels that are measured; 0: all */
+  int32_t rounds;   /* 0 counts as 10 */
+} tj_tune_options;
+
+/* What tj_tune() found. The texts live until this thread's next tj_tune(). */
+typedef struct tj_tune_report {
+  uint64_t size; /* set by the caller; only that many bytes are written */
+  const char* problem;
+  const char* device;
+  const char* target;
+  const char* chosen; /* the fastest kernel's name */
+  double measured_us; /* of one call, median */
+  double usual_us;    /* of the kernel that is taken unmeasured; 0 when it was not measured */
+  double flops;
+  int32_t variants, measured; /* kernels that there are, and that were measured */
+  int32_t kept;               /* 1: the cache has it */
+  int32_t reserved;
+} tj_tune_report;
+
+/* A call that was validated and resolved once. */
+typedef struct tj_plan tj_plan;
+
+/* As tj::Plan (plan.hpp) says. The texts live as long as the plan. */
+typedef struct tj_plan_info {
+  uint64_t size; /* set by the caller; only that many bytes are written */
+  const char* const* tensors;
+  uint64_t tensor_count;
+  uint64_t workspace_bytes, workspace_alignment;
+  int32_t workspace_zeroed; /* 1: the caller's workspace must be zeroed before its first run */
+  int32_t registers;        /* a thread's of the kernel, at entry; 0 when unknown */
+  tj_device device;
+  const char* kernel;
+  const char* target;
+} tj_plan_info;
+
+/* A kernel of the user's own, as tj::custom::Description (custom.hpp) says. */
+typedef struct tj_custom tj_custom;
+typedef struct tj_custom_description {
+  uint64_t size;
+  const char* name;
+  const char* graph; /* JSON */
+  const char* folder;
+  int32_t max_stages, max_slots; /* 0: any; what the graph's values allow */
+  int32_t without_turns;         /* 1: roles that alternate on a unit are not held to their turns */
+  int32_t reserved;              /* 0 */
+} tj_custom_description;
+
+/* How the copy engine cuts a tensor, as tj::custom::Box. */
+typedef struct tj_box {
+  uint64_t size;
+  int64_t shape[TJ_MAX_RANK]; /* elements, outermost dimension first; each 1 to 256 */
+  int32_t swizzle_bytes;      /* 0, 32, 64 or 128 */
+  int32_t reserved;           /* 0 */
+} tj_box;
+
 /* Called from any thread, until the runtime is destroyed; may not call tj_ functions of the same runtime. The text is
  * not terminated; it is valid during the call. */
 typedef void (*tj_log_sink)(void* user, int32_t level, const char* text, size_t length);
+
+/* Memory for workspaces in the place of the library's pool, as tj::Allocator: at least so many bytes at a multiple of
+ * 256 for work on the stream, null where there is none; given back once all that uses it has been enqueued. Called from
+ * any thread. */
+typedef void* (*tj_allocator)(void* user, tj_device device, size_t bytes, void* stream);
+typedef void (*tj_deallocator)(void* user, tj_device device, void* memory, size_t bytes, void* stream);
 
 /* As tj::Options; a null text or a negative number leaves the setting to its environment variable or default.
  * Fill with tj_options_init(). */
@@ -198,6 +244,9 @@ typedef struct tj_options {
       wait_limit_s; /* seconds to wait for another maker of the same kernel; 0: no limit; -1: as TJ_WAIT_LIMIT says */
   double compile_limit_s; /* seconds that a compiler may take that is a program; 0: no limit; -1: as TJ_COMPILE_LIMIT
                              says */
+  tj_allocator allocate;  /* both, or null: the library's pool */
+  tj_deallocator deallocate;
+  void* allocator_user;
 } tj_options;
 
 /* ---- runtimes ---- */
@@ -213,27 +262,53 @@ TJ_C_API tj_status tj_runtime_instance(tj_runtime** out);
 
 /* ---- ops and kernels ---- */
 
-/* Enqueues attention on a stream (CUstream or hipStream_t; null: the default stream); finished on return on the model.
- */
-TJ_C_API tj_status tj_fmha(tj_runtime* runtime, const tj_fmha_args* args, void* stream);
-/* Enqueues a matrix product in the same way. */
-TJ_C_API tj_status tj_gemm(tj_runtime* runtime, const tj_gemm_args* args, void* stream);
-/* Enqueues the output of the gated delta rule in the same way. */
-TJ_C_API tj_status tj_chunk_o(tj_runtime* runtime, const tj_chunk_o_args* args, void* stream);
-/* Enqueues the listing of chunks in the same way. */
-TJ_C_API tj_status tj_chunk_indices(tj_runtime* runtime, const tj_chunk_indices_args* args, void* stream);
-/* Gets a kernel compiled, cached and loaded for a device. report may be null. */
-TJ_C_API tj_status tj_prepare(tj_runtime* runtime, const tj_kernel_config* config, tj_device device,
-                              tj_kernel_report* report);
-/* One rung of an op's ladder, as tj::Ladder (ladder.hpp) says: op is "fmha" with tj_fmha_args, or "gemm" with
- * tj_gemm_args. Rung 0 is the op's own kernel. */
+/* args: the op's structure, tj_fmha_args for "fmha". Enqueues on a stream (CUstream or hipStream_t; null: the default
+ * stream); finished on return on the model. */
+TJ_C_API tj_status tj_run(tj_runtime* runtime, const char* op, const void* args, void* stream);
+/* Gets the kernels of such a call compiled, cached and loaded. Addresses may be null. report may be null. */
+TJ_C_API tj_status tj_prepare(tj_runtime* runtime, const char* op, const void* args, tj_kernel_report* report);
+/* The kernels that flags name, as tj-warm: "--dtype f16 --head-dim 64,128". report is the last one's, kernels how many
+ * there are; both may be null. */
+TJ_C_API tj_status tj_prepare_flags(tj_runtime* runtime, const char* op, const char* flags, tj_device device,
+                                    tj_kernel_report* report, size_t* kernels);
+/* The same into the disk cache for a target, without any device. */
+TJ_C_API tj_status tj_warm_flags(tj_runtime* runtime, const char* op, const char* flags, const char* target,
+                                 tj_kernel_report* report, size_t* kernels);
+/* One rung of an op's ladder, as tj::Ladder (ladder.hpp) says. Rung 0 is the op's own kernel. */
 TJ_C_API tj_status tj_run_rung(tj_runtime* runtime, const char* op, const void* args, int32_t rung, void* stream);
-/* The same made ready, without any memory; config->op is "fmha" or "gemm". report may be null. */
-TJ_C_API tj_status tj_prepare_rung(tj_runtime* runtime, const tj_kernel_config* config, int32_t rung, tj_device device,
+TJ_C_API tj_status tj_prepare_rung(tj_runtime* runtime, const char* op, const void* args, int32_t rung,
                                    tj_kernel_report* report);
-/* Compiles into the disk cache for a target, without any device. report may be null. */
-TJ_C_API tj_status tj_warm(tj_runtime* runtime, const tj_kernel_config* config, const char* target,
-                           tj_kernel_report* report);
+/* Measures the kernels that can serve a call's sizes on its GPU and keeps the fastest one's name in the cache, as
+ * tj::Runtime::tune(). Addresses may be null. options and report may be null. */
+TJ_C_API tj_status tj_tune(tj_runtime* runtime, const char* op, const void* args, const tj_tune_options* options,
+                           tj_tune_report* report);
+
+/* ---- plans ---- */
+
+/* Validates and resolves a call once, to be run many times, as tj::Plan (plan.hpp) says. Addresses may be null. On
+ * failure *out is null. */
+TJ_C_API tj_status tj_plan_create(tj_runtime* runtime, const char* op, const void* args, tj_plan** out);
+/* Of no run that still goes on in another thread; what runs enqueued goes on. Null is ignored. */
+TJ_C_API void tj_plan_destroy(tj_plan* plan);
+TJ_C_API tj_status tj_plan_get_info(const tj_plan* plan, tj_plan_info* info);
+/* count addresses, in the order of tj_plan_info.tensors. workspace: null, or the caller's memory. Any thread, also
+ * after the runtime was destroyed. */
+TJ_C_API tj_status tj_plan_run(const tj_plan* plan, void* const* addresses, size_t count, void* workspace,
+                               void* stream);
+
+/* ---- kernels of users' own ---- */
+
+/* As tj::custom::Kernel (custom.hpp). Reads and checks folder and graph; compiles nothing. On failure *out is null. */
+TJ_C_API tj_status tj_custom_create(tj_runtime* runtime, const tj_custom_description* description, tj_custom** out);
+/* The runtime keeps what was made of it. Null is ignored. */
+TJ_C_API void tj_custom_destroy(tj_custom* kernel);
+TJ_C_API tj_status tj_custom_prepare(const tj_custom* kernel, tj_device device, tj_kernel_report* report);
+TJ_C_API tj_status tj_custom_warm(const tj_custom* kernel, const char* target, tj_kernel_report* report);
+/* Writes 128 bytes, which the parameter holds at a multiple of 64. */
+TJ_C_API tj_status tj_custom_tensor_map(const tj_custom* kernel, const tj_tensor* tensor, const tj_box* box, void* out);
+TJ_C_API tj_status tj_custom_sm_count(const tj_custom* kernel, tj_device device, uint32_t* out);
+TJ_C_API tj_status tj_custom_launch(const tj_custom* kernel, tj_device device, const void* params, size_t bytes,
+                                    uint32_t blocks, void* stream);
 
 /* ---- graphs of your own ---- */
 
@@ -259,6 +334,10 @@ TJ_C_API tj_status tj_free(tj_runtime* runtime, void* memory);
 TJ_C_API tj_status tj_copy(tj_runtime* runtime, void* dst, tj_device dst_device, const void* src, tj_device src_device,
                            size_t bytes);
 TJ_C_API tj_status tj_synchronize(tj_runtime* runtime, tj_device device, void* stream);
+/* Milliseconds of what `work` enqueues on the default stream, by device events (wall clock on the model); waits for it.
+ * What `work` returns other than TJ_OK is returned, with the error of its last tj_ call. */
+TJ_C_API tj_status tj_time_ms(tj_runtime* runtime, tj_device device, tj_status (*work)(void* user), void* user,
+                              double* out);
 
 /* ---- errors and identity ---- */
 

@@ -13,7 +13,7 @@ int main() try {
   tj::FmhaArgs args;
   args.q = args.k = args.v = tj::Tensor::contiguous(memory.get(), device, tj::DType::f16, {1, 4, 128, 64});
   args.o = tj::Tensor::contiguous(result.get(), device, tj::DType::f16, {1, 4, 128, 64});
-  runtime.fmha(args);  // scheduled, generated and compiled now; found on disk the next time
+  runtime.run(args);  // scheduled, generated and compiled now; found on disk the next time
   runtime.copy(host.data(), {tj::DeviceKind::cpu, 0}, result.get(), device, bytes);
   std::printf("on %s: o[0] = 0x%04x (1 is 0x3c00)\n", runtime.target_of(device).c_str(), host[0]);
   return std::fflush(stdout) == 0 && host[0] == 0x3c00 ? 0 : 1;

@@ -124,10 +124,10 @@ bool run(tj::Runtime& runtime, tj::Device device, int iterations, const samples:
   const Call call(runtime, device, p, o);
   print_kernel(runtime.prepare(call.list));
   print_kernel(runtime.prepare(call.output));
-  runtime.chunk_indices(call.list);
-  if (iterations > 1) runtime.chunk_o(call.output);  // the first run warms the clocks and is not timed
+  runtime.run(call.list);
+  if (iterations > 1) runtime.run(call.output);  // the first run warms the clocks and is not timed
   const double ms = runtime.time_ms(device, [&] {
-    for (int i = 0; i < iterations; ++i) runtime.chunk_o(call.output);
+    for (int i = 0; i < iterations; ++i) runtime.run(call.output);
   }) / iterations;
   const double bytes = samples::chunk_o_bytes(p);
   std::printf("run      %.4f ms, %.4g GB/s of %.1f MB, mean of %d run%s\n", ms, bytes / ms * 1e-6, bytes * 1e-6,

@@ -6,69 +6,27 @@
 // (tj_options_init, tj_runtime_destroy, the texts of the last error, names and versions) call nothing that throws.
 #include <tilejit/tilejit.h>
 
-#include <algorithm>
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <unordered_map>
-#include <variant>
 
-#include <tilejit/ladder.hpp>
 #include <tilejit/tilejit.hpp>
 
 #include "api/c_errors.hpp"
-#include "api/c_structs.hpp"
+#include "api/c_options.hpp"
+#include "api/c_runtime.hpp"
+#include "support/c_structs.hpp"
 #include "support/fail.hpp"
 #include "support/lasting.hpp"
 #include "support/text.hpp"
-
-struct tj_runtime {
-  std::unique_ptr<tj::Runtime> owned;  ///< empty for the process-wide one
-  tj::Runtime* runtime = nullptr;
-  tj::support::Mutex mutex;  ///< guards memory; never held while the runtime is called
-  std::unordered_map<void*, std::shared_ptr<void>> memory;
-};
 
 namespace {
 
 using tj::Code;
 using tj::support::cat;
 using namespace tj::c_api;
-
-tj::Runtime& runtime_of(tj_runtime* runtime) {
-  if (runtime == nullptr) refuse("runtime is null; allowed: what tj_runtime_create() or tj_runtime_instance() gave");
-  return *runtime->runtime;
-}
-
-void write_report(tj::KernelReport&& report, tj_kernel_report* out) {
-  if (out == nullptr) return;
-  std::uint64_t size = 0;
-  std::memcpy(&size, out, sizeof size);
-  thread_local constinit tj::support::PerThread<tj::KernelReport> place;
-  tj::KernelReport& kept = place.get();
-  kept = std::move(report);
-  tj_kernel_report filled{};
-  filled.size = size;
-  filled.name = kept.name.c_str();
-  filled.target = kept.target.c_str();
-  filled.schedule_json = kept.schedule_json.c_str();
-  filled.source_path = kept.source_path.c_str();
-  filled.schedule_ms = kept.schedule_ms;
-  filled.codegen_ms = kept.codegen_ms;
-  filled.compile_ms = kept.compile_ms;
-  filled.load_ms = kept.load_ms;
-  filled.origin = static_cast<std::int32_t>(kept.origin);
-  filled.registers = kept.registers;
-  std::memcpy(out, &filled, std::min<std::size_t>(size, sizeof filled));
-}
-
-void check_report(const tj_kernel_report* report) {
-  if (report == nullptr) return;
-  std::uint64_t size = 0;  // all that the caller sets; the rest may be uninitialised
-  std::memcpy(&size, report, sizeof size);
-  check_size(size, "report", sizeof(tj_kernel_report));
-}
+using namespace tj::support::c_structs;
 
 // The numbers of the two interfaces are one.
 static_assert(TJ_INVALID_ARGUMENT == static_cast<int>(Code::invalid_argument) &&
@@ -120,67 +78,6 @@ tj_status tj_runtime_instance(tj_runtime** out) {
     // Never freed: like Runtime::instance() it outlives every user.
     static constinit tj::support::Lasting<tj_runtime> instance;
     *out = &instance.get([] { return tj_runtime{{}, &tj::Runtime::instance(), {}, {}}; });
-  });
-}
-
-tj_status tj_fmha(tj_runtime* runtime, const tj_fmha_args* args, void* stream) {
-  return guarded([&] { runtime_of(runtime).fmha(to_args(args), tj::Stream{stream}); });
-}
-
-tj_status tj_gemm(tj_runtime* runtime, const tj_gemm_args* args, void* stream) {
-  return guarded([&] { runtime_of(runtime).gemm(to_args(args), tj::Stream{stream}); });
-}
-
-tj_status tj_chunk_indices(tj_runtime* runtime, const tj_chunk_indices_args* args, void* stream) {
-  return guarded([&] { runtime_of(runtime).chunk_indices(to_args(args), tj::Stream{stream}); });
-}
-
-tj_status tj_chunk_o(tj_runtime* runtime, const tj_chunk_o_args* args, void* stream) {
-  return guarded([&] { runtime_of(runtime).chunk_o(to_args(args), tj::Stream{stream}); });
-}
-
-tj_status tj_prepare(tj_runtime* runtime, const tj_kernel_config* config, tj_device device, tj_kernel_report* report) {
-  return guarded([&] {
-    check_report(report);
-    tj::Runtime& of = runtime_of(runtime);
-    write_report(
-        std::visit([&](const auto& own) { return of.prepare(own, to_device(device, "device")); }, to_config(config)),
-        report);
-  });
-}
-
-tj_status tj_run_rung(tj_runtime* runtime, const char* op, const void* args, int32_t rung, void* stream) {
-  return guarded([&] {
-    tj::Ladder ladder(runtime_of(runtime));
-    const std::string_view name = op != nullptr ? op : "";
-    if (name == "fmha") return ladder.run(to_args(static_cast<const tj_fmha_args*>(args)), rung, tj::Stream{stream});
-    if (name == "gemm") return ladder.run(to_args(static_cast<const tj_gemm_args*>(args)), rung, tj::Stream{stream});
-    refuse(cat("op is ", op != nullptr ? cat("'", tj::support::shown(op), "'") : "null",
-               "; allowed: fmha, gemm, which have a ladder"));
-  });
-}
-
-tj_status tj_prepare_rung(tj_runtime* runtime, const tj_kernel_config* config, int32_t rung, tj_device device,
-                          tj_kernel_report* report) {
-  return guarded([&] {
-    check_report(report);
-    tj::Ladder ladder(runtime_of(runtime));
-    const auto made = [&](const auto& own) -> tj::KernelReport {
-      if constexpr (requires { ladder.prepare(own, rung, tj::Device{}); })
-        return ladder.prepare(own, rung, to_device(device, "device"));
-      else
-        refuse("config.op has no ladder; allowed: fmha, gemm");
-    };
-    write_report(std::visit(made, to_config(config)), report);
-  });
-}
-
-tj_status tj_warm(tj_runtime* runtime, const tj_kernel_config* config, const char* target, tj_kernel_report* report) {
-  return guarded([&] {
-    check_report(report);
-    if (target == nullptr) refuse("target is null; allowed: a target's name, for example \"sm_90a\"");
-    tj::Runtime& of = runtime_of(runtime);
-    write_report(std::visit([&](const auto& own) { return of.warm(own, target); }, to_config(config)), report);
   });
 }
 
@@ -245,6 +142,22 @@ tj_status tj_copy(tj_runtime* runtime, void* dst, tj_device dst_device, const vo
 
 tj_status tj_synchronize(tj_runtime* runtime, tj_device device, void* stream) {
   return guarded([&] { runtime_of(runtime).synchronize(to_device(device, "device"), tj::Stream{stream}); });
+}
+
+tj_status tj_time_ms(tj_runtime* runtime, tj_device device, tj_status (*work)(void* user), void* user, double* out) {
+  tj_status failed = TJ_OK;
+  const tj_status status = guarded([&] {
+    need(out, "out");
+    tj::Runtime& of = runtime_of(runtime);
+    if (work == nullptr) refuse("work is null; allowed: a function that enqueues what is timed");
+    LastError error;
+    *out = of.time_ms(to_device(device, "device"), [&] {
+      failed = work(user);
+      if (failed != TJ_OK) error = last_error();
+    });
+    if (failed != TJ_OK) last_error() = std::move(error);
+  });
+  return status != TJ_OK ? status : failed;
 }
 
 const char* tj_last_error(void) { return last_error().message.c_str(); }

@@ -10,15 +10,15 @@
 #include <tilejit/graph.hpp>
 
 #include "api/c_errors.hpp"
-#include "api/c_structs.hpp"
+#include "support/c_structs.hpp"
 #include "support/fail.hpp"
 #include "support/lasting.hpp"
 #include "support/text.hpp"
 
 namespace {
 
-using tj::c_api::refuse;
 using tj::support::cat;
+using tj::support::c_structs::refuse;
 
 using Writer = std::string (tj::Schedule::*)() const;
 

@@ -1,97 +1,91 @@
-// The calls of each op: by its descriptor, by its configuration, on the default device, of the process-wide runtime.
+// The calls of ops: by their descriptors and configurations, by name, by flags.
 //
-// Decides which op a descriptor belongs to, and nothing else: how a call is served is runtime.cpp's.
+// Decides which op a call is for, and nothing else: how it is served is runtime.cpp's. Knows no op by name.
+#include <tilejit/ladder.hpp>
+
+#include <utility>
 #include <vector>
 
-#include "ops/chunk_indices/chunk_indices.hpp"
-#include "ops/chunk_o/chunk_o.hpp"
-#include "ops/fmha/fmha.hpp"
-#include "ops/fmha/validate.hpp"
-#include "ops/gemm/gemm.hpp"
-#include "ops/gemm/steps.hpp"
+#include "ops/common/op_flags.hpp"
+#include "ops/common/tunable.hpp"
 #include "runtime_impl.hpp"
+#include "support/fail.hpp"
 
 namespace tj {
 
+using support::cat;
+using support::fail;
+
 namespace {
 
-using Needed = std::vector<ops::NeededKernel>;
-
-Needed needed(const FmhaConfig& config) {
-  ops::validate(config);
-  return {{&ops::fmha_op(), {ops::fmha_small_key(config)}}};
-}
-Needed needed(const ChunkIndicesConfig&) { return {{&ops::chunk_indices_op(), {}}}; }
-Needed needed(const ChunkOConfig& config) {
-  return {{&ops::chunk_o_op(), {ops::chunk_o_small_key(ops::chunk_o_kernel(config))}}};
+/// An op by name, with a descriptor that somebody points at.
+const ops::Op& op_for(std::string_view name, const void* args) {
+  const ops::Op& op = detail::find_op(name);
+  if (args == nullptr)
+    fail(Stage::argument, Code::invalid_argument,
+         cat("args of '", name, "' is null; it must point at the op's descriptor"));
+  return op;
 }
 
 }  // namespace
 
-void Runtime::fmha(const FmhaArgs& args, Stream stream) { impl_->run(ops::fmha_op(), &args, stream); }
-void Runtime::gemm(const GemmArgs& args, Stream stream) { impl_->run(ops::gemm_op(), &args, stream); }
-void Runtime::chunk_indices(const ChunkIndicesArgs& args, Stream stream) {
-  impl_->run(ops::chunk_indices_op(), &args, stream);
-}
-void Runtime::chunk_o(const ChunkOArgs& args, Stream stream) { impl_->run(ops::chunk_o_op(), &args, stream); }
+void Runtime::run(const ops::Op& op, const void* args, Stream stream) { impl_->run(op, args, stream); }
+void Runtime::run(std::string_view op, const void* args, Stream stream) { run(op_for(op, args), args, stream); }
+Plan Runtime::plan(std::string_view op, const void* args) { return plan(op_for(op, args), args); }
 
-KernelReport Runtime::prepare(const FmhaArgs& args) { return impl_->prepare(ops::fmha_op(), &args); }
-KernelReport Runtime::prepare(const GemmArgs& args) { return impl_->prepare(ops::gemm_op(), &args); }
-KernelReport Runtime::prepare(const ChunkIndicesArgs& args) { return impl_->prepare(ops::chunk_indices_op(), &args); }
-KernelReport Runtime::prepare(const ChunkOArgs& args) { return impl_->prepare(ops::chunk_o_op(), &args); }
-KernelReport Runtime::prepare(const FmhaConfig& config, Device device) {
-  return impl_->prepare(needed(config), device);
+KernelReport Runtime::prepare(const ops::Op& op, const void* args) { return impl_->prepare(op, args); }
+KernelReport Runtime::prepare(std::string_view op, const void* args) { return prepare(op_for(op, args), args); }
+KernelReport Runtime::prepare_config(const ops::Op& op, const void* config, Device device) {
+  return impl_->prepare(op.needed_kernels(config, impl_->choosing(op, device)), device).back();
 }
-KernelReport Runtime::prepare(const GemmConfig& config, Device device) {
-  const ops::Kernel kernel = impl_->prepared_kernel(ops::gemm_op(), ops::gemm_problem_key(config), device);
-  return impl_->prepare(ops::gemm_needed_kernels(config, kernel), device);
-}
-KernelReport Runtime::prepare(const ChunkIndicesConfig& config, Device device) {
-  return impl_->prepare(needed(config), device);
-}
-KernelReport Runtime::prepare(const ChunkOConfig& config, Device device) {
-  return impl_->prepare(needed(config), device);
+std::vector<KernelReport> Runtime::prepare_flags(std::string_view name, std::string_view flags, Device device) {
+  const ops::Op& op = detail::find_op(name);
+  const ops::Flags given = ops::flags_of_text(flags);
+  return impl_->prepare(op.needed_kernels(given, impl_->backends.arch(device, op), impl_->choosing(op, device)),
+                        device);
 }
 
-KernelReport Runtime::warm(const FmhaConfig& config, std::string_view target) {
-  const Needed kernels = needed(config);
-  return impl_->warm(kernels, arch::parse_target(target));
-}
-KernelReport Runtime::warm(const GemmConfig& config, std::string_view target) {
-  const ops::ProblemKey problem = ops::gemm_problem_key(config);
+KernelReport Runtime::warm_config(const ops::Op& op, const void* config, std::string_view target) {
   const arch::Target parsed = arch::parse_target(target);
-  return impl_->warm(ops::gemm_needed_kernels(config, ops::gemm_op().choose(problem, *parsed.arch)), parsed);
+  return impl_->warm(op.needed_kernels(config, Impl::choosing(op, parsed)), parsed).back();
 }
-KernelReport Runtime::warm(const ChunkIndicesConfig& config, std::string_view target) {
-  return impl_->warm(needed(config), arch::parse_target(target));
+std::vector<KernelReport> Runtime::warm_flags(std::string_view name, std::string_view flags, std::string_view target) {
+  const ops::Op& op = detail::find_op(name);
+  const arch::Target parsed = arch::parse_target(target);
+  return impl_->warm(op.needed_kernels(ops::flags_of_text(flags), *parsed.arch, Impl::choosing(op, parsed)), parsed);
 }
-KernelReport Runtime::warm(const ChunkOConfig& config, std::string_view target) {
-  const Needed kernels = needed(config);
-  return impl_->warm(kernels, arch::parse_target(target));
+KernelReport Runtime::warm_op(const ops::Request& request, std::string_view target) {
+  return impl_->kernel_maker.get(detail::find_op(request.op), request, arch::parse_target(target)).report;
 }
 
-KernelReport Runtime::prepare(const FmhaConfig& config) { return prepare(config, default_device()); }
-KernelReport Runtime::prepare(const GemmConfig& config) { return prepare(config, default_device()); }
-KernelReport Runtime::prepare(const ChunkIndicesConfig& config) { return prepare(config, default_device()); }
-KernelReport Runtime::prepare(const ChunkOConfig& config) { return prepare(config, default_device()); }
-
-void fmha(const FmhaArgs& args, Stream stream) { Runtime::instance().fmha(args, stream); }
-void gemm(const GemmArgs& args, Stream stream) { Runtime::instance().gemm(args, stream); }
-void chunk_indices(const ChunkIndicesArgs& args, Stream stream) { Runtime::instance().chunk_indices(args, stream); }
-void chunk_o(const ChunkOArgs& args, Stream stream) { Runtime::instance().chunk_o(args, stream); }
-KernelReport prepare(const FmhaArgs& args) { return Runtime::instance().prepare(args); }
-KernelReport prepare(const FmhaConfig& config) { return Runtime::instance().prepare(config); }
-KernelReport prepare(const FmhaConfig& config, Device device) { return Runtime::instance().prepare(config, device); }
-KernelReport prepare(const GemmArgs& args) { return Runtime::instance().prepare(args); }
-KernelReport prepare(const GemmConfig& config) { return Runtime::instance().prepare(config); }
-KernelReport prepare(const GemmConfig& config, Device device) { return Runtime::instance().prepare(config, device); }
-KernelReport prepare(const ChunkIndicesArgs& args) { return Runtime::instance().prepare(args); }
-KernelReport prepare(const ChunkIndicesConfig& config) { return Runtime::instance().prepare(config); }
-KernelReport prepare(const ChunkIndicesConfig& config, Device device) {
-  return Runtime::instance().prepare(config, device);
+TuneReport Runtime::tune_op(std::string_view op, const ops::Problem& problem, Device device,
+                            const TuneOptions& options) {
+  return impl_->tune(detail::find_op(op), problem, device, options);
 }
-KernelReport prepare(const ChunkOArgs& args) { return Runtime::instance().prepare(args); }
-KernelReport prepare(const ChunkOConfig& config) { return Runtime::instance().prepare(config); }
-KernelReport prepare(const ChunkOConfig& config, Device device) { return Runtime::instance().prepare(config, device); }
+TuneReport Runtime::tune(const ops::Op& op, const void* args, const TuneOptions& options) {
+  return impl_->tune(op, args, options);
+}
+TuneReport Runtime::tune(std::string_view op, const void* args, const TuneOptions& options) {
+  return tune(op_for(op, args), args, options);
+}
+
+void Ladder::run(const ops::Op& op, const void* args, int rung, Stream stream) {
+  runtime_->impl_->run_rung(op, args, rung, stream);
+}
+void Ladder::run(std::string_view op, const void* args, int rung, Stream stream) {
+  run(op_for(op, args), args, rung, stream);
+}
+KernelReport Ladder::prepare(const ops::Op& op, const void* args, int rung) {
+  return runtime_->impl_->prepare(op, args, rung);
+}
+KernelReport Ladder::prepare(std::string_view op, const void* args, int rung) {
+  return prepare(op_for(op, args), args, rung);
+}
+KernelReport Ladder::prepare_config(const ops::Op& op, const void* config, int rung, Device device) {
+  Runtime::Impl& impl = *runtime_->impl_;
+  impl.tunings.refresh(device);
+  const auto choose = [&](const ops::ProblemKey& problem) { return impl.rung_kernel(op, problem, rung, device); };
+  return impl.prepare(op.needed_kernels(config, choose), device).back();
+}
 
 }  // namespace tj

@@ -60,31 +60,11 @@ std::vector<Entry> entries() {
 
 }  // namespace
 
-ops::Flags flags_of(const std::string& text) {
-  ops::Flags flags;
-  std::vector<std::string>* values = nullptr;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find(' ', begin), text.size());
-    const std::string word = text.substr(begin, end - begin);
-    begin = end + 1;
-    if (word.rfind("--", 0) == 0) {
-      values = &flags[word.substr(2)];
-      continue;
-    }
-    for (std::size_t at = 0; values != nullptr && at <= word.size();) {
-      const std::size_t comma = std::min(word.find(',', at), word.size());
-      values->push_back(word.substr(at, comma - at));
-      at = comma + 1;
-    }
-  }
-  return flags;
-}
-
 std::vector<Case> full_set() {
   std::vector<Case> cases;
   for (const Entry& entry : entries())
     for (const char* arch : entry.archs)
-      cases.push_back({entry.op, std::string("model:") + arch, flags_of(entry.flags)});
+      cases.push_back({entry.op, std::string("model:") + arch, ops::flags_of_text(entry.flags)});
   return cases;
 }
 

@@ -16,9 +16,6 @@ struct Case {
   ops::Flags flags;        ///< flags of Op::trials; may name several kernels
 };
 
-/// "--a x,y --b z" -> {a: [x, y], b: [z]}: flags as the lists here and in tests write them.
-ops::Flags flags_of(const std::string& text);
-
 /// Entries in the order in which they are reported.
 std::vector<Case> full_set();
 

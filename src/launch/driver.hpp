@@ -66,6 +66,12 @@ struct TensorMapPlace {
   void* out;
 };
 
+/// A map that was encoded, and the address of other memory of the same shape and strides.
+struct MovedTensorMap {
+  void* map;
+  void* address;  ///< a multiple of 16; nobody looks
+};
+
 class Driver {
  public:
   virtual ~Driver() = default;
@@ -82,6 +88,8 @@ class Driver {
     const TensorMapPlace map{&desc, out};
     encode_tensor_maps(device, {&map, 1});
   }
+  /// Writes the addresses into the maps. Throws tj::Error(launch) with the driver's reason.
+  virtual void move_tensor_maps(int device, std::span<const MovedTensorMap> maps) = 0;
   /// One parameter by value. Enqueues; the model runs to the end and throws tj::Error(model) on a fault or deadlock.
   virtual void launch(int device, const Kernel& kernel, const LaunchConfig& config, const void* params,
                       std::size_t params_bytes, Stream stream) = 0;

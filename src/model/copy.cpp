@@ -71,6 +71,13 @@ void encode(const support::TensorMapDesc& desc, void* out) {
   std::memcpy(out, &map, sizeof(map));
 }
 
+void set_address(void* map, void* address) {
+  TensorMap moved{};
+  std::memcpy(&moved, map, sizeof(moved));
+  moved.base = reinterpret_cast<std::uint64_t>(address);
+  std::memcpy(map, &moved, sizeof(moved));
+}
+
 void CopyEngine::issue(Thread& thread, std::uint32_t destination, const void* map, std::uint32_t barrier,
                        const int* coordinates, int rank, Mbarriers& reports) {
   Copy copy{read_map(thread, map, rank, "copy_box"), destination, barrier, 0, {}, 0, &reports};

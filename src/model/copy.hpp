@@ -30,6 +30,8 @@ static_assert(sizeof(TensorMap) <= support::kTensorMapBytes);
 
 /// `desc` obeys the rules of check_tensor_map().
 void encode(const support::TensorMapDesc& desc, void* out);
+/// Another address in a map that encode() wrote.
+void set_address(void* map, void* address);
 
 /// Place of the byte at this address of an unswizzled layout. Address bits 4 and up are exclusive-or'ed with bits 7 and
 /// up: 3 bits for 128-byte swizzle, 2 for 64, 1 for 32. Source: CUDA driver API manual, CUtensorMapSwizzle; PTX ISA

@@ -193,6 +193,10 @@ class Model final : public ModelDriver {
     }
   }
 
+  void move_tensor_maps(int, std::span<const launch::MovedTensorMap> maps) override {
+    for (const launch::MovedTensorMap& map : maps) set_address(map.map, map.address);
+  }
+
   void launch(int device, const Kernel& kernel, const LaunchConfig& config, const void* params,
               std::size_t params_bytes, Stream) override {
     const support::Uncancelled whole;  // its other threads would find nobody who waits for them

@@ -7,11 +7,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "graph/graph.hpp"
 #include "ops/common/geometry.hpp"
 #include "ops/common/touched.hpp"
+#include "support/function_ref.hpp"
 #include "support/tensor_map.hpp"
 
 namespace tj::ops {
@@ -91,6 +93,7 @@ class Maker {
 
 class Tunable;
 class Op;
+class TensorList;
 struct Trial;
 
 /// What a call asks for, in numbers: the small key of its kernel without what is to be chosen, then sizes that the
@@ -125,24 +128,38 @@ struct Step {
   Kernel kernel;
 };
 
-/// What each launch that serves a call is told to, in order: refers to a callable that outlives it, so that a hot call
-/// allocates nothing.
-class EachStep {
- public:
-  template <class F>
-    requires(!std::is_same_v<F, EachStep>)
-  EachStep(const F& callable)
-      : callable_(&callable), call_([](const void* of, const Step& step) { (*static_cast<const F*>(of))(step); }) {}
-  void operator()(const Step& step) const { call_(callable_, step); }
+/// What each launch that serves a call is told to, in order.
+using EachStep = support::FunctionRef<void(const Step& step)>;
 
- private:
-  const void* callable_;
-  void (*call_)(const void* of, const Step& step);
+/// A kernel that calls need, to be made before the first of them.
+struct NeededKernel {
+  const Op* op = nullptr;  ///< whose launches look it up
+  Kernel kernel;
 };
+
+/// The kernel that is taken for a problem: on a device by what was measured there, for a target as predicted.
+using ChooseKernel = std::function<Kernel(const ProblemKey&)>;
+/// Told the op's public descriptor.
+using UseArgs = support::FunctionRef<void(const void* args)>;
 
 /// A maker that ships with the library, and what its public descriptor means.
 class Op : public Maker {
  public:
+  // ---- its public descriptors; common/described.hpp has what follows from their types -------------------------------
+  /// Has it any? Ops that are only steps of others have none.
+  virtual bool described() const { return false; }
+  /// A copy of args whose tensors' addresses may be set: what plans are made of.
+  virtual std::shared_ptr<void> copy(const void* args) const;
+  /// The tensors of args that calls look at, in the descriptor's order.
+  virtual void tensors(void* args, TensorList& list) const;
+  /// The same descriptor of a structure of tilejit.h. Throws tj::Error(argument) for what the C++ type cannot hold.
+  virtual void from_c(const void* structure, const UseArgs& use) const;
+  /// The kernels of a configuration, without any memory; the op's own last. Throws tj::Error(argument).
+  virtual std::vector<NeededKernel> needed_kernels(const void* config, const ChooseKernel& choose) const;
+  /// Those that flags of a command line name. Throws tj::Error(argument) naming flag, value and what is allowed.
+  virtual std::vector<NeededKernel> needed_kernels(const std::map<std::string, std::vector<std::string>>& flags,
+                                                   const arch::Arch& arch, const ChooseKernel& choose) const;
+
   /// `args` is the op's public descriptor (FmhaArgs, ...). Throws tj::Error(argument).
   virtual void validate(const void* args, bool on_model) const = 0;
   virtual Device device_of(const void* args) const = 0;
@@ -154,12 +171,15 @@ class Op : public Maker {
   /// The kernel that is taken on this arch where nothing was measured.
   virtual Kernel choose(const ProblemKey& problem, const arch::Arch& /*arch*/) const { return {problem.kind}; }
   virtual Kernel kernel_of(const ProblemKey& problem, int choice) const { return {problem.kind, choice}; }
-  /// The choice of a rung of the op's ladder: kernels to compare its own with (tilejit/ladder.hpp). None for a rung
-  /// that is the op's own kernel. Throws tj::Error(argument) for a rung that does not exist or does not serve the
-  /// sizes, tj::Error(target) where the arch has none.
+  /// Has it a ladder: kernels to compare its own with (tilejit/ladder.hpp)?
+  virtual bool has_ladder() const { return false; }
+  /// The choice of a rung of the op's ladder. None for a rung that is the op's own kernel. Throws tj::Error(argument)
+  /// for a rung that does not exist or does not serve the sizes, tj::Error(target) where the arch has none.
   virtual std::optional<int> rung_choice(const ProblemKey& problem, int rung, const arch::Arch& arch) const;
 
   virtual Request request_of(const Kernel& kernel) const = 0;
+  /// The kernel of a request that requests() gave; its choice is not told.
+  virtual Kernel kernel_of(const Request& /*request*/) const { return {}; }
   /// Command-line form: every combination of the given flags, the op's default set for those left out (at most 16).
   /// Throws tj::Error(argument) naming flag, value and what is allowed.
   virtual std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const = 0;
@@ -175,7 +195,8 @@ class Op : public Maker {
   /// Device memory that they take besides the tensors of args; 0 where one launch of this op serves them.
   virtual std::size_t scratch_bytes(const void* /*args*/, const Kernel& /*kernel*/) const { return 0; }
   /// Calls each(step) for each launch that serves args, in order. scratch: scratch_bytes(args, kernel) at a multiple of
-  /// 256. What validate() passes makes valid steps. A step of this op itself is one launch of the same kernel.
+  /// kScratchAlignment. What validate() passes makes valid steps. A step of this op itself is one launch of the same
+  /// kernel.
   virtual void steps(const void* args, const Kernel& kernel, void* /*scratch*/, const EachStep& each) const {
     each({this, args, kernel});
   }
@@ -220,6 +241,9 @@ class OwnStep {
   const Op* op_;
   bool found_ = false;
 };
+
+/// Scratch memory begins at a multiple of so many bytes.
+inline constexpr std::size_t kScratchAlignment = 256;
 
 /// Stands for scratch memory where nothing is launched. No processor and no GPU has addresses like it: what is made up
 /// there, however large, overlaps no tensor.

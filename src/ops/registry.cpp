@@ -32,10 +32,34 @@ const std::vector<TemplateText>& Maker::templates() const {
   return none.get();
 }
 
+namespace {
+
+[[noreturn]] void refuse_form(const Op& op, const char* what) {
+  support::fail(Stage::argument, Code::unsupported,
+                support::cat("op is '", op.name(), "', which has no ", what, "; other ops' kernels are made of it"));
+}
+
+}  // namespace
+
+std::shared_ptr<void> Op::copy(const void*) const { refuse_form(*this, "plan"); }
+void Op::tensors(void*, TensorList&) const { refuse_form(*this, "plan"); }
+void Op::from_c(const void*, const UseArgs&) const { refuse_form(*this, "structure in tilejit.h"); }
+std::vector<NeededKernel> Op::needed_kernels(const void*, const ChooseKernel&) const {
+  refuse_form(*this, "configuration");
+}
+std::vector<NeededKernel> Op::needed_kernels(const Flags& flags, const arch::Arch& arch, const ChooseKernel&) const {
+  std::vector<NeededKernel> list;
+  for (const Request& request : requests_for(flags, arch)) list.push_back({this, kernel_of(request)});
+  return list;
+}
+
 std::optional<int> Op::rung_choice(const ProblemKey&, int rung, const arch::Arch&) const {
+  std::vector<std::string> with;
+  for (const Op* op : all())
+    if (op->has_ladder()) with.emplace_back(op->name());
   support::fail(
       Stage::argument, Code::unsupported,
-      support::cat("rung is ", rung, " and the op is ", name(), ", which has no ladder; allowed: fmha, gemm"));
+      support::cat("rung is ", rung, " and op is '", name(), "', which has no ladder; allowed: ", joined(with)));
 }
 
 Kernel resolve(const Op& op, const void* args, std::optional<int> choice, const arch::Arch& arch) {

@@ -16,6 +16,7 @@
 
 #include <tilejit/error.hpp>
 
+#include "ops/common/op_flags.hpp"
 #include "support/dynamic_library.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
@@ -127,7 +128,7 @@ std::optional<int> parse(const std::vector<std::string>& words, BenchArguments& 
   std::array<bool, std::size(kModes)> modes{};
   add_options(app, arguments, modes);
   if (const std::optional<int> done = parse_words(app, words, *arguments.out, *arguments.err)) return done;
-  for (const OpFlag& flag : read_op_flags(app.remaining())) {
+  for (const ops::GivenFlag& flag : ops::read_flags(app.remaining())) {
     auto& values = arguments.op_flags[flag.name];
     if (flag.values.empty()) values.emplace_back("true");
     values.insert(values.end(), flag.values.begin(), flag.values.end());

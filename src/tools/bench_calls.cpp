@@ -78,7 +78,7 @@ class Calls {
     if (forced_)
       prepared_.launch(stream);
     else
-      bench_.runtime.run_op(op_.name(), args_, stream);
+      bench_.runtime.run(op_.name(), args_, stream);
   }
   const PreparedCall& prepared() const { return prepared_; }
 

@@ -13,6 +13,7 @@
 
 #include <tilejit/tilejit.hpp>
 
+#include "ops/common/tensor_list.hpp"
 #include "ops/common/workloads.hpp"
 #include "prepared.hpp"
 #include "support/fail.hpp"
@@ -39,8 +40,9 @@ struct Dispatch {
   std::vector<double> call, layer, bare,
       difference;             ///< with the device's context current, as in a program that uses the device
   std::vector<double> alone;  ///< a call without
+  std::vector<double> plan, plan_difference;  ///< of a run of a plan, with a workspace of its own
   std::vector<double> prepare, disk_us;
-  std::int64_t allocations = -1;  ///< of a call; -1: nobody counts
+  std::int64_t allocations = -1, plan_allocations = -1;  ///< of a call and of a run; -1: nobody counts
 };
 
 double ns_of(int calls, const std::function<void()>& work) {
@@ -66,19 +68,36 @@ std::int64_t allocations_of(const BenchArguments& arguments, const std::function
   return static_cast<std::int64_t>(arguments.allocations() - before);
 }
 
-/// tj::prepare() by an op's name; false for those that are steps of others and have none.
-bool prepare(Runtime& runtime, std::string_view op, const void* args, KernelReport& report) {
-  if (op == "fmha")
-    report = runtime.prepare(*static_cast<const FmhaArgs*>(args));
-  else if (op == "gemm")
-    report = runtime.prepare(*static_cast<const GemmArgs*>(args));
-  else if (op == "chunk_indices")
-    report = runtime.prepare(*static_cast<const ChunkIndicesArgs*>(args));
-  else if (op == "chunk_o")
-    report = runtime.prepare(*static_cast<const ChunkOArgs*>(args));
-  else
-    return false;
-  return true;
+/// The addresses that a run of a plan of args takes.
+std::vector<void*> addresses_of(const ops::Op& op, const void* args) {
+  const std::shared_ptr<void> copy = op.copy(args);
+  ops::TensorList list;
+  op.tensors(copy.get(), list);
+  std::vector<void*> addresses;
+  for (const ops::ListedTensor& each : list.entries()) addresses.push_back(each.tensor->data);
+  return addresses;
+}
+
+/// The run of a plan, and prepare(); nothing of ops that are steps of others and have neither.
+void time_plans(const BenchArguments& arguments, Runtime& runtime, const ops::Op& op, const void* args, int rounds,
+                const std::function<double()>& bare, launch::Driver& driver, Device device, Dispatch& result) {
+  if (!op.described()) return;
+  const Plan plan = runtime.plan(op.name(), args);
+  const std::vector<void*> addresses = addresses_of(op, args);
+  const std::shared_ptr<void> workspace =
+      plan.workspace_bytes() > 0 ? driver.allocate(device.index, plan.workspace_bytes()) : nullptr;
+  const auto run = [&] { plan.run(addresses, {}, workspace.get()); };
+  run();
+  runtime.synchronize(device);
+  result.plan_allocations = allocations_of(arguments, run);
+  driver.time_ms(device.index, [&] {
+    for (int round = 0; round < rounds; ++round) {
+      result.plan.push_back(sample(runtime, device, run));
+      result.plan_difference.push_back(result.plan.back() - bare());
+    }
+  });
+  for (int round = 0; round < rounds; ++round)
+    result.prepare.push_back(sample(runtime, device, [&] { runtime.prepare(op.name(), args); }));
 }
 
 void time_calls(const BenchArguments& arguments, Runtime& runtime, CallPreparer& preparer, const ops::Op& op,
@@ -88,7 +107,7 @@ void time_calls(const BenchArguments& arguments, Runtime& runtime, CallPreparer&
   for (const PreparedLaunch& launch : prepared.launches)
     result.kernels += cat(result.kernels.empty() ? "" : ", ", launch.kernel->report.name);
   result.launches = static_cast<int>(prepared.launches.size());
-  const auto call = [&] { runtime.run_op(op.name(), args); };
+  const auto call = [&] { runtime.run(op.name(), args); };
   const auto layer = [&] { prepared.launch({}); };
   const auto bare = [&] {
     const double ns = ns_of(kCallsInSample, [&] {
@@ -111,19 +130,17 @@ void time_calls(const BenchArguments& arguments, Runtime& runtime, CallPreparer&
     }
   });
   for (int round = 0; round < rounds; ++round) result.alone.push_back(sample(runtime, device, call));
-  KernelReport report;
-  for (int round = 0; round < rounds && prepare(runtime, op.name(), args, report); ++round)
-    result.prepare.push_back(sample(runtime, device, [&] { prepare(runtime, op.name(), args, report); }));
+  time_plans(arguments, runtime, op, args, rounds, bare, *preparer.backends().driver(device), device, result);
 }
 
 /// A runtime that has its driver and nothing else, again and again. No time where the disk did not have the kernel.
 void time_disk_hits(const BenchArguments& arguments, Device device, const ops::Op& op, const void* args,
                     Dispatch& result) {
-  for (int i = 0; i < kDiskHits; ++i) {
+  for (int i = 0; i < kDiskHits && op.described(); ++i) {
     Runtime runtime(bench_options(arguments));
     runtime.target_of(device);  // opens the driver
     KernelReport report;
-    const double ns = ns_of(1, [&] { prepare(runtime, op.name(), args, report); });
+    const double ns = ns_of(1, [&] { report = runtime.prepare(op.name(), args); });
     if (report.origin == KernelOrigin::disk) result.disk_us.push_back(ns * 1e-3);
   }
 }
@@ -160,21 +177,21 @@ std::string median_text(const std::vector<double>& samples, int digits) {
 
 void print(const std::vector<Dispatch>& results, const std::string& where, int rounds, std::ostream& out) {
   std::vector<std::vector<std::string>> rows = {{"problem", "launches", "call ns", "p10", "p90", "bare launch ns",
-                                                 "call minus bare", "launch layer ns", "no context ns", "allocations",
-                                                 "prepare ns", "disk hit us"}};
+                                                 "call minus bare", "plan ns", "plan minus bare", "launch layer ns",
+                                                 "no context ns", "allocations", "prepare ns", "disk hit us"}};
   for (const Dispatch& result : results) {
     const Spread call = spread_of(result.call);
     rows.push_back({result.name, cat(result.launches), number_text(call.median, 0), number_text(call.p10, 0),
                     number_text(call.p90, 0), median_text(result.bare, 0), median_text(result.difference, 0),
-                    median_text(result.layer, 0), median_text(result.alone, 0),
-                    result.allocations < 0 ? "-" : cat(result.allocations), median_text(result.prepare, 0),
-                    median_text(result.disk_us, 1)});
+                    median_text(result.plan, 0), median_text(result.plan_difference, 0), median_text(result.layer, 0),
+                    median_text(result.alone, 0), result.allocations < 0 ? "-" : cat(result.allocations),
+                    median_text(result.prepare, 0), median_text(result.disk_us, 1)});
   }
   print_table(rows, out);
   out << "on " << where << "; medians of " << rounds << " samples of " << kCallsInSample
       << " calls, taken in turns. 'bare launch': the driver's own call with the same parameters;\n"
       << "'launch layer': the library's, without arguments that are checked, kernels that are looked up and tensor "
-         "maps; 'no context': a call\n"
+         "maps; 'plan': a run of a plan;\n'no context': a call "
       << "where the device's context is not current. 'prepare': of what is in memory; 'disk hit': in a runtime that "
          "has only its driver\n";
 }
@@ -187,11 +204,14 @@ Json to_json(const Dispatch& result) {
   add("call_ns", result.call);
   add("bare_ns", result.bare);
   add("call_minus_bare_ns", result.difference);
+  add("plan_ns", result.plan);
+  add("plan_minus_bare_ns", result.plan_difference);
   add("layer_ns", result.layer);
   add("no_context_ns", result.alone);
   add("prepare_ns", result.prepare);
   add("disk_hit_us", result.disk_us);
   json["allocations"] = result.allocations < 0 ? Json(nullptr) : Json(result.allocations);
+  json["plan_allocations"] = result.plan_allocations < 0 ? Json(nullptr) : Json(result.plan_allocations);
   return json;
 }
 

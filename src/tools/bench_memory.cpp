@@ -85,7 +85,7 @@ CacheFlush::CacheFlush(Runtime& runtime, launch::Driver& driver, Device device) 
 void CacheFlush::operator()() {
   const ops::CopyRowsArgs args{Tensor::contiguous(from_.get(), device_, DType::f16, {kFlushRows, kFlushColumns}),
                                Tensor::contiguous(to_.get(), device_, DType::f16, {kFlushRows, kFlushColumns})};
-  runtime_.run_op("copy_rows", &args);
+  runtime_.run("copy_rows", &args);
 }
 
 }  // namespace tj::tools

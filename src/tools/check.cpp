@@ -17,6 +17,7 @@
 
 #include "arch/arch.hpp"
 #include "arch/named_target.hpp"
+#include "ops/common/op_flags.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
 #include "support/text.hpp"
@@ -147,7 +148,7 @@ std::optional<int> parse(const std::vector<std::string>& words, CheckSettings& s
   if (const std::optional<int> done = parse_words(app, own, out, err)) return done;
   settings.own_flags = own_flags(app);
   if (settings.seeds.count == 0) settings.seeds.count = settings.mutate ? kSeedsOfMutants : kUsualSeeds;
-  for (const OpFlag& flag : read_op_flags(app.remaining())) {
+  for (const ops::GivenFlag& flag : ops::read_flags(app.remaining())) {
     auto& values = settings.op_flags[flag.name];
     if (flag.values.empty()) values.emplace_back("true");
     values.insert(values.end(), flag.values.begin(), flag.values.end());

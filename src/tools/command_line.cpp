@@ -6,6 +6,7 @@
 
 #include <tilejit/runtime.hpp>
 
+#include "ops/common/op_flags.hpp"
 #include "support/fail.hpp"
 #include "support/text.hpp"
 #include "tools/options.hpp"
@@ -83,13 +84,14 @@ std::vector<std::string> own_flags(const CLI::App& app) {
 }
 
 std::string meant_flag(const std::string& flag, const std::vector<std::string>& own) {
-  const std::string near = support::nearest(is_flag(flag) ? flag.substr(2, flag.find('=') - 2) : flag, own);
+  const std::string near = support::nearest(ops::is_flag(flag) ? flag.substr(2, flag.find('=') - 2) : flag, own);
   return near.empty() ? std::string() : cat("; did you mean --", near, "?");
 }
 
 void rethrow_with_own_flag(const std::string& complaint, const std::vector<std::string>& own) {
   const std::size_t end = complaint.find(" means nothing to ");
-  if (end == std::string::npos || !is_flag(complaint) || complaint.find("; did you mean ") != std::string::npos) return;
+  if (end == std::string::npos || !ops::is_flag(complaint) || complaint.find("; did you mean ") != std::string::npos)
+    return;
   const std::string meant = meant_flag(complaint.substr(0, end), own);
   if (!meant.empty()) bad_use(complaint + meant);
 }

@@ -18,20 +18,9 @@ inline constexpr int kExitBadUse = 2;
 /// Throws tj::Error(argument, invalid_argument).
 [[noreturn]] void bad_use(std::string message);
 
-bool is_flag(const std::string& word);
 /// For options that take any text: a flag in the place of their value means that the value was forgotten. Empty when it
 /// is none. So is an empty text, which a variable of the shell was that is not set.
 std::string no_flag(const std::string& value);
-
-struct OpFlag {
-  std::string name;                 ///< without the dashes
-  std::vector<std::string> values;  ///< empty when none was given
-};
-
-/// "--dtype f16,bf16 --head-dim=64 --causal" -> {dtype, [f16, bf16]}, {head-dim, [64]}, {causal, []}. A flag is never
-/// the value of the one before it. Throws tj::Error(argument) for a word that is neither, and for "--flag=" without a
-/// value.
-std::vector<OpFlag> read_op_flags(const std::vector<std::string>& words);
 
 /// Throws tj::Error(argument) that lists the ops when there is none of this name.
 const ops::Op& find_op(const std::string& name);

@@ -65,7 +65,7 @@ struct Subject {
 /// "--dtype f16 --causal" -> {dtype: [f16], causal: [true]}.
 Flags parse_op_flags(const std::vector<std::string>& words) {
   Flags flags;
-  for (const OpFlag& flag : read_op_flags(words)) {
+  for (const ops::GivenFlag& flag : ops::read_flags(words)) {
     const std::string value = flag.values.empty() ? "true" : flag.values.front();
     if (value == "both" || flag.values.size() > 1 || flags.count(flag.name) != 0)
       bad_use(cat("--", support::shown(flag.name), " has several values; tj-schedule shows one kernel, give one"));

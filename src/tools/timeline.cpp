@@ -6,6 +6,7 @@
 #include <optional>
 #include <ostream>
 
+#include "ops/common/op_flags.hpp"
 #include "support/fail.hpp"
 #include "tools/command_line.hpp"
 #include "tools/options.hpp"
@@ -61,7 +62,7 @@ std::optional<int> parse(const std::vector<std::string>& words, TimelineSettings
       "Exit codes: 0 done, 1 the kernel could not be made or run, 2 bad use or an output that cannot be written.");
   app.allow_extras();
   if (const std::optional<int> done = parse_words(app, words, out, err)) return done;
-  for (const OpFlag& flag : read_op_flags(app.remaining())) {
+  for (const ops::GivenFlag& flag : ops::read_flags(app.remaining())) {
     if (problem.flags.count(flag.name) != 0) bad_use(cat("--", flag.name, " is given twice; give it once"));
     problem.flags[flag.name] = flag.values.empty() ? std::vector<std::string>{"true"} : flag.values;
   }

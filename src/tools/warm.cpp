@@ -17,6 +17,7 @@
 
 #include "arch/arch.hpp"
 #include "arch/named_target.hpp"
+#include "ops/common/op_flags.hpp"
 #include "ops/op.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
@@ -48,7 +49,7 @@ struct Settings {
 /// Every flag with all values that were given to it.
 Flags parse_op_flags(const std::vector<std::string>& words, const std::vector<std::string>& own) {
   Flags flags;
-  for (const OpFlag& flag : read_op_flags(words)) {
+  for (const ops::GivenFlag& flag : ops::read_flags(words)) {
     if (flag.values.empty())
       bad_use(cat("--", support::shown(flag.name), " needs a value, or is no flag at all; see --help",
                   meant_flag(flag.name, own)));

@@ -12,6 +12,8 @@ F16, BF16, F32, I32, E4M3 = range(5)
 CPU, CUDA, HIP = range(3)
 FROM_MEMORY, FROM_DISK, COMPILED = range(3)
 NO_ACTIVATION, RELU, GELU, SILU = range(4)
+DTYPE_NAMES = {F16: "f16", BF16: "bf16", F32: "f32", I32: "i32", E4M3: "e4m3"}
+ACTIVATION_NAMES = ["none", "relu", "gelu", "silu"]
 ELEMENT_BYTES = {F16: 2, BF16: 2, F32: 4, I32: 4, E4M3: 1}
 
 
@@ -59,16 +61,6 @@ class ChunkOArgs(Sized):
         ("h_transposed", ctypes.c_int32), ("reserved", ctypes.c_int32)]
 
 
-class KernelConfig(Sized):
-    _fields_ = [("size", ctypes.c_uint64), ("op", ctypes.c_char_p), ("dtype", ctypes.c_int32),
-                ("head_dim", ctypes.c_int32), ("causal", ctypes.c_int32), ("general_scale", ctypes.c_int32),
-                ("m", ctypes.c_int64), ("n", ctypes.c_int64), ("k", ctypes.c_int64), ("batch", ctypes.c_int64),
-                ("out", ctypes.c_int32), ("a_transposed", ctypes.c_int32), ("b_transposed", ctypes.c_int32),
-                ("bias", ctypes.c_int32), ("add_c", ctypes.c_int32), ("activation", ctypes.c_int32),
-                ("v_heads_per_head", ctypes.c_int32),
-                ("ungated", ctypes.c_int32), ("equal_lengths", ctypes.c_int32), ("h_transposed", ctypes.c_int32)]
-
-
 class KernelReport(Sized):
     _fields_ = [("size", ctypes.c_uint64), ("name", ctypes.c_char_p), ("target", ctypes.c_char_p),
                 ("schedule_json", ctypes.c_char_p), ("source_path", ctypes.c_char_p), ("schedule_ms", ctypes.c_double),
@@ -76,6 +68,35 @@ class KernelReport(Sized):
                 ("origin", ctypes.c_int32), ("registers", ctypes.c_int32)]
 
 
+class TuneOptions(Sized):
+    _fields_ = [("size", ctypes.c_uint64), ("only", ctypes.c_char_p), ("seed", ctypes.c_uint64), ("limit", ctypes.c_int32),
+                ("rounds", ctypes.c_int32)]
+
+
+class TuneReport(Sized):
+    _fields_ = [("size", ctypes.c_uint64), ("problem", ctypes.c_char_p), ("device", ctypes.c_char_p), ("target", ctypes.c_char_p),
+                ("chosen", ctypes.c_char_p), ("measured_us", ctypes.c_double), ("usual_us", ctypes.c_double), ("flops", ctypes.c_double),
+                ("variants", ctypes.c_int32), ("measured", ctypes.c_int32), ("kept", ctypes.c_int32), ("reserved", ctypes.c_int32)]
+
+
+class PlanInfo(Sized):
+    _fields_ = [("size", ctypes.c_uint64), ("tensors", ctypes.POINTER(ctypes.c_char_p)), ("tensor_count", ctypes.c_uint64),
+                ("workspace_bytes", ctypes.c_uint64), ("workspace_alignment", ctypes.c_uint64), ("workspace_zeroed", ctypes.c_int32),
+                ("registers", ctypes.c_int32), ("device", Device), ("kernel", ctypes.c_char_p), ("target", ctypes.c_char_p)]
+
+
+class CustomDescription(Sized):
+    _fields_ = [("size", ctypes.c_uint64), ("name", ctypes.c_char_p), ("graph", ctypes.c_char_p), ("folder", ctypes.c_char_p),
+                ("max_stages", ctypes.c_int32), ("max_slots", ctypes.c_int32), ("without_turns", ctypes.c_int32), ("reserved", ctypes.c_int32)]
+
+
+class Box(Sized):
+    _fields_ = [("size", ctypes.c_uint64), ("shape", ctypes.c_int64 * MAX_RANK), ("swizzle_bytes", ctypes.c_int32), ("reserved", ctypes.c_int32)]
+
+
+Allocate = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, Device, ctypes.c_size_t, ctypes.c_void_p)
+Deallocate = ctypes.CFUNCTYPE(None, ctypes.c_void_p, Device, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+Work = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 LogSink = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32, ctypes.POINTER(ctypes.c_char), ctypes.c_size_t)
 
 
@@ -84,7 +105,8 @@ class Options(Sized):
                 ("target", ctypes.c_char_p), ("dump_dir", ctypes.c_char_p), ("hip_compiler", ctypes.c_char_p),
                 ("log_level", ctypes.c_int32), ("use_disk_cache", ctypes.c_int32), ("log_sink", LogSink),
                 ("log_user", ctypes.c_void_p), ("use_tuning", ctypes.c_int32), ("reserved", ctypes.c_int32),
-                ("wait_limit_s", ctypes.c_double), ("compile_limit_s", ctypes.c_double)]
+                ("wait_limit_s", ctypes.c_double), ("compile_limit_s", ctypes.c_double), ("allocate", Allocate), ("deallocate", Deallocate),
+                ("allocator_user", ctypes.c_void_p)]
 
 
 class TilejitError(Exception):
@@ -102,14 +124,25 @@ def _declare(library):
         "tj_runtime_create": (status, [ctypes.POINTER(Options), ctypes.POINTER(handle)]),
         "tj_runtime_destroy": (None, [handle]),
         "tj_runtime_instance": (status, [ctypes.POINTER(handle)]),
-        "tj_fmha": (status, [handle, ctypes.POINTER(FmhaArgs), ctypes.c_void_p]),
+        "tj_run": (status, [handle, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p]),
+        "tj_prepare": (status, [handle, ctypes.c_char_p, ctypes.c_void_p, ctypes.POINTER(KernelReport)]),
+        "tj_prepare_flags": (status, [handle, ctypes.c_char_p, ctypes.c_char_p, Device, ctypes.POINTER(KernelReport), ctypes.POINTER(ctypes.c_size_t)]),
+        "tj_warm_flags": (status, [handle, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(KernelReport), ctypes.POINTER(ctypes.c_size_t)]),
         "tj_run_rung": (status, [handle, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p]),
-        "tj_prepare_rung": (status, [handle, ctypes.POINTER(KernelConfig), ctypes.c_int32, Device, ctypes.POINTER(KernelReport)]),
-        "tj_gemm": (status, [handle, ctypes.POINTER(GemmArgs), ctypes.c_void_p]),
-        "tj_chunk_o": (status, [handle, ctypes.POINTER(ChunkOArgs), ctypes.c_void_p]),
-        "tj_chunk_indices": (status, [handle, ctypes.POINTER(ChunkIndicesArgs), ctypes.c_void_p]),
-        "tj_prepare": (status, [handle, ctypes.POINTER(KernelConfig), Device, ctypes.POINTER(KernelReport)]),
-        "tj_warm": (status, [handle, ctypes.POINTER(KernelConfig), ctypes.c_char_p, ctypes.POINTER(KernelReport)]),
+        "tj_prepare_rung": (status, [handle, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int32, ctypes.POINTER(KernelReport)]),
+        "tj_tune": (status, [handle, ctypes.c_char_p, ctypes.c_void_p, ctypes.POINTER(TuneOptions), ctypes.POINTER(TuneReport)]),
+        "tj_plan_create": (status, [handle, ctypes.c_char_p, ctypes.c_void_p, ctypes.POINTER(handle)]),
+        "tj_plan_destroy": (None, [handle]),
+        "tj_plan_get_info": (status, [handle, ctypes.POINTER(PlanInfo)]),
+        "tj_plan_run": (status, [handle, ctypes.POINTER(ctypes.c_void_p), ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p]),
+        "tj_custom_create": (status, [handle, ctypes.POINTER(CustomDescription), ctypes.POINTER(handle)]),
+        "tj_custom_destroy": (None, [handle]),
+        "tj_custom_prepare": (status, [handle, Device, ctypes.POINTER(KernelReport)]),
+        "tj_custom_warm": (status, [handle, ctypes.c_char_p, ctypes.POINTER(KernelReport)]),
+        "tj_custom_tensor_map": (status, [handle, ctypes.POINTER(Tensor), ctypes.POINTER(Box), ctypes.c_void_p]),
+        "tj_custom_sm_count": (status, [handle, Device, ctypes.POINTER(ctypes.c_uint32)]),
+        "tj_custom_launch": (status, [handle, Device, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32, ctypes.c_void_p]),
+        "tj_time_ms": (status, [handle, Device, Work, ctypes.c_void_p, ctypes.POINTER(ctypes.c_double)]),
         "tj_default_device": (status, [handle, ctypes.POINTER(Device)]),
         "tj_target_of": (status, [handle, Device, ctypes.POINTER(ctypes.c_char_p)]),
         "tj_allocate": (status, [handle, Device, ctypes.c_size_t, ctypes.POINTER(ctypes.c_void_p)]),
@@ -153,6 +186,42 @@ class Library:
         return options
 
 
+def flags(op, dtype=F16, head_dim=128, causal=False, general_scale=False, m=0, n=0, k=0, batch=1, out=F16, a_transposed=False,
+          b_transposed=False, bias=False, add_c=False, activation=NO_ACTIVATION, v_heads_per_head=2, ungated=False, equal_lengths=False,
+          h_transposed=False, rung=None):
+    """The flags of one kernel of an op."""
+    words = {}
+    if op == b"fmha":
+        words = {"dtype": DTYPE_NAMES[dtype], "head-dim": head_dim, "causal": causal, "general-scale": general_scale}
+    elif op == b"gemm":
+        words = {"dtype": DTYPE_NAMES[dtype], "out": DTYPE_NAMES[out], "a-major": "m" if a_transposed else "k",
+                 "b-major": "n" if b_transposed else "k", "bias": bias, "add-c": add_c, "activation": ACTIVATION_NAMES[activation]}
+        if rung is None:
+            words.update({"m": m, "n": n, "k": k, "batch": batch})
+    elif op == b"chunk_o":
+        ratio = max(each for each in (1, 2, 3, 6) if v_heads_per_head % each == 0)
+        words = {"head-ratio": ratio, "gated": not ungated, "variable": not equal_lengths, "h-transposed": h_transposed}
+    if rung is not None:
+        words["rung"] = f"v{rung}" if op == b"gemm" else rung
+    return " ".join(f"--{name} {str(value).lower() if isinstance(value, bool) else value}" for name, value in words.items())
+
+
+class Plan:
+    """A call that is resolved once. `tensors` names what a run takes addresses of."""
+
+    def __init__(self, runtime, op, args):
+        self.library, self.handle, self.info = runtime.library, ctypes.c_void_p(), PlanInfo()
+        self.library.check(self.library.c.tj_plan_create(runtime.handle, op, ctypes.byref(args), ctypes.byref(self.handle)))
+        self.library.check(self.library.c.tj_plan_get_info(self.handle, ctypes.byref(self.info)))
+        self.tensors = [self.info.tensors[i].decode() for i in range(self.info.tensor_count)]
+
+    def run(self, *addresses, workspace=None, stream=None):
+        self.library.check(self.library.c.tj_plan_run(self.handle, (ctypes.c_void_p * len(addresses))(*addresses), len(addresses), workspace, stream))
+
+    def close(self):
+        self.library.c.tj_plan_destroy(self.handle)
+
+
 class Runtime:
     """A runtime of its own; keyword arguments are the fields of tj_options."""
 
@@ -181,22 +250,18 @@ class Runtime:
         self.library.check(self.library.c.tj_target_of(self.handle, device, ctypes.byref(text)))
         return text.value.decode()
 
-    def prepare(self, device, dtype=F16, op=b"fmha", rung=None, **fields):
-        """`fields` are those of tj_kernel_config; fmha's head dim is 128 where none is given. rung: of the op's ladder."""
-        if op == b"fmha":
-            fields.setdefault("head_dim", 128)
-        config = KernelConfig(op=op, dtype=dtype, **{name: int(value) for name, value in fields.items()})
+    def prepare(self, device, op=b"fmha", **fields):
+        """`fields` are those of flags() below."""
         report = KernelReport()
-        if rung is None:
-            status = self.library.c.tj_prepare(self.handle, ctypes.byref(config), device, ctypes.byref(report))
-        else:
-            status = self.library.c.tj_prepare_rung(self.handle, ctypes.byref(config), rung, device, ctypes.byref(report))
-        self.library.check(status)
+        self.library.check(self.library.c.tj_prepare_flags(self.handle, op, flags(op, **fields).encode(), device, ctypes.byref(report), None))
         return report
 
-    def _call(self, op, args, stream, rung):
+    def plan(self, op, args):
+        return Plan(self, op, args)
+
+    def _call(self, op, args, stream, rung=None):
         if rung is None:
-            self.library.check(getattr(self.library.c, "tj_" + op)(self.handle, ctypes.byref(args), stream))
+            self.library.check(self.library.c.tj_run(self.handle, op.encode(), ctypes.byref(args), stream))
         else:
             self.library.check(self.library.c.tj_run_rung(self.handle, op.encode(), ctypes.byref(args), rung, stream))
 
@@ -224,7 +289,7 @@ class Runtime:
 
     def chunk_indices(self, cu_seqlens, chunk_indices, total_chunks, stream=None):
         args = ChunkIndicesArgs(cu_seqlens=ctypes.pointer(cu_seqlens), chunk_indices=ctypes.pointer(chunk_indices), total_chunks=ctypes.pointer(total_chunks))
-        self.library.check(self.library.c.tj_chunk_indices(self.handle, ctypes.byref(args), stream))
+        self._call("chunk_indices", args, stream)
 
     def chunk_o(self, q, k, v_new, h, o, g_cu=None, cu_seqlens=None, chunk_indices=None, total_chunks=None, seq_length=0,
                 scale=None, h_transposed=False, stream=None):
@@ -235,7 +300,7 @@ class Runtime:
                 setattr(args, name, ctypes.pointer(tensor))
         if scale is not None:
             args.has_scale, args.scale = 1, scale
-        self.library.check(self.library.c.tj_chunk_o(self.handle, ctypes.byref(args), stream))
+        self._call("chunk_o", args, stream)
 
 
 def tensor(address, device, dtype, shape, strides=None):

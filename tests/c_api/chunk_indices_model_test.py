@@ -57,7 +57,7 @@ class Model(unittest.TestCase):
         self.refused("chunk_indices: cu_seqlens.dtype is f32", "i32", call=lambda: self.runtime.chunk_indices(ends.view(tj.F32), pairs.view(), total.view()))
         self.refused("total_chunks.shape[0]", "is 2", call=lambda: self.runtime.chunk_indices(ends.view(), pairs.view(), Numbers([0, 0]).view()))
         args = tj.ChunkIndicesArgs(cu_seqlens=ctypes.pointer(ends.view()))
-        self.refused("chunk_indices is null", call=lambda: LIBRARY.check(LIBRARY.c.tj_chunk_indices(self.runtime.handle, ctypes.byref(args), None)))
+        self.refused("chunk_indices is null", call=lambda: LIBRARY.check(LIBRARY.c.tj_run(self.runtime.handle, b"chunk_indices", ctypes.byref(args), None)))
 
 
 if __name__ == "__main__":

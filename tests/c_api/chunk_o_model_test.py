@@ -112,10 +112,10 @@ class Model(unittest.TestCase):
         self.refused("scale is nan", seq_length=3, scale=float("nan"))
         self.refused("g_cu.shape[1] (Hv) is 1", seq_length=3, g_cu=Memory(tj.F32, [3, 1]).view())
         args = tj.ChunkOArgs(reserved=1)
-        self.assertEqual(LIBRARY.c.tj_chunk_o(self.runtime.handle, ctypes.byref(args), None), tj.UNSUPPORTED)
+        self.assertEqual(LIBRARY.c.tj_run(self.runtime.handle, b"chunk_o", ctypes.byref(args), None), tj.UNSUPPORTED)
         self.assertIn(b"args.reserved is 1", LIBRARY.c.tj_last_error())
         args = tj.ChunkOArgs()
-        self.assertEqual(LIBRARY.c.tj_chunk_o(self.runtime.handle, ctypes.byref(args), None), tj.INVALID_ARGUMENT)
+        self.assertEqual(LIBRARY.c.tj_run(self.runtime.handle, b"chunk_o", ctypes.byref(args), None), tj.INVALID_ARGUMENT)
         self.assertIn(b"q is null", LIBRARY.c.tj_last_error())
 
 

@@ -116,9 +116,9 @@ class BadArguments(Case):
         self.refused(tj.INVALID_ARGUMENT, "q.size is 1099511627776", "and at most 4096", change=set_large)
 
     def test_sizes_of_a_report(self):
-        config = tj.KernelConfig(op=b"fmha", dtype=tj.F16, head_dim=80)  # refused as well, behind the report
-        calls = [lambda report: LIBRARY.c.tj_prepare(self.runtime.handle, ctypes.byref(config), CPU0, report),
-                 lambda report: LIBRARY.c.tj_warm(self.runtime.handle, ctypes.byref(config), b"model:sm_90a", report)]
+        flags = b"--head-dim 80"  # refused as well, behind the report
+        calls = [lambda report: LIBRARY.c.tj_prepare_flags(self.runtime.handle, b"fmha", flags, CPU0, report, None),
+                 lambda report: LIBRARY.c.tj_warm_flags(self.runtime.handle, b"fmha", flags, b"model:sm_90a", report, None)]
         known = ctypes.sizeof(tj.KernelReport)
         for call in calls:
             for size in (0, 8, known - 1, 4097, 1 << 40):
@@ -129,30 +129,29 @@ class BadArguments(Case):
             for size in (known, 4096):
                 report = tj.KernelReport()
                 report.size = size
-                self.assertEqual(call(ctypes.byref(report)), tj.UNSUPPORTED)
-                self.assertIn(b"80", LIBRARY.c.tj_last_error())
+                self.assertEqual(call(ctypes.byref(report)), tj.INVALID_ARGUMENT)
+                self.assertIn(b"--head-dim is '80'; allowed are 64, 128", LIBRARY.c.tj_last_error())
 
     def test_a_newer_caller_may_leave_new_fields_zero(self):
         class Newer(ctypes.Structure):
-            _fields_ = [("known", tj.KernelConfig), ("news", ctypes.c_int64)]
+            _fields_ = [("known", tj.FmhaArgs), ("news", ctypes.c_int64)]
 
         newer = Newer()
-        newer.known.size, newer.known.op, newer.known.head_dim = ctypes.sizeof(Newer), b"fmha", 80
-        known = ctypes.cast(ctypes.pointer(newer), ctypes.POINTER(tj.KernelConfig))
-        self.assertEqual(LIBRARY.c.tj_warm(self.runtime.handle, known, b"model:sm_90a", None), tj.UNSUPPORTED)
-        self.assertIn(b"80", LIBRARY.c.tj_last_error())
+        newer.known.size = ctypes.sizeof(Newer)
+        run = lambda: LIBRARY.c.tj_run(self.runtime.handle, b"fmha", ctypes.byref(newer), None)  # noqa: E731
+        self.assertEqual(run(), tj.INVALID_ARGUMENT)
+        self.assertIn(b"q is null", LIBRARY.c.tj_last_error())
         newer.news = 1
-        self.assertEqual(LIBRARY.c.tj_warm(self.runtime.handle, known, b"model:sm_90a", None), tj.UNSUPPORTED)
-        self.assertIn(b"config sets a field at byte", LIBRARY.c.tj_last_error())
+        self.assertEqual(run(), tj.UNSUPPORTED)
+        self.assertIn(b"args sets a field at byte", LIBRARY.c.tj_last_error())
 
-    def test_options_of_an_older_caller(self):
+    def test_options_with_another_size_or_a_reserved_field(self):
         options, handle = LIBRARY.options(), ctypes.c_void_p()
-        options.size, options.use_tuning, options.reserved = tj.Options.use_tuning.offset, 7, 7  # what it does not have is not read
-        LIBRARY.check(LIBRARY.c.tj_runtime_create(ctypes.byref(options), ctypes.byref(handle)))
-        LIBRARY.c.tj_runtime_destroy(handle)
-        options.size = ctypes.sizeof(tj.Options)
-        self.assertEqual(LIBRARY.c.tj_runtime_create(ctypes.byref(options), ctypes.byref(handle)), tj.UNSUPPORTED)
-        self.assertIn(b"options.reserved is 7", LIBRARY.c.tj_last_error())
+        for field, value, status, said in (("size", tj.Options.allocate.offset, tj.INVALID_ARGUMENT, b"options.size is"),
+                                           ("reserved", 7, tj.UNSUPPORTED, b"options.reserved is 7")):
+            options = LIBRARY.options(**{field: value})
+            self.assertEqual(LIBRARY.c.tj_runtime_create(ctypes.byref(options), ctypes.byref(handle)), status)
+            self.assertIn(said, LIBRARY.c.tj_last_error())
 
     def test_options_that_are_none(self):
         for field, value, allowed in (("log_level", 99, b"-1 (default) to 5 (off)"), ("log_level", -2, b"-1 (default)"), ("use_disk_cache", 7, b"0 (no), 1 (yes)"),
@@ -165,11 +164,9 @@ class BadArguments(Case):
             self.assertIsNone(handle.value)
 
     def test_op_and_target(self):
-        config = tj.KernelConfig(op=b"conv", head_dim=64)
-        self.assertEqual(LIBRARY.c.tj_warm(self.runtime.handle, ctypes.byref(config), b"sm_90a", None), tj.UNSUPPORTED)
-        self.assertIn(b'config.op is "conv"', LIBRARY.c.tj_last_error())
-        config = tj.KernelConfig(op=b"fmha", head_dim=64)
-        self.assertNotEqual(LIBRARY.c.tj_warm(self.runtime.handle, ctypes.byref(config), b"sm_1", None), tj.OK)
+        self.assertEqual(LIBRARY.c.tj_warm_flags(self.runtime.handle, b"conv", b"", b"sm_90a", None, None), tj.INVALID_ARGUMENT)
+        self.assertIn(b"op 'conv' is unknown; ops are fmha", LIBRARY.c.tj_last_error())
+        self.assertNotEqual(LIBRARY.c.tj_warm_flags(self.runtime.handle, b"fmha", b"--head-dim 64", b"sm_1", None, None), tj.OK)
         self.assertEqual(LIBRARY.c.tj_last_error_stage(), b"target")
         self.assertIn(b"sm_1", LIBRARY.c.tj_last_error())
         self.assertIn(b"sm_90a", LIBRARY.c.tj_last_error())
@@ -186,29 +183,43 @@ class Nulls(Case):
     def test_null_runtime(self):
         c, out, device = LIBRARY.c, ctypes.c_void_p(), tj.Device()
         text = ctypes.c_char_p()
-        for status in (c.tj_fmha(None, None, None), c.tj_prepare(None, None, CPU0, None), c.tj_warm(None, None, b"sm_90a", None),
+        for status in (c.tj_run(None, None, None, None), c.tj_prepare(None, None, None, None), c.tj_prepare_flags(None, None, None, CPU0, None, None),
+                       c.tj_warm_flags(None, None, None, None, None, None), c.tj_run_rung(None, None, None, 0, None),
+                       c.tj_prepare_rung(None, None, None, 0, None), c.tj_tune(None, None, None, None, None),
+                       c.tj_plan_create(None, None, None, ctypes.byref(out)), c.tj_custom_create(None, None, ctypes.byref(out)),
+                       c.tj_time_ms(None, CPU0, tj.Work(), None, ctypes.byref(ctypes.c_double())),
                        c.tj_default_device(None, ctypes.byref(device)), c.tj_target_of(None, CPU0, ctypes.byref(text)),
                        c.tj_allocate(None, CPU0, 8, ctypes.byref(out)), c.tj_free(None, None),
                        c.tj_copy(None, None, CPU0, None, CPU0, 0), c.tj_synchronize(None, CPU0, None)):
             self.assertEqual(status, tj.INVALID_ARGUMENT)
             self.assertIn(b"runtime is null", c.tj_last_error())
-        c.tj_runtime_destroy(None)
-        c.tj_options_init(None)
+        for ignored in (c.tj_runtime_destroy, c.tj_options_init, c.tj_plan_destroy, c.tj_custom_destroy):
+            ignored(None)
 
     def test_null_arguments(self):
         c, runtime = LIBRARY.c, self.runtime.handle
-        config = tj.KernelConfig(head_dim=64)
-        for status, name in ((lambda: c.tj_fmha(runtime, None, None), b"args"),
-                             (lambda: c.tj_fmha(runtime, ctypes.byref(tj.FmhaArgs()), None), b"q"),
-                             (lambda: c.tj_prepare(runtime, None, CPU0, None), b"config"),
-                             (lambda: c.tj_prepare(runtime, ctypes.byref(config), CPU0, None), b"config.op"),
-                             (lambda: c.tj_warm(runtime, ctypes.byref(config), None, None), b"target"),
+        place, out = ctypes.create_string_buffer(8), ctypes.c_void_p()
+        for status, name in ((lambda: c.tj_run(runtime, None, None, None), b"op"),
+                             (lambda: c.tj_run(runtime, b"fmha", None, None), b"args"),
+                             (lambda: c.tj_run(runtime, b"fmha", ctypes.byref(tj.FmhaArgs()), None), b"q"),
+                             (lambda: c.tj_prepare(runtime, b"gemm", None, None), b"args"),
+                             (lambda: c.tj_prepare_flags(runtime, None, None, CPU0, None, None), b"op"),
+                             (lambda: c.tj_prepare_flags(runtime, b"fmha", None, CPU0, None, None), b"flags"),
+                             (lambda: c.tj_warm_flags(runtime, b"fmha", b"", None, None, None), b"target"),
+                             (lambda: c.tj_plan_create(runtime, b"fmha", None, ctypes.byref(out)), b"args"),
+                             (lambda: c.tj_plan_create(runtime, b"fmha", None, None), b"out"),
+                             (lambda: c.tj_plan_run(None, None, 0, None, None), b"plan"),
+                             (lambda: c.tj_plan_get_info(None, None), b"plan"),
+                             (lambda: c.tj_custom_create(runtime, None, ctypes.byref(out)), b"description"),
+                             (lambda: c.tj_custom_prepare(None, CPU0, None), b"kernel"),
+                             (lambda: c.tj_custom_launch(None, CPU0, None, 0, 1, None), b"kernel"),
+                             (lambda: c.tj_time_ms(runtime, CPU0, tj.Work(), None, None), b"out"),
                              (lambda: c.tj_default_device(runtime, None), b"out"),
                              (lambda: c.tj_target_of(runtime, CPU0, None), b"out"),
                              (lambda: c.tj_allocate(runtime, CPU0, 8, None), b"out"),
                              (lambda: c.tj_copy(runtime, None, CPU0, None, CPU0, 8), b"dst"),
-                             (lambda: c.tj_copy(runtime, None, CPU0, ctypes.byref(config), CPU0, 8), b"dst"),
-                             (lambda: c.tj_copy(runtime, ctypes.byref(config), CPU0, None, CPU0, 8), b"src"),
+                             (lambda: c.tj_copy(runtime, None, CPU0, place, CPU0, 8), b"dst"),
+                             (lambda: c.tj_copy(runtime, place, CPU0, None, CPU0, 8), b"src"),
                              (lambda: c.tj_runtime_create(None, None), b"out"),
                              (lambda: c.tj_runtime_instance(None), b"out")):
             self.assertEqual(status(), tj.INVALID_ARGUMENT)
@@ -249,7 +260,7 @@ class Memory(Case):
 class Texts(Case):
     def test_last_error_is_per_thread_and_cleared(self):
         c = LIBRARY.c
-        self.assertEqual(c.tj_fmha(None, None, None), tj.INVALID_ARGUMENT)
+        self.assertEqual(c.tj_run(None, None, None, None), tj.INVALID_ARGUMENT)
         seen = []
         thread = threading.Thread(target=lambda: seen.append(c.tj_last_error()))
         thread.start()

@@ -106,7 +106,7 @@ class Model(unittest.TestCase):
             self.assertEqual(runtime.prepare(CPU0, head_dim=DIM, causal=True, rung=4).origin, tj.FROM_MEMORY)
             with self.assertRaises(tj.TilejitError) as wrong:
                 runtime.prepare(CPU0, head_dim=DIM, rung=7)
-            self.assertIn("rung is 7; allowed: 0 (none), 1 (basic)", wrong.exception.message)
+            self.assertIn("--rung is '7'; allowed are none, 1, 2", wrong.exception.message)
 
 
 if __name__ == "__main__":

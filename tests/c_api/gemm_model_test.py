@@ -1,6 +1,5 @@
 """Protects matrix products from a foreign language: the CPU model through the C ABI against Python's own arithmetic, with a
-bias, an addend, an activation and a transposed operand; what is prepared by sizes alone; what an older caller's
-configuration still means. Standard library only."""
+bias, an addend, an activation and a transposed operand; what is prepared by sizes alone. Standard library only."""
 import ctypes
 import math
 import os
@@ -107,17 +106,6 @@ class Model(unittest.TestCase):
             self.runtime.gemm(Matrix(tj.F16, 8, 16).view(), Matrix(tj.F16, 8, 16).view(), Matrix(tj.F16, 8, 8).view(), scale_a=first)
         self.assertIn("scale_a is given with a.dtype f16", str(caught.exception))
 
-    def test_an_older_callers_product(self):
-        class Older(ctypes.Structure):
-            _fields_ = tj.GemmArgs._fields_[:10]
-
-        a, b, d = (Matrix(tj.F16, 8, 8).fill(lambda: 1.0) for _ in range(3))
-        views = [ctypes.pointer(matrix.view()) for matrix in (a, b, d)]
-        older = Older(size=ctypes.sizeof(Older), a=views[0], b=views[1], d=views[2], alpha=1.0)
-        known = ctypes.cast(ctypes.pointer(older), ctypes.POINTER(tj.GemmArgs))
-        self.assertEqual(LIBRARY.c.tj_gemm(self.runtime.handle, known, None), tj.OK)
-        self.assertEqual(d.at(3, 5), 8.0)
-
     def test_prepared_by_sizes(self):
         report = self.runtime.prepare(CPU0, op=b"gemm", m=100, n=200, k=300, out=tj.F32, bias=True)
         self.assertEqual(report.origin, tj.COMPILED)
@@ -140,7 +128,7 @@ class Model(unittest.TestCase):
         self.refused("gemm: beta is 1", "c is absent", call=lambda: gemm(a.view(), b.view(), d.view(), beta=1.0))
         self.refused("args.activation is 4", "3 (silu)", call=lambda: gemm(a.view(), b.view(), d.view(), activation=4))
         self.refused("gemm: b.shape[1] (K) is 24", "allowed: 16", call=lambda: gemm(a.view(), d.view(), Matrix(tj.F16, 8, 8).view()))
-        self.refused("config.activation is -1", call=lambda: self.runtime.prepare(CPU0, op=b"gemm", m=1, n=1, k=1, activation=-1))
+        self.refused("--m is 'no'", "number", call=lambda: self.runtime.prepare(CPU0, op=b"gemm", m="no", n=1, k=1))
         self.refused("gemm: rung is 11", "1 (v1) to 10 (v10)", call=lambda: gemm(a.view(), b.view(), d.view(), rung=11))
         self.refused("gemm: k is 0", call=lambda: self.runtime.prepare(CPU0, op=b"gemm", m=1, n=1))
 
@@ -155,24 +143,15 @@ class Model(unittest.TestCase):
 
         run(b"gemm")
         self.assertEqual(d.at(3, 5), 8.0)
-        self.refused("op is 'chunk_o'", "fmha, gemm", call=lambda: run(b"chunk_o"))
-        self.refused("op is null", "fmha, gemm", call=lambda: run(None))
-        self.refused("config.op has no ladder", call=lambda: self.runtime.prepare(CPU0, op=b"chunk_indices", rung=1))
+        lists = [ctypes.pointer(tj.tensor(matrix.view().data, CPU0, tj.I32, shape)) for matrix, shape in ((a, [2]), (b, [2, 2]), (d, [1]))]
+        without = tj.ChunkIndicesArgs(cu_seqlens=lists[0], chunk_indices=lists[1], total_chunks=lists[2])
+        self.refused("rung is 4 and op is 'chunk_indices', which has no ladder; allowed: fmha, gemm", status=tj.UNSUPPORTED,
+                     call=lambda: LIBRARY.check(LIBRARY.c.tj_run_rung(self.runtime.handle, b"chunk_indices", ctypes.byref(without), 4, None)))
+        self.refused("op is null", "\"fmha\"", call=lambda: run(None))
+        self.refused("--rung means nothing to chunk_indices", call=lambda: self.runtime.prepare(CPU0, op=b"chunk_indices", rung=1))
         args.reserved = 1
-        for call in (lambda: run(b"gemm"), lambda: LIBRARY.check(LIBRARY.c.tj_gemm(self.runtime.handle, ctypes.byref(args), None))):
+        for call in (lambda: run(b"gemm"), lambda: LIBRARY.check(LIBRARY.c.tj_run(self.runtime.handle, b"gemm", ctypes.byref(args), None))):
             self.refused("args.reserved is 1; allowed: 0", status=tj.UNSUPPORTED, call=call)
-
-    def test_an_older_callers_configuration(self):
-        class Older(ctypes.Structure):
-            _fields_ = tj.KernelConfig._fields_[:6]
-
-        older = Older(size=ctypes.sizeof(Older), op=b"fmha", head_dim=80)
-        known = ctypes.cast(ctypes.pointer(older), ctypes.POINTER(tj.KernelConfig))
-        self.assertEqual(LIBRARY.c.tj_warm(self.runtime.handle, known, b"model:sm_90a", None), tj.UNSUPPORTED)
-        self.assertIn(b"head_dim is 80", LIBRARY.c.tj_last_error())
-        older.size -= 8
-        self.assertEqual(LIBRARY.c.tj_warm(self.runtime.handle, known, b"model:sm_90a", None), tj.INVALID_ARGUMENT)
-        self.assertIn(b"config.size is", LIBRARY.c.tj_last_error())
 
 
 if __name__ == "__main__":

@@ -17,8 +17,9 @@ import skips
 ROOT = os.environ["TJ_TEST_REPO_DIR"]
 HEADER = os.path.join(ROOT, "include", "tilejit", "tilejit.h")
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-STRUCTURES = {"tj_device": tj.Device, "tj_tensor": tj.Tensor, "tj_fmha_args": tj.FmhaArgs, "tj_gemm_args": tj.GemmArgs, "tj_chunk_indices_args": tj.ChunkIndicesArgs, "tj_chunk_o_args": tj.ChunkOArgs, "tj_kernel_config": tj.KernelConfig,
-              "tj_kernel_report": tj.KernelReport, "tj_options": tj.Options}
+STRUCTURES = {"tj_device": tj.Device, "tj_tensor": tj.Tensor, "tj_fmha_args": tj.FmhaArgs, "tj_gemm_args": tj.GemmArgs, "tj_chunk_indices_args": tj.ChunkIndicesArgs, "tj_chunk_o_args": tj.ChunkOArgs, "tj_kernel_report": tj.KernelReport, "tj_options": tj.Options,
+              "tj_tune_options": tj.TuneOptions, "tj_tune_report": tj.TuneReport, "tj_plan_info": tj.PlanInfo,
+              "tj_custom_description": tj.CustomDescription, "tj_box": tj.Box}
 
 
 class Header(unittest.TestCase):
@@ -30,7 +31,7 @@ class Header(unittest.TestCase):
     @unittest.skipUnless(COMPILER, "no C compiler")
     def test_is_c11_and_laid_out_as_bound(self):
         lines = ["#include <tilejit/tilejit.h>", "#include <stdio.h>", "#include <stddef.h>", "int main(void) {",
-                 "  tj_options options;", "  tj_options_init(&options);", "  if (tj_fmha(NULL, NULL, NULL) != TJ_INVALID_ARGUMENT) return 1;"]
+                 "  tj_options options;", "  tj_options_init(&options);", "  if (tj_run(NULL, NULL, NULL, NULL) != TJ_INVALID_ARGUMENT) return 1;"]
         expected = []
         for name, structure in STRUCTURES.items():
             lines.append(f'  printf("{name} %zu\\n", sizeof({name}));')

@@ -46,7 +46,7 @@ Score judge_some(const ops::Op& op, const char* target, const char* flags, bool 
   check::Kernels kernels(support::resolve_settings(options), arch::parse_target(target),
                          support::Log(LogLevel::off, {}));
   std::vector<check::Subject> subjects;
-  for (ops::Trial& trial : op.trials(check::flags_of(flags), *kernels.target().arch))
+  for (ops::Trial& trial : op.trials(ops::flags_of_text(flags), *kernels.target().arch))
     subjects.push_back(check::make_subject(op, std::move(trial), kernels));
   std::vector<const check::Subject*> problems;
   for (const check::Subject& subject : subjects) problems.push_back(&subject);

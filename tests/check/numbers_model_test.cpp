@@ -35,7 +35,7 @@ TEST_CASE(
                          support::Log(LogLevel::off, {}));
   const ops::Op& op = *ops::find("gemm");
   std::vector<ops::Trial> trials =
-      op.trials(check::flags_of("--tile 64x32x128 --m 64 --n 32 --k 256"), *kernels.target().arch);
+      op.trials(ops::flags_of_text("--tile 64x32x128 --m 64 --n 32 --k 256"), *kernels.target().arch);
   const check::Subject subject = check::make_subject(op, std::move(trials.front()), kernels);
   check::Seeds seeds;
   seeds.count = 2;

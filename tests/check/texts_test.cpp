@@ -137,6 +137,6 @@ TEST_CASE("the full set names every op and every family, and each equivalent has
   for (const char* arch : {"sm_90a", "sm_80", "sm_120a", "gfx1100", "gfx1201", "gfx90a", "gfx942"})
     CHECK(std::any_of(cases.begin(), cases.end(),
                       [&](const check::Case& each) { return each.target == std::string("model:") + arch; }));
-  CHECK(check::flags_of("--a x,y --b z") == ops::Flags{{"a", {"x", "y"}}, {"b", {"z"}}});
+  CHECK(ops::flags_of_text("--a x,y --b z") == ops::Flags{{"a", {"x", "y"}}, {"b", {"z"}}});
   for (const check::Equivalent& each : check::equivalents()) CHECK(std::string(each.argument).size() > 20);
 }

@@ -35,15 +35,16 @@ class SampleProblem {
     a_memory_ = upload(a_), b_memory_ = upload(b_), bias_memory_ = upload(bias_);
   }
 
-  /// b_rows: of b, that one copy brings.
-  void run(const custom::Kernel& kernel, unsigned blocks, int b_rows = 256) {
+  /// b_rows: of b, that one copy brings. Kernel: custom::Kernel, or what stands for it in C.
+  template <class Kernel>
+  void run(const Kernel& kernel, unsigned blocks, int b_rows = 256) {
     d_.assign(size(m_, n_) + kGuard, kPoison);
     const auto d = upload(d_);
     sample::gemm_gelu::Params p;
-    p.a =
-        kernel.tensor_map(Tensor::contiguous(a_memory_.get(), device_, DType::f16, {1, 1, m_, k_}), {{1, 1, 128, 64}});
+    p.a = kernel.tensor_map(Tensor::contiguous(a_memory_.get(), device_, DType::f16, {1, 1, m_, k_}),
+                            custom::Box{{1, 1, 128, 64}});
     p.b = kernel.tensor_map(Tensor::contiguous(b_memory_.get(), device_, DType::f16, {1, 1, n_, k_}),
-                            {{1, 1, b_rows, 64}});
+                            custom::Box{{1, 1, b_rows, 64}});
     p.bias = static_cast<const float*>(bias_memory_.get());
     p.d = d.get();
     p.m = m_, p.n = n_, p.k = k_;

@@ -30,6 +30,7 @@ class FakeCuda {
     find(handle, set_capture, "fake_cuda_set_capture");
     find(handle, set_param_bytes, "fake_cuda_set_param_bytes");
     find(handle, set_block_ms, "fake_cuda_set_block_ms");
+    find(handle, on_launch, "fake_cuda_on_launch");
     find(handle, push, "cuCtxPushCurrent_v2");
     find(handle, pop, "cuCtxPopCurrent_v2");
     find(handle, retain, "cuDevicePrimaryCtxRetain");
@@ -48,6 +49,7 @@ class FakeCuda {
   decltype(&fake_cuda_set_capture) set_capture;
   decltype(&fake_cuda_set_param_bytes) set_param_bytes;
   decltype(&fake_cuda_set_block_ms) set_block_ms;
+  decltype(&fake_cuda_on_launch) on_launch;
 
   // The driver's own calls, for tests that play another user of the process.
   int (*push)(void* context);

@@ -30,6 +30,8 @@ void fake_cuda_set_capture(int status);
 void fake_cuda_set_param_bytes(int bytes);
 /* What each block of a launch takes (default 0: 1.5 ms is what every pair of events measures). */
 void fake_cuda_set_block_ms(double ms);
+/* Called in each launch with the address of its parameter, on the thread that launches; null: nobody is. */
+void fake_cuda_on_launch(void (*hook)(const void* params, void* user), void* user);
 /* Copies up to that many bytes of the last recorded launch's parameter, of which the driver knows as many as
  * fake_cuda_set_param_bytes() said; returns the number copied. */
 size_t fake_cuda_last_params(void* out, size_t bytes);

@@ -57,6 +57,8 @@ struct State {
   std::map<void*, double>
       worked_ms;       // of capturing streams, graphs and what they became; of events, when they were recorded
   std::string params;  // of the last launch
+  std::atomic<void (*)(const void* params, void* user)> launch_hook = nullptr;
+  std::atomic<void*> launch_user = nullptr;
   std::vector<std::string> log;
   std::map<void*, std::string> names;  // of handles, while calls are recorded: "event 2"
   std::map<std::string, int> named;    // of each kind
@@ -168,6 +170,7 @@ void fake_cuda_reset(void) {
   s.major = 9;
   s.minor = 0;
   s.block_ms = 0;
+  s.launch_hook = nullptr;
   s.now_ms = 0;
   s.worked_ms.clear();
   s.params.clear();
@@ -220,6 +223,10 @@ void fake_cuda_set_capability(int major, int minor) {
 }
 void fake_cuda_set_capture(int status) { state().capture = status; }
 void fake_cuda_set_block_ms(double ms) { state().block_ms = ms; }
+void fake_cuda_on_launch(void (*hook)(const void* params, void* user), void* user) {
+  state().launch_user = user;
+  state().launch_hook = hook;
+}
 void fake_cuda_set_param_bytes(int bytes) { state().param_bytes = bytes; }
 size_t fake_cuda_last_params(void* out, size_t bytes) {
   const std::lock_guard lock(state().mutex);

@@ -167,6 +167,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* how, CUfunction function, void**
     const std::lock_guard lock(state().mutex);
     state().params.assign(static_cast<const char*>(params[0]), static_cast<std::size_t>(state().param_bytes));
   }
+  if (const auto hook = state().launch_hook.load()) hook(params[0], state().launch_user);
   if (state().block_ms > 0) work(how->hStream, state().block_ms * how->gridDimX * how->gridDimY * how->gridDimZ);
   return CUDA_SUCCESS;
 }
@@ -356,6 +357,12 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuui
     words[2 + d] = dims[d] << 16 | box[d] << 4 | element_strides[d];
     if (d > 0) words[7 + d] = strides[d - 1];
   }
+  return CUDA_SUCCESS;
+}
+
+CUresult cuTensorMapReplaceAddress(CUtensorMap* map, void* base) {
+  TJ_ENTER();
+  reinterpret_cast<cuuint64_t*>(map)[0] = reinterpret_cast<cuuint64_t>(base);
   return CUDA_SUCCESS;
 }
 

@@ -189,7 +189,7 @@ def cold_words(options):
 
 
 def cold_fields(options):
-    """The same as fields of tj_kernel_config; products at 4096^3."""
+    """The same as fields of binding.flags(); products at 4096^3."""
     code = gemm_speed.code_of(binding, options.types[0])
     if options.what == "gemm":
         out = "bf16" if options.types[0] == "e4m3" else options.types[0]

@@ -36,7 +36,7 @@ def code_of(binding, dtype):
 
 
 def fields_of(binding, problem):
-    """The problem as fields of tj_kernel_config."""
+    """The problem as fields of binding.flags()."""
     activation, bias, add = EPILOGUES[problem["epilogue"]]
     return {"dtype": code_of(binding, problem["dtype"]), "out": code_of(binding, problem["out"]), "m": problem["m"], "n": problem["n"], "k": problem["k"],
             "a_transposed": problem["a_transposed"], "b_transposed": problem["b_transposed"], "bias": bias, "add_c": add,

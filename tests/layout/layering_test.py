@@ -34,7 +34,7 @@ PLANTS = [
     ("src/launch/hip/planted.cpp", '#include "launch/cuda/driver.hpp"\n', "launch/hip includes launch/cuda/driver.hpp"),
     ("src/tuning/planted.cpp", '#include "backends.hpp"\n', "tuning includes backends.hpp, an arrow to runtime"),
     ("src/custom/planted.cpp", '#include "maker.hpp"\n', "custom includes maker.hpp, an arrow to runtime"),
-    ("src/planted.cpp", '#include "api/c_structs.hpp"\n', "runtime includes api/c_structs.hpp, an arrow to api"),
+    ("src/planted.cpp", '#include "api/c_runtime.hpp"\n', "runtime includes api/c_runtime.hpp, an arrow to api"),
     ("src/sched/planted.cpp", '#include "types.cuh"\n', "sched includes types.cuh"),
     ("include/tilejit/planted.hpp", '#include "support/hash.hpp"\n', "a public header includes support/hash.hpp"),
     ("src/runtime_planted.cpp", '#include "ops/gemm/gemm.hpp"\n', "the runtime names an op: gemm"),

@@ -226,9 +226,9 @@ def check_families(root):
 
 
 def check_runtime(root):
-    """The runtime serves each op alike: what is one op's alone is in the op's folder, and src/api/calls.cpp names it."""
+    """The runtime serves each op alike: what is one op's alone is in the op's folder, and no public call is one op's."""
     ops = "|".join(sorted(map(re.escape, codegen_words(root)[0]), key=len, reverse=True)) or "(?!)"
-    for path in sorted((root / "src").glob("runtime*.?pp")):
+    for path in [each for name in ("src/runtime*", "src/plan*", "src/placement*", "src/relocation*", "src/api/calls*") for each in sorted(root.glob(name + ".?pp"))]:
         yield from find(root, path, path.read_text(), rf"(?<![A-Za-z0-9])((?i:{ops}))(?![a-z0-9])", "the runtime names an op: {}")
 
 

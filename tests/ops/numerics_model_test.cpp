@@ -62,7 +62,7 @@ std::uint16_t& at(const Tensor& tensor, std::int64_t row, std::int64_t column) {
 std::string attention(const std::string& target, bool causal, int keys, const std::function<void(FmhaArgs&)>& change) {
   test::FmhaProblem problem({1, 1, 1, 70, keys, 64, DType::f16, causal, false, true}, 9300);
   change(problem.args);
-  testing::model_runtime(target).fmha(problem.args);
+  testing::model_runtime(target).run(problem.args);
   Found nan, infinite;
   std::set<int> nan_lse, infinite_lse;
   for (int row = 0; row < 70; ++row) {
@@ -222,7 +222,7 @@ TEST_CASE("chunk output: where a NaN or an infinity of token 20 comes out") {
       shape.v_heads = 2;
       test::ChunkOProblem problem(shape, 77);
       each.change(problem.args);
-      testing::model_runtime(target).chunk_o(problem.args);
+      testing::model_runtime(target).run(problem.args);
       for (int head = 0; head < 2; ++head) {
         Found not_numbers, infinite;
         for (int row = 0; row < 94; ++row)
@@ -255,7 +255,7 @@ TEST_CASE("equal calls give equal bits, whatever the order of events") {
     options.model_seed = seed;
     Runtime runtime(options);
     test::FmhaProblem attended({1, 2, 1, 70, 300, 64, DType::f16, true, false, true}, 11);
-    runtime.fmha(attended.args);
+    runtime.run(attended.args);
     results[0].push_back(bytes_of(attended.args.o));
     test::GemmProblem product(test::gemm_shape(70, 64, 4096), 12);  // few tiles and a long K: in parts
     product.run(runtime, kCpu);
@@ -264,7 +264,7 @@ TEST_CASE("equal calls give equal bits, whatever the order of events") {
     shape.lengths = {70, 64};
     shape.v_heads = 2;
     test::ChunkOProblem chunks(shape, 13);
-    runtime.chunk_o(chunks.args);
+    runtime.run(chunks.args);
     results[2].push_back(bytes_of(chunks.args.o));
   }
   for (const auto& of_op : results)

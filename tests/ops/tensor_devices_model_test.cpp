@@ -40,7 +40,7 @@ TEST_CASE("chunk output: one and two heads an item, with and without gates, whol
       shape.tail = 2;
       CAPTURE(shape.text());
       test::ChunkOProblem problem(shape, seed++);
-      testing::model_runtime(kTarget).chunk_o(problem.args);
+      testing::model_runtime(kTarget).run(problem.args);
       CHECK(problem.problem() == "");
     }
 }

@@ -18,24 +18,6 @@ using namespace tj;
 
 namespace {
 
-/// "--a x,y --b z" -> {a: [x, y], b: [z]}.
-ops::Flags flags_of(const std::string& text) {
-  ops::Flags flags;
-  std::vector<std::string> words;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find(' ', begin), text.size());
-    words.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  for (std::size_t i = 0; i + 1 < words.size(); i += 2)
-    for (std::size_t begin = 0; begin <= words[i + 1].size();) {
-      const std::size_t end = std::min(words[i + 1].find(',', begin), words[i + 1].size());
-      flags[words[i].substr(2)].push_back(words[i + 1].substr(begin, end - begin));
-      begin = end + 1;
-    }
-  return flags;
-}
-
 std::string refusal(const ops::Op& op, const ops::Flags& flags) {
   try {
     op.trials(flags, *arch::find("sm_90a"));
@@ -67,7 +49,7 @@ TEST_CASE("every op brings problems that it takes, and whose flags name them aga
       REQUIRE(!trials.empty());
       for (const ops::Trial& trial : trials) {
         check_legal(*op, trial);
-        const std::vector<ops::Trial> again = op->trials(flags_of(trial.flags), *arch::find(arch));
+        const std::vector<ops::Trial> again = op->trials(ops::flags_of_text(trial.flags), *arch::find(arch));
         REQUIRE(again.size() == 1);
         CHECK(again.front().flags == trial.flags);
         CHECK(again.front().name == trial.name);
@@ -79,7 +61,7 @@ TEST_CASE("every op brings problems that it takes, and whose flags name them aga
 TEST_CASE("flags choose kernels and sizes of a trial") {
   const arch::Arch& arch = *arch::find("sm_90a");
   const auto count = [&](const char* op, const char* flags, const char* on = "sm_90a") {
-    const std::vector<ops::Trial> trials = ops::find(op)->trials(flags_of(flags), *arch::find(on));
+    const std::vector<ops::Trial> trials = ops::find(op)->trials(ops::flags_of_text(flags), *arch::find(on));
     for (const ops::Trial& trial : trials) check_legal(*ops::find(op), trial);
     return trials.size();
   };
@@ -95,14 +77,14 @@ TEST_CASE("flags choose kernels and sizes of a trial") {
   CHECK(count("chunk_o",
               "--head-ratio 1,2,3 --gated both --variable both --h-transposed both --heads 2 --lengths 64,1") == 24);
   CHECK(count("sum_parts", "--out f32 --m 1 --n 1 --parts 1") == 1);
-  const std::string name = ops::find("gemm")->trials(flags_of("--m 100 --n 70 --k 321"), arch).front().name;
+  const std::string name = ops::find("gemm")->trials(ops::flags_of_text("--m 100 --n 70 --k 321"), arch).front().name;
   CHECK(name == "M 100 N 70 K 321");
 }
 
 TEST_CASE("a list of chunks has a row for each chunk, and one where there is none") {
   const auto rows = [](const char* flags) {
     const std::vector<ops::TrialTensor> tensors =
-        ops::find("chunk_indices")->trials(flags_of(flags), *arch::find("sm_90a")).front().tensors;
+        ops::find("chunk_indices")->trials(ops::flags_of_text(flags), *arch::find("sm_90a")).front().tensors;
     return tensors[1].operand.shape[0];
   };
   CHECK(rows("--lengths 64") == 1);
@@ -112,7 +94,7 @@ TEST_CASE("a list of chunks has a row for each chunk, and one where there is non
 
 TEST_CASE("a product's tile is that of its sizes where all are given, else that of usual ones") {
   const auto tile = [&](const char* flags) {
-    return ops::find("gemm")->trials(flags_of(flags), *arch::find("sm_90a")).front().choice.value();
+    return ops::find("gemm")->trials(ops::flags_of_text(flags), *arch::find("sm_90a")).front().choice.value();
   };
   const int usual = tile("");
   CHECK(tile("--m 16 --n 4096 --k 4096") != usual);

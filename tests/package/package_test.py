@@ -53,8 +53,8 @@ class Package(Installed):
                  run("nm", "-DC", "--defined-only", self.prefix / "lib" / SONAME).splitlines()]
         allowed = re.compile(r"tj_\w+$|(typeinfo for |typeinfo name for |vtable for )?tj::"
                              r"(?!(support|arch|graph|ops|sched|codegen|compile|launch|cache)::)")
-        self.assertTrue(any(name.startswith("tj::Runtime::fmha(") for name in names))
-        self.assertTrue(any(name == "tj_fmha" for name in names))
+        self.assertTrue(any(name.startswith("tj::Runtime::run(") for name in names))
+        self.assertTrue(any(name == "tj_run" for name in names))
         self.assertEqual([], [n for n in names if not allowed.match(n)])
 
     def test_soname(self):

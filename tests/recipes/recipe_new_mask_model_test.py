@@ -6,7 +6,7 @@ import unittest
 from recipe import Recipe, run
 
 AT_MOST = 6
-DESCRIPTORS, MASK, PARAMS = "include/tilejit/ops.hpp", "kernel_templates/ops/fmha/mask.cuh", "kernel_templates/ops/fmha/params.cuh"
+DESCRIPTORS, MASK, PARAMS = "include/tilejit/fmha.hpp", "kernel_templates/ops/fmha/mask.cuh", "kernel_templates/ops/fmha/params.cuh"
 FIELDS, CALLS, CHECKS = "src/ops/fmha/fields.hpp", "src/ops/fmha/mask.cpp", "src/ops/fmha/validate.cpp"
 
 ROW = """,

@@ -1,5 +1,5 @@
-"""Protects the recipe "new op": its files, one line in the registry and its descriptor are enough for an op that is
-scheduled, emitted, compiled and right on the CPU model, and checked by tj-check. The op's loads and stores of shared memory are ordinary ones, in
+"""Protects the recipe "new op": its files, one line in the registry and a structure for C are enough for an op
+that is prepared, planned and run through public calls, in C++, in C and in a graph capture, scheduled, emitted, compiled and right on the CPU model, and checked by tj-check. The op's loads and stores of shared memory are ordinary ones, in
 roles of different sizes, which attention has nowhere."""
 import unittest
 

@@ -15,6 +15,7 @@ using tj::Code;
 using tj::DType;
 using tj::Error;
 using tj::FmhaArgs;
+using tj::FmhaConfig;
 using tj::Runtime;
 using tj::Stage;
 using tj::Tensor;
@@ -32,19 +33,20 @@ struct Case {
   std::function<void(FmhaArgs&)> change;
 };
 
-/// Through both calls that take arguments.
-void refuse_all(Machine& machine, Runtime& runtime, const std::vector<Case>& cases) {
+/// Through both calls that take arguments, or through run() alone.
+void refuse_all(Machine& machine, Runtime& runtime, const std::vector<Case>& cases, bool also_prepare = true) {
   for (const Case& c : cases) {
     CAPTURE(c.words);
     FmhaArgs args = attention();
     args.lse = lse_of({});
     c.change(args);
     for (const bool prepare : {false, true}) {
+      if (prepare && !also_prepare) continue;
       const Error error = error_of([&] {
         if (prepare)
           runtime.prepare(args);
         else
-          runtime.fmha(args);
+          runtime.run(args);
       });
       CHECK(error.stage == Stage::argument);
       CHECK_MESSAGE(has(error.message, c.words), error.message);
@@ -62,8 +64,10 @@ TEST_CASE("pointers, ranks, types, shapes") {
               {"k.data is null", [](FmhaArgs& a) { a.k.data = nullptr; }},
               {"v.data is null", [](FmhaArgs& a) { a.v.data = nullptr; }},
               {"o.data is null", [](FmhaArgs& a) { a.o.data = nullptr; }},
-              {"lse.data is null", [](FmhaArgs& a) { a.lse->data = nullptr; }},
-              {"q.rank is 3", [](FmhaArgs& a) { a.q.rank = 3; }},
+              {"lse.data is null", [](FmhaArgs& a) { a.lse->data = nullptr; }}},
+             false);  // what is made ready needs no memory
+  refuse_all(machine, runtime,
+             {{"q.rank is 3", [](FmhaArgs& a) { a.q.rank = 3; }},
               {"k.rank is 5", [](FmhaArgs& a) { a.k.rank = 5; }},
               {"lse.rank is 4", [](FmhaArgs& a) { a.lse->rank = 4; }},
               {"q.rank is 0", [](FmhaArgs& a) { a.q = Tensor{a.q.data}; }},
@@ -120,10 +124,10 @@ TEST_CASE("devices that are mixed, missing or of another kind") {
               {"lse.device is cuda:1", [](FmhaArgs& a) { a.lse->device.index = 1; }}});
   FmhaArgs args = attention();
   for (Tensor* t : {&args.q, &args.k, &args.v, &args.o}) t->device.index = 2;
-  const Error missing = error_of([&] { runtime.fmha(args); });
+  const Error missing = error_of([&] { runtime.run(args); });
   CHECK_MESSAGE(has(missing.message, "cuda:2 does not exist; there are 2"), missing.message);
   for (Tensor* t : {&args.q, &args.k, &args.v, &args.o}) t->device = {tj::DeviceKind::hip, 0};
-  const Error hip = error_of([&] { runtime.fmha(args); });
+  const Error hip = error_of([&] { runtime.run(args); });
   CHECK(hip.code == Code::not_found);
   CHECK_MESSAGE(has(hip.message, "hip:0"), hip.message);
   nothing_happened(machine);
@@ -132,13 +136,13 @@ TEST_CASE("devices that are mixed, missing or of another kind") {
 TEST_CASE("a configuration, an op and a target that nobody has") {
   Machine machine;
   Runtime runtime(machine.options());
-  CHECK(has(error_of([&] { runtime.prepare({DType::f16, 80, false, false}); }).message,
+  CHECK(has(error_of([&] { runtime.prepare(FmhaConfig{DType::f16, 80, false, false}); }).message,
             "head_dim is 80; allowed: 64, 128"));
-  CHECK(has(error_of([&] { runtime.prepare({DType::f32, 64, false, false}); }).message, "dtype is f32"));
+  CHECK(has(error_of([&] { runtime.prepare(FmhaConfig{DType::f32, 64, false, false}); }).message, "dtype is f32"));
   CHECK(has(error_of([&] { runtime.prepare(config_of(), {tj::DeviceKind::cuda, -1}); }).message,
             "cuda:-1 does not exist"));
-  CHECK(has(error_of([&] { runtime.run_op("conv", nullptr); }).message, "op 'conv' is unknown; ops are "));
-  CHECK(has(error_of([&] { runtime.run_op("fmha", nullptr); }).message, "args of 'fmha' is null"));
+  CHECK(has(error_of([&] { runtime.run("conv", nullptr); }).message, "op 'conv' is unknown; ops are "));
+  CHECK(has(error_of([&] { runtime.run("fmha", nullptr); }).message, "args of 'fmha' is null"));
   struct Unknown {
     std::string target, then;
   };
@@ -155,7 +159,7 @@ TEST_CASE("a configuration, an op and a target that nobody has") {
     CHECK(error.stage == Stage::target);
     CHECK_MESSAGE(has(error.message, "'" + unknown.target + "' is unknown" + unknown.then), error.message);
   }
-  CHECK(has(error_of([&] { runtime.run_op("gem", nullptr); }).message, "chunk_o; did you mean 'gemm'?"));
+  CHECK(has(error_of([&] { runtime.run("gem", nullptr); }).message, "chunk_o; did you mean 'gemm'?"));
   nothing_happened(machine);
   CHECK(std::string(machine.cuda.log()).find("cuDevicePrimaryCtxRetain") == std::string::npos);
 }
@@ -203,7 +207,7 @@ TEST_CASE("a model target takes cpu tensors, a GPU target those of its GPU") {
     Runtime model(options);
     CHECK(model.default_device() == kCpu);
     CHECK(model.target_of(kCpu) == "model:sm_90a");
-    const Error error = error_of([&] { model.fmha(attention()); });
+    const Error error = error_of([&] { model.run(attention()); });
     CHECK_MESSAGE(has(error.message, "q.device is cuda:0; allowed with a model target: cpu"), error.message);
     for (const int devices : {1, 0}) {  // what is wrong is the same with and without a GPU
       machine.cuda.set_devices(devices);
@@ -217,7 +221,7 @@ TEST_CASE("a model target takes cpu tensors, a GPU target those of its GPU") {
   options.target = "sm_90a";
   Runtime forced(options);
   CHECK(forced.target_of({}) == "sm_90a");
-  CHECK(has(error_of([&] { forced.fmha(on_cpu); }).message, "q.device is cpu; allowed with a GPU target"));
+  CHECK(has(error_of([&] { forced.run(on_cpu); }).message, "q.device is cpu; allowed with a GPU target"));
   CHECK(has(error_of([&] { forced.prepare(config_of(), kCpu); }).message, "'sm_90a' does not run on cpu"));
   nothing_happened(machine);
 }
@@ -249,7 +253,7 @@ TEST_CASE("a GPU that no arch serves is named, whether a target is set or not") 
     for (const char* target : {"", "sm_90a"}) {
       options.target = target;
       Runtime runtime(options);
-      const Error error = error_of([&] { runtime.fmha(attention()); });
+      const Error error = error_of([&] { runtime.run(attention()); });
       CHECK(error.stage == Stage::target);
       CHECK_MESSAGE(has(error.message, capability), error.message);
       CHECK_MESSAGE(has(error.message, "served are 8.0, "), error.message);
@@ -265,9 +269,9 @@ TEST_CASE("after bad input the same runtime serves good input") {
   Runtime runtime(machine.options());
   FmhaArgs bad = attention();
   bad.q.data = nullptr;
-  CHECK(error_of([&] { runtime.fmha(bad); }).code == Code::invalid_argument);
-  runtime.fmha(attention());
-  CHECK(error_of([&] { runtime.fmha(bad); }).code == Code::invalid_argument);  // also when the kernel is there
+  CHECK(error_of([&] { runtime.run(bad); }).code == Code::invalid_argument);
+  runtime.run(attention());
+  CHECK(error_of([&] { runtime.run(bad); }).code == Code::invalid_argument);  // also when the kernel is there
   CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 1);
 }
 

@@ -67,7 +67,7 @@ TEST_CASE("a prepared kernel is the one that calls of the same kind take") {
     for (const std::int64_t heads : {1, 4}) {
       const ChunkOArgs args = arguments(kind.config, heads);
       CHECK(runtime.prepare(args).origin == KernelOrigin::memory);
-      runtime.chunk_o(args);
+      runtime.run(args);
     }
     CHECK(machine.nvrtc.compiles() == made);
   }
@@ -92,7 +92,7 @@ TEST_CASE("warm() needs no device; the entry serves calls") {
   machine.cuda.set_param_bytes(0);
   Runtime runtime(machine.options());
   CHECK(runtime.prepare(arguments({}, 2)).origin == KernelOrigin::disk);
-  runtime.chunk_o(arguments({}, 2));
+  runtime.run(arguments({}, 2));
   CHECK(runtime.prepare(tj::ChunkIndicesConfig{}, kGpu).origin == KernelOrigin::disk);
   CHECK(machine.nvrtc.compiles() == 2);
 }

@@ -45,7 +45,7 @@ TEST_CASE("a refused source is named in the error, with the compiler's log; the 
   options.dump_dir = machine.scratch / "dump";
   Runtime runtime(options);
   machine.nvrtc.refuse(kRefusal);
-  const tj::Error error = error_of([&] { runtime.fmha(attention()); });
+  const tj::Error error = error_of([&] { runtime.run(attention()); });
   CHECK(error.stage == tj::Stage::compile);
   CHECK(error.code == tj::Code::compile_failed);
   CHECK(error.log == kRefusal);
@@ -56,7 +56,7 @@ TEST_CASE("a refused source is named in the error, with the compiler's log; the 
   CHECK(error.message.find('\n') == std::string::npos);
   CHECK(count_calls(machine.cuda, "cuModuleLoadData") == 0);
   machine.nvrtc.refuse(nullptr);
-  runtime.fmha(attention());
+  runtime.run(attention());
   CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 1);
   CHECK(machine.nvrtc.compiles() == 2);
 }
@@ -77,7 +77,7 @@ TEST_CASE("a dump folder that cannot be used costs a warning, not the kernel") {
   options.dump_dir = machine.scratch / "file/dump";
   Runtime runtime(options);
   CHECK(runtime.prepare(config_of()).source_path == "");
-  runtime.fmha(attention());
+  runtime.run(attention());
   CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 1);
   REQUIRE(!machine.warnings.empty());
   CHECK_MESSAGE(has(machine.warnings[0], "file/dump"), machine.warnings[0]);
@@ -109,12 +109,12 @@ TEST_CASE("an NVRTC that does not open is named, and what is on disk needs none"
   const std::string path = std::getenv("LD_LIBRARY_PATH");
   ::setenv("LD_LIBRARY_PATH", (broken.path() + ":" + path).c_str(), 1);
   Runtime runtime(machine.options());
-  const tj::Error error = error_of([&] { runtime.fmha(attention()); });
+  const tj::Error error = error_of([&] { runtime.run(attention()); });
   CHECK(error.code == tj::Code::not_found);
   CHECK_MESSAGE(has(error.message, broken / "libnvrtc.so.13"), error.message);
   CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 0);
   ::setenv("LD_LIBRARY_PATH", path.c_str(), 1);
-  runtime.fmha(attention());  // the compiler that made the entry is found again
+  runtime.run(attention());  // the compiler that made the entry is found again
   CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 1);
   CHECK(machine.nvrtc.compiles() == 1);
 }

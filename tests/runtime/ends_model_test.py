@@ -46,10 +46,10 @@ static void call() {
   args.cu_seqlens = tj::Tensor::contiguous(ends, cpu, tj::DType::i32, {2});
   args.chunk_indices = tj::Tensor::contiguous(list, cpu, tj::DType::i32, {8, 2});
   args.total_chunks = tj::Tensor::contiguous(total, cpu, tj::DType::i32, {1});
-  tj::Runtime::instance().chunk_indices(args);
+  tj::Runtime::instance().run(args);
   if (total[0] != 2) ::_exit(7);
   try {
-    tj::Runtime::instance().run_op("none", &args);
+    tj::Runtime::instance().run("none", &args);
     ::_exit(8);
   } catch (const tj::Error& error) {
     if (std::string(error.what()).find("chunk_indices") == std::string::npos) ::_exit(9);
@@ -57,7 +57,7 @@ static void call() {
   tj_runtime* runtime = nullptr;
   const char* target = nullptr;
   if (tj_runtime_instance(&runtime) != TJ_OK || tj_target_of(runtime, {TJ_CPU, 0}, &target) != TJ_OK || *target == 0 || *tj_last_error() != 0) ::_exit(10);
-  if (tj_fmha(nullptr, nullptr, nullptr) != TJ_INVALID_ARGUMENT || *tj_last_error() == 0) ::_exit(11);
+  if (tj_run(nullptr, nullptr, nullptr, nullptr) != TJ_INVALID_ARGUMENT || *tj_last_error() == 0) ::_exit(11);
 }
 
 static std::atomic<int> calls{0};
@@ -182,15 +182,12 @@ int main(int, char** words) {
   dlclose(library);
   if (dlopen(words[1], RTLD_NOW | RTLD_NOLOAD) != library) return 3;  // else nothing would keep it there for a thread inside
   const auto instance = reinterpret_cast<decltype(&tj_runtime_instance)>(dlsym(library, "tj_runtime_instance"));
-  const auto warm = reinterpret_cast<decltype(&tj_warm)>(dlsym(library, "tj_warm"));
+  const auto warm = reinterpret_cast<decltype(&tj_warm_flags)>(dlsym(library, "tj_warm_flags"));
   const std::string folder = words[2];
   tj_status status = TJ_INTERNAL;
   std::thread compiles([&] {
-    tj_kernel_config config{};
-    config.size = sizeof config;
-    config.op = "chunk_indices";
     tj_runtime* runtime = nullptr;
-    if (instance(&runtime) == TJ_OK) status = warm(runtime, &config, "model:sm_80", nullptr);
+    if (instance(&runtime) == TJ_OK) status = warm(runtime, "chunk_indices", "", "model:sm_80", nullptr, nullptr);
   });
   struct stat found;
   while (::stat((folder + "/pid").c_str(), &found) != 0) std::this_thread::yield();

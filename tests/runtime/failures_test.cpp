@@ -31,7 +31,7 @@ void check_names(const Error& error, const std::string& call) {
 TEST_CASE("each driver call of a first fmha fails in turn") {
   Machine machine;
   {
-    Runtime(machine.options()).fmha(attention());
+    Runtime(machine.options()).run(attention());
   }  // now on disk: what follows is the driver alone
   const auto calls = uses_of(machine.cuda.log());
   REQUIRE(calls.size() > 25);
@@ -48,7 +48,7 @@ TEST_CASE("each driver call of a first fmha fails in turn") {
       Runtime runtime(machine.options());
       bool failed = false;
       try {
-        runtime.fmha(attention());
+        runtime.run(attention());
       } catch (const Error& error) {
         failed = true;
         check_names(error, call);
@@ -61,7 +61,7 @@ TEST_CASE("each driver call of a first fmha fails in turn") {
       CHECK((failed || in_destructor || kQuiet.count(call) > 0));
       if (kOpening.count(call) == 0 && !in_destructor) {
         const int before = count_calls(machine.cuda, "cuLaunchKernelEx");
-        runtime.fmha(attention());
+        runtime.run(attention());
         CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == before + 1);
       }
     }
@@ -77,24 +77,24 @@ TEST_CASE("each driver call of a hot fmha fails in turn, in one runtime") {
   Machine machine;
   {
     Runtime runtime(machine.options());
-    runtime.fmha(attention());
+    runtime.run(attention());
     const std::string before = machine.cuda.log();
-    runtime.fmha(attention());
+    runtime.run(attention());
     for (const auto& use : uses_of(std::string(machine.cuda.log()).substr(before.size()))) {
       const std::string call = use.first;
       CAPTURE(call);
       const int nth = count_calls(machine.cuda, call) + use.second;
       machine.cuda.fail(call.c_str(), nth, kUnknownError);
       if (kQuiet.count(call) > 0) {
-        runtime.fmha(attention());
+        runtime.run(attention());
       } else {
-        const Error error = error_of([&] { runtime.fmha(attention()); });
+        const Error error = error_of([&] { runtime.run(attention()); });
         check_names(error, call);
         CHECK(error.stage == Stage::launch);
         CHECK(error.code == Code::driver_error);
       }
       const int launches = count_calls(machine.cuda, "cuLaunchKernelEx");
-      runtime.fmha(attention());
+      runtime.run(attention());
       CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == launches + 1);
     }
     CHECK(count_calls(machine.cuda, "cuModuleLoadData") == 1);
@@ -118,7 +118,7 @@ TEST_CASE("a machine without a device: the error says so and what else there is"
   hip.set_devices(0);
   Runtime runtime(machine.options());
   CHECK(runtime.default_device() == tj::Device{tj::DeviceKind::cpu, 0});
-  const Error error = error_of([&] { runtime.fmha(attention()); });
+  const Error error = error_of([&] { runtime.run(attention()); });
   CHECK(error.code == Code::not_found);
   CHECK_MESSAGE(has(error.message, "no driver for cuda:0"), error.message);
   CHECK(has(error.message, "TJ_TARGET=model:sm_90a"));

@@ -211,23 +211,23 @@ TEST_CASE(
     "attention: one call of the runtime does all, hot calls allocate nothing and launch once, whatever the sizes") {
   Machine machine;
   Runtime runtime(machine.options());
-  runtime.fmha(attention(4, 1, 1, false));
+  runtime.run(attention(4, 1, 1, false));
   CHECK(machine.hiprtc.compiles() == 1);
   for (const auto& args :
        {attention(4, 300, 500, false), attention(32, 4097, 16384, false), attention(2, 1, 1, false)}) {
     const std::string before = machine.hip.log();
-    runtime.fmha(args);
+    runtime.run(args);
     const std::string added = std::string(machine.hip.log()).substr(before.size());
     CHECK_MESSAGE(added.starts_with("hipGetDevice\nhipModuleLaunchKernel grid "), added);
     CHECK(count_of(added, "\n") == 2);
     machine.hip.record(0);
     const long allocated = testing::allocations();
-    runtime.fmha(args);
+    runtime.run(args);
     CHECK(testing::allocations() == allocated);
     machine.hip.record(1);
   }
   CHECK(machine.hiprtc.compiles() == 1);
-  runtime.fmha(attention(4, 300, 500, true));
+  runtime.run(attention(4, 300, 500, true));
   CHECK(machine.hiprtc.compiles() == 2);
   CHECK(runtime.prepare(attention(4, 300, 500, true)).origin == KernelOrigin::memory);
   CHECK(machine.warnings.empty());
@@ -250,10 +250,10 @@ TEST_CASE(
   };
   for (const auto& [m, n, k] : {std::array{1, 64, 512}, {128, 4096, 512}, {4096, 4096, 512}}) {
     const GemmArgs args = product(m, n, k);
-    runtime.gemm(args);
+    runtime.run(args);
     machine.hip.record(0);
     const long allocated = testing::allocations();
-    runtime.gemm(args);
+    runtime.run(args);
     const long after = testing::allocations();
     machine.hip.record(1);
     CHECK(after == allocated);
@@ -261,7 +261,7 @@ TEST_CASE(
   CHECK_FALSE(has(machine.hip.log(), "Async"));
   const GemmArgs in_parts = product(64, 64, 65536);
   CHECK(has(runtime.prepare(in_parts).name, "_parts"));
-  runtime.gemm(in_parts);
+  runtime.run(in_parts);
   CHECK(has(machine.hip.log(), "hipMallocFromPoolAsync"));
   CHECK(has(machine.hip.log(), "hipFreeAsync"));
   CHECK(machine.warnings.empty());
@@ -272,7 +272,7 @@ TEST_CASE("the parameter of attention is the one that the host fills") {
   machine.hiprtc.set_param_bytes(sizeof(ops::fmha::Params));
   Runtime runtime(machine.options());
   const FmhaArgs args = attention(6, 300, 500, true);
-  runtime.fmha(args);
+  runtime.run(args);
   ops::fmha::Params params{};
   REQUIRE(machine.hip.last_params(&params, sizeof(params)) == sizeof(params));
   CHECK(params.o == args.o.data);

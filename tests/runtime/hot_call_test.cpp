@@ -21,7 +21,7 @@ using tj::Runtime;
 long allocations_of(Machine& machine, Runtime& runtime, const FmhaArgs& args) {
   machine.cuda.record(0);  // the fake's own books allocate
   const long before = tj::testing::allocations();
-  runtime.fmha(args);
+  runtime.run(args);
   const long after = tj::testing::allocations();
   machine.cuda.record(1);
   return after - before;
@@ -29,7 +29,7 @@ long allocations_of(Machine& machine, Runtime& runtime, const FmhaArgs& args) {
 
 std::string calls_of(Machine& machine, Runtime& runtime, const FmhaArgs& args) {
   const std::string before = machine.cuda.log();
-  runtime.fmha(args);
+  runtime.run(args);
   std::string names;
   std::istringstream lines(std::string(machine.cuda.log()).substr(before.size()));
   for (std::string line; std::getline(lines, line);) names += line.substr(0, line.find(' ')) + "\n";
@@ -45,7 +45,7 @@ TEST_CASE("a hot call allocates nothing, whatever the arguments of the same kern
   FmhaArgs with_lse = attention(large);
   with_lse.lse = lse_of(large);
   with_lse.scale = 0.5f;
-  runtime.fmha(attention(small));
+  runtime.run(attention(small));
   for (const FmhaArgs& args : {attention(small), attention(large), attention(large, true, Layout::bshd), with_lse})
     CHECK(allocations_of(machine, runtime, args) == 0);
   // Also with several kernels to tell apart.
@@ -53,7 +53,7 @@ TEST_CASE("a hot call allocates nothing, whatever the arguments of the same kern
     for (const bool causal : {true, false})
       for (const std::int64_t head_dim : {64, 128}) {
         const Shape shape{2, 4, 2, 300, 500, head_dim};
-        runtime.fmha(attention(shape, causal, Layout::bhsd, dtype));
+        runtime.run(attention(shape, causal, Layout::bhsd, dtype));
         CHECK(allocations_of(machine, runtime, attention(shape, causal, Layout::bhsd, dtype)) == 0);
       }
   CHECK(allocations_of(machine, runtime, attention(small)) == 0);
@@ -96,10 +96,10 @@ void hot_products_allocate_nothing(const char* target) {
       args.a = matrix(0, m, 512);
       args.b = matrix(1, n, 512);
       args.d = matrix(2, m, n);
-      runtime.gemm(args);
+      runtime.run(args);
       machine.cuda.record(0);
       const long before = tj::testing::allocations();
-      runtime.gemm(args);
+      runtime.run(args);
       const long after = tj::testing::allocations();
       machine.cuda.record(1);
       CAPTURE(m);
@@ -132,13 +132,13 @@ TEST_CASE("a hot matrix product with a measured tile allocates nothing and reads
   args.b = matrix(1);
   args.d = matrix(2);
   Runtime later(machine.options());
-  later.gemm(args);
+  later.run(args);
   std::filesystem::remove_all(machine.cache_dir());
   for (Runtime* each : {&runtime, &later}) {
     machine.cuda.record(0);
     machine.cuda.set_block_ms(0);
     const long before = tj::testing::allocations();
-    each->gemm(args);
+    each->run(args);
     const long after = tj::testing::allocations();
     machine.cuda.record(1);
     CHECK(after == before);
@@ -161,10 +161,10 @@ TEST_CASE("a hot matrix product in parts of K allocates for its scratch memory a
     args.b = matrix(1, 128, 16384, 16384);
     args.d = matrix(2, 128, 128, 128);
     CHECK(has(runtime.prepare(args).name, "_parts"));
-    runtime.gemm(args);
+    runtime.run(args);
     machine.cuda.record(0);
     const long before = tj::testing::allocations();
-    runtime.gemm(args);
+    runtime.run(args);
     const long after = tj::testing::allocations();
     machine.cuda.record(1);
     CHECK(after - before == 1);  // who gives it back
@@ -198,8 +198,8 @@ TEST_CASE(
       args.total_chunks = tensor(8, tj::DType::i32, {1});
       const tj::ChunkIndicesArgs lists{*args.cu_seqlens, *args.chunk_indices, *args.total_chunks};
       const auto call = [&] {
-        runtime.chunk_indices(lists);
-        runtime.chunk_o(args);
+        runtime.run(lists);
+        runtime.run(args);
       };
       if (tokens == 200 && heads == 1) call();
       machine.cuda.record(0);
@@ -255,7 +255,7 @@ TEST_CASE("a hot call makes six driver calls, four more where the context is not
   Machine machine;
   {
     Runtime runtime(machine.options());
-    runtime.fmha(attention());
+    runtime.run(attention());
     CHECK(calls_of(machine, runtime, attention()) ==
           "cuCtxGetCurrent\ncuCtxPushCurrent\n" + kMaps +
               "cuCtxPopCurrent\ncuCtxGetCurrent\ncuCtxPushCurrent\ncuLaunchKernelEx\ncuCtxPopCurrent\n");
@@ -273,9 +273,9 @@ TEST_CASE("a hot call makes six driver calls, four more where the context is not
 TEST_CASE("a hot call does no file access: with the cache and the compiler gone it still runs") {
   Machine machine;
   Runtime runtime(machine.options());
-  runtime.fmha(attention());
+  runtime.run(attention());
   std::filesystem::remove_all(machine.cache_dir());
-  for (int i = 0; i < 3; ++i) runtime.fmha(attention());
+  for (int i = 0; i < 3; ++i) runtime.run(attention());
   CHECK_FALSE(std::filesystem::exists(machine.cache_dir()));
   CHECK(machine.nvrtc.compiles() == 1);
   CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 4);

@@ -30,7 +30,7 @@ std::string last_launch(const FakeCuda& cuda) {
 /// Runs it and gives the parameter that the kernel got.
 Params launched(Machine& machine, Runtime& runtime, const FmhaArgs& args) {
   machine.cuda.set_param_bytes(sizeof(Params));
-  runtime.fmha(args);
+  runtime.run(args);
   Params params{};
   REQUIRE(machine.cuda.last_params(&params, sizeof(params)) == sizeof(params));
   return params;
@@ -140,7 +140,7 @@ TEST_CASE(
     args.a = matrix(0, rows, 4104);
     args.b = matrix(1, 4104, 4104);
     args.d = matrix(2, rows, 4104);
-    runtime.gemm(args);
+    runtime.run(args);
     return last_launch(machine.cuda);
   };
   CHECK(has(run(4104), "grid 132x1x1"));
@@ -155,7 +155,7 @@ TEST_CASE("host and device must agree on the size of the parameter") {
   Machine machine;
   Runtime runtime(machine.options());
   machine.cuda.set_param_bytes(sizeof(Params) + 64);
-  const tj::Error error = error_of([&] { runtime.fmha(attention()); });
+  const tj::Error error = error_of([&] { runtime.run(attention()); });
   CHECK(error.stage == tj::Stage::launch);
   CHECK_MESSAGE(has(error.message, std::to_string(sizeof(Params))), error.message);
   CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 0);
@@ -189,7 +189,7 @@ TEST_CASE("threads and shared memory are the kernel's, raised before the first l
     CAPTURE(origin);
     machine.cuda.reset();
     Runtime runtime(machine.options());
-    runtime.fmha(attention());
+    runtime.run(attention());
     const std::string line = last_launch(machine.cuda);
     const int threads = std::stoi(line.substr(line.find("threads ") + 8));
     const std::string smem = std::to_string(std::stoi(line.substr(line.find("smem ") + 5)));
@@ -209,10 +209,10 @@ TEST_CASE("each device gets a module of its own, and launches go there") {
   machine.cuda.set_devices(2);
   Runtime runtime(machine.options());
   FmhaArgs args = attention();
-  runtime.fmha(args);
+  runtime.run(args);
   for (tj::Tensor* tensor : {&args.q, &args.k, &args.v, &args.o}) tensor->device.index = 1;
-  runtime.fmha(args);
-  runtime.fmha(args);
+  runtime.run(args);
+  runtime.run(args);
   CHECK(count_calls(machine.cuda, "cuModuleLoadData") == 2);
   CHECK(count_calls(machine.cuda, "cuDevicePrimaryCtxRetain") == 2);
   CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 3);
@@ -222,8 +222,8 @@ TEST_CASE("a runtime gives back all that it took from the driver") {
   Machine machine;
   {
     Runtime runtime(machine.options());
-    runtime.fmha(attention());
-    runtime.fmha(attention({}, false));
+    runtime.run(attention());
+    runtime.run(attention({}, false));
   }
   CHECK(std::string(machine.cuda.leaks()) == "");
 }
@@ -233,7 +233,7 @@ TEST_CASE("in a capture a cold kernel is an error that makes nothing; a prepared
   {
     Runtime runtime(machine.options());
     machine.cuda.set_capture(1);
-    const tj::Error error = error_of([&] { runtime.fmha(attention()); });
+    const tj::Error error = error_of([&] { runtime.run(attention()); });
     CHECK(error.code == tj::Code::cold_in_capture);
     CHECK(error.stage == tj::Stage::load);
     CHECK_MESSAGE(has(error.message, "fmha_f16_d128_causal"), error.message);
@@ -243,14 +243,14 @@ TEST_CASE("in a capture a cold kernel is an error that makes nothing; a prepared
     CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 0);
     CHECK_FALSE(std::filesystem::exists(machine.cache_dir()));
     runtime.prepare(attention());  // allowed at any time, the same thread's capture included
-    runtime.fmha(attention());
+    runtime.run(attention());
     CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 1);
     // Another form of the kernel is as cold as the first was.
-    CHECK(error_of([&] { runtime.fmha(attention({}, false)); }).code == tj::Code::cold_in_capture);
+    CHECK(error_of([&] { runtime.run(attention({}, false)); }).code == tj::Code::cold_in_capture);
   }
   // On disk is not loaded.
   Runtime second(machine.options());
-  CHECK(error_of([&] { second.fmha(attention()); }).code == tj::Code::cold_in_capture);
+  CHECK(error_of([&] { second.run(attention()); }).code == tj::Code::cold_in_capture);
   CHECK(count_calls(machine.cuda, "cuModuleLoadData") == 1);
 }
 

@@ -30,7 +30,7 @@ int main() {
   args.chunk_indices = tj::Tensor::contiguous(list, cpu, tj::DType::i32, {8, 2});
   args.total_chunks = tj::Tensor::contiguous(total, cpu, tj::DType::i32, {1});
   try {
-    tj::Runtime::instance().chunk_indices(args);
+    tj::Runtime::instance().run(args);
     return total[0] == 2 ? 0 : 1;
   } catch (const tj::Error& error) {
     std::fputs(error.what(), stderr);

@@ -33,13 +33,13 @@ TEST_CASE("the first call compiles, the second finds memory, another runtime the
     CHECK(first.prepare(config_of()).origin == KernelOrigin::compiled);
     CHECK(first.prepare(config_of()).origin == KernelOrigin::memory);
     CHECK(first.prepare(attention()).origin == KernelOrigin::memory);  // the same kernel, asked for by arguments
-    first.fmha(attention());
+    first.run(attention());
     CHECK(machine.nvrtc.compiles() == 1);
     CHECK(first.prepare(config_of(false)).origin == KernelOrigin::compiled);
     CHECK(machine.nvrtc.compiles() == 2);
   }
   Runtime second(machine.options());
-  second.fmha(attention());
+  second.run(attention());
   CHECK(second.prepare(attention()).origin == KernelOrigin::memory);
   CHECK(second.prepare(config_of(false)).origin == KernelOrigin::disk);
   CHECK(machine.nvrtc.compiles() == 2);
@@ -105,7 +105,7 @@ TEST_CASE("without a disk each kernel of a runtime is still compiled once") {
     CHECK(first.warm(config_of(), "sm_90a").origin == KernelOrigin::compiled);
     CHECK(first.warm(config_of(), "sm_90a").origin == KernelOrigin::memory);
     CHECK(first.prepare(config_of()).origin == KernelOrigin::memory);
-    first.fmha(attention());
+    first.run(attention());
     CHECK(machine.nvrtc.compiles() == 1);
   }
   CHECK_FALSE(std::filesystem::exists(machine.cache_dir()));
@@ -136,8 +136,8 @@ TEST_CASE("an unwritable cache costs compiles and one warning") {
   tj::Options options = machine.options();
   options.cache_dir = machine.scratch / "file/cache";
   Runtime runtime(options);
-  runtime.fmha(attention());
-  runtime.fmha(attention({}, false));
+  runtime.run(attention());
+  runtime.run(attention({}, false));
   CHECK(runtime.prepare(config_of()).origin == KernelOrigin::memory);
   CHECK(machine.nvrtc.compiles() == 2);
   CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 2);
@@ -155,7 +155,7 @@ TEST_CASE("a damaged entry is said once, compiled again and replaced") {
   bad[bad.size() / 2] = static_cast<char>(bad[bad.size() / 2] ^ 1);
   write_bytes(entry, bad);
   Runtime second(machine.options());
-  second.fmha(attention());
+  second.run(attention());
   CHECK(machine.nvrtc.compiles() == 2);
   REQUIRE(machine.warnings.size() == 1);
   CHECK_MESSAGE(has(machine.warnings[0], entry), machine.warnings[0]);
@@ -171,7 +171,7 @@ TEST_CASE("an entry that the driver refuses is said once, compiled again and rep
   machine.cuda.reset();
   machine.cuda.fail("cuModuleLoadData", 1, kInvalidImage);
   Runtime second(machine.options());
-  second.fmha(attention());
+  second.run(attention());
   CHECK(machine.nvrtc.compiles() == 2);
   REQUIRE(machine.warnings.size() == 1);
   CHECK_MESSAGE(has(machine.warnings[0], "is made anew: cuModuleLoadData failed"), machine.warnings[0]);
@@ -228,7 +228,7 @@ TEST_CASE("a whole entry with other fields than its kernel has is said once, com
     Runtime(machine.options()).prepare(config_of());
     change_entry(machine, change);
     Runtime second(machine.options());
-    second.fmha(attention());
+    second.run(attention());
     CHECK(machine.nvrtc.compiles() == 2);
     CHECK(machine.warnings.size() == 1);
     CHECK(Runtime(machine.options()).prepare(config_of()).origin == KernelOrigin::disk);

@@ -101,11 +101,11 @@ void measure(const Row& row, const char* target, int calls, const std::string& p
     double shortest = 0, first = 0;
     trial.with_args(kHost, tensors.places, [&](const void* args) {
       const double begin = wall_seconds();
-      runtime.run_op(row.op, args);
+      runtime.run(row.op, args);
       first = wall_seconds() - begin;
       for (int i = 0; i < calls; ++i) {
         const double before = processor_seconds();
-        runtime.run_op(row.op, args);
+        runtime.run(row.op, args);
         const double took = processor_seconds() - before;
         shortest = i == 0 ? took : std::min(shortest, took);
       }

@@ -101,7 +101,7 @@ TEST_CASE(TJ_PROCESS_OF_ITS_OWN* doctest::skip()) {
           TJ_EXPECT(report.registers > 0 && report.registers <= 255);
           TJ_EXPECT(report.compile_ms > 0 && report.schedule_ms > 0);
           TJ_EXPECT(runtime.prepare(config_of()).origin == KernelOrigin::memory);
-          runtime.fmha(attention());
+          runtime.run(attention());
           TJ_EXPECT(count_calls(cuda, "cuLaunchKernelEx") == 1);
           TJ_EXPECT(Runtime(options).prepare(config_of()).origin == KernelOrigin::disk);
           TJ_EXPECT(mapped(nvrtc.path()));
@@ -110,7 +110,7 @@ TEST_CASE(TJ_PROCESS_OF_ITS_OWN* doctest::skip()) {
   CHECK(in_child(scratch, [&](FakeCuda& cuda, const tj::Options& options) {
           cuda.set_param_bytes(sizeof(tj::ops::fmha::Params));
           Runtime runtime(options);
-          runtime.fmha(attention());
+          runtime.run(attention());
           TJ_EXPECT(count_calls(cuda, "cuLaunchKernelEx") == 1);
           TJ_EXPECT(Runtime(options).prepare(attention()).origin == KernelOrigin::disk);
           TJ_EXPECT(!mapped("libnvrtc"));

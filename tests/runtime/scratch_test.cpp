@@ -29,7 +29,7 @@ TEST_CASE("an operand that begins anywhere costs one copy, in scratch memory tha
   Machine machine;
   {
     Runtime runtime(machine.options());
-    runtime.gemm(product());
+    runtime.run(product());
     CHECK(count_calls(machine.cuda, "cuMemAllocFromPoolAsync") == 1);
     CHECK(count_calls(machine.cuda, "cuMemFreeAsync") == 1);
     CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 2);
@@ -46,7 +46,7 @@ TEST_CASE("with alpha 0 nothing is copied") {
   Runtime runtime(machine.options());
   GemmArgs args = product();
   args.alpha = 0;
-  runtime.gemm(args);
+  runtime.run(args);
   CHECK(count_calls(machine.cuda, "cuMemAllocFromPoolAsync") == 0);
   CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 1);
 }
@@ -67,7 +67,7 @@ TEST_CASE("a product in parts of K is two launches, whose sums lie in scratch me
     CHECK(count_calls(machine.cuda, "cuMemAllocFromPoolAsync") == 0);
     CHECK(machine.nvrtc.compiles() == 2);
     machine.cuda.set_capture(1);  // what was prepared can be captured
-    runtime.gemm(long_product());
+    runtime.run(long_product());
     machine.cuda.set_capture(0);
     CHECK(count_calls(machine.cuda, "cuMemAllocAsync") == 1);  // the graph's
     CHECK(count_calls(machine.cuda, "cuMemFreeAsync") == 1);
@@ -75,13 +75,13 @@ TEST_CASE("a product in parts of K is two launches, whose sums lie in scratch me
     GemmArgs nothing = long_product();
     nothing.alpha = 0;                                       // only the epilogue
     CHECK(has(runtime.prepare(nothing).name, "sum_parts"));  // what runs, as no kernel of gemm's does
-    runtime.gemm(nothing);
+    runtime.run(nothing);
     CHECK(count_calls(machine.cuda, "cuMemAllocAsync") == 1);
     CHECK(count_calls(machine.cuda, "cuMemAllocFromPoolAsync") == 0);
     CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 3);
     CHECK(machine.nvrtc.compiles() == 2);
     machine.cuda.fail("cuLaunchKernelEx", 5, 999);  // the sum
-    CHECK(error_of([&] { runtime.gemm(long_product()); }).code == tj::Code::driver_error);
+    CHECK(error_of([&] { runtime.run(long_product()); }).code == tj::Code::driver_error);
     CHECK(count_calls(machine.cuda, "cuMemFreeAsync") == 2);
   }
   CHECK(std::string(machine.cuda.leaks()) == "");
@@ -98,7 +98,7 @@ TEST_CASE("preparing by sizes, in this process or an earlier one, makes all kern
   Runtime runtime(machine.options());
   CHECK(has(runtime.prepare(config, {tj::DeviceKind::cuda, 0}).name, "_parts"));
   machine.cuda.set_capture(1);
-  runtime.gemm(long_product());
+  runtime.run(long_product());
   machine.cuda.set_capture(0);
   CHECK(machine.nvrtc.compiles() == 2);
 }
@@ -108,7 +108,7 @@ TEST_CASE("a cold call inside a capture leaves nothing in the graph") {
   Runtime runtime(machine.options());
   machine.cuda.set_capture(1);
   for (const GemmArgs& args : {product(), long_product()})
-    CHECK(error_of([&] { runtime.gemm(args); }).code == tj::Code::cold_in_capture);
+    CHECK(error_of([&] { runtime.run(args); }).code == tj::Code::cold_in_capture);
   CHECK(count_calls(machine.cuda, "cuMemAllocAsync") == 0);
   CHECK(count_calls(machine.cuda, "cuMemAllocFromPoolAsync") == 0);
   machine.cuda.set_capture(0);
@@ -118,7 +118,7 @@ TEST_CASE("scratch memory stays in one pool between calls; where a device has no
   Machine machine;
   {
     Runtime runtime(machine.options());
-    for (int i = 0; i < 3; ++i) runtime.gemm(product());
+    for (int i = 0; i < 3; ++i) runtime.run(product());
     CHECK(count_calls(machine.cuda, "cuMemPoolCreate") == 1);
     CHECK(std::string(machine.cuda.log()).find("cuMemPoolSetAttribute 134217728\n") != std::string::npos);
     CHECK(count_calls(machine.cuda, "cuMemAllocFromPoolAsync") == 3);
@@ -129,7 +129,7 @@ TEST_CASE("scratch memory stays in one pool between calls; where a device has no
   {
     Runtime runtime(without.options());
     without.cuda.fail("cuMemPoolCreate", 1, 801);
-    for (int i = 0; i < 3; ++i) runtime.gemm(product());
+    for (int i = 0; i < 3; ++i) runtime.run(product());
     CHECK(count_calls(without.cuda, "cuMemPoolCreate") == 1);
     CHECK(count_calls(without.cuda, "cuMemAllocAsync") == 3);
   }
@@ -143,14 +143,14 @@ TEST_CASE("without scratch memory nothing is launched; when a launch fails it go
     Runtime runtime(machine.options());
     runtime.prepare(product());
     machine.cuda.fail("cuMemAllocFromPoolAsync", 1, kOutOfMemory);
-    const tj::Error memory = error_of([&] { runtime.gemm(product()); });
+    const tj::Error memory = error_of([&] { runtime.run(product()); });
     CHECK(memory.code == tj::Code::out_of_memory);
     CHECK(memory.message.find("cuMemAllocFromPoolAsync") != std::string::npos);
     CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 0);
     machine.cuda.fail("cuLaunchKernelEx", 2, kUnknownError);
-    CHECK(error_of([&] { runtime.gemm(product()); }).code == tj::Code::driver_error);
+    CHECK(error_of([&] { runtime.run(product()); }).code == tj::Code::driver_error);
     CHECK(count_calls(machine.cuda, "cuMemFreeAsync") == 1);
-    runtime.gemm(product());
+    runtime.run(product());
   }
   CHECK(std::string(machine.cuda.leaks()) == "");
 }

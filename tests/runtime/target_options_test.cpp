@@ -29,7 +29,7 @@ TEST_CASE("a cap is another kernel with one name, whatever its order and unit; t
     CHECK(report.target == "sm_90a+smem=200K");
     CHECK(report.source_path == machine.scratch / "dump/fmha_f16_d128_causal-sm_90a-smem-200K.cu");
     CHECK(has(report.schedule_json, "\"sm_90a+smem=200K\""));
-    runtime.fmha(attention());
+    runtime.run(attention());
   }
   CHECK(machine.nvrtc.compiles() == 2);
   CHECK(Runtime(with_target(machine, "sm_90a+smem=204800")).prepare(config_of()).origin == KernelOrigin::disk);
@@ -60,7 +60,7 @@ TEST_CASE("a device that is too old, or newer than this version, is refused by n
   const auto refusal = [](int major, int minor) {
     Machine machine;
     machine.cuda.set_capability(major, minor);
-    const tj::Error error = error_of([&] { Runtime(machine.options()).fmha(attention()); });
+    const tj::Error error = error_of([&] { Runtime(machine.options()).run(attention()); });
     CHECK(error.stage == tj::Stage::target);
     CHECK(error.code == tj::Code::unsupported);
     CHECK(machine.nvrtc.compiles() == 0);

@@ -62,7 +62,7 @@ TEST_CASE("a data-center Blackwell runs what every GPU since 9.0 can, unless ten
       const tj::KernelReport report = runtime.prepare(config_of());
       CHECK(report.target == each.usual);
       CHECK_FALSE(has(report.schedule_json, "TMEM"));
-      runtime.fmha(attention());
+      runtime.run(attention());
     }
     const std::string usual = last_launch(machine.cuda);
     tj::Options options = machine.options();
@@ -73,7 +73,7 @@ TEST_CASE("a data-center Blackwell runs what every GPU since 9.0 can, unless ten
     CHECK(report.target == each.tensor);
     CHECK(report.origin == tj::KernelOrigin::compiled);
     CHECK(has(report.schedule_json, "TMEM"));
-    runtime.fmha(attention());
+    runtime.run(attention());
     CHECK(last_launch(machine.cuda) != usual);
     CHECK(machine.nvrtc.compiles() == 2);
     CHECK(machine.warnings.empty());
@@ -105,7 +105,7 @@ TEST_CASE(
       CHECK(report.target == each.tensor);
       CHECK(report.origin == tj::KernelOrigin::compiled);
       CHECK(runtime.prepare(chunks()).origin == tj::KernelOrigin::memory);
-      for (int call = 0; call < 3; ++call) runtime.chunk_o(chunks());
+      for (int call = 0; call < 3; ++call) runtime.run(chunks());
       CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 3);
       CHECK(runtime.prepare(config_of()).target == each.usual);
       CHECK(runtime.prepare(tj::GemmConfig{}, kDevice).target == each.usual);
@@ -134,7 +134,7 @@ TEST_CASE("where no target of the device has a kernel for an op, the refusal is 
   CHECK(runtime.target_of(kDevice, "chunk_o") == "sm_80");
   const tj::Error error = error_of([&] { runtime.prepare(kChunks, kDevice); });
   CHECK_MESSAGE(has(error.message, "chunk_o does not run on 'sm_80'"), error.message);
-  const tj::Error call = error_of([&] { runtime.chunk_o(chunks()); });
+  const tj::Error call = error_of([&] { runtime.run(chunks()); });
   CHECK(call.message == error.message);
   CHECK(machine.warnings.empty());
   CHECK(error_of([&] { runtime.target_of(kDevice, "chunk"); }).message.find("op 'chunk' is unknown") !=

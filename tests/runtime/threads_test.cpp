@@ -50,7 +50,7 @@ TEST_CASE("threads that ask for one kernel at once compile it once, with a disk 
     std::atomic<int> compiled{0};
     const int failed = together([&](int t) {
       if (t % 2 == 0 && runtime.prepare(config_of()).origin == KernelOrigin::compiled) ++compiled;
-      runtime.fmha(attention());
+      runtime.run(attention());
     });
     CHECK(failed == 0);
     CHECK(machine.nvrtc.compiles() == 1);
@@ -64,7 +64,7 @@ TEST_CASE("runtimes that share a cache compile once between them") {
   Machine machine;
   std::vector<std::unique_ptr<Runtime>> runtimes;
   for (int t = 0; t < kThreads; ++t) runtimes.push_back(std::make_unique<Runtime>(machine.options()));
-  CHECK(together([&](int t) { runtimes[static_cast<std::size_t>(t)]->fmha(attention()); }) == 0);
+  CHECK(together([&](int t) { runtimes[static_cast<std::size_t>(t)]->run(attention()); }) == 0);
   CHECK(machine.nvrtc.compiles() == 1);
   CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == kThreads);
 }
@@ -77,7 +77,7 @@ TEST_CASE("different kernels at once, while others are hot") {
       for (int i = 0; i < 20; ++i) {
         const bool causal = (t + i) % 2 == 0;
         const std::int64_t head_dim = (t + i) % 4 < 2 ? 64 : 128;
-        runtime.fmha(attention({2, 4, 2, 300, 500, head_dim}, causal));
+        runtime.run(attention({2, 4, 2, 300, 500, head_dim}, causal));
       }
     });
     CHECK(failed == 0);
@@ -91,9 +91,9 @@ TEST_CASE("a refused compile fails in every thread and leaves the kernel to the 
   Machine machine;
   Runtime runtime(machine.options());
   machine.nvrtc.refuse("error: no");
-  CHECK(together([&](int) { runtime.fmha(attention()); }) == kThreads);
+  CHECK(together([&](int) { runtime.run(attention()); }) == kThreads);
   machine.nvrtc.refuse(nullptr);
-  runtime.fmha(attention());
+  runtime.run(attention());
   CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 1);
 }
 

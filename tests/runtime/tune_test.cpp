@@ -138,7 +138,7 @@ TEST_CASE("the fastest kernel is measured, kept, and taken by calls of that prob
 
   Runtime later(machine.options());
   const int compiled = machine.nvrtc.compiles();
-  later.gemm(call(1024));  // without a prepare()
+  later.run(call(1024));  // without a prepare()
   CHECK(later.prepare(call(1024)).name == tuned);
   CHECK(later.prepare(call(1024)).origin == tj::KernelOrigin::memory);
   CHECK(machine.nvrtc.compiles() == compiled);
@@ -149,12 +149,12 @@ TEST_CASE("another runtime notices a new record at its next prepare, not in hot 
   TuneMachine machine;
   Runtime early(machine.options()), tuner(machine.options());
   const std::string predicted = kernel_of(early, square(1024));
-  early.gemm(call(1024));
+  early.run(call(1024));
   const TuneReport report = tune(tuner);
   std::filesystem::last_write_time(machine.cache_dir(),
                                    std::filesystem::file_time_type::clock::now() - std::chrono::seconds(5));
   const int loaded = count_calls(machine.cuda, "cuModuleLoadData");
-  early.gemm(call(1024));
+  early.run(call(1024));
   CHECK(count_calls(machine.cuda, "cuModuleLoadData") == loaded);
   CHECK(kernel_of(early, square(1024)) ==
         "gemm_f16_kk_" + report.variants[static_cast<std::size_t>(report.chosen)].name);
@@ -221,7 +221,7 @@ TEST_CASE("a record that is damaged, foreign or makes no sense is said once and 
     Runtime runtime(machine.options());
     CHECK(kernel_of(runtime, square(1024)) == predicted);
     CHECK(kernel_of(runtime, square(1024)) == predicted);
-    runtime.gemm(call(1024));
+    runtime.run(call(1024));
     REQUIRE(machine.warnings.size() == 1);
     CHECK_MESSAGE(has(machine.warnings.front(), said), machine.warnings.front());
     REQUIRE(original.store.store(original.key, original.entry));
@@ -319,7 +319,7 @@ TEST_CASE("whether K is cut is measured too, and calls do what was chosen") {
   Runtime runtime(machine.options());
   const auto launches_of = [&](const tj::GemmArgs& args) {
     const int before = count_calls(machine.cuda, "cuLaunchKernelEx");
-    runtime.gemm(args);
+    runtime.run(args);
     return count_calls(machine.cuda, "cuLaunchKernelEx") - before;
   };
   tj::GemmArgs deep = call(128);

@@ -48,9 +48,12 @@ TEST_CASE("samples are of so many calls each, and allocations are those of one c
   const auto& problem = result.json["problems"][0];
   CHECK(problem["allocations"] == 3);
   CHECK(problem["call_ns"]["samples"] == kRounds);
-  // One call and one set of launches to begin with, one whose allocations are counted; then calls, bare launches, the
-  // layer, and calls without a context.
-  CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 3 + 4 * kCalls * kRounds);
+  CHECK(problem["plan_allocations"] == 3);
+  CHECK(problem["plan_ns"]["samples"] == kRounds);
+  CHECK(problem["plan_minus_bare_ns"]["samples"] == kRounds);
+  // One call, one set of launches and one run of a plan to begin with, and those whose allocations are counted; then
+  // calls, bare launches, the layer, calls without a context, runs of a plan and their bare launches.
+  CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 5 + 6 * kCalls * kRounds);
   CHECK(machine.nvrtc.compiles() == 1);
 }
 
@@ -60,7 +63,7 @@ TEST_CASE("a product in parts is as many launches as it takes, in all of its num
                                        "--dtype", "f16", "--rounds", std::to_string(kRounds)});
   REQUIRE_MESSAGE(result.json["problems"].size() == 1, result.err);
   CHECK(result.json["problems"][0]["launches"] == 2);
-  CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 2 * (2 + 4 * kCalls * kRounds));
+  CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 2 * (3 + 6 * kCalls * kRounds));
 }
 
 TEST_CASE("a bare launch is the driver's own call, with the parameters of the call") {
@@ -73,7 +76,7 @@ TEST_CASE("a bare launch is the driver's own call, with the parameters of the ca
     bytes.resize(machine.cuda.last_params(bytes.data(), bytes.size()));
     return bytes;
   };
-  runtime.fmha(args);
+  runtime.run(args);
   const std::vector<char> expected = params();
   CHECK(expected.size() == sizeof(tj::ops::fmha::Params));
   tj::CallPreparer preparer(tj::support::resolve_settings(machine.options()), tj::support::Log(tj::LogLevel::off, {}));

@@ -96,6 +96,7 @@ std::unique_ptr<CudaApi> open_cuda_api(std::string* reason) {
   find(*library, api->event_elapsed_time, "cuEventElapsedTime");
   if (api->event_elapsed_time == nullptr) missing = "cuEventElapsedTime";
   find(*library, api->tensor_map_encode_tiled, "cuTensorMapEncodeTiled");
+  find(*library, api->tensor_map_replace_address, "cuTensorMapReplaceAddress");
   find(*library, api->func_get_param_info, "cuFuncGetParamInfo");
   find(*library, api->func_load, "cuFuncLoad");
   if (!missing.empty()) {

@@ -72,6 +72,7 @@ struct CudaApi {
                                       const cuuint64_t* dims, const cuuint64_t* strides, const cuuint32_t* box,
                                       const cuuint32_t* element_strides, CUtensorMapInterleave, CUtensorMapSwizzle,
                                       CUtensorMapL2promotion, CUtensorMapFloatOOBfill) = nullptr;
+  CUresult (*tensor_map_replace_address)(CUtensorMap*, void* base) = nullptr;
   /// Null before driver 12.4.
   CUresult (*func_get_param_info)(CUfunction, size_t index, size_t* offset, size_t* size) = nullptr;
   CUresult (*func_load)(CUfunction) = nullptr;

@@ -176,6 +176,11 @@ class CudaDriver final : public Driver {
     for (const TensorMapPlace& map : maps) launch::encode_tensor_map(api_, *map.desc, map.out);
   }
 
+  void move_tensor_maps(int device, std::span<const MovedTensorMap> maps) override {
+    const ContextScope scope(api_, contexts_->context(device), Stage::launch);
+    for (const MovedTensorMap& map : maps) launch::move_tensor_map(api_, map.map, map.address);
+  }
+
   void launch(int device, const Kernel& kernel, const LaunchConfig& config, const void* params,
               std::size_t params_bytes, Stream stream) override {
     const auto& loaded = static_cast<const CudaKernel&>(kernel);

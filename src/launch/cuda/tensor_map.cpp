@@ -104,4 +104,13 @@ void encode_tensor_map(const CudaApi& api, const TensorMapDesc& desc, void* out)
   api.check(result, "cuTensorMapEncodeTiled", Stage::launch);
 }
 
+void move_tensor_map(const CudaApi& api, void* map, void* address) {
+  if (api.tensor_map_replace_address == nullptr) [[unlikely]]
+    support::fail(
+        Stage::launch, Code::unsupported,
+        cat("the NVIDIA driver at ", api.path, " has no cuTensorMapReplaceAddress; install driver 525 or newer"));
+  api.check(api.tensor_map_replace_address(static_cast<CUtensorMap*>(map), address), "cuTensorMapReplaceAddress",
+            Stage::launch);
+}
+
 }  // namespace tj::launch

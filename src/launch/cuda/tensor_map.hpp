@@ -13,4 +13,7 @@ void check_tensor_map(const TensorMapDesc& desc, const void* out);
 /// tj::Error(launch).
 void encode_tensor_map(const CudaApi& api, const TensorMapDesc& desc, void* out);
 
+/// Lets the driver write another address into a map that it encoded. Throws tj::Error(launch).
+void move_tensor_map(const CudaApi& api, void* map, void* address);
+
 }  // namespace tj::launch

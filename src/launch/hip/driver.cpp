@@ -75,6 +75,8 @@ class HipDriver final : public Driver {
              ") does not have; pass pointers and strides instead"));
   }
 
+  void move_tensor_maps(int, std::span<const MovedTensorMap>) override {}  // none was encoded
+
   void launch(int device, const Kernel& kernel, const LaunchConfig& config, const void* params,
               std::size_t params_bytes, Stream stream) override {
     const auto& loaded = static_cast<const HipKernel&>(kernel);

@@ -1,13 +1,16 @@
 // Listing the chunks of sequences that follow each other, as an op: what chunk ops walk over.
 #pragma once
 
-#include <tilejit/ops.hpp>
+#include <tilejit/chunk_indices.hpp>
 
 #include "ops/op.hpp"
 
 namespace tj::ops {
 
 const Op& chunk_indices_op();
+
+/// Of a tj_chunk_indices_args.
+ChunkIndicesArgs chunk_indices_from_c(const void* structure);
 
 /// One kernel serves all.
 Request chunk_indices_request();

@@ -7,7 +7,9 @@
 #include <new>
 
 #include "ops/chunk_indices/params.cuh"
+#include "ops/common/described.hpp"
 #include "ops/common/tensor_checks.hpp"
+#include "ops/common/tensor_list.hpp"
 #include "ops/common/touched.hpp"
 #include "ops/common/trial.hpp"
 #include "ops/common/walk.hpp"
@@ -33,8 +35,6 @@ constexpr double kTypicalIterations = 1;
 constexpr int kPairBytes = 8;  // stored at a time
 
 const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"ALU"}, {"memory_bytes_per_cycle"}});
-
-const ChunkIndicesArgs& get(const void* args) { return *static_cast<const ChunkIndicesArgs*>(args); }
 
 /// Of the last tensor; `wanted` elements.
 void check_size(const Named& t, int axis, Size wanted, const char* why) {
@@ -63,7 +63,7 @@ class Builder : WalkBuilder {
   }
 };
 
-class ChunkIndices final : public Op {
+class ChunkIndices final : public Described<ChunkIndicesArgs, chunk_indices_from_c> {
  public:
   std::string_view name() const override { return kOp; }
 
@@ -95,6 +95,9 @@ class ChunkIndices final : public Op {
   bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {kNeeds}); }
 
   ProblemKey problem_key(const void*) const override { return {}; }
+  std::vector<NeededKernel> needed_kernels(const void*, const ChooseKernel& choose) const override {
+    return {{this, choose({})}};
+  }
   Request request_of(const Kernel&) const override { return chunk_indices_request(); }
   std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override {
     if (!flags.empty())
@@ -137,6 +140,12 @@ class ChunkIndices final : public Op {
   }
   GeometryFields geometry_fields() const override { return kWalkGeometry; }
 
+  void tensors(void* args, TensorList& list) const override {
+    ChunkIndicesArgs& of = get(args);
+    list.reads("cu_seqlens", of.cu_seqlens);
+    list.writes("chunk_indices", of.chunk_indices);
+    list.writes("total_chunks", of.total_chunks);
+  }
   void touches(const void* args, Touched& memory) const override {
     const ChunkIndicesArgs& of = get(args);
     memory.reads(of.cu_seqlens);

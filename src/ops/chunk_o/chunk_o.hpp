@@ -6,13 +6,16 @@
 
 #include <array>
 
-#include <tilejit/ops.hpp>
+#include <tilejit/chunk_o.hpp>
 
 #include "ops/op.hpp"
 
 namespace tj::ops {
 
 const Op& chunk_o_op();
+
+/// Of a tj_chunk_o_args.
+ChunkOArgs chunk_o_from_c(const void* structure);
 
 /// All that a kernel is made for.
 struct ChunkOKernel {

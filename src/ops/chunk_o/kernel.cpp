@@ -4,7 +4,9 @@
 #include <algorithm>
 
 #include "ops/chunk_o/fields.hpp"
+#include "ops/common/described.hpp"
 #include "ops/common/op_flags.hpp"
+#include "ops/common/tensor_list.hpp"
 #include "ops/common/touched.hpp"
 #include "ops/common/trial.hpp"
 #include "ops/common/workloads.hpp"
@@ -25,7 +27,7 @@ std::vector<ChunkOKernel> usual_kernels(const Flags& flags) {
 
 bool fits(const ChunkOKernel& kernel) { return kernel.heads == 0 || kernel.divisor % kernel.heads == 0; }
 
-class ChunkO final : public Op {
+class ChunkO final : public Described<ChunkOArgs, chunk_o_from_c> {
  public:
   std::string_view name() const override { return "chunk_o"; }
 
@@ -36,6 +38,11 @@ class ChunkO final : public Op {
   ProblemKey problem_key(const void* args) const override { return {chunk_o_small_key(chunk_o_kernel(get(args)))}; }
   Request request_of(const Kernel& kernel) const override {
     return chunk_o_request(kernel_of_key<kChunkOFields, ChunkOKernel>(kernel.small_key));
+  }
+
+  Kernel kernel_of(const Request& request) const override { return {chunk_o_small_key(chunk_o_kernel(request))}; }
+  std::vector<NeededKernel> needed_kernels(const void* config, const ChooseKernel& choose) const override {
+    return {{this, choose({chunk_o_small_key(chunk_o_kernel(*static_cast<const ChunkOConfig*>(config)))})}};
   }
 
   std::vector<Request> requests(const Flags& flags) const override {
@@ -67,6 +74,18 @@ class ChunkO final : public Op {
         list.push_back(chunk_o_trial(kernel, sizes.at("heads"), each));
     return list;
   }
+  void tensors(void* args, TensorList& list) const override {
+    ChunkOArgs& of = get(args);
+    list.reads("q", of.q);
+    list.reads("k", of.k);
+    list.reads("v_new", of.v_new);
+    list.reads("h", of.h);
+    list.writes("o", of.o);
+    list.reads("g_cu", of.g_cu);
+    list.reads("cu_seqlens", of.cu_seqlens);
+    list.reads("chunk_indices", of.chunk_indices);
+    list.reads("total_chunks", of.total_chunks);
+  }
   void touches(const void* args, Touched& memory) const override {
     const ChunkOArgs& of = get(args);
     for (const Tensor* each : {&of.q, &of.k, &of.v_new, &of.h}) memory.reads(*each);
@@ -76,9 +95,6 @@ class ChunkO final : public Op {
   void plan(const void* args, const Kernel&, const Geometry& geometry, LaunchPlan& plan) const override {
     chunk_o_plan(get(args), geometry.as<ChunkOLaunch>().heads, plan);
   }
-
- private:
-  static const ChunkOArgs& get(const void* args) { return *static_cast<const ChunkOArgs*>(args); }
 };
 
 }  // namespace

@@ -4,7 +4,7 @@
 // Decides strides and what is left out. How many elements a thread stores at once, which makes rows wide, is the op's.
 #pragma once
 
-#include <tilejit/ops.hpp>
+#include <tilejit/gemm.hpp>
 
 #include "ops/common/tensor_args.hpp"
 

@@ -13,6 +13,58 @@ using support::fail;
 using support::meant;
 using support::shown;
 
+namespace {
+
+[[noreturn]] void refuse(std::string message) { fail(Stage::argument, Code::invalid_argument, std::move(message)); }
+
+}  // namespace
+
+bool is_flag(const std::string& word) { return word.size() > 2 && word.compare(0, 2, "--") == 0; }
+
+std::vector<GivenFlag> read_flags(const std::vector<std::string>& words) {
+  std::vector<GivenFlag> flags;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (!is_flag(words[i]))
+      refuse(cat("'", support::shown(words[i]),
+                 "' is not understood; allowed: --<flag> <value>[,<value>...]; see --help"));
+    std::string name = words[i].substr(2), list;
+    const std::size_t equals = name.find('=');
+    const bool given = equals != std::string::npos || (i + 1 < words.size() && !is_flag(words[i + 1]));
+    if (equals != std::string::npos) {
+      list = name.substr(equals + 1);
+      name.resize(equals);
+    } else if (given) {
+      list = words[++i];
+    }
+    std::vector<std::string> values;
+    for (std::size_t begin = 0; begin < list.size();) {
+      const std::size_t end = std::min(list.find(',', begin), list.size());
+      if (end > begin) values.push_back(list.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    if (given && values.empty()) refuse(cat("--", support::shown(name), " needs a value"));
+    flags.push_back({std::move(name), std::move(values)});
+  }
+  return flags;
+}
+
+Flags flags_of_text(std::string_view text) {
+  constexpr std::string_view kSpaces = " \t\n\r";
+  std::vector<std::string> words;
+  for (std::size_t begin = text.find_first_not_of(kSpaces); begin < text.size();) {
+    const std::size_t end = std::min(text.find_first_of(kSpaces, begin), text.size());
+    words.emplace_back(text.substr(begin, end - begin));
+    begin = text.find_first_not_of(kSpaces, end);
+  }
+  Flags flags;
+  for (GivenFlag& flag : read_flags(words)) {
+    std::vector<std::string>& values = flags[flag.name];
+    if (flag.values.empty()) values.emplace_back("true");
+    values.insert(values.end(), flag.values.begin(), flag.values.end());
+  }
+  return flags;
+}
+
 std::string joined(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;

@@ -15,6 +15,21 @@ namespace tj::ops {
 
 using Flags = std::map<std::string, std::vector<std::string>>;
 
+bool is_flag(const std::string& word);
+
+struct GivenFlag {
+  std::string name;                 ///< without the dashes
+  std::vector<std::string> values;  ///< empty when none was given
+};
+
+/// "--dtype f16,bf16 --head-dim=64 --causal" -> {dtype, [f16, bf16]}, {head-dim, [64]}, {causal, []}. A flag is never
+/// the value of the one before it. Throws tj::Error(argument) for a word that is neither, and for "--flag=" without a
+/// value.
+std::vector<GivenFlag> read_flags(const std::vector<std::string>& words);
+/// The same of one text with spaces between its words; a flag without a value is true, one that comes again adds to its
+/// values.
+Flags flags_of_text(std::string_view text);
+
 /// One flag: its values in the order in which defaults are wanted; the first `defaults` are used when it is not given.
 struct FlagChoice {
   const char* name;

@@ -54,6 +54,8 @@ class Tunable {
   /// first.
   virtual std::vector<Variant> variants(const Problem& problem, const arch::Arch& arch) const = 0;
 
+  /// The problem of a call; of its tensors the sizes alone count.
+  virtual Problem problem_of(const void* args) const = 0;
   /// The problems of a command line: every combination. Throws tj::Error(argument) naming flag, value and what is
   /// allowed.
   virtual std::vector<Problem> problems(const std::map<std::string, std::vector<std::string>>& flags) const = 0;

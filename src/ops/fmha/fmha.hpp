@@ -8,7 +8,7 @@
 
 #include <array>
 
-#include <tilejit/ops.hpp>
+#include <tilejit/fmha.hpp>
 
 #include "ops/fmha/rungs.hpp"
 #include "ops/op.hpp"
@@ -16,6 +16,9 @@
 namespace tj::ops {
 
 const Op& fmha_op();
+
+/// Of a tj_fmha_args.
+FmhaArgs fmha_from_c(const void* structure);
 
 /// All that decides a kernel: what a user configures, and the rung of the ladder that holds the kernel back.
 struct FmhaKernel : FmhaConfig {

@@ -5,7 +5,9 @@
 #include <array>
 #include <cmath>
 
+#include "ops/common/described.hpp"
 #include "ops/common/op_flags.hpp"
+#include "ops/common/tensor_list.hpp"
 #include "ops/common/touched.hpp"
 #include "ops/common/trial.hpp"
 #include "ops/common/workloads.hpp"
@@ -71,7 +73,7 @@ Trial trial_of(const FmhaKernel& config, const Sizes& sizes, bool usual = false)
   return trial;
 }
 
-class Fmha final : public Op {
+class Fmha final : public Described<FmhaArgs, fmha_from_c> {
  public:
   std::string_view name() const override { return "fmha"; }
 
@@ -85,6 +87,7 @@ class Fmha final : public Op {
     kernel.rung = choice;
     return {fmha_small_key(kernel), choice};
   }
+  bool has_ladder() const override { return true; }
   std::optional<int> rung_choice(const ProblemKey&, int rung, const arch::Arch& arch) const override {
     check_fmha_rung(rung);
     require_fmha_rungs(rung, arch);
@@ -93,6 +96,13 @@ class Fmha final : public Op {
   }
   Request request_of(const Kernel& kernel) const override {
     return fmha_request(kernel_of_key<kFmhaFields, FmhaKernel>(kernel.small_key));
+  }
+
+  Kernel kernel_of(const Request& request) const override { return {fmha_small_key(config_of(request))}; }
+  std::vector<NeededKernel> needed_kernels(const void* config, const ChooseKernel& choose) const override {
+    const auto& of = *static_cast<const FmhaConfig*>(config);
+    ops::validate(of);
+    return {{this, choose({fmha_small_key(of)})}};
   }
 
   std::vector<Request> requests(const Flags& flags) const override {
@@ -131,6 +141,14 @@ class Fmha final : public Op {
     return fmha_candidates(config, arch);
   }
   GeometryFields geometry_fields() const override { return kFmhaGeometry; }
+  void tensors(void* args, TensorList& list) const override {
+    FmhaArgs& of = get(args);
+    list.reads("q", of.q);
+    list.reads("k", of.k);
+    list.reads("v", of.v);
+    list.writes("o", of.o);
+    list.writes("lse", of.lse);
+  }
   void touches(const void* args, Touched& memory) const override {
     const FmhaArgs& of = get(args);
     for (const Tensor* each : {&of.q, &of.k, &of.v}) memory.reads(*each);
@@ -140,9 +158,6 @@ class Fmha final : public Op {
   void plan(const void* args, const Kernel&, const Geometry& geometry, LaunchPlan& plan) const override {
     fmha_plan(get(args), geometry.as<FmhaLaunch>(), plan);
   }
-
- private:
-  static const FmhaArgs& get(const void* args) { return *static_cast<const FmhaArgs*>(args); }
 };
 
 }  // namespace

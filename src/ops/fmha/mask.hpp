@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include <tilejit/ops.hpp>
+#include <tilejit/fmha.hpp>
 
 #include "ops/fmha/params.cuh"
 

@@ -5,7 +5,7 @@
 // tensor maps are built, and passing allocates nothing (it is on the hot path).
 #pragma once
 
-#include <tilejit/ops.hpp>
+#include <tilejit/fmha.hpp>
 
 namespace tj::ops {
 

@@ -11,7 +11,7 @@
 #include <initializer_list>
 #include <span>
 
-#include <tilejit/ops.hpp>
+#include <tilejit/gemm.hpp>
 
 #include "ops/common/op_flags.hpp"
 #include "ops/common/tunable.hpp"
@@ -22,6 +22,9 @@
 namespace tj::ops {
 
 const Op& gemm_op();
+
+/// Of a tj_gemm_args.
+GemmArgs gemm_from_c(const void* structure);
 
 struct GemmSizes {
   std::int64_t m = 1, n = 1, k = 1, batch = 1;
@@ -139,6 +142,10 @@ const Tunable& gemm_tunable();
 ProblemKey gemm_problem_key(const GemmSizes& sizes, const GemmKernel& kernel);
 /// Throws tj::Error(argument) for sizes or types that are not supported.
 ProblemKey gemm_problem_key(const GemmConfig& config);
+/// The products that flags of a command line give sizes of; empty where they give none.
+std::vector<GemmConfig> gemm_configs(const std::map<std::string, std::vector<std::string>>& flags);
+/// Are these the same elements at the same places, given the same address?
+bool gemm_same_places(const Tensor& x, const Tensor& y);
 GemmSizes gemm_sizes(const ProblemKey& problem);
 
 /// Op::trials. Without --tile: what is predicted for the sizes, or for usual ones.

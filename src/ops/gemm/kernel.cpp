@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <iterator>
 
+#include "ops/common/described.hpp"
 #include "ops/common/op_flags.hpp"
 #include "ops/common/tensor_checks.hpp"
+#include "ops/common/tensor_list.hpp"
 #include "ops/common/touched.hpp"
 #include "ops/common/trial.hpp"
 #include "ops/gemm/family.hpp"
@@ -85,7 +87,7 @@ void add_large(std::vector<GemmKernel>& kernels, const arch::Arch& arch) {
            kernel.right_mn ? ", --b-major n" : "", ": ", joined(known)));
 }
 
-class Gemm final : public Op {
+class Gemm final : public Described<GemmArgs, gemm_from_c> {
  public:
   std::string_view name() const override { return "gemm"; }
 
@@ -100,6 +102,7 @@ class Gemm final : public Op {
   Kernel kernel_of(const ProblemKey& problem, int choice) const override {
     return gemm_kernel_of(problem, GemmChoice::of(choice));
   }
+  bool has_ladder() const override { return true; }
   std::optional<int> rung_choice(const ProblemKey& problem, int rung, const arch::Arch& arch) const override {
     GemmKernel kernel = gemm_kernel(problem.kind);
     check_gemm_rung(rung, gemm_sizes(problem), kernel.dtype);
@@ -108,6 +111,21 @@ class Gemm final : public Op {
     return GemmChoice{kernel.tile, 1, kernel.rung}.number();
   }
   Request request_of(const Kernel& kernel) const override { return gemm_request(gemm_kernel(kernel.small_key)); }
+
+  Kernel kernel_of(const Request& request) const override { return {gemm_small_key(gemm_kernel(request))}; }
+  std::vector<NeededKernel> needed_kernels(const void* config, const ChooseKernel& choose) const override {
+    const auto& of = *static_cast<const GemmConfig*>(config);
+    return gemm_needed_kernels(of, choose(gemm_problem_key(of)));
+  }
+  std::vector<NeededKernel> needed_kernels(const Flags& flags, const arch::Arch& arch,
+                                           const ChooseKernel& choose) const override {
+    const std::vector<GemmConfig> configs = gemm_configs(flags);
+    if (configs.empty()) return Op::needed_kernels(flags, arch, choose);
+    std::vector<NeededKernel> list;
+    for (const GemmConfig& config : configs)
+      for (const NeededKernel& each : needed_kernels(&config, choose)) list.push_back(each);
+    return list;
+  }
 
   std::vector<Request> requests(const Flags& given) const override { return requests_of(given, nullptr); }
   std::vector<Request> requests_for(const Flags& given, const arch::Arch& arch) const override {
@@ -143,6 +161,17 @@ class Gemm final : public Op {
     gemm_steps(get(args), kernel, scratch, each);
   }
   GeometryFields geometry_fields() const override { return kGemmGeometry; }
+  void tensors(void* args, TensorList& list) const override {
+    GemmArgs& of = get(args);
+    list.reads("a", of.a);
+    list.reads("b", of.b);
+    list.writes("d", of.d);
+    if (of.beta != 0) list.reads("c", of.c);
+    list.reads("bias", of.bias);
+    list.reads("scale_a", of.scale_a);
+    list.reads("scale_b", of.scale_b);
+    if (of.beta != 0 && gemm_same_places(*of.c, of.d)) list.may_be_one(*of.c, of.d);
+  }
   void touches(const void* args, Touched& memory) const override { gemm_touches(get(args), memory); }
   void plan(const void* args, const Kernel& kernel, const Geometry& geometry, LaunchPlan& plan) const override {
     gemm_plan(get(args), GemmChoice::of(kernel.choice), geometry.as<GemmLaunch>(), plan);
@@ -151,9 +180,6 @@ class Gemm final : public Op {
   std::vector<Trial> trials(const Flags& flags, const arch::Arch& arch) const override {
     return gemm_trials(flags, arch);
   }
-
- private:
-  static const GemmArgs& get(const void* args) { return *static_cast<const GemmArgs*>(args); }
 };
 
 }  // namespace

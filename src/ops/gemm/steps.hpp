@@ -6,7 +6,6 @@
 
 #include <vector>
 
-#include "ops/common/needed_kernel.hpp"
 #include "ops/gemm/gemm.hpp"
 
 namespace tj::ops {

@@ -83,8 +83,7 @@ std::vector<GemmSizes> sizes_of(const Flags& flags) {
   return list;
 }
 
-/// Throws for what no product is.
-void check(const GemmSizes& sizes, const GemmKernel& kernel) {
+GemmConfig config_of(const GemmSizes& sizes, const GemmKernel& kernel) {
   GemmConfig config;
   config.m = sizes.m;
   config.n = sizes.n;
@@ -92,9 +91,16 @@ void check(const GemmSizes& sizes, const GemmKernel& kernel) {
   config.batch = sizes.batch;
   config.dtype = kernel.dtype;
   config.out = kernel.out;
+  config.a_transposed = kernel.left_mn;
+  config.b_transposed = kernel.right_mn;
+  config.bias = kernel.bias;
+  config.add_c = kernel.add_c;
   config.activation = kernel.activation;
-  validate(config);
+  return config;
 }
+
+/// Throws for what no product is.
+void check(const GemmSizes& sizes, const GemmKernel& kernel) { validate(config_of(sizes, kernel)); }
 
 Problem make_problem(GemmKernel kernel, GemmSizes sizes) {
   kernel.tile = 0;
@@ -149,6 +155,11 @@ class GemmTunable final : public Tunable {
     for (const auto& [choice, cycles] : rank_gemm(sizes_of(problem), kind, arch))
       list.push_back({gemm_kernel_of(key_of(problem), choice), gemm_choice_name(choice), cycles});
     return list;
+  }
+
+  Problem problem_of(const void* args) const override {
+    const auto& of = *static_cast<const GemmArgs*>(args);
+    return make_problem(gemm_kind(of), gemm_sizes(of));
   }
 
   std::vector<Problem> problems(const Flags& flags) const override {
@@ -254,6 +265,16 @@ class GemmTunable final : public Tunable {
 const Tunable& gemm_tunable() {
   static constinit support::Lasting<const GemmTunable> tunable;
   return tunable.get();
+}
+
+std::vector<GemmConfig> gemm_configs(const Flags& flags) {
+  const bool sized = flags.count("sizes") > 0 || std::any_of(std::begin(kSizeNames), std::end(kSizeNames),
+                                                             [&](const char* name) { return flags.count(name) > 0; });
+  std::vector<GemmConfig> list;
+  if (sized)
+    for (const Problem& problem : gemm_tunable().problems(flags))
+      list.push_back(config_of(sizes_of(problem), kind_of(problem)));
+  return list;
 }
 
 ProblemKey gemm_problem_key(const GemmSizes& sizes, const GemmKernel& kernel) {

@@ -96,14 +96,6 @@ void check_row_contiguous(const Named& t) {
   check_alignment(t, size_of(t.tensor.dtype));
 }
 
-/// The same elements at the same places.
-bool same_view(const Named& x, const Named& y) {
-  if (x.tensor.data != y.tensor.data || x.rank != y.rank) return false;
-  for (int i = 0; i < x.rank; ++i)
-    if (x.at(i) > 1 && x.stride(i) != y.stride(i)) return false;
-  return true;
-}
-
 void check_scalars(const GemmArgs& args) {
   if (!std::isfinite(args.alpha))
     refuse(kOp, Code::invalid_argument, cat("alpha is ", args.alpha, "; allowed: any finite value"));
@@ -140,6 +132,15 @@ void check_addend(const Named& t, const Named& d, std::initializer_list<Size> si
 }
 
 }  // namespace
+
+bool gemm_same_places(const Tensor& x, const Tensor& y) {
+  if (x.rank != y.rank) return false;
+  for (int i = 0; i < x.rank; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    if (x.shape[at] != y.shape[at] || (x.shape[at] > 1 && x.strides[at] != y.strides[at])) return false;
+  }
+  return true;
+}
 
 bool gemm_mn_major(const Tensor& operand) {
   if (operand.dtype == DType::e4m3) return false;
@@ -191,7 +192,7 @@ void validate(const GemmArgs& args, bool on_model) {
   if (args.beta != 0) {
     const Named c = named("c", *args.c, kAdded, batch);
     check_addend(c, d, {sizes.m, sizes.n}, sizes.batch);
-    if (!same_view(c, d)) check_apart(d, d_range, c, range_of(c));
+    if (args.c->data != args.d.data || !gemm_same_places(*args.c, args.d)) check_apart(d, d_range, c, range_of(c));
   }
   if (args.scale_a) check_scale("scale_a", *args.scale_a, a, d, d_range);
   if (args.scale_b) check_scale("scale_b", *args.scale_b, b, d, d_range);

@@ -102,6 +102,9 @@ class SumParts final : public Op {
   Request request_of(const Kernel& kernel) const override {
     return sum_parts_request(kernel_of_key<kFields, SumPartsKernel>(kernel.small_key).out);
   }
+  Kernel kernel_of(const Request& request) const override {
+    return {key_of_fields<kFields>(kernel_of_fields<kFields, SumPartsKernel>(request))};
+  }
   std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override {
     std::vector<Request> list;
     for (const SumPartsKernel& kernel : kernels_of(flags, choices_of_fields<kFields>()))

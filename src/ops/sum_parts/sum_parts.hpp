@@ -1,7 +1,7 @@
 // Adding a matrix product's sums over parts of K and finishing them, as an op: a step of gemm.
 #pragma once
 
-#include <tilejit/ops.hpp>
+#include <tilejit/gemm.hpp>
 
 #include "ops/op.hpp"
 

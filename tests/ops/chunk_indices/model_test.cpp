@@ -92,9 +92,9 @@ TEST_CASE("no list is left by numbers that make no sense") {
   alignas(8) std::int32_t pairs[10 + 2 * kGuard], total = 0;
   std::fill(std::begin(pairs), std::end(pairs), kPoison);
   Ints ends = {kLeast, kMost, kLeast, kMost, 0, kMost};
-  testing::model_runtime().chunk_indices({Tensor::contiguous(ends.data(), kCpu, DType::i32, {6}),
-                                          Tensor::contiguous(pairs + kGuard, kCpu, DType::i32, {5, 2}),
-                                          Tensor::contiguous(&total, kCpu, DType::i32, {1})});
+  testing::model_runtime().run(ChunkIndicesArgs{Tensor::contiguous(ends.data(), kCpu, DType::i32, {6}),
+                                                Tensor::contiguous(pairs + kGuard, kCpu, DType::i32, {5, 2}),
+                                                Tensor::contiguous(&total, kCpu, DType::i32, {1})});
   const auto poison = [](std::int32_t value) { return value == kPoison; };
   CHECK(std::all_of(pairs, pairs + kGuard, poison));
   CHECK(std::all_of(std::end(pairs) - kGuard, std::end(pairs), poison));
@@ -115,10 +115,10 @@ TEST_CASE(
       for (std::int32_t& end : ends) end = kOdd[samples::random_bits(seed, at++) % std::size(kOdd)];
       std::int32_t total = 0;
       std::int32_t* list = pairs.data() + 16;
-      testing::model_runtime().chunk_indices(
-          {Tensor::contiguous(ends.data(), kCpu, DType::i32, {static_cast<std::int64_t>(count) + 1}),
-           Tensor::contiguous(list, kCpu, DType::i32, {static_cast<std::int64_t>(capacity), 2}),
-           Tensor::contiguous(&total, kCpu, DType::i32, {1})});
+      testing::model_runtime().run(
+          ChunkIndicesArgs{Tensor::contiguous(ends.data(), kCpu, DType::i32, {static_cast<std::int64_t>(count) + 1}),
+                           Tensor::contiguous(list, kCpu, DType::i32, {static_cast<std::int64_t>(capacity), 2}),
+                           Tensor::contiguous(&total, kCpu, DType::i32, {1})});
       std::uint32_t expected = 0;
       for (std::size_t s = 0; s < count; ++s)
         if (ends[s + 1] > ends[s])

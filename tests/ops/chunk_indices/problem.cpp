@@ -71,7 +71,7 @@ std::string list_chunks(Runtime& runtime, Device device, const Ints& ends, std::
       Tensor::strided(pairs.data(), device, DType::i32, {static_cast<std::int64_t>(capacity), 2},
                       {static_cast<std::int64_t>(pitch), 1}),
       Tensor::contiguous(total.data(), device, DType::i32, {1})};
-  runtime.chunk_indices(args);
+  runtime.run(args);
   runtime.synchronize(device);
   Ints all_pairs(empty.size() + 2 * kGuard, kPoison), all_total(1 + 2 * kGuard, kPoison);
   for (std::size_t i = 0; i < std::min(capacity, wanted.size() / 2); ++i)

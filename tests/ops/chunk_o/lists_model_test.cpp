@@ -36,7 +36,7 @@ ChunkOShape shape() {
 const char* const kTargets[] = {"model:sm_90a", "model:sm_100a"};
 
 std::string run(const char* target, ChunkOProblem& problem, int chunks) {
-  testing::model_runtime(target).chunk_o(problem.args);
+  testing::model_runtime(target).run(problem.args);
   return problem.problem(chunks);
 }
 
@@ -83,7 +83,7 @@ TEST_CASE("lists that are wrong: nothing before or behind o is written") {
       const auto row = static_cast<std::size_t>(o.strides[0]), rows = static_cast<std::size_t>(o.shape[0]);
       std::vector<std::uint16_t> memory((rows + 2 * kRows) * row, 0x7fc1);
       o.data = memory.data() + kRows * row;
-      testing::model_runtime(target).chunk_o(problem.args);
+      testing::model_runtime(target).run(problem.args);
       const auto untouched = [&](std::size_t from) {
         return std::all_of(memory.begin() + static_cast<std::ptrdiff_t>(from * row),
                            memory.begin() + static_cast<std::ptrdiff_t>((from + kRows) * row),
@@ -149,7 +149,7 @@ TEST_CASE("a sequence is ignored that begins below 0") {
       CAPTURE(begin);
       ChunkOProblem problem(shape(), 9951);
       static_cast<std::int32_t*>(problem.args.cu_seqlens->data)[0] = begin;
-      testing::model_runtime(target).chunk_o(problem.args);
+      testing::model_runtime(target).run(problem.args);
       const auto* o = static_cast<const std::uint16_t*>(problem.args.o.data);
       const std::int64_t row = problem.args.o.strides[0];
       CHECK(std::all_of(o, o + 65 * row, [](std::uint16_t each) { return each == 0xffff; }));
@@ -181,7 +181,7 @@ TEST_CASE("lists of random numbers: no access outside the tensors") {
     forge(*problem.args.chunk_indices);
     if (round % 4 == 0) forge(*problem.args.total_chunks);
     testing::model_runtime(kTargets[round / 2 % 2])
-        .chunk_o(problem.args);  // the model checks each access against the tensors
+        .run(problem.args);  // the model checks each access against the tensors
   }
 }
 

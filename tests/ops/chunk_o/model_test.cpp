@@ -31,7 +31,7 @@ Runtime& on_model(const std::string& target) { return testing::model_runtime(tar
 
 std::string run(const std::string& target, const ChunkOShape& shape, std::uint64_t seed) {
   ChunkOProblem problem(shape, seed);
-  on_model(target).chunk_o(problem.args);
+  on_model(target).run(problem.args);
   return problem.problem();
 }
 
@@ -70,7 +70,7 @@ TEST_CASE("no chunk at all, no sequence at all: nothing is written") {
     shape.tail = 70;
     CHECK(run(target, shape, 9101) == "");
     ChunkOProblem none(lengths({}), 9801);
-    on_model(target).chunk_o(none.args);
+    on_model(target).run(none.args);
     CHECK(none.problem() == "");
   }
 }
@@ -144,7 +144,7 @@ TEST_CASE("chunks that there is no room for are left out") {
     ChunkOProblem problem(shape, 9601);
     const std::int32_t more = 1000;
     *static_cast<std::int32_t*>(problem.args.total_chunks->data) = more;
-    on_model(target).chunk_o(problem.args);
+    on_model(target).run(problem.args);
     CHECK(problem.problem() == "");
   }
 }
@@ -156,11 +156,11 @@ TEST_CASE("lists that are wrong: nothing outside them is read, nothing outside o
     ChunkOProblem problem(shape, 9701);
     auto* indices = static_cast<std::int32_t*>(problem.args.chunk_indices->data);
     indices[2] = 1 << 30;  // a sequence that there is none of: the last one's chunk 0 in the place of the second's
-    on_model(target).chunk_o(problem.args);
+    on_model(target).run(problem.args);
     CHECK(problem.problem() != "");
     ChunkOProblem far(shape, 9702);
     static_cast<std::int32_t*>(far.args.chunk_indices->data)[1] = 1000;  // behind the end of its sequence: no rows
-    on_model(target).chunk_o(far.args);
+    on_model(target).run(far.args);
     CHECK(far.problem().find("chunk 0 row 0") != std::string::npos);
   }
 }

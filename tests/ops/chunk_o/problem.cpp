@@ -145,7 +145,7 @@ ChunkOProblem::ChunkOProblem(const ChunkOShape& shape, std::uint64_t seed) : sha
 }
 
 void ChunkOProblem::run(Runtime& runtime, Device device) {
-  if (device.kind == DeviceKind::cpu) return runtime.chunk_o(args);
+  if (device.kind == DeviceKind::cpu) return runtime.run(args);
   std::vector<std::shared_ptr<void>> kept;
   const auto stage = [&](Memory& memory, Tensor& tensor) {
     kept.push_back(runtime.allocate(device, memory.bytes.size() + 16));
@@ -163,7 +163,7 @@ void ChunkOProblem::run(Runtime& runtime, Device device) {
   if (there.g_cu) stage(g_, *there.g_cu);
   if (there.cu_seqlens)
     stage(ends_, *there.cu_seqlens), stage(indices_, *there.chunk_indices), stage(total_, *there.total_chunks);
-  runtime.chunk_o(there);
+  runtime.run(there);
   runtime.synchronize(device);
   runtime.copy(o_.bytes.data(), kCpu, o, device, o_.bytes.size());
 }

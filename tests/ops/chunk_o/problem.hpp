@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <tilejit/ops.hpp>
 #include <tilejit/runtime.hpp>
 
 namespace tj::test {

@@ -32,7 +32,7 @@ std::string run_fmha(const std::string& target, const FmhaShape& shape, std::uin
                      std::optional<float> scale) {
   FmhaProblem problem(shape, seed);
   problem.args.scale = scale;
-  testing::model_runtime(target).fmha(problem.args);
+  testing::model_runtime(target).run(problem.args);
   return problem.problem();
 }
 
@@ -65,7 +65,7 @@ void check_fmha_huge_scales(const std::string& target) {
     FmhaProblem problem({1, 1, 1, 5, 40, 64, f16, false, false, true}, 9200);
     problem.args.scale = scale;
     problem.args.lse.reset();  // beyond the range of f32
-    testing::model_runtime(target).fmha(problem.args);
+    testing::model_runtime(target).run(problem.args);
     CHECK(samples::compare_fmha(problem.args).o_error < 1e-3);
   }
 }
@@ -81,7 +81,7 @@ void check_fmha_rows_without_number(const std::string& target, int head_dim, boo
   const int infinity = dtype == bf16 ? 0x7f80 : 0x7c00;
   q[3 * head_dim + 5] = 0x7fff;  // NaN, of all bits
   q[68 * head_dim + 1] = static_cast<std::uint16_t>(infinity);
-  testing::model_runtime(target).fmha(problem.args);
+  testing::model_runtime(target).run(problem.args);
   const auto* o = static_cast<const std::uint16_t*>(problem.args.o.data);
   const auto* lse = static_cast<const float*>(problem.args.lse->data);
   for (int row = 0; row < 70; ++row) {

@@ -119,7 +119,7 @@ TEST_CASE("thousands of keys far below one: each row is that of f64, and its log
       CAPTURE(head_dim);
       CAPTURE(causal);
       fill(problem, key_of);
-      testing::model_runtime(target).fmha(problem.args);
+      testing::model_runtime(target).run(problem.args);
       CHECK(largest_error(problem) <= samples::max_error(dtype));
       CHECK(samples::compare_fmha(problem.args).lse_error <= 5e-5);  // a thread sums thousands of weights in f32
     }
@@ -132,7 +132,7 @@ TEST_CASE("scores of many nats that are drawn at random, any scale") {
       CAPTURE(scale);
       FmhaProblem problem({1, 1, 1, 40, 700, 64, DType::f16, true, false, true}, 77);
       problem.args.scale = scale;
-      testing::model_runtime(target).fmha(problem.args);
+      testing::model_runtime(target).run(problem.args);
       CHECK(problem.problem() == "");
     }
 }

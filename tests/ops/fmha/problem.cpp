@@ -68,7 +68,7 @@ FmhaProblem::FmhaProblem(const FmhaShape& shape, std::uint64_t seed) : shape_(sh
 }
 
 void FmhaProblem::run(Runtime& runtime, Device device) {
-  const auto call = [&](const FmhaArgs& with) { rung == 0 ? runtime.fmha(with) : Ladder(runtime).run(with, rung); };
+  const auto call = [&](const FmhaArgs& with) { rung == 0 ? runtime.run(with) : Ladder(runtime).run(with, rung); };
   if (device.kind == DeviceKind::cpu) return call(args);
   const Device host{DeviceKind::cpu, 0};
   struct Copy {

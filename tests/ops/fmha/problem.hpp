@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <tilejit/ops.hpp>
 #include <tilejit/runtime.hpp>
 
 #include "common/fmha_reference.hpp"

@@ -188,7 +188,7 @@ GemmProblem::GemmProblem(const GemmShape& shape, std::uint64_t seed) : shape_(sh
 
 void GemmProblem::run(Runtime& runtime, Device device) {
   const auto call = [&](const GemmArgs& with) {
-    rung == 0 ? runtime.run_op("gemm", &with) : Ladder(runtime).run(with, rung);
+    rung == 0 ? runtime.run("gemm", &with) : Ladder(runtime).run(with, rung);
   };
   if (device.kind == DeviceKind::cpu) return call(args);
   GemmArgs there = args;

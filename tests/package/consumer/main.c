@@ -5,6 +5,6 @@
 int main(void) {
   tj_runtime* runtime = NULL;
   if (tj_runtime_instance(&runtime) != 0) return 1;
-  printf("refused with status %d\n", (int)tj_fmha(runtime, NULL, NULL));
-  return tj_fmha(runtime, NULL, NULL) == 0;
+  printf("refused with status %d\n", (int)tj_run(runtime, "fmha", NULL, NULL));
+  return tj_run(runtime, "fmha", NULL, NULL) == 0;
 }

@@ -87,7 +87,7 @@ TEST_CASE("attention on its model is right") {
   args.o = o.view;
   args.causal = true;
   CHECK(runtime.target_of({DeviceKind::cpu, 0}) == "model:sm_95z");
-  runtime.fmha(args);
+  runtime.run(args);
   const auto comparison = samples::compare_fmha(args);
   INFO(comparison.text(DType::f16));
   CHECK(comparison.within(DType::f16));

@@ -36,7 +36,7 @@ TEST_CASE("chunk outputs of both kinds of sequences and states are right on the 
   for (const test::ChunkOShape& shape : {gated, equal}) {
     CAPTURE(shape.text());
     test::ChunkOProblem problem(shape, seed);
-    runtime.chunk_o(problem.args);
+    runtime.run(problem.args);
     CHECK(problem.problem() == "");
   }
 }

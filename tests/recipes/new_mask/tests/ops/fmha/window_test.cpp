@@ -105,7 +105,7 @@ TEST_CASE("a window is right on the model of each family, at sizes where it begi
       CAPTURE(of.queries);
       CAPTURE(of.window);
       Problem problem(of.queries, of.keys, of.window, seed);
-      runtime.run_op("fmha", &problem.args);
+      runtime.run("fmha", &problem.args);
       problem.check();
     }
   }

@@ -6,13 +6,16 @@
 #include <new>
 #include <utility>
 
-#include <tilejit/ops.hpp>
+#include <tilejit/affine.hpp>
 
 #include "ops/affine/params.cuh"
+#include "ops/common/described.hpp"
 #include "ops/common/graph_builder.hpp"
 #include "ops/common/tensor_args.hpp"
+#include "ops/common/tensor_list.hpp"
 #include "ops/common/trial.hpp"
 #include "ops/op.hpp"
+#include "support/c_structs.hpp"
 #include "support/fail.hpp"
 
 namespace tj::ops {
@@ -33,7 +36,11 @@ constexpr std::array kAffineGeometry = {geometry_field<&AffineLaunch::rows>("row
 
 const arch::Needs kNeeds = {{"TMA", "ALU"}, {"copy_latency_cycles", "copy_cycles_per_kb", "f32_per_cycle"}};
 
-const AffineArgs& get(const void* args) { return *static_cast<const AffineArgs*>(args); }
+AffineArgs affine_from_c(const void* structure) {
+  using namespace support::c_structs;
+  const tj_affine_args c = read(static_cast<const tj_affine_args*>(structure), "args");
+  return {to_tensor(c.x, "x"), to_tensor(c.y, "y"), c.a, c.b};
+}
 
 void check(const char* name, const Tensor& tensor) {
   const bool fits = tensor.data != nullptr && tensor.dtype == DType::f32 && tensor.rank == 2 && tensor.shape[0] >= 1 &&
@@ -85,7 +92,7 @@ class Builder : GraphBuilder {
   AffineLaunch launch_;
 };
 
-class Affine final : public Op {
+class Affine final : public Described<AffineArgs, affine_from_c> {
  public:
   std::string_view name() const override { return "affine"; }
   void validate(const void* args, bool) const override {
@@ -97,6 +104,13 @@ class Affine final : public Op {
       fail(Stage::argument, Code::invalid_argument, "x and y must be on one device");
   }
   Device device_of(const void* args) const override { return get(args).x.device; }
+  void tensors(void* args, TensorList& list) const override {
+    list.reads("x", get(args).x);
+    list.writes("y", get(args).y);
+  }
+  std::vector<NeededKernel> needed_kernels(const void*, const ChooseKernel& choose) const override {
+    return {{this, choose({})}};
+  }
   ProblemKey problem_key(const void*) const override { return {}; }
   Request request_of(const Kernel&) const override { return {"affine", {{"dtype", "f32"}}, "affine_f32"}; }
   std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override {

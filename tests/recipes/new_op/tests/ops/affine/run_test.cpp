@@ -10,8 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include <tilejit/tilejit.h>
+#include <tilejit/affine.hpp>
 #include <tilejit/tilejit.hpp>
 
+#include "fakes/fake_cuda.hpp"
+#include "fakes/fake_nvrtc.hpp"
 #include "model/model.hpp"
 #include "pipeline.hpp"
 #include "support/scratch.hpp"
@@ -85,7 +89,7 @@ TEST_CASE("model: right for whole and partial tiles, nothing written outside") {
     for (int r = 0; r < rows; ++r)
       for (int c = 0; c < columns; ++c) x.at(r, c) = normal(random);
     const AffineArgs args{x.view, y.view, normal(random), normal(random)};
-    runtime.run_op("affine", &args);
+    runtime.run(args);
     int wrong = 0;
     for (int r = 0; r < rows; ++r)
       for (int c = 0; c < columns; ++c) wrong += y.at(r, c) != std::fma(args.a, x.at(r, c), args.b);
@@ -144,13 +148,64 @@ TEST_CASE("model: no wait, arrival or announcement of the unit can be left out u
   }
 }
 
+TEST_CASE("model: a plan of it runs, also through the C interface") {
+  const testing::Scratch scratch;
+  Runtime runtime(options(scratch, TJ_RECIPE_TARGET));
+  Matrix x(33, 31, 32), y(33, 31, 32), z(33, 31, 32);
+  for (int r = 0; r < 33; ++r)
+    for (int c = 0; c < 31; ++c) x.at(r, c) = static_cast<float>(r * 31 + c);
+  const Plan plan = runtime.plan(AffineArgs{x.view, y.view, 2, 1});
+  CHECK(plan.tensors() == std::vector<std::string>{"x", "y"});
+  plan.run({x.view.data, z.view.data});
+  CHECK(z.at(32, 30) == 2 * x.at(32, 30) + 1);
+  CHECK(y.at(32, 30) == kPoison);
+
+  const std::string cache = scratch.path() + "/cache";
+  tj_options how;
+  tj_options_init(&how);
+  how.cache_dir = cache.c_str();
+  how.target = TJ_RECIPE_TARGET;
+  tj_runtime* handle = nullptr;
+  REQUIRE(tj_runtime_create(&how, &handle) == TJ_OK);
+  const auto view = [](const Matrix& of) {
+    return tj_tensor{sizeof(tj_tensor), of.view.data, {TJ_CPU, 0}, TJ_F32, 2, {33, 31}, {32, 1}};
+  };
+  const tj_tensor from = view(x), to = view(y);
+  const tj_affine_args args{sizeof args, &from, &to, 3, 0};
+  CHECK(tj_prepare(handle, "affine", &args, nullptr) == TJ_OK);
+  CHECK(tj_run(handle, "affine", &args, nullptr) == TJ_OK);
+  CHECK(y.at(32, 30) == 3 * x.at(32, 30));
+  CHECK(tj_warm_flags(handle, "affine", "", TJ_RECIPE_TARGET, nullptr, nullptr) == TJ_OK);
+  tj_runtime_destroy(handle);
+}
+
+TEST_CASE("prepared through public calls, it runs inside a graph capture") {
+  test::FakeCuda cuda;
+  test::FakeNvrtc nvrtc;
+  const testing::Scratch scratch;
+  Runtime runtime(options(scratch, "sm_90a"));
+  AffineArgs args;
+  const Device gpu{DeviceKind::cuda, 0};
+  args.x = Tensor::contiguous(reinterpret_cast<void*>(0x100000000000), gpu, DType::f32, {64, 64});
+  args.y = Tensor::contiguous(reinterpret_cast<void*>(0x200000000000), gpu, DType::f32, {64, 64});
+  cuda.set_capture(1);
+  CHECK_THROWS_AS(runtime.run(args), Error);  // cold
+  cuda.set_capture(0);
+  CHECK(runtime.prepare(AffineConfig{}, gpu).name == "affine_f32");
+  const Plan plan = runtime.plan(args);
+  cuda.set_capture(1);
+  runtime.run(args);
+  plan.run({args.x.data, args.y.data});
+  cuda.set_capture(0);
+}
+
 TEST_CASE("model: bad arguments are refused by name") {
   const testing::Scratch scratch;
   Runtime runtime(options(scratch, TJ_RECIPE_TARGET));
   Matrix x(4, 4, 4), y(4, 5, 8);
   const AffineArgs args{x.view, y.view};
-  CHECK_THROWS_AS(runtime.run_op("affine", &args), Error);
-  CHECK_THROWS_AS(runtime.run_op("afine", &args), Error);
+  CHECK_THROWS_AS(runtime.run(args), Error);
+  CHECK_THROWS_AS(runtime.run("afine", &args), Error);
 }
 
 TEST_CASE("compile: NVRTC makes a kernel of it without spills") {

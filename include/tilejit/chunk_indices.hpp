@@ -1,0 +1,46 @@
+// The list of all chunks of sequences that follow each other.
+//
+// Decides the arguments and their meaning. Does not decide how a kernel is found (runtime.hpp).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include <tilejit/runtime.hpp>
+#include <tilejit/tensor.hpp>
+
+namespace tj {
+
+struct ChunkIndicesConfig;
+
+/// Tokens of a chunk in every op over chunks.
+inline constexpr int kChunkTokens = 64;
+
+/// The list of all chunks of N sequences that follow each other: what ops over chunks walk along. Made on the device:
+/// nothing waits for the host, and the call may stand in a graph capture.
+///
+/// Sequence s is tokens cu_seqlens[s] to cu_seqlens[s + 1] - 1, and has one chunk for each kChunkTokens tokens begun;
+/// none when its end is not behind its beginning. Chunks are listed in the order of their tokens, a row each: the
+/// sequence, and which chunk of it (from 0). There are never more than T / kChunkTokens + N of T tokens. total_chunks
+/// is how many there are, whether or not chunk_indices has room for them: rows from C on are then left out, nothing is
+/// written behind. Rows behind the last chunk keep what they held. N may be 0. All are i32 on one device; cu_seqlens is
+/// contiguous, rows of chunk_indices begin at multiples of 8 bytes. Legal values of cu_seqlens are 0 to T, none below
+/// the one before it. Whatever else it holds, no memory but these tensors' is read or written; chunks are listed as the
+/// numbers say, and total_chunks is right below 2^32 of them (as bits, without a sign).
+struct ChunkIndicesArgs {
+  static constexpr const char* kOp = "chunk_indices";
+  using Config = ChunkIndicesConfig;
+  Tensor cu_seqlens;     ///< [N + 1], N of 0 to 2^30 - 1
+  Tensor chunk_indices;  ///< [C, 2], written
+  Tensor total_chunks;   ///< [1], written
+};
+
+/// One kernel serves all chunk_indices calls: for prepare() and warm().
+struct ChunkIndicesConfig {
+  using Args = ChunkIndicesArgs;
+};
+
+/// Runtime::instance().run(args, stream).
+inline void chunk_indices(const ChunkIndicesArgs& args, Stream stream = {}) { Runtime::instance().run(args, stream); }
+
+}  // namespace tj

@@ -1,0 +1,63 @@
+// Output of the gated delta rule, chunk by chunk.
+//
+// Decides the arguments and their meaning. Does not decide how a kernel is found (runtime.hpp).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include <tilejit/chunk_indices.hpp>
+#include <tilejit/runtime.hpp>
+#include <tilejit/tensor.hpp>
+
+namespace tj {
+
+struct ChunkOConfig;
+
+/// Output of the gated delta rule, chunk by chunk: the last step of its forward pass. Sums in f32.
+///
+/// For each chunk of kChunkTokens tokens (the last of a sequence may be shorter) and each value head,
+///   o_i = scale * (e^g_i h q_i + sum over j <= i of bf16((q_i k_j) e^(g_i - g_j)) v_j)
+/// with h the state before the chunk, as V x K. Shapes, of T tokens of all sequences together:
+///   q, k [T, H, 128]; o [T, Hv, 128]; g_cu [T, Hv]; v_new [R, Hv, 128]; h [C, Hv, 128, 128].
+/// Hv is a multiple of H; value head s belongs to key head s / (Hv / H). Chunk c of all is row c of h and rows 64 c on
+/// of v_new; rows of v_new behind a chunk's tokens may hold anything. Tensors are bf16, but g_cu f32 (natural
+/// logarithm, summed up inside each chunk) and the three lists i32. All are on one device; sizes are 1 to 2^30. The
+/// last dimension is contiguous; the other strides and the addresses of q, k, v_new, h and o are multiples of 16 bytes.
+/// o's memory meets no other tensor's.
+///
+/// Sequences of any lengths: cu_seqlens, chunk_indices and total_chunks as chunk_indices() makes them, each contiguous
+/// (rows of chunk_indices with gaps, which chunk_indices() can write, are refused). They are read on the device:
+/// nothing waits for the host. What total_chunks counts beyond the rows of chunk_indices, C or R / 64 is left out.
+/// Without these three, all sequences have seq_length tokens, and T is a multiple of it. Legal values: cu_seqlens from
+/// 0 to T, none below the one before it; in each row that is counted a sequence from 0 to N - 1 and a chunk that it
+/// has, no chunk twice. Whatever the lists hold instead, no memory but these tensors' is read or written. A row is
+/// ignored, and nothing of o is written for it, when there is no such sequence, the sequence begins below 0 or at T or
+/// behind, or it has no such chunk. An end behind T counts as T, a total_chunks below 0 as 0. A token that several rows
+/// cover gets the result of one of them, each element from any.
+struct ChunkOArgs {
+  static constexpr const char* kOp = "chunk_o";
+  using Config = ChunkOConfig;
+  Tensor q, k, v_new, h, o;
+  std::optional<Tensor> g_cu;           ///< 0 everywhere when absent
+  std::optional<Tensor> cu_seqlens;     ///< [N + 1]
+  std::optional<Tensor> chunk_indices;  ///< [n, 2]
+  std::optional<Tensor> total_chunks;   ///< [1]
+  std::int64_t seq_length = 0;          ///< looked at without the three above; else 0
+  std::optional<float> scale;           ///< any finite value; 128^-1/2 when absent
+  bool h_transposed = false;            ///< h's matrices are stored [K, V] instead of [V, K]
+};
+
+/// What decides which chunk_o kernel is needed, without any memory: for prepare() and warm().
+struct ChunkOConfig {
+  using Args = ChunkOArgs;
+  int v_heads_per_head = 2;     ///< Hv / H
+  bool gated = true;            ///< g_cu is given
+  bool variable_length = true;  ///< the three lists are given
+  bool h_transposed = false;    ///< as ChunkOArgs::h_transposed
+};
+
+/// Runtime::instance().run(args, stream).
+inline void chunk_o(const ChunkOArgs& args, Stream stream = {}) { Runtime::instance().run(args, stream); }
+
+}  // namespace tj

@@ -1,0 +1,50 @@
+// Attention forward.
+//
+// Decides the arguments and their meaning. Does not decide how a kernel is found (runtime.hpp).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include <tilejit/runtime.hpp>
+#include <tilejit/tensor.hpp>
+
+namespace tj {
+
+struct FmhaConfig;
+
+/// Attention forward, o = softmax(scale * q k^T [masked]) v, accumulated in f32.
+///
+/// Shapes (logical order is always [B, H, S, D]; [B, S, H, D] memory is expressed through strides):
+///   q, o [B, H, Sq, D]; k, v [B, Hkv, Sk, D]; lse f32 [B, H, Sq]; D is 64 or 128; H is a multiple of Hkv; sizes are 1
+///   to 2^30.
+/// q, k, v and o share one dtype, f16 or bf16, and one device. The last dimension is contiguous; the other
+/// strides and the base addresses of q, k and v are multiples of 16 bytes, on the model as on GPUs.
+/// causal: query r sees keys j <= r + Sk - Sq (bottom-right aligned); a row with no key gives o = 0 and lse = -inf.
+///
+/// Ladder (ladder.hpp): rungs 1 basic, 2 exp2, 3 transposed_k, 4 latency, 5 occupancy, 6 division, on architectures
+/// whose products are a warp's (sm_80, sm_120a and their like), with 64 rows of queries and 64 keys
+/// (samples/04_fmha_ladder).
+struct FmhaArgs {
+  static constexpr const char* kOp = "fmha";
+  using Config = FmhaConfig;
+  Tensor q, k, v, o;
+  std::optional<Tensor> lse;   ///< natural-log sum of exponentials of the scaled scores
+  std::optional<float> scale;  ///< any finite value; D^-1/2 when absent
+  bool causal = false;
+};
+
+/// What decides which fmha kernel is needed, without any memory: for prepare() and tj-warm.
+struct FmhaConfig {
+  using Args = FmhaArgs;
+  DType dtype = DType::f16;
+  int head_dim = 128;
+  bool causal = false;
+  /// False: 1e-6 <= scale <= 1, the fast form. True: any finite scale.
+  bool general_scale = false;
+};
+
+/// Runtime::instance().run(args, stream).
+inline void fmha(const FmhaArgs& args, Stream stream = {}) { Runtime::instance().run(args, stream); }
+
+}  // namespace tj

@@ -1,0 +1,64 @@
+// A call that was validated and resolved once, to be run many times on other memory of the same shapes.
+//
+// Decides what may differ between runs: addresses, stream and workspace. Does not decide which kernels serve the call
+// (runtime.hpp). Invariant: any thread may run a plan at any time.
+#pragma once
+
+#include <cstddef>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <tilejit/export.hpp>
+#include <tilejit/kernel_report.hpp>
+#include <tilejit/tensor.hpp>
+
+namespace tj {
+
+/// Made by Runtime::plan(). A copy is the same plan. A plan keeps its kernels and its runtime's drivers: it may be run
+/// after its Runtime has ended.
+///
+///   tj::Plan plan = tj::plan(tj::GemmArgs{a, b, d});
+///   plan.run({a.data, b.data, d.data}, stream);
+///
+/// Workspace: memory that the call's launches need beside its tensors. Each launch leaves it as it found it. One run at
+/// a time may use it: runs on one stream follow each other, runs on several streams need one each. Where two threads
+/// are seen to run plans with one workspace on different streams at the same time, the second is refused.
+class TJ_API Plan {
+ public:
+  /// Enqueues the call on a stream; asynchronous on GPUs, finished on return on the model.
+  ///
+  /// addresses: one for each of tensors(), in that order. Each is at least as aligned as the tensor that the plan was
+  /// made with, up to 16 bytes, and what is written overlaps nothing. Device, shapes and strides are those of the plan:
+  /// nobody looks at them again.
+  /// workspace: workspace_bytes() at a multiple of workspace_alignment(). Null: memory of Options::allocator, else of
+  /// the library's pool, taken anew by each run. Throws tj::Error(argument) that names the tensor and what is allowed,
+  /// tj::Error(launch) and (model) as the call does; nothing has been launched after an error of the arguments. Without
+  /// a workspace to take, a run neither looks up a kernel, nor locks, nor allocates.
+  void run(std::span<void* const> addresses, Stream stream = {}, void* workspace = nullptr) const;
+  void run(std::initializer_list<void*> addresses, Stream stream = {}, void* workspace = nullptr) const {
+    run(std::span<void* const>(addresses.begin(), addresses.size()), stream, workspace);
+  }
+
+  /// Names of the tensors that a run takes addresses of: "q", "k", "v", "o". They are those of the descriptor, in its
+  /// order; tensors that were absent, and those that the call never looks at, are left out.
+  const std::vector<std::string>& tensors() const noexcept;
+  Device device() const noexcept;
+  /// 0: the call needs none.
+  std::size_t workspace_bytes() const noexcept;
+  std::size_t workspace_alignment() const noexcept;
+  /// Must the caller's workspace be zeroed before its first run? Never again after that.
+  bool workspace_zeroed() const noexcept;
+  /// As Runtime::prepare() gives it for the same arguments.
+  const KernelReport& report() const noexcept;
+
+ private:
+  friend class Runtime;
+  struct Impl;
+  explicit Plan(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<const Impl> impl_;
+};
+
+}  // namespace tj

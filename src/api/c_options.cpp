@@ -1,0 +1,62 @@
+// The options of a runtime from their structure in tilejit.h.
+#include "api/c_options.hpp"
+
+#include "support/c_structs.hpp"
+
+namespace tj::c_api {
+
+using namespace support::c_structs;
+
+namespace {
+
+/// What is missing stays empty: the runtime refuses it by name.
+Allocator to_allocator(const tj_options& o) {
+  const auto c_device = [](Device device) { return tj_device{static_cast<std::int32_t>(device.kind), device.index}; };
+  Allocator allocator;
+  if (o.allocate != nullptr)
+    allocator.allocate = [allocate = o.allocate, user = o.allocator_user, c_device](Device device, std::size_t bytes,
+                                                                                    Stream stream) {
+      return allocate(user, c_device(device), bytes, stream.handle);
+    };
+  if (o.deallocate != nullptr)
+    allocator.deallocate = [deallocate = o.deallocate, user = o.allocator_user, c_device](
+                               Device device, void* memory, std::size_t bytes, Stream stream) {
+      deallocate(user, c_device(device), memory, bytes, stream.handle);
+    };
+  return allocator;
+}
+
+}  // namespace
+
+Options to_options(const tj_options* given) {
+  tj_options defaults;
+  tj_options_init(&defaults);
+  const tj_options o = given == nullptr ? defaults : read(given, "options", defaults);
+  const auto set = [](std::optional<std::string>& field, const char* text) {
+    if (text != nullptr) field = text;
+  };
+  Options options;
+  set(options.cache_dir, o.cache_dir);
+  set(options.target, o.target);
+  set(options.dump_dir, o.dump_dir);
+  set(options.hip_compiler, o.hip_compiler);
+  if (o.cache_max_size_bytes >= 0) options.cache_max_size_bytes = static_cast<std::uint64_t>(o.cache_max_size_bytes);
+  if (o.log_level != TJ_LOG_DEFAULT)
+    options.log_level = to_enum<LogLevel>(o.log_level, TJ_LOG_OFF, "options.log_level", "-1 (default) to 5 (off)");
+  options.use_disk_cache = to_enum<int>(o.use_disk_cache, 1, "options.use_disk_cache", "0 (no), 1 (yes)") != 0;
+  check_reserved(o.reserved, "options.reserved");
+  if (o.use_tuning != -1)
+    options.use_tuning =
+        to_enum<int>(o.use_tuning, 1, "options.use_tuning", "-1 (TJ_TUNE, else on), 0 (off), 1 (on)") != 0;
+  if (o.wait_limit_s != -1)
+    options.wait_limit_s = o.wait_limit_s;  // other negative ones, and no numbers, are refused with the rest
+  if (o.compile_limit_s != -1) options.compile_limit_s = o.compile_limit_s;
+  if (o.allocate != nullptr || o.deallocate != nullptr) options.allocator = to_allocator(o);
+  if (o.log_sink != nullptr)
+    options.log_sink = [sink = o.log_sink, user = o.log_user](LogLevel level, std::string_view text) {
+      sink(user, static_cast<std::int32_t>(level), text.data(), text.size());
+    };
+  return options;
+}
+
+}  // namespace tj::c_api

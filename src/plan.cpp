@@ -1,0 +1,234 @@
+// Plans: made once, run many times; see tilejit/plan.hpp.
+//
+// Decides how a call becomes a plan, and what a run does. Knows no op by name.
+#include "plan_impl.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "prepared.hpp"
+#include "support/fail.hpp"
+#include "support/text.hpp"
+#include "workspace_use.hpp"
+
+namespace tj {
+
+using support::cat;
+using support::fail;
+
+namespace {
+
+constexpr std::uintptr_t kAlignment = 16;  // more matters to no launch
+
+/// A launch and its kernel, planned over made-up addresses.
+struct Planned {
+  const LoadedKernel* kernel = nullptr;
+  ops::LaunchPlan plan;
+};
+
+}  // namespace
+
+class Plan::Impl::Maker {
+ public:
+  Maker(Runtime::Impl& runtime, const ops::Op& op, const void* args)
+      : runtime_(runtime), op_(op), placement_(op, args), device_(op.device_of(args)) {}
+
+  void fill(Plan::Impl& plan) {
+    const void* const args = placement_.get();
+    op_.validate(args, runtime_.backends.on_model(device_));
+    placement_.check_span();
+    kernel_ = runtime_.prepared_kernel(op_, op_.problem_key(args), device_);
+    plan.op = &op_;
+    plan.device = device_;
+    plan.kernel = kernel_;
+    plan.report = runtime_.load_steps({&op_, args, kernel_}, device_);
+    plan.workspace_bytes = op_.scratch_bytes(args, kernel_);
+    const std::vector<Planned> first = planned(placement_.places()), second = planned(moved(placement_.places()));
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      const Relocations found =
+          relocations(op_.name(), first[i].plan, second.at(i).plan, placement_.places(), placement_.tensors());
+      plan.launches.push_back({*first[i].kernel, first[i].plan, found});
+      encode_tensor_maps(plan.launches.back().kernel, plan.launches.back().plan);
+    }
+    for (std::size_t i = 0; i < placement_.tensors(); ++i) add_tensor(plan, i, first);
+    if (runtime_.backends.on_model(device_)) plan.args = op_.copy(placement_.get());
+  }
+
+ private:
+  std::vector<Planned> planned(const Places& places) {
+    std::vector<Planned> list;
+    op_.steps(placement_.at(places), kernel_, reinterpret_cast<void*>(places[placement_.tensors()]),
+              [&](const ops::Step& step) {
+                Planned& each = list.emplace_back();
+                each.kernel = &runtime_.loaded(step, device_, {});
+                set_device(*each.kernel, each.plan);
+                step.op->plan(step.args, step.kernel, each.kernel->geometry, each.plan);
+              });
+    return list;
+  }
+
+  void add_tensor(Plan::Impl& plan, std::size_t i, const std::vector<Planned>& first) {
+    const ops::ListedTensor& listed = placement_.tensor(i);
+    PlannedTensor tensor;
+    tensor.mask =
+        (moves_freely(i, first, plan) ? static_cast<std::uintptr_t>(size_of(listed.tensor->dtype)) : kAlignment) - 1;
+    tensor.remainder = placement_.places()[i] & tensor.mask;
+    tensor.bytes = placement_.bytes(i);
+    tensor.written = listed.written;
+    tensor.may_be = listed.may_be;
+    plan.tensors.push_back(tensor);
+    plan.names.emplace_back(listed.name);
+  }
+
+  /// Whether the call takes the tensor at any multiple of its elements, and is served in the same way there.
+  bool moves_freely(std::size_t tensor, const std::vector<Planned>& first, const Plan::Impl& plan) {
+    const auto element = static_cast<std::uintptr_t>(size_of(placement_.tensor(tensor).tensor->dtype));
+    Places places = placement_.places();
+    places[tensor] += element;
+    try {
+      const void* const args = placement_.at(places);
+      op_.validate(args, runtime_.backends.on_model(device_));
+      if (!(runtime_.kernel_of(op_, op_.problem_key(args), device_) == kernel_)) return false;
+      if (op_.scratch_bytes(args, kernel_) != plan.workspace_bytes) return false;
+      const std::vector<Planned> other = planned(places);
+      if (other.size() != first.size()) return false;
+      for (std::size_t i = 0; i < first.size(); ++i)
+        if (other[i].kernel != first[i].kernel ||
+            !same_but_for(tensor, element, first[i].plan, other[i].plan, plan.launches[i].relocations))
+          return false;
+      return true;
+    } catch (const Error&) {  // it must lie as it does
+      return false;
+    }
+  }
+
+  Runtime::Impl& runtime_;
+  const ops::Op& op_;
+  Placement placement_;
+  Device device_;
+  ops::Kernel kernel_;
+};
+
+Plan Runtime::plan(const ops::Op& op, const void* args) {
+  auto made = std::make_shared<Plan::Impl>();
+  made->runtime = impl_;
+  Plan::Impl::Maker(*impl_, op, args).fill(*made);
+  return Plan(std::move(made));
+}
+
+void Plan::Impl::refuse(std::size_t tensor, std::uintptr_t address) const {
+  const PlannedTensor& of = tensors[tensor];
+  if (address == 0)
+    fail(Stage::argument, Code::invalid_argument,
+         cat(op->name(), ": the address of ", names[tensor], " is null; allowed: that of ", of.bytes, " bytes on ",
+             to_string(device)));
+  fail(Stage::argument, Code::invalid_argument,
+       cat(op->name(), ": the address of ", names[tensor], " is ", reinterpret_cast<void*>(address),
+           "; allowed: multiples of ", of.mask + 1,
+           of.remainder == 0 ? std::string() : cat(" and ", of.remainder, " bytes"), ", as the plan was made for"));
+}
+
+void Plan::Impl::refuse_overlap(std::size_t a, std::size_t b, const Places& places) const {
+  const auto range = [&](std::size_t i) {
+    return cat(i < names.size() ? names[i] : std::string("workspace"), " at ", reinterpret_cast<void*>(places[i]), " (",
+               i < names.size() ? tensors[i].bytes : workspace_bytes, " bytes)");
+  };
+  fail(Stage::argument, Code::invalid_argument,
+       cat(op->name(), ": ", range(a), " overlaps ", range(b), "; allowed: memory that meets no other tensor's"));
+}
+
+void Plan::Impl::check(std::span<void* const> addresses, Places& places) const {
+  if (addresses.size() != tensors.size()) [[unlikely]] {
+    std::string wanted;
+    for (const std::string& name : names) wanted += cat(wanted.empty() ? "" : ", ", name);
+    fail(Stage::argument, Code::invalid_argument,
+         cat(op->name(), ": addresses are ", addresses.size(), "; allowed: ", tensors.size(), ", of ", wanted));
+  }
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    places[i] = reinterpret_cast<std::uintptr_t>(addresses[i]);
+    if (places[i] == 0 || (places[i] & tensors[i].mask) != tensors[i].remainder) [[unlikely]]
+      refuse(i, places[i]);
+  }
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i].written) continue;
+    for (std::size_t j = 0; j < tensors.size(); ++j) {
+      const bool meet = places[i] < places[j] + tensors[j].bytes && places[j] < places[i] + tensors[i].bytes;
+      if (meet && i != j && !(tensors[i].may_be == static_cast<int>(j) && places[i] == places[j])) [[unlikely]]
+        refuse_overlap(i, j, places);
+    }
+  }
+}
+
+void Plan::Impl::check_workspace(void* workspace, const Places& places) const {
+  const std::uintptr_t begin = places[tensors.size()];
+  if (begin % ops::kScratchAlignment != 0)
+    fail(Stage::argument, Code::invalid_argument,
+         cat(op->name(), ": workspace is ", workspace, "; allowed: multiples of ", ops::kScratchAlignment));
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    if (begin < places[i] + tensors[i].bytes && places[i] < begin + workspace_bytes)
+      refuse_overlap(tensors.size(), i, places);
+}
+
+void Plan::Impl::launch_one(const PlannedLaunch& each, const Places& places,
+                            std::span<const support::MemoryRange> memory, Stream stream) const {
+  alignas(64) std::array<std::byte, ops::LaunchPlan::kMaxParamsBytes> params;
+  std::memcpy(params.data(), each.plan.params.data(), each.plan.params_bytes);
+  const auto address = [&](const Relocation& of) { return places[of.tensor] + static_cast<std::uint64_t>(of.bytes); };
+  for (const Relocation& pointer : each.relocations.pointers) {
+    const std::uint64_t word = address(pointer);
+    std::memcpy(params.data() + pointer.offset, &word, sizeof word);
+  }
+  if (!each.relocations.maps.empty()) {
+    std::array<launch::MovedTensorMap, ops::LaunchPlan::kMaxMaps> maps;
+    std::size_t count = 0;
+    for (const Relocation& map : each.relocations.maps)
+      maps[count++] = {params.data() + map.offset, reinterpret_cast<void*>(address(map))};
+    each.kernel.driver->move_tensor_maps(each.kernel.device, {maps.data(), count});
+  }
+  each.kernel.driver->launch(each.kernel.device, *each.kernel.kernel, each.kernel.config(each.plan.blocks, memory),
+                             params.data(), each.plan.params_bytes, stream);
+}
+
+void Plan::Impl::launch_on_model(const Places& places, Stream stream) const {
+  Placement placement(*op, args.get());
+  std::size_t next = 0;
+  op->steps(placement.at(places), kernel, reinterpret_cast<void*>(places[tensors.size()]), [&](const ops::Step& step) {
+    launch_one(launches[next++], places, ops::Touched(step.op, step.args).ranges(), stream);
+  });
+}
+
+void Plan::Impl::launch(const Places& places, Stream stream) const {
+  if (args) return launch_on_model(places, stream);
+  for (const PlannedLaunch& each : launches) launch_one(each, places, {}, stream);
+}
+
+void Plan::run(std::span<void* const> addresses, Stream stream, void* workspace) const {
+  const Impl& plan = *impl_;
+  Places places;
+  plan.check(addresses, places);
+  if (plan.workspace_bytes == 0) return plan.launch(places, stream);
+  std::uintptr_t& place = places[plan.tensors.size()];
+  if (workspace == nullptr) {
+    const std::shared_ptr<void> taken = plan.runtime->workspace(plan.device, plan.workspace_bytes, stream);
+    place = reinterpret_cast<std::uintptr_t>(taken.get());
+    return plan.launch(places, stream);
+  }
+  place = reinterpret_cast<std::uintptr_t>(workspace);
+  plan.check_workspace(workspace, places);
+  const WorkspaceUse use(workspace, stream.handle, plan.args != nullptr);
+  if (use.clash())
+    fail(Stage::argument, Code::invalid_argument,
+         cat(plan.op->name(), ": workspace ", workspace,
+             " is in use by another run at this moment; allowed: one run at a time, or a workspace for each stream"));
+  plan.launch(places, stream);
+}
+
+const std::vector<std::string>& Plan::tensors() const noexcept { return impl_->names; }
+Device Plan::device() const noexcept { return impl_->device; }
+std::size_t Plan::workspace_bytes() const noexcept { return impl_->workspace_bytes; }
+std::size_t Plan::workspace_alignment() const noexcept { return ops::kScratchAlignment; }
+bool Plan::workspace_zeroed() const noexcept { return false; }
+const KernelReport& Plan::report() const noexcept { return impl_->report; }
+
+}  // namespace tj

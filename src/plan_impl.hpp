@@ -1,0 +1,61 @@
+// What a plan holds, made once; see tilejit/plan.hpp.
+//
+// Decides what a run checks and writes. Does not decide parameters: ops do, and relocation.hpp finds the addresses in
+// them. Invariant: nothing here changes once the plan is made.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <tilejit/plan.hpp>
+
+#include "placement.hpp"
+#include "relocation.hpp"
+#include "runtime_impl.hpp"
+
+namespace tj {
+
+struct PlannedTensor {
+  std::uintptr_t mask = 0;       ///< of an address: the bits that count
+  std::uintptr_t remainder = 0;  ///< what they must be
+  std::size_t bytes = 0;
+  bool written = false;
+  int may_be = -1;  ///< another tensor that may be the same one
+};
+
+struct PlannedLaunch {
+  LoadedKernel kernel;
+  ops::LaunchPlan plan;
+  Relocations relocations;
+};
+
+struct Plan::Impl {
+  std::shared_ptr<Runtime::Impl> runtime;  ///< before the launches: drivers outlive kernels
+  const ops::Op* op = nullptr;
+  std::shared_ptr<void> args;  ///< the descriptor, on the model alone: what its launches may touch follows from it
+  ops::Kernel kernel;
+  Device device{};
+  std::vector<std::string> names;
+  std::vector<PlannedTensor> tensors;
+  std::vector<PlannedLaunch> launches;
+  std::size_t workspace_bytes = 0;
+  KernelReport report;
+
+  class Maker;
+
+  /// Throws tj::Error(argument) naming the tensor. Fills places, the workspace's behind those of the tensors.
+  void check(std::span<void* const> addresses, Places& places) const;
+  void check_workspace(void* workspace, const Places& places) const;
+  void launch(const Places& places, Stream stream) const;
+
+ private:
+  void launch_on_model(const Places& places, Stream stream) const;
+  void launch_one(const PlannedLaunch& each, const Places& places, std::span<const support::MemoryRange> memory,
+                  Stream stream) const;
+  [[noreturn]] void refuse(std::size_t tensor, std::uintptr_t address) const;
+  [[noreturn]] void refuse_overlap(std::size_t a, std::size_t b, const Places& places) const;
+};
+
+}  // namespace tj

@@ -1,0 +1,53 @@
+// Which workspaces are being launched with at this moment: what two runs at a time are refused by.
+//
+// Decides what can be seen: two threads inside a run with one workspace, on different streams, or on the model, which
+// runs at once. What streams do later nobody sees. Invariant: no lock, no allocation; a place that is taken by another
+// workspace means that nothing is said.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace tj {
+
+class WorkspaceUse {
+ public:
+  /// alone: refuse another run on the same stream too.
+  WorkspaceUse(const void* workspace, const void* stream, bool alone) noexcept
+      : place_(table()[hash(workspace) % kPlaces]) {
+    const std::uint64_t own = word(workspace, stream);
+    std::uint64_t present = 0;
+    held_ = place_.compare_exchange_strong(present, own, std::memory_order_acquire);
+    clash_ = !held_ && present >> kStreamBits == own >> kStreamBits && (alone || present != own);
+  }
+  ~WorkspaceUse() {
+    if (held_) place_.store(0, std::memory_order_release);
+  }
+  WorkspaceUse(const WorkspaceUse&) = delete;
+  WorkspaceUse& operator=(const WorkspaceUse&) = delete;
+
+  bool clash() const noexcept { return clash_; }
+
+ private:
+  static constexpr std::size_t kPlaces = 64;
+  static constexpr int kStreamBits =
+      16;  // of a word; the rest is the address, which is below 2^56 and a multiple of 256
+
+  static std::array<std::atomic<std::uint64_t>, kPlaces>& table() noexcept {
+    static constinit std::array<std::atomic<std::uint64_t>, kPlaces> places{};
+    return places;
+  }
+  static std::size_t hash(const void* pointer) noexcept {
+    return static_cast<std::size_t>((reinterpret_cast<std::uintptr_t>(pointer) * 0x9e3779b97f4a7c15ull) >> 40);
+  }
+  static std::uint64_t word(const void* workspace, const void* stream) noexcept {
+    return (reinterpret_cast<std::uintptr_t>(workspace) >> 8) << kStreamBits | (hash(stream) & 0xffff);
+  }
+
+  std::atomic<std::uint64_t>& place_;
+  bool held_ = false, clash_ = false;
+};
+
+}  // namespace tj
