@@ -14,7 +14,8 @@
 //
 // Units: times are cycles of the graph's own, sizes are bytes. Thread safety: schedule(), parse() and all const members
 // may be called from any thread at any time; a Graph that one thread changes belongs to that thread, as a std::string
-// does. None of this needs a runtime, a compiler or a device. Results are the same on every machine and in every run.
+// does. None of this needs a runtime, a compiler or a device. Results are the same on every machine and in every run,
+// but for the time of the search that text() and json() name.
 #pragma once
 
 #include <cstdint>
@@ -56,8 +57,8 @@ struct TJ_API Graph {
   struct TJ_API Machine {
     std::string name{};  ///< "hopper", "blackwell": normalised; "sm_90a" or another target, options included
     std::vector<Unit> functional_units{};  ///< they keep this order
-    std::map<std::string, std::int64_t>
-        memory{};  ///< bytes of each space, such as "SMEM"; empty: spaces are not bounded
+    /// Bytes of each space, such as "SMEM"; empty: spaces are not bounded.
+    std::map<std::string, std::int64_t> memory{};
     int warps_per_group = 4;
     int warp_size = 32;
     int registers = 65536;  ///< of a block
@@ -162,7 +163,7 @@ struct TJ_API Graph {
   bool pairs = false;                 ///< blocks of ranks 2n and 2n + 1 multiply as one
   int blocks_per_sm = 1;              ///< blocks side by side on an SM, 1 to 32: a machine with a name is shared
   bool persistent = true;             ///< blocks do tile after tile; else one each
-  int most_iterations = 0;            ///< of a tile; 0: any number
+  int most_iterations = 0;            ///< of a tile, which the launch must keep to; 0: any number
   std::int64_t least_smem_bytes = 0;  ///< of shared memory that a block is launched with
   double flops_per_iteration = 0;     ///< of a block; for predictions
   double overhead_cycles = 0;         ///< of a tile beside its iterations; for predictions
@@ -272,6 +273,11 @@ class TJ_API Schedule {
   /// Checks it from the graph alone, by code that shares nothing with the search. One line a violation; empty when it
   /// is right.
   std::vector<std::string> verify() const;
+
+  /// TFLOP/s of a device whose blocks do tiles of so many iterations, from Graph::flops_per_iteration and
+  /// Graph::overhead_cycles; 0 where no flops are given. Throws tj::Error(schedule, invalid_argument) for a number
+  /// below 1 of multiprocessors or iterations, and for a clock that is not above 0.
+  double predicted_tflops(int sm_count, double clock_ghz, double iterations) const;
 
   // As tj-schedule writes them.
   std::string text() const;   ///< bounds, roles with their nodes, rings, turns

@@ -2,6 +2,7 @@
 //
 // Decides the names under which a schedule's parts are read. Finds no schedule and draws none itself (sched).
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <utility>
 
@@ -134,6 +135,16 @@ const Schedule::Node& Schedule::node(std::string_view name) const {
 }
 
 std::vector<std::string> Schedule::verify() const { return sched::verify(state_->graph, state_->schedule); }
+
+double Schedule::predicted_tflops(int sm_count, double clock_ghz, double iterations) const {
+  const auto refuse = [](const char* name, auto value, const char* allowed) {
+    support::fail(Stage::schedule, Code::invalid_argument, support::cat(name, " is ", value, "; allowed: ", allowed));
+  };
+  if (sm_count < 1) refuse("sm_count", sm_count, "1 and more");
+  if (!(clock_ghz > 0 && std::isfinite(clock_ghz))) refuse("clock_ghz", clock_ghz, "a number above 0");
+  if (!(iterations >= 1 && std::isfinite(iterations))) refuse("iterations", iterations, "1 and more");
+  return sched::predict_tflops(state_->graph, state_->schedule, sm_count, clock_ghz, iterations);
+}
 
 std::string Schedule::text() const { return sched::to_text(state_->graph, state_->schedule); }
 std::string Schedule::json() const { return sched::to_json(state_->graph, state_->schedule); }

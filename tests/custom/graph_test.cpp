@@ -196,6 +196,11 @@ TEST_CASE("machines that are alike keep their names, with options too") {
     graph.instructions = {{.name = "a"}};
     CHECK(Graph::parse(graph.json()).machine.name == name);
   }
+  for (const tj::arch::Arch* arch : tj::arch::all()) {  // a description with every member right is that machine
+    Graph described{.name = "described", .machine = Graph::Machine::described(arch->name)};
+    described.instructions = {{.name = "a"}};
+    CHECK_FALSE(Graph::parse(described.json()).machine.name.empty());
+  }
   const Graph::Machine hopper = Graph::Machine::described("hopper");
   CHECK(hopper.name.empty());
   CHECK(hopper.functional_units == std::vector<Graph::Unit>{{"TC", 1}, {"EXP", 1}, {"TMA", 1}});

@@ -2,6 +2,7 @@
 // refused by name; calls from several threads agree.
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -103,6 +104,26 @@ TEST_CASE("a schedule stays whole when it is moved from, and lives without its g
   first = tj::schedule(example("fa_hopper"));
   CHECK(first.ii() == 4);
   CHECK(second.ii() == 2);
+}
+
+TEST_CASE("a prediction is the tile's flops over its cycles, and numbers that no device has are refused") {
+  Graph graph = example("simple_gemm");  // II 2, length 4
+  CHECK(tj::schedule(graph).predicted_tflops(1, 1, 10) == 0);
+  graph.flops_per_iteration = 1e6;
+  graph.overhead_cycles = 8;
+  const tj::Schedule schedule = tj::schedule(graph);
+  // 10 iterations of 1e6 in 8 + 9 * 2 + 4 = 30 cycles, on 3 multiprocessors at 2 GHz.
+  CHECK(schedule.predicted_tflops(3, 2, 10) == doctest::Approx(10 * 1e6 / 30 * 2e9 * 3 / 1e12));
+  const auto refused = [&](int count, double clock, double iterations, const char* part) {
+    const tj::Error error = error_of([&] { static_cast<void>(schedule.predicted_tflops(count, clock, iterations)); });
+    CHECK(error.stage == tj::Stage::schedule);
+    CHECK_MESSAGE(has(error.message, part), error.message);
+  };
+  refused(0, 1, 1, "sm_count is 0; allowed: 1 and more");
+  refused(1, 0, 1, "clock_ghz is 0; allowed: a number above 0");
+  refused(1, std::numeric_limits<double>::infinity(), 1, "clock_ghz is inf");
+  refused(1, 1, 0.5, "iterations is 0.5; allowed: 1 and more");
+  refused(1, 1, std::numeric_limits<double>::quiet_NaN(), "iterations is ");
 }
 
 TEST_CASE("roles, rings, turns and units are those of the JSON form") {
