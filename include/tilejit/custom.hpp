@@ -7,7 +7,7 @@
 // Limits: grids have one dimension (a block walks its tiles by first_tile and next_tile); one parameter, by value, at
 // most 4 KB; the graph names its target's machine, so each target needs a graph of its own; a folder has no more than
 // 256 files and 4 MiB; a body sees the library's primitives and no standard header; no autotuning, one schedule a
-// graph. C has no form of this.
+// graph.
 #pragma once
 
 #include <array>

@@ -127,7 +127,8 @@ class TJ_API Runtime {
 
   /// Checks the arguments, gets the kernel (memory, disk or compiler) and enqueues it on the stream; asynchronous on
   /// GPUs, finished on return on the model. Throws tj::Error; nothing has been launched then. The op's header says
-  /// which shapes are legal.
+  /// which shapes are legal. A stream that records a graph takes kernels that are loaded: call prepare() or plan()
+  /// before.
   template <OpArgs Args>
   void run(const Args& args, Stream stream = {}) {
     run(detail::op_of<Args>(), &args, stream);
