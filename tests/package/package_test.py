@@ -78,7 +78,7 @@ class Package(Installed):
             f"-DSAMPLES={self.docs / 'samples'}", env=self.clean)
         run("cmake", "--build", build, env=self.clean)
         self.assertIn("as expected", run(build / "consumer", env=self.clean))
-        run(build / "consumer_c", env=self.clean)
+        self.assertIn("as expected", run(build / "consumer_c", env=self.clean))
         graphs = run(build / "graphs", "--output-dir", self.work / "schedules", env=self.clean)
         for interval in ("simplified_fa on hopper", "II 4 (proven); units allow 4, recurrences 2", "fa_blackwell on blackwell", "simple_gemm on hopper"):
             self.assertIn(interval, graphs)
@@ -93,6 +93,9 @@ class Package(Installed):
         run("bash", "-c", f"eval {cached('CMAKE_CXX_COMPILER')} -std=c++20 '{source}' -o '{program}' "
             "$(pkg-config --cflags --libs tilejit)", env=env)
         self.assertEqual(version(), run("pkg-config", "--modversion", "tilejit", env=env).strip())
+        self.assertIn("as expected", run(program, env=dict(env, LD_LIBRARY_PATH=str(self.prefix / "lib"))))
+        source, program = REPO / "tests/package/consumer/main.c", self.work / "by_pkg_config_c"
+        run("bash", "-c", f"eval cc -std=c99 '{source}' -o '{program}' $(pkg-config --cflags --libs tilejit)", env=env)
         self.assertIn("as expected", run(program, env=dict(env, LD_LIBRARY_PATH=str(self.prefix / "lib"))))
 
     def test_programs_start(self):

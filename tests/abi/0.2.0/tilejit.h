@@ -1,0 +1,360 @@
+/* The C ABI of tilejit: the calls of runtime.hpp for C and for foreign-function interfaces.
+ *
+ * Decides the binary layout of what crosses the library's boundary. Adds no feature of its own. A call of an op takes
+ * the op's name and the address of its structure: tj_run(runtime, "fmha", &args, stream) with a tj_fmha_args.
+ * Invariants: no exception leaves a tj_ function; a null pointer where one is needed is TJ_INVALID_ARGUMENT, never a
+ * crash; a structure only ever grows at its end.
+ *
+ * Structures start with `size`: set it to sizeof of the structure. A library that is newer than its caller fills what
+ * the caller does not know with defaults; one that is older accepts fields that it does not know when they are zero.
+ *
+ * Every function may be called from any thread. Texts returned as const char* belong to the library and stay valid
+ * as long as the function that gives them says.
+ */
+#ifndef TILEJIT_TILEJIT_H
+#define TILEJIT_TILEJIT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define TJ_C_API __attribute__((visibility("default")))
+#else
+#define TJ_C_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* 0 is success; the other numbers are those of tj::Code (error.hpp), where each is explained. */
+typedef int32_t tj_status;
+enum {
+  TJ_OK = 0,
+  TJ_INVALID_ARGUMENT = 1,
+  TJ_UNSUPPORTED = 2,
+  TJ_NOT_FOUND = 3,
+  TJ_OUT_OF_MEMORY = 4,
+  TJ_COMPILE_FAILED = 5,
+  TJ_DRIVER_ERROR = 6,
+  TJ_DEADLOCK = 7,
+  TJ_COLD_IN_CAPTURE = 8,
+  TJ_IO = 9,
+  TJ_MODEL_FAULT = 10,
+  TJ_INTERNAL = 11
+};
+
+/* Element types, as tj::DType. */
+enum { TJ_F16 = 0, TJ_BF16 = 1, TJ_F32 = 2, TJ_I32 = 3, TJ_E4M3 = 4 };
+/* Where memory lives, as tj::DeviceKind. */
+enum { TJ_CPU = 0, TJ_CUDA = 1, TJ_HIP = 2 };
+/* How a kernel came to be, as tj::KernelOrigin. */
+enum { TJ_FROM_MEMORY = 0, TJ_FROM_DISK = 1, TJ_COMPILED = 2 };
+/* What is applied to a product, as tj::Activation. */
+enum { TJ_ACTIVATION_NONE = 0, TJ_ACTIVATION_RELU = 1, TJ_ACTIVATION_GELU = 2, TJ_ACTIVATION_SILU = 3 };
+/* As tj::LogLevel; TJ_LOG_DEFAULT leaves it to TJ_LOG_LEVEL. */
+enum {
+  TJ_LOG_DEFAULT = -1,
+  TJ_LOG_TRACE = 0,
+  TJ_LOG_DEBUG = 1,
+  TJ_LOG_INFO = 2,
+  TJ_LOG_WARN = 3,
+  TJ_LOG_ERROR = 4,
+  TJ_LOG_OFF = 5
+};
+
+#define TJ_MAX_RANK 5
+
+/* A tj::Runtime and the memory that tj_allocate() took from it. */
+typedef struct tj_runtime tj_runtime;
+
+typedef struct tj_device {
+  int32_t kind;  /* TJ_CPU, TJ_CUDA, TJ_HIP */
+  int32_t index; /* driver ordinal; 0 for TJ_CPU */
+} tj_device;
+
+/* A view of memory that the caller owns. Shape and strides in elements, outermost dimension first. */
+typedef struct tj_tensor {
+  uint64_t size;
+  void* data;
+  tj_device device;
+  int32_t dtype; /* TJ_F16, ... */
+  int32_t rank;  /* at most TJ_MAX_RANK */
+  int64_t shape[TJ_MAX_RANK];
+  int64_t strides[TJ_MAX_RANK];
+} tj_tensor;
+
+/* Attention forward; shapes, alignment and masks as tj::FmhaArgs (fmha.hpp) says. */
+typedef struct tj_fmha_args {
+  uint64_t size;
+  const tj_tensor* q;   /* [B, H, Sq, D] */
+  const tj_tensor* k;   /* [B, Hkv, Sk, D] */
+  const tj_tensor* v;   /* [B, Hkv, Sk, D] */
+  const tj_tensor* o;   /* [B, H, Sq, D], written */
+  const tj_tensor* lse; /* f32 [B, H, Sq], written; null: not wanted */
+  float scale;          /* looked at only when has_scale is not 0; else D^-1/2 */
+  int32_t has_scale;
+  int32_t causal;
+  int32_t reserved; /* 0 */
+} tj_fmha_args;
+
+/* Matrix product; shapes, alignment and meaning as tj::GemmArgs (gemm.hpp) says. */
+typedef struct tj_gemm_args {
+  uint64_t size;
+  const tj_tensor* a;    /* [M, K] or [B, M, K] */
+  const tj_tensor* b;    /* [N, K] or [B, N, K] */
+  const tj_tensor* d;    /* [M, N] or [B, M, N], written */
+  const tj_tensor* c;    /* as d; null: none */
+  const tj_tensor* bias; /* [N] or [B, N]; null: none */
+  float alpha;           /* 1 for a plain product: what is left 0 leaves a and b out */
+  float beta;
+  int32_t activation;       /* TJ_ACTIVATION_NONE, ... */
+  int32_t reserved;         /* 0 */
+  const tj_tensor* scale_a; /* f32, one element, with TJ_E4M3 only; null: 1 */
+  const tj_tensor* scale_b;
+} tj_gemm_args;
+
+/* The list of all chunks of sequences that follow each other; all i32, as tj::ChunkIndicesArgs (chunk_indices.hpp)
+ * says. */
+typedef struct tj_chunk_indices_args {
+  uint64_t size;
+  const tj_tensor* cu_seqlens;    /* [N + 1] */
+  const tj_tensor* chunk_indices; /* [C, 2], written */
+  const tj_tensor* total_chunks;  /* [1], written */
+} tj_chunk_indices_args;
+
+/* Output of the gated delta rule by chunks; shapes and meaning as tj::ChunkOArgs (chunk_o.hpp) says. */
+typedef struct tj_chunk_o_args {
+  uint64_t size;
+  const tj_tensor* q; /* bf16 [T, H, 128] */
+  const tj_tensor* k;
+  const tj_tensor* v_new;         /* bf16 [R, Hv, 128] */
+  const tj_tensor* h;             /* bf16 [C, Hv, 128, 128] */
+  const tj_tensor* o;             /* bf16 [T, Hv, 128], written */
+  const tj_tensor* g_cu;          /* f32 [T, Hv]; null: none */
+  const tj_tensor* cu_seqlens;    /* i32; these three, or none of them and seq_length */
+  const tj_tensor* chunk_indices; /* rows without gaps */
+  const tj_tensor* total_chunks;
+  int64_t seq_length;
+  float scale; /* looked at only when has_scale is not 0; else 128^-1/2 */
+  int32_t has_scale;
+  int32_t h_transposed;
+  int32_t reserved; /* 0 */
+} tj_chunk_o_args;
+
+/* What was found or made, as tj::KernelReport. The texts live until this thread's next call that fills a report. */
+typedef struct tj_kernel_report {
+  uint64_t size; /* set by the caller; only that many bytes are written */
+  const char* name;
+  const char* target;
+  const char* schedule_json;
+  const char* source_path; /* "" without a dump folder */
+  double schedule_ms, codegen_ms, compile_ms, load_ms;
+  int32_t origin;    /* TJ_FROM_MEMORY, TJ_FROM_DISK, TJ_COMPILED */
+  int32_t registers; /* a thread, at entry; 0 when unknown */
+} tj_kernel_report;
+
+/* How tj_tune() measures, as tj::TuneOptions. What is left 0 has its default. */
+typedef struct tj_tune_options {
+  uint64_t size;
+  const char* only; /* names of kernels with commas between them; null: all */
+  uint64_t seed;    /* of the operands' values */
+  int32_t limit;    /* kernels that are measured; 0: all */
+  int32_t rounds;   /* 0 counts as 10 */
+} tj_tune_options;
+
+/* What tj_tune() found. The texts live until this thread's next tj_tune(). */
+typedef struct tj_tune_report {
+  uint64_t size; /* set by the caller; only that many bytes are written */
+  const char* problem;
+  const char* device;
+  const char* target;
+  const char* chosen; /* the fastest kernel's name */
+  double measured_us; /* of one call, median */
+  double usual_us;    /* of the kernel that is taken unmeasured; 0 when it was not measured */
+  double flops;
+  int32_t variants, measured; /* kernels that there are, and that were measured */
+  int32_t kept;               /* 1: the cache has it */
+  int32_t reserved;
+} tj_tune_report;
+
+/* A call that was validated and resolved once. */
+typedef struct tj_plan tj_plan;
+
+/* As tj::Plan (plan.hpp) says. The texts live as long as the plan. */
+typedef struct tj_plan_info {
+  uint64_t size; /* set by the caller; only that many bytes are written */
+  const char* const* tensors;
+  uint64_t tensor_count;
+  uint64_t workspace_bytes, workspace_alignment;
+  int32_t workspace_zeroed; /* 1: the caller's workspace must be zeroed before its first run */
+  int32_t registers;        /* a thread's of the kernel, at entry; 0 when unknown */
+  tj_device device;
+  const char* kernel;
+  const char* target;
+} tj_plan_info;
+
+/* A kernel of the user's own, as tj::custom::Description (custom.hpp) says. */
+typedef struct tj_custom tj_custom;
+typedef struct tj_custom_description {
+  uint64_t size;
+  const char* name;
+  const char* graph; /* JSON */
+  const char* folder;
+  int32_t max_stages, max_slots; /* 0: any; what the graph's values allow */
+  int32_t without_turns;         /* 1: roles that alternate on a unit are not held to their turns */
+  int32_t reserved;              /* 0 */
+} tj_custom_description;
+
+/* How the copy engine cuts a tensor, as tj::custom::Box. */
+typedef struct tj_box {
+  uint64_t size;
+  int64_t shape[TJ_MAX_RANK]; /* elements, outermost dimension first; each 1 to 256 */
+  int32_t swizzle_bytes;      /* 0, 32, 64 or 128 */
+  int32_t reserved;           /* 0 */
+} tj_box;
+
+/* Called from any thread, until the runtime is destroyed; may not call tj_ functions of the same runtime. The text is
+ * not terminated; it is valid during the call. */
+typedef void (*tj_log_sink)(void* user, int32_t level, const char* text, size_t length);
+
+/* Memory for workspaces in the place of the library's pool, as tj::Allocator: at least so many bytes at a multiple of
+ * 256 for work on the stream, null where there is none; given back once all that uses it has been enqueued. Called from
+ * any thread. */
+typedef void* (*tj_allocator)(void* user, tj_device device, size_t bytes, void* stream);
+typedef void (*tj_deallocator)(void* user, tj_device device, void* memory, size_t bytes, void* stream);
+
+/* As tj::Options; a null text or a negative number leaves the setting to its environment variable or default.
+ * Fill with tj_options_init(). */
+typedef struct tj_options {
+  uint64_t size;
+  const char* cache_dir;
+  int64_t cache_max_size_bytes;
+  const char* target; /* "sm_90a", "model:sm_90a", "sm_90+copies=threads+smem=99K" */
+  const char* dump_dir;
+  const char* hip_compiler;
+  int32_t log_level;      /* TJ_LOG_DEFAULT, ... */
+  int32_t use_disk_cache; /* 1; 0: neither read nor write the disk */
+  tj_log_sink log_sink;   /* null: standard error */
+  void* log_user;
+  int32_t use_tuning; /* 0: what tj-warm --tune measured is left alone; 1: it goes before predictions; -1: as TJ_TUNE
+                         says */
+  int32_t reserved;   /* 0 */
+  double
+      wait_limit_s; /* seconds to wait for another maker of the same kernel; 0: no limit; -1: as TJ_WAIT_LIMIT says */
+  double compile_limit_s; /* seconds that a compiler may take that is a program; 0: no limit; -1: as TJ_COMPILE_LIMIT
+                             says */
+  tj_allocator allocate;  /* both, or null: the library's pool */
+  tj_deallocator deallocate;
+  void* allocator_user;
+} tj_options;
+
+/* ---- runtimes ---- */
+
+/* Defaults, size included. A null pointer is ignored. */
+TJ_C_API void tj_options_init(tj_options* options);
+/* options may be null (defaults). On failure *out is null. */
+TJ_C_API tj_status tj_runtime_create(const tj_options* options, tj_runtime** out);
+/* Waits for nothing: synchronize first. Frees what tj_allocate() gave. Null and the instance are left alone. */
+TJ_C_API void tj_runtime_destroy(tj_runtime* runtime);
+/* The process-wide runtime with default options (tj::Runtime::instance()), made on first use. */
+TJ_C_API tj_status tj_runtime_instance(tj_runtime** out);
+
+/* ---- ops and kernels ---- */
+
+/* args: the op's structure, tj_fmha_args for "fmha". Enqueues on a stream (CUstream or hipStream_t; null: the default
+ * stream); finished on return on the model. */
+TJ_C_API tj_status tj_run(tj_runtime* runtime, const char* op, const void* args, void* stream);
+/* Gets the kernels of such a call compiled, cached and loaded. Addresses may be null. report may be null. */
+TJ_C_API tj_status tj_prepare(tj_runtime* runtime, const char* op, const void* args, tj_kernel_report* report);
+/* The kernels that flags name, as tj-warm: "--dtype f16 --head-dim 64,128". report is the last one's, kernels how many
+ * there are; both may be null. */
+TJ_C_API tj_status tj_prepare_flags(tj_runtime* runtime, const char* op, const char* flags, tj_device device,
+                                    tj_kernel_report* report, size_t* kernels);
+/* The same into the disk cache for a target, without any device. */
+TJ_C_API tj_status tj_warm_flags(tj_runtime* runtime, const char* op, const char* flags, const char* target,
+                                 tj_kernel_report* report, size_t* kernels);
+/* One rung of an op's ladder, as tj::Ladder (ladder.hpp) says. Rung 0 is the op's own kernel. */
+TJ_C_API tj_status tj_run_rung(tj_runtime* runtime, const char* op, const void* args, int32_t rung, void* stream);
+TJ_C_API tj_status tj_prepare_rung(tj_runtime* runtime, const char* op, const void* args, int32_t rung,
+                                   tj_kernel_report* report);
+/* Measures the kernels that can serve a call's sizes on its GPU and keeps the fastest one's name in the cache, as
+ * tj::Runtime::tune(). Addresses may be null. options and report may be null. */
+TJ_C_API tj_status tj_tune(tj_runtime* runtime, const char* op, const void* args, const tj_tune_options* options,
+                           tj_tune_report* report);
+
+/* ---- plans ---- */
+
+/* Validates and resolves a call once, to be run many times, as tj::Plan (plan.hpp) says. Addresses may be null. On
+ * failure *out is null. */
+TJ_C_API tj_status tj_plan_create(tj_runtime* runtime, const char* op, const void* args, tj_plan** out);
+/* Of no run that still goes on in another thread; what runs enqueued goes on. Null is ignored. */
+TJ_C_API void tj_plan_destroy(tj_plan* plan);
+TJ_C_API tj_status tj_plan_get_info(const tj_plan* plan, tj_plan_info* info);
+/* count addresses, in the order of tj_plan_info.tensors. workspace: null, or the caller's memory. Any thread, also
+ * after the runtime was destroyed. */
+TJ_C_API tj_status tj_plan_run(const tj_plan* plan, void* const* addresses, size_t count, void* workspace,
+                               void* stream);
+
+/* ---- kernels of users' own ---- */
+
+/* As tj::custom::Kernel (custom.hpp). Reads and checks folder and graph; compiles nothing. On failure *out is null. */
+TJ_C_API tj_status tj_custom_create(tj_runtime* runtime, const tj_custom_description* description, tj_custom** out);
+/* The runtime keeps what was made of it. Null is ignored. */
+TJ_C_API void tj_custom_destroy(tj_custom* kernel);
+TJ_C_API tj_status tj_custom_prepare(const tj_custom* kernel, tj_device device, tj_kernel_report* report);
+TJ_C_API tj_status tj_custom_warm(const tj_custom* kernel, const char* target, tj_kernel_report* report);
+/* Writes 128 bytes, which the parameter holds at a multiple of 64. */
+TJ_C_API tj_status tj_custom_tensor_map(const tj_custom* kernel, const tj_tensor* tensor, const tj_box* box, void* out);
+TJ_C_API tj_status tj_custom_sm_count(const tj_custom* kernel, tj_device device, uint32_t* out);
+TJ_C_API tj_status tj_custom_launch(const tj_custom* kernel, tj_device device, const void* params, size_t bytes,
+                                    uint32_t blocks, void* stream);
+
+/* ---- graphs of your own ---- */
+
+/* Schedules a dependence graph, as tj::schedule() (graph.hpp) does; needs no runtime and no device. graph_json: the
+ * format is written down in src/graph/README.md. options_json: members of tj::ScheduleOptions, such as
+ * {"max_stages": 2, "turns": false}; null or "": defaults. format says what *out is: "json" (also when null), "text",
+ * "svg" for a picture, "trace" for Perfetto or chrome://tracing. *out lives until this thread's next tj_schedule(); on
+ * failure it is null. */
+TJ_C_API tj_status tj_schedule(const char* graph_json, const char* options_json, const char* format, const char** out);
+
+/* ---- devices and memory ---- */
+
+/* The first GPU, else TJ_CPU with the model; under a target of a GPU the first of those, whose use says why it is
+ * missing. */
+TJ_C_API tj_status tj_default_device(tj_runtime* runtime, tj_device* out);
+/* *out is the target's name, for example "sm_90a"; valid until this thread's next tj_target_of(). */
+TJ_C_API tj_status tj_target_of(tj_runtime* runtime, tj_device device, const char** out);
+/* At least one byte; 256-byte aligned. On failure *out is null. */
+TJ_C_API tj_status tj_allocate(tj_runtime* runtime, tj_device device, size_t bytes, void** out);
+/* Gives back what tj_allocate() of the same runtime gave; null is ignored. */
+TJ_C_API tj_status tj_free(tj_runtime* runtime, void* memory);
+/* Synchronous. Nothing happens for 0 bytes. */
+TJ_C_API tj_status tj_copy(tj_runtime* runtime, void* dst, tj_device dst_device, const void* src, tj_device src_device,
+                           size_t bytes);
+TJ_C_API tj_status tj_synchronize(tj_runtime* runtime, tj_device device, void* stream);
+/* Milliseconds of what `work` enqueues on the default stream, by device events (wall clock on the model); waits for it.
+ * What `work` returns other than TJ_OK is returned, with the error of its last tj_ call. */
+TJ_C_API tj_status tj_time_ms(tj_runtime* runtime, tj_device device, tj_status (*work)(void* user), void* user,
+                              double* out);
+
+/* ---- errors and identity ---- */
+
+/* Of this thread's last tj_ call that returns a tj_status; "" after a success. Never null. Valid until this thread's
+ * next such call. */
+TJ_C_API const char* tj_last_error(void);             /* cause and next step, one line */
+TJ_C_API const char* tj_last_error_stage(void);       /* "argument", "target", "compile", ...; may be "" */
+TJ_C_API const char* tj_last_error_log(void);         /* compiler log or model report */
+TJ_C_API const char* tj_last_error_source_path(void); /* where the generated source was written */
+/* "invalid_argument" for 1, "ok" for 0, "unknown" for no status of this version. Static text. */
+TJ_C_API const char* tj_status_name(tj_status status);
+/* Static texts. */
+TJ_C_API const char* tj_version(void);
+TJ_C_API const char* tj_build_id(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TILEJIT_TILEJIT_H */
