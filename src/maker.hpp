@@ -33,18 +33,18 @@ class KernelMaker {
       : settings_(settings), log_(log), backends_(backends), store_(store) {}
 
   Artifact get(const ops::Maker& op, const ops::Request& request, const arch::Target& target);
-  /// As get() gave it. One from the disk that the driver refuses is as wrong as a damaged one: made anew and replaced,
-  /// once.
+  /// Loads an artifact that get() gave. An artifact from the disk that the driver refuses counts as damaged: it is made
+  /// anew and replaced, once.
   std::unique_ptr<LoadedKernel> load(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
                                      const std::shared_ptr<launch::Driver>& driver, int device,
                                      const Artifact& artifact);
 
  private:
-  /// Who makes a request's kernel; the others of this process wait here.
+  /// The place where one thread makes a request's kernel and the others of this process wait.
   struct Place {
     support::Turn turn;
     std::atomic<std::chrono::steady_clock::rep> making_since{
-        0};  ///< when who has the turn had waited for other processes; 0: it has not yet
+        0};  ///< when the thread with the turn had waited for other processes; 0: not yet
     support::Mutex mutex;
     std::optional<Artifact> kept;  ///< when the disk does not: for the runtime's other devices and callers
   };
@@ -65,7 +65,7 @@ class KernelMaker {
   std::map<std::string, Place> places_;
 };
 
-/// What a report says of a kernel that was there already.
+/// The report of a kernel that was there already: nothing was made, so its times are 0.
 KernelReport without_times(KernelReport report, KernelOrigin origin);
 
 }  // namespace tj

@@ -46,7 +46,7 @@ struct Recording {
 };
 /// The request of a recording build: never the request itself, so that it has a key and dumped files of its own.
 ops::Request recording_request(ops::Request request);
-/// The same as make(), for the same choice. Throws tj::Error.
+/// Makes the recording kernel of the choice that make() takes. Throws tj::Error.
 Recording make_recording(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
                          compile::Compiler& compiler, const support::Settings& settings, const support::Log& log);
 

@@ -14,7 +14,7 @@ constexpr std::uintptr_t kFirst = std::uintptr_t{1} << 44;
 constexpr double kMostBytes = 0x1p46;
 constexpr std::uintptr_t kPage = 4096;
 
-/// What was not validated yet may be anything, so this cannot overflow.
+/// The tensor is not validated yet and may hold any numbers: doubles cannot overflow here.
 double bytes_of(const Tensor& tensor) {
   double last = 0;
   for (int i = 0; i < std::clamp(tensor.rank, 0, kMaxRank); ++i) {

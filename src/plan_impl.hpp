@@ -1,4 +1,4 @@
-// What a plan holds, made once; see tilejit/plan.hpp.
+// The inside of a plan, made once; see tilejit/plan.hpp.
 //
 // Decides what a run checks and writes. Does not decide parameters: ops do, and relocation.hpp finds the addresses in
 // them. Invariant: nothing here changes once the plan is made.

@@ -42,7 +42,7 @@ inline void plan_over(const ops::Step& step, const LoadedKernel& kernel, ops::La
   step.op->plan(step.args, step.kernel, kernel.geometry, plan);
   encode_tensor_maps(kernel, plan);
 }
-/// The same over all of the device.
+/// Plans a launch over all of the device.
 inline void plan_launch(const ops::Step& step, const LoadedKernel& kernel, ops::LaunchPlan& plan) {
   set_device(kernel, plan);
   plan_over(step, kernel, plan);
@@ -56,7 +56,7 @@ struct PreparedLaunch {
     kernel->driver->launch(kernel->device, *kernel->kernel, kernel->config(plan.blocks), plan.params.data(),
                            plan.params_bytes, stream);
   }
-  /// So many times, by the driver's own call alone.
+  /// Launches so many times, by the driver's own call alone.
   void launch_bare(Stream stream, int times) const {
     launch::launch_bare(*kernel->driver, kernel->device, *kernel->kernel, kernel->config(plan.blocks),
                         {plan.params.data(), plan.params_bytes}, stream, times);

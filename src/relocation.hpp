@@ -1,4 +1,5 @@
-// Where a launch's parameters hold addresses of tensors, found by planning the launch at two sets of addresses.
+// The places in a launch's parameters that hold addresses of tensors, found by planning the launch at two sets of
+// addresses.
 //
 // Decides which 8 bytes move with which tensor: those that differ by exactly as much as the tensor was moved. So no op
 // has to list its pointers, and one that is forgotten is an error here, not a wrong kernel. Invariant: parameters that
@@ -25,7 +26,7 @@ struct Relocations {
   std::vector<Relocation> pointers, maps;
 };
 
-/// The same addresses, each tensor and the workspace moved by a distance of its own, a multiple of 4096 bytes.
+/// A second set of addresses: each tensor and the workspace moved by a distance of its own, a multiple of 4096 bytes.
 Places moved(const Places& places);
 
 /// first and second: the same launch, planned at `places` and at moved(places), its maps not encoded. Throws

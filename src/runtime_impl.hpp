@@ -54,7 +54,7 @@ struct Runtime::Impl {
                           Stream stream);
   const LoadedKernel& load(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device,
                            KernelReport* how = nullptr);
-  /// Of the op's own kernel, or of a rung. Addresses may be null.
+  /// Prepares the op's own kernel, or a rung's. Addresses may be null.
   KernelReport prepare(const ops::Op& op, const void* args, std::optional<int> rung = {});
   ops::Kernel rung_kernel(const ops::Op& op, const ops::ProblemKey& problem, int rung, Device device);
   /// The report is that of the step that stands for the call (ops::OwnStep).
@@ -62,9 +62,9 @@ struct Runtime::Impl {
   /// How kernels are chosen for a device, of what is measured by now, and for a target, as predicted.
   ops::ChooseKernel choosing(const ops::Op& op, Device device);
   static ops::ChooseKernel choosing(const ops::Op& op, const arch::Target& target);
-  /// As kernel_of(), of what is measured by now.
+  /// The kernel that kernel_of() gives with what is measured by now.
   ops::Kernel prepared_kernel(const ops::Op& op, const ops::ProblemKey& problem, Device device);
-  /// Their reports. Made and loaded on the device; made only.
+  /// The kernels' reports: prepare() makes and loads them on the device, warm() only makes them.
   std::vector<KernelReport> prepare(const std::vector<ops::NeededKernel>& kernels, Device device);
   std::vector<KernelReport> warm(const std::vector<ops::NeededKernel>& kernels, const arch::Target& target);
   KernelReport report(const ops::Op& op, const ops::Kernel& kernel, Device device);

@@ -1,8 +1,8 @@
-// Which workspaces are being launched with at this moment: what two runs at a time are refused by.
+// The workspaces that runs are using at this moment: a second run at the same time is refused by them.
 //
 // Decides what can be seen: two threads inside a run with one workspace, on different streams, or on the model, which
-// runs at once. What streams do later nobody sees. Invariant: no lock, no allocation; a place that is taken by another
-// workspace means that nothing is said.
+// runs at once. Nobody sees what streams do later. Invariant: no lock, no allocation; when another workspace has the
+// place, a run is not refused.
 #pragma once
 
 #include <array>

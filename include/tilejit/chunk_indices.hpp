@@ -16,17 +16,17 @@ struct ChunkIndicesConfig;
 /// Tokens of a chunk in every op over chunks.
 inline constexpr int kChunkTokens = 64;
 
-/// The list of all chunks of N sequences that follow each other: what ops over chunks walk along. Made on the device:
+/// The list of all chunks of N sequences that follow each other; ops over chunks walk along it. The device makes it:
 /// nothing waits for the host, and the call may stand in a graph capture.
 ///
 /// Sequence s is tokens cu_seqlens[s] to cu_seqlens[s + 1] - 1, and has one chunk for each kChunkTokens tokens begun;
 /// none when its end is not behind its beginning. Chunks are listed in the order of their tokens, a row each: the
-/// sequence, and which chunk of it (from 0). There are never more than T / kChunkTokens + N of T tokens. total_chunks
-/// is how many there are, whether or not chunk_indices has room for them: rows from C on are then left out, nothing is
-/// written behind. Rows behind the last chunk keep what they held. N may be 0. All are i32 on one device; cu_seqlens is
-/// contiguous, rows of chunk_indices begin at multiples of 8 bytes. Legal values of cu_seqlens are 0 to T, none below
-/// the one before it. Whatever else it holds, no memory but these tensors' is read or written; chunks are listed as the
-/// numbers say, and total_chunks is right below 2^32 of them (as bits, without a sign).
+/// sequence, and which chunk of it (from 0). T tokens have at most T / kChunkTokens + N chunks. total_chunks is the
+/// number of chunks, whether or not chunk_indices has room for them. Chunks from row C on are left out: nothing is
+/// written behind the tensor. Rows behind the last chunk keep what they held. N may be 0. All are i32 on one device;
+/// cu_seqlens is contiguous, rows of chunk_indices begin at multiples of 8 bytes. Legal values of cu_seqlens are 0 to
+/// T, none below the one before it. Whatever else it holds, no memory but these tensors' is read or written; chunks are
+/// listed as the numbers say, and total_chunks is right below 2^32 of them (as bits, without a sign).
 struct ChunkIndicesArgs {
   static constexpr const char* kOp = "chunk_indices";
   using Config = ChunkIndicesConfig;
@@ -40,7 +40,7 @@ struct ChunkIndicesConfig {
   using Args = ChunkIndicesArgs;
 };
 
-/// Runtime::instance().run(args, stream).
+/// Runs the call on Runtime::instance().
 inline void chunk_indices(const ChunkIndicesArgs& args, Stream stream = {}) { Runtime::instance().run(args, stream); }
 
 }  // namespace tj

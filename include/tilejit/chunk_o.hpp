@@ -20,21 +20,22 @@ struct ChunkOConfig;
 ///   o_i = scale * (e^g_i h q_i + sum over j <= i of bf16((q_i k_j) e^(g_i - g_j)) v_j)
 /// with h the state before the chunk, as V x K. Shapes, of T tokens of all sequences together:
 ///   q, k [T, H, 128]; o [T, Hv, 128]; g_cu [T, Hv]; v_new [R, Hv, 128]; h [C, Hv, 128, 128].
-/// Hv is a multiple of H; value head s belongs to key head s / (Hv / H). Chunk c of all is row c of h and rows 64 c on
-/// of v_new; rows of v_new behind a chunk's tokens may hold anything. Tensors are bf16, but g_cu f32 (natural
-/// logarithm, summed up inside each chunk) and the three lists i32. All are on one device; sizes are 1 to 2^30. The
-/// last dimension is contiguous; the other strides and the addresses of q, k, v_new, h and o are multiples of 16 bytes.
-/// o's memory meets no other tensor's.
+/// Hv is a multiple of H; value head s belongs to key head s / (Hv / H). Chunk c, counted over all sequences, has row c
+/// of h and the rows of v_new from 64 c on; rows of v_new behind a chunk's tokens may hold anything. Tensors are bf16,
+/// but g_cu is f32 (natural logarithms, summed up inside each chunk) and the three lists are i32. All are on one
+/// device; sizes are 1 to 2^30. The last dimension is contiguous; the other strides and the addresses of q, k, v_new, h
+/// and o are multiples of 16 bytes. o's memory meets no other tensor's.
 ///
 /// Sequences of any lengths: cu_seqlens, chunk_indices and total_chunks as chunk_indices() makes them, each contiguous
 /// (rows of chunk_indices with gaps, which chunk_indices() can write, are refused). They are read on the device:
-/// nothing waits for the host. What total_chunks counts beyond the rows of chunk_indices, C or R / 64 is left out.
-/// Without these three, all sequences have seq_length tokens, and T is a multiple of it. Legal values: cu_seqlens from
-/// 0 to T, none below the one before it; in each row that is counted a sequence from 0 to N - 1 and a chunk that it
-/// has, no chunk twice. Whatever the lists hold instead, no memory but these tensors' is read or written. A row is
-/// ignored, and nothing of o is written for it, when there is no such sequence, the sequence begins below 0 or at T or
-/// behind, or it has no such chunk. An end behind T counts as T, a total_chunks below 0 as 0. A token that several rows
-/// cover gets the result of one of them, each element from any.
+/// nothing waits for the host. Chunks that total_chunks counts beyond the rows of chunk_indices, C or R / 64 are left
+/// out. Without these three lists, all sequences have seq_length tokens, and T is a multiple of it.
+///
+/// Legal values: cu_seqlens goes from 0 to T, no value below the one before it. Each row that is counted names a
+/// sequence from 0 to N - 1 and a chunk that it has, no chunk twice. With other values in the lists, still no memory
+/// but these tensors' is read or written. A row is ignored, and nothing of o is written for it, when there is no such
+/// sequence, the sequence begins below 0 or at T or behind, or it has no such chunk. An end behind T counts as T, a
+/// total_chunks below 0 as 0. A token that several rows cover gets the result of one of them, each element from any.
 struct ChunkOArgs {
   static constexpr const char* kOp = "chunk_o";
   using Config = ChunkOConfig;
@@ -43,12 +44,12 @@ struct ChunkOArgs {
   std::optional<Tensor> cu_seqlens;     ///< [N + 1]
   std::optional<Tensor> chunk_indices;  ///< [n, 2]
   std::optional<Tensor> total_chunks;   ///< [1]
-  std::int64_t seq_length = 0;          ///< looked at without the three above; else 0
+  std::int64_t seq_length = 0;          ///< tokens of each sequence, when the three lists are absent; else 0
   std::optional<float> scale;           ///< any finite value; 128^-1/2 when absent
   bool h_transposed = false;            ///< h's matrices are stored [K, V] instead of [V, K]
 };
 
-/// What decides which chunk_o kernel is needed, without any memory: for prepare() and warm().
+/// The fields that choose a chunk_o kernel, without any memory: for prepare() and warm().
 struct ChunkOConfig {
   using Args = ChunkOArgs;
   int v_heads_per_head = 2;     ///< Hv / H
@@ -57,7 +58,7 @@ struct ChunkOConfig {
   bool h_transposed = false;    ///< as ChunkOArgs::h_transposed
 };
 
-/// Runtime::instance().run(args, stream).
+/// Runs the call on Runtime::instance().
 inline void chunk_o(const ChunkOArgs& args, Stream stream = {}) { Runtime::instance().run(args, stream); }
 
 }  // namespace tj

@@ -1,8 +1,9 @@
 // Kernels of a user's own: a dependence graph and a folder with the bodies of its nodes, in the place of a shipped op.
 //
-// Decides what a user gives and how such a kernel is launched; it is scheduled, generated, compiled and cached as an
-// op's is. Formats: src/graph/README.md (the graph), kernel_templates/README.md (bodies, contexts, tiles). Example:
-// samples/05_custom_gemm. Invariant: every member function of Kernel may be called from any thread at any time.
+// Decides what a user gives and how such a kernel is launched. The kernel is scheduled, generated, compiled and cached
+// as an op's is. Formats: src/graph/README.md (the graph), kernel_templates/README.md (bodies, contexts, tiles).
+// Example: samples/05_custom_gemm. Invariant: every member function of Kernel may be called from any thread at any
+// time.
 //
 // Limits: grids have one dimension (a block walks its tiles by first_tile and next_tile); one parameter, by value, at
 // most 4 KB; the graph names its target's machine, so each target needs a graph of its own; a folder has no more than
@@ -20,13 +21,14 @@
 #include <tilejit/runtime.hpp>
 #include <tilejit/tensor.hpp>
 
-// The library's device code has the same type, so that one header can describe the parameter to host and device: where
-// it is read, TensorMap has been declared.
+// The library's device code declares the same type, so that one header can describe the parameter to host and device.
+// The macro says that it is declared already.
 #ifndef TJ_TENSOR_MAP
 #define TJ_TENSOR_MAP
 namespace tj {
 
-/// What the copy engine reads: opaque, made by custom::Kernel::tensor_map(), a member of the parameter.
+/// A tensor map, which the copy engine reads. custom::Kernel::tensor_map() makes it, and a kernel's parameter has it as
+/// a member. Its words are opaque.
 struct alignas(64) TensorMap {
   unsigned long long opaque[16];
 };
@@ -36,7 +38,8 @@ struct alignas(64) TensorMap {
 
 namespace tj::custom {
 
-/// What a kernel is made from. Copied; nothing of it is looked at again.
+/// The description that a kernel is made from. Kernel's constructor copies what it needs: the description may change or
+/// end afterwards.
 struct Description {
   std::string name;    ///< 1 to 64 letters, digits, '_', '-' and '.': in reports, logs and names of dumped files
   std::string graph;   ///< the JSON text itself, with "code" and the machine of the target, such as "sm_90a"
@@ -46,20 +49,19 @@ struct Description {
   bool turns = true;   ///< hold roles that alternate on a unit to their turns
 };
 
-/// How the copy engine cuts a tensor. What lies outside the tensor arrives as zeros.
+/// The box that the copy engine cuts from a tensor. Elements of the box that lie outside the tensor arrive as zeros.
 struct Box {
   std::array<std::int64_t, kMaxRank> shape{};  ///< elements, outermost dimension first, as Tensor::shape; each 1 to 256
   int swizzle_bytes = 128;                     ///< 0, 32, 64 or 128: what matrix instructions and the body expect
 };
 
-/// A handle: copies are the same kernel. Must not be used once its runtime has ended.
+/// A handle: copies are the same kernel. It must not be used once its runtime has ended.
 class TJ_API Kernel {
  public:
-  /// Reads and checks folder and graph; compiles nothing. Equal descriptions with equal files share what was made of
-  /// them. Throws tj::Error: argument for the description, a missing folder, file, body or context; graph for the
-  /// graph.
+  /// Reads and checks folder and graph; compiles nothing. Equal descriptions with equal files share one kernel. Throws
+  /// tj::Error: argument for the description, a missing folder, file, body or context; graph for the graph.
   Kernel(Runtime& runtime, const Description& description);
-  /// Of Runtime::instance().
+  /// A kernel of Runtime::instance().
   explicit Kernel(const Description& description);
 
   /// Gets the kernel ready on a device (compiled, cached and loaded) without launching. Throws tj::Error: target when
@@ -71,12 +73,12 @@ class TJ_API Kernel {
 
   /// A map of the tensor's memory, for a member of the parameter; valid as long as that memory. The tensor's dimensions
   /// are those that the body's copy names (copy_box_4d: four). The last one is contiguous, the other strides and the
-  /// address are multiples of 16 bytes; a dimension of size 1 may have any stride. Throws tj::Error(argument) naming
-  /// what is not so.
+  /// address are multiples of 16 bytes; a dimension of size 1 may have any stride. Throws tj::Error(argument) that
+  /// names what breaks these rules.
   TensorMap tensor_map(const Tensor& tensor, const Box& box) const;
 
-  /// Multiprocessors of the device: so many blocks run at once, times the graph's blocks_per_sm where it says one.
-  /// Throws tj::Error(launch). Ask once, not for each launch.
+  /// Multiprocessors of the device. The blocks that run at once are this number times the graph's blocks_per_sm (1 by
+  /// default). Throws tj::Error(launch). Ask once, not for each launch.
   unsigned sm_count(Device device) const;
 
   /// Enqueues `blocks` blocks, a multiple of the graph's cluster, with the parameter by value; asynchronous on GPUs,
@@ -87,8 +89,8 @@ class TJ_API Kernel {
     static_assert(std::is_trivially_copyable_v<Params> && !std::is_pointer_v<Params>, "the parameter travels as bytes");
     launch_bytes(device, &params, sizeof(Params), blocks, stream);
   }
-  /// The same for bytes; a size that is not the kernel's own is refused where the driver tells it (CUDA 12.4 and
-  /// newer).
+  /// Launches as launch() does, with the parameter's bytes at `params`. A size that is not the kernel's own is refused
+  /// where the driver tells it (CUDA 12.4 and newer).
   void launch_bytes(Device device, const void* params, std::size_t bytes, unsigned blocks, Stream stream = {}) const;
 
  private:

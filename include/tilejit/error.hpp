@@ -1,4 +1,4 @@
-// What can go wrong, as a value with a stage, a cause and a next step.
+// Errors: a failure as a value with a stage, a cause and a next step.
 //
 // Decides the shape of every failure that crosses the public API. Does not decide what is logged.
 // Invariant: the library throws nothing else on purpose (std::bad_alloc may pass through).
@@ -44,7 +44,7 @@ class TJ_API Error : public std::exception {
   Code code;
   std::string message;      ///< cause and next step, one line
   std::string log;          ///< compiler log or model report; may be empty
-  std::string source_path;  ///< where the generated source was written, if it was
+  std::string source_path;  ///< the file that the generated source was written to; empty when there is none
  private:
   std::string what_;
 };

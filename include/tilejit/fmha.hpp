@@ -34,7 +34,7 @@ struct FmhaArgs {
   bool causal = false;
 };
 
-/// What decides which fmha kernel is needed, without any memory: for prepare() and tj-warm.
+/// The fields that choose an fmha kernel, without any memory: for prepare() and warm().
 struct FmhaConfig {
   using Args = FmhaArgs;
   DType dtype = DType::f16;
@@ -44,7 +44,7 @@ struct FmhaConfig {
   bool general_scale = false;
 };
 
-/// Runtime::instance().run(args, stream).
+/// Runs the call on Runtime::instance().
 inline void fmha(const FmhaArgs& args, Stream stream = {}) { Runtime::instance().run(args, stream); }
 
 }  // namespace tj

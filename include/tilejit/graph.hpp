@@ -7,10 +7,10 @@
 //     const tj::Schedule schedule = tj::schedule(graph);       // II 2, proven
 //     std::puts(schedule.text().c_str());
 //
-// Decides what a graph of a user's can say, and what of a schedule can be read. It says all that the graphs of the
-// shipped ops say. Members are called as the keys of the JSON form, and mean the same: src/graph/README.md explains
-// each. tj::custom (custom.hpp) makes a kernel from a graph that has `code`: Description::graph is graph.json().
-// Examples: samples/06_graphs.
+// Decides what a user's graph can say, and what can be read of a schedule. A user's graph can say all that the graphs
+// of the shipped ops say. Members have the names and the meaning of the keys of the JSON form: src/graph/README.md
+// explains each. tj::custom (custom.hpp) makes a kernel from a graph that has `code`: Description::graph is
+// graph.json(). Examples: samples/06_graphs.
 //
 // Units: times are cycles of the graph's own, sizes are bytes. Thread safety: schedule(), parse() and all const members
 // may be called from any thread at any time; a Graph that one thread changes belongs to that thread, as a std::string
@@ -33,9 +33,10 @@ namespace tj {
 
 /// A loop and the machine that it is for. Plain data: nothing is checked before it is used.
 struct TJ_API Graph {
-  /// When in a tile an instruction runs, or a value is filled: once before the loop, in the loop, once after it.
+  /// The part of a tile in which an instruction runs, or a value is filled: once before the loop, in the loop, once
+  /// after it.
   enum class Scope { tile_begin, iteration, tile_end };
-  /// How the end of an instruction is seen by others. In the order of the words of "async" in the JSON form.
+  /// The way in which others see the end of an instruction. The order is that of the words of "async" in the JSON form.
   enum class Async {
     none,     ///< the call returns
     copy,     ///< the bytes of the ring that it fills have come
@@ -83,17 +84,17 @@ struct TJ_API Graph {
   };
 
   struct Instruction {
-    std::string name{};            ///< unique, 1 to 128 bytes
-    int cycles = 1;                ///< for so long one instance of `fu` is held; 0 is legal. With `rrt`: not looked at
-    std::string fu{};              ///< a unit of the machine; empty: none
-    std::vector<Row> rrt{};        ///< in the place of cycles and fu, when it holds several units or instances
-    std::optional<int> latency{};  ///< cycles until the result may be used; none: as long as it holds units
+    std::string name{};                 ///< unique, 1 to 128 bytes
+    int cycles = 1;                     ///< one instance of `fu` is held so long; 0 is legal. Ignored with `rrt`
+    std::string fu{};                   ///< a unit of the machine; empty: none
+    std::vector<Row> rrt{};             ///< in the place of cycles and fu, when it holds several units or instances
+    std::optional<int> latency{};       ///< cycles until the result may be used; none: as long as it holds units
     std::optional<int> issue_cycles{};  ///< the issuing warps are busy; none: as long as it holds units
     bool variable_latency = false;      ///< completes by itself, at a time not known: belongs to a role of its kind
     bool streaming = false;             ///< depends on no other work: its ring may be deepened
     std::map<std::string, std::int64_t> memory{};  ///< bytes of each space that its result takes
     int registers = 0;                             ///< a thread, that its result takes in the role that runs it
-    int warp_cycles = 0;  ///< for so long the warps of its role issue no other such instruction
+    int warp_cycles = 0;  ///< the warps of its role issue no other such instruction for so long
     Scope scope = Scope::iteration;
     std::optional<Async> async{};  ///< none: copy with variable_latency, else Async::none
     bool drains = false;           ///< it only brings its inputs out of shared memory: a role of its own does it
@@ -120,7 +121,7 @@ struct TJ_API Graph {
     bool operator==(const Edge&) const = default;
   };
 
-  /// What roles exchange through memory: it becomes a ring of slots.
+  /// A value that roles exchange through memory. It becomes a ring of slots.
   struct Value {
     std::string name{};             ///< unique, 1 to 128 bytes
     std::int64_t slot_bytes = 0;    ///< a multiple of `alignment`; in tensor memory of 512
@@ -173,18 +174,18 @@ struct TJ_API Graph {
   /// place, its value and what is allowed: "instructions[3].fu names the unit 'XU'; machine 'sm_90a' has TC, ...".
   static Graph parse(std::string_view json, std::string_view name = "graph");
 
-  /// The JSON text, without what is as usual: one line for each instruction, value and edge. parse(json()) is the same
-  /// graph. Throws as check() does.
+  /// The JSON text, without members that have their defaults: one line for each instruction, value and edge.
+  /// parse(json()) is the same graph. Throws as check() does.
   std::string json() const;
 
-  /// Throws tj::Error(graph, invalid_argument) as parse() does, where this is no legal graph.
+  /// Throws tj::Error(graph, invalid_argument) as parse() does when this is no legal graph.
   void check() const;
 
   /// A listing to read: machine, instructions, edges, values. Throws as check() does.
   std::string text() const;
 };
 
-/// What is asked of a schedule. Members are called as the keys of the JSON form.
+/// The options of a schedule. Members have the names of the keys of the JSON form.
 struct TJ_API ScheduleOptions {
   int max_stages = 0;  ///< most iterations in flight; 1: they do not overlap; 0: any
   int min_ii = 0;      ///< no smaller interval is tried, in cycles; at most 2^22
@@ -205,7 +206,8 @@ struct TJ_API ScheduleOptions {
   static ScheduleOptions parse(std::string_view json);
 };
 
-/// When and where each instruction of a graph runs. Copies share what cannot change.
+/// A schedule: the cycle, stage and role in which each instruction of a graph runs. It never changes, and its copies
+/// share memory.
 class TJ_API Schedule {
  public:
   struct Node {
@@ -231,7 +233,8 @@ class TJ_API Schedule {
     int producer = 0;            ///< index into roles()
     std::vector<int> consumers;  ///< likewise
   };
-  /// Roles that alternate on a unit: before its nodes each waits for the role before it, the first for the last.
+  /// Roles that alternate on a unit. Each role waits before its nodes for the role before it, and the first for the
+  /// last.
   struct Turns {
     struct Turn {
       int role = 0;
@@ -243,10 +246,10 @@ class TJ_API Schedule {
   struct Unit {
     std::string name;
     int capacity = 0;
-    std::int64_t cycles = 0;  ///< that an iteration holds, times instances
+    std::int64_t cycles = 0;  ///< that an iteration holds it, summed over instances
   };
 
-  // No moves: each Schedule, also one that was moved from, is whole.
+  // There is no move: each Schedule is whole, also one that was moved from.
   Schedule(const Schedule&) = default;
   Schedule& operator=(const Schedule&) = default;
   ~Schedule() = default;
@@ -279,7 +282,7 @@ class TJ_API Schedule {
   /// below 1 of multiprocessors or iterations, and for a clock that is not above 0.
   double predicted_tflops(int sm_count, double clock_ghz, double iterations) const;
 
-  // As tj-schedule writes them.
+  // The forms that tj-schedule writes.
   std::string text() const;   ///< bounds, roles with their nodes, rings, turns
   std::string json() const;   ///< the keys stand in src/sched/README.md
   std::string svg() const;    ///< a picture: units in the steady state, roles over the first iterations
@@ -292,9 +295,9 @@ class TJ_API Schedule {
   std::shared_ptr<const State> state_;
 };
 
-/// The shortest interval, then the shortest iteration, then the fewest roles. Throws tj::Error: graph where the graph
-/// is not legal; schedule, invalid_argument for an option, naming it, its value and what is allowed; schedule,
-/// unsupported where no schedule fits, naming what is lacking.
+/// The schedule of a graph with the shortest interval, then the shortest iteration, then the fewest roles. Throws
+/// tj::Error: graph where the graph is not legal; schedule, invalid_argument for an option, naming it, its value and
+/// what is allowed; schedule, unsupported where no schedule fits, naming what is lacking.
 TJ_API Schedule schedule(const Graph& graph, const ScheduleOptions& options = {});
 
 }  // namespace tj

@@ -1,4 +1,4 @@
-// How a kernel came to be: what prepare(), warm() and plans tell.
+// Kernel reports, which prepare(), warm() and plans give: how a kernel came to be.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@ namespace tj {
 
 enum class KernelOrigin { memory, disk, compiled };
 
-/// What prepare() found or made. Times in milliseconds.
+/// The kernel that prepare() found or made. Times are in milliseconds.
 struct KernelReport {
   std::string name;    ///< e.g. "fmha_f16_d128_causal"
   std::string target;  ///< e.g. "sm_90a"
   KernelOrigin origin = KernelOrigin::compiled;
   double schedule_ms = 0, codegen_ms = 0, compile_ms = 0, load_ms = 0;
   std::string schedule_json;  ///< II, length, bounds, nodes, rings (see tj-schedule --json)
-  std::string source_path;    ///< where the source was dumped, empty without dump_dir
+  std::string source_path;    ///< the file that the source was dumped to; empty without dump_dir
   int registers = 0;          ///< a thread, at entry; 0 where the compiler does not say
 };
 

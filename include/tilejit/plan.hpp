@@ -17,26 +17,26 @@
 
 namespace tj {
 
-/// Made by Runtime::plan(). A copy is the same plan. A plan keeps its kernels and its runtime's drivers: it may be run
-/// after its Runtime has ended.
+/// A call that Runtime::plan() has resolved. A copy is the same plan. A plan keeps its kernels and its runtime's
+/// drivers: it may be run after its Runtime has ended.
 ///
 ///   tj::Plan plan = tj::plan(tj::GemmArgs{a, b, d});
 ///   plan.run({a.data, b.data, d.data}, stream);
 ///
 /// Workspace: memory that the call's launches need beside its tensors. Each launch leaves it as it found it. One run at
-/// a time may use it: runs on one stream follow each other, runs on several streams need one each. Where two threads
-/// are seen to run plans with one workspace on different streams at the same time, the second is refused.
+/// a time may use it: runs on one stream follow each other, runs on several streams need one each. The second of two
+/// threads is refused when both are seen to run plans with one workspace on different streams at the same time.
 class TJ_API Plan {
  public:
   /// Enqueues the call on a stream; asynchronous on GPUs, finished on return on the model.
   ///
   /// addresses: one for each of tensors(), in that order. Each is at least as aligned as the tensor that the plan was
   /// made with, up to 16 bytes, and what is written overlaps nothing. Device, shapes and strides are those of the plan:
-  /// nobody looks at them again.
+  /// a run does not check them again.
   /// workspace: workspace_bytes() at a multiple of workspace_alignment(). Null: memory of Options::allocator, else of
   /// the library's pool, taken anew by each run. Throws tj::Error(argument) that names the tensor and what is allowed,
-  /// tj::Error(launch) and (model) as the call does; nothing has been launched after an error of the arguments. Without
-  /// a workspace to take, a run neither looks up a kernel, nor locks, nor allocates.
+  /// tj::Error(launch) and (model) as the call does; nothing has been launched after an error of the arguments. A run
+  /// that takes no workspace from a pool neither looks up a kernel, nor locks, nor allocates.
   void run(std::span<void* const> addresses, Stream stream = {}, void* workspace = nullptr) const;
   void run(std::initializer_list<void*> addresses, Stream stream = {}, void* workspace = nullptr) const {
     run(std::span<void* const>(addresses.begin(), addresses.size()), stream, workspace);
@@ -46,12 +46,12 @@ class TJ_API Plan {
   /// order; tensors that were absent, and those that the call never looks at, are left out.
   const std::vector<std::string>& tensors() const noexcept;
   Device device() const noexcept;
-  /// 0: the call needs none.
+  /// Bytes of workspace that a run needs; 0: none.
   std::size_t workspace_bytes() const noexcept;
   std::size_t workspace_alignment() const noexcept;
-  /// Must the caller's workspace be zeroed before its first run? Never again after that.
+  /// True: the caller's workspace must be zeroed before its first run, and never again.
   bool workspace_zeroed() const noexcept;
-  /// As Runtime::prepare() gives it for the same arguments.
+  /// The report that Runtime::prepare() gives for the same arguments.
   const KernelReport& report() const noexcept;
 
  private:

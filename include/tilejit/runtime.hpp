@@ -35,11 +35,11 @@ class Ladder;  // ladder.hpp
 
 enum class LogLevel { trace, debug, info, warn, error, off };
 
-/// Memory for workspaces (plan.hpp) in the place of the library's pool: a framework's own allocator. Called from any
-/// thread; not for memory that is asked for by Runtime::allocate().
+/// An allocator of workspaces (plan.hpp) in the place of the library's pool, such as a framework's own. It is called
+/// from any thread. Runtime::allocate() does not use it.
 struct Allocator {
-  /// At least so many bytes on the device at a multiple of 256, for work on this stream; null where there is none.
-  /// While the stream records a graph, memory that lives as long as the graph.
+  /// Gives at least so many bytes on the device at a multiple of 256, for work on this stream; null when there is no
+  /// memory. While the stream records a graph, the memory must live as long as the graph.
   std::function<void*(Device, std::size_t bytes, Stream)> allocate;
   /// Called when all work that uses the memory has been enqueued on the stream; it may not have run by then.
   std::function<void(Device, void* memory, std::size_t bytes, Stream)> deallocate;
@@ -49,12 +49,12 @@ struct Allocator {
 struct Options {
   std::optional<std::string> cache_dir;  ///< TJ_CACHE_DIR; else $XDG_CACHE_HOME/tilejit, else ~/.cache/tilejit
   std::optional<std::uint64_t> cache_max_size_bytes;  ///< TJ_CACHE_MAX_SIZE (K, M, G suffixes); default 4 GiB
-  /// TJ_TARGET, "sm_90a", "gfx1100", "model:sm_90a"; default: the tensor's device. With options, in any order, it is a
-  /// device with less than it has: "sm_90+copies=threads+smem=99K". copies=threads (sm_90, sm_100, sm_120a and others
-  /// of their family): without the copy engine, as before sm_90; copies=engine: with it, as without the option.
-  /// smem=<bytes> or smem=<n>K, from 1K to what a block can have in steps of 128 bytes: the most shared memory of a
-  /// block; smem-sm= alike, of an SM, which blocks side by side share. Reports, cache and dumped files name what an
-  /// option changes, in one order.
+  /// TJ_TARGET, "sm_90a", "gfx1100", "model:sm_90a"; default: the tensor's device. Options behind the name, in any
+  /// order, take something from the device: "sm_90+copies=threads+smem=99K". copies=threads (sm_90, sm_100, sm_120a and
+  /// others of their family): without the copy engine, as before sm_90; copies=engine: with it, which is the default.
+  /// smem=<bytes> or smem=<n>K: the most shared memory of a block, from 1K to the device's own in steps of 128 bytes.
+  /// smem-sm= is the same limit for an SM, which blocks side by side share. Reports, cache and dumped files name what
+  /// an option changes, in one order.
   std::optional<std::string> target;
   std::optional<std::string> dump_dir;  ///< TJ_DUMP_DIR; sources and logs of what is made are written there (a kernel
                                         ///< found on disk is not made again)
@@ -71,7 +71,7 @@ struct Options {
   /// ended and the call fails. 0: no limit; default 600. Compilers that are libraries (NVRTC, hiprtc) cannot be
   /// interrupted: no limit holds for them.
   std::optional<double> compile_limit_s;
-  // The CPU model alone reads these (kernel_templates/model/README.md); tj-check sets the variables for the programs
+  // Options of the CPU model alone (kernel_templates/model/README.md). tj-check sets the variables for the programs
   // that it runs.
   std::optional<std::uint64_t>
       model_seed;  ///< TJ_MODEL_SEED: of the order in which threads run and copies and products complete; default 1
@@ -91,14 +91,14 @@ concept OpArgs = requires {
   { T::kOp } -> std::convertible_to<std::string_view>;
   typename T::Config;
 };
-/// What decides which kernel a call needs, without any memory: FmhaConfig, GemmConfig, ...
+/// The fields that choose a call's kernel, without any memory: FmhaConfig, GemmConfig, ...
 template <class T>
 concept OpConfig = requires { typename T::Args; } && OpArgs<typename T::Args>;
 
 namespace detail {
 /// The library's op of this name. Throws tj::Error(argument) with the names that there are.
 TJ_API const ops::Op& find_op(std::string_view name);
-/// The same, looked up once.
+/// The op of a descriptor, looked up once.
 template <OpArgs Args>
 const ops::Op& op_of() {
   static const ops::Op& op = find_op(Args::kOp);
@@ -108,10 +108,12 @@ const ops::Op& op_of() {
 
 /// After a fork() the child may use what its parent has made, and make kernels of its own, whatever the parent's
 /// threads were doing: on the CPU model, and for the disk cache. GPUs are their driver's matter: a child of a process
-/// that has used CUDA or HIP cannot use it, and NVRTC or hiprtc may not work in a child that was forked while another
-/// thread was compiling with it. Calls may come while the process ends: from destructors of static objects, and from
-/// threads that go on. A thread that is cancelled by pthread_cancel() while it makes a kernel or runs one on the CPU
-/// model comes to its end first; elsewhere in the library, and in a driver, cancellation is not supported.
+/// that has used CUDA or HIP cannot use it. NVRTC or hiprtc may not work in a child that was forked while another
+/// thread was compiling with it.
+///
+/// Calls may come while the process ends: from destructors of static objects, and from threads that go on. A thread
+/// that is cancelled by pthread_cancel() while it makes a kernel or runs one on the CPU model comes to its end first;
+/// elsewhere in the library, and in a driver, cancellation is not supported.
 class TJ_API Runtime {
  public:
   /// Reads the environment once, for what the options leave open. Opens no driver and no compiler and makes no folder.
@@ -133,12 +135,12 @@ class TJ_API Runtime {
   void run(const Args& args, Stream stream = {}) {
     run(detail::op_of<Args>(), &args, stream);
   }
-  /// The same by the op's name; `args` points at its descriptor (FmhaArgs for "fmha").
+  /// Runs the op of this name; `args` points at its descriptor (FmhaArgs for "fmha").
   void run(std::string_view op, const void* args, Stream stream = {});
 
   /// Validates and resolves a call once, to be run many times (plan.hpp). Gets its kernels ready as prepare() does.
-  /// Addresses in args may be null: the plan then takes such that are multiples of 16 bytes. Throws tj::Error as run()
-  /// does, but for what addresses alone are refused for: runs check those.
+  /// Addresses in args may be null: the plan then takes addresses that are multiples of 16 bytes. Throws tj::Error as
+  /// run() does; addresses are checked by the plan's runs.
   template <OpArgs Args>
   Plan plan(const Args& args) {
     return plan(detail::op_of<Args>(), &args);
@@ -146,7 +148,7 @@ class TJ_API Runtime {
   Plan plan(std::string_view op, const void* args);
 
   /// Gets the kernels of a call ready (compiled, cached and loaded) without launching. Addresses in args may be null:
-  /// multiples of 16 bytes are meant then. Throws tj::Error.
+  /// they count as multiples of 16 bytes. Throws tj::Error.
   template <OpArgs Args>
   KernelReport prepare(const Args& args) {
     return prepare(detail::op_of<Args>(), &args);
@@ -156,15 +158,15 @@ class TJ_API Runtime {
   KernelReport prepare(const Config& config, Device device) {
     return prepare_config(detail::op_of<typename Config::Args>(), &config, device);
   }
-  /// On default_device().
+  /// Prepares on default_device().
   template <OpConfig Config>
   KernelReport prepare(const Config& config) {
     return prepare(config, default_device());
   }
-  /// The kernels that flags name, as tj-warm does: prepare_flags("fmha", "--dtype f16 --head-dim 64,128", device).
-  /// Every combination; the op's default set for flags that are left out. gemm: with --m, --n and --k (and --batch),
-  /// what products of these sizes need. Throws tj::Error naming flag, value and what is allowed; kernels before it are
-  /// ready.
+  /// Prepares the kernels that flags of tj-warm name: prepare_flags("fmha", "--dtype f16 --head-dim 64,128", device).
+  /// Every combination of their values is made; a flag that is left out has the op's default set. gemm with --m, --n
+  /// and --k (and --batch) makes the kernels that products of these sizes need. Throws tj::Error naming flag, value and
+  /// what is allowed; kernels before it are ready.
   std::vector<KernelReport> prepare_flags(std::string_view op, std::string_view flags, Device device);
 
   /// Compiles for a target into the disk cache without any device. Throws tj::Error.
@@ -172,15 +174,15 @@ class TJ_API Runtime {
   KernelReport warm(const Config& config, std::string_view target) {
     return warm_config(detail::op_of<typename Config::Args>(), &config, target);
   }
-  /// The kernels that flags name, as prepare_flags().
+  /// Compiles the kernels that flags name, as prepare_flags() does, for a target and without any device.
   std::vector<KernelReport> warm_flags(std::string_view op, std::string_view flags, std::string_view target);
-  /// The same for a request of any op. For the project's own tools: ops::Request is not a public type.
+  /// Compiles the kernel of a request of any op. For the project's own tools: ops::Request is not a public type.
   KernelReport warm_op(const ops::Request& request, std::string_view target);
 
   /// Measures the kernels that can serve a call's sizes on its GPU, and keeps the fastest one's name in the cache:
   /// calls of the same sizes on a device of the same name take it from then on; other runtimes from their next
   /// prepare(), other processes from their start. Addresses in args may be null; operands are made up. Throws
-  /// tj::Error: target where the device is no GPU of NVIDIA, argument for an op of which one kernel serves each call.
+  /// tj::Error: target when the device is no GPU of NVIDIA, argument for an op that has one kernel for each call.
   template <OpArgs Args>
   TuneReport tune(const Args& args, const TuneOptions& options = {}) {
     return tune(detail::op_of<Args>(), &args, options);
@@ -192,13 +194,13 @@ class TJ_API Runtime {
   /// The target that a tensor on this device would run on: "sm_90a", "model:sm_90a". Throws tj::Error: target when no
   /// architecture serves the device or TJ_TARGET does not fit it, launch without a driver, argument for a wrong index.
   std::string target_of(Device device) const;
-  /// The target that this op ("chunk_o") would run on there: the same, but where that one has no kernel for it and
-  /// another of the same devices has, which is taken unless a target was asked for.
+  /// The target that this op ("chunk_o") would run on there. It is target_of(device), unless that has no kernel of the
+  /// op, another target of the same device has one, and no target was asked for.
   std::string target_of(Device device, std::string_view op) const;
 
-  /// The default device of this runtime: the first GPU (of AMD's the first that is served), else the CPU with the
-  /// model; under a target of a GPU the first of those, be it there or not. Never throws for a missing GPU: using the
-  /// device says why it is missing.
+  /// The default device of this runtime: the first GPU (among AMD's the first that is served), else the CPU with the
+  /// model. Under a target of a GPU it is the first GPU of that vendor, present or not. Never throws for a missing GPU:
+  /// using the device says why it is missing.
   Device default_device() const;
 
   /// Memory helpers for programs that have no GPU framework of their own. cpu devices use host memory.
@@ -227,7 +229,7 @@ class TJ_API Runtime {
   std::shared_ptr<Impl> impl_;  ///< plans share it
 };
 
-/// Those of Runtime::instance().
+/// The calls of Runtime::instance(), as functions.
 template <OpArgs Args>
 void run(const Args& args, Stream stream = {}) {
   Runtime::instance().run(args, stream);

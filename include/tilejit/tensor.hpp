@@ -17,7 +17,7 @@ namespace tj {
 /// each sign, 0x7f and 0xff.
 enum class DType : std::int32_t { f16 = 0, bf16 = 1, f32 = 2, i32 = 3, e4m3 = 4 };
 
-/// Where memory lives. `cpu` is for the model targets.
+/// The kind of memory a tensor lies in. `cpu` is for the model targets.
 enum class DeviceKind : std::int32_t { cpu = 0, cuda = 1, hip = 2 };
 
 struct Device {

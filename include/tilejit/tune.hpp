@@ -1,4 +1,4 @@
-// Measuring which kernel serves a problem best on a GPU: what is asked and what was found.
+// Tuning: options and report of a measurement of which kernel serves a problem best on a GPU.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct TunedVariant {
   std::string name;                               ///< "128x256x64"
   double predicted_cycles = 0, predicted_us = 0;  ///< at the clock that the arch is described with
   double measured_us = 0;                         ///< of one call, median; 0 when it was not measured
-  int times = 0;                                  ///< taken, each of several calls
+  int times = 0;                                  ///< measurements taken, each of several calls
   std::string refused;                            ///< why there is no kernel, when there is none
 };
 
@@ -26,8 +26,8 @@ struct TuneReport {
   std::string problem, device, target;
   int sm_count = 0;
   double flops = 0;
-  std::vector<TunedVariant> variants;  ///< in their op's order: first what is taken unmeasured
-  int chosen = -1;                     ///< in variants
+  std::vector<TunedVariant> variants;  ///< in their op's order; the first is the one that is taken without measurements
+  int chosen = -1;                     ///< index into variants; -1: none
   bool kept = false;                   ///< the cache has it
 };
 

@@ -10,7 +10,7 @@
 
 namespace tj::c_api {
 
-/// Of this thread's last guarded() call; all empty after a success.
+/// The error of this thread's last guarded() call; all empty after a success.
 struct LastError {
   const char* stage = "";
   std::string message, log, source_path;

@@ -9,7 +9,7 @@ using namespace support::c_structs;
 
 namespace {
 
-/// What is missing stays empty: the runtime refuses it by name.
+/// A function that is missing stays empty: the runtime refuses it by name.
 Allocator to_allocator(const tj_options& o) {
   const auto c_device = [](Device device) { return tj_device{static_cast<std::int32_t>(device.kind), device.index}; };
   Allocator allocator;

@@ -9,7 +9,7 @@
 
 namespace tj::arch {
 
-/// As parse_target(text) does; errors begin with `from`: "TJ_TARGET: target 'sm_1' ...".
+/// Parses as parse_target(text) does; errors begin with `from`: "TJ_TARGET: target 'sm_1' ...".
 Target parse_target(std::string_view text, std::string_view from);
 
 }  // namespace tj::arch

@@ -30,7 +30,7 @@ struct Subject {
   const Kernel* own_kernel = nullptr;   ///< stands for the call (ops::OwnStep)
   std::string target;                   ///< "model:sm_90a"
 
-  /// Whose sites are meant where no kernel is named.
+  /// The kernel whose sites are meant when no kernel is named.
   const Kernel& own() const { return *own_kernel; }
 };
 /// Makes the kernels. Throws tj::Error, unsupported where the target does not serve the trial.

@@ -139,7 +139,7 @@ void sweep_private_directories(const std::string& base) {
 }
 
 void abandon_compiles() noexcept {
-  // Who comes second waits: it ends the process, and would leave what the first one has not removed yet.
+  // A second caller waits. It ends the process, and would leave what the first caller has not removed yet.
   static constinit support::Turn removing;
   support::end_processes();
   const std::lock_guard turn(removing);

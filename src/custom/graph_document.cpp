@@ -162,7 +162,7 @@ class Write {
   Json& to_;
 };
 
-/// What the document leaves out stays as the graph has it by default.
+/// Reads members from the document. A member that the document leaves out keeps the graph's default.
 class Read {
  public:
   explicit Read(const Json& from) : from_(from) {}

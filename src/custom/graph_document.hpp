@@ -16,7 +16,7 @@ namespace tj {
 /// Throws tj::Error(graph) for a machine that has both a name and a description, and for a key that would be there
 /// twice.
 std::string to_document(const Graph& graph);
-/// Of a document that the reader has taken.
+/// The graph of a document that the reader has taken.
 Graph from_document(const graph::Json& document);
 
 /// The graph that is scheduled. Throws tj::Error(graph).

@@ -23,7 +23,7 @@ struct TuneSteps {
   Device device;
   /// All kernels that serving the call takes; launches nothing.
   std::function<void(const ops::Step& call)> load;
-  /// As a call does it, with its scratch memory.
+  /// Launches as a call does, with its scratch memory.
   std::function<void(const ops::Step& call, Stream)> launch;
 };
 

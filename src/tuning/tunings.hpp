@@ -25,7 +25,7 @@
 
 namespace tj {
 
-/// Which machine measured: a record holds for the same one only.
+/// The machine that measured: a record holds for the same machine only.
 struct TunedMachine {
   const arch::Arch* arch = nullptr;
   std::string device;  ///< as its driver names it
@@ -95,7 +95,8 @@ class Tunings {
   std::array<Known, kDevices> known_;
 };
 
-/// What a record says, for listings: "gemm_f16_kk 4096x4096x4096 on NVIDIA H200: 128x256x64"; empty for other entries.
+/// The text of a record, for listings: "gemm_f16_kk 4096x4096x4096 on NVIDIA H200: 128x256x64"; empty for other
+/// entries.
 std::string tuning_of(const cache::Entry& entry);
 
 }  // namespace tj

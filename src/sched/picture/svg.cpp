@@ -329,7 +329,7 @@ class Drawing {
     chip_x_ += width;
   }
 
-  /// Of what was drawn, and of nothing else.
+  /// The legend explains what was drawn, and nothing else.
   void legend(const char* in_flight, const char* wait) {
     y_ += 26;
     chip_x_ = 100;
