@@ -60,6 +60,19 @@ TEST_CASE("threads that ask for one kernel at once compile it once, with a disk 
   }
 }
 
+TEST_CASE("threads run one plan at once, each on its own memory") {
+  Machine machine;
+  Runtime runtime(machine.options());
+  const tj::Plan plan = runtime.plan(attention());
+  CHECK(together([&](int t) {
+          const auto at = [&](std::uint64_t place) {
+            return address(kFirstAddress + (4 * static_cast<std::uint64_t>(t) + place) * kAddressStep);
+          };
+          for (int i = 0; i < 20; ++i) plan.run({at(0), at(1), at(2), at(3)});
+        }) == 0);
+  CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 20 * kThreads);
+}
+
 TEST_CASE("runtimes that share a cache compile once between them") {
   Machine machine;
   std::vector<std::unique_ptr<Runtime>> runtimes;
