@@ -273,6 +273,16 @@ TEST_CASE("a plan needs no memory to be made, and takes multiples of 16 bytes th
   // What sizes alone are refused for is said when the plan is made.
   args.a.shape[1] = 8;
   CHECK(has(error_of([&] { runtime.plan(args); }).message, "gemm: b.shape[1] (K) is 1024"));
+  GemmArgs bad = *static_cast<GemmArgs*>(call.args.get());
+  bad.beta = 1;
+  CHECK(has(error_of([&] { runtime.plan(bad); }).message, "beta is 1 but c is absent"));
+  bad.c = bad.d;
+  bad.c->rank = bad.d.rank = 9;
+  CHECK(has(error_of([&] { runtime.plan(bad); }).message, "gemm: d.rank is 9"));
+  CHECK(has(error_of([&] { runtime.prepare(bad); }).message, "gemm: d.rank is 9"));
+  bad.c = bad.d = bad.a;
+  bad.c->shape = bad.d.shape = {std::int64_t{1} << 62, std::int64_t{1} << 62};
+  CHECK(error_of([&] { runtime.plan(bad); }).stage == tj::Stage::argument);
   CHECK(has(error_of([&] { runtime.plan("copy_rows", &args); }).message, "op is 'copy_rows', which has no plan"));
   CHECK(has(error_of([&] { runtime.plan("gemm", nullptr); }).message, "args of 'gemm' is null"));
 }

@@ -170,7 +170,7 @@ class Gemm final : public Described<GemmArgs, gemm_from_c> {
     list.reads("bias", of.bias);
     list.reads("scale_a", of.scale_a);
     list.reads("scale_b", of.scale_b);
-    if (of.beta != 0 && gemm_same_places(*of.c, of.d)) list.may_be_one(*of.c, of.d);
+    if (of.beta != 0 && of.c && gemm_same_places(*of.c, of.d)) list.may_be_one(*of.c, of.d);
   }
   void touches(const void* args, Touched& memory) const override { gemm_touches(get(args), memory); }
   void plan(const void* args, const Kernel& kernel, const Geometry& geometry, LaunchPlan& plan) const override {

@@ -134,7 +134,7 @@ void check_addend(const Named& t, const Named& d, std::initializer_list<Size> si
 }  // namespace
 
 bool gemm_same_places(const Tensor& x, const Tensor& y) {
-  if (x.rank != y.rank) return false;
+  if (x.rank != y.rank || x.rank < 0 || x.rank > kMaxRank) return false;  // plans ask before anything is validated
   for (int i = 0; i < x.rank; ++i) {
     const auto at = static_cast<std::size_t>(i);
     if (x.shape[at] != y.shape[at] || (x.shape[at] > 1 && x.strides[at] != y.strides[at])) return false;
