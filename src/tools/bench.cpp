@@ -41,7 +41,8 @@ struct Mode {
 };
 constexpr Mode kModes[] = {
     {"--dispatch",
-     "time what the host pays for a hot call, beside the bare launch beneath it. Needs a GPU's driver, or one that "
+     "time what the host pays for a hot call and for a plan's run, beside the bare launch beneath it. Needs a GPU's "
+     "driver, or one that "
      "does nothing (--driver)",
      run_dispatch},
     {"--compile", "time how kernels are made: schedule, source, the compiler's phases, load. Needs no GPU",
