@@ -1,4 +1,4 @@
-// What every op gives the pipeline, and the list of ops.
+// The interface that every op gives the pipeline, and the list of ops.
 //
 // Decides requests, tile candidates, graphs with costs, and launch parameters. Sees neither schedules nor text.
 // Invariant: equal requests give equal graphs.
@@ -27,7 +27,7 @@
 
 namespace tj::ops {
 
-/// What decides which kernel is needed: canonical, part of the cache key.
+/// The fields that choose a kernel: canonical, part of the cache key.
 struct Request {
   std::string op;
   std::vector<std::pair<std::string, std::string>> fields;  ///< in a fixed order
@@ -76,16 +76,16 @@ struct TemplateText {
   std::string name, text;
 };
 
-/// What the pipeline makes kernels from.
+/// A maker of graphs, from which the pipeline makes kernels.
 class Maker {
  public:
   virtual ~Maker() = default;
   virtual std::string_view name() const = 0;
   /// Tile shapes that can work on this arch, best guess first. Throws tj::Error(target, unsupported) when none does.
   virtual std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const = 0;
-  /// What plan() must know of the kernel that is made of a candidate.
+  /// The numbers of a candidate's kernel that plan() must know.
   virtual Geometry geometry(const Request& /*request*/, const Candidate& candidate) const { return candidate.geometry; }
-  /// Its members, for the cache entry: an entry that lacks one, or has another, is made anew.
+  /// Members of the geometry, for the cache entry: an entry that lacks one, or has another, is made anew.
   virtual GeometryFields geometry_fields() const { return {}; }
   /// Files of its own, which live as long as the maker; none has the name of a file of the library.
   virtual const std::vector<TemplateText>& templates() const;
@@ -96,8 +96,8 @@ class Op;
 class TensorList;
 struct Trial;
 
-/// What a call asks for, in numbers: the small key of its kernel without what is to be chosen, then sizes that the
-/// choice depends on. An op with one kernel for each call leaves these 0.
+/// The problem of a call in numbers: the small key of its kernel without what is to be chosen, then sizes that the
+/// choice depends on. An op with one kernel for each call leaves the sizes 0.
 struct ProblemKey {
   std::uint64_t kind = 0;
   std::array<std::int64_t, 4> sizes{};
@@ -114,7 +114,8 @@ struct ProblemKey {
   }
 };
 
-/// One of an op's kernels, and how it serves a call: arguments are resolved to it once, and all else takes it.
+/// A kernel of an op, and how it serves a call. Arguments are resolved to it once; everything after that takes the
+/// kernel.
 struct Kernel {
   std::uint64_t small_key = 0;  ///< all fields of its request, in 64 bits
   int choice = 0;               ///< a number of the op's own; 0 where there is nothing to choose
@@ -128,18 +129,18 @@ struct Step {
   Kernel kernel;
 };
 
-/// What each launch that serves a call is told to, in order.
+/// The receiver of each launch that serves a call, in order.
 using EachStep = support::FunctionRef<void(const Step& step)>;
 
 /// A kernel that calls need, to be made before the first of them.
 struct NeededKernel {
-  const Op* op = nullptr;  ///< whose launches look it up
+  const Op* op = nullptr;  ///< the op whose launches look it up
   Kernel kernel;
 };
 
 /// The kernel that is taken for a problem: on a device by what was measured there, for a target as predicted.
 using ChooseKernel = std::function<Kernel(const ProblemKey&)>;
-/// Told the op's public descriptor.
+/// A receiver of the op's public descriptor.
 using UseArgs = support::FunctionRef<void(const void* args)>;
 
 /// A maker that ships with the library, and what its public descriptor means.
@@ -152,11 +153,12 @@ class Op : public Maker {
   virtual std::shared_ptr<void> copy(const void* args) const;
   /// The tensors of args that calls look at, in the descriptor's order.
   virtual void tensors(void* args, TensorList& list) const;
-  /// The same descriptor of a structure of tilejit.h. Throws tj::Error(argument) for what the C++ type cannot hold.
+  /// The descriptor that a structure of tilejit.h stands for. Throws tj::Error(argument) for what the C++ type cannot
+  /// hold.
   virtual void from_c(const void* structure, const UseArgs& use) const;
   /// The kernels of a configuration, without any memory; the op's own last. Throws tj::Error(argument).
   virtual std::vector<NeededKernel> needed_kernels(const void* config, const ChooseKernel& choose) const;
-  /// Those that flags of a command line name. Throws tj::Error(argument) naming flag, value and what is allowed.
+  /// The kernels that flags of a command line name. Throws tj::Error(argument) naming flag, value and what is allowed.
   virtual std::vector<NeededKernel> needed_kernels(const std::map<std::string, std::vector<std::string>>& flags,
                                                    const arch::Arch& arch, const ChooseKernel& choose) const;
 
@@ -183,8 +185,8 @@ class Op : public Maker {
   /// Command-line form: every combination of the given flags, the op's default set for those left out (at most 16).
   /// Throws tj::Error(argument) naming flag, value and what is allowed.
   virtual std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const = 0;
-  /// The same for one arch, where what a flag means depends on it; a default set may have what only this arch serves,
-  /// too (at most 32).
+  /// The requests of one arch, for flags whose meaning depends on it. A default set may also have what only this arch
+  /// serves (at most 32).
   virtual std::vector<Request> requests_for(const std::map<std::string, std::vector<std::string>>& flags,
                                             const arch::Arch& /*arch*/) const {
     return requests(flags);
@@ -192,23 +194,23 @@ class Op : public Maker {
 
   /// Does serving args take other launches than one of this op's kernel?
   virtual bool in_steps(const void* /*args*/, const Kernel& /*kernel*/) const { return false; }
-  /// Device memory that they take besides the tensors of args; 0 where one launch of this op serves them.
+  /// Device memory that the steps take besides the tensors of args; 0 where one launch of this op serves them.
   virtual std::size_t scratch_bytes(const void* /*args*/, const Kernel& /*kernel*/) const { return 0; }
   /// Calls each(step) for each launch that serves args, in order. scratch: scratch_bytes(args, kernel) at a multiple of
-  /// kScratchAlignment. What validate() passes makes valid steps. A step of this op itself is one launch of the same
-  /// kernel.
+  /// kScratchAlignment. Arguments that validate() passes make valid steps. A step of this op itself is one launch of
+  /// the same kernel.
   virtual void steps(const void* args, const Kernel& kernel, void* /*scratch*/, const EachStep& each) const {
     each({this, args, kernel});
   }
 
-  /// What one launch of this op for args may touch; nothing where that is not known. For drivers that check accesses.
+  /// The memory that one launch of this op for args may touch; nothing where that is not known. For drivers that check
+  /// accesses.
   virtual void touches(const void* /*args*/, Touched& /*memory*/) const {}
 
-  /// One launch. geometry is what geometry() returned for the kernel.
+  /// Plans one launch. geometry is what geometry() returned for the kernel.
   virtual void plan(const void* args, const Kernel& kernel, const Geometry& geometry, LaunchPlan& plan) const = 0;
 
-  /// Where several kernels can serve a problem: what choosing by measurement takes (tunable.hpp). Null where there is
-  /// no choice.
+  /// Measurements that choose among several kernels of a problem (tunable.hpp). Null where there is no choice.
   virtual const Tunable* tunable() const { return nullptr; }
 
   /// Problems to check its kernels by, on the CPU model (trial.hpp): of each kernel that flags name, one of the sizes

@@ -16,7 +16,7 @@ namespace tj::support {
 
 /// Temporaries are named kTemporaryPrefix + 16 hex digits. One that is an hour old lost its writer.
 inline constexpr std::string_view kTemporaryPrefix = ".tmp-";
-/// Whether a file bears such a name. Nothing else may be removed: users keep files of their own where they like.
+/// Does a file bear such a name? Nothing else may be removed: users keep files of their own where they like.
 bool is_temporary_name(std::string_view name);
 
 /// Not thread safe; one writer each. Failures are values: ok() turns false, problem() says why, later calls do nothing.
@@ -54,8 +54,8 @@ bool write_file_atomically(const std::string& path, std::string_view bytes, mode
 /// "No such file or directory"; thread safe.
 std::string errno_text(int error);
 
-/// What to do about an errno that says which limit was met, "raise the limit of open files (ulimit -n)", say; for
-/// others, these words.
+/// The next step after an errno that says which limit was met: "raise the limit of open files (ulimit -n)". For any
+/// other errno, the words `otherwise`.
 std::string next_step(int error, std::string_view otherwise);
 
 /// Writes all of it, at the file's place or at this one. 0, or the errno: EFBIG too, where the system would otherwise

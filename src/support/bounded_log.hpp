@@ -1,4 +1,4 @@
-// What is kept of a text that others write, however long it is.
+// Bounded logs: the part that is kept of a text that others write, however long it is.
 //
 // Decides that its start and its end stay: the first errors and the reason to stop stand there. Invariant: memory has a
 // bound that does not depend on the text.
@@ -17,7 +17,7 @@ class BoundedLog {
   explicit BoundedLog(std::size_t kept = kKept) : kept_(kept) {}
 
   void append(std::string_view bytes);
-  /// All of it, or start and end with a line between them that says how many bytes are left out.
+  /// The whole text, or its start and end with a line between them that says how many bytes are left out.
   std::string text() const;
 
  private:

@@ -1,4 +1,4 @@
-// How structures of tilejit.h are read: of other versions, by fields that C++ types could not hold.
+// Structures of tilejit.h, and how they are read: those of other versions, and fields that C++ types could not hold.
 //
 // Decides what an older or newer caller's structure means. Values that C++ could not even hold (an unknown enum number,
 // a rank above the maximum) are refused here, all else by the C++ call. Decides nothing about ops. Invariant: nothing

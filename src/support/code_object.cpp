@@ -27,7 +27,7 @@ std::string_view part_of(std::string_view bytes, std::uint64_t offset, std::uint
 
 constexpr std::uint64_t aligned(std::uint64_t size) { return (size + 3) / 4 * 4; }
 
-/// What the metadata note of a notes section holds; empty without one.
+/// The content of the metadata note of a notes section; empty without one.
 std::string_view metadata_in(std::string_view notes) {
   Elf64_Nhdr note;
   for (std::uint64_t at = 0; read_at(notes, at, note);) {

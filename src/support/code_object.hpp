@@ -1,4 +1,4 @@
-// What an AMD code object says about its kernels.
+// AMD code objects: what one says about its kernels.
 //
 // Decides how the metadata note is read: the ELF file's "AMDGPU" note holds a MessagePack map, described as "Code
 // Object Metadata" in LLVM's "User Guide for AMDGPU Backend". Knows no compiler and no driver. Invariant: bytes of any

@@ -14,7 +14,7 @@ class DynamicLibrary {
   static std::shared_ptr<DynamicLibrary> open_first(const std::vector<std::string>& names, std::string* searched);
   /// The first that the process has loaded already, by whomever; null when it has none.
   static std::shared_ptr<DynamicLibrary> loaded(const std::vector<std::string>& names);
-  /// Its file; empty when there is none.
+  /// The library's file; empty when there is none.
   static std::string loaded_path(const std::vector<std::string>& names);
   ~DynamicLibrary();
   DynamicLibrary(const DynamicLibrary&) = delete;

@@ -1,4 +1,4 @@
-// Whether the bytes of an ELF file are all there.
+// ELF files: are all bytes of one there?
 //
 // Decides what a loader may touch: program headers, section headers, and what each of them has in the file. Does not
 // read what lies there. A loader maps files without such a check, and the process that touches a page behind a file's

@@ -32,7 +32,8 @@ constexpr double kMostSeconds = 1e6;  // about eleven days: what clocks count in
        cat(name, " is '", shown(value), "'; allowed: ", allowed, ". Correct it or leave it unset."));
 }
 
-/// What the system would cut at a NUL, or a shell should have replaced, is no path that was meant.
+/// A path without NUL and without a leading ~: the system would cut it at the NUL, and a shell should have replaced the
+/// ~.
 const std::string& checked_path(const std::string& name, const std::string& path) {
   if (path.find('\0') != std::string::npos) refuse(name, path, "a path without a NUL character");
   if (path.front() == '~')

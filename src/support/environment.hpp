@@ -14,7 +14,7 @@
 
 namespace tj::support {
 
-/// What only checkers set, of the CPU model.
+/// Settings of the CPU model, which only checkers set.
 struct ModelSettings {
   std::uint64_t seed = 1;
   std::vector<SiteName> disabled, weakened;

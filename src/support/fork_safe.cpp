@@ -95,8 +95,7 @@ void in_forked_children(void (*action)()) noexcept {
   }
 }
 
-// ---- Turn: a futex with the taker's generation
-// ---------------------------------------------------------------------------
+// ---- Turn: a futex with the taker's generation ----------------------------------------------------------------------
 
 bool Turn::take(std::uint32_t mark) noexcept {
   const std::uint32_t own = process_generation() << 1;

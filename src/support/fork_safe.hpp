@@ -68,7 +68,8 @@ class Turn {
 /// Each forked child has a higher one than its parent.
 std::uint32_t process_generation() noexcept;
 
-/// From now on each forked child runs this first, with no other thread there. For a few: never taken back.
+/// Makes each forked child run this first from now on, with no other thread there. It is never taken back: for a few
+/// only.
 void in_forked_children(void (*action)()) noexcept;
 
 }  // namespace tj::support

@@ -1,4 +1,4 @@
-// Where several versions of a vendor's software may lie beside each other.
+// Installations: several versions of a vendor's software may lie beside each other.
 //
 // Decides the order of folders that the compiling and the launching side share, so that both take one version. Opens
 // nothing.
@@ -12,7 +12,7 @@ namespace tj::support {
 /// The files that match a shell pattern.
 std::vector<std::string> matching(const std::string& pattern);
 
-/// The same, the highest version first: "cuda-13.0" before "cuda-12.4".
+/// The folders sorted by version, the highest first: "cuda-13.0" before "cuda-12.4".
 std::vector<std::string> newest_first(const std::string& pattern);
 
 /// "libamdhip64.so.7" and so on, as they are tried: the releases that this version knows from the newest on, then later
@@ -27,7 +27,8 @@ std::vector<std::vector<std::string>> rocm_chosen_folders();
 /// empty where one is, or where no variable names a ROCm.
 std::string unused_rocm(const std::vector<std::string>& libraries);
 
-/// Where a ROCm may be: ROCM_PATH, HIP_PATH, /opt/rocm, the versions below and beside it from the newest on; each once.
+/// Folders that may have a ROCm: ROCM_PATH, HIP_PATH, /opt/rocm, the versions below and beside it from the newest on;
+/// each once.
 std::vector<std::string> rocm_roots();
 
 }  // namespace tj::support

@@ -19,7 +19,7 @@ namespace tj::support {
 /// Made by the first that asks, never destroyed:
 ///     static constinit support::Lasting<const std::vector<int>> list;
 ///     return list.get([] { return std::vector<int>{1, 2, 3}; });
-/// What making it throws goes to the caller, and the next one tries anew.
+/// An exception from making it goes to the caller, and the next caller tries anew.
 template <class T>
 class Lasting {
  public:
@@ -46,7 +46,7 @@ class Lasting {
 };
 static_assert(std::is_trivially_destructible_v<Lasting<int>>, "std::mutex has to leave nothing to do at the end");
 
-/// The same for a constant of a namespace, made when the library is loaded:
+/// A lasting constant of a namespace, made when the library is loaded:
 ///     const std::vector<int>& kList = support::lasting<std::vector<int>>({1, 2, 3});
 template <class T>
 const T& lasting(T value) {
@@ -57,8 +57,8 @@ const T& lasting(T value) {
 /// then.
 void at_thread_end(void (*drop)(void*), void* object);
 
-/// One object a thread, made when it is first asked for, destroyed with the thread, and made again for whoever asks
-/// after that:
+/// An object for each thread, made when it is first asked for, destroyed with the thread, and made again for whoever
+/// asks after that:
 ///     thread_local constinit support::PerThread<std::string> text;
 ///     return text.get();
 template <class T>

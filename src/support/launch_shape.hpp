@@ -1,4 +1,5 @@
-// How a kernel is started, but for its grid: the same struct from the emitted unit to the driver.
+// The launch shape: how a kernel is started, but for its grid. It is the same struct from the emitted unit to the
+// driver.
 //
 // Decides nothing. Its numbers come from codegen, are kept in the cache entry, and never change after that.
 #pragma once

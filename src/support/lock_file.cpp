@@ -26,7 +26,7 @@ struct flock region(short type, off_t first, off_t bytes) {
   return asked;
 }
 
-/// Those of this process.
+/// The open lock files of this process.
 class OpenFiles {
  public:
   static OpenFiles& instance() {

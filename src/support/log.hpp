@@ -7,7 +7,7 @@
 
 namespace tj::support {
 
-/// One per Runtime; cheap to copy, thread safe.
+/// The log of a Runtime; cheap to copy, thread safe.
 class Log {
  public:
   using Sink = std::function<void(LogLevel, std::string_view)>;

@@ -1,4 +1,4 @@
-// How long a wait for somebody else goes on, and when a word is due about it.
+// Patience: how long a wait for somebody else goes on, and when a word is due about it.
 //
 // Decides the times: after 1, 10 and 60 seconds and every ten minutes. Does not decide what is said, nor who waits how.
 // Invariant: the limit counts from the start, or from a later moment at which whoever is waited for has begun anew.
@@ -17,7 +17,7 @@ class Patience {
       : limit_(limit_s > 0 ? std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limit_s))
                            : Clock::duration::max()) {}
 
-  /// Who is waited for has begun then: the limit counts from there.
+  /// The limit counts from here: the one that is waited for has begun at this time.
   void counts_from(Clock::time_point begun) { counted_ = std::max(counted_, begun); }
   bool over() const { return Clock::now() - counted_ >= limit_; }
   double waited_s() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }

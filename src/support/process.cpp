@@ -128,7 +128,7 @@ __attribute__((no_sanitize("thread"))) int child_main(void* given) {
   return 0;
 }
 
-/// How it ended, as wait_for_process() gives it.
+/// The end of a process, as wait_for_process() gives it.
 int reap(pid_t child) {
   int status = 0;
   while (::waitpid(child, &status, 0) < 0) {
@@ -175,8 +175,7 @@ int start(std::vector<std::string> words, std::vector<std::string> environment, 
   return how.error;
 }
 
-// ---- programs with a limit
-// -------------------------------------------------------------------------------------------------
+// ---- programs with a limit ------------------------------------------------------------------------------------------
 
 struct Running {
   Mutex mutex;

@@ -32,7 +32,8 @@ inline constexpr int kUnknownStatus = -1000;
 /// Waits until it has ended. Its exit status, -signal, or kUnknownStatus.
 int wait_for_process(pid_t child);
 
-/// What a program writes, through a pipe: no file grows with it. Throws nothing; without a pipe, error() is its errno.
+/// The output of a program, through a pipe: no file grows with it. Throws nothing; without a pipe, error() is its
+/// errno.
 class ProgramOutput {
  public:
   ProgramOutput();
@@ -50,7 +51,7 @@ class ProgramOutput {
   BoundedLog log_;
 };
 
-/// The same for a program with a group of its own, which is ended, `over` set, after limit_s seconds (0: never). Reads
+/// Waits for a program with a group of its own, which is ended, `over` set, after limit_s seconds (0: never). Reads
 /// `output` meanwhile; what the program has left running may write on and is not waited for. The group ends with this
 /// process, however that ends.
 int wait_for_process(pid_t child, double limit_s, bool& over, ProgramOutput* output = nullptr);

@@ -7,7 +7,7 @@
 
 namespace tj::support {
 
-/// One site of the kernel of this name; of every kernel where there is none.
+/// A site of the kernel of this name; of every kernel where there is no name.
 struct SiteName {
   std::string kernel;
   int id = 0;
@@ -15,7 +15,7 @@ struct SiteName {
 
 /// "12" or "fmha_f16_d128:12". Throws tj::Error(argument) naming what held it, its value and what is allowed.
 SiteName parse_site(std::string_view where, const std::string& text);
-/// The same, separated by commas.
+/// Sites, separated by commas.
 std::vector<SiteName> parse_sites(std::string_view where, const std::string& text);
 
 /// "12", "fmha_f16_d128:12".

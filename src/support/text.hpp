@@ -19,9 +19,9 @@ constexpr bool is_word_letter(char c) {
 /// Control characters, and bytes that are no UTF-8, as "\n", "\t", "\x1b", "\xff"; all else as it is.
 std::string one_line(std::string_view text);
 
-/// One line of at most `most` bytes of the text, cut between characters: "aaaa... (100000 bytes)".
+/// A line of at most `most` bytes of the text, cut between characters: "aaaa... (100000 bytes)".
 std::string shown(std::string_view text, std::size_t most = 100);
-/// The same for a path, which is cut much later.
+/// A path as one line, which is cut much later than a text.
 std::string shown_path(std::string_view path);
 
 /// "sm_90a" for "sm90a": the name that fewest typing errors lead from, when so few that it was probably meant; else

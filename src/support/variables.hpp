@@ -11,8 +11,8 @@
 
 namespace tj::support {
 
-/// Those that the library and its tools read; the table in the root README says what each means. All that begin with
-/// TJ_TEST_ are the tests', and are known too.
+/// The variables that the library and its tools read; the table in the root README says what each means. Variables that
+/// begin with TJ_TEST_ are the tests', and are known too.
 const std::vector<std::string>& known_variables();
 
 /// Names of this process's environment that begin with TJ_ and are none of those; none in a set-user-id program.

@@ -1,4 +1,4 @@
-// Which library this is. Decides nothing: both texts are written by the build.
+// Version and build of this library. Decides nothing: the build writes both texts.
 #include "support/version.hpp"
 
 #include <tilejit/runtime.hpp>

@@ -34,7 +34,7 @@ struct BenchArguments {
   std::ostream* err = nullptr;
 };
 
-/// All of tj-bench but the process. words: without the program's name. Returns an exit code; throws nothing.
+/// Runs all of tj-bench but the process. words: without the program's name. Returns an exit code; throws nothing.
 int bench(const std::vector<std::string>& words, std::ostream& out, std::ostream& err,
           std::function<std::uint64_t()> allocations = {});
 
@@ -47,11 +47,10 @@ int run_dispatch(const BenchArguments& arguments);
 /// Compiling: schedule, source, the compiler's phases, load.
 int run_compile(const BenchArguments& arguments);
 
-// ---- what they share
-// -----------------------------------------------------------------------------------------------------------------------
-/// For a runtime of the arguments' cache and first target; what it logs goes to arguments.err.
+// ---- what they share ------------------------------------------------------------------------------------------------
+/// Options of a runtime with the arguments' cache and first target; its log goes to arguments.err.
 Options bench_options(const BenchArguments& arguments);
-/// The same log, for parts of the library that are used without a runtime.
+/// The log of such a runtime, for parts of the library that are used without one.
 support::Log bench_log(const BenchArguments& arguments);
 /// Writes the document to arguments.json, if that is asked for. Throws tj::Error(argument) where it cannot be written.
 void write_json(const BenchArguments& arguments, const nlohmann::ordered_json& document);

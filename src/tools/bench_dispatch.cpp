@@ -33,7 +33,7 @@ constexpr int kDispatchRounds = 200;
 constexpr int kCallsInSample = 64;  // far fewer than a queue holds, far more than reading the clock costs
 constexpr int kDiskHits = 10;
 
-/// One problem's times, in nanoseconds for a call.
+/// The times of one problem, in nanoseconds for a call.
 struct Dispatch {
   std::string name, kernels;
   int launches = 0;

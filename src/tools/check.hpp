@@ -22,7 +22,7 @@
 
 namespace tj::tools {
 
-/// All of tj-check but the process. words: without the program's name. terminal: `err` may be rewritten with \r.
+/// Runs all of tj-check but the process. words: without the program's name. terminal: `err` may be rewritten with \r.
 /// Returns an exit code: kExitFailures for findings; throws nothing.
 int check(const std::vector<std::string>& words, std::ostream& out, std::ostream& err, bool terminal);
 
@@ -79,7 +79,7 @@ int check_mutants(const CheckSettings& settings, const std::vector<CheckCase>& c
 /// A user's own program, by environment variables.
 int check_program(const CheckSettings& settings, CheckProgress& progress, std::ostream& out);
 
-/// What was found.
+/// The findings of one check.
 struct CheckFound {
   std::string subject, command;
   std::vector<check::Finding> findings;
@@ -94,7 +94,7 @@ struct CheckFound {
 };
 /// A line of one that is done.
 void print_ended(const CheckFound& found, std::ostream& out);
-/// Of all, each with the command that shows it again: one screen. Returns an exit code.
+/// Prints all findings, each with the command that shows it again: one screen. Returns an exit code.
 int print_findings(const CheckSettings& settings, const std::vector<CheckFound>& found, std::ostream& out);
 
 }  // namespace tj::tools

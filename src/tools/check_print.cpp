@@ -1,4 +1,4 @@
-// What tj-check prints of sites, findings and mutants, as text and as JSON; see check.hpp.
+// The output of tj-check: sites, findings and mutants, as text and as JSON; see check.hpp.
 #include <algorithm>
 #include <iomanip>
 #include <nlohmann/json.hpp>
@@ -81,7 +81,7 @@ std::vector<check::Change> changes_of(const CheckSettings& settings, const check
   return changes;
 }
 
-/// Those of the changes that are known equivalents.
+/// Adds the changes that are known equivalents to what was found.
 void add_excused(const std::vector<check::Change>& changes, CheckFound& found) {
   std::size_t sites = 0;
   for (const check::Change& change : changes)
@@ -223,7 +223,7 @@ struct Score {
     equivalent += other.equivalent;
     survived += other.survived;
   }
-  /// Of those that are no equivalents.
+  /// The caught part of the mutants that are no equivalents.
   double percent() const {
     return mutants == equivalent ? 100
                                  : 100.0 * static_cast<double>(caught) / static_cast<double>(mutants - equivalent);
@@ -270,7 +270,7 @@ void print_row(const std::string& name, std::size_t width, const std::string& co
   require_written(out);
 }
 
-/// What is known when all rows are there.
+/// Prints what is known when all rows are there.
 void print_mutants(const CheckSettings& settings, const std::vector<MutatedCase>& cases, std::ostream& out) {
   for (const MutatedCase& each : cases) {
     if (each.score.survived == 0) continue;

@@ -13,7 +13,7 @@ namespace {
 using support::cat;
 using Json = nlohmann::ordered_json;
 
-/// As a shell reads it.
+/// A word, quoted as a shell reads it.
 std::string quoted(const std::string& word) {
   const bool plain = !word.empty() && word.find_first_not_of(
                                           "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%") ==

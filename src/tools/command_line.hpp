@@ -1,4 +1,5 @@
-// What the tools' command lines share: --version, how CLI's complaints are shown, and flags that were probably meant.
+// The parts that the tools' command lines share: --version, how CLI's complaints are shown, and flags that were
+// probably meant.
 //
 // Decides which words stand in these messages. Does not decide which options a tool has.
 #pragma once
@@ -31,8 +32,8 @@ std::vector<std::string> own_flags(const CLI::App& app);
 /// "; did you mean --op?" for a flag near one of them, with or without dashes; else nothing.
 std::string meant_flag(const std::string& flag, const std::vector<std::string>& own);
 
-/// Where an op complained of a flag that it does not know: the same with the tool's own flag that was probably meant.
-/// Throws it; returns of any other complaint.
+/// Completes an op's complaint of a flag that it does not know: throws it with the tool's own flag that was probably
+/// meant. Returns for any other complaint.
 void rethrow_with_own_flag(const std::string& complaint, const std::vector<std::string>& own);
 
 }  // namespace tj::tools

@@ -29,7 +29,7 @@ constexpr std::array kEnding = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGXC
 
 constinit std::atomic<bool> ending{false};
 
-/// What /proc says about a process: its state, its parent and its session.
+/// The facts that /proc has about a process: its state, its parent and its session.
 struct Stat {
   char state = 'Z';
   pid_t parent = 0, session = 0;
@@ -46,7 +46,7 @@ Stat stat_of(const std::string& process) {
   return stat;
 }
 
-/// Those that run. A process that went into a session of its own is to outlive its parent.
+/// The children that run in this session. A process that went into a session of its own is to outlive its parent.
 std::vector<pid_t> children_in_session() {
   const pid_t own = ::getpid(), session = ::getsid(0);
   std::vector<pid_t> children;

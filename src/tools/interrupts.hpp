@@ -1,7 +1,7 @@
-// What a signal that ends a tool leaves behind.
+// Signals that end a tool, and what they leave behind.
 //
 // Decides that compilers and other programs end, and that folders go first. The library itself installs no handlers:
-// signals are their program's. Invariant: once such a signal has come, nothing else decides how the process ends.
+// signals belong to the program. Invariant: once such a signal has come, nothing else decides how the process ends.
 #pragma once
 
 namespace tj::tools {

@@ -1,4 +1,4 @@
-// What the tools' command lines share: exit codes, flags that belong to an op, ops by name.
+// The parts that the tools' command lines share: exit codes, flags that belong to an op, ops by name.
 //
 // Decides how such flags are written and what is said of a mistake. Does not decide which flags an op has.
 #pragma once
@@ -24,7 +24,7 @@ std::string no_flag(const std::string& value);
 
 /// Throws tj::Error(argument) that lists the ops when there is none of this name.
 const ops::Op& find_op(const std::string& name);
-/// Whether there can be such a kernel for the arch at all.
+/// Can there be such a kernel for the arch at all?
 bool serves(const ops::Op& op, const ops::Request& request, const arch::Arch& arch);
 
 }  // namespace tj::tools

@@ -15,14 +15,14 @@ namespace tj::tools {
 /// told that all is well.
 void require_written(std::ostream& out);
 
-/// What counts as bad use, besides wrong arguments.
+/// The errors that count as bad use: wrong arguments, or targets too.
 enum class BadUse { arguments, targets_too };
 
 /// Runs a tool's work, and says on `err` what it threw or that `out` cannot be written. Returns the exit code; throws
 /// nothing.
 int run_tool(const char* tool, BadUse bad_use, std::ostream& out, std::ostream& err, const std::function<int()>& work);
 
-/// What the process has, for tools and tests alike.
+/// The terminal of the process, for tools and tests alike.
 struct Terminal {
   bool out = false, err = false;  ///< may be rewritten with \r and ESC [
 };

@@ -54,7 +54,7 @@ struct Settings {
   std::vector<std::string> own_flags;  ///< that tj-schedule has itself
 };
 
-/// What is scheduled, and what its prediction needs.
+/// The graph that is scheduled, and what its prediction needs.
 struct Subject {
   std::string name, target;
   graph::Graph graph;
@@ -164,7 +164,7 @@ graph::Graph find_example(const std::string& name) {
               support::meant(name, known)));
 }
 
-/// As other tools take it: what was given, else what the environment asks for.
+/// The target as other tools take it: what was given, else what the environment asks for.
 arch::Target find_target(const std::string& given) {
   const std::string text = given.empty() ? support::environment_variable("TJ_TARGET").value_or("") : given;
   if (text.empty()) return {arch::all().front(), false};

@@ -10,8 +10,8 @@
 
 namespace tj::tools {
 
-/// All of tj-schedule but the process. words: without the program's name. Returns 0, 1 (no schedule) or 2 (bad use, the
-/// message names the flag); throws nothing.
+/// Runs all of tj-schedule but the process. words: without the program's name. Returns 0, 1 (no schedule) or 2 (bad
+/// use, the message names the flag); throws nothing.
 int schedule(const std::vector<std::string>& words, std::ostream& out, std::ostream& err);
 
 }  // namespace tj::tools

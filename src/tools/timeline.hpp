@@ -14,11 +14,11 @@
 
 namespace tj::tools {
 
-/// All of it but the process. words: without the program's name and --timeline. Returns 0, 1 (it did not run, or what
-/// was recorded is not the schedule) or 2 (bad use); throws nothing.
+/// Runs all of it but the process. words: without the program's name and --timeline. Returns 0, 1 (it did not run, or
+/// what was recorded is not the schedule) or 2 (bad use); throws nothing.
 int timeline(const std::vector<std::string>& words, std::ostream& out, std::ostream& err);
 
-/// What was recorded, read and checked.
+/// The records of a run, read and checked.
 struct MeasuredTimeline {
   RecordedRun run;
   std::vector<BlockSpans> blocks;
@@ -30,7 +30,7 @@ struct MeasuredTimeline {
 /// Throws tj::Error(launch, internal) where records are not complete, or not in the schedule's order.
 MeasuredTimeline measure_timeline(RecordedRun run);
 
-/// What each kind of bar means: a sentence a line, for whoever reads a trace or a picture.
+/// The meaning of each kind of bar, a sentence a line, for whoever reads a trace or a picture.
 std::vector<std::string> bar_meanings(bool on_model);
 
 /// Chrome trace events, of which Perfetto makes a page: a process of what was predicted and one of what was measured

@@ -40,7 +40,7 @@ struct RoleRow {
   std::vector<WaitRow> waits;            ///< most time first
 };
 
-/// Of the anchor's role, medians over whole tiles.
+/// Medians over whole tiles of the anchor's role.
 struct TileRow {
   std::size_t tiles = 0;
   std::int64_t iterations = 0;

@@ -18,7 +18,7 @@ using codegen::MarkKind;
 using codegen::Record;
 using support::cat;
 
-/// One role's records, in the order in which they were written.
+/// The records of one role, in the order in which they were written.
 class RoleReader {
  public:
   RoleReader(const codegen::Unit& unit, const sched::Schedule& schedule, int role, std::span<const Record> records)
@@ -54,7 +54,7 @@ class RoleReader {
       wrong(cat("mark ", mark.id, ", ", name_of(mark.kind), ", is another role's"));
     return mark;
   }
-  // Of what the family's members have, this role's.
+  // The index of this role among the members of the mark's family.
   std::size_t member_of(const Mark& mark) const {
     return static_cast<std::size_t>(std::find(mark.roles.begin(), mark.roles.end(), spans_.role) - mark.roles.begin());
   }
@@ -143,7 +143,7 @@ void shift(RoleSpans& role, std::int64_t by) {
 
 using Instance = std::pair<int, int>;  // node, iteration
 
-/// What a role does in a tile, by the schedule alone.
+/// The instances that a role runs in a tile, by the schedule alone.
 std::vector<Instance> order_of(const graph::Graph& graph, const sched::Schedule& schedule, int role, int iterations) {
   using graph::Scope;
   std::vector<Instance> order;

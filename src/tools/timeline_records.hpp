@@ -1,7 +1,7 @@
-// What a kernel recorded, put together again: roles, tiles, nodes and waits of a block, with times.
+// The records of a kernel, put together again: roles, tiles, nodes and waits of a block, with times.
 //
-// Decides how records become spans, and what makes a row of them complete. Does not decide what is compared with it,
-// nor how it is shown. Invariant: times of a block count from its first record, and rise within a role.
+// Decides how records become spans, and what makes a row of them complete. Does not decide what they are compared with,
+// nor how they are shown. Invariant: times of a block count from its first record, and rise within a role.
 #pragma once
 
 #include <cstdint>

@@ -109,8 +109,8 @@ class Sheets {
 
   bool shown(int iteration) const { return iteration >= first_ && iteration < first_ + count_; }
 
-  /// Where the first shown iteration's cycle 0 is in the block's time: by most of what is neither a copy nor a store,
-  /// which run as far ahead or behind as slots allow.
+  /// The block's time at cycle 0 of the first shown iteration. Most nodes that are neither copies nor stores agree on
+  /// it; these two run as far ahead or behind as slots allow.
   std::int64_t zero() const {
     std::vector<std::int64_t> zeros;
     for (const RoleSpans& role : block_.roles)

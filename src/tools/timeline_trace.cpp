@@ -123,7 +123,7 @@ class Bars {
     flights(process, role.role, std::move(under_way));
   }
 
-  /// Where the schedule's cycle 0 of iteration 0 is, by the anchor; nothing where that was not recorded.
+  /// The time of the schedule's cycle 0 of iteration 0, by the anchor; nothing where the anchor was not recorded.
   std::optional<std::int64_t> zero_of(const BlockSpans& block, std::size_t tile) const {
     const int anchor = measured_.comparison.anchor;
     for (const RoleSpans& role : block.roles) {

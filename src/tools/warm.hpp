@@ -14,7 +14,7 @@
 
 namespace tj::tools {
 
-/// All of tj-warm but the process. words: without the program's name. terminal: `out` may be rewritten with \r.
+/// Runs all of tj-warm but the process. words: without the program's name. terminal: `out` may be rewritten with \r.
 /// Returns an exit code; throws nothing.
 int warm(const std::vector<std::string>& words, std::ostream& out, std::ostream& err, bool terminal);
 
@@ -22,7 +22,7 @@ int warm(const std::vector<std::string>& words, std::ostream& out, std::ostream&
 /// kExitFailures when an entry is damaged or the cache cannot be used, which is said on `err` too.
 int list_cache(const std::string& directory, bool damaged_only, bool json, std::ostream& out, std::ostream& err);
 
-/// Of an op: every flag with all values that were given to it.
+/// The flags of an op, each with all values that were given to it.
 using Flags = std::map<std::string, std::vector<std::string>>;
 
 struct TuneWork {

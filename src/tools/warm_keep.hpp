@@ -1,4 +1,4 @@
-// Whether kernels that tj-warm makes are kept: asked before the first is made, and of each afterwards.
+// The question whether kernels that tj-warm makes are kept: asked before the first is made, and of each afterwards.
 //
 // Decides what is a failure. Does not decide where kernels are kept, nor what is evicted (cache).
 #pragma once

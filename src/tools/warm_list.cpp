@@ -81,7 +81,7 @@ Json to_json(const cache::ListedEntry& e) {
   return json;
 }
 
-/// What the cache finds whole is damaged all the same where no kernel can be in it.
+/// Entries with their verdict. One that the cache finds whole is damaged all the same when no kernel can be in it.
 std::vector<cache::ListedEntry> judged_entries(const std::string& directory, std::string& problem) {
   std::vector<cache::ListedEntry> entries = cache::Store(directory, 0, {}).list(&problem);
   for (cache::ListedEntry& e : entries) {

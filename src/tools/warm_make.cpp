@@ -25,7 +25,7 @@ std::string what(const Outcome& outcome) {
   return text.str();
 }
 
-/// What this thread makes; the log is written by who makes.
+/// The outcome that this thread makes: the thread that makes a kernel writes its log.
 thread_local constinit Outcome* making = nullptr;
 
 Outcome make(Runtime& runtime, const Job& job) {

@@ -41,7 +41,7 @@ class Progress {
   /// level: what is shown of the log.
   Progress(std::ostream& out, std::ostream& err, bool terminal, bool quiet, LogLevel level)
       : out_(out), err_(err), terminal_(terminal && !quiet), quiet_(quiet), level_(level) {}
-  /// For a Runtime whose kernels are made by make_all(): the log comes here, with what the cache says of each kernel.
+  /// Takes the log of a Runtime whose kernels make_all() makes, with what the cache says of each kernel.
   void follow(Options& options);
 
   void started(std::size_t total) { total_ = total; }
@@ -69,7 +69,7 @@ class Progress {
 
 /// threads 0: one a core; never more than there are jobs.
 int threads_for(int threads, std::size_t jobs);
-/// Those of the jobs whose indices are `chosen`; fills their outcomes.
+/// Makes the jobs whose indices are `chosen`; fills their outcomes.
 void make_all(Runtime& runtime, const std::vector<Job>& jobs, const std::vector<std::size_t>& chosen, int threads,
               Progress& progress, std::vector<Outcome>& outcomes);
 

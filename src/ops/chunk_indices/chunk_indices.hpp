@@ -9,10 +9,10 @@ namespace tj::ops {
 
 const Op& chunk_indices_op();
 
-/// Of a tj_chunk_indices_args.
+/// The descriptor that a tj_chunk_indices_args stands for.
 ChunkIndicesArgs chunk_indices_from_c(const void* structure);
 
-/// One kernel serves all.
+/// The request of the kernel that serves all calls.
 Request chunk_indices_request();
 
 }  // namespace tj::ops

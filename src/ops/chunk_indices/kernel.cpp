@@ -36,7 +36,7 @@ constexpr int kPairBytes = 8;  // stored at a time
 
 const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"ALU"}, {"memory_bytes_per_cycle"}});
 
-/// Of the last tensor; `wanted` elements.
+/// Checks that an axis has `wanted` elements.
 void check_size(const Named& t, int axis, Size wanted, const char* why) {
   if (t.at(axis) != wanted)
     refuse(kOp, Code::invalid_argument,
@@ -53,7 +53,7 @@ class Builder : WalkBuilder {
     constant("kChunk", kChunkTokens);
     constant("kLanes", arch_.warp_size);
     const int begin = at_end("begin", Scope::tile_begin);
-    // What a block's warps read beside each other they share.
+    // The warps of a block share what they read beside each other.
     const int count = brings("count_chunks", 2.0 * kBatch * size_of(DType::i32));
     const int list = at_end("list_chunks", Scope::tile_end);
     then(begin, count);

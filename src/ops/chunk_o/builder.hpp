@@ -1,4 +1,4 @@
-// What the graphs of chunk_o have in common, on every family of archs: the text of the unit, copies and what they cost;
+// The part that all graphs of chunk_o share, on every family of archs: the text of the unit, copies and what they cost;
 // see chunk_o.hpp.
 //
 // Decides nothing about products, weights or what a consumer is. Invariant: one head's rings of a kind lie one behind

@@ -14,10 +14,10 @@ namespace tj::ops {
 
 const Op& chunk_o_op();
 
-/// Of a tj_chunk_o_args.
+/// The descriptor that a tj_chunk_o_args stands for.
 ChunkOArgs chunk_o_from_c(const void* structure);
 
-/// All that a kernel is made for.
+/// The choice of a kernel: all that it is made for.
 struct ChunkOKernel {
   int divisor = 2;  ///< 1, 2, 3 or 6: the largest that divides the value heads of a key head
   bool gated = true;
@@ -25,7 +25,7 @@ struct ChunkOKernel {
   bool h_transposed = false;  ///< h is [K, V]
   int heads = 0;              ///< value heads of one item, which share a key head; 0: the fastest by prediction
 };
-/// Of value heads that share a key head.
+/// The divisor of so many value heads that share a key head.
 int chunk_o_divisor(std::int64_t heads);
 
 ChunkOKernel chunk_o_kernel(const ChunkOArgs& args);
@@ -38,7 +38,7 @@ std::uint64_t chunk_o_small_key(const ChunkOKernel& kernel);
 
 /// The graph with costs for `heads` value heads an item; see src/ops/README.md for the picture.
 graph::Graph chunk_o_graph(const ChunkOKernel& kernel, int heads, const arch::Arch& arch);
-/// What each kind of its node bodies asks of an arch.
+/// The needs of each kind of its node bodies: what it asks of an arch.
 const std::vector<arch::Needs>& chunk_o_needs();
 std::vector<Candidate> chunk_o_candidates(const ChunkOKernel& kernel, const arch::Arch& arch);
 

@@ -1,4 +1,4 @@
-// Which family of chunk_o's kernels serves an arch, and the items that are tried there; see family.hpp.
+// The family of chunk_o's kernels that serves an arch, and the items that are tried there; see family.hpp.
 #include "ops/chunk_o/family.hpp"
 
 #include <algorithm>

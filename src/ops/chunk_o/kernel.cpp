@@ -19,7 +19,7 @@ namespace {
 using support::cat;
 using support::fail;
 
-/// Of a command line, with one kernel where it leaves a field out.
+/// The kernels of a command line, with one value for a field that it leaves out.
 std::vector<ChunkOKernel> usual_kernels(const Flags& flags) {
   return kernels_of_flags<kChunkOFields, ChunkOKernel>("chunk_o", flags,
                                                        first_of_each(choices_of_fields<kChunkOFields>()));

@@ -10,7 +10,7 @@
 namespace tj::ops {
 namespace {
 
-// Of a device that does not say how many it can run at a time: a few, which do item after item as on one that does.
+// Blocks on a device that does not say how many it can run at a time: a few, which do item after item as elsewhere.
 constexpr unsigned kUnknownBlocks = 4;
 
 /// Column, token, head.

@@ -28,7 +28,7 @@ using chunk_o::kWidth;
 constexpr int kRowsHeld = graph::kTensorLanes;  // for so many a product of kChunk rows holds the unit
 constexpr int kMostHeads = 2;                   // halves of a warp's lanes
 constexpr int kParts = 2;                       // in which a row of o is finished
-// What bodies that do arithmetic need beside what they compute with: places, gates, addresses, counters.
+// Registers of bodies that do arithmetic, beside what they compute with: places, gates, addresses, counters.
 constexpr int kContextRegisters = 40;
 
 const arch::Needs& kNeeds = support::lasting<arch::Needs>(
@@ -67,15 +67,15 @@ class Builder : ChunkOBuilder {
       graph_.values[each].space = graph::Space::tensor;
   }
 
-  /// Of kChunk rows for each of so many heads.
+  /// A product of kChunk rows for each of so many heads.
   int product(const char* body, int count, int width, int depth) {
     Node n = single("Product", body, 1);
     multiply(n, unit_, unit_.product(2.0 * count * kRowsHeld * width * depth, count * depth));
     return add(std::move(n));
   }
-  // Who weighs and who finishes count as copies of one thing, which the scheduler keeps apart
-  // (Candidate::copies_apart): a role that did both would wait for the values of an item before it looked at the scores
-  // of the next.
+  // The weigher and the finisher count as copies of one thing, which the scheduler keeps apart
+  // (Candidate::copies_apart). One role for both would wait for an item's values before it looked at the next item's
+  // scores.
   static constexpr int kWeigher = 0, kFinisher = 1;
   Node of_warps(const char* body, const char* context, int copy) const {
     Node n = single(context, body, arch_.warps_per_group);
@@ -89,7 +89,7 @@ class Builder : ChunkOBuilder {
     n.registers = kContextRegisters;
     return add(std::move(n));
   }
-  /// So many words of tensor memory are moved, then computed with for so long.
+  /// A node that moves so many words of tensor memory, then computes for so long.
   Node arithmetic(const char* body, const char* context, int copy, double words, double run_cycles) const {
     Node n = of_warps(body, context, copy);
     const int moved = cycles(4 * words / arch_.fact("tensor_memory_bytes_per_cycle"));
@@ -154,7 +154,7 @@ class Builder : ChunkOBuilder {
     const int load = loads[static_cast<std::size_t>(c)];
     then(load, reader, 0, values + c);
   }
-  /// What the one leaves for the other, until that is done with it.
+  /// Registers that `fetched` fills for `reader`, until that is done with them.
   void registers(int fetched, int reader) {
     then(fetched, reader);
     then(reader, fetched, 1);

@@ -18,7 +18,7 @@ using graph::Graph;
 using chunk_o::kChunk;
 using chunk_o::kWidth;
 
-// What a consumer's bodies need beside scores, weights and output: places, gates, addresses, counters.
+// Registers that a consumer's bodies need beside scores, weights and output: places, gates, addresses, counters.
 constexpr int kContextRegisters = 40;
 
 const arch::Needs& kNeeds = support::lasting<arch::Needs>(
@@ -58,7 +58,7 @@ class Builder : ChunkOBuilder {
     o_ = of_heads("o", kTokenBytes, 1, 2);
   }
 
-  /// Of the chunk's rows.
+  /// A product of the chunk's rows.
   int matrix(const char* body, int c, int width, int depth, int registers) {
     Node n = numbered("Consumer", body, c);
     multiply(n, groups_, groups_.product(2.0 * kChunk * width * depth, depth));

@@ -22,7 +22,7 @@ constexpr const char *kQ[] = {"T", "H", "D"}, *kO[] = {"T", "Hv", "D"}, *kV[] = 
                      *kN[] = {"N + 1"}, *kIndices[] = {"n", "2"}, *kOne[] = {"1"};
 constexpr const char *kStates[] = {"C", "Hv", "V", "K"}, *kStatesTransposed[] = {"C", "Hv", "K", "V"};
 
-/// What the copy engine brings: bf16, rows at multiples of 16 bytes.
+/// Checks a tensor that the copy engine brings: bf16, rows at multiples of 16 bytes.
 void check_copied(const Named& t, const Device& device) {
   check_form(t);
   check_dtype(t, DType::bf16, "");

@@ -1,4 +1,4 @@
-// Who brings operands from memory into shared memory, and what that costs.
+// Copiers: who brings operands from memory into shared memory, and what that costs.
 //
 //   const Copier engine(Copier::Way::engine, arch);
 //   engine.issue(load, 1);                                   // one thread asks, the engine does it
@@ -31,7 +31,7 @@ class Copier {
   Way way() const { return way_; }
   bool by_engine() const { return way_ == Way::engine; }
 
-  /// From L2, while nobody else copies.
+  /// Cycles of a copy from L2 while nobody else copies.
   double latency_cycles() const {
     return arch_.fact(by_engine() ? "copy_latency_cycles" : "thread_copy_latency_cycles");
   }

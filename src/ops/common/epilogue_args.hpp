@@ -1,7 +1,8 @@
-// What the end of a product reads, as launch parameters see it: c, bias, scales. For whoever ends one: gemm itself, or
-// sum_parts once K was cut.
+// The inputs of a product's end as launch parameters see them: c, bias, scales. gemm reads them itself, or sum_parts
+// does once K was cut.
 //
-// Decides strides and what is left out. How many elements a thread stores at once, which makes rows wide, is the op's.
+// Decides strides and what is left out. The op decides how many elements a thread stores at once, which makes rows
+// wide.
 #pragma once
 
 #include <tilejit/gemm.hpp>

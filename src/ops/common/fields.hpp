@@ -1,4 +1,4 @@
-// One table has the fields that decide a kernel of an op: all else that says a field is made from its row.
+// The table of the fields that decide a kernel of an op: everything else that names a field is made from its row.
 //
 //   {.name = "causal", .get = ..., .set = ..., .words = words<kTruth>, .bits = 1,
 //    .flags = {"both", "true", "false"}, .tag = "_causal", .tagged = ..., .constant = "kCausal"}
@@ -71,7 +71,8 @@ struct Field {
   void (*set_other)(Kernel&) = nullptr;
   const char* other = nullptr;  ///< that word
 
-  /// In the kernel's name, % for the word; where tagged() says so, always without it.
+  /// The field's part of the kernel's name, % for the word. It stands there where tagged() says so; always, without
+  /// tagged().
   const char* tag = "";
   bool (*tagged)(const Kernel&) = nullptr;
   bool optional = false;  ///< left out of a request, too, where the name does not say it
@@ -105,7 +106,7 @@ bool is_tagged(const Field<Kernel>& field, const Kernel& kernel) {
   return field.tagged == nullptr || field.tagged(kernel);
 }
 
-/// In requests and among the flags of a kernel.
+/// Does the field stand in requests and among the flags of a kernel?
 template <class Kernel>
 bool is_written(const Field<Kernel>& field, const Kernel& kernel) {
   return !field.optional || is_tagged(field, kernel);
@@ -179,7 +180,7 @@ void set_field(std::string_view op, Kernel& kernel, std::string_view name, std::
       field.set(kernel, place_of(op, field.name, field.words(), field.also == nullptr ? Words{} : field.also(), word));
 }
 
-/// The same of a word of the command line.
+/// Sets a field from a word of the command line.
 template <const auto& kFields, class Kernel>
 void set_flag(std::string_view op, Kernel& kernel, std::string_view name, std::string_view word) {
   for (const Field<Kernel>& field : kFields)
@@ -234,7 +235,7 @@ void add_constants(std::string_view op, const Kernel& kernel, graph::Graph& grap
       graph.config.push_back(constant_text(op, field.constant, field.kind, field.get(kernel), word_of(field, kernel)));
 }
 
-/// The same without some of them.
+/// Adds Config's lines of the fields, but not of those in `without`.
 template <const auto& kFields, class Kernel>
 void add_other_constants(std::string_view op, const Kernel& kernel, graph::Graph& graph,
                          std::initializer_list<std::string_view> without) {
@@ -243,7 +244,7 @@ void add_other_constants(std::string_view op, const Kernel& kernel, graph::Graph
       graph.config.push_back(constant_text(op, field.constant, field.kind, field.get(kernel), word_of(field, kernel)));
 }
 
-/// Those of these fields, in this order, where other lines come between them.
+/// Adds Config's lines of the fields in `names`, in this order, for a Config with other lines between them.
 template <const auto& kFields, class Kernel>
 void add_constants(std::string_view op, const Kernel& kernel, graph::Graph& graph,
                    std::initializer_list<std::string_view> names) {

@@ -91,7 +91,7 @@ constexpr GeometryField geometry_field(const char* name,
           }};
 }
 
-/// Of ops whose kernels differ in nothing else that a launch must know.
+/// The geometry of ops whose kernels differ in nothing else that a launch must know.
 struct WalkLaunch {
   bool walks = false;  ///< blocks do tile after tile; else one each
 };

@@ -1,4 +1,4 @@
-// How every op writes a graph down: its unit's text, nodes, edges, values.
+// The builder by which every op writes a graph down: its unit's text, nodes, edges, values.
 //
 //   struct Builder : GraphBuilder {
 //     explicit Builder(const arch::Arch& arch) : GraphBuilder("copy_rows", "any", arch) {
@@ -58,11 +58,11 @@ class GraphBuilder {
   // ---- nodes ----
   /// The only node of its name. Its role has so many warps.
   Node single(std::string_view context, std::string_view body, int warps, Scope scope = Scope::iteration) const;
-  /// One for each copy of an object: "qk.0". Its role has a group of warps.
+  /// A node for one copy of an object: "qk.0". Its role has a group of warps.
   Node numbered(std::string_view context, std::string_view body, int copy, Scope scope = Scope::iteration) const;
   /// A node that holds its warps until it is done.
   static void busy(Node& node, int cycles) { node.cycles = node.latency = node.warp_cycles = cycles; }
-  /// The same for as long as the unit that has most to do, with what it takes of each.
+  /// Makes a node hold its warps for as long as its busiest unit works, and reserves what it takes of each unit.
   void hold(Node& node, const Work& work) const;
 
   /// A product that hardware does by itself, with its time on the unit.
@@ -76,17 +76,17 @@ class GraphBuilder {
   const Node& node(int index) const { return graph_.nodes[static_cast<std::size_t>(index)]; }
 
   // ---- edges ----
-  /// Without a value: in registers of one role.
+  /// Adds an edge. Without a value, the result is in registers of one role.
   void edge(int src, int dst, int delay, int distance, bool blocking, int value = -1);
   /// dst begins when src's result is there.
   void then(int src, int dst, int distance = 0, int value = -1) {
     edge(src, dst, node(src).latency, distance, false, value);
   }
-  /// The same where dst itself waits for the end of what src has begun.
+  /// dst itself waits for the end of what src has begun.
   void wait(int src, int dst, int distance = 0, int value = -1) {
     edge(src, dst, node(src).latency, distance, true, value);
   }
-  /// What is copied through registers: they are free for the next load when they are put.
+  /// A copy through registers: they are free for the next load when they are put.
   void through_registers(int load, int put) {
     then(load, put);
     then(put, load, 1);

@@ -1,4 +1,5 @@
-// Who multiplies matrices, how a product is asked for and seen to be done, and for how long it holds the unit.
+// Multipliers: who multiplies matrices, how a product is asked for and seen to be done, and for how long it holds the
+// unit.
 //
 // | way | who asks | operands | sums | the end is seen by |
 // |---|---|---|---|---|
@@ -52,7 +53,7 @@ class Multiplier {
     const int issue = cycles(arch_.fact("matrix_issue_cycles") * depth / kInstructionDepth);
     return {issue, std::max(issue, held), std::max(issue, held) + drain};
   }
-  /// All of a node but its reservation of the unit.
+  /// Sets all of a node but its reservation of the unit.
   void issue(graph::Node& node, const Product& product) const {
     node.async = way_ == Way::warpgroup ? graph::Async::matrix : graph::Async::unit;
     if (way_ == Way::tensor_memory) node.warps = 1;

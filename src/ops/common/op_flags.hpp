@@ -30,7 +30,7 @@ std::vector<GivenFlag> read_flags(const std::vector<std::string>& words);
 /// values.
 Flags flags_of_text(std::string_view text);
 
-/// One flag: its values in the order in which defaults are wanted; the first `defaults` are used when it is not given.
+/// A flag: its values in the order in which defaults are wanted; the first `defaults` are used when it is not given.
 struct FlagChoice {
   const char* name;
   std::vector<std::string> allowed;
@@ -43,8 +43,8 @@ std::string joined(const std::vector<std::string>& words);
 /// Throws tj::Error(argument) naming a flag that is none of the choices.
 void check_flags(std::string_view op, const Flags& flags, const std::vector<FlagChoice>& choices);
 
-/// What was given of a flag, else its defaults; "both" is false, then true. Throws tj::Error(argument) naming flag,
-/// value and what is allowed.
+/// The values that a flag was given, else its defaults; "both" is false, then true. Throws tj::Error(argument) naming
+/// flag, value and what is allowed.
 std::vector<std::string> values_of(const Flags& flags, const FlagChoice& choice);
 
 /// Every combination: set(kernel, name, value) is called once for each choice.

@@ -1,4 +1,4 @@
-// How launch parameters see a tensor: strides, rows that may be accessed in wide pieces, and the maps of the copy
+// Tensors as launch parameters see them: strides, rows that may be accessed in wide pieces, and the maps of the copy
 // engine.
 //
 // Decides what a dimension of size 1 has for a stride, whatever the tensor says: none, or one that a map may have. Does
@@ -22,7 +22,7 @@ inline constexpr std::uint64_t kMapAlignment =
 inline long long stride(const Tensor& tensor, int dimension) {
   return tensor.shape[support::at(dimension)] == 1 ? 0 : tensor.strides[support::at(dimension)];
 }
-/// The same of matrices of a batch; of a tensor that serves a whole batch 0.
+/// The stride between matrices of a batch; 0 for a tensor that serves a whole batch.
 inline long long batch_stride(const Tensor& tensor, int batched_rank) {
   return tensor.rank == batched_rank ? stride(tensor, 0) : 0;
 }

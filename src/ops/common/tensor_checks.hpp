@@ -1,4 +1,4 @@
-// What every op asks of its tensors: form, type, place, strides, alignment, overlap.
+// Checks that every op makes of its tensors: form, type, place, strides, alignment, overlap.
 //
 // Decides the checks and their words, one for all ops. Does not decide which of them an op makes, nor in which order.
 // Invariant: texts are built only on the way out, in functions that never return; every product that could exceed 64

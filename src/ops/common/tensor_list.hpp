@@ -26,7 +26,7 @@ class TensorList {
 
   void reads(const char* name, Tensor& tensor) { entries_.at(count_++) = {name, &tensor, false}; }
   void writes(const char* name, Tensor& tensor) { entries_.at(count_++) = {name, &tensor, true}; }
-  /// Nothing for one that is absent.
+  /// Adds nothing for a tensor that is absent.
   void reads(const char* name, std::optional<Tensor>& tensor) {
     if (tensor) reads(name, *tensor);
   }

@@ -21,9 +21,10 @@ class Op;
 class Touched {
  public:
   Touched() = default;
-  /// What one launch of the op for args touches; nothing without an op.
+  /// The memory that one launch of the op for args touches; nothing without an op.
   Touched(const Op* op, const void* args);
-  /// In units of so many bytes, a power of two: those that the tensor begins and ends in are touched whole.
+  /// Adds a tensor that is read in units of so many bytes, a power of two. The units that it begins and ends in are
+  /// touched whole.
   void reads(const Tensor& tensor, std::uintptr_t unit = 1) { add(tensor, false, unit); }
   void reads(const std::optional<Tensor>& tensor) {
     if (tensor) reads(*tensor);

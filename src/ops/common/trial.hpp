@@ -34,15 +34,15 @@ struct TrialTensor {
   std::size_t elements() const;  ///< from the first to the last, gaps and room included
   std::size_t bytes() const { return elements() * static_cast<std::size_t>(size_of(operand.dtype)); }
 };
-/// Without gaps.
+/// A tensor without gaps.
 TrialTensor dense(std::string name, DType dtype, std::vector<std::int64_t> shape, bool written = false);
 TrialTensor list_of(std::string name, std::vector<std::int64_t> shape, std::vector<std::int32_t> numbers);
 
-/// One problem.
+/// A problem to check kernels by.
 struct Trial {
   std::string name;           ///< "batch 1, heads 2, ...": its sizes
-  std::string flags;          ///< "--dtype f16 --seq-q 200": of a command line that makes this one alone
-  std::string kernel_flags;   ///< "--dtype f16": of one that makes all those of its kernel
+  std::string flags;          ///< "--dtype f16 --seq-q 200": a command line that makes this trial alone
+  std::string kernel_flags;   ///< "--dtype f16": a command line that makes all trials of its kernel
   std::optional<int> choice;  ///< how it is served, by an op that can choose; empty: as any call
   std::vector<TrialTensor> tensors;
   /// Calls `use` with the op's descriptor over tensors at these places, in the order of `tensors`, in memory of this
@@ -60,7 +60,7 @@ class Sizes {
   std::int64_t at(std::string_view name) const;
   bool given(std::string_view name) const;
   bool any_given() const;
-  /// For a default that depends on the kernel.
+  /// Sets a default that depends on the kernel.
   void set_default(std::string_view name, std::int64_t value);
   /// "--seq-q 200 --seq-k 700".
   std::string flags() const;
@@ -77,7 +77,7 @@ class Sizes {
 /// A list of numbers from 0 on in place of one, taken out of `flags`. Throws as Sizes does.
 std::vector<std::int64_t> take_list(Flags& flags, const char* name, std::vector<std::int64_t> otherwise);
 
-/// The same choices with one default each, false of "both": a trial that was not asked for in detail is one.
+/// The choices with one default each, false of "both": a trial that was not asked for in detail is one trial.
 std::vector<FlagChoice> first_of_each(std::vector<FlagChoice> choices);
 
 }  // namespace tj::ops

@@ -40,7 +40,7 @@ struct Operand {
   std::vector<std::int64_t> shape;    ///< as its memory lies, outermost first
   std::vector<std::int64_t> strides;  ///< in elements
 
-  /// Of memory at this place.
+  /// The tensor, of memory at this place.
   Tensor view(Device device, void* data) const;
 };
 
@@ -48,10 +48,10 @@ class Tunable {
  public:
   virtual ~Tunable() = default;
 
-  /// As Op::problem_key() of args of its sizes.
+  /// The key that Op::problem_key() gives for args of its sizes.
   virtual ProblemKey key_of(const Problem& problem) const = 0;
-  /// Everything that can serve it: what is taken where nothing was measured, then the others, fewest predicted cycles
-  /// first.
+  /// All kernels that can serve it: first the one that is taken where nothing was measured, then the others by
+  /// predicted cycles.
   virtual std::vector<Variant> variants(const Problem& problem, const arch::Arch& arch) const = 0;
 
   /// The problem of a call; of its tensors the sizes alone count.

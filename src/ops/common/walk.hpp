@@ -1,8 +1,9 @@
-// What ops share whose kernels only bring memory through registers: one text for every arch, one role, blocks that walk
-// tiles where they can.
+// The part that ops share whose kernels only bring memory through registers: one text for every arch, one role, blocks
+// that walk tiles where they can.
 //
-// Decides the unit's text, the role's warps, the blocks of a launch, and what the launch must know. Which nodes there
-// are is the op's. Invariant: a kernel whose blocks walk is launched with no more blocks than asked for on each SM.
+// Decides the unit's text, the role's warps, the blocks of a launch, and what the launch must know. The op decides
+// which nodes there are. Invariant: a kernel whose blocks walk is launched with no more blocks than asked for on each
+// SM.
 #pragma once
 
 #include <algorithm>

@@ -19,11 +19,11 @@ namespace {
 
 using support::cat;
 
-constexpr int kPieceBytes = 16;  // what a thread loads at once
+constexpr int kPieceBytes = 16;  // bytes that a thread loads at once
 
-// What the bodies need beside queries, scores, output and what is on its way: addresses, fragments, a reference and
-// sums; and for each row block beyond the first. Found by what compiles without a spill
-// (tests/ops/fmha/amd_compile_test.cpp).
+// Registers that the bodies need beside queries, scores, output and loads on their way: for addresses, fragments, a
+// reference and sums. The second number is for each row block beyond the first. Both are the least that compile without
+// a spill (tests/ops/fmha/amd_compile_test.cpp).
 constexpr int kContextRegisters = 64, kRowBlockRegisters = 24;
 
 /// A weight is 2^(x + bias), x the distance of its score from the query's reference in powers of two, which grows to
@@ -31,14 +31,14 @@ constexpr int kContextRegisters = 64, kRowBlockRegisters = 24;
 struct Powers {
   int slack, bias;
 };
-// Where subnormal elements are kept, an f16 weight may be as small as 2^-24: 16 powers below 2^-8, the least of a
-// largest one.
+// Powers for archs that keep subnormal elements: an f16 weight may be as small as 2^-24, which is 16 powers below 2^-8,
+// the least that a row's largest weight can be.
 constexpr Powers kUsual{8, 0};
-// Where they count as 0, an f16 weight below 2^-14 vanishes from the output, while the sum of the weights has it. The
-// largest is to be 2^15, half of what f16 holds: one power is left for what rounding does to x. So slack + bias = 15.
-// With a slack of 1, weights are kept down to 2^-28 of the reference's (19 nats). A query's sum is at least the
-// reference's weight, so n keys lose at most n 2^-28 of it: 65536 of them change an output by at most 2.5e-4 of the
-// largest value, half of what rounding it to f16 may.
+// Powers for archs that take subnormal elements as 0: an f16 weight below 2^-14 vanishes from the output, while the sum
+// of the weights has it. The largest weight is to be 2^15, half of what f16 holds: one power is left for what rounding
+// does to x. So slack + bias = 15. With a slack of 1, weights are kept down to 2^-28 of the reference's (19 nats). A
+// query's sum is at least the reference's weight, so n keys lose at most n 2^-28 of it: 65536 of them change an output
+// by at most 2.5e-4 of the largest value, half of what rounding it to f16 may.
 constexpr Powers kWithoutSubnormals{1, 14};
 
 Powers powers_of(const FmhaKernel& config, const arch::Arch& arch) {

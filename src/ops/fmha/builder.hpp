@@ -1,4 +1,4 @@
-// What the dependence graphs of attention have in common, whatever instruction multiplies: text of the unit, values,
+// The part that all dependence graphs of attention share, whatever instruction multiplies: text of the unit, values,
 // copies by the engine.
 //
 // Decides names and sizes. Does not decide nodes of a consumer nor costs (sm90.cpp, sm80.cpp).

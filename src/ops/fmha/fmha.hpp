@@ -17,10 +17,10 @@ namespace tj::ops {
 
 const Op& fmha_op();
 
-/// Of a tj_fmha_args.
+/// The descriptor that a tj_fmha_args stands for.
 FmhaArgs fmha_from_c(const void* structure);
 
-/// All that decides a kernel: what a user configures, and the rung of the ladder that holds the kernel back.
+/// The choice of a kernel: what a user configures, and the rung of the ladder that holds the kernel back.
 struct FmhaKernel : FmhaConfig {
   FmhaKernel() = default;
   FmhaKernel(const FmhaConfig& config, int of_ladder = kNoFmhaRung) : FmhaConfig(config), rung(of_ladder) {}
@@ -30,16 +30,17 @@ struct FmhaKernel : FmhaConfig {
 /// The request of a kernel; throws tj::Error(argument) for a head dim, dtype or rung that is not supported.
 Request fmha_request(const FmhaKernel& config);
 
-/// The same in 64 bits: what a hot call looks up.
+/// The kernel in 64 bits, which a hot call looks up.
 std::uint64_t fmha_small_key(const FmhaKernel& config);
 
 /// The scale that a call means: its own, else D^-1/2.
 float fmha_scale(const FmhaArgs& args);
 
-/// Which kernel form a scale needs: the fast one, for 1e-6 <= scale <= 1, folds it into one multiply-add.
+/// Does a scale need the general form of the kernel? The fast form, for 1e-6 <= scale <= 1, folds the scale into one
+/// multiply-add.
 bool fmha_needs_general_scale(float scale);
 
-/// What each kind of its node bodies asks of an arch.
+/// The needs of each kind of its node bodies: what it asks of an arch.
 const std::vector<arch::Needs>& fmha_needs();
 /// All tile shapes that fit the arch.
 std::vector<Candidate> fmha_candidates(const FmhaKernel& config, const arch::Arch& arch);

@@ -35,12 +35,12 @@ FmhaConfig config_of(const FmhaArgs& args) {
 
 FmhaKernel config_of(const Request& request) { return kernel_of_fields<kFmhaFields, FmhaKernel>(request); }
 
-/// Of a command line, with one kernel where it leaves a field out.
+/// The kernels of a command line, with one value for a field that it leaves out.
 std::vector<FmhaKernel> usual_kernels(const Flags& flags) {
   return kernels_of_flags<kFmhaFields, FmhaKernel>("fmha", flags, first_of_each(choices_of_fields<kFmhaFields>()));
 }
 
-/// Of the tile that is tried first.
+/// Rows of the tile that is tried first.
 std::int64_t rows_per_block(const FmhaKernel& config, const arch::Arch& arch) {
   return fmha_candidates(config, arch).front().geometry.as<FmhaLaunch>().rows_per_block;
 }

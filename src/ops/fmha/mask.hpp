@@ -13,11 +13,11 @@
 
 namespace tj::ops {
 
-/// What the mask of a call asks of its kernel.
+/// Sets the fields of a kernel that the mask of a call asks for.
 void set_mask(FmhaConfig& config, const FmhaArgs& args);
-/// A call with a mask that the kernel serves.
+/// Gives a call a mask that the kernel serves.
 void set_mask(FmhaArgs& args, const FmhaConfig& config);
-/// What the kernel's parameter says of the mask.
+/// Sets the members of the kernel's parameter that describe the mask.
 void set_mask(fmha::Params& params, const FmhaArgs& args);
 
 /// The mask of a kernel's calls; without sizes, for what holds at all of them.

@@ -31,13 +31,14 @@ struct FmhaRung {
   bool exact_division;  ///< of each output by its row's sum; else by a reciprocal that is approximated
 };
 
-/// By number; the first stands for none.
+/// The rungs by number; the first stands for none.
 std::span<const FmhaRung> fmha_rungs();
 
-/// "none, 1 (basic), ...": what a rung may be.
+/// The rungs that there are: "none, 1 (basic), ...".
 std::string fmha_rung_names();
 
-/// The field "rung" of a request: "none", "basic", ... by number; numbers in their place; what a command line offers.
+/// Words of the field "rung" in a request ("none", "basic", ...), the numbers that may stand in their place, and what a
+/// command line offers.
 std::span<const char* const> fmha_rung_words();
 std::span<const char* const> fmha_rung_numbers();
 std::vector<std::string> fmha_rung_flags();
@@ -51,11 +52,11 @@ void require_fmha_rungs(std::int32_t rung, const arch::Arch& arch);
 struct FmhaSlots {
   int k = 1, v = 1;
 };
-/// Those in which copies are as far ahead as a rung asks, one more than iterations, but no more than `fit` together:
-/// the deeper ring gives first, of equal ones that of keys.
+/// The slots with which copies are as far ahead as a rung asks: one more than iterations, but no more than `fit`
+/// together. The deeper ring gives slots up first; of equal rings, that of keys.
 FmhaSlots fmha_rung_slots(const FmhaRung& rung, std::int64_t fit);
 
-/// What a rung holds its kernel to, as fields of a request behind the rung's name; none for none.
+/// The constraints of a rung, as fields of a request behind the rung's name; no fields for no rung.
 std::vector<std::pair<std::string, std::string>> fmha_rung_fields(std::int32_t rung);
 
 }  // namespace tj::ops

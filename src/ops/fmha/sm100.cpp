@@ -37,8 +37,8 @@ const arch::Needs& kNeeds = support::lasting<arch::Needs>(
       "exchange_cycles_per_kb"},
      {"sm100"}});
 
-// Of a second search: head dim 64 on sm_103a is proven (II 1634) after 94184 nodes, 0.4 s on an AMD EPYC, 2026-11-22;
-// the usual budget leaves it at 1661.
+// The budget of a second search: head dim 64 on sm_103a is proven (II 1634) after 94184 nodes, 0.4 s on an AMD EPYC,
+// 2026-11-22; the usual budget leaves it at 1661.
 constexpr std::uint64_t kSecondSearchNodes = 200'000;
 
 // Registers of a thread beside its scores: reference, sum, factor, and what the bodies need throughout, addresses,
@@ -49,8 +49,8 @@ constexpr int kProductRegisters =
 constexpr int kCorrectionRegisters =
     32;  // the output passes through a part of its columns at a time; what other roles leave comes on top
 
-// Of a tile: references move far in its first iterations, later hardly ever (FlashAttention-4 is said to be left with a
-// tenth of all corrections).
+// Corrections of a tile: references move far in its first iterations, later hardly ever (FlashAttention-4 is said to be
+// left with a tenth of all corrections).
 constexpr double kCorrections = 2;
 
 using Parts = std::array<int, fmha::kMaxWeightParts>;
@@ -138,7 +138,7 @@ int least_interval(const Costs& c, const Form& form, int block_n) {
   return std::max({kTiles * 2 * c.product, kTiles * exp, kTiles * alu, form.weights_over_scores ? products : 0});
 }
 
-/// Of kPolynomialOf exponentials, how many arithmetic takes over: none where that gains next to nothing, else the
+/// The number of kPolynomialOf exponentials that arithmetic takes over: none where that gains next to nothing, else the
 /// fewest with which the interval is the least.
 int polynomials_for(const FmhaKernel& config, const arch::Arch& arch, const Form& form, int block_n) {
   constexpr double kWorthIt = 1.05;

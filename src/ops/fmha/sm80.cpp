@@ -18,9 +18,9 @@ namespace {
 
 using support::cat;
 
-// What the bodies need beside scores, weights and output: addresses, counters, fragments on their way, maxima and sums.
-// With 128 words of output and 48 of scores and weights, 128 x 48 at head dim 128 compiles into 255 without a spill
-// (tests/ops/fmha/warps_compile_test.cpp).
+// Registers that the bodies need beside scores, weights and output: addresses, counters, fragments on their way, maxima
+// and sums. With 128 words of output and 48 of scores and weights, 128 x 48 at head dim 128 compiles into 255 without a
+// spill (tests/ops/fmha/warps_compile_test.cpp).
 constexpr int kContextRegisters = 24;
 
 const FmhaRung& rung_of(const FmhaKernel& config) { return fmha_rungs()[static_cast<std::size_t>(config.rung)]; }
@@ -135,7 +135,7 @@ std::vector<FmhaWarpTile> tiles(const FmhaKernel& config, const arch::Arch& arch
   // the matrix unit where that is fast. As many keys as leave the compiler registers to load ahead with: at head dim
   // 128, 64 keys are as fast as 48, but spill (H200, 2026-11-21). Any scale takes registers more.
   const int deep = config.general_scale ? 32 : 48;
-  // Where an SM has no room for two blocks of 128 such rows, one of 256 has the same warps; else 64 rows.
+  // An SM without room for two blocks of 128 such rows takes one of 256, which has the same warps; else 64 rows.
   if (config.head_dim == 128) return {{deep, 4, 2, 2, false}, {deep, 8, 2, 1, false}, {64, 4, 1, 2, false}};
   // Wide blocks of keys gain 4% by fewer waits an iteration, and lose as much where the diagonal cuts through many of
   // them. Threads that copy lack the registers.

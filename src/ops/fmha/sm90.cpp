@@ -28,9 +28,9 @@ const arch::Needs& kNeeds = support::lasting<arch::Needs>(
       "minmax_per_cycle", "convert_per_cycle", "shared_unit_cycles", "copy_latency_cycles", "copy_cycles_per_kb"},
      {"sm90"}});
 
-// What a consumer keeps from iteration to iteration beside the output: maxima, sums and factors of two rows, 6 words;
-// and what its bodies need throughout, addresses, counters and temporaries: 26, with which 3 x 64 x 128 at head dim 64,
-// 128 words of scores, weights and output, compiles into 160 registers without a spill
+// Registers of a consumer beside scores, weights and output. Maxima, sums and factors of two rows take 6 words from
+// iteration to iteration. Addresses, counters and temporaries of its bodies take 26. With these, 3 x 64 x 128 at head
+// dim 64, which has 128 words of scores, weights and output, compiles into 160 registers without a spill
 // (tests/codegen/fmha_compile_test.cpp).
 constexpr int kContextRegisters = 32;
 

@@ -1,4 +1,4 @@
-// What an fmha request must satisfy before anything is looked up or launched.
+// The rules that an fmha request must satisfy before anything is looked up or launched.
 //
 // Decides which requests are legal and which this version supports; the docstring of tj::FmhaArgs is the rule.
 // Does not decide which kernel serves a request. Invariant: a request that passes needs no further check before its
@@ -15,7 +15,7 @@ namespace tj::ops {
 /// Reads no tensor memory. Thread safe.
 void validate(const FmhaArgs& args, bool on_model);
 
-/// The same rules for what is prepared ahead: dtype and head dim. Throws as above.
+/// Checks a kernel that is prepared ahead by the same rules: dtype and head dim. Throws as above.
 void validate(const FmhaConfig& config);
 
 }  // namespace tj::ops

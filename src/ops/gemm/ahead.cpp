@@ -1,8 +1,9 @@
-// Which tiles of a matrix product are made before any size is known; see gemm.hpp.
+// The tiles of a matrix product that are made before any size is known; see gemm.hpp.
 //
-// Decides what stands for the large products of programs. What serves each of them on the arch is choose.cpp's to
-// say: tiles of clusters and pairs of blocks come and go with its predictions. Small products take tiles that are usual
-// on every arch (kernel.cpp). Invariant: same kind and arch, same tiles, none twice, in the order of gemm_tiles().
+// Decides which sizes stand for the large products of programs. choose.cpp says which tile serves each of them on the
+// arch: tiles of clusters and pairs of blocks come and go with its predictions. Small products take tiles that are
+// usual on every arch (kernel.cpp). Invariant: same kind and arch, same tiles, none twice, in the order of
+// gemm_tiles().
 #include <algorithm>
 
 #include "ops/gemm/family.hpp"

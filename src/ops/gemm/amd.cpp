@@ -18,7 +18,7 @@ const GemmFamily& gemm_amd();
 namespace {
 
 constexpr int kPieceElements = 8, kMatrix = 16;
-// What bodies need beside sums, what is on its way and operands: addresses, and the next operands
+// Registers that bodies need beside sums, operands and loads on their way: for addresses and the next operands
 // (tests/ops/gemm/amd_compile_test.cpp).
 constexpr int kContextRegisters = 40;
 constexpr int kMostBlocksPerSm = 2;  // one multiplies while the other waits, or stores its tile
@@ -38,7 +38,7 @@ int words_on_their_way(const GemmTile& tile, const arch::Arch& arch) {
 int sums_of(const GemmTile& tile, const arch::Arch& arch) {
   return tile.block_m * tile.block_n / threads_of(tile, arch);
 }
-/// Of a thread: sums and what is beside them all the time.
+/// Registers of a thread that are always held: sums, and what is beside them all the time.
 int lasting_registers(const GemmTile& tile, const arch::Arch& arch) {
   const int rows = tile.block_m / gemm_warps(tile).m / kMatrix;
   return sums_of(tile, arch) + (rows + 2) * waves(arch).operand_words() + kContextRegisters;

@@ -1,4 +1,4 @@
-// What the graphs of a matrix product have in common, whichever instructions multiply; see gemm.hpp.
+// The part that all graphs of a matrix product share, whichever instructions multiply; see gemm.hpp.
 //
 // Decides what the unit says before its first role, how a tile ends, and what a rung holds back. Costs and structure
 // are those of each family.
@@ -20,7 +20,7 @@ class GemmBuilder : protected GraphBuilder {
   static constexpr int kLeastSlots = 2;  // of a ring: one is filled while the other is read
   static constexpr int kMaxSlots = 10;
   static constexpr int kReadBytes = 16;  // of one load of a thread
-  // Of a role that brings d out of shared memory: with 24 nvcc 13.0 spills, with 40 it still does in clusters (4
+  // Registers of a role that brings d out of shared memory. nvcc 13.0 spills with 24, and in clusters still with 40 (4
   // bytes).
   static constexpr int kWriterRegisters = 48;
 
@@ -36,7 +36,7 @@ class GemmBuilder : protected GraphBuilder {
     graph_.overhead_cycles = static_cast<double>(gemm_tile_cycles(tile_, size_of(kernel_.out), family, arch_).end);
   }
 
-  /// With what the kernel's rung leaves to the scheduler.
+  /// The candidate, with what the kernel's rung leaves to the scheduler.
   Candidate candidate(double iterations) {
     launch_.by_threads = std::none_of(graph_.nodes.begin(), graph_.nodes.end(),
                                       [](const Node& node) { return node.async == graph::Async::copy; });
@@ -84,8 +84,8 @@ class GemmBuilder : protected GraphBuilder {
     return add(std::move(n));
   }
 
-  /// What the rung takes from the scheduler; a block that is not alone on its SM would hide what its own schedule does
-  /// not.
+  /// Applies the limits that the rung sets the scheduler. A block of one tile is alone on its SM: another block there
+  /// would hide what its own schedule does not.
   void constrain() {
     const GemmRung& rung = gemm_rung(kernel_);
     if (rung.max_slots > 0)

@@ -1,4 +1,4 @@
-// Which tile suits a problem, and in how many parts K is cut; see gemm.hpp.
+// The choice of a problem's tile, and of the number of parts that K is cut into; see gemm.hpp.
 //
 // Decides by the cycles of rates.hpp. Does not schedule: the schedule of a tile reaches the same interval.
 // Invariant: same sizes, kernel and arch, same choice, on any machine. Operands count as dense, so that preparing by
@@ -49,12 +49,11 @@ bool serves(const GemmTile& tile, const GemmSizes& sizes, const GemmKernel& kern
   return !too_low && gemm_tile_fits(tile, kernel, *rates.family);
 }
 
-/// Taken without a measurement of the problem at hand? Of larger clusters a device runs fewer blocks than it has SMs,
-/// and how many is no fact of the arch.
+/// Is the tile taken without a measurement of the problem at hand? A device runs fewer blocks of larger clusters than
+/// it has SMs, and how many is no fact of the arch.
 bool taken_unmeasured(const GemmTile& tile) { return tile.blocks() <= 2; }
 
-/// Those of an arch that a target's options have made: it lives as long as the process, as they do. Null for another
-/// one.
+/// The rates of an arch that a target's options have made. Both live as long as the process. Null for another arch.
 const Rates* made_rates(const arch::Arch& arch) {
   if (arch::find(arch.name) != &arch) return nullptr;
   static constinit support::Mutex mutex;
@@ -64,13 +63,13 @@ const Rates* made_rates(const arch::Arch& arch) {
   return found != made.get().end() ? &found->second : &made.get().emplace(&arch, gemm_rates_of(arch)).first->second;
 }
 
-/// Those of archs with a name, computed once.
+/// The rates of all archs with a name, computed once.
 const std::vector<Rates>& all_rates() {
   static constinit support::Lasting<const std::vector<Rates>> all;
   return all.get(known_rates);
 }
 
-/// The last ones that options made, for hot calls of a thread: they find them without a lock.
+/// The last rates that options made, one for each thread: hot calls find them without a lock.
 const Rates*& last_made() {
   thread_local constinit const Rates* last = nullptr;
   return last;

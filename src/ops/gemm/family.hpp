@@ -29,9 +29,9 @@ struct GemmCopyRates {
 struct GemmFamily {
   const char* arch_family;  ///< "sm80"
 
-  /// What an arch must have for operands of such elements; null: the family has no products of these.
+  /// The needs of products of such elements, which an arch must meet; null: the family has no products of these.
   const arch::Needs* (*needs)(const arch::Arch& arch, int element_bytes);
-  /// Whether it has such a kernel of the tile at all, whatever the arch.
+  /// Does it have such a kernel of the tile at all, whatever the arch?
   bool (*fits)(const GemmTile& tile, const GemmKernel& kernel);
   /// Blocks with this tile that run side by side on an SM; 0: the arch does not serve it.
   int (*blocks_per_sm)(const GemmTile& tile, const arch::Arch& arch);
@@ -43,7 +43,7 @@ struct GemmFamily {
   double (*thread_sums)(const GemmTile& tile, const arch::Arch& arch);
   /// Does a block store a tile under the next one's loop? Null: none does.
   bool (*stores_beside)(const GemmTile& tile, const arch::Arch& arch) = nullptr;
-  /// Of memory's rates an SM draws no more than its share.
+  /// An SM draws no more of memory's rates than its share.
   bool own_share = false;
 
   /// Do two blocks of the same columns multiply as one (Graph::pairs)? Then b is in shared memory once for both, half

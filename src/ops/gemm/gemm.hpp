@@ -23,14 +23,14 @@ namespace tj::ops {
 
 const Op& gemm_op();
 
-/// Of a tj_gemm_args.
+/// The descriptor that a tj_gemm_args stands for.
 GemmArgs gemm_from_c(const void* structure);
 
 struct GemmSizes {
   std::int64_t m = 1, n = 1, k = 1, batch = 1;
 };
 
-/// All that a kernel is made for.
+/// The choice of a kernel: all that it is made for.
 struct GemmKernel {
   DType dtype = DType::f16, out = DType::f16;
   bool left_mn = false, right_mn = false;  ///< a and b: M and N contiguous instead of K
@@ -43,10 +43,10 @@ struct GemmKernel {
 };
 /// The kernel of the same operands that leaves sums over parts of K.
 GemmKernel of_parts(GemmKernel kernel);
-/// The same kernel under the one name that it has: a flag that makes no difference is true.
+/// The kernel under the one name that it has: a flag that makes no difference is true.
 GemmKernel canonical(GemmKernel kernel);
 
-/// What a dense d of these sizes makes of d_aligned.
+/// Sets d_aligned as a dense d of these sizes has it.
 void set_dense(GemmKernel& kernel, const GemmSizes& sizes);
 
 /// How d leaves: gemm::Store of the device's headers. in_pairs: of a kernel whose blocks multiply in pairs.
@@ -80,7 +80,7 @@ struct GemmChoice {
   int parts = 1;
   int rung = kNoGemmRung;  ///< in gemm_rungs(); never the last, which is none
   bool operator==(const GemmChoice&) const = default;
-  /// The same in a number, as Op has them.
+  /// The choice in one number, as Op has choices.
   int number() const { return rung << 16 | (parts - 1) << 8 | tile; }
   static GemmChoice of(int number) { return {number & 0xff, (number >> 8 & 0xff) + 1, number >> 16}; }
 };
@@ -111,7 +111,7 @@ std::vector<RankedGemm> rank_gemm(const GemmSizes& sizes, const GemmKernel& kern
 GemmSizes gemm_sizes(const GemmArgs& args);
 /// All of a kernel but its tile, with K whole.
 GemmKernel gemm_kind(const GemmArgs& args);
-/// As it is with that choice.
+/// The kernel of a kind with that choice.
 GemmKernel chosen(GemmKernel kind, const GemmChoice& choice);
 /// The kernel that a request names; a field that is left out has its default.
 GemmKernel gemm_kernel(const Request& request);
@@ -123,21 +123,22 @@ GemmSizes gemm_sizes(const GemmConfig& config);
 GemmKernel gemm_kind(const GemmConfig& config);
 GemmKernel gemm_kernel(const GemmConfig& config, const arch::Arch& arch);
 Request gemm_request(const GemmKernel& kernel);
-/// The same without the tile, under the name of all kernels that differ in it alone.
+/// The request without its tile, under the name of all kernels that differ in the tile alone.
 Request gemm_kind_request(const GemmKernel& kernel);
 /// "--dtype f16 --out f16 ... --tile 128x256x64", as kernels are asked for; a rung stands for its tile.
 std::string gemm_flags(const GemmKernel& kernel);
 std::uint64_t gemm_small_key(const GemmKernel& kernel);
 
-/// What a command line offers.
+/// The flags that a command line offers.
 const std::vector<FlagChoice>& gemm_flag_choices();
 const FlagChoice& gemm_flag_choice(std::string_view name);
-/// The kernels that it names: every combination. Throws tj::Error(argument) naming flag, value and what is allowed.
+/// The kernels that a command line names: every combination. Throws tj::Error(argument) naming flag, value and what is
+/// allowed.
 std::vector<GemmKernel> gemm_combinations(const Flags& flags);
 /// Lines of the Config of a unit, of these fields.
 void add_gemm_constants(const GemmKernel& kernel, graph::Graph& graph, std::initializer_list<std::string_view> fields);
 
-/// What choosing a tile by measurement takes; a problem's key is the kernel's kind, M, N, K and the batch.
+/// Measurements that choose a tile; a problem's key is the kernel's kind, M, N, K and the batch.
 const Tunable& gemm_tunable();
 ProblemKey gemm_problem_key(const GemmSizes& sizes, const GemmKernel& kernel);
 /// Throws tj::Error(argument) for sizes or types that are not supported.
@@ -157,7 +158,7 @@ bool gemm_serves(const arch::Arch& arch, int element_bytes = 2);
 int gemm_blocks_per_sm(const GemmTile& tile, const arch::Arch& arch);
 /// Throws tj::Error(target | argument, unsupported) where the arch serves no product of this type.
 void gemm_require_type(DType dtype, const arch::Arch& arch);
-/// The same for all that an arch may not serve: a rung, a tile.
+/// Throws as gemm_require_type() does for all that an arch may not serve: a type, a rung, a tile.
 void gemm_require(const GemmKernel& kernel, const arch::Arch& arch);
 
 /// The graphs with costs of one tile shape; see src/ops/README.md for the picture.
@@ -178,8 +179,8 @@ inline constexpr std::array kGemmGeometry = {geometry_field<&GemmLaunch::store>(
                                              geometry_field<&GemmLaunch::by_threads>("by_threads"),
                                              geometry_field<&GemmLaunch::walks>("walks"),
                                              geometry_field<&GemmLaunch::pairs>("pairs")};
-/// One launch. Where the choice has parts of K, d has a matrix for each part of each batch, and what belongs to the
-/// epilogue is left out.
+/// Plans one launch. When the choice has parts of K, d has a matrix for each part of each batch, and what belongs to
+/// the epilogue is left out.
 void gemm_plan(const GemmArgs& args, const GemmChoice& choice, const GemmLaunch& launch, LaunchPlan& plan);
 
 /// Throws tj::Error(argument, invalid_argument | unsupported) naming the argument, its value and what is allowed.

@@ -22,7 +22,7 @@ namespace {
 using support::cat;
 using support::fail;
 
-/// Of the op's own kernel, and the tile that goes with it where no sizes are given: those of GemmConfig.
+/// The tile of the op's own kernel where no sizes are given: that of the sizes of GemmConfig.
 int usual_tile() {
   const GemmConfig config;
   for (const arch::Arch* arch : arch::all())
@@ -50,7 +50,7 @@ bool fits(const GemmKernel& kernel) {
          !(kernel.parts && kernel.rung != kNoGemmRung);
 }
 
-/// Of combinations without --tile, what large products of each kind take on the arch.
+/// Adds the kernels that large products of each kind take on the arch, for combinations without --tile.
 void add_large(std::vector<GemmKernel>& kernels, const arch::Arch& arch) {
   std::vector<GemmKernel> kinds;
   std::copy_if(kernels.begin(), kernels.end(), std::back_inserter(kinds),

@@ -34,14 +34,15 @@ support::TensorMapDesc operand_map(const Tensor& tensor, bool mn_major, int bloc
   return desc;
 }
 
-/// Of an operand that is not read: a map that the copy engine takes, whatever the operand's address and strides.
+/// Makes the map of an operand that is not read one that the copy engine takes, whatever the operand's address and
+/// strides.
 void make_legal(support::TensorMapDesc& desc) {
   desc.base = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(desc.base) / kMapAlignment * kMapAlignment);
   for (std::size_t i = 1; i < 4; ++i)
     desc.stride_bytes[i] = (desc.stride_bytes[i] + kMapAlignment - 1) / kMapAlignment * kMapAlignment;
 }
 
-/// By stores of two or eight elements a thread.
+/// Can a thread store two (f32) or eight elements at a time?
 bool wide(const Tensor& tensor) { return ops::wide(tensor, tensor.dtype == DType::f32 ? 8 : 16); }
 
 gemm::Operand operand(const Tensor& tensor, bool mn_major) {

@@ -30,7 +30,7 @@ GemmRates gemm_rates_of(const arch::Arch& arch) {
   rates.copy_outside_row_cycles = copies.outside_row_cycles;
   rates.cache_bytes = arch.fact("cache_bytes");
   rates.memory_bytes_per_cycle = arch.fact("memory_bytes_per_cycle");
-  // Of all SMs from the cache, where nobody has measured more.
+  // The rate of all SMs from the cache, for what nobody has measured.
   const double path = arch.sm_count / rates.copy_cycles_per_byte;
   const auto measured = [&](const char* fact) { return arch.has_fact(fact) ? arch.fact(fact) : path; };
   rates.cache_bytes_per_cycle = copies.cache_bytes_per_cycle > 0 ? copies.cache_bytes_per_cycle : path;
@@ -124,8 +124,8 @@ double GemmPrediction::cycles(int parts) const {
   const GemmTileCycles& ends = cycles_[out_bytes_ == size_of(DType::f32) || parts > 1 ? 1 : 0];
   const double waves = std::ceil(clusters_ * parts / places_), end = static_cast<double>(ends.end);
   const auto iterations = static_cast<double>(gemm_part_blocks(blocks_, parts));  // of one tile
-  // Of blocks side by side on an SM one stores while another multiplies; so does a block that has room for the next
-  // tile's sums.
+  // One of several blocks on an SM stores while another multiplies. A block that has room for the next tile's sums does
+  // both.
   const auto by_iterations = [&](double iteration) {
     const double loop = iterations * iteration, alone = stores_beside_ ? std::max(0.0, end - loop) : end;
     return waves * loop + (std::ceil(waves / beside_) - 1) * alone;

@@ -1,4 +1,4 @@
-// Which kernel a rung of the ladder has, and which sizes it serves; see rungs.hpp.
+// The rungs of the ladder: the kernel that each has, and the sizes that it serves; see rungs.hpp.
 #include "ops/common/tensor_checks.hpp"
 #include "ops/gemm/family.hpp"
 #include "support/fail.hpp"
@@ -8,7 +8,8 @@ namespace {
 
 using support::cat;
 
-/// Of the arch's family; of one that serves no rung, and without an arch, the usual one's.
+/// The tile of a rung by the arch's family. The usual family's stands for a family that serves no rung, and for no
+/// arch.
 int tile_of(const GemmRung& rung, const arch::Arch* arch) {
   const GemmFamily* family = arch == nullptr ? nullptr : find_gemm_family(*arch);
   return (family != nullptr && family->rung_tile != nullptr ? *family : usual_gemm_family()).rung_tile(rung);

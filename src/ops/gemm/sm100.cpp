@@ -23,10 +23,10 @@ namespace {
 using support::cat;
 
 constexpr int kMostRows = graph::kTensorLanes, kLeastRows = 64;  // of one product; either takes the unit as long
-// What a role that stores needs: 32 sums of a part, as many of c, of bias and on their way, addresses.
+// Registers of a role that stores: 32 sums of a part, as many of c, of bias and on their way, addresses.
 constexpr int kStoreRegisters = 120;
 
-// Of rungs: a product has 128 rows, and of a pair of blocks 256.
+// The tiles of rungs: a product has 128 rows, and that of a pair of blocks 256.
 constexpr GemmTile kRungTile{128, 256, 64}, kPairTile{128, 256, 64, 2, 1};
 
 // Every unit and fact that is read for the family.
@@ -62,7 +62,7 @@ int product_rows(const GemmTile& tile) { return std::min(kMostRows, tile.block_m
 /// Are a tile's sums stored under the next one's loop? Tensor memory has room for a second set of them then.
 bool stores_beside(const GemmTile& tile, const arch::Arch& arch) { return sum_slots(tile, arch) > 1; }
 
-/// Of an iteration, on the unit.
+/// Cycles of an iteration on the unit.
 double iteration(const GemmTile& tile, const arch::Arch& arch) {
   return 2.0 * std::max(tile.block_m, kMostRows) * tile.block_n * tile.block_k /
          Multiplier(Multiplier::Way::tensor_memory, arch).flops_per_cycle(tile.element_bytes);
@@ -99,7 +99,7 @@ class Builder : GemmRingsBuilder {
     last.registers = kStoreRegisters;
     reads(mma, ab);
     follows(mma);
-    // Where it has a slot of shared memory to fill, the columns that it reads come first.
+    // The columns that it reads come first, before the slot of shared memory that it may have to fill.
     const int store = static_cast<int>(graph_.nodes.size());
     wait(mma, store, 0, sums);
     end_of_tile(std::move(last), rows());

@@ -25,8 +25,8 @@ constexpr int kMostBlocksPerSm = 2;  // one multiplies while the other waits, or
 // tile's products. A second one costs no registers: an SM's four parts hold three warps each, be it of 4 or 8 that
 // multiply and one or two that copy.
 constexpr int kFetchingWarps = 2;
-// What pieces of 32 x 96 take beside operand_registers, those with an addend and those with MN-major operands (both; of
-// threads that copy, one): without, they spill up to 16, 136 and 116 bytes on sm_90 (nvcc 13.0).
+// Registers that pieces of 32 x 96 take beside operand_registers when they have an addend, or MN-major operands (both
+// of them; one when threads copy). Without these, they spill up to 16, 136 and 116 bytes on sm_90 (nvcc 13.0).
 constexpr int kMoreRegisters = 40;
 constexpr int kSquareColumns = 64;
 constexpr int kSmParts = 4;  // each has a quarter of the warps and of the registers: CUDA C++ Programming Guide,
@@ -80,7 +80,7 @@ class Builder : GemmWarpsBuilder {
   }
 
  private:
-  /// Of blocks side by side at the same time, each at its share of the rates.
+  /// Cycles of an iteration of blocks side by side at the same time, each at its share of the rates.
   int iteration() const {
     const GemmWarpCycles each = gemm_warp_cycles(tile_, arch_);
     return beside_ * std::max(each.matrix, each.loads);

@@ -7,7 +7,7 @@
 //                                      (i+1) where a rung allows two slots
 //   mma.c ==> store.c                  tile end, from registers; or through shared memory, stage_rows.c -> put_box.c or
 //   put_rows.c
-// Of 8-bit operands mma.c leaves sums over one iteration, promote.c adds them to those of the tile:
+// With 8-bit operands, mma.c leaves sums over one iteration, and promote.c adds them to those of the tile:
 //   mma.c ==> promote.c -> store.c
 //   promote.c (i) -> mma.c (i+1)       one register copy of the iteration's sums
 #include <algorithm>
@@ -26,14 +26,14 @@ using gemm::kRowsPerConsumer;
 
 constexpr int kMostConsumers = 2;  // more would leave too few registers for their sums
 constexpr int kStepBytes = 32;     // of K, of one matrix instruction
-// Of every rung but the last, whose sizes choose it: one consumer.
+// The tiles of every rung but the last, whose sizes choose it: one consumer.
 constexpr GemmTile kRungTile{64, 256, 64}, kClusterTile{64, 256, 64, 2, 1};
 
-// What a consumer's bodies need beside its sums, addresses, counters and the part of d that its store works on: 64 x
-// 128 with addend, bias and gelu, 64 words of sums, leaves 3 words without a register when it is compiled into 128
-// (nvcc 13.0, launch bound of 512 threads), and none in 150.
+// Registers of a consumer beside its sums: addresses, counters and the part of d that its store works on. Example: 64 x
+// 128 with addend, bias and gelu has 64 words of sums. It leaves 3 words without a register when it is compiled into
+// 128 (nvcc 13.0, launch bound of 512 threads), and none in 150.
 constexpr int kContextRegisters = 72;
-// What its loop alone needs of these.
+// The part of these that its loop alone needs.
 constexpr int kLoopRegisters = 40;
 
 // Every unit and fact that is read for the family.

@@ -12,9 +12,9 @@ namespace tj::ops {
 
 /// Is it an operand that the copy engine cannot read as it is: rows or a base between multiples of 16 bytes?
 bool gemm_copied(const Tensor& operand);
-/// Of all that are.
+/// Bytes that the copies of all such operands take.
 std::size_t gemm_copy_bytes(const GemmArgs& args);
-/// Copies a and b there where they must be, and puts the copies in their place; scratch moves on.
+/// Copies those of a and b that must be copied to scratch, and puts the copies in their place; scratch moves on.
 void copy_gemm_operands(GemmArgs& args, std::byte*& scratch, const EachStep& each);
 /// Do rows of dense operands of these sizes have to be copied first?
 bool gemm_copies(const GemmConfig& config);
@@ -23,7 +23,7 @@ bool gemm_in_steps(const GemmArgs& args, const GemmChoice& choice);
 std::size_t gemm_scratch_bytes(const GemmArgs& args, const GemmChoice& choice);
 void gemm_steps(const GemmArgs& args, const Kernel& kernel, void* scratch, const EachStep& each);
 
-/// Of calls with dense operands that this kernel serves, the product's last.
+/// The kernels of calls with dense operands that this kernel serves; the product's comes last.
 std::vector<NeededKernel> gemm_needed_kernels(const GemmConfig& config, const Kernel& kernel);
 
 }  // namespace tj::ops

@@ -9,13 +9,13 @@
 namespace tj::ops {
 namespace {
 
-// What d may take of shared memory: with more, the rings of the operands lose a slot that the loop needs. 64 KB for
-// tiles of 128 x 256 left 3 of 4, and 2048^3 and 8192^3 took 4 to 6% longer than with stores from registers (H200,
+// Shared memory that d may take: with more, the rings of the operands lose a slot that the loop needs. 64 KB for tiles
+// of 128 x 256 left 3 of 4, and 2048^3 and 8192^3 took 4 to 6% longer than with stores from registers (H200,
 // 2026-11-21).
 constexpr int kMostStagedBytes = 32 * 1024;
-// Where the copy engine cannot store, neighbouring columns by one warp are worth a slot of each ring; of tiles of 256 x
-// 256 no rings would be left. A pair of blocks has b in shared memory once, and may stage as much: with 128 x 256 five
-// slots are left for the loop.
+// Shared memory that d may take where the copy engine cannot store. Neighbouring columns by one warp are worth a slot
+// of each ring; tiles of 256 x 256 would have no rings left. A pair of blocks has b in shared memory once, and may
+// stage as much: with 128 x 256 five slots are left for the loop.
 constexpr int kMostRowBytes = 64 * 1024;
 constexpr int kMostPromotedColumns = 128;
 

@@ -21,7 +21,7 @@ struct GemmTile {
   int element_bytes = 2;
   constexpr int blocks() const { return cluster_m * cluster_n; }
   constexpr int consumers() const { return block_m < 64 ? 1 : block_m / 64; }
-  /// Of 8-bit elements the matrix unit's sums are added to others in f32: those over each 128 bytes of K.
+  /// Sums of 8-bit elements that the matrix unit makes over each 128 bytes of K are added to others in f32.
   constexpr bool promotes() const { return element_bytes == 1; }
   constexpr int partial_sums() const { return block_k * element_bytes / 128; }
   bool operator==(const GemmTile&) const = default;
@@ -38,14 +38,14 @@ inline constexpr GemmTile kGemmTiles[] = {
     {64, 32, 128},
     {16, 32, 128},
     {16, 64, 128},
-    // Of warps' products: where shared memory is small, rings of half as much K for each of two blocks.
+    // Tiles of warps' products: where shared memory is small, rings of half as much K for each of two blocks.
     {128, 128, 32},
     {128, 256, 32},
     {256, 192, 32},
-    // Of products in tensor memory: two of 128 rows share what is copied of b.
+    // Tiles of products in tensor memory: two of 128 rows share what is copied of b.
     {256, 128, 64},
     {256, 256, 64},
-    // Of two blocks that share what is copied the most.
+    // Tiles of two blocks, which share most of their copies.
     {128, 256, 64, 1, 2},
     {128, 256, 64, 2, 1},
     {128, 192, 64, 2, 1},
@@ -55,11 +55,11 @@ inline constexpr GemmTile kGemmTiles[] = {
     {64, 256, 64, 2, 1},
     {128, 64, 64, 1, 2},
     {64, 128, 64, 2, 1},
-    // Of pairs of blocks whose products in tensor memory are of 256 rows, two of them in the columns of one set of
-    // sums, or of two.
+    // Tiles of pairs of blocks whose products in tensor memory have 256 rows. Two products lie in the columns of one
+    // set of sums, or of two.
     {256, 256, 64, 2, 1},
     {256, 128, 64, 2, 1},
-    // Of four, each of which shares a with one and b with another.
+    // Tiles of four blocks, each of which shares a with one and b with another.
     {128, 128, 64, 2, 2},
     {128, 64, 64, 2, 2},
     // 8-bit elements: two sets of sums leave no room for more columns. Two consumers of 64 columns with one block of K

@@ -48,7 +48,7 @@ std::vector<GemmKernel> kinds_of(const Flags& flags, const arch::Arch& arch) {
   return kinds;
 }
 
-/// As far as a rung goes along.
+/// Sets the default sizes, as far as a rung serves them.
 void set_defaults(Sizes& sizes, const GemmKernel& kernel, const Extent& extent) {
   const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
   const GemmRung& rung = gemm_rung(kernel);

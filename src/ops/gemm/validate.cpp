@@ -122,7 +122,7 @@ void check_scale(const char* name, const Tensor& tensor, const Named& operand, c
   check_apart(d, d_range, scale, range_of(scale));
 }
 
-/// What c and bias share: their form, d's type and device, rows of d's length.
+/// Checks the rules that c and bias share: their form, d's type and device, rows of d's length.
 void check_addend(const Named& t, const Named& d, std::initializer_list<Size> sizes, Size batch) {
   check_form(t);
   check_dtype(t, d.tensor.dtype, ", as d.dtype");

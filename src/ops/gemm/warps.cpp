@@ -25,8 +25,8 @@ constexpr Shared kShared[] = {{{128, 256, 64}, {2, 4}}, {{128, 192, 64}, {4, 2}}
                               {{128, 128, 32}, {2, 2}}, {{128, 256, 32}, {2, 4}}, {{256, 192, 32}, {4, 2}}};
 
 constexpr int kSquarePiece = 64 * 64;
-// What an iteration of warps' products takes longer where copies go out only one ahead of it: 128 x 128 x 64 on an H200
-// (2026-11-21), profiled.
+// The factor by which an iteration of warps' products is longer where copies go out only one ahead of it: 128 x 128 x
+// 64 on an H200 (2026-11-21), profiled.
 constexpr double kLateCopies = 1.1;
 
 }  // namespace

@@ -17,10 +17,10 @@ struct GemmWarps {
 GemmWarps gemm_warps(const GemmTile& tile);
 /// Pieces of more than 64 x 64: registers hold little beside their sums.
 bool gemm_large_pieces(const GemmTile& tile);
-/// Whether warps make such a tile, and their registers hold its pieces with what else the kernel asks for.
+/// Do warps make such a tile, and do their registers hold its pieces with what else the kernel asks for?
 bool gemm_warps_fit(const GemmTile& tile, const GemmKernel& kernel);
 
-/// Of both operands, without any padding.
+/// Bytes of a slot of both operands, without any padding.
 std::int64_t gemm_slot_bytes(const GemmTile& tile);
 inline constexpr std::int64_t kGemmBarrierBytes = 1024;  ///< at most, beside a ring's slots
 /// Slots of its ring that such a block has room for, of so many on an SM.
@@ -32,12 +32,12 @@ struct GemmWarpCycles {
   int matrix = 0, loads = 0, copies = 0;
 };
 GemmWarpCycles gemm_warp_cycles(const GemmTile& tile, const arch::Arch& arch);
-/// The same in one number. Products of warps hold what issues them: an iteration takes as long as the busier of the
-/// unit and the path to shared memory, which copies take as well.
+/// Cycles of an iteration in one number. Products of warps hold what issues them: an iteration takes as long as the
+/// busier of the unit and the path to shared memory, which copies take as well.
 std::int64_t gemm_warp_iteration(const GemmTile& tile, const arch::Arch& arch, int blocks_per_sm);
 double gemm_warp_sums(const GemmTile& tile, const arch::Arch& arch);
 
-/// What both families need beside facts of whoever copies.
+/// The needs of both families beside the facts of whoever copies.
 arch::Needs gemm_warp_needs(const char* family, std::initializer_list<const char*> copies);
 
 }  // namespace tj::ops
