@@ -146,10 +146,10 @@ struct TJ_API Graph {
 
   /// The texts of a kernel's unit.
   struct Code {
-    std::string namespace_name{};  ///< JSON: "namespace"
-    std::vector<std::string> includes{};
-    std::string params_type{};
-    std::vector<Constant> config{};
+    std::string namespace_name;  ///< JSON: "namespace"
+    std::vector<std::string> includes;
+    std::string params_type;
+    std::vector<Constant> config;
     bool operator==(const Code&) const = default;
   };
 

@@ -16,6 +16,7 @@
 #include "graph/json_reader.hpp"
 #include "ops/common/machine.hpp"
 #include "ops/op.hpp"
+#include "sched/schedule.hpp"
 #include "support/expect.hpp"
 
 namespace {
