@@ -1,7 +1,7 @@
-// Protects what src/ops/README.md says under "Numerics" of numbers that are none: where NaN, infinities, overflow and
-// zeros of either sign in the operands come out, on every family of matrix instructions; and that equal calls give
-// equal bits, whatever the order of events. What sizes are refused is for limits_test.cpp, how far finite results are
-// from f64 for the ops' own tests.
+// Protects what src/ops/NUMERICS.md says of special values: where NaN, infinities, overflow and zeros of either sign in
+// the operands come out, on every family of matrix instructions. Protects also that equal calls give equal bits,
+// whatever the order of events. limits_test.cpp tests which sizes are refused, and the ops' own tests how far finite
+// results are from f64.
 #include <doctest/doctest.h>
 
 #include <cmath>

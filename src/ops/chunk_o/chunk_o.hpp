@@ -36,7 +36,7 @@ ChunkOKernel chunk_o_kernel(const Request& request);
 Request chunk_o_request(const ChunkOKernel& kernel);
 std::uint64_t chunk_o_small_key(const ChunkOKernel& kernel);
 
-/// The graph with costs for `heads` value heads an item; see src/ops/README.md for the picture.
+/// The graph with costs for `heads` value heads an item; src/ops/chunk_o/README.md has a picture.
 graph::Graph chunk_o_graph(const ChunkOKernel& kernel, int heads, const arch::Arch& arch);
 /// The needs of each kind of its node bodies: what it asks of an arch.
 const std::vector<arch::Needs>& chunk_o_needs();

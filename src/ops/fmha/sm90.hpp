@@ -13,7 +13,7 @@ struct FmhaGroupTile {
   bool turns = true;  ///< order barriers between the consumers
 };
 
-/// The graph with costs of one; see src/ops/README.md for the picture. The arch is of the family.
+/// The graph with costs of one; src/ops/fmha/README.md has a picture. The arch is of the family.
 graph::Graph fmha_group_graph(const FmhaKernel& config, const FmhaGroupTile& tile, const arch::Arch& arch);
 
 }  // namespace tj::ops

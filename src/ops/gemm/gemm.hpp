@@ -161,7 +161,7 @@ void gemm_require_type(DType dtype, const arch::Arch& arch);
 /// Throws as gemm_require_type() does for all that an arch may not serve: a type, a rung, a tile.
 void gemm_require(const GemmKernel& kernel, const arch::Arch& arch);
 
-/// The graphs with costs of one tile shape; see src/ops/README.md for the picture.
+/// The graphs with costs of one tile shape; src/ops/gemm/README.md has pictures.
 /// The ways to make it: one, or two that differ in who issues the copies.
 std::vector<Candidate> gemm_candidates(const GemmKernel& kernel, const arch::Arch& arch);
 /// The first of them.
