@@ -1,8 +1,8 @@
-/* What a unit compiled for the CPU model and the library agree on: one table of calls, in plain C.
+/* The interface between a unit compiled for the CPU model and the library: one table of calls, in plain C.
  *
  * Decides the shape of every primitive that needs the block's other threads, its shared memory or its asynchronous
- * units; decides no behaviour (the library's model does). Whatever needs only the thread's own values is in the unit.
- * Invariant: any change here raises TJ_MODEL_ABI_VERSION; the library refuses a unit of another version.
+ * units; decides no behaviour (the library's model does). A primitive that needs only the thread's own values is in the
+ * unit. Invariant: any change here raises TJ_MODEL_ABI_VERSION; the library refuses a unit of another version.
  * Site ids: positive and unique in a unit; the library can switch each off. A call that finds misuse does not return.
  */
 #pragma once
@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* Where the calling thread is. Constant while it runs. */
+/* The place of the calling thread. Constant while it runs. */
 typedef struct tj_model_thread {
   unsigned thread, block, grid_blocks;
   unsigned shared_base;  /* window address of the dynamic shared memory, a multiple of 1024 */
@@ -73,7 +73,7 @@ typedef struct tj_model_tensor_matrix {
   int blocks; /* 1, or 2: of a pair of blocks */
 } tj_model_tensor_matrix;
 
-/* Which cells of tensor memory a warp's registers are: kernel_templates/arch/sm100_tensor.cuh, tensor_load and
+/* The cells of tensor memory that a warp's registers are: kernel_templates/arch/sm100_tensor.cuh, tensor_load and
  * tensor_load_fragment. */
 enum tj_model_tensor_shape { TJ_MODEL_ROWS = 0, TJ_MODEL_FRAGMENT = 1, TJ_MODEL_OPERAND = 2 };
 
@@ -133,7 +133,7 @@ typedef struct tj_model_api {
 
   void (*wave_mma)(const tj_model_wave_mma* instruction);
 
-  /* What runs next is call `call` of a node, for that iteration, or tile where the node is none of the loop; ids are
+  /* Call `call` of a node runs next, for that iteration, or for that tile where the node is none of the loop. Ids are
    * those of the notes. */
   void (*at_node)(int call, int iteration);
   void (*reads_arrived)(int site); /* what the thread has read of shared memory is there */
@@ -163,7 +163,7 @@ typedef struct tj_model_api {
   unsigned (*clock)(void); /* steps of the calling thread's block so far, each a turn of a warp or a completion */
 } tj_model_api;
 
-/* What a unit exports beside the entry point, as <symbol>_model. */
+/* The export of a unit beside the entry point, as <symbol>_model. */
 typedef struct tj_model_kernel {
   unsigned version;
   unsigned threads;

@@ -1,11 +1,11 @@
-// What is applied to a result before it is rounded: for every op that finishes matrix products.
+// Activations, which are applied to a result before it is rounded: for every op that finishes matrix products.
 //
-// Decides how each is computed. Invariant: a NaN stays one.
+// Decides how each is computed. Invariant: a NaN stays a NaN.
 #pragma once
 
 namespace tj::ops {
 
-/// What an activation's number means.
+/// The activations by number.
 enum Activation : int { kNone = 0, kRelu = 1, kGelu = 2, kSilu = 3 };
 
 /// x times the normal distribution function. The tail by Abramowitz and Stegun 7.1.26, erfc within 1.5e-7, without a

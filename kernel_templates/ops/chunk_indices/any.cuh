@@ -34,7 +34,7 @@ struct Lister {
   TJ_DEVICE Lister(const Params& p, int) : params(p) {}
 };
 
-/// None for an end at or before the beginning.
+/// The chunks of a sequence: none for an end at or before the beginning.
 template <class C>
 TJ_DEVICE u32 chunks_of(const Params& params, int sequence) {
   const u32 begin = dev::load_global_u32(params.cu_seqlens + sequence),
@@ -47,7 +47,7 @@ TJ_DEVICE void begin(Lister<C>& lister, const Tile&) {
   lister.before = 0;
 }
 
-/// Which 32 lanes of the block these are, and which of them this is: 32 work together, whatever a warp has.
+/// The index of a lane's unit in the block: 32 lanes are a unit, whatever number a warp has.
 template <class C>
 TJ_DEVICE int unit_index() {
   return static_cast<int>(dev::warp_index() * static_cast<u32>(C::kLanes / 32) + dev::lane_index() / 32u);

@@ -1,9 +1,9 @@
-// What a block of chunk_o works on, and how it comes to shared memory: tiles, items, where their tokens lie, and the
-// bodies that load; for every family that has a copy engine.
+// The items that a block of chunk_o works on, and how they come to shared memory: tiles, items, places of their tokens,
+// and the bodies that load; for every family that has a copy engine.
 //
 // Decides which chunk and heads an item has, and which boxes make a slot. Iteration i of a block is its i-th item: a
-// chunk of kChunk tokens and kHeads value heads of one key head. A chunk may have fewer tokens than kChunk. What q and
-// k hold behind them reaches only rows of o that are not stored; rows of v behind them may hold anything and are not
+// chunk of kChunk tokens and kHeads value heads of one key head. A chunk may have fewer tokens than kChunk. The rows of
+// q and k behind them reach only rows of o that are not stored; rows of v behind them may hold anything and are not
 // copied: zeros come in their place. Invariant: a body issues the copies of its own slot, nothing else.
 #pragma once
 
@@ -20,7 +20,7 @@ inline constexpr int kMatrixK = 16;
 inline constexpr u32 kChunkBlockBytes = kChunk * kSwizzleRowBytes;  ///< of q, k, v or o, a block of columns
 inline constexpr u32 kStateBlockBytes = kWidth * kSwizzleRowBytes;  ///< of h
 
-/// All of a block's work.
+/// The work of a block.
 struct Tile {
   bool valid;
   int trip_count;
@@ -43,7 +43,7 @@ TJ_DEVICE Tile next_tile(const Params&, Tile tile) {
   return tile;
 }
 
-/// Which chunk and heads the i-th item of this block has. Heads fastest: blocks that run together read neighbouring
+/// The chunk and heads of the i-th item of this block. Heads count fastest: blocks that run together read neighbouring
 /// heads of the same tokens.
 struct Item {
   int chunk, head;  ///< head: the first of its value heads

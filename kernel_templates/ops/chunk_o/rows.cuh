@@ -1,5 +1,5 @@
-// What is computed with an item's rows in registers, and how they come to o: for families whose sums a warp has as a
-// matrix instruction's fragment.
+// An item's rows in registers, what is computed with them, and how they come to o: for families whose sums a warp has
+// as a matrix instruction's fragment.
 //
 // Decides weights, rounding, and which rows are stored. A thread holds rows row0 and row0 + 8 of the chunk, columns 8j
 // + 2(lane % 4) + {0, 1}. Invariant: of o only rows that a token has are written.
@@ -9,11 +9,11 @@
 
 namespace tj::ops::chunk_o {
 
-/// Which of the chunk's elements a thread has in its fragments; one head's consumer is four warps.
+/// The first of the chunk's elements that a thread has in its fragments. The consumer of a head is four warps.
 TJ_DEVICE int first_row() { return static_cast<int>((dev::warp_index() & 3u) * 16u + dev::lane_index() / 4u); }
 TJ_DEVICE int first_column() { return static_cast<int>(dev::lane_index() & 3u) * 2; }
 
-/// Of tokens lane and lane + 32: 0 where there is none.
+/// The gates of tokens lane and lane + 32: 0 where there is no token.
 template <class C>
 TJ_DEVICE void load_gates(const Params& params, const Place& place, int head, float (&gates)[2]) {
   const int lane = static_cast<int>(dev::lane_index());

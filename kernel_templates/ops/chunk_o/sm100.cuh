@@ -132,7 +132,7 @@ struct Finisher {
   TJ_DEVICE Finisher(const Params& p, int) : params(p), places(p) {}
 };
 
-/// Where the item is, and the gates of the thread's rows: asked for here, looked at by stage_rows().
+/// Loads the place of the item and the gates of the thread's rows; stage_rows() is the first to look at them.
 template <class C>
 TJ_DEVICE void fetch_rows(Finisher<C>& finisher, const Tile&, int i) {
   const Params& params = finisher.params;
@@ -150,8 +150,8 @@ TJ_DEVICE void fetch_rows(Finisher<C>& finisher, const Tile&, int i) {
   }
 }
 
-/// What the state before the chunk gives, faded to each row's token, and what the chunk itself gives: scaled, rounded,
-/// to where store_rows brings them.
+/// Adds what the state before the chunk gives, faded to each row's token, to what the chunk itself gives. The result is
+/// scaled, rounded and stored by store_rows.
 template <class C>
 TJ_DEVICE void finish_rows(const Finisher<C>& finisher, int head, int i, u32 states, u32 sums, u32 slot) {
   const Params& params = finisher.params;

@@ -14,7 +14,7 @@
 namespace tj::ops::chunk_o {
 
 // ---- one consumer's chain -------------------------------------------------------------------------------------------
-/// One value head. A thread holds rows row0 and row0 + 8, columns 8j + 2(lane % 4) + {0, 1}.
+/// A value head. A thread holds rows row0 and row0 + 8, columns 8j + 2(lane % 4) + {0, 1}.
 template <class C_>
 struct Consumer {
   using C = C_;
@@ -32,7 +32,7 @@ struct Consumer {
       : params(p), copy(which), row0(first_row()), column0(first_column()), places(p) {}
 };
 
-/// Where the item is, and its gates: asked for here, looked at by weigh().
+/// Loads the place of the item and its gates; weigh() is the first to look at them.
 template <class C>
 TJ_DEVICE void fetch(Consumer<C>& consumer, const Tile&, int i) {
   const Params& params = consumer.params;
@@ -95,7 +95,7 @@ TJ_DEVICE void weigh(Consumer<C>& consumer, const Tile&, int) {
   weigh_scores<C>(consumer.scores, consumer.gates, of_row, consumer.row0, consumer.column0, consumer.weights);
 }
 
-/// What the state before the chunk gives, faded to each row's token.
+/// Fades what the state before the chunk gives to each row's token.
 template <class C>
 TJ_DEVICE void fade(Consumer<C>& consumer, const Tile&, int) {
 #pragma unroll

@@ -14,7 +14,7 @@
 
 namespace tj::ops::fmha {
 
-/// What a lane keeps of one of its queries.
+/// The registers that a lane keeps for one of its queries.
 template <class C>
 struct Query {
   u32 operand[C::kHeadDim / kMatrix][dev::kOperandWords];

@@ -45,8 +45,8 @@ TJ_DEVICE const unsigned short* row_of(const Source& source, int batch, int head
          row * source.stride_row;
 }
 
-/// Which pieces of a block a thread brings: neighbours have neighbouring pieces of a row. Of keys its rows are kRows
-/// apart, of values they stand below each other in shared memory.
+/// The pieces of a block that a thread brings: neighbours have neighbouring pieces of a row. A thread's rows of keys
+/// are kRows apart; its rows of values stand below each other in shared memory.
 template <class C>
 struct Share {
   static constexpr u32 kPieces = C::kHeadDim / kPiece;  ///< of a row
@@ -56,7 +56,7 @@ struct Share {
       : piece(dev::thread_index() % kPieces), key_row(dev::thread_index() / kPieces), value_row(key_row * kLoads<C>) {}
 };
 
-/// From a thread's first row of a block to that of its n-th piece.
+/// The distance from a thread's first row of a block to the row of its n-th piece.
 template <class C>
 struct KeyRows {
   static TJ_DEVICE constexpr int beyond(int n) { return n * Share<C>::kRows; }
@@ -106,8 +106,8 @@ TJ_DEVICE void put_k(Loader<C>& loader, const Tile&, int, u32 slot) {
         slot + (share.key_row + static_cast<u32>(n * Share<C>::kRows)) * kKeyStride<C> + share.piece * 16, loader.k[n]);
 }
 
-/// Where the values of sixteen keys begin in the rows of sixteen elements of the output: blocks of keys change places
-/// by those rows, so that what neighbouring threads store does not meet in one bank.
+/// The address at which the values of sixteen keys begin in the rows of sixteen elements of the output. Blocks of keys
+/// change places by those rows, so that the stores of neighbouring threads do not meet in one bank.
 template <class C>
 TJ_DEVICE u32 value_place(u32 slot, u32 sixteen, u32 block) {
   constexpr u32 kBlocks = C::kBlockN / kMatrix;

@@ -1,5 +1,5 @@
-// Which keys a query of attention sees: the one place that decides it, for device code of every family and for the
-// host.
+// The mask of attention: which keys a query sees. This file alone decides it, for device code of every family and for
+// the host.
 //
 // Example: of 3 queries and 5 keys under the causal mask, query 0 sees keys 0 to 2, and query 2 all five. Decides the
 // range of keys of a row, and what can be said of ranges before sizes are known. Does not decide how a block walks keys

@@ -24,7 +24,7 @@ struct Products {
   TJ_DEVICE Products(const Params&, int which) : copy(which) {}
 };
 
-/// One row of a sub-tile.
+/// A row of a sub-tile.
 template <class C_>
 struct Softmax {
   using C = C_;

@@ -38,7 +38,7 @@ struct Queries<C, true> {
   u32 queries[C::kHeadDim / kMatrix][C::kRowBlocks][4];
 };
 
-/// One role's query rows, kRowBlocks times sixteen a warp.
+/// The query rows of a role, kRowBlocks times sixteen a warp.
 template <class C_>
 struct Consumer : Queries<C_> {
   using C = C_;
@@ -81,7 +81,7 @@ TJ_DEVICE void copy_by_threads(const Source& source, int batch, int head, int fi
     from += kAtOnce * source.stride_row;
   }
 }
-/// The same by the copy engine.
+/// `Count` rows of one head from `first` on, by the copy engine.
 template <class C, int Count>
 TJ_DEVICE void copy_boxes(const TensorMap* map, int batch, int head, int first, u32 slot, u32 full) {
 #pragma unroll
@@ -126,8 +126,8 @@ TJ_DEVICE void begin(Consumer<C>& consumer, const Tile&) {
   for (int r = 0; r < C::kRowBlocks; ++r) clear(consumer.rows[r]);
 }
 
-/// Where a lane finds what it names of the first 16 rows and columns of a tile; `step` times 16 columns further on in a
-/// tile of `Count` rows.
+/// The address that a lane names, `step` times 16 columns further on in a tile of `Count` rows. `place` is its address
+/// in the first 16 rows and columns.
 template <int Count>
 TJ_DEVICE u32 columns_on(u32 place, int step) {
   return dev::pieces_on(place, static_cast<u32>(step % 4) * 2) + static_cast<u32>(step / 4) * (Count * kRowBytes);

@@ -12,7 +12,7 @@ namespace tj::ops::fmha {
 
 inline constexpr int kMatrixK = 16;
 
-/// One warpgroup's 64 query rows, sixteen a warp.
+/// The 64 query rows of a warpgroup, sixteen a warp.
 template <class C_>
 struct Consumer : Rows<C_> {
   using C = C_;

@@ -17,8 +17,8 @@ inline constexpr float kSlack = 8.0f;
 TJ_DEVICE bool moves(const Params& params, float before, float largest, float slack = kSlack) {
   return (largest - before) * params.scale_log2 > slack;
 }
-/// The same of a maximum that keeps NaN: a row without a key so far stays without a reference, one with a NaN has it
-/// from then on.
+/// moves() for a maximum that keeps NaN. A row without a key so far stays without a reference; a row with a NaN has NaN
+/// as its reference from then on.
 TJ_DEVICE bool moves_or_nan(const Params& params, float before, float largest) {
   return largest != dev::minus_infinity() && !((largest - before) * params.scale_log2 <= kSlack);
 }

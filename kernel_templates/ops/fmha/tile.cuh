@@ -1,4 +1,5 @@
-// Which queries and keys a block of attention works on, and which of them see each other: the same for every family.
+// Tiles of attention: the queries and keys that a block works on, and which of them see each other. They are the same
+// for every family.
 //
 // Decides tiles, the keys of an iteration, from which iteration on nothing is hidden, and how a hidden score is told.
 // Does not decide which keys a row sees (mask.cuh), nor where registers hold its scores. Iteration i handles the
@@ -61,7 +62,7 @@ TJ_DEVICE int unmasked_from(const Params& params, const Tile& tile, int first_ro
   return max(0, tile.first_block + tile.trip_count - mask.end_of(first_row) / C::kBlockN);
 }
 
-/// What one row sees, its keys counted from `from` on.
+/// The mask of one row, its keys counted from `from` on.
 template <class C>
 class RowMask {
  public:

@@ -37,7 +37,7 @@ struct Reader {
   TJ_DEVICE Reader(const Params& p, int) : params(p) {}
 };
 
-/// All waves of the block, each with its piece of the tile.
+/// The waves of the block, each with its piece of the tile.
 template <class C_>
 struct Consumer {
   using C = C_;
@@ -48,7 +48,7 @@ struct Consumer {
   float sums[kRowBlocks][kColumnBlocks][dev::kSums];
   TJ_DEVICE Consumer(const Params& p, int)
       : params(p), warp(static_cast<int>(dev::warp_index() % (C::kWarpsM * C::kWarpsN))) {}
-  /// Of the tile: where the wave's sixteen rows or columns begin.
+  /// The place in the tile at which the wave's sixteen rows or columns begin.
   TJ_DEVICE int row(int block) const { return (warp % C::kWarpsM * kRowBlocks + block) * kMatrix; }
   TJ_DEVICE int column(int block) const { return (warp / C::kWarpsM * kColumnBlocks + block) * kMatrix; }
 };
@@ -78,9 +78,9 @@ TJ_DEVICE void read_eight(const unsigned short* eight, int there, u32 (&words)[4
   }
 }
 
-/// Which pieces of an operand with `Rows` of M or N a thread brings: neighbours have neighbouring pieces of a row in
-/// memory. K-major its rows are kApart apart; else rows are K's, and a thread has so many below each other that it can
-/// make words of columns.
+/// The pieces of an operand with `Rows` of M or N that a thread brings: neighbours have neighbouring pieces of a row in
+/// memory. The rows of a K-major operand are kApart apart. Otherwise rows are K's, and a thread has so many below each
+/// other that it can make words of columns.
 template <class C, int Rows, bool MnMajor>
 struct Share {
   static constexpr int kCount = kLoads<C>(Rows), kPieces = (MnMajor ? Rows : C::kBlockK) / kPiece,

@@ -36,7 +36,7 @@ TJ_DEVICE void fetch_block(const Operand& operand, int batch, int down, int acro
   for (int part = 0; part < Across / kColumns; ++part) {
     const int column = across + part * kColumns + piece * 8;
     const u32 present = static_cast<u32>(max(0, min(8, operand.across - column))) * 2;
-    // Where nothing is present the address is none of the operand's, and not read.
+    // An address where nothing is present is outside the operand, and is not read.
     const auto* from = static_cast<const unsigned short*>(operand.data) + batch * operand.stride_batch +
                        (down + row) * operand.stride_down + column;
 #pragma unroll 8  // more would take the registers of those who multiply

@@ -28,7 +28,7 @@ struct Block {
   static constexpr bool kMnMajor = MnMajor;
   static constexpr int kDepth = Depth;
 };
-/// One box of what the products of a pair of blocks read; specialised where there are such.
+/// The copy of a box that the products of a pair of blocks read; specialised where there are pairs.
 template <bool>
 struct PairCopy;
 
@@ -61,7 +61,7 @@ TJ_DEVICE void load_a(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 
 template <class C, class Share = dev::Share<1>>
 TJ_DEVICE void load_b(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full, Share share = {}) {
   const Params& params = loader.params;
-  // Of a pair of blocks each has half of the columns.
+  // Each block of a pair has half of the columns.
   const int column = tile.column + (C::kPairs ? static_cast<int>(dev::cluster_rank() % 2u) * C::kSlotColumns : 0);
   load_operand<C, Block<C::kRightMn, C::kSlotColumns, C::kSlotColumns, C::kBlockK>>(
       &params.b, column, tile.first + i, tile.batch * params.b_batched, slot, full, share);

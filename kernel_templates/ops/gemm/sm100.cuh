@@ -11,7 +11,7 @@
 
 namespace tj::ops::gemm {
 
-/// Of one product: 128, or all of a tile of 64.
+/// Rows of one product: 128, or all of a tile of 64.
 template <class C>
 inline constexpr int kProductRows = C::kBlockM < 128 ? C::kBlockM : 128;
 inline constexpr int kMatrixK = 16;
@@ -38,7 +38,7 @@ TJ_DEVICE void mma(Product<C>& product, const Tile&, int i, u32 a, u32 b, u32 su
   constexpr int kSteps = kSwizzleRowBytes / (kMatrixK * 2);
   using Steps = dev::MatrixSteps<kSteps, C::kLeftMn ? kMatrixK * kSwizzleRowBytes : kMatrixK * 2,
                                  C::kRightMn ? kMatrixK * kSwizzleRowBytes : kMatrixK * 2>;
-  // What the rows of one product are apart: blocks of 64 rows, or rows of a block.
+  // The distance between the rows of two products: blocks of 64 rows, or rows of a block.
   constexpr int kCopyBytes =
       (C::kLeftMn ? C::kBlockK * (kProductRows<C> / kSwizzleColumns) : kProductRows<C>)*kSwizzleRowBytes;
   constexpr int kLeftBlock = (C::kLeftMn ? kSwizzleColumns : C::kSlotRows) * kSwizzleRowBytes;  // to the next of K
@@ -99,7 +99,7 @@ struct Consumer {
   }
 };
 
-/// What the sums are multiplied by.
+/// The factor of the sums.
 template <class C>
 TJ_DEVICE float product_factor(const Consumer<C>& consumer) {
   return consumer.params.alpha;

@@ -13,7 +13,7 @@ namespace tj::ops::gemm {
 
 inline constexpr int kMatrix = 16;  ///< rows, columns and depth of what four matrices of shared memory make
 
-/// All warps of the block, each with its piece of the tile. A thread holds rows lane / 4 and lane / 4 + 8 of each
+/// The warps of the block, each with its piece of the tile. A thread holds rows lane / 4 and lane / 4 + 8 of each
 /// sixteen, columns 8j + 2(lane % 4) + {0, 1}.
 template <class C_>
 struct Consumer {
@@ -33,12 +33,12 @@ struct Consumer {
   TJ_DEVICE float sum(int block, int at) const { return sums[block][at / 4][at % 4]; }
   TJ_DEVICE void bring(int) {}
   TJ_DEVICE void finished() {}
-  /// What a row computes of the lane is computed there: kept over rows and tiles, it would take registers from the
-  /// products.
+  /// Makes each row compute anew what follows from the lane: values kept over rows and tiles would take registers from
+  /// the products.
   TJ_DEVICE void afresh() { dev::hold(lane); }
 };
 
-/// What the sums are multiplied by.
+/// The factor of the sums.
 template <class C>
 TJ_DEVICE float product_factor(const Consumer<C>& consumer) {
   return consumer.params.alpha;
@@ -53,8 +53,9 @@ TJ_DEVICE void begin(Consumer<C>& consumer, const Tile&) {
   }
 }
 
-/// Where an operand's blocks of 16 of M or N by 16 of K begin for a warp, in a slot with room for `Rows` of M or N, of
-/// which the warp has `Own`. A lane names a row of eight elements in each: K-major its rows are M's or N's, else K's.
+/// The places of an operand's blocks of 16 of M or N by 16 of K for a warp. The slot has room for `Rows` of M or N, of
+/// which the warp has `Own`. A lane names a row of eight elements in each block: a row of M or N in a K-major operand,
+/// else a row of K.
 template <class C, bool MnMajor, int Rows, int Own>
 struct Blocks {
   static constexpr int kBytes = kRowBytes<C, MnMajor>, kColumns = kBytes / 2,

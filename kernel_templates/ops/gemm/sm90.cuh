@@ -17,8 +17,8 @@ inline constexpr int kMatrixBytes = 32;  ///< of K, of any elements
 template <class C>
 inline constexpr bool kPromotes = dev::kElementBytes<typename C::Element> == 1;
 
-/// What a consumer of e4m3 has besides: the matrix unit's sums over each block of an iteration, and alpha times both
-/// scales.
+/// The further registers of a consumer of e4m3: the matrix unit's sums over each block of an iteration, and alpha times
+/// both scales.
 template <class C, bool = kPromotes<C>>
 struct Partial {};
 template <class C>
@@ -30,7 +30,7 @@ struct Partial<C, true> {
 template <class C>
 inline constexpr int kConsumerRows = kRowsPerConsumer;
 
-/// One warpgroup's 64 rows: a warp has sixteen of them, all columns of the tile.
+/// The 64 rows of a warpgroup: a warp has sixteen of them, all columns of the tile.
 template <class C_>
 struct Consumer : Partial<C_> {
   using C = C_;
@@ -60,7 +60,7 @@ TJ_DEVICE void read_scales(Consumer<C>& consumer, const Tile& tile) {
   if (params.scale_a != nullptr) consumer.factor *= dev::load_global(params.scale_a);
   if (params.scale_b != nullptr) consumer.factor *= dev::load_global(params.scale_b);
 }
-/// What the sums are multiplied by.
+/// The factor of the sums.
 template <class C>
 TJ_DEVICE float product_factor(const Consumer<C>& consumer) {
   if constexpr (kPromotes<C>)
@@ -81,7 +81,7 @@ TJ_DEVICE void begin(Consumer<C>& consumer, const Tile& tile) {
 }
 
 /// sums (+)= a b^T: 64 x kBlockN. The group before may still be adding to the same sums: nothing here touches them.
-/// Of e4m3: each block's product into its own partial sums.
+/// With e4m3, the product of each block goes into partial sums of its own.
 template <class C>
 TJ_DEVICE void mma(Consumer<C>& consumer, const Tile&, int i, u32 a, u32 b) {
   constexpr int kOrder = (C::kLeftMn ? dev::kLeftMn : 0) | (C::kRightMn ? dev::kRightMn : 0);
@@ -89,7 +89,7 @@ TJ_DEVICE void mma(Consumer<C>& consumer, const Tile&, int i, u32 a, u32 b) {
   constexpr int kLeftStep = C::kLeftMn ? kMatrixK * kSwizzleRowBytes : kMatrixBytes;
   constexpr int kRightStep = C::kRightMn ? kMatrixK * kSwizzleRowBytes : kMatrixBytes;
   using Steps = dev::MatrixSteps<kSteps, kLeftStep, kRightStep, kOrder>;
-  // What one consumer's rows are apart: a block of their own, or rows of a block.
+  // The distance between the rows of two consumers: a block of their own, or rows of a block.
   constexpr int kCopyBytes = (C::kLeftMn ? C::kBlockK : kRowsPerConsumer) * kSwizzleRowBytes;
   constexpr int kLeftBlock = (C::kLeftMn ? kSwizzleColumns : C::kSlotRows) * kSwizzleRowBytes;  // to the next of K
   constexpr int kRightBlock = (C::kRightMn ? kSwizzleColumns : C::kBlockN) * kSwizzleRowBytes;
@@ -107,7 +107,8 @@ TJ_DEVICE void mma(Consumer<C>& consumer, const Tile&, int i, u32 a, u32 b) {
     }
   }
 }
-/// Of 16-bit elements nothing is to be done between groups; store() looks at the sums first, after the last.
+/// Nothing is to be done between groups of 16-bit elements: store() is the first to look at the sums, after the last
+/// group.
 template <class C>
 TJ_DEVICE void mma_done(Consumer<C>& consumer) {
   if constexpr (kPromotes<C>) {

@@ -22,11 +22,11 @@ struct Writer {
 /// Rows of d that one consumer hands over, in blocks of kSwizzleColumns columns.
 template <class C>
 inline constexpr int kStagedRows = C::kBlockM < kConsumerRows<C> ? C::kBlockM : kConsumerRows<C>;
-/// Of a box: what the map of d has.
+/// Rows of a box in the map of d.
 template <class C>
 inline constexpr int kBoxRows = C::kBlockM < kRowsPerConsumer ? C::kBlockM : kRowsPerConsumer;
 
-/// Where 8 columns of a row lie in a slot: `chunk` counts them from the left of the tile.
+/// The address of 8 columns of a row in a slot; `chunk` counts them from the left of the tile.
 template <class C>
 TJ_DEVICE u32 staged_address(u32 slot, int row, int chunk) {
   return slot + (chunk / 8 * kStagedRows<C> + row) * kSwizzleRowBytes + ((chunk % 8) ^ (row % 8)) * 16;
@@ -77,7 +77,7 @@ TJ_DEVICE void put_box(Writer<C>& writer, const Tile& tile, u32 slot) {
   }
 }
 
-/// The same by one warp, wherever rows begin: 32 neighbouring columns at a time.
+/// A consumer's slot to d by one warp, wherever rows begin: 32 neighbouring columns at a time.
 template <class C>
 TJ_DEVICE void put_rows(Writer<C>& writer, const Tile& tile, u32 slot) {
   const Params& params = writer.params;

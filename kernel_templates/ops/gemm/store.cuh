@@ -18,7 +18,7 @@ template <class C>
 struct Parts {
   static constexpr int kCount = Consumer<C>::kColumns / 32;
   static TJ_DEVICE constexpr int sum(int part, int i, int half) { return 4 * (4 * part + i / 2) + 2 * half + i % 2; }
-  /// Of values[0].
+  /// The column of values[0].
   static TJ_DEVICE int column(int part, int lane) { return 32 * part + lane % 4 * 2; }
 };
 
@@ -107,7 +107,7 @@ TJ_DEVICE const void* row_begin(dev::F32, const void* base, long long at) {
   return static_cast<const float*>(base) + at;
 }
 
-/// Where a row of a thread's fragments lies.
+/// The place of a row of a thread's fragments.
 struct Place {
   int row, column;  ///< of d: the row, and where the warp's columns begin
   bool inside;      ///< is the row one of d's?

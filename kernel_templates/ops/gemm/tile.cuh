@@ -1,4 +1,4 @@
-// Which tile of d a block works on: for every family of a matrix product's node bodies.
+// Tiles of d, and which of them a block works on: for every family of a matrix product's node bodies.
 //
 // Decides the order of tiles, and how K is cut for them. Invariant: all blocks of a cluster walk tiles with the same
 // trip counts.
@@ -25,7 +25,7 @@ template <class C, bool MnMajor>
 inline constexpr int kRowBytes =
     MnMajor || C::kBlockK >= kBlockColumns<C> ? kSwizzleRowBytes : C::kBlockK * dev::kElementBytes<typename C::Element>;
 
-/// Where the right operand begins in a slot that holds both.
+/// Bytes of the left operand: the right one begins behind them in a slot that holds both.
 template <class C>
 inline constexpr u32 kLeftBytes = C::kSlotRows * C::kBlockK * dev::kElementBytes<typename C::Element>;
 
