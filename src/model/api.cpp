@@ -28,12 +28,12 @@ auto guarded(Work&& work) -> std::invoke_result_t<Work, Thread&, Block&> {
   thread.block->scheduler.abandon(thread, std::move(error));
 }
 
+/// Counting may need memory, so that it is guarded, too.
 template <class Work>
 void at_site(int site, Work&& work) {
   Block& block = *current_thread()->block;
   if (block.launch.off(site)) return;
-  block.count(site);
-  guarded(work);
+  guarded([&](Thread& t, Block& b) { b.count(site), work(t, b); });
 }
 
 // A wait for groups that is weakened leaves one more under way.
@@ -48,10 +48,7 @@ void block_sync(int site) {
   at_site(site, [=](Thread& t, Block& b) { b.named.sync_block(t, site); });
 }
 void warp_sync(int site) {
-  Block& block = *current_thread()->block;
-  if (block.launch.off(site)) return;
-  block.count(site);
-  meet_warp(WarpUnit::Kind::sync, 0, 0);
+  at_site(site, [](Thread& t, Block& b) { b.warps[t.warp()].meet(b.scheduler, t, WarpUnit::Kind::sync, 0, 0); });
 }
 unsigned shuffle(unsigned bits, unsigned lane) { return meet_warp(WarpUnit::Kind::shuffle, bits, lane); }
 unsigned shuffle_xor(unsigned bits, unsigned mask) { return meet_warp(WarpUnit::Kind::shuffle_xor, bits, mask); }

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstring>
 #include <limits>
+#include <new>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "model/block.hpp"
 #include "model/model_unit.hpp"
 #include "model/object.hpp"
+#include "support/allocations.hpp"
 
 namespace {
 
@@ -60,6 +62,32 @@ TJ_NOTES(blocks, R"notes({"name": "blocks", "sites": []})notes"
 tj::testing::ModelUnit& unit() {
   static tj::testing::ModelUnit made(kUnit);
   return made;
+}
+
+TEST_CASE("a launch that runs out of memory says so, wherever that was, and the next one is right") {
+  const auto kernel = unit().driver->load(0, unit().bytes(), "blocks", 0);
+  std::vector<float> out(4);
+  const Params params{nullptr, out.data(), nullptr, 7};
+  const auto launch = [&] {
+    unit().driver->launch(0, *kernel, {{4, 1, 1}, {.threads = 64}}, &params, sizeof(params), {});
+  };
+  bool failed = true;
+  long n = 0;
+  for (; failed; ++n) {
+    CAPTURE(n);
+    failed = false;
+    tj::testing::fail_allocation_after(n);
+    try {
+      launch();
+    } catch (const std::bad_alloc&) {
+      failed = true;
+    }
+    tj::testing::fail_allocation_after(-1);
+    out.assign(4, -1);
+    launch();
+    CHECK(out == std::vector<float>{0, 1, 2, 3});
+  }
+  CHECK((n > 3 || tj::testing::allocations() == 0));  // nothing is counted under the thread sanitizer
 }
 
 TEST_CASE("arithmetic has the device's rounding and its special values") {
