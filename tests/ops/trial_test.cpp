@@ -118,6 +118,15 @@ TEST_CASE("what is no size or no kernel is refused by name, value and what is al
   CHECK(contains(refusal(*ops::find("chunk_o"), {{"item-heads", {"2"}}}), "--item-heads is '2'"));
 }
 
+TEST_CASE("lengths whose sum does not fit the list that they are written to are refused") {
+  const auto lengths = [](std::size_t count) {
+    return ops::Flags{{"lengths", std::vector(count, std::string("1048576"))}};
+  };
+  CHECK(refusal(*ops::find("chunk_indices"), lengths(2047)) == "");
+  CHECK(refusal(*ops::find("chunk_indices"), lengths(2048)) ==
+        "--lengths add up to 2147483648; allowed: at most 2147483647");
+}
+
 TEST_CASE("an op without problems says so") {
   class Bare final : public ops::Op {
    public:

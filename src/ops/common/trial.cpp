@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 
 #include "support/fail.hpp"
 #include "support/text.hpp"
@@ -14,6 +15,7 @@ using support::cat;
 using support::fail;
 
 constexpr std::int64_t kMostSize = 1 << 20;  // the model runs every thread: more would not end
+constexpr std::int64_t kMostSum = std::numeric_limits<std::int32_t>::max();  // ends of sequences are i32
 
 std::int64_t number(const std::string& flag, const std::string& text, std::int64_t least) {
   std::int64_t value = 0;
@@ -94,7 +96,10 @@ std::vector<std::int64_t> take_list(Flags& flags, const char* name, std::vector<
   const auto found = flags.find(name);
   if (found == flags.end()) return otherwise;
   std::vector<std::int64_t> list;
-  for (const std::string& word : found->second) list.push_back(number(name, word, 0));
+  std::int64_t sum = 0;
+  for (const std::string& word : found->second) sum += list.emplace_back(number(name, word, 0));
+  if (sum > kMostSum)
+    fail(Stage::argument, Code::invalid_argument, cat("--", name, " add up to ", sum, "; allowed: at most ", kMostSum));
   flags.erase(found);
   return list;
 }

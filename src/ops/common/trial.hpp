@@ -74,7 +74,8 @@ class Sizes {
   std::vector<Size> sizes_;
 };
 
-/// A list of numbers from 0 on in place of one, taken out of `flags`. Throws as Sizes does.
+/// A list of numbers from 0 on in place of one, taken out of `flags`. Throws as Sizes does, and where their sum does
+/// not fit 32 bits.
 std::vector<std::int64_t> take_list(Flags& flags, const char* name, std::vector<std::int64_t> otherwise);
 
 /// The choices with one default each, false of "both": a trial that was not asked for in detail is one trial.
