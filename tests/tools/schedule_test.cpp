@@ -233,6 +233,9 @@ TEST_CASE("bad use names the flag") {
   refused({"--op", "gemm", "--rugn", "v1"}, "did you mean --rung?");
   refused({"--targt", "x"}, "'--targt' is no flag of tj-schedule's own; did you mean --target?");
   refused({"--op"}, "--op needs a value; give it behind the flag\n");
+  refused({"--op", "fmha", "--head-dim", ",64"}, "--head-dim is ',64', in which item 1 is empty; allowed: ");
+  refused({"--op", "fmha", "--head-dim", "64,"}, "--head-dim is '64,', in which item 2 is empty; allowed: ");
+  refused({"--op", "fmha", "--head-dim=64,,64"}, "--head-dim is '64,,64', in which item 2 is empty; allowed: ");
   refused({"--op", "fmha", "--op", "gemm"}, "--op is given more than once; give it once\n");
   refused({"--op", "fmha", "--json=foo"}, "--json is 'foo'; allowed: the flag alone, without a value\n");
   refused({"--op", "gem"}, "did you mean 'gemm'?");

@@ -36,13 +36,16 @@ std::vector<GivenFlag> read_flags(const std::vector<std::string>& words) {
     } else if (given) {
       list = words[++i];
     }
+    if (given && list.empty()) refuse(cat("--", support::shown(name), " needs a value"));
     std::vector<std::string> values;
-    for (std::size_t begin = 0; begin < list.size();) {
+    for (std::size_t begin = 0; given && begin <= list.size();) {
       const std::size_t end = std::min(list.find(',', begin), list.size());
-      if (end > begin) values.push_back(list.substr(begin, end - begin));
+      if (end == begin)
+        refuse(cat("--", support::shown(name), " is '", support::shown(list), "', in which item ", values.size() + 1,
+                   " is empty; allowed: <value>[,<value>...]"));
+      values.push_back(list.substr(begin, end - begin));
       begin = end + 1;
     }
-    if (given && values.empty()) refuse(cat("--", support::shown(name), " needs a value"));
     flags.push_back({std::move(name), std::move(values)});
   }
   return flags;
