@@ -8,6 +8,10 @@
  * Structures start with `size`: set it to sizeof of the structure. A library that is newer than its caller fills what
  * the caller does not know with defaults; one that is older accepts fields that it does not know when they are zero.
  *
+ * From 0.2.0 on this interface is stable as binary: a program that was built against one version runs with the library
+ * of each later 0.x. The C++ headers are stable as source: programs are compiled again. Documents that comments name
+ * lie in the sources, and below share/doc/tilejit of an installed tree.
+ *
  * Every function may be called from any thread. Texts returned as const char* belong to the library and stay valid
  * as long as the function that gives them says.
  */

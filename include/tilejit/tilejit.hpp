@@ -1,4 +1,9 @@
 // Umbrella header: everything a C++ user needs.
+//
+// From 0.2.0 on the C++ interface is stable as source: what compiles with one version compiles with each later 0.x, and
+// is compiled again for its library, as version.hpp sees to. The C interface (tilejit.h) is stable as binary.
+// Documents that comments name, such as src/graph/README.md, lie in the sources, and below share/doc/tilejit of an
+// installed tree.
 #pragma once
 
 #include <tilejit/custom.hpp>
@@ -7,3 +12,4 @@
 #include <tilejit/ops.hpp>
 #include <tilejit/runtime.hpp>
 #include <tilejit/tensor.hpp>
+#include <tilejit/version.hpp>

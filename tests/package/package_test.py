@@ -4,6 +4,8 @@ library that is not on every Linux, contains no path of the machine that built i
 Installs what is built into a temporary folder; nothing is left behind.
 """
 import re
+import shutil
+import subprocess
 import sys
 import unittest
 from pathlib import Path
@@ -70,6 +72,28 @@ class Package(Installed):
         for asked, found in (("", True), ("0.2", True), (version(), True), ("0.1", False), ("0.99", False), ("1.0", False)):
             said = run("cmake", f"-DPACKAGE_FIND_VERSION={asked}", f"-DFILE={file}", "-P", script)
             self.assertEqual(found, "found: TRUE, not for this: \n" in said, f"{asked}: {said}")
+
+    def test_a_program_in_cxx_is_compiled_again(self):
+        """Classes may have grown where only sources are stable: a program of another minor version's headers and this library do not go together, and the
+        loader says so."""
+        name = "compiled_with_tilejit_" + "_".join(version().split(".")[:2])
+        header = (self.prefix / "include/tilejit/version.hpp").read_text()
+        self.assertIn(name, header)
+        for other, runs in ((name, True), ("compiled_with_tilejit_0_1", False)):
+            folder = self.work / other
+            include = folder / "tilejit"
+            include.mkdir(parents=True)
+            (include / "version.hpp").write_text(header.replace(name, other))
+            shutil.copy(self.prefix / "include/tilejit/export.hpp", include)
+            (folder / "library.cpp").write_text(f"#include <tilejit/version.hpp>\nconst char tj::detail::{other} = 0;\n")
+            (folder / "main.cpp").write_text("#include <tilejit/version.hpp>\nint main() {}\n")
+            compile_ = [cached("CMAKE_CXX_COMPILER"), "-std=c++20", "-O2", "-I", folder]
+            run(*compile_, "-shared", "-fPIC", folder / "library.cpp", f"-Wl,-soname,{SONAME}", "-o", folder / SONAME)
+            run(*compile_, folder / "main.cpp", "-Wl,--no-as-needed", folder / SONAME, "-o", folder / "program")
+            done = subprocess.run([folder / "program"], env=dict(self.clean, LD_LIBRARY_PATH=str(self.prefix / "lib")), capture_output=True, text=True)
+            self.assertEqual(runs, done.returncode == 0, done.stderr)
+            if not runs:
+                self.assertRegex(done.stderr, f"undefined symbol: .*{other}")
 
     def test_find_package(self):
         build = self.work / "cmake"

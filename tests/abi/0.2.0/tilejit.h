@@ -8,6 +8,10 @@
  * Structures start with `size`: set it to sizeof of the structure. A library that is newer than its caller fills what
  * the caller does not know with defaults; one that is older accepts fields that it does not know when they are zero.
  *
+ * From 0.2.0 on this interface is stable as binary: a program that was built against one version runs with the library
+ * of each later 0.x. The C++ headers are stable as source: programs are compiled again. Documents that comments name
+ * lie in the sources, and below share/doc/tilejit of an installed tree.
+ *
  * Every function may be called from any thread. Texts returned as const char* belong to the library and stay valid
  * as long as the function that gives them says.
  */
@@ -44,15 +48,15 @@ enum {
   TJ_INTERNAL = 11
 };
 
-/* Element types, as tj::DType. */
+/* Element types: the numbers of tj::DType. */
 enum { TJ_F16 = 0, TJ_BF16 = 1, TJ_F32 = 2, TJ_I32 = 3, TJ_E4M3 = 4 };
-/* Where memory lives, as tj::DeviceKind. */
+/* Kinds of memory: the numbers of tj::DeviceKind. */
 enum { TJ_CPU = 0, TJ_CUDA = 1, TJ_HIP = 2 };
-/* How a kernel came to be, as tj::KernelOrigin. */
+/* Origins of a kernel: the numbers of tj::KernelOrigin. */
 enum { TJ_FROM_MEMORY = 0, TJ_FROM_DISK = 1, TJ_COMPILED = 2 };
-/* What is applied to a product, as tj::Activation. */
+/* Activations of a product: the numbers of tj::Activation. */
 enum { TJ_ACTIVATION_NONE = 0, TJ_ACTIVATION_RELU = 1, TJ_ACTIVATION_GELU = 2, TJ_ACTIVATION_SILU = 3 };
-/* As tj::LogLevel; TJ_LOG_DEFAULT leaves it to TJ_LOG_LEVEL. */
+/* Levels of the log, as tj::LogLevel. TJ_LOG_DEFAULT leaves the level to the variable TJ_LOG_LEVEL. */
 enum {
   TJ_LOG_DEFAULT = -1,
   TJ_LOG_TRACE = 0,
@@ -106,7 +110,7 @@ typedef struct tj_gemm_args {
   const tj_tensor* d;    /* [M, N] or [B, M, N], written */
   const tj_tensor* c;    /* as d; null: none */
   const tj_tensor* bias; /* [N] or [B, N]; null: none */
-  float alpha;           /* 1 for a plain product: what is left 0 leaves a and b out */
+  float alpha;           /* 1 for a plain product; 0 leaves a and b out */
   float beta;
   int32_t activation;       /* TJ_ACTIVATION_NONE, ... */
   int32_t reserved;         /* 0 */
@@ -142,7 +146,8 @@ typedef struct tj_chunk_o_args {
   int32_t reserved; /* 0 */
 } tj_chunk_o_args;
 
-/* What was found or made, as tj::KernelReport. The texts live until this thread's next call that fills a report. */
+/* The kernel that was found or made, as tj::KernelReport says. The texts live until this thread's next call that fills
+ * a report. */
 typedef struct tj_kernel_report {
   uint64_t size; /* set by the caller; only that many bytes are written */
   const char* name;
@@ -154,7 +159,7 @@ typedef struct tj_kernel_report {
   int32_t registers; /* a thread, at entry; 0 when unknown */
 } tj_kernel_report;
 
-/* How tj_tune() measures, as tj::TuneOptions. What is left 0 has its default. */
+/* Options of tj_tune(), as tj::TuneOptions says. A member that is left 0 has its default. */
 typedef struct tj_tune_options {
   uint64_t size;
   const char* only; /* names of kernels with commas between them; null: all */
@@ -163,7 +168,7 @@ typedef struct tj_tune_options {
   int32_t rounds;   /* 0 counts as 10 */
 } tj_tune_options;
 
-/* What tj_tune() found. The texts live until this thread's next tj_tune(). */
+/* The result of tj_tune(). The texts live until this thread's next tj_tune(). */
 typedef struct tj_tune_report {
   uint64_t size; /* set by the caller; only that many bytes are written */
   const char* problem;
@@ -181,7 +186,7 @@ typedef struct tj_tune_report {
 /* A call that was validated and resolved once. */
 typedef struct tj_plan tj_plan;
 
-/* As tj::Plan (plan.hpp) says. The texts live as long as the plan. */
+/* Facts of a plan; tj::Plan (plan.hpp) explains them. The texts live as long as the plan. */
 typedef struct tj_plan_info {
   uint64_t size; /* set by the caller; only that many bytes are written */
   const char* const* tensors;
@@ -206,7 +211,7 @@ typedef struct tj_custom_description {
   int32_t reserved;              /* 0 */
 } tj_custom_description;
 
-/* How the copy engine cuts a tensor, as tj::custom::Box. */
+/* The box that the copy engine cuts from a tensor, as tj::custom::Box says. */
 typedef struct tj_box {
   uint64_t size;
   int64_t shape[TJ_MAX_RANK]; /* elements, outermost dimension first; each 1 to 256 */
@@ -214,18 +219,18 @@ typedef struct tj_box {
   int32_t reserved;           /* 0 */
 } tj_box;
 
-/* Called from any thread, until the runtime is destroyed; may not call tj_ functions of the same runtime. The text is
- * not terminated; it is valid during the call. */
+/* A receiver of log lines. It is called from any thread until the runtime is destroyed, and may not call tj_ functions
+ * of the same runtime. The text has no terminating NUL and is valid during the call. */
 typedef void (*tj_log_sink)(void* user, int32_t level, const char* text, size_t length);
 
-/* Memory for workspaces in the place of the library's pool, as tj::Allocator: at least so many bytes at a multiple of
- * 256 for work on the stream, null where there is none; given back once all that uses it has been enqueued. Called from
- * any thread. */
+/* An allocator of workspaces in the place of the library's pool, as tj::Allocator. It gives at least so many bytes at a
+ * multiple of 256 for work on the stream, or null. The memory is given back once all work that uses it has been
+ * enqueued. Both functions are called from any thread. */
 typedef void* (*tj_allocator)(void* user, tj_device device, size_t bytes, void* stream);
 typedef void (*tj_deallocator)(void* user, tj_device device, void* memory, size_t bytes, void* stream);
 
-/* As tj::Options; a null text or a negative number leaves the setting to its environment variable or default.
- * Fill with tj_options_init(). */
+/* Options of a runtime, as tj::Options. A null text or a negative number leaves the setting to its environment variable
+ * or default. Fill the structure with tj_options_init() first. */
 typedef struct tj_options {
   uint64_t size;
   const char* cache_dir;
@@ -251,30 +256,31 @@ typedef struct tj_options {
 
 /* ---- runtimes ---- */
 
-/* Defaults, size included. A null pointer is ignored. */
+/* Fills in all defaults, and size. A null pointer is ignored. */
 TJ_C_API void tj_options_init(tj_options* options);
 /* options may be null (defaults). On failure *out is null. */
 TJ_C_API tj_status tj_runtime_create(const tj_options* options, tj_runtime** out);
-/* Waits for nothing: synchronize first. Frees what tj_allocate() gave. Null and the instance are left alone. */
+/* Ends a runtime. It waits for nothing: synchronize first. Frees what tj_allocate() gave. Null and the instance are
+ * left alone. */
 TJ_C_API void tj_runtime_destroy(tj_runtime* runtime);
 /* The process-wide runtime with default options (tj::Runtime::instance()), made on first use. */
 TJ_C_API tj_status tj_runtime_instance(tj_runtime** out);
 
 /* ---- ops and kernels ---- */
 
-/* args: the op's structure, tj_fmha_args for "fmha". Enqueues on a stream (CUstream or hipStream_t; null: the default
- * stream); finished on return on the model. */
+/* Runs an op. args is the op's structure, tj_fmha_args for "fmha". Enqueues on a stream (CUstream or hipStream_t; null:
+ * the default stream); finished on return on the model. */
 TJ_C_API tj_status tj_run(tj_runtime* runtime, const char* op, const void* args, void* stream);
 /* Gets the kernels of such a call compiled, cached and loaded. Addresses may be null. report may be null. */
 TJ_C_API tj_status tj_prepare(tj_runtime* runtime, const char* op, const void* args, tj_kernel_report* report);
-/* The kernels that flags name, as tj-warm: "--dtype f16 --head-dim 64,128". report is the last one's, kernels how many
- * there are; both may be null. */
+/* Prepares the kernels that flags of tj-warm name: "--dtype f16 --head-dim 64,128". *report is the last kernel's,
+ * *kernels the number of kernels; both may be null. */
 TJ_C_API tj_status tj_prepare_flags(tj_runtime* runtime, const char* op, const char* flags, tj_device device,
                                     tj_kernel_report* report, size_t* kernels);
-/* The same into the disk cache for a target, without any device. */
+/* Compiles such kernels into the disk cache for a target, without any device. */
 TJ_C_API tj_status tj_warm_flags(tj_runtime* runtime, const char* op, const char* flags, const char* target,
                                  tj_kernel_report* report, size_t* kernels);
-/* One rung of an op's ladder, as tj::Ladder (ladder.hpp) says. Rung 0 is the op's own kernel. */
+/* Runs one rung of an op's ladder, as tj::Ladder (ladder.hpp) says. Rung 0 is the op's own kernel. */
 TJ_C_API tj_status tj_run_rung(tj_runtime* runtime, const char* op, const void* args, int32_t rung, void* stream);
 TJ_C_API tj_status tj_prepare_rung(tj_runtime* runtime, const char* op, const void* args, int32_t rung,
                                    tj_kernel_report* report);
@@ -288,23 +294,24 @@ TJ_C_API tj_status tj_tune(tj_runtime* runtime, const char* op, const void* args
 /* Validates and resolves a call once, to be run many times, as tj::Plan (plan.hpp) says. Addresses may be null. On
  * failure *out is null. */
 TJ_C_API tj_status tj_plan_create(tj_runtime* runtime, const char* op, const void* args, tj_plan** out);
-/* Of no run that still goes on in another thread; what runs enqueued goes on. Null is ignored. */
+/* Ends a plan. No thread may be inside a run of it; work that its runs have enqueued goes on. Null is ignored. */
 TJ_C_API void tj_plan_destroy(tj_plan* plan);
 TJ_C_API tj_status tj_plan_get_info(const tj_plan* plan, tj_plan_info* info);
-/* count addresses, in the order of tj_plan_info.tensors. workspace: null, or the caller's memory. Any thread, also
- * after the runtime was destroyed. */
+/* Runs a plan at `count` addresses, in the order of tj_plan_info.tensors. workspace is null or the caller's memory. Any
+ * thread may run it, also after the runtime was destroyed. */
 TJ_C_API tj_status tj_plan_run(const tj_plan* plan, void* const* addresses, size_t count, void* workspace,
                                void* stream);
 
 /* ---- kernels of users' own ---- */
 
-/* As tj::custom::Kernel (custom.hpp). Reads and checks folder and graph; compiles nothing. On failure *out is null. */
+/* Makes a kernel as tj::custom::Kernel (custom.hpp) does. Reads and checks folder and graph; compiles nothing. On
+ * failure *out is null. */
 TJ_C_API tj_status tj_custom_create(tj_runtime* runtime, const tj_custom_description* description, tj_custom** out);
-/* The runtime keeps what was made of it. Null is ignored. */
+/* Ends the handle. The runtime keeps the kernels that were made. Null is ignored. */
 TJ_C_API void tj_custom_destroy(tj_custom* kernel);
 TJ_C_API tj_status tj_custom_prepare(const tj_custom* kernel, tj_device device, tj_kernel_report* report);
 TJ_C_API tj_status tj_custom_warm(const tj_custom* kernel, const char* target, tj_kernel_report* report);
-/* Writes 128 bytes, which the parameter holds at a multiple of 64. */
+/* Writes a tensor map of 128 bytes to out. The parameter must hold it at a multiple of 64 bytes. */
 TJ_C_API tj_status tj_custom_tensor_map(const tj_custom* kernel, const tj_tensor* tensor, const tj_box* box, void* out);
 TJ_C_API tj_status tj_custom_sm_count(const tj_custom* kernel, tj_device device, uint32_t* out);
 TJ_C_API tj_status tj_custom_launch(const tj_custom* kernel, tj_device device, const void* params, size_t bytes,
@@ -321,35 +328,36 @@ TJ_C_API tj_status tj_schedule(const char* graph_json, const char* options_json,
 
 /* ---- devices and memory ---- */
 
-/* The first GPU, else TJ_CPU with the model; under a target of a GPU the first of those, whose use says why it is
- * missing. */
+/* The first GPU, else TJ_CPU with the model. Under a target of a GPU it is that vendor's first GPU, present or not:
+ * using it says why it is missing. */
 TJ_C_API tj_status tj_default_device(tj_runtime* runtime, tj_device* out);
 /* *out is the target's name, for example "sm_90a"; valid until this thread's next tj_target_of(). */
 TJ_C_API tj_status tj_target_of(tj_runtime* runtime, tj_device device, const char** out);
-/* At least one byte; 256-byte aligned. On failure *out is null. */
+/* Allocates memory, at least one byte, at a multiple of 256. On failure *out is null. */
 TJ_C_API tj_status tj_allocate(tj_runtime* runtime, tj_device device, size_t bytes, void** out);
 /* Gives back what tj_allocate() of the same runtime gave; null is ignored. */
 TJ_C_API tj_status tj_free(tj_runtime* runtime, void* memory);
-/* Synchronous. Nothing happens for 0 bytes. */
+/* Copies and waits for the copy. Nothing happens for 0 bytes. */
 TJ_C_API tj_status tj_copy(tj_runtime* runtime, void* dst, tj_device dst_device, const void* src, tj_device src_device,
                            size_t bytes);
 TJ_C_API tj_status tj_synchronize(tj_runtime* runtime, tj_device device, void* stream);
 /* Milliseconds of what `work` enqueues on the default stream, by device events (wall clock on the model); waits for it.
- * What `work` returns other than TJ_OK is returned, with the error of its last tj_ call. */
+ * A status of `work` other than TJ_OK is returned, with the error of its last tj_ call. */
 TJ_C_API tj_status tj_time_ms(tj_runtime* runtime, tj_device device, tj_status (*work)(void* user), void* user,
                               double* out);
 
 /* ---- errors and identity ---- */
 
-/* Of this thread's last tj_ call that returns a tj_status; "" after a success. Never null. Valid until this thread's
- * next such call. */
+/* Texts of the error of this thread's last tj_ call that returns a tj_status; "" after a success. They are never null,
+ * and valid until this thread's next such call. */
 TJ_C_API const char* tj_last_error(void);             /* cause and next step, one line */
 TJ_C_API const char* tj_last_error_stage(void);       /* "argument", "target", "compile", ...; may be "" */
 TJ_C_API const char* tj_last_error_log(void);         /* compiler log or model report */
-TJ_C_API const char* tj_last_error_source_path(void); /* where the generated source was written */
-/* "invalid_argument" for 1, "ok" for 0, "unknown" for no status of this version. Static text. */
+TJ_C_API const char* tj_last_error_source_path(void); /* the file that the generated source was written to */
+/* The name of a status: "ok" for 0, "invalid_argument" for 1, "unknown" for a number that this version does not know.
+ * The text is static. */
 TJ_C_API const char* tj_status_name(tj_status status);
-/* Static texts. */
+/* Version and build of the library. The texts are static. */
 TJ_C_API const char* tj_version(void);
 TJ_C_API const char* tj_build_id(void);
 

@@ -1,0 +1,17 @@
+// Ties a program in C++ to the minor version whose headers it was compiled with.
+//
+// Decides that the loader refuses such a program with a library of another minor version: classes may have grown by
+// then, as only their sources are stable. Programs in C are not concerned. Invariant: the name below has the project's
+// version; a test compares them.
+#pragma once
+
+#include <tilejit/export.hpp>
+
+namespace tj::detail {
+
+/// Each library defines the one of its own minor version. A loader that says "undefined symbol" and this name means:
+/// compile the program again.
+TJ_API extern const char compiled_with_tilejit_0_2;
+[[gnu::used]] inline const char* const kCompiledWith = &compiled_with_tilejit_0_2;
+
+}  // namespace tj::detail
