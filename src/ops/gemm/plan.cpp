@@ -45,18 +45,20 @@ void make_legal(support::TensorMapDesc& desc) {
 /// Can a thread store two (f32) or eight elements at a time?
 bool wide(const Tensor& tensor) { return ops::wide(tensor, tensor.dtype == DType::f32 ? 8 : 16); }
 
-gemm::Operand operand(const Tensor& tensor, bool mn_major) {
+/// Member by member into a parameter that is zeroed: what lies between members would come along with a copy, and plans
+/// compare all bytes.
+void fill(gemm::Operand& operand, const Tensor& tensor, bool mn_major) {
   const auto [across, down] = order_of(tensor, mn_major);
   const auto aligned = [&](long long elements) {
     return elements * size_of(tensor.dtype) % static_cast<long long>(kMapAlignment) == 0;
   };
-  const long long batch = batch_stride(tensor, 3), row = stride(tensor, down);
-  return {tensor.data,
-          batch,
-          row,
-          static_cast<int>(tensor.shape[at(across)]),
-          static_cast<int>(tensor.shape[at(down)]),
-          reinterpret_cast<std::uintptr_t>(tensor.data) % kMapAlignment == 0 && aligned(batch) && aligned(row)};
+  operand.data = tensor.data;
+  operand.stride_batch = batch_stride(tensor, 3);
+  operand.stride_down = stride(tensor, down);
+  operand.across = static_cast<int>(tensor.shape[at(across)]);
+  operand.down = static_cast<int>(tensor.shape[at(down)]);
+  operand.wide = reinterpret_cast<std::uintptr_t>(tensor.data) % kMapAlignment == 0 && aligned(operand.stride_batch) &&
+                 aligned(operand.stride_down);
 }
 
 // Clusters that run together should cover about as many rows as columns of d, and groups should be alike.
@@ -79,7 +81,8 @@ void gemm_plan(const GemmArgs& args, const GemmChoice& choice, const GemmLaunch&
   plan.params_bytes = sizeof(gemm::Params);
   const GemmRung& rung = gemm_rungs()[at(choice.rung)];
   if (launch.by_threads || rung.thread_copies) {
-    p.operands = {operand(args.a, gemm_mn_major(args.a)), operand(args.b, gemm_mn_major(args.b))};
+    fill(p.operands.a, args.a, gemm_mn_major(args.a));
+    fill(p.operands.b, args.b, gemm_mn_major(args.b));
   } else {
     plan.maps[0] = {offsetof(gemm::Params, a),
                     operand_map(args.a, gemm_mn_major(args.a), tile.block_m, tile.block_k, tile.cluster_n)};
