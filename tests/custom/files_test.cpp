@@ -24,7 +24,7 @@ std::vector<std::string> names_in(const std::string& folder) {
   return names;
 }
 
-/// What is said of a graph of one node whose folder has this text; "" where nothing is amiss.
+/// The error of a graph of one node whose folder has this text; "" where nothing is amiss.
 std::string said_of(const std::string& text, const graph::Node& node) {
   graph::Graph graph;
   graph.name = "g";

@@ -17,18 +17,18 @@ const char* fake_cuda_log(void);
 /* Off: calls are neither logged nor counted, and allocate nothing. A process that begins with FAKE_CUDA_RECORD=0 begins
  * so. */
 void fake_cuda_record(int on);
-/* What is still held: retained contexts, modules, memory, events, streams, graphs, this thread's context stack; empty
- * when nothing is. */
+/* Things that are still held: retained contexts, modules, memory, events, streams, graphs, this thread's context stack;
+ * empty when nothing is. */
 const char* fake_cuda_leaks(void);
 /* Devices to pretend (default 1), each with 132 SMs and the compute capability below. */
 void fake_cuda_set_devices(int count);
-/* Of every device (default 9.0). */
+/* The compute capability of every device (default 9.0). */
 void fake_cuda_set_capability(int major, int minor);
 /* The CUstreamCaptureStatus that every stream reports (default none). */
 void fake_cuda_set_capture(int status);
 /* The parameter size that functions report (default 0: unknown). */
 void fake_cuda_set_param_bytes(int bytes);
-/* What each block of a launch takes (default 0: 1.5 ms is what every pair of events measures). */
+/* The time that each block of a launch takes (default 0: 1.5 ms is what every pair of events measures). */
 void fake_cuda_set_block_ms(double ms);
 /* Called in each launch with the address of its parameter, on the thread that launches; null: nobody is. */
 void fake_cuda_on_launch(void (*hook)(const void* params, void* user), void* user);

@@ -92,7 +92,7 @@ CUresult enter(const char* symbol, const std::string& detail = {}) {
 void give_name(const char* kind, void* handle) {
   if (state().recording) state().names[handle] = std::string(kind) + " " + std::to_string(++state().named[kind]);
 }
-/// What a log calls a handle: "default" for none, "another" for one that this library has not made.
+/// The name of a handle in a log: "default" for none, "another" for one that this library has not made.
 std::string name_of(void* handle) {
   if (handle == nullptr) return "default";
   const std::lock_guard lock(state().mutex);
@@ -153,7 +153,7 @@ bool is_live(const Live& live, void* handle) {
   if (const CUresult chosen = state().recording ? enter(__func__ __VA_OPT__(, ) __VA_ARGS__) : CUDA_SUCCESS; \
       chosen != CUDA_SUCCESS)                                                                                \
   return chosen
-// Of a release, which does its work though it is told to fail.
+// The entry of a release, which does its work though it is told to fail.
 #define TJ_RELEASE(...) const CUresult result = state().recording ? enter(__func__, __VA_ARGS__) : CUDA_SUCCESS
 #define TJ_NEED_CONTEXT() \
   if (t_stack.empty()) return CUDA_ERROR_INVALID_CONTEXT

@@ -15,8 +15,8 @@ void fake_hip_fail(const char* call, int nth, int result);
 const char* fake_hip_log(void);
 /* Off: calls are neither logged nor counted, and allocate nothing. */
 void fake_hip_record(int on);
-/* What is still held: modules, memory, events, streams, graphs, pools; this thread's device when it is not 0, and its
- * last failure when nobody asked for it; empty when nothing is. */
+/* Things that are still held: modules, memory, events, streams, graphs, pools; this thread's device when it is not 0,
+ * and its last failure when nobody asked for it; empty when nothing is. */
 const char* fake_hip_leaks(void);
 /* Devices to pretend (default 1), each with 96 compute units, counted in pairs by the properties, and 64 KB of shared
  * memory. */
@@ -24,11 +24,11 @@ void fake_hip_set_devices(int count);
 /* gcnArchName of every device (default "gfx1100"), or those of the first ones, commas between them, of which the last
  * is that of the rest. */
 void fake_hip_set_processor(const char* name);
-/* What hipDeviceGetAttribute says of physical compute units; 0: it fails (default 96). */
+/* The number of physical compute units that hipDeviceGetAttribute gives; 0: it fails (default 96). */
 void fake_hip_set_physical_units(int units);
 /* The hipStreamCaptureStatus that every stream reports (default none). */
 void fake_hip_set_capture(int status);
-/* What each block of a launch takes (default 0: 1.5 ms is what every pair of events measures). */
+/* The time that each block of a launch takes (default 0: 1.5 ms is what every pair of events measures). */
 void fake_hip_set_block_ms(double ms);
 /* Copies up to that many bytes of the last recorded launch's argument buffer; returns the buffer's size. */
 size_t fake_hip_last_params(void* out, size_t bytes);

@@ -219,7 +219,7 @@ CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream) {
   return is_live(state().executables, executable) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-/// Of a device whose 132 multiprocessors come in groups of 18 and a rest of 6: clusters lie within a group.
+/// Clusters of a device whose 132 multiprocessors come in groups of 18 and a rest of 6: a cluster lies within a group.
 CUresult cuOccupancyMaxActiveClusters(int* count, CUfunction function, const CUlaunchConfig* how) {
   TJ_ENTER();
   TJ_NEED_CONTEXT();

@@ -85,7 +85,7 @@ TJ_KERNEL(kernel, 32, Params, p) {
 
 TJ_NOTES(kernel, "{\"sites\": [{\"id\": 41, \"text\": \"role test: wait ring k full\"}]}")
 
-// Who syncs knows that the others have written.
+// A thread that syncs knows that the others have written.
 TJ_KERNEL(meet, 64, Params, p) {
   for (int i = 0; i < p.count; ++i) {
     if (thread_index() == 40) p.out[block_index()] = i;

@@ -81,7 +81,7 @@ static void ring(const Params& p, u32 base) {
   if (warp_index() == 0) copy_async_drain<22>();
 }
 
-// What is copied after an arrival is not announced by it.
+// A copy after an arrival is not announced by it.
 static void beyond(const Params& p, u32 base) {
   if (thread_index() >= 32) return;
   const u32 place = slot_address<Ring>(base, 0) + 16 * lane_index();

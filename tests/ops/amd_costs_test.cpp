@@ -43,7 +43,7 @@ Held held_by(const Graph& graph, const std::string& name) {
   return held;
 }
 
-/// What attention's nodes are to hold, of a tile with so many rows and keys.
+/// The units that attention's nodes are to hold, in a tile with so many rows and keys.
 std::map<std::string, Held> wanted(const arch::Arch& arch, double rows, double keys, double width, double warps) {
   const auto fact = [&](const char* name) { return arch.fact(name); };
   const double scores = rows * keys, operand_bytes = keys * width * 2, shared = fact("shared_bytes_per_cycle");
@@ -109,7 +109,7 @@ double wanted_iteration(const arch::Arch& arch, const ops::GemmTile& tile) {
   return std::max(busy, (m + n) * k * 2 / 1024 * arch.fact("thread_copy_cycles_per_kb"));
 }
 
-/// Of the tile as a whole; empty where the arch does not serve it.
+/// Predicted cycles of the tile as a whole; empty where the arch does not serve it.
 std::optional<double> predicted(const arch::Arch& arch, const ops::GemmSizes& sizes, const ops::GemmTile& tile) {
   for (const ops::RankedGemm& each : ops::rank_gemm(sizes, {}, arch))
     if (each.choice.parts == 1 && ops::gemm_tiles()[static_cast<std::size_t>(each.choice.tile)] == tile)
@@ -180,7 +180,7 @@ TEST_CASE(
       CHECK(static_cast<double>(blocks) >=
             0.8 * static_cast<double>(waves * arch.sm_count));  // nor many of them in the last wave
     }
-  // What half of them bring takes twice as long: the problem is bound by memory in both tiles, whose blocks differ in
+  // Half as many blocks take twice as long to bring it: memory bounds the problem in both tiles, whose blocks differ in
   // number alone.
   const arch::Arch& arch = *arch::find("gfx1201");
   const auto half = predicted(arch, {16, kSide, kSide, 1}, {128, 256, 32}),

@@ -52,7 +52,7 @@ TEST_CASE("a member takes each number of its range, by default of its type, and 
   CHECK_FALSE(kFew.takes(4));
 }
 
-/// What a kernel with this geometry is launched with.
+/// The plan with which a kernel of this geometry is launched.
 ops::LaunchPlan plan_of(const ops::Step& step, const Geometry& geometry, unsigned sm_count) {
   ops::LaunchPlan plan;
   plan.sm_count = sm_count;

@@ -129,7 +129,7 @@ TEST_CASE("attention") {
            [](auto& c, auto value) { c.head_dim = static_cast<int>(value); }},
           {"dtype is", {0, 1}, {2, 3, 4}, [](auto& c, auto value) { c.dtype = static_cast<DType>(value); }},
       });
-  // What the fast form of a scale is for, and of which form a call is.
+  // Scales of the fast form, and the form of a call.
   for (const auto& [value, general] : {std::pair{1e-6f, false},
                                        {1.0f, false},
                                        {0.5f, false},

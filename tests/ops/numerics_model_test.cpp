@@ -58,7 +58,7 @@ std::uint16_t& at(const Tensor& tensor, std::int64_t row, std::int64_t column) {
       tensor.data)[row * tensor.strides[static_cast<std::size_t>(tensor.rank - 2)] + column];
 }
 
-/// What is no ordinary number in o and lse of 70 queries of 64 elements.
+/// The special values in o and lse of 70 queries of 64 elements.
 std::string attention(const std::string& target, bool causal, int keys, const std::function<void(FmhaArgs&)>& change) {
   test::FmhaProblem problem({1, 1, 1, 70, keys, 64, DType::f16, causal, false, true}, 9300);
   change(problem.args);

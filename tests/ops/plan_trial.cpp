@@ -83,7 +83,7 @@ std::string plan_difference(Runtime& runtime, const ops::Op& op, const ops::Tria
 
 std::string plan_differences(Runtime& runtime, Device device, std::uint64_t seed) {
   std::string text;
-  // Where nothing of the device is current.
+  // The thread has no context of the device that is current.
   std::thread([&] {
     for (const ops::Op* op : ops::all()) {
       const arch::Target target = arch::parse_target(runtime.target_of(device, op->name()));

@@ -29,8 +29,7 @@ std::string refusal(const ops::Op& op, const ops::Request& request, const char* 
   }
 }
 
-/// Of forms that sm_90a takes, what sm_100a and sm_103a say of those that they refuse, up to the list of what is
-/// allowed.
+/// The reasons of sm_100a and sm_103a for refusing forms that sm_90a takes, up to the list of what is allowed.
 std::set<std::string> refused(const char* name, const Flags& flags) {
   const ops::Op& op = *ops::find(name);
   std::set<std::string> reasons;

@@ -270,7 +270,7 @@ TEST_CASE("a plan needs no memory to be made, and takes multiples of 16 bytes th
   runtime.plan(args).run(call.addresses);
   CHECK(has(refusal(runtime.plan(args), {at(0, 2), at(1), at(2)}), "the address of a is "));
   CHECK(runtime.prepare(args).name == runtime.plan(args).report().name);
-  // What sizes alone are refused for is said when the plan is made.
+  // Sizes that are refused are refused when the plan is made.
   args.a.shape[1] = 8;
   CHECK(has(error_of([&] { runtime.plan(args); }).message, "gemm: b.shape[1] (K) is 1024"));
   GemmArgs bad = *static_cast<GemmArgs*>(call.args.get());
@@ -327,7 +327,7 @@ TEST_CASE("a workspace is the caller's, of an allocator, or of the pool") {
   CHECK(has(none.message, "Options::allocator gave no memory for a workspace of "));
 }
 
-/// What a second thread meets while a launch of the first is under way.
+/// The errors that a second thread meets while a launch of the first is under way.
 struct Meeting {
   const Plan* plan = nullptr;
   const Call* call = nullptr;

@@ -31,7 +31,7 @@ std::string list(const std::vector<int>& numbers) {
 
 std::string hash(const std::string& text) { return support::to_hex(support::sha256(text)).substr(0, 16); }
 
-/// What was found, and what it took.
+/// The schedule that was found, and the work that it took.
 std::string found(const sched::Schedule& s) {
   std::ostringstream text;
   text << "ii " << s.ii << " length " << s.length << " bounds " << s.res_mii << ' ' << s.rec_mii << " proven "

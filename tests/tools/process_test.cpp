@@ -46,7 +46,8 @@ int run(const std::function<int(const Seen&, std::ostream&)>& work) {
                                 tools::Terminal terminal) { return work({words, terminal}, out); });
 }
 
-/// What a child starts with, whatever the test's runner handles: signals as in any process, folders there, no core.
+/// Gives a child what a program starts with, whatever the test's runner handles: signals as in any process, folders
+/// there, no core.
 void begin(const std::string& folder) {
   ::setenv("TMPDIR", folder.c_str(), 1);
   for (const int each : kEnding) std::signal(each, SIG_DFL);
@@ -54,7 +55,7 @@ void begin(const std::string& folder) {
   ::setrlimit(RLIMIT_CORE, &none);
 }
 
-/// What a tool's end says that is sent a signal while it compiles, and may ignore it.
+/// The end of a tool that is sent a signal while it compiles, and may ignore it.
 int ended_by(int signal, const std::string& folder, bool ignored = false) {
   return wait_for(start_child([&] {
     begin(folder);

@@ -35,7 +35,7 @@ void bad_use(const std::vector<std::string>& words, const std::string& part) {
   CHECK(result.out.empty());
 }
 
-/// As a runtime makes them; the kernel is an ELF header with nothing in it.
+/// An entry as a runtime makes it; the kernel is an ELF header with nothing in it.
 tj::cache::Entry entry_of(const std::string& name, const std::string& target) {
   return {{{"name", name},
            {"target", target},

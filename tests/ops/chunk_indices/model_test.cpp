@@ -37,7 +37,7 @@ TEST_CASE("one sequence of odd lengths") {
 }
 
 TEST_CASE("on archs without a copy engine, and with warps of 64, too") {
-  // Of AMD's, gfx90a has warps of 64: two units of 32 in each.
+  // gfx90a alone of these has warps of 64: two units of 32 in each.
   for (const char* target : {"model:sm_80", "model:sm_120a", "model:gfx1100", "model:gfx90a"}) {
     CAPTURE(std::string(target));
     CHECK(test::list_chunks_of(testing::model_runtime(target), kCpu, {0, 64, 1, 65, 3000, 0, 7}, 3) == "");

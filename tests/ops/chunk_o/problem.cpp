@@ -149,7 +149,7 @@ void ChunkOProblem::run(Runtime& runtime, Device device) {
   std::vector<std::shared_ptr<void>> kept;
   const auto stage = [&](Memory& memory, Tensor& tensor) {
     kept.push_back(runtime.allocate(device, memory.bytes.size() + 16));
-    // As far from a 16-byte boundary as on the host.
+    // The copy is as far from a 16-byte boundary as on the host.
     auto* begin =
         static_cast<unsigned char*>(kept.back().get()) + reinterpret_cast<std::uintptr_t>(memory.bytes.data()) % 16;
     runtime.copy(begin, device, memory.bytes.data(), kCpu, memory.bytes.size());

@@ -43,7 +43,7 @@ class ChunkOProblem {
     std::vector<unsigned char> bytes;
     Tensor tensor;
   };
-  /// Of a chunk.
+  /// The place of a chunk's tokens.
   struct Place {
     int token = 0, rows = 0;
   };

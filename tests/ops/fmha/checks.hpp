@@ -1,5 +1,5 @@
-// What attention must bring on every arch that it runs on, on the CPU model, against f64, with poisoned outputs inside
-// guard bands.
+// Checks that attention must pass on every arch that it runs on: on the CPU model, against f64, with poisoned outputs
+// inside guard bands.
 //
 // Decides no arch: tests name the targets, and the shapes at which these alone have an edge. Invariant: else the same
 // shapes for all.

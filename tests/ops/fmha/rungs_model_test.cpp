@@ -22,7 +22,7 @@ TEST_CASE(
     "each rung against f64: edges of tiles, grouped heads, both types, head dims, masks and kinds of copies, any "
     "scale") {
   constexpr DType f16 = DType::f16, bf16 = DType::bf16;
-  // Of each form two sizes: one with fewer iterations than copies are ahead.
+  // Each form has two sizes: one with fewer iterations than copies are ahead.
   const FmhaShape forms[] = {{1, 2, 1, 65, 400, 128, f16, true, false, true},
                              {2, 1, 1, 64, 512, 64, bf16, false, true, true}};
   std::uint64_t seed = 8100;

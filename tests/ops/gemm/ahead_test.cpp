@@ -22,7 +22,7 @@ std::vector<std::string> names(const std::vector<ops::Request>& requests) {
   return list;
 }
 
-/// Of dense squares, as a call of these sizes asks for it.
+/// The kernel of dense squares that a call of these sizes asks for.
 std::string taken(GemmConfig config, std::int64_t size, const arch::Arch& arch) {
   config.m = config.n = config.k = size;
   return ops::gemm_request(ops::gemm_kernel(config, arch)).name;

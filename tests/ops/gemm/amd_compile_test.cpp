@@ -20,7 +20,7 @@ int matrix_instructions(const graph::Graph& graph, const codegen::Unit& unit) {
          test::calls_of(unit.text, "mma");
 }
 
-/// Of the tiles that the arch serves every `step`-th, each with the next of these kinds.
+/// Compiles every `step`-th of the tiles that the arch serves, each with the next of these kinds.
 void check(const char* arch, std::size_t step, const std::vector<ops::GemmKernel>& kinds) {
   const auto compiler = testing::hip_compiler(arch);
   if (!compiler) return;

@@ -1,4 +1,4 @@
-// What matrix products must bring on every arch that they run on, and what tests of products say often.
+// Checks that matrix products must pass on every arch that they run on, and helpers of many tests of products.
 //
 // Decides no arch: tests name them. Invariant: the same sizes for all, against f64.
 #pragma once

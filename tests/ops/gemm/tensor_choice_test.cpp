@@ -30,7 +30,7 @@ ops::GemmSizes waves(int rows, int columns, int count, int k) {
   return {static_cast<std::int64_t>(rows) * kArch.sm_count, static_cast<std::int64_t>(columns) * count, k, 1};
 }
 
-/// What one tile more for each SM costs.
+/// The cost of one tile more for each SM.
 double step(int rows, int columns, int k, const std::string& tile) {
   return (predicted(waves(rows, columns, 9, k), tile) - predicted(waves(rows, columns, 8, k), tile));
 }
