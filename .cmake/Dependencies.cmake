@@ -83,7 +83,7 @@ endif()
 add_library(tj_cuda_headers INTERFACE)
 target_include_directories(tj_cuda_headers SYSTEM INTERFACE "${TJ_CUDA_INCLUDE_DIR}" "${TJ_NVRTC_INCLUDE_DIR}")
 
-# Where NVRTC lies, for the tests: the library itself finds a toolkit's, but not one that is only below .deps/.
+# The folder of NVRTC, for the tests: the library itself finds a toolkit's, but not one that is only below .deps/.
 find_path(TJ_NVRTC_DIR NAMES libnvrtc.so.13 libnvrtc.so.12 HINTS ${tj_toolkits}
   PATH_SUFFIXES lib64 lib targets/x86_64-linux/lib)
 mark_as_advanced(TJ_CUDA_INCLUDE_DIR TJ_NVRTC_INCLUDE_DIR TJ_NVRTC_DIR)

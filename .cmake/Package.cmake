@@ -55,7 +55,7 @@ endforeach()
 install(DIRECTORY samples DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT library
   FILES_MATCHING PATTERN "CMakeLists.txt" PATTERN "*.cpp" PATTERN "*.hpp" PATTERN "*.c" PATTERN "*.json" PATTERN "*.cuh")
 
-# Who gives the library to others gives these with it.
+# Licences that go with the library when it is given to others.
 foreach(licence IN LISTS tj_licences)
   string(REPLACE "|" ";" licence "${licence}")
   list(POP_FRONT licence name)

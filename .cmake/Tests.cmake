@@ -28,8 +28,8 @@ target_compile_definitions(tj_test_main PUBLIC
   "TJ_REPO_DIR=\"${CMAKE_SOURCE_DIR}\"" "TJ_BUILD_DIR=\"${CMAKE_BINARY_DIR}\"" "TJ_BIN_DIR=\"${CMAKE_BINARY_DIR}/bin\""
   "TJ_FAKES_DIR=\"${CMAKE_BINARY_DIR}/tests/fakes\"" "TJ_LIBRARY=\"$<TARGET_FILE:tilejit>\"")
 
-# What is checked is the library: a test's own text is compiled fast, and what tests share, such as references, runs fast. With the sanitizers'
-# own checks a test's text compiles three times as long. Threads' checks must see all of it.
+# Tests check the library: a test's own text is compiled fast, and what tests share, such as references, runs fast. With the sanitizers' own
+# checks a test's text compiles three times as long. Threads' checks must see all of it.
 set(tj_test_options $<$<NOT:$<CONFIG:Debug>>:-O1>)
 set(tj_runner_options $<$<NOT:$<CONFIG:Debug>>:-O0>)
 if(TJ_SANITIZE AND NOT TJ_SANITIZE MATCHES "thread")
@@ -119,7 +119,7 @@ endforeach()
 # memory by hand. So are tests that run the kernels of others again and again, with a barrier less, as a ladder's steps, at another arch's
 # shapes or with its instructions: the library's code is the same, and what the model has of its own for an arch is launch's to test.
 # Calls that are hot are counted in allocations, which the thread sanitizer's own operator new hides. Tuning is one thread's.
-# What is right about schedules, and about numbers, is the release build's to say.
+# The release build says what is right about schedules and about numbers.
 # The model spreads blocks over threads and switches fibers in them: two of its tests stand for that under the thread sanitizer.
 function(tj_is_for_sanitizer result folder name label)
   set(wanted OFF)

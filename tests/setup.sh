@@ -65,7 +65,7 @@ tj_missing_packages() {
   { tj_find_cuda && tj_find_cmake; } || tj_pip >/dev/null || echo python3-pip
 }
 
-# What compiles for AMD GPUs and reads its code back: a clang with its lld and llvm-objdump for all of them, and Debian's hiprtc, which knows gfx90a. Tests that want
+# The tools that compile for AMD GPUs and read their code back: a clang with its lld and llvm-objdump for all of them, and Debian's hiprtc, which knows gfx90a. Tests that want
 # them skip themselves, so a distribution that does not have them is no failure.
 tj_missing_hip_packages() {
   local version

@@ -13,7 +13,7 @@ LINES_OF_A_FAILURE = 60
 
 
 def reason(case):
-    """What the test printed about itself, else what ctest says."""
+    """The reason that the test printed, else the one that ctest says."""
     output = case.findtext("system-out") or ""
     for line in output.splitlines():
         if line.strip().lower().startswith("skipped:"):

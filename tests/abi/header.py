@@ -1,4 +1,4 @@
-"""What a copy of tilejit.h declares, read from its text: functions, structures with their fields, constants, types of callbacks.
+"""The declarations of a copy of tilejit.h, read from its text: functions, structures with their fields, constants, types of callbacks.
 
 Decides how the header is written: one `typedef struct tj_x { ... } tj_x;` a structure, one declarator a field but for lists of names, TJ_C_API before
 each function. Invariant: a declaration that it cannot read is an error, not a gap.

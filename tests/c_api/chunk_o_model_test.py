@@ -17,7 +17,7 @@ FORMATS = {tj.BF16: 2, tj.F32: 4, tj.I32: 4}
 
 
 def to_bf16(value):
-    """Of a value that bf16 holds exactly."""
+    """The bf16 of a value that it holds exactly."""
     return struct.unpack("<I", struct.pack("<f", value))[0] >> 16
 
 

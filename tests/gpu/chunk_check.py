@@ -146,7 +146,7 @@ class Problem:
                 t.buffer.fill_(t.poison)
 
     def states(self, g, normal):
-        """What the kernels before chunk output leave of the same tokens and random values."""
+        """The states that the kernels before chunk output leave of the same tokens and random values."""
         torch, found, token = self.torch, [], self.first
         for length in self.lengths:
             rows = slice(token, token + length)

@@ -1,4 +1,4 @@
-"""What chunk output is compared with: a plain PyTorch formulation over padded chunks, and a Triton kernel in the usual form, one program for
+"""Peers of chunk output: a plain PyTorch formulation over padded chunks, and a Triton kernel in the usual form, one program for
 each chunk, head and block of V, autotuned. Both for dense inputs as chunk_speed.py makes them: h [chunks, Hv, V, K], v_new padded per chunk.
 
 Triton is imported where a kernel is asked for. Nothing of tilejit is used here.
@@ -53,7 +53,8 @@ class Plain:
 
 # ---- Triton ------------------------------------------------------------------------------------------------------------
 def configurations(triton):
-    """What is autotuned: columns of V a program, warps, and the loop over K with its stages or without a loop. 32 columns without a loop are
+    """The configurations that are autotuned: columns of V a program, warps, and the loop over K with its stages or without one.
+    32 columns without a loop are
     left out: with 4 warps Triton 3.6 gives wrong results there (H200), and timing it ended in an illegal memory access."""
     return [triton.Config({"BV": columns, "BK": depth}, num_warps=warps, num_stages=stages)
             for columns in (32, 64, 128) for depth, stages in ((64, 2), (64, 3), (128, 1)) for warps in (2, 4, 8) if (columns, depth) != (32, 128)]

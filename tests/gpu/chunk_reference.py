@@ -42,7 +42,7 @@ def chunk_output(xp, *arguments):
 
 
 def chunk_states(xp, k, v, beta, g):
-    """What chunk output is given by the kernels before it, for one sequence: k [T, H, D], v [T, Hv, D], beta and g [T, Hv] in f64.
+    """The inputs that chunk output gets from the kernels before it, for one sequence: k [T, H, D], v [T, Hv, D], beta and g [T, Hv] in f64.
     Returns a list with (v_new [L, Hv, V], h [Hv, V, K]) of each chunk."""
     k = repeat_heads(xp, k, v.shape[1] // k.shape[1])
     state = double(xp, xp.zeros_like(xp.einsum("hv,hk->hvk", v[0], k[0])))
@@ -108,7 +108,7 @@ class Metric:
 
     @property
     def rms(self):
-        """Of the reference: what the largest error is to be seen beside."""
+        """The root mean square of the reference, to compare the largest error with."""
         return math.sqrt(self.reference / self.elements) if self.elements else 0.0
 
 

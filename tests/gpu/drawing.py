@@ -1,4 +1,4 @@
-"""Which problems are timed: drawn from a seed, or from the fixed lists.
+"""The problems that are timed: drawn from a seed, or from the fixed lists.
 
 Decides sizes, types, orders and epilogues; nothing about how a problem is run. Invariant: a problem depends on the seed, its number and the
 kinds that are asked for. It does not depend on how many others there are, nor on the version of Python. So parts of a table put together are the table.

@@ -40,7 +40,7 @@ def random_size(generator):
 
 
 def random_kind(generator, number, dtypes):
-    """What a kernel is made for; the first few cover every value whatever the seed."""
+    """The choice of a kernel; the first few cover every value whatever the seed."""
     dtype, round_number = dtypes[number % len(dtypes)], number // len(dtypes)
     return {
         "dtype": dtype, "out": ["f16", "bf16", "f32"][(number % len(dtypes) + round_number) % 3],

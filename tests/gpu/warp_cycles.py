@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a warp's matrix instructions cost on the GPU at hand: the source of the cost facts of family sm80 in src/arch/.
+"""The cost of a warp's matrix instructions on the GPU at hand: the source of the cost facts of family sm80 in src/arch/.
 
 Compiles small kernels around the primitives with NVRTC. Without --rate it runs one block a multiprocessor and prints rates of a
 multiprocessor and latencies as clock64 counts them, the best of some rounds. Products: from registers alone, in one chain, and fed by

@@ -44,12 +44,12 @@ class Device:
 
     @processor.setter
     def processor(self, name):
-        """What the device is from now on, for runtimes that are made after."""
+        """Makes the device this processor, for runtimes that are made from now on."""
         self._processor = name
         self.fake.fake_hip_set_processor(name.encode())
 
     def allocated(self):
-        """What the library has allocated for itself."""
+        """The memory that the library has allocated for itself."""
         blocks, begin, size = [], ctypes.c_void_p(), ctypes.c_size_t()
         while self.fake.fake_hip_memory(ctypes.c_size_t(len(blocks)), ctypes.byref(begin), ctypes.byref(size)):
             blocks.append((begin.value, size.value))

@@ -73,7 +73,7 @@ def selected(words, how):
 
 
 def placed(before, words, modifiers):
-    """What dst_sel leaves of a register."""
+    """The register as dst_sel leaves it."""
     how = modifiers.get("dst_sel", "DWORD")
     if how == "DWORD":
         return words

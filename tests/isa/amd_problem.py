@@ -1,4 +1,4 @@
-"""What tests share that execute what the library launches on AMD: the tools they need, and 16-bit tensors in aligned memory.
+"""The part shared by tests that execute the library's launches on AMD: the tools they need, and 16-bit tensors in aligned memory.
 
 Decides nothing about an op. Importing it ends the process with exit status 77, a skipped test, where something is missing.
 """
@@ -38,7 +38,7 @@ def to_words(values, dtype):
 
 
 def to_values(words, dtype):
-    """What they stand for, in f64."""
+    """The values that the words stand for, in f64."""
     words = np.ascontiguousarray(words)
     if dtype == tj.F32:
         return words.astype(np.float64)
@@ -94,5 +94,5 @@ def normal(chance, dtype, shape, order=None):
 
 
 def distance(got, wanted):
-    """Of the whole, relative to what was wanted."""
+    """The error of the whole, relative to what was wanted."""
     return np.linalg.norm(got - wanted) / max(np.linalg.norm(wanted), 1e-30)

@@ -1,4 +1,4 @@
-"""What the scalar instructions of AMD's archs do to a wave's registers.
+"""The scalar instructions of AMD's archs and what they do to a wave's registers.
 
 Decides values, the condition bit and masks of lanes. Source: AMD RDNA 3 and 4, CDNA 2 and 3 ISA reference guides. Invariant: an instruction
 that is not here is an error, never a guess.

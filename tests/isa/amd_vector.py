@@ -1,4 +1,4 @@
-"""What the vector instructions of AMD's archs compute, of all lanes at once: arrays of 32-bit words in, one out.
+"""The vector instructions of AMD's archs and what they compute, for all lanes at once: arrays of 32-bit words in, one out.
 
 Decides values alone; which lanes keep them is the wave's. Source: AMD RDNA 3 and 4, CDNA 2 and 3 ISA reference guides. Powers of two,
 logarithms and reciprocals are rounded from f64, where the hardware may be an ulp away. Invariant: an operation that is not in the table is

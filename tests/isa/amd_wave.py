@@ -15,7 +15,7 @@ SHARED = ("shared",)  # stands among an access's registers for the access to LDS
 
 
 class Fault(Exception):
-    """What a program may not do, or what is not known here."""
+    """A step that a program may not take, or that is not known here."""
 
 
 @functools.lru_cache(maxsize=None)

@@ -98,7 +98,7 @@ class Attention(unittest.TestCase):
                 self.assertLessEqual(lse_error, 5e-5)  # a lane sums thousands of weights in f32
                 if case != PEAKED[0]:
                     continue
-                # As other archs weigh: without room below, the weights of a row 10 nats high are gone: 0 for 0.0227.
+                # Weights as on other archs have no room below: those of a row 10 nats high are gone, 0 for 0.0227.
                 source = next(Path(folder).glob("*.cu")).read_text()
                 unaware = source.replace("kSlack = 1;", "kSlack = 8;").replace("kWeightBias = 14;", "kWeightBias = 0;")
                 self.assertNotEqual(unaware, source)

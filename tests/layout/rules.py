@@ -218,7 +218,7 @@ def check_scheduler_and_cache(root):
 
 
 def check_families(root):
-    """Who serves an arch is decided in one file of an op, its list of families; all else asks a row of the list."""
+    """One file of an op, its list of families, decides which family serves an arch; all else asks a row of the list."""
     for path in files(root, "src/ops"):
         if path.name != "family.cpp":
             yield from find(root, path, strip(path.read_text()), r"(\.|->)family\s*[=!]=|[=!]=\s*\w+(\.|->)family\b",
@@ -385,7 +385,7 @@ def check_top(root):
 
 
 def check_made(root):
-    """What is fetched or built lies in build/ or .deps/."""
+    """Files that are fetched or built lie in build/ or .deps/."""
     listed = list(root.glob("*")) + [path for folder in OWN_FOLDERS for path in (root / folder).rglob("*")]
     for path in sorted(path for path in listed if path.suffix in MADE and path.is_file()):
         yield f"{path.relative_to(root)}: {path.suffix} is fetched or built; leave it in build/ or .deps/"

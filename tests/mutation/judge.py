@@ -1,4 +1,4 @@
-"""What becomes of one mutant: compiled, linked test by test, and run until a test fails.
+"""The judgement of one mutant: compiled, linked test by test, and run until a test fails.
 
 Decides the verdict. Does not choose mutants. Invariant: a mutant is killed only by a test that passes on the build as it is, within a bound
 that follows from that run. Where asked to confirm, it fails twice with the mutant and passes in between without it: a busy machine kills nothing.
@@ -36,7 +36,7 @@ class Judge:
     # --- the build as it is ------------------------------------------------------------------------------------------
 
     def hash_of(self, test):
-        """Of the files that a test runs and of its own text: two builds with equal ones behave alike."""
+        """The hash of the files that a test runs and of its own text: two builds with equal hashes behave alike."""
         digest = hashlib.sha256(" ".join(test.command[1:]).encode())
         files = [self.build.folder / target for target in test.targets]
         files += [Path(word) for word in test.command if word.endswith(".py")]

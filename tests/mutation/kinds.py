@@ -173,7 +173,7 @@ def mutants_of(path, text):
 
 
 def choose(texts, seed, count, per_file):
-    """Of {path: text}: a kind at random, then one of its places, so that constants do not crowd out the rest."""
+    """Patches of {path: text}: a kind at random, then one of its places, so that constants do not crowd out the rest."""
     chance = random.Random(f"{seed}")
     taken, files = [], sorted(texts)
     for _ in range(per_file):

@@ -1,4 +1,4 @@
-"""What is known of earlier runs, so that an interrupted one goes on and nothing is judged twice.
+"""The memory of earlier runs, so that an interrupted run goes on and nothing is judged twice.
 
 Decides when an old verdict still holds: the mutated file is the same, and so are all files of the tests that it rests on. Invariant: the
 file is replaced as a whole, so that a run which is ended at any moment leaves one that can be read.
@@ -34,11 +34,11 @@ class Memory:
             self._write()
 
     def seconds(self):
-        """Of each test, on the build as it was."""
+        """The seconds of each test, on the build as it was."""
         return {name: found[1][1] for name, found in self.data["baselines"].items()}
 
     def verdict(self, key, hashes):
-        """As it was kept; None where a test that it rests on has changed, or where a test is to be run that it has not met."""
+        """The verdict that was kept; None where a test that it rests on has changed, or where a test is to be run that it has not met."""
         known = self.data["verdicts"].get(key)
         if known is None or any(hashes.get(name, value) != value for name, value in known["tests"].items()):
             return None

@@ -40,7 +40,7 @@ def namespace():
 
 
 def environment_of(test, folder, replaced):
-    """Of a test in a folder of its own; replaced: {text: other} in what ctest sets."""
+    """The environment of a test in a folder of its own; replaced: {text: other} in what ctest sets."""
     def other(value):
         for old, new in replaced.items():
             value = value.replace(old, new)

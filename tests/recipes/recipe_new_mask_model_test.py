@@ -31,7 +31,7 @@ CHECK = """  if (args.window < 0 || (args.window > 0 && !args.causal))
 
 
 def edit(recipe):
-    """What a user does."""
+    """Makes the edits that a user makes."""
     recipe.replace(DESCRIPTORS, "  bool causal = false;\n};", "  bool causal = false;\n"
                    "  /// Besides causal: a query sees the last so many keys of those alone. 0: all.\n  std::int32_t window = 0;\n};")
     recipe.replace(DESCRIPTORS, "  bool general_scale = false;\n", "  bool general_scale = false;\n"

@@ -244,7 +244,7 @@ class OneBuild:
 
 class Verdicts(unittest.TestCase):
     def verdict(self, with_mutant, without, confirm=True):
-        """Of a mutant whose one test ends so in turn, with it and without it; None: too late."""
+        """The verdict on a mutant whose one test ends so in turn, with it and without it; None: too late."""
         left = {True: list(with_mutant), False: list(without)}
 
         def run(test, command, folder, limit_s, *more, **others):
