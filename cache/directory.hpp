@@ -28,13 +28,13 @@ struct FileInfo {
 
 enum class WhenMissing { leave, make };
 
-/// Without a value and without a problem: the directory does not exist. Made directories get mode 0700.
+/// Opens a directory. Neither a value nor a problem means that it does not exist. Made directories get mode 0700.
 support::FileDescriptor open_directory(const std::string& path, WhenMissing when_missing, std::string* problem);
 
 /// Names in the directory, as far as it can be read; `problem`, where it is wanted, says why names are missing.
 std::vector<std::string> list_names(int directory, std::string* problem = nullptr);
 
-/// Without following links; false when there is no such file.
+/// Facts of a file, without following links; false when there is no such file.
 bool file_info(int directory, const std::string& name, FileInfo* info);
 
 struct ReadFile {

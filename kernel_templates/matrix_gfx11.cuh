@@ -35,7 +35,7 @@ TJ_DEVICE void sums_as_operand(Tag tag, const float (&sums)[kSums], u32 (&words)
 /// The row of the sums that is at place `place` of K below: among four neighbours the inner two change places. So rows
 /// of places add: for two places with no bit in common, row_at of their sum is the sum of their rows.
 TJ_DEVICE constexpr u32 row_at(u32 place) { return (place & ~3u) | (place & 1u) << 1 | (place >> 1 & 1u); }
-/// The same with K as the sums come, where the other operand is made by row_at: no word is put together anew.
+/// sums_as_operand with K in the order of the sums: row_at makes the other operand, and no word is put together anew.
 template <class Tag>
 TJ_DEVICE void sums_as_own_operand(Tag tag, const float (&sums)[kSums], u32 (&words)[kOperandWords]) {
   const bool odd = lane_index() >= 16u;

@@ -28,7 +28,7 @@ TJ_DEVICE void sums_as_operand(Tag tag, const float (&sums)[kSums], u32 (&words)
 
 /// The row of the sums that is at place `place` of K below: the sums are in order.
 TJ_DEVICE constexpr u32 row_at(u32 place) { return place; }
-/// The same with K as the sums come, where the other operand is made by row_at.
+/// sums_as_operand with K in the order of the sums: row_at makes the other operand.
 template <class Tag>
 TJ_DEVICE void sums_as_own_operand(Tag tag, const float (&sums)[kSums], u32 (&words)[kOperandWords]) {
   sums_as_operand(tag, sums, words);

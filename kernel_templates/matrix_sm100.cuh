@@ -12,7 +12,7 @@ namespace tj::dev {
 inline constexpr u32 kTensorLanes = 128, kTensorColumns = 512;
 
 TJ_DEVICE u32 tensor_place(u32 tensor, u32 lane, u32 column) { return tensor + (lane << 16) + column; }
-/// The same place in the 32 lanes that this warp reaches: warp w of the block reaches lanes 32(w % 4) and on.
+/// The place in the 32 lanes that this warp reaches: warp w of the block reaches lanes 32(w % 4) and on.
 TJ_DEVICE u32 tensor_lanes(u32 tensor) { return tensor + (warp_index() % 4u << 21); }
 
 namespace detail {

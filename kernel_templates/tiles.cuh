@@ -18,7 +18,7 @@ TJ_DEVICE u32 swizzle_32(u32 address) { return address ^ ((address >> 3) & 0x10u
 /// 1024.
 TJ_DEVICE u32 piece_address(u32 tile, u32 row, u32 piece) { return tile + row * 128u + ((piece ^ (row & 7u)) << 4); }
 
-/// The same for a tile whose rows have RowBytes, 64 or 128; it begins at a multiple of eight of them.
+/// The piece of a tile whose rows have RowBytes, 64 or 128; the tile begins at a multiple of eight rows.
 template <u32 RowBytes>
 TJ_DEVICE u32 piece_address(u32 tile, u32 row, u32 piece) {
   static_assert(RowBytes == 64 || RowBytes == 128, "rows of half a line or a whole one");

@@ -42,7 +42,7 @@ class Backends {
   /// that serves the op. The other target is taken only if nobody asked for the first, with a warning, one for each
   /// device and op. If none serves the op, it is target(device), which the op refuses.
   arch::Target target(Device device, const ops::Maker& op);
-  /// That of target(); without a lock once it is known.
+  /// The arch of target(); without a lock once it is known.
   const arch::Arch& arch(Device device);
   const arch::Arch& arch(Device device, const ops::Maker& op);
   /// Does this runtime use the CPU model for tensors on this device?

@@ -28,7 +28,7 @@ class Placement {
   const ops::Op& op() const { return *op_; }
   std::size_t tensors() const { return list_.entries().size(); }
   const ops::ListedTensor& tensor(std::size_t i) const { return list_.entries()[i]; }
-  /// From the tensor's first byte to its last.
+  /// Bytes from the tensor's first to its last.
   std::size_t bytes(std::size_t i) const { return bytes_[i]; }
   /// The made-up places, at which the descriptor stands unless at() says otherwise.
   const Places& places() const { return places_; }

@@ -82,7 +82,7 @@ class CallPreparer {
   CallPreparer(const support::Settings& settings, support::Log log);
 
   Backends& backends() { return backends_; }
-  /// Without a choice: by what a call takes. Throws tj::Error as the call does.
+  /// Prepares a call, without a choice by the kernel that a call takes. Throws tj::Error as the call does.
   PreparedCall prepare(const ops::Op& op, const void* args, std::optional<int> choice = {});
 
  private:

@@ -46,7 +46,7 @@ struct Runtime::Impl {
   // ---- kernels of users' own: the caller is the op ------------------------------------------------------------------
   const CustomMaker& keep(std::unique_ptr<CustomMaker> made);
   void run(const CustomMaker& maker, Device device, const CustomLaunch& what, Stream stream);
-  /// Without a lock once the kernel is loaded there.
+  /// Encodes a tensor map, without a lock once the kernel is loaded there.
   void encode(const CustomMaker& maker, Device device, const support::TensorMapDesc& desc, void* out);
 
   // ---- the first call of a kind -------------------------------------------------------------------------------------

@@ -127,7 +127,7 @@ TJ_DEVICE To as(const From (&from)[Count]) {
 TJ_DEVICE u32 thread_index() { return __builtin_amdgcn_workitem_id_x(); }
 TJ_DEVICE u32 block_index() { return __builtin_amdgcn_workgroup_id_x(); }
 TJ_DEVICE u32 lane_index() { return thread_index() % kWave; }
-/// The same value in every lane, known to the compiler as such.
+/// The wave's index: the compiler knows that it is one value in all lanes.
 TJ_DEVICE u32 warp_index() {
   return static_cast<u32>(__builtin_amdgcn_readfirstlane(static_cast<int>(thread_index() / kWave)));
 }
@@ -250,7 +250,7 @@ TJ_DEVICE float log2_bare(float x) {
 
 /// 2^x, about 1 ulp, results below 2^-126 are zero.
 TJ_DEVICE float exp2_approx(float x) { return detail::exp2_bare(x); }
-/// The same with results below 2^-126 kept, which takes a comparison, a sum and a multiplication more.
+/// 2^x, results below 2^-126 are kept, which takes a comparison, a sum and a multiplication more.
 TJ_DEVICE float exp2_gradual(float x) {
   const bool small = x < -126.0f;
   return detail::exp2_bare(small ? x + 64.0f : x) * (small ? 0x1p-64f : 1.0f);
@@ -282,9 +282,9 @@ TJ_DEVICE float shuffle_from(float value, int lane) { return detail::number(shuf
 /// The value of the lane whose index differs by `mask`.
 TJ_DEVICE u32 shuffle_xor(u32 value, int mask) { return shuffle_from(value, static_cast<int>(lane_index()) ^ mask); }
 TJ_DEVICE float shuffle_xor(float value, int mask) { return detail::number(shuffle_xor(detail::bits(value), mask)); }
-/// The same for a mask that is known; the first half of 32 lanes gets the second without a way through shared memory.
-/// All lanes take part, so no lane that is off is ever read. `true` tells the compiler so, and spares the move of what
-/// a lane would keep then.
+/// shuffle_xor for a mask that is known; the first half of 32 lanes gets the second without a way through shared
+/// memory. All lanes take part, so no lane that is off is ever read. `true` tells the compiler so, and spares the move
+/// of what a lane would keep then.
 template <int Mask>
 TJ_DEVICE u32 shuffle_xor(u32 value) {
   if constexpr (kWave == 32 && Mask == 16)
@@ -339,7 +339,7 @@ TJ_DEVICE u32 pack(F16, float low, float high) {
 TJ_DEVICE u32 pack(Bf16, float low, float high) {
   return high_halves(detail::rounded_to_high(low), detail::rounded_to_high(high));
 }
-/// The same of values that are numbers: a NaN may become anything.
+/// pack of values that are numbers: a NaN may become anything.
 TJ_DEVICE u32 pack(Numbers<F16>, float low, float high) { return pack(F16{}, low, high); }
 TJ_DEVICE u32 pack(Numbers<Bf16>, float low, float high) {
   return high_halves(detail::number_to_high(low), detail::number_to_high(high));

@@ -39,8 +39,8 @@ TJ_DEVICE u32 thread_index() { return threadIdx.x; }
 TJ_DEVICE u32 block_index() { return blockIdx.x; }
 TJ_DEVICE u32 grid_blocks() { return gridDim.x; }
 TJ_DEVICE u32 lane_index() { return threadIdx.x & 31u; }
-/// The same value in every lane, known to the compiler as such. All lanes of the warp take part: lanes that come wait
-/// for the others without an end.
+/// The warp's index: the compiler knows that it is one value in all lanes. All lanes of the warp take part: lanes that
+/// come wait for the others without an end.
 TJ_DEVICE u32 warp_index() { return __shfl_sync(0xffffffffu, threadIdx.x / 32u, 0); }
 
 /// First byte of the block's dynamic shared memory, a multiple of 1024.
@@ -52,7 +52,7 @@ TJ_DEVICE u32 shared_base() {
 // ---- synchronisation inside a block ---------------------------------------------------------------------------------
 TJ_DEVICE void block_sync() { __syncthreads(); }
 TJ_DEVICE void warp_sync() { __syncwarp(); }
-/// The same where the schedule has placed them.
+/// Syncs that the schedule has placed.
 template <int Site>
 TJ_DEVICE void block_sync() {
   __syncthreads();
@@ -134,7 +134,7 @@ TJ_DEVICE float exp2_approx(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-/// The same with results below 2^-126 kept, which takes two multiplications more.
+/// 2^x, results below 2^-126 are kept, which takes two multiplications more.
 TJ_DEVICE float exp2_gradual(float x) {
   float y;
   asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));

@@ -20,7 +20,7 @@ TJ_DEVICE void matrix_multiply(u32 sums, u64 a, u64 b, u32 instruction, bool acc
       "l"(a), "l"(b), "r"(instruction), "r"(static_cast<u32>(accumulate)), "n"(Blocks)
       : "memory");
 }
-/// The same with a in tensor memory, 8 columns. Row i is lane i; column c holds elements 2c (in its low half) and 2c +
+/// A product with a in tensor memory, 8 columns. Row i is lane i; column c holds elements 2c (in its low half) and 2c +
 /// 1 of K.
 template <int Blocks = 1>
 TJ_DEVICE void matrix_multiply_tensor(u32 sums, u32 a, u64 b, u32 instruction, bool accumulate) {

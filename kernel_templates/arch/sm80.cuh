@@ -21,7 +21,7 @@ TJ_DEVICE void mbarrier_wait(u32 barrier, u32 parity) {
       "r"(parity)
       : "memory");
 }
-/// The same for a phase by its number, counted from 0; the one before the first has completed.
+/// Waits for a phase by its number, counted from 0; the phase before the first has completed.
 template <int Site>
 TJ_DEVICE void mbarrier_wait_phase(u32 barrier, u32 phase) {
   mbarrier_wait<Site>(barrier, phase & 1u);

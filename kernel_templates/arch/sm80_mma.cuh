@@ -23,8 +23,8 @@ TJ_DEVICE void copy_async(u32 destination, const void* source) {
                  "n"(Bytes)
                  : "memory");
 }
-/// The same for the first `present` bytes, at most `Bytes`. Bytes after them become zero and are not read; `present`
-/// may be 0.
+/// Copies the first `present` bytes, at most `Bytes`. Bytes after them become zero and are not read; `present` may be
+/// 0.
 template <int Bytes>
 TJ_DEVICE void copy_async(u32 destination, const void* source, u32 present) {
   static_assert(Bytes == 4 || Bytes == 8 || Bytes == 16, "a thread copies 4, 8 or 16 bytes");
@@ -81,7 +81,7 @@ TJ_DEVICE void load_matrices(u32 address, u32 (&words)[Count]) {
                  : "r"(address)
                  : "memory");
 }
-/// The same for the matrices' transposes: lane l gets elements 2(l % 4) and on of column l / 4.
+/// Loads the matrices' transposes: lane l gets elements 2(l % 4) and on of column l / 4.
 template <int Count>
 TJ_DEVICE void load_matrices_transposed(u32 address, u32 (&words)[Count]) {
   static_assert(Count == 1 || Count == 2 || Count == 4, "one, two or four matrices");

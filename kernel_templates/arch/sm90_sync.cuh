@@ -51,7 +51,7 @@ TJ_DEVICE void mbarrier_wait(u32 barrier, u32 parity) {
       "r"(parity)
       : "memory");
 }
-/// The same for a phase by its number, counted from 0; the one before the first has completed.
+/// Waits for a phase by its number, counted from 0; the phase before the first has completed.
 template <int Site>
 TJ_DEVICE void mbarrier_wait_phase(u32 barrier, u32 phase) {
   mbarrier_wait<Site>(barrier, phase & 1u);
@@ -75,7 +75,7 @@ template <int Site>
 TJ_DEVICE void cluster_sync() {
   asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
-/// The same; besides, everything that each of them has done before comes before everything that all do after.
+/// A cluster_sync that also orders everything: what each thread has done before comes before what all do after.
 template <int Site>
 TJ_DEVICE void cluster_sync_all() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");

@@ -175,7 +175,7 @@ TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], u64 a, u64 b, bool acc
   static_assert(kElementBytes<Tag> == 2 || MnMajor == 0, "operands of 8 bits are K-major");
   wgmma_ss1<(MnMajor & kLeftMn) != 0, (MnMajor & kRightMn) != 0>(tag, d, a, b, accumulate);
 }
-/// The same with a in registers: a[0..3] is the 64x16 fragment of this thread.
+/// A product with a in registers: a[0..3] is the 64x16 fragment of this thread.
 template <int MnMajor, class Tag, int Half>
 TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], const u32* a, u64 b, bool accumulate) {
   static_assert((MnMajor & kLeftMn) == 0, "registers have one order");

@@ -27,7 +27,7 @@ const char* text_of(const char* text, const char* name, const char* example);
 
 /// A place for a report: its size must be set. Null is none.
 void check_report(const tj_kernel_report* report);
-/// Its texts live until this thread's next call that fills a report.
+/// Fills a report. Its texts live until this thread's next call that fills one.
 void write_report(KernelReport&& report, tj_kernel_report* out);
 
 }  // namespace tj::c_api

@@ -81,9 +81,9 @@ struct Target {
 const std::vector<const Arch*>& all();
 /// Null when no listed arch has this name, nor an arch that parse_arch has made.
 const Arch* find(std::string_view name);
-/// By name, with options or without: "sm_90+copies=threads+smem=99K". The same arch for the same options in any order;
-/// it lives as long as the process. Throws tj::Error(target, invalid_argument) that lists what is allowed. Any thread
-/// may call it.
+/// The arch of a name, with options or without: "sm_90+copies=threads+smem=99K". Equal options in any order give one
+/// arch, which lives as long as the process. Throws tj::Error(target, invalid_argument) that lists what is allowed. Any
+/// thread may call it.
 const Arch& parse_arch(std::string_view name);
 /// Facts and node bodies that an op asks of an arch before it can be scheduled for it.
 struct Needs {
@@ -91,19 +91,19 @@ struct Needs {
   std::vector<std::string> families = {};  ///< families that there are node bodies for; empty: any
 };
 /// "node bodies for family 'sm100'", "unit 'TC', fact 'exp2_per_cycle'": what the arch lacks; empty when it has all.
-/// Without node bodies nothing else is looked at.
+/// An arch without node bodies is looked at no further.
 std::string lacks(const Arch& arch, const Needs& needs);
 /// Throws tj::Error(target, unsupported) when something is lacking. It names what lacks and the archs that have all,
 /// first those of the same devices.
 void require(const Arch& arch, std::string_view op, const Needs& needs);
-/// The same where an op has node bodies of several kinds, each for its own families.
+/// Throws likewise for an op with node bodies of several kinds, each for its own families.
 void require(const Arch& arch, std::string_view op, const std::vector<Needs>& kinds);
-/// Whether require() would let it pass.
+/// Would require() let it pass?
 bool serves(const Arch& arch, const std::vector<Needs>& kinds);
 
 /// The arch for a device's compute capability, the first in order where several are for it; null when none serves it.
 const Arch* for_device(std::string_view vendor, int major, int minor);
-/// The same for a device that goes by a name, with its features or without: "gfx90a:sramecc+:xnack-".
+/// The arch for a device that goes by a name, with its features or without: "gfx90a:sramecc+:xnack-".
 const Arch* for_device(std::string_view vendor, std::string_view device_name);
 /// "7.5 is older than 8.0, ...": why for_device finds none, and which compute capabilities are served.
 std::string why_unserved(std::string_view vendor, int major, int minor);

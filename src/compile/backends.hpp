@@ -12,11 +12,11 @@ namespace tj::compile {
 
 /// NVIDIA's run-time compiler: CUDA C++ to a cubin.
 std::unique_ptr<Compiler> make_nvrtc();
-/// The same with the library looked for in another place.
+/// NVIDIA's compiler, with the library looked for in another place.
 std::unique_ptr<Compiler> make_nvrtc(const LibrarySearch& search);
 /// HIP C++ to a code object, by AMD's run-time compiler or by clang, as the settings say.
 std::unique_ptr<Compiler> make_hip(const Settings& settings);
-/// The same with hiprtc looked for elsewhere.
+/// AMD's compiler, with hiprtc looked for in another place.
 std::unique_ptr<Compiler> make_hip(const Settings& settings, const LibrarySearch& search);
 /// AMD's run-time compiler alone. `arch` is the architecture that a clang in its place would have to know; empty: any.
 std::unique_ptr<Compiler> make_hiprtc(const LibrarySearch& search, std::string arch = {});

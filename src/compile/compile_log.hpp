@@ -14,9 +14,9 @@ namespace tj::compile {
 /// Fills registers (the largest of all entries), spill_bytes (all entries together) and warnings from binary.log.
 void read_ptxas_log(Binary& binary);
 
-/// The same for a code object in binary.bytes. Fills registers (the largest of all kernels), spill_bytes (scratch
-/// memory of a lane, all kernels together) and warnings. Adds a line for each kernel to binary.log. Bytes that are no
-/// such object stay as they are.
+/// Reads a code object in binary.bytes. Fills registers (the largest of all kernels), spill_bytes (scratch memory of a
+/// lane, all kernels together) and warnings. Adds a line for each kernel to binary.log. Bytes that are no such object
+/// stay as they are.
 void read_code_object_use(Binary& binary);
 
 /// The first line that reports an error, "unit.cu(12): error: ..."; the first line at all when none does. At most

@@ -23,9 +23,9 @@ struct LibrarySearch {
 /// libtilejit's own folder, LD_LIBRARY_PATH, CUDA_HOME and CUDA_PATH, the loader's configured folders, the usual places
 /// of the CUDA toolkit. Folders that may hold NVIDIA's wheels (nvidia/cu13/lib, nvidia/cuda_nvrtc/lib) come with those.
 LibrarySearch nvrtc_search();
-/// The same for AMD. First where the process has loaded it from, then the user's choice (LD_LIBRARY_PATH, ROCM_PATH,
-/// HIP_PATH). Then the newest of the loader's folders and of the folders of /opt/rocm. The HIP runtime is opened in
-/// that order, too (launch/hip/api.cpp).
+/// The places of AMD's hiprtc: first where the process has loaded it from, then the user's choice (LD_LIBRARY_PATH,
+/// ROCM_PATH, HIP_PATH). Then the newest of the loader's folders and of the folders of /opt/rocm. The HIP runtime is
+/// opened in that order, too (launch/hip/api.cpp).
 LibrarySearch hiprtc_search();
 
 /// The first name that exists; empty when none does.
@@ -38,7 +38,7 @@ std::string unused_rocm_remark();
 
 /// Path, size and time of a file; a path that is empty or gone gives an identity that is not present.
 Identity identify(std::string_view kind, const std::string& path);
-/// The same, for one file.
+/// The stamp of one file: path, size and time.
 FileStamp stamp(const std::string& path);
 
 /// The folders of a list such as PATH: what lies between colons, without empty ones.

@@ -10,7 +10,7 @@
 
 namespace tj::launch {
 
-/// The same launch so many times. On CUDA the context is made current once and cuLaunchKernelEx is all that is called
+/// Makes a launch so many times. On CUDA the context is made current once and cuLaunchKernelEx is all that is called
 /// between; other drivers' launches have nothing to leave out.
 void launch_bare(Driver& driver, int device, const Kernel& kernel, const LaunchConfig& config,
                  std::span<const std::byte> params, Stream stream, int times);

@@ -113,7 +113,8 @@ class Driver {
 
 /// Opens libcuda (null and a filled reason when there is no driver or no device).
 std::shared_ptr<Driver> open_cuda(std::string* reason);
-/// The same for AMD's HIP runtime. Beside a driver, the reason has remarks for the user; empty where there are none.
+/// Opens AMD's HIP runtime in the same way. Beside a driver, the reason has remarks for the user; empty where there are
+/// none.
 std::shared_ptr<Driver> open_hip(std::string* reason);
 
 }  // namespace tj::launch

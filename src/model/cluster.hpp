@@ -28,7 +28,7 @@ class Cluster {
   /// The block that a thread reaches into. Throws tj::Error(model_fault) for a rank that the cluster does not have, and
   /// for a block that has ended. Its shared memory may be another block's by now.
   Block& peer(const Thread& thread, unsigned rank, const char* what);
-  /// The same box into every block of the mask; each copy ends when it likes.
+  /// Copies a box into every block of the mask; each copy ends at a time of its own.
   void copy_to(Thread& thread, std::uint32_t mask, std::uint32_t destination, const void* map, std::uint32_t barrier,
                const int* coordinates, int rank);
 

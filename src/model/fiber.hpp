@@ -49,11 +49,11 @@ class Fiber {
 
   /// Does not run it yet. `entry` must end with finish().
   void prepare(Entry entry, void* argument);
-  /// From the scheduler: runs it until it suspends or finishes.
+  /// Runs the fiber, from the scheduler, until it suspends or finishes.
   void resume();
-  /// From inside: back to the scheduler; returns at the next resume().
+  /// Goes back to the scheduler, from inside; returns at the next resume().
   void suspend() { leave(false); }
-  /// From inside, for the last time.
+  /// Goes back to the scheduler, from inside, for the last time.
   [[noreturn]] void finish();
 
  private:

@@ -74,11 +74,11 @@ void visit_k_major(const MatrixOperand& operand, tj_model_element element, int c
   }
 }
 
-// The same for an MN-major operand, where the 16 bytes are of columns from i on, of one k.
+// Visits an MN-major operand, where the 16 bytes are of columns from i on, of one k.
 template <class Visit>
 void visit_mn_major(const MatrixOperand& operand, int count, Visit&& visit) {
-  // With a swizzle: columns in blocks as wide as the pattern, a leading offset apart, and depth in groups of 8, a
-  // stride offset apart. Without: blocks of 8 x 8, where the two offsets change their meaning.
+  // A swizzle has columns in blocks as wide as the pattern, a leading offset apart, and depth in groups of 8, a stride
+  // offset apart. No swizzle has blocks of 8 x 8, where the two offsets change their meaning.
   const std::uint32_t pitch = operand.swizzle_bytes == 0 ? 16 : operand.swizzle_bytes;
   const int width = static_cast<int>(pitch / kHalfBytes);
   const std::uint32_t across = operand.swizzle_bytes == 0 ? operand.stride_bytes : operand.leading_bytes;

@@ -52,7 +52,7 @@ constexpr AccumulatorPlace accumulator_place(unsigned thread_in_group, int index
 void multiply(const float* a, const float* b, float* c, int columns);
 void multiply_rows(const float* a, const float* b, float* c, int columns, int rows);
 
-/// The same for 32 of K whose elements come from e4m3, with what Hopper keeps of such sums. The 32 products and c are
+/// Multiplies 32 of K whose elements come from e4m3, with what Hopper keeps of such sums. The 32 products and c are
 /// shifted to the largest exponent among them and cut off 13 bits behind its point. Then they are added, and the sum
 /// keeps 13 bits of fraction.
 void multiply_e4m3(const float* a, const float* b, float* c, int columns);
@@ -60,9 +60,9 @@ void multiply_e4m3(const float* a, const float* b, float* c, int columns);
 /// e4m3 to f32, exact; 0x7f and 0xff are NaN.
 float e4m3_to_float(std::uint8_t bits);
 
-/// The halves of 16-bit elements to f32, both exact.
+/// Converts an element of 16 bits to f32, exactly.
 float to_float(std::uint16_t bits, tj_model_element element);
-/// The same of `count` of them, a multiple of 8.
+/// Converts `count` 16-bit elements to f32, a multiple of 8.
 void to_floats(const std::uint16_t* bits, int count, tj_model_element element, float* out);
 
 }  // namespace tj::model

@@ -30,7 +30,7 @@ class ModelDriver : public launch::Driver {
 
 /// The driver, which is always there.
 std::shared_ptr<launch::Driver> open_model();
-/// The same, with its options.
+/// The driver as its own type, with its options.
 std::shared_ptr<ModelDriver> open_model_driver();
 
 }  // namespace tj::model

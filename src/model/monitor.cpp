@@ -146,8 +146,8 @@ void Monitor::check_told(const Thread& thread, Shadow::Id id, const Mbarrier& fu
     report(thread, id, *conflict);
 }
 
-// The same for slots in tensor memory; besides, a fence has followed the wait. A thread that writes into a slot which
-// it was handed has waited as a reader.
+// Checks slots in tensor memory in the same way; besides, a fence has followed the wait. A thread that writes into a
+// slot which it was handed has waited as a reader.
 Monitor::Told Monitor::check_columns(const Thread& thread, bool writes, std::uint32_t column,
                                      const Order::Known& usable) const {
   const auto filled = writes ? notes_.columns_at(thread.call, true, column) : std::nullopt;

@@ -46,12 +46,12 @@ class Scheduler {
   /// thread raised. `ended` is called for each thread that ends.
   bool step(const std::vector<AsyncUnit*>& units, const std::function<void(Thread&)>& ended);
 
-  /// From inside a thread: until somebody wakes it.
+  /// Parks a thread, from inside it, until somebody wakes it.
   void park(Thread& thread, Wait wait);
   void wake(Thread& thread);
-  /// From inside a thread: it never runs again, and run() rethrows.
+  /// Abandons a thread, from inside it: it never runs again, and run() rethrows.
   [[noreturn]] void abandon(Thread& thread, std::exception_ptr error);
-  /// From inside a thread: its last act.
+  /// Ends a thread, from inside it: its last act.
   [[noreturn]] void end(Thread& thread);
 
  private:

@@ -67,7 +67,7 @@ class Shadow {
   void wrote(Id access, std::uint32_t address, std::uint32_t bytes);
   /// May `thread` do what `access` does where `prior` was before? Place and size are not set.
   std::optional<Conflict> after(const Access& access, unsigned thread, Id prior) const;
-  /// The same for a thread that knows no more than a barrier has told.
+  /// The conflict of a thread that knows no more than a barrier has told.
   std::optional<Conflict> after(const Access& access, const Told& told, Id prior) const;
   /// The first access to the place (its reads since the last write, or its last writes) that `told` does not put in
   /// front of `access`.

@@ -37,7 +37,7 @@ TensorRange cells(const Block& block, const Thread& thread, const TensorInstruct
   return range;
 }
 
-/// In which lane a row is.
+/// The lane of a row.
 unsigned lane_of(const TensorRange& range, unsigned row) {
   return range.lane + row + (range.apart ? row / kSpread * kSpread : 0);
 }

@@ -27,7 +27,7 @@ struct TensorInstruction {
   /// have.
   static TensorInstruction decode(std::uint32_t descriptor, unsigned blocks);
 };
-/// The same as MatrixOperand::decode, for a descriptor of sm_100.
+/// Decodes a descriptor of sm_100, as MatrixOperand::decode does one of sm_90.
 MatrixOperand decode_tensor_operand(std::uint64_t descriptor);
 
 class TensorMatrixUnit final : public AsyncUnit {

@@ -29,7 +29,7 @@ Json names(const graph::Graph& graph, const std::vector<int>& nodes) {
   return list;
 }
 
-/// With the cycles that an iteration holds each of them.
+/// The units, with the cycles that an iteration holds each of them.
 Json units(const graph::Graph& graph) {
   Json list = Json::array();
   for (std::size_t u = 0; u < graph.machine.units.size(); ++u)

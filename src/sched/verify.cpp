@@ -243,7 +243,7 @@ class Verifier {
     return end;
   }
 
-  /// From when the role of matrix node `reader` (iteration 0) knows that it is complete.
+  /// The cycle at which the role of matrix node `reader` (iteration 0) knows that it is complete.
   std::int64_t known_done(int reader) const {
     std::int64_t earliest = -1;
     for (const Edge& edge : g_.edges) {
@@ -261,8 +261,8 @@ class Verifier {
     return std::max(cycle(reader) + node(reader).latency, earliest);
   }
 
-  /// From when its role knows that a bulk store has read a slot, in a ring of several slots: it looks after its next
-  /// store.
+  /// The cycle at which its role knows that a bulk store has read a slot, in a ring of several slots: it looks after
+  /// its next store.
   std::int64_t known_stored(int reader) const {
     std::int64_t next = cycle(reader) + s_.ii;
     for (const int other : list(role(reader)))

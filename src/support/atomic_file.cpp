@@ -19,7 +19,7 @@
 namespace tj::support {
 namespace {
 
-/// From the kernel each time: a generator of our own would repeat itself in a forked child.
+/// A random name, from the kernel each time: a generator of our own would repeat itself in a forked child.
 std::string random_name() {
   std::uint64_t bits = 0;
   if (::getrandom(&bits, sizeof bits, GRND_NONBLOCK) != static_cast<ssize_t>(sizeof bits)) {

@@ -145,7 +145,7 @@ std::optional<int> parse(const std::vector<std::string>& words, BenchArguments& 
   return std::nullopt;
 }
 
-/// From now on who asks for "libcuda.so.1" gets what the process already has.
+/// Loads the driver that was given: whoever asks for "libcuda.so.1" from now on gets it.
 void take_driver(const std::string& given) {
   if (given.empty()) return;
   std::string searched;

@@ -130,7 +130,7 @@ class Sheets {
     return zeros[zeros.size() / 2];
   }
 
-  /// To the end of what is shown, in whichever of the two it is later.
+  /// The cycles that are shown, to the later end of the two.
   std::int64_t window() const {
     std::int64_t end = std::int64_t{count_} * schedule_.ii;
     for (const RoleSpans& role : block_.roles)

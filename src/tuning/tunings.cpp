@@ -122,7 +122,7 @@ const TunedTable& Tunings::load(Device device) {
   return publish(known, std::move(list));
 }
 
-/// With the lock held.
+/// Publishes a new table. The caller holds the lock.
 const TunedTable& Tunings::publish(Known& known, std::vector<Tuned> list) {
   list.insert(list.end(), known.own.begin(), known.own.end());
   known.tables.push_back(std::make_unique<TunedTable>(list));

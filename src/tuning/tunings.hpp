@@ -66,7 +66,8 @@ class Tunings {
   void refresh(Device device);
 
   TunedMachine machine(Device device) const { return machine_of_(device); }
-  /// From now on the problem's choice on this device. False when the record could not be written (already logged).
+  /// Makes `chosen` the problem's choice on this device from now on. False when the record could not be written
+  /// (already logged).
   bool keep(Device device, const ops::Op& op, const ops::Problem& problem, const ops::Variant& chosen,
             double measured_us);
 

@@ -99,7 +99,7 @@ std::vector<Event> shifted(std::vector<Event> events, int origin) {
   return events;
 }
 
-/// The same graph with its nodes in another order: the node that was order[i] is node i.
+/// The graph with its nodes in another order: the node that was order[i] is node i.
 graph::Graph permuted(const graph::Graph& graph, const std::vector<std::size_t>& order) {
   graph::Graph other = graph;
   std::vector<int> place(order.size());

@@ -18,7 +18,7 @@ inline Device gpu() {
   return device;
 }
 
-/// The same of NVIDIA: what the test is about is not there on others.
+/// The GPU, if it is NVIDIA's: others do not have what the test is about.
 inline Device nvidia_gpu() {
   const Device device = gpu();
   if (device.kind != DeviceKind::cuda) testing::skip("no GPU of NVIDIA");

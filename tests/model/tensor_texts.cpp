@@ -188,7 +188,7 @@ TJ_KERNEL(shapes, 256, Params, p) {
   freed(tensor, 64);
 }
 
-// The same in the shape of a left operand, against rows.
+// Cells in the shape of a left operand, against rows.
 TJ_KERNEL(operands, 256, Params, p) {
   const u32 tensor = allocated(64), lane = lane_index(), base = 32 * (warp_index() % 4), mine = tensor_lanes(tensor);
   const bool writes = warp_index() < 4, in_rows = p.which % 2 == 0;

@@ -14,7 +14,7 @@ namespace tj::test {
 std::string plan_difference(Runtime& runtime, const ops::Op& op, const ops::Trial& trial, Device device,
                             std::uint64_t seed);
 
-/// The same of all trials of all ops that have plans, on a thread of its own; one line for each difference.
+/// The differences of all trials of all ops that have plans, on a thread of its own; one line for each.
 std::string plan_differences(Runtime& runtime, Device device, std::uint64_t seed);
 
 }  // namespace tj::test

@@ -184,7 +184,7 @@ inline graph::Graph oracle_joint_graph(std::uint64_t seed) {
   return graph;
 }
 
-/// The same with one to three nodes that run once a tile, some tied to others, and two copies.
+/// The graph with one to three nodes that run once a tile, some tied to others, and two copies.
 inline graph::Graph with_tile_nodes(graph::Graph graph, std::uint64_t seed) {
   Random random(seed);
   const int loop = static_cast<int>(graph.nodes.size());

@@ -84,7 +84,7 @@ TJ_DEVICE u32 shared_base() { return detail::api.self()->shared_base; }
 // ---- synchronisation inside a block ---------------------------------------------------------------------------------
 TJ_DEVICE void block_sync() { detail::api.block_sync(0); }
 TJ_DEVICE void warp_sync() { detail::api.warp_sync(0); }
-/// The same where the schedule has placed them.
+/// Syncs that the schedule has placed.
 template <int Site>
 TJ_DEVICE void block_sync() {
   detail::api.block_sync(Site);
@@ -120,7 +120,7 @@ TJ_DEVICE void store_shared(u32 address, const u32 (&values)[4]) { detail::api.s
 // ---- arithmetic -----------------------------------------------------------------------------------------------------
 /// 2^x, results below 2^-126 are zero.
 TJ_DEVICE float exp2_approx(float x) { return x < -126.0f ? 0.0f : __builtin_exp2f(x); }
-/// The same with results below 2^-126 kept.
+/// 2^x, results below 2^-126 are kept.
 TJ_DEVICE float exp2_gradual(float x) { return __builtin_exp2f(x); }
 /// log2(x); log2(0) = -inf, denormals count as 0.
 TJ_DEVICE float log2_approx(float x) { return __builtin_log2f(x >= 0.0f && x < 0x1p-126f ? 0.0f : x); }

@@ -17,7 +17,7 @@ TJ_DEVICE void matrix_multiply(u32 sums, u64 a, u64 b, u32 instruction, bool acc
   const tj_model_tensor_matrix product = {sums, instruction, accumulate, 0, 0, a, b, Blocks};
   detail::api.tensor_multiply(&product);
 }
-/// The same with a in tensor memory, 8 columns. Row i is lane i; column c holds elements 2c (in its low half) and 2c +
+/// A product with a in tensor memory, 8 columns. Row i is lane i; column c holds elements 2c (in its low half) and 2c +
 /// 1 of K.
 template <int Blocks = 1>
 TJ_DEVICE void matrix_multiply_tensor(u32 sums, u32 a, u64 b, u32 instruction, bool accumulate) {

@@ -16,7 +16,7 @@ template <int Site>
 TJ_DEVICE void mbarrier_wait(u32 barrier, u32 parity) {
   detail::api.mbarrier_wait(Site, barrier, parity, 0);
 }
-/// The same of a phase by its number, counted from 0; the one before the first has completed.
+/// Waits for a phase by its number, counted from 0; the phase before the first has completed.
 template <int Site>
 TJ_DEVICE void mbarrier_wait_phase(u32 barrier, u32 phase) {
   detail::api.mbarrier_wait(Site, barrier, phase, 1);

@@ -51,7 +51,7 @@ TJ_DEVICE void load_matrices(u32 address, u32 (&words)[Count]) {
   static_assert(Count == 1 || Count == 2 || Count == 4, "one, two or four matrices");
   detail::api.load_matrices(address, words, Count, 0);
 }
-/// The same of the matrices' transposes: lane l gets elements 2(l % 4) and on of column l / 4.
+/// Loads the matrices' transposes: lane l gets elements 2(l % 4) and on of column l / 4.
 template <int Count>
 TJ_DEVICE void load_matrices_transposed(u32 address, u32 (&words)[Count]) {
   static_assert(Count == 1 || Count == 2 || Count == 4, "one, two or four matrices");

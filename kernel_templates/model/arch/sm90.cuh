@@ -53,7 +53,7 @@ TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], u64 a, u64 b, bool acc
                                        b};
   detail::api.matrix_multiply(&instruction);
 }
-/// The same with a in registers: a[0..3] is the 64x16 fragment of this thread.
+/// A product with a in registers: a[0..3] is the 64x16 fragment of this thread.
 template <int MnMajor, class Tag, int Half>
 TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], const u32* a, u64 b, bool accumulate) {
   static_assert((MnMajor & kLeftMn) == 0, "registers have one order");

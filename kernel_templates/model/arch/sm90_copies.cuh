@@ -13,7 +13,7 @@ TJ_DEVICE void copy_box_4d(u32 destination, const TensorMap* map, u32 barrier, i
   detail::api.copy_box(destination, map, barrier, coordinates, 4);
 }
 
-/// The same box to the same place in every block of the cluster whose rank's bit is set in `mask`. Its bytes complete
+/// Copies a box to the same place in every block of the cluster whose rank's bit is set in `mask`. Its bytes complete
 /// on the barrier at the same place there.
 TJ_DEVICE void copy_box_4d_multicast(u32 destination, const TensorMap* map, u32 barrier, u32 mask, int c0, int c1,
                                      int c2, int c3) {

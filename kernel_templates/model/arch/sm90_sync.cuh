@@ -35,7 +35,7 @@ template <int Site>
 TJ_DEVICE void mbarrier_wait(u32 barrier, u32 parity) {
   detail::api.mbarrier_wait(Site, barrier, parity, 0);
 }
-/// The same of a phase by its number, counted from 0; the one before the first has completed.
+/// Waits for a phase by its number, counted from 0; the phase before the first has completed.
 template <int Site>
 TJ_DEVICE void mbarrier_wait_phase(u32 barrier, u32 phase) {
   detail::api.mbarrier_wait(Site, barrier, phase, 1);
@@ -55,7 +55,7 @@ template <int Site>
 TJ_DEVICE void cluster_sync() {
   detail::api.cluster_sync(Site, 0);
 }
-/// The same, and what each of them has done before comes before what all do after.
+/// A cluster_sync after which what each thread has done before comes before what all do after.
 template <int Site>
 TJ_DEVICE void cluster_sync_all() {
   detail::api.cluster_sync(Site, 1);

@@ -62,7 +62,7 @@ class ContextScope {
   bool pushed_ = false;
 };
 
-/// The same for destructors: says by entered() that the driver would not, instead of throwing.
+/// A scope for destructors: entered() says that the driver refused, and nothing is thrown.
 class QuietContextScope {
  public:
   QuietContextScope(const CudaApi& api, CUcontext context) noexcept;

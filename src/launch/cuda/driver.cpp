@@ -36,7 +36,7 @@ class CudaKernel final : public Kernel {
     if (scope.entered()) contexts_->api().module_unload(module_);
   }
 
-  /// With the context current.
+  /// Loads the module. The context must be current.
   void load(const void* bytes, const std::string& symbol, std::int64_t smem_bytes) {
     const CudaApi& api = contexts_->api();
     api.check(api.module_load_data(&module_, bytes), "cuModuleLoadData", Stage::load);
@@ -82,7 +82,7 @@ class CudaKernel final : public Kernel {
   std::size_t params_bytes_ = 0;
 };
 
-/// With the context current, on the thread that made it.
+/// An event, used with the context current and on the thread that made it.
 class Event {
  public:
   explicit Event(const CudaApi& api) : api_(api) {

@@ -15,7 +15,7 @@ class CudaRecording final : public Recording {
     const QuietContextScope scope(contexts_->api(), context_);
     if (scope.entered()) contexts_->api().graph_exec_destroy(exec_);
   }
-  /// With the context current.
+  /// Instantiates a graph. The context must be current.
   void instantiate(CUgraph graph) {
     contexts_->api().check(contexts_->api().graph_instantiate(&exec_, graph, 0), "cuGraphInstantiateWithFlags",
                            Stage::launch);

@@ -69,7 +69,7 @@ class HipDeviceScope {
   int before_ = -1;  ///< negative: there is nothing to put back
 };
 
-/// The same for destructors: says by entered() that the runtime would not, instead of throwing.
+/// A scope for destructors: entered() says that the runtime refused, and nothing is thrown.
 class QuietHipDeviceScope {
  public:
   QuietHipDeviceScope(const HipApi& api, int device) noexcept;

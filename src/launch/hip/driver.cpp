@@ -23,7 +23,7 @@ using support::fail;
 
 enum CopyKind : int { kHostToDevice = 1, kDeviceToHost = 2, kDeviceToDevice = 3 };
 
-/// With the device current, on the thread that made it.
+/// An event, used with the device current and on the thread that made it.
 class Event {
  public:
   explicit Event(const HipApi& api) : api_(api) {

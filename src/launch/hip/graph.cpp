@@ -19,7 +19,7 @@ class HipRecording final : public Recording {
     const QuietHipDeviceScope scope(devices_->api(), device_);
     if (scope.entered()) hip_quietly(devices_->api(), devices_->api().graph_exec_destroy(exec_));
   }
-  /// With the device current.
+  /// Instantiates a graph. The device must be current.
   void instantiate(void* graph) {
     devices_->api().check(devices_->api().graph_instantiate(&exec_, graph, 0), "hipGraphInstantiateWithFlags",
                           Stage::launch);

@@ -136,7 +136,8 @@ class Builder : ChunkOBuilder {
     for (int c = 0; c < heads_; ++c) put_.push_back(put(c));
   }
 
-  /// In the order of the bodies' arguments; of a product tensor memory comes last, so that one fence serves its waits.
+  /// Adds edges in the order of the bodies' arguments. Tensor memory is a product's last argument, so that one fence
+  /// serves its waits.
   void edges() {
     then(load_qk_, qk_, 0, 0);
     then(load_qk_, qh_, 0, 0);

@@ -26,8 +26,8 @@ struct GivenFlag {
 /// the value of the one before it. Throws tj::Error(argument) for a word that is neither, and for "--flag=" without a
 /// value.
 std::vector<GivenFlag> read_flags(const std::vector<std::string>& words);
-/// The same of one text with spaces between its words; a flag without a value is true, one that comes again adds to its
-/// values.
+/// The flags of one text with spaces between its words. A flag without a value is true; a flag that comes again adds to
+/// its values.
 Flags flags_of_text(std::string_view text);
 
 /// A flag: its values in the order in which defaults are wanted; the first `defaults` are used when it is not given.

@@ -96,7 +96,7 @@ class Builder : private FmhaWarpBuilder {
   double issue_cycles() const { return cycles(shared_cycles(copied())); }
 
   int words_of_block() const { return static_cast<int>(copied()) / 4 / (tile_.warps * arch_.warp_size); }
-  /// From memory to registers, which it holds until they are put: the warps go on at once.
+  /// Loads from memory to registers, which it holds until they are put: the warps go on at once.
   int load(const char* name, bool as_columns) {
     Node n = single("Loader", name, tile_.warps);
     copier_.issue(n, tile_.warps, cycles(issue_cycles()));

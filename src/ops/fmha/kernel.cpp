@@ -66,7 +66,7 @@ Trial trial_of(const FmhaKernel& config, const Sizes& sizes, bool usual = false)
     args.q = tensor(0), args.k = tensor(1), args.v = tensor(2), args.o = tensor(3);
     set_mask(args, config);
     if (!usual) args.lse = tensor(4);
-    // With it, maxima move so far from block to block that outputs are corrected.
+    // This scale moves maxima so far from block to block that outputs are corrected.
     if (!usual || config.general_scale) args.scale = config.general_scale ? -1.5f : 1.0f;
     use(&args);
   };

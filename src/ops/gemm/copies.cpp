@@ -62,7 +62,7 @@ bool gemm_copied(const Tensor& operand) {
   return !copy_aligned(operand, gemm_mn_major(operand) ? operand.rank - 2 : operand.rank - 1);
 }
 
-// With alpha 0 neither is read: the plan makes legal maps of them.
+// Operands are not read with alpha 0: the plan makes legal maps of them.
 std::size_t gemm_copy_bytes(const GemmArgs& args) { return args.alpha == 0 ? 0 : bytes_of(args.a) + bytes_of(args.b); }
 
 void copy_gemm_operands(GemmArgs& args, std::byte*& scratch, const EachStep& each) {

@@ -98,9 +98,9 @@ class Builder : GemmWarpsBuilder {
     copier_.issue(n, copying_, gemm_warp_cycles(tile_, arch_).copies);
     const double from_cache = copier_.run_cycles(static_cast<double>(gemm_slot_bytes(tile_)));
     n.latency = cycles(copier_.latency_cycles() + beside_ * from_cache);
-    // In the role of the product they go out as far ahead of their use as there are slots, but in the middle of an
-    // iteration: where a slot is filled as soon as it is free, whoever fills it waits for the slowest warp, and all
-    // others then wait for it.
+    // Copies in the role of the product go out as far ahead of their use as there are slots, but in the middle of an
+    // iteration. If a slot were filled as soon as it is free, its filler would wait for the slowest warp, and all
+    // others would then wait for the filler.
     if (!apart_)
       n.latency = std::max(n.latency,
                            std::max(1, std::min(kMostAhead, gemm_warp_slots(tile_, arch_, beside_) - 1)) * iteration() -
@@ -138,7 +138,8 @@ class Builder : GemmWarpsBuilder {
   int most_registers_ = 0;
 };
 
-/// With a role that copies, which has the fewest cycles; and with one role for all, which has its registers to itself.
+/// Two candidates: with a role that copies, which has the fewest cycles; with one role for all, which has its registers
+/// to itself.
 std::vector<Candidate> candidates(const GemmKernel& kernel, const arch::Arch& arch, double iterations) {
   std::vector<Candidate> list;
   for (const bool apart : {true, false}) list.push_back(Builder(kernel, arch, apart).build(iterations));

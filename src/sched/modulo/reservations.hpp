@@ -16,7 +16,7 @@ class ReservationTable {
   void remove(int node, int cycle) { change(node, cycle, -1); }
   /// 0 when the node fits at this cycle; else the least number of cycles after which the blocking slot is passed.
   int blocked(int node, int cycle) const { return blocked(node, cycle, false); }
-  /// The same for earlier cycles.
+  /// blocked() towards earlier cycles.
   int blocked_before(int node, int cycle) const { return blocked(node, cycle, true); }
 
  private:

@@ -185,7 +185,7 @@ class Maker {
     picture_.unrolled.rows.push_back(std::move(row));
   }
 
-  /// From a run's first node to the end of what its last node holds of the unit.
+  /// Adds a box for each turn, from a run's first node to the end of what its last node holds of the unit.
   void add_turns(const OrderBarrier& barrier) {
     std::vector<Box> boxes;
     const std::int64_t period = picture_.period;

@@ -33,7 +33,7 @@ class ChunkOProblem {
   /// "": every element of o that a token has was written, nothing else, and the numbers agree with f64; else what is
   /// wrong.
   std::string problem() const { return problem(chunks()); }
-  /// The same where only the first `chunks` are to be written.
+  /// The problem where only the first `chunks` are to be written.
   std::string problem(int chunks) const;
   double relative_rms() const { return relative_rms_; }  ///< of the last problem()
   int chunks() const { return static_cast<int>(places_.size()); }

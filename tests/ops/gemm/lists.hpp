@@ -14,7 +14,7 @@ namespace tj::test {
 
 /// Sizes at the edges of tiles and of K.
 void check_gemm_sizes(const std::string& arch);
-/// The same in every order of the operands and both types, by one tile.
+/// Such sizes in every order of the operands and both types, by one tile.
 void check_gemm_orders(const std::string& arch);
 /// Every type of d with every activation, in batches and in place.
 std::vector<GemmShape> gemm_epilogues();
