@@ -35,15 +35,15 @@ class Plan::Impl::Maker {
       : runtime_(runtime), op_(op), placement_(op, args), device_(op.device_of(args)) {}
 
   void fill(Plan::Impl& plan) {
-    const void* const args = placement_.get();
-    op_.validate(args, runtime_.backends.on_model(device_));
+    const void* const call = placement_.get();
+    op_.validate(call, runtime_.backends.on_model(device_));
     placement_.check_span();
-    kernel_ = runtime_.prepared_kernel(op_, op_.problem_key(args), device_);
+    kernel_ = runtime_.prepared_kernel(op_, op_.problem_key(call), device_);
     plan.op = &op_;
     plan.device = device_;
     plan.kernel = kernel_;
-    plan.report = runtime_.load_steps({&op_, args, kernel_}, device_);
-    plan.workspace_bytes = op_.scratch_bytes(args, kernel_);
+    plan.report = runtime_.load_steps({&op_, call, kernel_}, device_);
+    plan.workspace_bytes = op_.scratch_bytes(call, kernel_);
     const std::vector<Planned> first = planned(placement_.places()), second = planned(moved(placement_.places()));
     for (std::size_t i = 0; i < first.size(); ++i) {
       const Relocations found =
@@ -87,10 +87,10 @@ class Plan::Impl::Maker {
     Places places = placement_.places();
     places[tensor] += element;
     try {
-      const void* const args = placement_.at(places);
-      op_.validate(args, runtime_.backends.on_model(device_));
-      if (!(runtime_.kernel_of(op_, op_.problem_key(args), device_) == kernel_)) return false;
-      if (op_.scratch_bytes(args, kernel_) != plan.workspace_bytes) return false;
+      const void* const call = placement_.at(places);
+      op_.validate(call, runtime_.backends.on_model(device_));
+      if (!(runtime_.kernel_of(op_, op_.problem_key(call), device_) == kernel_)) return false;
+      if (op_.scratch_bytes(call, kernel_) != plan.workspace_bytes) return false;
       const std::vector<Planned> other = planned(places);
       if (other.size() != first.size()) return false;
       for (std::size_t i = 0; i < first.size(); ++i)
