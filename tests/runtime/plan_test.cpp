@@ -56,10 +56,10 @@ class Launches {
  public:
   Launches(Machine& machine, std::vector<std::size_t> bytes) : machine_(machine), bytes_(std::move(bytes)) {
     machine_.cuda.on_launch(
-        [](const void* params, void* user) {
+        [](const void* bytes, void* user) {
           auto& self = *static_cast<Launches*>(user);
           const std::size_t n = self.params.size();
-          self.params.emplace_back(static_cast<const char*>(params), n < self.bytes_.size() ? self.bytes_[n] : 0);
+          self.params.emplace_back(static_cast<const char*>(bytes), n < self.bytes_.size() ? self.bytes_[n] : 0);
         },
         this);
   }
@@ -332,7 +332,7 @@ struct Meeting {
   const Plan* plan = nullptr;
   const Call* call = nullptr;
   bool met = false;
-  std::string other_stream, same_stream, other_memory;
+  std::string other_stream = {}, same_stream = {}, other_memory = {};
 
   std::string said(tj::Stream stream, void* workspace) const {
     try {
