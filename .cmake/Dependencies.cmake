@@ -12,6 +12,11 @@ function(tj_licence name) # files that make up the text
   set(tj_licences "${tj_licences}" PARENT_SCOPE)
 endfunction()
 
+# The system's interpreter comes first: it is the one that python3-numpy belongs to. Tests want it, and TJ_UNITY.
+find_program(TJ_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
+find_program(TJ_PYTHON python3)
+mark_as_advanced(TJ_PYTHON)
+
 function(tj_find_header target header package)
   find_path(${target}_INCLUDE_DIR "${header}" PATH_SUFFIXES ${ARGN})
   mark_as_advanced(${target}_INCLUDE_DIR)

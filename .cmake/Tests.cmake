@@ -8,11 +8,6 @@
 # tests/fakes/<name>-<n>_fake.cpp -> <name>.so.<n>.
 # tests/<folder>/<name>_bench.cpp -> executable <folder>.<name>_bench, which prints times and is no test.
 # Other .cpp files below tests/<folder>/ are helpers that every test may use. Exit status 77 means skipped.
-# The system's interpreter comes first: it is the one that python3-numpy belongs to.
-find_program(TJ_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
-find_program(TJ_PYTHON python3)
-mark_as_advanced(TJ_PYTHON)
-
 file(GLOB test_sources CONFIGURE_DEPENDS tests/*/*_test.cpp tests/*/*/*_test.cpp)
 file(GLOB test_scripts CONFIGURE_DEPENDS tests/*/*_test.py)
 file(GLOB fake_sources CONFIGURE_DEPENDS tests/fakes/*_fake.cpp)
@@ -33,14 +28,14 @@ target_compile_definitions(tj_test_main PUBLIC
 set(tj_test_options $<$<NOT:$<CONFIG:Debug>>:-O1>)
 set(tj_runner_options $<$<NOT:$<CONFIG:Debug>>:-O0>)
 if(TJ_SANITIZE AND NOT TJ_SANITIZE MATCHES "thread")
-  list(APPEND tj_test_options -fno-sanitize=all -DTJ_SANITIZED)  # by which tests that wait for the library do less
-endif()
-if(TJ_SANITIZE)
-  set(tj_runner_options ${tj_test_options})  # one precompiled header serves both
+  foreach(options IN ITEMS tj_test_options tj_runner_options)
+    list(APPEND ${options} -fno-sanitize=all -DTJ_SANITIZED)  # by which tests that wait for the library do less
+  endforeach()
 endif()
 # Nothing but executables links it, and what is precompiled is for code of one kind.
 target_compile_options(tj_test_main PRIVATE ${tj_test_options} -fPIE)
 tj_precompile(tj_test_main <doctest/doctest.h>)
+tj_as_few(tj_test_main "tests/(model|ops)/")  # what these need is linked with all that want one of them
 
 # Replaces new and delete, so the address sanitizer cannot pair them any more: for the folders that ask for it alone.
 add_library(tj_test_allocations STATIC tests/support/allocations.cpp)
@@ -169,13 +164,18 @@ foreach(folder IN LISTS test_folders)
     endif()
     target_link_libraries(${runner} PRIVATE tj_test_main ${parts})
   endif()
-  # Enumerations and formulas, by which schedules are judged, are in the scheduler's tests themselves.
-  if(folder STREQUAL "sched")
+  # Enumerations and formulas, by which schedules are judged, are in the scheduler's tests themselves. The sanitizers run none of these.
+  if(folder STREQUAL "sched" AND NOT TJ_SANITIZE)
     target_compile_options(${runner} PRIVATE ${tj_test_options})
+    tj_precompile(${runner} REUSE_FROM tj_test_main)
+  elseif(NOT DEFINED first_runner)  # what is precompiled is for one level of optimization
+    set(first_runner ${runner})
+    target_compile_options(${runner} PRIVATE ${tj_runner_options})
+    tj_precompile(${runner} <doctest/doctest.h>)
   else()
     target_compile_options(${runner} PRIVATE ${tj_runner_options})
+    tj_precompile(${runner} REUSE_FROM ${first_runner})
   endif()
-  tj_precompile(${runner} REUSE_FROM tj_test_main)
   set_target_properties(${runner} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
 endforeach()
 
@@ -196,6 +196,10 @@ foreach(row IN LISTS tj_test_groups)
   if(TARGET tests.${folder})
     tj_as_one(tests.${folder} ${group} ${sources})
   endif()
+endforeach()
+
+foreach(folder IN LISTS test_folders)
+  tj_as_few(tests.${folder})
 endforeach()
 
 add_custom_target(tj_tests)  # every runner, and nothing that no test needs

@@ -131,14 +131,14 @@ if gpu="$(tj_gpu)"; then tj_say "GPU: $gpu"; else tj_say "no GPU: tests labelled
 
 # Each run makes its kernels anew, but once: the sanitizers' builds are of the same sources, and find there what release has made.
 rm -rf build/test_cache
-if build release g++ all --preset release; then run_tests release; fi
+if build release g++ all --preset release -DTJ_UNITY=tests; then run_tests release; fi
 
 if [ $quick = 0 ]; then
   # The sanitizers' builds are linked for a test's sake; the release build above has the system's own linker.
   linker=()
   if flags="$(tj_lld_flags)"; then linker=(-DCMAKE_{EXE,SHARED,MODULE}_LINKER_FLAGS="$flags"); fi
   for sanitizer in asan tsan; do
-    if build $sanitizer clang++ tj_tests --preset $sanitizer -DTJ_PCH=ON ${linker[@]+"${linker[@]}"}; then run_tests $sanitizer; fi
+    if build $sanitizer clang++ tj_tests --preset $sanitizer -DTJ_PCH=ON -DTJ_UNITY=all ${linker[@]+"${linker[@]}"}; then run_tests $sanitizer; fi
   done
   check_syntax
   check_mutants
