@@ -123,6 +123,10 @@ void Plan::Impl::refuse(std::size_t tensor, std::uintptr_t address) const {
     fail(Stage::argument, Code::invalid_argument,
          cat(op->name(), ": the address of ", names[tensor], " is null; allowed: that of ", of.bytes, " bytes on ",
              to_string(device)));
+  if (address + of.bytes < address)
+    fail(Stage::argument, Code::invalid_argument,
+         cat(op->name(), ": the address of ", names[tensor], " is ", reinterpret_cast<void*>(address),
+             "; allowed: one from which ", of.bytes, " bytes end within the address space"));
   fail(Stage::argument, Code::invalid_argument,
        cat(op->name(), ": the address of ", names[tensor], " is ", reinterpret_cast<void*>(address),
            "; allowed: multiples of ", of.mask + 1,
@@ -147,7 +151,8 @@ void Plan::Impl::check(std::span<void* const> addresses, Places& places) const {
   }
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     places[i] = reinterpret_cast<std::uintptr_t>(addresses[i]);
-    if (places[i] == 0 || (places[i] & tensors[i].mask) != tensors[i].remainder) [[unlikely]]
+    if (places[i] == 0 || (places[i] & tensors[i].mask) != tensors[i].remainder ||
+        places[i] + tensors[i].bytes < places[i]) [[unlikely]]
       refuse(i, places[i]);
   }
   for (std::size_t i = 0; i < tensors.size(); ++i) {

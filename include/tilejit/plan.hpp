@@ -28,6 +28,11 @@ namespace tj {
 /// threads is refused when both are seen to run plans with one workspace on different streams at the same time.
 class TJ_API Plan {
  public:
+  // There is no move: each Plan is whole, also one that was moved from.
+  Plan(const Plan&) = default;
+  Plan& operator=(const Plan&) = default;
+  ~Plan() = default;
+
   /// Enqueues the call on a stream; asynchronous on GPUs, finished on return on the model.
   ///
   /// addresses: one for each of tensors(), in that order. Each is at least as aligned as the tensor that the plan was

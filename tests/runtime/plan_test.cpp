@@ -237,6 +237,7 @@ TEST_CASE("bad addresses are refused by name, and nothing is launched") {
     CHECK(has(refusal(plan, with(3, call.addresses[0])), "fmha: o at "));
     CHECK(has(refusal(plan, with(3, call.addresses[0])), " overlaps q at "));
     CHECK(has(refusal(plan, with(4, static_cast<char*>(call.addresses[3]) + 16)), " overlaps "));
+    CHECK(has(refusal(plan, with(3, address(~std::uint64_t{15}))), "bytes end within the address space"));
     CHECK(has(refusal(plan, {call.addresses[0]}), "addresses are 1; allowed: 5, of q, k, v, o, lse"));
   });
   CHECK(log.empty());
@@ -376,8 +377,10 @@ TEST_CASE("a plan outlives its runtime and keeps its kernel") {
     Runtime runtime(machine.options());
     plan.emplace(runtime.plan(call.op, call.args.get()));
   }
-  const Plan copy = *plan;
+  Plan moved_from = *plan;
+  const Plan copy = std::move(moved_from);
   plan.reset();
+  CHECK(moved_from.device() == kGpu);  // whole, as every plan is
   CHECK(!launches_of(log_of(machine, [&] { copy.run(call.addresses); })).empty());
   CHECK(copy.device() == kGpu);
   CHECK(copy.report().target == "sm_90a");
