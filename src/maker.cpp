@@ -115,8 +115,8 @@ std::unique_ptr<LoadedKernel> KernelMaker::load(const ops::Maker& op, const ops:
   return loaded_kernel(driver, device, *target.arch, make_anew(op, request, target));
 }
 
-/// False when the time is over. Who has the turn may wait for another process first, for as long: only then the limit
-/// begins to count for those who wait for it, else all of them would make the kernel at once.
+/// False when the time is over. The thread with the turn may first wait as long for another process. The limit of the
+/// threads that wait for it counts only from then: otherwise all of them would make the kernel at once.
 bool KernelMaker::wait_for_turn(Place& place, const std::string& name) {
   constexpr std::chrono::seconds kLongestStep{1};
   if (place.turn.try_lock()) return true;

@@ -19,14 +19,14 @@ inline constexpr int kChunkTokens = 64;
 /// The list of all chunks of N sequences that follow each other; ops over chunks walk along it. The device makes it:
 /// nothing waits for the host, and the call may stand in a graph capture.
 ///
-/// Sequence s is tokens cu_seqlens[s] to cu_seqlens[s + 1] - 1, and has one chunk for each kChunkTokens tokens begun;
-/// none when its end is not behind its beginning. Chunks are listed in the order of their tokens, a row each: the
+/// Sequence s is tokens cu_seqlens[s] to cu_seqlens[s + 1] - 1. It has one chunk for each kChunkTokens tokens begun,
+/// and none when its end is not behind its beginning. Chunks are listed in the order of their tokens, a row each: the
 /// sequence, and which chunk of it (from 0). T tokens have at most T / kChunkTokens + N chunks. total_chunks is the
 /// number of chunks, whether or not chunk_indices has room for them. Chunks from row C on are left out: nothing is
 /// written behind the tensor. Rows behind the last chunk keep what they held. N may be 0. All are i32 on one device;
 /// cu_seqlens is contiguous, rows of chunk_indices begin at multiples of 8 bytes. Legal values of cu_seqlens are 0 to
-/// T, none below the one before it. Whatever else it holds, no memory but these tensors' is read or written; chunks are
-/// listed as the numbers say, and total_chunks is right below 2^32 of them (as bits, without a sign).
+/// T, none below the one before it. With other values, still no memory but these tensors' is read or written. Chunks
+/// are then listed as the numbers say, and total_chunks is right below 2^32 chunks (as bits, without a sign).
 struct ChunkIndicesArgs {
   static constexpr const char* kOp = "chunk_indices";
   using Config = ChunkIndicesConfig;

@@ -5,10 +5,10 @@
 // Example: samples/05_custom_gemm. Invariant: every member function of Kernel may be called from any thread at any
 // time.
 //
-// Limits: grids have one dimension (a block walks its tiles by first_tile and next_tile); one parameter, by value, at
-// most 4 KB; the graph names its target's machine, so each target needs a graph of its own; a folder has no more than
-// 256 files and 4 MiB; a body sees the library's primitives and no standard header; no autotuning, one schedule a
-// graph.
+// Limits: a grid has one dimension, and a block walks its tiles by first_tile and next_tile. A kernel has one
+// parameter, by value, of at most 4 KB. The graph names its target's machine, so each target needs a graph of its own.
+// A folder has at most 256 files and 4 MiB. A body sees the library's primitives and no standard header. A graph has
+// one schedule, without autotuning.
 #pragma once
 
 #include <array>

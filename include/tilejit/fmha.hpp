@@ -22,9 +22,9 @@ struct FmhaConfig;
 /// strides and the base addresses of q, k and v are multiples of 16 bytes, on the model as on GPUs.
 /// causal: query r sees keys j <= r + Sk - Sq (bottom-right aligned); a row with no key gives o = 0 and lse = -inf.
 ///
-/// Ladder (ladder.hpp): rungs 1 basic, 2 exp2, 3 transposed_k, 4 latency, 5 occupancy, 6 division, on architectures
-/// whose products are a warp's (sm_80, sm_120a and their like), with 64 rows of queries and 64 keys
-/// (samples/04_fmha_ladder).
+/// Ladder (ladder.hpp): rungs 1 basic, 2 exp2, 3 transposed_k, 4 latency, 5 occupancy and 6 division. They run on
+/// architectures whose products are a warp's (sm_80, sm_120a and their like), with tiles of 64 queries and 64 keys.
+/// Example: samples/04_fmha_ladder.
 struct FmhaArgs {
   static constexpr const char* kOp = "fmha";
   using Config = FmhaConfig;

@@ -13,8 +13,8 @@ namespace tj {
 
 struct GemmConfig;
 
-/// gemm applies an activation to a result before it is rounded: relu is max(x, 0), gelu is x times the normal
-/// distribution function of x (through the error function), silu is x / (1 + exp(-x)).
+/// gemm applies an activation to a result before it is rounded. relu is max(x, 0). gelu is x times the normal
+/// distribution function of x (through the error function). silu is x / (1 + exp(-x)).
 enum class Activation : std::int32_t { none = 0, relu = 1, gelu = 2, silu = 3 };
 
 /// Matrix product, d = activation(alpha * a b^T + beta * c + bias), accumulated in f32.
@@ -29,15 +29,16 @@ enum class Activation : std::int32_t { none = 0, relu = 1, gelu = 2, silu = 3 };
 /// long, sums over parts of K are stored to the same pool (at most 70 MB). A second launch adds them in their order:
 /// equal calls on one kind of device give equal bits.
 ///
-/// e4m3: K is contiguous in a and in b (the matrix unit takes no other order of 8-bit elements), and the product may be
-/// scaled: d = activation(alpha * scale_a * scale_b * a b^T + beta * c + bias). A scale is one f32 in the device's
+/// e4m3: K is contiguous in a and in b, since the matrix unit takes no other order of 8-bit elements. The product may
+/// be scaled: d = activation(alpha * scale_a * scale_b * a b^T + beta * c + bias). A scale is one f32 in the device's
 /// memory, which the kernel reads: nothing waits for it on the host. The matrix unit sums 128 products with 14 bits;
 /// such sums are added in f32. An f32 d has a relative error of about 1.3e-4 for normal data and 5e-4 where all
 /// products are positive, whatever K is.
 ///
-/// Ladder (ladder.hpp): rungs 1 to 9, named v1 to v9, on Hopper and where there is tensor memory: each leaves more to
-/// the scheduler (samples/02_gemm_ladder); 10, v10, is the op's own kernel. v1 serves M <= 64, N <= 256, K <= 64, v2
-/// M <= 64 and N <= 256, both without a batch. The others serve all sizes. Operands are f16 or bf16.
+/// Ladder (ladder.hpp): rungs 1 to 9, named v1 to v9, on Hopper and where there is tensor memory. Each leaves more to
+/// the scheduler; rung 10, v10, is the op's own kernel. Example: samples/02_gemm_ladder. v1 serves M <= 64, N <= 256
+/// and K <= 64; v2 serves M <= 64 and N <= 256; both have no batch. The others serve all sizes. Operands are f16 or
+/// bf16.
 struct GemmArgs {
   static constexpr const char* kOp = "gemm";
   using Config = GemmConfig;

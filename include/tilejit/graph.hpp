@@ -13,7 +13,7 @@
 // graph.json(). Examples: samples/06_graphs.
 //
 // Units: times are cycles of the graph's own, sizes are bytes. Thread safety: schedule(), parse() and all const members
-// may be called from any thread at any time; a Graph that one thread changes belongs to that thread, as a std::string
+// may be called from any thread at any time. A Graph that one thread changes belongs to that thread, as a std::string
 // does. None of this needs a runtime, a compiler or a device. Results are the same on every machine and in every run,
 // but for the time of the search that text() and json() name.
 #pragma once
@@ -296,8 +296,9 @@ class TJ_API Schedule {
 };
 
 /// The schedule of a graph with the shortest interval, then the shortest iteration, then the fewest roles. Throws
-/// tj::Error: graph where the graph is not legal; schedule, invalid_argument for an option, naming it, its value and
-/// what is allowed; schedule, unsupported where no schedule fits, naming what is lacking.
+/// tj::Error. Stage graph: the graph is not legal. Stage schedule, invalid_argument: an option is wrong; the message
+/// names it, its value and what is allowed. Stage schedule, unsupported: no schedule fits; the message names what is
+/// lacking.
 TJ_API Schedule schedule(const Graph& graph, const ScheduleOptions& options = {});
 
 }  // namespace tj

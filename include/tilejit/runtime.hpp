@@ -38,7 +38,7 @@ enum class LogLevel { trace, debug, info, warn, error, off };
 /// An allocator of workspaces (plan.hpp) in the place of the library's pool, such as a framework's own. It is called
 /// from any thread. Runtime::allocate() does not use it.
 struct Allocator {
-  /// Gives at least so many bytes on the device at a multiple of 256, for work on this stream; null when there is no
+  /// Gives at least `bytes` bytes on the device at a multiple of 256, for work on this stream; null when there is no
   /// memory. While the stream records a graph, the memory must live as long as the graph.
   std::function<void*(Device, std::size_t bytes, Stream)> allocate;
   /// Called when all work that uses the memory has been enqueued on the stream; it may not have run by then.
@@ -107,13 +107,13 @@ const ops::Op& op_of() {
 }  // namespace detail
 
 /// After a fork() the child may use what its parent has made, and make kernels of its own, whatever the parent's
-/// threads were doing: on the CPU model, and for the disk cache. GPUs are their driver's matter: a child of a process
-/// that has used CUDA or HIP cannot use it. NVRTC or hiprtc may not work in a child that was forked while another
-/// thread was compiling with it.
+/// threads were doing. This holds on the CPU model and for the disk cache. GPUs are their driver's matter: a child of a
+/// process that has used CUDA or HIP cannot use it. NVRTC or hiprtc may not work in a child that was forked while
+/// another thread was compiling with it.
 ///
 /// Calls may come while the process ends: from destructors of static objects, and from threads that go on. A thread
-/// that is cancelled by pthread_cancel() while it makes a kernel or runs one on the CPU model comes to its end first;
-/// elsewhere in the library, and in a driver, cancellation is not supported.
+/// that pthread_cancel() cancels while it makes a kernel, or runs one on the CPU model, finishes this work first.
+/// Elsewhere in the library, and in a driver, cancellation is not supported.
 class TJ_API Runtime {
  public:
   /// Reads the environment once, for what the options leave open. Opens no driver and no compiler and makes no folder.
@@ -179,8 +179,8 @@ class TJ_API Runtime {
   /// Compiles the kernel of a request of any op. For the project's own tools: ops::Request is not a public type.
   KernelReport warm_op(const ops::Request& request, std::string_view target);
 
-  /// Measures the kernels that can serve a call's sizes on its GPU, and keeps the fastest one's name in the cache:
-  /// calls of the same sizes on a device of the same name take it from then on; other runtimes from their next
+  /// Measures the kernels that can serve a call's sizes on its GPU, and keeps the fastest one's name in the cache.
+  /// Calls of the same sizes on a device of the same name take it from then on. Other runtimes take it from their next
   /// prepare(), other processes from their start. Addresses in args may be null; operands are made up. Throws
   /// tj::Error: target when the device is no GPU of NVIDIA, argument for an op that has one kernel for each call.
   template <OpArgs Args>

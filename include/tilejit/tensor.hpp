@@ -13,8 +13,8 @@
 namespace tj {
 
 /// Element types. f16 is IEEE binary16, bf16 the upper half of binary32. e4m3 is the 8-bit format of the OCP
-/// specification (sign, 4 bits of exponent with bias 7, 3 of mantissa): no infinity, largest value 448, and one NaN for
-/// each sign, 0x7f and 0xff.
+/// specification: sign, 4 bits of exponent with bias 7, 3 bits of mantissa. It has no infinity, the largest value 448,
+/// and one NaN for each sign, 0x7f and 0xff.
 enum class DType : std::int32_t { f16 = 0, bf16 = 1, f32 = 2, i32 = 3, e4m3 = 4 };
 
 /// The kind of memory a tensor lies in. `cpu` is for the model targets.

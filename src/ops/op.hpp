@@ -213,10 +213,10 @@ class Op : public Maker {
   /// Measurements that choose among several kernels of a problem (tunable.hpp). Null where there is no choice.
   virtual const Tunable* tunable() const { return nullptr; }
 
-  /// Problems to check its kernels by, on the CPU model (trial.hpp): of each kernel that flags name, one of the sizes
-  /// that they name too, else a few of small ones that reach all of it: each ring's slots come round, a block does
-  /// several tiles, iterations are few and many. Throws tj::Error(argument) as requests() does; unsupported where the
-  /// op has none.
+  /// Problems to check its kernels by, on the CPU model (trial.hpp). Each kernel that flags name has one of the sizes
+  /// that they name, else a few small ones that reach all of it: each ring's slots come round, a block does several
+  /// tiles, iterations are few and many. Throws tj::Error(argument) as requests() does; unsupported where the op has
+  /// none.
   virtual std::vector<Trial> trials(const std::map<std::string, std::vector<std::string>>& flags,
                                     const arch::Arch& arch) const;
 };

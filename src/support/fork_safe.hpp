@@ -13,10 +13,10 @@
 
 namespace tj::support {
 
-/// While one lives, a fork() by another thread waits. Sections are short: nothing is compiled in them, nobody else is
-/// waited for, and nothing of the caller's (a log sink, say) is called, since it may need a lock that the forking
-/// thread holds. Opening and closing a library is the exception, whatever that library does then: a fork waits 10 s at
-/// most.
+/// While one lives, a fork() by another thread waits. Sections are short: nothing is compiled in them, and nobody else
+/// is waited for. Nothing of the caller's, such as a log sink, is called in them, since it may need a lock that the
+/// forking thread holds. Opening and closing a library is the exception, whatever that library does then: a fork waits
+/// 10 s at most.
 class NoFork {
  public:
   NoFork() noexcept { enter(); }

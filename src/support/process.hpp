@@ -19,17 +19,17 @@ namespace tj::support {
 /// program has started.
 enum class ProcessGroup { callers, own };
 
-/// Starts words[0], a path or a name to look up on PATH, with the other words as its arguments, these variables
-/// ("NAME=value") and no others, and `output`, a descriptor, for what it writes. 0, or the errno that says why it could
-/// not be started; `child` is for wait_for_process, which the same thread calls: the kernel ends the program when that
-/// thread is gone.
+/// Starts words[0], a path or a name to look up on PATH, with the other words as its arguments. The program gets these
+/// variables ("NAME=value") and no others, and writes to the descriptor `output`. Returns 0, or the errno that says why
+/// it could not be started. `child` is for wait_for_process, which the same thread must call: the kernel ends the
+/// program when that thread is gone.
 int start_process(std::vector<std::string> words, std::vector<std::string> environment, int output, pid_t& child,
                   ProcessGroup group = ProcessGroup::callers);
 
 /// How a program ended where this process does not let its children be waited for (it ignores SIGCHLD): nobody knows.
 inline constexpr int kUnknownStatus = -1000;
 
-/// Waits until it has ended. Its exit status, -signal, or kUnknownStatus.
+/// Waits until the program has ended. Returns its exit status, -signal, or kUnknownStatus.
 int wait_for_process(pid_t child);
 
 /// The output of a program, through a pipe: no file grows with it. Throws nothing; without a pipe, error() is its
@@ -56,9 +56,9 @@ class ProgramOutput {
 /// process, however that ends.
 int wait_for_process(pid_t child, double limit_s, bool& over, ProgramOutput* output = nullptr);
 
-/// For the end of this process: ends the programs that wait_for_process(child, limit_s, over) waits for, and none is
-/// started from now on (ECANCELED). Who waits for one does not go on for two seconds, in which this process is expected
-/// to be gone: failures that nobody asked for would be told otherwise.
+/// Ends the programs that wait_for_process(child, limit_s, over) waits for, at the end of this process. None is started
+/// from now on (ECANCELED). A thread that waits for one does not go on for two seconds, in which this process is
+/// expected to be gone: otherwise it would tell failures that nobody asked for.
 void end_processes() noexcept;
 
 }  // namespace tj::support

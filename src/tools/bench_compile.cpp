@@ -1,9 +1,9 @@
 // tj-bench --compile: how long each step of making a kernel takes, for each target.
 //
 // Decides which kernels are made, how often, and what is printed. The steps are the pipeline's own (pipeline.hpp);
-// neither the cache nor a kernel that was made before is looked at. Invariant: a time is that of the step that a first
-// call pays, but for further runs of a compiler that is a process, which tell its phases apart and are not counted in
-// its time.
+// neither the cache nor a kernel that was made before is looked at. Invariant: a time is that of the step as a first
+// call pays it. A compiler that is a process runs again to tell its phases apart; these runs are not counted in its
+// time.
 #include <algorithm>
 #include <chrono>
 #include <map>

@@ -1,10 +1,10 @@
 // The items that a block of chunk_o works on, and how they come to shared memory: tiles, items, places of their tokens,
-// and the bodies that load; for every family that has a copy engine.
+// and the bodies that load. For every family that has a copy engine.
 //
 // Decides which chunk and heads an item has, and which boxes make a slot. Iteration i of a block is its i-th item: a
 // chunk of kChunk tokens and kHeads value heads of one key head. A chunk may have fewer tokens than kChunk. The rows of
-// q and k behind them reach only rows of o that are not stored; rows of v behind them may hold anything and are not
-// copied: zeros come in their place. Invariant: a body issues the copies of its own slot, nothing else.
+// q and k behind its tokens reach only rows of o that are not stored. The rows of v behind them may hold anything and
+// are not copied: zeros come in their place. Invariant: a body issues the copies of its own slot, nothing else.
 #pragma once
 
 #include "ops/chunk_o/params.cuh"
@@ -55,16 +55,17 @@ TJ_DEVICE Item item_at(const Params& params, int i) {
   return {chunk, (item - chunk * params.groups) * C::kHeads};
 }
 
-/// The place of a chunk's tokens. Rows of q, k and o from `token` on; fewer than kChunk at a sequence's end, none or
-/// less where lists are wrong: such an item is done like any other, but nothing of it is stored.
+/// The place of a chunk's tokens. Its rows of q, k and o begin at `token`. There are fewer than kChunk at a sequence's
+/// end, and none or less where lists are wrong: such an item is done like any other, but nothing of it is stored.
 // No maximum with 0: of max(0, min(kChunk, x)) == kChunk ptxas 13.0 makes a predicate that was always true, and NaN
 // behind a sequence's end was copied (tests/gpu/chunk_o_gpu_test.cpp, H200).
 struct Place {
   int token, rows;
 };
 
-/// Places of a block's items, one after the other. What a place is read from is asked for one and two items ahead, so
-/// that nothing waits for memory twice an item; for the first ones before it is known how many there are.
+/// Places of a block's items, one after the other. The numbers that a place is made from are asked for one and two
+/// items ahead, so that nothing waits for memory twice an item. Those of the first items are asked for before the
+/// number of items is known.
 template <class C>
 struct Places {
   u32 sequence = 0;          ///< of the next item's chunk
@@ -89,8 +90,8 @@ struct Places {
   TJ_DEVICE void read_lengths(const Params& params) {
     const u32 known = min(
         sequence, static_cast<u32>(params.last_sequence));  // here, where what was asked for an item ago is looked at
-    // Lists may hold anything. Without a sign, what is below 0 is as far behind as what is too large; a sequence or a
-    // chunk that is not there begins at the last token's end or behind it, where a chunk has no rows.
+    // Lists may hold anything. Comparisons are without a sign, so that a number below 0 counts as too large. A sequence
+    // or a chunk that is not there begins at the last token's end or behind it, where a chunk has no rows.
     const u32 tokens = static_cast<u32>(params.tokens);
     begin = min(dev::load_global_u32(params.begins + known), tokens);
     end = max(0, min(static_cast<int>(dev::load_global_u32(params.ends + known)), params.tokens));
@@ -125,9 +126,9 @@ struct TokenLoader {
     dev::prefetch_map(&p.k);
   }
 };
-/// One value head's, both read by this item alone. To mark their lines of L2 as the first to go costs 6 to 9% (16/32
-/// heads, 8192 and 32768 tokens, H200): what one of a row's two boxes brings along for the other may be gone before
-/// that comes.
+/// One value head's, both read by this item alone. Marking their lines of L2 as the first to go costs 6 to 9% (16/32
+/// heads, 8192 and 32768 tokens, H200). One of a row's two boxes brings lines along for the other, which may then be
+/// gone before that one comes.
 template <class C_>
 struct ValueLoader {
   using C = C_;

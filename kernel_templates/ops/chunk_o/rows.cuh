@@ -54,9 +54,9 @@ TJ_DEVICE float gate_of_row(const float (&gates)[2], int row0, int half) {
   return dev::shuffle_from(row0 < 32 ? gates[0] : gates[1], (row0 + 8 * half) % 32);
 }
 
-/// 8 * Groups columns of the item's rows from group `first` on, rounded: of a whole chunk into shared memory as the
-/// copy engine wants it; of others the rows that a token has straight to memory, as what lies behind them belongs to
-/// another sequence.
+/// Stores 8 * Groups columns of the item's rows from group `first` on, rounded. Those of a whole chunk go into shared
+/// memory as the copy engine wants them. Of other chunks, the rows that a token has go straight to memory: what lies
+/// behind them belongs to another sequence.
 template <int Groups>
 TJ_DEVICE void store_rows(const Params& params, const Place& place, int head, int first, const u32 (&words)[2][Groups],
                           u32 slot) {

@@ -16,7 +16,7 @@ inline constexpr u32 kOperandBytes = dev::kOperandWords * 4;
 
 template <class C>
 inline constexpr u32 kThreads = C::kWarps * dev::kWave;
-/// Rows of keys have the head dim, rows of transposed values have the keys of an iteration; between rows there is room,
+/// Rows of keys have the head dim, rows of transposed values have the keys of an iteration. Between rows there is room,
 /// so that the same place of eight rows lies in different banks.
 template <class C>
 inline constexpr u32 kKeyStride = C::kHeadDim * 2 + C::kRowPadding;

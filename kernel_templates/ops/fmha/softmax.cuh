@@ -10,7 +10,7 @@
 
 namespace tj::ops::fmha {
 
-/// The reference of a row's exponents moves only when the row's maximum grew by more than so many powers of two: until
+/// The reference of a row's exponents moves only when the row's maximum grew by more than so many powers of two. Until
 /// then results stay exact, only larger, and earlier output needs no correction.
 inline constexpr float kSlack = 8.0f;
 

@@ -102,7 +102,7 @@ TJ_DEVICE void load_right(const RightBlocks<C>& b, int block, int k, u32 (&words
 }
 
 /// sums += a b^T for steps `First` to `Last` - 1 of 16 of K. While sixteen columns are multiplied, the next sixteen are
-/// loaded; rows of the next 16 of K take the place of those before as soon as these have met the last columns, also of
+/// loaded. Rows of the next 16 of K take the place of those before as soon as these have met the last columns, also of
 /// a step that another call multiplies. So little is under way at once that a thread has room for its sums.
 template <int First, int Last, class C>
 TJ_DEVICE void multiply(Consumer<C>& consumer, u32 slot) {

@@ -7,10 +7,10 @@
 //   memory fetch -> weigh, fetch_rows -> stage_rows       where the item is, and its gates: on their way while the
 //   products run
 // A chunk has 64 rows. Products of 64 rows are taken to hold the unit as long as those of 128, but the loop waits for
-// memory more than twice as long, and of them each of four warps has 16 rows: with rows of no token below, two warps
-// would have all of the work. 16 rows are half of the lanes that a warp reaches, so sums and weights of a second head
-// are in the other half of the same columns. Decides which heads an item may have. Invariant: from one item to the next
-// only registers are shared, each free before it is filled again.
+// memory more than twice as long. Each of four warps has 16 rows of such a product. With 128 rows, half of them without
+// a token, two warps would have all of the work. 16 rows are half of the lanes that a warp reaches, so sums and weights
+// of a second head are in the other half of the same columns. Decides which heads an item may have. Invariant: from one
+// item to the next only registers are shared, each free before it is filled again.
 #include <algorithm>
 
 #include "ops/chunk_o/builder.hpp"

@@ -43,8 +43,8 @@ Words words() {
   return kWords;
 }
 
-/// The place of a value among those that a field's words stand for, in the order of the words; one that is none of them
-/// has a place behind the last, which has no word.
+/// The place of a value among those that a field's words stand for, in the order of the words. A value without a word
+/// has a place behind the last.
 template <const auto& kValues, class Value>
 constexpr unsigned place_among(const Value& value) {
   return static_cast<unsigned>(std::find(std::begin(kValues), std::end(kValues), value) - std::begin(kValues));

@@ -26,7 +26,7 @@ graph::Graph read_graph(std::string_view text, std::string_view name);
 std::string write_graph(const graph::Graph& graph);
 
 /// The least shared memory to launch a block with so that no more than `blocks` of them are side by side on an SM of
-/// the chip: of all that it has, though the arch may be one with a cap.
+/// the chip. It counts all of the SM's memory, even if the arch has less by an option.
 std::int64_t least_smem_for(const arch::Arch& arch, int blocks);
 
 /// A time that a model gives, in whole cycles: no less than it.

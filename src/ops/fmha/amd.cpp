@@ -37,8 +37,8 @@ constexpr Powers kUsual{8, 0};
 // Powers for archs that take subnormal elements as 0: an f16 weight below 2^-14 vanishes from the output, while the sum
 // of the weights has it. The largest weight is to be 2^15, half of what f16 holds: one power is left for what rounding
 // does to x. So slack + bias = 15. With a slack of 1, weights are kept down to 2^-28 of the reference's (19 nats). A
-// query's sum is at least the reference's weight, so n keys lose at most n 2^-28 of it: 65536 of them change an output
-// by at most 2.5e-4 of the largest value, half of what rounding it to f16 may.
+// query's sum is at least the reference's weight, so n keys lose at most n 2^-28 of it. 65536 keys change an output by
+// at most 2.5e-4 of the largest value, half of what rounding it to f16 may.
 constexpr Powers kWithoutSubnormals{1, 14};
 
 Powers powers_of(const FmhaKernel& config, const arch::Arch& arch) {
@@ -60,9 +60,9 @@ class Builder : private FmhaWarpBuilder {
     nodes();
     graph_.overhead_cycles = 2.0 * copier_.latency_cycles() + arch_.fact("tile_turn_cycles");
   }
-  /// Loads are under way all the time, so all registers are held at once: a tile whose blocks have no more could only
-  /// be served with its loads one after the other, which no other tile is slower than, and the search would prove that
-  /// for each interval in turn.
+  /// Loads are under way all the time, so all registers are held at once. A tile whose blocks lack these could only be
+  /// served with its loads one after the other. No other tile is slower, and the search would prove that for each
+  /// interval in turn.
   bool registers_suffice() const {
     int held = 0;
     for (const Node& n : graph_.nodes) held += n.registers;

@@ -4,9 +4,9 @@
 //   load_k -> qk -> row_max -> pv <- load_v
 //   pv (i) -> qk (i+1)            one register copy of the scores, which become weights where pv needs them
 //   store                         tile end
-// One role does it all: its warps hold each other up only where they share a ring, and what one of them leaves of a
-// unit another takes, of this block or of one beside it. Invariant: nothing here knows which arch of the family it is
-// but by what it has: a copy engine or none, rates, memory.
+// One role does it all. Its warps hold each other up only where they share a ring. A unit that one warp leaves idle is
+// taken by another, of this block or of one beside it. Invariant: nothing here knows which arch of the family it is but
+// by what it has: a copy engine or none, rates, memory.
 #include <algorithm>
 
 #include "ops/fmha/rungs.hpp"
@@ -131,9 +131,9 @@ const arch::Needs& needs() {
 std::vector<FmhaWarpTile> tiles(const FmhaKernel& config, const arch::Arch& arch) {
   if (config.rung != kNoFmhaRung) return {{64, 4, 1, rung_of(config).blocks_per_sm, true}};
   // keys, warps, times sixteen rows each, blocks of an SM, queries in registers.
-  // 32 rows a warp halve what is loaded from shared memory for a product, of whose bandwidth 16 rows take more than of
-  // the matrix unit where that is fast. As many keys as leave the compiler registers to load ahead with: at head dim
-  // 128, 64 keys are as fast as 48, but spill (H200, 2026-11-21). Any scale takes registers more.
+  // 32 rows a warp halve the loads from shared memory for a product. With 16 rows these take longer than the product
+  // where the matrix unit is fast. As many keys as leave the compiler registers to load ahead with: at head dim 128, 64
+  // keys are as fast as 48, but spill (H200, 2026-11-21). Any scale takes registers more.
   const int deep = config.general_scale ? 32 : 48;
   // An SM without room for two blocks of 128 such rows takes one of 256, which has the same warps; else 64 rows.
   if (config.head_dim == 128) return {{deep, 4, 2, 2, false}, {deep, 8, 2, 1, false}, {64, 4, 1, 2, false}};

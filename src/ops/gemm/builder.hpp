@@ -97,9 +97,9 @@ class GemmBuilder : protected GraphBuilder {
     if (rung.tile_a_block) graph_.least_smem_bytes = graph_.machine.memory_bytes.at("SMEM") / 2 + 1024;
   }
 
-  /// Stores what a consumer has of d, and returns the node that does it in the consumer's role: `store` itself, or of
-  /// 16-bit outputs one that leaves the consumer's rows in shared memory, from where a role of its own brings them to d
-  /// under the next tile's loop.
+  /// Stores what a consumer has of d, and returns the node that does it in the consumer's role. That is `store` itself,
+  /// or for 16-bit outputs a node that leaves the consumer's rows in shared memory. A role of its own then brings them
+  /// to d under the next tile's loop.
   int end_of_tile(Node store, int rows) {
     if (store_ == gemm::kDirect) return add(std::move(store));
     const int c = store.copy;

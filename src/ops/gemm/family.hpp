@@ -63,8 +63,8 @@ const GemmFamily& gemm_family(const arch::Arch& arch);
 /// The one whose tiles stand for a request that names no arch.
 const GemmFamily& usual_gemm_family();
 
-/// Whether the tile can serve the types and orders of the operands: columns of b that are contiguous lie in whole
-/// blocks, and so do rows of a; 8-bit operands are K-major, which is all that a matrix unit takes of them.
+/// Can the tile serve the types and orders of the operands? Columns of b that are contiguous lie in whole blocks, and
+/// so do rows of a. Operands of 8 bits are K-major: a matrix unit takes no other order of them.
 bool gemm_tile_fits(const GemmTile& tile, const GemmKernel& kernel, const GemmFamily& family);
 bool gemm_pairs(const GemmKernel& kernel, const GemmFamily& family);
 

@@ -1,11 +1,11 @@
 // Matrix product as an op: requests, tiles, graph, launch.
 //
 // fields.hpp decides what a kernel is, tiles.hpp its tiles, rungs.hpp the ladder, kernel.cpp requests, ahead.cpp which
-// are made before anybody asks, choose.cpp by the cycles of rates.cpp which tile suits a problem and in how many parts
-// K is cut, tune.cpp what is measured to choose a tile, trial.cpp what a kernel is checked by, steps.cpp and copies.cpp
-// the launches of a call, plan.cpp launch parameters, validate.cpp what is legal. Who multiplies is a family's
-// (family.hpp): nodes and costs are those of sm90.cpp (warpgroups), sm100.cpp (tensor memory), sm80.cpp (warps) and
-// amd.cpp (waves; warps.cpp is of both); store.cpp decides how results leave.
+// are made before anybody asks. choose.cpp decides by the cycles of rates.cpp which tile suits a problem and in how
+// many parts K is cut, tune.cpp what is measured to choose a tile, trial.cpp what a kernel is checked by. steps.cpp and
+// copies.cpp decide the launches of a call, plan.cpp launch parameters, validate.cpp what is legal. Who multiplies is a
+// family's (family.hpp): nodes and costs are those of sm90.cpp (warpgroups), sm100.cpp (tensor memory), sm80.cpp
+// (warps) and amd.cpp (waves; warps.cpp is of both); store.cpp decides how results leave.
 #pragma once
 
 #include <initializer_list>
@@ -97,11 +97,11 @@ std::int64_t gemm_part_blocks(std::int64_t k_blocks, int parts);
 /// facts.
 Kernel choose_gemm(const ProblemKey& problem, const arch::Arch& arch);
 GemmChoice choose_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch);
-/// Tiles that choose_gemm() takes for large products of this kind, to be made ahead: none where the arch serves none,
-/// or where the kind is of parts or a rung, whose tiles are others.
+/// Tiles that choose_gemm() takes for large products of this kind, to be made ahead. There are none where the arch
+/// serves none, and for kinds of parts or of a rung, whose tiles are others.
 std::vector<int> gemm_large_tiles(const GemmKernel& kind, const arch::Arch& arch);
-/// Every tile that can serve, with K whole and, where its tiles leave SMs idle, in as many parts as suit it best: the
-/// choice that is taken, then the others, fewest predicted cycles first.
+/// Every tile that can serve, with K whole. Where its tiles leave SMs idle, also with K in as many parts as suit it
+/// best. The choice that is taken comes first, then the others by predicted cycles.
 struct RankedGemm {
   GemmChoice choice;
   double cycles = 0;

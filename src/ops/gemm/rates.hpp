@@ -1,9 +1,9 @@
 // Costs of products on an arch, tile by tile, before anything is scheduled; internal to the choice.
 //
 // Decides by cycles from the arch's facts: waves of tiles over the SMs, iterations of a tile by the busier of matrix
-// unit and copies, the end of each tile, the start in clusters, and, however the tiles are cut, what memory and the
-// SMs' common path to it allow; for parts of K, the launch that adds them. Chooses nothing. Invariant: same sizes,
-// kernel and arch, same cycles, on any machine.
+// unit and copies, the end of each tile, the start in clusters. However the tiles are cut, memory and the SMs' common
+// path to it set a least time. Parts of K add the launch that sums them. Chooses nothing. Invariant: same sizes, kernel
+// and arch, same cycles, on any machine.
 #pragma once
 
 #include <array>

@@ -128,8 +128,8 @@ class Builder : GemmRingsBuilder {
     then(promote, store);
   }
 
-  /// With two slots, the next copy goes where the group before has read: to look for its end only after the next group
-  /// is issued, which waits for that group's operands, would hold it up.
+  /// With two slots, the next copy goes where the group before has read. Looking for that group's end only after the
+  /// next group is issued would hold the copy up, as the next group waits for its operands.
   int groups_under_way() const {
     const int slots = gemm_rung(kernel_).max_slots;
     return slots == 1 || slots == 2 ? 1 : 2;

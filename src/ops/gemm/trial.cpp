@@ -19,8 +19,8 @@ using support::cat;
 struct Extent {
   std::int64_t m, n, k, less;
 };
-// More iterations than slots over all of a block's tiles; fewer in a tile than any schedule has stages, of more tiles
-// than a ring has slots; many in one tile, which ends at the tensors' edges.
+// Three extents. A block's tiles together have more iterations than slots. Tiles, more than a ring has slots, have
+// fewer iterations each than any schedule has stages. One tile has many iterations and ends at the tensors' edges.
 constexpr Extent kExtents[] = {{2, 2, 5, 0}, {3, 3, 1, 0}, {1, 1, 12, 16}};
 constexpr int kParts = 2;
 constexpr std::int64_t kOdd = 3;  // columns fewer, where rows of d are to end between multiples of 16 bytes
