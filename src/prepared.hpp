@@ -32,7 +32,7 @@ inline void encode_tensor_maps(const LoadedKernel& kernel, ops::LaunchPlan& plan
     maps[m] = {&plan.maps[m].desc, plan.params.data() + plan.maps[m].offset};
   if (plan.map_count > 0) kernel.driver->encode_tensor_maps(kernel.device, {maps.data(), plan.map_count});
 }
-/// All of the device.
+/// Gives the plan all of the device.
 inline void set_device(const LoadedKernel& kernel, ops::LaunchPlan& plan) {
   plan.sm_count = kernel.sm_count;
   plan.blocks_per_sm = kernel.blocks_per_sm();

@@ -96,7 +96,7 @@ void walk_members(auto&& walk, Of<Graph::Code> auto& code) {
   walk("config", code.config);
 }
 
-/// All but the machine and the lists.
+/// The members of a graph, all but the machine and the lists.
 void walk_members(auto&& walk, Of<Graph> auto& graph) {
   walk("cluster", graph.cluster);
   walk("pairs", graph.pairs);

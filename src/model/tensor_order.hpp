@@ -1,9 +1,9 @@
 // Every access to a block's tensor memory, held against what its thread may rely on.
 //
-// Decides which two accesses nothing orders, and what is missing between them: a wait of the warp, a wait for a commit,
-// a fence on either side of a sync. Order says who may rely on what; this knows cells by number alone and never a
-// value. Invariant: what it finds does not depend on the order of events. The rules, out of PTX ISA 9.0, "Memory
-// Consistency Model for 5th generation of TensorCore operations":
+// Decides which two accesses nothing orders, and what is missing between them. That is a wait of the warp, a wait for a
+// commit, or a fence on either side of a sync. Order says who may rely on what; this knows cells by number alone and
+// never a value. Invariant: what it finds does not depend on the order of events. The rules, out of PTX ISA 9.0,
+// "Memory Consistency Model for 5th generation of TensorCore operations":
 // - Loads and stores are done for their warp after its wait. They are done for others that have learned that every lane
 //   said tensor_before_sync after that wait.
 // - Products are done for threads that have learned of a commit after them.

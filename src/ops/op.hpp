@@ -227,8 +227,8 @@ Kernel resolve(const Op& op, const void* args, std::optional<int> choice, const 
 /// The kernel of a rung where nothing was measured; throws as Op::rung_choice() does.
 Kernel rung_kernel(const Op& op, const ProblemKey& problem, int rung, const arch::Arch& arch);
 
-/// Tells which of a call's launches, shown in order, stands for the call: the last of the op's own, else the last, as
-/// some calls need none of these.
+/// Tells which of a call's launches, shown in order, stands for the call: the last of the op's own. A call without any
+/// has the last of all.
 class OwnStep {
  public:
   explicit OwnStep(const Op& op) : op_(&op) {}

@@ -58,8 +58,8 @@ std::string errno_text(int error);
 /// other errno, the words `otherwise`.
 std::string next_step(int error, std::string_view otherwise);
 
-/// Writes all of it, at the file's place or at this one. 0, or the errno: EFBIG too, where the system would otherwise
-/// end the process by SIGXFSZ.
+/// Writes all of it, at the file's place or at this one. Returns 0 or the errno: EFBIG too, where the system would
+/// otherwise end the process by SIGXFSZ.
 int write_all(int file, std::string_view bytes, off_t at = -1);
 
 }  // namespace tj::support

@@ -31,8 +31,8 @@ class DynamicLibrary {
   std::string path_;
 };
 
-/// Never closed from now on: drivers and compilers keep threads and exit handlers of their own, and the loader would
-/// run their exit code while those may still be at work. Thread safe.
+/// Keeps the library open for ever. Drivers and compilers keep threads and exit handlers of their own, and the loader
+/// would run their exit code while those may still be at work. Thread safe.
 void keep_open(std::shared_ptr<DynamicLibrary> library);
 
 }  // namespace tj::support

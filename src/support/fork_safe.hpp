@@ -1,9 +1,9 @@
 // Locks that a forked child can rely on, and what a child does first.
 //
 // Decides how fork() goes with threads at work. A fork waits for threads in short sections (Mutex, NoFork) and leaves
-// long work (Turn) as it is: what a thread of the parent was at, the child may begin anew. Does not serve children of
-// vfork() and clone(): those start a program. Invariant: in a child no lock is held by a thread that is not there, and
-// what a Mutex guards is whole.
+// long work (Turn) as it is. The child may begin anew what a thread of the parent was working at. Does not serve
+// children of vfork() and clone(): those start a program. Invariant: in a child no lock is held by a thread that is not
+// there, and what a Mutex guards is whole.
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,7 @@
 // SHA-256 and the field framing.
 //
 // Decides the byte form that is hashed. Invariant: two different field lists never have the same bytes.
-// The block functions are used, deprecated though they are: the one-shot SHA256() and EVP of OpenSSL 3 fetch a
+// The block functions are used, though they are deprecated. The one-shot SHA256() and EVP of OpenSSL 3 fetch a
 // provider, which reads the machine's OpenSSL configuration and links a few megabytes more.
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "support/hash.hpp"

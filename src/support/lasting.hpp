@@ -1,8 +1,8 @@
 // Objects that live until the process is gone, and objects of a thread that may be asked for while it ends.
 //
 // Decides how everything that is made once is kept. A program may call the library from a destructor of a static
-// object, and from threads that go on while main() has returned: what C++ would destroy by then must still be there.
-// Invariant: nothing here has a destructor that runs; a fork finds each object either whole or not begun.
+// object, and from threads that go on while main() has returned. Objects that C++ would destroy by then must still be
+// there. Invariant: nothing here has a destructor that runs; a fork finds each object either whole or not begun.
 #pragma once
 
 #include <atomic>

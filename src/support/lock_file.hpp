@@ -1,7 +1,7 @@
 // Files that are open for the sake of locks on them.
 //
 // Decides how a lock's life is tied to its holder: open file description locks end with the process, whatever ends it.
-// A forked child inherits descriptors, and with them locks that would outlive a parent that dies; so it closes its
+// A forked child inherits descriptors, and with them locks that would outlive a parent that dies. So it closes its
 // copies at once, which leaves the parent's locks in force. Does not decide what is locked. Invariant: each object has
 // a description of its own, so threads exclude each other as processes do.
 #pragma once
@@ -28,8 +28,8 @@ class LockFile {
 
   explicit operator bool() const noexcept { return file_ >= 0; }
   int get() const noexcept { return file_; }
-  /// Locks these bytes, or the whole file where there are 0 of them. 0; EAGAIN when somebody else has them; another
-  /// errno where locks do not work.
+  /// Locks these bytes, or the whole file when there are 0 of them. Returns 0, EAGAIN when somebody else has them, or
+  /// another errno where locks do not work.
   int try_lock(off_t first, off_t bytes) const noexcept;
 
  private:

@@ -1,8 +1,8 @@
 // Starting a program without a shell, and how it ended.
 //
-// Decides that it reads nothing, that its output and errors go to one place, that it has no signal of this process
-// blocked or ignored, and that it does not outlive this process. Does not decide what it sees of the environment, nor
-// who reads its output. Invariant: no descriptor of this process is passed on on purpose.
+// Decides that it reads nothing, and that its output and errors go to one place. It has no signal of this process
+// blocked or ignored, and it does not outlive this process. Does not decide what it sees of the environment, nor who
+// reads its output. Invariant: no descriptor of this process is passed on on purpose.
 #pragma once
 
 #include <sys/types.h>

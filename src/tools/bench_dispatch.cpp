@@ -2,7 +2,7 @@
 //
 // Decides how host time is taken and what it is compared with. The driver is the one that the process finds: a GPU's,
 // or one that does nothing (--driver), whose own time is then in both numbers. Invariant: all that is compared is
-// measured in turns in one run, with the same parameters; the device is idle when a sample begins, and its queue is
+// measured in turns in one run, with the same parameters. The device is idle when a sample begins, and its queue is
 // never full.
 #include <algorithm>
 #include <chrono>

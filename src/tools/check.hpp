@@ -3,7 +3,7 @@
 //
 // Decides the command line, the order of work and what is printed. What is run and judged is src/check/'s.
 // Invariant: with --json nothing but one JSON document goes to `out`, else a line for each kernel or problem when it is
-// done; progress goes to `err`, and to a terminal only.
+// done. Progress goes to `err`, and only to a terminal.
 #pragma once
 
 #include <cstdint>

@@ -33,8 +33,8 @@ MeasuredTimeline measure_timeline(RecordedRun run);
 /// The meaning of each kind of bar, a sentence a line, for whoever reads a trace or a picture.
 std::vector<std::string> bar_meanings(bool on_model);
 
-/// Chrome trace events, of which Perfetto makes a page: a process of what was predicted and one of what was measured
-/// for each block, a thread a role. One microsecond is a cycle; on the model one of what was measured is a step.
+/// Chrome trace events, of which Perfetto makes a page. Each block has a process of what was predicted and one of what
+/// was measured; each role is a thread. One microsecond is a cycle; on the model one of what was measured is a step.
 std::string timeline_trace(const MeasuredTimeline& measured);
 
 /// Some iterations in the middle of the longest tile that a block recorded whole: of each role what was predicted, and

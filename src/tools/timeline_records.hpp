@@ -47,8 +47,8 @@ struct BlockSpans {
 };
 
 /// The records of each role's first warp, up to the first that is empty. Throws tj::Error(launch, internal) with role
-/// and place where they are none that the unit can have written: nothing at all, a begin without its end, a clock that
-/// goes back. A role that this block of a pair leaves to the other is left out.
+/// and place when the unit cannot have written them: no record at all, a begin without its end, a clock that goes back.
+/// A role that this block of a pair leaves to the other is left out.
 BlockSpans read_block(const graph::Graph& graph, const codegen::Unit& unit, const sched::Schedule& schedule,
                       unsigned block, std::span<const codegen::Record> records, std::size_t warp_records);
 

@@ -145,7 +145,7 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
   return std::nullopt;
 }
 
-/// Nobody named what a target lacks where an op's default set, or every op, was asked for: it is left out, in words,
+/// When an op's default set, or every op, was asked for, nobody named what a target lacks. It is left out, in words,
 /// where anything is left of an op that was named.
 std::vector<Job> find_jobs(const Settings& settings, const Runtime& runtime, std::ostream& err) {
   std::vector<const ops::Op*> chosen;

@@ -1,9 +1,9 @@
 // Choices that were measured on a device: read from the cache's records, looked up by hot calls.
 //
-// Decides how a record is written, what of it is believed and when records are read: once for a device, and again by
-// prepare() when the cache's directory has changed. Does not measure (tune.hpp). Without a record the op's own choice
-// stands. Invariant: a look-up takes no lock, allocates nothing and does no I/O; a table, once published, never
-// changes.
+// Decides how a record is written, what of it is believed and when records are read. They are read once for a device,
+// and again by prepare() when the cache's directory has changed. Does not measure (tune.hpp). Without a record the op's
+// own choice stands. Invariant: a look-up takes no lock, allocates nothing and does no I/O; a table, once published,
+// never changes.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ struct TunedMachine {
   int sm_count = 0;
 };
 
-/// One problem's measured choice.
+/// The measured choice of a problem.
 struct Tuned {
   const ops::Op* op = nullptr;
   ops::ProblemKey key;

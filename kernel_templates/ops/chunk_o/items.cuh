@@ -57,8 +57,8 @@ TJ_DEVICE Item item_at(const Params& params, int i) {
 
 /// The place of a chunk's tokens. Its rows of q, k and o begin at `token`. There are fewer than kChunk at a sequence's
 /// end, and none or less where lists are wrong: such an item is done like any other, but nothing of it is stored.
-// No maximum with 0: of max(0, min(kChunk, x)) == kChunk ptxas 13.0 makes a predicate that was always true, and NaN
-// behind a sequence's end was copied (tests/gpu/chunk_o_gpu_test.cpp, H200).
+// No maximum with 0: ptxas 13.0 makes a predicate that is always true of max(0, min(kChunk, x)) == kChunk. NaN behind a
+// sequence's end was then copied (tests/gpu/chunk_o_gpu_test.cpp, H200).
 struct Place {
   int token, rows;
 };

@@ -5,9 +5,9 @@
 // emitted unit. A block owns kRowsPerBlock query rows of one head, a wave kRowBlocks times sixteen of them. Both
 // products are transposed: keys (and then elements of the output) are rows, queries are columns. So a lane has one
 // query of each sixteen, weights go on as an operand where they are, and maxima and sums take one exchange or two. Keys
-// lie in shared memory by rows, values by columns, which loaded rows become on their way; their keys stand in the order
-// in which sums become an operand (row_at). Invariant: a body touches registers of its own context and the slots that
-// it is given, nothing else.
+// lie in shared memory by rows, values by columns: loaded rows become columns on their way. The keys of values stand in
+// the order in which sums become an operand (row_at). Invariant: a body touches registers of its own context and the
+// slots that it is given, nothing else.
 #pragma once
 
 #include "ops/fmha/amd_load.cuh"

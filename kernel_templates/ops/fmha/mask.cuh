@@ -40,9 +40,9 @@ struct Mask {
   constexpr bool tiles_differ() const { return causal; }
   /// Each row that sees a key sees the first one: nothing is hidden below a range, and the walk over keys ends at 0.
   constexpr bool from_first_key() const { return true; }
-  /// So many iterations of a tile need masking at most. They come first where every row begins at the first key: those
-  /// with the last keys that some row sees, and one that the end of the keys may cut through. Ends of rows grow by a
-  /// key a row at most.
+  /// So many iterations of a tile need masking at most. They come first where every row begins at the first key. They
+  /// are those with the last keys that some row sees, and one that the end of the keys may cut through. Ends of rows
+  /// grow by a key a row at most.
   constexpr int most_masked(int rows, int block_n, int unbounded) const {
     return !from_first_key() ? unbounded : rows_differ() ? (rows + block_n - 1) / block_n + 1 : 1;
   }

@@ -9,8 +9,8 @@
 
 namespace tj::ops::fmha {
 
-/// Sixteen query rows of one warp. A thread holds rows lane / 4 and lane / 4 + 8, columns 8j + 2(lane % 4) + {0, 1}:
-/// what matrix instructions of a warp and of a warpgroup leave alike.
+/// Sixteen query rows of one warp. A thread holds rows lane / 4 and lane / 4 + 8, columns 8j + 2(lane % 4) + {0, 1}.
+/// Matrix instructions of a warp and of a warpgroup both leave sums so.
 template <class C>
 struct Rows {
   float scores[C::kBlockN / 2];

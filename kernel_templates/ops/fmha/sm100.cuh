@@ -117,8 +117,8 @@ TJ_DEVICE void begin(Softmax<C>& softmax, const Tile&) {
   softmax.sum = 0.0f;
 }
 
-/// Reads the row's scores and moves the reference of its exponents where they are far above it; the factor for what was
-/// gathered goes to the thread that corrects the row.
+/// Reads the row's scores, and moves the reference of its exponents where they are far above it. The factor for what
+/// was gathered goes to the thread that corrects the row.
 template <class C, class Variant>
 TJ_DEVICE void maximum(Softmax<C>& softmax, const Tile& tile, int i, u32 scores, u32 factors, Variant) {
   constexpr int kChunks = C::kBlockN / kChunk;

@@ -1,10 +1,10 @@
 // Attention forward on matrix instructions of a warp: the bodies of the graph's nodes.
 //
 // Decides what one node computes for one tile and iteration. Order, waits, slots and roles come from the emitted unit.
-// A block owns kRowsPerBlock query rows of one head, a warp kRowBlocks times sixteen of them: what it loads of keys and
-// values serves all of those. A tile in shared memory is blocks of 64 columns, 128 bytes, swizzled, whoever brings it:
-// the copy engine or threads. Invariant: a body touches registers of its own context and the slots that it is given,
-// nothing else.
+// A block owns kRowsPerBlock query rows of one head, a warp kRowBlocks times sixteen of them. The keys and values that
+// a warp loads serve all of its rows. A tile in shared memory is blocks of 64 columns, 128 bytes, swizzled, whoever
+// brings it: the copy engine or threads. Invariant: a body touches registers of its own context and the slots that it
+// is given, nothing else.
 #pragma once
 
 #include "ops/fmha/rows.cuh"
@@ -64,8 +64,8 @@ TJ_DEVICE int fast_begin(const Consumer<C>& consumer, const Tile& tile) {
 }
 
 // ---- loads ----------------------------------------------------------------------------------------------------------
-/// `Count` rows of one head from `first` on, zeros after row `limit`, by the role's threads: 16 bytes each, then as
-/// many rows further on.
+/// Copies `Count` rows of one head from `first` on, zeros after row `limit`, by the role's threads. Each copies 16
+/// bytes, then 16 bytes as many rows further on.
 template <class C, int Count>
 TJ_DEVICE void copy_by_threads(const Source& source, int batch, int head, int first, int limit, u32 slot) {
   constexpr u32 kPieces = C::kHeadDim / 8, kThreads = C::kWarps * 32, kAtOnce = kThreads / kPieces;
@@ -81,7 +81,7 @@ TJ_DEVICE void copy_by_threads(const Source& source, int batch, int head, int fi
     from += kAtOnce * source.stride_row;
   }
 }
-/// `Count` rows of one head from `first` on, by the copy engine.
+/// Copies `Count` rows of one head from `first` on, by the copy engine.
 template <class C, int Count>
 TJ_DEVICE void copy_boxes(const TensorMap* map, int batch, int head, int first, u32 slot, u32 full) {
 #pragma unroll

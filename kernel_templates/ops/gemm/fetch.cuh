@@ -1,5 +1,5 @@
-// Operands of a matrix product brought to shared memory by copies of a role's threads, which they do not wait for: the
-// body fetch_ab, for archs without a copy engine.
+// Operands of a matrix product, brought to shared memory by copies that a role's threads do not wait for. The body is
+// fetch_ab, for archs without a copy engine.
 //
 // Decides which thread brings what, and puts it where the copy engine would. Included after tile.cuh. Invariant:
 // nothing outside a and b is read; elements outside are zero. Rows begin at multiples of 16 bytes.

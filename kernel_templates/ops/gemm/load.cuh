@@ -1,5 +1,5 @@
-// Operands of a matrix product brought to shared memory by the copy engine: the bodies load_a and load_b, and load_ab
-// for both in one slot, for every family that has one.
+// Operands of a matrix product, brought to shared memory by the copy engine. The bodies are load_a and load_b, and
+// load_ab for both in one slot, for every family that has the engine.
 //
 // Decides which boxes make a slot. An operand lies there as blocks that are 128 bytes wide along its contiguous
 // dimension. Included after tile.cuh. Invariant: a body issues the copies of its own slot, nothing else.

@@ -33,8 +33,8 @@ TJ_DEVICE void read_eight(const Operand& operand, int batch, int down, int acros
   }
 }
 
-/// A block of `Across` elements of each of `Down` rows: 64 elements wide parts one after the other, 16 bytes of a row
-/// at the place that the row's number gives them, as the matrix unit expects.
+/// Reads a block of `Across` elements of each of `Down` rows. Parts 64 elements wide follow each other. Each 16 bytes
+/// of a row lie at the place that the row's number gives them, as the matrix unit expects.
 template <int Across, int Down>
 TJ_DEVICE void read_block(const Operand& operand, int batch, int down, int across, u32 slot) {
   constexpr int kEights = kSwizzleColumns / 8, kAll = Across / 8 * Down;

@@ -70,8 +70,8 @@ struct Blocks {
     return dev::piece_address<kBytes>(slot + static_cast<u32>(across / kColumns * kPitch), static_cast<u32>(down) + row,
                                       static_cast<u32>(across % kColumns / 8) + piece);
   }
-  /// Pieces that are an even number further in a row lie at the first one's place with that number's bits the other way
-  /// round, as long as the row does not end between them.
+  /// A piece that is an even number of pieces further in a row lies at the first one's place with that number's bits
+  /// flipped, as long as the row does not end between them.
   TJ_DEVICE u32 at(int block, int k) const {
     const int across = MnMajor ? block * kMatrix : k, down = MnMajor ? k : block * kMatrix;
     if constexpr (MnMajor && kColumns % Own != 0)

@@ -2,9 +2,9 @@
 //
 // Decides what one node computes for one tile and iteration. Order, waits, slots and roles come from the emitted unit.
 // A block owns a kBlockM x kBlockN tile of d, kRowsPerConsumer rows for each consumer; iteration i handles kBlockK of
-// K. Of e4m3 the matrix unit keeps 13 bits of fraction (model/matrix_e4m3.cpp names who measured it): its sums
-// grow over one block of 128 bytes only, promote() adds them to others in f32. Invariant: a body touches registers of
-// its own context and the slots that it is given, nothing else.
+// K. The matrix unit keeps 13 bits of fraction of sums of e4m3 (model/matrix_e4m3.cpp names who measured it). So its
+// sums grow over one block of 128 bytes only, and promote() adds them to others in f32. Invariant: a body touches
+// registers of its own context and the slots that it is given, nothing else.
 #pragma once
 
 #include "ops/gemm/load.cuh"

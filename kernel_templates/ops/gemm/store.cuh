@@ -1,10 +1,10 @@
 // The end of a matrix product's tile: scale, add, activate, round, store. Included by the family's node bodies.
 //
 // Decides how accumulator fragments become elements of d, straight to memory. This file is included after the family's
-// consumer. For each of its warps the consumer has kRowBlocks times sixteen rows of kColumns columns: sum(block, i) in
-// the order of a warpgroup's products, where those begin in the tile (row(block), column()), the thread's lane,
-// finished(), which lets the sums be read, bring(part), before the sums of a part are read, and afresh(), before each
-// row. Invariant: nothing outside d is written, nothing outside c and bias is read.
+// consumer. For each of its warps the consumer has kRowBlocks times sixteen rows of kColumns columns. sum(block, i)
+// gives sums in the order of a warpgroup's products; row(block) and column() say where those begin in the tile; lane is
+// the thread's. finished() lets the sums be read, bring(part) is called before the sums of a part are read, and
+// afresh() before each row. Invariant: nothing outside d is written, nothing outside c and bias is read.
 #pragma once
 
 #include "fragments.cuh"

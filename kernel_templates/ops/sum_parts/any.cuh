@@ -1,7 +1,7 @@
 // A matrix product's sums over parts of K, added and finished: the bodies of the graph's nodes, for every family.
 //
-// Decides what a thread does with its kColumns columns of a row. What a call's epilogue holds is looked at here, not in
-// Config: memory is what this waits for, and few kernels are made ahead more easily than many. Invariant: parts are
+// Decides what a thread does with its kColumns columns of a row. The epilogue of a call is looked at here, not in
+// Config: memory bounds the time anyway, and few kernels are made ahead more easily than many. Invariant: parts are
 // added in their order; nothing outside d is written, nothing outside c and bias is read.
 #pragma once
 

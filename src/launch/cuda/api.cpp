@@ -73,7 +73,7 @@ void CudaApi::fail_call(CUresult result, const char* call, Stage stage) const {
 }
 
 std::unique_ptr<CudaApi> open_cuda_api(std::string* reason) {
-  // The bare name first, so that a library which the process already has is the one that is used; then the places where
+  // The bare name comes first, so that a library which the process already has is used. Then come the places where
   // containers and WSL put it without telling the loader.
   std::string searched;
   auto library = support::DynamicLibrary::open_first(

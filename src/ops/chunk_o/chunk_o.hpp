@@ -1,7 +1,7 @@
 // Output of the gated delta rule's chunks as an op: requests, tiles, graph, launch.
 //
-// kernel.cpp decides requests by the table of fields.hpp, family.cpp which family serves an arch, sm90.cpp and
-// sm100.cpp nodes and costs, plan.cpp launch parameters, validate.cpp what is legal.
+// kernel.cpp decides requests by the table of fields.hpp, and family.cpp which family serves an arch. sm90.cpp and
+// sm100.cpp decide nodes and costs, plan.cpp launch parameters, validate.cpp what is legal.
 #pragma once
 
 #include <array>

@@ -50,8 +50,8 @@ class Builder : ChunkOBuilder {
   }
 
  private:
-  /// Scores and weights may have two slots, then a product goes ahead of those who look at the one before; of the
-  /// others two do not fit beside them.
+  /// Scores and weights may have two slots: then a product goes ahead of the roles that look at the one before. Two
+  /// slots of the other values do not fit beside them.
   void values() {
     constexpr auto of_columns = [](int columns) { return std::int64_t{columns} * graph::kTensorColumnBytes; };
     value("qk", 2 * kTokenBytes, Scope::iteration, 2, kMaxSlots);

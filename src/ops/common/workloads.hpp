@@ -26,8 +26,8 @@ struct TileCount {
   std::int64_t tiles = 0, iterations = 0;
 };
 
-/// One for each kernel that flags name, of sizes that keep a device busy where flags name none; the op's trials where
-/// it says nothing of its own. Throws tj::Error(argument) as Op::trials does.
+/// A workload for each kernel that flags name, of sizes that keep a device busy where flags name none. An op that says
+/// nothing of its own has its trials. Throws tj::Error(argument) as Op::trials does.
 std::vector<Workload> workloads(const Op& op, const Flags& flags, const arch::Arch& arch);
 /// The tiles that one launch of the op for args, of so many blocks, walks; empty where nobody says.
 std::vector<TileCount> tiles_of(const Op& op, const void* args, const Geometry& geometry, unsigned blocks);

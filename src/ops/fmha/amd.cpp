@@ -82,7 +82,7 @@ class Builder : private FmhaWarpBuilder {
     return work;
   }
 
-  /// How long a load is on its way, at least: as long as its registers are its own, all of an interval but the time of
+  /// The least time that a load is on its way: as long as its registers are its own, all of an interval but the time of
   /// its put.
   double load_cycles(double put_cycles) const {
     const Work parts[] = {product(), maximum(), weighted_product(), put(false), put(true)};

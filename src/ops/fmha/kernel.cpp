@@ -194,8 +194,8 @@ std::vector<TileCount> fmha_tiles(const void* args, const Geometry& geometry, un
 }
 
 // Above 1 scaled scores may grow so large that one multiply-add loses what tells them apart; 0 and negative scales need
-// a sign. The lower bound is a wide margin only: the fast form holds for any normal positive scale, but devices may
-// flush subnormal ones to 0, and 0 would turn a masked score of -inf into NaN.
+// a sign. The lower bound is only a wide margin. The fast form holds for any normal positive scale, but devices may
+// flush subnormal scales to 0, and 0 would turn a masked score of -inf into NaN.
 bool fmha_needs_general_scale(float scale) { return !(scale >= 1e-6f && scale <= 1.0f); }
 
 float fmha_scale(const FmhaArgs& args) {

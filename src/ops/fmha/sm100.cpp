@@ -37,8 +37,8 @@ const arch::Needs& kNeeds = support::lasting<arch::Needs>(
       "exchange_cycles_per_kb"},
      {"sm100"}});
 
-// The budget of a second search: head dim 64 on sm_103a is proven (II 1634) after 94184 nodes, 0.4 s on an AMD EPYC,
-// 2026-11-22; the usual budget leaves it at 1661.
+// The budget of a second search. Head dim 64 on sm_103a is proven (II 1634) after 94184 nodes, 0.4 s on an AMD EPYC,
+// 2026-11-22. The usual budget leaves it at 1661.
 constexpr std::uint64_t kSecondSearchNodes = 200'000;
 
 // Registers of a thread beside its scores: reference, sum, factor, and what the bodies need throughout, addresses,
@@ -320,9 +320,9 @@ class Builder : private FmhaBuilder {
   Loads loads_;
 };
 
-// Each part of the weights goes to the second product as soon as it is there. Where scores wait for that product's end,
-// a large first and a small last part let it end shortly after the last exponential; else two halves do. Where two
-// units are in balance no schedule may be that tight: one that arithmetic binds less may be found instead.
+// Each part of the weights goes to the second product as soon as it is there. If scores wait for that product's end, a
+// large first and a small last part let it end shortly after the last exponential. Else two halves do. Where two units
+// are in balance no schedule may be that tight: one that arithmetic binds less may be found instead.
 constexpr Tile kTriedTiles[] = {{{64, 32, 16, 16}, 0}, {{64, 64, 0, 0}, 0}, {{64, 64, 0, 0}, 1}, {{64, 64, 0, 0}, 2}};
 
 std::vector<Candidate> candidates(const FmhaKernel& config, const arch::Arch& arch) {

@@ -33,8 +33,8 @@ class Builder : private FmhaWarpBuilder {
   Candidate build() {
     set_name(cat(rows_, "x", keys_, "_", tile_.warps, "warps", held() ? cat("_", rung_.name) : ""));
     if (held()) graph_.includes = {cat("ops/fmha/", arch_.family, "_rungs.cuh")};
-    // So many blocks an SM, and no more: what a rung says, or what would find room on a card that has no more than the
-    // target's caps.
+    // The blocks of an SM are limited: to what a rung says, or to what would find room on a card that has no more than
+    // the target's caps.
     if (held() || !arch_.base.empty()) graph_.least_smem_bytes = least_smem_for(arch_, tile_.blocks_per_sm);
     flag("kBulkCopies", copier_.by_engine());
     flag("kQueriesInRegisters", tile_.queries_in_registers);
@@ -59,9 +59,9 @@ class Builder : private FmhaWarpBuilder {
 
   /// Is the kernel held to a rung of the ladder?
   bool held() const { return config_.rung != kNoFmhaRung; }
-  /// How far ahead copies are issued, for an iteration of `chain` cycles: as a rung asks, else a whole interval, as far
-  /// as the rings go that fit. The interval is longer than the chain where threads copy, and where blocks side by side
-  /// keep a unit busy; a reader holds its slot for part of it.
+  /// Sets how far ahead copies are issued, for an iteration of `chain` cycles: as a rung asks, else a whole interval,
+  /// as far as the rings go that fit. The interval is longer than the chain where threads copy, and where blocks side
+  /// by side keep a unit busy. A reader holds its slot for part of it.
   void look_ahead(const Work& qk, const Work& pv, double chain) {
     if (held() && rung_.k_ahead == 0) return;
     constexpr std::int64_t kBarriers = 1024;

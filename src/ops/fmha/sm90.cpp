@@ -54,8 +54,8 @@ Costs costs_of(const FmhaKernel& config, const FmhaGroupTile& tile, const arch::
   c.alu = cycles(scores * (1.0 / arch.fact("minmax_per_cycle") + 2.0 / arch.fact("f32_per_cycle")));
   // Nothing keeps the consumers' exponentials apart, so a consumer may have to share the unit with all others.
   c.softmax = std::max(c.exp + c.alu, tile.consumers * c.exp) + cycles(arch.fact("shared_unit_cycles"));
-  // Half a conversion a score (two at a time); of the correction, which is skipped unless a maximum moved far, a
-  // quarter: tests/gpu/node_cycles.py, softmax_rescale less softmax, 77 to 122 cycles at N 128 to 176 with no
+  // Half a conversion a score (two at a time), and a quarter of the correction, which is skipped unless a maximum moved
+  // far. Source: tests/gpu/node_cycles.py, softmax_rescale less softmax, 77 to 122 cycles at N 128 to 176 with no
   // correction at all.
   c.rescale = cycles(0.5 * scores / arch.fact("convert_per_cycle") + 0.25 * outputs / arch.fact("f32_per_cycle"));
   return c;
@@ -146,8 +146,8 @@ class Builder : private FmhaBuilder {
 
 std::vector<FmhaGroupTile> tiles(const FmhaKernel& config) {
   // Widths whose scores, weights and output fit the registers of a consumer: 3/4 N + D/2 words and kContextRegisters.
-  // Turns pay for narrow blocks; wide ones alternate by themselves: N 160 full at S 4096 and 16384 ran at 615 and 642
-  // TFLOP/s without turns, 600 and 630 with (H200, 2026-11-20). To repeat it: change the flag here, then
+  // Turns pay for narrow blocks; wide ones alternate by themselves. N 160 full at S 4096 and 16384 ran at 615 and 642
+  // TFLOP/s without turns, at 600 and 630 with turns (H200, 2026-11-20). To repeat it: change the flag here, then
   // tests/gpu/compare.py --sizes fixed --causal false.
   if (config.head_dim == 128) return {{2, 160, false}, {2, 176, false}, {2, 128, true}};
   return {{3, 128, true}, {2, 176, true}, {2, 128, true}};

@@ -71,8 +71,8 @@ class GemmBuilder : protected GraphBuilder {
     add_gemm_constants(kernel_, graph_, {"parts", "bias", "add-c", "activation"});
   }
 
-  /// A copy of `rows` rows into a ring of its own by the threads of the role itself: as many loads as they have
-  /// registers for, then a round trip until all are there.
+  /// A copy of `rows` rows into a ring of its own by the threads of the role itself. They issue as many loads as they
+  /// have registers for; then a round trip passes until all are there.
   int read(const char* name, const char* ring, int rows) {
     const std::int64_t bytes = std::int64_t{rows} * tile_.block_k * tile_.element_bytes, loads = bytes / kReadBytes;
     value(ring, bytes, Scope::iteration, kLeastSlots, kMaxSlots);

@@ -119,9 +119,9 @@ RankedGemm best_parts(const GemmSizes& sizes, const GemmKernel& kernel, int tile
   return best;
 }
 
-/// The tile with the fewest cycles; of those that differ by less than a prediction can tell, the largest, in a cluster
-/// if there is one: it reads less. (In 16384^3, 128 x 256 in clusters of 1 x 2 was up to 1.2% faster than alone, 2 x 1
-/// no faster; smaller products were alike.) The cycles are the fewest, of whichever tile.
+/// The tile with the fewest cycles. Of tiles that differ by less than a prediction can tell, it is the largest, in a
+/// cluster if there is one: it reads less. (In 16384^3, 128 x 256 in clusters of 1 x 2 was up to 1.2% faster than
+/// alone, 2 x 1 no faster; smaller products were alike.) The cycles are the fewest, of whichever tile.
 RankedGemm best_whole(const GemmSizes& sizes, const GemmKernel& kernel, const Rates& rates) {
   std::array<double, kGemmTileCount> cycles;
   cycles.fill(std::numeric_limits<double>::infinity());
@@ -157,7 +157,7 @@ RankedGemm fewest_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const
   return cut.choice.tile >= 0 && cut.cycles < kPartsGain * whole.cycles ? cut : whole;
 }
 
-/// Choices that this thread made: programs call with few sizes over and over, and rating every tile takes longer than
+/// Choices that this thread made. Programs call with few sizes over and over, and rating every tile takes longer than
 /// all else that a hot call decides.
 struct Made {
   const arch::Arch* arch = nullptr;

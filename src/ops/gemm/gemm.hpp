@@ -3,9 +3,9 @@
 // fields.hpp decides what a kernel is, tiles.hpp its tiles, rungs.hpp the ladder, kernel.cpp requests, ahead.cpp which
 // are made before anybody asks. choose.cpp decides by the cycles of rates.cpp which tile suits a problem and in how
 // many parts K is cut, tune.cpp what is measured to choose a tile, trial.cpp what a kernel is checked by. steps.cpp and
-// copies.cpp decide the launches of a call, plan.cpp launch parameters, validate.cpp what is legal. Who multiplies is a
-// family's (family.hpp): nodes and costs are those of sm90.cpp (warpgroups), sm100.cpp (tensor memory), sm80.cpp
-// (warps) and amd.cpp (waves; warps.cpp is of both); store.cpp decides how results leave.
+// copies.cpp decide the launches of a call, plan.cpp launch parameters, validate.cpp what is legal. A family decides
+// who multiplies (family.hpp). Nodes and costs are those of sm90.cpp (warpgroups), sm100.cpp (tensor memory), sm80.cpp
+// (warps) and amd.cpp (waves); warps.cpp serves the last two. store.cpp decides how results leave.
 #pragma once
 
 #include <initializer_list>
@@ -109,7 +109,7 @@ struct RankedGemm {
 std::vector<RankedGemm> rank_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch);
 
 GemmSizes gemm_sizes(const GemmArgs& args);
-/// All of a kernel but its tile, with K whole.
+/// The kind of a call's kernel: all but its tile, with K whole.
 GemmKernel gemm_kind(const GemmArgs& args);
 /// The kernel of a kind with that choice.
 GemmKernel chosen(GemmKernel kind, const GemmChoice& choice);

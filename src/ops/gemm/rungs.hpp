@@ -2,7 +2,7 @@
 // the op's own kernel.
 //
 // Decides what each rung leaves to the scheduler. Which tile it has is the family's to say. Invariant: no rung has node
-// bodies or a graph of its own beyond the kind of its copies; each gives the scheduler at least the freedom of the one
+// bodies or a graph of its own beyond the kind of its copies. Each gives the scheduler at least the freedom of the rung
 // before, and the last leaves out nothing.
 #pragma once
 

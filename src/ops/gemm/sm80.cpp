@@ -3,7 +3,7 @@
 //   load_ab (fetch_ab) -> mma_first -> mma_second -> store     by the copy engine, or by the threads of the role
 //   mma_second (i) -> mma_first (i+1)                          sums into one set of registers
 // A product holds the warps that issue it. Copies have a role of their own, which runs ahead as far as the ring lets
-// it, also into the next tile, unless the sums need its registers: then one role does all.
+// it, also into the next tile. If the sums need its registers, one role does all.
 //
 // Decides how many blocks share an SM. Invariant: a tile that it serves has a layout of warps.hpp.
 #include <algorithm>

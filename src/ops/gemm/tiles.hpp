@@ -63,7 +63,7 @@ inline constexpr GemmTile kGemmTiles[] = {
     {128, 128, 64, 2, 2},
     {128, 64, 64, 2, 2},
     // 8-bit elements: two sets of sums leave no room for more columns. Two consumers of 64 columns with one block of K
-    // an iteration would share a role, where ptxas (13.0) serialises products whose sums are read while others are
+    // an iteration would share a role. There ptxas (13.0) serialises products whose sums are read while others are
     // under way.
     {128, 192, 128, 1, 1, 1},
     {128, 128, 128, 1, 1, 1},

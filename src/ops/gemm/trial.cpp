@@ -33,7 +33,7 @@ std::vector<GemmKernel> kernels_of(Flags flags, const arch::Arch& arch) {
   return list;
 }
 
-/// Once each, whatever its tile.
+/// The kinds of these kernels, each once whatever its tile.
 std::vector<GemmKernel> kinds_of(const Flags& flags, const arch::Arch& arch) {
   std::vector<GemmKernel> kinds;
   std::vector<std::uint64_t> seen;
@@ -113,8 +113,8 @@ Trial trial_of(GemmKernel kernel, const GemmChoice& choice, const Sizes& given) 
   return trial;
 }
 
-/// How it is served: by the tile that was asked for, else as is predicted for the sizes, or for usual ones where not
-/// all are given.
+/// The choice that serves it: the tile that was asked for, else the one that is predicted for the sizes, or for usual
+/// sizes where not all are given.
 GemmChoice choice_of(const GemmKernel& kernel, bool tile_given, bool in_parts, const Sizes& given,
                      const arch::Arch& arch) {
   GemmChoice choice{kernel.tile, 1, kernel.rung};

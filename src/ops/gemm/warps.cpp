@@ -15,10 +15,10 @@ struct Shared {
   GemmTile tile;
   GemmWarps warps;
 };
-// A warp's piece is as square and large as its sums fit: what it loads from shared memory grows with its sides, its
-// products with its area. Rows are finished 32 columns at a time. Pieces of 64 x 96 load a sixth less, and a block of
-// eight copies least for its products. Beside their sums, registers hold only what K-major operands, a copy by one
-// thread and a plain end take (nvcc 13.0: else spills, 4 to 112 bytes).
+// A warp's piece is as square and large as its sums fit. Its loads from shared memory grow with its sides, its products
+// with its area. Rows are finished 32 columns at a time. Pieces of 64 x 96 load a sixth less, and a block of eight
+// copies least for its products. Beside their sums, registers hold only what K-major operands, a copy by one thread and
+// a plain end take (nvcc 13.0: else spills, 4 to 112 bytes).
 constexpr Shared kShared[] = {{{128, 256, 64}, {2, 4}}, {{128, 192, 64}, {4, 2}}, {{128, 128, 64}, {2, 2}},
                               {{64, 256, 64}, {1, 4}},  {{128, 64, 64}, {2, 2}},  {{64, 128, 64}, {2, 2}},
                               {{64, 64, 128}, {2, 2}},  {{64, 32, 128}, {4, 1}},  {{16, 64, 128}, {1, 2}},

@@ -1,4 +1,4 @@
-// How warps, or waves, share a tile of a matrix product, and what an iteration of theirs costs: of families whose
+// Warps, or waves, that share a tile of a matrix product, and what an iteration of theirs costs. For families whose
 // matrix instruction is a warp's (sm80.cpp) or a wave's (amd.cpp).
 //
 // Decides who makes which piece of which tile. How many blocks an SM has is the family's. Invariant: a tile without a
@@ -32,8 +32,8 @@ struct GemmWarpCycles {
   int matrix = 0, loads = 0, copies = 0;
 };
 GemmWarpCycles gemm_warp_cycles(const GemmTile& tile, const arch::Arch& arch);
-/// Cycles of an iteration in one number. Products of warps hold what issues them: an iteration takes as long as the
-/// busier of the unit and the path to shared memory, which copies take as well.
+/// Cycles of an iteration in one number. Products hold the warps that issue them. An iteration takes as long as the
+/// busier of the unit and the path to shared memory, which copies use as well.
 std::int64_t gemm_warp_iteration(const GemmTile& tile, const arch::Arch& arch, int blocks_per_sm);
 double gemm_warp_sums(const GemmTile& tile, const arch::Arch& arch);
 
