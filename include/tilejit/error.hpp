@@ -29,7 +29,7 @@ enum class Code {
   internal = 11          ///< a defect of tilejit itself
 };
 
-/// Thrown by every public call that fails. Copyable; owns its texts. Thread safety: as std::string.
+/// Thrown by every public call that fails. Copyable; owns its texts. Thread safety is that of std::string.
 class TJ_API Error : public std::exception {
  public:
   Error(Stage stage, Code code, std::string message, std::string log = {}, std::string source_path = {});

@@ -71,8 +71,8 @@ struct TJ_API Graph {
     int max_cluster = 1;            ///< most blocks of a cluster, 1 to 16
     bool operator==(const Machine&) const = default;
 
-    /// The description of a machine that has a name: to read it, or to change it. Throws tj::Error(graph) that lists
-    /// the names.
+    /// The description of a machine that has a name, to be read or changed. Throws tj::Error(graph) that lists the
+    /// names.
     static Machine described(std::string_view name);
   };
 
@@ -104,7 +104,7 @@ struct TJ_API Graph {
     std::string context{};                ///< the class template that it works on
     int copy = 0;                         ///< which copy of that context, 0 to 63
     bool fast_variant = false;            ///< a cheaper body is right from an iteration on
-    std::optional<int> max_fast_begin{};  ///< that iteration is never later; none: any
+    std::optional<int> max_fast_begin{};  ///< that iteration is at most this; none: any
     bool operator==(const Instruction&) const = default;
   };
 
@@ -125,7 +125,7 @@ struct TJ_API Graph {
   struct Value {
     std::string name{};             ///< unique, 1 to 128 bytes
     std::int64_t slot_bytes = 0;    ///< a multiple of `alignment`; in tensor memory of 512
-    std::int64_t copied_bytes = 0;  ///< that bulk copies bring into a slot; 0: all of it
+    std::int64_t copied_bytes = 0;  ///< bytes that bulk copies bring into a slot; 0: all of it
     int alignment = 1024;           ///< a power of two up to 4096
     Scope scope = Scope::iteration;
     int min_slots = 1;
@@ -259,10 +259,10 @@ class TJ_API Schedule {
   int stages() const;                      ///< iterations in flight
   int resource_bound() const;              ///< no smaller II serves the units (ResMII)
   int recurrence_bound() const;            ///< no smaller II serves the cycles of edges (RecMII)
-  bool proven_ii() const;                  ///< no smaller II is possible, as `options` ask
+  bool proven_ii() const;                  ///< no smaller II is possible under these options
   bool proven_length() const;              ///< nor a shorter iteration at this II
   const std::string& certificate() const;  ///< why no smaller II is possible, or that the budget was gone
-  std::uint64_t search_nodes() const;      ///< that the search visited
+  std::uint64_t search_nodes() const;      ///< nodes that the search visited
   bool joint() const;                      ///< roles and cycles are from one search
 
   const std::vector<Node>& nodes() const;  ///< in the graph's order

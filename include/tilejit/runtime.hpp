@@ -45,7 +45,7 @@ struct Allocator {
   std::function<void(Device, void* memory, std::size_t bytes, Stream)> deallocate;
 };
 
-/// Each field wins over its environment variable; an absent field means: the variable, else the default.
+/// Each field wins over its environment variable. An absent field takes the variable's value, else the default.
 struct Options {
   std::optional<std::string> cache_dir;  ///< TJ_CACHE_DIR; else $XDG_CACHE_HOME/tilejit, else ~/.cache/tilejit
   std::optional<std::uint64_t> cache_max_size_bytes;  ///< TJ_CACHE_MAX_SIZE (K, M, G suffixes); default 4 GiB
@@ -64,17 +64,17 @@ struct Options {
   bool use_disk_cache = true;  ///< false: neither read nor write the disk
   std::optional<bool>
       use_tuning;  ///< TJ_TUNE (on, off): choices that tj-warm --tune measured go before predicted ones; default on
-  /// TJ_WAIT_LIMIT: seconds that a call waits for another thread or process which makes the same kernel; then it makes
+  /// TJ_WAIT_LIMIT: seconds that a call waits for another thread or process that makes the same kernel. Then it makes
   /// the kernel itself. 0: no limit; default 300.
   std::optional<double> wait_limit_s;
-  /// TJ_COMPILE_LIMIT: seconds that a compiler may take that is a program (clang, the host's compiler); then it is
-  /// ended and the call fails. 0: no limit; default 600. Compilers that are libraries (NVRTC, hiprtc) cannot be
-  /// interrupted: no limit holds for them.
+  /// TJ_COMPILE_LIMIT: seconds that a compiler program (clang, the host's compiler) may take; then it is ended and the
+  /// call fails. 0: no limit; default 600. Compilers that are libraries (NVRTC, hiprtc) cannot be interrupted: no limit
+  /// holds for them.
   std::optional<double> compile_limit_s;
   // Options of the CPU model alone (kernel_templates/model/README.md). tj-check sets the variables for the programs
   // that it runs.
-  std::optional<std::uint64_t>
-      model_seed;  ///< TJ_MODEL_SEED: of the order in which threads run and copies and products complete; default 1
+  std::optional<std::uint64_t> model_seed;   ///< TJ_MODEL_SEED: seed of the order in which threads run and copies and
+                                             ///< products complete; default 1
   std::optional<std::string> model_disable;  ///< TJ_MODEL_DISABLE: sites that do nothing, "12,fmha_f16_d128:3"; a
                                              ///< number alone is of every kernel
   std::optional<std::string> model_weaken;   ///< TJ_MODEL_WEAKEN: sites that do less than they should, written likewise
@@ -85,7 +85,7 @@ struct Options {
   std::function<void(LogLevel, std::string_view)> log_sink;
 };
 
-/// The descriptor of a call: FmhaArgs, GemmArgs, ... Each op has a header of its own with one.
+/// The descriptor of a call: FmhaArgs, GemmArgs, ... Each op's header has its descriptor.
 template <class T>
 concept OpArgs = requires {
   { T::kOp } -> std::convertible_to<std::string_view>;
@@ -123,14 +123,14 @@ class TJ_API Runtime {
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
-  /// Made on first use with default Options; lives until the process ends. Throws as the constructor does, and then is
-  /// tried anew by the next call.
+  /// The runtime of the process, made on first use with default Options; it lives until the process ends. Throws as the
+  /// constructor does; the next call then tries anew.
   static Runtime& instance();
 
-  /// Checks the arguments, gets the kernel (memory, disk or compiler) and enqueues it on the stream; asynchronous on
-  /// GPUs, finished on return on the model. Throws tj::Error; nothing has been launched then. The op's header says
-  /// which shapes are legal. A stream that records a graph takes kernels that are loaded: call prepare() or plan()
-  /// before.
+  /// Checks the arguments, gets the kernel (memory, disk or compiler) and enqueues it on the stream. The call is
+  /// asynchronous on GPUs, and finished on return on the model. Throws tj::Error; nothing has been launched then. The
+  /// op's header says which shapes are legal. A stream that records a graph takes kernels that are loaded: call
+  /// prepare() or plan() before.
   template <OpArgs Args>
   void run(const Args& args, Stream stream = {}) {
     run(detail::op_of<Args>(), &args, stream);

@@ -248,7 +248,7 @@ typedef struct tj_options {
   int32_t reserved;   /* 0 */
   double
       wait_limit_s; /* seconds to wait for another maker of the same kernel; 0: no limit; -1: as TJ_WAIT_LIMIT says */
-  double compile_limit_s; /* seconds that a compiler may take that is a program; 0: no limit; -1: as TJ_COMPILE_LIMIT
+  double compile_limit_s; /* seconds that a compiler program may take; 0: no limit; -1: as TJ_COMPILE_LIMIT
                              says */
   tj_allocator allocate;  /* both, or null: the library's pool */
   tj_deallocator deallocate;

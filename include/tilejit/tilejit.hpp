@@ -1,7 +1,8 @@
 // Umbrella header: everything a C++ user needs.
 //
-// From 0.2.0 on the C++ interface is stable as source: what compiles with one version compiles with each later 0.x, and
-// is compiled again for its library, as version.hpp sees to. The C interface (tilejit.h) is stable as binary.
+// From 0.2.0 on the C++ interface is stable as source: a program that compiles with one version compiles with each
+// later 0.x. It must be compiled again for each minor version; version.hpp sees to that. The C interface (tilejit.h) is
+// stable as binary.
 // Documents that comments name, such as src/graph/README.md, lie in the sources, and below share/doc/tilejit of an
 // installed tree.
 #pragma once

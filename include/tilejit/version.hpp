@@ -9,8 +9,8 @@
 
 namespace tj::detail {
 
-/// Each library defines the one of its own minor version. A loader that says "undefined symbol" and this name means:
-/// compile the program again.
+/// The library of each minor version defines a symbol of its own name. If a loader says "undefined symbol" and this
+/// name, compile the program again.
 TJ_API extern const char compiled_with_tilejit_0_2;
 [[gnu::used]] inline const char* const kCompiledWith = &compiled_with_tilejit_0_2;
 
