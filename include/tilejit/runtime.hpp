@@ -251,7 +251,7 @@ KernelReport prepare(const Config& config, Device device) {
   return Runtime::instance().prepare(config, device);
 }
 
-/// "0.1.0".
+/// "0.2.0".
 TJ_API const char* version() noexcept;
 /// Hash of the library's own code and templates; part of every cache key.
 TJ_API const char* build_id() noexcept;

@@ -4,7 +4,7 @@
 
 namespace tj::support {
 
-extern const char* const kVersion;  ///< "0.1.0"
+extern const char* const kVersion;  ///< "0.2.0"
 extern const char* const kBuildId;  ///< 64 hexadecimal digits
 
 }  // namespace tj::support

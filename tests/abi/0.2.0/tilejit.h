@@ -5,8 +5,9 @@
  * Invariants: no exception leaves a tj_ function; a null pointer where one is needed is TJ_INVALID_ARGUMENT, never a
  * crash; a structure only ever grows at its end.
  *
- * Structures start with `size`: set it to sizeof of the structure. A library that is newer than its caller fills what
- * the caller does not know with defaults; one that is older accepts fields that it does not know when they are zero.
+ * Structures start with `size`: set it to sizeof of the structure. A library that is newer than its caller fills fields
+ * that the caller does not know with defaults. An older library accepts fields that it does not know when they are
+ * zero.
  *
  * From 0.2.0 on this interface is stable as binary: a program that was built against one version runs with the library
  * of each later 0.x. The C++ headers are stable as source: programs are compiled again. Documents that comments name
@@ -247,7 +248,7 @@ typedef struct tj_options {
   int32_t reserved;   /* 0 */
   double
       wait_limit_s; /* seconds to wait for another maker of the same kernel; 0: no limit; -1: as TJ_WAIT_LIMIT says */
-  double compile_limit_s; /* seconds that a compiler may take that is a program; 0: no limit; -1: as TJ_COMPILE_LIMIT
+  double compile_limit_s; /* seconds that a compiler program may take; 0: no limit; -1: as TJ_COMPILE_LIMIT
                              says */
   tj_allocator allocate;  /* both, or null: the library's pool */
   tj_deallocator deallocate;
