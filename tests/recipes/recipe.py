@@ -16,6 +16,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 REPO = Path(os.environ.get("TJ_TEST_REPO_DIR", HERE.parents[1]))
+sys.path.insert(0, str(REPO / ".cmake"))
+from group_sources import groups_of  # noqa: E402
 BUILD = Path(os.environ.get("TJ_TEST_BUILD_DIR", REPO / "build" / "release"))
 COPIED = ["include", "src", "cache", "kernel_templates"]
 SKIPPED = 77
@@ -120,16 +122,18 @@ class Recipe:
         return flags + ["-Werror"]
 
     def compile_all(self, folder):
-        """The sources of a folder of the copy; not optimised, as they run for milliseconds."""
-        for path in sorted((self.copy / folder).glob("*.cpp")):
-            self.compile(str(path.relative_to(self.copy)), flags=("-O0",))
+        """The sources of a folder of the copy, as many as one as go together: headers take most of the time."""
+        for number, paths in enumerate(groups_of(sorted((self.copy / folder).glob("*.cpp")))):
+            name = f"{folder}/together_{number}.cpp"
+            (self.copy / name).write_text("".join(f'#include "{path}"\n' for path in paths))
+            self.compile(name)
 
-    def compile(self, name, like=None, flags=()):
-        """One source of the copy, with the flags of `like` (default: of a registry)."""
+    def compile(self, name, like=None):
+        """One source of the copy, with the flags of `like` (default: of a registry); not optimised, as it runs for milliseconds."""
         source = self.copy / name
         output = self.copy / "objects" / (name.replace("/", "_") + ".o")
         output.parent.mkdir(exist_ok=True)
-        run(self.command_of(like or REPO / "src/ops/registry.cpp") + [*flags, "-c", source, "-o", output])
+        run(self.command_of(like or REPO / "src/ops/registry.cpp") + ["-O0", "-c", source, "-o", output])
         self.objects.append(output)
 
     def compile_test(self, name, **definitions):
@@ -151,7 +155,8 @@ class Recipe:
     def link(self, output="program", objects=None, parts=("tj_test_main", "tj_sample_common")):
         archives = [BUILD / "lib" / f"lib{part}.a" for part in (*parts, "tilejit_core", "tilejit_cache", "tilejit_support")]
         program = self.copy / output
-        run([cached("CMAKE_CXX_COMPILER"), *(objects or self.objects), *archives, cached("tj_boost_context_ARCHIVE"), cached("tj_crypto_ARCHIVE"), "-pthread", "-ldl", "-o", program])
+        linker = ["-fuse-ld=lld"] if shutil.which("ld.lld") else []
+        run([cached("CMAKE_CXX_COMPILER"), *linker, *(objects or self.objects), *archives, cached("tj_boost_context_ARCHIVE"), cached("tj_crypto_ARCHIVE"), "-pthread", "-ldl", "-o", program])
         return program
 
     def link_tool(self, tool):
