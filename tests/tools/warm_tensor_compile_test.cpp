@@ -94,8 +94,8 @@ TEST_CASE("what tj-warm makes by default: no spill, no warning, within the devic
             continue;
           }
         }
-        // Every third, and for the second arch others: a compile takes half a second.
-        if (!testing::full_run() && place++ % 3 != 1) {
+        // Every sixth, and for the second arch others: a compile takes half a second.
+        if (!testing::full_run() && place++ % 6 != 1) {
           ++left_out;
           continue;
         }
@@ -107,7 +107,7 @@ TEST_CASE("what tj-warm makes by default: no spill, no warning, within the devic
   }
   MESSAGE(kernels, " kernels, ", same, " of another arch's text, ", left_out, " left out");
   CHECK(kernels + left_out >= 30);
-  CHECK(2 * kernels + 2 >= left_out);
+  CHECK(5 * kernels + 5 >= left_out);
   CHECK(kernels + same + left_out >= 50);
 }
 

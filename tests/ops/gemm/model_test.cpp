@@ -3,14 +3,18 @@
 // tiles.
 #include <doctest/doctest.h>
 
+#include <optional>
+
 #include "ops/gemm/checks.hpp"
 #include "ops/gemm/lists.hpp"
+#include "support/full.hpp"
 
 using namespace tj;
 using test::GemmShape;
 
 TEST_CASE("every tile, in every order of the operands, with each type and epilogue; one block for many tiles") {
-  const auto shape_of = [](int, int t, const ops::GemmTile& tile) {
+  const auto shape_of = [](int served, int t, const ops::GemmTile& tile) -> std::optional<GemmShape> {
+    if (testing::sampled_out(served)) return std::nullopt;  // its neighbours in the list differ from it by one size
     GemmShape shape = test::gemm_shape_of_kind(t, tile);
     shape.a_transposed = t % 4 >= 2;
     shape.b_transposed = t % 2 == 1 && tile.block_n >= 64;
