@@ -123,7 +123,7 @@ arch::Target Backends::target(Device device) {
 Backends::Archs Backends::archs_of(const arch::Target& target) const {
   Archs archs{target.arch, {}};
   if (forced_ || target.model)
-    return archs;  // what was asked for is obeyed, and the model stands for an arch that serves everything
+    return archs;  // a target that was asked for is obeyed, and the model stands for an arch that serves everything
   for (const ops::Op* op : ops::all()) {
     if (op->serves(*target.arch)) continue;
     const auto other = std::find_if(arch::all().begin(), arch::all().end(), [&](const arch::Arch* each) {

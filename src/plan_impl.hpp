@@ -19,7 +19,7 @@ namespace tj {
 
 struct PlannedTensor {
   std::uintptr_t mask = 0;       ///< of an address: the bits that count
-  std::uintptr_t remainder = 0;  ///< what they must be
+  std::uintptr_t remainder = 0;  ///< the value that these bits must have
   std::size_t bytes = 0;
   bool written = false;
   int may_be = -1;  ///< another tensor that may be the same one

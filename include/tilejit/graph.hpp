@@ -198,7 +198,7 @@ struct TJ_API ScheduleOptions {
   bool turns = true;                    ///< roles that alternate on a unit are held to their turns
   bool joint = true;          ///< roles and cycles in one search; false: copies apart, a role for each copy of the rest
   bool mixed_roles = false;   ///< any instruction may share a role with any other; needs `joint`
-  bool copies_apart = false;  ///< what computes for different copies has different roles
+  bool copies_apart = false;  ///< instructions that compute for different copies have different roles
   bool operator==(const ScheduleOptions&) const = default;
 
   /// {"max_stages": 2, "turns": false}; keys that are left out have their defaults, an empty text all of them. Throws
@@ -231,7 +231,7 @@ class TJ_API Schedule {
     std::int64_t slot_bytes = 0;
     int shared_by = 1;           ///< blocks of a cluster that fill a slot together
     int producer = 0;            ///< index into roles()
-    std::vector<int> consumers;  ///< likewise
+    std::vector<int> consumers;  ///< indices into roles()
   };
   /// Roles that alternate on a unit. Each role waits before its nodes for the role before it, and the first for the
   /// last.

@@ -59,7 +59,7 @@ class Kernels {
   std::shared_ptr<model::ModelDriver> driver_ = model::open_model_driver();
   std::mutex mutex_, choices_mutex_;
   std::map<std::string, Kernel> kernels_;                   ///< by name
-  std::map<std::string, std::unique_ptr<Choice>> choices_;  ///< likewise, once asked for
+  std::map<std::string, std::unique_ptr<Choice>> choices_;  ///< by name, once asked for
 };
 
 }  // namespace tj::check

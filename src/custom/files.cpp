@@ -159,11 +159,10 @@ void check_templates(const graph::Graph& graph, const std::string& folder,
   const auto in_folder = [&](std::string_view name) {
     return std::any_of(files.begin(), files.end(), [&](const auto& file) { return file.name == name; });
   };
-  const auto in_library =
-      [&](std::string_view name) {  // what a unit of the model finds under "abi.h" lies in model/ here
-        return std::any_of(library.begin(), library.end(),
-                           [&](const auto& file) { return file.name == name || file.name == cat("model/", name); });
-      };
+  const auto in_library = [&](std::string_view name) {  // a unit of the model finds "abi.h", which lies in model/ here
+    return std::any_of(library.begin(), library.end(),
+                       [&](const auto& file) { return file.name == name || file.name == cat("model/", name); });
+  };
   for (const ops::TemplateText& file : files)
     if (in_library(file.name))
       fail(Stage::argument, Code::invalid_argument,

@@ -90,7 +90,7 @@ class Block {
   /// Completions of a unit take part in the order of things from its first use on. So a block without such a unit keeps
   /// the order that it had.
   ThreadCopies& thread_copies();
-  TensorMatrixUnit& tensor_matrix();  ///< as above
+  TensorMatrixUnit& tensor_matrix();  ///< likewise from its first use on
 
   /// The bytes of a thread's own load or store. Throw tj::Error(model_fault) when they are outside, misaligned, or when
   /// nothing orders the access after one of another thread or unit.

@@ -49,7 +49,7 @@ struct Candidate {
       0;  ///< of a second search, where the usual one does not settle the interval of the shape that is taken; 0: none
   /// Preprocessor names for its unit: text that it does not use is left out. It compiles to the same without.
   std::vector<std::string> definitions = {};
-  Geometry geometry = {};  ///< what is known of it beside the graph
+  Geometry geometry = {};  ///< numbers of its kernel beside the graph
 };
 
 /// Everything for one launch; fixed size, so that a hot call allocates nothing.

@@ -154,7 +154,7 @@ std::uint64_t parse_seed(const std::string& name, const std::string& text) {
 }
 
 double checked_seconds(const char* name, double seconds, const std::string& text) {
-  if (seconds >= 0 && seconds <= kMostSeconds) return seconds;  // what is no number is neither
+  if (seconds >= 0 && seconds <= kMostSeconds) return seconds;  // NaN is neither
   refuse(name, text, "seconds from 0 (no limit) to 1000000, such as 300 or 0.5");
 }
 

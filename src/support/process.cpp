@@ -74,7 +74,7 @@ struct Start {
   int input = -1;  ///< -1: nothing
   int output = -1;
   pid_t group = 0;   ///< 0: its own; kCallersGroup; else that one, which has a member
-  pid_t parent = 0;  ///< whose end is the program's; 0: nobody's
+  pid_t parent = 0;  ///< the process whose end ends the program; 0: none
   int error = 0;     ///< written by the child
 };
 constexpr pid_t kCallersGroup = -1;

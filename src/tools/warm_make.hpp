@@ -61,7 +61,7 @@ class Progress {
   std::ostream& err_;
   const bool terminal_, quiet_;
   const LogLevel level_;
-  std::map<std::string, std::vector<std::string>> failures_;  ///< what was said: the kernels that have it
+  std::map<std::string, std::vector<std::string>> failures_;  ///< each message, with the kernels that have it
   bool dirty_ = false;
   std::size_t done_ = 0, total_ = 0;
   std::mutex mutex_;

@@ -167,7 +167,7 @@ bool Tunings::keep(Device device, const ops::Op& op, const ops::Problem& problem
   Known& known = known_[static_cast<std::size_t>(device.index)];
   const Tuned tuned{&op, op.tunable()->key_of(problem), chosen.kernel.choice};
   std::erase_if(known.own, [&](const Tuned& own) { return own.op == tuned.op && own.key == tuned.key; });
-  if (!kept) known.own.push_back(tuned);  // what is on disk may be tuned again by others
+  if (!kept) known.own.push_back(tuned);  // others may tune again what is on disk
   publish(known, std::move(list));
   return kept;
 }

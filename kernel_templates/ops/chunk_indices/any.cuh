@@ -94,7 +94,7 @@ TJ_DEVICE void list_chunks(Lister<C>& lister, const Tile& tile) {
     dev::store_global(params.total, all_before + of_warp);
 #pragma unroll 1
   for (int s = 0; s < 32 && first_of_warp + s < params.sequences;
-       ++s) {  // the same for all of a warp; who has no such sequence has no chunk of it
+       ++s) {  // s is the same in all of a warp; a lane without such a sequence has no chunk of it
     const u32 place = from_unit(all_before + own_before, s),
               room = place < static_cast<u32>(params.capacity) ? static_cast<u32>(params.capacity) - place : 0;
     const u32 chunks = min(from_unit(own, s), room);

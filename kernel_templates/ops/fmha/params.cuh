@@ -21,7 +21,7 @@ struct Source {
 
 struct Params {
   TensorMap q, k, v;              ///< rank 4: D, S, H, B
-  Source q_rows, k_rows, v_rows;  ///< the same
+  Source q_rows, k_rows, v_rows;  ///< the same tensors, for threads that copy rows
   void* o;                        ///< strides below in elements; the last dimension is contiguous
   float* lse;                     ///< may be null; strides in elements
   long long o_stride_batch, o_stride_head, o_stride_row;

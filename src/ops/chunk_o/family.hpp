@@ -10,7 +10,7 @@ namespace tj::ops {
 
 struct ChunkOFamily {
   const char* name;  ///< arch::Arch::family, and of the node bodies: kernel_templates/ops/chunk_o/<name>.cuh
-  const arch::Needs& (*needs)();  ///< what its node bodies ask of an arch
+  const arch::Needs& (*needs)();  ///< the needs of its node bodies of an arch
   int most_heads;                 ///< value heads that an item may have
   graph::Graph (*graph)(const ChunkOKernel& kernel, int heads, const arch::Arch& arch);
   std::vector<std::string> (*definitions)() = nullptr;  ///< Candidate::definitions; null: none

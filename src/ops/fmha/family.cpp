@@ -23,7 +23,7 @@ TJ_FMHA_FAMILIES(TJ_DECLARE)
 
 namespace {
 
-constexpr int kTypicalLength = 4096;  // what tile shapes are rated at
+constexpr int kTypicalLength = 4096;  // the length that tile shapes are rated at
 
 #define TJ_LIST(name) fmha_##name,
 constexpr const FmhaFamily& (*kFamilies[])() = {TJ_FMHA_FAMILIES(TJ_LIST)};

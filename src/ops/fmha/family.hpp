@@ -13,7 +13,7 @@ namespace tj::ops {
 
 struct FmhaFamily {
   const char* name;               ///< arch::Arch::family, and of the node bodies: kernel_templates/ops/fmha/<name>.cuh
-  const arch::Needs& (*needs)();  ///< what its node bodies ask of an arch
+  const arch::Needs& (*needs)();  ///< the needs of its node bodies of an arch
   /// The graphs of the tile shapes to try, best guess first; which shapes there are is the family's own.
   std::vector<Candidate> (*candidates)(const FmhaKernel& config, const arch::Arch& arch);
   bool has_rungs = false;  ///< its kernels can be held to a rung of the ladder

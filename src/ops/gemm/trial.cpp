@@ -53,7 +53,7 @@ void set_defaults(Sizes& sizes, const GemmKernel& kernel, const Extent& extent) 
   const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
   const GemmRung& rung = gemm_rung(kernel);
   const bool alone = rung.max_tiles == 1;
-  GemmKernel least = kernel;  // what such a rung serves is the same on every arch
+  GemmKernel least = kernel;  // such a rung serves the same on every arch
   if (alone) set_gemm_rung(least, kernel.rung, nullptr);
   const int rows = std::min(tile.block_m, gemm_tiles()[static_cast<std::size_t>(least.tile)].block_m);
   const auto less = [&](int block) { return std::min<std::int64_t>(extent.less, block / 2); };

@@ -81,7 +81,7 @@ struct JointResult {
   std::vector<std::string> binding;   ///< reasons why a smaller II is impossible: "unit", "recurrence", "registers",
                                       ///< "concurrency", "spills", "roles", "warps", "bodies", "copies", "variable
                                       ///< latency", or a memory space. Several when only all of them together do
-  std::string certificate;            ///< the same in words
+  std::string certificate;            ///< these reasons in words
   std::uint64_t search_nodes = 0;
 };
 

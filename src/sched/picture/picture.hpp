@@ -14,7 +14,7 @@ namespace tj::sched {
 
 struct Box {
   int node = -1;            ///< the node shown; -1 for an iteration as a whole, or a role's turn
-  int role = -1;            ///< whose turn
+  int role = -1;            ///< the role whose turn it is
   int iteration = 0;        ///< steady state: relative to the newest; unrolled: counted from 0
   std::int64_t begin = 0;   ///< cycles; may lie outside the window
   std::int64_t end = 0;     ///< begin == end: a mark
