@@ -307,16 +307,16 @@ double Runtime::time_ms(Device device, const std::function<void()>& work) {
 namespace custom {
 
 Kernel::Kernel(Runtime& runtime, const Description& description)
-    : runtime_(&runtime), maker_(&runtime.impl_->keep(read_custom(description))) {}
+    : runtime_(runtime.impl_), maker_(&runtime_->keep(read_custom(description))) {}
 Kernel::Kernel(const Description& description) : Kernel(Runtime::instance(), description) {}
 
 KernelReport Kernel::prepare(Device device) const {
   const auto& maker = *static_cast<const CustomMaker*>(maker_);
-  return runtime_->impl_->report(maker, maker.request(), 0, device);
+  return runtime_->report(maker, maker.request(), 0, device);
 }
 KernelReport Kernel::warm(std::string_view target) const {
   const auto& maker = *static_cast<const CustomMaker*>(maker_);
-  return runtime_->impl_->kernel_maker.get(maker, maker.request(), arch::parse_target(target)).report;
+  return runtime_->kernel_maker.get(maker, maker.request(), arch::parse_target(target)).report;
 }
 
 TensorMap Kernel::tensor_map(const Tensor& tensor, const Box& box) const {
@@ -324,7 +324,7 @@ TensorMap Kernel::tensor_map(const Tensor& tensor, const Box& box) const {
   // Encoded here, not where the caller wants it: compilers do not align every temporary that a call returns into.
   alignas(TensorMap) std::byte encoded[sizeof(TensorMap)];
   try {
-    runtime_->impl_->encode(*static_cast<const CustomMaker*>(maker_), tensor.device, desc, encoded);
+    runtime_->encode(*static_cast<const CustomMaker*>(maker_), tensor.device, desc, encoded);
   } catch (const Error& e) {
     if (e.code != Code::invalid_argument) throw;
     fail(Stage::argument, e.code, e.message + " (its dimensions are counted from the innermost)");
@@ -335,11 +335,11 @@ TensorMap Kernel::tensor_map(const Tensor& tensor, const Box& box) const {
 }
 
 unsigned Kernel::sm_count(Device device) const {
-  return static_cast<unsigned>(runtime_->impl_->backends.driver(device)->device_info(device.index).sm_count);
+  return static_cast<unsigned>(runtime_->backends.driver(device)->device_info(device.index).sm_count);
 }
 
 void Kernel::launch_bytes(Device device, const void* params, std::size_t bytes, unsigned blocks, Stream stream) const {
-  runtime_->impl_->run(*static_cast<const CustomMaker*>(maker_), device, {params, bytes, blocks}, stream);
+  runtime_->run(*static_cast<const CustomMaker*>(maker_), device, {params, bytes, blocks}, stream);
 }
 
 }  // namespace custom

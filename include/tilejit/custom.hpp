@@ -14,6 +14,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -41,8 +42,9 @@ namespace tj::custom {
 /// The description that a kernel is made from. Kernel's constructor copies what it needs: the description may change or
 /// end afterwards.
 struct Description {
-  std::string name;    ///< 1 to 64 letters, digits, '_', '-' and '.': in reports, logs and names of dumped files
-  std::string graph;   ///< the JSON text itself, with "code" and the machine of the target, such as "sm_90a"
+  std::string name;  ///< 1 to 64 letters, digits, '_', '-' and '.': in reports, logs and names of dumped files
+  std::string
+      graph;  ///< the JSON text itself, or Graph::json(), with "code" and the machine of the target, such as "sm_90a"
   std::string folder;  ///< its *.cuh, *.hpp and *.h files, subfolders included, are what units may include
   int max_stages = 0;  ///< most iterations in flight; 0: any
   int max_slots = 0;   ///< most slots of a ring; 0: what the graph's values allow
@@ -55,7 +57,7 @@ struct Box {
   int swizzle_bytes = 128;                     ///< 0, 32, 64 or 128: what matrix instructions and the body expect
 };
 
-/// A handle: copies are the same kernel. It must not be used once its runtime has ended.
+/// A handle: copies are the same kernel. It keeps its runtime's drivers, and may be used after its Runtime has ended.
 class TJ_API Kernel {
  public:
   /// Reads and checks folder and graph; compiles nothing. Equal descriptions with equal files share one kernel. Throws
@@ -94,7 +96,7 @@ class TJ_API Kernel {
   void launch_bytes(Device device, const void* params, std::size_t bytes, unsigned blocks, Stream stream = {}) const;
 
  private:
-  Runtime* runtime_;
+  std::shared_ptr<Runtime::Impl> runtime_;
   const void* maker_;  ///< owned by the runtime
 };
 

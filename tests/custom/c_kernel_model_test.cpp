@@ -80,7 +80,6 @@ TEST_CASE("a kernel of a user's own is right through the C interface") {
 
   CHECK(tj_custom_launch(kernel.kernel, kHostInC, nullptr, 0, 1, nullptr) == TJ_INVALID_ARGUMENT);
   CHECK(has(tj_last_error(), "params of 'gemm_gelu' is null"));
-  tj_custom_destroy(kernel.kernel);
   tj_custom* none = nullptr;
   description.folder = "/nonexistent";
   CHECK(tj_custom_create(runtime, &description, &none) == TJ_NOT_FOUND);
@@ -90,6 +89,9 @@ TEST_CASE("a kernel of a user's own is right through the C interface") {
   CHECK(tj_custom_create(runtime, &description, &none) == TJ_UNSUPPORTED);
   CHECK(has(tj_last_error(), "description.reserved is 3"));
   tj_runtime_destroy(runtime);
+  problem.run(kernel, 2);  // after its runtime
+  CHECK(problem.error() < test::kMaxSampleError);
+  tj_custom_destroy(kernel.kernel);
 }
 
 }  // namespace
