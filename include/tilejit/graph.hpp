@@ -175,7 +175,7 @@ struct TJ_API Graph {
   static Graph parse(std::string_view json, std::string_view name = "graph");
 
   /// The JSON text, without members that have their defaults: one line for each instruction, value and edge.
-  /// parse(json()) is the same graph. Throws as check() does.
+  /// parse(json()) has the same schedules; defaults of its values are written out. Throws as check() does.
   std::string json() const;
 
   /// Throws tj::Error(graph, invalid_argument) as parse() does when this is no legal graph.
@@ -282,7 +282,8 @@ class TJ_API Schedule {
   /// below 1 of multiprocessors or iterations, and for a clock that is not above 0.
   double predicted_tflops(int sm_count, double clock_ghz, double iterations) const;
 
-  // The forms that tj-schedule writes.
+  // The forms that tj-schedule writes. svg() and trace() throw tj::Error(schedule, unsupported) where they would draw
+  // more than 2^15 instructions, counted in each iteration in flight.
   std::string text() const;   ///< bounds, roles with their nodes, rings, turns
   std::string json() const;   ///< the keys stand in src/sched/README.md
   std::string svg() const;    ///< a picture: units in the steady state, roles over the first iterations

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include <tilejit/error.hpp>
+
 #include "graph/examples.hpp"
 #include "sched/attention_graph.hpp"
 #include "sched/picture/picture.hpp"
@@ -253,6 +255,23 @@ TEST_CASE("a trace is JSON; each reservation lasts as long as it is held, in bot
       }
     }
     CHECK(held == expected);
+  }
+}
+
+TEST_CASE("a picture of more iterations in flight than anybody could look at is refused, with their number") {
+  Graph graph = graph::simple_gemm();
+  graph.nodes.front().latency = 1 << 20;  // legal, and intervals are a few cycles
+  const sched::Schedule schedule = sched::schedule(graph);
+  using Draw = std::string (*)(const Graph&, const sched::Schedule&);
+  for (const Draw draw : {Draw{sched::to_svg}, Draw{sched::to_trace}}) {
+    std::string said;
+    try {
+      draw(graph, schedule);
+    } catch (const Error& e) {
+      said = e.message;
+    }
+    CHECK_MESSAGE(said.find(" iterations in flight, of 3 instructions each, would have ") != std::string::npos, said);
+    CHECK(said.find("; allowed: at most ") != std::string::npos);
   }
 }
 

@@ -75,6 +75,9 @@ std::vector<Box> role_boxes(const Graph& graph, const Schedule& schedule, int ro
 
 namespace {
 
+/// Each is half a kilobyte of SVG, and rows are laid out in quadratic time.
+constexpr std::int64_t kMostBoxes = 1 << 15;
+
 class Maker {
  public:
   Maker(const Graph& graph, const Schedule& schedule) : graph_(graph), schedule_(schedule) {
@@ -85,6 +88,7 @@ class Maker {
   }
 
   Picture make() {
+    check_size();
     for (int unit = 0; unit < static_cast<int>(graph_.machine.units.size()); ++unit) add_unit(unit);
     for (int role = 0; role < static_cast<int>(schedule_.roles.size()); ++role) add_warps(role);
     add_unitless();
@@ -100,6 +104,15 @@ class Maker {
   }
 
  private:
+  /// A latency of many intervals has as many iterations in flight, and a legal one may have millions.
+  void check_size() const {
+    const std::int64_t boxes = (std::int64_t{picture_.stages} + 1) * size();
+    if (boxes > kMostBoxes)
+      support::fail(Stage::schedule, Code::unsupported,
+                    cat("a picture of ", picture_.stages, " iterations in flight, of ", size(),
+                        " instructions each, would have ", boxes, " boxes; allowed: at most ", kMostBoxes,
+                        " (hold the schedule to fewer iterations in flight, by max_stages)"));
+  }
   int size() const { return static_cast<int>(graph_.nodes.size()); }
   std::int64_t cycle(int node) const { return schedule_.cycle[at(node)]; }
 
