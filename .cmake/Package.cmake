@@ -53,7 +53,7 @@ foreach(document IN ITEMS README.md CHANGELOG.md CONTRIBUTING.md LICENSE ${tj_do
 endforeach()
 # The samples' sources, which a user builds beside the installed library: cmake -S share/doc/tilejit/samples -B <folder>
 install(DIRECTORY samples DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT library
-  FILES_MATCHING PATTERN "CMakeLists.txt" PATTERN "*.cpp" PATTERN "*.hpp" PATTERN "*.c" PATTERN "*.json" PATTERN "*.cuh")
+  FILES_MATCHING PATTERN "CMakeLists.txt" PATTERN "*.cpp" PATTERN "*.hpp" PATTERN "*.c" PATTERN "*.py" PATTERN "*.json" PATTERN "*.cuh")
 
 # Licences that go with the library when it is given to others.
 foreach(licence IN LISTS tj_licences)

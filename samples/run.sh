@@ -8,19 +8,26 @@
 #   SAMPLE=04_fmha_ladder bash samples/run.sh --seq-len 1024,4096 --output-dir steps
 #   SAMPLE=05_custom_gemm bash samples/run.sh --m 1000 --n 500 --k 800
 #   SAMPLE=06_graphs bash samples/run.sh --output-dir schedules
+#   SAMPLE=07_python bash samples/run.sh --output-dir schedules
 set -eu -o pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../tests/setup.sh"
 sample="${SAMPLE:-01_fmha}"
 
 tj_setup
-tj_say "building $sample (release)"
+target="$sample"
+[ ! -e "$tj_root/samples/$sample/main.py" ] || target=tilejit  # which Python opens
+tj_say "building $target (release)"
 mkdir -p "$tj_root/build"
 log="$tj_root/build/samples.log"
-if ! { (cd "$tj_root" && cmake --preset release) && cmake --build "$tj_root/build/release" --target "$sample"; } >"$log" 2>&1; then
+if ! { (cd "$tj_root" && cmake --preset release) && cmake --build "$tj_root/build/release" --target "$target"; } >"$log" 2>&1; then
   tail -n 40 "$log" >&2
   tj_fail "the build failed; the whole log is $log"
 fi
 
+if [ "$target" = tilejit ]; then
+  export PYTHONPATH="$tj_root/src/python${PYTHONPATH:+:$PYTHONPATH}" LD_LIBRARY_PATH="$tj_root/build/release/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+  exec "$(tj_numpy)" "$tj_root/samples/$sample/main.py" "$@"
+fi
 if [ -n "${TJ_TARGET:-}" ]; then
   tj_say "target from TJ_TARGET: $TJ_TARGET"
 elif gpu="$(tj_gpu)"; then

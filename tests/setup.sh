@@ -117,6 +117,14 @@ tj_pip() { # prints a python3 that has pip
   return 1
 }
 
+tj_numpy() { # prints a python3 that has numpy
+  local python
+  for python in python3 /usr/bin/python3; do
+    "$python" -c "import numpy" 2>/dev/null && { echo "$python"; return 0; }
+  done
+  tj_fail "no python3 here has numpy: install python3-numpy"
+}
+
 tj_find_cuda() { # sets tj_nvrtc_dir; true when cuda.h, nvrtc.h and libnvrtc are all there
   local root library
   for root in ${CUDA_HOME:+"$CUDA_HOME"} ${CUDA_PATH:+"$CUDA_PATH"} /usr/local/cuda /opt/cuda "$tj_root/.deps/nvidia/cu13"; do

@@ -1,15 +1,18 @@
-// Graphs of users over the C boundary: JSON in, a text out.
+// Graphs of users over the C boundary: JSON in, a text out; and the library's description of itself.
 //
 // Decides which texts can be asked for. Decides nothing about graphs and schedules (custom/schedule.cpp). Invariant: as
 // c_api.cpp.
 #include <tilejit/tilejit.h>
 
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <tilejit/graph.hpp>
 
 #include "api/c_errors.hpp"
+#include "description.hpp"
 #include "support/c_structs.hpp"
 #include "support/fail.hpp"
 #include "support/lasting.hpp"
@@ -20,15 +23,46 @@ namespace {
 using tj::support::cat;
 using tj::support::c_structs::refuse;
 
-using Writer = std::string (tj::Schedule::*)() const;
+std::string verified(const tj::Schedule& schedule) {
+  std::string lines;
+  for (const std::string& violation : schedule.verify()) lines += violation + "\n";
+  return lines;
+}
 
-Writer writer_of(const char* format) {
-  const std::string_view name = format != nullptr ? format : "json";
-  if (name == "json") return &tj::Schedule::json;
-  if (name == "text") return &tj::Schedule::text;
-  if (name == "svg") return &tj::Schedule::svg;
-  if (name == "trace") return &tj::Schedule::trace;
-  refuse(cat("format is '", tj::support::shown(name), "'; allowed: json, text, svg, trace, or null for json"));
+template <class Subject>
+struct Format {
+  std::string_view name;
+  std::string (*write)(const Subject&);
+};
+
+constexpr Format<tj::Schedule> kSchedules[] = {{"json", [](const tj::Schedule& s) { return s.json(); }},
+                                               {"text", [](const tj::Schedule& s) { return s.text(); }},
+                                               {"svg", [](const tj::Schedule& s) { return s.svg(); }},
+                                               {"trace", [](const tj::Schedule& s) { return s.trace(); }},
+                                               {"verify", verified}};
+constexpr Format<tj::Graph> kGraphs[] = {{"json", [](const tj::Graph& g) { return g.json(); }},
+                                         {"text", [](const tj::Graph& g) { return g.text(); }},
+                                         {"machine", tj::machine_json}};
+
+/// The first one for null.
+template <class Subject>
+const Format<Subject>& format_of(std::span<const Format<Subject>> formats, const char* wanted) {
+  if (wanted == nullptr) return formats.front();
+  std::string names;
+  for (const Format<Subject>& each : formats) {
+    if (each.name == wanted) return each;
+    names += std::string(each.name) + ", ";
+  }
+  refuse(cat("format is '", tj::support::shown(wanted), "'; allowed: ", names, "or null for ", formats.front().name));
+}
+
+using tj::support::PerThread;
+
+/// *out lives as long as `place` keeps it.
+void give(PerThread<std::string>& place, std::string text, const char** out) {
+  std::string& kept = place.get();
+  kept = std::move(text);
+  *out = kept.c_str();
 }
 
 }  // namespace
@@ -39,12 +73,30 @@ extern "C" tj_status tj_schedule(const char* graph_json, const char* options_jso
     tj::c_api::need(out, "out");
     *out = nullptr;
     if (graph_json == nullptr) refuse("graph_json is null; allowed: the JSON text of a graph");
-    const Writer write = writer_of(format);
+    const auto& form = format_of<tj::Schedule>(kSchedules, format);
     const tj::Graph graph = tj::Graph::parse(graph_json);
     const tj::Schedule made = tj::schedule(graph, tj::ScheduleOptions::parse(options_json ? options_json : ""));
-    thread_local constinit tj::support::PerThread<std::string> place;
-    std::string& kept = place.get();
-    kept = (made.*write)();
-    *out = kept.c_str();
+    thread_local constinit PerThread<std::string> place;
+    give(place, form.write(made), out);
+  });
+}
+
+extern "C" tj_status tj_graph(const char* graph_json, const char* format, const char** out) {
+  return tj::c_api::guarded([&] {
+    tj::c_api::need(out, "out");
+    *out = nullptr;
+    if (graph_json == nullptr) refuse("graph_json is null; allowed: the JSON text of a graph");
+    const auto& form = format_of<tj::Graph>(kGraphs, format);
+    thread_local constinit PerThread<std::string> place;
+    give(place, form.write(tj::Graph::parse(graph_json)), out);
+  });
+}
+
+extern "C" tj_status tj_describe(const char** out) {
+  return tj::c_api::guarded([&] {
+    tj::c_api::need(out, "out");
+    *out = nullptr;
+    thread_local constinit PerThread<std::string> place;
+    give(place, tj::description(), out);
   });
 }

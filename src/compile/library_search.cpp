@@ -114,10 +114,15 @@ std::string behind_links(const std::string& path) {
   return ::realpath(path.c_str(), file) != nullptr ? file : path;
 }
 
-std::string own_folder() {
+std::string own_file() {
   Dl_info info{};
-  if (::dladdr(reinterpret_cast<const void*>(&own_folder), &info) == 0 || info.dli_fname == nullptr) return {};
-  const std::string file = info.dli_fname;
+  if (::dladdr(reinterpret_cast<const void*>(&own_file), &info) == 0 || info.dli_fname == nullptr) return {};
+  return info.dli_fname;
+}
+
+std::string own_folder() {
+  const std::string file = own_file();
+  if (file.empty()) return {};
   const std::size_t slash = file.rfind('/');
   return slash == std::string::npos ? std::string(".") : file.substr(0, slash);
 }

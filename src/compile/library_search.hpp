@@ -47,6 +47,8 @@ std::vector<std::string> split_path(const std::string& list);
 /// The file behind the links, whose exchange is another compiler; the path itself where there is no such file.
 std::string behind_links(const std::string& path);
 
+/// The file (shared library or program) that holds this code; empty when the loader does not say.
+std::string own_file();
 /// The folder of the file (shared library or program) that holds this code; empty when the loader does not say.
 std::string own_folder();
 

@@ -1,4 +1,4 @@
-"""Protects tj_schedule(): each format is what tj-schedule writes, options reach the scheduler, bad input is a status and a text
+"""Protects tj_schedule(), tj_graph() and tj_describe(): each format is what tj-schedule writes, options reach the scheduler, bad input is a status and a text
 that names the argument, its value and what is allowed, and a text lives until its thread's next call."""
 import ctypes
 import json
@@ -30,6 +30,12 @@ def schedule(text, options=None, form=None):
     if status != tj.OK:
         assert out.value is None, out.value
     LIBRARY.check(status)
+    return out.value.decode()
+
+
+def read_graph(text, form=None):
+    out = ctypes.c_char_p(b"before")
+    LIBRARY.check(LIBRARY.c.tj_graph(text.encode(), None if form is None else form.encode(), ctypes.byref(out)))
     return out.value.decode()
 
 
@@ -71,10 +77,45 @@ class Graphs(unittest.TestCase):
         self.assertEqual(without_time(schedule(graph("fa_hopper"), '{"min_ii": 6}'))["ii"], 6)
         self.assertEqual(without_time(schedule(graph("fa_hopper"), "{}"))["ii"], 4)
 
+    def test_verified(self):
+        for name in ("simplified_fa", "fa_hopper", "coded", "clustered"):
+            self.assertEqual(schedule(graph(name), None, "verify"), "")
+
+    def test_graphs(self):
+        """What is read is what is written, and a machine that has a name has a description."""
+        for name in ("simplified_fa", "fa_hopper", "fa_blackwell", "coded", "clustered"):
+            written = read_graph(graph(name))
+            self.assertEqual(read_graph(written, "json"), written)
+            self.assertEqual(without_time(schedule(written))["nodes"], without_time(schedule(graph(name)))["nodes"])
+        self.assertIn("K_load", read_graph(graph("fa_hopper"), "text"))
+        machine = json.loads(read_graph(graph("fa_hopper"), "machine"))
+        self.assertEqual(machine["functional_units"]["TC"], 1)
+        named = json.loads(graph("fa_hopper"))
+        self.assertEqual(named["machine"], "hopper")
+        self.assertEqual(json.loads(read_graph(json.dumps({**named, "machine": machine}), "machine")), machine)
+        out = ctypes.c_char_p()
+        for call, part in (((None, None, ctypes.byref(out)), b"graph_json is null"), ((b"{", None, ctypes.byref(out)), b"not JSON"),
+                           ((b"{}", b"svg", ctypes.byref(out)), b"format is 'svg'; allowed: json, text, machine, or null for json"),
+                           ((b"{}", None, None), b"out is null")):
+            self.assertEqual(LIBRARY.c.tj_graph(*call), tj.INVALID_ARGUMENT)
+            self.assertIn(part, LIBRARY.c.tj_last_error())
+            self.assertIsNone(out.value)
+
+    def test_description(self):
+        out = ctypes.c_char_p()
+        LIBRARY.check(LIBRARY.c.tj_describe(ctypes.byref(out)))
+        found = json.loads(out.value)
+        self.assertEqual(found["version"], LIBRARY.c.tj_version().decode())
+        self.assertEqual(found["build_id"], LIBRARY.c.tj_build_id().decode())
+        self.assertTrue(os.path.samefile(found["file"], LIBRARY.path))
+        self.assertEqual(found["cache_dir"], os.environ.get("TJ_CACHE_DIR", found["cache_dir"]))
+        self.assertLessEqual({"sm_90a", "gfx942"}, set(found["targets"]))
+        self.assertEqual(LIBRARY.c.tj_describe(None), tj.INVALID_ARGUMENT)
+
     def test_mistakes(self):
         good = graph("fa_hopper")
         self.refused("argument", tj.INVALID_ARGUMENT, "graph_json is null; allowed: the JSON text", None)
-        self.refused("argument", tj.INVALID_ARGUMENT, "format is 'png'; allowed: json, text, svg, trace", good, None, "png")
+        self.refused("argument", tj.INVALID_ARGUMENT, "format is 'png'; allowed: json, text, svg, trace, verify, or null for json", good, None, "png")
         self.refused("graph", tj.INVALID_ARGUMENT, "graph 'graph': not JSON", "{")
         self.refused("graph", tj.INVALID_ARGUMENT, "instructions[0].fu names the unit 'XU'",
                      '{"machine": "hopper", "instructions": [{"name": "a", "cycles": 1, "fu": "XU"}]}')

@@ -250,6 +250,11 @@ static void check_graphs(
   EXPECT(tj_schedule(graph, NULL, "json", &text) == TJ_OK && strstr(text, "\"ii\": 10") != NULL);
   EXPECT(tj_schedule(graph, "{\"max_stages\": 1}", "svg", &text) == TJ_OK && strstr(text, "<svg") != NULL);
   EXPECT(tj_schedule("{}", NULL, NULL, &text) == TJ_INVALID_ARGUMENT && text == NULL);
+  EXPECT(tj_schedule(graph, NULL, "verify", &text) == TJ_OK && strcmp(text, "") == 0);
+  EXPECT(tj_graph(graph, NULL, &text) == TJ_OK && strstr(text, "\"instructions\"") != NULL);
+  EXPECT(tj_graph(graph, "machine", &text) == TJ_OK && strstr(text, "functional_units") != NULL);
+  EXPECT(tj_graph("{}", "text", &text) == TJ_INVALID_ARGUMENT && text == NULL);
+  EXPECT(tj_describe(&text) == TJ_OK && strstr(text, "\"targets\"") != NULL && strstr(text, "\"cache_dir\"") != NULL);
 }
 
 int main(int argc, char** argv) {

@@ -323,9 +323,13 @@ TJ_C_API tj_status tj_custom_launch(const tj_custom* kernel, tj_device device, c
 /* Schedules a dependence graph, as tj::schedule() (graph.hpp) does; needs no runtime and no device. graph_json: the
  * format is written down in src/graph/README.md. options_json: members of tj::ScheduleOptions, such as
  * {"max_stages": 2, "turns": false}; null or "": defaults. format says what *out is: "json" (also when null), "text",
- * "svg" for a picture, "trace" for Perfetto or chrome://tracing. *out lives until this thread's next tj_schedule(); on
- * failure it is null. */
+ * "svg" for a picture, "trace" for Perfetto or chrome://tracing, "verify" for what Schedule::verify() finds, a line
+ * each ("" when the schedule is right). *out lives until this thread's next tj_schedule(); on failure it is null. */
 TJ_C_API tj_status tj_schedule(const char* graph_json, const char* options_json, const char* format, const char** out);
+/* Reads and checks a graph as tj::Graph::parse() does. format says what *out is: "json" (also when null) the graph
+ * without what is as usual, "text" a listing, "machine" the description of its machine as a JSON object, also where the
+ * graph has but the machine's name. *out lives until this thread's next tj_graph(); on failure it is null. */
+TJ_C_API tj_status tj_graph(const char* graph_json, const char* format, const char** out);
 
 /* ---- devices and memory ---- */
 
@@ -358,6 +362,10 @@ TJ_C_API const char* tj_last_error_source_path(void); /* the file that the gener
 /* The name of a status: "ok" for 0, "invalid_argument" for 1, "unknown" for a number that this version does not know.
  * The text is static. */
 TJ_C_API const char* tj_status_name(tj_status status);
+/* *out is a JSON object of what this library is and finds here: version, build_id, file, cache_dir (that of default
+ * options), nvrtc (the file; null where there is none), targets (names). It opens no driver and no compiler. *out lives
+ * until this thread's next tj_describe(); on failure it is null. */
+TJ_C_API tj_status tj_describe(const char** out);
 /* Version and build of the library. The texts are static. */
 TJ_C_API const char* tj_version(void);
 TJ_C_API const char* tj_build_id(void);

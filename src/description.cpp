@@ -1,0 +1,34 @@
+// See description.hpp.
+#include "description.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "arch/arch.hpp"
+#include "compile/library_search.hpp"
+#include "custom/graph_document.hpp"
+#include "support/environment.hpp"
+#include "support/version.hpp"
+
+namespace tj {
+
+std::string description() {
+  using Json = nlohmann::ordered_json;
+  const std::string nvrtc = compile::find_library(compile::nvrtc_search());
+  Json out;
+  out["version"] = support::kVersion;
+  out["build_id"] = support::kBuildId;
+  out["file"] = compile::own_file();
+  out["cache_dir"] = support::resolve_settings({}).cache_dir;
+  out["nvrtc"] = nvrtc.empty() ? Json() : Json(nvrtc);
+  out["targets"] = Json::array();
+  for (const arch::Arch* each : arch::all()) out["targets"].push_back(each->name);
+  return out.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string machine_json(const Graph& graph) {
+  Graph only;
+  only.machine = graph.machine.name.empty() ? graph.machine : Graph::Machine::described(graph.machine.name);
+  return nlohmann::ordered_json::parse(to_document(only)).at("machine").dump();
+}
+
+}  // namespace tj

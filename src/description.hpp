@@ -1,0 +1,18 @@
+// What this library is, what it finds here, and what it knows of machines that have names: texts for other languages.
+#pragma once
+
+#include <string>
+
+#include <tilejit/graph.hpp>
+
+namespace tj {
+
+/// A JSON object: version, build_id, file, cache_dir, nvrtc, targets (tilejit.h says what they are). Opens nothing.
+/// Throws tj::Error(argument) for a bad variable of the environment.
+std::string description();
+
+/// The description of a graph's machine as a JSON object, by the keys of src/graph/README.md. Throws tj::Error(graph)
+/// for a name that no machine has.
+std::string machine_json(const Graph& graph);
+
+}  // namespace tj

@@ -1,0 +1,57 @@
+"""GPU kernels that are made when they are asked for: attention, matrix products, chunk output of the gated delta rule, kernels of your own.
+
+Tensors are anybody's: torch, numpy, JAX, CuPy, or others with __dlpack__. Without a GPU the same generated kernels run on a model of the GPU
+on the CPU, for tensors in host memory.
+
+>>> import numpy, tilejit
+>>> q = numpy.ones((1, 1, 64, 64), numpy.float16)
+>>> tilejit.fmha(q, q, q).shape
+(1, 1, 64, 64)
+"""
+from ._device import Device
+from ._error import Error
+from ._ops import chunk_indices, chunk_o, fmha, gemm, plan, prepare, tune, warm
+from ._plan import Plan
+from ._runtime import KernelReport, Runtime, TuneReport, instance
+from ._tensors import Spec
+
+__all__ = ["Device", "Error", "Graph", "KernelReport", "Plan", "Runtime", "Schedule", "Spec", "TuneReport", "build_id", "chunk_indices", "chunk_o",
+           "custom", "default_device", "devices", "fmha", "gemm", "graph", "instance", "plan", "prepare", "schedule", "target_of", "tune", "warm"]
+
+_LATER = {"custom": "custom", "graph": "graph", "Graph": "graph", "Schedule": "graph", "schedule": "graph"}
+
+
+def devices() -> list:
+    """GPUs that have kernels, and "cpu" with its model; each a Device with its target."""
+    return instance().devices()
+
+
+def default_device() -> Device:
+    """The first GPU, else "cpu" with the model."""
+    return instance().default_device()
+
+
+def target_of(device) -> str:
+    """The target that tensors on a device run on: "sm_90a", "model:sm_90a"."""
+    return instance().target_of(device)
+
+
+def build_id() -> str:
+    """Hash of the library's own code and templates; part of every key of the cache."""
+    from ._library import library
+    return library().tj_build_id().decode()
+
+
+def __getattr__(name):  # what a program that only calls kernels never needs, and the version, which the library knows
+    if name == "__version__":
+        from ._library import library
+        return library().tj_version().decode()
+    if name in _LATER:
+        import importlib
+        module = importlib.import_module("." + _LATER[name], __name__)
+        return module if name == _LATER[name] else getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return __all__

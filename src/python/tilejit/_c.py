@@ -1,0 +1,112 @@
+"""The structures, numbers and calls of tilejit.h as ctypes sees them.
+
+Decides the binary layout alone; _library.py opens the file. Invariant: each structure has the members of the header's, in its order; a
+test compares them.
+"""
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+
+MAX_RANK = 5
+OK, INVALID_ARGUMENT, UNSUPPORTED = 0, 1, 2
+DTYPES = {"f16": 0, "bf16": 1, "f32": 2, "i32": 3, "e4m3": 4}
+DTYPE_NAMES = {number: name for name, number in DTYPES.items()}
+DTYPE_BYTES = {"f16": 2, "bf16": 2, "f32": 4, "i32": 4, "e4m3": 1}
+DEVICES = {"cpu": 0, "cuda": 1, "hip": 2}
+DEVICE_NAMES = {number: name for name, number in DEVICES.items()}
+ORIGINS = ("memory", "disk", "compiled")
+ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "silu": 3}
+LOG_LEVELS = ("trace", "debug", "info", "warn", "error", "off")
+
+
+class Device(ctypes.Structure):
+    _fields_ = [("kind", c_int32), ("index", c_int32)]
+
+
+class Sized(ctypes.Structure):
+    """A structure whose first member is its own size."""
+
+    def __init__(self, **members):
+        super().__init__(ctypes.sizeof(type(self)), **members)
+
+
+def _sized(name, members):
+    return type(name, (Sized,), {"_fields_": [("size", c_uint64)] + members})
+
+
+def _tensors(*names):
+    return [(name, c_void_p) for name in names]  # addresses of Tensors, which their owner keeps alive
+
+
+Shape = c_int64 * MAX_RANK
+Tensor = _sized("Tensor", [("data", c_void_p), ("device", Device), ("dtype", c_int32), ("rank", c_int32), ("shape", Shape), ("strides", Shape)])
+FmhaArgs = _sized("FmhaArgs", _tensors("q", "k", "v", "o", "lse") + [
+    ("scale", c_float), ("has_scale", c_int32), ("causal", c_int32), ("reserved", c_int32)])
+GemmArgs = _sized("GemmArgs", _tensors("a", "b", "d", "c", "bias") + [
+    ("alpha", c_float), ("beta", c_float), ("activation", c_int32), ("reserved", c_int32)] + _tensors("scale_a", "scale_b"))
+ChunkIndicesArgs = _sized("ChunkIndicesArgs", _tensors("cu_seqlens", "chunk_indices", "total_chunks"))
+ChunkOArgs = _sized("ChunkOArgs", _tensors("q", "k", "v_new", "h", "o", "g_cu", "cu_seqlens", "chunk_indices", "total_chunks") + [
+    ("seq_length", c_int64), ("scale", c_float), ("has_scale", c_int32), ("h_transposed", c_int32), ("reserved", c_int32)])
+KernelReport = _sized("KernelReport", [
+    ("name", c_char_p), ("target", c_char_p), ("schedule_json", c_char_p), ("source_path", c_char_p), ("schedule_ms", c_double),
+    ("codegen_ms", c_double), ("compile_ms", c_double), ("load_ms", c_double), ("origin", c_int32), ("registers", c_int32)])
+TuneOptions = _sized("TuneOptions", [("only", c_char_p), ("seed", c_uint64), ("limit", c_int32), ("rounds", c_int32)])
+TuneReport = _sized("TuneReport", [
+    ("problem", c_char_p), ("device", c_char_p), ("target", c_char_p), ("chosen", c_char_p), ("measured_us", c_double), ("usual_us", c_double),
+    ("flops", c_double), ("variants", c_int32), ("measured", c_int32), ("kept", c_int32), ("reserved", c_int32)])
+PlanInfo = _sized("PlanInfo", [
+    ("tensors", POINTER(c_char_p)), ("tensor_count", c_uint64), ("workspace_bytes", c_uint64), ("workspace_alignment", c_uint64),
+    ("workspace_zeroed", c_int32), ("registers", c_int32), ("device", Device), ("kernel", c_char_p), ("target", c_char_p)])
+CustomDescription = _sized("CustomDescription", [
+    ("name", c_char_p), ("graph", c_char_p), ("folder", c_char_p), ("max_stages", c_int32), ("max_slots", c_int32),
+    ("without_turns", c_int32), ("reserved", c_int32)])
+Box = _sized("Box", [("shape", Shape), ("swizzle_bytes", c_int32), ("reserved", c_int32)])
+
+LogSink = ctypes.CFUNCTYPE(None, c_void_p, c_int32, c_void_p, c_size_t)
+Allocate = ctypes.CFUNCTYPE(c_void_p, c_void_p, Device, c_size_t, c_void_p)
+Deallocate = ctypes.CFUNCTYPE(None, c_void_p, Device, c_void_p, c_size_t, c_void_p)
+Options = _sized("Options", [
+    ("cache_dir", c_char_p), ("cache_max_size_bytes", c_int64), ("target", c_char_p), ("dump_dir", c_char_p), ("hip_compiler", c_char_p),
+    ("log_level", c_int32), ("use_disk_cache", c_int32), ("log_sink", LogSink), ("log_user", c_void_p), ("use_tuning", c_int32),
+    ("reserved", c_int32), ("wait_limit_s", c_double), ("compile_limit_s", c_double), ("allocate", Allocate), ("deallocate", Deallocate),
+    ("allocator_user", c_void_p)])
+
+_STATUS, _HANDLE, _TEXT = c_int32, c_void_p, c_char_p
+CALLS = {
+    "tj_options_init": (None, [POINTER(Options)]),
+    "tj_runtime_create": (_STATUS, [POINTER(Options), POINTER(_HANDLE)]),
+    "tj_runtime_destroy": (None, [_HANDLE]),
+    "tj_runtime_instance": (_STATUS, [POINTER(_HANDLE)]),
+    "tj_run": (_STATUS, [_HANDLE, _TEXT, c_void_p, c_void_p]),
+    "tj_prepare": (_STATUS, [_HANDLE, _TEXT, c_void_p, POINTER(KernelReport)]),
+    "tj_prepare_flags": (_STATUS, [_HANDLE, _TEXT, _TEXT, Device, POINTER(KernelReport), POINTER(c_size_t)]),
+    "tj_warm_flags": (_STATUS, [_HANDLE, _TEXT, _TEXT, _TEXT, POINTER(KernelReport), POINTER(c_size_t)]),
+    "tj_run_rung": (_STATUS, [_HANDLE, _TEXT, c_void_p, c_int32, c_void_p]),
+    "tj_prepare_rung": (_STATUS, [_HANDLE, _TEXT, c_void_p, c_int32, POINTER(KernelReport)]),
+    "tj_tune": (_STATUS, [_HANDLE, _TEXT, c_void_p, POINTER(TuneOptions), POINTER(TuneReport)]),
+    "tj_plan_create": (_STATUS, [_HANDLE, _TEXT, c_void_p, POINTER(_HANDLE)]),
+    "tj_plan_destroy": (None, [_HANDLE]),
+    "tj_plan_get_info": (_STATUS, [_HANDLE, POINTER(PlanInfo)]),
+    "tj_plan_run": (_STATUS, [_HANDLE, c_void_p, c_size_t, c_void_p, c_void_p]),
+    "tj_custom_create": (_STATUS, [_HANDLE, POINTER(CustomDescription), POINTER(_HANDLE)]),
+    "tj_custom_destroy": (None, [_HANDLE]),
+    "tj_custom_prepare": (_STATUS, [_HANDLE, Device, POINTER(KernelReport)]),
+    "tj_custom_warm": (_STATUS, [_HANDLE, _TEXT, POINTER(KernelReport)]),
+    "tj_custom_tensor_map": (_STATUS, [_HANDLE, c_void_p, POINTER(Box), c_void_p]),
+    "tj_custom_sm_count": (_STATUS, [_HANDLE, Device, POINTER(c_uint32)]),
+    "tj_custom_launch": (_STATUS, [_HANDLE, Device, c_void_p, c_size_t, c_uint32, c_void_p]),
+    "tj_schedule": (_STATUS, [_TEXT, _TEXT, _TEXT, POINTER(_TEXT)]),
+    "tj_graph": (_STATUS, [_TEXT, _TEXT, POINTER(_TEXT)]),
+    "tj_default_device": (_STATUS, [_HANDLE, POINTER(Device)]),
+    "tj_target_of": (_STATUS, [_HANDLE, Device, POINTER(_TEXT)]),
+    "tj_describe": (_STATUS, [POINTER(_TEXT)]),
+    "tj_synchronize": (_STATUS, [_HANDLE, Device, c_void_p]),
+    "tj_last_error": (_TEXT, []),
+    "tj_last_error_stage": (_TEXT, []),
+    "tj_last_error_log": (_TEXT, []),
+    "tj_last_error_source_path": (_TEXT, []),
+    "tj_status_name": (_TEXT, [_STATUS]),
+    "tj_version": (_TEXT, []),
+    "tj_build_id": (_TEXT, []),
+}

@@ -1,0 +1,93 @@
+"""Finds libtilejit, opens it at the first use, and turns a status into an Error.
+
+Decides where the library is looked for: in the package itself, as in a wheel, else by the loader, as for a tree that was installed
+(LD_LIBRARY_PATH, ld.so.conf). Invariant: importing the package opens nothing.
+"""
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+
+from . import _c
+from ._error import Error
+
+SONAME = "libtilejit.so.0.2"
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+_lock = threading.Lock()
+_opened = None
+
+
+def path_of_library() -> str:
+    """The file of the wheel; the name that the loader is asked for where the package has none."""
+    own = os.path.join(FOLDER, "lib", SONAME)
+    return own if os.path.exists(own) else SONAME
+
+
+def _open():
+    path = path_of_library()
+    try:
+        found = ctypes.CDLL(path)
+    except OSError as error:
+        raise Error(f"{path} cannot be opened: {error}; install the wheel of tilejit (x86-64 Linux), or put the folder of {SONAME} on "
+                    "LD_LIBRARY_PATH before Python starts", "load", "not_found") from None
+    for name, (result, arguments) in _c.CALLS.items():
+        try:
+            function = getattr(found, name)
+        except AttributeError:
+            raise Error(f"{path} has no {name}: it is another version than this package; install both from one wheel", "load", "not_found") from None
+        function.restype, function.argtypes = result, arguments
+    return found
+
+
+def library():
+    """The opened library. Any thread may call it at any time."""
+    global _opened
+    if _opened is None:
+        with _lock:
+            if _opened is None:
+                _opened = _open()
+    return _opened
+
+
+def _text(value) -> str:
+    return value.decode("utf-8", "replace") if value else ""
+
+
+def check(status: int) -> None:
+    """Raises what the last call of this thread failed with."""
+    if status != _c.OK:
+        tj = library()
+        raise Error(_text(tj.tj_last_error()), _text(tj.tj_last_error_stage()), _text(tj.tj_status_name(status)),
+                    _text(tj.tj_last_error_log()), _text(tj.tj_last_error_source_path()))
+
+
+def encoded(value, name: str):
+    """A text or a path for a char pointer; None stays."""
+    if value is None:
+        return None
+    try:
+        found = os.fsencode(value)
+    except TypeError:
+        raise Error(f"{name} is {value!r}; allowed: a text or a path") from None
+    if b"\0" in found:
+        raise Error(f"{name} is {value!r}; allowed: a text without a zero byte")
+    return found
+
+
+def number(value, name: str, low: int, high: int) -> int:
+    """A whole number within limits. A C field would cut off what is beyond its own."""
+    try:
+        found = value.__index__()
+    except AttributeError:
+        found = None
+    if found is None or not low <= found <= high:
+        raise Error(f"{name} is {value!r}; allowed: a whole number from {low} to {high}")
+    return found
+
+
+def real(value, name: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise Error(f"{name} is {value!r}; allowed: a number") from None

@@ -1,0 +1,249 @@
+"""The functions of the package: calls of ops, and what is asked about them.
+
+Decides signatures, shapes of results, and how arguments become members of C's structures. Legal values are the library's to judge.
+"""
+from __future__ import annotations
+
+import ctypes
+
+from . import _c
+from ._calls import Call, one_of, shape_of
+from ._device import Device
+from ._error import Error
+from ._library import check, encoded, library, number, real
+from ._tensors import Spec
+
+_LAYOUTS = {"bhsd": False, "bshd": True}
+
+
+def _two(out, name: str):
+    """A pair of results that the caller gives, or none."""
+    if out is None:
+        return None, None
+    if not isinstance(out, (tuple, list)) or len(out) != 2:
+        raise Error(f"out is {type(out).__name__}; allowed: a pair of tensors, {name}")
+    return out
+
+
+def _fmha(q, k, v, *, causal=False, scale=None, out=None, return_lse=False, layout="bhsd", stream=None, asks=False):
+    call, swapped = Call("fmha", _c.FmhaArgs(causal=int(bool(causal))), stream, asks), one_of("layout", layout, _LAYOUTS)
+    q, k, v = call.tensor("q", q), call.tensor("k", k), call.tensor("v", v)
+    out, lse_out = _two(out, "(o, lse), with return_lse") if return_lse else (out, None)
+    shape = shape_of(q, 4)
+    o = call.result("out", out, q, shape, q.dtype)
+    if swapped:
+        for each in (q, shape_of(k, 4) and k, shape_of(v, 4) and v, shape_of(o, 4) and o):
+            each.swap(1, 2)
+    lse = call.result("lse", lse_out, q, q.shape[:3], "f32") if return_lse else None
+    call.put(q=q, k=k, v=v, o=o, lse=lse)
+    call.scale(scale)
+    return call
+
+
+def _gemm(a, b, *, c=None, bias=None, alpha=1, beta=0, activation=None, out=None, dtype=None, scale_a=None, scale_b=None, stream=None, asks=False):
+    args = _c.GemmArgs(alpha=real(alpha, "alpha"), beta=real(beta, "beta"), activation=one_of("activation", activation, _c.ACTIVATIONS))
+    call = Call("gemm", args, stream, asks)
+    a, b = call.tensor("a", a), call.tensor("b", b)
+    c, bias = call.tensor("c", c, True), call.tensor("bias", bias, True)
+    left, right = shape_of(a, 2, 3), shape_of(b, 2, 3)
+    batch = left[:-2] or right[:-2] or (shape_of(c, 2, 3)[:-2] if c is not None else ())
+    if dtype is None:
+        dtype = c.dtype if c is not None else bias.dtype if bias is not None else "f32" if a.dtype == "e4m3" else a.dtype
+    else:
+        dtype = Spec((), dtype).dtype
+    d = call.result("out", out, a, (*batch, left[-2], right[-2]), dtype)
+    call.put(a=a, b=b, d=d, c=c, bias=bias, scale_a=call.tensor("scale_a", scale_a, True), scale_b=call.tensor("scale_b", scale_b, True))
+    return call
+
+
+def _chunk_indices(cu_seqlens, *, tokens=None, out=None, stream=None, asks=False):
+    call = Call("chunk_indices", _c.ChunkIndicesArgs(), stream, asks)
+    ends = call.tensor("cu_seqlens", cu_seqlens)
+    rows, total = _two(out, "(chunk_indices, total_chunks)")
+    most = 0
+    if rows is None:
+        if tokens is None:
+            raise Error("tokens is missing: without out= it says how long the list may become; allowed: the number of tokens of all sequences")
+        most = number(tokens, "tokens", 0, 2**31 - 1) // 64 + max(shape_of(ends, 1)[0] - 1, 0)
+    rows = call.result("chunk_indices", rows, ends, (most, 2), "i32")
+    total = call.result("total_chunks", total, ends, (1,), "i32")
+    call.put(cu_seqlens=ends, chunk_indices=rows, total_chunks=total)
+    return call
+
+
+def _chunk_o(q, k, v_new, h, *, g_cu=None, cu_seqlens=None, chunk_indices=None, total_chunks=None, seq_length=0, scale=None, h_transposed=False,
+             out=None, stream=None, asks=False):
+    args = _c.ChunkOArgs(seq_length=number(seq_length, "seq_length", -2**63, 2**63 - 1), h_transposed=int(bool(h_transposed)))
+    call = Call("chunk_o", args, stream, asks)
+    q, k, v_new, h = (call.tensor(name, x) for name, x in (("q", q), ("k", k), ("v_new", v_new), ("h", h)))
+    o = call.result("out", out, q, (shape_of(q, 3)[0], *shape_of(v_new, 3)[1:]), q.dtype)
+    call.put(q=q, k=k, v_new=v_new, h=h, o=o, g_cu=call.tensor("g_cu", g_cu, True), cu_seqlens=call.tensor("cu_seqlens", cu_seqlens, True),
+             chunk_indices=call.tensor("chunk_indices", chunk_indices, True), total_chunks=call.tensor("total_chunks", total_chunks, True))
+    call.scale(scale)
+    return call
+
+
+_MAKERS = {"fmha": _fmha, "gemm": _gemm, "chunk_indices": _chunk_indices, "chunk_o": _chunk_o}
+
+
+def _runtime(given):
+    from ._runtime import instance
+    return instance() if given is None else given
+
+
+def _asking(op, arguments, options) -> Call:
+    name = op if isinstance(op, str) else getattr(op, "__name__", op)
+    return one_of("op", name, _MAKERS)(*arguments, asks=True, **options)
+
+
+def fmha(q, k, v, *, causal=False, scale=None, out=None, return_lse=False, layout="bhsd", stream=None, runtime=None):
+    """Attention forward: softmax(scale * q k^T [masked]) v, summed in f32.
+
+    q [B, H, Sq, D]; k, v [B, Hkv, Sk, D]; D is 64 or 128, H a multiple of Hkv; layout="bshd": the second and third dimensions are exchanged
+    in all of them. f16 or bf16, one type for all; the last dimension is contiguous, other strides and addresses are multiples of 16 bytes.
+    causal: query r sees keys j <= r + Sk - Sq; a row without a key gives 0. scale: any finite number; D**-0.5 where it is None.
+    Returns o, shaped as q and made by q's framework, or `out`; with return_lse (o, lse), lse f32 [B, H, Sq], and out is such a pair.
+    stream: a driver's handle or a framework's stream; None: the framework's current one. Raises tilejit.Error.
+
+    >>> import numpy, tilejit
+    >>> q = numpy.ones((1, 2, 64, 64), numpy.float16)
+    >>> tilejit.fmha(q, q, q, causal=True)[0, 0, 0, :3]
+    array([1., 1., 1.], dtype=float16)
+    """
+    call = _fmha(q, k, v, causal=causal, scale=scale, out=out, return_lse=return_lse, layout=layout, stream=stream)
+    results = call.run(_runtime(runtime))
+    return results if return_lse else results[0]
+
+
+def gemm(a, b, *, c=None, bias=None, alpha=1, beta=0, activation=None, out=None, dtype=None, scale_a=None, scale_b=None, stream=None, runtime=None):
+    """Matrix product: activation(alpha * a b^T + beta * c + bias), summed in f32.
+
+    a [M, K], b [N, K], c [M, N], bias [N]; for b of shape [K, N] give b.T, which costs nothing. With a batch, [B, M, K] and so on; what has
+    none serves all of it. a and b are f16, bf16 or e4m3 (float8_e4m3fn); the result, c and bias are f16, bf16 or f32. c is read when beta is
+    not 0. activation: None, "relu", "gelu" or "silu". scale_a, scale_b: f32 of one element, with e4m3. Returns d [M, N] or [B, M, N], made by
+    a's framework, or `out`. dtype: the result's type; None: that of c, else of bias, else of a, and f32 for e4m3. out may be c. Raises
+    tilejit.Error.
+
+    >>> import numpy, tilejit
+    >>> a, b = numpy.ones((64, 128), numpy.float16), numpy.ones((32, 128), numpy.float16)
+    >>> d = tilejit.gemm(a, b, bias=numpy.full(32, -130, numpy.float16), activation="relu")
+    >>> d.shape, float(d.max())
+    ((64, 32), 0.0)
+    """
+    call = _gemm(a, b, c=c, bias=bias, alpha=alpha, beta=beta, activation=activation, out=out, dtype=dtype, scale_a=scale_a, scale_b=scale_b,
+                 stream=stream)
+    return call.run(_runtime(runtime))[0]
+
+
+def chunk_indices(cu_seqlens, *, tokens=None, out=None, stream=None, runtime=None):
+    """The list of all chunks of 64 tokens of sequences that follow each other, made on the device.
+
+    cu_seqlens i32 [N + 1]; tokens: of all sequences together, needed without out. Returns (chunk_indices i32 [C, 2], total_chunks i32 [1]), C
+    being the most that there can be, or `out`, such a pair. Rows from total_chunks on hold anything. Raises tilejit.Error.
+
+    >>> import numpy, tilejit
+    >>> rows, total = tilejit.chunk_indices(numpy.array([0, 100, 101], numpy.int32), tokens=101)
+    >>> rows[:total[0]].tolist()
+    [[0, 0], [0, 1], [1, 0]]
+    """
+    return _chunk_indices(cu_seqlens, tokens=tokens, out=out, stream=stream).run(_runtime(runtime))
+
+
+def chunk_o(q, k, v_new, h, *, g_cu=None, cu_seqlens=None, chunk_indices=None, total_chunks=None, seq_length=0, scale=None, h_transposed=False,
+            out=None, stream=None, runtime=None):
+    """Output of the gated delta rule, chunk by chunk: the last step of its forward pass, summed in f32.
+
+    q, k bf16 [T, H, 128]; v_new bf16 [R, Hv, 128]; h bf16 [C, Hv, 128, 128]; g_cu f32 [T, Hv] or None. Sequences of any lengths: cu_seqlens,
+    and chunk_indices and total_chunks as chunk_indices() gives them; else all have seq_length tokens. h_transposed: h's matrices are stored
+    [K, V]. scale: 128**-0.5 where it is None. Returns o bf16 [T, Hv, 128], made by q's framework, or `out`. The formula stands in
+    include/tilejit/chunk_o.hpp. Raises tilejit.Error.
+
+    >>> import ml_dtypes, numpy, tilejit
+    >>> q = numpy.ones((64, 1, 128), ml_dtypes.bfloat16)
+    >>> h = numpy.zeros((1, 1, 128, 128), ml_dtypes.bfloat16)
+    >>> tilejit.chunk_o(q, q, q, h, seq_length=64, scale=1 / 128)[:4, 0, 0].tolist()
+    [1.0, 2.0, 3.0, 4.0]
+    """
+    call = _chunk_o(q, k, v_new, h, g_cu=g_cu, cu_seqlens=cu_seqlens, chunk_indices=chunk_indices, total_chunks=total_chunks,
+                    seq_length=seq_length, scale=scale, h_transposed=h_transposed, out=out, stream=stream)
+    return call.run(_runtime(runtime))[0]
+
+
+def _flags(flags: dict) -> bytes:
+    def word(value):
+        if isinstance(value, (list, tuple)):
+            return ",".join(map(word, value))
+        return str(value).lower() if isinstance(value, bool) else str(value)
+    return encoded(" ".join(f"--{name.replace('_', '-')} {word(value)}" for name, value in flags.items()), "flags")
+
+
+def prepare(op, *arguments, device=None, runtime=None, **options):
+    """Gets the kernels of a call compiled, cached and loaded, without launching.
+
+    op: "fmha", "gemm", "chunk_indices" or "chunk_o". With tensors, or Specs in their place: those of such a call, and its other arguments.
+    Without: flags as tj-warm has them, dashes as underscores; lists are combined; on `device`, or the default one. Returns a KernelReport, of
+    the last kernel. Raises tilejit.Error.
+
+    >>> import tilejit
+    >>> q = tilejit.Spec((2, 8, 1024, 64), "bf16", "cpu")
+    >>> tilejit.prepare("fmha", q, q, q, causal=True).name
+    'fmha_bf16_d64_causal'
+    >>> tilejit.prepare("fmha", dtype="bf16", head_dim=64, causal=[False, True], general_scale=False).kernels
+    2
+    """
+    from ._runtime import KernelReport
+    runtime, report, kernels = _runtime(runtime), _c.KernelReport(), ctypes.c_size_t(1)
+    handle = runtime.handle()
+    if arguments:
+        call = _asking(op, arguments, options)
+        check(library().tj_prepare(handle.value, call.op, ctypes.addressof(call.args), ctypes.byref(report)))
+    else:
+        device = runtime.default_device() if device is None else Device.of(device)
+        check(library().tj_prepare_flags(handle.value, encoded(op, "op"), _flags(options), device.c, ctypes.byref(report), ctypes.byref(kernels)))
+    return KernelReport.from_c(report, kernels.value)
+
+
+def warm(op, target, *, runtime=None, **flags):
+    """Compiles kernels for a target into the disk cache, without any device. flags: as prepare()'s. Returns a KernelReport, of the last one.
+
+    >>> import tilejit
+    >>> tilejit.warm("fmha", "model:sm_90a", dtype="bf16", head_dim=64, causal=True, general_scale=False).target
+    'model:sm_90a'
+    """
+    from ._runtime import KernelReport
+    report, kernels, handle = _c.KernelReport(), ctypes.c_size_t(), _runtime(runtime).handle()
+    check(library().tj_warm_flags(handle.value, encoded(op, "op"), _flags(flags), encoded(target, "target"), ctypes.byref(report), ctypes.byref(kernels)))
+    return KernelReport.from_c(report, kernels.value)
+
+
+def tune(op, *arguments, only=(), limit=0, rounds=10, seed=0, runtime=None, **options):
+    """Measures the kernels that can serve a call's sizes on its GPU, and keeps the fastest one's name in the cache: calls of these sizes take it.
+
+    op and arguments: of such a call, tensors or Specs. only: names of kernels to measure; limit: how many, 0 for all. Returns a TuneReport.
+    Raises tilejit.Error with the stage "target" where the device is no GPU of NVIDIA.
+    """
+    from ._runtime import TuneReport
+    call, report, handle = _asking(op, arguments, options), _c.TuneReport(), _runtime(runtime).handle()
+    how = _c.TuneOptions(only=encoded(",".join(only), "only"), seed=number(seed, "seed", 0, 2**64 - 1), limit=number(limit, "limit", 0, 2**31 - 1),
+                         rounds=number(rounds, "rounds", 1, 2**31 - 1))
+    check(library().tj_tune(handle.value, call.op, ctypes.addressof(call.args), ctypes.byref(how), ctypes.byref(report)))
+    texts = (getattr(report, name).decode() for name in ("problem", "device", "target", "chosen"))
+    return TuneReport(*texts, report.measured_us, report.usual_us, report.flops, report.variants, report.measured, bool(report.kept))
+
+
+def plan(op, *arguments, runtime=None, **options):
+    """Validates and resolves a call once, to be run many times on other memory of the same shapes: a tilejit.Plan.
+
+    op and arguments: of such a call, tensors or Specs. Raises tilejit.Error as the call does.
+
+    >>> import numpy, tilejit
+    >>> a, d = numpy.ones((64, 64), numpy.float16), numpy.empty((64, 64), numpy.float16)
+    >>> plan = tilejit.plan("gemm", a, a)
+    >>> plan.tensors
+    ('a', 'b', 'd')
+    >>> plan.run(a, a, d)
+    >>> float(d[0, 0])
+    64.0
+    """
+    from ._plan import Plan
+    return Plan(_runtime(runtime), _asking(op, arguments, options))

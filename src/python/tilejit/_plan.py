@@ -1,0 +1,60 @@
+"""Plans: calls that were validated and resolved once."""
+from __future__ import annotations
+
+import ctypes
+
+from . import _c
+from ._device import Device
+from ._error import Error
+from ._library import check, library
+from ._tensors import address_of, handle_of, stream_of, view
+
+
+class Plan:
+    """Made by tilejit.plan(). Any thread may run it at any time, also after its runtime was closed.
+
+    tensors: names of what run() takes, in order; those that were absent are left out. device; kernel and target: names; registers: a
+    thread's, 0 when unknown. workspace_bytes, workspace_alignment, workspace_zeroed: of memory that a caller may give to run().
+    """
+
+    def __init__(self, runtime, call):
+        from ._runtime import Handle
+        handle, info, owner = ctypes.c_void_p(), _c.PlanInfo(), runtime.handle()
+        check(library().tj_plan_create(owner.value, call.op, ctypes.addressof(call.args), ctypes.byref(handle)))
+        # A plan needs nothing of its runtime but what the runtime's options call back.
+        self._handle = Handle(handle, library().tj_plan_destroy, owner.kept)
+        check(library().tj_plan_get_info(handle, ctypes.byref(info)))
+        self.tensors = tuple(info.tensors[i].decode() for i in range(info.tensor_count))
+        self.workspace_bytes, self.workspace_alignment = info.workspace_bytes, info.workspace_alignment
+        self.workspace_zeroed, self.registers = bool(info.workspace_zeroed), info.registers
+        self.device, self.kernel, self.target = Device.from_c(info.device), info.kernel.decode(), info.target.decode()
+        self._addresses = ctypes.c_void_p * len(self.tensors)
+
+    def run(self, *tensors, stream=None, workspace=None) -> None:
+        """Enqueues the call: a tensor, or an address, for each of `tensors`. Their device, shapes and strides are those of the plan; nobody
+        looks at them again. stream as everywhere. workspace: a tensor or an address, which nothing else uses until the run has ended; None:
+        memory that is taken anew. Raises tilejit.Error."""
+        if len(tensors) != len(self.tensors):
+            raise Error(f"{len(tensors)} tensors are given; allowed: {len(self.tensors)} ({', '.join(self.tensors)})")
+        addresses = self._addresses(*(address_of(name, x) for name, x in zip(self.tensors, tensors)))
+        if stream is None:
+            stream = 0
+            if self.device.kind != "cpu" and tensors and not isinstance(tensors[0], int):
+                stream = stream_of(view(self.tensors[0], tensors[0]))
+        else:
+            stream = handle_of(stream)
+        space = None if workspace is None else workspace if isinstance(workspace, int) else _place(workspace)
+        check(library().tj_plan_run(self._handle.value, ctypes.addressof(addresses), len(addresses), space, stream or None))
+
+    def __repr__(self) -> str:
+        return f"<tilejit.Plan of {self.kernel} on {self.device} ({self.target}): {', '.join(self.tensors)}>"
+
+
+def _place(workspace):
+    """The address of a workspace, whose elements may be of any type."""
+    for read in (lambda: workspace.data_ptr(), lambda: workspace.__array_interface__["data"][0], lambda: workspace.data.ptr):
+        try:
+            return int(read())
+        except AttributeError:
+            continue
+    return address_of("workspace", workspace)

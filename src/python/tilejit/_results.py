@@ -1,0 +1,62 @@
+"""Results in the framework of the arguments: who allocates them and how the caller gets them.
+
+Decides nothing about shapes. Invariant: what a framework promises of its arrays holds: nothing is written into an array of JAX that
+anybody can see.
+"""
+from __future__ import annotations
+
+from ._error import Error
+from ._tensors import Spec, View, module, view
+
+_NAMES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "i32": "int32", "e4m3": "float8_e4m3fn"}
+
+
+def _numpy_dtype(name: str, dtype: str, like):
+    numpy = module("numpy")
+    if dtype in ("f16", "f32", "i32"):
+        return numpy.dtype(_NAMES[dtype])
+    if getattr(like, "dtype", None) is not None and getattr(like.dtype, "name", "") == _NAMES[dtype]:
+        return like.dtype
+    types = module("ml_dtypes")
+    if types is None:
+        raise Error(f"{name} is of the type {_NAMES[dtype]}, which numpy gets from ml_dtypes; import it, or give out=")
+    return numpy.dtype(getattr(types, _NAMES[dtype]))
+
+
+def _same(result):
+    return result
+
+
+def empty(name: str, like: View, shape: tuple, dtype: str):
+    """(view of a new tensor, function that turns it into what the caller gets)"""
+    if like.framework == "torch":
+        torch = module("torch")
+        made = torch.empty(shape, dtype=getattr(torch, _NAMES[dtype]), device=like.owner.device)
+        return view(name, made, True), _same
+    if like.framework == "cupy":
+        cupy = module("cupy")
+        if dtype not in ("f16", "f32", "i32"):
+            raise Error(f"{name} is of the type {_NAMES[dtype]}, which CuPy does not have; give out=")
+        with cupy.cuda.Device(like.c.device.index):
+            return view(name, cupy.empty(shape, dtype=_NAMES[dtype]), True), _same
+    if like.framework == "jax":
+        return _empty_jax(name, like, shape, dtype)
+    if like.framework == "numpy":
+        return view(name, module("numpy").empty(shape, dtype=_numpy_dtype(name, dtype, like.owner)), True), _same
+    raise Error(f"{name} cannot be allocated by {type(like.owner).__module__}; give out=")
+
+
+def _empty_jax(name, like, shape, dtype):
+    import jax.numpy  # the caller has it
+    if like.on_gpu:  # nobody else has this one yet
+        made = jax.device_put(jax.numpy.empty(shape, dtype=_NAMES[dtype]), next(iter(like.owner.devices())))
+        return view(name, made.block_until_ready(), False), _same
+    import numpy
+    made = numpy.empty(shape, dtype=_numpy_dtype(name, dtype, like.owner))
+    return view(name, made, True), jax.numpy.asarray
+
+
+def no_memory(name: str, like: View, shape: tuple, dtype: str) -> View:
+    """The same without memory, for calls that only ask."""
+    from ._device import Device
+    return view(name, Spec(shape, dtype, Device.from_c(like.c.device)))

@@ -1,0 +1,204 @@
+"""Runtimes: what makes, keeps and launches kernels, and the options that it is made with.
+
+Decides when C's handles are given back: with the last object that needs them, so that closing a runtime in one thread harms no call in
+another. Decides nothing about ops (_ops.py).
+"""
+from __future__ import annotations
+
+import collections
+import ctypes
+import functools
+import json
+
+from . import _c, _ops
+from ._device import Device
+from ._error import Error
+from ._library import check, encoded, library, number, real
+from ._tensors import handle_of
+
+_MOST_DEVICES = 64
+
+
+class Handle:
+    """A C object and the call that gives it back."""
+
+    __slots__ = ("value", "_destroy", "kept")
+
+    def __init__(self, value, destroy, kept=None):
+        self.value, self._destroy, self.kept = value, destroy, kept
+
+    def __del__(self):
+        if self._destroy is not None:
+            self._destroy(self.value)
+
+
+class KernelReport(collections.namedtuple("KernelReport", "name target origin schedule_ms codegen_ms compile_ms load_ms registers source_path "
+                                                         "schedule_json kernels")):
+    """What prepare() and warm() found or made. origin: "memory", "disk" or "compiled"; registers: a thread's, 0 when unknown; kernels: how
+    many were asked for, of which this is the last."""
+
+    __slots__ = ()
+
+    @property
+    def schedule(self) -> dict:
+        """The kernel's schedule: ii, length, nodes, roles, rings; src/sched/README.md lists the keys."""
+        return json.loads(self.schedule_json)
+
+    @classmethod
+    def from_c(cls, c, kernels: int = 1) -> "KernelReport":
+        return cls(_text(c.name), _text(c.target), _c.ORIGINS[c.origin], c.schedule_ms, c.codegen_ms, c.compile_ms, c.load_ms, c.registers,
+                   _text(c.source_path), _text(c.schedule_json), kernels)
+
+
+class TuneReport(collections.namedtuple("TuneReport", "problem device target chosen measured_us usual_us flops variants measured kept")):
+    """What tune() found. chosen: the fastest kernel's name; usual_us: of the kernel that is taken unmeasured; kept: the cache has it."""
+
+    __slots__ = ()
+
+
+def _text(value) -> str:
+    return value.decode("utf-8", "replace") if value else ""
+
+
+def _sink(given):
+    def sink(_user, level, text, length):
+        given(_c.LOG_LEVELS[level] if 0 <= level < len(_c.LOG_LEVELS) else "error", ctypes.string_at(text, length).decode("utf-8", "replace"))
+    return _c.LogSink(sink)
+
+
+def _allocator(given):
+    def allocate(_user, device, size, stream):
+        try:
+            return given.allocate(Device.from_c(device), size, stream or 0) or None
+        except Exception:  # C takes null as "there is none"; nothing may fly through it
+            return None
+
+    def deallocate(_user, device, memory, size, stream):
+        given.deallocate(Device.from_c(device), memory, size, stream or 0)
+    return _c.Allocate(allocate), _c.Deallocate(deallocate)
+
+
+def _options(given: dict):
+    c = _c.Options()
+    library().tj_options_init(ctypes.byref(c))
+    for name in ("cache_dir", "target", "dump_dir", "hip_compiler"):
+        setattr(c, name, encoded(given[name], name))
+    if given["cache_max_size_bytes"] is not None:
+        c.cache_max_size_bytes = number(given["cache_max_size_bytes"], "cache_max_size_bytes", 0, 2**63 - 1)
+    if given["log_level"] is not None:
+        if given["log_level"] not in _c.LOG_LEVELS:
+            raise Error(f"log_level is {given['log_level']!r}; allowed: {', '.join(_c.LOG_LEVELS)}")
+        c.log_level = _c.LOG_LEVELS.index(given["log_level"])
+    c.use_disk_cache = int(bool(given["use_disk_cache"]))
+    if given["use_tuning"] is not None:
+        c.use_tuning = int(bool(given["use_tuning"]))
+    for name in ("wait_limit_s", "compile_limit_s"):
+        if given[name] is not None:
+            value = real(given[name], name)
+            if value < 0:
+                raise Error(f"{name} is {value}; allowed: 0 (no limit) and up")
+            setattr(c, name, value)
+    if given["log_sink"] is not None:
+        c.log_sink = _sink(given["log_sink"])
+    if given["allocator"] is not None:
+        c.allocate, c.deallocate = _allocator(given["allocator"])
+    return c
+
+
+class Runtime:
+    """A runtime of its own. tilejit.fmha() and the others use one of the whole process, with the options that the environment gives.
+
+    cache_dir, target, dump_dir, hip_compiler: texts or paths; cache_max_size_bytes: a number; log_level: "trace", "debug", "info", "warn",
+    "error" or "off"; use_disk_cache, use_tuning: True or False; wait_limit_s, compile_limit_s: seconds, 0 for none. None leaves a setting to
+    its variable (TJ_CACHE_DIR, TJ_TARGET, ...) or default. log_sink: called with (level, text) from any thread. allocator: an object with
+    allocate(device, bytes, stream) -> address and deallocate(device, address, bytes, stream), for workspaces.
+
+    Has all functions of the package as methods. Any thread may call any of them at any time. Raises tilejit.Error that names the option.
+
+    >>> import tilejit
+    >>> with tilejit.Runtime(target="model:sm_90a", log_level="error") as runtime:
+    ...     runtime.target_of("cpu")
+    'model:sm_90a'
+    """
+
+    def __init__(self, *, cache_dir=None, cache_max_size_bytes=None, target=None, dump_dir=None, hip_compiler=None, log_level=None,
+                 use_disk_cache=True, use_tuning=None, wait_limit_s=None, compile_limit_s=None, log_sink=None, allocator=None):
+        given = {name: value for name, value in locals().items() if name != "self"}
+        options, handle = _options(given), ctypes.c_void_p()
+        check(library().tj_runtime_create(ctypes.byref(options), ctypes.byref(handle)))
+        self._handle = Handle(handle, library().tj_runtime_destroy, (options, allocator, log_sink))
+
+    def handle(self) -> Handle:
+        """What a call holds on to while it lasts."""
+        found = self._handle
+        if found is None:
+            raise Error("the runtime was closed; make another")
+        return found
+
+    def close(self) -> None:
+        """Gives the runtime up once no call and no kernel of custom.Kernel needs it. Plans go on."""
+        self._handle = None
+
+    def __enter__(self) -> "Runtime":
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    def default_device(self) -> Device:
+        """The first GPU, else "cpu" with the model."""
+        device, handle = _c.Device(), self.handle()
+        check(library().tj_default_device(handle.value, ctypes.byref(device)))
+        return Device.from_c(device)
+
+    def target_of(self, device) -> str:
+        """The target that tensors there run on: "sm_90a", "model:sm_90a"."""
+        text, handle = ctypes.c_char_p(), self.handle()
+        check(library().tj_target_of(handle.value, Device.of(device).c, ctypes.byref(text)))
+        return _text(text.value)
+
+    def devices(self) -> list:
+        """GPUs that have kernels, and "cpu" where its model serves; each with its target.
+
+        >>> import tilejit
+        >>> [str(device) for device in tilejit.Runtime(target="model:sm_90a").devices()]
+        ['cpu']
+        """
+        found = []
+        for kind in ("cuda", "hip", "cpu"):
+            for index in range(_MOST_DEVICES if kind != "cpu" else 1):
+                try:
+                    found.append(Device(kind, index, self.target_of(Device(kind, index))))
+                except Error as error:
+                    if error.stage != "target":  # no such device; else there is one without kernels
+                        break
+        return found
+
+    def synchronize(self, device=None, stream=0) -> None:
+        """Waits until the stream has done what was enqueued. Raises what a kernel before it failed with."""
+        handle = self.handle()
+        device = self.default_device() if device is None else Device.of(device)
+        check(library().tj_synchronize(handle.value, device.c, handle_of(stream)))
+
+
+_KERNELS = ("fmha", "gemm", "chunk_indices", "chunk_o", "prepare", "warm", "tune", "plan")
+
+
+def _method(function):
+    @functools.wraps(function)
+    def method(self, *arguments, **options):
+        return function(*arguments, runtime=self, **options)
+    return method
+
+
+for _name in _KERNELS:
+    setattr(Runtime, _name, _method(getattr(_ops, _name)))
+
+
+@functools.lru_cache(maxsize=None)
+def instance() -> Runtime:
+    """The process's own runtime, made at the first use."""
+    handle, made = ctypes.c_void_p(), Runtime.__new__(Runtime)
+    check(library().tj_runtime_instance(ctypes.byref(handle)))
+    made._handle = Handle(handle, None)
+    return made

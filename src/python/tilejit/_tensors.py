@@ -1,0 +1,245 @@
+"""Anybody's tensors as views that the library takes: torch's and numpy's by their attributes, all others by DLPack.
+
+Decides what of a tensor is read and which are refused. Copies no element. Invariant: a tensor that is damaged, used up or of no memory
+raises Error with the argument's name; nothing is read through an address that its owner has not given. numpy and torch are looked up
+among the modules that the program has imported; they are never imported here.
+"""
+from __future__ import annotations
+
+import ctypes
+import sys
+from ctypes import c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
+
+from . import _c
+from ._error import Error
+
+_NUMPY_NAMES = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "int32": "i32", "float8_e4m3fn": "e4m3"}
+_DTYPES = "float16, bfloat16, float32, int32 or float8_e4m3fn"
+# (type code, bits) of dlpack.h
+_DLPACK_DTYPES = {(2, 16): "f16", (4, 16): "bf16", (2, 32): "f32", (0, 32): "i32", (10, 8): "e4m3"}
+# kDLCPU, kDLCUDA, kDLCUDAHost, kDLROCM, kDLROCMHost, kDLCUDAManaged
+_DLPACK_DEVICES = {1: "cpu", 2: "cuda", 3: "cpu", 10: "hip", 11: "cpu", 13: "cuda"}
+_READ_ONLY = 1
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = [("data", c_void_p), ("device_type", c_int32), ("device_id", c_int32), ("ndim", c_int32), ("code", c_uint8), ("bits", c_uint8),
+                ("lanes", c_uint16), ("shape", ctypes.POINTER(c_int64)), ("strides", ctypes.POINTER(c_int64)), ("byte_offset", c_uint64)]
+
+
+class _Versioned(ctypes.Structure):
+    _fields_ = [("major", c_uint32), ("minor", c_uint32), ("context", c_void_p), ("deleter", c_void_p), ("flags", c_uint64), ("tensor", _DLTensor)]
+
+
+class Spec:
+    """A tensor without memory, for prepare(), plan() and tune(): shape, element type and device.
+
+    >>> import tilejit
+    >>> tilejit.Spec((1, 4, 128, 64), "f16", "cuda:0")
+    Spec((1, 4, 128, 64), 'f16', 'cuda:0')
+    """
+
+    def __init__(self, shape, dtype: str = "f16", device="cpu", strides=None):
+        self.shape = tuple(shape)
+        self.dtype = _NUMPY_NAMES.get(str(dtype).rpartition(".")[2], dtype)  # "torch.float16" too
+        if self.dtype not in _c.DTYPES:
+            raise Error(f"dtype is {dtype!r}; allowed: {', '.join(_c.DTYPES)}")
+        self.device = device
+        self.strides = dense(self.shape) if strides is None else tuple(strides)
+
+    def __repr__(self) -> str:
+        return f"Spec({self.shape}, {self.dtype!r}, {str(self.device)!r})"
+
+
+class View:
+    """A tensor as the library sees it. `framework`: "torch", "numpy", "jax", "cupy", "spec", or "" for another one."""
+
+    __slots__ = ("name", "c", "framework", "owner", "kept")
+
+    def __init__(self, name, framework, owner, data, device, dtype, shape, strides, kept=None):
+        rank = len(shape)
+        if rank > _c.MAX_RANK:
+            raise Error(f"{name} has {rank} dimensions; allowed: at most {_c.MAX_RANK}")
+        self.name, self.framework, self.owner, self.kept = name, framework, owner, kept
+        self.c = _c.Tensor(data=data, device=device, dtype=_c.DTYPES[dtype], rank=rank, shape=_c.Shape(*shape), strides=_c.Shape(*strides))
+
+    @property
+    def shape(self) -> tuple:
+        return tuple(self.c.shape[:self.c.rank])
+
+    @property
+    def strides(self) -> tuple:
+        return tuple(self.c.strides[:self.c.rank])
+
+    @property
+    def dtype(self) -> str:
+        return _c.DTYPE_NAMES[self.c.dtype]
+
+    @property
+    def on_gpu(self) -> bool:
+        return self.c.device.kind != 0
+
+    def swap(self, a: int, b: int) -> None:
+        """Exchanges two dimensions."""
+        for row in (self.c.shape, self.c.strides):
+            row[a], row[b] = row[b], row[a]
+
+
+def dense(shape) -> tuple:
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.insert(0, step)
+        step *= size
+    return tuple(strides)
+
+
+def module(name: str):
+    """A module that the program has imported whole; None when it has not."""
+    return sys.modules.get(name)
+
+
+def _torch_view(name, x, torch, written):
+    if x.layout is not torch.strided:
+        raise Error(f"{name} has the layout {x.layout}; allowed: torch.strided")
+    kind = x.device.type
+    if kind == "cuda" and torch.version.hip is not None:
+        kind = "hip"
+    if kind not in _c.DEVICES:
+        raise Error(f"{name} is on {x.device}; allowed: a tensor with memory on cuda or cpu"
+                    + ("; prepare() and plan() take tilejit.Spec in its place" if kind == "meta" else ""))
+    if x.requires_grad and torch.is_grad_enabled():
+        raise Error(f"{name} requires grad, and tilejit has forward passes only; call it under torch.no_grad(), or give {name}.detach()")
+    dtype = _NUMPY_NAMES.get(str(x.dtype)[6:])
+    if dtype is None:
+        raise Error(f"{name} has the type {x.dtype}; allowed: {_DTYPES}")
+    try:
+        data = x.data_ptr()
+    except Exception as error:  # of fake tensors, and of wrappers: torch raises several kinds
+        raise Error(f"{name} has no memory: {error}".splitlines()[0]) from None
+    index = x.device.index
+    return View(name, "torch", x, data, _c.Device(_c.DEVICES[kind], index if index is not None and kind != "cpu" else 0), dtype, x.shape, x.stride())
+
+
+def _numpy_view(name, x, numpy, written):
+    dtype = _NUMPY_NAMES.get(x.dtype.name) if x.dtype.isnative else None
+    if dtype is None:
+        raise Error(f"{name} has the type {x.dtype}; allowed: {_DTYPES} (numpy's, or those of ml_dtypes)")
+    data, read_only = x.__array_interface__["data"]
+    if written and read_only:
+        raise Error(f"{name} is read-only; allowed: an array that may be written")
+    size = x.itemsize
+    if any(stride % size for stride in x.strides):
+        raise Error(f"{name} has strides of {x.strides} bytes; allowed: multiples of its elements' {size} bytes")
+    return View(name, "numpy", x, data, _c.Device(0, 0), dtype, x.shape, [stride // size for stride in x.strides])
+
+
+_capsule = ctypes.pythonapi  # checks after each call whether Python has an error
+_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_IsValid", _capsule))
+_pointer = ctypes.PYFUNCTYPE(c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", _capsule))
+
+
+def _capsule_of(name, x, on_gpu, stream):
+    """A DLPack capsule of x. It is only read: it gives the tensor back when Python lets it go."""
+    stream = {"stream": stream} if on_gpu else {}
+    last = None
+    for version in ({"max_version": (1, 0)}, {}):
+        try:
+            return x.__dlpack__(**stream, **version)
+        except TypeError as error:  # a producer of before DLPack 1.0
+            last = error
+        except Exception as error:
+            last = error
+            break
+    raise Error(f"{name} gives no DLPack tensor: {last}") from last
+
+
+def _read_capsule(name, capsule, written):
+    if _is_valid(capsule, b"dltensor_versioned"):
+        found = _Versioned.from_address(_pointer(capsule, b"dltensor_versioned"))
+        if found.major != 1:
+            raise Error(f"{name} is a DLPack tensor of version {found.major}.{found.minor}; allowed: 1.x, and those before it")
+        if written and found.flags & _READ_ONLY:
+            raise Error(f"{name} is read-only; allowed: a tensor that may be written")
+        return found.tensor
+    if _is_valid(capsule, b"dltensor"):
+        return _DLTensor.from_address(_pointer(capsule, b"dltensor"))
+    raise Error(f"{name}.__dlpack__() gave {capsule!r}; allowed: a DLPack capsule that nobody has used up")
+
+
+def _dlpack_view(name, x, written, stream):
+    try:
+        device_type, index = x.__dlpack_device__()
+        device_type, index = int(device_type), int(index)
+    except Exception as error:
+        raise Error(f"{name} does not say its device: {error}") from error
+    kind = _DLPACK_DEVICES.get(device_type)
+    if kind is None:
+        raise Error(f"{name} is on a device of DLPack's type {device_type}; allowed: CPU (1), CUDA (2), ROCm (10)")
+    if kind != "cpu" and stream is None:
+        stream = 1 if kind == "cuda" else 0  # what the producer has begun ends before the default stream goes on
+    capsule = _capsule_of(name, x, kind != "cpu", stream)
+    found = _read_capsule(name, capsule, written)
+    dtype = _DLPACK_DTYPES.get((found.code, found.bits)) if found.lanes == 1 else None
+    if dtype is None:
+        raise Error(f"{name} has DLPack's type code {found.code} with {found.bits} bits and {found.lanes} lanes; allowed: {_DTYPES}")
+    rank = found.ndim
+    if not 0 <= rank <= _c.MAX_RANK:
+        raise Error(f"{name} has {rank} dimensions; allowed: at most {_c.MAX_RANK}")
+    shape = found.shape[:rank] if rank else []
+    strides = found.strides[:rank] if rank and found.strides else dense(shape)
+    root = type(x).__module__.partition(".")[0]
+    framework = {"jax": "jax", "jaxlib": "jax", "cupy": "cupy"}.get(root, "")
+    return View(name, framework, x, (found.data or 0) + found.byte_offset or None, _c.Device(_c.DEVICES[kind], index if kind != "cpu" else 0), dtype,
+                shape, strides, capsule)
+
+
+def view(name: str, x, written: bool = False, stream=None) -> View:
+    """The view of an argument. stream: the one that the work goes to, where the caller has named one."""
+    torch = module("torch")
+    if torch is not None and isinstance(x, torch.Tensor):
+        return _torch_view(name, x, torch, written)
+    numpy = module("numpy")
+    if numpy is not None and isinstance(x, numpy.ndarray):
+        return _numpy_view(name, x, numpy, written)
+    if isinstance(x, Spec):
+        from ._device import Device  # which reads names
+        try:
+            return View(name, "spec", x, None, Device.of(x.device).c, x.dtype, x.shape, x.strides)
+        except (TypeError, OverflowError, ctypes.ArgumentError):
+            raise Error(f"{name} has the shape {x.shape}; allowed: whole numbers") from None
+    if hasattr(type(x), "__dlpack__") and hasattr(type(x), "__dlpack_device__"):
+        return _dlpack_view(name, x, written, stream)
+    raise Error(f"{name} is of the type {type(x).__module__}.{type(x).__qualname__}; allowed: a tensor of torch, numpy, JAX, CuPy or another "
+                "one that has __dlpack__")
+
+
+def stream_of(view: View) -> int:
+    """The stream that the tensor's framework enqueues on now; 0 is the default stream."""
+    if not view.on_gpu:
+        return 0
+    if view.framework == "torch":
+        return module("torch").cuda.current_stream(view.c.device.index).cuda_stream
+    if view.framework == "cupy":
+        return module("cupy").cuda.get_current_stream().ptr
+    return 0
+
+
+def handle_of(stream) -> int:
+    """The driver's handle of a stream: a number, or torch's, CuPy's or cuda.core's object."""
+    if isinstance(stream, int):
+        return stream
+    for attribute in ("cuda_stream", "ptr"):
+        found = getattr(stream, attribute, None)
+        if isinstance(found, int):
+            return found
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if protocol is not None:
+        return int((protocol() if callable(protocol) else protocol)[1])
+    raise Error(f"stream is {stream!r}; allowed: a driver's handle as a number, or a stream of torch, CuPy or cuda.core")
+
+
+def address_of(name: str, x):
+    """The address of a tensor's first element, or a number that is one."""
+    if isinstance(x, int):
+        return x
+    return view(name, x).c.data

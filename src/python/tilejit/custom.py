@@ -1,0 +1,79 @@
+"""Kernels of your own: a dependence graph and a folder with the bodies of its nodes, in the place of a shipped op.
+
+src/graph/README.md has the graph's format, kernel_templates/README.md that of bodies, samples/05_custom_gemm an example.
+"""
+from __future__ import annotations
+
+import ctypes
+
+from . import _c
+from ._device import Device
+from ._error import Error
+from ._library import check, encoded, library, number
+from ._ops import _runtime
+from ._runtime import Handle, KernelReport
+from ._tensors import handle_of, view
+
+_MAP_BYTES = 128
+
+
+class Kernel:
+    """A kernel of your own. Reads and checks folder and graph; compiles nothing before it is needed.
+
+    name: 1 to 64 letters, digits, '_', '-' and '.'. graph: a tilejit.Graph with `code`, or its JSON text. folder: its *.cuh, *.hpp and *.h
+    files are what units may include. max_stages, max_slots: 0 for any. turns: hold roles that alternate on a unit to their turns. Raises
+    tilejit.Error that names file, body or context. Any thread may use it at any time; it keeps its runtime.
+
+    kernel.launch(params, blocks) takes one parameter by value: bytes, or a ctypes.Structure laid out as the kernel's own.
+    """
+
+    def __init__(self, name, graph, folder, *, max_stages=0, max_slots=0, turns=True, runtime=None):
+        self.name, self._runtime, handle = name, _runtime(runtime), ctypes.c_void_p()
+        text = graph.json() if hasattr(graph, "json") else graph
+        given = _c.CustomDescription(name=encoded(name, "name"), graph=encoded(text, "graph"), folder=encoded(folder, "folder"),
+                                     max_stages=number(max_stages, "max_stages", -2**31, 2**31 - 1),
+                                     max_slots=number(max_slots, "max_slots", -2**31, 2**31 - 1), without_turns=int(not turns))
+        owner = self._runtime.handle()
+        check(library().tj_custom_create(owner.value, ctypes.byref(given), ctypes.byref(handle)))
+        self._handle = Handle(handle, library().tj_custom_destroy, owner)
+
+    def _device(self, device):
+        return (self._runtime.default_device() if device is None else Device.of(device)).c
+
+    def prepare(self, device=None) -> KernelReport:
+        """Gets the kernel compiled, cached and loaded on a device (None: the default one), without launching."""
+        report = _c.KernelReport()
+        check(library().tj_custom_prepare(self._handle.value, self._device(device), ctypes.byref(report)))
+        return KernelReport.from_c(report)
+
+    def warm(self, target: str) -> KernelReport:
+        """Compiles for a target into the disk cache without any device."""
+        report = _c.KernelReport()
+        check(library().tj_custom_warm(self._handle.value, encoded(target, "target"), ctypes.byref(report)))
+        return KernelReport.from_c(report)
+
+    def tensor_map(self, tensor, box, swizzle_bytes: int = 128) -> bytes:
+        """What the copy engine reads of a tensor, as the 128 bytes of a tj::TensorMap; a parameter holds them at a multiple of 64. Valid as
+        long as the tensor's memory. box: elements of a copy in each dimension, 1 to 256. swizzle_bytes: 0, 32, 64 or 128."""
+        given, out = view("tensor", tensor), ctypes.create_string_buffer(_MAP_BYTES)
+        if len(tuple(box)) != given.c.rank:
+            raise Error(f"box has {len(tuple(box))} dimensions; allowed: the tensor's {given.c.rank}")
+        sizes = _c.Shape(*(number(size, "box", -2**63, 2**63 - 1) for size in box))
+        cut = _c.Box(shape=sizes, swizzle_bytes=number(swizzle_bytes, "swizzle_bytes", -2**31, 2**31 - 1))
+        check(library().tj_custom_tensor_map(self._handle.value, ctypes.addressof(given.c), ctypes.byref(cut), out))
+        return out.raw
+
+    def sm_count(self, device=None) -> int:
+        """Multiprocessors of the device. Ask once, not for each launch."""
+        count = ctypes.c_uint32()
+        check(library().tj_custom_sm_count(self._handle.value, self._device(device), ctypes.byref(count)))
+        return count.value
+
+    def launch(self, params, blocks: int, *, device=None, stream=0) -> None:
+        """Enqueues `blocks` blocks, a multiple of the graph's cluster; finished on return on the model. The first launch on a device makes
+        the kernel."""
+        size = ctypes.sizeof(params) if isinstance(params, (ctypes.Structure, ctypes.Array)) else len(memoryview(params).cast("B"))
+        kept = (ctypes.c_ulonglong * ((size + 7) // 8 + 1))()  # aligned as any parameter is
+        ctypes.memmove(kept, ctypes.addressof(params) if isinstance(params, (ctypes.Structure, ctypes.Array)) else bytes(params), size)
+        check(library().tj_custom_launch(self._handle.value, self._device(device), ctypes.addressof(kept), size,
+                                         number(blocks, "blocks", 0, 2**32 - 1), handle_of(stream) or None))

@@ -1,0 +1,373 @@
+"""Dependence graphs: build one in code or read it from JSON, schedule it, look at what came out.
+
+Members are called as the keys of the JSON form, and mean the same; src/graph/README.md explains each. `async` and `namespace` are words of
+languages: they are async_ and namespace here. Times are cycles of the graph's own, sizes are bytes. Needs no device and no compiler.
+
+Decides how a graph stands in Python. What is legal, and every text, is the library's.
+"""
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import json as _json
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Optional, Union
+
+from ._error import Error
+from ._library import check, encoded, library
+
+_MANY = {"instructions", "edges", "values"}
+
+
+def _key(name: str) -> str:
+    return name.rstrip("_")
+
+
+def _document(thing) -> dict:
+    """What is not as usual, under the names of the JSON form."""
+    out = {}
+    for each in dataclasses.fields(thing):
+        value = getattr(thing, each.name)
+        if each.default is not dataclasses.MISSING and value == each.default and type(value) is type(each.default):
+            continue
+        if each.default_factory is not dataclasses.MISSING and value == each.default_factory():
+            continue
+        if isinstance(value, (list, tuple)) and each.name in _MANY:
+            value = [_document(one) if dataclasses.is_dataclass(one) else one for one in value]
+        elif dataclasses.is_dataclass(value):
+            value = _document(value)
+        out[_key(each.name)] = value
+    return out
+
+
+def _from(kind, document: dict):
+    names = {_key(each.name): each.name for each in dataclasses.fields(kind)}
+    return kind(**{names[key]: value for key, value in document.items() if key in names})
+
+
+@dataclass
+class Machine:
+    """A machine that is described. One that has a name is that name: Graph.machine = "hopper", "blackwell", "sm_90a"."""
+
+    functional_units: Dict[str, int] = field(default_factory=dict)
+    memory: Optional[Dict[str, int]] = None
+    warps_per_group: int = 4
+    warp_size: int = 32
+    registers: int = 65536
+    max_registers_per_thread: int = 255
+    register_step: int = 8
+    register_roles: bool = False
+    shared_barriers: bool = True
+    overlapped_launch: bool = True
+    max_cluster: int = 1
+
+    @classmethod
+    def described(cls, name: str) -> "Machine":
+        """The description of a machine that has a name.
+
+        >>> import tilejit
+        >>> tilejit.graph.Machine.described("hopper").functional_units["TC"]
+        1
+        """
+        probe = {"name": "machine", "machine": name, "instructions": [{"name": "none", "cycles": 1}]}
+        return _from(cls, _json.loads(_text(library().tj_graph, _json.dumps(probe), "machine")))
+
+
+@dataclass
+class Instruction:
+    """What runs once an iteration, or once a tile. fu: the unit that it holds for `cycles`; rrt: rows in the place of both."""
+
+    name: str
+    cycles: Optional[int] = None
+    fu: Optional[str] = None
+    rrt: Optional[Dict[str, List[int]]] = None
+    latency: Optional[int] = None
+    issue_cycles: Optional[int] = None
+    variable_latency: bool = False
+    streaming: bool = False
+    memory: Dict[str, int] = field(default_factory=dict)
+    registers: int = 0
+    warp_cycles: int = 0
+    scope: str = "iteration"
+    async_: Optional[str] = None
+    drains: bool = False
+    warps: Optional[int] = None
+    body: Optional[str] = None
+    context: Optional[str] = None
+    copy: int = 0
+    fast_variant: bool = False
+    max_fast_begin: Optional[int] = None
+
+
+@dataclass
+class Edge:
+    """t_dst + delta * II >= t_src + delay."""
+
+    src: str
+    dst: str
+    delay: int
+    delta: int = 0
+    blocking: bool = False
+    value: Optional[str] = None
+    spill_cycles: int = 0
+    same_role: Optional[bool] = None
+    updates: bool = False
+
+
+@dataclass
+class Value:
+    """What roles exchange through memory: it becomes a ring of slots."""
+
+    name: str
+    slot_bytes: int = 0
+    copied_bytes: Optional[int] = None
+    alignment: int = 1024
+    scope: str = "iteration"
+    min_slots: int = 1
+    max_slots: Optional[int] = None
+    shared_by: int = 1
+    shared_stride: int = 1
+    within_warp: bool = False
+    space: str = "shared"
+
+
+@dataclass
+class Code:
+    """The texts of a kernel's unit. config: flags, numbers and names of types."""
+
+    namespace: str = ""
+    includes: List[str] = field(default_factory=list)
+    params_type: str = ""
+    config: Dict[str, Union[bool, int, str]] = field(default_factory=dict)
+
+
+def _text(call, *arguments) -> str:
+    out = ctypes.c_char_p()
+    names = ("graph", "options", "format")[-len(arguments):] if len(arguments) == 3 else ("graph", "format")
+    check(call(*(encoded(each, name) for each, name in zip(arguments, names)), ctypes.byref(out)))
+    return out.value.decode("utf-8", "replace")
+
+
+@dataclass
+class Graph:
+    """A loop and the machine that it is for. Plain data: nothing is checked before it is used.
+
+    values: None where each result in SMEM is one; a list, also an empty one, is all that there are.
+
+    >>> import tilejit
+    >>> graph = tilejit.Graph("product", "hopper", [
+    ...     tilejit.graph.Instruction("load", 1, "TMA", variable_latency=True), tilejit.graph.Instruction("mma", 2, "TC")],
+    ...     [tilejit.graph.Edge("load", "mma", 1), tilejit.graph.Edge("mma", "mma", 2, delta=1)])
+    >>> schedule = tilejit.schedule(graph)
+    >>> schedule.ii, schedule.proven_ii
+    (2, True)
+    """
+
+    name: str = "graph"
+    machine: Union[str, Machine] = "hopper"
+    instructions: List[Instruction] = field(default_factory=list)
+    edges: List[Edge] = field(default_factory=list)
+    values: Optional[List[Value]] = None
+    code: Optional[Code] = None
+    cluster: int = 1
+    pairs: bool = False
+    blocks_per_sm: int = 1
+    persistent: bool = True
+    most_iterations: int = 0
+    least_smem_bytes: int = 0
+    flops_per_iteration: float = 0
+    overhead_cycles: float = 0
+
+    @classmethod
+    def parse(cls, text: str, name: str = "graph") -> "Graph":
+        """The graph of a JSON text, which may say its name itself. Raises tilejit.Error that names the place, its value and what is
+        allowed.
+
+        >>> import tilejit
+        >>> tilejit.Graph.parse('{"machine": "hopper", "instructions": [{"name": "a", "cycles": 1, "fu": "TC"}]}').instructions[0].fu
+        'TC'
+        """
+        _text(library().tj_graph, text, "json")  # what is not legal is said by the reader
+        document = _json.loads(text)
+        document.setdefault("name", name)
+        graph = _from(cls, document)
+        if isinstance(graph.machine, dict):
+            graph.machine = _from(Machine, graph.machine)
+        graph.instructions = [_from(Instruction, each) for each in graph.instructions]
+        graph.edges = [_from(Edge, each) for each in graph.edges]
+        if graph.values is not None:
+            graph.values = [_from(Value, each) for each in graph.values]
+        if graph.code is not None:
+            graph.code = _from(Code, graph.code)
+        return graph
+
+    def _given(self) -> str:
+        document = {"machine": None, "instructions": [], **_document(self)}
+        document["machine"] = _document(self.machine) if dataclasses.is_dataclass(self.machine) else self.machine
+        try:
+            return _json.dumps(document)
+        except (TypeError, ValueError) as error:
+            raise Error(f"graph '{self.name}' holds what is no JSON: {error}; allowed: texts, numbers, flags, lists and dictionaries",
+                        "graph") from None
+
+    def json(self) -> str:
+        """The JSON text, without what is as usual: one line for each instruction, value and edge. Raises as check() does."""
+        return _text(library().tj_graph, self._given(), "json")
+
+    def check(self) -> None:
+        """Raises tilejit.Error where this is no legal graph."""
+        self.json()
+
+    def text(self) -> str:
+        """A listing to read: machine, instructions, edges, values."""
+        return _text(library().tj_graph, self._given(), "text")
+
+    def schedule(self, **options) -> "Schedule":
+        """As tilejit.schedule()."""
+        return schedule(self, **options)
+
+
+@dataclass(frozen=True)
+class Node:
+    """stage: cycle / II; so many iterations behind the newest it runs. role: its role's name."""
+
+    name: str
+    cycle: int
+    stage: int
+    role: str
+    scope: str
+
+
+@dataclass(frozen=True)
+class Role:
+    """Warps that run the same instructions. registers: a thread's, 0 as compiled. nodes: names, in the order of their issue."""
+
+    name: str
+    warps: int
+    registers: int
+    nodes: List[str]
+
+
+@dataclass(frozen=True)
+class Ring:
+    """The slots of a value, with the names of the roles that fill and read them."""
+
+    value: str
+    slots: int
+    slot_bytes: int
+    shared_by: int
+    producer: str
+    consumers: List[str]
+
+
+@dataclass(frozen=True)
+class Turn:
+    role: str
+    nodes: List[str]
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Roles that alternate on a unit: before its nodes each waits for the role before it, the first for the last."""
+
+    unit: str
+    turns: List[Turn]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """cycles: that an iteration holds, times instances."""
+
+    name: str
+    capacity: int
+    cycles: int
+
+
+class Schedule:
+    """When and where each instruction of a graph runs; made by tilejit.schedule(). A notebook shows its picture.
+
+    ii, length: cycles between iterations, and of one. resource_bound, recurrence_bound: no smaller interval serves the units (ResMII), the
+    cycles of edges (RecMII). proven_ii, proven_length; certificate says why. stages: iterations in flight. joint: roles and cycles are from
+    one search; search_nodes: that it visited. nodes, roles, rings, turns, units: as the classes of this module.
+    """
+
+    def __init__(self, graph: str, options: str):
+        self._graph, self._options = graph, options
+        self._json = self._as("json")
+        found: Dict[str, Any] = _json.loads(self._json)
+        self.graph, self.machine = found["graph"], found["machine"]
+        self.ii, self.length = found["ii"], found["length"]
+        self.stages = -(-self.length // self.ii)
+        self.resource_bound, self.recurrence_bound = found["res_mii"], found["rec_mii"]
+        self.proven_ii, self.proven_length, self.certificate = found["proven_ii"], found["proven_length"], found["certificate"]
+        self.joint, self.search_nodes = found["joint"], found["search_nodes"]
+        self.nodes = [Node(**each) for each in found["nodes"]]
+        self.roles = [Role(**each) for each in found["roles"]]
+        self.rings = [Ring(**each) for each in found["rings"]]
+        self.turns = [Turns(each["unit"], [Turn(**turn) for turn in each["turns"]]) for each in found["order_barriers"]]
+        self.units = [Unit(**each) for each in found["units"]]
+        self._blocks_per_sm, self._overhead_cycles = found["blocks_per_sm"], found["overhead_cycles"]
+
+    def _as(self, form: str) -> str:
+        return _text(library().tj_schedule, self._graph, self._options, form)
+
+    def node(self, name: str) -> Node:
+        """Raises tilejit.Error where no instruction has this name."""
+        for each in self.nodes:
+            if each.name == name:
+                return each
+        raise Error(f"name is {name!r}; allowed: {', '.join(each.name for each in self.nodes)}", "schedule")
+
+    def verify(self) -> List[str]:
+        """Checks it from the graph alone, by code that shares nothing with the search: one text a violation, none when it is right."""
+        return self._as("verify").splitlines()
+
+    def predicted_tflops(self, sm_count: int, clock_ghz: float, iterations: float) -> float:
+        """TFLOP/s of a device whose blocks do tiles of so many iterations, from the graph's flops_per_iteration and overhead_cycles."""
+        for name, value in (("sm_count", sm_count), ("iterations", iterations)):
+            if not value >= 1:
+                raise Error(f"{name} is {value}; allowed: 1 and up", "schedule")
+        if not clock_ghz > 0:
+            raise Error(f"clock_ghz is {clock_ghz}; allowed: above 0", "schedule")
+        flops = _json.loads(self._graph).get("flops_per_iteration", 0)
+        cycles = self._overhead_cycles + (iterations - 1) * self.ii + self.length
+        return flops * iterations / cycles * clock_ghz * sm_count * self._blocks_per_sm / 1e3
+
+    def text(self) -> str:
+        """Bounds, roles with their nodes, rings, turns."""
+        return self._as("text")
+
+    def json(self) -> str:
+        """The keys stand in src/sched/README.md."""
+        return self._json
+
+    def svg(self) -> str:
+        """A picture: units in the steady state, roles over the first iterations."""
+        return self._as("svg")
+
+    def trace(self) -> str:
+        """For Perfetto or chrome://tracing, one microsecond a cycle."""
+        return self._as("trace")
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
+
+    def __repr__(self) -> str:
+        proven = "proven" if self.proven_ii and self.proven_length else "not proven"
+        return f"<tilejit.Schedule of {self.graph} on {self.machine}: II {self.ii}, length {self.length}, {proven}, {len(self.roles)} roles>"
+
+
+def schedule(graph: Union[Graph, str], **options) -> Schedule:
+    """The shortest interval, then the shortest iteration, then the fewest roles.
+
+    graph: a Graph, or its JSON text. options: max_stages, min_ii, max_slots, max_roles, node_budget, streaming_latency_zero, turns, joint,
+    mixed_roles, copies_apart; tj::ScheduleOptions (include/tilejit/graph.hpp) says what each means. Raises tilejit.Error: "graph" where the
+    graph is not legal; "schedule" for an option, or with the code "unsupported" where no schedule fits, naming what is lacking.
+
+    >>> import tilejit
+    >>> text = '{"machine": "hopper", "instructions": [{"name": "a", "cycles": 3, "fu": "TC"}]}'
+    >>> tilejit.schedule(text, min_ii=5).ii
+    5
+    """
+    text = graph._given() if isinstance(graph, Graph) else graph
+    return Schedule(text, _json.dumps({key: value for key, value in options.items() if value is not None}))

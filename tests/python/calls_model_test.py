@@ -1,0 +1,246 @@
+"""Protects the functions of the package on the CPU model with numpy arrays: values against f64, layouts, strides, results that the caller gives,
+plans, threads, forks, and refusals that name the argument."""
+import os
+import tempfile
+import threading
+import unittest
+
+import here
+
+tilejit, numpy, ml_dtypes = here.tilejit, here.numpy, here.ml_dtypes
+
+
+def normal(seed, *shape):
+    return numpy.random.default_rng(seed).standard_normal(shape).astype(numpy.float16)
+
+
+def attention(q, k, v, causal, scale):
+    """(o, lse) in f64."""
+    q, k, v = (each.astype(numpy.float64) for each in (q, k, v))
+    k, v = (each.repeat(q.shape[1] // k.shape[1], axis=1) for each in (k, v))
+    scores = q @ k.swapaxes(-1, -2) * scale
+    if causal:
+        scores = numpy.where(numpy.tri(q.shape[2], k.shape[2], k.shape[2] - q.shape[2], dtype=bool), scores, -numpy.inf)
+    top = scores.max(-1, keepdims=True)
+    weights = numpy.exp(scores - top)
+    total = weights.sum(-1, keepdims=True)
+    return weights / total @ v, (top + numpy.log(total))[..., 0]
+
+
+@unittest.skipUnless(numpy, here.NO_NUMPY)
+class Calls(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.runtime = tilejit.Runtime(target="model:sm_90a")
+
+    def close(self, found, wanted, limit=6e-4):
+        self.assertEqual(found.shape, wanted.shape)
+        self.assertLessEqual(numpy.linalg.norm(found - wanted) / numpy.linalg.norm(wanted), limit)
+
+    def refused(self, *parts, call, stage="argument", code="invalid_argument"):
+        with self.assertRaises(tilejit.Error) as caught:
+            call()
+        self.assertEqual((caught.exception.stage, caught.exception.code), (stage, code))
+        for part in parts:
+            self.assertIn(part, str(caught.exception))
+
+    def test_attention(self):
+        q, k, v = normal(1, 1, 4, 70, 64), normal(2, 1, 2, 100, 64), normal(3, 1, 2, 100, 64)
+        before = [each.copy() for each in (q, k, v)]
+        for causal, scale in ((False, None), (True, 0.2)):
+            wanted, wanted_lse = attention(q, k, v, causal, scale or 0.125)
+            o, lse = self.runtime.fmha(q, k, v, causal=causal, scale=scale, return_lse=True)
+            self.close(o, wanted)
+            self.assertLess(abs(lse - wanted_lse).max(), 1e-3)
+            self.assertEqual((o.dtype, lse.dtype), (numpy.float16, numpy.float32))
+            given, given_lse = numpy.full_like(o, numpy.nan), numpy.full_like(lse, numpy.nan)
+            returned = self.runtime.fmha(q, k, v, causal=causal, scale=scale, out=given)
+            self.assertIs(returned, given)
+            numpy.testing.assert_array_equal(given, o)
+            pair = self.runtime.fmha(q, k, v, causal=causal, scale=scale, out=(given, given_lse), return_lse=True)
+            self.assertIs(pair[1], given_lse)
+            numpy.testing.assert_array_equal(given_lse, lse)
+            turned = [numpy.ascontiguousarray(each.swapaxes(1, 2)) for each in (q, k, v)]
+            other, other_lse = self.runtime.fmha(*turned, causal=causal, scale=scale, layout="bshd", return_lse=True)
+            numpy.testing.assert_array_equal(other.swapaxes(1, 2), o)
+            numpy.testing.assert_array_equal(other_lse, lse)
+        for one, other in zip((q, k, v), before):
+            numpy.testing.assert_array_equal(one, other)
+
+    def test_strides(self):
+        """A view of a packed tensor, and a result between others."""
+        packed = normal(4, 1, 3, 2, 65, 64)
+        q, k, v = (packed[:, i] for i in range(3))
+        room = numpy.full((1, 2, 65, 128), numpy.nan, numpy.float16)
+        self.runtime.fmha(q, k, v, out=room[..., 64:])
+        self.close(room[..., 64:], attention(q, k, v, False, 0.125)[0])
+        self.assertTrue(numpy.isnan(room[..., :64]).all())
+
+    def test_products(self):
+        a, b, c, bias = normal(5, 65, 72), normal(6, 72, 40), normal(7, 65, 40), normal(8, 40)
+        exact = a.astype(numpy.float64) @ b.astype(numpy.float64)
+        d = self.runtime.gemm(a, b.T)
+        self.assertEqual(d.dtype, numpy.float16)
+        self.close(d, exact)
+        d = self.runtime.gemm(a, b.T, c=c, bias=bias, alpha=0.5, beta=-2, activation="relu")
+        self.close(d, numpy.maximum(0.5 * exact - 2.0 * c + bias, 0))
+        d = self.runtime.gemm(a, b.T, dtype="f32")
+        self.assertEqual(d.dtype, numpy.float32)
+        self.close(d, exact, 1e-5)
+        batch = normal(9, 3, 65, 72)
+        self.close(self.runtime.gemm(batch, b.T), batch.astype(numpy.float64) @ b.astype(numpy.float64))
+        kept = c.copy()
+        self.assertIs(self.runtime.gemm(a, b.T, c=kept, beta=1, out=kept), kept)
+        self.close(kept, exact + c)
+
+    @unittest.skipUnless(ml_dtypes, here.NO_BF16)
+    def test_bf16_and_e4m3(self):
+        a, b = (normal(seed, 64, 64).astype(ml_dtypes.bfloat16) for seed in (1, 2))
+        d = self.runtime.gemm(a, b)
+        self.assertEqual(d.dtype, ml_dtypes.bfloat16)
+        self.close(d.astype(float), a.astype(float) @ b.astype(float).T, 4e-3)
+        a, b = (each.astype(ml_dtypes.float8_e4m3fn) for each in (a, b))
+        d = self.runtime.gemm(a, b, scale_a=numpy.array([0.5], numpy.float32))
+        self.assertEqual(d.dtype, numpy.float32)
+        self.close(d, 0.5 * (a.astype(float) @ b.astype(float).T), 3e-4)
+
+    @unittest.skipUnless(ml_dtypes, here.NO_BF16)
+    def test_chunks(self):
+        random = numpy.random.default_rng(10)
+        tokens, ends = 70, numpy.array([0, 66, 70], numpy.int32)
+        rows, total = self.runtime.chunk_indices(ends, tokens=tokens)
+        self.assertEqual(rows[:total[0]].tolist(), [[0, 0], [0, 1], [1, 0]])
+        q, k = (random.standard_normal((tokens, 1, 128)).astype(ml_dtypes.bfloat16) for _ in range(2))
+        v = random.standard_normal((3 * 64, 2, 128)).astype(ml_dtypes.bfloat16)
+        h = random.standard_normal((3, 2, 128, 128)).astype(ml_dtypes.bfloat16)
+        o = self.runtime.chunk_o(q, k, v, h, cu_seqlens=ends, chunk_indices=rows, total_chunks=total, scale=1)
+        wanted = numpy.empty(o.shape)
+        for chunk, (begin, end) in enumerate(((0, 64), (64, 66), (66, 70))):
+            for head in range(2):
+                left, right = q[begin:end, 0].astype(float), k[begin:end, 0].astype(float)
+                scores = numpy.tril(left @ right.T).astype(ml_dtypes.bfloat16).astype(float)
+                values = v[64 * chunk:64 * chunk + end - begin, head].astype(float)
+                wanted[begin:end, head] = left @ h[chunk, head].astype(float).T + scores @ values
+        self.close(o.astype(float), wanted, 4e-3)
+
+    def test_plans(self):
+        q, k, v = normal(11, 1, 2, 64, 64), normal(12, 1, 2, 64, 64), normal(13, 1, 2, 64, 64)
+        spec = tilejit.Spec(q.shape, "f16", "cpu")
+        plan = self.runtime.plan("fmha", spec, spec, spec, causal=True, return_lse=True)
+        self.assertEqual(plan.tensors, ("q", "k", "v", "o", "lse"))
+        self.assertEqual((str(plan.device), plan.target, plan.kernel, plan.workspace_bytes), ("cpu", "model:sm_90a", "fmha_f16_d64_causal", 0))
+        wanted, wanted_lse = self.runtime.fmha(q, k, v, causal=True, return_lse=True)
+        o, lse = numpy.empty_like(wanted), numpy.empty_like(wanted_lse)
+        plan.run(q, k, v, o, lse)
+        numpy.testing.assert_array_equal(o, wanted)
+        o[:] = 0
+        plan.run(*(each.ctypes.data for each in (q, k, v, o, lse)))
+        numpy.testing.assert_array_equal(o, wanted)
+        self.refused("4 tensors are given; allowed: 5 (q, k, v, o, lse)", call=lambda: plan.run(q, k, v, o))
+        self.refused("q", "of the type builtins.str", call=lambda: plan.run("q", k, v, o, lse))
+        with tilejit.Runtime(target="model:sm_90a") as other:
+            kept = other.plan("fmha", q, k, v)
+        kept.run(q, k, v, o)  # its runtime was closed
+        self.refused("the runtime was closed", call=lambda: other.fmha(q, k, v))
+
+    def test_what_is_asked(self):
+        self.assertEqual(self.runtime.target_of("cpu"), "model:sm_90a")
+        self.assertEqual([str(each) for each in self.runtime.devices()], ["cpu"])
+        spec = tilejit.Spec((2, 8, 999, 64), "bf16")
+        report = self.runtime.prepare(tilejit.fmha, spec, spec, spec, causal=True)
+        self.assertEqual((report.name, report.target, report.kernels), ("fmha_bf16_d64_causal", "model:sm_90a", 1))
+        self.assertEqual(self.runtime.prepare(tilejit.fmha, spec, spec, spec, causal=True).origin, "memory")
+        self.assertGreater(report.schedule["ii"], 0)
+        self.assertEqual(self.runtime.warm("chunk_indices", "model:sm_90a").kernels, 1)
+        self.runtime.synchronize()
+        self.refused("fmha", "nothing to measure", code="unsupported", call=lambda: self.runtime.tune("fmha", spec, spec, spec))
+
+    def test_logs_and_dumps(self):
+        lines = []
+        with tempfile.TemporaryDirectory() as folder:
+            with tilejit.Runtime(target="model:sm_90a", dump_dir=folder, use_disk_cache=False, log_level="debug",
+                                 log_sink=lambda level, text: lines.append((level, text))) as runtime:
+                report = runtime.prepare("chunk_indices", tilejit.Spec((3,), "i32"), tokens=5)
+                self.assertTrue(os.path.exists(report.source_path), report)
+        self.assertTrue(lines)
+        self.assertLessEqual({level for level, _ in lines}, {"debug", "info"})
+
+    def test_threads(self):
+        q, wanted, found = normal(14, 1, 1, 64, 64), [], []
+        wanted.append(self.runtime.fmha(q, q, q))
+
+        def work():
+            for _ in range(3):
+                try:
+                    self.runtime.fmha(q, q, q[0])
+                except tilejit.Error as error:
+                    found.append((self.runtime.fmha(q, q, q), error.message))
+        threads = [threading.Thread(target=work) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(found), 18)
+        for o, message in found:
+            numpy.testing.assert_array_equal(o, wanted[0])
+            self.assertIn("v.rank is 3", message)
+
+    def test_closing_while_others_call(self):
+        q = normal(15, 1, 1, 64, 64)
+        runtime, ended = tilejit.Runtime(target="model:sm_90a"), []
+
+        def work():
+            try:
+                while True:
+                    runtime.fmha(q, q, q)
+            except tilejit.Error as error:
+                ended.append(error.message)
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        runtime.close()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(ended, ["the runtime was closed; make another"] * 4)
+
+    def test_fork(self):
+        q = normal(16, 1, 1, 64, 64)
+        wanted = self.runtime.fmha(q, q, q)
+        child = os.fork()
+        if child == 0:
+            right = False
+            try:
+                right = bool((self.runtime.fmha(q, q, q) == wanted).all() and self.runtime.gemm(q[0, 0], q[0, 0]).shape == (64, 64))
+            finally:
+                os._exit(0 if right else 1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    def test_refusals(self):
+        q, f = normal(17, 1, 2, 64, 64), self.runtime.fmha
+        self.refused("v.rank is 3", call=lambda: f(q, q, q[0]))
+        self.refused("q has 3 dimensions ([2, 64, 64]); allowed: 4", call=lambda: f(q[0], q, q))
+        self.refused("k", "float64", "float16", call=lambda: f(q, q.astype(numpy.float64), q))
+        self.refused("out is read-only", call=lambda: f(q, q, q, out=numpy.broadcast_to(q[:, :1], q.shape)))
+        self.refused("layout is 'sbhd'; allowed: bhsd, bshd", call=lambda: f(q, q, q, layout="sbhd"))
+        self.refused("scale is 'x'", call=lambda: f(q, q, q, scale="x"))
+        self.refused("scale", "nan", call=lambda: f(q, q, q, scale=float("nan")))
+        self.refused("out is ndarray; allowed: a pair", call=lambda: f(q, q, q, out=q, return_lse=True))
+        self.refused("stream is 'x'", call=lambda: f(q, q, q, stream="x"))
+        self.refused("q is a Spec", call=lambda: f(tilejit.Spec(q.shape), q, q))
+        self.refused("q has 6 dimensions", call=lambda: f(numpy.zeros((1,) * 6, numpy.float16), q, q))
+        self.refused("activation is 'tanh'", call=lambda: self.runtime.gemm(q[0, 0], q[0, 0], activation="tanh"))
+        self.refused("tokens is missing", call=lambda: self.runtime.chunk_indices(numpy.zeros(2, numpy.int32)))
+        self.refused("op is 'fmhb'", call=lambda: self.runtime.plan("fmhb", q))
+        self.refused("dtype is 'f64'", call=lambda: tilejit.Spec((1,), "f64"))
+        self.refused("device is 'gpu'", call=lambda: self.runtime.target_of("gpu"))
+        self.refused("log_level is 'loud'", call=lambda: tilejit.Runtime(log_level="loud"))
+        self.refused("wait_limit_s is -1.0", call=lambda: tilejit.Runtime(wait_limit_s=-1))
+        self.refused("cache_max_size_bytes is -1", call=lambda: tilejit.Runtime(cache_max_size_bytes=-1))
+        self.refused("a zero byte", call=lambda: tilejit.Runtime(target="a\0b"))
+        self.refused("target", call=lambda: tilejit.Runtime(target="sm_1"), stage="target")
+        with self.assertRaises(TypeError):
+            f(q, q, q, casual=True)
+
+
+if __name__ == "__main__":
+    here.skips.main()

@@ -1,0 +1,110 @@
+"""Protects graphs and schedules in Python: what is built is what is parsed, known intervals, each part of a schedule, pictures, refusals."""
+import json
+import os
+import unittest
+
+import here
+
+tilejit = here.tilejit
+from tilejit.graph import Code, Edge, Graph, Instruction, Machine, Value  # noqa: E402
+
+DATA = os.path.join(here.ROOT, "tests", "graph", "data")
+
+
+def text(name):
+    with open(os.path.join(DATA, name + ".json"), encoding="utf-8") as file:
+        return file.read()
+
+
+def hopper(gemm=2, exp=2):
+    copy = {"fu": "TMA", "variable_latency": True, "streaming": True, "memory": {"SMEM": 128 * 128 * 2}}
+    return Graph("fa_hopper", "hopper", [Instruction("K_load", 1, **copy), Instruction("V_load", 1, **copy), Instruction("S", gemm, "TC"),
+                                         Instruction("P", exp, "EXP"), Instruction("O", gemm, "TC")],
+                 [Edge("K_load", "S", 1), Edge("V_load", "O", 1), Edge("S", "P", gemm), Edge("P", "O", exp), Edge("O", "O", gemm, delta=1)])
+
+
+class Graphs(unittest.TestCase):
+    def test_examples_survive(self):
+        """A graph that is parsed and written is the same graph, for every example."""
+        names = sorted(name[:-5] for name in os.listdir(DATA) if name.endswith(".json"))
+        self.assertGreater(len(names), 4)
+        for name in names:
+            graph = Graph.parse(text(name), name)
+            self.assertEqual(Graph.parse(graph.json()).json(), graph.json(), name)
+            given = dict(json.loads(text(name)))
+            given.setdefault("name", name)
+            self.assertEqual(graph.json(), Graph.parse(json.dumps(given)).json(), name)
+            self.assertEqual(tilejit.schedule(graph).nodes, tilejit.schedule(json.dumps(given)).nodes, name)
+
+    def test_built_in_code(self):
+        graph = hopper()
+        self.assertEqual(Graph.parse(graph.json()), graph)
+        self.assertIn("K_load", graph.text())
+        built = Graph("fa_hopper", "hopper", [{"name": "a", "cycles": 3, "fu": "TC"}], [{"src": "a", "dst": "a", "delay": 3, "delta": 1}])
+        self.assertEqual(tilejit.schedule(built).ii, 3)
+        coded = Graph.parse(text("coded"))
+        self.assertIsInstance(coded.code, Code)
+        self.assertTrue(all(isinstance(value, Value) for value in coded.values))
+        coded.instructions[0].async_ = "store"
+        self.assertEqual(json.loads(coded._given())["instructions"][0]["async"], "store")
+
+    def test_machines(self):
+        described = Machine.described("sm_90a")
+        self.assertIn("TC", described.functional_units)
+        self.assertGreater(described.memory["SMEM"], 200000)
+        by_name, by_text = hopper(), hopper()
+        by_text.machine = Machine.described("hopper")
+        one, other = tilejit.schedule(by_name), tilejit.schedule(by_text)
+        self.assertEqual((one.nodes, one.roles, one.rings), (other.nodes, other.roles, other.rings))
+        by_text.machine.functional_units["TC"] = 2
+        self.assertLess(tilejit.schedule(by_text).ii, one.ii)
+
+    def test_schedule(self):
+        schedule = hopper().schedule()
+        self.assertEqual((schedule.ii, schedule.length, schedule.stages, schedule.resource_bound, schedule.recurrence_bound), (4, 9, 3, 4, 2))
+        self.assertTrue(schedule.proven_ii and schedule.proven_length and schedule.certificate)
+        self.assertEqual(schedule.verify(), [])
+        self.assertEqual([node.name for node in schedule.nodes], ["K_load", "V_load", "S", "P", "O"])
+        self.assertEqual(schedule.node("S").stage, schedule.node("S").cycle // 4)
+        self.assertIn("load", [role.name for role in schedule.roles])
+        self.assertEqual(sum(role.warps > 0 for role in schedule.roles), len(schedule.roles))
+        self.assertEqual({ring.value for ring in schedule.rings}, {"K_load", "V_load"})
+        self.assertEqual({unit.name: unit.cycles for unit in schedule.units}["TC"], 4)
+        svg = schedule._repr_svg_()
+        self.assertTrue(svg.startswith("<svg") or svg.startswith("<?xml"), svg[:80])
+        self.assertIn("traceEvents", json.loads(schedule.trace()))
+        self.assertIn("II 4 (proven)", schedule.text())
+        self.assertEqual(json.loads(schedule.json())["ii"], 4)
+        self.assertIn("II 4, length 9, proven", repr(schedule))
+        graph = hopper()
+        graph.flops_per_iteration, graph.overhead_cycles = 1000.0, 3.0
+        self.assertAlmostEqual(graph.schedule().predicted_tflops(2, 1.5, 10), 1000 * 10 / (3 + 9 * 4 + 9) * 1.5 * 2 / 1e3)
+
+    def test_parameters(self):
+        for gemm, exp, ii in ((1, 1, 2), (2, 2, 4), (1, 3, 3), (2, 5, 5)):
+            self.assertEqual(tilejit.schedule(hopper(gemm, exp)).ii, ii)
+        self.assertEqual(tilejit.schedule(hopper(), streaming_latency_zero=True).length, 8)
+        self.assertEqual(tilejit.schedule(hopper(), min_ii=6, max_stages=None).ii, 6)
+
+    def refused(self, part, call, stage, code="invalid_argument"):
+        with self.assertRaises(tilejit.Error) as caught:
+            call()
+        self.assertEqual((caught.exception.stage, caught.exception.code), (stage, code), caught.exception)
+        self.assertIn(part, caught.exception.message)
+
+    def test_refusals(self):
+        self.refused("not JSON", lambda: Graph.parse("{"), "graph")
+        self.refused("graph is 3; allowed: a text", lambda: Graph.parse(3), "argument")
+        self.refused("XU", lambda: Graph(instructions=[Instruction("a", 1, "XU")]).check(), "graph")
+        self.refused("no JSON", lambda: Graph(instructions=[Instruction("a", {1, 2})]).check(), "graph")
+        self.refused("'stages'", lambda: tilejit.schedule(hopper(), stages=1), "schedule")
+        self.refused("max_stages", lambda: tilejit.schedule(hopper(), max_stages=-1), "schedule")
+        self.refused("K_load, V_load", lambda: hopper().schedule().node("x"), "schedule")
+        self.refused("clock_ghz is 0", lambda: hopper().schedule().predicted_tflops(1, 0, 1), "schedule")
+        big = Graph("big", "hopper", [Instruction(n, 1, "TMA", variable_latency=True, memory={"SMEM": 200000}) for n in "xy"] + [Instruction("z", 1, "TC")],
+                    [Edge(n, "z", 1) for n in "xy"])
+        self.refused("SMEM", lambda: tilejit.schedule(big), "schedule", "unsupported")
+
+
+if __name__ == "__main__":
+    here.skips.main()

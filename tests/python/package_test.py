@@ -1,0 +1,94 @@
+"""Protects the package itself: its structures are the header's, importing it brings nothing in, every public function has a docstring with
+an example, and the files that a type checker and a wheel need are there."""
+import ctypes
+import inspect
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+import here
+import binding
+
+PACKAGE = os.path.join(here.ROOT, "src", "python", "tilejit")
+tilejit = here.tilejit
+from tilejit import _c, _library  # noqa: E402
+
+
+class Package(unittest.TestCase):
+    def test_structures_are_those_of_the_header(self):
+        """The binding of tests/c_api is held against the header by a C compiler."""
+        compared = 0
+        for name, structure in vars(_c).items():
+            other = getattr(binding, name, None)
+            if inspect.isclass(structure) and issubclass(structure, ctypes.Structure) and structure is not _c.Sized:
+                self.assertEqual(ctypes.sizeof(structure), ctypes.sizeof(other), name)
+                self.assertEqual([(field, getattr(structure, field).offset) for field, _ in self.fields(structure)],
+                                 [(field, getattr(other, field).offset) for field, _ in self.fields(other)], name)
+                compared += 1
+        self.assertGreaterEqual(compared, 12)
+
+    @staticmethod
+    def fields(structure):
+        return [each[:2] for each in structure._fields_]
+
+    def test_calls_are_those_of_the_header(self):
+        with open(os.path.join(here.ROOT, "include/tilejit/tilejit.h"), encoding="utf-8") as file:
+            declared = set(re.findall(r"TJ_C_API [^;(]*?\b(tj_\w+)\(", file.read()))
+        self.assertLessEqual(set(_c.CALLS), declared)
+        self.assertEqual(_c.DTYPES, {name: number for number, name in binding.DTYPE_NAMES.items()})
+
+    def test_the_librarys_name(self):
+        with open(os.path.join(here.ROOT, "CMakeLists.txt"), encoding="utf-8") as file:
+            text = file.read()
+        self.assertEqual(_library.SONAME, "libtilejit.so." + re.search(r"set\(tj_last_break (\S+)\)", text).group(1))
+        self.assertEqual(tilejit.__version__, re.search(r"VERSION (\S+)", text[text.index("project("):]).group(1))
+
+    def test_import_brings_nothing_in(self):
+        done = subprocess.run([sys.executable, "-c", "import sys; sys.path.insert(0, sys.argv[1]); before = set(sys.modules); import tilejit; "
+                               "print(*sorted(set(sys.modules) - before))", os.path.dirname(PACKAGE)], capture_output=True, text=True, check=True)
+        brought = {name.partition(".")[0] for name in done.stdout.split()}
+        self.assertIn("tilejit", brought)
+        self.assertFalse(brought & {"numpy", "torch", "jax", "cupy", "dataclasses", "inspect", "typing", "importlib", "subprocess"}, brought)
+
+    def test_no_library(self):
+        """Without a library the import succeeds, and the first use says what is missing."""
+        done = subprocess.run([sys.executable, "-c", "import sys; sys.path.insert(0, sys.argv[1]); import tilejit\n"
+                               "try: tilejit.devices()\nexcept tilejit.Error as error: print(error.stage, error.code, error)", os.path.dirname(PACKAGE)],
+                              capture_output=True, text=True, env={k: v for k, v in os.environ.items() if k != "LD_LIBRARY_PATH"})
+        self.assertIn("load not_found", done.stdout, done.stderr)
+        self.assertIn("LD_LIBRARY_PATH", done.stdout)
+
+    def test_public_names(self):
+        for name in tilejit.__all__:
+            found = getattr(tilejit, name)
+            self.assertTrue(inspect.getdoc(found), name)
+        for name in ("fmha", "gemm", "chunk_indices", "chunk_o", "prepare", "warm", "plan", "schedule"):
+            self.assertIn(">>> ", inspect.getdoc(getattr(tilejit, name)), name)
+        for name in ("fmha", "gemm", "chunk_indices", "chunk_o", "prepare", "warm", "tune", "plan"):
+            self.assertEqual(inspect.getdoc(getattr(tilejit.Runtime, name)), inspect.getdoc(getattr(tilejit, name)))
+        self.assertTrue(os.path.exists(os.path.join(PACKAGE, "py.typed")))
+
+    def test_size_of_files(self):
+        for name in os.listdir(PACKAGE):
+            if name.endswith(".py"):
+                with open(os.path.join(PACKAGE, name), encoding="utf-8") as file:
+                    lines = file.read().splitlines()
+                self.assertLess(len(lines), 400, name)
+                self.assertLess(max(map(len, lines), default=0), 155, name)
+
+    def test_command(self):
+        env = dict(os.environ, PYTHONPATH=os.path.dirname(PACKAGE), LD_LIBRARY_PATH=os.path.dirname(os.environ["TJ_TEST_LIBRARY"]), TJ_CACHE_DIR="/nowhere/kept",
+                   TJ_TARGET="")
+        done = subprocess.run([sys.executable, "-m", "tilejit"], capture_output=True, text=True, env=env)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for part in (tilejit.__version__, "/nowhere/kept", "sm_90a", "gfx942", "cpu: model:", os.environ["TJ_TEST_LIBRARY"].rpartition("/")[0]):
+            self.assertIn(part, done.stdout)
+        done = subprocess.run([sys.executable, "-m", "tilejit", "--cmake-dir"], capture_output=True, text=True, env=env)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("is no wheel", done.stderr)
+
+
+if __name__ == "__main__":
+    here.skips.main()
