@@ -179,6 +179,19 @@ tj_setup_formatter() {
     tj_say "clang-format was not fetched: the test of the text's layout is skipped"
 }
 
+# What builds and checks the Python wheel, and numpy's bf16: for the tests alone, which skip themselves without it.
+tj_setup_python() {
+  local python staging="$tj_root/.deps/.python" list
+  [ -d "$tj_root/.deps/python" ] && return 0
+  for python in /usr/bin/python3 python3; do "$python" -m pip --version >/dev/null 2>&1 && break; done
+  rm -rf "$staging"; mkdir -p "$staging"
+  for list in wheel-wheels.txt ml-dtypes-wheel.txt; do
+    "$python" -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --require-hashes --only-binary :all: \
+      --target "$staging" -r "$tj_root/.cmake/$list" || tj_say "the wheels of .cmake/$list were not fetched: tests that need them are skipped"
+  done
+  mv "$staging" "$tj_root/.deps/python"
+}
+
 tj_find_disassembler() { # in a toolkit, or below .deps/ of an earlier call
   [ -x "$tj_root/.deps/nvdisasm/bin/nvdisasm" ] && export PATH="$PATH:$tj_root/.deps/nvdisasm/bin"
   tj_command nvdisasm || [ -x /usr/local/cuda/bin/nvdisasm ] || [ -x /opt/cuda/bin/nvdisasm ]

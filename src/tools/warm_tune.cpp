@@ -1,13 +1,14 @@
 // tj-warm --tune: problems from flags, their kernels made by several threads, timed one problem after the other.
 //
 // Like tj-warm itself it knows no op: sizes and kinds belong to the op, which says what it allows.
+#include <sys/random.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
 #include <ostream>
-#include <random>
 #include <set>
 
 #include <tilejit/tilejit.hpp>
@@ -22,6 +23,14 @@
 
 namespace tj::tools {
 namespace {
+
+/// Of the operands' values. Not by <random>: its device asks for a newer C library than all else, which would bar the
+/// tools of a wheel from systems that have none.
+std::uint64_t fresh_seed() {
+  std::uint32_t seed = 0;
+  if (::getrandom(&seed, sizeof seed, 0) != static_cast<ssize_t>(sizeof seed)) seed = 1;
+  return seed;
+}
 
 using support::cat;
 using Json = nlohmann::ordered_json;
@@ -171,7 +180,7 @@ int tune_problems(const TuneWork& work, LogLevel level, std::ostream& out, std::
   how.only = work.only;
   how.limit = work.limit;
   if (work.rounds > 0) how.rounds = work.rounds;
-  how.seed = std::random_device{}();
+  how.seed = fresh_seed();
   const std::string target = gpu_target(work, runtime, gpu);
   if (const std::string reason = cache::Store(work.cache_dir, 0, {}).cannot_keep(); !reason.empty())
     support::fail(Stage::cache, Code::io,
