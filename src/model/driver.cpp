@@ -113,9 +113,10 @@ class Grid {
 
   void run(unsigned workers) {
     std::vector<std::thread> others;
+    others.reserve(workers);
     try {
       for (unsigned w = 1; w < workers; ++w) others.emplace_back([this] { work(); });
-    } catch (const std::system_error&) {  // fewer workers then
+    } catch (const std::exception&) {  // no thread, or no memory for one: fewer workers then
     }
     work();
     for (std::thread& other : others) other.join();

@@ -14,7 +14,7 @@ def build(target):
         assert added == FILES or sorted(added) == sorted(FILES), added
         structure = (recipe.source / "c_struct.h").read_text()
         recipe.insert(REGISTRY, before=r"/\* in this order", text="  OP(affine)       \\")
-        recipe.insert(C_HEADER, before=r"^/\* What was found or made", text=structure.lstrip("\n") + "\n")
+        recipe.insert(C_HEADER, before=r"^/\* The kernel that was found or made", text=structure.lstrip("\n") + "\n")
         # The recipe: one line in the registry, a structure for C, and nothing else that was there before.
         touched = recipe.changed()
         wanted = {REGISTRY: (1, 0), C_HEADER: (structure.strip().count("\n") + 2, 0)}
