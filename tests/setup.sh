@@ -179,17 +179,23 @@ tj_setup_formatter() {
     tj_say "clang-format was not fetched: the test of the text's layout is skipped"
 }
 
-# What builds and checks the Python wheel, and numpy's bf16: for the tests alone, which skip themselves without it.
+# What builds and checks the Python wheel, numpy's bf16, and JAX with a numpy of its own: for tests alone, which skip themselves without them.
 tj_setup_python() {
-  local python staging="$tj_root/.deps/.python" list
-  [ -d "$tj_root/.deps/python" ] && return 0
+  local python
   for python in /usr/bin/python3 python3; do "$python" -m pip --version >/dev/null 2>&1 && break; done
-  rm -rf "$staging"; mkdir -p "$staging"
-  for list in wheel-wheels.txt ml-dtypes-wheel.txt; do
+  tj_setup_wheels "$python" python wheel-wheels.txt ml-dtypes-wheel.txt
+  tj_setup_wheels "$python" jax jax-wheels.txt
+}
+
+tj_setup_wheels() { # python, folder below .deps/, lists: once, also where some cannot be fetched
+  local python="$1" folder="$tj_root/.deps/$2" list; shift 2
+  [ -d "$folder" ] && return 0
+  rm -rf "$folder.part"; mkdir -p "$folder.part"
+  for list in "$@"; do
     "$python" -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --require-hashes --only-binary :all: \
-      --target "$staging" -r "$tj_root/.cmake/$list" || tj_say "the wheels of .cmake/$list were not fetched: tests that need them are skipped"
+      --target "$folder.part" -r "$tj_root/.cmake/$list" || tj_say "the wheels of .cmake/$list were not fetched: tests that need them are skipped"
   done
-  mv "$staging" "$tj_root/.deps/python"
+  mv "$folder.part" "$folder"
 }
 
 tj_find_disassembler() { # in a toolkit, or below .deps/ of an earlier call

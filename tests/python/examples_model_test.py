@@ -1,16 +1,12 @@
 """Protects the examples of the docstrings: each gives what it says, on the CPU model."""
 import doctest
 import importlib
+import os
 import unittest
 
 import here
 
 MODULES = ("", "._device", "._error", "._ops", "._runtime", "._tensors", ".graph")
-
-
-def flat(suite):
-    for each in suite:
-        yield from flat(each) if isinstance(each, unittest.TestSuite) else [each]
 
 
 class Examples(unittest.TestCase):
@@ -30,6 +26,13 @@ class Examples(unittest.TestCase):
     @unittest.skipUnless(here.numpy, here.NO_NUMPY)
     def test_with_numpy(self):
         self.assertGreaterEqual(self.run_examples(lambda text: "numpy" in text and "ml_dtypes" not in text), 4)
+
+    @unittest.skipUnless(here.numpy, here.NO_NUMPY)
+    def test_document(self):
+        path = os.path.join(here.ROOT, "src", "python", "README.md")
+        failed, ran = doctest.testfile(path, module_relative=False)
+        self.assertEqual(failed, 0)
+        self.assertGreaterEqual(ran, 5)
 
     def test_alone(self):
         self.assertGreaterEqual(self.run_examples(lambda text: "numpy" not in text), 8)

@@ -70,6 +70,18 @@ class Package(unittest.TestCase):
             self.assertEqual(inspect.getdoc(getattr(tilejit.Runtime, name)), inspect.getdoc(getattr(tilejit, name)))
         self.assertTrue(os.path.exists(os.path.join(PACKAGE, "py.typed")))
 
+    def test_type_hints(self):
+        functions = [getattr(tilejit, name) for name in tilejit.__all__ if inspect.isfunction(getattr(tilejit, name))]
+        for owner in (tilejit.Runtime, tilejit.Plan, tilejit.custom.Kernel, tilejit.Graph, tilejit.Schedule):
+            functions += [found for name, found in vars(owner).items() if inspect.isfunction(found) and not name.startswith("_")]
+        functions += [tilejit.Runtime.__init__, tilejit.custom.Kernel.__init__]
+        for function in functions:
+            signature = inspect.signature(function)
+            for name, parameter in signature.parameters.items():
+                if name not in ("self", "options"):
+                    self.assertIsNot(parameter.annotation, inspect.Parameter.empty, f"{function.__qualname__}: {name}")
+            self.assertIsNot(signature.return_annotation, inspect.Signature.empty, function.__qualname__)
+
     def test_size_of_files(self):
         for name in os.listdir(PACKAGE):
             if name.endswith(".py"):

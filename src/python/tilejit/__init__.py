@@ -8,6 +8,8 @@ on the CPU, for tensors in host memory.
 >>> tilejit.fmha(q, q, q).shape
 (1, 1, 64, 64)
 """
+from __future__ import annotations
+
 from ._device import Device
 from ._error import Error
 from ._ops import chunk_indices, chunk_o, fmha, gemm, plan, prepare, tune, warm
@@ -18,10 +20,18 @@ from ._tensors import Spec
 __all__ = ["Device", "Error", "Graph", "KernelReport", "Plan", "Runtime", "Schedule", "Spec", "TuneReport", "build_id", "chunk_indices", "chunk_o",
            "custom", "default_device", "devices", "fmha", "gemm", "graph", "instance", "plan", "prepare", "schedule", "target_of", "tune", "warm"]
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import List
+
+    from . import custom, graph
+    from ._types import DeviceLike
+    from .graph import Graph, Schedule, schedule
+
 _LATER = {"custom": "custom", "graph": "graph", "Graph": "graph", "Schedule": "graph", "schedule": "graph"}
 
 
-def devices() -> list:
+def devices() -> List[Device]:
     """GPUs that have kernels, and "cpu" with its model; each a Device with its target."""
     return instance().devices()
 
@@ -31,7 +41,7 @@ def default_device() -> Device:
     return instance().default_device()
 
 
-def target_of(device) -> str:
+def target_of(device: DeviceLike) -> str:
     """The target that tensors on a device run on: "sm_90a", "model:sm_90a"."""
     return instance().target_of(device)
 

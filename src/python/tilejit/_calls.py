@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 
-from . import _c
 from ._error import Error
 from ._library import check, library, real
 from ._results import empty, no_memory
@@ -20,7 +19,10 @@ class Call:
     def __init__(self, op: str, args, stream=None, asks: bool = False):
         self.op, self.args, self.asks = op.encode(), args, asks
         self.given_stream = None if stream is None else handle_of(stream)
-        self.views, self.results, self.finish = [], [], []
+        self.views: list = []
+        self.results: list = []
+        self.finish: list = []
+        self.names: dict = {}
 
     def tensor(self, name: str, x, optional: bool = False):
         """The view of an argument; the structure gets its address by put()."""
@@ -53,6 +55,11 @@ class Call:
         for name, member in members.items():
             if member is not None:
                 setattr(self.args, name, ctypes.addressof(member.c))
+                self.names[name] = member
+
+    def written(self) -> set:
+        """Names of the structure's members that are results."""
+        return {name for name, member in self.names.items() if any(member.owner is result for result in self.results)}
 
     def scale(self, value) -> None:
         if value is not None:
@@ -85,6 +92,3 @@ def one_of(name: str, value, allowed: dict):
         return allowed[value]
     except (KeyError, TypeError):
         raise Error(f"{name} is {value!r}; allowed: {', '.join(str(each) for each in allowed)}") from None
-
-
-__all__ = ["Call", "one_of", "shape_of", "_c"]

@@ -13,6 +13,14 @@ from ._error import Error
 from ._library import check, encoded, library, number, real
 from ._tensors import Spec
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional, Sequence, Tuple, Union
+
+    from ._plan import Plan
+    from ._runtime import KernelReport, Runtime, TuneReport
+    from ._types import DeviceLike, StreamLike, SupportsDLPack, Tensor
+
 _LAYOUTS = {"bhsd": False, "bshd": True}
 
 
@@ -96,7 +104,8 @@ def _asking(op, arguments, options) -> Call:
     return one_of("op", name, _MAKERS)(*arguments, asks=True, **options)
 
 
-def fmha(q, k, v, *, causal=False, scale=None, out=None, return_lse=False, layout="bhsd", stream=None, runtime=None):
+def fmha(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: Optional[float] = None, out: Any = None, return_lse: bool = False,
+         layout: str = "bhsd", stream: Optional[StreamLike] = None, runtime: Optional[Runtime] = None) -> Union[Tensor, Tuple[Tensor, Tensor]]:
     """Attention forward: softmax(scale * q k^T [masked]) v, summed in f32.
 
     q [B, H, Sq, D]; k, v [B, Hkv, Sk, D]; D is 64 or 128, H a multiple of Hkv; layout="bshd": the second and third dimensions are exchanged
@@ -115,7 +124,9 @@ def fmha(q, k, v, *, causal=False, scale=None, out=None, return_lse=False, layou
     return results if return_lse else results[0]
 
 
-def gemm(a, b, *, c=None, bias=None, alpha=1, beta=0, activation=None, out=None, dtype=None, scale_a=None, scale_b=None, stream=None, runtime=None):
+def gemm(a: Tensor, b: Tensor, *, c: Optional[SupportsDLPack] = None, bias: Optional[SupportsDLPack] = None, alpha: float = 1, beta: float = 0,
+         activation: Optional[str] = None, out: Optional[Tensor] = None, dtype: Optional[str] = None, scale_a: Optional[SupportsDLPack] = None,
+         scale_b: Optional[SupportsDLPack] = None, stream: Optional[StreamLike] = None, runtime: Optional[Runtime] = None) -> Tensor:
     """Matrix product: activation(alpha * a b^T + beta * c + bias), summed in f32.
 
     a [M, K], b [N, K], c [M, N], bias [N]; for b of shape [K, N] give b.T, which costs nothing. With a batch, [B, M, K] and so on; what has
@@ -135,7 +146,8 @@ def gemm(a, b, *, c=None, bias=None, alpha=1, beta=0, activation=None, out=None,
     return call.run(_runtime(runtime))[0]
 
 
-def chunk_indices(cu_seqlens, *, tokens=None, out=None, stream=None, runtime=None):
+def chunk_indices(cu_seqlens: Tensor, *, tokens: Optional[int] = None, out: Optional[Tuple[Tensor, Tensor]] = None,
+                  stream: Optional[StreamLike] = None, runtime: Optional[Runtime] = None) -> Tuple[Tensor, Tensor]:
     """The list of all chunks of 64 tokens of sequences that follow each other, made on the device.
 
     cu_seqlens i32 [N + 1]; tokens: of all sequences together, needed without out. Returns (chunk_indices i32 [C, 2], total_chunks i32 [1]), C
@@ -149,8 +161,10 @@ def chunk_indices(cu_seqlens, *, tokens=None, out=None, stream=None, runtime=Non
     return _chunk_indices(cu_seqlens, tokens=tokens, out=out, stream=stream).run(_runtime(runtime))
 
 
-def chunk_o(q, k, v_new, h, *, g_cu=None, cu_seqlens=None, chunk_indices=None, total_chunks=None, seq_length=0, scale=None, h_transposed=False,
-            out=None, stream=None, runtime=None):
+def chunk_o(q: Tensor, k: Tensor, v_new: Tensor, h: Tensor, *, g_cu: Optional[SupportsDLPack] = None, cu_seqlens: Optional[SupportsDLPack] = None,
+            chunk_indices: Optional[SupportsDLPack] = None, total_chunks: Optional[SupportsDLPack] = None, seq_length: int = 0,
+            scale: Optional[float] = None, h_transposed: bool = False, out: Optional[Tensor] = None, stream: Optional[StreamLike] = None,
+            runtime: Optional[Runtime] = None) -> Tensor:
     """Output of the gated delta rule, chunk by chunk: the last step of its forward pass, summed in f32.
 
     q, k bf16 [T, H, 128]; v_new bf16 [R, Hv, 128]; h bf16 [C, Hv, 128, 128]; g_cu f32 [T, Hv] or None. Sequences of any lengths: cu_seqlens,
@@ -177,7 +191,7 @@ def _flags(flags: dict) -> bytes:
     return encoded(" ".join(f"--{name.replace('_', '-')} {word(value)}" for name, value in flags.items()), "flags")
 
 
-def prepare(op, *arguments, device=None, runtime=None, **options):
+def prepare(op: Any, *arguments: Any, device: Optional[DeviceLike] = None, runtime: Optional[Runtime] = None, **options: Any) -> KernelReport:
     """Gets the kernels of a call compiled, cached and loaded, without launching.
 
     op: "fmha", "gemm", "chunk_indices" or "chunk_o". With tensors, or Specs in their place: those of such a call, and its other arguments.
@@ -203,7 +217,7 @@ def prepare(op, *arguments, device=None, runtime=None, **options):
     return KernelReport.from_c(report, kernels.value)
 
 
-def warm(op, target, *, runtime=None, **flags):
+def warm(op: str, target: str, *, runtime: Optional[Runtime] = None, **flags: Any) -> KernelReport:
     """Compiles kernels for a target into the disk cache, without any device. flags: as prepare()'s. Returns a KernelReport, of the last one.
 
     >>> import tilejit
@@ -216,7 +230,8 @@ def warm(op, target, *, runtime=None, **flags):
     return KernelReport.from_c(report, kernels.value)
 
 
-def tune(op, *arguments, only=(), limit=0, rounds=10, seed=0, runtime=None, **options):
+def tune(op: Any, *arguments: Any, only: Sequence[str] = (), limit: int = 0, rounds: int = 10, seed: int = 0,
+         runtime: Optional[Runtime] = None, **options: Any) -> TuneReport:
     """Measures the kernels that can serve a call's sizes on its GPU, and keeps the fastest one's name in the cache: calls of these sizes take it.
 
     op and arguments: of such a call, tensors or Specs. only: names of kernels to measure; limit: how many, 0 for all. Returns a TuneReport.
@@ -231,7 +246,7 @@ def tune(op, *arguments, only=(), limit=0, rounds=10, seed=0, runtime=None, **op
     return TuneReport(*texts, report.measured_us, report.usual_us, report.flops, report.variants, report.measured, bool(report.kept))
 
 
-def plan(op, *arguments, runtime=None, **options):
+def plan(op: Any, *arguments: Any, runtime: Optional[Runtime] = None, **options: Any) -> Plan:
     """Validates and resolves a call once, to be run many times on other memory of the same shapes: a tilejit.Plan.
 
     op and arguments: of such a call, tensors or Specs. Raises tilejit.Error as the call does.

@@ -10,6 +10,13 @@ from ._library import check, library
 from ._tensors import address_of, handle_of, stream_of, view
 
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Optional, Union
+
+    from ._types import StreamLike, SupportsDLPack
+
+
 class Plan:
     """Made by tilejit.plan(). Any thread may run it at any time, also after its runtime was closed.
 
@@ -28,15 +35,17 @@ class Plan:
         self.workspace_bytes, self.workspace_alignment = info.workspace_bytes, info.workspace_alignment
         self.workspace_zeroed, self.registers = bool(info.workspace_zeroed), info.registers
         self.device, self.kernel, self.target = Device.from_c(info.device), info.kernel.decode(), info.target.decode()
+        self._written = call.written()
         self._addresses = ctypes.c_void_p * len(self.tensors)
 
-    def run(self, *tensors, stream=None, workspace=None) -> None:
+    def run(self, *tensors: Union[SupportsDLPack, int], stream: Optional[StreamLike] = None,
+            workspace: Union[SupportsDLPack, int, None] = None) -> None:
         """Enqueues the call: a tensor, or an address, for each of `tensors`. Their device, shapes and strides are those of the plan; nobody
         looks at them again. stream as everywhere. workspace: a tensor or an address, which nothing else uses until the run has ended; None:
         memory that is taken anew. Raises tilejit.Error."""
         if len(tensors) != len(self.tensors):
             raise Error(f"{len(tensors)} tensors are given; allowed: {len(self.tensors)} ({', '.join(self.tensors)})")
-        addresses = self._addresses(*(address_of(name, x) for name, x in zip(self.tensors, tensors)))
+        addresses = self._addresses(*(address_of(name, x, name in self._written) for name, x in zip(self.tensors, tensors)))
         if stream is None:
             stream = 0
             if self.device.kind != "cpu" and tensors and not isinstance(tensors[0], int):

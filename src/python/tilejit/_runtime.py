@@ -16,6 +16,12 @@ from ._error import Error
 from ._library import check, encoded, library, number, real
 from ._tensors import handle_of
 
+TYPE_CHECKING = False  # typing itself would take a fifth of the package's import
+if TYPE_CHECKING:
+    from typing import Callable, List, Optional
+
+    from ._types import Allocator, DeviceLike, Path, StreamLike
+
 _MOST_DEVICES = 64
 
 
@@ -38,6 +44,10 @@ class KernelReport(collections.namedtuple("KernelReport", "name target origin sc
     many were asked for, of which this is the last."""
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        return (f"<tilejit.KernelReport: {self.name} for {self.target}, {self.origin}, schedule {self.schedule_ms:.1f} ms, source "
+                f"{self.codegen_ms:.1f} ms, compiler {self.compile_ms:.1f} ms, load {self.load_ms:.1f} ms>")
 
     @property
     def schedule(self) -> dict:
@@ -121,12 +131,14 @@ class Runtime:
     'model:sm_90a'
     """
 
-    def __init__(self, *, cache_dir=None, cache_max_size_bytes=None, target=None, dump_dir=None, hip_compiler=None, log_level=None,
-                 use_disk_cache=True, use_tuning=None, wait_limit_s=None, compile_limit_s=None, log_sink=None, allocator=None):
+    def __init__(self, *, cache_dir: Optional[Path] = None, cache_max_size_bytes: Optional[int] = None, target: Optional[str] = None,
+                 dump_dir: Optional[Path] = None, hip_compiler: Optional[str] = None, log_level: Optional[str] = None, use_disk_cache: bool = True,
+                 use_tuning: Optional[bool] = None, wait_limit_s: Optional[float] = None, compile_limit_s: Optional[float] = None,
+                 log_sink: Optional[Callable[[str, str], None]] = None, allocator: Optional[Allocator] = None) -> None:
         given = {name: value for name, value in locals().items() if name != "self"}
         options, handle = _options(given), ctypes.c_void_p()
         check(library().tj_runtime_create(ctypes.byref(options), ctypes.byref(handle)))
-        self._handle = Handle(handle, library().tj_runtime_destroy, (options, allocator, log_sink))
+        self._handle: Optional[Handle] = Handle(handle, library().tj_runtime_destroy, (options, allocator, log_sink))
 
     def handle(self) -> Handle:
         """What a call holds on to while it lasts."""
@@ -151,13 +163,13 @@ class Runtime:
         check(library().tj_default_device(handle.value, ctypes.byref(device)))
         return Device.from_c(device)
 
-    def target_of(self, device) -> str:
+    def target_of(self, device: DeviceLike) -> str:
         """The target that tensors there run on: "sm_90a", "model:sm_90a"."""
         text, handle = ctypes.c_char_p(), self.handle()
         check(library().tj_target_of(handle.value, Device.of(device).c, ctypes.byref(text)))
         return _text(text.value)
 
-    def devices(self) -> list:
+    def devices(self) -> List[Device]:
         """GPUs that have kernels, and "cpu" where its model serves; each with its target.
 
         >>> import tilejit
@@ -174,7 +186,12 @@ class Runtime:
                         break
         return found
 
-    def synchronize(self, device=None, stream=0) -> None:
+    if TYPE_CHECKING:  # the functions of _ops.py, whose runtime is this one; assigned below
+        fmha, gemm = staticmethod(_ops.fmha), staticmethod(_ops.gemm)
+        chunk_indices, chunk_o = staticmethod(_ops.chunk_indices), staticmethod(_ops.chunk_o)
+        prepare, warm, tune, plan = staticmethod(_ops.prepare), staticmethod(_ops.warm), staticmethod(_ops.tune), staticmethod(_ops.plan)
+
+    def synchronize(self, device: Optional[DeviceLike] = None, stream: StreamLike = 0) -> None:
         """Waits until the stream has done what was enqueued. Raises what a kernel before it failed with."""
         handle = self.handle()
         device = self.default_device() if device is None else Device.of(device)

@@ -177,6 +177,10 @@ def _dlpack_view(name, x, written, stream):
         raise Error(f"{name} is on a device of DLPack's type {device_type}; allowed: CPU (1), CUDA (2), ROCm (10)")
     if kind != "cpu" and stream is None:
         stream = 1 if kind == "cuda" else 0  # what the producer has begun ends before the default stream goes on
+    root = type(x).__module__.partition(".")[0]
+    framework = {"jax": "jax", "jaxlib": "jax", "cupy": "cupy"}.get(root, "")
+    if written and framework == "jax":
+        raise Error(f"{name} is an array of JAX, which never changes; take what the call returns")
     capsule = _capsule_of(name, x, kind != "cpu", stream)
     found = _read_capsule(name, capsule, written)
     dtype = _DLPACK_DTYPES.get((found.code, found.bits)) if found.lanes == 1 else None
@@ -187,8 +191,6 @@ def _dlpack_view(name, x, written, stream):
         raise Error(f"{name} has {rank} dimensions; allowed: at most {_c.MAX_RANK}")
     shape = found.shape[:rank] if rank else []
     strides = found.strides[:rank] if rank and found.strides else dense(shape)
-    root = type(x).__module__.partition(".")[0]
-    framework = {"jax": "jax", "jaxlib": "jax", "cupy": "cupy"}.get(root, "")
     return View(name, framework, x, (found.data or 0) + found.byte_offset or None, _c.Device(_c.DEVICES[kind], index if kind != "cpu" else 0), dtype,
                 shape, strides, capsule)
 
@@ -238,8 +240,8 @@ def handle_of(stream) -> int:
     raise Error(f"stream is {stream!r}; allowed: a driver's handle as a number, or a stream of torch, CuPy or cuda.core")
 
 
-def address_of(name: str, x):
+def address_of(name: str, x, written: bool = False):
     """The address of a tensor's first element, or a number that is one."""
     if isinstance(x, int):
         return x
-    return view(name, x).c.data
+    return view(name, x, written).c.data

@@ -14,6 +14,14 @@ from ._ops import _runtime
 from ._runtime import Handle, KernelReport
 from ._tensors import handle_of, view
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional, Sequence, Union
+
+    from ._runtime import Runtime
+    from ._types import DeviceLike, Path, StreamLike, SupportsDLPack
+    from .graph import Graph
+
 _MAP_BYTES = 128
 
 
@@ -27,7 +35,8 @@ class Kernel:
     kernel.launch(params, blocks) takes one parameter by value: bytes, or a ctypes.Structure laid out as the kernel's own.
     """
 
-    def __init__(self, name, graph, folder, *, max_stages=0, max_slots=0, turns=True, runtime=None):
+    def __init__(self, name: str, graph: Union[Graph, str], folder: Path, *, max_stages: int = 0, max_slots: int = 0, turns: bool = True,
+                 runtime: Optional[Runtime] = None) -> None:
         self.name, self._runtime, handle = name, _runtime(runtime), ctypes.c_void_p()
         text = graph.json() if hasattr(graph, "json") else graph
         given = _c.CustomDescription(name=encoded(name, "name"), graph=encoded(text, "graph"), folder=encoded(folder, "folder"),
@@ -40,7 +49,7 @@ class Kernel:
     def _device(self, device):
         return (self._runtime.default_device() if device is None else Device.of(device)).c
 
-    def prepare(self, device=None) -> KernelReport:
+    def prepare(self, device: Optional[DeviceLike] = None) -> KernelReport:
         """Gets the kernel compiled, cached and loaded on a device (None: the default one), without launching."""
         report = _c.KernelReport()
         check(library().tj_custom_prepare(self._handle.value, self._device(device), ctypes.byref(report)))
@@ -52,7 +61,7 @@ class Kernel:
         check(library().tj_custom_warm(self._handle.value, encoded(target, "target"), ctypes.byref(report)))
         return KernelReport.from_c(report)
 
-    def tensor_map(self, tensor, box, swizzle_bytes: int = 128) -> bytes:
+    def tensor_map(self, tensor: SupportsDLPack, box: Sequence[int], swizzle_bytes: int = 128) -> bytes:
         """What the copy engine reads of a tensor, as the 128 bytes of a tj::TensorMap; a parameter holds them at a multiple of 64. Valid as
         long as the tensor's memory. box: elements of a copy in each dimension, 1 to 256. swizzle_bytes: 0, 32, 64 or 128."""
         given, out = view("tensor", tensor), ctypes.create_string_buffer(_MAP_BYTES)
@@ -63,13 +72,13 @@ class Kernel:
         check(library().tj_custom_tensor_map(self._handle.value, ctypes.addressof(given.c), ctypes.byref(cut), out))
         return out.raw
 
-    def sm_count(self, device=None) -> int:
+    def sm_count(self, device: Optional[DeviceLike] = None) -> int:
         """Multiprocessors of the device. Ask once, not for each launch."""
         count = ctypes.c_uint32()
         check(library().tj_custom_sm_count(self._handle.value, self._device(device), ctypes.byref(count)))
         return count.value
 
-    def launch(self, params, blocks: int, *, device=None, stream=0) -> None:
+    def launch(self, params: Any, blocks: int, *, device: Optional[DeviceLike] = None, stream: StreamLike = 0) -> None:
         """Enqueues `blocks` blocks, a multiple of the graph's cluster; finished on return on the model. The first launch on a device makes
         the kernel."""
         size = ctypes.sizeof(params) if isinstance(params, (ctypes.Structure, ctypes.Array)) else len(memoryview(params).cast("B"))
