@@ -137,6 +137,12 @@ class Calls(unittest.TestCase):
         plan.run(*(each.ctypes.data for each in (q, k, v, o, lse)))
         numpy.testing.assert_array_equal(o, wanted)
         self.refused("4 tensors are given; allowed: 5 (q, k, v, o, lse)", call=lambda: plan.run(q, k, v, o))
+        o.flags.writeable = False
+        self.refused("o is read-only", call=lambda: plan.run(q, k, v, o, lse))
+        self.refused("q", "null", call=lambda: plan.run(0, k, v, lse, lse))
+        self.refused("shape is 'x'; allowed: a whole number", call=lambda: tilejit.Spec(("x",)))
+        self.refused("q has the shape", call=lambda: self.runtime.plan("fmha", tilejit.Spec((1, 2, 64, 64), strides=(1,)), spec, spec))
+        o.flags.writeable = True
         self.refused("q", "of the type builtins.str", call=lambda: plan.run("q", k, v, o, lse))
         with tilejit.Runtime(target="model:sm_90a") as other:
             kept = other.plan("fmha", q, k, v)

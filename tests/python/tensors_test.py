@@ -116,6 +116,7 @@ class Tensors(unittest.TestCase):
         self.assertEqual(_tensors.view("k", x[::-1]).strides, (-6, 1))
         self.refused("has the type >f2", x.astype(">f2"))
         self.refused("strides of (3,) bytes", numpy.ndarray((2,), numpy.float16, bytearray(8), strides=(3,)))
+        self.refused("is a masked array", numpy.ma.masked_array(x, mask=x > 0))
         self.refused("has the type object", numpy.array([None]))
         x.flags.writeable = False
         self.refused("is read-only", x, True)

@@ -7,7 +7,7 @@ from . import _c
 from ._device import Device
 from ._error import Error
 from ._library import check, library
-from ._tensors import address_of, handle_of, stream_of, view
+from ._tensors import address_of, current_stream, framework_of, handle_of
 
 
 TYPE_CHECKING = False
@@ -48,8 +48,8 @@ class Plan:
         addresses = self._addresses(*(address_of(name, x, name in self._written) for name, x in zip(self.tensors, tensors)))
         if stream is None:
             stream = 0
-            if self.device.kind != "cpu" and tensors and not isinstance(tensors[0], int):
-                stream = stream_of(view(self.tensors[0], tensors[0]))
+            if self.device.kind != "cpu" and tensors:
+                stream = current_stream(framework_of(tensors[0]), self.device.index)
         else:
             stream = handle_of(stream)
         space = None if workspace is None else workspace if isinstance(workspace, int) else _place(workspace)

@@ -7,11 +7,13 @@ among the modules that the program has imported; they are never imported here.
 from __future__ import annotations
 
 import ctypes
+import struct
 import sys
 from ctypes import c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
 
 from . import _c
 from ._error import Error
+from ._library import number
 
 _NUMPY_NAMES = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "int32": "i32", "float8_e4m3fn": "e4m3"}
 _DTYPES = "float16, bfloat16, float32, int32 or float8_e4m3fn"
@@ -20,6 +22,16 @@ _DLPACK_DTYPES = {(2, 16): "f16", (4, 16): "bf16", (2, 32): "f32", (0, 32): "i32
 # kDLCPU, kDLCUDA, kDLCUDAHost, kDLROCM, kDLROCMHost, kDLCUDAManaged
 _DLPACK_DEVICES = {1: "cpu", 2: "cuda", 3: "cpu", 10: "hip", 11: "cpu", 13: "cuda"}
 _READ_ONLY = 1
+_PACK = [struct.Struct(f"=QQiiii{rank}q{8 * (_c.MAX_RANK - rank)}x{rank}q{8 * (_c.MAX_RANK - rank)}x") for rank in range(_c.MAX_RANK + 1)]
+_TENSOR_BYTES = ctypes.sizeof(_c.Tensor)
+_known: dict = {}  # names of numpy's and torch's types that were met
+
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Optional, Sequence
+
+    from ._types import DeviceLike
 
 
 class _DLTensor(ctypes.Structure):
@@ -39,13 +51,13 @@ class Spec:
     Spec((1, 4, 128, 64), 'f16', 'cuda:0')
     """
 
-    def __init__(self, shape, dtype: str = "f16", device="cpu", strides=None):
-        self.shape = tuple(shape)
+    def __init__(self, shape: Sequence[int], dtype: str = "f16", device: DeviceLike = "cpu", strides: Optional[Sequence[int]] = None) -> None:
+        self.shape = tuple(number(size, "shape", 0, 2**63 - 1) for size in shape)
         self.dtype = _NUMPY_NAMES.get(str(dtype).rpartition(".")[2], dtype)  # "torch.float16" too
         if self.dtype not in _c.DTYPES:
             raise Error(f"dtype is {dtype!r}; allowed: {', '.join(_c.DTYPES)}")
         self.device = device
-        self.strides = dense(self.shape) if strides is None else tuple(strides)
+        self.strides = dense(self.shape) if strides is None else tuple(number(each, "strides", -2**63, 2**63 - 1) for each in strides)
 
     def __repr__(self) -> str:
         return f"Spec({self.shape}, {self.dtype!r}, {str(self.device)!r})"
@@ -61,7 +73,13 @@ class View:
         if rank > _c.MAX_RANK:
             raise Error(f"{name} has {rank} dimensions; allowed: at most {_c.MAX_RANK}")
         self.name, self.framework, self.owner, self.kept = name, framework, owner, kept
-        self.c = _c.Tensor(data=data, device=device, dtype=_c.DTYPES[dtype], rank=rank, shape=_c.Shape(*shape), strides=_c.Shape(*strides))
+        place = bytearray(_TENSOR_BYTES)  # filled at once: a third of the time that members one by one take
+        try:
+            _PACK[rank].pack_into(place, 0, _TENSOR_BYTES, data or 0, *device, _c.DTYPES[dtype], rank, *shape, *strides)
+        except struct.error:
+            raise Error(f"{name} has the shape {tuple(shape)} and the strides {tuple(strides)}; allowed: whole numbers of 64 bits, as many "
+                        "of each") from None
+        self.c = _c.Tensor.from_buffer(place)
 
     @property
     def shape(self) -> tuple:
@@ -109,28 +127,37 @@ def _torch_view(name, x, torch, written):
                     + ("; prepare() and plan() take tilejit.Spec in its place" if kind == "meta" else ""))
     if x.requires_grad and torch.is_grad_enabled():
         raise Error(f"{name} requires grad, and tilejit has forward passes only; call it under torch.no_grad(), or give {name}.detach()")
-    dtype = _NUMPY_NAMES.get(str(x.dtype)[6:])
+    dtype = _known.get(x.dtype)
     if dtype is None:
-        raise Error(f"{name} has the type {x.dtype}; allowed: {_DTYPES}")
+        dtype = _NUMPY_NAMES.get(str(x.dtype)[6:])
+        if dtype is None:
+            raise Error(f"{name} has the type {x.dtype}; allowed: {_DTYPES}")
+        _known[x.dtype] = dtype
     try:
         data = x.data_ptr()
     except Exception as error:  # of fake tensors, and of wrappers: torch raises several kinds
         raise Error(f"{name} has no memory: {error}".splitlines()[0]) from None
     index = x.device.index
-    return View(name, "torch", x, data, _c.Device(_c.DEVICES[kind], index if index is not None and kind != "cpu" else 0), dtype, x.shape, x.stride())
+    return View(name, "torch", x, data, (_c.DEVICES[kind], index if index is not None and kind != "cpu" else 0), dtype, x.shape, x.stride())
 
 
 def _numpy_view(name, x, numpy, written):
-    dtype = _NUMPY_NAMES.get(x.dtype.name) if x.dtype.isnative else None
+    dtype = _known.get(x.dtype)
     if dtype is None:
-        raise Error(f"{name} has the type {x.dtype}; allowed: {_DTYPES} (numpy's, or those of ml_dtypes)")
+        dtype = _NUMPY_NAMES.get(x.dtype.name) if x.dtype.isnative else None
+        if dtype is None:
+            raise Error(f"{name} has the type {x.dtype}; allowed: {_DTYPES} (numpy's, or those of ml_dtypes)")
+        _known[x.dtype] = dtype
+    if hasattr(x, "mask"):
+        raise Error(f"{name} is a masked array, whose mask would be lost; give its data, filled as you want it")
     data, read_only = x.__array_interface__["data"]
     if written and read_only:
         raise Error(f"{name} is read-only; allowed: an array that may be written")
-    size = x.itemsize
-    if any(stride % size for stride in x.strides):
-        raise Error(f"{name} has strides of {x.strides} bytes; allowed: multiples of its elements' {size} bytes")
-    return View(name, "numpy", x, data, _c.Device(0, 0), dtype, x.shape, [stride // size for stride in x.strides])
+    size, strides = x.itemsize, x.strides
+    for stride in strides:
+        if stride % size:
+            raise Error(f"{name} has strides of {strides} bytes; allowed: multiples of its elements' {size} bytes")
+    return View(name, "numpy", x, data, (0, 0), dtype, x.shape, [stride // size for stride in strides])
 
 
 _capsule = ctypes.pythonapi  # checks after each call whether Python has an error
@@ -191,7 +218,7 @@ def _dlpack_view(name, x, written, stream):
         raise Error(f"{name} has {rank} dimensions; allowed: at most {_c.MAX_RANK}")
     shape = found.shape[:rank] if rank else []
     strides = found.strides[:rank] if rank and found.strides else dense(shape)
-    return View(name, framework, x, (found.data or 0) + found.byte_offset or None, _c.Device(_c.DEVICES[kind], index if kind != "cpu" else 0), dtype,
+    return View(name, framework, x, (found.data or 0) + found.byte_offset or None, (_c.DEVICES[kind], index if kind != "cpu" else 0), dtype,
                 shape, strides, capsule)
 
 
@@ -205,25 +232,34 @@ def view(name: str, x, written: bool = False, stream=None) -> View:
         return _numpy_view(name, x, numpy, written)
     if isinstance(x, Spec):
         from ._device import Device  # which reads names
-        try:
-            return View(name, "spec", x, None, Device.of(x.device).c, x.dtype, x.shape, x.strides)
-        except (TypeError, OverflowError, ctypes.ArgumentError):
-            raise Error(f"{name} has the shape {x.shape}; allowed: whole numbers") from None
+        device = Device.of(x.device)
+        return View(name, "spec", x, None, (_c.DEVICES[device.kind], device.index), x.dtype, x.shape, x.strides)
     if hasattr(type(x), "__dlpack__") and hasattr(type(x), "__dlpack_device__"):
         return _dlpack_view(name, x, written, stream)
     raise Error(f"{name} is of the type {type(x).__module__}.{type(x).__qualname__}; allowed: a tensor of torch, numpy, JAX, CuPy or another "
                 "one that has __dlpack__")
 
 
-def stream_of(view: View) -> int:
-    """The stream that the tensor's framework enqueues on now; 0 is the default stream."""
-    if not view.on_gpu:
-        return 0
-    if view.framework == "torch":
-        return module("torch").cuda.current_stream(view.c.device.index).cuda_stream
-    if view.framework == "cupy":
+def framework_of(x) -> str:
+    torch = module("torch")
+    if torch is not None and isinstance(x, torch.Tensor):
+        return "torch"
+    return "cupy" if type(x).__module__.partition(".")[0] == "cupy" else ""
+
+
+def current_stream(framework: str, index: int) -> int:
+    """The stream that a framework enqueues on now, on its GPU of this index; 0 is the default stream."""
+    if framework == "torch":
+        torch = module("torch")
+        raw = getattr(getattr(torch, "_C", None), "_cuda_getCurrentRawStream", None)  # without an object for the stream
+        return raw(index) if raw is not None else torch.cuda.current_stream(index).cuda_stream
+    if framework == "cupy":
         return module("cupy").cuda.get_current_stream().ptr
     return 0
+
+
+def stream_of(view: View) -> int:
+    return current_stream(view.framework, view.c.device.index) if view.on_gpu else 0
 
 
 def handle_of(stream) -> int:
@@ -244,4 +280,15 @@ def address_of(name: str, x, written: bool = False):
     """The address of a tensor's first element, or a number that is one."""
     if isinstance(x, int):
         return x
+    torch = module("torch")
+    if torch is not None and isinstance(x, torch.Tensor) and not x.requires_grad and x.layout is torch.strided:
+        try:
+            return x.data_ptr()  # the shortest way; all else is as the plan's own tensor was
+        except Exception as error:
+            raise Error(f"{name} has no memory: {error}".splitlines()[0]) from None
+    numpy = module("numpy")
+    if numpy is not None and isinstance(x, numpy.ndarray):
+        data, read_only = x.__array_interface__["data"]
+        if not (written and read_only) and not hasattr(x, "mask"):
+            return data
     return view(name, x, written).c.data

@@ -1,0 +1,88 @@
+"""Protects tensors of torch on a GPU: values beside torch's own, results and out=, layouts, torch's current stream, a CUDA graph, tensors that want
+gradients, fake and meta ones."""
+import unittest
+
+import here
+
+tilejit = here.tilejit
+try:
+    import torch
+except Exception:
+    torch = None
+USABLE = torch is not None and torch.cuda.is_available()
+
+
+@unittest.skipUnless(USABLE, "no torch with a GPU")
+class Torch(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(1)
+        self.q, self.k, self.v = (torch.randn(2, 8, 300, 128, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+
+    def wanted(self, causal=False):
+        return torch.nn.functional.scaled_dot_product_attention(self.q.double(), self.k.double(), self.v.double(), is_causal=causal)
+
+    def close(self, found, wanted, limit=5e-3):
+        self.assertEqual(found.shape, wanted.shape)
+        self.assertLess(float((found.double() - wanted).norm() / wanted.norm()), limit)
+
+    def test_attention(self):
+        for causal in (False, True):
+            o, lse = tilejit.fmha(self.q, self.k, self.v, causal=causal, return_lse=True)
+            self.assertEqual((o.dtype, o.device, lse.dtype), (torch.bfloat16, self.q.device, torch.float32))
+            self.close(o, self.wanted(causal))
+        out = torch.full_like(self.q, float("nan"))
+        self.assertIs(tilejit.fmha(self.q, self.k, self.v, out=out), out)
+        self.close(out, self.wanted())
+        turned = [each.transpose(1, 2).contiguous() for each in (self.q, self.k, self.v)]
+        self.close(tilejit.fmha(*turned, layout="bshd").transpose(1, 2), self.wanted())
+
+    def test_products(self):
+        a, b = torch.randn(500, 256, device="cuda", dtype=torch.float16), torch.randn(256, 320, device="cuda", dtype=torch.float16)
+        self.close(tilejit.gemm(a, b.T), a.double() @ b.double(), 5e-4)
+        self.close(tilejit.gemm(a, b.T, dtype="f32"), a.double() @ b.double(), 1e-5)
+
+    def test_current_stream(self):
+        """What is enqueued before and behind a call on torch's current stream comes before and behind it."""
+        side, wanted = torch.cuda.Stream(), self.wanted()
+        tilejit.prepare("fmha", self.q, self.k, self.v)
+        kept, zeros = self.q.clone(), torch.zeros_like(self.q)
+        torch.cuda.synchronize()
+        with torch.cuda.stream(side):
+            q = zeros.clone()
+            torch.cuda._sleep(20_000_000)
+            q.copy_(kept)
+            o = tilejit.fmha(q, self.k, self.v)
+            twice = o * 2
+        side.synchronize()
+        self.close(twice / 2, wanted)
+
+    def test_plan_and_capture(self):
+        plan = tilejit.plan("fmha", self.q, self.k, self.v)
+        o = torch.full_like(self.q, float("nan"))
+        plan.run(self.q, self.k, self.v, o)
+        self.close(o, self.wanted())
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            inside = tilejit.fmha(self.q, self.k, self.v)
+        self.q.copy_(torch.randn_like(self.q))
+        graph.replay()
+        torch.cuda.synchronize()
+        self.close(inside, self.wanted())
+
+    def test_refusals(self):
+        with self.assertRaisesRegex(tilejit.Error, "requires grad"):
+            tilejit.fmha(self.q.clone().requires_grad_(), self.k, self.v)
+        with torch.no_grad():
+            tilejit.fmha(self.q.clone().requires_grad_(), self.k, self.v)
+        with self.assertRaisesRegex(tilejit.Error, "q is on meta"):
+            tilejit.fmha(self.q.to("meta"), self.k, self.v)
+        with self.assertRaisesRegex(tilejit.Error, "k"):
+            tilejit.fmha(self.q, self.k.cpu(), self.v)
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        with FakeTensorMode() as mode:
+            with self.assertRaisesRegex(tilejit.Error, "no memory|memory"):
+                tilejit.fmha(mode.from_tensor(self.q), mode.from_tensor(self.k), mode.from_tensor(self.v))
+
+
+if __name__ == "__main__":
+    here.skips.main()
