@@ -171,6 +171,7 @@ class Torch(unittest.TestCase):
         self.refused("is on", Stub.Tensor("meta"))
         self.refused("take tilejit.Spec", Stub.Tensor("meta"))
         self.refused("has no memory: Cannot access data pointer of Tensor (e.g. FakeTensor)", Stub.Tensor(memory=None))
+        self.refused("has no memory; prepare()", Stub.Tensor(memory=0))
         self.refused("requires grad", Stub.Tensor(requires_grad=True))
         self.refused("layout", Stub.Tensor(layout="sparse_coo"))
         self.refused("torch.float64", Stub.Tensor(dtype="torch.float64"))

@@ -137,6 +137,8 @@ def _torch_view(name, x, torch, written):
         data = x.data_ptr()
     except Exception as error:  # of fake tensors, and of wrappers: torch raises several kinds
         raise Error(f"{name} has no memory: {error}".splitlines()[0]) from None
+    if data == 0 and 0 not in x.shape:
+        raise Error(f"{name} has no memory; prepare() and plan() take tilejit.Spec in its place")
     index = x.device.index
     return View(name, "torch", x, data, (_c.DEVICES[kind], index if index is not None and kind != "cpu" else 0), dtype, x.shape, x.stride())
 
