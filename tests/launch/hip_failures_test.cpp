@@ -143,6 +143,8 @@ TEST_CASE("out of memory and binaries that are not for the device keep codes of 
   CHECK(code_of("hipMalloc", kOutOfMemory, "hipErrorOutOfMemory (2)") == tj::Code::out_of_memory);
   CHECK(code_of("hipModuleLoadData", kOutOfMemory, "free device memory") == tj::Code::out_of_memory);
   CHECK(code_of("hipModuleLoadData", kNoBinaryForGpu, "another architecture") == tj::Code::unsupported);
+  for (const int refused : {98, 200, 303})  // no such function, no image, an object that cannot be initialised
+    CHECK(code_of("hipModuleLoadData", refused, std::to_string(refused).c_str()) == tj::Code::unsupported);
   CHECK(code_of("hipModuleGetFunction", 500, "clear the kernel cache") == tj::Code::unsupported);
   CHECK(code_of("hipStreamBeginCapture", kNotSupported, "newer ROCm") == tj::Code::unsupported);
 }

@@ -109,9 +109,11 @@ TEST_CASE("what is no size or no kernel is refused by name, value and what is al
   const auto contains = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
   const std::string zero = refusal(*ops::find("fmha"), {{"seq-q", {"0"}}}),
                     word = refusal(*ops::find("gemm"), {{"m", {"many"}}}),
+                    tail = refusal(*ops::find("gemm"), {{"m", {"12x"}}}),
                     two = refusal(*ops::find("fmha"), {{"heads", {"1", "2"}}});
   CHECK(contains(zero, "--seq-q is '0'; allowed: 1 to "));
   CHECK(contains(word, "--m is 'many'; allowed: 1 to "));
+  CHECK(contains(tail, "--m is '12x'; allowed: 1 to "));
   CHECK(contains(two, "--heads is '1, 2'"));
   CHECK(contains(refusal(*ops::find("chunk_indices"), {{"rows", {"3"}}}), "--rows means nothing"));
   CHECK(contains(refusal(*ops::find("chunk_o"), {{"lengths", {"0"}}}), "--lengths"));

@@ -50,6 +50,15 @@ TEST_CASE("sizes of a product make what products of these sizes need, the produc
   REQUIRE(in_parts.size() == 2);
   CHECK(in_parts.front() == "sum_parts_f16");
 
+  tj::GemmConfig all;  // each flag is one field of the configuration
+  all.m = 512, all.n = 768, all.k = 1024, all.batch = 3;
+  all.dtype = tj::DType::bf16, all.out = tj::DType::f32;
+  all.a_transposed = all.b_transposed = all.bias = all.add_c = true;
+  all.activation = tj::Activation::gelu;
+  CHECK(prepared(
+            "--dtype bf16 --out f32 --a-major m --b-major n --bias true --add-c true --activation gelu --m 512 --n 768 "
+            "--k 1024 --batch 3") == std::vector<std::string>{runtime.prepare(all, kGpu).name});
+
   tj::GemmConfig config;
   config.m = config.n = 64;
   config.k = 16384;

@@ -56,10 +56,10 @@ class Launches {
  public:
   Launches(Machine& machine, std::vector<std::size_t> bytes) : machine_(machine), bytes_(std::move(bytes)) {
     machine_.cuda.on_launch(
-        [](const void* bytes, void* user) {
+        [](const void* given, void* user) {
           auto& self = *static_cast<Launches*>(user);
           const std::size_t n = self.params.size();
-          self.params.emplace_back(static_cast<const char*>(bytes), n < self.bytes_.size() ? self.bytes_[n] : 0);
+          self.params.emplace_back(static_cast<const char*>(given), n < self.bytes_.size() ? self.bytes_[n] : 0);
         },
         this);
   }

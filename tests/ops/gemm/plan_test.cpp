@@ -4,8 +4,10 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 
 #include "ops/gemm/gemm.hpp"
+#include "ops/gemm/params.cuh"
 
 using namespace tj;
 
@@ -39,6 +41,27 @@ TEST_CASE("the parameters of a launch have no bytes of their own making, whoever
     CHECK(first.params_bytes == second.params_bytes);
     CHECK(first.params == second.params);
   }
+}
+
+TEST_CASE("operands that threads copy have the strides of their batch and of their rows") {
+  const auto tensor = [](std::uintptr_t place, std::initializer_list<std::int64_t> shape,
+                         std::initializer_list<std::int64_t> strides) {
+    return Tensor::strided(reinterpret_cast<void*>(place), {DeviceKind::cuda, 0}, DType::f16, shape, strides);
+  };
+  GemmArgs args;
+  args.a = tensor(1 << 20, {3, 64, 96}, {8192, 104, 1});
+  args.b = tensor(2 << 20, {32, 96}, {1, 40});  // stored transposed, one for the whole batch
+  args.d = tensor(3 << 20, {3, 64, 32}, {2048, 32, 1});
+  const ops::LaunchPlan plan = planned(args, {.by_threads = true}, 0);
+  const auto& params = *reinterpret_cast<const ops::gemm::Params*>(plan.params.data());
+  CHECK(params.operands.a.stride_batch == 8192);
+  CHECK(params.operands.a.stride_down == 104);
+  CHECK(params.operands.a.across == 96);
+  CHECK(params.operands.a.down == 64);
+  CHECK(params.operands.b.stride_batch == 0);
+  CHECK(params.operands.b.stride_down == 40);
+  CHECK(params.operands.b.across == 32);
+  CHECK(params.operands.b.down == 96);
 }
 
 }  // namespace
