@@ -3,8 +3,6 @@
 // Also places where nothing can be measured.
 #include <doctest/doctest.h>
 
-#include <tilejit/tilejit.h>
-
 #include <algorithm>
 #include <functional>
 
@@ -208,49 +206,6 @@ TEST_CASE("without a cache a runtime remembers each problem, and of one that is 
   choose("512", "64x64x128");
   CHECK(kernel_of(runtime, square(512)) == "gemm_f16_kk_64x64x128");
   CHECK(kernel_of(runtime, square(1024)) == "gemm_f16_kk_64x64x128");
-}
-
-TEST_CASE("a call's descriptor names the problem that is measured, in C++ and in C, without memory") {
-  TuneMachine machine;
-  Runtime runtime(machine.options());
-  tj::GemmArgs args = call(1024);
-  args.a.data = args.b.data = args.d.data = nullptr;
-  tj::TuneOptions two;
-  two.rounds = 1;
-  two.only = {"64x64x128", "128x192x64"};
-  const TuneReport report = runtime.tune(args, two);
-  CHECK(report.problem == runtime.tune_op("gemm", problem("1024"), kGpu, two).problem);
-  CHECK(report.kept);
-  REQUIRE(report.chosen >= 0);
-
-  const std::string cache = machine.cache_dir();
-  tj_options how;
-  tj_options_init(&how);
-  how.cache_dir = cache.c_str();
-  how.log_level = TJ_LOG_OFF;
-  tj_runtime* handle = nullptr;
-  REQUIRE(tj_runtime_create(&how, &handle) == TJ_OK);
-  const tj_tensor matrix{sizeof(tj_tensor), nullptr, {TJ_CUDA, 0}, TJ_F16, 2, {1024, 1024}, {1024, 1}};
-  tj_gemm_args in_c{};
-  in_c.size = sizeof in_c;
-  in_c.a = in_c.b = in_c.d = &matrix;
-  in_c.alpha = 1;
-  tj_tune_options options{};
-  options.size = sizeof options;
-  options.only = "64x64x128,128x192x64";
-  options.rounds = 1;
-  tj_tune_report told{};
-  told.size = sizeof told;
-  REQUIRE_MESSAGE(tj_tune(handle, "gemm", &in_c, &options, &told) == TJ_OK, tj_last_error());
-  CHECK(told.measured == 2);
-  CHECK(told.variants == static_cast<int>(report.variants.size()));
-  CHECK(std::string(told.problem) == report.problem);
-  CHECK(std::string(told.chosen) == report.variants[static_cast<std::size_t>(report.chosen)].name);
-  CHECK(told.kept == 1);
-  options.only = "64x64x128,none";
-  CHECK(tj_tune(handle, "gemm", &in_c, &options, nullptr) == TJ_INVALID_ARGUMENT);
-  CHECK(has(tj_last_error(), "none"));
-  tj_runtime_destroy(handle);
 }
 
 TEST_CASE("a record that is damaged, foreign or makes no sense is said once and left out") {
