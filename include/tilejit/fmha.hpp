@@ -40,7 +40,7 @@ struct FmhaConfig {
   DType dtype = DType::f16;
   int head_dim = 128;
   bool causal = false;
-  /// False: 1e-6 <= scale <= 1, the fast form. True: any finite scale.
+  /// False: the scale of calls is 1e-6 to 1, as the default D^-1/2 is; the faster kernel. True: any finite scale.
   bool general_scale = false;
 };
 

@@ -19,21 +19,21 @@ enum class Activation : std::int32_t { none = 0, relu = 1, gelu = 2, silu = 3 };
 
 /// Matrix product, d = activation(alpha * a b^T + beta * c + bias), accumulated in f32.
 ///
-/// Shapes: a [M, K], b [N, K], c and d [M, N], bias [N]; sizes are 1 to 2^30. With a batch, d is [B, M, N], and each of
-/// the others has a leading B too or, one rank lower, serves the whole batch. a and b share a dtype, f16, bf16 or e4m3;
-/// d is f16, bf16 or f32, and c and bias are as d. All are on one device. One of the last two dimensions of a, and of
-/// b, is contiguous: K, or M (N) for a matrix that is stored transposed. An operand whose other strides or address are
+/// Shapes: a [M, K], b [N, K], c and d [M, N], bias [N]; sizes are 1 to 2^30. With a batch, d is [B, M, N]. Each other
+/// tensor then has a leading B, or one dimension less and is shared by the whole batch. a and b share a dtype, f16,
+/// bf16 or e4m3; d is f16, bf16 or f32, and c and bias are as d. All are on one device. a is contiguous in K or, stored
+/// transposed, in M; b in K or in N. An operand whose other strides or address are
 /// not multiples of 16 bytes is copied first. The copy lies in a pool of the library's own, which keeps at most 128 MB
 /// between calls; inside a graph capture, in memory of the graph. The last dimension of c, d and bias is contiguous. d
-/// may be c (same address and strides); else its memory meets no other tensor's. When M and N give few tiles and K is
+/// may be c (same address and strides); else it overlaps no other tensor. When M and N give few tiles and K is
 /// long, sums over parts of K are stored to the same pool (at most 70 MB). A second launch adds them in their order:
 /// equal calls on one kind of device give equal bits.
 ///
 /// e4m3: K is contiguous in a and in b, since the matrix unit takes no other order of 8-bit elements. The product may
 /// be scaled: d = activation(alpha * scale_a * scale_b * a b^T + beta * c + bias). A scale is one f32 in the device's
-/// memory, which the kernel reads: nothing waits for it on the host. The matrix unit sums 128 products with 14 bits;
-/// such sums are added in f32. An f32 d has a relative error of about 1.3e-4 for normal data and 5e-4 where all
-/// products are positive, whatever K is.
+/// memory, which the kernel reads: nothing waits for it on the host. The matrix unit sums 128 products with about 14
+/// bits; these partial sums are added in f32. An f32 d has a relative error of about 1.3e-4 for normal data and 5e-4
+/// where all products are positive, whatever K is.
 ///
 /// Ladder (ladder.hpp): rungs 1 to 9, named v1 to v9, on Hopper and where there is tensor memory. Each leaves more to
 /// the scheduler; rung 10, v10, is the op's own kernel. Example: samples/02_gemm_ladder. v1 serves M <= 64, N <= 256

@@ -24,8 +24,8 @@ namespace tj {
 ///   plan.run({a.data, b.data, d.data}, stream);
 ///
 /// Workspace: memory that the call's launches need beside its tensors. Each launch leaves it as it found it. One run at
-/// a time may use it: runs on one stream follow each other, runs on several streams need one each. The second of two
-/// threads is refused when both are seen to run plans with one workspace on different streams at the same time.
+/// a time may use it: runs on one stream follow each other, runs on several streams need one each. If two threads
+/// are seen to use one workspace on different streams at the same time, the second run throws.
 class TJ_API Plan {
  public:
   // There is no move: each Plan is whole, also one that was moved from.
