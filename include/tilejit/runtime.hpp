@@ -130,8 +130,9 @@ class TJ_API Runtime {
 
   /// Checks the arguments, gets the kernel (memory, disk or compiler) and enqueues it on the stream. The call is
   /// asynchronous on GPUs, and finished on return on the model. Throws tj::Error; nothing has been launched then. The
-  /// op's header says which shapes are legal. A stream that records a graph takes kernels that are loaded: call
-  /// prepare() or plan() before.
+  /// op's header says which shapes are legal. While the stream
+  /// records a graph the kernels must be loaded already, else the code is cold_in_capture: call prepare() or plan()
+  /// first.
   template <OpArgs Args>
   void run(const Args& args, Stream stream = {}) {
     run(detail::op_of<Args>(), &args, stream);
