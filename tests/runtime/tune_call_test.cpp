@@ -52,7 +52,7 @@ TEST_CASE("a call's descriptor names the problem that is measured, in C++ and in
   CHECK(std::string(told.problem) == report.problem);
   CHECK(std::string(told.chosen) == report.variants[static_cast<std::size_t>(report.chosen)].name);
   CHECK(told.kept == 1);
-  options.only = "64x64x128,none";
+  options.only = "none";
   CHECK(tj_tune(handle, "gemm", &in_c, &options, nullptr) == TJ_INVALID_ARGUMENT);
   CHECK(has(tj_last_error(), "none"));
   tj_runtime_destroy(handle);
