@@ -19,7 +19,6 @@
 #include <tilejit/plan.hpp>
 #include <tilejit/tensor.hpp>
 #include <tilejit/tune.hpp>
-#include <tilejit/version.hpp>
 
 namespace tj {
 
