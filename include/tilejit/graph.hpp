@@ -116,7 +116,7 @@ struct TJ_API Graph {
     bool blocking = false;            ///< dst waits for the completion of src
     std::string value{};              ///< the entry of `values` that flows along it; empty: none
     int spill_cycles = 0;             ///< added to the delay where the edge crosses roles
-    std::optional<bool> same_role{};  ///< both ends share a role; none: so with `code` where no value flows
+    std::optional<bool> same_role{};  ///< both ends share a role; absent: where the graph has `code` and no value flows
     bool updates = false;             ///< dst writes into the value's slot in tensor memory
     bool operator==(const Edge&) const = default;
   };
@@ -160,9 +160,9 @@ struct TJ_API Graph {
   std::vector<Value> values{};              ///< empty: each result in SMEM is a value, unless `lists_values`
   bool lists_values = false;                ///< `values` are all there are, even where it is empty
   std::optional<Code> code{};
-  int cluster = 1;                    ///< blocks that run together, at most Machine::max_cluster
-  bool pairs = false;                 ///< blocks of ranks 2n and 2n + 1 multiply as one
-  int blocks_per_sm = 1;              ///< blocks side by side on an SM, 1 to 32: a machine with a name is shared
+  int cluster = 1;        ///< blocks that run together, at most Machine::max_cluster
+  bool pairs = false;     ///< blocks of ranks 2n and 2n + 1 multiply as one
+  int blocks_per_sm = 1;  ///< blocks side by side on an SM, 1 to 32; a named machine's registers and memory are divided
   bool persistent = true;             ///< blocks do tile after tile; else one each
   int most_iterations = 0;            ///< of a tile, which the launch must keep to; 0: any number
   std::int64_t least_smem_bytes = 0;  ///< of shared memory that a block is launched with
@@ -196,7 +196,7 @@ struct TJ_API ScheduleOptions {
   std::optional<std::uint64_t> node_budget{};
   bool streaming_latency_zero = false;  ///< streaming loads count with latency 0
   bool turns = true;                    ///< roles that alternate on a unit are held to their turns
-  bool joint = true;          ///< roles and cycles in one search; false: copies apart, a role for each copy of the rest
+  bool joint = true;  ///< roles and cycles in one search; false: roles first, of loads and of each copy of the rest
   bool mixed_roles = false;   ///< any instruction may share a role with any other; needs `joint`
   bool copies_apart = false;  ///< instructions that compute for different copies have different roles
   bool operator==(const ScheduleOptions&) const = default;
