@@ -30,7 +30,7 @@ struct FmhaArgs {
   using Config = FmhaConfig;
   Tensor q, k, v, o;
   std::optional<Tensor> lse;   ///< natural-log sum of exponentials of the scaled scores
-  std::optional<float> scale;  ///< any finite value; D^-1/2 when absent
+  std::optional<float> scale;  ///< any finite value; D^-1/2 when absent. src/ops/NUMERICS.md has the bound of scores
   bool causal = false;
 };
 

@@ -5,9 +5,8 @@
  * Invariants: no exception leaves a tj_ function; a null pointer where one is needed is TJ_INVALID_ARGUMENT, never a
  * crash; a structure only ever grows at its end.
  *
- * Structures start with `size`: set it to sizeof of the structure. A library that is newer than its caller fills fields
- * that the caller does not know with defaults. An older library accepts fields that it does not know when they are
- * zero.
+ * Structures start with `size`: set it to sizeof of the structure. Fields beyond the caller's size get their defaults;
+ * fields that the library does not know must be zero.
  *
  * From 0.2.0 on this interface is stable as binary: a program that was built against one version runs with the library
  * of each later 0.x. The C++ headers are stable as source: programs are compiled again. Documents that comments name
@@ -327,8 +326,8 @@ TJ_C_API tj_status tj_custom_launch(const tj_custom* kernel, tj_device device, c
  * each ("" when the schedule is right). *out lives until this thread's next tj_schedule(); on failure it is null. */
 TJ_C_API tj_status tj_schedule(const char* graph_json, const char* options_json, const char* format, const char** out);
 /* Reads and checks a graph as tj::Graph::parse() does. format says what *out is: "json" (also when null) the graph
- * without what is as usual, "text" a listing, "machine" the description of its machine as a JSON object, also where the
- * graph has but the machine's name. *out lives until this thread's next tj_graph(); on failure it is null. */
+ * without members that have their defaults, "text" a listing, "machine" the description of its machine as a JSON
+ * object, even when the graph only names it. *out lives until this thread's next tj_graph(); on failure it is null. */
 TJ_C_API tj_status tj_graph(const char* graph_json, const char* format, const char** out);
 
 /* ---- devices and memory ---- */
