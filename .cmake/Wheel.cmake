@@ -1,4 +1,4 @@
-# What a Python wheel has in the place of the installed library and tools: the objects are the same, the links differ.
+# The library and the tools as a Python wheel has them: their objects are those that are installed, their links differ.
 #
 # Decides three things. libstdc++ is inside, as a wheel runs on distributions whose own is older. The library has one file, since a wheel
 # keeps no links. The tools are one program, tj-tools, which does what it is called as: each of them has the whole library inside, and four

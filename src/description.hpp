@@ -1,4 +1,4 @@
-// What this library is, what it finds here, and what it knows of machines that have names: texts for other languages.
+// Texts for other languages that describe this library, the devices it finds here, and machines that have names.
 #pragma once
 
 #include <string>

@@ -179,7 +179,7 @@ tj_setup_formatter() {
     tj_say "clang-format was not fetched: the test of the text's layout is skipped"
 }
 
-# What builds and checks the Python wheel, numpy's bf16, and JAX with a numpy of its own: for tests alone, which skip themselves without them.
+# Packages for tests alone, which skip themselves without them: builders and checkers of the Python wheel, numpy's bf16, and JAX with its own numpy.
 tj_setup_python() {
   local python
   for python in /usr/bin/python3 python3; do "$python" -m pip --version >/dev/null 2>&1 && break; done

@@ -1,4 +1,4 @@
-// What programs in C++ look for that were compiled with the headers of this minor version (version.hpp).
+// The name that programs in C++ look for when they were compiled with the headers of this minor version (version.hpp).
 #include <tilejit/version.hpp>
 
 namespace tj::detail {

@@ -24,8 +24,8 @@
 namespace tj::tools {
 namespace {
 
-/// Of the operands' values. Not by <random>: its device asks for a newer C library than all else, which would bar the
-/// tools of a wheel from systems that have none.
+/// A seed for the operands' values. <random>'s device is not used: it asks for a newer C library than all else, and
+/// would bar the tools of a wheel from older systems.
 std::uint64_t fresh_seed() {
   std::uint32_t seed = 0;
   if (::getrandom(&seed, sizeof seed, 0) != static_cast<ssize_t>(sizeof seed)) seed = 1;

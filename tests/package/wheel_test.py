@@ -63,7 +63,7 @@ class Wheel(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory(prefix="tilejit_wheel_")
         cls.work = Path(cls.folder.name)
         env = dict(os.environ, PYTHONPATH=str(PARTS), PIP_CONFIG_FILE=os.devnull)
-        # As `pip wheel .` with the build that is here; pip would fetch what pyproject.toml requires.
+        # This is `pip wheel .` with the build that is here; pip alone would fetch what pyproject.toml requires.
         run(sys.executable, "-m", "pip", "wheel", REPO, "--no-build-isolation", "--no-deps", "--no-index", "-w", cls.work,
             f"--config-settings=cmake.define.TJ_BUILD={BUILD}", env=env, cwd=cls.work)
         (cls.wheel,) = cls.work.glob("*.whl")
