@@ -272,7 +272,7 @@ int main(int argc, char** argv) {
   check_graphs();
   EXPECT(tj_free(runtime, a.in) == TJ_OK && tj_free(runtime, a.out) == TJ_OK && tj_free(runtime, NULL) == TJ_OK);
   tj_runtime_destroy(runtime);
-  EXPECT(g_lines >= 0); /* none where every kernel was in the cache */
+  EXPECT(g_lines > 0); /* whoever runs this sets a variable that the library warns of */
   EXPECT(g_allocations == g_releases);
   printf("every call is as it was\n");
   return 0;
