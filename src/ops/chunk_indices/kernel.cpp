@@ -10,7 +10,6 @@
 #include "ops/common/described.hpp"
 #include "ops/common/tensor_checks.hpp"
 #include "ops/common/tensor_list.hpp"
-#include "ops/common/touched.hpp"
 #include "ops/common/trial.hpp"
 #include "ops/common/walk.hpp"
 #include "support/fail.hpp"
@@ -145,12 +144,6 @@ class ChunkIndices final : public Described<ChunkIndicesArgs, chunk_indices_from
     list.reads("cu_seqlens", of.cu_seqlens);
     list.writes("chunk_indices", of.chunk_indices);
     list.writes("total_chunks", of.total_chunks);
-  }
-  void touches(const void* args, Touched& memory) const override {
-    const ChunkIndicesArgs& of = get(args);
-    memory.reads(of.cu_seqlens);
-    memory.writes(of.chunk_indices);
-    memory.writes(of.total_chunks);
   }
   void plan(const void* args, const Kernel&, const Geometry& geometry, LaunchPlan& plan) const override {
     const ChunkIndicesArgs& in = get(args);

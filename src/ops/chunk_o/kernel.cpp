@@ -7,7 +7,6 @@
 #include "ops/common/described.hpp"
 #include "ops/common/op_flags.hpp"
 #include "ops/common/tensor_list.hpp"
-#include "ops/common/touched.hpp"
 #include "ops/common/trial.hpp"
 #include "ops/common/workloads.hpp"
 #include "support/fail.hpp"
@@ -85,12 +84,6 @@ class ChunkO final : public Described<ChunkOArgs, chunk_o_from_c> {
     list.reads("cu_seqlens", of.cu_seqlens);
     list.reads("chunk_indices", of.chunk_indices);
     list.reads("total_chunks", of.total_chunks);
-  }
-  void touches(const void* args, Touched& memory) const override {
-    const ChunkOArgs& of = get(args);
-    for (const Tensor* each : {&of.q, &of.k, &of.v_new, &of.h}) memory.reads(*each);
-    for (const auto* each : {&of.g_cu, &of.cu_seqlens, &of.chunk_indices, &of.total_chunks}) memory.reads(*each);
-    memory.writes(of.o);
   }
   void plan(const void* args, const Kernel&, const Geometry& geometry, LaunchPlan& plan) const override {
     chunk_o_plan(get(args), geometry.as<ChunkOLaunch>().heads, plan);

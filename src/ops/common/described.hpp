@@ -5,6 +5,8 @@
 
 #include <memory>
 
+#include "ops/common/tensor_list.hpp"
+#include "ops/common/touched.hpp"
 #include "ops/op.hpp"
 
 namespace tj::ops {
@@ -22,6 +24,14 @@ class Described : public Op {
       const Args args = kFromC(structure);
       use(&args);
     }
+  }
+  /// What a launch may touch is the tensors of its call.
+  void touches(const void* args, Touched& memory) const override {
+    Args copied = get(args);
+    TensorList list;
+    tensors(&copied, list);
+    for (const ListedTensor& each : list.entries())
+      each.written ? memory.writes(*each.tensor) : memory.reads(*each.tensor);
   }
 
  protected:

@@ -8,7 +8,6 @@
 #include "ops/common/described.hpp"
 #include "ops/common/op_flags.hpp"
 #include "ops/common/tensor_list.hpp"
-#include "ops/common/touched.hpp"
 #include "ops/common/trial.hpp"
 #include "ops/common/workloads.hpp"
 #include "ops/fmha/fields.hpp"
@@ -148,12 +147,6 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
     list.reads("v", of.v);
     list.writes("o", of.o);
     list.writes("lse", of.lse);
-  }
-  void touches(const void* args, Touched& memory) const override {
-    const FmhaArgs& of = get(args);
-    for (const Tensor* each : {&of.q, &of.k, &of.v}) memory.reads(*each);
-    memory.writes(of.o);
-    memory.writes(of.lse);
   }
   void plan(const void* args, const Kernel&, const Geometry& geometry, LaunchPlan& plan) const override {
     fmha_plan(get(args), geometry.as<FmhaLaunch>(), plan);

@@ -51,8 +51,6 @@ void set_dense(GemmKernel& kernel, const GemmSizes& sizes);
 
 /// How d leaves: gemm::Store of the device's headers. in_pairs: of a kernel whose blocks multiply in pairs.
 int gemm_store(const GemmKernel& kernel, bool in_pairs = false);
-/// The tensors of one launch.
-void gemm_touches(const GemmArgs& args, Touched& memory);
 
 inline const GemmRung& gemm_rung(const GemmKernel& kernel) { return kGemmRungs[kernel.rung]; }
 /// Gives the kernel a rung: its number, and the tile that the rung has on the arch. Without an arch (null) the tile is

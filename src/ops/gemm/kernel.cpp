@@ -8,7 +8,6 @@
 #include "ops/common/op_flags.hpp"
 #include "ops/common/tensor_checks.hpp"
 #include "ops/common/tensor_list.hpp"
-#include "ops/common/touched.hpp"
 #include "ops/common/trial.hpp"
 #include "ops/gemm/family.hpp"
 #include "ops/gemm/params.cuh"
@@ -172,7 +171,6 @@ class Gemm final : public Described<GemmArgs, gemm_from_c> {
     list.reads("scale_b", of.scale_b);
     if (of.beta != 0 && of.c && gemm_same_places(*of.c, of.d)) list.may_be_one(*of.c, of.d);
   }
-  void touches(const void* args, Touched& memory) const override { gemm_touches(get(args), memory); }
   void plan(const void* args, const Kernel& kernel, const Geometry& geometry, LaunchPlan& plan) const override {
     gemm_plan(get(args), GemmChoice::of(kernel.choice), geometry.as<GemmLaunch>(), plan);
   }
@@ -187,14 +185,6 @@ class Gemm final : public Described<GemmArgs, gemm_from_c> {
 std::string gemm_choice_name(const GemmChoice& choice) {
   return cat(gemm_tile_name(gemm_tiles()[static_cast<std::size_t>(choice.tile)]),
              choice.parts == 1 ? "" : cat("k", choice.parts));
-}
-
-void gemm_touches(const GemmArgs& args, Touched& memory) {
-  memory.reads(args.a);
-  memory.reads(args.b);
-  if (args.beta != 0) memory.reads(args.c);
-  for (const auto* each : {&args.bias, &args.scale_a, &args.scale_b}) memory.reads(*each);
-  memory.writes(args.d);
 }
 
 const Op& gemm_op() {
