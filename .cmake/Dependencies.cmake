@@ -92,3 +92,25 @@ target_include_directories(tj_cuda_headers SYSTEM INTERFACE "${TJ_CUDA_INCLUDE_D
 find_path(TJ_NVRTC_DIR NAMES libnvrtc.so.13 libnvrtc.so.12 HINTS ${tj_toolkits}
   PATH_SUFFIXES lib64 lib targets/x86_64-linux/lib)
 mark_as_advanced(TJ_CUDA_INCLUDE_DIR TJ_NVRTC_INCLUDE_DIR TJ_NVRTC_DIR)
+
+# Headers in C of what frameworks call kernels by, never a library. They are those of the wheels of tests, or of folders that the two variables
+# name. Without them the library lacks the functions for that framework, and nothing else.
+add_library(tj_ffi_headers INTERFACE)
+set(tj_ffi_left_out "")  # sources
+function(tj_find_ffi_headers variable header framework folder symbols) # sources that include them
+  find_path(${variable} "${header}" HINTS "${CMAKE_SOURCE_DIR}/.deps/${folder}" NO_DEFAULT_PATH)
+  mark_as_advanced(${variable})
+  if(${variable})
+    target_include_directories(tj_ffi_headers SYSTEM INTERFACE "${${variable}}")
+  else()
+    message(STATUS "No functions for ${framework}: ${header} was not found, so the library is built without ${symbols}. Fetch the header with "
+      "bash tests/run.sh --setup, or name its folder by ${variable}")
+    set(tj_ffi_left_out ${tj_ffi_left_out} ${ARGN} PARENT_SCOPE)
+  endif()
+endfunction()
+tj_find_ffi_headers(TJ_TVM_FFI_INCLUDE_DIR tvm/ffi/c_api.h tvm-ffi tvm_ffi/tvm_ffi/include __tvm_ffi_*
+  src/ffi/dlpack.cpp src/ffi/tvm_api.cpp src/ffi/tvm_functions.cpp)
+if(TJ_TVM_FFI_INCLUDE_DIR)
+  tj_licence(tvm-ffi "${CMAKE_CURRENT_LIST_DIR}/licences/tvm-ffi" /usr/share/common-licenses/Apache-2.0)
+  tj_licence(dlpack "${CMAKE_CURRENT_LIST_DIR}/licences/dlpack" /usr/share/common-licenses/Apache-2.0)
+endif()

@@ -179,12 +179,14 @@ tj_setup_formatter() {
     tj_say "clang-format was not fetched: the test of the text's layout is skipped"
 }
 
-# Packages for tests alone, which skip themselves without them: builders and checkers of the Python wheel, numpy's bf16, and JAX with its own numpy.
+# Packages that tests skip themselves without: builders and checkers of the Python wheel, numpy's bf16, JAX with its own numpy, tvm-ffi. Headers of
+# the last two are compiled in, too.
 tj_setup_python() {
   local python
   for python in /usr/bin/python3 python3; do "$python" -m pip --version >/dev/null 2>&1 && break; done
   tj_setup_wheels "$python" python wheel-wheels.txt ml-dtypes-wheel.txt
   tj_setup_wheels "$python" jax jax-wheels.txt
+  tj_setup_wheels "$python" tvm_ffi tvm-ffi-wheels.txt
 }
 
 tj_setup_wheels() { # python, folder below .deps/, lists: once, also where some cannot be fetched

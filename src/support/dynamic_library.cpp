@@ -66,6 +66,8 @@ std::string DynamicLibrary::loaded_path(const std::vector<std::string>& names) {
   return library ? library->path() : std::string();
 }
 
+void* DynamicLibrary::global_symbol(const char* name) noexcept { return ::dlsym(RTLD_DEFAULT, name); }
+
 void keep_open(std::shared_ptr<DynamicLibrary> library) {
   static constinit Mutex mutex;
   static constinit Lasting<std::vector<std::shared_ptr<DynamicLibrary>>> kept;

@@ -16,6 +16,8 @@ class DynamicLibrary {
   static std::shared_ptr<DynamicLibrary> loaded(const std::vector<std::string>& names);
   /// The library's file; empty when there is none.
   static std::string loaded_path(const std::vector<std::string>& names);
+  /// A symbol of the program itself, or of a library that it is linked with; null when there is none.
+  static void* global_symbol(const char* name) noexcept;
   ~DynamicLibrary();
   DynamicLibrary(const DynamicLibrary&) = delete;
   DynamicLibrary& operator=(const DynamicLibrary&) = delete;

@@ -24,7 +24,7 @@ ARROWS = {
     "custom": {"support", "graph", "ops", "sched", "codegen"},
     "tuning": {"support", "arch", "ops", "launch", "cache"},
     "": {"support", "arch", "graph", "ops", "sched", "codegen", "compile", "launch", "model", "cache", "custom", "tuning"},
-    "api": {"support", "ops", ""},
+    "api": {"support", "ops", ""}, "ffi": {"support", "ops", "", "api"},
     "check": {"support", "arch", "graph", "ops", "sched", "codegen", "compile", "launch", "model", "cache", "tuning", ""},
     "tools": {"support", "arch", "graph", "ops", "sched", "codegen", "compile", "launch", "model", "cache", "tuning", "", "check"},
 }
@@ -40,13 +40,13 @@ HOST_VIEW = {"ops": ("/params.cuh", "types.cuh"), "model": ("model/abi.h",)}
 
 # Third-party headers and the only folders that may know them.
 THIRD_PARTY = {
-    r"(spdlog|fmt)/.*": {"support"},
-    r"openssl/.*": {"support"},
+    r"(spdlog|fmt|openssl)/.*": {"support"},
     r"CLI/.*": {"tools"},
     r"cuda.*\.h": {"launch"},
     r"nvrtc\.h": {"compile"},
     r"hip/.*": {"compile", "launch"},
     r"boost/.*": {"model"},
+    r"(tvm|dlpack|xla)/.*": {"ffi"},
     r"nlohmann/.*": {"support", "graph", "sched", "arch", "model", "custom", "check", "tools", ""},
 }
 

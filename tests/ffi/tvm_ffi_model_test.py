@@ -1,0 +1,192 @@
+"""Protects the functions for tvm-ffi: each op has one, results on the CPU model are right with numpy's arrays, results that nobody
+gave are allocated, and every wrong argument is an error with its name. No call crashes, whatever its tags say."""
+import ctypes
+import doctest
+import os
+import random
+import re
+import subprocess
+import sys
+import unittest
+
+ROOT = os.environ["TJ_TEST_REPO_DIR"]
+LIBRARY = os.environ["TJ_TEST_LIBRARY"]
+sys.path.insert(0, os.path.join(ROOT, "tests", "python"))
+sys.path.append(os.path.join(ROOT, ".deps", "tvm_ffi"))  # tests/setup.sh puts it there
+import here  # noqa: E402
+
+try:
+    import tvm_ffi
+except Exception:  # none, or one for another Python
+    tvm_ffi = None
+if here.numpy:
+    import numpy as np
+DLTensor = here.tilejit._tensors._DLTensor
+OPS = ("fmha", "gemm", "chunk_indices", "chunk_o")
+ALONE = """
+import ctypes, sys
+library = ctypes.CDLL(sys.argv[1])
+library.tj_last_error.restype = ctypes.c_char_p
+print(getattr(library, "__tvm_ffi_fmha")(None, None, 0, None), library.tj_last_error().decode())
+"""
+
+
+class Any(ctypes.Structure):
+    _fields_ = [("tag", ctypes.c_int32), ("padding", ctypes.c_uint32), ("value", ctypes.c_int64)]
+
+
+def softmax(x):
+    weights = np.exp(x - x.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True)
+
+
+@unittest.skipUnless(hasattr(ctypes.CDLL(LIBRARY), "__tvm_ffi_fmha"), "the build found no header of tvm-ffi")
+class Alone(unittest.TestCase):
+    def test_without_tvm_ffi(self):
+        """The functions are there, and say what is missing."""
+        said = subprocess.run([sys.executable, "-c", ALONE, LIBRARY], capture_output=True, text=True, check=True).stdout
+        self.assertRegex(said, r"^-1 libtvm_ffi.so is not loaded in this process, and TVMFFI\w+ is nowhere else; import tvm_ffi, or link libtvm_ffi")
+
+
+@unittest.skipUnless(hasattr(ctypes.CDLL(LIBRARY), "__tvm_ffi_fmha"), "the build found no header of tvm-ffi")
+@unittest.skipUnless(tvm_ffi, "no tvm-ffi for this Python")
+@unittest.skipUnless(here.numpy, here.NO_NUMPY)
+class Functions(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.module = tvm_ffi.load_module(os.path.join(os.path.dirname(LIBRARY), "libtilejit.so"))
+        cls.q = np.random.default_rng(1).standard_normal((1, 2, 70, 64)).astype(np.float16)
+
+    def refused(self, kind, pattern, op, *arguments):
+        with self.assertRaisesRegex(kind, f"^tilejit: argument: {op}: .*{pattern}") as caught:
+            self.module[op](*arguments)
+        self.assertIs(kind, type(caught.exception))
+
+    def test_each_op_has_one(self):
+        with open(os.path.join(ROOT, "include", "tilejit", "tilejit.h"), encoding="utf-8") as header:
+            self.assertEqual(set(OPS), set(re.findall(r"^} tj_(\w+)_args;", header.read(), re.M)))
+        for op in OPS:
+            self.assertTrue(self.module.implements_function(op), op)
+
+    def test_attention(self):
+        q = self.q
+        o, lse = np.empty_like(q), np.empty(q.shape[:3], np.float32)
+        self.assertIsNone(self.module.fmha(q, q, q, o, lse, True, 0.25))
+        wide = q.astype(float)
+        scores = np.where(np.tri(70, dtype=bool), wide @ wide.swapaxes(-1, -2) / 4, -np.inf)
+        self.assertLess(np.abs(softmax(scores) @ wide - o).max(), 3e-3)
+        self.assertLess(np.abs(np.log(np.exp(scores).sum(-1)) - lse).max(), 1e-3)
+        heads_inside = np.empty((1, 70, 2, 64), np.float16).transpose(0, 2, 1, 3)
+        self.module.fmha(tvm_ffi.from_dlpack(q), q, q, heads_inside)  # the last ones left out, memory in another order
+        self.assertLess(np.abs(softmax(wide @ wide.swapaxes(-1, -2) / 8) @ wide - heads_inside).max(), 3e-3)
+
+    def test_products(self):
+        a, b = self.q[0, 0], self.q[0, 1]
+        d, bias = np.empty((70, 70), np.float32), np.linspace(-9, 9, 70, dtype=np.float32)
+        self.module.gemm(a, b, d, None, bias, 2, 0.0, "relu")
+        self.assertLess(np.abs(np.maximum(2 * a.astype(float) @ b.astype(float).T + bias, 0) - d).max(), 1e-2)
+        c = d.copy()
+        self.module.gemm(a, b, d, c, None, 1.0, 1, 0)
+        self.assertLess(np.abs(a.astype(float) @ b.astype(float).T + c - d).max(), 1e-2)
+
+    @unittest.skipUnless(here.ml_dtypes, here.NO_BF16)
+    def test_chunks(self):
+        ends = np.array([0, 65, 65, 100], np.int32)
+        rows, total = np.full((5, 2), -1, np.int32), np.empty(1, np.int32)
+        self.module.chunk_indices(ends, rows, total)
+        self.assertEqual(rows[:total[0]].tolist(), [[0, 0], [0, 1], [2, 0]])
+        ones = np.ones((128, 1, 128), here.ml_dtypes.bfloat16)
+        state, o = np.zeros((2, 1, 128, 128), here.ml_dtypes.bfloat16), np.empty_like(ones)
+        views = [DLTensor(x.ctypes.data - 2, 1, 0, x.ndim, 4, 16, 1, (ctypes.c_int64 * x.ndim)(*x.shape), None, 2) for x in (ones, ones, ones, state, o)]
+        values = (Any * 11)(*(Any(7, 0, ctypes.addressof(view)) for view in views))  # numpy gives nobody a bf16 tensor, so the call is one of C's
+        values[9], values[10] = Any(1, 0, 128), Any(3, 0, int(np.float64(1 / 128).view(np.int64)))
+        self.assertEqual(0, getattr(ctypes.CDLL(LIBRARY), "__tvm_ffi_chunk_o")(None, values, 11, ctypes.byref(Any())))
+        self.assertEqual(o[:3, 0, 0].tolist() + o[64:66, 0, 5].tolist(), [1, 2, 3, 1, 2])
+
+    def test_allocated_results(self):
+        """By the allocator that a framework registers; here it is one of numpy's arrays."""
+        kept = []
+
+        class Managed(ctypes.Structure):
+            _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p),
+                        ("flags", ctypes.c_uint64), ("tensor", DLTensor)]
+
+        @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(DLTensor), ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p, ctypes.c_void_p)
+        def allocate(prototype, out, context, set_error):
+            wanted = prototype.contents
+            shape = wanted.shape[:wanted.ndim]
+            memory, sizes = np.empty(shape, {16: np.float16, 32: np.float32}[wanted.bits]), (ctypes.c_int64 * 5)(*shape)
+            managed = Managed(1, 0, None, None, 0, wanted)
+            managed.tensor.data, managed.tensor.shape = memory.ctypes.data, sizes
+            kept.append((memory, sizes, managed))
+            out[0] = ctypes.addressof(managed)
+            return 0
+
+        tvm = ctypes.CDLL(tvm_ffi.libinfo.find_libtvm_ffi())
+        before = ctypes.c_void_p()
+        for words in ((self.q, self.q, self.q), (self.q, self.q, self.q, None, None, True)):
+            self.refused(ValueError, "o is None, and tvm-ffi has no allocator for it; give o, or", "fmha", *words)
+        self.assertEqual(0, tvm.TVMFFIEnvSetDLPackManagedTensorAllocator(allocate, 0, ctypes.byref(before)))
+        try:
+            o = self.module.fmha(self.q, self.q, self.q, None, None, True)
+            self.assertEqual(o.shape, self.q.shape)
+            given = np.empty_like(self.q)
+            self.module.fmha(self.q, self.q, self.q, given, None, True)
+            self.assertEqual(kept[0][0].tobytes(), given.tobytes())
+            d = self.module.gemm(self.q[0], self.q[0, 1], None, None, np.zeros(70, np.float32))
+            self.assertEqual((d.shape, str(d.dtype)), ((2, 70, 70), "float32"))
+            self.refused(ValueError, "b.rank is 1; allowed: 2 to 3", "gemm", self.q[0], self.q[0, 0, 0])
+            self.refused(ValueError, "k.shape|k has|k\\[", "fmha", self.q, self.q[:, :, :, :32], self.q)  # given back, as the call fails
+        finally:
+            tvm.TVMFFIEnvSetDLPackManagedTensorAllocator(before, 0, None)
+
+    def test_refusals(self):
+        q, o = self.q, np.empty_like(self.q)
+        d = np.empty((70, 70), np.float16)
+        for kind, pattern, *call in (
+                (TypeError, r"there are 2 arguments; allowed: 3 to 7 \(q, k, v, o, lse, causal, scale\)", "fmha", q, q),
+                (TypeError, "there are 8 arguments; allowed: 3 to 7", "fmha", q, q, q, o, None, True, None, 1),
+                (TypeError, r"there are 0 arguments; allowed: 3 \(", "chunk_indices"),
+                (TypeError, "k is 1.5; allowed: a tensor$", "fmha", q, 1.5, q, o),
+                (TypeError, "k is None; allowed: a tensor$", "fmha", q, None, q, o),
+                (TypeError, "lse is 'x'; allowed: a tensor, or None", "fmha", q, q, q, o, "x"),
+                (TypeError, r"q is an array \(tag 71\); allowed: a tensor", "fmha", [1], q, q, o),
+                (TypeError, r"q is a device \(tag 6\)", "fmha", tvm_ffi.device("cpu"), q, q, o),
+                (TypeError, r"q is a function \(tag 68\)", "fmha", lambda: 0, q, q, o),
+                (TypeError, "causal is 'a longer text'; allowed: true or false", "fmha", q, q, q, o, None, "a longer text"),
+                (TypeError, "causal is 2; allowed: true or false", "fmha", q, q, q, o, None, 2),
+                (TypeError, "scale is a tensor; allowed: a number, or None", "fmha", q, q, q, o, None, True, q),
+                (TypeError, "activation is 4; allowed: none, relu, gelu, silu, or a number from 0 to 3", "gemm", d, d, d, None, None, 1, 0, 4),
+                (ValueError, "activation is 'tanh'; allowed: none, relu, gelu, silu", "gemm", d, d, d, None, None, 1, 0, "tanh"),
+                (ValueError, "scale is inf; allowed: any finite value", "fmha", q, q, q, o, None, True, 1e300),
+                (ValueError, "v.rank is 3; allowed: 4", "fmha", q, q, q[0], o),
+                (ValueError, "q has DLPack's type code 2 with 64 bits and 1 lanes; allowed: float16", "fmha", q.astype(float), q, q, o),
+                (ValueError, "v has 6 dimensions; allowed: 0 to 5", "fmha", q, q, np.zeros((1,) * 6, np.float16), o),
+                (ValueError, "o at .* overlaps q", "fmha", q, q, q, q)):
+            with self.subTest(pattern=pattern):
+                self.refused(kind, pattern, *call)
+
+    def test_no_tag_crashes(self):
+        """Values as a caller in C could pass them: every tag in every place, without anything behind it."""
+        library = ctypes.CDLL(LIBRARY)
+        library.tj_last_error.restype = ctypes.c_char_p
+        values, result = (Any * 12)(), Any()
+        draw = random.Random(7)
+        for op in OPS:
+            call = getattr(library, "__tvm_ffi_" + op)
+            self.assertEqual(-1, call(None, None, 5, None))
+            self.assertEqual(-1, call(None, values, -1, ctypes.byref(result)))
+            for tag in [*range(-2, 80), 128, 2**31 - 1]:
+                for count in (3, 7, 12):
+                    for value in values:
+                        value.tag, value.value = draw.choice((tag, 0, tag)), 0
+                    self.assertEqual(-1, call(None, values, count, ctypes.byref(result)), (op, tag, count))
+                    self.assertNotEqual(b"", library.tj_last_error())
+
+    def test_document(self):
+        failed, ran = doctest.testfile(os.path.join(ROOT, "src", "ffi", "README.md"), module_relative=False)
+        self.assertEqual((0, True), (failed, ran >= 5))
+
+
+if __name__ == "__main__":
+    here.skips.main()
