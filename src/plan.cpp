@@ -42,6 +42,7 @@ class Plan::Impl::Maker {
     plan.op = &op_;
     plan.device = device_;
     plan.kernel = kernel_;
+    plan.choices = runtime_.tunings.version(device_);
     plan.report = runtime_.load_steps({&op_, call, kernel_}, device_);
     plan.workspace_bytes = op_.scratch_bytes(call, kernel_);
     const std::vector<Planned> first = planned(placement_.places()), second = planned(moved(placement_.places()));
@@ -234,6 +235,7 @@ Device Plan::device() const noexcept { return impl_->device; }
 std::size_t Plan::workspace_bytes() const noexcept { return impl_->workspace_bytes; }
 std::size_t Plan::workspace_alignment() const noexcept { return ops::kScratchAlignment; }
 bool Plan::workspace_zeroed() const noexcept { return false; }
+bool Plan::current() const noexcept { return impl_->runtime->tunings.version(impl_->device) == impl_->choices; }
 const KernelReport& Plan::report() const noexcept { return impl_->report; }
 
 }  // namespace tj

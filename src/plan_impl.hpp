@@ -36,6 +36,7 @@ struct Plan::Impl {
   const ops::Op* op = nullptr;
   std::shared_ptr<void> args;  ///< the descriptor, on the model alone: what its launches may touch follows from it
   ops::Kernel kernel;
+  std::uint64_t choices = 0;  ///< the version of the measured choices that the kernel was chosen by
   Device device{};
   std::vector<std::string> names;
   std::vector<PlannedTensor> tensors;

@@ -56,6 +56,9 @@ class TJ_API Plan {
   std::size_t workspace_alignment() const noexcept;
   /// True: the caller's workspace must be zeroed before its first run, and never again.
   bool workspace_zeroed() const noexcept;
+  /// False once the runtime has read or measured other choices for the plan's device (Runtime::tune): a new plan of the
+  /// same arguments may have another kernel. The plan stays right.
+  bool current() const noexcept;
   /// The report that Runtime::prepare() gives for the same arguments.
   const KernelReport& report() const noexcept;
 

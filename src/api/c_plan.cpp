@@ -10,14 +10,10 @@
 #include <tilejit/runtime.hpp>
 
 #include "api/c_errors.hpp"
+#include "api/c_plan.hpp"
 #include "api/c_runtime.hpp"
 #include "ops/op.hpp"
 #include "support/c_structs.hpp"
-
-struct tj_plan {
-  tj::Plan plan;
-  std::vector<const char*> names;
-};
 
 namespace {
 

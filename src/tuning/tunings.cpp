@@ -125,7 +125,10 @@ const TunedTable& Tunings::load(Device device) {
 /// Publishes a new table. The caller holds the lock.
 const TunedTable& Tunings::publish(Known& known, std::vector<Tuned> list) {
   list.insert(list.end(), known.own.begin(), known.own.end());
-  known.tables.push_back(std::make_unique<TunedTable>(list));
+  auto made = std::make_unique<TunedTable>(list);
+  if (!known.tables.empty() && *known.tables.back() == *made) return *known.tables.back();
+  known.tables.push_back(std::move(made));
+  known.version.fetch_add(1, std::memory_order_release);
   known.table.store(known.tables.back().get(), std::memory_order_release);
   return *known.tables.back();
 }

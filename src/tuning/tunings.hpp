@@ -37,6 +37,7 @@ struct Tuned {
   const ops::Op* op = nullptr;
   ops::ProblemKey key;
   int choice = 0;
+  friend bool operator==(const Tuned&, const Tuned&) = default;
 };
 
 inline constexpr int kNotTuned = -1;
@@ -47,6 +48,7 @@ class TunedTable {
   /// kNotTuned when nothing was measured.
   int find(const ops::Op& op, const ops::ProblemKey& key) const noexcept;
   bool empty() const noexcept { return slots_.empty(); }
+  friend bool operator==(const TunedTable&, const TunedTable&) = default;
 
  private:
   std::vector<Tuned> slots_;  ///< a power of two, at most half full; empty when there is nothing
@@ -65,6 +67,11 @@ class Tunings {
   /// Notices records of other runtimes and processes; other devices than GPUs have none.
   void refresh(Device device);
 
+  /// Another number whenever other choices hold on the device.
+  std::uint64_t version(Device device) const noexcept {
+    return served(device) ? known_[static_cast<std::size_t>(device.index)].version.load(std::memory_order_acquire) : 0;
+  }
+
   TunedMachine machine(Device device) const { return machine_of_(device); }
   /// Makes `chosen` the problem's choice on this device from now on. False when the record could not be written
   /// (already logged).
@@ -75,6 +82,7 @@ class Tunings {
   static constexpr std::size_t kDevices = 64;
   struct Known {
     std::atomic<const TunedTable*> table{nullptr};
+    std::atomic<std::uint64_t> version{0};            ///< counts tables that differ from the one before
     std::int64_t changed_ns = -1;                     ///< of the directory, when it was read
     std::vector<Tuned> own;                           ///< measured by this runtime
     std::vector<std::unique_ptr<TunedTable>> tables;  ///< superseded ones too: a hot call may still read one

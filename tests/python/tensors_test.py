@@ -8,7 +8,7 @@ import unittest
 import here
 
 tilejit = here.tilejit
-from tilejit import _tensors  # noqa: E402
+from tilejit import _exchange, _tensors  # noqa: E402
 
 _new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(("PyCapsule_New", ctypes.pythonapi))
 _rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_SetName", ctypes.pythonapi))
@@ -22,11 +22,11 @@ class Producer:
         self.shape = (ctypes.c_int64 * max(len(shape), 1))(*shape)
         self.strides = None if strides is None else (ctypes.c_int64 * max(len(strides), 1))(*strides)
         self.device, self.old, self.fails, self.versioned, self.asked = device, old, fails, versioned, []
-        tensor = _tensors._DLTensor(data=ctypes.addressof(self.memory), device_type=device[0], device_id=device[1], ndim=len(shape), code=dtype[0],
+        tensor = _exchange.DLTensor(data=ctypes.addressof(self.memory), device_type=device[0], device_id=device[1], ndim=len(shape), code=dtype[0],
                                     bits=dtype[1], lanes=dtype[2], shape=self.shape, byte_offset=offset)
         if self.strides is not None:
             tensor.strides = self.strides
-        self.managed = _tensors._Versioned(major=major, minor=0, flags=flags, tensor=tensor) if versioned else tensor
+        self.managed = _exchange.Versioned(major=major, minor=0, flags=flags, tensor=tensor) if versioned else tensor
         self.name = b"dltensor_versioned" if versioned else b"dltensor"
         self.used = b"used_" + self.name
 
@@ -127,7 +127,8 @@ class Stub:
     """torch as far as it is asked."""
 
     class Tensor:
-        def __init__(self, device="cuda", index=0, dtype="torch.float16", requires_grad=False, layout="strided", memory=4096):
+        def __init__(self, device="cuda", index=0, dtype="torch.float16", requires_grad=False, layout="strided", memory=4096, negated=False):
+            self.is_neg = lambda: negated
             self.device, self.dtype, self.requires_grad = types.SimpleNamespace(type=device, index=index), dtype, requires_grad
             self.layout, self.memory, self.shape = layout, memory, (2, 3)
 
@@ -173,6 +174,7 @@ class Torch(unittest.TestCase):
         self.refused("has no memory: Cannot access data pointer of Tensor (e.g. FakeTensor)", Stub.Tensor(memory=None))
         self.refused("has no memory; prepare()", Stub.Tensor(memory=0))
         self.refused("requires grad", Stub.Tensor(requires_grad=True))
+        self.refused("resolve_neg", Stub.Tensor(negated=True))
         self.refused("layout", Stub.Tensor(layout="sparse_coo"))
         self.refused("torch.float64", Stub.Tensor(dtype="torch.float64"))
         Stub.grad = False

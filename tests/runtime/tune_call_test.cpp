@@ -58,4 +58,25 @@ TEST_CASE("a call's descriptor names the problem that is measured, in C++ and in
   tj_runtime_destroy(handle);
 }
 
+TEST_CASE("a plan is current until other choices hold on its device") {
+  Machine machine;
+  machine.cuda.set_param_bytes(0);
+  machine.cuda.set_block_ms(0.001);
+  tj::Runtime runtime(machine.options());
+  tj::GemmArgs args;
+  args.a = args.b = args.d = tj::Tensor::contiguous(nullptr, {tj::DeviceKind::cuda, 0}, tj::DType::f16, {1024, 1024});
+  const tj::Plan before = runtime.plan(args);
+  const tj::Plan another = runtime.plan(args);  // looks for records again, and finds none
+  CHECK(before.current());
+  CHECK(another.current());
+  tj::TuneOptions one;
+  one.rounds = 1;
+  one.only = {before.report().name.find("64x64x128") == std::string::npos ? "64x64x128" : "128x192x64"};
+  REQUIRE(runtime.tune(args, one).kept);
+  CHECK_FALSE(before.current());
+  const tj::Plan after = runtime.plan(args);
+  CHECK(after.current());
+  CHECK(after.report().name != before.report().name);
+}
+
 }  // namespace

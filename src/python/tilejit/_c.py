@@ -9,6 +9,7 @@ import ctypes
 from ctypes import POINTER, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
 MAX_RANK = 5
+MAX_OBJECTS = 9
 OK, INVALID_ARGUMENT, UNSUPPORTED = 0, 1, 2
 DTYPES = {"f16": 0, "bf16": 1, "f32": 2, "i32": 3, "e4m3": 4}
 DTYPE_NAMES = {number: name for name, number in DTYPES.items()}
@@ -63,6 +64,9 @@ CustomDescription = _sized("CustomDescription", [
     ("without_turns", c_int32), ("reserved", c_int32)])
 Box = _sized("Box", [("shape", Shape), ("swizzle_bytes", c_int32), ("reserved", c_int32)])
 
+ObjectHost = _sized("ObjectHost", [
+    ("clear_error", c_void_p), ("retain", c_void_p), ("release", c_void_p), ("pack", c_void_p), ("nothing", c_void_p)])
+
 LogSink = ctypes.CFUNCTYPE(None, c_void_p, c_int32, c_void_p, c_size_t)
 Allocate = ctypes.CFUNCTYPE(c_void_p, c_void_p, Device, c_size_t, c_void_p)
 Deallocate = ctypes.CFUNCTYPE(None, c_void_p, Device, c_void_p, c_size_t, c_void_p)
@@ -89,6 +93,10 @@ CALLS = {
     "tj_plan_destroy": (None, [_HANDLE]),
     "tj_plan_get_info": (_STATUS, [_HANDLE, POINTER(PlanInfo)]),
     "tj_plan_run": (_STATUS, [_HANDLE, c_void_p, c_size_t, c_void_p, c_void_p]),
+    "tj_object_calls_create": (_STATUS, [POINTER(_TEXT), c_size_t, c_size_t, c_void_p, c_void_p, POINTER(_HANDLE)]),
+    "tj_object_calls_destroy": (None, [_HANDLE]),
+    "tj_object_plan_create": (_STATUS, [_HANDLE, c_void_p, c_void_p, POINTER(_HANDLE)]),
+    "tj_object_plan_destroy": (None, [_HANDLE]),
     "tj_custom_create": (_STATUS, [_HANDLE, POINTER(CustomDescription), POINTER(_HANDLE)]),
     "tj_custom_destroy": (None, [_HANDLE]),
     "tj_custom_prepare": (_STATUS, [_HANDLE, Device, POINTER(KernelReport)]),
@@ -109,4 +117,8 @@ CALLS = {
     "tj_status_name": (_TEXT, [_STATUS]),
     "tj_version": (_TEXT, []),
     "tj_build_id": (_TEXT, []),
+}
+# Those that use a framework's objects: they keep the GIL. _ready.py adds the ones that take any number of objects.
+KEEPING = {
+    "tj_object_calls_keep": (_STATUS, [_HANDLE, _HANDLE, POINTER(c_void_p), POINTER(c_int32)]),
 }

@@ -9,6 +9,7 @@ import ctypes
 
 from ._error import Error
 from ._library import check, library, real
+from ._ready import learn
 from ._results import empty, no_memory
 from ._tensors import View, handle_of, stream_of, view
 
@@ -23,6 +24,7 @@ class Call:
         self.results: list = []
         self.finish: list = []
         self.names: dict = {}
+        self.makes = False
 
     def tensor(self, name: str, x, optional: bool = False):
         """The view of an argument; the structure gets its address by put()."""
@@ -41,6 +43,7 @@ class Call:
             made = no_memory(name, like, shape, dtype)
         else:
             made, finish = empty(name, like, shape, dtype)
+            self.makes = True
         self.results.append(made.owner)
         self.finish.append(finish)
         return self._keep(made)
@@ -70,9 +73,12 @@ class Call:
             return self.given_stream
         return stream_of(self.views[0])
 
-    def run(self, runtime):
+    def run(self, runtime, key=None):
+        """key: what the short way finds the next such call by; None when there is none."""
         handle = runtime.handle()
         check(library().tj_run(handle.value, self.op, ctypes.addressof(self.args), self.stream() or None))
+        if key is not None:
+            learn(runtime.ready, key, self, runtime)
         return tuple(finish(result) for finish, result in zip(self.finish, self.results))
 
 

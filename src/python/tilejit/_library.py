@@ -31,17 +31,32 @@ def _open():
     except OSError as error:
         raise Error(f"{path} cannot be opened: {error}; install the wheel of tilejit (x86-64 Linux), or put the folder of {SONAME} on "
                     "LD_LIBRARY_PATH before Python starts", "load", "not_found") from None
-    for name, (result, arguments) in _c.CALLS.items():
+    _declare(found, path, _c.CALLS)
+    keeps = ctypes.PyDLL(path, handle=found._handle)
+    _declare(keeps, path, _c.KEEPING)
+    return found, keeps
+
+
+def _declare(opened, path, calls):
+    for name, (result, arguments) in calls.items():
         try:
-            function = getattr(found, name)
+            function = getattr(opened, name)
         except AttributeError:
             raise Error(f"{path} has no {name}: it is another version than this package; install both from one wheel", "load", "not_found") from None
         function.restype, function.argtypes = result, arguments
-    return found
 
 
 def library():
     """The opened library. Any thread may call it at any time."""
+    return _pair()[0]
+
+
+def keeping():
+    """The same, with calls that keep the GIL."""
+    return _pair()[1]
+
+
+def _pair():
     global _opened
     if _opened is None:
         with _lock:

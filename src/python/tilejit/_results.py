@@ -6,7 +6,8 @@ anybody can see.
 from __future__ import annotations
 
 from ._error import Error
-from ._tensors import Spec, View, module, view
+from ._exchange import api_of, empty_by
+from ._tensors import DLPACK_CODES, DLPACK_TYPES, Spec, View, module, view
 
 _NAMES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "i32": "int32", "e4m3": "float8_e4m3fn"}
 
@@ -43,6 +44,9 @@ def empty(name: str, like: View, shape: tuple, dtype: str):
         return _empty_jax(name, like, shape, dtype)
     if like.framework == "numpy":
         return view(name, module("numpy").empty(shape, dtype=_numpy_dtype(name, dtype, like.owner)), True), _same
+    api = api_of(type(like.owner))
+    if api is not None:
+        return view(name, empty_by(api, name, (DLPACK_TYPES[like.c.device.kind], like.c.device.index), shape, DLPACK_CODES[dtype]), True), _same
     raise Error(f"{name} cannot be allocated by {type(like.owner).__module__}; give out=")
 
 

@@ -14,6 +14,7 @@ from . import _c, _ops
 from ._device import Device
 from ._error import Error
 from ._library import check, encoded, library, number, real
+from ._ready import default_ready
 from ._tensors import handle_of
 
 TYPE_CHECKING = False  # typing itself would take a fifth of the package's import
@@ -139,6 +140,7 @@ class Runtime:
         options, handle = _options(given), ctypes.c_void_p()
         check(library().tj_runtime_create(ctypes.byref(options), ctypes.byref(handle)))
         self._handle: Optional[Handle] = Handle(handle, library().tj_runtime_destroy, (options, allocator, log_sink))
+        self.ready: dict = {}
 
     def handle(self) -> Handle:
         """What a call holds on to while it lasts."""
@@ -150,6 +152,7 @@ class Runtime:
     def close(self) -> None:
         """Gives the runtime up once no call and no kernel of custom.Kernel needs it. Plans go on."""
         self._handle = None
+        self.ready = {}
 
     def __enter__(self) -> "Runtime":
         return self
@@ -217,5 +220,5 @@ def instance() -> Runtime:
     """The process's own runtime, made at the first use."""
     handle, made = ctypes.c_void_p(), Runtime.__new__(Runtime)
     check(library().tj_runtime_instance(ctypes.byref(handle)))
-    made._handle = Handle(handle, None)
+    made._handle, made.ready = Handle(handle, None), default_ready
     return made

@@ -9,18 +9,20 @@ from __future__ import annotations
 import ctypes
 import struct
 import sys
-from ctypes import c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
 
 from . import _c
 from ._error import Error
+from ._exchange import DLTensor, Versioned, api_of, is_capsule, pointer_in, stream_by
 from ._library import number
 
 _NUMPY_NAMES = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "int32": "i32", "float8_e4m3fn": "e4m3"}
 _DTYPES = "float16, bfloat16, float32, int32 or float8_e4m3fn"
 # (type code, bits) of dlpack.h
 _DLPACK_DTYPES = {(2, 16): "f16", (4, 16): "bf16", (2, 32): "f32", (0, 32): "i32", (10, 8): "e4m3"}
+DLPACK_CODES = {name: codes for codes, name in _DLPACK_DTYPES.items()}
 # kDLCPU, kDLCUDA, kDLCUDAHost, kDLROCM, kDLROCMHost, kDLCUDAManaged
 _DLPACK_DEVICES = {1: "cpu", 2: "cuda", 3: "cpu", 10: "hip", 11: "cpu", 13: "cuda"}
+DLPACK_TYPES = {0: 1, 1: 2, 2: 10}  # by kinds of C
 _READ_ONLY = 1
 _PACK = [struct.Struct(f"=QQiiii{rank}q{8 * (_c.MAX_RANK - rank)}x{rank}q{8 * (_c.MAX_RANK - rank)}x") for rank in range(_c.MAX_RANK + 1)]
 _TENSOR_BYTES = ctypes.sizeof(_c.Tensor)
@@ -32,15 +34,6 @@ if TYPE_CHECKING:
     from typing import Optional, Sequence
 
     from ._types import DeviceLike
-
-
-class _DLTensor(ctypes.Structure):
-    _fields_ = [("data", c_void_p), ("device_type", c_int32), ("device_id", c_int32), ("ndim", c_int32), ("code", c_uint8), ("bits", c_uint8),
-                ("lanes", c_uint16), ("shape", ctypes.POINTER(c_int64)), ("strides", ctypes.POINTER(c_int64)), ("byte_offset", c_uint64)]
-
-
-class _Versioned(ctypes.Structure):
-    _fields_ = [("major", c_uint32), ("minor", c_uint32), ("context", c_void_p), ("deleter", c_void_p), ("flags", c_uint64), ("tensor", _DLTensor)]
 
 
 class Spec:
@@ -133,6 +126,8 @@ def _torch_view(name, x, torch, written):
         if dtype is None:
             raise Error(f"{name} has the type {x.dtype}; allowed: {_DTYPES}")
         _known[x.dtype] = dtype
+    if x.is_neg():
+        raise Error(f"{name} is a view of negated numbers; allowed: a tensor whose memory holds its values, such as {name}.resolve_neg()")
     try:
         data = x.data_ptr()
     except Exception as error:  # of fake tensors, and of wrappers: torch raises several kinds
@@ -162,11 +157,6 @@ def _numpy_view(name, x, numpy, written):
     return View(name, "numpy", x, data, (0, 0), dtype, x.shape, [stride // size for stride in strides])
 
 
-_capsule = ctypes.pythonapi  # checks after each call whether Python has an error
-_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_IsValid", _capsule))
-_pointer = ctypes.PYFUNCTYPE(c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", _capsule))
-
-
 def _capsule_of(name, x, on_gpu, stream):
     """A DLPack capsule of x. It is only read: it gives the tensor back when Python lets it go."""
     stream = {"stream": stream} if on_gpu else {}
@@ -183,15 +173,15 @@ def _capsule_of(name, x, on_gpu, stream):
 
 
 def _read_capsule(name, capsule, written):
-    if _is_valid(capsule, b"dltensor_versioned"):
-        found = _Versioned.from_address(_pointer(capsule, b"dltensor_versioned"))
+    if is_capsule(capsule, b"dltensor_versioned"):
+        found = Versioned.from_address(pointer_in(capsule, b"dltensor_versioned"))
         if found.major != 1:
             raise Error(f"{name} is a DLPack tensor of version {found.major}.{found.minor}; allowed: 1.x, and those before it")
         if written and found.flags & _READ_ONLY:
             raise Error(f"{name} is read-only; allowed: a tensor that may be written")
         return found.tensor
-    if _is_valid(capsule, b"dltensor"):
-        return _DLTensor.from_address(_pointer(capsule, b"dltensor"))
+    if is_capsule(capsule, b"dltensor"):
+        return DLTensor.from_address(pointer_in(capsule, b"dltensor"))
     raise Error(f"{name}.__dlpack__() gave {capsule!r}; allowed: a DLPack capsule that nobody has used up")
 
 
@@ -204,8 +194,10 @@ def _dlpack_view(name, x, written, stream):
     kind = _DLPACK_DEVICES.get(device_type)
     if kind is None:
         raise Error(f"{name} is on a device of DLPack's type {device_type}; allowed: CPU (1), CUDA (2), ROCm (10)")
+    api = api_of(type(x))
     if kind != "cpu" and stream is None:
-        stream = 1 if kind == "cuda" else 0  # what the producer has begun ends before the default stream goes on
+        # Work goes to the framework's own stream where it is known; else what the producer has begun ends before the default stream goes on.
+        stream = -1 if api is not None else 1 if kind == "cuda" else 0
     root = type(x).__module__.partition(".")[0]
     framework = {"jax": "jax", "jaxlib": "jax", "cupy": "cupy"}.get(root, "")
     if written and framework == "jax":
@@ -261,7 +253,17 @@ def current_stream(framework: str, index: int) -> int:
 
 
 def stream_of(view: View) -> int:
-    return current_stream(view.framework, view.c.device.index) if view.on_gpu else 0
+    return stream_for(view.owner, view.c.device.kind, view.c.device.index)
+
+
+def stream_for(x, kind: int, index: int) -> int:
+    """The stream that a tensor's framework enqueues on now, on a device of a kind of C; 0 for the CPU."""
+    if kind == _c.DEVICES["cpu"]:
+        return 0
+    framework, api = framework_of(x), api_of(type(x))
+    if framework == "" and api is not None:
+        return stream_by(api, DLPACK_TYPES[kind], index)
+    return current_stream(framework, index)
 
 
 def handle_of(stream) -> int:

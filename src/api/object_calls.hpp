@@ -1,0 +1,111 @@
+// Calls with a framework's tensor objects, and the plans that are kept for them; see objects.h.
+//
+// Decides when two calls are alike, and which plans are kept. Does not validate a call: a plan was made of one that was
+// served, and tensors of the same layout differ from its own in their addresses alone. Invariant: what is not known, or
+// not right, is left to the caller, with nothing enqueued.
+#pragma once
+
+#include "api/objects.h"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <tilejit/plan.hpp>
+
+#include "api/dlpack.hpp"
+#include "support/fork_safe.hpp"
+
+namespace tj::api {
+
+/// All that tensors of a call have beside their addresses: equal words mean that the same plan serves them.
+class Layouts {
+ public:
+  /// False for a tensor that no plan takes: too many dimensions.
+  bool add(const dlpack::Tensor& tensor) noexcept;
+  std::uint64_t hash() const noexcept;
+  friend bool operator==(const Layouts& a, const Layouts& b) noexcept;
+
+ private:
+  static constexpr std::size_t kWords = 2 + 2 * kMaxRank;
+  std::array<std::int64_t, TJ_MAX_OBJECTS * kWords> words_;
+  std::size_t count_ = 0;
+};
+
+class ObjectCalls {
+ public:
+  using Objects = std::array<void*, TJ_MAX_OBJECTS>;
+
+  ObjectCalls(std::vector<std::string> names, std::size_t made, const dlpack::ExchangeApi& api,
+              const tj_object_host& host)
+      : names_(std::move(names)), made_(made), api_(api), host_(host) {}
+
+  std::size_t given() const noexcept { return names_.size() - made_; }
+  std::size_t made() const noexcept { return made_; }
+
+  /// Whether a plan of this call is worth making: the same one was asked for before.
+  bool wanted(std::span<void* const> objects);
+  /// Throws tj::Error(argument) when the plan is of other tensors.
+  void keep(const Plan& plan, std::span<void* const> objects);
+  /// Enqueues a call that is known.
+  bool run(const Objects& objects, Stream stream, bool current) noexcept;
+  /// The same with new results; the host's "nothing" when it cannot.
+  void* make(const Objects& objects, Stream stream, bool current) noexcept;
+
+ private:
+  struct Made {
+    dlpack::Tensor prototype;
+    std::array<std::int64_t, kMaxRank> shape;
+  };
+  struct Kept {
+    Kept(const Plan& given, const Layouts& of) : plan(given), layouts(of) {}
+    Plan plan;
+    Layouts layouts;
+    std::vector<std::size_t> objects;  ///< for each of the plan's tensors
+    std::vector<Made> made;
+    mutable std::atomic<std::uint64_t> used{0};
+  };
+  using Tensors = std::array<dlpack::Tensor, TJ_MAX_OBJECTS>;
+  static constexpr std::size_t kMost = 256, kSeen = 64;
+
+  /// The tensors of the first objects, and their layouts. False: an object is not such a tensor.
+  bool read(std::span<void* const> objects, Tensors& tensors, Layouts& layouts) const noexcept;
+  std::shared_ptr<const Kept> find(const Layouts& layouts) noexcept;
+  bool enqueue(const Kept& kept, const Tensors& tensors, Stream stream, bool current) const noexcept;
+  void* make_known(const Objects& objects, Stream stream, bool current) noexcept;
+  void* results(std::span<dlpack::ManagedTensor*> made) const noexcept;
+  void drop_oldest();
+
+  std::vector<std::string> names_;
+  std::size_t made_;
+  const dlpack::ExchangeApi& api_;
+  tj_object_host host_;
+  support::Mutex mutex_;  ///< of what is below
+  std::unordered_map<std::uint64_t, std::shared_ptr<const Kept>> kept_;
+  std::array<std::uint64_t, kSeen> seen_{};
+  std::uint64_t clock_ = 0;
+};
+
+/// A plan that is run at the addresses of objects.
+class ObjectPlan {
+ public:
+  ObjectPlan(const Plan& plan, const dlpack::ExchangeApi& api, const tj_object_host& host)
+      : plan_(plan), tensors_(plan.tensors().size()), api_(api), host_(host) {}
+  std::size_t tensors() const noexcept { return tensors_; }
+  /// False when it could not, with nothing enqueued.
+  bool run(const std::array<void*, TJ_MAX_OBJECTS>& objects, Stream stream, bool current) const noexcept;
+
+ private:
+  Plan plan_;
+  std::size_t tensors_;
+  const dlpack::ExchangeApi& api_;
+  tj_object_host host_;
+};
+
+}  // namespace tj::api

@@ -1,0 +1,324 @@
+"""Protects the short way of calls on a GPU: it launches what the long way launches, with the same bytes, and leaves to the long way all that it
+does not know. The driver, the compiler and the framework are stand-ins, so nothing is computed."""
+import ctypes
+import gc
+import os
+import re
+import sys
+import tempfile
+import threading
+import types
+import unittest
+
+import here
+import framework
+from framework import Array
+
+FAKES = os.path.join(os.path.dirname(os.environ["TJ_TEST_LIBRARY"]), "..", "tests", "fakes")
+driver = ctypes.CDLL(os.path.join(FAKES, "libcuda.so.1"))  # in front of a real one
+ctypes.CDLL(os.path.join(FAKES, "libnvrtc.so.1"))
+tilejit = here.tilejit
+from tilejit import _ops, _plan, _ready  # noqa: E402
+
+Hook = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+log = ctypes.CFUNCTYPE(ctypes.c_char_p)(("fake_cuda_log", driver))
+
+
+def parameter_bytes(call, folder):
+    """How many bytes a call's launch has: a driver that says another number is told it."""
+    driver.fake_cuda_set_param_bytes(4095)
+    with tilejit.Runtime(cache_dir=folder, target="sm_90a", log_level="off") as runtime:
+        try:
+            call(runtime)
+        except tilejit.Error as error:
+            return int(re.search(r"was given (\d+)", str(error)).group(1))
+        finally:
+            driver.fake_cuda_set_param_bytes(0)
+
+
+class Launch:
+    """The launches while this is entered: their lines in the driver's log, and their parameters."""
+
+    def __init__(self, size=0):
+        self.params, self.hook = [], Hook(lambda params, _: self.params.append(ctypes.string_at(params, size)))
+
+    def __enter__(self):
+        self.skip = len(log().decode().splitlines())
+        driver.fake_cuda_on_launch(self.hook, None)
+        return self
+
+    def __exit__(self, *_):
+        driver.fake_cuda_on_launch(Hook(), None)
+        self.lines = [line for line in log().decode().splitlines()[self.skip:] if line.startswith("cuLaunch")]
+
+    def __eq__(self, other):
+        return self.lines == other.lines and self.params == other.params
+
+
+class LongWay(Exception):
+    pass
+
+
+class Short:
+    """Calls take the short way, or raise LongWay."""
+
+    def __init__(self):
+        self.makers = [name for name in ("_fmha", "_gemm", "_chunk_o", "_chunk_indices")]
+
+    def __enter__(self):
+        self.before = {name: getattr(_ops, name) for name in self.makers}
+        for name in self.makers:
+            setattr(_ops, name, self.refuse)
+
+    def __exit__(self, *_):
+        for name, maker in self.before.items():
+            setattr(_ops, name, maker)
+
+    @staticmethod
+    def refuse(*_, **__):
+        raise LongWay
+
+
+class Ready(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        driver.fake_cuda_reset()
+        self.runtime = tilejit.Runtime(cache_dir=folder.name, target="sm_90a", log_level="off")
+        self.addCleanup(self.runtime.close)
+        framework.reset()
+
+    def known(self, call):
+        """Makes a call until it is known, and once more on the short way; returns what that gave."""
+        call()
+        with self.assertRaises(LongWay), Short():
+            call()
+        call()  # the second one makes the plan
+        with Short():
+            return call()
+
+    def product(self, *shape, **options):
+        m, n, k = shape or (64, 32, 128)
+        return Array((m, k)), Array((n, k)), options.pop("out", None) or Array((m, n))
+
+    def test_the_same_launch(self):
+        """Every op, at other addresses than those that the plan was made with."""
+        def q():
+            return Array((2, 4, 96, 64))
+        for name, make in (
+                ("fmha", lambda: ((q(), q(), q()), {"causal": True, "out": q()})),
+                ("fmha", lambda: ((q(), q(), q()), {"scale": 0.3, "return_lse": True, "out": (q(), Array((2, 4, 96), "f32"))})),
+                ("fmha", lambda: ((Array((2, 96, 4, 64)),) * 3, {"layout": "bshd", "out": Array((2, 96, 4, 64))})),
+                ("gemm", lambda: ((Array((64, 128)), Array((32, 128))), {"bias": Array((32,)), "c": Array((64, 32)), "beta": 2, "out": Array((64, 32))})),
+                ("gemm", lambda: ((Array((3, 64, 128)), Array((32, 128))), {"activation": "relu", "out": Array((3, 64, 32))})),
+                ("chunk_indices", lambda: ((Array((4,), "i32"),), {"out": (Array((9, 2), "i32"), Array((1,), "i32"))})),
+                ("chunk_o", lambda: ((Array((128, 1, 128), "bf16"), Array((128, 1, 128), "bf16"), Array((128, 1, 128), "bf16"),
+                                      Array((2, 1, 128, 128), "bf16")), {"seq_length": 128, "g_cu": Array((128, 1), "f32"), "out": Array((128, 1, 128), "bf16")}))):
+            with self.subTest(name):
+                arguments, options = make()
+                self.known(lambda: getattr(self.runtime, name)(*arguments, **options))
+                others, other_options = make()
+                size = parameter_bytes(lambda runtime: getattr(runtime, name)(*arguments, **options), self.folder)
+                with Launch(size) as short, Short():
+                    returned = getattr(self.runtime, name)(*others, **other_options)
+                self.runtime.ready.clear()
+                with Launch(size) as long:
+                    getattr(self.runtime, name)(*others, **other_options)
+                self.assertEqual((len(short.params), short), (1, long))
+                self.assertIs(returned, other_options["out"])
+
+    def test_made_results(self):
+        q = Array((1, 2, 96, 64))
+        o = self.known(lambda: self.runtime.fmha(q, q, q))
+        self.assertEqual((type(o), o.shape, o.dtype, o.strides), (Array, q.shape, "f16", None))
+        size = parameter_bytes(lambda runtime: runtime.fmha(q, q, q), self.folder)
+        with Launch(size) as launch, Short():
+            o = self.runtime.fmha(q, q, q)
+        self.assertIn(o.address.to_bytes(8, "little"), launch.params[0])
+        made = self.known(lambda: self.runtime.fmha(q, q, q, return_lse=True))
+        self.assertEqual([(type(each), each.shape, each.dtype) for each in made], [(Array, q.shape, "f16"), (Array, (1, 2, 96), "f32")])
+        self.assertIs(type(made), tuple)
+        del o, made
+        gc.collect()
+        self.assertEqual(framework.managed_alive(), 0)  # what the framework gave is given back
+
+    def test_numbers_are_part_of_the_key(self):
+        a, b, d = self.product()
+        self.known(lambda: self.runtime.gemm(a, b, alpha=0.0, out=d))
+        for options in ({"alpha": -0.0}, {"alpha": 2}, {"activation": "relu"}, {"dtype": "f16", "alpha": 0.0}, {"bias": Array((32,)), "alpha": 0.0}):
+            with self.subTest(options), self.assertRaises(LongWay), Short():
+                self.runtime.gemm(a, b, out=d, **options)
+
+    def test_other_tensors_go_the_long_way(self):
+        a, b, d = self.product()
+        self.known(lambda: self.runtime.gemm(a, b, out=d))
+        wide = Array((64, 256))
+        for others in ((Array((65, 128)), b, Array((65, 32))), (Array((64, 128), "bf16"), Array((32, 128), "bf16"), Array((64, 32), "bf16")),
+                       (Array((64, 128), strides=(256, 1), base=wide), b, d), (Array((64, 128), device=1), b, d), (a, b, Array((64, 32), strides=(64, 1)))):
+            with self.assertRaises(LongWay), Short():
+                self.runtime.gemm(others[0], others[1], out=others[2])
+
+    def test_what_is_wrong_is_said_by_the_long_way(self):
+        a, b, d = self.product()
+        self.known(lambda: self.runtime.gemm(a, b, out=d))
+        for others, part in (((a, b, Array((64, 32), base=a)), "overlap"), ((Array((64, 128), address=0), b, d), "a"), ((Array((64, 128), shift=1), b, d), "a")):
+            with self.subTest(part), self.assertRaises(tilejit.Error) as caught:
+                self.runtime.gemm(others[0], others[1], out=others[2])
+            self.assertIn(part, str(caught.exception))
+
+    def test_a_framework_that_fails(self):
+        a, b, d = self.product()
+        self.known(lambda: self.runtime.gemm(a, b, out=d))
+        framework.fail("tensor_of_object")
+        self.runtime.gemm(a, b, out=d)  # through __dlpack__, and without an error left behind
+        framework.reset()
+        self.known(lambda: self.runtime.gemm(a, b))
+        framework.fail("allocate")
+        with self.assertRaises(tilejit.Error) as caught:
+            self.runtime.gemm(a, b)
+        self.assertEqual(caught.exception.code, "out_of_memory")
+        self.assertIn("MemoryError: no memory left", str(caught.exception))
+        framework.reset()
+        self.assertIsInstance(self.runtime.gemm(a, b), Array)
+
+    def test_the_stream_is_asked_at_each_call(self):
+        a, b, d = self.product()
+        self.known(lambda: self.runtime.gemm(a, b, out=d))
+        seen = []
+        for stream in (0, 0x5000, 0x6000):
+            framework.set_stream(stream)
+            with Launch() as short, Short():
+                self.runtime.gemm(a, b, out=d)
+            known, self.runtime.ready = self.runtime.ready, {}
+            with Launch() as long:
+                self.runtime.gemm(a, b, out=d)
+            self.runtime.ready = known
+            self.assertEqual(short, long)
+            seen += short.lines
+        self.assertEqual([line.endswith(" in another") for line in seen], [False, True, True])
+        framework.set_stream(0)
+        with Launch() as launch, Short():
+            self.runtime.gemm(a, b, out=d, stream=0x5000)
+        self.assertEqual(launch.lines, seen[1:2])
+
+    def test_many_shapes(self):
+        """More shapes than there are plans kept: each call is served, and the last ones are known."""
+        b = Array((32, 64))
+        for m in range(8, 8 * 271, 8):
+            a, d = Array((m, 64)), Array((m, 32))
+            for _ in range(2):
+                self.runtime.gemm(a, b, out=d)
+        with Short():
+            self.runtime.gemm(a, b, out=d)
+        with self.assertRaises(LongWay), Short():
+            self.runtime.gemm(Array((8, 64)), b, out=Array((8, 32)))
+
+    def test_plan(self):
+        a, b, d = self.product()
+        plan = self.runtime.plan("gemm", a, b)
+        plan.run(a, b, d)
+        others, before = self.product(), _plan.address_of
+        size = parameter_bytes(lambda runtime: runtime.gemm(a, b, out=d), self.folder)
+        with Launch(size) as short:
+            _plan.address_of = Short.refuse
+            try:
+                plan.run(*others)
+            finally:
+                _plan.address_of = before
+        plan._known.clear()
+        with Launch(size) as long:
+            plan.run(*others)
+        self.assertEqual(short, long)
+        with self.assertRaisesRegex(tilejit.Error, "the address of d .* allowed"):
+            plan.run(a, b, Array((64, 32), shift=1))
+        with self.assertRaisesRegex(tilejit.Error, "2 tensors are given; allowed: 3"):
+            plan.run(a, b)
+        self.runtime.close()
+        plan.run(*others)
+
+    def test_a_closed_runtime(self):
+        a, b, d = self.product()
+        self.known(lambda: self.runtime.gemm(a, b, out=d))
+        self.runtime.close()
+        with self.assertRaisesRegex(tilejit.Error, "closed"):
+            self.runtime.gemm(a, b, out=d)
+
+    def test_threads(self):
+        """Threads that learn and use the same shapes, while others close runtimes of their own."""
+        problems, errors = [self.product(64, 32, 64 * i) for i in range(1, 5)], []
+
+        def work():
+            try:
+                for i in range(60):
+                    a, b, d = problems[i % len(problems)]
+                    self.runtime.gemm(a, b, out=d)
+                    self.runtime.gemm(a, b)
+            except Exception as error:
+                errors.append(error)
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(errors, [])
+
+    def test_tables_that_cannot_be_used(self):
+        for kind in (framework.Newer, framework.WithoutBorrowing, framework.NoCapsule):
+            with self.subTest(kind.__name__):
+                a, b, d = (kind(shape) for shape in ((64, 128), (32, 128), (64, 32)))
+                for _ in range(3):
+                    self.runtime.gemm(a, b, out=d)
+                with self.assertRaises(LongWay), Short():
+                    self.runtime.gemm(a, b, out=d)
+
+    def test_an_older_table_behind_a_newer_one(self):
+        a, b, d = (framework.Chained(shape) for shape in ((64, 128), (32, 128), (64, 32)))
+        self.known(lambda: self.runtime.gemm(a, b, out=d))
+
+    def test_gradients_go_the_long_way(self):
+        """torch's tensors that require grad, while it records what is computed."""
+        torch = types.SimpleNamespace(Tensor=Array, is_grad_enabled=lambda: torch.records, records=True)
+        sys.modules["torch"], before = torch, sys.modules.get("torch")
+        try:
+            short = _ready.Short(None, None, [Array], lambda value: None, None)
+        finally:
+            sys.modules.pop("torch")
+            if before is not None:
+                sys.modules["torch"] = before
+        plain, other = types.SimpleNamespace(requires_grad=False), types.SimpleNamespace(requires_grad=True)
+        self.assertFalse(short.wants_grad([plain, plain]))
+        self.assertTrue(short.wants_grad([plain, other]))
+        torch.records = False
+        self.assertFalse(short.wants_grad([plain, other]))
+        self.assertFalse(_ready.Short(None, None, [Array], lambda value: None, None).wants_grad([other]))
+
+    def test_mixed_frameworks_go_the_long_way(self):
+        a, b, d = self.product()
+        other = framework.Chained((32, 128))
+        for _ in range(3):
+            self.runtime.gemm(a, other, out=d)
+        with self.assertRaises(LongWay), Short():
+            self.runtime.gemm(a, other, out=d)
+
+    def test_bad_arguments_of_the_library_s_calls(self):
+        from tilejit._library import keeping, library
+        tj, out = library(), ctypes.c_void_p(1)
+        names = (ctypes.c_char_p * 2)(b"a", b"b")
+        for arguments, part in (((names, 0, 0, framework.TABLE, _ready.host()), "count is 0"), ((names, 10, 0, framework.TABLE, _ready.host()), "count is 10"),
+                                ((None, 2, 0, framework.TABLE, _ready.host()), "names is null"), ((names, 2, 2, framework.TABLE, _ready.host()), "made is 2"),
+                                ((names, 2, 0, None, _ready.host()), "exchange_api is null"), ((names, 2, 0, framework.TABLE, None), "host is null")):
+            self.assertEqual(tj.tj_object_calls_create(*arguments, ctypes.byref(out)), 1, part)
+            self.assertIn(part, tj.tj_last_error().decode())
+            self.assertIsNone(out.value)
+        self.assertEqual(tj.tj_object_calls_create(names, 2, 0, framework.NEWER_TABLE, _ready.host(), ctypes.byref(out)), 2)
+        self.assertEqual(keeping().tj_object_calls_keep(None, None, None, None), 1)
+        self.assertEqual(tj.tj_object_plan_create(None, framework.TABLE, _ready.host(), ctypes.byref(out)), 1)
+        tj.tj_object_calls_destroy(None)
+        tj.tj_object_plan_destroy(None)
+        run = _ready.runner("tj_object_calls_run", ctypes.c_int32, 1)
+        self.assertEqual(run(None, None, self), -1)
+
+
+if __name__ == "__main__":
+    here.skips.main()
