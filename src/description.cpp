@@ -25,6 +25,8 @@ std::string description() {
   return out.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 
+void add_packages_folder(const std::string& folder) { compile::add_packages_folder(folder); }
+
 std::string machine_json(const Graph& graph) {
   Graph only;
   only.machine = graph.machine.name.empty() ? graph.machine : Graph::Machine::described(graph.machine.name);

@@ -13,6 +13,7 @@
 #include "api/c_plan.hpp"
 #include "api/c_runtime.hpp"
 #include "api/object_calls.hpp"
+#include "description.hpp"
 #include "support/c_structs.hpp"
 #include "support/fail.hpp"
 
@@ -72,6 +73,10 @@ bool is_current(const void* stream) { return stream == TJ_CURRENT_STREAM; }
 }  // namespace
 
 extern "C" {
+
+tj_status tj_add_packages_folder(const char* folder) {
+  return guarded([&] { tj::add_packages_folder(text_of(folder, "folder", "/usr/lib/python3/dist-packages")); });
+}
 
 tj_status tj_object_calls_create(const char* const* names, size_t count, size_t made, const void* exchange_api,
                                  const tj_object_host* host, tj_object_calls** out) {

@@ -18,6 +18,10 @@
 extern "C" {
 #endif
 
+/* Names a folder of Python packages other than the library's own: NVRTC may come from NVIDIA's wheels in it. Call it
+ * before a runtime is used. */
+TJ_C_API tj_status tj_add_packages_folder(const char* folder);
+
 /* Most tensors of a call. */
 enum { TJ_MAX_OBJECTS = 9 };
 /* The status that tj_object_calls_run() and tj_object_plan_run() give for a call that they cannot serve. */

@@ -12,12 +12,15 @@
 #include <cstring>
 #include <fstream>
 #include <initializer_list>
+#include <mutex>
 #include <set>
 #include <utility>
 
 #include "support/dynamic_library.hpp"
 #include "support/environment.hpp"
+#include "support/fork_safe.hpp"
 #include "support/installations.hpp"
+#include "support/lasting.hpp"
 
 namespace tj::compile {
 namespace {
@@ -97,7 +100,30 @@ constexpr std::initializer_list<const char*> kWheelsAbove = {"",
                                                              "/../../nvidia/cu13/lib",
                                                              "/../../nvidia/cuda_nvrtc/lib"};
 
+/// Folders of Python packages, as they were added.
+struct Packages {
+  support::Mutex mutex;
+  Folders folders;
+};
+Packages& packages() {
+  static constinit support::Lasting<Packages> added;
+  return added.get();
+}
+
+Folders added_packages() {
+  Packages& added = packages();
+  const std::lock_guard lock(added.mutex);
+  return added.folders;
+}
+
 }  // namespace
+
+void add_packages_folder(const std::string& folder) {
+  Packages& added = packages();
+  const std::lock_guard lock(added.mutex);
+  if (std::find(added.folders.begin(), added.folders.end(), folder) == added.folders.end())
+    added.folders.push_back(folder);
+}
 
 std::vector<std::string> split_path(const std::string& list) {
   Folders folders;
@@ -136,6 +162,7 @@ LibrarySearch nvrtc_search() {
   LibrarySearch search{"libnvrtc", {"libnvrtc.so.13", "libnvrtc.so.12"}, {}};
   search.groups.push_back(below(own_folders(), kWheelsAbove));
   search.groups.push_back(below(library_path(), kWheels));
+  search.groups.push_back(below(added_packages(), kWheels));
   search.groups.push_back(below(from_variables({"CUDA_HOME", "CUDA_PATH"}), kToolkit));
   search.groups.push_back(loader_folders());
   search.groups.push_back(below({"/usr/local/cuda", "/opt/cuda"}, kToolkit));

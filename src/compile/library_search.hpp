@@ -23,6 +23,9 @@ struct LibrarySearch {
 /// libtilejit's own folder, LD_LIBRARY_PATH, CUDA_HOME and CUDA_PATH, the loader's configured folders, the usual places
 /// of the CUDA toolkit. Folders that may hold NVIDIA's wheels (nvidia/cu13/lib, nvidia/cuda_nvrtc/lib) come with those.
 LibrarySearch nvrtc_search();
+/// Adds a folder of Python packages that libtilejit does not lie in: NVIDIA's wheels in it are searched behind
+/// LD_LIBRARY_PATH. A folder that is known already changes nothing. Thread safe.
+void add_packages_folder(const std::string& folder);
 /// The places of AMD's hiprtc: first where the process has loaded it from, then the user's choice (LD_LIBRARY_PATH,
 /// ROCM_PATH, HIP_PATH). Then the newest of the loader's folders and of the folders of /opt/rocm. The HIP runtime is
 /// opened in that order, too (launch/hip/api.cpp).

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include <tilejit/error.hpp>
 
@@ -107,6 +108,21 @@ TEST_CASE("the own folder is searched first, the wheels' layout too") {
   const std::string places = tj::compile::describe(search);
   CHECK(places.find("/nvidia/cu13/lib") != std::string::npos);
   CHECK(places.find("/usr/local/cuda/lib64") != std::string::npos);
+}
+
+TEST_CASE("folders of packages that were added are searched behind LD_LIBRARY_PATH, and named once") {
+  const TemporaryFolder tmp;
+  const std::string packages = tmp.folder("site-packages");
+  const auto groups = [] { return tj::compile::nvrtc_search().groups; };
+  const std::size_t before = groups().size();
+  tj::compile::add_packages_folder(packages);
+  tj::compile::add_packages_folder(packages);
+  REQUIRE(groups().size() == before);
+  const std::vector<std::string> added = groups()[2];
+  CHECK(std::count(added.begin(), added.end(), packages + "/nvidia/cu13/lib") == 1);
+  CHECK(std::count(added.begin(), added.end(), packages + "/nvidia/cuda_nvrtc/lib") == 1);
+  const std::string wheel = tmp.file("site-packages/nvidia/cu13/lib/libnvrtc.so.13", "x");
+  CHECK(tj::compile::find_library(search_in({added})) == wheel);
 }
 
 TEST_CASE("AMD's compiler is searched by release, and missing it is named") {

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import here
@@ -61,6 +62,20 @@ class Package(unittest.TestCase):
                               capture_output=True, text=True, env={k: v for k, v in os.environ.items() if k != "LD_LIBRARY_PATH"})
         self.assertIn("load not_found", done.stdout, done.stderr)
         self.assertIn("LD_LIBRARY_PATH", done.stdout)
+
+    def test_nvrtc_of_another_folder_of_packages(self):
+        """A wheel of NVRTC in a folder of sys.path that is not the package's is found, where LD_LIBRARY_PATH names no other."""
+        with tempfile.TemporaryDirectory() as folder:
+            wheel = os.path.join(folder, "nvidia", "cu13", "lib", "libnvrtc.so.13")
+            os.makedirs(os.path.dirname(wheel))
+            with open(wheel, "w", encoding="utf-8") as file:
+                file.write("x")
+            environment = {name: value for name, value in os.environ.items() if name not in ("LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH")}
+            done = subprocess.run([sys.executable, "-c", "import ctypes, json, sys; ctypes.CDLL(sys.argv[1]); sys.path[:0] = sys.argv[2:]; "
+                                   "from tilejit._library import library; out = ctypes.c_char_p(); library().tj_describe(ctypes.byref(out)); "
+                                   "print(json.loads(out.value)['nvrtc'])", os.environ["TJ_TEST_LIBRARY"], os.path.dirname(PACKAGE), folder],
+                                  capture_output=True, text=True, env=environment)
+            self.assertEqual(done.stdout.strip(), wheel, done.stderr)
 
     def test_public_names(self):
         for name in tilejit.__all__:

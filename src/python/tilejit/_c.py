@@ -93,6 +93,7 @@ CALLS = {
     "tj_plan_destroy": (None, [_HANDLE]),
     "tj_plan_get_info": (_STATUS, [_HANDLE, POINTER(PlanInfo)]),
     "tj_plan_run": (_STATUS, [_HANDLE, c_void_p, c_size_t, c_void_p, c_void_p]),
+    "tj_add_packages_folder": (_STATUS, [_TEXT]),
     "tj_object_calls_create": (_STATUS, [POINTER(_TEXT), c_size_t, c_size_t, c_void_p, c_void_p, POINTER(_HANDLE)]),
     "tj_object_calls_destroy": (None, [_HANDLE]),
     "tj_object_plan_create": (_STATUS, [_HANDLE, c_void_p, c_void_p, POINTER(_HANDLE)]),

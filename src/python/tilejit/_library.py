@@ -1,12 +1,13 @@
 """Finds libtilejit, opens it at the first use, and turns a status into an Error.
 
 Decides where the library is looked for: in the package itself, as in a wheel, else by the loader, as for a tree that was installed
-(LD_LIBRARY_PATH, ld.so.conf). Invariant: importing the package opens nothing.
+(LD_LIBRARY_PATH, ld.so.conf). Decides which other folders of packages the library may take NVRTC from. Invariant: importing the package opens nothing.
 """
 from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import threading
 
 from . import _c
@@ -14,6 +15,7 @@ from ._error import Error
 
 SONAME = "libtilejit.so.0.2"
 FOLDER = os.path.dirname(os.path.abspath(__file__))
+_NVRTC = ("cu13", "cuda_nvrtc")
 _lock = threading.Lock()
 _opened = None
 
@@ -34,7 +36,17 @@ def _open():
     _declare(found, path, _c.CALLS)
     keeps = ctypes.PyDLL(path, handle=found._handle)
     _declare(keeps, path, _c.KEEPING)
+    for folder in _wheels():
+        found.tj_add_packages_folder(os.fsencode(folder))
     return found, keeps
+
+
+def _wheels():
+    """Folders of packages with NVIDIA's wheels of NVRTC: another one than this package's, in a virtual environment over the system's."""
+    own = os.path.dirname(FOLDER)
+    for folder in sys.path:
+        if os.path.isabs(folder) and folder != own and any(os.path.isdir(os.path.join(folder, "nvidia", each, "lib")) for each in _NVRTC):
+            yield folder
 
 
 def _declare(opened, path, calls):
