@@ -159,6 +159,9 @@ foreach(folder IN LISTS test_folders)
       list(PREPEND parts tj_tools)
     elseif(folder STREQUAL "sched")  # its oracles
       list(APPEND parts tj_z3)
+    elseif(folder STREQUAL "ffi")
+      list(APPEND parts tj_ffi_headers)
+      target_compile_options(${runner} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpermissive>)  # as src/ffi
     elseif(folder MATCHES "^(launch|model|ops|runtime)$")
       list(PREPEND parts tj_test_allocations)
     endif()

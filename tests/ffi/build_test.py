@@ -13,7 +13,7 @@ BUILD = Path(os.environ["TJ_TEST_BUILD_DIR"])
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 import skips  # noqa: E402
 
-HEADERS = {"TJ_TVM_FFI_INCLUDE_DIR": ("tvm-ffi", "tvm_functions.cpp")}
+HEADERS = {"TJ_TVM_FFI_INCLUDE_DIR": ("tvm-ffi", "tvm_functions.cpp"), "TJ_XLA_INCLUDE_DIR": ("JAX", "xla_handlers.cpp")}
 
 
 @unittest.skipUnless(shutil.which("cmake") and shutil.which("ninja"), "no cmake or ninja")

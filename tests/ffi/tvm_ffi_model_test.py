@@ -7,6 +7,7 @@ import random
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 ROOT = os.environ["TJ_TEST_REPO_DIR"]
@@ -21,7 +22,6 @@ except Exception:  # none, or one for another Python
     tvm_ffi = None
 if here.numpy:
     import numpy as np
-DLTensor = here.tilejit._tensors._DLTensor
 OPS = ("fmha", "gemm", "chunk_indices", "chunk_o")
 ALONE = """
 import ctypes, sys
@@ -29,6 +29,40 @@ library = ctypes.CDLL(sys.argv[1])
 library.tj_last_error.restype = ctypes.c_char_p
 print(getattr(library, "__tvm_ffi_fmha")(None, None, 0, None), library.tj_last_error().decode())
 """
+ON_A_GPU = """
+import ctypes, os, sys
+fakes = os.path.join(os.path.dirname(sys.argv[1]), "..", "tests", "fakes")
+driver = ctypes.CDLL(os.path.join(fakes, "libcuda.so.1"))  # stands in for a driver
+ctypes.CDLL(os.path.join(fakes, "libnvrtc.so.1"))
+import tvm_ffi
+tvm, library, log = ctypes.CDLL(tvm_ffi.libinfo.find_libtvm_ffi()), ctypes.CDLL(sys.argv[1]), driver.fake_cuda_log
+log.restype = ctypes.c_char_p
+context, stream, before = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == driver.cuCtxPushCurrent_v2(context) == 0
+assert driver.cuStreamCreate(ctypes.byref(stream), 0) == tvm.TVMFFIEnvSetStream(2, 0, stream, ctypes.byref(before)) == 0
+class DLTensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("type", ctypes.c_int32), ("id", ctypes.c_int32), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8),
+                ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p), ("offset", ctypes.c_uint64)]
+class Any(ctypes.Structure):
+    _fields_ = [("tag", ctypes.c_int32), ("padding", ctypes.c_uint32), ("value", ctypes.c_void_p)]
+shape = (ctypes.c_int64 * 4)(1, 2, 256, 64)
+tensors = [DLTensor((i + 1) << 32, 2, 0, 4, 2, 16, 1, ctypes.addressof(shape), None, 0) for i in range(4)]
+values = (Any * 4)(*(Any(7, 0, ctypes.addressof(each)) for each in tensors))
+print(getattr(library, "__tvm_ffi_fmha")(None, values, 4, ctypes.byref(Any())))
+tensors[1].id = 7
+print(getattr(library, "__tvm_ffi_fmha")(None, values, 4, ctypes.byref(Any())))
+tensors[1].type = 4
+print(getattr(library, "__tvm_ffi_fmha")(None, values, 4, ctypes.byref(Any())))
+library.tj_last_error.restype = ctypes.c_char_p
+print(library.tj_last_error().decode())
+print(*[line for line in log().decode().splitlines() if line.startswith("cuLaunch")], sep="\\n")
+"""
+
+
+class DLTensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32),
+                ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
 
 
 class Any(ctypes.Structure):
@@ -102,6 +136,18 @@ class Functions(unittest.TestCase):
         values[9], values[10] = Any(1, 0, 128), Any(3, 0, int(np.float64(1 / 128).view(np.int64)))
         self.assertEqual(0, getattr(ctypes.CDLL(LIBRARY), "__tvm_ffi_chunk_o")(None, values, 11, ctypes.byref(Any())))
         self.assertEqual(o[:3, 0, 0].tolist() + o[64:66, 0, 5].tolist(), [1, 2, 3, 1, 2])
+
+    @unittest.skipUnless(os.path.isfile(os.path.join(os.path.dirname(LIBRARY), "..", "tests", "fakes", "libnvrtc.so.1")), "the build has no stand-ins for drivers")
+    def test_on_a_gpu(self):
+        """Work goes to tvm-ffi's stream. The driver and the compiler are stand-ins, so nothing is computed."""
+        with tempfile.TemporaryDirectory() as folder:
+            fakes = os.path.join(os.path.dirname(LIBRARY), "..", "tests", "fakes")
+            os.symlink(os.path.abspath(os.path.join(fakes, "libnvrtc.so.1")), os.path.join(folder, "libnvrtc.so.13"))
+            env = dict(os.environ, PYTHONPATH=os.path.join(ROOT, ".deps", "tvm_ffi"), TJ_CACHE_DIR=os.path.join(folder, "cache"), TJ_TARGET="",
+                       LD_LIBRARY_PATH=folder, TJ_LOG_LEVEL="off")
+            done = subprocess.run([sys.executable, "-c", ON_A_GPU, LIBRARY], capture_output=True, text=True, env=env)
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertRegex(done.stdout, r"^0\n-1\n-1\nfmha: k is on a device of DLPack's type 4; allowed: CPU .*\ncuLaunchKernelEx grid .* in stream 1\n$")
 
     def test_allocated_results(self):
         """By the allocator that a framework registers; here it is one of numpy's arrays."""

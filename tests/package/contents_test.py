@@ -20,6 +20,7 @@ LIBRARIES = {"fmt": "fmt", "spdlog": "spdlog", "nlohmann": "nlohmann-json", "boo
              "openssl": "openssl", "libcrypto.a": "openssl", "CLI": "cli11"}
 # Those of frameworks, where the build has found their headers.
 LIBRARIES.update({"tvm": "tvm-ffi", "dlpack": "dlpack"} if cached("TJ_TVM_FFI_INCLUDE_DIR").startswith("/") else {})
+LIBRARIES.update({"xla": "xla"} if cached("TJ_XLA_INCLUDE_DIR").startswith("/") else {})
 OF_THE_SYSTEM = {"c++", "bits", "sys", "gnu", "asm", "asm-generic", "linux"}  # and files of /usr/include itself
 OF_TESTS = {"doctest", "z3", "libz3.so"}
 DECLARED_ALONE = {"cuda.h", "cudaTypedefs.h", "nvrtc.h", "cuda_runtime_api.h"}  # no code of theirs ends up in the library

@@ -31,6 +31,8 @@ def _show() -> None:
     print(f"library  {known['file']}")
     print(f"NVRTC    {known['nvrtc'] or 'none found; pip install tilejit[cuda] brings one'}")
     print(f"cache    {known['cache_dir'] or 'in memory alone: there is no folder for one'}")
+    frameworks = [name for name, symbol in (("tvm-ffi", "__tvm_ffi_fmha"), ("JAX", "tj_xla_fmha")) if hasattr(library(), symbol)]
+    print(f"symbols  for {', '.join(frameworks) or 'no framework'}")
     found = devices()
     for number, device in enumerate(found):
         print(f"{'devices' if number == 0 else '':8} {device}: {device.target}")
