@@ -106,6 +106,15 @@ bool still_there(int directory, const LockFile& file) {
          opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
+/// A directory that cannot be written, or has no room for the file, is told of by whoever stores an entry there.
+NoLock cannot_open(int directory, int error) {
+  struct stat named{};
+  const bool is_there = ::fstatat(directory, kLockFile, &named, AT_SYMLINK_NOFOLLOW) == 0;
+  const bool ours = is_there && ::faccessat(directory, ".", W_OK | X_OK, AT_EACCESS) == 0;
+  const bool is_link = is_there && S_ISLNK(named.st_mode);
+  return {is_link ? "it is a symbolic link, which is not followed" : support::errno_text(error), ours ? error : 0};
+}
+
 /// 0, EAGAIN when the time is over, or another errno. Asks again and again: a call that waits could not be given up in
 /// a thread.
 int lock_byte(const LockFile& file, off_t offset, support::Patience& patience, const LockWait& wait) {
@@ -125,24 +134,25 @@ int lock_byte(const LockFile& file, off_t offset, support::Patience& patience, c
 
 }  // namespace
 
-std::shared_ptr<void> lock_key(int directory, const Key& key, const LockWait& wait, std::string* problem) {
-  problem->clear();
+std::shared_ptr<void> lock_key(int directory, const Key& key, const LockWait& wait, NoLock* reason) {
+  *reason = {};
   const off_t offset = offset_of(key);
   support::Patience patience(wait.limit_s);
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {
     LockFile file(directory, kLockFile, O_CREAT);
     if (!file) {
-      *problem = support::errno_text(errno);
+      *reason = cannot_open(directory, errno);
       return nullptr;
     }
     if (const int error = lock_byte(file, offset, patience, wait); error != 0) {
-      *problem = error == EAGAIN ? "another process has held it for longer than the limit" : support::errno_text(error);
+      reason->problem =
+          error == EAGAIN ? "another process has held it for longer than the limit" : support::errno_text(error);
       return nullptr;
     }
     if (still_there(directory, file)) return std::make_shared<HeldLock>(std::move(file), offset);
   }
-  *problem = "the lock file keeps being replaced";
+  reason->problem = "the lock file keeps being replaced";
   return nullptr;
 }
 

@@ -14,8 +14,14 @@ namespace tj::cache {
 
 inline constexpr const char* kLockFile = ".lock";
 
+/// Why there is no lock.
+struct NoLock {
+  std::string problem;
+  int file_error = 0;  ///< errno of a lock file that lies in a directory of ours and cannot be opened all the same
+};
+
 /// Waits as long as `wait` says until this thread holds the key's lock in the open directory. Null, with the reason,
 /// when the time is over and where locks do not work.
-std::shared_ptr<void> lock_key(int directory, const Key& key, const LockWait& wait, std::string* problem);
+std::shared_ptr<void> lock_key(int directory, const Key& key, const LockWait& wait, NoLock* reason);
 
 }  // namespace tj::cache

@@ -85,7 +85,7 @@ struct Store::Impl {
   std::string directory;
   std::uint64_t max_size_bytes = 0;
   LogFunction log;
-  std::atomic<bool> warned{false};
+  std::atomic<bool> warned{false}, warned_of_lock{false};
   support::Mutex mutex;  // of `reported`, held for a look-up only
   std::set<std::string> reported;
 
@@ -218,10 +218,18 @@ bool Store::store(const Key& key, const Entry& entry) {
 std::shared_ptr<void> Store::lock(const Key& key, const LockWait& wait) {
   const FileDescriptor opened = impl_->open(WhenMissing::make);
   if (!opened) return nullptr;
-  std::string problem;
-  auto held = lock_key(opened.get(), key, wait, &problem);
-  if (!held) impl_->say(LogLevel::debug, cat("kernel cache: no lock in ", impl_->directory, ": ", problem));
-  return held;
+  NoLock reason;
+  auto held = lock_key(opened.get(), key, wait, &reason);
+  if (held) return held;
+  if (reason.file_error != 0 && !impl_->warned_of_lock.exchange(true)) {
+    impl_->say(LogLevel::warn,
+               cat("kernel cache: cannot open ", impl_->directory, "/", kLockFile, ": ", reason.problem,
+                   ". Processes that want the same kernel at once each make it; ",
+                   support::next_step(reason.file_error, "remove this file, which is then made anew"), "."));
+  } else {
+    impl_->say(LogLevel::debug, cat("kernel cache: no lock in ", impl_->directory, ": ", reason.problem));
+  }
+  return nullptr;
 }
 
 std::string Store::cannot_keep() const {

@@ -163,7 +163,28 @@ TEST_CASE("a lock file that is a link is not followed, and a missing lock is no 
   Store store(scratch.path(), 0, log);
   CHECK(store.lock(key_of("k")) == nullptr);
   CHECK_FALSE(std::filesystem::exists(scratch / "victim"));
-  CHECK(log.warnings() == 0);
+  CHECK(store.store(key_of("k"), entry_of("x")));
+}
+
+TEST_CASE("a lock file that cannot be opened is told of once, with its path, the cause and the next step") {
+  const auto told = [](const Scratch& scratch, const std::string& cause) {
+    LogRecord log;
+    Store store(scratch.path(), 0, log);
+    bool right = true;
+    for (int i = 0; i < 3; ++i) right = right && store.lock(key_of("k")) == nullptr;
+    const auto warnings = log.at(LogLevel::warn);
+    return right && warnings.size() == 1 && warnings[0].find(scratch / ".lock: " + cause) != std::string::npos &&
+           warnings[0].find("remove this file") != std::string::npos;
+  };
+  const Scratch link, folder, foreign;
+  REQUIRE(::symlink("victim", (link / ".lock").c_str()) == 0);
+  CHECK(told(link, "it is a symbolic link"));
+  REQUIRE(::mkdir((folder / ".lock").c_str(), 0700) == 0);
+  CHECK(told(folder, "Is a directory"));
+  give_to_plain_user(foreign.path());
+  tj::testing::write_bytes(foreign / ".lock", "");
+  REQUIRE(::chmod((foreign / ".lock").c_str(), 0) == 0);
+  CHECK(as_plain_user([&] { return told(foreign, "Permission denied") ? 0 : 1; }) == 0);
 }
 
 TEST_CASE("a read-only cache serves hits; what cannot be written is said once") {
