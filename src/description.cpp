@@ -1,18 +1,17 @@
 // See description.hpp.
 #include "description.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include "arch/arch.hpp"
 #include "compile/library_search.hpp"
 #include "custom/graph_document.hpp"
 #include "support/environment.hpp"
+#include "support/json.hpp"
 #include "support/version.hpp"
 
 namespace tj {
 
 std::string description() {
-  using Json = nlohmann::ordered_json;
+  using support::Json;
   const std::string nvrtc = compile::find_library(compile::nvrtc_search());
   Json out;
   out["version"] = support::kVersion;
@@ -30,7 +29,7 @@ void add_packages_folder(const std::string& folder) { compile::add_packages_fold
 std::string machine_json(const Graph& graph) {
   Graph only;
   only.machine = graph.machine.name.empty() ? graph.machine : Graph::Machine::described(graph.machine.name);
-  return nlohmann::ordered_json::parse(to_document(only)).at("machine").dump();
+  return support::Json::parse(to_document(only)).at("machine").dump();
 }
 
 }  // namespace tj

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
@@ -16,13 +15,14 @@
 #include "support/fail.hpp"
 #include "support/file_descriptor.hpp"
 #include "support/fork_safe.hpp"
+#include "support/json.hpp"
 #include "support/text.hpp"
 
 namespace tj {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using support::cat;
+using support::Json;
 
 /// A kernel with what it says of itself.
 class Noted final : public launch::Kernel {
@@ -30,7 +30,7 @@ class Noted final : public launch::Kernel {
   explicit Noted(std::shared_ptr<launch::Kernel> inner) : inner_(std::move(inner)) {
     const std::string_view text = inner_->notes_text();
     if (text.empty()) return;
-    const Json notes = Json::parse(text, nullptr, false);
+    const Json notes = support::parse_shallow(text, false);
     if (!notes.is_object()) return;
     name = notes.value("name", std::string());
     for (const auto& site : notes.value("sites", Json::array()))

@@ -2,9 +2,9 @@
 #include "check/notes.hpp"
 
 #include <cctype>
-#include <nlohmann/json.hpp>
 
 #include "support/fail.hpp"
+#include "support/json.hpp"
 
 namespace tj::check {
 namespace {
@@ -14,8 +14,8 @@ template <class Use>
 void read(std::string_view notes, const Use& use) {
   if (notes.empty()) return;
   try {
-    use(nlohmann::json::parse(notes));
-  } catch (const nlohmann::json::exception& e) {
+    use(support::SortedJson::parse(notes));
+  } catch (const support::SortedJson::exception& e) {
     support::fail(Stage::load, Code::internal,
                   support::cat("what a unit says of itself cannot be read: ", e.what(), "; clear the kernel cache"));
   }
@@ -37,7 +37,7 @@ std::string ring_name(const std::string& value) {
 
 std::vector<Site> sites_of(std::string_view notes) {
   std::vector<Site> sites;
-  read(notes, [&](const nlohmann::json& document) {
+  read(notes, [&](const support::SortedJson& document) {
     for (const auto& site : document.at("sites"))
       sites.push_back(
           {site.at("id").get<int>(), site.at("kind").get<std::string>(), site.at("text").get<std::string>()});
@@ -47,8 +47,8 @@ std::vector<Site> sites_of(std::string_view notes) {
 
 std::vector<std::string> rings_filled_once(std::string_view notes) {
   std::vector<std::string> names;
-  read(notes, [&](const nlohmann::json& document) {
-    for (const auto& ring : document.value("rings", nlohmann::json::array()))
+  read(notes, [&](const support::SortedJson& document) {
+    for (const auto& ring : document.value("rings", support::SortedJson::array()))
       if (ring.value("filled_once", false)) names.push_back(ring_name(ring.at("value").get<std::string>()));
   });
   return names;

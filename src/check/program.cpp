@@ -9,13 +9,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "compile/host_process.hpp"
 #include "support/atomic_file.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
 #include "support/file_descriptor.hpp"
+#include "support/json.hpp"
 #include "support/process.hpp"
 
 namespace tj::check {
@@ -80,7 +80,7 @@ Lines read_lines(const std::string& path) {
   if (!std::filesystem::is_regular_file(path, absent)) return lines;
   std::ifstream file(path);
   for (std::string text; std::getline(file, text);) {
-    const auto line = nlohmann::json::parse(text, nullptr, false);
+    const auto line = support::parse_shallow<support::SortedJson>(text, false);
     if (line.is_object() && line.contains("kernel"))
       lines.kernels.push_back({line.value("kernel", std::string()), sites_of(text)});
     if (line.is_object() && line.contains("finding"))

@@ -198,7 +198,7 @@ class Read {
   static void take(const Json& json, T& member) {
     if constexpr (std::is_enum_v<T>) {
       for (std::size_t i = 0; i < std::size(words_of(T{})); ++i)
-        if (json == words_of(T{})[i]) member = static_cast<T>(i);
+        if (support::is_text(json, words_of(T{})[i])) member = static_cast<T>(i);
     } else {
       member = json.get<T>();
     }

@@ -107,7 +107,8 @@ int Fields::word(const Json& object, const std::string& place, const char* key,
                  std::initializer_list<const char*> allowed, int otherwise) const {
   const Json* json = optional(object, key);
   if (!json) return otherwise;
-  const auto found = std::find_if(allowed.begin(), allowed.end(), [&](const char* each) { return *json == each; });
+  const auto found =
+      std::find_if(allowed.begin(), allowed.end(), [&](const char* each) { return support::is_text(*json, each); });
   if (found == allowed.end()) reject(join(place, key), " is ", value_text(*json), "; allowed are ", listed(allowed));
   return static_cast<int>(found - allowed.begin());
 }

@@ -5,15 +5,16 @@
 // tj::Error.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
 #include <tilejit/error.hpp>
 
+#include "support/json.hpp"
+
 namespace tj::graph {
 
-using Json = nlohmann::ordered_json;
+using support::Json;
 
 /// Throws tj::Error(stage, invalid_argument) that starts with `subject` and names the place: "instructions[3].cycles",
 /// or line and column.

@@ -2,14 +2,14 @@
 #include "model/notes.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "support/fail.hpp"
+#include "support/json.hpp"
 
 namespace tj::model {
 namespace {
 
-using nlohmann::json;
+using json = support::SortedJson;
 
 constexpr std::uint32_t kBarrierBytes = 8;
 

@@ -1,6 +1,6 @@
 // A schedule as JSON: the keys are an interface (src/sched/README.md lists them).
-#include <nlohmann/json.hpp>
 
+#include "support/json.hpp"
 #include "sched/schedule.hpp"
 #include "support/index.hpp"
 
@@ -9,7 +9,7 @@ namespace {
 
 using support::at;
 
-using Json = nlohmann::ordered_json;
+using support::Json;
 
 const char* scope_text(graph::Scope scope) {
   switch (scope) {

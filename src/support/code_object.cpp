@@ -5,17 +5,15 @@
 
 #include <algorithm>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "support/elf.hpp"
 #include "support/fail.hpp"
+#include "support/json.hpp"
 #include "support/lasting.hpp"
 
 namespace tj::support {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr std::string_view kNoteOwner{"AMDGPU\0", 7};
 constexpr std::uint32_t kNoteType = 32;  // NT_AMDGPU_METADATA
@@ -50,28 +48,28 @@ std::string_view find_metadata(std::string_view bytes, const Elf64_Ehdr& header)
   return {};
 }
 
-std::int64_t number(const Json& map, const char* name) {
+std::int64_t number(const SortedJson& map, const char* name) {
   const auto found = map.find(name);
   return found != map.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
 }
-std::string text(const Json& map, const char* name) {
+std::string text(const SortedJson& map, const char* name) {
   const auto found = map.find(name);
   return found != map.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 /// Booleans are written as such or, in some releases, as numbers.
-bool flag(const Json& map, const char* name) {
+bool flag(const SortedJson& map, const char* name) {
   const auto found = map.find(name);
   return found != map.end() && (found->is_boolean() ? found->get<bool>() : number(map, name) != 0);
 }
-const Json& list(const Json& map, const char* name) {
-  static constinit Lasting<const Json> none;
+const SortedJson& list(const SortedJson& map, const char* name) {
+  static constinit Lasting<const SortedJson> none;
   const auto found = map.find(name);
-  return found != map.end() && found->is_array() ? *found : none.get([] { return Json::array(); });
+  return found != map.end() && found->is_array() ? *found : none.get([] { return SortedJson::array(); });
 }
 
-void read_arguments(const Json& map, CodeObjectKernel& kernel) {
+void read_arguments(const SortedJson& map, CodeObjectKernel& kernel) {
   int own = 0;
-  for (const Json& argument : list(map, ".args")) {
+  for (const SortedJson& argument : list(map, ".args")) {
     if (!argument.is_object()) continue;
     const bool hidden = text(argument, ".value_kind").starts_with("hidden_");
     kernel.hidden_arguments = kernel.hidden_arguments || hidden;
@@ -80,7 +78,7 @@ void read_arguments(const Json& map, CodeObjectKernel& kernel) {
   if (own != 1) kernel.params_bytes = 0;
 }
 
-CodeObjectKernel read_kernel(const Json& map) {
+CodeObjectKernel read_kernel(const SortedJson& map) {
   CodeObjectKernel kernel;
   const auto count = [&](const char* name) { return static_cast<int>(number(map, name)); };
   kernel.name = text(map, ".name");
@@ -108,6 +106,32 @@ void read_target(const std::string& target, CodeObject& object) {
   if (colon != std::string::npos) object.features = isa.substr(colon + 1);
 }
 
+/// Walks a document without keeping it, and stops where it is nested too deep: the reader goes by recursion.
+class Shallow final : public nlohmann::json_sax<SortedJson> {
+ public:
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool key(string_t&) override { return true; }
+  bool start_object(std::size_t) override { return ++depth_ <= kMostJsonDepth; }
+  bool start_array(std::size_t) override { return ++depth_ <= kMostJsonDepth; }
+  bool end_object() override { return --depth_ >= 0; }
+  bool end_array() override { return --depth_ >= 0; }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override { return false; }
+
+ private:
+  int depth_ = 0;
+};
+
+bool is_shallow(std::string_view metadata) {
+  Shallow shallow;
+  return SortedJson::sax_parse(metadata.begin(), metadata.end(), &shallow, SortedJson::input_format_t::msgpack);
+}
+
 bool is_amd(const Elf64_Ehdr& header) {
   constexpr Elf64_Half kMachine = 224;  // EM_AMDGPU
   return std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 && header.e_ident[EI_CLASS] == ELFCLASS64 &&
@@ -127,11 +151,12 @@ std::optional<CodeObject> read_code_object(std::string_view bytes, std::string* 
   if (header.e_shentsize != sizeof(Elf64_Shdr)) return refuse("its section headers are of another size");
   const std::string_view metadata = find_metadata(bytes, header);
   if (metadata.empty()) return refuse("it has no metadata note");
-  const Json map = Json::from_msgpack(metadata.begin(), metadata.end(), true, false);
+  if (!is_shallow(metadata)) return refuse("its metadata note is damaged");
+  const SortedJson map = SortedJson::from_msgpack(metadata.begin(), metadata.end(), true, false);
   if (!map.is_object()) return refuse("its metadata note is damaged");
   CodeObject object;
   read_target(text(map, "amdhsa.target"), object);
-  for (const Json& kernel : list(map, "amdhsa.kernels"))
+  for (const SortedJson& kernel : list(map, "amdhsa.kernels"))
     if (kernel.is_object()) object.kernels.push_back(read_kernel(kernel));
   return object;
 }

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
 #include <string_view>
@@ -20,6 +19,7 @@
 #include "support/dynamic_library.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
+#include "support/json.hpp"
 #include "support/lasting.hpp"
 #include "support/text.hpp"
 #include "tools/command_line.hpp"
@@ -180,10 +180,10 @@ support::Log bench_log(const BenchArguments& arguments) {
   return support::Log(support::resolve_settings(options).log_level, options.log_sink);
 }
 
-void write_json(const BenchArguments& arguments, const nlohmann::ordered_json& document) {
+void write_json(const BenchArguments& arguments, const support::Json& document) {
   if (arguments.json.empty()) return;
   write_output_file("--json", arguments.json,
-                    document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+                    document.dump(2, ' ', false, support::Json::error_handler_t::replace) + "\n");
 }
 
 int bench(const std::vector<std::string>& words, std::ostream& out, std::ostream& err,

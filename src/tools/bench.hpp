@@ -8,13 +8,13 @@
 #include <cstdint>
 #include <functional>
 #include <iosfwd>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include <tilejit/runtime.hpp>
 
 #include "ops/common/op_flags.hpp"
+#include "support/json.hpp"
 #include "support/log.hpp"
 
 namespace tj::tools {
@@ -53,6 +53,6 @@ Options bench_options(const BenchArguments& arguments);
 /// The log of such a runtime, for parts of the library that are used without one.
 support::Log bench_log(const BenchArguments& arguments);
 /// Writes the document to arguments.json, if that is asked for. Throws tj::Error(argument) where it cannot be written.
-void write_json(const BenchArguments& arguments, const nlohmann::ordered_json& document);
+void write_json(const BenchArguments& arguments, const support::Json& document);
 
 }  // namespace tj::tools

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
 
@@ -16,6 +15,7 @@
 #include "ops/common/workloads.hpp"
 #include "prepared.hpp"
 #include "support/fail.hpp"
+#include "support/json.hpp"
 #include "tools/bench.hpp"
 #include "tools/bench_clock.hpp"
 #include "tools/bench_memory.hpp"
@@ -27,7 +27,7 @@ namespace tj::tools {
 namespace {
 
 using support::cat;
-using Json = nlohmann::ordered_json;
+using support::Json;
 
 constexpr int kUsualRounds = 20;
 constexpr int kSinglesInRound = 3, kReplaysInRound = 3;

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
 #include <utility>
@@ -19,6 +18,7 @@
 #include "backends.hpp"
 #include "pipeline.hpp"
 #include "support/fail.hpp"
+#include "support/json.hpp"
 #include "tools/bench.hpp"
 #include "tools/bench_numbers.hpp"
 #include "tools/documents.hpp"
@@ -28,7 +28,7 @@ namespace tj::tools {
 namespace {
 
 using support::cat;
-using Json = nlohmann::ordered_json;
+using support::Json;
 using Clock = std::chrono::steady_clock;
 
 double ms_since(Clock::time_point start) {

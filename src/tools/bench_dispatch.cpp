@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <ostream>
 
 #include <tilejit/tilejit.hpp>
@@ -17,6 +16,7 @@
 #include "ops/common/workloads.hpp"
 #include "prepared.hpp"
 #include "support/fail.hpp"
+#include "support/json.hpp"
 #include "tools/bench.hpp"
 #include "tools/bench_memory.hpp"
 #include "tools/bench_numbers.hpp"
@@ -26,7 +26,7 @@ namespace tj::tools {
 namespace {
 
 using support::cat;
-using Json = nlohmann::ordered_json;
+using support::Json;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kDispatchRounds = 200;

@@ -7,6 +7,7 @@
 #include <ostream>
 
 #include "support/fail.hpp"
+#include "support/json.hpp"
 
 namespace tj::tools {
 
@@ -18,7 +19,7 @@ Spread spread_of(std::vector<double> samples) {
   return {median, samples[last / 10], samples[last - last / 10], static_cast<int>(samples.size())};
 }
 
-nlohmann::ordered_json to_json(const Spread& spread) {
+support::Json to_json(const Spread& spread) {
   return {{"median", spread.median}, {"p10", spread.p10}, {"p90", spread.p90}, {"samples", spread.count}};
 }
 

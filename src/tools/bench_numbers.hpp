@@ -4,9 +4,10 @@
 #pragma once
 
 #include <iosfwd>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+
+#include "support/json.hpp"
 
 namespace tj::tools {
 
@@ -18,7 +19,7 @@ struct Spread {
 /// Throws tj::Error(argument, internal) for no samples.
 Spread spread_of(std::vector<double> samples);
 /// {"median": ..., "p10": ..., "p90": ..., "samples": ...}
-nlohmann::ordered_json to_json(const Spread& spread);
+support::Json to_json(const Spread& spread);
 
 /// "12.3"; "-" for what is not known (not finite).
 std::string number_text(double value, int digits);

@@ -5,11 +5,11 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <queue>
 #include <vector>
 
 #include "ops/common/workloads.hpp"
+#include "support/json.hpp"
 
 namespace tj::tools {
 namespace {
@@ -25,7 +25,7 @@ struct TileCycles {
   }
 };
 TileCycles tile_cycles(const KernelReport& report) {
-  const auto schedule = nlohmann::json::parse(report.schedule_json);
+  const auto schedule = support::SortedJson::parse(report.schedule_json);
   return {schedule.at("ii").get<double>(), schedule.at("length").get<double>(),
           schedule.at("overhead_cycles").get<double>()};
 }

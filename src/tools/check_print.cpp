@@ -1,13 +1,13 @@
 // The output of tj-check: sites, findings and mutants, as text and as JSON; see check.hpp.
 #include <algorithm>
 #include <iomanip>
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <sstream>
 
 #include "arch/arch.hpp"
 #include "check/equivalents.hpp"
 #include "support/fail.hpp"
+#include "support/json.hpp"
 #include "tools/check.hpp"
 #include "tools/options.hpp"
 #include "tools/process.hpp"
@@ -16,7 +16,7 @@ namespace tj::tools {
 namespace {
 
 using support::cat;
-using Json = nlohmann::ordered_json;
+using support::Json;
 
 void print(const Json& document, std::ostream& out) {
   out << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';

@@ -1,9 +1,9 @@
 // tj-check over a user's own program: what is asked of it, and what is printed; see check.hpp.
-#include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "check/program.hpp"
 #include "support/fail.hpp"
+#include "support/json.hpp"
 #include "tools/check.hpp"
 #include "tools/options.hpp"
 
@@ -11,7 +11,7 @@ namespace tj::tools {
 namespace {
 
 using support::cat;
-using Json = nlohmann::ordered_json;
+using support::Json;
 
 /// A word, quoted as a shell reads it.
 std::string quoted(const std::string& word) {

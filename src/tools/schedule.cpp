@@ -11,7 +11,6 @@
 #include <fstream>
 #include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
 
@@ -30,6 +29,7 @@
 #include "sched/schedule.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
+#include "support/json.hpp"
 #include "support/text.hpp"
 #include "tools/command_line.hpp"
 #include "tools/documents.hpp"
@@ -232,12 +232,11 @@ Subject of_graph(const Settings& settings) {
 
 void print(const Subject& subject, bool json, std::ostream& out) {
   if (json) {
-    auto document = nlohmann::ordered_json::parse(sched::to_json(subject.graph, subject.schedule));
+    auto document = support::Json::parse(sched::to_json(subject.graph, subject.schedule));
     document["kernel"] = subject.name;
     document["target"] = subject.target;
-    document["predicted_tflops"] =
-        subject.tflops ? nlohmann::ordered_json(*subject.tflops) : nlohmann::ordered_json(nullptr);
-    out << document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
+    document["predicted_tflops"] = subject.tflops ? support::Json(*subject.tflops) : support::Json(nullptr);
+    out << document.dump(2, ' ', false, support::Json::error_handler_t::replace) << "\n";
     return;
   }
   out << subject.name << " for " << subject.target << "\n" << sched::to_text(subject.graph, subject.schedule);

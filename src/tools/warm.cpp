@@ -9,7 +9,6 @@
 #include <array>
 #include <chrono>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <set>
 
@@ -21,6 +20,7 @@
 #include "ops/op.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
+#include "support/json.hpp"
 #include "support/text.hpp"
 #include "tools/command_line.hpp"
 #include "tools/documents.hpp"
@@ -32,7 +32,7 @@ namespace tj::tools {
 namespace {
 
 using support::cat;
-using Json = nlohmann::ordered_json;
+using support::Json;
 using Clock = std::chrono::steady_clock;
 
 struct Settings {

@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
-#include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "artifact.hpp"
 #include "support/fail.hpp"
+#include "support/json.hpp"
 #include "support/text.hpp"
 #include "tools/warm.hpp"
 #include "tuning/tunings.hpp"
@@ -14,7 +14,7 @@
 namespace tj::tools {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using support::Json;
 
 std::string size_text(std::uint64_t bytes) {
   char text[32];

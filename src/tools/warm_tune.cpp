@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
 #include <ostream>
@@ -16,6 +15,7 @@
 #include "arch/arch.hpp"
 #include "ops/common/tunable.hpp"
 #include "support/fail.hpp"
+#include "support/json.hpp"
 #include "support/text.hpp"
 #include "tools/warm.hpp"
 #include "tools/warm_make.hpp"
@@ -33,7 +33,7 @@ std::uint64_t fresh_seed() {
 }
 
 using support::cat;
-using Json = nlohmann::ordered_json;
+using support::Json;
 
 struct Task {
   const ops::Op* op = nullptr;

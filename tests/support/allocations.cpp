@@ -12,6 +12,7 @@ namespace {
 
 std::atomic<long> g_allocations{0};
 std::atomic<long> g_left{-1};
+std::atomic<bool> g_all{false};
 thread_local long t_allocations = 0;
 
 #if TJ_OWN_NEW
@@ -21,7 +22,10 @@ constexpr std::size_t kDefaultAlignment = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
 void* counted(std::size_t bytes, std::size_t alignment) noexcept {
   ++g_allocations;
   ++t_allocations;
-  if (g_left.load(std::memory_order_relaxed) >= 0 && g_left.fetch_sub(1) == 0) return nullptr;
+  if (g_left.load(std::memory_order_relaxed) >= 0) {
+    if (g_all && g_left == 0) return nullptr;
+    if (g_left.fetch_sub(1) == 0) return nullptr;
+  }
   return std::aligned_alloc(alignment, (bytes / alignment + 1) * alignment);
 }
 
@@ -63,6 +67,13 @@ namespace tj::testing {
 
 long allocations() noexcept { return g_allocations.load(); }
 long thread_allocations() noexcept { return t_allocations; }
-void fail_allocation_after(long count) noexcept { g_left = count; }
+void fail_allocation_after(long count) noexcept {
+  g_all = false;
+  g_left = count;
+}
+void fail_allocations_from(long count) noexcept {
+  g_all = true;
+  g_left = count;
+}
 
 }  // namespace tj::testing

@@ -44,6 +44,26 @@ json kernel() {
             {{".offset", 96}, {".size", 4}, {".value_kind", "hidden_block_count_x"}}}}};
 }
 
+TEST_CASE("metadata that is nested too deep is damaged, however deep that is") {
+  const auto nested = [](std::size_t depth) {
+    json map = {{"amdhsa.target", "amdgcn-amd-amdhsa--gfx90a"}, {"amdhsa.kernels", {kernel()}}};
+    const std::vector<std::uint8_t> packed = json::to_msgpack(map);
+    std::string text(packed.begin(), packed.end());
+    text[0] = static_cast<char>(0x83);  // a map of three
+    text +=
+        "\xa1"
+        "x" +
+        std::string(depth, '\x91') + '\x01';
+    std::string problem;
+    const auto object = read_code_object(object_with_notes(note(kMetadataOwner, 32, text)), &problem);
+    CHECK(object.has_value() == problem.empty());
+    return problem;
+  };
+  CHECK(nested(20).empty());
+  CHECK(nested(100) == "its metadata note is damaged");
+  CHECK(nested(30'000'000) == "its metadata note is damaged");  // was a stack that overflows
+}
+
 TEST_CASE("every number of a kernel is read, among other notes and sections") {
   const auto object =
       read_code_object(object_with_metadata({{"amdhsa.target", "amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-"},

@@ -6,14 +6,15 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
+
+#include "support/json.hpp"
 
 namespace tj::sched {
 
 class TraceEvents {
  public:
-  using Json = nlohmann::ordered_json;
+  using Json = support::Json;
 
   /// The name of a process, or of a thread of it.
   void name_process(int process, const std::string& name);

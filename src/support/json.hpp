@@ -1,0 +1,79 @@
+// The tree of a JSON document, whose destructor takes no memory.
+//
+// Decides how documents are held everywhere in the library and its tools. Does not know what is in them. nlohmann's own
+// destructor moves children to a list on the heap. When memory is out that throws within a destructor, and the process
+// ends. Here children go by recursion, as deep as the document: texts from anywhere are read by parse_shallow(), or
+// with a limit of the reader's own. Invariant: a tree can be built in part and dropped while memory is out.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tj::support {
+
+/// std::allocator by another name, which makes the trees types of our own.
+template <class T>
+struct JsonAllocator : std::allocator<T> {
+  JsonAllocator() = default;
+  template <class U>
+  JsonAllocator(const JsonAllocator<U>&) noexcept {}
+};
+
+/// Members stay in the order in which they came. To find one takes as many steps as there are members.
+using Json = nlohmann::basic_json<nlohmann::ordered_map, std::vector, std::string, bool, std::int64_t, std::uint64_t,
+                                  double, JsonAllocator>;
+/// Members are sorted, so that documents of any width are read fast.
+using SortedJson =
+    nlohmann::basic_json<std::map, std::vector, std::string, bool, std::int64_t, std::uint64_t, double, JsonAllocator>;
+
+namespace json_detail {
+
+/// Null where an allocation failed before there was a child.
+template <class T>
+void drop(T* child) noexcept {
+  if (child == nullptr) return;
+  std::destroy_at(child);
+  JsonAllocator<T>().deallocate(child, 1);
+}
+
+template <class Value>
+void drop(Value& value, nlohmann::detail::value_t type) noexcept {
+  using Type = nlohmann::detail::value_t;
+  if (type == Type::object) drop(value.object);
+  if (type == Type::array) drop(value.array);
+  if (type == Type::string) drop(value.string);
+  if (type == Type::binary) drop(value.binary);
+}
+
+}  // namespace json_detail
+
+inline constexpr int kMostJsonDepth = 64;  ///< far beyond what the library and its tools write
+
+/// Drops what is nested deeper than kMostJsonDepth. A text that is no JSON is an exception, or a discarded value.
+template <class Tree = Json>
+Tree parse_shallow(std::string_view text, bool throws = true) {
+  const auto keep = [](int depth, typename Tree::parse_event_t, Tree&) { return depth < kMostJsonDepth; };
+  return Tree::parse(text.begin(), text.end(), keep, throws);
+}
+
+/// `tree == text` would make a tree of the text, in a function that may not throw.
+template <class Tree>
+bool is_text(const Tree& tree, std::string_view text) {
+  return tree.is_string() && tree.template get_ref<const std::string&>() == text;
+}
+
+}  // namespace tj::support
+
+template <>
+inline void tj::support::Json::json_value::destroy(value_t type) {
+  tj::support::json_detail::drop(*this, type);
+}
+template <>
+inline void tj::support::SortedJson::json_value::destroy(value_t type) {
+  tj::support::json_detail::drop(*this, type);
+}

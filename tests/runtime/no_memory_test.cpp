@@ -1,0 +1,78 @@
+// Protects: memory that runs out while a document is read or written is std::bad_alloc, and the process goes on. Every
+// allocation from the n-th on fails, also those that an exception's unwinding would make.
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <new>
+#include <string>
+#include <tilejit/graph.hpp>
+#include <vector>
+
+#include "support/allocations.hpp"
+#include "support/code_object.hpp"
+#include "support/json.hpp"
+#include "support/made_code_object.hpp"
+
+namespace {
+
+/// Returns after how many allocations the work has all that it needs. Steps grow with n.
+long runs_dry(const std::function<void()>& work) {
+  for (long n = 0;; n += 1 + n / 50) {
+    CAPTURE(n);
+    bool failed = false;
+    tj::testing::fail_allocations_from(n);
+    try {
+      work();
+    } catch (const std::bad_alloc&) {
+      failed = true;
+    }
+    tj::testing::fail_allocations_from(-1);
+    if (!failed) return n;
+  }
+}
+
+constexpr const char* kGraph = R"({"name": "two", "machine": "hopper",
+  "instructions": [{"name": "load", "cycles": 1, "fu": "TMA", "variable_latency": true, "memory": {"SMEM": 4}},
+                   {"name": "a product with a long name", "rrt": {"TC": [1, 1]}}],
+  "values": [{"name": "a value with a long name", "slot_bytes": 1024}],
+  "edges": [{"src": "load", "dst": "a product with a long name", "delay": 1, "value": "a value with a long name"},
+            {"src": "a product with a long name", "dst": "a product with a long name", "delay": 2, "delta": 1}]})";
+
+}  // namespace
+
+TEST_CASE("a document is dropped without memory, whatever its depth and wherever its making ended") {
+  using tj::support::Json;
+  using tj::support::SortedJson;
+  const std::string text = R"({"a": [1, {"b": [[], {}, [2, "text that needs memory of its own"]]}, [[[3]]]], "c": {}})";
+  CHECK(runs_dry([&] { (void)tj::support::parse_shallow(text); }) > 20);
+  CHECK(runs_dry([&] { (void)tj::support::parse_shallow<SortedJson>(text); }) > 20);
+  CHECK(runs_dry([] {
+          Json made;
+          for (int i = 0; i < 3; ++i) made["a list with a long name"].push_back({{"number", i}, {"list", {1, 2}}});
+          const Json copy = made;
+          (void)copy.dump();
+        }) > 20);
+}
+
+TEST_CASE("a text that is deeper than a reader may go loses what is deeper") {
+  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  int depth = 0;
+  const auto tree = tj::support::parse_shallow(deep);
+  for (const auto* at = &tree; at->is_array() && !at->empty(); at = &at->front()) ++depth;
+  CHECK(depth > 16);
+  CHECK(depth <= tj::support::kMostJsonDepth);
+}
+
+TEST_CASE("a graph, its text and its schedule's text survive a want of memory at every place") {
+  const tj::Graph graph = tj::Graph::parse(kGraph);
+  const tj::Schedule schedule = tj::schedule(graph);
+  CHECK(runs_dry([] { (void)tj::Graph::parse(kGraph); }) > 100);
+  CHECK(runs_dry([&] { (void)graph.json(); }) > 100);
+  CHECK(runs_dry([&] { (void)schedule.json(); }) > 50);
+  CHECK(runs_dry([&] { (void)tj::schedule(graph); }) > 100);
+}
+
+TEST_CASE("a code object's metadata survives a want of memory at every place") {
+  const std::string object = tj::testing::made_code_object("gfx90a", "kernel", 64, 128);
+  CHECK(runs_dry([&] { (void)tj::support::read_code_object(object); }) > 20);
+}
