@@ -1,11 +1,13 @@
 // See installations.hpp.
 #include "support/installations.hpp"
 
-#include <glob.h>
+#include <dirent.h>
+#include <fnmatch.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <sstream>
 #include <utility>
 
@@ -13,11 +15,40 @@
 
 namespace tj::support {
 
+namespace {
+
+bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+/// Names in the folder that match; a pattern without wildcards is a name.
+std::vector<std::string> names_like(const std::string& pattern, const std::string& folder) {
+  if (pattern.find_first_of("*?[\\") == std::string::npos) return {pattern};
+  std::vector<std::string> names;
+  const std::unique_ptr<DIR, int (*)(DIR*)> opened(::opendir(folder.empty() ? "." : folder.c_str()), &::closedir);
+  while (const dirent* item = opened ? ::readdir(opened.get()) : nullptr)
+    if (::fnmatch(pattern.c_str(), item->d_name, FNM_PERIOD) == 0) names.emplace_back(item->d_name);
+  return names;
+}
+
+}  // namespace
+
+// Not by glob(), which in glibc frees twice when it runs out of memory, nor by an iterator of std::filesystem, which
+// then ends the process.
 std::vector<std::string> matching(const std::string& pattern) {
-  glob_t found{};
-  std::vector<std::string> paths;
-  if (::glob(pattern.c_str(), 0, nullptr, &found) == 0) paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-  ::globfree(&found);
+  std::vector<std::string> paths{""};
+  for (std::size_t begin = 0; begin < pattern.size();) {
+    const std::size_t slash = std::min(pattern.find('/', begin), pattern.size());
+    const std::string part = pattern.substr(begin, slash - begin);
+    const std::size_t next = std::min(pattern.find_first_not_of('/', slash), pattern.size());
+    std::vector<std::string> longer;
+    for (const std::string& path : paths)
+      for (const std::string& name : part.empty() ? std::vector<std::string>{""} : names_like(part, path))
+        if (std::string each = path + name + pattern.substr(slash, next - slash); exists(each))
+          longer.push_back(std::move(each));
+    paths = std::move(longer);
+    begin = next;
+  }
+  if (pattern.empty()) paths.clear();
+  std::sort(paths.begin(), paths.end());
   return paths;
 }
 
@@ -32,8 +63,6 @@ namespace {
 
 constexpr const char* kRocmVariables[] = {"ROCM_PATH", "HIP_PATH"};
 constexpr const char* kLibraryFolders[] = {"/lib", "/lib64"};
-
-bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
 }  // namespace
 

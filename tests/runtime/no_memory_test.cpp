@@ -10,6 +10,7 @@
 
 #include "support/allocations.hpp"
 #include "support/code_object.hpp"
+#include "support/installations.hpp"
 #include "support/json.hpp"
 #include "support/made_code_object.hpp"
 
@@ -70,6 +71,10 @@ TEST_CASE("a graph, its text and its schedule's text survive a want of memory at
   CHECK(runs_dry([&] { (void)graph.json(); }) > 100);
   CHECK(runs_dry([&] { (void)schedule.json(); }) > 50);
   CHECK(runs_dry([&] { (void)tj::schedule(graph); }) > 100);
+}
+
+TEST_CASE("a search for files survives a want of memory at every place") {
+  CHECK(runs_dry([] { (void)tj::support::matching("/*/l*/*"); }) > 10);
 }
 
 TEST_CASE("a code object's metadata survives a want of memory at every place") {

@@ -24,6 +24,24 @@ TEST_CASE("versions are compared as numbers") {
   CHECK(tj::support::matching(scratch / "none-*").empty());
 }
 
+TEST_CASE("a pattern matches as a shell's does: in every part of a path, sorted, nothing hidden, names as they are") {
+  using tj::support::matching;
+  const tj::testing::Scratch scratch;
+  for (const char* folder : {"b1", "a2", "a1", ".a3"}) {
+    std::filesystem::create_directories(scratch / (std::string(folder) + "/lib"));
+    tj::testing::write_bytes(scratch / (std::string(folder) + "/lib/x.so.1"), "");
+  }
+  tj::testing::write_bytes(scratch / "a2/lib/.x.so.2", "");
+  CHECK(matching(scratch / "a*/lib/*.so.*") == Texts{scratch / "a1/lib/x.so.1", scratch / "a2/lib/x.so.1"});
+  CHECK(matching(scratch / "*/lib") == Texts{scratch / "a1/lib", scratch / "a2/lib", scratch / "b1/lib"});
+  CHECK(matching(scratch / "[!a]?//lib/") == Texts{scratch / "b1//lib/"});
+  CHECK(matching(scratch / "a1/lib/x.so.1") == Texts{scratch / "a1/lib/x.so.1"});
+  CHECK(matching(scratch / "a1/lib/x.so.1/*").empty());
+  CHECK(matching(scratch / "a1/none").empty());
+  CHECK(matching("").empty());
+  CHECK(matching("/") == Texts{"/"});
+}
+
 TEST_CASE("the user's ROCm goes before the usual place; none is named twice") {
   ::setenv("ROCM_PATH", "/somewhere/rocm", 1);
   ::setenv("HIP_PATH", "/somewhere/rocm", 1);
