@@ -17,7 +17,7 @@ case "${1:-}" in
   "") ;;
   --quick) quick=1 ;;
   --full) export TJ_TEST_FULL=1 ;;  # tests/support/full.hpp says what it means
-  --setup) tj_setup; tj_setup_hip; tj_setup_disassembler; tj_setup_formatter; tj_setup_python; tj_say "everything is installed; NVRTC: $tj_nvrtc_dir"; exit 0 ;;
+  --setup) tj_setup; tj_setup_hip; tj_setup_disassembler; tj_setup_formatter; tj_setup_python; tj_setup_torch; tj_say "everything is installed; NVRTC: $tj_nvrtc_dir"; exit 0 ;;
   *) tj_fail "unknown argument \"$1\"; allowed: --quick, --full, --setup" ;;
 esac
 
@@ -128,11 +128,12 @@ tj_setup_hip
 tj_setup_disassembler
 tj_setup_formatter
 tj_setup_python
+tj_setup_torch & torch=$!  # some 4 GB, while the library is compiled
 if gpu="$(tj_gpu)"; then tj_say "GPU: $gpu"; else tj_say "no GPU: tests labelled gpu are skipped"; fi
 
 # Each run makes its kernels anew, but once: the sanitizers' builds are of the same sources, and find there what release has made.
 rm -rf build/test_cache
-if build release g++ all --preset release -DTJ_UNITY=tests; then run_tests release; fi
+if build release g++ all --preset release -DTJ_UNITY=tests; then wait "$torch"; run_tests release; fi
 
 if [ $quick = 0 ]; then
   # The sanitizers' builds are linked for a test's sake; the release build above has the system's own linker.

@@ -200,6 +200,40 @@ tj_setup_wheels() { # python, folder below .deps/, lists: once, also where some 
   mv "$folder.part" "$folder"
 }
 
+# torch for tests alone: 3.9 GB, so not where the disk is short, and not for longer than five minutes. Without it they skip themselves and say why.
+tj_setup_torch() {
+  local python folder="$tj_root/.deps/torch" free why=""
+  for python in /usr/bin/python3 python3; do
+    "$python" -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("torch") is None)' 2>/dev/null && return 0
+  done
+  [ -d "$folder" ] && return 0  # fetched, or tried
+  for python in /usr/bin/python3 python3; do "$python" -m pip --version >/dev/null 2>&1 && break; done
+  mkdir -p "$tj_root/.deps"
+  free="$(df -Pk "$tj_root/.deps" | awk 'NR == 2 { print int($4 / 1024 / 1024) }')"
+  if [ "$free" -lt 12 ]; then
+    why="the disk has $free GB free, and fetching PyTorch wants 12"
+  else
+    tj_say "fetching PyTorch's wheels into .deps/"
+    why="$(tj_fetch_torch "$python" "$folder.part")"
+    rm -rf "$folder.part/tmp"; mkdir -p "$folder.part"; mv "$folder.part" "$folder"
+  fi
+  printf '%s\n' "$why" >"$folder.why"
+  [ -z "$why" ] || { tj_say "no PyTorch: $why; tests that need it are skipped"; rm -rf "${folder:?}"/*; }
+}
+
+tj_fetch_torch() { # python, folder: prints why it could not. The import shows that the wheels suffice, and leaves compiled modules to the tests
+  rm -rf "$2"; mkdir -p "$2/tmp"
+  TMPDIR="$2/tmp" timeout 300 "$1" -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-cache-dir --no-compile --no-deps \
+    --require-hashes --only-binary :all: --target "$2" -r "$tj_root/.cmake/torch-wheels.txt" >"$2/tmp/log" 2>&1 ||
+    { echo "the wheels of .cmake/torch-wheels.txt were not fetched: $(tj_first_error "$2/tmp/log")"; return; }
+  PYTHONDONTWRITEBYTECODE="" PYTHONPATH="$2" timeout 100 "$1" -c "import torch, torch._dynamo, torch._inductor.compile_fx, torch.export" >"$2/tmp/log" 2>&1 ||
+    echo "its wheels were fetched, and it cannot be imported: $(tail -n 1 "$2/tmp/log" | cut -c -200)"
+}
+
+tj_first_error() { # what pip has written
+  { grep -m 1 '^ERROR' "$1" || echo "it did not end within 300 s"; } | cut -c -200
+}
+
 tj_find_disassembler() { # in a toolkit, or below .deps/ of an earlier call
   [ -x "$tj_root/.deps/nvdisasm/bin/nvdisasm" ] && export PATH="$PATH:$tj_root/.deps/nvdisasm/bin"
   tj_command nvdisasm || [ -x /usr/local/cuda/bin/nvdisasm ] || [ -x /opt/cuda/bin/nvdisasm ]
