@@ -1,0 +1,135 @@
+"""Operators of PyTorch: their schemas, and the kernels of CUDA, ROCm and CPU tensors.
+
+Decides names, schemas and results' memory. Does not decide how a call runs (_torch_run.py) or which shapes results have (_torch_shapes.py).
+Invariant: the operators are defined once in a process, and live as long as it does.
+"""
+from __future__ import annotations
+
+import functools
+
+import torch
+
+from . import _torch_shapes
+from ._error import Error
+from ._torch_run import refuse_grad, refuse_tangent, run
+
+SCHEMAS = {
+    "fmha": "(Tensor q, Tensor k, Tensor v, *, bool causal=False, float? scale=None) -> Tensor",
+    "fmha_lse": "(Tensor q, Tensor k, Tensor v, *, bool causal=False, float? scale=None) -> (Tensor, Tensor)",
+    "fmha_out": "(Tensor q, Tensor k, Tensor v, Tensor(a!) out, *, bool causal=False, float? scale=None, Tensor(b!)? lse=None) -> ()",
+    "gemm": "(Tensor a, Tensor b, *, Tensor? c=None, Tensor? bias=None, float alpha=1.0, float beta=0.0, str? activation=None, "
+            "ScalarType? dtype=None, Tensor? scale_a=None, Tensor? scale_b=None) -> Tensor",
+    "gemm_out": "(Tensor a, Tensor b, Tensor(a!) out, *, Tensor? c=None, Tensor? bias=None, float alpha=1.0, float beta=0.0, str? activation=None, "
+                "Tensor? scale_a=None, Tensor? scale_b=None) -> ()",
+    "chunk_indices": "(Tensor cu_seqlens, *, SymInt tokens) -> (Tensor, Tensor)",
+    "chunk_indices_out": "(Tensor cu_seqlens, Tensor(a!) chunk_indices, Tensor(b!) total_chunks) -> ()",
+    "chunk_o": "(Tensor q, Tensor k, Tensor v_new, Tensor h, *, Tensor? g_cu=None, Tensor? cu_seqlens=None, Tensor? chunk_indices=None, "
+               "Tensor? total_chunks=None, SymInt seq_length=0, float? scale=None, bool h_transposed=False) -> Tensor",
+    "chunk_o_out": "(Tensor q, Tensor k, Tensor v_new, Tensor h, Tensor(a!) out, *, Tensor? g_cu=None, Tensor? cu_seqlens=None, "
+                   "Tensor? chunk_indices=None, Tensor? total_chunks=None, SymInt seq_length=0, float? scale=None, "
+                   "bool h_transposed=False) -> ()",
+}
+
+
+def fmha(q, k, v, *, causal=False, scale=None):
+    o = torch.empty_like(q)  # with the order of q's dimensions in memory
+    run("fmha", (causal, scale), (q, k, v, o, None), True)
+    return o
+
+
+def fmha_lse(q, k, v, *, causal=False, scale=None):
+    o, lse = torch.empty_like(q), torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
+    run("fmha", (causal, scale), (q, k, v, o, lse), True)
+    return o, lse
+
+
+def fmha_out(q, k, v, out, *, causal=False, scale=None, lse=None):
+    run("fmha", (causal, scale), (q, k, v, out, lse), False)
+
+
+def gemm(a, b, *, c=None, bias=None, alpha=1.0, beta=0.0, activation=None, dtype=None, scale_a=None, scale_b=None):
+    shape, dtype = _torch_shapes.gemm_like(a, b, c, bias, dtype)
+    d = torch.empty(shape, dtype=dtype, device=a.device)
+    run("gemm", (alpha, beta, activation), (a, b, c, bias, scale_a, scale_b, d), True)
+    return d
+
+
+def gemm_out(a, b, out, *, c=None, bias=None, alpha=1.0, beta=0.0, activation=None, scale_a=None, scale_b=None):
+    run("gemm", (alpha, beta, activation), (a, b, c, bias, scale_a, scale_b, out), False)
+
+
+def chunk_indices(cu_seqlens, *, tokens):
+    if not 0 <= tokens < 2**31:
+        raise Error(f"tokens is {tokens}; allowed: a whole number from 0 to {2**31 - 1}")
+    rows, total = _torch_shapes.chunk_indices(cu_seqlens, tokens=tokens)
+    run("chunk_indices", (), (cu_seqlens, rows, total), True)
+    return rows, total
+
+
+def chunk_indices_out(cu_seqlens, chunk_indices, total_chunks):
+    run("chunk_indices", (), (cu_seqlens, chunk_indices, total_chunks), False)
+
+
+def chunk_o(q, k, v_new, h, *, g_cu=None, cu_seqlens=None, chunk_indices=None, total_chunks=None, seq_length=0, scale=None, h_transposed=False):
+    o = torch.empty(_torch_shapes.chunk_o_like(q, v_new), dtype=q.dtype, device=q.device)
+    run("chunk_o", (seq_length, scale, h_transposed), (q, k, v_new, h, g_cu, cu_seqlens, chunk_indices, total_chunks, o), True)
+    return o
+
+
+def chunk_o_out(q, k, v_new, h, out, *, g_cu=None, cu_seqlens=None, chunk_indices=None, total_chunks=None, seq_length=0, scale=None, h_transposed=False):
+    run("chunk_o", (seq_length, scale, h_transposed), (q, k, v_new, h, g_cu, cu_seqlens, chunk_indices, total_chunks, out), False)
+
+
+_functorch = torch._C._functorch
+_CAST = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def _cast(name, kind, *arguments, **options):
+    """What autocast does for torch's own attention and products: floats become its type. float64 and float8 stay."""
+    def one(x):
+        return x.to(wanted) if isinstance(x, torch.Tensor) and x.dtype in _CAST and not plain else x
+    wanted, plain = torch.get_autocast_dtype(kind), arguments[0].dtype not in _CAST
+    keys = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU) | torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCUDA)
+    with torch._C._ExcludeDispatchKeyGuard(keys):
+        return getattr(torch.ops.tilejit, name)(*map(one, arguments), **{key: one(x) for key, x in options.items()})
+
+
+def _transformed(name, *arguments, **options):
+    """Within torch.func: what it differentiates is refused, which kernels would not see; the rest goes on as without this."""
+    twin = getattr(torch.ops.tilejit, "_" + name)
+    for argument, x in (*zip((each.name for each in twin.default._schema.arguments), arguments), *options.items()):
+        while isinstance(x, torch.Tensor):
+            if _functorch.is_gradtrackingtensor(x):
+                if torch.is_grad_enabled() and x.requires_grad:
+                    refuse_grad(name, argument)
+                refuse_tangent(name, argument, x)
+            elif not _functorch.is_batchedtensor(x):
+                break
+            x = _functorch.get_unwrapped(x)
+    return twin(*arguments, **options)
+
+
+def _tags():
+    """Inductor must not give a kernel tensors with other strides than the program did."""
+    for name in ("needs_exact_strides", "needs_fixed_stride_order"):
+        if hasattr(torch.Tag, name):
+            return torch.Tag.pt2_compliant_tag, getattr(torch.Tag, name)
+    return (torch.Tag.pt2_compliant_tag,)
+
+
+def _define():
+    library, tags = torch.library.Library("tilejit", "DEF"), _tags()
+    for name, schema in SCHEMAS.items():
+        for twin in (name, "_" + name):
+            library.define(twin + schema, tags=tags)
+            for key in ("CPU", "CUDA"):
+                library.impl(twin, globals()[name], key)
+            torch.library.register_fake(f"tilejit::{twin}", getattr(_torch_shapes, name), lib=library)
+        library.impl(name, functools.partial(_transformed, name), "FuncTorchDynamicLayerFrontMode")
+    for name in ("fmha", "fmha_lse", "gemm"):
+        for key, kind in (("AutocastCPU", "cpu"), ("AutocastCUDA", "cuda")):
+            library.impl(name, functools.partial(_cast, name, kind), key)
+    return library
+
+
+library = _define()  # kept: what it has defined ends with it

@@ -1,0 +1,113 @@
+"""Calls on tensors of torch: which way they take, so that an operator costs the host little and its memory is torch's.
+
+Decides that calls on a GPU take the package's short way (_ready.py) where torch offers DLPack's exchange API. All others, and those that may want
+a workspace, take plans that are kept here: a workspace then comes from torch's allocator, also while a CUDA graph is captured. Knows no operator of
+torch. Invariant: a plan runs on tensors of the shapes, strides, types, devices and alignments that it was made of.
+"""
+from __future__ import annotations
+
+import itertools
+
+import torch
+from torch.autograd import forward_ad
+
+from . import _ops
+from ._error import Error
+from ._exchange import api_of
+
+MOST_PLANS = 1024
+_plans: dict = {}
+
+
+def _fmha(call, tensors, options):
+    q, k, v, o, lse = tensors
+    return call(q, k, v, causal=options[0], scale=options[1], out=o if lse is None else (o, lse), return_lse=lse is not None)
+
+
+def _gemm(call, tensors, options):
+    a, b, c, bias, scale_a, scale_b, d = tensors
+    alpha, beta, activation = options
+    return call(a, b, c=c, bias=bias, scale_a=scale_a, scale_b=scale_b, alpha=alpha, beta=beta, activation=activation, out=d)
+
+
+def _chunk_indices(call, tensors, options):
+    return call(tensors[0], out=tensors[1:])
+
+
+def _chunk_o(call, tensors, options):
+    q, k, v_new, h, g_cu, cu_seqlens, chunk_indices, total_chunks, o = tensors
+    seq_length, scale, h_transposed = options
+    return call(q, k, v_new, h, g_cu=g_cu, cu_seqlens=cu_seqlens, chunk_indices=chunk_indices, total_chunks=total_chunks, seq_length=seq_length,
+                scale=scale, h_transposed=h_transposed, out=o)
+
+
+# The tensors of a call in the order of run(), by their names in plans; how many of them are results; how the package's own function takes them.
+_OPS = {
+    "fmha": (("q", "k", "v", "o", "lse"), 2, _fmha),
+    "gemm": (("a", "b", "c", "bias", "scale_a", "scale_b", "d"), 1, _gemm),
+    "chunk_indices": (("cu_seqlens", "chunk_indices", "total_chunks"), 2, _chunk_indices),
+    "chunk_o": (("q", "k", "v_new", "h", "g_cu", "cu_seqlens", "chunk_indices", "total_chunks", "o"), 1, _chunk_o),
+}
+
+
+def refuse_grad(op: str, name: str) -> None:
+    raise Error(f"{op}: {name} requires grad, and tilejit has forward passes only; call it under torch.no_grad(), or give {name}.detach()",
+                code="unsupported")
+
+
+def refuse_tangent(op: str, name: str, x) -> None:
+    if forward_ad._current_level >= 0 and forward_ad.unpack_dual(x).tangent is not None:
+        raise Error(f"{op}: {name} has a tangent of forward-mode differentiation, and tilejit has forward passes only; give it without one",
+                    code="unsupported")
+
+
+def run(op: str, options: tuple, tensors: tuple, made: bool) -> None:
+    """Enqueues a call on torch's current stream. made: the caller has just allocated the results."""
+    if forward_ad._current_level >= 0:
+        for name, x in zip(_OPS[op][0], tensors):
+            if x is not None:
+                refuse_tangent(op, name, x)
+    if op != "gemm" and tensors[0].is_cuda and api_of(type(tensors[0])) is not None:
+        _OPS[op][2](getattr(_ops, op), tensors, options)
+    else:
+        _run_plan(op, options, tensors)
+    if not made:
+        _written(op, tensors)
+
+
+def _run_plan(op, options, tensors) -> None:
+    wants_grad, key = torch.is_grad_enabled(), [op, options]
+    for x in tensors:
+        if x is None:
+            key.append(None)
+        elif wants_grad and x.requires_grad:
+            refuse_grad(op, next(name for name, each in zip(_OPS[op][0], tensors) if each is x))
+        else:
+            key += (x.shape, x.stride(), x.dtype, x.get_device(), x.data_ptr() & 15)
+    key = tuple(key)
+    plan, taken = _plans.get(key) or _keep(key, op, options, tensors)
+    given = [tensors[i] for i in taken]
+    if not plan.workspace_bytes:
+        plan.run(*given)
+        return
+    step = plan.workspace_alignment  # what follows on the stream may use the workspace again
+    space = torch.empty(plan.workspace_bytes + step, dtype=torch.uint8, device=given[0].device)
+    plan.run(*given, workspace=-(-space.data_ptr() // step) * step)
+
+
+def _written(op, tensors) -> None:
+    """Tells autograd, which may have kept a result's old elements for a backward pass of its own."""
+    for x in tensors[-_OPS[op][1]:]:
+        if x is not None and not x.is_inference():
+            torch.autograd.graph.increment_version(x)
+
+
+def _keep(key, op, options, tensors):
+    names, _, ask = _OPS[op]
+    plan = ask(lambda *given, **named: _ops.plan(op, *given, **named), tensors, options)
+    kept = plan, [names.index(name) for name in plan.tensors]
+    if len(_plans) >= MOST_PLANS:  # lengths that vary make a plan each: the oldest half goes
+        for old in list(itertools.islice(_plans, MOST_PLANS // 2)):
+            _plans.pop(old, None)
+    _plans[key] = kept
+    return kept

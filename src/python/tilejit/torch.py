@@ -1,0 +1,35 @@
+"""tilejit as operators of PyTorch: torch.ops.tilejit.*, and scaled_dot_product_attention by tilejit's kernels. Forward only.
+
+Importing this registers the operators. They run in eager mode, under torch.compile(fullgraph=True), in CUDA graphs, and give shapes for fake and
+meta tensors. A tensor that requires grad is refused outside of torch.no_grad(); sdpa leaves it to torch.
+
+    torch.ops.tilejit.fmha(q, k, v, *, causal=False, scale=None) -> o           fmha_lse: (o, lse); fmha_out: out, lse=None
+    torch.ops.tilejit.gemm(a, b, *, c, bias, alpha, beta, activation, dtype, scale_a, scale_b) -> d          gemm_out: out
+    torch.ops.tilejit.chunk_indices(cu_seqlens, *, tokens) -> (rows, total)     chunk_indices_out: chunk_indices, total_chunks
+    torch.ops.tilejit.chunk_o(q, k, v_new, h, *, ...) -> o                      chunk_o_out: out
+
+Arguments are those of tilejit.fmha(), gemm(), chunk_indices() and chunk_o(). It needs PyTorch 2.4 or later.
+
+>>> import torch, tilejit.torch
+>>> q = torch.ones(1, 2, 64, 64, dtype=torch.float16)
+>>> torch.ops.tilejit.fmha(q, q, q, causal=True).shape
+torch.Size([1, 2, 64, 64])
+"""
+from __future__ import annotations
+
+import torch
+
+OLDEST = (2, 4)
+
+
+def _check_version(version: str) -> None:
+    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
+        raise ImportError(f"tilejit.torch needs PyTorch {'.'.join(map(str, OLDEST))} or later, and here is {version}; tilejit.fmha() and the others "
+                          "take its tensors without operators")
+
+
+_check_version(torch.__version__)
+
+from ._torch_sdpa import sdpa  # noqa: E402 -- behind the check
+
+__all__ = ["sdpa"]
