@@ -247,6 +247,22 @@ class Calls(unittest.TestCase):
         with self.assertRaises(TypeError):
             f(q, q, q, casual=True)
 
+    def test_arrays_in_the_place_of_numbers(self):
+        a, array = normal(18, 16, 16), numpy.ones((2, 2), numpy.int64)
+        gemm = self.runtime.gemm
+        for name in ("alpha", "beta"):
+            self.refused(f"{name} is", "allowed: a number", call=lambda: gemm(a, a, **{name: array}))
+        self.refused("dtype is [1]", call=lambda: gemm(a, a, dtype=[1]))
+        self.refused("dtype is", call=lambda: tilejit.Spec((1,), array))
+        self.refused("shape is 1; allowed: whole numbers", call=lambda: tilejit.Spec(1))
+        self.refused("strides is 1; allowed: whole numbers", call=lambda: tilejit.Spec((1,), strides=1))
+        self.refused("causal is", "allowed: True or False", call=lambda: self.runtime.fmha(a, a, a, causal=array))
+        self.refused("seq_length is", call=lambda: self.runtime.chunk_o(a, a, a, a, seq_length=array))
+        self.refused("runtime is 'x'; allowed: a tilejit.Runtime", call=lambda: tilejit.gemm(a, a, runtime="x"))
+        for option in ("log_level", "use_tuning", "use_disk_cache", "cache_max_size_bytes", "log_sink", "allocator"):
+            self.refused(f"{option} is", call=lambda: tilejit.Runtime(**{option: array}))
+        self.assertEqual(gemm(a, a, alpha=numpy.float32(2)).tolist(), gemm(a, a, alpha=2.0).tolist())
+
 
 if __name__ == "__main__":
     here.skips.main()

@@ -108,6 +108,16 @@ class Tensors(unittest.TestCase):
         self.assertEqual(sys.getrefcount(made), before)
 
     @unittest.skipUnless(here.numpy, here.NO_NUMPY)
+    def test_modules_that_another_thread_begins_to_import(self):
+        x = here.numpy.zeros((4, 6), here.numpy.float16)
+        for name in ("torch", "cupy", "jax"):
+            sys.modules[name] = types.ModuleType(name)  # as they are before their first line has run
+            try:
+                self.assertEqual(_tensors.view("k", x).framework, "numpy")
+            finally:
+                del sys.modules[name]
+
+    @unittest.skipUnless(here.numpy, here.NO_NUMPY)
     def test_numpy(self):
         numpy = here.numpy
         x = numpy.zeros((4, 6), numpy.float16)

@@ -106,11 +106,27 @@ def number(value, name: str, low: int, high: int) -> int:
     """A whole number within limits. A C field would cut off what is beyond its own."""
     try:
         found = value.__index__()
-    except AttributeError:
+    except (AttributeError, TypeError):  # of arrays, which have the method and cannot all be numbers
         found = None
     if found is None or not low <= found <= high:
         raise Error(f"{name} is {value!r}; allowed: a whole number from {low} to {high}")
     return found
+
+
+def numbers(values, name: str, low: int, high: int) -> tuple:
+    try:
+        given = tuple(values)
+    except TypeError:
+        raise Error(f"{name} is {values!r}; allowed: whole numbers, such as (1, 4, 128, 64)") from None
+    return tuple(number(each, name, low, high) for each in given)
+
+
+def flag(value, name: str) -> int:
+    """1 for what counts as true, else 0. Arrays of several elements are neither."""
+    try:
+        return int(bool(value))
+    except (TypeError, ValueError):
+        raise Error(f"{name} is {value!r}; allowed: True or False") from None
 
 
 def real(value, name: str) -> float:

@@ -10,8 +10,8 @@ from . import _c
 from ._calls import Call, one_of, shape_of
 from ._device import Device
 from ._error import Error
-from ._library import check, encoded, library, number, real
-from ._ready import short
+from ._library import check, encoded, flag, library, number, real
+from ._ready import plain, short
 from ._tensors import Spec
 
 TYPE_CHECKING = False
@@ -36,7 +36,7 @@ def _two(out, name: str):
 
 
 def _fmha(q, k, v, *, causal=False, scale=None, out=None, return_lse=False, layout="bhsd", stream=None, asks=False):
-    call, swapped = Call("fmha", _c.FmhaArgs(causal=int(bool(causal))), stream, asks), one_of("layout", layout, _LAYOUTS)
+    call, swapped = Call("fmha", _c.FmhaArgs(causal=flag(causal, "causal")), stream, asks), one_of("layout", layout, _LAYOUTS)
     q, k, v = call.tensor("q", q), call.tensor("k", k), call.tensor("v", v)
     out, lse_out = _two(out, _FMHA_PAIR) if return_lse else (out, None)
     shape = shape_of(q, 4)
@@ -84,7 +84,7 @@ def _chunk_indices(cu_seqlens, *, tokens=None, out=None, stream=None, asks=False
 
 def _chunk_o(q, k, v_new, h, *, g_cu=None, cu_seqlens=None, chunk_indices=None, total_chunks=None, seq_length=0, scale=None, h_transposed=False,
              out=None, stream=None, asks=False):
-    args = _c.ChunkOArgs(seq_length=number(seq_length, "seq_length", -2**63, 2**63 - 1), h_transposed=int(bool(h_transposed)))
+    args = _c.ChunkOArgs(seq_length=number(seq_length, "seq_length", -2**63, 2**63 - 1), h_transposed=flag(h_transposed, "h_transposed"))
     call = Call("chunk_o", args, stream, asks)
     q, k, v_new, h = (call.tensor(name, x) for name, x in (("q", q), ("k", k), ("v_new", v_new), ("h", h)))
     options = {name: call.tensor(name, x, True) for name, x in (("g_cu", g_cu), ("cu_seqlens", cu_seqlens), ("chunk_indices", chunk_indices),
@@ -99,8 +99,12 @@ _MAKERS = {"fmha": _fmha, "gemm": _gemm, "chunk_indices": _chunk_indices, "chunk
 
 
 def _runtime(given):
-    from ._runtime import instance
-    return instance() if given is None else given
+    from ._runtime import Runtime, instance
+    if given is None:
+        return instance()
+    if not isinstance(given, Runtime):
+        raise Error(f"runtime is {given!r}; allowed: a tilejit.Runtime, or None for the process's own")
+    return given
 
 
 def _asking(op, arguments, options) -> Call:
@@ -152,8 +156,7 @@ def gemm(a: Tensor, b: Tensor, *, c: Optional[SupportsDLPack] = None, bias: Opti
     """
     given = (a, b, c, bias, scale_a, scale_b, out)
     objects = [x for x in given if x is not None]
-    # Zeros are told from each other by their text: alpha=-0.0 makes other zeros than alpha=0.
-    key = (tuple(map(type, given)), alpha or str(alpha), beta or str(beta), activation, dtype)
+    key = (tuple(map(type, given)), plain(alpha), plain(beta), activation, dtype)
     done = short(runtime, key, stream, objects, out)
     if done is not None:
         return done
@@ -200,7 +203,7 @@ def chunk_o(q: Tensor, k: Tensor, v_new: Tensor, h: Tensor, *, g_cu: Optional[Su
     [1.0, 2.0, 3.0, 4.0]
     """
     given = (q, k, v_new, h, g_cu, cu_seqlens, chunk_indices, total_chunks, out)
-    key = (tuple(map(type, given)), seq_length, scale or str(scale), h_transposed)
+    key = (tuple(map(type, given)), seq_length, plain(scale), h_transposed)
     done = short(runtime, key, stream, [x for x in given if x is not None], out)
     if done is not None:
         return done

@@ -49,6 +49,14 @@ def host() -> int:
     return ctypes.addressof(_the_host)
 
 
+def plain(value):
+    """A number as a part of a key. Zeros are told from each other by their text: alpha=-0.0 makes other zeros than alpha=0."""
+    kind = type(value)
+    if kind is float:
+        return value or str(value)
+    return value if value is None or kind is int or kind is bool else ()  # no call with a () is ever known
+
+
 def short(runtime, key: tuple, stream, objects, out):
     """The result, or results, of a call on the short way; None where it must go the long way.
 
@@ -56,7 +64,7 @@ def short(runtime, key: tuple, stream, objects, out):
     """
     try:
         known = (default_ready if runtime is None else runtime.ready).get(key)
-    except TypeError:  # a number that is no plain one
+    except (TypeError, AttributeError):  # a number that is no plain one, or no runtime
         return None
     if known is None or known.wants_grad(objects):
         return None

@@ -13,7 +13,7 @@ import sys
 from . import _c
 from ._error import Error
 from ._exchange import DLTensor, Versioned, api_of, is_capsule, pointer_in, stream_by
-from ._library import number
+from ._library import numbers
 
 _NUMPY_NAMES = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "int32": "i32", "float8_e4m3fn": "e4m3"}
 _DTYPES = "float16, bfloat16, float32, int32 or float8_e4m3fn"
@@ -26,6 +26,7 @@ DLPACK_TYPES = {0: 1, 1: 2, 2: 10}  # by kinds of C
 _READ_ONLY = 1
 _PACK = [struct.Struct(f"=QQiiii{rank}q{8 * (_c.MAX_RANK - rank)}x{rank}q{8 * (_c.MAX_RANK - rank)}x") for rank in range(_c.MAX_RANK + 1)]
 _TENSOR_BYTES = ctypes.sizeof(_c.Tensor)
+_TYPES = {"torch": "Tensor", "numpy": "ndarray", "ml_dtypes": "bfloat16"}  # that a module which is there has
 _known: dict = {}  # names of numpy's and torch's types that were met
 
 
@@ -45,12 +46,12 @@ class Spec:
     """
 
     def __init__(self, shape: Sequence[int], dtype: str = "f16", device: DeviceLike = "cpu", strides: Optional[Sequence[int]] = None) -> None:
-        self.shape = tuple(number(size, "shape", 0, 2**63 - 1) for size in shape)
+        self.shape = numbers(shape, "shape", 0, 2**63 - 1)
         self.dtype = _NUMPY_NAMES.get(str(dtype).rpartition(".")[2], dtype)  # "torch.float16" too
-        if self.dtype not in _c.DTYPES:
+        if not isinstance(self.dtype, str) or self.dtype not in _c.DTYPES:
             raise Error(f"dtype is {dtype!r}; allowed: {', '.join(_c.DTYPES)}")
         self.device = device
-        self.strides = dense(self.shape) if strides is None else tuple(number(each, "strides", -2**63, 2**63 - 1) for each in strides)
+        self.strides = dense(self.shape) if strides is None else numbers(strides, "strides", -2**63, 2**63 - 1)
 
     def __repr__(self) -> str:
         return f"Spec({self.shape}, {self.dtype!r}, {str(self.device)!r})"
@@ -105,8 +106,9 @@ def dense(shape) -> tuple:
 
 
 def module(name: str):
-    """A module that the program has imported whole; None when it has not."""
-    return sys.modules.get(name)
+    """A module that the program has imported; None when it has not, or another thread has just begun to."""
+    found = sys.modules.get(name)
+    return found if found is not None and hasattr(found, _TYPES.get(name, "__name__")) else None
 
 
 def _torch_view(name, x, torch, written):

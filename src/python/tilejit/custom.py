@@ -9,7 +9,7 @@ import ctypes
 from . import _c
 from ._device import Device
 from ._error import Error
-from ._library import check, encoded, library, number
+from ._library import check, encoded, library, number, numbers
 from ._ops import _runtime
 from ._runtime import Handle, KernelReport
 from ._tensors import handle_of, view
@@ -65,10 +65,10 @@ class Kernel:
         """What the copy engine reads of a tensor, as the 128 bytes of a tj::TensorMap; a parameter holds them at a multiple of 64. Valid as
         long as the tensor's memory. box: elements of a copy in each dimension, 1 to 256. swizzle_bytes: 0, 32, 64 or 128."""
         given, out = view("tensor", tensor), ctypes.create_string_buffer(_MAP_BYTES)
-        if len(tuple(box)) != given.c.rank:
-            raise Error(f"box has {len(tuple(box))} dimensions; allowed: the tensor's {given.c.rank}")
-        sizes = _c.Shape(*(number(size, "box", -2**63, 2**63 - 1) for size in box))
-        cut = _c.Box(shape=sizes, swizzle_bytes=number(swizzle_bytes, "swizzle_bytes", -2**31, 2**31 - 1))
+        sizes = numbers(box, "box", -2**63, 2**63 - 1)
+        if len(sizes) != given.c.rank:
+            raise Error(f"box has {len(sizes)} dimensions; allowed: the tensor's {given.c.rank}")
+        cut = _c.Box(shape=_c.Shape(*sizes), swizzle_bytes=number(swizzle_bytes, "swizzle_bytes", -2**31, 2**31 - 1))
         check(library().tj_custom_tensor_map(self._handle.value, ctypes.addressof(given.c), ctypes.byref(cut), out))
         return out.raw
 
