@@ -6,8 +6,9 @@
 >>> float(attention(q, q, q).max())
 1.0
 
-Importing registers the handlers for the platforms cpu, CUDA and ROCM. On the CPU they run on the model of a GPU. Kernels are made before a
-program runs for the first time, not inside it. Under jax.vmap calls follow each other. There are forward passes only: a derivative is refused.
+Importing registers the handlers for the platforms cpu, CUDA and ROCM. On the CPU they run on the model of a GPU. On a GPU kernels are made
+when XLA initializes a program, before it runs; on the CPU XLA does not ask for that, and the first run makes them. Under jax.vmap calls
+follow each other. There are forward passes only: a derivative is refused. Rows of a list of chunks behind the last chunk hold anything.
 Decides how a call becomes a custom call of XLA; shapes of results are those of the functions of the same names in tilejit.
 """
 from __future__ import annotations
