@@ -222,16 +222,19 @@ tj_setup_torch() {
 }
 
 tj_fetch_torch() { # python, folder: prints why it could not. The import shows that the wheels suffice, and leaves compiled modules to the tests
+  local log="$2/tmp/log" status
   rm -rf "$2"; mkdir -p "$2/tmp"
   TMPDIR="$2/tmp" timeout 300 "$1" -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-cache-dir --no-compile --no-deps \
-    --require-hashes --only-binary :all: --target "$2" -r "$tj_root/.cmake/torch-wheels.txt" >"$2/tmp/log" 2>&1 ||
-    { echo "the wheels of .cmake/torch-wheels.txt were not fetched: $(tj_first_error "$2/tmp/log")"; return; }
-  PYTHONDONTWRITEBYTECODE="" PYTHONPATH="$2" timeout 100 "$1" -c "import torch, torch._dynamo, torch._inductor.compile_fx, torch.export" >"$2/tmp/log" 2>&1 ||
-    echo "its wheels were fetched, and it cannot be imported: $(tail -n 1 "$2/tmp/log" | cut -c -200)"
-}
-
-tj_first_error() { # what pip has written
-  { grep -m 1 '^ERROR' "$1" || echo "it did not end within 300 s"; } | cut -c -200
+    --require-hashes --only-binary :all: --target "$2" -r "$tj_root/.cmake/torch-wheels.txt" >"$log" 2>&1
+  status=$?
+  if [ $status = 124 ]; then
+    echo "its wheels did not arrive within 300 s"
+  elif [ $status != 0 ]; then
+    echo "the wheels of .cmake/torch-wheels.txt were not fetched: $({ grep -m 1 '^ERROR' "$log" || tail -n 1 "$log"; } | cut -c -200)"
+  else
+    PYTHONDONTWRITEBYTECODE="" PYTHONPATH="$2" timeout 100 "$1" -c "import torch, torch._dynamo, torch._inductor.compile_fx, torch.export" >"$log" 2>&1 ||
+      echo "its wheels were fetched, and it cannot be imported: $(tail -n 1 "$log" | cut -c -200)"
+  fi
 }
 
 tj_find_disassembler() { # in a toolkit, or below .deps/ of an earlier call

@@ -12,6 +12,7 @@ import torch
 from torch.autograd import forward_ad
 
 from . import _torch_ops  # noqa: F401 -- the operators
+from ._device import Device
 from ._error import Error
 from ._runtime import instance
 
@@ -38,7 +39,7 @@ def _no_target(device: torch.device):
     """Why a device has no kernels; None where it has them."""
     if device not in _targets:
         try:
-            instance().target_of(str(device))
+            instance().target_of(Device("cuda" if torch.version.hip is None else "hip", device.index))
             _targets[device] = None
         except Error as error:
             _targets[device] = error.message
