@@ -153,6 +153,28 @@ class Operators(Case):
                 self.close(self.ops.gemm(a[:rows], a), a[:rows].double() @ a.double().T)
                 self.assertLessEqual(len(_torch_run._plans), 4)
 
+    def test_short_way(self):
+        """What a GPU's tensors take where torch offers the exchange API: the package's own functions get all arguments, and write the same."""
+        from tilejit import _torch_run
+        ends, row = torch.tensor([0, 66, 70], dtype=torch.int32), normal(12, 70, 1, 128, dtype=torch.bfloat16)
+        rows, total = self.ops.chunk_indices(ends, tokens=70)
+        v, h = normal(13, 192, 1, 128, dtype=torch.bfloat16), normal(14, 3, 1, 128, 128, dtype=torch.bfloat16)
+
+        class OnGpu(torch.Tensor):
+            is_cuda = True
+        for op, options, given, results in (
+                ("fmha", (True, 0.2), (self.q, self.k, self.v), (torch.empty_like(self.q), None)),
+                ("fmha", (False, None), (self.q, self.k, self.v), (torch.empty_like(self.q), torch.empty(1, 4, 70))),
+                ("chunk_indices", (), (ends,), (torch.zeros(3, 2, dtype=torch.int32), torch.zeros(1, dtype=torch.int32))),
+                ("chunk_o", (0, 0.1, True), (row, row, v, h, -torch.ones(70, 1).cumsum(0), ends, rows, total), (torch.empty_like(row),))):
+            _torch_run.run(op, options, (*given, *results), True)
+            others = [None if x is None else torch.zeros_like(x) for x in results]
+            with mock.patch.object(_torch_run, "api_of", return_value=1), mock.patch.object(_torch_run, "_run_plan", side_effect=AssertionError):
+                _torch_run.run(op, options, (given[0].as_subclass(OnGpu), *given[1:], *others), True)
+            for one, other in zip(results, others):
+                if one is not None:
+                    self.same(one[:3], other[:3]) if op == "chunk_indices" else self.same(one, other)
+
     def test_grad(self):
         """Each tensor of each operator that requires grad is refused by name; without gradients all is served."""
         needs = self.q.clone().requires_grad_()

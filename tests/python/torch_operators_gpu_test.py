@@ -55,7 +55,7 @@ class Operators(Case):
                 self.close(self.ops.gemm(a, b), a.double() @ b.double().T, 5e-4)
                 d = torch.full((rows, columns), float("nan"), device="cuda", dtype=torch.float32)
                 self.ops.gemm_out(a, b, d, alpha=0.5)
-                self.close(d, 0.5 * a.double() @ b.double().T, 1e-5)
+                self.close(d, 0.5 * a.double() @ b.double().T, 1e-4)
             odd = torch.randn(rows * depth + 1, device="cuda", dtype=torch.float16)[1:].view(rows, depth)
             self.close(self.ops.gemm(odd, b), odd.double() @ b.double().T, 5e-4)
 
@@ -156,6 +156,10 @@ class Graphs(Case):
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             found = self.program(a, b)
+        graph.replay()
+        torch.cuda.synchronize()
+        taken, torchs = free - torch.cuda.mem_get_info()[0], torch.cuda.memory_reserved() - reserved
+        self.assertLess(abs(taken - torchs), 32 << 20, f"{taken} bytes were taken, {torchs} of them by torch; the graph's own code is small")
         for _ in range(3):
             for each in (self.q, self.k, self.v, a, b):
                 each.copy_(torch.randn_like(each))
@@ -165,8 +169,6 @@ class Graphs(Case):
                 self.assertTrue(torch.equal(one, other))
             self.close(found[0], self.wanted(True))
             self.close(found[2], a.double() @ b.double().T, 5e-4)
-        taken, torchs = free - torch.cuda.mem_get_info()[0], torch.cuda.memory_reserved() - reserved
-        self.assertLess(abs(taken - torchs), 32 << 20, f"{taken} bytes were taken, {torchs} of them by torch; the graph's own code is small")
 
     def test_prepared(self):
         """prepare() alone makes a capture possible: no call went before."""
