@@ -58,7 +58,8 @@ target_link_libraries(tj_wheel_tools PRIVATE tj_tools)
 target_link_options(tj_wheel_tools PRIVATE ${tj_wheel_link})
 set_target_properties(tj_wheel_tools PROPERTIES OUTPUT_NAME tj-tools RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/wheel")
 
-add_custom_target(tj_wheel DEPENDS tilejit_wheel tj_wheel_tools tj_man)
+# The ordinary library and tools, too: install.cmake puts the whole tree there before it replaces them.
+add_custom_target(tj_wheel DEPENDS tilejit tilejit_wheel tj_wheel_tools tj_man)
 
 install(TARGETS tilejit_wheel EXPORT tilejitWheelTargets COMPONENT wheel EXCLUDE_FROM_ALL
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT wheel NAMELINK_SKIP)

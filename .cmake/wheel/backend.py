@@ -10,7 +10,7 @@ import tempfile
 
 from scikit_build_core import build as _backend
 from scikit_build_core.build import (  # noqa: F401 -- pip asks this module for them
-    build_sdist, get_requires_for_build_sdist, get_requires_for_build_wheel)
+    build_sdist, get_requires_for_build_sdist, get_requires_for_build_wheel, prepare_metadata_for_build_wheel)
 
 
 def _run(*words):

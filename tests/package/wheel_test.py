@@ -88,6 +88,23 @@ class Wheel(unittest.TestCase):
         self.assertLessEqual(int(found.group(1)), here if here > 36 else 34)  # 2.34 brought dlopen into libc; later ones may bring more
         self.assertLess(self.wheel.stat().st_size, MAX_BYTES)
 
+    def test_metadata_without_a_build(self):
+        """pip asks for it first. Without an answer it builds the wheel for it, and minutes of compiling are called "Preparing metadata"."""
+        folder = self.work / "metadata"
+        folder.mkdir()
+        said = run(sys.executable, "-c", f"import backend; print(backend.prepare_metadata_for_build_wheel({str(folder)!r}))", cwd=REPO,
+                   env=dict(os.environ, PYTHONPATH=f"{PARTS}:{REPO / '.cmake/wheel'}"))
+        self.assertEqual(said.splitlines()[-1], f"tilejit-{version()}.dist-info")
+        self.assertIn(f"Version: {version()}", (folder / f"tilejit-{version()}.dist-info/METADATA").read_text())
+
+    @unittest.skipUnless((BUILD / "build.ninja").is_file(), "the build is not ninja's")
+    def test_target_builds_all_that_is_installed(self):
+        """pip builds the target tj_wheel alone, in a new folder: what `cmake --install` takes must come of it."""
+        commands = run("ninja", "-C", BUILD, "-t", "commands", "tj_wheel")
+        installed = set(re.findall(rf'"{re.escape(str(BUILD))}/((?:bin|lib|man|wheel)/[^"]+)"', (BUILD / "cmake_install.cmake").read_text()))
+        self.assertIn("wheel/tj-tools", installed)
+        self.assertFalse({name for name in installed if name not in commands})
+
     def test_contents(self):
         with zipfile.ZipFile(self.wheel) as archive:
             names = set(archive.namelist())
