@@ -16,9 +16,9 @@ struct ChunkOConfig;
 
 /// Output of the gated delta rule, chunk by chunk: the last step of its forward pass. Sums in f32.
 ///
-/// For each chunk of kChunkTokens tokens (the last of a sequence may be shorter) and each value head,
+/// A chunk is kChunkTokens tokens of a sequence; the last one may be shorter. Each chunk and value head has
 ///   o_i = scale * (e^g_i h q_i + sum over j <= i of bf16((q_i k_j) e^(g_i - g_j)) v_j)
-/// with h the state before the chunk, as V x K. Shapes, of T tokens of all sequences together:
+/// Here h is the state before the chunk, as V x K. Shapes, of T tokens of all sequences together:
 ///   q, k [T, H, 128]; o [T, Hv, 128]; g_cu [T, Hv]; v_new [R, Hv, 128]; h [C, Hv, 128, 128].
 /// Hv is a multiple of H; value head s belongs to key head s / (Hv / H). Chunk c, counted over all sequences, has row c
 /// of h and the rows of v_new from 64 c on; rows of v_new behind a chunk's tokens may hold anything. Tensors are bf16,

@@ -43,8 +43,8 @@ namespace tj::custom {
 /// end afterwards.
 struct Description {
   std::string name;  ///< 1 to 64 letters, digits, '_', '-' and '.': in reports, logs and names of dumped files
-  std::string
-      graph;  ///< the JSON text itself, or Graph::json(), with "code" and the machine of the target, such as "sm_90a"
+  /// The JSON text itself, or Graph::json(), with "code" and the machine of the target, such as "sm_90a".
+  std::string graph;
   std::string folder;  ///< its *.cuh, *.hpp and *.h files, subfolders included, are what units may include
   int max_stages = 0;  ///< most iterations in flight; 0: any
   int max_slots = 0;   ///< most slots of a ring; 0: what the graph's values allow
@@ -66,9 +66,9 @@ class TJ_API Kernel {
   /// A kernel of Runtime::instance().
   explicit Kernel(const Description& description);
 
-  /// Gets the kernel ready on a device (compiled, cached and loaded) without launching. Throws tj::Error: target when
-  /// the graph is for another machine, schedule or codegen when the graph cannot be, compile with log and place of the
-  /// source.
+  /// Gets the kernel ready on a device (compiled, cached and loaded) without launching. Throws tj::Error. Stage target:
+  /// the graph is for another machine. Stage schedule or codegen: no kernel can be made of the graph. Stage compile:
+  /// the error has the compiler's log and the place of the source.
   KernelReport prepare(Device device) const;
   /// Compiles for a target ("sm_90a", "model:sm_90a") into the disk cache without any device. Throws tj::Error.
   KernelReport warm(std::string_view target) const;

@@ -37,7 +37,7 @@ class TJ_API Error : public std::exception {
   Error(const Error&);
   Error& operator=(const Error&);
 
-  /// "stage: message", plus the log's place where there is one.
+  /// "stage: message", and behind it the source's path where there is one.
   const char* what() const noexcept override;
 
   Stage stage;

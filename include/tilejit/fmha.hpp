@@ -34,7 +34,7 @@ struct FmhaArgs {
   bool causal = false;
 };
 
-/// The fields that choose an fmha kernel, without any memory: for prepare() and warm().
+/// The fields that choose an attention kernel, without any memory: for prepare() and warm().
 struct FmhaConfig {
   using Args = FmhaArgs;
   DType dtype = DType::f16;

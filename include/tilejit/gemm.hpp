@@ -20,14 +20,16 @@ enum class Activation : std::int32_t { none = 0, relu = 1, gelu = 2, silu = 3 };
 /// Matrix product, d = activation(alpha * a b^T + beta * c + bias), accumulated in f32.
 ///
 /// Shapes: a [M, K], b [N, K], c and d [M, N], bias [N]; sizes are 1 to 2^30. With a batch, d is [B, M, N]. Each other
-/// tensor then has a leading B, or one dimension less and is shared by the whole batch. a and b share a dtype, f16,
-/// bf16 or e4m3; d is f16, bf16 or f32, and c and bias are as d. All are on one device. a is contiguous in K or, stored
-/// transposed, in M; b in K or in N. An operand whose other strides or address are
-/// not multiples of 16 bytes is copied first. The copy lies in a pool of the library's own, which keeps at most 128 MB
-/// between calls; inside a graph capture, in memory of the graph. The last dimension of c, d and bias is contiguous. d
-/// may be c (same address and strides); else it overlaps no other tensor. When M and N give few tiles and K is
-/// long, sums over parts of K are stored to the same pool (at most 70 MB). A second launch adds them in their order:
-/// equal calls on one kind of device give equal bits.
+/// tensor then has a leading B, or one dimension less and is shared by the whole batch. All are on one device.
+/// Types: a and b share f16, bf16 or e4m3. d is f16, bf16 or f32; c and bias are as d.
+/// Memory: a is contiguous in K or, stored transposed, in M; b in K or in N. The last dimension of c, d and bias is
+/// contiguous. d may be c (same address and strides); else it overlaps no other tensor.
+///
+/// Workspace comes from Options::allocator, else from a pool of the library's own. That keeps at most 128 MB between
+/// calls; inside a graph capture the memory belongs to the graph. Two things take workspace:
+/// - An operand whose other strides or address are not multiples of 16 bytes is copied there first.
+/// - When M and N give few tiles and K is long, sums over parts of K go there, at most 70 MB. A second launch adds them
+///   in their order, so equal calls on one kind of device give equal bits.
 ///
 /// e4m3: K is contiguous in a and in b, since the matrix unit takes no other order of 8-bit elements. The product may
 /// be scaled: d = activation(alpha * scale_a * scale_b * a b^T + beta * c + bias). A scale is one f32 in the device's

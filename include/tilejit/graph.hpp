@@ -36,7 +36,7 @@ struct TJ_API Graph {
   /// The part of a tile in which an instruction runs, or a value is filled: once before the loop, in the loop, once
   /// after it.
   enum class Scope { tile_begin, iteration, tile_end };
-  /// The way in which others see the end of an instruction. The order is that of the words of "async" in the JSON form.
+  /// The way in which others see the end of an instruction: "async" in the JSON form.
   enum class Async {
     none,     ///< the call returns
     copy,     ///< the bytes of the ring that it fills have come
@@ -48,6 +48,7 @@ struct TJ_API Graph {
   /// The memory of a value's slots.
   enum class Space { shared, tensor };
 
+  /// A unit that instructions hold, such as a matrix unit.
   struct Unit {
     std::string name{};
     int capacity = 1;  ///< instances, 1 to 4096
@@ -60,11 +61,11 @@ struct TJ_API Graph {
     std::vector<Unit> functional_units{};  ///< they keep this order
     /// Bytes of each space, such as "SMEM"; empty: spaces are not bounded.
     std::map<std::string, std::int64_t> memory{};
-    int warps_per_group = 4;
-    int warp_size = 32;
-    int registers = 65536;  ///< of a block
+    int warps_per_group = 4;  ///< warps that share one number of registers
+    int warp_size = 32;       ///< threads
+    int registers = 65536;    ///< of a block
     int max_registers_per_thread = 255;
-    int register_step = 8;
+    int register_step = 8;          ///< a thread's registers are a multiple of it
     bool register_roles = false;    ///< roles may have different numbers of registers
     bool shared_barriers = true;    ///< false: all threads of a block meet, and its loop is one role
     bool overlapped_launch = true;  ///< a grid may begin before those before it in its stream are done
@@ -76,25 +77,30 @@ struct TJ_API Graph {
     static Machine described(std::string_view name);
   };
 
-  /// A row of a reservation table: how many instances of a unit are held in each cycle from the issue on.
+  /// A row of a reservation table: the instances of a unit that are held in each cycle from the issue on.
   struct Row {
     std::string unit{};
     std::vector<int> held{};
     bool operator==(const Row&) const = default;
   };
 
+  /// A node of the graph, which runs once an iteration, or once a tile (`scope`).
   struct Instruction {
-    std::string name{};                 ///< unique, 1 to 128 bytes
-    int cycles = 1;                     ///< one instance of `fu` is held so long; 0 is legal. Ignored with `rrt`
-    std::string fu{};                   ///< a unit of the machine; empty: none
-    std::vector<Row> rrt{};             ///< in the place of cycles and fu, when it holds several units or instances
-    std::optional<int> latency{};       ///< cycles until the result may be used; none: as long as it holds units
-    std::optional<int> issue_cycles{};  ///< the issuing warps are busy; none: as long as it holds units
-    bool variable_latency = false;      ///< completes by itself, at a time not known: belongs to a role of its kind
-    bool streaming = false;             ///< depends on no other work: its ring may be deepened
+    std::string name{};            ///< unique, 1 to 128 bytes
+    int cycles = 1;                ///< one instance of `fu` is held so long; 0 is legal. Ignored with `rrt`
+    std::string fu{};              ///< a unit of the machine; empty: none
+    std::vector<Row> rrt{};        ///< in the place of cycles and fu, when it holds several units or instances
+    std::optional<int> latency{};  ///< cycles until the result may be used; none: as long as it holds units
+    /// Cycles that its warps take to issue it; none: as long as it holds units. No instruction of its role that waits
+    /// for another one (Edge::blocking) begins in them.
+    std::optional<int> issue_cycles{};
+    bool variable_latency = false;  ///< completes by itself, at a time not known: belongs to a role of its kind
+    bool streaming = false;         ///< depends on no other work: its ring may be deepened
     std::map<std::string, std::int64_t> memory{};  ///< bytes of each space that its result takes
     int registers = 0;                             ///< a thread, that its result takes in the role that runs it
-    int warp_cycles = 0;  ///< the warps of its role issue no other such instruction for so long
+    /// Cycles from its issue on for which it keeps its warps to itself. Such spans never overlap in one role. 0: it has
+    /// no span, and may also begin inside that of another instruction.
+    int warp_cycles = 0;
     Scope scope = Scope::iteration;
     std::optional<Async> async{};  ///< none: copy with variable_latency, else Async::none
     bool drains = false;           ///< it only brings its inputs out of shared memory: a role of its own does it
@@ -108,7 +114,7 @@ struct TJ_API Graph {
     bool operator==(const Instruction&) const = default;
   };
 
-  /// t_dst + delta * II >= t_src + delay.
+  /// A dependence: t_dst + delta * II >= t_src + delay, for the cycles of issue t and the interval II.
   struct Edge {
     std::string src{}, dst{};         ///< names of instructions
     int delay = 0;                    ///< cycles; may be negative
@@ -126,7 +132,8 @@ struct TJ_API Graph {
     std::string name{};             ///< unique, 1 to 128 bytes
     std::int64_t slot_bytes = 0;    ///< a multiple of `alignment`; in tensor memory of 512
     std::int64_t copied_bytes = 0;  ///< bytes that bulk copies bring into a slot; 0: all of it
-    int alignment = 1024;           ///< a power of two up to 4096
+    int alignment = 1024;           ///< bytes, a power of two up to 4096
+    /// That of the instruction which fills it. A sum has tile_end: the loop fills it for readers at the tile's end.
     Scope scope = Scope::iteration;
     int min_slots = 1;
     std::optional<int> max_slots{};  ///< none: 8, or min_slots where that is more
@@ -146,10 +153,10 @@ struct TJ_API Graph {
 
   /// The texts of a kernel's unit.
   struct Code {
-    std::string namespace_name;  ///< JSON: "namespace"
-    std::vector<std::string> includes;
-    std::string params_type;
-    std::vector<Constant> config;
+    std::string namespace_name;         ///< of bodies, contexts and tiles: "user::gemm"; JSON: "namespace"
+    std::vector<std::string> includes;  ///< files of the folder or of the library, in this order
+    std::string params_type;            ///< type of the kernel's one parameter: "user::gemm::Params"
+    std::vector<Constant> config;       ///< members of the unit's `Config`
     bool operator==(const Code&) const = default;
   };
 
@@ -210,6 +217,7 @@ struct TJ_API ScheduleOptions {
 /// share memory.
 class TJ_API Schedule {
  public:
+  /// The place of an instruction.
   struct Node {
     std::string name;
     int cycle = 0;  ///< of its issue, from the begin of its iteration; 0 for instructions outside the loop
@@ -237,19 +245,20 @@ class TJ_API Schedule {
   /// last.
   struct Turns {
     struct Turn {
-      int role = 0;
-      std::vector<int> nodes;
+      int role = 0;            ///< index into roles()
+      std::vector<int> nodes;  ///< indices into nodes()
     };
     std::string unit;
-    std::vector<Turn> turns;
+    std::vector<Turn> turns;  ///< in the order of the roles' turns
   };
+  /// The use of a unit.
   struct Unit {
     std::string name;
     int capacity = 0;
     std::int64_t cycles = 0;  ///< that an iteration holds it, summed over instances
   };
 
-  // There is no move: each Schedule is whole, also one that was moved from.
+  // There is no move, so no Schedule is ever empty: a move copies.
   Schedule(const Schedule&) = default;
   Schedule& operator=(const Schedule&) = default;
   ~Schedule() = default;
@@ -260,7 +269,7 @@ class TJ_API Schedule {
   int resource_bound() const;              ///< no smaller II serves the units (ResMII)
   int recurrence_bound() const;            ///< no smaller II serves the cycles of edges (RecMII)
   bool proven_ii() const;                  ///< no smaller II is possible under these options
-  bool proven_length() const;              ///< nor a shorter iteration at this II
+  bool proven_length() const;              ///< no shorter iteration is possible at this II
   const std::string& certificate() const;  ///< why no smaller II is possible, or that the budget was gone
   std::uint64_t search_nodes() const;      ///< nodes that the search visited
   bool joint() const;                      ///< roles and cycles are from one search
@@ -273,13 +282,13 @@ class TJ_API Schedule {
   const std::vector<Turns>& turns() const;
   const std::vector<Unit>& units() const;
 
-  /// Checks it from the graph alone, by code that shares nothing with the search. One line a violation; empty when it
-  /// is right.
+  /// Checks the schedule from the graph alone, by code that shares nothing with the search. Gives a line for each
+  /// violation; nothing when the schedule is right.
   std::vector<std::string> verify() const;
 
   /// TFLOP/s of a device whose blocks do tiles of so many iterations, from Graph::flops_per_iteration and
-  /// Graph::overhead_cycles; 0 where no flops are given. Throws tj::Error(schedule, invalid_argument) for a number
-  /// below 1 of multiprocessors or iterations, and for a clock that is not above 0.
+  /// Graph::overhead_cycles; 0 where no flops are given. Throws tj::Error(schedule, invalid_argument) when sm_count or
+  /// iterations is below 1, or clock_ghz is not above 0.
   double predicted_tflops(int sm_count, double clock_ghz, double iterations) const;
 
   // The forms that tj-schedule writes. svg() and trace() throw tj::Error(schedule, unsupported) where they would draw

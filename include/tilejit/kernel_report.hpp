@@ -5,9 +5,10 @@
 
 namespace tj {
 
+/// The place that a kernel came from: loaded before in this process, the cache on disk, or the compiler just now.
 enum class KernelOrigin { memory, disk, compiled };
 
-/// The kernel that prepare() found or made. Times are in milliseconds.
+/// The kernel that prepare() found or made. Times are in milliseconds, 0 for steps that were not needed.
 struct KernelReport {
   std::string name;    ///< e.g. "fmha_f16_d128_causal"
   std::string target;  ///< e.g. "sm_90a"

@@ -28,7 +28,7 @@ namespace tj {
 /// are seen to use one workspace on different streams at the same time, the second run throws.
 class TJ_API Plan {
  public:
-  // There is no move: each Plan is whole, also one that was moved from.
+  // There is no move, so no Plan is ever empty: a move copies.
   Plan(const Plan&) = default;
   Plan& operator=(const Plan&) = default;
   ~Plan() = default;
@@ -50,10 +50,10 @@ class TJ_API Plan {
   /// Names of the tensors that a run takes addresses of: "q", "k", "v", "o". They are those of the descriptor, in its
   /// order; tensors that were absent, and those that the call never looks at, are left out.
   const std::vector<std::string>& tensors() const noexcept;
-  Device device() const noexcept;
+  Device device() const noexcept;  ///< that of the tensors
   /// Bytes of workspace that a run needs; 0: none.
   std::size_t workspace_bytes() const noexcept;
-  std::size_t workspace_alignment() const noexcept;
+  std::size_t workspace_alignment() const noexcept;  ///< bytes, a power of two
   /// True: the caller's workspace must be zeroed before its first run, and never again.
   bool workspace_zeroed() const noexcept;
   /// False once the runtime has read or measured other choices for the plan's device (Runtime::tune): a new plan of the

@@ -56,14 +56,15 @@ struct Options {
   /// smem-sm= is the same limit for an SM, which blocks side by side share. Reports, cache and dumped files name what
   /// an option changes, in one order.
   std::optional<std::string> target;
-  std::optional<std::string> dump_dir;  ///< TJ_DUMP_DIR; sources and logs of what is made are written there (a kernel
-                                        ///< found on disk is not made again)
-  std::optional<LogLevel> log_level;    ///< TJ_LOG_LEVEL; default warn
-  std::optional<std::string>
-      hip_compiler;  ///< TJ_HIP_COMPILER: auto (hiprtc where it is new enough for the GPU, else clang), hiprtc, clang
+  /// TJ_DUMP_DIR: a folder. Sources and compiler logs of what is made are written there; a kernel that is found on disk
+  /// is not made again.
+  std::optional<std::string> dump_dir;
+  std::optional<LogLevel> log_level;  ///< TJ_LOG_LEVEL; default warn
+  /// TJ_HIP_COMPILER: auto (hiprtc where it is new enough for the GPU, else clang), hiprtc, clang; default auto.
+  std::optional<std::string> hip_compiler;
   bool use_disk_cache = true;  ///< false: neither read nor write the disk
-  std::optional<bool>
-      use_tuning;  ///< TJ_TUNE (on, off): choices that tj-warm --tune measured go before predicted ones; default on
+  /// TJ_TUNE (on, off): choices that tj-warm --tune measured go before predicted ones; default on.
+  std::optional<bool> use_tuning;
   /// TJ_WAIT_LIMIT: seconds that a call waits for another thread or process that makes the same kernel. Then it makes
   /// the kernel itself. 0: no limit; default 300.
   std::optional<double> wait_limit_s;
@@ -73,14 +74,17 @@ struct Options {
   std::optional<double> compile_limit_s;
   // Options of the CPU model alone (kernel_templates/model/README.md). tj-check sets the variables for the programs
   // that it runs.
-  std::optional<std::uint64_t> model_seed;   ///< TJ_MODEL_SEED: seed of the order in which threads run and copies and
-                                             ///< products complete; default 1
-  std::optional<std::string> model_disable;  ///< TJ_MODEL_DISABLE: sites that do nothing, "12,fmha_f16_d128:3"; a
-                                             ///< number alone is of every kernel
-  std::optional<std::string> model_weaken;   ///< TJ_MODEL_WEAKEN: sites that do less than they should, written likewise
-  std::optional<std::string> model_report;   ///< TJ_MODEL_REPORT: a file to which a line of JSON is appended for each
-                                             ///< kernel that is launched and for each report
-  std::optional<Allocator> allocator;        ///< both functions; absent: the library's pool
+  /// TJ_MODEL_SEED: another number gives another order in which threads run and copies and products complete.
+  /// Default 1.
+  std::optional<std::uint64_t> model_seed;
+  /// TJ_MODEL_DISABLE: sites (waits, arrivals, fences, ...) that do nothing. "12,fmha_f16_d128:3" is site 12 of every
+  /// kernel and site 3 of one. `tj-check --list-sites` numbers them.
+  std::optional<std::string> model_disable;
+  std::optional<std::string> model_weaken;  ///< TJ_MODEL_WEAKEN: sites that do less than they should, written likewise
+  /// TJ_MODEL_REPORT: a file to which the model appends a line of JSON for each kernel that it launches and each
+  /// report.
+  std::optional<std::string> model_report;
+  std::optional<Allocator> allocator;  ///< both functions; absent: the library's pool
   /// Receives what would be logged, instead of the default sink (standard error). Called from any thread.
   std::function<void(LogLevel, std::string_view)> log_sink;
 };
@@ -119,6 +123,7 @@ class TJ_API Runtime {
   /// Reads the environment once, for what the options leave open. Opens no driver and no compiler and makes no folder.
   /// Throws tj::Error(argument or target) that names the option or TJ_ variable with a bad value, and what is allowed.
   explicit Runtime(Options options = {});
+  /// Waits for nothing: synchronize() first. Plans, custom kernels and memory of allocate() may outlive the runtime.
   ~Runtime();
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
@@ -128,10 +133,10 @@ class TJ_API Runtime {
   static Runtime& instance();
 
   /// Checks the arguments, gets the kernel (memory, disk or compiler) and enqueues it on the stream. The call is
-  /// asynchronous on GPUs, and finished on return on the model. Throws tj::Error; nothing has been launched then. The
-  /// op's header says which shapes are legal. While the stream
-  /// records a graph the kernels must be loaded already, else the code is cold_in_capture: call prepare() or plan()
-  /// first.
+  /// asynchronous on GPUs, and finished on return on the model. The op's header says which shapes are legal. Throws
+  /// tj::Error; nothing has been launched then.
+  /// While the stream records a graph, the kernels must be loaded already: call prepare() or plan() before. Otherwise
+  /// the error's code is cold_in_capture.
   template <OpArgs Args>
   void run(const Args& args, Stream stream = {}) {
     run(detail::op_of<Args>(), &args, stream);
@@ -146,6 +151,7 @@ class TJ_API Runtime {
   Plan plan(const Args& args) {
     return plan(detail::op_of<Args>(), &args);
   }
+  /// Plans the op of this name; `args` points at its descriptor.
   Plan plan(std::string_view op, const void* args);
 
   /// Gets the kernels of a call ready (compiled, cached and loaded) without launching. Addresses in args may be null:
@@ -155,6 +161,7 @@ class TJ_API Runtime {
     return prepare(detail::op_of<Args>(), &args);
   }
   KernelReport prepare(std::string_view op, const void* args);
+  /// Gets ready what calls with these fields need. Throws tj::Error.
   template <OpConfig Config>
   KernelReport prepare(const Config& config, Device device) {
     return prepare_config(detail::op_of<typename Config::Args>(), &config, device);
@@ -252,9 +259,9 @@ KernelReport prepare(const Config& config, Device device) {
   return Runtime::instance().prepare(config, device);
 }
 
-/// "0.2.0".
+/// The library's version, "0.2.0". The text is static.
 TJ_API const char* version() noexcept;
-/// Hash of the library's own code and templates; part of every cache key.
+/// Hash of the library's own code and templates; part of every cache key. The text is static.
 TJ_API const char* build_id() noexcept;
 
 }  // namespace tj

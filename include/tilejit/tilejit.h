@@ -5,15 +5,19 @@
  * Invariants: no exception leaves a tj_ function; a null pointer where one is needed is TJ_INVALID_ARGUMENT, never a
  * crash; a structure only ever grows at its end.
  *
+ * Errors: a function returns TJ_OK or the status of the tj::Error that its C++ call throws. tj_last_error() then says
+ * what was wrong, what is allowed and what to do next. Nothing was launched by a call of an op that failed.
+ *
  * Structures start with `size`: set it to sizeof of the structure. Fields beyond the caller's size get their defaults;
- * fields that the library does not know must be zero.
+ * fields that the library does not know must be zero. A structure that the library fills needs its `size` set before.
  *
  * From 0.2.0 on this interface is stable as binary: a program that was built against one version runs with the library
  * of each later 0.x. The C++ headers are stable as source: programs are compiled again. Documents that comments name
  * lie in the sources, and below share/doc/tilejit of an installed tree.
  *
- * Every function may be called from any thread. Texts returned as const char* belong to the library and stay valid
- * as long as the function that gives them says.
+ * Every function may be called from any thread at any time. Only what a tj_..._destroy() function ends may not be in
+ * use by another thread. Texts returned as const char* belong to the library; each function says how long its text
+ * lives.
  */
 #ifndef TILEJIT_TILEJIT_H
 #define TILEJIT_TILEJIT_H
@@ -77,7 +81,9 @@ typedef struct tj_device {
   int32_t index; /* driver ordinal; 0 for TJ_CPU */
 } tj_device;
 
-/* A view of memory that the caller owns. Shape and strides in elements, outermost dimension first. */
+/* A view of memory that the caller owns, as tj::Tensor. Shape and strides are in elements, outermost dimension first.
+ * Entries from `rank` on are not read. The structure is read during the call alone; its memory is in use until the
+ * stream has done the work. */
 typedef struct tj_tensor {
   uint64_t size;
   void* data;
@@ -105,17 +111,17 @@ typedef struct tj_fmha_args {
 /* Matrix product; shapes, alignment and meaning as tj::GemmArgs (gemm.hpp) says. */
 typedef struct tj_gemm_args {
   uint64_t size;
-  const tj_tensor* a;    /* [M, K] or [B, M, K] */
-  const tj_tensor* b;    /* [N, K] or [B, N, K] */
-  const tj_tensor* d;    /* [M, N] or [B, M, N], written */
-  const tj_tensor* c;    /* as d; null: none */
-  const tj_tensor* bias; /* [N] or [B, N]; null: none */
-  float alpha;           /* 1 for a plain product; 0 leaves a and b out */
-  float beta;
+  const tj_tensor* a;       /* [M, K] or [B, M, K] */
+  const tj_tensor* b;       /* [N, K] or [B, N, K] */
+  const tj_tensor* d;       /* [M, N] or [B, M, N], written */
+  const tj_tensor* c;       /* as d; null: none */
+  const tj_tensor* bias;    /* [N] or [B, N]; null: none */
+  float alpha;              /* 1 for a plain product; 0 leaves a and b out */
+  float beta;               /* factor of c; 0 leaves c out */
   int32_t activation;       /* TJ_ACTIVATION_NONE, ... */
   int32_t reserved;         /* 0 */
   const tj_tensor* scale_a; /* f32, one element, with TJ_E4M3 only; null: 1 */
-  const tj_tensor* scale_b;
+  const tj_tensor* scale_b; /* as scale_a */
 } tj_gemm_args;
 
 /* The list of all chunks of sequences that follow each other; all i32, as tj::ChunkIndicesArgs (chunk_indices.hpp)
@@ -130,20 +136,20 @@ typedef struct tj_chunk_indices_args {
 /* Output of the gated delta rule by chunks; shapes and meaning as tj::ChunkOArgs (chunk_o.hpp) says. */
 typedef struct tj_chunk_o_args {
   uint64_t size;
-  const tj_tensor* q; /* bf16 [T, H, 128] */
-  const tj_tensor* k;
+  const tj_tensor* q;             /* bf16 [T, H, 128] */
+  const tj_tensor* k;             /* as q */
   const tj_tensor* v_new;         /* bf16 [R, Hv, 128] */
   const tj_tensor* h;             /* bf16 [C, Hv, 128, 128] */
   const tj_tensor* o;             /* bf16 [T, Hv, 128], written */
   const tj_tensor* g_cu;          /* f32 [T, Hv]; null: none */
-  const tj_tensor* cu_seqlens;    /* i32; these three, or none of them and seq_length */
-  const tj_tensor* chunk_indices; /* rows without gaps */
-  const tj_tensor* total_chunks;
-  int64_t seq_length;
-  float scale; /* looked at only when has_scale is not 0; else 128^-1/2 */
+  const tj_tensor* cu_seqlens;    /* i32 [N + 1]; either all three lists are given, or none of them */
+  const tj_tensor* chunk_indices; /* i32 [n, 2], rows without gaps */
+  const tj_tensor* total_chunks;  /* i32 [1] */
+  int64_t seq_length;             /* tokens of each sequence, without the lists; else 0 */
+  float scale;                    /* looked at only when has_scale is not 0; else 128^-1/2 */
   int32_t has_scale;
-  int32_t h_transposed;
-  int32_t reserved; /* 0 */
+  int32_t h_transposed; /* 1: matrices of h are stored [K, V] */
+  int32_t reserved;     /* 0 */
 } tj_chunk_o_args;
 
 /* The kernel that was found or made, as tj::KernelReport says. The texts live until this thread's next call that fills
@@ -152,8 +158,8 @@ typedef struct tj_kernel_report {
   uint64_t size; /* set by the caller; only that many bytes are written */
   const char* name;
   const char* target;
-  const char* schedule_json;
-  const char* source_path; /* "" without a dump folder */
+  const char* schedule_json; /* src/sched/README.md has its keys */
+  const char* source_path;   /* "" without a dump folder */
   double schedule_ms, codegen_ms, compile_ms, load_ms;
   int32_t origin;    /* TJ_FROM_MEMORY, TJ_FROM_DISK, TJ_COMPILED */
   int32_t registers; /* a thread, at entry; 0 when unknown */
@@ -170,14 +176,14 @@ typedef struct tj_tune_options {
 
 /* The result of tj_tune(). The texts live until this thread's next tj_tune(). */
 typedef struct tj_tune_report {
-  uint64_t size; /* set by the caller; only that many bytes are written */
-  const char* problem;
-  const char* device;
+  uint64_t size;       /* set by the caller; only that many bytes are written */
+  const char* problem; /* the sizes, in words */
+  const char* device;  /* the GPU's name */
   const char* target;
-  const char* chosen; /* the fastest kernel's name */
-  double measured_us; /* of one call, median */
-  double usual_us;    /* of the kernel that is taken unmeasured; 0 when it was not measured */
-  double flops;
+  const char* chosen;         /* the fastest kernel's name; "" when none was measured */
+  double measured_us;         /* of one call, median */
+  double usual_us;            /* of the kernel that is taken unmeasured; 0 when it was not measured */
+  double flops;               /* of one call */
   int32_t variants, measured; /* kernels that there are, and that were measured */
   int32_t kept;               /* 1: the cache has it */
   int32_t reserved;
@@ -188,8 +194,8 @@ typedef struct tj_plan tj_plan;
 
 /* Facts of a plan; tj::Plan (plan.hpp) explains them. The texts live as long as the plan. */
 typedef struct tj_plan_info {
-  uint64_t size; /* set by the caller; only that many bytes are written */
-  const char* const* tensors;
+  uint64_t size;              /* set by the caller; only that many bytes are written */
+  const char* const* tensors; /* names, in the order of tj_plan_run()'s addresses */
   uint64_t tensor_count;
   uint64_t workspace_bytes, workspace_alignment;
   int32_t workspace_zeroed; /* 1: the caller's workspace must be zeroed before its first run */
@@ -204,9 +210,9 @@ typedef struct tj_custom tj_custom;
 typedef struct tj_custom_description {
   uint64_t size;
   const char* name;
-  const char* graph; /* JSON */
-  const char* folder;
-  int32_t max_stages, max_slots; /* 0: any; what the graph's values allow */
+  const char* graph;             /* the JSON text, which src/graph/README.md describes */
+  const char* folder;            /* of node bodies */
+  int32_t max_stages, max_slots; /* 0: any number of stages; as many slots as the graph's values allow */
   int32_t without_turns;         /* 1: roles that alternate on a unit are not held to their turns */
   int32_t reserved;              /* 0 */
 } tj_custom_description;
@@ -229,36 +235,36 @@ typedef void (*tj_log_sink)(void* user, int32_t level, const char* text, size_t 
 typedef void* (*tj_allocator)(void* user, tj_device device, size_t bytes, void* stream);
 typedef void (*tj_deallocator)(void* user, tj_device device, void* memory, size_t bytes, void* stream);
 
-/* Options of a runtime, as tj::Options. A null text or a negative number leaves the setting to its environment variable
- * or default. Fill the structure with tj_options_init() first. */
+/* Options of a runtime, as tj::Options. Fill the structure with tj_options_init() first. A null text or the number -1
+ * leaves the setting to its environment variable or default. */
 typedef struct tj_options {
   uint64_t size;
   const char* cache_dir;
-  int64_t cache_max_size_bytes;
-  const char* target; /* "sm_90a", "model:sm_90a", "sm_90+copies=threads+smem=99K" */
-  const char* dump_dir;
-  const char* hip_compiler;
-  int32_t log_level;      /* TJ_LOG_DEFAULT, ... */
-  int32_t use_disk_cache; /* 1; 0: neither read nor write the disk */
-  tj_log_sink log_sink;   /* null: standard error */
-  void* log_user;
-  int32_t use_tuning; /* 0: what tj-warm --tune measured is left alone; 1: it goes before predictions; -1: as TJ_TUNE
-                         says */
-  int32_t reserved;   /* 0 */
-  double
-      wait_limit_s; /* seconds to wait for another maker of the same kernel; 0: no limit; -1: as TJ_WAIT_LIMIT says */
-  double compile_limit_s; /* seconds that a compiler program may take; 0: no limit; -1: as TJ_COMPILE_LIMIT
-                             says */
-  tj_allocator allocate;  /* both, or null: the library's pool */
+  int64_t cache_max_size_bytes; /* 0: no bound */
+  const char* target;           /* "sm_90a", "model:sm_90a", "sm_90+copies=threads+smem=99K" */
+  const char* dump_dir;         /* sources and compiler logs are written there */
+  const char* hip_compiler;     /* "auto", "hiprtc", "clang" */
+  int32_t log_level;            /* TJ_LOG_DEFAULT, ... */
+  int32_t use_disk_cache;       /* 1; 0: neither read nor write the disk */
+  tj_log_sink log_sink;         /* null: standard error */
+  void* log_user;               /* handed to log_sink */
+  /* 1: choices that tj-warm --tune measured go before predicted ones; 0: they are ignored; -1: as TJ_TUNE says. */
+  int32_t use_tuning;
+  int32_t reserved; /* 0 */
+  /* Seconds to wait for another maker of the same kernel. 0: no limit; -1: as TJ_WAIT_LIMIT says. */
+  double wait_limit_s;
+  /* Seconds that a compiler program may take. 0: no limit; -1: as TJ_COMPILE_LIMIT says. */
+  double compile_limit_s;
+  tj_allocator allocate; /* both, or null: the library's pool */
   tj_deallocator deallocate;
-  void* allocator_user;
+  void* allocator_user; /* handed to both */
 } tj_options;
 
 /* ---- runtimes ---- */
 
 /* Fills in all defaults, and size. A null pointer is ignored. */
 TJ_C_API void tj_options_init(tj_options* options);
-/* options may be null (defaults). On failure *out is null. */
+/* Makes a runtime. options may be null (defaults). On failure *out is null. */
 TJ_C_API tj_status tj_runtime_create(const tj_options* options, tj_runtime** out);
 /* Ends a runtime. It waits for nothing: synchronize first. Frees what tj_allocate() gave. Null and the instance are
  * left alone. */
@@ -282,6 +288,7 @@ TJ_C_API tj_status tj_warm_flags(tj_runtime* runtime, const char* op, const char
                                  tj_kernel_report* report, size_t* kernels);
 /* Runs one rung of an op's ladder, as tj::Ladder (ladder.hpp) says. Rung 0 is the op's own kernel. */
 TJ_C_API tj_status tj_run_rung(tj_runtime* runtime, const char* op, const void* args, int32_t rung, void* stream);
+/* Gets a rung's kernel compiled, cached and loaded. Addresses may be null. report may be null. */
 TJ_C_API tj_status tj_prepare_rung(tj_runtime* runtime, const char* op, const void* args, int32_t rung,
                                    tj_kernel_report* report);
 /* Measures the kernels that can serve a call's sizes on its GPU and keeps the fastest one's name in the cache, as
@@ -296,6 +303,7 @@ TJ_C_API tj_status tj_tune(tj_runtime* runtime, const char* op, const void* args
 TJ_C_API tj_status tj_plan_create(tj_runtime* runtime, const char* op, const void* args, tj_plan** out);
 /* Ends a plan. No thread may be inside a run of it; work that its runs have enqueued goes on. Null is ignored. */
 TJ_C_API void tj_plan_destroy(tj_plan* plan);
+/* Fills in the facts of a plan. */
 TJ_C_API tj_status tj_plan_get_info(const tj_plan* plan, tj_plan_info* info);
 /* Runs a plan at `count` addresses, in the order of tj_plan_info.tensors. workspace is null or the caller's memory. Any
  * thread may run it, also after the runtime was destroyed. */
@@ -309,25 +317,35 @@ TJ_C_API tj_status tj_plan_run(const tj_plan* plan, void* const* addresses, size
 TJ_C_API tj_status tj_custom_create(tj_runtime* runtime, const tj_custom_description* description, tj_custom** out);
 /* Ends the handle. The runtime keeps the kernels that were made. Null is ignored. */
 TJ_C_API void tj_custom_destroy(tj_custom* kernel);
+/* Gets the kernel compiled, cached and loaded for a device. report may be null. */
 TJ_C_API tj_status tj_custom_prepare(const tj_custom* kernel, tj_device device, tj_kernel_report* report);
+/* Compiles the kernel into the disk cache for a target, without any device. report may be null. */
 TJ_C_API tj_status tj_custom_warm(const tj_custom* kernel, const char* target, tj_kernel_report* report);
 /* Writes a tensor map of 128 bytes to out. The parameter must hold it at a multiple of 64 bytes. */
 TJ_C_API tj_status tj_custom_tensor_map(const tj_custom* kernel, const tj_tensor* tensor, const tj_box* box, void* out);
+/* *out is the number of the device's multiprocessors, which the model has too. */
 TJ_C_API tj_status tj_custom_sm_count(const tj_custom* kernel, tj_device device, uint32_t* out);
+/* Enqueues 1 to 2147483647 blocks, a multiple of the graph's cluster; finished on return on the model. params is the
+ * kernel's parameter, `bytes` bytes, copied during the call. The first launch on a device prepares. */
 TJ_C_API tj_status tj_custom_launch(const tj_custom* kernel, tj_device device, const void* params, size_t bytes,
                                     uint32_t blocks, void* stream);
 
 /* ---- graphs of your own ---- */
 
-/* Schedules a dependence graph, as tj::schedule() (graph.hpp) does; needs no runtime and no device. graph_json: the
- * format is written down in src/graph/README.md. options_json: members of tj::ScheduleOptions, such as
- * {"max_stages": 2, "turns": false}; null or "": defaults. format says what *out is: "json" (also when null), "text",
- * "svg" for a picture, "trace" for Perfetto or chrome://tracing, "verify" for what Schedule::verify() finds, a line
- * each ("" when the schedule is right). *out lives until this thread's next tj_schedule(); on failure it is null. */
+/* Schedules a dependence graph, as tj::schedule() (graph.hpp) does; needs no runtime and no device.
+ *
+ * graph_json: src/graph/README.md has the format. options_json: members of tj::ScheduleOptions, such as
+ * {"max_stages": 2, "turns": false}; null or "": defaults. format says what *out is:
+ *   - null or "json": the schedule, whose keys src/sched/README.md has;
+ *   - "text": a listing; "svg": a picture; "trace": events for Perfetto or chrome://tracing;
+ *   - "verify": what Schedule::verify() finds, a line each; "" when the schedule is right.
+ * *out lives until this thread's next tj_schedule(); on failure it is null. */
 TJ_C_API tj_status tj_schedule(const char* graph_json, const char* options_json, const char* format, const char** out);
-/* Reads and checks a graph as tj::Graph::parse() does. format says what *out is: "json" (also when null) the graph
- * without members that have their defaults, "text" a listing, "machine" the description of its machine as a JSON
- * object, even when the graph only names it. *out lives until this thread's next tj_graph(); on failure it is null. */
+/* Reads and checks a graph as tj::Graph::parse() does. format says what *out is:
+ *   - null or "json": the graph, without members that have their defaults;
+ *   - "text": a listing;
+ *   - "machine": the description of its machine as a JSON object, even when the graph only names the machine.
+ * *out lives until this thread's next tj_graph(); on failure it is null. */
 TJ_C_API tj_status tj_graph(const char* graph_json, const char* format, const char** out);
 
 /* ---- devices and memory ---- */
@@ -344,9 +362,12 @@ TJ_C_API tj_status tj_free(tj_runtime* runtime, void* memory);
 /* Copies and waits for the copy. Nothing happens for 0 bytes. */
 TJ_C_API tj_status tj_copy(tj_runtime* runtime, void* dst, tj_device dst_device, const void* src, tj_device src_device,
                            size_t bytes);
+/* Waits until the stream has done what was enqueued; returns at once on the model. A failure may be that of an earlier
+ * kernel. */
 TJ_C_API tj_status tj_synchronize(tj_runtime* runtime, tj_device device, void* stream);
-/* Milliseconds of what `work` enqueues on the default stream, by device events (wall clock on the model); waits for it.
- * A status of `work` other than TJ_OK is returned, with the error of its last tj_ call. */
+/* *out is the time in milliseconds of what `work` enqueues on the default stream. It is measured by device events (wall
+ * clock on the model), and waited for. A status of `work` other than TJ_OK is returned, with the error of its last tj_
+ * call. */
 TJ_C_API tj_status tj_time_ms(tj_runtime* runtime, tj_device device, tj_status (*work)(void* user), void* user,
                               double* out);
 

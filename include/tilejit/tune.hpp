@@ -7,13 +7,15 @@
 
 namespace tj {
 
+/// The options of Runtime::tune().
 struct TuneOptions {
   std::vector<std::string> only;  ///< names of the kernels that are measured; empty: all
   int limit = 0;                  ///< kernels that are measured, in their op's order; 0: all
-  int rounds = 10;                ///< of all kernels in turn; those that are far behind after the first are left out
+  int rounds = 10;                ///< of all kernels in turn; those far behind after the first round are left out
   std::uint64_t seed = 0;         ///< of the operands' values
 };
 
+/// A kernel that can serve the problem.
 struct TunedVariant {
   std::string name;                               ///< "128x256x64"
   double predicted_cycles = 0, predicted_us = 0;  ///< at the clock that the arch is described with
@@ -22,10 +24,11 @@ struct TunedVariant {
   std::string refused;                            ///< why there is no kernel, when there is none
 };
 
+/// The result of Runtime::tune().
 struct TuneReport {
-  std::string problem, device, target;
-  int sm_count = 0;
-  double flops = 0;
+  std::string problem, device, target;  ///< the sizes, in words; the GPU's name; "sm_90a"
+  int sm_count = 0;                     ///< multiprocessors of the GPU
+  double flops = 0;                     ///< of one call
   std::vector<TunedVariant> variants;  ///< in their op's order; the first is the one that is taken without measurements
   int chosen = -1;                     ///< index into variants; -1: none
   bool kept = false;                   ///< the cache has it

@@ -1,8 +1,8 @@
 // Ties a program in C++ to the minor version whose headers it was compiled with.
 //
-// Decides that the loader refuses such a program with a library of another minor version: classes may have grown by
-// then, as only their sources are stable. Programs in C are not concerned. Invariant: the name below has the project's
-// version; a test compares them.
+// Decides that the loader refuses such a program with a library of another minor version. Only the sources of classes
+// are stable: their sizes may have changed by then. Programs in C are not concerned. Invariant: the name below has the
+// project's version; a test compares them.
 #pragma once
 
 #include <tilejit/export.hpp>
