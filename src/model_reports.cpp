@@ -58,8 +58,10 @@ class ReportingModel final : public launch::Driver {
     for (const support::SiteName& site : settings.disabled) unknown_.push_back({"TJ_MODEL_DISABLE", site});
     for (const support::SiteName& site : settings.weakened) unknown_.push_back({"TJ_MODEL_WEAKEN", site});
     if (settings.report.empty()) return;
-    file_ = support::FileDescriptor(::open(settings.report.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
-    if (!file_)
+    // A pipe without a reader is an error then, and no wait; writes to one with a reader wait for it.
+    constexpr int kFlags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY;
+    file_ = support::FileDescriptor(::open(settings.report.c_str(), kFlags | O_NONBLOCK, 0600));
+    if (!file_ || ::fcntl(file_.get(), F_SETFL, O_APPEND) != 0)
       support::fail(Stage::argument, Code::invalid_argument,
                     cat("TJ_MODEL_REPORT (Options::model_report) is '", support::shown_path(settings.report),
                         "': ", support::errno_text(errno), "; allowed: a file that can be made or appended to"));
@@ -84,12 +86,7 @@ class ReportingModel final : public launch::Driver {
     try {
       model_->launch(device, own.inner(), config, params, params_bytes, stream);
     } catch (const Error& e) {
-      if (e.stage == Stage::model)
-        append({{"finding", own.name},
-                {"code", to_string(e.code)},
-                {"message", e.message},
-                {"log", e.log},
-                {"seed", settings_.seed}});
+      if (e.stage == Stage::model) append_finding(own.name, e);
       throw;
     }
   }
@@ -153,12 +150,26 @@ class ReportingModel final : public launch::Driver {
       if (site.kernel.empty() || site.kernel == kernel) ids.push_back(site.id);
     return ids;
   }
+  /// The finding itself matters more than that it could not be written.
+  void append_finding(const std::string& kernel, const Error& finding) {
+    try {
+      append({{"finding", kernel},
+              {"code", to_string(finding.code)},
+              {"message", finding.message},
+              {"log", finding.log},
+              {"seed", settings_.seed}});
+    } catch (const Error& e) {
+      log_(LogLevel::warn, e.message);
+    }
+  }
+
   void append(const Json& line) {
     if (!file_) return;
     const std::string text = line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
     if (const int error = support::write_all(file_.get(), text); error != 0)
       support::fail(Stage::model, Code::io,
-                    cat("TJ_MODEL_REPORT: ", settings_.report, " cannot be written: ", support::errno_text(error), "; ",
+                    cat("TJ_MODEL_REPORT: ", support::shown_path(settings_.report),
+                        " cannot be written: ", support::errno_text(error), "; ",
                         support::next_step(error, "name a file on a disk with room")));
   }
 

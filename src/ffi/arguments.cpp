@@ -113,9 +113,9 @@ void Arguments::word(const Parameter& parameter, std::string_view value) {
   const auto& words = parameter.words;
   const auto found = std::find(words.begin(), words.end(), value);
   if (parameter.kind == Kind::word && found == words.end()) {
-    refuse(*signature_, cat(parameter.name, " is '", value, "'; allowed: ", words_of(parameter)));
+    refuse(*signature_, cat(parameter.name, " is '", support::shown(value), "'; allowed: ", words_of(parameter)));
   }
-  if (parameter.kind != Kind::word) refuse_kind(parameter, cat("'", value, "'"));
+  if (parameter.kind != Kind::word) refuse_kind(parameter, cat("'", support::shown(value), "'"));
   put(parameter.offset, static_cast<std::int32_t>(found - words.begin()));
 }
 

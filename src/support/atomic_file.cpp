@@ -42,33 +42,34 @@ bool flush(int file) {
   return status == 0 || errno == EINVAL || errno == ENOTSUP;
 }
 
-/// A file that is larger than the process's limit gets a signal, which ends a process that does nothing about it. The
-/// signal goes to the thread that writes: blocked there and taken back, it leaves an errno alone. What signals do in
-/// this process stays its program's.
-class SizeLimitIsAnError {
+/// A file that is larger than the process's limit gets a signal, and so does a pipe whose reader has gone. Either ends
+/// a process that does nothing about it. The signal goes to the thread that writes: blocked there and taken back, it
+/// leaves an errno alone. What signals do in this process stays its program's.
+class SignalsAreErrors {
  public:
-  SizeLimitIsAnError() {
-    ::sigemptyset(&signal_);
-    ::sigaddset(&signal_, SIGXFSZ);
-    ::pthread_sigmask(SIG_BLOCK, &signal_, &before_);
+  SignalsAreErrors() {
+    ::sigemptyset(&own_);
+    for (const int signal : {SIGXFSZ, SIGPIPE}) ::sigaddset(&own_, signal);
+    ::pthread_sigmask(SIG_BLOCK, &own_, &before_);
     sigset_t pending;
     ::sigemptyset(&pending);
     ::sigpending(&pending);
-    others_ = ::sigismember(&pending, SIGXFSZ) == 1;
+    for (const int signal : {SIGXFSZ, SIGPIPE})
+      if (::sigismember(&pending, signal) == 1) ::sigdelset(&own_, signal);  // one was there already
   }
-  ~SizeLimitIsAnError() {
+  ~SignalsAreErrors() {
     const int error = errno;
     const timespec none{};
-    if (!others_) ::sigtimedwait(&signal_, nullptr, &none);
+    while (::sigtimedwait(&own_, nullptr, &none) > 0) {
+    }
     ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
     errno = error;
   }
-  SizeLimitIsAnError(const SizeLimitIsAnError&) = delete;
-  SizeLimitIsAnError& operator=(const SizeLimitIsAnError&) = delete;
+  SignalsAreErrors(const SignalsAreErrors&) = delete;
+  SignalsAreErrors& operator=(const SignalsAreErrors&) = delete;
 
  private:
-  sigset_t signal_, before_;
-  bool others_ = false;  ///< one was there already
+  sigset_t own_, before_;
 };
 
 }  // namespace
@@ -95,7 +96,7 @@ std::string next_step(int error, std::string_view otherwise) {
 }
 
 int write_all(int file, std::string_view bytes, off_t at) {
-  const SizeLimitIsAnError guard;
+  const SignalsAreErrors guard;
   while (!bytes.empty()) {
     const ssize_t count =
         at < 0 ? ::write(file, bytes.data(), bytes.size()) : ::pwrite(file, bytes.data(), bytes.size(), at);

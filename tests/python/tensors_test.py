@@ -137,12 +137,14 @@ class Stub:
     """torch as far as it is asked."""
 
     class Tensor:
-        def __init__(self, device="cuda", index=0, dtype="torch.float16", requires_grad=False, layout="strided", memory=4096, negated=False):
+        def __init__(self, device="cuda", index=0, dtype="torch.float16", requires_grad=False, layout="strided", memory=4096, negated=False, nested=False):
             self.is_neg = lambda: negated
             self.device, self.dtype, self.requires_grad = types.SimpleNamespace(type=device, index=index), dtype, requires_grad
-            self.layout, self.memory, self.shape = layout, memory, (2, 3)
+            self.layout, self.memory, self.shape, self.nested = layout, memory, (2, 3), nested
 
         def stride(self):
+            if self.nested:
+                raise RuntimeError("Internal error: NestedTensorImpl doesn't support sizes.")
             return (3, 1)
 
         def data_ptr(self):
@@ -185,6 +187,7 @@ class Torch(unittest.TestCase):
         self.refused("has no memory; prepare()", Stub.Tensor(memory=0))
         self.refused("requires grad", Stub.Tensor(requires_grad=True))
         self.refused("resolve_neg", Stub.Tensor(negated=True))
+        self.refused("has no shape and strides: Internal error", Stub.Tensor(nested=True))
         self.refused("layout", Stub.Tensor(layout="sparse_coo"))
         self.refused("torch.float64", Stub.Tensor(dtype="torch.float64"))
         Stub.grad = False

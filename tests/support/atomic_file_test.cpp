@@ -118,6 +118,20 @@ TEST_CASE("a limit on the size of files is an error, and what its signal does st
         })) == 0);
 }
 
+TEST_CASE("a pipe whose reader has gone is an error, and ends no process") {
+  const int status = tj::testing::wait_for(tj::testing::start_child([] {
+    int ends[2];
+    if (::pipe(ends) != 0) return 1;
+    ::close(ends[0]);
+    if (tj::support::write_all(ends[1], "text") != EPIPE) return 2;
+    sigset_t pending;
+    ::sigemptyset(&pending);
+    ::sigpending(&pending);
+    return ::sigismember(&pending, SIGPIPE) == 0 ? 0 : 3;
+  }));
+  CHECK(status == 0);
+}
+
 TEST_CASE("limits of the system have a next step of their own") {
   using tj::support::next_step;
   CHECK(next_step(EMFILE, "other").find("ulimit -n") != std::string::npos);

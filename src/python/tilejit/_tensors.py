@@ -136,8 +136,12 @@ def _torch_view(name, x, torch, written):
         raise Error(f"{name} has no memory: {error}".splitlines()[0]) from None
     if data == 0 and 0 not in x.shape:
         raise Error(f"{name} has no memory; prepare() and plan() take tilejit.Spec in its place")
+    try:
+        shape, strides = x.shape, x.stride()
+    except RuntimeError as error:  # of nested tensors
+        raise Error(f"{name} has no shape and strides: {error}".splitlines()[0]) from None
     index = x.device.index
-    return View(name, "torch", x, data, (_c.DEVICES[kind], index if index is not None and kind != "cpu" else 0), dtype, x.shape, x.stride())
+    return View(name, "torch", x, data, (_c.DEVICES[kind], index if index is not None and kind != "cpu" else 0), dtype, shape, strides)
 
 
 def _numpy_view(name, x, numpy, written):
