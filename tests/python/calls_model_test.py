@@ -1,5 +1,6 @@
 """Protects the functions of the package on the CPU model with numpy arrays: values against f64, layouts, strides, results that the caller gives,
 plans, threads, forks, and refusals that name the argument."""
+import gc
 import os
 import tempfile
 import threading
@@ -208,6 +209,30 @@ class Calls(unittest.TestCase):
         for thread in threads:
             thread.join()
         self.assertEqual(ended, ["the runtime was closed; make another"] * 4)
+
+    def test_finalizers_of_a_cycle(self):
+        """The collector may end a plan and a runtime before the object that uses them in its own finalizer."""
+        q, said = normal(19, 64, 64), []
+
+        class Last:
+            def __init__(self, work):
+                self.work, self.own = work, self
+
+            def __del__(self):
+                try:
+                    self.work()
+                except tilejit.Error as error:
+                    said.append(error.message)
+
+        def cycles():
+            runtime = tilejit.Runtime(target="model:sm_90a")
+            plan, d = runtime.plan("gemm", q, q), numpy.empty_like(q)
+            Last(lambda: plan.run(q, q, d))
+            Last(lambda: runtime.gemm(q, q, out=d))
+        for _ in range(5):
+            cycles()
+            gc.collect()
+        self.assertEqual({message.split(";")[0] for message in said} - {"plan is null", "runtime is null"}, set())
 
     def test_fork(self):
         q = normal(16, 1, 1, 64, 64)

@@ -17,6 +17,30 @@ tilejit = here.tilejit
 from tilejit import _c, _library  # noqa: E402
 
 
+FORK = """
+import ctypes, os, signal, sys, threading, time
+ctypes.CDLL(sys.argv[2])  # which the loader then has under its name
+sys.path[:0] = [sys.argv[1], None]
+from tilejit import _library
+inside, real = threading.Event(), _library._open
+def slow():
+    inside.set()
+    time.sleep(0.2)
+    return real()
+_library._open = slow
+thread = threading.Thread(target=_library.library)
+thread.start()
+inside.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    _library.library()
+    os._exit(0)
+thread.join()
+print(os.waitpid(child, 0)[1])
+"""
+
+
 class Package(unittest.TestCase):
     def test_structures_are_those_of_the_header(self):
         """The binding of tests/c_api is held against the header by a C compiler."""
@@ -62,6 +86,11 @@ class Package(unittest.TestCase):
                               capture_output=True, text=True, env={k: v for k, v in os.environ.items() if k != "LD_LIBRARY_PATH"})
         self.assertIn("load not_found", done.stdout, done.stderr)
         self.assertIn("LD_LIBRARY_PATH", done.stdout)
+
+    def test_a_fork_while_another_thread_opens_the_library(self):
+        """The child neither waits for a thread that it does not have, nor finds the loader half done. sys.path may hold anything."""
+        done = subprocess.run([sys.executable, "-c", FORK, os.path.dirname(PACKAGE), os.environ["TJ_TEST_LIBRARY"]], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout), (0, "0\n"), done.stderr)
 
     def test_nvrtc_of_another_folder_of_packages(self):
         """A wheel of NVRTC in a folder of sys.path that is not the package's is found, where LD_LIBRARY_PATH names no other."""

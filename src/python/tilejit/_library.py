@@ -17,6 +17,8 @@ SONAME = "libtilejit.so.0.2"
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 _NVRTC = ("cu13", "cuda_nvrtc")
 _lock = threading.Lock()
+# A child that were forked while another thread opens the library would wait for that thread for ever: forks wait for it.
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 _opened = None
 
 
@@ -45,7 +47,9 @@ def _wheels():
     """Folders of packages with NVIDIA's wheels of NVRTC: another one than this package's, in a virtual environment over the system's."""
     own = os.path.dirname(FOLDER)
     for folder in sys.path:
-        if os.path.isabs(folder) and folder != own and any(os.path.isdir(os.path.join(folder, "nvidia", each, "lib")) for each in _NVRTC):
+        if not isinstance(folder, str) or not os.path.isabs(folder) or folder == own:
+            continue
+        if any(os.path.isdir(os.path.join(folder, "nvidia", each, "lib")) for each in _NVRTC):
             yield folder
 
 

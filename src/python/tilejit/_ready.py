@@ -72,6 +72,10 @@ def short(runtime, key: tuple, stream, objects, out):
     return done if out is None else out if done == 0 else None
 
 
+def _unknown(*_):
+    return None
+
+
 class Short:
     """What serves calls with objects of the same types. run(value, stream, *objects): 0 or the new results, where it knows the call."""
 
@@ -91,7 +95,8 @@ class Short:
         return False
 
     def __del__(self):
-        self._destroy(self.value)
+        gone, self.value, self.run = self.value, None, _unknown  # for finalizers of a cycle, which may come later
+        self._destroy(gone)
 
 
 def _short_of(call, api, kept) -> Short:

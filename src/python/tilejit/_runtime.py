@@ -27,7 +27,7 @@ _MOST_DEVICES = 64
 
 
 class Handle:
-    """A C object and the call that gives it back."""
+    """A C object and the call that gives it back. Who comes later, as finalizers of a cycle may, finds none."""
 
     __slots__ = ("value", "_destroy", "kept")
 
@@ -36,7 +36,8 @@ class Handle:
 
     def __del__(self):
         if self._destroy is not None:
-            self._destroy(self.value)
+            gone, self.value = self.value, None
+            self._destroy(gone)
 
 
 class KernelReport(collections.namedtuple("KernelReport", "name target origin schedule_ms codegen_ms compile_ms load_ms registers source_path "

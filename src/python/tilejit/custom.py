@@ -46,19 +46,24 @@ class Kernel:
         check(library().tj_custom_create(owner.value, ctypes.byref(given), ctypes.byref(handle)))
         self._handle = Handle(handle, library().tj_custom_destroy, owner)
 
+    @property
+    def _value(self):
+        """None once the collector has ended the runtime, which it may do first of a cycle's objects."""
+        return self._handle.value if self._handle.kept.value is not None else None
+
     def _device(self, device):
         return (self._runtime.default_device() if device is None else Device.of(device)).c
 
     def prepare(self, device: Optional[DeviceLike] = None) -> KernelReport:
         """Gets the kernel compiled, cached and loaded on a device (None: the default one), without launching."""
         report = _c.KernelReport()
-        check(library().tj_custom_prepare(self._handle.value, self._device(device), ctypes.byref(report)))
+        check(library().tj_custom_prepare(self._value, self._device(device), ctypes.byref(report)))
         return KernelReport.from_c(report)
 
     def warm(self, target: str) -> KernelReport:
         """Compiles for a target into the disk cache without any device."""
         report = _c.KernelReport()
-        check(library().tj_custom_warm(self._handle.value, encoded(target, "target"), ctypes.byref(report)))
+        check(library().tj_custom_warm(self._value, encoded(target, "target"), ctypes.byref(report)))
         return KernelReport.from_c(report)
 
     def tensor_map(self, tensor: SupportsDLPack, box: Sequence[int], swizzle_bytes: int = 128) -> bytes:
@@ -69,13 +74,13 @@ class Kernel:
         if len(sizes) != given.c.rank:
             raise Error(f"box has {len(sizes)} dimensions; allowed: the tensor's {given.c.rank}")
         cut = _c.Box(shape=_c.Shape(*sizes), swizzle_bytes=number(swizzle_bytes, "swizzle_bytes", -2**31, 2**31 - 1))
-        check(library().tj_custom_tensor_map(self._handle.value, ctypes.addressof(given.c), ctypes.byref(cut), out))
+        check(library().tj_custom_tensor_map(self._value, ctypes.addressof(given.c), ctypes.byref(cut), out))
         return out.raw
 
     def sm_count(self, device: Optional[DeviceLike] = None) -> int:
         """Multiprocessors of the device. Ask once, not for each launch."""
         count = ctypes.c_uint32()
-        check(library().tj_custom_sm_count(self._handle.value, self._device(device), ctypes.byref(count)))
+        check(library().tj_custom_sm_count(self._value, self._device(device), ctypes.byref(count)))
         return count.value
 
     def launch(self, params: Any, blocks: int, *, device: Optional[DeviceLike] = None, stream: StreamLike = 0) -> None:
@@ -84,5 +89,5 @@ class Kernel:
         size = ctypes.sizeof(params) if isinstance(params, (ctypes.Structure, ctypes.Array)) else len(memoryview(params).cast("B"))
         kept = (ctypes.c_ulonglong * ((size + 7) // 8 + 1))()  # aligned as any parameter is
         ctypes.memmove(kept, ctypes.addressof(params) if isinstance(params, (ctypes.Structure, ctypes.Array)) else bytes(params), size)
-        check(library().tj_custom_launch(self._handle.value, self._device(device), ctypes.addressof(kept), size,
+        check(library().tj_custom_launch(self._value, self._device(device), ctypes.addressof(kept), size,
                                          number(blocks, "blocks", 0, 2**32 - 1), handle_of(stream) or None))
