@@ -60,8 +60,8 @@ const std::vector<OwnMode>& own_modes() {
   return all.get([] {
     return std::vector<OwnMode>{
         {"--timeline",
-         "show when a kernel's roles came to their nodes and waits, beside when the schedule says: as a table, a "
-         "trace, a picture. On the CPU model in its steps",
+         "record when a kernel's roles come to their nodes and waits, and show it beside the schedule as a table, a "
+         "trace, a picture. The CPU model counts steps, no cycles",
          timeline},
     };
   });

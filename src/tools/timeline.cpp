@@ -41,12 +41,13 @@ std::optional<int> parse(const std::vector<std::string>& words, TimelineSettings
          "write a trace for Perfetto (ui.perfetto.dev) or chrome://tracing to this file, one microsecond a cycle")
       ->check(no_flag);
   app.add_option("--svg", settings.svg,
-                 "write a picture to this file: some iterations of the first block, of each role what was predicted "
-                 "and below it what was measured")
+                 "write a picture to this file: some iterations of the first block, with a predicted row for each role "
+                 "and below it a measured one")
       ->check(no_flag);
-  bounded(app.add_option("--iterations", settings.iterations, "in that picture (default 3)"), 1, 64);
-  bounded(app.add_option("--first-block", problem.first_block, "of those that record (default 0)"), 0, 1 << 30);
-  bounded(app.add_option("--blocks", problem.blocks, "how many record (default 4)"), 1, 1024);
+  bounded(app.add_option("--iterations", settings.iterations, "iterations in that picture (default 3)"), 1, 64);
+  bounded(app.add_option("--first-block", problem.first_block, "first of the blocks that record (default 0)"), 0,
+          1 << 30);
+  bounded(app.add_option("--blocks", problem.blocks, "blocks that record (default 4)"), 1, 1024);
   bounded(app.add_option(
               "--records", problem.warp_records,
               "most records of a role of a block, a power of two (default 8192): what comes later is not recorded"),
@@ -54,9 +55,9 @@ std::optional<int> parse(const std::vector<std::string>& words, TimelineSettings
       ->check([](const std::string& text) {
         return (std::stoul(text) & (std::stoul(text) - 1)) == 0 ? std::string() : text + " is no power of two";
       });
-  bounded(
-      app.add_option("--launches", problem.launches, "timed with and without marks before, on a device (default 10)"),
-      1, 100000);
+  bounded(app.add_option("--launches", problem.launches,
+                         "launches that are timed before, with marks and without, on a device (default 10)"),
+          1, 100000);
   app.add_option("--seed", problem.seed, "of the tensors' values, and of the model's order (default 1)");
   app.footer(
       "Exit codes: 0 done, 1 the kernel could not be made or run, 2 bad use or an output that cannot be written.");

@@ -114,7 +114,7 @@ TEST_CASE("help explains the default set and the exit codes") {
   CHECK(result.out.find("default: TJ_TARGET, else") != std::string::npos);
   CHECK(result.out.find("Exit codes") != std::string::npos);
   for (const char* flag : {"--rung v1", "--d-aligned"}) CHECK(result.out.find(flag) != std::string::npos);
-  CHECK(result.out.find("for chunk_o: ratios 1, 2 and 3, with gates, any lengths, h as V x K") != std::string::npos);
+  CHECK(result.out.find("chunk_o: ratios 1, 2 and 3  with gates  any lengths  h as V x K") != std::string::npos);
 }
 
 TEST_CASE("a cache that cannot be looked at is a failure, with the reason; nothing is made") {
