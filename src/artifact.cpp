@@ -30,10 +30,11 @@ std::optional<std::int64_t> number(const cache::Entry& entry, std::string_view n
   return value;
 }
 
-constexpr std::array<std::pair<const char*, unsigned LaunchShape::*>, 3> kCounts = {
+constexpr std::array<std::pair<const char*, unsigned LaunchShape::*>, 4> kCounts = {
     {{"threads", &LaunchShape::threads},
      {"cluster", &LaunchShape::cluster},
-     {"blocks_per_sm", &LaunchShape::blocks_per_sm}}};
+     {"blocks_per_sm", &LaunchShape::blocks_per_sm},
+     {"across_blocks", &LaunchShape::across_blocks}}};
 
 void write_shape(cache::Entry& entry, const LaunchShape& shape) {
   entry.metadata.emplace_back("symbol", shape.symbol);

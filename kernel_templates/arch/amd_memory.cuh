@@ -54,4 +54,23 @@ TJ_DEVICE void store_halves(void* address, const u32 (&words)[4], int count, boo
     if (e < count) store_global_u16(halves + e, words[e / 2] >> (e % 2 * 16));
 }
 
+// ---- counters in global memory, as nvidia.cuh says ------------------------------------------------------------------
+// Source: LLVM's AMDGPU usage guide, "Memory Model", scope agent.
+TJ_DEVICE u32 draw_global(u32* counter) {
+  return __hip_atomic_fetch_add(counter, 1u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+template <int Site>
+TJ_DEVICE void signal_global(u32* counter, u32 amount) {
+  __hip_atomic_fetch_add(counter, amount, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_AGENT);
+}
+template <int Site>
+TJ_DEVICE void wait_global(const u32* counter, u32 value) {
+  while (static_cast<int>(__hip_atomic_load(counter, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_AGENT) - value) < 0) {
+  }
+}
+template <int Site>
+TJ_DEVICE void reset_global(u32* counter) {
+  __hip_atomic_store(counter, 0u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+
 }  // namespace tj::dev

@@ -241,6 +241,32 @@ TJ_DEVICE void store_record(u64 address, u32 first, u32 second, bool writes) {
                : "memory");
 }
 
+// ---- counters in global memory, by which blocks tell each other -----------------------------------------------------
+// Source: PTX ISA 8.7, "atom", "red", "ld", and "Release and Acquire Patterns".
+/// The number before one is added: each caller gets its own. Orders nothing.
+TJ_DEVICE u32 draw_global(u32* counter) {
+  u32 before;
+  asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+  return before;
+}
+/// Adds, and tells with it all that this thread has done, and knows that others of its block have done.
+template <int Site>
+TJ_DEVICE void signal_global(u32* counter, u32 amount) {
+  asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(counter), "r"(amount) : "memory");
+}
+/// Returns once the counter, counted from `value`, is not negative; then this thread knows what was told with it.
+template <int Site>
+TJ_DEVICE void wait_global(const u32* counter, u32 value) {
+  u32 now;
+  do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(counter) : "memory");
+  while (static_cast<int>(now - value) < 0);
+}
+/// Back to 0, for the next launch: nobody looks at the counter any more.
+template <int Site>
+TJ_DEVICE void reset_global(u32* counter) {
+  asm volatile("st.relaxed.gpu.global.u32 [%0], 0;" ::"l"(counter) : "memory");
+}
+
 // ---- global memory: addresses are multiples of the access's size ----------------------------------------------------
 TJ_DEVICE float load_global(const float* address) { return *address; }
 TJ_DEVICE void load_global(const float* address, float& a, float& b) {

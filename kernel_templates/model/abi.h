@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#define TJ_MODEL_ABI_VERSION 14u
+#define TJ_MODEL_ABI_VERSION 15u
 #define TJ_MODEL_SUFFIX "_model" /* symbol + this: the tj_model_kernel of an entry point */
 
 #ifdef __cplusplus
@@ -161,6 +161,14 @@ typedef struct tj_model_api {
   void (*copy_box_for_pair)(unsigned destination, const void* map, unsigned barrier, const int* coordinates, int rank);
 
   unsigned (*clock)(void); /* steps of the calling thread's block so far, each a turn of a warp or a completion */
+
+  /* Counters in global memory, by which blocks tell each other: the number before one is added; an addition that tells
+   * what the thread knows; a wait until the counter, counted from `value`, is not negative, which learns it; back to 0.
+   */
+  unsigned (*counter_draw)(unsigned* counter);
+  void (*counter_signal)(int site, unsigned* counter, unsigned amount);
+  void (*counter_wait)(int site, const unsigned* counter, unsigned value);
+  void (*counter_reset)(int site, unsigned* counter);
 } tj_model_api;
 
 /* The export of a unit beside the entry point, as <symbol>_model. */

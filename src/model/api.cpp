@@ -3,11 +3,13 @@
 // Decides that a disabled site does nothing and that no exception crosses a unit's frames. A fault is kept, the thread
 // is left where it is, and the launch throws. Invariant: called on a fiber of the model only.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <exception>
 #include <type_traits>
 
 #include "model/cluster.hpp"
+#include "model/global_memory.hpp"
 #include "model/warp_matrix.hpp"
 #include "model/wave_matrix.hpp"
 #include "support/fail.hpp"
@@ -76,7 +78,10 @@ void mbarrier_wait(int site, unsigned barrier, unsigned phase, int exact) {
   at_site(site, [=](Thread& t, Block& b) { b.mbarriers.wait(t, site, barrier, phase, exact != 0); });
 }
 void proxy_fence(int site) {
-  at_site(site, [](Thread& t, Block& b) { b.monitor.order.proxy_fence(t.actor); });
+  at_site(site, [](Thread& t, Block& b) {
+    b.monitor.order.proxy_fence(t.actor);
+    if (GlobalMemory* const global = b.cluster.global()) global->proxy_fence(t);
+  });
 }
 void reads_arrived(int site) {
   at_site(site, [](Thread& t, Block& b) { b.monitor.order.reads_arrived(t.actor); });
@@ -112,16 +117,39 @@ void check_grids_before(const Thread& thread, const std::string& what) {
               what, " of global memory, which a grid before this one may still use: wait_for_grids_before is missing"));
 }
 
+/// Global memory of a grid whose blocks run side by side.
+GlobalMemory& global_of(const Thread& thread, const char* what) {
+  GlobalMemory* const global = thread.block->cluster.global();
+  if (global == nullptr)
+    fault(thread, support::cat(what,
+                               " in a kernel whose launch shape does not say across_blocks: its blocks do not "
+                               "run side by side"));
+  return *global;
+}
+/// The rows of a box in global memory, which the thread makes the copy engine read or write.
+void box_across(const Thread& thread, const void* map, const int* coordinates, int rank, bool write) {
+  GlobalMemory* const global = thread.block->cluster.global();
+  if (global == nullptr) return;
+  std::array<std::int64_t, 5> origin{};
+  std::copy_n(coordinates, rank, origin.begin());
+  for_each_row(*static_cast<const TensorMap*>(map), origin, [&](const BoxRow& row) {
+    global->access(thread, row.global + static_cast<std::uint64_t>(row.begin),
+                   static_cast<std::size_t>(row.end - row.begin), write, true);
+  });
+}
+
 void copy_box_multicast(unsigned destination, const void* map, unsigned barrier, unsigned mask, const int* coordinates,
                         int rank) {
   guarded([=](Thread& t, Block& b) {
     check_grids_before(t, "copy"), b.cluster.copy_to(t, mask, destination, map, barrier, coordinates, rank);
+    box_across(t, map, coordinates, rank, false);
   });
 }
 
 void copy_box(unsigned destination, const void* map, unsigned barrier, const int* coordinates, int rank) {
   guarded([=](Thread& t, Block& b) {
     check_grids_before(t, "copy"), b.copies.issue(t, destination, map, barrier, coordinates, rank, b.mbarriers);
+    box_across(t, map, coordinates, rank, false);
   });
 }
 void copy_box_for_pair(unsigned destination, const void* map, unsigned barrier, const int* coordinates, int rank) {
@@ -130,11 +158,14 @@ void copy_box_for_pair(unsigned destination, const void* map, unsigned barrier, 
     TensorMemory::other_of_pair(t, "copy_box_for_pair");
     b.copies.issue(t, destination, map, barrier, coordinates, rank,
                    b.cluster.peer(t, b.rank & ~1u, "copy_box_for_pair").mbarriers);
+    box_across(t, map, coordinates, rank, false);
   });
 }
 void store_box(const void* map, unsigned source, const int* coordinates, int rank) {
-  guarded(
-      [=](Thread& t, Block& b) { check_grids_before(t, "store"), b.stores.issue(t, map, source, coordinates, rank); });
+  guarded([=](Thread& t, Block& b) {
+    check_grids_before(t, "store"), b.stores.issue(t, map, source, coordinates, rank);
+    box_across(t, map, coordinates, rank, true);
+  });
 }
 void store_commit(int site) {
   at_site(site, [](Thread& t, Block& b) { b.stores.commit(t); });
@@ -156,6 +187,28 @@ void check_global(const Thread& thread, const void* address, unsigned bytes, uns
   if (touched > 0 && !memory.empty() && std::none_of(memory.begin(), memory.end(), allowed))
     fault(thread, support::cat(write ? "writes " : "reads ", touched, " bytes at global address ", hex(number),
                                ", which is outside of all tensors that the call ", write ? "writes" : "reads"));
+  if (GlobalMemory* const global = thread.block->cluster.global()) global->access(thread, number, touched, write);
+}
+unsigned counter_draw(unsigned* counter) {
+  return guarded([=](Thread& t, Block&) {
+    check_grids_before(t, "a counter");
+    return global_of(t, "draw_global").add(t, counter, 1, false);
+  });
+}
+void counter_signal(int site, unsigned* counter, unsigned amount) {
+  at_site(site, [=](Thread& t, Block& b) {
+    check_grids_before(t, "a counter");
+    global_of(t, "signal_global").add(t, counter, amount, !b.launch.weak(site));
+  });
+}
+void counter_wait(int site, const unsigned* counter, unsigned value) {
+  at_site(site, [=](Thread& t, Block& b) {
+    check_grids_before(t, "a counter");
+    global_of(t, "wait_global").wait(t, site, counter, value, !b.launch.weak(site));
+  });
+}
+void counter_reset(int site, unsigned* counter) {
+  at_site(site, [=](Thread& t, Block&) { global_of(t, "reset_global").set(t, counter, 0); });
 }
 void tensor_allocate(unsigned place, unsigned columns, int blocks) {
   guarded([=](Thread& t, Block& b) { b.tensor.use(t, blocks), b.tensor.allocate(t, place, columns); });
@@ -287,7 +340,11 @@ const tj_model_api& api() {
                                         &tensor_multiply,
                                         &tensor_commit,
                                         &copy_box_for_pair,
-                                        &clock};
+                                        &clock,
+                                        &counter_draw,
+                                        &counter_signal,
+                                        &counter_wait,
+                                        &counter_reset};
   return kApi;
 }
 

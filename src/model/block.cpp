@@ -139,7 +139,7 @@ bool Block::step() {
     tensor.ended(thread);
     stores.ended(thread);
     thread_copies_.ended(thread);
-    cluster.ended();
+    cluster.thread_ended();
   });
   if (!alive()) check_left();
   return moved;

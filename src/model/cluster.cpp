@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "model/global_memory.hpp"
 #include "support/fail.hpp"
 
 namespace tj::model {
@@ -14,12 +15,13 @@ using support::fail;
 
 }  // namespace
 
-Cluster::Cluster(const Launch& launch, StackPool& pool) : order(launch.threads * launch.cluster), launch_(launch) {
+Cluster::Cluster(const Launch& launch, StackPool& pool, GlobalMemory* global)
+    : order(launch.threads * launch.cluster), launch_(launch), global_(global) {
   for (unsigned rank = 0; rank < launch.cluster; ++rank)
     blocks_.push_back(std::make_unique<Block>(launch, pool, *this, rank));
 }
 
-void Cluster::run(unsigned first_block) {
+void Cluster::begin(unsigned first_block) {
   waiting_.clear();
   order.reset();
   gathering_.take();
@@ -27,29 +29,38 @@ void Cluster::run(unsigned first_block) {
   stuck_.assign(blocks_.size(), false);
   state_ = launch_.options.seed * 0xd1342543de82ef95ull + first_block;
   for (unsigned rank = 0; rank < size(); ++rank) blocks_[rank]->start(first_block + rank);
-  bool all_ended = false;
-  try {
-    all_ended = run_all();
-  } catch (const Error& e) {
-    fail(e.stage, e.code, e.message, report());
+  if (global_ != nullptr) global_->begin(*this);
+  draw_manner();
+}
+
+void Cluster::run(unsigned first_block) {
+  begin(first_block);
+  while (step()) {
   }
-  if (!all_ended)
+  if (!ended())
     fail(Stage::model, Code::deadlock,
          cat("deadlock in ", name(), " at step ", blocks_[0]->scheduler.step(),
              ": no thread can run and nothing is under way; the log says who waits for what"),
          report());
 }
 
-bool Cluster::run_all() {
-  draw_manner();
-  while (Block* block = next()) {
-    const bool moved = block->step();
-    if (moved)
-      std::fill(stuck_.begin(), stuck_.end(), false);
-    else
+bool Cluster::step() {
+  // Another cluster may have woken a thread here since the last step.
+  std::fill(stuck_.begin(), stuck_.end(), false);
+  try {
+    while (Block* block = next()) {
+      const bool moved = block->step();
+      current_ = moved ? block : nullptr;
+      if (moved) return true;
       stuck_[block->rank] = true;
-    current_ = moved ? block : nullptr;
+    }
+  } catch (const Error& e) {
+    fail(e.stage, e.code, e.message, report());
   }
+  return false;
+}
+
+bool Cluster::ended() const {
   return std::none_of(blocks_.begin(), blocks_.end(), [](const auto& block) { return block->alive(); });
 }
 
@@ -106,7 +117,7 @@ void Cluster::sync(Thread& thread, int site, bool orders) {
   thread.block->scheduler.park(thread, {WaitKind::cluster, site, 0, 0, 0});
 }
 
-void Cluster::ended() {
+void Cluster::thread_ended() {
   if (!waiting_.empty() && waiting_.size() == threads()) release_all(nullptr);
 }
 

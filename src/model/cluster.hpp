@@ -13,13 +13,23 @@
 
 namespace tj::model {
 
+class GlobalMemory;
+
 class Cluster {
  public:
-  Cluster(const Launch& launch, StackPool& pool);
+  /// global: of the grid whose clusters run side by side; null where each runs by itself.
+  Cluster(const Launch& launch, StackPool& pool, GlobalMemory* global = nullptr);
 
   /// Runs the blocks from `first_block` on to their end. Throws tj::Error(model, model_fault or deadlock) with the
   /// state of all threads as log.
   void run(unsigned first_block);
+  /// The same in parts: the blocks at their beginning; one step of one of them, false when none can move; whether all
+  /// have ended. A step throws tj::Error(model_fault) with that log.
+  void begin(unsigned first_block);
+  bool step();
+  bool ended() const;
+  GlobalMemory* global() const noexcept { return global_; }
+  std::string report() const;  ///< who waits for what
 
   Order order;  ///< order of the threads of all blocks
 
@@ -36,19 +46,18 @@ class Cluster {
   /// done before.
   void sync(Thread& thread, int site, bool orders);
   /// A thread has ended: nobody waits for it any more.
-  void ended();
+  void thread_ended();
   std::string arrived() const;  ///< "32 of 64 threads have come"
 
  private:
-  bool run_all();
   std::size_t threads() const noexcept;  ///< threads that have not ended
   void release_all(Thread* last);
   void draw_manner();
   Block* next();
   std::string name() const;
-  std::string report() const;
 
   const Launch& launch_;
+  GlobalMemory* const global_;
   std::vector<std::unique_ptr<Block>> blocks_;
   std::vector<Thread*> waiting_;
   Order::Gathering gathering_;  ///< knowledge of all who have come to a sync that orders

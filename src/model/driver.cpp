@@ -16,6 +16,7 @@
 
 #include "launch/cuda/tensor_map.hpp"
 #include "model/cluster.hpp"
+#include "model/grid.hpp"
 #include "model/model.hpp"
 #include "model/object.hpp"
 #include "support/elf.hpp"
@@ -105,11 +106,11 @@ void check_launch(const ModelKernel& loaded, const LaunchConfig& config, std::si
          cat("params has ", params_bytes, " bytes, the kernel takes ", kernel.params_bytes));
 }
 
-// Clusters in order, each by one worker. After a fault no new cluster begins. Clusters that began earlier end, so that
-// the fault that is reported does not depend on the number of workers.
-class Grid {
+// Clusters in order, each by one worker, for kernels whose blocks tell each other nothing. After a fault no new cluster
+// begins. Clusters that began earlier end, so that the fault that is reported does not depend on the number of workers.
+class Spread {
  public:
-  Grid(const Launch& launch, StackPool& pool) : launch_(launch), pool_(pool) {}
+  Spread(const Launch& launch, StackPool& pool) : launch_(launch), pool_(pool) {}
 
   void run(unsigned workers) {
     std::vector<std::thread> others;
@@ -169,7 +170,7 @@ class Model final : public ModelDriver {
     DeviceInfo info;
     info.vendor = "cpu";
     info.name = "CPU model";
-    info.sm_count = kSmCount;
+    info.sm_count = static_cast<int>(sm_count(options()));
     info.smem_per_block_bytes = kMaxSmemBytes;
     return info;
   }
@@ -219,12 +220,13 @@ class Model final : public ModelDriver {
     launch.memory.assign(config.memory.begin(), config.memory.end());
     launch.disabled = flags(launch.options.disabled_sites);
     launch.weakened = flags(launch.options.weakened_sites);
-    Grid(launch, stacks_).run(std::min(launch.grid_blocks / launch.cluster, workers(launch.options)));
+    if (config.shape.across_blocks != 0) return Grid(launch, stacks_, resident(config, launch.options)).run();
+    Spread(launch, stacks_).run(std::min(launch.grid_blocks / launch.cluster, workers(launch.options)));
   }
 
   unsigned resident_clusters(int device, const Kernel&, const LaunchConfig& config) override {
     check(device);
-    return std::max(1u, kSmCount / std::max(1u, config.shape.cluster));
+    return std::max(1u, sm_count(options()) / std::max(1u, config.shape.cluster));
   }
   bool capturing(int, Stream) override { return false; }
 
@@ -285,6 +287,11 @@ class Model final : public ModelDriver {
       set[static_cast<std::size_t>(site)] = true;
     }
     return set;
+  }
+  static unsigned sm_count(const ModelOptions& options) { return options.sm_count != 0 ? options.sm_count : kSmCount; }
+  /// Clusters that run side by side.
+  static unsigned resident(const LaunchConfig& config, const ModelOptions& options) {
+    return std::max(1u, sm_count(options) * std::max(1u, config.shape.blocks_per_sm) / config.shape.cluster);
   }
   static unsigned workers(const ModelOptions& options) {
     return options.workers != 0 ? options.workers : std::clamp(std::thread::hardware_concurrency(), 1u, kMaxWorkers);

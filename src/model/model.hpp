@@ -18,7 +18,8 @@ struct ModelOptions {
   std::vector<int> disabled_sites;  ///< site ids, from 1 on, whose wait, arrive, fence or announcement is skipped
   unsigned workers = 0;             ///< threads that run blocks, one cluster each; 0: as the machine has, at most 8
   std::vector<int> weakened_sites;  ///< a wait for groups leaves one more under way, an announcement says half the
-                                    ///< bytes, a named sync only arrives
+                                    ///< bytes, a named sync only arrives, a counter is told or shows a number alone
+  unsigned sm_count = 0;            ///< multiprocessors of the device; 0: 4, so that small tensors make several tiles
 };
 
 class ModelDriver : public launch::Driver {

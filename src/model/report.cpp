@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "model/cluster.hpp"
+#include "model/global_memory.hpp"
 #include "support/fail.hpp"
 
 namespace tj::model {
@@ -60,6 +61,8 @@ std::string wait_text(const Block& block, const Thread& thread) {
       return block.tensor.shortage(wait.object);
     case WaitKind::tensor_pair:
       return block.tensor.other_of_pair();
+    case WaitKind::counter:
+      return GlobalMemory::waiting(wait);
     case WaitKind::store:
       return cat("its bulk stores, at most ", wait.detail, " groups pending");
   }

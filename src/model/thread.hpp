@@ -29,7 +29,8 @@ enum class WaitKind {
   registers,
   cluster,
   tensor,
-  tensor_pair
+  tensor_pair,
+  counter
 };
 
 /// Why a thread does not run. The kind says which numbers count.
@@ -39,6 +40,7 @@ struct Wait {
   std::uint32_t object = 0;  ///< named: id; mbarrier: address; matrix: warpgroup; tensor: columns
   std::uint32_t detail = 0;  ///< named: threads; mbarrier: parity; matrix, store, copies: groups that may stay pending
   std::uint64_t since = 0;   ///< scheduler step
+  const std::uint32_t* counter = nullptr;  ///< counter: its address, and what it is to reach in `detail`
 };
 
 enum class ThreadState { runnable, waiting, done };

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/cluster.hpp"
+#include "model/global_memory.hpp"
 #include "support/fail.hpp"
 
 namespace tj::model {
@@ -86,6 +87,8 @@ Waits waits_of(const Block& block, const Notes& notes, const Thread& thread) {
       return {{}, "all threads of the cluster\n"};
     case WaitKind::warp:
       return {{}, cat("the other lanes of its warp", at, "\n")};
+    case WaitKind::counter:
+      return {{}, cat(GlobalMemory::waiting(wait), at, "\n")};
     case WaitKind::tensor:
       return {{}, cat(block.tensor.shortage(wait.object), at, "\n")};
     case WaitKind::tensor_pair:

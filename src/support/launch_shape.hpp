@@ -13,6 +13,7 @@ struct LaunchShape {
   unsigned threads = 0;        ///< of a block
   unsigned cluster = 1;        ///< consecutive blocks that run together and reach each other; divides every grid
   unsigned blocks_per_sm = 1;  ///< blocks that are to run side by side on an SM
+  unsigned across_blocks = 0;  ///< 1: blocks wait for others by counters in global memory
   std::int64_t smem_bytes = 0;
   std::string symbol = {};  ///< entry point
   friend bool operator==(const LaunchShape&, const LaunchShape&) = default;

@@ -124,6 +124,7 @@ void check_units(compile::Compiler& compiler, const std::string& arch) {
   };
   CHECK(compiled(testing::wave_products_text(), wave) == 2 * 4);  // four products, of either type
   CHECK(compiled(testing::wave_exchange_text(), wave) == 0);
+  CHECK(compiled(testing::counters_text(), 64) == 0);
   CHECK(compiled(testing::wave_barriers_text(), 256) == 0);
   CHECK(compiled(kRest, 128) == 0);
 }

@@ -115,6 +115,7 @@ TEST_CASE("the units that the tests of the model and of a device run compile for
   const auto compiler = test::nvrtc_or_skip();
   std::vector<std::string_view> texts = testing::warp_matrix_texts();
   texts.push_back(testing::thread_copies_text());
+  texts.push_back(testing::counters_text());
   int place = 0;
   for (const std::string_view text : texts) {  // each for one of the two, where not all is asked for
     for (const char* name : {"sm_80", "sm_90"}) {
@@ -133,8 +134,8 @@ TEST_CASE("the units that the tests of the model and of a device run compile for
 TEST_CASE("the units that run on sm_90a alone compile for it, with nothing spilled or put in a row") {
   const auto compiler = test::nvrtc_or_skip();
   std::vector<std::string_view> texts = testing::bulk_copies_texts();
-  for (const std::string_view text :
-       {testing::group_matrix_text(), testing::sync_text(), testing::number_text(), testing::access_text()})
+  for (const std::string_view text : {testing::group_matrix_text(), testing::sync_text(), testing::number_text(),
+                                      testing::access_text(), testing::counters_text()})
     texts.push_back(text);
   for (const std::string_view text : texts) test::check_clean(*compiler, device_job(text, *arch::find("sm_90a")));
 }

@@ -38,6 +38,8 @@ TEST_CASE("matrices of a warp and copies by threads on a device") {
     tj::testing::check_matrix_loads(make);
     tj::testing::check_tile_places(make);
     tj::testing::check_copy_sizes(make);
+    PrimitiveUnit counters = make(tj::testing::counters_text());
+    tj::testing::check_counters(counters);
     PrimitiveUnit copies = make(tj::testing::thread_copies_text());
     for (int which : {1, 2})
       for (int count : {1, 2, 3, 17, 300}) tj::testing::check_copied_tiles(copies, which, count);

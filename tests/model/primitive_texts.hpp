@@ -22,6 +22,8 @@ std::string_view filled_box_text();
 std::string_view sync_text();
 std::string_view number_text();
 std::string_view access_text();
+/// Counters in global memory, for blocks of one warp.
+std::string_view counters_text();
 
 /// Units of AMD's waves: products over the maps of fragments; exchange between lanes and all sizes of accesses; syncs
 /// of a wave and of a block.

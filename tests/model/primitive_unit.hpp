@@ -55,6 +55,7 @@ class PrimitiveUnit {
     std::int64_t smem_bytes = 65536;
     unsigned blocks = 1, cluster = 1;
     bool waits_itself = false;
+    unsigned across_blocks = 0;
   };
   /// Enqueues; run() waits, too.
   template <class Params>
@@ -63,7 +64,10 @@ class PrimitiveUnit {
     if (!kernel) kernel = driver_->load(0, bytes_, start.symbol, start.smem_bytes);
     driver_->launch(0, *kernel,
                     {{start.blocks, 1, 1},
-                     {.threads = threads, .cluster = start.cluster, .smem_bytes = start.smem_bytes},
+                     {.threads = threads,
+                      .cluster = start.cluster,
+                      .across_blocks = start.across_blocks,
+                      .smem_bytes = start.smem_bytes},
                      start.waits_itself},
                     &params, sizeof(params), {});
   }
@@ -145,5 +149,16 @@ void check_registers(PrimitiveUnit& unit);
 void check_numbers(const MakeUnit& make);
 void check_unpacked(const MakeUnit& make);
 void check_accesses(const MakeUnit& make);
+
+/// Parameters of counters_text().
+struct CountersParams {
+  int which, tiles;
+  unsigned blocks;
+  unsigned *ticket, *done;  ///< 0 before and after a launch
+  float* partial;           ///< 64 for each block
+  float* out;               ///< 64: the sums, or the block that had each tile
+};
+/// Defined in grid_checks.cpp, for a unit of counters_text(). lanes: of a warp.
+void check_counters(PrimitiveUnit& unit, unsigned lanes = 32);
 
 }  // namespace tj::testing

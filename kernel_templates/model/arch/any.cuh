@@ -215,6 +215,21 @@ TJ_DEVICE void store_record(u64 address, u32 first, u32 second, bool writes) {
   words[1] = second;
 }
 
+// ---- counters in global memory, as the device's files say -----------------------------------------------------------
+TJ_DEVICE u32 draw_global(u32* counter) { return detail::api.counter_draw(counter); }
+template <int Site>
+TJ_DEVICE void signal_global(u32* counter, u32 amount) {
+  detail::api.counter_signal(Site, counter, amount);
+}
+template <int Site>
+TJ_DEVICE void wait_global(const u32* counter, u32 value) {
+  detail::api.counter_wait(Site, counter, value);
+}
+template <int Site>
+TJ_DEVICE void reset_global(u32* counter) {
+  detail::api.counter_reset(Site, counter);
+}
+
 // ---- global memory: addresses are multiples of the access's size ----------------------------------------------------
 TJ_DEVICE float load_global(const float* address) {
   detail::reads(address, 4);
