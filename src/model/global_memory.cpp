@@ -98,15 +98,17 @@ void GlobalMemory::access(const Thread& thread, std::uintptr_t address, std::siz
 }
 
 void GlobalMemory::race(const Thread& thread, std::uintptr_t address, const Access& prior, bool write, bool proxied) {
-  const bool fence =
-      proxied && knows(thread, prior, prior.write ? Order::Section::writes : Order::Section::reads, false);
+  const Order::Section section = prior.write ? Order::Section::writes : Order::Section::reads;
+  const char* const missing =
+      prior.proxied && prior.write
+          ? "nobody else knows when a bulk store has written; store_global is for what others read"
+      : proxied && knows(thread, prior, section, false) ? "a proxy_fence is missing"
+      : prior.cluster == members_.at(&thread.block->cluster).number
+          ? "a sync of the block is missing"
+          : "a signal_global behind the one or a wait_global before the other is missing";
   fault(thread, cat(proxied ? "makes the copy engine " : "", write ? "write" : "read", proxied ? " " : "s ",
                     "global address ", hex(address), ", which ", prior.who, prior.write ? " has written" : " has read",
-                    ", and nothing orders the two: ",
-                    fence ? "a proxy_fence is missing"
-                    : prior.cluster == members_.at(&thread.block->cluster).number
-                        ? "a sync of the block is missing"
-                        : "a signal_global behind the one or a wait_global before the other is missing"));
+                    ", and nothing orders the two: ", missing));
 }
 
 GlobalMemory::Counter& GlobalMemory::counter(const Thread& thread, const std::uint32_t* address) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/model_unit.hpp"
@@ -133,6 +134,87 @@ TEST_CASE("a wait for a block that has not begun is a deadlock that says so") {
     CHECK(error.code == Code::deadlock);
     CHECK(contains(error.message, "blocks 4 to 5 have not begun"));
     CHECK(contains(error.log, "the counter at global address"));
+  }
+}
+
+// Block 0 stores 32 rows of 16 words, in one of two ways; block 1 waits for it and has the copy engine bring them.
+constexpr const char* kCopies = R"(
+struct alignas(64) Params { tj::TensorMap map; u32* done; u32* words; u32* out; int bulk; };
+TJ_KERNEL(kernel, 32, Params, p) {
+  const u32 barrier = shared_base(), box = shared_base() + 1024;
+  if (thread_index() == 0) mbarrier_init(barrier, 1);
+  mbarrier_init_done();
+  block_sync();
+  if (block_index() == 0) {
+    for (u32 i = 0; i < 16; ++i)
+      if (p.bulk != 0) store_shared(box + 4 * (16 * thread_index() + i), 100 * thread_index() + i);
+      else store_global(p.words + 16 * thread_index() + i, 100 * thread_index() + i);
+    proxy_fence<1>();
+    block_sync<2>();
+    if (thread_index() == 0) {
+      if (p.bulk != 0) {
+        store_box_4d(&p.map, box, 0, 0, 0, 0);
+        store_commit<3>();
+        store_wait<4, 0>();
+      }
+      signal_global<5>(p.done, 1);
+    }
+  } else {
+    if (thread_index() == 0) {
+      wait_global<6>(p.done, 1);
+      proxy_fence<7>();
+      mbarrier_expect<8>(barrier, 32 * 64);
+      copy_box_4d(box, &p.map, barrier, 0, 0, 0, 0);
+      reset_global<9>(p.done);
+    }
+    mbarrier_wait<10>(barrier, 0);
+    for (u32 i = 0; i < 16; ++i) p.out[16 * thread_index() + i] = load_shared<u32>(box + 4 * (16 * thread_index() + i));
+  }
+}
+)";
+
+struct alignas(64) CopyParams {
+  std::byte map[tj::support::kTensorMapBytes];
+  unsigned *done, *words, *out;
+  int bulk;
+};
+
+TEST_CASE("the copy engine sees what a block has acquired behind a fence, of either side") {
+  tj::testing::ModelUnit unit(kCopies);
+  std::vector<unsigned> words(32 * 16), out(32 * 16);
+  const auto run = [&](bool bulk, std::vector<int> disabled, std::uint64_t seed) {
+    tj::model::ModelOptions options = seeded(seed);
+    options.disabled_sites = std::move(disabled);
+    unit.options(options);
+    unsigned done = 0;
+    CopyParams params{{}, &done, words.data(), out.data(), bulk ? 1 : 0};
+    const tj::support::TensorMapDesc desc{.base = words.data(),
+                                          .dtype = tj::DType::f32,
+                                          .rank = 4,
+                                          .dims = {16, 32, 1, 1},
+                                          .stride_bytes = {4, 64, 2048, 2048},
+                                          .box = {16, 32, 1, 1},
+                                          .swizzle_bytes = 0};
+    const tj::launch::TensorMapPlace place{&desc, params.map};
+    unit.driver->encode_tensor_maps(0, {&place, 1});
+    const auto kernel = unit.driver->load(0, unit.bytes(), "kernel", 8192);
+    unit.driver->launch(0, *kernel, {{2, 1, 1}, {.threads = 32, .across_blocks = 1, .smem_bytes = 8192}}, &params,
+                        sizeof params, {});
+  };
+  const auto message = [&](bool bulk, std::vector<int> disabled, std::uint64_t seed) {
+    return error_of([&] { run(bulk, std::move(disabled), seed); }).message;
+  };
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    CAPTURE(seed);
+    for (const int fence : {1, 7}) {  // one is enough
+      std::fill(out.begin(), out.end(), 0u);
+      run(false, {fence}, seed);
+      CHECK(out[16 * 31 + 15] == 3115);
+    }
+    CHECK(contains(message(false, {1, 7}, seed), "a proxy_fence is missing"));
+    CHECK(contains(message(false, {2}, seed), "a signal_global behind the one"));
+    CHECK(contains(message(false, {6}, seed), "nothing orders the two"));
+    CHECK(contains(message(true, {}, seed), "nobody else knows when a bulk store has written"));
   }
 }
 
