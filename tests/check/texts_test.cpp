@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <tilejit/error.hpp>
@@ -50,6 +51,19 @@ TJ_KERNEL(tj_kernel, 384, Params, params) {
   }
 }
 )";
+
+TEST_CASE("a mutant is excused by its kernel's begin and its own end, and by nothing else") {
+  REQUIRE_FALSE(tj::check::equivalents().empty());
+  for (const tj::check::Equivalent& each : tj::check::equivalents()) {
+    CAPTURE(each.mutant);
+    const std::string kernel = std::string(each.kernels) + "f16_d64", mutant = std::string("site 12: ") + each.mutant;
+    const tj::check::Equivalent* found = tj::check::equivalent_of(kernel, mutant);
+    REQUIRE(found != nullptr);
+    CHECK(std::string_view(found->argument) == each.argument);
+    CHECK(tj::check::equivalent_of("x" + kernel, mutant) == nullptr);
+    CHECK(tj::check::equivalent_of(kernel, mutant + ", and more") == nullptr);
+  }
+}
 
 }  // namespace
 

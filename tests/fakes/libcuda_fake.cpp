@@ -277,7 +277,8 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr* memory, size_t bytes, CUmemoryPool
 }
 CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* properties) {
   TJ_ENTER();
-  if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE || properties->location.id >= state().device_count)
+  if (properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
+      properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE || properties->location.id >= state().device_count)
     return CUDA_ERROR_INVALID_VALUE;
   return make(state().pools, "pool", reinterpret_cast<void**>(pool));
 }

@@ -149,6 +149,25 @@ TEST_CASE("out of memory keeps its own code") {
   }
 }
 
+TEST_CASE("a binary that the driver refuses is unsupported, any other failure is the driver's") {
+  constexpr std::pair<int, tj::Code> kCodes[] = {{200, tj::Code::unsupported},   // the image is not valid
+                                                 {209, tj::Code::unsupported},   // no binary for this GPU
+                                                 {500, tj::Code::unsupported},   // a name that is not there
+                                                 {201, tj::Code::driver_error},  // a context that is not valid
+                                                 {kUnknownError, tj::Code::driver_error}};
+  for (const auto& [result, code] : kCodes) {
+    CAPTURE(result);
+    tj::test::FakeCuda fake;
+    fake.fail("cuModuleLoadData", 1, result);
+    try {
+      whole_run();
+      FAIL("no error");
+    } catch (const tj::Error& error) {
+      CHECK(error.code == code);
+    }
+  }
+}
+
 TEST_CASE("an error that the driver has no words for has its number") {
   tj::test::FakeCuda fake;
   fake.fail("cuModuleLoadData", 1, 998);
