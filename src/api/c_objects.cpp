@@ -124,6 +124,8 @@ void* tj_object_calls_make(tj_object_calls* calls, void* stream, ...) {
   return calls->calls.make(objects, {stream}, is_current(stream));
 }
 
+int32_t tj_plan_is_current(const tj_plan* plan) { return plan != nullptr && plan->plan.current() ? 1 : 0; }
+
 tj_status tj_object_plan_create(const tj_plan* plan, const void* exchange_api, const tj_object_host* host,
                                 tj_object_plan** out) {
   return guarded([&] {

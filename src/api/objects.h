@@ -62,6 +62,8 @@ TJ_C_API tj_status tj_object_calls_run(tj_object_calls* calls, void* stream, ...
 /* The same with objects for the arguments alone, and new results. Returns a reference that is the caller's: to the
  * result, or to the list of both that `pack` makes; to host.nothing for a call that it cannot serve. */
 TJ_C_API void* tj_object_calls_make(tj_object_calls* calls, void* stream, ...);
+/* 1 while the choices hold that the plan's kernel was chosen by, as tj::Plan::current() says; else 0, as for null. */
+TJ_C_API int32_t tj_plan_is_current(const tj_plan* plan);
 /* A plan that is run with objects. */
 typedef struct tj_object_plan tj_object_plan;
 /* exchange_api and host as above. A share of the plan is kept. On failure *out is null. */

@@ -244,6 +244,34 @@ class Ready(unittest.TestCase):
         with self.assertRaisesRegex(tilejit.Error, "closed"):
             self.runtime.gemm(a, b, out=d)
 
+    def test_a_runtime_that_is_closed_while_a_call_runs(self):
+        """The call is served, and nothing is kept of it."""
+        a, b, d = self.product()
+        with tilejit.Runtime(cache_dir=self.folder, target="sm_90a", log_level="trace", log_sink=lambda *_: runtime.close()) as runtime:
+            self.assertIs(runtime.gemm(a, b, out=d), d)
+            with self.assertRaisesRegex(tilejit.Error, "closed"):
+                runtime.gemm(a, b, out=d)
+            self.assertEqual(runtime.ready, {})
+
+    def test_other_choices(self):
+        """Behind tune() the next call has the kernel that was measured, and a plan says that it has not."""
+        a, b, d = self.product(1024, 1024, 1024)
+        driver.fake_cuda_set_param_bytes(0)
+        driver.fake_cuda_set_block_ms(ctypes.c_double(0.001))
+        plan = self.runtime.plan("gemm", a, b, out=d)
+        self.known(lambda: self.runtime.gemm(a, b, out=d))
+        self.assertTrue(plan.current)
+        other = "64x64x128" if "64x64x128" not in plan.kernel else "128x192x64"
+        self.assertTrue(self.runtime.tune("gemm", a, b, out=d, only=[other], rounds=1).kept)
+        self.assertFalse(plan.current)
+        with self.assertRaises(LongWay), Short():
+            self.runtime.gemm(a, b, out=d)
+        again = self.runtime.plan("gemm", a, b, out=d)
+        self.assertEqual((again.current, other in again.kernel), (True, True))
+        self.runtime.gemm(a, b, out=d)
+        with Short():
+            self.runtime.gemm(a, b, out=d)
+
     def test_threads(self):
         """Threads that learn and use the same shapes, while others close runtimes of their own."""
         problems, errors = [self.product(64, 32, 64 * i) for i in range(1, 5)], []

@@ -153,6 +153,26 @@ class Operators(Case):
                 self.close(self.ops.gemm(a[:rows], a), a[:rows].double() @ a.double().T)
                 self.assertLessEqual(len(_torch_run._plans), 4)
 
+    def test_zeros_of_both_signs(self):
+        """They make other plans: zeros of results have their sign."""
+        a, bias = normal(16, 64, 64), torch.full((64,), -0.0, dtype=torch.float16)
+        row, h = torch.ones(64, 1, 128, dtype=torch.bfloat16), torch.zeros(1, 1, 128, 128, dtype=torch.bfloat16)
+        for zero in (0.0, -0.0):
+            self.same(self.ops.gemm(a.abs(), a.abs(), bias=bias, alpha=zero).signbit(), torch.full((64, 64), str(zero) == "-0.0"))
+            self.same(self.ops.chunk_o(row, row, row, h, seq_length=64, scale=zero).signbit(), torch.full((64, 1, 128), str(zero) == "-0.0"))
+
+    def test_plans_that_are_not_current(self):
+        """Behind tilejit.tune() a product gets a new plan, of the kernel that was measured."""
+        from tilejit import _ops, _plan, _torch_run
+        a = normal(16, 64, 64)
+        with mock.patch.object(_torch_run, "_plans", {}), mock.patch.object(_ops, "plan", wraps=_ops.plan) as made:
+            self.ops.gemm(a, a)
+            with mock.patch.object(_plan.Plan, "current", False):
+                d = self.ops.gemm(a, a)
+            self.assertEqual((made.call_count, len(_torch_run._plans)), (2, 1))
+            self.same(self.ops.gemm(a, a), d)
+            self.assertEqual(made.call_count, 2)
+
     def test_short_way(self):
         """What a GPU's tensors take where torch offers the exchange API: the package's own functions get all arguments, and write the same."""
         from tilejit import _torch_run

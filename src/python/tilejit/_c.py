@@ -119,7 +119,8 @@ CALLS = {
     "tj_version": (_TEXT, []),
     "tj_build_id": (_TEXT, []),
 }
-# Those that use a framework's objects: they keep the GIL. _ready.py adds the ones that take any number of objects.
+# Calls that keep the GIL: they are short, or use a framework's objects. _ready.py adds the ones that take any number of objects.
 KEEPING = {
+    "tj_plan_is_current": (c_int32, [_HANDLE]),
     "tj_object_calls_keep": (_STATUS, [_HANDLE, _HANDLE, POINTER(c_void_p), POINTER(c_int32)]),
 }

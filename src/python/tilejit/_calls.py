@@ -78,7 +78,7 @@ class Call:
         handle = runtime.handle()
         check(library().tj_run(handle.value, self.op, ctypes.addressof(self.args), self.stream() or None))
         if key is not None:
-            learn(runtime.ready, key, self, runtime)
+            learn(key, self, runtime, handle)
         return tuple(finish(result) for finish, result in zip(self.finish, self.results))
 
 

@@ -7,7 +7,7 @@ from . import _c
 from ._device import Device
 from ._error import Error
 from ._exchange import api_of
-from ._library import check, library
+from ._library import check, keeping, library
 from ._ready import CURRENT, Short, host, runner
 from ._tensors import address_of, handle_of, stream_for
 
@@ -43,6 +43,12 @@ class Plan:
         self._written = call.written()
         self._addresses = ctypes.c_void_p * len(self.tensors)
         self._known: dict = {}
+
+    @property
+    def current(self) -> bool:
+        """False once tune() has measured, or prepare() has read, other choices for the device: a new plan may have another kernel. The plan
+        stays right."""
+        return keeping().tj_plan_is_current(self._handle.value) != 0
 
     def run(self, *tensors: Union[SupportsDLPack, int], stream: Optional[StreamLike] = None,
             workspace: Union[SupportsDLPack, int, None] = None) -> None:

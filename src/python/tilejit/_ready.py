@@ -42,7 +42,7 @@ _the_host = None
 
 
 def host() -> int:
-    """What the library needs of Python; it lives as long as the process."""
+    """Functions of Python that the library calls; the structure lives as long as the process."""
     global _the_host
     if _the_host is None:
         _the_host = _host()
@@ -50,11 +50,11 @@ def host() -> int:
 
 
 def plain(value):
-    """A number as a part of a key. Zeros are told from each other by their text: alpha=-0.0 makes other zeros than alpha=0."""
+    """A number or a word as a part of a key. Zeros are told from each other by their text: alpha=-0.0 makes other zeros than alpha=0."""
     kind = type(value)
     if kind is float:
         return value or str(value)
-    return value if value is None or kind is int or kind is bool else ()  # no call with a () is ever known
+    return value if value is None or kind is int or kind is bool or kind is str else ()  # no call with a () is ever known
 
 
 def short(runtime, key: tuple, stream, objects, out):
@@ -77,7 +77,7 @@ def _unknown(*_):
 
 
 class Short:
-    """What serves calls with objects of the same types. run(value, stream, *objects): 0 or the new results, where it knows the call."""
+    """A server of calls with objects of the same types. run(value, stream, *objects): 0 or the new results, where it knows the call."""
 
     __slots__ = ("value", "run", "_grad", "_destroy", "_kept")
 
@@ -108,15 +108,18 @@ def _short_of(call, api, kept) -> Short:
     return Short(value, run, [type(view.owner) for view in call.views], library().tj_object_calls_destroy, kept)
 
 
-def learn(ready: dict, key: tuple, call, runtime) -> None:
-    """Notes a call that was served the long way. What goes wrong here costs the short way and nothing else."""
-    first = call.views[0]
-    if not first.on_gpu or not all(isinstance(each, _PLAIN) for each in key[1:]):
+def learn(key: tuple, call, runtime, owner) -> None:
+    """Notes a call that was served the long way. What goes wrong here costs the short way and nothing else.
+
+    owner: the runtime's handle that the call took; the runtime may be closed by now, and then nothing is noted.
+    """
+    first, ready = call.views[0], runtime.ready
+    if not first.on_gpu or runtime.is_other(owner) or not all(isinstance(each, _PLAIN) for each in key[1:]):
         return
     api = api_of(type(first.owner))
     if api is None or len(call.views) > _c.MAX_OBJECTS or any(api_of(type(view.owner)) != api for view in call.views):
         return
-    owner, known = runtime.handle(), ready.get(key)
+    known = ready.get(key)
     if known is None:
         if len(ready) >= _MOST_KEYS:
             ready.clear()

@@ -155,6 +155,10 @@ class Runtime:
             raise Error("the runtime was closed; make another")
         return found
 
+    def is_other(self, handle: Handle) -> bool:
+        """Whether the runtime was closed since it gave this handle."""
+        return self._handle is not handle
+
     def close(self) -> None:
         """Gives the runtime up once no call and no kernel of custom.Kernel needs it. Plans go on."""
         self._handle = None
