@@ -42,8 +42,9 @@ const dlpack::ExchangeApi& read_api(const void* given) {
     refuse(cat("exchange_api is of DLPack ", api->version.major, ".", api->version.minor, "; allowed: ", dlpack::kMajor,
                ".x"),
            tj::Code::unsupported);
-  if (api->tensor_of_object == nullptr)
-    refuse("exchange_api has no dltensor_from_py_object_no_sync; allowed: a table with it", tj::Code::unsupported);
+  if (api->tensor_of_object == nullptr || api->allocate == nullptr || api->object_of_managed == nullptr ||
+      api->current_stream == nullptr)
+    refuse("exchange_api lacks a function; allowed: a table with all that are called", tj::Code::unsupported);
   return *api;
 }
 

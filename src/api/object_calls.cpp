@@ -22,11 +22,11 @@ bool Layouts::add(const dlpack::Tensor& tensor) noexcept {
              (std::int64_t{tensor.bits} << 16) | tensor.lanes;
   std::int64_t* const shape = words + 2;
   std::int64_t* const strides = shape + rank;
-  std::int64_t dense = 1;
+  std::uint64_t dense = 1;  // without a sign: views that repeat their elements have shapes of any size
   for (std::size_t i = rank; i-- > 0;) {
     shape[i] = tensor.shape[i];
-    strides[i] = tensor.strides != nullptr ? tensor.strides[i] : dense;
-    dense *= shape[i];
+    strides[i] = tensor.strides != nullptr ? tensor.strides[i] : static_cast<std::int64_t>(dense);
+    dense *= static_cast<std::uint64_t>(shape[i]);
   }
   count_ += 2 + 2 * rank;
   return true;
@@ -48,9 +48,10 @@ bool operator==(const Layouts& a, const Layouts& b) noexcept {
 namespace {
 
 bool is_dense(const dlpack::Tensor& tensor) noexcept {
-  std::int64_t dense = 1;
-  for (std::int32_t i = tensor.rank; i-- > 0; dense *= tensor.shape[i])
-    if (tensor.strides != nullptr && tensor.shape[i] > 1 && tensor.strides[i] != dense) return false;
+  std::uint64_t dense = 1;
+  for (std::int32_t i = tensor.rank; i-- > 0; dense *= static_cast<std::uint64_t>(tensor.shape[i]))
+    if (tensor.strides != nullptr && tensor.shape[i] > 1 && static_cast<std::uint64_t>(tensor.strides[i]) != dense)
+      return false;
   return true;
 }
 
@@ -67,7 +68,7 @@ void* address_of(const dlpack::Tensor& tensor) noexcept {
 /// The framework's stream on the device of a tensor, for work that no stream was named for.
 bool find_stream(const dlpack::ExchangeApi& api, const tj_object_host& host, const dlpack::Tensor& of,
                  Stream& stream) noexcept {
-  if (of.device_type == dlpack::kCpu || api.current_stream == nullptr) return true;
+  if (of.device_type == dlpack::kCpu) return true;
   if (api.current_stream(of.device_type, of.device_id, &stream.handle) == 0) return true;
   host.clear_error();
   return false;

@@ -46,7 +46,7 @@ typedef struct tj_object_calls tj_object_calls;
 /* exchange_api: the framework's DLPackExchangeAPI, which lives as long as the process. names: of the op's tensors, as
  * tj_plan_info.tensors has them, in the order in which objects are given; at most TJ_MAX_OBJECTS. made: how many of
  * them, the last ones, are results that the framework allocates in each call; at most 2. On failure *out is null:
- * TJ_UNSUPPORTED for an exchange API of another major version or without dltensor_from_py_object_no_sync. */
+ * TJ_UNSUPPORTED for an exchange API of another major version, or without one of the functions that are called. */
 TJ_C_API tj_status tj_object_calls_create(const char* const* names, size_t count, size_t made, const void* exchange_api,
                                           const tj_object_host* host, tj_object_calls** out);
 /* No thread may be inside a call of it; work that was enqueued goes on. Null is ignored. */

@@ -145,8 +145,8 @@ class Newer(Array):
     __dlpack_c_exchange_api__ = _capsule(NEWER_TABLE)
 
 
-class WithoutBorrowing(Array):
-    __dlpack_c_exchange_api__ = _capsule(_table(tensor_of_object=None))
+# Types whose tables lack a function each.
+INCOMPLETE = [type(f"Without_{name}", (Array,), {"__dlpack_c_exchange_api__": _capsule(_table(**{name: None}))}) for name in _FUNCTIONS]
 
 
 class NoCapsule(Array):

@@ -180,6 +180,11 @@ class Ready(unittest.TestCase):
         self.assertEqual(caught.exception.code, "out_of_memory")
         self.assertIn("MemoryError: no memory left", str(caught.exception))
         framework.reset()
+        framework.fail("object_of_managed")
+        with self.assertRaisesRegex(tilejit.Error, "made no object of the memory"):
+            self.runtime.gemm(a, b)
+        self.assertEqual(framework.managed_alive(), 0)
+        framework.reset()
         self.assertIsInstance(self.runtime.gemm(a, b), Array)
 
     def test_the_stream_is_asked_at_each_call(self):
@@ -292,7 +297,7 @@ class Ready(unittest.TestCase):
         self.assertEqual(errors, [])
 
     def test_tables_that_cannot_be_used(self):
-        for kind in (framework.Newer, framework.WithoutBorrowing, framework.NoCapsule):
+        for kind in (framework.Newer, framework.NoCapsule, *framework.INCOMPLETE):
             with self.subTest(kind.__name__):
                 a, b, d = (kind(shape) for shape in ((64, 128), (32, 128), (64, 32)))
                 for _ in range(3):

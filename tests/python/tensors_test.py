@@ -75,6 +75,9 @@ class Tensors(unittest.TestCase):
         for stream, handle in ((7, 7), (types.SimpleNamespace(cuda_stream=8), 8), (types.SimpleNamespace(ptr=9), 9),
                                (types.SimpleNamespace(__cuda_stream__=lambda: (0, 10)), 10)):
             self.assertEqual(_tensors.handle_of(stream), handle)
+        for stream in (-1, 2**64, 1.5, "0", types.SimpleNamespace(ptr=-1), types.SimpleNamespace(__cuda_stream__=(0, -1))):
+            with self.assertRaisesRegex(tilejit.Error, "stream is .* allowed: a driver's handle"):
+                _tensors.handle_of(stream)
 
     def test_damaged(self):
         used = Producer((1,))
@@ -93,6 +96,9 @@ class Tensors(unittest.TestCase):
         self.refused("6 dimensions", Producer((1,) * 6))
         self.refused("gives no DLPack tensor: no", Producer((1,), fails=BufferError("no")))
         self.refused("gives no DLPack tensor: no", Producer((1,), fails=TypeError("no")))
+        bare = Producer((1,))
+        bare.managed.shape = None
+        self.refused("1 dimensions without a shape", bare)
         lost = Producer((1,))
         lost.device = None
         self.refused("does not say its device", lost)
@@ -190,6 +196,8 @@ class Torch(unittest.TestCase):
         self.refused("has no shape and strides: Internal error", Stub.Tensor(nested=True))
         self.refused("layout", Stub.Tensor(layout="sparse_coo"))
         self.refused("torch.float64", Stub.Tensor(dtype="torch.float64"))
+        with self.assertRaisesRegex(tilejit.Error, "k is a view of negated numbers"):
+            _tensors.address_of("k", Stub.Tensor(negated=True))
         Stub.grad = False
         _tensors.view("k", Stub.Tensor(requires_grad=True))
         Stub.version.hip = "6.2"

@@ -26,6 +26,7 @@ _SetError = ctypes.CFUNCTYPE(None, c_void_p, ctypes.c_char_p, ctypes.c_char_p)
 # PYFUNCTYPE keeps the GIL, which these functions need, and raises what they have raised.
 _Allocate = ctypes.PYFUNCTYPE(ctypes.c_int, POINTER(DLTensor), POINTER(c_void_p), c_void_p, _SetError)
 _ToObject = ctypes.PYFUNCTYPE(ctypes.c_int, c_void_p, POINTER(c_void_p))
+_Delete = ctypes.PYFUNCTYPE(None, c_void_p)
 _Stream = ctypes.PYFUNCTYPE(ctypes.c_int, c_int32, c_int32, POINTER(c_void_p))
 
 
@@ -33,6 +34,8 @@ class _Table(ctypes.Structure):
     _fields_ = [("major", c_uint32), ("minor", c_uint32), ("previous", c_void_p), ("allocate", c_void_p), ("managed_of_object", c_void_p),
                 ("object_of_managed", c_void_p), ("tensor_of_object", c_void_p), ("current_stream", c_void_p)]
 
+
+_CALLED = ("allocate", "object_of_managed", "tensor_of_object", "current_stream")
 
 _capsule = ctypes.pythonapi  # checks after each call whether Python has an error
 is_capsule = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_IsValid", _capsule))
@@ -62,7 +65,7 @@ def _find(kind):
     while address:
         table = _Table.from_address(address)
         if table.major == MAJOR:
-            return address if table.tensor_of_object else None
+            return address if all(getattr(table, each) for each in _CALLED) else None
         address = table.previous if table.major > MAJOR else None
     return None
 
@@ -84,6 +87,7 @@ def empty_by(api: int, name: str, device: tuple, shape: tuple, dtype: tuple):
         raise Error(f"{name} cannot be allocated: {b'; '.join(said).decode('utf-8', 'replace') or 'its framework says nothing more'}", "load",
                     "out_of_memory")
     if _ToObject(table.object_of_managed)(made, ctypes.byref(out)) != 0:
+        _Delete(Versioned.from_address(made.value).deleter)(made)
         raise Error(f"{name} cannot be allocated: its framework made no object of the memory", "load", "out_of_memory")
     result = ctypes.cast(out, ctypes.py_object).value
     _release(out)  # the reference that the table gave; `result` has one of its own

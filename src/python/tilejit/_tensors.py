@@ -216,6 +216,8 @@ def _dlpack_view(name, x, written, stream):
     rank = found.ndim
     if not 0 <= rank <= _c.MAX_RANK:
         raise Error(f"{name} has {rank} dimensions; allowed: at most {_c.MAX_RANK}")
+    if rank and not found.shape:
+        raise Error(f"{name} is a DLPack tensor of {rank} dimensions without a shape; allowed: a size for each")
     shape = found.shape[:rank] if rank else []
     strides = found.strides[:rank] if rank and found.strides else dense(shape)
     return View(name, framework, x, (found.data or 0) + found.byte_offset or None, (_c.DEVICES[kind], index if kind != "cpu" else 0), dtype,
@@ -274,15 +276,14 @@ def stream_for(x, kind: int, index: int) -> int:
 
 def handle_of(stream) -> int:
     """The driver's handle of a stream: a number, or torch's, CuPy's or cuda.core's object."""
-    if isinstance(stream, int):
-        return stream
-    for attribute in ("cuda_stream", "ptr"):
-        found = getattr(stream, attribute, None)
-        if isinstance(found, int):
-            return found
-    protocol = getattr(stream, "__cuda_stream__", None)
+    found = stream if isinstance(stream, int) else getattr(stream, "cuda_stream", None)
+    if not isinstance(found, int):
+        found = getattr(stream, "ptr", None)
+    protocol = getattr(stream, "__cuda_stream__", None) if not isinstance(found, int) else None
     if protocol is not None:
-        return int((protocol() if callable(protocol) else protocol)[1])
+        found = int((protocol() if callable(protocol) else protocol)[1])
+    if isinstance(found, int) and 0 <= found < 2**63:
+        return found
     raise Error(f"stream is {stream!r}; allowed: a driver's handle as a number, or a stream of torch, CuPy or cuda.core")
 
 
@@ -291,7 +292,7 @@ def address_of(name: str, x, written: bool = False):
     if isinstance(x, int):
         return x
     torch = module("torch")
-    if torch is not None and isinstance(x, torch.Tensor) and not x.requires_grad and x.layout is torch.strided:
+    if torch is not None and isinstance(x, torch.Tensor) and not x.requires_grad and x.layout is torch.strided and not x.is_neg():
         try:
             return x.data_ptr()  # the shortest way; all else is as the plan's own tensor was
         except Exception as error:
