@@ -43,7 +43,7 @@ class Arguments {
   void run(Stream stream) const;
   /// Gets the call's kernels ready; nothing is launched, and no memory is looked at.
   void prepare() const;
-  /// What of the call decides its kernels, as 64 bits: all but addresses, of which 8 bits count.
+  /// A hash of all that decides the call's kernels: everything but addresses, of which 8 bits count.
   std::uint64_t kind() const noexcept;
 
  private:

@@ -21,7 +21,7 @@ namespace {
 
 using namespace tj::test;
 
-// What XLA's opaque types are here.
+// XLA's opaque types, as this test has them.
 struct MadeError {
   std::string message;
   XLA_FFI_Error_Code code;

@@ -7,7 +7,7 @@ import unittest
 
 import here
 
-# What the script calls, as functions: Python finds torch or not, pip leaves a module or an error, and the disk is as free as it is told.
+# The commands of the script, as functions: Python finds torch or not, pip leaves a module or an error, and the disk is as free as it is told.
 STAND_INS = """
 . "$REPO/tests/setup.sh"; tj_root="$PWD"
 /usr/bin/python3() {
