@@ -82,9 +82,7 @@ class Call {
     check_count();
     for (std::int32_t i = 0; i < count_; ++i) read(signature_.parameters[static_cast<std::size_t>(i)], values_[i]);
     if (signature_.made != nullptr && arguments_.tensor(signature_.made->name) == nullptr) allocate();
-    void* stream = nullptr;
-    if (device_.device_type != kDLCPU) stream = api_->stream(device_.device_type, device_.device_id);
-    arguments_.run(Stream{stream});
+    arguments_.run(Stream{stream()});
     *result_ = TVMFFIAny{};
     if (made_ == nullptr) return;
     result_->type_index = kTVMFFITensor;
@@ -149,6 +147,13 @@ class Call {
     }
     refuse_type(cat(parameter.name, " is ", name_of_tag(value.type_index), " (tag ", value.type_index,
                     "); allowed: ", allowed_for(parameter)));
+  }
+
+  /// A framework's stream of the device, whatever kind of the device's memory the tensors have.
+  void* stream() const {
+    const tj_device device = arguments_.first().device;
+    if (device.kind == TJ_CPU) return nullptr;
+    return api_->stream(device.kind == TJ_CUDA ? kDLCUDA : kDLROCM, device.index);
   }
 
   static std::string_view text_of(const TVMFFIByteArray& bytes) { return {bytes.data, bytes.size}; }

@@ -49,6 +49,11 @@ shape = (ctypes.c_int64 * 4)(1, 2, 256, 64)
 tensors = [DLTensor((i + 1) << 32, 2, 0, 4, 2, 16, 1, ctypes.addressof(shape), None, 0) for i in range(4)]
 values = (Any * 4)(*(Any(7, 0, ctypes.addressof(each)) for each in tensors))
 print(getattr(library, "__tvm_ffi_fmha")(None, values, 4, ctypes.byref(Any())))
+for each in tensors:
+    each.type = 13
+print(getattr(library, "__tvm_ffi_fmha")(None, values, 4, ctypes.byref(Any())))
+for each in tensors:
+    each.type = 2
 tensors[1].id = 7
 print(getattr(library, "__tvm_ffi_fmha")(None, values, 4, ctypes.byref(Any())))
 tensors[1].type = 4
@@ -139,7 +144,7 @@ class Functions(unittest.TestCase):
 
     @unittest.skipUnless(os.path.isfile(os.path.join(os.path.dirname(LIBRARY), "..", "tests", "fakes", "libnvrtc.so.1")), "the build has no stand-ins for drivers")
     def test_on_a_gpu(self):
-        """Work goes to tvm-ffi's stream. The driver and the compiler are stand-ins, so nothing is computed."""
+        """Work goes to tvm-ffi's stream of the device, also on managed memory. The driver and the compiler are stand-ins, so nothing is computed."""
         with tempfile.TemporaryDirectory() as folder:
             fakes = os.path.join(os.path.dirname(LIBRARY), "..", "tests", "fakes")
             os.symlink(os.path.abspath(os.path.join(fakes, "libnvrtc.so.1")), os.path.join(folder, "libnvrtc.so.13"))
@@ -147,7 +152,7 @@ class Functions(unittest.TestCase):
                        LD_LIBRARY_PATH=folder, TJ_LOG_LEVEL="off")
             done = subprocess.run([sys.executable, "-c", ON_A_GPU, LIBRARY], capture_output=True, text=True, env=env)
         self.assertEqual(0, done.returncode, done.stderr)
-        self.assertRegex(done.stdout, r"^0\n-1\n-1\nfmha: k is on a device of DLPack's type 4; allowed: CPU .*\ncuLaunchKernelEx grid .* in stream 1\n$")
+        self.assertRegex(done.stdout, r"^0\n0\n-1\n-1\nfmha: k is on a device of DLPack's type 4; allowed: CPU .*\n(cuLaunchKernelEx grid .* in stream 1\n){2}$")
 
     def test_allocated_results(self):
         """By the allocator that a framework registers; here it is one of numpy's arrays."""
