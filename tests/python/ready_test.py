@@ -333,6 +333,17 @@ class Ready(unittest.TestCase):
             self.runtime.gemm(a, other, out=d)
         with self.assertRaises(LongWay), Short():
             self.runtime.gemm(a, other, out=d)
+        # Each producer but the first one's own framework is told the stream that reads what it has begun to write.
+        result = framework.Chained((64, 32))
+        for asked, options in ((0x5000, {}), (0x6000, {"stream": 0x6000})):
+            framework.set_stream(0x5000)
+            self.runtime.gemm(a, other, out=result, **options)
+            self.assertEqual((other.asked, result.asked, b.asked), (asked, asked, None))
+        self.runtime.gemm(a, b, out=d)
+        self.assertEqual((a.asked, b.asked), (-1, -1))
+        framework.set_stream(0)
+        self.runtime.gemm(a, other, out=d)
+        self.assertEqual(other.asked, 1)
 
     def test_bad_arguments_of_the_library_s_calls(self):
         from tilejit._library import keeping, library

@@ -71,6 +71,8 @@ class Tensors(unittest.TestCase):
             self.assertEqual((view.c.device.kind, view.c.device.index, made.asked[-1]["stream"]), (kind, device[1], stream))
             _tensors.view("k", made, stream=4711)
             self.assertEqual(made.asked[-1]["stream"], 4711)
+            _tensors.view("k", made, stream=0)  # which DLPack forbids for CUDA, as there are two default streams
+            self.assertEqual(made.asked[-1]["stream"], stream)
         self.refused("on a device of DLPack's type 7; allowed: CPU (1)", Producer((1,), device=(7, 0)))
         for stream, handle in ((7, 7), (types.SimpleNamespace(cuda_stream=8), 8), (types.SimpleNamespace(ptr=9), 9),
                                (types.SimpleNamespace(__cuda_stream__=lambda: (0, 10)), 10)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 
 from ._error import Error
+from ._exchange import api_of
 from ._library import check, library, real
 from ._ready import learn
 from ._results import empty, no_memory
@@ -30,13 +31,13 @@ class Call:
         """The view of an argument; the structure gets its address by put()."""
         if x is None and optional:
             return None
-        return self._keep(view(name, x, stream=self.given_stream))
+        return self._keep(view(name, x, stream=self._stream_for(x)))
 
     def result(self, name: str, out, like: View, shape: tuple, dtype: str) -> View:
         """The caller's own tensor, else a new one of the framework of `like`."""
         finish = _as_it_is
         if out is not None:
-            made = view(name, out, True, self.given_stream)
+            made = view(name, out, True, self._stream_for(out))
         elif self.asks or like.framework == "spec":
             if not self.asks:
                 raise Error(f"{like.name} is a Spec, which has no memory; prepare(), plan() and tune() take one")
@@ -47,6 +48,15 @@ class Call:
         self.results.append(made.owner)
         self.finish.append(finish)
         return self._keep(made)
+
+    def _stream_for(self, x):
+        """The stream that the producer of a tensor is told; None where it is the producer's own framework that says it."""
+        if self.given_stream is not None or not self.views or not self.views[0].on_gpu:
+            return self.given_stream
+        first = type(self.views[0].owner)
+        if type(x) is first or api_of(type(x)) is not None and api_of(type(x)) == api_of(first):
+            return None
+        return self.stream()
 
     def _keep(self, made: View) -> View:
         if made.framework == "spec" and not self.asks:

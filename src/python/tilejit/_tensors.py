@@ -203,7 +203,9 @@ def _dlpack_view(name, x, written, stream):
     api = api_of(type(x))
     if kind != "cpu" and stream is None:
         # Work goes to the framework's own stream where it is known; else what the producer has begun ends before the default stream goes on.
-        stream = -1 if api is not None else 1 if kind == "cuda" else 0
+        stream = -1 if api is not None else 0
+    if stream == 0 and kind == "cuda":
+        stream = 1  # DLPack's number for the default stream
     root = type(x).__module__.partition(".")[0]
     framework = {"jax": "jax", "jaxlib": "jax", "cupy": "cupy"}.get(root, "")
     if written and framework == "jax":
