@@ -12,6 +12,8 @@
 
 #include "arch/arch.hpp"
 #include "ops/common/trial.hpp"
+#include "ops/gemm/gemm.hpp"
+#include "ops/gemm/tiles.hpp"
 #include "ops/op.hpp"
 
 using namespace tj;
@@ -79,6 +81,31 @@ TEST_CASE("flags choose kernels and sizes of a trial") {
   CHECK(count("sum_parts", "--out f32 --m 1 --n 1 --parts 1") == 1);
   const std::string name = ops::find("gemm")->trials(ops::flags_of_text("--m 100 --n 70 --k 321"), arch).front().name;
   CHECK(name == "M 100 N 70 K 321");
+}
+
+TEST_CASE(
+    "problems of a rung that serves one tile are within what the rung takes, also where an arch has larger tiles") {
+  int larger = 0;
+  for (const char* arch : {"sm_90a", "sm_100a", "sm_80", "gfx1100"})
+    for (const char* rung : {"v1", "v2"}) {
+      CAPTURE(arch);
+      CAPTURE(rung);
+      for (const ops::Trial& trial : ops::find("gemm")->trials({{"rung", {rung}}}, *arch::find(arch))) {
+        const std::vector<std::int64_t>& d = trial.tensors[2].operand.shape;
+        ops::GemmSizes sizes;
+        sizes.m = d[0];
+        sizes.n = d[1];
+        sizes.k = trial.tensors.front().operand.shape[1];
+        CHECK_NOTHROW(ops::check_gemm_rung(rung[1] - '0', sizes, DType::f16));
+        ops::GemmKernel own, there;
+        ops::set_gemm_rung(own, rung[1] - '0', nullptr);
+        ops::set_gemm_rung(there, rung[1] - '0', arch::find(arch));
+        if (ops::gemm_tiles()[static_cast<std::size_t>(there.tile)].block_m >
+            ops::gemm_tiles()[static_cast<std::size_t>(own.tile)].block_m)
+          ++larger;
+      }
+    }
+  CHECK(larger > 0);
 }
 
 TEST_CASE("a list of chunks has a row for each chunk, and one where there is none") {
