@@ -31,16 +31,16 @@ enum class Activation : std::int32_t { none = 0, relu = 1, gelu = 2, silu = 3 };
 /// - When M and N give few tiles and K is long, sums over parts of K go there, at most 70 MB. A second launch adds them
 ///   in their order, so equal calls on one kind of device give equal bits.
 ///
-/// e4m3: K is contiguous in a and in b, since the matrix unit takes no other order of 8-bit elements. The product may
-/// be scaled: d = activation(alpha * scale_a * scale_b * a b^T + beta * c + bias). A scale is one f32 in the device's
-/// memory, which the kernel reads: nothing waits for it on the host. The matrix unit sums 128 products with about 14
-/// bits; these partial sums are added in f32. An f32 d has a relative error of about 1.3e-4 for normal data and 5e-4
-/// where all products are positive, whatever K is.
+/// e4m3: Hopper alone has it. K is contiguous in a and in b, as the matrix unit takes no other order of 8-bit elements.
+/// The product may be scaled: d = activation(alpha * scale_a * scale_b * a b^T + beta * c + bias). A scale is one f32
+/// in the device's memory, which the kernel reads: nothing waits for it on the host. The matrix unit sums 128 products
+/// with about 14 bits; these partial sums are added in f32. An f32 d has a relative error of about 1.3e-4 for normal
+/// data and 5e-4 where all products are positive, whatever K is.
 ///
-/// Ladder (ladder.hpp): rungs 1 to 9, named v1 to v9, on Hopper and where there is tensor memory. Each leaves more to
-/// the scheduler; rung 10, v10, is the op's own kernel. Example: samples/02_gemm_ladder. v1 serves M <= 64, N <= 256
-/// and K <= 64; v2 serves M <= 64 and N <= 256; both have no batch. The others serve all sizes. Operands are f16 or
-/// bf16.
+/// Ladder (ladder.hpp): rungs 1 to 9, named v1 to v9, on Hopper and where there is tensor memory. Each drops a
+/// restriction of the one before; rung 10, v10, is the op's own kernel. Example: samples/02_gemm_ladder. v1 serves M <=
+/// 64, N <= 256 and K <= 64; v2 serves M <= 64 and N <= 256; both have no batch. The others serve all sizes. Operands
+/// are f16 or bf16.
 struct GemmArgs {
   static constexpr const char* kOp = "gemm";
   using Config = GemmConfig;

@@ -39,10 +39,10 @@ struct TJ_API Graph {
   /// The way in which others see the end of an instruction: "async" in the JSON form.
   enum class Async {
     none,     ///< the call returns
-    copy,     ///< the bytes of the ring that it fills have come
+    copy,     ///< all bytes of the ring's slot have come
     matrix,   ///< its role waits for its group of products
     store,    ///< bulk stores: the slots that it reads are free after a wait for its group
-    threads,  ///< each thread's own copies into the ring that it fills arrive for it
+    threads,  ///< each thread's copies, once they are done, arrive at the barrier of the ring that they fill
     unit      ///< the matrix unit, asked by one thread, arrives at the barriers of the rings that it fills and reads
   };
   /// The memory of a value's slots.
@@ -91,11 +91,11 @@ struct TJ_API Graph {
     std::string fu{};              ///< a unit of the machine; empty: none
     std::vector<Row> rrt{};        ///< in the place of cycles and fu, when it holds several units or instances
     std::optional<int> latency{};  ///< cycles until the result may be used; none: as long as it holds units
-    /// Cycles that its warps take to issue it; none: as long as it holds units. No instruction of its role that waits
-    /// for another one (Edge::blocking) begins in them.
+    /// Cycles that its warps take to issue it; none: as long as it holds units. During these cycles no instruction of
+    /// the same role begins that has a blocking edge into it (Edge::blocking).
     std::optional<int> issue_cycles{};
-    bool variable_latency = false;  ///< completes by itself, at a time not known: belongs to a role of its kind
-    bool streaming = false;         ///< depends on no other work: its ring may be deepened
+    bool variable_latency = false;  ///< the time of its end is not known; only others like it share its role
+    bool streaming = false;         ///< depends on no other instruction, so the scheduler may add slots to its ring
     std::map<std::string, std::int64_t> memory{};  ///< bytes of each space that its result takes
     int registers = 0;                             ///< a thread, that its result takes in the role that runs it
     /// Cycles from its issue on for which it keeps its warps to itself. Such spans never overlap in one role. 0: it has
@@ -258,7 +258,7 @@ class TJ_API Schedule {
     std::int64_t cycles = 0;  ///< that an iteration holds it, summed over instances
   };
 
-  // There is no move, so no Schedule is ever empty: a move copies.
+  // std::move copies, so a Schedule that was moved from stays whole.
   Schedule(const Schedule&) = default;
   Schedule& operator=(const Schedule&) = default;
   ~Schedule() = default;

@@ -23,12 +23,12 @@ namespace tj {
 ///   tj::Plan plan = tj::plan(tj::GemmArgs{a, b, d});
 ///   plan.run({a.data, b.data, d.data}, stream);
 ///
-/// Workspace: memory that the call's launches need beside its tensors. Each launch leaves it as it found it. One run at
-/// a time may use it: runs on one stream follow each other, runs on several streams need one each. If two threads
-/// are seen to use one workspace on different streams at the same time, the second run throws.
+/// Workspace: memory that the call's launches need beside its tensors. A run writes over it, and needs nothing of an
+/// earlier run. One run at a time may use it: runs on one stream follow each other, runs on several streams need one
+/// each. If two threads are seen to use one workspace on different streams at the same time, the second run throws.
 class TJ_API Plan {
  public:
-  // There is no move, so no Plan is ever empty: a move copies.
+  // std::move copies, so a Plan that was moved from stays whole.
   Plan(const Plan&) = default;
   Plan& operator=(const Plan&) = default;
   ~Plan() = default;
@@ -36,12 +36,13 @@ class TJ_API Plan {
   /// Enqueues the call on a stream; asynchronous on GPUs, finished on return on the model.
   ///
   /// addresses: one for each of tensors(), in that order. Each is at least as aligned as the tensor that the plan was
-  /// made with, up to 16 bytes, and what is written overlaps nothing. Device, shapes and strides are those of the plan:
-  /// a run does not check them again.
-  /// workspace: workspace_bytes() at a multiple of workspace_alignment(). Null: memory of Options::allocator, else of
-  /// the library's pool, taken anew by each run. Throws tj::Error(argument) that names the tensor and what is allowed,
-  /// tj::Error(launch) and (model) as the call does; nothing has been launched after an error of the arguments. A run
-  /// that takes no workspace from a pool neither looks up a kernel, nor locks, nor allocates.
+  /// made with, up to 16 bytes. Memory that is written overlaps no other tensor; where the call allows two tensors to
+  /// be one, such as gemm's c and d, they may be. Device, shapes and strides are those of the plan: a run does not
+  /// check them again. workspace: workspace_bytes() at a multiple of workspace_alignment(). Null: memory of
+  /// Options::allocator, else of the library's pool, taken anew by each run. Throws tj::Error(argument) that names the
+  /// tensor and what is allowed, tj::Error(launch) and (model) as the call does; nothing has been launched after an
+  /// error of the arguments. A run that takes no workspace from a pool neither looks up a kernel, nor locks, nor
+  /// allocates.
   void run(std::span<void* const> addresses, Stream stream = {}, void* workspace = nullptr) const;
   void run(std::initializer_list<void*> addresses, Stream stream = {}, void* workspace = nullptr) const {
     run(std::span<void* const>(addresses.begin(), addresses.size()), stream, workspace);
@@ -54,7 +55,8 @@ class TJ_API Plan {
   /// Bytes of workspace that a run needs; 0: none.
   std::size_t workspace_bytes() const noexcept;
   std::size_t workspace_alignment() const noexcept;  ///< bytes, a power of two
-  /// True: the caller's workspace must be zeroed before its first run, and never again.
+  /// True: the caller's workspace must be zeroed before its first run, and never again. No call of this version needs
+  /// it.
   bool workspace_zeroed() const noexcept;
   /// False once the runtime has read or measured other choices for the plan's device (Runtime::tune): a new plan of the
   /// same arguments may have another kernel. The plan stays right.

@@ -134,7 +134,7 @@ class TJ_API Runtime {
 
   /// Checks the arguments, gets the kernel (memory, disk or compiler) and enqueues it on the stream. The call is
   /// asynchronous on GPUs, and finished on return on the model. The op's header says which shapes are legal. Throws
-  /// tj::Error; nothing has been launched then.
+  /// tj::Error; behind an error of the arguments nothing has been launched.
   /// While the stream records a graph, the kernels must be loaded already: call prepare() or plan() before. Otherwise
   /// the error's code is cold_in_capture.
   template <OpArgs Args>

@@ -6,7 +6,8 @@
  * crash; a structure only ever grows at its end.
  *
  * Errors: a function returns TJ_OK or the status of the tj::Error that its C++ call throws. tj_last_error() then says
- * what was wrong, what is allowed and what to do next. Nothing was launched by a call of an op that failed.
+ * what was wrong, what is allowed and what to do next. Behind an error of an argument, nothing was launched. Behind an
+ * error of a launch or of the model, a part of the work may have run.
  *
  * Structures start with `size`: set it to sizeof of the structure. Fields beyond the caller's size get their defaults;
  * fields that the library does not know must be zero. A structure that the library fills needs its `size` set before.
@@ -15,8 +16,8 @@
  * of each later 0.x. The C++ headers are stable as source: programs are compiled again. Documents that comments name
  * lie in the sources, and below share/doc/tilejit of an installed tree.
  *
- * Every function may be called from any thread at any time. Only what a tj_..._destroy() function ends may not be in
- * use by another thread. Texts returned as const char* belong to the library; each function says how long its text
+ * Every function may be called from any thread at any time. A tj_..._destroy() function must not get an object that
+ * another thread is using. Texts returned as const char* belong to the library; each function says how long its text
  * lives.
  */
 #ifndef TILEJIT_TILEJIT_H
