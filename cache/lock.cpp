@@ -11,9 +11,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cerrno>
 #include <chrono>
+#include <locale>
 #include <sstream>
 #include <string_view>
 #include <thread>
@@ -53,7 +53,7 @@ std::string host_name() {
 /// One word that ends up in a line of text, whoever wrote it.
 std::string plain(std::string word) {
   if (word.size() > 64) word.resize(64);
-  std::replace_if(word.begin(), word.end(), [](unsigned char c) { return std::isgraph(c) == 0; }, '?');
+  std::replace_if(word.begin(), word.end(), [](char c) { return c <= ' ' || c > '~'; }, '?');
   return word.empty() ? "-" : word;
 }
 
@@ -74,6 +74,7 @@ std::string holder(const LockFile& file, off_t offset) {
   std::array<char, kNoteBytes> bytes{};
   const ssize_t read = ::pread(file.get(), bytes.data(), bytes.size(), place_of(offset));
   std::istringstream words(std::string(bytes.data(), read > 0 ? static_cast<std::size_t>(read) : 0));
+  words.imbue(std::locale::classic());
   off_t noted = -1;
   long process = 0;
   std::string program, host;

@@ -1,10 +1,9 @@
 // See notes.hpp.
 #include "check/notes.hpp"
 
-#include <cctype>
-
 #include "support/fail.hpp"
 #include "support/json.hpp"
+#include "support/text.hpp"
 
 namespace tj::check {
 namespace {
@@ -24,11 +23,11 @@ void read(std::string_view notes, const Use& use) {
 /// "qk_t" -> "RingQkT", as codegen names a value's ring.
 std::string ring_name(const std::string& value) {
   std::string name = "Ring";
-  bool upper = true;
+  bool begins = true;
   for (const char c : value) {
-    const auto letter = static_cast<unsigned char>(c);
-    if (std::isalnum(letter) != 0) name += upper ? static_cast<char>(std::toupper(letter)) : c;
-    upper = std::isalnum(letter) == 0;
+    const bool letter = support::is_word_letter(c) && c != '_';
+    if (letter) name += begins ? support::upper(c) : c;
+    begins = !letter;
   }
   return name;
 }

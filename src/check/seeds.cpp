@@ -26,8 +26,8 @@ bool ends_with(const std::string& text, std::string_view end) {
 std::string without_numbers(const std::string& text) {
   std::string plain;
   for (std::size_t at = 0; at < text.size();) {
-    const bool begins = std::isdigit(static_cast<unsigned char>(text[at])) != 0 &&
-                        (at == 0 || (!support::is_word_letter(text[at - 1]) && text[at - 1] != '.'));
+    const bool begins =
+        support::is_digit(text[at]) && (at == 0 || (!support::is_word_letter(text[at - 1]) && text[at - 1] != '.'));
     std::size_t end = at + 1;
     if (begins)
       while (end < text.size() && support::is_word_letter(text[end])) ++end;

@@ -2,9 +2,9 @@
 #include "codegen/family_text.hpp"
 
 #include <algorithm>
-#include <cctype>
 
 #include "support/fail.hpp"
+#include "support/text.hpp"
 
 namespace tj::codegen {
 
@@ -12,7 +12,7 @@ using support::cat;
 
 std::string context_variable(const std::string& context) {
   std::string name = context;
-  if (!name.empty()) name[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(name[0])));
+  if (!name.empty()) name[0] = support::lower(name[0]);
   return name;
 }
 

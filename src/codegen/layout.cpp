@@ -2,10 +2,10 @@
 #include "codegen/layout.hpp"
 
 #include <algorithm>
-#include <cctype>
 
 #include "codegen/tensor_places.hpp"
 #include "support/fail.hpp"
+#include "support/text.hpp"
 
 namespace tj::codegen {
 namespace {
@@ -21,14 +21,14 @@ std::int64_t align_up(std::int64_t value, std::int64_t alignment) {
 
 std::string type_name(const std::string& value) {
   std::string name = "Ring";
-  bool upper = true;
+  bool begins = true;
   for (char c : value) {
-    if (!std::isalnum(static_cast<unsigned char>(c))) {
-      upper = true;
+    if (!support::is_word_letter(c) || c == '_') {
+      begins = true;
       continue;
     }
-    name += upper ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
-    upper = false;
+    name += begins ? support::upper(c) : c;
+    begins = false;
   }
   return name;
 }

@@ -2,7 +2,6 @@
 #include "compile/compile_log.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <cstddef>
 #include <functional>
 #include <string>
@@ -28,7 +27,7 @@ int number_before(std::string_view line, std::string_view words) {
   const std::size_t end = line.find(words);
   if (end == std::string_view::npos) return 0;
   std::size_t begin = end;
-  while (begin > 0 && std::isdigit(static_cast<unsigned char>(line[begin - 1])) != 0) --begin;
+  while (begin > 0 && support::is_digit(line[begin - 1])) --begin;
   int value = 0;
   for (std::size_t i = begin; i < end && value < 100'000'000; ++i) value = value * 10 + (line[i] - '0');
   return value;

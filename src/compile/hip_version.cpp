@@ -2,11 +2,11 @@
 #include "compile/hip_version.hpp"
 
 #include <algorithm>
-#include <cctype>
 
 #include "compile/clang_search.hpp"
 #include "compile/library_search.hpp"
 #include "support/fail.hpp"
+#include "support/text.hpp"
 
 namespace tj::compile {
 namespace {
@@ -46,7 +46,7 @@ const Processor& processor(std::string_view arch) {
 /// The digits at `at`; `at` moves behind them; -1 when there are none.
 int digits(const std::string& text, std::size_t& at) {
   int value = -1;
-  for (; at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])) != 0 && value < 1'000'000; ++at)
+  for (; at < text.size() && support::is_digit(text[at]) && value < 1'000'000; ++at)
     value = std::max(value, 0) * 10 + (text[at] - '0');
   return value;
 }

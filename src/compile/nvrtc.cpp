@@ -6,7 +6,6 @@
 #include <nvrtc.h>
 
 #include <algorithm>
-#include <cctype>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -21,6 +20,7 @@
 #include "compile/runtime_library.hpp"
 #include "support/fail.hpp"
 #include "support/fork_safe.hpp"
+#include "support/text.hpp"
 
 namespace tj::compile {
 namespace {
@@ -102,7 +102,7 @@ int arch_number(std::string_view arch) {
   if (!arch.starts_with("sm_")) return -1;
   int number = -1;
   for (const char c : arch.substr(3)) {
-    if (std::isdigit(static_cast<unsigned char>(c)) == 0) break;
+    if (!support::is_digit(c)) break;
     number = std::max(number, 0) * 10 + (c - '0');
     if (number > 9999) return -1;
   }

@@ -2,8 +2,8 @@
 #include "compile/phases.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
-#include <cstdlib>
 #include <string_view>
 
 namespace tj::compile {
@@ -36,9 +36,9 @@ std::string common_name(const std::string& name) {
 bool read_row(std::string_view line, std::vector<Phase>& phases) {
   const std::vector<std::string> cells = cells_of(line);
   if (cells.size() != 4 || cells[3] != "ms") return false;
-  char* end = nullptr;
-  const double milliseconds = std::strtod(cells[2].c_str(), &end);
-  if (cells[2].empty() || *end != '\0') return false;
+  double milliseconds = 0;
+  const char* const end = cells[2].data() + cells[2].size();
+  if (std::from_chars(cells[2].data(), end, milliseconds).ptr != end || cells[2].empty()) return false;
   phases.push_back({common_name(cells[1]), milliseconds});
   return true;
 }

@@ -1,7 +1,7 @@
 // A readable listing of a graph: machine, nodes, edges, values. Decides nothing; the same graph gives the same bytes.
-#include <sstream>
 
 #include "graph/graph.hpp"
+#include "support/text_stream.hpp"
 
 namespace tj::graph {
 namespace {
@@ -59,7 +59,7 @@ void node_line(std::ostream& out, const Machine& machine, const Node& node) {
 }  // namespace
 
 std::string to_text(const Graph& graph) {
-  std::ostringstream out;
+  support::TextStream out;
   out << "graph " << graph.name << " on " << graph.machine.name;
   if (graph.cluster > 1) out << ", clusters of " << graph.cluster << " blocks";
   if (graph.pairs) out << ", products of pairs of blocks";

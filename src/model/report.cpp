@@ -1,11 +1,11 @@
 // Waits of threads, in words. Decides nothing.
 #include <map>
-#include <sstream>
 #include <tuple>
 
 #include "model/cluster.hpp"
 #include "model/global_memory.hpp"
 #include "support/fail.hpp"
+#include "support/text_stream.hpp"
 
 namespace tj::model {
 namespace {
@@ -86,7 +86,7 @@ std::string lanes_text(std::uint64_t set, unsigned lanes) {
 std::string who(const Block& block, const std::map<unsigned, std::uint64_t>& lanes_of_warp) {
   const unsigned lanes = block.scheduler.warp_threads();
   const std::uint64_t all = ~std::uint64_t{0} >> (kMaxWarpThreads - lanes);
-  std::ostringstream out;
+  support::TextStream out;
   for (auto at = lanes_of_warp.begin(); at != lanes_of_warp.end();) {
     auto end = std::next(at);
     while (end != lanes_of_warp.end() && end->first == std::prev(end)->first + 1 && end->second == at->second) ++end;
@@ -127,7 +127,7 @@ std::string waiting_report(const Block& block) {
     const auto [place, is_new] = since.emplace(key, thread.wait.since);
     if (!is_new) place->second = std::min(place->second, thread.wait.since);
   }
-  std::ostringstream out;
+  support::TextStream out;
   out << "step " << block.scheduler.step() << ", block " << block.scheduler.thread(0).self.block << '\n';
   for (const auto& [key, lanes] : groups) {
     out << who(block, lanes) << ": ";

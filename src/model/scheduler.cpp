@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "support/fail.hpp"
+#include "support/text_stream.hpp"
 
 namespace tj::model {
 namespace {
@@ -29,7 +30,7 @@ std::string name_of(const Thread& thread) {
 void fault(const std::string& message) { support::fail(Stage::model, Code::model_fault, message); }
 
 std::string hex(std::uint64_t value) {
-  std::ostringstream out;
+  support::TextStream out;
   out << "0x" << std::hex << value;
   return out.str();
 }

@@ -1,13 +1,13 @@
 // Waits of roles for roles of a block, as a graph for the report of a deadlock. Decides nothing.
 #include <algorithm>
 #include <map>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "model/cluster.hpp"
 #include "model/global_memory.hpp"
 #include "support/fail.hpp"
+#include "support/text_stream.hpp"
 
 namespace tj::model {
 namespace {
@@ -123,7 +123,7 @@ std::string cycle_from(const std::string& name, const std::map<std::string, Wait
 std::string wait_graph(const Block& block) {
   const Notes& notes = *block.launch.notes;
   std::map<std::string, Waits> waits;
-  std::ostringstream out;
+  support::TextStream out;
   if (!notes.roles.empty())
     out << "who waits for whom in " << block.name() << (notes.name.empty() ? "" : ", kernel " + notes.name) << ":\n";
   for (const Notes::Role& role : notes.roles) {

@@ -1,10 +1,10 @@
 // A schedule as text for people: bounds, roles with their nodes in issue order, rings, turns.
 #include <cstddef>
 #include <iomanip>
-#include <sstream>
 
 #include "sched/schedule.hpp"
 #include "support/index.hpp"
+#include "support/text_stream.hpp"
 
 namespace tj::sched {
 namespace {
@@ -35,7 +35,7 @@ std::string title(const graph::Graph& graph) {
 }
 
 std::string to_text(const graph::Graph& graph, const Schedule& schedule) {
-  std::ostringstream out;
+  support::TextStream out;
   out << "graph " << title(graph) << "\n";
   out << "II " << schedule.ii << (schedule.proven_ii ? " (proven)" : " (not proven)") << ", length " << schedule.length
       << (schedule.proven_length ? " (proven)" : " (not proven)") << ", ResMII " << schedule.res_mii << ", RecMII "

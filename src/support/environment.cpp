@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
@@ -101,7 +100,7 @@ std::uint64_t parse_size(const std::string& name, const std::string& text) {
   if (digits == 0 || text.size() > digits + 1) refuse(name, text, allowed);
   int shift = 0;
   if (digits < text.size()) {
-    switch (std::toupper(static_cast<unsigned char>(text[digits]))) {
+    switch (upper(text[digits])) {
       case 'K':
         shift = 10;
         break;

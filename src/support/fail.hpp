@@ -1,16 +1,17 @@
 // The one way to raise tj::Error, and to build messages.
 #pragma once
 
-#include <sstream>
 #include <string>
 #include <tilejit/error.hpp>
+
+#include "support/text_stream.hpp"
 
 namespace tj::support {
 
 /// Joins anything streamable into one string.
 template <class... Parts>
 std::string cat(const Parts&... parts) {
-  std::ostringstream out;
+  TextStream out;
   (out << ... << parts);
   return out.str();
 }

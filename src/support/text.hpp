@@ -11,10 +11,12 @@
 
 namespace tj::support {
 
-/// A letter of ASCII, a digit or an underscore, whatever the locale.
-constexpr bool is_word_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
+// Characters of ASCII, whatever the program's locale says of others (and of the Turkish i).
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+constexpr char upper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; }
+constexpr char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+/// A letter, a digit or an underscore.
+constexpr bool is_word_letter(char c) { return is_digit(c) || (lower(c) >= 'a' && lower(c) <= 'z') || c == '_'; }
 
 /// Control characters, and bytes that are no UTF-8, as "\n", "\t", "\x1b", "\xff"; all else as it is.
 std::string one_line(std::string_view text);

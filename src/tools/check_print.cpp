@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <iomanip>
 #include <ostream>
-#include <sstream>
 
 #include "arch/arch.hpp"
 #include "check/equivalents.hpp"
 #include "support/fail.hpp"
 #include "support/json.hpp"
+#include "support/text_stream.hpp"
 #include "tools/check.hpp"
 #include "tools/options.hpp"
 #include "tools/process.hpp"
@@ -236,7 +236,7 @@ struct Score {
             {"score", percent()}};
   }
   std::string row() const {
-    std::ostringstream text;
+    support::TextStream text;
     text << std::setw(8) << mutants << std::setw(8) << caught << std::setw(12) << equivalent << std::setw(10)
          << survived << std::setw(8) << std::fixed << std::setprecision(1) << percent() << "%";
     return text.str();

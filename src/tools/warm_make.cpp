@@ -5,12 +5,12 @@
 #include <atomic>
 #include <chrono>
 #include <ostream>
-#include <sstream>
 #include <system_error>
 #include <thread>
 
 #include "cache/cache.hpp"
 #include "support/text.hpp"
+#include "support/text_stream.hpp"
 
 namespace tj::tools {
 namespace {
@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 
 std::string what(const Outcome& outcome) {
   if (outcome.report.origin != KernelOrigin::compiled) return "already in the cache";
-  std::ostringstream text;
+  support::TextStream text;
   text.precision(0);
   text << std::fixed << "compiled in " << outcome.total_ms << " ms (compiler " << outcome.report.compile_ms << ")";
   return text.str();

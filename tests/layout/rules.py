@@ -53,6 +53,7 @@ THIRD_PARTY = {
 TOP_FOLDERS = {"include", "src", "cache", "kernel_templates", "tests", "samples"}
 OWN_FOLDERS = ["include", "src", "cache", "kernel_templates", "tests", "samples", ".cmake", ".ci"]
 SUFFIXES = {".cpp", ".hpp", ".h", ".cuh", ".py", ".sh", ".cmake", ".c"}
+LOCALES = r"\bstd::(o?stringstream|to(upper|lower)|is(alnum|alpha|digit|graph|print|space)|strto[df]|sto[df])\b"
 MADE = {".whl", ".zip", ".gz", ".tgz", ".xz", ".so", ".a", ".o", ".cubin", ".hsaco", ".ptx"}
 MAX_LINES = 400
 MAX_FUNCTION_LINES = 60
@@ -82,8 +83,7 @@ def files(root, folder, suffixes=frozenset({".cpp", ".hpp", ".h", ".cuh"})):
 @functools.lru_cache(maxsize=None)
 def places(text, pattern):
     """(line, what matches) of each match within one line."""
-    return [(number, match.group(0).strip())
-            for number, line in enumerate(text.split("\n"), 1) for match in re.finditer(pattern, line)]
+    return [(number, match.group(0).strip()) for number, line in enumerate(text.split("\n"), 1) for match in re.finditer(pattern, line)]
 
 
 def find(root, path, text, pattern, message):
@@ -238,11 +238,11 @@ def check_habits(root):
         code = strip(path.read_text(), strings=True)
         folder = folder_of(root, path)
         if folder != "support":
-            yield from find(root, path, code, r"\b(secure_)?getenv\b|\b(un)?setenv\b|\bputenv\b|\benviron\b",
-                            "{}: the environment is read in src/support only")
+            yield from find(root, path, code, r"\b(secure_)?getenv\b|\b(un)?setenv\b|\bputenv\b|\benviron\b", "{}: the environment is read in src/support only")
         if folder != "tools":
-            yield from find(root, path, code, r"\bstd::(cout|cerr|clog)\b|(?<![\w.>])(std::)?(printf|puts|abort|exit|quick_exit)\s*\(",
-                            "{}: the library never prints, exits or aborts")
+            yield from find(root, path, code, r"\bstd::(cout|cerr|clog)\b|(?<![\w.>])(std::)?(printf|puts|abort|exit|quick_exit)\s*\(", "{}: the library never prints, exits or aborts")
+        if folder != "tools" and path.name != "text_stream.hpp":
+            yield from find(root, path, code, LOCALES, "{}: a program's locale changes what it does; see src/support/text_stream.hpp and text.hpp")
         yield from find(root, path, code, r"\b(asm|__asm__)\b", "{} belongs in kernel_templates/arch")
     for folder in OWN_FOLDERS:
         for path in files(root, folder, SUFFIXES):

@@ -2,9 +2,9 @@
 #include "ops/common/tensor_checks.hpp"
 
 #include <cstddef>
-#include <sstream>
 
 #include "support/fail.hpp"
+#include "support/text_stream.hpp"
 
 namespace tj::ops {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 using support::cat;
 
 std::string address_text(const void* address) {
-  std::ostringstream out;
+  support::TextStream out;
   out << address;
   return out.str();
 }
