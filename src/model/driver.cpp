@@ -16,6 +16,7 @@
 
 #include "launch/cuda/tensor_map.hpp"
 #include "model/cluster.hpp"
+#include "model/default_math.hpp"
 #include "model/grid.hpp"
 #include "model/model.hpp"
 #include "model/object.hpp"
@@ -202,6 +203,7 @@ class Model final : public ModelDriver {
   void launch(int device, const Kernel& kernel, const LaunchConfig& config, const void* params,
               std::size_t params_bytes, Stream) override {
     const support::Uncancelled whole;  // its other threads would find nobody who waits for them
+    const DefaultMath math;
     check(device);
     const auto& loaded = static_cast<const ModelKernel&>(kernel);
     check_launch(loaded, config, params_bytes);

@@ -4,8 +4,13 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#ifdef __SSE__
+#include <xmmintrin.h>
+#endif
 
 #include <array>
+#include <bit>
+#include <cfenv>
 #include <cmath>
 #include <csignal>
 #include <cstring>
@@ -124,6 +129,30 @@ TEST_CASE("arithmetic has the device's rounding and its special values") {
   CHECK(bf16(7) == 0xff80);
   CHECK((bf16(16) & 0x7fffu) > 0x7f80u);  // NaN stays NaN
   CHECK((f16(16) & 0x7fffu) > 0x7c00u);
+}
+
+TEST_CASE("traps, rounding and flushes that a program has set change nothing in a kernel, and stay its own") {
+  const std::vector<float> in = {0.0f, -std::numeric_limits<float>::infinity(), 0.3f, -125.5f, 0x1.8p-25f, 1e-40f};
+  const auto results = [&] {
+    std::vector<float> out(in.size() * 5);
+    std::vector<unsigned> words(in.size() * 2);
+    unit().run("arithmetic", Params{in.data(), out.data(), words.data(), static_cast<int>(in.size())}, 32, 0);
+    for (const float each : out) words.push_back(std::bit_cast<unsigned>(each));
+    return words;
+  };
+  const std::vector<unsigned> usual = results();
+  std::fenv_t before;
+  std::fegetenv(&before);
+  ::feenableexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW);
+  std::fesetround(FE_UPWARD);
+#ifdef __SSE__
+  _MM_SET_FLUSH_ZERO_MODE(_MM_FLUSH_ZERO_ON);
+#endif
+  const std::vector<unsigned> found = results();
+  const bool kept = std::fegetround() == FE_UPWARD && (::fegetexcept() & FE_INVALID) != 0;
+  std::fesetenv(&before);
+  CHECK(found == usual);
+  CHECK(kept);
 }
 
 TEST_CASE("device memory is host memory, aligned and copied") {
