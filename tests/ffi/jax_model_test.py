@@ -1,5 +1,5 @@
-"""Protects calls inside programs of JAX, on the CPU model: results under jit and vmap are right, derivatives and wrong arguments are errors with their
-names, and a custom call that others have written by hand cannot crash the process."""
+"""Protects calls inside programs of JAX, on the CPU model: results under jit and vmap are right. Derivatives and wrong arguments are errors with
+their names. A custom call that others have written by hand cannot crash the process."""
 import ctypes
 import doctest
 import os
@@ -67,9 +67,10 @@ class Jax(unittest.TestCase):
         self.assertEqual(lse.dtype, jnp.float32)
 
     def test_heads_inside(self):
-        plain = tilejit.jax.fmha(self.q, self.k, self.v)
-        turned = tilejit.jax.fmha(*(x.swapaxes(1, 2) for x in (self.q, self.k, self.v)), layout="bshd")
+        plain, lse = tilejit.jax.fmha(self.q, self.k, self.v, return_lse=True)
+        turned, other = tilejit.jax.fmha(*(x.swapaxes(1, 2) for x in (self.q, self.k, self.v)), layout="bshd", return_lse=True)
         self.assertEqual(0, most(turned.swapaxes(1, 2) - plain))
+        self.assertEqual(0, most(other - lse))
 
     def test_product(self):
         a, b = self.q[0], self.k[0, 0]

@@ -1,5 +1,5 @@
-"""Protects the functions for tvm-ffi: each op has one, results on the CPU model are right with numpy's arrays, results that nobody
-gave are allocated, and every wrong argument is an error with its name. No call crashes, whatever its tags say."""
+"""Protects the functions for tvm-ffi: each op has one, and results on the CPU model are right with numpy's arrays. Results that nobody
+gave are allocated. Every wrong argument is an error with its name. No call crashes, whatever its tags say."""
 import ctypes
 import doctest
 import os

@@ -1,5 +1,5 @@
-"""Protects the package itself: its structures are the header's, importing it brings nothing in, every public function has a docstring with
-an example, and the files that a type checker and a wheel need are there."""
+"""Protects the package itself: its structures are the header's, and importing it brings nothing in. Every public function has a docstring
+with an example. The files that a type checker and a wheel need are there."""
 import ctypes
 import inspect
 import os

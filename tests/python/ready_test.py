@@ -9,6 +9,7 @@ import tempfile
 import threading
 import types
 import unittest
+from unittest import mock
 
 import here
 import framework
@@ -18,7 +19,7 @@ FAKES = os.path.join(os.path.dirname(os.environ["TJ_TEST_LIBRARY"]), "..", "test
 driver = ctypes.CDLL(os.path.join(FAKES, "libcuda.so.1"))  # in front of a real one
 ctypes.CDLL(os.path.join(FAKES, "libnvrtc.so.1"))
 tilejit = here.tilejit
-from tilejit import _ops, _plan, _ready  # noqa: E402
+from tilejit import _exchange, _ops, _plan, _ready  # noqa: E402
 
 Hook = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 log = ctypes.CFUNCTYPE(ctypes.c_char_p)(("fake_cuda_log", driver))
@@ -325,6 +326,33 @@ class Ready(unittest.TestCase):
         torch.records = False
         self.assertFalse(short.wants_grad([plain, other]))
         self.assertFalse(_ready.Short(None, None, [Array], lambda value: None, None).wants_grad([other]))
+
+    def test_gradients_behind_a_known_call(self):
+        a, b, d = self.product()
+        self.known(lambda: self.runtime.gemm(a, b, out=d))
+        plan = self.runtime.plan("gemm", a, b)
+        plan.run(a, b, d)
+        for known in (*self.runtime.ready.values(), *plan._known.values()):
+            known._grad = lambda: True
+        for x in (a, b, d):
+            x.requires_grad = x is b
+        with self.assertRaises(LongWay), Short():
+            self.runtime.gemm(a, b, out=d)
+        with self.assertRaises(LongWay), mock.patch.object(_plan, "address_of", Short.refuse):
+            plan.run(a, b, d)
+
+    def test_bounds(self):
+        """Numbers, types and kinds of tensors that vary without end take no memory without end."""
+        with mock.patch.object(_ready, "_MOST_KEYS", 3), mock.patch.object(_exchange, "_MOST_TYPES", 4), mock.patch.object(_plan, "_MOST_KINDS", 3):
+            plan = self.runtime.plan("gemm", *self.product()[:2])
+            for i in range(8):
+                kind = type(f"Kind{i}", (Array,), {})
+                a, b, d = kind((64, 128)), kind((32, 128)), kind((64, 32))
+                for _ in range(3):
+                    self.runtime.gemm(a, b, out=d)
+                plan.run(a, b, d)
+                for each, most in ((self.runtime.ready, 3), (_exchange._apis, 4), (plan._known, 3)):
+                    self.assertLessEqual(len(each), most)
 
     def test_mixed_frameworks_go_the_long_way(self):
         a, b, d = self.product()

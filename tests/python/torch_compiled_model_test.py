@@ -131,6 +131,14 @@ class Compiled(unittest.TestCase):
         q = normal(1, 1, 4, 40, 64).transpose(1, 2).contiguous().transpose(1, 2)
         self.compiled(lambda q: torch.ops.tilejit.fmha(q, q, q, causal=True), q, backend="inductor")
 
+    def test_tags(self):
+        """Inductor keeps the strides of what a kernel is given, and torch.compile knows that shapes can be believed."""
+        strides = {getattr(torch.Tag, name, None) for name in ("needs_exact_strides", "needs_fixed_stride_order")}
+        for name in ("fmha", "fmha_lse", "fmha_out", "gemm", "gemm_out", "chunk_indices", "chunk_o", "chunk_o_out"):
+            tags = set(getattr(torch.ops.tilejit, name).default.tags)
+            self.assertIn(torch.Tag.pt2_compliant_tag, tags)
+            self.assertTrue(tags & strides, name)
+
     def test_any_lengths(self):
         """What was compiled for one serves all."""
         from torch._dynamo.testing import CompileCounterWithBackend

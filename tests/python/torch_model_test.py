@@ -143,12 +143,18 @@ class Operators(Case):
     def test_kept_plans(self):
         """A second call makes no plan; other strides and alignments make their own, and their number has a bound."""
         from tilejit import _ops, _torch_run
+
+        class OnAnother(torch.Tensor):
+            def get_device(self):
+                return 7
         a, wide = normal(16, 64, 64), normal(17, 64, 80)
         with mock.patch.object(_torch_run, "_plans", {}), mock.patch.object(_torch_run, "MOST_PLANS", 4), \
                 mock.patch.object(_ops, "plan", wraps=_ops.plan) as made:
             for count, operand in ((1, a), (1, a.clone()), (2, wide[:, :64]), (3, wide[:, 3:67]), (3, a)):
                 self.close(self.ops.gemm(operand, a), operand.double() @ a.double().T)
                 self.assertEqual(made.call_count, count)
+            self.ops.gemm(a.as_subclass(OnAnother), a)
+            self.assertEqual(made.call_count, 4)
             for rows in range(1, 9):
                 self.close(self.ops.gemm(a[:rows], a), a[:rows].double() @ a.double().T)
                 self.assertLessEqual(len(_torch_run._plans), 4)
@@ -225,7 +231,7 @@ class Operators(Case):
         with torch.autocast("cpu", dtype=torch.bfloat16):
             o = self.ops.fmha(*wide)
             d = self.ops.gemm(wide[0][0, 0], wide[1][0, 0], bias=torch.ones(100))
-            e = self.ops.gemm(*[wide[0][0, 0].to(torch.float8_e4m3fn)] * 2)
+            e = self.ops.gemm(*[wide[0][0, 0].to(torch.float8_e4m3fn)] * 2, bias=torch.ones(70))  # as with torch's products, all stays
         self.assertEqual((o.dtype, d.dtype, e.dtype), (torch.bfloat16, torch.bfloat16, torch.float32))
         self.close(o, exact(*wide), 1e-2)
         self.close(d, wide[0][0, 0].double() @ wide[1][0, 0].double().T + 1, 1e-2)

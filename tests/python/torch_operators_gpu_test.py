@@ -1,5 +1,5 @@
-"""Protects torch.ops.tilejit and tilejit.torch.sdpa on a GPU: values beside torch's in f64, torch's current stream, memory of torch's allocator alone,
-CUDA graphs that are replayed on other inputs, torch.compile, and refusals that leave nothing behind."""
+"""Protects torch.ops.tilejit and tilejit.torch.sdpa on a GPU: values beside torch's in f64, torch's current stream, memory of torch's allocator alone.
+Graphs of CUDA are replayed on other inputs. Programs are compiled by torch. Refusals leave nothing behind."""
 import importlib.util
 import threading
 import unittest

@@ -105,6 +105,30 @@ class Sdpa(unittest.TestCase):
     def test_empty(self):
         q = self.q[:, :, :0]
         self.left("no size of 0", q, q, q)
+        self.unserved("no size of 0", self.q, q, q)
+
+    def unserved(self, part, *given, **options):
+        with self.assertRaisesRegex(tilejit.Error, "^argument: sdpa: .*" + part):
+            self.sdpa(*given, **options, fallback=False)
+
+    def test_what_is_not_served(self):
+        q, k, v = self.q, self.k, self.v
+        self.unserved("key is on meta; served: one device", q, k.to("meta"), v)
+        self.unserved("key is torch.bfloat16", q, k.bfloat16(), v)
+        from torch.nn.attention.bias import causal_upper_left
+        self.unserved("attn_mask is for 60 x 100 scores, of which there are 70 x 100", q, k, v, causal_upper_left(60, 100))
+        self.unserved("attn_mask is given", q, k, v, causal_upper_left(70, 100), is_causal=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            nested = torch.nested.nested_tensor([q[0], q[0]])
+        self.unserved("query is nested", nested, nested, nested)
+        with torch.autograd.forward_ad.dual_level():
+            self.unserved("forward-mode differentiation", q, k, v)
+
+    def test_strides_that_nobody_takes(self):
+        """A dimension of one element may have any stride."""
+        wide = normal(8, 4 * 140 * 64)
+        self.served(*[wide.as_strided((1, 4, 70, 64), (3, 140 * 64, 128, 1))] * 3)
 
     def test_gradients_are_torchs(self):
         inputs = [each[:, :, :70].clone().requires_grad_() for each in (self.q, self.k, self.v)]
@@ -158,6 +182,8 @@ class Sdpa(unittest.TestCase):
         """An address that it refuses is left to torch; a damaged installation is not."""
         odd = normal(7, 4 * 70 * 64 + 8)[1:4 * 70 * 64 + 1].view(1, 4, 70, 64)
         self.assertEqual(self.left("16 bytes", odd, odd, odd), 2)
+        with self.assertRaisesRegex(tilejit.Error, "^argument: fmha: q.data is"):  # in the library's own words
+            self.sdpa(odd, odd, odd, fallback=False)
         broken = tilejit.Error("no compiler", "compile", "not_found")
         with mock.patch.object(self.inside, "_serve", side_effect=broken), self.assertRaises(tilejit.Error) as caught:
             self.sdpa(self.q, self.q, self.q)
