@@ -132,6 +132,7 @@ class Jax(unittest.TestCase):
                 ("v is missing; allowed: a tensor", {**names, "inputs": "q k"}, three[:2], {}),
                 ("attribute 'x' is unknown", {**names, "x": True}, three, {}),
                 ("causal is 'yes'; allowed: true or false", {**names, "causal": "yes"}, three, {}),
+                ("q has 2 dimensions; allowed where it is exchanged: 3 to 5", {**names, "exchanged": "q"}, (self.q[0, 0], *three[1:]), {}),
                 ("exchanged' names 'lse', which is no buffer", {**names, "exchanged": "lse"}, three, {}),
                 ("q has XLA's type 11|k.dtype|q.dtype|dtype", {**names}, (f32(self.q), *three[1:]), {}),
                 ("o has 6 dimensions; allowed: 0 to 5", names, three, {"shape": (1, 1) + self.q.shape}),

@@ -136,8 +136,8 @@ class Functions(unittest.TestCase):
         self.assertEqual(rows[:total[0]].tolist(), [[0, 0], [0, 1], [2, 0]])
         ones = np.ones((128, 1, 128), here.ml_dtypes.bfloat16)
         state, o = np.zeros((2, 1, 128, 128), here.ml_dtypes.bfloat16), np.empty_like(ones)
-        views = [DLTensor(x.ctypes.data - 2, 1, 0, x.ndim, 4, 16, 1, (ctypes.c_int64 * x.ndim)(*x.shape), None, 2) for x in (ones, ones, ones, state, o)]
-        values = (Any * 11)(*(Any(7, 0, ctypes.addressof(view)) for view in views))  # numpy gives nobody a bf16 tensor, so the call is one of C's
+        views = [DLTensor(x.ctypes.data - 2, 3, 0, x.ndim, 4, 16, 1, (ctypes.c_int64 * x.ndim)(*x.shape), None, 2) for x in (ones, ones, ones, state, o)]
+        values = (Any * 11)(*(Any(7, 0, ctypes.addressof(view)) for view in views))  # numpy gives nobody a bf16 tensor, so the call is one of C's, with pinned memory
         values[9], values[10] = Any(1, 0, 128), Any(3, 0, int(np.float64(1 / 128).view(np.int64)))
         self.assertEqual(0, getattr(ctypes.CDLL(LIBRARY), "__tvm_ffi_chunk_o")(None, values, 11, ctypes.byref(Any())))
         self.assertEqual(o[:3, 0, 0].tolist() + o[64:66, 0, 5].tolist(), [1, 2, 3, 1, 2])
@@ -156,7 +156,9 @@ class Functions(unittest.TestCase):
 
     def test_allocated_results(self):
         """By the allocator that a framework registers; here it is one of numpy's arrays."""
-        kept = []
+        kept, dropped, full = [], [], []
+        drop = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(dropped.append)
+        Say = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
 
         class Managed(ctypes.Structure):
             _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p),
@@ -164,10 +166,13 @@ class Functions(unittest.TestCase):
 
         @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(DLTensor), ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p, ctypes.c_void_p)
         def allocate(prototype, out, context, set_error):
+            if full:
+                Say(set_error)(context, b"MemoryError", b"no room left")
+                return -1
             wanted = prototype.contents
             shape = wanted.shape[:wanted.ndim]
             memory, sizes = np.empty(shape, {16: np.float16, 32: np.float32}[wanted.bits]), (ctypes.c_int64 * 5)(*shape)
-            managed = Managed(1, 0, None, None, 0, wanted)
+            managed = Managed(1, 0, None, ctypes.cast(drop, ctypes.c_void_p), 0, wanted)
             managed.tensor.data, managed.tensor.shape = memory.ctypes.data, sizes
             kept.append((memory, sizes, managed))
             out[0] = ctypes.addressof(managed)
@@ -187,7 +192,12 @@ class Functions(unittest.TestCase):
             d = self.module.gemm(self.q[0], self.q[0, 1], None, None, np.zeros(70, np.float32))
             self.assertEqual((d.shape, str(d.dtype)), ((2, 70, 70), "float32"))
             self.refused(ValueError, "b.rank is 1; allowed: 2 to 3", "gemm", self.q[0], self.q[0, 0, 0])
+            del o, d
             self.refused(ValueError, "k.shape|k has|k\\[", "fmha", self.q, self.q[:, :, :, :32], self.q)  # given back, as the call fails
+            self.assertEqual((len(kept), sorted(dropped)), (3, sorted(ctypes.addressof(managed) for _, _, managed in kept)))
+            full.append(True)
+            with self.assertRaisesRegex(MemoryError, "^no room left$"):  # in the framework's own words
+                self.module.fmha(self.q, self.q, self.q)
         finally:
             tvm.TVMFFIEnvSetDLPackManagedTensorAllocator(before, 0, None)
 

@@ -73,7 +73,7 @@ struct Frame {
   Context context;
 
   /// The error's text with its code in front; empty after a success.
-  std::string call(XLA_FFI_ExecutionStage stage) {
+  std::string call(XLA_FFI_ExecutionStage stage, const XLA_FFI_Api& by = api()) {
     std::vector<XLA_FFI_Buffer> buffers;
     buffers.reserve(inputs.size() + results.size());
     std::vector<void*> args, rets, values;
@@ -100,7 +100,7 @@ struct Frame {
     }
     XLA_FFI_CallFrame frame{};
     frame.struct_size = XLA_FFI_CallFrame_STRUCT_SIZE;
-    frame.api = &api();
+    frame.api = &by;
     frame.ctx = reinterpret_cast<XLA_FFI_ExecutionContext*>(&context);
     frame.stage = stage;
     frame.args = {XLA_FFI_Args_STRUCT_SIZE, nullptr, static_cast<std::int64_t>(args.size()), arg_types.data(),
@@ -132,6 +132,18 @@ TEST_CASE("a handler tells its version, and that its launches may be recorded") 
   CHECK(metadata.api_version.major_version == XLA_FFI_API_MAJOR);
   CHECK(metadata.api_version.minor_version == XLA_FFI_API_MINOR);
   CHECK(metadata.traits == XLA_FFI_HANDLER_TRAITS_COMMAND_BUFFER_COMPATIBLE);
+}
+
+TEST_CASE("an interface that lacks what is called is refused by its version") {
+  XLA_FFI_Api older = api();
+  older.struct_size -= sizeof(void*);
+  older.api_version.minor_version = 1;
+  Frame frame;
+  for (const auto stage : {XLA_FFI_ExecutionStage_INITIALIZE, XLA_FFI_ExecutionStage_EXECUTE}) {
+    const std::string text = frame.call(stage, older);
+    CHECK_MESSAGE(text.find("XLA's interface has the version 0.1; allowed: ") != std::string::npos, text);
+    CHECK_MESSAGE(text.find("install a newer jaxlib") != std::string::npos, text);
+  }
 }
 
 /// A stream that the driver has made, and names in its log.

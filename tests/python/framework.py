@@ -2,6 +2,7 @@
 
 Its tables are of Python functions, so that a test can let each of them fail. Memory is the host's, as the fake driver's is.
 """
+import contextlib
 import ctypes
 import itertools
 from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_void_p, py_object
@@ -49,7 +50,8 @@ class Array:
         self.c_shape, self.c_strides = (c_int64 * len(shape))(*shape), (c_int64 * len(shape))(*(strides or ()))
 
     def fill(self, out):
-        out.data, out.device_type, out.device_id, out.ndim, out.byte_offset = self.address, CUDA, self.device, len(self.shape), 0
+        offset = 32 if self.address else 0  # so that nobody forgets it
+        out.data, out.device_type, out.device_id, out.ndim, out.byte_offset = self.address - offset, CUDA, self.device, len(self.shape), offset
         (out.code, out.bits), out.lanes = CODES[self.dtype], 1
         out.shape = ctypes.cast(self.c_shape, POINTER(c_int64))
         out.strides = ctypes.cast(self.c_strides, POINTER(c_int64)) if self.strides is not None else POINTER(c_int64)()
@@ -132,6 +134,17 @@ def _table(major=1, minor=1, previous=None, **others):
     made = _Table(major=major, minor=minor, previous=previous, **{**functions, **others})
     _kept.append(made)
     return ctypes.addressof(made)
+
+
+@contextlib.contextmanager
+def raising():
+    """The table has a function of C that leaves an error of Python behind: the length of what has none."""
+    table = _Table.from_address(TABLE)
+    before, table.tensor_of_object = table.tensor_of_object, ctypes.cast(ctypes.pythonapi.PyObject_Size, c_void_p)
+    try:
+        yield
+    finally:
+        table.tensor_of_object = before
 
 
 def _capsule(address):

@@ -160,6 +160,15 @@ class Ready(unittest.TestCase):
             with self.assertRaises(LongWay), Short():
                 self.runtime.gemm(others[0], others[1], out=others[2])
 
+    def test_gaps_in_the_last_dimension_go_the_long_way(self):
+        """torch's views of negated numbers have them, and DLPack does not say that they are negated."""
+        a, _, d = self.product()
+        b = Array((32, 128), strides=(1, 32))
+        for _ in range(3):
+            self.runtime.gemm(a, b, out=d)
+        with self.assertRaises(LongWay), Short():
+            self.runtime.gemm(a, b, out=d)
+
     def test_what_is_wrong_is_said_by_the_long_way(self):
         a, b, d = self.product()
         self.known(lambda: self.runtime.gemm(a, b, out=d))
@@ -172,8 +181,12 @@ class Ready(unittest.TestCase):
         a, b, d = self.product()
         self.known(lambda: self.runtime.gemm(a, b, out=d))
         framework.fail("tensor_of_object")
-        self.runtime.gemm(a, b, out=d)  # through __dlpack__, and without an error left behind
+        self.runtime.gemm(a, b, out=d)  # through __dlpack__
         framework.reset()
+        with framework.raising():
+            self.runtime.gemm(a, b, out=d)  # without an error left behind
+        with Short():
+            self.runtime.gemm(a, b, out=d)
         self.known(lambda: self.runtime.gemm(a, b))
         framework.fail("allocate")
         with self.assertRaises(tilejit.Error) as caught:
@@ -215,10 +228,13 @@ class Ready(unittest.TestCase):
             a, d = Array((m, 64)), Array((m, 32))
             for _ in range(2):
                 self.runtime.gemm(a, b, out=d)
+            if m % 800 == 8:
+                self.runtime.gemm(Array((8, 64)), b, out=Array((8, 32)))
         with Short():
             self.runtime.gemm(a, b, out=d)
+            self.runtime.gemm(Array((8, 64)), b, out=Array((8, 32)))  # in use all the time
         with self.assertRaises(LongWay), Short():
-            self.runtime.gemm(Array((8, 64)), b, out=Array((8, 32)))
+            self.runtime.gemm(Array((16, 64)), b, out=Array((16, 32)))
 
     def test_plan(self):
         a, b, d = self.product()
@@ -340,6 +356,15 @@ class Ready(unittest.TestCase):
             self.runtime.gemm(a, b, out=d)
         with self.assertRaises(LongWay), mock.patch.object(_plan, "address_of", Short.refuse):
             plan.run(a, b, d)
+
+    def test_what_is_not_known_leaves_no_trace(self):
+        """Tensors of more dimensions than any op takes, and references to None."""
+        a, b, _ = self.product()
+        self.known(lambda: self.runtime.gemm(a, b))
+        known, deep, before = next(iter(self.runtime.ready.values())), Array((1,) * 2000), sys.getrefcount(None)
+        for _ in range(1000):
+            self.assertIsNone(known.run(known.value, _ready.CURRENT, deep, deep))
+        self.assertLess(abs(sys.getrefcount(None) - before), 500)
 
     def test_bounds(self):
         """Numbers, types and kinds of tensors that vary without end take no memory without end."""
