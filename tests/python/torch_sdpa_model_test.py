@@ -196,6 +196,12 @@ class Sdpa(unittest.TestCase):
             with mock.patch.object(_runtime.Runtime, "target_of", side_effect=tilejit.Error("sm_70 is not served", "target")) as asked:
                 self.assertEqual([self.inside._no_target(device) for _ in range(2)], ["sm_70 is not served"] * 2)
                 self.assertEqual(asked.call_count, 1)
+            with mock.patch.dict(self.inside._targets, clear=True), \
+                    mock.patch.object(_runtime.Runtime, "target_of", side_effect=tilejit.Error("no memory", "load", "out_of_memory")) as asked:
+                for _ in range(2):
+                    with self.assertRaisesRegex(tilejit.Error, "no memory"):
+                        self.inside._no_target(device)
+                self.assertEqual(asked.call_count, 2)  # it may pass
             self.inside._targets[device] = None
             compiled = torch.compile(lambda x: x + (1 if self.inside._no_target(torch.device("cuda", 99)) is None else 2), fullgraph=True, backend="eager")
             self.assertEqual(float(compiled(torch.zeros(()))), 1)

@@ -1,7 +1,7 @@
 """Calls that the library knows: the short way of tilejit.fmha() and the others, without views and structures.
 
 Decides which calls may take it: those on a GPU with tensors whose types offer DLPack's exchange API. The library then reads the tensors
-itself, finds the plan of a call of the same shapes, and enqueues it, all in one call that keeps the GIL. A call that it does not know goes
+itself, finds the plan of a call of the same shapes, and enqueues it. All that is one call, which keeps the GIL. A call that it does not know goes
 the long way, which gives the GIL up; the second such call makes the plan. Invariant: the short way gives what the long way gives.
 """
 from __future__ import annotations
@@ -117,7 +117,7 @@ def learn(key: tuple, call, runtime, owner) -> None:
     if not first.on_gpu or runtime.is_other(owner) or not all(isinstance(each, _PLAIN) for each in key[1:]):
         return
     api = api_of(type(first.owner))
-    if api is None or len(call.views) > _c.MAX_OBJECTS or any(api_of(type(view.owner)) != api for view in call.views):
+    if api is None or any(api_of(type(view.owner)) != api for view in call.views):
         return
     known = ready.get(key)
     if known is None:

@@ -2,8 +2,8 @@
 
 Decides that calls on a GPU take the package's short way (_ready.py) where torch offers DLPack's exchange API. All others, and those that may want
 a workspace, take plans that are kept here: a workspace then comes from torch's allocator, also while a CUDA graph is captured. Knows no operator of
-torch. Invariant: a plan runs on tensors of the shapes, strides, types, devices and alignments that it was made of, while no other
-kernel was measured to be faster.
+torch. Invariant: a plan runs on tensors of the shapes, strides, types, devices and alignments that it was made of. It ends when
+another kernel was measured to be faster.
 """
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _HALVES = (torch.float16, torch.bfloat16)
 _CAST = (torch.float32, *_HALVES)  # by autocast
+_LEFT = ("argument", "target")  # stages of errors; a damaged installation or a full device is no case for torch's
 _ALIGNED = 8  # elements: rows of f16 and bf16 begin at multiples of 16 bytes
 _torchs = torch.nn.functional.scaled_dot_product_attention  # a program may put sdpa in its place
 _warned: set = set()
@@ -42,6 +43,8 @@ def _no_target(device: torch.device):
             instance().target_of(Device("cuda" if torch.version.hip is None else "hip", device.index))
             _targets[device] = None
         except Error as error:
+            if error.stage not in _LEFT:
+                raise
             _targets[device] = error.message
     return _targets[device]
 
@@ -200,7 +203,7 @@ def sdpa(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask:
         try:
             return _serve(query, key, value, is_causal, bias, dtype, scale)
         except Error as error:
-            if not fallback or error.stage not in ("argument", "target"):  # a damaged installation or a full device is no case for torch's
+            if not fallback or error.stage not in _LEFT:
                 raise
             reason = error.code, error.message
     if not fallback:

@@ -1,6 +1,6 @@
 """Results of torch's operators without memory: what torch.compile, fake tensors and tensors on the meta device ask for.
 
-Decides which shapes, types and devices are refused before anything runs, in the words of the library's own checks, which alone decide once
+Decides which shapes, types and devices are refused before anything runs, in the words of the library's own checks. Those alone decide once
 there is memory. Sizes may be symbols. Invariant: no element of a tensor is read.
 """
 from __future__ import annotations
