@@ -14,9 +14,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "layout"))
 import rules  # noqa: E402
 
 USUAL_COST_S = {"unit": 0.5, "model": 4.0, "compile": 15.0}
-OWN_TESTS = {"": ("runtime", "c_api", "custom"), "api": ("c_api", "runtime"), "tuning": ("runtime",)}   # "": of src/*.cpp
+OWN_TESTS = {"": ("runtime", "c_api", "custom"), "api": ("c_api", "runtime", "python"), "ffi": ("ffi", "python"), "tuning": ("runtime",)}  # "": src/*.cpp
 CROSS = {"sched": ("ops", "custom", "samples"), "codegen": ("ops", "custom"), "graph": ("custom",), "launch": ("ops",), "tools": ("check",)}
 NEAR = {"": ("check.program_model",), "codegen": ("tools.units",), "ops": ("tools.units",)}  # tests elsewhere that are as near as a folder's own
+NEAR_FILES = {"c_args": "c_api"}  # by a source's name, wherever it lies: a folder of tests
 SAME_WORD, SAME_FOLDER = 4.0, 3.0  # how much more a test with a word of the source's name, or of its folder, may cost for its turn
 NO_WORDS = {"model", "compile", "gpu", "test"}  # of tests: labels
 
@@ -116,14 +117,14 @@ def chosen(path, listed, cost, limit_s):
     Those of its own name and folder are taken before others, and what was taken is run by what it costs for its worth.
     """
     own, others = folders_for(folder_of(path))
-    near = NEAR.get(folder_of(path), ())
+    near, near_folder = NEAR.get(folder_of(path), ()), NEAR_FILES.get(Path(path).stem)
     stem = set().union(*(words_of(part) for part in Path(path).with_suffix("").parts[1:])) - words_of(own[0])
     ranked = []
     for test in listed:
         folder, _, name = test.name.partition(".")
-        if not test.targets or not set(test.labels) & set(USUAL_COST_S) or folder not in own + others:
+        if not test.targets or not set(test.labels) & set(USUAL_COST_S) or folder not in own + others + (near_folder,):
             continue
-        is_own = folder in own or test.name in near
+        is_own = folder in own or folder == near_folder or test.name in near
         common = len(stem & (words_of(name) - NO_WORDS))
         worth = (SAME_FOLDER if is_own else 1.0) * SAME_WORD ** common
         seconds = cost.get(test.name, usual_cost(test))

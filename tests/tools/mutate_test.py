@@ -188,6 +188,11 @@ class Suite(unittest.TestCase):
         self.assertEqual(0, left)
         self.assertEqual(([], 3), suite.chosen("src/sched/verify.cpp", listed, {}, 0))
 
+    def test_readers_of_structures_of_c_meet_the_tests_in_c(self):
+        listed = [self.one(n) for n in ("ops.gemm_plan", "c_api.gemm_model", "cache.store")]
+        self.assertEqual({"ops.gemm_plan", "c_api.gemm_model"}, {test.name for test in suite.chosen("src/ops/gemm/c_args.cpp", listed, {}, 100)[0]})
+        self.assertEqual(["ops.gemm_plan"], [test.name for test in suite.chosen("src/ops/gemm/plan.cpp", listed, {}, 100)[0]])
+
     def test_folders_that_read_a_folder_test_it_too(self):
         self.assertIn("codegen", suite.folders_for("sched")[1])
         self.assertIn("ops", suite.folders_for("arch")[1])
