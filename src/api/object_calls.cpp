@@ -55,10 +55,17 @@ bool is_dense(const dlpack::Tensor& tensor) noexcept {
   return true;
 }
 
-/// A tensor whose last dimension has gaps is left to the caller: a framework may mark such a view to be read in another
+/// A tensor with gaps in every dimension is left to the caller: a framework may mark such a view to be read in another
 /// way (PyTorch's views of conjugated numbers), which DLPack does not say.
 bool is_plain(const dlpack::Tensor& tensor) noexcept {
-  return tensor.rank == 0 || tensor.strides == nullptr || tensor.strides[tensor.rank - 1] == 1;
+  if (tensor.rank == 0 || tensor.strides == nullptr) return true;
+  bool one_element = true;
+  for (std::int32_t i = 0; i < tensor.rank; ++i) {
+    if (tensor.shape[i] <= 1) continue;
+    if (tensor.strides[i] == 1) return true;
+    one_element = false;
+  }
+  return one_element && tensor.strides[tensor.rank - 1] == 1;
 }
 
 void* address_of(const dlpack::Tensor& tensor) noexcept {

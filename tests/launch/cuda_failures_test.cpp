@@ -155,15 +155,15 @@ TEST_CASE("a binary that the driver refuses is unsupported, any other failure is
                                                  {500, tj::Code::unsupported},   // a name that is not there
                                                  {201, tj::Code::driver_error},  // a context that is not valid
                                                  {kUnknownError, tj::Code::driver_error}};
-  for (const auto& [result, code] : kCodes) {
-    CAPTURE(result);
+  for (const auto& each : kCodes) {
+    CAPTURE(each.first);
     tj::test::FakeCuda fake;
-    fake.fail("cuModuleLoadData", 1, result);
+    fake.fail("cuModuleLoadData", 1, each.first);
     try {
       whole_run();
       FAIL("no error");
     } catch (const tj::Error& error) {
-      CHECK(error.code == code);
+      CHECK(error.code == each.second);
     }
   }
 }
