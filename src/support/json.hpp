@@ -3,7 +3,8 @@
 // Decides how documents are held everywhere in the library and its tools. Does not know what is in them. nlohmann's own
 // destructor moves children to a list on the heap. When memory is out that throws within a destructor, and the process
 // ends. Here children go by recursion, as deep as the document: texts from anywhere are read by parse_shallow(), or
-// with a limit of the reader's own. Invariant: a tree can be built in part and dropped while memory is out.
+// with a limit of the reader's own. Invariant: a tree can be built in part and dropped while memory is out,
+// in builds with NDEBUG; in others nlohmann's own assertions take such a tree for a broken one.
 #pragma once
 
 #include <cstdint>
