@@ -12,7 +12,7 @@ namespace tj::model {
 class DefaultMath {
  public:
   DefaultMath() noexcept {
-    std::fegetenv(&before_);
+    std::feholdexcept(&before_);
     std::fesetenv(FE_DFL_ENV);
   }
   ~DefaultMath() { std::fesetenv(&before_); }

@@ -46,7 +46,7 @@ class GlobalMemory {
   static std::string waiting(const Wait& wait);
 
  private:
-  /// What was known where a counter was told something: for each cluster, by number, what of its threads is done.
+  /// Knowledge that was told with a counter: for each cluster, by number, the work of its threads that is done.
   struct Told {
     std::map<unsigned, Order::Known> of;
   };

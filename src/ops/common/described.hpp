@@ -25,7 +25,7 @@ class Described : public Op {
       use(&args);
     }
   }
-  /// What a launch may touch is the tensors of its call.
+  /// A launch may touch the tensors of its call, and nothing else.
   void touches(const void* args, Touched& memory) const override {
     Args copied = get(args);
     TensorList list;
