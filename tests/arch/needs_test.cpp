@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include <tilejit/error.hpp>
 
 #include "arch/arch.hpp"
 #include "ops/fmha/fmha.hpp"
+#include "ops/op.hpp"
 #include "support/expect.hpp"
 
 using namespace tj;
@@ -57,6 +59,40 @@ TEST_CASE(
   }
   CHECK(refused > 0);
   CHECK(refusal(whole).empty());
+}
+
+TEST_CASE("the same of each op, on an arch of each kind: a fact that a kernel is computed from is among its needs") {
+  int refused = 0;
+  for (const char* name : {"sm_80", "sm_90", "sm_90a", "sm_100a", "gfx1100", "gfx1201", "gfx90a", "gfx942"}) {
+    const arch::Arch& whole = *arch::find(name);
+    for (const ops::Op* op : ops::all()) {
+      if (!op->serves(whole)) continue;
+      const std::vector<ops::Request> requests = op->requests_for({}, whole);
+      const auto request = std::find_if(requests.begin(), requests.end(), [&](const ops::Request& each) {
+        try {
+          return !op->candidates(each, whole).empty();
+        } catch (const Error&) {
+          return false;
+        }
+      });
+      REQUIRE(request != requests.end());
+      for (const auto& fact : whole.facts) {
+        CAPTURE(whole.name);
+        CAPTURE(std::string(op->name()));
+        CAPTURE(fact.first);
+        arch::Arch lacking = whole;
+        lacking.facts.erase(fact.first);
+        try {
+          const std::vector<ops::Candidate> served = op->candidates(*request, lacking);
+          CHECK_FALSE(served.empty());
+        } catch (const Error& e) {
+          CHECK_MESSAGE((e.code == Code::unsupported && has(e.message, "fact '" + fact.first + "'")), e.message);
+          ++refused;
+        }
+      }
+    }
+  }
+  CHECK(refused > 100);
 }
 
 TEST_CASE("a target that nobody knows is refused with the list of those that are known") {

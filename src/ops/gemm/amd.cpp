@@ -24,8 +24,8 @@ constexpr int kContextRegisters = 40;
 constexpr int kMostBlocksPerSm = 2;  // one multiplies while the other waits, or stores its tile
 
 // Every unit and fact that is read for the family.
-const arch::Needs& kNeeds =
-    support::lasting(gemm_warp_needs("amd", {"thread_copy_latency_cycles", "thread_copy_cycles_per_kb"}));
+const arch::Needs& kNeeds = support::lasting(
+    gemm_warp_needs("amd", {"thread_copy_latency_cycles", "thread_copy_cycles_per_kb", "operand_copies"}));
 
 int threads_of(const GemmTile& tile, const arch::Arch& arch) { return gemm_warps(tile).count() * arch.warp_size; }
 Multiplier waves(const arch::Arch& arch) { return {Multiplier::Way::wave, arch}; }

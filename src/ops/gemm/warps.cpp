@@ -78,13 +78,13 @@ double gemm_warp_sums(const GemmTile& tile, const arch::Arch& arch) {
   return static_cast<double>(tile.block_m) * tile.block_n / (gemm_warps(tile).count() * arch.warp_size);
 }
 
-arch::Needs gemm_warp_needs(const char* family, std::initializer_list<const char*> copies) {
+arch::Needs gemm_warp_needs(const char* family, std::initializer_list<const char*> own) {
   arch::Needs needs = {{"TC", "LSU"},
                        {"matrix_flops_per_cycle", "matrix_group_cycles", "shared_bytes_per_cycle", "cache_bytes",
                         "memory_bytes_per_cycle", "tile_turn_cycles", "fragment_store_cycles", "next_launch_cycles",
                         "operand_registers"},
                        {family}};
-  needs.facts.insert(needs.facts.end(), copies.begin(), copies.end());
+  needs.facts.insert(needs.facts.end(), own.begin(), own.end());
   return needs;
 }
 

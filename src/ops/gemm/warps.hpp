@@ -37,7 +37,7 @@ GemmWarpCycles gemm_warp_cycles(const GemmTile& tile, const arch::Arch& arch);
 std::int64_t gemm_warp_iteration(const GemmTile& tile, const arch::Arch& arch, int blocks_per_sm);
 double gemm_warp_sums(const GemmTile& tile, const arch::Arch& arch);
 
-/// The needs of both families beside the facts of whoever copies.
-arch::Needs gemm_warp_needs(const char* family, std::initializer_list<const char*> copies);
+/// The needs of both families, and the facts that one alone reads: of whoever copies, of its fragments.
+arch::Needs gemm_warp_needs(const char* family, std::initializer_list<const char*> own);
 
 }  // namespace tj::ops
