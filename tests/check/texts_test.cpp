@@ -1,5 +1,5 @@
 // Protects tj-check's reading of texts. It tells which reports are one finding and which lines of a unit belong to a
-// role. It reads units' words about their sites, and writes sites.
+// role. It reads units' words about their sites, and writes sites. What a program reports of a run comes as such texts.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include "check/equivalents.hpp"
 #include "check/full_set.hpp"
 #include "check/notes.hpp"
+#include "check/program.hpp"
 #include "check/rings_text.hpp"
 #include "check/seeds.hpp"
 #include "support/expect.hpp"
@@ -153,4 +154,26 @@ TEST_CASE("the full set names every op and every family, and each equivalent has
                       [&](const check::Case& each) { return each.target == std::string("model:") + arch; }));
   CHECK(ops::flags_of_text("--a x,y --b z") == ops::Flags{{"a", {"x", "y"}}, {"b", {"z"}}});
   for (const check::Equivalent& each : check::equivalents()) CHECK(std::string(each.argument).size() > 20);
+}
+
+TEST_CASE(
+    "a program is run once a seed: runs that fail alike are one finding of its first seed, and each run is told") {
+  int runs = 0;
+  check::Program program{{"sh", "-c", "echo $TJ_TARGET; exit $((3 + TJ_MODEL_SEED % 2))"}, "model:sm_90a", {}, {}};
+  const check::ProgramReport report = check::try_program(program, {4, 5}, [&] { ++runs; });
+  CHECK(runs == 5);
+  CHECK(report.kernels.empty());
+  REQUIRE(report.findings.size() == 1);  // they differ in a number alone
+  CHECK(report.findings[0].fault.kernel == "sh");
+  CHECK(report.findings[0].fault.message == "ended with status 3, before it launched a kernel on the model");
+  CHECK(report.findings[0].fault.log == "model:sm_90a\n");
+  CHECK(report.findings[0].first_seed == 4);
+  CHECK(report.findings[0].seeds == 5);
+  program.words = {"sh", "-c", "test $TJ_MODEL_SEED = 2 || kill -TERM $$; exit 7"};
+  const check::ProgramReport two = check::try_program(program, {1, 3});
+  REQUIRE(two.findings.size() == 2);
+  CHECK(two.findings[0].fault.message == "ended with signal 15, before it launched a kernel on the model");
+  CHECK(two.findings[0].seeds == 2);
+  CHECK(two.findings[1].fault.message == "ended with status 7, before it launched a kernel on the model");
+  CHECK(two.findings[1].first_seed == 2);
 }

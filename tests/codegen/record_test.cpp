@@ -1,5 +1,6 @@
 // Protects units that record. Their text is that of the unit without marks and lines of marks, no more. Each role marks
-// each of its nodes and waits. A unit built that way has a key and a name of its own.
+// each of its nodes and waits. A unit built that way has a key and a name of its own. The marks of each unit here stand
+// in data/marks.txt, so that no mark comes, goes or loses its iteration unseen.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -16,6 +17,8 @@
 #include "ops/op.hpp"
 #include "pipeline.hpp"
 #include "support/expect.hpp"
+#include "support/hash.hpp"
+#include "support/pinned.hpp"
 
 using namespace tj;
 using codegen::Mark;
@@ -140,6 +143,25 @@ TEST_CASE("each node has one begin and one end in its role, products of a role's
     }
     CHECK(seen.size() == unit.marks.size());
   });
+}
+
+TEST_CASE("marks and the iterations that they give are those that are pinned") {
+  std::vector<std::string> pinned;
+  for_kernels([&](const Choice& choice, const arch::Arch& arch) {
+    const codegen::Unit unit =
+        codegen::emit(choice.candidate.graph, choice.schedule, arch.primitives, {.record = true});
+    std::string text;
+    for (const std::string& line : lines_of(unit.text))
+      if (has(line, "dev::record<")) text += line.substr(line.find_first_not_of(' ')) + "\n";
+    const auto iterating =
+        std::count_if(unit.marks.begin(), unit.marks.end(), [](const Mark& m) { return m.iterates; });
+    for (const Mark& mark : unit.marks)
+      for (const std::string& what : mark.what) text += std::to_string(mark.id) + " " + what + "\n";
+    pinned.push_back(arch.name + " " + choice.candidate.graph.name + ": " + std::to_string(unit.marks.size()) +
+                     " marks, " + std::to_string(iterating) + " in iterations, " +
+                     support::to_hex(support::sha256(text)).substr(0, 16));
+  });
+  testing::check_pinned("tests/codegen/data/marks.txt", pinned);
 }
 
 TEST_CASE("waits are marked with what they are for, of each member of a family its own") {

@@ -1,4 +1,5 @@
 // Protects what a process leaves when it ends beside threads that compile: no folder comes back, and none is begun.
+// Folders that a process could not remove are removed by a later one, and nothing that is not such a folder.
 #include "compile/private_directory.hpp"
 
 #include <doctest/doctest.h>
@@ -6,16 +7,19 @@
 #include <poll.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 #include "compile/host_process.hpp"
 #include "support/expect.hpp"
 #include "support/file_descriptor.hpp"
 #include "support/scratch.hpp"
+#include "support/variable.hpp"
 
 namespace {
 
@@ -86,6 +90,49 @@ TEST_CASE("a compile that goes on while its process ends leaves nothing") {
           return has(begun.message, "this process is ending") ? 0 : 2;
         })) == 0);
   CHECK(tj::testing::names_in(scratch.path()).empty());
+}
+
+TEST_CASE(
+    "what an ended process left is removed: folders of that name with the mark of nobody who is alive, no other") {
+  const Scratch scratch;
+  const std::string mark = "tilejit: removed when its owner, who holds a lock on this file, is gone\n";
+  const auto folder = [&](const std::string& name, const std::string& owner) {
+    std::filesystem::create_directories(scratch / name + "/inside");
+    tj::testing::write_bytes(scratch / name + "/inside/file", "text");
+    if (!owner.empty()) tj::testing::write_bytes(scratch / name + "/.owner", owner);
+  };
+  for (const char* name : {"tilejit-left01", "tilejit-left02"}) folder(name, mark);
+  folder("elsewhere", mark);
+  folder("tilejit_left03", mark);
+  folder("tilejit-left4", mark);
+  folder("tilejit-left005", mark);
+  folder("tilejit-left06", "");
+  folder("tilejit-left07", mark.substr(1));
+  folder("tilejit-left08", mark.substr(0, mark.size() - 1));
+  folder("tilejit-left09", "T" + mark.substr(1));
+  tj::testing::write_bytes(scratch / "tilejit-file10", mark);
+  std::filesystem::create_directory_symlink(scratch / "elsewhere", scratch / "tilejit-link11");
+  const auto names = [&] {
+    std::vector<std::string> all = tj::testing::names_in(scratch.path());
+    std::sort(all.begin(), all.end());
+    return all;
+  };
+  std::vector<std::string> kept = names();
+  std::erase_if(kept, [](const std::string& name) { return name == "tilejit-left01" || name == "tilejit-left02"; });
+  tj::compile::sweep_private_directories(scratch.path());
+  CHECK(names() == kept);
+  for (const std::string& name : kept)
+    CHECK(std::filesystem::exists(scratch / name + "/inside/file") == (name != "tilejit-file10"));
+}
+
+TEST_CASE("a folder of a process that is alive is not swept") {
+  const Scratch scratch;
+  const tj::testing::Variable temporary("TMPDIR", scratch.path());
+  const PrivateDirectory directory;
+  CHECK(wait_for(start_child([&] {
+          tj::compile::sweep_private_directories(scratch.path());
+          return std::filesystem::exists(directory.path()) ? 0 : 1;
+        })) == 0);
 }
 
 }  // namespace

@@ -137,6 +137,32 @@ TEST_CASE(
   CHECK(checked >= 32);
 }
 
+TEST_CASE("attention's tiles are those whose threads have more registers than its nodes hold at once") {
+  for (const char* name : kArchs) {
+    const FmhaConfig config{DType::f16, 64, false, false};
+    const auto among = [&](const arch::Arch& arch, const std::string& graph) {
+      const std::vector<ops::Candidate> list = ops::fmha_candidates(config, arch);
+      return std::any_of(list.begin(), list.end(),
+                         [&](const ops::Candidate& each) { return each.graph.name == graph; });
+    };
+    for (const ops::Candidate& candidate : ops::fmha_candidates(config, *arch::find(name))) {
+      CAPTURE(name);
+      CAPTURE(candidate.graph.name);
+      int held = 0, threads = 0;
+      for (const Node& node : candidate.graph.nodes) held += node.registers;
+      for (const Node& node : candidate.graph.nodes)
+        threads = std::max(threads, node.warps * arch::find(name)->warp_size);
+      for (const int spare : {0, 1}) {
+        arch::Arch of_thread = *arch::find(name), of_block = of_thread;
+        of_thread.max_registers_per_thread = held + spare;
+        of_block.registers_per_sm = std::int64_t{threads} * (held + spare);
+        CHECK(among(of_thread, candidate.graph.name) == (spare == 1));
+        CHECK(among(of_block, candidate.graph.name) == (spare == 1));
+      }
+    }
+  }
+}
+
 TEST_CASE("an iteration of a product costs the busier of matrix unit and shared memory, whatever the tile") {
   constexpr std::int64_t kShort = 4096, kLong = 8192;
   for (const char* name : kArchs) {

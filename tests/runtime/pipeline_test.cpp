@@ -91,10 +91,14 @@ TEST_CASE("blocks side by side count when candidates are rated, and stay known t
   const Asking op({});
   Artifact artifact;
   artifact.report.name = artifact.report.target = artifact.shape.symbol = artifact.report.schedule_json = "x";
-  artifact.shape.blocks_per_sm = 2;
+  artifact.shape = {384, 4, 2, 1, 98765, "x"};
+  artifact.report.registers = 168;
+  artifact.binary = "bytes";
   const auto again = from_entry(to_entry(artifact, op), op);
   REQUIRE(again);
-  CHECK(again->shape.blocks_per_sm == 2);
+  CHECK(again->shape == artifact.shape);
+  CHECK(again->report.registers == 168);
+  CHECK(again->binary == "bytes");
   ops::LaunchPlan plan;
   plan.sm_count = 100;
   plan.blocks_per_sm = again->shape.blocks_per_sm;

@@ -1,13 +1,19 @@
-// Protects tuning by a call's descriptor: the problem that is measured is the call's, in C++ and in C.
+// Protects tuning by a call's descriptor: the problem that is measured is the call's, in C++ and in C. Operands that
+// are measured hold normal values, rounded to their type.
 #include <doctest/doctest.h>
 
 #include <tilejit/tilejit.h>
 
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
 #include <string>
 
 #include <tilejit/tilejit.hpp>
 
 #include "runtime/runtime_fixture.hpp"
+#include "tuning/random_values.hpp"
 
 namespace {
 
@@ -77,6 +83,57 @@ TEST_CASE("a plan is current until other choices hold on its device") {
   const tj::Plan after = runtime.plan(args);
   CHECK(after.current());
   CHECK(after.report().name != before.report().name);
+}
+
+struct Narrow {
+  tj::DType dtype;
+  int mantissa, bias;  ///< its stored bits; what its exponents are counted from
+};
+
+std::uint32_t element(const std::string& bytes, tj::DType dtype, std::size_t at) {
+  const auto size = static_cast<std::size_t>(tj::size_of(dtype));
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, bytes.data() + at * size, size);
+  return bits;
+}
+
+TEST_CASE("normal values of narrow types are those of f32, rounded to nearest even; what is too small for them is 0") {
+  constexpr std::size_t kCount = 20'000;
+  constexpr std::uint64_t kSeed = 3;
+  const std::string wide = tj::normal_values(tj::DType::f32, kCount, kSeed);
+  CHECK(wide.size() == kCount * 4);
+  CHECK(wide != tj::normal_values(tj::DType::f32, kCount, kSeed + 1));
+  int vanished = 0;
+  for (const Narrow type :
+       {Narrow{tj::DType::f16, 10, 15}, Narrow{tj::DType::bf16, 7, 127}, Narrow{tj::DType::e4m3, 3, 7}}) {
+    const std::string bytes = tj::normal_values(type.dtype, kCount, kSeed);
+    REQUIRE(bytes.size() == kCount * static_cast<std::size_t>(tj::size_of(type.dtype)));
+    int wrong = 0;
+    for (std::size_t i = 0; i < kCount; ++i) {
+      const auto value = std::bit_cast<float>(element(wide, tj::DType::f32, i));
+      const std::uint32_t bits = element(bytes, type.dtype, i), one = 1u << type.mantissa;
+      const std::uint32_t sign = 8u * static_cast<std::uint32_t>(tj::size_of(type.dtype)) - 1,
+                          exponent = (bits & ((1u << sign) - 1)) >> type.mantissa;
+      const bool small = std::abs(value) < std::ldexp(1.0, 1 - type.bias);
+      vanished += small ? 1 : 0;
+      const int unit = std::ilogb(value) - type.mantissa;
+      const double wanted = std::ldexp(std::nearbyint(std::ldexp(static_cast<double>(value), -unit)), unit),
+                   found = std::ldexp(static_cast<double>(one | (bits & (one - 1))),
+                                      static_cast<int>(exponent) - type.bias - type.mantissa) *
+                           (bits >> sign != 0 ? -1 : 1);
+      wrong += small ? bits != 0 : found != wanted;
+    }
+    CHECK(wrong == 0);
+  }
+  CHECK(vanished > 0);
+}
+
+TEST_CASE("the least normal number of a type is kept") {
+  constexpr std::uint64_t kSeed = 4024848;  // which gives e4m3's there
+  constexpr std::size_t kAt = 54;
+  const std::string wide = tj::normal_values(tj::DType::f32, kAt + 1, kSeed);
+  if (element(wide, tj::DType::f32, kAt) != std::bit_cast<std::uint32_t>(0x1p-6f)) return;  // another library's
+  CHECK(element(tj::normal_values(tj::DType::e4m3, kAt + 1, kSeed), tj::DType::e4m3, kAt) == 0x08);
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 // Protects schedules, and what is written of them, as they are: cycles, roles, rings and turns of graphs of several
 // kinds, how many nodes the search visits for them, and hashes of listing, JSON, picture and trace, all in
-// data/schedules.txt. Other tests say what is right; this one that nothing changes unseen, and that the search does not
-// come to need more.
+// data/schedules.txt. Answers of the joint search to small graphs stand in data/joint.txt, with the limits that bind it
+// and keep roles apart. Other tests say what is right; this one that nothing changes unseen, and that the search does
+// not come to need more.
 #include <doctest/doctest.h>
 
 #include <sstream>
@@ -13,6 +14,8 @@
 
 #include "graph/examples.hpp"
 #include "sched/attention_graph.hpp"
+#include "sched/joint/joint.hpp"
+#include "sched/oracle_graphs.hpp"
 #include "sched/picture/svg.hpp"
 #include "sched/picture/trace.hpp"
 #include "sched/random_graphs.hpp"
@@ -68,6 +71,49 @@ void add(const std::string& name, const graph::Graph& graph, const sched::Option
   }
 }
 
+std::string words(const std::vector<std::string>& list) {
+  std::string text;
+  for (const std::string& each : list) text += (text.empty() ? "" : ",") + each;
+  return text.empty() ? "-" : text;
+}
+
+/// The joint search's answer, and what keeps each two of its roles apart.
+std::string answered(const graph::Graph& graph, const sched::JointOptions& options) {
+  const sched::JointResult r = sched::joint_schedule(graph, options);
+  std::ostringstream text;
+  text << "ii " << r.ii << " length " << r.length << " of " << r.modulo_ii << ' ' << r.modulo_length << " proven "
+       << r.proven_ii << r.proven_length << r.proven_roles << " visited " << r.search_nodes << " cycles "
+       << list(r.cycle) << " roles " << list(r.role) << " registers " << list(r.role_registers) << " bytes "
+       << r.cross_role_bytes << " bound by " << words(r.binding) << " as " << r.certificate;
+  if (!r.found) return text.str() + (r.nowhere ? " nowhere" : "");
+  for (const sched::RolePair& pair : sched::why_apart(graph, r, options))
+    text << " apart " << pair.first << ' ' << pair.second << ' ' << words(pair.kept_by);
+  return text.str();
+}
+
+/// The ways to ask: as it is, and with each option that changes what is allowed.
+std::vector<std::pair<std::string, sched::JointOptions>> questions(const graph::Graph& graph) {
+  std::vector<std::pair<std::string, sched::JointOptions>> all(8);
+  const auto name = [&](std::size_t k, const char* text) -> sched::JointOptions& {
+    all[k].first = text;
+    return all[k].second;
+  };
+  name(0, "as it is");
+  name(1, "two roles").max_roles = 2;
+  name(2, "copies apart").copies_apart = true;
+  name(3, "two stages").max_stages = 2;
+  name(4, "one slot").slots.assign(graph.values.size(), 1);
+  all[4].second.strict_slots = true;
+  name(5, "one mixed role").mixed_roles = true;
+  all[5].second.max_roles = 1;
+  name(6, "without registers and waits").relaxed.registers = true;
+  all[6].second.relaxed.concurrency = true;
+  name(7, "without warps, spills and M").relaxed.warps = true;
+  all[7].second.relaxed.spills = true;
+  all[7].second.relaxed.space = "M";
+  return all;
+}
+
 graph::Graph random_of(int nodes, int max_cycles, int max_delay, int max_capacity, std::uint64_t seed) {
   test::RandomShape shape;
   shape.nodes = nodes;
@@ -117,4 +163,15 @@ TEST_CASE("schedules and what is written of them are those that are pinned") {
   for (std::uint64_t seed = 4; seed <= 8; ++seed)
     add("few nodes " + std::to_string(seed), random_of(24, 60, 200, 2, seed), few, lines);
   testing::check_pinned("tests/sched/data/schedules.txt", lines);
+}
+
+TEST_CASE("the joint search's answers to small graphs are those that are pinned") {
+  std::vector<std::string> lines;
+  for (std::uint64_t seed = 0; seed < 32; ++seed) {
+    graph::Graph graph = test::oracle_joint_graph(seed);
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i) graph.nodes[i].copy = static_cast<int>(i % 2);
+    for (const auto& [name, options] : questions(graph))
+      lines.push_back(graph.name + ", " + name + ": " + answered(graph, options));
+  }
+  testing::check_pinned("tests/sched/data/joint.txt", lines);
 }

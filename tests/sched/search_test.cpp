@@ -92,6 +92,35 @@ TEST_CASE("on a unit without time to spare, two nodes are as far apart as what f
   CHECK(sched::make_conflicts(problem_of(graph), 230).pairs[0].reachable.empty());
 }
 
+TEST_CASE("allowed distances: the nearest above and below, and two of one interval, as counting finds them") {
+  const std::vector<std::vector<sched::Interval>> lists = {
+      {{0, 9}}, {{3, 3}}, {{9, 9}}, {{2, 4}, {6, 6}, {8, 9}}, {{1, 1}, {3, 5}, {9, 12}}, {{4, 6}, {8, 13}}, {{5, 14}}};
+  constexpr int kIi = 10;
+  for (const std::vector<sched::Interval>& allowed : lists) {
+    const auto place = [&](int x) {  // of the interval and its round; below 0: none
+      for (int round = -4; round <= 4; ++round)
+        for (std::size_t k = 0; k < allowed.size(); ++k)
+          if (x >= allowed[k].low + round * kIi && x <= allowed[k].high + round * kIi)
+            return static_cast<int>(allowed.size()) * (round + 4) + static_cast<int>(k);
+      return -1;
+    };
+    for (int x = -25; x <= 25; ++x) {
+      CAPTURE(allowed[0].low);
+      CAPTURE(allowed.back().high);
+      CAPTURE(x);
+      int above = x, below = x;
+      while (place(above) < 0) ++above;
+      while (place(below) < 0) --below;
+      CHECK(sched::next_allowed(allowed, kIi, x) == above);
+      CHECK(sched::previous_allowed(allowed, kIi, x) == below);
+      for (int b = x; place(x) >= 0 && b <= x + 2 * kIi; ++b) {
+        CAPTURE(b);
+        if (place(b) >= 0) CHECK(sched::same_interval(allowed, kIi, x, b) == (b - x < kIi && place(x) == place(b)));
+      }
+    }
+  }
+}
+
 TEST_CASE("loads of 100,000 cycles move past each other without being tried cycle by cycle") {
   test::LoopBuilder loop("long");
   test::LoopShape shape;

@@ -123,6 +123,11 @@ TEST_CASE("memory: one byte or one cycle too much") {
   rejects("memory SMEM holds 400 bytes",
           [](Tight& t) { t.graph.edges.push_back(edge(0, 3, 4, 0, false, 0)); });  // a late reader
   accepts([](Tight& t) { t.graph.nodes[2].memory_bytes["elsewhere"] = 1 << 20; });
+  // What reaches its own node in the same round gives way at once, whatever later rounds ask for.
+  accepts([](Tight& t) {
+    t.graph.nodes[3].memory_bytes["M"] = 8, t.graph.machine.memory_bytes["M"] = 7;
+    t.graph.edges.insert(t.graph.edges.begin(), edge(3, 3, 0, 0, false, 0));
+  });
   rejects("memory SMEM holds", [](Tight& t) {  // no sum overflows
     t.graph.nodes[0].memory_bytes["SMEM"] = t.graph.nodes[1].memory_bytes["SMEM"] = INT64_MAX;
     for (int k = 0; k < 4; ++k) t.graph.edges.push_back(edge(k % 2, 3, 4, graph::kMaxDistance, false, 0));

@@ -17,6 +17,16 @@ namespace {
 using namespace tj::test;
 namespace tools = tj::tools;
 
+/// Lines of the log that begin with one of these, each behind a comma.
+std::string lines_of(const BenchMachine& machine, const std::vector<std::string>& calls) {
+  std::istringstream lines(machine.cuda.log());
+  std::string found;
+  for (std::string line; std::getline(lines, line);)
+    for (const std::string& call : calls)
+      if (line.starts_with(call)) found += (found.empty() ? "" : ", ") + line;
+  return found;
+}
+
 int blocks_of(const BenchMachine& machine, int nth_launch) {
   std::istringstream lines(machine.cuda.log());
   for (std::string line; std::getline(lines, line);)
@@ -60,6 +70,24 @@ TEST_CASE("both ways measure the call and nothing else, as often as they say") {
     CHECK_MESSAGE(has(result.out, part), result.out);
   CHECK_FALSE(has(result.out, "SM clock"));  // nobody tells
   CHECK(std::string(machine.cuda.leaks()).find("memory") == std::string::npos);
+}
+
+TEST_CASE("where the driver has no graphs, replays are calls one after the other, as many and as long") {
+  BenchMachine machine;
+  constexpr int kNotFound = 500, kRounds = 2;
+  machine.cuda.fail("cuGraphInstantiateWithFlags", 1, kNotFound);
+  const BenchRun result = machine.run({"--op", "gemm", "--m", "1024", "--n", "1024", "--k", "1024", "--dtype", "f16",
+                                       "--rounds", std::to_string(kRounds)});
+  REQUIRE_MESSAGE(result.json["problems"].size() == 1, result.err);
+  const auto& replayed = result.json["problems"][0]["replayed"];
+  CHECK(replayed["graph"] == false);
+  const int calls = replayed["calls"];
+  CHECK(calls > 2);
+  CHECK(replayed["us"]["median"].get<double>() == doctest::Approx(blocks_of(machine, 1)));
+  constexpr int kSingles = 2 + 3 * kRounds;
+  CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") ==
+        1 + (1 + kSingles) + kSingles + calls + kRounds * (1 + 3 + 2) * calls);
+  CHECK(count_calls(machine.cuda, "cuGraphLaunch") == 0);
 }
 
 TEST_CASE("a recording has as many calls as take two milliseconds, at least 2 and at most 40") {
@@ -141,6 +169,9 @@ TEST_CASE("operands hold random values and outputs bytes that no result has, unt
   }
   CHECK(std::abs(sum / 3e6) < 0.01);
   CHECK(squares / 3e6 == doctest::Approx(1).epsilon(0.01));
+  constexpr int kRepeats = 1 << 21;  // so many, and again the first
+  CHECK(std::equal(a + kRepeats, a + 3000 * 1000, a));
+  CHECK_FALSE(std::equal(a + kRepeats - 1, a + 3000 * 1000, a));
   CHECK(static_cast<const std::int32_t*>(seen[1])[2] == 9);
   CHECK(memory.bytes() == 3e6 * 4 + 3 * 4 + 15 * 2);
   CHECK(memory.unwritten() == "15 of 15 elements of d were not written");
@@ -149,6 +180,33 @@ TEST_CASE("operands hold random values and outputs bytes that no result has, unt
   CHECK(memory.unwritten() == "1 of 15 elements of d were not written");
   d[14] = 0;
   CHECK(memory.unwritten().empty());
+}
+
+TEST_CASE("large tensors go to the device and come back in pieces; what empties its caches is 256 MB each way") {
+  BenchMachine machine;
+  const auto driver = tj::launch::open_cuda(nullptr);
+  REQUIRE(driver != nullptr);
+  const tj::Device device{tj::DeviceKind::cuda, 0};
+  tj::ops::Trial trial;
+  trial.tensors = {tj::ops::dense("a", tj::DType::f16, {3, 1 << 20}),
+                   tj::ops::dense("d", tj::DType::f32, {9, 1 << 19}, true)};
+  {
+    const tools::WorkloadMemory memory(trial, *driver, device, 1);
+    CHECK(lines_of(machine, {"cuMemAlloc ", "cuMemcpyHtoD"}) ==
+          "cuMemAlloc 6291456, cuMemcpyHtoD 4194304, cuMemcpyHtoD 2097152, cuMemAlloc 18874368, cuMemcpyHtoD 16777216, "
+          "cuMemcpyHtoD 2097152");
+    CHECK(memory.unwritten() == "4718592 of 4718592 elements of d were not written");
+    CHECK(lines_of(machine, {"cuMemcpyDtoH"}) == "cuMemcpyDtoH 16777216, cuMemcpyDtoH 2097152");
+  }
+  machine.cuda.reset();
+  machine.cuda.set_param_bytes(0);
+  tj::Runtime runtime(machine.options());
+  tools::CacheFlush flush(runtime, *driver, device);
+  CHECK(lines_of(machine, {"cuMemAlloc "}) == "cuMemAlloc 268435456, cuMemAlloc 268435456");
+  CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 1);
+  CHECK(count_calls(machine.cuda, "cuCtxSynchronize") + count_calls(machine.cuda, "cuStreamSynchronize") == 1);
+  flush();
+  CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 2);
 }
 
 TEST_CASE("without a device, or on the model, each problem is named as one that is not timed") {

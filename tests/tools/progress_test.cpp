@@ -4,6 +4,7 @@
 
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cache/cache.hpp"
@@ -145,7 +146,8 @@ TEST_CASE("a cache's table has sizes in what they are counted in, and dates of U
   keep("small", 1);
   keep("a_longer_name", 300 * 1024);
   keep("large", 3 * 1024 * 1024);
-  const std::string text = test::run_warm({"--list", "--cache-dir", folder.path()}).out;
+  const auto listed = [&] { return test::run_warm({"--list", "--cache-dir", folder.path()}).out; };
+  const std::string text = listed();
   CHECK_MESSAGE(text.find("name           target        size  last use (UTC)\n") == 0, text);
   const auto line_of = [&](const std::string& name) {
     const std::size_t at = text.find("\n" + name) + 1;
@@ -162,4 +164,19 @@ TEST_CASE("a cache's table has sizes in what they are counted in, and dates of U
   is_sized("large", "large          sm_90a     3.0 MiB", " MiB");
   CHECK(line_of("large").back() == 'Z');
   CHECK_MESSAGE(text.find("3 kernels, 0 damaged, 3.3 MiB in ") != std::string::npos, text);
+  // One byte less is counted in the smaller, and a thousandth of it shows where it is rounded.
+  const std::size_t at = text.find("small");
+  const int beside = std::stoi(text.substr(text.find_first_of("0123456789", text.find("sm_90a", at) + 6))) - 1;
+  for (const auto& [bytes, shown] : std::vector<std::pair<int, std::string>>{{1023, "1023 B"},
+                                                                             {1024, "1.0 KiB"},
+                                                                             {819200 + 48, "800.0 KiB"},
+                                                                             {819200 + 56, "800.1 KiB"},
+                                                                             {1048575, "1024.0 KiB"},
+                                                                             {1048576, "1.0 MiB"},
+                                                                             {3196000, "3.0 MiB"},
+                                                                             {3199000, "3.1 MiB"}}) {
+    keep("sized", static_cast<std::size_t>(bytes - beside));
+    const std::string now = listed();
+    CHECK_MESSAGE(now.find(" " + shown + "  20") != std::string::npos, shown, " is not in ", now);
+  }
 }

@@ -205,3 +205,23 @@ TEST_CASE("the anchor is the first node of the loop, of a role that computes bef
   graph.nodes[kUse].scope = Scope::tile_end;
   CHECK(tools::anchor_of(graph, schedule) == kProduct);
 }
+
+TEST_CASE("a tile that the anchor's role has no records of has no prediction, and its other roles are shown") {
+  tools::MeasuredTimeline measured = made(false, {2}, {1});
+  tools::BlockSpans& block = measured.blocks[0];
+  tools::RoleSpans &load = block.roles[0], &compute = block.roles[1];
+  load.after.clear();
+  const std::string before = events_of(tools::timeline_trace(measured));
+  // Such large memory is given back, so that reading behind the last tile ends the process.
+  constexpr std::size_t kMany = 1 << 18;
+  compute.tiles.push_back({1, 500, -1, std::vector<Span>(kMany)});
+  compute.tiles.pop_back();
+  load.tiles.push_back({1, 500, -1, {{kLoad, "", 0, 510, 515, -1}}});
+  std::string after = events_of(tools::timeline_trace(measured));
+  const std::string added = "2.1 510+5 node load 0 1\n";
+  CAPTURE(after);
+  const std::size_t at = after.find(added);
+  REQUIRE(at != std::string::npos);
+  after.erase(at, added.size());
+  CHECK(after == before);
+}
