@@ -9,6 +9,8 @@
 // process already has: FakeCuda in fake_cuda.hpp), or starts a program with its folder on LD_LIBRARY_PATH.
 #include <cuda.h>
 
+#include <cstdio>
+
 #include "fake_cuda_state.hpp"
 
 // The headers give this name to a second version; tilejit asks for the first, which every driver has.
@@ -48,6 +50,11 @@ CUresult cuDeviceGet(CUdevice* device, int index) {
 CUresult cuDeviceGetName(char* name, int size, CUdevice device) {
   TJ_ENTER(std::to_string(device));
   std::strncpy(name, "Fake H200", static_cast<std::size_t>(size));
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetPCIBusId(char* text, int size, CUdevice device) {
+  TJ_ENTER(std::to_string(device));
+  std::snprintf(text, static_cast<std::size_t>(size), "00000000:%02x:00.0", 0x19u + static_cast<unsigned>(device));
   return CUDA_SUCCESS;
 }
 CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {

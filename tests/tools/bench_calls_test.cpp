@@ -1,15 +1,19 @@
 // Protects tj-bench --op on a machine of fakes. Single calls are timed without the flush of the caches, replays are
 // counted right, operands hold random values and outputs none. Bytes that a call leaves unwritten are a failure.
-// Without a device nothing is timed.
+// Without a device nothing is timed. All that is said of some problems stands in data/bench.txt.
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <tuple>
 
 #include "bench_fixture.hpp"
+#include "fakes/fake_nvml.hpp"
 #include "launch/driver.hpp"
 #include "support/expect.hpp"
+#include "support/pinned.hpp"
+#include "tools/bench_clock.hpp"
 #include "tools/bench_memory.hpp"
 
 namespace {
@@ -32,6 +36,24 @@ int blocks_of(const BenchMachine& machine, int nth_launch) {
   for (std::string line; std::getline(lines, line);)
     if (line.rfind("cuLaunchKernelEx grid ", 0) == 0 && --nth_launch == 0) return std::stoi(line.substr(22));
   return 0;
+}
+
+/// Numbers as a person reads them: the last digits are the compiler's.
+nlohmann::json rounded(nlohmann::json json) {
+  if (json.is_number_float()) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.5g", json.get<double>());
+    return text;
+  }
+  if (json.is_structured())
+    for (auto& each : json) each = rounded(each);
+  return json;
+}
+
+void add_lines(const std::string& title, const std::string& text, std::vector<std::string>& lines) {
+  lines.push_back("== " + title);
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
 }
 
 TEST_CASE("both ways measure the call and nothing else, as often as they say") {
@@ -241,6 +263,67 @@ TEST_CASE("a driver that fails is told with its reason, and the other problems a
   REQUIRE(result.json["problems"].size() == 2);
   CHECK_FALSE(result.json["problems"][0].contains("single"));
   CHECK(result.json["problems"][1].contains("single"));
+}
+
+TEST_CASE("what is printed and written of some problems is what is pinned") {
+  const std::vector<std::string> square = {"--op", "gemm", "--m", "512", "--n", "512", "--k", "512", "--rounds", "2"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), square.begin(), square.end());
+    return more;
+  };
+  std::vector<std::string> lines;
+  const auto add = [&](const char* title, BenchMachine& machine, const std::vector<std::string>& words) {
+    const BenchRun result = machine.run(words);
+    add_lines(std::string(title) + ", status " + std::to_string(result.code), result.out, lines);
+    add_lines("errors", result.err, lines);
+    add_lines("written", rounded(result.json).dump(1), lines);
+  };
+  BenchMachine machine;
+  FakeNvml clocks;
+  add("two types", machine, with({"--dtype", "f16,e4m3"}));
+  clocks.set_clocks(1500, 1980);
+  add("an SM's clock is told", machine, with({"--dtype", "bf16", "--seed", "9"}));
+  add("attention", machine,
+      {"--op", "fmha", "--batch", "2", "--heads", "3", "--seq-q", "300", "--head-dim", "64", "--rounds", "1"});
+  add("indices, which no prediction is made of", machine, {"--op", "chunk_indices", "--rounds", "1"});
+  tj::testing::check_pinned("tests/tools/data/bench.txt", lines);
+}
+
+TEST_CASE("the clock of an SM is that of the device asked about, and 0 where anybody refuses it") {
+  BenchMachine machine;
+  machine.cuda.set_devices(2);
+  FakeNvml clocks;
+  const tj::Device first{tj::DeviceKind::cuda, 0}, second{tj::DeviceKind::cuda, 1};
+  CHECK(tools::SmClock(first).mhz() == 0);
+  CHECK(tools::SmClock(first).most_mhz() == 0);
+  clocks.set_clocks(1500, 1980);
+  const tools::SmClock clock(first), other(second);
+  CHECK(clock.mhz() == 1500);
+  CHECK(clock.most_mhz() == 1980);
+  CHECK(other.mhz() == 1501);
+  CHECK(other.most_mhz() == 1981);
+  clocks.set_clocks(1200, 1980);
+  CHECK(clock.mhz() == 1200);
+  CHECK(tools::SmClock({tj::DeviceKind::cpu, 0}).mhz() == 0);
+  CHECK(tools::SmClock({tj::DeviceKind::cuda, 2}).mhz() == 0);  // there is none
+  for (const char* call : {"nvmlInit_v2", "nvmlDeviceGetHandleByPciBusId_v2"}) {
+    clocks.fail(call);
+    const tools::SmClock refused(first);
+    CHECK(refused.mhz() == 0);
+    CHECK(refused.most_mhz() == 0);
+  }
+  clocks.fail(nullptr);
+  const tools::SmClock known(first);
+  clocks.fail("nvmlDeviceGetClockInfo");
+  CHECK(known.mhz() == 0);
+  CHECK(known.most_mhz() == 1980);
+  clocks.fail("nvmlDeviceGetMaxClockInfo");
+  CHECK(known.mhz() == 1200);
+  CHECK(known.most_mhz() == 0);
+  clocks.fail(nullptr);
+  machine.cuda.reset();
+  machine.cuda.fail("cuDeviceGetPCIBusId", 1, 999);
+  CHECK(tools::SmClock(first).mhz() == 0);
 }
 
 }  // namespace
