@@ -32,11 +32,12 @@ class Outcome(NamedTuple):
 
 @functools.lru_cache(maxsize=None)
 def namespace():
-    """Words that give a command processes of its own; none where that is not allowed here."""
-    words = ["unshare", "--pid", "--fork", "--kill-child"]
-    if not shutil.which("unshare") or subprocess.run([*words, "true"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode != 0:
-        return []
-    return words
+    """Words that give a command processes of its own, which /proc shows, too, where that is allowed; none where nothing is allowed here."""
+    own = ["unshare", "--pid", "--fork", "--kill-child"]
+    for words in ([*own, "--mount-proc"], own) if shutil.which("unshare") else ():
+        if subprocess.run([*words, "true"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0:
+            return words
+    return []
 
 
 def environment_of(test, folder, replaced):

@@ -291,6 +291,28 @@ TEST_CASE("warps of a role: disjoint spans in one role, at once in two") {
   CHECK(simple.certificate.find("warps of role compute0") != std::string::npos);
 }
 
+TEST_CASE("copies are issued as late as their readers allow, one after the other where their role's warps issue them") {
+  graph::Graph graph = with_units({{"TC", 1}});
+  for (int i = 0; i < 2; ++i) {
+    graph::Node& copy = graph.nodes[static_cast<std::size_t>(add(graph, "", 1, 1))];
+    copy.async = graph::Async::copy;
+    copy.warp_cycles = 2;
+  }
+  add(graph, "", 1, 10);  // what the reader waits for longest
+  add(graph, "TC", 5, 5);
+  graph.edges = {edge(0, 3, 1), edge(1, 3, 1), edge(2, 3, 10)};
+  const auto cycles = [&](const sched::JointOptions& options) {
+    const sched::JointResult result = sched::joint_schedule(graph, options);
+    CHECK(result.ii == 5);
+    CHECK(result.role[0] == result.role[1]);
+    return std::to_string(result.cycle[0]) + " and " + std::to_string(result.cycle[1]);
+  };
+  sched::JointOptions relaxed;
+  relaxed.relaxed.warps = true;
+  CHECK(cycles({}) == "8 and 6");  // the first moves beside the second at 0, then the second beside the first
+  CHECK(cycles(relaxed) == "9 and 9");
+}
+
 TEST_CASE("bodies written for other numbers of warps, and values in shared memory, keep nodes in roles of their own") {
   graph::Graph graph = with_units({});
   for (int i = 0; i < 2; ++i) add(graph, "", 1, 1);

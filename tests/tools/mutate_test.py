@@ -216,6 +216,11 @@ class Runs(unittest.TestCase):
         self.assertIsNone(found.status)
         self.assertTrue(found.failed)
 
+    def test_a_run_sees_its_own_processes(self):
+        """Tests that look at /proc would find strangers there, or nobody, and pass whatever a mutant did."""
+        if sandbox.namespace() and "--mount-proc" not in sandbox.namespace():
+            self.skipTest("no /proc of its own is allowed here")
+        self.assertEqual(0, self.outcome('[ "$(cat /proc/$$/comm)" = sh ]').status)
 
     def test_a_loop_without_end_is_ended_by_what_it_computes(self):
         found = self.outcome("while :; do :; done", 120.0, 0)
