@@ -18,10 +18,11 @@ struct Fast {
   static constexpr bool kFast = true;
 };
 
-// A block's walk: it does the tile at its own place in the grid, then those a whole grid further on. An op says which
-// tile stands at a place, by `Tile tile_at<Config>(params, place)` beside its Params. Tile::index is that place,
-// Tile::valid is false behind the last tile. The op's namespace says `using dev::first_tile; using dev::next_tile;`,
-// as the unit looks for them there; an op with a walk of its own has functions of these names instead.
+// A block's walk: it does the tile at its own place in the grid, then those a whole grid further on. Where tiles are
+// drawn, walk.cuh says which come then. An op says which tile stands at a place, by `Tile tile_at<Config>(params,
+// place)` beside its Params. Tile::index is that place, Tile::valid is false behind the last tile. The op's namespace
+// says `using dev::first_tile; using dev::next_tile; using dev::tile_count;`, as the unit looks for them there; an op
+// that begins, goes on or counts in another way has functions of these names instead.
 // Never called: C++17 reads `tile_at<C>(...)` as a call only where a template of that name is in sight.
 template <class C>
 TJ_DEVICE void tile_at();
@@ -32,6 +33,12 @@ TJ_DEVICE auto first_tile(const Params& params) {
 template <class C, class Params, class Tile>
 TJ_DEVICE Tile next_tile(const Params& params, const Tile& tile) {
   return tile_at<C>(params, tile.index + static_cast<int>(grid_blocks()));
+}
+
+/// Places that have a tile: those before this one.
+template <class C, class Params>
+TJ_DEVICE int tile_count(const Params& params) {
+  return params.tiles;
 }
 
 // A ring description R has these members. kSlots, kSlotBytes, kCopiedBytes (bytes that bulk copies bring into a slot).

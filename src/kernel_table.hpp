@@ -31,6 +31,8 @@ struct LoadedKernel {
 
   /// Blocks that run side by side on each multiprocessor that sm_count counts.
   unsigned blocks_per_sm() const { return shape.cluster > 1 ? 1 : shape.blocks_per_sm; }
+  /// Do its blocks draw their tiles? Then a launch needs a counter, and the begin of the walk behind its parameter.
+  bool draws() const { return shape.across_blocks != 0; }
   /// A launch of so many blocks. memory: what it may touch, for a driver that checks accesses.
   launch::LaunchConfig config(unsigned blocks, std::span<const support::MemoryRange> memory = {}) const {
     return {{blocks, 1, 1}, shape, waits_itself, memory};

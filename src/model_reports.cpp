@@ -107,6 +107,9 @@ class ReportingModel final : public launch::Driver {
   std::shared_ptr<void> scratch(int device, std::size_t bytes, Stream stream) override {
     return model_->scratch(device, bytes, stream);
   }
+  void zero(int device, void* memory, std::size_t bytes, Stream stream) override {
+    model_->zero(device, memory, bytes, stream);
+  }
   void copy(int device, void* dst, bool dst_on_device, const void* src, bool src_on_device,
             std::size_t bytes) override {
     model_->copy(device, dst, dst_on_device, src, src_on_device, bytes);

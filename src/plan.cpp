@@ -10,6 +10,7 @@
 #include "prepared.hpp"
 #include "support/fail.hpp"
 #include "support/text.hpp"
+#include "support/walk_param.hpp"
 #include "workspace_use.hpp"
 
 namespace tj {
@@ -44,7 +45,7 @@ class Plan::Impl::Maker {
     plan.kernel = kernel_;
     plan.choices = runtime_.tunings.version(device_);
     plan.report = runtime_.load_steps({&op_, call, kernel_}, device_);
-    plan.workspace_bytes = op_.scratch_bytes(call, kernel_);
+    lay_out_workspace(plan, op_.scratch_bytes(call, kernel_));
     const std::vector<Planned> first = planned(placement_.places()), second = planned(moved(placement_.places()));
     for (std::size_t i = 0; i < first.size(); ++i) {
       const Relocations found =
@@ -64,9 +65,21 @@ class Plan::Impl::Maker {
                 Planned& each = list.emplace_back();
                 each.kernel = &runtime_.loaded(step, device_, {});
                 set_device(*each.kernel, each.plan);
-                step.op->plan(step.args, step.kernel, each.kernel->geometry, each.plan);
+                each.plan.counter = reinterpret_cast<void*>(places[placement_.tensors()] + counter_offset_);
+                plan_step(step, *each.kernel, each.plan);
               });
     return list;
+  }
+
+  /// The steps' memory, and the counter of launches whose blocks draw their tiles behind it.
+  void lay_out_workspace(Plan::Impl& plan, std::size_t scratch_bytes) {
+    constexpr std::size_t kAlign = ops::kScratchAlignment;
+    scratch_bytes_ = scratch_bytes;
+    counter_offset_ = (scratch_bytes + kAlign - 1) / kAlign * kAlign;
+    op_.steps(placement_.get(), kernel_, ops::nowhere(),
+              [&](const ops::Step& step) { plan.draws = plan.draws || runtime_.loaded(step, device_, {}).draws(); });
+    plan.counter_offset = counter_offset_;
+    plan.workspace_bytes = plan.draws ? counter_offset_ + support::kCounterBytes : scratch_bytes;
   }
 
   void add_tensor(Plan::Impl& plan, std::size_t i, const std::vector<Planned>& first) {
@@ -91,7 +104,7 @@ class Plan::Impl::Maker {
       const void* const call = placement_.at(places);
       op_.validate(call, runtime_.backends.on_model(device_));
       if (!(runtime_.kernel_of(op_, op_.problem_key(call), device_) == kernel_)) return false;
-      if (op_.scratch_bytes(call, kernel_) != plan.workspace_bytes) return false;
+      if (op_.scratch_bytes(call, kernel_) != scratch_bytes_) return false;
       const std::vector<Planned> other = planned(places);
       if (other.size() != first.size()) return false;
       for (std::size_t i = 0; i < first.size(); ++i)
@@ -109,6 +122,7 @@ class Plan::Impl::Maker {
   Placement placement_;
   Device device_;
   ops::Kernel kernel_;
+  std::size_t scratch_bytes_ = 0, counter_offset_ = 0;
 };
 
 Plan Runtime::plan(const ops::Op& op, const void* args) {
@@ -209,6 +223,11 @@ void Plan::Impl::launch(const Places& places, Stream stream) const {
   for (const PlannedLaunch& each : launches) launch_one(each, places, {}, stream);
 }
 
+void Plan::Impl::zero_counter(std::uintptr_t workspace, Stream stream) const {
+  const LoadedKernel& any = launches.front().kernel;
+  any.driver->zero(any.device, reinterpret_cast<void*>(workspace + counter_offset), support::kCounterBytes, stream);
+}
+
 void Plan::run(std::span<void* const> addresses, Stream stream, void* workspace) const {
   const Impl& plan = *impl_;
   Places places;
@@ -218,6 +237,7 @@ void Plan::run(std::span<void* const> addresses, Stream stream, void* workspace)
   if (workspace == nullptr) {
     const std::shared_ptr<void> taken = plan.runtime->workspace(plan.device, plan.workspace_bytes, stream);
     place = reinterpret_cast<std::uintptr_t>(taken.get());
+    if (plan.draws) plan.zero_counter(place, stream);
     return plan.launch(places, stream);
   }
   place = reinterpret_cast<std::uintptr_t>(workspace);
@@ -234,7 +254,7 @@ const std::vector<std::string>& Plan::tensors() const noexcept { return impl_->n
 Device Plan::device() const noexcept { return impl_->device; }
 std::size_t Plan::workspace_bytes() const noexcept { return impl_->workspace_bytes; }
 std::size_t Plan::workspace_alignment() const noexcept { return ops::kScratchAlignment; }
-bool Plan::workspace_zeroed() const noexcept { return false; }
+bool Plan::workspace_zeroed() const noexcept { return impl_->draws; }
 bool Plan::current() const noexcept { return impl_->runtime->tunings.version(impl_->device) == impl_->choices; }
 const KernelReport& Plan::report() const noexcept { return impl_->report; }
 

@@ -28,6 +28,16 @@ const LoadedKernel& CallPreparer::kernel_of(const ops::Op& op, const ops::Reques
   return *kernels_.back().kernel;
 }
 
+void* CallPreparer::counter(PreparedCall& call) {
+  if (!call.counter) {
+    const auto driver = backends_.driver(call.device);
+    call.counter = driver->allocate(call.device.index, support::kCounterBytes);
+    driver->zero(call.device.index, call.counter.get(), support::kCounterBytes, {});
+    driver->synchronize(call.device.index, {});
+  }
+  return call.counter.get();
+}
+
 PreparedCall CallPreparer::prepare(const ops::Op& op, const void* args, std::optional<int> choice) {
   PreparedCall call;
   call.device = op.device_of(args);
@@ -42,6 +52,7 @@ PreparedCall CallPreparer::prepare(const ops::Op& op, const void* args, std::opt
     const LoadedKernel& kernel = kernel_of(*step.op, step.op->request_of(step.kernel), call.device);
     PreparedLaunch& launch = call.launches.emplace_back();
     launch.kernel = &kernel;
+    if (kernel.draws()) launch.plan.counter = counter(call);
     plan_launch(step, kernel, launch.plan);
   });
   return call;

@@ -21,6 +21,7 @@
 #include "maker.hpp"
 #include "ops/op.hpp"
 #include "pipeline.hpp"
+#include "support/walk_param.hpp"
 #include "tuning/tunings.hpp"
 
 namespace tj {
@@ -37,9 +38,14 @@ inline void set_device(const LoadedKernel& kernel, ops::LaunchPlan& plan) {
   plan.sm_count = kernel.sm_count;
   plan.blocks_per_sm = kernel.blocks_per_sm();
 }
-/// Parameters and grid of one launch, tensor maps encoded; plan says how many blocks are resident.
-inline void plan_over(const ops::Step& step, const LoadedKernel& kernel, ops::LaunchPlan& plan) {
+/// Parameters and grid of one launch, without tensor maps; plan says how many blocks are resident.
+inline void plan_step(const ops::Step& step, const LoadedKernel& kernel, ops::LaunchPlan& plan) {
   step.op->plan(step.args, step.kernel, kernel.geometry, plan);
+  if (kernel.draws()) plan.params_bytes = support::add_walk(plan.params, plan.params_bytes, plan.counter, plan.blocks);
+}
+/// A planned step, tensor maps encoded.
+inline void plan_over(const ops::Step& step, const LoadedKernel& kernel, ops::LaunchPlan& plan) {
+  plan_step(step, kernel, plan);
   encode_tensor_maps(kernel, plan);
 }
 /// Plans a launch over all of the device.
@@ -67,7 +73,7 @@ struct PreparedLaunch {
 struct PreparedCall {
   Device device{};
   ops::Kernel kernel;
-  std::shared_ptr<void> scratch;
+  std::shared_ptr<void> scratch, counter;
   std::vector<PreparedLaunch> launches;
 
   void launch(Stream stream) const {
@@ -87,6 +93,7 @@ class CallPreparer {
 
  private:
   const LoadedKernel& kernel_of(const ops::Op& op, const ops::Request& request, Device device);
+  void* counter(PreparedCall& call);
 
   const support::Settings settings_;
   const support::Log log_;

@@ -5,6 +5,7 @@
 // memory; nothing is made inside a graph capture.
 #include "runtime_impl.hpp"
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +22,7 @@
 #include "support/lasting.hpp"
 #include "support/text.hpp"
 #include "support/variables.hpp"
+#include "support/walk_param.hpp"
 #include "tuning/tune.hpp"
 
 namespace tj {
@@ -129,10 +131,19 @@ std::shared_ptr<void> Runtime::Impl::workspace(Device device, std::size_t bytes,
   return owner;
 }
 
+std::shared_ptr<void> Runtime::Impl::counter(const LoadedKernel& kernel, Device device, Stream stream) {
+  auto memory = workspace(device, support::kCounterBytes, stream);
+  kernel.driver->zero(kernel.device, memory.get(), support::kCounterBytes, stream);
+  return memory;
+}
+
 void Runtime::Impl::launch(const ops::Step& step, const LoadedKernel& kernel, Stream stream) {
   ops::LaunchPlan plan;
+  const Device device = step.op->device_of(step.args);
+  const std::shared_ptr<void> owner = kernel.draws() ? counter(kernel, device, stream) : nullptr;
+  plan.counter = owner.get();
   plan_launch(step, kernel, plan);
-  const ops::Touched memory(backends.on_model(step.op->device_of(step.args)) ? step.op : nullptr, step.args);
+  const ops::Touched memory(backends.on_model(device) ? step.op : nullptr, step.args);
   kernel.driver->launch(kernel.device, *kernel.kernel, kernel.config(plan.blocks, memory.ranges()), plan.params.data(),
                         plan.params_bytes, stream);
 }
@@ -144,16 +155,30 @@ const CustomMaker& Runtime::Impl::keep(std::unique_ptr<CustomMaker> made) {
   return *kept;
 }
 
+namespace {
+
+constexpr std::size_t kMaxCustomBytes = 4096;  // of a kernel's parameter, in CUDA and HIP
+
+void check_params(const CustomMaker& maker, const LoadedKernel& kernel, const CustomLaunch& what) {
+  const std::size_t taken = kernel.kernel->params_bytes(),
+                    own = taken == 0 || !kernel.draws() ? taken : taken - sizeof(support::WalkParam);
+  const std::size_t given = kernel.draws() ? support::walk_offset(what.bytes) : what.bytes;
+  if (what.params != nullptr && what.bytes != 0 && what.bytes <= kMaxCustomBytes && (own == 0 || own == given))
+      [[likely]]
+    return;
+  fail(Stage::argument, Code::invalid_argument,
+       cat("params of '", maker.request().name, "' is ",
+           what.params == nullptr ? "null" : cat("of ", what.bytes, " bytes"), "; the kernel's params_type has ",
+           own == 0 ? "more" : cat(own, " bytes", kernel.draws() ? " or a little less" : "")));
+}
+
+}  // namespace
+
 void Runtime::Impl::run(const CustomMaker& maker, Device device, const CustomLaunch& what, Stream stream) {
   constexpr unsigned kMaxBlocks = std::numeric_limits<std::int32_t>::max();  // of a grid's x, in CUDA and HIP
   const LoadedKernel* kernel = table.find(hot_key(maker, 0, device));
   if (kernel == nullptr) kernel = &get(maker, maker.request(), 0, device, stream);
-  const std::size_t taken = kernel->kernel->params_bytes();
-  if (what.params == nullptr || what.bytes == 0 || (taken != 0 && taken != what.bytes)) [[unlikely]]
-    fail(Stage::argument, Code::invalid_argument,
-         cat("params of '", maker.request().name, "' is ",
-             what.params == nullptr ? "null" : cat("of ", what.bytes, " bytes"), "; the kernel's params_type has ",
-             taken == 0 ? "more" : cat(taken, " bytes")));
+  check_params(maker, *kernel, what);
   if (what.blocks == 0 || what.blocks > kMaxBlocks) [[unlikely]]
     fail(Stage::argument, Code::invalid_argument,
          cat("blocks of '", maker.request().name, "' is ", what.blocks, "; allowed: 1 to ", kMaxBlocks));
@@ -161,7 +186,14 @@ void Runtime::Impl::run(const CustomMaker& maker, Device device, const CustomLau
     fail(Stage::argument, Code::invalid_argument,
          cat("blocks of '", maker.request().name, "' is ", what.blocks, "; it must be a multiple of ",
              kernel->shape.cluster, ", the blocks of a cluster"));
-  kernel->driver->launch(kernel->device, *kernel->kernel, kernel->config(what.blocks), what.params, what.bytes, stream);
+  if (!kernel->draws())
+    return kernel->driver->launch(kernel->device, *kernel->kernel, kernel->config(what.blocks), what.params, what.bytes,
+                                  stream);
+  alignas(support::WalkParam) std::array<std::byte, kMaxCustomBytes + 2 * sizeof(support::WalkParam)> params;
+  std::memcpy(params.data(), what.params, what.bytes);
+  const std::shared_ptr<void> owner = counter(*kernel, device, stream);
+  const std::size_t bytes = support::add_walk(params, what.bytes, owner.get(), what.blocks);
+  kernel->driver->launch(kernel->device, *kernel->kernel, kernel->config(what.blocks), params.data(), bytes, stream);
 }
 
 void Runtime::Impl::encode(const CustomMaker& maker, Device device, const support::TensorMapDesc& desc, void* out) {

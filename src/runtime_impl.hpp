@@ -42,6 +42,8 @@ struct Runtime::Impl {
   void launch(const ops::Step& step, const LoadedKernel& kernel, Stream stream);
   /// Memory for work on the stream, until its owner lets go: the caller's allocator gives it, else the driver's pool.
   std::shared_ptr<void> workspace(Device device, std::size_t bytes, Stream stream);
+  /// A counter for a kernel whose blocks draw their tiles, zero when the stream comes to the launch.
+  std::shared_ptr<void> counter(const LoadedKernel& kernel, Device device, Stream stream);
 
   // ---- kernels of users' own: the caller is the op ------------------------------------------------------------------
   const CustomMaker& keep(std::unique_ptr<CustomMaker> made);

@@ -47,6 +47,12 @@ struct TJ_API Graph {
   };
   /// The memory of a value's slots.
   enum class Space { shared, tensor };
+  /// How tiles come to the blocks of a launch.
+  enum class Walk {
+    one_tile,    ///< one tile a block: the launch has as many blocks
+    persistent,  ///< a block does the tile at its own place in the grid, then those a whole grid further on
+    dynamic      ///< then the next one that no block has begun, by a counter in global memory
+  };
 
   /// A unit that instructions hold, such as a matrix unit.
   struct Unit {
@@ -170,7 +176,7 @@ struct TJ_API Graph {
   int cluster = 1;        ///< blocks that run together, at most Machine::max_cluster
   bool pairs = false;     ///< blocks of ranks 2n and 2n + 1 multiply as one
   int blocks_per_sm = 1;  ///< blocks side by side on an SM, 1 to 32; a named machine's registers and memory are divided
-  bool persistent = true;             ///< blocks do tile after tile; else one each
+  Walk walk = Walk::persistent;
   int most_iterations = 0;            ///< of a tile, which the launch must keep to; 0: any number
   std::int64_t least_smem_bytes = 0;  ///< of shared memory that a block is launched with
   double flops_per_iteration = 0;     ///< of a block; for predictions

@@ -55,8 +55,8 @@ class TJ_API Plan {
   /// Bytes of workspace that a run needs; 0: none.
   std::size_t workspace_bytes() const noexcept;
   std::size_t workspace_alignment() const noexcept;  ///< bytes, a power of two
-  /// True: the caller's workspace must be zeroed before its first run, and never again. No call of this version needs
-  /// it.
+  /// True: the caller's workspace must be zeroed before its first run, and never again. Calls whose blocks draw their
+  /// tiles need it: each run leaves the counter as it finds it.
   bool workspace_zeroed() const noexcept;
   /// False once the runtime has read or measured other choices for the plan's device (Runtime::tune): a new plan of the
   /// same arguments may have another kernel. The plan stays right.

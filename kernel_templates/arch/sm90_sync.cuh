@@ -92,6 +92,17 @@ TJ_DEVICE void mbarrier_arrive_at(u32 barrier, u32 rank) {
       : "memory");
 }
 
+/// A word to the same address in the block of that rank, some time later: it completes 4 bytes on the barrier that lies
+/// at that address there. Who has waited for the barrier sees the word.
+template <int Site>
+TJ_DEVICE void store_shared_at(u32 address, u32 word, u32 barrier, u32 rank) {
+  asm volatile(
+      "{\n.reg .b32 place, there;\nmapa.shared::cluster.u32 place, %0, %3;\nmapa.shared::cluster.u32 there, %2, %3;\n"
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [place], %1, [there];\n}\n" ::"r"(address),
+      "r"(word), "r"(barrier), "r"(rank)
+      : "memory");
+}
+
 // ---- registers of a role (executed by every warp of a warpgroup) --------------------------------
 template <int Site, int Registers>
 TJ_DEVICE void registers_shrink() {

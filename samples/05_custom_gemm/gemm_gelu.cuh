@@ -12,6 +12,7 @@ namespace sample::gemm_gelu {
 namespace dev = tj::dev;
 using dev::first_tile;
 using dev::next_tile;
+using dev::tile_count;
 using dev::u32;
 using dev::u64;
 

@@ -154,7 +154,7 @@ std::string ladder_json(const Ladder& ladder) {
                             {"roles", rung.schedule.roles},
                             {"slots", slots},
                             {"cluster", rung.schedule.cluster},
-                            {"persistent", rung.schedule.persistent},
+                            {"walk", rung.schedule.walk},
                             {"certificate", rung.schedule.certificate},
                             {"changes", rung.changes},
                             {"error", rung.error},

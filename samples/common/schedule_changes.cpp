@@ -141,7 +141,7 @@ ScheduleFacts schedule_facts(const std::string& schedule_json) {
   facts.cluster = value_of(root, "cluster", 1);
   facts.pairs = value_of(root, "pairs", false);
   facts.blocks_per_sm = value_of(root, "blocks_per_sm", 1);
-  facts.persistent = value_of(root, "persistent", true);
+  facts.walk = value_of(root, "walk", std::string("persistent"));
   facts.certificate = value_of(root, "certificate", std::string());
   for (const Json& node : list(root, "nodes")) {
     const bool loop = value_of(node, "scope", std::string("iteration")) == "iteration";
@@ -164,6 +164,15 @@ ScheduleFacts schedule_facts(const std::string& schedule_json) {
   return facts;
 }
 
+namespace {
+
+std::string walk_text(const std::string& walk) {
+  if (walk == "one_tile") return "a block a tile";
+  return walk == "dynamic" ? "blocks that draw tile after tile" : "blocks that stay for several tiles";
+}
+
+}  // namespace
+
 std::vector<std::string> schedule_changes(const ScheduleFacts& before, const ScheduleFacts& now) {
   Names changes;
   if (before.ii != now.ii) changes.push_back("II " + step(before.ii, now.ii) + " cycles");
@@ -180,9 +189,7 @@ std::vector<std::string> schedule_changes(const ScheduleFacts& before, const Sch
   add_sharers(before, now, changes);
   if (before.blocks_per_sm != now.blocks_per_sm)
     changes.push_back("blocks side by side on an SM: " + step(before.blocks_per_sm, now.blocks_per_sm));
-  if (before.persistent != now.persistent)
-    changes.push_back(now.persistent ? "a block a tile -> blocks that stay for several, in groups of rows"
-                                     : "blocks of several tiles -> a block a tile");
+  if (before.walk != now.walk) changes.push_back(walk_text(before.walk) + " -> " + walk_text(now.walk));
   return changes;
 }
 

@@ -18,7 +18,8 @@ struct ScheduleFacts {
     bool loop = true;  ///< else once a tile
   };
   int ii = 0, length = 0, stages = 0, cluster = 1, blocks_per_sm = 1;
-  bool persistent = true, pairs = false;
+  bool pairs = false;
+  std::string walk = "persistent";
   std::string certificate;
   std::vector<Node> nodes;
   std::vector<std::pair<std::string, double>> busy;  ///< per unit that the loop uses, its part of the time in percent

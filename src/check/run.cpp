@@ -17,6 +17,7 @@ namespace {
 using support::cat;
 
 constexpr Device kHost{DeviceKind::cpu, 0};
+constexpr unsigned kDrawingClusters = 3;  // of a launch whose blocks draw their tiles
 constexpr std::size_t kGuardBytes = 1024, kAlignment = 256;
 constexpr std::byte kPoison{0xff};  // a NaN in every type that has some
 
@@ -110,7 +111,10 @@ void Run::launch(const Kernel& kernel, const ops::Step& step, std::uint64_t seed
   }
   driver_->set_options(std::move(options));
   ops::LaunchPlan plan;
-  plan.sm_count = kernel.loaded->shape.cluster;  // few blocks, so that each does several tiles
+  // Few blocks, so that each does several tiles; some, where they share a counter.
+  plan.sm_count = kernel.loaded->shape.cluster * (kernel.loaded->draws() ? kDrawingClusters : 1);
+  alignas(64) std::uint32_t counter = 0;
+  plan.counter = &counter;
   plan_over(step, *kernel.loaded, plan);
   driver_->launch(0, *loaded, kernel.loaded->config(plan.blocks), plan.params.data(), plan.params_bytes, {});
 }

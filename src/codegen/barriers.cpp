@@ -140,8 +140,8 @@ class Placer {
   }
 
   void place(bool of_warps, const std::vector<Arc>& arcs) {
-    if (graph_.persistent && std::any_of(graph_.values.begin(), graph_.values.end(),
-                                         [&](const graph::Value& v) { return v.within_warp == of_warps; }))
+    if (graph_.walks() && std::any_of(graph_.values.begin(), graph_.values.end(),
+                                      [&](const graph::Value& v) { return v.within_warp == of_warps; }))
       stand(0, of_warps);
     std::vector<Interval> once, loop;
     collect(of_warps, once, loop);

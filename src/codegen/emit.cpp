@@ -10,6 +10,7 @@
 #include "codegen/layout.hpp"
 #include "codegen/notes.hpp"
 #include "codegen/role_text.hpp"
+#include "codegen/walk_text.hpp"
 #include "codegen/writer.hpp"
 
 namespace tj::codegen {
@@ -36,6 +37,25 @@ void write_ring_barriers(Writer& w, const RingPlace& ring, const graph::Value& v
          value.shared_by > 1 ? cat(", kSharerStride = ", value.shared_stride) : "", ";");
   w.line("static constexpr unsigned kFullArrivals = ", ring.full_arrivals, ", kEmptyArrivals = ", ring.empty_arrivals,
          ";");
+}
+
+/// The type of the kernel's parameter in a unit that does not record.
+std::string params_type(const graph::Graph& graph) {
+  return graph.walk == graph::Walk::dynamic ? "WalkedParams" : graph.params_type;
+}
+
+void write_walk_types(Writer& w, const graph::Graph& graph, const Layout& layout) {
+  w.open("struct ", kPlacesType);
+  w.line("static constexpr unsigned kSlots = ", graph::kPlaceSlots, ", kSlotBytes = ", graph::kPlaceBytes, ";");
+  if (layout.places.full_arrivals > 0)
+    write_ring_barriers(w, layout.places, {});
+  else
+    w.line("static constexpr unsigned kData = ", layout.places.data, ";");
+  w.close(";");
+  w.open("struct WalkedParams");
+  w.line(graph.params_type, " params;");
+  w.line("dev::Walk walk;");
+  w.close(";");
 }
 
 void write_types(Writer& w, const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout,
@@ -75,9 +95,10 @@ void write_types(Writer& w, const graph::Graph& graph, const sched::Schedule& sc
     write_ring_barriers(w, ring, value);
     w.close(";");
   }
+  if (graph.walk == graph::Walk::dynamic) write_walk_types(w, graph, layout);
   if (recording) {
     w.open("struct RecordedParams");
-    w.line(graph.params_type, " params;");
+    w.line(params_type(graph), " params;");
     w.line("dev::Records records;");
     w.close(";");
   }
@@ -147,16 +168,12 @@ void write_groups(Writer& w, Sites& sites, const graph::Graph& graph, const sche
   for (int role : group.roles) {
     const auto& place = layout.roles[static_cast<std::size_t>(role)];
     const int warps = schedule.roles[static_cast<std::size_t>(role)].warps;
-    const bool of_first =
-        graph.pairs &&
-        graph.nodes[static_cast<std::size_t>(schedule.roles[static_cast<std::size_t>(role)].nodes.front())].async ==
-            graph::Async::unit;
     std::string guard;  // empty for a whole group
     const auto also = [&](const std::string& condition) { guard += cat(guard.empty() ? "" : " && ", condition); };
     if (warps < graph.machine.warps_per_group)
       also(cat("warp ", warps == 1 ? "== " : ">= ", place.first_warp,
                warps == 1 ? "" : cat(" && warp < ", place.first_warp + warps)));
-    if (of_first) also("dev::first_of_pair()");
+    if (runs_in_first_of_pair(graph, schedule, role)) also("dev::first_of_pair()");
     if (place.single_thread) also("dev::elect_one()");
     if (!guard.empty()) w.open("if (", guard, ")");
     write_roles(w, sites, graph, schedule, layout, {role});
@@ -174,12 +191,14 @@ void write_barriers(Writer& w, Sites& sites, const graph::Graph& graph, const La
     return node.async == graph::Async::copy || node.async == graph::Async::unit;
   });
   w.line("const unsigned warp = dev::warp_index();");
-  if (layout.rings.empty() && graph.cluster == 1) return;
+  const bool places = layout.places.full_arrivals > 0;
+  if (layout.rings.empty() && graph.cluster == 1 && !places) return;
   if (layout.tensor_columns > 0)
     w.line("if (warp == 0) dev::tensor_begin<", layout.tensor_columns, blocks_of(graph), ">(shared + ",
            layout.tensor_address, ");");
   w.open("if (dev::thread_index() == 0)");
   for (const auto& ring : layout.rings) w.line("dev::ring_init<", ring.type_name, ">(shared);");
+  if (places) w.line("dev::ring_init<", kPlacesType, ">(shared);");
   if (copies || graph.cluster > 1)
     w.line("dev::mbarrier_init_done<",
            sites.add(Site{
@@ -221,8 +240,25 @@ support::LaunchShape shape_of(const graph::Graph& graph, const Layout& layout) {
   return {.threads = static_cast<unsigned>(layout.threads),
           .cluster = static_cast<unsigned>(graph.cluster),
           .blocks_per_sm = static_cast<unsigned>(graph.blocks_per_sm),
+          .across_blocks = graph.walk == graph::Walk::dynamic ? 1U : 0U,
           .smem_bytes = layout.smem_bytes,
           .symbol = kSymbol};
+}
+
+// The kernel's head, and names for what its parameter holds.
+void open_kernel(Writer& w, const graph::Graph& graph, const Layout& layout, bool recording) {
+  const bool dynamic = graph.walk == graph::Walk::dynamic;
+  const std::string params =
+      recording ? "RecordedParams, recorded" : params_type(graph) + (dynamic ? ", given" : ", params");
+  if (graph.blocks_per_sm == 1)
+    w.open("TJ_KERNEL(", kSymbol, ", ", layout.threads, ", ", params, ")");
+  else
+    w.open("TJ_KERNEL_BESIDE(", kSymbol, ", ", layout.threads, ", ", graph.blocks_per_sm, ", ", params, ")");
+  if (recording) w.line("const auto& ", dynamic ? "given" : "params", " = recorded.params;");
+  if (dynamic) {
+    w.line("const auto& params = given.params;");
+    w.line("const auto& walk = given.walk;");
+  }
 }
 
 }  // namespace
@@ -238,16 +274,12 @@ Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std:
   w.line("#include \"arch/", primitives, ".cuh\"");
   w.line("#include \"pipeline.cuh\"");
   if (layout.tensor_columns > 0) w.line("#include \"tensor_pipeline.cuh\"");
+  if (graph.walk == graph::Walk::dynamic) w.line("#include \"", graph.cluster > 1 ? "cluster_" : "", "walk.cuh\"");
   if (options.record) w.line("#include \"recording.cuh\"");
   for (const auto& include : graph.includes) w.line("#include \"", include, "\"");
   w.blank();
   write_types(w, graph, schedule, layout, options.record);
-  const std::string params = options.record ? "RecordedParams, recorded" : graph.params_type + ", params";
-  if (graph.blocks_per_sm == 1)
-    w.open("TJ_KERNEL(", kSymbol, ", ", layout.threads, ", ", params, ")");
-  else
-    w.open("TJ_KERNEL_BESIDE(", kSymbol, ", ", layout.threads, ", ", graph.blocks_per_sm, ", ", params, ")");
-  if (options.record) w.line("const auto& params = recorded.params;");
+  open_kernel(w, graph, layout, options.record);
   w.line("const unsigned shared = dev::shared_base();");
   if (graph.machine.shared_barriers) write_barriers(w, sites, graph, layout);
   if (graph.machine.overlapped_launch) {

@@ -142,7 +142,7 @@ bool EventWriter::lanes_apart(int ring) const {
 
 /// May the slot of this filling be filled again? Not known in loops.
 bool EventWriter::filled_again(const Event& event, const Section& section) const {
-  if (family_.graph.persistent || family_.value_of_ring(event.ring).scope != Scope::iteration) return true;
+  if (family_.graph.walks() || family_.value_of_ring(event.ring).scope != Scope::iteration) return true;
   if (left_behind(event, section)) return false;  // by the only tile
   const int next = event.iteration + family_.schedule.rings[static_cast<std::size_t>(event.ring)].slots;
   return section.absolute() ? section.trip_count < 0 || next < section.trip_count
@@ -153,7 +153,7 @@ bool EventWriter::filled_again(const Event& event, const Section& section) const
 /// tile.
 bool EventWriter::filled_first(const Event& event, const Section& section) const {
   const int slots = family_.schedule.rings[static_cast<std::size_t>(event.ring)].slots;
-  if (family_.graph.persistent) return false;
+  if (family_.graph.walks()) return false;
   return section.absolute() ? event.iteration < slots
                             : section.variable == std::string("s") && section.steps <= slots - event.iteration;
 }

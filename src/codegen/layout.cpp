@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "codegen/tensor_places.hpp"
+#include "codegen/walk_text.hpp"
 #include "support/fail.hpp"
 #include "support/text.hpp"
 
@@ -116,6 +117,14 @@ void place_rings(const graph::Graph& graph, const sched::Schedule& schedule, Lay
     layout.tensor_address = offset;
     offset += kBarrierBytes;
   }
+  if (graph.walk == graph::Walk::dynamic) {
+    offset = align_up(offset, kBarrierBytes);
+    layout.places.type_name = kPlacesType;
+    layout.places.data = offset;
+    layout.places.full = layout.places.data + graph::kPlaceSlots * graph::kPlaceBytes;
+    layout.places.empty = layout.places.full + graph::kPlaceSlots * kBarrierBytes;
+    offset += graph::walk_bytes(graph);
+  }
   layout.smem_bytes = std::max(offset, graph.least_smem_bytes);
   const auto capacity = graph.machine.memory_bytes.find("SMEM");
   if (capacity != graph.machine.memory_bytes.end() && offset > capacity->second)
@@ -185,7 +194,13 @@ OfPair of_pair(const graph::Graph& graph, int value) {
 }
 
 bool filled_once(const graph::Graph& graph, const graph::Value& value) {
-  return !graph.persistent && value.scope != graph::Scope::iteration;
+  return !graph.walks() && value.scope != graph::Scope::iteration;
+}
+
+bool runs_in_first_of_pair(const graph::Graph& graph, const sched::Schedule& schedule, int role) {
+  const auto& nodes = schedule.roles[static_cast<std::size_t>(role)].nodes;
+  return graph.pairs && !nodes.empty() &&
+         graph.nodes[static_cast<std::size_t>(nodes.front())].async == graph::Async::unit;
 }
 
 bool role_reads(const graph::Graph& graph, const sched::Schedule& schedule, int role, int value) {
@@ -198,6 +213,10 @@ Layout make_layout(const graph::Graph& graph, const sched::Schedule& schedule) {
   Layout layout;
   place_rings(graph, schedule, layout);
   place_roles(graph, schedule, layout);
+  if (graph.walk == graph::Walk::dynamic && !walks_as_one(graph, schedule, layout)) {
+    layout.places.full_arrivals = 1;
+    layout.places.empty_arrivals = place_readers(graph, schedule, layout);
+  }
   int id = 1;  // 0 is the barrier of the whole block
   for (const auto& barrier : schedule.order_barriers) {
     layout.first_barrier_id.push_back(id);

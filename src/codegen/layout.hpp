@@ -38,6 +38,7 @@ struct Group {
 struct Layout {
   std::vector<RingPlace> rings;  ///< as Schedule::rings
   std::vector<RolePlace> roles;  ///< as Schedule::roles
+  RingPlace places;              ///< of a dynamic walk: the ring of places drawn; without barriers no arrivals
   std::vector<Group> groups;
   std::vector<int> first_barrier_id;  ///< per order barrier
   int threads = 0;
@@ -58,6 +59,9 @@ OfPair of_pair(const graph::Graph& graph, int value);
 
 /// A value that is filled once a tile is never filled again where there is no next tile.
 bool filled_once(const graph::Graph& graph, const graph::Value& value);
+
+/// Does the role ask for products of a pair of blocks, so that only the first block of a pair runs it?
+bool runs_in_first_of_pair(const graph::Graph& graph, const sched::Schedule& schedule, int role);
 
 /// Does a node of the role read the value?
 bool role_reads(const graph::Graph& graph, const sched::Schedule& schedule, int role, int value);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "codegen/walk_text.hpp"
 #include "support/fail.hpp"
 
 namespace tj::codegen {
@@ -44,7 +45,9 @@ class Notes {
   std::vector<std::string> lines() {
     lines_.push_back(cat("{\"name\": ", quoted(graph_.name), ", \"entry_registers\": ", layout_.entry_registers, ","));
     entries("roles", schedule_.roles.size(), [&](std::size_t r) { return role(r); });
-    entries("rings", schedule_.rings.size(), [&](std::size_t r) { return ring(r); });
+    const std::size_t rings = schedule_.rings.size();
+    entries("rings", rings + (graph_.walk == graph::Walk::dynamic ? 1 : 0),
+            [&](std::size_t r) { return r < rings ? ring(r) : places(); });
     entries("sites", sites_.list().size(), [&](std::size_t s) { return site(sites_.list()[s]); });
     entries("calls", sites_.calls().size(), [&](std::size_t c) { return call(sites_.calls()[c]); });
     std::vector<const graph::Edge*>
@@ -109,6 +112,19 @@ class Notes {
                ", \"shared_by\": ", value.shared_by, pair_text(ring.value), ", \"members\": ", place.members, "}");
   }
 
+  /// The ring by which a role hands on the places that it draws.
+  std::string places() const {
+    const RingPlace& place = layout_.places;
+    const std::string drawing =
+        quoted(schedule_.roles[static_cast<std::size_t>(drawing_role(graph_, schedule_, layout_))].name);
+    return cat("{\"value\": \"next tile\", \"slots\": ", graph::kPlaceSlots, ", \"slot_bytes\": ", graph::kPlaceBytes,
+               ", \"data\": ", place.data,
+               place.full_arrivals > 0 ? cat(", \"full\": ", place.full, ", \"empty\": ", place.empty) : "",
+               ", \"filled_once\": false, \"producers\": [", drawing,
+               "], \"consumers\": ", list(schedule_.roles, [](const sched::Role& role) { return quoted(role.name); }),
+               ", \"shared_by\": 1, \"members\": 1", graph_.cluster > 1 ? ", \"of_first\": true" : "", "}");
+  }
+
   static std::string site(const Site& site, const std::string& node_name) {
     return cat("{\"id\": ", site.id, ", \"kind\": \"", name_of(site.kind), "\", \"text\": ", quoted(site.what),
                ", \"role\": ", numbers(site.roles), site.ring < 0 ? "" : cat(", \"ring\": ", site.ring),
@@ -117,9 +133,11 @@ class Notes {
   std::string site(const Site& each) const { return site(each, each.node < 0 ? "" : node(each.node).name); }
 
   std::string call(const Call& call) const {
-    return cat("{\"id\": ", call.id, ", \"nodes\": ", list(call.nodes, [&](int n) { return quoted(node(n).name); }),
-               ", \"role\": ", numbers(call.roles), ", \"section\": ", quoted(call.section),
-               ", \"reads\": ", numbers(call.reads), ", \"writes\": ", numbers(call.writes), "}");
+    const std::string nodes = call.nodes.empty() ? list(call.roles, [&](int) { return quoted(call.section); })
+                                                 : list(call.nodes, [&](int n) { return quoted(node(n).name); });
+    return cat("{\"id\": ", call.id, ", \"nodes\": ", nodes, ", \"role\": ", numbers(call.roles),
+               ", \"section\": ", quoted(call.section), ", \"reads\": ", numbers(call.reads),
+               ", \"writes\": ", numbers(call.writes), "}");
   }
 
   const graph::Graph& graph_;

@@ -8,6 +8,7 @@
 #include "codegen/event_text.hpp"
 #include "codegen/rolled.hpp"
 #include "codegen/variants.hpp"
+#include "codegen/walk_text.hpp"
 
 namespace tj::codegen {
 namespace {
@@ -28,6 +29,7 @@ class RoleWriter {
         schedule_(schedule),
         family_(graph, schedule, layout, family),
         events_(writer, sites, family_),
+        walk_(writer, sites, family_),
         pattern_(find_pattern(graph, schedule, family.front())),
         variants_(last_variants(graph, schedule, family.front())) {}
 
@@ -37,24 +39,19 @@ class RoleWriter {
     prime_orders();
     w_.line("unsigned base = 0;  // fillings of iteration rings by earlier tiles");
     w_.line("unsigned tiles = 0;");
-    if (graph_.persistent) {
-      w_.open("for (Tile tile = first_tile<Config>(params); tile.valid; tile = next_tile<Config>(params, tile))");
-    } else {  // then the numbers above are known to be 0, and nothing is kept for a next tile
-      w_.line("const Tile tile = first_tile<Config>(params);");
-      w_.open("if (tile.valid)");
-    }
+    walk_.open();
     w_.line("const int n = tile.trip_count;");
     mark(MarkKind::tile_begin, "n");
     events(pattern_.tile_begin, {"tile begin", ""});
     write_loop();
+    walk_.draw();
     events(pattern_.tile_end, {"tile end", ""});
     mark(MarkKind::tile_end);
-    w_.line("base += static_cast<unsigned>(n);");
-    w_.line("++tiles;");
-    w_.close();
+    walk_.close();
     mark(MarkKind::wait_begin, "0", "the end of what others do here");
     drain_orders();
     drain_shared();
+    walk_.drain();
     drain_copies();
     mark(MarkKind::wait_end, "0", "the end of what others do here");
     mark(MarkKind::role_end);
@@ -317,6 +314,7 @@ class RoleWriter {
   const sched::Schedule& schedule_;
   const FamilyText family_;
   EventWriter events_;
+  WalkWriter walk_;
   Pattern pattern_;
   std::vector<int> variants_;  ///< last_variants
 };

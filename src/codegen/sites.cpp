@@ -35,6 +35,8 @@ const char* name_of(SiteKind kind) {
       return "cluster";
     case SiteKind::registers:
       return "registers";
+    case SiteKind::counter:
+      return "counter";
     case SiteKind::grids:
       break;
   }

@@ -27,6 +27,7 @@ enum class SiteKind {
   turn_arrive,  ///< gives the next role its turn
   cluster,      ///< all blocks of the cluster meet
   registers,    ///< a role takes registers, or gives them
+  counter,      ///< sets a counter in global memory back, for the next launch
   grids         ///< waits for the grids before this one
 };
 
@@ -48,9 +49,9 @@ struct Site {
 /// A call of a node's body in the text; in a loop it serves all iterations.
 struct Call {
   int id = 0;
-  std::vector<int> nodes;          ///< nodes of the graph: one for each member of the family
+  std::vector<int> nodes;          ///< nodes of the graph: one for each member of the family; none: see `section`
   std::vector<int> roles;          ///< roles of the schedule, in the same order
-  std::string section;             ///< "prologue"
+  std::string section;             ///< "prologue"; without nodes, what stands for one: "next tile"
   std::vector<int> reads, writes;  ///< rings, as in a site
 };
 

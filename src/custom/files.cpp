@@ -180,7 +180,9 @@ void check_templates(const graph::Graph& graph, const std::string& folder,
                "' has: ", names_of(files)));
   };
   for (const char* word : {"Tile", "first_tile"}) need(word, "the name");
-  if (graph.persistent) need("next_tile", "the name");
+  if (graph.walk == graph::Walk::persistent) need("next_tile", "the name");
+  if (graph.walk == graph::Walk::dynamic)
+    for (const char* word : {"tile_at", "tile_count"}) need(word, "the name");
   for (const graph::Node& node : graph.nodes) {
     need(node.body, cat("for node '", node.name, "' the body"));
     need(node.context, cat("for node '", node.name, "' the context"));

@@ -24,9 +24,11 @@ concept Of = std::same_as<std::remove_const_t<T>, U>;
 constexpr const char* kScopes[] = {"tile_begin", "iteration", "tile_end"};
 constexpr const char* kAsyncs[] = {"none", "copy", "matrix", "store", "threads", "unit"};
 constexpr const char* kSpaces[] = {"shared", "tensor"};
+constexpr const char* kWalks[] = {"one_tile", "persistent", "dynamic"};
 constexpr const auto& words_of(Graph::Scope) { return kScopes; }
 constexpr const auto& words_of(Graph::Async) { return kAsyncs; }
 constexpr const auto& words_of(Graph::Space) { return kSpaces; }
+constexpr const auto& words_of(Graph::Walk) { return kWalks; }
 
 void walk_members(auto&& walk, Of<Graph::Machine> auto& machine) {
   walk("functional_units", machine.functional_units);
@@ -101,7 +103,7 @@ void walk_members(auto&& walk, Of<Graph> auto& graph) {
   walk("cluster", graph.cluster);
   walk("pairs", graph.pairs);
   walk("blocks_per_sm", graph.blocks_per_sm);
-  walk("persistent", graph.persistent);
+  walk("walk", graph.walk);
   walk("most_iterations", graph.most_iterations);
   walk("least_smem_bytes", graph.least_smem_bytes);
   walk("flops_per_iteration", graph.flops_per_iteration);

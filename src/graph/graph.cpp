@@ -248,6 +248,11 @@ Machine share_of(const Machine& machine, int blocks_per_sm) {
   return share;
 }
 
+std::int64_t walk_bytes(const Graph& graph) {
+  constexpr int kBarriers = 16;  // a full one and an empty one for each slot
+  return graph.walk == Walk::dynamic ? std::int64_t{kPlaceSlots} * (kPlaceBytes + kBarriers) : 0;
+}
+
 void check(const Graph& graph) {
   check_machine(graph);
   check_cluster(graph);

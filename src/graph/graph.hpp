@@ -94,6 +94,19 @@ enum class Space {
 };
 inline constexpr int kTensorLanes = 128, kTensorColumnBytes = 4 * kTensorLanes, kLeastTensorColumns = 32;
 
+/// How tiles come to the blocks of a launch.
+enum class Walk {
+  one_tile,    ///< one tile a block: the launch has as many blocks
+  persistent,  ///< a block does the tile at its own place in the grid, then those a whole grid further on
+  dynamic      ///< then the next one that no block has begun, by a counter in global memory
+};
+/// Slots of the ring by which a dynamic walk hands on the places that are drawn, and the bytes of each. A role that has
+/// drawn a tile goes on with it while others still do the one before.
+inline constexpr int kPlaceSlots = 2, kPlaceBytes = 4;
+
+/// "one_tile", "persistent", "dynamic".
+const char* name_of(Walk walk);
+
 struct Node {
   std::string name;     ///< unique: "qk.0"
   std::string body;     ///< device function: "qk"
@@ -156,7 +169,7 @@ struct Graph {
   /// Bytes of shared memory that a block is launched with, whatever it uses: they keep other blocks off its SM. May be
   /// more than the machine has, where that is a share or has a cap.
   std::int64_t least_smem_bytes = 0;
-  bool persistent = true;   ///< blocks do tile after tile; else one tile each, and the launch must have as many
+  Walk walk = Walk::persistent;
   int most_iterations = 0;  ///< most iterations of a tile, which the launch must keep to; 0: any number
   int blocks_per_sm = 1;    ///< blocks that are to run side by side on an SM; the machine is the share of one of them
   int cluster = 1;          ///< blocks that run together; they do the same number of tiles, and of iterations in each
@@ -174,7 +187,12 @@ struct Graph {
   double overhead_cycles = 0;      ///< cycles per tile: launch, prologue fill, epilogue; for predictions
 
   int node_index(std::string_view name) const;  ///< -1 when unknown
+  /// Do blocks do tile after tile?
+  bool walks() const { return walk != Walk::one_tile; }
 };
+
+/// Bytes of shared memory that the walk takes beside all values, barriers included; a multiple of 8.
+std::int64_t walk_bytes(const Graph& graph);
 
 /// Throws tj::Error(graph, invalid_argument) naming the first place that breaks the invariant.
 void check(const Graph& graph);

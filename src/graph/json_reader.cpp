@@ -35,7 +35,7 @@ class Reader {
   Graph read(std::string_view name) {
     fields_.keys(tree_, "the document",
                  {"name", "machine", "instructions", "edges", "values", "code", "cluster", "pairs", "blocks_per_sm",
-                  "persistent", "most_iterations", "least_smem_bytes", "flops_per_iteration", "overhead_cycles"});
+                  "walk", "most_iterations", "least_smem_bytes", "flops_per_iteration", "overhead_cycles"});
     const Json* own_name = Fields::optional(tree_, "name");
     graph_.name = own_name ? fields_.name(fields_.text(*own_name, "name"), "name") : std::string(name);
     graph_.blocks_per_sm = fields_.number_or(tree_, "", "blocks_per_sm", 1, 1, kMaxBlocksPerSm);
@@ -79,7 +79,8 @@ class Reader {
 
   /// The launch, and what predictions know of a tile.
   void read_launch() {
-    graph_.persistent = fields_.flag(tree_, "", "persistent", graph_.persistent);
+    graph_.walk = static_cast<Walk>(
+        fields_.word(tree_, "", "walk", {"one_tile", "persistent", "dynamic"}, static_cast<int>(graph_.walk)));
     graph_.most_iterations = fields_.number_or(tree_, "", "most_iterations", 0, 0, kMaxTotalCycles);
     if (const Json* least = Fields::optional(tree_, "least_smem_bytes"))
       graph_.least_smem_bytes = fields_.integer(*least, "least_smem_bytes", 0, kMaxLeastSmem);

@@ -105,7 +105,7 @@ std::string to_json(const Graph& graph, const std::vector<Machine>& machines) {
   if (graph.cluster != 1) out += cat(",\n  \"cluster\": ", graph.cluster);
   if (graph.pairs) out += ",\n  \"pairs\": true";
   if (graph.blocks_per_sm != 1) out += cat(",\n  \"blocks_per_sm\": ", graph.blocks_per_sm);
-  if (!graph.persistent) out += ",\n  \"persistent\": false";
+  if (graph.walk != Graph().walk) out += cat(",\n  \"walk\": \"", name_of(graph.walk), "\"");
   if (graph.most_iterations != 0) out += cat(",\n  \"most_iterations\": ", graph.most_iterations);
   if (graph.least_smem_bytes != 0) out += cat(",\n  \"least_smem_bytes\": ", graph.least_smem_bytes);
   if (graph.flops_per_iteration != 0) out += cat(",\n  \"flops_per_iteration\": ", line(graph.flops_per_iteration));

@@ -58,6 +58,18 @@ void node_line(std::ostream& out, const Machine& machine, const Node& node) {
 
 }  // namespace
 
+const char* name_of(Walk walk) {
+  switch (walk) {
+    case Walk::one_tile:
+      return "one_tile";
+    case Walk::persistent:
+      return "persistent";
+    case Walk::dynamic:
+      return "dynamic";
+  }
+  return "";
+}
+
 std::string to_text(const Graph& graph) {
   support::TextStream out;
   out << "graph " << graph.name << " on " << graph.machine.name;

@@ -102,6 +102,8 @@ class Driver {
   /// Memory for work that is enqueued on the stream until its owner lets go. A stream that records a graph records the
   /// memory too. On a GPU from a pool of the library's own, which keeps up to 128 MB of it for the next call.
   virtual std::shared_ptr<void> scratch(int device, std::size_t bytes, Stream stream) = 0;
+  /// Enqueues that device memory becomes zeros.
+  virtual void zero(int device, void* memory, std::size_t bytes, Stream stream) = 0;
   virtual void copy(int device, void* dst, bool dst_on_device, const void* src, bool src_on_device,
                     std::size_t bytes) = 0;
   virtual void synchronize(int device, Stream stream) = 0;

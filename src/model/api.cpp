@@ -110,6 +110,12 @@ void mbarrier_arrive_at(int site, unsigned barrier, unsigned rank) {
     owner.mbarriers.arrive(t, barrier, &owner != &b);
   });
 }
+void store_shared_at(int site, unsigned address, unsigned word, unsigned barrier, unsigned rank) {
+  at_site(site, [=](Thread& t, Block& b) {
+    Block& there = b.cluster.peer(t, rank, "store_shared_at");
+    there.copies.issue_word(t, address, word, barrier, there.mbarriers);
+  });
+}
 void check_grids_before(const Thread& thread, const std::string& what) {
   if (!thread.grids_waited_for && thread.block->launch.waits_itself)
     fault(thread,
@@ -344,7 +350,8 @@ const tj_model_api& api() {
                                         &counter_draw,
                                         &counter_signal,
                                         &counter_wait,
-                                        &counter_reset};
+                                        &counter_reset,
+                                        &store_shared_at};
   return kApi;
 }
 

@@ -149,7 +149,8 @@ bool Block::step() {
 void Block::check_rings() const {
   for (const Notes::Ring& ring : launch.notes->rings)
     for (std::uint32_t at = 0; ring.barriers && !ring.filled_once && at < ring.members * ring.slots; ++at) {
-      if (ring.empty_of_pair && rank % 2 != 0) continue;  // the first block waits for what both hand back
+      // The first block waits for what both hand back, or all.
+      if ((ring.empty_of_pair && rank % 2 != 0) || (ring.of_first && rank != 0)) continue;
       const Notes::Place slot{&ring, at % ring.slots, at / ring.slots};
       const Mbarrier *full = monitor.barrier_of(slot, true), *empty = monitor.barrier_of(slot, false);
       if (full != nullptr && empty != nullptr && full->phase != empty->phase)

@@ -12,6 +12,7 @@ namespace {
 using support::cat;
 
 constexpr std::uint32_t kChunkBytes = 16;  // bytes that a swizzle moves as one
+constexpr const char* kWordStore = "store_shared_at: a destination";
 }  // namespace
 
 const TensorMap& read_map(const Thread& thread, const void* map, int rank, const char* what) {
@@ -97,10 +98,27 @@ void CopyEngine::issue(Thread& thread, std::uint32_t destination, const void* ma
   pending_.push_back(copy);
 }
 
+void CopyEngine::issue_word(Thread& thread, std::uint32_t destination, std::uint32_t word, std::uint32_t barrier,
+                            Mbarriers& reports) {
+  Copy copy{{}, destination, barrier, sizeof word, {}, 0, &reports, word};
+  if (destination % sizeof word != 0)
+    fault(thread,
+          cat("store_shared_at to shared address ", hex(destination), "; it must be a multiple of ", sizeof word));
+  std::byte* const place = shared_.at(thread, destination, sizeof word, kWordStore);
+  reports.begin_copy(thread, barrier);
+  copy.access = monitor_.begin(thread, Access::By::bulk_copy, true, 0, Order::kNotDone, 0);
+  monitor_.write(thread, copy.access, destination, sizeof word);
+  std::memset(place, SharedMemory::kPoison, sizeof word);
+  pending_.push_back(copy);
+}
+
 void CopyEngine::complete(std::size_t which) {
   const Copy copy = pending_[which];
   pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(which));
-  for_each_row(copy.map, copy.origin, [&](const BoxRow& row) { write_row(copy, row); });
+  if (copy.map.rank == 0)
+    std::memcpy(shared_.at(copy.destination, copy.bytes, kWordStore), &copy.word, copy.bytes);
+  else
+    for_each_row(copy.map, copy.origin, [&](const BoxRow& row) { write_row(copy, row); });
   const auto [agent, time] = copy.reports->complete_bytes(copy.barrier, copy.bytes);
   monitor_.set_time(copy.access, agent, time);
 }

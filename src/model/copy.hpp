@@ -76,16 +76,21 @@ class CopyEngine final : public AsyncUnit {
   void issue(Thread& thread, std::uint32_t destination, const void* map, std::uint32_t barrier, const int* coordinates,
              int rank, Mbarriers& reports);
 
+  /// A word that a thread, maybe of another block of the cluster, stores here; done later, like a copy.
+  void issue_word(Thread& thread, std::uint32_t destination, std::uint32_t word, std::uint32_t barrier,
+                  Mbarriers& reports);
+
   std::size_t ready() const override { return pending_.size(); }
   void complete(std::size_t which) override;
 
  private:
   struct Copy {
-    TensorMap map;
+    TensorMap map;  ///< without rank: a word's
     std::uint32_t destination, barrier, bytes;
     std::array<std::int64_t, 5> origin;
     Shadow::Id access;
     Mbarriers* reports;
+    std::uint32_t word = 0;
   };
   void write_row(const Copy& copy, const BoxRow& row);
 

@@ -242,6 +242,10 @@ class Model final : public ModelDriver {
     return {memory, [](void* pointer) { std::free(pointer); }};
   }
   std::shared_ptr<void> scratch(int device, std::size_t bytes, Stream) override { return allocate(device, bytes); }
+  void zero(int device, void* memory, std::size_t bytes, Stream) override {
+    check(device);
+    std::memset(memory, 0, bytes);
+  }
   void copy(int device, void* dst, bool, const void* src, bool, std::size_t bytes) override {
     check(device);
     if (bytes > 0) std::memmove(dst, src, bytes);

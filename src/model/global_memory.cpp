@@ -117,7 +117,9 @@ GlobalMemory::Counter& GlobalMemory::counter(const Thread& thread, const std::ui
     fault(thread, cat("counter at global address ", hex(number), "; allowed: a multiple of ", sizeof *address));
   const auto [found, fresh] = counters_.try_emplace(address);
   if (fresh) {
-    found->second.first = *address;
+    if (*address != 0)
+      fault(thread, cat("finds the counter at global address ", hex(number), " at ", *address,
+                        ", not at 0: a launch before it was aborted, or the memory was never zeroed"));
     for (std::uintptr_t at = number / kGrain; at < (number + sizeof *address) / kGrain; ++at)
       if (const Grain& place = grain(at); place.writer != 0 || !place.readers.empty())
         fault(thread, cat("uses global address ", hex(number), " as a counter, which ",
@@ -197,9 +199,9 @@ void GlobalMemory::proxy_fence(const Thread& thread) {
 
 void GlobalMemory::finish() const {
   for (const auto& [address, counter] : counters_)
-    if (*address != counter.first)
+    if (*address != 0)
       fault(cat("the launch ends with the counter at global address ", hex(reinterpret_cast<std::uintptr_t>(address)),
-                " at ", *address, ", which it found at ", counter.first, "; ", counter.user,
+                " at ", *address, ", which it found at 0; ", counter.user,
                 " was the last to change it: a reset_global is missing"));
 }
 

@@ -3,7 +3,7 @@
 //
 // Decides what a thread of one cluster may rely on of another's: only what a release on a counter has told it, which
 // it has acquired. Order says the rest, within a cluster. Not thread safe: one OS thread runs the grid. Invariant: an
-// access is recorded after it was found in order. A counter ends a launch with the value that it began with.
+// access is recorded after it was found in order. A counter is 0 before a launch and after it.
 #pragma once
 
 #include <array>
@@ -51,7 +51,6 @@ class GlobalMemory {
     std::map<unsigned, Order::Known> of;
   };
   struct Counter {
-    std::uint32_t first = 0;
     std::shared_ptr<const Told> told;
     std::vector<Thread*> waiting;
     std::string user;  ///< the last thread that changed it

@@ -33,6 +33,7 @@ Notes::Ring ring_of(const json& from) {
   ring.filled_once = from.value("filled_once", false);
   ring.full_of_pair = from.value("of_pair", "") == "full";
   ring.empty_of_pair = from.value("of_pair", "") == "empty";
+  ring.of_first = from.value("of_first", false);
   ring.producers = names(from, "producers");
   ring.consumers = names(from, "consumers");
   return ring;

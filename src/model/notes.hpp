@@ -34,6 +34,7 @@ struct Notes {
     std::uint32_t members = 1;         ///< rings of this kind, one behind the other, for roles of a family
     bool filled_once = false, barriers = false;
     bool full_of_pair = false, empty_of_pair = false;  ///< that barrier counts in the first block of a pair, for both
+    bool of_first = false;  ///< the first block of a cluster fills the slots of all, which hand back to that block
     bool of_pair() const { return full_of_pair || empty_of_pair; }
     std::vector<std::string> producers, consumers;
   };

@@ -67,6 +67,7 @@ struct LaunchPlan {
   unsigned blocks = 0;
   unsigned sm_count = 0;       ///< of the device, set before plan() is called; 0: not known
   unsigned blocks_per_sm = 1;  ///< of the kernel, set likewise
+  void* counter = nullptr;     ///< 32 bits of zeros, set likewise for a kernel whose blocks draw their tiles
   /// Blocks that run at once: the grid of a kernel whose blocks walk tiles.
   unsigned resident_blocks() const { return sm_count * blocks_per_sm; }
 };

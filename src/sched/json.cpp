@@ -56,7 +56,7 @@ std::string to_json(const graph::Graph& graph, const Schedule& schedule) {
   out["cluster"] = graph.cluster;
   if (graph.pairs) out["pairs"] = true;
   out["blocks_per_sm"] = graph.blocks_per_sm;
-  out["persistent"] = graph.persistent;
+  out["walk"] = graph::name_of(graph.walk);
   out["overhead_cycles"] = graph.overhead_cycles;
   if (graph.most_iterations > 0) out["most_iterations"] = graph.most_iterations;
   out["search_nodes"] = schedule.search_nodes;

@@ -152,7 +152,9 @@ std::int64_t ring_bytes(const Graph& graph, const Schedule& schedule, const std:
 
 std::int64_t ring_capacity(const Graph& graph) {
   const auto found = graph.machine.memory_bytes.find("SMEM");
-  return found == graph.machine.memory_bytes.end() ? -1 : found->second;
+  return found == graph.machine.memory_bytes.end()
+             ? -1
+             : std::max<std::int64_t>(0, found->second - graph::walk_bytes(graph));
 }
 
 std::vector<int> shrink_to_fit(const Graph& graph, const Schedule& schedule, std::vector<int> slots) {

@@ -285,6 +285,7 @@ class Verifier {
     std::int64_t bytes = 0;
     for (int v = 0; v < static_cast<int>(g_.values.size()); ++v) bytes += one_ring(v, ring_of);
     const auto smem = g_.machine.memory_bytes.find("SMEM");
+    bytes += graph::walk_bytes(g_);
     if (smem != g_.machine.memory_bytes.end() && bytes > smem->second)
       report("rings take ", bytes, " bytes of SMEM, there are ", smem->second);
   }

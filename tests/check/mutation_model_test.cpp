@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -38,8 +39,16 @@ std::vector<check::Mutant> sample_of(std::vector<check::Mutant> mutants, std::si
   return sample;
 }
 
+/// The mutants of a kernel that are judged.
+enum class Part { all, sites, walk };
+bool belongs(const check::Mutant& mutant, Part part) {
+  if (part == Part::all) return true;
+  const bool of_walk = mutant.what.find("next tile") != std::string::npos;
+  return mutant.text.empty() && (part == Part::sites || of_walk);
+}
+
 /// most: 0 judges all mutants.
-Score judge_some(const ops::Op& op, const char* target, const char* flags, bool sites_alone, std::size_t most) {
+Score judge_some(const ops::Op& op, const char* target, const char* flags, Part part, std::size_t most) {
   const testing::Scratch scratch;
   Options options;
   options.cache_dir = scratch.path();
@@ -54,10 +63,9 @@ Score judge_some(const ops::Op& op, const char* target, const char* flags, bool 
   seeds.count = 60;
   Score score;
   std::vector<check::Mutant> mutants = check::mutants_of(subjects.front(), kernels);
-  if (sites_alone)
-    mutants.erase(std::remove_if(mutants.begin(), mutants.end(),
-                                 [](const check::Mutant& mutant) { return !mutant.text.empty(); }),
-                  mutants.end());
+  mutants.erase(std::remove_if(mutants.begin(), mutants.end(),
+                               [&](const check::Mutant& mutant) { return !belongs(mutant, part); }),
+                mutants.end());
   if (most != 0) mutants = sample_of(std::move(mutants), most);
   for (const check::Judged& judged : check::judge(problems, kernels, std::move(mutants), seeds)) {
     ++score.mutants;
@@ -70,11 +78,12 @@ Score judge_some(const ops::Op& op, const char* target, const char* flags, bool 
   return score;
 }
 
-Score judge_all(const char* op_name, const char* target, const char* flags, bool sites_alone = false) {
-  return judge_some(*ops::find(op_name), target, flags, sites_alone, 0);
+Score judge_all(const char* op_name, const char* target, const char* flags, Part part = Part::all) {
+  return judge_some(*ops::find(op_name), target, flags, part, 0);
 }
 
 constexpr bool kSampled = true, kFullOnly = false;
+constexpr std::nullopt_t kOwnWalk = std::nullopt;
 constexpr std::size_t kSample = 8;  // sites of a kernel
 
 /// A kernel whose sites are judged.
@@ -84,7 +93,8 @@ struct Row {
   const char* target;
   const char* flags;  ///< of one kernel
   int slots = 2;
-  bool walking = true;  ///< with one tile a block, rings of what is filled once a tile would never come round
+  /// With one tile a block, rings of what is filled once a tile would never come round. None: the op's own.
+  std::optional<graph::Walk> walk = graph::Walk::persistent;
   testing::Shape shape = testing::Shape::any;
 };
 
@@ -92,8 +102,8 @@ void judge_rows(const std::vector<Row>& rows) {
   const bool full = testing::full_run();
   for (const Row& row : rows) {
     if (!full && !row.sampled) continue;
-    const testing::ShortRings op(*ops::find(row.op), row.slots, row.walking, row.shape);
-    const Score score = judge_some(op, row.target, row.flags, true, full ? 0 : kSample);
+    const testing::ShortRings op(*ops::find(row.op), row.slots, row.walk, row.shape);
+    const Score score = judge_some(op, row.target, row.flags, Part::sites, full ? 0 : kSample);
     const std::string where = std::string(row.op) + " on " + row.target + " " + row.flags;
     CAPTURE(where);
     CHECK(score.mutants > 0);
@@ -131,7 +141,7 @@ TEST_CASE("the unit that works in tensor memory: every site of attention is miss
   // One problem, in which all of a block's rows have keys; rings of other depths, which are compiled each, are in the
   // full set.
   const Score score =
-      judge_all("fmha", "model:sm_100a", "--head-dim 64 --causal true --heads 1 --seq-q 258 --seq-k 600", true);
+      judge_all("fmha", "model:sm_100a", "--head-dim 64 --causal true --heads 1 --seq-q 258 --seq-k 600", Part::sites);
   CHECK(score.mutants >= 150);
   CHECK(score.equivalent == 0);
 }
@@ -153,17 +163,17 @@ TEST_CASE("sites of attention with short rings, on a warpgroup's products") {
 }
 
 TEST_CASE("sites of attention with rings of one slot, on a warp's products: copies by threads, by the copy engine") {
-  judge_rows({{kSampled, "fmha", "model:sm_80", "--head-dim 128 --causal true", 1, false, testing::Shape::last},
-              {kFullOnly, "fmha", "model:sm_80", "--head-dim 64 --causal false", 1, false, testing::Shape::last},
-              {kFullOnly, "fmha", "model:sm_120a", "--head-dim 128 --causal true", 1, false, testing::Shape::last},
-              {kSampled, "fmha", "model:sm_120a", "--head-dim 64 --causal false", 1, false, testing::Shape::last}});
+  judge_rows({{kSampled, "fmha", "model:sm_80", "--head-dim 128 --causal true", 1, kOwnWalk, testing::Shape::last},
+              {kFullOnly, "fmha", "model:sm_80", "--head-dim 64 --causal false", 1, kOwnWalk, testing::Shape::last},
+              {kFullOnly, "fmha", "model:sm_120a", "--head-dim 128 --causal true", 1, kOwnWalk, testing::Shape::last},
+              {kSampled, "fmha", "model:sm_120a", "--head-dim 64 --causal false", 1, kOwnWalk, testing::Shape::last}});
 }
 
 TEST_CASE("sites of attention on a wave's products") {
-  judge_rows({{kFullOnly, "fmha", "model:gfx1100", "--head-dim 128 --causal true", 0, false},
-              {kFullOnly, "fmha", "model:gfx1100", "--head-dim 64 --causal false", 0, false},
-              {kSampled, "fmha", "model:gfx90a", "--head-dim 128 --causal true", 0, false},
-              {kFullOnly, "fmha", "model:gfx90a", "--head-dim 64 --causal false", 0, false}});
+  judge_rows({{kFullOnly, "fmha", "model:gfx1100", "--head-dim 128 --causal true", 0, kOwnWalk},
+              {kFullOnly, "fmha", "model:gfx1100", "--head-dim 64 --causal false", 0, kOwnWalk},
+              {kSampled, "fmha", "model:gfx90a", "--head-dim 128 --causal true", 0, kOwnWalk},
+              {kFullOnly, "fmha", "model:gfx90a", "--head-dim 64 --causal false", 0, kOwnWalk}});
 }
 
 TEST_CASE("sites of chunk output with short rings, on a warpgroup's products and in tensor memory") {
@@ -198,11 +208,32 @@ TEST_CASE(
   std::vector<Row> rows;
   for (const char* tile : {"--dtype f16 --tile 64x64x128", "--dtype f16 --tile 64x128x64"}) {
     const bool sampled = rows.empty();
-    rows.push_back({kFullOnly, "gemm", "model:sm_80", tile, 2, true, testing::Shape::last});
-    rows.push_back({sampled, "gemm", "model:sm_80", tile, 2, true, testing::Shape::first});
-    rows.push_back({sampled, "gemm", "model:sm_90", tile, 2, true, testing::Shape::first});
-    rows.push_back({kFullOnly, "gemm", "model:sm_90", tile, 2, true, testing::Shape::last});
-    rows.push_back({kFullOnly, "gemm", "model:sm_120a", tile, 2, true, testing::Shape::last});
+    rows.push_back({kFullOnly, "gemm", "model:sm_80", tile, 2, graph::Walk::persistent, testing::Shape::last});
+    rows.push_back({sampled, "gemm", "model:sm_80", tile, 2, graph::Walk::persistent, testing::Shape::first});
+    rows.push_back({sampled, "gemm", "model:sm_90", tile, 2, graph::Walk::persistent, testing::Shape::first});
+    rows.push_back({kFullOnly, "gemm", "model:sm_90", tile, 2, graph::Walk::persistent, testing::Shape::last});
+    rows.push_back({kFullOnly, "gemm", "model:sm_120a", tile, 2, graph::Walk::persistent, testing::Shape::last});
   }
   judge_rows(rows);
+}
+
+TEST_CASE("tiles that are drawn: every site of the way to the next tile is missed") {
+  struct Drawn {
+    const char* op;
+    const char* target;
+    const char* flags;
+    std::size_t sites;
+  };
+  for (const Drawn& each :
+       {Drawn{"fmha", "model:sm_90a", "--head-dim 64 --causal true --heads 8 --seq-q 258", 6},
+        Drawn{"gemm", "model:sm_80", "--dtype f16 --tile 64x64x128 --m 500 --n 300 --k 260", 6},
+        Drawn{"gemm", "model:gfx90a", "--dtype f16 --m 500 --n 500 --k 70", 2},
+        Drawn{"gemm", "model:sm_90a", "--dtype f16 --tile 128x128x64c2x1 --m 1100 --n 600 --k 130", 8}}) {
+    CAPTURE(std::string(each.op));
+    CAPTURE(std::string(each.target));
+    const testing::ShortRings op(*ops::find(each.op), 2, graph::Walk::dynamic, testing::Shape::first);
+    const Score score = judge_some(op, each.target, each.flags, Part::walk, 0);
+    CHECK(score.mutants >= each.sites);
+    CHECK(score.equivalent == 0);
+  }
 }

@@ -1,5 +1,5 @@
-// An op whose kernels have few slots in each ring, and blocks that do tile after tile. So a ring comes round within a
-// short run, and every site there can be missed.
+// An op whose kernels have few slots in each ring, and blocks that do tile after tile, in a walk of the test's. So a
+// ring comes round within a short run, and every site there can be missed.
 //
 // Decides which of the op's shapes are tried and what is asked of their schedules. Invariant: all else is the op's own,
 // so that tj-check's problems and judgement hold for it.
@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,10 +26,9 @@ enum class Shape {
 
 class ShortRings : public ops::Op {
  public:
-  /// Slots at most; 0 leaves the rings as they are. Walking: blocks do tile after tile where the op would give each
-  /// one.
-  ShortRings(const ops::Op& op, int slots, bool walking, Shape shape)
-      : op_(op), slots_(slots), walking_(walking), shape_(shape) {}
+  /// Slots at most; 0 leaves the rings as they are. walk: in the place of the op's own; none: that.
+  ShortRings(const ops::Op& op, int slots, std::optional<graph::Walk> walk, Shape shape)
+      : op_(op), slots_(slots), walk_(walk), shape_(shape) {}
 
   std::vector<ops::Candidate> candidates(const ops::Request& request, const arch::Arch& arch) const override {
     std::vector<ops::Candidate> list = op_.candidates(request, arch);
@@ -36,7 +36,7 @@ class ShortRings : public ops::Op {
     if (shape_ == Shape::last) list.erase(list.begin(), list.end() - 1);
     for (ops::Candidate& candidate : list) {
       if (slots_ > 0) candidate.max_slots = slots_;
-      if (walking_) walk(candidate);
+      if (walk_) walk(candidate);
     }
     return list;
   }
@@ -82,15 +82,14 @@ class ShortRings : public ops::Op {
  private:
   /// The launch must know it, too: with a block for each tile nobody would walk.
   void walk(ops::Candidate& candidate) const {
-    candidate.graph.persistent = true;
+    candidate.graph.walk = *walk_;
     for (const ops::GeometryField& field : op_.geometry_fields())
-      if (std::string_view(field.name) == "walks" || std::string_view(field.name) == "persistent")
-        field.set(candidate.geometry, 1);
+      if (std::string_view(field.name) == "walks") field.set(candidate.geometry, 1);
   }
 
   const ops::Op& op_;
   int slots_;
-  bool walking_;
+  std::optional<graph::Walk> walk_;
   Shape shape_;
 };
 

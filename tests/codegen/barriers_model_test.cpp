@@ -97,7 +97,7 @@ class Kernel {
  public:
   Kernel(int load_latency, int slots, bool persistent, int max_stages = 0)
       : graph(graph::read_json(graph_text(load_latency, slots))) {
-    graph.persistent = persistent;
+    graph.walk = persistent ? graph::Walk::persistent : graph::Walk::one_tile;
     graph.machine.overlapped_launch = false;
     sched::Options options;
     options.max_stages = max_stages;

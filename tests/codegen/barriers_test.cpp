@@ -44,7 +44,7 @@ struct Loop {
   sched::Schedule schedule;
   explicit Loop(int load_latency = 600, int min_slots = 1, bool persistent = false, int max_slots = 0) {
     graph.name = "loop";
-    graph.persistent = persistent;
+    graph.walk = persistent ? graph::Walk::persistent : graph::Walk::one_tile;
     graph.machine.name = "toy";
     graph.machine.units = {{"ALU", 1}};
     graph.machine.memory_bytes["SMEM"] = 65536;

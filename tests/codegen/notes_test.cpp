@@ -217,9 +217,9 @@ TEST_CASE("a block of one tile fills its first slots without a wait; tile after 
       found += site.what.find("role load, prologue: wait ring") != std::string::npos;
     return found;
   };
-  graph.persistent = false;
+  graph.walk = graph::Walk::one_tile;
   CHECK(early() == 0);
-  graph.persistent = true;
+  graph.walk = graph::Walk::persistent;
   CHECK(early() > 0);
 }
 
@@ -230,7 +230,7 @@ TEST_CASE("so do the steps of a loop that are known to be its first; those that 
   REQUIRE(!requests.empty());
   Choice choice = choose(ops::fmha_op(), requests[0], arch);
   const auto waits = [&](bool persistent, const char* section) {
-    choice.candidate.graph.persistent = persistent;
+    choice.candidate.graph.walk = persistent ? graph::Walk::persistent : graph::Walk::one_tile;
     int found = 0;
     for (const codegen::Site& site : codegen::emit(choice.candidate.graph, choice.schedule, arch.primitives).sites)
       found += site.what.find(support::cat(section, ": wait ring k empty")) != std::string::npos;
@@ -248,7 +248,7 @@ TEST_CASE("what nobody fills again is handed back without an order") {
   REQUIRE(!requests.empty());
   Choice choice = choose(ops::fmha_op(), requests[0], arch);
   const auto at_end = [&](bool persistent, const char* what) {
-    choice.candidate.graph.persistent = persistent;
+    choice.candidate.graph.walk = persistent ? graph::Walk::persistent : graph::Walk::one_tile;
     int found = 0;
     for (const codegen::Site& site : codegen::emit(choice.candidate.graph, choice.schedule, arch.primitives).sites)
       found +=

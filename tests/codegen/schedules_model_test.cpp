@@ -25,7 +25,7 @@ constexpr ops::FmhaGroupTile kTile{2, 128, true};
 /// Attention whose blocks walk several tiles, so that rings go on from one to the next.
 graph::Graph attention() {
   graph::Graph graph = ops::fmha_group_graph(kConfig, kTile, *arch::find("sm_90a"));
-  graph.persistent = true;
+  graph.walk = graph::Walk::persistent;
   return graph;
 }
 

@@ -189,7 +189,7 @@ TEST_CASE(
     "where no tile has more iterations than the text peels, there is no loop, and nothing is waited for that cannot "
     "have been used before") {
   Toy toy;
-  toy.graph.persistent = false;
+  toy.graph.walk = graph::Walk::one_tile;
   const auto text = [&](int most) {
     toy.graph.most_iterations = most;
     return codegen::emit(toy.graph, toy.schedule, "toy").text;

@@ -74,7 +74,7 @@ TEST_CASE("a graph in code is what runs: one tile a block, of a few iterations, 
   SampleKernel sample;
   Graph graph = Graph::parse(sample.description.graph);
   graph.name = "one tile a block";
-  graph.persistent = false;
+  graph.walk = tj::Graph::Walk::one_tile;
   graph.least_smem_bytes = 200000;
   for (Graph::Value& value : graph.values) value.max_slots = 2;
   sample.description.graph = graph.json();
@@ -83,8 +83,33 @@ TEST_CASE("a graph in code is what runs: one tile a block, of a few iterations, 
   problem.run(kernel, 4);
   CHECK(problem.error() < kMaxSampleError);
   const KernelReport report = kernel.prepare(kCpu);
-  CHECK(has(report.schedule_json, "\"persistent\": false"));
+  CHECK(has(report.schedule_json, "\"walk\": \"one_tile\""));
   CHECK(has(report.schedule_json, "\"slots\": 2"));
+}
+
+TEST_CASE("blocks draw their tiles: the same bits for any number of blocks and any order") {
+  const testing::Scratch scratch;
+  SampleKernel sample;
+  sample.edit_graph("\"machine\": \"sm_90a\",", "\"machine\": \"sm_90a\", \"walk\": \"dynamic\",");
+  std::vector<std::uint16_t> bits;
+  for (const int seed : {1, 2, 3}) {
+    Options seeded = options(scratch);
+    seeded.model_seed = seed;
+    Runtime runtime(seeded);
+    const custom::Kernel kernel(runtime, sample.description);
+    SampleProblem problem(runtime, kCpu, 300, 600, 200, 15);  // 3 x 3 tiles
+    for (const unsigned blocks : {1u, 2u, 5u, 9u, 20u}) {
+      CAPTURE(blocks);
+      problem.run(kernel, blocks);
+      CHECK(problem.error() < kMaxSampleError);
+      if (bits.empty()) bits = problem.result();
+      CHECK(problem.result() == bits);
+    }
+    CHECK(has(kernel.prepare(kCpu).schedule_json, "\"walk\": \"dynamic\""));
+    const Error size = error_of([&] { kernel.launch(kCpu, 1.0, 1); });
+    CHECK_MESSAGE(has(size.message, "params of 'gemm_gelu' is of 8 bytes; the kernel's params_type has "),
+                  size.message);
+  }
 }
 
 TEST_CASE("blocks of a cluster bring half of b each; a grid that they do not divide is refused") {

@@ -89,6 +89,10 @@ TEST_CASE("a name of the graph that no file has is refused") {
   needs("mma_done", "for node 'mma.0', which runs on the matrix unit, the function 'mma_done'");
   needs("Loader", "for node 'load_a' the context 'Loader'");
   needs("next_tile", "the name 'next_tile'");
+  SampleKernel drawn;
+  drawn.edit_graph("\"machine\": \"sm_90a\",", "\"machine\": \"sm_90a\", \"walk\": \"dynamic\",");
+  drawn.edit("using dev::tile_count;", "");
+  refuses(drawn, Stage::argument, Code::not_found, "the name 'tile_count'");
   SampleKernel fast;
   fast.edit_graph("\"copy\": 0, \"async\"", "\"copy\": 0, \"fast_variant\": true, \"async\"");
   refuses(fast, Stage::argument, Code::not_found, "for the fast variant of node 'mma.0' the function 'fast_begin'");

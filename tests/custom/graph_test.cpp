@@ -96,7 +96,7 @@ Graph full_graph() {
   graph.cluster = 4;
   graph.pairs = true;
   graph.blocks_per_sm = 2;
-  graph.persistent = false;
+  graph.walk = tj::Graph::Walk::one_tile;
   graph.most_iterations = 12;
   graph.least_smem_bytes = 1000;
   graph.flops_per_iteration = 1.1e9;
@@ -302,7 +302,7 @@ TEST_CASE("blocks that do one tile each need no way to the next") {
     text.replace(at, 9, "x");
   sample.write("gemm_gelu.cuh", text);
   CHECK_THROWS_WITH(tj::read_custom(sample.description), doctest::Contains("next_tile"));
-  graph.persistent = false;
+  graph.walk = tj::Graph::Walk::one_tile;
   sample.description.graph = graph.json();
   CHECK_NOTHROW(tj::read_custom(sample.description));
 }

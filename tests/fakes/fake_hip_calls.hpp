@@ -178,6 +178,11 @@ int hipFree(void* memory) {
   TJ_RELEASE(name_of(memory));
   return destroy(state().memory, memory, result);
 }
+int hipMemsetAsync(void* memory, int value, std::size_t bytes, void* stream) {
+  TJ_ENTER(std::to_string(bytes) + " in " + name_of(stream));
+  std::memset(memory, value, bytes);
+  return kSuccess;
+}
 int hipMemcpy(void* to, const void* from, std::size_t bytes, int kind) {
   TJ_ENTER(std::to_string(bytes) + " kind " + std::to_string(kind));
   std::memcpy(to, from, bytes);

@@ -303,6 +303,12 @@ CUresult cuMemFreeAsync(CUdeviceptr memory, CUstream stream) {
   const CUresult freed = cuMemFree(memory);
   return result != CUDA_SUCCESS ? result : freed;
 }
+CUresult cuMemsetD8Async(CUdeviceptr memory, unsigned char value, size_t bytes, CUstream stream) {
+  TJ_ENTER(std::to_string(bytes) + " in " + name_of(stream));
+  TJ_NEED_CONTEXT();
+  std::memset(reinterpret_cast<void*>(memory), value, bytes);
+  return CUDA_SUCCESS;
+}
 CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, size_t bytes) {
   TJ_ENTER(std::to_string(bytes));
   TJ_NEED_CONTEXT();

@@ -160,7 +160,7 @@ TEST_CASE("what a block's only tile shares once is not waited for at the end: no
   for (const graph::Edge& edge : graph.edges)
     if (edge.value == 0) graph.nodes[static_cast<std::size_t>(edge.src)].scope = graph::Scope::tile_begin;
   CHECK(has(codegen::emit(graph, sched::schedule(graph), "sm90").text, "RingRows>(shared, tiles);"));
-  graph.persistent = false;
+  graph.walk = graph::Walk::one_tile;
   const std::string text = codegen::emit(graph, sched::schedule(graph), "sm90").text;
   CHECK(has(text, "RingRows>"));
   std::size_t drains = 0;
@@ -222,12 +222,12 @@ TEST_CASE("what an op's graph says of its launch and its name is written and rea
     CAPTURE(graph.name);
     const graph::Graph again = graph::read_json(graph::to_json(graph), "not this");
     CHECK(again.name == graph.name);
-    CHECK(again.persistent == graph.persistent);
+    CHECK(again.walk == graph.walk);
     CHECK(again.least_smem_bytes == graph.least_smem_bytes);
     CHECK(again.flops_per_iteration == graph.flops_per_iteration);
     CHECK(again.overhead_cycles == graph.overhead_cycles);
     CHECK(graph.flops_per_iteration > 0);
-    one_tile_a_block |= !graph.persistent;
+    one_tile_a_block |= !graph.walks();
     holds_memory |= graph.least_smem_bytes > 0;
   }
   CHECK(one_tile_a_block);
@@ -241,7 +241,7 @@ TEST_CASE("what an op's graph says of its launch and its name is written and rea
 
 TEST_CASE("a launch that cannot be is refused by place") {
   const std::string other = "\"machine\": ";
-  refuses(other, "\"persistent\": 1, " + other, "persistent is 1; it must be true or false");
+  refuses(other, "\"walk\": true, " + other, "walk is true; allowed are one_tile, persistent, dynamic");
   refuses(other, "\"most_iterations\": -1, " + other, "most_iterations is -1; it must be a whole number from 0");
   refuses(other, "\"least_smem_bytes\": 1.5, " + other, "least_smem_bytes is 1.5; it must be a whole number from 0");
   refuses(other, "\"flops_per_iteration\": -1, " + other, "flops_per_iteration is -1; it must be a number from 0");

@@ -280,6 +280,8 @@ TEST_CASE("copies go in all four directions") {
   driver->copy(0, back, false, host, false, 8);
   driver->copy(0, back, false, nullptr, true, 0);
   CHECK(std::strcmp(back, text) == 0);
+  driver->zero(0, b.get(), 6, {});
+  CHECK(std::memcmp(b.get(), "\0\0\0\0\0\0g", 8) == 0);
   // Each by the call for its direction: the fake's device memory is the host's, so the bytes alone would not tell.
   std::string copies;
   std::istringstream lines(fake.log());

@@ -311,6 +311,16 @@ TEST_CASE("launches that no AMD device runs are refused by name") {
   CHECK(std::string(fake.leaks()) == "");
 }
 
+TEST_CASE("memory becomes zeros in the order of a stream") {
+  FakeHip fake;
+  const auto driver = open();
+  const auto memory = driver->allocate(0, 8);
+  driver->copy(0, memory.get(), true, "abcdefg", false, 8);
+  driver->zero(0, memory.get(), 6, {});
+  CHECK(std::memcmp(memory.get(), "\0\0\0\0\0\0g", 8) == 0);
+  CHECK(has(fake.log(), "hipMemsetAsync 6 in "));
+}
+
 TEST_CASE("copies go in all four directions") {
   FakeHip fake;
   const auto driver = open();

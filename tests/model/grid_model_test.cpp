@@ -74,6 +74,14 @@ TEST_CASE("counters do what a device's do") {
   }
 }
 
+TEST_CASE("a counter that an aborted launch has left, or that nobody has zeroed, is named") {
+  Grid grid;
+  grid.ticket = 3;
+  const Error error = error_of([&] { grid.run(0, 4); });
+  CHECK(error.code == Code::model_fault);
+  CHECK(contains(error.message, "at 3, not at 0: a launch before it was aborted, or the memory was never zeroed"));
+}
+
 TEST_CASE("partial sums of all blocks are merged by the last one that began") {
   for (const char* arch : {"sm_90a", "sm_80", "gfx1100"}) {
     CAPTURE(arch);

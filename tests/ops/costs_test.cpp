@@ -60,7 +60,7 @@ struct Sums {
     for (const auto& [member, text] : graph.config)
       for (const char c : text) flags += c;
     bytes += graph.least_smem_bytes;
-    limits += graph.blocks_per_sm + 8 * graph.cluster + 64 * graph.persistent + 128 * graph.pairs +
+    limits += graph.blocks_per_sm + 8 * graph.cluster + 64 * graph.walks() + 128 * graph.pairs +
               (graph.most_iterations < 1 << 20 ? graph.most_iterations : 0);
     limits += candidate.max_stages + candidate.max_slots + candidate.turns + 2 * candidate.one_role +
               4 * candidate.copies_apart + static_cast<std::int64_t>(candidate.node_budget);

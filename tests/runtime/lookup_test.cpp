@@ -219,7 +219,7 @@ TEST_CASE("a whole entry with other fields than its kernel has is said once, com
       {"a geometry without block_rows", without("geometry.block_rows")},
       {"a geometry with a name that attention has not", with("geometry.heads", "1")},
       {"a number beyond its member", with("geometry.block_n", "4294967296")},
-      {"a truth that is neither", with("geometry.persistent", "2")},
+      {"a truth that is neither", with("geometry.walks", "2")},
       {"no number", with("geometry.block_n", "128x")}};
   for (const auto& [what, change] : changes) {
     const std::string said = what;  // clang 14 captures no binding

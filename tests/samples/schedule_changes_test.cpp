@@ -23,12 +23,12 @@ using tj::samples::schedule_facts;
 using Words = std::vector<std::string>;
 
 constexpr const char* kOneRole =
-    R"({"ii": 900, "length": 900, "cluster": 1, "persistent": false, "certificate": "why", "units": [{"name": "TC", "capacity": 1, "cycles": 300}, {"name": "ALU", "capacity": 2, "cycles": 0}],
+    R"({"ii": 900, "length": 900, "cluster": 1, "walk": "one_tile", "certificate": "why", "units": [{"name": "TC", "capacity": 1, "cycles": 300}, {"name": "ALU", "capacity": 2, "cycles": 0}],
   "nodes": [{"name": "load", "cycle": 0, "stage": 0, "role": "all", "scope": "iteration"}, {"name": "mma", "cycle": 500, "stage": 0, "role": "all", "scope": "iteration"},
             {"name": "store", "cycle": 0, "stage": 0, "role": "all", "scope": "tile_end"}],
   "roles": [{"name": "all"}], "rings": [{"value": "a", "slots": 1}, {"value": "b", "slots": 1}]})";
 constexpr const char* kTwoRoles =
-    R"({"ii": 450, "length": 950, "cluster": 2, "persistent": true, "units": [{"name": "TC", "capacity": 1, "cycles": 300}],
+    R"({"ii": 450, "length": 950, "cluster": 2, "walk": "persistent", "units": [{"name": "TC", "capacity": 1, "cycles": 300}],
   "nodes": [{"name": "load", "cycle": 0, "stage": 0, "role": "load", "scope": "iteration"}, {"name": "mma", "cycle": 500, "stage": 1, "role": "all", "scope": "iteration"},
             {"name": "write", "cycle": 0, "stage": 0, "role": "all", "scope": "tile_end"}],
   "roles": [{"name": "load"}, {"name": "all"}], "rings": [{"value": "a", "slots": 2}, {"value": "b", "slots": 2, "shared_by": 2}]})";

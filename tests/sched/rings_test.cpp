@@ -174,7 +174,7 @@ TEST_CASE("JSON has the documented keys") {
   const graph::Graph graph = test::attention_graph();
   const auto json = nlohmann::json::parse(sched::to_json(graph, sched::schedule(graph)));
   for (const char* key : {"ii", "length", "res_mii", "rec_mii", "proven_ii", "proven_length", "solve_ms", "nodes",
-                          "rings", "certificate", "roles", "cluster", "blocks_per_sm", "persistent", "units"})
+                          "rings", "certificate", "roles", "cluster", "blocks_per_sm", "walk", "units"})
     CHECK(json.contains(key));
   CHECK(json["nodes"].size() == graph.nodes.size());
   for (const char* key : {"name", "cycle", "stage", "role"}) CHECK(json["nodes"][0].contains(key));

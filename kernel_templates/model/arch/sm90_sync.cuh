@@ -67,6 +67,13 @@ TJ_DEVICE void mbarrier_arrive_at(u32 barrier, u32 rank) {
   detail::api.mbarrier_arrive_at(Site, barrier, rank);
 }
 
+/// A word to the same address in the block of that rank, some time later: it completes 4 bytes on the barrier that lies
+/// at that address there. Who has waited for the barrier sees the word.
+template <int Site>
+TJ_DEVICE void store_shared_at(u32 address, u32 word, u32 barrier, u32 rank) {
+  detail::api.store_shared_at(Site, address, word, barrier, rank);
+}
+
 // ---- registers of a role (executed by every warp of a warpgroup) --------------------------------
 template <int Site, int Registers>
 TJ_DEVICE void registers_shrink() {

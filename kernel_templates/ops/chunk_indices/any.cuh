@@ -11,6 +11,7 @@ namespace tj::ops::chunk_indices {
 
 using dev::first_tile;
 using dev::next_tile;
+using dev::tile_count;
 using dev::u32;
 
 /// kWarps * 32 sequences; an iteration counts kBatch of those before them.

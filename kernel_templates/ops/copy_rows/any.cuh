@@ -11,6 +11,7 @@ namespace tj::ops::copy_rows {
 
 using dev::first_tile;
 using dev::next_tile;
+using dev::tile_count;
 using dev::u32;
 using dev::u64;
 

@@ -13,6 +13,7 @@ namespace tj::ops::fmha {
 
 using dev::first_tile;
 using dev::next_tile;
+using dev::tile_count;
 using dev::u32;
 using dev::u64;
 

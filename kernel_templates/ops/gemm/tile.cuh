@@ -45,6 +45,11 @@ template <class C>
 inline constexpr int kBlocks = C::kClusterM * C::kClusterN;
 
 template <class C>
+TJ_DEVICE int tile_count(const Params& params) {
+  return params.tiles * kBlocks<C>;
+}
+
+template <class C>
 TJ_DEVICE Tile tile_at(const Params& params, int block) {
   const int index = block / kBlocks<C>;
   Tile tile;

@@ -12,6 +12,7 @@ namespace tj::ops::sum_parts {
 
 using dev::first_tile;
 using dev::next_tile;
+using dev::tile_count;
 using dev::u32;
 
 /// kWarps units of kUnitColumns columns of a row.

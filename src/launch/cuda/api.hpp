@@ -53,6 +53,7 @@ namespace tj::launch {
   X(mem_pool_create, cuMemPoolCreate)                         \
   X(mem_pool_destroy, cuMemPoolDestroy)                       \
   X(mem_pool_set_attribute, cuMemPoolSetAttribute)            \
+  X(memset_d8_async, cuMemsetD8Async)                         \
   X(memcpy_h_to_d, cuMemcpyHtoD_v2)                           \
   X(memcpy_d_to_h, cuMemcpyDtoH_v2)                           \
   X(memcpy_d_to_d, cuMemcpyDtoD_v2)                           \

@@ -264,6 +264,12 @@ class CudaDriver final : public Driver {
             }};
   }
 
+  void zero(int device, void* memory, std::size_t bytes, Stream stream) override {
+    const ContextScope scope(api_, contexts_->context(device), Stage::launch);
+    api_.check(api_.memset_d8_async(device_pointer(memory), 0, bytes, static_cast<CUstream>(stream.handle)),
+               "cuMemsetD8Async", Stage::launch);
+  }
+
   void copy(int device, void* dst, bool dst_on_device, const void* src, bool src_on_device,
             std::size_t bytes) override {
     if (bytes == 0) return;

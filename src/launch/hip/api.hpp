@@ -68,6 +68,7 @@ static_assert(sizeof(HipPoolProperties) == 88);
   X(stream_synchronize, hipStreamSynchronize, (void* stream))                                               \
   X(mem_alloc, hipMalloc, (void** memory, std::size_t bytes))                                               \
   X(mem_free, hipFree, (void* memory))                                                                      \
+  X(mem_set_async, hipMemsetAsync, (void* memory, int value, std::size_t bytes, void* stream))              \
   X(mem_copy, hipMemcpy, (void* to, const void* from, std::size_t bytes, int kind))                         \
   X(event_create, hipEventCreate, (void** event))                                                           \
   X(event_record, hipEventRecord, (void* event, void* stream))                                              \

@@ -158,6 +158,12 @@ class HipDriver final : public Driver {
             }};
   }
 
+  void zero(int device, void* memory, std::size_t bytes, Stream stream) override {
+    devices_->check_index(device);
+    const HipDeviceScope scope(api_, device, Stage::launch);
+    api_.check(api_.mem_set_async(memory, 0, bytes, stream.handle), "hipMemsetAsync", Stage::launch);
+  }
+
   void copy(int device, void* dst, bool dst_on_device, const void* src, bool src_on_device,
             std::size_t bytes) override {
     if (bytes == 0) return;

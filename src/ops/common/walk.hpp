@@ -21,7 +21,7 @@ class WalkBuilder : protected GraphBuilder {
   WalkBuilder(std::string_view op, std::string_view context, int warps, const arch::Arch& arch)
       : GraphBuilder(op, "any", arch), context_(context), warps_(warps * 32 / arch.warp_size) {
     graph_.name = op;
-    graph_.persistent = arch.shared_barriers;  // without, blocks do not learn how many there are
+    if (!arch.shared_barriers) graph_.walk = graph::Walk::one_tile;  // without, blocks do not learn how many there are
   }
 
   int at_end(std::string_view body, Scope scope) { return add(single(context_, body, warps_, scope)); }
@@ -34,7 +34,7 @@ class WalkBuilder : protected GraphBuilder {
   }
   Candidate candidate(double typical_iterations) {
     Candidate made{std::move(graph_), typical_iterations, 0, false};
-    made.geometry = Geometry::of(WalkLaunch{made.graph.persistent});
+    made.geometry = Geometry::of(WalkLaunch{made.graph.walks()});
     return made;
   }
 

@@ -37,7 +37,7 @@ class FmhaBuilder : protected GraphBuilder {
   Candidate made(bool turns = false) {
     launch_.bulk_copies = std::any_of(graph_.nodes.begin(), graph_.nodes.end(),
                                       [](const Node& n) { return n.async == graph::Async::copy; });
-    launch_.persistent = graph_.persistent;
+    launch_.walks = graph_.walks();
     return fmha_candidate(std::move(graph_), config_, launch_, turns);
   }
 

@@ -49,11 +49,11 @@ std::vector<Candidate> fmha_candidates(const FmhaKernel& config, const arch::Arc
 struct FmhaLaunch {
   int rows_per_block = 128, block_n = 128;
   bool bulk_copies = true;  ///< by tensor maps
-  bool persistent = false;  ///< blocks do tile after tile; else one each
+  bool walks = false;       ///< blocks do tile after tile; else one each
 };
 inline constexpr std::array kFmhaGeometry = {
     geometry_field<&FmhaLaunch::rows_per_block>("block_rows", 1), geometry_field<&FmhaLaunch::block_n>("block_n", 1),
-    geometry_field<&FmhaLaunch::bulk_copies>("bulk_copies"), geometry_field<&FmhaLaunch::persistent>("persistent")};
+    geometry_field<&FmhaLaunch::bulk_copies>("bulk_copies"), geometry_field<&FmhaLaunch::walks>("walks")};
 void fmha_plan(const FmhaArgs& args, const FmhaLaunch& kernel, LaunchPlan& plan);
 
 }  // namespace tj::ops

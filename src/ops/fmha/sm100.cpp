@@ -168,7 +168,7 @@ class Builder : private FmhaBuilder {
 
   Candidate build() {
     set_name(cat(kTiles, "x", kRows, "x", kKeys));
-    graph_.persistent = !mask_.tiles_differ();  // as on sm_90a
+    graph_.walk = mask_.tiles_differ() ? graph::Walk::one_tile : graph::Walk::persistent;  // as on sm_90a
     constant("kPolynomials", polynomials_);
     for (int j = 0, end = 0; j < fmha::kMaxWeightParts; ++j)
       constant(cat("kPartEnd", j).c_str(), end += form_.parts[static_cast<std::size_t>(j)]);

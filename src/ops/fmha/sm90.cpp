@@ -81,7 +81,7 @@ class Builder : private FmhaBuilder {
     set_name(cat(tile_.consumers, "x64x", tile_.block_n));
     // Equal tiles: one block an SM walks them, loading the next tile while it stores this one. Causal tiles differ, so
     // each is a block of its own and the hardware hands out the longest first.
-    graph_.persistent = !mask_.tiles_differ();
+    graph_.walk = mask_.tiles_differ() ? graph::Walk::one_tile : graph::Walk::persistent;
     values(2);
     loads_ = engine_loads(copy_);
     for (int c = 0; c < tile_.consumers; ++c) consumer(c);

@@ -36,7 +36,7 @@ class FmhaWarpBuilder : protected FmhaBuilder {
         tile_(tile),
         multiplier_(way, arch),
         conversions_(conversions) {
-    graph_.persistent = false;
+    graph_.walk = graph::Walk::one_tile;
     constant("kWarps", tile_.warps);
     constant("kRowBlocks", tile_.row_blocks);
   }

@@ -68,7 +68,7 @@ class Builder : GemmWarpsBuilder {
   Builder(const GemmKernel& kernel, const arch::Arch& arch) : GemmWarpsBuilder(kernel, gemm_amd(), arch) {}
 
   Candidate build(double iterations) {
-    graph_.persistent = false;
+    graph_.walk = graph::Walk::one_tile;
     constant("kRowPadding", waves(arch_).row_padding());
     const std::int64_t bytes = slot_bytes(tile_, arch_);
     const int slots = 2 * bytes <= graph_.machine.memory_bytes.at("SMEM") ? 2 : 1;

@@ -40,7 +40,7 @@ class GemmBuilder : protected GraphBuilder {
   Candidate candidate(double iterations) {
     launch_.by_threads = std::none_of(graph_.nodes.begin(), graph_.nodes.end(),
                                       [](const Node& node) { return node.async == graph::Async::copy; });
-    launch_.walks = graph_.persistent;
+    launch_.walks = graph_.walks();
     launch_.pairs = graph_.pairs;
     Candidate made{std::move(graph_), iterations, 0, false};  // turns would only hold back who could go on
     made.geometry = Geometry::of(launch_);
@@ -92,7 +92,7 @@ class GemmBuilder : protected GraphBuilder {
       for (graph::Value& value : graph_.values)
         if (value.scope == graph::Scope::iteration) value.min_slots = std::min(value.min_slots, rung.max_slots);
     if (rung.thread_copies) graph_.includes.emplace_back("ops/gemm/read.cuh");
-    graph_.persistent = !rung.tile_a_block;
+    graph_.walk = rung.tile_a_block ? graph::Walk::one_tile : graph::Walk::persistent;
     graph_.most_iterations = rung.max_iterations;
     if (rung.tile_a_block) graph_.least_smem_bytes = graph_.machine.memory_bytes.at("SMEM") / 2 + 1024;
   }

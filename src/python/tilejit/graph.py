@@ -172,7 +172,7 @@ class Graph:
     cluster: int = 1
     pairs: bool = False
     blocks_per_sm: int = 1
-    persistent: bool = True
+    walk: str = "persistent"
     most_iterations: int = 0
     least_smem_bytes: int = 0
     flops_per_iteration: float = 0

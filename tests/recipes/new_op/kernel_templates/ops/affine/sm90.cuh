@@ -11,6 +11,7 @@ namespace tj::ops::affine {
 
 using dev::first_tile;
 using dev::next_tile;
+using dev::tile_count;
 using dev::u32;
 
 struct Tile {
