@@ -177,3 +177,43 @@ TEST_CASE(
   CHECK(two.findings[1].fault.message == "ended with status 7, before it launched a kernel on the model");
   CHECK(two.findings[1].first_seed == 2);
 }
+
+TEST_CASE(
+    "a program's reports are its lines: kernels each once, findings with their code, and nothing of other lines") {
+  const std::string lines =
+      R"(cat >> "$TJ_MODEL_REPORT" <<'END'
+{"kernel": "first", "sites": [{"id": 3, "kind": "wait", "text": "wait"}]}
+[{"kernel": "a list's"}]
+"kernel"
+7
+{"kernel": "second", "sites": []}
+{"kernel": "first", "sites": []}
+{"finding": "first", "code": "model_fault", "message": "site 3, warp 4", "log": "much"}
+{"finding": "first", "code": "model_fault", "message": "site 3, warp 5", "log": "more"}
+{"finding": "second", "code": "deadlock", "message": "all wait"}
+{"other": 1}
+{"kernel":
+END
+exit 9)";
+  const check::ProgramReport report = check::try_program({{"sh", "-c", lines}, "model:sm_90a", {}, {}}, {6, 2});
+  REQUIRE(report.kernels.size() == 2);
+  CHECK(report.kernels[0].name == "first");
+  REQUIRE(report.kernels[0].sites.size() == 1);
+  CHECK(report.kernels[0].sites[0].id == 3);
+  CHECK(report.kernels[1].name == "second");
+  CHECK(report.kernels[1].sites.empty());
+  REQUIRE(report.findings.size() == 2);
+  CHECK(report.findings[0].fault.kernel == "first");
+  CHECK(report.findings[0].fault.code == Code::model_fault);
+  CHECK(report.findings[0].fault.message == "site 3, warp 4");
+  CHECK(report.findings[0].fault.log == "much");
+  CHECK(report.findings[0].first_seed == 6);
+  CHECK(report.findings[0].seeds == 4);  // twice in each run
+  CHECK(report.findings[1].fault.kernel == "second");
+  CHECK(report.findings[1].fault.code == Code::deadlock);
+  CHECK(report.findings[1].seeds == 2);
+  const std::string clean = R"(echo '{"kernel": "first", "sites": []}' >> "$TJ_MODEL_REPORT"; exit 9)";
+  const check::ProgramReport silent = check::try_program({{"sh", "-c", clean}, "model:sm_90a", {}, {}}, {1, 1});
+  REQUIRE(silent.findings.size() == 1);
+  CHECK(silent.findings[0].fault.message == "ended with status 9, and the model reported nothing");
+}

@@ -1,14 +1,19 @@
-// Protects the graph's invariant: each way to break it is refused with a message that names the place.
+// Protects the graph's invariant: each way to break it is refused with a message that names the place. The examples
+// stand in data/examples.txt, each cost at its node.
 #include <doctest/doctest.h>
 
 #include <functional>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include <tilejit/error.hpp>
 
 #include "graph/cycles.hpp"
 #include "graph/examples.hpp"
 #include "graph/graph.hpp"
+#include "graph/json_reader.hpp"
+#include "support/pinned.hpp"
 
 namespace {
 
@@ -106,4 +111,30 @@ TEST_CASE("the listing names everything once") {
   for (const char* part : {"graph fa_hopper", "unit EXP: capacity 1", "node K_load", "TMA [0, 1)",
                            "edge P -> O: delay 2, distance 0", "value K: 32768 bytes"})
     CHECK_MESSAGE(text.find(part) != std::string::npos, part);
+}
+
+TEST_CASE("the examples are the graphs that are pinned, each cost at its node") {
+  graph::TensorMemoryAttention costs;
+  int next = 1;
+  for (int* cost :
+       {&costs.load_cycles, &costs.load_latency, &costs.matrix_cycles, &costs.matrix_latency, &costs.matrix_issue,
+        &costs.score_read, &costs.weight_write, &costs.maximum, &costs.exponential, &costs.arithmetic,
+        &costs.output_read, &costs.output_scale, &costs.output_write, &costs.score_registers, &costs.state_registers,
+        &costs.output_registers, &costs.signal, &costs.score_exchange, &costs.factor_exchange})
+    *cost = ++next;
+  costs.load_bytes = 1024, costs.score_bytes = 512, costs.weight_bytes = 256, costs.output_bytes = 128;
+  graph::Machine machine;
+  machine.name = "toy";
+  machine.units = {{"TMA", 1}, {"TC", 1}, {"EXP", 4}, {"ALU", 4}, {"TMEM", 1}};
+  machine.memory_bytes = {{"SMEM", 1 << 20}, {"TMEM", 1 << 18}};
+  std::vector<std::string> lines;
+  for (const graph::Graph& graph :
+       {graph::attention_with_tensor_memory(costs, machine), graph::simplified_fa(2, 3), graph::fa_hopper(2, 3, 5),
+        graph::fa_blackwell(2, 3, 5, 7), graph::simple_gemm(2, 3)}) {
+    std::istringstream text(graph::to_json(graph));
+    for (std::string line; std::getline(text, line);) lines.push_back(line);
+  }
+  testing::check_pinned("tests/graph/data/examples.txt", lines);
+  const graph::Graph attention = graph::attention_with_tensor_memory(costs, machine);
+  for (const graph::Node& node : attention.nodes) CHECK(node.copy == (node.name.ends_with(".1") ? 1 : 0));
 }

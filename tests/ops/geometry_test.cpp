@@ -1,8 +1,10 @@
 // Protects what a launch knows of its kernel: each op's members come back from a cache entry as they were, and no
-// launch is told anything else than before.
+// launch is told anything else than before. The launches of each op's trials stand in data/plans.txt: blocks, bytes of
+// parameters, maps of tensors.
 #include <doctest/doctest.h>
 
 #include <array>
+#include <cstdint>
 #include <limits>
 #include <set>
 #include <string>
@@ -14,6 +16,7 @@
 #include "ops/common/trial.hpp"
 #include "ops/common/tunable.hpp"
 #include "ops/op.hpp"
+#include "support/pinned.hpp"
 
 using namespace tj;
 using ops::Geometry;
@@ -68,8 +71,31 @@ Geometry through_an_entry(const ops::Op& op, const Geometry& geometry) {
   return again->geometry;
 }
 
+template <class Numbers>
+std::string list(const Numbers& numbers, int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += (i == 0 ? "" : ",") + std::to_string(numbers[static_cast<std::size_t>(i)]);
+  return text;
+}
+
+/// Blocks where nobody knows the device, on one of 2 multiprocessors and of 132; then parameters and maps.
+std::string told(const ops::Step& step, const Geometry& geometry) {
+  const ops::LaunchPlan plan = plan_of(step, geometry, 0);
+  std::string text = std::string(step.op->name()) + " blocks " + std::to_string(plan.blocks);
+  for (const unsigned sm_count : {2u, 132u}) text += " " + std::to_string(plan_of(step, geometry, sm_count).blocks);
+  text += " params " + std::to_string(plan.params_bytes);
+  for (std::size_t m = 0; m < plan.map_count; ++m) {
+    const support::TensorMapDesc& map = plan.maps[m].desc;
+    text += " map at " + std::to_string(plan.maps[m].offset) + " of " +
+            std::to_string(reinterpret_cast<std::uintptr_t>(map.base) >> 40) + " " + list(map.dims, map.rank) + " by " +
+            list(map.stride_bytes, map.rank) + " in " + list(map.box, map.rank) + " swizzled " +
+            std::to_string(map.swizzle_bytes);
+  }
+  return text;
+}
+
 TEST_CASE("a kernel from the cache is launched as the one that was made, whatever the op and the arch") {
-  int launches = 0;
+  std::vector<std::string> lines;
   for (const char* name : {"sm_80", "sm_90a", "sm_100a", "gfx90a"}) {
     const arch::Arch& arch = *arch::find(name);
     for (const ops::Op* op : ops::all()) {
@@ -95,13 +121,14 @@ TEST_CASE("a kernel from the cache is launched as the one that was made, whateve
               for (std::size_t m = 0; m < before.map_count; ++m)
                 CHECK(before.maps[m].desc.box == after.maps[m].desc.box);
             }
-            ++launches;
+            lines.push_back(std::string(name) + " " + trial.name + ": " + told(step, made));
           });
         });
       }
     }
   }
-  CHECK(launches > 30);
+  CHECK(lines.size() > 30);
+  testing::check_pinned("tests/ops/data/plans.txt", lines);
 }
 
 TEST_CASE("no op has two members of one name") {

@@ -4,6 +4,7 @@
 
 #include <tilejit/tilejit.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -62,6 +63,44 @@ TEST_CASE("a call's descriptor names the problem that is measured, in C++ and in
   CHECK(tj_tune(handle, "gemm", &in_c, &options, nullptr) == TJ_INVALID_ARGUMENT);
   CHECK(has(tj_last_error(), "none"));
   tj_runtime_destroy(handle);
+}
+
+TEST_CASE("a recording has calls for two milliseconds of the best prediction among those that can be measured") {
+  for (const bool refused : {false, true}) {
+    Machine machine;
+    machine.cuda.set_param_bytes(0);
+    machine.cuda.set_block_ms(0.0001);
+    if (refused) machine.cuda.fail("cuModuleLoadData", 1, 209);  // no binary for this GPU
+    tj::Runtime runtime(machine.options());
+    tj::GemmArgs args;
+    args.a = args.b = args.d = tj::Tensor::contiguous(nullptr, {tj::DeviceKind::cuda, 0}, tj::DType::f16, {4096, 4096});
+    tj::TuneOptions options;
+    options.rounds = 2;
+    options.only = {"64x64x128", "128x128x64", "128x192x64"};
+    const tj::TuneReport report = runtime.tune(args, options);
+    double best = 0, worst = 0;
+    int measured = 0, times = 0;
+    for (const tj::TunedVariant& variant : report.variants) {
+      times += variant.times;
+      if (variant.times == 0) continue;
+      ++measured;
+      best = best == 0 ? variant.predicted_us : std::min(best, variant.predicted_us);
+      worst = std::max(worst, variant.predicted_us);
+    }
+    CHECK(measured == (refused ? 2 : 3));
+    const int calls = static_cast<int>(2000 / best);
+    CHECK(calls > 2);
+    CHECK(calls < 40);
+    CHECK(calls != static_cast<int>(2000 / worst));
+    CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == measured * (1 + calls));
+    // Three operands of 32 MiB, each filled with the same 2^21 values again and again.
+    const std::string log = machine.cuda.log();
+    int pieces = 0;
+    for (std::size_t at = 0; (at = log.find("cuMemcpyHtoD 4194304\n", at)) != std::string::npos; ++at) ++pieces;
+    CHECK(pieces == 3 * 8);
+    CHECK(count_calls(machine.cuda, "cuMemcpyHtoD") == pieces);
+    CHECK(count_calls(machine.cuda, "cuGraphLaunch") == times / 3 * 4);  // one that is not timed before each three
+  }
 }
 
 TEST_CASE("a plan is current until other choices hold on its device") {
