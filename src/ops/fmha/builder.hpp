@@ -37,6 +37,7 @@ class FmhaBuilder : protected GraphBuilder {
   Candidate made(bool turns = false) {
     launch_.bulk_copies = std::any_of(graph_.nodes.begin(), graph_.nodes.end(),
                                       [](const Node& n) { return n.async == graph::Async::copy; });
+    set_walk("fmha", config_.walk, arch_, graph_);
     launch_.walks = graph_.walks();
     return fmha_candidate(std::move(graph_), config_, launch_, turns);
   }

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "ops/common/fields.hpp"
+#include "ops/common/walk_field.hpp"
 #include "ops/fmha/fmha.hpp"
 
 namespace tj::ops {
@@ -18,7 +19,7 @@ inline constexpr const char* kFmhaTypeWords[] = {"f16", "bf16"};
 inline constexpr int kFmhaHeadDims[] = {64, 128};
 inline constexpr const char* kFmhaHeadDimWords[] = {"64", "128"};
 
-inline constexpr std::array<Field<FmhaKernel>, 5> kFmhaFields = {
+inline constexpr std::array<Field<FmhaKernel>, 6> kFmhaFields = {
     {{.name = "dtype",
       .get = [](const FmhaKernel& config) { return place_among<kFmhaTypes>(config.dtype); },
       .set = [](FmhaKernel& config, unsigned place) { config.dtype = kFmhaTypes[place]; },
@@ -68,6 +69,7 @@ inline constexpr std::array<Field<FmhaKernel>, 5> kFmhaFields = {
       .more_flags = fmha_rung_flags,
       .tag = "_%",
       .tagged = [](const FmhaKernel& config) { return config.rung != kNoFmhaRung; },
-      .optional = true}}};
+      .optional = true},
+     walk_field<FmhaKernel>(0)}};
 
 }  // namespace tj::ops

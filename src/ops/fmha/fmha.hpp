@@ -10,6 +10,7 @@
 
 #include <tilejit/fmha.hpp>
 
+#include "ops/common/walk_field.hpp"
 #include "ops/fmha/rungs.hpp"
 #include "ops/op.hpp"
 
@@ -25,6 +26,16 @@ struct FmhaKernel : FmhaConfig {
   FmhaKernel() = default;
   FmhaKernel(const FmhaConfig& config, int of_ladder = kNoFmhaRung) : FmhaConfig(config), rung(of_ladder) {}
   int rung = kNoFmhaRung;  ///< in fmha_rungs()
+  WalkChoice walk = WalkChoice::usual;
+};
+
+/// What is chosen of a kernel beside its configuration.
+struct FmhaChoice {
+  int rung = kNoFmhaRung;
+  WalkChoice walk = WalkChoice::usual;
+  /// The choice in one number, as Op has choices.
+  int number() const { return static_cast<int>(walk) << 8 | rung; }
+  static FmhaChoice of(int number) { return {number & 0xff, static_cast<WalkChoice>(number >> 8)}; }
 };
 
 /// The request of a kernel; throws tj::Error(argument) for a head dim, dtype or rung that is not supported.

@@ -52,7 +52,8 @@ Trial trial_of(const FmhaKernel& config, const Sizes& sizes, bool usual = false)
   trial.name = cat("B ", batch, " H ", heads, "/", kv, " Sq ", queries, " Sk ", keys);
   trial.kernel_flags = flags_of_fields<kFmhaFields>(config);
   trial.flags = trial.kernel_flags + " " + sizes.flags();
-  if (config.rung != kNoFmhaRung) trial.choice = config.rung;
+  if (const int choice = FmhaChoice{config.rung, config.walk}.number(); choice != FmhaChoice().number())
+    trial.choice = choice;
   trial.tensors = {dense("q", config.dtype, {batch, heads, queries, width}),
                    dense("k", config.dtype, {batch, kv, keys, width}),
                    dense("v", config.dtype, {batch, kv, keys, width}),
@@ -81,9 +82,11 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
 
   ProblemKey problem_key(const void* args) const override { return {fmha_small_key(config_of(get(args)))}; }
   Kernel kernel_of(const ProblemKey& problem, int choice) const override {
-    if (choice == kNoFmhaRung) return {problem.kind};
+    const auto [rung, walk] = FmhaChoice::of(choice);
+    if (choice == FmhaChoice().number()) return {problem.kind};
     FmhaKernel kernel = kernel_of_key<kFmhaFields, FmhaKernel>(problem.kind);
-    kernel.rung = choice;
+    kernel.rung = rung;
+    if (walk != WalkChoice::usual) kernel.walk = walk;
     return {fmha_small_key(kernel), choice};
   }
   bool has_ladder() const override { return true; }

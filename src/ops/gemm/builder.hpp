@@ -40,6 +40,7 @@ class GemmBuilder : protected GraphBuilder {
   Candidate candidate(double iterations) {
     launch_.by_threads = std::none_of(graph_.nodes.begin(), graph_.nodes.end(),
                                       [](const Node& node) { return node.async == graph::Async::copy; });
+    set_walk("gemm", kernel_.walk, arch_, graph_);
     launch_.walks = graph_.walks();
     launch_.pairs = graph_.pairs;
     Candidate made{std::move(graph_), iterations, 0, false};  // turns would only hold back who could go on

@@ -103,6 +103,7 @@ GemmKernel of_parts(GemmKernel kernel) {
   GemmKernel parts{kernel.dtype, DType::f32, kernel.left_mn, kernel.right_mn};
   parts.tile = kernel.tile;
   parts.rung = kernel.rung;  // only to be refused
+  parts.walk = kernel.walk;
   parts.parts = true;
   return parts;
 }

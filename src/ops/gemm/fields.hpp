@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ops/common/fields.hpp"
+#include "ops/common/walk_field.hpp"
 #include "ops/gemm/gemm.hpp"
 
 namespace tj::ops {
@@ -32,7 +33,7 @@ constexpr bool is_usual(const GemmTile& tile) {
 std::vector<std::string> gemm_tile_flags();
 std::vector<std::string> gemm_rung_flags();
 
-inline constexpr std::array<Field<GemmKernel>, 11> kGemmFields = {{
+inline constexpr std::array<Field<GemmKernel>, 12> kGemmFields = {{
     {.name = "dtype",
      .get =
          [](const GemmKernel& kernel) {
@@ -151,6 +152,7 @@ inline constexpr std::array<Field<GemmKernel>, 11> kGemmFields = {{
      .tagged = [](const GemmKernel& kernel) { return kernel.rung != kNoGemmRung; },
      .optional = true,
      .tag_place = 7},
+    walk_field<GemmKernel>(8),
 }};
 
 }  // namespace tj::ops

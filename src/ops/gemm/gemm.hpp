@@ -15,6 +15,7 @@
 
 #include "ops/common/op_flags.hpp"
 #include "ops/common/tunable.hpp"
+#include "ops/common/walk_field.hpp"
 #include "ops/gemm/rungs.hpp"
 #include "ops/gemm/tiles.hpp"
 #include "ops/op.hpp"
@@ -40,6 +41,7 @@ struct GemmKernel {
   int tile = 0;           ///< in gemm_tiles()
   int rung = 0;           ///< in gemm_rungs(); never the last, which is none
   bool parts = false;     ///< leaves sums over parts of K, in f32 and without any epilogue, to be added by sum_parts
+  WalkChoice walk = WalkChoice::usual;
 };
 /// The kernel of the same operands that leaves sums over parts of K.
 GemmKernel of_parts(GemmKernel kernel);
@@ -77,10 +79,13 @@ struct GemmChoice {
   int tile = 0;  ///< in gemm_tiles()
   int parts = 1;
   int rung = kNoGemmRung;  ///< in gemm_rungs(); never the last, which is none
+  WalkChoice walk = WalkChoice::usual;
   bool operator==(const GemmChoice&) const = default;
   /// The choice in one number, as Op has choices.
-  int number() const { return rung << 16 | (parts - 1) << 8 | tile; }
-  static GemmChoice of(int number) { return {number & 0xff, (number >> 8 & 0xff) + 1, number >> 16}; }
+  int number() const { return static_cast<int>(walk) << 24 | rung << 16 | (parts - 1) << 8 | tile; }
+  static GemmChoice of(int number) {
+    return {number & 0xff, (number >> 8 & 0xff) + 1, number >> 16 & 0xff, static_cast<WalkChoice>(number >> 24)};
+  }
 };
 inline constexpr int kMostGemmParts = 128;
 /// "128x256x64", "64x64x128k8" in 8 parts.

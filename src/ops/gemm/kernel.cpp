@@ -184,7 +184,8 @@ class Gemm final : public Described<GemmArgs, gemm_from_c> {
 
 std::string gemm_choice_name(const GemmChoice& choice) {
   return cat(gemm_tile_name(gemm_tiles()[static_cast<std::size_t>(choice.tile)]),
-             choice.parts == 1 ? "" : cat("k", choice.parts));
+             choice.parts == 1 ? "" : cat("k", choice.parts),
+             choice.walk == WalkChoice::usual ? "" : cat("+", kWalkWords[static_cast<std::size_t>(choice.walk)]));
 }
 
 const Op& gemm_op() {
@@ -210,6 +211,7 @@ GemmSizes gemm_sizes(const GemmConfig& config) { return {config.m, config.n, con
 GemmKernel chosen(GemmKernel kind, const GemmChoice& choice) {
   kind.tile = choice.tile;
   kind.rung = choice.rung;
+  if (choice.walk != WalkChoice::usual) kind.walk = choice.walk;
   return choice.parts > 1 ? of_parts(kind) : kind;
 }
 

@@ -127,6 +127,7 @@ GemmChoice choice_of(const GemmKernel& kernel, bool tile_given, bool in_parts, c
     if (!sized) choice.parts = 1;
   }
   if (in_parts) choice.parts = std::max(kParts, choice.parts);
+  choice.walk = kernel.walk;
   return choice;
 }
 
@@ -168,9 +169,10 @@ std::vector<Workload> gemm_workloads(const Flags& flags, const arch::Arch& arch)
       GemmChoice choice = tile_given || kernel.rung != kNoGemmRung ? GemmChoice{kernel.tile, 1, kernel.rung}
                                                                    : choose_gemm(sizes, kernel, arch);
       if (parts == "true") choice.parts = std::max(kParts, choice.parts);
+      choice.walk = kernel.walk;
       if (kernel.rung == kNoGemmRung) require_served(sizes, kernel, choice, arch);
       list.push_back({trial_of(kernel, choice, given), flops});
-      if (!tile_given && parts != "true" && kernel.rung == kNoGemmRung)
+      if (!tile_given && parts != "true" && kernel.rung == kNoGemmRung && kernel.walk == WalkChoice::usual)
         list.back().trial.choice.reset();  // a call's own, which may have been measured
     }
   return list;
@@ -178,9 +180,11 @@ std::vector<Workload> gemm_workloads(const Flags& flags, const arch::Arch& arch)
 
 double gemm_predicted_cycles(const void* args, int choice, const arch::Arch& arch) {
   const auto& of = *static_cast<const GemmArgs*>(args);
-  if (GemmChoice::of(choice).rung != kNoGemmRung) return 0;
+  GemmChoice asked = GemmChoice::of(choice);
+  if (asked.rung != kNoGemmRung) return 0;
+  asked.walk = WalkChoice::usual;  // as long, where all tiles are
   for (const auto& [ranked, cycles] : rank_gemm(gemm_sizes(of), gemm_kind(of), arch))
-    if (ranked.number() == choice) return cycles;
+    if (ranked == asked) return cycles;
   return 0;
 }
 

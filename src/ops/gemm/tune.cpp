@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ops/gemm/gemm.hpp"
+#include "ops/gemm/rates.hpp"
 #include "support/fail.hpp"
 #include "support/lasting.hpp"
 #include "support/text.hpp"
@@ -19,6 +20,7 @@ using support::fail;
 using Flags = std::map<std::string, std::vector<std::string>>;
 using Fields = std::vector<std::pair<std::string, std::string>>;
 
+constexpr int kDrawnTiles = 3;  // so many of the best tiles are also measured with blocks that draw their tiles
 constexpr const char* kSizeNames[] = {"m", "n", "k", "batch"};
 
 std::optional<std::int64_t> number(const std::string& text) {
@@ -152,8 +154,19 @@ class GemmTunable final : public Tunable {
   std::vector<Variant> variants(const Problem& problem, const arch::Arch& arch) const override {
     const GemmKernel kind = kind_of(problem);
     std::vector<Variant> list;
-    for (const auto& [choice, cycles] : rank_gemm(sizes_of(problem), kind, arch))
+    const auto add = [&](const GemmChoice& choice, double cycles) {
       list.push_back({gemm_kernel_of(key_of(problem), choice), gemm_choice_name(choice), cycles});
+    };
+    int drawn = 0;
+    const GemmSizes sizes = sizes_of(problem);
+    for (auto [choice, cycles] : rank_gemm(sizes, kind, arch)) {
+      add(choice, cycles);
+      const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(choice.tile)];
+      const bool all_at_once = clusters_of(sizes, tile) <= cluster_places(tile, arch);
+      if (choice.parts > 1 || all_at_once || ++drawn > kDrawnTiles) continue;
+      choice.walk = WalkChoice::dynamic;
+      add(choice, cycles);
+    }
     return list;
   }
 
@@ -172,6 +185,9 @@ class GemmTunable final : public Tunable {
     if (flags.count("rung") > 0)
       fail(Stage::argument, Code::invalid_argument,
            "--rung is given; a rung is one kernel, with nothing to choose: leave it out");
+    if (flags.count("walk") > 0)
+      fail(Stage::argument, Code::invalid_argument,
+           "--walk is given; how tiles come to blocks is what is measured: leave it out");
     Flags kinds = flags;
     for (const char* name : kSizeNames) kinds.erase(name);
     kinds.erase("sizes");

@@ -247,4 +247,9 @@ TEST_CASE("measuring has every tile whole, and in parts where its tiles leave SM
   const auto few = names("128x128x8192"), many = names("8192");
   CHECK(std::count_if(few.begin(), few.end(), parts_of) == static_cast<std::ptrdiff_t>(few.size() / 2));
   CHECK(std::none_of(many.begin(), many.end(), parts_of));
+  // Blocks that draw their tiles are measured where there are more tiles than places, for the three best.
+  const auto drawn = [](const std::string& name) { return has(name, "+dynamic"); };
+  CHECK(std::none_of(few.begin(), few.end(), drawn));
+  CHECK(std::count_if(many.begin(), many.end(), drawn) == 3);
+  CHECK(many[1] == many[0] + "+dynamic");
 }
