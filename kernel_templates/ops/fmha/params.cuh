@@ -28,12 +28,13 @@ struct Params {
   long long lse_stride_batch, lse_stride_head, lse_stride_row;
   int batches, heads, heads_per_kv_head;
   int queries, keys;
-  int row_blocks;    ///< query tiles of one head
-  int tiles;         ///< row_blocks * heads * batches
-  int wide_stores;   ///< 16-byte stores to o are aligned
-  float scale;       ///< |scale| of the scores
-  float scale_log2;  ///< scale * log2(e), never 0
-  float sign;        ///< -1 for a negative scale, else 1
+  int row_blocks;     ///< query tiles of one head
+  int section_heads;  ///< heads whose tiles are mixed, the longest of all first; then come those of the next heads
+  int tiles;          ///< row_blocks * heads * batches
+  int wide_stores;    ///< 16-byte stores to o are aligned
+  float scale;        ///< |scale| of the scores
+  float scale_log2;   ///< scale * log2(e), never 0
+  float sign;         ///< -1 for a negative scale, else 1
 };
 
 }  // namespace tj::ops::fmha

@@ -32,10 +32,15 @@ TJ_DEVICE Tile tile_at(const Params& params, int index) {
   tile.index = index;
   tile.valid = index < params.tiles;
   if (!tile.valid) return tile;
-  // Query tiles of one head run next to each other so that its keys and values stay in L2; the longest goes first.
+  // Query tiles of a section's heads run next to each other, so that their keys and values stay in L2. The longest goes
+  // first: those that come last are short, and all blocks end at about the same time.
   const Mask mask = mask_of<C>(params);
-  const int head_index = index / params.row_blocks;
-  const int block = index - head_index * params.row_blocks;
+  const int section = index / (params.section_heads * params.row_blocks);
+  const int first_head = section * params.section_heads;
+  const int heads = min(params.section_heads, params.heads * params.batches - first_head);
+  const int inside = index - first_head * params.row_blocks;
+  const int block = inside / heads;
+  const int head_index = first_head + inside - block * heads;
   tile.row = (mask.tiles_differ() ? params.row_blocks - 1 - block : block) * C::kRowsPerBlock;
   tile.batch = head_index / params.heads;
   tile.head = head_index - tile.batch * params.heads;

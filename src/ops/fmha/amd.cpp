@@ -134,7 +134,7 @@ const arch::Needs& needs() {
     return arch::Needs{{"TC", "EXP", "ALU", "LSU"},
                        {"matrix_flops_per_cycle", "operand_copies", "exp2_per_cycle", "f32_per_cycle",
                         "minmax_per_cycle", "convert_per_cycle", "shared_bytes_per_cycle", "thread_copy_latency_cycles",
-                        "thread_copy_cycles_per_kb", "tile_turn_cycles"},
+                        "thread_copy_cycles_per_kb", "tile_turn_cycles", "cache_bytes"},
                        {"amd"}};
   });
 }

@@ -24,6 +24,14 @@ fmha::Source source(const Tensor& tensor) {
   return {tensor.data, stride(tensor, 0), stride(tensor, 1), stride(tensor, 2)};
 }
 
+/// Heads whose keys and values fit together into what the kernel says. Heads of a group have theirs in common.
+int section_heads(const FmhaArgs& args, const FmhaLaunch& kernel, const fmha::Params& p) {
+  const std::int64_t head_bytes = 2 * args.k.shape[2] * args.k.shape[3] * size_of(args.k.dtype);
+  const std::int64_t fit = std::max<std::int64_t>(1, std::int64_t{kernel.section_kb} * 1024 / head_bytes);
+  const std::int64_t all = std::int64_t{p.heads} * p.batches;
+  return kernel.section_kb == 0 ? 1 : static_cast<int>(std::min(all, fit * p.heads_per_kv_head));
+}
+
 }  // namespace
 
 void fmha_plan(const FmhaArgs& args, const FmhaLaunch& kernel, LaunchPlan& plan) {
@@ -58,6 +66,7 @@ void fmha_plan(const FmhaArgs& args, const FmhaLaunch& kernel, LaunchPlan& plan)
   set_mask(p, args);
   p.row_blocks = (p.queries + kernel.rows_per_block - 1) / kernel.rows_per_block;
   p.tiles = p.row_blocks * p.heads * p.batches;
+  p.section_heads = section_heads(args, kernel, p);
   p.wide_stores = wide(args.o, 16);
   const float scale = fmha_scale(args);
   // A scale of 0 weighs all keys alike; the smallest normal keeps masked scores at -inf where 0 would make them NaN.

@@ -34,7 +34,7 @@ const arch::Needs& kNeeds = support::lasting<arch::Needs>(
      {"matrix_flops_per_cycle", "matrix_issue_cycles", "matrix_drain_cycles", "exp2_per_cycle", "f32_per_cycle",
       "minmax_per_cycle", "minmax_operands", "convert_per_cycle", "integer_per_cycle", "copy_latency_cycles",
       "copy_cycles_per_kb", "tensor_memory_bytes_per_cycle", "barrier_cycles", "exchange_cycles",
-      "exchange_cycles_per_kb"},
+      "exchange_cycles_per_kb", "cache_bytes"},
      {"sm100"}});
 
 // The budget of a second search. Head dim 64 on sm_103a is proven (II 1634) after 94184 nodes, 0.4 s on an AMD EPYC,

@@ -121,10 +121,10 @@ class Builder : private FmhaWarpBuilder {
 const arch::Needs& needs() {
   static constinit support::Lasting<const arch::Needs> needs;
   return needs.get([] {
-    return arch::Needs{
-        {"TC", "EXP", "ALU", "LSU"},
-        {"matrix_flops_per_cycle", "exp2_per_cycle", "f32_per_cycle", "minmax_per_cycle", "shared_bytes_per_cycle"},
-        {"sm80"}};
+    return arch::Needs{{"TC", "EXP", "ALU", "LSU"},
+                       {"matrix_flops_per_cycle", "exp2_per_cycle", "f32_per_cycle", "minmax_per_cycle",
+                        "shared_bytes_per_cycle", "cache_bytes"},
+                       {"sm80"}};
   });
 }
 

@@ -22,11 +22,12 @@ using support::cat;
 using fmha::kRowsPerConsumer;
 
 // Every unit and fact that is read below, and the families of kernel_templates/ops/fmha/<family>.cuh.
-const arch::Needs& kNeeds = support::lasting<arch::Needs>(
-    {{"TC", "EXP", "TMA"},
-     {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_drain_cycles", "exp2_per_cycle", "f32_per_cycle",
-      "minmax_per_cycle", "convert_per_cycle", "shared_unit_cycles", "copy_latency_cycles", "copy_cycles_per_kb"},
-     {"sm90"}});
+const arch::Needs& kNeeds =
+    support::lasting<arch::Needs>({{"TC", "EXP", "TMA"},
+                                   {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_drain_cycles",
+                                    "exp2_per_cycle", "f32_per_cycle", "minmax_per_cycle", "convert_per_cycle",
+                                    "shared_unit_cycles", "copy_latency_cycles", "copy_cycles_per_kb", "cache_bytes"},
+                                   {"sm90"}});
 
 // Registers of a consumer beside scores, weights and output. Maxima, sums and factors of two rows take 6 words from
 // iteration to iteration. Addresses, counters and temporaries of its bodies take 26. With these, 3 x 64 x 128 at head
