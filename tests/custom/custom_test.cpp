@@ -1,7 +1,10 @@
 // Protects the refusals of tj::custom, by name, before a compiler is asked. Equal descriptions share a kernel and
 // changed ones do not. Also what reaches the driver.
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -63,8 +66,12 @@ TEST_CASE("a folder with more bytes than node bodies have is refused by the size
   constexpr std::uintmax_t kMost = 4 << 20;
   SampleKernel sample;
   sample.write("sparse.h", "");
-  std::filesystem::resize_file(sample.folder() + "/sparse.h", std::uintmax_t{1} << 40);  // reading it would never end
-  refuses(sample, Stage::argument, Code::unsupported, "'sparse.h' among them has 1099511627776; give a folder");
+  rlimit limit{};  // mutants are judged under one
+  ::getrlimit(RLIMIT_FSIZE, &limit);
+  const std::uintmax_t bytes = std::min<std::uintmax_t>(limit.rlim_max, std::uintmax_t{1} << 40);
+  std::filesystem::resize_file(sample.folder() + "/sparse.h", bytes);  // reading it would never end
+  refuses(sample, Stage::argument, Code::unsupported,
+          "'sparse.h' among them has " + std::to_string(bytes) + "; give a folder");
   SampleKernel full;
   std::uintmax_t there = 0;
   for (const auto& entry : std::filesystem::directory_iterator(full.folder()))

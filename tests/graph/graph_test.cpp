@@ -1,5 +1,5 @@
 // Protects the graph's invariant: each way to break it is refused with a message that names the place. The examples
-// stand in data/examples.txt, each cost at its node.
+// stand in pinned/examples.txt, each cost at its node.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -134,7 +134,7 @@ TEST_CASE("the examples are the graphs that are pinned, each cost at its node") 
     std::istringstream text(graph::to_json(graph));
     for (std::string line; std::getline(text, line);) lines.push_back(line);
   }
-  testing::check_pinned("tests/graph/data/examples.txt", lines);
+  testing::check_pinned("tests/graph/pinned/examples.txt", lines);
   const graph::Graph attention = graph::attention_with_tensor_memory(costs, machine);
   for (const graph::Node& node : attention.nodes) CHECK(node.copy == (node.name.ends_with(".1") ? 1 : 0));
 }

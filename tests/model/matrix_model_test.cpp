@@ -121,6 +121,18 @@ TJ_KERNEL(groups, 128, Params, p) {
   if (p.which == 10) { first[3] += 1; matrix_multiply<0>(F16{}, first, left, right, true); }
   if (p.which == 11) { matrix_fence<21>(); first[3] += 1; matrix_multiply<0>(F16{}, first, left, right, true); }
   if (p.which == 7) { matrix_fence<20>(); matrix_multiply<0>(F16{}, first, left, operand_advance(right, 60000), false); matrix_commit<17>(); matrix_wait<18, 0>(); }
+  if (p.which >= 13) {  // a right operand without its first row, of which the second has one half or both
+    const u32 place = shared + kB + 16384, row = thread_index(), swizzle = row & 7;
+    const u32 zeros[4] = {};
+    if (row > 0 && row < 64) store_shared(place + row * 128 + 16 * (1 ^ swizzle), zeros);
+    if (row > (p.which == 13 ? 1 : 0) && row < 64) store_shared(place + row * 128 + 16 * swizzle, zeros);
+    proxy_fence<22>();
+    block_sync();
+    matrix_fence<20>();
+    matrix_multiply<0>(F16{}, first, left, matrix_operand(place, 16, 1024), false);
+    matrix_commit<17>();
+    matrix_wait<18, 0>();
+  }
 }
 )";
 
@@ -233,6 +245,7 @@ TEST_CASE("what a warpgroup must not do is a fault or a deadlock") {
         Case{10, "groups", Code::model_fault,
              "registers that a matrix_wait has handed back, with no matrix_fence since"},
         Case{11, "groups", Code::model_fault, "registers that have changed since the last matrix_fence"},
+        Case{13, "groups", Code::model_fault, "which nobody has written"},
         Case{7, "groups", Code::model_fault, "a matrix operand's read of 16 bytes at shared address"}}) {
     CAPTURE(c.which);
     Problem problem(64, DType::f16, false, 9);
@@ -245,6 +258,14 @@ TEST_CASE("what a warpgroup must not do is a fault or a deadlock") {
     CHECK(contains(e.message, c.says));
     if (c.code == Code::deadlock) CHECK(contains(e.log, "by all 128 threads 2, done 2"));
   }
+}
+
+TEST_CASE("a row that nobody has written is one outside of the tensor") {
+  Problem problem(64, DType::f16, false, 9);
+  std::vector<float> seen(128 * 64);
+  problem.params.out = seen.data();
+  problem.params.which = 14;
+  problem.run("groups");
 }
 
 }  // namespace

@@ -180,3 +180,18 @@ TEST_CASE("a cache's table has sizes in what they are counted in, and dates of U
     CHECK_MESSAGE(line.find(" " + shown + "  20") < line.find('\n'), shown, " is not in ", line);
   }
 }
+
+TEST_CASE("columns of a cache's table are as wide as what stands in them") {
+  const testing::Scratch folder;
+  cache::Store store(folder.path(), 0, {});
+  for (const auto& [name, target] : {std::pair("a_name", "gfx1100"), std::pair("b", "sm_90a")}) {
+    const cache::Fields fields = {{"name", name},     {"target", target},     {"symbol", "kernel"},
+                                  {"threads", "128"}, {"cluster", "1"},       {"blocks_per_sm", "1"},
+                                  {"schedule", "{}"}, {"smem_bytes", "1024"}, {"registers", "168"}};
+    REQUIRE(store.store(cache::make_key({{"name", name}}, {{"kind", "test"}}), {fields, "x"}));
+  }
+  const std::string text = test::run_warm({"--list", "--cache-dir", folder.path()}).out;
+  for (const char* line :
+       {"name    target         size  last use (UTC)\n", "\na_name  gfx1100       ", "\nb       sm_90a        "})
+    CHECK_MESSAGE(text.find(line) != std::string::npos, text);
+}
