@@ -34,7 +34,8 @@ struct FmhaArgs {
   bool causal = false;
 };
 
-/// The fields that choose an attention kernel, without any memory: for prepare() and warm().
+/// The fields that choose an attention kernel, without any memory: for prepare() and warm(). A call whose sizes were
+/// measured (tune.hpp) may take another kernel: prepare it by its arguments.
 struct FmhaConfig {
   using Args = FmhaArgs;
   DType dtype = DType::f16;

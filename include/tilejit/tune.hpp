@@ -18,7 +18,7 @@ struct TuneOptions {
 /// A kernel that can serve the problem.
 struct TunedVariant {
   std::string name;                               ///< "128x256x64"
-  double predicted_cycles = 0, predicted_us = 0;  ///< at the clock that the arch is described with
+  double predicted_cycles = 0, predicted_us = 0;  ///< at the clock of the arch's description; 0: nobody predicts
   double measured_us = 0;                         ///< of one call, median; 0 when it was not measured
   int times = 0;                                  ///< measurements taken, each of several calls
   std::string refused;                            ///< why there is no kernel, when there is none

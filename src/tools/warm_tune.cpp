@@ -57,6 +57,17 @@ std::vector<const ops::Op*> tunable_ops(const std::vector<std::string>& names) {
   return names.empty() ? all : chosen;
 }
 
+/// Without --op the problems of each op that takes the flags; it is a mistake where none does.
+std::vector<Task> tasks_of(const TuneWork& work, const std::vector<const ops::Op*>& ops) {
+  std::vector<Task> tasks;
+  for (const ops::Op* op : ops) try {
+      for (ops::Problem& problem : op->tunable()->problems(work.flags)) tasks.push_back({op, std::move(problem)});
+    } catch (const Error&) {
+      if (!work.op_names.empty() || (op == ops.back() && tasks.empty())) throw;
+    }
+  return tasks;
+}
+
 /// Refuses what is measured on no machine; the rest is up to this one's GPU.
 void check_targets(const std::vector<std::string>& names) {
   for (const std::string& name : names)
@@ -123,11 +134,12 @@ void print(const TuneReport& report, std::ostream& out) {
   row("kernel", {"predicted us", "measured us", "TFLOP/s"}, "");
   for (std::size_t i = 0; i < report.variants.size(); ++i) {
     const TunedVariant& v = report.variants[i];
+    const std::string predicted = v.predicted_us > 0 ? number(v.predicted_us, 1) : "-";
     if (!v.refused.empty()) {
-      row(v.name, {number(v.predicted_us, 1), "-", "-"}, cat("refused: ", v.refused));
+      row(v.name, {predicted, "-", "-"}, cat("refused: ", v.refused));
       continue;
     }
-    row(v.name, {number(v.predicted_us, 1), number(v.measured_us, 1), number(report.flops / v.measured_us * 1e-6, 1)},
+    row(v.name, {predicted, number(v.measured_us, 1), number(report.flops / v.measured_us * 1e-6, 1)},
         static_cast<int>(i) == report.chosen ? "chosen" : "");
   }
   out << std::flush;
@@ -163,10 +175,7 @@ std::string why_not_kept(const std::string& cache_dir) {
 
 int tune_problems(const TuneWork& work, LogLevel level, std::ostream& out, std::ostream& err, bool terminal) {
   check_targets(work.targets);
-  const std::vector<const ops::Op*> chosen = tunable_ops(work.op_names);
-  std::vector<Task> tasks;
-  for (const ops::Op* op : chosen)
-    for (ops::Problem& problem : op->tunable()->problems(work.flags)) tasks.push_back({op, std::move(problem)});
+  const std::vector<Task> tasks = tasks_of(work, tunable_ops(work.op_names));
 
   Progress progress(out, err, terminal, work.json, level);
   Options options;

@@ -160,7 +160,8 @@ class Calls(unittest.TestCase):
         self.assertGreater(report.schedule["ii"], 0)
         self.assertEqual(self.runtime.warm("chunk_indices", "model:sm_90a").kernels, 1)
         self.runtime.synchronize()
-        self.refused("fmha", "nothing to measure", code="unsupported", call=lambda: self.runtime.tune("fmha", spec, spec, spec))
+        self.refused("chunk_indices", "nothing to measure", code="unsupported",
+                     call=lambda: self.runtime.tune("chunk_indices", tilejit.Spec((3,), "i32"), tokens=5))
 
     def test_logs_and_dumps(self):
         lines = []

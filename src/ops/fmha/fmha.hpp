@@ -10,6 +10,7 @@
 
 #include <tilejit/fmha.hpp>
 
+#include "ops/common/tunable.hpp"
 #include "ops/common/walk_field.hpp"
 #include "ops/fmha/rungs.hpp"
 #include "ops/op.hpp"
@@ -40,6 +41,18 @@ struct FmhaChoice {
 
 /// The request of a kernel; throws tj::Error(argument) for a head dim, dtype or rung that is not supported.
 Request fmha_request(const FmhaKernel& config);
+
+/// Sizes of a call, each at most 2^30.
+struct FmhaSizes {
+  std::int64_t batch = 1, heads = 1, kv_heads = 1, queries = 1, keys = 1;
+};
+FmhaSizes fmha_sizes(const FmhaArgs& args);
+/// The kernel of a call whose walk is the usual one.
+FmhaKernel fmha_kernel(const FmhaArgs& args);
+/// A problem whose walk may have been measured.
+ProblemKey fmha_problem_key(const FmhaKernel& kernel, const FmhaSizes& sizes);
+/// Measurements that choose a walk; a problem's key is the kernel and its sizes.
+const Tunable& fmha_tunable();
 
 /// The kernel in 64 bits, which a hot call looks up.
 std::uint64_t fmha_small_key(const FmhaKernel& config);

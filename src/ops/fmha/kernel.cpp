@@ -23,15 +23,6 @@ namespace {
 using support::cat;
 using support::fail;
 
-FmhaConfig config_of(const FmhaArgs& args) {
-  FmhaConfig config;
-  config.dtype = args.q.dtype;
-  config.head_dim = static_cast<int>(args.q.shape[3]);
-  config.general_scale = fmha_needs_general_scale(fmha_scale(args));
-  set_mask(config, args);
-  return config;
-}
-
 FmhaKernel config_of(const Request& request) { return kernel_of_fields<kFmhaFields, FmhaKernel>(request); }
 
 /// The kernels of a command line, with one value for a field that it leaves out.
@@ -80,7 +71,9 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
   void validate(const void* args, bool on_model) const override { ops::validate(get(args), on_model); }
   Device device_of(const void* args) const override { return get(args).q.device; }
 
-  ProblemKey problem_key(const void* args) const override { return {fmha_small_key(config_of(get(args)))}; }
+  ProblemKey problem_key(const void* args) const override {
+    return fmha_problem_key(fmha_kernel(get(args)), fmha_sizes(get(args)));
+  }
   Kernel kernel_of(const ProblemKey& problem, int choice) const override {
     const auto [rung, walk] = FmhaChoice::of(choice);
     if (choice == FmhaChoice().number()) return {problem.kind};
@@ -151,6 +144,7 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
     list.writes("o", of.o);
     list.writes("lse", of.lse);
   }
+  const Tunable* tunable() const override { return &fmha_tunable(); }
   void plan(const void* args, const Kernel&, const Geometry& geometry, LaunchPlan& plan) const override {
     fmha_plan(get(args), geometry.as<FmhaLaunch>(), plan);
   }
@@ -180,7 +174,7 @@ std::vector<Workload> fmha_workloads(const Flags& flags, const arch::Arch&) {
 std::vector<TileCount> fmha_tiles(const void* args, const Geometry& geometry, unsigned) {
   const auto& of = *static_cast<const FmhaArgs*>(args);
   const auto launch = geometry.as<FmhaLaunch>();
-  const fmha::Mask mask = mask_of(config_of(of), of.q.shape[2], of.k.shape[2]);
+  const fmha::Mask mask = mask_of(fmha_kernel(of), of.q.shape[2], of.k.shape[2]);
   std::vector<TileCount> list;  // a block of rows of each head, with the blocks of keys that it sees
   for (int first = 0; first < mask.queries; first += launch.rows_per_block) {
     const fmha::Keys blocks = mask.blocks_of(first, launch.rows_per_block, launch.block_n);
@@ -196,6 +190,15 @@ bool fmha_needs_general_scale(float scale) { return !(scale >= 1e-6f && scale <=
 
 float fmha_scale(const FmhaArgs& args) {
   return args.scale ? *args.scale : 1.0f / std::sqrt(static_cast<float>(args.q.shape[3]));
+}
+
+FmhaKernel fmha_kernel(const FmhaArgs& args) {
+  FmhaConfig config;
+  config.dtype = args.q.dtype;
+  config.head_dim = static_cast<int>(args.q.shape[3]);
+  config.general_scale = fmha_needs_general_scale(fmha_scale(args));
+  set_mask(config, args);
+  return config;
 }
 
 std::uint64_t fmha_small_key(const FmhaKernel& config) { return key_of_fields<kFmhaFields>(config); }

@@ -1,0 +1,166 @@
+// Choosing the walk of attention by measurement: problems, their walks, their tensors; see tunable.hpp.
+//
+// Decides which sizes and kernels a command line names, and which walks are measured. Predicts nothing: walks differ by
+// how tiles come out even. Invariant: a problem that was written down as fields and read back is the same problem, or
+// none.
+#include <utility>
+
+#include "ops/common/trial.hpp"
+#include "ops/common/tunable.hpp"
+#include "ops/fmha/fields.hpp"
+#include "ops/fmha/fmha.hpp"
+#include "ops/fmha/mask.hpp"
+#include "ops/fmha/validate.hpp"
+#include "support/fail.hpp"
+#include "support/lasting.hpp"
+
+namespace tj::ops {
+namespace {
+
+using support::cat;
+using support::fail;
+using Fields = std::vector<std::pair<std::string, std::string>>;
+
+constexpr const char* kSizeNames[] = {"batch", "heads", "kv-heads", "seq-q", "seq-k"};
+
+/// Takes the sizes out of the flags.
+Sizes take_sizes(Flags& flags) {
+  Sizes sizes("fmha", flags, {{"batch", 1}, {"heads", 1}, {"kv-heads", 0}, {"seq-q", 0}, {"seq-k", 0}});
+  if (!sizes.given("seq-q"))
+    fail(Stage::argument, Code::invalid_argument, "--seq-q is missing; a walk is measured for sizes");
+  sizes.set_default("kv-heads", sizes.at("heads"));
+  sizes.set_default("seq-k", sizes.at("seq-q"));
+  return sizes;
+}
+Sizes sizes_of(const Problem& problem) {
+  Flags flags;
+  for (const auto& [name, value] : problem.fields)
+    if (std::find(std::begin(kSizeNames), std::end(kSizeNames), name) != std::end(kSizeNames)) flags[name] = {value};
+  return take_sizes(flags);
+}
+FmhaKernel kernel_of(const Problem& problem) {
+  Request request;
+  request.fields = problem.fields;
+  return kernel_of_fields<kFmhaFields, FmhaKernel>(request);
+}
+
+Problem make_problem(const FmhaKernel& kernel, const Sizes& sizes) {
+  Request request = fmha_request(kernel);
+  Problem problem{std::move(request.fields), std::move(request.name)};
+  for (const char* name : kSizeNames) problem.fields.emplace_back(name, cat(sizes.at(name)));
+  problem.name += cat(" ", sizes.at("batch"), "x", sizes.at("heads"), "/", sizes.at("kv-heads"), " ", sizes.at("seq-q"),
+                      "x", sizes.at("seq-k"));
+  problem.flops = 4.0 * static_cast<double>(sizes.at("batch") * sizes.at("heads") * kernel.head_dim) *
+                  visible_keys(mask_of(kernel, sizes.at("seq-q"), sizes.at("seq-k")));
+  return problem;
+}
+
+FmhaArgs args_of(const Problem& problem, Device device, std::span<void* const> places) {
+  const FmhaKernel kernel = kernel_of(problem);
+  const std::vector<Operand> operands = fmha_tunable().operands(problem);
+  const auto tensor = [&](std::size_t i) { return operands[i].view(device, places[i]); };
+  FmhaArgs args;
+  args.q = tensor(0), args.k = tensor(1), args.v = tensor(2), args.o = tensor(3);
+  set_mask(args, kernel);
+  if (kernel.general_scale) args.scale = -1.5f;
+  return args;
+}
+
+class FmhaTunable final : public Tunable {
+ public:
+  ProblemKey key_of(const Problem& problem) const override {
+    const Sizes sizes = sizes_of(problem);
+    return fmha_problem_key(kernel_of(problem), {sizes.at("batch"), sizes.at("heads"), sizes.at("kv-heads"),
+                                                 sizes.at("seq-q"), sizes.at("seq-k")});
+  }
+
+  std::vector<Variant> variants(const Problem& problem, const arch::Arch& arch) const override {
+    const ProblemKey key = key_of(problem);
+    const graph::Walk usual = fmha_candidates(kernel_of(problem), arch).front().graph.walk;
+    std::vector<Variant> list;
+    const auto add = [&](WalkChoice walk) {
+      list.push_back({fmha_op().kernel_of(key, FmhaChoice{kNoFmhaRung, walk}.number()),
+                      kWalkWords[static_cast<std::size_t>(walk)], 0});
+    };
+    add(WalkChoice::usual);
+    if (usual == graph::Walk::one_tile && arch.shared_barriers) add(WalkChoice::persistent);
+    add(WalkChoice::dynamic);
+    return list;
+  }
+
+  Problem problem_of(const void* args) const override {
+    const auto& of = *static_cast<const FmhaArgs*>(args);
+    const FmhaSizes sizes = fmha_sizes(of);
+    Flags flags;
+    const std::int64_t values[] = {sizes.batch, sizes.heads, sizes.kv_heads, sizes.queries, sizes.keys};
+    for (std::size_t i = 0; i < std::size(kSizeNames); ++i) flags[kSizeNames[i]] = {cat(values[i])};
+    return make_problem(fmha_kernel(of), take_sizes(flags));
+  }
+
+  std::vector<Problem> problems(const Flags& flags) const override {
+    for (const auto& [name, what] : {std::pair("walk", "it is what is measured"), {"rung", "a rung is one kernel"}})
+      if (flags.count(name) > 0)
+        fail(Stage::argument, Code::invalid_argument, cat("--", name, " is given; ", what, ": leave it out"));
+    Flags kinds = flags;
+    const Sizes sizes = take_sizes(kinds);
+    std::vector<Problem> list;
+    for (const Request& request : fmha_op().requests(kinds)) {
+      list.push_back(make_problem(kernel_of_fields<kFmhaFields, FmhaKernel>(request), sizes));
+      check(list.back());
+    }
+    return list;
+  }
+
+  std::optional<Problem> problem_of(const Fields& fields) const override {
+    Problem given;
+    given.fields = fields;
+    try {
+      Problem problem = make_problem(kernel_of(given), sizes_of(given));
+      check(problem);
+      if (problem.fields == fields) return problem;
+    } catch (const Error&) {  // a field that no attention has
+    }
+    return std::nullopt;
+  }
+
+  std::vector<Operand> operands(const Problem& problem) const override {
+    const FmhaKernel kernel = kernel_of(problem);
+    const Sizes sizes = sizes_of(problem);
+    const auto rows = [&](const char* heads, const char* length) {
+      return dense("", kernel.dtype, {sizes.at("batch"), sizes.at(heads), sizes.at(length), kernel.head_dim}).operand;
+    };
+    const Operand q = rows("heads", "seq-q"), k = rows("kv-heads", "seq-k");
+    return {q, k, k, q};
+  }
+
+  void with_args(const Problem& problem, Device device, std::span<void* const> places,
+                 const std::function<void(const void*)>& use) const override {
+    const FmhaArgs args = args_of(problem, device, places);
+    use(&args);
+  }
+
+ private:
+  /// Throws for what no attention is. Where tensors lie is made up; nothing looks there.
+  static void check(const Problem& problem) {
+    void* places[4];
+    for (std::size_t i = 0; i < std::size(places); ++i) places[i] = reinterpret_cast<void*>((i + 1) << 44);
+    validate(args_of(problem, {DeviceKind::cuda, 0}, places), false);
+  }
+};
+
+}  // namespace
+
+const Tunable& fmha_tunable() {
+  static constinit support::Lasting<const FmhaTunable> tunable;
+  return tunable.get();
+}
+
+FmhaSizes fmha_sizes(const FmhaArgs& args) {
+  return {args.q.shape[0], args.q.shape[1], args.k.shape[1], args.q.shape[2], args.k.shape[2]};
+}
+
+ProblemKey fmha_problem_key(const FmhaKernel& kernel, const FmhaSizes& sizes) {
+  return {fmha_small_key(kernel), {sizes.batch, sizes.heads << 32 | sizes.kv_heads, sizes.queries, sizes.keys}};
+}
+
+}  // namespace tj::ops
