@@ -185,7 +185,7 @@ TEST_CASE("a lock file that cannot be opened is told of once, with its path, the
   tj::testing::write_bytes(foreign / ".lock", "");
   REQUIRE(::chmod((foreign / ".lock").c_str(), 0) == 0);
   CHECK(as_plain_user([&] { return told(foreign, "Permission denied") ? 0 : 1; }) == 0);
-  // Where the folder cannot be written either, whoever stores an entry says so, and nobody can remove the file.
+  // The folder cannot be written either: whoever stores an entry says so, and nobody can remove the file.
   REQUIRE(::chmod(foreign.path().c_str(), 0500) == 0);
   CHECK(as_plain_user([&] {
           LogRecord log;

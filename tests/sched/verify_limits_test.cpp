@@ -123,7 +123,7 @@ TEST_CASE("memory: one byte or one cycle too much") {
   rejects("memory SMEM holds 400 bytes",
           [](Tight& t) { t.graph.edges.push_back(edge(0, 3, 4, 0, false, 0)); });  // a late reader
   accepts([](Tight& t) { t.graph.nodes[2].memory_bytes["elsewhere"] = 1 << 20; });
-  // What reaches its own node in the same round gives way at once, whatever later rounds ask for.
+  // An edge to its own node in the same round gives way at once, whatever later rounds ask for.
   accepts([](Tight& t) {
     t.graph.nodes[3].memory_bytes["M"] = 8, t.graph.machine.memory_bytes["M"] = 7;
     t.graph.edges.insert(t.graph.edges.begin(), edge(3, 3, 0, 0, false, 0));

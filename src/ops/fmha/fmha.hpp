@@ -30,7 +30,7 @@ struct FmhaKernel : FmhaConfig {
   WalkChoice walk = WalkChoice::usual;
 };
 
-/// What is chosen of a kernel beside its configuration.
+/// The choices of a kernel beside its configuration.
 struct FmhaChoice {
   int rung = kNoFmhaRung;
   WalkChoice walk = WalkChoice::usual;
