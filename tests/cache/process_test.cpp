@@ -261,6 +261,22 @@ TEST_CASE("a wait for a process that is stopped says whose lock it is, and ends 
   CHECK(longer.words == 1);
   // A note is not believed: it may be anything.
   const int notes = ::open((scratch / ".lock").c_str(), O_RDWR | O_CLOEXEC);
+  const std::string noted = tj::testing::read_bytes(scratch / ".lock");
+  const std::size_t place = noted.find_first_not_of('\0');
+  REQUIRE(place != std::string::npos);
+  const std::string offset = noted.substr(place, noted.find(' ', place) - place), most(64, 'p');
+  const auto told_by = [&](std::string note) {
+    note.resize(160, '\n');
+    CHECK(::pwrite(notes, note.data(), note.size(), static_cast<off_t>(place)) == static_cast<ssize_t>(note.size()));
+    return waited(0.02).holder;
+  };
+  CHECK(told_by(offset + " 77 program elsewhere\n") == "process 77 (program, host elsewhere)");
+  CHECK(told_by(offset + " 77 " + most + " elsewhere\n") == "process 77 (" + most + ", host elsewhere)");
+  CHECK(told_by(offset + " 77 " + most + "p elsewhere\n") == "process 77 (" + most + ", host elsewhere)");
+  CHECK(told_by(offset + " 1 ~!\x7f\x1b\xc3 -\n") == "process 1 (~!???, host -)");
+  CHECK(told_by(offset + " 0 program elsewhere\n") == "another process");
+  CHECK(told_by(offset + " 77 program\n") == "another process");
+  CHECK(told_by("1" + offset + " 77 program elsewhere\n") == "another process");
   const std::string wrong(256 * 160, '\n');
   REQUIRE(::pwrite(notes, wrong.data(), wrong.size(), 0) == static_cast<ssize_t>(wrong.size()));
   ::close(notes);

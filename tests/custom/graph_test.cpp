@@ -211,6 +211,7 @@ TEST_CASE("machines that are alike keep their names, with options too") {
   graph.machine.functional_units[0].capacity = 2;
   CHECK(Graph::parse(graph.json()) == graph);
   const tj::Error error = error_of([] { Graph::Machine::described("ampere"); });
+  CHECK_MESSAGE(error.message.starts_with("graph 'machine'"), error.message);
   CHECK(error.stage == tj::Stage::graph);
   CHECK_MESSAGE(has(error.message, "machine is 'ampere'; allowed are hopper, blackwell, sm_90a"), error.message);
 }

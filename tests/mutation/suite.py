@@ -16,7 +16,7 @@ import rules  # noqa: E402
 USUAL_COST_S = {"unit": 0.5, "model": 4.0, "compile": 15.0}
 OWN_TESTS = {"": ("runtime", "c_api", "custom"), "api": ("c_api", "runtime", "python"), "ffi": ("ffi", "python"), "tuning": ("runtime",)}  # "": src/*.cpp
 CROSS = {"sched": ("ops", "custom", "samples"), "codegen": ("ops", "custom"), "graph": ("custom",), "launch": ("ops",), "tools": ("check",)}
-NEAR = {"": ("check.program_model",), "codegen": ("tools.units",), "ops": ("tools.units",)}  # tests elsewhere that are as near as a folder's own
+NEAR = {"": ("check.program_model",), "codegen": ("tools.units",), "ops": ("tools.units", "arch.needs")}  # tests elsewhere that are as near as a folder's own
 NEAR_FILES = {"c_args": "c_api"}  # by a source's name, wherever it lies: a folder of tests
 SAME_WORD, SAME_FOLDER = 4.0, 3.0  # how much more a test with a word of the source's name, or of its folder, may cost for its turn
 NO_WORDS = {"model", "compile", "gpu", "test"}  # of tests: labels

@@ -11,6 +11,7 @@
 #include "ops/fmha/fmha.hpp"
 #include "ops/fmha/rungs.hpp"
 #include "pipeline.hpp"
+#include "support/expect.hpp"
 
 using namespace tj;
 
@@ -55,6 +56,21 @@ int stages(const Choice& choice) {
 }
 
 }  // namespace
+
+TEST_CASE("a rung that there is not is refused with the numbers and names of all") {
+  std::string names = "none";
+  const auto rungs = ops::fmha_rungs();
+  REQUIRE(rungs.size() == ops::kLastFmhaRung + 1);
+  for (std::size_t rung = 1; rung < rungs.size(); ++rung)
+    names += ", " + std::to_string(rung) + " (" + rungs[rung].name + ")";
+  CHECK(ops::fmha_rung_names() == names);
+  for (const int rung : {-1, ops::kLastFmhaRung + 1}) {
+    const Error error = testing::error_of([&] { ops::check_fmha_rung(rung); });
+    CHECK(error.message ==
+          "fmha: rung is " + std::to_string(rung) + "; allowed: 0 (none)" + names.substr(names.find(',')));
+  }
+  for (const int rung : {0, 1, ops::kLastFmhaRung}) CHECK_NOTHROW(ops::check_fmha_rung(rung));
+}
 
 TEST_CASE("a request of a rung says what the rung asks for: one whose words change is another kernel") {
   const ops::FmhaKernel plain{{DType::f16, 128, true, false}};

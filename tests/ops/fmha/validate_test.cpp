@@ -4,12 +4,16 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <string>
+#include <tuple>
 
 #include <tilejit/error.hpp>
 
+#include "ops/fmha/fmha.hpp"
+#include "ops/fmha/params.cuh"
 #include "ops/fmha/validate.hpp"
 #include "support/allocations.hpp"
 
@@ -52,6 +56,33 @@ void refused(Code code, std::initializer_list<const char*> parts, const std::fun
                     "' is not in: ", error.message);
     CHECK_MESSAGE(error.message.find("allowed") != std::string::npos, error.message);
   }
+}
+
+TEST_CASE("a launch is told the scale's size, never 0, and its sign apart") {
+  const auto told = [](float scale) {
+    tj::FmhaArgs args = good();
+    args.scale = scale;
+    tj::ops::LaunchPlan plan;
+    tj::ops::fmha_plan(args, tj::ops::FmhaLaunch{.rows_per_block = 128, .block_n = 64}, plan);
+    tj::ops::fmha::Params params;
+    std::memcpy(&params, plan.params.data(), sizeof params);
+    return params;
+  };
+  constexpr float kLeast = std::numeric_limits<float>::min(), kMost = std::numeric_limits<float>::max();
+  for (const auto& [scale, size, sign] :
+       {std::tuple{0.5f, 0.5f, 1.0f}, {-0.25f, 0.25f, -1.0f}, {0.0f, kLeast, 1.0f}, {-kMost, kMost, -1.0f}}) {
+    const tj::ops::fmha::Params params = told(scale);
+    CHECK(params.scale == size);
+    CHECK(params.sign == sign);
+    CHECK(params.scale_log2 <= kMost);
+    CHECK((size == kMost || params.scale_log2 == doctest::Approx(size * 1.442695f)));
+  }
+  const tj::ops::fmha::Params params = told(1);
+  CHECK(params.heads == 8);
+  CHECK(params.batches == 2);
+  CHECK(params.heads_per_kv_head == 4);
+  CHECK(params.row_blocks == 1);
+  CHECK(params.tiles == 16);
 }
 
 TEST_CASE("a legal request passes without an allocation") {
