@@ -46,7 +46,7 @@ TEST_CASE("facts, and every kind of change once") {
         Words{"II 900 -> 450 cycles", "busy: TC 33% -> 67%", "write in the place of store",
               "1 role -> 2: load (load) apart", "a, b: 1 -> 2 slots",
               "1 stage -> 2: load of a later iteration beside mma", "length 900 -> 950", "blocks in clusters: 1 -> 2",
-              "b: one copy for 1 -> 2 blocks", "a block a tile -> blocks that stay for several, in groups of rows"});
+              "b: one copy for 1 -> 2 blocks", "a block a tile -> blocks that stay for several tiles"});
   CHECK(schedule_changes(two, one).size() == 10);
   auto beside = one;
   beside.blocks_per_sm = schedule_facts(R"({"blocks_per_sm": 2})").blocks_per_sm;
