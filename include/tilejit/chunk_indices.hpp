@@ -33,6 +33,9 @@ struct ChunkIndicesArgs {
   Tensor cu_seqlens;     ///< [N + 1], N of 0 to 2^30 - 1
   Tensor chunk_indices;  ///< [C, 2], written
   Tensor total_chunks;   ///< [1], written
+  /// Multiprocessors that the call's launches may fill: their blocks are at most those that fit on so many at once. 0,
+  /// or as many as the device has: all.
+  int max_sms = 0;
 };
 
 /// One kernel serves all chunk_indices calls: for prepare() and warm().

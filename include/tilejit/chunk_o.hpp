@@ -47,6 +47,9 @@ struct ChunkOArgs {
   std::int64_t seq_length = 0;          ///< tokens of each sequence, when the three lists are absent; else 0
   std::optional<float> scale;           ///< any finite value; 128^-1/2 when absent
   bool h_transposed = false;            ///< h's matrices are stored [K, V] instead of [V, K]
+  /// Multiprocessors that the call's launches may fill: their blocks are at most those that fit on so many at once. 0,
+  /// or as many as the device has: all.
+  int max_sms = 0;
 };
 
 /// The fields that choose a chunk_o kernel, without any memory: for prepare() and warm().

@@ -20,6 +20,8 @@ struct FmhaConfig;
 ///   to 2^30.
 /// q, k, v and o share one dtype, f16 or bf16, and one device. The last dimension is contiguous; the other
 /// strides and the base addresses of q, k and v are multiples of 16 bytes, on the model as on GPUs.
+/// max_sms leaves multiprocessors to other work, such as communication. On AMD, blocks of such a call draw their tiles
+/// from a counter, which takes workspace.
 /// causal: query r sees keys j <= r + Sk - Sq (bottom-right aligned); a row with no key gives o = 0 and lse = -inf.
 ///
 /// Ladder (ladder.hpp): rungs 1 basic, 2 exp2, 3 transposed_k, 4 latency, 5 occupancy and 6 division. They run on
@@ -32,6 +34,9 @@ struct FmhaArgs {
   std::optional<Tensor> lse;   ///< natural-log sum of exponentials of the scaled scores
   std::optional<float> scale;  ///< any finite value; D^-1/2 when absent. src/ops/NUMERICS.md has the bound of scores
   bool causal = false;
+  /// Multiprocessors that the call's launches may fill: their blocks are at most those that fit on so many at once. 0,
+  /// or as many as the device has: all.
+  int max_sms = 0;
 };
 
 /// The fields that choose an attention kernel, without any memory: for prepare() and warm(). A call whose sizes were

@@ -26,10 +26,11 @@ enum class Activation : std::int32_t { none = 0, relu = 1, gelu = 2, silu = 3 };
 /// contiguous. d may be c (same address and strides); else it overlaps no other tensor.
 ///
 /// Workspace comes from Options::allocator, else from a pool of the library's own. That keeps at most 128 MB between
-/// calls; inside a graph capture the memory belongs to the graph. Two things take workspace:
+/// calls; inside a graph capture the memory belongs to the graph. These take workspace:
 /// - An operand whose other strides or address are not multiples of 16 bytes is copied there first.
 /// - When M and N give few tiles and K is long, sums over parts of K go there, at most 70 MB. A second launch adds them
 ///   in their order, so equal calls on one kind of device give equal bits.
+/// - On AMD, blocks of a call with max_sms draw their tiles from a counter there.
 ///
 /// e4m3: Hopper alone has it. K is contiguous in a and in b, as the matrix unit takes no other order of 8-bit elements.
 /// The product may be scaled: d = activation(alpha * scale_a * scale_b * a b^T + beta * c + bias). A scale is one f32
@@ -50,6 +51,9 @@ struct GemmArgs {
   float alpha = 1, beta = 0;  ///< finite; alpha 0: neither a nor b is read
   Activation activation = Activation::none;
   std::optional<Tensor> scale_a, scale_b;  ///< f32 [1] or of rank 0; with e4m3 only; 1 when absent
+  /// Multiprocessors that the call's launches may fill: their blocks are at most those that fit on so many at once. 0,
+  /// or as many as the device has: all.
+  int max_sms = 0;
 };
 
 /// The fields that choose a gemm kernel, without any memory: for prepare() and warm(). Sizes decide the tile, and

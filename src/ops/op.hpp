@@ -67,7 +67,17 @@ struct LaunchPlan {
   unsigned blocks = 0;
   unsigned sm_count = 0;       ///< of the device, set before plan() is called; 0: not known
   unsigned blocks_per_sm = 1;  ///< of the kernel, set likewise
+  bool limited = false;        ///< to fewer multiprocessors than there are
   void* counter = nullptr;     ///< 32 bits of zeros, set likewise for a kernel whose blocks draw their tiles
+  /// Leaves the launch no more multiprocessors than a call's max_sms says; 0 changes nothing. sm_count counts those, or
+  /// blocks of clusters, which have one each.
+  void limit_sms(int max_sms) {
+    const auto most = static_cast<unsigned>(max_sms);
+    if (max_sms > 0 && (sm_count == 0 || most < sm_count)) {
+      sm_count = most;
+      limited = true;
+    }
+  }
   /// Blocks that run at once: the grid of a kernel whose blocks walk tiles.
   unsigned resident_blocks() const { return sm_count * blocks_per_sm; }
 };
@@ -101,7 +111,7 @@ struct Trial;
 /// choice depends on. An op with one kernel for each call leaves the sizes 0.
 struct ProblemKey {
   std::uint64_t kind = 0;
-  std::array<std::int64_t, 4> sizes{};
+  std::array<std::int64_t, 5> sizes{};
   friend bool operator==(const ProblemKey&, const ProblemKey&) = default;
 
   std::uint64_t hash() const noexcept {

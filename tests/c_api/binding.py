@@ -39,26 +39,26 @@ class FmhaArgs(Sized):
     _fields_ = [("size", ctypes.c_uint64), ("q", ctypes.POINTER(Tensor)), ("k", ctypes.POINTER(Tensor)),
                 ("v", ctypes.POINTER(Tensor)), ("o", ctypes.POINTER(Tensor)), ("lse", ctypes.POINTER(Tensor)),
                 ("scale", ctypes.c_float), ("has_scale", ctypes.c_int32), ("causal", ctypes.c_int32),
-                ("reserved", ctypes.c_int32)]
+                ("max_sms", ctypes.c_int32)]
 
 
 class GemmArgs(Sized):
     _fields_ = [("size", ctypes.c_uint64), ("a", ctypes.POINTER(Tensor)), ("b", ctypes.POINTER(Tensor)),
                 ("d", ctypes.POINTER(Tensor)), ("c", ctypes.POINTER(Tensor)), ("bias", ctypes.POINTER(Tensor)),
-                ("alpha", ctypes.c_float), ("beta", ctypes.c_float), ("activation", ctypes.c_int32), ("reserved", ctypes.c_int32),
+                ("alpha", ctypes.c_float), ("beta", ctypes.c_float), ("activation", ctypes.c_int32), ("max_sms", ctypes.c_int32),
                 ("scale_a", ctypes.POINTER(Tensor)), ("scale_b", ctypes.POINTER(Tensor))]
 
 
 class ChunkIndicesArgs(Sized):
     _fields_ = [("size", ctypes.c_uint64), ("cu_seqlens", ctypes.POINTER(Tensor)), ("chunk_indices", ctypes.POINTER(Tensor)),
-                ("total_chunks", ctypes.POINTER(Tensor))]
+                ("total_chunks", ctypes.POINTER(Tensor)), ("max_sms", ctypes.c_int32), ("reserved", ctypes.c_int32)]
 
 
 class ChunkOArgs(Sized):
     _fields_ = [("size", ctypes.c_uint64)] + [(name, ctypes.POINTER(Tensor)) for name in (
         "q", "k", "v_new", "h", "o", "g_cu", "cu_seqlens", "chunk_indices", "total_chunks")] + [
         ("seq_length", ctypes.c_int64), ("scale", ctypes.c_float), ("has_scale", ctypes.c_int32),
-        ("h_transposed", ctypes.c_int32), ("reserved", ctypes.c_int32)]
+        ("h_transposed", ctypes.c_int32), ("max_sms", ctypes.c_int32)]
 
 
 class KernelReport(Sized):
@@ -294,8 +294,8 @@ class Runtime:
         self._call("chunk_indices", args, stream)
 
     def chunk_o(self, q, k, v_new, h, o, g_cu=None, cu_seqlens=None, chunk_indices=None, total_chunks=None, seq_length=0,
-                scale=None, h_transposed=False, stream=None):
-        args = ChunkOArgs(seq_length=seq_length, h_transposed=int(h_transposed))
+                scale=None, h_transposed=False, max_sms=0, stream=None):
+        args = ChunkOArgs(seq_length=seq_length, h_transposed=int(h_transposed), max_sms=max_sms)
         given = dict(q=q, k=k, v_new=v_new, h=h, o=o, g_cu=g_cu, cu_seqlens=cu_seqlens, chunk_indices=chunk_indices, total_chunks=total_chunks)
         for name, tensor in given.items():
             if tensor is not None:

@@ -149,9 +149,12 @@ class Model(unittest.TestCase):
                      call=lambda: LIBRARY.check(LIBRARY.c.tj_run_rung(self.runtime.handle, b"chunk_indices", ctypes.byref(without), 4, None)))
         self.refused("op is null", "\"fmha\"", call=lambda: run(None))
         self.refused("--rung means nothing to chunk_indices", call=lambda: self.runtime.prepare(CPU0, op=b"chunk_indices", rung=1))
-        args.reserved = 1
+        args.max_sms = -1
         for call in (lambda: run(b"gemm"), lambda: LIBRARY.check(LIBRARY.c.tj_run(self.runtime.handle, b"gemm", ctypes.byref(args), None))):
-            self.refused("args.reserved is 1; allowed: 0", status=tj.UNSUPPORTED, call=call)
+            self.refused("gemm: max_sms is -1; allowed: 0, for all multiprocessors, or 1 and more", call=call)
+        without.reserved = 1
+        self.refused("args.reserved is 1; allowed: 0", status=tj.UNSUPPORTED,
+                     call=lambda: LIBRARY.check(LIBRARY.c.tj_run(self.runtime.handle, b"chunk_indices", ctypes.byref(without), None)))
 
 
 if __name__ == "__main__":

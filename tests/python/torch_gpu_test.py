@@ -35,6 +35,25 @@ class Torch(unittest.TestCase):
         turned = [each.transpose(1, 2).contiguous() for each in (self.q, self.k, self.v)]
         self.close(tilejit.fmha(*turned, layout="bshd").transpose(1, 2), self.wanted())
 
+    def test_max_sms_leaves_room_for_another_kernel(self):
+        count = torch.cuda.get_device_properties(0).multi_processor_count
+        if count < 64:
+            self.skipTest("few multiprocessors")
+        a = torch.randn(16384, 16384, device="cuda", dtype=torch.float16)
+        small = a[:128, :64].contiguous()
+        d, wanted = torch.empty_like(a), tilejit.gemm(small, small)  # both kernels are made before
+        tilejit.gemm(a, a, out=d, max_sms=count - 32)
+        torch.cuda.synchronize()
+        long, short = torch.cuda.Stream(), torch.cuda.Stream()
+        for _ in range(4):
+            tilejit.gemm(a, a, out=d, max_sms=count - 32, stream=long)
+        found = torch.empty_like(wanted)
+        tilejit.gemm(small, small, out=found, stream=short)  # its blocks want nearly all of an SM's shared memory
+        short.synchronize()
+        self.assertFalse(long.query(), "the short product waited for the long ones")
+        self.assertTrue(torch.equal(found, wanted))
+        long.synchronize()
+
     def test_products(self):
         a, b = torch.randn(500, 256, device="cuda", dtype=torch.float16), torch.randn(256, 320, device="cuda", dtype=torch.float16)
         self.close(tilejit.gemm(a, b.T), a.double() @ b.double(), 5e-4)

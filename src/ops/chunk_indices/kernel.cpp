@@ -44,7 +44,10 @@ void check_size(const Named& t, int axis, Size wanted, const char* why) {
 
 class Builder : WalkBuilder {
  public:
-  explicit Builder(const arch::Arch& arch) : WalkBuilder(kOp, "Lister", kWarps, arch) {}
+  Builder(const Request& request, const arch::Arch& arch)
+      : WalkBuilder(kOp, "Lister", kWarps, arch, kernel_of_fields<kWalkFields, WalkKernel>(request).walk) {
+    graph_.name = request.name;
+  }
 
   Candidate build() {
     constant("kWarps", kWarps);
@@ -84,6 +87,7 @@ class ChunkIndices final : public Described<ChunkIndicesArgs, chunk_indices_from
     check_strides(indices, kPairBytes, 1);
     check_alignment(indices, kPairBytes);
     check_alignment(total, size_of(DType::i32));
+    check_max_sms(kOp, in.max_sms);
     const Range ends_range = range_of(ends), indices_range = range_of(indices), total_range = range_of(total);
     check_no_self_overlap(indices);
     check_apart(indices, indices_range, ends, ends_range);
@@ -93,11 +97,17 @@ class ChunkIndices final : public Described<ChunkIndicesArgs, chunk_indices_from
   Device device_of(const void* args) const override { return get(args).cu_seqlens.device; }
   bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {kNeeds}); }
 
-  ProblemKey problem_key(const void*) const override { return {}; }
+  ProblemKey problem_key(const void* args) const override { return {0, {get(args).max_sms}}; }
+  Kernel choose(const ProblemKey& problem, const arch::Arch& arch) const override {
+    if (problem.sizes[0] == 0) return {};
+    return {key_of_fields<kWalkFields>(WalkKernel{limited_walk(arch, arch.shared_barriers)})};
+  }
   std::vector<NeededKernel> needed_kernels(const void*, const ChooseKernel& choose) const override {
     return {{this, choose({})}};
   }
-  Request request_of(const Kernel&) const override { return chunk_indices_request(); }
+  Request request_of(const Kernel& kernel) const override {
+    return request_of_fields<kWalkFields>(kOp, kernel_of_key<kWalkFields, WalkKernel>(kernel.small_key));
+  }
   std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override {
     if (!flags.empty())
       fail(Stage::argument, Code::invalid_argument,
@@ -133,9 +143,9 @@ class ChunkIndices final : public Described<ChunkIndicesArgs, chunk_indices_from
     return {std::move(trial)};
   }
 
-  std::vector<Candidate> candidates(const Request&, const arch::Arch& arch) const override {
+  std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
     arch::require(arch, kOp, kNeeds);
-    return {Builder(arch).build()};
+    return {Builder(request, arch).build()};
   }
   GeometryFields geometry_fields() const override { return kWalkGeometry; }
 
@@ -156,13 +166,13 @@ class ChunkIndices final : public Described<ChunkIndicesArgs, chunk_indices_from
     p.capacity = static_cast<int>(in.chunk_indices.shape[0]);
     p.sequences = static_cast<int>(in.cu_seqlens.shape[0]) - 1;
     p.tiles = std::max(1, (p.sequences + kSequences - 1) / kSequences);
-    walk_tiles(p.tiles, kBlocksPerSm, geometry, plan);
+    walk_tiles(p.tiles, kBlocksPerSm, geometry, in.max_sms, plan);
   }
 };
 
 }  // namespace
 
-Request chunk_indices_request() { return {kOp, {}, kOp}; }
+Request chunk_indices_request() { return request_of_fields<kWalkFields>(kOp, WalkKernel{}); }
 
 const Op& chunk_indices_op() {
   static constinit support::Lasting<const ChunkIndices> op;

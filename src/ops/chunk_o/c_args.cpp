@@ -8,7 +8,6 @@ using namespace support::c_structs;
 
 ChunkOArgs chunk_o_from_c(const void* structure) {
   const tj_chunk_o_args c = read(static_cast<const tj_chunk_o_args*>(structure), "args");
-  check_reserved(c.reserved);
   ChunkOArgs args;
   args.q = to_tensor(c.q, "q");
   args.k = to_tensor(c.k, "k");
@@ -22,6 +21,7 @@ ChunkOArgs chunk_o_from_c(const void* structure) {
   args.seq_length = c.seq_length;
   if (c.has_scale != 0) args.scale = c.scale;
   args.h_transposed = c.h_transposed != 0;
+  args.max_sms = c.max_sms;
   return args;
 }
 

@@ -76,6 +76,7 @@ void chunk_o_plan(const ChunkOArgs& args, int heads, LaunchPlan& plan) {
   }
   p.scale = args.scale.value_or(1.0f / std::sqrt(static_cast<float>(chunk_o::kWidth)));
   const auto items = static_cast<unsigned>(p.most_chunks) * static_cast<unsigned>(p.groups);
+  plan.limit_sms(args.max_sms);
   plan.blocks = std::max(1u, std::min(items, plan.sm_count == 0 ? kUnknownBlocks : plan.resident_blocks()));
 }
 

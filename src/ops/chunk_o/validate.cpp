@@ -158,6 +158,7 @@ void validate(const ChunkOArgs& args, bool on_model) {
   if (!args.cu_seqlens) check_length(args);
   if (args.scale && !std::isfinite(*args.scale))
     refuse(kOp, Code::invalid_argument, cat("scale is ", *args.scale, "; allowed: any finite value"));
+  check_max_sms(kOp, args.max_sms);
 }
 
 }  // namespace tj::ops

@@ -35,6 +35,18 @@ std::string shape_text(const Tensor& t) {
   return text + "]";
 }
 
+void check_max_sms(const char* op, int max_sms) {
+  if (max_sms < 0)
+    refuse(op, Code::invalid_argument,
+           cat("max_sms is ", max_sms, "; allowed: 0, for all multiprocessors, or 1 and more"));
+}
+
+void check_no_limit(const char* op, Size max_sms, const char* rung) {
+  if (max_sms != 0)
+    refuse(op, Code::unsupported,
+           cat("max_sms is ", max_sms, " and rung is ", rung, "; allowed with a rung: 0, for all multiprocessors"));
+}
+
 void check_form(const Named& t) {
   if (t.tensor.data == nullptr)
     refuse(t.op, Code::invalid_argument, cat(t.name, ".data is null; allowed: the address of its first element"));

@@ -42,6 +42,11 @@ struct Range {
 [[noreturn]] void refuse(const char* op, Code code, const std::string& message);
 std::string shape_text(const Tensor& t);
 
+/// A limit of multiprocessors, of any op.
+void check_max_sms(const char* op, int max_sms);
+/// Kernels of a ladder's rungs stay as they are.
+void check_no_limit(const char* op, Size max_sms, const char* rung);
+
 /// An address, the right rank, sizes of 1 to kMaxSize.
 void check_form(const Named& t);
 /// `why` follows the wanted type: ", as q.dtype".

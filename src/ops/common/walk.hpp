@@ -7,21 +7,31 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 #include <utility>
 
 #include "ops/common/graph_builder.hpp"
+#include "ops/common/walk_field.hpp"
 #include "ops/op.hpp"
 
 namespace tj::ops {
 
+/// A kernel of which nothing but its walk is chosen: one for each op, and one for a call with max_sms where blocks do
+/// not learn the size of their grid.
+struct WalkKernel {
+  WalkChoice walk = WalkChoice::usual;
+};
+inline constexpr std::array<Field<WalkKernel>, 1> kWalkFields = {{walk_field<WalkKernel>(0)}};
+
 class WalkBuilder : protected GraphBuilder {
  protected:
   /// warps: of 32 lanes; a wave of 64 is two of them.
-  WalkBuilder(std::string_view op, std::string_view context, int warps, const arch::Arch& arch)
+  WalkBuilder(std::string_view op, std::string_view context, int warps, const arch::Arch& arch, WalkChoice walk)
       : GraphBuilder(op, "any", arch), context_(context), warps_(warps * 32 / arch.warp_size) {
     graph_.name = op;
     if (!arch.shared_barriers) graph_.walk = graph::Walk::one_tile;  // without, blocks do not learn how many there are
+    set_walk(op, walk, arch, graph_);
   }
 
   int at_end(std::string_view body, Scope scope) { return add(single(context_, body, warps_, scope)); }
@@ -43,9 +53,12 @@ class WalkBuilder : protected GraphBuilder {
   int warps_;
 };
 
-/// The blocks of a launch. At most so many are wanted on an SM: more than run at a time.
-inline void walk_tiles(int tiles, unsigned blocks_per_sm, const Geometry& geometry, LaunchPlan& plan) {
+/// The blocks of a launch. At most so many are wanted on an SM: more than run at a time. A launch that leaves SMs to
+/// others has only as many as certainly do.
+inline void walk_tiles(int tiles, unsigned blocks_per_sm, const Geometry& geometry, int max_sms, LaunchPlan& plan) {
   const auto all = static_cast<unsigned>(tiles);
+  plan.limit_sms(max_sms);
+  if (plan.limited) blocks_per_sm = plan.blocks_per_sm;
   const bool bounded = plan.sm_count > 0 && geometry.as<WalkLaunch>().walks;
   plan.blocks = bounded ? std::min(all, plan.sm_count * blocks_per_sm) : all;
 }

@@ -36,6 +36,13 @@ constexpr Field<Kernel> walk_field(int tag_place) {
           .tag_place = tag_place};
 }
 
+/// The walk of a call with max_sms. walks: do blocks of the usual kernel do tile after tile? Where blocks do not learn
+/// the size of their grid, they draw their tiles.
+inline WalkChoice limited_walk(const arch::Arch& arch, bool walks) {
+  if (walks) return WalkChoice::usual;
+  return arch.shared_barriers ? WalkChoice::persistent : WalkChoice::dynamic;
+}
+
 /// Throws tj::Error(target, unsupported) for blocks that would go on by the size of a grid that they do not learn.
 inline void set_walk(std::string_view op, WalkChoice walk, const arch::Arch& arch, graph::Graph& graph) {
   if (walk == WalkChoice::usual) return;

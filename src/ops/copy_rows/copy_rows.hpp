@@ -12,8 +12,11 @@ namespace tj::ops {
 /// room for whole 16 bytes.
 struct CopyRowsArgs {
   Tensor source, destination;
+  int max_sms = 0;  ///< as GemmArgs::max_sms
 };
 
 const Op& copy_rows_op();
+/// draws: its blocks draw their tiles.
+Kernel copy_rows_kernel(bool draws);
 
 }  // namespace tj::ops

@@ -28,7 +28,10 @@ const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"ALU"}, {"memory_byt
 // One node, which waits for what it loads: blocks side by side hide that.
 class Builder : WalkBuilder {
  public:
-  explicit Builder(const arch::Arch& arch) : WalkBuilder("copy_rows", "Mover", kWarps, arch) {}
+  Builder(const Request& request, const arch::Arch& arch)
+      : WalkBuilder("copy_rows", "Mover", kWarps, arch, kernel_of_fields<kWalkFields, WalkKernel>(request).walk) {
+    graph_.name = request.name;
+  }
 
   Candidate build() {
     constant("kWarps", kWarps);
@@ -43,7 +46,7 @@ class CopyRows final : public Op {
   std::string_view name() const override { return "copy_rows"; }
 
   void validate(const void* args, bool) const override {
-    const auto& [source, destination] = get(args);
+    const Tensor &source = get(args).source, &destination = get(args).destination;
     if (source.rank != destination.rank || (source.rank != 2 && source.rank != 3))
       fail(Stage::argument, Code::invalid_argument,
            cat("copy_rows: source and destination have ranks ", source.rank, " and ", destination.rank,
@@ -70,7 +73,9 @@ class CopyRows final : public Op {
   bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {kNeeds}); }
 
   ProblemKey problem_key(const void*) const override { return {}; }
-  Request request_of(const Kernel&) const override { return request(); }
+  Request request_of(const Kernel& kernel) const override {
+    return request(kernel_of_key<kWalkFields, WalkKernel>(kernel.small_key));
+  }
   std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override {
     if (!flags.empty())
       fail(Stage::argument, Code::invalid_argument,
@@ -99,9 +104,9 @@ class CopyRows final : public Op {
     return {std::move(trial)};
   }
 
-  std::vector<Candidate> candidates(const Request&, const arch::Arch& arch) const override {
+  std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
     arch::require(arch, "copy_rows", kNeeds);
-    return {Builder(arch).build()};
+    return {Builder(request, arch).build()};
   }
   GeometryFields geometry_fields() const override { return kWalkGeometry; }
 
@@ -110,7 +115,7 @@ class CopyRows final : public Op {
     memory.writes(get(args).destination, 16);  // the rest of a row's last 16 bytes becomes zero
   }
   void plan(const void* args, const Kernel&, const Geometry& geometry, LaunchPlan& plan) const override {
-    const auto& [source, destination] = get(args);
+    const auto& [source, destination, max_sms] = get(args);
     const auto rows = static_cast<std::size_t>(source.rank - 2), columns = rows + 1;
     const std::int64_t batch = source.rank == 3 ? source.shape[0] : 1, bytes = size_of(source.dtype);
     auto& p = *new (plan.params.data()) copy_rows::Params{};
@@ -125,12 +130,12 @@ class CopyRows final : public Op {
     p.all_rows = static_cast<int>(source.shape[rows] * batch);
     p.tiles = (p.all_rows + kWarps - 1) / kWarps;
     p.chunks = static_cast<int>((p.row_bytes + kWarpBytes - 1) / kWarpBytes);
-    walk_tiles(p.tiles, kBlocksPerSm, geometry, plan);
+    walk_tiles(p.tiles, kBlocksPerSm, geometry, max_sms, plan);
   }
 
  private:
   static const CopyRowsArgs& get(const void* args) { return *static_cast<const CopyRowsArgs*>(args); }
-  static Request request() { return {"copy_rows", {}, "copy_rows"}; }
+  static Request request(const WalkKernel& kernel = {}) { return request_of_fields<kWalkFields>("copy_rows", kernel); }
 };
 
 }  // namespace
@@ -138,6 +143,10 @@ class CopyRows final : public Op {
 const Op& copy_rows_op() {
   static constinit support::Lasting<const CopyRows> op;
   return op.get();
+}
+
+Kernel copy_rows_kernel(bool draws) {
+  return {key_of_fields<kWalkFields>(WalkKernel{draws ? WalkChoice::dynamic : WalkChoice::usual})};
 }
 
 }  // namespace tj::ops

@@ -8,7 +8,6 @@ using namespace support::c_structs;
 
 FmhaArgs fmha_from_c(const void* structure) {
   const tj_fmha_args a = read(static_cast<const tj_fmha_args*>(structure), "args");
-  check_reserved(a.reserved);
   FmhaArgs args;
   args.q = to_tensor(a.q, "q");
   args.k = to_tensor(a.k, "k");
@@ -17,6 +16,7 @@ FmhaArgs fmha_from_c(const void* structure) {
   if (a.lse != nullptr) args.lse = to_tensor(a.lse, "lse");
   if (a.has_scale != 0) args.scale = a.scale;
   args.causal = a.causal != 0;
+  args.max_sms = a.max_sms;
   return args;
 }
 

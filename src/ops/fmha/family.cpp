@@ -57,6 +57,11 @@ Candidate fmha_candidate(graph::Graph graph, const FmhaKernel& config, const Fmh
   return candidate;
 }
 
+WalkChoice fmha_limited_walk(const FmhaKernel& kernel, const arch::Arch& arch) {
+  const FmhaFamily* family = find_fmha_family(arch);
+  return limited_walk(arch, family != nullptr && family->walks && !mask_of(kernel).tiles_differ());
+}
+
 const std::vector<arch::Needs>& fmha_needs() {
   static constinit support::Lasting<const std::vector<arch::Needs>> kinds;
   return kinds.get([] {

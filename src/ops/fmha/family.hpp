@@ -16,12 +16,16 @@ struct FmhaFamily {
   const arch::Needs& (*needs)();  ///< the needs of its node bodies of an arch
   /// The graphs of the tile shapes to try, best guess first; which shapes there are is the family's own.
   std::vector<Candidate> (*candidates)(const FmhaKernel& config, const arch::Arch& arch);
+  bool walks = false;      ///< blocks of its usual kernels do tile after tile, where all tiles are equal
   bool has_rungs = false;  ///< its kernels can be held to a rung of the ladder
 };
 
 /// A candidate of such a kernel, rated over the tiles of a square problem of a typical length. turns: order barriers
 /// between roles that alternate on a unit.
 Candidate fmha_candidate(graph::Graph graph, const FmhaKernel& config, const FmhaLaunch& launch, bool turns);
+
+/// The walk of a kernel whose grid may be smaller than its tiles are many.
+WalkChoice fmha_limited_walk(const FmhaKernel& kernel, const arch::Arch& arch);
 
 /// Null where the arch is of another family.
 const FmhaFamily* find_fmha_family(const arch::Arch& arch);

@@ -7,9 +7,11 @@
 
 #include "ops/common/described.hpp"
 #include "ops/common/op_flags.hpp"
+#include "ops/common/tensor_checks.hpp"
 #include "ops/common/tensor_list.hpp"
 #include "ops/common/trial.hpp"
 #include "ops/common/workloads.hpp"
+#include "ops/fmha/family.hpp"
 #include "ops/fmha/fields.hpp"
 #include "ops/fmha/mask.hpp"
 #include "ops/fmha/rungs.hpp"
@@ -22,6 +24,8 @@ namespace {
 
 using support::cat;
 using support::fail;
+
+constexpr std::size_t kLimit = 4;  // the place of max_sms in a problem's key; no walk is measured for one
 
 FmhaKernel config_of(const Request& request) { return kernel_of_fields<kFmhaFields, FmhaKernel>(request); }
 
@@ -72,7 +76,15 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
   Device device_of(const void* args) const override { return get(args).q.device; }
 
   ProblemKey problem_key(const void* args) const override {
-    return fmha_problem_key(fmha_kernel(get(args)), fmha_sizes(get(args)));
+    ProblemKey key = fmha_problem_key(fmha_kernel(get(args)), fmha_sizes(get(args)));
+    key.sizes[kLimit] = get(args).max_sms;
+    return key;
+  }
+  Kernel choose(const ProblemKey& problem, const arch::Arch& arch) const override {
+    if (problem.sizes[kLimit] == 0) return {problem.kind};
+    FmhaChoice choice;
+    choice.walk = fmha_limited_walk(kernel_of_key<kFmhaFields, FmhaKernel>(problem.kind), arch);
+    return kernel_of(problem, choice.number());
   }
   Kernel kernel_of(const ProblemKey& problem, int choice) const override {
     const auto [rung, walk] = FmhaChoice::of(choice);
@@ -83,8 +95,10 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
     return {fmha_small_key(kernel), choice};
   }
   bool has_ladder() const override { return true; }
-  std::optional<int> rung_choice(const ProblemKey&, int rung, const arch::Arch& arch) const override {
+  std::optional<int> rung_choice(const ProblemKey& problem, int rung, const arch::Arch& arch) const override {
     check_fmha_rung(rung);
+    if (rung != kNoFmhaRung)
+      check_no_limit("fmha", problem.sizes[kLimit], fmha_rungs()[static_cast<std::size_t>(rung)].name);
     require_fmha_rungs(rung, arch);
     if (rung == kNoFmhaRung) return {};
     return rung;

@@ -74,6 +74,7 @@ void fmha_plan(const FmhaArgs& args, const FmhaLaunch& kernel, LaunchPlan& plan)
   p.scale_log2 = std::fmin(p.scale * kLog2E, std::numeric_limits<float>::max());
   p.sign = scale < 0 ? -1.0f : 1.0f;
   const auto tiles = static_cast<unsigned>(p.tiles);
+  plan.limit_sms(args.max_sms);
   plan.blocks = !kernel.walks || plan.sm_count == 0 ? tiles : std::min(tiles, plan.resident_blocks());
 }
 

@@ -334,7 +334,7 @@ std::vector<Candidate> candidates(const FmhaKernel& config, const arch::Arch& ar
 }  // namespace
 
 const FmhaFamily& fmha_sm100() {
-  static constexpr FmhaFamily family{"sm100", []() -> const arch::Needs& { return kNeeds; }, candidates};
+  static constexpr FmhaFamily family{"sm100", []() -> const arch::Needs& { return kNeeds; }, candidates, true};
   return family;
 }
 

@@ -152,7 +152,7 @@ std::vector<Candidate> candidates(const FmhaKernel& config, const arch::Arch& ar
 }  // namespace
 
 const FmhaFamily& fmha_sm80() {
-  static constexpr FmhaFamily family{"sm80", needs, candidates, true};
+  static constexpr FmhaFamily family{"sm80", needs, candidates, false, true};
   return family;
 }
 

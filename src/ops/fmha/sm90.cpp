@@ -167,7 +167,7 @@ graph::Graph fmha_group_graph(const FmhaKernel& config, const FmhaGroupTile& til
 }
 
 const FmhaFamily& fmha_sm90() {
-  static constexpr FmhaFamily family{"sm90", []() -> const arch::Needs& { return kNeeds; }, candidates};
+  static constexpr FmhaFamily family{"sm90", []() -> const arch::Needs& { return kNeeds; }, candidates, true};
   return family;
 }
 

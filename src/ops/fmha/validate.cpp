@@ -70,6 +70,7 @@ void validate(const FmhaArgs& args, bool on_model) {
   check_apart(o, o_range, v, v_range);
   if (args.scale && !std::isfinite(*args.scale))
     refuse(kOp, Code::invalid_argument, cat("scale is ", *args.scale, "; allowed: any finite value"));
+  check_max_sms(kOp, args.max_sms);
   if (!args.lse) return;
 
   const Named lse{kOp, "lse", *args.lse, kQueryAxes, 3, "[B, H, Sq]"};

@@ -8,7 +8,6 @@ using namespace support::c_structs;
 
 GemmArgs gemm_from_c(const void* structure) {
   const tj_gemm_args g = read(static_cast<const tj_gemm_args*>(structure), "args");
-  check_reserved(g.reserved);
   GemmArgs args;
   args.a = to_tensor(g.a, "a");
   args.b = to_tensor(g.b, "b");
@@ -21,6 +20,7 @@ GemmArgs gemm_from_c(const void* structure) {
   args.beta = g.beta;
   args.activation = to_enum<Activation>(g.activation, TJ_ACTIVATION_SILU, "args.activation",
                                         "0 (none), 1 (relu), 2 (gelu), 3 (silu)");
+  args.max_sms = g.max_sms;
   return args;
 }
 

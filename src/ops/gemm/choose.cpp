@@ -42,7 +42,7 @@ double predicted(const GemmSizes& sizes, const GemmKernel& kernel, const GemmCho
 }
 
 bool serves(const GemmTile& tile, const GemmSizes& sizes, const GemmKernel& kernel, const Rates& rates) {
-  if (tile.blocks() > rates.arch->max_cluster ||
+  if (tile.blocks() > std::min<std::int64_t>(rates.arch->max_cluster, sizes.sms(*rates.arch)) ||
       rates.beside[static_cast<std::size_t>(&tile - gemm_tiles().data())] == 0)
     return false;
   const bool too_low = tile.block_m < kRowsPerConsumer && sizes.m > tile.block_m;  // several would share no copy of b
@@ -102,7 +102,7 @@ RankedGemm best_parts(const GemmSizes& sizes, const GemmKernel& kernel, int tile
   const GemmTile& shape = gemm_tiles()[static_cast<std::size_t>(tile)];
   const std::int64_t blocks = up(sizes.k, shape.block_k);
   const Prediction prediction(sizes, kernel, tile, rates);
-  const double fill = cluster_places(shape, *rates.arch) / clusters_of(sizes, shape);
+  const double fill = cluster_places(sizes, shape, *rates.arch) / clusters_of(sizes, shape);
   const auto most = [&](double waves) {
     return std::min({blocks, static_cast<std::int64_t>(waves * fill), std::int64_t{kMostGemmParts}});
   };
@@ -145,6 +145,11 @@ RankedGemm best_whole(const GemmSizes& sizes, const GemmKernel& kernel, const Ra
   return {{static_cast<int>(best), 1}, fewest};
 }
 
+/// The walk that such a choice needs: kernels of AMD alone have a tile a block.
+void set_limited_walk(const GemmSizes& sizes, const arch::Arch& arch, GemmChoice& choice) {
+  if (sizes.max_sms > 0) choice.walk = limited_walk(arch, arch.shared_barriers);
+}
+
 RankedGemm fewest_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const Rates& rates) {
   const RankedGemm whole = best_whole(sizes, kernel, rates);
   RankedGemm cut{{-1, 1}, 0};
@@ -154,7 +159,9 @@ RankedGemm fewest_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const
         ranked.choice.parts > 1 && (cut.choice.tile < 0 || ranked.cycles < cut.cycles))
       cut = ranked;
   }
-  return cut.choice.tile >= 0 && cut.cycles < kPartsGain * whole.cycles ? cut : whole;
+  RankedGemm best = cut.choice.tile >= 0 && cut.cycles < kPartsGain * whole.cycles ? cut : whole;
+  set_limited_walk(sizes, *rates.arch, best.choice);
+  return best;
 }
 
 /// Choices that this thread made. Programs call with few sizes over and over, and rating every tile takes longer than
@@ -209,6 +216,7 @@ std::vector<RankedGemm> rank_gemm(const GemmSizes& sizes, const GemmKernel& kern
     if (const RankedGemm cut = best_parts(sizes, kernel, whole.tile, rates); cut.choice.parts > 1)
       ranking.push_back(cut);
   }
+  for (RankedGemm& ranked : ranking) set_limited_walk(sizes, arch, ranked.choice);
   std::stable_sort(ranking.begin(), ranking.end(),
                    [](const RankedGemm& x, const RankedGemm& y) { return x.cycles < y.cycles; });
   const GemmChoice taken = fewest_cycles(sizes, kernel, rates).choice;

@@ -41,10 +41,10 @@ std::size_t bytes_of(const Tensor& operand) {
 }
 
 /// Copies it there if it must be, and gives what to read instead.
-Tensor aligned(const Tensor& operand, std::byte*& scratch, const EachStep& each) {
+Tensor aligned(const GemmArgs& args, const Tensor& operand, std::byte*& scratch, bool draws, const EachStep& each) {
   if (!gemm_copied(operand)) return operand;
   const bool mn = gemm_mn_major(operand);
-  CopyRowsArgs copy{as_rows(operand, mn), {}};
+  CopyRowsArgs copy{as_rows(operand, mn), {}, args.max_sms};
   copy.destination = copy.source;
   copy.destination.data = scratch;
   scratch += bytes_of(operand);
@@ -52,7 +52,7 @@ Tensor aligned(const Tensor& operand, std::byte*& scratch, const EachStep& each)
   copy.destination.strides[down + 1] = 1;
   copy.destination.strides[down] = pitch_of(copy.source);
   if (operand.rank == 3) copy.destination.strides[0] = matrix_of(copy.source);
-  each({&copy_rows_op(), &copy, {}});
+  each({&copy_rows_op(), &copy, copy_rows_kernel(draws)});
   return as_rows(copy.destination, mn);
 }
 
@@ -65,10 +65,10 @@ bool gemm_copied(const Tensor& operand) {
 // Operands are not read with alpha 0: the plan makes legal maps of them.
 std::size_t gemm_copy_bytes(const GemmArgs& args) { return args.alpha == 0 ? 0 : bytes_of(args.a) + bytes_of(args.b); }
 
-void copy_gemm_operands(GemmArgs& args, std::byte*& scratch, const EachStep& each) {
+void copy_gemm_operands(GemmArgs& args, std::byte*& scratch, bool draws, const EachStep& each) {
   if (gemm_copy_bytes(args) == 0) return;
-  args.a = aligned(args.a, scratch, each);
-  args.b = aligned(args.b, scratch, each);
+  args.a = aligned(args, args.a, scratch, draws, each);
+  args.b = aligned(args, args.b, scratch, draws, each);
 }
 
 bool gemm_copies(const GemmConfig& config) {

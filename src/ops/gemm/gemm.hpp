@@ -29,6 +29,12 @@ GemmArgs gemm_from_c(const void* structure);
 
 struct GemmSizes {
   std::int64_t m = 1, n = 1, k = 1, batch = 1;
+  std::int64_t max_sms = 0;  ///< as GemmArgs::max_sms: fewer multiprocessors may suit another tile
+
+  /// Multiprocessors of the arch that the product runs on.
+  std::int64_t sms(const arch::Arch& arch) const {
+    return max_sms > 0 && max_sms < arch.sm_count ? max_sms : arch.sm_count;
+  }
 };
 
 /// The choice of a kernel: all that it is made for.

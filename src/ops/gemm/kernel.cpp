@@ -106,6 +106,7 @@ class Gemm final : public Described<GemmArgs, gemm_from_c> {
     GemmKernel kernel = gemm_kernel(problem.kind);
     check_gemm_rung(rung, gemm_sizes(problem), kernel.dtype);
     if (rung == kNoGemmRung || rung == kGemmOwnRung) return {};
+    check_no_limit("gemm", gemm_sizes(problem).max_sms, kGemmRungs[rung].name);
     set_gemm_rung(kernel, rung, &arch);
     return GemmChoice{kernel.tile, 1, kernel.rung}.number();
   }
@@ -196,7 +197,8 @@ const Op& gemm_op() {
 GemmSizes gemm_sizes(const GemmArgs& args) {
   const auto& shape = args.d.shape;
   const auto k = args.a.shape[static_cast<std::size_t>(args.a.rank - 1)];
-  return args.d.rank == 3 ? GemmSizes{shape[1], shape[2], k, shape[0]} : GemmSizes{shape[0], shape[1], k, 1};
+  return args.d.rank == 3 ? GemmSizes{shape[1], shape[2], k, shape[0], args.max_sms}
+                          : GemmSizes{shape[0], shape[1], k, 1, args.max_sms};
 }
 
 GemmKernel gemm_kind(const GemmArgs& args) {

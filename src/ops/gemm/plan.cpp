@@ -114,6 +114,7 @@ void gemm_plan(const GemmArgs& args, const GemmChoice& choice, const GemmLaunch&
   p.column_tiles = (p.n + columns - 1) / columns;
   p.tiles = p.row_tiles * p.column_tiles * static_cast<int>(sizes.batch);
   const auto tiles = static_cast<unsigned>(p.tiles), blocks = static_cast<unsigned>(tile.blocks());
+  plan.limit_sms(args.max_sms);
   const unsigned clusters = plan.sm_count == 0 || rung.tile_a_block || !launch.walks
                                 ? tiles
                                 : std::min(tiles, std::max(1u, plan.resident_blocks() / blocks));

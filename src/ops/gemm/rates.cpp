@@ -83,15 +83,18 @@ double copy_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const GemmT
 }
 
 /// An iteration of all SMs by what they read from L2 together, over several waves.
-double shared_path_cycles(const GemmTile& tile, const GemmRates& rates) {
+double shared_path_cycles(const GemmSizes& sizes, const GemmTile& tile, const GemmRates& rates) {
   const double rows =
       static_cast<double>(tile.block_m) / tile.cluster_n + static_cast<double>(tile.block_n) / tile.cluster_m;
-  return rates.arch->sm_count * rows * tile.block_k * tile.element_bytes / rates.sustained_bytes_per_cycle;
+  return static_cast<double>(sizes.sms(*rates.arch)) * rows * tile.block_k * tile.element_bytes /
+         rates.sustained_bytes_per_cycle;
 }
 
 }  // namespace
 
-int cluster_places(const GemmTile& tile, const arch::Arch& arch) { return std::max(1, arch.sm_count / tile.blocks()); }
+int cluster_places(const GemmSizes& sizes, const GemmTile& tile, const arch::Arch& arch) {
+  return std::max(1, static_cast<int>(sizes.sms(arch)) / tile.blocks());
+}
 /// Sizes go up to 2^30 each.
 double clusters_of(const GemmSizes& sizes, const GemmTile& tile) {
   return static_cast<double>(up(sizes.m, tile.block_m * tile.cluster_m)) *
@@ -106,16 +109,17 @@ GemmPrediction::GemmPrediction(const GemmSizes& sizes, const GemmKernel& kernel,
       add_c_(kernel.add_c),
       blocks_(up(sizes.k, tile_.block_k)),
       clusters_(clusters_of(sizes, tile_)),
-      places_(cluster_places(tile_, *rates.arch)),
+      places_(cluster_places(sizes, tile_, *rates.arch)),
       beside_(rates.beside[static_cast<std::size_t>(tile)]),
       stores_beside_(rates.stores_beside[static_cast<std::size_t>(tile)]) {
   const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n),
              batch = static_cast<double>(sizes.batch);
   elements_ = m * n * batch;
   operand_bytes_ = (m + n) * static_cast<double>(sizes.k) * tile_.element_bytes * batch;
+  share_ = static_cast<double>(rates.arch->sm_count) / static_cast<double>(sizes.sms(*rates.arch));
   own_ = std::max(static_cast<double>(rates.matrix[static_cast<std::size_t>(tile)]),
                   copy_cycles(sizes, kernel, tile_, rates));
-  shared_ = std::max(own_, shared_path_cycles(tile_, rates));
+  shared_ = std::max(own_, shared_path_cycles(sizes, tile_, rates));
   lines_ = unaligned_bytes(sizes, kernel, tile_, clusters_ * tile_.blocks()) /
            rates.unaligned_bytes_per_cycle;  // tiles beyond the matrix included
 }
@@ -132,7 +136,7 @@ double GemmPrediction::cycles(int parts) const {
   };
   // Each operand read once, the result written once; or the sums of each part.
   const double compulsory = operand_bytes_ + elements_ * (parts == 1 ? out_bytes_ : size_of(DType::f32) * parts);
-  const double idle = rates_.own_share ? waves * places_ / (clusters_ * parts)
+  const double idle = rates_.own_share ? share_ * waves * places_ / (clusters_ * parts)
                                        : 1;  // of the SMs' time, over that in which they have a tile
   const double by_memory =
       idle * compulsory /

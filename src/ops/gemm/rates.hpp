@@ -32,8 +32,8 @@ struct GemmRates {
 /// Fails where the arch has no family for products.
 GemmRates gemm_rates_of(const arch::Arch& arch);
 
-/// Clusters of a tile that all SMs work at once, and clusters of a problem.
-int cluster_places(const GemmTile& tile, const arch::Arch& arch);
+/// Clusters of a tile that all SMs of the product work at once, and clusters of a problem.
+int cluster_places(const GemmSizes& sizes, const GemmTile& tile, const arch::Arch& arch);
 double clusters_of(const GemmSizes& sizes, const GemmTile& tile);
 
 /// Costs of a problem in one tile, for any number of parts of K. All that does not depend on that is computed once: hot
@@ -56,6 +56,7 @@ class GemmPrediction {
   const double clusters_, places_, beside_;
   const bool stores_beside_;
   double elements_ = 0, operand_bytes_ = 0, own_ = 0, shared_ = 0, lines_ = 0;
+  double share_ = 1;  ///< all SMs, over those of the product
 };
 
 }  // namespace tj::ops

@@ -31,6 +31,11 @@ std::size_t sum_bytes(const GemmArgs& args, const GemmChoice& choice) {
   return static_cast<std::size_t>(sums.shape[0] * sums.strides[0]) * sizeof(float);
 }
 
+/// Do the other launches draw their tiles, too? They obey max_sms as the product's does.
+bool draws(const GemmArgs& args, const Kernel& kernel) {
+  return args.max_sms > 0 && GemmChoice::of(kernel.choice).walk == WalkChoice::dynamic;
+}
+
 void in_parts(const GemmArgs& args, const Kernel& kernel, void* scratch, const EachStep& each) {
   const int parts = gemm_parts(args, GemmChoice::of(kernel.choice));
   const SumPartsArgs sum{args, sums_of(args, parts, scratch), parts};
@@ -39,9 +44,10 @@ void in_parts(const GemmArgs& args, const Kernel& kernel, void* scratch, const E
     product.a = args.a;
     product.b = args.b;
     product.d = sum.sums;
+    product.max_sms = args.max_sms;
     each({&gemm_op(), &product, kernel});
   }
-  each({&sum_parts_op(), &sum, {sum_parts_small_key(args.d.dtype)}});
+  each({&sum_parts_op(), &sum, {sum_parts_small_key(args.d.dtype, draws(args, kernel))}});
 }
 
 }  // namespace
@@ -65,7 +71,7 @@ std::size_t gemm_scratch_bytes(const GemmArgs& args, const GemmChoice& choice) {
 void gemm_steps(const GemmArgs& args, const Kernel& kernel, void* scratch, const EachStep& each) {
   GemmArgs of_copies = args;
   auto* next = static_cast<std::byte*>(scratch);
-  copy_gemm_operands(of_copies, next, each);
+  copy_gemm_operands(of_copies, next, draws(args, kernel), each);
   if (GemmChoice::of(kernel.choice).parts > 1) return in_parts(of_copies, kernel, next, each);
   each({&gemm_op(), &of_copies, kernel});
 }

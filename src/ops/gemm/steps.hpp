@@ -14,8 +14,9 @@ namespace tj::ops {
 bool gemm_copied(const Tensor& operand);
 /// Bytes that the copies of all such operands take.
 std::size_t gemm_copy_bytes(const GemmArgs& args);
-/// Copies those of a and b that must be copied to scratch, and puts the copies in their place; scratch moves on.
-void copy_gemm_operands(GemmArgs& args, std::byte*& scratch, const EachStep& each);
+/// Copies those of a and b that must be copied to scratch, and puts the copies in their place; scratch moves on. draws:
+/// blocks of these launches draw their tiles.
+void copy_gemm_operands(GemmArgs& args, std::byte*& scratch, bool draws, const EachStep& each);
 /// Do rows of dense operands of these sizes have to be copied first?
 bool gemm_copies(const GemmConfig& config);
 

@@ -183,8 +183,10 @@ double gemm_predicted_cycles(const void* args, int choice, const arch::Arch& arc
   GemmChoice asked = GemmChoice::of(choice);
   if (asked.rung != kNoGemmRung) return 0;
   asked.walk = WalkChoice::usual;  // as long, where all tiles are
-  for (const auto& [ranked, cycles] : rank_gemm(gemm_sizes(of), gemm_kind(of), arch))
+  for (auto [ranked, cycles] : rank_gemm(gemm_sizes(of), gemm_kind(of), arch)) {
+    ranked.walk = WalkChoice::usual;
     if (ranked == asked) return cycles;
+  }
   return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <utility>
 
+#include "ops/common/tensor_checks.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "ops/gemm/rates.hpp"
 #include "support/fail.hpp"
@@ -21,6 +22,7 @@ using Flags = std::map<std::string, std::vector<std::string>>;
 using Fields = std::vector<std::pair<std::string, std::string>>;
 
 constexpr int kDrawnTiles = 3;  // so many of the best tiles are also measured with blocks that draw their tiles
+constexpr const char* kLimit = "max-sms";  // a problem's field, where there is a limit
 constexpr const char* kSizeNames[] = {"m", "n", "k", "batch"};
 
 std::optional<std::int64_t> number(const std::string& text) {
@@ -114,6 +116,10 @@ Problem make_problem(GemmKernel kernel, GemmSizes sizes) {
     problem.fields.emplace_back(kSizeNames[i], cat(size_at(sizes, i)));
   problem.name += cat(" ", sizes.m, "x", sizes.n, "x", sizes.k);
   if (sizes.batch != 1) problem.name += cat("x", sizes.batch);
+  if (sizes.max_sms > 0) {
+    problem.fields.emplace_back(kLimit, cat(sizes.max_sms));
+    problem.name += cat(" on ", sizes.max_sms, " SMs");
+  }
   problem.flops = 2.0 * static_cast<double>(sizes.m) * static_cast<double>(sizes.n) * static_cast<double>(sizes.k) *
                   static_cast<double>(sizes.batch);
   return problem;
@@ -126,10 +132,13 @@ GemmKernel kind_of(const Problem& problem) {
 }
 
 GemmSizes sizes_of(const Problem& problem) {
-  GemmSizes sizes{0, 0, 0, 0};
-  for (const auto& [name, value] : problem.fields)
+  GemmSizes sizes{0, 0, 0, 0, 0};
+  for (const auto& [name, value] : problem.fields) {
+    if (const std::int64_t limit = number(value).value_or(0); name == kLimit && limit <= kMaxSize)
+      sizes.max_sms = limit;
     for (std::size_t i = 0; i < std::size(kSizeNames); ++i)
       if (name == kSizeNames[i]) size_at(sizes, i) = number(value).value_or(0);
+  }
   return sizes;
 }
 
@@ -162,8 +171,8 @@ class GemmTunable final : public Tunable {
     for (auto [choice, cycles] : rank_gemm(sizes, kind, arch)) {
       add(choice, cycles);
       const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(choice.tile)];
-      const bool all_at_once = clusters_of(sizes, tile) <= cluster_places(tile, arch);
-      if (choice.parts > 1 || all_at_once || ++drawn > kDrawnTiles) continue;
+      const bool all_at_once = clusters_of(sizes, tile) <= cluster_places(sizes, tile, arch);
+      if (choice.parts > 1 || all_at_once || choice.walk == WalkChoice::dynamic || ++drawn > kDrawnTiles) continue;
       choice.walk = WalkChoice::dynamic;
       add(choice, cycles);
     }
@@ -258,6 +267,7 @@ class GemmTunable final : public Tunable {
     }
     if (kernel.bias) args.bias = tensor();
     args.activation = kernel.activation;
+    args.max_sms = static_cast<int>(sizes_of(problem).max_sms);
     return args;
   }
   /// Does the op take such tensors? Where they lie is made up; nothing looks there.
@@ -297,7 +307,7 @@ ProblemKey gemm_problem_key(const GemmSizes& sizes, const GemmKernel& kernel) {
   GemmKernel kind = kernel;
   kind.tile = 0;
   kind.parts = false;
-  return {gemm_small_key(kind), {sizes.m, sizes.n, sizes.k, sizes.batch}};
+  return {gemm_small_key(kind), {sizes.m, sizes.n, sizes.k, sizes.batch, sizes.max_sms}};
 }
 
 ProblemKey gemm_problem_key(const GemmConfig& config) {
@@ -306,8 +316,8 @@ ProblemKey gemm_problem_key(const GemmConfig& config) {
 }
 
 GemmSizes gemm_sizes(const ProblemKey& problem) {
-  const auto& [m, n, k, batch] = problem.sizes;
-  return {m, n, k, batch};
+  const auto& [m, n, k, batch, max_sms] = problem.sizes;
+  return {m, n, k, batch, max_sms};
 }
 
 }  // namespace tj::ops

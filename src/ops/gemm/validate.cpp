@@ -104,6 +104,7 @@ void check_scalars(const GemmArgs& args) {
   if (args.beta != 0 && !args.c)
     refuse(kOp, Code::invalid_argument, cat("beta is ", args.beta, " but c is absent; allowed: 0, or a c to add"));
   check_activation(args.activation);
+  check_max_sms(kOp, args.max_sms);
 }
 
 /// One f32 that the kernel reads, of an operand of 8 bits.

@@ -35,9 +35,10 @@ bool wide(const Tensor& tensor) { return ops::wide(tensor, sum_parts::kColumns *
 
 struct SumPartsKernel {
   DType out = DType::f16;
+  WalkChoice walk = WalkChoice::usual;
 };
 constexpr const char* kOutputs[] = {"f16", "bf16", "f32"};
-constexpr std::array<Field<SumPartsKernel>, 1> kFields = {
+constexpr std::array<Field<SumPartsKernel>, 2> kFields = {
     {{.name = "out",
       .get = [](const SumPartsKernel& kernel) { return static_cast<unsigned>(kernel.out); },
       .set = [](SumPartsKernel& kernel, unsigned value) { kernel.out = static_cast<DType>(value); },
@@ -47,7 +48,10 @@ constexpr std::array<Field<SumPartsKernel>, 1> kFields = {
       .defaults = 3,
       .tag = "_%",
       .constant = "Output",
-      .kind = Constant::element}}};
+      .kind = Constant::element},
+     walk_field<SumPartsKernel>(1)}};
+
+SumPartsKernel kernel_of(DType out, bool draws) { return {out, draws ? WalkChoice::dynamic : WalkChoice::usual}; }
 
 std::vector<SumPartsKernel> kernels_of(const Flags& flags, const std::vector<FlagChoice>& choices) {
   return kernels_of_flags<kFields, SumPartsKernel>("sum_parts", flags, choices);
@@ -56,8 +60,8 @@ std::vector<SumPartsKernel> kernels_of(const Flags& flags, const std::vector<Fla
 class Builder : WalkBuilder {
  public:
   Builder(const SumPartsKernel& kernel, const arch::Arch& arch)
-      : WalkBuilder("sum_parts", "Adder", sum_parts::kWarps, arch) {
-    graph_.name = sum_parts_request(kernel.out).name;
+      : WalkBuilder("sum_parts", "Adder", sum_parts::kWarps, arch, kernel.walk) {
+    graph_.name = request_of_fields<kFields>("sum_parts", kernel).name;
     add_constants<kFields>("sum_parts", kernel, graph_);
   }
 
@@ -100,7 +104,12 @@ class SumParts final : public Op {
 
   ProblemKey problem_key(const void* args) const override { return {sum_parts_small_key(get(args).call.d.dtype)}; }
   Request request_of(const Kernel& kernel) const override {
-    return sum_parts_request(kernel_of_key<kFields, SumPartsKernel>(kernel.small_key).out);
+    return request_of_fields<kFields>("sum_parts", kernel_of_key<kFields, SumPartsKernel>(kernel.small_key));
+  }
+  Kernel kernel_of(const ProblemKey& problem, int choice) const override {
+    auto kernel = kernel_of_key<kFields, SumPartsKernel>(problem.kind);
+    kernel.walk = static_cast<WalkChoice>(choice);
+    return {key_of_fields<kFields>(kernel), choice};
   }
   Kernel kernel_of(const Request& request) const override {
     return {key_of_fields<kFields>(kernel_of_fields<kFields, SumPartsKernel>(request))};
@@ -108,7 +117,7 @@ class SumParts final : public Op {
   std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override {
     std::vector<Request> list;
     for (const SumPartsKernel& kernel : kernels_of(flags, choices_of_fields<kFields>()))
-      list.push_back(sum_parts_request(kernel.out));
+      list.push_back(request_of_fields<kFields>("sum_parts", kernel));
     return list;
   }
   std::vector<Trial> trials(const Flags& given, const arch::Arch&) const override {
@@ -153,7 +162,7 @@ class SumParts final : public Op {
     p.units = static_cast<int>(p.row_units * sums.shape[1] * batch);
     p.tiles = (p.units + sum_parts::kWarps - 1) / sum_parts::kWarps;
     p.activation = static_cast<int>(call.activation);
-    walk_tiles(p.tiles, kBlocksPerSm, geometry, plan);
+    walk_tiles(p.tiles, kBlocksPerSm, geometry, call.max_sms, plan);
   }
 
  private:
@@ -165,6 +174,7 @@ class SumParts final : public Op {
     Trial trial;
     trial.name = cat("M ", m, " N ", n, " parts ", parts);
     trial.kernel_flags = flags_of_fields<kFields>(kernel);
+    if (kernel.walk != WalkChoice::usual) trial.choice = static_cast<int>(kernel.walk);
     trial.flags = cat(trial.kernel_flags, " ", sizes.flags());
     trial.tensors = {{"sums", {DType::f32, {parts, m, n}, {m * pitch, pitch, 1}}},
                      dense("d", kernel.out, {m, n}, true),
@@ -189,8 +199,10 @@ const Op& sum_parts_op() {
   return op.get();
 }
 
-Request sum_parts_request(DType out) { return request_of_fields<kFields>("sum_parts", SumPartsKernel{out}); }
-std::uint64_t sum_parts_small_key(DType out) { return key_of_fields<kFields>(SumPartsKernel{out}); }
+Request sum_parts_request(DType out, bool draws) {
+  return request_of_fields<kFields>("sum_parts", kernel_of(out, draws));
+}
+std::uint64_t sum_parts_small_key(DType out, bool draws) { return key_of_fields<kFields>(kernel_of(out, draws)); }
 
 double sum_parts_bytes(double elements, int parts, int out_bytes, bool add_c) {
   return elements * (parts * static_cast<double>(sizeof(float)) + out_bytes * (add_c ? 2 : 1));

@@ -18,9 +18,9 @@ struct SumPartsArgs {
 };
 
 const Op& sum_parts_op();
-/// One kernel for each type of d.
-Request sum_parts_request(DType out);
-std::uint64_t sum_parts_small_key(DType out);
+/// One kernel for each type of d. draws: its blocks draw their tiles.
+Request sum_parts_request(DType out, bool draws = false);
+std::uint64_t sum_parts_small_key(DType out, bool draws = false);
 
 /// Memory that adding moves, in bytes.
 double sum_parts_bytes(double elements, int parts, int out_bytes, bool add_c);

@@ -43,12 +43,12 @@ def _tensors(*names):
 Shape = c_int64 * MAX_RANK
 Tensor = _sized("Tensor", [("data", c_void_p), ("device", Device), ("dtype", c_int32), ("rank", c_int32), ("shape", Shape), ("strides", Shape)])
 FmhaArgs = _sized("FmhaArgs", _tensors("q", "k", "v", "o", "lse") + [
-    ("scale", c_float), ("has_scale", c_int32), ("causal", c_int32), ("reserved", c_int32)])
+    ("scale", c_float), ("has_scale", c_int32), ("causal", c_int32), ("max_sms", c_int32)])
 GemmArgs = _sized("GemmArgs", _tensors("a", "b", "d", "c", "bias") + [
-    ("alpha", c_float), ("beta", c_float), ("activation", c_int32), ("reserved", c_int32)] + _tensors("scale_a", "scale_b"))
-ChunkIndicesArgs = _sized("ChunkIndicesArgs", _tensors("cu_seqlens", "chunk_indices", "total_chunks"))
+    ("alpha", c_float), ("beta", c_float), ("activation", c_int32), ("max_sms", c_int32)] + _tensors("scale_a", "scale_b"))
+ChunkIndicesArgs = _sized("ChunkIndicesArgs", _tensors("cu_seqlens", "chunk_indices", "total_chunks") + [("max_sms", c_int32), ("reserved", c_int32)])
 ChunkOArgs = _sized("ChunkOArgs", _tensors("q", "k", "v_new", "h", "o", "g_cu", "cu_seqlens", "chunk_indices", "total_chunks") + [
-    ("seq_length", c_int64), ("scale", c_float), ("has_scale", c_int32), ("h_transposed", c_int32), ("reserved", c_int32)])
+    ("seq_length", c_int64), ("scale", c_float), ("has_scale", c_int32), ("h_transposed", c_int32), ("max_sms", c_int32)])
 KernelReport = _sized("KernelReport", [
     ("name", c_char_p), ("target", c_char_p), ("schedule_json", c_char_p), ("source_path", c_char_p), ("schedule_ms", c_double),
     ("codegen_ms", c_double), ("compile_ms", c_double), ("load_ms", c_double), ("origin", c_int32), ("registers", c_int32)])

@@ -35,8 +35,14 @@ def _two(out, name: str):
     return out
 
 
-def _fmha(q, k, v, *, causal=False, scale=None, out=None, return_lse=False, layout="bhsd", stream=None, asks=False):
-    call, swapped = Call("fmha", _c.FmhaArgs(causal=flag(causal, "causal")), stream, asks), one_of("layout", layout, _LAYOUTS)
+def _limit(max_sms):
+    """Of multiprocessors; the library refuses those below 0."""
+    return number(max_sms, "max_sms", -2**31, 2**31 - 1)
+
+
+def _fmha(q, k, v, *, causal=False, scale=None, out=None, return_lse=False, layout="bhsd", max_sms=0, stream=None, asks=False):
+    args = _c.FmhaArgs(causal=flag(causal, "causal"), max_sms=_limit(max_sms))
+    call, swapped = Call("fmha", args, stream, asks), one_of("layout", layout, _LAYOUTS)
     q, k, v = call.tensor("q", q), call.tensor("k", k), call.tensor("v", v)
     out, lse_out = _two(out, _FMHA_PAIR) if return_lse else (out, None)
     shape = shape_of(q, 4)
@@ -50,8 +56,10 @@ def _fmha(q, k, v, *, causal=False, scale=None, out=None, return_lse=False, layo
     return call
 
 
-def _gemm(a, b, *, c=None, bias=None, alpha=1, beta=0, activation=None, out=None, dtype=None, scale_a=None, scale_b=None, stream=None, asks=False):
-    args = _c.GemmArgs(alpha=real(alpha, "alpha"), beta=real(beta, "beta"), activation=one_of("activation", activation, _c.ACTIVATIONS))
+def _gemm(a, b, *, c=None, bias=None, alpha=1, beta=0, activation=None, out=None, dtype=None, scale_a=None, scale_b=None, max_sms=0, stream=None,
+          asks=False):
+    args = _c.GemmArgs(alpha=real(alpha, "alpha"), beta=real(beta, "beta"), activation=one_of("activation", activation, _c.ACTIVATIONS),
+                       max_sms=_limit(max_sms))
     call = Call("gemm", args, stream, asks)
     a, b = call.tensor("a", a), call.tensor("b", b)
     c, bias = call.tensor("c", c, True), call.tensor("bias", bias, True)
@@ -67,8 +75,8 @@ def _gemm(a, b, *, c=None, bias=None, alpha=1, beta=0, activation=None, out=None
     return call
 
 
-def _chunk_indices(cu_seqlens, *, tokens=None, out=None, stream=None, asks=False):
-    call = Call("chunk_indices", _c.ChunkIndicesArgs(), stream, asks)
+def _chunk_indices(cu_seqlens, *, tokens=None, out=None, max_sms=0, stream=None, asks=False):
+    call = Call("chunk_indices", _c.ChunkIndicesArgs(max_sms=_limit(max_sms)), stream, asks)
     ends = call.tensor("cu_seqlens", cu_seqlens)
     rows, total = _two(out, _CHUNKS_PAIR)
     most = 0
@@ -83,8 +91,9 @@ def _chunk_indices(cu_seqlens, *, tokens=None, out=None, stream=None, asks=False
 
 
 def _chunk_o(q, k, v_new, h, *, g_cu=None, cu_seqlens=None, chunk_indices=None, total_chunks=None, seq_length=0, scale=None, h_transposed=False,
-             out=None, stream=None, asks=False):
-    args = _c.ChunkOArgs(seq_length=number(seq_length, "seq_length", -2**63, 2**63 - 1), h_transposed=flag(h_transposed, "h_transposed"))
+             out=None, max_sms=0, stream=None, asks=False):
+    args = _c.ChunkOArgs(seq_length=number(seq_length, "seq_length", -2**63, 2**63 - 1), h_transposed=flag(h_transposed, "h_transposed"),
+                         max_sms=_limit(max_sms))
     call = Call("chunk_o", args, stream, asks)
     q, k, v_new, h = (call.tensor(name, x) for name, x in (("q", q), ("k", k), ("v_new", v_new), ("h", h)))
     options = {name: call.tensor(name, x, True) for name, x in (("g_cu", g_cu), ("cu_seqlens", cu_seqlens), ("chunk_indices", chunk_indices),
@@ -113,13 +122,15 @@ def _asking(op, arguments, options) -> Call:
 
 
 def fmha(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: Optional[float] = None, out: Any = None, return_lse: bool = False,
-         layout: str = "bhsd", stream: Optional[StreamLike] = None, runtime: Optional[Runtime] = None) -> Union[Tensor, Tuple[Tensor, Tensor]]:
+         layout: str = "bhsd", max_sms: int = 0, stream: Optional[StreamLike] = None,
+         runtime: Optional[Runtime] = None) -> Union[Tensor, Tuple[Tensor, Tensor]]:
     """Attention forward: softmax(scale * q k^T [masked]) v, summed in f32.
 
     q [B, H, Sq, D]; k, v [B, Hkv, Sk, D]; D is 64 or 128, H a multiple of Hkv; layout="bshd": the second and third dimensions are exchanged
     in all of them. f16 or bf16, one type for all; the last dimension is contiguous, other strides and addresses are multiples of 16 bytes.
     causal: query r sees keys j <= r + Sk - Sq; a row without a key gives 0. scale: any finite number; D**-0.5 where it is None.
     Returns o, shaped as q and made by q's framework, or `out`; with return_lse (o, lse), lse f32 [B, H, Sq], and out is such a pair.
+    max_sms: multiprocessors that the launches may fill, so that other work can run beside; 0: all.
     stream: a driver's handle or a framework's stream; None: the framework's current one. Raises tilejit.Error.
 
     >>> import numpy, tilejit
@@ -128,25 +139,25 @@ def fmha(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: Option
     array([1., 1., 1.], dtype=float16)
     """
     objects = (q, k, v) if out is None else (q, k, v, *_two(out, _FMHA_PAIR)) if return_lse else (q, k, v, out)
-    key = tuple(map(type, objects)), causal, scale, return_lse, layout
+    key = tuple(map(type, objects)), causal, scale, return_lse, layout, max_sms
     done = short(runtime, key, stream, objects, out)
     if done is not None:
         return tuple(done) if return_lse else done
-    call = _fmha(q, k, v, causal=causal, scale=scale, out=out, return_lse=return_lse, layout=layout, stream=stream)
+    call = _fmha(q, k, v, causal=causal, scale=scale, out=out, return_lse=return_lse, layout=layout, max_sms=max_sms, stream=stream)
     results = call.run(_runtime(runtime), key)
     return results if return_lse else results[0]
 
 
 def gemm(a: Tensor, b: Tensor, *, c: Optional[SupportsDLPack] = None, bias: Optional[SupportsDLPack] = None, alpha: float = 1, beta: float = 0,
          activation: Optional[str] = None, out: Optional[Tensor] = None, dtype: Optional[str] = None, scale_a: Optional[SupportsDLPack] = None,
-         scale_b: Optional[SupportsDLPack] = None, stream: Optional[StreamLike] = None, runtime: Optional[Runtime] = None) -> Tensor:
+         scale_b: Optional[SupportsDLPack] = None, max_sms: int = 0, stream: Optional[StreamLike] = None, runtime: Optional[Runtime] = None) -> Tensor:
     """Matrix product: activation(alpha * a b^T + beta * c + bias), summed in f32.
 
     a [M, K], b [N, K], c [M, N], bias [N]; for b of shape [K, N] give b.T, which costs nothing. With a batch, [B, M, K] and so on; what has
     none serves all of it. a and b are f16, bf16 or e4m3 (float8_e4m3fn); the result, c and bias are f16, bf16 or f32. c is read when beta is
     not 0. activation: None, "relu", "gelu" or "silu". scale_a, scale_b: f32 of one element, with e4m3. Returns d [M, N] or [B, M, N], made by
-    a's framework, or `out`. dtype: the result's type; None: that of c, else of bias, else of a, and f32 for e4m3. out may be c. Raises
-    tilejit.Error.
+    a's framework, or `out`. dtype: the result's type; None: that of c, else of bias, else of a, and f32 for e4m3. out may be c. max_sms:
+    as fmha. Raises tilejit.Error.
 
     >>> import numpy, tilejit
     >>> a, b = numpy.ones((64, 128), numpy.float16), numpy.ones((32, 128), numpy.float16)
@@ -156,21 +167,21 @@ def gemm(a: Tensor, b: Tensor, *, c: Optional[SupportsDLPack] = None, bias: Opti
     """
     given = (a, b, c, bias, scale_a, scale_b, out)
     objects = [x for x in given if x is not None]
-    key = (tuple(map(type, given)), plain(alpha), plain(beta), activation, dtype)
+    key = (tuple(map(type, given)), plain(alpha), plain(beta), activation, dtype, max_sms)
     done = short(runtime, key, stream, objects, out)
     if done is not None:
         return done
     call = _gemm(a, b, c=c, bias=bias, alpha=alpha, beta=beta, activation=activation, out=out, dtype=dtype, scale_a=scale_a, scale_b=scale_b,
-                 stream=stream)
+                 max_sms=max_sms, stream=stream)
     return call.run(_runtime(runtime), key)[0]
 
 
-def chunk_indices(cu_seqlens: Tensor, *, tokens: Optional[int] = None, out: Optional[Tuple[Tensor, Tensor]] = None,
+def chunk_indices(cu_seqlens: Tensor, *, tokens: Optional[int] = None, out: Optional[Tuple[Tensor, Tensor]] = None, max_sms: int = 0,
                   stream: Optional[StreamLike] = None, runtime: Optional[Runtime] = None) -> Tuple[Tensor, Tensor]:
     """The list of all chunks of 64 tokens of sequences that follow each other, made on the device.
 
     cu_seqlens i32 [N + 1]; tokens: of all sequences together, needed without out. Returns (chunk_indices i32 [C, 2], total_chunks i32 [1]), C
-    being the most that there can be, or `out`, such a pair. Rows from total_chunks on hold anything. Raises tilejit.Error.
+    being the most that there can be, or `out`, such a pair. Rows from total_chunks on hold anything. max_sms: as fmha. Raises tilejit.Error.
 
     >>> import numpy, tilejit
     >>> rows, total = tilejit.chunk_indices(numpy.array([0, 100, 101], numpy.int32), tokens=101)
@@ -178,23 +189,23 @@ def chunk_indices(cu_seqlens: Tensor, *, tokens: Optional[int] = None, out: Opti
     [[0, 0], [0, 1], [1, 0]]
     """
     objects = (cu_seqlens,) if out is None else (cu_seqlens, *_two(out, _CHUNKS_PAIR))
-    key = tuple(map(type, objects)), tokens
+    key = tuple(map(type, objects)), tokens, max_sms
     done = short(runtime, key, stream, objects, out)
     if done is not None:
         return tuple(done)
-    return _chunk_indices(cu_seqlens, tokens=tokens, out=out, stream=stream).run(_runtime(runtime), key)
+    return _chunk_indices(cu_seqlens, tokens=tokens, out=out, max_sms=max_sms, stream=stream).run(_runtime(runtime), key)
 
 
 def chunk_o(q: Tensor, k: Tensor, v_new: Tensor, h: Tensor, *, g_cu: Optional[SupportsDLPack] = None, cu_seqlens: Optional[SupportsDLPack] = None,
             chunk_indices: Optional[SupportsDLPack] = None, total_chunks: Optional[SupportsDLPack] = None, seq_length: int = 0,
-            scale: Optional[float] = None, h_transposed: bool = False, out: Optional[Tensor] = None, stream: Optional[StreamLike] = None,
-            runtime: Optional[Runtime] = None) -> Tensor:
+            scale: Optional[float] = None, h_transposed: bool = False, out: Optional[Tensor] = None, max_sms: int = 0,
+            stream: Optional[StreamLike] = None, runtime: Optional[Runtime] = None) -> Tensor:
     """Output of the gated delta rule, chunk by chunk: the last step of its forward pass, summed in f32.
 
     q, k bf16 [T, H, 128]; v_new bf16 [R, Hv, 128]; h bf16 [C, Hv, 128, 128]; g_cu f32 [T, Hv] or None. Sequences of any lengths: cu_seqlens,
     and chunk_indices and total_chunks as chunk_indices() gives them; else all have seq_length tokens. h_transposed: h's matrices are stored
     [K, V]. scale: 128**-0.5 where it is None. Returns o bf16 [T, Hv, 128], made by q's framework, or `out`. The formula stands in
-    include/tilejit/chunk_o.hpp. Raises tilejit.Error.
+    include/tilejit/chunk_o.hpp. max_sms: as fmha. Raises tilejit.Error.
 
     >>> import ml_dtypes, numpy, tilejit
     >>> q = numpy.ones((64, 1, 128), ml_dtypes.bfloat16)
@@ -203,12 +214,12 @@ def chunk_o(q: Tensor, k: Tensor, v_new: Tensor, h: Tensor, *, g_cu: Optional[Su
     [1.0, 2.0, 3.0, 4.0]
     """
     given = (q, k, v_new, h, g_cu, cu_seqlens, chunk_indices, total_chunks, out)
-    key = (tuple(map(type, given)), seq_length, plain(scale), h_transposed)
+    key = (tuple(map(type, given)), seq_length, plain(scale), h_transposed, max_sms)
     done = short(runtime, key, stream, [x for x in given if x is not None], out)
     if done is not None:
         return done
     call = _chunk_o(q, k, v_new, h, g_cu=g_cu, cu_seqlens=cu_seqlens, chunk_indices=chunk_indices, total_chunks=total_chunks,
-                    seq_length=seq_length, scale=scale, h_transposed=h_transposed, out=out, stream=stream)
+                    seq_length=seq_length, scale=scale, h_transposed=h_transposed, out=out, max_sms=max_sms, stream=stream)
     return call.run(_runtime(runtime), key)[0]
 
 

@@ -69,11 +69,11 @@ def _spec(name, x) -> Spec:
 
 
 def _attributes(args) -> dict:
-    """Members of the structure that are numbers, by their names."""
+    """Members of the structure that are numbers, by their names; the handlers know no `max_sms`."""
     found = {}
     for name, kind in args._fields_:
         number = _NUMBERS.get(kind.__name__)
-        if number is not None and name not in ("size", "reserved") and not name.startswith("has_") and getattr(args, "has_" + name, 1):
+        if number is not None and name not in ("size", "reserved", "max_sms") and not name.startswith("has_") and getattr(args, "has_" + name, 1):
             found[name] = number(getattr(args, name))
     return found
 

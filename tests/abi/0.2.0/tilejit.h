@@ -106,7 +106,7 @@ typedef struct tj_fmha_args {
   float scale;          /* looked at only when has_scale is not 0; else D^-1/2 */
   int32_t has_scale;
   int32_t causal;
-  int32_t reserved; /* 0 */
+  int32_t max_sms; /* multiprocessors that the call may fill; 0: all */
 } tj_fmha_args;
 
 /* Matrix product; shapes, alignment and meaning as tj::GemmArgs (gemm.hpp) says. */
@@ -120,7 +120,7 @@ typedef struct tj_gemm_args {
   float alpha;              /* 1 for a plain product; 0 leaves a and b out */
   float beta;               /* factor of c; 0 leaves c out */
   int32_t activation;       /* TJ_ACTIVATION_NONE, ... */
-  int32_t reserved;         /* 0 */
+  int32_t max_sms;          /* multiprocessors that the call may fill; 0: all */
   const tj_tensor* scale_a; /* f32, one element, with TJ_E4M3 only; null: 1 */
   const tj_tensor* scale_b; /* as scale_a */
 } tj_gemm_args;
@@ -132,6 +132,8 @@ typedef struct tj_chunk_indices_args {
   const tj_tensor* cu_seqlens;    /* [N + 1] */
   const tj_tensor* chunk_indices; /* [C, 2], written */
   const tj_tensor* total_chunks;  /* [1], written */
+  int32_t max_sms;                /* multiprocessors that the call may fill; 0: all */
+  int32_t reserved;               /* 0 */
 } tj_chunk_indices_args;
 
 /* Output of the gated delta rule by chunks; shapes and meaning as tj::ChunkOArgs (chunk_o.hpp) says. */
@@ -150,7 +152,7 @@ typedef struct tj_chunk_o_args {
   float scale;                    /* looked at only when has_scale is not 0; else 128^-1/2 */
   int32_t has_scale;
   int32_t h_transposed; /* 1: matrices of h are stored [K, V] */
-  int32_t reserved;     /* 0 */
+  int32_t max_sms;      /* multiprocessors that the call may fill; 0: all */
 } tj_chunk_o_args;
 
 /* The kernel that was found or made, as tj::KernelReport says. The texts live until this thread's next call that fills

@@ -78,6 +78,22 @@ TEST_CASE("a problem survives its fields; a field that was changed is noticed or
   }
 }
 
+TEST_CASE("a problem with a limit of multiprocessors is another problem, and no cluster of its tiles exceeds it") {
+  ops::Problem problem = problems({{"sizes", {"8192"}}, {"dtype", {"f16"}}}).front();
+  const ops::ProblemKey unlimited = ops::gemm_tunable().key_of(problem);
+  problem.fields.emplace_back("max-sms", "1");
+  const auto limited = ops::gemm_tunable().problem_of(problem.fields);
+  REQUIRE(limited);
+  CHECK(limited->name == "gemm_f16_kk 8192x8192x8192 on 1 SMs");
+  CHECK_FALSE(ops::gemm_tunable().key_of(*limited) == unlimited);
+  for (const ops::Variant& variant : ops::gemm_tunable().variants(*limited, hopper()))
+    CHECK(ops::gemm_tiles()[static_cast<std::size_t>(ops::GemmChoice::of(variant.kernel.choice).tile)].blocks() == 1);
+  for (const char* bad : {"0", "-1", "x", "99999999999"}) {
+    problem.fields.back().second = bad;
+    CHECK_FALSE(ops::gemm_tunable().problem_of(problem.fields));
+  }
+}
+
 TEST_CASE("a choice that was made before is made again, whatever came between") {
   const auto problem = [](std::int64_t i) {
     return ops::GemmSizes{1 + i * 37 % 5000, 64 + i * 211 % 9000, 16 + i * 101 % 3000, 1 + i % 3};
