@@ -157,19 +157,22 @@ const CustomMaker& Runtime::Impl::keep(std::unique_ptr<CustomMaker> made) {
 
 namespace {
 
-constexpr std::size_t kMaxCustomBytes = 4096;  // of a kernel's parameter, in CUDA and HIP
+// Of a drawn walk's parameter, with what stands behind it; what CUDA and HIP take at least.
+constexpr std::size_t kMaxDrawnBytes = 4096;
 
 void check_params(const CustomMaker& maker, const LoadedKernel& kernel, const CustomLaunch& what) {
-  const std::size_t taken = kernel.kernel->params_bytes(),
-                    own = taken == 0 || !kernel.draws() ? taken : taken - sizeof(support::WalkParam);
-  const std::size_t given = kernel.draws() ? support::walk_offset(what.bytes) : what.bytes;
-  if (what.params != nullptr && what.bytes != 0 && what.bytes <= kMaxCustomBytes && (own == 0 || own == given))
-      [[likely]]
+  const std::size_t taken = kernel.kernel->params_bytes(), walk = kernel.draws() ? sizeof(support::WalkParam) : 0;
+  const std::size_t own = taken == 0 ? 0 : taken - walk,
+                    given = kernel.draws() ? support::walk_offset(what.bytes) : what.bytes;
+  const bool fits = !kernel.draws() || (what.bytes <= kMaxDrawnBytes && given + walk <= kMaxDrawnBytes);
+  if (what.params != nullptr && what.bytes != 0 && fits && (own == 0 || own == given)) [[likely]]
     return;
+  const std::string has = !fits      ? cat("at most ", kMaxDrawnBytes - walk, " bytes where blocks draw their tiles")
+                          : own == 0 ? std::string("more")
+                                     : cat(own, " bytes", kernel.draws() ? " or a little less" : "");
   fail(Stage::argument, Code::invalid_argument,
        cat("params of '", maker.request().name, "' is ",
-           what.params == nullptr ? "null" : cat("of ", what.bytes, " bytes"), "; the kernel's params_type has ",
-           own == 0 ? "more" : cat(own, " bytes", kernel.draws() ? " or a little less" : "")));
+           what.params == nullptr ? "null" : cat("of ", what.bytes, " bytes"), "; the kernel's params_type has ", has));
 }
 
 }  // namespace
@@ -189,7 +192,7 @@ void Runtime::Impl::run(const CustomMaker& maker, Device device, const CustomLau
   if (!kernel->draws())
     return kernel->driver->launch(kernel->device, *kernel->kernel, kernel->config(what.blocks), what.params, what.bytes,
                                   stream);
-  alignas(support::WalkParam) std::array<std::byte, kMaxCustomBytes + 2 * sizeof(support::WalkParam)> params;
+  alignas(support::WalkParam) std::array<std::byte, kMaxDrawnBytes> params;
   std::memcpy(params.data(), what.params, what.bytes);
   const std::shared_ptr<void> owner = counter(*kernel, device, stream);
   const std::size_t bytes = support::add_walk(params, what.bytes, owner.get(), what.blocks);

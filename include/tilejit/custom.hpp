@@ -5,10 +5,11 @@
 // Example: samples/05_custom_gemm. Invariant: every member function of Kernel may be called from any thread at any
 // time.
 //
-// Limits: a grid has one dimension, and a block walks its tiles by first_tile and next_tile. A kernel has one
-// parameter, by value, of at most 4 KB. The graph names its target's machine, so each target needs a graph of its own.
-// A folder has at most 256 files and 4 MiB. A body sees the library's primitives and no standard header. A graph has
-// one schedule, without autotuning.
+// Limits: a grid has one dimension, and the graph's walk says how its tiles come to blocks. A kernel has one
+// parameter, by value, of at most 4 KB. Where blocks draw their tiles, each launch takes a counter from
+// Options::allocator, else from the library's pool. The graph names its target's machine, so each target needs a graph
+// of its own. A folder has at most 256 files and 4 MiB. A body sees the library's primitives and no standard header. A
+// graph has one schedule, without autotuning.
 #pragma once
 
 #include <array>

@@ -106,6 +106,11 @@ TEST_CASE("blocks draw their tiles: the same bits for any number of blocks and a
       CHECK(problem.result() == bits);
     }
     CHECK(has(kernel.prepare(kCpu).schedule_json, "\"walk\": \"dynamic\""));
+    struct Large {
+      char bytes[4040];
+    };
+    CHECK(has(error_of([&] { kernel.launch(kCpu, Large{}, 1); }).message,
+              "is of 4040 bytes; the kernel's params_type has at most 4032 bytes where blocks draw their tiles"));
     const Error size = error_of([&] { kernel.launch(kCpu, 1.0, 1); });
     CHECK_MESSAGE(has(size.message, "params of 'gemm_gelu' is of 8 bytes; the kernel's params_type has "),
                   size.message);

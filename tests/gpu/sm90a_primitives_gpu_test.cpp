@@ -33,6 +33,7 @@ TEST_CASE("values reach the lanes that they are for, one lane is elected") {
 TEST_CASE("arrivals at other blocks' barriers, by as many phases as blocks go through") {
   testing::PrimitiveUnit unit = test::on_sm90a(testing::sync_text());
   for (int again = 0; again < 20; ++again) testing::check_cluster_arrivals(unit);
+  for (int again = 0; again < 20; ++again) testing::check_words_between_blocks(unit);
 }
 
 TEST_CASE("a grid that waits itself finds what the one before has written") {

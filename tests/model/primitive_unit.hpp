@@ -142,6 +142,7 @@ void check_stores(const MakeUnit& make);
 void check_block_syncs(PrimitiveUnit& unit);
 void check_lanes(PrimitiveUnit& unit);
 void check_cluster_arrivals(PrimitiveUnit& unit);
+void check_words_between_blocks(PrimitiveUnit& unit);
 void check_grids_behind(PrimitiveUnit& unit);
 void check_registers(PrimitiveUnit& unit);
 

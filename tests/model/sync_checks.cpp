@@ -124,6 +124,27 @@ TJ_KERNEL(arrivals, 64, Params, p) {
   cluster_sync<34>();
 }
 
+// A word goes round the cluster: each block stores the next one's, which completes its bytes on a barrier there.
+TJ_KERNEL(words, 32, Params, p) {
+  const u32 base = shared_base(), blocks = static_cast<u32>(p.which), count = static_cast<u32>(p.count);
+  if (thread_index() == 0) {
+    mbarrier_init(base, 1);
+    mbarrier_init_done();
+  }
+  cluster_sync<61>();
+  for (u32 i = 0; i < count; ++i) {
+    if (lane_index() == 0) {
+      mbarrier_expect<62>(base, 4);
+      store_shared_at<63>(base + 64, 100u * block_index() + i, base, (cluster_rank() + 1u) % blocks);
+    }
+    mbarrier_wait_phase<64>(base, i);
+    const u32 word = load_shared<u32>(base + 64);
+    if (lane_index() == 0) p.out[block_index() * count + i] = word;
+    reads_arrived<65>();
+    cluster_sync_all<66>();  // then the next word may come
+  }
+}
+
 // Each grid adds to what the one before has left, in the other half.
 TJ_KERNEL(behind, 32, Params, p) {
   next_grid_may_start();
@@ -196,6 +217,19 @@ void check_cluster_arrivals(PrimitiveUnit& unit) {
     const std::vector<std::uint32_t> out =
         run(unit, {static_cast<int>(cluster), 50, nullptr}, 16, 64, {"arrivals", 65536, 8, cluster, false});
     for (unsigned i = 0; i < 16; ++i) CHECK(out[i] == i / 2 % cluster + 1);
+  }
+}
+
+void check_words_between_blocks(PrimitiveUnit& unit) {
+  constexpr unsigned kCount = 20;
+  for (const unsigned cluster : {1u, 2u, 4u}) {
+    CAPTURE(cluster);
+    const std::vector<std::uint32_t> out =
+        run(unit, {static_cast<int>(cluster), kCount, nullptr}, 8 * kCount, 32, {"words", 65536, 8, cluster, false});
+    for (unsigned i = 0; i < out.size(); ++i) {
+      const unsigned block = i / kCount, rank = block % cluster, from = block - rank + (rank + cluster - 1) % cluster;
+      CHECK(out[i] == 100 * from + i % kCount);
+    }
   }
 }
 

@@ -20,6 +20,7 @@ TEST_CASE("rings, turns, meetings, clusters, grids and registers under every ord
     tj::testing::check_block_syncs(unit);
     tj::testing::check_lanes(unit);
     tj::testing::check_cluster_arrivals(unit);
+    tj::testing::check_words_between_blocks(unit);
     tj::testing::check_registers(unit);
   }
   tj::testing::check_grids_behind(unit);

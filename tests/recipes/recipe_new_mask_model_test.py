@@ -32,11 +32,12 @@ CHECK = """  if (args.window < 0 || (args.window > 0 && !args.causal))
 
 def edit(recipe):
     """Makes the edits that a user makes."""
-    recipe.replace(DESCRIPTORS, "  bool causal = false;\n};", "  bool causal = false;\n"
-                   "  /// Besides causal: a query sees the last so many keys of those alone. 0: all.\n  std::int32_t window = 0;\n};")
+    recipe.replace(DESCRIPTORS, "  bool causal = false;\n  /// Multiprocessors", "  bool causal = false;\n"
+                   "  /// Besides causal: a query sees the last so many keys of those alone. 0: all.\n  std::int32_t window = 0;\n"
+                   "  /// Multiprocessors")
     recipe.replace(DESCRIPTORS, "  bool general_scale = false;\n", "  bool general_scale = false;\n"
                    "  bool windowed = false;  ///< FmhaArgs::window is not 0\n")
-    recipe.replace(FIELDS, "std::array<Field<FmhaKernel>, 5>", "std::array<Field<FmhaKernel>, 6>")
+    recipe.replace(FIELDS, "std::array<Field<FmhaKernel>, 6>", "std::array<Field<FmhaKernel>, 7>")
     recipe.replace(FIELDS, "}};\n\n}  // namespace tj::ops", ROW)
     recipe.replace(MASK, "  int queries, keys;\n", "  int queries, keys;\n  int window;  ///< keys that a row sees at most; 0: all\n")
     recipe.replace(MASK, "    return {0, end < keys ? end : keys};\n", "    return {window > 0 && end > window ? end - window : 0, end < keys ? end : keys};\n")

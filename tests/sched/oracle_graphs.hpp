@@ -74,7 +74,8 @@ inline graph::Graph oracle_graph(std::uint64_t seed) {
   for (int i = 0; i < nodes; ++i)
     for (int j = i + 1; j < nodes; ++j) {
       if (!random.chance(density)) continue;
-      edge(i, j, random.between(-2, 5), random.chance(15) ? random.between(1, 3) : 0);
+      const int distance = random.chance(15) ? random.between(1, 3) : 0;  // arguments have no order among compilers
+      edge(i, j, random.between(-2, 5), distance);
     }
   for (int late = random.chance(40) ? random.between(1, 2) : 0; late > 0;
        --late) {  // one node no later than so much after another
@@ -84,7 +85,8 @@ inline graph::Graph oracle_graph(std::uint64_t seed) {
   }
   for (int r = random.between(0, 3); r > 0; --r) {
     const int a = random.between(0, nodes - 1), b = random.between(0, nodes - 1);
-    edge(std::max(a, b), std::min(a, b), random.between(-1, 6), random.between(1, 3));
+    const int distance = random.between(1, 3);
+    edge(std::max(a, b), std::min(a, b), random.between(-1, 6), distance);
   }
   return graph;
 }
@@ -160,10 +162,14 @@ inline graph::Graph oracle_joint_graph(std::uint64_t seed) {
   };
   for (int i = 0; i < nodes; ++i)
     for (int j = i + 1; j < nodes; ++j)
-      if (random.chance(35)) edge(i, j, random.between(-1, 3), random.chance(15) ? random.between(1, 2) : 0);
+      if (random.chance(35)) {
+        const int distance = random.chance(15) ? random.between(1, 2) : 0;
+        edge(i, j, random.between(-1, 3), distance);
+      }
   for (int r = random.between(0, 2); r > 0; --r) {
     const int a = random.between(0, nodes - 1), b = random.between(0, nodes - 1);
-    edge(std::max(a, b), std::min(a, b), random.between(-1, 3), random.between(1, 2));
+    const int distance = random.between(1, 2);
+    edge(std::max(a, b), std::min(a, b), random.between(-1, 3), distance);
   }
   const bool contexts = random.chance(25), warps = random.chance(40);
   for (graph::Node& node : graph.nodes) {

@@ -152,7 +152,8 @@ def _text(call, *arguments) -> str:
 class Graph:
     """A loop and the machine that it is for. Plain data: nothing is checked before it is used.
 
-    values: None where each result in SMEM is one; a list, also an empty one, is all that there are.
+    values: None where each result in SMEM is one; a list, also an empty one, is all that there are. walk: how tiles come to blocks,
+    "one_tile", "persistent" or "dynamic".
 
     >>> import tilejit
     >>> graph = tilejit.Graph("product", "hopper", [

@@ -20,7 +20,7 @@ Arch make_sm95z() {
       {"convert_per_cycle", {64, invented}},        {"matrix_drain_cycles", {60, invented}},
       {"shared_unit_cycles", {50, invented}},       {"matrix_group_cycles", {40, invented}},
       {"copy_latency_cycles", {700, invented}},     {"copy_cycles_per_kb", {10, invented}},
-      {"barrier_cycles", {60, invented}},
+      {"barrier_cycles", {60, invented}},           {"cache_bytes", {8.0 * 1024 * 1024, invented}},
   };
   a.smem_per_block_bytes = 100 * 1024;
   a.registers_per_sm = 65536;
