@@ -167,15 +167,16 @@ TEST_CASE("a cache's table has sizes in what they are counted in, and dates of U
   // One byte less is counted in the smaller, and a thousandth of it shows where it is rounded.
   const std::size_t at = text.find("small");
   const int beside = std::stoi(text.substr(text.find_first_of("0123456789", text.find("sm_90a", at) + 6))) - 1;
-  for (const auto& [bytes, shown] : std::vector<std::pair<int, std::string>>{{1023, "1023 B"},
-                                                                             {1024, "1.0 KiB"},
-                                                                             {819200 + 48, "800.0 KiB"},
-                                                                             {819200 + 56, "800.1 KiB"},
-                                                                             {1048575, "1024.0 KiB"},
-                                                                             {1048576, "1.0 MiB"},
-                                                                             {3196000, "3.0 MiB"},
-                                                                             {3199000, "3.1 MiB"}}) {
-    keep("sized", static_cast<std::size_t>(bytes - beside));
+  for (const auto& each : std::vector<std::pair<int, std::string>>{{1023, "1023 B"},
+                                                                   {1024, "1.0 KiB"},
+                                                                   {819200 + 48, "800.0 KiB"},
+                                                                   {819200 + 56, "800.1 KiB"},
+                                                                   {1048575, "1024.0 KiB"},
+                                                                   {1048576, "1.0 MiB"},
+                                                                   {3196000, "3.0 MiB"},
+                                                                   {3199000, "3.1 MiB"}}) {
+    const std::string& shown = each.second;
+    keep("sized", static_cast<std::size_t>(each.first - beside));
     const std::string now = listed(), line = now.substr(now.find("\nsized") + 1);
     CHECK_MESSAGE(line.find(" " + shown + "  20") < line.find('\n'), shown, " is not in ", line);
   }
