@@ -157,7 +157,7 @@ const CustomMaker& Runtime::Impl::keep(std::unique_ptr<CustomMaker> made) {
 
 namespace {
 
-// Of a drawn walk's parameter, with what stands behind it; what CUDA and HIP take at least.
+// Most bytes of a parameter whose blocks draw their tiles, the walk behind it included: CUDA and HIP take as many.
 constexpr std::size_t kMaxDrawnBytes = 4096;
 
 void check_params(const CustomMaker& maker, const LoadedKernel& kernel, const CustomLaunch& what) {
