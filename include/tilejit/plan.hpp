@@ -24,8 +24,9 @@ namespace tj {
 ///   plan.run({a.data, b.data, d.data}, stream);
 ///
 /// Workspace: memory that the call's launches need beside its tensors. A run writes over it, and needs nothing of an
-/// earlier run. One run at a time may use it: runs on one stream follow each other, runs on several streams need one
-/// each. If two threads are seen to use one workspace on different streams at the same time, the second run throws.
+/// earlier run but what workspace_zeroed() says. One run at a time may use it: runs on one stream follow each other,
+/// runs on several streams need one each. If two threads are seen to use one workspace on different streams at the same
+/// time, the second run throws.
 class TJ_API Plan {
  public:
   // std::move copies, so a Plan that was moved from stays whole.
@@ -55,8 +56,9 @@ class TJ_API Plan {
   /// Bytes of workspace that a run needs; 0: none.
   std::size_t workspace_bytes() const noexcept;
   std::size_t workspace_alignment() const noexcept;  ///< bytes, a power of two
-  /// True: the caller's workspace must be zeroed before its first run, and never again. Calls whose blocks draw their
-  /// tiles need it: each run leaves the counter as it finds it.
+  /// True: the caller's workspace must be zeroed before its first run, and again once anything but this plan has
+  /// written to it, such as another plan. Calls whose blocks draw their tiles need it: each run leaves the counter at
+  /// 0.
   bool workspace_zeroed() const noexcept;
   /// False once the runtime has read or measured other choices for the plan's device (Runtime::tune): a new plan of the
   /// same arguments may have another kernel. The plan stays right.

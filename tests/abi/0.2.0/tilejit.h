@@ -201,7 +201,7 @@ typedef struct tj_plan_info {
   const char* const* tensors; /* names, in the order of tj_plan_run()'s addresses */
   uint64_t tensor_count;
   uint64_t workspace_bytes, workspace_alignment;
-  int32_t workspace_zeroed; /* 1: the caller's workspace must be zeroed before its first run */
+  int32_t workspace_zeroed; /* 1: zero the caller's workspace at first, and once others wrote to it */
   int32_t registers;        /* a thread's of the kernel, at entry; 0 when unknown */
   tj_device device;
   const char* kernel;
