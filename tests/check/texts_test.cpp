@@ -217,3 +217,26 @@ exit 9)";
   REQUIRE(silent.findings.size() == 1);
   CHECK(silent.findings[0].fault.message == "ended with status 9, and the model reported nothing");
 }
+
+TEST_CASE("of what a program prints the end is kept: all of 8000 bytes, the last 4000 of more") {
+  const auto log_of = [](const char* bytes) {
+    const check::ProgramReport report = check::try_program(
+        {{"sh", "-c", std::string("printf '%0") + bytes + "d' 7; exit 3"}, "model:sm_90a", {}, {}}, {1, 1});
+    REQUIRE(report.findings.size() == 1);
+    return report.findings[0].fault.log;
+  };
+  CHECK(log_of("8000") == std::string(7999, '0') + "7");
+  CHECK(log_of("8001") == std::string(3999, '0') + "7");
+}
+
+TEST_CASE("64 MiB of reports are read, a byte more is refused with both numbers") {
+  const auto run = [](const char* bytes) {
+    const std::string words = std::string("truncate -s ") + bytes + " \"$TJ_MODEL_REPORT\"; exit 3";
+    return check::try_program({{"sh", "-c", words}, "model:sm_90a", {}, {}}, {1, 1});
+  };
+  CHECK(run("67108864").findings.size() == 1);
+  const Error error = testing::error_of([&] { run("67108865"); });
+  CHECK(error.message ==
+        "the program left 67108865 bytes in the file that TJ_MODEL_REPORT names; allowed: at most 67108864, which the "
+        "library writes");
+}

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "compile/backends.hpp"
 #include "compile/clang_search.hpp"
@@ -263,13 +264,22 @@ TEST_CASE("clang finds its linker first, whatever else is in PATH") {
 
 TEST_CASE("releases of hiprtc: what each may be asked, and how an old one is refused") {
   using tj::compile::first_release;
-  CHECK(first_release("gfx90a") == HipVersion{});
-  CHECK(first_release("gfx90a:xnack-") == HipVersion{});
-  CHECK(first_release("gfx1103") == HipVersion{5, 5});
-  CHECK(first_release("gfx942") == HipVersion{6, 0});
-  CHECK(first_release("gfx1151") == HipVersion{6, 2});
-  CHECK(first_release("gfx1201") == HipVersion{6, 4});
-  CHECK(first_release("gfx950") == HipVersion{7, 0});
+  struct Row {
+    HipVersion rocm;
+    int clang;
+    std::vector<const char*> names;
+  };
+  for (const Row& row : {Row{{}, 0, {"gfx900", "gfx906", "gfx908", "gfx90a", "gfx1010", "gfx1011", "gfx1012"}},
+                         Row{{}, 0, {"gfx1030", "gfx1031", "gfx1032", "gfx90a:xnack-"}},
+                         Row{{5, 5}, 15, {"gfx1100", "gfx1101", "gfx1102", "gfx1103"}}, Row{{6, 0}, 17, {"gfx942"}},
+                         Row{{6, 2}, 17, {"gfx1150", "gfx1151"}}, Row{{6, 4}, 18, {"gfx1200", "gfx1201"}},
+                         Row{{7, 0}, 19, {"gfx1152"}}, Row{{7, 0}, 20, {"gfx1153", "gfx950"}}})
+    for (const char* name : row.names) {
+      CAPTURE(name);
+      CHECK(first_release(name) == row.rocm);
+      CHECK(tj::compile::first_clang(name) == row.clang);
+    }
+  CHECK(tj::compile::first_clang("gfx1999") == 0);
   CHECK(first_release("gfx1999") == HipVersion{7, 0});  // nobody knows what it needs
   CHECK_NOTHROW(tj::compile::refuse_aborting_arch({6, 4}, "gfx1200", "/x"));
   const Error e = error_of([] { tj::compile::refuse_aborting_arch({6, 3}, "gfx1200", "/x/libhiprtc.so.6"); });
