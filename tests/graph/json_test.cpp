@@ -242,6 +242,14 @@ TEST_CASE("blocks side by side have a share of a machine that is named, and what
   CHECK_THROWS_WITH(graph::check(checked), doctest::Contains("runs 0 blocks an SM; allowed are 1 to 32"));
 }
 
+TEST_CASE("letters beyond ASCII stand as they are in what is written and in what is refused") {
+  graph::Graph graph = graph::fa_hopper();
+  graph.nodes[0].name = "l\u00e4dt";
+  CHECK(graph::to_json(graph).find("\"l\u00e4dt\"") != std::string::npos);
+  refuses("\"fu\": \"EXP\"", "\"fu\": null, \"async\": \"l\u00e4dt\"",
+          "instructions[1].async is \"l\u00e4dt\"; allowed");
+}
+
 TEST_CASE("the README's example is a graph") {
   const std::string page = slurp("src/graph/README.md");
   const std::size_t begin = page.find("```json\n");

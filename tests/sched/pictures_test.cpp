@@ -258,6 +258,13 @@ TEST_CASE("a trace is JSON; each reservation lasts as long as it is held, in bot
   }
 }
 
+TEST_CASE("letters beyond ASCII stand in a trace and in a schedule's JSON as they are") {
+  const Graph graph = oddly_named();
+  const sched::Schedule schedule = sched::schedule(graph);
+  for (const std::string& text : {sched::to_trace(graph, schedule), sched::to_json(graph, schedule)})
+    CHECK(text.find("\xE5\x90\x8D\xE5\x89\x8D ") != std::string::npos);
+}
+
 TEST_CASE("a picture of more iterations in flight than anybody could look at is refused, with their number") {
   Graph graph = graph::simple_gemm();
   graph.nodes.front().latency = 1 << 20;  // legal, and intervals are a few cycles
