@@ -62,6 +62,7 @@ Score judge_some(const ops::Op& op, const char* target, const char* flags, Part 
   check::Seeds seeds;
   seeds.count = 60;
   Score score;
+  check::Judged late;  // a site that took the most seeds
   std::vector<check::Mutant> mutants = check::mutants_of(subjects.front(), kernels);
   mutants.erase(std::remove_if(mutants.begin(), mutants.end(),
                                [&](const check::Mutant& mutant) { return !belongs(mutant, part); }),
@@ -74,6 +75,16 @@ Score judge_some(const ops::Op& op, const char* target, const char* flags, Part 
     CAPTURE(judged.mutant.kernel->name);
     CAPTURE(judged.mutant.what);
     CHECK(judged.verdict != check::Verdict::survived);
+    if (judged.seed > late.seed && judged.mutant.disabled + judged.mutant.weakened > 0) late = judged;
+  }
+  if (late.seed > seeds.first) {  // the seed that is told catches it by itself
+    CAPTURE(late.mutant.what);
+    check::Seeds alone = seeds;
+    alone.first = late.seed;
+    alone.count = 1;
+    const check::Judged again = check::judge(problems, kernels, {late.mutant}, alone).at(0);
+    CHECK(again.seed == late.seed);
+    CHECK(again.message == late.message);
   }
   return score;
 }

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -203,6 +204,42 @@ TEST_CASE("what a tensor map cannot be of is refused by name") {
   bad = good;
   bad.device.kind = static_cast<DeviceKind>(9);
   refused(bad, {{1, 1, 128, 64}}, "tensor.device.kind is 9; allowed: 0 (cpu), 1 (cuda), 2 (hip)");
+}
+
+TEST_CASE("a tensor map counts from the innermost dimension; a dimension of one has a stride that its kind allows") {
+  Tensor tensor = test::tensor_at(0, DType::f32, test::Layout::bhsd, 5, 6, 7, 12);
+  const support::TensorMapDesc plain = describe(tensor, {{2, 3, 4, 8}, 32});
+  CHECK(plain.base == tensor.data);
+  CHECK(plain.rank == 4);
+  CHECK(plain.swizzle_bytes == 32);
+  const std::array<std::uint64_t, 4> dims = {12, 7, 6, 5}, strides = {4, 48, 336, 2016};
+  const std::array<std::uint32_t, 4> box = {8, 4, 3, 2};
+  CHECK(std::equal(dims.begin(), dims.end(), plain.dims.begin()));
+  CHECK(std::equal(box.begin(), box.end(), plain.box.begin()));
+  CHECK(std::equal(strides.begin(), strides.end(), plain.stride_bytes.begin()));
+  // Where nothing is counted, the next multiple of 16 behind all that lies further in.
+  tensor.shape = {1, 6, 1, 3};
+  tensor.strides = {-9, 100, -8, 1};
+  const support::TensorMapDesc ones = describe(tensor, {{1, 1, 1, 1}});
+  const std::array<std::uint64_t, 4> made = {4, 16, 400, 2400};
+  CHECK(std::equal(made.begin(), made.end(), ones.stride_bytes.begin()));
+  tensor.strides = {-9, 0, -8, 1};  // the same row six times
+  CHECK(describe(tensor, {{1, 1, 1, 1}}).stride_bytes[3] == 16);
+  tensor.strides[1] = -1;
+  CHECK(error_of([&] { describe(tensor, {{1, 1, 1, 1}}); }).message ==
+        "tensor.strides[1] is -1; it must not be negative");
+  tensor.shape[3] = 1;
+  tensor.strides = {-9, 100, -8, -7};
+  CHECK(describe(tensor, {{1, 1, 1, 1}}).stride_bytes[0] == 4);
+  for (const int size : {1, 256}) CHECK_NOTHROW(describe(tensor, {{1, 1, 1, size}}));
+  for (const int size : {0, -1, 257})
+    CHECK(error_of([&] { describe(tensor, {{1, 1, 1, size}}); }).message ==
+          "box.shape[3] is " + std::to_string(size) + "; allowed are 1 to 256");
+  for (const int rank : {-1, 0, kMaxRank + 1}) {
+    tensor.rank = rank;
+    CHECK(error_of([&] { describe(tensor, {{1, 1, 1, 1}}); }).message ==
+          "tensor has rank " + std::to_string(rank) + "; allowed are 1 to " + std::to_string(kMaxRank));
+  }
 }
 
 TEST_CASE("equal descriptions share a kernel, changed ones do not") {

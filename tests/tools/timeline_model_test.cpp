@@ -72,6 +72,8 @@ std::size_t check_edges(const tools::MeasuredTimeline& measured) {
 
 void check_whole(const tools::MeasuredTimeline& measured) {
   CHECK(!measured.blocks.empty());
+  for (std::size_t b = 0; b < measured.blocks.size(); ++b)
+    CHECK(measured.blocks[b].block == measured.run.first_block + b);
   for (const BlockSpans& block : measured.blocks) {
     CHECK(block.roles.size() == measured.schedule().roles.size());
     CHECK(tools::check_block(measured.graph(), measured.schedule(), block).empty());
