@@ -49,6 +49,10 @@ TEST_CASE("a log without a table, or with one that ends early, is left as it is"
     take_nvrtc_times(binary);
     CHECK(binary.phases.empty());
   }
+  Binary cut;  // within the table's head, or right behind it
+  cut.log = "before\nFile name, phase name, metric, unit";
+  take_nvrtc_times(cut);
+  CHECK(cut.log == "before\n");
 }
 
 TEST_CASE("a process's phases are what longer runs take beyond shorter ones, and add up to the whole") {
