@@ -217,7 +217,7 @@ TEST_CASE("a tensor map counts from the innermost dimension; a dimension of one 
   CHECK(std::equal(dims.begin(), dims.end(), plain.dims.begin()));
   CHECK(std::equal(box.begin(), box.end(), plain.box.begin()));
   CHECK(std::equal(strides.begin(), strides.end(), plain.stride_bytes.begin()));
-  // Where nothing is counted, the next multiple of 16 behind all that lies further in.
+  // A dimension that is not counted: the next multiple of 16 behind all that lies further in.
   tensor.shape = {1, 6, 1, 3};
   tensor.strides = {-9, 100, -8, 1};
   const support::TensorMapDesc ones = describe(tensor, {{1, 1, 1, 1}});

@@ -40,7 +40,7 @@ void give(Arguments& arguments, std::string_view name, const tj_tensor& tensor) 
   arguments.tensor(parameter(arguments.signature(), name), tensor);
 }
 
-/// What a call over these tensors is refused with; "" where it is not.
+/// The words that the work is refused with; "" where it is not.
 template <class Work>
 std::string said(Work&& work) {
   try {

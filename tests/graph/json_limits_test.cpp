@@ -27,7 +27,7 @@ Json good() {
   return json;
 }
 
-/// What the reader says of the document; "" where it takes it.
+/// The words with which the document is refused; "" where it is not.
 std::string said(const std::string& text) {
   try {
     graph::read_json(text, "mine");
@@ -45,7 +45,7 @@ std::string said_with(const char* pointer, const Json& value, const Json& base) 
   return said(json.dump());
 }
 
-/// What is legal in itself may still be refused with the rest of the graph, but not for its own limits.
+/// A number within its limits may still be refused with the rest of the graph.
 void check_range(const char* pointer, const std::string& place, std::int64_t low, std::int64_t high,
                  const Json& base = good()) {
   CAPTURE(place);
