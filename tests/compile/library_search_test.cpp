@@ -13,6 +13,8 @@
 
 #include "compile/backends.hpp"
 #include "compile/library_search.hpp"
+#include "compile/runtime_library.hpp"
+#include "support/expect.hpp"
 
 namespace {
 
@@ -60,6 +62,27 @@ TEST_CASE("groups go first, then names, then folders") {
   CHECK(tj::compile::find_library(search_in({{tmp.folder("none")}})) == "");
   fs::create_directories(tmp.path / "c" / "libnvrtc.so.13");
   CHECK(tj::compile::find_library(search_in({{tmp.folder("c")}})) == "");
+}
+
+TEST_CASE("a library's path is told before it is opened, and one that does not open is named with the way out") {
+  const TemporaryFolder tmp;
+  const std::string path = tmp.file("libnvrtc.so.12", "no library");
+  std::vector<std::string> told;
+  const auto open = [&](const std::string& folder) {
+    return tj::testing::error_of([&] {
+             tj::compile::open_found(search_in({{folder}}), "install one",
+                                     [&](const std::string& each) { told.push_back(each); });
+           })
+        .message;
+  };
+  const std::string broken = open(tmp.path.string());
+  CHECK_MESSAGE(broken.starts_with("libnvrtc is at " + path + " but does not open: "), broken);
+  CHECK_MESSAGE(broken.ends_with("; repair or remove that file, or install one"), broken);
+  CHECK(told == std::vector<std::string>{path});
+  const std::string absent = open(tmp.folder("none"));
+  CHECK_MESSAGE(absent.starts_with("libnvrtc was not found; searched "), absent);
+  CHECK_MESSAGE(absent.ends_with("; install one"), absent);
+  CHECK(told.size() == 1);
 }
 
 TEST_CASE("the identity is path, size and time") {
