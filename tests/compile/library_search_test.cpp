@@ -85,6 +85,14 @@ TEST_CASE("a library's path is told before it is opened, and one that does not o
   CHECK(told.size() == 1);
 }
 
+TEST_CASE("a library that lacks a call is named with it") {
+  const tj::Error error = error_of(*tj::compile::make_nvrtc({"libnvrtc", {"libhiprtc.so.6"}, {{TJ_FAKES_DIR}}}));
+  CHECK(error.code == tj::Code::not_found);
+  CHECK(error.message ==
+        "symbol nvrtcVersion is missing in " TJ_FAKES_DIR
+        "/libhiprtc.so.6; the library is damaged or of a version that is not supported: install another one");
+}
+
 TEST_CASE("the identity is path, size and time") {
   const TemporaryFolder tmp;
   const std::string path = tmp.file("libnvrtc.so.13", "12345");

@@ -18,6 +18,7 @@ class FakeHiprtc {
     find(handle, reset, "fake_hiprtc_reset");
     find(handle, compiles, "fake_hiprtc_compiles");
     find(handle, refuse, "fake_hiprtc_refuse");
+    find(handle, set_refusal, "fake_hiprtc_set_refusal");
     find(handle, set_param_bytes, "fake_hiprtc_set_param_bytes");
     find(handle, options, "fake_hiprtc_options");
     reset();
@@ -26,6 +27,7 @@ class FakeHiprtc {
   decltype(&fake_hiprtc_reset) reset;
   decltype(&fake_hiprtc_compiles) compiles;
   decltype(&fake_hiprtc_refuse) refuse;
+  decltype(&fake_hiprtc_set_refusal) set_refusal;
   decltype(&fake_hiprtc_set_param_bytes) set_param_bytes;
   decltype(&fake_hiprtc_options) options;
 

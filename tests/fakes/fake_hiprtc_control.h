@@ -11,6 +11,8 @@ void fake_hiprtc_reset(void);
 int fake_hiprtc_compiles(void);
 /* From now on every program is refused with this log; null: none is. */
 void fake_hiprtc_refuse(const char* log);
+/* The result of a compile that is refused (default 6: it failed). */
+void fake_hiprtc_set_refusal(int result);
 /* The size of the parameter that kernels say they take (default 0: they have none or several). */
 void fake_hiprtc_set_param_bytes(int bytes);
 /* Options of the last program, one a line. Valid until the next use on this thread. */

@@ -18,7 +18,7 @@ namespace {
 
 struct State {
   std::mutex mutex;
-  int compiles = 0, param_bytes = 0;
+  int compiles = 0, param_bytes = 0, result = 6;
   bool refuse = false;
   std::string refusal, options;
 };
@@ -54,6 +54,7 @@ void fake_hiprtc_reset(void) {
   const std::lock_guard lock(state().mutex);
   state().compiles = state().param_bytes = 0;
   state().refuse = false;
+  state().result = 6;
   state().options.clear();
 }
 int fake_hiprtc_compiles(void) {
@@ -64,6 +65,10 @@ void fake_hiprtc_refuse(const char* log) {
   const std::lock_guard lock(state().mutex);
   state().refuse = log != nullptr;
   state().refusal = log != nullptr ? log : "";
+}
+void fake_hiprtc_set_refusal(int result) {
+  const std::lock_guard lock(state().mutex);
+  state().result = result;
 }
 void fake_hiprtc_set_param_bytes(int bytes) {
   const std::lock_guard lock(state().mutex);
@@ -108,7 +113,7 @@ int hiprtcCompileProgram(void* handle, int count, const char* const* options) {
   if (processor.empty()) std::abort();  // the real one would ask a device
   if (state().refuse) {
     program.log = state().refusal;
-    return 6;
+    return state().result;
   }
   program.code = code_of(program.text, processor);
   return 0;
