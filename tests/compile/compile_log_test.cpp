@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <vector>
 
 #include <tilejit/error.hpp>
 
@@ -39,6 +40,17 @@ TEST_CASE("serialised matrix instructions are warnings") {
   tj::compile::read_ptxas_log(binary);
   CHECK(binary.warnings.size() == 2);
   CHECK(binary.registers == 90);
+  for (const std::string line : {"(C7510)", "(C7512)", "Serialization of products", "products are Serialized",
+                                 "0 bytes spill stores, 4 bytes spill loads", "8 bytes spill stores"}) {
+    Binary one;
+    one.log = "ptxas info    : Used 90 registers\n" + line;
+    tj::compile::read_ptxas_log(one);
+    CHECK(one.warnings == std::vector<std::string>{line});
+  }
+  Binary none;
+  none.log = "(C7511)\nproducts in series\n0 bytes spill stores, 0 bytes spill loads\n";
+  tj::compile::read_ptxas_log(none);
+  CHECK(none.warnings.empty());
 }
 
 TEST_CASE("a log of another wording gives zeros") {
@@ -55,6 +67,24 @@ TEST_CASE("the first error line is found") {
         "x.cu(7): error: no");
   CHECK(tj::compile::first_error("\n  \nnothing known\n") == "nothing known");
   CHECK(tj::compile::first_error("") == "");
+  CHECK(tj::compile::first_error(" \t\r\nx.cu(7) : error : no\nerror: nor this") == "x.cu(7) : error : no");
+  CHECK(tj::compile::first_error("warning: odd\nfatal: no memory\nerror: that too") == "fatal: no memory");
+  CHECK(tj::compile::first_error("terror\nan error\n") == "terror");
+  CHECK(tj::compile::first_error(std::string(1000, 'e')) == std::string(1000, 'e'));
+  CHECK(tj::compile::first_error(std::string(1001, 'e')) == std::string(1000, 'e') + "... (1001 bytes)");
+}
+
+TEST_CASE("numbers are whole, up to nine digits, wherever in their line they stand") {
+  const auto registers = [](const std::string& log) {
+    Binary binary;
+    binary.log = log;
+    tj::compile::read_ptxas_log(binary);
+    return binary.registers;
+  };
+  CHECK(registers("24 registers") == 24);
+  CHECK(registers("1x24 registers, 99 registers\n7 registers\n") == 24);
+  CHECK(registers("Used 999999990 registers") == 999999990);
+  CHECK(registers("Used 1000000005 registers") == 100000000);
 }
 
 TEST_CASE("an old hiprtc is not asked for what ends the process") {

@@ -18,6 +18,7 @@ OWN_TESTS = {"": ("runtime", "c_api", "custom"), "api": ("c_api", "runtime", "py
 CROSS = {"sched": ("ops", "custom", "samples"), "codegen": ("ops", "custom"), "graph": ("custom",), "launch": ("ops",), "tools": ("check",)}
 NEAR = {"": ("check.program_model",), "codegen": ("tools.units",), "ops": ("tools.units", "arch.needs")}  # tests elsewhere that are as near as a folder's own
 NEAR_FILES = {"c_args": "c_api"}  # by a source's name, wherever it lies: a folder of tests
+CHEAP_S = 1.0  # tests of the own folder that cost no more are never left out for dearer ones
 SAME_WORD, SAME_FOLDER = 4.0, 3.0  # how much more a test with a word of the source's name, or of its folder, may cost for its turn
 NO_WORDS = {"model", "compile", "gpu", "test"}  # of tests: labels
 
@@ -114,7 +115,7 @@ def words_of(name):
 def chosen(path, listed, cost, limit_s):
     """Tests for a mutant of a file, in order, of at most that cost together; and how many were left out for it.
 
-    Those of its own name and folder are taken before others, and what was taken is run by what it costs for its worth.
+    Those of its own folder are taken before others, cheap ones and those of its own name first. They are run by what they cost for their worth.
     """
     own, others = folders_for(folder_of(path))
     near, near_folder = NEAR.get(folder_of(path), ()), NEAR_FILES.get(Path(path).stem)
@@ -128,10 +129,10 @@ def chosen(path, listed, cost, limit_s):
         common = len(stem & (words_of(name) - NO_WORDS))
         worth = (SAME_FOLDER if is_own else 1.0) * SAME_WORD ** common
         seconds = cost.get(test.name, usual_cost(test))
-        ranked.append(((not is_own, -common, seconds, test.name), (seconds + 0.2) / worth, test))
+        ranked.append(((not is_own, seconds > CHEAP_S, -common, seconds, test.name), (seconds + 0.2) / worth, test))
     taken, spent = [], 0.0
     for first, turn, test in sorted(ranked, key=lambda each: each[0]):
-        if spent + first[2] <= limit_s:
+        if spent + first[3] <= limit_s:
             taken.append((turn, test.name, test))
-            spent += first[2]
+            spent += first[3]
     return [test for _, _, test in sorted(taken, key=lambda each: each[:2])], len(ranked) - len(taken)

@@ -187,6 +187,10 @@ class Suite(unittest.TestCase):
         self.assertEqual(["sched.verify", "sched.rings", "codegen.emit"], [test.name for test in taken])
         self.assertEqual(0, left)
         self.assertEqual(([], 3), suite.chosen("src/sched/verify.cpp", listed, {}, 0))
+        self.assertEqual(["sched.rings", "sched.verify"],
+                         [test.name for test in suite.chosen("src/sched/verify.cpp", listed, {"sched.verify": 60, "sched.rings": 0.2}, 60.5)[0]])
+        self.assertEqual(["sched.rings", "codegen.emit"],
+                         [test.name for test in suite.chosen("src/sched/verify.cpp", listed, {"sched.verify": 60, "sched.rings": 1}, 60)[0]])
 
     def test_readers_of_structures_of_c_meet_the_tests_in_c(self):
         listed = [self.one(n) for n in ("ops.gemm_plan", "c_api.gemm_model", "cache.store")]
