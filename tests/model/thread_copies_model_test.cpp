@@ -2,6 +2,10 @@
 // arrival shows.
 #include <doctest/doctest.h>
 
+#include <cstdint>
+#include <utility>
+
+#include "model/model_unit.hpp"
 #include "model/primitive_unit.hpp"
 
 namespace {
@@ -71,6 +75,38 @@ TEST_CASE("an arrival waits for the copies before it, and for none after it") {
                        "had written by a copy_async; nothing orders the two");
   }
   CHECK(faults == 20);
+}
+
+TEST_CASE("a copy looks at the bytes that are present alone, and of none at no memory") {
+  constexpr const char* kText = R"(
+struct Params { const char* in; u32 present; };
+TJ_KERNEL(kernel, 32, Params, p) {
+  if (thread_index() == 0) copy_async<16>(shared_base(), p.in, p.present);
+  copy_async_commit<1>();
+  copy_async_wait<2, 0>();
+}
+)";
+  struct Params {
+    const char* in;
+    unsigned present;
+  };
+  tj::testing::ModelUnit unit(kText, "sm_80");
+  const auto kernel = unit.driver->load(0, unit.bytes(), "kernel", 1024);
+  alignas(16) const char bytes[64] = {};
+  const auto begin = reinterpret_cast<std::uintptr_t>(&bytes[16]);
+  const auto message = [&](int at, unsigned present) {
+    const tj::support::MemoryRange range{begin, begin + 10, false};
+    const Params params{bytes + at, present};
+    return error_of([&] {
+             unit.driver->launch(0, *kernel, {{1, 1, 1}, {.threads = 32, .smem_bytes = 1024}, false, {&range, 1}},
+                                 &params, sizeof params, {});
+           })
+        .message;
+  };
+  for (const auto& [at, present] : {std::pair{16, 10u}, {16, 1u}, {16, 0u}, {0, 0u}, {32, 0u}})
+    CHECK(message(at, present) == "nothing was thrown");
+  for (const auto& [at, present] : {std::pair{16, 11u}, {0, 1u}, {32, 1u}})
+    CHECK(contains(message(at, present), "which is outside of all tensors that the call reads"));
 }
 
 TEST_CASE("misuse is reported with its thread") {
