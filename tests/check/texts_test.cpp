@@ -86,6 +86,20 @@ TEST_CASE("work is spread over threads, each index once, and an exception is let
                   Error);
 }
 
+TEST_CASE("after an exception no thread begins more work") {
+  constexpr std::size_t kForEver = std::size_t{1} << 40;
+  CHECK_THROWS_AS(check::in_threads(4, kForEver,
+                                    [](std::size_t, std::size_t index) {
+                                      if (index == 7) throw Error(Stage::model, Code::internal, "seven");
+                                    }),
+                  Error);
+  CHECK(check::threads_for(4, kForEver) == 4);
+  CHECK(check::threads_for(4, 3) == 3);
+  CHECK(check::threads_for(4, 0) == 1);
+  CHECK(check::threads_for(0, kForEver) >= 1);
+  CHECK(check::threads_for(0, 1) == 1);
+}
+
 TEST_CASE("each ring is counted otherwise by each role that uses it, and has a slot more for all") {
   const std::vector<check::RingText> mutants = check::ring_mutants(kUnit);
   std::vector<std::string> names;
