@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <mutex>
 #include <set>
@@ -116,11 +117,25 @@ bool is_ours(const fs::path& path) {
   return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::geteuid();
 }
 
-bool is_abandoned(const support::LockFile& owner) {
-  if (!owner || owner.try_lock(0, 0) != 0) return false;
+bool has_mark(const support::LockFile& owner) {
   std::array<char, kMark.size()> bytes{};
   return ::pread(owner.get(), bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()) &&
          std::string_view(bytes.data(), bytes.size()) == kMark;
+}
+
+/// A process that ended before its mark was whole left nothing but an empty file. A folder that is being made looks
+/// alike, and is younger.
+void remove_unmarked(const std::string& path) {
+  constexpr std::time_t kLongestClaim_s = 3600;
+  struct stat folder{}, owner{};
+  if (::lstat(path.c_str(), &folder) != 0 || ::time(nullptr) - folder.st_mtime < kLongestClaim_s) return;
+  std::error_code failed;
+  for (fs::directory_iterator at(path, failed), end; !failed && at != end; at.increment(failed))
+    if (at->path().filename() != kOwner) return;
+  if (failed) return;
+  if (::lstat(owner_of(path).c_str(), &owner) == 0 && S_ISREG(owner.st_mode) && owner.st_size == 0)
+    ::unlink(owner_of(path).c_str());
+  ::rmdir(path.c_str());  // refused where anything is inside
 }
 
 /// Runs after the destructors of all that uses this library; threads may still be compiling.
@@ -133,8 +148,13 @@ void sweep_private_directories(const std::string& base) {
   for (fs::directory_iterator at(base, fs::directory_options::skip_permission_denied, failed), end;
        !failed && at != end; at.increment(failed)) {
     if (!is_ours(at->path())) continue;
-    const support::LockFile owner(AT_FDCWD, owner_of(at->path().string()).c_str(), 0);
-    if (is_abandoned(owner)) remove_directory(at->path().string());
+    const std::string path = at->path().string();
+    const support::LockFile owner(AT_FDCWD, owner_of(path).c_str(), 0);
+    if (owner && owner.try_lock(0, 0) != 0) continue;  // its owner is alive
+    if (owner && has_mark(owner))
+      remove_directory(path);
+    else
+      remove_unmarked(path);
   }
 }
 

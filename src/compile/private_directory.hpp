@@ -2,7 +2,7 @@
 //
 // Decides where it lies, how its owner is known, and when it goes. It goes with its object, or at the process's normal
 // end. If the process ended otherwise, the next process that compiles removes it. Invariant: only a folder that bears
-// this library's mark, and whose owner is gone, is removed for others.
+// this library's mark, and whose owner is gone, is removed for others, and an empty one of its name after an hour.
 #pragma once
 
 #include <string>

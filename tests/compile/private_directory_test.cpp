@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -123,6 +124,29 @@ TEST_CASE(
   CHECK(names() == kept);
   for (const std::string& name : kept)
     CHECK(std::filesystem::exists(scratch / name + "/inside/file") == (name != "tilejit-file10"));
+}
+
+TEST_CASE("an empty folder, of a process that ended before it wrote its mark, is removed once it is old") {
+  const Scratch scratch;
+  const auto folder = [&](const char* name, bool owner, bool file, int age_s) {
+    std::filesystem::create_directory(scratch / name);
+    if (owner) tj::testing::write_bytes(scratch / name + "/.owner", "");
+    if (file) tj::testing::write_bytes(scratch / name + "/file", "text");
+    std::filesystem::last_write_time(scratch / name,
+                                     std::filesystem::file_time_type::clock::now() - std::chrono::seconds(age_s));
+  };
+  folder("tilejit-bare01", false, false, 3700);
+  folder("tilejit-bare02", true, false, 3700);
+  const std::vector<std::string> kept = {"tilejit-file03", "tilejit-file04", "tilejit-new005", "tilejit-new006"};
+  folder("tilejit-file03", false, true, 3700);
+  folder("tilejit-file04", true, true, 3700);
+  folder("tilejit-new005", false, false, 3000);
+  folder("tilejit-new006", true, false, 3000);
+  tj::compile::sweep_private_directories(scratch.path());
+  std::vector<std::string> left = tj::testing::names_in(scratch.path());
+  std::sort(left.begin(), left.end());
+  CHECK(left == kept);
+  CHECK(std::filesystem::exists(scratch / "tilejit-file04" + "/.owner"));
 }
 
 TEST_CASE("a folder of a process that is alive is not swept") {
