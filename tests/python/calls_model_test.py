@@ -292,6 +292,48 @@ class Calls(unittest.TestCase):
             self.refused(f"{option} is", call=lambda: tilejit.Runtime(**{option: array}))
         self.assertEqual(gemm(a, a, alpha=numpy.float32(2)).tolist(), gemm(a, a, alpha=2.0).tolist())
 
+    def test_words_in_the_place_of_flags_and_names(self):
+        a = normal(61, 64, 64)
+        q = a.reshape(1, 1, 64, 64)
+        for call in (lambda: self.runtime.fmha(q, q, q, causal="off"), lambda: tilejit.Runtime(use_tuning="off"),
+                     lambda: tilejit.Runtime(use_disk_cache="no"), lambda: self.runtime.fmha(q, q, q, return_lse=[False])):
+            self.refused("allowed: True or False", call=call)
+        for only in ("64x32x128", 3, [3], None):
+            self.refused("only is ", "allowed: a list of names", call=lambda: self.runtime.tune("gemm", a, a, only=only))
+        self.refused("activation is <memory", call=lambda: self.runtime.gemm(a, a, activation=memoryview(bytearray(2))))
+        self.refused("flags is ", call=lambda: self.runtime.warm("fmha", "model:sm_90a", dtype="\ud800"))
+        self.refused("device is 'cuda:0' beside tensors", call=lambda: self.runtime.prepare("gemm", a, a, device="cuda:0"))
+        self.refused("device is 'cuda:999", call=lambda: self.runtime.prepare("gemm", dtype="f16", device="cuda:" + 5000 * "9"))
+
+    def test_messages_of_large_values(self):
+        a = normal(62, 16, 16)
+        with self.assertRaises(tilejit.Error) as caught:
+            self.runtime.gemm(a, a, max_sms=list(range(10000)))
+        self.assertLess(len(caught.exception.message), 400)
+        with self.assertRaises(tilejit.Error) as caught:
+            self.runtime.gemm(a, a, max_sms=numpy.ones((100, 100)))
+        self.assertNotIn("\n", caught.exception.message)
+
+    def test_workspaces(self):
+        a, d = numpy.ones((64, 16384), numpy.float16), numpy.zeros((64, 64), numpy.float16)
+        plan = self.runtime.plan("gemm", a, a, alpha=0.5)
+        size = plan.workspace_bytes
+        self.assertGreater(size, 256)
+        whole = numpy.zeros(2 * size + 256, numpy.uint8)
+        whole = whole[-whole.ctypes.data % 256:][:2 * size]
+        for good in (whole, whole[:size], whole.ctypes.data, numpy.uint64(whole.ctypes.data)):
+            d[:] = 0
+            plan.run(a, a, d, workspace=good)
+            self.assertEqual(d.tolist(), [[8192.0] * 64] * 64)
+        self.refused(f"workspace has 256 bytes; allowed: {size} and more", call=lambda: plan.run(a, a, d, workspace=whole[:256]))
+        fixed = whole[:]
+        fixed.flags.writeable = False
+        for bad in (fixed, whole[::2], whole[::-1]):
+            self.refused("workspace is an array that is read only, or has gaps", call=lambda: plan.run(a, a, d, workspace=bad))
+        for bad in (-256, 2**64 + 256):
+            self.refused(f"workspace is {bad}; allowed: a whole number from 0", call=lambda: plan.run(a, a, d, workspace=bad))
+        self.refused(f"a is {2**64}; allowed: a whole number", call=lambda: plan.run(2**64, a, d))
+
 
 if __name__ == "__main__":
     here.skips.main()

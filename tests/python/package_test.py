@@ -146,6 +146,9 @@ class Package(unittest.TestCase):
         done = subprocess.run([sys.executable, "-m", "tilejit", "--cmake-dir"], capture_output=True, text=True, env=env)
         self.assertEqual(done.returncode, 1)
         self.assertIn("is no wheel", done.stderr)
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([sys.executable, "-m", "tilejit"], stdout=full, stderr=subprocess.PIPE, text=True, env=env)
+        self.assertEqual((done.returncode, done.stderr), (1, "tilejit: standard output cannot be written: No space left on device\n"))
 
 
 if __name__ == "__main__":

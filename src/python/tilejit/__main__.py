@@ -66,8 +66,14 @@ def main() -> int:
             print(_folder("include"))
         if not given.cmake_dir and not given.include_dir:
             _show()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except Error as error:
         print(f"tilejit: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        sys.stdout = None  # Python would try again at its end
+        print(f"tilejit: standard output cannot be written: {error.strerror}", file=sys.stderr)
         return 1
     return 0
 

@@ -9,7 +9,7 @@ import ctypes
 
 from ._error import Error
 from ._exchange import api_of
-from ._library import check, library, real
+from ._library import check, library, real, shown
 from ._ready import learn
 from ._results import empty, no_memory
 from ._tensors import View, handle_of, stream_of, view
@@ -106,5 +106,5 @@ def shape_of(found: View, *ranks: int) -> tuple:
 def one_of(name: str, value, allowed: dict):
     try:
         return allowed[value]
-    except (KeyError, TypeError):
-        raise Error(f"{name} is {value!r}; allowed: {', '.join(str(each) for each in allowed)}") from None
+    except (KeyError, TypeError, ValueError):  # the others of what has no hash
+        raise Error(f"{name} is {shown(value)}; allowed: {', '.join(str(each) for each in allowed)}") from None

@@ -5,7 +5,7 @@ import collections
 
 from . import _c
 from ._error import Error
-from ._library import number
+from ._library import number, shown
 
 
 class Device(collections.namedtuple("Device", "kind index target", defaults=(0, ""))):
@@ -36,7 +36,7 @@ class Device(collections.namedtuple("Device", "kind index target", defaults=(0, 
             kind, index = given.kind, given.index
         else:
             kind, _, rest = str(given).partition(":")
-            index = int(rest) if rest.isdecimal() else 0 if rest == "" else -1
+            index = int(rest) if rest.isdecimal() and len(rest) <= 10 else 0 if rest == "" else -1
         if kind not in _c.DEVICES or isinstance(index, int) and index < 0:
-            raise Error(f"device is {given!r}; allowed: cpu, or cuda or hip with a number, such as cuda:0")
+            raise Error(f"device is {shown(given)}; allowed: cpu, or cuda or hip with a number, such as cuda:0")
         return cls(kind, number(index, "device", 0, 2**31 - 1), getattr(given, "target", ""))

@@ -16,6 +16,8 @@ from ._error import Error
 SONAME = "libtilejit.so.0.2"
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 _NVRTC = ("cu13", "cuda_nvrtc")
+_MOST_SHOWN = 200
+_NO_FLAGS = (str, bytes, bytearray, list, tuple, dict, set)
 _lock = threading.Lock()
 # A child that were forked while another thread opens the library would wait for that thread for ever: forks wait for it.
 os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
@@ -93,16 +95,22 @@ def check(status: int) -> None:
                     _text(tj.tj_last_error_log()), _text(tj.tj_last_error_source_path()))
 
 
+def shown(value) -> str:
+    """A value in a message: one line, and not all of what is large."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "..."
+
+
 def encoded(value, name: str):
     """A text or a path for a char pointer; None stays."""
     if value is None:
         return None
     try:
         found = os.fsencode(value)
-    except TypeError:
-        raise Error(f"{name} is {value!r}; allowed: a text or a path") from None
+    except (TypeError, ValueError):  # also of half a surrogate pair, which no encoding has
+        raise Error(f"{name} is {shown(value)}; allowed: a text or a path") from None
     if b"\0" in found:
-        raise Error(f"{name} is {value!r}; allowed: a text without a zero byte")
+        raise Error(f"{name} is {shown(value)}; allowed: a text without a zero byte")
     return found
 
 
@@ -113,7 +121,7 @@ def number(value, name: str, low: int, high: int) -> int:
     except (AttributeError, TypeError):  # of arrays, which have the method and cannot all be numbers
         found = None
     if found is None or not low <= found <= high:
-        raise Error(f"{name} is {value!r}; allowed: a whole number from {low} to {high}")
+        raise Error(f"{name} is {shown(value)}; allowed: a whole number from {low} to {high}")
     return found
 
 
@@ -121,20 +129,22 @@ def numbers(values, name: str, low: int, high: int) -> tuple:
     try:
         given = tuple(values)
     except TypeError:
-        raise Error(f"{name} is {values!r}; allowed: whole numbers, such as (1, 4, 128, 64)") from None
+        raise Error(f"{name} is {shown(values)}; allowed: whole numbers, such as (1, 4, 128, 64)") from None
     return tuple(number(each, name, low, high) for each in given)
 
 
 def flag(value, name: str) -> int:
-    """1 for what counts as true, else 0. Arrays of several elements are neither."""
+    """1 for what counts as true, else 0. Arrays of several elements are neither, nor are words: "off" would count as true."""
     try:
-        return int(bool(value))
+        if not isinstance(value, _NO_FLAGS):
+            return int(bool(value))
     except (TypeError, ValueError):
-        raise Error(f"{name} is {value!r}; allowed: True or False") from None
+        pass
+    raise Error(f"{name} is {shown(value)}; allowed: True or False")
 
 
 def real(value, name: str) -> float:
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
-        raise Error(f"{name} is {value!r}; allowed: a number") from None
+        raise Error(f"{name} is {shown(value)}; allowed: a number") from None

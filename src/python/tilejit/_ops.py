@@ -10,7 +10,7 @@ from . import _c
 from ._calls import Call, one_of, shape_of
 from ._device import Device
 from ._error import Error
-from ._library import check, encoded, flag, library, number, real
+from ._library import check, encoded, flag, library, number, real, shown
 from ._ready import plain, short
 from ._tensors import Spec
 
@@ -41,7 +41,7 @@ def _limit(max_sms):
 
 
 def _fmha(q, k, v, *, causal=False, scale=None, out=None, return_lse=False, layout="bhsd", max_sms=0, stream=None, asks=False):
-    args = _c.FmhaArgs(causal=flag(causal, "causal"), max_sms=_limit(max_sms))
+    args, return_lse = _c.FmhaArgs(causal=flag(causal, "causal"), max_sms=_limit(max_sms)), flag(return_lse, "return_lse")
     call, swapped = Call("fmha", args, stream, asks), one_of("layout", layout, _LAYOUTS)
     q, k, v = call.tensor("q", q), call.tensor("k", k), call.tensor("v", v)
     out, lse_out = _two(out, _FMHA_PAIR) if return_lse else (out, None)
@@ -112,7 +112,7 @@ def _runtime(given):
     if given is None:
         return instance()
     if not isinstance(given, Runtime):
-        raise Error(f"runtime is {given!r}; allowed: a tilejit.Runtime, or None for the process's own")
+        raise Error(f"runtime is {shown(given)}; allowed: a tilejit.Runtime, or None for the process's own")
     return given
 
 
@@ -235,8 +235,8 @@ def prepare(op: Any, *arguments: Any, device: Optional[DeviceLike] = None, runti
     """Gets the kernels of a call compiled, cached and loaded, without launching.
 
     op: "fmha", "gemm", "chunk_indices" or "chunk_o". With tensors, or Specs in their place: those of such a call, and its other arguments.
-    Without: flags as tj-warm has them, dashes as underscores; lists are combined; on `device`, or the default one. Returns a KernelReport, of
-    the last kernel. Raises tilejit.Error.
+    Without: flags as tj-warm has them, dashes as underscores; lists are combined; on `device`, or the default one. With tensors, device is None.
+    Returns a KernelReport, of the last kernel. Raises tilejit.Error.
 
     >>> import tilejit
     >>> q = tilejit.Spec((2, 8, 1024, 64), "bf16", "cpu")
@@ -249,6 +249,8 @@ def prepare(op: Any, *arguments: Any, device: Optional[DeviceLike] = None, runti
     runtime, report, kernels = _runtime(runtime), _c.KernelReport(), ctypes.c_size_t(1)
     handle = runtime.handle()
     if arguments:
+        if device is not None:
+            raise Error(f"device is {shown(device)} beside tensors, which say theirs; allowed: None, or flags in their place")
         call = _asking(op, arguments, options)
         check(library().tj_prepare(handle.value, call.op, ctypes.addressof(call.args), ctypes.byref(report)))
     else:
@@ -270,6 +272,16 @@ def warm(op: str, target: str, *, runtime: Optional[Runtime] = None, **flags: An
     return KernelReport.from_c(report, kernels.value)
 
 
+def _names(only) -> bytes:
+    try:
+        names = None if isinstance(only, str) else tuple(only)
+    except TypeError:
+        names = None
+    if names is None or not all(isinstance(each, str) for each in names):
+        raise Error(f"only is {shown(only)}; allowed: a list of names, such as ['128x256x64']")
+    return encoded(",".join(names), "only")
+
+
 def tune(op: Any, *arguments: Any, only: Sequence[str] = (), limit: int = 0, rounds: int = 10, seed: int = 0,
          runtime: Optional[Runtime] = None, **options: Any) -> TuneReport:
     """Measures the kernels that can serve a call's sizes on its GPU, and keeps the fastest one's name in the cache: calls of these sizes take it.
@@ -279,7 +291,7 @@ def tune(op: Any, *arguments: Any, only: Sequence[str] = (), limit: int = 0, rou
     """
     from ._runtime import TuneReport
     call, report, handle = _asking(op, arguments, options), _c.TuneReport(), _runtime(runtime).handle()
-    how = _c.TuneOptions(only=encoded(",".join(only), "only"), seed=number(seed, "seed", 0, 2**64 - 1), limit=number(limit, "limit", 0, 2**31 - 1),
+    how = _c.TuneOptions(only=_names(only), seed=number(seed, "seed", 0, 2**64 - 1), limit=number(limit, "limit", 0, 2**31 - 1),
                          rounds=number(rounds, "rounds", 1, 2**31 - 1))
     check(library().tj_tune(handle.value, call.op, ctypes.addressof(call.args), ctypes.byref(how), ctypes.byref(report)))
     texts = (getattr(report, name).decode() for name in ("problem", "device", "target", "chosen"))

@@ -7,9 +7,9 @@ from . import _c
 from ._device import Device
 from ._error import Error
 from ._exchange import api_of
-from ._library import check, keeping, library
+from ._library import check, keeping, library, number
 from ._ready import CURRENT, Short, host, runner
-from ._tensors import address_of, handle_of, stream_for
+from ._tensors import address_of, handle_of, module, stream_for
 
 
 TYPE_CHECKING = False
@@ -53,8 +53,8 @@ class Plan:
     def run(self, *tensors: Union[SupportsDLPack, int], stream: Optional[StreamLike] = None,
             workspace: Union[SupportsDLPack, int, None] = None) -> None:
         """Enqueues the call: a tensor, or an address, for each of `tensors`. Their device, shapes and strides are those of the plan; nobody
-        looks at them again. stream as everywhere. workspace: a tensor or an address, which nothing else uses until the run has ended; None:
-        memory that is taken anew. Raises tilejit.Error."""
+        looks at them again. stream as everywhere. workspace: a tensor of workspace_bytes or more, or an address, which nothing else uses until
+        the run has ended; None: memory that is taken anew. Raises tilejit.Error."""
         if workspace is None:
             known = self._known.get(tuple(map(type, tensors)))
             if known is not None and not known.wants_grad(tensors):
@@ -70,9 +70,25 @@ class Plan:
                 stream = stream_for(tensors[0], self.device.c.kind, self.device.index)
         else:
             stream = handle_of(stream)
-        space = None if workspace is None else workspace if isinstance(workspace, int) else _place(workspace)
+        space = None if workspace is None else self._place(workspace)
         check(library().tj_plan_run(self._handle.value, ctypes.addressof(addresses), len(addresses), space, stream or None))
         self._learn(tensors)
+
+    def _place(self, workspace) -> int:
+        """The address of a workspace, whose elements may be of any type."""
+        numpy = module("numpy")
+        if isinstance(workspace, int) or numpy is not None and isinstance(workspace, numpy.generic):
+            return number(workspace, "workspace", 0, 2**64 - 1)
+        if getattr(workspace, "nbytes", self.workspace_bytes) < self.workspace_bytes:
+            raise Error(f"workspace has {workspace.nbytes} bytes; allowed: {self.workspace_bytes} and more")
+        if numpy is not None and isinstance(workspace, numpy.ndarray) and not workspace.flags.carray:
+            raise Error("workspace is an array that is read only, or has gaps; allowed: one that is contiguous and may be written")
+        for read in (lambda: workspace.data_ptr(), lambda: workspace.__array_interface__["data"][0], lambda: workspace.data.ptr):
+            try:
+                return int(read())
+            except AttributeError:
+                continue
+        return address_of("workspace", workspace, True)
 
     def _learn(self, tensors) -> None:
         """Tensors of these types may take the short way from now on."""
@@ -86,13 +102,3 @@ class Plan:
 
     def __repr__(self) -> str:
         return f"<tilejit.Plan of {self.kernel} on {self.device} ({self.target}): {', '.join(self.tensors)}>"
-
-
-def _place(workspace):
-    """The address of a workspace, whose elements may be of any type."""
-    for read in (lambda: workspace.data_ptr(), lambda: workspace.__array_interface__["data"][0], lambda: workspace.data.ptr):
-        try:
-            return int(read())
-        except AttributeError:
-            continue
-    return address_of("workspace", workspace)

@@ -64,7 +64,7 @@ def short(runtime, key: tuple, stream, objects, out):
     """
     try:
         known = (default_ready if runtime is None else runtime.ready).get(key)
-    except (TypeError, AttributeError):  # a number that is no plain one, or no runtime
+    except (TypeError, ValueError, AttributeError):  # a number that is no plain one, or no runtime
         return None
     if known is None or known.wants_grad(objects):
         return None

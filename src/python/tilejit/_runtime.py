@@ -13,7 +13,7 @@ import json
 from . import _c, _ops
 from ._device import Device
 from ._error import Error
-from ._library import check, encoded, flag, library, number, real
+from ._library import check, encoded, flag, library, number, real, shown
 from ._ready import default_ready
 from ._tensors import handle_of
 
@@ -99,7 +99,7 @@ def _options(given: dict):
         c.cache_max_size_bytes = number(given["cache_max_size_bytes"], "cache_max_size_bytes", 0, 2**63 - 1)
     if given["log_level"] is not None:
         if not isinstance(given["log_level"], str) or given["log_level"] not in _c.LOG_LEVELS:
-            raise Error(f"log_level is {given['log_level']!r}; allowed: {', '.join(_c.LOG_LEVELS)}")
+            raise Error(f"log_level is {shown(given['log_level'])}; allowed: {', '.join(_c.LOG_LEVELS)}")
         c.log_level = _c.LOG_LEVELS.index(given["log_level"])
     c.use_disk_cache = flag(given["use_disk_cache"], "use_disk_cache")
     if given["use_tuning"] is not None:
@@ -112,11 +112,11 @@ def _options(given: dict):
             setattr(c, name, value)
     if given["log_sink"] is not None:
         if not callable(given["log_sink"]):
-            raise Error(f"log_sink is {given['log_sink']!r}; allowed: a function of (level, text)")
+            raise Error(f"log_sink is {shown(given['log_sink'])}; allowed: a function of (level, text)")
         c.log_sink = _sink(given["log_sink"])
     if given["allocator"] is not None:
         if not all(callable(getattr(given["allocator"], each, None)) for each in ("allocate", "deallocate")):
-            raise Error(f"allocator is {given['allocator']!r}; allowed: an object with allocate(device, bytes, stream) and "
+            raise Error(f"allocator is {shown(given['allocator'])}; allowed: an object with allocate(device, bytes, stream) and "
                         "deallocate(device, address, bytes, stream)")
         c.allocate, c.deallocate = _allocator(given["allocator"])
     return c

@@ -13,7 +13,7 @@ import sys
 from . import _c
 from ._error import Error
 from ._exchange import DLTensor, Versioned, api_of, is_capsule, pointer_in, stream_by
-from ._library import numbers
+from ._library import number, numbers, shown
 
 _NUMPY_NAMES = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "int32": "i32", "float8_e4m3fn": "e4m3"}
 _DTYPES = "float16, bfloat16, float32, int32 or float8_e4m3fn"
@@ -49,7 +49,7 @@ class Spec:
         self.shape = numbers(shape, "shape", 0, 2**63 - 1)
         self.dtype = _NUMPY_NAMES.get(str(dtype).rpartition(".")[2], dtype)  # "torch.float16" too
         if not isinstance(self.dtype, str) or self.dtype not in _c.DTYPES:
-            raise Error(f"dtype is {dtype!r}; allowed: {', '.join(_c.DTYPES)}")
+            raise Error(f"dtype is {shown(dtype)}; allowed: {', '.join(_c.DTYPES)}")
         self.device = device
         self.strides = dense(self.shape) if strides is None else numbers(strides, "strides", -2**63, 2**63 - 1)
 
@@ -188,7 +188,7 @@ def _read_capsule(name, capsule, written):
         return found.tensor
     if is_capsule(capsule, b"dltensor"):
         return DLTensor.from_address(pointer_in(capsule, b"dltensor"))
-    raise Error(f"{name}.__dlpack__() gave {capsule!r}; allowed: a DLPack capsule that nobody has used up")
+    raise Error(f"{name}.__dlpack__() gave {shown(capsule)}; allowed: a DLPack capsule that nobody has used up")
 
 
 def _dlpack_view(name, x, written, stream):
@@ -286,13 +286,13 @@ def handle_of(stream) -> int:
         found = int((protocol() if callable(protocol) else protocol)[1])
     if isinstance(found, int) and 0 <= found < 2**63:
         return found
-    raise Error(f"stream is {stream!r}; allowed: a driver's handle as a number, or a stream of torch, CuPy or cuda.core")
+    raise Error(f"stream is {shown(stream)}; allowed: a driver's handle as a number, or a stream of torch, CuPy or cuda.core")
 
 
 def address_of(name: str, x, written: bool = False):
     """The address of a tensor's first element, or a number that is one."""
     if isinstance(x, int):
-        return x
+        return number(x, name, 0, 2**64 - 1)
     torch = module("torch")
     if torch is not None and isinstance(x, torch.Tensor) and not x.requires_grad and x.layout is torch.strided and not x.is_neg():
         try:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Union
 
 from ._error import Error
-from ._library import check, encoded, library
+from ._library import check, encoded, library, shown
 
 _MANY = {"instructions", "edges", "values"}
 
@@ -317,7 +317,7 @@ class Schedule:
         for each in self.nodes:
             if each.name == name:
                 return each
-        raise Error(f"name is {name!r}; allowed: {', '.join(each.name for each in self.nodes)}", "schedule")
+        raise Error(f"name is {shown(name)}; allowed: {', '.join(each.name for each in self.nodes)}", "schedule")
 
     def verify(self) -> List[str]:
         """Checks it from the graph alone, by code that shares nothing with the search: one text a violation, none when it is right."""
