@@ -16,6 +16,16 @@ def text(name):
         return file.read()
 
 
+class Array:
+    """Compares element by element, as arrays do: the result is neither true nor false."""
+
+    def __eq__(self, other):
+        return self
+
+    def __bool__(self):
+        raise ValueError("the truth value is ambiguous")
+
+
 def hopper(gemm=2, exp=2):
     copy = {"fu": "TMA", "variable_latency": True, "streaming": True, "memory": {"SMEM": 128 * 128 * 2}}
     return Graph("fa_hopper", "hopper", [Instruction("K_load", 1, **copy), Instruction("V_load", 1, **copy), Instruction("S", gemm, "TC"),
@@ -97,6 +107,9 @@ class Graphs(unittest.TestCase):
         self.refused("graph is 3; allowed: a text", lambda: Graph.parse(3), "argument")
         self.refused("XU", lambda: Graph(instructions=[Instruction("a", 1, "XU")]).check(), "graph")
         self.refused("no JSON", lambda: Graph(instructions=[Instruction("a", {1, 2})]).check(), "graph")
+        self.refused("no JSON", lambda: Graph(instructions=[Instruction("a", 1, issue_cycles=Array())]).check(), "graph")
+        self.refused("no JSON", lambda: tilejit.schedule(hopper(), max_stages=Array()), "schedule")
+        self.refused("no JSON", lambda: tilejit.graph.Machine.described(Array()), "graph")
         self.refused("'stages'", lambda: tilejit.schedule(hopper(), stages=1), "schedule")
         self.refused("max_stages", lambda: tilejit.schedule(hopper(), max_stages=-1), "schedule")
         self.refused("K_load, V_load", lambda: hopper().schedule().node("x"), "schedule")

@@ -28,9 +28,8 @@ def _document(thing) -> dict:
     out = {}
     for each in dataclasses.fields(thing):
         value = getattr(thing, each.name)
-        if each.default is not dataclasses.MISSING and value == each.default and type(value) is type(each.default):
-            continue
-        if each.default_factory is not dataclasses.MISSING and value == each.default_factory():
+        usual = each.default if each.default_factory is dataclasses.MISSING else each.default_factory()
+        if type(value) is type(usual) and value == usual:
             continue
         if isinstance(value, (list, tuple)) and each.name in _MANY:
             value = [_document(one) if dataclasses.is_dataclass(one) else one for one in value]
@@ -38,6 +37,13 @@ def _document(thing) -> dict:
             value = _document(value)
         out[_key(each.name)] = value
     return out
+
+
+def _written(document, what: str, stage: str) -> str:
+    try:
+        return _json.dumps(document)
+    except (TypeError, ValueError) as error:
+        raise Error(f"{what} no JSON: {error}; allowed: texts, numbers, flags, lists and dictionaries", stage) from None
 
 
 def _from(kind, document: dict):
@@ -70,7 +76,7 @@ class Machine:
         1
         """
         probe = {"name": "machine", "machine": name, "instructions": [{"name": "none", "cycles": 1}]}
-        return _from(cls, _json.loads(_text(library().tj_graph, _json.dumps(probe), "machine")))
+        return _from(cls, _json.loads(_text(library().tj_graph, _written(probe, f"name is {shown(name)}, which is", "graph"), "machine")))
 
 
 @dataclass
@@ -205,11 +211,7 @@ class Graph:
     def _given(self) -> str:
         document = {"machine": None, "instructions": [], **_document(self)}
         document["machine"] = _document(self.machine) if dataclasses.is_dataclass(self.machine) else self.machine
-        try:
-            return _json.dumps(document)
-        except (TypeError, ValueError) as error:
-            raise Error(f"graph '{self.name}' holds what is no JSON: {error}; allowed: texts, numbers, flags, lists and dictionaries",
-                        "graph") from None
+        return _written(document, f"graph '{self.name}' holds what is", "graph")
 
     def json(self) -> str:
         """The JSON text, without what is as usual: one line for each instruction, value and edge. Raises as check() does."""
@@ -371,4 +373,5 @@ def schedule(graph: Union[Graph, str], **options) -> Schedule:
     5
     """
     text = graph._given() if isinstance(graph, Graph) else graph
-    return Schedule(text, _json.dumps({key: value for key, value in options.items() if value is not None}))
+    given = {key: value for key, value in options.items() if value is not None}
+    return Schedule(text, _written(given, f"options are {shown(given)}, which is", "schedule"))
