@@ -29,9 +29,10 @@ struct TuneReport {
   std::string problem, device, target;  ///< the sizes, in words; the GPU's name; "sm_90a"
   int sm_count = 0;                     ///< multiprocessors of the GPU
   double flops = 0;                     ///< of one call
-  std::vector<TunedVariant> variants;  ///< in their op's order; the first is the one that is taken without measurements
-  int chosen = -1;                     ///< index into variants; -1: none
-  bool kept = false;                   ///< the cache has it
+  std::vector<TunedVariant> variants;   ///< those that TuneOptions left, in their op's order
+  int chosen = -1;                      ///< index into variants; -1: none
+  bool kept = false;                    ///< the cache has it
+  int usual = -1;  ///< index into variants of the one that is taken without measurements; -1: TuneOptions left it out
 };
 
 }  // namespace tj

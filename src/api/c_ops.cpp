@@ -74,7 +74,7 @@ void write_tuned(tj::TuneReport&& report, tj_tune_report* out) {
     filled.chosen = chosen.name.c_str();
     filled.measured_us = chosen.measured_us;
   }
-  if (!kept.variants.empty()) filled.usual_us = kept.variants.front().measured_us;
+  if (kept.usual >= 0) filled.usual_us = kept.variants.at(static_cast<std::size_t>(kept.usual)).measured_us;
   filled.flops = kept.flops;
   filled.variants = static_cast<std::int32_t>(kept.variants.size());
   filled.measured = static_cast<std::int32_t>(

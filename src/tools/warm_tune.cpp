@@ -145,7 +145,7 @@ void print(const TuneReport& report, std::ostream& out) {
   out << std::flush;
 }
 
-Json to_json(const TuneReport& report, bool all) {
+Json to_json(const TuneReport& report) {
   Json variants = Json::array();
   for (const TunedVariant& v : report.variants) {
     Json variant = {{"name", v.name}, {"predicted_cycles", v.predicted_cycles}, {"predicted_us", v.predicted_us}};
@@ -159,9 +159,11 @@ Json to_json(const TuneReport& report, bool all) {
   const TunedVariant& chosen = report.variants[static_cast<std::size_t>(report.chosen)];
   Json json = {
       {"problem", report.problem}, {"ok", report.kept}, {"sm_count", report.sm_count}, {"chosen", chosen.name}};
-  if (all)
-    json.update({{"predicted", report.variants.front().name},
-                 {"gain", report.variants.front().measured_us / chosen.measured_us}});
+  if (report.usual >= 0) {
+    const TunedVariant& usual = report.variants[static_cast<std::size_t>(report.usual)];
+    json["predicted"] = usual.name;
+    if (usual.times > 0) json["gain"] = usual.measured_us / chosen.measured_us;
+  }
   json["kernels"] = std::move(variants);
   return json;
 }
@@ -204,9 +206,9 @@ int tune_problems(const TuneWork& work, LogLevel level, std::ostream& out, std::
     try {
       const TuneReport report = runtime.tune_op(task.op->name(), task.problem, gpu, how);
       device = report.device;
-      changed += report.chosen != 0 ? 1 : 0;
+      changed += report.chosen != report.usual ? 1 : 0;
       if (work.json)
-        problems.push_back(to_json(report, work.only.empty()));
+        problems.push_back(to_json(report));
       else
         print(report, out);
       if (report.kept) continue;

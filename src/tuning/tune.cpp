@@ -169,6 +169,7 @@ TuneReport tune(const ops::Op& op, const ops::Problem& problem, const TuneOption
   report.device = machine.device;
   report.sm_count = machine.sm_count;
   report.target = machine.arch->name;
+  if (variants.front().name == tunable->variants(problem, *machine.arch).front().name) report.usual = 0;
   for (const ops::Variant& variant : variants)
     report.variants.push_back(
         {variant.name, variant.predicted_cycles, variant.predicted_cycles / (machine.arch->clock_ghz * 1e3), 0, 0, {}});

@@ -59,6 +59,15 @@ TEST_CASE("a call's descriptor names the problem that is measured, in C++ and in
   CHECK(std::string(told.problem) == report.problem);
   CHECK(std::string(told.chosen) == report.variants[static_cast<std::size_t>(report.chosen)].name);
   CHECK(told.kept == 1);
+  CHECK(report.usual == -1);  // left out: its time is not known
+  CHECK(told.usual_us == 0);
+  const tj::TuneReport predicted = runtime.tune(args, {.only = {}, .limit = 1, .rounds = 1});
+  REQUIRE(predicted.usual == 0);
+  CHECK(predicted.variants.front().name != report.variants.front().name);
+  const std::string usual = "64x64x128," + predicted.variants.front().name;
+  options.only = usual.c_str();
+  REQUIRE(tj_tune(handle, "gemm", &in_c, &options, &told) == TJ_OK);
+  CHECK(told.usual_us > 0);
   options.only = "none";
   CHECK(tj_tune(handle, "gemm", &in_c, &options, nullptr) == TJ_INVALID_ARGUMENT);
   CHECK(has(tj_last_error(), "none"));

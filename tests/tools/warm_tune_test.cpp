@@ -108,6 +108,7 @@ TEST_CASE("a kernel that is named is the one that is kept; a problem that it doe
   const ToolRun result =
       machine.tune({"--sizes", "1024,1000", "--dtype", "f16", "--tune-only", "64x64x128", "--tune-rounds", "1"});
   CHECK_MESSAGE(result.code == tj::tools::kExitOk, result.err);
+  CHECK_MESSAGE(has(result.out, "2 problems on Fake H200: 2 with another kernel than predicted"), result.out);
   CHECK(has(run_warm({"--list", "--cache-dir", machine.cache_dir()}).out,
             "gemm_f16_kk 1000x1000x1000 on Fake H200: 64x64x128"));
   const ToolRun other = machine.tune(
