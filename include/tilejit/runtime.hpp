@@ -190,7 +190,8 @@ class TJ_API Runtime {
   /// Measures the kernels that can serve a call's sizes on its GPU, and keeps the fastest one's name in the cache.
   /// Calls of the same sizes on a device of the same name take it from then on. Other runtimes take it from their next
   /// prepare(), other processes from their start. Addresses in args may be null; operands are made up. Throws
-  /// tj::Error: target when the device is no GPU of NVIDIA, argument for an op that has one kernel for each call.
+  /// tj::Error: target when the device is no GPU of NVIDIA, argument for a call that has one kernel, as those of some
+  /// ops have, and attention's with max_sms.
   template <OpArgs Args>
   TuneReport tune(const Args& args, const TuneOptions& options = {}) {
     return tune(detail::op_of<Args>(), &args, options);

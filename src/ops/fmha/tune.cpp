@@ -90,6 +90,9 @@ class FmhaTunable final : public Tunable {
 
   Problem problem_of(const void* args) const override {
     const auto& of = *static_cast<const FmhaArgs*>(args);
+    if (of.max_sms != 0)
+      fail(Stage::argument, Code::unsupported,
+           cat("fmha: max_sms is ", of.max_sms, "; allowed in tuning: 0, as calls with a limit have one kernel"));
     const FmhaSizes sizes = fmha_sizes(of);
     Flags flags;
     const std::int64_t values[] = {sizes.batch, sizes.heads, sizes.kv_heads, sizes.queries, sizes.keys};

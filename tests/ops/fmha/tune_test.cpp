@@ -54,6 +54,15 @@ TEST_CASE("every kernel that flags name is a problem of the sizes") {
   CHECK_FALSE(tunable().problem_of(fields).has_value());
 }
 
+TEST_CASE("a call that leaves multiprocessors to others has one walk, and is refused") {
+  FmhaArgs args;
+  args.q = args.k = args.v = args.o = Tensor::contiguous(nullptr, {DeviceKind::cuda, 0}, DType::f16, {1, 2, 64, 64});
+  CHECK(tunable().problem_of(&args).name == "fmha_f16_d64 1x2/2 64x64");
+  args.max_sms = 100;
+  CHECK(error_of([&] { tunable().problem_of(&args); }).message ==
+        "fmha: max_sms is 100; allowed in tuning: 0, as calls with a limit have one kernel");
+}
+
 TEST_CASE("what is no problem is refused by its flag") {
   CHECK(has(refusal({{"heads", {"4"}}}), "--seq-q is missing"));
   CHECK(has(refusal({{"seq-q", {"64"}}, {"walk", {"dynamic"}}}), "--walk is given; it is what is measured"));
