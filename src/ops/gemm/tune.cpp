@@ -4,6 +4,7 @@
 // of them. Invariant: a problem that was written down as fields and read back is the same problem, or none.
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <utility>
 
 #include "ops/common/tensor_checks.hpp"
@@ -134,7 +135,8 @@ GemmKernel kind_of(const Problem& problem) {
 GemmSizes sizes_of(const Problem& problem) {
   GemmSizes sizes{0, 0, 0, 0, 0};
   for (const auto& [name, value] : problem.fields) {
-    if (const std::int64_t limit = number(value).value_or(0); name == kLimit && limit <= kMaxSize)
+    if (const std::int64_t limit = number(value).value_or(0);
+        name == kLimit && limit <= std::numeric_limits<int>::max())
       sizes.max_sms = limit;
     for (std::size_t i = 0; i < std::size(kSizeNames); ++i)
       if (name == kSizeNames[i]) size_at(sizes, i) = number(value).value_or(0);

@@ -88,7 +88,11 @@ TEST_CASE("a problem with a limit of multiprocessors is another problem, and no 
   CHECK_FALSE(ops::gemm_tunable().key_of(*limited) == unlimited);
   for (const ops::Variant& variant : ops::gemm_tunable().variants(*limited, hopper()))
     CHECK(ops::gemm_tiles()[static_cast<std::size_t>(ops::GemmChoice::of(variant.kernel.choice).tile)].blocks() == 1);
-  for (const char* bad : {"0", "-1", "x", "99999999999"}) {
+  problem.fields.back().second = "2147483647";  // the largest that a call may say
+  const auto most = ops::gemm_tunable().problem_of(problem.fields);
+  REQUIRE(most);
+  CHECK(most->fields == problem.fields);
+  for (const char* bad : {"0", "-1", "x", "2147483648", "99999999999"}) {
     problem.fields.back().second = bad;
     CHECK_FALSE(ops::gemm_tunable().problem_of(problem.fields));
   }
