@@ -105,6 +105,23 @@ TEST_CASE("a target that the op has no node bodies for is a failure that says wh
   }
 }
 
+TEST_CASE("help lists each flag that an op knows") {
+  const std::string help = run_warm({"--help"}).out;
+  for (const char* op : {"fmha", "gemm", "sum_parts", "chunk_o"}) {
+    const std::size_t line = help.find(std::string("\n  ") + op + ": ");
+    REQUIRE(line != std::string::npos);
+    std::size_t end = help.find('\n', line + 1);
+    while (help.compare(end, 4, "\n   ") == 0) end = help.find('\n', end + 1);  // the item goes on
+    const std::string error = run_warm({"--op", op, "--none", "1"}).err;
+    std::istringstream words(error.substr(error.find("allowed are ")));
+    for (std::string word; words >> word;) {
+      if (!word.starts_with("--")) continue;
+      if (word.back() == ',') word.pop_back();
+      CHECK_MESSAGE(help.substr(line, end - line).find(word) != std::string::npos, op, " has ", word);
+    }
+  }
+}
+
 TEST_CASE("help explains the default set and the exit codes") {
   const ToolRun result = run_warm({"--help"});
   CHECK(result.code == tj::tools::kExitOk);
