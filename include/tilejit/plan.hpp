@@ -36,14 +36,14 @@ class TJ_API Plan {
 
   /// Enqueues the call on a stream; asynchronous on GPUs, finished on return on the model.
   ///
-  /// addresses: one for each of tensors(), in that order. Each is at least as aligned as the tensor that the plan was
-  /// made with, up to 16 bytes. Memory that is written overlaps no other tensor; where the call allows two tensors to
-  /// be one, such as gemm's c and d, they may be. Device, shapes and strides are those of the plan: a run does not
-  /// check them again. workspace: workspace_bytes() at a multiple of workspace_alignment(). Null: memory of
-  /// Options::allocator, else of the library's pool, taken anew by each run. Throws tj::Error(argument) that names the
-  /// tensor and what is allowed, tj::Error(launch) and (model) as the call does; nothing has been launched after an
-  /// error of the arguments. A run that takes no workspace from a pool neither looks up a kernel, nor locks, nor
-  /// allocates.
+  /// addresses: one for each of tensors(), in that order. Each is as far behind a multiple of 16 bytes as the address
+  /// that the plan was made with; where that changes nothing, any multiple of the element's size will do. Memory that
+  /// is written overlaps no other tensor; where the call allows two tensors to be one, such as gemm's c and d, they may
+  /// be. Device, shapes and strides are those of the plan: a run does not check them again. workspace:
+  /// workspace_bytes() at a multiple of workspace_alignment(). Null: memory of Options::allocator, else of the
+  /// library's pool, taken anew by each run. Throws tj::Error(argument) that names the tensor and what is allowed,
+  /// tj::Error(launch) and (model) as the call does; nothing has been launched after an error of the arguments. A run
+  /// that takes no workspace from a pool neither looks up a kernel, nor locks, nor allocates.
   void run(std::span<void* const> addresses, Stream stream = {}, void* workspace = nullptr) const;
   void run(std::initializer_list<void*> addresses, Stream stream = {}, void* workspace = nullptr) const {
     run(std::span<void* const>(addresses.begin(), addresses.size()), stream, workspace);
@@ -57,8 +57,8 @@ class TJ_API Plan {
   std::size_t workspace_bytes() const noexcept;
   std::size_t workspace_alignment() const noexcept;  ///< bytes, a power of two
   /// True: the caller's workspace must be zeroed before its first run, and again once anything but this plan has
-  /// written to it, such as another plan. Calls whose blocks draw their tiles need it: each run leaves the counter at
-  /// 0.
+  /// written to it, such as another plan, or a run has failed. Calls whose blocks draw their tiles need it: each run
+  /// leaves the counter at 0. A forked child zeroes it, too, where a thread of its parent was in a run.
   bool workspace_zeroed() const noexcept;
   /// False once the runtime has read or measured other choices for the plan's device (Runtime::tune): a new plan of the
   /// same arguments may have another kernel. The plan stays right.
