@@ -2,6 +2,11 @@
 // phases under their names. Neither a missing device nor a refused source goes unsaid.
 #include <doctest/doctest.h>
 
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <vector>
+
 #include "bench_fixture.hpp"
 #include "support/expect.hpp"
 
@@ -9,6 +14,17 @@ namespace {
 
 using namespace tj::test;
 namespace tools = tj::tools;
+
+/// The words of the table's row for a kernel and its target; none where it has no row.
+std::vector<std::string> row_of(const std::string& table, const std::string& kernel, const std::string& target) {
+  std::istringstream lines(table);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream in(line);
+    std::vector<std::string> words{std::istream_iterator<std::string>(in), {}};
+    if (words.size() > 2 && words[0] == kernel && words[1] == target) return words;
+  }
+  return {};
+}
 
 TEST_CASE("each step of making a kernel has its time, for each target") {
   BenchMachine machine;
@@ -31,6 +47,10 @@ TEST_CASE("each step of making a kernel has its time, for each target") {
     CHECK(kernel.contains("not_loaded") == !here);
     if (!here) CHECK(kernel["not_loaded"] == "the device at hand runs sm_90a");
     CHECK(kernel["registers"] == 168);
+    const auto row = row_of(result.out, kernel["name"].get<std::string>(), kernel["target"].get<std::string>());
+    REQUIRE(row.size() == 10);  // times of three steps, of one's three parts, and of the load
+    CHECK(row[9] == "168");
+    CHECK((row[8] == "-") == !here);
   }
   for (const char* part :
        {"schedule", "source", "front end", "optimiser", "ptxas", "load", "opening nvrtc", "4 kernels, 3 rounds"})
@@ -69,6 +89,8 @@ TEST_CASE("a kernel that cannot be made is a failure with its log, beside those 
   CHECK(result.json["kernels"][0]["ok"] == false);
   CHECK(has(result.json["kernels"][0]["error"].get<std::string>(), "sm_80"));
   CHECK(result.json["kernels"][1]["ok"] == true);
+  CHECK(row_of(result.out, "chunk_indices", "sm_80").empty());
+  CHECK(!row_of(result.out, "chunk_indices", "sm_90a").empty());
 }
 
 TEST_CASE("an NVRTC without the option gives the whole, and no phases") {

@@ -23,6 +23,10 @@ TEST_CASE("a kernel of the model has the host compiler's phases and is loaded") 
                      0.999);  // runs that end early took no less than what they are parts of
   CHECK(ms["load"]["median"].get<double>() > 0);
   CHECK_FALSE(result.json["kernels"][0].contains("not_loaded"));
+  CHECK(result.json["kernels"][0]["registers"] == 0);
+  const std::size_t row = result.out.find("model:sm_90a");
+  REQUIRE(row != std::string::npos);
+  CHECK(result.out.substr(row, result.out.find('\n', row) - row).ends_with(" -"));  // no compiler tells registers here
 }
 
 }  // namespace
