@@ -8,11 +8,12 @@
 
 namespace tj::dev {
 
-/// The begin of a dynamic walk, behind the kernel's own parameter; src/support/walk_param.hpp has the same for the
+/// The begin of a walk that draws, behind the kernel's own parameter; src/support/walk_param.hpp has the same for the
 /// host.
 struct alignas(64) Walk {
-  u32* counter;  ///< in global memory, 0 between launches
-  u32 blocks;    ///< of the grid
+  u32* counter;   ///< in global memory, 0 between launches; in a split walk the first of many
+  float* pieces;  ///< of a split walk: where blocks leave sums
+  u32 blocks;     ///< of the grid
 };
 
 /// One thread of a block, or of a cluster: the next place that nobody has, of the cluster's first block. The first

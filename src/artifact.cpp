@@ -30,25 +30,31 @@ std::optional<std::int64_t> number(const cache::Entry& entry, std::string_view n
   return value;
 }
 
-constexpr std::array<std::pair<const char*, unsigned LaunchShape::*>, 4> kCounts = {
+constexpr std::array<std::pair<const char*, unsigned LaunchShape::*>, 5> kCounts = {
     {{"threads", &LaunchShape::threads},
      {"cluster", &LaunchShape::cluster},
      {"blocks_per_sm", &LaunchShape::blocks_per_sm},
-     {"across_blocks", &LaunchShape::across_blocks}}};
+     {"across_blocks", &LaunchShape::across_blocks},
+     {"block_counters", &LaunchShape::block_counters}}};
+constexpr std::array<std::pair<const char*, std::int64_t LaunchShape::*>, 2> kSizes = {
+    {{"smem_bytes", &LaunchShape::smem_bytes}, {"piece_bytes", &LaunchShape::piece_bytes}}};
 
 void write_shape(cache::Entry& entry, const LaunchShape& shape) {
   entry.metadata.emplace_back("symbol", shape.symbol);
   for (const auto& [name, member] : kCounts) entry.metadata.emplace_back(name, cat(shape.*member));
-  entry.metadata.emplace_back("smem_bytes", cat(shape.smem_bytes));
+  for (const auto& [name, member] : kSizes) entry.metadata.emplace_back(name, cat(shape.*member));
 }
 
 std::optional<LaunchShape> read_shape(const cache::Entry& entry) {
   LaunchShape shape;
   const std::string* symbol = entry.find("symbol");
-  const auto smem_bytes = number(entry, "smem_bytes");
-  if (symbol == nullptr || !smem_bytes) return std::nullopt;
+  if (symbol == nullptr) return std::nullopt;
   shape.symbol = *symbol;
-  shape.smem_bytes = *smem_bytes;
+  for (const auto& [name, member] : kSizes) {
+    const auto bytes = number(entry, name);
+    if (!bytes || *bytes < 0) return std::nullopt;
+    shape.*member = *bytes;
+  }
   for (const auto& [name, member] : kCounts) {
     const auto count = number(entry, name);
     if (!count || *count < 0 || *count > std::numeric_limits<unsigned>::max()) return std::nullopt;

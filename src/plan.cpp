@@ -65,21 +65,27 @@ class Plan::Impl::Maker {
                 Planned& each = list.emplace_back();
                 each.kernel = &runtime_.loaded(step, device_, {});
                 set_device(*each.kernel, each.plan);
-                each.plan.counter = reinterpret_cast<void*>(places[placement_.tensors()] + counter_offset_);
-                plan_step(step, *each.kernel, each.plan);
+                plan_step(step, *each.kernel, each.plan, [&](const support::WalkMemory& memory) {
+                  walk_.zeroed = std::max(walk_.zeroed, memory.zeroed);
+                  walk_.pieces = std::max(walk_.pieces, memory.pieces);
+                  const auto place = places[placement_.tensors()] + walk_offset_;
+                  return support::WalkPlace{reinterpret_cast<void*>(place), walk_.zeroed};
+                });
               });
     return list;
   }
 
-  /// The steps' memory, and the counter of launches whose blocks draw their tiles behind it.
+  /// The steps' memory, and behind it what launches take whose blocks draw their tiles. Only a planned launch has a
+  /// grid, which that depends on.
   void lay_out_workspace(Plan::Impl& plan, std::size_t scratch_bytes) {
     constexpr std::size_t kAlign = ops::kScratchAlignment;
     scratch_bytes_ = scratch_bytes;
-    counter_offset_ = (scratch_bytes + kAlign - 1) / kAlign * kAlign;
-    op_.steps(placement_.get(), kernel_, ops::nowhere(),
-              [&](const ops::Step& step) { plan.draws = plan.draws || runtime_.loaded(step, device_, {}).draws(); });
-    plan.counter_offset = counter_offset_;
-    plan.workspace_bytes = plan.draws ? counter_offset_ + support::kCounterBytes : scratch_bytes;
+    walk_offset_ = (scratch_bytes + kAlign - 1) / kAlign * kAlign;
+    static_cast<void>(planned(placement_.places()));
+    plan.draws = walk_.zeroed > 0;
+    plan.walk_offset = walk_offset_;
+    plan.walk = walk_;
+    plan.workspace_bytes = plan.draws ? walk_offset_ + walk_.bytes() : scratch_bytes;
   }
 
   void add_tensor(Plan::Impl& plan, std::size_t i, const std::vector<Planned>& first) {
@@ -122,7 +128,8 @@ class Plan::Impl::Maker {
   Placement placement_;
   Device device_;
   ops::Kernel kernel_;
-  std::size_t scratch_bytes_ = 0, counter_offset_ = 0;
+  std::size_t scratch_bytes_ = 0, walk_offset_ = 0;
+  support::WalkMemory walk_;
 };
 
 Plan Runtime::plan(const ops::Op& op, const void* args) {
@@ -214,7 +221,9 @@ void Plan::Impl::launch_on_model(const Places& places, Stream stream) const {
   Placement placement(*op, args.get());
   std::size_t next = 0;
   op->steps(placement.at(places), kernel, reinterpret_cast<void*>(places[tensors.size()]), [&](const ops::Step& step) {
-    launch_one(launches[next++], places, ops::Touched(step.op, step.args).ranges(), stream);
+    ops::Touched memory(step.op, step.args);
+    memory.scratch(reinterpret_cast<void*>(places[tensors.size()] + walk_offset + walk.zeroed), walk.pieces);
+    launch_one(launches[next++], places, memory.ranges(), stream);
   });
 }
 
@@ -223,9 +232,9 @@ void Plan::Impl::launch(const Places& places, Stream stream) const {
   for (const PlannedLaunch& each : launches) launch_one(each, places, {}, stream);
 }
 
-void Plan::Impl::zero_counter(std::uintptr_t workspace, Stream stream) const {
+void Plan::Impl::zero_counters(std::uintptr_t workspace, Stream stream) const {
   const LoadedKernel& any = launches.front().kernel;
-  any.driver->zero(any.device, reinterpret_cast<void*>(workspace + counter_offset), support::kCounterBytes, stream);
+  any.driver->zero(any.device, reinterpret_cast<void*>(workspace + walk_offset), walk.zeroed, stream);
 }
 
 void Plan::run(std::span<void* const> addresses, Stream stream, void* workspace) const {
@@ -237,7 +246,7 @@ void Plan::run(std::span<void* const> addresses, Stream stream, void* workspace)
   if (workspace == nullptr) {
     const std::shared_ptr<void> taken = plan.runtime->workspace(plan.device, plan.workspace_bytes, stream);
     place = reinterpret_cast<std::uintptr_t>(taken.get());
-    if (plan.draws) plan.zero_counter(place, stream);
+    if (plan.draws) plan.zero_counters(place, stream);
     return plan.launch(places, stream);
   }
   place = reinterpret_cast<std::uintptr_t>(workspace);

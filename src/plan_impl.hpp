@@ -42,8 +42,9 @@ struct Plan::Impl {
   std::vector<PlannedTensor> tensors;
   std::vector<PlannedLaunch> launches;
   std::size_t workspace_bytes = 0;
-  std::size_t counter_offset = 0;  ///< of the counter in it, where there is one: behind all else
-  bool draws = false;              ///< do blocks of a launch draw their tiles?
+  std::size_t walk_offset = 0;  ///< of what launches whose blocks draw their tiles take in it: behind all else
+  support::WalkMemory walk;     ///< the most that one of them takes
+  bool draws = false;           ///< do blocks of a launch draw their tiles?
   KernelReport report;
 
   class Maker;
@@ -53,7 +54,7 @@ struct Plan::Impl {
   void check_workspace(void* workspace, const Places& places) const;
   void launch(const Places& places, Stream stream) const;
   /// For memory of which nobody knows what it holds.
-  void zero_counter(std::uintptr_t workspace, Stream stream) const;
+  void zero_counters(std::uintptr_t workspace, Stream stream) const;
 
  private:
   void launch_on_model(const Places& places, Stream stream) const;

@@ -5,6 +5,13 @@
 
 namespace tj {
 
+std::shared_ptr<void> make_walk_memory(launch::Driver& driver, int device, const support::WalkMemory& memory) {
+  std::shared_ptr<void> owner = driver.allocate(device, memory.bytes());
+  driver.zero(device, owner.get(), memory.zeroed, {});
+  driver.synchronize(device, {});
+  return owner;
+}
+
 CallPreparer::CallPreparer(const support::Settings& settings, support::Log log)
     : settings_(settings),
       log_(std::move(log)),
@@ -28,16 +35,6 @@ const LoadedKernel& CallPreparer::kernel_of(const ops::Op& op, const ops::Reques
   return *kernels_.back().kernel;
 }
 
-void* CallPreparer::counter(PreparedCall& call) {
-  if (!call.counter) {
-    const auto driver = backends_.driver(call.device);
-    call.counter = driver->allocate(call.device.index, support::kCounterBytes);
-    driver->zero(call.device.index, call.counter.get(), support::kCounterBytes, {});
-    driver->synchronize(call.device.index, {});
-  }
-  return call.counter.get();
-}
-
 PreparedCall CallPreparer::prepare(const ops::Op& op, const void* args, std::optional<int> choice) {
   PreparedCall call;
   call.device = op.device_of(args);
@@ -52,8 +49,10 @@ PreparedCall CallPreparer::prepare(const ops::Op& op, const void* args, std::opt
     const LoadedKernel& kernel = kernel_of(*step.op, step.op->request_of(step.kernel), call.device);
     PreparedLaunch& launch = call.launches.emplace_back();
     launch.kernel = &kernel;
-    if (kernel.draws()) launch.plan.counter = counter(call);
-    plan_launch(step, kernel, launch.plan);
+    plan_launch(step, kernel, launch.plan, [&](const support::WalkMemory& memory) {
+      call.walks.push_back(make_walk_memory(*kernel.driver, call.device.index, memory));
+      return support::WalkPlace{call.walks.back().get(), memory.zeroed};
+    });
   });
   return call;
 }

@@ -38,21 +38,34 @@ inline void set_device(const LoadedKernel& kernel, ops::LaunchPlan& plan) {
   plan.sm_count = kernel.sm_count;
   plan.blocks_per_sm = kernel.blocks_per_sm();
 }
-/// Parameters and grid of one launch, without tensor maps; plan says how many blocks are resident.
-inline void plan_step(const ops::Step& step, const LoadedKernel& kernel, ops::LaunchPlan& plan) {
+/// The memory that a planned launch takes for its walk.
+inline support::WalkMemory walk_memory(const LoadedKernel& kernel, const ops::LaunchPlan& plan) {
+  return support::walk_memory(kernel.shape, plan.blocks);
+}
+/// Parameters and grid of one launch, without tensor maps; plan says how many blocks are resident. give: called where
+/// blocks draw their tiles, with what that takes. It returns where that lies.
+template <class Give>
+void plan_step(const ops::Step& step, const LoadedKernel& kernel, ops::LaunchPlan& plan, Give&& give) {
   step.op->plan(step.args, step.kernel, kernel.geometry, plan);
-  if (kernel.draws()) plan.params_bytes = support::add_walk(plan.params, plan.params_bytes, plan.counter, plan.blocks);
+  if (!kernel.draws()) return;
+  const support::WalkPlace place = give(walk_memory(kernel, plan));
+  plan.params_bytes = support::add_walk(plan.params, plan.params_bytes, place, plan.blocks);
 }
 /// A planned step, tensor maps encoded.
-inline void plan_over(const ops::Step& step, const LoadedKernel& kernel, ops::LaunchPlan& plan) {
-  plan_step(step, kernel, plan);
+template <class Give>
+void plan_over(const ops::Step& step, const LoadedKernel& kernel, ops::LaunchPlan& plan, Give&& give) {
+  plan_step(step, kernel, plan, give);
   encode_tensor_maps(kernel, plan);
 }
 /// Plans a launch over all of the device.
-inline void plan_launch(const ops::Step& step, const LoadedKernel& kernel, ops::LaunchPlan& plan) {
+template <class Give>
+void plan_launch(const ops::Step& step, const LoadedKernel& kernel, ops::LaunchPlan& plan, Give&& give) {
   set_device(kernel, plan);
-  plan_over(step, kernel, plan);
+  plan_over(step, kernel, plan, give);
 }
+
+/// Memory of a launch's walk, zeroed once: launches leave its counters as they find them. It lies until the owner dies.
+std::shared_ptr<void> make_walk_memory(launch::Driver& driver, int device, const support::WalkMemory& memory);
 
 struct PreparedLaunch {
   const LoadedKernel* kernel = nullptr;
@@ -73,7 +86,8 @@ struct PreparedLaunch {
 struct PreparedCall {
   Device device{};
   ops::Kernel kernel;
-  std::shared_ptr<void> scratch, counter;
+  std::shared_ptr<void> scratch;
+  std::vector<std::shared_ptr<void>> walks;  ///< memory of launches whose blocks draw their tiles
   std::vector<PreparedLaunch> launches;
 
   void launch(Stream stream) const {
@@ -93,7 +107,6 @@ class CallPreparer {
 
  private:
   const LoadedKernel& kernel_of(const ops::Op& op, const ops::Request& request, Device device);
-  void* counter(PreparedCall& call);
 
   const support::Settings settings_;
   const support::Log log_;

@@ -131,19 +131,23 @@ std::shared_ptr<void> Runtime::Impl::workspace(Device device, std::size_t bytes,
   return owner;
 }
 
-std::shared_ptr<void> Runtime::Impl::counter(const LoadedKernel& kernel, Device device, Stream stream) {
-  auto memory = workspace(device, support::kCounterBytes, stream);
-  kernel.driver->zero(kernel.device, memory.get(), support::kCounterBytes, stream);
-  return memory;
+std::shared_ptr<void> Runtime::Impl::walk_memory(const LoadedKernel& kernel, const support::WalkMemory& memory,
+                                                 Device device, Stream stream) {
+  auto owner = workspace(device, memory.bytes(), stream);
+  kernel.driver->zero(kernel.device, owner.get(), memory.zeroed, stream);
+  return owner;
 }
 
 void Runtime::Impl::launch(const ops::Step& step, const LoadedKernel& kernel, Stream stream) {
   ops::LaunchPlan plan;
   const Device device = step.op->device_of(step.args);
-  const std::shared_ptr<void> owner = kernel.draws() ? counter(kernel, device, stream) : nullptr;
-  plan.counter = owner.get();
-  plan_launch(step, kernel, plan);
-  const ops::Touched memory(backends.on_model(device) ? step.op : nullptr, step.args);
+  std::shared_ptr<void> owner;
+  ops::Touched memory(backends.on_model(device) ? step.op : nullptr, step.args);
+  plan_launch(step, kernel, plan, [&](const support::WalkMemory& walk) {
+    owner = walk_memory(kernel, walk, device, stream);
+    memory.scratch(static_cast<std::byte*>(owner.get()) + walk.zeroed, walk.pieces);
+    return support::WalkPlace{owner.get(), walk.zeroed};
+  });
   kernel.driver->launch(kernel.device, *kernel.kernel, kernel.config(plan.blocks, memory.ranges()), plan.params.data(),
                         plan.params_bytes, stream);
 }
@@ -194,8 +198,9 @@ void Runtime::Impl::run(const CustomMaker& maker, Device device, const CustomLau
                                   stream);
   alignas(support::WalkParam) std::array<std::byte, kMaxDrawnBytes> params;
   std::memcpy(params.data(), what.params, what.bytes);
-  const std::shared_ptr<void> owner = counter(*kernel, device, stream);
-  const std::size_t bytes = support::add_walk(params, what.bytes, owner.get(), what.blocks);
+  const support::WalkMemory walk = support::walk_memory(kernel->shape, what.blocks);
+  const std::shared_ptr<void> owner = walk_memory(*kernel, walk, device, stream);
+  const std::size_t bytes = support::add_walk(params, what.bytes, {owner.get(), walk.zeroed}, what.blocks);
   kernel->driver->launch(kernel->device, *kernel->kernel, kernel->config(what.blocks), params.data(), bytes, stream);
 }
 

@@ -23,6 +23,7 @@
 #include "support/environment.hpp"
 #include "support/fork_safe.hpp"
 #include "support/log.hpp"
+#include "support/walk_param.hpp"
 #include "tuning/tunings.hpp"
 
 namespace tj {
@@ -42,8 +43,9 @@ struct Runtime::Impl {
   void launch(const ops::Step& step, const LoadedKernel& kernel, Stream stream);
   /// Memory for work on the stream, until its owner lets go: the caller's allocator gives it, else the driver's pool.
   std::shared_ptr<void> workspace(Device device, std::size_t bytes, Stream stream);
-  /// A counter for a kernel whose blocks draw their tiles, zero when the stream comes to the launch.
-  std::shared_ptr<void> counter(const LoadedKernel& kernel, Device device, Stream stream);
+  /// Memory of a launch's walk, whose counters are zero when the stream comes to the launch.
+  std::shared_ptr<void> walk_memory(const LoadedKernel& kernel, const support::WalkMemory& memory, Device device,
+                                    Stream stream);
 
   // ---- kernels of users' own: the caller is the op ------------------------------------------------------------------
   const CustomMaker& keep(std::unique_ptr<CustomMaker> made);

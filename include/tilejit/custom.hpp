@@ -6,10 +6,10 @@
 // time.
 //
 // Limits: a grid has one dimension, and the graph's walk says how its tiles come to blocks. A kernel has one
-// parameter, by value, of at most 4 KB. Where blocks draw their tiles, each launch takes a counter from
-// Options::allocator, else from the library's pool. The graph names its target's machine, so each target needs a graph
-// of its own. A folder has at most 256 files and 4 MiB. A body sees the library's primitives and no standard header. A
-// graph has one schedule, without autotuning.
+// parameter, by value, of at most 4 KB. Where blocks draw or share tiles, each launch takes counters and
+// memory for sums from Options::allocator, else from the library's pool. The graph names its target's machine, so each
+// target needs a graph of its own. A folder has at most 256 files and 4 MiB. A body sees the library's primitives and
+// no standard header. A graph has one schedule, without autotuning.
 #pragma once
 
 #include <array>

@@ -168,6 +168,7 @@ namespace {
 
 std::string walk_text(const std::string& walk) {
   if (walk == "one_tile") return "a block a tile";
+  if (walk == "split") return "blocks that share tiles";
   return walk == "dynamic" ? "blocks that draw tile after tile" : "blocks that stay for several tiles";
 }
 

@@ -141,6 +141,10 @@ std::vector<RingText> ring_mutants(const std::string& unit, const std::vector<st
             {ring.name, cat("ring ", ring.name, " of ", ring.slots, " slots counted as ", slots, " by ", section.names),
              joined(text)});
       }
+    // Only barriers that lie elsewhere would tell: the first slot is all that is used.
+    if (once && lines[ring.line].find("kFull") == std::string::npos &&
+        lines[std::min(ring.line + 1, lines.size() - 1)].find("kFull") == std::string::npos)
+      continue;
     std::vector<std::string> text = lines;
     const std::string was = cat(kSlots, ring.slots), now = cat(kSlots, ring.slots + 1);
     text[ring.line].replace(text[ring.line].find(was), was.size(), now);

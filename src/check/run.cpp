@@ -113,9 +113,11 @@ void Run::launch(const Kernel& kernel, const ops::Step& step, std::uint64_t seed
   ops::LaunchPlan plan;
   // Few blocks, so that each does several tiles; some, where they share a counter.
   plan.sm_count = kernel.loaded->shape.cluster * (kernel.loaded->draws() ? kDrawingClusters : 1);
-  alignas(64) std::uint32_t counter = 0;
-  plan.counter = &counter;
-  plan_over(step, *kernel.loaded, plan);
+  std::shared_ptr<void> walk;
+  plan_over(step, *kernel.loaded, plan, [&](const support::WalkMemory& memory) {
+    walk = make_walk_memory(*driver_, 0, memory);
+    return support::WalkPlace{walk.get(), memory.zeroed};
+  });
   driver_->launch(0, *loaded, kernel.loaded->config(plan.blocks), plan.params.data(), plan.params_bytes, {});
 }
 

@@ -40,9 +40,7 @@ void write_ring_barriers(Writer& w, const RingPlace& ring, const graph::Value& v
 }
 
 /// The type of the kernel's parameter in a unit that does not record.
-std::string params_type(const graph::Graph& graph) {
-  return graph.walk == graph::Walk::dynamic ? "WalkedParams" : graph.params_type;
-}
+std::string params_type(const graph::Graph& graph) { return graph.draws() ? "WalkedParams" : graph.params_type; }
 
 void write_walk_types(Writer& w, const graph::Graph& graph, const Layout& layout) {
   w.open("struct ", kPlacesType);
@@ -52,6 +50,12 @@ void write_walk_types(Writer& w, const graph::Graph& graph, const Layout& layout
   else
     w.line("static constexpr unsigned kData = ", layout.places.data, ";");
   w.close(";");
+  if (graph.walk == graph::Walk::split) {
+    w.open("struct ", kSplitType);
+    w.line("static constexpr int kCluster = ", graph.cluster, ", kWarps = ", layout.threads / graph.machine.warp_size,
+           ", kPieceBytes = ", graph.piece_bytes, ", kLeast = ", graph::kLeastPiece, ";");
+    w.close(";");
+  }
   w.open("struct WalkedParams");
   w.line(graph.params_type, " params;");
   w.line("dev::Walk walk;");
@@ -95,7 +99,7 @@ void write_types(Writer& w, const graph::Graph& graph, const sched::Schedule& sc
     write_ring_barriers(w, ring, value);
     w.close(";");
   }
-  if (graph.walk == graph::Walk::dynamic) write_walk_types(w, graph, layout);
+  if (graph.draws()) write_walk_types(w, graph, layout);
   if (recording) {
     w.open("struct RecordedParams");
     w.line(params_type(graph), " params;");
@@ -237,25 +241,27 @@ void write_end(Writer& w, Sites& sites, const graph::Graph& graph, const Layout&
 }
 
 support::LaunchShape shape_of(const graph::Graph& graph, const Layout& layout) {
+  const bool split = graph.walk == graph::Walk::split;
   return {.threads = static_cast<unsigned>(layout.threads),
           .cluster = static_cast<unsigned>(graph.cluster),
           .blocks_per_sm = static_cast<unsigned>(graph.blocks_per_sm),
-          .across_blocks = graph.walk == graph::Walk::dynamic ? 1U : 0U,
+          .across_blocks = graph.draws() ? 1U : 0U,
+          .block_counters = split ? static_cast<unsigned>(layout.threads / graph.machine.warp_size) : 0U,
+          .piece_bytes = split ? graph.piece_bytes : 0,
           .smem_bytes = layout.smem_bytes,
           .symbol = kSymbol};
 }
 
 // The kernel's head, and names for what its parameter holds.
 void open_kernel(Writer& w, const graph::Graph& graph, const Layout& layout, bool recording) {
-  const bool dynamic = graph.walk == graph::Walk::dynamic;
   const std::string params =
-      recording ? "RecordedParams, recorded" : params_type(graph) + (dynamic ? ", given" : ", params");
+      recording ? "RecordedParams, recorded" : params_type(graph) + (graph.draws() ? ", given" : ", params");
   if (graph.blocks_per_sm == 1)
     w.open("TJ_KERNEL(", kSymbol, ", ", layout.threads, ", ", params, ")");
   else
     w.open("TJ_KERNEL_BESIDE(", kSymbol, ", ", layout.threads, ", ", graph.blocks_per_sm, ", ", params, ")");
-  if (recording) w.line("const auto& ", dynamic ? "given" : "params", " = recorded.params;");
-  if (dynamic) {
+  if (recording) w.line("const auto& ", graph.draws() ? "given" : "params", " = recorded.params;");
+  if (graph.draws()) {
     w.line("const auto& params = given.params;");
     w.line("const auto& walk = given.walk;");
   }
@@ -274,7 +280,8 @@ Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std:
   w.line("#include \"arch/", primitives, ".cuh\"");
   w.line("#include \"pipeline.cuh\"");
   if (layout.tensor_columns > 0) w.line("#include \"tensor_pipeline.cuh\"");
-  if (graph.walk == graph::Walk::dynamic) w.line("#include \"", graph.cluster > 1 ? "cluster_" : "", "walk.cuh\"");
+  if (graph.draws()) w.line("#include \"", graph.cluster > 1 ? "cluster_" : "", "walk.cuh\"");
+  if (graph.walk == graph::Walk::split) w.line("#include \"split_walk.cuh\"");
   if (options.record) w.line("#include \"recording.cuh\"");
   for (const auto& include : graph.includes) w.line("#include \"", include, "\"");
   w.blank();
@@ -287,6 +294,7 @@ Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std:
     w.line("dev::wait_for_grids_before<",
            sites.add(Site{0, SiteKind::grids, "begin: the grids before are done", {}, -1, -1}), ">();");
   }
+  if (graph.walk == graph::Walk::split) write_draw_once(w, sites, graph, schedule, layout);
   bool branched = false;
   for (std::size_t g = 0; g < layout.groups.size();) {
     const std::size_t end = family_end(graph, schedule, layout, g);

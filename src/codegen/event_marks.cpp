@@ -4,6 +4,9 @@
 // with no other mark of the role between them. No event's text differs from its text in a unit without marks.
 #include "codegen/event_text.hpp"
 
+#include <algorithm>
+#include <utility>
+
 #include "support/fail.hpp"
 
 namespace tj::codegen {
@@ -89,6 +92,17 @@ void EventWriter::write_marked(const Event& event, const Section& section) {
     node_marked_ = false;
   }
   if (event.kind == EventKind::done) mark(MarkKind::node_done, event, section);
+}
+
+int EventWriter::number_call(const Event& event, const Section& section) {
+  Call call{0, family_.copies_of(event.node), family_.family, section.name, {}, {}};
+  for (const graph::Edge& edge : family_.graph.edges) {
+    if (edge.value < 0 || (edge.src != event.node && edge.dst != event.node)) continue;
+    std::vector<int>& rings = edge.dst == event.node ? call.reads : call.writes;
+    if (std::find(rings.begin(), rings.end(), family_.ring_of(edge.value)) == rings.end())
+      rings.push_back(family_.ring_of(edge.value));
+  }
+  return sites_.add(std::move(call));
 }
 
 }  // namespace tj::codegen

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "codegen/merge_text.hpp"
 #include "support/fail.hpp"
 
 namespace tj::codegen {
@@ -178,10 +179,10 @@ void EventWriter::write_ring_event(const Event& event, const Section& section) {
   const std::string& value = family_.value_of_ring(event.ring).name;
   const std::string arguments = cat(family_.ring_type(event.ring), ">(", family_.shared_for("barriers", event.ring),
                                     ", ", sequence(event.ring, event, section), ");");
-  const bool guarded = left_behind(event, section);
-  if (guarded) w_.open("if (n > 0)");
+  if (!left_behind(event, section)) return write_ring_event(event, section, value, arguments);
+  w_.open("if (n > 0)");
   write_ring_event(event, section, value, arguments);
-  if (guarded) w_.close();
+  w_.close();
 }
 
 void EventWriter::write_ring_event(const Event& event, const Section& section, const std::string& value,
@@ -342,17 +343,6 @@ std::string EventWriter::leader() const { return cat("warp == ", family_.place()
 // The condition for the thread that stores, in a role of several.
 std::string EventWriter::for_one() const { return family_.single_thread() ? "" : cat("if (", leader(), ") "); }
 
-int EventWriter::number_call(const Event& event, const Section& section) {
-  Call call{0, family_.copies_of(event.node), family_.family, section.name, {}, {}};
-  for (const Edge& edge : family_.graph.edges) {
-    if (edge.value < 0 || (edge.src != event.node && edge.dst != event.node)) continue;
-    std::vector<int>& rings = edge.dst == event.node ? call.reads : call.writes;
-    if (std::find(rings.begin(), rings.end(), family_.ring_of(edge.value)) == rings.end())
-      rings.push_back(family_.ring_of(edge.value));
-  }
-  return sites_.add(std::move(call));
-}
-
 std::string EventWriter::call_of(const Event& event, const Section& section) const {
   const graph::Node& n = family_.node(event.node);
   std::string text = cat(n.async == Async::store || n.async == Async::unit ? for_one() : "", n.body, "(",
@@ -386,7 +376,11 @@ std::string EventWriter::call_of(const Event& event, const Section& section) con
 void EventWriter::write_call(const Event& event, const Section& section) {
   const char* tiles = family_.node(event.node).scope == Scope::iteration ? nullptr : "tiles";
   w_.line("dev::at_node<", number_call(event, section), ">(", tiles ? tiles : section.iteration(event.iteration), ");");
+  const auto site_of = [&](SiteKind kind, const std::string& what) { return site(kind, section, what, event); };
+  const MergeText merge(w_, family_, event.node, site_of);
+  merge.begin();
   w_.line(call_of(event, section));
+  merge.end();
   if (leader_only_) {
     w_.close();
     w_.line("dev::reconverge();");  // the next lines are for the whole warp

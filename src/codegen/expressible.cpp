@@ -161,8 +161,8 @@ void refuse_inexpressible(const graph::Graph& graph, const sched::Schedule& sche
 }
 
 void refuse_names(const graph::Graph& graph, const Layout& layout, bool recording) {
-  const std::set<std::string> own = {"base",  "dev", "drawn",  "first_fast", "given", "member", "n",   "params",
-                                     "place", "s",   "shared", "tile",       "tiles", "walk",   "warp"};
+  const std::set<std::string> own = {"base",  "dev",   "drawn", "first_fast", "given", "member", "n",    "params",
+                                     "piece", "place", "s",     "shared",     "tile",  "tiles",  "walk", "warp"};
   std::map<std::string, std::string> contexts;
   for (const auto& node : graph.nodes) {
     const std::string name = context_variable(node.context);
@@ -174,7 +174,7 @@ void refuse_names(const graph::Graph& graph, const Layout& layout, bool recordin
                is_new ? "the unit" : "context '" + first->second + "'", " uses; rename it"));
   }
   std::set<std::string> rings;
-  if (graph.walk == graph::Walk::dynamic) rings.insert(kPlacesType);
+  if (graph.draws()) rings.insert(kPlacesType);
   for (const RingPlace& ring : layout.rings)
     if (!rings.insert(ring.type_name).second)
       fail(Stage::codegen, Code::unsupported,

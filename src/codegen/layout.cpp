@@ -117,7 +117,7 @@ void place_rings(const graph::Graph& graph, const sched::Schedule& schedule, Lay
     layout.tensor_address = offset;
     offset += kBarrierBytes;
   }
-  if (graph.walk == graph::Walk::dynamic) {
+  if (graph.draws()) {
     offset = align_up(offset, kBarrierBytes);
     layout.places.type_name = kPlacesType;
     layout.places.data = offset;
@@ -213,7 +213,7 @@ Layout make_layout(const graph::Graph& graph, const sched::Schedule& schedule) {
   Layout layout;
   place_rings(graph, schedule, layout);
   place_roles(graph, schedule, layout);
-  if (graph.walk == graph::Walk::dynamic && !walks_as_one(graph, schedule, layout)) {
+  if (graph.draws() && !walks_as_one(graph, schedule, layout)) {
     layout.places.full_arrivals = 1;
     layout.places.empty_arrivals = place_readers(graph, schedule, layout);
   }

@@ -38,7 +38,7 @@ struct Group {
 struct Layout {
   std::vector<RingPlace> rings;  ///< as Schedule::rings
   std::vector<RolePlace> roles;  ///< as Schedule::roles
-  RingPlace places;              ///< of a dynamic walk: the ring of places drawn; without barriers no arrivals
+  RingPlace places;              ///< of a walk that draws: the ring of what is drawn; without barriers no arrivals
   std::vector<Group> groups;
   std::vector<int> first_barrier_id;  ///< per order barrier
   int threads = 0;

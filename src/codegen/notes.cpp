@@ -46,8 +46,7 @@ class Notes {
     lines_.push_back(cat("{\"name\": ", quoted(graph_.name), ", \"entry_registers\": ", layout_.entry_registers, ","));
     entries("roles", schedule_.roles.size(), [&](std::size_t r) { return role(r); });
     const std::size_t rings = schedule_.rings.size();
-    entries("rings", rings + (graph_.walk == graph::Walk::dynamic ? 1 : 0),
-            [&](std::size_t r) { return r < rings ? ring(r) : places(); });
+    entries("rings", rings + (graph_.draws() ? 1 : 0), [&](std::size_t r) { return r < rings ? ring(r) : places(); });
     entries("sites", sites_.list().size(), [&](std::size_t s) { return site(sites_.list()[s]); });
     entries("calls", sites_.calls().size(), [&](std::size_t c) { return call(sites_.calls()[c]); });
     std::vector<const graph::Edge*>
@@ -112,7 +111,7 @@ class Notes {
                ", \"shared_by\": ", value.shared_by, pair_text(ring.value), ", \"members\": ", place.members, "}");
   }
 
-  /// The ring by which a role hands on the places that it draws.
+  /// The ring by which a role hands on the places that it draws, or a block the number that it has drawn.
   std::string places() const {
     const RingPlace& place = layout_.places;
     const std::string drawing =
@@ -120,7 +119,8 @@ class Notes {
     return cat("{\"value\": \"next tile\", \"slots\": ", graph::kPlaceSlots, ", \"slot_bytes\": ", graph::kPlaceBytes,
                ", \"data\": ", place.data,
                place.full_arrivals > 0 ? cat(", \"full\": ", place.full, ", \"empty\": ", place.empty) : "",
-               ", \"filled_once\": false, \"producers\": [", drawing,
+               ", \"filled_once\": ", graph_.walk == graph::Walk::split ? "true" : "false", ", \"producers\": [",
+               drawing,
                "], \"consumers\": ", list(schedule_.roles, [](const sched::Role& role) { return quoted(role.name); }),
                ", \"shared_by\": 1, \"members\": 1", graph_.cluster > 1 ? ", \"of_first\": true" : "", "}");
   }

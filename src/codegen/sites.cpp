@@ -37,6 +37,10 @@ const char* name_of(SiteKind kind) {
       return "registers";
     case SiteKind::counter:
       return "counter";
+    case SiteKind::signal:
+      return "signal";
+    case SiteKind::await:
+      return "await";
     case SiteKind::grids:
       break;
   }

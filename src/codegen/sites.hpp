@@ -28,6 +28,8 @@ enum class SiteKind {
   cluster,      ///< all blocks of the cluster meet
   registers,    ///< a role takes registers, or gives them
   counter,      ///< sets a counter in global memory back, for the next launch
+  signal,       ///< tells other blocks by such a counter
+  await,        ///< waits for what other blocks tell by one
   grids         ///< waits for the grids before this one
 };
 

@@ -50,6 +50,32 @@ int place_readers(const graph::Graph& graph, const sched::Schedule& schedule, co
   return readers;
 }
 
+void write_draw_once(Writer& writer, Sites& sites, const graph::Graph& graph, const sched::Schedule& schedule,
+                     const Layout& layout) {
+  const auto site = [&](SiteKind kind, const std::string& what) {
+    return sites.add(Site{0, kind, cat("begin, number: ", what), {}, static_cast<int>(schedule.rings.size()), -1});
+  };
+  const std::string draw = cat("dev::draw_rank<", site(SiteKind::counter, "the last to draw leaves the counter at 0"),
+                               ", ", graph.cluster, ">(walk)"),
+                    slot = cat(kPlacesType, ">(shared, 0");
+  writer.open("if (dev::thread_index() == 0)");
+  if (walks_as_one(graph, schedule, layout)) {
+    writer.line("dev::leave_place<", slot, ", ", draw, ");");
+  } else if (graph.cluster == 1) {
+    writer.line("dev::hand_place<", site(SiteKind::arrive, "hand it on"), ", ", slot, ", ", draw, ");");
+  } else {
+    writer.line("dev::expect_place<", site(SiteKind::expect, "expect its bytes"), ", ", slot, ");");
+    writer.line("if (dev::cluster_rank() == 0) dev::hand_place_to_cluster<", site(SiteKind::arrive, "hand it on"), ", ",
+                graph.cluster, ", ", slot, ", ", draw, ");");
+  }
+  writer.close();
+  if (walks_as_one(graph, schedule, layout))
+    writer.line("dev::block_sync<", site(SiteKind::sync, "block sync, it is there"), ">();");
+  else
+    writer.line("dev::wait_full<", site(SiteKind::wait, "wait for it"), ", ", slot, ");");
+  writer.line("const int drawn = dev::place_in<", slot, ");");
+}
+
 bool WalkWriter::draws() const {
   const int drawing = drawing_role(family_.graph, family_.schedule, family_.layout);
   return std::find(family_.family.begin(), family_.family.end(), drawing) != family_.family.end();
@@ -72,7 +98,13 @@ void WalkWriter::call(bool reads) const {
 }
 
 void WalkWriter::open() {
-  if (dynamic()) {
+  if (split()) {
+    const std::string walk =
+        cat("<", kSplitType, ">(walk, drawn, tile_count<Config>(params), tile_iterations<Config>(params)");
+    w_.open("for (dev::Piece piece = dev::first_piece", walk, "); piece.valid; piece = dev::next_piece", walk,
+            ", piece))");
+    w_.line("const Tile tile = cut_tile<Config>(tile_at<Config>(params, piece.place), piece);");
+  } else if (dynamic()) {
     w_.open("for (Tile tile = first_tile<Config>(params); tile.valid;)");
   } else if (family_.graph.walks()) {
     w_.open("for (Tile tile = first_tile<Config>(params); tile.valid; tile = next_tile<Config>(params, tile))");

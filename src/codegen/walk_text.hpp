@@ -3,7 +3,9 @@
 // Decides which role draws tiles in a dynamic walk, and how the others learn of them: by a ring of words like any
 // other, or by a sync of the block where it has one role. Does not decide which tile stands at a place (the op). The
 // role that draws does so as late as it can, when it has issued its last load: a tile that is drawn early may wait
-// while other blocks have nothing to do. Invariant: each role of a block does the same tiles in the same order.
+// while other blocks have nothing to do. In a split walk a block draws once, before its roles begin: its number among
+// those that have begun says which pieces of tiles it does. Invariant: each role of a block does the same tiles, or
+// pieces, in the same order.
 #pragma once
 
 #include <string>
@@ -16,6 +18,8 @@ namespace tj::codegen {
 
 /// The type of the ring of places in a unit; no value's ring may have that name.
 inline constexpr const char* kPlacesType = "RingNextTile";
+/// The type of the constants of a split walk in a unit.
+inline constexpr const char* kSplitType = "SplitWalk";
 
 /// The role that draws.
 int drawing_role(const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout);
@@ -23,6 +27,10 @@ int drawing_role(const graph::Graph& graph, const sched::Schedule& schedule, con
 bool walks_as_one(const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout);
 /// Warps of all blocks of the cluster that read a place from the ring; a role of one thread counts as one.
 int place_readers(const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout);
+
+/// Lines before the roles of a split walk: the block draws its number, which all of its threads then have.
+void write_draw_once(Writer& writer, Sites& sites, const graph::Graph& graph, const sched::Schedule& schedule,
+                     const Layout& layout);
 
 /// Lines of one family of roles; none but the loop's where the walk is not dynamic.
 class WalkWriter {
@@ -40,6 +48,7 @@ class WalkWriter {
 
  private:
   bool dynamic() const { return family_.graph.walk == graph::Walk::dynamic; }
+  bool split() const { return family_.graph.walk == graph::Walk::split; }
   bool draws() const;
   bool keeps() const;
   bool as_one() const;

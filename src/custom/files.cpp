@@ -179,10 +179,13 @@ void check_templates(const graph::Graph& graph, const std::string& folder,
            cat("graph '", graph.name, "' needs ", what, " '", word, "', which no file of folder '", shown_path(folder),
                "' has: ", names_of(files)));
   };
-  for (const char* word : {"Tile", "first_tile"}) need(word, "the name");
+  need("Tile", "the name");
+  if (graph.walk != graph::Walk::split) need("first_tile", "the name");
   if (graph.walk == graph::Walk::persistent) need("next_tile", "the name");
-  if (graph.walk == graph::Walk::dynamic)
+  if (graph.draws())
     for (const char* word : {"tile_at", "tile_count"}) need(word, "the name");
+  if (graph.walk == graph::Walk::split)
+    for (const char* word : {"cut_tile", "tile_iterations"}) need(word, "the name");
   for (const graph::Node& node : graph.nodes) {
     need(node.body, cat("for node '", node.name, "' the body"));
     need(node.context, cat("for node '", node.name, "' the context"));

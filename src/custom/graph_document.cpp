@@ -24,7 +24,7 @@ concept Of = std::same_as<std::remove_const_t<T>, U>;
 constexpr const char* kScopes[] = {"tile_begin", "iteration", "tile_end"};
 constexpr const char* kAsyncs[] = {"none", "copy", "matrix", "store", "threads", "unit"};
 constexpr const char* kSpaces[] = {"shared", "tensor"};
-constexpr const char* kWalks[] = {"one_tile", "persistent", "dynamic"};
+constexpr const char* kWalks[] = {"one_tile", "persistent", "dynamic", "split"};
 constexpr const auto& words_of(Graph::Scope) { return kScopes; }
 constexpr const auto& words_of(Graph::Async) { return kAsyncs; }
 constexpr const auto& words_of(Graph::Space) { return kSpaces; }
@@ -61,6 +61,7 @@ void walk_members(auto&& walk, Of<Graph::Instruction> auto& instruction) {
   walk("body", instruction.body);
   walk("context", instruction.context);
   walk("copy", instruction.copy);
+  walk("merges", instruction.merges);
   walk("fast_variant", instruction.fast_variant);
   walk("max_fast_begin", instruction.max_fast_begin);
 }
@@ -104,6 +105,7 @@ void walk_members(auto&& walk, Of<Graph> auto& graph) {
   walk("pairs", graph.pairs);
   walk("blocks_per_sm", graph.blocks_per_sm);
   walk("walk", graph.walk);
+  walk("piece_bytes", graph.piece_bytes);
   walk("most_iterations", graph.most_iterations);
   walk("least_smem_bytes", graph.least_smem_bytes);
   walk("flops_per_iteration", graph.flops_per_iteration);

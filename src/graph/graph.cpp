@@ -56,6 +56,13 @@ void check_launch(const Graph& graph) {
     reject(graph, "has at most ", graph.most_iterations, " iterations a tile; allowed are 0 (any number) and more");
   if (graph.blocks_per_sm < 1 || graph.blocks_per_sm > kMaxBlocksPerSm)
     reject(graph, "runs ", graph.blocks_per_sm, " blocks an SM; allowed are 1 to ", kMaxBlocksPerSm);
+  if (graph.piece_bytes < 0 || graph.piece_bytes > kMaxPieceBytes || graph.piece_bytes % kPieceAlignment != 0)
+    reject(graph, "has ", graph.piece_bytes, " bytes a piece; allowed are multiples of ", kPieceAlignment, " up to ",
+           kMaxPieceBytes);
+  const bool merges = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) { return node.merges; });
+  if (graph.walk == Walk::split && (!merges || graph.piece_bytes == 0))
+    reject(graph, "has the walk 'split' and ", merges ? "0 bytes a piece" : "no node that merges",
+           "; give it both: a node of the tile's end that adds the sums of pieces, and the bytes that a block leaves");
 }
 
 /// Every block belongs to one set of sharers, and all sets are alike.
@@ -121,6 +128,9 @@ void check_nodes(const Graph& graph) {
     check_node(graph, node);
     if (node.drains && node.scope != Scope::tile_end)
       reject(graph, "node '", node.name, "' drains shared memory in the loop; allowed is the tile's end");
+    if (node.merges && (node.scope != Scope::tile_end || node.async != Async::none))
+      reject(graph, "node '", node.name,
+             "' merges sums; allowed are nodes of the tile's end that are done when their call returns");
     if (node.async == Async::store && node.scope == Scope::tile_begin)
       reject(graph, "node '", node.name,
              "' stores out of shared memory at the tile's begin; allowed are the loop and the tile's end");
@@ -250,7 +260,7 @@ Machine share_of(const Machine& machine, int blocks_per_sm) {
 
 std::int64_t walk_bytes(const Graph& graph) {
   constexpr int kBarriers = 16;  // a full one and an empty one for each slot
-  return graph.walk == Walk::dynamic ? std::int64_t{kPlaceSlots} * (kPlaceBytes + kBarriers) : 0;
+  return graph.draws() ? std::int64_t{kPlaceSlots} * (kPlaceBytes + kBarriers) : 0;
 }
 
 void check(const Graph& graph) {

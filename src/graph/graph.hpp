@@ -21,6 +21,7 @@ inline constexpr std::size_t kMaxEdges = 16384;
 /// Sum of all delays, latencies and reservations: every time that a search forms stays far below 2^28.
 inline constexpr std::int64_t kMaxTotalCycles = std::int64_t{1} << 22;
 inline constexpr int kMaxDistance = 1024;
+inline constexpr std::int64_t kMaxPieceBytes = std::int64_t{1} << 24, kPieceAlignment = 256;
 
 struct Unit {
   std::string name;
@@ -98,13 +99,17 @@ inline constexpr int kTensorLanes = 128, kTensorColumnBytes = 4 * kTensorLanes, 
 enum class Walk {
   one_tile,    ///< one tile a block: the launch has as many blocks
   persistent,  ///< a block does the tile at its own place in the grid, then those a whole grid further on
-  dynamic      ///< then the next one that no block has begun, by a counter in global memory
+  dynamic,     ///< then the next one that no block has begun, by a counter in global memory
+  split  ///< equal shares of all iterations: blocks may each do a piece of a tile, and the one that does the last piece
+         ///< adds what the others have summed
 };
-/// Slots of the ring by which a dynamic walk hands on the places that are drawn, and the bytes of each. A role that has
-/// drawn a tile goes on with it while others still do the one before.
+/// Slots of the ring by which a walk hands on what is drawn, and the bytes of each. In a dynamic walk, a role that has
+/// drawn a tile goes on with it while others still do the one before. In a split one, a block draws once.
 inline constexpr int kPlaceSlots = 2, kPlaceBytes = 4;
+/// In a split walk, a tile is not cut with fewer iterations than this on a side.
+inline constexpr int kLeastPiece = 4;
 
-/// "one_tile", "persistent", "dynamic".
+/// "one_tile", "persistent", "dynamic", "split".
 const char* name_of(Walk walk);
 
 struct Node {
@@ -123,6 +128,8 @@ struct Node {
   bool streaming = false;
   bool drains =
       false;  ///< it only brings its inputs out of shared memory by ordinary accesses: a role of its own does it
+  bool merges =
+      false;  ///< where blocks share a tile: it leaves its block's sums in memory, or adds the others' to them
   bool has_fast_variant = false;  ///< a cheaper body is right from iteration fast_begin(context) on
   int max_fast_begin = 1 << 30;   ///< no tile's fast_begin is later than this iteration
   int warps = 4;                  ///< warps of the role that runs it
@@ -170,9 +177,10 @@ struct Graph {
   /// more than the machine has, where that is a share or has a cap.
   std::int64_t least_smem_bytes = 0;
   Walk walk = Walk::persistent;
-  int most_iterations = 0;  ///< most iterations of a tile, which the launch must keep to; 0: any number
-  int blocks_per_sm = 1;    ///< blocks that are to run side by side on an SM; the machine is the share of one of them
-  int cluster = 1;          ///< blocks that run together; they do the same number of tiles, and of iterations in each
+  std::int64_t piece_bytes = 0;  ///< of global memory for the sums that a block leaves, where the walk is split
+  int most_iterations = 0;       ///< most iterations of a tile, which the launch must keep to; 0: any number
+  int blocks_per_sm = 1;  ///< blocks that are to run side by side on an SM; the machine is the share of one of them
+  int cluster = 1;        ///< blocks that run together; they do the same number of tiles, and of iterations in each
   /// Blocks of ranks 2n and 2n + 1 multiply as one: the lower one's thread asks the matrix units of both. Each block
   /// has its own rows of left operand and sums, and has copied half of the right operand.
   bool pairs = false;
@@ -189,6 +197,8 @@ struct Graph {
   int node_index(std::string_view name) const;  ///< -1 when unknown
   /// Do blocks do tile after tile?
   bool walks() const { return walk != Walk::one_tile; }
+  /// Does a counter in global memory say what a block does?
+  bool draws() const { return walk == Walk::dynamic || walk == Walk::split; }
 };
 
 /// Bytes of shared memory that the walk takes beside all values, barriers included; a multiple of 8.

@@ -33,9 +33,10 @@ class Reader {
       : tree_(tree), fields_(subject), machines_(machines), find_(find) {}
 
   Graph read(std::string_view name) {
-    fields_.keys(tree_, "the document",
-                 {"name", "machine", "instructions", "edges", "values", "code", "cluster", "pairs", "blocks_per_sm",
-                  "walk", "most_iterations", "least_smem_bytes", "flops_per_iteration", "overhead_cycles"});
+    fields_.keys(
+        tree_, "the document",
+        {"name", "machine", "instructions", "edges", "values", "code", "cluster", "pairs", "blocks_per_sm", "walk",
+         "piece_bytes", "most_iterations", "least_smem_bytes", "flops_per_iteration", "overhead_cycles"});
     const Json* own_name = Fields::optional(tree_, "name");
     graph_.name = own_name ? fields_.name(fields_.text(*own_name, "name"), "name") : std::string(name);
     graph_.blocks_per_sm = fields_.number_or(tree_, "", "blocks_per_sm", 1, 1, kMaxBlocksPerSm);
@@ -80,7 +81,9 @@ class Reader {
   /// The launch, and what predictions know of a tile.
   void read_launch() {
     graph_.walk = static_cast<Walk>(
-        fields_.word(tree_, "", "walk", {"one_tile", "persistent", "dynamic"}, static_cast<int>(graph_.walk)));
+        fields_.word(tree_, "", "walk", {"one_tile", "persistent", "dynamic", "split"}, static_cast<int>(graph_.walk)));
+    if (const Json* bytes = Fields::optional(tree_, "piece_bytes"))
+      graph_.piece_bytes = fields_.integer(*bytes, "piece_bytes", 0, kMaxPieceBytes);
     graph_.most_iterations = fields_.number_or(tree_, "", "most_iterations", 0, 0, kMaxTotalCycles);
     if (const Json* least = Fields::optional(tree_, "least_smem_bytes"))
       graph_.least_smem_bytes = fields_.integer(*least, "least_smem_bytes", 0, kMaxLeastSmem);
@@ -90,11 +93,10 @@ class Reader {
 
   // --- instructions ---
   void read_node(const Json& json, const std::string& place) {
-    fields_.keys(
-        json, place,
-        {"name",      "cycles", "fu",        "latency",     "rrt",          "issue_cycles",  "variable_latency",
-         "streaming", "memory", "registers", "body",        "context",      "copy",          "scope",
-         "async",     "drains", "warps",     "warp_cycles", "fast_variant", "max_fast_begin"});
+    fields_.keys(json, place,
+                 {"name",      "cycles", "fu",        "latency",     "rrt",     "issue_cycles", "variable_latency",
+                  "streaming", "memory", "registers", "body",        "context", "copy",         "scope",
+                  "async",     "drains", "warps",     "warp_cycles", "merges",  "fast_variant", "max_fast_begin"});
     Node node;
     node.name = fields_.name(fields_.text(fields_.required(json, place, "name"), place + ".name"), place + ".name");
     const auto [first, is_new] = index_.emplace(node.name, static_cast<int>(graph_.nodes.size()));
@@ -130,6 +132,7 @@ class Reader {
     node.warps = fields_.number_or(json, place, "warps", issued_by_one(node.async) ? 1 : Node().warps, 1, kMaxWarps);
     node.warp_cycles = fields_.number_or(json, place, "warp_cycles", 0, 0, kMaxTotalCycles);
     node.drains = fields_.flag(json, place, "drains");
+    node.merges = fields_.flag(json, place, "merges");
     node.has_fast_variant = fields_.flag(json, place, "fast_variant");
     node.max_fast_begin = fields_.number_or(json, place, "max_fast_begin", node.max_fast_begin, 0, node.max_fast_begin);
   }

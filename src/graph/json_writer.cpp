@@ -45,6 +45,7 @@ void execution_json(const Node& node, Json& json) {
   if (node.warps != (issued_by_one(node.async) ? 1 : usual.warps)) json["warps"] = node.warps;
   if (node.warp_cycles != 0) json["warp_cycles"] = node.warp_cycles;
   if (node.drains) json["drains"] = true;
+  if (node.merges) json["merges"] = true;
   if (node.has_fast_variant) json["fast_variant"] = true;
   if (node.max_fast_begin != usual.max_fast_begin) json["max_fast_begin"] = node.max_fast_begin;
 }
@@ -106,6 +107,7 @@ std::string to_json(const Graph& graph, const std::vector<Machine>& machines) {
   if (graph.pairs) out += ",\n  \"pairs\": true";
   if (graph.blocks_per_sm != 1) out += cat(",\n  \"blocks_per_sm\": ", graph.blocks_per_sm);
   if (graph.walk != Graph().walk) out += cat(",\n  \"walk\": \"", name_of(graph.walk), "\"");
+  if (graph.piece_bytes != 0) out += cat(",\n  \"piece_bytes\": ", graph.piece_bytes);
   if (graph.most_iterations != 0) out += cat(",\n  \"most_iterations\": ", graph.most_iterations);
   if (graph.least_smem_bytes != 0) out += cat(",\n  \"least_smem_bytes\": ", graph.least_smem_bytes);
   if (graph.flops_per_iteration != 0) out += cat(",\n  \"flops_per_iteration\": ", line(graph.flops_per_iteration));

@@ -66,6 +66,8 @@ const char* name_of(Walk walk) {
       return "persistent";
     case Walk::dynamic:
       return "dynamic";
+    case Walk::split:
+      return "split";
   }
   return "";
 }

@@ -149,8 +149,11 @@ class Runner {
     const bool records = marked && made.marked;
     const LoadedKernel& loaded = records ? *recording_ : *made.plain;
     ops::LaunchPlan plan;
-    if (loaded.draws()) plan.counter = counter();
-    plan_launch(step, loaded, plan);
+    plan_launch(step, loaded, plan, [&](const support::WalkMemory& memory) {
+      if (memory != walk_memory_) walk_ = make_walk_memory(*driver_, device_.index, memory);
+      walk_memory_ = memory;
+      return support::WalkPlace{walk_.get(), memory.zeroed};
+    });
     ParamBytes params;
     std::memcpy(params.bytes.data(), plan.params.data(), plan.params_bytes);
     std::size_t params_bytes = plan.params_bytes;
@@ -162,15 +165,6 @@ class Runner {
       params_bytes = add_records(params, params_bytes, loaded);
     }
     driver_->launch(device_.index, *loaded.kernel, loaded.config(plan.blocks), params.bytes.data(), params_bytes, {});
-  }
-
-  /// Launches leave it as they find it.
-  void* counter() {
-    if (!counter_) {
-      counter_ = driver_->allocate(device_.index, support::kCounterBytes);
-      driver_->zero(device_.index, counter_.get(), support::kCounterBytes, {});
-    }
-    return counter_.get();
   }
 
   /// Returns the bytes of both. Some drivers tell how many the kernel takes; others read as many as it says.
@@ -211,7 +205,8 @@ class Runner {
   const std::shared_ptr<launch::Driver> driver_;
   RecordedRun run_;
   std::unique_ptr<LoadedKernel> recording_;
-  std::shared_ptr<void> buffer_, counter_;
+  std::shared_ptr<void> buffer_, walk_;
+  support::WalkMemory walk_memory_;
 };
 
 }  // namespace

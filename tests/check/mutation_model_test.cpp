@@ -43,7 +43,9 @@ std::vector<check::Mutant> sample_of(std::vector<check::Mutant> mutants, std::si
 enum class Part { all, sites, walk };
 bool belongs(const check::Mutant& mutant, Part part) {
   if (part == Part::all) return true;
-  const bool of_walk = mutant.what.find("next tile") != std::string::npos;
+  bool of_walk = false;
+  for (const char* word : {"next tile", "begin, number", "the sums", "pieces", "these are read"})
+    of_walk = of_walk || mutant.what.find(word) != std::string::npos;
   return mutant.text.empty() && (part == Part::sites || of_walk);
 }
 
@@ -244,6 +246,24 @@ TEST_CASE("tiles that are drawn: every site of the way to the next tile is misse
     CAPTURE(std::string(each.target));
     const testing::ShortRings op(*ops::find(each.op), 2, graph::Walk::dynamic, testing::Shape::first);
     const Score score = judge_some(op, each.target, each.flags, Part::walk, 0);
+    CHECK(score.mutants >= each.sites);
+    CHECK(score.equivalent == 0);
+  }
+}
+
+TEST_CASE("tiles that blocks share: every site of the way to a tile's sums is missed") {
+  struct Shared {
+    const char* target;
+    const char* flags;
+    std::size_t sites;
+  };
+  for (const Shared& each : {Shared{"model:sm_80", "--tile 64x64x128 --m 250 --n 60 --k 1304", 8},
+                             Shared{"model:gfx90a", "--tile 64x64x128 --m 250 --n 60 --k 1304", 7},
+                             Shared{"model:sm_90a", "--tile 128x128x64c2x1 --m 400 --n 104 --k 1000", 10}}) {
+    CAPTURE(std::string(each.target));
+    const testing::ShortRings op(*ops::find("gemm"), 2, std::nullopt, testing::Shape::first);
+    const Score score =
+        judge_some(op, each.target, (std::string("--dtype f16 --walk split ") + each.flags).c_str(), Part::walk, 0);
     CHECK(score.mutants >= each.sites);
     CHECK(score.equivalent == 0);
   }

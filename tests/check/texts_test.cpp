@@ -119,7 +119,11 @@ TEST_CASE("each ring is counted otherwise by each role that uses it, and has a s
   CHECK(has(mutants[4].text, "kSlots = 3, kSlotBytes = 64"));
   CHECK(has(mutants[4].text, "kData = 128"));
   CHECK(check::ring_mutants("int main() {}\n").empty());
-  const std::vector<check::RingText> fewer = check::ring_mutants(kUnit, {"RingA"});
+  // Of a ring that is filled once, only barriers tell how many slots it has.
+  CHECK(check::ring_mutants(kUnit, {"RingA"}).size() == 3);
+  std::string barriers = kUnit;
+  barriers.insert(barriers.find("kData = 0"), "kFull = 192, ");
+  const std::vector<check::RingText> fewer = check::ring_mutants(barriers, {"RingA"});
   CHECK(fewer.size() == 4);
   CHECK(fewer[0].what == "ring RingA of 2 slots used with 3 in the same layout");
 }

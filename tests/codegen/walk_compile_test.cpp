@@ -1,4 +1,4 @@
-// Protects that kernels whose blocks draw their tiles compile for devices: no spill, no warning. One kernel for each
+// Protects that kernels whose blocks draw or share tiles compile for devices: no spill, no warning. One kernel for each
 // way to the next tile: a thread that loads, a cluster, a role that does everything, a block without barriers.
 #include <doctest/doctest.h>
 
@@ -32,6 +32,19 @@ TEST_CASE("kernels that draw their tiles compile with NVRTC, without spills") {
         *compiler, op, op.requests(ops::flags_of_text(each.flags)).front(), *arch::find(each.arch));
     CHECK(made.unit.shape.across_blocks == 1);
     CHECK(made.unit.text.find("dev::draw_place<") != std::string::npos);
+  }
+}
+
+TEST_CASE("products whose blocks share tiles compile with NVRTC, without spills") {
+  const auto compiler = test::nvrtc_or_skip();
+  for (const Drawn& each : {Drawn{"gemm", "sm_90a", "--dtype f16 --walk split --tile 128x256x64c2x1"},
+                            Drawn{"gemm", "sm_90a", "--dtype e4m3 --walk split --tile 128x128x128"},
+                            Drawn{"gemm", "sm_120a", "--dtype f16 --walk split --tile 128x128x32"}}) {
+    const ops::Op& op = *ops::find(each.op);
+    const test::DeviceKernel made = test::check_compiles(
+        *compiler, op, op.requests(ops::flags_of_text(each.flags)).front(), *arch::find(each.arch));
+    CHECK(made.unit.shape.block_counters == made.unit.shape.threads / 32);
+    CHECK(made.unit.text.find("dev::draw_rank<") != std::string::npos);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -114,6 +115,56 @@ TEST_CASE("blocks draw their tiles: the same bits for any number of blocks and a
     const Error size = error_of([&] { kernel.launch(kCpu, 1.0, 1); });
     CHECK_MESSAGE(has(size.message, "params of 'gemm_gelu' is of 8 bytes; the kernel's params_type has "),
                   size.message);
+  }
+}
+
+TEST_CASE("blocks share tiles: the same bits for a number of blocks in any order, and counters as they were") {
+  const testing::Scratch scratch;
+  SampleKernel sample;
+  sample.edit_graph("\"machine\": \"sm_90a\",",
+                    "\"machine\": \"sm_90a\", \"walk\": \"split\", \"piece_bytes\": 131072,");
+  for (const char* end : {"\"bias_gelu.0\", \"body\"", "\"bias_gelu.1\", \"body\""})
+    sample.edit_graph(end, std::string(end).insert(std::string(end).find(','), ", \"merges\": true"));
+  sample.edit("#include \"gemm_gelu_params.cuh\"", "#include \"gemm_gelu_params.cuh\"\n#include \"piece.cuh\"");
+  sample.edit("  int trip_count;\n};", "  int trip_count;\n  dev::Piece piece;\n};");
+  sample.edit("template <class C_>\nstruct Loader {",
+              "template <class C>\nTJ_DEVICE int tile_iterations(const Params& params) {\n"
+              "  return (params.k + C::kBlockK - 1) / C::kBlockK;\n}\n"
+              "template <class C>\nTJ_DEVICE Tile cut_tile(Tile tile, const dev::Piece& piece) {\n"
+              "  tile.trip_count = piece.count;\n  tile.piece = piece;\n  return tile;\n}\n\n"
+              "template <class C_>\nstruct Loader {");
+  for (const char* row : {"i * C::kBlockK, tile.row", "i * C::kBlockK, tile.column"})
+    sample.edit(row, "(tile.piece.first + " + std::string(row).replace(1, 0, ")"));
+  sample.edit(
+      "  const bool pairs = params.n % 2 == 0;",
+      "  for (int j = 0; j < C::kBlockN / 8; ++j) {\n"
+      "    const int place = (consumer.copy * 4 + static_cast<int>(dev::warp_index() & 3u)) * (C::kBlockN / 8) + j;\n"
+      "    float four[4];\n"
+      "    for (int e = 0; e < 4; ++e) four[e] = consumer.sums[4 * j + e];\n"
+      "    if (!tile.piece.last) {\n"
+      "      dev::leave_sums<32>(tile.piece, place, four);\n"
+      "    } else {\n"
+      "      dev::read_sums<32>(tile.piece, place, four);\n"
+      "      for (int e = 0; e < 4; ++e) consumer.sums[4 * j + e] += four[e];\n"
+      "    }\n"
+      "  }\n"
+      "  if (!tile.piece.last) return;\n"
+      "  const bool pairs = params.n % 2 == 0;");
+  std::map<unsigned, std::vector<std::uint16_t>> bits;
+  for (const int seed : {1, 2}) {
+    Options seeded = options(scratch);
+    seeded.model_seed = seed;
+    Runtime runtime(seeded);
+    const custom::Kernel kernel(runtime, sample.description);
+    SampleProblem problem(runtime, kCpu, 250, 500, 904, 15);  // 2 x 2 tiles of 15 iterations
+    for (const unsigned blocks : {1u, 3u, 5u, 7u}) {
+      CAPTURE(blocks);
+      problem.run(kernel, blocks);
+      CHECK(problem.error() < kMaxSampleError);
+      if (bits[blocks].empty()) bits[blocks] = problem.result();
+      CHECK(problem.result() == bits[blocks]);
+    }
+    CHECK(has(kernel.prepare(kCpu).schedule_json, "\"walk\": \"split\""));
   }
 }
 

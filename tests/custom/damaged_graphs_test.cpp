@@ -71,7 +71,7 @@ class Damage {
         json["registers"] = number(300);
         break;
       case 7:
-        json["fast_variant"] = true;
+        json[below(2) == 0 ? "fast_variant" : "merges"] = true;
         break;
       default:
         json["latency"] = number(3000);

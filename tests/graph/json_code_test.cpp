@@ -241,7 +241,14 @@ TEST_CASE("what an op's graph says of its launch and its name is written and rea
 
 TEST_CASE("a launch that cannot be is refused by place") {
   const std::string other = "\"machine\": ";
-  refuses(other, "\"walk\": true, " + other, "walk is true; allowed are one_tile, persistent, dynamic");
+  refuses(other, "\"walk\": true, " + other, "walk is true; allowed are one_tile, persistent, dynamic, split");
+  refuses(other, "\"walk\": \"split\", \"piece_bytes\": 256, " + other,
+          "has the walk 'split' and no node that merges; give it both");
+  refuses(other, "\"piece_bytes\": -1, " + other, "piece_bytes is -1; it must be a whole number from 0");
+  refuses(other, "\"piece_bytes\": 100, " + other,
+          "has 100 bytes a piece; allowed are multiples of 256 up to 16777216");
+  refuses(other, "\"piece_bytes\": 16777472, " + other,
+          "piece_bytes is 16777472; it must be a whole number from 0 to 16777216");
   refuses(other, "\"most_iterations\": -1, " + other, "most_iterations is -1; it must be a whole number from 0");
   refuses(other, "\"least_smem_bytes\": 1.5, " + other, "least_smem_bytes is 1.5; it must be a whole number from 0");
   refuses(other, "\"flops_per_iteration\": -1, " + other, "flops_per_iteration is -1; it must be a number from 0");

@@ -91,7 +91,7 @@ TEST_CASE("blocks side by side count when candidates are rated, and stay known t
   const Asking op({});
   Artifact artifact;
   artifact.report.name = artifact.report.target = artifact.shape.symbol = artifact.report.schedule_json = "x";
-  artifact.shape = {384, 4, 2, 1, 98765, "x"};
+  artifact.shape = {384, 4, 2, 1, 12, 65536, 98765, "x"};
   artifact.report.registers = 168;
   artifact.binary = "bytes";
   const auto again = from_entry(to_entry(artifact, op), op);

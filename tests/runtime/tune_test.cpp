@@ -58,7 +58,7 @@ struct TuneMachine : Machine {
 };
 
 /// Enough kernels for a choice that is not the predicted one. All of them where they are compared, and in a full run.
-const int kSome = tj::testing::full_run() ? 0 : 6;
+const int kSome = tj::testing::full_run() ? 0 : 10;
 
 TuneReport tune(Runtime& runtime, const std::string& size = "1024", int limit = kSome) {
   tj::TuneOptions options;

@@ -69,9 +69,30 @@ TJ_DEVICE void write_run(Tag tag, void* base, long long at, int there, bool wide
     if (e < there) dev::store_global_u16(to + e, words[e / 2] >> (e % 2 * 16) & 0xffffu);
 }
 
+inline constexpr int kLanes = 16 * 16 / kRun;  ///< of a wave, which has sixteen rows of sixteen columns
+/// The place of a thread's sums of a block of rows and columns, among those that a workgroup leaves.
+template <class C>
+TJ_DEVICE int sums_place(const Consumer<C>& consumer, int r, int c) {
+  return consumer.row(r) / 16 * (C::kBlockN / 16) + consumer.column(c) / 16;
+}
+/// The end of a piece that another workgroup finishes.
+template <class C>
+TJ_DEVICE void leave_piece(const Consumer<C>& consumer, const Tile& tile) {
+#pragma unroll
+  for (int c = 0; c < Consumer<C>::kColumnBlocks; ++c) {
+#pragma unroll
+    for (int r = 0; r < Consumer<C>::kRowBlocks; ++r) {
+      float sums[kRun];
+      dev::sums_in_order(consumer.sums[r][c], sums);
+      dev::leave_sums<kLanes>(tile.piece, sums_place(consumer, r, c), sums);
+    }
+  }
+}
+
 /// d = activation(alpha * sums + beta * c + bias), straight to memory.
 template <class C>
 TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
+  if (!finishes<C>(tile)) return leave_piece(consumer, tile);
   const typename C::Output tag{};
   const Params& params = consumer.params;
 #pragma unroll
@@ -87,6 +108,12 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
       const int there = row < params.m ? params.n - column : 0;
       float values[kRun];
       dev::sums_in_order(consumer.sums[r][c], values);
+      if constexpr (kSplits<C>) {
+        float earlier[kRun];
+        dev::read_sums<kLanes>(tile.piece, sums_place(consumer, r, c), earlier);
+#pragma unroll
+        for (int e = 0; e < kRun; ++e) values[e] = earlier[e] + values[e];
+      }
       float added[kRun] = {};
       if constexpr (C::kAddC)
         read_run(tag, params.c, tile.batch * params.c_stride_batch + row * params.c_stride_row + column, there,

@@ -39,6 +39,7 @@ TJ_DEVICE void stage_rows(Consumer<C>& consumer, const Tile& tile, u32 slot) {
   consumer.finished();
   const int lane = static_cast<int>(dev::lane_index());
   if (kStagedRows<C> < kConsumerRows<C> && consumer.row(0) - consumer.copy * kConsumerRows<C> >= kStagedRows<C>) return;
+  if (!finishes<C>(tile)) return leave_piece(consumer, tile);
 #pragma unroll
   for (int part = 0; part < Parts<C>::kCount; ++part) {
     consumer.bring(part);
@@ -68,6 +69,7 @@ TJ_DEVICE void stage_rows(Consumer<C>& consumer, const Tile& tile, u32 slot) {
 /// A consumer's slot to d, by the copy engine: one box for each block of columns.
 template <class C>
 TJ_DEVICE void put_box(Writer<C>& writer, const Tile& tile, u32 slot) {
+  if (!finishes<C>(tile)) return;
   const int first = tile.row + writer.copy * kConsumerRows<C>;
 #pragma unroll 1
   for (int column = tile.column; column < tile.column + C::kBlockN; column += kSwizzleColumns) {
@@ -80,6 +82,7 @@ TJ_DEVICE void put_box(Writer<C>& writer, const Tile& tile, u32 slot) {
 /// A consumer's slot to d by one warp, wherever rows begin: 32 neighbouring columns at a time.
 template <class C>
 TJ_DEVICE void put_rows(Writer<C>& writer, const Tile& tile, u32 slot) {
+  if (!finishes<C>(tile)) return;
   const Params& params = writer.params;
   const int first = tile.row + writer.copy * kConsumerRows<C>, lane = static_cast<int>(dev::lane_index());
   const int rows = min(params.m - first, kStagedRows<C>), columns = min(params.n - tile.column, C::kBlockN);

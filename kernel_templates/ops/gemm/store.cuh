@@ -119,6 +119,30 @@ TJ_DEVICE Place place_of(const Consumer<C>& consumer, const Tile& tile, int bloc
   return {row, tile.column + consumer.column(), unit < C::kBlockM && row < consumer.params.m};
 }
 
+inline constexpr int kLanes = 32;
+/// The place of a thread's sums of one part of a row, among those that a block leaves.
+template <class C>
+TJ_DEVICE int sums_place(const Consumer<C>& consumer, int block, int part, int half) {
+  return (consumer.row(block) / 16 * (C::kBlockN / 32) + consumer.column() / 32 + part) * 2 + half;
+}
+/// The end of a piece that another block finishes.
+template <class C>
+TJ_DEVICE void leave_piece(Consumer<C>& consumer, const Tile& tile) {
+#pragma unroll
+  for (int part = 0; part < Parts<C>::kCount; ++part) {
+    consumer.bring(part);
+#pragma unroll
+    for (int rows = 0; rows < 2 * Consumer<C>::kRowBlocks; ++rows) {
+      consumer.afresh();
+      const int block = rows / 2, half = rows % 2;
+      float sums[8];
+#pragma unroll
+      for (int i = 0; i < 8; ++i) sums[i] = consumer.sum(block, Parts<C>::sum(part, i, half));
+      dev::leave_sums<kLanes>(tile.piece, sums_place(consumer, block, part, half), sums);
+    }
+  }
+}
+
 /// values = activation(alpha * sums + beta * c + bias) of one part of a row.
 template <class C>
 TJ_DEVICE void finish_part(const Consumer<C>& consumer, const Tile& tile, const Place& place, int block, int part,
@@ -126,7 +150,8 @@ TJ_DEVICE void finish_part(const Consumer<C>& consumer, const Tile& tile, const 
   const typename C::Output tag{};
   const Params& params = consumer.params;
   const float factor = product_factor(consumer);
-  float added[8] = {};
+  float earlier[8] = {}, added[8] = {};
+  if constexpr (kSplits<C>) dev::read_sums<kLanes>(tile.piece, sums_place(consumer, block, part, half), earlier);
   if constexpr (C::kAddC) {
     const long long begin = tile.batch * params.c_stride_batch + place.row * params.c_stride_row;
     const int column = place.column + Parts<C>::column(part, consumer.lane);
@@ -135,7 +160,8 @@ TJ_DEVICE void finish_part(const Consumer<C>& consumer, const Tile& tile, const 
   }
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    float value = factor * consumer.sum(block, Parts<C>::sum(part, i, half));
+    const float sum = consumer.sum(block, Parts<C>::sum(part, i, half));
+    float value = factor * (kSplits<C> ? earlier[i] + sum : sum);
     if constexpr (C::kAddC) value = dev::multiply_add(params.beta, added[i], value);
     values[i] = activate<C::kActivation>(value + bias[i]);
   }
@@ -156,6 +182,7 @@ template <class C>
 TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
   const typename C::Output tag{};
   consumer.finished();
+  if (!finishes<C>(tile)) return leave_piece(consumer, tile);
   const Params& params = consumer.params;
 #pragma unroll
   for (int part = 0; part < Parts<C>::kCount; ++part) {

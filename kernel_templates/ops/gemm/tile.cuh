@@ -5,6 +5,7 @@
 #pragma once
 
 #include "ops/gemm/params.cuh"
+#include "piece.cuh"
 
 namespace tj::ops::gemm {
 
@@ -29,6 +30,12 @@ inline constexpr int kRowBytes =
 template <class C>
 inline constexpr u32 kLeftBytes = C::kSlotRows * C::kBlockK * dev::kElementBytes<typename C::Element>;
 
+/// Do blocks share tiles?
+template <class C, class = void>
+inline constexpr bool kSplits = false;
+template <class C>
+inline constexpr bool kSplits<C, decltype(void(C::kSplit))> = C::kSplit;
+
 /// The work of one block.
 struct Tile {
   int index;  ///< of the block that does it, were there a block for each part of each tile
@@ -37,6 +44,7 @@ struct Tile {
   int matrix;  ///< of d: the batch's, or that of a part of K
   int first;   ///< iteration of K with which this tile's begin
   int trip_count;
+  dev::Piece piece;  ///< of kernels that split tiles
 };
 
 /// Blocks of a cluster take a tile's parts: kClusterM below each other, kClusterN beside each other. One that lies
@@ -82,6 +90,27 @@ TJ_DEVICE Tile tile_at(const Params& params, int block) {
     tile.trip_count = min(params.part_blocks, params.k_blocks - tile.first);
   }
   return tile;
+}
+
+template <class C>
+TJ_DEVICE int tile_iterations(const Params& params) {
+  return params.k_blocks;
+}
+/// The piece of a tile.
+template <class C>
+TJ_DEVICE Tile cut_tile(Tile tile, const dev::Piece& piece) {
+  tile.first = piece.first;
+  tile.trip_count = piece.count;
+  tile.piece = piece;
+  return tile;
+}
+/// Does this block finish the tile, and not only leave sums for another one?
+template <class C>
+TJ_DEVICE bool finishes(const Tile& tile) {
+  if constexpr (kSplits<C>)
+    return tile.piece.last;
+  else
+    return true;
 }
 
 }  // namespace tj::ops::gemm

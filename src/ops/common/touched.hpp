@@ -33,6 +33,12 @@ class Touched {
   void writes(const std::optional<Tensor>& tensor) {
     if (tensor) writes(*tensor);
   }
+  /// Adds memory that the launch itself was given for what its blocks leave each other; none of no bytes.
+  void scratch(const void* begin, std::size_t bytes) {
+    if (count_ == 0 || bytes == 0) return;
+    const auto at = reinterpret_cast<std::uintptr_t>(begin);
+    ranges_.at(count_++) = {at, at + bytes, true};
+  }
   std::span<const support::MemoryRange> ranges() const { return {ranges_.data(), count_}; }
 
  private:

@@ -17,19 +17,21 @@ namespace tj::ops {
 enum class WalkChoice : std::uint8_t {
   usual,       ///< the one that the op gives such a kernel
   persistent,  ///< as graph::Walk
-  dynamic
+  dynamic,
+  split
 };
-inline constexpr const char* kWalkWords[] = {"usual", "persistent", "dynamic"};
+inline constexpr const char* kWalkWords[] = {"usual", "persistent", "dynamic", "split"};
+inline constexpr const char* kWholeWalkWords[] = {"usual", "persistent", "dynamic"};
 
-/// The row of a kernel's member `walk`.
+/// The row of a kernel's member `walk`. splits: has the op bodies that merge the sums of a tile's pieces?
 template <class Kernel>
-constexpr Field<Kernel> walk_field(int tag_place) {
+constexpr Field<Kernel> walk_field(int tag_place, bool splits = false) {
   return {.name = "walk",
           .get = [](const Kernel& kernel) { return static_cast<unsigned>(kernel.walk); },
           .set = [](Kernel& kernel, unsigned place) { kernel.walk = static_cast<WalkChoice>(place); },
-          .words = words<kWalkWords>,
+          .words = splits ? words<kWalkWords> : words<kWholeWalkWords>,
           .bits = 2,
-          .flags = {"usual", "persistent", "dynamic"},
+          .flags = {"usual", "persistent", "dynamic", splits ? "split" : nullptr},
           .tag = "_%",
           .tagged = [](const Kernel& kernel) { return kernel.walk != WalkChoice::usual; },
           .optional = true,
@@ -48,8 +50,10 @@ inline void set_walk(std::string_view op, WalkChoice walk, const arch::Arch& arc
   if (walk == WalkChoice::usual) return;
   if (walk == WalkChoice::persistent && !arch.shared_barriers)
     support::fail(Stage::target, Code::unsupported,
-                  support::cat(op, ": walk is persistent; allowed on '", arch.name, "': usual, dynamic"));
-  graph.walk = walk == WalkChoice::persistent ? graph::Walk::persistent : graph::Walk::dynamic;
+                  support::cat(op, ": walk is persistent; allowed on '", arch.name, "': any other"));
+  graph.walk = walk == WalkChoice::persistent ? graph::Walk::persistent
+               : walk == WalkChoice::dynamic  ? graph::Walk::dynamic
+                                              : graph::Walk::split;
 }
 
 }  // namespace tj::ops

@@ -41,7 +41,9 @@ class GemmBuilder : protected GraphBuilder {
     launch_.by_threads = std::none_of(graph_.nodes.begin(), graph_.nodes.end(),
                                       [](const Node& node) { return node.async == graph::Async::copy; });
     set_walk("gemm", kernel_.walk, arch_, graph_);
+    share_tiles();
     launch_.walks = graph_.walks();
+    launch_.split = graph_.walk == graph::Walk::split;
     launch_.pairs = graph_.pairs;
     Candidate made{std::move(graph_), iterations, 0, false};  // turns would only hold back who could go on
     made.geometry = Geometry::of(launch_);
@@ -51,6 +53,14 @@ class GemmBuilder : protected GraphBuilder {
     made.max_stages = rung.max_stages;
     made.one_role = rung.one_role;
     return made;
+  }
+
+  /// In a split walk, whoever stores sums leaves them, or adds those of others.
+  void share_tiles() {
+    if (graph_.walk != graph::Walk::split) return;
+    const std::int64_t rows = std::max(tile_.block_m, gemm::kRowsPerConsumer);
+    graph_.piece_bytes = rows * tile_.block_n * static_cast<std::int64_t>(sizeof(float));
+    for (Node& node : graph_.nodes) node.merges = node.scope == Scope::tile_end && node.context == "Consumer";
   }
 
   static const GemmTile& tile_of(const GemmKernel& kernel) {
@@ -65,6 +75,7 @@ class GemmBuilder : protected GraphBuilder {
     constant("kSlotRows", slot_rows);
     constant("kSlotColumns", slot_columns);
     flag("kPairs", graph_.pairs);
+    if (kernel_.walk == WalkChoice::split) flag("kSplit", true);
     constant("kClusterM", tile_.cluster_m);
     constant("kClusterN", tile_.cluster_n);
     add_gemm_constants(kernel_, graph_, {"a-major", "b-major"});

@@ -99,6 +99,7 @@ const Rates* known(const arch::Arch& arch, const GemmKernel& kernel) {
 /// sizes wait for it; parts 1 where K has a single iteration, or whole tiles fill the SMs several times. Numbers that
 /// give the same iterations are one number, the least.
 RankedGemm best_parts(const GemmSizes& sizes, const GemmKernel& kernel, int tile, const Rates& rates) {
+  if (kernel.walk == WalkChoice::split) return {{tile, 1}, 0};  // blocks share K as it is
   const GemmTile& shape = gemm_tiles()[static_cast<std::size_t>(tile)];
   const std::int64_t blocks = up(sizes.k, shape.block_k);
   const Prediction prediction(sizes, kernel, tile, rates);
@@ -203,6 +204,11 @@ Kernel choose_gemm(const ProblemKey& problem, const arch::Arch& arch) {
 
 GemmChoice choose_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch) {
   return GemmChoice::of(choose_gemm(gemm_problem_key(sizes, kernel), arch).choice);
+}
+
+double gemm_split_cycles(const GemmSizes& sizes, const GemmKernel& kernel, int tile, const arch::Arch& arch) {
+  const Rates* shipped = known(arch, kernel);
+  return Prediction(sizes, kernel, tile, shipped != nullptr ? *shipped : gemm_rates_of(arch)).split_cycles();
 }
 
 std::vector<RankedGemm> rank_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch) {

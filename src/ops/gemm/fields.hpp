@@ -152,7 +152,7 @@ inline constexpr std::array<Field<GemmKernel>, 12> kGemmFields = {{
      .tagged = [](const GemmKernel& kernel) { return kernel.rung != kNoGemmRung; },
      .optional = true,
      .tag_place = 7},
-    walk_field<GemmKernel>(8),
+    walk_field<GemmKernel>(8, true),
 }};
 
 }  // namespace tj::ops

@@ -109,6 +109,8 @@ GemmChoice choose_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const a
 /// Tiles that choose_gemm() takes for large products of this kind, to be made ahead. There are none where the arch
 /// serves none, and for kinds of parts or of a rung, whose tiles are others.
 std::vector<int> gemm_large_tiles(const GemmKernel& kind, const arch::Arch& arch);
+/// Predicted cycles of a tile whose iterations blocks share (Walk::split), with K whole.
+double gemm_split_cycles(const GemmSizes& sizes, const GemmKernel& kernel, int tile, const arch::Arch& arch);
 /// Every tile that can serve, with K whole. Where its tiles leave SMs idle, also with K in as many parts as suit it
 /// best. The choice that is taken comes first, then the others by predicted cycles.
 struct RankedGemm {
@@ -183,11 +185,12 @@ struct GemmLaunch {
   bool by_threads = false;  ///< the role's threads read a and b, not the copy engine
   bool walks = true;        ///< blocks do tile after tile; else one each
   bool pairs = false;       ///< Graph::pairs: each block brings half of b's columns
+  bool split = false;       ///< blocks share tiles
 };
-inline constexpr std::array kGemmGeometry = {geometry_field<&GemmLaunch::store>("store", 0, kMostGemmStore),
-                                             geometry_field<&GemmLaunch::by_threads>("by_threads"),
-                                             geometry_field<&GemmLaunch::walks>("walks"),
-                                             geometry_field<&GemmLaunch::pairs>("pairs")};
+inline constexpr std::array kGemmGeometry = {
+    geometry_field<&GemmLaunch::store>("store", 0, kMostGemmStore),
+    geometry_field<&GemmLaunch::by_threads>("by_threads"), geometry_field<&GemmLaunch::walks>("walks"),
+    geometry_field<&GemmLaunch::pairs>("pairs"), geometry_field<&GemmLaunch::split>("split")};
 /// Plans one launch. When the choice has parts of K, d has a matrix for each part of each batch, and what belongs to
 /// the epilogue is left out.
 void gemm_plan(const GemmArgs& args, const GemmChoice& choice, const GemmLaunch& launch, LaunchPlan& plan);

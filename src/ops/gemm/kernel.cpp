@@ -46,7 +46,7 @@ bool rows_whole(std::int64_t columns, DType dtype) { return columns * size_of(dt
 
 bool fits(const GemmKernel& kernel) {
   return gemm_tile_fits(gemm_tiles()[static_cast<std::size_t>(kernel.tile)], kernel) &&
-         !(kernel.parts && kernel.rung != kNoGemmRung);
+         !(kernel.parts && (kernel.rung != kNoGemmRung || kernel.walk == WalkChoice::split));
 }
 
 /// Adds the kernels that large products of each kind take on the arch, for combinations without --tile.
@@ -68,6 +68,8 @@ void add_large(std::vector<GemmKernel>& kernels, const arch::Arch& arch) {
     fail(Stage::argument, Code::unsupported,
          cat("--parts is 'true' with --rung ", gemm_rung(kernel).name,
              "; a rung takes all of K: leave one of them out"));
+  if (kernel.parts && kernel.walk == WalkChoice::split)
+    fail(Stage::argument, Code::unsupported, "--parts is 'true' with --walk split; both cut K: leave one of them out");
   if (const auto rung = given.find("rung"); narrow && rung != given.end())
     fail(Stage::argument, Code::unsupported,
          cat("--rung is '", joined(rung->second), "'; allowed with --dtype ", to_string(kernel.dtype),

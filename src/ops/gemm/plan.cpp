@@ -70,6 +70,12 @@ int group_rows(const GemmTile& tile, int row_tiles, unsigned clusters) {
   return (row_tiles + groups - 1) / groups;
 }
 
+/// Clusters that get a share of tiles: no more than can have pieces.
+unsigned sharing_clusters(const gemm::Params& params, unsigned places) {
+  const std::int64_t pieces = std::int64_t{params.tiles} * (params.k_blocks / graph::kLeastPiece);
+  return static_cast<unsigned>(std::clamp<std::int64_t>(pieces, std::min<std::int64_t>(params.tiles, places), places));
+}
+
 }  // namespace
 
 void gemm_plan(const GemmArgs& args, const GemmChoice& choice, const GemmLaunch& launch, LaunchPlan& plan) {
@@ -115,9 +121,10 @@ void gemm_plan(const GemmArgs& args, const GemmChoice& choice, const GemmLaunch&
   p.tiles = p.row_tiles * p.column_tiles * static_cast<int>(sizes.batch);
   const auto tiles = static_cast<unsigned>(p.tiles), blocks = static_cast<unsigned>(tile.blocks());
   plan.limit_sms(args.max_sms);
-  const unsigned clusters = plan.sm_count == 0 || rung.tile_a_block || !launch.walks
-                                ? tiles
-                                : std::min(tiles, std::max(1u, plan.resident_blocks() / blocks));
+  const unsigned places = std::max(1u, plan.resident_blocks() / blocks);
+  const unsigned clusters = plan.sm_count == 0 || rung.tile_a_block || !launch.walks ? tiles
+                            : launch.split                                           ? sharing_clusters(p, places)
+                                                                                     : std::min(tiles, places);
   plan.blocks = clusters * blocks;
   p.group_rows =
       rung.tile_a_block ? 1 : group_rows(tile, p.row_tiles, std::max(1u, clusters / static_cast<unsigned>(parts)));

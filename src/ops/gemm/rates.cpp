@@ -148,6 +148,23 @@ double GemmPrediction::cycles(int parts) const {
   return parts == 1 ? product : product + sum_cycles(parts);
 }
 
+/// All clusters have as many iterations. Beside its own tiles, a cluster leaves the sums of one piece and reads as
+/// many, as fast as copies go; a round trip lies between the two.
+double GemmPrediction::split_cycles() const {
+  const GemmTileCycles& ends = cycles_[out_bytes_ == size_of(DType::f32) ? 1 : 0];
+  const double places = places_ * beside_, iterations = std::ceil(clusters_ * static_cast<double>(blocks_) / places);
+  const double tiles = std::ceil(clusters_ / places);
+  const double sums = static_cast<double>(tile_.block_m) * tile_.block_n * sizeof(float);
+  const double compulsory = operand_bytes_ + elements_ * out_bytes_;
+  const double by_memory =
+      compulsory / (compulsory > rates_.cache_bytes ? rates_.memory_bytes_per_cycle : rates_.cache_bytes_per_cycle);
+  const double loops =
+      iterations * (tiles > 1 ? shared_ : own_) * beside_ + (tiles - 1) * static_cast<double>(ends.end);
+  return static_cast<double>(ends.start + ends.end) +
+         std::max({loops, by_memory, lines_ * static_cast<double>(blocks_)}) + 2 * sums * rates_.copy_cycles_per_byte +
+         rates_.copy_latency_cycles;
+}
+
 /// The launch that adds the parts: as long as memory takes, L2 or not, but not less than the round trips of a thread.
 double GemmPrediction::sum_cycles(int parts) const {
   const double by_memory = sum_parts_bytes(elements_, parts, out_bytes_, add_c_) / rates_.memory_bytes_per_cycle;

@@ -22,6 +22,8 @@ struct Extent {
 // Three extents. A block's tiles together have more iterations than slots. Tiles, more than a ring has slots, have
 // fewer iterations each than any schedule has stages. One tile has many iterations and ends at the tensors' edges.
 constexpr Extent kExtents[] = {{2, 2, 5, 0}, {3, 3, 1, 0}, {1, 1, 12, 16}};
+// Tiles that blocks share need more iterations: some blocks have pieces of two tiles, and one tile has pieces in all.
+constexpr Extent kSplitExtents[] = {{2, 2, 10, 0}, {3, 3, 1, 0}, {1, 1, 24, 16}};
 constexpr int kParts = 2;
 constexpr std::int64_t kOdd = 3;  // columns fewer, where rows of d are to end between multiples of 16 bytes
 
@@ -182,6 +184,7 @@ double gemm_predicted_cycles(const void* args, int choice, const arch::Arch& arc
   const auto& of = *static_cast<const GemmArgs*>(args);
   GemmChoice asked = GemmChoice::of(choice);
   if (asked.rung != kNoGemmRung) return 0;
+  if (asked.walk == WalkChoice::split) return gemm_split_cycles(gemm_sizes(of), gemm_kind(of), asked.tile, arch);
   asked.walk = WalkChoice::usual;  // as long, where all tiles are
   for (auto [ranked, cycles] : rank_gemm(gemm_sizes(of), gemm_kind(of), arch)) {
     ranked.walk = WalkChoice::usual;
@@ -205,7 +208,7 @@ std::vector<Trial> gemm_trials(const Flags& flags, const arch::Arch& arch) {
         const GemmChoice choice = choice_of(kernel, tile_given, parts == "true", given, arch);
         kernel.tile = choice.tile;
         kernel.d_aligned = whole == "true";
-        for (const Extent& extent : kExtents) {
+        for (const Extent& extent : kernel.walk == WalkChoice::split ? kSplitExtents : kExtents) {
           Sizes sizes = given;
           set_defaults(sizes, kernel, extent);
           Trial trial = trial_of(kernel, choice, sizes);

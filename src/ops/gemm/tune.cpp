@@ -4,6 +4,7 @@
 // of them. Invariant: a problem that was written down as fields and read back is the same problem, or none.
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -22,7 +23,7 @@ using support::fail;
 using Flags = std::map<std::string, std::vector<std::string>>;
 using Fields = std::vector<std::pair<std::string, std::string>>;
 
-constexpr int kDrawnTiles = 3;  // so many of the best tiles are also measured with blocks that draw their tiles
+constexpr int kWalkedTiles = 3;  // so many of the best tiles are also measured with blocks that draw or share tiles
 constexpr const char* kLimit = "max-sms";  // a problem's field, where there is a limit
 constexpr const char* kSizeNames[] = {"m", "n", "k", "batch"};
 
@@ -156,6 +157,13 @@ Operand matrix(DType dtype, const GemmSizes& sizes, std::int64_t rows, std::int6
   return operand;
 }
 
+/// Would blocks that share tiles have pieces of any?
+bool shares(const GemmSizes& sizes, const GemmTile& tile, const arch::Arch& arch) {
+  const std::int64_t iterations = (sizes.k + tile.block_k - 1) / tile.block_k;
+  const double places = cluster_places(sizes, tile, arch) * gemm_blocks_per_sm(tile, arch);
+  return iterations >= 2 * graph::kLeastPiece && std::fmod(clusters_of(sizes, tile), places) != 0;
+}
+
 class GemmTunable final : public Tunable {
  public:
   ProblemKey key_of(const Problem& problem) const override {
@@ -168,16 +176,21 @@ class GemmTunable final : public Tunable {
     const auto add = [&](const GemmChoice& choice, double cycles) {
       list.push_back({gemm_kernel_of(key_of(problem), choice), gemm_choice_name(choice), cycles});
     };
-    int drawn = 0;
+    int walked = 0;
     const GemmSizes sizes = sizes_of(problem);
     for (auto [choice, cycles] : rank_gemm(sizes, kind, arch)) {
       add(choice, cycles);
       const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(choice.tile)];
       const bool all_at_once = clusters_of(sizes, tile) <= cluster_places(sizes, tile, arch);
-      if (choice.parts > 1 || all_at_once || choice.walk == WalkChoice::dynamic || ++drawn > kDrawnTiles) continue;
+      if (choice.parts > 1 || choice.walk == WalkChoice::dynamic || ++walked > kWalkedTiles) continue;
       choice.walk = WalkChoice::dynamic;
-      add(choice, cycles);
+      if (!all_at_once) add(choice, cycles);
+      choice.walk = WalkChoice::split;
+      if (shares(sizes, tile, arch)) add(choice, gemm_split_cycles(sizes, kind, choice.tile, arch));
     }
+    // The first is what is taken without a measurement.
+    std::stable_sort(list.begin() + std::min<std::ptrdiff_t>(1, std::ssize(list)), list.end(),
+                     [](const Variant& x, const Variant& y) { return x.predicted_cycles < y.predicted_cycles; });
     return list;
   }
 

@@ -101,6 +101,7 @@ class Instruction:
     body: Optional[str] = None
     context: Optional[str] = None
     copy: int = 0
+    merges: bool = False
     fast_variant: bool = False
     max_fast_begin: Optional[int] = None
 
@@ -159,7 +160,7 @@ class Graph:
     """A loop and the machine that it is for. Plain data: nothing is checked before it is used.
 
     values: None where each result in SMEM is one; a list, also an empty one, is all that there are. walk: how tiles come to blocks,
-    "one_tile", "persistent" or "dynamic".
+    "one_tile", "persistent", "dynamic" or "split".
 
     >>> import tilejit
     >>> graph = tilejit.Graph("product", "hopper", [
@@ -180,6 +181,7 @@ class Graph:
     pairs: bool = False
     blocks_per_sm: int = 1
     walk: str = "persistent"
+    piece_bytes: int = 0
     most_iterations: int = 0
     least_smem_bytes: int = 0
     flops_per_iteration: float = 0

@@ -1,6 +1,7 @@
 // A matrix product served by a choice that a test names, step by step on the model, with as many blocks as it likes.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -11,6 +12,7 @@
 #include "codegen/emitted_kernel.hpp"
 #include "ops/gemm/problem.hpp"
 #include "ops/gemm/steps.hpp"
+#include "support/walk_param.hpp"
 
 namespace tj::test {
 
@@ -35,7 +37,9 @@ class StepKernels {
       ops::LaunchPlan plan;
       plan.sm_count = blocks * made.kernel->unit.shape.cluster;
       op->plan(args, by, made.geometry, plan);
+      const WalkBytes walk(made.kernel->unit.shape, plan);
       if (const std::string said = made.kernel->launch(plan, plan.blocks, seed, {}); fault.empty()) fault = said;
+      if (fault.empty() && !walk.kept()) fault = "the memory of the walk is not as it was";
     });
     if (!fault.empty()) return fault;
     for (const unsigned char* at = memory.data(); at < memory.data() + memory.size(); ++at)
@@ -49,6 +53,31 @@ class StepKernels {
  private:
   static constexpr std::size_t kGuard = 256;
   static constexpr unsigned char kPoison = 0xff;  // a NaN in every type
+  /// The memory of a launch whose blocks draw their tiles: counters of zeros, poison for sums and around them.
+  class WalkBytes {
+   public:
+    WalkBytes(const support::LaunchShape& shape, ops::LaunchPlan& plan)
+        : needs_(support::walk_memory(shape, plan.blocks)), bytes_(needs_.bytes() + 2 * kGuard, kPoison) {
+      if (shape.across_blocks == 0) return;
+      std::memset(begin(), 0, needs_.zeroed);
+      plan.params_bytes = support::add_walk(plan.params, plan.params_bytes, {begin(), needs_.zeroed}, plan.blocks);
+    }
+    /// Counters are zeros again, and nothing beside it was written.
+    bool kept() const {
+      const unsigned char *from = begin(), *end = from + needs_.bytes(), *last = bytes_.data() + bytes_.size();
+      const auto is = [](unsigned char value) { return [value](unsigned char each) { return each == value; }; };
+      return std::all_of(from, from + needs_.zeroed, is(0)) && std::all_of(bytes_.data(), from, is(kPoison)) &&
+             std::all_of(end, last, is(kPoison));
+    }
+
+   private:
+    unsigned char* begin() const {
+      auto* first = const_cast<unsigned char*>(bytes_.data());
+      return first + (kGuard - reinterpret_cast<std::uintptr_t>(first) % kGuard);
+    }
+    support::WalkMemory needs_;
+    std::vector<unsigned char> bytes_;
+  };
   struct Made {
     std::unique_ptr<EmittedKernel> kernel;
     ops::Geometry geometry;
