@@ -117,7 +117,7 @@ struct PieceCounters {
   TJ_DEVICE PieceCounters(const Walk& walk, int drawn) {
     own = walk.counter + 1 + drawn * Split::kWarps + static_cast<int>(warp_index());
   }
-  /// Of the cluster so many before.
+  /// The one of the cluster so many before.
   TJ_DEVICE u32* earlier(int clusters) const { return own - clusters * (Split::kCluster * Split::kWarps); }
 };
 /// A warp, before it reads what the same warp of other blocks has left: all of it is there. nth: counts the times that

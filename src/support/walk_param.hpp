@@ -39,7 +39,7 @@ constexpr WalkMemory walk_memory(const LaunchShape& shape, unsigned blocks) {
           std::size_t{blocks} * static_cast<std::size_t>(shape.piece_bytes)};
 }
 
-/// Where a launch finds such memory, and the bytes of its counters: there the sums begin. Launches that follow each
+/// The place of such memory, and the bytes of its counters: there the sums begin. Launches that follow each
 /// other may share the memory if they have these bytes in common.
 struct WalkPlace {
   void* memory = nullptr;

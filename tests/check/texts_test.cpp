@@ -119,7 +119,7 @@ TEST_CASE("each ring is counted otherwise by each role that uses it, and has a s
   CHECK(has(mutants[4].text, "kSlots = 3, kSlotBytes = 64"));
   CHECK(has(mutants[4].text, "kData = 128"));
   CHECK(check::ring_mutants("int main() {}\n").empty());
-  // Of a ring that is filled once, only barriers tell how many slots it has.
+  // Only barriers tell how many slots a ring has that is filled once.
   CHECK(check::ring_mutants(kUnit, {"RingA"}).size() == 3);
   std::string barriers = kUnit;
   barriers.insert(barriers.find("kData = 0"), "kFull = 192, ");

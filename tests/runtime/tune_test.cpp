@@ -290,6 +290,29 @@ TEST_CASE("a limit keeps the best predicted ones; kernels that cannot be made ar
   CHECK(kernel_of(runtime, square(512)) == before);
 }
 
+TEST_CASE("a product whose blocks share tiles has counters of zeros and memory for sums, in calls and in plans") {
+  TuneMachine machine;
+  Runtime runtime(machine.options());
+  tj::TuneOptions only;
+  only.rounds = 1;
+  only.only = {"128x192x64c2x1+split"};
+  runtime.tune_op("gemm", problem("1504"), kGpu, only);
+  REQUIRE(kernel_of(runtime, square(1504)) == "gemm_f16_kk_128x192x64c2x1_split");
+  const int zeroed = count_calls(machine.cuda, "cuMemsetD8Async");
+  runtime.run(call(1504));
+  CHECK(count_calls(machine.cuda, "cuMemsetD8Async") == zeroed + 1);
+  const tj::Plan plan = runtime.plan(call(1504));
+  CHECK(plan.workspace_zeroed());
+  // One counter and one for each of a block's 12 warps; sums of 128 x 192.
+  const std::size_t blocks = 132, counters = (4 * (1 + blocks * 12) + 255) / 256 * 256;
+  CHECK(plan.workspace_bytes() == counters + blocks * 128 * 192 * 4);
+  const tj::GemmArgs args = call(1504);
+  plan.run({args.a.data, args.b.data, args.d.data});
+  CHECK(count_calls(machine.cuda, "cuMemsetD8Async") == zeroed + 2);
+  plan.run({args.a.data, args.b.data, args.d.data}, {}, address(kFirstAddress + 9 * kAddressStep));
+  CHECK(count_calls(machine.cuda, "cuMemsetD8Async") == zeroed + 2);  // the caller's own
+}
+
 TEST_CASE("nothing is measured without a GPU or for an op with one kernel a problem") {
   TuneMachine machine;
   Runtime runtime(machine.options());

@@ -43,7 +43,7 @@ class GemmPrediction {
   /// Keeps a reference to rates.
   GemmPrediction(const GemmSizes& sizes, const GemmKernel& kernel, int tile, const GemmRates& rates);
   double cycles(int parts) const;
-  /// Where blocks share the iterations of all tiles.
+  /// The same with blocks that share the iterations of all tiles.
   double split_cycles() const;
 
  private:

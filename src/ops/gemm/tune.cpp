@@ -164,6 +164,21 @@ bool shares(const GemmSizes& sizes, const GemmTile& tile, const arch::Arch& arch
   return iterations >= 2 * graph::kLeastPiece && std::fmod(clusters_of(sizes, tile), places) != 0;
 }
 
+/// The best tiles for blocks that share them, where these would have pieces of any.
+std::vector<RankedGemm> split_tiles(const GemmSizes& sizes, const GemmKernel& kind, const arch::Arch& arch) {
+  std::vector<RankedGemm> list;
+  for (auto [choice, cycles] : rank_gemm(sizes, kind, arch)) {
+    const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(choice.tile)];
+    if (choice.parts > 1 || !shares(sizes, tile, arch)) continue;
+    choice.walk = WalkChoice::split;
+    list.push_back({choice, gemm_split_cycles(sizes, kind, choice.tile, arch)});
+  }
+  const auto fewer = [](const RankedGemm& x, const RankedGemm& y) { return x.cycles < y.cycles; };
+  std::stable_sort(list.begin(), list.end(), fewer);
+  list.resize(std::min<std::size_t>(list.size(), kWalkedTiles));
+  return list;
+}
+
 class GemmTunable final : public Tunable {
  public:
   ProblemKey key_of(const Problem& problem) const override {
@@ -176,18 +191,17 @@ class GemmTunable final : public Tunable {
     const auto add = [&](const GemmChoice& choice, double cycles) {
       list.push_back({gemm_kernel_of(key_of(problem), choice), gemm_choice_name(choice), cycles});
     };
-    int walked = 0;
+    int drawn = 0;
     const GemmSizes sizes = sizes_of(problem);
     for (auto [choice, cycles] : rank_gemm(sizes, kind, arch)) {
       add(choice, cycles);
       const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(choice.tile)];
       const bool all_at_once = clusters_of(sizes, tile) <= cluster_places(sizes, tile, arch);
-      if (choice.parts > 1 || choice.walk == WalkChoice::dynamic || ++walked > kWalkedTiles) continue;
+      if (choice.parts > 1 || all_at_once || choice.walk == WalkChoice::dynamic || ++drawn > kWalkedTiles) continue;
       choice.walk = WalkChoice::dynamic;
-      if (!all_at_once) add(choice, cycles);
-      choice.walk = WalkChoice::split;
-      if (shares(sizes, tile, arch)) add(choice, gemm_split_cycles(sizes, kind, choice.tile, arch));
+      add(choice, cycles);
     }
+    for (const RankedGemm& ranked : split_tiles(sizes, kind, arch)) add(ranked.choice, ranked.cycles);
     // The first is what is taken without a measurement.
     std::stable_sort(list.begin() + std::min<std::ptrdiff_t>(1, std::ssize(list)), list.end(),
                      [](const Variant& x, const Variant& y) { return x.predicted_cycles < y.predicted_cycles; });
