@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tilejit/error.hpp>
@@ -106,6 +107,17 @@ TEST_CASE(
       }
     }
   CHECK(larger > 0);
+}
+
+TEST_CASE("rows are copied to rows that begin at multiples of 16 bytes, of which the rest belongs to them") {
+  for (const auto& [columns, pitch] : {std::pair{1, 8}, {8, 8}, {9, 16}, {15, 16}, {17, 24}}) {
+    const ops::Op& op = *ops::find("copy_rows");
+    const ops::Flags flags = {{"batch", {"2"}}, {"rows", {"3"}}, {"columns", {std::to_string(columns)}}};
+    const ops::Trial trial = op.trials(flags, *arch::find("sm_90a")).at(0);
+    check_legal(op, trial);
+    CHECK(trial.tensors.at(1).operand.strides == std::vector<std::int64_t>{3 * pitch, pitch, 1});
+    CHECK(trial.tensors.at(1).room == static_cast<std::size_t>(6 * pitch));
+  }
 }
 
 TEST_CASE("a list of chunks has a row for each chunk, and one where there is none") {
