@@ -1,5 +1,5 @@
 // Tiles that blocks draw: the counter of a launch, and the place that a role hands on. Included by units whose graph
-// has a dynamic walk, after pipeline.cuh.
+// has a dynamic or a split walk, after pipeline.cuh.
 //
 // Decides which place a number of the counter stands for, and when the counter goes back to 0. The unit decides which
 // role draws, and when the others look. An op says how many places have a tile, by `int tile_count<Config>(params)`.

@@ -192,6 +192,10 @@ void Plan::Impl::check_workspace(void* workspace, const Places& places) const {
   if (begin % ops::kScratchAlignment != 0)
     fail(Stage::argument, Code::invalid_argument,
          cat(op->name(), ": workspace is ", workspace, "; allowed: multiples of ", ops::kScratchAlignment));
+  if (begin + workspace_bytes < begin)
+    fail(Stage::argument, Code::invalid_argument,
+         cat(op->name(), ": workspace is ", workspace, "; allowed: an address from which ", workspace_bytes,
+             " bytes end within the address space"));
   for (std::size_t i = 0; i < tensors.size(); ++i)
     if (begin < places[i] + tensors[i].bytes && places[i] < begin + workspace_bytes)
       refuse_overlap(tensors.size(), i, places);

@@ -24,7 +24,7 @@ constexpr std::size_t walk_offset(std::size_t params_bytes) {
   return (params_bytes + alignof(WalkParam) - 1) / alignof(WalkParam) * alignof(WalkParam);
 }
 
-/// Device memory that a launch takes for its walk: counters, of which `zeroed` bytes must be 0, then sums of pieces.
+/// Bytes of device memory that a launch takes for its walk: counters, which must be 0, then sums of pieces.
 struct WalkMemory {
   std::size_t zeroed = 0, pieces = 0;
   std::size_t bytes() const { return zeroed + pieces; }

@@ -309,6 +309,8 @@ TEST_CASE("a workspace is the caller's, of an allocator, or of the pool") {
   CHECK(log_of(machine, [&] { plan.run(call.addresses, {}, at(20)); }).find("cuMemAlloc") == std::string::npos);
   CHECK(has(refusal(plan, call.addresses, at(20, 128)), "; allowed: multiples of 256"));
   CHECK(has(refusal(plan, call.addresses, call.addresses[1]), "gemm: workspace at "));
+  void* const last = reinterpret_cast<void*>(~std::uintptr_t{255});
+  CHECK(has(refusal(plan, call.addresses, last), "allowed: an address from which "));
 
   const std::string log = log_of(machine, [&] {
     own.plan(call.op, call.args.get()).run(call.addresses);
