@@ -156,8 +156,8 @@ TEST_CASE("blocks share tiles: the same bits for a number of blocks in any order
     seeded.model_seed = seed;
     Runtime runtime(seeded);
     const custom::Kernel kernel(runtime, sample.description);
-    SampleProblem problem(runtime, kCpu, 250, 500, 904, 15);  // 2 x 2 tiles of 15 iterations
-    for (const unsigned blocks : {1u, 3u, 5u, 7u}) {
+    SampleProblem problem(runtime, kCpu, 250, 500, 648, 15);  // 2 x 2 tiles of 11 iterations
+    for (const unsigned blocks : {3u, 7u}) {
       CAPTURE(blocks);
       problem.run(kernel, blocks);
       CHECK(problem.error() < kMaxSampleError);

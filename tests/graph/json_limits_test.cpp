@@ -8,10 +8,12 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include <tilejit/error.hpp>
 
 #include "graph/json_reader.hpp"
+#include "support/full.hpp"
 #include "support/scratch.hpp"
 
 namespace {
@@ -154,26 +156,28 @@ TEST_CASE("lengths of texts") {
 
 TEST_CASE("entries of lists and members of objects") {
   const auto list_of = [](const char* pointer, std::size_t count, const std::function<Json(std::size_t)>& entry) {
-    Json json = good(), list = Json::array();
+    Json json = good();
+    Json::array_t list;
     for (std::size_t i = 0; i < count; ++i) list.push_back(entry(i));
-    json[Json::json_pointer(pointer)] = list;
+    json[Json::json_pointer(pointer)] = std::move(list);
     return said(json.dump());
   };
   const auto name = [](std::size_t i) { return Json("f" + std::to_string(i) + ".cuh"); };
   CHECK(list_of("/code/includes", 64, name) == "");
   CHECK(list_of("/code/includes", 65, name) == "graph 'mine': code.includes has 65 entries; at most 64 are allowed");
   const auto value = [](std::size_t i) { return Json{{"name", "v" + std::to_string(i)}, {"slot_bytes", 16}}; };
-  CHECK(list_of("/values", 1024, value).find("entries") == std::string::npos);
   CHECK(list_of("/values", 1025, value) == "graph 'mine': values has 1025 entries; at most 1024 are allowed");
-  const auto edge = [](std::size_t) { return good()["edges"][1]; };
-  const Json one = edge(0);
+  const Json one = good()["edges"][1];
   const auto same = [&](std::size_t) { return one; };
-  CHECK(list_of("/edges", 16384, same).find("entries") == std::string::npos);
-  CHECK(list_of("/edges", 16385, same) == "graph 'mine': edges has 16385 entries; at most 16384 are allowed");
   const auto node = [](std::size_t i) { return Json{{"name", "n" + std::to_string(i)}, {"cycles", 1}}; };
-  CHECK(list_of("/instructions", 1024, node).find("entries") == std::string::npos);
   CHECK(list_of("/instructions", 1025, node) ==
         "graph 'mine': instructions has 1025 entries; at most 1024 are allowed");
+  if (!testing::thinned_out(1)) {  // nlohmann's own checks of long lists take long there
+    CHECK(list_of("/edges", 16385, same) == "graph 'mine': edges has 16385 entries; at most 16384 are allowed");
+    CHECK(list_of("/values", 1024, value).find("entries") == std::string::npos);
+    CHECK(list_of("/edges", 16384, same).find("entries") == std::string::npos);
+    CHECK(list_of("/instructions", 1024, node).find("entries") == std::string::npos);
+  }
   for (const int members : {256, 257}) {
     Json json = good();
     json["code"]["config"] = Json::object();

@@ -40,6 +40,7 @@ class StepKernels {
       const WalkBytes walk(made.kernel->unit.shape, plan);
       if (const std::string said = made.kernel->launch(plan, plan.blocks, seed, {}); fault.empty()) fault = said;
       if (fault.empty() && !walk.kept()) fault = "the memory of the walk is not as it was";
+      left_sums = walk.left_sums();
     });
     if (!fault.empty()) return fault;
     for (const unsigned char* at = memory.data(); at < memory.data() + memory.size(); ++at)
@@ -49,6 +50,7 @@ class StepKernels {
   }
 
   std::vector<std::string> launches;
+  bool left_sums = false;  ///< blocks of the last launch left sums for others
 
  private:
   static constexpr std::size_t kGuard = 256;
@@ -68,6 +70,11 @@ class StepKernels {
       const auto is = [](unsigned char value) { return [value](unsigned char each) { return each == value; }; };
       return std::all_of(from, from + needs_.zeroed, is(0)) && std::all_of(bytes_.data(), from, is(kPoison)) &&
              std::all_of(end, last, is(kPoison));
+    }
+
+    bool left_sums() const {
+      const unsigned char* pieces = begin() + needs_.zeroed;
+      return std::any_of(pieces, pieces + needs_.pieces, [](unsigned char each) { return each != kPoison; });
     }
 
    private:
