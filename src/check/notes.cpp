@@ -55,8 +55,8 @@ std::vector<std::string> rings_filled_once(std::string_view notes) {
 
 bool can_be_weakened(const Site& site) {
   // Weakened, a group wait leaves one more under way, an announcement says half the bytes, a turn is passed on without
-  // a wait.
-  for (const char* kind : {"group_wait", "copies_wait", "expect", "turn_wait"})
+  // a wait. A signal to other blocks releases nothing, and a wait for one acquires nothing.
+  for (const char* kind : {"group_wait", "copies_wait", "expect", "turn_wait", "signal", "await"})
     if (site.kind == kind) return true;
   return false;
 }

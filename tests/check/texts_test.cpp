@@ -135,6 +135,8 @@ TEST_CASE("a unit's notes give its sites; what is no such JSON is refused") {
   CHECK(sites[0].id == 3);
   CHECK(check::can_be_weakened(sites[0]));
   CHECK(!check::can_be_weakened(sites[1]));
+  for (const char* kind : {"signal", "await"})
+    CHECK(check::can_be_weakened({.id = 1, .kind = kind, .text = "of another block"}));
   CHECK(check::sites_of("").empty());
   CHECK(
       check::rings_filled_once(
