@@ -25,17 +25,21 @@ std::vector<std::string> names_in(const std::string& folder) {
 }
 
 /// The error of a graph of one node whose folder has this text; "" where nothing is amiss.
-std::string said_of(const std::string& text, const graph::Node& node) {
+std::string said_of_all(const std::string& text, const graph::Node& node, graph::Walk walk) {
   graph::Graph graph;
   graph.name = "g";
   graph.includes = {"own.cuh"};
   graph.nodes = {node};
+  graph.walk = walk;
   try {
-    check_templates(graph, "folder", {{"own.cuh", "Tile first_tile next_tile " + text}});
+    check_templates(graph, "folder", {{"own.cuh", text}});
   } catch (const Error& error) {
     return error.message;
   }
   return "";
+}
+std::string said_of(const std::string& text, const graph::Node& node) {
+  return said_of_all("Tile first_tile next_tile " + text, node, graph::Walk::persistent);
 }
 std::string said_of(const std::string& text) {
   graph::Node node;
@@ -96,4 +100,23 @@ TEST_CASE("what a node's kind asks for besides is looked for, and only then") {
   node.has_fast_variant = true;
   CHECK(has(said_of("Own body", node), "the function 'fast_begin'"));
   CHECK(said_of("Own body fast_begin", node) == "");
+}
+
+TEST_CASE("a walk asks for the names by which a unit comes to its tiles") {
+  graph::Node node;
+  node.name = node.body = "body";
+  node.context = "Own";
+  const auto said = [&](graph::Walk walk, const std::string& names) {
+    return said_of_all("Own body " + names, node, walk);
+  };
+  const std::string whole = "Tile tile_at tile_count tile_iterations cut_tile ";
+  CHECK(said(graph::Walk::split, whole) == "");
+  for (const std::string& missing :
+       std::vector<std::string>{"Tile", "tile_at", "tile_count", "tile_iterations", "cut_tile"}) {
+    std::string names = whole;
+    names.erase(names.find(missing + " "), missing.size() + 1);
+    CHECK_MESSAGE(has(said(graph::Walk::split, names), "the name '" + missing + "'"), missing);
+  }
+  CHECK(has(said(graph::Walk::dynamic, whole), "the name 'first_tile'"));
+  CHECK(said(graph::Walk::dynamic, "Tile first_tile tile_at tile_count") == "");
 }

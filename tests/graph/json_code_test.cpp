@@ -239,6 +239,35 @@ TEST_CASE("what an op's graph says of its launch and its name is written and rea
   CHECK(unit_text(few) != unit_text(graph::read_json(coded())));
 }
 
+TEST_CASE("nodes of one role that merge wait for each other's turn, and the last one sets counters back") {
+  graph::Graph graph = graph::read_json(coded());
+  graph.walk = graph::Walk::split;
+  graph.piece_bytes = 256;
+  graph.nodes.back().merges = true;
+  graph::Node second = graph.nodes.back();
+  second.name = "keep.1";
+  graph.nodes.push_back(second);
+  graph::Edge edge = graph.edges.back();
+  edge.src = edge.dst;
+  edge.dst = static_cast<int>(graph.nodes.size()) - 1;
+  graph.edges.push_back(edge);
+  const std::string text = unit_text(graph);
+  const auto count = [&](std::string_view part) {
+    int times = 0;
+    for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++times;
+    return times;
+  };
+  CHECK(count("SplitWalk>(walk, drawn, piece, 1);") == 1);
+  CHECK(count("SplitWalk>(walk, drawn, piece, 2);") == 1);
+  CHECK(count("dev::piece_left<") == 2);
+  CHECK(count("dev::pieces_read<") == 1);
+  CHECK(text.rfind("dev::piece_left<") < text.find("dev::pieces_read<"));
+  graph.walk = graph::Walk::persistent;
+  CHECK(unit_text(graph).find("piece") == std::string::npos);
+  graph.nodes.front().merges = true;
+  CHECK_THROWS_WITH(graph::check(graph), doctest::Contains("merges sums; allowed are nodes of the tile's end"));
+}
+
 TEST_CASE("a launch that cannot be is refused by place") {
   const std::string other = "\"machine\": ";
   refuses(other, "\"walk\": true, " + other, "walk is true; allowed are one_tile, persistent, dynamic, split");
