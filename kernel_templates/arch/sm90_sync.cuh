@@ -93,7 +93,8 @@ TJ_DEVICE void mbarrier_arrive_at(u32 barrier, u32 rank) {
 }
 
 /// A word to the same address in the block of that rank, some time later: it completes 4 bytes on the barrier that lies
-/// at that address there. Who has waited for the barrier sees the word.
+/// at that address there. Who has waited for the barrier sees the word. The grid has clusters of several blocks: in
+/// another one an H200 stops with an illegal instruction.
 template <int Site>
 TJ_DEVICE void store_shared_at(u32 address, u32 word, u32 barrier, u32 rank) {
   asm volatile(

@@ -52,6 +52,7 @@ struct Arch {
   int register_step = 8;           ///< granularity of per-role register counts
   bool register_roles = false;     ///< registers can move between roles at run time
   bool overlapped_launch = false;  ///< a grid can wait by itself for the grids before it in its stream
+  double least_drawn_waves = 0;    ///< of unequal tiles, from which blocks that draw them end earlier; 0: not known
   bool shared_barriers = true;  ///< barriers in shared memory, for any of a block's warps; without, the only barrier is
                                 ///< that of the whole block
   int max_cluster = 1;          ///< blocks that can always run together and reach each other's shared memory

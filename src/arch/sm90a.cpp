@@ -5,6 +5,39 @@ namespace tj::arch {
 
 namespace {
 
+/// Facts by which products on all SMs at once are predicted (ops/gemm/rates.hpp).
+std::map<std::string, Fact> joint_facts() {
+  const std::string power =
+      "compare.py --op gemm, seeds 20261123, 20261125 and 20261127, graph replays of products of more than 500 us on "
+      "an H200, 2026-11-23: tiles of 128 x 256 in clusters of 1 x 2 at 620 to 664 TFLOP/s, of 64 x 256 at 524 to 565: ";
+  const std::string tiles =
+      "tj-warm --tune --op gemm --dtype f16 of 104 sizes drawn with seeds 20261123 and 20261124, all tiles, on an "
+      "H200, 2026-11-23: ";
+  return {
+      {"copy_outside_row_cycles",
+       {5, tiles + "fit; where all SMs fill rows, joint_outside_rows_per_cycle limits them"}},
+      {"loaded_copy_cycles_per_kb",
+       {10.75, tiles + "one wave; gemm_predict.py's loops gave 13 to 17, with what SMs share in it"}},
+      {"multicast_copy_factor", {1.35, tiles + "fit; main loops alone gave 1.1 (gemm_predict.py)"}},
+      {"product_group_cycles",
+       {56, tiles + "one wave: 64 x 128 iterates in 0.145 to 0.155 us, 64 x 256 in 0.290, 128 x 128 in 0.326, 128 x "
+                    "256 in 0.580 to 0.600, at 1.98 GHz"}},
+      {"burst_clock_ghz", {1.98, "nvidia-smi, the highest clock; kept where SMs wait for memory"}},
+      {"matrix_clock_ghz",
+       {1.59, power + "713 ns of 1136 cycles, where no byte came from L2, on the line through both tiles"}},
+      {"copied_kb_power_cycles",
+       {6.5, power + "3.7 ns of an SM for a KB: 64 x 256 reads 41 KB more for as many products, and takes 1015 ns "
+                     "for 864"}},
+      {"joint_copy_bytes_per_cycle", {10250, tiles + "fit; 64 x 128 and 64 x 256 reach 13 TB/s over many waves"}},
+      {"joint_outside_rows_per_cycle", {12.5, tiles + "16 to 29 in a nanosecond, at M 2 to 26"}},
+      {"wide_row_copy_factor", {1.3, tiles + "64 x 64 x 128 reaches 10 TB/s where 64 x 128 x 64 reaches 15"}},
+      {"cache_bytes_per_cycle", {2850, tiles + "fit, 5 TB/s; 16 x 64 alone reached 7.1 (gemm_predict.py)"}},
+      {"tile_turn_cycles", {300, tiles + "fit, beside what the writes of all SMs take"}},
+      {"fragment_store_cycles", {6, tiles + "fit, beside what the writes of all SMs take"}},
+      {"part_wave_memory_factor", {1.3, tiles + "16 x 64 x 128 on 80 and 96 SMs reads 2.9 and 3.4 TB/s, on 128 4.3"}},
+  };
+}
+
 std::map<std::string, Fact> facts() {
   const char* whitepaper =
       "NVIDIA H100 Tensor Core GPU Architecture whitepaper: 989.4 TFLOP/s dense f16, 132 SMs, 1.83 GHz";
@@ -13,8 +46,7 @@ std::map<std::string, Fact> facts() {
   const std::string measured = "tests/gpu/node_cycles.py on an H200, 2026-11-20";
   const std::string products =
       "graph replays as in tests/gpu/gemm_speed.py, tile set by hand, H200, 2026-11-21, at 1.755 GHz";
-  const std::string loops = "tests/gpu/gemm_predict.py on an H200, 2026-11-21";
-  return {
+  std::map<std::string, Fact> all = {
       {"matrix_flops_per_cycle", {4096, whitepaper}},
       {"matrix_flops_per_cycle_8bit", {8192, "the same whitepaper: 1978.9 TFLOP/s dense fp8"}},
       {"exp2_per_cycle", {16, guide}},
@@ -31,35 +63,25 @@ std::map<std::string, Fact> facts() {
       {"copy_cycles_per_kb", {11.6, measured + ": slope of that line, from L2"}},
       {"matrix_least_cycles",
        {32, products + ": tiles of 64 x 32 iterate like those of 64 x 64 (0.219 us), whose instructions take 32"}},
-      {"copy_outside_row_cycles",
-       {7, products + ": 16 and 1 x 4096 x 4096 less 64 rows, tiles of 64 x 32, 128 bytes: 7.5 and 7.0"}},
       {"unaligned_copy_bytes_per_cycle",
        {3540, products + ": 1000^3, tiles of 128 x 64, 50 MB in the 8.1 us that 16 iterations take"}},
       {"sustained_copy_bytes_per_cycle",
        {7800, products + ": 4096^3, 1024 iterations of 24 KB an SM in tiles of 128 x 64 and 512 of 40 KB in tiles of "
                          "64 x 256, 295 and 226 us, tiles' ends taken off"}},
-      {"loaded_copy_cycles_per_kb",
-       {15, loops + ": where all SMs copy without a pause, 13 to 17, as tiles are 128 x 64, 64 x 128 or 64 x 64, at "
-                    "1.6 to 1.98 GHz"}},
-      {"multicast_copy_factor",
-       {1.1, loops + ": 64 x 128, 128 x 64 and 64 x 256 in clusters of two, at the clock that lasts: 374 to 427 and "
-                     "584 to 638 cycles in six runs"}},
-      {"cache_bytes_per_cycle", {4040, loops + ": 16 x 64, whose b no two SMs share: 16.5 KB an SM in 530 cycles"}},
       {"cache_bytes", {50.0 * 1024 * 1024, "NVIDIA H100 Tensor Core GPU Architecture whitepaper: 50 MB of L2"}},
       {"memory_bytes_per_cycle",
        {2390, "a copy on an H200 reads and writes 4.2 TB/s (torch, 2026-11-20), at 1.755 GHz"}},
       {"cluster_start_cycles",
        {480, products + ": 8 x 16 tiles at K 512, two blocks that share a copy less each alone, 0 to 0.71 us, mean of "
                         "14: 0.27 us"}},
-      {"tile_turn_cycles",
-       {930, products + ": four waves of tiles less one, at K 0 by K 512 and 2048; eight tiles, their line at 0 sums"}},
       {"next_launch_cycles",
        {5400,
         "tj-warm --tune --op gemm --dtype f16 --sizes 256x256x8192 on an H200, 2026-11-21: 64x64x128k8 and "
         "64x32x128k4, 7.2 and 7.8 us, "
         "less the rest of what is predicted: 3.1 us for a call's second launch and its scratch memory"}},
-      {"fragment_store_cycles", {21, products + ": slope of that line"}},
   };
+  all.merge(joint_facts());
+  return all;
 }
 
 }  // namespace
@@ -86,6 +108,8 @@ Arch make_sm90a() {
   a.register_roles = true;
   a.max_cluster = 8;           // CUDA C++ Programming Guide, thread block clusters: the portable size
   a.overlapped_launch = true;  // PTX ISA, griddepcontrol: sm_90 and later
+  a.least_drawn_waves = 1.5;   // tj-warm --tune --op fmha, causal, D 128, S 512 to 8192, B * S 16384, on an H200,
+                               // 2026-11-23: 1.0 to 1.5 us less a wave, and a draw's counter costs 4.5 us
   a.sm_count = 132;
   a.clock_ghz = 1.755;  // estimate: 1.98 GHz boost (nvidia-smi) falls to 1.53 to 1.8 GHz under attention at 700 W;
                         // predictions only

@@ -76,15 +76,17 @@ std::vector<std::string> lines_of(const std::string& text) {
 std::string without_marks(const std::string& text, const std::string& params_type) {
   std::string out;
   bool in_params = false;
+  // A kernel that draws its tiles has the op's parameter inside its own.
+  const bool draws = has(text, "const auto& given = recorded.params;");
   for (std::string line : lines_of(text)) {
     if (has(line, "struct RecordedParams")) in_params = true;
     const bool skip = in_params || has(line, "dev::record<") || has(line, "next_record = dev::record_begin(") ||
-                      has(line, "#include \"recording.cuh\"") || has(line, "const auto& params = recorded.params;");
+                      has(line, "#include \"recording.cuh\"") || has(line, " = recorded.params;");
     if (in_params && has(line, "};")) in_params = false;
     if (skip) continue;
     const std::string parameter = "RecordedParams, recorded)";
     if (const auto at = line.find(parameter); at != std::string::npos)
-      line.replace(at, parameter.size(), params_type + ", params)");
+      line.replace(at, parameter.size(), draws ? "WalkedParams, given)" : params_type + ", params)");
     out += line + "\n";
   }
   return out;

@@ -17,7 +17,7 @@ using tj::Runtime;
 using tj::testing::read_bytes;
 using tj::testing::write_bytes;
 
-constexpr const char* kRefusal = "fmha_f16_d128_causal.cu(7): error: the fake does not like it\n1 error detected\n";
+constexpr const char* kRefusal = "fmha_f16_d128.cu(7): error: the fake does not like it\n1 error detected\n";
 
 TEST_CASE("the source that was compiled and the compiler's log are dumped") {
   Machine machine;
@@ -25,7 +25,7 @@ TEST_CASE("the source that was compiled and the compiler's log are dumped") {
   options.dump_dir = machine.scratch / "a/new/folder";
   Runtime runtime(options);
   const KernelReport report = runtime.prepare(config_of());
-  CHECK(report.source_path == *options.dump_dir + "/fmha_f16_d128_causal-sm_90a.cu");
+  CHECK(report.source_path == *options.dump_dir + "/fmha_f16_d128-sm_90a.cu");
   const std::string source = read_bytes(report.source_path);
   CHECK(has(source, "struct Config"));
   CHECK(has(read_bytes(report.source_path + ".log"), "Used 168 registers"));
@@ -49,7 +49,7 @@ TEST_CASE("a refused source is named in the error, with the compiler's log; the 
   CHECK(error.stage == tj::Stage::compile);
   CHECK(error.code == tj::Code::compile_failed);
   CHECK(error.log == kRefusal);
-  CHECK(error.source_path == *options.dump_dir + "/fmha_f16_d128_causal-sm_90a.cu");
+  CHECK(error.source_path == *options.dump_dir + "/fmha_f16_d128-sm_90a.cu");
   CHECK(has(read_bytes(error.source_path), "struct Config"));
   CHECK_MESSAGE(has(error.message, "the fake does not like it"), error.message);
   CHECK(has(error.message, error.source_path));

@@ -66,7 +66,7 @@ inline Tensor tensor_at(int place, DType dtype, Layout layout, std::int64_t batc
                          {rows * heads * columns, columns, heads * columns, 1});
 }
 
-inline FmhaArgs attention(const Shape& s = {}, bool causal = true, Layout layout = Layout::bhsd,
+inline FmhaArgs attention(const Shape& s = {}, bool causal = false, Layout layout = Layout::bhsd,
                           DType dtype = DType::f16) {
   FmhaArgs args;
   args.q = tensor_at(0, dtype, layout, s.batches, s.heads, s.queries, s.head_dim);
@@ -82,7 +82,7 @@ inline Tensor lse_of(const Shape& s) {
                             {s.batches, s.heads, s.queries});
 }
 
-inline FmhaConfig config_of(bool causal = true, int head_dim = 128) { return {DType::f16, head_dim, causal, false}; }
+inline FmhaConfig config_of(bool causal = false, int head_dim = 128) { return {DType::f16, head_dim, causal, false}; }
 
 using testing::error_of;
 using testing::has;

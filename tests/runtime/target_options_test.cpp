@@ -27,7 +27,7 @@ TEST_CASE("a cap is another kernel with one name, whatever its order and unit; t
     const tj::KernelReport report = runtime.prepare(config_of());
     CHECK(report.origin == KernelOrigin::compiled);
     CHECK(report.target == "sm_90a+smem=200K");
-    CHECK(report.source_path == machine.scratch / "dump/fmha_f16_d128_causal-sm_90a-smem-200K.cu");
+    CHECK(report.source_path == machine.scratch / "dump/fmha_f16_d128-sm_90a-smem-200K.cu");
     CHECK(has(report.schedule_json, "\"sm_90a+smem=200K\""));
     runtime.run(attention());
   }

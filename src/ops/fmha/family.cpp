@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/fmha/fields.hpp"
 #include "ops/fmha/mask.hpp"
 #include "support/fail.hpp"
 #include "support/lasting.hpp"
@@ -24,6 +25,7 @@ TJ_FMHA_FAMILIES(TJ_DECLARE)
 namespace {
 
 constexpr int kTypicalLength = 4096;  // the length that tile shapes are rated at
+constexpr int kUsualRows = 128;       // of a tile, where tiles are only counted
 
 #define TJ_LIST(name) fmha_##name,
 constexpr const FmhaFamily& (*kFamilies[])() = {TJ_FMHA_FAMILIES(TJ_LIST)};
@@ -57,9 +59,21 @@ Candidate fmha_candidate(graph::Graph graph, const FmhaKernel& config, const Fmh
   return candidate;
 }
 
+bool fmha_draws(const ProblemKey& problem, const arch::Arch& arch) {
+  if (arch.least_drawn_waves <= 0) return false;
+  const auto [batch, heads, kv_heads, queries, keys] = fmha_sizes(problem);
+  const double tiles =
+      static_cast<double>(batch * heads) * static_cast<double>((queries + kUsualRows - 1) / kUsualRows);
+  if (tiles < arch.least_drawn_waves * arch.sm_count) return false;
+  const auto kernel = kernel_of_key<kFmhaFields, FmhaKernel>(problem.kind);
+  return kernel.rung == kNoFmhaRung && kernel.walk == WalkChoice::usual && mask_of(kernel).tiles_differ();
+}
+
 WalkChoice fmha_limited_walk(const FmhaKernel& kernel, const arch::Arch& arch) {
+  const bool unequal = mask_of(kernel).tiles_differ();
+  if (unequal && arch.least_drawn_waves > 0) return WalkChoice::dynamic;
   const FmhaFamily* family = find_fmha_family(arch);
-  return limited_walk(arch, family != nullptr && family->walks && !mask_of(kernel).tiles_differ());
+  return limited_walk(arch, family != nullptr && family->walks && !unequal);
 }
 
 const std::vector<arch::Needs>& fmha_needs() {

@@ -24,6 +24,9 @@ struct FmhaFamily {
 /// between roles that alternate on a unit.
 Candidate fmha_candidate(graph::Graph graph, const FmhaKernel& config, const FmhaLaunch& launch, bool turns);
 
+/// Do blocks of a call without max_sms draw their tiles, where nothing was measured? On the hot path.
+bool fmha_draws(const ProblemKey& problem, const arch::Arch& arch);
+
 /// The walk of a kernel whose grid may be smaller than its tiles are many.
 WalkChoice fmha_limited_walk(const FmhaKernel& kernel, const arch::Arch& arch);
 

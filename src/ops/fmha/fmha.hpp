@@ -51,6 +51,7 @@ FmhaSizes fmha_sizes(const FmhaArgs& args);
 FmhaKernel fmha_kernel(const FmhaArgs& args);
 /// A problem whose walk may have been measured.
 ProblemKey fmha_problem_key(const FmhaKernel& kernel, const FmhaSizes& sizes);
+FmhaSizes fmha_sizes(const ProblemKey& problem);
 /// Measurements that choose a walk; a problem's key is the kernel and its sizes.
 const Tunable& fmha_tunable();
 

@@ -25,6 +25,7 @@ namespace {
 using support::cat;
 using support::fail;
 
+constexpr FmhaSizes kManyTiles = {1 << 10, 1 << 10, 1 << 10, 1 << 10, 1 << 10};  // of a call that fills any device
 constexpr std::size_t kLimit = 4;  // the place of max_sms in a problem's key; no walk is measured for one
 
 FmhaKernel config_of(const Request& request) { return kernel_of_fields<kFmhaFields, FmhaKernel>(request); }
@@ -81,9 +82,11 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
     return key;
   }
   Kernel choose(const ProblemKey& problem, const arch::Arch& arch) const override {
-    if (problem.sizes[kLimit] == 0) return {problem.kind};
     FmhaChoice choice;
-    choice.walk = fmha_limited_walk(kernel_of_key<kFmhaFields, FmhaKernel>(problem.kind), arch);
+    if (problem.sizes[kLimit] != 0)
+      choice.walk = fmha_limited_walk(kernel_of_key<kFmhaFields, FmhaKernel>(problem.kind), arch);
+    else if (fmha_draws(problem, arch))
+      choice.walk = WalkChoice::dynamic;
     return kernel_of(problem, choice.number());
   }
   Kernel kernel_of(const ProblemKey& problem, int choice) const override {
@@ -111,7 +114,9 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
   std::vector<NeededKernel> needed_kernels(const void* config, const ChooseKernel& choose) const override {
     const auto& of = *static_cast<const FmhaConfig*>(config);
     ops::validate(of);
-    return {{this, choose({fmha_small_key(of)})}};
+    const Kernel few = choose({fmha_small_key(of)}), many = choose(fmha_problem_key(of, kManyTiles));
+    if (many.small_key == few.small_key) return {{this, few}};
+    return {{this, many}, {this, few}};
   }
 
   std::vector<Request> requests(const Flags& flags) const override {
@@ -119,6 +124,16 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
     for (const FmhaKernel& config :
          kernels_of_flags<kFmhaFields, FmhaKernel>("fmha", flags, choices_of_fields<kFmhaFields>()))
       list.push_back(fmha_request(config));
+    return list;
+  }
+
+  std::vector<Request> requests_for(const Flags& flags, const arch::Arch& arch) const override {
+    std::vector<Request> list = requests(flags);
+    if (flags.count("walk") > 0) return list;
+    for (std::size_t i = 0, few = list.size(); i < few; ++i) {
+      const Kernel many = choose(fmha_problem_key(config_of(list[i]), kManyTiles), arch);
+      if (Request request = request_of(many); request.name != list[i].name) list.push_back(std::move(request));
+    }
     return list;
   }
 

@@ -81,7 +81,8 @@ class Builder : private FmhaBuilder {
   void build() {
     set_name(cat(tile_.consumers, "x64x", tile_.block_n));
     // Equal tiles: one block an SM walks them, loading the next tile while it stores this one. Causal tiles differ, so
-    // each is a block of its own and the hardware hands out the longest first.
+    // each is a block of its own and the hardware hands out the longest first; calls with many tiles take the kernel
+    // whose blocks draw them (fmha_draws).
     graph_.walk = mask_.tiles_differ() ? graph::Walk::one_tile : graph::Walk::persistent;
     values(2);
     loads_ = engine_loads(copy_);

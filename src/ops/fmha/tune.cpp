@@ -3,10 +3,12 @@
 // Decides which sizes and kernels a command line names, and which walks are measured. Predicts nothing: walks differ by
 // how tiles come out even. Invariant: a problem that was written down as fields and read back is the same problem, or
 // none.
+#include <algorithm>
 #include <utility>
 
 #include "ops/common/trial.hpp"
 #include "ops/common/tunable.hpp"
+#include "ops/fmha/family.hpp"
 #include "ops/fmha/fields.hpp"
 #include "ops/fmha/fmha.hpp"
 #include "ops/fmha/mask.hpp"
@@ -85,6 +87,7 @@ class FmhaTunable final : public Tunable {
     add(WalkChoice::usual);
     if (usual == graph::Walk::one_tile && arch.shared_barriers) add(WalkChoice::persistent);
     add(WalkChoice::dynamic);
+    if (fmha_draws(key, arch)) std::rotate(list.begin(), list.end() - 1, list.end());  // first what calls take
     return list;
   }
 
@@ -164,6 +167,11 @@ FmhaSizes fmha_sizes(const FmhaArgs& args) {
 
 ProblemKey fmha_problem_key(const FmhaKernel& kernel, const FmhaSizes& sizes) {
   return {fmha_small_key(kernel), {sizes.batch, sizes.heads << 32 | sizes.kv_heads, sizes.queries, sizes.keys}};
+}
+
+FmhaSizes fmha_sizes(const ProblemKey& problem) {
+  const auto [batch, heads, queries, keys, limit] = problem.sizes;
+  return {batch, heads >> 32, heads & 0xffffffff, queries, keys};
 }
 
 }  // namespace tj::ops

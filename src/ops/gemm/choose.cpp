@@ -25,10 +25,12 @@ using Prediction = GemmPrediction;
 
 constexpr int kMostPartWaves = 4;  // of tiles of all parts: with more, whole tiles fill the SMs as well
 // Parts are taken where their prediction is below this share of the best without: they cost memory, and what is
-// predicted within that is predicted alike.
-constexpr double kPartsGain = 0.9;
-constexpr double kAlike = 1.01;  // predictions so far apart say nothing
+// predicted within that is predicted alike. Joint limits (rates.hpp) predict more closely.
+constexpr double kPartsGain = 0.9, kJointPartsGain = 0.95;
+constexpr double kAlike = 1.01;  // predictions so far apart say nothing, where limits were not measured jointly
 std::int64_t up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
+
+bool joint(const Rates& rates) { return rates.joint_bytes_per_cycle > 0; }
 
 std::vector<Rates> known_rates() {
   std::vector<Rates> list;
@@ -120,16 +122,16 @@ RankedGemm best_parts(const GemmSizes& sizes, const GemmKernel& kernel, int tile
   return best;
 }
 
-/// The tile with the fewest cycles. Of tiles that differ by less than a prediction can tell, it is the largest, in a
-/// cluster if there is one: it reads less. (In 16384^3, 128 x 256 in clusters of 1 x 2 was up to 1.2% faster than
-/// alone, 2 x 1 no faster; smaller products were alike.) The cycles are the fewest, of whichever tile.
+/// The tile with the fewest cycles. Where limits were not measured jointly, tiles that differ by less than a prediction
+/// can tell are alike: then it is the largest, in a cluster if there is one, which reads less. The cycles are the
+/// fewest, of whichever tile.
 RankedGemm best_whole(const GemmSizes& sizes, const GemmKernel& kernel, const Rates& rates) {
   std::array<double, kGemmTileCount> cycles;
   cycles.fill(std::numeric_limits<double>::infinity());
   for (std::size_t t = 0; t < kGemmTileCount; ++t)
     if (taken_unmeasured(gemm_tiles()[t]) && serves(gemm_tiles()[t], sizes, kernel, rates))
       cycles[t] = predicted(sizes, kernel, {static_cast<int>(t), 1}, rates);
-  const double fewest = *std::min_element(cycles.begin(), cycles.end());
+  const double fewest = *std::min_element(cycles.begin(), cycles.end()), alike = joint(rates) ? 1 : kAlike;
   const auto preferred = [&](std::size_t t, std::size_t other) {
     const auto size = [](const GemmTile& tile) { return std::tuple(tile.block_m * tile.block_n, tile.blocks()); };
     const auto one = size(gemm_tiles()[t]), another = size(gemm_tiles()[other]);
@@ -137,7 +139,7 @@ RankedGemm best_whole(const GemmSizes& sizes, const GemmKernel& kernel, const Ra
   };
   std::size_t best = kGemmTileCount;
   for (std::size_t t = 0; t < kGemmTileCount; ++t)
-    if (std::isfinite(cycles[t]) && cycles[t] <= fewest * kAlike && (best == kGemmTileCount || preferred(t, best)))
+    if (std::isfinite(cycles[t]) && cycles[t] <= fewest * alike && (best == kGemmTileCount || preferred(t, best)))
       best = t;
   if (best == kGemmTileCount)
     support::fail(Stage::target, Code::unsupported,
@@ -153,14 +155,15 @@ void set_limited_walk(const GemmSizes& sizes, const arch::Arch& arch, GemmChoice
 
 RankedGemm fewest_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const Rates& rates) {
   const RankedGemm whole = best_whole(sizes, kernel, rates);
+  const double gain = joint(rates) ? kJointPartsGain : kPartsGain;
   RankedGemm cut{{-1, 1}, 0};
-  for (std::size_t t = 0; t < kGemmTileCount && whole.cycles * kPartsGain > rates.next_launch_cycles; ++t) {
+  for (std::size_t t = 0; t < kGemmTileCount && whole.cycles * gain > rates.next_launch_cycles; ++t) {
     if (!taken_unmeasured(gemm_tiles()[t]) || !serves(gemm_tiles()[t], sizes, kernel, rates)) continue;
     if (const RankedGemm ranked = best_parts(sizes, kernel, static_cast<int>(t), rates);
         ranked.choice.parts > 1 && (cut.choice.tile < 0 || ranked.cycles < cut.cycles))
       cut = ranked;
   }
-  RankedGemm best = cut.choice.tile >= 0 && cut.cycles < kPartsGain * whole.cycles ? cut : whole;
+  RankedGemm best = cut.choice.tile >= 0 && cut.cycles < gain * whole.cycles ? cut : whole;
   set_limited_walk(sizes, *rates.arch, best.choice);
   return best;
 }

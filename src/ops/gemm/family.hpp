@@ -24,6 +24,11 @@ struct GemmCopyRates {
   double multicast_factor = 1;       ///< of what blocks of a cluster share
   double outside_row_cycles = 0;     ///< of a line of a row outside the matrix
   double cache_bytes_per_cycle = 0;  ///< of all SMs together; 0: as fast as they can copy
+  /// Rates that all SMs share, as limits that add up with others; 0: nobody has measured them.
+  double joint_bytes_per_cycle = 0, joint_outside_rows_per_cycle = 0;
+  double wide_row_factor = 1;   ///< of bytes whose rows are several lines
+  double part_wave_factor = 1;  ///< of reads from memory where SMs are idle
+  double kb_power_cycles = 0;   ///< of an SM at the power limit, for a KB of copies
 };
 
 struct GemmFamily {

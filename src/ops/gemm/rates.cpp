@@ -38,6 +38,14 @@ GemmRates gemm_rates_of(const arch::Arch& arch) {
   rates.sustained_bytes_per_cycle = measured("sustained_copy_bytes_per_cycle");
   rates.copy_latency_cycles = copies.latency_cycles;
   rates.next_launch_cycles = arch.fact("next_launch_cycles");
+  rates.joint_bytes_per_cycle = copies.joint_bytes_per_cycle;
+  rates.joint_outside_rows_per_cycle = copies.joint_outside_rows_per_cycle;
+  rates.wide_row_factor = copies.wide_row_factor;
+  rates.part_wave_factor = copies.part_wave_factor;
+  rates.kb_power_cycles = copies.kb_power_cycles;
+  const auto clock = [&](const char* fact) { return arch.has_fact(fact) ? arch.clock_ghz / arch.fact(fact) : 1; };
+  rates.burst = clock("burst_clock_ghz");
+  rates.lasting = clock("matrix_clock_ghz");
   rates.own_share = family.own_share;
   for (std::size_t t = 0; t < kGemmTileCount; ++t) {
     const GemmTile& tile = kGemmTiles[t];
@@ -65,12 +73,17 @@ double unaligned_bytes(const GemmSizes& sizes, const GemmKernel& kernel, const G
   return rows * tile.block_k * tile.element_bytes * iterations;
 }
 
+/// Columns of b that a block brings: of a pair, each brings half.
+int own_columns(const GemmKernel& kernel, const GemmTile& tile, const GemmRates& rates) {
+  GemmKernel of_tile = kernel;
+  of_tile.tile = static_cast<int>(&tile - kGemmTiles);
+  return gemm_pairs(of_tile, *rates.family) ? tile.block_n / 2 : tile.block_n;
+}
+
 /// Rows outside the matrix cost no traffic, but more of the copy engine's time than those inside. What blocks share is
 /// read once, and arrives more slowly; of a pair, each block brings half of b.
 double copy_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const GemmTile& tile, const GemmRates& rates) {
-  GemmKernel of_tile = kernel;
-  of_tile.tile = static_cast<int>(&tile - kGemmTiles);
-  const int columns = gemm_pairs(of_tile, *rates.family) ? tile.block_n / 2 : tile.block_n;
+  const int columns = own_columns(kernel, tile, rates);
   const std::int64_t inside_a = std::min<std::int64_t>(sizes.m, tile.block_m),
                      inside_b = std::min<std::int64_t>(sizes.n, columns);
   const std::int64_t outside = tile.block_m + columns - inside_a - inside_b;
@@ -80,6 +93,33 @@ double copy_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const GemmT
   return (static_cast<double>(inside_a) * factor_a + static_cast<double>(inside_b) * factor_b) * row_bytes *
              rates.copy_cycles_per_byte +
          static_cast<double>(outside * (row_bytes / kLineBytes)) * rates.copy_outside_row_cycles;
+}
+
+/// One iteration of every tile by what all SMs read from L2, and by the rows outside the matrix that their copy engines
+/// fill: two limits that add up. Blocks that share a copy read it once.
+GemmPath joint_path(const GemmSizes& sizes, const GemmKernel& kernel, const GemmTile& tile, const GemmRates& rates) {
+  if (rates.joint_bytes_per_cycle <= 0) return {};
+  const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n);
+  const auto tiles = [](std::int64_t size, int block, int blocks) {
+    return static_cast<double>(up(size, std::int64_t{block} * blocks)) * blocks;
+  };
+  const double down = tiles(sizes.m, tile.block_m, tile.cluster_m),
+               across = tiles(sizes.n, tile.block_n, tile.cluster_n);
+  const double reads_a = across / tile.cluster_n, reads_b = down / tile.cluster_m;
+  const double columns = tile.block_n / own_columns(kernel, tile, rates);
+  const double rows = m * reads_a + n * reads_b / columns;
+  const double outside = (down * tile.block_m - m) * reads_a + (across * tile.block_n - n) * reads_b / columns;
+  const int row_bytes = tile.block_k * tile.element_bytes;
+  const double factor = row_bytes > kLineBytes ? rates.wide_row_factor : 1;
+  const double bytes = static_cast<double>(sizes.batch) * rows * row_bytes,
+               fills = static_cast<double>(sizes.batch) * outside * row_bytes / kLineBytes;
+  return {bytes, bytes * factor / rates.joint_bytes_per_cycle + fills / rates.joint_outside_rows_per_cycle};
+}
+
+/// A time that two limits give together: the longer one, and more where they lie close to each other.
+double joined(double one, double other) {
+  const auto sixth = [](double time) { return time * time * time * time * time * time; };
+  return std::cbrt(std::sqrt(sixth(one) + sixth(other)));
 }
 
 /// An iteration of all SMs by what they read from L2 together, over several waves.
@@ -111,22 +151,46 @@ GemmPrediction::GemmPrediction(const GemmSizes& sizes, const GemmKernel& kernel,
       clusters_(clusters_of(sizes, tile_)),
       places_(cluster_places(sizes, tile_, *rates.arch)),
       beside_(rates.beside[static_cast<std::size_t>(tile)]),
-      stores_beside_(rates.stores_beside[static_cast<std::size_t>(tile)]) {
+      stores_beside_(rates.stores_beside[static_cast<std::size_t>(tile)]),
+      matrix_(static_cast<double>(rates.matrix[static_cast<std::size_t>(tile)])),
+      rows_(static_cast<double>(sizes.m)) {
   const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n),
              batch = static_cast<double>(sizes.batch);
   elements_ = m * n * batch;
   operand_bytes_ = (m + n) * static_cast<double>(sizes.k) * tile_.element_bytes * batch;
   share_ = static_cast<double>(rates.arch->sm_count) / static_cast<double>(sizes.sms(*rates.arch));
-  own_ = std::max(static_cast<double>(rates.matrix[static_cast<std::size_t>(tile)]),
-                  copy_cycles(sizes, kernel, tile_, rates));
+  own_ = std::max(matrix_, copy_cycles(sizes, kernel, tile_, rates));
+  path_ = joint_path(sizes, kernel, tile_, rates);
   shared_ = std::max(own_, shared_path_cycles(sizes, tile_, rates));
   lines_ = unaligned_bytes(sizes, kernel, tile_, clusters_ * tile_.blocks()) /
            rates.unaligned_bytes_per_cycle;  // tiles beyond the matrix included
 }
 
+/// Loops of an SM that alone take so long, of which the matrix unit is busy for a part, beside what all SMs read in so
+/// many iterations of every tile. At the power limit products and copies take their time one after the other; a unit
+/// that pauses lets the clock rise, with the square root of its share.
+double GemmPrediction::loop_cycles(double loop, double busy, double iterations) const {
+  const double kb = share_ * path_.bytes * iterations / 1024 / static_cast<double>(rates_.arch->sm_count);
+  const double products = std::min(busy, loop);
+  const double power = products * rates_.lasting + kb * rates_.kb_power_cycles;
+  return joined(std::max(loop * rates_.burst, std::sqrt(loop / products) * power), path_.cycles * iterations);
+}
+
+/// A tile's end. Blocks that began together end together: where limits were measured jointly, memory takes what all of
+/// them write at once.
+double GemmPrediction::end_cycles(int parts) const {
+  const bool wide = out_bytes_ == size_of(DType::f32) || parts > 1;
+  const auto alone = static_cast<double>(cycles_[wide ? 1 : 0].end);
+  if (path_.cycles <= 0) return alone;
+  const double bytes =
+      std::min<double>(rows_, tile_.block_m) * tile_.block_n * (wide ? size_of(DType::f32) : out_bytes_);
+  const double blocks = std::min(clusters_ * parts, places_) * tile_.blocks();
+  return alone + bytes * blocks / (rates_.memory_bytes_per_cycle * rates_.burst);
+}
+
 double GemmPrediction::cycles(int parts) const {
   const GemmTileCycles& ends = cycles_[out_bytes_ == size_of(DType::f32) || parts > 1 ? 1 : 0];
-  const double waves = std::ceil(clusters_ * parts / places_), end = static_cast<double>(ends.end);
+  const double waves = std::ceil(clusters_ * parts / places_), end = end_cycles(parts);
   const auto iterations = static_cast<double>(gemm_part_blocks(blocks_, parts));  // of one tile
   // One of several blocks on an SM stores while another multiplies. A block that has room for the next tile's sums does
   // both.
@@ -136,15 +200,21 @@ double GemmPrediction::cycles(int parts) const {
   };
   // Each operand read once, the result written once; or the sums of each part.
   const double compulsory = operand_bytes_ + elements_ * (parts == 1 ? out_bytes_ : size_of(DType::f32) * parts);
-  const double idle = rates_.own_share ? share_ * waves * places_ / (clusters_ * parts)
-                                       : 1;  // of the SMs' time, over that in which they have a tile
-  const double by_memory =
-      idle * compulsory /
-      (compulsory > rates_.cache_bytes ? rates_.memory_bytes_per_cycle : rates_.cache_bytes_per_cycle);
-  const bool sustained = waves > 1 && by_iterations(own_) > by_memory;
-  const double product = static_cast<double>(ends.start) +
-                         std::max({by_iterations(sustained ? shared_ : own_), by_memory, lines_ * iterations * parts}) +
-                         end;
+  const double even = clusters_ * parts / places_;  // waves, were none of them partly empty
+  const bool cached = compulsory <= rates_.cache_bytes;
+  const double idle = rates_.own_share ? share_ * waves / even  // of the SMs' time, over that in which they have a tile
+                      : cached         ? 1
+                                       : std::clamp(1 / even, 1.0, rates_.part_wave_factor);
+  const double by_memory = idle * compulsory / (cached ? rates_.cache_bytes_per_cycle : rates_.memory_bytes_per_cycle);
+  double work = 0;
+  if (path_.cycles > 0) {
+    const double loop = loop_cycles(by_iterations(own_), even * iterations * matrix_, iterations * parts);
+    work = joined(joined(loop, by_memory), lines_ * iterations * parts);
+  } else {
+    const bool sustained = waves > 1 && by_iterations(own_) > by_memory;
+    work = std::max({by_iterations(sustained ? shared_ : own_), by_memory, lines_ * iterations * parts});
+  }
+  const double product = (static_cast<double>(ends.start) + end) * rates_.burst + work;
   return parts == 1 ? product : product + sum_cycles(parts);
 }
 
@@ -158,11 +228,15 @@ double GemmPrediction::split_cycles() const {
   const double compulsory = operand_bytes_ + elements_ * out_bytes_;
   const double by_memory =
       compulsory / (compulsory > rates_.cache_bytes ? rates_.memory_bytes_per_cycle : rates_.cache_bytes_per_cycle);
-  const double loops =
-      iterations * (tiles > 1 ? shared_ : own_) * beside_ + (tiles - 1) * static_cast<double>(ends.end);
-  return static_cast<double>(ends.start + ends.end) +
-         std::max({loops, by_memory, lines_ * static_cast<double>(blocks_)}) + 2 * sums * rates_.copy_cycles_per_byte +
-         rates_.copy_latency_cycles;
+  const double per_tile = (tiles - 1) * end_cycles(1), lines = lines_ * static_cast<double>(blocks_);
+  const double work =
+      path_.cycles > 0 ? joined(joined(loop_cycles(iterations * own_ * beside_ + per_tile,
+                                                   iterations * matrix_ * beside_, static_cast<double>(blocks_)),
+                                       by_memory),
+                                lines)
+                       : std::max({iterations * (tiles > 1 ? shared_ : own_) * beside_ + per_tile, by_memory, lines});
+  return (static_cast<double>(ends.start) + end_cycles(1)) * rates_.burst + work +
+         2 * sums * rates_.copy_cycles_per_byte + rates_.copy_latency_cycles;
 }
 
 /// The launch that adds the parts: as long as memory takes, L2 or not, but not less than the round trips of a thread.

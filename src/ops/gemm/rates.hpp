@@ -2,8 +2,10 @@
 //
 // Decides by cycles from the arch's facts: waves of tiles over the SMs, iterations of a tile by the busier of matrix
 // unit and copies, the end of each tile, the start in clusters. However the tiles are cut, memory and the SMs' common
-// path to it set a least time. Parts of K add the launch that sums them. Chooses nothing. Invariant: same sizes, kernel
-// and arch, same cycles, on any machine.
+// path to it set a least time. Limits that lie close to each other hinder each other, where that was measured: then
+// their sixth powers add up. At the power limit the clock falls as matrix units pause less
+// and copies bring more. Parts of K add the launch that sums them.
+// Chooses nothing. Invariant: same sizes, kernel and arch, same cycles, on any machine.
 #pragma once
 
 #include <array>
@@ -22,6 +24,9 @@ struct GemmRates {
   double memory_bytes_per_cycle = 0, cache_bytes_per_cycle = 0, unaligned_bytes_per_cycle = 0,
          sustained_bytes_per_cycle = 0;  ///< of all SMs together
   double copy_latency_cycles = 0, next_launch_cycles = 0;
+  double joint_bytes_per_cycle = 0, joint_outside_rows_per_cycle = 0, wide_row_factor = 1, part_wave_factor = 1,
+         kb_power_cycles = 0;     ///< GemmCopyRates
+  double burst = 1, lasting = 1;  ///< the arch's clock over that of a burst, and over that of busy matrix units
   bool own_share = false;  ///< of these rates an SM draws no more than its share; without a tile it leaves that unused
   std::array<std::int64_t, kGemmTileCount> matrix{};  ///< of an iteration
   std::array<int, kGemmTileCount> beside{};           ///< blocks that share an SM; 0: the arch does not serve the tile
@@ -36,6 +41,11 @@ GemmRates gemm_rates_of(const arch::Arch& arch);
 int cluster_places(const GemmSizes& sizes, const GemmTile& tile, const arch::Arch& arch);
 double clusters_of(const GemmSizes& sizes, const GemmTile& tile);
 
+/// The copies of all tiles: what they bring, and how long all SMs take together. No cycles: nobody has measured them.
+struct GemmPath {
+  double bytes = 0, cycles = 0;
+};
+
 /// Costs of a problem in one tile, for any number of parts of K. All that does not depend on that is computed once: hot
 /// calls of new sizes ask for many.
 class GemmPrediction {
@@ -48,6 +58,8 @@ class GemmPrediction {
 
  private:
   double sum_cycles(int parts) const;
+  double end_cycles(int parts) const;
+  double loop_cycles(double loop, double busy, double iterations) const;
 
   const GemmRates& rates_;
   const GemmTile& tile_;
@@ -57,7 +69,10 @@ class GemmPrediction {
   const std::int64_t blocks_;  ///< iterations of K as a whole
   const double clusters_, places_, beside_;
   const bool stores_beside_;
+  const double matrix_;  ///< of an iteration
+  const double rows_;    ///< of a
   double elements_ = 0, operand_bytes_ = 0, own_ = 0, shared_ = 0, lines_ = 0;
+  GemmPath path_;     ///< of an iteration of every tile
   double share_ = 1;  ///< all SMs, over those of the product
 };
 

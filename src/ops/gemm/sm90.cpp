@@ -37,14 +37,34 @@ constexpr int kContextRegisters = 72;
 constexpr int kLoopRegisters = 40;
 
 // Every unit and fact that is read for the family.
-const arch::Needs& kNeeds = support::lasting<arch::Needs>(
-    {{"TC", "TMA"},
-     {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_least_cycles", "matrix_drain_cycles",
-      "copy_latency_cycles", "copy_cycles_per_kb", "loaded_copy_cycles_per_kb", "multicast_copy_factor",
-      "copy_outside_row_cycles", "unaligned_copy_bytes_per_cycle", "sustained_copy_bytes_per_cycle", "cache_bytes",
-      "cache_bytes_per_cycle", "memory_bytes_per_cycle", "cluster_start_cycles", "tile_turn_cycles",
-      "fragment_store_cycles", "next_launch_cycles"},
-     {"sm90"}});
+const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"TC", "TMA"},
+                                                           {"matrix_flops_per_cycle",
+                                                            "matrix_group_cycles",
+                                                            "matrix_least_cycles",
+                                                            "matrix_drain_cycles",
+                                                            "copy_latency_cycles",
+                                                            "copy_cycles_per_kb",
+                                                            "loaded_copy_cycles_per_kb",
+                                                            "multicast_copy_factor",
+                                                            "copy_outside_row_cycles",
+                                                            "unaligned_copy_bytes_per_cycle",
+                                                            "sustained_copy_bytes_per_cycle",
+                                                            "cache_bytes",
+                                                            "cache_bytes_per_cycle",
+                                                            "memory_bytes_per_cycle",
+                                                            "cluster_start_cycles",
+                                                            "tile_turn_cycles",
+                                                            "fragment_store_cycles",
+                                                            "next_launch_cycles",
+                                                            "product_group_cycles",
+                                                            "burst_clock_ghz",
+                                                            "matrix_clock_ghz",
+                                                            "copied_kb_power_cycles",
+                                                            "joint_copy_bytes_per_cycle",
+                                                            "joint_outside_rows_per_cycle",
+                                                            "wide_row_copy_factor",
+                                                            "part_wave_memory_factor"},
+                                                           {"sm90"}});
 
 arch::Needs with_narrow_elements() {
   arch::Needs needs = kNeeds;
@@ -64,17 +84,19 @@ double promote_cycles(const GemmTile& tile, const arch::Arch& arch) {
   return static_cast<double>(kRowsPerConsumer) * tile.block_n * tile.partial_sums() / arch.fact("f32_per_cycle");
 }
 
-/// An iteration's products, and what comes between two groups of them. Where their sums are promoted, a consumer's next
-/// group waits for it: the others' products may fill that time.
+/// An iteration's products, and what each 128 bytes of K take beyond them. Where their sums are promoted, a consumer's
+/// next group waits for it: the others' products may fill that time.
 std::int64_t iteration_cycles(const GemmTile& tile, const arch::Arch& arch) {
   const double step_k = static_cast<double>(kStepBytes) / tile.element_bytes;
   const double step = 2.0 * kRowsPerConsumer * tile.block_n * step_k /
                       Multiplier(Multiplier::Way::warpgroup, arch).flops_per_cycle(tile.element_bytes);
-  const double own = tile.block_k / step_k * std::max(step, arch.fact("matrix_least_cycles")),
-               group = arch.fact("matrix_group_cycles");
-  const double chain =
-      tile.promotes() ? own + group + arch.fact("matrix_drain_cycles") + promote_cycles(tile, arch) : 0;
-  return static_cast<std::int64_t>(std::ceil(std::max(tile.consumers() * own + group, chain)));
+  const double own = tile.block_k / step_k * std::max(step, arch.fact("matrix_least_cycles"));
+  const double groups = std::max(1, tile.block_k * tile.element_bytes / gemm::kSwizzleBytes);
+  const double chain = tile.promotes() ? own + arch.fact("matrix_group_cycles") + arch.fact("matrix_drain_cycles") +
+                                             promote_cycles(tile, arch)
+                                       : 0;
+  return static_cast<std::int64_t>(
+      std::ceil(std::max(tile.consumers() * (own + groups * arch.fact("product_group_cycles")), chain)));
 }
 
 bool fits(const GemmTile& tile) {
@@ -82,9 +104,12 @@ bool fits(const GemmTile& tile) {
 }
 
 GemmCopyRates copy_rates(const arch::Arch& arch) {
-  return {arch.fact("copy_latency_cycles"),       arch.fact("copy_cycles_per_kb"),
-          arch.fact("loaded_copy_cycles_per_kb"), arch.fact("multicast_copy_factor"),
-          arch.fact("copy_outside_row_cycles"),   arch.fact("cache_bytes_per_cycle")};
+  return {arch.fact("copy_latency_cycles"),        arch.fact("copy_cycles_per_kb"),
+          arch.fact("loaded_copy_cycles_per_kb"),  arch.fact("multicast_copy_factor"),
+          arch.fact("copy_outside_row_cycles"),    arch.fact("cache_bytes_per_cycle"),
+          arch.fact("joint_copy_bytes_per_cycle"), arch.fact("joint_outside_rows_per_cycle"),
+          arch.fact("wide_row_copy_factor"),       arch.fact("part_wave_memory_factor"),
+          arch.fact("copied_kb_power_cycles")};
 }
 
 class Builder : GemmRingsBuilder {

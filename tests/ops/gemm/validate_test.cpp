@@ -166,31 +166,31 @@ TEST_CASE("the order of an operand follows its strides, and its sizes where both
 }
 
 TEST_CASE("large products get the large tile, few rows a low one, small products one that reaches all SMs") {
-  CHECK(tile_for(4096, 4096, 4096) == "128x256c1x2");
-  CHECK(tile_for(4096, 4096, 16384) == "128x256c1x2");
-  CHECK(tile_for(8192, 8192, 8192) ==
-        "128x256c1x2");  // fewer iterations of half the size are no gain: each has its own group
-  CHECK(tile_for(16384, 16384, 16384) == "128x256c1x2");
-  CHECK(tile_for(2048, 2048, 2048) == "128x256");
-  CHECK(tile_for(1024, 1024, 1024) == "128x64");
-  CHECK(tile_for(1000, 1000, 1000) ==
-        "128x64c1x2");  // rows off their lines: what all SMs copy together counts, and blocks may share it
+  // At the power limit, fewer bytes from L2 are more products: two blocks share the wide operand.
+  CHECK(tile_for(4096, 4096, 4096) == "128x256c2x1");
+  CHECK(tile_for(4096, 4096, 16384) == "128x256c2x1");
+  CHECK(tile_for(8192, 8192, 8192) == "128x256c2x1");
+  CHECK(tile_for(16384, 16384, 16384) == "128x256c2x1");
+  CHECK(tile_for(2048, 2048, 2048) == "128x256c2x1");
   CHECK(tile_for(4104, 4104, 4104) == "128x256c2x1");
-  CHECK(tile_for(128, 24576, 1536) == "128x64");  // memory bounds it: the shortest end
+  CHECK(tile_for(1024, 1024, 1024) == "64x128c2x1");
+  CHECK(tile_for(1000, 1000, 1000) ==
+        "64x256c2x1");  // rows off their lines: what all SMs copy together counts, and blocks may share it
+  CHECK(tile_for(128, 24576, 1536) == "64x128c2x1");  // memory bounds it: no row outside, and b is read once
   CHECK(tile_for(64, 7168, 2048) == "64x64");
-  CHECK(tile_for(16, 4096, 4096) == "16x32");  // rows outside a would cost more than those inside
+  CHECK(tile_for(16, 4096, 4096) == "16x64");  // rows outside a would cost more than those inside
   CHECK(tile_for(1, 8192, 8192) == "16x64");   // memory bounds both: predicted alike, and the larger has fewer ends
   CHECK(tile_for(17, 4096, 4096).substr(0, 3) == "64x");
   CHECK(tile_for(16, 4096, 4096, true) == "16x64");  // b's columns lie in blocks of 64
-  CHECK(tile_for(512, 512, 512) == "64x32");
+  CHECK(tile_for(512, 512, 512) == "64x64");
   for (const std::int64_t large : {std::int64_t{1} << 30, std::int64_t{1} << 31})  // far beyond 64-bit products
-    CHECK(tile_for(large, large, large) == "128x256c1x2");
+    CHECK(tile_for(large, large, large) == "128x256c2x1");
 }
 
 TEST_CASE("products of e4m3 get tiles of their own") {
   CHECK(tile_for(8192, 8192, 8192, false, DType::e4m3) == "128x192c2x1");
-  CHECK(tile_for(4096, 4096, 4096, false, DType::e4m3) == "128x128c2x1");  // 8 whole waves
-  CHECK(tile_for(16, 4096, 4096, false, DType::e4m3) == "16x32");
+  CHECK(tile_for(4096, 4096, 4096, false, DType::e4m3) == "128x192c2x1");
+  CHECK(tile_for(16, 4096, 4096, false, DType::e4m3) == "16x64");
   for (const std::int64_t size : {1, 100, 512, 1000, 2048, 16384}) {
     ops::GemmKernel kernel;
     kernel.dtype = DType::e4m3;
