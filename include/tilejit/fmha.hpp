@@ -20,8 +20,8 @@ struct FmhaConfig;
 ///   to 2^30.
 /// q, k, v and o share one dtype, f16 or bf16, and one device. The last dimension is contiguous; the other
 /// strides and the base addresses of q, k and v are multiples of 16 bytes, on the model as on GPUs.
-/// max_sms leaves multiprocessors to other work, such as communication. On AMD, blocks of such a call draw their tiles
-/// from a counter, which takes workspace.
+/// max_sms leaves multiprocessors to other work, such as communication. Blocks draw their tiles from a counter, which
+/// takes workspace, in calls with max_sms on AMD, and in causal ones on sm_90a with many tiles or max_sms.
 /// causal: query r sees keys j <= r + Sk - Sq (bottom-right aligned); a row with no key gives o = 0 and lse = -inf.
 ///
 /// Ladder (ladder.hpp): rungs 1 basic, 2 exp2, 3 transposed_k, 4 latency, 5 occupancy and 6 division. They run on
