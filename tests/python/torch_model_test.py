@@ -201,6 +201,21 @@ class Operators(Case):
                 if one is not None:
                     self.same(one[:3], other[:3]) if op == "chunk_indices" else self.same(one, other)
 
+    def test_counters_begin_at_zero(self):
+        """A plan whose blocks draw their tiles never counts in memory that holds something else."""
+        from tilejit import _torch_run
+        q = normal(15, 2, 100, 1, 64)  # as many tiles as heads: more than the multiprocessors of sm_90a
+        empty = torch.empty
+
+        def poisoned(*shape, **options):
+            made = empty(*shape, **options)
+            return made.fill_(255) if made.dtype is torch.uint8 else made
+        with mock.patch.object(torch, "empty", poisoned):
+            found = torch.empty_like(q)
+            _torch_run.run("fmha", (True, None), (q, q, q, found, None), True)
+        self.assertTrue(next(plan for key, (plan, _) in _torch_run._plans.items() if key[1:3] == (True, None) and key[3] == q.shape).workspace_zeroed)
+        self.same(found, q)  # the value of the one key
+
     def test_grad(self):
         """Each tensor of each operator that requires grad is refused by name; without gradients all is served."""
         needs = self.q.clone().requires_grad_()

@@ -1,8 +1,8 @@
 """Calls on tensors of torch: which way they take, so that an operator costs the host little and its memory is torch's.
 
 Decides that calls on a GPU take the package's short way (_ready.py) where torch offers DLPack's exchange API. All others, and those that may want
-a workspace, take plans that are kept here: a workspace then comes from torch's allocator, also while a CUDA graph is captured. Knows no operator of
-torch. Invariant: a plan runs on tensors of the shapes, strides, types, devices and alignments that it was made of. It ends when
+a workspace, take plans that are kept here: a workspace then comes from torch's allocator, also while a CUDA graph is captured. One with counters
+that must begin at 0 is the library's own. Knows no operator of torch. Invariant: a plan runs on tensors of the shapes, strides, types, devices and alignments that it was made of. It ends when
 another kernel was measured to be faster.
 """
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _run_plan(op, options, tensors) -> None:
     found = _plans.get(key)
     plan, taken = found if found is not None and found[0].current else _keep(key, op, options, tensors)
     given = [tensors[i] for i in taken]
-    if not plan.workspace_bytes:
+    if not plan.workspace_bytes or plan.workspace_zeroed:  # counters that must begin at 0: the library zeroes them, and no more than them
         plan.run(*given)
         return
     step = plan.workspace_alignment  # what follows on the stream may use the workspace again
