@@ -88,7 +88,7 @@ class Model(unittest.TestCase):
             with tj.Runtime(LIBRARY, cache_dir=cache, target="model:sm_90a") as runtime:
                 self.run_case(runtime, causal=True, transposed=False)
                 self.run_case(runtime, causal=True, transposed=True)
-                report = runtime.prepare(CPU0, head_dim=DIM, causal=True)
+                report = runtime.prepare(CPU0, head_dim=DIM, causal=True)  # the kernel for many tiles is made as well; this report is the other's
                 self.assertEqual(report.origin, tj.FROM_MEMORY)
                 self.assertEqual(report.target, b"model:sm_90a")
                 schedule = json.loads(report.schedule_json)

@@ -117,7 +117,7 @@ TEST_CASE(TJ_PROCESS_OF_ITS_OWN* doctest::skip()) {
         }) == "");
   // The proof that it could not have been opened unseen: who needs it is told so.
   const std::string said =
-      in_child(scratch, [&](FakeCuda&, const tj::Options& options) { Runtime(options).prepare(config_of(false)); });
+      in_child(scratch, [&](FakeCuda&, const tj::Options& options) { Runtime(options).prepare(config_of(false, 64)); });
   CHECK_MESSAGE(has(said, nvrtc.path() + " but does not open"), said);
 }
 

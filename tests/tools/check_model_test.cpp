@@ -86,7 +86,7 @@ TEST_CASE(
 
 TEST_CASE("a headline says which role, at which node, and whose arrivals a barrier counts") {
   const std::string gemm = kGemm + "--m 64 --n 32 --k 1704 ", listed = run(gemm + "--list-sites").out;
-  const std::string overrun = run(gemm + "--seeds 1 --disable-site " + site_with(listed, {"wait ring b empty"})).out;
+  const std::string overrun = run(gemm + "--seeds 1 --disable-site " + site_with(listed, {"wait ring a empty"})).out;
   CHECK_MESSAGE(has(overrun, ", role load, in or after node load_"), overrun);
   CHECK_MESSAGE(has(overrun, "gets one arrival more"), overrun);
   const std::string announces = site_with(listed, {"expect bytes of ring b"});

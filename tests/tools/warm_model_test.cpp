@@ -31,7 +31,7 @@ ToolRun make_op(std::vector<std::string> words, const std::string& cache_dir, bo
   return tj::test::run_warm(words, terminal);
 }
 ToolRun make(std::vector<std::string> words, const std::string& cache_dir, bool terminal = false) {
-  words.insert(words.end(), {"--op", "fmha", "--head-dim", "64"});
+  words.insert(words.end(), {"--op", "fmha", "--head-dim", "64", "--walk", "usual"});  // not those for many tiles, too
   return make_op(std::move(words), cache_dir, terminal);
 }
 

@@ -128,11 +128,12 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
   }
 
   std::vector<Request> requests_for(const Flags& flags, const arch::Arch& arch) const override {
-    std::vector<Request> list = requests(flags);
-    if (flags.count("walk") > 0) return list;
-    for (std::size_t i = 0, few = list.size(); i < few; ++i) {
-      const Kernel many = choose(fmha_problem_key(config_of(list[i]), kManyTiles), arch);
-      if (Request request = request_of(many); request.name != list[i].name) list.push_back(std::move(request));
+    std::vector<Request> list;
+    for (Request& few : requests(flags)) {
+      const Kernel many = choose(fmha_problem_key(config_of(few), kManyTiles), arch);
+      if (Request request = request_of(many); flags.count("walk") == 0 && request.name != few.name)
+        list.push_back(std::move(request));
+      list.push_back(std::move(few));
     }
     return list;
   }
