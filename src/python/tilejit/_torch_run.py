@@ -90,7 +90,7 @@ def _run_plan(op, options, tensors) -> None:
     found = _plans.get(key)
     plan, taken = found if found is not None and found[0].current else _keep(key, op, options, tensors)
     given = [tensors[i] for i in taken]
-    if not plan.workspace_bytes or plan.workspace_zeroed:  # counters that must begin at 0: the library zeroes them, and no more than them
+    if not plan.workspace_bytes or plan.workspace_zeroed:  # the library zeroes counters, and no more than them
         plan.run(*given)
         return
     step = plan.workspace_alignment  # what follows on the stream may use the workspace again
