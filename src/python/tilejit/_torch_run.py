@@ -1,9 +1,9 @@
 """Calls on tensors of torch: which way they take, so that an operator costs the host little and its memory is torch's.
 
-Decides that calls on a GPU take the package's short way (_ready.py) where torch offers DLPack's exchange API. All others, and those that may want
-a workspace, take plans that are kept here: a workspace then comes from torch's allocator, also while a CUDA graph is captured. One with counters
-that must begin at 0 is the library's own. Knows no operator of torch. Invariant: a plan runs on tensors of the shapes, strides, types, devices and alignments that it was made of. It ends when
-another kernel was measured to be faster.
+Decides that calls on a GPU take the package's short way (_ready.py) where torch offers DLPack's exchange API. All others, and those that may
+want a workspace, take plans that are kept here: a workspace then comes from torch's allocator, also while a CUDA graph is captured. One with
+counters that must begin at 0 is the library's own. Knows no operator of torch. Invariant: a plan runs on tensors of the shapes, strides, types,
+devices and alignments that it was made of. It ends when another kernel was measured to be faster.
 """
 from __future__ import annotations
 
