@@ -18,7 +18,7 @@ import tempfile
 import time
 
 from beside_cases import Call, all_cases, attention, product
-from python_calls import open_package, skip
+from python_calls import nvidia_torch, open_package
 
 GATE_NS = 400_000  # longer than the host takes to enqueue a run
 LEAST_NS = 4_000   # a run is beside the taker if they shared so much
@@ -202,14 +202,7 @@ def options_of():
 
 def main():
     options = options_of()
-    try:
-        import torch
-    except ImportError as error:
-        skip(f"{error}; PyTorch is needed")
-    if not torch.cuda.is_available():
-        skip("PyTorch finds no GPU here")
-    if torch.version.hip:
-        skip("the taker is a kernel for NVIDIA's GPUs")
+    torch = nvidia_torch("the taker is a kernel for NVIDIA's GPUs")
     tilejit = open_package(options.library)
     import taker
     options.seed = random.randrange(2**32) if options.seed is None else options.seed

@@ -37,6 +37,19 @@ def skip(why):
     sys.exit(77)
 
 
+def nvidia_torch(why_nvidia):
+    """torch on a GPU of NVIDIA; leaves with a reason where there is none."""
+    try:
+        import torch
+    except ImportError as error:
+        skip(f"{error}; PyTorch is needed")
+    if not torch.cuda.is_available():
+        skip("PyTorch finds no GPU here")
+    if torch.version.hip:
+        skip(why_nvidia)
+    return torch
+
+
 def open_package(library):
     """The package of this tree over a library of its build; an installed one where there is none."""
     found = [pathlib.Path(library)] if library else sorted(ROOT.glob("build/*/lib/libtilejit.so"), key=lambda path: path.stat().st_mtime)
@@ -99,14 +112,7 @@ def measure(torch, ways, samples, calls):
 
 def main():
     options = options_of()
-    try:
-        import torch
-    except ImportError as error:
-        skip(f"{error}; PyTorch is needed")
-    if not torch.cuda.is_available():
-        skip("PyTorch finds no GPU here")
-    if torch.version.hip:
-        skip("a bare launch is measured with NVIDIA's driver alone")
+    torch = nvidia_torch("a bare launch is measured with NVIDIA's driver alone")
     tilejit = open_package(options.library)
     launch, nothing = bare_launches(torch)
     with torch.no_grad():
