@@ -61,7 +61,8 @@ TJ_DEVICE Share<R::kSharers> share() {
   u32 mask = 0;
 #pragma unroll
   for (u32 i = 0; i < R::kSharers; ++i) mask |= 1u << i * R::kSharerStride;
-  const u32 rank = cluster_rank();
+  u32 rank = cluster_rank();
+  hold(rank);  // read once: to read it takes longer than to issue a copy
   return {rank / R::kSharerStride % R::kSharers, mask << first_sharer<R>(rank)};
 }
 

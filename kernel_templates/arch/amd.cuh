@@ -265,6 +265,7 @@ TJ_DEVICE float minus_infinity() { return detail::number(0xff800000u); }
 /// The value is unchanged, but the compiler knows nothing of it any more: everything that follows from it is computed
 /// after this.
 TJ_DEVICE void hold(int& value) { asm volatile("" : "+v"(value)); }
+TJ_DEVICE void hold(u32& value) { asm volatile("" : "+v"(value)); }
 /// The compiler issues nothing before this that stands behind it. So as much is under way at once as the text says, and
 /// no more registers are taken.
 TJ_DEVICE void hold_back() {

@@ -29,22 +29,26 @@
 
 #define TJ_LIST_32 TJ_P0 ", " TJ_P1
 #define TJ_LIST_64 TJ_LIST_32 ", " TJ_P2 ", " TJ_P3
-#define TJ_LIST_128 TJ_LIST_64 ", " TJ_P4 ", " TJ_P5 ", " TJ_P6 ", " TJ_P7
+#define TJ_LIST_96 TJ_LIST_64 ", " TJ_P4 ", " TJ_P5
+#define TJ_LIST_128 TJ_LIST_96 ", " TJ_P6 ", " TJ_P7
 #define TJ_LIST_160 TJ_LIST_128 ", " TJ_P8 ", " TJ_P9
 #define TJ_LIST_176 TJ_LIST_160 ", " TJ_P10
 #define TJ_LIST_192 TJ_LIST_176 ", " TJ_P11
-#define TJ_LIST_256 TJ_LIST_192 ", " TJ_P12 ", " TJ_P13 ", " TJ_P14 ", " TJ_P15
+#define TJ_LIST_224 TJ_LIST_192 ", " TJ_P12 ", " TJ_P13
+#define TJ_LIST_256 TJ_LIST_224 ", " TJ_P14 ", " TJ_P15
 
 #define TJ_R8(d, k)                                                                                                   \
   "+f"(d[8 * k]), "+f"(d[8 * k + 1]), "+f"(d[8 * k + 2]), "+f"(d[8 * k + 3]), "+f"(d[8 * k + 4]), "+f"(d[8 * k + 5]), \
       "+f"(d[8 * k + 6]), "+f"(d[8 * k + 7])
 #define TJ_REGS_32(d) TJ_R8(d, 0), TJ_R8(d, 1)
 #define TJ_REGS_64(d) TJ_REGS_32(d), TJ_R8(d, 2), TJ_R8(d, 3)
-#define TJ_REGS_128(d) TJ_REGS_64(d), TJ_R8(d, 4), TJ_R8(d, 5), TJ_R8(d, 6), TJ_R8(d, 7)
+#define TJ_REGS_96(d) TJ_REGS_64(d), TJ_R8(d, 4), TJ_R8(d, 5)
+#define TJ_REGS_128(d) TJ_REGS_96(d), TJ_R8(d, 6), TJ_R8(d, 7)
 #define TJ_REGS_160(d) TJ_REGS_128(d), TJ_R8(d, 8), TJ_R8(d, 9)
 #define TJ_REGS_176(d) TJ_REGS_160(d), TJ_R8(d, 10)
 #define TJ_REGS_192(d) TJ_REGS_176(d), TJ_R8(d, 11)
-#define TJ_REGS_256(d) TJ_REGS_192(d), TJ_R8(d, 12), TJ_R8(d, 13), TJ_R8(d, 14), TJ_R8(d, 15)
+#define TJ_REGS_224(d) TJ_REGS_192(d), TJ_R8(d, 12), TJ_R8(d, 13)
+#define TJ_REGS_256(d) TJ_REGS_224(d), TJ_R8(d, 14), TJ_R8(d, 15)
 
 // One instruction: operands as text, `sum` the predicate that keeps d.
 #define TJ_MMA(type, N, left, right, sum, tail) \
@@ -111,6 +115,10 @@
 #define TJ_O_64                                                                                                   \
   "%32", "%33", "%34", "%35", "%36", "%37", "%38", "%39", "%40", "%41", "%42", "%43", "%44", "%45", "%46", "%47", \
       "%48", "%49", "%50"
+#define TJ_S_96 "%48", "%49", "%50", "%51", "%52", "%53", "%54"
+#define TJ_O_96                                                                                                   \
+  "%48", "%49", "%50", "%51", "%52", "%53", "%54", "%55", "%56", "%57", "%58", "%59", "%60", "%61", "%62", "%63", \
+      "%64", "%65", "%66"
 #define TJ_S_128 "%64", "%65", "%66", "%67", "%68", "%69", "%70"
 #define TJ_O_128                                                                                                  \
   "%64", "%65", "%66", "%67", "%68", "%69", "%70", "%71", "%72", "%73", "%74", "%75", "%76", "%77", "%78", "%79", \
@@ -127,6 +135,10 @@
 #define TJ_O_192                                                                                                      \
   "%96", "%97", "%98", "%99", "%100", "%101", "%102", "%103", "%104", "%105", "%106", "%107", "%108", "%109", "%110", \
       "%111", "%112", "%113", "%114"
+#define TJ_S_224 "%112", "%113", "%114", "%115", "%116", "%117", "%118"
+#define TJ_O_224                                                                                                  \
+  "%112", "%113", "%114", "%115", "%116", "%117", "%118", "%119", "%120", "%121", "%122", "%123", "%124", "%125", \
+      "%126", "%127", "%128", "%129", "%130"
 #define TJ_S_256 "%128", "%129", "%130", "%131", "%132", "%133", "%134"
 #define TJ_O_256                                                                                                  \
   "%128", "%129", "%130", "%131", "%132", "%133", "%134", "%135", "%136", "%137", "%138", "%139", "%140", "%141", \
@@ -152,6 +164,9 @@ TJ_WGMMA(32)
 #if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_64)
 TJ_WGMMA(64)
 #endif
+#if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_96)
+TJ_WGMMA(96)
+#endif
 #if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_128)
 TJ_WGMMA(128)
 #endif
@@ -163,6 +178,9 @@ TJ_WGMMA(176)
 #endif
 #if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_192)
 TJ_WGMMA(192)
+#endif
+#if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_224)
+TJ_WGMMA(224)
 #endif
 #if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_256)
 TJ_WGMMA(256)

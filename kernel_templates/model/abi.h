@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#define TJ_MODEL_ABI_VERSION 16u
+#define TJ_MODEL_ABI_VERSION 17u
 #define TJ_MODEL_SUFFIX "_model" /* symbol + this: the tj_model_kernel of an entry point */
 
 #ifdef __cplusplus
@@ -99,6 +99,8 @@ typedef struct tj_model_api {
   void (*registers)(int site, int registers, int grow);
 
   void (*copy_box)(unsigned destination, const void* map, unsigned barrier, const int* coordinates, int rank);
+  /* Announced bytes that no copy brings; their place holds nothing of use any more. */
+  void (*copy_nothing)(unsigned destination, unsigned bytes, unsigned barrier);
   void (*store_box)(const void* map, unsigned source, const int* coordinates, int rank);
   void (*store_commit)(int site);
   void (*store_wait)(int site, int pending); /* until the sources of all but the newest groups have been read */

@@ -13,28 +13,40 @@ std::map<std::string, Fact> joint_facts() {
   const std::string tiles =
       "tj-warm --tune --op gemm --dtype f16 of 104 sizes drawn with seeds 20261123 and 20261124, all tiles, on an "
       "H200, 2026-11-23: ";
+  const std::string alone =
+      "tj-warm --tune --op gemm --dtype f16 --sizes 64x1024x2048,64x1024x8192,128x1024x2048,128x1024x8192 on an H200, "
+      "2026-11-25, few tiles, by the difference of both lengths, at 1.98 GHz: ";
+  const std::string drawn =
+      "tj-warm --tune --op gemm --dtype f16 of 72 sizes, most drawn with seed 20261126, all tiles, on an H200, "
+      "2026-11-25: ";
   return {
       {"copy_outside_row_cycles",
-       {5, tiles + "fit; where all SMs fill rows, joint_outside_rows_per_cycle limits them"}},
+       {10, drawn + "fit; where all SMs fill rows, joint_outside_rows_per_cycle limits them"}},
+      {"copy_issue_cycles",
+       {190, alone + "64 x 96 iterates in 379 cycles where one thread asks for both operands, in 261 with a thread "
+                     "for each"}},
+      {"shared_copy_issue_cycles", {330, alone + "64 x 128 in clusters of 2 x 1, 505 and 330 cycles"}},
       {"loaded_copy_cycles_per_kb",
        {10.75, tiles + "one wave; gemm_predict.py's loops gave 13 to 17, with what SMs share in it"}},
+      {"crowded_copy_cycles_per_kb", {19, drawn + "fit; 64 x 256 alone copies a KB in 14"}},
       {"multicast_copy_factor", {1.35, tiles + "fit; main loops alone gave 1.1 (gemm_predict.py)"}},
-      {"product_group_cycles",
-       {56, tiles + "one wave: 64 x 128 iterates in 0.145 to 0.155 us, 64 x 256 in 0.290, 128 x 128 in 0.326, 128 x "
-                    "256 in 0.580 to 0.600, at 1.98 GHz"}},
+      {"product_group_cycles", {50, alone + "20 to 87 cycles beyond the products of a group, most of them 35 to 75"}},
       {"burst_clock_ghz", {1.98, "nvidia-smi, the highest clock; kept where SMs wait for memory"}},
       {"matrix_clock_ghz",
        {1.59, power + "713 ns of 1136 cycles, where no byte came from L2, on the line through both tiles"}},
       {"copied_kb_power_cycles",
-       {6.5, power + "3.7 ns of an SM for a KB: 64 x 256 reads 41 KB more for as many products, and takes 1015 ns "
-                     "for 864"}},
-      {"joint_copy_bytes_per_cycle", {10250, tiles + "fit; 64 x 128 and 64 x 256 reach 13 TB/s over many waves"}},
-      {"joint_outside_rows_per_cycle", {12.5, tiles + "16 to 29 in a nanosecond, at M 2 to 26"}},
-      {"wide_row_copy_factor", {1.3, tiles + "64 x 64 x 128 reaches 10 TB/s where 64 x 128 x 64 reaches 15"}},
-      {"cache_bytes_per_cycle", {2850, tiles + "fit, 5 TB/s; 16 x 64 alone reached 7.1 (gemm_predict.py)"}},
-      {"tile_turn_cycles", {300, tiles + "fit, beside what the writes of all SMs take"}},
+       {4.5, power + "3.7 ns of an SM for a KB, 6.5 cycles; " + drawn + "replays of 8 ms, fit: 0.8 to 4.5"}},
+      {"joint_copy_bytes_per_cycle", {20000, drawn + "fit, beside crowded_copy_cycles_per_kb"}},
+      {"joint_outside_rows_per_cycle",
+       {10, drawn + "fit; 16 to 29 in a nanosecond at M 2 to 26, before boxes outside were left out"}},
+      {"wide_row_copy_factor", {1.5, drawn + "fit; 64 x 64 x 128 reaches 10 TB/s where 64 x 128 x 64 reaches 15"}},
+      {"cached_operand_bytes",
+       {35e6, drawn + "fit; 13 x 7168 x 2048 reads 29 MB at 5.9 TB/s, 87 x 4096 x 4096 reads 34 MB at 3.1"}},
+      {"cache_bytes_per_cycle", {3400, drawn + "fit, 6 TB/s; 16 x 64 alone reached 7.1 (gemm_predict.py)"}},
+      {"tile_turn_cycles", {200, drawn + "fit, beside what the writes of all SMs take"}},
       {"fragment_store_cycles", {6, tiles + "fit, beside what the writes of all SMs take"}},
-      {"part_wave_memory_factor", {1.3, tiles + "16 x 64 x 128 on 80 and 96 SMs reads 2.9 and 3.4 TB/s, on 128 4.3"}},
+      {"part_wave_memory_factor",
+       {1.2, drawn + "fit; 16 x 64 x 128 on 80 and 96 SMs reads 2.9 and 3.4 TB/s, on 128 4.3"}},
   };
 }
 
@@ -62,7 +74,9 @@ std::map<std::string, Fact> facts() {
       {"copy_latency_cycles", {490, measured + ": copy at 0 KB, by the line through 16 KB (675) and 44 KB (1000)"}},
       {"copy_cycles_per_kb", {11.6, measured + ": slope of that line, from L2"}},
       {"matrix_least_cycles",
-       {32, products + ": tiles of 64 x 32 iterate like those of 64 x 64 (0.219 us), whose instructions take 32"}},
+       {24,
+        "tj-warm --tune --op gemm --dtype f16 --sizes 64x1024x2048,64x1024x8192 on an H200, 2026-11-25: 64 x 32 x 128 "
+        "iterates in 299 cycles, 8 instructions and two groups; a kilobyte of b and two of a from shared memory"}},
       {"unaligned_copy_bytes_per_cycle",
        {3540, products + ": 1000^3, tiles of 128 x 64, 50 MB in the 8.1 us that 16 iterations take"}},
       {"sustained_copy_bytes_per_cycle",
@@ -75,10 +89,9 @@ std::map<std::string, Fact> facts() {
        {480, products + ": 8 x 16 tiles at K 512, two blocks that share a copy less each alone, 0 to 0.71 us, mean of "
                         "14: 0.27 us"}},
       {"next_launch_cycles",
-       {5400,
-        "tj-warm --tune --op gemm --dtype f16 --sizes 256x256x8192 on an H200, 2026-11-21: 64x64x128k8 and "
-        "64x32x128k4, 7.2 and 7.8 us, "
-        "less the rest of what is predicted: 3.1 us for a call's second launch and its scratch memory"}},
+       {3500,
+        "tj-warm --tune --op gemm --dtype f16 of 72 sizes, most drawn with seed 20261126, on an H200, 2026-11-25: fit; "
+        "3.1 us for a call's second launch and its scratch memory were measured on 2026-11-21"}},
   };
   all.merge(joint_facts());
   return all;

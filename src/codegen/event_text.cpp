@@ -364,8 +364,7 @@ std::string EventWriter::call_of(const Event& event, const Section& section) con
     text +=
         in_tensor(ring) ? cat(", dev::slot_columns<", place("columns")) : cat(", dev::slot_address<", place("slots"));
     if (edge.src == event.node && n.async == Async::copy) text += cat(", dev::full_barrier<", place("barriers"));
-    if (edge.src == event.node && family_.value_of_ring(ring).shared_by > 1)
-      text += cat(", dev::share<", family_.ring_type(ring), ">()");
+    if (edge.src == event.node && family_.value_of_ring(ring).shared_by > 1) text += cat(", ", family_.share(ring));
   }
   if (n.has_fast_variant) text += section.fast ? ", dev::Fast{}" : ", dev::General{}";
   text += ");";

@@ -32,6 +32,8 @@ class FamilyText {
   const graph::Value& value_of_ring(int ring) const {
     return graph.values[static_cast<std::size_t>(schedule.rings[static_cast<std::size_t>(ring)].value)];
   }
+  /// The variable of a role that fills the ring together with other blocks: this block's part.
+  std::string share(int ring) const { return "share_" + ring_type(ring); }
   const std::string& ring_type(int ring) const { return layout.rings[static_cast<std::size_t>(ring)].type_name; }
   int ring_of(int value) const;  ///< -1 where there is none
 

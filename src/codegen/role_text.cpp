@@ -73,6 +73,11 @@ class RoleWriter {
                               : cat(n.copy, " + member"),
                 ");");
     }
+    // This block's part of the slots that it fills together with others.
+    for (int r = 0; r < static_cast<int>(schedule_.rings.size()); ++r)
+      if (schedule_.rings[static_cast<std::size_t>(r)].producer_role == family_.family.front() &&
+          family_.value_of_ring(r).shared_by > 1)
+        w_.line("const auto ", family_.share(r), " = dev::share<", family_.ring_type(r), ">();");
   }
 
   // ---- of units that record -----------------------------------------------------------------------------------------

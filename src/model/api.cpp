@@ -158,6 +158,9 @@ void copy_box(unsigned destination, const void* map, unsigned barrier, const int
     box_across(t, map, coordinates, rank, false);
   });
 }
+void copy_nothing(unsigned destination, unsigned bytes, unsigned barrier) {
+  guarded([=](Thread& t, Block& b) { b.copies.issue_nothing(t, destination, bytes, barrier, b.mbarriers); });
+}
 void copy_box_for_pair(unsigned destination, const void* map, unsigned barrier, const int* coordinates, int rank) {
   guarded([=](Thread& t, Block& b) {
     check_grids_before(t, "copy");
@@ -312,6 +315,7 @@ const tj_model_api& api() {
                                         &proxy_fence,
                                         &registers,
                                         &copy_box,
+                                        &copy_nothing,
                                         &store_box,
                                         &store_commit,
                                         &store_wait,

@@ -13,6 +13,7 @@ using support::cat;
 
 constexpr std::uint32_t kChunkBytes = 16;  // bytes that a swizzle moves as one
 constexpr const char* kWordStore = "store_shared_at: a destination";
+constexpr const char* kNothing = "copy_nothing: a destination";
 }  // namespace
 
 const TensorMap& read_map(const Thread& thread, const void* map, int rank, const char* what) {
@@ -112,12 +113,23 @@ void CopyEngine::issue_word(Thread& thread, std::uint32_t destination, std::uint
   pending_.push_back(copy);
 }
 
+void CopyEngine::issue_nothing(Thread& thread, std::uint32_t destination, std::uint32_t bytes, std::uint32_t barrier,
+                               Mbarriers& reports) {
+  Copy copy{{}, destination, barrier, bytes, {}, 0, &reports, {}};
+  std::byte* const place = shared_.at(thread, destination, bytes, kNothing);
+  reports.begin_copy(thread, barrier);
+  copy.access = monitor_.begin(thread, Access::By::bulk_copy, true, 0, Order::kNotDone, Access::kAnySwizzle);
+  monitor_.write(thread, copy.access, destination, bytes);
+  std::memset(place, SharedMemory::kPoison, bytes);
+  pending_.push_back(copy);
+}
+
 void CopyEngine::complete(std::size_t which) {
   const Copy copy = pending_[which];
   pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(which));
-  if (copy.map.rank == 0)
-    std::memcpy(shared_.at(copy.destination, copy.bytes, kWordStore), &copy.word, copy.bytes);
-  else
+  if (copy.word)
+    std::memcpy(shared_.at(copy.destination, copy.bytes, kWordStore), &*copy.word, copy.bytes);
+  else if (copy.map.rank > 0)
     for_each_row(copy.map, copy.origin, [&](const BoxRow& row) { write_row(copy, row); });
   const auto [agent, time] = copy.reports->complete_bytes(copy.barrier, copy.bytes);
   monitor_.set_time(copy.access, agent, time);

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "model/barrier.hpp"
@@ -80,17 +81,22 @@ class CopyEngine final : public AsyncUnit {
   void issue_word(Thread& thread, std::uint32_t destination, std::uint32_t word, std::uint32_t barrier,
                   Mbarriers& reports);
 
+  /// Bytes that were announced and that no copy brings: the place holds neither what it held nor anything of use, as if
+  /// a copy of unknown contents came. Done later, like a copy.
+  void issue_nothing(Thread& thread, std::uint32_t destination, std::uint32_t bytes, std::uint32_t barrier,
+                     Mbarriers& reports);
+
   std::size_t ready() const override { return pending_.size(); }
   void complete(std::size_t which) override;
 
  private:
   struct Copy {
-    TensorMap map;  ///< without rank: a word's
+    TensorMap map;  ///< without rank: a word's, or nothing's
     std::uint32_t destination, barrier, bytes;
     std::array<std::int64_t, 5> origin;
     Shadow::Id access;
     Mbarriers* reports;
-    std::uint32_t word = 0;
+    std::optional<std::uint32_t> word = std::nullopt;
   };
   void write_row(const Copy& copy, const BoxRow& row);
 

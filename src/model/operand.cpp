@@ -32,7 +32,8 @@ void read_operand(Monitor& monitor, SharedMemory& shared, const Thread& thread, 
       monitor.unwritten(thread, access, row.address, 16);
   for (const Shadow::Id writer : met.writers) {
     const Access& by = monitor.at(writer);
-    if (by.by == Access::By::bulk_copy && by.swizzle_bytes != read.operand.swizzle_bytes)
+    if (by.by == Access::By::bulk_copy && by.swizzle_bytes != Access::kAnySwizzle &&
+        by.swizzle_bytes != read.operand.swizzle_bytes)
       fault(thread, support::cat("matrix_multiply: the descriptor ", hex(read.descriptor), " says a swizzle of ",
                                  read.operand.swizzle_bytes, " bytes, the copy that brought the operand had one of ",
                                  int{by.swizzle_bytes}));

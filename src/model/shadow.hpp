@@ -19,7 +19,8 @@ struct Access {
   enum class By : std::uint8_t { thread, thread_copy, bulk_copy, bulk_store, matrix };
   By by = By::thread;
   bool write = false;
-  std::uint8_t swizzle_bytes = 0;  ///< swizzle of a bulk copy
+  static constexpr std::uint8_t kAnySwizzle = 0xff;
+  std::uint8_t swizzle_bytes = 0;  ///< swizzle of a bulk copy; kAnySwizzle: of unknown contents
   unsigned thread = 0;             ///< thread that did or issued it, counted in the cluster
   Order::Agent agent = 0;          ///< asynchronous access: knowing of this agent's time is knowing that it is done
   Order::Time time = Order::kNotDone;

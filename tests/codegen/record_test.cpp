@@ -178,7 +178,7 @@ TEST_CASE("waits are marked with what they are for, of each member of a family i
         waits.insert(choice.schedule.roles[static_cast<std::size_t>(mark.roles[member])].name + " " +
                      mark.what.at(member));
   for (const std::string& wait : std::vector<std::string>{
-           "load a empty", "load b empty", "compute0 a full", "compute1 b full", "compute0 products",
+           "load0 a empty", "load1 b empty", "compute0 a full", "compute1 b full", "compute0 products",
            "compute0 d0 empty", "compute1 d1 empty", "store d0 full", "store d1 full", "store stores have read"}) {
     CAPTURE(wait);
     CHECK(waits.count(wait) == 1);

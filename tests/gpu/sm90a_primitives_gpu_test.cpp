@@ -10,6 +10,8 @@ TEST_CASE("boxes land where their swizzle says, zeros outside the tensor on ever
   testing::check_boxes(test::on_sm90a);
 }
 
+TEST_CASE("bytes that no copy brings are counted") { testing::check_left_out(test::on_sm90a); }
+
 TEST_CASE("boxes whose rows are shorter than the swizzle") { testing::check_narrow_boxes(test::on_sm90a); }
 
 TEST_CASE("blocks of a cluster fill each other's slots, round after round") {

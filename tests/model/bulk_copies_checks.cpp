@@ -37,6 +37,33 @@ TJ_KERNEL(kernel, 128, Params, p) {
 }
 )";
 
+// A box of 8 rows, and of the 8 behind them only their bytes: the wait ends, and the rows that came are right.
+constexpr const char* kLeftOut = R"(
+struct alignas(64) Params { tj::TensorMap map; int announced, left; u32* out; };
+constexpr u32 kBarrier = 61440;
+TJ_KERNEL(kernel, 32, Params, p) {
+  const u32 base = shared_base();
+  if (thread_index() == 0) {
+    mbarrier_init(base + kBarrier, 1);
+    mbarrier_init_done();
+  }
+  block_sync();
+  if (thread_index() == 0) {
+    mbarrier_expect<1>(base + kBarrier, static_cast<u32>(p.announced));
+    copy_box_4d(base, &p.map, base + kBarrier, 0, 0, 0, 0);
+    copy_nothing(base + 1024, static_cast<u32>(p.left), base + kBarrier);
+  }
+  mbarrier_wait<2>(base + kBarrier, 0);
+  for (u32 at = 4 * thread_index(); at < 1024; at += 128) p.out[at / 4] = load_shared<u32>(base + at);
+}
+)";
+
+struct alignas(64) LeftOutParams {
+  alignas(64) std::byte map[launch::kTensorMapBytes];
+  int announced, left;
+  std::uint32_t* out;
+};
+
 struct alignas(64) CopyParams {
   alignas(64) std::byte map[launch::kTensorMapBytes];
   int destination, bytes, at[4];
@@ -279,7 +306,7 @@ int wrong_stores(PrimitiveUnit& unit, int column, int row) {
 
 }  // namespace
 
-std::vector<std::string_view> bulk_copies_texts() { return {kCopy, kShared, store_text()}; }
+std::vector<std::string_view> bulk_copies_texts() { return {kCopy, kShared, kLeftOut, store_text()}; }
 std::string_view filled_box_text() { return kFilledBox; }
 
 void check_boxes(const MakeUnit& make) {
@@ -305,6 +332,20 @@ void check_narrow_boxes(const MakeUnit& make) {
   check_boxes_of(make, {{half, 128, {128, 30, 2, 1}, {32, 24, 1, 1}, {16, 2, 0, 0}},
                         {half, 128, {128, 30, 2, 1}, {8, 24, 2, 1}, {120, 2, 0, 0}},
                         {half, 64, {128, 30, 2, 1}, {16, 24, 1, 1}, {0, -2, 0, 0}}});
+}
+
+void check_left_out(const MakeUnit& make, int announced) {
+  PrimitiveUnit unit = make(kLeftOut);
+  std::vector<std::uint32_t> rows(8 * 32);
+  std::iota(rows.begin(), rows.end(), 1000u);
+  LeftOutParams params{};
+  const Box box{DType::f16, 0, {64, 8, 1, 1}, {64, 8, 1, 1}, {}};
+  unit.driver().encode_tensor_map(0, describe(box, unit.upload(rows), {2, 128, 1024, 1024}), params.map);
+  params.announced = announced;
+  params.left = 1024;
+  params.out = unit.upload(std::vector<std::uint32_t>(rows.size()));
+  unit.run(params, 32, {"kernel", 65536, 1, 1, false});
+  CHECK(unit.download(params.out, rows.size()) == rows);
 }
 
 void check_shared_boxes(const MakeUnit& make, unsigned blocks) {

@@ -23,3 +23,9 @@ TEST_CASE("blocks of a cluster fill each other's slots, round after round") {
 TEST_CASE("a box reaches its rows and columns, and nothing outside the tensor is written but the rest of 16 bytes") {
   tj::testing::check_stores(on_model);
 }
+
+TEST_CASE("bytes that no copy brings are counted; with fewer announced, the fault says so") {
+  tj::testing::check_left_out(on_model);
+  CHECK_THROWS_WITH_AS(tj::testing::check_left_out(on_model, 1024), doctest::Contains("fewer bytes were announced"),
+                       tj::Error);
+}

@@ -15,7 +15,7 @@
 namespace tj::testing {
 
 /// Columns of a warpgroup's products that are tried.
-inline constexpr int kGroupColumns[] = {32, 64, 128, 160, 176, 192, 256};
+inline constexpr int kGroupColumns[] = {32, 64, 96, 128, 160, 176, 192, 224, 256};
 /// The kernel that with_widths() makes for so many.
 std::string width_symbol(int columns);
 /// `unit`, and behind it a kernel of a warpgroup for each of these widths, which calls its whole<columns>(p).

@@ -134,6 +134,8 @@ constexpr double largest_loss(int type) { return type == 2 ? 4 * 34 * 0x1p-13 : 
 void check_boxes(const MakeUnit& make);
 /// Rows shorter than the swizzle.
 void check_narrow_boxes(const MakeUnit& make);
+/// Rows of which only the bytes are counted. announced: 2048 is right.
+void check_left_out(const MakeUnit& make, int announced = 2048);
 /// `blocks` in clusters of two.
 void check_shared_boxes(const MakeUnit& make, unsigned blocks);
 void check_stores(const MakeUnit& make);

@@ -141,7 +141,7 @@ TEST_CASE("trace, picture and table: what is in them, and that they can be read"
                     "--m", "256", "--n", "256", "--k", "512", "--trace", trace_path, "--svg", svg_path},
                    out, err);
   CHECK_MESSAGE(code == tools::kExitOk, err.str());
-  for (const char* part : {"steps of the CPU model", "load (1 warp): interval 512 predicted", "mma.0",
+  for (const char* part : {"steps of the CPU model", "load0 (1 warp): interval 512 predicted", "mma.0",
                            "waits for a full", "tiles of 8 iterations", "bars:"})
     CHECK_MESSAGE(out.str().find(part) != std::string::npos, std::string(part), " is not in: ", out.str());
 

@@ -54,6 +54,7 @@ TJ_DEVICE void store_shared_u16(u32 address, u32 value) {
 // ---- registers ------------------------------------------------------------------------------------------------------
 /// On devices, everything that follows from the value is computed after this.
 TJ_DEVICE void hold(int&) {}
+TJ_DEVICE void hold(u32&) {}
 TJ_DEVICE void hold_back() {}
 /// The value of the lane whose index differs by a mask that is known.
 template <int Mask>

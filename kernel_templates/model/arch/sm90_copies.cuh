@@ -20,6 +20,10 @@ TJ_DEVICE void copy_box_4d_multicast(u32 destination, const TensorMap* map, u32 
   const int coordinates[4] = {c0, c1, c2, c3};
   detail::api.copy_box_multicast(destination, map, barrier, mask, coordinates, 4);
 }
+/// Counts announced bytes that no copy brings. Their place is as undefined as if a copy of unknown contents had come.
+TJ_DEVICE void copy_nothing(u32 destination, u32 bytes, u32 barrier) {
+  detail::api.copy_nothing(destination, bytes, barrier);
+}
 /// One box of shared memory into a rank-4 tensor, nothing outside it. One thread issues it, and commits and waits for
 /// its own.
 TJ_DEVICE void store_box_4d(const TensorMap* map, u32 source, int c0, int c1, int c2, int c3) {

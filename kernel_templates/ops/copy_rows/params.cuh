@@ -12,7 +12,7 @@ struct Params {
   long long row_pitch;                             ///< of the destination, whose matrices follow each other
   long long row_bytes;                             ///< to be copied of each row
   int rows, all_rows;                              ///< of a matrix, of the batch
-  int tiles, chunks;                               ///< blocks of rows; iterations along a row
+  int tiles, parts;                                ///< parts of blocks of rows; of one such block
 };
 
 }  // namespace tj::ops::copy_rows

@@ -2,7 +2,9 @@
 // load_ab for both in one slot, for every family that has the engine.
 //
 // Decides which boxes make a slot. An operand lies there as blocks that are 128 bytes wide along its contiguous
-// dimension. Included after tile.cuh. Invariant: a body issues the copies of its own slot, nothing else.
+// dimension. Boxes that lie outside the operand are left out where kSkips says so: the engine would fill them with
+// zeros, several times slower than it copies. Included after tile.cuh. Invariant: a body issues the copies of its own
+// slot, nothing else.
 #pragma once
 
 #include "ops/gemm/tile.cuh"
@@ -23,7 +25,7 @@ struct Loader {
 /// An operand's block in a slot: rows of a or b, those that the slot has room for, elements of K.
 template <bool MnMajor, int Rows, int SlotRows, int Depth>
 struct Block {
-  static constexpr int kAcross = MnMajor ? Rows : Depth, kDown = MnMajor ? Depth : Rows;
+  static constexpr int kRows = Rows, kAcross = MnMajor ? Rows : Depth, kDown = MnMajor ? Depth : Rows;
   static constexpr int kPitch = (MnMajor ? Depth : SlotRows) * kSwizzleRowBytes;  // of 128 bytes across
   static constexpr bool kMnMajor = MnMajor;
   static constexpr int kDepth = Depth;
@@ -32,18 +34,16 @@ struct Block {
 template <bool>
 struct PairCopy;
 
-/// This block's share of it: all that is across, part of what goes down.
+/// Boxes beside each other, all that is across, of which the first begins `first` further down than the slot.
 template <class C, class B, class Share>
-TJ_DEVICE void load_operand(const TensorMap* map, int row, int i, int batch, u32 slot, u32 full, Share share) {
-  constexpr int kDown = B::kDown / Share::kParts;
-  static_assert(kDown * Share::kParts == B::kDown && kDown * kSwizzleRowBytes % kSwizzleAtomBytes == 0,
-                "parts are whole swizzle patterns");
-  const int skipped = static_cast<int>(share.part) * kDown;
-  const int across = B::kMnMajor ? row : i * B::kDepth, down = (B::kMnMajor ? i * B::kDepth : row) + skipped;
+TJ_DEVICE void load_boxes(const TensorMap* map, int row, int i, int batch, u32 slot, u32 full, Share share, int first,
+                          int rows) {
+  const int across = B::kMnMajor ? row : i * B::kDepth, down = (B::kMnMajor ? i * B::kDepth : row) + first;
 #pragma unroll  // rolled, a short iteration waits for the thread that issues its copies: 433 cycles instead of 345 for
                 // tiles of 16 x 32
   for (int at = 0; at < B::kAcross; at += kBlockColumns<C>) {
-    const u32 place = slot + at / kBlockColumns<C> * B::kPitch + skipped * kRowBytes<C, B::kMnMajor>;
+    if (kSkips<C> && B::kMnMajor && at >= rows) break;
+    const u32 place = slot + at / kBlockColumns<C> * B::kPitch + first * kRowBytes<C, B::kMnMajor>;
     if constexpr (Share::kParts > 1)
       dev::copy_box_4d_multicast(place, map, full, share.mask, across + at, down, batch, 0);
     else if constexpr (C::kPairs)
@@ -52,11 +52,50 @@ TJ_DEVICE void load_operand(const TensorMap* map, int row, int i, int batch, u32
       dev::copy_box_4d(place, map, full, across + at, down, batch, 0);
   }
 }
+/// What no block brings of an operand's slot: the rows behind `rows`.
+template <class C, class B>
+TJ_DEVICE void leave_rows(u32 slot, u32 full, int rows) {
+  constexpr int kRowBytes = B::kDepth * dev::kElementBytes<typename C::Element>;
+  if constexpr (B::kMnMajor) {
+    dev::copy_nothing(slot + rows / kBlockColumns<C> * B::kPitch, (B::kRows - rows) * kRowBytes, full);
+  } else {
+#pragma unroll
+    for (int at = 0; at < B::kAcross; at += kBlockColumns<C>)
+      dev::copy_nothing(slot + at / kBlockColumns<C> * B::kPitch + rows * kSwizzleRowBytes,
+                        (B::kRows - rows) * kSwizzleRowBytes, full);
+  }
+}
+/// This block's share of an operand's slot: all that is across, part of what goes down. Of `rows` rows of d (columns)
+/// whole boxes bring all, where kernels skip.
+template <class C, class B, class Share>
+TJ_DEVICE void load_operand(const TensorMap* map, int row, int i, int batch, u32 slot, u32 full, Share share, int rows,
+                            int box) {
+  constexpr int kDown = B::kDown / Share::kParts;
+  static_assert(kDown * Share::kParts == B::kDown && kDown * kSwizzleRowBytes % kSwizzleAtomBytes == 0,
+                "parts are whole swizzle patterns");
+  const int first = static_cast<int>(share.part) * kDown;
+  if constexpr (kSkips<C> && !B::kMnMajor) {
+    const int mine = min(rows - first, kDown);
+    if (mine <= box) {  // the usual case, by itself: a loop's end would hold up the thread that issues all copies
+      // A block by itself has rows of the matrix.
+      if (kBlocks<C> == 1 || mine > 0) load_boxes<C, B>(map, row, i, batch, slot, full, share, first, rows);
+    } else {
+#pragma unroll 1
+      for (int down = 0; down < mine; down += box)
+        load_boxes<C, B>(map, row, i, batch, slot, full, share, first + down, rows);
+    }
+  } else {
+    load_boxes<C, B>(map, row, i, batch, slot, full, share, first, rows);
+  }
+  if constexpr (kSkips<C>) {
+    if (rows < B::kRows) leave_rows<C, B>(slot, full, rows);
+  }
+}
 template <class C, class Share = dev::Share<1>>
 TJ_DEVICE void load_a(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full, Share share = {}) {
   const Params& params = loader.params;
   load_operand<C, Block<C::kLeftMn, C::kBlockM, C::kSlotRows, C::kBlockK>>(
-      &params.a, tile.row, tile.first + i, tile.batch * params.a_batched, slot, full, share);
+      &params.a, tile.row, tile.first + i, tile.left_batch, slot, full, share, tile.left_rows, tile.left_box);
 }
 template <class C, class Share = dev::Share<1>>
 TJ_DEVICE void load_b(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full, Share share = {}) {
@@ -64,7 +103,7 @@ TJ_DEVICE void load_b(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 
   // Each block of a pair has half of the columns.
   const int column = tile.column + (C::kPairs ? static_cast<int>(dev::cluster_rank() % 2u) * C::kSlotColumns : 0);
   load_operand<C, Block<C::kRightMn, C::kSlotColumns, C::kSlotColumns, C::kBlockK>>(
-      &params.b, column, tile.first + i, tile.batch * params.b_batched, slot, full, share);
+      &params.b, column, tile.first + i, tile.right_batch, slot, full, share, tile.right_rows, tile.right_box);
 }
 template <class C>
 TJ_DEVICE void load_ab(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {

@@ -43,10 +43,11 @@ struct Params {
   int k_blocks;  ///< iterations of all of K; 0 when alpha is 0
   int part_blocks,
       batches;  ///< read by kernels with kParts: iterations of a part but the last, and the batches of d in each part
-  int a_batched, b_batched;       ///< 0: one matrix serves all batches
-  int row_tiles, column_tiles;    ///< a cluster's blocks take one of these together, each its part
-  int group_rows;                 ///< row tiles that clusters with neighbouring numbers share
-  int tiles;                      ///< of all batches and parts
+  int a_batched, b_batched;     ///< 0: one matrix serves all batches
+  int a_box, b_box;             ///< rows of d, columns of d, in a box that the copy engine brings; kernels with kSkips
+  int row_tiles, column_tiles;  ///< a cluster's blocks take one of these together, each its part
+  int group_rows;               ///< row tiles that clusters with neighbouring numbers share
+  int tiles;                    ///< of all batches and parts
   int wide_d, wide_c, wide_bias;  ///< rows may be accessed 16 bytes at a time (f32: 8)
   float alpha, beta;
   const float *scale_a, *scale_b;  ///< read by kernels on e4m3, where not null; further factors of the product

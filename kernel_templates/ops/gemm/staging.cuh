@@ -79,21 +79,28 @@ TJ_DEVICE void put_box(Writer<C>& writer, const Tile& tile, u32 slot) {
   }
 }
 
-/// A consumer's slot to d by one warp, wherever rows begin: 32 neighbouring columns at a time.
+/// A consumer's slot to d by one warp, wherever rows begin: 32 neighbouring columns at a time. All loads of a row are
+/// under way before its first store, as one warp would wait for shared memory else.
 template <class C>
 TJ_DEVICE void put_rows(Writer<C>& writer, const Tile& tile, u32 slot) {
   if (!finishes<C>(tile)) return;
+  constexpr int kSteps = C::kBlockN / 32;
   const Params& params = writer.params;
   const int first = tile.row + writer.copy * kConsumerRows<C>, lane = static_cast<int>(dev::lane_index());
-  const int rows = min(params.m - first, kStagedRows<C>), columns = min(params.n - tile.column, C::kBlockN);
+  const int rows = min(params.m - first, kStagedRows<C>), columns = min(params.n - tile.column, C::kBlockN) - lane;
+  unsigned short* to = static_cast<unsigned short*>(params.d_data) + tile.batch * params.d_stride_batch +
+                       first * params.d_stride_row + tile.column + lane;
 #pragma unroll 1
-  for (int row = 0; row < rows; ++row) {
-    unsigned short* to = static_cast<unsigned short*>(params.d_data) + tile.batch * params.d_stride_batch +
-                         (first + row) * params.d_stride_row + tile.column;
-#pragma unroll 4
-    for (int column = lane; column < columns; column += 32)
-      dev::store_global_u16(to + column,
-                            dev::load_shared_u16(staged_address<C>(slot, row, column / 8) + column % 8 * 2));
+  for (int row = 0; row < rows; ++row, to += params.d_stride_row) {
+    u32 values[kSteps];
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+      const int column = lane + step * 32;
+      values[step] = dev::load_shared_u16(staged_address<C>(slot, row, column / 8) + column % 8 * 2);
+    }
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step)
+      if (step * 32 < columns) dev::store_global_u16(to + step * 32, values[step]);
   }
 }
 

@@ -44,13 +44,27 @@ struct Tile {
   int matrix;  ///< of d: the batch's, or that of a part of K
   int first;   ///< iteration of K with which this tile's begin
   int trip_count;
-  dev::Piece piece;  ///< of kernels that split tiles
+  int left_batch, right_batch;  ///< matrices of a and b
+  int left_rows, right_rows;    ///< of kernels that skip boxes outside a and b: those that boxes bring
+  int left_box, right_box;      ///< rows of their boxes
+  dev::Piece piece;             ///< of kernels that split tiles
 };
 
 /// Blocks of a cluster take a tile's parts: kClusterM below each other, kClusterN beside each other. One that lies
 /// outside the matrix takes part in the copies of the others and stores nothing.
 template <class C>
 inline constexpr int kBlocks = C::kClusterM * C::kClusterN;
+
+/// Do copies leave out boxes that lie outside a or b? What is in a slot in their place adds to no element of d.
+template <class C, class = void>
+inline constexpr bool kSkips = false;
+template <class C>
+inline constexpr bool kSkips<C, decltype(void(C::kSkips))> = C::kSkips;
+
+/// Rows that whole boxes bring, where so many from a block's first on are inside.
+TJ_DEVICE int boxed_rows(int inside, int box, int most) {
+  return inside >= most ? most : min(most, (max(inside, 0) + box - 1) / box * box);
+}
 
 template <class C>
 TJ_DEVICE int tile_count(const Params& params) {
@@ -80,6 +94,12 @@ TJ_DEVICE Tile tile_at(const Params& params, int block) {
     tile.row += rank / C::kClusterN * C::kBlockM;
     tile.column += rank % C::kClusterN * C::kBlockN;
   }
+  if constexpr (kSkips<C>) {
+    tile.left_box = params.a_box;
+    tile.right_box = params.b_box;
+    tile.left_rows = boxed_rows(params.m - tile.row, tile.left_box, C::kBlockM);
+    tile.right_rows = boxed_rows(params.n - tile.column, tile.right_box, C::kBlockN);
+  }
   tile.matrix = tile.batch;
   tile.first = 0;
   tile.trip_count = params.k_blocks;
@@ -89,6 +109,8 @@ TJ_DEVICE Tile tile_at(const Params& params, int block) {
     tile.first = part * params.part_blocks;
     tile.trip_count = min(params.part_blocks, params.k_blocks - tile.first);
   }
+  tile.left_batch = tile.batch * params.a_batched;
+  tile.right_batch = tile.batch * params.b_batched;
   return tile;
 }
 

@@ -18,10 +18,10 @@ namespace {
 using support::cat;
 using support::fail;
 
-constexpr int kWarps = 8;                  // rows of a block
-constexpr int kWarpBytes = 32 * 16;        // of a row, in one iteration
-constexpr unsigned kBlocksPerSm = 16;      // more than run at a time: rows are short work
-constexpr double kTypicalIterations = 16;  // rows of 8 KB
+constexpr int kWarps = 8;                 // rows of a block
+constexpr int kWarpBytes = 4 * 32 * 16;   // of a row, that a warp moves at once: kAhead in kernel_templates
+constexpr unsigned kBlocksPerSm = 16;     // more than run at a time: rows are short work
+constexpr double kTypicalIterations = 1;  // of a tile
 
 const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"ALU"}, {"memory_bytes_per_cycle"}});
 
@@ -128,8 +128,8 @@ class CopyRows final : public Op {
     p.row_bytes = source.shape[columns] * bytes;
     p.rows = static_cast<int>(source.shape[rows]);
     p.all_rows = static_cast<int>(source.shape[rows] * batch);
-    p.tiles = (p.all_rows + kWarps - 1) / kWarps;
-    p.chunks = static_cast<int>((p.row_bytes + kWarpBytes - 1) / kWarpBytes);
+    p.parts = static_cast<int>((p.row_bytes + kWarpBytes - 1) / kWarpBytes);
+    p.tiles = (p.all_rows + kWarps - 1) / kWarps * p.parts;
     walk_tiles(p.tiles, kBlocksPerSm, geometry, max_sms, plan);
   }
 

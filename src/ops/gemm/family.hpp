@@ -21,6 +21,7 @@ namespace tj::ops {
 struct GemmCopyRates {
   double latency_cycles = 0, cycles_per_kb = 0;
   double loaded_cycles_per_kb = 0;   ///< while other SMs copy, too
+  double crowded_cycles_per_kb = 0;  ///< while all do, each over and over
   double multicast_factor = 1;       ///< of what blocks of a cluster share
   double outside_row_cycles = 0;     ///< of a line of a row outside the matrix
   double cache_bytes_per_cycle = 0;  ///< of all SMs together; 0: as fast as they can copy
@@ -29,6 +30,9 @@ struct GemmCopyRates {
   double wide_row_factor = 1;   ///< of bytes whose rows are several lines
   double part_wave_factor = 1;  ///< of reads from memory where SMs are idle
   double kb_power_cycles = 0;   ///< of an SM at the power limit, for a KB of copies
+  /// Of the thread that asks for an operand's copies of an iteration; where blocks share them. 0: nobody has measured
+  /// it.
+  double issue_cycles = 0, shared_issue_cycles = 0;
 };
 
 struct GemmFamily {
@@ -76,7 +80,7 @@ bool gemm_pairs(const GemmKernel& kernel, const GemmFamily& family);
 // ---- what families have in common; none of it asks the list ----
 /// Rates that are the same whoever else copies.
 inline GemmCopyRates gemm_copy_rates(const Copier& copier) {
-  return {copier.latency_cycles(), copier.cycles_per_kb(), copier.cycles_per_kb()};
+  return {copier.latency_cycles(), copier.cycles_per_kb(), copier.cycles_per_kb(), copier.cycles_per_kb()};
 }
 /// Cycles of all of a tile but its iterations.
 GemmTileCycles gemm_tile_cycles(const GemmTile& tile, int out_bytes, const GemmFamily& family, const arch::Arch& arch);

@@ -27,7 +27,8 @@ Words gemm_rung_words();
 
 /// Tiles that are made ahead when nothing is asked for.
 constexpr bool is_usual(const GemmTile& tile) {
-  return tile.block_m >= 64 && tile.block_m <= 128 && tile.block_k * tile.element_bytes >= 128 && tile.blocks() == 1;
+  const int widths[] = {32, 64, 128, tile.block_m == 128 ? 192 : 256, 256};
+  return std::find(std::begin(widths), std::end(widths), tile.block_n) != std::end(widths) && tile.block_m >= 64 && tile.block_m <= 128 && tile.block_k * tile.element_bytes >= 128 && tile.blocks() == 1;
 }
 /// All tiles, usual ones first.
 std::vector<std::string> gemm_tile_flags();
@@ -124,7 +125,7 @@ inline constexpr std::array<Field<GemmKernel>, 12> kGemmFields = {{
      .get = [](const GemmKernel& kernel) { return static_cast<unsigned>(kernel.tile); },
      .set = [](GemmKernel& kernel, unsigned value) { kernel.tile = static_cast<int>(value); },
      .words = gemm_tile_words,
-     .bits = 6,
+     .bits = 7,
      .defaults = static_cast<std::size_t>(std::count_if(std::begin(kGemmTiles), std::end(kGemmTiles), is_usual)),
      .more_flags = gemm_tile_flags,
      .tag = "_%",

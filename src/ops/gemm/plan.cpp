@@ -22,14 +22,14 @@ Order order_of(const Tensor& tensor, bool mn_major) {
 }
 
 /// Contiguous dimension, the other one, batch, 1. Blocks that share a copy cut it along the other dimension.
-support::TensorMapDesc operand_map(const Tensor& tensor, bool mn_major, int block_rows, int block_k, int parts) {
+support::TensorMapDesc operand_map(const Tensor& tensor, bool mn_major, int box_rows, int block_k, int parts) {
   const auto [across, down] = order_of(tensor, mn_major);
   const int element = size_of(tensor.dtype);
   // An operand whose rows are K's has no more than an iteration's of it in a row.
   const int row_bytes = mn_major ? gemm::kSwizzleBytes : std::min(gemm::kSwizzleBytes, block_k * element);
   support::TensorMapDesc desc = tensor_map(tensor, {across, down, tensor.rank == 3 ? 0 : kNoDimension, kNoDimension},
                                            {static_cast<std::uint32_t>(row_bytes / element),
-                                            static_cast<std::uint32_t>((mn_major ? block_k : block_rows) / parts)});
+                                            static_cast<std::uint32_t>(mn_major ? block_k / parts : box_rows)});
   desc.swizzle_bytes = row_bytes;
   return desc;
 }
@@ -90,11 +90,12 @@ void gemm_plan(const GemmArgs& args, const GemmChoice& choice, const GemmLaunch&
     fill(p.operands.a, args.a, gemm_mn_major(args.a));
     fill(p.operands.b, args.b, gemm_mn_major(args.b));
   } else {
-    plan.maps[0] = {offsetof(gemm::Params, a),
-                    operand_map(args.a, gemm_mn_major(args.a), tile.block_m, tile.block_k, tile.cluster_n)};
-    plan.maps[1] = {offsetof(gemm::Params, b),
-                    operand_map(args.b, gemm_mn_major(args.b), launch.pairs ? tile.block_n / 2 : tile.block_n,
-                                tile.block_k, launch.pairs ? 1 : tile.cluster_m)};
+    const bool a_mn = gemm_mn_major(args.a), b_mn = gemm_mn_major(args.b);
+    const int columns = launch.pairs ? tile.block_n / 2 : tile.block_n, sharers = launch.pairs ? 1 : tile.cluster_m;
+    p.a_box = a_mn ? gemm::kSwizzleColumns : gemm_box(sizes.m, tile.block_m, tile.cluster_n, launch.skips);
+    p.b_box = b_mn ? gemm::kSwizzleColumns : gemm_box(sizes.n, columns, sharers, launch.skips);
+    plan.maps[0] = {offsetof(gemm::Params, a), operand_map(args.a, a_mn, p.a_box, tile.block_k, tile.cluster_n)};
+    plan.maps[1] = {offsetof(gemm::Params, b), operand_map(args.b, b_mn, p.b_box, tile.block_k, sharers)};
     plan.map_count = 2;
     if (args.alpha == 0)
       for (std::size_t i = 0; i < 2; ++i) make_legal(plan.maps[i].desc);

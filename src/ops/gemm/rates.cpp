@@ -25,10 +25,10 @@ GemmRates gemm_rates_of(const arch::Arch& arch) {
   rates.arch = &arch;
   rates.family = &family;
   rates.narrow = gemm_serves(arch, size_of(DType::e4m3));
-  rates.copy_cycles_per_byte = copies.loaded_cycles_per_kb / 1024;
+  rates.copy_cycles_per_byte = copies.crowded_cycles_per_kb / 1024;
   rates.multicast_factor = copies.multicast_factor;
   rates.copy_outside_row_cycles = copies.outside_row_cycles;
-  rates.cache_bytes = arch.fact("cache_bytes");
+  rates.cache_bytes = arch.fact(arch.has_fact("cached_operand_bytes") ? "cached_operand_bytes" : "cache_bytes");
   rates.memory_bytes_per_cycle = arch.fact("memory_bytes_per_cycle");
   // The rate of all SMs from the cache, for what nobody has measured.
   const double path = arch.sm_count / rates.copy_cycles_per_byte;
@@ -43,6 +43,8 @@ GemmRates gemm_rates_of(const arch::Arch& arch) {
   rates.wide_row_factor = copies.wide_row_factor;
   rates.part_wave_factor = copies.part_wave_factor;
   rates.kb_power_cycles = copies.kb_power_cycles;
+  rates.issue_cycles = copies.issue_cycles;
+  rates.shared_issue_cycles = copies.shared_issue_cycles;
   const auto clock = [&](const char* fact) { return arch.has_fact(fact) ? arch.clock_ghz / arch.fact(fact) : 1; };
   rates.burst = clock("burst_clock_ghz");
   rates.lasting = clock("matrix_clock_ghz");
@@ -80,19 +82,31 @@ int own_columns(const GemmKernel& kernel, const GemmTile& tile, const GemmRates&
   return gemm_pairs(of_tile, *rates.family) ? tile.block_n / 2 : tile.block_n;
 }
 
+/// Rows (columns) of an operand that copies bring, those outside the matrix included.
+double rows_brought(std::int64_t size, bool mn_major, int block, int parts) {
+  const std::int64_t box = mn_major ? gemm::kSwizzleColumns : gemm_box(size, block, parts, true), last = size % block;
+  return static_cast<double>(size - last + std::min<std::int64_t>(block, up(last, box) * box));
+}
+
 /// Rows outside the matrix cost no traffic, but more of the copy engine's time than those inside. What blocks share is
 /// read once, and arrives more slowly; of a pair, each block brings half of b.
 double copy_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const GemmTile& tile, const GemmRates& rates) {
   const int columns = own_columns(kernel, tile, rates);
   const std::int64_t inside_a = std::min<std::int64_t>(sizes.m, tile.block_m),
                      inside_b = std::min<std::int64_t>(sizes.n, columns);
-  const std::int64_t outside = tile.block_m + columns - inside_a - inside_b;
+  const auto outside_of = [](std::int64_t inside, bool mn_major, int block, int parts) {
+    return rows_brought(inside, mn_major, block, parts) - static_cast<double>(inside);
+  };
+  const double outside = outside_of(inside_a, kernel.left_mn, tile.block_m, tile.cluster_n) +
+                         outside_of(inside_b, kernel.right_mn, columns, tile.cluster_m);
   const int row_bytes = tile.block_k * tile.element_bytes;
   const double factor_a = tile.cluster_n > 1 ? rates.multicast_factor : 1,
                factor_b = tile.cluster_m > 1 && columns == tile.block_n ? rates.multicast_factor : 1;
-  return (static_cast<double>(inside_a) * factor_a + static_cast<double>(inside_b) * factor_b) * row_bytes *
-             rates.copy_cycles_per_byte +
-         static_cast<double>(outside * (row_bytes / kLineBytes)) * rates.copy_outside_row_cycles;
+  const double brought = (static_cast<double>(inside_a) * factor_a + static_cast<double>(inside_b) * factor_b) *
+                             row_bytes * rates.copy_cycles_per_byte +
+                         outside * (row_bytes / kLineBytes) * rates.copy_outside_row_cycles;
+  // A thread for each operand asks for copies where one for both would take too long.
+  return std::max(brought, tile.blocks() > 1 ? rates.shared_issue_cycles : rates.issue_cycles);
 }
 
 /// One iteration of every tile by what all SMs read from L2, and by the rows outside the matrix that their copy engines
@@ -108,7 +122,8 @@ GemmPath joint_path(const GemmSizes& sizes, const GemmKernel& kernel, const Gemm
   const double reads_a = across / tile.cluster_n, reads_b = down / tile.cluster_m;
   const double columns = tile.block_n / own_columns(kernel, tile, rates);
   const double rows = m * reads_a + n * reads_b / columns;
-  const double outside = (down * tile.block_m - m) * reads_a + (across * tile.block_n - n) * reads_b / columns;
+  const double outside = (rows_brought(sizes.m, kernel.left_mn, tile.block_m, tile.cluster_n) - m) * reads_a +
+                         (rows_brought(sizes.n, kernel.right_mn, tile.block_n, tile.cluster_m) - n) * reads_b / columns;
   const int row_bytes = tile.block_k * tile.element_bytes;
   const double factor = row_bytes > kLineBytes ? rates.wide_row_factor : 1;
   const double bytes = static_cast<double>(sizes.batch) * rows * row_bytes,
@@ -120,6 +135,12 @@ GemmPath joint_path(const GemmSizes& sizes, const GemmKernel& kernel, const Gemm
 double joined(double one, double other) {
   const auto sixth = [](double time) { return time * time * time * time * time * time; };
   return std::cbrt(std::sqrt(sixth(one) + sixth(other)));
+}
+
+/// By how much reads from memory take longer as the last wave is not full: an SM draws so many times its share at most.
+double part_wave(double waves, double most_share) {
+  const double whole = std::floor(waves), part = waves - whole;
+  return (whole + (part > 0 ? std::max(part, 1 / most_share) : 0)) / waves;
 }
 
 /// An iteration of all SMs by what they read from L2 together, over several waves.
@@ -204,7 +225,7 @@ double GemmPrediction::cycles(int parts) const {
   const bool cached = compulsory <= rates_.cache_bytes;
   const double idle = rates_.own_share ? share_ * waves / even  // of the SMs' time, over that in which they have a tile
                       : cached         ? 1
-                                       : std::clamp(1 / even, 1.0, rates_.part_wave_factor);
+                                       : part_wave(even, rates_.part_wave_factor);
   const double by_memory = idle * compulsory / (cached ? rates_.cache_bytes_per_cycle : rates_.memory_bytes_per_cycle);
   double work = 0;
   if (path_.cycles > 0) {

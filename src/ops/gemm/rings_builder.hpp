@@ -34,6 +34,8 @@ class GemmRingsBuilder : protected GemmBuilder {
     unit_text(slot_rows, columns);
     if (gemm_rung(kernel_).thread_copies)
       return {read("read_a", "a", tile_.block_m), read("read_b", "b", tile_.block_n)};
+    launch_.skips = !graph_.pairs;
+    if (launch_.skips) flag("kSkips", true);
     const int sharers = graph_.pairs ? 1 : tile_.cluster_m;
     return {load("load_a", "a", tile_.block_m, slot_rows, {tile_.cluster_n, 1}),
             load("load_b", "b", columns, columns, {sharers, sharers > 1 ? tile_.cluster_n : 1})};
@@ -71,6 +73,8 @@ class GemmRingsBuilder : protected GemmBuilder {
     // Other SMs copy at the same time.
     const int loaded = cycles(kb * rates_.loaded_cycles_per_kb * (sharers.count > 1 ? rates_.multicast_factor : 1));
     n.reservations = {of("TMA", loaded)};
+    // A role whose thread issues both operands' copies may be what a short iteration waits for.
+    n.warp_cycles = cycles(sharers.count > 1 ? rates_.shared_issue_cycles : rates_.issue_cycles);
     n.latency = std::max(loaded, cycles(kb * rates_.cycles_per_kb) + cycles(rates_.latency_cycles));
     return add(std::move(n));
   }

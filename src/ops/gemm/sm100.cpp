@@ -23,6 +23,7 @@ namespace {
 using support::cat;
 
 constexpr int kMostRows = graph::kTensorLanes, kLeastRows = 64;  // of one product; either takes the unit as long
+constexpr int kNarrow = 32;                                      // columns
 // Registers of a role that stores: 32 sums of a part, as many of c, of bias and on their way, addresses.
 constexpr int kStoreRegisters = 120;
 
@@ -53,7 +54,8 @@ bool in_pairs(const GemmKernel& kernel) {
 
 bool fits(const GemmTile& tile) {
   return tile.element_bytes == 2 && (tile.block_m == kLeastRows || tile.block_m % kMostRows == 0) &&
-         tile.block_k % gemm::kSwizzleColumns == 0;
+         tile.block_k % gemm::kSwizzleColumns == 0 &&
+         (tile.block_n == kNarrow || tile.block_n % gemm::kSwizzleColumns == 0);  // others were not tried
 }
 
 /// Rows of one product.

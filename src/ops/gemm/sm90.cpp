@@ -24,8 +24,9 @@ namespace {
 
 using gemm::kRowsPerConsumer;
 
-constexpr int kMostConsumers = 2;  // more would leave too few registers for their sums
-constexpr int kStepBytes = 32;     // of K, of one matrix instruction
+constexpr int kMostConsumers = 3;
+constexpr int kMostSums = 3 * 64 * 160;  // of three consumers: more would leave too few registers for each
+constexpr int kStepBytes = 32;           // of K, of one matrix instruction
 // The tiles of every rung but the last, whose sizes choose it: one consumer.
 constexpr GemmTile kRungTile{64, 256, 64}, kClusterTile{64, 256, 64, 2, 1};
 
@@ -45,11 +46,12 @@ const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"TC", "TMA"},
                                                             "copy_latency_cycles",
                                                             "copy_cycles_per_kb",
                                                             "loaded_copy_cycles_per_kb",
+                                                            "crowded_copy_cycles_per_kb",
                                                             "multicast_copy_factor",
                                                             "copy_outside_row_cycles",
                                                             "unaligned_copy_bytes_per_cycle",
                                                             "sustained_copy_bytes_per_cycle",
-                                                            "cache_bytes",
+                                                            "cached_operand_bytes",
                                                             "cache_bytes_per_cycle",
                                                             "memory_bytes_per_cycle",
                                                             "cluster_start_cycles",
@@ -63,7 +65,9 @@ const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"TC", "TMA"},
                                                             "joint_copy_bytes_per_cycle",
                                                             "joint_outside_rows_per_cycle",
                                                             "wide_row_copy_factor",
-                                                            "part_wave_memory_factor"},
+                                                            "part_wave_memory_factor",
+                                                            "copy_issue_cycles",
+                                                            "shared_copy_issue_cycles"},
                                                            {"sm90"}});
 
 arch::Needs with_narrow_elements() {
@@ -100,16 +104,25 @@ std::int64_t iteration_cycles(const GemmTile& tile, const arch::Arch& arch) {
 }
 
 bool fits(const GemmTile& tile) {
-  return tile.block_k * tile.element_bytes >= gemm::kSwizzleBytes && tile.consumers() <= kMostConsumers;
+  return tile.block_k * tile.element_bytes >= gemm::kSwizzleBytes && tile.consumers() <= kMostConsumers &&
+         (tile.consumers() < kMostConsumers || tile.block_m * tile.block_n <= kMostSums);
 }
 
 GemmCopyRates copy_rates(const arch::Arch& arch) {
-  return {arch.fact("copy_latency_cycles"),        arch.fact("copy_cycles_per_kb"),
-          arch.fact("loaded_copy_cycles_per_kb"),  arch.fact("multicast_copy_factor"),
-          arch.fact("copy_outside_row_cycles"),    arch.fact("cache_bytes_per_cycle"),
-          arch.fact("joint_copy_bytes_per_cycle"), arch.fact("joint_outside_rows_per_cycle"),
-          arch.fact("wide_row_copy_factor"),       arch.fact("part_wave_memory_factor"),
-          arch.fact("copied_kb_power_cycles")};
+  return {.latency_cycles = arch.fact("copy_latency_cycles"),
+          .cycles_per_kb = arch.fact("copy_cycles_per_kb"),
+          .loaded_cycles_per_kb = arch.fact("loaded_copy_cycles_per_kb"),
+          .crowded_cycles_per_kb = arch.fact("crowded_copy_cycles_per_kb"),
+          .multicast_factor = arch.fact("multicast_copy_factor"),
+          .outside_row_cycles = arch.fact("copy_outside_row_cycles"),
+          .cache_bytes_per_cycle = arch.fact("cache_bytes_per_cycle"),
+          .joint_bytes_per_cycle = arch.fact("joint_copy_bytes_per_cycle"),
+          .joint_outside_rows_per_cycle = arch.fact("joint_outside_rows_per_cycle"),
+          .wide_row_factor = arch.fact("wide_row_copy_factor"),
+          .part_wave_factor = arch.fact("part_wave_memory_factor"),
+          .kb_power_cycles = arch.fact("copied_kb_power_cycles"),
+          .issue_cycles = arch.fact("copy_issue_cycles"),
+          .shared_issue_cycles = arch.fact("shared_copy_issue_cycles")};
 }
 
 class Builder : GemmRingsBuilder {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <span>
 #include <string>
@@ -62,6 +63,27 @@ inline constexpr GemmTile kGemmTiles[] = {
     // Tiles of four blocks, each of which shares a with one and b with another.
     {128, 128, 64, 2, 2},
     {128, 64, 64, 2, 2},
+    // Tiles of other heights and widths, so that more sizes come out even.
+    {192, 64, 64},
+    {192, 96, 64},
+    {192, 128, 64},
+    {192, 160, 64},
+    {64, 96, 64},
+    {64, 160, 64},
+    {64, 192, 64},
+    {64, 224, 64},
+    {128, 96, 64},
+    {128, 160, 64},
+    {128, 224, 64},
+    {192, 128, 64, 2, 1},
+    {192, 128, 64, 1, 2},
+    {192, 160, 64, 1, 2},
+    {192, 160, 64, 2, 1},
+    {128, 224, 64, 2, 1},
+    {128, 224, 64, 1, 2},
+    {128, 160, 64, 2, 1},
+    {128, 160, 64, 1, 2},
+    {64, 192, 64, 2, 1},
     // 8-bit elements: two sets of sums leave no room for more columns. Two consumers of 64 columns with one block of K
     // an iteration would share a role. There ptxas (13.0) serialises products whose sums are read while others are
     // under way.
@@ -85,6 +107,21 @@ consteval int place_of(const GemmTile& tile) {
   for (std::size_t t = 0; t < kGemmTileCount; ++t)
     if (kGemmTiles[t] == tile) return static_cast<int>(t);
   throw "no such tile";
+}
+
+/// Rows of a box of a, or columns of b: `parts` blocks share those of a tile, `size` is the matrix's. Where boxes are
+/// left out, few rows outside the matrix lie in one that is not; many tiles hide the rows of the last.
+constexpr int gemm_box(std::int64_t size, int block, int parts, bool skips) {
+  constexpr int kPattern = 8;  // rows of a swizzle pattern
+  constexpr int kLeast = 32;   // rows: more copies for each iteration than its rows ask for take time
+  constexpr int kHiding = 8;   // tiles
+  const int share = block / parts;
+  if (!skips || size > std::int64_t{kHiding} * block) return share;
+  if (size <= share) return static_cast<int>((size + kPattern - 1) / kPattern * kPattern);
+  const int last = static_cast<int>(size % block);
+  int box = share;
+  while (last % box != 0 && box - last % box >= kLeast && box % (2 * kPattern) == 0 && box / 2 >= kLeast) box /= 2;
+  return box;
 }
 
 /// All shipped ones, in the order in which equals are preferred.

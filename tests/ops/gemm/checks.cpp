@@ -53,7 +53,7 @@ GemmShape gemm_shape_of_kind(int kind, const ops::GemmTile& tile) {
   shape.dtype = kIn[kind % 2];
   shape.out = kOut[kind % 3];
   shape.a_transposed = kind % 4 < 2 && tile.block_m >= 64;
-  shape.b_transposed = kind % 2 == 0 && tile.block_n >= 64;
+  shape.b_transposed = kind % 2 == 0 && tile.block_n % 64 == 0;
   shape.beta = kind % 2 == 0 ? 0.0f : -0.5f;
   shape.alpha = 0.75f;
   shape.bias = kind % 3 != 1;

@@ -118,7 +118,7 @@ TEST_CASE(
   }
   // 8 parts in tiles of 128 x 192 would do the products soonest, but write 9 MB of sums.
   CHECK(ops::choose_gemm({96, 3072, 7168, 1}, {}, hopper()).parts < 8);
-  CHECK(ops::choose_gemm({128, 3072, 7168, 1}, {}, hopper()).parts == 1);
+  CHECK(ops::choose_gemm({128, 6144, 7168, 1}, {}, hopper()).parts == 1);
 }
 
 TEST_CASE("a batch is tiles too, and fills the SMs") {

@@ -65,3 +65,25 @@ TEST_CASE("operands that threads copy have the strides of their batch and of the
 }
 
 }  // namespace
+
+TEST_CASE("boxes: one for few rows, smaller ones where the last tile has few, whole ones where there are many tiles") {
+  const auto box = [](std::int64_t size, int block, int parts = 1) { return ops::gemm_box(size, block, parts, true); };
+  CHECK(box(1, 64) == 8);  // whole swizzle patterns
+  CHECK(box(26, 64) == 32);
+  CHECK(box(64, 64) == 64);
+  CHECK(box(65, 128) == 72);
+  CHECK(box(132, 128) == 32);  // four rows of the second tile, and 28 outside
+  CHECK(box(195, 128) == 32);  // 67 rows of the second tile, and 29 outside
+  CHECK(box(200, 192) == 48);  // halves stay whole patterns
+  CHECK(box(9 * 128 + 4, 128) == 128);
+  CHECK(box(40, 128, 2) == 40);  // the other block brings nothing
+  CHECK(box(100, 128, 2) == 64);
+  CHECK(ops::gemm_box(26, 64, 1, false) == 64);
+  for (const int block : {64, 96, 128, 160, 192, 224, 256})
+    for (const int parts : {1, 2})
+      for (std::int64_t size = 1; size < 1200; ++size) {
+        const int rows = box(size, block, parts), share = block / parts;
+        const bool fits = rows % 8 == 0 && rows <= share && (share % rows == 0 || size <= rows);
+        if (!fits) FAIL_CHECK("size ", size, " block ", block, " parts ", parts, " box ", rows);
+      }
+}
