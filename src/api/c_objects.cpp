@@ -1,7 +1,8 @@
 // Calls with a framework's tensor objects in C.
 #include "api/objects.h"
 
-#include <cstdarg>
+#include <algorithm>
+#include <atomic>
 #include <span>
 #include <string>
 #include <utility>
@@ -30,6 +31,7 @@ namespace {
 using namespace tj::c_api;
 using namespace tj::support::c_structs;
 using tj::api::ObjectCalls;
+using tj::api::Objects;
 using tj::support::cat;
 namespace dlpack = tj::api::dlpack;
 
@@ -48,11 +50,18 @@ const dlpack::ExchangeApi& read_api(const void* given) {
   return *api;
 }
 
+/// How the language's numbers become addresses. A process has one language, and a handle must be read to know its
+/// table.
+std::atomic<void* (*)(void*)> address_of_number{nullptr};
+
 tj_object_host read_host(const tj_object_host* given) {
   const tj_object_host host = read(given, "host");
-  if (host.clear_error == nullptr || host.retain == nullptr || host.release == nullptr || host.pack == nullptr ||
-      host.nothing == nullptr)
-    refuse("host has a null member; allowed: all five of them");
+  const bool whole = host.clear_error != nullptr && host.retain != nullptr && host.release != nullptr &&
+                     host.pack != nullptr && host.count != nullptr && host.item != nullptr && host.address != nullptr &&
+                     host.type_of != nullptr && host.attribute != nullptr && host.call != nullptr &&
+                     host.nothing != nullptr && host.yes != nullptr && host.no != nullptr && host.wants_grad != nullptr;
+  if (!whole) refuse("host has a null member; allowed: all of them");
+  address_of_number = host.address;
   return host;
 }
 
@@ -61,15 +70,35 @@ ObjectCalls& calls_of(tj_object_calls* calls) {
   return calls->calls;
 }
 
-ObjectCalls::Objects listed(std::va_list& list, std::size_t count) {
-  ObjectCalls::Objects objects{};
-  for (std::size_t i = 0; i < count; ++i) objects[i] = va_arg(list, void*);
-  return objects;
+template <class Handle>
+Handle* handle_of(void* self) {
+  return static_cast<Handle*>(address_of_number.load(std::memory_order_relaxed)(self));
 }
 
-tj_status status_of(bool served) { return served ? tj_status{TJ_OK} : tj_status{TJ_NOT_KEPT}; }
+/// A call's objects and its stream.
+struct Given {
+  Objects objects;
+  tj::Stream stream;
+  bool current;  ///< no stream was given
 
-bool is_current(const void* stream) { return stream == TJ_CURRENT_STREAM; }
+  /// False: the list has another number of objects.
+  bool read(const tj_object_host& host, void* const* arguments, std::intptr_t count, std::size_t wanted) {
+    if (count != 1 && count != 2) return false;
+    void* const list = arguments[0];
+    const std::intptr_t found = host.count(list);
+    if (found < 0) host.clear_error();
+    if (found != static_cast<std::intptr_t>(wanted)) return false;
+    for (std::size_t i = 0; i < wanted; ++i) objects[i] = host.item(list, static_cast<std::intptr_t>(i));
+    current = count == 1;
+    if (!current) stream.handle = host.address(arguments[1]);
+    return true;
+  }
+};
+
+void* retained(const tj_object_host& host, void* object) {
+  host.retain(object);
+  return object;
+}
 
 }  // namespace
 
@@ -80,7 +109,7 @@ tj_status tj_add_packages_folder(const char* folder) {
 }
 
 tj_status tj_object_calls_create(const char* const* names, size_t count, size_t made, const void* exchange_api,
-                                 const tj_object_host* host, tj_object_calls** out) {
+                                 const tj_object_host* host, void* records, tj_object_calls** out) {
   return guarded([&] {
     need(out, "out");
     *out = nullptr;
@@ -90,7 +119,7 @@ tj_status tj_object_calls_create(const char* const* names, size_t count, size_t 
     if (made > 2 || made >= count) refuse(cat("made is ", made, "; allowed: 0 to 2, and fewer than count"));
     std::vector<std::string> own;
     for (std::size_t i = 0; i < count; ++i) own.emplace_back(text_of(names[i], "names", "q"));
-    *out = new tj_object_calls{{std::move(own), made, read_api(exchange_api), read_host(host)}};
+    *out = new tj_object_calls{{std::move(own), made, {read_api(exchange_api), read_host(host), records}}};
   });
 }
 
@@ -107,47 +136,45 @@ tj_status tj_object_calls_keep(tj_object_calls* calls, const tj_plan* plan, void
   });
 }
 
-tj_status tj_object_calls_run(tj_object_calls* calls, void* stream, ...) {
-  if (calls == nullptr || calls->calls.made() != 0) return TJ_NOT_KEPT;
-  std::va_list list;
-  va_start(list, stream);
-  const ObjectCalls::Objects objects = listed(list, calls->calls.given());
-  va_end(list);
-  return status_of(calls->calls.run(objects, {stream}, is_current(stream)));
-}
-
-void* tj_object_calls_make(tj_object_calls* calls, void* stream, ...) {
-  if (calls == nullptr) return nullptr;
-  std::va_list list;
-  va_start(list, stream);
-  const ObjectCalls::Objects objects = listed(list, calls->calls.given());
-  va_end(list);
-  return calls->calls.make(objects, {stream}, is_current(stream));
+void* tj_object_calls_serve(void* self, void* const* arguments, intptr_t count) {
+  auto* const handle = handle_of<tj_object_calls>(self);
+  if (handle == nullptr) return nullptr;
+  ObjectCalls& calls = handle->calls;
+  const tj_object_host& host = calls.host();
+  Given given;
+  if (!given.read(host, arguments, count, calls.given())) return retained(host, host.nothing);
+  if (calls.made() != 0) return calls.make(given.objects, given.stream, given.current);
+  return retained(host, calls.run(given.objects, given.stream, given.current) ? host.yes : host.nothing);
 }
 
 int32_t tj_plan_is_current(const tj_plan* plan) { return plan != nullptr && plan->plan.current() ? 1 : 0; }
 
-tj_status tj_object_plan_create(const tj_plan* plan, const void* exchange_api, const tj_object_host* host,
-                                tj_object_plan** out) {
+tj_status tj_object_plan_create(const tj_plan* plan, void* const* types, const void* exchange_api,
+                                const tj_object_host* host, void* records, tj_object_plan** out) {
   return guarded([&] {
     need(out, "out");
     *out = nullptr;
     if (plan == nullptr) refuse("plan is null; allowed: what tj_plan_create() gave");
     if (plan->names.size() > TJ_MAX_OBJECTS)
       refuse(cat("plan has ", plan->names.size(), " tensors; allowed: at most ", static_cast<int>(TJ_MAX_OBJECTS)));
-    *out = new tj_object_plan{{plan->plan, read_api(exchange_api), read_host(host)}};
+    if (types == nullptr) refuse("types is null; allowed: the addresses of one type for each tensor");
+    Objects own{};
+    std::copy_n(types, plan->names.size(), own.begin());
+    *out = new tj_object_plan{{plan->plan, own, {read_api(exchange_api), read_host(host), records}}};
   });
 }
 
 void tj_object_plan_destroy(tj_object_plan* plan) { delete plan; }
 
-tj_status tj_object_plan_run(const tj_object_plan* plan, void* stream, ...) {
-  if (plan == nullptr) return TJ_NOT_KEPT;
-  std::va_list list;
-  va_start(list, stream);
-  const ObjectCalls::Objects objects = listed(list, plan->plan.tensors());
-  va_end(list);
-  return status_of(plan->plan.run(objects, {stream}, is_current(stream)));
+void* tj_object_plan_serve(void* self, void* const* arguments, intptr_t count) {
+  const auto* const handle = handle_of<tj_object_plan>(self);
+  if (handle == nullptr) return nullptr;
+  const tj::api::ObjectPlan& plan = handle->plan;
+  const tj_object_host& host = plan.host();
+  Given given;
+  const bool served =
+      given.read(host, arguments, count, plan.tensors()) && plan.run(given.objects, given.stream, given.current);
+  return retained(host, served ? host.yes : host.nothing);
 }
 
 }  // extern "C"

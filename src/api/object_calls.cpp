@@ -109,10 +109,25 @@ class Allocated {
 
 }  // namespace
 
+bool ObjectSource::wants_grad(std::span<void* const> objects) const noexcept {
+  if (records == nullptr) return false;
+  const auto is_no = [&](void* answer) {  // what is no answer counts as yes, and the caller hears why
+    if (answer == nullptr) {
+      host.clear_error();
+      return false;
+    }
+    host.release(answer);
+    return answer == host.no;
+  };
+  if (is_no(host.call(records, nullptr))) return false;
+  return !std::all_of(objects.begin(), objects.end(),
+                      [&](void* object) { return is_no(host.attribute(object, host.wants_grad)); });
+}
+
 bool ObjectCalls::read(std::span<void* const> objects, Tensors& tensors, Layouts& layouts) const noexcept {
   for (std::size_t i = 0; i < objects.size(); ++i) {
-    if (api_.tensor_of_object(objects[i], &tensors[i]) != 0) {
-      host_.clear_error();
+    if (source_.api.tensor_of_object(objects[i], &tensors[i]) != 0) {
+      source_.host.clear_error();
       return false;
     }
     if (!layouts.add(tensors[i])) return false;
@@ -176,7 +191,7 @@ std::shared_ptr<const ObjectCalls::Kept> ObjectCalls::find(const Layouts& layout
 }
 
 bool ObjectCalls::enqueue(const Kept& kept, const Tensors& tensors, Stream stream, bool current) const noexcept {
-  if (current && !find_stream(api_, host_, tensors[0], stream)) return false;
+  if (current && !find_stream(source_.api, source_.host, tensors[0], stream)) return false;
   std::array<void*, TJ_MAX_OBJECTS> addresses;
   const std::size_t count = kept.objects.size();
   for (std::size_t i = 0; i < count; ++i) addresses[i] = address_of(tensors[kept.objects[i]]);
@@ -186,7 +201,8 @@ bool ObjectCalls::enqueue(const Kept& kept, const Tensors& tensors, Stream strea
 bool ObjectCalls::run(const Objects& objects, Stream stream, bool current) noexcept {
   Tensors tensors;
   Layouts layouts;
-  if (!read({objects.data(), given()}, tensors, layouts)) return false;
+  const std::span<void* const> of{objects.data(), given()};
+  if (source_.wants_grad(of) || !read(of, tensors, layouts)) return false;
   const std::shared_ptr<const Kept> kept = find(layouts);
   return kept != nullptr && enqueue(*kept, tensors, stream, current);
 }
@@ -195,8 +211,8 @@ void* ObjectCalls::results(std::span<dlpack::ManagedTensor*> made) const noexcep
   std::array<void*, TJ_MAX_OBJECTS> objects{};
   std::size_t count = 0;
   for (dlpack::ManagedTensor*& each : made) {
-    if (api_.object_of_managed(each, &objects[count]) != 0) {
-      host_.clear_error();
+    if (source_.api.object_of_managed(each, &objects[count]) != 0) {
+      source_.host.clear_error();
       break;
     }
     each = nullptr;  // the object has it
@@ -205,16 +221,17 @@ void* ObjectCalls::results(std::span<dlpack::ManagedTensor*> made) const noexcep
   const bool whole = count == made.size();
   if (whole && count == 1) return objects[0];
   void* list = nullptr;
-  if (whole && count == 2) list = host_.pack(2, objects[0], objects[1]);
-  if (whole && list == nullptr) host_.clear_error();
-  for (std::size_t i = 0; i < count; ++i) host_.release(objects[i]);
+  if (whole && count == 2) list = source_.host.pack(2, objects[0], objects[1]);
+  if (whole && list == nullptr) source_.host.clear_error();
+  for (std::size_t i = 0; i < count; ++i) source_.host.release(objects[i]);
   return list;
 }
 
 void* ObjectCalls::make_known(const Objects& objects, Stream stream, bool current) noexcept {
   Tensors tensors;
   Layouts layouts;
-  if (!read({objects.data(), given()}, tensors, layouts)) return nullptr;
+  const std::span<void* const> of{objects.data(), given()};
+  if (source_.wants_grad(of) || !read(of, tensors, layouts)) return nullptr;
   const std::shared_ptr<const Kept> kept = find(layouts);
   if (kept == nullptr) return nullptr;
   Allocated made(made_);
@@ -225,8 +242,9 @@ void* ObjectCalls::make_known(const Objects& objects, Stream stream, bool curren
     result.prototype.data = nullptr;
     result.prototype.byte_offset = 0;
     // A framework that has no memory says so again, in its own way, when the caller makes the call.
-    if (api_.allocate(&result.prototype, &made.span()[i], nullptr, [](void*, const char*, const char*) {}) != 0) {
-      host_.clear_error();
+    if (source_.api.allocate(&result.prototype, &made.span()[i], nullptr, [](void*, const char*, const char*) {}) !=
+        0) {
+      source_.host.clear_error();
       return nullptr;
     }
     tensors[given() + i] = made.span()[i]->tensor;
@@ -237,21 +255,31 @@ void* ObjectCalls::make_known(const Objects& objects, Stream stream, bool curren
 void* ObjectCalls::make(const Objects& objects, Stream stream, bool current) noexcept {
   void* const made = made_ == 0 ? nullptr : make_known(objects, stream, current);
   if (made != nullptr) return made;
-  host_.retain(host_.nothing);
-  return host_.nothing;
+  source_.host.retain(source_.host.nothing);
+  return source_.host.nothing;
 }
 
-bool ObjectPlan::run(const std::array<void*, TJ_MAX_OBJECTS>& objects, Stream stream, bool current) const noexcept {
+bool ObjectPlan::is_of_types(const Objects& objects) const noexcept {
+  for (std::size_t i = 0; i < tensors_; ++i) {
+    void* const type = source_.host.type_of(objects[i]);
+    source_.host.release(type);
+    if (type != types_[i]) return false;
+  }
+  return true;
+}
+
+bool ObjectPlan::run(const Objects& objects, Stream stream, bool current) const noexcept {
+  if (!is_of_types(objects) || source_.wants_grad({objects.data(), tensors_})) return false;
   std::array<void*, TJ_MAX_OBJECTS> addresses;
   dlpack::Tensor tensor{};
   for (std::size_t i = tensors_; i-- > 0;) {  // the first one last: its device has the stream
-    if (api_.tensor_of_object(objects[i], &tensor) != 0) {
-      host_.clear_error();
+    if (source_.api.tensor_of_object(objects[i], &tensor) != 0) {
+      source_.host.clear_error();
       return false;
     }
     addresses[i] = address_of(tensor);
   }
-  if (current && !find_stream(api_, host_, tensor, stream)) return false;
+  if (current && !find_stream(source_.api, source_.host, tensor, stream)) return false;
   return run_at(plan_, {addresses.data(), tensors_}, stream);
 }
 

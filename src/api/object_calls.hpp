@@ -38,14 +38,24 @@ class Layouts {
   std::size_t count_ = 0;
 };
 
+/// Where tensors come from: the framework's functions, and those of its language.
+struct ObjectSource {
+  const dlpack::ExchangeApi& api;
+  tj_object_host host;
+  void* records;  ///< the framework's function that says whether gradients are recorded; may be null
+
+  /// Whether the framework would expect a gradient of what is computed of these objects.
+  bool wants_grad(std::span<void* const> objects) const noexcept;
+};
+
+using Objects = std::array<void*, TJ_MAX_OBJECTS>;
+
 class ObjectCalls {
  public:
-  using Objects = std::array<void*, TJ_MAX_OBJECTS>;
+  ObjectCalls(std::vector<std::string> names, std::size_t made, const ObjectSource& source)
+      : names_(std::move(names)), made_(made), source_(source) {}
 
-  ObjectCalls(std::vector<std::string> names, std::size_t made, const dlpack::ExchangeApi& api,
-              const tj_object_host& host)
-      : names_(std::move(names)), made_(made), api_(api), host_(host) {}
-
+  const tj_object_host& host() const noexcept { return source_.host; }
   std::size_t given() const noexcept { return names_.size() - made_; }
   std::size_t made() const noexcept { return made_; }
 
@@ -84,28 +94,30 @@ class ObjectCalls {
 
   std::vector<std::string> names_;
   std::size_t made_;
-  const dlpack::ExchangeApi& api_;
-  tj_object_host host_;
+  ObjectSource source_;
   support::Mutex mutex_;  ///< of what is below
   std::unordered_map<std::uint64_t, std::shared_ptr<const Kept>> kept_;
   std::array<std::uint64_t, kSeen> seen_{};
   std::uint64_t clock_ = 0;
 };
 
-/// A plan that is run at the addresses of objects.
+/// A plan that is run at the addresses of objects of known types.
 class ObjectPlan {
  public:
-  ObjectPlan(const Plan& plan, const dlpack::ExchangeApi& api, const tj_object_host& host)
-      : plan_(plan), tensors_(plan.tensors().size()), api_(api), host_(host) {}
+  ObjectPlan(const Plan& plan, const Objects& types, const ObjectSource& source)
+      : plan_(plan), tensors_(plan.tensors().size()), types_(types), source_(source) {}
+  const tj_object_host& host() const noexcept { return source_.host; }
   std::size_t tensors() const noexcept { return tensors_; }
   /// False when it could not, with nothing enqueued.
-  bool run(const std::array<void*, TJ_MAX_OBJECTS>& objects, Stream stream, bool current) const noexcept;
+  bool run(const Objects& objects, Stream stream, bool current) const noexcept;
 
  private:
+  bool is_of_types(const Objects& objects) const noexcept;
+
   Plan plan_;
   std::size_t tensors_;
-  const dlpack::ExchangeApi& api_;
-  tj_object_host host_;
+  Objects types_;
+  ObjectSource source_;
 };
 
 }  // namespace tj::api

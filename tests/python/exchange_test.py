@@ -8,7 +8,7 @@ import here
 import framework
 from framework import Array
 from known_calls import Case, LongWay, Short, tilejit
-from tilejit import _exchange, _plan, _ready
+from tilejit import _c, _exchange, _plan, _ready
 
 
 class Exchange(Case):
@@ -49,14 +49,25 @@ class Exchange(Case):
         a, b, d = (framework.Chained(shape) for shape in ((64, 128), (32, 128), (64, 32)))
         self.known(lambda: self.runtime.gemm(a, b, out=d))
 
-    def test_what_is_not_known_leaves_no_trace(self):
-        """Tensors of more dimensions than any op takes, and references to None."""
-        a, b, _ = self.product()
-        self.known(lambda: self.runtime.gemm(a, b))
-        known, deep, before = next(iter(self.runtime.ready.values())), Array((1,) * 2000), sys.getrefcount(None)
-        for _ in range(1000):
-            self.assertIsNone(known.run(known.value, _ready.CURRENT, deep, deep))
-        self.assertLess(abs(sys.getrefcount(None) - before), 500)
+    def test_references(self):
+        """Calls that are served, and such as are not, leave as many references to everything as there were."""
+        a, b, d = self.product()
+        a.requires_grad = b.requires_grad = d.requires_grad = False
+        plan = self.runtime.plan("gemm", a, b)
+        with mock.patch.object(_ready, "records_of", lambda _: lambda: True), mock.patch.object(_plan, "records_of", lambda _: lambda: True):
+            self.known(lambda: self.runtime.gemm(a, b))
+            plan.run(a, b, d)
+        known, ran, deep, calls = next(iter(self.runtime.ready.values())), plan._last, Array((1,) * 2000), (a, b, d)
+        for run, arguments, served in ((known.run, ((a, b),), True), (ran.run, (calls,), True), (ran.run, (calls, 0x5000), True),
+                                       (known.run, ((deep, deep),), False), (known.run, ((a,),), False), (known.run, (a,), False), (known.run, (), False),
+                                       (known.run, ((a, b), 0, 0), False), (ran.run, ((a, b, 7),), False), (ran.run, ((a, b, d, d),), False),
+                                       (ran.run, (None, 0), False)):
+            kept = (None, True, False, Array, int, a, b, d, deep, known.run, "requires_grad")
+            before = [sys.getrefcount(each) for each in kept]
+            for _ in range(1000):
+                self.assertIs(run(*arguments) is not None, served)
+            for each, old in zip(kept, before):
+                self.assertLess(abs(sys.getrefcount(each) - old), 500, (arguments, each))
 
     def test_bounds(self):
         """Numbers, types and kinds of tensors that vary without end take no memory without end."""
@@ -75,19 +86,33 @@ class Exchange(Case):
         from tilejit._library import keeping, library
         tj, out = library(), ctypes.c_void_p(1)
         names = (ctypes.c_char_p * 2)(b"a", b"b")
+        lacking = list(self.lacking())
         for arguments, part in (((names, 0, 0, framework.TABLE, _ready.host()), "count is 0"), ((names, 10, 0, framework.TABLE, _ready.host()), "count is 10"),
                                 ((None, 2, 0, framework.TABLE, _ready.host()), "names is null"), ((names, 2, 2, framework.TABLE, _ready.host()), "made is 2"),
-                                ((names, 2, 0, None, _ready.host()), "exchange_api is null"), ((names, 2, 0, framework.TABLE, None), "host is null")):
-            self.assertEqual(tj.tj_object_calls_create(*arguments, ctypes.byref(out)), 1, part)
+                                ((names, 2, 0, None, _ready.host()), "exchange_api is null"), ((names, 2, 0, framework.TABLE, None), "host is null"),
+                                *(((names, 2, 0, framework.TABLE, ctypes.addressof(table)), "host has a null member") for table in lacking)):
+            self.assertEqual(tj.tj_object_calls_create(*arguments, None, ctypes.byref(out)), 1, part)
             self.assertIn(part, tj.tj_last_error().decode())
             self.assertIsNone(out.value)
-        self.assertEqual(tj.tj_object_calls_create(names, 2, 0, framework.NEWER_TABLE, _ready.host(), ctypes.byref(out)), 2)
+        self.assertEqual(tj.tj_object_calls_create(names, 2, 0, framework.NEWER_TABLE, _ready.host(), None, ctypes.byref(out)), 2)
         self.assertEqual(keeping().tj_object_calls_keep(None, None, None, None), 1)
-        self.assertEqual(tj.tj_object_plan_create(None, framework.TABLE, _ready.host(), ctypes.byref(out)), 1)
+        self.assertEqual(tj.tj_object_plan_create(None, None, framework.TABLE, _ready.host(), None, ctypes.byref(out)), 1)
+        plan = self.runtime.plan("gemm", *self.product()[:2])
+        self.assertEqual(tj.tj_object_plan_create(plan._handle.value, None, framework.TABLE, _ready.host(), None, ctypes.byref(out)), 1)
+        self.assertIn("types is null", tj.tj_last_error().decode())
         tj.tj_object_calls_destroy(None)
         tj.tj_object_plan_destroy(None)
-        run = _ready.runner("tj_object_calls_run", ctypes.c_int32, 1)
-        self.assertEqual(run(None, None, self), -1)
+        for name in ("tj_object_calls_serve", "tj_object_plan_serve"):
+            with self.assertRaises(SystemError):
+                _ready.serving(name, 0)((self,), 0)
+
+    @staticmethod
+    def lacking():
+        """The language's table without one of its members each."""
+        whole = _c.ObjectHost.from_address(_ready.host())
+        members = [name for name, _ in _c.ObjectHost._fields_]
+        for each in members[1:]:
+            yield _c.ObjectHost(**{name: getattr(whole, name) for name in members[1:] if name != each})
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 """Calls on the short way: the driver, the compiler and the framework that tests have in the place of real ones, and which way a call takes."""
 import ctypes
 import os
+import re
 import tempfile
 import unittest
+from unittest import mock
 
 import here
 import framework
@@ -12,7 +14,10 @@ FAKES = os.path.join(os.path.dirname(os.environ["TJ_TEST_LIBRARY"]), "..", "test
 driver = ctypes.CDLL(os.path.join(FAKES, "libcuda.so.1"))  # in front of a real one
 ctypes.CDLL(os.path.join(FAKES, "libnvrtc.so.1"))
 tilejit = here.tilejit
-from tilejit import _ops  # noqa: E402
+from tilejit import _ops, _plan  # noqa: E402
+
+Hook = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+log = ctypes.CFUNCTYPE(ctypes.c_char_p)(("fake_cuda_log", driver))
 
 
 class LongWay(Exception):
@@ -37,6 +42,42 @@ class Short:
     @staticmethod
     def refuse(*_, **__):
         raise LongWay
+
+
+def parameter_bytes(call, folder):
+    """How many bytes a call's launch has: a driver that says another number is told it."""
+    driver.fake_cuda_set_param_bytes(4095)
+    with tilejit.Runtime(cache_dir=folder, target="sm_90a", log_level="off") as runtime:
+        try:
+            call(runtime)
+        except tilejit.Error as error:
+            return int(re.search(r"was given (\d+)", str(error)).group(1))
+        finally:
+            driver.fake_cuda_set_param_bytes(0)
+
+
+class Launch:
+    """The launches while this is entered: their lines in the driver's log, and their parameters."""
+
+    def __init__(self, size=0):
+        self.params, self.hook = [], Hook(lambda params, _: self.params.append(ctypes.string_at(params, size)))
+
+    def __enter__(self):
+        self.skip = len(log().decode().splitlines())
+        driver.fake_cuda_on_launch(self.hook, None)
+        return self
+
+    def __exit__(self, *_):
+        driver.fake_cuda_on_launch(Hook(), None)
+        self.lines = [line for line in log().decode().splitlines()[self.skip:] if line.startswith("cuLaunch")]
+
+    def __eq__(self, other):
+        return self.lines == other.lines and self.params == other.params
+
+
+def short_plan():
+    """Runs of plans take the short way, or raise LongWay."""
+    return mock.patch.object(_plan, "address_of", Short.refuse)
 
 
 class Case(unittest.TestCase):

@@ -2,52 +2,16 @@
 does not know. The driver, the compiler and the framework are stand-ins, so nothing is computed."""
 import ctypes
 import gc
-import re
 import sys
 import threading
 import types
-import unittest
 from unittest import mock
 
 import here
 import framework
 from framework import Array
-from known_calls import Case, LongWay, Short, driver, tilejit
+from known_calls import Case, Launch, LongWay, Short, driver, parameter_bytes, short_plan, tilejit
 from tilejit import _plan, _ready
-
-Hook = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
-log = ctypes.CFUNCTYPE(ctypes.c_char_p)(("fake_cuda_log", driver))
-
-
-def parameter_bytes(call, folder):
-    """How many bytes a call's launch has: a driver that says another number is told it."""
-    driver.fake_cuda_set_param_bytes(4095)
-    with tilejit.Runtime(cache_dir=folder, target="sm_90a", log_level="off") as runtime:
-        try:
-            call(runtime)
-        except tilejit.Error as error:
-            return int(re.search(r"was given (\d+)", str(error)).group(1))
-        finally:
-            driver.fake_cuda_set_param_bytes(0)
-
-
-class Launch:
-    """The launches while this is entered: their lines in the driver's log, and their parameters."""
-
-    def __init__(self, size=0):
-        self.params, self.hook = [], Hook(lambda params, _: self.params.append(ctypes.string_at(params, size)))
-
-    def __enter__(self):
-        self.skip = len(log().decode().splitlines())
-        driver.fake_cuda_on_launch(self.hook, None)
-        return self
-
-    def __exit__(self, *_):
-        driver.fake_cuda_on_launch(Hook(), None)
-        self.lines = [line for line in log().decode().splitlines()[self.skip:] if line.startswith("cuLaunch")]
-
-    def __eq__(self, other):
-        return self.lines == other.lines and self.params == other.params
 
 
 class Ready(Case):
@@ -178,29 +142,6 @@ class Ready(Case):
         with self.assertRaises(LongWay), Short():
             self.runtime.gemm(Array((16, 64)), b, out=Array((16, 32)))
 
-    def test_plan(self):
-        a, b, d = self.product()
-        plan = self.runtime.plan("gemm", a, b)
-        plan.run(a, b, d)
-        others, before = self.product(), _plan.address_of
-        size = parameter_bytes(lambda runtime: runtime.gemm(a, b, out=d), self.folder)
-        with Launch(size) as short:
-            _plan.address_of = Short.refuse
-            try:
-                plan.run(*others)
-            finally:
-                _plan.address_of = before
-        plan._known.clear()
-        with Launch(size) as long:
-            plan.run(*others)
-        self.assertEqual(short, long)
-        with self.assertRaisesRegex(tilejit.Error, "the address of d .* allowed"):
-            plan.run(a, b, Array((64, 32), shift=1))
-        with self.assertRaisesRegex(tilejit.Error, "2 tensors are given; allowed: 3"):
-            plan.run(a, b)
-        self.runtime.close()
-        plan.run(*others)
-
     def test_a_closed_runtime(self):
         a, b, d = self.product()
         self.known(lambda: self.runtime.gemm(a, b, out=d))
@@ -255,36 +196,57 @@ class Ready(Case):
             thread.join()
         self.assertEqual(errors, [])
 
-    def test_gradients_go_the_long_way(self):
-        """torch's tensors that require grad, while it records what is computed."""
-        torch = types.SimpleNamespace(Tensor=Array, is_grad_enabled=lambda: torch.records, records=True)
-        sys.modules["torch"], before = torch, sys.modules.get("torch")
-        try:
-            short = _ready.Short(None, None, [Array], lambda value: None, None)
-        finally:
-            sys.modules.pop("torch")
-            if before is not None:
-                sys.modules["torch"] = before
-        plain, other = types.SimpleNamespace(requires_grad=False), types.SimpleNamespace(requires_grad=True)
-        self.assertFalse(short.wants_grad([plain, plain]))
-        self.assertTrue(short.wants_grad([plain, other]))
-        torch.records = False
-        self.assertFalse(short.wants_grad([plain, other]))
-        self.assertFalse(_ready.Short(None, None, [Array], lambda value: None, None).wants_grad([other]))
+    def test_whose_gradients_are_asked_for(self):
+        """torch's, where a tensor is of its types."""
+        torch = types.SimpleNamespace(Tensor=Array, is_grad_enabled=lambda: True)
+        with mock.patch.dict(sys.modules, {"torch": torch}):
+            for kinds, found in (((Array,), torch.is_grad_enabled), ((int, framework.Chained), torch.is_grad_enabled), ((int, float), None)):
+                self.assertIs(_ready.records_of(kinds), found)
+        with mock.patch.dict(sys.modules):
+            sys.modules.pop("torch", None)
+            self.assertIsNone(_ready.records_of((Array,)))
 
-    def test_gradients_behind_a_known_call(self):
+    def test_gradients_go_the_long_way(self):
+        """Tensors that require grad, while their framework records what is computed. What says neither yes nor no counts as yes."""
         a, b, d = self.product()
-        self.known(lambda: self.runtime.gemm(a, b, out=d))
-        plan = self.runtime.plan("gemm", a, b)
-        plan.run(a, b, d)
-        for known in (*self.runtime.ready.values(), *plan._known.values()):
-            known._grad = lambda: True
-        for x in (a, b, d):
-            x.requires_grad = x is b
-        with self.assertRaises(LongWay), Short():
-            self.runtime.gemm(a, b, out=d)
-        with self.assertRaises(LongWay), mock.patch.object(_plan, "address_of", Short.refuse):
+        state = types.SimpleNamespace(answer=False)
+
+        def records():
+            if isinstance(state.answer, Exception):
+                raise state.answer
+            return state.answer
+
+        def ways():
+            """Which way a call, one that makes its result, and a plan's run take."""
+            for call, patched in ((lambda: self.runtime.gemm(a, b, out=d), Short()), (lambda: self.runtime.gemm(a, b), Short()),
+                                  (lambda: plan.run(a, b, d), short_plan())):
+                try:
+                    with patched:
+                        call()
+                    yield "short"
+                except LongWay:
+                    yield "long"
+        with mock.patch.object(_ready, "records_of", lambda kinds: records), mock.patch.object(_plan, "records_of", lambda kinds: records):
+            plan = self.runtime.plan("gemm", a, b)
             plan.run(a, b, d)
+            self.known(lambda: self.runtime.gemm(a, b, out=d))
+            self.known(lambda: self.runtime.gemm(a, b))
+        for x in (a, b, d):
+            x.requires_grad = False
+        for answer, wanting, way in ((False, a, "short"), (True, None, "short"), (True, a, "long"), (True, b, "long"), (ValueError("no"), a, "long"),
+                                     (ValueError("no"), None, "short"), ("maybe", b, "long"), (False, None, "short")):
+            for wants in (True, 1, "maybe"):
+                with self.subTest(answer=answer, wants=wants):
+                    state.answer = answer
+                    if wanting is not None:
+                        wanting.requires_grad = wants
+                    self.assertEqual(list(ways()), [way] * 3)
+                    for x in (a, b, d):
+                        x.requires_grad = False
+        state.answer, d.requires_grad = True, True  # a result that the caller gives
+        self.assertEqual(list(ways()), ["long", "short", "long"])
+        del b.requires_grad
+        self.assertEqual(list(ways()), ["long"] * 3)
 
     def test_mixed_frameworks_go_the_long_way(self):
         a, b, d = self.product()

@@ -47,11 +47,13 @@ TEST_CASE("a call that fails leaves null where its result would be") {
       {"no graph", [&](void** out) { return tj_graph("{", nullptr, text(out)); }},
       {"objects",
        [&](void** out) {
-         return tj_object_calls_create(nullptr, 1, 0, nullptr, nullptr, reinterpret_cast<tj_object_calls**>(out));
+         return tj_object_calls_create(nullptr, 1, 0, nullptr, nullptr, nullptr,
+                                       reinterpret_cast<tj_object_calls**>(out));
        }},
       {"object plan",
        [&](void** out) {
-         return tj_object_plan_create(nullptr, nullptr, nullptr, reinterpret_cast<tj_object_plan**>(out));
+         return tj_object_plan_create(nullptr, nullptr, nullptr, nullptr, nullptr,
+                                      reinterpret_cast<tj_object_plan**>(out));
        }},
       {"graph", [&](void** out) { return tj_graph(nullptr, nullptr, text(out)); }}};
   for (const auto& each : calls) {

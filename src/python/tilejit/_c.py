@@ -6,7 +6,7 @@ test compares them.
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_ssize_t, c_uint32, c_uint64, c_void_p, py_object
 
 MAX_RANK = 5
 MAX_OBJECTS = 9
@@ -64,8 +64,8 @@ CustomDescription = _sized("CustomDescription", [
     ("without_turns", c_int32), ("reserved", c_int32)])
 Box = _sized("Box", [("shape", Shape), ("swizzle_bytes", c_int32), ("reserved", c_int32)])
 
-ObjectHost = _sized("ObjectHost", [
-    ("clear_error", c_void_p), ("retain", c_void_p), ("release", c_void_p), ("pack", c_void_p), ("nothing", c_void_p)])
+ObjectHost = _sized("ObjectHost", [(name, c_void_p) for name in (
+    "clear_error", "retain", "release", "pack", "count", "item", "address", "type_of", "attribute", "call", "nothing", "yes", "no", "wants_grad")])
 
 LogSink = ctypes.CFUNCTYPE(None, c_void_p, c_int32, c_void_p, c_size_t)
 Allocate = ctypes.CFUNCTYPE(c_void_p, c_void_p, Device, c_size_t, c_void_p)
@@ -94,9 +94,9 @@ CALLS = {
     "tj_plan_get_info": (_STATUS, [_HANDLE, POINTER(PlanInfo)]),
     "tj_plan_run": (_STATUS, [_HANDLE, c_void_p, c_size_t, c_void_p, c_void_p]),
     "tj_add_packages_folder": (_STATUS, [_TEXT]),
-    "tj_object_calls_create": (_STATUS, [POINTER(_TEXT), c_size_t, c_size_t, c_void_p, c_void_p, POINTER(_HANDLE)]),
+    "tj_object_calls_create": (_STATUS, [POINTER(_TEXT), c_size_t, c_size_t, c_void_p, c_void_p, c_void_p, POINTER(_HANDLE)]),
     "tj_object_calls_destroy": (None, [_HANDLE]),
-    "tj_object_plan_create": (_STATUS, [_HANDLE, c_void_p, c_void_p, POINTER(_HANDLE)]),
+    "tj_object_plan_create": (_STATUS, [_HANDLE, POINTER(c_void_p), c_void_p, c_void_p, c_void_p, POINTER(_HANDLE)]),
     "tj_object_plan_destroy": (None, [_HANDLE]),
     "tj_custom_create": (_STATUS, [_HANDLE, POINTER(CustomDescription), POINTER(_HANDLE)]),
     "tj_custom_destroy": (None, [_HANDLE]),
@@ -119,8 +119,10 @@ CALLS = {
     "tj_version": (_TEXT, []),
     "tj_build_id": (_TEXT, []),
 }
-# Calls that keep the GIL: they are short, or use a framework's objects. _ready.py adds the ones that take any number of objects.
+# Calls that keep the GIL: they are short, or use a framework's objects. The last two are never called through ctypes: _ready.py has their address.
 KEEPING = {
     "tj_plan_is_current": (c_int32, [_HANDLE]),
     "tj_object_calls_keep": (_STATUS, [_HANDLE, _HANDLE, POINTER(c_void_p), POINTER(c_int32)]),
+    "tj_object_calls_serve": (py_object, [py_object, POINTER(py_object), c_ssize_t]),
+    "tj_object_plan_serve": (py_object, [py_object, POINTER(py_object), c_ssize_t]),
 }

@@ -166,7 +166,7 @@ def gemm(a: Tensor, b: Tensor, *, c: Optional[SupportsDLPack] = None, bias: Opti
     ((64, 32), 0.0)
     """
     given = (a, b, c, bias, scale_a, scale_b, out)
-    objects = [x for x in given if x is not None]
+    objects = tuple([x for x in given if x is not None])
     key = (tuple(map(type, given)), plain(alpha), plain(beta), activation, dtype, max_sms)
     done = short(runtime, key, stream, objects, out)
     if done is not None:
@@ -215,7 +215,7 @@ def chunk_o(q: Tensor, k: Tensor, v_new: Tensor, h: Tensor, *, g_cu: Optional[Su
     """
     given = (q, k, v_new, h, g_cu, cu_seqlens, chunk_indices, total_chunks, out)
     key = (tuple(map(type, given)), seq_length, plain(scale), h_transposed, max_sms)
-    done = short(runtime, key, stream, [x for x in given if x is not None], out)
+    done = short(runtime, key, stream, tuple([x for x in given if x is not None]), out)
     if done is not None:
         return done
     call = _chunk_o(q, k, v_new, h, g_cu=g_cu, cu_seqlens=cu_seqlens, chunk_indices=chunk_indices, total_chunks=total_chunks,

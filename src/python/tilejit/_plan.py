@@ -8,7 +8,7 @@ from ._device import Device
 from ._error import Error
 from ._exchange import api_of
 from ._library import check, keeping, library, number
-from ._ready import CURRENT, Short, host, runner
+from ._ready import NOTHING, Short, host, records_of, serving
 from ._tensors import address_of, handle_of, module, stream_for
 
 
@@ -42,7 +42,8 @@ class Plan:
         self.device, self.kernel, self.target = Device.from_c(info.device), info.kernel.decode(), info.target.decode()
         self._written = call.written()
         self._addresses = ctypes.c_void_p * len(self.tensors)
-        self._known: dict = {}
+        self._known: dict = {}  # servers of the short way, by the types of tensors
+        self._last = NOTHING  # the one that served last; it looks at the types itself
 
     @property
     def current(self) -> bool:
@@ -56,11 +57,13 @@ class Plan:
         looks at them again. stream as everywhere. workspace: a tensor of workspace_bytes or more, or an address, which nothing else uses until
         the run has ended; None: memory that is taken anew. Raises tilejit.Error."""
         if workspace is None:
-            known = self._known.get(tuple(map(type, tensors)))
-            if known is not None and not known.wants_grad(tensors):
-                place = CURRENT if stream is None else ctypes.c_void_p(handle_of(stream))
-                if known.run(known.value, place, *tensors) == 0:
-                    return
+            last = self._last  # which lives until it returns, whatever another thread learns
+            if (last.run(tensors) if stream is None else last.run(tensors, handle_of(stream))) is not None:
+                return
+            other = self._known.get(tuple(map(type, tensors)), last)
+            if other is not last and (other.run(tensors) if stream is None else other.run(tensors, handle_of(stream))) is not None:
+                self._last = other
+                return
         if len(tensors) != len(self.tensors):
             raise Error(f"{len(tensors)} tensors are given; allowed: {len(self.tensors)} ({', '.join(self.tensors)})")
         addresses = self._addresses(*(address_of(name, x, name in self._written) for name, x in zip(self.tensors, tensors)))
@@ -95,10 +98,11 @@ class Plan:
         kinds = tuple(map(type, tensors))
         apis = {api_of(kind) for kind in kinds}
         if self.device.kind != "cpu" and len(kinds) <= _c.MAX_OBJECTS and len(apis) == 1 and None not in apis and len(self._known) < _MOST_KINDS:
-            value = ctypes.c_void_p()
-            if library().tj_object_plan_create(self._handle.value, apis.pop(), host(), ctypes.byref(value)) == _c.OK:
-                run = runner("tj_object_plan_run", ctypes.c_int32, len(kinds))
-                self._known[kinds] = Short(value, run, kinds, library().tj_object_plan_destroy, self._handle.kept)
+            value, records, types = ctypes.c_void_p(), records_of(kinds), (ctypes.c_void_p * len(kinds))(*map(id, kinds))
+            made = library().tj_object_plan_create(self._handle.value, types, apis.pop(), host(), records and id(records), ctypes.byref(value))
+            if made == _c.OK:
+                run = serving("tj_object_plan_serve", value.value)
+                self._last = self._known[kinds] = Short(value, run, library().tj_object_plan_destroy, (kinds, records, self._handle.kept))
 
     def __repr__(self) -> str:
         return f"<tilejit.Plan of {self.kernel} on {self.device} ({self.target}): {', '.join(self.tensors)}>"

@@ -1,12 +1,14 @@
 """Calls that the library knows: the short way of tilejit.fmha() and the others, without views and structures.
 
 Decides which calls may take it: those on a GPU with tensors whose types offer DLPack's exchange API. The library then reads the tensors
-itself, finds the plan of a call of the same shapes, and enqueues it. All that is one call, which keeps the GIL. A call that it does not know goes
-the long way, which gives the GIL up; the second such call makes the plan. Invariant: the short way gives what the long way gives.
+itself, finds the plan of a call of the same shapes, and enqueues it. All that is one call, which keeps the GIL. It is a built-in function over
+the library's, so that no argument is converted. A call that it does not know goes the long way, which gives the GIL up; the second such call
+makes the plan. Invariant: the short way gives what the long way gives.
 """
 from __future__ import annotations
 
 import ctypes
+import sys
 from ctypes import c_void_p, py_object
 
 from . import _c
@@ -15,29 +17,40 @@ from ._exchange import api_of
 from ._library import check, keeping, library
 from ._tensors import handle_of, module
 
-CURRENT = c_void_p(-1)  # the framework's own stream
 _MOST_KEYS = 1024
 _PLAIN = (type(None), bool, int, float, str)
-_runners: dict = {}
+_METH_FASTCALL = 0x80  # of CPython: a function of itself, of the place of its arguments, and of their number
+_methods: dict = {}
 default_ready: dict = {}  # the calls of the process's own runtime
 
 
-def runner(name: str, result, objects: int):
-    """A function of the library that takes a handle, a stream and this many objects, and keeps the GIL."""
-    key = name, objects
-    found = _runners.get(key)
-    if found is None:
-        found = _runners[key] = ctypes.PYFUNCTYPE(result, c_void_p, c_void_p, *[py_object] * objects)((name, keeping()))
-    return found
+class _Method(ctypes.Structure):
+    """CPython's PyMethodDef."""
+    _fields_ = [("name", ctypes.c_char_p), ("function", c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]
+
+
+_function = ctypes.PYFUNCTYPE(py_object, c_void_p, py_object, c_void_p)(("PyCFunction_NewEx", ctypes.pythonapi))
+
+
+def serving(name: str, handle: int):
+    """The built-in function (objects, stream) that a function of the library is with this handle; the stream may be left out."""
+    method = _methods.get(name)
+    if method is None:
+        made = _Method(name.encode(), ctypes.cast(getattr(keeping(), name), c_void_p), _METH_FASTCALL)
+        method = _methods.setdefault(name, made)  # which lives as long as the process
+    return _function(ctypes.addressof(method), handle, None)
 
 
 def _host():
     def address(name):
         return ctypes.cast(getattr(ctypes.pythonapi, name), c_void_p)
     return _c.ObjectHost(clear_error=address("PyErr_Clear"), retain=address("Py_IncRef"), release=address("Py_DecRef"),
-                         pack=address("PyTuple_Pack"), nothing=id(None))
+                         pack=address("PyTuple_Pack"), count=address("PyTuple_Size"), item=address("PyTuple_GetItem"),
+                         address=address("PyLong_AsVoidPtr"), type_of=address("PyObject_Type"), attribute=address("PyObject_GetAttr"),
+                         call=address("PyObject_CallObject"), nothing=id(None), yes=id(True), no=id(False), wants_grad=id(_WANTS_GRAD))
 
 
+_WANTS_GRAD = sys.intern("requires_grad")
 _the_host = None
 
 
@@ -60,16 +73,16 @@ def plain(value):
 def short(runtime, key: tuple, stream, objects, out):
     """The result, or results, of a call on the short way; None where it must go the long way.
 
-    key: the types of all tensors, and all numbers. objects: the tensors that are there, the caller's results last.
+    key: the types of all tensors, and all numbers. objects: a tuple of the tensors that are there, the caller's results last.
     """
     try:
         known = (default_ready if runtime is None else runtime.ready).get(key)
     except (TypeError, ValueError, AttributeError):  # a number that is no plain one, or no runtime
         return None
-    if known is None or known.wants_grad(objects):
+    if known is None:
         return None
-    done = known.run(known.value, CURRENT if stream is None else c_void_p(handle_of(stream)), *objects)
-    return done if out is None else out if done == 0 else None
+    done = known.run(objects) if stream is None else known.run(objects, handle_of(stream))
+    return done if out is None or done is None else out
 
 
 def _unknown(*_):
@@ -77,35 +90,35 @@ def _unknown(*_):
 
 
 class Short:
-    """A server of calls with objects of the same types. run(value, stream, *objects): 0 or the new results, where it knows the call."""
+    """A server of calls with objects of the same types. run(tuple of objects), or run(tuple, stream), serves a call that it knows: it gives the new
+    results, or True. It is None for others."""
 
-    __slots__ = ("value", "run", "_grad", "_destroy", "_kept")
+    __slots__ = ("value", "run", "_destroy", "_kept")
 
-    def __init__(self, value, run, kinds, destroy, kept):
-        torch = module("torch")
+    def __init__(self, value, run, destroy, kept):
         self.value, self.run, self._destroy, self._kept = value, run, destroy, kept
-        self._grad = torch.is_grad_enabled if torch is not None and any(issubclass(kind, torch.Tensor) for kind in kinds) else None
-
-    def wants_grad(self, objects) -> bool:
-        """Whether torch would expect a gradient of what is computed: the long way refuses it."""
-        if self._grad is not None and self._grad():
-            for x in objects:
-                if x.requires_grad:
-                    return True
-        return False
 
     def __del__(self):
         gone, self.value, self.run = self.value, None, _unknown  # for finalizers of a cycle, which may come later
         self._destroy(gone)
 
 
+NOTHING = Short(None, _unknown, lambda _: None, None)
+
+
+def records_of(kinds):
+    """torch's word on whether it records calls for gradients, which the long way refuses; None where no type is torch's."""
+    torch = module("torch")
+    return torch.is_grad_enabled if torch is not None and any(issubclass(kind, torch.Tensor) for kind in kinds) else None
+
+
 def _short_of(call, api, kept) -> Short:
     members = {id(view): name.encode() for name, view in call.names.items()}
     count, made = len(call.views), len(call.results) if call.makes else 0
     names, value = (ctypes.c_char_p * count)(*[members[id(view)] for view in call.views]), c_void_p()
-    check(library().tj_object_calls_create(names, count, made, api, host(), ctypes.byref(value)))
-    run = runner("tj_object_calls_make", py_object, count - made) if made else runner("tj_object_calls_run", ctypes.c_int32, count)
-    return Short(value, run, [type(view.owner) for view in call.views], library().tj_object_calls_destroy, kept)
+    records = records_of([type(view.owner) for view in call.views])
+    check(library().tj_object_calls_create(names, count, made, api, host(), records and id(records), ctypes.byref(value)))
+    return Short(value, serving("tj_object_calls_serve", value.value), library().tj_object_calls_destroy, (records, kept))
 
 
 def learn(key: tuple, call, runtime, owner) -> None:
