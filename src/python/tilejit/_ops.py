@@ -138,8 +138,14 @@ def fmha(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: Option
     >>> tilejit.fmha(q, q, q, causal=True)[0, 0, 0, :3]
     array([1., 1., 1.], dtype=float16)
     """
-    objects = (q, k, v) if out is None else (q, k, v, *_two(out, _FMHA_PAIR)) if return_lse else (q, k, v, out)
-    key = tuple(map(type, objects)), causal, scale, return_lse, layout, max_sms
+    if out is None:
+        objects, kinds = (q, k, v), (type(q), type(k), type(v))
+    elif return_lse:
+        o, lse = _two(out, _FMHA_PAIR)
+        objects, kinds = (q, k, v, o, lse), (type(q), type(k), type(v), type(o), type(lse))
+    else:
+        objects, kinds = (q, k, v, out), (type(q), type(k), type(v), type(out))
+    key = kinds, causal, scale, return_lse, layout, max_sms
     done = short(runtime, key, stream, objects, out)
     if done is not None:
         return tuple(done) if return_lse else done
@@ -167,7 +173,8 @@ def gemm(a: Tensor, b: Tensor, *, c: Optional[SupportsDLPack] = None, bias: Opti
     """
     given = (a, b, c, bias, scale_a, scale_b, out)
     objects = tuple([x for x in given if x is not None])
-    key = (tuple(map(type, given)), plain(alpha), plain(beta), activation, dtype, max_sms)
+    kinds = type(a), type(b), type(c), type(bias), type(scale_a), type(scale_b), type(out)
+    key = kinds, plain(alpha), plain(beta), activation, dtype, max_sms
     done = short(runtime, key, stream, objects, out)
     if done is not None:
         return done
