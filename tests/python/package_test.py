@@ -110,8 +110,10 @@ class Package(unittest.TestCase):
         for name in tilejit.__all__:
             found = getattr(tilejit, name)
             self.assertTrue(inspect.getdoc(found), name)
-        for name in ("fmha", "gemm", "chunk_indices", "chunk_o", "prepare", "warm", "plan", "schedule"):
-            self.assertIn(">>> ", inspect.getdoc(getattr(tilejit, name)), name)
+        for found in (tilejit.fmha, tilejit.gemm, tilejit.chunk_indices, tilejit.chunk_o, tilejit.prepare, tilejit.warm, tilejit.tune, tilejit.plan,
+                      tilejit.schedule, tilejit.devices, tilejit.Runtime, tilejit.custom.Kernel):
+            self.assertIn(">>> ", inspect.getdoc(found), found)
+            self.assertIn("Raises tilejit.Error", " ".join(inspect.getdoc(found).split()), found)
         for name in ("fmha", "gemm", "chunk_indices", "chunk_o", "prepare", "warm", "tune", "plan"):
             self.assertEqual(inspect.getdoc(getattr(tilejit.Runtime, name)), inspect.getdoc(getattr(tilejit, name)))
         self.assertTrue(os.path.exists(os.path.join(PACKAGE, "py.typed")))

@@ -32,7 +32,14 @@ _LATER = {"custom": "custom", "graph": "graph", "Graph": "graph", "Schedule": "g
 
 
 def devices() -> List[Device]:
-    """GPUs that have kernels, and "cpu" with its model; each a Device with its target."""
+    """GPUs that have kernels, and "cpu" where its model serves; each a Device with its target. Raises tilejit.Error.
+
+    >>> import tilejit
+    >>> for device in tilejit.devices():
+    ...     if device.kind == "cpu":
+    ...         print(device, device.target.startswith("model:"))
+    cpu True
+    """
     return instance().devices()
 
 

@@ -268,6 +268,7 @@ def prepare(op: Any, *arguments: Any, device: Optional[DeviceLike] = None, runti
 
 def warm(op: str, target: str, *, runtime: Optional[Runtime] = None, **flags: Any) -> KernelReport:
     """Compiles kernels for a target into the disk cache, without any device. flags: as prepare()'s. Returns a KernelReport, of the last one.
+    Raises tilejit.Error.
 
     >>> import tilejit
     >>> tilejit.warm("fmha", "model:sm_90a", dtype="bf16", head_dim=64, causal=True, general_scale=False).target
@@ -295,6 +296,14 @@ def tune(op: Any, *arguments: Any, only: Sequence[str] = (), limit: int = 0, rou
 
     op and arguments: of such a call, tensors or Specs. only: names of kernels to measure; limit: how many, 0 for all. Returns a TuneReport.
     Raises tilejit.Error with the stage "target" where the device is no GPU of NVIDIA.
+
+    >>> import tilejit
+    >>> a, b = tilejit.Spec((4096, 4096), "f16", "cpu"), tilejit.Spec((4096, 4096), "f16", "cpu")  # on a GPU: "cuda:0"
+    >>> try:
+    ...     print(tilejit.tune("gemm", a, b, limit=4).chosen)
+    ... except tilejit.Error as error:
+    ...     print(error.stage, error.code)
+    target unsupported
     """
     from ._runtime import TuneReport
     call, report, handle = _asking(op, arguments, options), _c.TuneReport(), _runtime(runtime).handle()

@@ -33,6 +33,12 @@ class Kernel:
     tilejit.Error that names file, body or context. Any thread may use it at any time; it keeps its runtime.
 
     kernel.launch(params, blocks) takes one parameter by value: bytes, or a ctypes.Structure laid out as the kernel's own.
+
+    >>> import pathlib, tilejit
+    >>> folder = pathlib.Path("samples/05_custom_gemm")  # of the sources
+    >>> kernel = tilejit.custom.Kernel("gemm_gelu", (folder / "gemm_gelu.json").read_text(), folder)
+    >>> kernel.prepare("cpu").name
+    'gemm_gelu'
     """
 
     def __init__(self, name: str, graph: Union[Graph, str], folder: Path, *, max_stages: int = 0, max_slots: int = 0, turns: bool = True,
