@@ -148,9 +148,23 @@ foreach(source IN LISTS test_sources)
 endforeach()
 list(REMOVE_DUPLICATES test_folders)
 
+# With TJ_UNITY a folder's tests become few files, each of which has many tests in namespaces of their own. Headers took a third of their compilation.
+function(tj_enclosed result folder)
+  if(TJ_UNITY AND TJ_PYTHON)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ARGN} .cmake/group_sources.py)
+    execute_process(COMMAND "${TJ_PYTHON}" -B .cmake/group_sources.py --enclose "${CMAKE_BINARY_DIR}/Unity/unity_${folder}" ${ARGN}
+      WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}" OUTPUT_VARIABLE written OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+    string(REPLACE "\n" ";" written "${written}")
+    set(${result} "${written}" PARENT_SCOPE)
+  else()
+    set(${result} "${ARGN}" PARENT_SCOPE)
+  endif()
+endfunction()
+
 foreach(folder IN LISTS test_folders)
   set(runner tests.${folder})
-  add_executable(${runner} ${runner_sources_${folder}})
+  tj_enclosed(sources ${folder} ${runner_sources_${folder}})
+  add_executable(${runner} ${sources})
   if(folder MATCHES "^(support|cache)$")
     target_link_libraries(${runner} PRIVATE tj_test_main tilejit_${folder})
   else()
@@ -182,8 +196,8 @@ foreach(folder IN LISTS test_folders)
   set_target_properties(${runner} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
 endforeach()
 
-# Files that are compiled as one, as headers take a second of each: rows of patterns below tests/, all of one folder. In a row names in unnamed
-# namespaces differ. A case knows the file that it is written in, whatever it was compiled with.
+# Without TJ_UNITY: files that are compiled as one, as headers take a second of each. Rows of patterns below tests/, all of one folder. In a row names
+# in unnamed namespaces differ. A case knows the file that it is written in, whatever it was compiled with.
 set(tj_test_groups
   "arch/*" "cache/*" "check/*" "compile/compile_log compile/hip* compile/library_search compile/nvrtc* compile/p*" "custom/*" "samples/*" "support/*"
   "codegen/*_model"
@@ -196,13 +210,9 @@ foreach(row IN LISTS tj_test_groups)
   string(REPLACE " " ";" patterns "${row}")
   list(TRANSFORM patterns REPLACE "(.+)" "tests/\\1_test.cpp")
   file(GLOB sources CONFIGURE_DEPENDS ${patterns})
-  if(TARGET tests.${folder})
+  if(TARGET tests.${folder} AND NOT (TJ_UNITY AND TJ_PYTHON))
     tj_as_one(tests.${folder} ${group} ${sources})
   endif()
-endforeach()
-
-foreach(folder IN LISTS test_folders)
-  tj_as_few(tests.${folder})
 endforeach()
 
 add_custom_target(tj_tests)  # every runner, and nothing that no test needs

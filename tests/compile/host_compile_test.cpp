@@ -21,7 +21,7 @@ using tj::Code;
 using tj::Error;
 using tj::Stage;
 using tj::testing::contains;
-using tj::testing::error_of;
+using tj::testing::outcome_of;
 using tj::testing::Variable;
 
 tj::compile::Job job(std::string text) {
@@ -49,7 +49,7 @@ TEST_CASE("a unit sees its headers by their names and becomes a shared object") 
 TEST_CASE("a refused unit is an error with the first line and the whole log") {
   const tj::testing::Scratch scratch;
   const Variable temporary("TMPDIR", scratch.path());
-  const Error e = error_of([] { tj::compile::make_host()->compile(job("int f() { return undefined_name; }\n")); });
+  const Error e = outcome_of([] { tj::compile::make_host()->compile(job("int f() { return undefined_name; }\n")); });
   CHECK(e.stage == Stage::compile);
   CHECK(e.code == Code::compile_failed);
   CHECK(contains(e.message, "some_unit.cpp"));
@@ -62,12 +62,12 @@ TEST_CASE("without a compiler the error says what was searched and what to insta
   const Variable path("PATH", scratch.path() + ":relative");
   const auto compiler = tj::compile::make_host();
   CHECK_FALSE(compiler->identity().present());
-  const Error e = error_of([&] { compiler->compile(job("")); });
+  const Error e = outcome_of([&] { compiler->compile(job("")); });
   CHECK(e.code == Code::not_found);
   CHECK(contains(e.message, scratch.path()));
   CHECK(contains(e.message, "apt-get install g++"));
   const Variable relative("PATH", "relative:.");
-  CHECK(contains(error_of([&] { compiler->compile(job("")); }).message,
+  CHECK(contains(outcome_of([&] { compiler->compile(job("")); }).message,
                  "is in PATH ('relative:.', which names no absolute folder)"));
 }
 
@@ -111,7 +111,7 @@ TEST_CASE("a compiler that crashes or says nothing is reported") {
   const auto refused_by = [&](const std::string& script) {
     tj::testing::write_bytes(scratch / "c++", "#!/bin/sh\n" + script);
     ::chmod((scratch / "c++").c_str(), 0700);
-    const Error error = error_of([] { tj::compile::make_host()->compile(job("")); });
+    const Error error = outcome_of([] { tj::compile::make_host()->compile(job("")); });
     CHECK(error.code == Code::compile_failed);
     return error;
   };
@@ -127,7 +127,7 @@ TEST_CASE("a compiler that crashes or says nothing is reported") {
 
 TEST_CASE("of a compiler that writes for ever, start and end are kept, and nothing stands on the disk") {
   const tj::compile::PrivateDirectory directory;
-  const Error error = error_of(
+  const Error error = outcome_of(
       [&] { tj::compile::run_process({"/bin/sh", "-c", "echo start; yes text & exec yes line"}, directory, 0.3); });
   CHECK(contains(error.message, "had not finished after 0.3 s"));
   CHECK(error.log.starts_with("start\n"));
@@ -144,7 +144,7 @@ TEST_CASE("the environment of a caller does not reach the compiler") {
   CHECK(contains(result.output, "LC_ALL=C"));
   CHECK_FALSE(contains(result.output, "CPATH"));
   CHECK_FALSE(contains(result.output, "BROKEN"));
-  CHECK(error_of([&] { tj::compile::run_process({"/nonexistent/c++"}, directory); }).code == Code::io);
+  CHECK(outcome_of([&] { tj::compile::run_process({"/nonexistent/c++"}, directory); }).code == Code::io);
 }
 
 TEST_CASE("a compiler finds its linker where the caller has no PATH") {

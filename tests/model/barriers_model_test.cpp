@@ -14,7 +14,7 @@ using tj::Code;
 using tj::Error;
 using tj::Stage;
 using tj::testing::contains;
-using tj::testing::error_of;
+using tj::testing::outcome_of;
 
 struct Params {
   int which;
@@ -189,7 +189,7 @@ TEST_CASE("a seed decides the order and repeats it") {
 TEST_CASE("a deadlock names who waits, for what and since when") {
   unit().options({1, {}, 1, {}});
   Run run;
-  const Error e = error_of([&] { run(4); });
+  const Error e = outcome_of([&] { run(4); });
   CHECK(e.stage == Stage::model);
   CHECK(e.code == Code::deadlock);
   CHECK(contains(e.message, "block 0"));
@@ -202,11 +202,11 @@ TEST_CASE("a deadlock names who waits, for what and since when") {
 TEST_CASE("a barrier that not all threads reach is a deadlock") {
   unit().options({});
   Run run;
-  const Error block = error_of([&] { run(5); });
+  const Error block = outcome_of([&] { run(5); });
   CHECK(block.code == Code::deadlock);
   CHECK(contains(block.log, "warp 0, lane 3: waits since step"));
   CHECK(contains(block.log, "block_sync: 1 of 64 threads have come"));
-  const Error warp = error_of([&] { run(7); });
+  const Error warp = outcome_of([&] { run(7); });
   CHECK(warp.code == Code::deadlock);
   CHECK(contains(warp.log, "the other lanes of the warp"));
 }
@@ -214,14 +214,14 @@ TEST_CASE("a barrier that not all threads reach is a deadlock") {
 TEST_CASE("one lane alone that asks for its warp's index waits for the others, as on the device") {
   unit().options({});
   Run run;
-  const Error e = error_of([&] { run(8); });
+  const Error e = outcome_of([&] { run(8); });
   CHECK(e.code == Code::deadlock);
   CHECK_MESSAGE(contains(e.log, "lane 0: waits since step 3 for the other lanes of the warp"), e.log);
 }
 
 TEST_CASE("lanes in different warp instructions are a fault") {
   Run run;
-  const Error e = error_of([&] { run(6); });
+  const Error e = outcome_of([&] { run(6); });
   CHECK(e.code == Code::model_fault);
   CHECK(contains(e.message, "all 32 lanes must execute the same"));
 }
@@ -229,7 +229,7 @@ TEST_CASE("lanes in different warp instructions are a fault") {
 TEST_CASE("a wait or an arrival that is switched off shows") {
   Run late, stuck;
   unit().options({1, {1}, 1, {}});
-  const Error e = error_of([&] { stuck(0, 4); });
+  const Error e = outcome_of([&] { stuck(0, 4); });
   CHECK(e.code == Code::deadlock);
   CHECK(contains(e.log, "site 3"));
   bool early = false;
@@ -262,7 +262,7 @@ TEST_CASE("misuse is a fault that names thread, place and rule") {
     CAPTURE(c.which);
     Run run;
     std::vector<int> aligned(64);
-    const Error e = error_of([&] {
+    const Error e = outcome_of([&] {
       unit().run(
           "kernel",
           Params{c.which, 1,

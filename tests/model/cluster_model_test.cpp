@@ -15,7 +15,7 @@ using tj::Code;
 using tj::Error;
 using tj::Stage;
 using tj::testing::contains;
-using tj::testing::error_of;
+using tj::testing::outcome_of;
 
 struct alignas(64) Params {
   std::byte map[tj::support::kTensorMapBytes];
@@ -187,7 +187,7 @@ TEST_CASE("a sync that is switched off shows: barriers that are not there yet, a
     for (std::uint64_t seed = 1; seed <= 12; ++seed) {
       unit().options({seed, {site}, 1, {}});
       Run run(which, 3);
-      count += error_of([&] { run(2, 2); }).stage == Stage::model;
+      count += outcome_of([&] { run(2, 2); }).stage == Stage::model;
     }
     unit().options({});
     return count;
@@ -197,7 +197,7 @@ TEST_CASE("a sync that is switched off shows: barriers that are not there yet, a
   CHECK(noticed(1, 3) > 0);
   unit().options({1, {2}, 1, {}});
   Run run(1, 3);
-  CHECK(contains(error_of([&] { run(2, 2); }).message, "of its cluster, which has ended"));
+  CHECK(contains(outcome_of([&] { run(2, 2); }).message, "of its cluster, which has ended"));
   unit().options({});
 }
 
@@ -205,7 +205,7 @@ TEST_CASE("a block that ends knows of other blocks' arrivals: that they come bef
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     Run left(7), together(7);
     unit().options({seed, {2}, 1, {}});
-    const std::string said = error_of([&] { left(2, 2); }).message;
+    const std::string said = outcome_of([&] { left(2, 2); }).message;
     CHECK_MESSAGE((contains(said, "nobody in it has waited for another block's arrival at the mbarrier at 0x480") ||
                    contains(said, "of its cluster, which has ended")),
                   said);
@@ -218,7 +218,7 @@ TEST_CASE("a block that ends knows of other blocks' arrivals: that they come bef
 TEST_CASE("a deadlock names the cluster, and who waits in each of its blocks") {
   unit().options({1, {}, 1, {}});
   Run run(6);
-  const Error e = error_of([&] { run(4, 2); });
+  const Error e = outcome_of([&] { run(4, 2); });
   CHECK(e.code == Code::deadlock);
   CHECK(contains(e.message, "deadlock in the cluster of blocks 0 to 1"));
   CHECK(contains(e.log, "cluster_sync: 32 of 64 threads have come (site 2)"));
@@ -242,15 +242,15 @@ TEST_CASE("misuse is a fault that names thread, place and rule") {
                         Case{17, "copy reports to 0x488, where no mbarrier was initialised"}}) {
     CAPTURE(c.which);
     Run run(c.which);
-    const Error e = error_of([&] { run(2, 2); });
+    const Error e = outcome_of([&] { run(2, 2); });
     CHECK(e.code == Code::model_fault);
     CHECK(contains(e.message, c.says));
     CHECK(contains(e.message, "block 1, warp 0, lane 3"));
   }
   Run run(0);
-  CHECK(contains(error_of([&] { run(3, 2); }).message, "grid has 3 blocks; it must be a multiple of 2"));
-  CHECK(contains(error_of([&] { run(9, 9); }).message, "cluster is 9; allowed are 1 to 8"));
-  CHECK(contains(error_of([&] { run(4, 0); }).message, "cluster is 0"));
+  CHECK(contains(outcome_of([&] { run(3, 2); }).message, "grid has 3 blocks; it must be a multiple of 2"));
+  CHECK(contains(outcome_of([&] { run(9, 9); }).message, "cluster is 9; allowed are 1 to 8"));
+  CHECK(contains(outcome_of([&] { run(4, 0); }).message, "cluster is 0"));
 }
 
 }  // namespace

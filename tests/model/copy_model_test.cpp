@@ -12,7 +12,7 @@ namespace {
 
 using namespace tj::model;
 using tj::testing::contains;
-using tj::testing::error_of;
+using tj::testing::outcome_of;
 
 constexpr std::size_t kSmemBytes = 65536;
 constexpr std::uint32_t kBarrier = SharedMemory::kBase + 60000 / 8 * 8;
@@ -149,13 +149,13 @@ TEST_CASE("a block that ends has waited for its copies: that they are done by th
     bench.copies.issue(bench.thread(), SharedMemory::kBase, source.map, kBarrier, origin, 4, bench.barriers);
     bench.barriers.expect(bench.thread(), kBarrier, 1024);
     bench.copies.complete(0);
-    CHECK(contains(error_of([&] { bench.barriers.check_left(); }).message,
+    CHECK(contains(outcome_of([&] { bench.barriers.check_left(); }).message,
                    tj::support::cat("nobody has waited for phase ", phase, " of the mbarrier at ")));
     bench.barriers.wait(bench.thread(), 0, kBarrier, static_cast<std::uint32_t>(phase), true);
-    CHECK(error_of([&] { bench.barriers.check_left(); }).message == "nothing was thrown");
+    CHECK(outcome_of([&] { bench.barriers.check_left(); }).message == "nothing was thrown");
   }
   bench.barriers.arrive(bench.thread(), kBarrier);  // of threads alone: there is nothing to be done
-  CHECK(error_of([&] { bench.barriers.check_left(); }).message == "nothing was thrown");
+  CHECK(outcome_of([&] { bench.barriers.check_left(); }).message == "nothing was thrown");
 }
 
 TEST_CASE("bad copies are faults with names") {
@@ -164,7 +164,7 @@ TEST_CASE("bad copies are faults with names") {
   const int origin[4] = {0, 0, 0, 0};
   const auto message = [&](std::uint32_t to, const void* map, std::uint32_t barrier, int rank) {
     const tj::Error e =
-        error_of([&] { bench.copies.issue(bench.thread(), to, map, barrier, origin, rank, bench.barriers); });
+        outcome_of([&] { bench.copies.issue(bench.thread(), to, map, barrier, origin, rank, bench.barriers); });
     CHECK(e.code == tj::Code::model_fault);
     return e.message;
   };
@@ -175,7 +175,7 @@ TEST_CASE("bad copies are faults with names") {
   CHECK(contains(message(SharedMemory::kBase, source.map, kBarrier + 8, 4), "no mbarrier was initialised"));
   CHECK(contains(message(SharedMemory::kBase, empty, kBarrier, 4), "was not encoded"));
   const int between[4] = {4, 0, 0, 0};
-  CHECK(contains(error_of([&] {
+  CHECK(contains(outcome_of([&] {
                    bench.copies.issue(bench.thread(), SharedMemory::kBase, source.map, kBarrier, between, 4,
                                       bench.barriers);
                  }).message,
@@ -195,10 +195,10 @@ TEST_CASE("the driver refuses maps that the hardware would refuse") {
   desc.box = {64, 8};
   driver->encode_tensor_map(0, desc, out);
   desc.box[0] = 128;  // 256 bytes a row in a pattern of 128
-  CHECK(error_of([&] { driver->encode_tensor_map(0, desc, out); }).code == tj::Code::invalid_argument);
+  CHECK(outcome_of([&] { driver->encode_tensor_map(0, desc, out); }).code == tj::Code::invalid_argument);
   desc.box[0] = 64;
   desc.stride_bytes[1] = 130;
-  CHECK(error_of([&] { driver->encode_tensor_map(0, desc, out); }).code == tj::Code::invalid_argument);
+  CHECK(outcome_of([&] { driver->encode_tensor_map(0, desc, out); }).code == tj::Code::invalid_argument);
 }
 
 }  // namespace

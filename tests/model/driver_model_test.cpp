@@ -31,7 +31,7 @@ using tj::Code;
 using tj::Error;
 using tj::Stage;
 using tj::testing::contains;
-using tj::testing::error_of;
+using tj::testing::outcome_of;
 
 struct alignas(64) Params {
   const float* in;
@@ -159,7 +159,7 @@ TEST_CASE("device memory is host memory, aligned and copied") {
   const auto driver = tj::model::open_model();
   CHECK(driver->device_count() == 1);
   CHECK(driver->device_info(0).vendor == "cpu");
-  CHECK(error_of([&] { driver->device_info(1); }).code == Code::invalid_argument);
+  CHECK(outcome_of([&] { driver->device_info(1); }).code == Code::invalid_argument);
   const auto memory = driver->allocate(0, 1000);
   CHECK(reinterpret_cast<std::uintptr_t>(memory.get()) % 256 == 0);
   const std::vector<char> from(1000, 'x');
@@ -168,37 +168,37 @@ TEST_CASE("device memory is host memory, aligned and copied") {
   driver->copy(0, back.data(), false, memory.get(), true, 1000);
   CHECK(back == from);
   CHECK(driver->allocate(0, 0) != nullptr);
-  CHECK(error_of([&] { driver->allocate(0, ~std::size_t{0} - 100); }).code == Code::out_of_memory);
+  CHECK(outcome_of([&] { driver->allocate(0, ~std::size_t{0} - 100); }).code == Code::out_of_memory);
   CHECK_FALSE(driver->capturing(0, {}));
   driver->synchronize(0, {});
   int calls = 0;
   CHECK(driver->time_ms(0, [&] { ++calls; }) >= 0);
   CHECK(calls == 1);
-  CHECK(error_of([&] { driver->record(0, [&](tj::Stream) { ++calls; }); }).code == Code::unsupported);
+  CHECK(outcome_of([&] { driver->record(0, [&](tj::Stream) { ++calls; }); }).code == Code::unsupported);
   CHECK(calls == 1);
 }
 
 TEST_CASE("what cannot be loaded or launched is an error that says why") {
   const auto driver = tj::model::open_model();
-  const Error garbage = error_of([&] { driver->load(0, "not an object", "kernel", 0); });
+  const Error garbage = outcome_of([&] { driver->load(0, "not an object", "kernel", 0); });
   CHECK(garbage.stage == Stage::load);
   CHECK(garbage.code == Code::unsupported);
   CHECK(contains(garbage.message, "is not whole: it is no 64-bit ELF file (13 bytes)"));
   for (const std::size_t part : {2, 3, 50}) {  // a loader that maps what is not there ends the process
     const std::string_view whole = unit().bytes();
-    CHECK(contains(error_of([&] { driver->load(0, whole.substr(0, whole.size() / part), "blocks", 0); }).message,
+    CHECK(contains(outcome_of([&] { driver->load(0, whole.substr(0, whole.size() / part), "blocks", 0); }).message,
                    "a unit's shared object is not whole: "));
   }
-  const Error symbol = error_of([&] { driver->load(0, unit().bytes(), "absent", 0); });
+  const Error symbol = outcome_of([&] { driver->load(0, unit().bytes(), "absent", 0); });
   CHECK(contains(symbol.message, "no kernel \"absent\""));
 
   std::vector<float> out(16);
   const Params params{nullptr, out.data(), nullptr, 7};
-  CHECK(contains(error_of([&] { driver->load(0, unit().bytes(), "blocks", std::int64_t{1} << 40); }).message,
+  CHECK(contains(outcome_of([&] { driver->load(0, unit().bytes(), "blocks", std::int64_t{1} << 40); }).message,
                  "at most 1048576"));
   const auto kernel = driver->load(0, unit().bytes(), "blocks", 300000);
   const auto launch = [&](tj::launch::LaunchConfig config, std::size_t bytes) {
-    return error_of([&] { driver->launch(0, *kernel, config, &params, bytes, {}); }).message;
+    return outcome_of([&] { driver->launch(0, *kernel, config, &params, bytes, {}); }).message;
   };
   CHECK(contains(launch({{1, 1, 1}, {.threads = 64}}, sizeof(params) - 1), "the kernel takes 64"));
   CHECK(contains(launch({{1, 1, 1}, {.threads = 96}}, sizeof(params)), "at most 64"));
@@ -216,7 +216,7 @@ TEST_CASE("what cannot be loaded or launched is an error that says why") {
   CHECK(contains(launch({{1, 1, 1}, {.threads = 64}}, sizeof(params) + 1), "the kernel takes 64"));
   CHECK(launch({{1, 1, 1}, {.threads = 64, .smem_bytes = 300000}}, sizeof(params)) == "nothing was thrown");
   for (const std::int64_t bytes : {std::int64_t{-1}, std::int64_t{1048577}})
-    CHECK(contains(error_of([&] { driver->load(0, unit().bytes(), "blocks", bytes); }).message, "at most 1048576"));
+    CHECK(contains(outcome_of([&] { driver->load(0, unit().bytes(), "blocks", bytes); }).message, "at most 1048576"));
   CHECK_NOTHROW(driver->load(0, unit().bytes(), "blocks", 1048576));
 }
 
@@ -229,7 +229,7 @@ TEST_CASE("a unit that memory has no room for is an error that says so, not a li
     std::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{4096, 4096};  // of files, be they in memory or on disk
     ::setrlimit(RLIMIT_FSIZE, &limit);
-    const Error e = error_of([&] { tj::model::open_model()->load(0, bytes, "blocks", 0); });
+    const Error e = outcome_of([&] { tj::model::open_model()->load(0, bytes, "blocks", 0); });
     ::_exit(contains(e.log, "memfd_create: ") && contains(e.log.substr(0, e.log.find('\n')), "File too large") ? 0 : 1);
   }
   int status = 0;
@@ -240,7 +240,7 @@ TEST_CASE("a unit that memory has no room for is an error that says so, not a li
 
 TEST_CASE("a number that no site has is refused: 0 is what all primitives without one bear") {
   const auto refusal = [](tj::model::ModelOptions options) {
-    const Error e = error_of([&] { tj::model::open_model_driver()->set_options(std::move(options)); });
+    const Error e = outcome_of([&] { tj::model::open_model_driver()->set_options(std::move(options)); });
     CHECK(e.stage == Stage::argument);
     CHECK(e.code == Code::invalid_argument);
     return e.message;
@@ -277,7 +277,7 @@ TEST_CASE("accesses outside of the memory that a launch may touch are faults") {
   const Params params{nullptr, out.data(), nullptr, 100};
   const auto begin = reinterpret_cast<std::uintptr_t>(out.data());
   const auto run = [&](unsigned blocks, tj::support::MemoryRange range) {
-    return error_of([&] {
+    return outcome_of([&] {
              unit().driver->launch(0, *kernel, {{blocks, 1, 1}, {.threads = 64}, false, {&range, 1}}, &params,
                                    sizeof(params), {});
            })

@@ -18,7 +18,7 @@ using tj::Code;
 using tj::Error;
 using tj::Stage;
 using tj::testing::contains;
-using tj::testing::error_of;
+using tj::testing::outcome_of;
 
 struct Grid {
   explicit Grid(const char* arch = "sm_90a") : unit(tj::testing::counters_text(), arch) {}
@@ -32,7 +32,7 @@ struct Grid {
                         &params, sizeof params, {});
   }
   Error fails(int which, unsigned blocks, const tj::model::ModelOptions& options = {}, unsigned across = 1) {
-    const Error error = error_of([&] { run(which, blocks, options, across); });
+    const Error error = outcome_of([&] { run(which, blocks, options, across); });
     ticket = done = 0;
     return error;
   }
@@ -77,7 +77,7 @@ TEST_CASE("counters do what a device's do") {
 TEST_CASE("a counter that an aborted launch has left, or that nobody has zeroed, is named") {
   Grid grid;
   grid.ticket = 3;
-  const Error error = error_of([&] { grid.run(0, 4); });
+  const Error error = outcome_of([&] { grid.run(0, 4); });
   CHECK(error.code == Code::model_fault);
   CHECK(contains(error.message, "at 3, not at 0: a launch before it was aborted, or the memory was never zeroed"));
 }
@@ -210,7 +210,7 @@ TEST_CASE("the copy engine sees what a block has acquired behind a fence, of eit
                         sizeof params, {});
   };
   const auto message = [&](bool bulk, std::vector<int> disabled, std::uint64_t seed) {
-    return error_of([&] { run(bulk, std::move(disabled), seed); }).message;
+    return outcome_of([&] { run(bulk, std::move(disabled), seed); }).message;
   };
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     CAPTURE(seed);

@@ -18,7 +18,7 @@ using tj::support::at;
 
 using tj::model::e4m3_to_float;
 using tj::testing::contains;
-using tj::testing::error_of;
+using tj::testing::outcome_of;
 
 constexpr int kRows = 64, kDepth = 128;
 

@@ -218,7 +218,7 @@ TEST_CASE("switching a wait off shows as NaN, and the copy's wait as a fault wha
   CHECK(std::isnan(seen[2]));
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     unit().options({seed, {2}, 1, {}});
-    CHECK(error_of([&] { without_copy_wait.run(); }).code == Code::model_fault);
+    CHECK(outcome_of([&] { without_copy_wait.run(); }).code == Code::model_fault);
   }
   unit().options({});
 }
@@ -253,7 +253,7 @@ TEST_CASE("what a warpgroup must not do is a fault or a deadlock") {
     problem.params.out = seen.data();
     problem.params.which = c.which;
     problem.params.in_registers = 1;
-    const Error e = error_of([&] { problem.run(c.symbol); });
+    const Error e = outcome_of([&] { problem.run(c.symbol); });
     CHECK(e.code == c.code);
     CHECK(contains(e.message, c.says));
     if (c.code == Code::deadlock) CHECK(contains(e.log, "by all 128 threads 2, done 2"));

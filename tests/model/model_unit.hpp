@@ -42,7 +42,7 @@ class ModelUnit {
 
 /// The error that a call throws; a default error when it throws none.
 template <class Work>
-Error error_of(Work&& work) {
+Error outcome_of(Work&& work) {
   try {
     work();
   } catch (const Error& e) {

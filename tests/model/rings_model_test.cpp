@@ -13,7 +13,7 @@ namespace {
 
 using tj::Code;
 using tj::testing::contains;
-using tj::testing::error_of;
+using tj::testing::outcome_of;
 
 struct Params {
   int rounds;
@@ -154,7 +154,7 @@ std::string said_of(tj::testing::ModelUnit& unit, int site, Launch&& launch) {
   std::string said;
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     unit.options({seed, site == 0 ? std::vector<int>{} : std::vector<int>{site}, 1, {}});
-    const tj::Error e = error_of(launch);
+    const tj::Error e = outcome_of(launch);
     if (e.code != Code::model_fault && e.code != Code::deadlock) return "";
     if (said.empty()) said = e.message;
     CHECK(e.message == said);
@@ -223,7 +223,7 @@ std::string deadlock_of(const std::string& text, unsigned blocks, const std::str
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     unit.options({seed, {7}, 1, {}});
     std::vector<int> out(32, -1);
-    const tj::Error e = error_of([&] { unit.run("kernel", Params{3, out.data()}, 64, 65536, blocks, blocks); });
+    const tj::Error e = outcome_of([&] { unit.run("kernel", Params{3, out.data()}, 64, 65536, blocks, blocks); });
     if (e.code == Code::deadlock && contains(e.log, words)) return e.log;
     log = e.message;  // of a pair, one block may be reported for something else first
   }

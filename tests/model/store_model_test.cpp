@@ -12,7 +12,7 @@
 namespace {
 
 using tj::testing::contains;
-using tj::testing::error_of;
+using tj::testing::outcome_of;
 
 constexpr const char* kUnit = R"(
 struct alignas(64) Params { tj::TensorMap map; int which; int column, row; };
@@ -67,7 +67,7 @@ TEST_CASE("a slot that is filled again without a wait is reported, whatever the 
     Target careful(0, 0, 0), careless(1, 0, 0);
     unit().options({seed, {}, 1, {}});
     unit().run("kernel", careful.params, 32, 4096);
-    const std::string message = error_of([&] { unit().run("kernel", careless.params, 32, 4096); }).message;
+    const std::string message = outcome_of([&] { unit().run("kernel", careless.params, 32, 4096); }).message;
     CHECK_MESSAGE(contains(message, "which warp 0, lane 0 had read by a bulk store; nothing orders the two"), message);
   }
   unit().options({});
@@ -76,10 +76,10 @@ TEST_CASE("a slot that is filled again without a wait is reported, whatever the 
 TEST_CASE("what ordinary stores wrote is stored after a proxy fence only, and only what was written") {
   Target target(0, 0, 0), parts(3, 0, 0);
   unit().options({1, {1}, 1, {}});
-  const std::string message = error_of([&] { unit().run("kernel", target.params, 32, 4096); }).message;
+  const std::string message = outcome_of([&] { unit().run("kernel", target.params, 32, 4096); }).message;
   CHECK_MESSAGE(contains(message, "a proxy_fence is missing"), message);
   unit().options({});
-  const std::string unwritten = error_of([&] { unit().run("kernel", parts.params, 32, 4096); }).message;
+  const std::string unwritten = outcome_of([&] { unit().run("kernel", parts.params, 32, 4096); }).message;
   CHECK_MESSAGE(
       contains(unwritten, "has read by a bulk store 96 bytes at shared address 0x420, which nobody has written"),
       unwritten);
@@ -89,7 +89,7 @@ TEST_CASE("a store to a place below 0 is refused, as by an H200") {
   unit().options({});
   for (const auto& [column, row] : {std::pair{-8, 0}, {0, -2}, {-64, 0}}) {
     Target target(0, column, row);
-    const std::string message = error_of([&] { unit().run("kernel", target.params, 32, 4096); }).message;
+    const std::string message = outcome_of([&] { unit().run("kernel", target.params, 32, 4096); }).message;
     CHECK_MESSAGE(contains(message, "stores take none below 0"), message);
   }
 }
@@ -99,7 +99,7 @@ TEST_CASE("stores under way at the end of a block are a fault") {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     Target target(2, 0, 0);
     unit().options({seed, {3}, 1, {}});
-    faults += contains(error_of([&] { unit().run("kernel", target.params, 32, 4096); }).message,
+    faults += contains(outcome_of([&] { unit().run("kernel", target.params, 32, 4096); }).message,
                        "groups of its bulk stores may have still to read the block's shared memory");
   }
   unit().options({});

@@ -104,7 +104,7 @@ TEST_CASE("a left operand of 64 rows in other lanes than the sums is a fault") {
   Problem problem(96, DType::f16, false, false, 9);
   problem.params.in_tensor = problem.params.fragments = problem.params.few = 1;
   problem.params.which = 11;
-  const Error e = error_of([&] { problem.run(); });
+  const Error e = outcome_of([&] { problem.run(); });
   CHECK(e.code == Code::model_fault);
   INFO(e.message);
   CHECK(contains(e.message,
@@ -127,7 +127,7 @@ TEST_CASE("what a descriptor must not say is a fault that names what it says and
     CAPTURE(c.which);
     Problem problem(128, DType::f16, false, false, 9);
     problem.params.which = c.which;
-    const Error e = error_of([&] { problem.run(); });
+    const Error e = outcome_of([&] { problem.run(); });
     CHECK(e.code == Code::model_fault);
     CHECK(contains(e.message, c.says));
     if (!contains(e.message, c.says)) MESSAGE(e.message);
@@ -138,7 +138,7 @@ TEST_CASE("an operand that a copy brought with another swizzle than its descript
   Problem problem(128, DType::f16, false, false, 9);
   map_matrix(*unit().driver, {problem.right.data(), 128, kDepth, 128, 32, 64}, &problem.params.b);
   problem.params.which = 10;
-  const Error e = error_of([&] { problem.run(); });
+  const Error e = outcome_of([&] { problem.run(); });
   CHECK(e.code == Code::model_fault);
   INFO(e.message);
   CHECK(contains(e.message, "says a swizzle of 128 bytes, the copy that brought the operand had one of 64"));
@@ -151,7 +151,7 @@ TEST_CASE("a wait, a fence or a commit that is switched off shows") {
       Problem problem(96, DType::f16, false, false, 3);
       problem.params.in_tensor = 1;
       unit().options({seed, {site}, 1, {}});
-      CHECK(error_of([&] { problem.run(); }).stage == tj::Stage::model);
+      CHECK(outcome_of([&] { problem.run(); }).stage == tj::Stage::model);
     }
   unit().options({});
 }

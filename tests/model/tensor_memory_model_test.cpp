@@ -13,7 +13,7 @@ namespace {
 using tj::Code;
 using tj::Error;
 using tj::testing::contains;
-using tj::testing::error_of;
+using tj::testing::outcome_of;
 
 struct Params {
   unsigned* out;
@@ -26,7 +26,7 @@ tj::testing::ModelUnit& unit() {
 }
 
 Error run(const char* symbol, int which, unsigned threads, std::vector<unsigned>& out) {
-  return error_of([&] { unit().run(symbol, Params{out.data(), which}, threads, 64); });
+  return outcome_of([&] { unit().run(symbol, Params{out.data(), which}, threads, 64); });
 }
 
 TEST_CASE("registers of both shapes are the cells that the manual says") {

@@ -13,7 +13,7 @@ namespace {
 using tj::Code;
 using tj::Error;
 using tj::testing::contains;
-using tj::testing::error_of;
+using tj::testing::outcome_of;
 
 struct Params {
   float* out;
@@ -29,7 +29,7 @@ constexpr const char* kNothing = "nothing was thrown";
 
 Error run(const char* symbol, int count, int which, std::vector<float>& out) {
   out.assign(128 * 32, -1.0f);
-  return error_of([&] { unit().run(symbol, Params{out.data(), count, which}, 160, 1024 + 16384 + 4096); });
+  return outcome_of([&] { unit().run(symbol, Params{out.data(), count, which}, 160, 1024 + 16384 + 4096); });
 }
 
 TEST_CASE("a loop over tensor memory runs clean at every seed") {

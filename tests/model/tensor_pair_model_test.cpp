@@ -14,7 +14,7 @@ namespace {
 using tj::Code;
 using tj::Error;
 using tj::testing::contains;
-using tj::testing::error_of;
+using tj::testing::outcome_of;
 
 constexpr int kRows = 256, kColumns = 64, kDepth = 64;
 
@@ -74,7 +74,7 @@ struct Problem {
     return *this;
   }
   Error run(unsigned cluster = 2) {
-    return error_of([&] { unit().run("kernel", params, 192, 1024 + 16384 + 4096, 2, cluster); });
+    return outcome_of([&] { unit().run("kernel", params, 192, 1024 + 16384 + 4096, 2, cluster); });
   }
 };
 
@@ -161,7 +161,7 @@ TEST_CASE("one block and a pair in one kernel are a fault, as ptxas has it") {
   struct {
     int n;
   } none{0};
-  const Error e = error_of([&] { mixed.run("kernel", none, 32, 64, 2, 2); });
+  const Error e = outcome_of([&] { mixed.run("kernel", none, 32, 64, 2, 2); });
   CHECK(contains(e.message,
                  "tensor memory by one block after a pair of blocks; allowed is one of the two throughout a kernel"));
 }

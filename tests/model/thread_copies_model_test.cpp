@@ -13,7 +13,7 @@ namespace {
 using tj::Code;
 using tj::Error;
 using tj::testing::contains;
-using tj::testing::error_of;
+using tj::testing::outcome_of;
 using tj::testing::PrimitiveUnit;
 
 void set(PrimitiveUnit& unit, std::uint64_t seed, std::vector<int> disabled) {
@@ -47,7 +47,7 @@ TEST_CASE("a wait, commit or arrival that is missing shows") {
     for (std::uint64_t seed = 0; seed < 10; ++seed) {
       set(unit, seed, {site});
       int wrong = 0;
-      const Error error = error_of([&] { wrong = tj::testing::wrong_copied_words(unit, which, 9); });
+      const Error error = outcome_of([&] { wrong = tj::testing::wrong_copied_words(unit, which, 9); });
       seeds += error.code == Code::model_fault || error.code == Code::deadlock || wrong != 0;
     }
     return seeds;
@@ -61,7 +61,7 @@ TEST_CASE("a wait, commit or arrival that is missing shows") {
     CHECK(noticed(2, site) > 0);
   }
   set(unit, 1, {4});
-  const std::string message = error_of([&] { tj::testing::wrong_copied_words(unit, 1, 9); }).message;
+  const std::string message = outcome_of([&] { tj::testing::wrong_copied_words(unit, 1, 9); }).message;
   CHECK_MESSAGE(contains(message, "had written by a copy_async; nothing orders the two"), message);
 }
 
@@ -70,8 +70,9 @@ TEST_CASE("an arrival waits for the copies before it, and for none after it") {
   int faults = 0;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     set(unit, seed, {});
-    CHECK(error_of([&] { tj::testing::wrong_copied_words(unit, 3, 1); }).code == Code::internal);  // nothing was thrown
-    faults += contains(error_of([&] { tj::testing::wrong_copied_words(unit, 3, 2); }).message,
+    CHECK(outcome_of([&] { tj::testing::wrong_copied_words(unit, 3, 1); }).code ==
+          Code::internal);  // nothing was thrown
+    faults += contains(outcome_of([&] { tj::testing::wrong_copied_words(unit, 3, 2); }).message,
                        "had written by a copy_async; nothing orders the two");
   }
   CHECK(faults == 20);
@@ -97,7 +98,7 @@ TJ_KERNEL(kernel, 32, Params, p) {
   const auto message = [&](int at, unsigned present) {
     const tj::support::MemoryRange range{begin, begin + 10, false};
     const Params params{bytes + at, present};
-    return error_of([&] {
+    return outcome_of([&] {
              unit.driver->launch(0, *kernel, {{1, 1, 1}, {.threads = 32, .smem_bytes = 1024}, false, {&range, 1}},
                                  &params, sizeof params, {});
            })
@@ -112,7 +113,7 @@ TJ_KERNEL(kernel, 32, Params, p) {
 TEST_CASE("misuse is reported with its thread") {
   PrimitiveUnit unit = the_unit();
   const auto message = [&](int which) {
-    const Error error = error_of([&] { tj::testing::wrong_copied_words(unit, which, 1); });
+    const Error error = outcome_of([&] { tj::testing::wrong_copied_words(unit, which, 1); });
     CHECK(error.code == Code::model_fault);
     return error.message;
   };

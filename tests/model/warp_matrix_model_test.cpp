@@ -8,8 +8,8 @@ namespace {
 
 using tj::Code;
 using tj::testing::contains;
-using tj::testing::error_of;
 using tj::testing::MakeUnit;
+using tj::testing::outcome_of;
 
 MakeUnit on(const char* arch) {
   return [arch](std::string_view text) { return tj::testing::PrimitiveUnit::on_model(text, arch); };
@@ -63,7 +63,7 @@ TJ_KERNEL(kernel, 32, Params, p) {
 
 TEST_CASE("misuse is reported with the lane that is wrong") {
   tj::testing::ModelUnit unit(kMisuse, "sm_80");
-  const auto message = [&](int which) { return error_of([&] { unit.run("kernel", which, 32); }).message; };
+  const auto message = [&](int which) { return outcome_of([&] { unit.run("kernel", which, 32); }).message; };
   CHECK(contains(message(0), "warp 0, lane 19: load_matrices of 16 bytes"));
   CHECK(contains(message(0), "no multiple of 16"));
   CHECK(contains(message(1), "lane 5: load_matrices of 16 bytes"));
@@ -71,7 +71,7 @@ TEST_CASE("misuse is reported with the lane that is wrong") {
   CHECK(contains(message(2), "lane 7: asks for 2 transposed matrices, lane 0 for 2"));
   CHECK(contains(message(3), "lane 9: multiplies elements of another type"));
   CHECK(contains(message(4), "all 32 lanes must execute the same"));
-  CHECK(error_of([&] { unit.run("kernel", 5, 32); }).code == Code::deadlock);
+  CHECK(outcome_of([&] { unit.run("kernel", 5, 32); }).code == Code::deadlock);
 }
 
 }  // namespace

@@ -14,8 +14,8 @@
 namespace {
 
 using tj::testing::contains;
-using tj::testing::error_of;
 using tj::testing::ModelUnit;
+using tj::testing::outcome_of;
 
 constexpr const char* kArchs[] = {"gfx1100", "gfx1201", "gfx90a"};
 constexpr int kWaves[] = {32, 32, 64};
@@ -122,7 +122,7 @@ TEST_CASE(
   ModelUnit unit(tj::testing::wave_products_text(), "gfx1100");
   Products data(false);
   const auto message = [&](int lane, int element) {
-    return error_of([&] { unit.run("kernel", data.params(false, lane, element), 32); }).message;
+    return outcome_of([&] { unit.run("kernel", data.params(false, lane, element), 32); }).message;
   };
   CHECK(contains(message(19, 5), "warp 0, lane 19: holds 0x"));
   CHECK(contains(message(19, 5), "as element 5 of the left operand's row 3, and lane 3 holds 0x"));
@@ -196,7 +196,7 @@ TEST_CASE(
     for (std::uint64_t seed = 1; seed <= 4; ++seed) {
       CAPTURE(seed);
       CHECK(wrong_words(unit, 0, seed) == 0);
-      const auto message = [&](int site) { return error_of([&] { wrong_words(unit, site, seed); }).message; };
+      const auto message = [&](int site) { return outcome_of([&] { wrong_words(unit, site, seed); }).message; };
       const std::string lanes = message(1), written = message(2), read = message(3);
       CHECK_MESSAGE(contains(lanes, "nothing says who comes first: a warp_sync is missing"), lanes);
       CHECK_MESSAGE(contains(lanes, "4 bytes at shared address 0x"), lanes);
@@ -235,7 +235,7 @@ TEST_CASE("only accesses that meet are reported: halves of a word apart are not,
     const auto threads = static_cast<unsigned>(2 * (std::string(arch) == "gfx90a" ? 64 : 32));
     for (const int right : {0, 1, 4, 5}) CHECK_NOTHROW(unit.run("kernel", right, threads));
     for (const int race : {2, 3}) {
-      const std::string message = error_of([&] { unit.run("kernel", race, threads); }).message;
+      const std::string message = outcome_of([&] { unit.run("kernel", race, threads); }).message;
       CHECK_MESSAGE(contains(message, "nothing says who comes first: a block_sync, or"), message);
     }
   }
@@ -269,18 +269,18 @@ TEST_CASE("misuse is reported with the lane that is wrong, in waves of either si
     CAPTURE(kArchs[arch]);
     ModelUnit unit(kMisuse, kArchs[arch]);
     const auto wave = static_cast<unsigned>(kWaves[arch]);
-    const auto message = [&](int which) { return error_of([&] { unit.run("kernel", which, 2 * wave); }).message; };
+    const auto message = [&](int which) { return outcome_of([&] { unit.run("kernel", which, 2 * wave); }).message; };
     CHECK(contains(message(0),
                    "shuffle with lane " + std::to_string(wave) + "; allowed are 0 to " + std::to_string(wave - 1)));
     CHECK(contains(message(1), "lane " + std::to_string(wave - 1) + ": multiplies elements of another type"));
-    CHECK(error_of([&] { unit.run("kernel", 2, 2 * wave); }).code == tj::Code::deadlock);
+    CHECK(outcome_of([&] { unit.run("kernel", 2, 2 * wave); }).code == tj::Code::deadlock);
     CHECK(contains(message(3), "all " + std::to_string(wave) + " lanes must execute the same"));
   }
 }
 
 TEST_CASE("blocks are whole waves") {
   ModelUnit unit(kMisuse, "gfx90a");
-  const tj::Error error = error_of([&] { unit.run("kernel", 9, 96); });
+  const tj::Error error = outcome_of([&] { unit.run("kernel", 9, 96); });
   CHECK(error.code == tj::Code::invalid_argument);
   CHECK(contains(error.message, "threads is 96; allowed are multiples of 64"));
   CHECK_NOTHROW(unit.run("kernel", 9, 128));
