@@ -90,7 +90,7 @@ run_tests() { # stage, ctest arguments...
 check_syntax() { # what clang++ says of everything that the sanitizers' builds leave out
   local log=build/clang.log
   tj_say "clang: warnings of what the sanitizers' builds leave out"
-  if timed clang configure cmake -S . -B build/clang -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DTJ_WERROR=ON -DTJ_PCH=ON -DCMAKE_BUILD_TYPE=Debug >"$log" 2>&1 &&
+  if timed clang configure cmake -S . -B build/clang -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DTJ_WERROR=ON -DTJ_PCH=ON -DTJ_UNITY=all -DCMAKE_BUILD_TYPE=Debug >"$log" 2>&1 &&
      timed clang compile python3 tests/syntax.py build/clang build/asan build/tsan >>"$log" 2>&1; then
     passed=$((passed + 1))
     return

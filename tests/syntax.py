@@ -1,7 +1,7 @@
 """Compiles by clang++ what no other stage does, for its warnings alone: nothing is linked, nothing is run.
 
 Usage: syntax.py BUILD [DONE...]. BUILD is a configured build folder whose compiler is clang++, with -DTJ_PCH=ON or without. DONE are other build
-folders of the same compiler: what they compile is left out. Errors go to standard output; the exit status is 0 only without one.
+folders of the same compiler: what they have compiled is left out. Errors go to standard output; the exit status is 0 only without one.
 """
 import concurrent.futures
 import json
@@ -19,10 +19,18 @@ def commands(build):
 
 
 def sources_of(file):
-    """The files that are compiled by compiling this one: those that CMake compiles as one, or the file itself."""
+    """The files that are compiled by compiling this one: those that are compiled as one, or the file itself."""
     if "/Unity/unity_" not in file:
         return {file}
-    return set(re.findall(r'^#include "(.+)"$', Path(file).read_text(), re.MULTILINE))
+    return set(re.findall(r'^#include "(/.+\.cpp)"$', Path(file).read_text(), re.MULTILINE))
+
+
+def made_by(build):
+    """Sources whose objects lie in a build folder: a target that was not asked for has none."""
+    for file, entry in commands(build).items():
+        words = shlex.split(entry["command"])
+        if (Path(entry["directory"]) / words[words.index("-o") + 1]).is_file():
+            yield from sources_of(file)
 
 
 def make_inputs(build, entries):
@@ -45,7 +53,7 @@ def main(build, *others):
     own, done = commands(build), set()
     for other in others:
         if (Path(other) / "compile_commands.json").exists():
-            done |= {source for file in commands(other) for source in sources_of(file)}
+            done.update(made_by(other))
     entries = [entry for file, entry in own.items() if not sources_of(file) <= done and "cmake_pch" not in file]
     make_inputs(build, entries)
     failed = 0
