@@ -38,6 +38,15 @@ file(GLOB sources CONFIGURE_DEPENDS samples/common/*_report.cpp samples/common/s
 set_source_files_properties(${sources} TARGET_DIRECTORY tj_sample_common PROPERTIES UNITY_GROUP reports)
 set_target_properties(tj_sample_common PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 tj_precompile(tj_sample_common)
+# References are what tests wait for; the rest is texts, and programs that call the library once.
+target_compile_options(tj_sample_common PRIVATE $<$<CONFIG:Release>:-O1>)
+file(GLOB sources CONFIGURE_DEPENDS samples/common/*_reference.cpp)
+set(options $<$<CONFIG:Release>:-O3>)
 if(TJ_SANITIZE)
-  target_compile_options(tj_sample_common PRIVATE -O1)  # its references are what tests wait for
+  set(options -O1)
 endif()
+set_source_files_properties(${sources} TARGET_DIRECTORY tj_sample_common PROPERTIES COMPILE_OPTIONS "${options}"
+  SKIP_PRECOMPILE_HEADERS ON)  # which are for code of one kind
+foreach(sample IN LISTS tj_installed_samples)
+  target_compile_options(${sample} PRIVATE $<$<CONFIG:Release>:-O1>)
+endforeach()
