@@ -283,7 +283,7 @@ class RoleWriter {
     if (general_steps > pattern_.peel) {
       write_first_fast();
       w_.open("for (; s < (n < first_fast ? n : first_fast); ++s)");
-      events(pattern_.steady, {"steady", "s", false, -1, general_steps});
+      events(pattern_.steady, {.name = "steady", .variable = "s", .steps = general_steps});
       w_.close();
     }
     // Copies would only be compiled, for no gain, in two cases. A role of one thread waits most of the time; the test

@@ -107,6 +107,7 @@ TJ_KERNEL(kernel, 64, Params, p) {
   if (p.which == 2) warp_instructions(p);
   if (p.which == 3) race(p);
   if (p.which == 4 && warp_index() == 1) mbarrier_wait<31>(barrier, 0);
+  if (p.which == 9) mbarrier_wait<31>(barrier, 0);
   if (p.which == 5 && thread_index() == 3) block_sync();
   if (p.which == 6 && warp_index() == 0) { if (lane_index() < 16) warp_sync(); else any_in_warp(true); }
   if (p.which == 7 && thread_index() > 0) warp_sync();
@@ -197,6 +198,8 @@ TEST_CASE("a deadlock names who waits, for what and since when") {
   CHECK(contains(e.log, "mbarrier 0x480, parity 0: in phase 0, lacks 32 of 32 arrivals and 0 bytes"));
   CHECK(contains(e.log, "site 31: role test: wait ring k full"));
   CHECK(contains(e.log, "32 of 64 threads have ended"));
+  const std::string both = outcome_of([&] { run(9); }).log;
+  CHECK_MESSAGE(contains(both, "\nwarps 0-1: waits since step"), both);
 }
 
 TEST_CASE("a barrier that not all threads reach is a deadlock") {

@@ -183,6 +183,25 @@ TEST_CASE("bad copies are faults with names") {
   CHECK(contains(message(SharedMemory::kBase, source.map, kBarrier, 3), "rank 4, the instruction 3"));
 }
 
+TEST_CASE("a map that is moved is the one that its new address would give") {
+  const auto driver = tj::model::open_model();
+  alignas(64) std::byte moved[tj::support::kTensorMapBytes], wanted[tj::support::kTensorMapBytes];
+  alignas(64) std::uint16_t here[64 * 8], there[64 * 8];
+  tj::support::TensorMapDesc desc;
+  desc.base = here;
+  desc.rank = 2;
+  desc.dims = {64, 8};
+  desc.stride_bytes = {2, 128};
+  desc.box = {64, 8};
+  driver->encode_tensor_map(0, desc, moved);
+  desc.base = there;
+  driver->encode_tensor_map(0, desc, wanted);
+  CHECK(std::memcmp(moved, wanted, sizeof(moved)) != 0);
+  const tj::launch::MovedTensorMap map{moved, there};
+  driver->move_tensor_maps(0, {&map, 1});
+  CHECK(std::memcmp(moved, wanted, sizeof(moved)) == 0);
+}
+
 TEST_CASE("the driver refuses maps that the hardware would refuse") {
   const auto driver = tj::model::open_model();
   alignas(64) std::byte out[tj::support::kTensorMapBytes];

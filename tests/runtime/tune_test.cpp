@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <functional>
 
+#include <tilejit/ladder.hpp>
+
 #include "arch/arch.hpp"
 #include "cache/cache.hpp"
 #include "ops/fmha/fmha.hpp"
@@ -149,10 +151,12 @@ TEST_CASE("the fastest kernel is measured, kept, and taken by calls of that prob
   CHECK(machine.warnings.empty());
 }
 
-TEST_CASE("another runtime notices a new record at its next prepare, not in hot calls") {
+TEST_CASE("another runtime notices a new record at its next prepare, not in hot calls; so does a ladder") {
   TuneMachine machine;
-  Runtime early(machine.options()), tuner(machine.options());
+  Runtime early(machine.options()), other(machine.options()), tuner(machine.options());
+  tj::Ladder ladder(other);
   const std::string predicted = kernel_of(early, square(1024));
+  CHECK(ladder.prepare(square(1024), 0, kGpu).name == predicted);
   early.run(call(1024));
   const TuneReport report = tune(tuner);
   std::filesystem::last_write_time(machine.cache_dir(),
@@ -160,8 +164,9 @@ TEST_CASE("another runtime notices a new record at its next prepare, not in hot 
   const int loaded = count_calls(machine.cuda, "cuModuleLoadData");
   early.run(call(1024));
   CHECK(count_calls(machine.cuda, "cuModuleLoadData") == loaded);
-  CHECK(kernel_of(early, square(1024)) ==
-        "gemm_f16_kk_" + report.variants[static_cast<std::size_t>(report.chosen)].name);
+  const std::string measured = "gemm_f16_kk_" + report.variants[static_cast<std::size_t>(report.chosen)].name;
+  CHECK(kernel_of(early, square(1024)) == measured);
+  CHECK(ladder.prepare(square(1024), 0, kGpu).name == measured);
 }
 
 TEST_CASE("records are left alone where the option or the setting says so, and where there is no cache") {

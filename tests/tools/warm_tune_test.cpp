@@ -55,6 +55,12 @@ TEST_CASE("the table shows predicted and measured times of every kernel, and the
   const auto json = nlohmann::json::parse(run_warm({"--list", "--json", "--cache-dir", machine.cache_dir()}).out);
   CHECK(json["tuned"] == 1);
   CHECK(json["kernels"].get<int>() + 1 == static_cast<int>(json["entries"].size()));
+  for (const auto& entry : json["entries"]) {
+    const bool tuned = entry["name"] == "gemm_f16_kk 1024x1024x1024";
+    CHECK_MESSAGE((tuned ? entry.value("choice", "") == "128x256x64" && entry.value("device", "") == "Fake H200"
+                         : !entry.contains("choice") && !entry.contains("device")),
+                  entry.dump());
+  }
   CHECK(run_warm({"--verify", "--cache-dir", machine.cache_dir()}).code == tj::tools::kExitOk);
 }
 
