@@ -192,9 +192,15 @@ class Functions(unittest.TestCase):
             d = self.module.gemm(self.q[0], self.q[0, 1], None, None, np.zeros(70, np.float32))
             self.assertEqual((d.shape, str(d.dtype)), ((2, 70, 70), "float32"))
             self.refused(ValueError, "b.rank is 1; allowed: 2 to 3", "gemm", self.q[0], self.q[0, 0, 0])
+            sizes = (ctypes.c_int64 * 4)(*self.q.shape)
+            views = [DLTensor(self.q.ctypes.data, kind, 0, 4, 2, 16, 1, sizes, None, 0) for kind in (3, 1, 1)]  # the first one's memory is pinned
+            values, made = (Any * 3)(*(Any(7, 0, ctypes.addressof(view)) for view in views)), Any()
+            self.assertEqual(0, getattr(ctypes.CDLL(LIBRARY), "__tvm_ffi_fmha")(None, values, 3, ctypes.byref(made)))
+            self.assertEqual(3, kept[-1][2].tensor.device_type)
+            self.assertEqual(0, tvm.TVMFFIObjectDecRef(ctypes.c_void_p(made.value)))
             del o, d
             self.refused(ValueError, "k.shape|k has|k\\[", "fmha", self.q, self.q[:, :, :, :32], self.q)  # given back, as the call fails
-            self.assertEqual((len(kept), sorted(dropped)), (3, sorted(ctypes.addressof(managed) for _, _, managed in kept)))
+            self.assertEqual((len(kept), sorted(dropped)), (4, sorted(ctypes.addressof(managed) for _, _, managed in kept)))
             full.append(True)
             with self.assertRaisesRegex(MemoryError, "^no room left$"):  # in the framework's own words
                 self.module.fmha(self.q, self.q, self.q)
