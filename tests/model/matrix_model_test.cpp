@@ -121,7 +121,19 @@ TJ_KERNEL(groups, 128, Params, p) {
   if (p.which == 10) { first[3] += 1; matrix_multiply<0>(F16{}, first, left, right, true); }
   if (p.which == 11) { matrix_fence<21>(); first[3] += 1; matrix_multiply<0>(F16{}, first, left, right, true); }
   if (p.which == 7) { matrix_fence<20>(); matrix_multiply<0>(F16{}, first, left, operand_advance(right, 60000), false); matrix_commit<17>(); matrix_wait<18, 0>(); }
-  if (p.which >= 13) {  // a right operand without its first row, of which the second has one half or both
+  if (p.which == 15) {  // a right operand of warp 0's, of which warp 1 has not heard
+    const u32 place = shared + kB + 16384;
+    const u32 zeros[4] = {};
+    for (u32 row = lane_index(); warp_index() == 0 && row < 64; row += 32)
+      for (u32 half = 0; half < 2; ++half) store_shared(place + row * 128 + 16 * (half ^ (row & 7)), zeros);
+    proxy_fence<22>();
+    if (warp_index() != 1) named_sync<23>(1, 96);
+    matrix_fence<20>();
+    matrix_multiply<0>(F16{}, first, left, matrix_operand(place, 16, 1024), false);
+    matrix_commit<17>();
+    matrix_wait<18, 0>();
+  }
+  if (p.which == 13 || p.which == 14) {  // a right operand without its first row, of which the second has one half or both
     const u32 place = shared + kB + 16384, row = thread_index(), swizzle = row & 7;
     const u32 zeros[4] = {};
     if (row > 0 && row < 64) store_shared(place + row * 128 + 16 * (1 ^ swizzle), zeros);
@@ -258,6 +270,21 @@ TEST_CASE("what a warpgroup must not do is a fault or a deadlock") {
     CHECK(contains(e.message, c.says));
     if (c.code == Code::deadlock) CHECK(contains(e.log, "by all 128 threads 2, done 2"));
   }
+}
+
+TEST_CASE("a warp that has not heard of an operand is named, whichever warp began the instruction") {
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    CAPTURE(seed);
+    unit().options({seed, {}, 1, {}});
+    Problem problem(64, DType::f16, false, 9);
+    std::vector<float> seen(128 * 64);
+    problem.params.out = seen.data();
+    problem.params.which = 15;
+    const Error e = outcome_of([&] { problem.run("groups"); });
+    CHECK(e.code == Code::model_fault);
+    CHECK_MESSAGE(contains(e.message, "block 0: warp 1, lane "), e.message);
+  }
+  unit().options({});
 }
 
 TEST_CASE("a row that nobody has written is one outside of the tensor") {
