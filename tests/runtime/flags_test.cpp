@@ -105,6 +105,8 @@ TEST_CASE("a rung goes by the op's name as by its type") {
   const tj::ChunkIndicesArgs none;
   CHECK(has(error_of([&] { ladder.run("chunk_indices", nullptr, 1); }).message, "args of 'chunk_indices' is null"));
   CHECK(error_of([&] { ladder.run(none, 1); }).stage == tj::Stage::argument);
+  const std::string other = error_of([&] { ladder.prepare(tj::ChunkIndicesConfig{}, 1, args.a.device); }).message;
+  CHECK_MESSAGE(has(other, "rung is 1 and op is 'chunk_indices', which has no ladder; allowed: fmha, gemm"), other);
 }
 
 }  // namespace
