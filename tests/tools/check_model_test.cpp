@@ -87,13 +87,13 @@ TEST_CASE(
 TEST_CASE("a headline says which role, at which node, and whose arrivals a barrier counts") {
   const std::string gemm = kGemm + "--m 64 --n 32 --k 1704 ", listed = run(gemm + "--list-sites").out;
   const std::string overrun = run(gemm + "--seeds 1 --disable-site " + site_with(listed, {"wait ring a empty"})).out;
-  CHECK_MESSAGE(has(overrun, ", role load, in or after node load_"), overrun);
+  CHECK_MESSAGE(has(overrun, ", role load0, in or after node load_a"), overrun);
   CHECK_MESSAGE(has(overrun, "gets one arrival more"), overrun);
   const std::string announces = site_with(listed, {"expect bytes of ring b"});
   const std::string half = run(gemm + "--seeds 1 --weaken-site " + announces).out;
-  CHECK_MESSAGE(
-      has(half, "fewer bytes were announced than are copied; arrivals here are of site " + announces + " (role load, "),
-      half);
+  CHECK_MESSAGE(has(half, "fewer bytes were announced than are copied; arrivals here are of site " + announces +
+                              " (role load1, "),
+                half);
   const std::string silent = run(gemm + "--seeds 1 --disable-site " + announces).out;
   CHECK_MESSAGE(has(silent, " arrivals and 8192 bytes came that nobody announced"), silent);
   const std::string releases = site_with(listed, {"epilogue", "release ring a"});

@@ -28,7 +28,8 @@ Words gemm_rung_words();
 /// Tiles that are made ahead when nothing is asked for.
 constexpr bool is_usual(const GemmTile& tile) {
   const int widths[] = {32, 64, 128, tile.block_m == 128 ? 192 : 256, 256};
-  return std::find(std::begin(widths), std::end(widths), tile.block_n) != std::end(widths) && tile.block_m >= 64 && tile.block_m <= 128 && tile.block_k * tile.element_bytes >= 128 && tile.blocks() == 1;
+  return std::find(std::begin(widths), std::end(widths), tile.block_n) != std::end(widths) && tile.block_m >= 64 &&
+         tile.block_m <= 128 && tile.block_k * tile.element_bytes >= 128 && tile.blocks() == 1;
 }
 /// All tiles, usual ones first.
 std::vector<std::string> gemm_tile_flags();
