@@ -40,8 +40,10 @@ TJ_DEVICE void stage_rows(Consumer<C>& consumer, const Tile& tile, u32 slot) {
   const int lane = static_cast<int>(dev::lane_index());
   if (kStagedRows<C> < kConsumerRows<C> && consumer.row(0) - consumer.copy * kConsumerRows<C> >= kStagedRows<C>) return;
   if (!finishes<C>(tile)) return leave_piece(consumer, tile);
+  Addends<C> addends;
 #pragma unroll
   for (int part = 0; part < Parts<C>::kCount; ++part) {
+    addends.load(consumer, tile, part);
     consumer.bring(part);
     float bias[8] = {};
     read_bias(consumer, tile, part, bias);
@@ -51,7 +53,7 @@ TJ_DEVICE void stage_rows(Consumer<C>& consumer, const Tile& tile, u32 slot) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         float values[8];
-        finish_part(consumer, tile, place_of(consumer, tile, block, half), block, part, half, bias, values);
+        finish_part(consumer, tile, place_of(consumer, tile, block, half), block, part, half, bias, addends, values);
 #pragma unroll
         for (int i = 0; i < 4; ++i) words[half][i] = dev::pack(tag, values[2 * i], values[2 * i + 1]);
       }

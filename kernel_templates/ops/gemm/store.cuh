@@ -43,29 +43,51 @@ TJ_DEVICE void read_words(const Row& row, int column, u32 (&words)[4]) {
     words[0] = words[0] << 16 | dev::load_global_u16(eight + e);
   }
 }
+/// What a thread loads of a part of a row: of 16 bits the 8 columns of one group.
+template <class Tag>
+struct Eight {
+  u32 words[4];
+};
+template <>
+struct Eight<dev::F32> {
+  float values[8];
+};
 /// values[2b + e] = the row's elements at this thread's columns of group b; 0 outside.
-TJ_DEVICE void read_part(dev::F32, const Row& row, int column, int, float (&values)[8]) {
+TJ_DEVICE void load_part(dev::F32, const Row& row, int column, int, Eight<dev::F32>& eight) {
   const float* begin = static_cast<const float*>(row.begin);
 #pragma unroll
   for (int b = 0; b < 4; ++b) {
     const int at = column + 8 * b;
-    values[2 * b] = values[2 * b + 1] = 0.0f;
+    eight.values[2 * b] = eight.values[2 * b + 1] = 0.0f;
     if (row.wide && at + 2 <= row.columns) {
-      dev::load_global(begin + at, values[2 * b], values[2 * b + 1]);
+      dev::load_global(begin + at, eight.values[2 * b], eight.values[2 * b + 1]);
     } else {
-      if (at < row.columns) values[2 * b] = dev::load_global(begin + at);
-      if (at + 1 < row.columns) values[2 * b + 1] = dev::load_global(begin + at + 1);
+      if (at < row.columns) eight.values[2 * b] = dev::load_global(begin + at);
+      if (at + 1 < row.columns) eight.values[2 * b + 1] = dev::load_global(begin + at + 1);
     }
   }
 }
-/// Lane q of a quad reads the 8 columns of group q; a transpose brings each pair to its lane.
+TJ_DEVICE void part_of(dev::F32, const Eight<dev::F32>& eight, float (&values)[8]) {
+#pragma unroll
+  for (int i = 0; i < 8; ++i) values[i] = eight.values[i];
+}
+/// Lane q of a quad loads the 8 columns of group q; a transpose brings each pair to its lane.
 template <class Tag>
-TJ_DEVICE void read_part(Tag tag, const Row& row, int column, int lane, float (&values)[8]) {
-  u32 words[4];
-  read_words(row, column + 6 * (lane % 4), words);
+TJ_DEVICE void load_part(Tag, const Row& row, int column, int lane, Eight<Tag>& eight) {
+  read_words(row, column + 6 * (lane % 4), eight.words);
+}
+template <class Tag>
+TJ_DEVICE void part_of(Tag tag, const Eight<Tag>& eight, float (&values)[8]) {
+  u32 words[4] = {eight.words[0], eight.words[1], eight.words[2], eight.words[3]};
   dev::transpose_quad(words);
 #pragma unroll
   for (int b = 0; b < 4; ++b) dev::unpack(tag, words[b], values[2 * b], values[2 * b + 1]);
+}
+template <class Tag>
+TJ_DEVICE void read_part(Tag tag, const Row& row, int column, int lane, float (&values)[8]) {
+  Eight<Tag> eight;
+  load_part(tag, row, column, lane, eight);
+  part_of(tag, eight, values);
 }
 /// A row of d: how many of its elements lie in d.
 struct Target {
@@ -143,26 +165,56 @@ TJ_DEVICE void leave_piece(Consumer<C>& consumer, const Tile& tile) {
   }
 }
 
+/// This thread's elements of c in kParts parts of its rows, loaded together: one after the other, a tile's end would
+/// wait for memory as often as there are parts and rows. Consumers of more rows have no registers for it.
+template <class C>
+struct Addends {
+  using Output = typename C::Output;
+  static constexpr bool kAhead = C::kAddC && Consumer<C>::kRowBlocks == 1;
+  static constexpr int kParts = dev::kElementBytes<Output> == 2 ? 2 : 1;
+  Eight<Output> eight[kParts][2];
+
+  TJ_DEVICE static Row row(const Consumer<C>& consumer, const Tile& tile, const Place& place) {
+    const Params& params = consumer.params;
+    const long long begin = tile.batch * params.c_stride_batch + place.row * params.c_stride_row;
+    return {row_begin(Output{}, params.c, begin), place.inside ? params.n : 0, params.wide_c != 0};
+  }
+  /// Before the part is finished: those of it and of the parts behind it.
+  TJ_DEVICE void load(const Consumer<C>& consumer, const Tile& tile, int part) {
+    if constexpr (kAhead) {
+      if (part % kParts != 0) return;
+#pragma unroll
+      for (int at = 0; at < 2 * kParts; ++at) {
+        if (part + at / 2 >= Parts<C>::kCount) break;
+        const Place place = place_of(consumer, tile, 0, at % 2);
+        load_part(Output{}, row(consumer, tile, place), place.column + Parts<C>::column(part + at / 2, consumer.lane),
+                  consumer.lane, eight[at / 2][at % 2]);
+      }
+    }
+  }
+  TJ_DEVICE void read(const Consumer<C>& consumer, const Tile& tile, const Place& place, int part, int half,
+                      float (&values)[8]) const {
+    if constexpr (kAhead)
+      part_of(Output{}, eight[part % kParts][half], values);
+    else
+      read_part(Output{}, row(consumer, tile, place), place.column + Parts<C>::column(part, consumer.lane),
+                consumer.lane, values);
+  }
+};
+
 /// values = activation(alpha * sums + beta * c + bias) of one part of a row.
 template <class C>
 TJ_DEVICE void finish_part(const Consumer<C>& consumer, const Tile& tile, const Place& place, int block, int part,
-                           int half, const float (&bias)[8], float (&values)[8]) {
-  const typename C::Output tag{};
-  const Params& params = consumer.params;
+                           int half, const float (&bias)[8], const Addends<C>& addends, float (&values)[8]) {
   const float factor = product_factor(consumer);
   float earlier[8] = {}, added[8] = {};
   if constexpr (kSplits<C>) dev::read_sums<kLanes>(tile.piece, sums_place(consumer, block, part, half), earlier);
-  if constexpr (C::kAddC) {
-    const long long begin = tile.batch * params.c_stride_batch + place.row * params.c_stride_row;
-    const int column = place.column + Parts<C>::column(part, consumer.lane);
-    read_part(tag, {row_begin(tag, params.c, begin), place.inside ? params.n : 0, params.wide_c != 0}, column,
-              consumer.lane, added);
-  }
+  if constexpr (C::kAddC) addends.read(consumer, tile, place, part, half, added);
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
     const float sum = consumer.sum(block, Parts<C>::sum(part, i, half));
     float value = factor * (kSplits<C> ? earlier[i] + sum : sum);
-    if constexpr (C::kAddC) value = dev::multiply_add(params.beta, added[i], value);
+    if constexpr (C::kAddC) value = dev::multiply_add(consumer.params.beta, added[i], value);
     values[i] = activate<C::kActivation>(value + bias[i]);
   }
 }
@@ -184,8 +236,10 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
   consumer.finished();
   if (!finishes<C>(tile)) return leave_piece(consumer, tile);
   const Params& params = consumer.params;
+  Addends<C> addends;
 #pragma unroll
   for (int part = 0; part < Parts<C>::kCount; ++part) {
+    addends.load(consumer, tile, part);
     consumer.bring(part);
     consumer.afresh();
     float bias[8] = {};
@@ -196,7 +250,7 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
       const int block = rows / 2, half = rows % 2;
       const Place place = place_of(consumer, tile, block, half);
       float values[8];
-      finish_part(consumer, tile, place, block, part, half, bias, values);
+      finish_part(consumer, tile, place, block, part, half, bias, addends, values);
       const long long begin = tile.matrix * params.d_stride_batch + place.row * params.d_stride_row;
       void* row = const_cast<void*>(row_begin(tag, params.d_data, begin));
       write_part(tag, {row, place.inside ? params.n : 0, params.wide_d != 0},
