@@ -2,7 +2,8 @@
 // the same names.
 //
 // Decides which instruction serves which primitive; no op and no schedule. Included by the files of archs that have
-// them. Source of the encodings: PTX ISA 8.7, "cp.async.bulk.tensor".
+// them. Source of the encodings: PTX ISA 8.7, "cp.async.bulk.tensor" and
+// "mbarrier.complete_tx".
 #pragma once
 
 namespace tj::dev {

@@ -25,7 +25,10 @@ std::map<std::string, Fact> joint_facts() {
       {"copy_issue_cycles",
        {190, alone + "64 x 96 iterates in 379 cycles where one thread asks for both operands, in 261 with a thread "
                      "for each"}},
-      {"shared_copy_issue_cycles", {330, alone + "64 x 128 in clusters of 2 x 1, 505 and 330 cycles"}},
+      {"shared_copy_issue_cycles",
+       {330, alone + "64 x 128 in clusters of 2 x 1 iterates in 505 cycles where one thread asks for both operands, in "
+                     "330 to 336 "
+                     "with a thread for each"}},
       {"loaded_copy_cycles_per_kb",
        {10.75, tiles + "one wave; gemm_predict.py's loops gave 13 to 17, with what SMs share in it"}},
       {"crowded_copy_cycles_per_kb", {19, drawn + "fit; 64 x 256 alone copies a KB in 14"}},
@@ -35,7 +38,8 @@ std::map<std::string, Fact> joint_facts() {
       {"matrix_clock_ghz",
        {1.59, power + "713 ns of 1136 cycles, where no byte came from L2, on the line through both tiles"}},
       {"copied_kb_power_cycles",
-       {4.5, power + "3.7 ns of an SM for a KB, 6.5 cycles; " + drawn + "replays of 8 ms, fit: 0.8 to 4.5"}},
+       {4.5, power + "3.7 ns of an SM for a KB, 6.5 cycles; " + drawn +
+                 "replays of 8 ms fit 0.8 to 4.5 alike: the one that is nearest to what lasts"}},
       {"joint_copy_bytes_per_cycle", {20000, drawn + "fit, beside crowded_copy_cycles_per_kb"}},
       {"joint_outside_rows_per_cycle",
        {10, drawn + "fit; 16 to 29 in a nanosecond at M 2 to 26, before boxes outside were left out"}},
@@ -76,7 +80,7 @@ std::map<std::string, Fact> facts() {
       {"matrix_least_cycles",
        {24,
         "tj-warm --tune --op gemm --dtype f16 --sizes 64x1024x2048,64x1024x8192 on an H200, 2026-11-25: 64 x 32 x 128 "
-        "iterates in 299 cycles, 8 instructions and two groups; a kilobyte of b and two of a from shared memory"}},
+        "iterates in 299 cycles, 8 instructions and two groups; less 50 for each group"}},
       {"unaligned_copy_bytes_per_cycle",
        {3540, products + ": 1000^3, tiles of 128 x 64, 50 MB in the 8.1 us that 16 iterations take"}},
       {"sustained_copy_bytes_per_cycle",

@@ -81,8 +81,8 @@ class CopyEngine final : public AsyncUnit {
   void issue_word(Thread& thread, std::uint32_t destination, std::uint32_t word, std::uint32_t barrier,
                   Mbarriers& reports);
 
-  /// Bytes that were announced and that no copy brings: the place holds neither what it held nor anything of use, as if
-  /// a copy of unknown contents came. Done later, like a copy.
+  /// Bytes that were announced and that no copy brings. Their place then holds neither what it held nor anything of
+  /// use, as if a copy of unknown contents came. Done later, like a copy.
   void issue_nothing(Thread& thread, std::uint32_t destination, std::uint32_t bytes, std::uint32_t barrier,
                      Mbarriers& reports);
 

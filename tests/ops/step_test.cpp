@@ -7,7 +7,9 @@
 
 #include "arch/arch.hpp"
 #include "ops/common/trial.hpp"
+#include "ops/common/walk.hpp"
 #include "ops/copy_rows/copy_rows.hpp"
+#include "ops/copy_rows/params.cuh"
 #include "ops/gemm/gemm.hpp"
 #include "ops/op.hpp"
 #include "ops/sum_parts/sum_parts.hpp"
@@ -61,6 +63,31 @@ TEST_CASE("each step of each op's trials has the kernel of its arguments, and a 
   }
   CHECK(steps > 20);
   CHECK(of_others > 2);  // sums of parts
+}
+
+TEST_CASE(
+    "parts of copied rows are tiles of their own, and several of them one tile where there are too many to count") {
+  const auto planned = [](std::int64_t rows, std::int64_t columns) {
+    ops::CopyRowsArgs args;
+    args.source = Tensor::strided(reinterpret_cast<void*>(std::uintptr_t{1} << 40), {DeviceKind::cuda, 0}, DType::f32,
+                                  {rows, columns}, {columns, 1});
+    args.destination = args.source;
+    ops::LaunchPlan plan;
+    const ops::WalkLaunch walk;
+    ops::copy_rows_op().plan(&args, {}, ops::Geometry::of(walk), plan);
+    return *reinterpret_cast<const ops::copy_rows::Params*>(plan.params.data());
+  };
+  const auto whole = [](const ops::copy_rows::Params& p, std::int64_t row_blocks) {
+    return std::int64_t{p.row_tiles} * p.tile_parts >= p.row_parts && p.tiles == row_blocks * p.row_tiles &&
+           std::int64_t{p.row_tiles - 1} * p.tile_parts < p.row_parts;
+  };
+  const ops::copy_rows::Params few = planned(17, 1000);
+  CHECK(few.row_parts == 2);
+  CHECK(few.tile_parts == 1);
+  CHECK(whole(few, 3));
+  const ops::copy_rows::Params many = planned(std::int64_t{1} << 30, std::int64_t{1} << 30);
+  CHECK(many.tile_parts > 1);
+  CHECK(whole(many, std::int64_t{1} << 27));
 }
 
 }  // namespace

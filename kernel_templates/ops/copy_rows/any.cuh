@@ -1,7 +1,7 @@
 // Rows that begin anywhere, brought to where the copy engine can read them: the bodies of the graph's nodes, for every
 // family.
 //
-// Decides what one warp does for one row and iteration. Invariant: nothing outside a row is read; of the destination
+// Decides what one warp does for a part of one row. Invariant: nothing outside a row is read; of the destination
 // whole 16 bytes are written, the last of a row with zeros behind what belongs to it.
 #pragma once
 
@@ -15,20 +15,18 @@ using dev::tile_count;
 using dev::u32;
 using dev::u64;
 
-inline constexpr int kChunkBytes = 16;  ///< that a lane moves at a time
-inline constexpr int kAhead = 4;        ///< chunks that each lane has under way
-
-/// Part of kWarps rows.
+/// Some parts of kWarps rows.
 struct Tile {
   int index;
   bool valid;
   int trip_count;
-  int rows, part;  ///< which rows, and which part of them
+  int rows;   ///< the block of rows
+  int first;  ///< of the parts
 };
 template <class C>
 TJ_DEVICE Tile tile_at(const Params& params, int index) {
-  const int rows = index / params.parts;
-  return {index, index < params.tiles, 1, rows, index - rows * params.parts};
+  const int rows = index / params.row_tiles, first = (index - rows * params.row_tiles) * params.tile_parts;
+  return {index, index < params.tiles, min(params.tile_parts, params.row_parts - first), rows, first};
 }
 
 template <class C_>
@@ -52,7 +50,7 @@ TJ_DEVICE void load_between(const char* from, u32 (&words)[4]) {
   }
 }
 
-/// The end of a row, less than a chunk of it.
+/// A row's last chunk or the one before it, of at most 16 bytes, behind which no word may be read.
 TJ_DEVICE void load_end(const char* from, int count, u32 (&words)[4]) {
   words[0] = words[1] = words[2] = words[3] = 0;
 #pragma unroll 1
@@ -64,10 +62,10 @@ TJ_DEVICE void load_end(const char* from, int count, u32 (&words)[4]) {
   }
 }
 
-/// A part of each of the block's rows, by 32 lanes, whatever a warp has. All loads are under way before the first
-/// store: few rows give few warps.
+/// A part of each of the block's rows, by 32 lanes, whatever a warp has. All whole loads come before the first store:
+/// few rows give few warps, which would wait for memory.
 template <class C>
-TJ_DEVICE void move_row(Mover<C>& mover, const Tile& tile, int) {
+TJ_DEVICE void move_row(Mover<C>& mover, const Tile& tile, int i) {
   const Params& params = mover.params;
   const int row = tile.rows * C::kWarps +
                   static_cast<int>(dev::warp_index() * static_cast<u32>(C::kLanes / 32) + dev::lane_index() / 32u);
@@ -76,21 +74,22 @@ TJ_DEVICE void move_row(Mover<C>& mover, const Tile& tile, int) {
   const char* from = static_cast<const char*>(params.source) + batch * params.source_batch_bytes +
                      (row - batch * params.rows) * params.source_row_bytes;
   char* to = static_cast<char*>(params.destination) + row * params.row_pitch;
-  const long long first = (static_cast<long long>(tile.part) * kAhead * 32 + dev::lane_index() % 32u) * kChunkBytes;
+  const long long first =
+      (static_cast<long long>(tile.first + i) * kAhead * 32 + dev::lane_index() % 32u) * kChunkBytes;
   u32 words[kAhead][4];
 #pragma unroll
-  for (int i = 0; i < kAhead; ++i) {
-    const long long at = first + i * 32 * kChunkBytes;
-    if (at + kChunkBytes + 4 <= params.row_bytes) load_between(from + at, words[i]);
+  for (int c = 0; c < kAhead; ++c) {
+    const long long at = first + c * 32 * kChunkBytes;
+    if (at + kChunkBytes + 4 <= params.row_bytes) load_between(from + at, words[c]);
   }
 #pragma unroll
-  for (int i = 0; i < kAhead; ++i) {
-    const long long at = first + i * 32 * kChunkBytes;
+  for (int c = 0; c < kAhead; ++c) {
+    const long long at = first + c * 32 * kChunkBytes;
     if (at >= params.row_bytes) return;
     if (at + kChunkBytes + 4 > params.row_bytes)
       load_end(from + at, static_cast<int>(params.row_bytes - at < kChunkBytes ? params.row_bytes - at : kChunkBytes),
-               words[i]);
-    dev::store_global(to + at, words[i][0], words[i][1], words[i][2], words[i][3]);
+               words[c]);
+    dev::store_global(to + at, words[c][0], words[c][1], words[c][2], words[c][3]);
   }
 }
 

@@ -2,8 +2,8 @@
 // load_ab for both in one slot, for every family that has the engine.
 //
 // Decides which boxes make a slot. An operand lies there as blocks that are 128 bytes wide along its contiguous
-// dimension. Boxes that lie outside the operand are left out where kSkips says so: the engine would fill them with
-// zeros, several times slower than it copies. Included after tile.cuh. Invariant: a body issues the copies of its own
+// dimension. Boxes outside the operand are left out where kSkips says so. The engine would fill them with zeros,
+// several times slower than it copies. Included after tile.cuh. Invariant: a body issues the copies of its own
 // slot, nothing else.
 #pragma once
 
@@ -34,7 +34,7 @@ struct Block {
 template <bool>
 struct PairCopy;
 
-/// Boxes beside each other, all that is across, of which the first begins `first` further down than the slot.
+/// Issues the boxes beside each other that begin `first` rows below the slot's first.
 template <class C, class B, class Share>
 TJ_DEVICE void load_boxes(const TensorMap* map, int row, int i, int batch, u32 slot, u32 full, Share share, int first,
                           int rows) {
@@ -42,7 +42,7 @@ TJ_DEVICE void load_boxes(const TensorMap* map, int row, int i, int batch, u32 s
 #pragma unroll  // rolled, a short iteration waits for the thread that issues its copies: 433 cycles instead of 345 for
                 // tiles of 16 x 32
   for (int at = 0; at < B::kAcross; at += kBlockColumns<C>) {
-    if (kSkips<C> && B::kMnMajor && at >= rows) break;
+    if (B::kMnMajor && at >= rows) break;
     const u32 place = slot + at / kBlockColumns<C> * B::kPitch + first * kRowBytes<C, B::kMnMajor>;
     if constexpr (Share::kParts > 1)
       dev::copy_box_4d_multicast(place, map, full, share.mask, across + at, down, batch, 0);
@@ -55,9 +55,10 @@ TJ_DEVICE void load_boxes(const TensorMap* map, int row, int i, int batch, u32 s
 /// What no block brings of an operand's slot: the rows behind `rows`.
 template <class C, class B>
 TJ_DEVICE void leave_rows(u32 slot, u32 full, int rows) {
-  constexpr int kRowBytes = B::kDepth * dev::kElementBytes<typename C::Element>;
+  constexpr int kDepthBytes = B::kDepth * dev::kElementBytes<typename C::Element>;
+  static_assert(kRowBytes<C, B::kMnMajor> == kSwizzleRowBytes, "rows of a block are whole patterns");
   if constexpr (B::kMnMajor) {
-    dev::copy_nothing(slot + rows / kBlockColumns<C> * B::kPitch, (B::kRows - rows) * kRowBytes, full);
+    dev::copy_nothing(slot + rows / kBlockColumns<C> * B::kPitch, (B::kRows - rows) * kDepthBytes, full);
   } else {
 #pragma unroll
     for (int at = 0; at < B::kAcross; at += kBlockColumns<C>)
@@ -65,8 +66,8 @@ TJ_DEVICE void leave_rows(u32 slot, u32 full, int rows) {
                         (B::kRows - rows) * kSwizzleRowBytes, full);
   }
 }
-/// This block's share of an operand's slot: all that is across, part of what goes down. Of `rows` rows of d (columns)
-/// whole boxes bring all, where kernels skip.
+/// This block's share of an operand's slot: all that is across, part of what goes down. Kernels that skip bring `rows`
+/// rows, in whole boxes of `box`.
 template <class C, class B, class Share>
 TJ_DEVICE void load_operand(const TensorMap* map, int row, int i, int batch, u32 slot, u32 full, Share share, int rows,
                             int box) {
@@ -76,7 +77,7 @@ TJ_DEVICE void load_operand(const TensorMap* map, int row, int i, int batch, u32
   const int first = static_cast<int>(share.part) * kDown;
   if constexpr (kSkips<C> && !B::kMnMajor) {
     const int mine = min(rows - first, kDown);
-    if (mine <= box) {  // the usual case, by itself: a loop's end would hold up the thread that issues all copies
+    if (mine <= box) {  // the usual case, by itself: a loop's end would hold up the thread that issues the copies
       // A block by itself has rows of the matrix.
       if (kBlocks<C> == 1 || mine > 0) load_boxes<C, B>(map, row, i, batch, slot, full, share, first, rows);
     } else {

@@ -81,8 +81,8 @@ TJ_DEVICE void put_box(Writer<C>& writer, const Tile& tile, u32 slot) {
   }
 }
 
-/// A consumer's slot to d by one warp, wherever rows begin: 32 neighbouring columns at a time. All loads of a row are
-/// under way before its first store, as one warp would wait for shared memory else.
+/// A consumer's slot to d by one warp, wherever rows begin: 32 neighbouring columns at a time. All loads of a row come
+/// before its first store: a single warp would wait for each otherwise.
 template <class C>
 TJ_DEVICE void put_rows(Writer<C>& writer, const Tile& tile, u32 slot) {
   if (!finishes<C>(tile)) return;

@@ -165,8 +165,8 @@ TJ_DEVICE void leave_piece(Consumer<C>& consumer, const Tile& tile) {
   }
 }
 
-/// This thread's elements of c in kParts parts of its rows, loaded together: one after the other, a tile's end would
-/// wait for memory as often as there are parts and rows. Consumers of more rows have no registers for it.
+/// This thread's elements of c in kParts parts of its rows, loaded together. Loaded one by one, each would cost the
+/// tile's end a wait for memory. Consumers of more rows have no registers for it.
 template <class C>
 struct Addends {
   using Output = typename C::Output;

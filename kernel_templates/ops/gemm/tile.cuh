@@ -61,7 +61,7 @@ inline constexpr bool kSkips = false;
 template <class C>
 inline constexpr bool kSkips<C, decltype(void(C::kSkips))> = C::kSkips;
 
-/// Rows that whole boxes bring, where so many from a block's first on are inside.
+/// Rows that boxes bring of a block of `most`, of which `inside` lie in the matrix: whole boxes.
 TJ_DEVICE int boxed_rows(int inside, int box, int most) {
   return inside >= most ? most : min(most, (max(inside, 0) + box - 1) / box * box);
 }
@@ -99,6 +99,9 @@ TJ_DEVICE Tile tile_at(const Params& params, int block) {
     tile.right_box = params.b_box;
     tile.left_rows = boxed_rows(params.m - tile.row, tile.left_box, C::kBlockM);
     tile.right_rows = boxed_rows(params.n - tile.column, tile.right_box, C::kBlockN);
+  } else {
+    tile.left_box = tile.left_rows = C::kBlockM;
+    tile.right_box = tile.right_rows = C::kBlockN;
   }
   tile.matrix = tile.batch;
   tile.first = 0;

@@ -1,6 +1,7 @@
 // Copying rows: request, graph, launch; see copy_rows.hpp. One kernel serves all types and sizes.
 #include "ops/copy_rows/copy_rows.hpp"
 
+#include <algorithm>
 #include <new>
 
 #include "ops/common/tensor_checks.hpp"
@@ -19,7 +20,6 @@ using support::cat;
 using support::fail;
 
 constexpr int kWarps = 8;                 // rows of a block
-constexpr int kWarpBytes = 4 * 32 * 16;   // of a row, that a warp moves at once: kAhead in kernel_templates
 constexpr unsigned kBlocksPerSm = 16;     // more than run at a time: rows are short work
 constexpr double kTypicalIterations = 1;  // of a tile
 
@@ -36,7 +36,7 @@ class Builder : WalkBuilder {
   Candidate build() {
     constant("kWarps", kWarps);
     constant("kLanes", arch_.warp_size);
-    brings("move_row", 2.0 * kWarps * kWarpBytes);  // read and written
+    brings("move_row", 2.0 * kWarps * copy_rows::kPartBytes);  // read and written
     return candidate(kTypicalIterations);
   }
 };
@@ -128,8 +128,14 @@ class CopyRows final : public Op {
     p.row_bytes = source.shape[columns] * bytes;
     p.rows = static_cast<int>(source.shape[rows]);
     p.all_rows = static_cast<int>(source.shape[rows] * batch);
-    p.parts = static_cast<int>((p.row_bytes + kWarpBytes - 1) / kWarpBytes);
-    p.tiles = (p.all_rows + kWarps - 1) / kWarps * p.parts;
+    const std::int64_t row_blocks = (p.all_rows + kWarps - 1) / kWarps,
+                       parts = (p.row_bytes + copy_rows::kPartBytes - 1) / copy_rows::kPartBytes;
+    // A part each, but for so many that they could not be counted.
+    const std::int64_t most = std::min<std::int64_t>(parts, kMaxSize / row_blocks), each = (parts + most - 1) / most;
+    p.row_parts = static_cast<int>(parts);
+    p.tile_parts = static_cast<int>(each);
+    p.row_tiles = static_cast<int>((parts + each - 1) / each);
+    p.tiles = static_cast<int>(row_blocks) * p.row_tiles;
     walk_tiles(p.tiles, kBlocksPerSm, geometry, max_sms, plan);
   }
 

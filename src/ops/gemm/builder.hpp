@@ -18,7 +18,7 @@ namespace tj::ops {
 class GemmBuilder : protected GraphBuilder {
  protected:
   static constexpr int kLeastSlots = 2;  // of a ring: one is filled while the other is read
-  static constexpr int kMaxSlots = 8;
+  static constexpr int kMaxSlots = 10;
   static constexpr int kReadBytes = 16;  // of one load of a thread
   // Registers of a role that brings d out of shared memory. nvcc 13.0 spills with 24, and in clusters still with 40 (4
   // bytes).

@@ -27,11 +27,12 @@ struct GemmCopyRates {
   double cache_bytes_per_cycle = 0;  ///< of all SMs together; 0: as fast as they can copy
   /// Rates that all SMs share, as limits that add up with others; 0: nobody has measured them.
   double joint_bytes_per_cycle = 0, joint_outside_rows_per_cycle = 0;
-  double wide_row_factor = 1;   ///< of bytes whose rows are several lines
-  double part_wave_factor = 1;  ///< of reads from memory where SMs are idle
-  double kb_power_cycles = 0;   ///< of an SM at the power limit, for a KB of copies
-  /// Of the thread that asks for an operand's copies of an iteration; where blocks share them. 0: nobody has measured
-  /// it.
+  double wide_row_factor = 1;  ///< of bytes whose rows are several lines
+  /// An SM draws at most so many times its share of memory's rate. 0: nobody has measured it.
+  double part_wave_factor = 0;
+  double kb_power_cycles = 0;  ///< of an SM at the power limit, for a KB of copies
+  /// The thread that asks for an operand's copies takes so long in each iteration; shared: where blocks share them. 0:
+  /// nobody has measured it.
   double issue_cycles = 0, shared_issue_cycles = 0;
 };
 

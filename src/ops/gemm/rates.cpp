@@ -82,7 +82,8 @@ int own_columns(const GemmKernel& kernel, const GemmTile& tile, const GemmRates&
   return gemm_pairs(of_tile, *rates.family) ? tile.block_n / 2 : tile.block_n;
 }
 
-/// Rows (columns) of an operand that copies bring, those outside the matrix included.
+/// Rows (columns) of an operand that copies bring, those outside the matrix included. Families that leave out no boxes
+/// have no cost for rows outside.
 double rows_brought(std::int64_t size, bool mn_major, int block, int parts) {
   const std::int64_t box = mn_major ? gemm::kSwizzleColumns : gemm_box(size, block, parts, true), last = size % block;
   return static_cast<double>(size - last + std::min<std::int64_t>(block, up(last, box) * box));
@@ -137,8 +138,9 @@ double joined(double one, double other) {
   return std::cbrt(std::sqrt(sixth(one) + sixth(other)));
 }
 
-/// By how much reads from memory take longer as the last wave is not full: an SM draws so many times its share at most.
+/// Reads from memory take longer by this factor if the last wave is not full.
 double part_wave(double waves, double most_share) {
+  if (most_share <= 0) return 1;
   const double whole = std::floor(waves), part = waves - whole;
   return (whole + (part > 0 ? std::max(part, 1 / most_share) : 0)) / waves;
 }

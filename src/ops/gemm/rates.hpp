@@ -24,7 +24,7 @@ struct GemmRates {
   double memory_bytes_per_cycle = 0, cache_bytes_per_cycle = 0, unaligned_bytes_per_cycle = 0,
          sustained_bytes_per_cycle = 0;  ///< of all SMs together
   double copy_latency_cycles = 0, next_launch_cycles = 0;
-  double joint_bytes_per_cycle = 0, joint_outside_rows_per_cycle = 0, wide_row_factor = 1, part_wave_factor = 1,
+  double joint_bytes_per_cycle = 0, joint_outside_rows_per_cycle = 0, wide_row_factor = 1, part_wave_factor = 0,
          kb_power_cycles = 0, issue_cycles = 0, shared_issue_cycles = 0;  ///< GemmCopyRates
   double burst = 1, lasting = 1;  ///< the arch's clock over that of a burst, and over that of busy matrix units
   bool own_share = false;  ///< of these rates an SM draws no more than its share; without a tile it leaves that unused

@@ -55,6 +55,9 @@ class GemmRingsBuilder : protected GemmBuilder {
 
  private:
   static constexpr int kRingA = 0, kRingB = 1;
+  // A power of two: a filling's slot and phase are a mask and a shift then, in the threads that copy and that multiply.
+  // Of ten slots they were a multiplication and more. Tiles whose iterations are short have room for eight.
+  static constexpr int kMostSlots = 8;
 
   /// Blocks of a cluster that bring a part each, and how far their ranks are apart.
   struct Sharers {
@@ -63,7 +66,7 @@ class GemmRingsBuilder : protected GemmBuilder {
   /// A copy of `rows` rows into a ring of its own with room for `slot_rows`.
   int load(const char* name, const char* ring, int rows, int slot_rows, const Sharers& sharers) {
     const std::int64_t row_bytes = std::int64_t{tile_.block_k} * tile_.element_bytes, bytes = rows * row_bytes;
-    value(ring, slot_rows * row_bytes, Scope::iteration, kLeastSlots, kMaxSlots);
+    value(ring, slot_rows * row_bytes, Scope::iteration, kLeastSlots, kMostSlots);
     if (rows < slot_rows) last_value().copied_bytes = bytes;
     last_value().shared_by = sharers.count;
     last_value().shared_stride = sharers.stride;

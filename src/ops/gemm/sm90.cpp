@@ -25,8 +25,10 @@ namespace {
 using gemm::kRowsPerConsumer;
 
 constexpr int kMostConsumers = 3;
-constexpr int kMostSums = 3 * 64 * 160;  // of three consumers: more would leave too few registers for each
-constexpr int kStepBytes = 32;           // of K, of one matrix instruction
+// Sums of three consumers: 160 registers a thread are left for each, of which its sums take 80 (tests/ops/gemm/
+// compile_test.cpp).
+constexpr int kMostSums = 3 * 64 * 160;
+constexpr int kStepBytes = 32;  // of K, of one matrix instruction
 // The tiles of every rung but the last, whose sizes choose it: one consumer.
 constexpr GemmTile kRungTile{64, 256, 64}, kClusterTile{64, 256, 64, 2, 1};
 

@@ -109,12 +109,12 @@ consteval int place_of(const GemmTile& tile) {
   throw "no such tile";
 }
 
-/// Rows of a box of a, or columns of b: `parts` blocks share those of a tile, `size` is the matrix's. Where boxes are
-/// left out, few rows outside the matrix lie in one that is not; many tiles hide the rows of the last.
+/// Rows of a box of a, or columns of b: `parts` blocks share those of a tile, `size` is the matrix's. Smaller boxes
+/// leave fewer rows outside the matrix to be filled. With more than kHiding tiles the last one's rows do not matter.
 constexpr int gemm_box(std::int64_t size, int block, int parts, bool skips) {
   constexpr int kPattern = 8;  // rows of a swizzle pattern
-  constexpr int kLeast = 32;   // rows: more copies for each iteration than its rows ask for take time
-  constexpr int kHiding = 8;   // tiles
+  constexpr int kLeast = 32;   // rows: each box is a copy of its own, and few rows more take no time (estimate)
+  constexpr int kHiding = 8;   // tiles (estimate)
   const int share = block / parts;
   if (!skips || size > std::int64_t{kHiding} * block) return share;
   if (size <= share) return static_cast<int>((size + kPattern - 1) / kPattern * kPattern);
