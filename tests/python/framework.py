@@ -2,6 +2,7 @@
 
 Its tables are of Python functions, so that a test can let each of them fail. Memory is the host's, as the fake driver's is.
 """
+import collections
 import contextlib
 import ctypes
 import itertools
@@ -46,6 +47,7 @@ class Array:
             count = 1 + sum((size - 1) * step for size, step in zip(shape, strides))
         self.memory = base.memory if base is not None else ctypes.create_string_buffer(count * CODES[dtype][1] // 8 + 512)
         start = ctypes.addressof(self.memory)
+        self.given = collections.deque(maxlen=64)
         self.address = address if address is not None else (start + 255) // 256 * 256 + shift
         self.c_shape, self.c_strides = (c_int64 * len(shape))(*shape), (c_int64 * len(shape))(*(strides or ()))
 
@@ -62,7 +64,7 @@ class Array:
     def __dlpack__(self, *, stream=None, max_version=None):
         made, self.asked = Versioned(1, 0, None, None, 0), stream
         self.fill(made.tensor)
-        self.given = made  # lives as long as the array
+        self.given.append(made)  # lives while this thread and others read it
         return _new_capsule(ctypes.addressof(made), b"dltensor_versioned", None)
 
     def __del__(self):
