@@ -1,6 +1,8 @@
 """Protects the short way's dealings with frameworks: functions that fail, tables that lack one, references and memory that it must give back, and the
 library's calls beneath it. The driver and the frameworks are stand-ins."""
 import ctypes
+import os
+import subprocess
 import sys
 from unittest import mock
 
@@ -105,6 +107,21 @@ class Exchange(Case):
         for name in ("tj_object_calls_serve", "tj_object_plan_serve"):
             with self.assertRaises(SystemError):
                 _ready.serving(name, 0)((self,), 0)
+
+    def test_functions_outlive_the_module(self):
+        """Finalizers at the interpreter's end call them behind the end of the module's own names. Freed memory is overwritten there."""
+        script = """if True:
+            import ctypes, here, framework
+            from tilejit import _ready
+            from tilejit._library import library
+            out = ctypes.c_void_p()
+            library().tj_object_calls_create((ctypes.c_char_p * 1)(b"a"), 1, 0, framework.TABLE, _ready.host(), None, ctypes.byref(out))
+            serve = _ready.serving("tj_object_calls_serve", out.value)
+            vars(_ready).clear()
+            print(serve(()), serve((0,)))"""
+        environment = {**os.environ, "PYTHONMALLOC": "pymalloc_debug", "PYTHONPATH": os.path.dirname(os.path.abspath(__file__))}
+        ran = subprocess.run([sys.executable, "-B", "-c", script], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        self.assertEqual((ran.returncode, ran.stdout), (0, b"None None\n"), ran.stderr)
 
     @staticmethod
     def lacking():

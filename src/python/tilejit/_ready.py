@@ -30,6 +30,7 @@ class _Method(ctypes.Structure):
 
 
 _function = ctypes.PYFUNCTYPE(py_object, c_void_p, py_object, c_void_p)(("PyCFunction_NewEx", ctypes.pythonapi))
+_retain = ctypes.PYFUNCTYPE(None, py_object)(("Py_IncRef", ctypes.pythonapi))
 
 
 def serving(name: str, handle: int):
@@ -37,7 +38,8 @@ def serving(name: str, handle: int):
     method = _methods.get(name)
     if method is None:
         made = _Method(name.encode(), ctypes.cast(getattr(keeping(), name), c_void_p), _METH_FASTCALL)
-        method = _methods.setdefault(name, made)  # which lives as long as the process
+        _retain(made)  # for ever: at the interpreter's end, finalizers may call the function behind the end of this module
+        method = _methods.setdefault(name, made)
     return _function(ctypes.addressof(method), handle, None)
 
 
@@ -47,10 +49,16 @@ def _host():
     return _c.ObjectHost(clear_error=address("PyErr_Clear"), retain=address("Py_IncRef"), release=address("Py_DecRef"),
                          pack=address("PyTuple_Pack"), count=address("PyTuple_Size"), item=address("PyTuple_GetItem"),
                          address=address("PyLong_AsVoidPtr"), type_of=address("PyObject_Type"), attribute=address("PyObject_GetAttr"),
-                         call=address("PyObject_CallObject"), nothing=id(None), yes=id(True), no=id(False), wants_grad=id(_WANTS_GRAD))
+                         call=address("PyObject_CallObject"), nothing=id(None), yes=id(True), no=id(False), wants_grad=_named("requires_grad"))
 
 
-_WANTS_GRAD = sys.intern("requires_grad")
+def _named(text: str) -> int:
+    """The address of a name for C."""
+    name = sys.intern(text)
+    _retain(name)
+    return id(name)
+
+
 _the_host = None
 
 
