@@ -125,12 +125,17 @@ tj_status tj_object_calls_create(const char* const* names, size_t count, size_t 
 
 void tj_object_calls_destroy(tj_object_calls* calls) { delete calls; }
 
-tj_status tj_object_calls_keep(tj_object_calls* calls, const tj_plan* plan, void* const* objects, int32_t* wanted) {
+tj_status tj_object_calls_keep(tj_object_calls* calls, const tj_plan* plan, void* const* objects, void* const* makers,
+                               int32_t* wanted) {
   return guarded([&] {
     ObjectCalls& of = calls_of(calls);
     if (objects == nullptr) refuse("objects is null; allowed: the addresses of one object for each name");
     const std::span<void* const> all{objects, of.given() + of.made()};
-    if (plan != nullptr) return of.keep(plan->plan, all);
+    if (plan != nullptr) {
+      if (makers == nullptr && of.made() != 0)
+        refuse("makers is null; allowed: one function, or null, for each result");
+      return of.keep(plan->plan, all, makers);
+    }
     need(wanted, "wanted");
     *wanted = of.wanted(all) ? 1 : 0;
   });

@@ -9,6 +9,7 @@ namespace tj::api::dlpack {
 
 inline constexpr std::uint32_t kMajor = 1;
 enum DeviceType : std::int32_t { kCpu = 1, kCuda = 2, kCudaHost = 3, kRocm = 10, kRocmHost = 11, kCudaManaged = 13 };
+enum TypeCode : std::uint8_t { kInteger = 0 };  // of whole numbers with a sign
 
 struct Tensor {
   void* data;

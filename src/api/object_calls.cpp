@@ -55,17 +55,15 @@ bool is_dense(const dlpack::Tensor& tensor) noexcept {
   return true;
 }
 
-/// A tensor with gaps in every dimension is left to the caller: a framework may mark such a view to be read in another
-/// way (PyTorch's views of conjugated numbers), which DLPack does not say.
+/// Other tensors are left to the caller: those of one number, and those with gaps in every dimension. A framework may
+/// mark such a view to be read in another way (PyTorch's views of conjugated numbers), which DLPack does not say. Whole
+/// numbers are parts of no such numbers.
 bool is_plain(const dlpack::Tensor& tensor) noexcept {
-  if (tensor.rank == 0 || tensor.strides == nullptr) return true;
-  bool one_element = true;
-  for (std::int32_t i = 0; i < tensor.rank; ++i) {
-    if (tensor.shape[i] <= 1) continue;
-    if (tensor.strides[i] == 1) return true;
-    one_element = false;
-  }
-  return one_element && tensor.strides[tensor.rank - 1] == 1;
+  if (tensor.type_code == dlpack::kInteger) return true;
+  for (std::int32_t i = 0; i < tensor.rank; ++i)
+    if (tensor.shape[i] == 0 || (tensor.shape[i] > 1 && (tensor.strides == nullptr || tensor.strides[i] == 1)))
+      return true;
+  return false;
 }
 
 void* address_of(const dlpack::Tensor& tensor) noexcept {
@@ -90,21 +88,36 @@ bool run_at(const Plan& plan, std::span<void* const> addresses, Stream stream) n
   }
 }
 
-/// New tensors of the framework, given back unless an object has taken them.
-class Allocated {
+/// Whether a new result is what the plan writes: dense memory of the prototype's device, type and shape.
+bool is_like(const dlpack::Tensor& tensor, const dlpack::Tensor& prototype, const std::int64_t* shape) noexcept {
+  return tensor.device_type == prototype.device_type && tensor.device_id == prototype.device_id &&
+         tensor.rank == prototype.rank && tensor.type_code == prototype.type_code && tensor.bits == prototype.bits &&
+         tensor.lanes == prototype.lanes && std::equal(shape, shape + tensor.rank, tensor.shape) && is_dense(tensor) &&
+         (tensor.data != nullptr || std::count(shape, shape + tensor.rank, 0) > 0);
+}
+
+/// Objects of new results, given back unless the caller gets them.
+class NewObjects {
  public:
-  explicit Allocated(std::size_t count) : count_(count) {}
-  Allocated(const Allocated&) = delete;
-  Allocated& operator=(const Allocated&) = delete;
-  ~Allocated() {
-    for (std::size_t i = 0; i < count_; ++i)
-      if (tensors_[i] != nullptr && tensors_[i]->deleter != nullptr) tensors_[i]->deleter(tensors_[i]);
+  explicit NewObjects(const tj_object_host& host) : host_(host) {}
+  NewObjects(const NewObjects&) = delete;
+  NewObjects& operator=(const NewObjects&) = delete;
+  ~NewObjects() {
+    for (std::size_t i = 0; i < count_; ++i) host_.release(objects_[i]);
   }
-  std::span<dlpack::ManagedTensor*> span() { return {tensors_.data(), count_}; }
+  void add(void* object) { objects_[count_++] = object; }
+  /// The object, or a list of both; null when there is no memory for one.
+  void* hand_over() noexcept {
+    if (count_ == 1) return objects_[--count_];
+    void* const list = host_.pack(2, objects_[0], objects_[1]);
+    if (list == nullptr) host_.clear_error();
+    return list;
+  }
 
  private:
-  std::array<dlpack::ManagedTensor*, TJ_MAX_OBJECTS> tensors_{};
-  std::size_t count_;
+  const tj_object_host& host_;
+  Objects objects_{};
+  std::size_t count_ = 0;
 };
 
 }  // namespace
@@ -144,7 +157,7 @@ bool ObjectCalls::wanted(std::span<void* const> objects) {
   return std::exchange(seen_[hash % kSeen], hash) == hash;
 }
 
-void ObjectCalls::keep(const Plan& plan, std::span<void* const> objects) {
+void ObjectCalls::keep(const Plan& plan, std::span<void* const> objects, void* const* makers) {
   if (plan.device().kind == DeviceKind::cpu)
     fail(Stage::argument, Code::unsupported, "plan runs on the model; allowed: plans of a GPU's calls");
   Tensors tensors;
@@ -160,25 +173,29 @@ void ObjectCalls::keep(const Plan& plan, std::span<void* const> objects) {
     made->objects.push_back(static_cast<std::size_t>(found - names_.begin()));
   }
   for (std::size_t i = 0; i < names_.size(); ++i) {
-    if (!is_plain(tensors[i])) return;
-    if (i < given()) continue;
+    if (i < given()) {
+      if (!is_plain(tensors[i])) return;
+      continue;
+    }
     if (!is_dense(tensors[i])) return;
-    Made& result = made->made.emplace_back();
-    result.prototype = tensors[i];
+    Made& result = made->made.emplace_back(Retained(source_.host, makers[i - given()]), tensors[i]);
     std::copy_n(tensors[i].shape, tensors[i].rank, result.shape.begin());
   }
+  std::shared_ptr<const Kept> dropped, replaced;  // which give objects back when the lock is open again
   const std::lock_guard lock(mutex_);
-  if (kept_.size() >= kMost) drop_oldest();
+  if (kept_.size() >= kMost) dropped = drop_oldest();
   made->used.store(++clock_, std::memory_order_relaxed);
-  kept_[layouts.hash()] = std::move(made);
+  replaced = std::exchange(kept_[layouts.hash()], std::move(made));
 }
 
 /// The caller holds the lock.
-void ObjectCalls::drop_oldest() {
+std::shared_ptr<const ObjectCalls::Kept> ObjectCalls::drop_oldest() {
   const auto oldest = std::min_element(kept_.begin(), kept_.end(), [](const auto& a, const auto& b) {
     return a.second->used.load(std::memory_order_relaxed) < b.second->used.load(std::memory_order_relaxed);
   });
+  std::shared_ptr<const Kept> dropped = std::move(oldest->second);
   kept_.erase(oldest);
+  return dropped;
 }
 
 std::shared_ptr<const ObjectCalls::Kept> ObjectCalls::find(const Layouts& layouts) noexcept {
@@ -207,24 +224,37 @@ bool ObjectCalls::run(const Objects& objects, Stream stream, bool current) noexc
   return kept != nullptr && enqueue(*kept, tensors, stream, current);
 }
 
-void* ObjectCalls::results(std::span<dlpack::ManagedTensor*> made) const noexcept {
-  std::array<void*, TJ_MAX_OBJECTS> objects{};
-  std::size_t count = 0;
-  for (dlpack::ManagedTensor*& each : made) {
-    if (source_.api.object_of_managed(each, &objects[count]) != 0) {
-      source_.host.clear_error();
-      break;
-    }
-    each = nullptr;  // the object has it
-    ++count;
+void* ObjectCalls::allocate(const Made& made, dlpack::Tensor& tensor) const noexcept {
+  dlpack::Tensor prototype = made.prototype;
+  std::array<std::int64_t, kMaxRank> shape = made.shape;
+  prototype.shape = shape.data();
+  prototype.strides = nullptr;
+  prototype.data = nullptr;
+  prototype.byte_offset = 0;
+  dlpack::ManagedTensor* managed = nullptr;
+  void* object = nullptr;
+  // A framework that has no memory says so again, in its own way, when the caller makes the call.
+  if (source_.api.allocate(&prototype, &managed, nullptr, [](void*, const char*, const char*) {}) != 0) {
+    source_.host.clear_error();
+    return nullptr;
   }
-  const bool whole = count == made.size();
-  if (whole && count == 1) return objects[0];
-  void* list = nullptr;
-  if (whole && count == 2) list = source_.host.pack(2, objects[0], objects[1]);
-  if (whole && list == nullptr) source_.host.clear_error();
-  for (std::size_t i = 0; i < count; ++i) source_.host.release(objects[i]);
-  return list;
+  tensor = managed->tensor;
+  if (source_.api.object_of_managed(managed, &object) == 0) return object;  // which has it now
+  source_.host.clear_error();
+  if (managed->deleter != nullptr) managed->deleter(managed);
+  return nullptr;
+}
+
+/// A new result, and its tensor for as long as the object is the caller's alone; null where there is none.
+void* ObjectCalls::make_one(const Made& made, dlpack::Tensor& tensor) const noexcept {
+  if (made.maker.get() == nullptr) return allocate(made, tensor);
+  void* const object = source_.host.call(made.maker.get(), nullptr);
+  if (object == nullptr || source_.api.tensor_of_object(object, &tensor) != 0)
+    source_.host.clear_error();
+  else if (is_like(tensor, made.prototype, made.shape.data()))
+    return object;
+  if (object != nullptr) source_.host.release(object);
+  return nullptr;
 }
 
 void* ObjectCalls::make_known(const Objects& objects, Stream stream, bool current) noexcept {
@@ -234,22 +264,13 @@ void* ObjectCalls::make_known(const Objects& objects, Stream stream, bool curren
   if (source_.wants_grad(of) || !read(of, tensors, layouts)) return nullptr;
   const std::shared_ptr<const Kept> kept = find(layouts);
   if (kept == nullptr) return nullptr;
-  Allocated made(made_);
+  NewObjects made(source_.host);
   for (std::size_t i = 0; i < made_; ++i) {
-    Made result = kept->made[i];
-    result.prototype.shape = result.shape.data();
-    result.prototype.strides = nullptr;
-    result.prototype.data = nullptr;
-    result.prototype.byte_offset = 0;
-    // A framework that has no memory says so again, in its own way, when the caller makes the call.
-    if (source_.api.allocate(&result.prototype, &made.span()[i], nullptr, [](void*, const char*, const char*) {}) !=
-        0) {
-      source_.host.clear_error();
-      return nullptr;
-    }
-    tensors[given() + i] = made.span()[i]->tensor;
+    void* const object = make_one(kept->made[i], tensors[given() + i]);
+    if (object == nullptr) return nullptr;
+    made.add(object);
   }
-  return enqueue(*kept, tensors, stream, current) ? results(made.span()) : nullptr;
+  return enqueue(*kept, tensors, stream, current) ? made.hand_over() : nullptr;
 }
 
 void* ObjectCalls::make(const Objects& objects, Stream stream, bool current) noexcept {
@@ -277,6 +298,7 @@ bool ObjectPlan::run(const Objects& objects, Stream stream, bool current) const 
       source_.host.clear_error();
       return false;
     }
+    if (!is_plain(tensor)) return false;
     addresses[i] = address_of(tensor);
   }
   if (current && !find_stream(source_.api, source_.host, tensor, stream)) return false;

@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <tilejit/plan.hpp>
@@ -50,6 +51,24 @@ struct ObjectSource {
 
 using Objects = std::array<void*, TJ_MAX_OBJECTS>;
 
+/// A share of an object of the language; may be null. Made and given back where objects may be used.
+class Retained {
+ public:
+  Retained(const tj_object_host& host, void* object) : host_(&host), object_(object) {
+    if (object != nullptr) host.retain(object);
+  }
+  Retained(Retained&& other) noexcept : host_(other.host_), object_(std::exchange(other.object_, nullptr)) {}
+  Retained& operator=(Retained&&) = delete;
+  ~Retained() {
+    if (object_ != nullptr) host_->release(object_);
+  }
+  void* get() const noexcept { return object_; }
+
+ private:
+  const tj_object_host* host_;
+  void* object_;
+};
+
 class ObjectCalls {
  public:
   ObjectCalls(std::vector<std::string> names, std::size_t made, const ObjectSource& source)
@@ -61,15 +80,17 @@ class ObjectCalls {
 
   /// Whether a plan of this call is worth making: the same one was asked for before.
   bool wanted(std::span<void* const> objects);
-  /// Throws tj::Error(argument) when the plan is of other tensors.
-  void keep(const Plan& plan, std::span<void* const> objects);
+  /// makers: one for each result that is made, or null. Throws tj::Error(argument) when the plan is of other tensors.
+  void keep(const Plan& plan, std::span<void* const> objects, void* const* makers);
   /// Enqueues a call that is known.
   bool run(const Objects& objects, Stream stream, bool current) noexcept;
   /// The same with new results; the host's "nothing" when it cannot.
   void* make(const Objects& objects, Stream stream, bool current) noexcept;
 
  private:
+  /// A result that calls make: by a function of the language, or by the exchange API, which is given the prototype.
   struct Made {
+    Retained maker;
     dlpack::Tensor prototype;
     std::array<std::int64_t, kMaxRank> shape;
   };
@@ -89,8 +110,9 @@ class ObjectCalls {
   std::shared_ptr<const Kept> find(const Layouts& layouts) noexcept;
   bool enqueue(const Kept& kept, const Tensors& tensors, Stream stream, bool current) const noexcept;
   void* make_known(const Objects& objects, Stream stream, bool current) noexcept;
-  void* results(std::span<dlpack::ManagedTensor*> made) const noexcept;
-  void drop_oldest();
+  void* make_one(const Made& made, dlpack::Tensor& tensor) const noexcept;
+  void* allocate(const Made& made, dlpack::Tensor& tensor) const noexcept;
+  std::shared_ptr<const Kept> drop_oldest();
 
   std::vector<std::string> names_;
   std::size_t made_;

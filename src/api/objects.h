@@ -63,13 +63,16 @@ typedef struct tj_object_calls tj_object_calls;
  */
 TJ_C_API tj_status tj_object_calls_create(const char* const* names, size_t count, size_t made, const void* exchange_api,
                                           const tj_object_host* host, void* records, tj_object_calls** out);
-/* No thread may be inside a call of it; work that was enqueued goes on. Null is ignored. */
+/* No thread may be inside a call of it; work that was enqueued goes on. Call it where objects may be used: it gives
+ * the makers back. Null is ignored. */
 TJ_C_API void tj_object_calls_destroy(tj_object_calls* calls);
 /* Learns a call that tj_run() has served. objects: one for each name, results too. plan: of that call; a share of it is
- * kept. Without a plan (null) *wanted becomes 1 when a plan is worth making: the same call was asked for before. With a
- * plan `wanted` may be null. At most 256 plans are kept; the one that was used longest ago goes. */
+ * kept. makers: for each result that is made, a function of the language without arguments that gives a new tensor like
+ * it; null where the exchange API allocates it. They are retained. Without a plan (null) *wanted becomes 1 when a plan
+ * is worth making: the same call was asked for before; makers may be null then. With a plan `wanted` may be null. At
+ * most 256 plans are kept; the one that was used longest ago goes. */
 TJ_C_API tj_status tj_object_calls_keep(tj_object_calls* calls, const tj_plan* plan, void* const* objects,
-                                        int32_t* wanted);
+                                        void* const* makers, int32_t* wanted);
 /* Serves a call, whose objects have the types of those that were learned. Objects for results that are made are left
  * out. Returns host.yes once it is enqueued; where results are made, the result, or the list of both that `pack` made.
  */
@@ -86,7 +89,7 @@ TJ_C_API tj_status tj_object_plan_create(const tj_plan* plan, void* const* types
 TJ_C_API void tj_object_plan_destroy(tj_object_plan* plan);
 /* Runs the plan at the addresses of objects, one for each of tj_plan_info.tensors, without a caller's workspace.
  * Returns host.yes once it is enqueued. Not served: another number of objects, another type, an object without an
- * address, and a run that failed. */
+ * address, one of one number or with gaps in every dimension, and a run that failed. */
 TJ_C_API void* tj_object_plan_serve(void* self, void* const* arguments, intptr_t count);
 
 #ifdef __cplusplus

@@ -97,12 +97,12 @@ class Exchange(Case):
             self.assertIn(part, tj.tj_last_error().decode())
             self.assertIsNone(out.value)
         self.assertEqual(tj.tj_object_calls_create(names, 2, 0, framework.NEWER_TABLE, _ready.host(), None, ctypes.byref(out)), 2)
-        self.assertEqual(keeping().tj_object_calls_keep(None, None, None, None), 1)
+        self.assertEqual(keeping().tj_object_calls_keep(None, None, None, None, None), 1)
         self.assertEqual(tj.tj_object_plan_create(None, None, framework.TABLE, _ready.host(), None, ctypes.byref(out)), 1)
         plan = self.runtime.plan("gemm", *self.product()[:2])
         self.assertEqual(tj.tj_object_plan_create(plan._handle.value, None, framework.TABLE, _ready.host(), None, ctypes.byref(out)), 1)
         self.assertIn("types is null", tj.tj_last_error().decode())
-        tj.tj_object_calls_destroy(None)
+        keeping().tj_object_calls_destroy(None)
         tj.tj_object_plan_destroy(None)
         for name in ("tj_object_calls_serve", "tj_object_plan_serve"):
             with self.assertRaises(SystemError):

@@ -30,6 +30,16 @@ class Plans(Case):
         self.runtime.close()
         plan.run(*others)
 
+    def test_plan_with_views_that_may_be_negated(self):
+        """Tensors with gaps in every dimension and those of one number, as torch's views of negated numbers are: DLPack does not say it of them."""
+        for shape, strides, others in (((64, 32), (64, 2), [Array((64, 128)), Array((32, 128))]), ((1, 1), None, [Array((1, 128)), Array((1, 128))])):
+            d = Array(shape, strides=strides)
+            plan = self.runtime.plan("gemm", *others, out=Array(shape))
+            for _ in range(2):
+                with self.assertRaises(LongWay), short_plan():
+                    plan.run(*others, d)
+                plan.run(*others, d)
+
     @staticmethod
     def forget(plan):
         plan._known.clear()

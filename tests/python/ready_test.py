@@ -5,13 +5,15 @@ import gc
 import sys
 import threading
 import types
+import weakref
 from unittest import mock
 
 import here
 import framework
 from framework import Array
 from known_calls import Case, Launch, LongWay, Short, driver, parameter_bytes, short_plan, tilejit
-from tilejit import _plan, _ready
+from tilejit import _plan, _ready, _results
+from tilejit._tensors import dense
 
 
 class Ready(Case):
@@ -56,6 +58,60 @@ class Ready(Case):
         gc.collect()
         self.assertEqual(framework.managed_alive(), 0)  # what the framework gave is given back
 
+    def test_results_by_the_framework_s_own_function(self):
+        """What makes a result where DLPack's allocator does less. What it gives is the result; what is no such result, or raises, goes the long way."""
+        q, given = Array((1, 2, 96, 64)), []
+
+        def maker_of(view):
+            shape, dtype = view.shape, view.dtype
+
+            def make():
+                given.append(make.broken() if make.broken is not None else Array(shape, dtype))
+                return given[-1]
+            make.broken = None
+            makers.append(make)
+            return make
+        for options, count in (({}, 1), ({"return_lse": True}, 2)):
+            makers, _ = [], given.clear()
+            with mock.patch.object(_ready, "maker_of", maker_of):
+                found = self.known(lambda: self.runtime.fmha(q, q, q, **options))
+            self.assertEqual((len(makers), len(given)), (count, count))
+            for made, each in zip(given, found if count == 2 else [found]):
+                self.assertIs(made, each)
+            size = parameter_bytes(lambda runtime: runtime.fmha(q, q, q), self.folder)
+            with Launch(size) as launch, Short():
+                self.runtime.fmha(q, q, q, **options)
+            self.assertIn(given[count].address.to_bytes(8, "little"), launch.params[0])
+            shape, dtype = (q.shape, "f16") if count == 1 else (q.shape[:3], "f32")
+            wide = Array((*shape[:-1], 2 * shape[-1]), dtype)
+            for broken in (lambda: 1 // 0, lambda: 5, lambda: Array(shape[1:], dtype), lambda: Array((*shape[:-1], shape[-1] - 1), dtype),
+                           lambda: Array(shape, "i32"), lambda: Array(shape, dtype, device=1), lambda: Array(shape, dtype, address=0),
+                           lambda: Array(shape, dtype, strides=tuple(2 * step for step in dense(shape)), base=wide)):
+                makers[-1].broken = broken
+                alive = sys.getrefcount(None)
+                with Launch() as launch, self.assertRaises(LongWay), Short():
+                    self.runtime.fmha(q, q, q, **options)
+                self.assertEqual(launch.lines, [])
+                self.assertLess(abs(sys.getrefcount(None) - alive), 20)
+            makers[-1].broken = None
+            with Short():
+                self.runtime.fmha(q, q, q, **options)
+            kept = [weakref.ref(each) for each in (*makers, *given[:count], *given[-count:])]
+            makers.clear(), given.clear()
+            del found, made, each
+            self.assertEqual([each() is None for each in kept], [False] * count + [True] * 2 * count)
+            self.runtime.ready.clear()
+            gc.collect()
+            self.assertEqual([each() for each in kept], [None] * len(kept))  # makers are given back with the calls that they belong to
+
+    def test_whose_function_makes_results(self):
+        torch = types.SimpleNamespace(Tensor=Array, empty=lambda *arguments, **options: (arguments, options))
+        with mock.patch.dict(sys.modules, {"torch": torch}):
+            like = types.SimpleNamespace(framework="torch", owner=types.SimpleNamespace(shape=[2, 3], dtype="half", device="cuda:1"))
+            self.assertEqual(_results.maker_of(like)(), (((2, 3),), {"dtype": "half", "device": "cuda:1"}))
+            like.framework = ""
+            self.assertIsNone(_results.maker_of(like))
+
     def test_numbers_are_part_of_the_key(self):
         a, b, d = self.product()
         self.known(lambda: self.runtime.gemm(a, b, alpha=0.0, out=d))
@@ -86,11 +142,12 @@ class Ready(Case):
                 self.long_or_refused(lambda: self.runtime.gemm(a, b, bias=bias, c=c, beta=0 if c is None else 1, out=d))
             with self.assertRaises(LongWay), Short():
                 self.runtime.gemm(a, b, bias=bias, c=c, beta=0 if c is None else 1, out=d)
-        one = Array((1, 1), strides=(2, 2)), Array((1, 1)), Array((1, 1))
-        for _ in range(3):
-            self.long_or_refused(lambda: self.runtime.gemm(one[0], one[1], out=one[2]))
-        with self.assertRaises(LongWay), Short():
-            self.runtime.gemm(one[0], one[1], out=one[2])
+        for strides in ((2, 2), (1, 1), None):  # of one number, each can be such a view
+            one = Array((1, 1), strides=strides), Array((1, 1)), Array((1, 1))
+            for _ in range(3):
+                self.long_or_refused(lambda: self.runtime.gemm(one[0], one[1], out=one[2]))
+            with self.assertRaises(LongWay), Short():
+                self.runtime.gemm(one[0], one[1], out=one[2])
 
     @staticmethod
     def long_or_refused(call):

@@ -59,6 +59,22 @@ class Torch(unittest.TestCase):
         self.close(tilejit.gemm(a, b.T), a.double() @ b.double(), 5e-4)
         self.close(tilejit.gemm(a, b.T, dtype="f32"), a.double() @ b.double(), 1e-5)
 
+    def test_results_are_torch_s_own_memory(self):
+        """Of known calls too: record_stream() does nothing to memory that torch got from elsewhere, and resize_() fails."""
+        for _ in range(4):
+            for o in (tilejit.fmha(self.q, self.k, self.v), *tilejit.fmha(self.q, self.k, self.v, return_lse=True)):
+                self.assertTrue(o.untyped_storage().resizable())
+                o.resize_(2 * o.numel())
+        side = torch.cuda.Stream()
+        o = tilejit.fmha(self.q, self.k, self.v)
+        torch.cuda.synchronize()
+        with torch.cuda.stream(side):
+            torch.cuda._sleep(200_000_000)
+        o.record_stream(side)
+        place = o.data_ptr()
+        del o
+        self.assertNotEqual(torch.empty_like(self.q).data_ptr(), place)  # for the other stream still reads it
+
     def test_current_stream(self):
         """What is enqueued before and behind a call on torch's current stream comes before and behind it."""
         side, wanted = torch.cuda.Stream(), self.wanted()

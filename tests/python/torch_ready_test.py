@@ -53,6 +53,23 @@ class Torch(Case):
             with torch.no_grad(), torch.enable_grad(), self.assertRaisesRegex(tilejit.Error, "b requires grad"):
                 self.plan.run(a, b, d)
 
+    def test_negated_views(self):
+        """Views of the imaginary parts of conjugated numbers; with one number they have no gaps."""
+        a, b = tilejit.Spec((1, 128), "f16", "cuda:0"), tilejit.Spec((1, 128), "f16", "cuda:0")
+        plan = self.runtime.plan("gemm", a, b)
+        given = [torch.zeros(shape, dtype=torch.float16) for shape in ((1, 128), (1, 128), (1, 1))]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's, about its half-precision complex numbers
+            negated = torch.zeros(1, dtype=torch.complex32).conj().imag[0].reshape(1, 1)
+            imaginary = torch.zeros(1, 128, dtype=torch.complex32).conj().imag
+        self.assertTrue(negated.is_neg() and imaginary.is_neg())
+        for _ in range(2):
+            plan.run(*given)
+            with self.assertRaisesRegex(tilejit.Error, "d is a view of negated numbers"):
+                plan.run(*given[:2], negated)
+            with self.assertRaisesRegex(tilejit.Error, "a is a view of negated numbers"):
+                plan.run(imaginary, *given[1:])
+
     def test_types(self):
         """A parameter is another type, which the plan meets as it does a tensor. What has no memory is refused behind runs that were served."""
         a, b, d = self.tensors()

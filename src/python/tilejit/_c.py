@@ -95,7 +95,6 @@ CALLS = {
     "tj_plan_run": (_STATUS, [_HANDLE, c_void_p, c_size_t, c_void_p, c_void_p]),
     "tj_add_packages_folder": (_STATUS, [_TEXT]),
     "tj_object_calls_create": (_STATUS, [POINTER(_TEXT), c_size_t, c_size_t, c_void_p, c_void_p, c_void_p, POINTER(_HANDLE)]),
-    "tj_object_calls_destroy": (None, [_HANDLE]),
     "tj_object_plan_create": (_STATUS, [_HANDLE, POINTER(c_void_p), c_void_p, c_void_p, c_void_p, POINTER(_HANDLE)]),
     "tj_object_plan_destroy": (None, [_HANDLE]),
     "tj_custom_create": (_STATUS, [_HANDLE, POINTER(CustomDescription), POINTER(_HANDLE)]),
@@ -122,7 +121,8 @@ CALLS = {
 # Calls that keep the GIL: they are short, or use a framework's objects. The last two are never called through ctypes: _ready.py has their address.
 KEEPING = {
     "tj_plan_is_current": (c_int32, [_HANDLE]),
-    "tj_object_calls_keep": (_STATUS, [_HANDLE, _HANDLE, POINTER(c_void_p), POINTER(c_int32)]),
+    "tj_object_calls_keep": (_STATUS, [_HANDLE, _HANDLE, POINTER(c_void_p), POINTER(c_void_p), POINTER(c_int32)]),
+    "tj_object_calls_destroy": (None, [_HANDLE]),
     "tj_object_calls_serve": (py_object, [py_object, POINTER(py_object), c_ssize_t]),
     "tj_object_plan_serve": (py_object, [py_object, POINTER(py_object), c_ssize_t]),
 }

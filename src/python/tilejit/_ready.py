@@ -15,6 +15,7 @@ from . import _c
 from ._error import Error
 from ._exchange import api_of
 from ._library import check, keeping, library
+from ._results import maker_of
 from ._tensors import handle_of, module
 
 _MOST_KEYS = 1024
@@ -126,7 +127,7 @@ def _short_of(call, api, kept) -> Short:
     names, value = (ctypes.c_char_p * count)(*[members[id(view)] for view in call.views]), c_void_p()
     records = records_of([type(view.owner) for view in call.views])
     check(library().tj_object_calls_create(names, count, made, api, host(), records and id(records), ctypes.byref(value)))
-    return Short(value, serving("tj_object_calls_serve", value.value), library().tj_object_calls_destroy, (records, kept))
+    return Short(value, serving("tj_object_calls_serve", value.value), keeping().tj_object_calls_destroy, (records, kept))
 
 
 def learn(key: tuple, call, runtime, owner) -> None:
@@ -150,9 +151,10 @@ def learn(key: tuple, call, runtime, owner) -> None:
             return
     objects = (c_void_p * len(call.views))(*[id(view.owner) for view in call.views])
     wanted, plan, keep = ctypes.c_int32(), c_void_p(), keeping().tj_object_calls_keep
-    if keep(known.value, None, objects, ctypes.byref(wanted)) != _c.OK or not wanted.value:
+    if keep(known.value, None, objects, None, ctypes.byref(wanted)) != _c.OK or not wanted.value:
         return
     if library().tj_plan_create(owner.value, call.op, ctypes.addressof(call.args), ctypes.byref(plan)) != _c.OK:
         return
-    keep(known.value, plan, objects, None)
+    makers = [maker_of(view) for view in call.views[-len(call.results):]] if call.makes else []
+    keep(known.value, plan, objects, (c_void_p * len(makers))(*[maker and id(maker) for maker in makers]), None)
     library().tj_plan_destroy(plan)

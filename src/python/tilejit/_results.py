@@ -5,6 +5,8 @@ anybody can see.
 """
 from __future__ import annotations
 
+import functools
+
 from ._error import Error
 from ._exchange import api_of, empty_by
 from ._tensors import DLPACK_CODES, DLPACK_TYPES, Spec, View, module, view
@@ -28,12 +30,23 @@ def _same(result):
     return result
 
 
+def _torch_maker(shape, dtype, device):
+    return functools.partial(module("torch").empty, tuple(shape), dtype=dtype, device=device)
+
+
+def maker_of(view: View):
+    """The function that makes tensors like a result of empty(); None where DLPack's exchange API does as well.
+
+    What torch gets through DLPack is no memory of its own allocator: record_stream() does nothing to it, and resize_() fails.
+    """
+    result = view.owner
+    return _torch_maker(result.shape, result.dtype, result.device) if view.framework == "torch" else None
+
+
 def empty(name: str, like: View, shape: tuple, dtype: str):
     """(view of a new tensor, function that turns it into what the caller gets)"""
     if like.framework == "torch":
-        torch = module("torch")
-        made = torch.empty(shape, dtype=getattr(torch, _NAMES[dtype]), device=like.owner.device)
-        return view(name, made, True), _same
+        return view(name, _torch_maker(shape, getattr(module("torch"), _NAMES[dtype]), like.owner.device)(), True), _same
     if like.framework == "cupy":
         cupy = module("cupy")
         if dtype not in ("f16", "f32", "i32"):
