@@ -178,7 +178,7 @@ void ObjectCalls::keep(const Plan& plan, std::span<void* const> objects, void* c
       continue;
     }
     if (!is_dense(tensors[i])) return;
-    Made& result = made->made.emplace_back(Retained(source_.host, makers[i - given()]), tensors[i]);
+    Made& result = made->made.emplace_back(Made{Retained(source_.host, makers[i - given()]), tensors[i], {}});
     std::copy_n(tensors[i].shape, tensors[i].rank, result.shape.begin());
   }
   std::shared_ptr<const Kept> dropped, replaced;  // which give objects back when the lock is open again
