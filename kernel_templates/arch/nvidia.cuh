@@ -331,12 +331,13 @@ TJ_DEVICE void store_global(float* address, const float (&v)[4]) {
 }
 
 /// Keeps the compiler from moving accesses to registers that another unit fills or reads across this point. Eight a
-/// statement: the compiler's time goes by statements.
+/// statement, but for the last four: the compiler's time goes by statements.
 template <int N>
 TJ_DEVICE void hold(float (&v)[N]) {
-  static_assert(N % 8 == 0, "eight at a time");
+  static_assert(N % 4 == 0, "four at a time");
+  if constexpr (N % 8 != 0) asm volatile("" : "+f"(v[N - 4]), "+f"(v[N - 3]), "+f"(v[N - 2]), "+f"(v[N - 1])::"memory");
 #pragma unroll
-  for (int i = 0; i < N; i += 8)
+  for (int i = 0; i + 8 <= N; i += 8)
     asm volatile(""
                  : "+f"(v[i]), "+f"(v[i + 1]), "+f"(v[i + 2]), "+f"(v[i + 3]), "+f"(v[i + 4]), "+f"(v[i + 5]),
                    "+f"(v[i + 6]), "+f"(v[i + 7])::"memory");

@@ -27,10 +27,22 @@
 #define TJ_P14 "%112, %113, %114, %115, %116, %117, %118, %119"
 #define TJ_P15 "%120, %121, %122, %123, %124, %125, %126, %127"
 
+// Half of the next eight, for widths that are no multiples of 16.
+#define TJ_H1 "%8, %9, %10, %11"
+#define TJ_H2 "%16, %17, %18, %19"
+#define TJ_H3 "%24, %25, %26, %27"
+
+#define TJ_LIST_16 TJ_P0
+#define TJ_LIST_24 TJ_P0 ", " TJ_H1
 #define TJ_LIST_32 TJ_P0 ", " TJ_P1
-#define TJ_LIST_64 TJ_LIST_32 ", " TJ_P2 ", " TJ_P3
-#define TJ_LIST_96 TJ_LIST_64 ", " TJ_P4 ", " TJ_P5
-#define TJ_LIST_128 TJ_LIST_96 ", " TJ_P6 ", " TJ_P7
+#define TJ_LIST_40 TJ_LIST_32 ", " TJ_H2
+#define TJ_LIST_48 TJ_LIST_32 ", " TJ_P2
+#define TJ_LIST_56 TJ_LIST_48 ", " TJ_H3
+#define TJ_LIST_64 TJ_LIST_48 ", " TJ_P3
+#define TJ_LIST_80 TJ_LIST_64 ", " TJ_P4
+#define TJ_LIST_96 TJ_LIST_80 ", " TJ_P5
+#define TJ_LIST_112 TJ_LIST_96 ", " TJ_P6
+#define TJ_LIST_128 TJ_LIST_112 ", " TJ_P7
 #define TJ_LIST_160 TJ_LIST_128 ", " TJ_P8 ", " TJ_P9
 #define TJ_LIST_176 TJ_LIST_160 ", " TJ_P10
 #define TJ_LIST_192 TJ_LIST_176 ", " TJ_P11
@@ -40,10 +52,18 @@
 #define TJ_R8(d, k)                                                                                                   \
   "+f"(d[8 * k]), "+f"(d[8 * k + 1]), "+f"(d[8 * k + 2]), "+f"(d[8 * k + 3]), "+f"(d[8 * k + 4]), "+f"(d[8 * k + 5]), \
       "+f"(d[8 * k + 6]), "+f"(d[8 * k + 7])
+#define TJ_R4(d, k) "+f"(d[8 * k]), "+f"(d[8 * k + 1]), "+f"(d[8 * k + 2]), "+f"(d[8 * k + 3])
+#define TJ_REGS_16(d) TJ_R8(d, 0)
+#define TJ_REGS_24(d) TJ_R8(d, 0), TJ_R4(d, 1)
 #define TJ_REGS_32(d) TJ_R8(d, 0), TJ_R8(d, 1)
-#define TJ_REGS_64(d) TJ_REGS_32(d), TJ_R8(d, 2), TJ_R8(d, 3)
-#define TJ_REGS_96(d) TJ_REGS_64(d), TJ_R8(d, 4), TJ_R8(d, 5)
-#define TJ_REGS_128(d) TJ_REGS_96(d), TJ_R8(d, 6), TJ_R8(d, 7)
+#define TJ_REGS_40(d) TJ_REGS_32(d), TJ_R4(d, 2)
+#define TJ_REGS_48(d) TJ_REGS_32(d), TJ_R8(d, 2)
+#define TJ_REGS_56(d) TJ_REGS_48(d), TJ_R4(d, 3)
+#define TJ_REGS_64(d) TJ_REGS_48(d), TJ_R8(d, 3)
+#define TJ_REGS_80(d) TJ_REGS_64(d), TJ_R8(d, 4)
+#define TJ_REGS_96(d) TJ_REGS_80(d), TJ_R8(d, 5)
+#define TJ_REGS_112(d) TJ_REGS_96(d), TJ_R8(d, 6)
+#define TJ_REGS_128(d) TJ_REGS_112(d), TJ_R8(d, 7)
 #define TJ_REGS_160(d) TJ_REGS_128(d), TJ_R8(d, 8), TJ_R8(d, 9)
 #define TJ_REGS_176(d) TJ_REGS_160(d), TJ_R8(d, 10)
 #define TJ_REGS_192(d) TJ_REGS_176(d), TJ_R8(d, 11)
@@ -107,6 +127,13 @@
   }
 
 // The next place holders of each width, by name: TJ_O_64 is "%32", "%33", ...
+#define TJ_S_16 "%8", "%9", "%10", "%11", "%12", "%13", "%14"
+#define TJ_S_24 "%12", "%13", "%14", "%15", "%16", "%17", "%18"
+#define TJ_S_40 "%20", "%21", "%22", "%23", "%24", "%25", "%26"
+#define TJ_S_48 "%24", "%25", "%26", "%27", "%28", "%29", "%30"
+#define TJ_S_56 "%28", "%29", "%30", "%31", "%32", "%33", "%34"
+#define TJ_S_80 "%40", "%41", "%42", "%43", "%44", "%45", "%46"
+#define TJ_S_112 "%56", "%57", "%58", "%59", "%60", "%61", "%62"
 #define TJ_S_32 "%16", "%17", "%18", "%19", "%20", "%21", "%22"
 #define TJ_O_32                                                                                                   \
   "%16", "%17", "%18", "%19", "%20", "%21", "%22", "%23", "%24", "%25", "%26", "%27", "%28", "%29", "%30", "%31", \
@@ -145,19 +172,43 @@
       "%142", "%143", "%144", "%145", "%146"
 
 #define TJ_EXPAND(macro, ...) macro(__VA_ARGS__)
-#define TJ_WGMMA(N)                                             \
-  TJ_EXPAND(TJ_SS, F16, TJ_TYPE_F16, TJ_ORDERS, N, TJ_S_##N)    \
-  TJ_EXPAND(TJ_SS, Bf16, TJ_TYPE_BF16, TJ_ORDERS, N, TJ_S_##N)  \
-  TJ_EXPAND(TJ_SS, E4m3, TJ_TYPE_E4M3, TJ_K_MAJOR, N, TJ_S_##N) \
-  TJ_EXPAND(TJ_RS, F16, TJ_TYPE_F16, N, 0, TJ_O_##N)            \
-  TJ_EXPAND(TJ_RS, F16, TJ_TYPE_F16, N, 1, TJ_O_##N)            \
-  TJ_EXPAND(TJ_RS, Bf16, TJ_TYPE_BF16, N, 0, TJ_O_##N)          \
+// Widths that products alone use: both operands from shared memory.
+#define TJ_WGMMA_SHARED(N)                                     \
+  TJ_EXPAND(TJ_SS, F16, TJ_TYPE_F16, TJ_ORDERS, N, TJ_S_##N)   \
+  TJ_EXPAND(TJ_SS, Bf16, TJ_TYPE_BF16, TJ_ORDERS, N, TJ_S_##N) \
+  TJ_EXPAND(TJ_SS, E4m3, TJ_TYPE_E4M3, TJ_K_MAJOR, N, TJ_S_##N)
+#define TJ_WGMMA(N)                                    \
+  TJ_WGMMA_SHARED(N)                                   \
+  TJ_EXPAND(TJ_RS, F16, TJ_TYPE_F16, N, 0, TJ_O_##N)   \
+  TJ_EXPAND(TJ_RS, F16, TJ_TYPE_F16, N, 1, TJ_O_##N)   \
+  TJ_EXPAND(TJ_RS, Bf16, TJ_TYPE_BF16, N, 0, TJ_O_##N) \
   TJ_EXPAND(TJ_RS, Bf16, TJ_TYPE_BF16, N, 1, TJ_O_##N)
 
 namespace tj::dev {
 
 // A unit that names its widths (TJ_MATRIX_WIDTHS, TJ_MATRIX_WIDTH_<N>) has those alone. Reading all of them takes the
 // compiler longer than reading every other file.
+#if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_16)
+TJ_WGMMA_SHARED(16)
+#endif
+#if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_24)
+TJ_WGMMA_SHARED(24)
+#endif
+#if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_40)
+TJ_WGMMA_SHARED(40)
+#endif
+#if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_48)
+TJ_WGMMA_SHARED(48)
+#endif
+#if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_56)
+TJ_WGMMA_SHARED(56)
+#endif
+#if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_80)
+TJ_WGMMA_SHARED(80)
+#endif
+#if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_112)
+TJ_WGMMA_SHARED(112)
+#endif
 #if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_32)
 TJ_WGMMA(32)
 #endif

@@ -45,7 +45,6 @@ constexpr std::string_view kCopyEngineFacts[] = {"copy_latency_cycles",
                                                  "multicast_copy_factor",
                                                  "joint_copy_bytes_per_cycle",
                                                  "joint_outside_rows_per_cycle",
-                                                 "wide_row_copy_factor",
                                                  "cluster_start_cycles"};
 
 struct Less {

@@ -13,10 +13,13 @@
 namespace tj::ops::gemm {
 
 /// A row is finished in parts of 32 columns of the warp's, of which a thread has two in each group of 8: values[2b + e]
-/// belongs to group b.
+/// belongs to group b. The last part may have fewer groups.
 template <class C>
 struct Parts {
-  static constexpr int kCount = Consumer<C>::kColumns / 32;
+  static constexpr int kColumns = Consumer<C>::kColumns, kCount = (kColumns + 31) / 32;
+  static constexpr bool kWhole = kColumns % 32 == 0;
+  /// Does values[i] of a part belong to a column?
+  static TJ_DEVICE constexpr bool has(int part, int i) { return 4 * part + i / 2 < kColumns / 8; }
   static TJ_DEVICE constexpr int sum(int part, int i, int half) { return 4 * (4 * part + i / 2) + 2 * half + i % 2; }
   /// The column of values[0].
   static TJ_DEVICE int column(int part, int lane) { return 32 * part + lane % 4 * 2; }
@@ -145,7 +148,12 @@ inline constexpr int kLanes = 32;
 /// The place of a thread's sums of one part of a row, among those that a block leaves.
 template <class C>
 TJ_DEVICE int sums_place(const Consumer<C>& consumer, int block, int part, int half) {
-  return (consumer.row(block) / 16 * (C::kBlockN / 32) + consumer.column() / 32 + part) * 2 + half;
+  return (consumer.row(block) / 16 * ((C::kBlockN + 31) / 32) + consumer.column() / 32 + part) * 2 + half;
+}
+/// A thread's sum of column values[i] of a part.
+template <class C>
+TJ_DEVICE float sum_of(const Consumer<C>& consumer, int block, int part, int i, int half) {
+  return Parts<C>::has(part, i) ? consumer.sum(block, Parts<C>::sum(part, i, half)) : 0.0f;
 }
 /// The end of a piece that another block finishes.
 template <class C>
@@ -159,7 +167,7 @@ TJ_DEVICE void leave_piece(Consumer<C>& consumer, const Tile& tile) {
       const int block = rows / 2, half = rows % 2;
       float sums[8];
 #pragma unroll
-      for (int i = 0; i < 8; ++i) sums[i] = consumer.sum(block, Parts<C>::sum(part, i, half));
+      for (int i = 0; i < 8; ++i) sums[i] = sum_of(consumer, block, part, i, half);
       dev::leave_sums<kLanes>(tile.piece, sums_place(consumer, block, part, half), sums);
     }
   }
@@ -212,7 +220,7 @@ TJ_DEVICE void finish_part(const Consumer<C>& consumer, const Tile& tile, const 
   if constexpr (C::kAddC) addends.read(consumer, tile, place, part, half, added);
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    const float sum = consumer.sum(block, Parts<C>::sum(part, i, half));
+    const float sum = sum_of(consumer, block, part, i, half);
     float value = factor * (kSplits<C> ? earlier[i] + sum : sum);
     if constexpr (C::kAddC) value = dev::multiply_add(consumer.params.beta, added[i], value);
     values[i] = activate<C::kActivation>(value + bias[i]);
@@ -253,7 +261,8 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
       finish_part(consumer, tile, place, block, part, half, bias, addends, values);
       const long long begin = tile.matrix * params.d_stride_batch + place.row * params.d_stride_row;
       void* row = const_cast<void*>(row_begin(tag, params.d_data, begin));
-      write_part(tag, {row, place.inside ? params.n : 0, params.wide_d != 0},
+      const int columns = Parts<C>::kWhole ? params.n : min(params.n, place.column + Parts<C>::kColumns);
+      write_part(tag, {row, place.inside ? columns : 0, params.wide_d != 0},
                  place.column + Parts<C>::column(part, consumer.lane), consumer.lane, values);
     }
   }

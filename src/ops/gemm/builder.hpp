@@ -59,7 +59,9 @@ class GemmBuilder : protected GraphBuilder {
   void share_tiles() {
     if (graph_.walk != graph::Walk::split) return;
     const std::int64_t rows = std::max(tile_.block_m, gemm::kRowsPerConsumer);
-    graph_.piece_bytes = rows * tile_.block_n * static_cast<std::int64_t>(sizeof(float));
+    constexpr std::int64_t kPart = 32;  // columns that are left together
+    graph_.piece_bytes =
+        rows * ((tile_.block_n + kPart - 1) / kPart * kPart) * static_cast<std::int64_t>(sizeof(float));
     for (Node& node : graph_.nodes) node.merges = node.scope == Scope::tile_end && node.context == "Consumer";
   }
 

@@ -25,15 +25,22 @@ struct GemmCopyRates {
   double multicast_factor = 1;       ///< of what blocks of a cluster share
   double outside_row_cycles = 0;     ///< of a line of a row outside the matrix
   double cache_bytes_per_cycle = 0;  ///< of all SMs together; 0: as fast as they can copy
+  /// Operands of more bytes come from memory, at such a rate of all SMs. 0: those of the arch's cache and memory.
+  double cached_bytes = 0, memory_bytes_per_cycle = 0;
   /// Rates that all SMs share, as limits that add up with others; 0: nobody has measured them.
   double joint_bytes_per_cycle = 0, joint_outside_rows_per_cycle = 0;
-  double wide_row_factor = 1;  ///< of bytes whose rows are several lines
-  /// An SM draws at most so many times its share of memory's rate. 0: nobody has measured it.
-  double part_wave_factor = 0;
+  double path_sms = 1;         ///< SMs that share a path to the cache
   double kb_power_cycles = 0;  ///< of an SM at the power limit, for a KB of copies
   /// The thread that asks for an operand's copies takes so long in each iteration; shared: where blocks share them. 0:
   /// nobody has measured it.
   double issue_cycles = 0, shared_issue_cycles = 0;
+};
+
+/// How long a tile's end takes for each sum of a thread, by the ways of d out of the registers. Where nobody has
+/// measured them, fragment_store_cycles stands for all.
+struct GemmStoreRates {
+  double staged_cycles = 0;     ///< into shared memory; what goes on from there does so beside the next tile
+  double scattered_cycles = 0;  ///< to rows that begin between multiples of 16 bytes
 };
 
 struct GemmFamily {
@@ -47,6 +54,8 @@ struct GemmFamily {
   int (*blocks_per_sm)(const GemmTile& tile, const arch::Arch& arch);
 
   GemmCopyRates (*copy_rates)(const arch::Arch& arch);
+  /// Null: nobody has measured them.
+  GemmStoreRates (*store_rates)(const arch::Arch& arch) = nullptr;
   /// An iteration of a block, by whatever is busiest of what is the SM's own.
   std::int64_t (*iteration_cycles)(const GemmTile& tile, const arch::Arch& arch);
   /// Sums that a thread stores at a tile's end.

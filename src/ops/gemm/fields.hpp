@@ -127,7 +127,7 @@ inline constexpr std::array<Field<GemmKernel>, 12> kGemmFields = {{
      .get = [](const GemmKernel& kernel) { return static_cast<unsigned>(kernel.tile); },
      .set = [](GemmKernel& kernel, unsigned value) { kernel.tile = static_cast<int>(value); },
      .words = gemm_tile_words,
-     .bits = 6,
+     .bits = 7,
      .defaults = static_cast<std::size_t>(std::count_if(std::begin(kGemmTiles), std::end(kGemmTiles), is_usual)),
      .more_flags = gemm_tile_flags,
      .tag = "_%",

@@ -28,8 +28,9 @@ GemmRates gemm_rates_of(const arch::Arch& arch) {
   rates.copy_cycles_per_byte = copies.crowded_cycles_per_kb / 1024;
   rates.multicast_factor = copies.multicast_factor;
   rates.copy_outside_row_cycles = copies.outside_row_cycles;
-  rates.cache_bytes = arch.fact(arch.has_fact("cached_operand_bytes") ? "cached_operand_bytes" : "cache_bytes");
-  rates.memory_bytes_per_cycle = arch.fact("memory_bytes_per_cycle");
+  const auto or_fact = [&](double rate, const char* fact) { return rate > 0 ? rate : arch.fact(fact); };
+  rates.cache_bytes = or_fact(copies.cached_bytes, "cache_bytes");
+  rates.memory_bytes_per_cycle = or_fact(copies.memory_bytes_per_cycle, "memory_bytes_per_cycle");
   // The rate of all SMs from the cache, for what nobody has measured.
   const double path = arch.sm_count / rates.copy_cycles_per_byte;
   const auto measured = [&](const char* fact) { return arch.has_fact(fact) ? arch.fact(fact) : path; };
@@ -37,17 +38,18 @@ GemmRates gemm_rates_of(const arch::Arch& arch) {
   rates.unaligned_bytes_per_cycle = measured("unaligned_copy_bytes_per_cycle");
   rates.sustained_bytes_per_cycle = measured("sustained_copy_bytes_per_cycle");
   rates.copy_latency_cycles = copies.latency_cycles;
+  if (family.store_rates != nullptr) {
+    rates.stores = family.store_rates(arch);
+    rates.turn_cycles = arch.fact("tile_turn_cycles");
+  }
   rates.next_launch_cycles = arch.fact("next_launch_cycles");
   rates.joint_bytes_per_cycle = copies.joint_bytes_per_cycle;
   rates.joint_outside_rows_per_cycle = copies.joint_outside_rows_per_cycle;
-  rates.wide_row_factor = copies.wide_row_factor;
-  rates.part_wave_factor = copies.part_wave_factor;
+  rates.path_sms = copies.path_sms;
   rates.kb_power_cycles = copies.kb_power_cycles;
   rates.issue_cycles = copies.issue_cycles;
   rates.shared_issue_cycles = copies.shared_issue_cycles;
-  const auto clock = [&](const char* fact) { return arch.has_fact(fact) ? arch.clock_ghz / arch.fact(fact) : 1; };
-  rates.burst = clock("burst_clock_ghz");
-  rates.lasting = clock("matrix_clock_ghz");
+  if (arch.has_fact("busy_clock_ghz")) rates.slowed = arch.clock_ghz / arch.fact("busy_clock_ghz");
   rates.own_share = family.own_share;
   for (std::size_t t = 0; t < kGemmTileCount; ++t) {
     const GemmTile& tile = kGemmTiles[t];
@@ -80,6 +82,12 @@ int own_columns(const GemmKernel& kernel, const GemmTile& tile, const GemmRates&
   GemmKernel of_tile = kernel;
   of_tile.tile = static_cast<int>(&tile - kGemmTiles);
   return gemm_pairs(of_tile, *rates.family) ? tile.block_n / 2 : tile.block_n;
+}
+
+int store_of(const GemmKernel& kernel, int tile) {
+  GemmKernel of_tile = kernel;
+  of_tile.tile = tile;
+  return gemm_store(of_tile);
 }
 
 /// Rows (columns) of an operand that copies bring, those outside the matrix included. Families that leave out no boxes
@@ -126,10 +134,9 @@ GemmPath joint_path(const GemmSizes& sizes, const GemmKernel& kernel, const Gemm
   const double outside = (rows_brought(sizes.m, kernel.left_mn, tile.block_m, tile.cluster_n) - m) * reads_a +
                          (rows_brought(sizes.n, kernel.right_mn, tile.block_n, tile.cluster_m) - n) * reads_b / columns;
   const int row_bytes = tile.block_k * tile.element_bytes;
-  const double factor = row_bytes > kLineBytes ? rates.wide_row_factor : 1;
   const double bytes = static_cast<double>(sizes.batch) * rows * row_bytes,
                fills = static_cast<double>(sizes.batch) * outside * row_bytes / kLineBytes;
-  return {bytes, bytes * factor / rates.joint_bytes_per_cycle + fills / rates.joint_outside_rows_per_cycle};
+  return {bytes, bytes / rates.joint_bytes_per_cycle + fills / rates.joint_outside_rows_per_cycle};
 }
 
 /// A time that two limits give together: the longer one, and more where they lie close to each other.
@@ -138,11 +145,17 @@ double joined(double one, double other) {
   return std::cbrt(std::sqrt(sixth(one) + sixth(other)));
 }
 
-/// Reads from memory take longer by this factor if the last wave is not full.
-double part_wave(double waves, double most_share) {
-  if (most_share <= 0) return 1;
-  const double whole = std::floor(waves), part = waves - whole;
-  return (whole + (part > 0 ? std::max(part, 1 / most_share) : 0)) / waves;
+/// The load of the busiest path of SMs that share one, over what it would be were all alike. Blocks come to each path
+/// before a path gets a second one; a cluster of several fills its paths.
+double path_load(double clusters, double places, int blocks, double path_sms, double sms) {
+  if (path_sms <= 1) return 1;
+  const double paths = sms / path_sms, running = std::min(clusters, places);
+  double most = std::ceil(clusters / running);  // of the first place of a path
+  if (blocks > 1)
+    most *= std::min<double>(blocks, path_sms);
+  else if (running > paths)
+    most += std::ceil((clusters - paths) / running);
+  return most * paths / (clusters * blocks);
 }
 
 /// An iteration of all SMs by what they read from L2 together, over several waves.
@@ -170,6 +183,9 @@ GemmPrediction::GemmPrediction(const GemmSizes& sizes, const GemmKernel& kernel,
       cycles_(rates.cycles[static_cast<std::size_t>(tile)]),
       out_bytes_(size_of(kernel.out)),
       add_c_(kernel.add_c),
+      store_(store_of(kernel, tile)),
+      scattered_(!kernel.d_aligned && store_ == gemm::kDirect),
+      sums_(rates.family->thread_sums(tile_, *rates.arch)),
       blocks_(up(sizes.k, tile_.block_k)),
       clusters_(clusters_of(sizes, tile_)),
       places_(cluster_places(sizes, tile_, *rates.arch)),
@@ -190,25 +206,28 @@ GemmPrediction::GemmPrediction(const GemmSizes& sizes, const GemmKernel& kernel,
 }
 
 /// Loops of an SM that alone take so long, of which the matrix unit is busy for a part, beside what all SMs read in so
-/// many iterations of every tile. At the power limit products and copies take their time one after the other; a unit
-/// that pauses lets the clock rise, with the square root of its share.
+/// many iterations of every tile. At the power limit products and copies take their time one after the other.
 double GemmPrediction::loop_cycles(double loop, double busy, double iterations) const {
   const double kb = share_ * path_.bytes * iterations / 1024 / static_cast<double>(rates_.arch->sm_count);
-  const double products = std::min(busy, loop);
-  const double power = products * rates_.lasting + kb * rates_.kb_power_cycles;
-  return joined(std::max(loop * rates_.burst, std::sqrt(loop / products) * power), path_.cycles * iterations);
+  const double power = std::min(busy, loop) * rates_.slowed + kb * rates_.kb_power_cycles;
+  return joined(std::max(loop * rates_.slowed, power), path_.cycles * iterations);
 }
 
-/// A tile's end. Blocks that began together end together: where limits were measured jointly, memory takes what all of
-/// them write at once.
+/// A tile's end, for which the next one's loop waits. Blocks that began together end together: where limits were
+/// measured jointly, memory takes what all of them write at once. What leaves through shared memory does so beside.
 double GemmPrediction::end_cycles(int parts) const {
   const bool wide = out_bytes_ == size_of(DType::f32) || parts > 1;
+  const GemmStoreRates& stores = rates_.stores;
+  if (parts == 1 && store_ != gemm::kDirect && stores.staged_cycles > 0)
+    return rates_.turn_cycles + sums_ * stores.staged_cycles;
+  if (parts == 1 && scattered_ && stores.scattered_cycles > 0)
+    return rates_.turn_cycles + sums_ * stores.scattered_cycles;
   const auto alone = static_cast<double>(cycles_[wide ? 1 : 0].end);
   if (path_.cycles <= 0) return alone;
   const double bytes =
       std::min<double>(rows_, tile_.block_m) * tile_.block_n * (wide ? size_of(DType::f32) : out_bytes_);
   const double blocks = std::min(clusters_ * parts, places_) * tile_.blocks();
-  return alone + bytes * blocks / (rates_.memory_bytes_per_cycle * rates_.burst);
+  return alone + bytes * blocks / (rates_.memory_bytes_per_cycle * rates_.slowed);
 }
 
 double GemmPrediction::cycles(int parts) const {
@@ -225,9 +244,9 @@ double GemmPrediction::cycles(int parts) const {
   const double compulsory = operand_bytes_ + elements_ * (parts == 1 ? out_bytes_ : size_of(DType::f32) * parts);
   const double even = clusters_ * parts / places_;  // waves, were none of them partly empty
   const bool cached = compulsory <= rates_.cache_bytes;
-  const double idle = rates_.own_share ? share_ * waves / even  // of the SMs' time, over that in which they have a tile
-                      : cached         ? 1
-                                       : part_wave(even, rates_.part_wave_factor);
+  const double idle =
+      rates_.own_share ? share_ * waves / even  // of the SMs' time, over that in which they have a tile
+                       : path_load(clusters_ * parts, places_, tile_.blocks(), rates_.path_sms, rates_.arch->sm_count);
   const double by_memory = idle * compulsory / (cached ? rates_.cache_bytes_per_cycle : rates_.memory_bytes_per_cycle);
   double work = 0;
   if (path_.cycles > 0) {
@@ -237,7 +256,7 @@ double GemmPrediction::cycles(int parts) const {
     const bool sustained = waves > 1 && by_iterations(own_) > by_memory;
     work = std::max({by_iterations(sustained ? shared_ : own_), by_memory, lines_ * iterations * parts});
   }
-  const double product = (static_cast<double>(ends.start) + end) * rates_.burst + work;
+  const double product = (static_cast<double>(ends.start) + end) * rates_.slowed + work;
   return parts == 1 ? product : product + sum_cycles(parts);
 }
 
@@ -258,7 +277,7 @@ double GemmPrediction::split_cycles() const {
                                        by_memory),
                                 lines)
                        : std::max({iterations * (tiles > 1 ? shared_ : own_) * beside_ + per_tile, by_memory, lines});
-  return (static_cast<double>(ends.start) + end_cycles(1)) * rates_.burst + work +
+  return (static_cast<double>(ends.start) + end_cycles(1)) * rates_.slowed + work +
          2 * sums * rates_.copy_cycles_per_byte + rates_.copy_latency_cycles;
 }
 

@@ -24,9 +24,11 @@ struct GemmRates {
   double memory_bytes_per_cycle = 0, cache_bytes_per_cycle = 0, unaligned_bytes_per_cycle = 0,
          sustained_bytes_per_cycle = 0;  ///< of all SMs together
   double copy_latency_cycles = 0, next_launch_cycles = 0;
-  double joint_bytes_per_cycle = 0, joint_outside_rows_per_cycle = 0, wide_row_factor = 1, part_wave_factor = 0,
-         kb_power_cycles = 0, issue_cycles = 0, shared_issue_cycles = 0;  ///< GemmCopyRates
-  double burst = 1, lasting = 1;  ///< the arch's clock over that of a burst, and over that of busy matrix units
+  double joint_bytes_per_cycle = 0, joint_outside_rows_per_cycle = 0, path_sms = 1, kb_power_cycles = 0,
+         issue_cycles = 0, shared_issue_cycles = 0;  ///< GemmCopyRates
+  GemmStoreRates stores;
+  double turn_cycles = 0;  ///< of a tile's end, whichever way d takes
+  double slowed = 1;       ///< the arch's clock over that of busy SMs
   bool own_share = false;  ///< of these rates an SM draws no more than its share; without a tile it leaves that unused
   std::array<std::int64_t, kGemmTileCount> matrix{};  ///< of an iteration
   std::array<int, kGemmTileCount> beside{};           ///< blocks that share an SM; 0: the arch does not serve the tile
@@ -66,6 +68,9 @@ class GemmPrediction {
   const std::array<GemmTileCycles, 2>& cycles_;
   const int out_bytes_;
   const bool add_c_;
+  const int store_;            ///< kStore of a product whose K is whole
+  const bool scattered_;       ///< rows of d that are stored from registers begin anywhere
+  const double sums_;          ///< of a thread
   const std::int64_t blocks_;  ///< iterations of K as a whole
   const double clusters_, places_, beside_;
   const bool stores_beside_;

@@ -56,19 +56,20 @@ const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"TC", "TMA"},
                                                             "cached_operand_bytes",
                                                             "cache_bytes_per_cycle",
                                                             "memory_bytes_per_cycle",
+                                                            "operand_bytes_per_cycle",
                                                             "cluster_start_cycles",
                                                             "tile_turn_cycles",
                                                             "fragment_store_cycles",
                                                             "next_launch_cycles",
                                                             "product_group_cycles",
-                                                            "burst_clock_ghz",
-                                                            "matrix_clock_ghz",
+                                                            "busy_clock_ghz",
                                                             "copied_kb_power_cycles",
                                                             "joint_copy_bytes_per_cycle",
                                                             "joint_outside_rows_per_cycle",
-                                                            "wide_row_copy_factor",
-                                                            "part_wave_memory_factor",
+                                                            "path_sms",
                                                             "copy_issue_cycles",
+                                                            "staged_store_cycles",
+                                                            "scattered_store_cycles",
                                                             "shared_copy_issue_cycles"},
                                                            {"sm90"}});
 
@@ -118,13 +119,18 @@ GemmCopyRates copy_rates(const arch::Arch& arch) {
           .multicast_factor = arch.fact("multicast_copy_factor"),
           .outside_row_cycles = arch.fact("copy_outside_row_cycles"),
           .cache_bytes_per_cycle = arch.fact("cache_bytes_per_cycle"),
+          .cached_bytes = arch.fact("cached_operand_bytes"),
+          .memory_bytes_per_cycle = arch.fact("operand_bytes_per_cycle"),
           .joint_bytes_per_cycle = arch.fact("joint_copy_bytes_per_cycle"),
           .joint_outside_rows_per_cycle = arch.fact("joint_outside_rows_per_cycle"),
-          .wide_row_factor = arch.fact("wide_row_copy_factor"),
-          .part_wave_factor = arch.fact("part_wave_memory_factor"),
+          .path_sms = arch.fact("path_sms"),
           .kb_power_cycles = arch.fact("copied_kb_power_cycles"),
           .issue_cycles = arch.fact("copy_issue_cycles"),
           .shared_issue_cycles = arch.fact("shared_copy_issue_cycles")};
+}
+
+GemmStoreRates store_rates(const arch::Arch& arch) {
+  return {.staged_cycles = arch.fact("staged_store_cycles"), .scattered_cycles = arch.fact("scattered_store_cycles")};
 }
 
 class Builder : GemmRingsBuilder {
@@ -189,6 +195,7 @@ const GemmFamily& gemm_sm90() {
       .fits = [](const GemmTile& tile, const GemmKernel&) { return fits(tile); },
       .blocks_per_sm = [](const GemmTile& tile, const arch::Arch&) { return fits(tile) ? 1 : 0; },
       .copy_rates = copy_rates,
+      .store_rates = store_rates,
       .iteration_cycles = iteration_cycles,
       .thread_sums =
           [](const GemmTile& tile, const arch::Arch& arch) {

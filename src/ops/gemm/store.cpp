@@ -10,9 +10,10 @@ namespace tj::ops {
 namespace {
 
 // Shared memory that d may take: with more, the rings of the operands lose a slot that the loop needs. 64 KB for tiles
-// of 128 x 256 left 3 of 4, and 2048^3 and 8192^3 took 4 to 6% longer than with stores from registers (H200,
-// 2026-11-21).
-constexpr int kMostStagedBytes = 32 * 1024;
+// of 128 x 256 leave 3 of 4, and 4096^3 and 8192^3 take 4 and 7% longer than with stores from registers. 48 KB for
+// tiles of 128 x 192 leave 4 of 5, and these take 9 and 8% less; with K of 512, 17 to 22% less (tj-warm --tune, H200,
+// 2026-11-26).
+constexpr int kMostStagedBytes = 48 * 1024;
 // Shared memory that d may take where the copy engine cannot store. Neighbouring columns by one warp are worth a slot
 // of each ring; tiles of 256 x 256 would have no rings left. A pair of blocks has b in shared memory once, and may
 // stage as much: with 128 x 256 five slots are left for the loop.

@@ -84,6 +84,20 @@ inline constexpr GemmTile kGemmTiles[] = {
     {128, 160, 64, 2, 1},
     {128, 160, 64, 1, 2},
     {64, 192, 64, 2, 1},
+    // Tiles of few columns: problems of few rows have one for nearly each SM. N of 5120 is 128 tiles of 40.
+    {16, 16, 128},
+    {16, 24, 128},
+    {16, 40, 128},
+    {16, 48, 128},
+    {16, 56, 128},
+    {16, 80, 128},
+    {64, 16, 128},
+    {64, 24, 128},
+    {64, 40, 128},
+    {64, 48, 128},
+    {64, 56, 128},
+    {64, 80, 64},
+    {64, 112, 64},
     // 8-bit elements: two sets of sums leave no room for more columns. Two consumers of 64 columns with one block of K
     // an iteration would share a role. There ptxas (13.0) serialises products whose sums are read while others are
     // under way.
