@@ -23,6 +23,17 @@ struct Piece {
   }
 };
 
+/// The same piece in all lanes of a warp, so that the compiler knows. All of them take part.
+TJ_DEVICE Piece uniform(Piece piece) {
+  piece.valid = uniform(static_cast<int>(piece.valid)) != 0;
+  piece.place = uniform(piece.place);
+  piece.first = uniform(piece.first);
+  piece.count = uniform(piece.count);
+  piece.last = uniform(static_cast<int>(piece.last)) != 0;
+  piece.others = uniform(piece.others);
+  return piece;
+}
+
 /// Leaves sums of a piece that is not the last. Lanes: threads of a warp. place: counts, over the block, the times that
 /// a warp leaves Count sums of each lane.
 template <int Lanes, int Count>
@@ -33,6 +44,21 @@ TJ_DEVICE void leave_sums(const Piece& piece, int place, const float (&sums)[Cou
   for (int i = 0; i < Count; i += 4) {
     const float four[4] = {sums[i], sums[i + 1], sums[i + 2], sums[i + 3]};
     store_global(to + i * Lanes, four);
+  }
+}
+/// The sums of one piece at some places that follow each other, all on their way together: one round trip.
+template <int Lanes, int Count, int Places>
+TJ_DEVICE void load_sums(const float* piece, int place, float (&sums)[Places][Count]) {
+  const float* from = piece + (place * (Count * Lanes) + static_cast<int>(lane_index()) * 4);
+#pragma unroll
+  for (int p = 0; p < Places; ++p) {
+#pragma unroll
+    for (int i = 0; i < Count; i += 4) {
+      float four[4];
+      load_global(from + (p * Count + i) * Lanes, four);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) sums[p][i + e] = four[e];
+    }
   }
 }
 /// earlier = the sums of all earlier pieces at this place; 0 where there are none.

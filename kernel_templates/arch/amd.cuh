@@ -274,6 +274,9 @@ TJ_DEVICE void hold_back() {
 #endif
 }
 
+/// A value that is one in all lanes, so that the compiler knows.
+TJ_DEVICE int uniform(int value) { return __builtin_amdgcn_readfirstlane(value); }
+
 // ---- exchange between the lanes of a wave; all of them take part ----------------------------------------------------
 /// The value of lane `lane`.
 TJ_DEVICE u32 shuffle_from(u32 value, int lane) {

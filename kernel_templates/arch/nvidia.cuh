@@ -42,6 +42,9 @@ TJ_DEVICE u32 lane_index() { return threadIdx.x & 31u; }
 /// The warp's index: the compiler knows that it is one value in all lanes. All lanes of the warp take part: lanes that
 /// come wait for the others without an end.
 TJ_DEVICE u32 warp_index() { return __shfl_sync(0xffffffffu, threadIdx.x / 32u, 0); }
+/// A value that is one in all lanes, so that the compiler knows. All lanes of the warp take part. Where a loop's length
+/// or a slot's place are not known to be one value, each matrix instruction waits for its descriptor's registers.
+TJ_DEVICE int uniform(int value) { return __shfl_sync(0xffffffffu, value, 0); }
 
 /// First byte of the block's dynamic shared memory, a multiple of 1024.
 TJ_DEVICE u32 shared_base() {

@@ -19,9 +19,8 @@ int MergeText::nth(int node) const {
 void MergeText::begin() const {
   if (!merges()) return;
   const std::string& name = family_.node(node_).name;
-  w_.line("dev::wait_pieces<", site_(SiteKind::await, "wait for the sums of earlier pieces, " + name), ", ",
-          site_(SiteKind::sync, "warp sync before these are read, " + name), ", ", kSplitType, ">(walk, drawn, piece, ",
-          nth(node_), ");");
+  w_.line("dev::wait_pieces<", site_(SiteKind::await, "wait for the sums of earlier pieces, " + name), ", ", kSplitType,
+          ">(walk, drawn, piece, ", nth(node_), ");");
 }
 
 void MergeText::end() const {

@@ -73,7 +73,7 @@ void write_draw_once(Writer& writer, Sites& sites, const graph::Graph& graph, co
     writer.line("dev::block_sync<", site(SiteKind::sync, "block sync, it is there"), ">();");
   else
     writer.line("dev::wait_full<", site(SiteKind::wait, "wait for it"), ", ", slot, ");");
-  writer.line("const int drawn = dev::place_in<", slot, ");");
+  writer.line("const int drawn = dev::uniform(dev::place_in<", slot, "));");
 }
 
 bool WalkWriter::draws() const {
@@ -101,8 +101,13 @@ void WalkWriter::open() {
   if (split()) {
     const std::string walk =
         cat("<", kSplitType, ">(walk, drawn, tile_count<Config>(params), tile_iterations<Config>(params)");
-    w_.open("for (dev::Piece piece = dev::first_piece", walk, "); piece.valid; piece = dev::next_piece", walk,
-            ", piece))");
+    // Where the compiler does not see that all lanes do the same pieces, it keeps what a loop needs in registers of
+    // lanes, and each matrix instruction waits for its operands' addresses.
+    const auto known = [&](const std::string& piece) {
+      return family_.single_thread() ? piece : cat("dev::uniform(", piece, ")");
+    };
+    w_.open("for (dev::Piece piece = ", known(cat("dev::first_piece", walk, ")")),
+            "; piece.valid; piece = ", known(cat("dev::next_piece", walk, ", piece)")), ")");
     w_.line("const Tile tile = cut_tile<Config>(tile_at<Config>(params, piece.place), piece);");
   } else if (dynamic()) {
     w_.open("for (Tile tile = first_tile<Config>(params); tile.valid;)");

@@ -77,6 +77,7 @@ TJ_DEVICE u32 block_index() { return detail::api.self()->block; }
 TJ_DEVICE u32 lane_index() { return thread_index() % detail::kWarp; }
 /// All lanes of the warp must call it, as on the device. The shuffle makes the model report a lane that does not.
 TJ_DEVICE u32 warp_index() { return detail::api.shuffle(thread_index() / detail::kWarp, 0); }
+TJ_DEVICE int uniform(int value) { return static_cast<int>(detail::api.shuffle(static_cast<u32>(value), 0)); }
 
 /// First byte of the block's dynamic shared memory, a multiple of 1024.
 TJ_DEVICE u32 shared_base() { return detail::api.self()->shared_base; }

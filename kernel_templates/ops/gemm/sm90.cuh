@@ -35,6 +35,7 @@ template <class C_>
 struct Consumer : Partial<C_> {
   using C = C_;
   static constexpr int kRowBlocks = 1, kColumns = C::kBlockN;
+  static constexpr int kMergedPlaces = 4;  ///< of a piece's sums that are loaded together: 32 registers
   const Params& params;
   const int copy;  ///< which 64 rows of the block's tile
   const int lane;

@@ -40,6 +40,7 @@ TJ_DEVICE void stage_rows(Consumer<C>& consumer, const Tile& tile, u32 slot) {
   const int lane = static_cast<int>(dev::lane_index());
   if (kStagedRows<C> < kConsumerRows<C> && consumer.row(0) - consumer.copy * kConsumerRows<C> >= kStagedRows<C>) return;
   if (!finishes<C>(tile)) return leave_piece(consumer, tile);
+  merge_pieces(consumer, tile);
   Addends<C> addends;
 #pragma unroll
   for (int part = 0; part < Parts<C>::kCount; ++part) {

@@ -173,6 +173,49 @@ TJ_DEVICE void leave_piece(Consumer<C>& consumer, const Tile& tile) {
   }
 }
 
+/// Adds a piece's sums of so many places, of which each part of the consumer's row has two.
+template <int Places, class C>
+TJ_DEVICE void add_places(Consumer<C>& consumer, const float* piece, int place, int first) {
+  float sums[Places][8];
+  dev::load_sums<kLanes>(piece, place + first, sums);
+#pragma unroll
+  for (int p = 0; p < Places; ++p) {
+    const int part = (first + p) / 2, half = (first + p) % 2;
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+      if (Parts<C>::has(part, i)) consumer.sums[Parts<C>::sum(part, i, half)] += sums[p][i];
+  }
+}
+
+/// Are the sums of earlier pieces added to those in registers before the tile's end? Read part by part beside it, each
+/// would cost it a round trip to L2.
+template <class C, class = void>
+inline constexpr bool kMerges = false;
+template <class C>
+inline constexpr bool kMerges<C, decltype(void(Consumer<C>::kMergedPlaces))> = kSplits<C>;
+
+/// sums += those of the earlier pieces, in the order of K.
+template <class C>
+TJ_DEVICE void merge_pieces(Consumer<C>& consumer, const Tile& tile) {
+  if constexpr (kMerges<C>) {
+    constexpr int kAll = 2 * Parts<C>::kCount, kTogether = Consumer<C>::kMergedPlaces;
+    const float* from = tile.piece.sums(tile.piece.others);
+    const int place = sums_place(consumer, 0, 0, 0);
+#pragma unroll 1
+    for (int other = 0; other < tile.piece.others;
+         ++other, from += static_cast<long long>(tile.piece.cluster) * tile.piece.floats) {
+#pragma unroll
+      for (int first = 0; first < kAll; first += kTogether) {
+        constexpr int kLast = kAll % kTogether == 0 ? kTogether : kAll % kTogether;
+        if (first + kTogether <= kAll)
+          add_places<kTogether>(consumer, from, place, first);
+        else
+          add_places<kLast>(consumer, from, place, first);
+      }
+    }
+  }
+}
+
 /// This thread's elements of c in kParts parts of its rows, loaded together. Loaded one by one, each would cost the
 /// tile's end a wait for memory. Consumers of more rows have no registers for it.
 template <class C>
@@ -216,12 +259,13 @@ TJ_DEVICE void finish_part(const Consumer<C>& consumer, const Tile& tile, const 
                            int half, const float (&bias)[8], const Addends<C>& addends, float (&values)[8]) {
   const float factor = product_factor(consumer);
   float earlier[8] = {}, added[8] = {};
-  if constexpr (kSplits<C>) dev::read_sums<kLanes>(tile.piece, sums_place(consumer, block, part, half), earlier);
+  constexpr bool kReads = kSplits<C> && !kMerges<C>;
+  if constexpr (kReads) dev::read_sums<kLanes>(tile.piece, sums_place(consumer, block, part, half), earlier);
   if constexpr (C::kAddC) addends.read(consumer, tile, place, part, half, added);
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
     const float sum = sum_of(consumer, block, part, i, half);
-    float value = factor * (kSplits<C> ? earlier[i] + sum : sum);
+    float value = factor * (kReads ? earlier[i] + sum : sum);
     if constexpr (C::kAddC) value = dev::multiply_add(consumer.params.beta, added[i], value);
     values[i] = activate<C::kActivation>(value + bias[i]);
   }
@@ -243,6 +287,7 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
   const typename C::Output tag{};
   consumer.finished();
   if (!finishes<C>(tile)) return leave_piece(consumer, tile);
+  merge_pieces(consumer, tile);
   const Params& params = consumer.params;
   Addends<C> addends;
 #pragma unroll
