@@ -15,6 +15,9 @@ std::map<std::string, Fact> joint_facts() {
   const std::string fit =
       "fit of tj-warm --tune --op gemm, 110 sizes of f16 and 36 of e4m3 drawn by drawing.py with seeds 5511 to 5513, "
       "all tiles, H200, 2026-11-26";
+  const std::string shared =
+      "fit of tj-warm --tune --op gemm --dtype f16, 31 sizes of 100 rows and more drawn by drawing.py with seed 5521, "
+      "H200, 2026-11-26";
   return {
       {"copy_outside_row_cycles", {13, fit + "; where all SMs fill rows, joint_outside_rows_per_cycle limits them"}},
       {"copy_issue_cycles",
@@ -44,6 +47,9 @@ std::map<std::string, Fact> joint_facts() {
       {"fragment_store_cycles", {35, fit + ", beside what the writes of all SMs take"}},
       {"staged_store_cycles", {17, fit}},
       {"scattered_store_cycles", {110, fit}},
+      {"tile_piece_cycles",
+       {22000, shared + "; a piece of 128 x 256 is left in 6000 cycles and added in 4000 (tj-bench --timeline)"}},
+      {"apart_copy_factor", {1.35, shared}},
       {"path_sms",
        {2,
         "8 x 5120 x 4096, tiles of 80, 64, 56 and 48 columns take 9.5, 15.9, 14.8 and 13.2 us: 64, 80, 92 and 107 "

@@ -2,8 +2,7 @@
 //
 // Decides which sizes stand for the large products of programs. choose.cpp says which tile serves each of them on the
 // arch: tiles of clusters and pairs of blocks come and go with its predictions. Small products take tiles that are
-// usual on every arch (kernel.cpp). Invariant: same kind and arch, same tiles, none twice, in the order of
-// gemm_tiles().
+// usual on every arch (kernel.cpp). Invariant: same kind and arch, same choices, none twice.
 #include <algorithm>
 
 #include "ops/gemm/family.hpp"
@@ -23,17 +22,18 @@ bool served(const GemmKernel& kind, const arch::Arch& arch) {
 
 }  // namespace
 
-std::vector<int> gemm_large_tiles(const GemmKernel& kind, const arch::Arch& arch) {
-  std::vector<int> tiles;
-  if (kind.parts || kind.rung != kNoGemmRung || !served(kind, arch)) return tiles;
+std::vector<GemmChoice> gemm_large_choices(const GemmKernel& kind, const arch::Arch& arch) {
+  std::vector<GemmChoice> choices;
+  if (kind.parts || kind.rung != kNoGemmRung || !served(kind, arch)) return choices;
   for (const std::int64_t m : kLarge)
     for (const std::int64_t n : kLarge)
       for (const std::int64_t k : kLarge)
         if (const GemmChoice choice = choose_gemm({m, n, k, 1}, kind, arch); choice.parts == 1)
-          tiles.push_back(choice.tile);
-  std::sort(tiles.begin(), tiles.end());
-  tiles.erase(std::unique(tiles.begin(), tiles.end()), tiles.end());
-  return tiles;
+          choices.push_back(choice);
+  const auto before = [](const GemmChoice& x, const GemmChoice& y) { return x.number() < y.number(); };
+  std::sort(choices.begin(), choices.end(), before);
+  choices.erase(std::unique(choices.begin(), choices.end()), choices.end());
+  return choices;
 }
 
 }  // namespace tj::ops

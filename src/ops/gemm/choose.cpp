@@ -153,6 +153,24 @@ void set_limited_walk(const GemmSizes& sizes, const arch::Arch& arch, GemmChoice
   if (sizes.max_sms > 0) choice.walk = limited_walk(arch, arch.shared_barriers);
 }
 
+/// The tile that blocks finish the soonest when they share tiles. Only where that was measured, and where the call asks
+/// for no other walk. Tile -1: there is none.
+RankedGemm best_shared(const GemmSizes& sizes, const GemmKernel& kernel, const Rates& rates) {
+  RankedGemm best{{-1, 1, kNoGemmRung, WalkChoice::split}, 0};
+  const bool usual = sizes.max_sms == 0 && kernel.walk == WalkChoice::usual && !kernel.parts;
+  if (rates.stores.piece_cycles <= 0 || !usual) return best;
+  for (std::size_t t = 0; t < kGemmTileCount; ++t) {
+    const GemmTile& tile = gemm_tiles()[t];
+    if (!taken_unmeasured(tile) || !serves(tile, sizes, kernel, rates) || !gemm_shares(sizes, tile, *rates.arch))
+      continue;
+    // A call's sums and counters take as long as those of parts.
+    const double cycles =
+        Prediction(sizes, kernel, static_cast<int>(t), rates).split_cycles() + rates.next_launch_cycles;
+    if (best.choice.tile < 0 || cycles < best.cycles) best.choice.tile = static_cast<int>(t), best.cycles = cycles;
+  }
+  return best;
+}
+
 RankedGemm fewest_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const Rates& rates) {
   const RankedGemm whole = best_whole(sizes, kernel, rates);
   const double gain = joint(rates) ? kJointPartsGain : kPartsGain;
@@ -164,6 +182,9 @@ RankedGemm fewest_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const
       cut = ranked;
   }
   RankedGemm best = cut.choice.tile >= 0 && cut.cycles < gain * whole.cycles ? cut : whole;
+  if (const RankedGemm shared = best_shared(sizes, kernel, rates);
+      shared.choice.tile >= 0 && shared.cycles < best.cycles)
+    return shared;
   set_limited_walk(sizes, *rates.arch, best.choice);
   return best;
 }
@@ -214,6 +235,12 @@ double gemm_split_cycles(const GemmSizes& sizes, const GemmKernel& kernel, int t
   return Prediction(sizes, kernel, tile, shipped != nullptr ? *shipped : gemm_rates_of(arch)).split_cycles();
 }
 
+bool gemm_shares(const GemmSizes& sizes, const GemmTile& tile, const arch::Arch& arch) {
+  const std::int64_t iterations = up(sizes.k, tile.block_k);
+  const double places = cluster_places(sizes, tile, arch) * gemm_blocks_per_sm(tile, arch);
+  return iterations >= 2 * graph::kLeastPiece && std::fmod(clusters_of(sizes, tile), places) != 0;
+}
+
 std::vector<RankedGemm> rank_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch) {
   const Rates* shipped = known(arch, kernel);
   const Rates rates = shipped != nullptr ? *shipped : gemm_rates_of(arch);
@@ -228,10 +255,13 @@ std::vector<RankedGemm> rank_gemm(const GemmSizes& sizes, const GemmKernel& kern
   for (RankedGemm& ranked : ranking) set_limited_walk(sizes, arch, ranked.choice);
   std::stable_sort(ranking.begin(), ranking.end(),
                    [](const RankedGemm& x, const RankedGemm& y) { return x.cycles < y.cycles; });
-  const GemmChoice taken = fewest_cycles(sizes, kernel, rates).choice;
-  const auto first =
-      std::find_if(ranking.begin(), ranking.end(), [&](const RankedGemm& ranked) { return ranked.choice == taken; });
-  if (first != ranking.end()) std::rotate(ranking.begin(), first, first + 1);
+  const RankedGemm taken = fewest_cycles(sizes, kernel, rates);
+  const auto first = std::find_if(ranking.begin(), ranking.end(),
+                                  [&](const RankedGemm& ranked) { return ranked.choice == taken.choice; });
+  if (first != ranking.end())
+    std::rotate(ranking.begin(), first, first + 1);
+  else if (taken.choice.walk == WalkChoice::split)
+    ranking.insert(ranking.begin(), taken);
   return ranking;
 }
 

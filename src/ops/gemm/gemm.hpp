@@ -106,9 +106,11 @@ std::int64_t gemm_part_blocks(std::int64_t k_blocks, int parts);
 /// facts.
 Kernel choose_gemm(const ProblemKey& problem, const arch::Arch& arch);
 GemmChoice choose_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch);
-/// Tiles that choose_gemm() takes for large products of this kind, to be made ahead. There are none where the arch
-/// serves none, and for kinds of parts or of a rung, whose tiles are others.
-std::vector<int> gemm_large_tiles(const GemmKernel& kind, const arch::Arch& arch);
+/// What choose_gemm() takes for large products of this kind, to be made ahead: tiles, and how they come to blocks.
+/// There are none where the arch serves none, and for kinds of parts or of a rung, whose tiles are others.
+std::vector<GemmChoice> gemm_large_choices(const GemmKernel& kind, const arch::Arch& arch);
+/// Would blocks that share tiles have pieces of any?
+bool gemm_shares(const GemmSizes& sizes, const GemmTile& tile, const arch::Arch& arch);
 /// Predicted cycles of a tile whose iterations blocks share (Walk::split), with K whole.
 double gemm_split_cycles(const GemmSizes& sizes, const GemmKernel& kernel, int tile, const arch::Arch& arch);
 /// Every tile that can serve, with K whole. Where its tiles leave SMs idle, also with K in as many parts as suit it

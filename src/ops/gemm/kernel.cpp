@@ -54,10 +54,12 @@ void add_large(std::vector<GemmKernel>& kernels, const arch::Arch& arch) {
   std::vector<GemmKernel> kinds;
   std::copy_if(kernels.begin(), kernels.end(), std::back_inserter(kinds),
                [&](const GemmKernel& kernel) { return kernel.tile == kernels.front().tile; });
-  for (GemmKernel& kind : kinds)
-    for (const int tile : gemm_large_tiles(kind, arch)) {
-      kind.tile = tile;
-      kernels.push_back(kind);
+  for (const GemmKernel& kind : kinds)
+    for (const GemmChoice& choice : gemm_large_choices(kind, arch)) {
+      GemmKernel kernel = kind;
+      kernel.tile = choice.tile;
+      if (choice.walk != WalkChoice::usual) kernel.walk = choice.walk;
+      kernels.push_back(kernel);
     }
 }
 

@@ -207,10 +207,10 @@ GemmPrediction::GemmPrediction(const GemmSizes& sizes, const GemmKernel& kernel,
 
 /// Loops of an SM that alone take so long, of which the matrix unit is busy for a part, beside what all SMs read in so
 /// many iterations of every tile. At the power limit products and copies take their time one after the other.
-double GemmPrediction::loop_cycles(double loop, double busy, double iterations) const {
+double GemmPrediction::loop_cycles(double loop, double busy, double iterations, double path) const {
   const double kb = share_ * path_.bytes * iterations / 1024 / static_cast<double>(rates_.arch->sm_count);
   const double power = std::min(busy, loop) * rates_.slowed + kb * rates_.kb_power_cycles;
-  return joined(std::max(loop * rates_.slowed, power), path_.cycles * iterations);
+  return joined(std::max(loop * rates_.slowed, power), path * iterations);
 }
 
 /// A tile's end, for which the next one's loop waits. Blocks that began together end together: where limits were
@@ -250,7 +250,7 @@ double GemmPrediction::cycles(int parts) const {
   const double by_memory = idle * compulsory / (cached ? rates_.cache_bytes_per_cycle : rates_.memory_bytes_per_cycle);
   double work = 0;
   if (path_.cycles > 0) {
-    const double loop = loop_cycles(by_iterations(own_), even * iterations * matrix_, iterations * parts);
+    const double loop = loop_cycles(by_iterations(own_), even * iterations * matrix_, iterations * parts, path_.cycles);
     work = joined(joined(loop, by_memory), lines_ * iterations * parts);
   } else {
     const bool sustained = waves > 1 && by_iterations(own_) > by_memory;
@@ -261,7 +261,7 @@ double GemmPrediction::cycles(int parts) const {
 }
 
 /// All clusters have as many iterations. Beside its own tiles, a cluster leaves the sums of one piece and reads as
-/// many, as fast as copies go; a round trip lies between the two.
+/// many: as long as that was measured, else as fast as copies go, with a round trip between the two.
 double GemmPrediction::split_cycles() const {
   const GemmTileCycles& ends = cycles_[out_bytes_ == size_of(DType::f32) ? 1 : 0];
   const double places = places_ * beside_, iterations = std::ceil(clusters_ * static_cast<double>(blocks_) / places);
@@ -271,14 +271,16 @@ double GemmPrediction::split_cycles() const {
   const double by_memory =
       compulsory / (compulsory > rates_.cache_bytes ? rates_.memory_bytes_per_cycle : rates_.cache_bytes_per_cycle);
   const double per_tile = (tiles - 1) * end_cycles(1), lines = lines_ * static_cast<double>(blocks_);
-  const double work =
-      path_.cycles > 0 ? joined(joined(loop_cycles(iterations * own_ * beside_ + per_tile,
-                                                   iterations * matrix_ * beside_, static_cast<double>(blocks_)),
-                                       by_memory),
-                                lines)
-                       : std::max({iterations * (tiles > 1 ? shared_ : own_) * beside_ + per_tile, by_memory, lines});
-  return (static_cast<double>(ends.start) + end_cycles(1)) * rates_.slowed + work +
-         2 * sums * rates_.copy_cycles_per_byte + rates_.copy_latency_cycles;
+  const GemmStoreRates& stores = rates_.stores;
+  double work = std::max({iterations * (tiles > 1 ? shared_ : own_) * beside_ + per_tile, by_memory, lines});
+  if (path_.cycles > 0)
+    work = joined(joined(loop_cycles(iterations * own_ * beside_ + per_tile, iterations * matrix_ * beside_,
+                                     static_cast<double>(blocks_), path_.cycles * stores.apart_factor),
+                         by_memory),
+                  lines);
+  const double pieces = stores.piece_cycles > 0 ? stores.piece_cycles * rates_.slowed
+                                                : 2 * sums * rates_.copy_cycles_per_byte + rates_.copy_latency_cycles;
+  return (static_cast<double>(ends.start) + end_cycles(1)) * rates_.slowed + work + pieces;
 }
 
 /// The launch that adds the parts: as long as memory takes, L2 or not, but not less than the round trips of a thread.

@@ -70,6 +70,8 @@ const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"TC", "TMA"},
                                                             "copy_issue_cycles",
                                                             "staged_store_cycles",
                                                             "scattered_store_cycles",
+                                                            "tile_piece_cycles",
+                                                            "apart_copy_factor",
                                                             "shared_copy_issue_cycles"},
                                                            {"sm90"}});
 
@@ -130,7 +132,10 @@ GemmCopyRates copy_rates(const arch::Arch& arch) {
 }
 
 GemmStoreRates store_rates(const arch::Arch& arch) {
-  return {.staged_cycles = arch.fact("staged_store_cycles"), .scattered_cycles = arch.fact("scattered_store_cycles")};
+  return {.staged_cycles = arch.fact("staged_store_cycles"),
+          .scattered_cycles = arch.fact("scattered_store_cycles"),
+          .piece_cycles = arch.fact("tile_piece_cycles"),
+          .apart_factor = arch.fact("apart_copy_factor")};
 }
 
 class Builder : GemmRingsBuilder {

@@ -42,6 +42,7 @@ std::vector<GemmKernel> kinds_of(const Flags& flags, const arch::Arch& arch) {
   for (const GemmKernel& kernel : kernels_of(flags, arch)) {
     GemmKernel kind = kernel;
     if (kind.rung == kNoGemmRung) kind.tile = 0;
+    if (flags.count("walk") == 0) kind.walk = WalkChoice::usual;  // the sizes decide it, as they do the tile
     if (const std::uint64_t key = gemm_small_key(kind); std::find(seen.begin(), seen.end(), key) == seen.end()) {
       seen.push_back(key);
       kinds.push_back(kernel);
@@ -187,6 +188,7 @@ double gemm_predicted_cycles(const void* args, int choice, const arch::Arch& arc
   if (asked.walk == WalkChoice::split) return gemm_split_cycles(gemm_sizes(of), gemm_kind(of), asked.tile, arch);
   asked.walk = WalkChoice::usual;  // as long, where all tiles are
   for (auto [ranked, cycles] : rank_gemm(gemm_sizes(of), gemm_kind(of), arch)) {
+    if (ranked.walk == WalkChoice::split) continue;
     ranked.walk = WalkChoice::usual;
     if (ranked == asked) return cycles;
   }

@@ -4,7 +4,6 @@
 // of them. Invariant: a problem that was written down as fields and read back is the same problem, or none.
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -157,20 +156,15 @@ Operand matrix(DType dtype, const GemmSizes& sizes, std::int64_t rows, std::int6
   return operand;
 }
 
-/// Would blocks that share tiles have pieces of any?
-bool shares(const GemmSizes& sizes, const GemmTile& tile, const arch::Arch& arch) {
-  const std::int64_t iterations = (sizes.k + tile.block_k - 1) / tile.block_k;
-  const double places = cluster_places(sizes, tile, arch) * gemm_blocks_per_sm(tile, arch);
-  return iterations >= 2 * graph::kLeastPiece && std::fmod(clusters_of(sizes, tile), places) != 0;
-}
-
-/// The best tiles for blocks that share them, where these would have pieces of any.
+/// The best tiles for blocks that share them, where these would have pieces of any, but for what a call takes anyway.
 std::vector<RankedGemm> split_tiles(const GemmSizes& sizes, const GemmKernel& kind, const arch::Arch& arch) {
   std::vector<RankedGemm> list;
-  for (auto [choice, cycles] : rank_gemm(sizes, kind, arch)) {
+  const std::vector<RankedGemm> ranking = rank_gemm(sizes, kind, arch);
+  for (auto [choice, cycles] : ranking) {
     const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(choice.tile)];
-    if (choice.parts > 1 || !shares(sizes, tile, arch)) continue;
+    if (choice.parts > 1 || !gemm_shares(sizes, tile, arch)) continue;
     choice.walk = WalkChoice::split;
+    if (choice == ranking.front().choice) continue;
     list.push_back({choice, gemm_split_cycles(sizes, kind, choice.tile, arch)});
   }
   const auto fewer = [](const RankedGemm& x, const RankedGemm& y) { return x.cycles < y.cycles; };
@@ -197,7 +191,7 @@ class GemmTunable final : public Tunable {
       add(choice, cycles);
       const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(choice.tile)];
       const bool all_at_once = clusters_of(sizes, tile) <= cluster_places(sizes, tile, arch);
-      if (choice.parts > 1 || all_at_once || choice.walk == WalkChoice::dynamic || ++drawn > kWalkedTiles) continue;
+      if (choice.parts > 1 || all_at_once || choice.walk != WalkChoice::usual || ++drawn > kWalkedTiles) continue;
       choice.walk = WalkChoice::dynamic;
       add(choice, cycles);
     }

@@ -187,6 +187,21 @@ TEST_CASE("large products get the large tile, few rows a low one, small products
     CHECK(tile_for(large, large, large) == "128x256c2x1");
 }
 
+TEST_CASE("blocks share tiles where the last wave would leave many idle, and the product lasts long enough") {
+  const auto walk_for = [](std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t max_sms = 0) {
+    ops::GemmSizes sizes{m, n, k, 1};
+    sizes.max_sms = max_sms;
+    return ops::choose_gemm(sizes, {}, hopper()).walk;
+  };
+  CHECK(walk_for(1696, 5120, 27648) == ops::WalkChoice::split);       // 3% less on an H200, 2026-11-26
+  CHECK(walk_for(208, 128256, 16384) == ops::WalkChoice::split);      // 6% less
+  CHECK(walk_for(567, 5120, 14336) == ops::WalkChoice::usual);        // would take 7% more
+  CHECK(walk_for(128, 128, 16384) == ops::WalkChoice::usual);         // parts of K
+  CHECK(walk_for(1696, 5120, 27648, 100) != ops::WalkChoice::split);  // a limit has a walk of its own
+  // It is what tuning times first.
+  CHECK(ops::rank_gemm({1696, 5120, 27648, 1}, {}, hopper()).front().choice.walk == ops::WalkChoice::split);
+}
+
 TEST_CASE("products of e4m3 get tiles of their own") {
   CHECK(tile_for(8192, 8192, 8192, false, DType::e4m3) == "128x192");
   CHECK(tile_for(4096, 4096, 4096, false, DType::e4m3) == "128x128");
