@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -83,6 +84,20 @@ TEST_CASE("a library's path is told before it is opened, and one that does not o
   CHECK_MESSAGE(absent.starts_with("libnvrtc was not found; searched "), absent);
   CHECK_MESSAGE(absent.ends_with("; install one"), absent);
   CHECK(told.size() == 1);
+}
+
+TEST_CASE("libraries beside the one that was found are opened and stay; a file that is none is no error") {
+  const TemporaryFolder tmp;
+  const std::string beside = tmp.folder("libnvrtc-builtins.so.99");
+  fs::copy_file(TJ_FAKES_DIR "/libhiprtc.so.6", beside);
+  tmp.file("libnvrtc-builtins.so.98", "no library");
+  const std::string other = tmp.folder("libother.so.99");
+  fs::copy_file(TJ_FAKES_DIR "/libhiprtc.so.6", other);
+  tj::compile::open_beside(tmp.path.string(), "libnvrtc-builtins.so*");
+  std::ifstream maps("/proc/self/maps");
+  const std::string opened{std::istreambuf_iterator<char>(maps), std::istreambuf_iterator<char>()};
+  CHECK(opened.find(beside) != std::string::npos);
+  CHECK(opened.find(other) == std::string::npos);
 }
 
 TEST_CASE("a library that lacks a call is named with it") {

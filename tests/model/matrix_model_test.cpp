@@ -257,7 +257,7 @@ TEST_CASE("what a warpgroup must not do is a fault or a deadlock") {
         Case{10, "groups", Code::model_fault,
              "registers that a matrix_wait has handed back, with no matrix_fence since"},
         Case{11, "groups", Code::model_fault, "registers that have changed since the last matrix_fence"},
-        Case{13, "groups", Code::model_fault, "which nobody has written"},
+        Case{13, "groups", Code::model_fault, "16 bytes at shared address 0x6490, which nobody has written"},
         Case{7, "groups", Code::model_fault, "a matrix operand's read of 16 bytes at shared address"}}) {
     CAPTURE(c.which);
     Problem problem(64, DType::f16, false, 9);
@@ -267,7 +267,7 @@ TEST_CASE("what a warpgroup must not do is a fault or a deadlock") {
     problem.params.in_registers = 1;
     const Error e = outcome_of([&] { problem.run(c.symbol); });
     CHECK(e.code == c.code);
-    CHECK(contains(e.message, c.says));
+    CHECK_MESSAGE(contains(e.message, c.says), e.message);
     if (c.code == Code::deadlock) CHECK(contains(e.log, "by all 128 threads 2, done 2"));
   }
 }
