@@ -92,7 +92,7 @@ std::string disassembler_or_skip() {
 }  // namespace
 
 // Loops whose length the compiler took for one of each lane kept addresses in the lanes' registers. Each product then
-// waited for four moves, and 64 x 256 x 64 took 1.4 times as long.
+// waited for four moves: an iteration of 64 x 64 x 128 took 690 cycles instead of 550 on an H200.
 TEST_CASE("products for sm_90a: however tiles come to blocks, all lanes know addresses of operands as one value") {
   const auto compiler = test::nvrtc_or_skip();
   const std::string tool = disassembler_or_skip();
