@@ -122,5 +122,11 @@ TJ_DEVICE void store_matrices(u32 address, const u32 (&words)[4]) {
                "r"(words[1]), "r"(words[2]), "r"(words[3])
                : "memory");
 }
+/// The same with each matrix transposed: lane l gives the address of column l % 8 of matrix l / 8.
+TJ_DEVICE void store_matrices_transposed(u32 address, const u32 (&words)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(words[0]),
+               "r"(words[1]), "r"(words[2]), "r"(words[3])
+               : "memory");
+}
 
 }  // namespace tj::dev

@@ -31,6 +31,10 @@
 #define TJ_H1 "%8, %9, %10, %11"
 #define TJ_H2 "%16, %17, %18, %19"
 #define TJ_H3 "%24, %25, %26, %27"
+#define TJ_H4 "%32, %33, %34, %35"
+#define TJ_H5 "%40, %41, %42, %43"
+#define TJ_H6 "%48, %49, %50, %51"
+#define TJ_H7 "%56, %57, %58, %59"
 
 #define TJ_LIST_16 TJ_P0
 #define TJ_LIST_24 TJ_P0 ", " TJ_H1
@@ -39,15 +43,22 @@
 #define TJ_LIST_48 TJ_LIST_32 ", " TJ_P2
 #define TJ_LIST_56 TJ_LIST_48 ", " TJ_H3
 #define TJ_LIST_64 TJ_LIST_48 ", " TJ_P3
+#define TJ_LIST_72 TJ_LIST_64 ", " TJ_H4
 #define TJ_LIST_80 TJ_LIST_64 ", " TJ_P4
+#define TJ_LIST_88 TJ_LIST_80 ", " TJ_H5
 #define TJ_LIST_96 TJ_LIST_80 ", " TJ_P5
+#define TJ_LIST_104 TJ_LIST_96 ", " TJ_H6
 #define TJ_LIST_112 TJ_LIST_96 ", " TJ_P6
+#define TJ_LIST_120 TJ_LIST_112 ", " TJ_H7
 #define TJ_LIST_128 TJ_LIST_112 ", " TJ_P7
-#define TJ_LIST_160 TJ_LIST_128 ", " TJ_P8 ", " TJ_P9
+#define TJ_LIST_144 TJ_LIST_128 ", " TJ_P8
+#define TJ_LIST_160 TJ_LIST_144 ", " TJ_P9
 #define TJ_LIST_176 TJ_LIST_160 ", " TJ_P10
 #define TJ_LIST_192 TJ_LIST_176 ", " TJ_P11
-#define TJ_LIST_224 TJ_LIST_192 ", " TJ_P12 ", " TJ_P13
-#define TJ_LIST_256 TJ_LIST_224 ", " TJ_P14 ", " TJ_P15
+#define TJ_LIST_208 TJ_LIST_192 ", " TJ_P12
+#define TJ_LIST_224 TJ_LIST_208 ", " TJ_P13
+#define TJ_LIST_240 TJ_LIST_224 ", " TJ_P14
+#define TJ_LIST_256 TJ_LIST_240 ", " TJ_P15
 
 #define TJ_R8(d, k)                                                                                                   \
   "+f"(d[8 * k]), "+f"(d[8 * k + 1]), "+f"(d[8 * k + 2]), "+f"(d[8 * k + 3]), "+f"(d[8 * k + 4]), "+f"(d[8 * k + 5]), \
@@ -60,15 +71,22 @@
 #define TJ_REGS_48(d) TJ_REGS_32(d), TJ_R8(d, 2)
 #define TJ_REGS_56(d) TJ_REGS_48(d), TJ_R4(d, 3)
 #define TJ_REGS_64(d) TJ_REGS_48(d), TJ_R8(d, 3)
+#define TJ_REGS_72(d) TJ_REGS_64(d), TJ_R4(d, 4)
 #define TJ_REGS_80(d) TJ_REGS_64(d), TJ_R8(d, 4)
+#define TJ_REGS_88(d) TJ_REGS_80(d), TJ_R4(d, 5)
 #define TJ_REGS_96(d) TJ_REGS_80(d), TJ_R8(d, 5)
+#define TJ_REGS_104(d) TJ_REGS_96(d), TJ_R4(d, 6)
 #define TJ_REGS_112(d) TJ_REGS_96(d), TJ_R8(d, 6)
+#define TJ_REGS_120(d) TJ_REGS_112(d), TJ_R4(d, 7)
 #define TJ_REGS_128(d) TJ_REGS_112(d), TJ_R8(d, 7)
-#define TJ_REGS_160(d) TJ_REGS_128(d), TJ_R8(d, 8), TJ_R8(d, 9)
+#define TJ_REGS_144(d) TJ_REGS_128(d), TJ_R8(d, 8)
+#define TJ_REGS_160(d) TJ_REGS_144(d), TJ_R8(d, 9)
 #define TJ_REGS_176(d) TJ_REGS_160(d), TJ_R8(d, 10)
 #define TJ_REGS_192(d) TJ_REGS_176(d), TJ_R8(d, 11)
-#define TJ_REGS_224(d) TJ_REGS_192(d), TJ_R8(d, 12), TJ_R8(d, 13)
-#define TJ_REGS_256(d) TJ_REGS_224(d), TJ_R8(d, 14), TJ_R8(d, 15)
+#define TJ_REGS_208(d) TJ_REGS_192(d), TJ_R8(d, 12)
+#define TJ_REGS_224(d) TJ_REGS_208(d), TJ_R8(d, 13)
+#define TJ_REGS_240(d) TJ_REGS_224(d), TJ_R8(d, 14)
+#define TJ_REGS_256(d) TJ_REGS_240(d), TJ_R8(d, 15)
 
 // One instruction: operands as text, `sum` the predicate that keeps d.
 #define TJ_MMA(type, N, left, right, sum, tail) \
@@ -134,6 +152,13 @@
 #define TJ_S_56 "%28", "%29", "%30", "%31", "%32", "%33", "%34"
 #define TJ_S_80 "%40", "%41", "%42", "%43", "%44", "%45", "%46"
 #define TJ_S_112 "%56", "%57", "%58", "%59", "%60", "%61", "%62"
+#define TJ_S_72 "%36", "%37", "%38", "%39", "%40", "%41", "%42"
+#define TJ_S_88 "%44", "%45", "%46", "%47", "%48", "%49", "%50"
+#define TJ_S_104 "%52", "%53", "%54", "%55", "%56", "%57", "%58"
+#define TJ_S_120 "%60", "%61", "%62", "%63", "%64", "%65", "%66"
+#define TJ_S_144 "%72", "%73", "%74", "%75", "%76", "%77", "%78"
+#define TJ_S_208 "%104", "%105", "%106", "%107", "%108", "%109", "%110"
+#define TJ_S_240 "%120", "%121", "%122", "%123", "%124", "%125", "%126"
 #define TJ_S_32 "%16", "%17", "%18", "%19", "%20", "%21", "%22"
 #define TJ_O_32                                                                                                   \
   "%16", "%17", "%18", "%19", "%20", "%21", "%22", "%23", "%24", "%25", "%26", "%27", "%28", "%29", "%30", "%31", \
@@ -209,6 +234,33 @@ TJ_WGMMA_SHARED(80)
 #if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_112)
 TJ_WGMMA_SHARED(112)
 #endif
+#if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_72)
+TJ_WGMMA_SHARED(72)
+#endif
+#if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_88)
+TJ_WGMMA_SHARED(88)
+#endif
+#if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_104)
+TJ_WGMMA_SHARED(104)
+#endif
+#if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_120)
+TJ_WGMMA_SHARED(120)
+#endif
+#if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_144)
+TJ_WGMMA_SHARED(144)
+#endif
+#if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_208)
+TJ_WGMMA_SHARED(208)
+#endif
+#if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_240)
+TJ_WGMMA_SHARED(240)
+#endif
+
+}  // namespace tj::dev
+
+// Widths whose left operand may be in registers.
+namespace tj::dev {
+
 #if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_32)
 TJ_WGMMA(32)
 #endif

@@ -56,6 +56,8 @@ struct Arch {
   bool shared_barriers = true;  ///< barriers in shared memory, for any of a block's warps; without, the only barrier is
                                 ///< that of the whole block
   int max_cluster = 1;          ///< blocks that can always run together and reach each other's shared memory
+  int large_cluster_sms = 0;  ///< multiprocessors that clusters of more than two blocks reach on every such product; 0:
+                              ///< not known. For predictions only
   int warp_size = 32;
   int warps_per_group = 4;  ///< warps that share one register count; 1 where registers never move
   int sm_count = 0;         ///< multiprocessors of the usual product, for predictions only

@@ -135,7 +135,7 @@ TEST_CASE("the units that run on sm_90a alone compile for it, with nothing spill
   const auto compiler = test::nvrtc_or_skip();
   std::vector<std::string_view> texts = testing::bulk_copies_texts();
   for (const std::string_view text : {testing::group_matrix_text(), testing::sync_text(), testing::number_text(),
-                                      testing::access_text(), testing::counters_text()})
+                                      testing::access_text(), testing::counters_text(), testing::turned_stores_text()})
     texts.push_back(text);
   for (const std::string_view text : texts) test::check_clean(*compiler, device_job(text, *arch::find("sm_90a")));
 }

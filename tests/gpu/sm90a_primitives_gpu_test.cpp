@@ -22,6 +22,10 @@ TEST_CASE("a box reaches its rows and columns, and nothing outside the tensor is
   testing::check_stores(test::on_sm90a);
 }
 
+TEST_CASE("transposed matrices in shared memory: each column where its lane says") {
+  testing::check_turned_stores(test::on_sm90a);
+}
+
 TEST_CASE("rings, turns, meetings") {
   testing::PrimitiveUnit unit = test::on_sm90a(testing::sync_text());
   for (int again = 0; again < 20; ++again) testing::check_block_syncs(unit);

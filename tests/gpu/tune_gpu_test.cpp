@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <set>
+#include <string>
 
 #include <tilejit/tilejit.hpp>
 
@@ -62,6 +64,36 @@ TEST_CASE("each kernel of a problem is timed, taken when it is chosen, and right
       problem.run(runtime, device);
       CHECK(problem.problem() == "");
     }
+}
+
+TEST_CASE("tiles that blocks share and swapped tiles, by name: rows and columns outside, K that no iteration divides") {
+  const Device device = test::nvidia_gpu();
+  const testing::Scratch scratch;
+  Runtime runtime(with_cache(scratch));
+  std::uint64_t seed = samples::fresh_seed();
+  std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
+  const test::GemmShape shape = test::gemm_shape(300, 500, 1304);
+  const std::set<std::string> swapped = {"72x64x128s", "104x128x64c2x1s", "48x64x128c2x2s", "96x192x64s",
+                                         "64x64x128c1x4s"};
+  int shared = 0, named = 0;
+  for (const ops::Variant& variant :
+       ops::gemm_tunable().variants(problem_of(shape), *arch::parse_target(runtime.target_of(device)).arch)) {
+    const bool shares = variant.name.ends_with("+split");
+    if (!shares && swapped.count(variant.name) == 0) continue;
+    ++(shares ? shared : named);
+    CAPTURE(variant.name);
+    TuneOptions options;
+    options.only = {variant.name};
+    options.rounds = 1;
+    runtime.tune_op("gemm", problem_of(shape), device, options);
+    for (int call = 0; call < 2; ++call) {
+      test::GemmProblem problem(shape, seed++);
+      problem.run(runtime, device);
+      CHECK(problem.problem() == "");
+    }
+  }
+  CHECK(shared > 0);
+  CHECK(named == static_cast<int>(swapped.size()));
 }
 
 TEST_CASE("the fastest kernel is the choice of another runtime") {

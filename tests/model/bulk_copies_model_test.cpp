@@ -24,6 +24,10 @@ TEST_CASE("a box reaches its rows and columns, and nothing outside the tensor is
   tj::testing::check_stores(on_model);
 }
 
+TEST_CASE("transposed matrices in shared memory: each column where its lane says") {
+  tj::testing::check_turned_stores(on_model);
+}
+
 TEST_CASE("bytes that no copy brings are counted; with fewer announced, the fault says so") {
   tj::testing::check_left_out(on_model);
   CHECK_THROWS_WITH_AS(tj::testing::check_left_out(on_model, 1024), doctest::Contains("fewer bytes were announced"),

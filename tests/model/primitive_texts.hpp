@@ -16,6 +16,8 @@ std::string_view thread_copies_text();
 std::string_view group_matrix_text();
 /// Units of bulk copies and stores; of syncs and a warp's lanes; of numbers; of ordinary accesses.
 std::vector<std::string_view> bulk_copies_texts();
+/// The unit of check_turned_stores().
+std::string_view turned_stores_text();
 /// Not a unit, but the begin of two. A warp's fill_box(base) makes 16 rows of 16 columns of a box of 64 row * 100 +
 /// column, by matrices as a product leaves them. If told to, it fills the rest of its rows with 7.
 std::string_view filled_box_text();

@@ -139,6 +139,8 @@ void check_left_out(const MakeUnit& make, int announced = 2048);
 /// `blocks` in clusters of two.
 void check_shared_boxes(const MakeUnit& make, unsigned blocks);
 void check_stores(const MakeUnit& make);
+/// Transposed matrices into shared memory, lane by lane (turned_stores_checks.cpp).
+void check_turned_stores(const MakeUnit& make);
 
 // Checks of sm_90a, defined in sync_checks.cpp, for a unit of sync_text().
 void check_block_syncs(PrimitiveUnit& unit);

@@ -108,7 +108,9 @@ TEST_CASE("a recording has calls for two milliseconds of the best prediction amo
     for (std::size_t at = 0; (at = log.find("cuMemcpyHtoD 4194304\n", at)) != std::string::npos; ++at) ++pieces;
     CHECK(pieces == 3 * 8);
     CHECK(count_calls(machine.cuda, "cuMemcpyHtoD") == pieces);
-    CHECK(count_calls(machine.cuda, "cuGraphLaunch") == times / 3 * 4);  // one that is not timed before each three
+    // One that is not timed before each three. Before all, replays until the clock has settled, of which there are no
+    // more than 1000: this device works for hardly any time.
+    CHECK(count_calls(machine.cuda, "cuGraphLaunch") == times / 3 * 4 + 1000);
   }
 }
 

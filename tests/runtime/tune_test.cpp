@@ -300,17 +300,17 @@ TEST_CASE("a product whose blocks share tiles has counters of zeros and memory f
   Runtime runtime(machine.options());
   tj::TuneOptions only;
   only.rounds = 1;
-  only.only = {"128x192x64c2x1+split"};
+  only.only = {"192x128x64c1x2+split"};
   runtime.tune_op("gemm", problem("1504"), kGpu, only);
-  REQUIRE(kernel_of(runtime, square(1504)) == "gemm_f16_kk_128x192x64c2x1_split");
+  REQUIRE(kernel_of(runtime, square(1504)) == "gemm_f16_kk_192x128x64c1x2_split");
   const int zeroed = count_calls(machine.cuda, "cuMemsetD8Async");
   runtime.run(call(1504));
   CHECK(count_calls(machine.cuda, "cuMemsetD8Async") == zeroed + 1);
   const tj::Plan plan = runtime.plan(call(1504));
   CHECK(plan.workspace_zeroed());
-  // One counter and one for each of a block's 12 warps; sums of 128 x 192.
-  const std::size_t blocks = 132, counters = (4 * (1 + blocks * 12) + 255) / 256 * 256;
-  CHECK(plan.workspace_bytes() == counters + blocks * 128 * 192 * 4);
+  // One counter and one for each of a block's 16 warps; sums of 192 x 128.
+  const std::size_t blocks = 132, counters = (4 * (1 + blocks * 16) + 255) / 256 * 256;
+  CHECK(plan.workspace_bytes() == counters + blocks * 192 * 128 * 4);
   const tj::GemmArgs args = call(1504);
   plan.run({args.a.data, args.b.data, args.d.data});
   CHECK(count_calls(machine.cuda, "cuMemsetD8Async") == zeroed + 2);

@@ -47,7 +47,7 @@ class Sanitize(unittest.TestCase):
         calls = {tuple(line.split("|", 1)) for line in (self.folder / "calls").read_text().splitlines()}
         self.assertEqual({name for name, _ in calls}, set(PROGRAMS))
         filtered = [arguments for name, arguments in calls if name == "tests/tests.gpu"]
-        self.assertEqual(len(filtered), 6)
+        self.assertEqual(len(filtered), 7)
         for arguments in filtered:
             source, case = re.fullmatch(r"--source-file=(\S+) --test-case=(.*)", arguments).groups()
             sources = [path for path in (ROOT / "tests/gpu").glob("*_test.cpp") if fnmatch(str(path), source)]

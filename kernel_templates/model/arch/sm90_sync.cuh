@@ -95,5 +95,15 @@ TJ_DEVICE void store_matrices(u32 address, const u32 (&words)[4]) {
     store_shared(row + lane_index() % 4 * 4, words[m]);
   }
 }
+/// The same with each matrix transposed: lane l gives the address of column l % 8 of matrix l / 8.
+TJ_DEVICE void store_matrices_transposed(u32 address, const u32 (&words)[4]) {
+  for (u32 m = 0; m < 4; ++m) {
+    for (u32 e = 0; e < 2; ++e) {
+      const u32 column = detail::api.shuffle(address, 8 * m + lane_index() % 4 * 2 + e);
+      const auto half = static_cast<unsigned short>(words[m] >> 16 * e);
+      detail::api.shared_store(column + lane_index() / 4 * 2, &half, 2);
+    }
+  }
+}
 
 }  // namespace tj::dev

@@ -2,9 +2,10 @@
 //
 // Decides what one node computes for one tile and iteration. Order, waits, slots and roles come from the emitted unit.
 // A block owns a kBlockM x kBlockN tile of d, kRowsPerConsumer rows for each consumer; iteration i handles kBlockK of
-// K. The matrix unit keeps 13 bits of fraction of sums of e4m3 (model/matrix_e4m3.cpp names who measured it). So its
-// sums grow over one block of 128 bytes only, and promote() adds them to others in f32. Invariant: a body touches
-// registers of its own context and the slots that it is given, nothing else.
+// K. In swapped tiles a consumer owns kRowsPerConsumer columns of d instead. The matrix unit keeps 13 bits of fraction
+// of sums of e4m3 (model/matrix_e4m3.cpp names who measured it). So its sums grow over one block of 128 bytes only, and
+// promote() adds them to others in f32. Invariant: a body touches registers of its own context and the slots that it is
+// given, nothing else.
 #pragma once
 
 #include "ops/gemm/load.cuh"
@@ -23,23 +24,23 @@ template <class C, bool = kPromotes<C>>
 struct Partial {};
 template <class C>
 struct Partial<C, true> {
-  float partial[C::kBlockK / kBlockColumns<C>][C::kBlockN / 2];
+  float partial[C::kBlockK / kBlockColumns<C>][kSumColumns<C> / 2];
   float factor;
 };
 
 template <class C>
 inline constexpr int kConsumerRows = kRowsPerConsumer;
 
-/// The 64 rows of a warpgroup: a warp has sixteen of them, all columns of the tile.
+/// The 64 rows of a warpgroup's sums: a warp has sixteen of them, all columns of the block's sums.
 template <class C_>
 struct Consumer : Partial<C_> {
   using C = C_;
-  static constexpr int kRowBlocks = 1, kColumns = C::kBlockN;
+  static constexpr int kRowBlocks = 1, kColumns = kSumColumns<C>;
   static constexpr int kMergedPlaces = 4;  ///< of a piece's sums that are loaded together: 32 registers
   const Params& params;
-  const int copy;  ///< which 64 rows of the block's tile
+  const int copy;  ///< which 64 rows of the block's sums
   const int lane;
-  float sums[C::kBlockN / 2];
+  float sums[kSumColumns<C> / 2];
   TJ_DEVICE Consumer(const Params& p, int which) : params(p), copy(which), lane(static_cast<int>(dev::lane_index())) {}
   TJ_DEVICE int row(int) const { return copy * kRowsPerConsumer + static_cast<int>(dev::warp_index() & 3u) * 16; }
   TJ_DEVICE int column() const { return 0; }
@@ -81,25 +82,34 @@ TJ_DEVICE void begin(Consumer<C>& consumer, const Tile& tile) {
   for (float& sum : consumer.sums) sum = 0.0f;
 }
 
-/// sums (+)= a b^T: 64 x kBlockN. The group before may still be adding to the same sums: nothing here touches them.
-/// With e4m3, the product of each block goes into partial sums of its own.
+/// An operand in shared memory: the one that gives a product its rows, or its columns.
+template <class C, bool Rows>
+struct Side {
+  static constexpr bool kIsA = Rows != kSwapped<C>;
+  static constexpr bool kMnMajor = kIsA ? C::kLeftMn : C::kRightMn;
+  static constexpr int kSlotRows = kIsA ? C::kSlotRows : C::kSlotColumns;
+  static constexpr int kStep = kMnMajor ? kMatrixK * kSwizzleRowBytes : kMatrixBytes;
+  static constexpr int kBlock = (kMnMajor ? kSwizzleColumns : kSlotRows) * kSwizzleRowBytes;  // to the next of K
+};
+
+/// sums (+)= a b^T, or in swapped tiles b a^T: 64 x kSumColumns. The group before may still be adding to the same sums:
+/// nothing here touches them. With e4m3, the product of each block goes into partial sums of its own.
 template <class C>
 TJ_DEVICE void mma(Consumer<C>& consumer, const Tile&, int i, u32 a, u32 b) {
-  constexpr int kOrder = (C::kLeftMn ? dev::kLeftMn : 0) | (C::kRightMn ? dev::kRightMn : 0);
+  using Left = Side<C, true>;
+  using Right = Side<C, false>;
+  constexpr int kOrder = (Left::kMnMajor ? dev::kLeftMn : 0) | (Right::kMnMajor ? dev::kRightMn : 0);
   constexpr int kSteps = kSwizzleRowBytes / kMatrixBytes;
-  constexpr int kLeftStep = C::kLeftMn ? kMatrixK * kSwizzleRowBytes : kMatrixBytes;
-  constexpr int kRightStep = C::kRightMn ? kMatrixK * kSwizzleRowBytes : kMatrixBytes;
-  using Steps = dev::MatrixSteps<kSteps, kLeftStep, kRightStep, kOrder>;
+  using Steps = dev::MatrixSteps<kSteps, Left::kStep, Right::kStep, kOrder>;
   // The distance between the rows of two consumers: a block of their own, or rows of a block.
-  constexpr int kCopyBytes = (C::kLeftMn ? C::kBlockK : kRowsPerConsumer) * kSwizzleRowBytes;
-  constexpr int kLeftBlock = (C::kLeftMn ? kSwizzleColumns : C::kSlotRows) * kSwizzleRowBytes;  // to the next of K
-  constexpr int kRightBlock = (C::kRightMn ? kSwizzleColumns : C::kBlockN) * kSwizzleRowBytes;
-  const u64 left = dev::matrix_operand(a + consumer.copy * kCopyBytes, 16, kSwizzleAtomBytes);
-  const u64 right = dev::matrix_operand(b, C::kRightMn ? C::kBlockK * kSwizzleRowBytes : 16, kSwizzleAtomBytes);
+  constexpr int kCopyBytes = (Left::kMnMajor ? C::kBlockK : kRowsPerConsumer) * kSwizzleRowBytes;
+  const u64 left = dev::matrix_operand((Left::kIsA ? a : b) + consumer.copy * kCopyBytes, 16, kSwizzleAtomBytes);
+  const u64 right =
+      dev::matrix_operand(Left::kIsA ? b : a, Right::kMnMajor ? C::kBlockK * kSwizzleRowBytes : 16, kSwizzleAtomBytes);
 #pragma unroll
   for (int block = 0; block < C::kBlockK / kBlockColumns<C>; ++block) {
-    const u64 a_block = dev::operand_advance(left, block * kLeftBlock),
-              b_block = dev::operand_advance(right, block * kRightBlock);
+    const u64 a_block = dev::operand_advance(left, block * Left::kBlock),
+              b_block = dev::operand_advance(right, block * Right::kBlock);
     if constexpr (kPromotes<C>) {
       dev::hold(consumer.partial[block]);
       dev::matrix_multiply<Steps>(typename C::Element{}, consumer.partial[block], a_block, b_block, false);
@@ -124,7 +134,7 @@ TJ_DEVICE void promote(Consumer<C>& consumer, const Tile&, int) {
 #pragma unroll
   for (int block = 0; block < C::kBlockK / kBlockColumns<C>; ++block) {
 #pragma unroll
-    for (int s = 0; s < C::kBlockN / 2; ++s) consumer.sums[s] += consumer.partial[block][s];
+    for (int s = 0; s < kSumColumns<C> / 2; ++s) consumer.sums[s] += consumer.partial[block][s];
   }
 }
 

@@ -148,7 +148,7 @@ inline constexpr int kLanes = 32;
 /// The place of a thread's sums of one part of a row, among those that a block leaves.
 template <class C>
 TJ_DEVICE int sums_place(const Consumer<C>& consumer, int block, int part, int half) {
-  return (consumer.row(block) / 16 * ((C::kBlockN + 31) / 32) + consumer.column() / 32 + part) * 2 + half;
+  return (consumer.row(block) / 16 * ((kSumColumns<C> + 31) / 32) + consumer.column() / 32 + part) * 2 + half;
 }
 /// A thread's sum of column values[i] of a part.
 template <class C>
@@ -288,6 +288,7 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
   consumer.finished();
   if (!finishes<C>(tile)) return leave_piece(consumer, tile);
   merge_pieces(consumer, tile);
+  if constexpr (kSwapped<C>) return store_swapped(consumer, tile);
   const Params& params = consumer.params;
   Addends<C> addends;
 #pragma unroll
@@ -314,3 +315,5 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
 }
 
 }  // namespace tj::ops::gemm
+
+#include "ops/gemm/swapped.cuh"

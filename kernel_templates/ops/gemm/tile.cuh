@@ -36,6 +36,16 @@ inline constexpr bool kSplits = false;
 template <class C>
 inline constexpr bool kSplits<C, decltype(void(C::kSplit))> = C::kSplit;
 
+/// Are rows of a matrix instruction columns of d, and its columns rows of d? Then b's rows come first in a product, and
+/// rows of d in steps of 8.
+template <class C, class = void>
+inline constexpr bool kSwapped = false;
+template <class C>
+inline constexpr bool kSwapped<C, decltype(void(C::kSwapped))> = C::kSwapped;
+/// Columns of a block's sums.
+template <class C>
+inline constexpr int kSumColumns = kSwapped<C> ? C::kBlockM : C::kBlockN;
+
 /// The work of one block.
 struct Tile {
   int index;  ///< of the block that does it, were there a block for each part of each tile

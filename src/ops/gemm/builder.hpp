@@ -58,10 +58,10 @@ class GemmBuilder : protected GraphBuilder {
   /// In a split walk, whoever stores sums leaves them, or adds those of others.
   void share_tiles() {
     if (graph_.walk != graph::Walk::split) return;
-    const std::int64_t rows = std::max(tile_.block_m, gemm::kRowsPerConsumer);
+    const std::int64_t rows = std::max(tile_.sum_rows(), gemm::kRowsPerConsumer);
     constexpr std::int64_t kPart = 32;  // columns that are left together
     graph_.piece_bytes =
-        rows * ((tile_.block_n + kPart - 1) / kPart * kPart) * static_cast<std::int64_t>(sizeof(float));
+        rows * ((tile_.sum_columns() + kPart - 1) / kPart * kPart) * static_cast<std::int64_t>(sizeof(float));
     for (Node& node : graph_.nodes) node.merges = node.scope == Scope::tile_end && node.context == "Consumer";
   }
 
@@ -77,6 +77,7 @@ class GemmBuilder : protected GraphBuilder {
     constant("kSlotRows", slot_rows);
     constant("kSlotColumns", slot_columns);
     flag("kPairs", graph_.pairs);
+    if (tile_.swapped) flag("kSwapped", true);
     if (kernel_.walk == WalkChoice::split) flag("kSplit", true);
     constant("kClusterM", tile_.cluster_m);
     constant("kClusterN", tile_.cluster_n);
@@ -111,14 +112,14 @@ class GemmBuilder : protected GraphBuilder {
     if (rung.tile_a_block) graph_.least_smem_bytes = graph_.machine.memory_bytes.at("SMEM") / 2 + 1024;
   }
 
-  /// Stores what a consumer has of d, and returns the node that does it in the consumer's role. That is `store` itself,
-  /// or for 16-bit outputs a node that leaves the consumer's rows in shared memory. A role of its own then brings them
-  /// to d under the next tile's loop.
-  int end_of_tile(Node store, int rows) {
+  /// Stores what a consumer has of d, `elements` of it, and returns the node that does it in the consumer's role. That
+  /// is `store` itself, or for 16-bit outputs a node that leaves the consumer's rows in shared memory. A role of its
+  /// own then brings them to d under the next tile's loop.
+  int end_of_tile(Node store, int elements) {
     if (store_ == gemm::kDirect) return add(std::move(store));
     const int c = store.copy;
     const int rows_of_d =
-        value(support::cat("d", c), std::int64_t{rows} * tile_.block_n * size_of(kernel_.out), Scope::tile_end, 1, 1);
+        value(support::cat("d", c), std::int64_t{elements} * size_of(kernel_.out), Scope::tile_end, 1, 1);
     store.body = "stage_rows";
     store.name = support::cat(store.body, ".", c);
     Node put = numbered("Writer", store_ == gemm::kCopied ? "put_box" : "put_rows", c, Scope::tile_end);

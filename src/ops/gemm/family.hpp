@@ -41,7 +41,8 @@ struct GemmCopyRates {
 struct GemmStoreRates {
   double staged_cycles = 0;     ///< into shared memory; what goes on from there does so beside the next tile
   double scattered_cycles = 0;  ///< to rows that begin between multiples of 16 bytes
-  double piece_cycles = 0;      ///< of a block that leaves one piece of a tile and adds another, for all of its sums
+  double piece_cycles = 0;      ///< of a block that leaves one piece of a tile and adds another
+  double piece_sum_cycles = 0;  ///< of it, for each sum of a thread more
   double apart_factor = 1;      ///< of a byte from L2 where blocks are at different iterations of their tiles
 };
 

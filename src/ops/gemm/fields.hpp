@@ -30,7 +30,7 @@ constexpr bool is_usual(const GemmTile& tile) {
   const bool width = tile.block_n == 32 || tile.block_n == 64 || tile.block_n == 128 || tile.block_n == 256 ||
                      (tile.block_n == 192 && tile.block_m == 128);
   return width && tile.block_m >= 64 && tile.block_m <= 128 && tile.block_k * tile.element_bytes >= 128 &&
-         tile.blocks() == 1;
+         tile.blocks() == 1 && !tile.swapped;
 }
 /// All tiles, usual ones first.
 std::vector<std::string> gemm_tile_flags();
@@ -127,7 +127,7 @@ inline constexpr std::array<Field<GemmKernel>, 12> kGemmFields = {{
      .get = [](const GemmKernel& kernel) { return static_cast<unsigned>(kernel.tile); },
      .set = [](GemmKernel& kernel, unsigned value) { kernel.tile = static_cast<int>(value); },
      .words = gemm_tile_words,
-     .bits = 7,
+     .bits = 8,
      .defaults = static_cast<std::size_t>(std::count_if(std::begin(kGemmTiles), std::end(kGemmTiles), is_usual)),
      .more_flags = gemm_tile_flags,
      .tag = "_%",

@@ -103,7 +103,8 @@ void gemm_plan(const GemmArgs& args, const GemmChoice& choice, const GemmLaunch&
   if (launch.store == gemm::kCopied)
     plan.maps[plan.map_count++] = {
         offsetof(gemm::Params, d),
-        operand_map(args.d, false, std::min(tile.block_m, gemm::kRowsPerConsumer), gemm::kSwizzleColumns, 1)};
+        operand_map(args.d, false, tile.swapped ? tile.block_m : std::min(tile.block_m, gemm::kRowsPerConsumer),
+                    gemm::kSwizzleColumns, 1)};
   p.a_batched = args.a.rank == 3;
   p.b_batched = args.b.rank == 3;
   p.d_data = args.d.data;

@@ -80,7 +80,7 @@ double unaligned_bytes(const GemmSizes& sizes, const GemmKernel& kernel, const G
 /// Columns of b that a block brings: of a pair, each brings half.
 int own_columns(const GemmKernel& kernel, const GemmTile& tile, const GemmRates& rates) {
   GemmKernel of_tile = kernel;
-  of_tile.tile = static_cast<int>(&tile - kGemmTiles);
+  of_tile.tile = static_cast<int>(&tile - kGemmTiles.data());
   return gemm_pairs(of_tile, *rates.family) ? tile.block_n / 2 : tile.block_n;
 }
 
@@ -169,7 +169,9 @@ double shared_path_cycles(const GemmSizes& sizes, const GemmTile& tile, const Ge
 }  // namespace
 
 int cluster_places(const GemmSizes& sizes, const GemmTile& tile, const arch::Arch& arch) {
-  return std::max(1, static_cast<int>(sizes.sms(arch)) / tile.blocks());
+  auto sms = static_cast<int>(sizes.sms(arch));
+  if (tile.blocks() > 2 && arch.large_cluster_sms > 0) sms = std::min(sms, arch.large_cluster_sms);
+  return std::max(1, sms / tile.blocks());
 }
 /// Sizes go up to 2^30 each.
 double clusters_of(const GemmSizes& sizes, const GemmTile& tile) {
@@ -278,8 +280,9 @@ double GemmPrediction::split_cycles() const {
                                      static_cast<double>(blocks_), path_.cycles * stores.apart_factor),
                          by_memory),
                   lines);
-  const double pieces = stores.piece_cycles > 0 ? stores.piece_cycles * rates_.slowed
-                                                : 2 * sums * rates_.copy_cycles_per_byte + rates_.copy_latency_cycles;
+  const double pieces = stores.piece_cycles > 0
+                            ? (stores.piece_cycles + stores.piece_sum_cycles * sums_) * rates_.slowed
+                            : 2 * sums * rates_.copy_cycles_per_byte + rates_.copy_latency_cycles;
   return (static_cast<double>(ends.start) + end_cycles(1)) * rates_.slowed + work + pieces;
 }
 

@@ -53,6 +53,7 @@ bool in_pairs(const GemmKernel& kernel) {
 }
 
 bool fits(const GemmTile& tile) {
+  if (tile.swapped) return false;
   return tile.element_bytes == 2 && (tile.block_m == kLeastRows || tile.block_m % kMostRows == 0) &&
          tile.block_k % gemm::kSwizzleColumns == 0 &&
          (tile.block_n == kNarrow || tile.block_n % gemm::kSwizzleColumns == 0);  // others were not tried
@@ -104,7 +105,7 @@ class Builder : GemmRingsBuilder {
     // The columns that it reads come first, before the slot of shared memory that it may have to fill.
     const int store = static_cast<int>(graph_.nodes.size());
     wait(mma, store, 0, sums);
-    end_of_tile(std::move(last), rows());
+    end_of_tile(std::move(last), rows() * tile_.block_n);
   }
 };
 

@@ -71,6 +71,7 @@ const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"TC", "TMA"},
                                                             "staged_store_cycles",
                                                             "scattered_store_cycles",
                                                             "tile_piece_cycles",
+                                                            "piece_sum_cycles",
                                                             "apart_copy_factor",
                                                             "shared_copy_issue_cycles"},
                                                            {"sm90"}});
@@ -90,14 +91,14 @@ const arch::Needs* needs_of(const arch::Arch&, int element_bytes) {
 /// Cycles in which a consumer adds an iteration's sums of 8-bit operands to those in f32; of 16-bit operands 0.
 double promote_cycles(const GemmTile& tile, const arch::Arch& arch) {
   if (!tile.promotes()) return 0;
-  return static_cast<double>(kRowsPerConsumer) * tile.block_n * tile.partial_sums() / arch.fact("f32_per_cycle");
+  return static_cast<double>(kRowsPerConsumer) * tile.sum_columns() * tile.partial_sums() / arch.fact("f32_per_cycle");
 }
 
 /// An iteration's products, and what each 128 bytes of K take beyond them. Where their sums are promoted, a consumer's
 /// next group waits for it: the others' products may fill that time.
 std::int64_t iteration_cycles(const GemmTile& tile, const arch::Arch& arch) {
   const double step_k = static_cast<double>(kStepBytes) / tile.element_bytes;
-  const double step = 2.0 * kRowsPerConsumer * tile.block_n * step_k /
+  const double step = 2.0 * kRowsPerConsumer * tile.sum_columns() * step_k /
                       Multiplier(Multiplier::Way::warpgroup, arch).flops_per_cycle(tile.element_bytes);
   const double own = tile.block_k / step_k * std::max(step, arch.fact("matrix_least_cycles"));
   const double groups = std::max(1, tile.block_k * tile.element_bytes / gemm::kSwizzleBytes);
@@ -109,6 +110,7 @@ std::int64_t iteration_cycles(const GemmTile& tile, const arch::Arch& arch) {
 }
 
 bool fits(const GemmTile& tile) {
+  if (tile.swapped && tile.block_n % kRowsPerConsumer != 0) return false;
   return tile.block_k * tile.element_bytes >= gemm::kSwizzleBytes && tile.consumers() <= kMostConsumers &&
          (tile.consumers() < kMostConsumers || tile.block_m * tile.block_n <= kMostSums);
 }
@@ -135,6 +137,7 @@ GemmStoreRates store_rates(const arch::Arch& arch) {
   return {.staged_cycles = arch.fact("staged_store_cycles"),
           .scattered_cycles = arch.fact("scattered_store_cycles"),
           .piece_cycles = arch.fact("tile_piece_cycles"),
+          .piece_sum_cycles = arch.fact("piece_sum_cycles"),
           .apart_factor = arch.fact("apart_copy_factor")};
 }
 
@@ -144,29 +147,34 @@ class Builder : GemmRingsBuilder {
       : GemmRingsBuilder(kernel, gemm_store(kernel), gemm_sm90(), Multiplier::Way::warpgroup, kRowsPerConsumer, arch) {}
 
   Candidate build(double iterations) {
-    const Operands ab = operands(tile_.consumers() * kRowsPerConsumer);
+    const Operands ab = operands(tile_.swapped ? tile_.block_m : tile_.consumers() * kRowsPerConsumer);
     for (int c = 0; c < tile_.consumers(); ++c) consumer(c, ab);
     constrain();
     Candidate made = candidate(iterations);
-    made.definitions = matrix_widths({tile_.block_n});
+    made.definitions = matrix_widths({tile_.sum_columns()});
     return made;
   }
 
  private:
   void consumer(int c, const Operands& ab) {
     const int begin = add(numbered("Consumer", "begin", c, Scope::tile_begin));
-    const int sums = kRowsPerConsumer * tile_.block_n / (arch_.warps_per_group * arch_.warp_size);
+    const int sums = kRowsPerConsumer * tile_.sum_columns() / (arch_.warps_per_group * arch_.warp_size);
     int registers = sums + kContextRegisters;
     if (tile_.promotes()) registers = std::max(registers, sums * (1 + tile_.partial_sums()) + kLoopRegisters);
     const int mma = product("Consumer", c, registers);
-    const int store =
-        end_of_tile(numbered("Consumer", "store", c, Scope::tile_end), std::min(kRowsPerConsumer, tile_.block_m));
+    const int store = end_of_tile(numbered("Consumer", "store", c, Scope::tile_end), handed_over());
     edge(begin, mma, 0, 0, false);
     reads(mma, ab);
     if (tile_.promotes()) return promoted(c, mma, store);
     follows(mma);
     wait(mma, mma, groups_under_way());
     wait(mma, store);
+  }
+  /// Elements of d that a consumer hands over. Rows of swapped tiles are written by sixteens.
+  int handed_over() const {
+    constexpr int kSixteen = 16;
+    return tile_.swapped ? (tile_.block_m + kSixteen - 1) / kSixteen * kSixteen * gemm::kSwizzleColumns
+                         : std::min(kRowsPerConsumer, tile_.block_m) * tile_.block_n;
   }
   void promoted(int c, int mma, int store) {
     Node n = numbered("Consumer", "promote", c);
@@ -204,7 +212,7 @@ const GemmFamily& gemm_sm90() {
       .iteration_cycles = iteration_cycles,
       .thread_sums =
           [](const GemmTile& tile, const arch::Arch& arch) {
-            return static_cast<double>(kRowsPerConsumer) * tile.block_n / (arch.warps_per_group * arch.warp_size);
+            return static_cast<double>(kRowsPerConsumer) * tile.sum_columns() / (arch.warps_per_group * arch.warp_size);
           },
       .rung_tile = [](const GemmRung& rung) { return rung.cluster > 1 ? place_of(kClusterTile) : place_of(kRungTile); },
       .candidates = candidates,

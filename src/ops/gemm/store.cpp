@@ -28,7 +28,7 @@ int gemm_store(const GemmKernel& kernel, bool in_pairs) {
   const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
   // Two sets of that many sums leave no registers for one more role: both consumers would share one, at 1316 cycles
   // instead of 768.
-  const bool full = tile.promotes() && tile.block_n > kMostPromotedColumns;
+  const bool full = tile.promotes() && tile.sum_columns() > kMostPromotedColumns;
   const bool may_stage =
       kernel.out != DType::f32 && tile.block_n % gemm::kSwizzleColumns == 0 && kernel.rung == kNoGemmRung && !full;
   const int bytes = tile.block_m * tile.block_n * size_of(kernel.out);

@@ -4,6 +4,7 @@
 // to say, and which suits a problem choose.cpp's. Invariant: no two have one name.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -15,20 +16,26 @@ namespace tj::ops {
 /// One tile shape: block_m / 64 consumer roles of 64 rows each, block_k of K an iteration. With block_m below 64 one
 /// consumer leaves the rest of its rows unused: they are not even copied. cluster_m x cluster_n blocks with
 /// neighbouring tiles run together: those below each other share the copies of b, those beside each other those of a. A
-/// tile is for one size of operands' elements.
+/// tile is for one size of operands' elements. A swapped tile multiplies b by a: a consumer has 64 columns of d, and
+/// block_m may be any multiple of 8, so that 141 rows are two tiles of 72.
 struct GemmTile {
   int block_m = 128, block_n = 256, block_k = 64;
   int cluster_m = 1, cluster_n = 1;
   int element_bytes = 2;
+  bool swapped = false;
   constexpr int blocks() const { return cluster_m * cluster_n; }
-  constexpr int consumers() const { return block_m < 64 ? 1 : block_m / 64; }
+  /// Rows and columns of a block's sums.
+  constexpr int sum_rows() const { return swapped ? block_n : block_m; }
+  constexpr int sum_columns() const { return swapped ? block_m : block_n; }
+  constexpr int consumers() const { return sum_rows() < 64 ? 1 : sum_rows() / 64; }
   /// Sums of 8-bit elements that the matrix unit makes over each 128 bytes of K are added to others in f32.
   constexpr bool promotes() const { return element_bytes == 1; }
   constexpr int partial_sums() const { return block_k * element_bytes / 128; }
   bool operator==(const GemmTile&) const = default;
 };
 
-inline constexpr GemmTile kGemmTiles[] = {
+/// Those that are not swapped.
+inline constexpr GemmTile kPlainTiles[] = {
     {128, 256, 64},
     {128, 192, 64},
     {128, 128, 64},
@@ -85,19 +92,12 @@ inline constexpr GemmTile kGemmTiles[] = {
     {128, 160, 64, 1, 2},
     {64, 192, 64, 2, 1},
     // Tiles of few columns: problems of few rows have one for nearly each SM. N of 5120 is 128 tiles of 40.
-    {16, 16, 128},
-    {16, 24, 128},
     {16, 40, 128},
-    {16, 48, 128},
-    {16, 56, 128},
-    {16, 80, 128},
-    {64, 16, 128},
     {64, 24, 128},
     {64, 40, 128},
     {64, 48, 128},
     {64, 56, 128},
     {64, 80, 64},
-    {64, 112, 64},
     // 8-bit elements: two sets of sums leave no room for more columns. Two consumers of 64 columns with one block of K
     // an iteration would share a role. There ptxas (13.0) serialises products whose sums are read while others are
     // under way.
@@ -114,7 +114,46 @@ inline constexpr GemmTile kGemmTiles[] = {
     {128, 128, 128, 2, 1, 1},
     {128, 128, 128, 1, 2, 1},
 };
+
+/// Swapped tiles of a width and a kind of cluster, by their rows.
+struct SwappedTiles {
+  int block_n, block_k, cluster_m, cluster_n;
+  std::array<int, 24> rows;  ///< the rest are 0
+};
+inline constexpr SwappedTiles kSwappedTiles[] = {
+    {64, 128, 1, 1, {16, 24, 32, 40, 48, 56, 72, 80, 88, 96, 112, 128}},
+    {64, 64, 1, 1, {144, 160, 176, 192, 208, 240}},
+    {128, 64, 1, 1, {24, 40, 56, 72, 80, 88, 96, 104, 112, 120, 144, 160, 176, 192}},
+    {192, 64, 1, 1, {48, 96, 112}},
+    // Blocks below each other share what is copied of b, those beside each other of a.
+    {64, 128, 2, 1, {40, 48, 56, 72, 80}},
+    {64, 64, 2, 1, {144, 208, 240}},
+    {128, 64, 2, 1, {56, 104, 120, 144, 176, 192}},
+    {64, 128, 1, 2, {32, 48, 64, 80}},
+    {128, 64, 1, 2, {48, 144, 176, 192}},
+    {64, 128, 2, 2, {48}},
+    {128, 64, 2, 2, {96}},
+    {64, 128, 1, 4, {64, 96, 128}},
+    {128, 64, 1, 4, {160, 192}},
+};
+
+inline constexpr auto kGemmTiles = [] {
+  constexpr std::size_t count = [] {
+    std::size_t all = std::size(kPlainTiles);
+    for (const SwappedTiles& tiles : kSwappedTiles)
+      for (const int rows : tiles.rows) all += rows > 0 ? 1 : 0;
+    return all;
+  }();
+  std::array<GemmTile, count> all;
+  std::size_t next = 0;
+  for (const GemmTile& tile : kPlainTiles) all[next++] = tile;
+  for (const SwappedTiles& tiles : kSwappedTiles)
+    for (const int rows : tiles.rows)
+      if (rows > 0) all[next++] = {rows, tiles.block_n, tiles.block_k, tiles.cluster_m, tiles.cluster_n, 2, true};
+  return all;
+}();
 inline constexpr std::size_t kGemmTileCount = std::size(kGemmTiles);
+static_assert(kGemmTileCount <= 256, "a tile's place is kept in eight bits");
 
 /// The tile's place among them; for a constant expression, which a tile that is none of them does not compile in.
 consteval int place_of(const GemmTile& tile) {
@@ -140,7 +179,7 @@ constexpr int gemm_box(std::int64_t size, int block, int parts, bool skips) {
 
 /// All shipped ones, in the order in which equals are preferred.
 inline std::span<const GemmTile> gemm_tiles() { return kGemmTiles; }
-/// "128x256x64", "128x256x64c2x1" in clusters of two below each other.
+/// "128x256x64", "128x256x64c2x1" in clusters of two below each other, "72x64x64s" swapped.
 std::string gemm_tile_name(const GemmTile& tile);
 
 }  // namespace tj::ops

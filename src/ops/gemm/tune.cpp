@@ -224,10 +224,9 @@ class GemmTunable final : public Tunable {
     for (const char* name : kSizeNames) kinds.erase(name);
     kinds.erase("sizes");
     kinds["tile"].clear();  // any of each size of elements: each kind once
-    int element_bytes = 0;
-    for (const GemmTile& tile : gemm_tiles())
-      if (std::exchange(element_bytes, tile.element_bytes) != tile.element_bytes)
-        kinds["tile"].push_back(gemm_tile_name(tile));
+    for (const int element_bytes : {size_of(DType::f16), size_of(DType::e4m3)})
+      kinds["tile"].push_back(
+          gemm_tile_name(*std::ranges::find(gemm_tiles(), element_bytes, &GemmTile::element_bytes)));
     std::vector<Problem> list;
     for (const GemmSizes& sizes : sizes_of(flags))
       for (const Request& request : gemm_op().requests(kinds)) {
