@@ -115,9 +115,11 @@ RankedGemm best_parts(const GemmSizes& sizes, const GemmKernel& kernel, int tile
     return std::min({blocks, static_cast<std::int64_t>(waves * fill), std::int64_t{kMostGemmParts}});
   };
   RankedGemm best{{tile, 1}, 0};
+  std::int64_t rated = 1;
   const auto rate = [&](std::int64_t wanted) {
     const std::int64_t parts = wanted < 2 ? 1 : up(blocks, up(blocks, wanted));
-    if (parts < 2) return;
+    if (parts < 2 || parts == rated) return;
+    rated = parts;
     const GemmChoice choice{tile, static_cast<int>(parts)};
     const double cycles = prediction.cycles(choice.parts);
     if (best.choice.parts == 1 || cycles < best.cycles) best = {choice, cycles};

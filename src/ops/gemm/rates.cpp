@@ -139,11 +139,13 @@ GemmPath joint_path(const GemmSizes& sizes, const GemmKernel& kernel, const Gemm
   return {bytes, bytes / rates.joint_bytes_per_cycle + fills / rates.joint_outside_rows_per_cycle};
 }
 
-/// A time that two limits give together: the longer one, and more where they lie close to each other.
-double joined(double one, double other) {
-  const auto sixth = [](double time) { return time * time * time * time * time * time; };
-  return std::cbrt(std::sqrt(sixth(one) + sixth(other)));
+/// A time that limits give together: the longest one, and more where they lie close to each other. It is the sixth root
+/// of the sum of their sixth powers, taken once: hot calls of new sizes wait for it.
+double sixth(double time) {
+  const double cube = time * time * time;
+  return cube * cube;
 }
+double joined(double sixths) { return std::cbrt(std::sqrt(sixths)); }
 
 /// The load of the busiest path of SMs that share one, over what it would be were all alike. Blocks come to each path
 /// before a path gets a second one; a cluster of several fills its paths.
@@ -207,12 +209,13 @@ GemmPrediction::GemmPrediction(const GemmSizes& sizes, const GemmKernel& kernel,
            rates.unaligned_bytes_per_cycle;  // tiles beyond the matrix included
 }
 
-/// Loops of an SM that alone take so long, of which the matrix unit is busy for a part, beside what all SMs read in so
-/// many iterations of every tile. At the power limit products and copies take their time one after the other.
-double GemmPrediction::loop_cycles(double loop, double busy, double iterations, double path) const {
+/// The sixth powers of two limits: loops of an SM that alone take so long, of which the matrix unit is busy for a part;
+/// what all SMs read in so many iterations of every tile. At the power limit products and copies take their time one
+/// after the other.
+double GemmPrediction::loop_sixths(double loop, double busy, double iterations, double path) const {
   const double kb = share_ * path_.bytes * iterations / 1024 / static_cast<double>(rates_.arch->sm_count);
   const double power = std::min(busy, loop) * rates_.slowed + kb * rates_.kb_power_cycles;
-  return joined(std::max(loop * rates_.slowed, power), path * iterations);
+  return sixth(std::max(loop * rates_.slowed, power)) + sixth(path * iterations);
 }
 
 /// A tile's end, for which the next one's loop waits. Blocks that began together end together: where limits were
@@ -252,8 +255,8 @@ double GemmPrediction::cycles(int parts) const {
   const double by_memory = idle * compulsory / (cached ? rates_.cache_bytes_per_cycle : rates_.memory_bytes_per_cycle);
   double work = 0;
   if (path_.cycles > 0) {
-    const double loop = loop_cycles(by_iterations(own_), even * iterations * matrix_, iterations * parts, path_.cycles);
-    work = joined(joined(loop, by_memory), lines_ * iterations * parts);
+    work = joined(loop_sixths(by_iterations(own_), even * iterations * matrix_, iterations * parts, path_.cycles) +
+                  sixth(by_memory) + sixth(lines_ * iterations * parts));
   } else {
     const bool sustained = waves > 1 && by_iterations(own_) > by_memory;
     work = std::max({by_iterations(sustained ? shared_ : own_), by_memory, lines_ * iterations * parts});
@@ -276,10 +279,9 @@ double GemmPrediction::split_cycles() const {
   const GemmStoreRates& stores = rates_.stores;
   double work = std::max({iterations * (tiles > 1 ? shared_ : own_) * beside_ + per_tile, by_memory, lines});
   if (path_.cycles > 0)
-    work = joined(joined(loop_cycles(iterations * own_ * beside_ + per_tile, iterations * matrix_ * beside_,
-                                     static_cast<double>(blocks_), path_.cycles * stores.apart_factor),
-                         by_memory),
-                  lines);
+    work = joined(loop_sixths(iterations * own_ * beside_ + per_tile, iterations * matrix_ * beside_,
+                              static_cast<double>(blocks_), path_.cycles * stores.apart_factor) +
+                  sixth(by_memory) + sixth(lines));
   const double pieces = stores.piece_cycles > 0
                             ? (stores.piece_cycles + stores.piece_sum_cycles * sums_) * rates_.slowed
                             : 2 * sums * rates_.copy_cycles_per_byte + rates_.copy_latency_cycles;

@@ -61,7 +61,7 @@ class GemmPrediction {
  private:
   double sum_cycles(int parts) const;
   double end_cycles(int parts) const;
-  double loop_cycles(double loop, double busy, double iterations, double path) const;
+  double loop_sixths(double loop, double busy, double iterations, double path) const;
 
   const GemmRates& rates_;
   const GemmTile& tile_;
