@@ -150,6 +150,7 @@ TEST_CASE("items of chunk output are shared by the blocks of the grid") {
   CHECK(tiles[0].tiles == 10);
   CHECK(tiles[0].iterations == 5);
   CHECK(tiles_of_workload(op, list[0].trial, geometry, 132).front().tiles == 44);
+  CHECK(tiles_of_workload(op, list[0].trial, geometry, 11).front().iterations == 4);  // all of them whole
 }
 
 TEST_CASE("an op that says nothing of its own is timed by its trials, and predicted by nobody") {

@@ -13,7 +13,7 @@ using tj::support::elf_problem;
 
 namespace {
 
-bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 template <class T>
 void put(std::string& bytes, std::size_t offset, const T& value) {
@@ -76,6 +76,15 @@ TEST_CASE("each header that leads out of the file is named, also where its sum o
   CHECK(has(elf_problem(far_segment.bytes()), "segment 0 has 8 bytes from byte 18446744073709551615 on"));
   far_section.section.sh_size = kHuge;
   CHECK(has(elf_problem(far_section.bytes()), "section 0 has 18446744073709551615 bytes"));
+  std::string own = tj::testing::read_bytes("/proc/self/exe");  // not only the first of a table
+  Elf64_Ehdr header;
+  Elf64_Phdr last;
+  std::memcpy(&header, own.data(), sizeof header);
+  const std::size_t at = header.e_phoff + (header.e_phnum - 1u) * sizeof last;
+  std::memcpy(&last, own.data() + at, sizeof last);
+  last.p_filesz = kHuge;
+  put(own, at, last);
+  CHECK(has(elf_problem(own), "segment " + std::to_string(header.e_phnum - 1) + " has 18446744073709551615 bytes"));
   no_bits.section.sh_size = kHuge;
   no_bits.section.sh_type = SHT_NOBITS;
   CHECK(elf_problem(no_bits.bytes()) == "");

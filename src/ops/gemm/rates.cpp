@@ -236,7 +236,6 @@ double GemmPrediction::end_cycles(int parts) const {
 }
 
 double GemmPrediction::cycles(int parts) const {
-  const GemmTileCycles& ends = cycles_[out_bytes_ == size_of(DType::f32) || parts > 1 ? 1 : 0];
   const double waves = std::ceil(clusters_ * parts / places_), end = end_cycles(parts);
   const auto iterations = static_cast<double>(gemm_part_blocks(blocks_, parts));  // of one tile
   // One of several blocks on an SM stores while another multiplies. A block that has room for the next tile's sums does
@@ -261,14 +260,13 @@ double GemmPrediction::cycles(int parts) const {
     const bool sustained = waves > 1 && by_iterations(own_) > by_memory;
     work = std::max({by_iterations(sustained ? shared_ : own_), by_memory, lines_ * iterations * parts});
   }
-  const double product = (static_cast<double>(ends.start) + end) * rates_.slowed + work;
+  const double product = (static_cast<double>(cycles_[0].start) + end) * rates_.slowed + work;
   return parts == 1 ? product : product + sum_cycles(parts);
 }
 
 /// All clusters have as many iterations. Beside its own tiles, a cluster leaves the sums of one piece and reads as
 /// many: as long as that was measured, else as fast as copies go, with a round trip between the two.
 double GemmPrediction::split_cycles() const {
-  const GemmTileCycles& ends = cycles_[out_bytes_ == size_of(DType::f32) ? 1 : 0];
   const double places = places_ * beside_, iterations = std::ceil(clusters_ * static_cast<double>(blocks_) / places);
   const double tiles = std::ceil(clusters_ / places);
   const double sums = static_cast<double>(tile_.block_m) * tile_.block_n * sizeof(float);
@@ -285,7 +283,7 @@ double GemmPrediction::split_cycles() const {
   const double pieces = stores.piece_cycles > 0
                             ? (stores.piece_cycles + stores.piece_sum_cycles * sums_) * rates_.slowed
                             : 2 * sums * rates_.copy_cycles_per_byte + rates_.copy_latency_cycles;
-  return (static_cast<double>(ends.start) + end_cycles(1)) * rates_.slowed + work + pieces;
+  return (static_cast<double>(cycles_[0].start) + end_cycles(1)) * rates_.slowed + work + pieces;
 }
 
 /// The launch that adds the parts: as long as memory takes, L2 or not, but not less than the round trips of a thread.
