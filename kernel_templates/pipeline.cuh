@@ -35,7 +35,7 @@ TJ_DEVICE Tile next_tile(const Params& params, const Tile& tile) {
   return tile_at<C>(params, tile.index + static_cast<int>(grid_blocks()));
 }
 
-/// Places that have a tile: those before this one.
+/// Places that have a tile: those before this one. All roles of all blocks must get the same number.
 template <class C, class Params>
 TJ_DEVICE int tile_count(const Params& params) {
   return params.tiles;

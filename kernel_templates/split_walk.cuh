@@ -92,7 +92,7 @@ TJ_DEVICE Piece of_block(const Walk& walk, int drawn, Piece piece) {
 template <class Split>
 TJ_DEVICE Piece first_piece(const Walk& walk, int drawn, int places, int iterations) {
   const int cluster = drawn / Split::kCluster, clusters = static_cast<int>(walk.blocks) / Split::kCluster,
-            tiles = places / Split::kCluster;
+            tiles = cluster_tiles<Split::kCluster>(places);
   const Shares shares = shares_of<Split>(clusters, tiles, iterations);
   const int begin = shares.begin(cluster), end = shares.begin(cluster + 1);
   if (end > begin) return of_block<Split>(walk, drawn, shared_piece<Split>(cluster, shares, begin, end));
@@ -101,7 +101,7 @@ TJ_DEVICE Piece first_piece(const Walk& walk, int drawn, int places, int iterati
 template <class Split>
 TJ_DEVICE Piece next_piece(const Walk& walk, int drawn, int places, int iterations, const Piece& done) {
   const int cluster = drawn / Split::kCluster, clusters = static_cast<int>(walk.blocks) / Split::kCluster,
-            tiles = places / Split::kCluster, tile = done.place / Split::kCluster;
+            tiles = cluster_tiles<Split::kCluster>(places), tile = done.place / Split::kCluster;
   const Shares shares = shares_of<Split>(clusters, tiles, iterations);
   if (tile >= shares.tiles) return of_block<Split>(walk, drawn, whole_tile<Split>(tile + clusters, tiles, iterations));
   const int begin = shares.begin(cluster), end = tile * iterations;

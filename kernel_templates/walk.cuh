@@ -2,7 +2,8 @@
 // has a dynamic or a split walk, after pipeline.cuh.
 //
 // Decides which place a number of the counter stands for, and when the counter goes back to 0. The unit decides which
-// role draws, and when the others look. An op says how many places have a tile, by `int tile_count<Config>(params)`.
+// role draws, and when the others look. An op says how many places have a tile, by `int tile_count<Config>(params)`. It
+// may read that in device memory, where nothing changes during the launch.
 // Invariant: each place is drawn once in a launch; whoever draws the last number leaves the counter at 0.
 #pragma once
 
@@ -16,13 +17,19 @@ struct alignas(64) Walk {
   u32 blocks;     ///< of the grid
 };
 
+/// Tiles of clusters, where so many places have a tile: blocks of the last one may have none of their own.
+template <int Cluster>
+TJ_DEVICE int cluster_tiles(int places) {
+  return (places + Cluster - 1) / Cluster;
+}
+
 /// One thread of a block, or of a cluster: the next place that nobody has, of the cluster's first block. The first
 /// places are those of the grid, so that a launch of t tiles draws t numbers in all: each cluster that has a tile draws
 /// until it gets a place behind the last one.
 template <int Reset, int Cluster>
 TJ_DEVICE int draw_place(const Walk& walk, int tiles) {
   const u32 drawn = draw_global(walk.counter);
-  if (drawn + 1u == static_cast<u32>((tiles + Cluster - 1) / Cluster)) reset_global<Reset>(walk.counter);
+  if (drawn + 1u == static_cast<u32>(cluster_tiles<Cluster>(tiles))) reset_global<Reset>(walk.counter);
   return static_cast<int>(walk.blocks + drawn * Cluster);
 }
 
