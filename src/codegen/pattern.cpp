@@ -83,6 +83,9 @@ Pattern find_pattern(const Graph& graph, const Schedule& schedule, int role) {
     if (!right) continue;
     for (int shorter = 0; shorter < peel; ++shorter)
       pattern.shorter.push_back(simulate(graph, schedule, role, shorter));
+    const std::vector<Event> none = simulate(graph, schedule, role, 0).tile_end;
+    if (none.size() >= pattern.tile_end.size())
+      pattern.without.assign(none.begin(), none.end() - static_cast<std::ptrdiff_t>(pattern.tile_end.size()));
     return pattern;
   }
   support::fail(Stage::codegen, Code::internal,

@@ -16,7 +16,6 @@ namespace {
 using graph::Scope;
 using support::cat;
 
-constexpr int kManyStages = 3;       // peeled steps from which on they share a text
 constexpr int kLongIteration = 512;  // cycles: the tests of a loop of shared steps do not show
 
 class RoleWriter {
@@ -200,6 +199,10 @@ class RoleWriter {
     for (int n = 1; n < pattern_.peel; ++n) {
       w_.next("else if (n == ", n, ")");
       write_short(pattern_.shorter[static_cast<std::size_t>(n)], n);
+    }
+    if (!pattern_.without.empty()) {
+      w_.next("else");
+      events(pattern_.without, {"tile without iterations", ""});
     }
     w_.close();
   }

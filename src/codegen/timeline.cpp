@@ -28,9 +28,8 @@ class Simulator {
   Timeline run() {
     Timeline timeline;
     run_tile_begin(timeline.tile_begin);
-    int last_stage = 0;
-    for (int node : nodes(Scope::iteration)) last_stage = std::max(last_stage, role_stage(graph_, schedule_, node));
-    const int steps = trip_count_ > 0 ? trip_count_ + last_stage : 0;
+    for (int node : nodes(Scope::iteration)) last_stage_ = std::max(last_stage_, role_stage(graph_, schedule_, node));
+    const int steps = trip_count_ > 0 ? trip_count_ + last_stage_ : 0;
     for (int step = 0; step < steps; ++step) run_step(step, timeline.steps.emplace_back());
     finish(timeline.tile_end);
     return timeline;
@@ -82,13 +81,31 @@ class Simulator {
 
   void run_step(int step, std::vector<Event>& out) {
     out_ = &out;
-    const auto order = nodes(Scope::iteration);
     std::vector<Instance> instances;
-    for (int index : order) {
+    for (int index : nodes(Scope::iteration)) {
       const int iteration = step - role_stage(graph_, schedule_, index);
       if (iteration >= 0 && iteration < trip_count_) instances.emplace_back(index, iteration);
     }
-    for (const auto& [index, iteration] : instances) run_instance(index, iteration, &instances);
+    const bool early = step >= trip_count_ && last_stage_ < kManyStages;
+    if (early) hand_back_read();
+    for (const auto& [index, iteration] : instances) {
+      run_instance(index, iteration, &instances);
+      if (early) hand_back_read();
+    }
+  }
+
+  /// Hands back what is filled once a tile when all reads are complete: the next filling waits for nothing else.
+  void hand_back_read() {
+    for (int v = 0; graph_.machine.shared_barriers && v < static_cast<int>(graph_.values.size()); ++v) {
+      const std::vector<int> all = readers(v);
+      const auto complete = [&](int reader) {
+        const bool in_loop = node(reader).scope == Scope::iteration;
+        return (in_loop && trip_count_ == 0) || completed_.count({reader, in_loop ? trip_count_ - 1 : -1}) != 0;
+      };
+      if (scope_of(v) == Scope::tile_begin && !all.empty() && std::all_of(all.begin(), all.end(), complete) &&
+          handed_back_.insert(v).second)
+        push({.kind = read_by_unit(v) ? EventKind::unit_release : EventKind::release, .ring = ring_of(v)});
+    }
   }
 
   // Everything outstanding is observed before the tile-end nodes run.
@@ -104,10 +121,7 @@ class Simulator {
         push({.kind = graph_.pairs && read_by_unit(v) ? EventKind::unit_release : EventKind::release,
               .ring = ring_of(v)});
     }
-    for (int v = 0; v < static_cast<int>(graph_.values.size()); ++v)
-      if (graph_.machine.shared_barriers && scope_of(v) == Scope::tile_begin && !readers(v).empty() &&
-          readers(v, Scope::tile_end).empty())
-        push({.kind = read_by_unit(v) ? EventKind::unit_release : EventKind::release, .ring = ring_of(v)});
+    hand_back_read();
     for (int index : nodes(Scope::tile_end)) run_instance(index, -1);
     if (!pending_.empty()) observe(pending_.size() - 1);
     wait_for_stores(0);
@@ -355,7 +369,7 @@ class Simulator {
   const Graph& graph_;
   const Schedule& schedule_;
   int role_;
-  int trip_count_;
+  int trip_count_, last_stage_ = 0;
   std::vector<Event>* out_ = nullptr;
   std::vector<Instance> pending_;           // matrix groups in commit order
   std::vector<Instance> stores_;            // groups of bulk stores in commit order
@@ -363,6 +377,7 @@ class Simulator {
   std::set<Instance> completed_;
   std::set<Instance> issued_;
   std::set<std::pair<int, int>> asked_;  // ring, iteration: its slot is there
+  std::set<int> handed_back_;            // values filled once a tile
 };
 
 }  // namespace

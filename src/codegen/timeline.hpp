@@ -68,8 +68,13 @@ struct Pattern {
   std::vector<std::vector<Event>> drain;
   std::vector<Event> drain_end;   ///< before the tile-end nodes, iterations relative to n
   std::vector<Timeline> shorter;  ///< for n = 0 .. peel-1
+  std::vector<Event> without;     ///< of a tile without iterations alone, before the tile-end nodes
   std::vector<Event> tile_end;
 };
+
+/// Roles of so many stages and more have one text for all steps (rolled.hpp). It has no place for what one step does
+/// beside its iterations.
+inline constexpr int kManyStages = 3;
 
 /// Iterations counted from `origin`; those of tile scope stay -1.
 std::vector<Event> relative(std::vector<Event> events, int origin);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <set>
 
 #include "sched/modulo/conflicts.hpp"
 #include "sched/modulo/reservations.hpp"
@@ -91,6 +92,19 @@ std::int64_t stored(const Graph& graph, const Schedule& schedule, int reader) {
 std::int64_t padded(const graph::Value& value) {
   if (value.space == graph::Space::tensor) return 0;
   return (value.slot_bytes + value.alignment - 1) / value.alignment * value.alignment;
+}
+
+std::set<int> readers(const Graph& graph, std::size_t value) {
+  std::set<int> nodes;
+  for (const Edge& edge : graph.edges)
+    if (edge.value == static_cast<int>(value)) nodes.insert(edge.dst);
+  return nodes;
+}
+template <class Test>
+bool any_value(const Graph& graph, const Test& test) {
+  for (std::size_t v = 0; v < graph.values.size(); ++v)
+    if (test(v)) return true;
+  return false;
 }
 
 }  // namespace
@@ -185,16 +199,19 @@ void make_rings(const Graph& graph, const std::vector<int>& slots, const SlotCap
   for (const Edge& edge : graph.edges)
     if (edge.value >= 0 && graph.nodes[at(edge.src)].streaming && caps[at(edge.value)] > 0 && is_ring[at(edge.value)])
       streams[at(edge.value)] = true;
+  // Rings of one level and one reader together: a ring deeper than its sisters hides nothing more. The shallowest
+  // first.
+  const auto deepens = [&](std::size_t v) { return streams[v] && depth[v] < caps[v]; };
   while (capacity >= 0) {
-    // All rings of the shallowest level together: a ring deeper than its sisters hides nothing more.
-    int level = -1;
-    for (std::size_t v = 0; v < depth.size(); ++v)
-      if (streams[v] && depth[v] < caps[v] && (level < 0 || depth[v] < level)) level = depth[v];
-    if (level < 0) break;
     std::vector<int> more = depth;
-    for (std::size_t v = 0; v < depth.size(); ++v)
-      if (streams[v] && depth[v] == level && depth[v] < caps[v]) ++more[v];
-    if (ring_bytes(graph, schedule, more) > capacity) break;
+    for (std::size_t v = 0; v < depth.size() && more == depth; ++v) {
+      const auto shallower = [&](std::size_t other) { return deepens(other) && depth[other] < depth[v]; };
+      if (!deepens(v) || any_value(graph, shallower)) continue;
+      for (std::size_t other = 0; other < depth.size(); ++other)
+        if (deepens(other) && depth[other] == depth[v] && readers(graph, other) == readers(graph, v)) ++more[other];
+      if (ring_bytes(graph, schedule, more) > capacity) more = depth;
+    }
+    if (more == depth) break;
     depth = std::move(more);
   }
   for (std::size_t v = 0; v < graph.values.size(); ++v) {

@@ -52,7 +52,7 @@ void check_results(const graph::Graph& graph, const sched::Schedule& schedule) {
       CAPTURE(seed);
       test::FmhaProblem problem(shape, 40 + seed);
       ops::LaunchPlan plan;
-      ops::fmha_plan(problem.args, {64 * kTile.consumers, kTile.block_n, true, true}, plan);
+      ops::fmha_plan(problem.args, {64 * kTile.consumers, kTile.block_n, true, true, 64}, plan);
       for (std::size_t m = 0; m < plan.map_count; ++m)
         driver->encode_tensor_map(0, plan.maps[m].desc, plan.params.data() + plan.maps[m].offset);
       // Fewer blocks than tiles: a block walks several, and the rings go on from one to the next.

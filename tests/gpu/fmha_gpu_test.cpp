@@ -38,6 +38,15 @@ TEST_CASE("shapes at the edges of tiles, rows without keys, single rows and keys
         }
 }
 
+TEST_CASE("output that the copy engine cannot store") {
+  for (const int head_dim : {64, 128})
+    for (const bool causal : {false, true}) {
+      const FmhaShape shape{2, 4, 2, 333, 400, head_dim, DType::f16, causal, true, true, true};
+      CAPTURE(shape.text());
+      CHECK(run(shape, samples::fresh_seed()) == "");
+    }
+}
+
 TEST_CASE("more tiles than multiprocessors: blocks that walk several tiles") {
   for (const bool causal : {false, true}) {
     const FmhaShape shape{4, 16, 4, 777, 900, 128, DType::f16, causal, true, true};

@@ -125,12 +125,14 @@ TEST_CASE(
     const sched::Schedule schedule = sched::schedule(graph);
     CHECK(sched::verify(graph, schedule).empty());
     CHECK(schedule.joint);
-    REQUIRE(schedule.roles.size() == 3);
+    REQUIRE(schedule.roles.size() == 4);
     CHECK(schedule.roles[0].name == "load");
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
       const graph::Node& node = graph.nodes[i];
-      CHECK(schedule.roles[at(schedule.role[i])].name ==
-            (node.async == graph::Async::copy ? std::string("load") : "compute" + std::to_string(node.copy)));
+      CHECK(schedule.roles[at(schedule.role[i])].name == (node.async == graph::Async::copy ? std::string("load")
+                                                          : node.async == graph::Async::store
+                                                              ? std::string("store")
+                                                              : "compute" + std::to_string(node.copy)));
     }
     REQUIRE(schedule.order_barriers.size() == 1);
     CHECK(graph.machine.units[at(schedule.order_barriers[0].unit)].name == "TC");

@@ -78,6 +78,57 @@ TEST_CASE("rings take what memory allows, evenly") {
   CHECK(slots(small, sched::schedule(small), "k") == 4);  // the value's own limit
 }
 
+TEST_CASE("a ring that others read is deepened alone, one with the same readers is not") {
+  // Room for q and seven slots of k and v.
+  graph::Graph graph = test::attention_graph({2, 24 * 1024, (32 + 7 * 24) * 1024 + 1024, true});
+  for (graph::Value& value : graph.values)
+    if (value.scope == graph::Scope::iteration) value.min_slots = 2;
+  const sched::Schedule apart = sched::schedule(graph);
+  CHECK(slots(graph, apart, "k") == 4);
+  CHECK(slots(graph, apart, "v") == 3);
+  CHECK(sched::verify(graph, apart).empty());
+  for (const graph::Edge& edge : std::vector(graph.edges))  // whoever reads k reads v, too
+    if (edge.value == 1) {
+      graph::Edge both = edge;
+      both.src = graph.node_index("load_v");
+      both.value = 2;
+      graph.edges.push_back(both);
+      both = edge;
+      both.dst = graph.node_index(graph.nodes[static_cast<std::size_t>(edge.dst)].copy == 0 ? "pv.0" : "pv.1");
+      graph.edges.push_back(both);
+    }
+  const sched::Schedule sisters = sched::schedule(graph);
+  CHECK(slots(graph, sisters, "k") == 3);
+  CHECK(slots(graph, sisters, "v") == 3);
+}
+
+TEST_CASE("a role that stores at a tile's end sits in the loads' group: it leaves the others their registers") {
+  graph::Graph graph = test::attention_graph({3, 16 * 1024, 227 * 1024, true});
+  for (int copy = 0; copy < 3; ++copy) {
+    const std::string number = std::to_string(copy);
+    graph.values.push_back({"o" + number, 1024, 1024, graph::Scope::tile_end, 1, 1});
+    graph::Node left, put;
+    left.name = "stage_rows." + number;
+    put.name = "put_box." + number;
+    left.scope = put.scope = graph::Scope::tile_end;
+    left.copy = copy;
+    put.async = graph::Async::store;
+    put.warps = 1;
+    put.registers = 32;
+    graph.nodes.push_back(left);
+    graph.nodes.push_back(put);
+    const int last = static_cast<int>(graph.nodes.size()) - 1;
+    graph.edges.push_back({graph.node_index("pv." + number), last - 1, 0, 0, true, -1, 0, true});
+    graph.edges.push_back({last - 1, last, 0, 0, true, static_cast<int>(graph.values.size()) - 1, 0, false});
+  }
+  for (graph::Node& node : graph.nodes)
+    if (node.warps == 4 && node.scope == graph::Scope::iteration) node.registers = 52;  // 156 of a thread's 160
+  const sched::Schedule schedule = sched::schedule(graph);
+  CHECK(sched::verify(graph, schedule).empty());
+  REQUIRE(schedule.roles.size() == 5);
+  for (const sched::Role& role : schedule.roles) CHECK(role.registers == (role.name.starts_with("compute") ? 160 : 32));
+}
+
 TEST_CASE("too little memory for the shortest schedule gives another legal one, too little for any a named error") {
   const graph::Graph two_each = test::attention_graph({2, 32 * 1024, (32 + 4 * 32) * 1024 + 256, true});
   const sched::Schedule fits = sched::schedule(two_each);

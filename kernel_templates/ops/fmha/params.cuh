@@ -21,6 +21,7 @@ struct Source {
 
 struct Params {
   TensorMap q, k, v;              ///< rank 4: D, S, H, B
+  TensorMap o_boxes;              ///< the same of o, where tiles leave through shared memory
   Source q_rows, k_rows, v_rows;  ///< the same tensors, for threads that copy rows
   void* o;                        ///< strides below in elements; the last dimension is contiguous
   float* lse;                     ///< may be null; strides in elements

@@ -84,9 +84,61 @@ TJ_DEVICE void pv_done(Consumer<C>& consumer) {
   dev::hold(consumer.weights);
 }
 
+// ---- the end of a tile ----------------------------------------------------------------------------------------------
+/// The rows that a consumer leaves in a slot: blocks of kSwizzleColumns columns, each with all rows, as the copy engine
+/// wants them. A warp stores 16 columns of its sixteen rows at a time.
 template <class C>
-TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
-  store(consumer, consumer.params, tile, row_of(consumer, tile));
+TJ_DEVICE void leave_rows(const Consumer<C>& consumer, u32 slot) {
+  const int lane = static_cast<int>(dev::lane_index()), row = static_cast<int>(dev::warp_index() & 3u) * 16 + lane % 16;
+#pragma unroll
+  for (int j = 0; j < C::kHeadDim / 8; j += 2) {
+    u32 words[4];  // of both halves of the rows, for the first 8 columns, then for the others
+#pragma unroll
+    for (int w = 0; w < 4; ++w) {
+      const float* pair = &consumer.output[4 * (j + w / 2) + 2 * (w % 2)];
+      words[w] = dev::pack(typename C::Element{}, pair[0], pair[1]);
+    }
+    const int chunk = j + lane / 16;
+    dev::store_matrices(slot + (chunk / 8 * kRowsPerConsumer + row) * kSwizzleRowBytes + ((chunk % 8) ^ (row % 8)) * 16,
+                        {words[0], words[1], words[2], words[3]});
+  }
+}
+
+/// Normalises, stores the log-sum-exp, and leaves the consumer's rows of o for put_box(). Where the copy engine cannot
+/// store them, they go to memory from here.
+template <class C>
+TJ_DEVICE void stage_rows(Consumer<C>& consumer, const Tile& tile, u32 slot) {
+  const Params& params = consumer.params;
+  const int first_row = row_of(consumer, tile);
+  if (params.wide_stores == 0) return store(consumer, params, tile, first_row);
+  const float sums[2] = {whole_sum(consumer, 0), whole_sum(consumer, 1)};
+  const RowEnd<ByReciprocal> ends[2] = {RowEnd<ByReciprocal>(sums[0]), RowEnd<ByReciprocal>(sums[1])};
+#pragma unroll
+  for (int half = 0; half < 2; ++half) normalise(consumer, half, ends[half]);
+  leave_rows(consumer, slot);
+#pragma unroll
+  for (int half = 0; half < 2; ++half)
+    store_lse_of(consumer, half, ends[half], sums[half], params, tile, first_row + half * 8);
+}
+
+/// Brings to o what a consumer has left in shared memory.
+template <class C_>
+struct Writer {
+  using C = C_;
+  const Params& params;
+  const int copy;  ///< the consumer's
+  TJ_DEVICE Writer(const Params& p, int which) : params(p), copy(which) { dev::prefetch_map(&p.o_boxes); }
+};
+
+template <class C>
+TJ_DEVICE void put_box(Writer<C>& writer, const Tile& tile, u32 slot) {
+  const Params& params = writer.params;
+  if (params.wide_stores == 0) return;
+#pragma unroll
+  for (int d = 0; d < C::kHeadDim; d += kSwizzleColumns) {
+    dev::store_box_4d(&params.o_boxes, slot + d / kSwizzleColumns * kRowsPerConsumer * kSwizzleRowBytes, d,
+                      tile.row + writer.copy * kRowsPerConsumer, tile.head, tile.batch);
+  }
 }
 
 }  // namespace tj::ops::fmha

@@ -36,28 +36,43 @@ TJ_DEVICE void store_row(const Rows<C>& rows, const Params& params, u32 row_half
   }
 }
 
+/// Normalises one of the thread's two rows.
+template <class Division, class C>
+TJ_DEVICE void normalise(Rows<C>& rows, int half, const RowEnd<Division>& end) {
+#pragma unroll
+  for (int j = 0; j < C::kHeadDim / 8; ++j) {
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      float& out = rows.output[4 * j + 2 * half + e];
+      out = end.output(out);
+    }
+  }
+}
+/// Of one of the thread's two rows, whose sum four threads share.
+template <class C>
+TJ_DEVICE float whole_sum(const Rows<C>& rows, int half) {
+  float sum = rows.row_sum[half];
+  sum += dev::shuffle_xor(sum, 1);
+  return sum + dev::shuffle_xor(sum, 2);
+}
+template <class Division, class C>
+TJ_DEVICE void store_lse_of(const Rows<C>& rows, int half, const RowEnd<Division>& end, float sum, const Params& params,
+                            const Tile& tile, int row) {
+  if (params.lse != nullptr && row < params.queries && (dev::lane_index() & 3u) == 0)
+    store_lse(params, tile, row, end.lse(params, rows.row_max[half], sum));
+}
+
 /// `first_row` is the thread's first.
 template <class Division = ByReciprocal, class C>
 TJ_DEVICE void store(Rows<C>& rows, const Params& params, const Tile& tile, int first_row) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    float sum = rows.row_sum[half];
-    sum += dev::shuffle_xor(sum, 1);
-    sum += dev::shuffle_xor(sum, 2);
+    const float sum = whole_sum(rows, half);
     const RowEnd<Division> end(sum);
-#pragma unroll
-    for (int j = 0; j < C::kHeadDim / 8; ++j) {
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        float& out = rows.output[4 * j + 2 * half + e];
-        out = end.output(out);
-      }
-    }
+    normalise(rows, half, end);
     const int row = first_row + half * 8;
-    const bool inside = row < params.queries;
-    store_row(rows, params, static_cast<u32>(half), output_row(params, tile, row), inside);
-    if (params.lse != nullptr && inside && (dev::lane_index() & 3u) == 0)
-      store_lse(params, tile, row, end.lse(params, rows.row_max[half], sum));
+    store_row(rows, params, static_cast<u32>(half), output_row(params, tile, row), row < params.queries);
+    store_lse_of(rows, half, end, sum, params, tile, row);
   }
 }
 

@@ -62,6 +62,14 @@ int GraphBuilder::add(Node added) {
   return static_cast<int>(graph_.nodes.size()) - 1;
 }
 
+int GraphBuilder::hand_out(Node stage, Node put, std::string name, std::int64_t bytes) {
+  const int left = value(std::move(name), bytes, Scope::tile_end, 1, 1);
+  put.warps = 1;
+  const int staged = add(std::move(stage)), last = add(std::move(put));
+  edge(staged, last, 0, 0, true, left);
+  return staged;
+}
+
 void GraphBuilder::edge(int src, int dst, int delay, int distance, bool blocking, int value) {
   graph_.edges.push_back({src, dst, delay, distance, blocking, value, 0, value < 0});
 }

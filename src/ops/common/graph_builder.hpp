@@ -72,6 +72,9 @@ class GraphBuilder {
   }
 
   int add(Node added);
+  /// A tile's end in two steps. `stage` leaves its part of the result in `bytes` of shared memory, and a warp of a role
+  /// of its own brings that to memory by `put` under the next tile's loop. Returns the first.
+  int hand_out(Node stage, Node put, std::string name, std::int64_t bytes);
   Node& node(int index) { return graph_.nodes[static_cast<std::size_t>(index)]; }
   const Node& node(int index) const { return graph_.nodes[static_cast<std::size_t>(index)]; }
 

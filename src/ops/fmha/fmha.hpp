@@ -75,12 +75,15 @@ struct FmhaLaunch {
   int rows_per_block = 128, block_n = 128;
   bool bulk_copies = true;  ///< by tensor maps
   bool walks = false;       ///< blocks do tile after tile; else one each
+  int staged_rows = 0;      ///< of o that a box brings out of shared memory; 0: stores from registers
   int section_kb = 0;       ///< keys and values of the heads whose tiles are mixed, longest first; 0: a head's alone
 };
-inline constexpr std::array kFmhaGeometry = {
-    geometry_field<&FmhaLaunch::rows_per_block>("block_rows", 1), geometry_field<&FmhaLaunch::block_n>("block_n", 1),
-    geometry_field<&FmhaLaunch::bulk_copies>("bulk_copies"), geometry_field<&FmhaLaunch::walks>("walks"),
-    geometry_field<&FmhaLaunch::section_kb>("section_kb")};
+inline constexpr std::array kFmhaGeometry = {geometry_field<&FmhaLaunch::rows_per_block>("block_rows", 1),
+                                             geometry_field<&FmhaLaunch::block_n>("block_n", 1),
+                                             geometry_field<&FmhaLaunch::bulk_copies>("bulk_copies"),
+                                             geometry_field<&FmhaLaunch::walks>("walks"),
+                                             geometry_field<&FmhaLaunch::staged_rows>("staged_rows"),
+                                             geometry_field<&FmhaLaunch::section_kb>("section_kb")};
 void fmha_plan(const FmhaArgs& args, const FmhaLaunch& kernel, LaunchPlan& plan);
 
 }  // namespace tj::ops

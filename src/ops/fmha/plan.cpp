@@ -47,6 +47,10 @@ void fmha_plan(const FmhaArgs& args, const FmhaLaunch& kernel, LaunchPlan& plan)
     plan.maps[2] = {offsetof(fmha::Params, v), box_map(args.v, kernel.block_n)};
     plan.map_count = 3;
   }
+  p.wide_stores = wide(args.o, 16);
+  if (kernel.staged_rows > 0)  // where rows of o lie as no map may say, nothing is stored by one
+    plan.maps[plan.map_count++] = {offsetof(fmha::Params, o_boxes),
+                                   box_map(p.wide_stores != 0 ? args.o : args.q, kernel.staged_rows)};
   p.q_rows = source(args.q);
   p.k_rows = source(args.k);
   p.v_rows = source(args.v);
@@ -67,7 +71,6 @@ void fmha_plan(const FmhaArgs& args, const FmhaLaunch& kernel, LaunchPlan& plan)
   p.row_blocks = (p.queries + kernel.rows_per_block - 1) / kernel.rows_per_block;
   p.tiles = p.row_blocks * p.heads * p.batches;
   p.section_heads = section_heads(args, kernel, p);
-  p.wide_stores = wide(args.o, 16);
   const float scale = fmha_scale(args);
   // A scale of 0 weighs all keys alike; the smallest normal keeps masked scores at -inf where 0 would make them NaN.
   p.scale = std::fmax(std::fabs(scale), std::numeric_limits<float>::min());

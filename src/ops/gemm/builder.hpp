@@ -118,20 +118,16 @@ class GemmBuilder : protected GraphBuilder {
   int end_of_tile(Node store, int elements) {
     if (store_ == gemm::kDirect) return add(std::move(store));
     const int c = store.copy;
-    const int rows_of_d =
-        value(support::cat("d", c), std::int64_t{elements} * size_of(kernel_.out), Scope::tile_end, 1, 1);
     store.body = "stage_rows";
     store.name = support::cat(store.body, ".", c);
     Node put = numbered("Writer", store_ == gemm::kCopied ? "put_box" : "put_rows", c, Scope::tile_end);
-    put.warps = 1;
     put.registers = kWriterRegisters;
     if (store_ == gemm::kCopied)
       put.async = graph::Async::store;
     else
       put.drains = true;
-    const int staged = add(std::move(store)), last = add(std::move(put));
-    edge(staged, last, 0, 0, true, rows_of_d);
-    return staged;
+    return hand_out(std::move(store), std::move(put), support::cat("d", c),
+                    std::int64_t{elements} * size_of(kernel_.out));
   }
 
   GemmKernel kernel_;

@@ -229,10 +229,27 @@ std::vector<JointModel::Need> JointModel::needs(const std::vector<int>& role) co
   for (std::size_t i = 0; i < whole.role.size(); ++i) {
     if (whole.role[i] < 0) continue;
     Need& need = result[at(whole.role[i])];
-    need.groups = std::max(need.groups, (graph_.nodes[i].warps + size - 1) / size);
+    need.warps = std::max(need.warps, graph_.nodes[i].warps);
+    need.groups = (need.warps + size - 1) / size;
+    need.computes = need.computes || kind_of(graph_.nodes[i]) == RoleKind::compute;
     if (local_[i] < 0) need.once = std::max(need.once, graph_.nodes[i].registers);
   }
+  share_groups(at(whole.roles), result);
   return result;
+}
+
+// As groups_of() places them: small roles that compute nothing sit in one group, whose roles have one count.
+void JointModel::share_groups(std::size_t roles, std::vector<Need>& needs) const {
+  const int size = graph_.machine.warps_per_group;
+  for (std::size_t r = roles; r < needs.size(); ++r) {
+    const auto host = std::find_if(
+        needs.begin(), needs.begin() + static_cast<std::ptrdiff_t>(roles),
+        [&](const Need& of) { return !of.computes && !needs[r].computes && of.warps + needs[r].warps <= size; });
+    if (host == needs.begin() + static_cast<std::ptrdiff_t>(roles)) continue;
+    host->warps += needs[r].warps;
+    host->once = std::max(host->once, needs[r].once);
+    needs[r].groups = 0;
+  }
 }
 
 Resource JointModel::registers_of(const std::vector<int>& role, int r, int ii) const {

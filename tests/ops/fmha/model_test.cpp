@@ -35,6 +35,25 @@ TEST_CASE("shapes at the edges of tiles, rows without keys, single rows and keys
                                    {1, 1, 1, 385, 384, 64, DType::f16, true, false, true}});
 }
 
+TEST_CASE("blocks that walk tiles of which some see no key") {
+  for (const int head_dim : {64, 128}) {
+    CAPTURE(head_dim);
+    test::FmhaProblem problem({1, 2, 1, 700, 130, head_dim, DType::f16, true, false, true}, 7400);
+    problem.args.max_sms = 2;
+    problem.run(testing::model_runtime(kTarget), {DeviceKind::cpu, 0});
+    CHECK(problem.problem() == "");
+  }
+}
+
+TEST_CASE("output that the copy engine cannot store, of whole tiles and of parts") {
+  for (const int head_dim : {64, 128})
+    for (const bool causal : {true, false}) {
+      const FmhaShape shape{1, 2, 1, 197, 200, head_dim, DType::bf16, causal, true, true, true};
+      CAPTURE(shape.text());
+      CHECK(test::run_fmha(kTarget, shape, 7300) == "");
+    }
+}
+
 TEST_CASE("random shapes: both types, head dims, masks and layouts, grouped heads") {
   const std::uint64_t seed = samples::fresh_seed();
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));

@@ -32,7 +32,7 @@ std::uint16_t* aligned(std::vector<std::uint16_t>& memory) {
 std::string FmhaShape::text() const {
   return support::cat("B ", batch, " H ", heads, "/", heads_kv, " Sq ", seq_q, " Sk ", seq_k, " D ", head_dim, " ",
                       to_string(dtype), causal ? " causal" : " full", rows_first ? " BSHD" : " BHSD",
-                      with_lse ? " lse" : "");
+                      with_lse ? " lse" : "", shifted_o ? " o off 16 bytes" : "");
 }
 
 Tensor FmhaProblem::place(std::vector<std::uint16_t>& memory, int heads, int rows, bool random, std::uint64_t seed) {
@@ -57,6 +57,7 @@ FmhaProblem::FmhaProblem(const FmhaShape& shape, std::uint64_t seed) : shape_(sh
   args.k = place(k_, shape.heads_kv, shape.seq_k, true, seed + 1);
   args.v = place(v_, shape.heads_kv, shape.seq_k, true, seed + 2);
   args.o = place(o_, shape.heads, shape.seq_q, false, 0);
+  if (shape.shifted_o) args.o.data = static_cast<std::uint16_t*>(args.o.data) + 1;
   args.causal = shape.causal;
   if (!shape.with_lse) return;
   lse_.assign(static_cast<std::size_t>(shape.batch) * static_cast<std::size_t>(shape.heads) *

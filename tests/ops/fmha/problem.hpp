@@ -19,6 +19,7 @@ struct FmhaShape {
   bool causal = false;
   bool rows_first = false;  ///< memory as [B, S, H, D] instead of [B, H, S, D]
   bool with_lse = true;
+  bool shifted_o = false;  ///< o begins an element behind a multiple of 16 bytes
   std::string text() const;
 };
 
