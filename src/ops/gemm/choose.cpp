@@ -49,7 +49,10 @@ bool serves(const GemmTile& tile, const GemmSizes& sizes, const GemmKernel& kern
     return false;
   const bool too_low =
       tile.block_m < kRowsPerConsumer && sizes.m > tile.block_m && !tile.swapped;  // several would share no copy of b
-  return !too_low && gemm_tile_fits(tile, kernel, *rates.family);
+  // Blocks' tiles are counted in 32 bits. validate() sees to those of 64 x 32 and more, but for clusters.
+  const bool countable = (tile.block_m >= 64 && tile.block_n >= 32 && tile.blocks() == 1) ||
+                         clusters_of(sizes, tile) * tile.blocks() <= std::numeric_limits<std::int32_t>::max();
+  return !too_low && countable && gemm_tile_fits(tile, kernel, *rates.family);
 }
 
 /// Is the tile taken without a measurement of the problem at hand? A device runs fewer blocks of larger clusters than
@@ -111,6 +114,8 @@ RankedGemm best_parts(const GemmSizes& sizes, const GemmKernel& kernel, int tile
   const std::int64_t blocks = up(sizes.k, shape.block_k);
   const Prediction prediction(sizes, kernel, tile, rates);
   const double fill = cluster_places(sizes, shape, *rates.arch) / clusters_of(sizes, shape);
+  // Larger clusters are taken in one wave alone (taken_unmeasured).
+  const int most_waves = shape.blocks() > 2 ? 1 : kMostPartWaves;
   const auto most = [&](double waves) {
     return std::min({blocks, static_cast<std::int64_t>(waves * fill), std::int64_t{kMostGemmParts}});
   };
@@ -124,8 +129,8 @@ RankedGemm best_parts(const GemmSizes& sizes, const GemmKernel& kernel, int tile
     const double cycles = prediction.cycles(choice.parts);
     if (best.choice.parts == 1 || cycles < best.cycles) best = {choice, cycles};
   };
-  for (int waves = 1; waves <= kMostPartWaves; ++waves) rate(most(waves));
-  for (std::int64_t parts = 2; parts <= most(kMostPartWaves); parts = std::max(parts + 1, parts * 5 / 4)) rate(parts);
+  for (int waves = 1; waves <= most_waves; ++waves) rate(most(waves));
+  for (std::int64_t parts = 2; parts <= most(most_waves); parts = std::max(parts + 1, parts * 5 / 4)) rate(parts);
   return best;
 }
 

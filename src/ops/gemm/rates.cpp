@@ -139,12 +139,13 @@ GemmPath joint_path(const GemmSizes& sizes, const GemmKernel& kernel, const Gemm
   return {bytes, bytes / rates.joint_bytes_per_cycle + fills / rates.joint_outside_rows_per_cycle};
 }
 
-/// A time that limits give together: the longest one, and more where they lie close to each other. It is the sixth root
-/// of the sum of their sixth powers, taken once: hot calls of new sizes wait for it.
+/// The sixth power.
 double sixth(double time) {
   const double cube = time * time * time;
   return cube * cube;
 }
+/// A time that limits give together: the longest one, and more where they lie close to each other. It is the sixth root
+/// of the sum of their sixth powers, taken once: hot calls of new sizes wait for it.
 double joined(double sixths) { return std::cbrt(std::sqrt(sixths)); }
 
 /// The load of the busiest path of SMs that share one, over what it would be were all alike. Blocks come to each path

@@ -21,7 +21,7 @@ class GemmRingsBuilder : protected GemmBuilder {
                    const arch::Arch& arch)
       : GemmBuilder(kernel, store, family, arch),
         multiplier_(way, arch),
-        product_(multiplier_.product(2.0 * product_rows * tile_.block_n * tile_.block_k, tile_.block_k,
+        product_(multiplier_.product(2.0 * product_rows * tile_.sum_columns() * tile_.block_k, tile_.block_k,
                                      tile_.element_bytes)),
         rates_(family.copy_rates(arch)) {}
 

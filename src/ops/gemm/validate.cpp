@@ -48,8 +48,7 @@ void check_activation(Activation activation) {
            cat("activation is ", static_cast<int>(activation), "; allowed: 0 (none), 1 (relu), 2 (gelu), 3 (silu)"));
 }
 
-/// Tiles of a launch are counted in 32 bits. None is smaller than 64 x 32 but those of 16 rows, which serve no more
-/// than 16 rows.
+/// Tiles of a launch are counted in 32 bits. Those of 64 x 32 count here; smaller ones are taken where they fit, too.
 void check_tiles(const GemmSizes& sizes, const char* name) {
   const Size rows = (sizes.m + 63) / 64, columns = (sizes.n + 31) / 32;  // the product fits: both are at most 2^25
   if (rows * columns > kMaxSize / sizes.batch)

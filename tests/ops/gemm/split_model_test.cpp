@@ -60,6 +60,8 @@ TEST_CASE("every family, clusters, both ways of storing, batches, addends") {
   for (const Case& each : {Case{"sm_90a", "128x128x64c2x1", DType::f16, DType::f16},
                            {"sm_90a", "128x64x64c2x2", DType::bf16, DType::f32},
                            {"sm_90a", "128x128x128c1x2", DType::e4m3, DType::bf16},
+                           {"sm_90a", "72x64x128s", DType::f16, DType::f16},  // the last part of a column is incomplete
+                           {"sm_90a", "48x64x128c2x2s", DType::bf16, DType::bf16},
                            {"sm_100a", "256x128x64c2x1", DType::f16, DType::f16},
                            {"sm_80", "64x64x128", DType::f16, DType::f16},
                            {"gfx1100", "64x64x128", DType::f16, DType::f16},

@@ -9,7 +9,9 @@
 #include <set>
 
 #include "arch/arch.hpp"
+#include "ops/gemm/family.hpp"
 #include "ops/gemm/gemm.hpp"
+#include "ops/gemm/rates.hpp"
 #include "support/expect.hpp"
 
 using namespace tj;
@@ -56,9 +58,8 @@ std::string tile_for(std::int64_t m, std::int64_t n, std::int64_t k, bool right_
   ops::GemmKernel kernel;
   kernel.dtype = dtype;
   kernel.right_mn = right_mn;
-  const auto& tile = ops::gemm_tiles()[static_cast<std::size_t>(ops::choose_gemm({m, n, k, 1}, kernel, hopper()).tile)];
-  return std::to_string(tile.block_m) + "x" + std::to_string(tile.block_n) +
-         (tile.blocks() > 1 ? "c" + std::to_string(tile.cluster_m) + "x" + std::to_string(tile.cluster_n) : "");
+  return ops::gemm_tile_name(
+      ops::gemm_tiles()[static_cast<std::size_t>(ops::choose_gemm({m, n, k, 1}, kernel, hopper()).tile)]);
 }
 
 }  // namespace
@@ -167,26 +168,67 @@ TEST_CASE("the order of an operand follows its strides, and its sizes where both
 
 TEST_CASE("large products get the large tile, few rows a low one, small products one that reaches all SMs") {
   // At the power limit, fewer bytes from L2 are more products: two blocks share the wide operand.
-  CHECK(tile_for(4096, 4096, 4096) == "128x256c2x1");
-  CHECK(tile_for(4096, 4096, 16384) == "128x256c2x1");
-  CHECK(tile_for(8192, 8192, 8192) == "128x256c2x1");
-  CHECK(tile_for(16384, 16384, 16384) == "128x256c2x1");
-  CHECK(tile_for(2048, 2048, 2048) == "128x256c2x1");  // 128 tiles, one wave: 27.6 us where 128 x 128 takes 29.4
-  CHECK(tile_for(4104, 4104, 4104) == "128x224c2x1");  // fewer columns outside, and rows off their lines are shared
-  CHECK(tile_for(1024, 1024, 1024) == "128x64");
-  CHECK(tile_for(1000, 1000, 1000) == "96x128c2x2");  // rows off their lines: four blocks share them
-  CHECK(tile_for(524, 5120, 4096) == "176x128");      // three tiles of 176 rows, where five of 128 would be
-  CHECK(tile_for(128, 24576, 1536) == "128x192");     // memory bounds it: no row outside, and b is read once
-  CHECK(tile_for(64, 7168, 2048) == "64x56");         // 128 tiles for 132 SMs
-  CHECK(tile_for(16, 4096, 4096) == "16x64");         // rows outside a would cost more than those inside
-  CHECK(tile_for(1, 8192, 8192) == "16x64");  // memory bounds both: predicted alike, and the larger has fewer ends
-  CHECK(tile_for(17, 4096, 4096) == "24x64");
-  CHECK(tile_for(141, 4096, 5376) == "72x64");       // swapped: two tiles of 72 rows, where three of 64 would be
-  CHECK(tile_for(136, 3552, 4064) == "96x64c1x4");   // one wave of clusters of four
-  CHECK(tile_for(16, 4096, 4096, true) == "16x64");  // b's columns lie in blocks of 64
-  CHECK(tile_for(512, 512, 512) == "32x64");
+  CHECK(tile_for(4096, 4096, 4096) == "128x256x64c2x1");
+  CHECK(tile_for(4096, 4096, 16384) == "128x256x64c2x1");
+  CHECK(tile_for(8192, 8192, 8192) == "128x256x64c2x1");
+  CHECK(tile_for(16384, 16384, 16384) == "128x256x64c2x1");
+  CHECK(tile_for(2048, 2048, 2048) == "128x256x64c2x1");  // 128 tiles, one wave: 27.6 us where 128 x 128 takes 29.4
+  CHECK(tile_for(4104, 4104, 4104) == "128x224x64c2x1");  // fewer columns outside, and rows off their lines are shared
+  CHECK(tile_for(1024, 1024, 1024) == "128x64x64");
+  CHECK(tile_for(1000, 1000, 1000) == "96x128x64c2x2s");  // rows off their lines: four blocks share them
+  CHECK(tile_for(524, 5120, 4096) == "176x128x64s");      // three tiles of 176 rows, where five of 128 would be
+  CHECK(tile_for(128, 24576, 1536) == "128x192x64");      // memory bounds it: no row outside, and b is read once
+  CHECK(tile_for(64, 7168, 2048) == "64x56x128");         // 128 tiles for 132 SMs
+  CHECK(tile_for(16, 4096, 4096) == "16x64x128s");        // rows outside a would cost more than those inside
+  CHECK(tile_for(1, 8192, 8192) == "16x64x128s");  // memory bounds both: predicted alike, and the larger has fewer ends
+  CHECK(tile_for(17, 4096, 4096) == "24x64x128s");
+  CHECK(tile_for(141, 4096, 5376) == "72x64x128s");       // swapped: two tiles of 72 rows, where three of 64 would be
+  CHECK(tile_for(136, 3552, 4064) == "96x64x128c1x4s");   // one wave of clusters of four
+  CHECK(tile_for(16, 4096, 4096, true) == "16x64x128s");  // b's columns lie in blocks of 64
+  CHECK(tile_for(512, 512, 512) == "32x64x128s");
   for (const std::int64_t large : {std::int64_t{1} << 30, std::int64_t{1} << 31})  // far beyond 64-bit products
-    CHECK(tile_for(large, large, large) == "128x256c2x1");
+    CHECK(tile_for(large, large, large) == "128x256x64");  // tiles of clusters cannot be counted
+}
+
+TEST_CASE("larger clusters are taken in one wave, with K in parts too") {
+  for (const ops::GemmSizes& sizes : {ops::GemmSizes{158, 11168, 28976, 1}, ops::GemmSizes{528, 2976, 19432, 1}})
+    for (const ops::RankedGemm& ranked : ops::rank_gemm(sizes, {}, hopper())) {
+      const ops::GemmTile& tile = ops::gemm_tiles()[static_cast<std::size_t>(ranked.choice.tile)];
+      if (tile.blocks() > 2 && ranked.choice.parts > 1)
+        CHECK(ops::clusters_of(sizes, tile) * ranked.choice.parts <= ops::cluster_places(sizes, tile, hopper()));
+    }
+}
+
+TEST_CASE("no tile is offered whose number is beyond 32 bits") {
+  for (const std::int64_t n : {1, 32})
+    for (const std::int64_t m : {17, 64}) {
+      const ops::GemmSizes sizes{m, n, 64, std::int64_t{1} << 30};
+      const auto ranking = ops::rank_gemm(sizes, {}, hopper());
+      CHECK_FALSE(ranking.empty());
+      for (const ops::RankedGemm& ranked : ranking) {
+        const ops::GemmTile& tile = ops::gemm_tiles()[static_cast<std::size_t>(ranked.choice.tile)];
+        CAPTURE(ops::gemm_tile_name(tile));
+        CHECK(ops::clusters_of(sizes, tile) * tile.blocks() < 2147483648.0);
+      }
+    }
+}
+
+TEST_CASE("a tile's products hold the matrix unit as long as their sums take, swapped or not") {
+  for (const ops::GemmTile& tile : ops::gemm_tiles()) {
+    if (tile.element_bytes != 2 || ops::gemm_blocks_per_sm(tile, hopper()) == 0) continue;
+    CAPTURE(ops::gemm_tile_name(tile));
+    ops::GemmKernel kernel;
+    kernel.tile = static_cast<int>(&tile - ops::gemm_tiles().data());
+    const graph::Graph graph = ops::gemm_candidate(kernel, hopper()).graph;
+    const double whole = 2.0 * tile.block_m * tile.block_n * tile.block_k / hopper().fact("matrix_flops_per_cycle");
+    double held = 0;
+    for (const graph::Node& node : graph.nodes)
+      if (node.body == "mma") held += node.reservations.front().cycles;
+    // Rows that a consumer leaves unused count; so do columns below the least that an instruction takes.
+    const double rows = std::max(64, tile.sum_rows()), all = whole * rows / tile.sum_rows();
+    CHECK(held >= all);
+    CHECK(held <= all + 24.0 * tile.consumers() * tile.block_k / 16);
+  }
 }
 
 TEST_CASE("blocks share tiles where the last wave would leave many idle, and the product lasts long enough") {
@@ -205,9 +247,9 @@ TEST_CASE("blocks share tiles where the last wave would leave many idle, and the
 }
 
 TEST_CASE("products of e4m3 get tiles of their own") {
-  CHECK(tile_for(8192, 8192, 8192, false, DType::e4m3) == "128x192c2x1");
-  CHECK(tile_for(4096, 4096, 4096, false, DType::e4m3) == "128x128c2x1");
-  CHECK(tile_for(16, 4096, 4096, false, DType::e4m3) == "16x32");
+  CHECK(tile_for(8192, 8192, 8192, false, DType::e4m3) == "128x192x128c2x1");
+  CHECK(tile_for(4096, 4096, 4096, false, DType::e4m3) == "128x128x128c2x1");
+  CHECK(tile_for(16, 4096, 4096, false, DType::e4m3) == "16x32x256");
   for (const std::int64_t size : {1, 100, 512, 1000, 2048, 16384}) {
     ops::GemmKernel kernel;
     kernel.dtype = DType::e4m3;
