@@ -199,6 +199,17 @@ TEST_CASE("larger clusters are taken in one wave, with K in parts too") {
     }
 }
 
+TEST_CASE("swapped tiles of many rows take no addend: their registers have no room to load all of it at once") {
+  ops::GemmKernel with_addend;
+  with_addend.add_c = true;
+  for (const ops::GemmTile& tile : ops::gemm_tiles())
+    if (tile.swapped) {
+      CAPTURE(ops::gemm_tile_name(tile));
+      CHECK(ops::gemm_tile_fits(tile, {}));
+      CHECK(ops::gemm_tile_fits(tile, with_addend) == (tile.block_m <= 112));
+    }
+}
+
 TEST_CASE("no tile is offered whose number is beyond 32 bits") {
   for (const std::int64_t n : {1, 32})
     for (const std::int64_t m : {17, 64}) {
