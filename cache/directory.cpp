@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <ctime>
+#include <limits>
 #include <memory>
 
 #include "support/atomic_file.hpp"
@@ -18,10 +19,6 @@ namespace {
 using support::cat;
 using support::errno_text;
 using support::FileDescriptor;
-
-std::int64_t nanoseconds(const timespec& time) {
-  return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
-}
 
 FileInfo to_info(const std::string& name, const struct stat& status) {
   return {name, static_cast<std::uint64_t>(status.st_size), nanoseconds(status.st_atim), nanoseconds(status.st_mtim)};
@@ -68,6 +65,13 @@ bool make_directories(const std::string& path) {
 }
 
 }  // namespace
+
+std::int64_t nanoseconds(const timespec& time) noexcept {
+  constexpr std::int64_t kSecond = 1'000'000'000, kMost = std::numeric_limits<std::int64_t>::max();
+  const auto seconds = static_cast<std::int64_t>(time.tv_sec);
+  if (seconds < 0) return 0;
+  return seconds < kMost / kSecond ? seconds * kSecond + time.tv_nsec : kMost;
+}
 
 FileDescriptor open_directory(const std::string& path, WhenMissing when_missing, std::string* problem) {
   constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,6 +26,9 @@ struct FileInfo {
   std::int64_t last_use_ns = 0;  ///< access time, which the store sets itself: works where reads do not touch it
   std::int64_t made_ns = 0;      ///< modification time, set once
 };
+
+/// Since 1970, or the nearest time that there is: a file's time may be any, and 64 bits end in 2262.
+std::int64_t nanoseconds(const timespec& time) noexcept;
 
 enum class WhenMissing { leave, make };
 

@@ -32,11 +32,13 @@ constexpr const char* kLeftOut = "It counts as absent; storing it anew replaces 
 constexpr const char* kNoDirectory = "no directory (TJ_CACHE_DIR, XDG_CACHE_HOME and a home directory are all missing)";
 
 constexpr std::int64_t kStaleNs = std::int64_t{3600} * 1'000'000'000;
+/// Clocks of machines that share a cache differ by less. Such a time was set by hand, or by a clock that was wrong.
+constexpr std::int64_t kFarAheadNs = 24 * kStaleNs;
 
 std::int64_t now_ns() {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+  return nanoseconds(now);
 }
 
 /// All entry files, or those of one request.
@@ -53,22 +55,27 @@ std::vector<FileInfo> entry_files(int directory, const std::string* request_hex,
 
 /// Removes what killed writers left behind. A live writer needs seconds.
 void remove_stale_temporaries(int directory) {
-  const std::int64_t oldest_ns = now_ns() - kStaleNs;
+  const std::int64_t oldest_ns = now_ns() - kStaleNs, far_ahead_ns = now_ns() + kFarAheadNs;
   for (const std::string& name : list_names(directory)) {
     FileInfo info;
-    if (support::is_temporary_name(name) && file_info(directory, name, &info) && info.made_ns < oldest_ns) {
+    if (support::is_temporary_name(name) && file_info(directory, name, &info) &&
+        (info.made_ns < oldest_ns || info.made_ns > far_ahead_ns)) {
       ::unlinkat(directory, name.c_str(), 0);
     }
   }
 }
 
 /// Least recently used first, until the rest fits; never the newest, even when an older one cannot be removed. Two
-/// processes doing this at once remove the same files.
+/// processes doing this at once remove the same files. A use far ahead of now counts as the oldest: it would be the
+/// latest for ever, and entries in use would go instead.
 void evict(int directory, std::uint64_t max_size_bytes, const std::string& newest) {
   std::vector<FileInfo> files = entry_files(directory, nullptr);
   std::uint64_t total = 0;
   for (const FileInfo& file : files) total += file.bytes;
   if (total <= max_size_bytes) return;
+  const std::int64_t far_ahead_ns = now_ns() + kFarAheadNs;
+  for (FileInfo& file : files)
+    if (file.last_use_ns > far_ahead_ns) file.last_use_ns = 0;
   std::sort(files.begin(), files.end(), [](const FileInfo& a, const FileInfo& b) {
     return a.last_use_ns != b.last_use_ns ? a.last_use_ns < b.last_use_ns : a.name < b.name;
   });
@@ -181,7 +188,7 @@ std::vector<std::pair<Key, Entry>> Store::load_all(const std::string& compiler_h
 std::int64_t Store::changed_ns() const {
   struct stat status{};
   if (impl_->directory.empty() || ::stat(impl_->directory.c_str(), &status) != 0) return 0;
-  return static_cast<std::int64_t>(status.st_mtim.tv_sec) * 1'000'000'000 + status.st_mtim.tv_nsec;
+  return nanoseconds(status.st_mtim);
 }
 
 bool Store::store(const Key& key, const Entry& entry) {

@@ -2,10 +2,13 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <string>
 
+#include "cache/directory.hpp"
 #include "tests/cache/cache_fixture.hpp"
 
 using tj::LogLevel;
@@ -203,11 +206,42 @@ TEST_CASE("the least recently used go first, a hit counts as use, and the newest
   CHECK_FALSE(there("a"));
 }
 
+TEST_CASE("an entry whose last use lies far ahead goes before entries in use; a clock that is ahead a little counts") {
+  constexpr time_t kHour = 3600, kIn2300 = 10'413'792'000;
+  const std::string binary(1000, 'x');
+  const std::uint64_t size = encode(key_of("a"), entry_of(binary)).size();
+  for (const time_t ahead : {::time(nullptr) + 48 * kHour, kIn2300}) {
+    const Scratch scratch;
+    Store store(scratch.path(), 3 * size, {});
+    const auto path = [&](const char* request) { return scratch / file_name(key_of(request)); };
+    for (const char* request : {"a", "b", "c"}) REQUIRE(store.store(key_of(request), entry_of(binary)));
+    set_times(path("a"), ahead, 1000);
+    set_times(path("b"), ::time(nullptr) + kHour, 1000);
+    CHECK(payload(store, key_of("c")) == binary);
+    REQUIRE(store.store(key_of("d"), entry_of(binary)));
+    CHECK_FALSE(std::filesystem::exists(path("a")));
+    REQUIRE(store.store(key_of("e"), entry_of(binary)));
+    CHECK(std::filesystem::exists(path("b")));
+    CHECK_FALSE(std::filesystem::exists(path("c")));
+  }
+}
+
+TEST_CASE("a time that 64 bits of nanoseconds do not hold is the nearest that they hold") {
+  const auto of = [](time_t seconds) { return tj::cache::nanoseconds({seconds, 7}); };
+  CHECK(of(3) == 3'000'000'007);
+  CHECK(of(-1) == 0);
+  CHECK(of(9'223'372'035) == 9'223'372'035'000'000'007);
+  CHECK(of(9'223'372'037) == std::numeric_limits<std::int64_t>::max());
+  CHECK(of(std::numeric_limits<time_t>::max()) == std::numeric_limits<std::int64_t>::max());
+}
+
 TEST_CASE("temporaries of dead writers go, those of live ones stay") {
   const Scratch scratch;
   write_bytes(scratch / ".tmp-0000000000000001", "old");
   set_times(scratch / ".tmp-0000000000000001", 1000, 1000);
   write_bytes(scratch / ".tmp-0000000000000002", "being written");
+  write_bytes(scratch / ".tmp-0000000000000003", "by a clock that was wrong");
+  set_times(scratch / ".tmp-0000000000000003", 1000, ::time(nullptr) + 48 * 3600);
   for (const char* name : {".tmp-notes", ".tmp-000000000000000g", ".tmp-00000000000000011"}) {  // a user's own
     write_bytes(scratch / name, "old");
     set_times(scratch / name, 1000, 1000);
@@ -215,6 +249,7 @@ TEST_CASE("temporaries of dead writers go, those of live ones stay") {
   Store store(scratch.path(), 0, {});
   REQUIRE(store.store(key_of("k"), entry_of("binary")));
   CHECK_FALSE(std::filesystem::exists(scratch / ".tmp-0000000000000001"));
+  CHECK_FALSE(std::filesystem::exists(scratch / ".tmp-0000000000000003"));
   for (const char* name : {".tmp-notes", ".tmp-000000000000000g", ".tmp-00000000000000011"})
     CHECK(std::filesystem::exists(scratch / name));
   CHECK(std::filesystem::exists(scratch / ".tmp-0000000000000002"));
