@@ -1,16 +1,15 @@
 // Opening, trusting and reading what lies in a cache directory.
 #include "cache/directory.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
 #include <cerrno>
 #include <ctime>
 #include <limits>
-#include <memory>
 
 #include "support/atomic_file.hpp"
+#include "support/directory.hpp"
 #include "support/fail.hpp"
 
 namespace tj::cache {
@@ -99,20 +98,9 @@ FileDescriptor open_directory(const std::string& path, WhenMissing when_missing,
 
 std::vector<std::string> list_names(int directory, std::string* problem) {
   std::vector<std::string> names;
-  const auto stopped = [&] {
-    if (problem != nullptr && errno != 0) *problem = "cannot read it: " + errno_text(errno);
-    return names;
-  };
-  // A descriptor of its own: the read position belongs to the description, which threads and children share.
-  FileDescriptor own(::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!own) return stopped();
-  DIR* const opened = ::fdopendir(own.get());
-  if (opened == nullptr) return stopped();
-  own.release();
-  const std::unique_ptr<DIR, int (*)(DIR*)> stream(opened, &::closedir);
-  errno = 0;  // the end is told apart from a failure by it alone
-  while (const dirent* item = ::readdir(stream.get())) names.emplace_back(item->d_name);
-  return stopped();
+  const int error = support::list_directory(directory, names);
+  if (error != 0 && problem != nullptr) *problem = "cannot read it: " + errno_text(error);
+  return names;
 }
 
 bool file_info(int directory, const std::string& name, FileInfo* info) {

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <cctype>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -17,13 +16,16 @@
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "support/atomic_file.hpp"
+#include "support/directory.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
 #include "support/file_descriptor.hpp"
 #include "support/lasting.hpp"
 #include "support/process.hpp"
+#include "support/uncancelled.hpp"
 
 namespace tj::compile {
 namespace {
@@ -32,7 +34,8 @@ namespace fs = std::filesystem;
 using support::cat;
 using support::fail;
 
-constexpr std::string_view kPrefix = "tilejit-", kOwner = ".owner";
+constexpr std::string_view kPrefix = "tilejit-";
+constexpr const char* kOwner = ".owner";
 constexpr std::string_view kMark = "tilejit: removed when its owner, who holds a lock on this file, is gone\n";
 constexpr std::string_view kEnding = "this process is ending; kernels that are not in the cache are made before";
 constexpr std::size_t kRandomLetters = 6;
@@ -41,22 +44,15 @@ std::string owner_of(const std::string& directory) { return cat(directory, "/", 
 
 /// The mark goes last: without it, nobody would ever recognise the rest. Compilers that were just ended may still
 /// write.
-void remove_directory(const std::string& path) {
+void remove_directory(const std::string& path) noexcept {
   constexpr int kTries = 20;
   for (int i = 0; i < kTries; ++i) {
-    std::error_code failed;
-    bool empty = true;
-    for (fs::directory_iterator at(path, failed), end; !failed && at != end; at.increment(failed)) {
-      if (at->path().filename() == kOwner) continue;
-      std::error_code kept;
-      fs::remove_all(at->path(), kept);
-      empty = empty && !kept;
-    }
-    if (!failed && empty) {
-      ::unlink(owner_of(path).c_str());
+    const support::FileDescriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (folder && support::empty_directory(folder.get(), kOwner)) {
+      ::unlinkat(folder.get(), kOwner, 0);
       if (::rmdir(path.c_str()) == 0) return;
     }
-    if (!fs::exists(path, failed)) return;
+    if (::access(path.c_str(), F_OK) != 0 && errno == ENOENT) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
 }
@@ -110,11 +106,10 @@ support::LockFile claim(const std::string& directory) {
   return owner;
 }
 
-bool is_ours(const fs::path& path) {
-  const std::string name = path.filename().string();
+bool is_ours(const std::string& base, const std::string& name) {
   if (name.size() != kPrefix.size() + kRandomLetters || !name.starts_with(kPrefix)) return false;
   struct stat status{};
-  return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::geteuid();
+  return ::lstat(cat(base, "/", name).c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::geteuid();
 }
 
 bool has_mark(const support::LockFile& owner) {
@@ -129,10 +124,8 @@ void remove_unmarked(const std::string& path) {
   constexpr std::time_t kLongestClaim_s = 3600;
   struct stat folder{}, owner{};
   if (::lstat(path.c_str(), &folder) != 0 || ::time(nullptr) - folder.st_mtime < kLongestClaim_s) return;
-  std::error_code failed;
-  for (fs::directory_iterator at(path, failed), end; !failed && at != end; at.increment(failed))
-    if (at->path().filename() != kOwner) return;
-  if (failed) return;
+  std::vector<std::string> names;
+  if (support::list_directory(path, names) != 0 || names != std::vector<std::string>(names.size(), kOwner)) return;
   if (::lstat(owner_of(path).c_str(), &owner) == 0 && S_ISREG(owner.st_mode) && owner.st_size == 0)
     ::unlink(owner_of(path).c_str());
   ::rmdir(path.c_str());  // refused where anything is inside
@@ -144,11 +137,11 @@ __attribute__((destructor)) void at_normal_end() { abandon_compiles(); }
 }  // namespace
 
 void sweep_private_directories(const std::string& base) {
-  std::error_code failed;
-  for (fs::directory_iterator at(base, fs::directory_options::skip_permission_denied, failed), end;
-       !failed && at != end; at.increment(failed)) {
-    if (!is_ours(at->path())) continue;
-    const std::string path = at->path().string();
+  std::vector<std::string> names;
+  support::list_directory(base, names);  // as far as it can be read
+  for (const std::string& name : names) {
+    if (!is_ours(base, name)) continue;
+    const std::string path = cat(base, "/", name);
     const support::LockFile owner(AT_FDCWD, owner_of(path).c_str(), 0);
     if (owner && owner.try_lock(0, 0) != 0) continue;  // its owner is alive
     if (owner && has_mark(owner))
@@ -184,11 +177,12 @@ PrivateDirectory::PrivateDirectory() : generation_(support::process_generation()
 
 PrivateDirectory::~PrivateDirectory() {
   if (generation_ != support::process_generation()) return;  // the parent's
+  const support::Uncancelled whole;
   {
     const std::lock_guard lock(live().mutex);
     if (live().paths.count(path_) == 0) return;  // removed already, at the process's end
   }
-  remove_directory(path_);
+  remove_directory(path_);  // nothing here needs memory, which may have run out
   const std::lock_guard lock(live().mutex);
   live().paths.erase(path_);  // only now: a process that ends in between removes the rest
 }

@@ -9,9 +9,13 @@
 #include <filesystem>
 #include <fstream>
 #include <string_view>
+#include <system_error>
+#include <utility>
 
 #include "codegen/templates.hpp"
 #include "custom/custom.hpp"
+#include "support/atomic_file.hpp"
+#include "support/directory.hpp"
 #include "support/fail.hpp"
 #include "support/text.hpp"
 
@@ -31,27 +35,33 @@ bool is_template(const fs::path& path) {
   return extension == ".cuh" || extension == ".hpp" || extension == ".h";
 }
 
+/// The files in the folder and below it. Folders that are links are not entered.
 std::vector<fs::path> find_files(const std::string& folder) {
   std::error_code problem;
   if (folder.empty() || folder.find('\0') != std::string::npos || !fs::is_directory(folder, problem))
     fail(Stage::argument, Code::not_found,
          cat("folder '", shown_path(folder), "' is no folder that can be read; give the one with the node bodies"));
-  std::vector<fs::path> paths;
-  fs::recursive_directory_iterator at(folder, problem);
-  for (; !problem && at != fs::recursive_directory_iterator(); at.increment(problem)) {
-    if (at->path().filename().string().front() == '.') {
-      if (at->is_directory(problem)) at.disable_recursion_pending();
-      continue;
+  std::vector<fs::path> paths, folders{folder};
+  while (!folders.empty()) {
+    const fs::path at = std::move(folders.back());
+    folders.pop_back();
+    std::vector<std::string> names;
+    if (const int error = support::list_directory(at.string(), names); error != 0)
+      fail(Stage::argument, Code::io,
+           cat("folder '", shown_path(folder), "' cannot be read: ", support::errno_text(error)));
+    for (const std::string& name : names) {
+      if (name.front() == '.') continue;
+      fs::path path = at / name;
+      if (fs::is_directory(fs::symlink_status(path, problem)))
+        folders.push_back(std::move(path));
+      else if (is_template(path) && fs::is_regular_file(path, problem))
+        paths.push_back(std::move(path));
+      if (paths.size() > kMaxFiles)
+        fail(Stage::argument, Code::unsupported,
+             cat("folder '", shown_path(folder), "' has more than ", kMaxFiles,
+                 " files; give one with the node bodies alone"));
     }
-    std::error_code unreadable;
-    if (is_template(at->path()) && at->is_regular_file(unreadable)) paths.push_back(at->path());
-    if (paths.size() > kMaxFiles)
-      fail(Stage::argument, Code::unsupported,
-           cat("folder '", shown_path(folder), "' has more than ", kMaxFiles,
-               " files; give one with the node bodies alone"));
   }
-  if (problem)
-    fail(Stage::argument, Code::io, cat("folder '", shown_path(folder), "' cannot be read: ", problem.message()));
   return paths;
 }
 

@@ -1,16 +1,15 @@
 // See installations.hpp.
 #include "support/installations.hpp"
 
-#include <dirent.h>
 #include <fnmatch.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 #include <sstream>
 #include <utility>
 
+#include "support/directory.hpp"
 #include "support/environment.hpp"
 
 namespace tj::support {
@@ -23,16 +22,15 @@ bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0;
 std::vector<std::string> names_like(const std::string& pattern, const std::string& folder) {
   if (pattern.find_first_of("*?[\\") == std::string::npos) return {pattern};
   std::vector<std::string> names;
-  const std::unique_ptr<DIR, int (*)(DIR*)> opened(::opendir(folder.empty() ? "." : folder.c_str()), &::closedir);
-  while (const dirent* item = opened ? ::readdir(opened.get()) : nullptr)
-    if (::fnmatch(pattern.c_str(), item->d_name, FNM_PERIOD) == 0) names.emplace_back(item->d_name);
+  list_directory(folder.empty() ? "." : folder, names);
+  std::erase_if(names,
+                [&](const std::string& name) { return ::fnmatch(pattern.c_str(), name.c_str(), FNM_PERIOD) != 0; });
   return names;
 }
 
 }  // namespace
 
-// Not by glob(), which in glibc frees twice when it runs out of memory, nor by an iterator of std::filesystem, which
-// then ends the process.
+// Not by glob(), which in glibc frees twice when it runs out of memory.
 std::vector<std::string> matching(const std::string& pattern) {
   std::vector<std::string> paths{""};
   for (std::size_t begin = 0; begin < pattern.size();) {

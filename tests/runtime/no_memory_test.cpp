@@ -1,18 +1,26 @@
 // Protects: memory that runs out while a document is read or written is std::bad_alloc, and the process goes on. Every
-// allocation from the n-th on fails, also those that an exception's unwinding would make.
+// allocation from the n-th on fails, also those that an exception's unwinding would make. Where one allocation alone
+// fails, texts are whole or not there.
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <functional>
+#include <memory>
 #include <new>
 #include <string>
 #include <tilejit/graph.hpp>
 #include <vector>
 
+#include "compile/private_directory.hpp"
+#include "custom/custom.hpp"
+#include "custom/sample_kernel.hpp"
 #include "support/allocations.hpp"
 #include "support/code_object.hpp"
 #include "support/installations.hpp"
 #include "support/json.hpp"
 #include "support/made_code_object.hpp"
+#include "support/scratch.hpp"
+#include "support/variable.hpp"
 
 namespace {
 
@@ -84,9 +92,23 @@ TEST_CASE("a graph, its text and its schedule's text survive a want of memory at
 
 TEST_CASE("a search for files survives a want of memory at every place") {
   CHECK(runs_dry([] { (void)tj::support::matching("/*/l*/*"); }) > 10);
+  CHECK(runs_dry([] { (void)tj::read_templates(tj::test::kSampleFolder); }) > 10);
 }
 
-TEST_CASE("a code object's metadata survives a want of memory at every place" * doctest::skip(kAsserts)) {
-  const std::string object = tj::testing::made_code_object("gfx90a", "kernel", 64, 128);
-  CHECK(runs_dry([&] { (void)tj::support::read_code_object(object); }) > 20);
+TEST_CASE("a compile's folder is removed without memory, with all that is in it") {
+  const tj::testing::Scratch base;
+  const tj::testing::Variable place("TMPDIR", base.path());
+  auto directory = std::make_unique<tj::compile::PrivateDirectory>();
+  directory->write("include/a.cuh", "text");
+  directory->write("include/ops/b.cuh", "text");
+  tj::testing::fail_allocations_from(0);
+  directory.reset();
+  tj::testing::fail_allocations_from(-1);
+  CHECK(tj::testing::names_in(base.path()).empty());
+}
+
+TEST_CASE("what a killed process left in the temporary folder is looked for without memory") {
+  const tj::testing::Scratch base;
+  std::filesystem::create_directory(base / "tilejit-abcdef");
+  CHECK(runs_dry([&] { tj::compile::sweep_private_directories(base.path()); }) > 3);
 }
