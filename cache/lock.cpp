@@ -13,8 +13,6 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <locale>
-#include <sstream>
 #include <string_view>
 #include <thread>
 
@@ -24,6 +22,7 @@
 #include "support/hash.hpp"
 #include "support/lock_file.hpp"
 #include "support/patience.hpp"
+#include "support/text_stream.hpp"
 
 namespace tj::cache {
 namespace {
@@ -73,8 +72,7 @@ void sign(const LockFile& file, off_t offset) {
 std::string holder(const LockFile& file, off_t offset) {
   std::array<char, kNoteBytes> bytes{};
   const ssize_t read = ::pread(file.get(), bytes.data(), bytes.size(), place_of(offset));
-  std::istringstream words(std::string(bytes.data(), read > 0 ? static_cast<std::size_t>(read) : 0));
-  words.imbue(std::locale::classic());
+  support::TextReader words(std::string(bytes.data(), read > 0 ? static_cast<std::size_t>(read) : 0));
   off_t noted = -1;
   long process = 0;
   std::string program, host;

@@ -79,6 +79,7 @@ Lines read_lines(const std::string& path) {
                       kMostReportBytes, ", which the library writes"));
   if (!std::filesystem::is_regular_file(path, absent)) return lines;
   std::ifstream file(path);
+  file.exceptions(std::ios::badbit);  // lines that cannot be read, for want of memory say, are not the end
   for (std::string text; std::getline(file, text);) {
     const auto line = support::parse_shallow<support::SortedJson>(text, false);
     if (line.is_object() && line.contains("kernel"))

@@ -10,17 +10,18 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <initializer_list>
 #include <mutex>
 #include <set>
 #include <utility>
 
+#include "compile/host_process.hpp"
 #include "support/dynamic_library.hpp"
 #include "support/environment.hpp"
 #include "support/fork_safe.hpp"
 #include "support/installations.hpp"
 #include "support/lasting.hpp"
+#include "support/text_stream.hpp"
 
 namespace tj::compile {
 namespace {
@@ -29,9 +30,10 @@ using Folders = std::vector<std::string>;
 
 /// The folders of /etc/ld.so.conf and of what it includes; `depth` ends a circle of includes.
 void read_loader_configuration(const std::string& file, int depth, Folders& folders) {
-  std::ifstream in(file);
-  std::string line;
-  while (std::getline(in, line)) {
+  std::string text;
+  if (!read_file(file, text)) return;
+  support::TextReader lines(text);
+  for (std::string line; std::getline(lines, line);) {
     line.erase(std::min(line.find('#'), line.size()));
     const std::size_t first = line.find_first_not_of(" \t");
     if (first == std::string::npos) continue;

@@ -6,11 +6,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <sstream>
 #include <utility>
 
 #include "support/directory.hpp"
 #include "support/environment.hpp"
+#include "support/text_stream.hpp"
 
 namespace tj::support {
 
@@ -86,7 +86,7 @@ std::vector<std::string> rocm_library_names(const std::string& library) {
 
 std::vector<std::vector<std::string>> rocm_chosen_folders() {
   std::vector<std::vector<std::string>> groups(2);
-  std::istringstream list(environment_variable("LD_LIBRARY_PATH").value_or(""));
+  TextReader list(environment_variable("LD_LIBRARY_PATH").value_or(""));
   for (std::string folder; std::getline(list, folder, ':');)
     if (!folder.empty()) groups[0].push_back(folder);
   for (const char* name : kRocmVariables)

@@ -12,7 +12,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -21,6 +20,7 @@
 #include "compile/private_directory.hpp"
 #include "support/environment.hpp"
 #include "support/process.hpp"
+#include "support/text_stream.hpp"
 
 namespace tj::tools {
 namespace {
@@ -42,7 +42,7 @@ Stat stat_of(const std::string& process) {
   Stat stat;
   pid_t group = 0;
   if (name_end != std::string::npos)
-    std::istringstream(line.substr(name_end + 1)) >> stat.state >> stat.parent >> group >> stat.session;
+    support::TextReader(line.substr(name_end + 1)) >> stat.state >> stat.parent >> group >> stat.session;
   return stat;
 }
 

@@ -73,6 +73,7 @@ PLANTS = [
     ("src/planted.cpp", "int f() {\n  thread_local constinit std::string text;\n  return 0;\n}\n", "thread_local: calls may come while the thread ends"),
     ("src/launch/planted.hpp", "class C {\n  std::mutex mutex_;\n};\n", "std::mutex: a forked child may find it taken"),
     ("src/codegen/planted.cpp", "void f() {\n  std::ostringstream out;\n}\n", "ostringstream: a program's locale changes what it does"),
+    ("src/codegen/planted.cpp", "void f() {\n  std::istringstream in;\n}\n", "istringstream: a program's locale changes what it does"),
     ("cache/planted.cpp", "bool f(char c) { return std::isalnum(c); }\n", "isalnum: a program's locale"),
     ("src/ops/planted.cpp", "int x;\n" * 401, "401 lines"),
     ("src/ops/planted.cpp", "namespace tj {\nint f(int x) {\n" + "  ++x;\n" * 58 + "  return x;\n}\n}\n", "a function of 61 lines"),

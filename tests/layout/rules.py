@@ -53,7 +53,7 @@ THIRD_PARTY = {
 TOP_FOLDERS = {"include", "src", "cache", "kernel_templates", "tests", "samples"}
 OWN_FOLDERS = ["include", "src", "cache", "kernel_templates", "tests", "samples", ".cmake", ".ci"]
 SUFFIXES = {".cpp", ".hpp", ".h", ".cuh", ".py", ".sh", ".cmake", ".c"}
-LOCALES = r"\bstd::(o?stringstream|to(upper|lower)|is(alnum|alpha|digit|graph|print|space)|strto[df]|sto[df])\b"
+LOCALES = r"\bstd::([io]?stringstream|to(upper|lower)|is(alnum|alpha|digit|graph|print|space)|strto[df]|sto[df])\b"
 MADE = {".whl", ".zip", ".gz", ".tgz", ".xz", ".so", ".a", ".o", ".cubin", ".hsaco", ".ptx"}
 MAX_LINES = 400
 MAX_FUNCTION_LINES = 60
@@ -242,7 +242,7 @@ def check_habits(root):
         if folder != "tools":
             yield from find(root, path, code, r"\bstd::(cout|cerr|clog)\b|(?<![\w.>])(std::)?(printf|puts|abort|exit|quick_exit)\s*\(", "{}: the library never prints, exits or aborts")
         if folder != "tools" and path.name != "text_stream.hpp":
-            yield from find(root, path, code, LOCALES, "{}: a program's locale changes what it does; see src/support/text_stream.hpp and text.hpp")
+            yield from find(root, path, code, LOCALES, "{}: a program's locale changes what it does, and want of memory cuts a text; see src/support/text_stream.hpp and text.hpp")
         yield from find(root, path, code, r"\b(asm|__asm__)\b", "{} belongs in kernel_templates/arch")
     for folder in OWN_FOLDERS:
         for path in files(root, folder, SUFFIXES):

@@ -16,10 +16,12 @@
 #include "custom/sample_kernel.hpp"
 #include "support/allocations.hpp"
 #include "support/code_object.hpp"
+#include "support/fail.hpp"
 #include "support/installations.hpp"
 #include "support/json.hpp"
 #include "support/made_code_object.hpp"
 #include "support/scratch.hpp"
+#include "support/text_stream.hpp"
 #include "support/variable.hpp"
 
 namespace {
@@ -37,6 +39,26 @@ long runs_dry(const std::function<void()>& work) {
     }
     tj::testing::fail_allocations_from(-1);
     if (!failed) return n;
+  }
+}
+
+/// Fails the n-th allocation alone, for each n: the work has the same result as ever, or none. Returns how many fail.
+long whole_or_not_there(const std::function<std::string()>& work) {
+  const std::string whole = work();
+  for (long n = 0;; ++n) {
+    CAPTURE(n);
+    std::string text;
+    bool failed = false;
+    const long before = tj::testing::thread_allocations();
+    tj::testing::fail_allocation_after(n);
+    try {
+      text = work();
+    } catch (const std::bad_alloc&) {
+      failed = true;
+    }
+    tj::testing::fail_allocation_after(-1);
+    if (!failed) CHECK(text == whole);
+    if (tj::testing::thread_allocations() - before <= n) return n;
   }
 }
 
@@ -88,6 +110,31 @@ TEST_CASE("a graph, its text and its schedule's text survive a want of memory at
   CHECK(runs_dry([&] { (void)graph.json(); }) > 100);
   CHECK(runs_dry([&] { (void)schedule.json(); }) > 50);
   CHECK(runs_dry([&] { (void)tj::schedule(graph); }) > 100);
+}
+
+// A stream of the C++ library swallows std::bad_alloc and goes on without the piece that it had no memory for.
+TEST_CASE("a text that is joined from pieces is whole or not there, whichever allocation fails") {
+  const tj::Graph graph = tj::Graph::parse(kGraph);
+  const tj::Schedule schedule = tj::schedule(graph);
+  const auto joined = [] {
+    std::string text;
+    for (int i = 0; i < 30; ++i) text = tj::support::cat(text, " piece ", i, " of ", 1.5, '\n');
+    return text;
+  };
+  CHECK(whole_or_not_there(joined) > 30);
+  CHECK(whole_or_not_there([&] { return graph.text(); }) > 3);
+  CHECK(whole_or_not_there([&] { return schedule.text(); }) > 2);
+}
+
+TEST_CASE("a text that is read word by word is read to its end or not at all, whichever allocation fails") {
+  const std::string text = "a line with a long name\nanother line with a long name\na third line with a long name";
+  const auto read = [&] {
+    std::string all;
+    tj::support::TextReader lines(text);
+    for (std::string line; std::getline(lines, line);) all += line + '\n';
+    return all;
+  };
+  CHECK(whole_or_not_there(read) > 3);
 }
 
 TEST_CASE("a search for files survives a want of memory at every place") {

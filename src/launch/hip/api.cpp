@@ -4,13 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <sstream>
 #include <utility>
 #include <vector>
 
 #include "support/dynamic_library.hpp"
 #include "support/fail.hpp"
 #include "support/installations.hpp"
+#include "support/text_stream.hpp"
 
 namespace tj::launch {
 namespace {
@@ -88,7 +88,7 @@ std::string none_opens(const std::vector<std::string>& names, const std::string&
   std::string list, folders, faults;
   for (const std::string& name : names) list += cat(list.empty() ? "" : ", ", name);
   for (const std::string& root : support::rocm_roots()) folders += cat(folders.empty() ? "" : ", ", root, "/lib");
-  std::istringstream lines(searched);
+  support::TextReader lines(searched);
   for (std::string line; std::getline(lines, line);) {
     const bool absent = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
       return line == cat(name, ": cannot open shared object file: No such file or directory");
