@@ -24,6 +24,7 @@
 #include <mutex>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "support/environment.hpp"
 #include "support/file_descriptor.hpp"
@@ -243,6 +244,39 @@ class Watcher {
   pid_t child_ = -1;
 };
 
+/// A program that somebody waits for, which does not outlive him: where no memory is left to go on, its group is ended
+/// and it is reaped. Invariant: its number is listed no longer than it is its own.
+class Reaped {
+ public:
+  explicit Reaped(pid_t child) noexcept : child_(child) {}
+  ~Reaped() {
+    if (child_ <= 0) return;
+    ::kill(-child_, SIGKILL);
+    reap_now();
+  }
+  Reaped(const Reaped&) = delete;
+  Reaped& operator=(const Reaped&) = delete;
+
+  /// From now on the end of this process ends it.
+  void list() {
+    list_ = &running();
+    const std::lock_guard lock(list_->mutex);
+    list_->groups.insert(child_);
+    if (list_->ending.load()) ::kill(-child_, SIGKILL);
+  }
+  int reap_now() {
+    const pid_t child = std::exchange(child_, 0);
+    if (list_ == nullptr) return reap(child);
+    const std::lock_guard lock(list_->mutex);
+    list_->groups.erase(child);  // before its number is free for others
+    return reap(child);
+  }
+
+ private:
+  pid_t child_;
+  Running* list_ = nullptr;
+};
+
 /// While a process ends, nobody learns what its end has done to programs.
 void stay_if_ending() {
   if (running().ending.load()) std::this_thread::sleep_for(std::chrono::seconds(2));
@@ -270,7 +304,7 @@ int wait_for_process(pid_t child) {
   return status;
 }
 
-ProgramOutput::ProgramOutput() {
+ProgramOutput::ProgramOutput() : part_(std::size_t{64} * 1024) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) {
     error_ = errno;
@@ -284,11 +318,10 @@ ProgramOutput::ProgramOutput() {
 /// At most this much at a time, so that the time is looked at beside a program that writes for ever.
 void ProgramOutput::read_some() {
   constexpr int kTimes = 16;
-  std::vector<char> bytes(std::size_t{64} * 1024);
   for (int i = 0; i < kTimes && from_; ++i) {
-    const ssize_t count = ::read(from_.get(), bytes.data(), bytes.size());
+    const ssize_t count = ::read(from_.get(), part_.data(), part_.size());
     if (count > 0) {
-      log_.append({bytes.data(), static_cast<std::size_t>(count)});
+      log_.append({part_.data(), static_cast<std::size_t>(count)});
     } else if (count == 0) {
       from_.reset();
     } else if (errno != EINTR) {
@@ -299,12 +332,8 @@ void ProgramOutput::read_some() {
 
 int wait_for_process(pid_t child, double limit_s, bool& over, ProgramOutput* output) {
   constexpr std::chrono::seconds kLongestStep{60};
-  Running& list = running();
-  {
-    const std::lock_guard lock(list.mutex);
-    list.groups.insert(child);
-    if (list.ending.load()) ::kill(-child, SIGKILL);
-  }
+  Reaped reaped(child);
+  reaped.list();
   const Watcher watcher(child);
   const FileDescriptor watch(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
   const Patience patience(limit_s);
@@ -322,9 +351,7 @@ int wait_for_process(pid_t child, double limit_s, bool& over, ProgramOutput* out
   }
   read_some();
   stay_if_ending();
-  const std::lock_guard lock(list.mutex);
-  list.groups.erase(child);  // before its number is free for others
-  return reap(child);
+  return reaped.reap_now();
 }
 
 void end_processes() noexcept {

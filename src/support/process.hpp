@@ -32,8 +32,8 @@ inline constexpr int kUnknownStatus = -1000;
 /// Waits until the program has ended. Returns its exit status, -signal, or kUnknownStatus.
 int wait_for_process(pid_t child);
 
-/// The output of a program, through a pipe: no file grows with it. Throws nothing; without a pipe, error() is its
-/// errno.
+/// The output of a program, through a pipe: no file grows with it. Throws std::bad_alloc; without a pipe, error() is
+/// its errno.
 class ProgramOutput {
  public:
   ProgramOutput();
@@ -49,11 +49,12 @@ class ProgramOutput {
   FileDescriptor from_, into_;
   int error_ = 0;
   BoundedLog log_;
+  std::vector<char> part_;  ///< what is read at a time; there before a program is started
 };
 
 /// Waits for a program with a group of its own, which is ended, `over` set, after limit_s seconds (0: never). Reads
 /// `output` meanwhile; what the program has left running may write on and is not waited for. The group ends with this
-/// process, however that ends.
+/// process, however that ends, and with this call where that throws std::bad_alloc.
 int wait_for_process(pid_t child, double limit_s, bool& over, ProgramOutput* output = nullptr);
 
 /// Ends the programs that wait_for_process(child, limit_s, over) waits for, at the end of this process. None is started

@@ -3,6 +3,7 @@
 // fails, texts are whole or not there.
 #include <doctest/doctest.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -20,6 +21,7 @@
 #include "support/installations.hpp"
 #include "support/json.hpp"
 #include "support/made_code_object.hpp"
+#include "support/process.hpp"
 #include "support/scratch.hpp"
 #include "support/text_stream.hpp"
 #include "support/variable.hpp"
@@ -158,4 +160,29 @@ TEST_CASE("what a killed process left in the temporary folder is looked for with
   const tj::testing::Scratch base;
   std::filesystem::create_directory(base / "tilejit-abcdef");
   CHECK(runs_dry([&] { tj::compile::sweep_private_directories(base.path()); }) > 3);
+}
+
+TEST_CASE("a program is ended and reaped where its waiter runs out of memory, whichever allocation fails") {
+  bool failed = true;
+  long count = 0;
+  for (; failed; ++count) {
+    tj::support::ProgramOutput output;
+    REQUIRE(output.error() == 0);
+    pid_t child = 0;
+    REQUIRE(tj::support::start_process({"sh", "-c", "echo text; sleep 1000"}, {"PATH=/usr/bin:/bin"}, output.into(),
+                                       child, tj::support::ProcessGroup::own) == 0);
+    bool over = false;
+    failed = false;
+    tj::testing::fail_allocation_after(count);
+    try {
+      tj::support::wait_for_process(child, 0.05, over, &output);
+    } catch (const std::bad_alloc&) {
+      failed = true;
+    }
+    tj::testing::fail_allocation_after(-1);
+    CAPTURE(count);
+    REQUIRE(::waitpid(child, nullptr, WNOHANG) == -1);
+    CHECK(errno == ECHILD);
+  }
+  CHECK(count > 3);
 }
