@@ -1,18 +1,21 @@
-// Logging through spdlog, or into the user's sink.
+// Logging to standard error, or into the user's sink.
 //
-// Decides the default sink and its format. Invariant: logging never throws and never decides an outcome; a message is
-// one line.
+// Decides the default sink and its format, which spdlog writes. A line goes out by one write() without a lock: standard
+// error may be a pipe that nobody empties, and a fork would wait for who holds the lock. Invariant: logging never
+// throws and never decides an outcome; a message is one line; no thread waits for another's line.
 #include "support/log.hpp"
 
-#include <spdlog/logger.h>
-#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/details/log_msg.h>
+#include <spdlog/pattern_formatter.h>
+#include <unistd.h>
 
-#include <memory>
 #include <string>
 #include <utility>
 
-#include "support/lasting.hpp"
+#include "support/atomic_file.hpp"
+#include "support/fork_safe.hpp"
 #include "support/text.hpp"
+#include "support/uncancelled.hpp"
 
 namespace tj::support {
 namespace {
@@ -35,17 +38,13 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
   return spdlog::level::err;
 }
 
-/// Not in spdlog's registry (a program's own loggers stay its own), and never destroyed, so that other static objects
-/// may still log while the process ends.
-spdlog::logger& default_logger() {
-  static constinit Lasting<spdlog::logger> logger;
-  return logger.get([] {
-    spdlog::logger made("tilejit", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-    made.set_pattern("[%Y-%m-%d %H:%M:%S.%e] [tilejit] [%l] %v");
-    made.set_level(spdlog::level::trace);
-    made.flush_on(spdlog::level::trace);
-    return made;
-  });
+/// Formatted in a section that a fork waits for: a child would find the lock of the C library's time zone taken.
+spdlog::memory_buf_t formatted(LogLevel level, std::string_view line) {
+  const NoFork whole;
+  spdlog::memory_buf_t text;
+  spdlog::pattern_formatter format("[%Y-%m-%d %H:%M:%S.%e] [tilejit] [%l] %v");
+  format.format({"tilejit", to_spdlog(level), spdlog::string_view_t(line.data(), line.size())}, text);
+  return text;
 }
 
 }  // namespace
@@ -54,14 +53,12 @@ Log::Log(LogLevel level, Sink sink) : level_(level), sink_(std::move(sink)) {}
 
 void Log::operator()(LogLevel level, std::string_view message) const {
   if (level == LogLevel::off || !enabled(level)) return;
+  const Uncancelled whole;
   try {
     const std::string line = one_line(message);
-    if (sink_) {
-      sink_(level, line);
-    } else {
-      const NoFork whole;  // a child would find the sink's lock taken
-      default_logger().log(to_spdlog(level), spdlog::string_view_t(line.data(), line.size()));
-    }
+    if (sink_) return sink_(level, line);
+    const spdlog::memory_buf_t text = formatted(level, line);
+    [[maybe_unused]] const int error = write_all(STDERR_FILENO, {text.data(), text.size()});
   } catch (...) {  // a sink that throws must not turn a warning into a failed launch
   }
 }

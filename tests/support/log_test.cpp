@@ -1,9 +1,12 @@
-// Protects that levels filter, that a user's sink gets everything and may throw, and that the default names tilejit.
+// Protects that levels filter, that a user's sink gets everything and may throw, and that the default names tilejit. A
+// line that nobody reads stops its own thread alone.
 #include "support/log.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
 
+#include <atomic>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -75,4 +78,50 @@ TEST_CASE("a line of the default sink names its level") {
   std::string levels;
   for (std::string line; std::getline(in, line);) levels += line.substr(line.find("[tilejit] ") + 10) + '\n';
   CHECK(levels == "[trace] text\n[debug] text\n[info] text\n[warning] text\n[error] text\n");
+}
+
+namespace {
+
+/// Standard error is a pipe from now on that is full, and that nobody reads.
+void fill_standard_error() {
+  int ends[2];
+  if (::pipe(ends) != 0) ::_exit(98);
+  ::dup2(ends[1], STDERR_FILENO);
+  ::fcntl(STDERR_FILENO, F_SETFL, O_NONBLOCK);
+  const std::string bytes(4096, 'x');
+  while (::write(STDERR_FILENO, bytes.data(), bytes.size()) > 0) continue;
+  while (::write(STDERR_FILENO, "x", 1) > 0) continue;
+  ::fcntl(STDERR_FILENO, F_SETFL, 0);
+}
+
+bool sleeps(pid_t thread) {
+  const std::string stat = tj::testing::read_bytes("/proc/self/task/" + std::to_string(thread) + "/stat");
+  return stat.find(") S ") != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a thread that is stuck in writing a line keeps no fork waiting, and no line of the child") {
+  const tj::testing::Scratch scratch;
+  const std::string path = scratch / "stderr";
+  const pid_t child = tj::testing::start_child([&] {
+    ::alarm(240);
+    fill_standard_error();
+    std::atomic<pid_t> writer{0};
+    std::thread stuck([&] {
+      writer = ::gettid();
+      Log(LogLevel::info, {})(LogLevel::warn, "nobody reads this");
+    });
+    while (writer == 0 || !sleeps(writer)) std::this_thread::yield();
+    const pid_t forked = tj::testing::start_child([&] {
+      ::alarm(60);
+      ::dup2(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), STDERR_FILENO);
+      Log(LogLevel::info, {})(LogLevel::warn, "of the child");
+      return 0;
+    });
+    ::_exit(tj::testing::wait_for(forked) == 0 ? 0 : 1);  // the thread never ends
+    return 1;
+  });
+  REQUIRE(tj::testing::wait_for(child) == 0);
+  CHECK(tj::testing::read_bytes(path).find("[tilejit] [warning] of the child\n") != std::string::npos);
 }
