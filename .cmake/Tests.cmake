@@ -119,7 +119,7 @@ endforeach()
 function(tj_is_for_sanitizer result folder name label)
   set(wanted OFF)
   if(TJ_SANITIZE MATCHES "thread")
-    if((label STREQUAL "unit" AND NOT name MATCHES "^(hot_call|tune|no_memory)$" AND "${folder}.${name}" MATCHES "^cache\\.|^runtime\\.|thread") OR "${folder}.${name}" MATCHES "^model\\.(barriers|driver)_model$")
+    if((label STREQUAL "unit" AND NOT name MATCHES "^(hot_call|tune|no_memory|cancel)$" AND "${folder}.${name}" MATCHES "^cache\\.|^runtime\\.|thread") OR "${folder}.${name}" MATCHES "^model\\.(barriers|driver)_model$")
       set(wanted ON)
     endif()
   elseif(label MATCHES "^(unit|model)$" AND NOT folder MATCHES "^(check|tools|samples)$" AND

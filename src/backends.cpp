@@ -8,6 +8,7 @@
 #include "arch/named_target.hpp"
 #include "model_reports.hpp"
 #include "support/fail.hpp"
+#include "support/uncancelled.hpp"
 #include "tuning/tunings.hpp"
 
 namespace tj {
@@ -45,6 +46,7 @@ Backends::Backends(const support::Settings& settings, const support::Log& log)
 }
 
 std::shared_ptr<launch::Driver> Backends::driver_if_present(DeviceKind kind) {
+  const support::Uncancelled whole;
   std::string remark;
   const auto once = [&](Gpu& gpu, std::shared_ptr<launch::Driver> (*open)(std::string*)) {
     if (gpu.tried) return gpu.driver;
@@ -176,6 +178,7 @@ arch::Target Backends::target(Device device, const ops::Maker& op) {
 }
 
 Device Backends::default_device() {
+  const support::Uncancelled whole;
   const Device cpu{DeviceKind::cpu, 0};
   if (forced_ && forced_->model) return cpu;
   for (const DeviceKind kind : {DeviceKind::cuda, DeviceKind::hip}) {
@@ -203,6 +206,7 @@ int Backends::first_served(launch::Driver& driver) const {
 }
 
 compile::Compiler& Backends::compiler(const arch::Target& target) {
+  const support::Uncancelled whole;
   const std::string kind = target.model ? "host" : target.arch->compiler;
   const std::string& arch = target.arch->compiler_name();  // which one "auto" is may depend on it
   const std::lock_guard lock(mutex_);

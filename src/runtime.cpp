@@ -21,6 +21,7 @@
 #include "support/fail.hpp"
 #include "support/lasting.hpp"
 #include "support/text.hpp"
+#include "support/uncancelled.hpp"
 #include "support/variables.hpp"
 #include "support/walk_param.hpp"
 #include "tuning/tune.hpp"
@@ -83,6 +84,7 @@ const LoadedKernel& Runtime::Impl::loaded(const ops::Step& step, Device device, 
 
 TuneReport Runtime::Impl::tune(const ops::Op& op, const ops::Problem& problem, Device device,
                                const TuneOptions& options) {
+  const support::Uncancelled whole;
   if (device.kind != DeviceKind::cuda)
     fail(Stage::target, Code::unsupported,
          cat("tuning measures on a GPU", device.kind == DeviceKind::hip ? " of NVIDIA" : "", ", and the device is ",
@@ -211,6 +213,7 @@ void Runtime::Impl::encode(const CustomMaker& maker, Device device, const suppor
 
 const LoadedKernel& Runtime::Impl::get(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key,
                                        Device device, Stream stream) {
+  const support::Uncancelled whole;
   if (backends.driver(device)->capturing(device.index, stream))
     fail(Stage::load, Code::cold_in_capture,
          cat("'", request.name,
@@ -221,6 +224,7 @@ const LoadedKernel& Runtime::Impl::get(const ops::Maker& op, const ops::Request&
 
 const LoadedKernel& Runtime::Impl::load(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key,
                                         Device device, KernelReport* how) {
+  const support::Uncancelled whole;
   const HotKey key = hot_key(op, small_key, device);
   const arch::Target target =
       backends.target(device, op);  // before the driver: a wrong target is the better thing to say
@@ -303,7 +307,7 @@ KernelReport Runtime::Impl::report(const ops::Maker& op, const ops::Request& req
   return how;
 }
 
-Runtime::Runtime(Options options) : impl_(std::make_shared<Impl>(options)) {}
+Runtime::Runtime(Options options) : impl_(support::made_whole<Impl>(options)) {}
 Runtime::~Runtime() = default;
 
 Runtime& Runtime::instance() {

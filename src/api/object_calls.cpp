@@ -7,6 +7,7 @@
 
 #include "support/fail.hpp"
 #include "support/text.hpp"
+#include "support/uncancelled.hpp"
 
 namespace tj::api {
 
@@ -80,6 +81,7 @@ bool find_stream(const dlpack::ExchangeApi& api, const tj_object_host& host, con
 }
 
 bool run_at(const Plan& plan, std::span<void* const> addresses, Stream stream) noexcept {
+  const support::Uncancelled whole;
   try {
     plan.run(addresses, stream);
     return true;

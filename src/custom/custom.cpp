@@ -9,6 +9,7 @@
 #include "support/fail.hpp"
 #include "support/hash.hpp"
 #include "support/text.hpp"
+#include "support/uncancelled.hpp"
 
 namespace tj {
 namespace {
@@ -96,6 +97,7 @@ std::vector<ops::Candidate> CustomMaker::candidates(const ops::Request&, const a
 }
 
 std::unique_ptr<CustomMaker> read_custom(const custom::Description& description) {
+  const support::Uncancelled whole;
   check_description(description);
   graph::Graph graph = read_graph(description);
   std::vector<ops::TemplateText> files = read_templates(description.folder);

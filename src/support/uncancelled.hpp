@@ -7,6 +7,8 @@
 
 #include <pthread.h>
 
+#include <memory>
+
 namespace tj::support {
 
 class Uncancelled {
@@ -19,5 +21,15 @@ class Uncancelled {
  private:
   int before_ = PTHREAD_CANCEL_ENABLE;
 };
+
+/// An object that is made without a cancellation, and destroyed without one, whoever has the last share of it.
+template <class Made, class... Given>
+std::shared_ptr<Made> made_whole(const Given&... given) {
+  const Uncancelled whole;
+  return {new Made(given...), [](Made* made) {
+            const Uncancelled end;
+            delete made;
+          }};
+}
 
 }  // namespace tj::support

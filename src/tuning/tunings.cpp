@@ -6,6 +6,7 @@
 
 #include "support/fail.hpp"
 #include "support/lasting.hpp"
+#include "support/uncancelled.hpp"
 
 namespace tj {
 namespace {
@@ -109,6 +110,7 @@ const TunedTable& Tunings::table(Device device) {
 }
 
 const TunedTable& Tunings::load(Device device) {
+  const support::Uncancelled whole;
   const TunedMachine machine = this->machine(device);
   const std::lock_guard turn(reading_);
   Known& known = known_[static_cast<std::size_t>(device.index)];
@@ -156,6 +158,7 @@ bool Tunings::first_report(const cache::Key& key) {
 
 bool Tunings::keep(Device device, const ops::Op& op, const ops::Problem& problem, const ops::Variant& chosen,
                    double measured_us) {
+  const support::Uncancelled whole;
   const TunedMachine machine = this->machine(device);
   cache::Entry entry;
   entry.metadata = {{"name", problem.name},           {"target", machine.arch->name}, {"kind", kKind},
