@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "arch/arch.hpp"
+#include "graph/graph.hpp"
 #include "support/elf.hpp"
 #include "support/fail.hpp"
 #include "support/text.hpp"
@@ -67,14 +68,18 @@ std::optional<LaunchShape> read_shape(const cache::Entry& entry) {
 /// a number that a kernel can have from one that it cannot.
 constexpr std::int64_t kMaxThreads = 1024, kMaxCluster = 64, kMaxBlocksPerSm = 64, kMaxRegisters = 4096,
                        kMaxSmemBytes = std::int64_t{1} << 20;
+constexpr std::int64_t kWarp = 32;  // the smallest: a wave of AMD's has as many, or twice that
 
 struct Range {
   const char* name;
-  std::int64_t low, high;
+  std::int64_t low, high, step = 1;
 };
-constexpr std::array<Range, 5> kRanges = {{{"threads", 1, kMaxThreads},
+constexpr std::array<Range, 8> kRanges = {{{"threads", kWarp, kMaxThreads, kWarp},
                                            {"cluster", 1, kMaxCluster},
                                            {"blocks_per_sm", 1, kMaxBlocksPerSm},
+                                           {"across_blocks", 0, 1},
+                                           {"block_counters", 0, kMaxThreads / kWarp},
+                                           {"piece_bytes", 0, graph::kMaxPieceBytes},
                                            {"smem_bytes", 0, kMaxSmemBytes},
                                            {"registers", 0, kMaxRegisters}}};
 
@@ -138,13 +143,24 @@ std::string entry_problem(const cache::Entry& entry) {
     const auto value = number(entry, range.name);
     const bool own = arch != nullptr && std::string_view(range.name) == "smem_bytes";
     const std::int64_t high = own ? arch->smem_per_block_bytes : range.high;
-    if (!value || *value < range.low || *value > high)
+    if (!value || *value < range.low || *value > high || *value % range.step != 0)
       return cat("its field '", range.name, "' is ", text == nullptr ? "missing" : cat("'", support::shown(*text), "'"),
-                 "; allowed: ", range.low, " to ", high);
+                 "; allowed: ", range.step > 1 ? cat("multiples of ", range.step, ", ") : std::string(), range.low,
+                 " to ", high);
   }
   if (entry.payload.empty()) return "it has no kernel in it";
   const std::string elf = target.starts_with("model:") ? support::elf_problem(entry.payload) : std::string();
   return elf.empty() ? elf : cat("its kernel is not whole: ", elf);
+}
+
+std::string other_kernel(const cache::Entry& entry, std::string_view name, std::string_view target) {
+  for (const auto& [field, wanted] : {std::pair("name", name), std::pair("target", target)}) {
+    const std::string* text = entry.find(field);
+    if (text == nullptr || *text != wanted)
+      return cat("its field '", field, "' is ", text == nullptr ? "missing" : cat("'", support::shown(*text), "'"),
+                 "; allowed: '", wanted, "', as its file's name says");
+  }
+  return {};
 }
 
 std::optional<Artifact> from_entry(const cache::Entry& entry, const ops::Maker& maker, std::string* problem) {

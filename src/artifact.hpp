@@ -29,6 +29,9 @@ cache::Entry to_entry(const Artifact& artifact, const ops::Maker& maker);
 /// Why an entry is no kernel that anybody could launch: a field that is missing or out of range, or a payload that is
 /// not whole. Empty when it may be one: what its geometry must have is its maker's to say.
 std::string entry_problem(const cache::Entry& entry);
+/// Why an entry is not the kernel of this name for this target, which it was looked up for; empty when it is. Only a
+/// forged one is another.
+std::string other_kernel(const cache::Entry& entry, std::string_view name, std::string_view target);
 /// Empty when a field is missing or malformed, or when the geometry has a field that the maker does not know, or a
 /// number that no kernel of the maker's has. problem: then says which field, its value and what is allowed.
 std::optional<Artifact> from_entry(const cache::Entry& entry, const ops::Maker& maker, std::string* problem = nullptr);

@@ -71,7 +71,7 @@ Artifact KernelMaker::get(const ops::Maker& op, const ops::Request& request, con
   const support::Uncancelled whole;
   compile::Compiler& compiler = backends_.compiler(target);
   const cache::Key key = key_of(request, target, compiler);
-  if (auto found = from_disk(op, key)) return std::move(*found);
+  if (auto found = from_disk(op, request, target, key)) return std::move(*found);
   const std::string name = cat(request.name, " for ", target.name());
   Place& place = place_of(key.request_hex);
   const bool own_turn = wait_for_turn(place, name);
@@ -81,7 +81,7 @@ Artifact KernelMaker::get(const ops::Maker& op, const ops::Request& request, con
       own_turn ? wait_for_processes(key, name) : nullptr;  // who has the turn has that lock, too
   taken.making();
   std::string problem;
-  if (auto found = from_disk(op, key, &problem)) return std::move(*found);
+  if (auto found = from_disk(op, request, target, key, &problem)) return std::move(*found);
   if (!problem.empty()) log_(LogLevel::warn, problem);
   Artifact made = make(op, request, target, compiler, settings_, log_);
   log_(LogLevel::info,
@@ -150,10 +150,13 @@ void KernelMaker::say_waiting(const std::string& name, double waited_s, const st
        cat(name, ": waiting for ", holder, ", which makes it, for ", waited, " s", limit, " (TJ_WAIT_LIMIT)"));
 }
 
-std::optional<Artifact> KernelMaker::from_disk(const ops::Maker& op, const cache::Key& key, std::string* problem) {
+std::optional<Artifact> KernelMaker::from_disk(const ops::Maker& op, const ops::Request& request,
+                                               const arch::Target& target, const cache::Key& key,
+                                               std::string* problem) {
   const auto entry = store_ != nullptr ? store_->load(key) : std::nullopt;
   if (!entry) return std::nullopt;
   std::string why = entry_problem(*entry);
+  if (why.empty()) why = other_kernel(*entry, request.name, target.name());
   auto artifact = why.empty() ? from_entry(*entry, op, &why) : std::nullopt;
   if (artifact)
     artifact->report.origin = KernelOrigin::disk;

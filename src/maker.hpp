@@ -55,7 +55,8 @@ class KernelMaker {
   bool wait_for_turn(Place& place, const std::string& name);
   std::shared_ptr<void> wait_for_processes(const cache::Key& key, const std::string& name);
   void say_waiting(const std::string& name, double waited_s, const std::string& holder, bool over) const;
-  std::optional<Artifact> from_disk(const ops::Maker& op, const cache::Key& key, std::string* problem = nullptr);
+  std::optional<Artifact> from_disk(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
+                                    const cache::Key& key, std::string* problem = nullptr);
 
   const support::Settings& settings_;
   const support::Log& log_;

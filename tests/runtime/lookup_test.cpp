@@ -212,6 +212,12 @@ TEST_CASE("a whole entry with other fields than its kernel has is said once, com
       {"more threads than a block can have", with("threads", "1025")},
       {"less shared memory than none", with("smem_bytes", "-1")},
       {"more shared memory than the arch gives a block", with("smem_bytes", "232449")},
+      {"threads that are no whole warps", with("threads", "100")},
+      {"blocks that wait for each other more than they can", with("across_blocks", "2")},
+      {"counters of more warps than a block has", with("block_counters", "33")},
+      {"sums larger than any", with("piece_bytes", "16777217")},
+      {"the name of another kernel", with("name", "fmha_f16_d64_full")},
+      {"the target of another kernel", with("target", "sm_80")},
       {"no cluster", with("cluster", "0")},
       {"no blocks on an SM", with("blocks_per_sm", "0")},
       {"less registers than none", with("registers", "-1")},
@@ -244,13 +250,14 @@ TEST_CASE("a number of an entry that no kernel has is refused by its name, its v
     std::function<KernelReport(Runtime&)> prepare;
     const char *name, *value, *said;
   };
-  const Forged cases[] = {{product, "geometry.tile", "77", "its geometry.tile is '77', which such a kernel has not"},
-                          {product, "geometry.store", "3", "its geometry.store is '3'; allowed: 0 to 2"},
-                          {product, "geometry.store", "-1", "its geometry.store is '-1'; allowed: 0 to 2"},
-                          {product, "geometry.walks", "2", "its geometry.walks is '2'; allowed: 0 to 1"},
-                          {fmha, "geometry.block_n", "0", "its geometry.block_n is '0'; allowed: 1 to "},
-                          {chunks, "geometry.heads", "0", "its geometry.heads is '0'; allowed: 1 to "},
-                          {chunks, "threads", "many", "its field 'threads' is 'many'; allowed: 1 to 1024"}};
+  const Forged cases[] = {
+      {product, "geometry.tile", "77", "its geometry.tile is '77', which such a kernel has not"},
+      {product, "geometry.store", "3", "its geometry.store is '3'; allowed: 0 to 2"},
+      {product, "geometry.store", "-1", "its geometry.store is '-1'; allowed: 0 to 2"},
+      {product, "geometry.walks", "2", "its geometry.walks is '2'; allowed: 0 to 1"},
+      {fmha, "geometry.block_n", "0", "its geometry.block_n is '0'; allowed: 1 to "},
+      {chunks, "geometry.heads", "0", "its geometry.heads is '0'; allowed: 1 to "},
+      {chunks, "threads", "many", "its field 'threads' is 'many'; allowed: multiples of 32, 32 to 1024"}};
   for (const Forged& forged : cases) {
     CAPTURE(forged.name);
     Machine machine;

@@ -138,9 +138,10 @@ TEST_CASE("a cache's table has sizes in what they are counted in, and dates of U
   cache::Store store(folder.path(), 0, {});
   const auto keep = [&](const char* name, std::size_t bytes) {
     const cache::Key key = cache::make_key({{"name", name}, {"target", "sm_90a"}}, {{"kind", "test"}});
-    const cache::Fields fields = {{"name", name},     {"target", "sm_90a"},   {"symbol", "kernel"},
-                                  {"threads", "128"}, {"cluster", "1"},       {"blocks_per_sm", "1"},
-                                  {"schedule", "{}"}, {"smem_bytes", "1024"}, {"registers", "168"}};
+    const cache::Fields fields = {{"name", name},         {"target", "sm_90a"},    {"symbol", "kernel"},
+                                  {"threads", "128"},     {"cluster", "1"},        {"blocks_per_sm", "1"},
+                                  {"schedule", "{}"},     {"smem_bytes", "1024"},  {"registers", "168"},
+                                  {"across_blocks", "0"}, {"block_counters", "0"}, {"piece_bytes", "0"}};
     REQUIRE(store.store(key, {fields, std::string(bytes, 'x')}));
   };
   keep("small", 1);
@@ -186,9 +187,10 @@ TEST_CASE("columns of a cache's table are as wide as what stands in them") {
   const testing::Scratch folder;
   cache::Store store(folder.path(), 0, {});
   for (const auto& [name, target] : {std::pair("a_name", "gfx1100"), std::pair("b", "sm_90a")}) {
-    const cache::Fields fields = {{"name", name},     {"target", target},     {"symbol", "kernel"},
-                                  {"threads", "128"}, {"cluster", "1"},       {"blocks_per_sm", "1"},
-                                  {"schedule", "{}"}, {"smem_bytes", "1024"}, {"registers", "168"}};
+    const cache::Fields fields = {{"name", name},         {"target", target},      {"symbol", "kernel"},
+                                  {"threads", "128"},     {"cluster", "1"},        {"blocks_per_sm", "1"},
+                                  {"schedule", "{}"},     {"smem_bytes", "1024"},  {"registers", "168"},
+                                  {"across_blocks", "0"}, {"block_counters", "0"}, {"piece_bytes", "0"}};
     REQUIRE(store.store(cache::make_key({{"name", name}}, {{"kind", "test"}}), {fields, "x"}));
   }
   const std::string text = test::run_warm({"--list", "--cache-dir", folder.path()}).out;

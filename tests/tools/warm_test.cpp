@@ -45,6 +45,9 @@ tj::cache::Entry entry_of(const std::string& name, const std::string& target) {
            {"blocks_per_sm", "1"},
            {"smem_bytes", "1024"},
            {"registers", "168"},
+           {"across_blocks", "0"},
+           {"block_counters", "0"},
+           {"piece_bytes", "0"},
            {"schedule", "{}"}},
           "\x7f"
           "ELF\x02" +
@@ -261,7 +264,7 @@ TEST_CASE("an entry under a right checksum that is no kernel is damaged, and say
   const std::pair<const char*, std::function<void(tj::cache::Entry&)>> changes[] = {
       {"it has no field 'name'", [](auto& entry) { entry.metadata.clear(); }},
       {"its field 'smem_bytes' is '-1'; allowed: 0 to 232448", [](auto& entry) { entry.metadata[6].second = "-1"; }},
-      {"its field 'threads' is missing; allowed: 1 to 1024",
+      {"its field 'threads' is missing; allowed: multiples of 32, 32 to 1024",
        [](auto& entry) { entry.metadata.erase(entry.metadata.begin() + 3); }},
       {"it has no kernel in it", [](auto& entry) { entry.payload.clear(); }},
       {"its kernel is not whole: it is no 64-bit ELF file", [](auto& entry) { entry.payload = "garbage"; }},
