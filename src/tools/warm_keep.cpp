@@ -14,15 +14,21 @@ namespace {
 using support::cat;
 using support::shown_path;
 
-using Names = std::set<std::pair<std::string, std::string>>;
+struct Kept {
+  std::set<std::pair<std::string, std::string>> names;  ///< and targets of all sound entries
+  std::string problem;                                  ///< for which others may be there; empty when there is none
+  bool has(const Job& job) const { return names.count({job.request.name, job.target}) != 0; }
+};
 
-/// Names and targets of all sound entries.
-Names kept_in(const std::string& cache_dir, std::string* problem) {
-  Names kept;
-  for (const cache::ListedEntry& listed : cache::Store(cache_dir, 0, {}).list(problem)) {
-    if (!listed.entry) continue;
+Kept kept_in(const std::string& cache_dir) {
+  Kept kept;
+  for (const cache::ListedEntry& listed : cache::Store(cache_dir, 0, {}).list(&kept.problem)) {
+    if (!listed.entry) {
+      if (kept.problem.empty()) kept.problem = cat("'", shown_path(listed.path), "': ", listed.problem);
+      continue;
+    }
     const std::string *name = listed.entry->find("name"), *target = listed.entry->find("target");
-    if (name && target) kept.emplace(*name, *target);
+    if (name && target) kept.names.emplace(*name, *target);
   }
   return kept;
 }
@@ -39,9 +45,9 @@ std::vector<std::size_t> jobs_worth_making(const std::string& cache_dir, const s
                                            std::vector<Outcome>& outcomes, Progress& progress) {
   std::vector<std::size_t> worth;
   const std::string reason = cache::Store(cache_dir, 0, {}).cannot_keep();
-  const Names kept = reason.empty() ? Names{} : kept_in(cache_dir, nullptr);
+  const Kept kept = reason.empty() ? Kept{} : kept_in(cache_dir);
   for (std::size_t i = 0; i < jobs.size(); ++i) {
-    if (reason.empty() || kept.count({jobs[i].request.name, jobs[i].target}) != 0)
+    if (reason.empty() || kept.has(jobs[i]))
       worth.push_back(i);
     else
       fail_job(jobs[i], outcomes[i],
@@ -54,19 +60,16 @@ std::vector<std::size_t> jobs_worth_making(const std::string& cache_dir, const s
 
 void check_kept(const std::string& cache_dir, std::uint64_t max_size_bytes, const std::vector<Job>& jobs,
                 std::vector<Outcome>& outcomes, Progress& progress) {
-  std::string problem;
-  const Names kept = kept_in(cache_dir, &problem);
+  const Kept kept = kept_in(cache_dir);
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     if (!outcomes[i].ok) continue;
-    const bool there = kept.count({jobs[i].request.name, jobs[i].target}) != 0,
-               made = outcomes[i].report.origin == KernelOrigin::compiled;
+    const bool there = kept.has(jobs[i]), made = outcomes[i].report.origin == KernelOrigin::compiled;
     if (made && !outcomes[i].not_kept.empty())
       fail_job(jobs[i], outcomes[i], cat("was made and is not in the cache: ", outcomes[i].not_kept), progress);
-    else if (!there && !problem.empty())
-      fail_job(
-          jobs[i], outcomes[i],
-          cat("may be in the cache at '", shown_path(cache_dir), "', which cannot be looked at any more: ", problem),
-          progress);
+    else if (!there && !kept.problem.empty())
+      fail_job(jobs[i], outcomes[i],
+               cat("may be in the cache at '", shown_path(cache_dir), "', which cannot all be read: ", kept.problem),
+               progress);
     else if (!there && max_size_bytes == 0)
       fail_job(jobs[i], outcomes[i],
                cat("was in the cache at '", shown_path(cache_dir),

@@ -1,0 +1,46 @@
+// Protects what tj-warm says of a kernel that it does not find in the cache afterwards: an entry that cannot be read is
+// told with its file and the reason, and no bound is blamed for it.
+#include "tools/warm_keep.hpp"
+
+#include <doctest/doctest.h>
+
+#include <sstream>
+#include <string>
+
+#include "cache/cache.hpp"
+#include "support/scratch.hpp"
+
+namespace {
+
+using tj::testing::Scratch;
+
+/// The failure of a kernel that was in the cache, or was made, and is not found there.
+std::string failure_in(const std::string& folder, std::uint64_t bound) {
+  std::ostringstream out, err;
+  tj::tools::Progress progress(out, err, false, false, tj::LogLevel::warn);
+  tj::tools::Job job;
+  job.request.name = "k";
+  job.target = "sm_90a";
+  std::vector<tj::tools::Outcome> outcomes(1);
+  outcomes[0].ok = true;
+  tj::tools::check_kept(folder, bound, {job}, outcomes, progress);
+  CHECK_FALSE(outcomes[0].ok);
+  return outcomes[0].error;
+}
+
+TEST_CASE("an entry that cannot be read is told of with the reason") {
+  const Scratch scratch;
+  CHECK(failure_in(scratch.path(), 0).find("does something else remove files there?") != std::string::npos);
+  CHECK(failure_in(scratch.path(), 1000).find("raise TJ_CACHE_MAX_SIZE") != std::string::npos);
+  tj::cache::Store store(scratch.path(), 0, {});
+  REQUIRE(store.store({std::string(64, 'a'), std::string(64, 'b')}, {{{"name", "k"}, {"target", "sm_90a"}}, "bytes"}));
+  REQUIRE(tj::testing::names_in(scratch.path()).size() == 1);
+  const std::string path = scratch / tj::testing::names_in(scratch.path()).front();
+  tj::testing::write_bytes(path, "short");
+  for (const std::uint64_t bound : {0, 1000}) {
+    const std::string said = failure_in(scratch.path(), bound);
+    CHECK_MESSAGE(said.find("which cannot all be read: '" + path + "': ") != std::string::npos, said);
+  }
+}
+
+}  // namespace
