@@ -142,7 +142,10 @@ AtomicFile::~AtomicFile() {
 }
 
 bool AtomicFile::failed(const char* step, int error) {
-  if (problem_.empty()) problem_ = cat("cannot ", step, " ", name_, ": ", errno_text(error));
+  if (problem_.empty()) {
+    problem_ = cat("cannot ", step, " ", name_, ": ", errno_text(error));
+    error_ = error;
+  }
   file_.reset();
   if (!temporary_.empty()) ::unlinkat(directory_, temporary_.c_str(), 0);
   temporary_.clear();

@@ -37,6 +37,7 @@ class AtomicFile {
 
   bool ok() const noexcept { return problem_.empty(); }
   const std::string& problem() const noexcept { return problem_; }
+  int error() const noexcept { return error_; }  ///< the errno of the problem, or 0
 
  private:
   bool failed(const char* step, int error);
@@ -46,6 +47,7 @@ class AtomicFile {
   std::string temporary_;  // empty when there is none to remove
   FileDescriptor file_;
   std::string problem_;
+  int error_ = 0;
 };
 
 /// Publishes bytes under a path whose directory exists. False, with the reason, when that failed; nothing changed then.

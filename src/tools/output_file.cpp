@@ -1,12 +1,17 @@
 // See output_file.hpp.
 #include "tools/output_file.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
+#include <system_error>
 
 #include "support/atomic_file.hpp"
 #include "support/fail.hpp"
+#include "support/file_descriptor.hpp"
 #include "support/text.hpp"
 #include "tools/options.hpp"
 
@@ -20,6 +25,29 @@ bool same_file(const std::string& one, const std::string& other) {
   if (fs::equivalent(one, other, unknown)) return true;
   const fs::path first = fs::weakly_canonical(fs::absolute(one, unknown), unknown);
   return !unknown && first == fs::weakly_canonical(fs::absolute(other, unknown), unknown);
+}
+
+constexpr mode_t kModeBits = 07777;
+
+/// 0, or the errno. What was there is lost when this fails.
+int write_into(const std::string& path, const std::string& text) {
+  support::FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666));
+  const int error = file ? support::write_all(file.get(), text) : errno;
+  const int closed = file ? ::close(file.release()) : 0;  // some file systems tell of a lost write only here
+  return error != 0 ? error : closed != 0 && errno != EINTR ? errno : 0;
+}
+
+/// 0, or the errno: the file is as it was then. A link stays, and leads to the new file.
+int replace(const std::string& path, mode_t mode, const std::string& text) {
+  std::error_code unknown;
+  const fs::path real = fs::canonical(path, unknown);
+  if (unknown) return unknown.value();
+  const support::FileDescriptor folder(::open(real.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder) return errno;
+  support::AtomicFile file(folder.get(), real.filename().string(), mode);
+  file.write(text);
+  file.commit();
+  return file.error();
 }
 
 }  // namespace
@@ -37,14 +65,16 @@ void require_different_files(const std::vector<OutputPath>& outputs) {
 }
 
 void write_output_file(const char* flag, const std::string& path, const std::string& text) {
-  errno = 0;
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file)
-    bad_use(support::cat(flag, ": cannot write '", support::shown_path(path),
-                         "': ", support::errno_text(errno != 0 ? errno : EIO),
-                         "; give a file in a directory that exists and may be written"));
+  struct stat status{};
+  // A file with other names, or another's, must stay what it is. So must a device and a pipe.
+  const bool plain = ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 1 &&
+                     status.st_uid == ::geteuid();
+  int error = plain ? replace(path, status.st_mode & kModeBits, text) : write_into(path, text);
+  if (plain && (error == EACCES || error == EPERM)) error = write_into(path, text);  // the folder takes no new file
+  if (error != 0)
+    bad_use(
+        support::cat(flag, ": cannot write '", support::shown_path(path), "': ", support::errno_text(error), "; ",
+                     support::next_step(error, "give a file in a directory that exists, may be written and has room")));
 }
 
 }  // namespace tj::tools

@@ -1,8 +1,8 @@
 // Files that a tool writes because its user named them.
 //
-// Decides how they are written: into what already has that name, be it a file, a link, a pipe or a device. Publishing a
-// new file under the name would put it in the place of /dev/stdout. Invariant: what could not be written whole is an
-// error.
+// Decides how they are written. A file of the user's own is replaced, so that it stays as it was where that fails. All
+// else that has the name, be it a pipe or a device, is written into: a new file would take the place of /dev/stdout.
+// Invariant: what could not be written whole is an error.
 #pragma once
 
 #include <string>

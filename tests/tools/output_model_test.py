@@ -62,9 +62,24 @@ class Output(unittest.TestCase):
             self.assertEqual(done.returncode, 0, f"{tool} {words}: {done.stderr}")
 
     def test_a_limit_on_the_size_of_files(self):
-        done = subprocess.run(["bash", "-c", f"ulimit -f 1; exec '{BIN}/tj-schedule' {SCHEDULE} --svg '{self.folder.name}/limited.svg'"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.assertEqual(done.returncode, 2, done.stderr)
-        self.assertIn("limited.svg': File too large;", done.stderr)
+        """What could not be written whole leaves a file of before as it was, and the limit is named."""
+        kept, link = os.path.join(self.folder.name, "limited.svg"), os.path.join(self.folder.name, "link.svg")
+        with open(kept, "w") as file:
+            file.write("of before")
+        os.chmod(kept, 0o640)
+        os.symlink("limited.svg", link)
+        for path in (kept, link, os.path.join(self.folder.name, "new.svg")):
+            write = f"exec '{BIN}/tj-schedule' {SCHEDULE} --svg '{path}'"
+            done = subprocess.run(["bash", "-c", f"ulimit -f 1; {write}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(f"{path}': File too large; raise the limit on the size of files (ulimit -f)", done.stderr)
+            with open(kept) as file:
+                self.assertEqual(file.read(), "of before")
+        subprocess.run(["bash", "-c", f"exec '{BIN}/tj-schedule' {SCHEDULE} --svg '{link}'"], stdout=subprocess.DEVNULL, check=True)
+        with open(kept) as file:
+            self.assertIn("<svg", file.read())
+        self.assertTrue(os.path.islink(link))
+        self.assertEqual(os.stat(kept).st_mode & 0o777, 0o640)
 
     def test_who_starts_a_tool_may_ignore_how_programs_end(self):
         with tempfile.TemporaryDirectory() as cache:  # what is not there yet is compiled, by a program that the tool waits for
