@@ -292,6 +292,15 @@ class Calls(unittest.TestCase):
             self.refused(f"{option} is", call=lambda: tilejit.Runtime(**{option: array}))
         self.assertEqual(gemm(a, a, alpha=numpy.float32(2)).tolist(), gemm(a, a, alpha=2.0).tolist())
 
+    def test_numbers_that_are_too_large(self):
+        a = normal(62, 16, 16)
+        for digits in (400, 5000):  # Python writes down no more than 4300
+            large, bits = 10**digits, (10**digits).bit_length()
+            self.refused(f"alpha is a whole number of {bits} bits; allowed: a number up to 1.8e308", call=lambda: self.runtime.gemm(a, a, alpha=large))
+            self.refused(f"max_sms is a whole number of {bits} bits; allowed: ", call=lambda: self.runtime.gemm(a, a, max_sms=-large))
+        self.refused("use_tuning is of type list, with more digits than Python shows; allowed: ", call=lambda: tilejit.Runtime(use_tuning=[large]))
+        self.refused("max_sms is 18446744073709551616; allowed: ", call=lambda: self.runtime.gemm(a, a, max_sms=2**64))
+
     def test_words_in_the_place_of_flags_and_names(self):
         a = normal(61, 64, 64)
         q = a.reshape(1, 1, 64, 64)

@@ -17,6 +17,7 @@ SONAME = "libtilejit.so.0.2"
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 _NVRTC = ("cu13", "cuda_nvrtc")
 _MOST_SHOWN = 200
+_MOST_BITS_SHOWN = 128
 _NO_FLAGS = (str, bytes, bytearray, list, tuple, dict, set)
 _lock = threading.Lock()
 # A child that were forked while another thread opens the library would wait for that thread for ever: forks wait for it.
@@ -97,7 +98,12 @@ def check(status: int) -> None:
 
 def shown(value) -> str:
     """A value in a message: one line, and not all of what is large."""
-    text = " ".join(repr(value).split())
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS_SHOWN:  # Python itself refuses the digits of one that is larger still
+        return f"a whole number of {value.bit_length()} bits"
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:
+        text = f"of type {type(value).__name__}, with more digits than Python shows"
     return text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "..."
 
 
@@ -146,5 +152,7 @@ def flag(value, name: str) -> int:
 def real(value, name: str) -> float:
     try:
         return float(value)
-    except (TypeError, ValueError, OverflowError):
+    except OverflowError:
+        raise Error(f"{name} is {shown(value)}; allowed: a number up to 1.8e308") from None
+    except (TypeError, ValueError):
         raise Error(f"{name} is {shown(value)}; allowed: a number") from None
