@@ -2,10 +2,13 @@
 #include "check/program.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -16,6 +19,7 @@
 #include "support/fail.hpp"
 #include "support/file_descriptor.hpp"
 #include "support/json.hpp"
+#include "support/patience.hpp"
 #include "support/process.hpp"
 
 namespace tj::check {
@@ -37,8 +41,21 @@ std::string joined(const std::vector<support::SiteName>& sites) {
   return text;
 }
 
+using Waits = std::function<void(double waited_s)>;
+
+/// Until there is something to read, or the process is gone.
+void wait_for(int descriptor, support::Patience& patience, const Waits& waits) {
+  constexpr std::chrono::seconds kLongestStep{60};
+  pollfd event{descriptor, POLLIN, 0};
+  do {
+    if (patience.word_is_due() && waits) waits(patience.waited_s());
+    const auto step = std::chrono::ceil<std::chrono::milliseconds>(patience.step(kLongestStep));
+    ::poll(&event, 1, static_cast<int>(step.count()));
+  } while (event.revents == 0);
+}
+
 /// Output and error are read until both are closed.
-Ended run(const std::vector<std::string>& words, std::vector<std::string> environment) {
+Ended run(const std::vector<std::string>& words, std::vector<std::string> environment, const Waits& waits) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) support::fail(Stage::model, Code::io, cat("pipe: ", support::errno_text(errno)));
   const support::FileDescriptor from(ends[0]);
@@ -50,12 +67,17 @@ Ended run(const std::vector<std::string>& words, std::vector<std::string> enviro
         cat("the program is '", words.front(), "': ", support::errno_text(failed), "; allowed: one that can be run"));
   into.reset();
   Ended ended;
+  support::Patience patience(0);
   char buffer[4096];
-  for (ssize_t got; (got = ::read(from.get(), buffer, sizeof buffer)) != 0;) {
+  for (ssize_t got = 1; got != 0;) {
+    wait_for(from.get(), patience, waits);
+    got = ::read(from.get(), buffer, sizeof buffer);
     if (got < 0 && errno != EINTR) break;
     if (got > 0) ended.output.append(buffer, static_cast<std::size_t>(got));
     if (ended.output.size() > 2 * kTailBytes) ended.output.erase(0, ended.output.size() - kTailBytes);
   }
+  const support::FileDescriptor end(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
+  if (end) wait_for(end.get(), patience, waits);  // it may have closed its output long before
   ended.status = support::wait_for_process(child);
   if (ended.status == support::kUnknownStatus)
     support::fail(Stage::argument, Code::unsupported,
@@ -138,18 +160,21 @@ void add_finding(std::vector<Finding>& findings, std::vector<std::string>& known
 
 }  // namespace
 
-ProgramReport try_program(const Program& program, const Seeds& seeds, const std::function<void()>& done) {
+ProgramReport try_program(const Program& program, const Seeds& seeds, const std::function<void()>& done,
+                          const Waits& waits) {
   const compile::PrivateDirectory directory;
   ProgramReport report;
   std::vector<std::string> known;
   for (std::uint64_t i = 0; i < seeds.count; ++i) {
     const std::uint64_t seed = seeds.first + i;
     const std::string path = cat(directory.path(), "/", seed);
-    const Ended ended = run(program.words, support::environment_with({{"TJ_TARGET", program.target},
-                                                                      {"TJ_MODEL_SEED", cat(seed)},
-                                                                      {"TJ_MODEL_REPORT", path},
-                                                                      {"TJ_MODEL_DISABLE", joined(program.disabled)},
-                                                                      {"TJ_MODEL_WEAKEN", joined(program.weakened)}}));
+    const Ended ended = run(program.words,
+                            support::environment_with({{"TJ_TARGET", program.target},
+                                                       {"TJ_MODEL_SEED", cat(seed)},
+                                                       {"TJ_MODEL_REPORT", path},
+                                                       {"TJ_MODEL_DISABLE", joined(program.disabled)},
+                                                       {"TJ_MODEL_WEAKEN", joined(program.weakened)}}),
+                            waits);
     Lines lines = read_lines(path);
     for (LaunchedKernel& kernel : lines.kernels)
       if (std::none_of(report.kernels.begin(), report.kernels.end(),

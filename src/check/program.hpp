@@ -31,8 +31,10 @@ struct ProgramReport {
   std::vector<Finding> findings;        ///< as try_seeds() gives them
 };
 
-/// done: called after each run. Throws tj::Error(argument) when the program cannot be started, or ends well and has
-/// launched no kernel on the model. Also when no kernel has a site that is switched off or weakened.
-ProgramReport try_program(const Program& program, const Seeds& seeds, const std::function<void()>& done = {});
+/// done: called after each run. waits: called during a run, after 1, 10 and 60 seconds and every ten minutes, with the
+/// seconds that it has taken; a run has no limit. Throws tj::Error(argument) when the program cannot be started, or
+/// ends well and has launched no kernel on the model. Also when no kernel has a site that is switched off or weakened.
+ProgramReport try_program(const Program& program, const Seeds& seeds, const std::function<void()>& done = {},
+                          const std::function<void(double waited_s)>& waits = {});
 
 }  // namespace tj::check

@@ -184,6 +184,15 @@ void CheckProgress::step() {
   state_->err << "\r\x1b[K" << state_->what << ": " << state_->done << " of " << state_->total << std::flush;
   state_->dirty = true;
 }
+void CheckProgress::waits(double waited_s) {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->dirty) state_->err << "\r\x1b[K";
+  state_->dirty = false;
+  state_->err << "tj-check: run " << state_->done + 1 << " of " << state_->total << " of '"
+              << support::shown(state_->what) << "' has not ended after " << static_cast<long>(waited_s)
+              << " s; it is waited for without a limit\n"
+              << std::flush;
+}
 void CheckProgress::end() {
   const std::lock_guard lock(state_->mutex);
   if (state_->dirty) state_->err << "\r\x1b[K" << std::flush;

@@ -43,6 +43,8 @@ class CheckProgress {
   ~CheckProgress();
   void begin(const std::string& what, std::size_t total);
   void step();
+  /// Says that a run has not ended for so long. Nothing bounds it.
+  void waits(double waited_s);
   void end();
 
  private:

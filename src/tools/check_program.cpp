@@ -1,4 +1,5 @@
 // tj-check over a user's own program: what is asked of it, and what is printed; see check.hpp.
+#include <algorithm>
 #include <ostream>
 
 #include "check/program.hpp"
@@ -50,8 +51,15 @@ int check_program(const CheckSettings& settings, CheckProgress& progress, std::o
   std::string words;
   for (const std::string& word : settings.program) words += " " + quoted(word);
   progress.begin(settings.program.front(), seeds.count);
+  double told_s = 0;
   check::ProgramReport report = check::try_program(
-      {settings.program, settings.target, settings.disabled, settings.weakened}, seeds, [&] { progress.step(); });
+      {settings.program, settings.target, settings.disabled, settings.weakened}, seeds, [&] { progress.step(); },
+      [&](double waited_s) {
+        constexpr double kLong_s = 10, kMuchLonger = 2;  // many programs take a second, and each run as long as others
+        if (waited_s < std::max(kLong_s, kMuchLonger * told_s)) return;
+        told_s = waited_s;
+        progress.waits(waited_s);
+      });
   progress.end();
   if (settings.list_sites && !report.kernels.empty()) return list_program_sites(report, settings.json, out);
   const std::vector<CheckFound> found = {{cat(settings.program.front(), " on ", settings.target),

@@ -20,6 +20,11 @@ PROGRAM = os.path.join(BUILD, "samples", "05_custom_gemm")
 SIZES = ["--m", "130", "--n", "120", "--k", "328"]
 
 
+def said(done):
+    """What a tool complains of. On a busy machine it also says that a run takes long."""
+    return "".join(line for line in done.stderr.splitlines(True) if "has not ended after" not in line)
+
+
 @unittest.skipUnless(os.path.exists(PROGRAM) and os.path.exists(TOOL), "the samples or the tools are not built (TJ_SAMPLES, TJ_TOOLS)")
 class Program(unittest.TestCase):
     @classmethod
@@ -39,7 +44,7 @@ class Program(unittest.TestCase):
         done = self.check("--seeds", "3")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("3 seeds from 1: clean", done.stdout)
-        self.assertEqual(done.stderr, "")
+        self.assertEqual(said(done), "")
 
     def test_a_site_off_is_found(self):
         listed = self.check("--list-sites")
@@ -85,7 +90,7 @@ class Program(unittest.TestCase):
         words = "printf '{\"kernel\": \"ha\\n{\"finding\"\\n' >> \"$TJ_MODEL_REPORT\"; exec " + " ".join([PROGRAM, *SIZES])
         done = self.check("--seeds", "1", program=("sh", "-c", words))
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertEqual(done.stderr, "")
+        self.assertEqual(said(done), "")
 
     def test_a_report_of_gigabytes_is_refused_unread(self):
         limited = resource.getrlimit(resource.RLIMIT_FSIZE)[1] != resource.RLIM_INFINITY  # mutants are judged under such a limit
