@@ -116,8 +116,8 @@ const ops::Op& op_of() {
 /// another thread was compiling with it.
 ///
 /// Calls may come while the process ends: from destructors of static objects, and from threads that go on. A thread
-/// that pthread_cancel() cancels while it makes a kernel, or runs one on the CPU model, finishes this work first.
-/// Elsewhere in the library, and in a driver, cancellation is not supported.
+/// that pthread_cancel() cancels within a call in C, while it makes a kernel or runs one on the CPU model, or while the
+/// library reads files or logs, finishes that first. Within a driver, cancellation of a call in C++ is not supported.
 class TJ_API Runtime {
  public:
   /// Reads the environment once, for what the options leave open. Opens no driver and no compiler and makes no folder.
