@@ -43,18 +43,19 @@ constexpr std::size_t kRandomLetters = 6;
 std::string owner_of(const std::string& directory) { return cat(directory, "/", kOwner); }
 
 /// The mark goes last: without it, nobody would ever recognise the rest. Compilers that were just ended may still
-/// write.
-void remove_directory(const std::string& path) noexcept {
+/// write. False when it is still there.
+bool remove_directory(const std::string& path) noexcept {
   constexpr int kTries = 20;
   for (int i = 0; i < kTries; ++i) {
     const support::FileDescriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (folder && support::empty_directory(folder.get(), kOwner)) {
       ::unlinkat(folder.get(), kOwner, 0);
-      if (::rmdir(path.c_str()) == 0) return;
+      if (::rmdir(path.c_str()) == 0) return true;
     }
-    if (::access(path.c_str(), F_OK) != 0 && errno == ENOENT) return;
+    if (::access(path.c_str(), F_OK) != 0 && errno == ENOENT) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
+  return false;
 }
 
 /// The directories of this process.
@@ -182,7 +183,9 @@ PrivateDirectory::~PrivateDirectory() {
     const std::lock_guard lock(live().mutex);
     if (live().paths.count(path_) == 0) return;  // removed already, at the process's end
   }
-  remove_directory(path_);  // nothing here needs memory, which may have run out
+  // Nothing here needs memory of operator new, which may have run out. What cannot be removed now is removed when the
+  // process ends.
+  if (!remove_directory(path_)) return;
   const std::lock_guard lock(live().mutex);
   live().paths.erase(path_);  // only now: a process that ends in between removes the rest
 }

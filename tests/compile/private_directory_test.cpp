@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -35,6 +36,25 @@ TEST_CASE("files stand in folders of their own names") {
   const PrivateDirectory directory;
   CHECK(tj::testing::read_bytes(directory.write("include/ops/a.cuh", "text")) == "text");
   CHECK(std::filesystem::exists(directory.path() + "/include/ops/a.cuh"));
+}
+
+TEST_CASE("a folder that cannot be removed is removed when the process ends") {
+  const Scratch base;
+  const tj::testing::Variable place("TMPDIR", base.path());
+  CHECK(wait_for(start_child([&] {
+          auto directory = std::make_unique<PrivateDirectory>();
+          directory->write("a/file", "text");
+          rlimit before{};
+          ::getrlimit(RLIMIT_NOFILE, &before);
+          const rlimit none{0, before.rlim_max};
+          ::setrlimit(RLIMIT_NOFILE, &none);
+          directory.reset();
+          ::setrlimit(RLIMIT_NOFILE, &before);
+          if (tj::testing::names_in(base.path()).size() != 1) return 1;
+          tj::compile::abandon_compiles();
+          return 0;
+        })) == 0);
+  CHECK(tj::testing::names_in(base.path()).empty());
 }
 
 TEST_CASE("no program that is started meanwhile gets a file that is being written") {
