@@ -157,8 +157,8 @@ class Limits {
   /// Live values by the role of the node that makes them, against what the role has.
   void registers() {
     const Machine& machine = g_.machine;
-    std::int64_t groups = 0;
-    for (const Role& each : s_.roles) groups += (each.warps + machine.warps_per_group - 1) / machine.warps_per_group;
+    std::int64_t groups = 0;  // small roles that compute nothing sit in one
+    for (const int own : groups_of(machine, s_)) groups += own;
     const std::int64_t step = std::max(1, machine.register_step),
                        threads = std::int64_t{machine.warps_per_group} * machine.warp_size;
     const std::int64_t share = std::min<std::int64_t>(
