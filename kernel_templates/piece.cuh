@@ -23,6 +23,15 @@ struct Piece {
   }
 };
 
+/// The piece of a tile. An op whose tiles have these members says `using dev::cut_tile;`.
+template <class C, class Tile>
+TJ_DEVICE Tile cut_tile(Tile tile, const Piece& piece) {
+  tile.first = piece.first;
+  tile.trip_count = piece.count;
+  tile.piece = piece;
+  return tile;
+}
+
 /// The same piece in all lanes of a warp, so that the compiler knows. All of them take part.
 TJ_DEVICE Piece uniform(Piece piece) {
   piece.valid = uniform(static_cast<int>(piece.valid)) != 0;

@@ -36,7 +36,7 @@ Options list_options(const std::string& arch, const testing::Scratch& scratch, L
   return options;
 }
 
-/// Where a block has one tile, the grid has room for all that there may be.
+/// The grid has room for all entries that there may be where a block has one tile.
 unsigned list_blocks(const std::string& walk) { return walk == "one_tile" ? kMostEntries + 1 : kListBlocks; }
 
 struct ListForm {
@@ -62,7 +62,8 @@ int check_numbers(ListedProblem& problem, const custom::Kernel& kernel, unsigned
   return launches;
 }
 
-/// Where grids may overlap, every role has waited for those before it reads anything: the length may be theirs.
+/// Every role has waited for the grids before, where grids may overlap, when it reads anything: the length may be
+/// theirs.
 void check_waits(const std::string& unit, bool overlapped) {
   const std::size_t waits = unit.find("dev::wait_for_grids_before<"), reads = unit.find("(params");
   CHECK((waits != std::string::npos) == overlapped);
@@ -92,6 +93,21 @@ void check_list(const std::string& walk, const ListForm& form) {
     CHECK(workspace.left_at_zero == workspace.launches);
   }
 }
+
+/// A list whose rows a thread asks the copy engine for, with all that its launches need.
+struct EngineList {
+  explicit EngineList(const std::string& walk)
+      : source(kListTarget, walk, Loads::engine),
+        runtime(list_options(kListTarget, scratch, workspace)),
+        kernel(runtime, source.description),
+        problem(runtime, kListCpu, kMostEntries, kListSteps) {}
+  testing::Scratch scratch;
+  ListedKernel source;
+  ListedWorkspace workspace;
+  Runtime runtime;
+  custom::Kernel kernel;
+  ListedProblem problem;
+};
 
 }  // namespace
 
@@ -127,51 +143,36 @@ TEST_CASE("tiles without iterations") {
 TEST_CASE("the length is what a kernel before has written") {
   for (const std::string walk : {"persistent", "dynamic"}) {
     CAPTURE(walk);
-    const testing::Scratch scratch;
-    const ListedKernel source(kListTarget, walk, Loads::engine);
-    ListedWorkspace workspace;
-    Runtime runtime(list_options(kListTarget, scratch, workspace));
-    const custom::Kernel kernel(runtime, source.description);
-    ListedProblem problem(runtime, kListCpu, kMostEntries, kListSteps);
+    EngineList list(walk);
     for (const int chunks : {5, 0, kMostEntries}) {
       std::vector<int> lengths = {0, chunks * kChunkTokens}, rows(2 * kMostEntries);
       ChunkIndicesArgs lister;
       lister.cu_seqlens = Tensor::contiguous(lengths.data(), kListCpu, DType::i32, {2});
       lister.chunk_indices = Tensor::contiguous(rows.data(), kListCpu, DType::i32, {kMostEntries, 2});
-      lister.total_chunks = Tensor::contiguous(problem.count_memory(), kListCpu, DType::i32, {1});
-      runtime.run(lister);
-      problem.run(kernel, kListBlocks);
-      CHECK(problem.wrong(chunks) == 0);
+      lister.total_chunks = Tensor::contiguous(list.problem.count_memory(), kListCpu, DType::i32, {1});
+      list.runtime.run(lister);
+      list.problem.run(list.kernel, kListBlocks);
+      CHECK(list.problem.wrong(chunks) == 0);
     }
   }
 }
 
 TEST_CASE("entries outside the table: the body leaves out those below 0, the copy engine finds zeros for the others") {
-  const testing::Scratch scratch;
-  const ListedKernel source(kListTarget, "dynamic", Loads::engine);
-  ListedWorkspace workspace;
-  Runtime runtime(list_options(kListTarget, scratch, workspace));
-  const custom::Kernel kernel(runtime, source.description);
-  ListedProblem problem(runtime, kListCpu, kMostEntries, kListSteps);
+  EngineList list("dynamic");
   for (const int row : {-1, ListedProblem::kRows, 1 << 20}) {
-    problem.set_row(4, row);
-    problem.set_count(kMostEntries);
-    problem.run(kernel, kListBlocks);
-    CHECK(problem.wrong(kMostEntries) == 0);
+    list.problem.set_row(4, row);
+    list.problem.set_count(kMostEntries);
+    list.problem.run(list.kernel, kListBlocks);
+    CHECK(list.problem.wrong(kMostEntries) == 0);
   }
 }
 
 TEST_CASE("the model reports a length that a block changes while others read it") {
   for (const char* walk : {"dynamic", "split"}) {
     CAPTURE(walk);
-    const testing::Scratch scratch;
-    const ListedKernel source(kListTarget, walk, Loads::engine);
-    ListedWorkspace workspace;
-    Runtime runtime(list_options(kListTarget, scratch, workspace));
-    const custom::Kernel kernel(runtime, source.description);
-    ListedProblem problem(runtime, kListCpu, kMostEntries, kListSteps);
-    problem.set_count(kMostEntries);
-    const Error error = testing::error_of([&] { problem.run(kernel, kListBlocks, true); });
+    EngineList list(walk);
+    list.problem.set_count(kMostEntries);
+    const Error error = testing::error_of([&] { list.problem.run(list.kernel, kListBlocks, true); });
     CHECK(error.stage == Stage::model);
     CHECK(error.code == Code::model_fault);
     CHECK_MESSAGE(testing::has(error.message, " global address "), error.message);

@@ -86,6 +86,7 @@ class ListedKernel {
 #include "piece.cuh"
 namespace user::listed {
 namespace dev = tj::dev;
+using dev::cut_tile;
 using dev::first_tile;
 using dev::next_tile;
 using dev::u32;
@@ -125,13 +126,6 @@ TJ_DEVICE Tile tile_at(const Params& params, int index) {
 template <class C>
 TJ_DEVICE int tile_iterations(const Params& params) {
   return params.row_steps;
-}
-template <class C>
-TJ_DEVICE Tile cut_tile(Tile tile, const dev::Piece& piece) {
-  tile.first = piece.first;
-  tile.trip_count = piece.count;
-  tile.piece = piece;
-  return tile;
 }
 
 TJ_DEVICE int thread_of_role() { return static_cast<int>(dev::warp_index() % 4u * 32u + dev::lane_index()); }

@@ -33,8 +33,7 @@ namespace {
 using namespace tj;
 using ops::GemmChoice;
 
-constexpr double kPartsGain = 0.95;  // choose.cpp takes parts of K below this share
-constexpr double kAlike = 0.02;      // of a prediction
+constexpr double kAlike = 0.02;  // of a prediction
 constexpr double kErrorWeight = 0.03;
 
 struct Timed {
@@ -108,13 +107,11 @@ double ranked(const Case& of, const Timed& timed, const ops::GemmRates& rates) {
   const ops::GemmTile& tile = ops::gemm_tiles()[static_cast<std::size_t>(timed.choice.tile)];
   const arch::Arch& arch = *rates.arch;
   if (timed.choice.walk == ops::WalkChoice::dynamic) return 0;
-  if (tile.blocks() > 2 &&
-      (arch.large_cluster_sms == 0 || ops::clusters_of(of.sizes, tile) > ops::cluster_places(of.sizes, tile, arch)))
-    return 0;
+  if (!ops::gemm_taken_unmeasured(tile, of.sizes, arch)) return 0;
   const ops::GemmPrediction prediction(of.sizes, of.kind, timed.choice.tile, rates);
   if (timed.choice.walk == ops::WalkChoice::split)
     return tile.blocks() > 2 ? 0 : prediction.split_cycles() + rates.next_launch_cycles;
-  return prediction.cycles(timed.choice.parts) / (timed.choice.parts > 1 ? kPartsGain : 1);
+  return prediction.cycles(timed.choice.parts) / (timed.choice.parts > 1 ? ops::kGemmJointPartsGain : 1);
 }
 
 struct Judged {
@@ -206,7 +203,7 @@ void print_worst(const std::vector<Case>& cases, const arch::Arch& arch, std::si
     const Judged judged = judge(*of, rates);
     const auto best = std::min_element(of->timed.begin(), of->timed.end(),
                                        [](const Timed& x, const Timed& y) { return x.us < y.us; });
-    const auto us = [&](const Timed& timed) { return ranked(*of, timed, rates) / arch.clock_ghz * 1e-3; };
+    const auto us = [&, of = of](const Timed& timed) { return ranked(*of, timed, rates) / arch.clock_ghz * 1e-3; };
     std::printf("  %5.1f%%  %-52s takes %s %.1f us (predicted %.1f), best %s %.1f (%.1f)\n", -100 * excess,
                 of->title.c_str(), judged.taken->name.c_str(), judged.taken->us, us(*judged.taken), best->name.c_str(),
                 best->us, us(*best));

@@ -7,6 +7,7 @@
 
 #include "ops/fmha/load.cuh"
 #include "ops/fmha/store.cuh"
+#include "tiles.cuh"
 
 namespace tj::ops::fmha {
 
@@ -99,7 +100,8 @@ TJ_DEVICE void leave_rows(const Consumer<C>& consumer, u32 slot) {
       words[w] = dev::pack(typename C::Element{}, pair[0], pair[1]);
     }
     const int chunk = j + lane / 16;
-    dev::store_matrices(slot + (chunk / 8 * kRowsPerConsumer + row) * kSwizzleRowBytes + ((chunk % 8) ^ (row % 8)) * 16,
+    const u32 block = slot + static_cast<u32>(chunk / 8 * kRowsPerConsumer) * kSwizzleRowBytes;
+    dev::store_matrices(dev::piece_address(block, static_cast<u32>(row), static_cast<u32>(chunk % 8)),
                         {words[0], words[1], words[2], words[3]});
   }
 }

@@ -9,6 +9,7 @@
 
 namespace tj::ops::gemm {
 
+using dev::cut_tile;
 using dev::first_tile;
 using dev::next_tile;
 using dev::u32;
@@ -130,14 +131,6 @@ TJ_DEVICE Tile tile_at(const Params& params, int block) {
 template <class C>
 TJ_DEVICE int tile_iterations(const Params& params) {
   return params.k_blocks;
-}
-/// The piece of a tile.
-template <class C>
-TJ_DEVICE Tile cut_tile(Tile tile, const dev::Piece& piece) {
-  tile.first = piece.first;
-  tile.trip_count = piece.count;
-  tile.piece = piece;
-  return tile;
 }
 /// Does this block finish the tile, and not only leave sums for another one?
 template <class C>

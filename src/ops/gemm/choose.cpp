@@ -26,7 +26,7 @@ using Prediction = GemmPrediction;
 constexpr int kMostPartWaves = 4;  // of tiles of all parts: with more, whole tiles fill the SMs as well
 // Parts are taken where their prediction is below this share of the best without: they cost memory, and what is
 // predicted within that is predicted alike. Joint limits (rates.hpp) predict more closely.
-constexpr double kPartsGain = 0.9, kJointPartsGain = 0.95;
+constexpr double kPartsGain = 0.9;
 constexpr double kAlike = 1.01;  // predictions so far apart say nothing, where limits were not measured jointly
 std::int64_t up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
@@ -53,14 +53,6 @@ bool serves(const GemmTile& tile, const GemmSizes& sizes, const GemmKernel& kern
   const bool countable = (tile.block_m >= 64 && tile.block_n >= 32 && tile.blocks() == 1) ||
                          clusters_of(sizes, tile) * tile.blocks() <= std::numeric_limits<std::int32_t>::max();
   return !too_low && countable && gemm_tile_fits(tile, kernel, *rates.family);
-}
-
-/// Is the tile taken without a measurement of the problem at hand? A device runs fewer blocks of larger clusters than
-/// it has SMs, and the arch must say how many. One wave of them gains, of several waves few do: 9004 x 14336 x 4096
-/// took 13% more in clusters of four than the best tile did, and nothing here predicts why (H200, 2026-11-26).
-bool taken_unmeasured(const GemmTile& tile, const GemmSizes& sizes, const arch::Arch& arch) {
-  return tile.blocks() <= 2 ||
-         (arch.large_cluster_sms > 0 && clusters_of(sizes, tile) <= cluster_places(sizes, tile, arch));
 }
 
 /// The rates of an arch that a target's options have made. Both live as long as the process. Null for another arch.
@@ -114,7 +106,7 @@ RankedGemm best_parts(const GemmSizes& sizes, const GemmKernel& kernel, int tile
   const std::int64_t blocks = up(sizes.k, shape.block_k);
   const Prediction prediction(sizes, kernel, tile, rates);
   const double fill = cluster_places(sizes, shape, *rates.arch) / clusters_of(sizes, shape);
-  // Larger clusters are taken in one wave alone (taken_unmeasured).
+  // Larger clusters are taken in one wave alone (gemm_taken_unmeasured).
   const int most_waves = shape.blocks() > 2 ? 1 : kMostPartWaves;
   const auto most = [&](double waves) {
     return std::min({blocks, static_cast<std::int64_t>(waves * fill), std::int64_t{kMostGemmParts}});
@@ -141,7 +133,7 @@ RankedGemm best_whole(const GemmSizes& sizes, const GemmKernel& kernel, const Ra
   std::array<double, kGemmTileCount> cycles;
   cycles.fill(std::numeric_limits<double>::infinity());
   for (std::size_t t = 0; t < kGemmTileCount; ++t)
-    if (taken_unmeasured(gemm_tiles()[t], sizes, *rates.arch) && serves(gemm_tiles()[t], sizes, kernel, rates))
+    if (gemm_taken_unmeasured(gemm_tiles()[t], sizes, *rates.arch) && serves(gemm_tiles()[t], sizes, kernel, rates))
       cycles[t] = predicted(sizes, kernel, {static_cast<int>(t), 1}, rates);
   const double fewest = *std::min_element(cycles.begin(), cycles.end()), alike = joint(rates) ? 1 : kAlike;
   const auto preferred = [&](std::size_t t, std::size_t other) {
@@ -184,10 +176,10 @@ RankedGemm best_shared(const GemmSizes& sizes, const GemmKernel& kernel, const R
 
 RankedGemm fewest_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const Rates& rates) {
   const RankedGemm whole = best_whole(sizes, kernel, rates);
-  const double gain = joint(rates) ? kJointPartsGain : kPartsGain;
+  const double gain = joint(rates) ? kGemmJointPartsGain : kPartsGain;
   RankedGemm cut{{-1, 1}, 0};
   for (std::size_t t = 0; t < kGemmTileCount && whole.cycles * gain > rates.next_launch_cycles; ++t) {
-    if (!taken_unmeasured(gemm_tiles()[t], sizes, *rates.arch) || !serves(gemm_tiles()[t], sizes, kernel, rates))
+    if (!gemm_taken_unmeasured(gemm_tiles()[t], sizes, *rates.arch) || !serves(gemm_tiles()[t], sizes, kernel, rates))
       continue;
     if (const RankedGemm ranked = best_parts(sizes, kernel, static_cast<int>(t), rates);
         ranked.choice.parts > 1 && (cut.choice.tile < 0 || ranked.cycles < cut.cycles))

@@ -176,6 +176,10 @@ int cluster_places(const GemmSizes& sizes, const GemmTile& tile, const arch::Arc
   if (tile.blocks() > 2 && arch.large_cluster_sms > 0) sms = std::min(sms, arch.large_cluster_sms);
   return std::max(1, sms / tile.blocks());
 }
+bool gemm_taken_unmeasured(const GemmTile& tile, const GemmSizes& sizes, const arch::Arch& arch) {
+  return tile.blocks() <= 2 ||
+         (arch.large_cluster_sms > 0 && clusters_of(sizes, tile) <= cluster_places(sizes, tile, arch));
+}
 /// Sizes go up to 2^30 each.
 double clusters_of(const GemmSizes& sizes, const GemmTile& tile) {
   return static_cast<double>(up(sizes.m, tile.block_m * tile.cluster_m)) *
