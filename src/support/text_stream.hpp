@@ -20,7 +20,7 @@ class TextStream : public std::ostringstream {
   }
 };
 
-/// What is read from it is whole, too: no memory for a word is not the text's end.
+/// The words read from it are whole, too: a word that memory lacks for is an error, not the text's end.
 class TextReader : public std::istringstream {
  public:
   explicit TextReader(const std::string& text) : std::istringstream(text) {

@@ -150,7 +150,7 @@ std::vector<Event> expand(const codegen::Pattern& pattern, const codegen::Rolled
   return events;
 }
 
-/// What is filled once a tile has no iteration, wherever in a loop it is handed back.
+/// A ring that is filled once a tile has no iteration, wherever in a loop it is handed back.
 bool same(const Scheduled& s, const std::vector<Event>& a, const std::vector<Event>& b) {
   const auto once = [&](int ring) {
     return ring >= 0 &&

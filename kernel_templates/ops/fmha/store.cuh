@@ -48,7 +48,7 @@ TJ_DEVICE void normalise(Rows<C>& rows, int half, const RowEnd<Division>& end) {
     }
   }
 }
-/// Of one of the thread's two rows, whose sum four threads share.
+/// The sum of one of the thread's two rows: four threads share it.
 template <class C>
 TJ_DEVICE float whole_sum(const Rows<C>& rows, int half) {
   float sum = rows.row_sum[half];

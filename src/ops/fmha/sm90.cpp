@@ -4,7 +4,8 @@
 //   load_q                       tile begin, once
 //   load_k -> qk.c -> softmax.c -> rescale.c -> pv.c <- load_v     for each consumer c
 //   pv.c (i-1) -> rescale.c (i)   the output must be complete before it is corrected, the weights before they are
-//   replaced rescale.c (i) -> qk.c (i+1)   one register copy of the scores
+//   replaced
+//   rescale.c (i) -> qk.c (i+1)   one register copy of the scores
 //   pv.c ==> stage_rows.c -> put_box.c     tile end, through shared memory
 #include "ops/fmha/sm90.hpp"
 
@@ -35,7 +36,7 @@ const arch::Needs& kNeeds =
 // dim 64, which has 128 words of scores, weights and output, compiles into 160 registers without a spill
 // (tests/codegen/fmha_compile_test.cpp).
 constexpr int kContextRegisters = 32;
-constexpr int kWriterRegisters = 32;
+constexpr int kWriterRegisters = 32;  // with 24, kernels of bf16 spill 8 to 12 bytes (NVRTC 13.0)
 
 // Cycles of one consumer's nodes, from the arch's rates and the element counts of the bodies.
 struct Costs {

@@ -238,7 +238,7 @@ std::vector<JointModel::Need> JointModel::needs(const std::vector<int>& role) co
   return result;
 }
 
-// As groups_of() places them: small roles that compute nothing sit in one group, whose roles have one count.
+// Small roles that compute nothing sit in one group, as groups_of() places them. A group's roles have one count.
 void JointModel::share_groups(std::size_t roles, std::vector<Need>& needs) const {
   const int size = graph_.machine.warps_per_group;
   for (std::size_t r = roles; r < needs.size(); ++r) {
