@@ -10,11 +10,29 @@
 
 #include <algorithm>
 
+#include "ops/common/machine.hpp"
 #include "ops/gemm/builder.hpp"
+#include "ops/gemm/warps.hpp"
 
 namespace tj::ops {
 
 class GemmRingsBuilder : protected GemmBuilder {
+ public:
+  /// Do rings of so many slots fit into a block's shared memory, with so many bytes beside them? slot_rows: that a slot
+  /// of a has room for.
+  static bool rings_fit(const GemmTile& tile, int slots, int slot_rows, std::int64_t beside, const arch::Arch& arch) {
+    const std::int64_t row_bytes = std::int64_t{tile.block_k} * tile.element_bytes;
+    return slots * (slot_rows + tile.block_n) * row_bytes + kGemmBarrierBytes + beside <=
+           machine_of(arch).memory_bytes.at("SMEM");
+  }
+  /// The way of d out of the registers: `store`, where the `elements` of d that pass through shared memory leave room
+  /// for the rings, else straight from registers.
+  static int fitting_store(const GemmKernel& kernel, int store, int slots, int slot_rows, int elements,
+                           const arch::Arch& arch) {
+    const std::int64_t bytes = std::int64_t{elements} * size_of(kernel.out);
+    return rings_fit(tile_of(kernel), slots, slot_rows, bytes, arch) ? store : gemm::kDirect;
+  }
+
  protected:
   /// product_rows: for which a product holds the unit.
   GemmRingsBuilder(const GemmKernel& kernel, int store, const GemmFamily& family, Multiplier::Way way, int product_rows,

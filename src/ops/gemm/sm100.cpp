@@ -74,11 +74,14 @@ double iteration(const GemmTile& tile, const arch::Arch& arch) {
 class Builder : GemmRingsBuilder {
  public:
   Builder(const GemmKernel& kernel, const arch::Arch& arch)
-      : GemmRingsBuilder(kernel, gemm_store(kernel, in_pairs(kernel)), gemm_sm100(), Multiplier::Way::tensor_memory,
-                         kMostRows, arch) {
+      : GemmRingsBuilder(kernel, store_of(kernel, arch), gemm_sm100(), Multiplier::Way::tensor_memory, kMostRows,
+                         arch) {
     graph_.pairs = in_pairs(kernel_);
   }
 
+  static bool rings_fit(const GemmTile& tile, const arch::Arch& arch) {
+    return GemmRingsBuilder::rings_fit(tile, kLeastSlots, tile.block_m, 0, arch);
+  }
   Candidate build(double iterations) {
     const Operands ab = operands(tile_.block_m);
     for (int c = 0; c < tile_.block_m / rows(); ++c) sums_of(c, ab);
@@ -91,6 +94,11 @@ class Builder : GemmRingsBuilder {
   }
 
  private:
+  static int store_of(const GemmKernel& kernel, const arch::Arch& arch) {
+    const GemmTile& tile = tile_of(kernel);
+    return fitting_store(kernel, gemm_store(kernel, in_pairs(kernel)), kLeastSlots, tile.block_m,
+                         tile.block_m * tile.block_n, arch);
+  }
   int rows() const { return product_rows(tile_); }
   void sums_of(int c, const Operands& ab) {
     const int mma = product("Product", c);
@@ -120,8 +128,10 @@ const GemmFamily& gemm_sm100() {
       .arch_family = "sm100",
       .needs = [](const arch::Arch&, int element_bytes) { return element_bytes == 2 ? &kNeeds : nullptr; },
       .fits = [](const GemmTile& tile, const GemmKernel&) { return fits(tile); },
-      .blocks_per_sm = [](const GemmTile& tile,
-                          const arch::Arch& arch) { return fits(tile) && sum_slots(tile, arch) > 0 ? 1 : 0; },
+      .blocks_per_sm =
+          [](const GemmTile& tile, const arch::Arch& arch) {
+            return fits(tile) && sum_slots(tile, arch) > 0 && Builder::rings_fit(tile, arch) ? 1 : 0;
+          },
       .copy_rates = [](const arch::Arch& arch) { return gemm_copy_rates({Copier::Way::engine, arch}); },
       .iteration_cycles =
           [](const GemmTile& tile, const arch::Arch& arch) {

@@ -109,6 +109,16 @@ std::int64_t iteration_cycles(const GemmTile& tile, const arch::Arch& arch) {
       std::ceil(std::max(tile.consumers() * (own + groups * arch.fact("product_group_cycles")), chain)));
 }
 
+/// Rows of a that a slot has room for.
+int slot_rows(const GemmTile& tile) { return tile.swapped ? tile.block_m : tile.consumers() * kRowsPerConsumer; }
+
+/// Elements of d that a consumer hands over. Rows of swapped tiles are written by sixteens.
+int handed_over(const GemmTile& tile) {
+  constexpr int kSixteen = 16;
+  return tile.swapped ? (tile.block_m + kSixteen - 1) / kSixteen * kSixteen * gemm::kSwizzleColumns
+                      : std::min(kRowsPerConsumer, tile.block_m) * tile.block_n;
+}
+
 bool fits(const GemmTile& tile) {
   if (tile.swapped && tile.block_n % kRowsPerConsumer != 0) return false;
   return tile.block_k * tile.element_bytes >= gemm::kSwizzleBytes && tile.consumers() <= kMostConsumers &&
@@ -151,10 +161,14 @@ GemmStoreRates store_rates(const arch::Arch& arch) {
 class Builder : GemmRingsBuilder {
  public:
   Builder(const GemmKernel& kernel, const arch::Arch& arch)
-      : GemmRingsBuilder(kernel, gemm_store(kernel), gemm_sm90(), Multiplier::Way::warpgroup, kRowsPerConsumer, arch) {}
+      : GemmRingsBuilder(kernel, store_of(kernel, arch), gemm_sm90(), Multiplier::Way::warpgroup, kRowsPerConsumer,
+                         arch) {}
 
+  static bool rings_fit(const GemmTile& tile, const arch::Arch& arch) {
+    return GemmRingsBuilder::rings_fit(tile, kLeastSlots, slot_rows(tile), 0, arch);
+  }
   Candidate build(double iterations) {
-    const Operands ab = operands(tile_.swapped ? tile_.block_m : tile_.consumers() * kRowsPerConsumer);
+    const Operands ab = operands(slot_rows(tile_));
     for (int c = 0; c < tile_.consumers(); ++c) consumer(c, ab);
     constrain();
     Candidate made = candidate(iterations);
@@ -163,25 +177,26 @@ class Builder : GemmRingsBuilder {
   }
 
  private:
+  static constexpr int kUsualSlots = 3;  // two groups that are under way read one each while a third is filled
+
+  static int store_of(const GemmKernel& kernel, const arch::Arch& arch) {
+    const GemmTile& tile = tile_of(kernel);
+    return fitting_store(kernel, gemm_store(kernel), kUsualSlots, slot_rows(tile), tile.consumers() * handed_over(tile),
+                         arch);
+  }
   void consumer(int c, const Operands& ab) {
     const int begin = add(numbered("Consumer", "begin", c, Scope::tile_begin));
     const int sums = kRowsPerConsumer * tile_.sum_columns() / (arch_.warps_per_group * arch_.warp_size);
     int registers = sums + kContextRegisters;
     if (tile_.promotes()) registers = std::max(registers, sums * (1 + tile_.partial_sums()) + kLoopRegisters);
     const int mma = product("Consumer", c, registers);
-    const int store = end_of_tile(numbered("Consumer", "store", c, Scope::tile_end), handed_over());
+    const int store = end_of_tile(numbered("Consumer", "store", c, Scope::tile_end), handed_over(tile_));
     edge(begin, mma, 0, 0, false);
     reads(mma, ab);
     if (tile_.promotes()) return promoted(c, mma, store);
     follows(mma);
     wait(mma, mma, groups_under_way());
     wait(mma, store);
-  }
-  /// Elements of d that a consumer hands over. Rows of swapped tiles are written by sixteens.
-  int handed_over() const {
-    constexpr int kSixteen = 16;
-    return tile_.swapped ? (tile_.block_m + kSixteen - 1) / kSixteen * kSixteen * gemm::kSwizzleColumns
-                         : std::min(kRowsPerConsumer, tile_.block_m) * tile_.block_n;
   }
   void promoted(int c, int mma, int store) {
     Node n = numbered("Consumer", "promote", c);
@@ -198,7 +213,8 @@ class Builder : GemmRingsBuilder {
   /// next group is issued would hold the copy up, as the next group waits for its operands.
   int groups_under_way() const {
     const int slots = gemm_rung(kernel_).max_slots;
-    return slots == 1 || slots == 2 ? 1 : 2;
+    const bool few = !GemmRingsBuilder::rings_fit(tile_, kUsualSlots, slot_rows(tile_), 0, arch_);
+    return slots == 1 || slots == 2 || few ? 1 : 2;
   }
 };
 
@@ -214,7 +230,8 @@ const GemmFamily& gemm_sm90() {
       .needs = needs_of,
       .fits = [](const GemmTile& tile,
                  const GemmKernel& kernel) { return fits(tile) && (!kernel.add_c || loads_addends(tile)); },
-      .blocks_per_sm = [](const GemmTile& tile, const arch::Arch&) { return fits(tile) ? 1 : 0; },
+      .blocks_per_sm = [](const GemmTile& tile,
+                          const arch::Arch& arch) { return fits(tile) && Builder::rings_fit(tile, arch) ? 1 : 0; },
       .copy_rates = copy_rates,
       .store_rates = store_rates,
       .iteration_cycles = iteration_cycles,

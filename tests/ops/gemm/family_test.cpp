@@ -5,6 +5,7 @@
 #include "arch/arch.hpp"
 #include "ops/gemm/family.hpp"
 #include "ops/gemm/fields.hpp"
+#include "pipeline.hpp"
 #include "support/expect.hpp"
 
 using namespace tj;
@@ -34,6 +35,29 @@ TEST_CASE("every arch has a family; what an arch serves is what its family has a
     if (family.rung_tile != nullptr)
       for (const ops::GemmRung& rung : ops::gemm_rungs())
         CHECK(family.blocks_per_sm(ops::gemm_tiles()[static_cast<std::size_t>(family.rung_tile(rung))], *arch) > 0);
+  }
+}
+
+TEST_CASE("a tile that a target with less shared memory serves has a schedule there, however d is stored") {
+  for (const std::string target : {"sm_90a+smem=99K", "sm_90a+smem=64K", "sm_90a+smem=40K", "sm_100a+smem=99K"}) {
+    const arch::Arch& arch = arch::parse_arch(target);
+    int served = 0;
+    for (std::size_t t = 0; t < ops::gemm_tiles().size(); ++t) {
+      if (ops::gemm_blocks_per_sm(ops::gemm_tiles()[t], arch) == 0) continue;
+      ++served;
+      for (const auto& [out, aligned] : {std::pair(DType::f16, true), {DType::f16, false}, {DType::f32, true}}) {
+        ops::GemmKernel kernel = plain_kernel(ops::gemm_tiles()[t]);
+        kernel.tile = static_cast<int>(t);
+        kernel.out = out;
+        kernel.d_aligned = aligned;
+        if (!ops::gemm_tile_fits(ops::gemm_tiles()[t], kernel, ops::gemm_family(arch))) continue;
+        CAPTURE(target);
+        CAPTURE(ops::gemm_tile_name(ops::gemm_tiles()[t]));
+        CAPTURE(aligned);
+        CHECK_NOTHROW(choose(ops::gemm_op(), ops::gemm_request(ops::canonical(kernel)), arch));
+      }
+    }
+    CHECK(served > 0);
   }
 }
 
