@@ -45,15 +45,15 @@ TEST_CASE("a tile that a target with less shared memory serves has a schedule th
     for (std::size_t t = 0; t < ops::gemm_tiles().size(); ++t) {
       if (ops::gemm_blocks_per_sm(ops::gemm_tiles()[t], arch) == 0) continue;
       ++served;
-      for (const auto& [out, aligned] : {std::pair(DType::f16, true), {DType::f16, false}, {DType::f32, true}}) {
+      for (const auto& end : {std::pair(DType::f16, true), {DType::f16, false}, {DType::f32, true}}) {
         ops::GemmKernel kernel = plain_kernel(ops::gemm_tiles()[t]);
         kernel.tile = static_cast<int>(t);
-        kernel.out = out;
-        kernel.d_aligned = aligned;
+        kernel.out = end.first;
+        kernel.d_aligned = end.second;
         if (!ops::gemm_tile_fits(ops::gemm_tiles()[t], kernel, ops::gemm_family(arch))) continue;
         CAPTURE(target);
         CAPTURE(ops::gemm_tile_name(ops::gemm_tiles()[t]));
-        CAPTURE(aligned);
+        CAPTURE(end.second);
         CHECK_NOTHROW(choose(ops::gemm_op(), ops::gemm_request(ops::canonical(kernel)), arch));
       }
     }
