@@ -1,4 +1,4 @@
-"""Protects the README: its example is the sample that is built and run, and every link leads to something."""
+"""Protects the README: its example is the sample that is built and run, and every link leads to something. src/arch/README.md has every fact."""
 import os
 import re
 import unittest
@@ -21,6 +21,14 @@ class Readme(unittest.TestCase):
             for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", document.read_text()):
                 if "://" not in target:
                     self.assertTrue((document.parent / target).exists(), f"{document.relative_to(ROOT)}: {target}")
+
+    def test_facts(self):
+        read = set()
+        for source in (ROOT / "src").rglob("*.?pp"):
+            read |= set(re.findall(r"""\bfact(?:_or)?\("([a-z0-9_]+)\"""", source.read_text()))
+        self.assertGreater(len(read), 30)
+        rows = {name for row in re.findall(r"^\| (`[^|]*) \|", (ROOT / "src/arch/README.md").read_text(), re.M) for name in re.findall(r"`(\w+)`", row)}
+        self.assertEqual(sorted(read - rows), [])
 
 
 if __name__ == "__main__":

@@ -94,6 +94,13 @@ static void misuse(const Params& p, u32 barrier) {
   }
 }
 
+// A warp of the second warpgroup gives back registers that its neighbours keep.
+TJ_KERNEL(uneven, 256, Params, p) {
+  if (warp_index() == 6) registers_shrink<51, 24>();
+  if (thread_index() == 0) p.out[0] = 1;
+}
+TJ_NOTES(uneven, R"notes({"name": "uneven", "entry_registers": 248, "sites": []})notes" "\n")
+
 TJ_KERNEL(kernel, 64, Params, p) {
   const u32 barrier = shared_base() + 128;
   if (thread_index() == 0) {
@@ -278,6 +285,14 @@ TEST_CASE("misuse is a fault that names thread, place and rule") {
     CHECK(contains(e.message, c.says));
     CHECK(contains(e.message, "block 0, warp 1, lane 8"));
   }
+}
+
+TEST_CASE("a warpgroup whose warps end with unequal registers is named, with both warps") {
+  Run run;
+  const Error e = outcome_of([&] { unit().run("uneven", Params{0, 1, run.out.data(), &run.clock}, 256); });
+  CHECK(e.code == Code::model_fault);
+  CHECK_MESSAGE(contains(e.message, "block 0: warp 4 of warpgroup 1 holds 248 registers a thread and warp 6 24; all "),
+                e.message);
 }
 
 }  // namespace
