@@ -60,6 +60,12 @@ TEST_CASE("a kernel without a fault is clean, for an architecture as for its mod
   }
 }
 
+TEST_CASE("rings of two slots, which less shared memory leaves, are clean") {
+  const Done done = run("--op gemm --tile 128x64x64 --seeds 2 --target model:sm_90a+smem=64K");
+  CHECK(done.code == tools::kExitOk);
+  CHECK_MESSAGE(has(done.out, "3 problems, 2 seeds from 1, values of seed 1: clean"), done.out);
+}
+
 TEST_CASE(
     "sites are listed a line each, and one that is switched off is found, named, and shown again by the command that "
     "is printed") {

@@ -61,6 +61,16 @@ TEST_CASE("a tile that a target with less shared memory serves has a schedule th
   }
 }
 
+TEST_CASE("where three slots do not fit, two hold one group of products under way") {
+  ops::GemmKernel kernel;
+  ops::set_field<ops::kGemmFields>("gemm", kernel, "tile", "128x64x64");
+  const Choice made =
+      choose(ops::gemm_op(), ops::gemm_request(ops::canonical(kernel)), arch::parse_arch("sm_90a+smem=64K"));
+  REQUIRE(made.schedule.rings.size() >= 2);
+  CHECK(made.schedule.rings[0].slots == 2);
+  CHECK(made.schedule.rings[1].slots == 2);
+}
+
 TEST_CASE("every tile is some family's, under a name of its own") {
   const ops::Words names = ops::gemm_tile_words();
   REQUIRE(names.size() == ops::gemm_tiles().size());
