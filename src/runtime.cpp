@@ -271,13 +271,16 @@ ops::Kernel Runtime::Impl::prepared_kernel(const ops::Op& op, const ops::Problem
 }
 
 ops::ChooseKernel Runtime::Impl::choosing(const ops::Op& op, Device device) {
-  return [this, &op, device](const ops::ProblemKey& problem) {
-    backends.arch(device, op);  // before a driver is opened: a wrong target is the better thing to say
-    return prepared_kernel(op, problem, device);
-  };
+  const auto arch = [this, &op, device]() -> const arch::Arch& { return backends.arch(device, op); };
+  return {[this, &op, device, arch](const ops::ProblemKey& problem) {
+            arch();  // before a driver is opened: a wrong target is the better thing to say
+            return prepared_kernel(op, problem, device);
+          },
+          arch};
 }
 ops::ChooseKernel Runtime::Impl::choosing(const ops::Op& op, const arch::Target& target) {
-  return [&op, arch = target.arch](const ops::ProblemKey& problem) { return op.choose(problem, *arch); };
+  return {[&op, arch = target.arch](const ops::ProblemKey& problem) { return op.choose(problem, *arch); },
+          [arch = target.arch]() -> const arch::Arch& { return *arch; }};
 }
 
 std::vector<KernelReport> Runtime::Impl::prepare(const std::vector<ops::NeededKernel>& kernels, Device device) {

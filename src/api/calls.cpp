@@ -84,7 +84,9 @@ KernelReport Ladder::prepare(std::string_view op, const void* args, int rung) {
 KernelReport Ladder::prepare_config(const ops::Op& op, const void* config, int rung, Device device) {
   Runtime::Impl& impl = *runtime_->impl_;
   impl.tunings.refresh(device);
-  const auto choose = [&](const ops::ProblemKey& problem) { return impl.rung_kernel(op, problem, rung, device); };
+  const ops::ChooseKernel choose{
+      [&](const ops::ProblemKey& problem) { return impl.rung_kernel(op, problem, rung, device); },
+      [&]() -> const arch::Arch& { return impl.backends.arch(device, op); }};
   return impl.prepare(op.needed_kernels(config, choose), device).back();
 }
 

@@ -149,7 +149,11 @@ struct NeededKernel {
 };
 
 /// The kernel that is taken for a problem: on a device by what was measured there, for a target as predicted.
-using ChooseKernel = std::function<Kernel(const ProblemKey&)>;
+struct ChooseKernel {
+  std::function<Kernel(const ProblemKey&)> of;
+  std::function<const arch::Arch&()> arch;  ///< that it is taken for; throws where there is none
+  Kernel operator()(const ProblemKey& problem) const { return of(problem); }
+};
 /// A receiver of the op's public descriptor.
 using UseArgs = support::FunctionRef<void(const void* args)>;
 

@@ -2,8 +2,10 @@
 // compiler serialising the matrix instructions.
 #include <doctest/doctest.h>
 
+#include "arch/arch.hpp"
 #include "codegen/device_kernel.hpp"
 #include "ops/fmha/fmha.hpp"
+#include "ops/fmha/tiles.hpp"
 
 using namespace tj;
 
@@ -11,4 +13,20 @@ TEST_CASE("shipped configurations: no spill, no serialised matrix instruction, r
   const auto compiler = test::nvrtc_or_skip();
   for (const ops::Request& request : ops::fmha_op().requests({{"general-scale", {"both"}}, {"dtype", {"f16"}}}))
     test::check_compiles(*compiler, ops::fmha_op(), request);
+}
+
+TEST_CASE("tiles that calls take by their sizes: no spill, no serialised matrix instruction") {
+  const auto compiler = test::nvrtc_or_skip();
+  for (const int head_dim : {64, 128})
+    for (const bool general : {false, true}) {
+      ops::FmhaKernel kernel;
+      kernel.dtype = DType::bf16;
+      kernel.head_dim = head_dim;
+      kernel.general_scale = general;
+      for (const int tile : ops::taken_fmha_tiles(kernel, *arch::find("sm_90a"))) {
+        ops::FmhaKernel own = kernel;
+        own.tile = tile;
+        if (tile != ops::kUsualFmhaTile) test::check_compiles(*compiler, ops::fmha_op(), ops::fmha_request(own));
+      }
+    }
 }

@@ -155,16 +155,16 @@ TEST_CASE(
     "attention is predicted from its schedule, with as many heads of keys as of queries and keys as queries unless "
     "told") {
   BenchMachine machine;
-  const BenchRun result = machine.run({"--op", "fmha", "--batch", "1", "--heads", "4", "--seq-q", "512", "--head-dim",
+  const BenchRun result = machine.run({"--op", "fmha", "--batch", "1", "--heads", "40", "--seq-q", "512", "--head-dim",
                                        "128", "--causal", "true,false", "--rounds", "1"});
   REQUIRE_MESSAGE(result.json["problems"].size() == 2, result.err);
   const auto &causal = result.json["problems"][0], &full = result.json["problems"][1];
-  CHECK(full["flops"] == 4.0 * 4 * 128 * 512 * 512);
-  CHECK(causal["flops"] == 4.0 * 4 * 128 * (512 * 513 / 2));
-  CHECK(full["bytes"] == 4.0 * 4 * 512 * 128 * 2);
+  CHECK(full["flops"] == 4.0 * 40 * 128 * 512 * 512);
+  CHECK(causal["flops"] == 4.0 * 40 * 128 * (512 * 513 / 2));
+  CHECK(full["bytes"] == 4.0 * 40 * 512 * 128 * 2);
   CHECK(full["predicted_us"].get<double>() > causal["predicted_us"].get<double>());
   CHECK(causal["predicted_us"].get<double>() > 0);
-  CHECK(has(full["problem"].get<std::string>(), "--kv-heads 4"));
+  CHECK(has(full["problem"].get<std::string>(), "--kv-heads 40"));
   CHECK(has(full["problem"].get<std::string>(), "--seq-k 512"));
 }
 

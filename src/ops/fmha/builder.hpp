@@ -49,7 +49,8 @@ class FmhaBuilder : protected GraphBuilder {
   }
 
   void set_name(const std::string& shape) {
-    graph_.name = support::cat("fmha", tags_of_fields<kFmhaFields>(config_, {"general-scale", "rung"}), "_", shape);
+    graph_.name =
+        support::cat("fmha", tags_of_fields<kFmhaFields>(config_, {"general-scale", "rung", "tile"}), "_", shape);
   }
 
   std::int64_t row_bytes() const { return std::int64_t{config_.head_dim} * kFmhaElementBytes; }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/common/tensor_checks.hpp"
 #include "ops/fmha/fields.hpp"
 #include "ops/fmha/mask.hpp"
 #include "support/fail.hpp"
@@ -24,8 +25,7 @@ TJ_FMHA_FAMILIES(TJ_DECLARE)
 
 namespace {
 
-constexpr int kTypicalLength = 4096;  // the length that tile shapes are rated at
-constexpr int kUsualRows = 128;       // of a tile, where tiles are only counted
+constexpr int kUsualRows = 128;  // of a tile, where tiles are only counted
 
 #define TJ_LIST(name) fmha_##name,
 constexpr const FmhaFamily& (*kFamilies[])() = {TJ_FMHA_FAMILIES(TJ_LIST)};
@@ -43,12 +43,12 @@ const FmhaFamily* find_fmha_family(const arch::Arch& arch) {
 Candidate fmha_candidate(graph::Graph graph, const FmhaKernel& config, const FmhaLaunch& launch, bool turns) {
   Candidate candidate{std::move(graph), 0, 0, turns};
   candidate.geometry = Geometry::of(launch);
-  const fmha::Mask mask = mask_of(config, kTypicalLength, kTypicalLength);
+  const fmha::Mask mask = mask_of(config, kTypicalFmhaLength, kTypicalFmhaLength);
   const int rows = launch.rows_per_block;
   double tiles = 0, iterations = 0, keys = 0;
-  for (int row = 0; row < kTypicalLength; row += rows, ++tiles) {
+  for (int row = 0; row < kTypicalFmhaLength; row += rows, ++tiles) {
     const fmha::Keys blocks = mask.blocks_of(row, rows, launch.block_n);
-    const int last = std::min(kTypicalLength, row + rows) - 1;
+    const int last = std::min(kTypicalFmhaLength, row + rows) - 1;
     iterations += blocks.end - blocks.first;
     // Rows whose ranges all begin at the first key differ by a key each: half a block's rows on the average.
     const bool shorter = mask.rows_differ() && mask.from_first_key();
@@ -76,6 +76,33 @@ WalkChoice fmha_limited_walk(const FmhaKernel& kernel, const arch::Arch& arch) {
   return limited_walk(arch, family != nullptr && family->walks && !unequal);
 }
 
+namespace {
+
+FmhaTile tile_of(const Candidate& candidate) {
+  const auto launch = candidate.geometry.as<FmhaLaunch>();
+  return {launch.rows_per_block, launch.block_n};
+}
+
+/// Those of the tile that the kernel names, or all.
+std::vector<Candidate> of_tile(const FmhaKernel& config, const arch::Arch& arch, std::vector<Candidate> all) {
+  if (config.tile == kUsualFmhaTile) return all;
+  std::string names;
+  std::vector<Candidate> own;
+  for (Candidate& candidate : all) {
+    const int place = place_of_fmha_tile(tile_of(candidate));
+    const std::string name = fmha_tile_words()[static_cast<std::size_t>(place)];
+    if (names.find(name) == std::string::npos) names += (names.empty() ? "" : ", ") + name;
+    if (place == config.tile) own.push_back(std::move(candidate));
+  }
+  if (own.empty())
+    refuse("fmha", Code::unsupported,
+           support::cat("tile is ", fmha_tile_words()[static_cast<std::size_t>(config.tile)], "; allowed on ",
+                        arch.name, " with head_dim ", config.head_dim, ": usual, ", names));
+  return own;
+}
+
+}  // namespace
+
 const std::vector<arch::Needs>& fmha_needs() {
   static constinit support::Lasting<const std::vector<arch::Needs>> kinds;
   return kinds.get([] {
@@ -87,7 +114,7 @@ const std::vector<arch::Needs>& fmha_needs() {
 
 std::vector<Candidate> fmha_candidates(const FmhaKernel& config, const arch::Arch& arch) {
   arch::require(arch, "fmha", fmha_needs());
-  if (const FmhaFamily* family = find_fmha_family(arch)) return family->candidates(config, arch);
+  if (const FmhaFamily* family = find_fmha_family(arch)) return of_tile(config, arch, family->candidates(config, arch));
   support::fail(Stage::target, Code::unsupported,
                 support::cat("fmha has no node bodies for family '", arch.family, "' of '", arch.name, "'"));
 }

@@ -8,8 +8,11 @@
 #include <vector>
 
 #include "ops/fmha/fmha.hpp"
+#include "ops/fmha/tiles.hpp"
 
 namespace tj::ops {
+
+inline constexpr int kTypicalFmhaLength = 4096;  ///< the length that tile shapes are rated at
 
 struct FmhaFamily {
   const char* name;               ///< arch::Arch::family, and of the node bodies: kernel_templates/ops/fmha/<name>.cuh
@@ -18,6 +21,9 @@ struct FmhaFamily {
   std::vector<Candidate> (*candidates)(const FmhaKernel& config, const arch::Arch& arch);
   bool walks = false;      ///< blocks of its usual kernels do tile after tile, where all tiles are equal
   bool has_rungs = false;  ///< its kernels can be held to a rung of the ladder
+  /// Cycles of an iteration of the tile, of all its consumers; 0 for a tile that it does not have. Without it, the
+  /// usual tile serves all sizes.
+  double (*iteration_cycles)(const FmhaKernel& config, const FmhaTile& tile, const arch::Arch& arch) = nullptr;
 };
 
 /// A candidate of such a kernel, rated over the tiles of a square problem of a typical length. turns: order barriers

@@ -11,6 +11,7 @@
 #include "ops/common/fields.hpp"
 #include "ops/common/walk_field.hpp"
 #include "ops/fmha/fmha.hpp"
+#include "ops/fmha/tiles.hpp"
 
 namespace tj::ops {
 
@@ -19,7 +20,7 @@ inline constexpr const char* kFmhaTypeWords[] = {"f16", "bf16"};
 inline constexpr int kFmhaHeadDims[] = {64, 128};
 inline constexpr const char* kFmhaHeadDimWords[] = {"64", "128"};
 
-inline constexpr std::array<Field<FmhaKernel>, 6> kFmhaFields = {
+inline constexpr std::array<Field<FmhaKernel>, 7> kFmhaFields = {
     {{.name = "dtype",
       .get = [](const FmhaKernel& config) { return place_among<kFmhaTypes>(config.dtype); },
       .set = [](FmhaKernel& config, unsigned place) { config.dtype = kFmhaTypes[place]; },
@@ -69,6 +70,15 @@ inline constexpr std::array<Field<FmhaKernel>, 6> kFmhaFields = {
       .more_flags = fmha_rung_flags,
       .tag = "_%",
       .tagged = [](const FmhaKernel& config) { return config.rung != kNoFmhaRung; },
+      .optional = true},
+     {.name = "tile",
+      .get = [](const FmhaKernel& config) { return static_cast<unsigned>(config.tile); },
+      .set = [](FmhaKernel& config, unsigned place) { config.tile = static_cast<int>(place); },
+      .words = fmha_tile_words,
+      .bits = 4,
+      .more_flags = fmha_tile_flags,
+      .tag = "_%",
+      .tagged = [](const FmhaKernel& config) { return config.tile != kUsualFmhaTile; },
       .optional = true},
      walk_field<FmhaKernel>(0)}};
 

@@ -1,6 +1,7 @@
 // Attention forward as an op: requests, graph, launch.
 //
 // kernel.cpp decides requests by the table of fields.hpp, mask.cpp what a call's mask is, rungs.cpp the ladder,
+// tiles.cpp which tile a call takes,
 // plan.cpp launch parameters, validate.cpp what is legal. family.cpp says which family serves an arch. Tiles, nodes and
 // costs are those of sm90.cpp (products of warpgroups), sm80.cpp (a warp's instructions), amd.cpp (a wave's;
 // warps_builder.hpp is of both) and sm100.cpp (tensor memory).
@@ -28,15 +29,19 @@ struct FmhaKernel : FmhaConfig {
   FmhaKernel(const FmhaConfig& config, int of_ladder = kNoFmhaRung) : FmhaConfig(config), rung(of_ladder) {}
   int rung = kNoFmhaRung;  ///< in fmha_rungs()
   WalkChoice walk = WalkChoice::usual;
+  int tile = 0;  ///< in fmha_tiles()
 };
 
 /// The choices of a kernel beside its configuration.
 struct FmhaChoice {
   int rung = kNoFmhaRung;
   WalkChoice walk = WalkChoice::usual;
+  int tile = 0;
   /// The choice in one number, as Op has choices.
-  int number() const { return static_cast<int>(walk) << 8 | rung; }
-  static FmhaChoice of(int number) { return {number & 0xff, static_cast<WalkChoice>(number >> 8)}; }
+  int number() const { return tile << 16 | static_cast<int>(walk) << 8 | rung; }
+  static FmhaChoice of(int number) {
+    return {number & 0xff, static_cast<WalkChoice>(number >> 8 & 0xff), number >> 16};
+  }
 };
 
 /// The request of a kernel; throws tj::Error(argument) for a head dim, dtype or rung that is not supported.
@@ -47,12 +52,12 @@ struct FmhaSizes {
   std::int64_t batch = 1, heads = 1, kv_heads = 1, queries = 1, keys = 1;
 };
 FmhaSizes fmha_sizes(const FmhaArgs& args);
-/// The kernel of a call whose walk is the usual one.
+/// The kernel of a call whose walk and tile are the usual ones.
 FmhaKernel fmha_kernel(const FmhaArgs& args);
-/// A problem whose walk may have been measured.
+/// A problem whose walk and tile may have been measured.
 ProblemKey fmha_problem_key(const FmhaKernel& kernel, const FmhaSizes& sizes);
 FmhaSizes fmha_sizes(const ProblemKey& problem);
-/// Measurements that choose a walk; a problem's key is the kernel and its sizes.
+/// Measurements that choose a walk and a tile; a problem's key is the kernel and its sizes.
 const Tunable& fmha_tunable();
 
 /// The kernel in 64 bits, which a hot call looks up.

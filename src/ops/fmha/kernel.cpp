@@ -5,6 +5,8 @@
 #include <array>
 #include <cmath>
 
+#include "arch/options.hpp"
+#include "ops/common/choice_shelf.hpp"
 #include "ops/common/described.hpp"
 #include "ops/common/op_flags.hpp"
 #include "ops/common/tensor_checks.hpp"
@@ -28,6 +30,16 @@ using support::fail;
 constexpr FmhaSizes kManyTiles = {1 << 10, 1 << 10, 1 << 10, 1 << 10, 1 << 10};  // of a call that fills any device
 constexpr std::size_t kLimit = 4;  // the place of max_sms in a problem's key; no walk is measured for one
 
+FmhaChoice made_choice(const ProblemKey& problem, const arch::Arch& arch) {
+  const auto kernel = kernel_of_key<kFmhaFields, FmhaKernel>(problem.kind);
+  FmhaChoice choice{.tile = choose_fmha_tile(kernel, fmha_sizes(problem), problem.sizes[kLimit], arch)};
+  if (problem.sizes[kLimit] != 0)
+    choice.walk = fmha_limited_walk(kernel, arch);
+  else if (fmha_draws(problem, arch))
+    choice.walk = WalkChoice::dynamic;
+  return choice;
+}
+
 FmhaKernel config_of(const Request& request) { return kernel_of_fields<kFmhaFields, FmhaKernel>(request); }
 
 /// The kernels of a command line, with one value for a field that it leaves out.
@@ -48,8 +60,9 @@ Trial trial_of(const FmhaKernel& config, const Sizes& sizes, bool usual = false)
   trial.name = cat("B ", batch, " H ", heads, "/", kv, " Sq ", queries, " Sk ", keys);
   trial.kernel_flags = flags_of_fields<kFmhaFields>(config);
   trial.flags = trial.kernel_flags + " " + sizes.flags();
-  if (const int choice = FmhaChoice{config.rung, config.walk}.number(); choice != FmhaChoice().number())
-    trial.choice = choice;
+  const int choice = FmhaChoice{config.rung, config.walk, config.tile}.number();
+  // A workload is timed as calls take it, unless its flags ask for more. A trial runs the kernel that its flags name.
+  if (!usual || choice != FmhaChoice().number()) trial.choice = choice;
   trial.tensors = {dense("q", config.dtype, {batch, heads, queries, width}),
                    dense("k", config.dtype, {batch, kv, keys, width}),
                    dense("v", config.dtype, {batch, kv, keys, width}),
@@ -82,19 +95,18 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
     return key;
   }
   Kernel choose(const ProblemKey& problem, const arch::Arch& arch) const override {
-    FmhaChoice choice;
-    if (problem.sizes[kLimit] != 0)
-      choice.walk = fmha_limited_walk(kernel_of_key<kFmhaFields, FmhaKernel>(problem.kind), arch);
-    else if (fmha_draws(problem, arch))
-      choice.walk = WalkChoice::dynamic;
-    return kernel_of(problem, choice.number());
+    if (const Kernel* made = ChoiceShelf<FmhaKernel>::find(problem, arch)) return *made;
+    const Kernel kernel = kernel_of(problem, made_choice(problem, arch).number());
+    if (arch::find(arch.name) == &arch) ChoiceShelf<FmhaKernel>::keep(problem, arch, kernel);
+    return kernel;
   }
   Kernel kernel_of(const ProblemKey& problem, int choice) const override {
-    const auto [rung, walk] = FmhaChoice::of(choice);
+    const auto [rung, walk, tile] = FmhaChoice::of(choice);
     if (choice == FmhaChoice().number()) return {problem.kind};
     FmhaKernel kernel = kernel_of_key<kFmhaFields, FmhaKernel>(problem.kind);
     kernel.rung = rung;
     if (walk != WalkChoice::usual) kernel.walk = walk;
+    if (tile != kUsualFmhaTile) kernel.tile = tile;
     return {fmha_small_key(kernel), choice};
   }
   bool has_ladder() const override { return true; }
@@ -114,11 +126,29 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
   std::vector<NeededKernel> needed_kernels(const void* config, const ChooseKernel& choose) const override {
     const auto& of = *static_cast<const FmhaConfig*>(config);
     ops::validate(of);
-    const Kernel few = choose({fmha_small_key(of)}), many = choose(fmha_problem_key(of, kManyTiles));
-    if (many.small_key == few.small_key) return {{this, few}};
-    return {{this, many}, {this, few}};
+    const ProblemKey few = {fmha_small_key(of)};
+    const Kernel own = choose(few);
+    std::vector<NeededKernel> list;
+    if (FmhaChoice::of(own.choice).rung == kNoFmhaRung)
+      for (const Kernel& kernel : other_kernels(of, choose.arch(), choose(fmha_problem_key(of, kManyTiles)), own))
+        list.push_back({this, kernel});
+    list.push_back({this, own});
+    return list;
   }
 
+  /// The kernels that calls without max_sms may take beside `own`, that of few tiles; `many` is that of many.
+  std::vector<Kernel> other_kernels(const FmhaKernel& kernel, const arch::Arch& arch, const Kernel& many,
+                                    const Kernel& own) const {
+    std::vector<Kernel> list;
+    const auto add = [&](const Kernel& other) {
+      const auto same = [&](const Kernel& known) { return known.small_key == other.small_key; };
+      if (!same(own) && std::none_of(list.begin(), list.end(), same)) list.push_back(other);
+    };
+    add(many);
+    for (const int tile : taken_fmha_tiles(kernel, arch))
+      add(kernel_of({fmha_small_key(kernel)}, FmhaChoice{.tile = tile}.number()));
+    return list;
+  }
   std::vector<Request> requests(const Flags& flags) const override {
     std::vector<Request> list;
     for (const FmhaKernel& config :
@@ -130,9 +160,11 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
   std::vector<Request> requests_for(const Flags& flags, const arch::Arch& arch) const override {
     std::vector<Request> list;
     for (Request& few : requests(flags)) {
-      const Kernel many = choose(fmha_problem_key(config_of(few), kManyTiles), arch);
-      if (Request request = request_of(many); flags.count("walk") == 0 && request.name != few.name)
-        list.push_back(std::move(request));
+      const FmhaKernel kernel = config_of(few);
+      if (flags.count("walk") == 0 && flags.count("tile") == 0)
+        for (const Kernel& other :
+             other_kernels(kernel, arch, choose(fmha_problem_key(kernel, kManyTiles), arch), kernel_of(few)))
+          list.push_back(request_of(other));
       list.push_back(std::move(few));
     }
     return list;

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 
+#include "ops/common/machine.hpp"
 #include "ops/fmha/builder.hpp"
 #include "ops/fmha/params.cuh"
 #include "support/lasting.hpp"
@@ -36,7 +37,9 @@ const arch::Needs& kNeeds =
 // dim 64, which has 128 words of scores, weights and output, compiles into 160 registers without a spill
 // (tests/codegen/fmha_compile_test.cpp).
 constexpr int kContextRegisters = 32;
-constexpr int kWriterRegisters = 32;  // with 24, kernels of bf16 spill 8 to 12 bytes (NVRTC 13.0)
+constexpr int kLeastSlots = 2;                // of a ring: one is filled while the other is read
+constexpr std::int64_t kBarrierBytes = 1024;  // at most, beside the rings
+constexpr int kWriterRegisters = 32;          // with 24, kernels of bf16 spill 8 to 12 bytes (NVRTC 13.0)
 
 // Cycles of one consumer's nodes, from the arch's rates and the element counts of the bodies.
 struct Costs {
@@ -87,7 +90,7 @@ class Builder : private FmhaBuilder {
     // each is a block of its own and the hardware hands out the longest first; calls with many tiles take the kernel
     // whose blocks draw them (fmha_draws).
     graph_.walk = mask_.tiles_differ() ? graph::Walk::one_tile : graph::Walk::persistent;
-    values(2);
+    values(kLeastSlots);
     loads_ = engine_loads(copy_);
     for (int c = 0; c < tile_.consumers; ++c) consumer(c);
     // Before the loop the queries and the first keys arrive, one copy behind the other; after it the output leaves.
@@ -169,6 +172,23 @@ std::vector<FmhaGroupTile> tiles(const FmhaKernel& config) {
   return {{3, 128, true}, {2, 176, true}, {2, 128, true}};
 }
 
+/// Do queries, two blocks of keys, two of values and the staged rows of o fit into a block's shared memory?
+bool fits(const FmhaKernel& config, const FmhaTile& tile, const arch::Arch& arch) {
+  const std::int64_t row_bytes = std::int64_t{config.head_dim} * kFmhaElementBytes;
+  return (2 * tile.rows + 2 * kLeastSlots * tile.keys) * row_bytes + kBarrierBytes <=
+         machine_of(arch).memory_bytes.at("SMEM");
+}
+
+/// The unit that multiplies, or a consumer's chain from scores to weights.
+double iteration_cycles(const FmhaKernel& config, const FmhaTile& tile, const arch::Arch& arch) {
+  for (const FmhaGroupTile& own : tiles(config)) {
+    if (FmhaTile{own.consumers * kRowsPerConsumer, own.block_n} != tile || !fits(config, tile, arch)) continue;
+    const Costs costs = costs_of(config, own, arch);
+    return std::max(2 * own.consumers * costs.product.held, costs.product.latency + costs.softmax + costs.rescale);
+  }
+  return 0;
+}
+
 std::vector<Candidate> candidates(const FmhaKernel& config, const arch::Arch& arch) {
   std::vector<Candidate> list;
   for (const FmhaGroupTile& tile : tiles(config)) list.push_back(Builder(config, tile, arch).candidate());
@@ -182,7 +202,11 @@ graph::Graph fmha_group_graph(const FmhaKernel& config, const FmhaGroupTile& til
 }
 
 const FmhaFamily& fmha_sm90() {
-  static constexpr FmhaFamily family{"sm90", []() -> const arch::Needs& { return kNeeds; }, candidates, true};
+  static constexpr FmhaFamily family{.name = "sm90",
+                                     .needs = []() -> const arch::Needs& { return kNeeds; },
+                                     .candidates = candidates,
+                                     .walks = true,
+                                     .iteration_cycles = iteration_cycles};
   return family;
 }
 

@@ -1,8 +1,8 @@
-// Choosing the walk of attention by measurement: problems, their walks, their tensors; see tunable.hpp.
+// Choosing tile and walk of attention by measurement: problems, their variants, their tensors; see tunable.hpp.
 //
-// Decides which sizes and kernels a command line names, and which walks are measured. Predicts nothing: walks differ by
-// how tiles come out even. Invariant: a problem that was written down as fields and read back is the same problem, or
-// none.
+// Decides which sizes and kernels a command line names, and which tiles and walks are measured. Walks are not predicted
+// apart: they differ by how tiles come out even. Invariant: a problem that was written down as fields and read back is
+// the same problem, or none.
 #include <algorithm>
 #include <utility>
 
@@ -12,6 +12,7 @@
 #include "ops/fmha/fields.hpp"
 #include "ops/fmha/fmha.hpp"
 #include "ops/fmha/mask.hpp"
+#include "ops/fmha/tiles.hpp"
 #include "ops/fmha/validate.hpp"
 #include "support/fail.hpp"
 #include "support/lasting.hpp"
@@ -29,7 +30,7 @@ constexpr const char* kSizeNames[] = {"batch", "heads", "kv-heads", "seq-q", "se
 Sizes take_sizes(Flags& flags) {
   Sizes sizes("fmha", flags, {{"batch", 1}, {"heads", 1}, {"kv-heads", 0}, {"seq-q", 0}, {"seq-k", 0}});
   if (!sizes.given("seq-q"))
-    fail(Stage::argument, Code::invalid_argument, "--seq-q is missing; a walk is measured for sizes");
+    fail(Stage::argument, Code::invalid_argument, "--seq-q is missing; tiles and walks are measured for sizes");
   sizes.set_default("kv-heads", sizes.at("heads"));
   sizes.set_default("seq-k", sizes.at("seq-q"));
   return sizes;
@@ -78,16 +79,23 @@ class FmhaTunable final : public Tunable {
 
   std::vector<Variant> variants(const Problem& problem, const arch::Arch& arch) const override {
     const ProblemKey key = key_of(problem);
-    const graph::Walk usual = fmha_candidates(kernel_of(problem), arch).front().graph.walk;
+    const FmhaKernel kernel = kernel_of(problem);
+    const graph::Walk usual = fmha_candidates(kernel, arch).front().graph.walk;
     std::vector<Variant> list;
-    const auto add = [&](WalkChoice walk) {
-      list.push_back({fmha_op().kernel_of(key, FmhaChoice{kNoFmhaRung, walk}.number()),
-                      kWalkWords[static_cast<std::size_t>(walk)], 0});
+    const auto add = [&](int tile, WalkChoice walk) {
+      const std::string word = kWalkWords[static_cast<std::size_t>(walk)];
+      list.push_back({fmha_op().kernel_of(key, FmhaChoice{kNoFmhaRung, walk, tile}.number()),
+                      tile == kUsualFmhaTile ? word : cat(fmha_tile_words()[static_cast<std::size_t>(tile)], " ", word),
+                      fmha_tile_cycles(kernel, fmha_sizes(key), 0, tile, arch)});
     };
-    add(WalkChoice::usual);
-    if (usual == graph::Walk::one_tile && arch.shared_barriers) add(WalkChoice::persistent);
-    add(WalkChoice::dynamic);
-    if (fmha_draws(key, arch)) std::rotate(list.begin(), list.end() - 1, list.end());  // first what calls take
+    for (const int tile : taken_fmha_tiles(kernel, arch)) {
+      add(tile, WalkChoice::usual);
+      if (usual == graph::Walk::one_tile && arch.shared_barriers) add(tile, WalkChoice::persistent);
+      add(tile, WalkChoice::dynamic);
+    }
+    const Kernel taken = fmha_op().choose(key, arch);  // first what calls take
+    const auto first = std::find_if(list.begin(), list.end(), [&](const Variant& v) { return v.kernel == taken; });
+    std::rotate(list.begin(), first, first + 1);
     return list;
   }
 
@@ -104,7 +112,9 @@ class FmhaTunable final : public Tunable {
   }
 
   std::vector<Problem> problems(const Flags& flags) const override {
-    for (const auto& [name, what] : {std::pair("walk", "it is what is measured"), {"rung", "a rung is one kernel"}})
+    for (const auto& [name, what] : {std::pair("walk", "it is what is measured"),
+                                     {"tile", "it is what is measured"},
+                                     {"rung", "a rung is one kernel"}})
       if (flags.count(name) > 0)
         fail(Stage::argument, Code::invalid_argument, cat("--", name, " is given; ", what, ": leave it out"));
     Flags kinds = flags;

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <tuple>
 
+#include "ops/common/choice_shelf.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "ops/gemm/params.cuh"
 #include "ops/gemm/rates.hpp"
@@ -193,19 +194,6 @@ RankedGemm fewest_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const
   return best;
 }
 
-/// Choices that this thread made. Programs call with few sizes over and over, and rating every tile takes longer than
-/// all else that a hot call decides.
-struct Made {
-  const arch::Arch* arch = nullptr;
-  ProblemKey problem;
-  Kernel kernel;
-};
-using Shelf = std::array<Made, 4>;  ///< newest first
-Shelf& shelf_of(const ProblemKey& problem) {
-  thread_local constinit std::array<Shelf, 32> shelves{};
-  return shelves[problem.hash() >> 59];
-}
-
 Kernel made_choice(const ProblemKey& problem, const arch::Arch& arch) {
   GemmKernel kind = gemm_kernel(problem.kind);
   if (kind.rung != kNoGemmRung) {
@@ -221,12 +209,9 @@ Kernel made_choice(const ProblemKey& problem, const arch::Arch& arch) {
 
 Kernel choose_gemm(const ProblemKey& problem, const arch::Arch& arch) {
   if (!lasts(arch)) return made_choice(problem, arch);  // its address may be used again
-  Shelf& shelf = shelf_of(problem);
-  for (const Made& made : shelf)
-    if (made.arch == &arch && made.problem == problem) return made.kernel;
+  if (const Kernel* made = ChoiceShelf<GemmKernel>::find(problem, arch)) return *made;
   const Kernel kernel = made_choice(problem, arch);
-  std::move_backward(shelf.begin(), shelf.end() - 1, shelf.end());
-  shelf.front() = {&arch, problem, kernel};
+  ChoiceShelf<GemmKernel>::keep(problem, arch, kernel);
   return kernel;
 }
 

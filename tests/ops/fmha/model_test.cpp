@@ -2,11 +2,15 @@
 // inside guard bands; every kernel form; scales of every kind.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cstdint>
 #include <cstdio>
+#include <set>
 
+#include "arch/arch.hpp"
 #include "common/random.hpp"
 #include "ops/fmha/checks.hpp"
+#include "ops/fmha/tiles.hpp"
 
 using namespace tj;
 using test::FmhaShape;
@@ -42,6 +46,26 @@ TEST_CASE("blocks that walk tiles of which some see no key") {
     problem.args.max_sms = 2;
     problem.run(testing::model_runtime(kTarget), {DeviceKind::cpu, 0});
     CHECK(problem.problem() == "");
+  }
+}
+
+TEST_CASE("every tile that calls take by their sizes, whole and in part") {
+  const arch::Arch& arch = *arch::find("sm_90a");
+  for (const int head_dim : {64, 128}) {
+    ops::FmhaKernel kernel;
+    kernel.head_dim = head_dim;
+    std::set<int> taken;
+    for (const auto& [queries, keys, max_sms] :
+         {std::array{385, 250, 1}, {192, 384, 1}, {100, 120, 0}, {130, 300, 0}, {130, 704, 0}, {128, 256, 0}}) {
+      CAPTURE(queries);
+      CAPTURE(keys);
+      taken.insert(ops::choose_fmha_tile(kernel, {1, 1, 1, queries, keys}, max_sms, arch));
+      test::FmhaProblem problem({1, 1, 1, queries, keys, head_dim, DType::f16, false, true, true}, 7500);
+      problem.args.max_sms = max_sms;
+      problem.run(testing::model_runtime(kTarget), {DeviceKind::cpu, 0});
+      CHECK(problem.problem() == "");
+    }
+    CHECK(taken.size() == ops::taken_fmha_tiles(kernel, arch).size());
   }
 }
 

@@ -70,10 +70,20 @@ TEST_CASE("what is no problem is refused by its flag") {
   CHECK(has(refusal({{"seq-q", {"64"}}, {"heads", {"6"}}, {"kv-heads", {"4"}}}), "multiple"));
 }
 
+TEST_CASE("what calls take comes first, as predicted for the sizes") {
+  const Flags half{{"seq-q", {"512"}}, {"heads", {"32"}}, {"head-dim", {"128"}}, {"causal", {"false"}}};
+  CHECK(walks(half, "sm_90a") == std::vector<std::string>{"128x128 usual", "usual", "dynamic", "128x128 dynamic"});
+  const auto variants = tunable().variants(tunable().problems(half).front(), *arch::find("sm_90a"));
+  CHECK(ops::fmha_op().request_of(variants.front().kernel).name == "fmha_f16_d128_128x128");
+  CHECK(variants[0].predicted_cycles < variants[1].predicted_cycles);
+  CHECK(has(refusal({{"seq-q", {"64"}}, {"tile", {"128x128"}}}), "--tile is given; it is what is measured"));
+}
+
 TEST_CASE("the usual walk comes first; others are those that the arch can have") {
   const Flags causal{{"seq-q", {"4096"}}, {"causal", {"true"}}}, full{{"seq-q", {"4096"}}, {"causal", {"false"}}};
   CHECK(walks(causal, "sm_90a") == std::vector<std::string>{"usual", "persistent", "dynamic"});
-  CHECK(walks(full, "sm_90a") == std::vector<std::string>{"usual", "dynamic"});
+  CHECK(walks(full, "sm_90a") == std::vector<std::string>{"128x176 usual", "usual", "dynamic", "128x128 usual",
+                                                          "128x128 dynamic", "128x176 dynamic"});
   CHECK(walks(full, "gfx1100") == std::vector<std::string>{"usual", "dynamic"});
   const ops::Problem problem = tunable().problems(causal).front();
   const auto variants = tunable().variants(problem, *arch::find("sm_90a"));
