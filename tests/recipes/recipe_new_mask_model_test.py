@@ -37,7 +37,7 @@ def edit(recipe):
                    "  /// Multiprocessors")
     recipe.replace(DESCRIPTORS, "  bool general_scale = false;\n", "  bool general_scale = false;\n"
                    "  bool windowed = false;  ///< FmhaArgs::window is not 0\n")
-    recipe.replace(FIELDS, "std::array<Field<FmhaKernel>, 6>", "std::array<Field<FmhaKernel>, 7>")
+    recipe.replace(FIELDS, "std::array<Field<FmhaKernel>, 7>", "std::array<Field<FmhaKernel>, 8>")
     recipe.replace(FIELDS, "}};\n\n}  // namespace tj::ops", ROW)
     recipe.replace(MASK, "  int queries, keys;\n", "  int queries, keys;\n  int window;  ///< keys that a row sees at most; 0: all\n")
     recipe.replace(MASK, "    return {0, end < keys ? end : keys};\n", "    return {window > 0 && end > window ? end - window : 0, end < keys ? end : keys};\n")

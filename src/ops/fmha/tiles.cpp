@@ -47,12 +47,12 @@ int usual_tile(const FmhaKernel& kernel, const arch::Arch& arch) {
   return best;
 }
 
-/// Does the family predict, and do calls choose by their sizes? Where tiles differ, 128 keys ran 1 to 7% faster than
-/// 160 at all lengths (causal, D 128, S 512 to 16384, H100, 2026-11-27).
+/// Does the family predict, and do calls choose by their sizes? Where rows see different keys, 128 keys ran 1 to 7%
+/// faster than 160 at all lengths (causal, D 128, S 512 to 16384, H100, 2026-11-27).
 bool by_sizes(const FmhaKernel& kernel, const arch::Arch& arch) {
   const FmhaFamily* family = find_fmha_family(arch);
   return family != nullptr && family->iteration_cycles != nullptr && kernel.rung == kNoFmhaRung &&
-         kernel.tile == kUsualFmhaTile && !mask_of(kernel).tiles_differ();
+         kernel.tile == kUsualFmhaTile && !mask_of(kernel).rows_differ();
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ int place_of_fmha_tile(const FmhaTile& tile);
 int choose_fmha_tile(const FmhaKernel& kernel, const FmhaSizes& sizes, std::int64_t max_sms, const arch::Arch& arch);
 /// The tiles that calls of such a kernel may take, the usual one first.
 std::vector<int> taken_fmha_tiles(const FmhaKernel& kernel, const arch::Arch& arch);
-/// The predicted cycles of a call whose tiles are equal. 0 where the family has no such tile or predicts nothing.
+/// The predicted cycles of a call whose rows see all keys. 0 where the family has no such tile or predicts nothing.
 double fmha_tile_cycles(const FmhaKernel& kernel, const FmhaSizes& sizes, std::int64_t max_sms, int tile,
                         const arch::Arch& arch);
 
