@@ -24,18 +24,18 @@ TEST_CASE("the source that was compiled and the compiler's log are dumped") {
   tj::Options options = machine.options();
   options.dump_dir = machine.scratch / "a/new/folder";
   Runtime runtime(options);
-  const KernelReport report = runtime.prepare(config_of());
+  const KernelReport report = runtime.prepare(attention());
   CHECK(report.source_path == *options.dump_dir + "/fmha_f16_d128-sm_90a.cu");
   const std::string source = read_bytes(report.source_path);
   CHECK(has(source, "struct Config"));
   CHECK(has(read_bytes(report.source_path + ".log"), "Used 168 registers"));
-  CHECK(runtime.prepare(config_of()).source_path == report.source_path);
+  CHECK(runtime.prepare(attention()).source_path == report.source_path);
   // The fake's binaries end with the text that it was given.
   for (const std::string& name : tj::testing::names_in(machine.cache_dir()))
     if (name.ends_with(".tjk")) CHECK(has(read_bytes(machine.cache_dir() + "/" + name), source));
   // Nothing is generated on a hit, so nothing is dumped.
   std::filesystem::remove_all(*options.dump_dir);
-  CHECK(Runtime(options).prepare(config_of()).source_path == "");
+  CHECK(Runtime(options).prepare(attention()).source_path == "");
   CHECK(machine.warnings.empty());
 }
 
@@ -65,7 +65,7 @@ TEST_CASE("without a dump folder the error says how to get one") {
   Machine machine;
   Runtime runtime(machine.options());
   machine.nvrtc.refuse(kRefusal);
-  const tj::Error error = error_of([&] { runtime.prepare(config_of()); });
+  const tj::Error error = error_of([&] { runtime.prepare(attention()); });
   CHECK(error.source_path == "");
   CHECK_MESSAGE(has(error.message, "TJ_DUMP_DIR"), error.message);
 }
@@ -76,7 +76,7 @@ TEST_CASE("a dump folder that cannot be used costs a warning, not the kernel") {
   tj::Options options = machine.options();
   options.dump_dir = machine.scratch / "file/dump";
   Runtime runtime(options);
-  CHECK(runtime.prepare(config_of()).source_path == "");
+  CHECK(runtime.prepare(attention()).source_path == "");
   runtime.run(attention());
   CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 1);
   REQUIRE(!machine.warnings.empty());
@@ -103,7 +103,7 @@ TEST_CASE("a missing NVRTC is an error that lists what was searched, and does no
 
 TEST_CASE("an NVRTC that does not open is named, and what is on disk needs none") {
   Machine machine;
-  Runtime(machine.options()).prepare(config_of());
+  Runtime(machine.options()).prepare(attention());
   tj::testing::Scratch broken;
   write_bytes(broken / "libnvrtc.so.13", "no library");
   const std::string path = std::getenv("LD_LIBRARY_PATH");

@@ -106,8 +106,8 @@ TEST_CASE("out of memory while loading keeps its own code, and the kernel is loa
   Machine machine;
   Runtime runtime(machine.options());
   machine.cuda.fail("cuModuleLoadData", 1, kOutOfMemory);
-  CHECK(error_of([&] { runtime.prepare(config_of()); }).code == Code::out_of_memory);
-  CHECK(runtime.prepare(config_of()).origin == tj::KernelOrigin::disk);
+  CHECK(error_of([&] { runtime.prepare(attention()); }).code == Code::out_of_memory);
+  CHECK(runtime.prepare(attention()).origin == tj::KernelOrigin::disk);
   CHECK(machine.nvrtc.compiles() == 1);
 }
 

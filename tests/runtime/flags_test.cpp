@@ -30,15 +30,15 @@ TEST_CASE("flags make every kernel that they name, ready for calls") {
   Machine machine;
   Runtime runtime(machine.options());
   CHECK(names_of(runtime.prepare_flags("fmha", " --dtype f16  --head-dim=64,128 --causal\t", kGpu)) ==
-        std::vector<std::string>{"fmha_f16_d64_causal_dynamic", "fmha_f16_d64_causal", "fmha_f16_d128_causal_dynamic",
-                                 "fmha_f16_d128_causal"});  // for many tiles, and for few
+        std::vector<std::string>{"fmha_f16_d64_causal", "fmha_f16_d64_causal_dynamic", "fmha_f16_d128_causal",
+                                 "fmha_f16_d128_causal_dynamic"});  // for few tiles, and for many
   const int compiles = machine.nvrtc.compiles();
   CHECK(compiles == 4);
   machine.cuda.set_param_bytes(0);  // kernels of several kinds
   for (const std::int64_t queries : {1, 4000}) runtime.run(attention({4, 32, 8, queries, 4000, 128}, true));
   CHECK(machine.nvrtc.compiles() == compiles);
   CHECK(runtime.prepare_flags("fmha", "", kGpu).size() ==
-        12);  // both types, both head dims, full, causal with few tiles and with many
+        16);  // both types, both head dims; full with either tile, causal with few tiles and with many
 }
 
 TEST_CASE("sizes of a product make what products of these sizes need, the product's kernel last") {

@@ -10,6 +10,8 @@
 
 namespace {
 
+constexpr int kTilesOfFull = 2;  // kernels of a configuration with a full mask: calls take one by their sizes
+
 using namespace tj::test;
 using tj::KernelOrigin;
 using tj::KernelReport;
@@ -34,15 +36,15 @@ TEST_CASE("the first call compiles, the second finds memory, another runtime the
     CHECK(first.prepare(config_of()).origin == KernelOrigin::memory);
     CHECK(first.prepare(attention()).origin == KernelOrigin::memory);  // the same kernel, asked for by arguments
     first.run(attention());
-    CHECK(machine.nvrtc.compiles() == 1);
+    CHECK(machine.nvrtc.compiles() == kTilesOfFull);
     CHECK(first.prepare(config_of(false, 64)).origin == KernelOrigin::compiled);
-    CHECK(machine.nvrtc.compiles() == 2);
+    CHECK(machine.nvrtc.compiles() == 2 * kTilesOfFull);
   }
   Runtime second(machine.options());
   second.run(attention());
   CHECK(second.prepare(attention()).origin == KernelOrigin::memory);
   CHECK(second.prepare(config_of(false, 64)).origin == KernelOrigin::disk);
-  CHECK(machine.nvrtc.compiles() == 2);
+  CHECK(machine.nvrtc.compiles() == 2 * kTilesOfFull);
   CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 2);
   CHECK(machine.warnings.empty());
 }
@@ -58,7 +60,7 @@ TEST_CASE("warm needs no device and fills the disk for others") {
   CHECK(std::string(machine.cuda.log()) == "");
   machine.cuda.set_devices(1);
   CHECK(Runtime(machine.options()).prepare(config_of()).origin == KernelOrigin::disk);
-  CHECK(machine.nvrtc.compiles() == 1);
+  CHECK(machine.nvrtc.compiles() == kTilesOfFull);
 }
 
 TEST_CASE("a report describes the kernel, wherever it came from") {
@@ -83,14 +85,14 @@ TEST_CASE("a report describes the kernel, wherever it came from") {
     }
   };
   Runtime first(machine.options());
-  const KernelReport compiled = first.prepare(config_of());
+  const KernelReport compiled = first.prepare(attention());
   check(compiled);
   CHECK(compiled.compile_ms > 0);
-  const KernelReport again = first.prepare(config_of());
+  const KernelReport again = first.prepare(attention());
   check(again);
   CHECK(again.schedule_ms + again.codegen_ms + again.compile_ms + again.load_ms == 0);
   Runtime second(machine.options());
-  const KernelReport loaded = second.prepare(config_of());
+  const KernelReport loaded = second.prepare(attention());
   check(loaded);
   CHECK(loaded.schedule_ms + loaded.codegen_ms + loaded.compile_ms == 0);
   CHECK(loaded.load_ms > 0);
@@ -106,11 +108,11 @@ TEST_CASE("without a disk each kernel of a runtime is still compiled once") {
     CHECK(first.warm(config_of(), "sm_90a").origin == KernelOrigin::memory);
     CHECK(first.prepare(config_of()).origin == KernelOrigin::memory);
     first.run(attention());
-    CHECK(machine.nvrtc.compiles() == 1);
+    CHECK(machine.nvrtc.compiles() == kTilesOfFull);
   }
   CHECK_FALSE(std::filesystem::exists(machine.cache_dir()));
-  CHECK(Runtime(options).prepare(config_of()).origin == KernelOrigin::compiled);
-  CHECK(machine.nvrtc.compiles() == 2);
+  CHECK(Runtime(options).prepare(attention()).origin == KernelOrigin::compiled);
+  CHECK(machine.nvrtc.compiles() == kTilesOfFull + 1);
   CHECK(machine.warnings.empty());  // it was asked for
 }
 
@@ -126,7 +128,7 @@ TEST_CASE("a kernel is compiled once for all devices, on disk or not") {
     runtime.prepare(config_of(), {tj::DeviceKind::cuda, 0});
     CHECK(runtime.prepare(config_of(), {tj::DeviceKind::cuda, 1}).origin ==
           (disk ? KernelOrigin::disk : KernelOrigin::memory));
-    CHECK(machine.nvrtc.compiles() == 1);
+    CHECK(machine.nvrtc.compiles() == kTilesOfFull);
   }
 }
 
@@ -138,7 +140,7 @@ TEST_CASE("an unwritable cache costs compiles and one warning") {
   Runtime runtime(options);
   runtime.run(attention());
   runtime.run(attention({2, 4, 2, 300, 500, 64}));
-  CHECK(runtime.prepare(config_of()).origin == KernelOrigin::memory);
+  CHECK(runtime.prepare(attention()).origin == KernelOrigin::memory);
   CHECK(machine.nvrtc.compiles() == 2);
   CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 2);
   REQUIRE(machine.warnings.size() == 1);
@@ -148,7 +150,7 @@ TEST_CASE("an unwritable cache costs compiles and one warning") {
 
 TEST_CASE("a damaged entry is said once, compiled again and replaced") {
   Machine machine;
-  Runtime(machine.options()).prepare(config_of());
+  Runtime(machine.options()).prepare(attention());
   const std::string entry = only_entry(machine.cache_dir());
   const std::string good = read_bytes(entry);
   std::string bad = good;
@@ -161,12 +163,12 @@ TEST_CASE("a damaged entry is said once, compiled again and replaced") {
   CHECK_MESSAGE(has(machine.warnings[0], entry), machine.warnings[0]);
   CHECK(has(machine.warnings[0], "compiled again"));
   CHECK(read_bytes(entry) != bad);
-  CHECK(Runtime(machine.options()).prepare(config_of()).origin == KernelOrigin::disk);
+  CHECK(Runtime(machine.options()).prepare(attention()).origin == KernelOrigin::disk);
 }
 
 TEST_CASE("an entry that the driver refuses is said once, compiled again and replaced") {
   Machine machine;
-  Runtime(machine.options()).prepare(config_of());
+  Runtime(machine.options()).prepare(attention());
   constexpr int kInvalidImage = 200;
   machine.cuda.reset();
   machine.cuda.fail("cuModuleLoadData", 1, kInvalidImage);
@@ -175,7 +177,7 @@ TEST_CASE("an entry that the driver refuses is said once, compiled again and rep
   CHECK(machine.nvrtc.compiles() == 2);
   REQUIRE(machine.warnings.size() == 1);
   CHECK_MESSAGE(has(machine.warnings[0], "is made anew: cuModuleLoadData failed"), machine.warnings[0]);
-  CHECK(Runtime(machine.options()).prepare(config_of()).origin == KernelOrigin::disk);
+  CHECK(Runtime(machine.options()).prepare(attention()).origin == KernelOrigin::disk);
 }
 
 using Fields = decltype(tj::cache::Entry::metadata);
@@ -231,20 +233,20 @@ TEST_CASE("a whole entry with other fields than its kernel has is said once, com
     const std::string said = what;  // clang 14 captures no binding
     CAPTURE(said);
     Machine machine;
-    Runtime(machine.options()).prepare(config_of());
+    Runtime(machine.options()).prepare(attention());
     change_entry(machine, change);
     Runtime second(machine.options());
     second.run(attention());
     CHECK(machine.nvrtc.compiles() == 2);
     CHECK(machine.warnings.size() == 1);
-    CHECK(Runtime(machine.options()).prepare(config_of()).origin == KernelOrigin::disk);
+    CHECK(Runtime(machine.options()).prepare(attention()).origin == KernelOrigin::disk);
   }
 }
 
 TEST_CASE("a number of an entry that no kernel has is refused by its name, its value and what is allowed") {
   const tj::Device gpu{tj::DeviceKind::cuda, 0};
   const auto product = [&](Runtime& runtime) { return runtime.prepare(tj::GemmConfig{}, gpu); };
-  const auto fmha = [&](Runtime& runtime) { return runtime.prepare(config_of(), gpu); };
+  const auto fmha = [&](Runtime& runtime) { return runtime.prepare(attention()); };
   const auto chunks = [&](Runtime& runtime) { return runtime.prepare(tj::ChunkOConfig{}, gpu); };
   struct Forged {
     std::function<KernelReport(Runtime&)> prepare;

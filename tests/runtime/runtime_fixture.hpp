@@ -51,7 +51,7 @@ struct Machine {
 enum class Layout { bhsd, bshd };
 
 struct Shape {
-  std::int64_t batches = 2, heads = 4, kv_heads = 2, queries = 300, keys = 500, head_dim = 128;
+  std::int64_t batches = 2, heads = 4, kv_heads = 2, queries = 300, keys = 600, head_dim = 128;
 };
 
 inline void* address(std::uint64_t value) { return reinterpret_cast<void*>(static_cast<std::uintptr_t>(value)); }

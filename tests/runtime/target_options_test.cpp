@@ -20,11 +20,11 @@ tj::Options with_target(Machine& machine, const char* target) {
 
 TEST_CASE("a cap is another kernel with one name, whatever its order and unit; the compiler is told the arch alone") {
   Machine machine;
-  CHECK(Runtime(with_target(machine, "sm_90a")).prepare(config_of()).origin == KernelOrigin::compiled);
+  CHECK(Runtime(with_target(machine, "sm_90a")).prepare(attention()).origin == KernelOrigin::compiled);
   {
     Runtime runtime(with_target(machine, "sm_90a+smem=200K"));
     CHECK(runtime.target_of({tj::DeviceKind::cuda, 0}) == "sm_90a+smem=200K");
-    const tj::KernelReport report = runtime.prepare(config_of());
+    const tj::KernelReport report = runtime.prepare(attention());
     CHECK(report.origin == KernelOrigin::compiled);
     CHECK(report.target == "sm_90a+smem=200K");
     CHECK(report.source_path == machine.scratch / "dump/fmha_f16_d128-sm_90a-smem-200K.cu");
@@ -32,11 +32,11 @@ TEST_CASE("a cap is another kernel with one name, whatever its order and unit; t
     runtime.run(attention());
   }
   CHECK(machine.nvrtc.compiles() == 2);
-  CHECK(Runtime(with_target(machine, "sm_90a+smem=204800")).prepare(config_of()).origin == KernelOrigin::disk);
-  CHECK(Runtime(with_target(machine, "sm_90a+smem=227K")).prepare(config_of()).origin ==
+  CHECK(Runtime(with_target(machine, "sm_90a+smem=204800")).prepare(attention()).origin == KernelOrigin::disk);
+  CHECK(Runtime(with_target(machine, "sm_90a+smem=227K")).prepare(attention()).origin ==
         KernelOrigin::disk);  // nothing is taken: sm_90a's
-  CHECK(Runtime(machine.options()).warm(config_of(), "sm_90a+smem=200K").origin == KernelOrigin::disk);
   CHECK(machine.nvrtc.compiles() == 2);
+  CHECK(Runtime(machine.options()).warm(config_of(), "sm_90a+smem=200K").origin == KernelOrigin::disk);
   CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 1);
   CHECK(machine.warnings.empty());
 }
@@ -44,7 +44,7 @@ TEST_CASE("a cap is another kernel with one name, whatever its order and unit; t
 TEST_CASE("options do not fit other devices, and mistakes in them are refused before anything is opened") {
   Machine machine;
   machine.cuda.set_capability(8, 0);
-  const tj::Error other = error_of([&] { Runtime(with_target(machine, "sm_90+copies=threads")).prepare(config_of()); });
+  const tj::Error other = error_of([&] { Runtime(with_target(machine, "sm_90+copies=threads")).prepare(attention()); });
   CHECK(other.stage == tj::Stage::target);
   CHECK_MESSAGE(has(other.message, "target 'sm_90+copies=threads' does not run on cuda:0 (sm_80)"), other.message);
   CHECK(has(other.message, "model:sm_90+copies=threads"));

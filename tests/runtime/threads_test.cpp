@@ -49,7 +49,7 @@ TEST_CASE("threads that ask for one kernel at once compile it once, with a disk 
     Runtime runtime(options);
     std::atomic<int> compiled{0};
     const int failed = together([&](int t) {
-      if (t % 2 == 0 && runtime.prepare(config_of()).origin == KernelOrigin::compiled) ++compiled;
+      if (t % 2 == 0 && runtime.prepare(attention()).origin == KernelOrigin::compiled) ++compiled;
       runtime.run(attention());
     });
     CHECK(failed == 0);

@@ -13,6 +13,7 @@
 namespace tj::ops {
 
 inline constexpr int kTypicalFmhaLength = 4096;  ///< the length that tile shapes are rated at
+inline constexpr double kNoFmhaGain = 1;
 
 struct FmhaFamily {
   const char* name;               ///< arch::Arch::family, and of the node bodies: kernel_templates/ops/fmha/<name>.cuh
@@ -24,6 +25,9 @@ struct FmhaFamily {
   /// Cycles of an iteration of the tile, of all its consumers; 0 for a tile that it does not have. Without it, the
   /// usual tile serves all sizes.
   double (*iteration_cycles)(const FmhaKernel& config, const FmhaTile& tile, const arch::Arch& arch) = nullptr;
+  /// The share of the usual tile's predicted time that the tile must save to take its place: more than predictions are
+  /// off. kNoFmhaGain for a tile that no call takes by itself.
+  double (*least_gain)(const FmhaKernel& config, const FmhaTile& tile) = nullptr;
 };
 
 /// A candidate of such a kernel, rated over the tiles of a square problem of a typical length. turns: order barriers

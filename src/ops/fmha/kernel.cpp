@@ -161,11 +161,11 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
     std::vector<Request> list;
     for (Request& few : requests(flags)) {
       const FmhaKernel kernel = config_of(few);
+      std::vector<Kernel> others;
       if (flags.count("walk") == 0 && flags.count("tile") == 0)
-        for (const Kernel& other :
-             other_kernels(kernel, arch, choose(fmha_problem_key(kernel, kManyTiles), arch), kernel_of(few)))
-          list.push_back(request_of(other));
+        others = other_kernels(kernel, arch, choose(fmha_problem_key(kernel, kManyTiles), arch), kernel_of(few));
       list.push_back(std::move(few));
+      for (const Kernel& other : others) list.push_back(request_of(other));
     }
     return list;
   }

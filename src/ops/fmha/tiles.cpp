@@ -19,40 +19,70 @@ static_assert(std::size(kTiles) == std::size(kWords));
 
 // A tile's loop fills and drains. Source: schedules of all tiles of sm90 are 2.3 to 2.4 intervals long.
 constexpr double kIterationsAround = 1.4;
-// A tile replaces the usual one for a gain of more than what predictions are off.
-constexpr double kWorthIt = 0.97;
 
 double up(std::int64_t value, int by) { return static_cast<double>((value + by - 1) / by); }
 
-/// 0 for a tile that the family does not have.
-double cycles_of(const FmhaKernel& kernel, const FmhaSizes& sizes, std::int64_t max_sms, int tile,
-                 const arch::Arch& arch) {
-  const auto [rows, keys] = kTiles[tile];
-  const double iteration = find_fmha_family(arch)->iteration_cycles(kernel, kTiles[tile], arch);
+/// A tile that calls may take.
+struct Rated {
+  int tile = kUsualFmhaTile;
+  double iteration = 0;   ///< cycles
+  double least_gain = 0;  ///< FmhaFamily::least_gain
+};
+/// Empty where the family predicts nothing, or calls do not choose by their sizes.
+struct RatedTiles {
+  std::array<Rated, 4> list{};
+  std::size_t count = 0;
+  std::size_t usual = 0;  ///< the place of what the scheduler takes by itself
+  std::span<const Rated> all() const { return {list.data(), count}; }
+};
+
+double cycles_of(const Rated& rated, const FmhaSizes& sizes, std::int64_t max_sms, const arch::Arch& arch) {
+  const auto [rows, keys] = kTiles[rated.tile];
   const double heads = static_cast<double>(sizes.batch) * static_cast<double>(sizes.heads);
   const double sms = max_sms > 0 ? static_cast<double>(std::min<std::int64_t>(max_sms, arch.sm_count)) : arch.sm_count;
   const double waves = std::ceil(heads * up(sizes.queries, rows) / sms);
-  return iteration > 0 ? waves * (up(sizes.keys, keys) + kIterationsAround) * iteration : 0;
+  return waves * (up(sizes.keys, keys) + kIterationsAround) * rated.iteration;
 }
 
-/// The family's tile for a long call that fills any device: what the scheduler takes by itself.
-int usual_tile(const FmhaKernel& kernel, const arch::Arch& arch) {
+/// Do calls choose by their sizes? Where rows see different keys, 128 keys ran 1 to 7% faster than 160 at all lengths
+/// (causal, D 128, S 512 to 16384, H100, 2026-11-27).
+bool by_sizes(const FmhaKernel& kernel) {
+  return kernel.rung == kNoFmhaRung && kernel.tile == kUsualFmhaTile && !mask_of(kernel).rows_differ();
+}
+
+/// The usual tile is the best for a long call that fills any device.
+RatedTiles rated_tiles(const FmhaKernel& kernel, const arch::Arch& arch) {
   constexpr FmhaSizes kLong{1 << 10, 1 << 10, 1 << 10, kTypicalFmhaLength, kTypicalFmhaLength};
-  int best = kUsualFmhaTile;
-  double fewest = 0;
+  RatedTiles rated;
+  const FmhaFamily* family = find_fmha_family(arch);
+  if (family == nullptr || family->iteration_cycles == nullptr || !by_sizes(kernel)) return rated;
   for (int t = 1; t < static_cast<int>(std::size(kTiles)); ++t) {
-    const double cycles = cycles_of(kernel, kLong, 0, t, arch);
-    if (cycles > 0 && (best == kUsualFmhaTile || cycles < fewest)) best = t, fewest = cycles;
+    const Rated own{t, family->iteration_cycles(kernel, kTiles[t], arch), family->least_gain(kernel, kTiles[t])};
+    if (own.iteration <= 0 || own.least_gain >= kNoFmhaGain || rated.count == rated.list.size()) continue;
+    if (rated.count == 0 || cycles_of(own, kLong, 0, arch) < cycles_of(rated.list[rated.usual], kLong, 0, arch))
+      rated.usual = rated.count;
+    rated.list[rated.count++] = own;
   }
-  return best;
+  return rated;
 }
 
-/// Does the family predict, and do calls choose by their sizes? Where rows see different keys, 128 keys ran 1 to 7%
-/// faster than 160 at all lengths (causal, D 128, S 512 to 16384, H100, 2026-11-27).
-bool by_sizes(const FmhaKernel& kernel, const arch::Arch& arch) {
-  const FmhaFamily* family = find_fmha_family(arch);
-  return family != nullptr && family->iteration_cycles != nullptr && kernel.rung == kNoFmhaRung &&
-         kernel.tile == kUsualFmhaTile && !mask_of(kernel).rows_differ();
+/// Remembered by each thread, as hot calls of new sizes ask for it.
+RatedTiles known_tiles(const FmhaKernel& kernel, const arch::Arch& arch) {
+  if (arch::find(arch.name) != &arch) return rated_tiles(kernel, arch);  // it may go away
+  struct Known {
+    const arch::Arch* arch = nullptr;
+    std::uint64_t kind = 0;
+    RatedTiles tiles;
+  };
+  thread_local constinit std::array<Known, 8> known{};  // both types, head dims and kinds of scale
+  thread_local constinit std::size_t oldest = 0;
+  const std::uint64_t kind = fmha_small_key(kernel);
+  for (const Known& each : known)
+    if (each.arch == &arch && each.kind == kind) return each.tiles;
+  Known& place = known[oldest];
+  oldest = (oldest + 1) % known.size();
+  place = {&arch, kind, rated_tiles(kernel, arch)};
+  return place.tiles;
 }
 
 }  // namespace
@@ -66,28 +96,33 @@ int place_of_fmha_tile(const FmhaTile& tile) {
 
 double fmha_tile_cycles(const FmhaKernel& kernel, const FmhaSizes& sizes, std::int64_t max_sms, int tile,
                         const arch::Arch& arch) {
-  if (!by_sizes(kernel, arch)) return 0;
-  return cycles_of(kernel, sizes, max_sms, tile == kUsualFmhaTile ? usual_tile(kernel, arch) : tile, arch);
+  const RatedTiles tiles = known_tiles(kernel, arch);
+  for (const Rated& rated : tiles.all())
+    if (rated.tile == (tile == kUsualFmhaTile ? tiles.list[tiles.usual].tile : tile))
+      return cycles_of(rated, sizes, max_sms, arch);
+  return 0;
 }
 
 int choose_fmha_tile(const FmhaKernel& kernel, const FmhaSizes& sizes, std::int64_t max_sms, const arch::Arch& arch) {
-  if (!by_sizes(kernel, arch)) return kUsualFmhaTile;
-  const int usual = usual_tile(kernel, arch);
-  const auto cycles = [&](int t) { return cycles_of(kernel, sizes, max_sms, t, arch); };
+  const RatedTiles tiles = known_tiles(kernel, arch);
+  if (tiles.count == 0) return kUsualFmhaTile;
+  const Rated& usual = tiles.list[tiles.usual];
+  const double of_usual = cycles_of(usual, sizes, max_sms, arch);
   int best = kUsualFmhaTile;
-  double fewest = kWorthIt * cycles(usual);
-  for (int t = 1; t < static_cast<int>(std::size(kTiles)); ++t)
-    if (const double own = cycles(t); own > 0 && own < fewest) best = t, fewest = own;
+  double fewest = of_usual;
+  for (const Rated& rated : tiles.all()) {
+    const double own = cycles_of(rated, sizes, max_sms, arch);
+    if (&rated != &usual && own < fewest && own < (1 - rated.least_gain) * of_usual) best = rated.tile, fewest = own;
+  }
   return best;
 }
 
 std::vector<int> taken_fmha_tiles(const FmhaKernel& kernel, const arch::Arch& arch) {
-  std::vector<int> tiles = {kUsualFmhaTile};
-  if (!by_sizes(kernel, arch)) return tiles;
-  const int usual = usual_tile(kernel, arch);
-  for (int t = 1; t < static_cast<int>(std::size(kTiles)); ++t)
-    if (t != usual && find_fmha_family(arch)->iteration_cycles(kernel, kTiles[t], arch) > 0) tiles.push_back(t);
-  return tiles;
+  const RatedTiles tiles = known_tiles(kernel, arch);
+  std::vector<int> taken = {kUsualFmhaTile};
+  for (const Rated& rated : tiles.all())
+    if (&rated != &tiles.list[tiles.usual]) taken.push_back(rated.tile);
+  return taken;
 }
 
 }  // namespace tj::ops

@@ -249,8 +249,8 @@ def prepare(op: Any, *arguments: Any, device: Optional[DeviceLike] = None, runti
     >>> q = tilejit.Spec((2, 8, 1024, 64), "bf16", "cpu")
     >>> tilejit.prepare("fmha", q, q, q, causal=True).name
     'fmha_bf16_d64_causal'
-    >>> tilejit.prepare("fmha", dtype="bf16", head_dim=64, causal=[False, True], general_scale=False).kernels  # causal: one for many tiles, too
-    3
+    >>> tilejit.prepare("fmha", dtype="bf16", head_dim=64, causal=[False, True], general_scale=False).kernels  # two tiles; causal with few tiles, and with many
+    4
     """
     from ._runtime import KernelReport
     runtime, report, kernels = _runtime(runtime), _c.KernelReport(), ctypes.c_size_t(1)

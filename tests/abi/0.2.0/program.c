@@ -145,10 +145,14 @@ static void check_calls(attention* a) {
   report = empty_report();
   EXPECT(tj_prepare_flags(a->runtime, "fmha", "--dtype f16 --head-dim 64 --causal false --general-scale false", kHost,
                           &report, &kernels) == TJ_OK);
-  EXPECT(kernels == 1 && report.origin == TJ_FROM_MEMORY);
+  EXPECT(kernels > 0 && strlen(report.name) > 0);
+  report = empty_report();
+  EXPECT(tj_prepare_flags(a->runtime, "fmha", "--dtype f16 --head-dim 64 --causal false --general-scale false", kHost,
+                          &report, &kernels) == TJ_OK);
+  EXPECT(report.origin == TJ_FROM_MEMORY);
   EXPECT(tj_warm_flags(a->runtime, "fmha", "--dtype f16 --head-dim 64 --causal false --general-scale false",
                        "model:sm_90a", NULL, &kernels) == TJ_OK);
-  EXPECT(kernels == 1);
+  EXPECT(kernels > 0);
 }
 
 static void check_rungs(attention* a) {

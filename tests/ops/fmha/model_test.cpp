@@ -55,8 +55,9 @@ TEST_CASE("every tile that calls take by their sizes, whole and in part") {
     ops::FmhaKernel kernel;
     kernel.head_dim = head_dim;
     std::set<int> taken;
-    for (const auto& [queries, keys, max_sms] :
+    for (const std::array<int, 3>& sizes :
          {std::array{385, 250, 1}, {192, 384, 1}, {100, 120, 0}, {130, 300, 0}, {130, 704, 0}, {128, 256, 0}}) {
+      const int queries = sizes[0], keys = sizes[1], max_sms = sizes[2];
       CAPTURE(queries);
       CAPTURE(keys);
       taken.insert(ops::choose_fmha_tile(kernel, {1, 1, 1, queries, keys}, max_sms, arch));

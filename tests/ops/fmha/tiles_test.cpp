@@ -82,14 +82,17 @@ TEST_CASE("calls whose keys fill another tile's blocks better take that tile") {
   CHECK(taken(wide, 1, 1, 128) == "128x128");
   CHECK(taken(wide, 32, 640, 640) == "usual");
   CHECK(taken(wide, 32, 4096, 4096) == "usual");
-  CHECK(taken(kernel_of(64), 132, 128, 4096) == "128x176");  // a third of 192 rows would be empty
+  CHECK(taken(kernel_of(64), 32, 1024, 1024) == "128x128");  // 17% faster than 192 rows there
+  CHECK(taken(kernel_of(64), 256, 200, 200) == "128x128");   // 21%
+  CHECK(taken(kernel_of(64), 256, 384, 384) == "usual");     // 7% faster than 128 rows
+  CHECK(taken(kernel_of(64), 136, 640, 640) == "usual");     // predicted to lose 9%, it loses 5%: too close
   CHECK(taken(kernel_of(64), 32, 4096, 4096) == "usual");
 }
 
 TEST_CASE("calls with a limit choose for the multiprocessors that they have") {
   // 66 heads of 384 rows are a wave of tiles of 192 rows, or one and a half of tiles of 128.
   CHECK(taken(kernel_of(64), 66, 384, 4096) == "usual");
-  CHECK(taken(kernel_of(64), 44, 384, 4096) == "128x176");
+  CHECK(taken(kernel_of(64), 44, 384, 4096) == "128x128");
   CHECK(taken(kernel_of(64), 44, 384, 4096, "sm_90a", 88) == "usual");
 }
 
