@@ -4,8 +4,9 @@ Decides their shapes, and how a walk is forced. Invariant: a result is poisoned 
 """
 import collections
 
-TILES = [tile + cluster for tile in ("128x256x64", "128x192x64", "128x128x64", "64x256x64", "128x64x64", "64x128x64")
-         for cluster in ("", "c2x1", "c1x2")]  # of which those that do not serve are passed over
+TILES = [tile + cluster + swapped for tile in ("128x256x64", "128x192x64", "192x128x64", "192x160x64", "176x128x64", "160x128x64", "144x128x64", "128x128x64",
+                                               "64x256x64", "128x64x64", "64x128x64")
+         for cluster in ("", "c2x1", "c1x2") for swapped in ("", "s")]  # of which those that do not serve are passed over
 
 # inputs: (name or None for those by position, shape, type); results: (shape, type); only: names of kernels, of which the best predicted is forced
 Case = collections.namedtuple("Case", "name op inputs results options only", defaults=({}, ()))

@@ -61,6 +61,7 @@ def add_problems(parser):
     group.add_argument("--seq", type=checked(fixed.parse_numbers), help="lengths of the fixed list of attention, which this asks for")
     for name, value in (("--batch", 4), ("--heads", 32)):
         group.add_argument(name, type=whole(1), default=value, help=f"of the fixed list of attention, {value} by default")
+    group.add_argument("--tokens", type=whole(1), help="of the fixed list of attention, in place of --batch: each length gets the batch that makes so many")
     group.add_argument("--kv-heads", type=whole(0), default=0, help="of that list; default: as --heads")
     group.add_argument("--chunk-heads", type=checked(fixed.parse_heads), metavar="H/HV,...", help="heads of the fixed list of chunk_o, which this asks for")
     group.add_argument("--chunk-tokens", type=checked(fixed.parse_numbers), help="tokens of that list")
@@ -140,6 +141,10 @@ def check(parser, options):
         parser.error("--sizes with a list belongs to --op gemm; allowed: drawn, fixed")
     if isinstance(options.sizes, list) and "e4m3" in options.types and any(n % 16 or k % 16 for _, n, k in options.sizes):
         parser.error("--sizes of e4m3: allowed are N and K that are multiples of 16")
+    if options.tokens and any(options.tokens % length for length in options.seq or LENGTHS):
+        parser.error(f"--tokens is {options.tokens}; allowed: multiples of all lengths, which are {', '.join(map(str, options.seq or LENGTHS))}")
+    if options.tokens and (options.what != "fmha" or options.sizes != "fixed"):
+        parser.error("--tokens belongs to the fixed list of attention: --op fmha --seq")
     if options.kv_heads and options.heads % options.kv_heads:
         parser.error(f"--kv-heads is {options.kv_heads}; allowed: divisors of --heads, which is {options.heads}")
     step = fixed.SEQUENCES * fixed.CHUNK
@@ -161,7 +166,8 @@ def all_problems(options):
     if options.what == "gemm":
         return fixed.gemm(options.types, None if options.sizes == "fixed" else options.sizes)
     if options.what == "fmha":
-        return fixed.fmha(options.types, options.seq or LENGTHS, options.masks, options.batch, options.heads, options.kv_heads, options.dims[0])
+        batches = {length: options.tokens // length if options.tokens else options.batch for length in options.seq or LENGTHS}
+        return fixed.fmha(options.types, batches, options.masks, options.heads, options.kv_heads, options.dims[0])
     return fixed.chunk_o(options.chunk_heads or fixed.HEADS, options.chunk_tokens or fixed.TOKENS)
 
 
@@ -175,4 +181,8 @@ def draw_of(options, problems):
 def repeat_words(options):
     """The flags that draw these problems again."""
     words = f"--op {options.what} --seed {options.seed}" + (f" --count {options.count}" if options.sizes == "drawn" else "")
+    if options.sizes == "fixed" and options.what == "fmha":
+        words += f" --seq {','.join(map(str, options.seq or LENGTHS))} " + (f"--tokens {options.tokens}" if options.tokens else f"--batch {options.batch}")
+        words += f" --heads {options.heads} --head-dim {options.dims[0]} --causal {options.causal}"
+        words += f" --kv-heads {options.kv_heads}" if options.kv_heads else ""
     return words

@@ -56,9 +56,10 @@ def gemm(types, shapes=None):
                              for dtype in types for m, n, k in (shapes or SHAPES) if dtype != "e4m3" or (n % 16 == 0 and k % 16 == 0)])
 
 
-def fmha(types, lengths, masks, batch, heads, kv_heads, head_dim):
+def fmha(types, batches, masks, heads, kv_heads, head_dim):
+    """batches: length -> its batch."""
     return numbered("fmha", [{"batch": batch, "heads": heads, "kv_heads": kv_heads or heads, "seq_q": length, "seq_k": length, "head_dim": head_dim, "dtype": dtype,
-                              "causal": causal, "layout": "bhsd"} for dtype in types for causal in masks for length in lengths])
+                              "causal": causal, "layout": "bhsd"} for dtype in types for causal in masks for length, batch in batches.items()])
 
 
 def chunk_o(heads, tokens):

@@ -20,11 +20,22 @@ def first_line(error):
     return next(iter(str(error).splitlines()), "") or type(error).__name__
 
 
+def order_of(names, turn):
+    """The order of a round. Over 2 n rounds each of n candidates comes as often behind each other one.
+
+    At the power limit a call is slower behind a hungry neighbour than behind a frugal one, so an order that only rotates favours whoever follows
+    the slowest. These are the rows of Williams's design, forth and back: 0, 1, n - 1, 2, n - 2, ... moved on by one from round to round."""
+    count = len(names)
+    places = [(step + 1) // 2 if step % 2 else (count - step // 2) % count for step in range(count)]
+    row = [names[(place + turn) % count] for place in places]
+    return row if turn // count % 2 == 0 else row[::-1]
+
+
 def time_side_by_side(torch, candidates, rounds, runs):
     """candidates: name -> function that enqueues one run. Returns name -> sorted times in milliseconds.
 
-    Every round times each candidate `runs` times, in an order that rotates from round to round, so that drifting clocks
-    meet all alike. Before each run a buffer larger than the L2 cache is written."""
+    Every round times each candidate `runs` times in the order of order_of(), so that drifting clocks meet all alike. Before each run a buffer larger
+    than the L2 cache is written."""
     flush = torch.empty(FLUSH_BYTES // 4, dtype=torch.int32, device="cuda")
     names = list(candidates)
     for name in names:
@@ -33,7 +44,7 @@ def time_side_by_side(torch, candidates, rounds, runs):
     torch.cuda.synchronize()
     times = {name: [] for name in names}
     for turn in range(rounds):
-        for name in names[turn % len(names):] + names[:turn % len(names)]:
+        for name in order_of(names, turn):
             events = []
             torch.cuda._sleep(SPIN_CYCLES * runs)
             for _ in range(runs):
@@ -76,11 +87,11 @@ def graphs_of(torch, candidates, calls, refusals=(RuntimeError,)):
 
 def time_graphs(torch, graphs, calls, rounds, runs):
     """graphs: name -> graph of so many calls. Returns name -> sorted times of one call in milliseconds. Each graph is replayed `runs` times a round,
-    in an order that rotates from round to round."""
+    in the order of order_of()."""
     names = list(graphs)
     times = {name: [] for name in names}
     for turn in range(rounds):
-        for name in names[turn % len(names):] + names[:turn % len(names)]:
+        for name in order_of(names, turn):
             graphs[name].replay()  # caches and clocks as in the replays that count
             events = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(runs)]
             for begin, end in events:

@@ -17,6 +17,7 @@ import compare  # noqa: E402
 import drawing  # noqa: E402
 import record  # noqa: E402
 import skips  # noqa: E402
+import timing  # noqa: E402
 
 SCRIPT = os.path.join(ROOT, "tests", "gpu", "compare.py")
 # NumPy may belong to another interpreter than the one that runs the tests: the system's.
@@ -58,6 +59,19 @@ def document_of(problems, part, date="2026-01-02 03:04 UTC", **machine):
             "parts": [{"command": f"python3 tests/gpu/compare.py --slice {part}", "date": date}]}
 
 
+class Order(unittest.TestCase):
+    def test_each_comes_as_often_behind_each_other_one(self):
+        for count in range(1, 7):
+            names = [f"kernel {n}" for n in range(count)]
+            behind = []
+            for turn in range(2 * count):
+                order = timing.order_of(names, turn)
+                self.assertEqual(names, sorted(order))
+                behind += zip(order, order[1:])
+            self.assertEqual(2 * count * (count - 1), len(behind))
+            self.assertEqual({2} if count > 1 else set(), {behind.count(pair) for pair in set(behind)})
+
+
 class Compare(unittest.TestCase):
     def test_self_test(self):
         done = [run(interpreter, "--self-test") for interpreter in INTERPRETERS if interpreter]
@@ -80,6 +94,8 @@ class Compare(unittest.TestCase):
                             (["--op", "gemm", "--sizes", "3x4"], "MxNxK"), (["--sizes", "4096"], "--op gemm"), (["--count", "0"], "from 1 on"), (["--seed", "x"], "'x'"),
                             (["--time-limit", "0"], "seconds above 0"), (["--head-dim", "80"], "64, 128"), (["--sizes", "fixed", "--count", "3"], "--sizes drawn"),
                             (["--op", "gemm", "--fa3", "x.so"], "--op fmha"), (["--op", "gemm", "--dtype", "f16,e4m3"], "by itself"), (["--op", "gemm", "--seq", "5"], "--op fmha"),
+                            (["--op", "fmha", "--seq", "512,1000", "--tokens", "16384"], "multiples of all lengths, which are 512, 1000"),
+                            (["--op", "fmha", "--tokens", "16384"], "--op fmha --seq"),
                             (["--kv-heads", "5"], "divisors"), (["--op", "gemm", "--dtype", "e4m3", "--sizes", "64x24x64"], "multiples of 16"),
                             (["--fa3", "/nowhere/x.so"], "fa3_forward"), (["--merge", "/nowhere/a.json"], "/nowhere/a.json"), (["--merge", SCRIPT], "JSON")):
             with self.subTest(words=words):
