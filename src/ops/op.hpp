@@ -33,6 +33,7 @@ struct Request {
   std::vector<std::pair<std::string, std::string>> fields;  ///< in a fixed order
   /// "fmha_f16_d128_causal"
   std::string name;
+  bool beside = false;  ///< made for calls of other sizes, beside the kernel that flags name
 };
 
 /// One tile shape of a request, with what is needed to rate it.

@@ -107,7 +107,7 @@ CompileWork find_work(const BenchArguments& arguments, const Runtime& runtime) {
     for (const ops::Op* op : chosen) {
       std::vector<ops::Request> requests = op->requests_for(arguments.op_flags, *target.arch);
       const auto served = std::stable_partition(requests.begin(), requests.end(), [&](const ops::Request& request) {
-        return serves(*op, request, *target.arch);
+        return serves(*op, request, *target.arch) && !(request.beside && arguments.op_flags.empty());
       });
       if (served == requests.begin()) {
         work.left_out.push_back(cat(op->name(), " on ", target.name()));

@@ -188,8 +188,9 @@ Subject of_op(const Settings& settings) {
   const ops::Op& op = find_op(settings.op);
   const arch::Target target = find_target(settings.target);
   const std::vector<ops::Request> requests = find_requests(op, settings, target);
-  const auto served = std::find_if(requests.begin(), requests.end(),
-                                   [&](const ops::Request& each) { return serves(op, each, *target.arch); });
+  const auto served = std::find_if(requests.begin(), requests.end(), [&](const ops::Request& each) {
+    return !each.beside && serves(op, each, *target.arch);
+  });
   const ops::Request& request = served != requests.end() ? *served : requests.front();
   Choice choice = choose(op, request, *target.arch, settings.options);
   const ops::Candidate& candidate = choice.candidate;

@@ -50,13 +50,19 @@ std::string results_of(const ops::Op& op, const char* target, const char* flags,
 
 TEST_CASE("drawn tiles give the bits of a block for each, in sections of any number of heads") {
   const ops::Op& op = *ops::find("fmha");
-  // 600 keys of 64 elements take 150 KB a head.
-  const char* const flags = "--dtype f16 --head-dim 64 --causal true --heads 5 --kv-heads 5 --seq-q 300";
-  for (const char* target : {"model:sm_90a", "model:gfx1100"}) {
+  const std::string flags = "--dtype f16 --head-dim 64 --causal true";
+  const auto agree = [&](const char* target, const std::string& sizes, std::initializer_list<int> sections_kb) {
     CAPTURE(std::string(target));
-    const std::string usual = results_of(op, target, flags, 1);
+    CAPTURE(sizes);
+    const std::string usual = results_of(op, target, (flags + sizes).c_str(), 1);
     REQUIRE(!usual.empty());
-    for (const int section_kb : {0, 320, 4096})
-      CHECK(results_of(Drawn(op, section_kb), target, flags, 2 + static_cast<std::uint64_t>(section_kb)) == usual);
-  }
+    for (const int kb : sections_kb)
+      CHECK(results_of(Drawn(op, kb), target, (flags + sizes).c_str(), 2 + static_cast<std::uint64_t>(kb)) == usual);
+  };
+  // 600 keys of 64 elements take 150 KB a head: sections of one, of two, and one of all.
+  for (const char* target : {"model:sm_90a", "model:gfx1100"})
+    agree(target, " --heads 5 --kv-heads 5 --seq-q 300", {0, 320, 4096});
+  // 130 keys take 32.5 KB: sections of 10 and 13 heads; of 8, 8 and 8, four of which read the same keys.
+  agree("model:sm_90a", " --heads 23 --kv-heads 23 --seq-q 130 --seq-k 130", {430});
+  agree("model:sm_90a", " --heads 24 --kv-heads 6 --seq-q 130 --seq-k 130", {70});
 }

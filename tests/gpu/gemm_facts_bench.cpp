@@ -107,11 +107,12 @@ double ranked(const Case& of, const Timed& timed, const ops::GemmRates& rates) {
   const ops::GemmTile& tile = ops::gemm_tiles()[static_cast<std::size_t>(timed.choice.tile)];
   const arch::Arch& arch = *rates.arch;
   if (timed.choice.walk == ops::WalkChoice::dynamic) return 0;
-  if (!ops::gemm_taken_unmeasured(tile, of.sizes, arch)) return 0;
+  const double doubt = ops::gemm_doubt(tile, of.sizes, arch);
+  if (!std::isfinite(doubt) || (doubt > 1 && timed.choice.parts > 1)) return 0;
   const ops::GemmPrediction prediction(of.sizes, of.kind, timed.choice.tile, rates);
   if (timed.choice.walk == ops::WalkChoice::split)
     return tile.blocks() > 2 ? 0 : prediction.split_cycles() + rates.next_launch_cycles;
-  return prediction.cycles(timed.choice.parts) / (timed.choice.parts > 1 ? ops::kGemmJointPartsGain : 1);
+  return doubt * prediction.cycles(timed.choice.parts) / (timed.choice.parts > 1 ? ops::kGemmJointPartsGain : 1);
 }
 
 struct Judged {

@@ -63,9 +63,9 @@ TEST_CASE("flags name kernels; without them the first of each op is made") {
   const BenchRun named = machine.run({"--compile", "--op", "fmha", "--target", "sm_90a", "--dtype", "bf16",
                                       "--head-dim", "64,128", "--causal", "false"});
   REQUIRE_MESSAGE(named.json["kernels"].size() == 4, named.err);
-  CHECK(named.json["kernels"][0]["name"] == "fmha_bf16_d64");
-  CHECK(named.json["kernels"][1]["name"] == "fmha_bf16_d64_128x128");
-  CHECK(named.json["kernels"][2]["name"] == "fmha_bf16_d128");
+  CHECK(named.json["kernels"][0]["name"] == "fmha_bf16_d64_128x128");
+  CHECK(named.json["kernels"][1]["name"] == "fmha_bf16_d64");
+  CHECK(named.json["kernels"][3]["name"] == "fmha_bf16_d128");
   const BenchRun all = machine.run({"--compile"});  // the target is the device's
   CHECK(all.json["kernels"].size() == tj::ops::all().size());
 }

@@ -94,8 +94,8 @@ class Drawing(unittest.TestCase):
     def test_fixed_lists(self):
         self.assertEqual(len(fixed.gemm(["f16", "bf16"])), 28)
         self.assertTrue(all(p["n"] % 16 == 0 for p in fixed.gemm(["e4m3"])) and (1, 8192, 8192) in [(p["m"], p["n"], p["k"]) for p in fixed.gemm(["e4m3"])])
-        self.assertEqual([(p["seq_q"], p["causal"], p["kv_heads"]) for p in fixed.fmha(["f16"], [64, 128], [True, False], 4, 32, 0, 128)],
-                         [(64, True, 32), (128, True, 32), (64, False, 32), (128, False, 32)])
+        self.assertEqual([(p["seq_q"], p["batch"], p["causal"], p["kv_heads"]) for p in fixed.fmha(["f16"], {64: 4, 128: 2}, [True, False], 32, 0, 128)],
+                         [(64, 4, True, 32), (128, 2, True, 32), (64, 4, False, 32), (128, 2, False, 32)])
         rows = fixed.chunk_o(fixed.HEADS, fixed.TOKENS)
         self.assertTrue(len(rows) == 21 and rows[1]["lengths"] == [2048] * 4 and len(rows[-1]["lengths"]) == 257 and max(rows[-1]["lengths"]) <= 129)
         self.assertEqual(fixed.parse_sizes("8,2x3x4"), [(8, 8, 8), (2, 3, 4)])

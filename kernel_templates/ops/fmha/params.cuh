@@ -31,6 +31,7 @@ struct Params {
   int queries, keys;
   int row_blocks;     ///< query tiles of one head
   int section_heads;  ///< heads whose tiles are mixed, the longest of all first; then come those of the next heads
+  int last_section;   ///< the number of the section that has all further heads
   int tiles;          ///< row_blocks * heads * batches
   int wide_stores;    ///< 16-byte stores to o are aligned
   float scale;        ///< |scale| of the scores

@@ -33,11 +33,11 @@ TJ_DEVICE Tile tile_at(const Params& params, int index) {
   tile.valid = index < params.tiles;
   if (!tile.valid) return tile;
   // Query tiles of a section's heads run next to each other, so that their keys and values stay in L2. The longest goes
-  // first: those that come last are short, and all blocks end at about the same time.
+  // first: those that come last are short, and all blocks end at about the same time. The last section has more heads.
   const Mask mask = mask_of<C>(params);
-  const int section = index / (params.section_heads * params.row_blocks);
+  const int section = min(params.last_section, index / (params.section_heads * params.row_blocks));
   const int first_head = section * params.section_heads;
-  const int heads = min(params.section_heads, params.heads * params.batches - first_head);
+  const int heads = section == params.last_section ? params.heads * params.batches - first_head : params.section_heads;
   const int inside = index - first_head * params.row_blocks;
   const int block = inside / heads;
   const int head_index = first_head + inside - block * heads;

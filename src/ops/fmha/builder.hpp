@@ -22,7 +22,7 @@ namespace tj::ops {
 
 inline constexpr int kFmhaElementBytes = 2;  ///< the constructor below refuses types of another size
 
-/// The part of L2 that the keys and values of mixed heads may take. Source: FlashAttention-3's order of causal tiles,
+/// The part of L2 that the keys and values of a launch's last heads may take. Source: FlashAttention-3's order of causal tiles,
 /// 32 MB on GPUs with 50 MB.
 inline constexpr double kSectionShare = 0.64;
 

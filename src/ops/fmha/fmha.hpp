@@ -81,7 +81,7 @@ struct FmhaLaunch {
   bool bulk_copies = true;  ///< by tensor maps
   bool walks = false;       ///< blocks do tile after tile; else one each
   int staged_rows = 0;      ///< of o that a box brings out of shared memory; 0: stores from registers
-  int section_kb = 0;       ///< keys and values of the heads whose tiles are mixed, longest first; 0: a head's alone
+  int section_kb = 0;       ///< keys and values of the last heads, whose tiles are mixed; 0: no heads' tiles are
 };
 inline constexpr std::array kFmhaGeometry = {geometry_field<&FmhaLaunch::rows_per_block>("block_rows", 1),
                                              geometry_field<&FmhaLaunch::block_n>("block_n", 1),

@@ -164,8 +164,11 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
       std::vector<Kernel> others;
       if (flags.count("walk") == 0 && flags.count("tile") == 0)
         others = other_kernels(kernel, arch, choose(fmha_problem_key(kernel, kManyTiles), arch), kernel_of(few));
+      for (const Kernel& other : others) {
+        list.push_back(request_of(other));
+        list.back().beside = true;
+      }
       list.push_back(std::move(few));
-      for (const Kernel& other : others) list.push_back(request_of(other));
     }
     return list;
   }

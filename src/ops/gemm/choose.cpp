@@ -134,8 +134,9 @@ RankedGemm best_whole(const GemmSizes& sizes, const GemmKernel& kernel, const Ra
   std::array<double, kGemmTileCount> cycles;
   cycles.fill(std::numeric_limits<double>::infinity());
   for (std::size_t t = 0; t < kGemmTileCount; ++t)
-    if (gemm_taken_unmeasured(gemm_tiles()[t], sizes, *rates.arch) && serves(gemm_tiles()[t], sizes, kernel, rates))
-      cycles[t] = predicted(sizes, kernel, {static_cast<int>(t), 1}, rates);
+    if (const double doubt = gemm_doubt(gemm_tiles()[t], sizes, *rates.arch);
+        std::isfinite(doubt) && serves(gemm_tiles()[t], sizes, kernel, rates))
+      cycles[t] = doubt * predicted(sizes, kernel, {static_cast<int>(t), 1}, rates);
   const double fewest = *std::min_element(cycles.begin(), cycles.end()), alike = joint(rates) ? 1 : kAlike;
   const auto preferred = [&](std::size_t t, std::size_t other) {
     const auto size = [](const GemmTile& tile) { return std::tuple(tile.block_m * tile.block_n, tile.blocks()); };

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "ops/common/tensor_checks.hpp"
 #include "ops/gemm/params.cuh"
 #include "ops/sum_parts/sum_parts.hpp"
 
@@ -68,7 +70,11 @@ namespace {
 /// Copies of all tiles whose rows are not whole lines: each row takes part of a line more, and all SMs share the path.
 /// Blocks that share a copy read it once.
 double unaligned_bytes(const GemmSizes& sizes, const GemmKernel& kernel, const GemmTile& tile, double iterations) {
-  const auto off_lines = [&](std::int64_t row_elements) { return row_elements * tile.element_bytes % kLineBytes != 0; };
+  // Rows that are copied first lie on whole lines, unless they are shorter (copies.cpp).
+  const auto off_lines = [&](std::int64_t row_elements) {
+    const std::int64_t bytes = row_elements * tile.element_bytes;
+    return bytes % kLineBytes != 0 && (bytes % kCopyAlignmentBytes == 0 || bytes < kLineBytes);
+  };
   double rows = 0;
   if (off_lines(kernel.left_mn ? sizes.m : sizes.k))
     rows += static_cast<double>(std::min<std::int64_t>(sizes.m, tile.block_m)) / tile.cluster_n;
@@ -179,6 +185,12 @@ int cluster_places(const GemmSizes& sizes, const GemmTile& tile, const arch::Arc
 bool gemm_taken_unmeasured(const GemmTile& tile, const GemmSizes& sizes, const arch::Arch& arch) {
   return tile.blocks() <= 2 ||
          (arch.large_cluster_sms > 0 && clusters_of(sizes, tile) <= cluster_places(sizes, tile, arch));
+}
+double gemm_doubt(const GemmTile& tile, const GemmSizes& sizes, const arch::Arch& arch) {
+  constexpr double kLeastGain = 0.08;
+  if (gemm_taken_unmeasured(tile, sizes, arch)) return 1;
+  return tile.blocks() <= 4 && arch.large_cluster_sms > 0 ? 1 / (1 - kLeastGain)
+                                                          : std::numeric_limits<double>::infinity();
 }
 /// Sizes go up to 2^30 each.
 double clusters_of(const GemmSizes& sizes, const GemmTile& tile) {

@@ -249,7 +249,7 @@ def prepare(op: Any, *arguments: Any, device: Optional[DeviceLike] = None, runti
     >>> q = tilejit.Spec((2, 8, 1024, 64), "bf16", "cpu")
     >>> tilejit.prepare("fmha", q, q, q, causal=True).name
     'fmha_bf16_d64_causal'
-    >>> tilejit.prepare("fmha", dtype="bf16", head_dim=64, causal=[False, True], general_scale=False).kernels  # two tiles; causal with few tiles, and with many
+    >>> tilejit.prepare("fmha", dtype="bf16", head_dim=64, causal=[False, True], general_scale=False).kernels  # full: two tiles; causal: two walks
     4
     """
     from ._runtime import KernelReport

@@ -182,12 +182,22 @@ TEST_CASE("large products get the large tile, few rows a low one, small products
   CHECK(tile_for(16, 4096, 4096) == "16x64x128s");        // rows outside a would cost more than those inside
   CHECK(tile_for(1, 8192, 8192) == "16x64x128s");  // memory bounds both: predicted alike, and the larger has fewer ends
   CHECK(tile_for(17, 4096, 4096) == "24x64x128s");
-  CHECK(tile_for(141, 4096, 5376) == "72x64x128s");       // swapped: two tiles of 72 rows, where three of 64 would be
-  CHECK(tile_for(136, 3552, 4064) == "96x64x128c1x4s");   // one wave of clusters of four
-  CHECK(tile_for(16, 4096, 4096, true) == "16x64x128s");  // b's columns lie in blocks of 64
+  CHECK(tile_for(141, 4096, 5376) == "72x64x128s");         // swapped: two tiles of 72 rows, where three of 64 would be
+  CHECK(tile_for(136, 3552, 4064) == "96x64x128c1x4s");     // one wave of clusters of four
+  CHECK(tile_for(316, 75962, 4056) == "160x128x64c1x4s");   // many: 18% faster than pairs (H100, 2026-11-27)
+  CHECK(tile_for(9004, 14336, 4096) != "192x128x64c1x4s");  // many, which lose 13% (H200, 2026-11-26)
+  CHECK(tile_for(16, 4096, 4096, true) == "16x64x128s");    // b's columns lie in blocks of 64
   CHECK(tile_for(512, 512, 512) == "32x64x128s");
   for (const std::int64_t large : {std::int64_t{1} << 30, std::int64_t{1} << 31})  // far beyond 64-bit products
     CHECK(tile_for(large, large, large) == "128x256x64");  // tiles of clusters cannot be counted
+}
+
+TEST_CASE("rows that are copied first count as whole lines, others as they lie") {
+  const ops::GemmRates rates = ops::gemm_rates_of(*arch::find("sm_90a"));
+  ops::GemmKernel kernel;
+  const auto cycles = [&](std::int64_t k) { return ops::GemmPrediction({4096, 4096, k}, kernel, 0, rates).cycles(1); };
+  CHECK(cycles(6139) == doctest::Approx(cycles(6144)).epsilon(0.01));  // copied, to rows of 6144
+  CHECK(cycles(6136) > 1.2 * cycles(6144));                            // read as they lie
 }
 
 TEST_CASE("larger clusters are taken in one wave, with K in parts too") {
