@@ -22,8 +22,8 @@ namespace tj::ops {
 
 inline constexpr int kFmhaElementBytes = 2;  ///< the constructor below refuses types of another size
 
-/// The part of L2 that the keys and values of a launch's last heads may take. Source: FlashAttention-3's order of causal tiles,
-/// 32 MB on GPUs with 50 MB.
+/// The part of L2 that the keys and values of a launch's last heads may take. Source: FlashAttention-3's order of
+/// causal tiles, 32 MB on GPUs with 50 MB.
 inline constexpr double kSectionShare = 0.64;
 
 class FmhaBuilder : protected GraphBuilder {
