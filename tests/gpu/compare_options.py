@@ -141,10 +141,10 @@ def check(parser, options):
         parser.error("--sizes with a list belongs to --op gemm; allowed: drawn, fixed")
     if isinstance(options.sizes, list) and "e4m3" in options.types and any(n % 16 or k % 16 for _, n, k in options.sizes):
         parser.error("--sizes of e4m3: allowed are N and K that are multiples of 16")
-    if options.tokens and any(options.tokens % length for length in options.seq or LENGTHS):
-        parser.error(f"--tokens is {options.tokens}; allowed: multiples of all lengths, which are {', '.join(map(str, options.seq or LENGTHS))}")
     if options.tokens and (options.what != "fmha" or options.sizes != "fixed"):
         parser.error("--tokens belongs to the fixed list of attention: --op fmha --seq")
+    if options.tokens and any(options.tokens % length for length in options.seq or LENGTHS):
+        parser.error(f"--tokens is {options.tokens}; allowed: multiples of all lengths, which are {', '.join(map(str, options.seq or LENGTHS))}")
     if options.kv_heads and options.heads % options.kv_heads:
         parser.error(f"--kv-heads is {options.kv_heads}; allowed: divisors of --heads, which is {options.heads}")
     step = fixed.SEQUENCES * fixed.CHUNK
@@ -166,7 +166,7 @@ def all_problems(options):
     if options.what == "gemm":
         return fixed.gemm(options.types, None if options.sizes == "fixed" else options.sizes)
     if options.what == "fmha":
-        batches = {length: options.tokens // length if options.tokens else options.batch for length in options.seq or LENGTHS}
+        batches = [(length, options.tokens // length if options.tokens else options.batch) for length in options.seq or LENGTHS]
         return fixed.fmha(options.types, batches, options.masks, options.heads, options.kv_heads, options.dims[0])
     return fixed.chunk_o(options.chunk_heads or fixed.HEADS, options.chunk_tokens or fixed.TOKENS)
 
@@ -184,5 +184,6 @@ def repeat_words(options):
     if options.sizes == "fixed" and options.what == "fmha":
         words += f" --seq {','.join(map(str, options.seq or LENGTHS))} " + (f"--tokens {options.tokens}" if options.tokens else f"--batch {options.batch}")
         words += f" --heads {options.heads} --head-dim {options.dims[0]} --causal {options.causal}"
+        words += f" --dtype {','.join(options.types)}"
         words += f" --kv-heads {options.kv_heads}" if options.kv_heads else ""
     return words

@@ -57,9 +57,9 @@ def gemm(types, shapes=None):
 
 
 def fmha(types, batches, masks, heads, kv_heads, head_dim):
-    """batches: length -> its batch."""
+    """batches: pairs of a length and its batch."""
     return numbered("fmha", [{"batch": batch, "heads": heads, "kv_heads": kv_heads or heads, "seq_q": length, "seq_k": length, "head_dim": head_dim, "dtype": dtype,
-                              "causal": causal, "layout": "bhsd"} for dtype in types for causal in masks for length, batch in batches.items()])
+                              "causal": causal, "layout": "bhsd"} for dtype in types for causal in masks for length, batch in batches])
 
 
 def chunk_o(heads, tokens):

@@ -51,7 +51,7 @@ def summary_lines(document):
     if tiles:
         lines += ["", f"The predicted tile beside the best of all, {tiles['problems']} problems: slower by {percent(tiles['geometric_mean'])} (geometric mean), "
                   f"{percent(tiles['percentile_95'])} (95th percentile), {percent(tiles['worst'])} at most (#{tiles['worst_number']}); the same tile in {tiles['same']}."
-                  f" The two were timed again by themselves; as the least of all was found: {percent(tiles['first_geometric_mean'])}."
+                  + (f" The two were timed again by themselves; as the least of all was found: {percent(tiles['first_geometric_mean'])}." if tiles["again"] else "")
                   + (f" With the best tiles the graph replays would be at {tiles['best_over_cublas']:.3f} over cuBLAS." if tiles["best_over_cublas"] else "")]
     checked = [row for row in rows if "check" in row]
     worst = max((row["check"]["error"] / row["check"]["limit"] for row in checked), default=None)

@@ -73,16 +73,19 @@ def time_tiles(library, cache_dir, problem, limit):
     rounds = SHORT_ROUNDS if gemm_speed.flops_of(problem) > LONG_FLOPS else None
 
     def timed(**asked):
-        return tuning.tune(library, cache_dir, problem["dtype"], [shape], options=words, seconds=limit.left(), **asked)["problems"][0]
-    try:
-        found = tiles_of(timed(rounds=rounds))
-        if found.get("predicted") != found.get("best"):
-            by_name = {kernel["name"]: kernel["measured_us"] for kernel in timed(rounds=rounds or AGAIN_ROUNDS, only=[found["predicted"], found["best"]])["kernels"]}
-            found.update(first_slower=found["slower"], predicted_us=by_name[found["predicted"]], best_us=by_name[found["best"]])
-            found["slower"] = found["predicted_us"] / found["best_us"]
+        try:
+            return tuning.tune(library, cache_dir, problem["dtype"], [shape], options=words, seconds=limit.left(), **asked)["problems"][0]
+        except tuning.ToolError as error:
+            return {"ok": False, "error": str(error)}
+    found = tiles_of(timed(rounds=rounds))
+    if found.get("predicted") == found.get("best"):
         return found
-    except tuning.ToolError as error:
-        return {"error": str(error)}
+    again = timed(rounds=rounds or AGAIN_ROUNDS, only=[found["predicted"], found["best"]])
+    by_name = {kernel["name"]: kernel["measured_us"] for kernel in again.get("kernels", []) if "measured_us" in kernel}
+    if by_name.keys() != {found["predicted"], found["best"]}:
+        return {**found, "not_again": again.get("error", "one of the two was refused")}
+    us, best_us = by_name[found["predicted"]], by_name[found["best"]]
+    return {**found, "first_slower": found["slower"], "predicted_us": us, "best_us": best_us, "slower": us / best_us}
 
 
 def tiles_of(found):

@@ -21,7 +21,7 @@ def first_line(error):
 
 
 def order_of(names, turn):
-    """The order of a round. Over 2 n rounds each of n candidates comes as often behind each other one.
+    """The order of a round. Over 2 n rounds each of n candidates comes as often behind each other one; fewer rounds come as close as they can.
 
     At the power limit a call is slower behind a hungry neighbour than behind a frugal one, so an order that only rotates favours whoever follows
     the slowest. These are the rows of Williams's design, forth and back: 0, 1, n - 1, 2, n - 2, ... moved on by one from round to round."""

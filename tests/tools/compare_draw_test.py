@@ -95,7 +95,7 @@ class Drawing(unittest.TestCase):
     def test_fixed_lists(self):
         self.assertEqual(len(fixed.gemm(["f16", "bf16"])), 28)
         self.assertTrue(all(p["n"] % 16 == 0 for p in fixed.gemm(["e4m3"])) and (1, 8192, 8192) in [(p["m"], p["n"], p["k"]) for p in fixed.gemm(["e4m3"])])
-        self.assertEqual([(p["seq_q"], p["batch"], p["causal"], p["kv_heads"]) for p in fixed.fmha(["f16"], {64: 4, 128: 2}, [True, False], 32, 0, 128)],
+        self.assertEqual([(p["seq_q"], p["batch"], p["causal"], p["kv_heads"]) for p in fixed.fmha(["f16"], [(64, 4), (128, 2)], [True, False], 32, 0, 128)],
                          [(64, 4, True, 32), (128, 2, True, 32), (64, 4, False, 32), (128, 2, False, 32)])
         rows = fixed.chunk_o(fixed.HEADS, fixed.TOKENS)
         self.assertTrue(len(rows) == 21 and rows[1]["lengths"] == [2048] * 4 and len(rows[-1]["lengths"]) == 257 and max(rows[-1]["lengths"]) <= 129)
@@ -180,6 +180,15 @@ class Ratios(unittest.TestCase):
             found = speed.time_tiles("libtilejit.so", "/none", problem, speed.Limit(None))
         self.assertEqual(asked, [(None, None), (["a", "b"], speed.AGAIN_ROUNDS)])
         self.assertEqual((found["slower"], found["first_slower"], found["predicted_us"], found["best_us"]), (11.0 / 10.5, 1.2, 11.0, 10.5))
+
+    def test_what_was_timed_once_stays_if_the_second_time_fails(self):
+        first = {"problems": [{"ok": True, "kernels": [{"name": "a", "measured_us": 12.0}, {"name": "b", "measured_us": 10.0}]}]}
+        problem = {**drawing.draw("gemm", 7, 1, ["f16"])[0], "m": 64, "n": 64, "k": 64}
+        for second in ({"problems": [{"ok": False, "error": "no memory"}]}, tuning.ToolError("ended after 0 s")):
+            with unittest.mock.patch.object(tuning, "tune", side_effect=[first, second]):
+                found = speed.time_tiles("libtilejit.so", "/none", problem, speed.Limit(None))
+            self.assertEqual((found["slower"], found["best"]), (1.2, "b"))
+            self.assertIn(found["not_again"], ("no memory", "ended after 0 s"))
 
     def test_time_limit(self):
         now = [100.0]

@@ -95,7 +95,7 @@ class Compare(unittest.TestCase):
                             (["--time-limit", "0"], "seconds above 0"), (["--head-dim", "80"], "64, 128"), (["--sizes", "fixed", "--count", "3"], "--sizes drawn"),
                             (["--op", "gemm", "--fa3", "x.so"], "--op fmha"), (["--op", "gemm", "--dtype", "f16,e4m3"], "by itself"), (["--op", "gemm", "--seq", "5"], "--op fmha"),
                             (["--op", "fmha", "--seq", "512,1000", "--tokens", "16384"], "multiples of all lengths, which are 512, 1000"),
-                            (["--op", "fmha", "--tokens", "16384"], "--op fmha --seq"),
+                            (["--op", "fmha", "--tokens", "16384"], "--op fmha --seq"), (["--op", "gemm", "--tokens", "100"], "--op fmha --seq"),
                             (["--kv-heads", "5"], "divisors"), (["--op", "gemm", "--dtype", "e4m3", "--sizes", "64x24x64"], "multiples of 16"),
                             (["--fa3", "/nowhere/x.so"], "fa3_forward"), (["--merge", "/nowhere/a.json"], "/nowhere/a.json"), (["--merge", SCRIPT], "JSON")):
             with self.subTest(words=words):

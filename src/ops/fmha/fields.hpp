@@ -71,6 +71,7 @@ inline constexpr std::array<Field<FmhaKernel>, 7> kFmhaFields = {
       .tag = "_%",
       .tagged = [](const FmhaKernel& config) { return config.rung != kNoFmhaRung; },
       .optional = true},
+     walk_field<FmhaKernel>(0),
      {.name = "tile",
       .get = [](const FmhaKernel& config) { return static_cast<unsigned>(config.tile); },
       .set = [](FmhaKernel& config, unsigned place) { config.tile = static_cast<int>(place); },
@@ -79,7 +80,6 @@ inline constexpr std::array<Field<FmhaKernel>, 7> kFmhaFields = {
       .more_flags = fmha_tile_flags,
       .tag = "_%",
       .tagged = [](const FmhaKernel& config) { return config.tile != kUsualFmhaTile; },
-      .optional = true},
-     walk_field<FmhaKernel>(0)}};
+      .optional = true}}};
 
 }  // namespace tj::ops

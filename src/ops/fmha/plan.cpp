@@ -24,9 +24,9 @@ fmha::Source source(const Tensor& tensor) {
   return {tensor.data, stride(tensor, 0), stride(tensor, 1), stride(tensor, 2)};
 }
 
-// Heads of a section that is not the last. Long and short tiles of few heads run at the same time, so some read while
-// others multiply: causal, D 128, 16384 tokens of 32 heads, S 512 took 205 us with 1 to 20 heads and 247 with 128, S
-// 1024 291 and 312; from S 2048 on all were alike (H100, 2026-11-27).
+// Heads of a section that is not the last. Long and short tiles of few heads run at the same time: some read while
+// others multiply. Causal, D 128, 16384 tokens of 32 heads: S 512 took 205 us with 1 to 20 heads, 247 with 128. S 1024
+// took 291 and 312, and from S 2048 on all were alike (H100, 2026-11-27).
 constexpr std::int64_t kSectionHeads = 10;
 
 /// The last section has all heads whose keys and values fit together into what the kernel says, so that a launch ends

@@ -11,7 +11,6 @@
 
 #include <algorithm>
 
-#include "ops/common/machine.hpp"
 #include "ops/fmha/builder.hpp"
 #include "ops/fmha/params.cuh"
 #include "support/lasting.hpp"
@@ -175,8 +174,7 @@ std::vector<FmhaGroupTile> tiles(const FmhaKernel& config) {
 /// Do queries, two blocks of keys, two of values and the staged rows of o fit into a block's shared memory?
 bool fits(const FmhaKernel& config, const FmhaTile& tile, const arch::Arch& arch) {
   const std::int64_t row_bytes = std::int64_t{config.head_dim} * kFmhaElementBytes;
-  return (2 * tile.rows + 2 * kLeastSlots * tile.keys) * row_bytes + kBarrierBytes <=
-         machine_of(arch).memory_bytes.at("SMEM");
+  return (2 * tile.rows + 2 * kLeastSlots * tile.keys) * row_bytes + kBarrierBytes <= arch.smem_per_block_bytes;
 }
 
 /// The unit that multiplies, or a consumer's chain from scores to weights.

@@ -28,7 +28,7 @@ struct Rated {
   double iteration = 0;   ///< cycles
   double least_gain = 0;  ///< FmhaFamily::least_gain
 };
-/// Empty where the family predicts nothing, or calls do not choose by their sizes.
+/// Empty where the family predicts nothing.
 struct RatedTiles {
   std::array<Rated, 4> list{};
   std::size_t count = 0;
@@ -55,7 +55,7 @@ RatedTiles rated_tiles(const FmhaKernel& kernel, const arch::Arch& arch) {
   constexpr FmhaSizes kLong{1 << 10, 1 << 10, 1 << 10, kTypicalFmhaLength, kTypicalFmhaLength};
   RatedTiles rated;
   const FmhaFamily* family = find_fmha_family(arch);
-  if (family == nullptr || family->iteration_cycles == nullptr || !by_sizes(kernel)) return rated;
+  if (family == nullptr || family->iteration_cycles == nullptr) return rated;
   for (int t = 1; t < static_cast<int>(std::size(kTiles)); ++t) {
     const Rated own{t, family->iteration_cycles(kernel, kTiles[t], arch), family->least_gain(kernel, kTiles[t])};
     if (own.iteration <= 0 || own.least_gain >= kNoFmhaGain || rated.count == rated.list.size()) continue;
@@ -66,15 +66,16 @@ RatedTiles rated_tiles(const FmhaKernel& kernel, const arch::Arch& arch) {
   return rated;
 }
 
-/// Remembered by each thread, as hot calls of new sizes ask for it.
+/// Remembered by each thread, as hot calls of new sizes ask for it. Empty where calls do not choose by their sizes.
 RatedTiles known_tiles(const FmhaKernel& kernel, const arch::Arch& arch) {
+  if (!by_sizes(kernel)) return {};
   if (arch::find(arch.name) != &arch) return rated_tiles(kernel, arch);  // it may go away
   struct Known {
     const arch::Arch* arch = nullptr;
     std::uint64_t kind = 0;
     RatedTiles tiles;
   };
-  thread_local constinit std::array<Known, 8> known{};  // both types, head dims and kinds of scale
+  thread_local constinit std::array<Known, 8> known{};  // full masks: both types, head dims and kinds of scale
   thread_local constinit std::size_t oldest = 0;
   const std::uint64_t kind = fmha_small_key(kernel);
   for (const Known& each : known)

@@ -107,7 +107,7 @@ RankedGemm best_parts(const GemmSizes& sizes, const GemmKernel& kernel, int tile
   const std::int64_t blocks = up(sizes.k, shape.block_k);
   const Prediction prediction(sizes, kernel, tile, rates);
   const double fill = cluster_places(sizes, shape, *rates.arch) / clusters_of(sizes, shape);
-  // Larger clusters are taken in one wave alone (gemm_taken_unmeasured).
+  // With parts of K, larger clusters are taken in one wave alone (gemm_taken_unmeasured).
   const int most_waves = shape.blocks() > 2 ? 1 : kMostPartWaves;
   const auto most = [&](double waves) {
     return std::min({blocks, static_cast<std::int64_t>(waves * fill), std::int64_t{kMostGemmParts}});

@@ -42,13 +42,13 @@ GemmRates gemm_rates_of(const arch::Arch& arch);
 /// Clusters of a tile that all SMs of the product work at once, and clusters of a problem.
 int cluster_places(const GemmSizes& sizes, const GemmTile& tile, const arch::Arch& arch);
 double clusters_of(const GemmSizes& sizes, const GemmTile& tile);
-/// Is the tile taken without a measurement of the problem at hand? A device runs fewer blocks of larger clusters than
+/// Is the tile taken by its prediction as it is? A device runs fewer blocks of larger clusters than
 /// it has SMs, and the arch must say how many. One wave of them gains, of several waves few do: 9004 x 14336 x 4096
 /// took 13% more in clusters of four than the best tile did, and nothing here predicts why (H200, 2026-11-26).
 bool gemm_taken_unmeasured(const GemmTile& tile, const GemmSizes& sizes, const arch::Arch& arch);
-/// What a tile's prediction is multiplied by before it is compared with others': 1 for those that are taken unmeasured.
-/// Of several waves, clusters of four must be predicted to gain 8%: 316 x 75962 x 4056 takes 423 us so and 514 without
-/// (predicted 356 and 412; H100, 2026-11-27).
+/// What a tile's prediction is multiplied by before it is compared with others': 1 for those of
+/// gemm_taken_unmeasured(), infinity for those that no call takes. Several waves of clusters of four must be predicted
+/// to gain 8%. Example: 316 x 75962 x 4056 takes 423 us so, and 514 without (predicted 356 and 412; H100, 2026-11-27).
 double gemm_doubt(const GemmTile& tile, const GemmSizes& sizes, const arch::Arch& arch);
 /// Parts of K are taken where they are predicted below this share of whole tiles, and limits were measured jointly.
 inline constexpr double kGemmJointPartsGain = 0.95;
