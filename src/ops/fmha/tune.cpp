@@ -131,9 +131,12 @@ class FmhaTunable final : public Tunable {
     Problem given;
     given.fields = fields;
     try {
-      Problem problem = make_problem(kernel_of(given), sizes_of(given));
+      const FmhaKernel kernel = kernel_of(given);
+      Problem problem = make_problem(kernel, sizes_of(given));
       check(problem);
-      if (problem.fields == fields) return problem;
+      const bool chosen =
+          kernel.tile != kUsualFmhaTile || kernel.walk != WalkChoice::usual || kernel.rung != kNoFmhaRung;
+      if (problem.fields == fields && !chosen) return problem;
     } catch (const Error&) {  // a field that no attention has
     }
     return std::nullopt;

@@ -54,6 +54,22 @@ TEST_CASE("every kernel that flags name is a problem of the sizes") {
   CHECK_FALSE(tunable().problem_of(fields).has_value());
 }
 
+TEST_CASE("a record's problem names no tile, walk or rung: those are what was chosen") {
+  for (const auto& [name, value] : {std::pair<std::string, std::string>{"tile", "64x32"},
+                                    {"tile", "128x128"},
+                                    {"walk", "dynamic"},
+                                    {"rung", "basic"}}) {
+    // As a forged record would have it: in the place that a request writes it to.
+    Flags flags{{"dtype", {"f16"}}, {"head-dim", {"128"}}, {"causal", {"true"}}, {name, {value}}};
+    const ops::Request request = ops::fmha_op().requests(flags).front();
+    auto fields = request.fields;
+    for (const char* size : {"batch", "heads", "kv-heads", "seq-q", "seq-k"}) fields.emplace_back(size, "64");
+    const std::string said = name + " " + value;
+    CAPTURE(said);
+    CHECK_FALSE(tunable().problem_of(fields).has_value());
+  }
+}
+
 TEST_CASE("a call that leaves multiprocessors to others has one walk, and is refused") {
   FmhaArgs args;
   args.q = args.k = args.v = args.o = Tensor::contiguous(nullptr, {DeviceKind::cuda, 0}, DType::f16, {1, 2, 64, 64});
