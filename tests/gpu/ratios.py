@@ -88,5 +88,6 @@ def tiles_summary(rows):
     worst = max(pairs, key=lambda pair: pair[0])
     best = [ratio * slower for slower, row in pairs if row["timings"] for ratio in [row["timings"][-1]["ratios"].get("graph", {}).get("cublas")] if ratio]
     return {"problems": len(values), "geometric_mean": geometric_mean(values), "percentile_95": percentile(values, 95), "worst": worst[0],
-            "worst_number": worst[1]["number"], "first_geometric_mean": geometric_mean(first), "again": any("first_slower" in row["tiles"] for _, row in pairs), "same": sum(row["tiles"]["predicted"] == row["tiles"]["best"] for _, row in pairs),
+            "worst_number": worst[1]["number"], "first_geometric_mean": geometric_mean(first), "again": any("first_slower" in row["tiles"] for _, row in pairs),
+            "same": sum(row["tiles"]["predicted"] == row["tiles"]["best"] for _, row in pairs),
             "best_over_cublas": geometric_mean(best)}

@@ -1,4 +1,4 @@
-// What a thread remembers of the choices that an op made for its calls.
+// A thread remembers the choices that an op made for its calls.
 //
 //   if (const Kernel* known = ChoiceShelf<Gemm>::find(problem, arch)) return *known;
 //   ChoiceShelf<Gemm>::keep(problem, arch, kernel);

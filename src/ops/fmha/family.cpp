@@ -83,7 +83,7 @@ FmhaTile tile_of(const Candidate& candidate) {
   return {launch.rows_per_block, launch.block_n};
 }
 
-/// Those of the tile that the kernel names, or all.
+/// The candidates of the tile that the kernel names, or all.
 std::vector<Candidate> of_tile(const FmhaKernel& config, const arch::Arch& arch, std::vector<Candidate> all) {
   if (config.tile == kUsualFmhaTile) return all;
   std::string names;

@@ -13,7 +13,7 @@
 namespace tj::ops {
 
 inline constexpr int kTypicalFmhaLength = 4096;  ///< the length that tile shapes are rated at
-inline constexpr double kNoFmhaGain = 1;
+inline constexpr double kNoFmhaGain = 1;         ///< FmhaFamily::least_gain of a tile that no call takes by itself
 
 struct FmhaFamily {
   const char* name;               ///< arch::Arch::family, and of the node bodies: kernel_templates/ops/fmha/<name>.cuh

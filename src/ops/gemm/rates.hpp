@@ -46,7 +46,7 @@ double clusters_of(const GemmSizes& sizes, const GemmTile& tile);
 /// it has SMs, and the arch must say how many. One wave of them gains, of several waves few do: 9004 x 14336 x 4096
 /// took 13% more in clusters of four than the best tile did, and nothing here predicts why (H200, 2026-11-26).
 bool gemm_taken_unmeasured(const GemmTile& tile, const GemmSizes& sizes, const arch::Arch& arch);
-/// What a tile's prediction is multiplied by before it is compared with others': 1 for those of
+/// A tile's prediction is multiplied by this before it is compared with others'. It is 1 for those of
 /// gemm_taken_unmeasured(), infinity for those that no call takes. Several waves of clusters of four must be predicted
 /// to gain 8%. Example: 316 x 75962 x 4056 takes 423 us so, and 514 without (predicted 356 and 412; H100, 2026-11-27).
 double gemm_doubt(const GemmTile& tile, const GemmSizes& sizes, const arch::Arch& arch);

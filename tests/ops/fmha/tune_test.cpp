@@ -59,7 +59,7 @@ TEST_CASE("a record's problem names no tile, walk or rung: those are what was ch
                                     {"tile", "128x128"},
                                     {"walk", "dynamic"},
                                     {"rung", "basic"}}) {
-    // As a forged record would have it: in the place that a request writes it to.
+    // A forged record has it in the place that a request writes it to.
     Flags flags{{"dtype", {"f16"}}, {"head-dim", {"128"}}, {"causal", {"true"}}, {name, {value}}};
     const ops::Request request = ops::fmha_op().requests(flags).front();
     auto fields = request.fields;
