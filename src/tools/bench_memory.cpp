@@ -26,8 +26,9 @@ void fill(launch::Driver& driver, Device device, void* memory, std::size_t bytes
 }
 
 std::string pattern_of(const ops::TrialTensor& tensor, std::uint64_t seed) {
-  if (!tensor.numbers.empty())
-    return {reinterpret_cast<const char*>(tensor.numbers.data()), tensor.numbers.size() * sizeof(std::int32_t)};
+  if (!tensor.operand.numbers.empty())
+    return {reinterpret_cast<const char*>(tensor.operand.numbers.data()),
+            tensor.operand.numbers.size() * sizeof(std::int32_t)};
   if (tensor.written) return std::string(std::min(tensor.bytes(), kPieceBytes), kPoison);
   return normal_values(tensor.operand.dtype, std::min(kPatternValues, tensor.elements()), seed);
 }

@@ -57,14 +57,18 @@ std::vector<const ops::Op*> tunable_ops(const std::vector<std::string>& names) {
   return names.empty() ? all : chosen;
 }
 
-/// Without --op the problems of each op that takes the flags; it is a mistake where none does.
+/// Without --op the problems of each op that takes the flags. Where none does it is a mistake, which an op says that
+/// was given its sizes.
 std::vector<Task> tasks_of(const TuneWork& work, const std::vector<const ops::Op*>& ops) {
   std::vector<Task> tasks;
+  std::optional<Error> mistake;
   for (const ops::Op* op : ops) try {
       for (ops::Problem& problem : op->tunable()->problems(work.flags)) tasks.push_back({op, std::move(problem)});
-    } catch (const Error&) {
-      if (!work.op_names.empty() || (op == ops.back() && tasks.empty())) throw;
+    } catch (const Error& error) {
+      if (!work.op_names.empty()) throw;
+      if (!mistake || mistake->message.find(" is missing") != std::string::npos) mistake = error;
     }
+  if (tasks.empty() && mistake) throw *mistake;
   return tasks;
 }
 

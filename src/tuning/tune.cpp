@@ -31,7 +31,9 @@ std::shared_ptr<void> make_operand(const ops::Operand& operand, const TuneSteps&
   const std::size_t bytes = static_cast<std::size_t>(elements) * static_cast<std::size_t>(size_of(operand.dtype));
   auto memory = steps.driver->allocate(steps.device.index, bytes);
   const std::string pattern =
-      normal_values(operand.dtype, std::min(kPatternValues, static_cast<std::size_t>(elements)), seed);
+      operand.numbers.empty()
+          ? normal_values(operand.dtype, std::min(kPatternValues, static_cast<std::size_t>(elements)), seed)
+          : std::string(reinterpret_cast<const char*>(operand.numbers.data()), bytes);
   for (std::size_t at = 0; at < bytes; at += pattern.size())
     steps.driver->copy(steps.device.index, static_cast<char*>(memory.get()) + at, true, pattern.data(), false,
                        std::min(pattern.size(), bytes - at));

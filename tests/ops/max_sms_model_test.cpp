@@ -37,8 +37,9 @@ class Problem {
     std::uint64_t seed = 0;
     for (const ops::TrialTensor& tensor : trial_.tensors) {
       std::string bytes;
-      if (!tensor.numbers.empty())
-        bytes = {reinterpret_cast<const char*>(tensor.numbers.data()), tensor.numbers.size() * sizeof(std::int32_t)};
+      if (!tensor.operand.numbers.empty())
+        bytes = {reinterpret_cast<const char*>(tensor.operand.numbers.data()),
+                 tensor.operand.numbers.size() * sizeof(std::int32_t)};
       else if (!tensor.written && op.name() == "gemm")
         bytes = few(tensor.elements());
       else if (!tensor.written)

@@ -25,8 +25,9 @@ class Memory {
       : runtime_(runtime), trial_(trial), device_(device) {
     for (const ops::TrialTensor& tensor : trial.tensors) {
       std::string bytes;
-      if (!tensor.numbers.empty())
-        bytes = {reinterpret_cast<const char*>(tensor.numbers.data()), tensor.numbers.size() * sizeof(std::int32_t)};
+      if (!tensor.operand.numbers.empty())
+        bytes = {reinterpret_cast<const char*>(tensor.operand.numbers.data()),
+                 tensor.operand.numbers.size() * sizeof(std::int32_t)};
       else if (!tensor.written)
         bytes = normal_values(tensor.operand.dtype, tensor.elements(), ++seed);
       bytes.resize(tensor.bytes(), kPoison);

@@ -79,8 +79,8 @@ struct Tensors {
     for (const ops::TrialTensor& tensor : trial.tensors) {
       memory.push_back(runtime.allocate(kHost, tensor.bytes()));
       places.push_back(memory.back().get());
-      if (!tensor.numbers.empty()) {
-        std::memcpy(places.back(), tensor.numbers.data(), tensor.numbers.size() * sizeof(std::int32_t));
+      if (!tensor.operand.numbers.empty()) {
+        std::memcpy(places.back(), tensor.operand.numbers.data(), tensor.operand.numbers.size() * sizeof(std::int32_t));
       } else if (!tensor.written) {
         const std::string values = normal_values(tensor.operand.dtype, tensor.elements(), places.size());
         std::memcpy(places.back(), values.data(), values.size());

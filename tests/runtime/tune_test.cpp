@@ -255,7 +255,7 @@ TEST_CASE("a record that is damaged, foreign or makes no sense is said once and 
   check(with("field.m", "2048"), "its fields are not those of its name");
   check(with("field.m", "many"), "its fields are not those of its name");
   check(with("field.dtype", "f8"), "its fields are not those of its name");
-  check(with("op", "chunk_o"), "'chunk_o', an op without a choice");
+  check(with("op", "copy_rows"), "'copy_rows', an op without a choice");
   check(with("op", "conv"), "'conv', an op without a choice");
 }
 
@@ -324,8 +324,8 @@ TEST_CASE("nothing is measured without a GPU or for an op with one kernel a prob
   const tj::Error on_model = error_of([&] { runtime.tune_op("gemm", problem("64"), {DeviceKind::cpu, 0}, {}); });
   CHECK(on_model.stage == tj::Stage::target);
   CHECK(has(on_model.message, "tuning measures on a GPU, and the device is cpu"));
-  CHECK(has(error_of([&] { runtime.tune_op("chunk_o", problem("64"), kGpu, {}); }).message,
-            "'chunk_o' has one kernel for each problem"));
+  CHECK(has(error_of([&] { runtime.tune_op("copy_rows", problem("64"), kGpu, {}); }).message,
+            "'copy_rows' has one kernel for each problem"));
   machine.cuda.set_devices(0);
   Runtime none(machine.options());
   CHECK(has(error_of([&] { none.tune_op("gemm", problem("64"), kGpu, {}); }).message, "no device"));

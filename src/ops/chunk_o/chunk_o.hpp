@@ -43,7 +43,17 @@ const std::vector<arch::Needs>& chunk_o_needs();
 std::vector<Candidate> chunk_o_candidates(const ChunkOKernel& kernel, const arch::Arch& arch);
 
 /// A problem to check it by: sequences of these lengths; without lists all of the first one's.
-Trial chunk_o_trial(const ChunkOKernel& kernel, std::int64_t heads, const std::vector<std::int64_t>& lengths);
+/// v_heads: 0 for as many as the kernel's ratio gives.
+Trial chunk_o_trial(const ChunkOKernel& kernel, std::int64_t heads, const std::vector<std::int64_t>& lengths,
+                    std::int64_t v_heads = 0);
+
+/// The sizes that a choice is measured for.
+struct ChunkOSizes {
+  std::int64_t heads = 1, v_heads = 1, tokens = 1, sequences = 1;
+};
+ChunkOSizes chunk_o_sizes(const ChunkOArgs& args);
+ProblemKey chunk_o_problem_key(const ChunkOKernel& kernel, const ChunkOSizes& sizes);
+const Tunable& chunk_o_tunable();
 
 /// Numbers of its kernel that a launch must know.
 struct ChunkOLaunch {

@@ -18,6 +18,8 @@ namespace {
 using support::cat;
 using support::fail;
 
+constexpr std::size_t kLimit = 3;  // the place of max_sms in a problem's key; no item is measured for one
+
 /// The kernels of a command line, with one value for a field that it leaves out.
 std::vector<ChunkOKernel> usual_kernels(const Flags& flags) {
   return kernels_of_flags<kChunkOFields, ChunkOKernel>("chunk_o", flags,
@@ -34,7 +36,18 @@ class ChunkO final : public Described<ChunkOArgs, chunk_o_from_c> {
   Device device_of(const void* args) const override { return get(args).q.device; }
   bool serves(const arch::Arch& arch) const override { return arch::serves(arch, chunk_o_needs()); }
 
-  ProblemKey problem_key(const void* args) const override { return {chunk_o_small_key(chunk_o_kernel(get(args)))}; }
+  ProblemKey problem_key(const void* args) const override {
+    ProblemKey key = chunk_o_problem_key(chunk_o_kernel(get(args)), chunk_o_sizes(get(args)));
+    key.sizes[kLimit] = get(args).max_sms;
+    return key;
+  }
+  /// A choice is the heads of an item; 0: the scheduler's.
+  Kernel kernel_of(const ProblemKey& problem, int choice) const override {
+    ChunkOKernel kernel = kernel_of_key<kChunkOFields, ChunkOKernel>(problem.kind);
+    kernel.heads = choice;
+    return {chunk_o_small_key(kernel), choice};
+  }
+  const Tunable* tunable() const override { return &chunk_o_tunable(); }
   Request request_of(const Kernel& kernel) const override {
     return chunk_o_request(kernel_of_key<kChunkOFields, ChunkOKernel>(kernel.small_key));
   }

@@ -1,7 +1,6 @@
 // Problems to check chunk outputs by; see trial.hpp.
 //
-// Decides lists and shapes from lengths of sequences. What an item's heads are, where it is asked for, a call cannot
-// say: such a kernel serves no call and has no trial.
+// Decides lists and shapes from lengths of sequences. A trial of a kernel that says an item's heads runs that kernel.
 #include <algorithm>
 
 #include "ops/chunk_o/chunk_o.hpp"
@@ -38,21 +37,20 @@ void check(const ChunkOKernel& kernel, const Lists& lists, const std::vector<std
   if (!has_chunks)
     support::fail(Stage::argument, Code::invalid_argument,
                   "--lengths has no token; allowed: lengths of sequences, one of them (without lists the first) not 0");
-  if (kernel.heads != 0)
-    support::fail(Stage::argument, Code::unsupported,
-                  cat("--item-heads is '", kernel.heads,
-                      "'; allowed where a kernel is checked: auto, as no call can ask for another"));
 }
 
 }  // namespace
 
-Trial chunk_o_trial(const ChunkOKernel& kernel, std::int64_t heads, const std::vector<std::int64_t>& given) {
+Trial chunk_o_trial(const ChunkOKernel& kernel, std::int64_t heads, const std::vector<std::int64_t>& given,
+                    std::int64_t v_heads) {
   const std::vector<std::int64_t> lengths =
       kernel.variable || given.empty() ? given : std::vector<std::int64_t>(given.size(), given.front());
   const Lists lists = lists_of(lengths);
   check(kernel, lists, lengths);
-  const std::int64_t tokens = lists.ends.back(), v_heads = heads * kernel.divisor;
+  const std::int64_t tokens = lists.ends.back();
+  if (v_heads == 0) v_heads = heads * kernel.divisor;
   Trial trial;
+  if (kernel.heads != 0) trial.choice = kernel.heads;
   std::string text;
   for (const std::int64_t length : lengths) text += cat(text.empty() ? "" : ",", length);
   trial.name = cat("lengths ", text, " H ", heads, "/", v_heads);

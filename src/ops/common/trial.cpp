@@ -48,7 +48,7 @@ TrialTensor dense(std::string name, DType dtype, std::vector<std::int64_t> shape
 
 TrialTensor list_of(std::string name, std::vector<std::int64_t> shape, std::vector<std::int32_t> numbers) {
   TrialTensor tensor = dense(std::move(name), DType::i32, std::move(shape));
-  tensor.numbers = std::move(numbers);
+  tensor.operand.numbers = std::move(numbers);
   return tensor;
 }
 

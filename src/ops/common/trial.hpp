@@ -22,13 +22,11 @@
 
 namespace tj::ops {
 
-/// A tensor of a trial, and what it holds when the kernel begins: `numbers`, else random values; nothing where it is
-/// only written.
+/// A tensor of a trial.
 struct TrialTensor {
   std::string name;  ///< "k"
   Operand operand;
-  bool written = false;
-  std::vector<std::int32_t> numbers = {};  ///< of an i32 tensor, dense
+  bool written = false;  ///< alone: it holds nothing when the kernel begins
   std::size_t room = 0;  ///< elements that there is memory for, where that is more than up to the last
 
   std::size_t elements() const;  ///< from the first to the last, gaps and room included
