@@ -179,17 +179,18 @@ TuneReport tune(const ops::Op& op, const ops::Problem& problem, const TuneOption
   if (tunable == nullptr)
     support::fail(Stage::argument, Code::unsupported,
                   cat("op '", op.name(), "' has one kernel for each problem: there is nothing to measure"));
-  const std::vector<ops::Variant> variants = variants_of(*tunable, problem, *machine.arch, options);
+  const arch::Arch& arch = machine.arch_of(op);
+  const std::vector<ops::Variant> variants = variants_of(*tunable, problem, arch, options);
   TuneReport report;
   report.problem = problem.name;
   report.flops = problem.flops;
   report.device = machine.device;
   report.sm_count = machine.sm_count;
-  report.target = machine.arch->name;
-  if (variants.front().name == tunable->variants(problem, *machine.arch).front().name) report.usual = 0;
+  report.target = arch.name;
+  if (variants.front().name == tunable->variants(problem, arch).front().name) report.usual = 0;
   for (const ops::Variant& variant : variants)
     report.variants.push_back(
-        {variant.name, variant.predicted_cycles, variant.predicted_cycles / (machine.arch->clock_ghz * 1e3), 0, 0, {}});
+        {variant.name, variant.predicted_cycles, variant.predicted_cycles / (arch.clock_ghz * 1e3), 0, 0, {}});
   load_all(op, problem, variants, steps, report);
   measure(op, problem, variants, options, steps, report);
   const auto chosen = static_cast<std::size_t>(report.chosen);

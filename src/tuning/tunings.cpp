@@ -52,7 +52,12 @@ std::optional<Tuned> believe(const cache::Key& key, const cache::Entry& entry, c
     problem = "its fields are not those of its name";
     return std::nullopt;
   }
-  for (const ops::Variant& variant : tunable->variants(*named, *machine.arch))
+  const arch::Arch& arch = machine.arch_of(*op);
+  if (!op->serves(arch)) {
+    problem = cat("'", arch.name, "' has no kernel of ", op->name());
+    return std::nullopt;
+  }
+  for (const ops::Variant& variant : tunable->variants(*named, arch))
     if (variant.name == text(entry, "choice")) return Tuned{op, tunable->key_of(*named), variant.kernel.choice};
   problem = cat("'", text(entry, "choice"), "' does not serve ", named->name);
   return std::nullopt;
@@ -161,8 +166,8 @@ bool Tunings::keep(Device device, const ops::Op& op, const ops::Problem& problem
   const support::Uncancelled whole;
   const TunedMachine machine = this->machine(device);
   cache::Entry entry;
-  entry.metadata = {{"name", problem.name},           {"target", machine.arch->name}, {"kind", kKind},
-                    {"op", std::string(op.name())},   {"device", machine.device},     {"choice", chosen.name},
+  entry.metadata = {{"name", problem.name},           {"target", machine.arch_of(op).name}, {"kind", kKind},
+                    {"op", std::string(op.name())},   {"device", machine.device},           {"choice", chosen.name},
                     {"measured_us", cat(measured_us)}};
   for (const auto& [name, value] : problem.fields) entry.metadata.emplace_back(cat(kFieldPrefix, name), value);
   const bool kept = store_ != nullptr && store_->store(key_of(machine, op, problem.fields), entry);

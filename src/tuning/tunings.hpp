@@ -30,6 +30,14 @@ struct TunedMachine {
   const arch::Arch* arch = nullptr;
   std::string device;  ///< as its driver names it
   int sm_count = 0;
+  /// Ops that the arch does not serve, each with the arch of the same devices that does.
+  std::vector<std::pair<const ops::Op*, const arch::Arch*>> others = {};
+
+  const arch::Arch& arch_of(const ops::Op& op) const {
+    for (const auto& [other, its] : others)
+      if (other == &op) return *its;
+    return *arch;
+  }
 };
 
 /// The measured choice of a problem.

@@ -127,6 +127,21 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("what was measured on a device for such an op is found again, with that target's kernels") {
+  Machine machine;
+  machine.cuda.set_capability(10, 0);
+  {
+    Runtime runtime(machine.options());
+    const tj::TuneReport report = runtime.tune(chunks());
+    CHECK(report.target == "sm_100a");
+    CHECK(report.variants.size() > 1);
+    CHECK(report.kept);
+  }
+  Runtime runtime(machine.options());
+  runtime.run(chunks());
+  for (const std::string& warning : machine.warnings) CHECK_MESSAGE(!has(warning, "tuning record"), warning);
+}
+
 TEST_CASE("where no target of the device has a kernel for an op, the refusal is that of its usual one") {
   Machine machine;
   machine.cuda.set_capability(8, 0);

@@ -140,10 +140,11 @@ class ChunkOTunable final : public Tunable {
     Problem given;
     given.fields = fields;
     try {
-      Problem problem = make_problem(kernel_of(given), sizes_of(given));
+      const ChunkOKernel kernel = kernel_of(given);
+      Problem problem = make_problem(kernel, sizes_of(given));
       check(problem);
-      if (problem.fields == fields) return problem;
-    } catch (const Error&) {  // a field that no chunk output has
+      if (problem.fields == fields && kernel.heads == 0) return problem;  // an item's heads are what was chosen
+    } catch (const Error&) {                                              // a field that no chunk output has
     }
     return std::nullopt;
   }

@@ -70,6 +70,18 @@ TEST_CASE("a problem survives its fields, and its call is the same problem") {
   CHECK_FALSE(tunable().problem_of(other.fields).has_value());
 }
 
+TEST_CASE("a record's problem names no item: that is what was chosen") {
+  for (const char* heads : {"1", "2", "3"}) {
+    const ops::Request request =
+        ops::chunk_o_op().requests({{"head-ratio", {"6"}}, {"variable", {"true"}}, {"item-heads", {heads}}}).front();
+    auto fields = request.fields;
+    for (const auto& [size, value] :
+         {std::pair{"heads", "4"}, {"v-heads", "24"}, {"tokens", "4096"}, {"sequences", "1"}})
+      fields.emplace_back(size, value);
+    CHECK_FALSE(tunable().problem_of(fields).has_value());
+  }
+}
+
 TEST_CASE("lists name every chunk of sequences that come out as even as they can") {
   const ops::Problem problem = problem_of({{"tokens", {"200"}}, {"sequences", {"3"}}, {"gated", {"true"}}});
   std::vector<std::vector<std::int32_t>> lists;
