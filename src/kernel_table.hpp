@@ -15,6 +15,7 @@
 
 #include "launch/driver.hpp"
 #include "ops/common/geometry.hpp"
+#include "ops/op.hpp"
 #include "support/fork_safe.hpp"
 
 namespace tj {
@@ -36,6 +37,9 @@ struct LoadedKernel {
   /// A launch of so many blocks. memory: what it may touch, for a driver that checks accesses.
   launch::LaunchConfig config(unsigned blocks, std::span<const support::MemoryRange> memory = {}) const {
     return {{blocks, 1, 1}, shape, waits_itself, memory};
+  }
+  launch::LaunchConfig config(const ops::LaunchPlan& plan, std::span<const support::MemoryRange> memory = {}) const {
+    return {{plan.blocks, 1, 1}, shape, waits_itself, memory, plan.overlaps};
   }
 };
 

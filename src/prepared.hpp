@@ -72,12 +72,12 @@ struct PreparedLaunch {
   ops::LaunchPlan plan;
 
   void launch(Stream stream) const {
-    kernel->driver->launch(kernel->device, *kernel->kernel, kernel->config(plan.blocks), plan.params.data(),
-                           plan.params_bytes, stream);
+    kernel->driver->launch(kernel->device, *kernel->kernel, kernel->config(plan), plan.params.data(), plan.params_bytes,
+                           stream);
   }
   /// Launches so many times, by the driver's own call alone.
   void launch_bare(Stream stream, int times) const {
-    launch::launch_bare(*kernel->driver, kernel->device, *kernel->kernel, kernel->config(plan.blocks),
+    launch::launch_bare(*kernel->driver, kernel->device, *kernel->kernel, kernel->config(plan),
                         {plan.params.data(), plan.params_bytes}, stream, times);
   }
 };

@@ -150,7 +150,7 @@ void Runtime::Impl::launch(const ops::Step& step, const LoadedKernel& kernel, St
     memory.scratch(static_cast<std::byte*>(owner.get()) + walk.zeroed, walk.pieces);
     return support::WalkPlace{owner.get(), walk.zeroed};
   });
-  kernel.driver->launch(kernel.device, *kernel.kernel, kernel.config(plan.blocks, memory.ranges()), plan.params.data(),
+  kernel.driver->launch(kernel.device, *kernel.kernel, kernel.config(plan, memory.ranges()), plan.params.data(),
                         plan.params_bytes, stream);
 }
 

@@ -52,8 +52,10 @@ struct TJ_API Graph {
     one_tile,    ///< one tile a block: the launch has as many blocks
     persistent,  ///< a block does the tile at its own place in the grid, then those a whole grid further on
     dynamic,     ///< then the next one that no block has begun, by a counter in global memory
-    split  ///< equal shares of all iterations: blocks may each do a piece of a tile, and the one that does the last
-           ///< piece adds what the others have summed
+    split,  ///< equal shares of all iterations: blocks may each do a piece of a tile, and the one that does the last
+            ///< piece adds what the others have summed
+    sliced  ///< a tile a cluster: each of its blocks does a slice of the iterations, and the last one adds what the
+            ///< others have summed and sent into its shared memory
   };
 
   /// A unit that instructions hold, such as a matrix unit.
@@ -114,11 +116,11 @@ struct TJ_API Graph {
     bool drains = false;           ///< it only brings its inputs out of shared memory: a role of its own does it
     std::optional<int> warps{};    ///< of its role, 1 to 32; none: 1 where one thread starts it, else 4
     // For code:
-    std::string body{};                   ///< the device function; empty: the name
-    std::string context{};                ///< the class template that it works on
-    int copy = 0;                         ///< which copy of that context, 0 to 63
-    bool merges = false;                  ///< it leaves or adds the sums of a tile's pieces: see Walk::split
-    bool fast_variant = false;            ///< a cheaper body is right from an iteration on
+    std::string body{};         ///< the device function; empty: the name
+    std::string context{};      ///< the class template that it works on
+    int copy = 0;               ///< which copy of that context, 0 to 63
+    bool merges = false;        ///< it leaves or adds the sums of a tile's pieces: see Walk::split and Walk::sliced
+    bool fast_variant = false;  ///< a cheaper body is right from an iteration on
     std::optional<int> max_fast_begin{};  ///< that iteration is at most this; none: any
     bool operator==(const Instruction&) const = default;
   };
@@ -180,7 +182,9 @@ struct TJ_API Graph {
   bool pairs = false;     ///< blocks of ranks 2n and 2n + 1 multiply as one
   int blocks_per_sm = 1;  ///< blocks side by side on an SM, 1 to 32; a named machine's registers and memory are divided
   Walk walk = Walk::persistent;
-  std::int64_t piece_bytes = 0;       ///< of global memory for the sums of a block's piece, where the walk is split
+  /// For the sums of a block's piece: of global memory where the walk is split, of the last block's shared memory where
+  /// it is sliced.
+  std::int64_t piece_bytes = 0;
   int most_iterations = 0;            ///< of a tile, which the launch must keep to; 0: any number
   std::int64_t least_smem_bytes = 0;  ///< of shared memory that a block is launched with
   double flops_per_iteration = 0;     ///< of a block; for predictions

@@ -31,9 +31,12 @@ TJ_DEVICE void copy_box_4d_multicast(u32 destination, const TensorMap* map, u32 
       "h"(static_cast<unsigned short>(mask))
       : "memory");
 }
-/// Counts announced bytes that no copy brings. Their place is as undefined as if a copy of unknown contents had come.
-TJ_DEVICE void copy_nothing(u32, u32 bytes, u32 barrier) {
-  asm volatile("mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+/// Counts announced bytes that no copy brings, at Count places that are `pitch` apart. Those are as undefined as if a
+/// copy of unknown contents had come.
+template <int Count = 1>
+TJ_DEVICE void copy_nothing(u32, u32 bytes, u32 barrier, u32 = 0) {
+  asm volatile("mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(bytes * Count)
+               : "memory");
 }
 /// One box of shared memory into a rank-4 tensor, nothing outside it. One thread issues it, and commits and waits for
 /// its own.

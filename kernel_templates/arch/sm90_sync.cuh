@@ -104,6 +104,16 @@ TJ_DEVICE void store_shared_at(u32 address, u32 word, u32 barrier, u32 rank) {
       : "memory");
 }
 
+/// The same of four words at a multiple of 16; they complete 16 bytes.
+TJ_DEVICE void store_shared_at(u32 address, const float (&four)[4], u32 barrier, u32 rank) {
+  asm volatile(
+      "{\n.reg .b32 place, there;\nmapa.shared::cluster.u32 place, %0, %6;\nmapa.shared::cluster.u32 there, %5, %6;\n"
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [place], {%1, %2, %3, %4}, [there];\n}\n" ::"r"(
+          address),
+      "f"(four[0]), "f"(four[1]), "f"(four[2]), "f"(four[3]), "r"(barrier), "r"(rank)
+      : "memory");
+}
+
 // ---- registers of a role (executed by every warp of a warpgroup) --------------------------------
 template <int Site, int Registers>
 TJ_DEVICE void registers_shrink() {

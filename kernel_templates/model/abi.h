@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#define TJ_MODEL_ABI_VERSION 17u
+#define TJ_MODEL_ABI_VERSION 18u
 #define TJ_MODEL_SUFFIX "_model" /* symbol + this: the tj_model_kernel of an entry point */
 
 #ifdef __cplusplus
@@ -172,9 +172,10 @@ typedef struct tj_model_api {
   void (*counter_wait)(int site, const unsigned* counter, unsigned value);
   void (*counter_reset)(int site, unsigned* counter);
 
-  /* A word to this address in the block of that rank, done later: it completes 4 bytes on the barrier at that address
+  /* 4 or 16 bytes to this address in the block of that rank, done later: they complete on the barrier at that address
    * there. */
-  void (*store_shared_at)(int site, unsigned address, unsigned word, unsigned barrier, unsigned cluster_rank);
+  void (*store_shared_at)(int site, unsigned address, const void* bytes, unsigned count, unsigned barrier,
+                          unsigned cluster_rank);
 } tj_model_api;
 
 /* The export of a unit beside the entry point, as <symbol>_model. */

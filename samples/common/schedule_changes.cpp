@@ -169,6 +169,7 @@ namespace {
 std::string walk_text(const std::string& walk) {
   if (walk == "one_tile") return "a block a tile";
   if (walk == "split") return "blocks that share tiles";
+  if (walk == "sliced") return "clusters that do a tile together";
   return walk == "dynamic" ? "blocks that draw tile after tile" : "blocks that stay for several tiles";
 }
 

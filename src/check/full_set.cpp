@@ -25,6 +25,7 @@ std::vector<Entry> entries() {
       // Shapes of wgmma: the usual ones, one consumer, clusters that share b, a and both, sums that are promoted.
       {"gemm", kWarpgroup, "--dtype f16"},
       {"gemm", kWarpgroup, "--dtype f16 --tile 128x128x64,64x32x128,128x128x64c2x1,128x128x64c1x2,128x128x64c2x2"},
+      {"gemm", kWarpgroup, "--dtype f16 --tile 32x64x128c1x1x2s"},
       {"gemm", kWarpgroup, "--dtype e4m3 --out bf16 --tile 128x128x128,64x64x256"},
       {"gemm", kWarpgroup,
        "--dtype bf16 --tile 128x128x64 --a-major m --b-major n --bias true --add-c true --activation gelu --batch 2"},

@@ -118,7 +118,7 @@ void Run::launch(const Kernel& kernel, const ops::Step& step, std::uint64_t seed
     walk = make_walk_memory(*driver_, 0, memory);
     return support::WalkPlace{walk.get(), memory.zeroed};
   });
-  driver_->launch(0, *loaded, kernel.loaded->config(plan.blocks), plan.params.data(), plan.params_bytes, {});
+  driver_->launch(0, *loaded, kernel.loaded->config(plan), plan.params.data(), plan.params_bytes, {});
 }
 
 Outcome Run::operator()(std::uint64_t seed, const std::vector<Change>& changes) {

@@ -62,6 +62,13 @@ void write_walk_types(Writer& w, const graph::Graph& graph, const Layout& layout
   w.close(";");
 }
 
+void write_slices_type(Writer& w, const graph::Graph& graph, const Layout& layout) {
+  w.open("struct ", kSlicesType);
+  w.line("static constexpr unsigned kSlots = 1, kSlotBytes = ", slices_bytes(graph), ", kCopiedBytes = kSlotBytes;");
+  write_ring_barriers(w, layout.places, {});
+  w.close(";");
+}
+
 void write_types(Writer& w, const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout,
                  bool recording) {
   w.open("namespace");
@@ -100,6 +107,7 @@ void write_types(Writer& w, const graph::Graph& graph, const sched::Schedule& sc
     w.close(";");
   }
   if (graph.draws()) write_walk_types(w, graph, layout);
+  if (graph.walk == graph::Walk::sliced) write_slices_type(w, graph, layout);
   if (recording) {
     w.open("struct RecordedParams");
     w.line(params_type(graph), " params;");
@@ -202,7 +210,7 @@ void write_barriers(Writer& w, Sites& sites, const graph::Graph& graph, const La
            layout.tensor_address, ");");
   w.open("if (dev::thread_index() == 0)");
   for (const auto& ring : layout.rings) w.line("dev::ring_init<", ring.type_name, ">(shared);");
-  if (places) w.line("dev::ring_init<", kPlacesType, ">(shared);");
+  if (places) w.line("dev::ring_init<", layout.places.type_name, ">(shared);");
   if (copies || graph.cluster > 1)
     w.line("dev::mbarrier_init_done<",
            sites.add(Site{
@@ -281,7 +289,7 @@ Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std:
   w.line("#include \"pipeline.cuh\"");
   if (layout.tensor_columns > 0) w.line("#include \"tensor_pipeline.cuh\"");
   if (graph.draws()) w.line("#include \"", graph.cluster > 1 ? "cluster_" : "", "walk.cuh\"");
-  if (graph.walk == graph::Walk::split) w.line("#include \"split_walk.cuh\"");
+  if (graph.cuts()) w.line("#include \"", name_of(graph.walk), "_walk.cuh\"");
   if (options.record) w.line("#include \"recording.cuh\"");
   for (const auto& include : graph.includes) w.line("#include \"", include, "\"");
   w.blank();

@@ -175,6 +175,7 @@ void refuse_names(const graph::Graph& graph, const Layout& layout, bool recordin
   }
   std::set<std::string> rings;
   if (graph.draws()) rings.insert(kPlacesType);
+  if (graph.walk == graph::Walk::sliced) rings.insert(kSlicesType);
   for (const RingPlace& ring : layout.rings)
     if (!rings.insert(ring.type_name).second)
       fail(Stage::codegen, Code::unsupported,

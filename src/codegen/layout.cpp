@@ -125,6 +125,14 @@ void place_rings(const graph::Graph& graph, const sched::Schedule& schedule, Lay
     layout.places.empty = layout.places.full + graph::kPlaceSlots * kBarrierBytes;
     offset += graph::walk_bytes(graph);
   }
+  if (graph.walk == graph::Walk::sliced) {
+    layout.places.type_name = kSlicesType;
+    layout.places.data = align_up(offset, 2 * kBarrierBytes);
+    layout.places.full = layout.places.data + slices_bytes(graph);
+    layout.places.empty = layout.places.full + kBarrierBytes;
+    layout.places.full_arrivals = layout.places.empty_arrivals = 1;
+    offset += graph::walk_bytes(graph);
+  }
   layout.smem_bytes = std::max(offset, graph.least_smem_bytes);
   const auto capacity = graph.machine.memory_bytes.find("SMEM");
   if (capacity != graph.machine.memory_bytes.end() && offset > capacity->second)

@@ -38,7 +38,8 @@ struct Group {
 struct Layout {
   std::vector<RingPlace> rings;  ///< as Schedule::rings
   std::vector<RolePlace> roles;  ///< as Schedule::roles
-  RingPlace places;              ///< of a walk that draws: the ring of what is drawn; without barriers no arrivals
+  RingPlace places;  ///< of a walk that draws: the ring of what is drawn; without barriers no arrivals. Of a sliced
+                     ///< walk: the one slot of the sums that the other blocks send
   std::vector<Group> groups;
   std::vector<int> first_barrier_id;  ///< per order barrier
   int threads = 0;

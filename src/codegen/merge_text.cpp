@@ -19,12 +19,15 @@ int MergeText::nth(int node) const {
 void MergeText::begin() const {
   if (!merges()) return;
   const std::string& name = family_.node(node_).name;
+  if (sliced())
+    return w_.line("dev::wait_slices<", site_(SiteKind::wait, "wait for the sums of other slices, " + name), ", ",
+                   kSlicesType, ">(shared, piece);");
   w_.line("dev::wait_pieces<", site_(SiteKind::await, "wait for the sums of earlier pieces, " + name), ", ", kSplitType,
           ">(walk, drawn, piece, ", nth(node_), ");");
 }
 
 void MergeText::end() const {
-  if (!merges()) return;
+  if (!merges() || sliced()) return;  // sums that are sent say themselves that they are there
   const std::string& name = family_.node(node_).name;
   w_.line("dev::piece_left<", site_(SiteKind::sync, "warp sync behind the sums, " + name), ", ",
           site_(SiteKind::signal, "the sums are left, " + name), ", ", kSplitType, ">(walk, drawn, piece);");

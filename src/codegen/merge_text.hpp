@@ -1,8 +1,8 @@
-// The lines around a node that merges the sums of a tile's pieces, in a unit whose walk is split.
+// The lines around a node that merges the sums of a tile's pieces, in a unit whose walk is split or sliced.
 //
-// Decides where a warp waits for the same warp of other blocks, and where it says that its sums are left. Which blocks
-// those are is the device's to say (kernel_templates/split_walk.cuh). Invariant: counters are set back by whoever waits
-// for them, behind the role's last node that merges.
+// Decides where a warp waits for what other blocks have summed, and in a split walk where it says that its own sums are
+// left. Which blocks those are is the device's to say (kernel_templates/split_walk.cuh, sliced_walk.cuh). Invariant:
+// counters of a split walk are set back by whoever waits for them, behind the role's last node that merges.
 #pragma once
 
 #include <string>
@@ -27,7 +27,8 @@ class MergeText {
   void end() const;
 
  private:
-  bool merges() const { return family_.graph.walk == graph::Walk::split && family_.node(node_).merges; }
+  bool merges() const { return family_.graph.cuts() && family_.node(node_).merges; }
+  bool sliced() const { return family_.graph.walk == graph::Walk::sliced; }
   int nth(int node) const;
 
   Writer& w_;

@@ -46,7 +46,10 @@ class Notes {
     lines_.push_back(cat("{\"name\": ", quoted(graph_.name), ", \"entry_registers\": ", layout_.entry_registers, ","));
     entries("roles", schedule_.roles.size(), [&](std::size_t r) { return role(r); });
     const std::size_t rings = schedule_.rings.size();
-    entries("rings", rings + (graph_.draws() ? 1 : 0), [&](std::size_t r) { return r < rings ? ring(r) : places(); });
+    const bool sliced = graph_.walk == graph::Walk::sliced;
+    entries("rings", rings + (graph_.draws() || sliced ? 1 : 0), [&](std::size_t r) {
+      return r < rings ? ring(r) : sliced ? slices() : places();
+    });
     entries("sites", sites_.list().size(), [&](std::size_t s) { return site(sites_.list()[s]); });
     entries("calls", sites_.calls().size(), [&](std::size_t c) { return call(sites_.calls()[c]); });
     std::vector<const graph::Edge*>
@@ -123,6 +126,20 @@ class Notes {
                drawing,
                "], \"consumers\": ", list(schedule_.roles, [](const sched::Role& role) { return quoted(role.name); }),
                ", \"shared_by\": 1, \"members\": 1", graph_.cluster > 1 ? ", \"of_first\": true" : "", "}");
+  }
+
+  /// The slot of the sums that other blocks of the cluster send: the roles that merge fill it there, and read it here.
+  std::string slices() const {
+    std::vector<std::string> merging;
+    for (std::size_t r = 0; r < schedule_.roles.size(); ++r)
+      if (std::any_of(schedule_.roles[r].nodes.begin(), schedule_.roles[r].nodes.end(),
+                      [&](int index) { return node(index).merges; }))
+        merging.push_back(schedule_.roles[r].name);
+    const std::string roles = list(merging, quoted);
+    return cat("{\"value\": \"slices\", \"slots\": 1, \"slot_bytes\": ", slices_bytes(graph_),
+               ", \"data\": ", layout_.places.data, ", \"full\": ", layout_.places.full,
+               ", \"empty\": ", layout_.places.empty, ", \"filled_once\": true, \"producers\": ", roles,
+               ", \"consumers\": ", roles, ", \"shared_by\": 1, \"members\": 1}");
   }
 
   static std::string site(const Site& site, const std::string& node_name) {

@@ -76,6 +76,24 @@ void write_draw_once(Writer& writer, Sites& sites, const graph::Graph& graph, co
   writer.line("const int drawn = dev::uniform(dev::place_in<", slot, "));");
 }
 
+std::int64_t slices_bytes(const graph::Graph& graph) { return (graph.cluster - 1) * graph.piece_bytes; }
+
+/// One thread of the first role that merges, where the cluster has a tile: bytes that nobody sends are not announced.
+void WalkWriter::expect_slices() const {
+  const auto merges = [&](int role) {
+    const auto& nodes = family_.schedule.roles[static_cast<std::size_t>(role)].nodes;
+    return std::any_of(nodes.begin(), nodes.end(), [&](int node) { return family_.node(node).merges; });
+  };
+  int first = 0;
+  while (first < static_cast<int>(family_.schedule.roles.size()) && !merges(first)) ++first;
+  if (family_.first != first) return;
+  w_.line(
+      "if (warp == ", family_.place().first_warp, " && dev::lane_index() == 0) dev::expect_slices<",
+      sites_.add(Site{0, SiteKind::expect, cat("role ", family_.names(), ", slices: expect the bytes of others' sums"),
+                      family_.family, static_cast<int>(family_.schedule.rings.size()), -1}),
+      ", ", kSlicesType, ", ", family_.graph.cluster, ">(shared);");
+}
+
 bool WalkWriter::draws() const {
   const int drawing = drawing_role(family_.graph, family_.schedule, family_.layout);
   return std::find(family_.family.begin(), family_.family.end(), drawing) != family_.family.end();
@@ -97,18 +115,32 @@ void WalkWriter::call(bool reads) const {
       ">(tiles);");
 }
 
+/// Where the compiler does not see that all lanes do the same pieces, it keeps what a loop needs in registers of lanes,
+/// and each matrix instruction waits for its operands' addresses.
+void WalkWriter::open_pieces() const {
+  const auto known = [&](const std::string& piece) {
+    return family_.single_thread() ? piece : cat("dev::uniform(", piece, ")");
+  };
+  const char* const tile = "const Tile tile = cut_tile<Config>(tile_at<Config>(params, piece.place), piece);";
+  if (sliced()) {
+    w_.line("const dev::Piece piece = ",
+            known(cat("dev::slice_of<", kSlicesType, ", ", family_.graph.cluster,
+                      ">(shared, tile_iterations<Config>(params))")),
+            ";");
+    w_.line(tile);
+    w_.open("if (tile.valid)");
+    return expect_slices();
+  }
+  const std::string walk =
+      cat("<", kSplitType, ">(walk, drawn, tile_count<Config>(params), tile_iterations<Config>(params)");
+  w_.open("for (dev::Piece piece = ", known(cat("dev::first_piece", walk, ")")),
+          "; piece.valid; piece = ", known(cat("dev::next_piece", walk, ", piece)")), ")");
+  w_.line(tile);
+}
+
 void WalkWriter::open() {
-  if (split()) {
-    const std::string walk =
-        cat("<", kSplitType, ">(walk, drawn, tile_count<Config>(params), tile_iterations<Config>(params)");
-    // Where the compiler does not see that all lanes do the same pieces, it keeps what a loop needs in registers of
-    // lanes, and each matrix instruction waits for its operands' addresses.
-    const auto known = [&](const std::string& piece) {
-      return family_.single_thread() ? piece : cat("dev::uniform(", piece, ")");
-    };
-    w_.open("for (dev::Piece piece = ", known(cat("dev::first_piece", walk, ")")),
-            "; piece.valid; piece = ", known(cat("dev::next_piece", walk, ", piece)")), ")");
-    w_.line("const Tile tile = cut_tile<Config>(tile_at<Config>(params, piece.place), piece);");
+  if (family_.graph.cuts()) {
+    open_pieces();
   } else if (dynamic()) {
     w_.open("for (Tile tile = first_tile<Config>(params); tile.valid;)");
   } else if (family_.graph.walks()) {

@@ -4,8 +4,8 @@
 // other, or by a sync of the block where it has one role. Does not decide which tile stands at a place (the op). The
 // role that draws does so as late as it can, when it has issued its last load: a tile that is drawn early may wait
 // while other blocks have nothing to do. In a split walk a block draws once, before its roles begin: its number among
-// those that have begun says which pieces of tiles it does. Invariant: each role of a block does the same tiles, or
-// pieces, in the same order.
+// those that have begun says which pieces of tiles it does. In a sliced one its rank in the cluster says so. Invariant:
+// each role of a block does the same tiles, or pieces, in the same order.
 #pragma once
 
 #include <string>
@@ -20,6 +20,11 @@ namespace tj::codegen {
 inline constexpr const char* kPlacesType = "RingNextTile";
 /// The type of the constants of a split walk in a unit.
 inline constexpr const char* kSplitType = "SplitWalk";
+/// The type of the slot of sums in a unit whose walk is sliced.
+inline constexpr const char* kSlicesType = "RingSlices";
+
+/// Bytes of the sums that all blocks but the last of a cluster send.
+std::int64_t slices_bytes(const graph::Graph& graph);
 
 /// The role that draws.
 int drawing_role(const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout);
@@ -49,6 +54,9 @@ class WalkWriter {
  private:
   bool dynamic() const { return family_.graph.walk == graph::Walk::dynamic; }
   bool split() const { return family_.graph.walk == graph::Walk::split; }
+  bool sliced() const { return family_.graph.walk == graph::Walk::sliced; }
+  void open_pieces() const;
+  void expect_slices() const;
   bool draws() const;
   bool keeps() const;
   bool as_one() const;

@@ -190,11 +190,12 @@ void check_templates(const graph::Graph& graph, const std::string& folder,
                "' has: ", names_of(files)));
   };
   need("Tile", "the name");
-  if (graph.walk != graph::Walk::split) need("first_tile", "the name");
+  if (!graph.cuts()) need("first_tile", "the name");
   if (graph.walk == graph::Walk::persistent) need("next_tile", "the name");
   if (graph.draws())
     for (const char* word : {"tile_at", "tile_count"}) need(word, "the name");
-  if (graph.walk == graph::Walk::split)
+  if (graph.walk == graph::Walk::sliced) need("tile_at", "the name");
+  if (graph.cuts())
     for (const char* word : {"cut_tile", "tile_iterations"}) need(word, "the name");
   for (const graph::Node& node : graph.nodes) {
     need(node.body, cat("for node '", node.name, "' the body"));

@@ -24,7 +24,7 @@ concept Of = std::same_as<std::remove_const_t<T>, U>;
 constexpr const char* kScopes[] = {"tile_begin", "iteration", "tile_end"};
 constexpr const char* kAsyncs[] = {"none", "copy", "matrix", "store", "threads", "unit"};
 constexpr const char* kSpaces[] = {"shared", "tensor"};
-constexpr const char* kWalks[] = {"one_tile", "persistent", "dynamic", "split"};
+constexpr const char* kWalks[] = {"one_tile", "persistent", "dynamic", "split", "sliced"};
 constexpr const auto& words_of(Graph::Scope) { return kScopes; }
 constexpr const auto& words_of(Graph::Async) { return kAsyncs; }
 constexpr const auto& words_of(Graph::Space) { return kSpaces; }

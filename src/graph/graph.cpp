@@ -60,9 +60,23 @@ void check_launch(const Graph& graph) {
     reject(graph, "has ", graph.piece_bytes, " bytes a piece; allowed are multiples of ", kPieceAlignment, " up to ",
            kMaxPieceBytes);
   const bool merges = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) { return node.merges; });
-  if (graph.walk == Walk::split && (!merges || graph.piece_bytes == 0))
-    reject(graph, "has the walk 'split' and ", merges ? "0 bytes a piece" : "no node that merges",
+  if (graph.cuts() && (!merges || graph.piece_bytes == 0))
+    reject(graph, "has the walk '", name_of(graph.walk), "' and ", merges ? "0 bytes a piece" : "no node that merges",
            "; give it both: a node of the tile's end that adds the sums of pieces, and the bytes that a block leaves");
+}
+
+/// The blocks of a cluster do as many iterations of a tile as they may: what they share would come for others' too.
+void check_slices(const Graph& graph) {
+  if (graph.walk != Walk::sliced) return;
+  if (graph.cluster < 2 || graph.pairs || !graph.machine.shared_barriers)
+    reject(graph, "has the walk 'sliced' and runs in ", graph.pairs ? "pairs of blocks, " : "", "clusters of ",
+           graph.cluster, " blocks on machine '", graph.machine.name, "', which has ",
+           graph.machine.shared_barriers ? "" : "no ",
+           "barriers in shared memory; slices need clusters of 2 blocks or more, barriers there, and no pairs");
+  for (const Value& value : graph.values)
+    if (value.shared_by != 1)
+      reject(graph, "value '", value.name, "' is shared by ", value.shared_by,
+             " blocks; allowed is 1 where the walk is 'sliced', as each block has other iterations");
 }
 
 /// Every block belongs to one set of sharers, and all sets are alike.
@@ -260,6 +274,8 @@ Machine share_of(const Machine& machine, int blocks_per_sm) {
 
 std::int64_t walk_bytes(const Graph& graph) {
   constexpr int kBarriers = 16;  // a full one and an empty one for each slot
+  constexpr int kMisplaced = 8;  // what lies before the sums of slices, which begin at a multiple of 16
+  if (graph.walk == Walk::sliced) return kMisplaced + (graph.cluster - 1) * graph.piece_bytes + kBarriers;
   return graph.draws() ? std::int64_t{kPlaceSlots} * (kPlaceBytes + kBarriers) : 0;
 }
 
@@ -267,6 +283,7 @@ void check(const Graph& graph) {
   check_machine(graph);
   check_cluster(graph);
   check_launch(graph);
+  check_slices(graph);
   check_nodes(graph);
   check_values(graph);
   check_edges(graph);

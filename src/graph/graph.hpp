@@ -100,8 +100,10 @@ enum class Walk {
   one_tile,    ///< one tile a block: the launch has as many blocks
   persistent,  ///< a block does the tile at its own place in the grid, then those a whole grid further on
   dynamic,     ///< then the next one that no block has begun, by a counter in global memory
-  split  ///< equal shares of all iterations: blocks may each do a piece of a tile, and the one that does the last piece
-         ///< adds what the others have summed
+  split,       ///< equal shares of all iterations: blocks may each do a piece of a tile, and the one that does the last
+               ///< piece adds what the others have summed
+  sliced       ///< a tile a cluster: each of its blocks does a slice of the iterations, and the last one adds what the
+               ///< others have summed and sent into its shared memory
 };
 /// Slots of the ring by which a walk hands on what is drawn, and the bytes of each. In a dynamic walk, a role that has
 /// drawn a tile goes on with it while others still do the one before. In a split one, a block draws once.
@@ -109,7 +111,7 @@ inline constexpr int kPlaceSlots = 2, kPlaceBytes = 4;
 /// In a split walk, a tile is not cut with fewer iterations than this on a side.
 inline constexpr int kLeastPiece = 4;
 
-/// "one_tile", "persistent", "dynamic", "split".
+/// "one_tile", "persistent", "dynamic", "split", "sliced".
 const char* name_of(Walk walk);
 
 struct Node {
@@ -177,10 +179,12 @@ struct Graph {
   /// more than the machine has, where that is a share or has a cap.
   std::int64_t least_smem_bytes = 0;
   Walk walk = Walk::persistent;
-  std::int64_t piece_bytes = 0;  ///< of global memory for the sums that a block leaves, where the walk is split
+  std::int64_t piece_bytes = 0;  ///< for the sums that a block leaves: of global memory where the walk is split, of the
+                                 ///< last block's shared memory where it is sliced
   int most_iterations = 0;       ///< most iterations of a tile, which the launch must keep to; 0: any number
   int blocks_per_sm = 1;  ///< blocks that are to run side by side on an SM; the machine is the share of one of them
-  int cluster = 1;        ///< blocks that run together; they do the same number of tiles, and of iterations in each
+  int cluster =
+      1;  ///< blocks that run together; they do the same number of tiles, and but for slices of iterations in each
   /// Blocks of ranks 2n and 2n + 1 multiply as one: the lower one's thread asks the matrix units of both. Each block
   /// has its own rows of left operand and sums, and has copied half of the right operand.
   bool pairs = false;
@@ -196,7 +200,9 @@ struct Graph {
 
   int node_index(std::string_view name) const;  ///< -1 when unknown
   /// Do blocks do tile after tile?
-  bool walks() const { return walk != Walk::one_tile; }
+  bool walks() const { return walk != Walk::one_tile && walk != Walk::sliced; }
+  /// Do blocks do pieces of tiles?
+  bool cuts() const { return walk == Walk::split || walk == Walk::sliced; }
   /// Does a counter in global memory say what a block does?
   bool draws() const { return walk == Walk::dynamic || walk == Walk::split; }
 };

@@ -80,8 +80,8 @@ class Reader {
 
   /// The launch, and what predictions know of a tile.
   void read_launch() {
-    graph_.walk = static_cast<Walk>(
-        fields_.word(tree_, "", "walk", {"one_tile", "persistent", "dynamic", "split"}, static_cast<int>(graph_.walk)));
+    graph_.walk = static_cast<Walk>(fields_.word(
+        tree_, "", "walk", {"one_tile", "persistent", "dynamic", "split", "sliced"}, static_cast<int>(graph_.walk)));
     if (const Json* bytes = Fields::optional(tree_, "piece_bytes"))
       graph_.piece_bytes = fields_.integer(*bytes, "piece_bytes", 0, kMaxPieceBytes);
     graph_.most_iterations = fields_.number_or(tree_, "", "most_iterations", 0, 0, kMaxTotalCycles);

@@ -68,6 +68,8 @@ const char* name_of(Walk walk) {
       return "dynamic";
     case Walk::split:
       return "split";
+    case Walk::sliced:
+      return "sliced";
   }
   return "";
 }

@@ -41,6 +41,7 @@ struct LaunchConfig {
   /// runs.
   bool waits_itself = false;
   std::span<const support::MemoryRange> memory = {};  ///< for a driver that checks accesses; empty: not known
+  bool overlaps = true;  ///< false: blocks of a kernel that waits itself take their places when that work is done
 };
 
 /// A loaded entry point; unloads with its last owner. Thread safe.

@@ -110,10 +110,10 @@ void mbarrier_arrive_at(int site, unsigned barrier, unsigned rank) {
     owner.mbarriers.arrive(t, barrier, &owner != &b);
   });
 }
-void store_shared_at(int site, unsigned address, unsigned word, unsigned barrier, unsigned rank) {
+void store_shared_at(int site, unsigned address, const void* bytes, unsigned count, unsigned barrier, unsigned rank) {
   at_site(site, [=](Thread& t, Block& b) {
     Block& there = b.cluster.peer(t, rank, "store_shared_at");
-    there.copies.issue_word(t, address, word, barrier, there.mbarriers);
+    there.copies.issue_words(t, address, bytes, count, barrier, there.mbarriers);
   });
 }
 void check_grids_before(const Thread& thread, const std::string& what) {

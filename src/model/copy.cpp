@@ -99,17 +99,17 @@ void CopyEngine::issue(Thread& thread, std::uint32_t destination, const void* ma
   pending_.push_back(copy);
 }
 
-void CopyEngine::issue_word(Thread& thread, std::uint32_t destination, std::uint32_t word, std::uint32_t barrier,
-                            Mbarriers& reports) {
-  Copy copy{{}, destination, barrier, sizeof word, {}, 0, &reports, word};
-  if (destination % sizeof word != 0)
-    fault(thread,
-          cat("store_shared_at to shared address ", hex(destination), "; it must be a multiple of ", sizeof word));
-  std::byte* const place = shared_.at(thread, destination, sizeof word, kWordStore);
+void CopyEngine::issue_words(Thread& thread, std::uint32_t destination, const void* words, std::uint32_t bytes,
+                             std::uint32_t barrier, Mbarriers& reports) {
+  Copy copy{{}, destination, barrier, bytes, {}, 0, &reports, {}, true};
+  std::memcpy(copy.words.data(), words, bytes);
+  if (destination % bytes != 0)
+    fault(thread, cat("store_shared_at to shared address ", hex(destination), "; it must be a multiple of ", bytes));
+  std::byte* const place = shared_.at(thread, destination, bytes, kWordStore);
   reports.begin_copy(thread, barrier);
   copy.access = monitor_.begin(thread, Access::By::bulk_copy, true, 0, Order::kNotDone, 0);
-  monitor_.write(thread, copy.access, destination, sizeof word);
-  std::memset(place, SharedMemory::kPoison, sizeof word);
+  monitor_.write(thread, copy.access, destination, bytes);
+  std::memset(place, SharedMemory::kPoison, bytes);
   pending_.push_back(copy);
 }
 
@@ -127,8 +127,8 @@ void CopyEngine::issue_nothing(Thread& thread, std::uint32_t destination, std::u
 void CopyEngine::complete(std::size_t which) {
   const Copy copy = pending_[which];
   pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(which));
-  if (copy.word)
-    std::memcpy(shared_.at(copy.destination, copy.bytes, kWordStore), &*copy.word, copy.bytes);
+  if (copy.stored)
+    std::memcpy(shared_.at(copy.destination, copy.bytes, kWordStore), copy.words.data(), copy.bytes);
   else if (copy.map.rank > 0)
     for_each_row(copy.map, copy.origin, [&](const BoxRow& row) { write_row(copy, row); });
   const auto [agent, time] = copy.reports->complete_bytes(copy.barrier, copy.bytes);

@@ -77,9 +77,9 @@ class CopyEngine final : public AsyncUnit {
   void issue(Thread& thread, std::uint32_t destination, const void* map, std::uint32_t barrier, const int* coordinates,
              int rank, Mbarriers& reports);
 
-  /// A word that a thread, maybe of another block of the cluster, stores here; done later, like a copy.
-  void issue_word(Thread& thread, std::uint32_t destination, std::uint32_t word, std::uint32_t barrier,
-                  Mbarriers& reports);
+  /// One word or four that a thread, maybe of another block of the cluster, stores here; done later, like a copy.
+  void issue_words(Thread& thread, std::uint32_t destination, const void* words, std::uint32_t bytes,
+                   std::uint32_t barrier, Mbarriers& reports);
 
   /// Bytes that were announced and that no copy brings. Their place then holds neither what it held nor anything of
   /// use, as if a copy of unknown contents came. Done later, like a copy.
@@ -91,12 +91,13 @@ class CopyEngine final : public AsyncUnit {
 
  private:
   struct Copy {
-    TensorMap map;  ///< without rank: a word's, or nothing's
+    TensorMap map;  ///< without rank: words', or nothing's
     std::uint32_t destination, barrier, bytes;
     std::array<std::int64_t, 5> origin;
     Shadow::Id access;
     Mbarriers* reports;
-    std::optional<std::uint32_t> word = std::nullopt;
+    std::array<std::uint32_t, 4> words{};
+    bool stored = false;  ///< what comes are words
   };
   void write_row(const Copy& copy, const BoxRow& row);
 

@@ -69,6 +69,7 @@ struct LaunchPlan {
   unsigned sm_count = 0;       ///< of the device, set before plan() is called; 0: not known
   unsigned blocks_per_sm = 1;  ///< of the kernel, set likewise
   bool limited = false;        ///< to fewer multiprocessors than there are
+  bool overlaps = true;        ///< its blocks may take their places before the launches before it are done
   /// Leaves the launch no more multiprocessors than a call's max_sms says; 0 changes nothing. sm_count counts those, or
   /// blocks of clusters, which have one each.
   void limit_sms(int max_sms) {

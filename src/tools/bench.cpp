@@ -105,6 +105,11 @@ void add_options(CLI::App& app, BenchArguments& arguments, std::array<bool, std:
   app.add_option("--driver", arguments.driver, "a libcuda.so.1, or the folder that has it, in place of the system's")
       ->check(no_flag);
   app.add_option("--json", arguments.json, "also write one JSON document to this file")->check(no_flag);
+  app.add_option(
+         "--overlap", arguments.overlap,
+         "launches begin beside those before them, where the device can (true), or behind them (false); default: "
+         "as the op says")
+      ->check(CLI::IsMember({"true", "false"}));
   bounded(app.add_option("--rounds", arguments.rounds, "how often each thing is timed"), 1, 100000);
   bounded(app.add_option("--seed", arguments.seed, "of the random values that operands hold (default: 1)"), 0,
           std::uint64_t{1} << 62);
@@ -142,6 +147,9 @@ std::optional<int> parse(const std::vector<std::string>& words, BenchArguments& 
   for (const std::string& name : arguments.ops) find_op(name);
   for (std::size_t i = 0; i < std::size(kModes); ++i)
     if (modes[i]) mode = &kModes[i];
+  if (mode != nullptr && !arguments.overlap.empty())
+    bad_use(
+        cat("--overlap is '", arguments.overlap, "'; allowed with ", mode->flag, ": leave it out, it is for calls"));
   return std::nullopt;
 }
 

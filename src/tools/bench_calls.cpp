@@ -64,15 +64,19 @@ struct Timed {
   double most_mhz = 0;
 };
 
-/// Calls as the workload wants them: by the library's own choice, or launches of the choice that was named.
+/// Calls as the workload wants them: by the library's own choice, or launches of the choice that was named, or such as
+/// --overlap wants.
 class Calls {
  public:
   Calls(Bench& bench, const ops::Op& op, const ops::Trial& trial, const void* args)
       : bench_(bench),
         op_(op),
         args_(args),
-        forced_(trial.choice.has_value()),
-        prepared_(bench.preparer.prepare(op, args, trial.choice)) {}
+        forced_(trial.choice.has_value() || !bench.arguments.overlap.empty()),
+        prepared_(bench.preparer.prepare(op, args, trial.choice)) {
+    if (bench.arguments.overlap.empty()) return;
+    for (PreparedLaunch& launch : prepared_.launches) launch.plan.overlaps = bench.arguments.overlap == "true";
+  }
 
   void operator()(Stream stream) const {
     if (forced_)

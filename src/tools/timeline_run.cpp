@@ -164,7 +164,7 @@ class Runner {
           problem_.first_block < plan.blocks ? std::min(problem_.blocks, plan.blocks - problem_.first_block) : 0;
       params_bytes = add_records(params, params_bytes, loaded);
     }
-    driver_->launch(device_.index, *loaded.kernel, loaded.config(plan.blocks), params.bytes.data(), params_bytes, {});
+    driver_->launch(device_.index, *loaded.kernel, loaded.config(plan), params.bytes.data(), params_bytes, {});
   }
 
   /// Returns the bytes of both. Some drivers tell how many the kernel takes; others read as many as it says.

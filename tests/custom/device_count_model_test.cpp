@@ -37,7 +37,10 @@ Options list_options(const std::string& arch, const testing::Scratch& scratch, L
 }
 
 /// The grid has room for all entries that there may be where a block has one tile.
-unsigned list_blocks(const std::string& walk) { return walk == "one_tile" ? kMostEntries + 1 : kListBlocks; }
+unsigned list_blocks(const std::string& walk, int cluster) {
+  if (walk == "sliced") return static_cast<unsigned>((kMostEntries + 1) * cluster);
+  return walk == "one_tile" ? kMostEntries + 1 : kListBlocks;
+}
 
 struct ListForm {
   std::string arch;
@@ -86,9 +89,10 @@ void check_list(const std::string& walk, const ListForm& form) {
     options.model_seed = seed;
     Runtime runtime(options);
     const custom::Kernel kernel(runtime, source.description);
-    if (seed == 1) check_waits(testing::read_bytes(kernel.prepare(kListCpu).source_path), form.arch == kListTarget);
+    if (seed == 1)
+      check_waits(testing::read_bytes(kernel.prepare(kListCpu).source_path), form.arch.starts_with("sm_90"));
     ListedProblem problem(runtime, kListCpu, kMostEntries, kListSteps);
-    const int launches = check_numbers(problem, kernel, list_blocks(walk));
+    const int launches = check_numbers(problem, kernel, list_blocks(walk, form.cluster));
     CHECK(workspace.launches == (walk == "dynamic" || walk == "split" ? launches : 0));
     CHECK(workspace.left_at_zero == workspace.launches);
   }
@@ -120,6 +124,11 @@ TEST_CASE("the same in clusters, where the last one has a block without an entry
   for (const char* walk : kListWalks) check_list(walk, {kListTarget, Loads::engine, 2});
 }
 
+TEST_CASE("entries that the blocks of a cluster do together, each some of its steps") {
+  for (const int blocks : {2, 4}) check_list("sliced", {kListTarget, Loads::engine, blocks});
+  check_list("sliced", {"sm_90", Loads::engine, 2});
+}
+
 TEST_CASE("the same where a role loads and stores, and where one role does everything") {
   for (const std::string walk : kListWalks) {
     check_list(walk, {"sm_80", Loads::threads});
@@ -136,7 +145,7 @@ TEST_CASE("tiles without iterations") {
     Runtime runtime(list_options("sm_80", scratch, workspace));
     const custom::Kernel kernel(runtime, source.description);
     ListedProblem problem(runtime, kListCpu, kMostEntries, 0, false);
-    check_numbers(problem, kernel, list_blocks(walk));
+    check_numbers(problem, kernel, list_blocks(walk, 1));
   }
 }
 

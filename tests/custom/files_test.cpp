@@ -117,6 +117,12 @@ TEST_CASE("a walk asks for the names by which a unit comes to its tiles") {
     names.erase(names.find(missing + " "), missing.size() + 1);
     CHECK_MESSAGE(has(said(graph::Walk::split, names), "the name '" + missing + "'"), missing);
   }
+  for (const std::string& missing : std::vector<std::string>{"Tile", "tile_at", "tile_iterations", "cut_tile"}) {
+    std::string names = whole;
+    names.erase(names.find(missing + " "), missing.size() + 1);
+    CHECK_MESSAGE(has(said(graph::Walk::sliced, names), "the name '" + missing + "'"), missing);
+  }
+  CHECK(said(graph::Walk::sliced, "Tile tile_at tile_iterations cut_tile") == "");
   CHECK(has(said(graph::Walk::dynamic, whole), "the name 'first_tile'"));
   CHECK(said(graph::Walk::dynamic, "Tile first_tile tile_at tile_count") == "");
 }

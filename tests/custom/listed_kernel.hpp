@@ -40,14 +40,14 @@ class ListedKernel {
     testing::write_bytes(folder() + "/listed.cuh", kBodies);
     description.name = "listed_" + walk;
     description.folder = folder();
-    const bool split = walk == "split", own = loads == Loads::itself;
+    const bool sliced = walk == "sliced", split = walk == "split" || sliced, own = loads == Loads::itself;
     const std::string blocks = std::to_string(cluster), add = own ? "add_loaded" : "add";
     std::string& graph = description.graph;
     graph = "{\"machine\": \"" + machine + "\", \"walk\": \"" + walk + "\", \"cluster\": " + blocks + ",";
     if (split) graph += "\"piece_bytes\": " + std::to_string(kListedPieceBytes) + ",";
     graph += R"("code": {"namespace": "user::listed", "includes": ["listed.cuh"],
       "params_type": "user::listed::Params", "config": {"kCluster": )" +
-             blocks + "}}, \"instructions\": [";
+             (sliced ? "1" : blocks) + "}}, \"instructions\": [";
     if (loads == Loads::engine) graph += R"({"name": "load", "body": "copy", "fu": "TMA",)";
     if (loads == Loads::threads) graph += R"({"name": "load", "async": "none", "warps": 4, "fu": "ALU",)";
     if (!own)

@@ -25,13 +25,15 @@ using Loads = test::ListedKernel::Loads;
 
 constexpr int kListEntries = 1000, kListRowSteps = 9;
 
-unsigned device_list_blocks(const std::string& walk, unsigned blocks) {
+unsigned device_list_blocks(const std::string& walk, unsigned blocks, int cluster) {
+  if (walk == "sliced") return static_cast<unsigned>(kListEntries * cluster);
   return walk == "one_tile" ? kListEntries : blocks;
 }
 
 void check_device_list(const arch::Arch& arch, Device device, Loads loads, int cluster) {
   Runtime& runtime = Runtime::instance();
-  for (const std::string walk : {"one_tile", "persistent", "dynamic", "split"}) {
+  for (const std::string walk : {"one_tile", "persistent", "dynamic", "split", "sliced"}) {
+    if (walk == "sliced" && (cluster == 1 || loads != Loads::engine)) continue;
     INFO(walk, ", clusters of ", cluster, ", loads ", static_cast<int>(loads));
     const ListedKernel source(arch.name, walk, loads, cluster);
     const custom::Kernel kernel(runtime, source.description);
@@ -42,7 +44,7 @@ void check_device_list(const arch::Arch& arch, Device device, Loads loads, int c
           CAPTURE(count);
           CAPTURE(blocks);
           problem.set_count(count);
-          problem.run(kernel, device_list_blocks(walk, blocks));
+          problem.run(kernel, device_list_blocks(walk, blocks, cluster));
           CHECK(problem.wrong(count) == 0);
         }
   }
@@ -101,7 +103,7 @@ TEST_CASE("launches write the length and read it by turns, without the host") {
       const auto at = static_cast<std::size_t>(i);
       lister.cu_seqlens = Tensor::contiguous(lengths[at].get(), device, DType::i32, {2});
       runtime.run(lister);
-      problem.launch(kernel, device_list_blocks(walk, 132), outs[at].get());
+      problem.launch(kernel, device_list_blocks(walk, 132, 1), outs[at].get());
     }
     for (int i = 0; i < kLaunches; ++i) {
       CAPTURE(i);

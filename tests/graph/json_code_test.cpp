@@ -270,7 +270,7 @@ TEST_CASE("nodes of one role that merge wait for each other's turn, and the last
 
 TEST_CASE("a launch that cannot be is refused by place") {
   const std::string other = "\"machine\": ";
-  refuses(other, "\"walk\": true, " + other, "walk is true; allowed are one_tile, persistent, dynamic, split");
+  refuses(other, "\"walk\": true, " + other, "walk is true; allowed are one_tile, persistent, dynamic, split, sliced");
   refuses(other, "\"walk\": \"split\", \"piece_bytes\": 256, " + other,
           "has the walk 'split' and no node that merges; give it both");
   refuses(other, "\"piece_bytes\": -1, " + other, "piece_bytes is -1; it must be a whole number from 0");

@@ -70,8 +70,10 @@ TEST_CASE("only a kernel that waits itself may start while the work before it ru
     const int parameter = 1;
     driver->launch(0, *kernel, {{2, 1, 1}, {.threads = 128}, true}, &parameter, sizeof(parameter), {});
     driver->launch(0, *kernel, {{2, 1, 1}, {.threads = 128}}, &parameter, sizeof(parameter), {});
+    driver->launch(0, *kernel, {{3, 1, 1}, {.threads = 128}, true, {}, false}, &parameter, sizeof(parameter), {});
   }
   const std::string log = fake.log();
+  CHECK(log.find("cuLaunchKernelEx grid 3x1x1 threads 128 smem 0\n") != std::string::npos);  // its op says so
   CHECK(log.find("cuLaunchKernelEx grid 2x1x1 threads 128 smem 0 waits itself\n") != std::string::npos);
   CHECK(log.find("cuLaunchKernelEx grid 2x1x1 threads 128 smem 0\n") != std::string::npos);
 }

@@ -63,6 +63,11 @@ static void misuse(const Params& p, u32 barrier) {
     case 14: copy_box_4d_multicast(shared_base() + 1024, &p.map, barrier + 8, 3, 0, 0, 0, 0); break;
     case 15: store_shared_at<35>(barrier + 18, 1, barrier, 0); break;
     case 16: store_shared_at<36>(barrier + 16, 1, barrier, 2); break;
+    case 18: {
+      const float four[4] = {};
+      store_shared_at(barrier + 8, four, barrier, 0);
+      break;
+    }
     case 17: store_shared_at<37>(barrier + 16, 1, barrier + 8, 0); break;
   }
 }
@@ -239,7 +244,8 @@ TEST_CASE("misuse is a fault that names thread, place and rule") {
                         Case{14, "copy reports to 0x488, where no mbarrier was initialised"},
                         Case{15, "store_shared_at to shared address 0x492; it must be a multiple of 4"},
                         Case{16, "store_shared_at in the block of rank 2; the cluster has 2 blocks"},
-                        Case{17, "copy reports to 0x488, where no mbarrier was initialised"}}) {
+                        Case{17, "copy reports to 0x488, where no mbarrier was initialised"},
+                        Case{18, "store_shared_at to shared address 0x488; it must be a multiple of 16"}}) {
     CAPTURE(c.which);
     Run run(c.which);
     const Error e = outcome_of([&] { run(2, 2); });

@@ -145,6 +145,28 @@ TJ_KERNEL(words, 32, Params, p) {
   }
 }
 
+// Four words of each lane go round the cluster, all for one phase of a barrier.
+TJ_KERNEL(fours, 32, Params, p) {
+  const u32 base = shared_base(), blocks = static_cast<u32>(p.which);
+  if (thread_index() == 0) {
+    mbarrier_init(base, 1);
+    mbarrier_init_done();
+  }
+  cluster_sync<67>();
+  if (lane_index() == 0) mbarrier_expect<68>(base, 32 * 16);
+  const float first = static_cast<float>(100u * block_index() + lane_index());
+  const float mine[4] = {first, first + 0.25f, first + 0.5f, first + 0.75f};
+  store_shared_at(base + 64 + 16 * lane_index(), mine, base, (cluster_rank() + 1u) % blocks);
+  mbarrier_wait_phase<69>(base, 0);
+  float four[4];
+  load_shared(base + 64 + 16 * lane_index(), four);
+  bool right = true;
+  const u32 from = block_index() / blocks * blocks + (cluster_rank() + blocks - 1u) % blocks;
+  for (int e = 0; e < 4; ++e)
+    right = right && four[e] == static_cast<float>(100u * from + lane_index()) + 0.25f * static_cast<float>(e);
+  p.out[32 * block_index() + lane_index()] = right ? 1u : 0u;
+}
+
 // Each grid adds to what the one before has left, in the other half.
 TJ_KERNEL(behind, 32, Params, p) {
   next_grid_may_start();
@@ -230,6 +252,9 @@ void check_words_between_blocks(PrimitiveUnit& unit) {
       const unsigned block = i / kCount, rank = block % cluster, from = block - rank + (rank + cluster - 1) % cluster;
       CHECK(out[i] == 100 * from + i % kCount);
     }
+    const std::vector<std::uint32_t> right =
+        run(unit, {static_cast<int>(cluster), 1, nullptr}, 8 * 32, 32, {"fours", 65536, 8, cluster, false});
+    CHECK(std::count(right.begin(), right.end(), 1u) == static_cast<std::ptrdiff_t>(right.size()));
   }
 }
 

@@ -62,12 +62,12 @@ class Graphs(unittest.TestCase):
         loop = [Instruction("load", 1, "TMA", variable_latency=True), Instruction("mma", 2, "TC"),
                 Instruction("add", 2, "TC", scope="tile_end", merges=True)]
         edges = [Edge("load", "mma", 1), Edge("mma", "add", 2)]
-        for walk in ("one_tile", "persistent", "dynamic", "split"):
-            graph = Graph("shared", "hopper", loop, edges, walk=walk, piece_bytes=512)
+        for walk in ("one_tile", "persistent", "dynamic", "split", "sliced"):
+            graph = Graph("shared", "sm_90a" if walk == "sliced" else "hopper", loop, edges, walk=walk, piece_bytes=512, cluster=2 if walk == "sliced" else 1)
             again = Graph.parse(graph.json())
             self.assertEqual((again.walk, again.piece_bytes, again.instructions[2].merges), (walk, 512, True))
             self.assertEqual(json.loads(tilejit.schedule(graph).json())["walk"], walk)
-        with self.assertRaisesRegex(tilejit.Error, "walk is \"all\"; allowed are one_tile, persistent, dynamic, split"):
+        with self.assertRaisesRegex(tilejit.Error, "walk is \"all\"; allowed are one_tile, persistent, dynamic, split, sliced"):
             tilejit.schedule(Graph("shared", "hopper", loop, edges, walk="all"))
         with self.assertRaisesRegex(tilejit.Error, "has the walk 'split' and 0 bytes a piece"):
             tilejit.schedule(Graph("shared", "hopper", loop, edges, walk="split"))

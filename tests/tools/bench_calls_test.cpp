@@ -253,6 +253,24 @@ TEST_CASE("without a device, or on the model, each problem is named as one that 
   CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 0);
 }
 
+TEST_CASE("launches begin beside those before them, or behind them, as is asked") {
+  const std::vector<std::string> words = {"--op", "gemm", "--m", "512", "--n", "512", "--k", "512", "--rounds", "1"};
+  for (const std::string overlap : {"true", "false"}) {
+    BenchMachine machine;
+    std::vector<std::string> asked = words;
+    asked.insert(asked.end(), {"--overlap", overlap});
+    CHECK(machine.run(asked).code == tools::kExitFailures);  // kernels of the fake write nothing
+    const std::string launches = lines_of(machine, {"cuLaunchKernelEx"}),
+                      first = launches.substr(0, launches.find(','));
+    CHECK(has(first, "cuLaunchKernelEx grid "));  // the product's; those that flush caches come later
+    CHECK(has(first, " waits itself") == (overlap == "true"));
+  }
+  BenchMachine machine;
+  const BenchRun refused = machine.run({"--dispatch", "--overlap", "true"});
+  CHECK(refused.code == tools::kExitBadUse);
+  CHECK_MESSAGE(has(refused.err, "--overlap is 'true'; allowed with --dispatch: leave it out"), refused.err);
+}
+
 TEST_CASE("a driver that fails is told with its reason, and the other problems are still timed") {
   BenchMachine machine;
   machine.cuda.fail("cuGraphInstantiateWithFlags", 1, 719);

@@ -20,9 +20,11 @@ TJ_DEVICE void copy_box_4d_multicast(u32 destination, const TensorMap* map, u32 
   const int coordinates[4] = {c0, c1, c2, c3};
   detail::api.copy_box_multicast(destination, map, barrier, mask, coordinates, 4);
 }
-/// Counts announced bytes that no copy brings. Their place is as undefined as if a copy of unknown contents had come.
-TJ_DEVICE void copy_nothing(u32 destination, u32 bytes, u32 barrier) {
-  detail::api.copy_nothing(destination, bytes, barrier);
+/// Counts announced bytes that no copy brings, at Count places that are `pitch` apart. Those are as undefined as if a
+/// copy of unknown contents had come.
+template <int Count = 1>
+TJ_DEVICE void copy_nothing(u32 destination, u32 bytes, u32 barrier, u32 pitch = 0) {
+  for (u32 at = 0; at < Count; ++at) detail::api.copy_nothing(destination + at * pitch, bytes, barrier);
 }
 /// One box of shared memory into a rank-4 tensor, nothing outside it. One thread issues it, and commits and waits for
 /// its own.

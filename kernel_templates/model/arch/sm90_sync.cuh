@@ -71,7 +71,11 @@ TJ_DEVICE void mbarrier_arrive_at(u32 barrier, u32 rank) {
 /// at that address there. Who has waited for the barrier sees the word.
 template <int Site>
 TJ_DEVICE void store_shared_at(u32 address, u32 word, u32 barrier, u32 rank) {
-  detail::api.store_shared_at(Site, address, word, barrier, rank);
+  detail::api.store_shared_at(Site, address, &word, 4, barrier, rank);
+}
+/// The same of four words at a multiple of 16; they complete 16 bytes.
+TJ_DEVICE void store_shared_at(u32 address, const float (&four)[4], u32 barrier, u32 rank) {
+  detail::api.store_shared_at(0, address, four, 16, barrier, rank);
 }
 
 // ---- registers of a role (executed by every warp of a warpgroup) --------------------------------

@@ -1,6 +1,7 @@
 // The one parameter of a chunk_o kernel, by value: written by the host, read by the device.
 #pragma once
 
+#include "divisor.cuh"
 #include "types.cuh"
 
 namespace tj::ops::chunk_o {
@@ -9,23 +10,6 @@ inline constexpr int kChunk = 64;           ///< tokens of a chunk
 inline constexpr int kWidth = 128;          ///< K and V
 inline constexpr int kSwizzleColumns = 64;  ///< 128 bytes of 16-bit elements: the width of a block in shared memory
 inline constexpr int kFewRows = 8;          ///< rows of a chunk that one copy brings where it is not whole
-
-/// A division by a number that a launch does not change, as a product: of n from 0 to 2^31 - 1 it is exact.
-// By 2^(31 + s) / d rounded up, s = ceil(log2 d): less than d / 2^(31 + s) too much in the factor, less than 1 / d in
-// all.
-struct Divisor {
-  unsigned factor, shift;
-};
-constexpr Divisor divisor_of(int divisor) {
-  unsigned log = 0;
-  while ((1ull << log) < static_cast<unsigned long long>(divisor)) ++log;
-  return {static_cast<unsigned>(((1ull << (31 + log)) + static_cast<unsigned long long>(divisor) - 1) /
-                                static_cast<unsigned long long>(divisor)),
-          31 + log};
-}
-constexpr int divided(int n, const Divisor& by) {
-  return static_cast<int>(static_cast<unsigned long long>(static_cast<unsigned>(n)) * by.factor >> by.shift);
-}
 
 struct Params {
   /// Rank 4. q, k, o: column, token, head, 1. v: column, row of the chunk, head, chunk, by whole chunks, kFewRows rows

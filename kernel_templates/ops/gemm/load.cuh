@@ -60,10 +60,8 @@ TJ_DEVICE void leave_rows(u32 slot, u32 full, int rows) {
   if constexpr (B::kMnMajor) {
     dev::copy_nothing(slot + rows / kBlockColumns<C> * B::kPitch, (B::kRows - rows) * kDepthBytes, full);
   } else {
-#pragma unroll
-    for (int at = 0; at < B::kAcross; at += kBlockColumns<C>)
-      dev::copy_nothing(slot + at / kBlockColumns<C> * B::kPitch + rows * kSwizzleRowBytes,
-                        (B::kRows - rows) * kSwizzleRowBytes, full);
+    dev::copy_nothing<B::kAcross / kBlockColumns<C>>(slot + rows * kSwizzleRowBytes,
+                                                     (B::kRows - rows) * kSwizzleRowBytes, full, B::kPitch);
   }
 }
 /// This block's share of an operand's slot: all that is across, part of what goes down. Kernels that skip bring `rows`

@@ -1,6 +1,7 @@
 // The one parameter of a gemm kernel, by value: written by the host, read by the device.
 #pragma once
 
+#include "divisor.cuh"
 #include "types.cuh"
 
 namespace tj::ops::gemm {
@@ -45,10 +46,13 @@ struct Params {
       batches;  ///< read by kernels with kParts: iterations of a part but the last, and the batches of d in each part
   int a_batched, b_batched;     ///< 0: one matrix serves all batches
   int a_box, b_box;             ///< rows of d, columns of d, in a box that the copy engine brings; kernels with kSkips
+  int a_last, b_last;           ///< rows and columns that boxes bring of a tile that is only partly inside; likewise
   int row_tiles, column_tiles;  ///< a cluster's blocks take one of these together, each its part
   int group_rows;               ///< row tiles that clusters with neighbouring numbers share
   int tiles;                    ///< of all batches and parts
-  int wide_d, wide_c, wide_bias;  ///< rows may be accessed 16 bytes at a time (f32: 8)
+  Divisor by_matrix, by_group, by_batches;  ///< row_tiles * column_tiles, group_rows * column_tiles, batches
+  Divisor by_rows, by_last_rows;            ///< group_rows; the rows of the last group
+  int wide_d, wide_c, wide_bias;            ///< rows may be accessed 16 bytes at a time (f32: 8)
   float alpha, beta;
   const float *scale_a, *scale_b;  ///< read by kernels on e4m3, where not null; further factors of the product
   Operands operands;               ///< read by kernels without the copy engine

@@ -77,6 +77,7 @@ TJ_DEVICE void stage_rows(Consumer<C>& consumer, const Tile& tile, u32 slot) {
   const typename C::Output tag{};
   consumer.finished();
   const int lane = static_cast<int>(dev::lane_index());
+  static_assert(!kSliced<C> || kSwapped<C> || kStagedRows<C> == kConsumerRows<C>, "all warps send their sums");
   if (!kSwapped<C> && kStagedRows<C> < kConsumerRows<C> &&
       consumer.row(0) - consumer.copy * kConsumerRows<C> >= kStagedRows<C>)
     return;

@@ -187,6 +187,20 @@ TJ_DEVICE void add_places(Consumer<C>& consumer, const float* piece, int place, 
   }
 }
 
+/// sums += what the blocks of other slices have sent.
+template <class C>
+TJ_DEVICE void add_slices(Consumer<C>& consumer, const Tile& tile) {
+  const int place = sums_place(consumer, 0, 0, 0);
+#pragma unroll
+  for (int at = 0; at < 2 * Parts<C>::kCount; ++at) {
+    float earlier[8];
+    dev::read_sums<kLanes>(tile.piece, place + at, earlier);
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+      if (Parts<C>::has(at / 2, i)) consumer.sums[Parts<C>::sum(at / 2, i, at % 2)] += earlier[i];
+  }
+}
+
 /// Are the sums of earlier pieces added to those in registers before the tile's end? Read part by part beside it, each
 /// would cost it a round trip to L2.
 template <class C, class = void>
@@ -197,7 +211,9 @@ inline constexpr bool kMerges<C, decltype(void(Consumer<C>::kMergedPlaces))> = k
 /// sums += those of the earlier pieces, in the order of K.
 template <class C>
 TJ_DEVICE void merge_pieces(Consumer<C>& consumer, const Tile& tile) {
-  if constexpr (kMerges<C>) {
+  if constexpr (kSliced<C>) {
+    add_slices(consumer, tile);
+  } else if constexpr (kMerges<C>) {
     constexpr int kAll = 2 * Parts<C>::kCount, kTogether = Consumer<C>::kMergedPlaces;
     const float* from = tile.piece.sums(tile.piece.others);
     const int place = sums_place(consumer, 0, 0, 0);

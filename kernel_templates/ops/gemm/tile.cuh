@@ -1,7 +1,7 @@
 // Tiles of d, and which of them a block works on: for every family of a matrix product's node bodies.
 //
 // Decides the order of tiles, and how K is cut for them. Invariant: all blocks of a cluster walk tiles with the same
-// trip counts.
+// trip counts, but where they do one tile together.
 #pragma once
 
 #include "ops/gemm/params.cuh"
@@ -36,6 +36,12 @@ template <class C, class = void>
 inline constexpr bool kSplits = false;
 template <class C>
 inline constexpr bool kSplits<C, decltype(void(C::kSplit))> = C::kSplit;
+
+/// Do the blocks of a cluster do a tile together, each a slice of K?
+template <class C, class = void>
+inline constexpr bool kSliced = false;
+template <class C>
+inline constexpr bool kSliced<C, decltype(void(C::kSliced))> = C::kSliced;
 
 /// Are rows of a matrix instruction columns of d, and its columns rows of d? Then b's rows come first in a product, and
 /// rows of d in steps of 8.
@@ -72,10 +78,8 @@ inline constexpr bool kSkips = false;
 template <class C>
 inline constexpr bool kSkips<C, decltype(void(C::kSkips))> = C::kSkips;
 
-/// Rows that boxes bring of a block of `most`, of which `inside` lie in the matrix: whole boxes.
-TJ_DEVICE int boxed_rows(int inside, int box, int most) {
-  return inside >= most ? most : min(most, (max(inside, 0) + box - 1) / box * box);
-}
+/// Rows that boxes bring of a block of `most`, of which `inside` lie in the matrix. last: where it is partly inside.
+TJ_DEVICE int boxed_rows(int inside, int last, int most) { return inside >= most ? most : inside > 0 ? last : 0; }
 
 template <class C>
 TJ_DEVICE int tile_count(const Params& params) {
@@ -91,13 +95,13 @@ TJ_DEVICE Tile tile_at(const Params& params, int block) {
   if (!tile.valid) return tile;
   // Down group_rows tiles, then one to the right: blocks that run together share rows of a and of b in L2.
   const int per_batch = params.row_tiles * params.column_tiles;
-  tile.batch = index / per_batch;
+  tile.batch = divided(index, params.by_matrix);
   const int place = index - tile.batch * per_batch;
-  const int group = place / (params.group_rows * params.column_tiles);
+  const int group = divided(place, params.by_group);
   const int first_row = group * params.group_rows;
   const int rows = min(params.group_rows, params.row_tiles - first_row);
   const int inside = place - group * params.group_rows * params.column_tiles;
-  const int column = inside / rows;
+  const int column = divided(inside, rows == params.group_rows ? params.by_rows : params.by_last_rows);
   tile.row = (first_row + inside - column * rows) * C::kClusterM * C::kBlockM;
   tile.column = column * C::kClusterN * C::kBlockN;
   if constexpr (kBlocks<C> > 1) {
@@ -108,8 +112,8 @@ TJ_DEVICE Tile tile_at(const Params& params, int block) {
   if constexpr (kSkips<C>) {
     tile.left_box = params.a_box;
     tile.right_box = params.b_box;
-    tile.left_rows = boxed_rows(params.m - tile.row, tile.left_box, C::kBlockM);
-    tile.right_rows = boxed_rows(params.n - tile.column, tile.right_box, C::kBlockN);
+    tile.left_rows = boxed_rows(params.m - tile.row, params.a_last, C::kBlockM);
+    tile.right_rows = boxed_rows(params.n - tile.column, params.b_last, C::kBlockN);
   } else {
     tile.left_box = tile.left_rows = C::kBlockM;
     tile.right_box = tile.right_rows = C::kBlockN;
@@ -118,7 +122,7 @@ TJ_DEVICE Tile tile_at(const Params& params, int block) {
   tile.first = 0;
   tile.trip_count = params.k_blocks;
   if constexpr (C::kParts) {
-    const int part = tile.matrix / params.batches;
+    const int part = divided(tile.matrix, params.by_batches);
     tile.batch -= part * params.batches;
     tile.first = part * params.part_blocks;
     tile.trip_count = min(params.part_blocks, params.k_blocks - tile.first);

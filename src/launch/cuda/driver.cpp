@@ -111,7 +111,7 @@ class LaunchDescription {
     how_.sharedMemBytes = static_cast<unsigned>(config.shape.smem_bytes);
     how_.hStream = static_cast<CUstream>(stream.handle);
     how_.attrs = attributes_;
-    if (config.waits_itself) {
+    if (config.waits_itself && config.overlaps) {
       CUlaunchAttribute& attribute = attributes_[how_.numAttrs++];
       attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
       attribute.value.programmaticStreamSerializationAllowed = 1;

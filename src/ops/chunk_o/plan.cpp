@@ -57,8 +57,8 @@ void chunk_o_plan(const ChunkOArgs& args, int heads, LaunchPlan& plan) {
   }
   p.tokens = static_cast<int>(args.q.shape[0]);
   p.groups = static_cast<int>(args.o.shape[1]) / heads;
-  p.by_groups = chunk_o::divisor_of(p.groups);
-  p.by_v_heads_per_head = chunk_o::divisor_of(static_cast<int>(args.o.shape[1] / args.q.shape[1]));
+  p.by_groups = divisor_of(p.groups);
+  p.by_v_heads_per_head = divisor_of(static_cast<int>(args.o.shape[1] / args.q.shape[1]));
   p.chunk_indices = list(args.chunk_indices);
   p.total_chunks = list(args.total_chunks);
   if (args.cu_seqlens) {
@@ -71,7 +71,7 @@ void chunk_o_plan(const ChunkOArgs& args, int heads, LaunchPlan& plan) {
   } else {
     p.seq_length = static_cast<int>(args.seq_length);
     p.seq_chunks = (p.seq_length + chunk_o::kChunk - 1) / chunk_o::kChunk;
-    p.by_seq_chunks = chunk_o::divisor_of(p.seq_chunks);
+    p.by_seq_chunks = divisor_of(p.seq_chunks);
     p.most_chunks = p.tokens / p.seq_length * p.seq_chunks;
   }
   p.scale = args.scale.value_or(1.0f / std::sqrt(static_cast<float>(chunk_o::kWidth)));

@@ -55,13 +55,16 @@ class GemmBuilder : protected GraphBuilder {
     return made;
   }
 
-  /// In a split walk, whoever stores sums leaves them, or adds those of others.
-  void share_tiles() {
-    if (graph_.walk != graph::Walk::split) return;
-    const std::int64_t rows = std::max(tile_.sum_rows(), gemm::kRowsPerConsumer);
+  /// Bytes of the sums that a block leaves.
+  static std::int64_t piece_bytes(const GemmTile& tile) {
+    const std::int64_t rows = std::max(tile.sum_rows(), gemm::kRowsPerConsumer);
     constexpr std::int64_t kPart = 32;  // columns that are left together
-    graph_.piece_bytes =
-        rows * ((tile_.sum_columns() + kPart - 1) / kPart * kPart) * static_cast<std::int64_t>(sizeof(float));
+    return rows * ((tile.sum_columns() + kPart - 1) / kPart * kPart) * static_cast<std::int64_t>(sizeof(float));
+  }
+  /// Where blocks do pieces of tiles, whoever stores sums leaves them, or adds those of others.
+  void share_tiles() {
+    if (!graph_.cuts()) return;
+    graph_.piece_bytes = piece_bytes(tile_);
     for (Node& node : graph_.nodes) node.merges = node.scope == Scope::tile_end && node.context == "Consumer";
   }
 
@@ -78,7 +81,8 @@ class GemmBuilder : protected GraphBuilder {
     constant("kSlotColumns", slot_columns);
     flag("kPairs", graph_.pairs);
     if (tile_.swapped) flag("kSwapped", true);
-    if (kernel_.walk == WalkChoice::split) flag("kSplit", true);
+    if (kernel_.walk == WalkChoice::split || tile_.sliced()) flag("kSplit", true);
+    if (tile_.sliced()) flag("kSliced", true);
     constant("kClusterM", tile_.cluster_m);
     constant("kClusterN", tile_.cluster_n);
     add_gemm_constants(kernel_, graph_, {"a-major", "b-major"});
@@ -107,7 +111,9 @@ class GemmBuilder : protected GraphBuilder {
       for (graph::Value& value : graph_.values)
         if (value.scope == graph::Scope::iteration) value.min_slots = std::min(value.min_slots, rung.max_slots);
     if (rung.thread_copies) graph_.includes.emplace_back("ops/gemm/read.cuh");
-    graph_.walk = rung.tile_a_block ? graph::Walk::one_tile : graph::Walk::persistent;
+    graph_.walk = rung.tile_a_block ? graph::Walk::one_tile
+                  : tile_.sliced()  ? graph::Walk::sliced
+                                    : graph::Walk::persistent;
     graph_.most_iterations = rung.max_iterations;
     if (rung.tile_a_block) graph_.least_smem_bytes = graph_.machine.memory_bytes.at("SMEM") / 2 + 1024;
   }

@@ -46,7 +46,8 @@ double predicted(const GemmSizes& sizes, const GemmKernel& kernel, const GemmCho
 
 bool serves(const GemmTile& tile, const GemmSizes& sizes, const GemmKernel& kernel, const Rates& rates) {
   if (tile.blocks() > std::min<std::int64_t>(rates.arch->max_cluster, sizes.sms(*rates.arch)) ||
-      rates.beside[static_cast<std::size_t>(&tile - gemm_tiles().data())] == 0)
+      rates.beside[static_cast<std::size_t>(&tile - gemm_tiles().data())] == 0 ||
+      (tile.sliced() && sizes.max_sms > 0))  // a block does one tile there
     return false;
   const bool too_low =
       tile.block_m < kRowsPerConsumer && sizes.m > tile.block_m && !tile.swapped;  // several would share no copy of b
@@ -102,8 +103,8 @@ const Rates* known(const arch::Arch& arch, const GemmKernel& kernel) {
 /// sizes wait for it; parts 1 where K has a single iteration, or whole tiles fill the SMs several times. Numbers that
 /// give the same iterations are one number, the least.
 RankedGemm best_parts(const GemmSizes& sizes, const GemmKernel& kernel, int tile, const Rates& rates) {
-  if (kernel.walk == WalkChoice::split) return {{tile, 1}, 0};  // blocks share K as it is
   const GemmTile& shape = gemm_tiles()[static_cast<std::size_t>(tile)];
+  if (kernel.walk == WalkChoice::split || shape.sliced()) return {{tile, 1}, 0};  // blocks share K as it is
   const std::int64_t blocks = up(sizes.k, shape.block_k);
   const Prediction prediction(sizes, kernel, tile, rates);
   const double fill = cluster_places(sizes, shape, *rates.arch) / clusters_of(sizes, shape);
@@ -167,7 +168,9 @@ RankedGemm best_shared(const GemmSizes& sizes, const GemmKernel& kernel, const R
   if (rates.stores.piece_cycles <= 0 || !usual) return best;
   for (std::size_t t = 0; t < kGemmTileCount; ++t) {
     const GemmTile& tile = gemm_tiles()[t];
-    if (tile.blocks() > 2 || !serves(tile, sizes, kernel, rates) || !gemm_shares(sizes, tile, *rates.arch)) continue;
+    if (tile.blocks() > 2 || tile.sliced() || !serves(tile, sizes, kernel, rates) ||
+        !gemm_shares(sizes, tile, *rates.arch))
+      continue;
     // A call's sums and counters take as long as those of parts.
     const double cycles =
         Prediction(sizes, kernel, static_cast<int>(t), rates).split_cycles() + rates.next_launch_cycles;

@@ -86,6 +86,10 @@ void gemm_require(const GemmKernel& kernel, const arch::Arch& arch) {
            cat("rung is ", gemm_rung(kernel).name, "; allowed on ", arch.name, ": 0 (none), ", kGemmOwnRung, " (v",
                kGemmOwnRung, ")"));
   const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
+  if (tile.sliced() && (kernel.parts || kernel.walk != WalkChoice::usual))
+    refuse("gemm", Code::unsupported,
+           cat("tile is ", gemm_tile_name(tile), ", whose blocks do a tile together; allowed with ",
+               kernel.parts ? "parts of K" : "another walk", ": other tiles"));
   if (gemm_blocks_per_sm(tile, arch) == 0)
     refuse("gemm", Code::unsupported,
            cat("tile is ", gemm_tile_name(tile), "; allowed on ", arch.name, ": ", served_tiles(arch)));
@@ -103,6 +107,8 @@ bool gemm_tile_fits(const GemmTile& tile, const GemmKernel& kernel, const GemmFa
   if (tile.element_bytes != size_of(kernel.dtype) || (tile.element_bytes == 1 && (kernel.left_mn || kernel.right_mn)))
     return false;
   if (!family.fits(tile, kernel)) return false;
+  // Slices are a walk of their own, and K is cut once.
+  if (tile.sliced() && (kernel.parts || kernel.walk != WalkChoice::usual)) return false;
   return (!kernel.left_mn || tile.block_m % gemm::kSwizzleColumns == 0) &&
          (!kernel.right_mn || tile.block_n % gemm::kSwizzleColumns == 0);
 }

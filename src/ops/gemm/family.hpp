@@ -29,8 +29,8 @@ struct GemmCopyRates {
   double cached_bytes = 0, memory_bytes_per_cycle = 0;
   /// Rates that all SMs share, as limits that add up with others; 0: nobody has measured them.
   double joint_bytes_per_cycle = 0, joint_outside_rows_per_cycle = 0;
-  double path_sms = 1;         ///< SMs that share a path to the cache
-  double kb_power_cycles = 0;  ///< of an SM at the power limit, for a KB of copies
+  double hidden_start_cycles = 0;  ///< of a cluster's start, by a launch before that it overlaps
+  double kb_power_cycles = 0;      ///< of an SM at the power limit, for a KB of copies
   /// The thread that asks for an operand's copies takes so long in each iteration; shared: where blocks share them. 0:
   /// nobody has measured it.
   double issue_cycles = 0, shared_issue_cycles = 0;
@@ -43,6 +43,8 @@ struct GemmStoreRates {
   double scattered_cycles = 0;  ///< to rows that begin between multiples of 16 bytes
   double piece_cycles = 0;      ///< of a block that leaves one piece of a tile and adds another
   double piece_sum_cycles = 0;  ///< of it, for each sum of a thread more
+  double slice_cycles = 0;      ///< of a block that adds what others of its cluster have sent
+  double slice_sum_cycles = 0;  ///< of it, for each sum of a thread and each other block more
   double apart_factor = 1;      ///< of a byte from L2 where blocks are at different iterations of their tiles
 };
 

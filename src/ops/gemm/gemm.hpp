@@ -189,13 +189,15 @@ struct GemmLaunch {
   bool pairs = false;       ///< Graph::pairs: each block brings half of b's columns
   bool split = false;       ///< blocks share tiles
   bool skips = false;       ///< copies leave out boxes outside a and b
+  bool in_place = false;    ///< a launch that fills most multiprocessors once takes its places when others are done
 };
 inline constexpr std::array kGemmGeometry = {geometry_field<&GemmLaunch::store>("store", 0, kMostGemmStore),
                                              geometry_field<&GemmLaunch::by_threads>("by_threads"),
                                              geometry_field<&GemmLaunch::walks>("walks"),
                                              geometry_field<&GemmLaunch::pairs>("pairs"),
                                              geometry_field<&GemmLaunch::split>("split"),
-                                             geometry_field<&GemmLaunch::skips>("skips")};
+                                             geometry_field<&GemmLaunch::skips>("skips"),
+                                             geometry_field<&GemmLaunch::in_place>("in_place")};
 /// Plans one launch. When the choice has parts of K, d has a matrix for each part of each batch, and what belongs to
 /// the epilogue is left out.
 void gemm_plan(const GemmArgs& args, const GemmChoice& choice, const GemmLaunch& launch, LaunchPlan& plan);

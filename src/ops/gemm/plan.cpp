@@ -1,6 +1,7 @@
 // Launch parameters of gemm; see gemm.hpp. On the hot path: allocates nothing.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <new>
 
 #include "ops/common/epilogue_args.hpp"
@@ -42,6 +43,11 @@ void make_legal(support::TensorMapDesc& desc) {
     desc.stride_bytes[i] = (desc.stride_bytes[i] + kMapAlignment - 1) / kMapAlignment * kMapAlignment;
 }
 
+/// Rows that boxes bring of the last tile of `block`, which the matrix may end in.
+int boxed_last(std::int64_t size, int box, int block) {
+  return std::min<int>(block, static_cast<int>((size % block + box - 1) / box * box));
+}
+
 /// Can a thread store two (f32) or eight elements at a time?
 bool wide(const Tensor& tensor) { return ops::wide(tensor, tensor.dtype == DType::f32 ? 8 : 16); }
 
@@ -70,6 +76,28 @@ int group_rows(const GemmTile& tile, int row_tiles, unsigned clusters) {
   return (row_tiles + groups - 1) / groups;
 }
 
+/// Products of tiles that do not fit into 32 bits are more than any place: validate() sees to the number of tiles.
+void set_divisors(gemm::Params& p) {
+  const auto product = [](int one, int other) {
+    return static_cast<int>(std::min<std::int64_t>(std::int64_t{one} * other, std::numeric_limits<int>::max()));
+  };
+  p.by_matrix = divisor_of(product(p.row_tiles, p.column_tiles));
+  p.by_group = divisor_of(product(p.group_rows, p.column_tiles));
+  p.by_batches = divisor_of(p.batches);
+  p.by_rows = divisor_of(p.group_rows);
+  p.by_last_rows = divisor_of(p.row_tiles % p.group_rows == 0 ? p.group_rows : p.row_tiles % p.group_rows);
+}
+
+/// Blocks that begin before a launch is done lie where that one's have ended first. Two of them then share a path to L2
+/// while others have none, and tiles that read the same rows lie far apart. Launches of at most half of the
+/// multiprocessors find room beside each other. Example: 128 x 4096 x 4096 takes 9.5 us where it took 13.0 (H100,
+/// 2026-11-27, graph replays). 2 x 1024 x 1024 would take 2.9 us instead of 2.6. A call with max_sms overlaps: others
+/// have the rest.
+bool overlaps(const LaunchPlan& plan, unsigned wanted, unsigned cluster) {
+  const unsigned places = plan.resident_blocks();
+  return places == 0 || plan.limited || 2 * plan.blocks <= places || (wanted > places && cluster > 1);
+}
+
 /// Clusters that get a share of tiles: no more than can have pieces.
 unsigned sharing_clusters(const gemm::Params& params, unsigned places) {
   const std::int64_t pieces = std::int64_t{params.tiles} * (params.k_blocks / graph::kLeastPiece);
@@ -94,6 +122,8 @@ void gemm_plan(const GemmArgs& args, const GemmChoice& choice, const GemmLaunch&
     const int columns = launch.pairs ? tile.block_n / 2 : tile.block_n, sharers = launch.pairs ? 1 : tile.cluster_m;
     p.a_box = a_mn ? gemm::kSwizzleColumns : gemm_box(sizes.m, tile.block_m, tile.cluster_n, launch.skips);
     p.b_box = b_mn ? gemm::kSwizzleColumns : gemm_box(sizes.n, columns, sharers, launch.skips);
+    p.a_last = boxed_last(sizes.m, p.a_box, tile.block_m);
+    p.b_last = boxed_last(sizes.n, p.b_box, tile.block_n);
     plan.maps[0] = {offsetof(gemm::Params, a), operand_map(args.a, a_mn, p.a_box, tile.block_k, tile.cluster_n)};
     plan.maps[1] = {offsetof(gemm::Params, b), operand_map(args.b, b_mn, p.b_box, tile.block_k, sharers)};
     plan.map_count = 2;
@@ -130,6 +160,8 @@ void gemm_plan(const GemmArgs& args, const GemmChoice& choice, const GemmLaunch&
   plan.blocks = clusters * blocks;
   p.group_rows =
       rung.tile_a_block ? 1 : group_rows(tile, p.row_tiles, std::max(1u, clusters / static_cast<unsigned>(parts)));
+  set_divisors(p);
+  if (launch.in_place) plan.overlaps = overlaps(plan, tiles * blocks, blocks);
 }
 
 }  // namespace tj::ops

@@ -47,8 +47,8 @@ GemmRates gemm_rates_of(const arch::Arch& arch) {
   rates.next_launch_cycles = arch.fact("next_launch_cycles");
   rates.joint_bytes_per_cycle = copies.joint_bytes_per_cycle;
   rates.joint_outside_rows_per_cycle = copies.joint_outside_rows_per_cycle;
-  rates.path_sms = copies.path_sms;
   rates.kb_power_cycles = copies.kb_power_cycles;
+  rates.hidden_start_cycles = copies.hidden_start_cycles;
   rates.issue_cycles = copies.issue_cycles;
   rates.shared_issue_cycles = copies.shared_issue_cycles;
   if (arch.has_fact("busy_clock_ghz")) rates.slowed = arch.clock_ghz / arch.fact("busy_clock_ghz");
@@ -140,8 +140,8 @@ GemmPath joint_path(const GemmSizes& sizes, const GemmKernel& kernel, const Gemm
   const double outside = (rows_brought(sizes.m, kernel.left_mn, tile.block_m, tile.cluster_n) - m) * reads_a +
                          (rows_brought(sizes.n, kernel.right_mn, tile.block_n, tile.cluster_m) - n) * reads_b / columns;
   const int row_bytes = tile.block_k * tile.element_bytes;
-  const double bytes = static_cast<double>(sizes.batch) * rows * row_bytes,
-               fills = static_cast<double>(sizes.batch) * outside * row_bytes / kLineBytes;
+  const double at_once = static_cast<double>(sizes.batch) * tile.cluster_k;
+  const double bytes = at_once * rows * row_bytes, fills = at_once * outside * row_bytes / kLineBytes;
   return {bytes, bytes / rates.joint_bytes_per_cycle + fills / rates.joint_outside_rows_per_cycle};
 }
 
@@ -153,19 +153,6 @@ double sixth(double time) {
 /// A time that limits give together: the longest one, and more where they lie close to each other. It is the sixth root
 /// of the sum of their sixth powers, taken once: hot calls of new sizes wait for it.
 double joined(double sixths) { return std::cbrt(std::sqrt(sixths)); }
-
-/// The load of the busiest path of SMs that share one, over what it would be were all alike. Blocks come to each path
-/// before a path gets a second one; a cluster of several fills its paths.
-double path_load(double clusters, double places, int blocks, double path_sms, double sms) {
-  if (path_sms <= 1) return 1;
-  const double paths = sms / path_sms, running = std::min(clusters, places);
-  double most = std::ceil(clusters / running);  // of the first place of a path
-  if (blocks > 1)
-    most *= std::min<double>(blocks, path_sms);
-  else if (running > paths)
-    most += std::ceil((clusters - paths) / running);
-  return most * paths / (clusters * blocks);
-}
 
 /// An iteration of all SMs by what they read from L2 together, over several waves.
 double shared_path_cycles(const GemmSizes& sizes, const GemmTile& tile, const GemmRates& rates) {
@@ -207,7 +194,7 @@ GemmPrediction::GemmPrediction(const GemmSizes& sizes, const GemmKernel& kernel,
       store_(store_of(kernel, tile)),
       scattered_(!kernel.d_aligned && store_ == gemm::kDirect),
       sums_(rates.family->thread_sums(tile_, *rates.arch)),
-      blocks_(up(sizes.k, tile_.block_k)),
+      blocks_(up(up(sizes.k, tile_.block_k), tile_.cluster_k)),
       clusters_(clusters_of(sizes, tile_)),
       places_(cluster_places(sizes, tile_, *rates.arch)),
       beside_(rates.beside[static_cast<std::size_t>(tile)]),
@@ -252,6 +239,12 @@ double GemmPrediction::end_cycles(int parts) const {
   return alone + bytes * blocks / (rates_.memory_bytes_per_cycle * rates_.slowed);
 }
 
+/// The last of the blocks that do a tile together gets the others' sums, and adds them.
+double GemmPrediction::slice_cycles() const {
+  if (!tile_.sliced()) return 0;
+  return rates_.stores.slice_cycles + (tile_.cluster_k - 1) * sums_ * rates_.stores.slice_sum_cycles;
+}
+
 double GemmPrediction::cycles(int parts) const {
   const double waves = std::ceil(clusters_ * parts / places_), end = end_cycles(parts);
   const auto iterations = static_cast<double>(gemm_part_blocks(blocks_, parts));  // of one tile
@@ -265,9 +258,8 @@ double GemmPrediction::cycles(int parts) const {
   const double compulsory = operand_bytes_ + elements_ * (parts == 1 ? out_bytes_ : size_of(DType::f32) * parts);
   const double even = clusters_ * parts / places_;  // waves, were none of them partly empty
   const bool cached = compulsory <= rates_.cache_bytes;
-  const double idle =
-      rates_.own_share ? share_ * waves / even  // of the SMs' time, over that in which they have a tile
-                       : path_load(clusters_ * parts, places_, tile_.blocks(), rates_.path_sms, rates_.arch->sm_count);
+  // Of the SMs' time, over that in which they have a tile.
+  const double idle = rates_.own_share ? share_ * waves / even : 1;
   const double by_memory = idle * compulsory / (cached ? rates_.cache_bytes_per_cycle : rates_.memory_bytes_per_cycle);
   double work = 0;
   if (path_.cycles > 0) {
@@ -277,7 +269,10 @@ double GemmPrediction::cycles(int parts) const {
     const bool sustained = waves > 1 && by_iterations(own_) > by_memory;
     work = std::max({by_iterations(sustained ? shared_ : own_), by_memory, lines_ * iterations * parts});
   }
-  const double product = (static_cast<double>(cycles_[0].start) + end) * rates_.slowed + work;
+  // Clusters that do many tiles begin beside the launch before (plan.cpp), which hides how they come together.
+  constexpr double kManyWaves = 4;
+  const double hidden = waves >= kManyWaves && tile_.blocks() > 1 ? rates_.hidden_start_cycles : 0;
+  const double product = (static_cast<double>(cycles_[0].start) - hidden + slice_cycles() + end) * rates_.slowed + work;
   return parts == 1 ? product : product + sum_cycles(parts);
 }
 

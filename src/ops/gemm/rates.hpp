@@ -24,8 +24,9 @@ struct GemmRates {
   double memory_bytes_per_cycle = 0, cache_bytes_per_cycle = 0, unaligned_bytes_per_cycle = 0,
          sustained_bytes_per_cycle = 0;  ///< of all SMs together
   double copy_latency_cycles = 0, next_launch_cycles = 0;
-  double joint_bytes_per_cycle = 0, joint_outside_rows_per_cycle = 0, path_sms = 1, kb_power_cycles = 0,
-         issue_cycles = 0, shared_issue_cycles = 0;  ///< GemmCopyRates
+  double joint_bytes_per_cycle = 0, joint_outside_rows_per_cycle = 0, hidden_start_cycles = 0, kb_power_cycles = 0,
+         issue_cycles = 0,
+         shared_issue_cycles = 0;  ///< GemmCopyRates
   GemmStoreRates stores;
   double turn_cycles = 0;  ///< of a tile's end, whichever way d takes
   double slowed = 1;       ///< the arch's clock over that of busy SMs
@@ -71,6 +72,7 @@ class GemmPrediction {
  private:
   double sum_cycles(int parts) const;
   double end_cycles(int parts) const;
+  double slice_cycles() const;
   double loop_sixths(double loop, double busy, double iterations, double path) const;
 
   const GemmRates& rates_;

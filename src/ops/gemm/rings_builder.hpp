@@ -22,7 +22,8 @@ class GemmRingsBuilder : protected GemmBuilder {
   /// of a has room for.
   static bool rings_fit(const GemmTile& tile, int slots, int slot_rows, std::int64_t beside, const arch::Arch& arch) {
     const std::int64_t row_bytes = std::int64_t{tile.block_k} * tile.element_bytes;
-    return slots * (slot_rows + tile.block_n) * row_bytes + kGemmBarrierBytes + beside <=
+    const std::int64_t slices = tile.sliced() ? (tile.cluster_k - 1) * piece_bytes(tile) : 0;
+    return slots * (slot_rows + tile.block_n) * row_bytes + kGemmBarrierBytes + beside + slices <=
            machine_of(arch).memory_bytes.at("SMEM");
   }
   /// The way of d out of the registers: `store`, where the `elements` of d that pass through shared memory leave room

@@ -53,7 +53,7 @@ bool in_pairs(const GemmKernel& kernel) {
 }
 
 bool fits(const GemmTile& tile) {
-  if (tile.swapped) return false;
+  if (tile.swapped || tile.sliced()) return false;
   return tile.element_bytes == 2 && (tile.block_m == kLeastRows || tile.block_m % kMostRows == 0) &&
          tile.block_k % gemm::kSwizzleColumns == 0 &&
          (tile.block_n == kNarrow || tile.block_n % gemm::kSwizzleColumns == 0);  // others were not tried

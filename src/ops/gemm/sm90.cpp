@@ -66,12 +66,13 @@ const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"TC", "TMA"},
                                                             "copied_kb_power_cycles",
                                                             "joint_copy_bytes_per_cycle",
                                                             "joint_outside_rows_per_cycle",
-                                                            "path_sms",
                                                             "copy_issue_cycles",
                                                             "staged_store_cycles",
                                                             "scattered_store_cycles",
                                                             "tile_piece_cycles",
                                                             "piece_sum_cycles",
+                                                            "slice_cycles",
+                                                            "slice_sum_cycles",
                                                             "apart_copy_factor",
                                                             "shared_copy_issue_cycles"},
                                                            {"sm90"}});
@@ -144,7 +145,7 @@ GemmCopyRates copy_rates(const arch::Arch& arch) {
           .memory_bytes_per_cycle = arch.fact("operand_bytes_per_cycle"),
           .joint_bytes_per_cycle = arch.fact("joint_copy_bytes_per_cycle"),
           .joint_outside_rows_per_cycle = arch.fact("joint_outside_rows_per_cycle"),
-          .path_sms = arch.fact("path_sms"),
+          .hidden_start_cycles = arch.overlapped_launch ? arch.fact("cluster_start_cycles") : 0,
           .kb_power_cycles = arch.fact("copied_kb_power_cycles"),
           .issue_cycles = arch.fact("copy_issue_cycles"),
           .shared_issue_cycles = arch.fact("shared_copy_issue_cycles")};
@@ -155,6 +156,8 @@ GemmStoreRates store_rates(const arch::Arch& arch) {
           .scattered_cycles = arch.fact("scattered_store_cycles"),
           .piece_cycles = arch.fact("tile_piece_cycles"),
           .piece_sum_cycles = arch.fact("piece_sum_cycles"),
+          .slice_cycles = arch.fact("slice_cycles"),
+          .slice_sum_cycles = arch.fact("slice_sum_cycles"),
           .apart_factor = arch.fact("apart_copy_factor")};
 }
 
@@ -171,6 +174,7 @@ class Builder : GemmRingsBuilder {
     const Operands ab = operands(slot_rows(tile_));
     for (int c = 0; c < tile_.consumers(); ++c) consumer(c, ab);
     constrain();
+    launch_.in_place = arch_.overlapped_launch;
     Candidate made = candidate(iterations);
     made.definitions = matrix_widths({tile_.sum_columns()});
     return made;

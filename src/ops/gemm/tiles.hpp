@@ -17,13 +17,16 @@ namespace tj::ops {
 /// consumer leaves the rest of its rows unused: they are not even copied. cluster_m x cluster_n blocks with
 /// neighbouring tiles run together: those below each other share the copies of b, those beside each other those of a. A
 /// tile is for one size of operands' elements. A swapped tile multiplies b by a: a consumer has 64 columns of d, and
-/// block_m may be any multiple of 8, so that 141 rows are two tiles of 72.
+/// block_m may be any multiple of 8, so that 141 rows are two tiles of 72. cluster_k blocks do one tile together, each
+/// a slice of K.
 struct GemmTile {
   int block_m = 128, block_n = 256, block_k = 64;
   int cluster_m = 1, cluster_n = 1;
   int element_bytes = 2;
   bool swapped = false;
-  constexpr int blocks() const { return cluster_m * cluster_n; }
+  int cluster_k = 1;
+  constexpr int blocks() const { return cluster_m * cluster_n * cluster_k; }
+  constexpr bool sliced() const { return cluster_k > 1; }
   /// Rows and columns of a block's sums.
   constexpr int sum_rows() const { return swapped ? block_n : block_m; }
   constexpr int sum_columns() const { return swapped ? block_m : block_n; }
@@ -98,6 +101,9 @@ inline constexpr GemmTile kPlainTiles[] = {
     {64, 48, 128},
     {64, 56, 128},
     {64, 80, 64},
+    // Tiles that two or four blocks do together.
+    {64, 64, 128, 1, 1, 2, false, 2},
+    {64, 64, 128, 1, 1, 2, false, 4},
     // 8-bit elements: two sets of sums leave no room for more columns. Two consumers of 64 columns with one block of K
     // an iteration would share a role. There ptxas (13.0) serialises products whose sums are read while others are
     // under way.
@@ -119,6 +125,7 @@ inline constexpr GemmTile kPlainTiles[] = {
 struct SwappedTiles {
   int block_n, block_k, cluster_m, cluster_n;
   std::array<int, 24> rows;  ///< the rest are 0
+  int cluster_k = 1;
 };
 inline constexpr SwappedTiles kSwappedTiles[] = {
     {64, 128, 1, 1, {16, 24, 32, 40, 48, 56, 72, 80, 88, 96, 112, 128}},
@@ -135,6 +142,9 @@ inline constexpr SwappedTiles kSwappedTiles[] = {
     {128, 64, 2, 2, {96}},
     {64, 128, 1, 4, {64, 96, 128}},
     {128, 64, 1, 4, {160, 192}},
+    // Blocks do a tile together.
+    {64, 128, 1, 1, {16, 24, 32, 48, 80, 112}, 2},
+    {64, 128, 1, 1, {16, 32}, 4},
 };
 
 inline constexpr auto kGemmTiles = [] {
@@ -149,7 +159,8 @@ inline constexpr auto kGemmTiles = [] {
   for (const GemmTile& tile : kPlainTiles) all[next++] = tile;
   for (const SwappedTiles& tiles : kSwappedTiles)
     for (const int rows : tiles.rows)
-      if (rows > 0) all[next++] = {rows, tiles.block_n, tiles.block_k, tiles.cluster_m, tiles.cluster_n, 2, true};
+      if (rows > 0)
+        all[next++] = {rows, tiles.block_n, tiles.block_k, tiles.cluster_m, tiles.cluster_n, 2, true, tiles.cluster_k};
   return all;
 }();
 inline constexpr std::size_t kGemmTileCount = std::size(kGemmTiles);
@@ -179,7 +190,8 @@ constexpr int gemm_box(std::int64_t size, int block, int parts, bool skips) {
 
 /// All shipped ones, in the order in which equals are preferred.
 inline std::span<const GemmTile> gemm_tiles() { return kGemmTiles; }
-/// "128x256x64", "128x256x64c2x1" in clusters of two below each other, "72x64x64s" swapped.
+/// "128x256x64", "128x256x64c2x1" in clusters of two below each other, "72x64x64s" swapped, "64x64x128c1x1x2" in two
+/// slices.
 std::string gemm_tile_name(const GemmTile& tile);
 
 }  // namespace tj::ops

@@ -63,7 +63,8 @@ void set_defaults(Sizes& sizes, const GemmKernel& kernel, const Extent& extent) 
   sizes.set_default("m", (alone ? 1 : extent.m) * rows * tile.cluster_m - less(rows));
   sizes.set_default(
       "n", (alone ? 1 : extent.n) * tile.block_n * tile.cluster_n - less(tile.block_n) - (kernel.d_aligned ? 0 : kOdd));
-  sizes.set_default("k", (rung.max_iterations == 1 ? 1 : extent.k) * tile.block_k - extent.less);
+  // Of tiles in slices each block has as many iterations as others have of a whole tile.
+  sizes.set_default("k", (rung.max_iterations == 1 ? 1 : extent.k) * tile.block_k * tile.cluster_k - extent.less);
 }
 
 /// Rows follow each other; columns where it is stored transposed.

@@ -162,7 +162,7 @@ std::vector<RankedGemm> split_tiles(const GemmSizes& sizes, const GemmKernel& ki
   const std::vector<RankedGemm> ranking = rank_gemm(sizes, kind, arch);
   for (auto [choice, cycles] : ranking) {
     const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(choice.tile)];
-    if (choice.parts > 1 || !gemm_shares(sizes, tile, arch)) continue;
+    if (choice.parts > 1 || tile.sliced() || !gemm_shares(sizes, tile, arch)) continue;
     choice.walk = WalkChoice::split;
     if (choice == ranking.front().choice) continue;
     list.push_back({choice, gemm_split_cycles(sizes, kind, choice.tile, arch)});
@@ -191,7 +191,9 @@ class GemmTunable final : public Tunable {
       add(choice, cycles);
       const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(choice.tile)];
       const bool all_at_once = clusters_of(sizes, tile) <= cluster_places(sizes, tile, arch);
-      if (choice.parts > 1 || all_at_once || choice.walk != WalkChoice::usual || ++drawn > kWalkedTiles) continue;
+      if (choice.parts > 1 || tile.sliced() || all_at_once || choice.walk != WalkChoice::usual ||
+          ++drawn > kWalkedTiles)
+        continue;
       choice.walk = WalkChoice::dynamic;
       add(choice, cycles);
     }

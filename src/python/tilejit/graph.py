@@ -160,7 +160,7 @@ class Graph:
     """A loop and the machine that it is for. Plain data: nothing is checked before it is used.
 
     values: None where each result in SMEM is one; a list, also an empty one, is all that there are. walk: how tiles come to blocks,
-    "one_tile", "persistent", "dynamic" or "split".
+    "one_tile", "persistent", "dynamic", "split" or "sliced".
 
     >>> import tilejit
     >>> graph = tilejit.Graph("product", "hopper", [

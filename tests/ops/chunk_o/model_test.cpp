@@ -197,12 +197,12 @@ TEST_CASE("random problems") {
 TEST_CASE("divisions by products are exact") {
   for (const int divisor :
        {1, 2, 3, 5, 6, 7, 16, 31, 48, 63, 64, 65, 127, 1000, 65535, 65537, 1 << 20, (1 << 30) - 1, 1 << 30}) {
-    const auto by = ops::chunk_o::divisor_of(divisor);
+    const auto by = divisor_of(divisor);
     for (std::int64_t multiple = 0; multiple < (std::int64_t{1} << 31);
          multiple += std::max<std::int64_t>(divisor, (std::int64_t{1} << 31) / 50 / divisor * divisor))
       for (const std::int64_t n : {multiple - 1, multiple, multiple + 1})
         if (n >= 0 && n < (std::int64_t{1} << 31))
-          CHECK(ops::chunk_o::divided(static_cast<int>(n), by) == static_cast<int>(n) / divisor);
-    CHECK(ops::chunk_o::divided(2147483647, by) == 2147483647 / divisor);
+          CHECK(divided(static_cast<int>(n), by) == static_cast<int>(n) / divisor);
+    CHECK(divided(2147483647, by) == 2147483647 / divisor);
   }
 }

@@ -41,6 +41,8 @@ TEST_CASE("no spill, no serialised matrix instruction, registers as the schedule
       {{"dtype", {"f16"}},
        {"tile",
         {"16x64x128s", "72x64x128c2x1s", "112x192x64s", "192x128x64c1x4s", "176x128x64c1x2s", "240x64x64c2x1s"}}},
+      {{"dtype", {"f16"}}, {"tile", {"16x64x128c1x1x4s", "112x64x128c1x1x2s", "64x64x128c1x1x4"}}},
+      {{"dtype", {"bf16"}}, {"tile", {"112x64x128c1x1x2s", "64x64x128c1x1x2"}}, {"bias", {"true"}}, {"out", {"f32"}}},
       {{"dtype", {"bf16"}},
        {"tile", {"112x192x64s", "96x192x64s", "24x128x64s"}},
        {"add-c", {"true"}},
