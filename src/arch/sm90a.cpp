@@ -15,9 +15,9 @@ std::map<std::string, Fact> joint_facts() {
   const std::string fit =
       "fit of tj-warm --tune --op gemm, 151 sizes of f16 and 40 of e4m3 drawn by drawing.py with seeds 880001 to "
       "880003, all tiles, clocks settled, H200, 2026-11-26";
-  // A second fit, of facts that say how launches begin and end and what blocks share, once launches that fill most SMs
-  // did not overlap any more (LaunchPlan::overlaps). Tiles that are taken need 1.017 of the best one's time; of fits to
-  // two thirds of the sizes, those of the last third needed 1.027.
+  // A second fit, of facts that say how launches begin and end and what blocks share. Launches that fill most SMs did
+  // not overlap any more then (LaunchPlan::overlaps). Tiles that are taken need 1.017 of the best one's time. Of fits
+  // to two thirds of the sizes, those of the last third needed 1.027.
   const std::string apart =
       "fit of tj-warm --tune --op gemm --dtype f16, 69 sizes (tests/gpu/MEASURED.md, Launches in place), all tiles, "
       "H100, "

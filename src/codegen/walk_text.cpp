@@ -115,8 +115,8 @@ void WalkWriter::call(bool reads) const {
       ">(tiles);");
 }
 
-/// Where the compiler does not see that all lanes do the same pieces, it keeps what a loop needs in registers of lanes,
-/// and each matrix instruction waits for its operands' addresses.
+/// All lanes do the same pieces. Where the compiler does not see that, it keeps what a loop needs in registers of
+/// lanes. Each matrix instruction waits for its operands' addresses then.
 void WalkWriter::open_pieces() const {
   const auto known = [&](const std::string& piece) {
     return family_.single_thread() ? piece : cat("dev::uniform(", piece, ")");

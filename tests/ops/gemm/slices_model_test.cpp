@@ -1,7 +1,7 @@
-// Protects products whose tiles the blocks of a cluster do together, each a slice of K, on the CPU model, against f64
-// with inputs between NaNs: two and four slices, fewer iterations than slices, none at all, every way by which d
-// leaves, addends, batches; that equal launches give equal bits in any order of events; and that calls with a limit,
-// parts of K and other walks have no such tiles.
+// Protects products whose tiles the blocks of a cluster do together, each a slice of K, on the CPU model against f64.
+// There are two and four slices, fewer iterations than slices, none at all. d leaves in every way, with addends and in
+// batches. Equal launches give equal bits in any order of events. Calls with a limit, parts of K and other walks have
+// no such tiles.
 #include <doctest/doctest.h>
 
 #include <algorithm>
