@@ -42,7 +42,7 @@ ChunkOKernel kernel_of(const Problem& problem) {
   return chunk_o_kernel(request);
 }
 
-/// As many tokens for each sequence as come out even: one more or less where lists may say so.
+/// Tokens of each sequence, as even as they come out: lengths differ by one where lists may say so.
 std::vector<std::int64_t> lengths_of(const Sizes& sizes) {
   const std::int64_t tokens = sizes.at("tokens"), sequences = sizes.at("sequences");
   std::vector<std::int64_t> lengths;

@@ -39,7 +39,8 @@ struct Operand {
   DType dtype = DType::f16;
   std::vector<std::int64_t> shape;    ///< as its memory lies, outermost first
   std::vector<std::int64_t> strides;  ///< in elements
-  /// What it holds, of an i32 tensor without gaps. Else what it holds is random, or nothing where it is only written.
+  /// The tensor holds these, if it is of i32 and has no gaps. Empty: its values are random, or none where it is only
+  /// written.
   std::vector<std::int32_t> numbers = {};
 
   /// The tensor, of memory at this place.

@@ -61,7 +61,7 @@ class GemmBuilder : protected GraphBuilder {
     constexpr std::int64_t kPart = 32;  // columns that are left together
     return rows * ((tile.sum_columns() + kPart - 1) / kPart * kPart) * static_cast<std::int64_t>(sizeof(float));
   }
-  /// Where blocks do pieces of tiles, whoever stores sums leaves them, or adds those of others.
+  /// Nodes that store sums leave them, or add those of others, where blocks do pieces of tiles.
   void share_tiles() {
     if (!graph_.cuts()) return;
     graph_.piece_bytes = piece_bytes(tile_);

@@ -258,7 +258,7 @@ double GemmPrediction::cycles(int parts) const {
   const double compulsory = operand_bytes_ + elements_ * (parts == 1 ? out_bytes_ : size_of(DType::f32) * parts);
   const double even = clusters_ * parts / places_;  // waves, were none of them partly empty
   const bool cached = compulsory <= rates_.cache_bytes;
-  // Of the SMs' time, over that in which they have a tile.
+  // All SMs' time over the time in which they have a tile.
   const double idle = rates_.own_share ? share_ * waves / even : 1;
   const double by_memory = idle * compulsory / (cached ? rates_.cache_bytes_per_cycle : rates_.memory_bytes_per_cycle);
   double work = 0;

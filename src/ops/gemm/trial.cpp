@@ -63,7 +63,7 @@ void set_defaults(Sizes& sizes, const GemmKernel& kernel, const Extent& extent) 
   sizes.set_default("m", (alone ? 1 : extent.m) * rows * tile.cluster_m - less(rows));
   sizes.set_default(
       "n", (alone ? 1 : extent.n) * tile.block_n * tile.cluster_n - less(tile.block_n) - (kernel.d_aligned ? 0 : kOdd));
-  // Of tiles in slices each block has as many iterations as others have of a whole tile.
+  // Each block of a sliced tile has as many iterations as other blocks have of a whole one, so that rings come round.
   sizes.set_default("k", (rung.max_iterations == 1 ? 1 : extent.k) * tile.block_k * tile.cluster_k - extent.less);
 }
 
