@@ -57,18 +57,19 @@ std::vector<const ops::Op*> tunable_ops(const std::vector<std::string>& names) {
   return names.empty() ? all : chosen;
 }
 
-/// Without --op the problems of each op that takes the flags. Where none does it is a mistake, which an op says that
-/// was given its sizes.
+/// Without --op the problems of each op that a flag gives sizes of; a command line without sizes is a mistake.
 std::vector<Task> tasks_of(const TuneWork& work, const std::vector<const ops::Op*>& ops) {
   std::vector<Task> tasks;
-  std::optional<Error> mistake;
-  for (const ops::Op* op : ops) try {
-      for (ops::Problem& problem : op->tunable()->problems(work.flags)) tasks.push_back({op, std::move(problem)});
-    } catch (const Error& error) {
-      if (!work.op_names.empty()) throw;
-      if (!mistake || mistake->message.find(" is missing") != std::string::npos) mistake = error;
-    }
-  if (tasks.empty() && mistake) throw *mistake;
+  std::string known;
+  for (const ops::Op* op : ops) {
+    const auto flags = op->tunable()->size_flags();
+    for (const char* flag : flags) known += cat(known.empty() ? "--" : ", --", flag, " (", op->name(), ")");
+    const bool meant =
+        std::any_of(flags.begin(), flags.end(), [&](const char* flag) { return work.flags.count(flag) > 0; });
+    if (work.op_names.empty() && !meant) continue;
+    for (ops::Problem& problem : op->tunable()->problems(work.flags)) tasks.push_back({op, std::move(problem)});
+  }
+  if (tasks.empty()) bad_use(cat("--tune measures for sizes, and none are given; allowed: ", known));
   return tasks;
 }
 
@@ -81,8 +82,8 @@ void check_targets(const std::vector<std::string>& names) {
                   "there take the predicted kernel"));
 }
 
-/// The first GPU's target. Throws tj::Error that says why there is none.
-std::string gpu_target(const TuneWork& work, const Runtime& runtime, Device gpu) {
+/// Throws tj::Error that says why there is no first GPU, or that it runs none of the targets that are asked for.
+void check_gpu(const TuneWork& work, const Runtime& runtime, Device gpu) {
   std::string target;
   try {
     target = runtime.target_of(gpu);
@@ -93,15 +94,15 @@ std::string gpu_target(const TuneWork& work, const Runtime& runtime, Device gpu)
     if (arch::parse_target(name).name() != target)
       bad_use(cat("--target is '", name, "'; allowed with --tune: one that this machine's first GPU runs, such as ",
                   target));
-  return target;
 }
 
 /// A tile that cannot be made is left to the table, which says so.
-void make_ahead(const std::vector<Task>& tasks, const std::string& target, const TuneOptions& how, int threads,
-                Runtime& runtime, Progress& progress) {
+void make_ahead(const std::vector<Task>& tasks, Device gpu, const TuneOptions& how, int threads, Runtime& runtime,
+                Progress& progress) {
   std::vector<Job> jobs;
   std::set<std::string> seen;
   for (const Task& task : tasks) {
+    const std::string target = runtime.target_of(gpu, task.op->name());
     std::vector<ops::Variant> variants;
     try {
       variants = variants_of(*task.op->tunable(), task.problem, *arch::parse_target(target).arch, how);
@@ -196,13 +197,13 @@ int tune_problems(const TuneWork& work, LogLevel level, std::ostream& out, std::
   how.limit = work.limit;
   if (work.rounds > 0) how.rounds = work.rounds;
   how.seed = fresh_seed();
-  const std::string target = gpu_target(work, runtime, gpu);
+  check_gpu(work, runtime, gpu);
   if (const std::string reason = cache::Store(work.cache_dir, 0, {}).cannot_keep(); !reason.empty())
     support::fail(Stage::cache, Code::io,
                   cat("no choice can be kept in the cache at '", support::shown_path(work.cache_dir),
                       "', so nothing was measured: ", reason,
                       ". Give --cache-dir, or TJ_CACHE_DIR, a folder of your own with room"));
-  make_ahead(tasks, target, how, work.jobs, runtime, progress);
+  make_ahead(tasks, gpu, how, work.jobs, runtime, progress);
   Json problems = Json::array();
   std::size_t failures = 0, changed = 0;
   std::string device;

@@ -125,12 +125,23 @@ TEST_CASE("a kernel that is named is the one that is kept; a problem that it doe
             "gemm_f16_kk 16x64x64 on Fake H200: 16x32x128"));
 }
 
+TEST_CASE("kernels are made ahead for the target that an op runs on, also where that is not the device's usual one") {
+  TuneMachine machine;
+  machine.cuda.set_capability(10, 0);
+  const ToolRun result = machine.tune({"--tokens", "64", "--v-heads", "2", "--tune-rounds", "1"});
+  CHECK_MESSAGE(result.code == tj::tools::kExitOk, result.err);
+  CHECK_MESSAGE(has(result.out, "/3] chunk_o_r2_h1 sm_100a: compiled"), result.out);
+}
+
 TEST_CASE("bad use is refused before anything is made") {
   TuneMachine machine;
   machine.refused(
       {"--op", "copy_rows"},
       "--op is 'copy_rows', which has one kernel for each problem; allowed with --tune: fmha, gemm, chunk_o");
   machine.refused({"--op", "gemm"}, "--m is missing");
+  machine.refused({}, "--tune measures for sizes, and none are given; allowed: --seq-q (fmha), --m (gemm), --n (gemm)");
+  machine.refused({"--dtype", "f16"}, "none are given");
+  machine.refused({"--tokens", "64", "--heads", "0"}, "heads");
   machine.refused({"--m", "64", "--n", "64", "--k", "0"}, "k is 0");
   machine.refused({"--m", "64", "--n", "64", "--k", "64", "--head-dim", "64"}, "--head-dim means nothing to gemm");
   machine.refused({"--sizes", "64", "--tile", "128x256x64"}, "--tile is given; it is what is measured");

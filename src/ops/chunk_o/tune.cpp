@@ -31,9 +31,7 @@ Sizes take_sizes(Flags& flags) {
   return sizes;
 }
 Sizes sizes_of(const Problem& problem) {
-  Flags flags;
-  for (const auto& [name, value] : problem.fields)
-    if (std::find(std::begin(kSizeNames), std::end(kSizeNames), name) != std::end(kSizeNames)) flags[name] = {value};
+  Flags flags = size_flags_of(problem, kSizeNames);
   return take_sizes(flags);
 }
 ChunkOKernel kernel_of(const Problem& problem) {
@@ -118,6 +116,10 @@ class ChunkOTunable final : public Tunable {
     return make_problem(chunk_o_kernel(of), take_sizes(flags));
   }
 
+  std::span<const char* const> size_flags() const override {
+    static constexpr const char* kFlags[] = {"tokens"};
+    return kFlags;
+  }
   std::vector<Problem> problems(const Flags& flags) const override {
     if (flags.count("item-heads") > 0)
       fail(Stage::argument, Code::invalid_argument, "--item-heads is given; it is what is measured: leave it out");
@@ -137,16 +139,12 @@ class ChunkOTunable final : public Tunable {
   }
 
   std::optional<Problem> problem_of(const Fields& fields) const override {
-    Problem given;
-    given.fields = fields;
-    try {
+    return problem_of_fields(fields, [](const Problem& given) -> std::optional<Problem> {
       const ChunkOKernel kernel = kernel_of(given);
       Problem problem = make_problem(kernel, sizes_of(given));
       check(problem);
-      if (problem.fields == fields && kernel.heads == 0) return problem;  // an item's heads are what was chosen
-    } catch (const Error&) {                                              // a field that no chunk output has
-    }
-    return std::nullopt;
+      return kernel.heads == 0 ? std::optional(std::move(problem)) : std::nullopt;  // an item's heads were chosen
+    });
   }
 
   std::vector<Operand> operands(const Problem& problem) const override {

@@ -57,6 +57,9 @@ class Tunable {
   /// predicted cycles.
   virtual std::vector<Variant> variants(const Problem& problem, const arch::Arch& arch) const = 0;
 
+  /// Flags of sizes, of which a command line has at least one where it is about this op: "tokens".
+  virtual std::span<const char* const> size_flags() const = 0;
+
   /// The problem of a call; of its tensors the sizes alone count.
   virtual Problem problem_of(const void* args) const = 0;
   /// The problems of a command line: every combination. Throws tj::Error(argument) naming flag, value and what is
@@ -70,5 +73,14 @@ class Tunable {
   virtual void with_args(const Problem& problem, Device device, std::span<void* const> places,
                          const std::function<void(const void*)>& use) const = 0;
 };
+
+/// The sizes among a problem's fields, those of these names, as flags.
+std::map<std::string, std::vector<std::string>> size_flags_of(const Problem& problem,
+                                                              std::span<const char* const> names);
+
+/// The problem of these fields: what `make` makes of them. None where it has other fields, or where `make` throws
+/// tj::Error or says that they are those of none.
+std::optional<Problem> problem_of_fields(const std::vector<std::pair<std::string, std::string>>& fields,
+                                         const std::function<std::optional<Problem>(const Problem& given)>& make);
 
 }  // namespace tj::ops

@@ -36,9 +36,7 @@ Sizes take_sizes(Flags& flags) {
   return sizes;
 }
 Sizes sizes_of(const Problem& problem) {
-  Flags flags;
-  for (const auto& [name, value] : problem.fields)
-    if (std::find(std::begin(kSizeNames), std::end(kSizeNames), name) != std::end(kSizeNames)) flags[name] = {value};
+  Flags flags = size_flags_of(problem, kSizeNames);
   return take_sizes(flags);
 }
 FmhaKernel kernel_of(const Problem& problem) {
@@ -111,6 +109,10 @@ class FmhaTunable final : public Tunable {
     return make_problem(fmha_kernel(of), take_sizes(flags));
   }
 
+  std::span<const char* const> size_flags() const override {
+    static constexpr const char* kFlags[] = {"seq-q"};
+    return kFlags;
+  }
   std::vector<Problem> problems(const Flags& flags) const override {
     for (const auto& [name, what] : {std::pair("walk", "it is what is measured"),
                                      {"tile", "it is what is measured"},
@@ -128,18 +130,14 @@ class FmhaTunable final : public Tunable {
   }
 
   std::optional<Problem> problem_of(const Fields& fields) const override {
-    Problem given;
-    given.fields = fields;
-    try {
+    return problem_of_fields(fields, [](const Problem& given) -> std::optional<Problem> {
       const FmhaKernel kernel = kernel_of(given);
       Problem problem = make_problem(kernel, sizes_of(given));
       check(problem);
       const bool chosen =
           kernel.tile != kUsualFmhaTile || kernel.walk != WalkChoice::usual || kernel.rung != kNoFmhaRung;
-      if (problem.fields == fields && !chosen) return problem;
-    } catch (const Error&) {  // a field that no attention has
-    }
-    return std::nullopt;
+      return chosen ? std::nullopt : std::optional(std::move(problem));
+    });
   }
 
   std::vector<Operand> operands(const Problem& problem) const override {

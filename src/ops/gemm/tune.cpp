@@ -209,6 +209,10 @@ class GemmTunable final : public Tunable {
     return make_problem(gemm_kind(of), gemm_sizes(of));
   }
 
+  std::span<const char* const> size_flags() const override {
+    static constexpr const char* kFlags[] = {"m", "n", "k", "sizes"};
+    return kFlags;
+  }
   std::vector<Problem> problems(const Flags& flags) const override {
     if (flags.count("tile") > 0)
       fail(Stage::argument, Code::invalid_argument,
@@ -239,15 +243,10 @@ class GemmTunable final : public Tunable {
   }
 
   std::optional<Problem> problem_of(const Fields& fields) const override {
-    Problem given;
-    given.fields = fields;
-    try {
+    return problem_of_fields(fields, [](const Problem& given) {
       check(sizes_of(given), kind_of(given));
-      Problem problem = make_problem(kind_of(given), sizes_of(given));
-      if (problem.fields == fields) return problem;
-    } catch (const Error&) {  // a field that no product has
-    }
-    return std::nullopt;
+      return std::optional(make_problem(kind_of(given), sizes_of(given)));
+    });
   }
 
   std::vector<Operand> operands(const Problem& problem) const override {
