@@ -156,4 +156,19 @@ TJ_DEVICE void release(u32 shared, u32 sequence) {
   }
 }
 
+/// Consumer: the matrix unit has done what this group of four warps has asked for, and reads the filling no more. One
+/// arrival for the group at each block that may copy into the slot: a product is one instruction of its warps, and done
+/// for all of them at once.
+template <int Site, class R>
+TJ_DEVICE void release_by_group(u32 shared, u32 sequence) {
+  constexpr u32 kGroupThreads = 128;
+  const u32 barrier = empty_barrier<R>(shared, sequence), thread = thread_index() % kGroupThreads;
+  if constexpr (R::kSharers > 1) {
+    if (thread < R::kSharers)
+      mbarrier_arrive_at<Site>(barrier, first_sharer<R>(cluster_rank()) + thread * R::kSharerStride);
+  } else {
+    if (thread == 0) mbarrier_arrive<Site>(barrier);
+  }
+}
+
 }  // namespace tj::dev

@@ -8,6 +8,8 @@
 
 namespace tj::dev {
 
+/// Asks for the line of an address to be brought to L2.
+TJ_DEVICE void prefetch_global(const void* address) { asm volatile("prefetch.global.L2 [%0];" ::"l"(address)); }
 TJ_DEVICE void prefetch_map(const TensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(reinterpret_cast<u64>(map)) : "memory");
 }

@@ -138,5 +138,11 @@ TJ_DEVICE void store_matrices_transposed(u32 address, const u32 (&words)[4]) {
                "r"(words[1]), "r"(words[2]), "r"(words[3])
                : "memory");
 }
+/// The fragment of an 8x8 matrix of 16-bit elements that is the given one's transpose.
+TJ_DEVICE u32 transpose_matrix(u32 word) {
+  u32 transposed;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(transposed) : "r"(word));
+  return transposed;
+}
 
 }  // namespace tj::dev

@@ -35,6 +35,13 @@
 #define TJ_H5 "%40, %41, %42, %43"
 #define TJ_H6 "%48, %49, %50, %51"
 #define TJ_H7 "%56, %57, %58, %59"
+#define TJ_H8 "%64, %65, %66, %67"
+#define TJ_H9 "%72, %73, %74, %75"
+#define TJ_H10 "%80, %81, %82, %83"
+#define TJ_H11 "%88, %89, %90, %91"
+#define TJ_H12 "%96, %97, %98, %99"
+#define TJ_H13 "%104, %105, %106, %107"
+#define TJ_H14 "%112, %113, %114, %115"
 
 #define TJ_LIST_16 TJ_P0
 #define TJ_LIST_24 TJ_P0 ", " TJ_H1
@@ -51,12 +58,19 @@
 #define TJ_LIST_112 TJ_LIST_96 ", " TJ_P6
 #define TJ_LIST_120 TJ_LIST_112 ", " TJ_H7
 #define TJ_LIST_128 TJ_LIST_112 ", " TJ_P7
+#define TJ_LIST_136 TJ_LIST_128 ", " TJ_H8
 #define TJ_LIST_144 TJ_LIST_128 ", " TJ_P8
+#define TJ_LIST_152 TJ_LIST_144 ", " TJ_H9
 #define TJ_LIST_160 TJ_LIST_144 ", " TJ_P9
+#define TJ_LIST_168 TJ_LIST_160 ", " TJ_H10
 #define TJ_LIST_176 TJ_LIST_160 ", " TJ_P10
+#define TJ_LIST_184 TJ_LIST_176 ", " TJ_H11
 #define TJ_LIST_192 TJ_LIST_176 ", " TJ_P11
+#define TJ_LIST_200 TJ_LIST_192 ", " TJ_H12
 #define TJ_LIST_208 TJ_LIST_192 ", " TJ_P12
+#define TJ_LIST_216 TJ_LIST_208 ", " TJ_H13
 #define TJ_LIST_224 TJ_LIST_208 ", " TJ_P13
+#define TJ_LIST_232 TJ_LIST_224 ", " TJ_H14
 #define TJ_LIST_240 TJ_LIST_224 ", " TJ_P14
 #define TJ_LIST_256 TJ_LIST_240 ", " TJ_P15
 
@@ -79,12 +93,19 @@
 #define TJ_REGS_112(d) TJ_REGS_96(d), TJ_R8(d, 6)
 #define TJ_REGS_120(d) TJ_REGS_112(d), TJ_R4(d, 7)
 #define TJ_REGS_128(d) TJ_REGS_112(d), TJ_R8(d, 7)
+#define TJ_REGS_136(d) TJ_REGS_128(d), TJ_R4(d, 8)
 #define TJ_REGS_144(d) TJ_REGS_128(d), TJ_R8(d, 8)
+#define TJ_REGS_152(d) TJ_REGS_144(d), TJ_R4(d, 9)
 #define TJ_REGS_160(d) TJ_REGS_144(d), TJ_R8(d, 9)
+#define TJ_REGS_168(d) TJ_REGS_160(d), TJ_R4(d, 10)
 #define TJ_REGS_176(d) TJ_REGS_160(d), TJ_R8(d, 10)
+#define TJ_REGS_184(d) TJ_REGS_176(d), TJ_R4(d, 11)
 #define TJ_REGS_192(d) TJ_REGS_176(d), TJ_R8(d, 11)
+#define TJ_REGS_200(d) TJ_REGS_192(d), TJ_R4(d, 12)
 #define TJ_REGS_208(d) TJ_REGS_192(d), TJ_R8(d, 12)
+#define TJ_REGS_216(d) TJ_REGS_208(d), TJ_R4(d, 13)
 #define TJ_REGS_224(d) TJ_REGS_208(d), TJ_R8(d, 13)
+#define TJ_REGS_232(d) TJ_REGS_224(d), TJ_R4(d, 14)
 #define TJ_REGS_240(d) TJ_REGS_224(d), TJ_R8(d, 14)
 #define TJ_REGS_256(d) TJ_REGS_240(d), TJ_R8(d, 15)
 
@@ -157,6 +178,13 @@
 #define TJ_S_104 "%52", "%53", "%54", "%55", "%56", "%57", "%58"
 #define TJ_S_120 "%60", "%61", "%62", "%63", "%64", "%65", "%66"
 #define TJ_S_144 "%72", "%73", "%74", "%75", "%76", "%77", "%78"
+#define TJ_S_136 "%68", "%69", "%70", "%71", "%72", "%73", "%74"
+#define TJ_S_152 "%76", "%77", "%78", "%79", "%80", "%81", "%82"
+#define TJ_S_168 "%84", "%85", "%86", "%87", "%88", "%89", "%90"
+#define TJ_S_184 "%92", "%93", "%94", "%95", "%96", "%97", "%98"
+#define TJ_S_200 "%100", "%101", "%102", "%103", "%104", "%105", "%106"
+#define TJ_S_216 "%108", "%109", "%110", "%111", "%112", "%113", "%114"
+#define TJ_S_232 "%116", "%117", "%118", "%119", "%120", "%121", "%122"
 #define TJ_S_208 "%104", "%105", "%106", "%107", "%108", "%109", "%110"
 #define TJ_S_240 "%120", "%121", "%122", "%123", "%124", "%125", "%126"
 #define TJ_S_32 "%16", "%17", "%18", "%19", "%20", "%21", "%22"
@@ -248,6 +276,27 @@ TJ_WGMMA_SHARED(120)
 #endif
 #if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_144)
 TJ_WGMMA_SHARED(144)
+#endif
+#if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_136)
+TJ_WGMMA_SHARED(136)
+#endif
+#if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_152)
+TJ_WGMMA_SHARED(152)
+#endif
+#if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_168)
+TJ_WGMMA_SHARED(168)
+#endif
+#if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_184)
+TJ_WGMMA_SHARED(184)
+#endif
+#if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_200)
+TJ_WGMMA_SHARED(200)
+#endif
+#if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_216)
+TJ_WGMMA_SHARED(216)
+#endif
+#if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_232)
+TJ_WGMMA_SHARED(232)
 #endif
 #if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_208)
 TJ_WGMMA_SHARED(208)

@@ -43,11 +43,15 @@ bool handed_back_by_unit(const graph::Graph& graph, const sched::Schedule& sched
 }
 
 int arrivals_of_consumers(const graph::Graph& graph, const sched::Schedule& schedule, int value) {
-  int warps = 0;
-  for (std::size_t r = 0; r < schedule.roles.size(); ++r)
-    if (role_reads(graph, schedule, static_cast<int>(r), value))
-      warps += handed_back_by_unit(graph, schedule, static_cast<int>(r), value) ? 1 : schedule.roles[r].warps;
-  return warps;
+  int arrivals = 0;
+  for (std::size_t r = 0; r < schedule.roles.size(); ++r) {
+    const int role = static_cast<int>(r);
+    if (!role_reads(graph, schedule, role, value)) continue;
+    arrivals += handed_back_by_unit(graph, schedule, role, value)     ? 1
+                : handed_back_by_groups(graph, schedule, role, value) ? schedule.roles[r].warps / kGroupWarps
+                                                                      : schedule.roles[r].warps;
+  }
+  return arrivals;
 }
 
 int arrivals_of_producer(const graph::Graph& graph, const sched::Schedule& schedule, int value) {
@@ -215,6 +219,16 @@ bool role_reads(const graph::Graph& graph, const sched::Schedule& schedule, int 
   return std::any_of(graph.edges.begin(), graph.edges.end(), [&](const graph::Edge& edge) {
     return edge.value == value && schedule.role[static_cast<std::size_t>(edge.dst)] == role;
   });
+}
+
+bool handed_back_by_groups(const graph::Graph& graph, const sched::Schedule& schedule, int role, int value) {
+  return schedule.roles[static_cast<std::size_t>(role)].warps % kGroupWarps == 0 &&
+         graph.values[static_cast<std::size_t>(value)].scope == graph::Scope::iteration &&
+         std::all_of(graph.edges.begin(), graph.edges.end(), [&](const graph::Edge& edge) {
+           return edge.value != value || schedule.role[static_cast<std::size_t>(edge.dst)] != role ||
+                  (graph.nodes[static_cast<std::size_t>(edge.dst)].async == graph::Async::matrix &&
+                   graph.nodes[static_cast<std::size_t>(edge.dst)].scope == graph::Scope::iteration);
+         });
 }
 
 Layout make_layout(const graph::Graph& graph, const sched::Schedule& schedule) {

@@ -64,6 +64,12 @@ bool filled_once(const graph::Graph& graph, const graph::Value& value);
 /// Does the role ask for products of a pair of blocks, so that only the first block of a pair runs it?
 bool runs_in_first_of_pair(const graph::Graph& graph, const sched::Schedule& schedule, int role);
 
+/// Warps that issue a product of the matrix unit together.
+inline constexpr int kGroupWarps = 4;
+/// Is the matrix unit all that reads the value in the role, once an iteration? A product of a group of warps begins
+/// when all of them have asked for it, and is done for all of them at once: one of them says so.
+bool handed_back_by_groups(const graph::Graph& graph, const sched::Schedule& schedule, int role, int value);
+
 /// Does a node of the role read the value?
 bool role_reads(const graph::Graph& graph, const sched::Schedule& schedule, int role, int value);
 

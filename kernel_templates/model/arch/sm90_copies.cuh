@@ -7,6 +7,7 @@
 namespace tj::dev {
 
 TJ_DEVICE void prefetch_map(const TensorMap*) {}
+TJ_DEVICE void prefetch_global(const void*) {}
 /// One box of a rank-4 tensor into shared memory; its bytes complete on the barrier. One thread issues it.
 TJ_DEVICE void copy_box_4d(u32 destination, const TensorMap* map, u32 barrier, int c0, int c1, int c2, int c3) {
   const int coordinates[4] = {c0, c1, c2, c3};

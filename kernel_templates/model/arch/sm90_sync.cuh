@@ -109,5 +109,15 @@ TJ_DEVICE void store_matrices_transposed(u32 address, const u32 (&words)[4]) {
     }
   }
 }
+/// The fragment of an 8x8 matrix of 16-bit elements that is the given one's transpose.
+TJ_DEVICE u32 transpose_matrix(u32 word) {
+  const u32 row = lane_index() / 4, first = lane_index() % 4 * 2;
+  u32 transposed = 0;
+  for (u32 e = 0; e < 2; ++e) {
+    const u32 pair = detail::api.shuffle(word, 4 * (first + e) + row / 2);
+    transposed |= (pair >> 16 * (row % 2) & 0xffffu) << 16 * e;
+  }
+  return transposed;
+}
 
 }  // namespace tj::dev

@@ -7,6 +7,7 @@
 namespace tj::ops::gemm {
 
 inline constexpr int kRowsPerConsumer = 64;  ///< rows of d that one consumer role owns
+inline constexpr int kWideColumns = 256;     ///< swapped tiles so wide have two products for each consumer
 inline constexpr int kSwizzleColumns = 64;   ///< 128 bytes of 16-bit elements: the width of a block in shared memory
 inline constexpr int kSwizzleBytes = 128;
 

@@ -1,11 +1,11 @@
 // Matrix product on warpgroup matrix instructions: the bodies of the graph's nodes.
 //
 // Decides what one node computes for one tile and iteration. Order, waits, slots and roles come from the emitted unit.
-// A block owns a kBlockM x kBlockN tile of d, kRowsPerConsumer rows for each consumer; iteration i handles kBlockK of
-// K. In swapped tiles a consumer owns kRowsPerConsumer columns of d instead. The matrix unit keeps 13 bits of fraction
-// of sums of e4m3 (model/matrix_e4m3.cpp names who measured it). So its sums grow over one block of 128 bytes only, and
-// promote() adds them to others in f32. Invariant: a body touches registers of its own context and the slots that it is
-// given, nothing else.
+// A block owns a kBlockM x kBlockN tile of d, kConsumerRows rows for each consumer; iteration i handles kBlockK of K.
+// In swapped tiles a consumer owns so many columns of d instead. The matrix unit keeps 13 bits of fraction of sums of
+// e4m3 (model/matrix_e4m3.cpp names who measured it). So its sums grow over one block of 128 bytes only, and promote()
+// adds them to others in f32. Invariant: a body touches registers of its own context and the slots that it is given,
+// nothing else.
 #pragma once
 
 #include "ops/gemm/load.cuh"
@@ -28,26 +28,33 @@ struct Partial<C, true> {
   float factor;
 };
 
+/// Rows of sums that a consumer has: those of one product, or of two in the widest swapped tiles.
 template <class C>
-inline constexpr int kConsumerRows = kRowsPerConsumer;
+inline constexpr int kConsumerRows =
+    kSwapped<C> && C::kBlockN >= kWideColumns ? 2 * kRowsPerConsumer : kRowsPerConsumer;
 
-/// The 64 rows of a warpgroup's sums: a warp has sixteen of them, all columns of the block's sums.
+/// The rows of a warpgroup's sums: of each 64 a warp has sixteen, and all columns of the block's sums.
 template <class C_>
 struct Consumer : Partial<C_> {
   using C = C_;
-  static constexpr int kRowBlocks = 1, kColumns = kSumColumns<C>;
+  static constexpr int kRowBlocks = kConsumerRows<C> / kRowsPerConsumer, kColumns = kSumColumns<C>;
   static constexpr int kMergedPlaces = 4;  ///< of a piece's sums that are loaded together: 32 registers
   const Params& params;
-  const int copy;  ///< which 64 rows of the block's sums
+  const int copy;  ///< which rows of the block's sums
   const int lane;
-  float sums[kSumColumns<C> / 2];
+  float sums[kRowBlocks][kSumColumns<C> / 2];
   TJ_DEVICE Consumer(const Params& p, int which) : params(p), copy(which), lane(static_cast<int>(dev::lane_index())) {}
-  TJ_DEVICE int row(int) const { return copy * kRowsPerConsumer + static_cast<int>(dev::warp_index() & 3u) * 16; }
+  TJ_DEVICE int row(int block) const {
+    return copy * kConsumerRows<C> + block * kRowsPerConsumer + static_cast<int>(dev::warp_index() & 3u) * 16;
+  }
   TJ_DEVICE int column() const { return 0; }
-  TJ_DEVICE float sum(int, int at) const { return sums[at]; }
+  TJ_DEVICE float sum(int block, int at) const { return sums[block][at]; }
   /// The last group's wait is behind: no read may move ahead of it.
   TJ_DEVICE void bring(int) {}
-  TJ_DEVICE void finished() { dev::hold(sums); }
+  TJ_DEVICE void finished() {
+#pragma unroll
+    for (int block = 0; block < kRowBlocks; ++block) dev::hold(sums[block]);
+  }
   TJ_DEVICE void afresh() {}
 };
 
@@ -74,12 +81,15 @@ TJ_DEVICE float product_factor(const Consumer<C>& consumer) {
 /// The first product of a tile overwrites the sums, but for those of promote(); a tile without any has to clear them.
 template <class C>
 TJ_DEVICE void begin(Consumer<C>& consumer, const Tile& tile) {
+  if constexpr (C::kAddC) prefetch_addends(consumer, tile);
   if constexpr (kPromotes<C>)
     read_scales(consumer, tile);
   else if (tile.trip_count > 0)
     return;
 #pragma unroll
-  for (float& sum : consumer.sums) sum = 0.0f;
+  for (auto& block : consumer.sums)
+#pragma unroll
+    for (float& sum : block) sum = 0.0f;
 }
 
 /// An operand in shared memory: the one that gives a product its rows, or its columns.
@@ -92,8 +102,9 @@ struct Side {
   static constexpr int kBlock = (kMnMajor ? kSwizzleColumns : kSlotRows) * kSwizzleRowBytes;  // to the next of K
 };
 
-/// sums (+)= a b^T, or in swapped tiles b a^T: 64 x kSumColumns. The group before may still be adding to the same sums:
-/// nothing here touches them. With e4m3, the product of each block goes into partial sums of its own.
+/// sums (+)= a b^T, or in swapped tiles b a^T: 64 x kSumColumns for each block of rows. The group before may still be
+/// adding to the same sums: nothing here touches them. With e4m3, the product of each block goes into partial sums of
+/// its own.
 template <class C>
 TJ_DEVICE void mma(Consumer<C>& consumer, const Tile&, int i, u32 a, u32 b) {
   using Left = Side<C, true>;
@@ -101,9 +112,11 @@ TJ_DEVICE void mma(Consumer<C>& consumer, const Tile&, int i, u32 a, u32 b) {
   constexpr int kOrder = (Left::kMnMajor ? dev::kLeftMn : 0) | (Right::kMnMajor ? dev::kRightMn : 0);
   constexpr int kSteps = kSwizzleRowBytes / kMatrixBytes;
   using Steps = dev::MatrixSteps<kSteps, Left::kStep, Right::kStep, kOrder>;
-  // The distance between the rows of two consumers: a block of their own, or rows of a block.
-  constexpr int kCopyBytes = (Left::kMnMajor ? C::kBlockK : kRowsPerConsumer) * kSwizzleRowBytes;
-  const u64 left = dev::matrix_operand((Left::kIsA ? a : b) + consumer.copy * kCopyBytes, 16, kSwizzleAtomBytes);
+  // The distance between the rows of two products: a block of their own, or rows of a block.
+  constexpr int kRowBlocks = Consumer<C>::kRowBlocks,
+                kRowBytes = (Left::kMnMajor ? C::kBlockK : kRowsPerConsumer) * kSwizzleRowBytes;
+  const u64 left =
+      dev::matrix_operand((Left::kIsA ? a : b) + consumer.copy * kRowBlocks * kRowBytes, 16, kSwizzleAtomBytes);
   const u64 right =
       dev::matrix_operand(Left::kIsA ? b : a, Right::kMnMajor ? C::kBlockK * kSwizzleRowBytes : 16, kSwizzleAtomBytes);
 #pragma unroll
@@ -114,7 +127,10 @@ TJ_DEVICE void mma(Consumer<C>& consumer, const Tile&, int i, u32 a, u32 b) {
       dev::hold(consumer.partial[block]);
       dev::matrix_multiply<Steps>(typename C::Element{}, consumer.partial[block], a_block, b_block, false);
     } else {
-      dev::matrix_multiply<Steps>(typename C::Element{}, consumer.sums, a_block, b_block, i != 0 || block != 0);
+#pragma unroll
+      for (int row = 0; row < kRowBlocks; ++row)
+        dev::matrix_multiply<Steps>(typename C::Element{}, consumer.sums[row],
+                                    dev::operand_advance(a_block, row * kRowBytes), b_block, i != 0 || block != 0);
     }
   }
 }
@@ -134,10 +150,11 @@ TJ_DEVICE void promote(Consumer<C>& consumer, const Tile&, int) {
 #pragma unroll
   for (int block = 0; block < C::kBlockK / kBlockColumns<C>; ++block) {
 #pragma unroll
-    for (int s = 0; s < kSumColumns<C> / 2; ++s) consumer.sums[s] += consumer.partial[block][s];
+    for (int s = 0; s < kSumColumns<C> / 2; ++s) consumer.sums[0][s] += consumer.partial[block][s];
   }
 }
 
 }  // namespace tj::ops::gemm
 
+#include "ops/gemm/addends.cuh"
 #include "ops/gemm/staging.cuh"

@@ -4,7 +4,7 @@
 // order; in swapped tiles a consumer has all rows of kSwizzleColumns columns. Invariant: nothing outside d is written.
 #pragma once
 
-#include "ops/gemm/store.cuh"
+#include "ops/gemm/swapped.cuh"
 
 namespace tj::ops::gemm {
 
@@ -49,14 +49,16 @@ template <class C>
 TJ_DEVICE void stage_swapped(Consumer<C>& consumer, const Tile& tile, u32 slot) {
   const typename C::Output tag{};
   const int lane = consumer.lane, warp = static_cast<int>(dev::warp_index() & 3u);
-  const Column<C> columns[2] = {{consumer, tile, 0}, {consumer, tile, 1}};
+  const Column<C> columns[2] = {{consumer, tile, 0, 0}, {consumer, tile, 0, 1}};
+  SwappedAddends<C> addends;
 #pragma unroll
   for (int part = 0; part < Parts<C>::kCount; ++part) {
+    addends.load(consumer, tile, 0, part);
     u32 words[2][4];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float values[8];
-      finish_swapped(consumer, tile, columns[half], part, half, values);
+      finish_swapped(consumer, tile, columns[half], 0, part, half, addends, values);
 #pragma unroll
       for (int i = 0; i < 4; ++i) words[half][i] = dev::pack(tag, values[2 * i], values[2 * i + 1]);
     }
@@ -77,6 +79,7 @@ TJ_DEVICE void stage_rows(Consumer<C>& consumer, const Tile& tile, u32 slot) {
   const typename C::Output tag{};
   consumer.finished();
   const int lane = static_cast<int>(dev::lane_index());
+  static_assert(!kSwapped<C> || Consumer<C>::kRowBlocks == 1, "a consumer hands over the columns of one product");
   static_assert(!kSliced<C> || kSwapped<C> || kStagedRows<C> == kConsumerRows<C>, "all warps send their sums");
   if (!kSwapped<C> && kStagedRows<C> < kConsumerRows<C> &&
       consumer.row(0) - consumer.copy * kConsumerRows<C> >= kStagedRows<C>)

@@ -173,9 +173,9 @@ TJ_DEVICE void leave_piece(Consumer<C>& consumer, const Tile& tile) {
   }
 }
 
-/// Adds a piece's sums of so many places, of which each part of the consumer's row has two.
+/// Adds a piece's sums of so many places, of which each part of the consumer's rows of a block has two.
 template <int Places, class C>
-TJ_DEVICE void add_places(Consumer<C>& consumer, const float* piece, int place, int first) {
+TJ_DEVICE void add_places(Consumer<C>& consumer, const float* piece, int block, int place, int first) {
   float sums[Places][8];
   dev::load_sums<kLanes>(piece, place + first, sums);
 #pragma unroll
@@ -183,7 +183,7 @@ TJ_DEVICE void add_places(Consumer<C>& consumer, const float* piece, int place, 
     const int part = (first + p) / 2, half = (first + p) % 2;
 #pragma unroll
     for (int i = 0; i < 8; ++i)
-      if (Parts<C>::has(part, i)) consumer.sums[Parts<C>::sum(part, i, half)] += sums[p][i];
+      if (Parts<C>::has(part, i)) consumer.sums[block][Parts<C>::sum(part, i, half)] += sums[p][i];
   }
 }
 
@@ -197,7 +197,7 @@ TJ_DEVICE void add_slices(Consumer<C>& consumer, const Tile& tile) {
     dev::read_sums<kLanes>(tile.piece, place + at, earlier);
 #pragma unroll
     for (int i = 0; i < 8; ++i)
-      if (Parts<C>::has(at / 2, i)) consumer.sums[Parts<C>::sum(at / 2, i, at % 2)] += earlier[i];
+      if (Parts<C>::has(at / 2, i)) consumer.sums[0][Parts<C>::sum(at / 2, i, at % 2)] += earlier[i];
   }
 }
 
@@ -216,17 +216,20 @@ TJ_DEVICE void merge_pieces(Consumer<C>& consumer, const Tile& tile) {
   } else if constexpr (kMerges<C>) {
     constexpr int kAll = 2 * Parts<C>::kCount, kTogether = Consumer<C>::kMergedPlaces;
     const float* from = tile.piece.sums(tile.piece.others);
-    const int place = sums_place(consumer, 0, 0, 0);
 #pragma unroll 1
     for (int other = 0; other < tile.piece.others;
          ++other, from += static_cast<long long>(tile.piece.cluster) * tile.piece.floats) {
 #pragma unroll
-      for (int first = 0; first < kAll; first += kTogether) {
-        constexpr int kLast = kAll % kTogether == 0 ? kTogether : kAll % kTogether;
-        if (first + kTogether <= kAll)
-          add_places<kTogether>(consumer, from, place, first);
-        else
-          add_places<kLast>(consumer, from, place, first);
+      for (int block = 0; block < Consumer<C>::kRowBlocks; ++block) {
+        const int place = sums_place(consumer, block, 0, 0);
+#pragma unroll
+        for (int first = 0; first < kAll; first += kTogether) {
+          constexpr int kLast = kAll % kTogether == 0 ? kTogether : kAll % kTogether;
+          if (first + kTogether <= kAll)
+            add_places<kTogether>(consumer, from, block, place, first);
+          else
+            add_places<kLast>(consumer, from, block, place, first);
+        }
       }
     }
   }
@@ -331,5 +334,3 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
 }
 
 }  // namespace tj::ops::gemm
-
-#include "ops/gemm/swapped.cuh"

@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "ops/common/choice_shelf.hpp"
+#include "ops/common/tensor_checks.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "ops/gemm/params.cuh"
 #include "ops/gemm/rates.hpp"
@@ -49,6 +50,8 @@ bool serves(const GemmTile& tile, const GemmSizes& sizes, const GemmKernel& kern
       rates.beside[static_cast<std::size_t>(&tile - gemm_tiles().data())] == 0 ||
       (tile.sliced() && sizes.max_sms > 0))  // a block does one tile there
     return false;
+  // Threads read only what the engine cannot, as they are slower.
+  if (tile.reads && sizes.k * tile.element_bytes % kCopyAlignmentBytes == 0) return false;
   const bool too_low =
       tile.block_m < kRowsPerConsumer && sizes.m > tile.block_m && !tile.swapped;  // several would share no copy of b
   // Blocks' tiles are counted in 32 bits. validate() sees to those of 64 x 32 and more, but for clusters.

@@ -63,10 +63,15 @@ bool gemm_copied(const Tensor& operand) {
 }
 
 // Operands are not read with alpha 0: the plan makes legal maps of them.
-std::size_t gemm_copy_bytes(const GemmArgs& args) { return args.alpha == 0 ? 0 : bytes_of(args.a) + bytes_of(args.b); }
+std::size_t gemm_copy_bytes(const GemmArgs& args, const GemmChoice& choice) {
+  return args.alpha == 0 || gemm_tiles()[static_cast<std::size_t>(choice.tile)].reads
+             ? 0
+             : bytes_of(args.a) + bytes_of(args.b);
+}
 
-void copy_gemm_operands(GemmArgs& args, std::byte*& scratch, bool draws, const EachStep& each) {
-  if (gemm_copy_bytes(args) == 0) return;
+void copy_gemm_operands(GemmArgs& args, const GemmChoice& choice, std::byte*& scratch, bool draws,
+                        const EachStep& each) {
+  if (gemm_copy_bytes(args, choice) == 0) return;
   args.a = aligned(args, args.a, scratch, draws, each);
   args.b = aligned(args, args.b, scratch, draws, each);
 }

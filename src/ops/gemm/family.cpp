@@ -107,6 +107,7 @@ bool gemm_tile_fits(const GemmTile& tile, const GemmKernel& kernel, const GemmFa
   if (tile.element_bytes != size_of(kernel.dtype) || (tile.element_bytes == 1 && (kernel.left_mn || kernel.right_mn)))
     return false;
   if (!family.fits(tile, kernel)) return false;
+  if (tile.reads && (kernel.left_mn || kernel.right_mn)) return false;
   // Slices are a walk of their own, and K is cut once.
   if (tile.sliced() && (kernel.parts || kernel.walk != WalkChoice::usual)) return false;
   return (!kernel.left_mn || tile.block_m % gemm::kSwizzleColumns == 0) &&

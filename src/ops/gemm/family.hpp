@@ -34,6 +34,9 @@ struct GemmCopyRates {
   /// The thread that asks for an operand's copies takes so long in each iteration; shared: where blocks share them. 0:
   /// nobody has measured it.
   double issue_cycles = 0, shared_issue_cycles = 0;
+  double slice_copy_factor = 1;  ///< of a copy's time where the blocks of a cluster share no copies
+  /// Threads that read rows wherever they begin take so long for those of an iteration. 0: there are no such tiles.
+  double row_read_cycles = 0;
 };
 
 /// How long a tile's end takes for each sum of a thread, by the ways of d out of the registers. Where nobody has

@@ -41,7 +41,7 @@ std::vector<std::pair<std::string, std::string>> rung_fields(const GemmKernel& k
 std::string gemm_tile_name(const GemmTile& tile) {
   return cat(tile.block_m, "x", tile.block_n, "x", tile.block_k,
              tile.blocks() == 1 ? "" : cat("c", tile.cluster_m, "x", tile.cluster_n),
-             tile.sliced() ? cat("x", tile.cluster_k) : "", tile.swapped ? "s" : "");
+             tile.sliced() ? cat("x", tile.cluster_k) : "", tile.swapped ? "s" : "", tile.reads ? "r" : "");
 }
 
 Words gemm_tile_words() {

@@ -51,6 +51,8 @@ GemmRates gemm_rates_of(const arch::Arch& arch) {
   rates.hidden_start_cycles = copies.hidden_start_cycles;
   rates.issue_cycles = copies.issue_cycles;
   rates.shared_issue_cycles = copies.shared_issue_cycles;
+  rates.slice_copy_factor = copies.slice_copy_factor;
+  rates.row_read_cycles = copies.row_read_cycles;
   if (arch.has_fact("busy_clock_ghz")) rates.slowed = arch.clock_ghz / arch.fact("busy_clock_ghz");
   rates.own_share = family.own_share;
   for (std::size_t t = 0; t < kGemmTileCount; ++t) {
@@ -117,9 +119,14 @@ double copy_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const GemmT
   const int row_bytes = tile.block_k * tile.element_bytes;
   const double factor_a = tile.cluster_n > 1 ? rates.multicast_factor : 1,
                factor_b = tile.cluster_m > 1 && columns == tile.block_n ? rates.multicast_factor : 1;
-  const double brought = (static_cast<double>(inside_a) * factor_a + static_cast<double>(inside_b) * factor_b) *
-                             row_bytes * rates.copy_cycles_per_byte +
-                         outside * (row_bytes / kLineBytes) * rates.copy_outside_row_cycles;
+  // The blocks of a cluster share a path, and those that do a tile together share no copies. Few of them find room.
+  const double filled = std::min(
+                   1.0, clusters_of(sizes, tile) * tile.blocks() / static_cast<double>(sizes.sms(*rates.arch))),
+               apart = tile.sliced() ? 1 + (rates.slice_copy_factor - 1) * filled : 1;
+  const double path = (static_cast<double>(inside_a) * factor_a + static_cast<double>(inside_b) * factor_b) *
+                      row_bytes * rates.copy_cycles_per_byte * apart;
+  const double brought = path + outside * (row_bytes / kLineBytes) * rates.copy_outside_row_cycles;
+  if (tile.reads) return std::max(brought, rates.row_read_cycles);
   // A thread for each operand asks for copies where one for both would take too long.
   return std::max(brought, tile.blocks() > 1 ? rates.shared_issue_cycles : rates.issue_cycles);
 }
@@ -143,6 +150,21 @@ GemmPath joint_path(const GemmSizes& sizes, const GemmKernel& kernel, const Gemm
   const double at_once = static_cast<double>(sizes.batch) * tile.cluster_k;
   const double bytes = at_once * rows * row_bytes, fills = at_once * outside * row_bytes / kLineBytes;
   return {bytes, bytes / rates.joint_bytes_per_cycle + fills / rates.joint_outside_rows_per_cycle};
+}
+
+/// The launches that copy operands whose rows begin anywhere (copies.cpp), each read and written once. Where no tile
+/// reads such rows itself, all have them alike.
+double copied_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const GemmTile& tile, const GemmRates& rates) {
+  if (rates.row_read_cycles <= 0 || tile.reads) return 0;
+  double cycles = 0;
+  const auto add = [&](std::int64_t rows, std::int64_t row) {
+    if ((rows == 1 && sizes.batch == 1) || row * tile.element_bytes % kCopyAlignmentBytes == 0) return;
+    const double bytes = static_cast<double>(rows) * static_cast<double>(row * sizes.batch) * tile.element_bytes;
+    cycles += rates.next_launch_cycles + 2 * bytes / rates.memory_bytes_per_cycle;
+  };
+  kernel.left_mn ? add(sizes.k, sizes.m) : add(sizes.m, sizes.k);
+  kernel.right_mn ? add(sizes.k, sizes.n) : add(sizes.n, sizes.k);
+  return cycles;
 }
 
 /// The sixth power.
@@ -208,6 +230,7 @@ GemmPrediction::GemmPrediction(const GemmSizes& sizes, const GemmKernel& kernel,
   share_ = static_cast<double>(rates.arch->sm_count) / static_cast<double>(sizes.sms(*rates.arch));
   own_ = std::max(matrix_, copy_cycles(sizes, kernel, tile_, rates));
   path_ = joint_path(sizes, kernel, tile_, rates);
+  copied_ = copied_cycles(sizes, kernel, tile_, rates);
   shared_ = std::max(own_, shared_path_cycles(sizes, tile_, rates));
   lines_ = unaligned_bytes(sizes, kernel, tile_, clusters_ * tile_.blocks()) /
            rates.unaligned_bytes_per_cycle;  // tiles beyond the matrix included
@@ -272,7 +295,8 @@ double GemmPrediction::cycles(int parts) const {
   // Clusters that do many tiles begin beside the launch before (plan.cpp), which hides how they come together.
   constexpr double kManyWaves = 4;
   const double hidden = waves >= kManyWaves && tile_.blocks() > 1 ? rates_.hidden_start_cycles : 0;
-  const double product = (static_cast<double>(cycles_[0].start) - hidden + slice_cycles() + end) * rates_.slowed + work;
+  const double product =
+      (static_cast<double>(cycles_[0].start) - hidden + slice_cycles() + end) * rates_.slowed + work + copied_;
   return parts == 1 ? product : product + sum_cycles(parts);
 }
 
@@ -295,7 +319,7 @@ double GemmPrediction::split_cycles() const {
   const double pieces = stores.piece_cycles > 0
                             ? (stores.piece_cycles + stores.piece_sum_cycles * sums_) * rates_.slowed
                             : 2 * sums * rates_.copy_cycles_per_byte + rates_.copy_latency_cycles;
-  return (static_cast<double>(cycles_[0].start) + end_cycles(1)) * rates_.slowed + work + pieces;
+  return (static_cast<double>(cycles_[0].start) + end_cycles(1)) * rates_.slowed + work + pieces + copied_;
 }
 
 /// The launch that adds the parts: as long as memory takes, L2 or not, but not less than the round trips of a thread.

@@ -25,8 +25,7 @@ struct GemmRates {
          sustained_bytes_per_cycle = 0;  ///< of all SMs together
   double copy_latency_cycles = 0, next_launch_cycles = 0;
   double joint_bytes_per_cycle = 0, joint_outside_rows_per_cycle = 0, hidden_start_cycles = 0, kb_power_cycles = 0,
-         issue_cycles = 0,
-         shared_issue_cycles = 0;  ///< GemmCopyRates
+         issue_cycles = 0, shared_issue_cycles = 0, slice_copy_factor = 1, row_read_cycles = 0;  ///< GemmCopyRates
   GemmStoreRates stores;
   double turn_cycles = 0;  ///< of a tile's end, whichever way d takes
   double slowed = 1;       ///< the arch's clock over that of busy SMs
@@ -89,8 +88,9 @@ class GemmPrediction {
   const double matrix_;  ///< of an iteration
   const double rows_;    ///< of a
   double elements_ = 0, operand_bytes_ = 0, own_ = 0, shared_ = 0, lines_ = 0;
-  GemmPath path_;     ///< of an iteration of every tile
-  double share_ = 1;  ///< all SMs, over those of the product
+  GemmPath path_;      ///< of an iteration of every tile
+  double share_ = 1;   ///< all SMs, over those of the product
+  double copied_ = 0;  ///< cycles of the launches before that copy operands
 };
 
 }  // namespace tj::ops

@@ -53,6 +53,12 @@ class GemmRingsBuilder : protected GemmBuilder {
     unit_text(slot_rows, columns);
     if (gemm_rung(kernel_).thread_copies)
       return {read("read_a", "a", tile_.block_m), read("read_b", "b", tile_.block_n)};
+    if (tile_.reads) {
+      graph_.includes.emplace_back("ops/gemm/rows.cuh");
+      constant("kLeftWarps", kLeftWarps);
+      constant("kRightWarps", kRightWarps);
+      return {read_rows("read_a", "a", slot_rows, kLeftWarps), read_rows("read_b", "b", columns, kRightWarps)};
+    }
     launch_.skips = !graph_.pairs;
     if (launch_.skips) flag("kSkips", true);
     const int sharers = graph_.pairs ? 1 : tile_.cluster_m;
@@ -77,6 +83,17 @@ class GemmRingsBuilder : protected GemmBuilder {
   // A power of two: a filling's slot and phase are a mask and a shift then, in the threads that copy and that multiply.
   // Of ten slots they were a multiplication and more. Tiles whose iterations are short have room for eight.
   static constexpr int kMostSlots = 8;
+
+  /// Warps of a role that reads rows wherever they begin. Eight read b's rows of an iteration, so that two iterations
+  /// are under way: one left memory idle while its words were put in place.
+  static constexpr int kLeftWarps = 8, kRightWarps = 16;
+  int read_rows(const char* name, const char* ring, int rows, int warps) {
+    const std::int64_t bytes = std::int64_t{rows} * tile_.block_k * tile_.element_bytes;
+    value(ring, bytes, Scope::iteration, 2 * kLeastSlots, kMostSlots);
+    Node n = single("RowReader", name, warps);
+    busy(n, cycles(engine_.arrival_cycles(static_cast<double>(bytes))));
+    return add(std::move(n));
+  }
 
   /// Blocks of a cluster that bring a part each, and how far their ranks are apart.
   struct Sharers {

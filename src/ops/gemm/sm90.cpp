@@ -36,6 +36,8 @@ constexpr GemmTile kRungTile{64, 256, 64}, kClusterTile{64, 256, 64, 2, 1};
 // 128 with addend, bias and gelu has 64 words of sums. It leaves 3 words without a register when it is compiled into
 // 128 (nvcc 13.0, launch bound of 512 threads), and none in 150.
 constexpr int kContextRegisters = 72;
+// The same of tiles whose rows threads read: these have few sums, and stores of 16 bytes alone.
+constexpr int kFewRegisters = 48;
 // The part of these that its loop alone needs.
 constexpr int kLoopRegisters = 40;
 
@@ -74,7 +76,9 @@ const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"TC", "TMA"},
                                                             "slice_cycles",
                                                             "slice_sum_cycles",
                                                             "apart_copy_factor",
-                                                            "shared_copy_issue_cycles"},
+                                                            "shared_copy_issue_cycles",
+                                                            "slice_copy_factor",
+                                                            "row_read_cycles"},
                                                            {"sm90"}});
 
 arch::Needs with_narrow_elements() {
@@ -99,9 +103,10 @@ double promote_cycles(const GemmTile& tile, const arch::Arch& arch) {
 /// next group waits for it: the others' products may fill that time.
 std::int64_t iteration_cycles(const GemmTile& tile, const arch::Arch& arch) {
   const double step_k = static_cast<double>(kStepBytes) / tile.element_bytes;
-  const double step = 2.0 * kRowsPerConsumer * tile.sum_columns() * step_k /
+  const double step = 2.0 * tile.consumer_rows() * tile.sum_columns() * step_k /
                       Multiplier(Multiplier::Way::warpgroup, arch).flops_per_cycle(tile.element_bytes);
-  const double own = tile.block_k / step_k * std::max(step, arch.fact("matrix_least_cycles"));
+  const int products = tile.consumer_rows() / kRowsPerConsumer;
+  const double own = tile.block_k / step_k * std::max(step, products * arch.fact("matrix_least_cycles"));
   const double groups = std::max(1, tile.block_k * tile.element_bytes / gemm::kSwizzleBytes);
   const double chain = tile.promotes() ? own + arch.fact("matrix_group_cycles") + arch.fact("matrix_drain_cycles") +
                                              promote_cycles(tile, arch)
@@ -116,21 +121,14 @@ int slot_rows(const GemmTile& tile) { return tile.swapped ? tile.block_m : tile.
 /// Elements of d that a consumer hands over. Rows of swapped tiles are written by sixteens.
 int handed_over(const GemmTile& tile) {
   constexpr int kSixteen = 16;
-  return tile.swapped ? (tile.block_m + kSixteen - 1) / kSixteen * kSixteen * gemm::kSwizzleColumns
+  return tile.swapped ? (tile.block_m + kSixteen - 1) / kSixteen * kSixteen * tile.consumer_rows()
                       : std::min(kRowsPerConsumer, tile.block_m) * tile.block_n;
 }
 
 bool fits(const GemmTile& tile) {
-  if (tile.swapped && tile.block_n % kRowsPerConsumer != 0) return false;
+  if (tile.swapped && tile.block_n % tile.consumer_rows() != 0) return false;
   return tile.block_k * tile.element_bytes >= gemm::kSwizzleBytes && tile.consumers() <= kMostConsumers &&
          (tile.consumers() < kMostConsumers || tile.block_m * tile.block_n <= kMostSums);
-}
-
-/// Addends of a swapped tile are loaded before the first is used. Registers have room for those of so many rows; one
-/// after the other, 96 rows took 18 us more (476 x 3072 x 1480, H100, 2026-11-27).
-bool loads_addends(const GemmTile& tile) {
-  constexpr int kMostRows = 112;
-  return !tile.swapped || tile.block_m <= kMostRows;
 }
 
 GemmCopyRates copy_rates(const arch::Arch& arch) {
@@ -148,7 +146,9 @@ GemmCopyRates copy_rates(const arch::Arch& arch) {
           .hidden_start_cycles = arch.overlapped_launch ? arch.fact("cluster_start_cycles") : 0,
           .kb_power_cycles = arch.fact("copied_kb_power_cycles"),
           .issue_cycles = arch.fact("copy_issue_cycles"),
-          .shared_issue_cycles = arch.fact("shared_copy_issue_cycles")};
+          .shared_issue_cycles = arch.fact("shared_copy_issue_cycles"),
+          .slice_copy_factor = arch.fact("slice_copy_factor"),
+          .row_read_cycles = arch.fact("row_read_cycles")};
 }
 
 GemmStoreRates store_rates(const arch::Arch& arch) {
@@ -164,8 +164,8 @@ GemmStoreRates store_rates(const arch::Arch& arch) {
 class Builder : GemmRingsBuilder {
  public:
   Builder(const GemmKernel& kernel, const arch::Arch& arch)
-      : GemmRingsBuilder(kernel, store_of(kernel, arch), gemm_sm90(), Multiplier::Way::warpgroup, kRowsPerConsumer,
-                         arch) {}
+      : GemmRingsBuilder(kernel, store_of(kernel, arch), gemm_sm90(), Multiplier::Way::warpgroup,
+                         tile_of(kernel).consumer_rows(), arch) {}
 
   static bool rings_fit(const GemmTile& tile, const arch::Arch& arch) {
     return GemmRingsBuilder::rings_fit(tile, kLeastSlots, slot_rows(tile), 0, arch);
@@ -190,8 +190,8 @@ class Builder : GemmRingsBuilder {
   }
   void consumer(int c, const Operands& ab) {
     const int begin = add(numbered("Consumer", "begin", c, Scope::tile_begin));
-    const int sums = kRowsPerConsumer * tile_.sum_columns() / (arch_.warps_per_group * arch_.warp_size);
-    int registers = sums + kContextRegisters;
+    const int sums = tile_.consumer_rows() * tile_.sum_columns() / (arch_.warps_per_group * arch_.warp_size);
+    int registers = sums + (tile_.reads ? kFewRegisters : kContextRegisters);
     if (tile_.promotes()) registers = std::max(registers, sums * (1 + tile_.partial_sums()) + kLoopRegisters);
     const int mma = product("Consumer", c, registers);
     const int store = end_of_tile(numbered("Consumer", "store", c, Scope::tile_end), handed_over(tile_));
@@ -232,8 +232,7 @@ const GemmFamily& gemm_sm90() {
   static constexpr GemmFamily family = {
       .arch_family = "sm90",
       .needs = needs_of,
-      .fits = [](const GemmTile& tile,
-                 const GemmKernel& kernel) { return fits(tile) && (!kernel.add_c || loads_addends(tile)); },
+      .fits = [](const GemmTile& tile, const GemmKernel&) { return fits(tile); },
       .blocks_per_sm = [](const GemmTile& tile,
                           const arch::Arch& arch) { return fits(tile) && Builder::rings_fit(tile, arch) ? 1 : 0; },
       .copy_rates = copy_rates,
@@ -241,7 +240,8 @@ const GemmFamily& gemm_sm90() {
       .iteration_cycles = iteration_cycles,
       .thread_sums =
           [](const GemmTile& tile, const arch::Arch& arch) {
-            return static_cast<double>(kRowsPerConsumer) * tile.sum_columns() / (arch.warps_per_group * arch.warp_size);
+            return static_cast<double>(tile.consumer_rows()) * tile.sum_columns() /
+                   (arch.warps_per_group * arch.warp_size);
           },
       .rung_tile = [](const GemmRung& rung) { return rung.cluster > 1 ? place_of(kClusterTile) : place_of(kRungTile); },
       .candidates = candidates,

@@ -61,25 +61,28 @@ int gemm_parts(const GemmArgs& args, const GemmChoice& choice) {
 std::int64_t gemm_part_blocks(std::int64_t k_blocks, int parts) { return (k_blocks + parts - 1) / parts; }
 
 bool gemm_in_steps(const GemmArgs& args, const GemmChoice& choice) {
-  return choice.parts > 1 || gemm_copy_bytes(args) > 0;
+  return choice.parts > 1 || gemm_copy_bytes(args, choice) > 0;
 }
 
 std::size_t gemm_scratch_bytes(const GemmArgs& args, const GemmChoice& choice) {
-  return gemm_copy_bytes(args) + (choice.parts > 1 ? (sum_bytes(args, choice) + kPlace - 1) / kPlace * kPlace : 0);
+  return gemm_copy_bytes(args, choice) +
+         (choice.parts > 1 ? (sum_bytes(args, choice) + kPlace - 1) / kPlace * kPlace : 0);
 }
 
 void gemm_steps(const GemmArgs& args, const Kernel& kernel, void* scratch, const EachStep& each) {
   GemmArgs of_copies = args;
   auto* next = static_cast<std::byte*>(scratch);
-  copy_gemm_operands(of_copies, next, draws(args, kernel), each);
+  copy_gemm_operands(of_copies, GemmChoice::of(kernel.choice), next, draws(args, kernel), each);
   if (GemmChoice::of(kernel.choice).parts > 1) return in_parts(of_copies, kernel, next, each);
   each({&gemm_op(), &of_copies, kernel});
 }
 
 std::vector<NeededKernel> gemm_needed_kernels(const GemmConfig& config, const Kernel& kernel) {
   std::vector<NeededKernel> list;
-  if (gemm_copies(config)) list.push_back({&copy_rows_op(), {}});
-  if (GemmChoice::of(kernel.choice).parts > 1) list.push_back({&sum_parts_op(), {sum_parts_small_key(config.out)}});
+  const GemmChoice choice = GemmChoice::of(kernel.choice);
+  if (gemm_copies(config) && !gemm_tiles()[static_cast<std::size_t>(choice.tile)].reads)
+    list.push_back({&copy_rows_op(), {}});
+  if (choice.parts > 1) list.push_back({&sum_parts_op(), {sum_parts_small_key(config.out)}});
   list.push_back({&gemm_op(), kernel});
   return list;
 }

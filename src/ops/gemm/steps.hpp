@@ -12,11 +12,12 @@ namespace tj::ops {
 
 /// Is it an operand that the copy engine cannot read as it is: rows or a base between multiples of 16 bytes?
 bool gemm_copied(const Tensor& operand);
-/// Bytes that the copies of all such operands take.
-std::size_t gemm_copy_bytes(const GemmArgs& args);
+/// Bytes that the copies of all such operands take. A tile whose threads read them has none.
+std::size_t gemm_copy_bytes(const GemmArgs& args, const GemmChoice& choice);
 /// Copies those of a and b that must be copied to scratch, and puts the copies in their place; scratch moves on. draws:
 /// blocks of these launches draw their tiles.
-void copy_gemm_operands(GemmArgs& args, std::byte*& scratch, bool draws, const EachStep& each);
+void copy_gemm_operands(GemmArgs& args, const GemmChoice& choice, std::byte*& scratch, bool draws,
+                        const EachStep& each);
 /// Do rows of dense operands of these sizes have to be copied first?
 bool gemm_copies(const GemmConfig& config);
 

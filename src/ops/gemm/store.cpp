@@ -29,12 +29,14 @@ int gemm_store(const GemmKernel& kernel, bool in_pairs) {
   // Two sets of that many sums leave no registers for one more role: both consumers would share one, at 1316 cycles
   // instead of 768.
   const bool full = tile.promotes() && tile.sum_columns() > kMostPromotedColumns;
-  const bool may_stage =
-      kernel.out != DType::f32 && tile.block_n % gemm::kSwizzleColumns == 0 && kernel.rung == kNoGemmRung && !full;
+  const bool may_stage = kernel.out != DType::f32 && tile.block_n % gemm::kSwizzleColumns == 0 &&
+                         kernel.rung == kNoGemmRung && !full && tile.consumer_rows() == gemm::kRowsPerConsumer &&
+                         !tile.reads;
   const int bytes = tile.block_m * tile.block_n * size_of(kernel.out);
   if (may_stage && !kernel.d_aligned && bytes <= kMostRowBytes) return gemm::kRows;
-  return may_stage && kernel.d_aligned && bytes <= (in_pairs ? kMostRowBytes : kMostStagedBytes) ? gemm::kCopied
-                                                                                                 : gemm::kDirect;
+  return may_stage && kernel.d_aligned && bytes <= (in_pairs || tile.swapped ? kMostRowBytes : kMostStagedBytes)
+             ? gemm::kCopied
+             : gemm::kDirect;
 }
 
 GemmKernel canonical(GemmKernel kernel) {

@@ -25,12 +25,15 @@ struct GemmTile {
   int element_bytes = 2;
   bool swapped = false;
   int cluster_k = 1;
+  bool reads = false;  ///< threads read a and b, so that rows may begin anywhere
   constexpr int blocks() const { return cluster_m * cluster_n * cluster_k; }
   constexpr bool sliced() const { return cluster_k > 1; }
   /// Rows and columns of a block's sums.
   constexpr int sum_rows() const { return swapped ? block_n : block_m; }
   constexpr int sum_columns() const { return swapped ? block_m : block_n; }
-  constexpr int consumers() const { return sum_rows() < 64 ? 1 : sum_rows() / 64; }
+  /// Rows of sums of a consumer: the widest swapped tiles have two products of 64 rows for each.
+  constexpr int consumer_rows() const { return swapped && block_n >= 256 ? 128 : 64; }
+  constexpr int consumers() const { return sum_rows() < 64 ? 1 : sum_rows() / consumer_rows(); }
   /// Sums of 8-bit elements that the matrix unit makes over each 128 bytes of K are added to others in f32.
   constexpr bool promotes() const { return element_bytes == 1; }
   constexpr int partial_sums() const { return block_k * element_bytes / 128; }
@@ -94,6 +97,13 @@ inline constexpr GemmTile kPlainTiles[] = {
     {128, 160, 64, 2, 1},
     {128, 160, 64, 1, 2},
     {64, 192, 64, 2, 1},
+    {128, 104, 64},
+    {128, 136, 64},
+    {128, 152, 64},
+    {128, 168, 64},
+    {128, 176, 64},
+    {128, 152, 64, 1, 2},
+    {128, 176, 64, 1, 2},
     // Tiles of few columns: problems of few rows have one for nearly each SM. N of 5120 is 128 tiles of 40.
     {16, 40, 128},
     {64, 24, 128},
@@ -126,18 +136,22 @@ struct SwappedTiles {
   int block_n, block_k, cluster_m, cluster_n;
   std::array<int, 24> rows;  ///< the rest are 0
   int cluster_k = 1;
+  bool reads = false;
 };
 inline constexpr SwappedTiles kSwappedTiles[] = {
     {64, 128, 1, 1, {16, 24, 32, 40, 48, 56, 72, 80, 88, 96, 112, 128}},
     {64, 64, 1, 1, {144, 160, 176, 192, 208, 240}},
-    {128, 64, 1, 1, {24, 40, 56, 72, 80, 88, 96, 104, 112, 120, 144, 160, 176, 192}},
-    {192, 64, 1, 1, {48, 96, 112}},
+    {128, 64, 1, 1, {24, 40, 56, 72, 80, 88, 96, 104, 112, 120, 144, 160, 176, 192, 208}},
+    {192, 64, 1, 1, {48, 96, 112, 144}},
+    {192, 64, 2, 1, {144}},
+    {256, 64, 1, 1, {104, 112, 120, 136, 144, 152, 160}},
+    {256, 64, 2, 1, {104, 112, 120, 136, 144, 152, 160}},
     // Blocks below each other share what is copied of b, those beside each other of a.
     {64, 128, 2, 1, {40, 48, 56, 72, 80}},
     {64, 64, 2, 1, {144, 208, 240}},
-    {128, 64, 2, 1, {56, 104, 120, 144, 176, 192}},
+    {128, 64, 2, 1, {56, 104, 120, 144, 176, 192, 208}},
     {64, 128, 1, 2, {32, 48, 64, 80}},
-    {128, 64, 1, 2, {48, 144, 176, 192}},
+    {128, 64, 1, 2, {48, 144, 176, 192, 208}},
     {64, 128, 2, 2, {48}},
     {128, 64, 2, 2, {96}},
     {64, 128, 1, 4, {64, 96, 128}},
@@ -145,6 +159,8 @@ inline constexpr SwappedTiles kSwappedTiles[] = {
     // Blocks do a tile together.
     {64, 128, 1, 1, {16, 24, 32, 48, 80, 112}, 2},
     {64, 128, 1, 1, {16, 32}, 4},
+    // Few rows that the copy engine cannot read as they lie.
+    {64, 128, 1, 1, {16, 24, 32}, 1, true},
 };
 
 inline constexpr auto kGemmTiles = [] {
@@ -160,7 +176,8 @@ inline constexpr auto kGemmTiles = [] {
   for (const SwappedTiles& tiles : kSwappedTiles)
     for (const int rows : tiles.rows)
       if (rows > 0)
-        all[next++] = {rows, tiles.block_n, tiles.block_k, tiles.cluster_m, tiles.cluster_n, 2, true, tiles.cluster_k};
+        all[next++] = {rows, tiles.block_n, tiles.block_k,   tiles.cluster_m, tiles.cluster_n,
+                       2,    true,          tiles.cluster_k, tiles.reads};
   return all;
 }();
 inline constexpr std::size_t kGemmTileCount = std::size(kGemmTiles);

@@ -64,7 +64,8 @@ void set_defaults(Sizes& sizes, const GemmKernel& kernel, const Extent& extent) 
   sizes.set_default(
       "n", (alone ? 1 : extent.n) * tile.block_n * tile.cluster_n - less(tile.block_n) - (kernel.d_aligned ? 0 : kOdd));
   // Each block of a sliced tile has as many iterations as other blocks have of a whole one, so that rings come round.
-  sizes.set_default("k", (rung.max_iterations == 1 ? 1 : extent.k) * tile.block_k * tile.cluster_k - extent.less);
+  sizes.set_default("k", (rung.max_iterations == 1 ? 1 : extent.k) * tile.block_k * tile.cluster_k - extent.less -
+                             (tile.reads ? kOdd : 0));
 }
 
 /// Rows follow each other; columns where it is stored transposed.

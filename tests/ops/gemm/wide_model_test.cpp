@@ -1,0 +1,108 @@
+// Protects products by tiles of their own ways on sm_90a, on the CPU model against f64: swapped tiles so wide that a
+// consumer has two products, and tiles whose threads read rows that begin anywhere. d leaves from registers, turned.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "ops/gemm/checks.hpp"
+#include "ops/gemm/gemm.hpp"
+#include "ops/gemm/parts.hpp"
+#include "ops/gemm/steps.hpp"
+#include "support/full.hpp"
+
+using namespace tj;
+using test::gemm_shape;
+using test::gemm_tile_named;
+using test::GemmProblem;
+using test::GemmShape;
+
+namespace {
+
+ops::GemmChoice by_tile(const char* tile) { return {.tile = gemm_tile_named(tile)}; }
+
+/// Every type of d, with addends, a bias and an activation, from rows of whole 16 bytes and others.
+std::vector<GemmShape> ends(int m, int n, int k) {
+  std::vector<GemmShape> shapes;
+  for (const DType out : {DType::f16, DType::f32})
+    for (const int less : {0, 3}) {
+      GemmShape shape = gemm_shape(m, n - less, k, DType::f16, out);
+      shape.beta = less == 0 ? 0.5f : 0.0f;
+      shape.bias = less == 0;
+      shape.activation = less == 0 ? Activation::gelu : Activation::none;
+      shapes.push_back(shape);
+    }
+  return shapes;
+}
+
+}  // namespace
+
+TEST_CASE("a consumer with two products: every way of d, ragged tiles, blocks that share copies, several tiles") {
+  test::StepKernels kernels;
+  std::uint64_t seed = 1;
+  int index = 0;
+  for (const char* tile : {"152x256x64s", "112x256x64c2x1s", "104x256x64s"})
+    for (const GemmShape& shape : ends(170, 304, 200)) {
+      if (testing::sampled_out(index++)) continue;
+      CAPTURE(std::string(tile));
+      CAPTURE(shape.text());
+      GemmProblem problem(shape, seed);
+      CHECK(kernels.run(problem, by_tile(tile), seed++, 2) == "");
+    }
+}
+
+TEST_CASE("addends of staged swapped tiles come as whole rows") {
+  test::StepKernels kernels;
+  std::uint64_t seed = 30;
+  for (const char* tile : {"72x64x128s", "208x128x64s"})
+    for (const int columns : {200, 131}) {
+      GemmShape shape = gemm_shape(150, columns, 130);
+      shape.beta = -1;
+      shape.batch = 2;
+      shape.in_place = columns == 200;
+      CAPTURE(std::string(tile));
+      CAPTURE(shape.text());
+      GemmProblem problem(shape, seed);
+      CHECK(kernels.run(problem, by_tile(tile), seed++, 3) == "");
+    }
+}
+
+TEST_CASE("threads read rows that begin anywhere: no copy comes before") {
+  test::StepKernels kernels;
+  std::uint64_t seed = 50;
+  int index = 0;
+  for (const char* tile : {"16x64x128sr", "24x64x128sr", "32x64x128sr"})
+    // Less than an iteration, one element more than one, several; rows between two words and on them.
+    for (const int k : {1, 125, 129, 254, 391, 1031}) {
+      if (testing::sampled_out(index++)) continue;
+      GemmShape shape = gemm_shape(index % 3 == 0 ? 1 : 27, index % 2 == 0 ? 64 : 131, k,
+                                   index % 2 == 0 ? DType::bf16 : DType::f16, DType::f32);
+      shape.any_stride = true;
+      shape.shift = index % 4;
+      shape.padding = index % 3;
+      shape.batch = index % 5 == 0 ? 2 : 0;
+      CAPTURE(std::string(tile));
+      CAPTURE(shape.text());
+      GemmProblem problem(shape, seed);
+      CHECK(ops::gemm_scratch_bytes(problem.args, by_tile(tile)) == 0);
+      CHECK(kernels.run(problem, by_tile(tile), seed++, 2) == "");
+    }
+  for (const GemmShape& shape : ends(19, 100, 203)) {
+    CAPTURE(shape.text());
+    GemmProblem problem(shape, seed);
+    CHECK(kernels.run(problem, by_tile("24x64x128sr"), seed++, 2) == "");
+  }
+}
+
+TEST_CASE("tiles whose threads read are taken for few rows off 16 bytes alone") {
+  const arch::Arch& arch = *arch::find("sm_90a");
+  const auto reads = [&](const ops::GemmSizes& sizes) {
+    ops::GemmKernel kernel;
+    ops::set_dense(kernel, sizes);
+    return ops::gemm_tiles()[static_cast<std::size_t>(ops::choose_gemm(sizes, kernel, arch).tile)].reads;
+  };
+  CHECK(reads({2, 31992, 4090, 1}));
+  CHECK(reads({28, 73712, 4603, 1}));
+  CHECK_FALSE(reads({2, 31992, 4096, 1}));
+  CHECK_FALSE(reads({512, 31992, 4090, 1}));
+}
