@@ -19,6 +19,10 @@ TJ_DEVICE void mbarrier_arrive(u32) {
   static_assert(detail::kSiteHere<Site>, "there are no barriers in shared memory here; a block has block_sync");
 }
 template <int Site>
+TJ_DEVICE void mbarrier_arrive_if(bool, u32) {
+  static_assert(detail::kSiteHere<Site>, "there are no barriers in shared memory here; a block has block_sync");
+}
+template <int Site>
 TJ_DEVICE void mbarrier_expect(u32, u32) {
   static_assert(detail::kSiteHere<Site>, "there are no barriers in shared memory here; a block has block_sync");
 }

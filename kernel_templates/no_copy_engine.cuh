@@ -51,6 +51,10 @@ template <int Site>
 TJ_DEVICE void mbarrier_arrive_at(u32, u32) {
   static_assert(detail::kSiteHere<Site>, "blocks form clusters from sm_90 on");
 }
+template <int Site>
+TJ_DEVICE void mbarrier_arrive_at_if(bool, u32, u32) {
+  static_assert(detail::kSiteHere<Site>, "blocks form clusters from sm_90 on");
+}
 template <int Site, int Registers>
 TJ_DEVICE void registers_shrink() {
   static_assert(detail::kSiteHere<Site>, "registers move between roles from sm_90a on");

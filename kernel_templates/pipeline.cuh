@@ -144,7 +144,7 @@ TJ_DEVICE void release_alone(u32 shared, u32 sequence) {
   }
 }
 /// Consumer: this warp, which has met since, reads the filling no more; one arrival a warp, at every block that may
-/// copy into the slot.
+/// copy into the slot. Of a group whose products alone read it, one warp says so.
 template <int Site, class R>
 TJ_DEVICE void release(u32 shared, u32 sequence) {
   const u32 barrier = empty_barrier<R>(shared, sequence);
@@ -155,20 +155,18 @@ TJ_DEVICE void release(u32 shared, u32 sequence) {
     if (lane_index() == 0) mbarrier_arrive<Site>(barrier);
   }
 }
-
 /// Consumer: the matrix unit has done what this group of four warps has asked for, and reads the filling no more. One
 /// arrival for the group at each block that may copy into the slot: a product is one instruction of its warps, and done
-/// for all of them at once.
+/// for all of them at once. No branch: behind one, ptxas (13.0) waits for each product of kernels in slices.
 template <int Site, class R>
 TJ_DEVICE void release_by_group(u32 shared, u32 sequence) {
   constexpr u32 kGroupThreads = 128;
   const u32 barrier = empty_barrier<R>(shared, sequence), thread = thread_index() % kGroupThreads;
-  if constexpr (R::kSharers > 1) {
-    if (thread < R::kSharers)
-      mbarrier_arrive_at<Site>(barrier, first_sharer<R>(cluster_rank()) + thread * R::kSharerStride);
-  } else {
-    if (thread == 0) mbarrier_arrive<Site>(barrier);
-  }
+  if constexpr (R::kSharers > 1)
+    mbarrier_arrive_at_if<Site>(thread < R::kSharers, barrier,
+                                first_sharer<R>(cluster_rank()) + thread % R::kSharers * R::kSharerStride);
+  else
+    mbarrier_arrive_if<Site>(thread == 0, barrier);
 }
 
 }  // namespace tj::dev

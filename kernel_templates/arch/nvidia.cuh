@@ -86,6 +86,14 @@ template <int Site>
 TJ_DEVICE void mbarrier_arrive(u32 barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
+/// The same of threads for which `whether` holds, without a branch.
+template <int Site>
+TJ_DEVICE void mbarrier_arrive_if(bool whether, u32 barrier) {
+  asm volatile(
+      "{\n.reg .pred now;\nsetp.ne.b32 now, %1, 0;\n@now mbarrier.arrive.shared::cta.b64 _, [%0];\n}\n" ::"r"(barrier),
+      "r"(static_cast<u32>(whether))
+      : "memory");
+}
 
 // ---- ordinary accesses to shared memory; addresses are multiples of the access's size -------------------------------
 /// T is u32 or float.

@@ -92,6 +92,16 @@ TJ_DEVICE void mbarrier_arrive_at(u32 barrier, u32 rank) {
       : "memory");
 }
 
+/// The same of threads for which `whether` holds, without a branch.
+template <int Site>
+TJ_DEVICE void mbarrier_arrive_at_if(bool whether, u32 barrier, u32 rank) {
+  asm volatile(
+      "{\n.reg .pred now;\n.reg .b32 there;\nsetp.ne.b32 now, %2, 0;\nmapa.shared::cluster.u32 there, %0, %1;\n"
+      "@now mbarrier.arrive.shared::cluster.b64 _, [there];\n}\n" ::"r"(barrier),
+      "r"(rank), "r"(static_cast<u32>(whether))
+      : "memory");
+}
+
 /// A word to the same address in the block of that rank, some time later: it completes 4 bytes on the barrier that lies
 /// at that address there. Who has waited for the barrier sees the word. The grid has clusters of several blocks: in
 /// another one an H200 stops with an illegal instruction.

@@ -241,12 +241,12 @@ void EventWriter::write_release(const Event& of, const Section& section, const s
   end_reads(event, section);
   const bool again = filled_again(event, section);
   if (again && !family_.single_thread() && lanes_apart(event.ring)) meet(event, section, "release of " + what);
+  const bool by_group = handed_back_by_groups(family_.graph, family_.schedule, family_.first,
+                                              family_.schedule.rings[static_cast<std::size_t>(event.ring)].value);
   line(pair_of(event.ring) == OfPair::filled ? "dev::release_to_first<"
        : family_.single_thread()             ? "dev::release_alone<"
-       : handed_back_by_groups(family_.graph, family_.schedule, family_.first,
-                               family_.schedule.rings[static_cast<std::size_t>(event.ring)].value)
-           ? "dev::release_by_group<"
-           : "dev::release<",
+       : by_group                            ? "dev::release_by_group<"
+                                             : "dev::release<",
        site(SiteKind::arrive, section, "release " + what, event), ", ", arguments);
 }
 

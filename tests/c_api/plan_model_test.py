@@ -10,15 +10,15 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import binding as tj
 from gemm_model_test import CPU0, LIBRARY, Matrix
 
-M, N, K = 8, 16, 19  # rows of K are copied first: a workspace is needed
+M, N, K = 8, 19, 16  # rows of N, in which b lies here, are copied first: a workspace is needed
 
 
 class Dense(Matrix):
-    """Rows without gaps."""
+    """Rows without gaps; turned: columns."""
 
-    def __init__(self, rows, columns):
+    def __init__(self, rows, columns, turned=False):
         super().__init__(tj.F16, rows, columns)
-        self.strides = [columns, 1]
+        self.strides = [1, rows] if turned else [columns, 1]
 
 
 class Model(unittest.TestCase):
@@ -36,7 +36,7 @@ class Model(unittest.TestCase):
         return tj.GemmArgs(a=self.kept[0], b=self.kept[1], d=self.kept[2], alpha=1.0)
 
     def product(self):
-        return Dense(M, K).fill(lambda: 1.0), Dense(N, K).fill(lambda: 0.5), Dense(M, N)
+        return Dense(M, K).fill(lambda: 1.0), Dense(N, K, turned=True).fill(lambda: 0.5), Dense(M, N)
 
     def plan(self, runtime):
         shapes = [each.view() for each in self.product()]

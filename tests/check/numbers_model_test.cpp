@@ -43,8 +43,8 @@ TEST_CASE(
   CHECK(check::try_seeds(subject, seeds, {}).empty());
   std::string text = kernels.text_of(subject.own());
   text = before(before(before(std::move(text), "begin(consumer0, tile);", "float early = 0.0f;\n"),
-                       "dev::matrix_commit<", "early += 0.0f * consumer0.sums[1];\n"),
-                "store(consumer0, tile);", "consumer0.sums[0] += early;\n");
+                       "dev::matrix_commit<", "early += 0.0f * consumer0.sums[0][1];\n"),
+                "store(consumer0, tile);", "consumer0.sums[0][0] += early;\n");
   const std::vector<check::Change> changed = {{&subject.own(), {}, {}, kernels.compile(subject.own(), text)}};
   const std::vector<check::Finding> findings = check::try_seeds(subject, seeds, changed);
   REQUIRE(findings.size() == 1);
@@ -53,7 +53,7 @@ TEST_CASE(
 
   // A number added to sums under way shows at their wait, and the report says which product they are of.
   const std::string added =
-      before(kernels.text_of(subject.own()), "dev::matrix_commit<", "consumer0.sums[0] += 1000.0f;\n");
+      before(kernels.text_of(subject.own()), "dev::matrix_commit<", "consumer0.sums[0][0] += 1000.0f;\n");
   const std::vector<check::Finding> of_sums =
       check::try_seeds(subject, seeds, {{&subject.own(), {}, {}, kernels.compile(subject.own(), added)}});
   REQUIRE(!of_sums.empty());

@@ -27,31 +27,19 @@ using Json = nlohmann::json;
 
 namespace {
 
-const std::map<std::string, std::string> kKinds = {{"wait_full", "wait"},
-                                                   {"wait_empty", "wait"},
-                                                   {"wait_drained", "wait"},
-                                                   {"release", "arrive"},
-                                                   {"release_alone", "arrive"},
-                                                   {"publish", "arrive"},
-                                                   {"publish_copies", "arrive"},
-                                                   {"expect_full", "expect"},
-                                                   {"matrix_fence", "fence"},
-                                                   {"proxy_fence", "fence"},
-                                                   {"reads_arrived", "fence"},
-                                                   {"mbarrier_init_done", "fence"},
-                                                   {"matrix_commit", "commit"},
-                                                   {"store_commit", "commit"},
-                                                   {"matrix_wait", "group_wait"},
-                                                   {"store_wait", "group_wait"},
-                                                   {"copy_async_drain", "copies_wait"},
-                                                   {"block_sync", "sync"},
-                                                   {"warp_sync", "sync"},
-                                                   {"named_sync", "turn_wait"},
-                                                   {"named_arrive", "turn_arrive"},
-                                                   {"cluster_sync", "cluster"},
-                                                   {"registers_shrink", "registers"},
-                                                   {"registers_grow", "registers"},
-                                                   {"wait_for_grids_before", "grids"}};
+const std::map<std::string, std::string> kKinds = {{"wait_full", "wait"},           {"wait_empty", "wait"},
+                                                   {"wait_drained", "wait"},        {"release", "arrive"},
+                                                   {"release_alone", "arrive"},     {"release_by_group", "arrive"},
+                                                   {"publish", "arrive"},           {"publish_copies", "arrive"},
+                                                   {"expect_full", "expect"},       {"matrix_fence", "fence"},
+                                                   {"proxy_fence", "fence"},        {"reads_arrived", "fence"},
+                                                   {"mbarrier_init_done", "fence"}, {"matrix_commit", "commit"},
+                                                   {"store_commit", "commit"},      {"matrix_wait", "group_wait"},
+                                                   {"store_wait", "group_wait"},    {"copy_async_drain", "copies_wait"},
+                                                   {"block_sync", "sync"},          {"warp_sync", "sync"},
+                                                   {"named_sync", "turn_wait"},     {"named_arrive", "turn_arrive"},
+                                                   {"cluster_sync", "cluster"},     {"registers_shrink", "registers"},
+                                                   {"registers_grow", "registers"}, {"wait_for_grids_before", "grids"}};
 
 /// The text of the notes, as a compiler would put its literals together.
 std::string literals(const std::string& text) {

@@ -140,8 +140,8 @@ TEST_CASE("clusters and what their blocks share are read, written, listed, emitt
   const codegen::Unit unit = codegen::emit(graph, sched::schedule(graph), "sm90");
   CHECK(unit.shape.cluster == 4);
   CHECK(has(unit.text,
-            "kSharers = 2, kSharerStride = 2;\n    static constexpr unsigned kFullArrivals = 1, kEmptyArrivals = 8;"));
-  CHECK(has(unit.text, "kSharers = 1;\n    static constexpr unsigned kFullArrivals = 1, kEmptyArrivals = 4;"));
+            "kSharers = 2, kSharerStride = 2;\n    static constexpr unsigned kFullArrivals = 1, kEmptyArrivals = 2;"));
+  CHECK(has(unit.text, "kSharers = 1;\n    static constexpr unsigned kFullArrivals = 1, kEmptyArrivals = 1;"));
   CHECK(has(unit.text, "dev::share<RingRows>()"));
   CHECK(has(unit.text, "dev::share<RingColumns>()"));
   CHECK_FALSE(has(unit.text, "dev::share<RingOwn>()"));

@@ -46,9 +46,10 @@ TEST_CASE("sizes of a product make what products of these sizes need, the produc
   Runtime runtime(machine.options());
   const auto prepared = [&](const char* flags) { return names_of(runtime.prepare_flags("gemm", flags, kGpu)); };
   CHECK(prepared("--dtype f16 --m 512 --n 512 --k 512").size() == 1);
-  const std::vector<std::string> copied = prepared("--dtype f16 --m 512 --n 512 --k 511");
+  const std::vector<std::string> copied = prepared("--dtype f16 --m 2048 --n 2048 --k 2047");
   REQUIRE(copied.size() == 2);
   CHECK(copied.front() == "copy_rows");
+  CHECK(prepared("--dtype f16 --m 8 --n 16384 --k 1023").size() == 1);  // its threads read rows as they lie
   const std::vector<std::string> in_parts = prepared("--dtype f16 --sizes 64x64x16384");
   REQUIRE(in_parts.size() == 2);
   CHECK(in_parts.front() == "sum_parts_f16");

@@ -157,7 +157,7 @@ constexpr MakeCall kCalls[] = {
     [](std::uint64_t move) { return gemm_call(move, 256, 512, 1024, true, {kGemm}); },
     [](std::uint64_t move) { return gemm_call(move, 256, 513, 1024, true, {kGemm}, DType::f32); },
     [](std::uint64_t move) {
-      return gemm_call(move, 100, 200, 333, true, {kCopy, kCopy, kGemm});
+      return gemm_call(move, 2000, 2000, 1999, true, {kCopy, kCopy, kGemm});
     },  // operands are copied first
     [](std::uint64_t move) { return gemm_call(move, 64, 64, 16384, true, {kGemm, kSum}); },  // sums over parts of K
     [](std::uint64_t move) { return gemm_call(move + 2, 64, 64, 16384, true, {kCopy, kCopy, kGemm, kSum}); },  // both

@@ -46,18 +46,18 @@ TEST_CASE("the table shows predicted and measured times of every kernel, and the
   for (const char* part : {"gemm_f16_kk 1024x1024x1024", "predicted us", "measured us", "chosen",
                            "1 problems on Fake H200: 1 with another kernel than predicted, 0 failed", "seed "})
     CHECK_MESSAGE(has(result.out, part), std::string(part), " is not in: ", result.out);
-  const std::string row = result.out.substr(result.out.find("  128x256x64 "));
+  const std::string row = result.out.substr(result.out.find("  152x256x64s "));
   CHECK(has(row.substr(0, row.find('\n')), "chosen"));
 
   const ToolRun listed = run_warm({"--list", "--cache-dir", machine.cache_dir()});
-  CHECK(has(listed.out, "gemm_f16_kk 1024x1024x1024 on Fake H200: 128x256x64"));
+  CHECK(has(listed.out, "gemm_f16_kk 1024x1024x1024 on Fake H200: 152x256x64s"));
   CHECK(has(listed.out, "1 measured choices"));
   const auto json = nlohmann::json::parse(run_warm({"--list", "--json", "--cache-dir", machine.cache_dir()}).out);
   CHECK(json["tuned"] == 1);
   CHECK(json["kernels"].get<int>() + 1 == static_cast<int>(json["entries"].size()));
   for (const auto& entry : json["entries"]) {
     const bool tuned = entry["name"] == "gemm_f16_kk 1024x1024x1024";
-    CHECK_MESSAGE((tuned ? entry.value("choice", "") == "128x256x64" && entry.value("device", "") == "Fake H200"
+    CHECK_MESSAGE((tuned ? entry.value("choice", "") == "152x256x64s" && entry.value("device", "") == "Fake H200"
                          : !entry.contains("choice") && !entry.contains("device")),
                   entry.dump());
   }

@@ -35,6 +35,10 @@ template <int Site>
 TJ_DEVICE void mbarrier_arrive(u32 barrier) {
   detail::api.mbarrier_arrive(Site, barrier);
 }
+template <int Site>
+TJ_DEVICE void mbarrier_arrive_if(bool whether, u32 barrier) {
+  if (whether) mbarrier_arrive<Site>(barrier);
+}
 
 /// The device's compiler needs this around registers that another unit fills or reads; here they are memory.
 template <int N>

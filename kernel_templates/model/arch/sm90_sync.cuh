@@ -66,6 +66,10 @@ template <int Site>
 TJ_DEVICE void mbarrier_arrive_at(u32 barrier, u32 rank) {
   detail::api.mbarrier_arrive_at(Site, barrier, rank);
 }
+template <int Site>
+TJ_DEVICE void mbarrier_arrive_at_if(bool whether, u32 barrier, u32 rank) {
+  if (whether) mbarrier_arrive_at<Site>(barrier, rank);
+}
 
 /// A word to the same address in the block of that rank, some time later: it completes 4 bytes on the barrier that lies
 /// at that address there. Who has waited for the barrier sees the word.

@@ -95,23 +95,29 @@ TJ_DEVICE void read_rows(const Operand& operand, int batch, int row, int k, u32 
     store_row(loaded[r], lane, slot + static_cast<u32>(r * Warps * kSwizzleRowBytes + (place ^ r * Warps % 8 * 16)),
               SlotRows * kSwizzleRowBytes);
 }
-/// TurnWarps of a role's warps read iteration i, and others the next one: it is under way meanwhile.
-template <int Rows, int SlotRows, int Warps, int TurnWarps, class C>
+/// An operand's rows in a slot, and who reads them: `Turn` of a role's warps read iteration i, and others the next one.
+/// It is under way meanwhile.
+template <int Rows_, int SlotRows_, int Warps_, int Turn_>
+struct Reading {
+  static constexpr int kRows = Rows_, kSlotRows = SlotRows_, kWarps = Warps_, kTurn = Turn_;
+  static_assert(kWarps % kTurn == 0);
+};
+template <class R, class C>
 TJ_DEVICE void take_turns(const RowReader<C>& reader, const Operand& operand, const Tile& tile, int row, int i,
                           u32 slot) {
-  static_assert(Warps % TurnWarps == 0);
-  const int warp = reader.warp % Warps, iteration = tile.first + i;
-  if (warp / TurnWarps != i % (Warps / TurnWarps)) return;
-  read_rows<Rows, SlotRows, TurnWarps, C::kBlockK>(operand, tile.batch, row, iteration * C::kBlockK, slot,
-                                                   warp % TurnWarps, reader.lane);
+  const int warp = reader.warp % R::kWarps, iteration = tile.first + i;
+  if (warp / R::kTurn != i % (R::kWarps / R::kTurn)) return;
+  read_rows<R::kRows, R::kSlotRows, R::kTurn, C::kBlockK>(operand, tile.batch, row, iteration * C::kBlockK, slot,
+                                                          warp % R::kTurn, reader.lane);
 }
 template <class C>
 TJ_DEVICE void read_a(RowReader<C>& reader, const Tile& tile, int i, u32 slot) {
-  take_turns<C::kBlockM, C::kSlotRows, C::kLeftWarps, 4>(reader, reader.operands.a, tile, tile.row, i, slot);
+  take_turns<Reading<C::kBlockM, C::kSlotRows, C::kLeftWarps, 4>>(reader, reader.operands.a, tile, tile.row, i, slot);
 }
 template <class C>
 TJ_DEVICE void read_b(RowReader<C>& reader, const Tile& tile, int i, u32 slot) {
-  take_turns<C::kBlockN, C::kSlotColumns, C::kRightWarps, 8>(reader, reader.operands.b, tile, tile.column, i, slot);
+  take_turns<Reading<C::kBlockN, C::kSlotColumns, C::kRightWarps, 8>>(reader, reader.operands.b, tile, tile.column, i,
+                                                                      slot);
 }
 
 }  // namespace tj::ops::gemm

@@ -87,9 +87,10 @@ TJ_DEVICE void begin(Consumer<C>& consumer, const Tile& tile) {
   else if (tile.trip_count > 0)
     return;
 #pragma unroll
-  for (auto& block : consumer.sums)
+  for (int block = 0; block < Consumer<C>::kRowBlocks; ++block) {
 #pragma unroll
-    for (float& sum : block) sum = 0.0f;
+    for (int s = 0; s < kSumColumns<C> / 2; ++s) consumer.sums[block][s] = 0.0f;
+  }
 }
 
 /// An operand in shared memory: the one that gives a product its rows, or its columns.

@@ -25,8 +25,10 @@ using support::fail;
 int usual_tile() {
   const GemmConfig config;
   for (const arch::Arch* arch : arch::all())
-    if (find_gemm_family(*arch) == &usual_gemm_family() && gemm_serves(*arch))
-      return choose_gemm(gemm_sizes(config), GemmKernel{}, *arch).tile;
+    if (find_gemm_family(*arch) == &usual_gemm_family() && gemm_serves(*arch)) {
+      const int tile = choose_gemm(gemm_sizes(config), GemmKernel{}, *arch).tile;
+      return gemm_tiles()[static_cast<std::size_t>(tile)].swapped ? 0 : tile;  // other families have no swapped tiles
+    }
   return 0;
 }
 

@@ -44,6 +44,8 @@ class GemmRingsBuilder : protected GemmBuilder {
                                      tile_.element_bytes)),
         rates_(family.copy_rates(arch)) {}
 
+  /// Of a ring: rows that threads read come two iterations at a time.
+  static int least_slots(const GemmTile& tile) { return tile.reads ? 2 * kLeastSlots : kLeastSlots; }
   struct Operands {
     int a, b;
   };
@@ -89,7 +91,7 @@ class GemmRingsBuilder : protected GemmBuilder {
   static constexpr int kLeftWarps = 8, kRightWarps = 16;
   int read_rows(const char* name, const char* ring, int rows, int warps) {
     const std::int64_t bytes = std::int64_t{rows} * tile_.block_k * tile_.element_bytes;
-    value(ring, bytes, Scope::iteration, 2 * kLeastSlots, kMostSlots);
+    value(ring, bytes, Scope::iteration, least_slots(tile_), kMostSlots);
     Node n = single("RowReader", name, warps);
     busy(n, cycles(engine_.arrival_cycles(static_cast<double>(bytes))));
     return add(std::move(n));

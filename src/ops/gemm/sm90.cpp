@@ -168,7 +168,7 @@ class Builder : GemmRingsBuilder {
                          tile_of(kernel).consumer_rows(), arch) {}
 
   static bool rings_fit(const GemmTile& tile, const arch::Arch& arch) {
-    return GemmRingsBuilder::rings_fit(tile, kLeastSlots, slot_rows(tile), 0, arch);
+    return GemmRingsBuilder::rings_fit(tile, least_slots(tile), slot_rows(tile), 0, arch);
   }
   Candidate build(double iterations) {
     const Operands ab = operands(slot_rows(tile_));
