@@ -144,7 +144,7 @@ TJ_DEVICE void release_alone(u32 shared, u32 sequence) {
   }
 }
 /// Consumer: this warp, which has met since, reads the filling no more; one arrival a warp, at every block that may
-/// copy into the slot. Of a group whose products alone read it, one warp says so.
+/// copy into the slot.
 template <int Site, class R>
 TJ_DEVICE void release(u32 shared, u32 sequence) {
   const u32 barrier = empty_barrier<R>(shared, sequence);

@@ -27,7 +27,8 @@ enum class Activation : std::int32_t { none = 0, relu = 1, gelu = 2, silu = 3 };
 ///
 /// Workspace comes from Options::allocator, else from a pool of the library's own. That keeps at most 128 MB between
 /// calls; inside a graph capture the memory belongs to the graph. These take workspace:
-/// - An operand whose other strides or address are not multiples of 16 bytes is copied there first.
+/// - An operand whose other strides or address are not multiples of 16 bytes is copied there first. On Hopper, few rows
+///   are not, if K of a and b is no multiple of 16 bytes and contiguous in both.
 /// - When M and N give few tiles and K is long, sums over parts of K go there, at most 70 MB. A second launch adds them
 ///   in their order, so equal calls on one kind of device give equal bits.
 /// - On AMD, blocks of a call with max_sms draw their tiles from a counter there.

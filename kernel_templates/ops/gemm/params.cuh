@@ -56,7 +56,7 @@ struct Params {
   int wide_d, wide_c, wide_bias;            ///< rows may be accessed 16 bytes at a time (f32: 8)
   float alpha, beta;
   const float *scale_a, *scale_b;  ///< read by kernels on e4m3, where not null; further factors of the product
-  Operands operands;               ///< read by kernels without the copy engine
+  Operands operands;               ///< read by kernels whose threads read a and b
 };
 
 }  // namespace tj::ops::gemm

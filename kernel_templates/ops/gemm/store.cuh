@@ -190,6 +190,7 @@ TJ_DEVICE void add_places(Consumer<C>& consumer, const float* piece, int block, 
 /// sums += what the blocks of other slices have sent.
 template <class C>
 TJ_DEVICE void add_slices(Consumer<C>& consumer, const Tile& tile) {
+  static_assert(Consumer<C>::kRowBlocks == 1, "a sliced tile has one product a consumer");
   const int place = sums_place(consumer, 0, 0, 0);
 #pragma unroll
   for (int at = 0; at < 2 * Parts<C>::kCount; ++at) {

@@ -57,6 +57,7 @@ TJ_DEVICE TurnedPlace turned_place(const Consumer<C>& consumer, const Tile& tile
 }
 /// Fragments words[2 group + half], as a thread has them of 8 rows and 8 columns each, to 8 columns of one row.
 TJ_DEVICE void turn(u32 (&words)[4]) {
+  dev::reconverge();  // lanes at the edge of d have stored the words before by themselves
 #pragma unroll
   for (u32& word : words) word = dev::transpose_matrix(word);
   dev::transpose_quad(words);
@@ -72,7 +73,7 @@ TJ_DEVICE void turn_back(u32 (&words)[4]) {
 template <class C>
 struct SwappedAddends {
   static constexpr bool kWords = C::kAddC && kTurned<C>;
-  static constexpr int kParts = kWords ? 4 : 1;
+  static constexpr int kParts = kWords ? (Parts<C>::kCount > 6 ? 2 : 4) : 1;  // tiles of many rows lack the registers
   u32 words[kParts][2][4];
 
   TJ_DEVICE void load(const Consumer<C>& consumer, const Tile& tile, int block, int part) {

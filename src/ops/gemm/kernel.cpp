@@ -21,14 +21,16 @@ namespace {
 using support::cat;
 using support::fail;
 
-/// The tile of the op's own kernel where no sizes are given: that of the sizes of GemmConfig.
+/// The tile of the op's own kernel where no sizes are given: the best for the sizes of GemmConfig, of those that other
+/// families have, too. These have no swapped ones.
 int usual_tile() {
   const GemmConfig config;
-  for (const arch::Arch* arch : arch::all())
-    if (find_gemm_family(*arch) == &usual_gemm_family() && gemm_serves(*arch)) {
-      const int tile = choose_gemm(gemm_sizes(config), GemmKernel{}, *arch).tile;
-      return gemm_tiles()[static_cast<std::size_t>(tile)].swapped ? 0 : tile;  // other families have no swapped tiles
-    }
+  for (const arch::Arch* arch : arch::all()) {
+    if (find_gemm_family(*arch) != &usual_gemm_family() || !gemm_serves(*arch)) continue;
+    for (const RankedGemm& ranked : rank_gemm(gemm_sizes(config), GemmKernel{}, *arch))
+      if (!gemm_tiles()[static_cast<std::size_t>(ranked.choice.tile)].swapped && ranked.choice.parts == 1)
+        return ranked.choice.tile;
+  }
   return 0;
 }
 

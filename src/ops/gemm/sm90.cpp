@@ -131,6 +131,13 @@ bool fits(const GemmTile& tile) {
          (tile.consumers() < kMostConsumers || tile.block_m * tile.block_n <= kMostSums);
 }
 
+/// Sums of f32 of two products a consumer leave no registers for addends beside those of so many rows: 144 spill 8
+/// bytes, 160 184 (nvcc 13.0).
+bool loads_addends(const GemmTile& tile, const GemmKernel& kernel) {
+  constexpr int kMostRows = 136;
+  return kernel.out != DType::f32 || tile.consumer_rows() == kRowsPerConsumer || tile.block_m <= kMostRows;
+}
+
 GemmCopyRates copy_rates(const arch::Arch& arch) {
   return {.latency_cycles = arch.fact("copy_latency_cycles"),
           .cycles_per_kb = arch.fact("copy_cycles_per_kb"),
@@ -232,7 +239,8 @@ const GemmFamily& gemm_sm90() {
   static constexpr GemmFamily family = {
       .arch_family = "sm90",
       .needs = needs_of,
-      .fits = [](const GemmTile& tile, const GemmKernel&) { return fits(tile); },
+      .fits = [](const GemmTile& tile,
+                 const GemmKernel& kernel) { return fits(tile) && (!kernel.add_c || loads_addends(tile, kernel)); },
       .blocks_per_sm = [](const GemmTile& tile,
                           const arch::Arch& arch) { return fits(tile) && Builder::rings_fit(tile, arch) ? 1 : 0; },
       .copy_rates = copy_rates,

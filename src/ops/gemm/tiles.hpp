@@ -17,8 +17,8 @@ namespace tj::ops {
 /// consumer leaves the rest of its rows unused: they are not even copied. cluster_m x cluster_n blocks with
 /// neighbouring tiles run together: those below each other share the copies of b, those beside each other those of a. A
 /// tile is for one size of operands' elements. A swapped tile multiplies b by a: a consumer has 64 columns of d, and
-/// block_m may be any multiple of 8, so that 141 rows are two tiles of 72. cluster_k blocks do one tile together, each
-/// a slice of K.
+/// block_m may be any multiple of 8, so that 141 rows are two tiles of 72; of the widest, it has 128 columns. cluster_k
+/// blocks do one tile together, each a slice of K.
 struct GemmTile {
   int block_m = 128, block_n = 256, block_k = 64;
   int cluster_m = 1, cluster_n = 1;
@@ -208,7 +208,7 @@ constexpr int gemm_box(std::int64_t size, int block, int parts, bool skips) {
 /// All shipped ones, in the order in which equals are preferred.
 inline std::span<const GemmTile> gemm_tiles() { return kGemmTiles; }
 /// "128x256x64", "128x256x64c2x1" in clusters of two below each other, "72x64x64s" swapped, "64x64x128c1x1x2" in two
-/// slices.
+/// slices, "32x64x128sr" where threads read a and b.
 std::string gemm_tile_name(const GemmTile& tile);
 
 }  // namespace tj::ops
