@@ -1,4 +1,5 @@
-// What a warpgroup's tile asks for early of c. Included by the family's node bodies, behind the consumer.
+// A warpgroup's tile asks early for its part of c. This file is included by the family's node bodies, behind the
+// consumer.
 //
 // Decides which lines of c are asked for. Invariant: none outside c.
 #pragma once

@@ -21,7 +21,7 @@ struct RowReader {
         lane(static_cast<int>(dev::lane_index())) {}
 };
 
-/// What a lane has of a row: words lane and lane + 32, and in the first lane the one behind all.
+/// A lane has words lane and lane + 32 of a row, and the first lane the word behind all of them.
 struct RowWords {
   u32 words[3];
   bool between;  ///< the row begins between two words: its first element is the first word's second half
@@ -42,8 +42,8 @@ TJ_DEVICE void load_edge(const unsigned short* row, int k, int end, int lane, Ro
   loaded.words[1] = word_at(row, first + Depth / 2 + 2 * lane, least, end);
   loaded.words[2] = loaded.between && lane == 0 ? word_at(row, first + Depth, least, end) : 0u;
 }
-/// The same where all of them lie in the row, and one more on both sides. `own` is the lane's first word of an even
-/// row.
+/// The same words, where all of them lie in the row, and one element more on both sides. `own` is the lane's first
+/// word, were the row's begin a word's.
 template <int Depth>
 TJ_DEVICE void load_row(const unsigned short* own, int lane, RowWords& loaded) {
   const unsigned short* from = own - (loaded.between ? 1 : 0);
@@ -51,7 +51,7 @@ TJ_DEVICE void load_row(const unsigned short* own, int lane, RowWords& loaded) {
   loaded.words[1] = dev::load_global_u32(from + Depth / 2);
   if (loaded.between && lane == 0) loaded.words[2] = dev::load_global_u32(from + Depth);
 }
-/// The row to its place in a slot: parts of 128 bytes that are `pitch` apart.
+/// A warp puts a row into its place in a slot: parts of 128 bytes that are `pitch` apart.
 TJ_DEVICE void store_row(const RowWords& loaded, int lane, u32 place, u32 pitch) {
 #pragma unroll
   for (int part = 0; part < 2; ++part) {

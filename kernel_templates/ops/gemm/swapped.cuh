@@ -45,7 +45,7 @@ TJ_DEVICE int swapped_row(const Consumer<C>& consumer, const Tile& tile, int par
 /// Are fragments turned?
 template <class C>
 inline constexpr bool kTurned = dev::kElementBytes<typename C::Output> == 2;
-/// Where the 8 elements lie that a thread has of two groups of 8 rows and 16 columns, once these are turned.
+/// The place of the 8 elements that a thread has of 16 rows and 16 columns, once their fragments are turned.
 struct TurnedPlace {
   int row, column;
   bool inside;  ///< is the row one of the tile's and of d's?
@@ -95,7 +95,7 @@ struct SwappedAddends {
         if (Parts<C>::has(part, 4 * pair)) turn_back(words[part % kParts][pair]);
     }
   }
-  /// Those of one part of a column.
+  /// values = the elements of c of one part of a column.
   TJ_DEVICE void read(const Consumer<C>& consumer, const Tile& tile, const Column<C>& column, int part, int half,
                       float (&values)[8]) const {
     if constexpr (kWords) {

@@ -44,7 +44,7 @@ class GemmRingsBuilder : protected GemmBuilder {
                                      tile_.element_bytes)),
         rates_(family.copy_rates(arch)) {}
 
-  /// Of a ring: rows that threads read come two iterations at a time.
+  /// A ring has at least so many slots. Rows that threads read come two iterations at a time.
   static int least_slots(const GemmTile& tile) { return tile.reads ? 2 * kLeastSlots : kLeastSlots; }
   struct Operands {
     int a, b;
