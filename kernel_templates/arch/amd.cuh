@@ -260,7 +260,10 @@ TJ_DEVICE float log2_approx(float x) { return detail::log2_bare(x); }
 /// x / y, at most 2 ulp for |y| of 2^-126 to 2^126; an infinite y gives 0 for finite x.
 TJ_DEVICE float divide_approx(float x, float y) { return x * __builtin_amdgcn_rcpf(y); }
 TJ_DEVICE float multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+TJ_DEVICE float magnitude(float x) { return __builtin_fabsf(x); }
 TJ_DEVICE float maximum(float a, float b) { return __builtin_fmaxf(a, b); }
+/// A NaN where one of them is.
+TJ_DEVICE float maximum_or_nan(float a, float b) { return a < b || b != b ? b : a; }
 TJ_DEVICE float minus_infinity() { return detail::number(0xff800000u); }
 /// The value is unchanged, but the compiler knows nothing of it any more: everything that follows from it is computed
 /// after this.

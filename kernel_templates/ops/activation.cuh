@@ -8,23 +8,29 @@ namespace tj::ops {
 /// The activations by number.
 enum Activation : int { kNone = 0, kRelu = 1, kGelu = 2, kSilu = 3 };
 
-/// x times the normal distribution function. The tail by Abramowitz and Stegun 7.1.26, erfc within 1.5e-7, without a
-/// branch and without a difference of two numbers near 1.
+/// x times the normal distribution function P: max(x, 0) - |x| P(-|x|), which subtracts no two numbers near 1. log2 P
+/// is a polynomial from -13.5 to 0, below which P counts as 0. The result is within 5e-7; below 0 it is also
+/// within 2.5e-4 of itself, and within 3e-3 below -5.8.
 TJ_DEVICE float gelu(float x) {
-  constexpr float kHalfLog2E = 0.721347520444482f, kScale = 0.3275911f * 0.707106781186548f;
-  const float t = dev::divide_approx(1.0f, dev::multiply_add(kScale, x < 0.0f ? -x : x, 1.0f));
-  float tail = dev::multiply_add(t, 1.061405429f, -1.453152027f);
-  tail = dev::multiply_add(t, tail, 1.421413741f);
-  tail = dev::multiply_add(t, tail, -0.284496736f);
-  tail = dev::multiply_add(t, tail, 0.254829592f) * t * 0.5f * dev::exp2_approx(-kHalfLog2E * x * x);
-  return x * (x < 0.0f ? tail : 1.0f - tail);
+  const float s = dev::maximum(-dev::magnitude(x), -13.5f);
+  float tail = dev::multiply_add(s, -9.803583500556101e-10f, -5.3185175374892424e-08f);
+  tail = dev::multiply_add(s, tail, -1.1327613265166292e-06f);
+  tail = dev::multiply_add(s, tail, -1.1094590263382997e-05f);
+  tail = dev::multiply_add(s, tail, -2.506358578102663e-05f);
+  tail = dev::multiply_add(s, tail, 0.0005856839125044644f);
+  tail = dev::multiply_add(s, tail, 0.007718977052718401f);
+  tail = dev::multiply_add(s, tail, 0.052987463772296906f);
+  tail = dev::multiply_add(s, tail, -0.4590378701686859f);
+  tail = dev::multiply_add(s, tail, 1.1511263847351074f);
+  tail = dev::multiply_add(s, tail, -0.9999995827674866f);
+  return dev::multiply_add(s, dev::exp2_approx(tail), dev::maximum_or_nan(x, 0.0f));
 }
 
 template <int Kind>
 TJ_DEVICE float activate(float x) {
   constexpr float kLog2E = 1.44269504088896f;
   if constexpr (Kind == kRelu)
-    return x < 0.0f ? 0.0f : x;
+    return dev::maximum_or_nan(x, 0.0f);
   else if constexpr (Kind == kGelu)
     return gelu(x);
   else if constexpr (Kind == kSilu)

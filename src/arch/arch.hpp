@@ -56,6 +56,9 @@ struct Arch {
   bool shared_barriers = true;  ///< barriers in shared memory, for any of a block's warps; without, the only barrier is
                                 ///< that of the whole block
   int max_cluster = 1;          ///< blocks that can always run together and reach each other's shared memory
+  /// Groups of multiprocessors that clusters with neighbouring numbers go to in turn; 0: not known. L2 gives once what
+  /// several multiprocessors of a group read at once.
+  int cluster_groups = 0;
   int large_cluster_sms = 0;  ///< multiprocessors that clusters of more than two blocks reach on every such product; 0:
                               ///< not known. For predictions only
   int warp_size = 32;

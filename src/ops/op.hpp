@@ -202,7 +202,7 @@ class Op : public Maker {
   /// Throws tj::Error(argument) naming flag, value and what is allowed.
   virtual std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const = 0;
   /// The requests of one arch, for flags whose meaning depends on it. A default set may also have what only this arch
-  /// serves (at most 32).
+  /// serves (at most 48).
   virtual std::vector<Request> requests_for(const std::map<std::string, std::vector<std::string>>& flags,
                                             const arch::Arch& /*arch*/) const {
     return requests(flags);

@@ -74,7 +74,7 @@ constexpr const char* kFooter =
     "true|false|both\n"
     "        --item-heads auto,1,2,3\n"
     "  chunk_indices, copy_rows: none\n"
-    "A flag that is left out means the op's default set, at most 16 kernels, of gemm at most 32:\n"
+    "A flag that is left out means the op's default set, at most 16 kernels, of gemm at most 48:\n"
     "  fmha: both dtypes and head dims  causal and full  scale from 1e-6 to 1  walks and tiles that their calls take\n"
     "  gemm: f16 and bf16  K contiguous in a and b  no epilogue  the usual tiles of 64 and 128 rows\n"
     "        tiles that products of 2048 to 16384 rows, columns and K take on the target\n"

@@ -25,6 +25,7 @@
 #include "arch/arch.hpp"
 #include "ops/common/tunable.hpp"
 #include "ops/gemm/gemm.hpp"
+#include "ops/gemm/params.cuh"
 #include "ops/gemm/rates.hpp"
 #include "support/text.hpp"
 
@@ -108,11 +109,14 @@ double ranked(const Case& of, const Timed& timed, const ops::GemmRates& rates) {
   const arch::Arch& arch = *rates.arch;
   if (timed.choice.walk == ops::WalkChoice::dynamic) return 0;
   const double doubt = ops::gemm_doubt(tile, of.sizes, arch);
-  if (!std::isfinite(doubt) || (doubt > 1 && timed.choice.parts > 1)) return 0;
+  const bool cut = timed.choice.parts > 1;
+  if (!std::isfinite(doubt) || (cut && !ops::gemm_taken_unmeasured(tile, of.sizes, arch))) return 0;
   const ops::GemmPrediction prediction(of.sizes, of.kind, timed.choice.tile, rates);
   if (timed.choice.walk == ops::WalkChoice::split)
-    return tile.blocks() > 2 ? 0 : prediction.split_cycles() + rates.next_launch_cycles;
-  return doubt * prediction.cycles(timed.choice.parts) / (timed.choice.parts > 1 ? ops::kGemmJointPartsGain : 1);
+    return tile.blocks() > 2 || tile.consumer_rows() > ops::gemm::kRowsPerConsumer
+               ? 0
+               : prediction.split_cycles() + rates.next_launch_cycles;
+  return cut ? prediction.cycles(timed.choice.parts) / ops::kGemmJointPartsGain : doubt * prediction.cycles(1);
 }
 
 struct Judged {

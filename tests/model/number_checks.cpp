@@ -28,10 +28,11 @@ static void one(u32* to, float x, float y) {
   numbers[6] = maximum_or_nan(x, y);
   numbers[7] = multiply_add_saturated(x, y, x);
   to[10] = bits_of(scaled_by_bits(x, bits_of(y)));
+  to[11] = bits_of(magnitude(x));
 }
 // Each number with the next one; the last has none.
 TJ_KERNEL(kernel, 128, Params, p) {
-  for (int i = static_cast<int>(thread_index()); i + 1 < p.count; i += 128) one(p.out + 11 * i, p.x[i], p.x[i + 1]);
+  for (int i = static_cast<int>(thread_index()); i + 1 < p.count; i += 128) one(p.out + 12 * i, p.x[i], p.x[i + 1]);
 }
 TJ_KERNEL(unpacked, 128, Params, p) {
   for (u32 i = thread_index(); i < 65536; i += 128) {
@@ -79,7 +80,7 @@ bool near_to(float found, double wanted, double parts, double least) {
 
 struct Wrong {
   int pack_f16 = 0, pack_bf16 = 0, exp2 = 0, exp2_gradual = 0, log2 = 0, divide = 0, multiply_add = 0, saturated = 0,
-      maximum = 0, maximum_or_nan = 0, scaled = 0;
+      maximum = 0, maximum_or_nan = 0, scaled = 0, magnitude = 0;
 };
 
 void compare(Wrong& wrong, float x, float y, const std::uint32_t* out) {
@@ -105,6 +106,7 @@ void compare(Wrong& wrong, float x, float y, const std::uint32_t* out) {
   wrong.maximum_or_nan +=
       std::isnan(x) || std::isnan(y) ? !std::isnan(number(6)) : out[8] != std::bit_cast<std::uint32_t>(larger);
   wrong.scaled += out[10] != std::bit_cast<std::uint32_t>(x) + (std::bit_cast<std::uint32_t>(y) << 23);
+  if (!std::isnan(x)) wrong.magnitude += out[11] != std::bit_cast<std::uint32_t>(std::fabs(x));
   wrong.maximum += out[7] != std::bit_cast<std::uint32_t>(larger);
 }
 
@@ -115,11 +117,11 @@ std::string_view number_text() { return kUnit; }
 void check_numbers(const MakeUnit& make) {
   PrimitiveUnit unit = make(kUnit);
   const std::vector<float> x = numbers();
-  Params params{unit.upload(x), unit.upload(std::vector<std::uint32_t>(11 * x.size())), static_cast<int>(x.size())};
+  Params params{unit.upload(x), unit.upload(std::vector<std::uint32_t>(12 * x.size())), static_cast<int>(x.size())};
   unit.run(params, 128);
-  const std::vector<std::uint32_t> out = unit.download(params.out, 11 * x.size());
+  const std::vector<std::uint32_t> out = unit.download(params.out, 12 * x.size());
   Wrong wrong;
-  for (std::size_t i = 0; i + 1 < x.size(); ++i) compare(wrong, x[i], x[i + 1], &out[11 * i]);
+  for (std::size_t i = 0; i + 1 < x.size(); ++i) compare(wrong, x[i], x[i + 1], &out[12 * i]);
   CHECK(wrong.pack_f16 == 0);
   CHECK(wrong.pack_bf16 == 0);
   CHECK(wrong.exp2 == 0);
@@ -131,6 +133,7 @@ void check_numbers(const MakeUnit& make) {
   CHECK(wrong.maximum_or_nan == 0);
   CHECK(wrong.saturated == 0);
   CHECK(wrong.scaled == 0);
+  CHECK(wrong.magnitude == 0);
 }
 
 void check_unpacked(const MakeUnit& make) {

@@ -51,6 +51,8 @@ struct Params {
   int row_tiles, column_tiles;  ///< a cluster's blocks take one of these together, each its part
   int group_rows;               ///< row tiles that clusters with neighbouring numbers share
   int tiles;                    ///< of all batches and parts
+  int wave, dealt_over;         ///< clusters that begin together, and groups of multiprocessors that get them in turn
+  Divisor by_wave, by_dealt;    ///< those two; not read where dealt_over is 0
   Divisor by_matrix, by_group, by_batches;  ///< row_tiles * column_tiles, group_rows * column_tiles, batches
   Divisor by_rows, by_last_rows;            ///< group_rows; the rows of the last group
   int wide_d, wide_c, wide_bias;            ///< rows may be accessed 16 bytes at a time (f32: 8)

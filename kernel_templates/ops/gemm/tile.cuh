@@ -86,13 +86,25 @@ TJ_DEVICE int tile_count(const Params& params) {
   return params.tiles * kBlocks<C>;
 }
 
+/// The place of a cluster's tile in the order of tiles. Clusters with neighbouring numbers go to groups of
+/// multiprocessors in turn. Those of one group get neighbouring places of their wave: what several multiprocessors of a
+/// group read at once, L2 gives once.
+TJ_DEVICE int dealt_place(const Params& params, int cluster) {
+  if (params.dealt_over == 0) return cluster;
+  const int first = cluster < params.wave ? 0 : divided(cluster, params.by_wave) * params.wave;
+  const int count = min(params.wave, params.tiles - first), number = cluster - first;
+  const int turn = divided(number, params.by_dealt), group = number - turn * params.dealt_over;
+  const int each = divided(count, params.by_dealt), rest = count - each * params.dealt_over;
+  return first + group * each + min(group, rest) + turn;
+}
+
 template <class C>
 TJ_DEVICE Tile tile_at(const Params& params, int block) {
-  const int index = block / kBlocks<C>;
   Tile tile;
   tile.index = block;
-  tile.valid = index < params.tiles;
+  tile.valid = block / kBlocks<C> < params.tiles;
   if (!tile.valid) return tile;
+  const int index = dealt_place(params, block / kBlocks<C>);
   // Down group_rows tiles, then one to the right: blocks that run together share rows of a and of b in L2.
   const int per_batch = params.row_tiles * params.column_tiles;
   tile.batch = divided(index, params.by_matrix);

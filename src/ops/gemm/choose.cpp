@@ -158,7 +158,19 @@ RankedGemm best_whole(const GemmSizes& sizes, const GemmKernel& kernel, const Ra
   return {{static_cast<int>(best), 1}, fewest};
 }
 
-/// The walk that such a choice needs: kernels of AMD alone have a tile a block.
+/// From so many tiles of long K for each block on, blocks draw them. Else those that are a little faster get ahead by
+/// whole tiles, and L2 no longer has for the others what they read. 6314 x 64128 x 8184 took 12.4 ms in
+/// 128x256x64c2x1, and 10.4 drawn; 15017 x 4096 x 7168 took 1349 us in 208x128x64c1x2s, and 1233 drawn. Most others of
+/// ten tiles and more a block take the same time within 1% (H100, 2026-11-27).
+constexpr double kDrawnWaves = 15;
+constexpr std::int64_t kDrawnDepth = 2048;  // of K; with less, the draws' counter costs up to 2%
+
+bool drawn(const GemmSizes& sizes, const GemmTile& tile, const Rates& rates) {
+  return joint(rates) && !tile.sliced() && sizes.k >= kDrawnDepth &&
+         clusters_of(sizes, tile) >= kDrawnWaves * cluster_places(sizes, tile, *rates.arch);
+}
+
+/// The walk that such a choice needs under a limit: kernels of AMD alone have a tile a block.
 void set_limited_walk(const GemmSizes& sizes, const arch::Arch& arch, GemmChoice& choice) {
   if (sizes.max_sms > 0) choice.walk = limited_walk(arch, arch.shared_barriers);
 }
@@ -174,8 +186,8 @@ RankedGemm best_shared(const GemmSizes& sizes, const GemmKernel& kernel, const R
     // Such sums were not seen to gain: 269 x 10240 x 8192 took 96.7 us in shared tiles of 136 x 256, and 85.1 in 96 x
     // 128 (compare.py, seed 1941093949, H100, 2026-11-27).
     const bool wide = tile.consumer_rows() > kRowsPerConsumer;
-    if (tile.blocks() > 2 || tile.sliced() || wide || !serves(tile, sizes, kernel, rates) ||
-        !gemm_shares(sizes, tile, *rates.arch))
+    if (tile.blocks() > 2 || tile.sliced() || wide || drawn(sizes, tile, rates) ||
+        !serves(tile, sizes, kernel, rates) || !gemm_shares(sizes, tile, *rates.arch))
       continue;
     // A call's sums and counters take as long as those of parts.
     const double cycles =
@@ -201,6 +213,9 @@ RankedGemm fewest_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const
       shared.choice.tile >= 0 && shared.cycles < best.cycles)
     return shared;
   set_limited_walk(sizes, *rates.arch, best.choice);
+  if (sizes.max_sms == 0 && kernel.walk == WalkChoice::usual && best.choice.parts == 1 &&
+      drawn(sizes, gemm_tiles()[static_cast<std::size_t>(best.choice.tile)], rates))
+    best.choice.walk = WalkChoice::dynamic;
   return best;
 }
 
@@ -259,7 +274,7 @@ std::vector<RankedGemm> rank_gemm(const GemmSizes& sizes, const GemmKernel& kern
                                   [&](const RankedGemm& ranked) { return ranked.choice == taken.choice; });
   if (first != ranking.end())
     std::rotate(ranking.begin(), first, first + 1);
-  else if (taken.choice.walk == WalkChoice::split)
+  else if (taken.choice.walk == WalkChoice::split || taken.choice.walk == WalkChoice::dynamic)
     ranking.insert(ranking.begin(), taken);
   return ranking;
 }

@@ -190,6 +190,7 @@ struct GemmLaunch {
   bool split = false;       ///< blocks share tiles
   bool skips = false;       ///< copies leave out boxes outside a and b
   bool in_place = false;    ///< a launch that fills most multiprocessors once takes its places when others are done
+  int dealt_over = 0;       ///< groups of multiprocessors that clusters with neighbouring numbers go to in turn
 };
 inline constexpr std::array kGemmGeometry = {geometry_field<&GemmLaunch::store>("store", 0, kMostGemmStore),
                                              geometry_field<&GemmLaunch::by_threads>("by_threads"),
@@ -197,7 +198,11 @@ inline constexpr std::array kGemmGeometry = {geometry_field<&GemmLaunch::store>(
                                              geometry_field<&GemmLaunch::pairs>("pairs"),
                                              geometry_field<&GemmLaunch::split>("split"),
                                              geometry_field<&GemmLaunch::skips>("skips"),
-                                             geometry_field<&GemmLaunch::in_place>("in_place")};
+                                             geometry_field<&GemmLaunch::in_place>("in_place"),
+                                             geometry_field<&GemmLaunch::dealt_over>("dealt_over", 0, 1024)};
+/// The order of tiles: so many rows of them lie in a group, which goes to the right. Clusters that run together should
+/// cover about as many rows as columns of d, and groups should be alike.
+int gemm_group_rows(const GemmTile& tile, std::int64_t row_tiles, double clusters);
 /// Plans one launch. When the choice has parts of K, d has a matrix for each part of each batch, and what belongs to
 /// the epilogue is left out.
 void gemm_plan(const GemmArgs& args, const GemmChoice& choice, const GemmLaunch& launch, LaunchPlan& plan);

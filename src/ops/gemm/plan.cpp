@@ -67,15 +67,6 @@ void fill(gemm::Operand& operand, const Tensor& tensor, bool mn_major) {
                  aligned(operand.stride_down);
 }
 
-// Clusters that run together should cover about as many rows as columns of d, and groups should be alike.
-int group_rows(const GemmTile& tile, int row_tiles, unsigned clusters) {
-  const double width = static_cast<double>(tile.block_n) * tile.cluster_n,
-               height = static_cast<double>(tile.block_m) * tile.cluster_m;
-  const int square = std::max(1, static_cast<int>(std::lround(std::sqrt(clusters * width / height))));
-  const int groups = (row_tiles + square - 1) / square;
-  return (row_tiles + groups - 1) / groups;
-}
-
 /// Products of tiles that do not fit into 32 bits are more than any place: validate() sees to the number of tiles.
 void set_divisors(gemm::Params& p) {
   const auto product = [](int one, int other) {
@@ -85,6 +76,8 @@ void set_divisors(gemm::Params& p) {
   p.by_group = divisor_of(product(p.group_rows, p.column_tiles));
   p.by_batches = divisor_of(p.batches);
   p.by_rows = divisor_of(p.group_rows);
+  p.by_wave = divisor_of(std::max(1, p.wave));
+  p.by_dealt = divisor_of(std::max(1, p.dealt_over));
   p.by_last_rows = divisor_of(p.row_tiles % p.group_rows == 0 ? p.group_rows : p.row_tiles % p.group_rows);
 }
 
@@ -105,6 +98,14 @@ unsigned sharing_clusters(const gemm::Params& params, unsigned places) {
 }
 
 }  // namespace
+
+int gemm_group_rows(const GemmTile& tile, std::int64_t row_tiles, double clusters) {
+  const double width = static_cast<double>(tile.block_n) * tile.cluster_n,
+               height = static_cast<double>(tile.block_m) * tile.cluster_m;
+  const auto square = std::max<std::int64_t>(1, std::lround(std::sqrt(clusters * width / height)));
+  const std::int64_t groups = (row_tiles + square - 1) / square;
+  return static_cast<int>((row_tiles + groups - 1) / groups);
+}
 
 void gemm_plan(const GemmArgs& args, const GemmChoice& choice, const GemmLaunch& launch, LaunchPlan& plan) {
   static_assert(sizeof(gemm::Params) <= LaunchPlan::kMaxParamsBytes);
@@ -159,7 +160,9 @@ void gemm_plan(const GemmArgs& args, const GemmChoice& choice, const GemmLaunch&
                                                                                      : std::min(tiles, places);
   plan.blocks = clusters * blocks;
   p.group_rows =
-      rung.tile_a_block ? 1 : group_rows(tile, p.row_tiles, std::max(1u, clusters / static_cast<unsigned>(parts)));
+      rung.tile_a_block ? 1 : gemm_group_rows(tile, p.row_tiles, std::max(1u, clusters / static_cast<unsigned>(parts)));
+  p.wave = static_cast<int>(std::min(clusters, places));
+  if (blocks > 1 && !launch.split && choice.walk != WalkChoice::dynamic) p.dealt_over = launch.dealt_over;
   set_divisors(p);
   if (launch.in_place) plan.overlaps = overlaps(plan, tiles * blocks, blocks);
 }

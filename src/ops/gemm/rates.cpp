@@ -17,6 +17,19 @@ using gemm::kRowsPerConsumer;
 constexpr int kLineBytes = 128;  // of L2
 std::int64_t up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
+/// Cycles of an SM for an element's activation, by the busier of its units; 0 where their rates are not known.
+double activation_cycles(Activation activation, const arch::Arch& arch) {
+  struct Work {
+    double f32, special;  // instructions that take as long; tiles of 160 x 64 and 192 x 128, H100, 2026-11-27
+  };
+  if (!arch.has_fact("f32_per_cycle") || !arch.has_fact("exp2_per_cycle")) return 0;
+  const Work work = activation == Activation::gelu   ? Work{17, 1}
+                    : activation == Activation::silu ? Work{9, 1}
+                    : activation == Activation::relu ? Work{1, 0}
+                                                     : Work{0, 0};
+  return std::max(work.f32 / arch.fact("f32_per_cycle"), work.special / arch.fact("exp2_per_cycle"));
+}
+
 }  // namespace
 
 GemmRates gemm_rates_of(const arch::Arch& arch) {
@@ -53,8 +66,12 @@ GemmRates gemm_rates_of(const arch::Arch& arch) {
   rates.shared_issue_cycles = copies.shared_issue_cycles;
   rates.slice_copy_factor = copies.slice_copy_factor;
   rates.row_read_cycles = copies.row_read_cycles;
+  if (arch.cluster_groups > 0) rates.near_sms = static_cast<double>(arch.sm_count) / arch.cluster_groups;
+  rates.near_share = copies.near_share;
   if (arch.has_fact("busy_clock_ghz")) rates.slowed = arch.clock_ghz / arch.fact("busy_clock_ghz");
   rates.own_share = family.own_share;
+  for (const Activation each : {Activation::none, Activation::relu, Activation::gelu, Activation::silu})
+    rates.activation_cycles[static_cast<std::size_t>(each)] = activation_cycles(each, arch);
   for (std::size_t t = 0; t < kGemmTileCount; ++t) {
     const GemmTile& tile = kGemmTiles[t];
     rates.beside[t] = family.blocks_per_sm(tile, arch);
@@ -131,6 +148,12 @@ double copy_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const GemmT
   return std::max(brought, tile.blocks() > 1 ? rates.shared_issue_cycles : rates.issue_cycles);
 }
 
+/// Reads of an operand that L2 answers at once, where so many blocks or clusters of a group of SMs share it: those that
+/// come at about the same time.
+double read_at_once(double sharers, const GemmRates& rates) {
+  return 1 + std::max(0.0, sharers - 1) * rates.near_share;
+}
+
 /// One iteration of every tile by what all SMs read from L2, and by the rows outside the matrix that their copy engines
 /// fill: two limits that add up. Blocks that share a copy read it once.
 GemmPath joint_path(const GemmSizes& sizes, const GemmKernel& kernel, const GemmTile& tile, const GemmRates& rates) {
@@ -141,7 +164,13 @@ GemmPath joint_path(const GemmSizes& sizes, const GemmKernel& kernel, const Gemm
   };
   const double down = tiles(sizes.m, tile.block_m, tile.cluster_m),
                across = tiles(sizes.n, tile.block_n, tile.cluster_n);
-  const double reads_a = across / tile.cluster_n, reads_b = down / tile.cluster_m;
+  // Blocks of a group of SMs do neighbouring tiles: some rows of them, and as many columns as that makes.
+  const auto places = std::min(clusters_of(sizes, tile), static_cast<double>(cluster_places(sizes, tile, *rates.arch)));
+  const double near = rates.near_sms / tile.blocks(),
+               near_rows = std::min<double>(
+                   near, gemm_group_rows(tile, static_cast<std::int64_t>(down / tile.cluster_m), places));
+  const double reads_a = across / tile.cluster_n / read_at_once(near / near_rows, rates),
+               reads_b = down / tile.cluster_m / read_at_once(near_rows, rates);
   const double columns = tile.block_n / own_columns(kernel, tile, rates);
   const double rows = m * reads_a + n * reads_b / columns;
   const double outside = (rows_brought(sizes.m, kernel.left_mn, tile.block_m, tile.cluster_n) - m) * reads_a +
@@ -203,7 +232,15 @@ double gemm_doubt(const GemmTile& tile, const GemmSizes& sizes, const arch::Arch
   if (tile.consumer_rows() > gemm::kRowsPerConsumer &&
       clusters_of(sizes, tile) > kFewWaves * cluster_places(sizes, tile, arch))
     return 1 / (1 - kLeastGain);
-  if (gemm_taken_unmeasured(tile, sizes, arch)) return 1;
+  // Of few waves, pairs that were predicted up to 5% faster than single blocks took 2% longer on the mean of 210 sizes
+  // (gpu.gemm_facts_bench). Of more waves they took as long, and less at the power limit: 3000 x 28672 x 8192 took 2067
+  // us in 208x128x64c1x2s, and 2273 in 208x128x64s (H100, 2026-11-27).
+  constexpr double kPairs = 1.05, kSomeWaves = 8;
+  if (gemm_taken_unmeasured(tile, sizes, arch)) {
+    const bool doubtful = tile.blocks() == 2 && !tile.sliced() && arch.large_cluster_sms > 0 &&
+                          clusters_of(sizes, tile) <= kSomeWaves * cluster_places(sizes, tile, arch);
+    return doubtful ? kPairs : 1;
+  }
   return tile.blocks() <= 4 && arch.large_cluster_sms > 0 ? 1 / (1 - kLeastGain)
                                                           : std::numeric_limits<double>::infinity();
 }
@@ -222,6 +259,7 @@ GemmPrediction::GemmPrediction(const GemmSizes& sizes, const GemmKernel& kernel,
       store_(store_of(kernel, tile)),
       scattered_(!kernel.d_aligned && store_ == gemm::kDirect),
       sums_(rates.family->thread_sums(tile_, *rates.arch)),
+      activation_(rates.activation_cycles[static_cast<std::size_t>(kernel.activation)] * tile_.block_m * tile_.block_n),
       blocks_(up(up(sizes.k, tile_.block_k), tile_.cluster_k)),
       clusters_(clusters_of(sizes, tile_)),
       places_(cluster_places(sizes, tile_, *rates.arch)),
@@ -251,9 +289,12 @@ double GemmPrediction::loop_sixths(double loop, double busy, double iterations, 
   return sixth(std::max(loop * rates_.slowed, power)) + sixth(path * iterations);
 }
 
-/// A tile's end, for which the next one's loop waits. Blocks that began together end together: where limits were
+/// A tile's end, for which the next one's loop waits. Parts have their activations in the launch that adds them.
+double GemmPrediction::end_cycles(int parts) const { return store_cycles(parts) + (parts == 1 ? activation_ : 0); }
+
+/// Blocks that began together end together: where limits were
 /// measured jointly, memory takes what all of them write at once. What leaves through shared memory does so beside.
-double GemmPrediction::end_cycles(int parts) const {
+double GemmPrediction::store_cycles(int parts) const {
   const bool wide = out_bytes_ == size_of(DType::f32) || parts > 1;
   const GemmStoreRates& stores = rates_.stores;
   if (parts == 1 && store_ != gemm::kDirect && stores.staged_cycles > 0)

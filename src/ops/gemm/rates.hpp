@@ -26,9 +26,12 @@ struct GemmRates {
   double copy_latency_cycles = 0, next_launch_cycles = 0;
   double joint_bytes_per_cycle = 0, joint_outside_rows_per_cycle = 0, hidden_start_cycles = 0, kb_power_cycles = 0,
          issue_cycles = 0, shared_issue_cycles = 0, slice_copy_factor = 1, row_read_cycles = 0;  ///< GemmCopyRates
+  double near_sms = 1;    ///< of a group whose reads L2 may answer at once
+  double near_share = 0;  ///< GemmCopyRates
   GemmStoreRates stores;
-  double turn_cycles = 0;  ///< of a tile's end, whichever way d takes
-  double slowed = 1;       ///< the arch's clock over that of busy SMs
+  std::array<double, 4> activation_cycles{};  ///< of an SM, for an element, by Activation
+  double turn_cycles = 0;                     ///< of a tile's end, whichever way d takes
+  double slowed = 1;                          ///< the arch's clock over that of busy SMs
   bool own_share = false;  ///< of these rates an SM draws no more than its share; without a tile it leaves that unused
   std::array<std::int64_t, kGemmTileCount> matrix{};  ///< of an iteration
   std::array<int, kGemmTileCount> beside{};           ///< blocks that share an SM; 0: the arch does not serve the tile
@@ -46,9 +49,10 @@ double clusters_of(const GemmSizes& sizes, const GemmTile& tile);
 /// it has SMs, and the arch must say how many. One wave of them gains, of several waves few do: 9004 x 14336 x 4096
 /// took 13% more in clusters of four than the best tile did, and nothing here predicts why (H200, 2026-11-26).
 bool gemm_taken_unmeasured(const GemmTile& tile, const GemmSizes& sizes, const arch::Arch& arch);
-/// A tile's prediction is multiplied by this before it is compared with others'. It is 1 for those of
-/// gemm_taken_unmeasured(), infinity for those that no call takes. Several waves of clusters of four must be predicted
-/// to gain 8%. Example: 316 x 75962 x 4056 takes 423 us so, and 514 without (predicted 356 and 412; H100, 2026-11-27).
+/// A tile's prediction is multiplied by this before it is compared with others'. It is 1 for single
+/// blocks, a little more for pairs, infinity for those that no call takes. Several waves of clusters of four must be
+/// predicted to gain 8%. Example: 316 x 75962 x 4056 takes 423 us so, and 514 without (predicted 356 and 412; H100,
+/// 2026-11-27).
 double gemm_doubt(const GemmTile& tile, const GemmSizes& sizes, const arch::Arch& arch);
 /// Parts of K are taken where they are predicted below this share of whole tiles, and limits were measured jointly.
 inline constexpr double kGemmJointPartsGain = 0.95;
@@ -71,6 +75,7 @@ class GemmPrediction {
  private:
   double sum_cycles(int parts) const;
   double end_cycles(int parts) const;
+  double store_cycles(int parts) const;
   double slice_cycles() const;
   double loop_sixths(double loop, double busy, double iterations, double path) const;
 
@@ -82,6 +87,7 @@ class GemmPrediction {
   const int store_;            ///< kStore of a product whose K is whole
   const bool scattered_;       ///< rows of d that are stored from registers begin anywhere
   const double sums_;          ///< of a thread
+  const double activation_;    ///< of a tile
   const std::int64_t blocks_;  ///< iterations of K as a whole
   const double clusters_, places_, beside_;
   const bool stores_beside_;

@@ -78,6 +78,7 @@ const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"TC", "TMA"},
                                                             "apart_copy_factor",
                                                             "shared_copy_issue_cycles",
                                                             "slice_copy_factor",
+                                                            "near_read_share",
                                                             "row_read_cycles"},
                                                            {"sm90"}});
 
@@ -155,6 +156,7 @@ GemmCopyRates copy_rates(const arch::Arch& arch) {
           .issue_cycles = arch.fact("copy_issue_cycles"),
           .shared_issue_cycles = arch.fact("shared_copy_issue_cycles"),
           .slice_copy_factor = arch.fact("slice_copy_factor"),
+          .near_share = arch.fact("near_read_share"),
           .row_read_cycles = arch.fact("row_read_cycles")};
 }
 
@@ -182,6 +184,7 @@ class Builder : GemmRingsBuilder {
     for (int c = 0; c < tile_.consumers(); ++c) consumer(c, ab);
     constrain();
     launch_.in_place = arch_.overlapped_launch;
+    launch_.dealt_over = arch_.cluster_groups;
     Candidate made = candidate(iterations);
     made.definitions = matrix_widths({tile_.sum_columns()});
     return made;

@@ -185,9 +185,10 @@ class GemmTunable final : public Tunable {
     const auto add = [&](const GemmChoice& choice, double cycles) {
       list.push_back({gemm_kernel_of(key_of(problem), choice), gemm_choice_name(choice), cycles});
     };
-    int drawn = 0;
     const GemmSizes sizes = sizes_of(problem);
-    for (auto [choice, cycles] : rank_gemm(sizes, kind, arch)) {
+    const std::vector<RankedGemm> ranking = rank_gemm(sizes, kind, arch);
+    int drawn = 0;
+    for (auto [choice, cycles] : ranking) {
       add(choice, cycles);
       const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(choice.tile)];
       const bool all_at_once = clusters_of(sizes, tile) <= cluster_places(sizes, tile, arch);
@@ -195,7 +196,7 @@ class GemmTunable final : public Tunable {
           ++drawn > kWalkedTiles)
         continue;
       choice.walk = WalkChoice::dynamic;
-      add(choice, cycles);
+      if (choice != ranking.front().choice) add(choice, cycles);  // else it is in the list
     }
     for (const RankedGemm& ranked : split_tiles(sizes, kind, arch)) add(ranked.choice, ranked.cycles);
     // The first is what is taken without a measurement.

@@ -65,7 +65,7 @@ TEST_CASE("the list of an arch begins with the usual tiles, has each kernel once
     REQUIRE(list.size() >= usual.size());
     CHECK(std::equal(usual.begin(), usual.end(), list.begin()));
     CHECK(std::set<std::string>(list.begin(), list.end()).size() == list.size());
-    CHECK_MESSAGE(list.size() <= 32, list.size());
+    CHECK_MESSAGE(list.size() <= 48, list.size());
   }
 }
 

@@ -1,0 +1,43 @@
+// Protects which products share their tiles between blocks, or have blocks draw them.
+#include <doctest/doctest.h>
+
+#include "arch/arch.hpp"
+#include "ops/gemm/gemm.hpp"
+#include "ops/gemm/rates.hpp"
+
+using namespace tj;
+
+namespace {
+
+const arch::Arch& hopper() { return *arch::find("sm_90a"); }
+
+}  // namespace
+
+TEST_CASE("blocks share tiles where the last wave would leave many idle, and the product lasts long enough") {
+  const auto walk_for = [](std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t max_sms = 0) {
+    ops::GemmSizes sizes{m, n, k, 1};
+    sizes.max_sms = max_sms;
+    return ops::choose_gemm(sizes, {}, hopper()).walk;
+  };
+  CHECK(walk_for(1696, 5120, 27648) == ops::WalkChoice::usual);       // two tiles of 136 x 256 an SM come out even
+  CHECK(walk_for(4605, 5120, 32768) == ops::WalkChoice::split);       // 2% less
+  CHECK(walk_for(567, 5120, 14336) == ops::WalkChoice::usual);        // would take 7% more
+  CHECK(walk_for(128, 128, 16384) == ops::WalkChoice::usual);         // parts of K
+  CHECK(walk_for(4605, 5120, 32768, 100) != ops::WalkChoice::split);  // a limit has a walk of its own
+  // It is what tuning times first.
+  CHECK(ops::rank_gemm({4605, 5120, 32768, 1}, {}, hopper()).front().choice.walk == ops::WalkChoice::split);
+}
+
+TEST_CASE("blocks draw their tiles where each has many of long K: else they drift apart, and L2 serves them less") {
+  const auto walk_for = [](std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t max_sms = 0) {
+    ops::GemmSizes sizes{m, n, k, 1};
+    sizes.max_sms = max_sms;
+    CHECK(ops::rank_gemm(sizes, {}, hopper()).front().choice == ops::choose_gemm(sizes, {}, hopper()));
+    return ops::choose_gemm(sizes, {}, hopper()).walk;
+  };
+  CHECK(walk_for(6314, 64128, 8184) == ops::WalkChoice::dynamic);
+  CHECK(walk_for(16384, 16384, 16384) == ops::WalkChoice::dynamic);
+  CHECK(walk_for(4096, 4096, 4096) == ops::WalkChoice::usual);        // four tiles a block
+  CHECK(walk_for(16384, 16384, 1024) == ops::WalkChoice::usual);      // the counter costs as much as it saves
+  CHECK(walk_for(6314, 64128, 8184, 100) == ops::WalkChoice::usual);  // a limit has a walk of its own
+}
