@@ -14,8 +14,9 @@ namespace tj {
 struct GemmConfig;
 
 /// gemm applies an activation to a result before it is rounded. relu is max(x, 0). gelu is x times the normal
-/// distribution function of x (through the error function). silu is x / (1 + exp(-x)).
-enum class Activation : std::int32_t { none = 0, relu = 1, gelu = 2, silu = 3 };
+/// distribution function of x (the one by the error function). gelu_tanh is its approximation by a hyperbolic tangent,
+/// x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))). silu is x / (1 + exp(-x)).
+enum class Activation : std::int32_t { none = 0, relu = 1, gelu = 2, silu = 3, gelu_tanh = 4 };
 
 /// Matrix product, d = activation(alpha * a b^T + beta * c + bias), accumulated in f32.
 ///
@@ -31,7 +32,7 @@ enum class Activation : std::int32_t { none = 0, relu = 1, gelu = 2, silu = 3 };
 ///   are not, if K of a and b is no multiple of 16 bytes and contiguous in both.
 /// - When M and N give few tiles and K is long, sums over parts of K go there, at most 70 MB. A second launch adds them
 ///   in their order, so equal calls on one kind of device give equal bits.
-/// - On AMD, blocks of a call with max_sms draw their tiles from a counter there.
+/// - Blocks that draw or share tiles have counters and sums there: of large products on Hopper, of max_sms on AMD.
 ///
 /// e4m3: Hopper alone has it. K is contiguous in a and in b, as the matrix unit takes no other order of 8-bit elements.
 /// The product may be scaled: d = activation(alpha * scale_a * scale_b * a b^T + beta * c + bias). A scale is one f32

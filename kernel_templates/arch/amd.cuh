@@ -263,7 +263,7 @@ TJ_DEVICE float multiply_add(float a, float b, float c) { return __builtin_fmaf(
 TJ_DEVICE float magnitude(float x) { return __builtin_fabsf(x); }
 TJ_DEVICE float maximum(float a, float b) { return __builtin_fmaxf(a, b); }
 /// A NaN where one of them is.
-TJ_DEVICE float maximum_or_nan(float a, float b) { return a < b || b != b ? b : a; }
+TJ_DEVICE float maximum_or_nan(float a, float b) { return a != a ? a : b != b ? b : __builtin_fmaxf(a, b); }
 TJ_DEVICE float minus_infinity() { return detail::number(0xff800000u); }
 /// The value is unchanged, but the compiler knows nothing of it any more: everything that follows from it is computed
 /// after this.

@@ -37,7 +37,7 @@ static_assert(TJ_COLD_IN_CAPTURE == static_cast<int>(Code::cold_in_capture) &&
 static_assert(TJ_E4M3 == static_cast<int>(tj::DType::e4m3) && TJ_HIP == static_cast<int>(tj::DeviceKind::hip));
 static_assert(TJ_COMPILED == static_cast<int>(tj::KernelOrigin::compiled) &&
               TJ_LOG_OFF == static_cast<int>(tj::LogLevel::off));
-static_assert(TJ_MAX_RANK == tj::kMaxRank && TJ_ACTIVATION_SILU == static_cast<int>(tj::Activation::silu));
+static_assert(TJ_MAX_RANK == tj::kMaxRank && TJ_ACTIVATION_GELU_TANH == static_cast<int>(tj::Activation::gelu_tanh));
 
 }  // namespace
 

@@ -9,11 +9,12 @@ namespace {
 std::map<std::string, Fact> cut_facts(const std::string& apart) {
   return {
       {"tile_piece_cycles",
-       {26000, apart +
-                   "; tiles of 16 x 64 to 24 x 128 that are shared take 5.8 to 9.5 us more than whole ones, of which "
-                   "next_launch_cycles are a part (H200, 2026-11-26)"}},
+       {26000,
+        apart + ", which is more than such ends take: what else shared tiles lose is in it. Tiles of 16 x 64 to 24 x "
+                "128 take 5.8 to 9.5 us more than whole ones (H200, 2026-11-26)"}},
       {"piece_sum_cycles",
-       {150, apart + "; of 128 x 256 a piece is left in 6000 cycles and added in 4000 (tj-bench --timeline)"}},
+       {150,
+        apart + ", likewise; of 128 x 256 a piece is left in 6000 cycles and added in 4000 (tj-bench --timeline)"}},
       {"slice_cycles", {4.6, apart}},
       {"slice_sum_cycles", {1, apart}},
       {"apart_copy_factor", {2.82, apart}},
@@ -40,7 +41,7 @@ std::map<std::string, Fact> joint_facts() {
       "880003, all tiles, clocks settled, H200, 2026-11-26";
   // A second fit, with tiles 256 columns wide, groups that hand slots back by one arrival, and reads that L2 answers at
   // once. Launches that fill most SMs did not overlap (LaunchPlan::overlaps). Tiles that are taken need 1.034 of the
-  // best one's time, 1.031 and 1.024 of the two thirds that were drawn by seeds alone.
+  // best one's time: 1.031 of seed 7700319's, 1.024 of seed 8812301's.
   const std::string apart =
       "fit of tj-warm --tune --op gemm --dtype f16, 317 sizes (tests/gpu/MEASURED.md, The fit), all tiles, H100, "
       "2026-11-27";
@@ -64,8 +65,7 @@ std::map<std::string, Fact> joint_facts() {
        {1,
         "replays of 0.5 s, 8192^3 on an H200, 2026-11-26: tiles of 128 x 256 in clusters of 1 x 2 at 613 TFLOP/s, of "
         "64 x 256 at 567: 2 ns of an SM for a KB. The fit of joint_facts, which knows what L2 answers at once, "
-        "predicts "
-        "alike from 0 to 1"}},
+        "predicts alike from 0 to 1"}},
       {"joint_copy_bytes_per_cycle", {10970, apart + ", beside crowded_copy_cycles_per_kb"}},
       {"joint_outside_rows_per_cycle", {1.13, apart + "; boxes outside are left out already"}},
       {"cached_operand_bytes", {38.1e6, apart + "; L2 has 50 MB"}},
@@ -73,8 +73,8 @@ std::map<std::string, Fact> joint_facts() {
       {"operand_bytes_per_cycle", {2030, apart}},
       {"tile_turn_cycles",
        {91.5,
-        apart +
-            " before reads at once were known: 0 now, which predicts alike; beside what the writes of all SMs take"}},
+        "fit of 176 of these sizes before reads at once were known, beside what the writes of all SMs take; the "
+        "fit of joint_facts gives 0 and predicts alike"}},
       {"fragment_store_cycles", {70.8, apart + ", beside what the writes of all SMs take"}},
       {"staged_store_cycles", {45.7, apart}},
       {"scattered_store_cycles", {241, fit}},

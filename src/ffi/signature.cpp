@@ -34,7 +34,7 @@ constexpr Parameter kFmha[] = {
     {"scale", Kind::real, true, offsetof(tj_fmha_args, scale), offsetof(tj_fmha_args, has_scale)},
 };
 
-constexpr const char* kActivations[] = {"none", "relu", "gelu", "silu"};
+constexpr const char* kActivations[] = {"none", "relu", "gelu", "silu", "gelu_tanh"};
 constexpr tj_gemm_args kGemmDefaults = [] {
   auto product = without_arguments<tj_gemm_args>();
   product.alpha = 1;

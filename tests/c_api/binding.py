@@ -13,7 +13,7 @@ CPU, CUDA, HIP = range(3)
 FROM_MEMORY, FROM_DISK, COMPILED = range(3)
 NO_ACTIVATION, RELU, GELU, SILU = range(4)
 DTYPE_NAMES = {F16: "f16", BF16: "bf16", F32: "f32", I32: "i32", E4M3: "e4m3"}
-ACTIVATION_NAMES = ["none", "relu", "gelu", "silu"]
+ACTIVATION_NAMES = ["none", "relu", "gelu", "silu", "gelu_tanh"]
 ELEMENT_BYTES = {F16: 2, BF16: 2, F32: 4, I32: 4, E4M3: 1}
 
 

@@ -126,7 +126,7 @@ class Model(unittest.TestCase):
         a, b, d = Matrix(tj.F16, 8, 16), Matrix(tj.F16, 24, 16), Matrix(tj.F16, 8, 24)
         gemm = self.runtime.gemm
         self.refused("gemm: beta is 1", "c is absent", call=lambda: gemm(a.view(), b.view(), d.view(), beta=1.0))
-        self.refused("args.activation is 4", "3 (silu)", call=lambda: gemm(a.view(), b.view(), d.view(), activation=4))
+        self.refused("args.activation is 5", "4 (gelu_tanh)", call=lambda: gemm(a.view(), b.view(), d.view(), activation=5))
         self.refused("gemm: b.shape[1] (K) is 24", "allowed: 16", call=lambda: gemm(a.view(), d.view(), Matrix(tj.F16, 8, 8).view()))
         self.refused("--m is 'no'", "number", call=lambda: self.runtime.prepare(CPU0, op=b"gemm", m="no", n=1, k=1))
         self.refused("gemm: rung is 11", "1 (v1) to 10 (v10)", call=lambda: gemm(a.view(), b.view(), d.view(), rung=11))

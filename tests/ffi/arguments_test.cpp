@@ -104,7 +104,7 @@ TEST_CASE("each kind of parameter takes its values and refuses the others, with 
   for (const Row& row : {Row{fmha, "q", "a tensor"}, Row{fmha, "lse", "a tensor, or None"},
                          Row{fmha, "causal", "true or false"}, Row{fmha, "scale", "a number, or None"},
                          Row{gemm, "alpha", "a number"}, Row{chunk_o, "seq_length", "a whole number"},
-                         Row{gemm, "activation", "none, relu, gelu, silu, or a number from 0 to 3"}}) {
+                         Row{gemm, "activation", "none, relu, gelu, silu, gelu_tanh, or a number from 0 to 4"}}) {
     CAPTURE(row.name);
     Arguments arguments(row.signature);
     const Parameter& one = parameter(row.signature, row.name);
@@ -119,8 +119,8 @@ TEST_CASE("each kind of parameter takes its values and refuses the others, with 
     CHECK(said([&] { arguments.flag(one, false); }) == (one.kind == Kind::flag ? "" : refusal("false")));
     CHECK(said([&] { arguments.real(one, 0.5); }) == (one.kind == Kind::real ? "" : refusal("0.5")));
     const bool counts = one.kind == Kind::whole || one.kind == Kind::real;
-    for (const std::int64_t value : {-1, 0, 1, 2, 3, 4}) {
-      const bool fits = counts || (one.kind == Kind::word && value >= 0 && value <= 3) ||
+    for (const std::int64_t value : {-1, 0, 1, 2, 3, 4, 5}) {
+      const bool fits = counts || (one.kind == Kind::word && value >= 0 && value <= 4) ||
                         (one.kind == Kind::flag && (value == 0 || value == 1));
       CHECK(said([&] { arguments.whole(one, value); }) == (fits ? "" : refusal(std::to_string(value).c_str())));
     }
@@ -130,7 +130,7 @@ TEST_CASE("each kind of parameter takes its values and refuses the others, with 
   Arguments product(gemm);
   const Parameter& activation = parameter(gemm, "activation");
   CHECK(said([&] { product.word(activation, "tanh"); }) ==
-        "gemm: activation is 'tanh'; allowed: none, relu, gelu, silu");
+        "gemm: activation is 'tanh'; allowed: none, relu, gelu, silu, gelu_tanh");
   CHECK(!product.wrong_kind());  // a word, but not one of these
   CHECK(said([&] { product.word(activation, "silu"); }) == "");
 }

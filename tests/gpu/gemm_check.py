@@ -26,7 +26,7 @@ LIMITS = {"f16": 5e-4, "bf16": 4e-3, "f32": 1e-5}
 E4M3_F32_LIMIT = 3e-4
 DTYPES = ["f16", "bf16", "e4m3"]
 ELEMENT_BYTES = {"f16": 2, "bf16": 2, "f32": 4, "e4m3": 1}
-ACTIVATIONS = ["none", "relu", "gelu", "silu"]
+ACTIVATIONS = ["none", "relu", "gelu", "silu", "gelu_tanh"]
 EDGES = [1, 2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 191, 192, 193, 255, 256, 257, 511, 513, 1000, 1023, 1025, 2049, 4095, 4096, 4097]
 DEEP = 7   # every so many
 KINDS = 24  # of kernels in one run: each has to be compiled
@@ -101,6 +101,8 @@ def activate(xp, x, activation):
         return xp.where(x < 0, x * 0.0, x)
     if activation == "gelu":
         return 0.5 * x * (1.0 + error_function(xp, x / math.sqrt(2.0)))
+    if activation == "gelu_tanh":
+        return 0.5 * x * (1.0 + xp.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)))
     if activation == "silu":
         return x / (1.0 + xp.exp(-x))
     return x
@@ -204,7 +206,8 @@ def self_test(np):
             for i in range(3):
                 for j in range(4):
                     x = -0.5 * sum(float(a[z, i, p]) * float(b[j, p]) for p in range(5)) + 2.0 * float(c[z, i, j]) + float(bias[j])
-                    wanted = {"none": x, "relu": max(x, 0.0), "gelu": 0.5 * x * (1 + math.erf(x / math.sqrt(2))), "silu": x / (1 + math.exp(-x))}[activation]
+                    wanted = {"none": x, "relu": max(x, 0.0), "gelu": 0.5 * x * (1 + math.erf(x / math.sqrt(2))), "silu": x / (1 + math.exp(-x)),
+                              "gelu_tanh": x * (1 - 1 / (1 + math.exp(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))))}[activation]
                     assert abs(result[z, i, j] - wanted) < 1e-12
     wanted = np.ones((2, 2))
     assert relative_error(wanted, wanted) == 0 and relative_error(wanted * 1.01, wanted) > 5e-4 and relative_error(wanted * math.nan, wanted) == math.inf

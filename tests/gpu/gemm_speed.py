@@ -1,7 +1,7 @@
 """A matrix product beside cuBLAS: its operands, its candidates, its check against f64. speed.py times them.
 
 Decides which call of PyTorch is the peer of which product. It is the fused one when cuBLASLt has the epilogue: bias, and bias with relu or
-gelu (its gelu is the approximation by tanh, ours the error function). silu is a product and a second kernel. A matrix c is added in place on
+gelu. Both sides take the gelu by a hyperbolic tangent then (gelu_tanh), as cuBLASLt has no other. silu is a product and a second kernel. A matrix c is added in place on
 both sides, with a beta below 1 so that replays do not grow.
 """
 import math
@@ -12,7 +12,7 @@ import timing
 from fmha_check import Guarded, double
 
 PEERS = ["cublas", "cublas_fast"]
-EPILOGUES = {"none": ("none", False, False), "bias": ("none", True, False), "bias_gelu": ("gelu", True, False), "bias_relu": ("relu", True, False),
+EPILOGUES = {"none": ("none", False, False), "bias": ("none", True, False), "bias_gelu": ("gelu_tanh", True, False), "bias_relu": ("relu", True, False),
              "silu": ("silu", False, False), "add": ("none", False, True)}  # activation, bias, c
 PEER_CALLS = {"none": "matmul", "bias": "addmm", "bias_gelu": "_addmm_activation", "bias_relu": "_addmm_activation", "silu": "matmul, silu", "add": "addmm"}
 BETA = 0.5

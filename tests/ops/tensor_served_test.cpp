@@ -92,7 +92,7 @@ TEST_CASE(
                          {"tile", {"128x128x64"}},
                          {"bias", {"both"}},
                          {"add-c", {"both"}},
-                         {"activation", {"none", "relu", "gelu", "silu"}}})
+                         {"activation", {"none", "relu", "gelu", "silu", "gelu_tanh"}}})
             .empty());
   CHECK(refused("gemm", {{"dtype", {"e4m3"}}, {"tile", {"128x128x128"}}}) == Reasons{"gemm: a.dtype is e4m3"});
 }

@@ -104,7 +104,8 @@ TJ_DEVICE Tile tile_at(const Params& params, int block) {
   tile.index = block;
   tile.valid = block / kBlocks<C> < params.tiles;
   if (!tile.valid) return tile;
-  const int index = dealt_place(params, block / kBlocks<C>);
+  int index = block / kBlocks<C>;
+  if constexpr (kBlocks<C> > 1 || kSliced<C>) index = dealt_place(params, index);
   // Down group_rows tiles, then one to the right: blocks that run together share rows of a and of b in L2.
   const int per_batch = params.row_tiles * params.column_tiles;
   tile.batch = divided(index, params.by_matrix);

@@ -121,6 +121,7 @@ TJ_DEVICE float activated(int kind, float x) {
   if (kind == kRelu) return activate<kRelu>(x);
   if (kind == kGelu) return activate<kGelu>(x);
   if (kind == kSilu) return activate<kSilu>(x);
+  if (kind == kGeluTanh) return activate<kGeluTanh>(x);
   return x;
 }
 

@@ -1,4 +1,5 @@
 // The descriptor of gemm from its structure in tilejit.h.
+#include "ops/gemm/fields.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "support/c_structs.hpp"
 
@@ -18,8 +19,8 @@ GemmArgs gemm_from_c(const void* structure) {
   if (g.scale_b != nullptr) args.scale_b = to_tensor(g.scale_b, "scale_b");
   args.alpha = g.alpha;
   args.beta = g.beta;
-  args.activation = to_enum<Activation>(g.activation, TJ_ACTIVATION_SILU, "args.activation",
-                                        "0 (none), 1 (relu), 2 (gelu), 3 (silu)");
+  args.activation =
+      to_enum<Activation>(g.activation, TJ_ACTIVATION_GELU_TANH, "args.activation", kGemmActivationsAllowed);
   args.max_sms = g.max_sms;
   return args;
 }

@@ -161,12 +161,13 @@ RankedGemm best_whole(const GemmSizes& sizes, const GemmKernel& kernel, const Ra
 /// From so many tiles of long K for each block on, blocks draw them. Else those that are a little faster get ahead by
 /// whole tiles, and L2 no longer has for the others what they read. 6314 x 64128 x 8184 took 12.4 ms in
 /// 128x256x64c2x1, and 10.4 drawn; 15017 x 4096 x 7168 took 1349 us in 208x128x64c1x2s, and 1233 drawn. Most others of
-/// ten tiles and more a block take the same time within 1% (H100, 2026-11-27).
+/// ten tiles and more a block take the same time within 3% (H100, 2026-11-27).
 constexpr double kDrawnWaves = 15;
 constexpr std::int64_t kDrawnDepth = 2048;  // of K; with less, the draws' counter costs up to 2%
 
+/// Measured of single products of 16-bit elements. Matrices of a batch share nothing.
 bool drawn(const GemmSizes& sizes, const GemmTile& tile, const Rates& rates) {
-  return joint(rates) && !tile.sliced() && sizes.k >= kDrawnDepth &&
+  return joint(rates) && !tile.sliced() && sizes.batch == 1 && tile.element_bytes == 2 && sizes.k >= kDrawnDepth &&
          clusters_of(sizes, tile) >= kDrawnWaves * cluster_places(sizes, tile, *rates.arch);
 }
 

@@ -20,7 +20,8 @@ inline constexpr const char* kGemmOperandTypes[] = {"f16", "bf16", "e4m3"};
 inline constexpr const char* kGemmOutputTypes[] = {"f16", "bf16", "f32"};
 inline constexpr const char* kGemmLeftOrders[] = {"k", "m"};
 inline constexpr const char* kGemmRightOrders[] = {"k", "n"};
-inline constexpr const char* kGemmActivations[] = {"none", "relu", "gelu", "silu"};
+inline constexpr const char* kGemmActivations[] = {"none", "relu", "gelu", "silu", "gelu_tanh"};
+inline constexpr const char* kGemmActivationsAllowed = "0 (none), 1 (relu), 2 (gelu), 3 (silu), 4 (gelu_tanh)";
 /// Names of gemm_tiles() and of gemm_rungs(), in their order.
 Words gemm_tile_words();
 Words gemm_rung_words();
@@ -107,8 +108,8 @@ inline constexpr std::array<Field<GemmKernel>, 12> kGemmFields = {{
      .get = [](const GemmKernel& kernel) { return static_cast<unsigned>(kernel.activation); },
      .set = [](GemmKernel& kernel, unsigned value) { kernel.activation = static_cast<Activation>(value); },
      .words = words<kGemmActivations>,
-     .bits = 2,
-     .flags = {"none", "relu", "gelu", "silu"},
+     .bits = 3,
+     .flags = {"none", "relu", "gelu", "silu", "gelu_tanh"},
      .tag = "_%",
      .tagged = [](const GemmKernel& kernel) { return kernel.activation != Activation::none; },
      .tag_place = 6,

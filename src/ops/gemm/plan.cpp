@@ -76,8 +76,10 @@ void set_divisors(gemm::Params& p) {
   p.by_group = divisor_of(product(p.group_rows, p.column_tiles));
   p.by_batches = divisor_of(p.batches);
   p.by_rows = divisor_of(p.group_rows);
-  p.by_wave = divisor_of(std::max(1, p.wave));
-  p.by_dealt = divisor_of(std::max(1, p.dealt_over));
+  if (p.dealt_over > 0) {
+    p.by_wave = divisor_of(p.wave);
+    p.by_dealt = divisor_of(p.dealt_over);
+  }
   p.by_last_rows = divisor_of(p.row_tiles % p.group_rows == 0 ? p.group_rows : p.row_tiles % p.group_rows);
 }
 
@@ -162,7 +164,7 @@ void gemm_plan(const GemmArgs& args, const GemmChoice& choice, const GemmLaunch&
   p.group_rows =
       rung.tile_a_block ? 1 : gemm_group_rows(tile, p.row_tiles, std::max(1u, clusters / static_cast<unsigned>(parts)));
   p.wave = static_cast<int>(std::min(clusters, places));
-  if (blocks > 1 && !launch.split && choice.walk != WalkChoice::dynamic) p.dealt_over = launch.dealt_over;
+  if (blocks > 1) p.dealt_over = launch.dealt_over;
   set_divisors(p);
   if (launch.in_place) plan.overlaps = overlaps(plan, tiles * blocks, blocks);
 }

@@ -23,10 +23,11 @@ double activation_cycles(Activation activation, const arch::Arch& arch) {
     double f32, special;  // instructions that take as long; tiles of 160 x 64 and 192 x 128, H100, 2026-11-27
   };
   if (!arch.has_fact("f32_per_cycle") || !arch.has_fact("exp2_per_cycle")) return 0;
-  const Work work = activation == Activation::gelu   ? Work{17, 1}
-                    : activation == Activation::silu ? Work{9, 1}
-                    : activation == Activation::relu ? Work{1, 0}
-                                                     : Work{0, 0};
+  const Work work = activation == Activation::gelu        ? Work{17, 1}
+                    : activation == Activation::silu      ? Work{9, 1}
+                    : activation == Activation::gelu_tanh ? Work{13, 1}
+                    : activation == Activation::relu      ? Work{1, 0}
+                                                          : Work{0, 0};
   return std::max(work.f32 / arch.fact("f32_per_cycle"), work.special / arch.fact("exp2_per_cycle"));
 }
 
@@ -70,8 +71,8 @@ GemmRates gemm_rates_of(const arch::Arch& arch) {
   rates.near_share = copies.near_share;
   if (arch.has_fact("busy_clock_ghz")) rates.slowed = arch.clock_ghz / arch.fact("busy_clock_ghz");
   rates.own_share = family.own_share;
-  for (const Activation each : {Activation::none, Activation::relu, Activation::gelu, Activation::silu})
-    rates.activation_cycles[static_cast<std::size_t>(each)] = activation_cycles(each, arch);
+  for (std::size_t i = 0; i < rates.activation_cycles.size(); ++i)
+    rates.activation_cycles[i] = activation_cycles(static_cast<Activation>(i), arch);
   for (std::size_t t = 0; t < kGemmTileCount; ++t) {
     const GemmTile& tile = kGemmTiles[t];
     rates.beside[t] = family.blocks_per_sm(tile, arch);
@@ -169,7 +170,8 @@ GemmPath joint_path(const GemmSizes& sizes, const GemmKernel& kernel, const Gemm
   const double near = rates.near_sms / tile.blocks(),
                near_rows = std::min<double>(
                    near, gemm_group_rows(tile, static_cast<std::int64_t>(down / tile.cluster_m), places));
-  const double reads_a = across / tile.cluster_n / read_at_once(near / near_rows, rates),
+  const double reads_a =
+                   across / tile.cluster_n / read_at_once(std::min(near / near_rows, across / tile.cluster_n), rates),
                reads_b = down / tile.cluster_m / read_at_once(near_rows, rates);
   const double columns = tile.block_n / own_columns(kernel, tile, rates);
   const double rows = m * reads_a + n * reads_b / columns;
@@ -292,8 +294,8 @@ double GemmPrediction::loop_sixths(double loop, double busy, double iterations, 
 /// A tile's end, for which the next one's loop waits. Parts have their activations in the launch that adds them.
 double GemmPrediction::end_cycles(int parts) const { return store_cycles(parts) + (parts == 1 ? activation_ : 0); }
 
-/// Blocks that began together end together: where limits were
-/// measured jointly, memory takes what all of them write at once. What leaves through shared memory does so beside.
+/// The stores of a tile. Blocks that began together end together: where limits were measured jointly, memory takes what
+/// all of them write at once. What leaves through shared memory does so beside.
 double GemmPrediction::store_cycles(int parts) const {
   const bool wide = out_bytes_ == size_of(DType::f32) || parts > 1;
   const GemmStoreRates& stores = rates_.stores;

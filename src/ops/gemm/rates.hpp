@@ -29,7 +29,7 @@ struct GemmRates {
   double near_sms = 1;    ///< of a group whose reads L2 may answer at once
   double near_share = 0;  ///< GemmCopyRates
   GemmStoreRates stores;
-  std::array<double, 4> activation_cycles{};  ///< of an SM, for an element, by Activation
+  std::array<double, 5> activation_cycles{};  ///< of an SM, for an element, by Activation
   double turn_cycles = 0;                     ///< of a tile's end, whichever way d takes
   double slowed = 1;                          ///< the arch's clock over that of busy SMs
   bool own_share = false;  ///< of these rates an SM draws no more than its share; without a tile it leaves that unused
@@ -49,10 +49,10 @@ double clusters_of(const GemmSizes& sizes, const GemmTile& tile);
 /// it has SMs, and the arch must say how many. One wave of them gains, of several waves few do: 9004 x 14336 x 4096
 /// took 13% more in clusters of four than the best tile did, and nothing here predicts why (H200, 2026-11-26).
 bool gemm_taken_unmeasured(const GemmTile& tile, const GemmSizes& sizes, const arch::Arch& arch);
-/// A tile's prediction is multiplied by this before it is compared with others'. It is 1 for single
-/// blocks, a little more for pairs, infinity for those that no call takes. Several waves of clusters of four must be
-/// predicted to gain 8%. Example: 316 x 75962 x 4056 takes 423 us so, and 514 without (predicted 356 and 412; H100,
-/// 2026-11-27).
+/// A tile's prediction is multiplied by this before it is compared with others'. Pairs of blocks must gain 5% in up to
+/// 8 waves. Tiles of two products a consumer must gain 8% in more than 2 waves, and so must clusters of four in more
+/// than one. It is infinity for tiles that no call takes, and 1 for others. Example: 316 x 75962 x 4056 takes 423 us in
+/// several waves of clusters of four, and 514 without (predicted 356 and 412; H100, 2026-11-27).
 double gemm_doubt(const GemmTile& tile, const GemmSizes& sizes, const arch::Arch& arch);
 /// Parts of K are taken where they are predicted below this share of whole tiles, and limits were measured jointly.
 inline constexpr double kGemmJointPartsGain = 0.95;

@@ -184,7 +184,9 @@ class Builder : GemmRingsBuilder {
     for (int c = 0; c < tile_.consumers(); ++c) consumer(c, ab);
     constrain();
     launch_.in_place = arch_.overlapped_launch;
-    launch_.dealt_over = arch_.cluster_groups;
+    // Who draws its tiles, or its share of them, has places in the order in which clusters come.
+    if (graph_.walk != graph::Walk::dynamic && graph_.walk != graph::Walk::split)
+      launch_.dealt_over = arch_.cluster_groups;
     Candidate made = candidate(iterations);
     made.definitions = matrix_widths({tile_.sum_columns()});
     return made;

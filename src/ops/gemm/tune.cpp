@@ -162,7 +162,9 @@ std::vector<RankedGemm> split_tiles(const GemmSizes& sizes, const GemmKernel& ki
   const std::vector<RankedGemm> ranking = rank_gemm(sizes, kind, arch);
   for (auto [choice, cycles] : ranking) {
     const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(choice.tile)];
-    if (choice.parts > 1 || tile.sliced() || !gemm_shares(sizes, tile, arch)) continue;
+    // A drawn choice has its persistent form in the ranking, too.
+    if (choice.parts > 1 || choice.walk == WalkChoice::dynamic || tile.sliced() || !gemm_shares(sizes, tile, arch))
+      continue;
     choice.walk = WalkChoice::split;
     if (choice == ranking.front().choice) continue;
     list.push_back({choice, gemm_split_cycles(sizes, kind, choice.tile, arch)});

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "ops/common/tensor_checks.hpp"
+#include "ops/gemm/fields.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "ops/gemm/steps.hpp"
 #include "support/fail.hpp"
@@ -43,9 +44,9 @@ void check_types(DType dtype, DType out, const char* dtype_name, const char* out
 }
 
 void check_activation(Activation activation) {
-  if (activation < Activation::none || activation > Activation::silu)
+  if (activation < Activation::none || activation > Activation::gelu_tanh)
     refuse(kOp, Code::invalid_argument,
-           cat("activation is ", static_cast<int>(activation), "; allowed: 0 (none), 1 (relu), 2 (gelu), 3 (silu)"));
+           cat("activation is ", static_cast<int>(activation), "; allowed: ", kGemmActivationsAllowed));
 }
 
 /// Tiles of a launch are counted in 32 bits. Those of 64 x 32 count here; smaller ones are taken where they fit, too.

@@ -17,7 +17,7 @@ DTYPE_BYTES = {"f16": 2, "bf16": 2, "f32": 4, "i32": 4, "e4m3": 1}
 DEVICES = {"cpu": 0, "cuda": 1, "hip": 2}
 DEVICE_NAMES = {number: name for name, number in DEVICES.items()}
 ORIGINS = ("memory", "disk", "compiled")
-ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "silu": 3}
+ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "silu": 3, "gelu_tanh": 4}
 LOG_LEVELS = ("trace", "debug", "info", "warn", "error", "off")
 
 

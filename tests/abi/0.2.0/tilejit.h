@@ -61,6 +61,7 @@ enum { TJ_CPU = 0, TJ_CUDA = 1, TJ_HIP = 2 };
 enum { TJ_FROM_MEMORY = 0, TJ_FROM_DISK = 1, TJ_COMPILED = 2 };
 /* Activations of a product: the numbers of tj::Activation. */
 enum { TJ_ACTIVATION_NONE = 0, TJ_ACTIVATION_RELU = 1, TJ_ACTIVATION_GELU = 2, TJ_ACTIVATION_SILU = 3 };
+enum { TJ_ACTIVATION_GELU_TANH = 4 };
 /* Levels of the log, as tj::LogLevel. TJ_LOG_DEFAULT leaves the level to the variable TJ_LOG_LEVEL. */
 enum {
   TJ_LOG_DEFAULT = -1,
@@ -71,7 +72,6 @@ enum {
   TJ_LOG_ERROR = 4,
   TJ_LOG_OFF = 5
 };
-
 #define TJ_MAX_RANK 5
 
 /* A tj::Runtime and the memory that tj_allocate() took from it. */

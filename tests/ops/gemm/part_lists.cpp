@@ -70,7 +70,8 @@ void check_gemm_orders(const std::string& arch) {
 std::vector<GemmShape> gemm_epilogues() {
   std::vector<GemmShape> shapes;
   for (const DType out : kOut)
-    for (const Activation activation : {Activation::none, Activation::relu, Activation::gelu, Activation::silu}) {
+    for (const Activation activation :
+         {Activation::none, Activation::relu, Activation::gelu, Activation::silu, Activation::gelu_tanh}) {
       GemmShape shape = gemm_shape(150, 270, 333);
       shape.batch = activation == Activation::none ? 3 : 0;
       shape.b_shared = shape.batch > 0;
@@ -93,7 +94,7 @@ void check_gemm_epilogues(const std::string& arch) {
   int index = -1;
   for (const GemmShape& shape : gemm_epilogues()) {
     ++index;
-    if (testing::sampled_out(index / 4 + index % 4)) continue;  // types of d by activations
+    if (testing::sampled_out(index / 5 + index % 5)) continue;  // types of d by activations
     CAPTURE(shape.text());
     CHECK(small.run(shape, 1, seed++, 4) == "");
   }

@@ -66,7 +66,7 @@ TEST_CASE("operands that threads copy have the strides of their batch and of the
 
 }  // namespace
 
-TEST_CASE("clusters are dealt over groups where the walk is fixed: neither single blocks nor drawn tiles") {
+TEST_CASE("clusters are dealt over groups, single blocks are not") {
   const auto tensor = [](std::uintptr_t place, std::int64_t rows, std::int64_t columns) {
     return Tensor::contiguous(reinterpret_cast<void*>(place), {DeviceKind::cuda, 0}, DType::f16, {rows, columns});
   };
@@ -74,22 +74,20 @@ TEST_CASE("clusters are dealt over groups where the walk is fixed: neither singl
   args.a = tensor(1 << 20, 640, 96);
   args.b = tensor(2 << 20, 512, 96);
   args.d = tensor(3 << 20, 640, 512);
-  const auto params_of = [&](const char* name, ops::WalkChoice walk, bool split = false) {
+  const auto params_of = [&](const char* name, int dealt_over) {
     ops::GemmChoice choice{0, 1};
     while (ops::gemm_tile_name(ops::gemm_tiles()[static_cast<std::size_t>(choice.tile)]) != name) ++choice.tile;
-    choice.walk = walk;
     ops::LaunchPlan plan;
     plan.sm_count = 132;
     plan.blocks_per_sm = 1;
-    ops::gemm_plan(args, choice, {.split = split, .dealt_over = 8}, plan);
+    ops::gemm_plan(args, choice, {.dealt_over = dealt_over}, plan);
     return *reinterpret_cast<const ops::gemm::Params*>(plan.params.data());
   };
-  const auto dealt = params_of("128x256x64c1x2", ops::WalkChoice::usual);
+  const auto dealt = params_of("128x256x64c1x2", 8);
   CHECK(dealt.dealt_over == 8);
   CHECK(dealt.wave == 5);  // all at once
-  CHECK(params_of("128x256x64", ops::WalkChoice::usual).dealt_over == 0);
-  CHECK(params_of("128x256x64c1x2", ops::WalkChoice::dynamic).dealt_over == 0);
-  CHECK(params_of("128x256x64c1x2", ops::WalkChoice::split, true).dealt_over == 0);
+  CHECK(params_of("128x256x64", 8).dealt_over == 0);
+  CHECK(params_of("128x256x64c1x2", 0).dealt_over == 0);
 }
 
 TEST_CASE("boxes: one for few rows, smaller ones where the last tile has few, whole ones where there are many tiles") {

@@ -58,6 +58,8 @@ double activated(double x, Activation activation) {
       return x < 0 ? 0 : x;
     case Activation::gelu:
       return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+    case Activation::gelu_tanh:
+      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
     case Activation::silu:
       return x / (1 + std::exp(-x));
     default:

@@ -94,7 +94,8 @@ TEST_CASE("what gemm does not take is named with its value and what is allowed")
   refused([](GemmArgs& g) { g.c.reset(); }, bad, {"beta is 1", "c is absent"});
   refused([](GemmArgs& g) { g.alpha = std::numeric_limits<float>::infinity(); }, bad, {"alpha is inf", "finite"});
   refused([](GemmArgs& g) { g.beta = std::nanf(""); }, bad, {"beta is nan", "finite"});
-  refused([](GemmArgs& g) { g.activation = static_cast<Activation>(7); }, bad, {"activation is 7", "3 (silu)"});
+  refused([](GemmArgs& g) { g.activation = static_cast<Activation>(7); }, bad,
+          {"activation is 7", "3 (silu), 4 (gelu_tanh)"});
 }
 
 TEST_CASE("of e4m3 what the matrix unit does not take, and scales that are none, are named") {
@@ -304,13 +305,14 @@ TEST_CASE("an arch without clusters gets none, and one that is asked for by name
 TEST_CASE("requests survive their fields, and no two kernels share a key or a name") {
   std::set<std::uint64_t> keys;
   std::set<std::string> names;
-  const std::map<std::string, std::vector<std::string>> every = {{"dtype", {"f16", "bf16", "e4m3"}},
-                                                                 {"out", {"f16", "bf16", "f32"}},
-                                                                 {"a-major", {"k", "m"}},
-                                                                 {"b-major", {"k", "n"}},
-                                                                 {"bias", {"both"}},
-                                                                 {"add-c", {"both"}},
-                                                                 {"activation", {"none", "relu", "gelu", "silu"}}};
+  const std::map<std::string, std::vector<std::string>> every = {
+      {"dtype", {"f16", "bf16", "e4m3"}},
+      {"out", {"f16", "bf16", "f32"}},
+      {"a-major", {"k", "m"}},
+      {"b-major", {"k", "n"}},
+      {"bias", {"both"}},
+      {"add-c", {"both"}},
+      {"activation", {"none", "relu", "gelu", "silu", "gelu_tanh"}}};
   const auto requests = ops::gemm_op().requests(every);
   for (const ops::Request& request : requests) CHECK(names.insert(request.name).second);
   CHECK(requests.size() > 1000);

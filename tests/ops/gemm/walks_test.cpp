@@ -19,8 +19,8 @@ TEST_CASE("blocks share tiles where the last wave would leave many idle, and the
     sizes.max_sms = max_sms;
     return ops::choose_gemm(sizes, {}, hopper()).walk;
   };
-  CHECK(walk_for(1696, 5120, 27648) == ops::WalkChoice::usual);       // two tiles of 136 x 256 an SM come out even
-  CHECK(walk_for(4605, 5120, 32768) == ops::WalkChoice::split);       // 2% less
+  CHECK(walk_for(1696, 5120, 27648) == ops::WalkChoice::usual);  // two tiles of 136 x 256 an SM come out even
+  CHECK(walk_for(4605, 5120, 32768) == ops::WalkChoice::split);
   CHECK(walk_for(567, 5120, 14336) == ops::WalkChoice::usual);        // would take 7% more
   CHECK(walk_for(128, 128, 16384) == ops::WalkChoice::usual);         // parts of K
   CHECK(walk_for(4605, 5120, 32768, 100) != ops::WalkChoice::split);  // a limit has a walk of its own
@@ -37,7 +37,7 @@ TEST_CASE("blocks draw their tiles where each has many of long K: else they drif
   };
   CHECK(walk_for(6314, 64128, 8184) == ops::WalkChoice::dynamic);
   CHECK(walk_for(16384, 16384, 16384) == ops::WalkChoice::dynamic);
-  CHECK(walk_for(4096, 4096, 4096) == ops::WalkChoice::usual);        // four tiles a block
+  CHECK(walk_for(4096, 4096, 4096) == ops::WalkChoice::usual);        // five tiles a block
   CHECK(walk_for(16384, 16384, 1024) == ops::WalkChoice::usual);      // the counter costs as much as it saves
   CHECK(walk_for(6314, 64128, 8184, 100) == ops::WalkChoice::usual);  // a limit has a walk of its own
 }
