@@ -46,7 +46,7 @@ def random_kind(generator, number, dtypes):
         "dtype": dtype, "out": ["f16", "bf16", "f32"][(number % len(dtypes) + round_number) % 3],
         "a_transposed": dtype != "e4m3" and round_number % 2 == 1, "b_transposed": dtype != "e4m3" and round_number // 2 % 2 == 1,
         "bias": generator.random() < 0.4, "add_c": generator.random() < 0.4,
-        "activation": ACTIVATIONS[number // 5 % 4] if number // 2 % 2 == 1 else "none",
+        "activation": ACTIVATIONS[number // 5 % len(ACTIVATIONS)] if number // 2 % 2 == 1 else "none",
     }
 
 

@@ -124,8 +124,8 @@ TEST_CASE("products") {
           {"dtype is", {0, 1, 4}, {2, 3}, [](auto& c, auto value) { c.dtype = static_cast<DType>(value); }},
           {"out is", {0, 1, 2}, {3, 4}, [](auto& c, auto value) { c.out = static_cast<DType>(value); }},
           {"activation is",
-           {0, 3},
-           {-1, 4},
+           {0, 4},
+           {-1, 5},
            [](auto& c, auto value) { c.activation = static_cast<Activation>(value); }},
       });
   GemmArgs good;
