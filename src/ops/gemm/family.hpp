@@ -35,7 +35,8 @@ struct GemmCopyRates {
   /// nobody has measured it.
   double issue_cycles = 0, shared_issue_cycles = 0;
   double slice_copy_factor = 1;  ///< of a copy's time where the blocks of a cluster share no copies
-  /// Of what several blocks of a group of SMs read at once, beside the first: the share that L2 need not give again.
+  /// The share of reads that L2 need not answer again, of those that several blocks of a group of SMs do beside the
+  /// first block's.
   double near_share = 0;
   /// Threads that read rows wherever they begin take so long for those of an iteration. 0: there are no such tiles.
   double row_read_cycles = 0;

@@ -20,7 +20,9 @@ std::int64_t up(std::int64_t value, std::int64_t by) { return (value + by - 1) /
 /// Cycles of an SM for an element's activation, by the busier of its units; 0 where their rates are not known.
 double activation_cycles(Activation activation, const arch::Arch& arch) {
   struct Work {
-    double f32, special;  // instructions that take as long; tiles of 160 x 64 and 192 x 128, H100, 2026-11-27
+    // Instructions that take as long. gelu and silu were timed in tiles of 160 x 64 and 192 x 128 (H100, 2026-11-27),
+    // the others are counted.
+    double f32, special;
   };
   if (!arch.has_fact("f32_per_cycle") || !arch.has_fact("exp2_per_cycle")) return 0;
   const Work work = activation == Activation::gelu        ? Work{17, 1}
@@ -234,9 +236,9 @@ double gemm_doubt(const GemmTile& tile, const GemmSizes& sizes, const arch::Arch
   if (tile.consumer_rows() > gemm::kRowsPerConsumer &&
       clusters_of(sizes, tile) > kFewWaves * cluster_places(sizes, tile, arch))
     return 1 / (1 - kLeastGain);
-  // Of few waves, pairs that were predicted up to 5% faster than single blocks took 2% longer on the mean of 210 sizes
-  // (gpu.gemm_facts_bench). Of more waves they took as long, and less at the power limit: 3000 x 28672 x 8192 took 2067
-  // us in 208x128x64c1x2s, and 2273 in 208x128x64s (H100, 2026-11-27).
+  // Pairs of few waves were taken too often. With this, tiles that are taken need 0.5% less on the mean of 210 sizes
+  // (gpu.gemm_facts_bench). Pairs of more waves gain at the power limit: 3000 x 28672 x 8192 took 2067 us in
+  // 208x128x64c1x2s, and 2273 in 208x128x64s (H100, 2026-11-27).
   constexpr double kPairs = 1.05, kSomeWaves = 8;
   if (gemm_taken_unmeasured(tile, sizes, arch)) {
     const bool doubtful = tile.blocks() == 2 && !tile.sliced() && arch.large_cluster_sms > 0 &&

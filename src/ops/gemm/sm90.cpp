@@ -184,7 +184,7 @@ class Builder : GemmRingsBuilder {
     for (int c = 0; c < tile_.consumers(); ++c) consumer(c, ab);
     constrain();
     launch_.in_place = arch_.overlapped_launch;
-    // Who draws its tiles, or its share of them, has places in the order in which clusters come.
+    // Clusters that draw their tiles, or their share of them, get places in the order in which they come.
     if (graph_.walk != graph::Walk::dynamic && graph_.walk != graph::Walk::split)
       launch_.dealt_over = arch_.cluster_groups;
     Candidate made = candidate(iterations);

@@ -19,6 +19,17 @@ namespace {
   for (volatile unsigned char& each : place) each = static_cast<unsigned char>(byte);
 }
 
+GemmArgs dense(std::int64_t m, std::int64_t n, std::int64_t k) {
+  const auto tensor = [](std::uintptr_t place, std::int64_t rows, std::int64_t columns) {
+    return Tensor::contiguous(reinterpret_cast<void*>(place), {DeviceKind::cuda, 0}, DType::f16, {rows, columns});
+  };
+  GemmArgs args;
+  args.a = tensor(1 << 20, m, k);
+  args.b = tensor(2 << 20, n, k);
+  args.d = tensor(3 << 20, m, n);
+  return args;
+}
+
 [[gnu::noinline]] ops::LaunchPlan planned(const GemmArgs& args, const ops::GemmLaunch& launch, int left_on_stack) {
   ops::LaunchPlan plan;
   fill_stack(left_on_stack);
@@ -27,13 +38,7 @@ namespace {
 }
 
 TEST_CASE("the parameters of a launch have no bytes of their own making, whoever copies the operands") {
-  const auto tensor = [](std::uintptr_t place, std::int64_t rows, std::int64_t columns) {
-    return Tensor::contiguous(reinterpret_cast<void*>(place), {DeviceKind::cuda, 0}, DType::f16, {rows, columns});
-  };
-  GemmArgs args;
-  args.a = tensor(1 << 20, 64, 96);
-  args.b = tensor(2 << 20, 32, 96);
-  args.d = tensor(3 << 20, 64, 32);
+  const GemmArgs args = dense(64, 32, 96);
   for (const bool by_threads : {false, true}) {
     CAPTURE(by_threads);
     const ops::GemmLaunch launch{.by_threads = by_threads};
@@ -67,13 +72,7 @@ TEST_CASE("operands that threads copy have the strides of their batch and of the
 }  // namespace
 
 TEST_CASE("clusters are dealt over groups, single blocks are not") {
-  const auto tensor = [](std::uintptr_t place, std::int64_t rows, std::int64_t columns) {
-    return Tensor::contiguous(reinterpret_cast<void*>(place), {DeviceKind::cuda, 0}, DType::f16, {rows, columns});
-  };
-  GemmArgs args;
-  args.a = tensor(1 << 20, 640, 96);
-  args.b = tensor(2 << 20, 512, 96);
-  args.d = tensor(3 << 20, 640, 512);
+  const GemmArgs args = dense(640, 512, 96);
   const auto params_of = [&](const char* name, int dealt_over) {
     ops::GemmChoice choice{0, 1};
     while (ops::gemm_tile_name(ops::gemm_tiles()[static_cast<std::size_t>(choice.tile)]) != name) ++choice.tile;

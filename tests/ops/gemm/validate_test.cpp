@@ -168,7 +168,7 @@ TEST_CASE("the order of an operand follows its strides, and its sizes where both
 }
 
 TEST_CASE("large products get the large tile, few rows a low one, small products one that reaches all SMs") {
-  // Of few waves, pairs of blocks must be predicted to gain 5%.
+  // Pairs of blocks must be predicted to gain 5%, where there are few waves.
   CHECK(tile_for(4096, 4096, 4096) == "208x128x64s");
   CHECK(tile_for(4096, 4096, 16384) == "128x256x64");
   CHECK(tile_for(8192, 8192, 8192) == "128x192x64c2x1");
