@@ -313,7 +313,10 @@ TEST_CASE("a tensor map reaches the driver whole") {
   narrow.dtype = tj::DType::e4m3;
   narrow.stride_bytes[0] = 1;
   driver->encode_tensor_map(0, narrow, map.data());
-  CHECK((map[1] & 0xff) == 0);  // UINT8
+  CHECK((map[1] & 0xff) == 0);   // UINT8
+  narrow.stride_bytes[1] += 16;  // rows begin anywhere in lines of memory
+  driver->encode_tensor_map(0, narrow, map.data());
+  CHECK((map[1] >> 32 & 0xff) == 2);  // L2 promotion 128 bytes
 }
 
 TEST_CASE("a tensor map is encoded in the device's context, also where none is current") {

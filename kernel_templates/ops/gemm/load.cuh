@@ -93,7 +93,7 @@ TJ_DEVICE void load_operand(const TensorMap* map, int row, int i, int batch, u32
 template <class C, class Share = dev::Share<1>>
 TJ_DEVICE void load_a(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full, Share share = {}) {
   const Params& params = loader.params;
-  load_operand<C, Block<C::kLeftMn, C::kBlockM, C::kSlotRows, C::kBlockK>>(
+  load_operand<C, Block<C::kLeftMn, kLeftRows<C>, C::kSlotRows, C::kBlockK>>(
       &params.a, tile.row, tile.first + i, tile.left_batch, slot, full, share, tile.left_rows, tile.left_box);
 }
 template <class C, class Share = dev::Share<1>>

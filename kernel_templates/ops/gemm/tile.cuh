@@ -78,8 +78,17 @@ inline constexpr bool kSkips = false;
 template <class C>
 inline constexpr bool kSkips<C, decltype(void(C::kSkips))> = C::kSkips;
 
-/// Rows that boxes bring of a block of `most`, of which `inside` lie in the matrix. last: where it is partly inside.
-TJ_DEVICE int boxed_rows(int inside, int last, int most) { return inside >= most ? most : inside > 0 ? last : 0; }
+/// Rows of a that boxes bring to a block: where M is contiguous they are 64 wide.
+template <class C>
+inline constexpr int kLeftRows =
+    C::kLeftMn ? (C::kBlockM + kBlockColumns<C> - 1) / kBlockColumns<C> * kBlockColumns<C> : C::kBlockM;
+
+/// Rows that boxes bring of a block of Block, of which `inside` lie in the matrix: `most` of a whole one, `last` where
+/// it is partly inside.
+template <int Block>
+TJ_DEVICE int boxed_rows(int inside, int last, int most) {
+  return inside >= Block ? most : inside > 0 ? last : 0;
+}
 
 template <class C>
 TJ_DEVICE int tile_count(const Params& params) {
@@ -125,8 +134,8 @@ TJ_DEVICE Tile tile_at(const Params& params, int block) {
   if constexpr (kSkips<C>) {
     tile.left_box = params.a_box;
     tile.right_box = params.b_box;
-    tile.left_rows = boxed_rows(params.m - tile.row, params.a_last, C::kBlockM);
-    tile.right_rows = boxed_rows(params.n - tile.column, params.b_last, C::kBlockN);
+    tile.left_rows = boxed_rows<C::kBlockM>(params.m - tile.row, params.a_last, kLeftRows<C>);
+    tile.right_rows = boxed_rows<C::kBlockN>(params.n - tile.column, params.b_last, C::kBlockN);
   } else {
     tile.left_box = tile.left_rows = C::kBlockM;
     tile.right_box = tile.right_rows = C::kBlockN;

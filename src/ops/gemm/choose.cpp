@@ -184,11 +184,8 @@ RankedGemm best_shared(const GemmSizes& sizes, const GemmKernel& kernel, const R
   if (rates.stores.piece_cycles <= 0 || !usual) return best;
   for (std::size_t t = 0; t < kGemmTileCount; ++t) {
     const GemmTile& tile = gemm_tiles()[t];
-    // Such sums were not seen to gain: 269 x 10240 x 8192 took 96.7 us in shared tiles of 136 x 256, and 85.1 in 96 x
-    // 128 (compare.py, seed 1941093949, H100, 2026-11-27).
-    const bool wide = tile.consumer_rows() > kRowsPerConsumer;
-    if (tile.blocks() > 2 || tile.sliced() || wide || drawn(sizes, tile, rates) ||
-        !serves(tile, sizes, kernel, rates) || !gemm_shares(sizes, tile, *rates.arch))
+    if (tile.blocks() > 2 || tile.sliced() || drawn(sizes, tile, rates) || !serves(tile, sizes, kernel, rates) ||
+        !gemm_shares(sizes, tile, *rates.arch))
       continue;
     // A call's sums and counters take as long as those of parts.
     const double cycles =
@@ -211,7 +208,7 @@ RankedGemm fewest_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const
   }
   RankedGemm best = cut.choice.tile >= 0 && cut.cycles < gain * whole.cycles ? cut : whole;
   if (const RankedGemm shared = best_shared(sizes, kernel, rates);
-      shared.choice.tile >= 0 && shared.cycles < best.cycles)
+      shared.choice.tile >= 0 && shared.cycles < kGemmSharedGain * best.cycles)
     return shared;
   set_limited_walk(sizes, *rates.arch, best.choice);
   if (sizes.max_sms == 0 && kernel.walk == WalkChoice::usual && best.choice.parts == 1 &&

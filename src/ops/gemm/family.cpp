@@ -110,7 +110,8 @@ bool gemm_tile_fits(const GemmTile& tile, const GemmKernel& kernel, const GemmFa
   if (tile.reads && (kernel.left_mn || kernel.right_mn)) return false;
   // Slices are a walk of their own, and K is cut once.
   if (tile.sliced() && (kernel.parts || kernel.walk != WalkChoice::usual)) return false;
-  return (!kernel.left_mn || tile.block_m % gemm::kSwizzleColumns == 0) &&
+  const bool few = tile.swapped && tile.block_m < gemm::kSwizzleColumns;  // a box brings rows that no sum needs
+  return (!kernel.left_mn || few || tile.block_m % gemm::kSwizzleColumns == 0) &&
          (!kernel.right_mn || tile.block_n % gemm::kSwizzleColumns == 0);
 }
 

@@ -24,6 +24,7 @@ struct GemmCopyRates {
   double crowded_cycles_per_kb = 0;  ///< while all do, each over and over
   double multicast_factor = 1;       ///< of what blocks of a cluster share
   double outside_row_cycles = 0;     ///< of a line of a row outside the matrix
+  double partial_row_cycles = 0;     ///< of a row of a box that is partly outside
   double cache_bytes_per_cycle = 0;  ///< of all SMs together; 0: as fast as they can copy
   /// Operands of more bytes come from memory, at such a rate of all SMs. 0: those of the arch's cache and memory.
   double cached_bytes = 0, memory_bytes_per_cycle = 0;

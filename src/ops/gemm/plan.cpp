@@ -43,9 +43,9 @@ void make_legal(support::TensorMapDesc& desc) {
     desc.stride_bytes[i] = (desc.stride_bytes[i] + kMapAlignment - 1) / kMapAlignment * kMapAlignment;
 }
 
-/// Rows that boxes bring of the last tile of `block`, which the matrix may end in.
-int boxed_last(std::int64_t size, int box, int block) {
-  return std::min<int>(block, static_cast<int>((size % block + box - 1) / box * box));
+/// Rows that boxes bring of the last tile of `block`, which the matrix may end in; at most those of a whole tile.
+int boxed_last(std::int64_t size, int box, int block, int most) {
+  return std::min<int>(most, static_cast<int>((size % block + box - 1) / box * box));
 }
 
 /// Can a thread store two (f32) or eight elements at a time?
@@ -125,8 +125,8 @@ void gemm_plan(const GemmArgs& args, const GemmChoice& choice, const GemmLaunch&
     const int columns = launch.pairs ? tile.block_n / 2 : tile.block_n, sharers = launch.pairs ? 1 : tile.cluster_m;
     p.a_box = a_mn ? gemm::kSwizzleColumns : gemm_box(sizes.m, tile.block_m, tile.cluster_n, launch.skips);
     p.b_box = b_mn ? gemm::kSwizzleColumns : gemm_box(sizes.n, columns, sharers, launch.skips);
-    p.a_last = boxed_last(sizes.m, p.a_box, tile.block_m);
-    p.b_last = boxed_last(sizes.n, p.b_box, tile.block_n);
+    p.a_last = boxed_last(sizes.m, p.a_box, tile.block_m, tile.left_rows(a_mn));
+    p.b_last = boxed_last(sizes.n, p.b_box, tile.block_n, tile.block_n);
     plan.maps[0] = {offsetof(gemm::Params, a), operand_map(args.a, a_mn, p.a_box, tile.block_k, tile.cluster_n)};
     plan.maps[1] = {offsetof(gemm::Params, b), operand_map(args.b, b_mn, p.b_box, tile.block_k, sharers)};
     plan.map_count = 2;

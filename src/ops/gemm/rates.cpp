@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "ops/common/tensor_checks.hpp"
 #include "ops/gemm/params.cuh"
@@ -46,6 +47,7 @@ GemmRates gemm_rates_of(const arch::Arch& arch) {
   rates.copy_cycles_per_byte = copies.crowded_cycles_per_kb / 1024;
   rates.multicast_factor = copies.multicast_factor;
   rates.copy_outside_row_cycles = copies.outside_row_cycles;
+  rates.copy_partial_row_cycles = copies.partial_row_cycles;
   const auto or_fact = [&](double rate, const char* fact) { return rate > 0 ? rate : arch.fact(fact); };
   rates.cache_bytes = or_fact(copies.cached_bytes, "cache_bytes");
   rates.memory_bytes_per_cycle = or_fact(copies.memory_bytes_per_cycle, "memory_bytes_per_cycle");
@@ -89,19 +91,20 @@ GemmRates gemm_rates_of(const arch::Arch& arch) {
 
 namespace {
 
-/// Copies of all tiles whose rows are not whole lines: each row takes part of a line more, and all SMs share the path.
-/// Blocks that share a copy read it once.
+/// Copies of all tiles whose 128 bytes lie in two lines: they are asked for twice, and all SMs share the path. Blocks
+/// that share a copy read it once. Where rows end 64 bytes behind a line that is half of them, at 16 bytes seven of
+/// eight.
 double unaligned_bytes(const GemmSizes& sizes, const GemmKernel& kernel, const GemmTile& tile, double iterations) {
   // Rows that are copied first lie on whole lines, unless they are shorter (copies.cpp).
   const auto off_lines = [&](std::int64_t row_elements) {
     const std::int64_t bytes = row_elements * tile.element_bytes;
-    return bytes % kLineBytes != 0 && (bytes % kCopyAlignmentBytes == 0 || bytes < kLineBytes);
+    const bool direct = bytes % kCopyAlignmentBytes == 0 || bytes < kLineBytes;
+    return direct ? 1 - static_cast<double>(std::gcd(bytes, std::int64_t{kLineBytes})) / kLineBytes : 0.0;
   };
-  double rows = 0;
-  if (off_lines(kernel.left_mn ? sizes.m : sizes.k))
-    rows += static_cast<double>(std::min<std::int64_t>(sizes.m, tile.block_m)) / tile.cluster_n;
-  if (off_lines(kernel.right_mn ? sizes.n : sizes.k))
-    rows += static_cast<double>(std::min<std::int64_t>(sizes.n, tile.block_n)) / tile.cluster_m;
+  const double rows = off_lines(kernel.left_mn ? sizes.m : sizes.k) *
+                          static_cast<double>(std::min<std::int64_t>(sizes.m, tile.block_m)) / tile.cluster_n +
+                      off_lines(kernel.right_mn ? sizes.n : sizes.k) *
+                          static_cast<double>(std::min<std::int64_t>(sizes.n, tile.block_n)) / tile.cluster_m;
   return rows * tile.block_k * tile.element_bytes * iterations;
 }
 
@@ -118,11 +121,21 @@ int store_of(const GemmKernel& kernel, int tile) {
   return gemm_store(of_tile);
 }
 
-/// Rows (columns) of an operand that copies bring, those outside the matrix included. Families that leave out no boxes
-/// have no cost for rows outside.
-double rows_brought(std::int64_t size, bool mn_major, int block, int parts) {
-  const std::int64_t box = mn_major ? gemm::kSwizzleColumns : gemm_box(size, block, parts, true), last = size % block;
-  return static_cast<double>(size - last + std::min<std::int64_t>(block, up(last, box) * box));
+/// Rows (columns) outside the matrix that copies of an operand bring. Families that leave out no boxes have no cost for
+/// them. Boxes of an operand whose M (N) is contiguous lie partly outside at most (partial_cycles).
+double rows_outside(std::int64_t size, bool mn_major, int block, int parts) {
+  if (mn_major) return 0;
+  const std::int64_t box = gemm_box(size, block, parts, true), last = size % block;
+  return static_cast<double>(std::min<std::int64_t>(block, up(last, box) * box) - last);
+}
+
+/// What the copy engine takes more in an iteration for an operand whose M (N) is contiguous, and whose last tile ends
+/// within a box: each element of K is a row there that is partly outside.
+double partial_cycles(std::int64_t size, bool mn_major, int block, int parts, bool one_wave, const GemmTile& tile,
+                      const GemmRates& rates) {
+  if (!mn_major || size % gemm::kSwizzleColumns == 0) return 0;
+  const double tiles = one_wave ? 1 : static_cast<double>(up(size, block));  // one of which it is
+  return rates.copy_partial_row_cycles * tile.block_k / parts / tiles;
 }
 
 /// Rows outside the matrix cost no traffic, but more of the copy engine's time than those inside. What blocks share is
@@ -131,11 +144,11 @@ double copy_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const GemmT
   const int columns = own_columns(kernel, tile, rates);
   const std::int64_t inside_a = std::min<std::int64_t>(sizes.m, tile.block_m),
                      inside_b = std::min<std::int64_t>(sizes.n, columns);
-  const auto outside_of = [](std::int64_t inside, bool mn_major, int block, int parts) {
-    return rows_brought(inside, mn_major, block, parts) - static_cast<double>(inside);
-  };
-  const double outside = outside_of(inside_a, kernel.left_mn, tile.block_m, tile.cluster_n) +
-                         outside_of(inside_b, kernel.right_mn, columns, tile.cluster_m);
+  const double outside = rows_outside(inside_a, kernel.left_mn, tile.block_m, tile.cluster_n) +
+                         rows_outside(inside_b, kernel.right_mn, columns, tile.cluster_m);
+  const bool one_wave = clusters_of(sizes, tile) <= cluster_places(sizes, tile, *rates.arch);
+  const double partial = partial_cycles(sizes.m, kernel.left_mn, tile.block_m, tile.cluster_n, one_wave, tile, rates) +
+                         partial_cycles(sizes.n, kernel.right_mn, columns, tile.cluster_m, one_wave, tile, rates);
   const int row_bytes = tile.block_k * tile.element_bytes;
   const double factor_a = tile.cluster_n > 1 ? rates.multicast_factor : 1,
                factor_b = tile.cluster_m > 1 && columns == tile.block_n ? rates.multicast_factor : 1;
@@ -145,7 +158,7 @@ double copy_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const GemmT
                apart = tile.sliced() ? 1 + (rates.slice_copy_factor - 1) * filled : 1;
   const double path = (static_cast<double>(inside_a) * factor_a + static_cast<double>(inside_b) * factor_b) *
                       row_bytes * rates.copy_cycles_per_byte * apart;
-  const double brought = path + outside * (row_bytes / kLineBytes) * rates.copy_outside_row_cycles;
+  const double brought = path + outside * (row_bytes / kLineBytes) * rates.copy_outside_row_cycles + partial;
   if (tile.reads) return std::max(brought, rates.row_read_cycles);
   // A thread for each operand asks for copies where one for both would take too long.
   return std::max(brought, tile.blocks() > 1 ? rates.shared_issue_cycles : rates.issue_cycles);
@@ -177,12 +190,14 @@ GemmPath joint_path(const GemmSizes& sizes, const GemmKernel& kernel, const Gemm
                reads_b = down / tile.cluster_m / read_at_once(near_rows, rates);
   const double columns = tile.block_n / own_columns(kernel, tile, rates);
   const double rows = m * reads_a + n * reads_b / columns;
-  const double outside = (rows_brought(sizes.m, kernel.left_mn, tile.block_m, tile.cluster_n) - m) * reads_a +
-                         (rows_brought(sizes.n, kernel.right_mn, tile.block_n, tile.cluster_m) - n) * reads_b / columns;
+  const double outside = rows_outside(sizes.m, kernel.left_mn, tile.block_m, tile.cluster_n) * reads_a +
+                         rows_outside(sizes.n, kernel.right_mn, tile.block_n, tile.cluster_m) * reads_b / columns;
   const int row_bytes = tile.block_k * tile.element_bytes;
   const double at_once = static_cast<double>(sizes.batch) * tile.cluster_k;
   const double bytes = at_once * rows * row_bytes, fills = at_once * outside * row_bytes / kLineBytes;
-  return {bytes, bytes / rates.joint_bytes_per_cycle + fills / rates.joint_outside_rows_per_cycle};
+  const double apart = at_once * row_bytes * (m * across / tile.cluster_n + n * down / tile.cluster_m / columns);
+  return {bytes, bytes / rates.joint_bytes_per_cycle + fills / rates.joint_outside_rows_per_cycle,
+          apart / rates.joint_bytes_per_cycle + fills / rates.joint_outside_rows_per_cycle};
 }
 
 /// The launches that copy operands whose rows begin anywhere (copies.cpp), each read and written once. Where no tile
@@ -230,12 +245,6 @@ bool gemm_taken_unmeasured(const GemmTile& tile, const GemmSizes& sizes, const a
 }
 double gemm_doubt(const GemmTile& tile, const GemmSizes& sizes, const arch::Arch& arch) {
   constexpr double kLeastGain = 0.08;
-  // Tiles of two products a consumer take 4 to 12% more than predicted where blocks do several: 12326 x 7168 x 4608
-  // took 1303 us, predicted were 1158; 208 x 128 took 1215 (1173) (H100, 2026-11-27).
-  constexpr double kFewWaves = 2;
-  if (tile.consumer_rows() > gemm::kRowsPerConsumer &&
-      clusters_of(sizes, tile) > kFewWaves * cluster_places(sizes, tile, arch))
-    return 1 / (1 - kLeastGain);
   // Pairs of few waves were taken too often. With this, tiles that are taken need 0.5% less on the mean of 210 sizes
   // (gpu.gemm_facts_bench). Pairs of more waves gain at the power limit: 3000 x 28672 x 8192 took 2067 us in
   // 208x128x64c1x2s, and 2273 in 208x128x64s (H100, 2026-11-27).
@@ -293,6 +302,13 @@ double GemmPrediction::loop_sixths(double loop, double busy, double iterations, 
   return sixth(std::max(loop * rates_.slowed, power)) + sixth(path * iterations);
 }
 
+/// Tiles of two products a consumer take 4 to 12% more than they should where blocks do several and products are the
+/// limit: 12326 x 7168 x 4608 took 1303 us, predicted were 1158; 208 x 128 took 1215 (1173) (H100, 2026-11-27).
+double GemmPrediction::wide_loop() const {
+  constexpr double kMore = 1.087, kFewWaves = 2;
+  return tile_.consumer_rows() > gemm::kRowsPerConsumer && clusters_ > kFewWaves * places_ ? kMore : 1;
+}
+
 /// A tile's end, for which the next one's loop waits. Parts have their activations in the launch that adds them.
 double GemmPrediction::end_cycles(int parts) const { return store_cycles(parts) + (parts == 1 ? activation_ : 0); }
 
@@ -326,7 +342,7 @@ double GemmPrediction::cycles(int parts) const {
   // both.
   const auto by_iterations = [&](double iteration) {
     const double loop = iterations * iteration, alone = stores_beside_ ? std::max(0.0, end - loop) : end;
-    return waves * loop + (std::ceil(waves / beside_) - 1) * alone;
+    return wide_loop() * waves * loop + (std::ceil(waves / beside_) - 1) * alone;
   };
   // Each operand read once, the result written once; or the sums of each part.
   const double compulsory = operand_bytes_ + elements_ * (parts == 1 ? out_bytes_ : size_of(DType::f32) * parts);
@@ -337,8 +353,9 @@ double GemmPrediction::cycles(int parts) const {
   const double by_memory = idle * compulsory / (cached ? rates_.cache_bytes_per_cycle : rates_.memory_bytes_per_cycle);
   double work = 0;
   if (path_.cycles > 0) {
-    work = joined(loop_sixths(by_iterations(own_), even * iterations * matrix_, iterations * parts, path_.cycles) +
-                  sixth(by_memory) + sixth(lines_ * iterations * parts));
+    work = joined(
+        loop_sixths(by_iterations(own_), wide_loop() * even * iterations * matrix_, iterations * parts, path_.cycles) +
+        sixth(by_memory) + sixth(lines_ * iterations * parts));
   } else {
     const bool sustained = waves > 1 && by_iterations(own_) > by_memory;
     work = std::max({by_iterations(sustained ? shared_ : own_), by_memory, lines_ * iterations * parts});
@@ -365,7 +382,7 @@ double GemmPrediction::split_cycles() const {
   double work = std::max({iterations * (tiles > 1 ? shared_ : own_) * beside_ + per_tile, by_memory, lines});
   if (path_.cycles > 0)
     work = joined(loop_sixths(iterations * own_ * beside_ + per_tile, iterations * matrix_ * beside_,
-                              static_cast<double>(blocks_), path_.cycles * stores.apart_factor) +
+                              static_cast<double>(blocks_), path_.apart_cycles * stores.apart_factor) +
                   sixth(by_memory) + sixth(lines));
   const double pieces = stores.piece_cycles > 0
                             ? (stores.piece_cycles + stores.piece_sum_cycles * sums_) * rates_.slowed

@@ -19,7 +19,7 @@ struct GemmRates {
   const arch::Arch* arch = nullptr;
   const GemmFamily* family = nullptr;
   bool narrow = false;  ///< tiles of 8-bit elements too
-  double copy_cycles_per_byte = 0, multicast_factor = 1, copy_outside_row_cycles = 0;
+  double copy_cycles_per_byte = 0, multicast_factor = 1, copy_outside_row_cycles = 0, copy_partial_row_cycles = 0;
   double cache_bytes = 0;
   double memory_bytes_per_cycle = 0, cache_bytes_per_cycle = 0, unaligned_bytes_per_cycle = 0,
          sustained_bytes_per_cycle = 0;  ///< of all SMs together
@@ -50,16 +50,22 @@ double clusters_of(const GemmSizes& sizes, const GemmTile& tile);
 /// took 13% more in clusters of four than the best tile did, and nothing here predicts why (H200, 2026-11-26).
 bool gemm_taken_unmeasured(const GemmTile& tile, const GemmSizes& sizes, const arch::Arch& arch);
 /// A tile's prediction is multiplied by this before it is compared with others'. Pairs of blocks must gain 5% in up to
-/// 8 waves. Tiles of two products a consumer must gain 8% in more than 2 waves, and so must clusters of four in more
-/// than one. It is infinity for tiles that no call takes, and 1 for others. Example: 316 x 75962 x 4056 takes 423 us in
-/// several waves of clusters of four, and 514 without (predicted 356 and 412; H100, 2026-11-27).
+/// 8 waves, and clusters of four 8% in more than one. It is infinity for tiles that no call takes, and 1 for others.
+/// Example: 316 x 75962 x 4056 takes 423 us in several waves of clusters of four, and 514 without (predicted 356 and
+/// 412; H100, 2026-11-27).
 double gemm_doubt(const GemmTile& tile, const GemmSizes& sizes, const arch::Arch& arch);
 /// Parts of K are taken where they are predicted below this share of whole tiles, and limits were measured jointly.
 inline constexpr double kGemmJointPartsGain = 0.95;
+/// Tiles that blocks share are taken where their prediction is below this share of the best without. Predicted alike,
+/// they lost wherever they were timed: 2923 x 5120 x 25600 took 1609 us, and 1322 in whole tiles of that size; 1258 x
+/// 18432 x 16384 1217, and 1075 in 128x176x64 (H100, 2026-11-27). Predicted 10% better, 1990 x 5120 x 17912
+/// gained 6.5%.
+inline constexpr double kGemmSharedGain = 0.9;
 
 /// The copies of all tiles: what they bring, and how long all SMs take together. No cycles: nobody has measured them.
 struct GemmPath {
   double bytes = 0, cycles = 0;
+  double apart_cycles = 0;  ///< where no two blocks read at once
 };
 
 /// Costs of a problem in one tile, for any number of parts of K. All that does not depend on that is computed once: hot
@@ -75,6 +81,7 @@ class GemmPrediction {
  private:
   double sum_cycles(int parts) const;
   double end_cycles(int parts) const;
+  double wide_loop() const;
   double store_cycles(int parts) const;
   double slice_cycles() const;
   double loop_sixths(double loop, double busy, double iterations, double path) const;

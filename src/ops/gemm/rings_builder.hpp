@@ -64,7 +64,7 @@ class GemmRingsBuilder : protected GemmBuilder {
     launch_.skips = !graph_.pairs;
     if (launch_.skips) flag("kSkips", true);
     const int sharers = graph_.pairs ? 1 : tile_.cluster_m;
-    return {load("load_a", "a", tile_.block_m, slot_rows, {tile_.cluster_n, 1}),
+    return {load("load_a", "a", tile_.left_rows(kernel_.left_mn), slot_rows, {tile_.cluster_n, 1}),
             load("load_b", "b", columns, columns, {sharers, sharers > 1 ? tile_.cluster_n : 1})};
   }
   int product(const char* context, int c, int registers = 0) {

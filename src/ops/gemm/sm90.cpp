@@ -69,6 +69,7 @@ const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"TC", "TMA"},
                                                             "joint_copy_bytes_per_cycle",
                                                             "joint_outside_rows_per_cycle",
                                                             "copy_issue_cycles",
+                                                            "copy_partial_row_cycles",
                                                             "staged_store_cycles",
                                                             "scattered_store_cycles",
                                                             "tile_piece_cycles",
@@ -117,7 +118,9 @@ std::int64_t iteration_cycles(const GemmTile& tile, const arch::Arch& arch) {
 }
 
 /// Rows of a that a slot has room for.
-int slot_rows(const GemmTile& tile) { return tile.swapped ? tile.block_m : tile.consumers() * kRowsPerConsumer; }
+int slot_rows(const GemmTile& tile, bool left_mn) {
+  return tile.swapped ? tile.left_rows(left_mn) : tile.consumers() * kRowsPerConsumer;
+}
 
 /// Elements of d that a consumer hands over. Rows of swapped tiles are written by sixteens.
 int handed_over(const GemmTile& tile) {
@@ -146,6 +149,7 @@ GemmCopyRates copy_rates(const arch::Arch& arch) {
           .crowded_cycles_per_kb = arch.fact("crowded_copy_cycles_per_kb"),
           .multicast_factor = arch.fact("multicast_copy_factor"),
           .outside_row_cycles = arch.fact("copy_outside_row_cycles"),
+          .partial_row_cycles = arch.fact("copy_partial_row_cycles"),
           .cache_bytes_per_cycle = arch.fact("cache_bytes_per_cycle"),
           .cached_bytes = arch.fact("cached_operand_bytes"),
           .memory_bytes_per_cycle = arch.fact("operand_bytes_per_cycle"),
@@ -177,10 +181,10 @@ class Builder : GemmRingsBuilder {
                          tile_of(kernel).consumer_rows(), arch) {}
 
   static bool rings_fit(const GemmTile& tile, const arch::Arch& arch) {
-    return GemmRingsBuilder::rings_fit(tile, least_slots(tile), slot_rows(tile), 0, arch);
+    return GemmRingsBuilder::rings_fit(tile, least_slots(tile), slot_rows(tile, false), 0, arch);
   }
   Candidate build(double iterations) {
-    const Operands ab = operands(slot_rows(tile_));
+    const Operands ab = operands(slot_rows(tile_, kernel_.left_mn));
     for (int c = 0; c < tile_.consumers(); ++c) consumer(c, ab);
     constrain();
     launch_.in_place = arch_.overlapped_launch;
@@ -197,8 +201,8 @@ class Builder : GemmRingsBuilder {
 
   static int store_of(const GemmKernel& kernel, const arch::Arch& arch) {
     const GemmTile& tile = tile_of(kernel);
-    return fitting_store(kernel, gemm_store(kernel), kUsualSlots, slot_rows(tile), tile.consumers() * handed_over(tile),
-                         arch);
+    return fitting_store(kernel, gemm_store(kernel), kUsualSlots, slot_rows(tile, kernel.left_mn),
+                         tile.consumers() * handed_over(tile), arch);
   }
   void consumer(int c, const Operands& ab) {
     const int begin = add(numbered("Consumer", "begin", c, Scope::tile_begin));
@@ -229,7 +233,7 @@ class Builder : GemmRingsBuilder {
   /// next group is issued would hold the copy up, as the next group waits for its operands.
   int groups_under_way() const {
     const int slots = gemm_rung(kernel_).max_slots;
-    const bool few = !GemmRingsBuilder::rings_fit(tile_, kUsualSlots, slot_rows(tile_), 0, arch_);
+    const bool few = !GemmRingsBuilder::rings_fit(tile_, kUsualSlots, slot_rows(tile_, kernel_.left_mn), 0, arch_);
     return slots == 1 || slots == 2 || few ? 1 : 2;
   }
 };

@@ -28,6 +28,8 @@ struct GemmTile {
   bool reads = false;  ///< threads read a and b, so that rows may begin anywhere
   constexpr int blocks() const { return cluster_m * cluster_n * cluster_k; }
   constexpr bool sliced() const { return cluster_k > 1; }
+  /// Rows of a that copies bring to a block: where M is contiguous they come in boxes of 64.
+  constexpr int left_rows(bool mn_major) const { return mn_major ? (block_m + 63) / 64 * 64 : block_m; }
   /// Rows and columns of a block's sums.
   constexpr int sum_rows() const { return swapped ? block_n : block_m; }
   constexpr int sum_columns() const { return swapped ? block_m : block_n; }

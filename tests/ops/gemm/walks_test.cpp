@@ -19,13 +19,14 @@ TEST_CASE("blocks share tiles where the last wave would leave many idle, and the
     sizes.max_sms = max_sms;
     return ops::choose_gemm(sizes, {}, hopper()).walk;
   };
-  CHECK(walk_for(1696, 5120, 27648) == ops::WalkChoice::usual);  // two tiles of 136 x 256 an SM come out even
-  CHECK(walk_for(4605, 5120, 32768) == ops::WalkChoice::split);
+  CHECK(walk_for(1696, 5120, 27648) == ops::WalkChoice::usual);       // two tiles of 136 x 256 an SM come out even
+  CHECK(walk_for(1990, 5120, 17912) == ops::WalkChoice::split);       // takes 582 us, whole tiles 622 and more (H100)
+  CHECK(walk_for(4605, 5120, 32768) == ops::WalkChoice::usual);       // takes 2128 us, shared tiles 2381
   CHECK(walk_for(567, 5120, 14336) == ops::WalkChoice::usual);        // would take 7% more
   CHECK(walk_for(128, 128, 16384) == ops::WalkChoice::usual);         // parts of K
-  CHECK(walk_for(4605, 5120, 32768, 100) != ops::WalkChoice::split);  // a limit has a walk of its own
+  CHECK(walk_for(1990, 5120, 17912, 100) != ops::WalkChoice::split);  // a limit has a walk of its own
   // It is what tuning times first.
-  CHECK(ops::rank_gemm({4605, 5120, 32768, 1}, {}, hopper()).front().choice.walk == ops::WalkChoice::split);
+  CHECK(ops::rank_gemm({1990, 5120, 17912, 1}, {}, hopper()).front().choice.walk == ops::WalkChoice::split);
 }
 
 TEST_CASE("blocks draw their tiles where each has many of long K: else they drift apart, and L2 serves them less") {

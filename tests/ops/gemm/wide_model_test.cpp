@@ -1,5 +1,6 @@
 // Protects products by tiles of their own ways on sm_90a, on the CPU model against f64: swapped tiles so wide that a
-// consumer has two products, and tiles whose threads read rows that begin anywhere. d leaves from registers, turned.
+// consumer has two products, those of few rows of a transposed, and tiles whose threads read rows that begin anywhere.
+// d leaves from registers, turned.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -71,6 +72,23 @@ TEST_CASE("addends of staged swapped tiles come as whole rows") {
       shape.batch = 2;
       shape.in_place = columns == 200;
       runs.check(tile, shape, 3);
+    }
+}
+
+TEST_CASE("a transposed comes in boxes of 64 rows, of which tiles of fewer rows read their own") {
+  Runs runs(40);
+  int index = 0;
+  for (const char* tile : {"16x64x128s", "40x128x64s", "56x64x128s", "48x64x128c1x2s", "24x64x128c1x1x2s"})
+    // Rows of one tile, of a part of it, of a whole number of tiles and one more: boxes end in a, outside, and at its
+    // end.
+    for (const int m : {5, 48, 64, 97}) {
+      if (testing::sampled_out(index++)) continue;
+      GemmShape shape = gemm_shape(m, 150, 300, DType::bf16, m == 64 ? DType::f32 : DType::bf16);
+      shape.a_transposed = true;
+      shape.b_transposed = m % 2 == 0;
+      shape.batch = m == 97 ? 2 : 0;
+      shape.beta = m == 48 ? 0.5f : 0.0f;
+      runs.check(tile, shape, 4);
     }
 }
 
