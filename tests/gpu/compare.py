@@ -158,24 +158,31 @@ def measure_choices(library, options, problems):
 
 
 def time_problems(torch, runtime, device, options, problems, document, limit):
-    """Fills the document's rows; its "missing" are the problems that there was no time for."""
-    left = [problem["number"] for problem in problems]
+    """Fills the document's rows; its "missing" are the problems that there was no time for, or no memory."""
+    left, too_large = [problem["number"] for problem in problems], []
     for problem in problems:
-        document["missing"] = left
+        document["missing"] = too_large + left
         if not limit.enough():
             print(f"time limit: {len(left)} problems are missing: {report.numbers_text(left)}", flush=True)
             break
         limit.start()
         try:
             row = speed.measure(torch, runtime, device, problem, options, limit)
+        except torch.cuda.OutOfMemoryError:
+            row = None
         except (RuntimeError, binding.TilejitError) as error:  # a kernel that failed takes the context with it
             document["failed"] = f"problem {problem['number']}, {drawing.title(problem)}: {timing.first_line(error)}"
             print(f"FAILED: {document['failed']}", flush=True)
             break
         limit.stop()
         torch.cuda.empty_cache()
+        left = left[1:]
+        if row is None:
+            too_large.append(problem["number"])
+            print(f"{problem['number']:4}  {drawing.title(problem)}: left out, as the GPU's memory is too small for it", flush=True)
+            continue
         document["rows"].append(row)
-        document["missing"] = left = left[1:]
+        document["missing"] = too_large + left
         print(speed.line(row, drawing.title(problem)), flush=True)
         save(document, options)
 
