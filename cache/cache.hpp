@@ -64,6 +64,9 @@ class Store {
   ~Store();
 
   std::optional<Entry> load(const Key& key);
+  /// What load() would give, for inspection: it does not count as a use, and the log has no word of it. problem: why a
+  /// file that is there does not count; empty when there is none.
+  std::optional<Entry> look(const Key& key, std::string* problem) const;
   /// All entries with this second half of a key, in the order of their names; each counts as used. Meant for a few
   /// small entries that matter together: every one is read.
   std::vector<std::pair<Key, Entry>> load_all(const std::string& compiler_hex);

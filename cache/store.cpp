@@ -124,6 +124,22 @@ struct Store::Impl {
     return opened;
   }
 
+  /// The newest sound entry of a key, of those that read(name, key) gives.
+  template <class Read>
+  static std::optional<Entry> find(int opened, const Key& key, Read&& read) {
+    if (!key.compiler_hex.empty()) return read(file_name(key), key);
+    std::vector<FileInfo> candidates = entry_files(opened, &key.request_hex);
+    std::sort(candidates.begin(), candidates.end(), [](const FileInfo& a, const FileInfo& b) {
+      return a.made_ns != b.made_ns ? a.made_ns > b.made_ns : a.name < b.name;
+    });
+    for (const FileInfo& candidate : candidates) {
+      Key exact;  // the name must tell the truth about the compiler, too
+      parse_file_name(candidate.name, &exact);
+      if (auto entry = read(candidate.name, exact)) return entry;
+    }
+    return std::nullopt;
+  }
+
   std::optional<Entry> load_file(int opened, const std::string& name, const Key& key,
                                  const char* consequence = kMadeAgain) {
     std::string problem;
@@ -155,18 +171,24 @@ std::optional<Entry> Store::load(const Key& key) {
   if (!is_well_formed(key)) return std::nullopt;
   const FileDescriptor opened = impl_->open(WhenMissing::leave);
   if (!opened) return std::nullopt;
-  if (!key.compiler_hex.empty()) return impl_->load_file(opened.get(), file_name(key), key);
-
-  std::vector<FileInfo> candidates = entry_files(opened.get(), &key.request_hex);
-  std::sort(candidates.begin(), candidates.end(), [](const FileInfo& a, const FileInfo& b) {
-    return a.made_ns != b.made_ns ? a.made_ns > b.made_ns : a.name < b.name;
+  return Impl::find(opened.get(), key, [&](const std::string& name, const Key& exact) {
+    return impl_->load_file(opened.get(), name, exact);
   });
-  for (const FileInfo& candidate : candidates) {
-    Key exact;  // the name must tell the truth about the compiler, too
-    parse_file_name(candidate.name, &exact);
-    if (auto entry = impl_->load_file(opened.get(), candidate.name, exact)) return entry;
+}
+
+std::optional<Entry> Store::look(const Key& key, std::string* problem) const {
+  problem->clear();
+  if (!is_well_formed(key)) return std::nullopt;
+  if (impl_->directory.empty()) {
+    *problem = kNoDirectory;
+    return std::nullopt;
   }
-  return std::nullopt;
+  const FileDescriptor opened = open_directory(impl_->directory, WhenMissing::leave, problem);
+  if (!opened) return std::nullopt;
+  return Impl::find(opened.get(), key, [&](const std::string& name, const Key& exact) -> std::optional<Entry> {
+    const std::optional<ReadFile> file = read_file(opened.get(), name, kAdmission, problem);
+    return file ? decode(file->bytes, &exact, problem) : std::nullopt;
+  });
 }
 
 std::vector<std::pair<Key, Entry>> Store::load_all(const std::string& compiler_hex) {

@@ -163,14 +163,14 @@ std::string other_kernel(const cache::Entry& entry, std::string_view name, std::
   return {};
 }
 
-std::optional<Artifact> from_entry(const cache::Entry& entry, const ops::Maker& maker, std::string* problem) {
+std::optional<Artifact> from_entry(const cache::Entry& entry, ops::GeometryFields fields, std::string* problem) {
   std::string why;
   const std::string *name = entry.find("name"), *target = entry.find("target"), *schedule = entry.find("schedule");
   auto shape = read_shape(entry);
   const auto registers = number(entry, "registers");
   if (!name || !target || !schedule || !shape || !registers)
     why = "its name, target, schedule, shape or registers are missing, or no such thing";
-  const auto geometry = why.empty() ? read_geometry(entry, maker.geometry_fields(), why) : std::nullopt;
+  const auto geometry = why.empty() ? read_geometry(entry, fields, why) : std::nullopt;
   if (!geometry) {
     if (problem != nullptr) *problem = std::move(why);
     return std::nullopt;

@@ -32,8 +32,14 @@ std::string entry_problem(const cache::Entry& entry);
 /// Why an entry is not the kernel of this name for this target, which it was looked up for; empty when it is. Only a
 /// forged one is another.
 std::string other_kernel(const cache::Entry& entry, std::string_view name, std::string_view target);
-/// Empty when a field is missing or malformed, or when the geometry has a field that the maker does not know, or a
-/// number that no kernel of the maker's has. problem: then says which field, its value and what is allowed.
-std::optional<Artifact> from_entry(const cache::Entry& entry, const ops::Maker& maker, std::string* problem = nullptr);
+/// fields: what the maker's geometry has. Empty when a field is missing or malformed, or when the geometry has a field
+/// that is none of these, or a number that no kernel of the maker's has. problem: then says which field, its value and
+/// what is allowed.
+std::optional<Artifact> from_entry(const cache::Entry& entry, ops::GeometryFields fields,
+                                   std::string* problem = nullptr);
+inline std::optional<Artifact> from_entry(const cache::Entry& entry, const ops::Maker& maker,
+                                          std::string* problem = nullptr) {
+  return from_entry(entry, maker.geometry_fields(), problem);
+}
 
 }  // namespace tj

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "manifest.hpp"
 #include "support/fail.hpp"
 #include "support/patience.hpp"
 #include "support/text.hpp"
@@ -69,6 +70,7 @@ std::optional<Artifact> KernelMaker::kept(Place& place) {
 
 Artifact KernelMaker::get(const ops::Maker& op, const ops::Request& request, const arch::Target& target) {
   const support::Uncancelled whole;
+  if (record_.wanted()) record_.add(manifest_line(request, target));
   compile::Compiler& compiler = backends_.compiler(target);
   const cache::Key key = key_of(request, target, compiler);
   if (auto found = from_disk(op, request, target, key)) return std::move(*found);
@@ -150,14 +152,33 @@ void KernelMaker::say_waiting(const std::string& name, double waited_s, const st
        cat(name, ": waiting for ", holder, ", which makes it, for ", waited, " s", limit, " (TJ_WAIT_LIMIT)"));
 }
 
+namespace {
+
+/// The kernel in an entry that was looked up for it; empty, and why, when it is not that.
+std::optional<Artifact> kernel_in(const cache::Entry& entry, const ops::Request& request, const arch::Target& target,
+                                  ops::GeometryFields fields, std::string* why) {
+  *why = entry_problem(entry);
+  if (why->empty()) *why = other_kernel(entry, request.name, target.name());
+  return why->empty() ? from_entry(entry, fields, why) : std::nullopt;
+}
+
+}  // namespace
+
+bool KernelMaker::on_disk(const ops::Request& request, const arch::Target& target, ops::GeometryFields fields,
+                          std::string* problem) {
+  problem->clear();
+  if (store_ == nullptr) return false;
+  const auto entry = store_->look(key_of(request, target, backends_.compiler(target)), problem);
+  return entry && kernel_in(*entry, request, target, fields, problem);
+}
+
 std::optional<Artifact> KernelMaker::from_disk(const ops::Maker& op, const ops::Request& request,
                                                const arch::Target& target, const cache::Key& key,
                                                std::string* problem) {
   const auto entry = store_ != nullptr ? store_->load(key) : std::nullopt;
   if (!entry) return std::nullopt;
-  std::string why = entry_problem(*entry);
-  if (why.empty()) why = other_kernel(*entry, request.name, target.name());
-  auto artifact = why.empty() ? from_entry(*entry, op, &why) : std::nullopt;
+  std::string why;
+  auto artifact = kernel_in(*entry, request, target, op.geometry_fields(), &why);
   if (artifact)
     artifact->report.origin = KernelOrigin::disk;
   else if (problem != nullptr)

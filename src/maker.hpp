@@ -19,6 +19,7 @@
 #include "support/environment.hpp"
 #include "support/fork_safe.hpp"
 #include "support/log.hpp"
+#include "support/record_file.hpp"
 
 namespace tj {
 
@@ -30,7 +31,7 @@ class KernelMaker {
  public:
   /// store: null when the disk is not wanted. All of them outlive this.
   KernelMaker(const support::Settings& settings, const support::Log& log, Backends& backends, cache::Store* store)
-      : settings_(settings), log_(log), backends_(backends), store_(store) {}
+      : settings_(settings), log_(log), backends_(backends), store_(store), record_(settings.record_file, log) {}
 
   Artifact get(const ops::Maker& op, const ops::Request& request, const arch::Target& target);
   /// Loads an artifact that get() gave. An artifact from the disk that the driver refuses counts as damaged: it is made
@@ -38,6 +39,12 @@ class KernelMaker {
   std::unique_ptr<LoadedKernel> load(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
                                      const std::shared_ptr<launch::Driver>& driver, int device,
                                      const Artifact& artifact);
+  /// Would get() find it on disk? Nothing counts as used. fields: of its maker's geometry. problem: why what lies there
+  /// does not serve; empty when nothing does.
+  bool on_disk(const ops::Request& request, const arch::Target& target, ops::GeometryFields fields,
+               std::string* problem);
+  /// The lines of what is asked for (manifest.hpp).
+  support::RecordFile& record() noexcept { return record_; }
 
  private:
   /// The place where one thread makes a request's kernel and the others of this process wait.
@@ -62,6 +69,7 @@ class KernelMaker {
   const support::Log& log_;
   Backends& backends_;
   cache::Store* store_;
+  support::RecordFile record_;
   support::Mutex mutex_;
   std::map<std::string, Place> places_;
 };

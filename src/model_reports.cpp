@@ -1,7 +1,6 @@
 // See model_reports.hpp.
 #include "model_reports.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -58,10 +57,8 @@ class ReportingModel final : public launch::Driver {
     for (const support::SiteName& site : settings.disabled) unknown_.push_back({"TJ_MODEL_DISABLE", site});
     for (const support::SiteName& site : settings.weakened) unknown_.push_back({"TJ_MODEL_WEAKEN", site});
     if (settings.report.empty()) return;
-    // A pipe without a reader is an error then, and no wait; writes to one with a reader wait for it.
-    constexpr int kFlags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY;
-    file_ = support::FileDescriptor(::open(settings.report.c_str(), kFlags | O_NONBLOCK, 0600));
-    if (!file_ || ::fcntl(file_.get(), F_SETFL, O_APPEND) != 0)
+    file_ = support::open_to_append(settings.report, 0600);
+    if (!file_)
       support::fail(Stage::argument, Code::invalid_argument,
                     cat("TJ_MODEL_REPORT (Options::model_report) is '", support::shown_path(settings.report),
                         "': ", support::errno_text(errno), "; allowed: a file that can be made or appended to"));

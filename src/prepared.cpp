@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "manifest.hpp"
+
 namespace tj {
 
 std::shared_ptr<void> make_walk_memory(launch::Driver& driver, int device, const support::WalkMemory& memory) {
@@ -22,8 +24,8 @@ CallPreparer::CallPreparer(const support::Settings& settings, support::Log log)
                                              [this](LogLevel level, std::string_view text) { log_(level, text); })),
       maker_(settings_, log_, backends_, store_.get()),
       tunings_(
-          store_.get(), log_, [this](Device device) { return tuned_machine(backends_, device); },
-          settings_.use_tuning) {}
+          store_.get(), log_, [this](Device device) { return tuned_machine(backends_, device); }, settings_.use_tuning,
+          recording(maker_.record())) {}
 
 const LoadedKernel& CallPreparer::kernel_of(const ops::Op& op, const ops::Request& request, Device device) {
   for (const Kept& kept : kernels_)

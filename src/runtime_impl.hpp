@@ -18,6 +18,7 @@
 #include "custom/custom.hpp"
 #include "kernel_table.hpp"
 #include "maker.hpp"
+#include "manifest.hpp"
 #include "ops/common/tunable.hpp"
 #include "ops/op.hpp"
 #include "support/environment.hpp"
@@ -83,7 +84,7 @@ struct Runtime::Impl {
   std::unique_ptr<cache::Store> store = open_store();  ///< absent: the disk is not wanted
   KernelMaker kernel_maker{settings, log, backends, store.get()};
   Tunings tunings{store.get(), log, [this](Device device) { return tuned_machine(backends, device); },
-                  settings.use_tuning};
+                  settings.use_tuning, recording(kernel_maker.record())};
   KernelTable table;
   support::Mutex customs_mutex;
   std::map<std::string, std::unique_ptr<CustomMaker>>

@@ -85,6 +85,9 @@ struct Options {
   /// report.
   std::optional<std::string> model_report;
   std::optional<Allocator> allocator;  ///< both functions; absent: the library's pool
+  /// TJ_RECORD: a file that gets a line for each kernel and each measured choice that calls ask for, once in a process.
+  /// `tj-warm --manifest` makes them (cache/README.md). A file that cannot be written is a warning and fails no call.
+  std::optional<std::string> record_file;
   /// Receives what would be logged, instead of the default sink (standard error). Called from any thread.
   std::function<void(LogLevel, std::string_view)> log_sink;
 };

@@ -125,8 +125,7 @@ typedef struct tj_gemm_args {
   const tj_tensor* scale_b; /* as scale_a */
 } tj_gemm_args;
 
-/* The list of all chunks of sequences that follow each other; all i32, as tj::ChunkIndicesArgs (chunk_indices.hpp)
- * says. */
+/* The list of all chunks of sequences in a row; all i32, as tj::ChunkIndicesArgs (chunk_indices.hpp) says. */
 typedef struct tj_chunk_indices_args {
   uint64_t size;
   const tj_tensor* cu_seqlens;    /* [N + 1] */
@@ -260,7 +259,8 @@ typedef struct tj_options {
   double compile_limit_s;
   tj_allocator allocate; /* both, or null: the library's pool */
   tj_deallocator deallocate;
-  void* allocator_user; /* handed to both */
+  void* allocator_user;    /* handed to both */
+  const char* record_file; /* kernels that calls ask for are written there, as TJ_RECORD says */
 } tj_options;
 
 /* ---- runtimes ---- */

@@ -2,6 +2,8 @@
 #include "custom/custom.hpp"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 #include <utility>
 
 #include "graph/code.hpp"
@@ -18,6 +20,8 @@ using support::cat;
 using support::fail;
 
 constexpr std::size_t kMaxNameBytes = 64;
+/// Of a request, in its order.
+constexpr std::array kFields = {"name", "graph", "templates", "max_stages", "max_slots", "turns"};
 
 static_assert(sizeof(TensorMap) == support::kTensorMapBytes && alignof(TensorMap) == 64);
 
@@ -70,17 +74,26 @@ CustomMaker::CustomMaker(const custom::Description& description, graph::Graph gr
       turns_(description.turns) {
   support::FieldHash files;
   for (const ops::TemplateText& file : templates_) files.field(file.name, file.text);
-  request_.op = name();
+  request_.op = kCustomOp;
   request_.name = description.name;
-  request_.fields = {{"name", description.name},
-                     {"graph", support::to_hex(support::sha256(description.graph))},
-                     {"templates", support::to_hex(files.finish())},
-                     {"max_stages", cat(max_stages_)},
-                     {"max_slots", cat(max_slots_)},
-                     {"turns", turns_ ? "1" : "0"}};
+  const std::array<std::string, kFields.size()> values = {description.name,
+                                                          support::to_hex(support::sha256(description.graph)),
+                                                          support::to_hex(files.finish()),
+                                                          cat(max_stages_),
+                                                          cat(max_slots_),
+                                                          turns_ ? "1" : "0"};
+  for (std::size_t i = 0; i < values.size(); ++i) request_.fields.emplace_back(kFields[i], values[i]);
   support::FieldHash all;
   for (const auto& [field, value] : request_.fields) all.field(field, value);
   identity_ = support::to_hex(all.finish());
+}
+
+std::optional<ops::Request> custom_request(const std::vector<std::pair<std::string, std::string>>& fields) {
+  const bool all =
+      std::equal(fields.begin(), fields.end(), kFields.begin(), kFields.end(),
+                 [](const auto& field, std::string_view name) { return field.first == name && !field.second.empty(); });
+  if (!all) return std::nullopt;
+  return ops::Request{kCustomOp, fields, fields.front().second};
 }
 
 std::vector<ops::Candidate> CustomMaker::candidates(const ops::Request&, const arch::Arch& arch) const {

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tilejit/custom.hpp>
@@ -16,12 +18,15 @@
 
 namespace tj {
 
+/// The op in requests of users' own kernels.
+inline constexpr const char* kCustomOp = "custom";
+
 class CustomMaker final : public ops::Maker {
  public:
   /// The files must be checked already.
   CustomMaker(const custom::Description& description, graph::Graph graph, std::vector<ops::TemplateText> templates);
 
-  std::string_view name() const override { return "custom"; }
+  std::string_view name() const override { return kCustomOp; }
   std::vector<ops::Candidate> candidates(const ops::Request& request, const arch::Arch& arch) const override;
   const std::vector<ops::TemplateText>& templates() const override { return templates_; }
 
@@ -43,6 +48,10 @@ struct CustomLaunch {
   std::size_t bytes;
   unsigned blocks;
 };
+
+/// The request whose fields these are; none where they are not those of a user's kernel. Nobody can make the kernel
+/// from it, as it has only hashes of graph and files. It says where the kernel lies on disk.
+std::optional<ops::Request> custom_request(const std::vector<std::pair<std::string, std::string>>& fields);
 
 /// Reads the folder and the graph and checks that they fit each other. Throws tj::Error (see custom::Kernel).
 std::unique_ptr<CustomMaker> read_custom(const custom::Description& description);

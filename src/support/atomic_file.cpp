@@ -95,6 +95,23 @@ std::string next_step(int error, std::string_view otherwise) {
   }
 }
 
+FileDescriptor open_to_append(const std::string& path, mode_t mode) {
+  constexpr int kFlags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY;
+  constexpr int kTries = 4;
+  FileDescriptor file;
+  for (int i = 0; i < kTries && !file; ++i) {
+    file = FileDescriptor(::open(path.c_str(), kFlags | O_NONBLOCK, mode));
+    if (!file && errno != ESTALE && errno != EINTR) break;
+  }
+  // Writes to a pipe with a reader wait for it.
+  if (file && ::fcntl(file.get(), F_SETFL, O_APPEND) != 0) {
+    const int error = errno;
+    file.reset();
+    errno = error;
+  }
+  return file;
+}
+
 int write_all(int file, std::string_view bytes, off_t at) {
   const SignalsAreErrors guard;
   while (!bytes.empty()) {

@@ -60,6 +60,10 @@ std::string errno_text(int error);
 /// other errno, the words `otherwise`.
 std::string next_step(int error, std::string_view otherwise);
 
+/// A file to whose end each write goes; it is made where there is none. A pipe that nobody reads is an error, and no
+/// wait. Without a value, errno says why.
+FileDescriptor open_to_append(const std::string& path, mode_t mode);
+
 /// Writes all of it, at the file's place or at this one. Returns 0 or the errno: EFBIG too, where the system would
 /// otherwise end the process by SIGXFSZ.
 int write_all(int file, std::string_view bytes, off_t at = -1);

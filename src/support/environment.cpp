@@ -226,6 +226,7 @@ Settings resolve_settings(const Options& options) {
   settings.target = options.target ? *options.target : environment_variable("TJ_TARGET").value_or("");
 
   settings.dump_dir = resolve_path(options.dump_dir, "Options::dump_dir", "TJ_DUMP_DIR");
+  settings.record_file = resolve_path(options.record_file, "Options::record_file", "TJ_RECORD");
 
   if (options.use_tuning) {
     settings.use_tuning = *options.use_tuning;

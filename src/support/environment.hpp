@@ -27,7 +27,8 @@ struct Settings {
   std::uint64_t cache_max_size_bytes = 0;
   std::string target;  ///< empty: by device
   bool target_from_variable = false;
-  std::string dump_dir;  ///< empty: no dumps
+  std::string dump_dir;     ///< empty: no dumps
+  std::string record_file;  ///< absolute; empty: nothing is recorded
   LogLevel log_level = LogLevel::warn;
   std::string hip_compiler = "auto";
   bool use_disk_cache = true;

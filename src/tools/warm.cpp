@@ -27,6 +27,7 @@
 #include "tools/process.hpp"
 #include "tools/warm_keep.hpp"
 #include "tools/warm_make.hpp"
+#include "tools/warm_manifest.hpp"
 
 namespace tj::tools {
 namespace {
@@ -40,6 +41,7 @@ struct Settings {
   std::string cache_dir;
   int jobs = 0;  ///< 0: one a core
   bool json = false, list = false, verify = false, tune = false;
+  std::string manifest, covers;  ///< paths; empty: not wanted
   std::vector<std::string> tune_only;
   int tune_limit = 0, tune_rounds = 0;
   Flags op_flags;
@@ -87,13 +89,17 @@ constexpr const char* kFooter =
     "and --tile. Chunk output takes --tokens, --sequences, --heads and --v-heads, not --item-heads.\n"
     "Later calls of these sizes on a device of the same name take what was fastest.\n"
     "TJ_TUNE=off brings the predicted choices back.\n"
+    "--manifest and --covers read a file that a run wrote under TJ_RECORD=FILE, or several of them merged by sort -u.\n"
+    "Users' own kernels are looked for, and made by their program alone.\n"
     "Examples:\n"
     "  tj-warm --op fmha --dtype f16 --head-dim 128 --target sm_90a\n"
     "  tj-warm --op gemm --tile 128x256x64 --target sm_90a,gfx942\n"
     "  tj-warm --list                               what the cache has\n"
+    "  tj-warm --manifest model.tjm                 makes what a run asked for\n"
+    "  tj-warm --covers model.tjm                   is all of it there\n"
     "  tj-warm --tune --op gemm --sizes 4096,64x7168x2048    on a GPU\n"
-    "Exit codes: 0 done, 1 a kernel failed or is not kept, an entry is damaged, or the cache cannot be used, 2 bad "
-    "use or an output\nthat cannot be written.";
+    "Exit codes: 0 done, 1 a kernel failed, is missing or is not kept, an entry is damaged, or the cache cannot be "
+    "used, 2 bad use\nor an output that cannot be written.";
 
 void add_options(CLI::App& app, Settings& settings) {
   app.add_option("--target", settings.targets,
@@ -110,10 +116,22 @@ void add_options(CLI::App& app, Settings& settings) {
   app.add_flag("--verify", settings.verify,
                "check every entry of the cache; exit 1 when one is damaged or it cannot be used")
       ->excludes(list);
+  app.add_option("--manifest", settings.manifest,
+                 "make what a file lists that a run wrote (TJ_RECORD), without a GPU; needs no --op and no --target")
+      ->check(no_flag)
+      ->excludes(list)
+      ->excludes("--verify");
+  app.add_option("--covers", settings.covers, "is all that such a file lists in the cache; if not, a list and exit 1")
+      ->check(no_flag)
+      ->excludes(list)
+      ->excludes("--verify")
+      ->excludes("--manifest");
   auto* tune = app.add_flag("--tune", settings.tune,
                             "on a GPU, time the kernels that can serve given sizes and keep the fastest one's name")
                    ->excludes(list)
-                   ->excludes("--verify");
+                   ->excludes("--verify")
+                   ->excludes("--manifest")
+                   ->excludes("--covers");
   app.add_option("--tune-only", settings.tune_only,
                  "names of the kernels that are timed, such as 128x256x64 (default: all)")
       ->delimiter(',')
@@ -127,7 +145,39 @@ void add_options(CLI::App& app, Settings& settings) {
       ->needs(tune);
 }
 
-constexpr std::array<std::string_view, 4> kOfList = {"--list", "--verify", "--cache-dir", "--json"};
+/// A way of working that takes few of the other options.
+struct Mode {
+  const char* given;  ///< "--list or --verify, which take"
+  const char* takes;  ///< "--cache-dir and --json"
+  std::vector<std::string_view> allowed;
+};
+std::optional<Mode> mode_of(const Settings& settings) {
+  if (settings.list || settings.verify)
+    return Mode{"--list or --verify, which take", "--cache-dir and --json", {"--list", "--verify"}};
+  if (!settings.manifest.empty())
+    return Mode{"--manifest, which takes", "--cache-dir, --jobs and --json", {"--manifest", "--jobs"}};
+  if (!settings.covers.empty()) return Mode{"--covers, which takes", "--cache-dir and --json", {"--covers"}};
+  return std::nullopt;
+}
+
+/// Refuses what a mode does not take.
+void check_mode(const CLI::App& app, const Settings& settings) {
+  const std::optional<Mode> mode = mode_of(settings);
+  if (!mode) return;
+  const auto refuse = [&](const std::string& flag) {
+    bad_use(cat(flag, " is given with ", mode->given, " ", mode->takes, " only"));
+  };
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string name = option->get_name();
+    const bool allowed = name == "--cache-dir" || name == "--json" ||
+                         std::find(mode->allowed.begin(), mode->allowed.end(), name) != mode->allowed.end();
+    if (option->count() > 0 && !allowed) refuse(name);
+  }
+  if (settings.op_flags.empty()) return;
+  const std::string& flag = settings.op_flags.begin()->first;
+  bad_use(cat("--", support::shown(flag), " is given with ", mode->given, " ", mode->takes, " only",
+              meant_flag(flag, settings.own_flags)));
+}
 
 /// Fills settings; an exit code when there is nothing left to do (help, or a mistake that was reported).
 std::optional<int> parse(const std::vector<std::string>& words, Settings& settings, std::ostream& out,
@@ -139,12 +189,8 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
   app.footer(kFooter);
   if (const std::optional<int> done = parse_words(app, words, out, err)) return done;
   settings.own_flags = own_flags(app);
-  if (settings.list || settings.verify)
-    for (const CLI::Option* option : app.get_options())
-      if (const std::string name = option->get_name();
-          option->count() > 0 && std::find(kOfList.begin(), kOfList.end(), name) == kOfList.end())
-        bad_use(cat(name, " is given with --list or --verify, which take --cache-dir and --json only"));
   settings.op_flags = parse_op_flags(app.remaining(), settings.own_flags);
+  check_mode(app, settings);
   return std::nullopt;
 }
 
@@ -186,7 +232,7 @@ std::vector<Job> find_jobs(const Settings& settings, const Runtime& runtime, std
 }
 
 void print_json(const std::string& cache_dir, const std::vector<Job>& jobs, const std::vector<Outcome>& outcomes,
-                double total_ms, std::ostream& out) {
+                double total_ms, const std::optional<KeptChoices>& choices, std::ostream& out) {
   Json kernels = Json::array();
   std::size_t failures = 0;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
@@ -205,21 +251,26 @@ void print_json(const std::string& cache_dir, const std::vector<Job>& jobs, cons
     }
     kernels.push_back(std::move(kernel));
   }
-  const Json document = {
-      {"cache_dir", cache_dir}, {"failures", failures}, {"total_ms", total_ms}, {"kernels", kernels}};
+  Json document = {{"cache_dir", cache_dir},
+                   {"failures", failures + (choices ? choices->failed : 0)},
+                   {"total_ms", total_ms},
+                   {"kernels", kernels}};
+  if (choices) document["choices"] = choices->to_json();
   out << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
 int warm_kernels(const Settings& settings, const support::Settings& resolved, std::ostream& out, std::ostream& err,
                  bool terminal) {
   const std::string& cache_dir = resolved.cache_dir;
+  std::optional<Manifest> wanted;
+  if (!settings.manifest.empty()) wanted = read_wanted("--manifest", settings.manifest);
   Progress progress(out, err, terminal, settings.json, resolved.log_level);
   Options options;
   options.cache_dir = cache_dir;
   progress.follow(options);
   Runtime runtime(options);
-  const std::vector<Job> jobs = find_jobs(settings, runtime, err);
-  if (jobs.empty())
+  const std::vector<Job> jobs = wanted ? jobs_of(*wanted) : find_jobs(settings, runtime, err);
+  if (jobs.empty() && !wanted)
     support::fail(
         Stage::target, Code::unsupported,
         cat("no target that was asked for serves any op; ", document("src/arch/README.md"), " lists targets"));
@@ -232,35 +283,33 @@ int warm_kernels(const Settings& settings, const support::Settings& resolved, st
   const double total_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   check_kept(cache_dir, resolved.cache_max_size_bytes, jobs, outcomes, progress);
   progress.end();
+  std::optional<KeptChoices> choices;
+  if (wanted) choices = keep_choices(*wanted, resolved, err);
 
   const auto failures = std::count_if(outcomes.begin(), outcomes.end(), [](const Outcome& o) { return !o.ok; });
   if (settings.json) {
-    print_json(cache_dir, jobs, outcomes, total_ms, out);
+    print_json(cache_dir, jobs, outcomes, total_ms, choices, out);
   } else {
     const auto compiled = std::count_if(outcomes.begin(), outcomes.end(), [](const Outcome& o) {
       return o.ok && o.report.origin == KernelOrigin::compiled;
     });
+    if (choices && choices->written + choices->there + choices->failed > 0)
+      out << choices->written + choices->there + choices->failed << " measured choices: " << choices->written
+          << " written, " << choices->there << " already in the cache, " << choices->failed << " failed\n";
     out << jobs.size() << " kernels: " << compiled << " compiled, "
         << static_cast<long>(jobs.size()) - compiled - failures << " already in the cache, " << failures << " failed; "
         << static_cast<long>(total_ms) << " ms with " << threads << " threads; cache " << support::one_line(cache_dir)
         << '\n';
   }
-  return failures > 0 ? kExitFailures : kExitOk;
+  return failures > 0 || (choices && choices->failed > 0) ? kExitFailures : kExitOk;
 }
 
 int run(const Settings& settings, std::ostream& out, std::ostream& err, bool terminal) {
   Options options;
   if (!settings.cache_dir.empty()) options.cache_dir = settings.cache_dir;
   const support::Settings resolved = support::resolve_settings(options);
-  if (settings.list || settings.verify) {
-    if (!settings.op_flags.empty()) {
-      const std::string& flag = settings.op_flags.begin()->first;
-      bad_use(cat("--", support::shown(flag),
-                  " is given with --list or --verify, which take --cache-dir and --json only",
-                  meant_flag(flag, settings.own_flags)));
-    }
-    return list_cache(resolved.cache_dir, settings.verify, settings.json, out, err);
-  }
+  if (settings.list || settings.verify) return list_cache(resolved.cache_dir, settings.verify, settings.json, out, err);
+  if (!settings.covers.empty()) return check_covered(settings.covers, resolved, settings.json, out, err);
   if (settings.tune) {
     const TuneWork work{settings.op_names,   settings.targets,     settings.op_flags,
                         resolved.cache_dir,  settings.tune_only,   settings.jobs,

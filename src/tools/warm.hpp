@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cache/cache.hpp"
+#include "support/environment.hpp"
 #include "tools/options.hpp"
 
 namespace tj::tools {
@@ -21,6 +22,11 @@ int warm(const std::vector<std::string>& words, std::ostream& out, std::ostream&
 /// The table behind --list (every entry) and --verify (damaged ones only), or its JSON. Returns an exit code:
 /// kExitFailures when an entry is damaged or the cache cannot be used, which is said on `err` too.
 int list_cache(const std::string& directory, bool damaged_only, bool json, std::ostream& out, std::ostream& err);
+
+/// --covers: is all that a manifest lists in the cache? Prints what is missing, or JSON. Returns an exit code:
+/// kExitFailures when anything is missing; throws tj::Error(argument) for a bad file.
+int check_covered(const std::string& path, const support::Settings& settings, bool json, std::ostream& out,
+                  std::ostream& err);
 
 /// The flags of an op, each with all values that were given to it.
 using Flags = std::map<std::string, std::vector<std::string>>;

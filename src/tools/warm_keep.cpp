@@ -58,6 +58,11 @@ std::vector<std::size_t> jobs_worth_making(const std::string& cache_dir, const s
   return worth;
 }
 
+std::string why_not_kept(const std::string& cache_dir) {
+  const std::string reason = cache::Store(cache_dir, 0, {}).cannot_keep();
+  return reason.empty() ? "it can be written; is TJ_CACHE_MAX_SIZE large enough?" : support::one_line(reason);
+}
+
 void check_kept(const std::string& cache_dir, std::uint64_t max_size_bytes, const std::vector<Job>& jobs,
                 std::vector<Outcome>& outcomes, Progress& progress) {
   const Kept kept = kept_in(cache_dir);

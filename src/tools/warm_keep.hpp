@@ -17,6 +17,9 @@ namespace tj::tools {
 std::vector<std::size_t> jobs_worth_making(const std::string& cache_dir, const std::vector<Job>& jobs,
                                            std::vector<Outcome>& outcomes, Progress& progress);
 
+/// Why a measured choice could not be written, in words that end no line.
+std::string why_not_kept(const std::string& cache_dir);
+
 /// A kernel that was made but is not on disk was made in vain: that is a failure here, while a Runtime only warns. So
 /// is one that was written, and evicted since under a bound. max_size_bytes 0: no bound.
 void check_kept(const std::string& cache_dir, std::uint64_t max_size_bytes, const std::vector<Job>& jobs,

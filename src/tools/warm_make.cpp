@@ -25,6 +25,19 @@ std::string what(const Outcome& outcome) {
   return text.str();
 }
 
+/// A text with "..." in the place of a name, where it stands as a word.
+std::string without(const std::string& text, const std::string& name) {
+  const auto in_word = [&](std::size_t at) { return at < text.size() && support::is_word_letter(text[at]); };
+  std::string out;
+  std::size_t done = 0;
+  for (std::size_t at = 0; !name.empty() && (at = text.find(name, at)) != std::string::npos; ++at) {
+    if ((at > 0 && in_word(at - 1)) || in_word(at + name.size())) continue;
+    out += text.substr(done, at - done) + "...";
+    done = at + name.size();
+  }
+  return out + text.substr(std::min(done, text.size()));
+}
+
 /// The outcome that this thread makes: the thread that makes a kernel writes its log.
 thread_local constinit Outcome* making = nullptr;
 
@@ -61,15 +74,25 @@ void Progress::follow(Options& options) {
 }
 
 void Progress::failed(const Job& job, const Outcome& outcome) {
+  std::string reason = outcome.log.empty() ? outcome.error : outcome.error + " " + outcome.log;
+  if (reason.ends_with('\n')) reason.pop_back();
+  failed(true, job.request.name + " for " + job.target, outcome.error + '\n' + outcome.log,
+         without(without(reason, job.request.name), job.target));
+}
+
+void Progress::failed(const std::string& problem, const std::string& error) {
+  failed(false, problem, error + '\n', without(error, problem));
+}
+
+void Progress::failed(bool kernel, const std::string& what, const std::string& told, const std::string& reason) {
   const std::lock_guard lock(mutex_);
-  const auto [place, is_new] = failures_.try_emplace(outcome.error + outcome.log);
+  const auto [place, is_new] = failures_.try_emplace(reason, Alike{kernel, {}});
   if (!is_new) {
-    place->second.push_back(job.request.name + " for " + job.target);
+    place->second.names.push_back(what);
     return;
   }
   clear();
-  err_ << "failed: " << job.request.name << " for " << job.target << ": " << outcome.error << '\n'
-       << outcome.log << std::flush;
+  err_ << "failed: " << what << ": " << told << std::flush;
 }
 
 void Progress::finished(const Job& job, const Outcome& outcome) {
@@ -90,6 +113,10 @@ void Progress::log(LogLevel level, std::string_view text) {
   if (making != nullptr && text.find(cache::kNotKept) != std::string_view::npos) making->not_kept = text;
   if (level < level_) return;
   const std::lock_guard lock(mutex_);
+  if (const auto [place, is_new] = logged_.try_emplace(std::string(text), 0); !is_new) {
+    ++place->second;
+    return;
+  }
   clear();
   err_ << "tj-warm: " << text << std::endl;
 }
@@ -97,11 +124,16 @@ void Progress::log(LogLevel level, std::string_view text) {
 void Progress::end() {
   const std::lock_guard lock(mutex_);
   clear();
-  for (auto& [said, names] : failures_) {
-    if (names.empty()) continue;
+  for (auto& [said, alike] : failures_) {
+    const std::size_t more = alike.names.size();
+    if (more == 0) continue;
     err_ << "failed for the same reason" << (failures_.size() > 1 ? " (" + support::shown(said, 60) + ")" : "") << ": "
-         << names.size() << (names.size() == 1 ? " kernel more: " : " kernels more: ");
-    print_names(err_, names);
+         << more << (alike.kernels ? " kernel" : " problem") << (more == 1 ? " more: " : "s more: ");
+    print_names(err_, alike.names);
+  }
+  for (auto& [text, times] : logged_) {
+    if (times > 0) err_ << "tj-warm: said " << times << " times more: " << support::shown(text, 60) << '\n';
+    times = 0;
   }
   err_ << std::flush;
   failures_.clear();

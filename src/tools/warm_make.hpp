@@ -35,7 +35,7 @@ struct Outcome {
 void print_names(std::ostream& out, const std::vector<std::string>& names);
 
 /// Lines and the rewritten progress line, from any thread. A failure is told once, with the number of kernels that have
-/// it.
+/// it: failures that differ in the names of kernel and target alone are one. So is a line of the log.
 class Progress {
  public:
   /// level: what is shown of the log.
@@ -47,6 +47,8 @@ class Progress {
   void started(std::size_t total) { total_ = total; }
   void finished(const Job& job, const Outcome& outcome);
   void failed(const Job& job, const Outcome& outcome);
+  /// For a problem, which is no kernel.
+  void failed(const std::string& problem, const std::string& error);
   void end();
 
   static const char* origin(const Outcome& outcome) {
@@ -55,13 +57,19 @@ class Progress {
 
  private:
   void log(LogLevel level, std::string_view text);
+  void failed(bool kernel, const std::string& what, const std::string& told, const std::string& reason);
   void clear();
 
   std::ostream& out_;
   std::ostream& err_;
   const bool terminal_, quiet_;
   const LogLevel level_;
-  std::map<std::string, std::vector<std::string>> failures_;  ///< each message, with the kernels that have it
+  struct Alike {
+    bool kernels;
+    std::vector<std::string> names;  ///< but the first, which was told
+  };
+  std::map<std::string, Alike> failures_;      ///< by their reason
+  std::map<std::string, std::size_t> logged_;  ///< lines of the log, and how often they came again
   bool dirty_ = false;
   std::size_t done_ = 0, total_ = 0;
   std::mutex mutex_;

@@ -18,6 +18,7 @@
 #include "support/json.hpp"
 #include "support/text.hpp"
 #include "tools/warm.hpp"
+#include "tools/warm_keep.hpp"
 #include "tools/warm_make.hpp"
 #include "tuning/tune.hpp"
 
@@ -173,11 +174,6 @@ Json to_json(const TuneReport& report) {
   return json;
 }
 
-std::string why_not_kept(const std::string& cache_dir) {
-  const std::string reason = cache::Store(cache_dir, 0, {}).cannot_keep();
-  return reason.empty() ? "it can be written; is TJ_CACHE_MAX_SIZE large enough?" : support::one_line(reason);
-}
-
 }  // namespace
 
 int tune_problems(const TuneWork& work, LogLevel level, std::ostream& out, std::ostream& err, bool terminal) {
@@ -217,14 +213,15 @@ int tune_problems(const TuneWork& work, LogLevel level, std::ostream& out, std::
       else
         print(report, out);
       if (report.kept) continue;
-      err << "failed: " << task.problem.name << ": the choice is not in the cache at '"
-          << support::shown_path(work.cache_dir) << "': " << why_not_kept(work.cache_dir) << '\n';
+      progress.failed(task.problem.name, cat("the choice is not in the cache at '", support::shown_path(work.cache_dir),
+                                             "': ", why_not_kept(work.cache_dir)));
     } catch (const Error& error) {
-      err << "failed: " << task.problem.name << ": " << error.what() << '\n';
+      progress.failed(task.problem.name, error.what());
       if (work.json) problems.push_back({{"problem", task.problem.name}, {"ok", false}, {"error", error.what()}});
     }
     ++failures;
   }
+  progress.end();
   if (work.json) {
     const Json document = {{"cache_dir", work.cache_dir}, {"device", device},     {"seed", how.seed},
                            {"rounds", how.rounds},        {"failures", failures}, {"problems", problems}};

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -48,6 +49,22 @@ struct Tuned {
   friend bool operator==(const Tuned&, const Tuned&) = default;
 };
 
+/// The same in words, as a record has it.
+struct NamedTuning {
+  Tuned tuned;
+  ops::Problem problem;
+  std::string choice;
+};
+
+/// The key of a machine's record of a problem. Its second half is that of all records of the machine.
+cache::Key tuning_key(const TunedMachine& machine, const ops::Op& op, const ops::Problem& problem);
+/// The record. measured_us 0: not known, and left out.
+cache::Entry tuning_entry(const TunedMachine& machine, const ops::Op& op, const ops::Problem& problem,
+                          const std::string& choice, double measured_us);
+/// What the record of this key says; empty, and why, when it is not one of this library for this machine.
+std::optional<NamedTuning> read_tuning(const cache::Key& key, const cache::Entry& entry, const TunedMachine& machine,
+                                       std::string& problem);
+
 inline constexpr int kNotTuned = -1;
 
 class TunedTable {
@@ -55,19 +72,27 @@ class TunedTable {
   explicit TunedTable(const std::vector<Tuned>& list);
   /// kNotTuned when nothing was measured.
   int find(const ops::Op& op, const ops::ProblemKey& key) const noexcept;
+  /// True for the first that asks so about a problem that is here.
+  bool first_ask(const ops::Op& op, const ops::ProblemKey& key) const noexcept;
   bool empty() const noexcept { return slots_.empty(); }
-  friend bool operator==(const TunedTable&, const TunedTable&) = default;
+  friend bool operator==(const TunedTable& one, const TunedTable& other) { return one.slots_ == other.slots_; }
 
  private:
-  std::vector<Tuned> slots_;  ///< a power of two, at most half full; empty when there is nothing
+  const Tuned* place_of(const ops::Op& op, const ops::ProblemKey& key) const noexcept;
+  std::vector<Tuned> slots_;                      ///< a power of two, at most half full; empty when there is nothing
+  mutable std::vector<std::atomic<bool>> asked_;  ///< of each slot
 };
 
 class Tunings {
  public:
+  /// Told of a measured choice when it is first taken, or measured.
+  using Asked = std::function<void(const TunedMachine& machine, const ops::Op& op, const ops::Problem& problem,
+                                   const std::string& choice)>;
   /// store: null keeps what is measured in memory only; store and log outlive this. machine_of: which machine a device
-  /// is; it may throw tj::Error. used: false leaves every choice to the op.
-  Tunings(cache::Store* store, const support::Log& log, std::function<TunedMachine(Device)> machine_of, bool used)
-      : store_(store), log_(log), machine_of_(std::move(machine_of)), used_(used) {}
+  /// is; it may throw tj::Error. used: false leaves every choice to the op. asked: empty when nobody wants to know.
+  Tunings(cache::Store* store, const support::Log& log, std::function<TunedMachine(Device)> machine_of, bool used,
+          Asked asked = {})
+      : store_(store), log_(log), machine_of_(std::move(machine_of)), used_(used), asked_(std::move(asked)) {}
 
   /// The kernel that serves a problem: by the choice that was measured, else by the op's own for this arch. The first
   /// look-up on a device reads its records.
@@ -92,20 +117,23 @@ class Tunings {
     std::atomic<const TunedTable*> table{nullptr};
     std::atomic<std::uint64_t> version{0};            ///< counts tables that differ from the one before
     std::int64_t changed_ns = -1;                     ///< of the directory, when it was read
-    std::vector<Tuned> own;                           ///< measured by this runtime
+    std::vector<NamedTuning> own;                     ///< measured by this runtime
+    std::vector<NamedTuning> named;                   ///< what the table has, where somebody is told of it
     std::vector<std::unique_ptr<TunedTable>> tables;  ///< superseded ones too: a hot call may still read one
   };
   bool served(Device device) const noexcept;
   const TunedTable& table(Device device);
   const TunedTable& load(Device device);
-  std::vector<Tuned> read(const TunedMachine& machine);
+  std::vector<NamedTuning> read(const TunedMachine& machine);
   bool first_report(const cache::Key& key);
-  const TunedTable& publish(Known& known, std::vector<Tuned> list);
+  const TunedTable& publish(Known& known, std::vector<NamedTuning> list);
+  void tell(Device device, const ops::Op& op, const ops::ProblemKey& problem);
 
   cache::Store* store_;
   const support::Log& log_;
   std::function<TunedMachine(Device)> machine_of_;
   bool used_;
+  Asked asked_;
   support::Turn reading_;           ///< who reads records, and logs what is wrong with them
   support::Mutex mutex_;            ///< of what is below
   std::set<std::string> reported_;  ///< records that were said to be of no use

@@ -292,6 +292,18 @@ class Calls(unittest.TestCase):
             self.refused(f"{option} is", call=lambda: tilejit.Runtime(**{option: array}))
         self.assertEqual(gemm(a, a, alpha=numpy.float32(2)).tolist(), gemm(a, a, alpha=2.0).tolist())
 
+    def test_a_record_of_what_was_asked_for(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "record")
+            with tilejit.Runtime(target="model:sm_90a", record_file=path) as runtime:
+                for _ in range(2):
+                    runtime.fmha(normal(1, 1, 1, 64, 64), normal(2, 1, 1, 64, 64), normal(3, 1, 1, 64, 64))
+            with open(path, encoding="ascii") as file:
+                lines = file.readlines()
+            self.assertEqual(len(lines), 1)
+            self.assertTrue(lines[0].startswith('{"kernel":"fmha","target":"model:sm_90a","fields":{"dtype":"f16","head-dim":"64"'), lines[0])
+        self.refused("record_file is 3", call=lambda: tilejit.Runtime(record_file=3))
+
     def test_numbers_that_are_too_large(self):
         a = normal(62, 16, 16)
         for digits in (400, 5000):  # Python writes down no more than 4300

@@ -60,6 +60,17 @@ std::string refusal(const std::map<std::string, std::string>& values, const tj::
 
 }  // namespace
 
+TEST_CASE("the record: option, variable, none; made absolute") {
+  CHECK(settings({}).record_file.empty());
+  CHECK(settings({{"TJ_RECORD", "/r//f"}}).record_file == "/r/f");
+  tj::Options options;
+  options.record_file = "f";
+  CHECK(settings({{"TJ_RECORD", "/r"}}, options).record_file == std::filesystem::current_path() / "f");
+  options.record_file = "";
+  CHECK(settings({{"TJ_RECORD", "/r"}}, options).record_file.empty());
+  CHECK(refusal({{"TJ_RECORD", "~/f"}}).find("TJ_RECORD is '~/f'; allowed: a whole path") == 0);
+}
+
 TEST_CASE("the cache directory: option, variable, XDG, home, passwd") {
   CHECK(settings({{"HOME", "/h"}}).cache_dir == "/h/.cache/tilejit");
   CHECK(settings({{"HOME", "/h"}, {"XDG_CACHE_HOME", "/x/"}}).cache_dir == "/x/tilejit");

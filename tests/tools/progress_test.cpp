@@ -85,6 +85,35 @@ TEST_CASE("two reasons are told apart in what is said at the end") {
   CHECK(out.str() == "");
 }
 
+TEST_CASE("failures that differ in the names of kernel and target alone are one, and so is a line of the log") {
+  std::ostringstream out, err;
+  Progress progress(out, err, false, false, LogLevel::warn);
+  for (const char* name : {"fmha_d64", "fmha_d128"})
+    for (const char* target : {"sm_90a", "gfx1100"})
+      progress.failed(job_of(name, target), failure("no compiler; the source is /d/" + std::string(name) + ".cu",
+                                                    std::string(name) + "(3): error for " + target + "\n"));
+  progress.failed(job_of("fmha_d64_causal"), failure("no compiler; the source is /d/fmha_d64.cu"));  // another's
+  for (const char* name : {"p 1x1", "p 2x2", "p 3x3"}) progress.failed(name, std::string("not kept: ") + name);
+  Options options;
+  progress.follow(options);
+  for (int i = 0; i < 3; ++i) options.log_sink(LogLevel::warn, "the disk is full");
+  CHECK(err.str() ==
+        "failed: fmha_d64 for sm_90a: no compiler; the source is /d/fmha_d64.cu\nfmha_d64(3): error for sm_90a\n"
+        "failed: fmha_d64_causal for sm_90a: no compiler; the source is /d/fmha_d64.cu\n"
+        "failed: p 1x1: not kept: p 1x1\n"
+        "tj-warm: the disk is full\n");
+  err.str("");
+  progress.end();
+  CHECK(err.str() ==
+        "failed for the same reason (no compiler; the source is /d/....cu ...(3): error for ...): 3 kernels more: "
+        "fmha_d64 for gfx1100, fmha_d128 for sm_90a, fmha_d128 for gfx1100\n"
+        "failed for the same reason (not kept: ...): 2 problems more: p 2x2, p 3x3\n"
+        "tj-warm: said 2 times more: the disk is full\n");
+  err.str("");
+  progress.end();
+  CHECK(err.str() == "");
+}
+
 TEST_CASE("a terminal's line is written again, and cleared before anything else") {
   std::ostringstream out, err;
   Progress progress(out, err, true, false, LogLevel::warn);

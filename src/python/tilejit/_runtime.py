@@ -93,7 +93,7 @@ def _allocator(given):
 def _options(given: dict):
     c = _c.Options()
     library().tj_options_init(ctypes.byref(c))
-    for name in ("cache_dir", "target", "dump_dir", "hip_compiler"):
+    for name in ("cache_dir", "target", "dump_dir", "hip_compiler", "record_file"):
         setattr(c, name, encoded(given[name], name))
     if given["cache_max_size_bytes"] is not None:
         c.cache_max_size_bytes = number(given["cache_max_size_bytes"], "cache_max_size_bytes", 0, 2**63 - 1)
@@ -125,10 +125,10 @@ def _options(given: dict):
 class Runtime:
     """A runtime of its own. tilejit.fmha() and the others use one of the whole process, with the options that the environment gives.
 
-    cache_dir, target, dump_dir, hip_compiler: texts or paths; cache_max_size_bytes: a number; log_level: "trace", "debug", "info", "warn",
-    "error" or "off"; use_disk_cache, use_tuning: True or False; wait_limit_s, compile_limit_s: seconds, 0 for none. None leaves a setting to
-    its variable (TJ_CACHE_DIR, TJ_TARGET, ...) or default. log_sink: called with (level, text) from any thread. allocator: an object with
-    allocate(device, bytes, stream) -> address and deallocate(device, address, bytes, stream), for workspaces.
+    cache_dir, target, dump_dir, hip_compiler, record_file: texts or paths; cache_max_size_bytes: a number; log_level: "trace", "debug",
+    "info", "warn", "error" or "off"; use_disk_cache, use_tuning: True or False; wait_limit_s, compile_limit_s: seconds, 0 for none. None
+    leaves a setting to its variable (TJ_CACHE_DIR, TJ_RECORD, ...) or default. log_sink: called with (level, text) from any thread.
+    allocator: an object with allocate(device, bytes, stream) -> address and deallocate(device, address, bytes, stream), for workspaces.
 
     Has all functions of the package as methods. Any thread may call any of them at any time. Raises tilejit.Error that names the option.
 
@@ -141,7 +141,8 @@ class Runtime:
     def __init__(self, *, cache_dir: Optional[Path] = None, cache_max_size_bytes: Optional[int] = None, target: Optional[str] = None,
                  dump_dir: Optional[Path] = None, hip_compiler: Optional[str] = None, log_level: Optional[str] = None, use_disk_cache: bool = True,
                  use_tuning: Optional[bool] = None, wait_limit_s: Optional[float] = None, compile_limit_s: Optional[float] = None,
-                 log_sink: Optional[Callable[[str, str], None]] = None, allocator: Optional[Allocator] = None) -> None:
+                 log_sink: Optional[Callable[[str, str], None]] = None, allocator: Optional[Allocator] = None,
+                 record_file: Optional[Path] = None) -> None:
         given = {name: value for name, value in locals().items() if name != "self"}
         options, handle = _options(given), ctypes.c_void_p()
         check(library().tj_runtime_create(ctypes.byref(options), ctypes.byref(handle)))
