@@ -37,10 +37,18 @@ struct Entry {
 
 struct ListedEntry {
   std::string path;
+  std::size_t layer = 0;  ///< of Store::layers()
   std::uint64_t bytes = 0;
   std::int64_t last_use_ns = 0;  ///< since 1970
   std::optional<Entry> entry;    ///< absent when damaged
   std::string problem;           ///< why it is damaged
+};
+
+/// A directory of a cache, as it is now.
+struct LayerState {
+  std::string directory;
+  bool written = false;  ///< the others are only searched
+  std::string problem;   ///< why it is left out; empty when it is searched, or can be made
 };
 
 /// How long somebody waits for a key's lock.
@@ -59,18 +67,21 @@ inline constexpr std::string_view kNotKept = "kept in memory only";
 
 class Store {
  public:
-  /// An empty directory or one that cannot be used: every load misses, every store is dropped, one warning.
-  Store(std::string directory, std::uint64_t max_size_bytes, LogFunction log);
+  /// directories: one, or several layers with colons between them. The first that can be written is; the others are
+  /// searched behind it, in their order, and never written, marked or locked. One that is missing or cannot be trusted
+  /// is left out, with one warning. Nothing that can be used: every load misses, every store is dropped, one warning.
+  Store(std::string directories, std::uint64_t max_size_bytes, LogFunction log);
   ~Store();
 
   std::optional<Entry> load(const Key& key);
   /// What load() would give, for inspection: it does not count as a use, and the log has no word of it. problem: why a
   /// file that is there does not count; empty when there is none.
   std::optional<Entry> look(const Key& key, std::string* problem) const;
-  /// All entries with this second half of a key, in the order of their names; each counts as used. Meant for a few
+  /// All entries with this second half of a key, in the order of their names; each counts as used. Of entries with one
+  /// key the first layer's is taken. Meant for a few
   /// small entries that matter together: every one is read.
   std::vector<std::pair<Key, Entry>> load_all(const std::string& compiler_hex);
-  /// When entries last came or went, in ns since 1970; 0 when there is no directory.
+  /// When entries last came or went, in whichever layer, in ns since 1970; 0 when there is no directory.
   std::int64_t changed_ns() const;
   /// False when it could not be written (already logged).
   bool store(const Key& key, const Entry& entry);
@@ -81,8 +92,11 @@ class Store {
   /// Why nothing can be kept here now; empty when it can. Makes the directory, and for a moment a file in it.
   std::string cannot_keep() const;
 
-  /// problem, where it is wanted: the reason why the list is not complete, or empty.
+  /// Entries of all layers. problem, where it is wanted: the reason why the list is not complete, or empty.
   std::vector<ListedEntry> list(std::string* problem = nullptr) const;
+  /// The layers in the order in which they are searched. Makes nothing.
+  std::vector<LayerState> layers() const;
+  /// All directories, as they were given.
   const std::string& directory() const noexcept;
 
  private:

@@ -72,27 +72,32 @@ std::int64_t nanoseconds(const timespec& time) noexcept {
   return seconds < kMost / kSecond ? seconds * kSecond + time.tv_nsec : kMost;
 }
 
-FileDescriptor open_directory(const std::string& path, WhenMissing when_missing, std::string* problem) {
+FileDescriptor open_directory(const std::string& path, WhenMissing when_missing, std::string* problem, int* error) {
   constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  int unasked = 0;
+  int& failed = error != nullptr ? *error : unasked;
+  failed = 0;
   problem->clear();
   FileDescriptor directory = open_file(AT_FDCWD, path, kFlags);
   if (!directory && errno == ENOENT) {
     if (when_missing == WhenMissing::leave) return {};
     if (!make_directories(path)) {
-      *problem = "cannot make it: " + errno_text(errno);
+      failed = errno;
+      *problem = "cannot make it: " + errno_text(failed);
       return {};
     }
     directory = open_file(AT_FDCWD, path, kFlags);
   }
   if (!directory) {
-    const int error = errno;
+    failed = errno;
     struct stat link{};
     const bool is_link = ::lstat(path.c_str(), &link) == 0 && S_ISLNK(link.st_mode);
-    *problem = is_link ? "it is a symbolic link, which is not followed; name the real directory" : errno_text(error);
+    *problem = is_link ? "it is a symbolic link, which is not followed; name the real directory" : errno_text(failed);
     return {};
   }
   struct stat status{};
-  *problem = ::fstat(directory.get(), &status) != 0 ? errno_text(errno) : distrust(status);
+  if (::fstat(directory.get(), &status) != 0) failed = errno;
+  *problem = failed != 0 ? errno_text(failed) : distrust(status);
   return problem->empty() ? std::move(directory) : FileDescriptor();
 }
 

@@ -33,7 +33,9 @@ std::int64_t nanoseconds(const timespec& time) noexcept;
 enum class WhenMissing { leave, make };
 
 /// Opens a directory. Neither a value nor a problem means that it does not exist. Made directories get mode 0700.
-support::FileDescriptor open_directory(const std::string& path, WhenMissing when_missing, std::string* problem);
+/// error: the errno of the problem, where it is wanted; 0 for what is not trusted.
+support::FileDescriptor open_directory(const std::string& path, WhenMissing when_missing, std::string* problem,
+                                       int* error = nullptr);
 
 /// Names in the directory, as far as it can be read; `problem`, where it is wanted, says why names are missing.
 std::vector<std::string> list_names(int directory, std::string* problem = nullptr);

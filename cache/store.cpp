@@ -1,4 +1,4 @@
-// Finding, publishing, bounding and listing entries.
+// Finding, publishing and bounding entries.
 //
 // Decides what is a miss, who is evicted and what is said about it. Does not decide bytes (entry.cpp) or trust
 // (directory.cpp). Invariant: no state besides "already warned". Every call opens the directory anew, so a cache that
@@ -9,12 +9,15 @@
 #include <atomic>
 #include <cerrno>
 #include <ctime>
+#include <map>
 #include <mutex>
-#include <set>
+#include <utility>
 
 #include "cache/directory.hpp"
 #include "cache/format.hpp"
+#include "cache/layers.hpp"
 #include "cache/lock.hpp"
+#include "cache/store_impl.hpp"
 #include "support/atomic_file.hpp"
 #include "support/fail.hpp"
 #include "support/fork_safe.hpp"
@@ -25,11 +28,9 @@ namespace {
 using support::cat;
 using support::FileDescriptor;
 
-constexpr Admission kAdmission{kHeaderBytes, header_problem};
 constexpr const char* kMadeAgain = "The kernel is compiled again and the file replaced.";
+constexpr const char* kStays = "The file stays, as its layer is only read; other layers are searched.";
 constexpr const char* kLeftOut = "It counts as absent; storing it anew replaces the file.";
-
-constexpr const char* kNoDirectory = "no directory (TJ_CACHE_DIR, XDG_CACHE_HOME and a home directory are all missing)";
 
 constexpr std::int64_t kStaleNs = std::int64_t{3600} * 1'000'000'000;
 /// Clocks of machines that share a cache differ by less. Such a time was set by hand, or by a clock that was wrong.
@@ -39,18 +40,6 @@ std::int64_t now_ns() {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
   return nanoseconds(now);
-}
-
-/// All entry files, or those of one request.
-std::vector<FileInfo> entry_files(int directory, const std::string* request_hex, std::string* problem = nullptr) {
-  std::vector<FileInfo> files;
-  for (const std::string& name : list_names(directory, problem)) {
-    Key key;
-    FileInfo info;
-    if (!parse_file_name(name, &key) || (request_hex != nullptr && key.request_hex != *request_hex)) continue;
-    if (file_info(directory, name, &info)) files.push_back(std::move(info));
-  }
-  return files;
 }
 
 /// Removes what killed writers left behind. A live writer needs seconds.
@@ -88,129 +77,111 @@ void evict(int directory, std::uint64_t max_size_bytes, const std::string& newes
 
 }  // namespace
 
-struct Store::Impl {
-  std::string directory;
-  std::uint64_t max_size_bytes = 0;
-  LogFunction log;
-  std::atomic<bool> warned{false}, warned_of_lock{false};
-  support::Mutex mutex;  // of `reported`, held for a look-up only
-  std::set<std::string> reported;
+std::vector<FileInfo> entry_files(int directory, const std::string* request_hex, std::string* problem) {
+  std::vector<FileInfo> files;
+  for (const std::string& name : list_names(directory, problem)) {
+    Key key;
+    FileInfo info;
+    if (!parse_file_name(name, &key) || (request_hex != nullptr && key.request_hex != *request_hex)) continue;
+    if (file_info(directory, name, &info)) files.push_back(std::move(info));
+  }
+  return files;
+}
 
-  void say(LogLevel level, const std::string& message) const {
-    if (log) log(level, message);
-  }
-  void warn_once(const std::string& message) {
-    say(warned.exchange(true) ? LogLevel::debug : LogLevel::warn, "kernel cache: " + message);
-  }
-  void report_damage(const std::string& name, const std::string& problem, const char* consequence) {
-    {
-      const std::lock_guard guard(mutex);
-      if (!reported.insert(name).second) return;
-    }
-    say(LogLevel::warn, cat("kernel cache: ", directory, "/", name, " is not used: ", problem, ". ", consequence));
-  }
+void Store::Impl::warn_once(const std::string& message) {
+  say(warned.exchange(true) ? LogLevel::debug : LogLevel::warn, "kernel cache: " + message);
+}
 
-  FileDescriptor open(WhenMissing when_missing) {
-    if (directory.empty()) {
-      warn_once(cat(kNoDirectory, "; kernels are ", kNotKept, ". Set TJ_CACHE_DIR."));
-      return {};
-    }
-    std::string problem;
-    FileDescriptor opened = open_directory(directory, when_missing, &problem);
-    if (!problem.empty()) {
-      warn_once(cat("cannot use ", directory, ": ", problem, ". Kernels are ", kNotKept,
+void Store::Impl::report(const std::string& path, const std::string& message) {
+  {
+    const std::lock_guard guard(mutex);
+    if (!reported.insert(path).second) return;
+  }
+  say(LogLevel::warn, cat("kernel cache: ", message));
+}
+
+std::vector<Layer> Store::Impl::open(WhenMissing when_missing) {
+  if (directories.empty()) warn_once(cat(kNoDirectory, "; kernels are ", kNotKept, ". Set TJ_CACHE_DIR."));
+  std::vector<Layer> layers = open_layers(directories, when_missing);
+  for (const Layer& layer : layers) {
+    if (layer.problem.empty()) continue;
+    if (several())
+      report(layer.directory, cat("the layer ", layer.directory, " is left out: ", layer.problem,
+                                  ". The others are searched; correct the folder, or TJ_CACHE_DIR."));
+    else
+      warn_once(cat("cannot use ", layer.directory, ": ", layer.problem, ". Kernels are ", kNotKept,
                     "; give TJ_CACHE_DIR a directory of your own."));
-    }
-    return opened;
   }
+  std::erase_if(layers, [](const Layer& layer) { return !layer.opened; });
+  return layers;
+}
 
-  /// The newest sound entry of a key, of those that read(name, key) gives.
-  template <class Read>
-  static std::optional<Entry> find(int opened, const Key& key, Read&& read) {
-    if (!key.compiler_hex.empty()) return read(file_name(key), key);
-    std::vector<FileInfo> candidates = entry_files(opened, &key.request_hex);
-    std::sort(candidates.begin(), candidates.end(), [](const FileInfo& a, const FileInfo& b) {
-      return a.made_ns != b.made_ns ? a.made_ns > b.made_ns : a.name < b.name;
-    });
-    for (const FileInfo& candidate : candidates) {
-      Key exact;  // the name must tell the truth about the compiler, too
-      parse_file_name(candidate.name, &exact);
-      if (auto entry = read(candidate.name, exact)) return entry;
-    }
-    return std::nullopt;
+std::vector<Layer> Store::Impl::open_to_write() {
+  std::vector<Layer> layers = open(WhenMissing::make);
+  if (several() && layer_to_write(layers) == nullptr)
+    warn_once(cat("none of the layers ", list, " can be written. New kernels are ", kNotKept,
+                  "; give TJ_CACHE_DIR a directory of your own, too."));
+  return layers;
+}
+
+std::optional<Entry> Store::Impl::load_file(const Layer& layer, const std::string& name, const Key& key,
+                                            const char* consequence) {
+  std::string problem;
+  std::optional<ReadFile> file = read_file(layer.opened.get(), name, kAdmission, &problem);
+  std::optional<Entry> entry;
+  if (file) entry = decode(file->bytes, &key, &problem);
+  if (entry) {
+    if (layer.written) mark_used(file->file.get());
+  } else if (!problem.empty()) {
+    const std::string path = layer.directory + "/" + name;
+    report(path, cat(path, " is not used: ", problem, ". ", layer.written ? consequence : kStays));
   }
+  return entry;
+}
 
-  std::optional<Entry> load_file(int opened, const std::string& name, const Key& key,
-                                 const char* consequence = kMadeAgain) {
-    std::string problem;
-    std::optional<ReadFile> file = read_file(opened, name, kAdmission, &problem);
-    std::optional<Entry> entry;
-    if (file) entry = decode(file->bytes, &key, &problem);
-    if (entry) {
-      mark_used(file->file.get());
-    } else if (!problem.empty()) {
-      report_damage(name, problem, consequence);
-    }
-    return entry;
-  }
-};
-
-Store::Store(std::string directory, std::uint64_t max_size_bytes, LogFunction log) : impl_(std::make_unique<Impl>()) {
-  // A trailing slash would have the last component followed where it is a symbolic link.
-  while (directory.size() > 1 && directory.back() == '/') directory.pop_back();
-  impl_->directory = std::move(directory);
+Store::Store(std::string directories, std::uint64_t max_size_bytes, LogFunction log) : impl_(std::make_unique<Impl>()) {
+  impl_->directories = split_layers(directories);
+  impl_->list = impl_->several() || impl_->directories.empty() ? std::move(directories) : impl_->directories.front();
   impl_->max_size_bytes = max_size_bytes;
   impl_->log = std::move(log);
 }
 
 Store::~Store() = default;
 
-const std::string& Store::directory() const noexcept { return impl_->directory; }
+const std::string& Store::directory() const noexcept { return impl_->list; }
 
 std::optional<Entry> Store::load(const Key& key) {
   if (!is_well_formed(key)) return std::nullopt;
-  const FileDescriptor opened = impl_->open(WhenMissing::leave);
-  if (!opened) return std::nullopt;
-  return Impl::find(opened.get(), key, [&](const std::string& name, const Key& exact) {
-    return impl_->load_file(opened.get(), name, exact);
-  });
-}
-
-std::optional<Entry> Store::look(const Key& key, std::string* problem) const {
-  problem->clear();
-  if (!is_well_formed(key)) return std::nullopt;
-  if (impl_->directory.empty()) {
-    *problem = kNoDirectory;
-    return std::nullopt;
+  for (const Layer& layer : impl_->open(WhenMissing::leave)) {
+    auto entry = find_entry(layer.opened.get(), key, [&](const std::string& name, const Key& exact) {
+      return impl_->load_file(layer, name, exact, kMadeAgain);
+    });
+    if (entry) return entry;
   }
-  const FileDescriptor opened = open_directory(impl_->directory, WhenMissing::leave, problem);
-  if (!opened) return std::nullopt;
-  return Impl::find(opened.get(), key, [&](const std::string& name, const Key& exact) -> std::optional<Entry> {
-    const std::optional<ReadFile> file = read_file(opened.get(), name, kAdmission, problem);
-    return file ? decode(file->bytes, &exact, problem) : std::nullopt;
-  });
+  return std::nullopt;
 }
 
 std::vector<std::pair<Key, Entry>> Store::load_all(const std::string& compiler_hex) {
-  std::vector<std::pair<Key, Entry>> found;
-  if (!is_well_formed({compiler_hex, {}})) return found;
-  const FileDescriptor opened = impl_->open(WhenMissing::leave);
-  if (!opened) return found;
-  std::vector<std::string> names = list_names(opened.get());
-  std::sort(names.begin(), names.end());
-  for (const std::string& name : names) {
-    Key key;
-    if (!parse_file_name(name, &key) || key.compiler_hex != compiler_hex) continue;
-    if (auto entry = impl_->load_file(opened.get(), name, key, kLeftOut))
-      found.emplace_back(std::move(key), std::move(*entry));
-  }
-  return found;
+  std::map<std::string, std::pair<Key, Entry>> found;  // by file name
+  if (!is_well_formed({compiler_hex, {}})) return {};
+  for (const Layer& layer : impl_->open(WhenMissing::leave))
+    for (const std::string& name : list_names(layer.opened.get())) {
+      Key key;
+      if (!parse_file_name(name, &key) || key.compiler_hex != compiler_hex || found.count(name) != 0) continue;
+      if (auto entry = impl_->load_file(layer, name, key, kLeftOut))
+        found.try_emplace(name, std::move(key), std::move(*entry));
+    }
+  std::vector<std::pair<Key, Entry>> list;
+  for (auto& [name, item] : found) list.push_back(std::move(item));
+  return list;
 }
 
 std::int64_t Store::changed_ns() const {
-  struct stat status{};
-  if (impl_->directory.empty() || ::stat(impl_->directory.c_str(), &status) != 0) return 0;
-  return nanoseconds(status.st_mtim);
+  std::int64_t latest = 0;
+  for (const std::string& directory : impl_->directories)
+    if (struct stat status{}; ::stat(directory.c_str(), &status) == 0)
+      latest = std::max(latest, nanoseconds(status.st_mtim));
+  return latest;
 }
 
 bool Store::store(const Key& key, const Entry& entry) {
@@ -218,8 +189,10 @@ bool Store::store(const Key& key, const Entry& entry) {
     impl_->say(LogLevel::error, cat("kernel cache: '", file_name(key), "' is no key; make one with make_key()"));
     return false;
   }
-  const FileDescriptor opened = impl_->open(WhenMissing::make);
-  if (!opened) return false;
+  const std::vector<Layer> layers = impl_->open_to_write();
+  const Layer* const layer = layer_to_write(layers);
+  if (layer == nullptr) return false;
+  const FileDescriptor& opened = layer->opened;
   const std::string bytes = encode(key, entry);
   constexpr std::uint64_t kMaxBytes = kMaxFileBytes;
   const std::uint64_t bound = impl_->max_size_bytes != 0 ? std::min(impl_->max_size_bytes, kMaxBytes) : kMaxBytes;
@@ -235,7 +208,7 @@ bool Store::store(const Key& key, const Entry& entry) {
     file.commit();
     if (!file.ok()) {
       impl_->warn_once(
-          cat("cannot write into ", impl_->directory, ": ", file.problem(), ". New kernels are ", kNotKept, "."));
+          cat("cannot write into ", layer->directory, ": ", file.problem(), ". New kernels are ", kNotKept, "."));
       return false;
     }
   }
@@ -245,60 +218,21 @@ bool Store::store(const Key& key, const Entry& entry) {
 }
 
 std::shared_ptr<void> Store::lock(const Key& key, const LockWait& wait) {
-  const FileDescriptor opened = impl_->open(WhenMissing::make);
-  if (!opened) return nullptr;
+  const std::vector<Layer> layers = impl_->open_to_write();
+  const Layer* const layer = layer_to_write(layers);
+  if (layer == nullptr) return nullptr;
   NoLock reason;
-  auto held = lock_key(opened.get(), key, wait, &reason);
+  auto held = lock_key(layer->opened.get(), key, wait, &reason);
   if (held) return held;
   if (reason.file_error != 0 && !impl_->warned_of_lock.exchange(true)) {
     impl_->say(LogLevel::warn,
-               cat("kernel cache: cannot open ", impl_->directory, "/", kLockFile, ": ", reason.problem,
+               cat("kernel cache: cannot open ", layer->directory, "/", kLockFile, ": ", reason.problem,
                    ". Processes that want the same kernel at once each make it; ",
                    support::next_step(reason.file_error, "remove this file, which is then made anew"), "."));
   } else {
-    impl_->say(LogLevel::debug, cat("kernel cache: no lock in ", impl_->directory, ": ", reason.problem));
+    impl_->say(LogLevel::debug, cat("kernel cache: no lock in ", layer->directory, ": ", reason.problem));
   }
   return nullptr;
-}
-
-std::string Store::cannot_keep() const {
-  if (impl_->directory.empty()) return kNoDirectory;
-  std::string problem;
-  const FileDescriptor opened = open_directory(impl_->directory, WhenMissing::make, &problem);
-  if (!opened) return problem;
-  support::AtomicFile file(opened.get(), "a first entry", 0600);  // never committed
-  file.write("a few bytes, as a full disk makes empty files too");
-  return file.problem();
-}
-
-std::vector<ListedEntry> Store::list(std::string* problem) const {
-  std::vector<ListedEntry> listed;
-  std::string reason = impl_->directory.empty() ? kNoDirectory : "";
-  const FileDescriptor opened =
-      impl_->directory.empty() ? FileDescriptor() : open_directory(impl_->directory, WhenMissing::leave, &reason);
-  if (!opened) {
-    if (problem != nullptr) *problem = reason.empty() ? "it does not exist" : reason;
-    return listed;
-  }
-  if (problem != nullptr) problem->clear();
-  for (const FileInfo& info : entry_files(opened.get(), nullptr, problem)) {
-    ListedEntry item;
-    item.path = impl_->directory + "/" + info.name;
-    item.bytes = info.bytes;
-    item.last_use_ns = info.last_use_ns;
-    Key key;
-    parse_file_name(info.name, &key);
-    if (auto file = read_file(opened.get(), info.name, kAdmission, &item.problem)) {
-      item.entry = decode(file->bytes, &key, &item.problem);
-    } else if (item.problem.empty()) {
-      continue;  // evicted since
-    }
-    listed.push_back(std::move(item));
-  }
-  std::sort(listed.begin(), listed.end(), [](const ListedEntry& a, const ListedEntry& b) {
-    return a.last_use_ns != b.last_use_ns ? a.last_use_ns > b.last_use_ns : a.path < b.path;
-  });
-  return listed;
 }
 
 }  // namespace tj::cache

@@ -47,7 +47,9 @@ struct Allocator {
 
 /// Each field wins over its environment variable. An absent field takes the variable's value, else the default.
 struct Options {
-  std::optional<std::string> cache_dir;  ///< TJ_CACHE_DIR; else $XDG_CACHE_HOME/tilejit, else ~/.cache/tilejit
+  /// TJ_CACHE_DIR; else $XDG_CACHE_HOME/tilejit, else ~/.cache/tilejit. Several folders, with ':' between them, are
+  /// layers: the first that can be written is, the others are only searched (cache/README.md).
+  std::optional<std::string> cache_dir;
   std::optional<std::uint64_t> cache_max_size_bytes;  ///< TJ_CACHE_MAX_SIZE (K, M, G suffixes); default 4 GiB
   /// TJ_TARGET, "sm_90a", "gfx1100", "model:sm_90a"; default: the tensor's device. Options behind the name, in any
   /// order, take something from the device: "sm_90+copies=threads+smem=99K". copies=threads (sm_90, sm_100, sm_120a and

@@ -68,16 +68,39 @@ std::string home_directory() {
   }
 }
 
+/// A list of folders with colons between them: each absolute, each once. An empty one is a variable of the shell that
+/// was not set.
+std::string absolute_list(const std::string& name, const std::string& list) {
+  std::vector<std::string> folders;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(':', begin), list.size());
+    if (const std::string each = list.substr(begin, end - begin); !each.empty()) {
+      std::string folder = absolute(name, each);
+      if (std::find(folders.begin(), folders.end(), folder) == folders.end()) folders.push_back(std::move(folder));
+    }
+    begin = end + 1;
+  }
+  if (folders.empty()) refuse(name, list, "a folder, or several with ':' between them");
+  std::string joined;
+  for (const std::string& folder : folders) joined += (joined.empty() ? "" : ":") + folder;
+  return joined;
+}
+
+/// A default is one folder. With a colon in its name it would be read as two.
+std::string one_folder(const char* name, const std::string& path) {
+  return path.find(':') == std::string::npos ? absolute(name, path) : std::string();
+}
+
 std::string resolve_cache_dir(const Options& options) {
   if (options.cache_dir)
-    return options.cache_dir->empty() ? std::string() : absolute("Options::cache_dir", *options.cache_dir);
-  if (const auto given = environment_variable("TJ_CACHE_DIR")) return absolute("TJ_CACHE_DIR", *given);
+    return options.cache_dir->empty() ? std::string() : absolute_list("Options::cache_dir", *options.cache_dir);
+  if (const auto given = environment_variable("TJ_CACHE_DIR")) return absolute_list("TJ_CACHE_DIR", *given);
   // The XDG base directory specification: a relative value is to be ignored.
   if (const auto xdg = environment_variable("XDG_CACHE_HOME"); xdg && xdg->front() == '/') {
-    return absolute("XDG_CACHE_HOME", *xdg + "/tilejit");
+    return one_folder("XDG_CACHE_HOME", *xdg + "/tilejit");
   }
   const std::string home = home_directory();
-  return home.empty() ? home : absolute("HOME", home + "/.cache/tilejit");
+  return home.empty() ? home : one_folder("HOME", home + "/.cache/tilejit");
 }
 
 /// Empty where neither says anything.

@@ -23,7 +23,8 @@ struct ModelSettings {
 };
 
 struct Settings {
-  std::string cache_dir;  ///< absolute; empty when there is no place for one (memory only)
+  /// Absolute folders with colons between them; empty when there is no place for one (memory only).
+  std::string cache_dir;
   std::uint64_t cache_max_size_bytes = 0;
   std::string target;  ///< empty: by device
   bool target_from_variable = false;

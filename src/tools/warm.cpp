@@ -108,7 +108,9 @@ void add_options(CLI::App& app, Settings& settings) {
       ->delimiter(',')
       ->check(no_flag);
   app.add_option("--op", settings.op_names, "fmha, gemm, ... (default: every op)")->delimiter(',')->check(no_flag);
-  app.add_option("--cache-dir", settings.cache_dir, "in place of TJ_CACHE_DIR")->check(no_flag);
+  app.add_option("--cache-dir", settings.cache_dir,
+                 "in place of TJ_CACHE_DIR: a folder, or layers with ':' between them")
+      ->check(no_flag);
   bounded(app.add_option("--jobs", settings.jobs, "kernels made at a time (default: one a core)"), 1, 256);
   app.add_flag("--json", settings.json, "print one JSON document and nothing else");
   auto* list =

@@ -23,6 +23,9 @@ int warm(const std::vector<std::string>& words, std::ostream& out, std::ostream&
 /// kExitFailures when an entry is damaged or the cache cannot be used, which is said on `err` too.
 int list_cache(const std::string& directory, bool damaged_only, bool json, std::ostream& out, std::ostream& err);
 
+/// A line for each layer of a cache that has several: which is written, and why one is left out.
+void print_layers(const std::vector<cache::LayerState>& layers, std::ostream& out);
+
 /// --covers: is all that a manifest lists in the cache? Prints what is missing, or JSON. Returns an exit code:
 /// kExitFailures when anything is missing; throws tj::Error(argument) for a bad file.
 int check_covered(const std::string& path, const support::Settings& settings, bool json, std::ostream& out,

@@ -48,26 +48,30 @@ std::string title(const cache::ListedEntry& entry) {
   return tuning.empty() ? metadata(entry, "name") : support::shown(tuning, 200);
 }
 
-void print_table(const std::vector<cache::ListedEntry>& entries, std::ostream& out) {
+/// layers: how many there are; of several, a column names the one of each entry by its number.
+void print_table(const std::vector<cache::ListedEntry>& entries, std::size_t layers, std::ostream& out) {
   std::size_t name_width = 4, target_width = 6;
   for (const cache::ListedEntry& e : entries) {
     if (!e.entry) continue;
     name_width = std::max(name_width, title(e).size());
     target_width = std::max(target_width, metadata(e, "target").size());
   }
-  const auto row = [&](std::string name, std::string target, const std::string& size, const std::string& use) {
+  const auto row = [&](std::string name, std::string target, const std::string& size, const std::string& use,
+                       const std::string& layer) {
     name.resize(std::max(name_width, name.size()), ' ');
     target.resize(std::max(target_width, target.size()), ' ');
     out << name << "  " << target << "  " << std::string(size.size() < 10 ? 10 - size.size() : 0, ' ') << size << "  "
-        << use << '\n';
+        << use << (layers > 1 ? "  " + layer : "") << '\n';
   };
-  row("name", "target", "size", "last use (UTC)");
+  row("name", "target", "size", "last use (UTC)", layers > 1 ? "      layer" : "");
   for (const cache::ListedEntry& e : entries)
-    if (e.entry) row(title(e), metadata(e, "target"), size_text(e.bytes), time_text(e.last_use_ns));
+    if (e.entry)
+      row(title(e), metadata(e, "target"), size_text(e.bytes), time_text(e.last_use_ns), std::to_string(e.layer + 1));
 }
 
-Json to_json(const cache::ListedEntry& e) {
+Json to_json(const cache::ListedEntry& e, std::size_t layers) {
   Json json = {{"path", e.path}, {"bytes", e.bytes}, {"last_use", time_text(e.last_use_ns)}, {"damaged", !e.entry}};
+  if (layers > 1) json["layer"] = e.layer + 1;
   if (e.entry) {
     json["name"] = metadata(e, "name");
     json["target"] = metadata(e, "target");
@@ -81,9 +85,18 @@ Json to_json(const cache::ListedEntry& e) {
   return json;
 }
 
+Json to_json(const std::vector<cache::LayerState>& layers) {
+  Json list = Json::array();
+  for (const cache::LayerState& layer : layers) {
+    list.push_back({{"directory", layer.directory}, {"written", layer.written}});
+    if (!layer.problem.empty()) list.back()["problem"] = layer.problem;
+  }
+  return list;
+}
+
 /// Entries with their verdict. One that the cache finds whole is damaged all the same when no kernel can be in it.
-std::vector<cache::ListedEntry> judged_entries(const std::string& directory, std::string& problem) {
-  std::vector<cache::ListedEntry> entries = cache::Store(directory, 0, {}).list(&problem);
+std::vector<cache::ListedEntry> judged_entries(const cache::Store& store, std::string& problem) {
+  std::vector<cache::ListedEntry> entries = store.list(&problem);
   for (cache::ListedEntry& e : entries) {
     if (!e.entry || !tuning_of(*e.entry).empty()) continue;
     e.problem = entry_problem(*e.entry);
@@ -94,9 +107,21 @@ std::vector<cache::ListedEntry> judged_entries(const std::string& directory, std
 
 }  // namespace
 
+void print_layers(const std::vector<cache::LayerState>& layers, std::ostream& out) {
+  if (layers.size() < 2) return;
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    out << "layer " << i + 1 << ": " << support::one_line(layers[i].directory)
+        << (!layers[i].problem.empty() ? ", left out: " + support::one_line(layers[i].problem)
+            : layers[i].written        ? ", written"
+                                       : ", only searched")
+        << '\n';
+}
+
 int list_cache(const std::string& directory, bool damaged_only, bool json, std::ostream& out, std::ostream& err) {
   std::string problem;
-  const std::vector<cache::ListedEntry> entries = judged_entries(directory, problem);
+  const cache::Store store(directory, 0, {});
+  const std::vector<cache::LayerState> layers = store.layers();
+  const std::vector<cache::ListedEntry> entries = judged_entries(store, problem);
   std::uint64_t bytes = 0;
   std::size_t damaged = 0, tuned = 0;
   for (const cache::ListedEntry& e : entries) {
@@ -108,19 +133,21 @@ int list_cache(const std::string& directory, bool damaged_only, bool json, std::
   if (json) {
     Json list = Json::array();
     for (const cache::ListedEntry& e : entries)
-      if (!damaged_only || !e.entry) list.push_back(to_json(e));
+      if (!damaged_only || !e.entry) list.push_back(to_json(e, layers.size()));
     Json document = {{"cache_dir", directory}, {"kernels", kernels}, {"tuned", tuned},
                      {"damaged", damaged},     {"bytes", bytes},     {"entries", list}};
+    if (layers.size() > 1) document["layers"] = to_json(layers);
     if (!problem.empty()) document["problem"] = problem;
     // Metadata comes from files: what is no UTF-8 is replaced, not thrown about.
     out << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
   } else if (problem.empty() || !entries.empty()) {
-    if (!damaged_only && entries.size() > damaged) print_table(entries, out);
+    if (!damaged_only && entries.size() > damaged) print_table(entries, layers.size(), out);
     for (const cache::ListedEntry& e : entries)
       if (!e.entry) out << "damaged: " << support::one_line(e.path) << ": " << support::one_line(e.problem) << '\n';
     out << kernels << " kernels, " << damaged << " damaged, "
         << (tuned > 0 ? support::cat(tuned, " measured choices, ") : "") << size_text(bytes) << " in "
         << support::one_line(directory) << '\n';
+    print_layers(layers, out);
   }
   if (!problem.empty())
     err << "tj-warm: the cache at '" << support::shown_path(directory)

@@ -77,6 +77,7 @@ class Presence {
         store_(settings.cache_dir, 0, {}),
         maker_(settings_, log_, backends_, &store_) {}
 
+  std::vector<cache::LayerState> layers() const { return store_.layers(); }
   bool has(const WantedKernel& kernel, std::string* problem) {
     const ops::GeometryFields fields = kernel.op != nullptr ? kernel.op->geometry_fields() : ops::GeometryFields{};
     return maker_.on_disk(kernel.request, kernel.target, fields, problem);
@@ -203,6 +204,7 @@ int check_covered(const std::string& path, const support::Settings& settings, bo
     out << kernels.size() << " kernels and " << groups.size()
         << " measured choices: " << kernels.size() + groups.size() - missing.size() << " there, " << missing.size()
         << " missing; cache " << support::one_line(settings.cache_dir) << '\n';
+    print_layers(presence.layers(), out);
   }
   return missing.empty() ? kExitOk : kExitFailures;
 }

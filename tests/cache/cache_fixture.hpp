@@ -1,8 +1,11 @@
 // Helpers of the cache tests: keys, entries, and a log that counts.
 #pragma once
 
+#include <doctest/doctest.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <map>
 #include <memory>
@@ -56,6 +59,22 @@ inline std::string payload(cache::Store& store, const cache::Key& key) {
 inline std::string payload_in(const std::string& directory, const cache::Key& key) {
   cache::Store store(directory, 0, {});
   return payload(store, key);
+}
+
+inline constexpr uid_t kSomebody = 54321;
+inline const bool is_root = ::geteuid() == 0;
+
+/// In a child that is no longer root, because permission bits do not bind root.
+template <class Work>
+int as_plain_user(Work&& work) {
+  return wait_for(start_child([&] {
+    if (is_root && (::setgroups(0, nullptr) != 0 || ::setgid(kSomebody) != 0 || ::setuid(kSomebody) != 0)) return 98;
+    return work();
+  }));
+}
+
+inline void give_to_plain_user(const std::string& path) {
+  if (is_root) REQUIRE(::lchown(path.c_str(), kSomebody, kSomebody) == 0);
 }
 
 /// Seconds since 1970, as last use and as time of making.

@@ -248,6 +248,33 @@ TEST_CASE("any failing call of a look-up gives a miss or the right entry") {
   });
 }
 
+TEST_CASE("any failing call over two layers gives a miss or the right entry, and leaves the second as it is") {
+  if (!can_trace()) return;
+  const auto prepare = [](const std::string& scratch) {
+    with_old_entry(scratch);
+    REQUIRE(Store(scratch + "/second", 0, {}).store(key_of("second"), entry_of(kOld)));
+  };
+  const auto work = [](const std::string& scratch) {
+    Store store(scratch + "/cache:" + scratch + "/second", kNew.size() + 1000, {});
+    bool right = true;
+    for (const char* request : {"k", "second"}) {
+      const auto entry = store.load(key_of(request));
+      right = right && (!entry || entry->payload == kOld);
+    }
+    const auto lock = store.lock(key_of("k"));
+    const bool said = store.store(key_of("k"), entry_of(kNew));
+    const auto entry = store.load(key_of("k"));
+    right = right && (!entry || entry->payload == kNew || (!said && entry->payload == kOld));
+    return right ? 0 : 1;
+  };
+  for (const Accident accident : {Accident::fail, Accident::kill})
+    at_every_call(accident, prepare, work, [&](const std::string& scratch, int status) {
+      CHECK(status == (accident == Accident::fail ? 0 : -SIGKILL));
+      CHECK(tj::testing::names_in(scratch + "/second").size() == 1);
+      CHECK(payload_in(scratch + "/second", key_of("second")) == kOld);
+    });
+}
+
 TEST_CASE(
     "a lock call that keeps failing, or keeps being interrupted, ends in no lock and a kernel that is stored all the "
     "same") {

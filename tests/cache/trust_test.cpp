@@ -1,7 +1,6 @@
 // Protects users from other people's binaries, and programs from caches that cannot be used. Such a cache costs one
 // warning and a compilation, never an error.
 #include <doctest/doctest.h>
-#include <grp.h>
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -11,8 +10,12 @@ using tj::LogLevel;
 using tj::cache::file_name;
 using tj::cache::Key;
 using tj::cache::Store;
+using tj::testing::as_plain_user;
 using tj::testing::entry_of;
+using tj::testing::give_to_plain_user;
+using tj::testing::is_root;
 using tj::testing::key_of;
+using tj::testing::kSomebody;
 using tj::testing::LogRecord;
 using tj::testing::names_in;
 using tj::testing::payload;
@@ -22,22 +25,6 @@ using tj::testing::Scratch;
 using tj::testing::write_bytes;
 
 namespace {
-
-constexpr uid_t kSomebody = 54321;
-const bool is_root = ::geteuid() == 0;
-
-/// In a child that is no longer root, because permission bits do not bind root.
-template <class Work>
-int as_plain_user(Work&& work) {
-  return tj::testing::wait_for(tj::testing::start_child([&] {
-    if (is_root && (::setgroups(0, nullptr) != 0 || ::setgid(kSomebody) != 0 || ::setuid(kSomebody) != 0)) return 98;
-    return work();
-  }));
-}
-
-void give_to_plain_user(const std::string& path) {
-  if (is_root) REQUIRE(::lchown(path.c_str(), kSomebody, kSomebody) == 0);
-}
 
 /// Nothing is found, nothing is written, nothing is locked, and all of it is said once.
 bool memory_only(const std::string& directory, const std::string& reason) {

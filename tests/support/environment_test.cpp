@@ -60,6 +60,19 @@ std::string refusal(const std::map<std::string, std::string>& values, const tj::
 
 }  // namespace
 
+TEST_CASE("several folders of the cache: each absolute and once, empty ones left out; a default is one folder") {
+  CHECK(settings({{"TJ_CACHE_DIR", "/a//b:/c/:/a/b"}}).cache_dir == "/a/b:/c");
+  CHECK(settings({{"TJ_CACHE_DIR", ":/a::/b:"}}).cache_dir == "/a:/b");
+  CHECK(settings({{"TJ_CACHE_DIR", "/a:b"}}).cache_dir == "/a:" + (std::filesystem::current_path() / "b").string());
+  tj::Options options;
+  options.cache_dir = "/one:/two";
+  CHECK(settings({{"TJ_CACHE_DIR", "/c"}}, options).cache_dir == "/one:/two");
+  CHECK(refusal({{"TJ_CACHE_DIR", "::"}}).find("TJ_CACHE_DIR is '::'; allowed: a folder, or several") == 0);
+  CHECK(refusal({{"TJ_CACHE_DIR", "/a:~/b"}}).find("TJ_CACHE_DIR is '~/b'; allowed: a whole path") == 0);
+  CHECK(settings({{"HOME", "/h:1"}}).cache_dir.empty());
+  CHECK(settings({{"HOME", "/h"}, {"XDG_CACHE_HOME", "/x:y"}}).cache_dir.empty());
+}
+
 TEST_CASE("the record: option, variable, none; made absolute") {
   CHECK(settings({}).record_file.empty());
   CHECK(settings({{"TJ_RECORD", "/r//f"}}).record_file == "/r/f");

@@ -127,7 +127,8 @@ class Runtime:
 
     cache_dir, target, dump_dir, hip_compiler, record_file: texts or paths; cache_max_size_bytes: a number; log_level: "trace", "debug",
     "info", "warn", "error" or "off"; use_disk_cache, use_tuning: True or False; wait_limit_s, compile_limit_s: seconds, 0 for none. None
-    leaves a setting to its variable (TJ_CACHE_DIR, TJ_RECORD, ...) or default. log_sink: called with (level, text) from any thread.
+    leaves a setting to its variable (TJ_CACHE_DIR, TJ_RECORD, ...) or default. cache_dir may be several folders with ":" between them, of which
+    the first that can be written is. log_sink: called with (level, text) from any thread.
     allocator: an object with allocate(device, bytes, stream) -> address and deallocate(device, address, bytes, stream), for workspaces.
 
     Has all functions of the package as methods. Any thread may call any of them at any time. Raises tilejit.Error that names the option.

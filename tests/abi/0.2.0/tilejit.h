@@ -241,7 +241,7 @@ typedef void (*tj_deallocator)(void* user, tj_device device, void* memory, size_
  * leaves the setting to its environment variable or default. */
 typedef struct tj_options {
   uint64_t size;
-  const char* cache_dir;
+  const char* cache_dir;        /* a folder, or layers with ':' between them, as TJ_CACHE_DIR says */
   int64_t cache_max_size_bytes; /* 0: no bound */
   const char* target;           /* "sm_90a", "model:sm_90a", "sm_90+copies=threads+smem=99K" */
   const char* dump_dir;         /* sources and compiler logs are written there */

@@ -1,0 +1,102 @@
+// Looking at a cache without changing it.
+//
+// Decides what is said of layers and entries to those who ask. Invariant: no entry counts as used by it, and the log
+// has no word of it.
+#include <algorithm>
+#include <utility>
+
+#include "cache/directory.hpp"
+#include "cache/format.hpp"
+#include "cache/layers.hpp"
+#include "cache/store_impl.hpp"
+#include "support/atomic_file.hpp"
+#include "support/fail.hpp"
+
+namespace tj::cache {
+namespace {
+
+/// Keeps the first problem that there is.
+void note(std::string& first, std::string problem) {
+  if (first.empty()) first = std::move(problem);
+}
+
+}  // namespace
+
+std::vector<LayerState> Store::layers() const {
+  std::vector<LayerState> states;
+  for (Layer& layer : open_layers(impl_->directories, WhenMissing::leave))
+    states.push_back({std::move(layer.directory), layer.written, std::move(layer.problem)});
+  return states;
+}
+
+std::optional<Entry> Store::look(const Key& key, std::string* problem) const {
+  problem->clear();
+  if (!is_well_formed(key)) return std::nullopt;
+  std::string first = impl_->directories.empty() ? kNoDirectory : "";
+  const std::vector<Layer> layers = open_layers(impl_->directories, WhenMissing::leave);
+  for (const Layer& layer : layers) {
+    std::string own = layer.problem;
+    auto entry = !layer.opened ? std::nullopt
+                               : find_entry(layer.opened.get(), key,
+                                            [&](const std::string& name, const Key& exact) -> std::optional<Entry> {
+                                              const auto file = read_file(layer.opened.get(), name, kAdmission, &own);
+                                              return file ? decode(file->bytes, &exact, &own) : std::nullopt;
+                                            });
+    if (entry) return entry;
+    note(first, problem_in(layer, own, layers.size()));
+  }
+  *problem = std::move(first);
+  return std::nullopt;
+}
+
+std::string Store::cannot_keep() const {
+  if (impl_->directories.empty()) return kNoDirectory;
+  const std::vector<Layer> layers = open_layers(impl_->directories, WhenMissing::make);
+  const Layer* const layer = layer_to_write(layers);
+  if (layer == nullptr) {
+    if (!impl_->several()) return layers.front().problem;
+    std::string all = "no layer can be written";
+    for (const Layer& each : layers)
+      all += support::cat(&each == &layers.front() ? ": " : "; ",
+                          problem_in(each, each.problem.empty() ? "it can only be read" : each.problem, layers.size()));
+    return all;
+  }
+  support::AtomicFile file(layer->opened.get(), "a first entry", 0600);  // never committed
+  file.write("a few bytes, as a full disk makes empty files too");
+  return problem_in(*layer, file.problem(), layers.size());
+}
+
+std::vector<ListedEntry> Store::list(std::string* problem) const {
+  std::vector<ListedEntry> listed;
+  std::string first = impl_->directories.empty() ? kNoDirectory : "";
+  const std::vector<Layer> layers = open_layers(impl_->directories, WhenMissing::leave);
+  for (std::size_t at = 0; at < layers.size(); ++at) {
+    const Layer& layer = layers[at];
+    std::string own = layer.problem;
+    if (!layer.opened && own.empty() && !impl_->several()) own = "it does not exist";
+    const auto files = layer.opened ? entry_files(layer.opened.get(), nullptr, &own) : std::vector<FileInfo>();
+    note(first, problem_in(layer, own, layers.size()));
+    for (const FileInfo& info : files) {
+      ListedEntry item;
+      item.path = layer.directory + "/" + info.name;
+      item.layer = at;
+      item.bytes = info.bytes;
+      item.last_use_ns = info.last_use_ns;
+      Key key;
+      parse_file_name(info.name, &key);
+      if (auto file = read_file(layer.opened.get(), info.name, kAdmission, &item.problem)) {
+        item.entry = decode(file->bytes, &key, &item.problem);
+      } else if (item.problem.empty()) {
+        continue;  // evicted since
+      }
+      listed.push_back(std::move(item));
+    }
+  }
+  if (problem != nullptr) *problem = std::move(first);
+  std::sort(listed.begin(), listed.end(), [](const ListedEntry& a, const ListedEntry& b) {
+    return a.last_use_ns != b.last_use_ns ? a.last_use_ns > b.last_use_ns : a.path < b.path;
+  });
+  return listed;
+}
+
+}  // namespace tj::cache

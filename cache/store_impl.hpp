@@ -1,0 +1,69 @@
+// The parts of a store, for the files that implement its members: store.cpp, which changes what it finds, and
+// inspect.cpp, which changes nothing.
+//
+// Decides what is said of layers and entries that cannot be used. Invariant: no state besides what was said already.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cache/cache.hpp"
+#include "cache/directory.hpp"
+#include "cache/format.hpp"
+#include "cache/layers.hpp"
+#include "support/fork_safe.hpp"
+
+namespace tj::cache {
+
+inline constexpr Admission kAdmission{kHeaderBytes, header_problem};
+inline constexpr const char* kNoDirectory =
+    "no directory (TJ_CACHE_DIR, XDG_CACHE_HOME and a home directory are all missing, or have a colon in them)";
+
+/// All entry files, or those of one request. problem, where it is wanted: why files are missing.
+std::vector<FileInfo> entry_files(int directory, const std::string* request_hex, std::string* problem = nullptr);
+
+struct Store::Impl {
+  std::string list;                      ///< as it was given
+  std::vector<std::string> directories;  ///< none: memory only
+  std::uint64_t max_size_bytes = 0;
+  LogFunction log;
+  std::atomic<bool> warned{false}, warned_of_lock{false};
+  support::Mutex mutex;  ///< of `reported`, held for a look-up only
+  std::set<std::string> reported;
+
+  bool several() const { return directories.size() > 1; }
+  void say(LogLevel level, const std::string& message) const {
+    if (log) log(level, message);
+  }
+  void warn_once(const std::string& message);
+  /// What is wrong with a path, once for each.
+  void report(const std::string& path, const std::string& message);
+  /// The layers that are there and can be used, after a word of the others.
+  std::vector<Layer> open(WhenMissing when_missing);
+  /// The same, where something is to be written; none is told, too.
+  std::vector<Layer> open_to_write();
+  std::optional<Entry> load_file(const Layer& layer, const std::string& name, const Key& key, const char* consequence);
+};
+
+/// The first entry of a key that read(name, key) gives: of all compilers, newest first, where the key names none.
+template <class Read>
+std::optional<Entry> find_entry(int directory, const Key& key, Read&& read) {
+  if (!key.compiler_hex.empty()) return read(file_name(key), key);
+  std::vector<FileInfo> candidates = entry_files(directory, &key.request_hex);
+  std::sort(candidates.begin(), candidates.end(), [](const FileInfo& a, const FileInfo& b) {
+    return a.made_ns != b.made_ns ? a.made_ns > b.made_ns : a.name < b.name;
+  });
+  for (const FileInfo& candidate : candidates) {
+    Key exact;  // the name must tell the truth about the compiler, too
+    parse_file_name(candidate.name, &exact);
+    if (auto entry = read(candidate.name, exact)) return entry;
+  }
+  return std::nullopt;
+}
+
+}  // namespace tj::cache
