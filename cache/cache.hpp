@@ -15,6 +15,8 @@
 
 #include <tilejit/runtime.hpp>
 
+#include "cache/counts.hpp"
+
 namespace tj::cache {
 
 using Fields = std::vector<std::pair<std::string, std::string>>;
@@ -33,6 +35,7 @@ struct Entry {
   Fields metadata;      ///< e.g. name, target, symbol, threads, smem_bytes, schedule, source_sha256, compiler_version
   std::string payload;  ///< the binary
   const std::string* find(std::string_view name) const;  ///< metadata value or null
+  int layer = -1;                                        ///< of those that were given to the Store that loaded it
 };
 
 struct ListedEntry {
@@ -57,6 +60,7 @@ struct LockWait {
   /// Told from time to time, first after a second: for how long it has been, and for whom ("process 1234 (tj-warm)").
   /// Told once more when the time is over.
   std::function<void(double waited_s, const std::string& holder, bool over)> says;
+  bool* waited = nullptr;  ///< set, where it is wanted, when somebody else has the lock
 };
 
 using LogFunction = std::function<void(LogLevel, std::string_view)>;
@@ -96,6 +100,7 @@ class Store {
   std::vector<ListedEntry> list(std::string* problem = nullptr) const;
   /// The layers in the order in which they are searched. Makes nothing.
   std::vector<LayerState> layers() const;
+  StoreCounts counts() const;
   /// All directories, as they were given.
   const std::string& directory() const noexcept;
 
@@ -106,6 +111,7 @@ class Store {
 
 /// The bytes of an entry file, and back; the string says what is wrong.
 std::string encode(const Key& key, const Entry& entry);
-std::optional<Entry> decode(std::string_view bytes, const Key* expected, std::string* problem);
+std::optional<Entry> decode(std::string_view bytes, const Key* expected, std::string* problem,
+                            Rejection* why = nullptr);
 
 }  // namespace tj::cache

@@ -139,13 +139,17 @@ bool read_up_to(int file, std::size_t wanted, std::string& bytes, std::string* p
 }  // namespace
 
 std::optional<ReadFile> read_file(int directory, const std::string& name, const Admission& admission,
-                                  std::string* problem) {
+                                  std::string* problem, Rejection* why) {
   problem->clear();
+  Rejection unasked{};
+  Rejection& kind = why != nullptr ? *why : unasked;
+  kind = Rejection::unreadable;
   // O_NONBLOCK: somebody may have put a pipe there. O_NOATIME keeps "last used" ours; only owners may ask for it.
   constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
   FileDescriptor file = open_file(directory, name, kFlags | O_NOATIME);
   if (!file && errno == EPERM) file = open_file(directory, name, kFlags);
   if (!file) {
+    if (errno == ELOOP) kind = Rejection::untrusted;
     if (errno != ENOENT) *problem = errno == ELOOP ? "it is a symbolic link" : errno_text(errno);
     return std::nullopt;
   }
@@ -153,19 +157,24 @@ std::optional<ReadFile> read_file(int directory, const std::string& name, const 
   if (::fstat(file.get(), &status) != 0) {
     *problem = errno_text(errno);
   } else if (!S_ISREG(status.st_mode)) {
+    kind = Rejection::untrusted;
     *problem = "it is not a regular file";
   } else if (status.st_size > kMaxFileBytes) {
+    kind = Rejection::damaged;
     *problem = cat("it has ", status.st_size, " bytes; an entry has at most ", kMaxFileBytes);
   } else {
     *problem = distrust(status);
+    if (!problem->empty()) kind = Rejection::untrusted;
   }
   if (!problem->empty()) return std::nullopt;
 
   const auto size = static_cast<std::size_t>(status.st_size);
   std::string bytes;
   if (!read_up_to(file.get(), std::min(admission.bytes, size), bytes, problem)) return std::nullopt;
-  *problem = admission.problem(bytes, size);
-  if (!problem->empty() || !read_up_to(file.get(), size, bytes, problem)) return std::nullopt;
+  *problem = admission.problem(bytes, size, &kind);
+  if (!problem->empty()) return std::nullopt;
+  kind = Rejection::unreadable;
+  if (!read_up_to(file.get(), size, bytes, problem)) return std::nullopt;
   return ReadFile{std::move(file), std::move(bytes)};
 }
 

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cache/counts.hpp"
 #include "support/file_descriptor.hpp"
 
 namespace tj::cache {
@@ -52,12 +53,13 @@ struct ReadFile {
 /// problem for which the rest is not read; empty when there is none.
 struct Admission {
   std::size_t bytes = 0;
-  std::string (*problem)(std::string_view first, std::uint64_t file_bytes) = nullptr;
+  std::string (*problem)(std::string_view first, std::uint64_t file_bytes, Rejection* why) = nullptr;
 };
 
-/// A regular file of a trusted owner, whole. Without a value and without a problem: it does not exist.
+/// A regular file of a trusted owner, whole. Without a value and without a problem: it does not exist. why: the kind of
+/// the problem, where it is wanted.
 std::optional<ReadFile> read_file(int directory, const std::string& name, const Admission& admission,
-                                  std::string* problem);
+                                  std::string* problem, Rejection* why = nullptr);
 
 /// Sets the access time to now and keeps the rest. Failing is allowed: a read-only cache stays usable.
 void mark_used(int file);

@@ -59,8 +59,8 @@ std::string checksum(std::string_view bytes) {
 }
 
 /// Empty when magic, version, length and checksum are right.
-std::string check_frame(std::string_view bytes) {
-  if (std::string problem = header_problem(bytes, bytes.size()); !problem.empty()) return problem;
+std::string check_frame(std::string_view bytes, Rejection* why) {
+  if (std::string problem = header_problem(bytes, bytes.size(), why); !problem.empty()) return problem;
   const std::size_t end = bytes.size() - kChecksumBytes;
   if (checksum(bytes.substr(0, end)) != bytes.substr(end)) return "checksum does not match";
   return {};
@@ -88,7 +88,8 @@ bool is_hex_like(std::string_view text) {
 
 }  // namespace
 
-std::string header_problem(std::string_view first, std::uint64_t file_bytes) {
+std::string header_problem(std::string_view first, std::uint64_t file_bytes, Rejection* why) {
+  *why = Rejection::damaged;
   Reader reader(first);
   const std::string_view magic = reader.take(kMagic.size());
   const std::uint64_t version = reader.number(4);
@@ -96,6 +97,7 @@ std::string header_problem(std::string_view first, std::uint64_t file_bytes) {
   if (!reader.ok()) return support::cat("too short: ", file_bytes, " bytes");
   if (magic != kMagic) return "not a tilejit kernel entry";
   if (version != kFormatVersion) {
+    *why = Rejection::version;
     return support::cat("format version ", version, "; this library reads version ", kFormatVersion);
   }
   if (total != file_bytes) return support::cat(file_bytes, " bytes where ", total, " were written");
@@ -138,10 +140,11 @@ std::string encode(const Key& key, const Entry& entry) {
   return out;
 }
 
-std::optional<Entry> decode(std::string_view bytes, const Key* expected, std::string* problem) {
+std::optional<Entry> decode(std::string_view bytes, const Key* expected, std::string* problem, Rejection* why) {
   Key key;
   Entry entry;
-  std::string reason = check_frame(bytes);
+  Rejection kind = Rejection::damaged;
+  std::string reason = check_frame(bytes, &kind);
   if (reason.empty()) {
     reason = parse(bytes.substr(kHeaderBytes, bytes.size() - kHeaderBytes - kChecksumBytes), &key, &entry);
   }
@@ -149,7 +152,9 @@ std::optional<Entry> decode(std::string_view bytes, const Key* expected, std::st
       (key.request_hex != expected->request_hex ||
        (!expected->compiler_hex.empty() && key.compiler_hex != expected->compiler_hex))) {
     reason = "made for another key, " + file_name(key);
+    kind = Rejection::other_key;
   }
+  if (why != nullptr) *why = kind;
   if (problem != nullptr) *problem = reason;
   if (!reason.empty()) return std::nullopt;
   return entry;

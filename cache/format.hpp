@@ -22,7 +22,7 @@ inline constexpr std::size_t kHeaderBytes = 8 + 4 + 8;
 
 /// Why a file of that many bytes that begins so is none of ours; empty where magic, version and length are right. Needs
 /// the first kHeaderBytes, so that a forged file is refused before it is read.
-std::string header_problem(std::string_view first, std::uint64_t file_bytes);
+std::string header_problem(std::string_view first, std::uint64_t file_bytes, Rejection* why);
 
 /// "<request_hex>-<compiler_hex>.tjk".
 std::string file_name(const Key& key);

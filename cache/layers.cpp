@@ -59,6 +59,7 @@ std::vector<Layer> open_layers(const std::vector<std::string>& directories, When
   for (const std::string& directory : directories) {
     Layer layer;
     layer.directory = directory;
+    layer.place = layers.size();
     int error = 0;
     layer.opened = open_directory(directory, found ? WhenMissing::leave : when_missing, &layer.problem, &error);
     const bool missing = !layer.opened && layer.problem.empty();

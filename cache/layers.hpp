@@ -4,6 +4,7 @@
 // (directory.hpp). Invariant: nothing is changed in any directory but the written one.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@ namespace tj::cache {
 
 struct Layer {
   std::string directory;
+  std::size_t place = 0;           ///< among those that were given
   support::FileDescriptor opened;  ///< none where it is missing or cannot be used
   std::string problem;             ///< why it cannot be used; empty when it can, or can be made
   bool written = false;

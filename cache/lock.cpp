@@ -121,6 +121,7 @@ int lock_byte(const LockFile& file, off_t offset, support::Patience& patience, c
   for (;;) {
     const int error = file.try_lock(offset, 1);
     if (error != EAGAIN) return error;
+    if (wait.waited != nullptr) *wait.waited = true;
     if (wait.says && patience.word_is_due()) wait.says(patience.waited_s(), holder(file, offset), false);
     if (patience.over()) {
       if (wait.says) wait.says(patience.waited_s(), holder(file, offset), true);

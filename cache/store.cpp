@@ -1,8 +1,8 @@
 // Finding, publishing and bounding entries.
 //
 // Decides what is a miss, who is evicted and what is said about it. Does not decide bytes (entry.cpp) or trust
-// (directory.cpp). Invariant: no state besides "already warned". Every call opens the directory anew, so a cache that
-// is deleted, replaced or forked along with the process keeps working.
+// (directory.cpp). Invariant: no state besides what was said and counted. Every call opens the directory anew, so a
+// cache that is deleted, replaced or forked along with the process keeps working.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -57,11 +57,12 @@ void remove_stale_temporaries(int directory) {
 /// Least recently used first, until the rest fits; never the newest, even when an older one cannot be removed. Two
 /// processes doing this at once remove the same files. A use far ahead of now counts as the oldest: it would be the
 /// latest for ever, and entries in use would go instead.
-void evict(int directory, std::uint64_t max_size_bytes, const std::string& newest) {
+/// Returns how many went, and their bytes.
+std::pair<std::uint64_t, std::uint64_t> evict(int directory, std::uint64_t max_size_bytes, const std::string& newest) {
   std::vector<FileInfo> files = entry_files(directory, nullptr);
-  std::uint64_t total = 0;
+  std::uint64_t total = 0, gone = 0, bytes = 0;
   for (const FileInfo& file : files) total += file.bytes;
-  if (total <= max_size_bytes) return;
+  if (total <= max_size_bytes) return {gone, bytes};
   const std::int64_t far_ahead_ns = now_ns() + kFarAheadNs;
   for (FileInfo& file : files)
     if (file.last_use_ns > far_ahead_ns) file.last_use_ns = 0;
@@ -69,10 +70,14 @@ void evict(int directory, std::uint64_t max_size_bytes, const std::string& newes
     return a.last_use_ns != b.last_use_ns ? a.last_use_ns < b.last_use_ns : a.name < b.name;
   });
   for (const FileInfo& file : files) {
-    if (total <= max_size_bytes) return;
+    if (total <= max_size_bytes) break;
     if (file.name == newest) continue;
-    if (::unlinkat(directory, file.name.c_str(), 0) == 0 || errno == ENOENT) total -= file.bytes;
+    const bool removed = ::unlinkat(directory, file.name.c_str(), 0) == 0;
+    if (removed || errno == ENOENT) total -= file.bytes;
+    gone += removed ? 1 : 0;
+    bytes += removed ? file.bytes : 0;
   }
+  return {gone, bytes};
 }
 
 }  // namespace
@@ -92,12 +97,13 @@ void Store::Impl::warn_once(const std::string& message) {
   say(warned.exchange(true) ? LogLevel::debug : LogLevel::warn, "kernel cache: " + message);
 }
 
-void Store::Impl::report(const std::string& path, const std::string& message) {
+bool Store::Impl::report(const std::string& path, const std::string& message) {
   {
     const std::lock_guard guard(mutex);
-    if (!reported.insert(path).second) return;
+    if (!reported.insert(path).second) return false;
   }
   say(LogLevel::warn, cat("kernel cache: ", message));
+  return true;
 }
 
 std::vector<Layer> Store::Impl::open(WhenMissing when_missing) {
@@ -127,14 +133,18 @@ std::vector<Layer> Store::Impl::open_to_write() {
 std::optional<Entry> Store::Impl::load_file(const Layer& layer, const std::string& name, const Key& key,
                                             const char* consequence) {
   std::string problem;
-  std::optional<ReadFile> file = read_file(layer.opened.get(), name, kAdmission, &problem);
+  Rejection why = Rejection::unreadable;
+  std::optional<ReadFile> file = read_file(layer.opened.get(), name, kAdmission, &problem, &why);
   std::optional<Entry> entry;
-  if (file) entry = decode(file->bytes, &key, &problem);
+  if (file) entry = decode(file->bytes, &key, &problem, &why);
   if (entry) {
     if (layer.written) mark_used(file->file.get());
+    entry->layer = static_cast<int>(layer.place);
+    count([&](StoreCounts& counts) { counts.layers[layer.place].bytes_read += file->bytes.size(); });
   } else if (!problem.empty()) {
     const std::string path = layer.directory + "/" + name;
-    report(path, cat(path, " is not used: ", problem, ". ", layer.written ? consequence : kStays));
+    if (report(path, cat(path, " is not used: ", problem, ". ", layer.written ? consequence : kStays)))
+      count([&](StoreCounts& counts) { ++counts.rejected[static_cast<std::size_t>(why)]; });
   }
   return entry;
 }
@@ -142,6 +152,7 @@ std::optional<Entry> Store::Impl::load_file(const Layer& layer, const std::strin
 Store::Store(std::string directories, std::uint64_t max_size_bytes, LogFunction log) : impl_(std::make_unique<Impl>()) {
   impl_->directories = split_layers(directories);
   impl_->list = impl_->several() || impl_->directories.empty() ? std::move(directories) : impl_->directories.front();
+  for (const std::string& directory : impl_->directories) impl_->counted.layers.push_back({directory});
   impl_->max_size_bytes = max_size_bytes;
   impl_->log = std::move(log);
 }
@@ -184,21 +195,32 @@ std::int64_t Store::changed_ns() const {
   return latest;
 }
 
+StoreCounts Store::counts() const {
+  const std::lock_guard guard(impl_->mutex);
+  return impl_->counted;
+}
+
 bool Store::store(const Key& key, const Entry& entry) {
+  const bool stored = impl_->store(key, entry);
+  impl_->count([&](StoreCounts& counts) { ++(stored ? counts.stores : counts.failed_stores); });
+  return stored;
+}
+
+bool Store::Impl::store(const Key& key, const Entry& entry) {
   if (!is_well_formed(key)) {
-    impl_->say(LogLevel::error, cat("kernel cache: '", file_name(key), "' is no key; make one with make_key()"));
+    say(LogLevel::error, cat("kernel cache: '", file_name(key), "' is no key; make one with make_key()"));
     return false;
   }
-  const std::vector<Layer> layers = impl_->open_to_write();
+  const std::vector<Layer> layers = open_to_write();
   const Layer* const layer = layer_to_write(layers);
   if (layer == nullptr) return false;
   const FileDescriptor& opened = layer->opened;
   const std::string bytes = encode(key, entry);
   constexpr std::uint64_t kMaxBytes = kMaxFileBytes;
-  const std::uint64_t bound = impl_->max_size_bytes != 0 ? std::min(impl_->max_size_bytes, kMaxBytes) : kMaxBytes;
+  const std::uint64_t bound = max_size_bytes != 0 ? std::min(max_size_bytes, kMaxBytes) : kMaxBytes;
   if (bytes.size() > bound) {
-    impl_->warn_once(cat("an entry of ", bytes.size(), " bytes exceeds the bound of ", bound, " bytes and is ",
-                         kNotKept, "; raise TJ_CACHE_MAX_SIZE (at most 64M counts here)."));
+    warn_once(cat("an entry of ", bytes.size(), " bytes exceeds the bound of ", bound, " bytes and is ", kNotKept,
+                  "; raise TJ_CACHE_MAX_SIZE (at most 64M counts here)."));
     return false;
   }
   {
@@ -207,13 +229,18 @@ bool Store::store(const Key& key, const Entry& entry) {
     file.stamp();
     file.commit();
     if (!file.ok()) {
-      impl_->warn_once(
-          cat("cannot write into ", layer->directory, ": ", file.problem(), ". New kernels are ", kNotKept, "."));
+      warn_once(cat("cannot write into ", layer->directory, ": ", file.problem(), ". New kernels are ", kNotKept, "."));
       return false;
     }
   }
   remove_stale_temporaries(opened.get());
-  if (impl_->max_size_bytes != 0) evict(opened.get(), impl_->max_size_bytes, file_name(key));
+  const auto gone = max_size_bytes != 0 ? evict(opened.get(), max_size_bytes, file_name(key))
+                                        : std::pair<std::uint64_t, std::uint64_t>();
+  count([&](StoreCounts& counts) {
+    counts.bytes_written += bytes.size();
+    counts.evictions += gone.first;
+    counts.bytes_evicted += gone.second;
+  });
   return true;
 }
 

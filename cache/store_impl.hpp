@@ -1,11 +1,13 @@
 // The parts of a store, for the files that implement its members: store.cpp, which changes what it finds, and
 // inspect.cpp, which changes nothing.
 //
-// Decides what is said of layers and entries that cannot be used. Invariant: no state besides what was said already.
+// Decides what is said of layers and entries that cannot be used. Invariant: no state besides what was said and
+// counted.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -33,20 +35,28 @@ struct Store::Impl {
   std::uint64_t max_size_bytes = 0;
   LogFunction log;
   std::atomic<bool> warned{false}, warned_of_lock{false};
-  support::Mutex mutex;  ///< of `reported`, held for a look-up only
+  support::Mutex mutex;  ///< of what is below, held for a look-up only
   std::set<std::string> reported;
+  StoreCounts counted;
+
+  template <class Change>
+  void count(Change&& change) {
+    const std::lock_guard guard(mutex);
+    change(counted);
+  }
 
   bool several() const { return directories.size() > 1; }
   void say(LogLevel level, const std::string& message) const {
     if (log) log(level, message);
   }
   void warn_once(const std::string& message);
-  /// What is wrong with a path, once for each.
-  void report(const std::string& path, const std::string& message);
+  /// What is wrong with a path, once for each; false when it was told before.
+  bool report(const std::string& path, const std::string& message);
   /// The layers that are there and can be used, after a word of the others.
   std::vector<Layer> open(WhenMissing when_missing);
   /// The same, where something is to be written; none is told, too.
   std::vector<Layer> open_to_write();
+  bool store(const Key& key, const Entry& entry);
   std::optional<Entry> load_file(const Layer& layer, const std::string& name, const Key& key, const char* consequence);
 };
 

@@ -1,6 +1,7 @@
 // See maker.hpp.
 #include "maker.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -74,18 +75,26 @@ Artifact KernelMaker::get(const ops::Maker& op, const ops::Request& request, con
   compile::Compiler& compiler = backends_.compiler(target);
   const cache::Key key = key_of(request, target, compiler);
   if (auto found = from_disk(op, request, target, key)) return std::move(*found);
+  count([](Counts& counts) { ++counts.counters.misses; });
   const std::string name = cat(request.name, " for ", target.name());
   Place& place = place_of(key.request_hex);
-  const bool own_turn = wait_for_turn(place, name);
+  const auto since = Clock::now();
+  bool waited = false;
+  const bool own_turn = wait_for_turn(place, name, waited);
   Taken taken(place, own_turn);
-  if (auto found = kept(place)) return std::move(*found);
-  const auto across_processes =
-      own_turn ? wait_for_processes(key, name) : nullptr;  // who has the turn has that lock, too
+  auto made_by_thread = kept(place);
+  const auto across_processes = own_turn && !made_by_thread ? wait_for_processes(key, name, waited)
+                                                            : nullptr;  // who has the turn has that lock, too
+  if (waited) count_wait(since);
+  if (made_by_thread) {
+    count([](Counts& counts) { ++counts.counters.shared; });
+    return std::move(*made_by_thread);
+  }
   taken.making();
   std::string problem;
   if (auto found = from_disk(op, request, target, key, &problem)) return std::move(*found);
   if (!problem.empty()) log_(LogLevel::warn, problem);
-  Artifact made = make(op, request, target, compiler, settings_, log_);
+  Artifact made = make_counted(op, request, target);
   log_(LogLevel::info,
        cat(name, ": scheduled in ", made.report.schedule_ms, " ms, compiled in ", made.report.compile_ms, " ms"));
   if (store_ != nullptr && store_->store(key, to_entry(made, op))) return made;
@@ -95,9 +104,25 @@ Artifact KernelMaker::get(const ops::Maker& op, const ops::Request& request, con
   return made;
 }
 
+Artifact KernelMaker::make_counted(const ops::Maker& op, const ops::Request& request, const arch::Target& target) {
+  try {
+    Artifact made = make(op, request, target, backends_.compiler(target), settings_, log_);
+    count([&](Counts& counts) {
+      ++counts.counters.compiles;
+      counts.counters.schedule_s += made.report.schedule_ms * 1e-3;
+      counts.counters.codegen_s += made.report.codegen_ms * 1e-3;
+      counts.counters.compile_s += made.report.compile_ms * 1e-3;
+    });
+    return made;
+  } catch (...) {
+    count([](Counts& counts) { ++counts.counters.failed_compiles; });
+    throw;
+  }
+}
+
 Artifact KernelMaker::make_anew(const ops::Maker& op, const ops::Request& request, const arch::Target& target) {
   compile::Compiler& compiler = backends_.compiler(target);
-  Artifact artifact = make(op, request, target, compiler, settings_, log_);
+  Artifact artifact = make_counted(op, request, target);
   if (store_ != nullptr) store_->store(key_of(request, target, compiler), to_entry(artifact, op));
   return artifact;
 }
@@ -107,21 +132,33 @@ std::unique_ptr<LoadedKernel> KernelMaker::load(const ops::Maker& op, const ops:
                                                 const std::shared_ptr<launch::Driver>& driver, int device,
                                                 const Artifact& artifact) {
   const support::Uncancelled whole;
-  if (artifact.report.origin != KernelOrigin::disk) return loaded_kernel(driver, device, *target.arch, artifact);
+  const auto loaded = [&](const Artifact& from) {
+    const auto start = Clock::now();
+    auto kernel = loaded_kernel(driver, device, *target.arch, from);
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    count([seconds](Counts& counts) {
+      ++counts.counters.loads;
+      counts.counters.load_s += seconds;
+    });
+    return kernel;
+  };
+  if (artifact.report.origin != KernelOrigin::disk) return loaded(artifact);
   try {
-    return loaded_kernel(driver, device, *target.arch, artifact);
+    return loaded(artifact);
   } catch (const Error& e) {
     if (e.code != Code::unsupported) throw;
+    count([](Counts& counts) { ++counts.refused_by_driver; });
     log_(LogLevel::warn, cat("the cache entry of ", request.name, " does not load and is made anew: ", e.message));
   }
-  return loaded_kernel(driver, device, *target.arch, make_anew(op, request, target));
+  return loaded(make_anew(op, request, target));
 }
 
 /// False when the time is over. The thread with the turn may first wait as long for another process. The limit of the
 /// threads that wait for it counts only from then: otherwise all of them would make the kernel at once.
-bool KernelMaker::wait_for_turn(Place& place, const std::string& name) {
+bool KernelMaker::wait_for_turn(Place& place, const std::string& name, bool& waited) {
   constexpr std::chrono::seconds kLongestStep{1};
   if (place.turn.try_lock()) return true;
+  waited = true;
   support::Patience patience(settings_.wait_limit_s), longest(2 * settings_.wait_limit_s);
   while (!place.turn.try_lock_for(patience.step(kLongestStep))) {
     if (patience.word_is_due()) say_waiting(name, patience.waited_s(), "another thread", false);
@@ -135,11 +172,20 @@ bool KernelMaker::wait_for_turn(Place& place, const std::string& name) {
   return true;
 }
 
-std::shared_ptr<void> KernelMaker::wait_for_processes(const cache::Key& key, const std::string& name) {
+std::shared_ptr<void> KernelMaker::wait_for_processes(const cache::Key& key, const std::string& name, bool& waited) {
   if (store_ == nullptr) return nullptr;
-  return store_->lock(key, {settings_.wait_limit_s, [&](double waited_s, const std::string& holder, bool over) {
-                              say_waiting(name, waited_s, holder, over);
-                            }});
+  const auto says = [&](double waited_s, const std::string& holder, bool over) {
+    say_waiting(name, waited_s, holder, over);
+  };
+  return store_->lock(key, {settings_.wait_limit_s, says, &waited});
+}
+
+void KernelMaker::count_wait(Clock::time_point since) {
+  const double seconds = std::chrono::duration<double>(Clock::now() - since).count();
+  count([seconds](Counts& counts) {
+    ++counts.counters.waits;
+    counts.counters.wait_s += seconds;
+  });
 }
 
 void KernelMaker::say_waiting(const std::string& name, double waited_s, const std::string& holder, bool over) const {
@@ -172,6 +218,29 @@ bool KernelMaker::on_disk(const ops::Request& request, const arch::Target& targe
   return entry && kernel_in(*entry, request, target, fields, problem);
 }
 
+Counters KernelMaker::counters() const {
+  Counts counts;
+  {
+    const std::lock_guard lock(mutex_);
+    counts = counts_;
+  }
+  Counters out = std::move(counts.counters);
+  const cache::StoreCounts store = store_ != nullptr ? store_->counts() : cache::StoreCounts();
+  counts.hits.resize(store.layers.size());
+  for (std::size_t i = 0; i < store.layers.size(); ++i)
+    out.layers.push_back({store.layers[i].directory, counts.hits[i], store.layers[i].bytes_read});
+  for (std::size_t i = 0; i < store.rejected.size(); ++i)
+    out.rejected.push_back({cache::kRejectionNames[i], store.rejected[i]});
+  out.rejected.push_back({"fields", counts.without_fields});
+  out.rejected.push_back({"driver", counts.refused_by_driver});
+  out.stores = store.stores;
+  out.failed_stores = store.failed_stores;
+  out.bytes_written = store.bytes_written;
+  out.evictions = store.evictions;
+  out.bytes_evicted = store.bytes_evicted;
+  return out;
+}
+
 std::optional<Artifact> KernelMaker::from_disk(const ops::Maker& op, const ops::Request& request,
                                                const arch::Target& target, const cache::Key& key,
                                                std::string* problem) {
@@ -179,6 +248,16 @@ std::optional<Artifact> KernelMaker::from_disk(const ops::Maker& op, const ops::
   if (!entry) return std::nullopt;
   std::string why;
   auto artifact = kernel_in(*entry, request, target, op.geometry_fields(), &why);
+  const bool again = problem != nullptr;
+  count([&](Counts& counts) {
+    if (artifact && again) ++counts.counters.shared;
+    if (artifact && !again) {
+      const auto layer = static_cast<std::size_t>(entry->layer);
+      counts.hits.resize(std::max(counts.hits.size(), layer + 1));
+      ++counts.hits[layer];
+    }
+    if (!artifact && again) ++counts.without_fields;
+  });
   if (artifact)
     artifact->report.origin = KernelOrigin::disk;
   else if (problem != nullptr)

@@ -7,10 +7,15 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
+
+#include <tilejit/counters.hpp>
 
 #include "backends.hpp"
 #include "cache/cache.hpp"
@@ -43,6 +48,8 @@ class KernelMaker {
   /// does not serve; empty when nothing does.
   bool on_disk(const ops::Request& request, const arch::Target& target, ops::GeometryFields fields,
                std::string* problem);
+  /// The counts of what was asked for and made, and of the store.
+  Counters counters() const;
   /// The lines of what is asked for (manifest.hpp).
   support::RecordFile& record() noexcept { return record_; }
 
@@ -56,11 +63,24 @@ class KernelMaker {
     std::optional<Artifact> kept;  ///< when the disk does not: for the runtime's other devices and callers
   };
   class Taken;
+  /// What counters() says, without the store's part.
+  struct Counts {
+    Counters counters;
+    std::vector<std::uint64_t> hits;  ///< by layer
+    std::uint64_t without_fields = 0, refused_by_driver = 0;
+  };
+  template <class Change>
+  void count(Change&& change) {
+    const std::lock_guard lock(mutex_);
+    change(counts_);
+  }
+  Artifact make_counted(const ops::Maker& op, const ops::Request& request, const arch::Target& target);
   Artifact make_anew(const ops::Maker& op, const ops::Request& request, const arch::Target& target);
   Place& place_of(const std::string& key);
   std::optional<Artifact> kept(Place& place);
-  bool wait_for_turn(Place& place, const std::string& name);
-  std::shared_ptr<void> wait_for_processes(const cache::Key& key, const std::string& name);
+  bool wait_for_turn(Place& place, const std::string& name, bool& waited);
+  std::shared_ptr<void> wait_for_processes(const cache::Key& key, const std::string& name, bool& waited);
+  void count_wait(std::chrono::steady_clock::time_point since);
   void say_waiting(const std::string& name, double waited_s, const std::string& holder, bool over) const;
   std::optional<Artifact> from_disk(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
                                     const cache::Key& key, std::string* problem = nullptr);
@@ -70,8 +90,9 @@ class KernelMaker {
   Backends& backends_;
   cache::Store* store_;
   support::RecordFile record_;
-  support::Mutex mutex_;
+  mutable support::Mutex mutex_;  ///< of what is below
   std::map<std::string, Place> places_;
+  Counts counts_;
 };
 
 /// The report of a kernel that was there already: nothing was made, so its times are 0.

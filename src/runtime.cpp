@@ -323,6 +323,7 @@ std::string Runtime::target_of(Device device) const { return impl_->backends.tar
 std::string Runtime::target_of(Device device, std::string_view op) const {
   return impl_->backends.target(device, detail::find_op(op)).name();
 }
+Counters Runtime::counters() const { return impl_->kernel_maker.counters(); }
 Device Runtime::default_device() const { return impl_->backends.default_device(); }
 
 std::shared_ptr<void> Runtime::allocate(Device device, std::size_t bytes) {

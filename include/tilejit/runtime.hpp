@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include <tilejit/counters.hpp>
 #include <tilejit/error.hpp>
 #include <tilejit/export.hpp>
 #include <tilejit/kernel_report.hpp>
@@ -216,6 +217,9 @@ class TJ_API Runtime {
   /// model. Under a target of a GPU it is the first GPU of that vendor, present or not. Never throws for a missing GPU:
   /// using the device says why it is missing.
   Device default_device() const;
+
+  /// What this runtime has counted so far. Never throws for a cache that cannot be used.
+  Counters counters() const;
 
   /// Memory helpers for programs that have no GPU framework of their own. cpu devices use host memory.
   /// allocate: 256-byte aligned; freed with the last copy of the pointer. Copies are synchronous. Throw tj::Error.

@@ -102,6 +102,21 @@ tj_status tj_target_of(tj_runtime* runtime, tj_device device, const char** out) 
   });
 }
 
+tj_status tj_counters(tj_runtime* runtime, const char* format, const char** out) {
+  return guarded([&] {
+    need(out, "out");
+    *out = nullptr;
+    const std::string_view form = format != nullptr ? format : "json";
+    if (form != "json" && form != "prometheus")
+      refuse(cat("format is '", tj::support::shown(form), "'; allowed: null, json, prometheus"));
+    const tj::Counters counters = runtime_of(runtime).counters();
+    thread_local constinit tj::support::PerThread<std::string> place;
+    std::string& kept = place.get();
+    kept = form == "json" ? counters.json() : counters.prometheus();
+    *out = kept.c_str();
+  });
+}
+
 tj_status tj_allocate(tj_runtime* runtime, tj_device device, size_t bytes, void** out) {
   return guarded([&] {
     need(out, "out");

@@ -152,6 +152,7 @@ def _declare(library):
         "tj_last_error": (ctypes.c_char_p, []),
         "tj_schedule": (status, [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p)]),
         "tj_graph": (status, [ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p)]),
+        "tj_counters": (status, [ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p)]),
         "tj_describe": (status, [ctypes.POINTER(ctypes.c_char_p)]),
         "tj_last_error_stage": (ctypes.c_char_p, []),
         "tj_last_error_log": (ctypes.c_char_p, []),

@@ -304,6 +304,24 @@ class Calls(unittest.TestCase):
             self.assertTrue(lines[0].startswith('{"kernel":"fmha","target":"model:sm_90a","fields":{"dtype":"f16","head-dim":"64"'), lines[0])
         self.refused("record_file is 3", call=lambda: tilejit.Runtime(record_file=3))
 
+    def test_counters(self):
+        with tempfile.TemporaryDirectory() as folder:
+            def counted():
+                with tilejit.Runtime(target="model:sm_90a", cache_dir=folder) as runtime:
+                    for _ in range(2):
+                        runtime.gemm(normal(1, 64, 64), normal(2, 64, 64))
+                    return runtime.counters(), runtime.prometheus()
+            first, page = counted()
+            self.assertEqual((first["misses"], first["compiles"], first["stores"], first["layers"][0]["hits"]), (1, 1, 1, 0))
+            self.assertGreater(first["compile_s"], 0)
+            self.assertIn("\ntilejit_compiles_total 1\n", page)
+            second, page = counted()
+            self.assertEqual((second["misses"], second["compiles"], second["layers"][0]["hits"]), (0, 0, 1))
+            self.assertIn(f'tilejit_cache_hits_total{{layer="{folder}"}} 1\n', page)
+            self.assertEqual(sum(second["rejected"].values()), 0)
+        self.assertIn("hits", tilejit.counters()["layers"][0])
+        self.assertTrue(tilejit.prometheus().startswith("# HELP tilejit_"))
+
     def test_numbers_that_are_too_large(self):
         a = normal(62, 16, 16)
         for digits in (400, 5000):  # Python writes down no more than 4300

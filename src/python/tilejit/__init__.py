@@ -18,7 +18,8 @@ from ._runtime import KernelReport, Runtime, TuneReport, instance
 from ._tensors import Spec
 
 __all__ = ["Device", "Error", "Graph", "KernelReport", "Plan", "Runtime", "Schedule", "Spec", "TuneReport", "build_id", "chunk_indices", "chunk_o",
-           "custom", "default_device", "devices", "fmha", "gemm", "graph", "instance", "plan", "prepare", "schedule", "target_of", "tune", "warm"]
+           "counters", "custom", "default_device", "devices", "fmha", "gemm", "graph", "instance", "plan", "prepare", "prometheus", "schedule",
+           "target_of", "tune", "warm"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,6 +52,16 @@ def default_device() -> Device:
 def target_of(device: DeviceLike) -> str:
     """The target that tensors on a device run on: "sm_90a", "model:sm_90a"."""
     return instance().target_of(device)
+
+
+def counters() -> dict:
+    """What the runtime of the process has counted: see Runtime.counters()."""
+    return instance().counters()
+
+
+def prometheus() -> str:
+    """The same in Prometheus' text format, for a page that is scraped."""
+    return instance().prometheus()
 
 
 def build_id() -> str:

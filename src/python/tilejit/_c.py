@@ -108,6 +108,7 @@ CALLS = {
     "tj_graph": (_STATUS, [_TEXT, _TEXT, POINTER(_TEXT)]),
     "tj_default_device": (_STATUS, [_HANDLE, POINTER(Device)]),
     "tj_target_of": (_STATUS, [_HANDLE, Device, POINTER(_TEXT)]),
+    "tj_counters": (_STATUS, [_HANDLE, _TEXT, POINTER(_TEXT)]),
     "tj_describe": (_STATUS, [POINTER(_TEXT)]),
     "tj_synchronize": (_STATUS, [_HANDLE, Device, c_void_p]),
     "tj_last_error": (_TEXT, []),

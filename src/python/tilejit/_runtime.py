@@ -184,6 +184,24 @@ class Runtime:
         check(library().tj_target_of(handle.value, Device.of(device).c, ctypes.byref(text)))
         return _text(text.value)
 
+    def counters(self) -> dict:
+        """What the runtime has counted: hits by layer of the cache, misses, waits, compiles, bytes, evictions, rejected entries by reason.
+
+        >>> import tilejit
+        >>> tilejit.Runtime(target="model:sm_90a").counters()["compiles"]
+        0
+        """
+        return json.loads(self._counted(b"json"))
+
+    def prometheus(self) -> str:
+        """The same in Prometheus' text format."""
+        return self._counted(b"prometheus")
+
+    def _counted(self, form: bytes) -> str:
+        text, handle = ctypes.c_char_p(), self.handle()
+        check(library().tj_counters(handle.value, form, ctypes.byref(text)))
+        return _text(text.value)
+
     def devices(self) -> List[Device]:
         """GPUs that have kernels, and "cpu" where its model serves; each with its target.
 

@@ -261,6 +261,13 @@ static void check_graphs(
   EXPECT(tj_describe(&text) == TJ_OK && strstr(text, "\"targets\"") != NULL && strstr(text, "\"cache_dir\"") != NULL);
 }
 
+static void check_counters(tj_runtime* runtime) {
+  const char* text = NULL;
+  EXPECT(tj_counters(runtime, NULL, &text) == TJ_OK && strstr(text, "\"compiles\": ") != NULL);
+  EXPECT(tj_counters(runtime, "prometheus", &text) == TJ_OK && strstr(text, "\ntilejit_compiles_total ") != NULL);
+  EXPECT(tj_counters(runtime, "xml", &text) == TJ_INVALID_ARGUMENT && text == NULL);
+}
+
 int main(int argc, char** argv) {
   tj_runtime* runtime = make_runtime();
   attention a;
@@ -273,6 +280,7 @@ int main(int argc, char** argv) {
   check_plan(&a);
   check_device(&a);
   check_custom(runtime, &a, argv[1]);
+  check_counters(runtime);
   check_graphs();
   EXPECT(tj_free(runtime, a.in) == TJ_OK && tj_free(runtime, a.out) == TJ_OK && tj_free(runtime, NULL) == TJ_OK);
   tj_runtime_destroy(runtime);

@@ -63,15 +63,8 @@ enum { TJ_FROM_MEMORY = 0, TJ_FROM_DISK = 1, TJ_COMPILED = 2 };
 enum { TJ_ACTIVATION_NONE = 0, TJ_ACTIVATION_RELU = 1, TJ_ACTIVATION_GELU = 2, TJ_ACTIVATION_SILU = 3 };
 enum { TJ_ACTIVATION_GELU_TANH = 4 };
 /* Levels of the log, as tj::LogLevel. TJ_LOG_DEFAULT leaves the level to the variable TJ_LOG_LEVEL. */
-enum {
-  TJ_LOG_DEFAULT = -1,
-  TJ_LOG_TRACE = 0,
-  TJ_LOG_DEBUG = 1,
-  TJ_LOG_INFO = 2,
-  TJ_LOG_WARN = 3,
-  TJ_LOG_ERROR = 4,
-  TJ_LOG_OFF = 5
-};
+enum { TJ_LOG_DEFAULT = -1, TJ_LOG_TRACE = 0, TJ_LOG_DEBUG = 1, TJ_LOG_INFO = 2 };
+enum { TJ_LOG_WARN = 3, TJ_LOG_ERROR = 4, TJ_LOG_OFF = 5 };
 #define TJ_MAX_RANK 5
 
 /* A tj::Runtime and the memory that tj_allocate() took from it. */
@@ -389,6 +382,10 @@ TJ_C_API const char* tj_status_name(tj_status status);
  * options), nvrtc (the file; null where there is none), targets (names). It opens no driver and no compiler. *out lives
  * until this thread's next tj_describe(); on failure it is null. */
 TJ_C_API tj_status tj_describe(const char** out);
+/* *out is what the runtime has counted, as tj::Counters (counters.hpp) says: a JSON object where format is null or
+ * "json", Prometheus' text format for "prometheus". *out lives until this thread's next tj_counters(); on failure it is
+ * null. */
+TJ_C_API tj_status tj_counters(tj_runtime* runtime, const char* format, const char** out);
 /* Version and build of the library. The texts are static. */
 TJ_C_API const char* tj_version(void);
 TJ_C_API const char* tj_build_id(void);

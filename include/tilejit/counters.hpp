@@ -1,0 +1,60 @@
+// What a runtime has counted: look-ups on disk, waits, compiles, entries that were written, evicted or rejected.
+//
+// Decides the meaning of each number. Invariant: numbers only grow while a runtime lives. Hot calls count nothing. A
+// forked child goes on from its parent's numbers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <tilejit/export.hpp>
+
+namespace tj {
+
+/// Counts of one runtime since it was made. A kernel is looked up on disk when a call asks for it and the runtime has
+/// it not in memory. Such a look-up is one of `hits` of a layer, or one of `misses`. A miss ends as one of `shared`,
+/// `compiles` or `failed_compiles`. A kernel that a driver refuses is compiled again without a miss.
+struct Counters {
+  /// A folder of the cache: of TJ_CACHE_DIR, in its order.
+  struct Layer {
+    std::string directory;
+    std::uint64_t hits = 0;        ///< kernels that were found there
+    std::uint64_t bytes_read = 0;  ///< of entries that were found whole, measured choices too
+  };
+  /// Entries that are there and were not used, each counted once by its path.
+  struct Rejected {
+    /// - "damaged": cut short, or its checksum does not match;
+    /// - "version": of another version of the format;
+    /// - "other_key": made for another key than its name says;
+    /// - "untrusted": another user's, a link, or others can write it;
+    /// - "unreadable": the system gave an error;
+    /// - "fields": whole, and no kernel of this library;
+    /// - "driver": the driver did not load it.
+    std::string reason;
+    std::uint64_t entries = 0;
+  };
+  std::vector<Layer> layers;
+  std::vector<Rejected> rejected;     ///< every reason, also those that did not occur
+  std::uint64_t misses = 0;           ///< look-ups that found no kernel
+  std::uint64_t shared = 0;           ///< misses that another call, thread or process had made meanwhile
+  std::uint64_t waits = 0;            ///< times that a call waited for another thread or process
+  std::uint64_t compiles = 0;         ///< kernels made
+  std::uint64_t failed_compiles = 0;  ///< kernels that could not be made
+  std::uint64_t loads = 0;            ///< kernels that a driver loaded
+  std::uint64_t stores = 0;           ///< entries written, measured choices too
+  std::uint64_t failed_stores = 0;    ///< entries that could not be written
+  std::uint64_t bytes_written = 0;
+  std::uint64_t evictions = 0;  ///< entries removed to stay within TJ_CACHE_MAX_SIZE
+  std::uint64_t bytes_evicted = 0;
+  double wait_s = 0;  ///< seconds, summed over threads, as the others
+  double schedule_s = 0, codegen_s = 0, compile_s = 0, load_s = 0;
+
+  /// A JSON object with these names; `rejected` is an object of reasons.
+  TJ_API std::string json() const;
+  /// The same in Prometheus' text format, names beginning with "tilejit_". Pages of several runtimes must be told apart
+  /// by labels of the scraper's.
+  TJ_API std::string prometheus() const;
+};
+
+}  // namespace tj

@@ -1,0 +1,115 @@
+// Counters as texts.
+//
+// Decides names and order in JSON and in Prometheus' format. Counts nothing (maker.cpp, cache/store.cpp).
+#include <tilejit/counters.hpp>
+
+#include <string_view>
+#include <utility>
+
+#include "support/fail.hpp"
+#include "support/json.hpp"
+#include "support/text_stream.hpp"
+
+namespace tj {
+namespace {
+
+using support::Json;
+
+struct Number {
+  const char* name;        ///< in JSON
+  const char* prometheus;  ///< behind "tilejit_", before "_total"
+  const char* help;
+  std::uint64_t Counters::* member;
+};
+constexpr Number kNumbers[] = {
+    {"misses", "cache_misses", "Look-ups on disk that found no kernel.", &Counters::misses},
+    {"shared", "cache_shared", "Misses that another call, thread or process had made meanwhile.", &Counters::shared},
+    {"waits", "waits", "Times that a call waited for another thread or process.", &Counters::waits},
+    {"compiles", "compiles", "Kernels made.", &Counters::compiles},
+    {"failed_compiles", "compile_failures", "Kernels that could not be made.", &Counters::failed_compiles},
+    {"loads", "loads", "Kernels that a driver loaded.", &Counters::loads},
+    {"stores", "cache_stores", "Entries written.", &Counters::stores},
+    {"failed_stores", "cache_store_failures", "Entries that could not be written.", &Counters::failed_stores},
+    {"bytes_written", "cache_written_bytes", "Bytes of entries written.", &Counters::bytes_written},
+    {"evictions", "cache_evictions", "Entries removed to stay within the bound.", &Counters::evictions},
+    {"bytes_evicted", "cache_evicted_bytes", "Bytes of entries removed.", &Counters::bytes_evicted},
+};
+
+struct Seconds {
+  const char* name;  ///< the label's value
+  double Counters::* member;
+};
+constexpr Seconds kStages[] = {{"wait", &Counters::wait_s},
+                               {"schedule", &Counters::schedule_s},
+                               {"codegen", &Counters::codegen_s},
+                               {"compile", &Counters::compile_s},
+                               {"load", &Counters::load_s}};
+
+/// The value of a label, in its quotes.
+std::string label(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '\n') {
+      quoted += "\\n";
+      continue;
+    }
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+/// The page, a metric after the other.
+class Page {
+ public:
+  void metric(std::string_view name, std::string_view help) {
+    name_ = support::cat("tilejit_", name, "_total");
+    text_ << "# HELP " << name_ << ' ' << help << "\n# TYPE " << name_ << " counter\n";
+  }
+  template <class Value>
+  void value(Value value) {
+    text_ << name_ << ' ' << value << '\n';
+  }
+  template <class Value>
+  void value(std::string_view name, std::string_view of, Value value) {
+    text_ << name_ << '{' << name << '=' << label(of) << "} " << value << '\n';
+  }
+  std::string text() const { return text_.str(); }
+
+ private:
+  std::string name_;
+  support::TextStream text_;
+};
+
+}  // namespace
+
+std::string Counters::json() const {
+  Json out;
+  out["layers"] = Json::array();
+  for (const Layer& layer : layers)
+    out["layers"].push_back({{"directory", layer.directory}, {"hits", layer.hits}, {"bytes_read", layer.bytes_read}});
+  for (const Number& number : kNumbers) out[number.name] = this->*number.member;
+  for (const Seconds& stage : kStages) out[support::cat(stage.name, "_s")] = this->*stage.member;
+  out["rejected"] = Json::object();
+  for (const Rejected& each : rejected) out["rejected"][each.reason] = each.entries;
+  return out.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string Counters::prometheus() const {
+  Page page;
+  page.metric("cache_hits", "Kernels found on disk.");
+  for (const Layer& layer : layers) page.value("layer", layer.directory, layer.hits);
+  page.metric("cache_read_bytes", "Bytes of entries that were found whole.");
+  for (const Layer& layer : layers) page.value("layer", layer.directory, layer.bytes_read);
+  for (const Number& number : kNumbers) {
+    page.metric(number.prometheus, number.help);
+    page.value(this->*number.member);
+  }
+  page.metric("stage_seconds", "Seconds by stage, summed over threads.");
+  for (const Seconds& stage : kStages) page.value("stage", stage.name, this->*stage.member);
+  page.metric("cache_rejected", "Entries that are there and were not used, by reason.");
+  for (const Rejected& each : rejected) page.value("reason", each.reason, each.entries);
+  return page.text();
+}
+
+}  // namespace tj
