@@ -35,7 +35,7 @@ std::optional<Entry> Store::look(const Key& key, std::string* problem) const {
   std::string first = impl_->directories.empty() ? kNoDirectory : "";
   const std::vector<Layer> layers = open_layers(impl_->directories, WhenMissing::leave);
   for (const Layer& layer : layers) {
-    std::string own = layer.problem;
+    std::string own;
     auto entry = !layer.opened ? std::nullopt
                                : find_entry(layer.opened.get(), key,
                                             [&](const std::string& name, const Key& exact) -> std::optional<Entry> {

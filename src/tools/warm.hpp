@@ -11,6 +11,7 @@
 
 #include "cache/cache.hpp"
 #include "support/environment.hpp"
+#include "support/json.hpp"
 #include "tools/options.hpp"
 
 namespace tj::tools {
@@ -23,6 +24,8 @@ int warm(const std::vector<std::string>& words, std::ostream& out, std::ostream&
 /// kExitFailures when an entry is damaged or the cache cannot be used, which is said on `err` too.
 int list_cache(const std::string& directory, bool damaged_only, bool json, std::ostream& out, std::ostream& err);
 
+void say_unusable(const std::string& directory, const std::string& problem, std::ostream& err);
+support::Json to_json(const std::vector<cache::LayerState>& layers);
 /// A line for each layer of a cache that has several: which is written, and why one is left out.
 void print_layers(const std::vector<cache::LayerState>& layers, std::ostream& out);
 

@@ -85,15 +85,6 @@ Json to_json(const cache::ListedEntry& e, std::size_t layers) {
   return json;
 }
 
-Json to_json(const std::vector<cache::LayerState>& layers) {
-  Json list = Json::array();
-  for (const cache::LayerState& layer : layers) {
-    list.push_back({{"directory", layer.directory}, {"written", layer.written}});
-    if (!layer.problem.empty()) list.back()["problem"] = layer.problem;
-  }
-  return list;
-}
-
 /// Entries with their verdict. One that the cache finds whole is damaged all the same when no kernel can be in it.
 std::vector<cache::ListedEntry> judged_entries(const cache::Store& store, std::string& problem) {
   std::vector<cache::ListedEntry> entries = store.list(&problem);
@@ -106,6 +97,21 @@ std::vector<cache::ListedEntry> judged_entries(const cache::Store& store, std::s
 }
 
 }  // namespace
+
+void say_unusable(const std::string& directory, const std::string& problem, std::ostream& err) {
+  err << "tj-warm: the cache at '" << support::shown_path(directory)
+      << "' cannot be looked at: " << support::one_line(problem)
+      << ". Give --cache-dir, or TJ_CACHE_DIR, the folder that kernels are kept in; tj-warm makes and fills it\n";
+}
+
+support::Json to_json(const std::vector<cache::LayerState>& layers) {
+  Json list = Json::array();
+  for (const cache::LayerState& layer : layers) {
+    list.push_back({{"directory", layer.directory}, {"written", layer.written}});
+    if (!layer.problem.empty()) list.back()["problem"] = layer.problem;
+  }
+  return list;
+}
 
 void print_layers(const std::vector<cache::LayerState>& layers, std::ostream& out) {
   if (layers.size() < 2) return;
@@ -149,10 +155,7 @@ int list_cache(const std::string& directory, bool damaged_only, bool json, std::
         << support::one_line(directory) << '\n';
     print_layers(layers, out);
   }
-  if (!problem.empty())
-    err << "tj-warm: the cache at '" << support::shown_path(directory)
-        << "' cannot be looked at: " << support::one_line(problem)
-        << ". Give --cache-dir, or TJ_CACHE_DIR, the folder that kernels are kept in; tj-warm makes and fills it\n";
+  if (!problem.empty()) say_unusable(directory, problem, err);
   return damaged > 0 || !problem.empty() ? kExitFailures : kExitOk;
 }
 

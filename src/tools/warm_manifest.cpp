@@ -26,13 +26,15 @@ constexpr std::size_t kMaxFileBytes = std::size_t{64} << 20;  // some 300000 lin
 
 std::string read_text(const char* flag, const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  std::string text(kMaxFileBytes + 1, '\0');
-  if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!file.eof() && (!file || file.bad()))
+  std::string text, piece(std::size_t{1} << 16, '\0');
+  while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())) || file.gcount() > 0) {
+    text.append(piece, 0, static_cast<std::size_t>(file.gcount()));
+    if (text.size() > kMaxFileBytes)
+      bad_use(
+          cat(flag, ": '", support::shown_path(path), "' is too large; allowed: at most ", kMaxFileBytes, " bytes"));
+  }
+  if (!file.eof() || file.bad())
     bad_use(cat(flag, ": cannot read '", support::shown_path(path), "'; give a file that a run wrote under TJ_RECORD"));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > kMaxFileBytes)
-    bad_use(cat(flag, ": '", support::shown_path(path), "' is too large; allowed: at most ", kMaxFileBytes, " bytes"));
   return text;
 }
 
@@ -192,19 +194,23 @@ int check_covered(const std::string& path, const support::Settings& settings, bo
     if (!presence.has(kernel, &problem)) missing.push_back({kernel.line, title(kernel), problem});
   for (const Group& group : groups)
     if (!presence.has(group, &problem)) missing.push_back({group.first->line, title(*group.first), problem});
+  const std::vector<cache::LayerState> layers = presence.layers();
+  if (layers.size() == 1 && !layers.front().problem.empty())
+    say_unusable(settings.cache_dir, layers.front().problem, err);
   if (json) {
-    const Json document = {{"cache_dir", settings.cache_dir},
-                           {"covered", missing.empty()},
-                           {"kernels", kernels.size()},
-                           {"tuned", groups.size()},
-                           {"missing", to_json(missing)}};
+    Json document = {{"cache_dir", settings.cache_dir},
+                     {"covered", missing.empty()},
+                     {"kernels", kernels.size()},
+                     {"tuned", groups.size()},
+                     {"missing", to_json(missing)}};
+    if (layers.size() > 1) document["layers"] = tools::to_json(layers);
     out << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
   } else {
     print(missing, out);
     out << kernels.size() << " kernels and " << groups.size()
         << " measured choices: " << kernels.size() + groups.size() - missing.size() << " there, " << missing.size()
         << " missing; cache " << support::one_line(settings.cache_dir) << '\n';
-    print_layers(presence.layers(), out);
+    print_layers(layers, out);
   }
   return missing.empty() ? kExitOk : kExitFailures;
 }

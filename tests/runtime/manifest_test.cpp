@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/common/op_flags.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "runtime/runtime_fixture.hpp"
 
@@ -66,6 +67,26 @@ TEST_CASE("every kernel of every op and target is read from its line as it was a
       }
     }
   CHECK(count > 100);
+}
+
+TEST_CASE("so are kernels that only flags name: rungs, walks, tiles, parts, types") {
+  const std::vector<std::pair<const char*, tj::ops::Flags>> named = {
+      {"gemm", {{"tile", {"128x256x64", "72x64x128s", "128x256x64c1x2"}}, {"walk", {"dynamic", "split"}}}},
+      {"gemm", {{"rung", {"v1", "v4"}}}},
+      {"gemm", {{"parts", {"both"}}, {"bias", {"true"}}, {"activation", {"gelu_tanh"}}, {"out", {"f32"}}}},
+      {"gemm", {{"dtype", {"e4m3"}}, {"a-major", {"k"}}, {"d-aligned", {"both"}}}},
+      {"fmha", {{"rung", {"basic"}}}},
+      {"fmha", {{"tile", {"128x128"}}, {"walk", {"dynamic"}}, {"general-scale", {"both"}}}},
+      {"chunk_o", {{"head-ratio", {"2"}}, {"item-heads", {"auto", "2"}}, {"gated", {"both"}}}}};
+  const tj::arch::Arch& arch = *tj::arch::find("sm_90a");
+  for (const auto& [op, flags] : named)
+    for (const tj::ops::Request& request : tj::ops::find(op)->requests_for(flags, arch)) {
+      const std::string line = tj::manifest_line(request, {&arch, false});
+      const Manifest read = tj::read_manifest(line);
+      REQUIRE_MESSAGE(read.kernels.size() == 1, line, read.bad.empty() ? "" : read.bad.front().second);
+      CHECK(read.kernels[0].request.name == request.name);
+      CHECK(written_again(read) == std::vector<std::string>{line});
+    }
 }
 
 TEST_CASE("lines: comments, empty ones and line ends of other systems; the same line once; bad ones by their number") {

@@ -64,7 +64,11 @@ TEST_CASE("what a layer has is there for --covers, is not made again, and nothin
   std::filesystem::remove_all(machine.image);
   const ToolRun missing = run_warm({"--covers", machine.file, "--cache-dir", machine.list});
   CHECK(missing.code == tj::tools::kExitFailures);
-  CHECK_MESSAGE(has(missing.out, "layer '" + machine.image + "': it does not exist\n"), missing.out);
+  CHECK_MESSAGE(has(missing.out, "layer 2: " + machine.image + ", left out: it does not exist\n"), missing.out);
+  CHECK_MESSAGE(has(missing.out, "missing: line 1: fmha_f16_d128_causal"), missing.out);
+  const auto json =
+      nlohmann::json::parse(run_warm({"--covers", machine.file, "--json", "--cache-dir", machine.list}).out);
+  CHECK(json["layers"][1]["problem"] == "it does not exist");
 }
 
 }  // namespace

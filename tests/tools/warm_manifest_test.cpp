@@ -155,6 +155,20 @@ TEST_CASE("an entry that is damaged or of another kernel is missing, with the re
   CHECK(run.covers(run.cache_dir()).code == tj::tools::kExitOk);
 }
 
+TEST_CASE("a cache that cannot be looked at is told of once, and all is missing") {
+  const Recorded run;
+  REQUIRE(::chmod(run.cache_dir().c_str(), 0777) == 0);
+  const ToolRun result = run.covers(run.cache_dir());
+  CHECK(result.code == tj::tools::kExitFailures);
+  CHECK_MESSAGE(has(result.err, "the cache at '" + run.cache_dir() + "' cannot be looked at: others can write it"),
+                result.err);
+  CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+  CHECK_FALSE(has(result.out, "others can write it"));
+  CHECK_MESSAGE(has(result.out, ": 0 there, " + std::to_string(run.lines().size()) + " missing"), result.out);
+  REQUIRE(::chmod(run.cache_dir().c_str(), 0700) == 0);
+  CHECK(run.covers(run.cache_dir()).code == tj::tools::kExitOk);
+}
+
 TEST_CASE("of two choices for one problem the first is kept, either is enough, and a third one is not") {
   const Recorded run;
   const std::string line = run.line_with("\"tuning\""), choice = line.substr(line.find("\"choice\":"));
