@@ -218,6 +218,8 @@ class FakeWork:
     def check(self):
         if "fails" in self.problem:
             raise RuntimeError("an illegal memory access\nand more")
+        if "too_large" in self.problem:
+            raise MemoryIsFull("tried to allocate 29 GiB")
         return {"error": 1e-4, "limit": 5e-4, "ok": self.problem.get("right", True)}
 
     def describe(self):
@@ -225,6 +227,10 @@ class FakeWork:
 
     def moved(self):
         return self.problem.get("moved", 0.0)
+
+
+class MemoryIsFull(RuntimeError):
+    """As PyTorch has one: the context lives on."""
 
 
 class Rows(unittest.TestCase):
@@ -255,7 +261,7 @@ class Rows(unittest.TestCase):
 
     def time(self, problems, limit):
         document = {"rows": [], "missing": []}
-        torch = types.SimpleNamespace(cuda=types.SimpleNamespace(empty_cache=lambda: None))
+        torch = types.SimpleNamespace(cuda=types.SimpleNamespace(empty_cache=lambda: None, OutOfMemoryError=MemoryIsFull))
         with contextlib.redirect_stdout(io.StringIO()) as text:
             compare.time_problems(torch, None, None, self.options, problems, document, limit)
         return document, text.getvalue()
@@ -273,6 +279,12 @@ class Rows(unittest.TestCase):
         self.assertEqual(([row["number"] for row in document["rows"]], document["missing"]), ([1], [2, 3]))
         self.assertIn("problem 2", document["failed"])
         self.assertTrue(document["failed"].endswith("an illegal memory access"), text)
+
+    def test_a_problem_without_room_is_left_out_and_the_others_go_on(self):
+        document, text = self.time([self.problem(number=number, **({"too_large": True} if number == 2 else {})) for number in (1, 2, 3)], speed.Limit(None))
+        self.assertEqual(([row["number"] for row in document["rows"]], document["missing"]), ([1, 3], [2]))
+        self.assertNotIn("failed", document)
+        self.assertIn("left out, as the GPU's memory is too small", text)
 
 
 class Results(unittest.TestCase):
