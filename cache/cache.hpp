@@ -78,7 +78,7 @@ class Store {
   ~Store();
 
   std::optional<Entry> load(const Key& key);
-  /// What load() would give, for inspection: it does not count as a use, and the log has no word of it. problem: why a
+  /// Gives what load() would, for inspection: nothing counts as a use, and the log has no word of it. problem: why a
   /// file that is there does not count; empty when there is none. layers() says which layers were left out.
   std::optional<Entry> look(const Key& key, std::string* problem) const;
   /// All entries with this second half of a key, in the order of their names; each counts as used. Of entries with one

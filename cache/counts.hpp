@@ -1,4 +1,4 @@
-// What a store has counted, and the reasons for which entries are not used.
+// Counts of a store, and the reasons for which entries are not used.
 //
 // Decides which reasons there are. Decides neither what is trusted (directory.hpp) nor what is whole (entry.cpp).
 #pragma once

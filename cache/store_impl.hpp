@@ -50,7 +50,7 @@ struct Store::Impl {
     if (log) log(level, message);
   }
   void warn_once(const std::string& message);
-  /// What is wrong with a path, once for each; false when it was told before.
+  /// Tells what is wrong with a path, once for each; false when it was told before.
   bool report(const std::string& path, const std::string& message);
   /// The layers that are there and can be used, after a word of the others.
   std::vector<Layer> open(WhenMissing when_missing);

@@ -1,4 +1,4 @@
-// What a runtime has counted: look-ups on disk, waits, compiles, entries that were written, evicted or rejected.
+// Counts of a runtime: look-ups on disk, waits, compiles, entries that were written, evicted or rejected.
 //
 // Decides the meaning of each number. Invariant: numbers only grow while a runtime lives. Hot calls count nothing. A
 // forked child goes on from its parent's numbers.

@@ -218,7 +218,7 @@ class TJ_API Runtime {
   /// using the device says why it is missing.
   Device default_device() const;
 
-  /// What this runtime has counted so far. Never throws for a cache that cannot be used.
+  /// Returns the counts of this runtime so far. It never throws for a cache that cannot be used.
   Counters counters() const;
 
   /// Memory helpers for programs that have no GPU framework of their own. cpu devices use host memory.

@@ -20,7 +20,7 @@ using support::cat;
 using support::fail;
 
 constexpr std::size_t kMaxNameBytes = 64;
-/// Of a request, in its order.
+/// The fields of a request, in its order.
 constexpr std::array kFields = {"name", "graph", "templates", "max_stages", "max_slots", "turns"};
 
 static_assert(sizeof(TensorMap) == support::kTensorMapBytes && alignof(TensorMap) == 64);

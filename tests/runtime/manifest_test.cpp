@@ -39,18 +39,6 @@ std::vector<std::string> written_again(const Manifest& manifest) {
   return lines;
 }
 
-tj::GemmArgs product(std::int64_t size) {
-  const auto matrix = [&](int place) {
-    return tj::Tensor::contiguous(address(kFirstAddress + static_cast<std::uint64_t>(place) * kAddressStep),
-                                  {tj::DeviceKind::cuda, 0}, tj::DType::f16, {size, size});
-  };
-  tj::GemmArgs args;
-  args.a = matrix(0);
-  args.b = matrix(1);
-  args.d = matrix(2);
-  return args;
-}
-
 TEST_CASE("every kernel of every op and target is read from its line as it was asked for") {
   std::size_t count = 0;
   for (const tj::arch::Arch* arch : tj::arch::all())
@@ -197,17 +185,17 @@ TEST_CASE("a measured choice is recorded when it is measured and when a call fir
   };
   {
     Runtime runtime(options);
-    for (const std::int64_t size : {1024, 2048}) REQUIRE(runtime.tune(product(size), how).kept);
+    for (const std::int64_t size : {1024, 2048}) REQUIRE(runtime.tune(square_product(size), how).kept);
   }
   const std::vector<std::string> measured = choices(*options.record_file);
   REQUIRE(measured.size() == 2);
   CHECK(has(measured[0], R"("device":"Fake H200","sm_count":)"));
   options.record_file = machine.scratch / "taken";
   Runtime runtime(options);
-  runtime.run(product(512));
+  runtime.run(square_product(512));
   CHECK(choices(*options.record_file).empty());  // nothing was measured for it
   for (int i = 0; i < 3; ++i)
-    for (const std::int64_t size : {2048, 1024}) runtime.run(product(size));
+    for (const std::int64_t size : {2048, 1024}) runtime.run(square_product(size));
   std::vector<std::string> taken = choices(*options.record_file);
   std::reverse(taken.begin(), taken.end());
   CHECK(taken == measured);
@@ -215,7 +203,7 @@ TEST_CASE("a measured choice is recorded when it is measured and when a call fir
   options.record_file = machine.scratch / "off";
   options.use_tuning = false;
   Runtime without(options);
-  without.run(product(1024));
+  without.run(square_product(1024));
   CHECK(choices(*options.record_file).empty());
 }
 

@@ -77,6 +77,19 @@ inline FmhaArgs attention(const Shape& s = {}, bool causal = false, Layout layou
   return args;
 }
 
+/// A product of f16 matrices of so many rows and columns.
+inline GemmArgs square_product(std::int64_t size) {
+  const auto matrix = [&](int place) {
+    return Tensor::contiguous(address(kFirstAddress + static_cast<std::uint64_t>(place) * kAddressStep),
+                              {DeviceKind::cuda, 0}, DType::f16, {size, size});
+  };
+  GemmArgs args;
+  args.a = matrix(0);
+  args.b = matrix(1);
+  args.d = matrix(2);
+  return args;
+}
+
 inline Tensor lse_of(const Shape& s) {
   return Tensor::contiguous(address(kFirstAddress + 4 * kAddressStep), {DeviceKind::cuda, 0}, DType::f32,
                             {s.batches, s.heads, s.queries});

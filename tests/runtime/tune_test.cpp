@@ -39,18 +39,6 @@ tj::ops::Problem problem(const std::string& size, const std::string& dtype = "f1
   return tj::ops::gemm_tunable().problems({{"sizes", {size}}, {"dtype", {dtype}}}).front();
 }
 
-tj::GemmArgs call(std::int64_t size) {
-  const auto matrix = [&](int place) {
-    return tj::Tensor::contiguous(address(kFirstAddress + static_cast<std::uint64_t>(place) * kAddressStep), kGpu,
-                                  tj::DType::f16, {size, size});
-  };
-  tj::GemmArgs args;
-  args.a = matrix(0);
-  args.b = matrix(1);
-  args.d = matrix(2);
-  return args;
-}
-
 /// Fewer blocks are faster here: 1024^3 is best served by the largest tile, while the prediction fills the SMs.
 struct TuneMachine : Machine {
   TuneMachine() {
@@ -138,15 +126,15 @@ TEST_CASE("the fastest kernel is measured, kept, and taken by calls of that prob
   }
   const std::string tuned = "gemm_f16_kk_" + chosen.name;
   CHECK(kernel_of(runtime, square(1024)) == tuned);
-  CHECK(runtime.prepare(call(1024)).name == tuned);
+  CHECK(runtime.prepare(square_product(1024)).name == tuned);
   CHECK(kernel_of(runtime, square(2048)) == other);
   CHECK(kernel_of(runtime, square(1024, tj::DType::bf16)) == bf16);
 
   Runtime later(machine.options());
   const int compiled = machine.nvrtc.compiles();
-  later.run(call(1024));  // without a prepare()
-  CHECK(later.prepare(call(1024)).name == tuned);
-  CHECK(later.prepare(call(1024)).origin == tj::KernelOrigin::memory);
+  later.run(square_product(1024));  // without a prepare()
+  CHECK(later.prepare(square_product(1024)).name == tuned);
+  CHECK(later.prepare(square_product(1024)).origin == tj::KernelOrigin::memory);
   CHECK(machine.nvrtc.compiles() == compiled);
   CHECK(machine.warnings.empty());
 }
@@ -157,12 +145,12 @@ TEST_CASE("another runtime notices a new record at its next prepare, not in hot 
   tj::Ladder ladder(other);
   const std::string predicted = kernel_of(early, square(1024));
   CHECK(ladder.prepare(square(1024), 0, kGpu).name == predicted);
-  early.run(call(1024));
+  early.run(square_product(1024));
   const TuneReport report = tune(tuner);
   std::filesystem::last_write_time(machine.cache_dir(),
                                    std::filesystem::file_time_type::clock::now() - std::chrono::seconds(5));
   const int loaded = count_calls(machine.cuda, "cuModuleLoadData");
-  early.run(call(1024));
+  early.run(square_product(1024));
   CHECK(count_calls(machine.cuda, "cuModuleLoadData") == loaded);
   const std::string measured = "gemm_f16_kk_" + report.variants[static_cast<std::size_t>(report.chosen)].name;
   CHECK(kernel_of(early, square(1024)) == measured);
@@ -182,7 +170,7 @@ TEST_CASE("records are left alone where the option or the setting says so, and w
   options.use_tuning = false;
   Runtime without(options);
   CHECK(kernel_of(without, square(1024)) == predicted);
-  CHECK(without.prepare(call(1024)).name == predicted);
+  CHECK(without.prepare(square_product(1024)).name == predicted);
 
   options = machine.options();
   options.use_disk_cache = false;
@@ -230,7 +218,7 @@ TEST_CASE("a record that is damaged, foreign or makes no sense is said once and 
     Runtime runtime(machine.options());
     CHECK(kernel_of(runtime, square(1024)) == predicted);
     CHECK(kernel_of(runtime, square(1024)) == predicted);
-    runtime.run(call(1024));
+    runtime.run(square_product(1024));
     REQUIRE(machine.warnings.size() == 1);
     CHECK_MESSAGE(has(machine.warnings.front(), said), machine.warnings.front());
     REQUIRE(original.store.store(original.key, original.entry));
@@ -304,14 +292,14 @@ TEST_CASE("a product whose blocks share tiles has counters of zeros and memory f
   runtime.tune_op("gemm", problem("1504"), kGpu, only);
   REQUIRE(kernel_of(runtime, square(1504)) == "gemm_f16_kk_192x128x64c1x2_split");
   const int zeroed = count_calls(machine.cuda, "cuMemsetD8Async");
-  runtime.run(call(1504));
+  runtime.run(square_product(1504));
   CHECK(count_calls(machine.cuda, "cuMemsetD8Async") == zeroed + 1);
-  const tj::Plan plan = runtime.plan(call(1504));
+  const tj::Plan plan = runtime.plan(square_product(1504));
   CHECK(plan.workspace_zeroed());
   // One counter and one for each of a block's 16 warps; sums of 192 x 128.
   const std::size_t blocks = 132, counters = (4 * (1 + blocks * 16) + 255) / 256 * 256;
   CHECK(plan.workspace_bytes() == counters + blocks * 192 * 128 * 4);
-  const tj::GemmArgs args = call(1504);
+  const tj::GemmArgs args = square_product(1504);
   plan.run({args.a.data, args.b.data, args.d.data});
   CHECK(count_calls(machine.cuda, "cuMemsetD8Async") == zeroed + 2);
   plan.run({args.a.data, args.b.data, args.d.data}, {}, address(kFirstAddress + 9 * kAddressStep));
@@ -354,10 +342,10 @@ TEST_CASE("whether K is cut is measured too, and calls do what was chosen") {
     runtime.run(args);
     return count_calls(machine.cuda, "cuLaunchKernelEx") - before;
   };
-  tj::GemmArgs deep = call(128);
+  tj::GemmArgs deep = square_product(128);
   deep.a = tj::Tensor::contiguous(deep.a.data, kGpu, tj::DType::f16, {128, 16384});
   deep.b = tj::Tensor::contiguous(deep.b.data, kGpu, tj::DType::f16, {128, 16384});
-  CHECK(launches_of(call(512)) == 1);
+  CHECK(launches_of(square_product(512)) == 1);
   CHECK(launches_of(deep) == 2);
   const auto choose = [&](const std::string& size, bool cut) {
     tj::TuneOptions options;
@@ -368,10 +356,10 @@ TEST_CASE("whether K is cut is measured too, and calls do what was chosen") {
   };
   choose("512", true);
   choose("128x128x16384", false);
-  CHECK(launches_of(call(512)) == 2);
+  CHECK(launches_of(square_product(512)) == 2);
   CHECK(has(kernel_of(runtime, square(512)), "_parts"));
   CHECK(launches_of(deep) == 1);
-  CHECK(launches_of(call(1024)) == 1);
+  CHECK(launches_of(square_product(1024)) == 1);
   CHECK(machine.warnings.empty());
 }
 

@@ -20,18 +20,6 @@ namespace {
 using namespace tj::test;
 using tj::Runtime;
 
-tj::GemmArgs wanted_product(std::int64_t size) {
-  const auto matrix = [&](int place) {
-    return tj::Tensor::contiguous(address(kFirstAddress + static_cast<std::uint64_t>(place) * kAddressStep),
-                                  {tj::DeviceKind::cuda, 0}, tj::DType::f16, {size, size});
-  };
-  tj::GemmArgs args;
-  args.a = matrix(0);
-  args.b = matrix(1);
-  args.d = matrix(2);
-  return args;
-}
-
 /// A machine where a run has recorded attention, a measured product and a kernel of the user's own.
 struct Recorded : Machine {
   SampleKernel sample;
@@ -48,7 +36,7 @@ struct Recorded : Machine {
     tj::TuneOptions how;
     how.rounds = 1;
     how.limit = 2;
-    REQUIRE(runtime.tune(wanted_product(1024), how).kept);
+    REQUIRE(runtime.tune(square_product(1024), how).kept);
   }
   std::vector<std::string> lines() const {
     std::vector<std::string> all;
@@ -123,7 +111,7 @@ TEST_CASE("the choice that was recorded is taken where the cache that was made f
   tj::Options options = run.options();
   options.cache_dir = run.elsewhere;
   Runtime runtime(options);
-  runtime.run(wanted_product(1024));
+  runtime.run(square_product(1024));
   runtime.run(attention({}, true));
   CHECK(run.nvrtc.compiles() == compiled);
 }
