@@ -18,6 +18,10 @@ struct GemmConfig;
 /// x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))). silu is x / (1 + exp(-x)).
 enum class Activation : std::int32_t { none = 0, relu = 1, gelu = 2, silu = 3, gelu_tanh = 4 };
 
+/// What one scale of an operand of 8 bits serves. tensor: all of a; all of b. block: 128 elements of K of a row of a;
+/// 128 elements of K of 128 rows of b. row: 128 elements of K of a row of either.
+enum class Scales : std::int32_t { tensor = 0, block = 1, row = 2 };
+
 /// Matrix product, d = activation(alpha * a b^T + beta * c + bias), accumulated in f32.
 ///
 /// Shapes: a [M, K], b [N, K], c and d [M, N], bias [N]; sizes are 1 to 2^30. With a batch, d is [B, M, N]. Each other
@@ -40,6 +44,12 @@ enum class Activation : std::int32_t { none = 0, relu = 1, gelu = 2, silu = 3, g
 /// with about 14 bits; these partial sums are added in f32. An f32 d has a relative error of about 1.3e-4 for normal
 /// data and 5e-4 where all products are positive, whatever K is.
 ///
+/// Scales of blocks: with scale_a [M, ceil(K / 128)] and scale_b [ceil(N / 128), ceil(K / 128)] or [N, ceil(K / 128)],
+/// both f32, each sum of 128 products is multiplied by its row's and its column's scale before it is added. With a
+/// batch, each has a leading B where its operand has one. scale_a, and scale_b of N rows, are contiguous in either
+/// dimension; the first is read faster. scale_b of blocks is contiguous in the second. Scales whose other strides or
+/// address are not multiples of 16 bytes are copied first, as operands are.
+///
 /// Ladder (ladder.hpp): rungs 1 to 9, named v1 to v9, on Hopper and where there is tensor memory. Each drops a
 /// restriction of the one before; rung 10, v10, is the op's own kernel. Example: samples/02_gemm_ladder. v1 serves M <=
 /// 64, N <= 256 and K <= 64; v2 serves M <= 64 and N <= 256; both have no batch. The others serve all sizes. Operands
@@ -52,7 +62,7 @@ struct GemmArgs {
   std::optional<Tensor> bias;
   float alpha = 1, beta = 0;  ///< finite; alpha 0: neither a nor b is read
   Activation activation = Activation::none;
-  std::optional<Tensor> scale_a, scale_b;  ///< f32 [1] or of rank 0; with e4m3 only; 1 when absent
+  std::optional<Tensor> scale_a, scale_b;  ///< f32 [1] or of rank 0, or of blocks; with e4m3 only; 1 when absent
   /// Multiprocessors that the call's launches may fill: their blocks are at most those that fit on so many at once. 0,
   /// or as many as the device has: all.
   int max_sms = 0;
@@ -69,6 +79,9 @@ struct GemmConfig {
   bool b_transposed = false;         ///< N is contiguous in b instead of K
   bool bias = false, add_c = false;  ///< add_c: beta is not 0
   Activation activation = Activation::none;
+  Scales scales = Scales::tensor;  ///< with e4m3; absent ones are scales of tensors
+  bool scale_a_transposed = false,
+       scale_b_transposed = false;  ///< of blocks: K is contiguous instead of M, and instead of N with Scales::row
 };
 
 /// Runs the call on Runtime::instance().

@@ -114,8 +114,8 @@ typedef struct tj_gemm_args {
   float beta;               /* factor of c; 0 leaves c out */
   int32_t activation;       /* TJ_ACTIVATION_NONE, ... */
   int32_t max_sms;          /* multiprocessors that the call may fill; 0: all */
-  const tj_tensor* scale_a; /* f32, one element, with TJ_E4M3 only; null: 1 */
-  const tj_tensor* scale_b; /* as scale_a */
+  const tj_tensor* scale_a; /* f32 with TJ_E4M3 only: one element, or [M, ceil(K / 128)] (gemm.hpp); null: 1 */
+  const tj_tensor* scale_b; /* as scale_a, or [ceil(N / 128), ceil(K / 128)] or [N, ceil(K / 128)] */
 } tj_gemm_args;
 
 /* The list of all chunks of sequences in a row; all i32, as tj::ChunkIndicesArgs (chunk_indices.hpp) says. */

@@ -191,7 +191,7 @@ class Library:
 
 def flags(op, dtype=F16, head_dim=128, causal=False, general_scale=False, m=0, n=0, k=0, batch=1, out=F16, a_transposed=False,
           b_transposed=False, bias=False, add_c=False, activation=NO_ACTIVATION, v_heads_per_head=2, ungated=False, equal_lengths=False,
-          h_transposed=False, rung=None):
+          h_transposed=False, rung=None, scales=None):
     """The flags of one kernel of an op."""
     words = {}
     if op == b"fmha":
@@ -199,6 +199,8 @@ def flags(op, dtype=F16, head_dim=128, causal=False, general_scale=False, m=0, n
     elif op == b"gemm":
         words = {"dtype": DTYPE_NAMES[dtype], "out": DTYPE_NAMES[out], "a-major": "m" if a_transposed else "k",
                  "b-major": "n" if b_transposed else "k", "bias": bias, "add-c": add_c, "activation": ACTIVATION_NAMES[activation]}
+        if scales is not None:
+            words["scales"] = scales
         if rung is None:
             words.update({"m": m, "n": n, "k": k, "batch": batch})
     elif op == b"chunk_o":

@@ -56,6 +56,7 @@ def add_problems(parser):
     group.add_argument("--without", nargs="+", default=[], metavar="FILE", help="leave out the problems that these JSON documents have")
     group.add_argument("--list", action="store_true", help="print the problems and end; needs no GPU")
     group.add_argument("--dtype", help="types separated by commas; default: f16 and bf16; e4m3: products, by itself; the fixed list of attention: f16")
+    group.add_argument("--scales", choices=drawing.SCALES, help="of products of e4m3: one of each operand, of blocks, or of rows; default: tensor")
     group.add_argument("--head-dim", type=whole(1), help="64 or 128; default: both, of the fixed list 128")
     group.add_argument("--causal", choices=["true", "false", "both"], default="both")
     group.add_argument("--seq", type=checked(fixed.parse_numbers), help="lengths of the fixed list of attention, which this asks for")
@@ -135,6 +136,8 @@ def fill(parser, options):
 def check(parser, options):
     if "e4m3" in options.types and len(options.types) > 1:
         parser.error("--dtype: e4m3 stands by itself, as its peer is another one")
+    if options.scales and options.types != ["e4m3"]:
+        parser.error(f"--scales is '{options.scales}'; allowed with --op gemm --dtype e4m3")
     if any(dim not in drawing.HEAD_DIMS for dim in options.dims):
         parser.error(f"--head-dim is {options.head_dim}; allowed: {', '.join(map(str, drawing.HEAD_DIMS))}")
     if isinstance(options.sizes, list) and options.what != "gemm":
@@ -160,6 +163,14 @@ def check(parser, options):
 
 # ---- the problems ------------------------------------------------------------------------------------------------------
 def all_problems(options):
+    problems = problems_of(options)
+    if options.scales not in (None, "tensor"):
+        for problem in problems:
+            problem["scales"] = options.scales
+    return problems
+
+
+def problems_of(options):
     if options.sizes == "drawn":
         kinds = {"dims": options.dims, "masks": options.masks} if options.what == "fmha" else {}
         return drawing.draw(options.what, options.seed, options.count, options.types, **kinds)
@@ -181,6 +192,7 @@ def draw_of(options, problems):
 def repeat_words(options):
     """The flags that draw these problems again."""
     words = f"--op {options.what} --seed {options.seed}" + (f" --count {options.count}" if options.sizes == "drawn" else "")
+    words += f" --scales {options.scales}" if options.scales else ""
     if options.sizes == "fixed" and options.what == "fmha":
         words += f" --seq {','.join(map(str, options.seq or LENGTHS))} " + (f"--tokens {options.tokens}" if options.tokens else f"--batch {options.batch}")
         words += f" --heads {options.heads} --head-dim {options.dims[0]} --causal {options.causal}"

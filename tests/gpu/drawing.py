@@ -18,6 +18,7 @@ CHUNK_TOKENS = (512, 32768)
 EPILOGUES = {"none": 0.70, "bias": 0.15, "bias_gelu": 0.05, "bias_relu": 0.02, "silu": 0.03, "add": 0.05}
 ORDERS = {(False, False): 0.80, (False, True): 0.10, (True, True): 0.07, (True, False): 0.03}  # a, b stored transposed
 OTHER_OUTPUT = 0.05       # f32 instead of the operands' type
+SCALES = ["tensor", "block", "row"]  # of products of e4m3
 TYPES = {"gemm": ["f16", "bf16", "e4m3"], "fmha": ["f16", "bf16"], "chunk_o": ["bf16"]}
 DEFAULT_TYPES = {"gemm": ["f16", "bf16"], "fmha": ["f16", "bf16"], "chunk_o": ["bf16"]}
 HEAD_DIMS = [64, 128]
@@ -156,7 +157,8 @@ def title(problem):
     if p["op"] == "gemm":
         order = (" aT" if p["a_transposed"] else "") + (" bT" if p["b_transposed"] else "")  # as they lie in memory
         out = f" to {p['out']}" if p["out"] != p["dtype"] else ""
-        return f"{p['dtype']}{out} {p['m']} x {p['n']} x {p['k']}{order}" + (f" {p['epilogue'].replace('_', ', ')}" if p["epilogue"] != "none" else "")
+        dtype = p["dtype"] + (f", {p['scales']} scales," if "scales" in p else "")
+        return f"{dtype}{out} {p['m']} x {p['n']} x {p['k']}{order}" + (f" {p['epilogue'].replace('_', ', ')}" if p["epilogue"] != "none" else "")
     if p["op"] == "fmha":
         length = f"S {p['seq_q']}" if p["seq_q"] == p["seq_k"] else f"S {p['seq_q']} / {p['seq_k']}"
         return f"{p['dtype']} B {p['batch']} H {p['heads']}/{p['kv_heads']} {length} D {p['head_dim']} {'causal' if p['causal'] else 'full'} {p['layout']}"

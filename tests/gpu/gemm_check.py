@@ -68,7 +68,9 @@ def random_cases(generator, count, dtypes=("f16", "bf16")):
         case["padding"] = generator.choice([0, 0, 1, 8])       # of rows of a and b, times 16 bytes, beyond the next multiple
         case["d_padding"] = generator.choice([0, 0, 0, 8, 1, 3])
         case["batch_gap"] = generator.choice([0, 0, 1, 5])     # rows between the matrices of a batch
-        case["scales"] = [round(generator.uniform(-2, 2), 3) or None for _ in range(2)] if case["dtype"] == "e4m3" and generator.random() < 0.7 else [None, None]
+        case["blocks"] = generator.choice([None, "block", "row"]) if case["dtype"] == "e4m3" else None  # scales of blocks
+        case["scale_orders"] = [generator.random() < 0.5, generator.random() < 0.5]
+        case["scales"] = [round(generator.uniform(-2, 2), 3) or None for _ in range(2)] if case["dtype"] == "e4m3" and not case["blocks"] and generator.random() < 0.7 else [None, None]
         cases.append(case)
     return cases
 
@@ -167,15 +169,36 @@ def run_case(torch, runtime, tj, device, case, seed):
     before = c.view.clone() if c is not None else None
     scales = [None if scale is None else torch.tensor([scale], dtype=torch.float32, device="cuda") for scale in case["scales"]]
     scale_a, scale_b = (None if scale is None else tj.tensor(scale.data_ptr(), device, tj.F32, [1]) for scale in scales)
+    of_a, of_b = a.view, b.view  # as the reference reads them
+    if case["blocks"]:
+        blocks = [block_scales(torch, generator, x.shape, rows, by_k, by_k) for x, rows, by_k in (
+            (a.view, 1, case["scale_orders"][0]), (b.view, 1 if case["blocks"] == "row" else 128, case["blocks"] == "block" or case["scale_orders"][1]))]
+        scale_a, scale_b = (tj.tensor(x.data_ptr(), device, tj.F32, list(x.shape), list(x.stride())) for x in blocks)
+        of_a, of_b = scaled(torch, a.view, blocks[0], 1), scaled(torch, b.view, blocks[1], 1 if case["blocks"] == "row" else 128)
     runtime.gemm(bound(a, case["dtype"]), bound(b, case["dtype"]), bound(d, case["out"]), c=bound(c, case["out"]) if c is not None else None,
                  bias=bound(bias, case["out"]) if bias is not None else None, alpha=case["alpha"], beta=case["beta"],
                  activation=ACTIVATIONS.index(case["activation"]), stream=torch.cuda.current_stream().cuda_stream,
                  scale_a=scale_a, scale_b=scale_b)
     torch.cuda.synchronize()
-    wanted = reference(torch, a.view, b.view, before, bias.view if bias is not None else None, case)
+    wanted = reference(torch, of_a, of_b, before, bias.view if bias is not None else None, case)
     error = relative_error(double(torch, d.view), wanted)
     unwritten, outside = d.unwritten(), d.written_outside()
     return {"error": error, "unwritten": unwritten, "written_outside": outside, "limit": limit_of(case), "ok": error <= limit_of(case) and unwritten == 0 and outside == 0}
+
+
+def block_scales(torch, generator, shape, rows, by_k, padded):
+    """Scales of blocks of `rows` x 128 elements, contiguous in K or in the other dimension; padded: rows of them have a gap."""
+    *batch, outer, depth = shape
+    sizes = [(outer + rows - 1) // rows, (depth + 127) // 128]
+    inner = sizes[1] if by_k else sizes[0]
+    memory = torch.rand([*batch, sizes[0] if by_k else sizes[1], inner + (3 if padded else 0)], generator=generator, device="cuda") + 0.5
+    return memory[..., :inner] if by_k else memory[..., :inner].transpose(-1, -2)
+
+
+def scaled(torch, operand, scales, rows):
+    """An operand in f64 times the scales of its blocks."""
+    outer, depth = operand.shape[-2:]
+    return double(torch, operand) * double(torch, scales).repeat_interleave(rows, -2)[..., :outer, :].repeat_interleave(128, -1)[..., :depth]
 
 
 def run_correctness(torch, runtime, tj, device, count, seed, report, dtypes=("f16", "bf16")):

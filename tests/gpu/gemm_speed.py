@@ -20,6 +20,7 @@ WHOLE = 1 << 35   # M * N * K up to which every element is checked; beyond, one 
 BAND = 64         # rows or columns: the smallest side of a tile that serves large products
 BLOCK_FACTOR = 4  # a block of a row may be so much further from f64 than the whole: one tile that is wrong does not move the whole
 SCALES = (0.5, 2.0)
+SCALED = 128  # elements of K, and of N in blocks, that one scale serves
 
 
 def flops_of(problem):
@@ -40,7 +41,7 @@ def fields_of(binding, problem):
     activation, bias, add = EPILOGUES[problem["epilogue"]]
     return {"dtype": code_of(binding, problem["dtype"]), "out": code_of(binding, problem["out"]), "m": problem["m"], "n": problem["n"], "k": problem["k"],
             "a_transposed": problem["a_transposed"], "b_transposed": problem["b_transposed"], "bias": bias, "add_c": add,
-            "activation": gemm_check.ACTIVATIONS.index(activation)}
+            "activation": gemm_check.ACTIVATIONS.index(activation), "scales": problem.get("scales")}
 
 
 def tune_words(problem):
@@ -48,7 +49,7 @@ def tune_words(problem):
     activation, bias, add = EPILOGUES[problem["epilogue"]]
     flag = lambda value: "true" if value else "false"  # noqa: E731
     return ["--out", problem["out"], "--a-major", "m" if problem["a_transposed"] else "k", "--b-major", "n" if problem["b_transposed"] else "k",
-            "--bias", flag(bias), "--add-c", flag(add), "--activation", activation]
+            "--bias", flag(bias), "--add-c", flag(add), "--activation", activation] + (["--scales", problem["scales"]] if "scales" in problem else [])
 
 
 def one_of_each_band(size, draw):
@@ -83,7 +84,7 @@ class Work:
 
     def __init__(self, torch, runtime, binding, device, problem, options):
         self.torch, self.runtime, self.binding, self.device, self.problem = torch, runtime, binding, device, problem
-        self.peers, self.flops = PEERS[:2 if problem["dtype"] == "e4m3" else 1], flops_of(problem)
+        self.peers, self.flops = PEERS[:2 if problem["dtype"] == "e4m3" and "scales" not in problem else 1], flops_of(problem)
         self.calls = calls_of(self.flops)
         self.generator = torch.Generator(device="cuda").manual_seed(options.seed % (1 << 31) + problem["number"])
         self.make()
@@ -114,7 +115,7 @@ class Work:
         self.c = self.normal(p["m"], p["n"], p["out"]) if self.add else None
         self.d = Guarded(torch, out, [p["m"], p["n"]], [p["n"], 1], p["m"] * p["n"])
         self.peer = torch.empty((p["m"], p["n"]), dtype=out, device="cuda")
-        self.scales = [torch.tensor(scale, dtype=torch.float32, device="cuda") for scale in SCALES] if p["dtype"] == "e4m3" else []
+        self.scales = [] if p["dtype"] != "e4m3" else self.block_scales() if "scales" in p else [torch.tensor(each, dtype=torch.float32, device="cuda") for each in SCALES]
         bound = lambda t, dtype: self.binding.tensor(t.data_ptr(), self.device, code_of(self.binding, dtype), list(t.shape), list(t.stride()))  # noqa: E731
         self.bound = [bound(self.a, p["dtype"]), bound(self.b, p["dtype"]), bound(self.d.view, p["out"])]
         self.more = {"activation": gemm_check.ACTIVATIONS.index(self.activation)}
@@ -125,11 +126,34 @@ class Work:
         if self.scales:
             self.more.update({name: bound(scale, "f32") for name, scale in zip(("scale_a", "scale_b"), self.scales)})
 
+    def block_scales(self):
+        """Of a [M, K / 128], M contiguous; of b [N / 128, K / 128], K contiguous, or [N, K / 128], N contiguous. Rows begin at multiples of 16 bytes."""
+        blocks = lambda size: (size + SCALED - 1) // SCALED  # noqa: E731
+
+        def positive(outer, inner):
+            pitch = (inner + 3) // 4 * 4
+            return (self.torch.rand((outer, pitch), generator=self.generator, device="cuda") + 0.5)[:, :inner]
+
+        p, depth = self.problem, blocks(self.problem["k"])
+        return [positive(depth, p["m"]).t(), positive(blocks(p["n"]), depth) if p["scales"] == "block" else positive(depth, p["n"]).t()]
+
+    def in_f64(self, operand, scale, rows):
+        """Rows of an operand, times the scales of their blocks. A scale serves one row, or SCALED of them."""
+        numbers = self.torch.arange(operand.shape[0], device="cuda")[rows]
+        values = double(self.torch, operand.view(self.torch.uint8)[rows].view(operand.dtype))
+        if "scales" not in self.problem:
+            return values
+        of_rows = numbers if scale.shape[0] == operand.shape[0] else numbers // SCALED
+        return values * double(self.torch, scale)[of_rows].repeat_interleave(SCALED, 1)[:, :operand.shape[1]]
+
     def ours(self):
         self.runtime.gemm(*self.bound, stream=self.torch.cuda.current_stream().cuda_stream, **self.more)
 
     def peer_calls(self):
         torch, a, b, out, p = self.torch, self.a, self.b.t(), self.peer, self.problem
+        if "scales" in p:
+            right = self.scales[1].t()
+            return {"cublas": lambda: torch._scaled_mm(a, b, scale_a=self.scales[0], scale_b=right, out_dtype=out.dtype)}
         if p["dtype"] == "e4m3":
             scaled = lambda fast: lambda: torch._scaled_mm(a, b, scale_a=self.scales[0], scale_b=self.scales[1], out_dtype=out.dtype, use_fast_accum=fast)  # noqa: E731
             return {"cublas": scaled(False), "cublas_fast": scaled(True)}
@@ -173,10 +197,11 @@ class Work:
 
     def errors_of(self, rows, columns):
         """The errors of these rows and columns together, and of their worst block: along rows, or along columns when these are chosen."""
-        case = {"alpha": 1.0, "beta": BETA if self.add else 0.0, "activation": self.activation, "scales": SCALES if self.scales else []}
+        case = {"alpha": 1.0, "beta": BETA if self.add else 0.0, "activation": self.activation, "scales": SCALES if self.scales and "scales" not in self.problem else []}
         part = lambda t: None if t is None else t[rows][:, columns]  # noqa: E731
-        of = lambda t, places: t.view(self.torch.uint8)[places].view(t.dtype) if self.scales else t[places]  # noqa: E731  8-bit types know no index
-        wanted = gemm_check.reference(self.torch, of(self.a, rows), of(self.b, columns), part(self.c), None if self.bias is None else self.bias[columns], case)
+        a, b = ((self.in_f64(self.a, self.scales[0], rows), self.in_f64(self.b, self.scales[1], columns)) if self.scales  # 8-bit types know no index
+                else (self.a[rows], self.b[columns]))
+        wanted = gemm_check.reference(self.torch, a, b, part(self.c), None if self.bias is None else self.bias[columns], case)
         found = double(self.torch, part(self.first))
         along_rows = isinstance(columns, slice)
         return gemm_check.relative_error(found, wanted), block_error(self.torch, found if along_rows else found.t(), wanted if along_rows else wanted.t())

@@ -11,6 +11,19 @@ inline constexpr int kWideColumns = 256;     ///< swapped tiles so wide have two
 inline constexpr int kSwizzleColumns = 64;   ///< 128 bytes of 16-bit elements: the width of a block in shared memory
 inline constexpr int kSwizzleBytes = 128;
 
+/// What one scale of an 8-bit operand serves.
+enum Scales : int {
+  kScaledTensor = 0,  ///< all of a; all of b
+  kScaledBlocks = 1,  ///< 128 elements of K of a row of a; as many of 128 rows of b
+  kScaledRows = 2     ///< 128 elements of K of a row of either
+};
+inline constexpr int kScaledElements = 128;
+inline constexpr int kScalesTogether = 4;  ///< of a row, that the copy engine brings: 16 bytes
+/// Scales of blocks of b that a tile of so many columns needs: a multiple of 64, or a part of 128.
+constexpr int scaled_blocks(int columns) { return (columns + kScaledElements - 1) / kScaledElements; }
+/// Where the columns' scales begin in a slot, behind so many bytes: the copy engine writes to multiples of 128 bytes.
+constexpr unsigned scale_place(int bytes) { return static_cast<unsigned>(bytes + 127) / 128u * 128u; }
+
 inline constexpr int kReaders = 128;   ///< threads that read an operand where the copy engine does not
 inline constexpr int kReadsAhead = 8;  ///< 16-byte loads that each of them has under way
 
@@ -35,9 +48,10 @@ enum Store : int {
 struct Params {
   /// Rank 4: the contiguous dimension, the other one, batch, 1. d's is read by kernels with Store::kCopied.
   TensorMap a, b, d;
-  void* d_data;      ///< strides below in elements; rows are contiguous
-  const void* c;     ///< read by kernels with kAddC
-  const void* bias;  ///< read by kernels with kBias
+  TensorMap left_scales, right_scales;  ///< of blocks, likewise: read by kernels with kScales
+  void* d_data;                         ///< strides below in elements; rows are contiguous
+  const void* c;                        ///< read by kernels with kAddC
+  const void* bias;                     ///< read by kernels with kBias
   long long d_stride_batch, d_stride_row;
   long long c_stride_batch, c_stride_row;
   long long bias_stride_batch;

@@ -18,13 +18,42 @@ inline constexpr int kMatrixBytes = 32;  ///< of K, of any elements
 template <class C>
 inline constexpr bool kPromotes = dev::kElementBytes<typename C::Element> == 1;
 
-/// The further registers of a consumer of e4m3: the matrix unit's sums over each block of an iteration, and alpha times
-/// both scales.
+/// Pieces of a consumer's columns: each is a product of its own, whose sums are added while the next one multiplies.
+template <class C, class = void>
+inline constexpr int kPieces = 1;
+template <class C>
+inline constexpr int kPieces<C, decltype(void(C::kPieces))> = C::kPieces;
+/// Are an iteration's sums multiplied by scales of blocks?
+template <class C, class = void>
+inline constexpr bool kScaled = false;
+template <class C>
+inline constexpr bool kScaled<C, decltype(void(C::kScales))> = true;
+
+/// The registers of a consumer for an iteration's scales of blocks: for each block of K and each part of its columns
+/// that has one scale of b, the factors of a thread's two rows. Where each column has a scale, the rows' scales alone.
+template <class C, bool = kScaled<C>>
+struct Factors {};
+template <class C>
+struct Factors<C, true> {
+  /// A tile whose columns are an odd multiple of 64 begins with a scale of b, or with the second half of one.
+  static constexpr int kPartColumns = C::kScales == kScaledRows || C::kBlockN < kScaledElements ? C::kBlockN
+                                      : C::kBlockN % kScaledElements == 0                       ? kScaledElements
+                                                                                                : kScaledElements / 2;
+  static constexpr int kFactorParts = C::kBlockN / kPartColumns;
+  static_assert(kFactorParts * kPartColumns == C::kBlockN &&
+                    (C::kBlockN >= kScaledElements || kScaledElements % C::kBlockN == 0),
+                "a part of the columns has one scale");
+  static constexpr int kScaleBlocks = C::kBlockK / kBlockColumns<C>;
+  float factors[kScaleBlocks][kFactorParts][2];
+};
+/// The further registers of a consumer of e4m3: the matrix unit's sums over each block of an iteration, in pieces, and
+/// alpha times both scales.
 template <class C, bool = kPromotes<C>>
 struct Partial {};
 template <class C>
-struct Partial<C, true> {
-  float partial[C::kBlockK / kBlockColumns<C>][kSumColumns<C> / 2];
+struct Partial<C, true> : Factors<C> {
+  static constexpr int kPieceSums = kSumColumns<C> / 2 / kPieces<C>;
+  float partial[C::kBlockK / kBlockColumns<C> * kPieces<C>][kPieceSums];
   float factor;
 };
 
@@ -103,11 +132,34 @@ struct Side {
   static constexpr int kBlock = (kMnMajor ? kSwizzleColumns : kSlotRows) * kSwizzleRowBytes;  // to the next of K
 };
 
+/// Products of 8-bit elements: each block's goes into partial sums of its own.
+template <int Piece, class C>
+TJ_DEVICE void multiply_piece(Consumer<C>& consumer, u32 a, u32 b) {
+  using Steps = dev::MatrixSteps<kSwizzleRowBytes / kMatrixBytes, kMatrixBytes, kMatrixBytes, 0>;
+  constexpr int kColumns = C::kBlockN / kPieces<C>;
+  const u64 left = dev::matrix_operand(a + consumer.copy * kRowsPerConsumer * kSwizzleRowBytes, 16, kSwizzleAtomBytes),
+            right = dev::matrix_operand(b + Piece * kColumns * kSwizzleRowBytes, 16, kSwizzleAtomBytes);
+#pragma unroll
+  for (int block = 0; block < C::kBlockK / kBlockColumns<C>; ++block) {
+    auto& partial = consumer.partial[block * kPieces<C> + Piece];
+    dev::hold(partial);
+    dev::matrix_multiply<Steps>(typename C::Element{}, partial,
+                                dev::operand_advance(left, block * C::kSlotRows * kSwizzleRowBytes),
+                                dev::operand_advance(right, block * C::kSlotColumns * kSwizzleRowBytes), false);
+  }
+}
+template <int Piece, class C>
+TJ_DEVICE void piece_done(Consumer<C>& consumer) {
+#pragma unroll
+  for (int block = 0; block < C::kBlockK / kBlockColumns<C>; ++block)
+    dev::hold(consumer.partial[block * kPieces<C> + Piece]);
+}
+
 /// sums (+)= a b^T, or in swapped tiles b a^T: 64 x kSumColumns for each block of rows. The group before may still be
-/// adding to the same sums: nothing here touches them. With e4m3, the product of each block goes into partial sums of
-/// its own.
+/// adding to the same sums: nothing here touches them.
 template <class C>
 TJ_DEVICE void mma(Consumer<C>& consumer, const Tile&, int i, u32 a, u32 b) {
+  if constexpr (kPromotes<C>) return multiply_piece<0>(consumer, a, b);
   using Left = Side<C, true>;
   using Right = Side<C, false>;
   constexpr int kOrder = (Left::kMnMajor ? dev::kLeftMn : 0) | (Right::kMnMajor ? dev::kRightMn : 0);
@@ -124,35 +176,41 @@ TJ_DEVICE void mma(Consumer<C>& consumer, const Tile&, int i, u32 a, u32 b) {
   for (int block = 0; block < C::kBlockK / kBlockColumns<C>; ++block) {
     const u64 a_block = dev::operand_advance(left, block * Left::kBlock),
               b_block = dev::operand_advance(right, block * Right::kBlock);
-    if constexpr (kPromotes<C>) {
-      dev::hold(consumer.partial[block]);
-      dev::matrix_multiply<Steps>(typename C::Element{}, consumer.partial[block], a_block, b_block, false);
-    } else {
 #pragma unroll
-      for (int row = 0; row < kRowBlocks; ++row)
-        dev::matrix_multiply<Steps>(typename C::Element{}, consumer.sums[row],
-                                    dev::operand_advance(a_block, row * kRowBytes), b_block, i != 0 || block != 0);
-    }
+    for (int row = 0; row < kRowBlocks; ++row)
+      dev::matrix_multiply<Steps>(typename C::Element{}, consumer.sums[row],
+                                  dev::operand_advance(a_block, row * kRowBytes), b_block, i != 0 || block != 0);
   }
 }
 /// Nothing is to be done between groups of 16-bit elements: store() is the first to look at the sums, after the last
 /// group.
 template <class C>
 TJ_DEVICE void mma_done(Consumer<C>& consumer) {
-  if constexpr (kPromotes<C>) {
-#pragma unroll
-    for (int block = 0; block < C::kBlockK / kBlockColumns<C>; ++block) dev::hold(consumer.partial[block]);
-  }
+  if constexpr (kPromotes<C>) piece_done<0>(consumer);
 }
 
-/// The sums of an iteration's blocks, each of 128 products, to those in f32.
-template <class C>
-TJ_DEVICE void promote(Consumer<C>& consumer, const Tile&, int) {
+/// A piece's sums of an iteration's blocks, each of 128 products, to those in f32; times the scales of their rows and
+/// columns where there are scales of blocks.
+template <int Piece, class C>
+TJ_DEVICE void promote_piece(Consumer<C>& consumer) {
+  constexpr int kSums = Consumer<C>::kPieceSums;
 #pragma unroll
   for (int block = 0; block < C::kBlockK / kBlockColumns<C>; ++block) {
 #pragma unroll
-    for (int s = 0; s < kSumColumns<C> / 2; ++s) consumer.sums[0][s] += consumer.partial[block][s];
+    for (int s = 0; s < kSums; ++s) {
+      const float partial = consumer.partial[block * kPieces<C> + Piece][s];
+      float& sum = consumer.sums[0][Piece * kSums + s];
+      if constexpr (kScaled<C>)
+        sum = dev::multiply_add(
+            partial, consumer.factors[block][2 * (Piece * kSums + s) / Factors<C>::kPartColumns][s / 2 % 2], sum);
+      else
+        sum += partial;
+    }
   }
+}
+template <class C>
+TJ_DEVICE void promote(Consumer<C>& consumer, const Tile&, int) {
+  promote_piece<0>(consumer);
 }
 
 }  // namespace tj::ops::gemm

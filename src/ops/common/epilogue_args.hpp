@@ -24,8 +24,12 @@ void add_epilogue(const GemmArgs& args, bool (*wide)(const Tensor&), Params& p) 
     p.bias_stride_batch = batch_stride(*args.bias, 2);
     p.wide_bias = wide(*args.bias);
   }
-  if (args.scale_a) p.scale_a = static_cast<const float*>(args.scale_a->data);
-  if (args.scale_b) p.scale_b = static_cast<const float*>(args.scale_b->data);
+  // One number each; scales of blocks are the loop's.
+  const auto scale = [](const std::optional<Tensor>& tensor) {
+    return tensor && tensor->rank < 2 ? static_cast<const float*>(tensor->data) : nullptr;
+  };
+  p.scale_a = scale(args.scale_a);
+  p.scale_b = scale(args.scale_b);
   p.alpha = args.alpha;
   p.beta = args.beta;
 }

@@ -83,6 +83,11 @@ class GemmBuilder : protected GraphBuilder {
     if (tile_.swapped) flag("kSwapped", true);
     if (kernel_.walk == WalkChoice::split || tile_.sliced()) flag("kSplit", true);
     if (tile_.sliced()) flag("kSliced", true);
+    if (kernel_.scales != Scales::tensor) {
+      constant("kScales", static_cast<int>(kernel_.scales));
+      flag("kLeftScalesK", kernel_.left_scales_k);
+      flag("kRightScalesK", kernel_.right_scales_k);
+    }
     constant("kClusterM", tile_.cluster_m);
     constant("kClusterN", tile_.cluster_n);
     add_gemm_constants(kernel_, graph_, {"a-major", "b-major"});

@@ -32,22 +32,26 @@ std::int64_t matrix_of(const Tensor& rows) {
   return pitch_of(rows) * rows.shape[static_cast<std::size_t>(rows.rank - 2)];
 }
 
-std::size_t bytes_of(const Tensor& operand) {
-  if (!gemm_copied(operand)) return 0;
-  const Tensor rows = as_rows(operand, gemm_mn_major(operand));
+bool copied(const Tensor& tensor, bool mn_major) {
+  return !copy_aligned(tensor, mn_major ? tensor.rank - 2 : tensor.rank - 1);
+}
+
+std::size_t bytes_of(const Tensor& operand, bool mn) {
+  if (!copied(operand, mn)) return 0;
+  const Tensor rows = as_rows(operand, mn);
   const std::int64_t batch = rows.rank == 3 ? rows.shape[0] : 1;
   const auto bytes = static_cast<std::size_t>(matrix_of(rows) * batch * size_of(rows.dtype));
   return (bytes + kPlace - 1) / kPlace * kPlace;
 }
 
 /// Copies it there if it must be, and gives what to read instead.
-Tensor aligned(const GemmArgs& args, const Tensor& operand, std::byte*& scratch, bool draws, const EachStep& each) {
-  if (!gemm_copied(operand)) return operand;
-  const bool mn = gemm_mn_major(operand);
+Tensor aligned(const GemmArgs& args, const Tensor& operand, bool mn, std::byte*& scratch, bool draws,
+               const EachStep& each) {
+  if (!copied(operand, mn)) return operand;
   CopyRowsArgs copy{as_rows(operand, mn), {}, args.max_sms};
   copy.destination = copy.source;
   copy.destination.data = scratch;
-  scratch += bytes_of(operand);
+  scratch += bytes_of(operand, mn);
   const auto down = static_cast<std::size_t>(operand.rank - 2);
   copy.destination.strides[down + 1] = 1;
   copy.destination.strides[down] = pitch_of(copy.source);
@@ -56,24 +60,32 @@ Tensor aligned(const GemmArgs& args, const Tensor& operand, std::byte*& scratch,
   return as_rows(copy.destination, mn);
 }
 
+std::size_t scale_bytes(const GemmArgs& args) {
+  return gemm_scales(args) == Scales::tensor ? 0
+                                             : bytes_of(*args.scale_a, gemm_scales_mn(args, false)) +
+                                                   bytes_of(*args.scale_b, gemm_scales_mn(args, true));
+}
+
 }  // namespace
 
-bool gemm_copied(const Tensor& operand) {
-  return !copy_aligned(operand, gemm_mn_major(operand) ? operand.rank - 2 : operand.rank - 1);
-}
+bool gemm_copied(const Tensor& operand) { return copied(operand, gemm_mn_major(operand)); }
 
 // Operands are not read with alpha 0: the plan makes legal maps of them.
 std::size_t gemm_copy_bytes(const GemmArgs& args, const GemmChoice& choice) {
   return args.alpha == 0 || gemm_tiles()[static_cast<std::size_t>(choice.tile)].reads
              ? 0
-             : bytes_of(args.a) + bytes_of(args.b);
+             : bytes_of(args.a, gemm_mn_major(args.a)) + bytes_of(args.b, gemm_mn_major(args.b)) + scale_bytes(args);
 }
 
 void copy_gemm_operands(GemmArgs& args, const GemmChoice& choice, std::byte*& scratch, bool draws,
                         const EachStep& each) {
   if (gemm_copy_bytes(args, choice) == 0) return;
-  args.a = aligned(args, args.a, scratch, draws, each);
-  args.b = aligned(args, args.b, scratch, draws, each);
+  args.a = aligned(args, args.a, gemm_mn_major(args.a), scratch, draws, each);
+  args.b = aligned(args, args.b, gemm_mn_major(args.b), scratch, draws, each);
+  if (gemm_scales(args) == Scales::tensor) return;
+  const bool left_mn = gemm_scales_mn(args, false), right_mn = gemm_scales_mn(args, true);
+  args.scale_a = aligned(args, *args.scale_a, left_mn, scratch, draws, each);
+  args.scale_b = aligned(args, *args.scale_b, right_mn, scratch, draws, each);
 }
 
 bool gemm_copies(const GemmConfig& config) {
@@ -81,7 +93,15 @@ bool gemm_copies(const GemmConfig& config) {
     return (rows > 1 || config.batch > 1) && row * size_of(config.dtype) % kCopyAlignmentBytes != 0;
   };
   const auto operand = [&](std::int64_t outer, bool mn) { return mn ? off(config.k, outer) : off(outer, config.k); };
-  return operand(config.m, config.a_transposed) || operand(config.n, config.b_transposed);
+  const auto scale = [&](std::int64_t outer, bool k) {
+    const std::int64_t blocks = gemm_scale_blocks(config.k), row = k ? blocks : outer, rows = k ? outer : blocks;
+    return (rows > 1 || config.batch > 1) && row * size_of(DType::f32) % kCopyAlignmentBytes != 0;
+  };
+  const bool of_blocks = config.scales == Scales::block;
+  const bool scales = config.scales != Scales::tensor && (scale(config.m, config.scale_a_transposed) ||
+                                                          scale(of_blocks ? gemm_scale_blocks(config.n) : config.n,
+                                                                of_blocks || config.scale_b_transposed));
+  return scales || operand(config.m, config.a_transposed) || operand(config.n, config.b_transposed);
 }
 
 }  // namespace tj::ops

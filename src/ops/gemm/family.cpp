@@ -106,6 +106,7 @@ GemmTileCycles gemm_tile_cycles(const GemmTile& tile, int out_bytes, const arch:
 bool gemm_tile_fits(const GemmTile& tile, const GemmKernel& kernel, const GemmFamily& family) {
   if (tile.element_bytes != size_of(kernel.dtype) || (tile.element_bytes == 1 && (kernel.left_mn || kernel.right_mn)))
     return false;
+  if (kernel.scales != Scales::tensor && !tile.promotes()) return false;
   if (!family.fits(tile, kernel)) return false;
   if (tile.reads && (kernel.left_mn || kernel.right_mn)) return false;
   // Slices are a walk of their own, and K is cut once.

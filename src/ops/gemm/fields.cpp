@@ -105,6 +105,9 @@ GemmKernel of_parts(GemmKernel kernel) {
   parts.tile = kernel.tile;
   parts.rung = kernel.rung;  // only to be refused
   parts.walk = kernel.walk;
+  parts.scales = kernel.scales;
+  parts.left_scales_k = kernel.left_scales_k;
+  parts.right_scales_k = kernel.right_scales_k;
   parts.parts = true;
   return parts;
 }

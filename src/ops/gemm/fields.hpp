@@ -21,6 +21,9 @@ inline constexpr const char* kGemmOutputTypes[] = {"f16", "bf16", "f32"};
 inline constexpr const char* kGemmLeftOrders[] = {"k", "m"};
 inline constexpr const char* kGemmRightOrders[] = {"k", "n"};
 inline constexpr const char* kGemmActivations[] = {"none", "relu", "gelu", "silu", "gelu_tanh"};
+inline constexpr const char* kGemmScales[] = {"tensor", "block", "row"};
+inline constexpr const char* kGemmLeftScaleOrders[] = {"m", "k"};
+inline constexpr const char* kGemmRightScaleOrders[] = {"n", "k"};
 inline constexpr const char* kGemmActivationsAllowed = "0 (none), 1 (relu), 2 (gelu), 3 (silu), 4 (gelu_tanh)";
 /// Names of gemm_tiles() and of gemm_rungs(), in their order.
 Words gemm_tile_words();
@@ -37,7 +40,7 @@ constexpr bool is_usual(const GemmTile& tile) {
 std::vector<std::string> gemm_tile_flags();
 std::vector<std::string> gemm_rung_flags();
 
-inline constexpr std::array<Field<GemmKernel>, 12> kGemmFields = {{
+inline constexpr std::array<Field<GemmKernel>, 15> kGemmFields = {{
     {.name = "dtype",
      .get =
          [](const GemmKernel& kernel) {
@@ -157,6 +160,36 @@ inline constexpr std::array<Field<GemmKernel>, 12> kGemmFields = {{
      .optional = true,
      .tag_place = 7},
     walk_field<GemmKernel>(8, true),
+    {.name = "scales",
+     .get = [](const GemmKernel& kernel) { return static_cast<unsigned>(kernel.scales); },
+     .set = [](GemmKernel& kernel, unsigned value) { kernel.scales = static_cast<Scales>(value); },
+     .words = words<kGemmScales>,
+     .bits = 2,
+     .flags = {"tensor", "block", "row"},
+     .tag = "_%scales",
+     .tagged = [](const GemmKernel& kernel) { return kernel.scales != Scales::tensor; },
+     .optional = true,
+     .tag_place = 9},
+    {.name = "scale-a-major",
+     .get = [](const GemmKernel& kernel) { return unsigned{kernel.left_scales_k}; },
+     .set = [](GemmKernel& kernel, unsigned value) { kernel.left_scales_k = value != 0; },
+     .words = words<kGemmLeftScaleOrders>,
+     .bits = 1,
+     .flags = {"m", "k"},
+     .tag = "_a%",
+     .tagged = [](const GemmKernel& kernel) { return kernel.left_scales_k; },
+     .optional = true,
+     .tag_place = 10},
+    {.name = "scale-b-major",
+     .get = [](const GemmKernel& kernel) { return unsigned{kernel.right_scales_k}; },
+     .set = [](GemmKernel& kernel, unsigned value) { kernel.right_scales_k = value != 0; },
+     .words = words<kGemmRightScaleOrders>,
+     .bits = 1,
+     .flags = {"n", "k"},
+     .tag = "_b%",
+     .tagged = [](const GemmKernel& kernel) { return kernel.right_scales_k; },
+     .optional = true,
+     .tag_place = 11},
 }};
 
 }  // namespace tj::ops

@@ -48,6 +48,9 @@ struct GemmKernel {
   int rung = 0;           ///< in gemm_rungs(); never the last, which is none
   bool parts = false;     ///< leaves sums over parts of K, in f32 and without any epilogue, to be added by sum_parts
   WalkChoice walk = WalkChoice::usual;
+  Scales scales = Scales::tensor;
+  /// Scales of blocks: K is contiguous in them instead of M and N. Those of blocks of b have no other order.
+  bool left_scales_k = false, right_scales_k = false;
 };
 /// The kernel of the same operands that leaves sums over parts of K.
 GemmKernel of_parts(GemmKernel kernel);
@@ -73,6 +76,13 @@ bool gemm_tile_fits(const GemmTile& tile, const GemmKernel& kernel);
 /// The order of an operand that both the copy engine and the matrix unit take; what validate() passed has one.
 /// rows: its first dimension, M or N, is `row`, its last is K.
 bool gemm_mn_major(const Tensor& operand);
+
+/// Scales of so many elements: one of each 128.
+constexpr std::int64_t gemm_scale_blocks(std::int64_t elements) { return (elements + 127) / 128; }
+/// What the scales of a call serve, by their ranks.
+Scales gemm_scales(const GemmArgs& args);
+/// Are scales of blocks contiguous in M (N) instead of K? Those of blocks of b never are.
+bool gemm_scales_mn(const GemmArgs& args, bool right);
 
 /// Cycles of all of a tile but its iterations, on an arch by its facts alone.
 struct GemmTileCycles {

@@ -10,6 +10,7 @@
 #include "ops/common/tensor_list.hpp"
 #include "ops/common/trial.hpp"
 #include "ops/gemm/family.hpp"
+#include "ops/gemm/fields.hpp"
 #include "ops/gemm/params.cuh"
 #include "ops/gemm/steps.hpp"
 #include "support/fail.hpp"
@@ -84,6 +85,10 @@ void add_large(std::vector<GemmKernel>& kernels, const arch::Arch& arch) {
     fail(Stage::argument, Code::unsupported,
          cat(kernel.left_mn ? "--a-major is 'm'" : "--b-major is 'n'", "; allowed with --dtype ",
              to_string(kernel.dtype), ": k"));
+  if (kernel.scales != Scales::tensor && !narrow)
+    fail(Stage::argument, Code::unsupported,
+         cat("--scales is '", kGemmScales[static_cast<int>(kernel.scales)], "'; allowed with --dtype ",
+             to_string(kernel.dtype), ": tensor"));
   GemmKernel any = kernel;
   std::vector<std::string> known;
   for (any.tile = 0; any.tile < static_cast<int>(gemm_tiles().size()); ++any.tile)
@@ -213,6 +218,10 @@ GemmKernel gemm_kind(const GemmArgs& args) {
   GemmKernel kernel{args.a.dtype,          args.d.dtype,   gemm_mn_major(args.a), gemm_mn_major(args.b),
                     args.bias.has_value(), args.beta != 0, args.activation};
   kernel.d_aligned = copy_aligned(args.d, args.d.rank - 1) && rows_whole(gemm_sizes(args).n, kernel.out);
+  kernel.scales = gemm_scales(args);
+  if (kernel.scales == Scales::tensor) return kernel;
+  kernel.left_scales_k = !gemm_scales_mn(args, false);
+  kernel.right_scales_k = kernel.scales == Scales::row && !gemm_scales_mn(args, true);
   return kernel;
 }
 
@@ -227,6 +236,18 @@ GemmKernel chosen(GemmKernel kind, const GemmChoice& choice) {
 
 void set_dense(GemmKernel& kernel, const GemmSizes& sizes) { kernel.d_aligned = rows_whole(sizes.n, kernel.out); }
 
+Scales gemm_scales(const GemmArgs& args) {
+  if (!args.scale_a || !args.scale_b || args.scale_a->rank < 2) return Scales::tensor;
+  const Tensor& b = *args.scale_b;
+  return b.rank >= 2 && b.shape[static_cast<std::size_t>(b.rank - 2)] == gemm_sizes(args).n && gemm_sizes(args).n > 1
+             ? Scales::row
+             : Scales::block;
+}
+
+bool gemm_scales_mn(const GemmArgs& args, bool right) {
+  return right ? gemm_scales(args) == Scales::row && gemm_mn_major(*args.scale_b) : gemm_mn_major(*args.scale_a);
+}
+
 Kernel gemm_kernel_of(const ProblemKey& problem, const GemmChoice& choice) {
   return {gemm_small_key(chosen(gemm_kernel(problem.kind), choice)), choice.number()};
 }
@@ -235,6 +256,9 @@ GemmKernel gemm_kind(const GemmConfig& config) {
   validate(config);
   GemmKernel kernel{config.dtype, config.out,   config.a_transposed, config.b_transposed,
                     config.bias,  config.add_c, config.activation};
+  kernel.scales = config.scales;
+  kernel.left_scales_k = config.scale_a_transposed;
+  kernel.right_scales_k = config.scale_b_transposed;
   set_dense(kernel, gemm_sizes(config));
   return kernel;
 }

@@ -35,6 +35,24 @@ support::TensorMapDesc operand_map(const Tensor& tensor, bool mn_major, int box_
   return desc;
 }
 
+/// Scales of blocks of K: one box an iteration, where K is contiguous of whole 16 bytes.
+support::TensorMapDesc scale_map(const Tensor& scales, bool mn_major, int rows, int blocks) {
+  const auto [across, down] = order_of(scales, mn_major);
+  support::TensorMapDesc desc = tensor_map(scales, {across, down, scales.rank == 3 ? 0 : kNoDimension, kNoDimension},
+                                           {static_cast<std::uint32_t>(mn_major ? rows : gemm::kScalesTogether),
+                                            static_cast<std::uint32_t>(mn_major ? blocks : rows)});
+  desc.swizzle_bytes = 0;
+  return desc;
+}
+void add_scales(const GemmArgs& args, const GemmTile& tile, LaunchPlan& plan) {
+  const int columns = gemm_scales(args) == Scales::row ? tile.block_n : gemm::scaled_blocks(tile.block_n);
+  plan.maps[plan.map_count++] = {
+      offsetof(gemm::Params, left_scales),
+      scale_map(*args.scale_a, gemm_scales_mn(args, false), tile.block_m, tile.partial_sums())};
+  plan.maps[plan.map_count++] = {offsetof(gemm::Params, right_scales),
+                                 scale_map(*args.scale_b, gemm_scales_mn(args, true), columns, tile.partial_sums())};
+}
+
 /// Makes the map of an operand that is not read one that the copy engine takes, whatever the operand's address and
 /// strides.
 void make_legal(support::TensorMapDesc& desc) {
@@ -130,8 +148,9 @@ void gemm_plan(const GemmArgs& args, const GemmChoice& choice, const GemmLaunch&
     plan.maps[0] = {offsetof(gemm::Params, a), operand_map(args.a, a_mn, p.a_box, tile.block_k, tile.cluster_n)};
     plan.maps[1] = {offsetof(gemm::Params, b), operand_map(args.b, b_mn, p.b_box, tile.block_k, sharers)};
     plan.map_count = 2;
+    if (gemm_scales(args) != Scales::tensor) add_scales(args, tile, plan);
     if (args.alpha == 0)
-      for (std::size_t i = 0; i < 2; ++i) make_legal(plan.maps[i].desc);
+      for (std::size_t i = 0; i < plan.map_count; ++i) make_legal(plan.maps[i].desc);
   }
   if (launch.store == gemm::kCopied)
     plan.maps[plan.map_count++] = {

@@ -40,8 +40,8 @@ class GemmRingsBuilder : protected GemmBuilder {
                    const arch::Arch& arch)
       : GemmBuilder(kernel, store, family, arch),
         multiplier_(way, arch),
-        product_(multiplier_.product(2.0 * product_rows * tile_.sum_columns() * tile_.block_k, tile_.block_k,
-                                     tile_.element_bytes)),
+        product_rows_(product_rows),
+        product_(product_of(tile_.sum_columns())),
         rates_(family.copy_rates(arch)) {}
 
   /// A ring has at least so many slots. Rows that threads read come two iterations at a time.
@@ -67,9 +67,27 @@ class GemmRingsBuilder : protected GemmBuilder {
     return {load("load_a", "a", tile_.left_rows(kernel_.left_mn), slot_rows, {tile_.cluster_n, 1}),
             load("load_b", "b", columns, columns, {sharers, sharers > 1 ? tile_.cluster_n : 1})};
   }
-  int product(const char* context, int c, int registers = 0) {
-    Node n = numbered(context, "mma", c);
-    multiply(n, multiplier_, product_);
+  /// The copies of an iteration's scales of blocks, those of rows and of columns in one slot.
+  int load_scales() {
+    const auto bytes = [&](int count, bool k) {
+      return 4 * count * (k ? gemm::kScalesTogether : tile_.partial_sums());
+    };
+    const int left = bytes(tile_.block_m, kernel_.left_scales_k),
+              right = kernel_.scales == Scales::row ? bytes(tile_.block_n, kernel_.right_scales_k)
+                                                    : bytes(gemm::scaled_blocks(tile_.block_n), true);
+    value("scales", gemm::scale_place(left) + gemm::scale_place(right), Scope::iteration, kLeastSlots, kMostSlots,
+          gemm::kSwizzleBytes);
+    last_value().copied_bytes = left + right;
+    Node n = single("Loader", "load_scales", 1);
+    bring(n, left + right, 1);
+    n.warp_cycles *= 2;  // two copies
+    if (tile_.blocks() > 1) n.registers = kScaleRegisters;
+    return add(std::move(n));
+  }
+  /// pieces: into so many the columns are cut.
+  int product(const char* context, int c, int registers = 0, const std::string& body = "mma", int pieces = 1) {
+    Node n = numbered(context, body, c);
+    multiply(n, multiplier_, pieces == 1 ? product_ : product_of(tile_.sum_columns() / pieces));
     n.registers = registers;
     return add(std::move(n));
   }
@@ -85,6 +103,7 @@ class GemmRingsBuilder : protected GemmBuilder {
   // A power of two: a filling's slot and phase are a mask and a shift then, in the threads that copy and that multiply.
   // Of ten slots they were a multiplication and more. Tiles whose iterations are short have room for eight.
   static constexpr int kMostSlots = 8;
+  static constexpr int kScaleRegisters = 40;  // in 128x192x128c1x2, 24 spill 20 bytes (nvcc 13.0)
 
   /// Warps of a role that reads rows wherever they begin. Eight read b's rows of an iteration, so that two iterations
   /// are under way: one left memory idle while its words were put in place.
@@ -109,19 +128,27 @@ class GemmRingsBuilder : protected GemmBuilder {
     last_value().shared_by = sharers.count;
     last_value().shared_stride = sharers.stride;
     Node n = single("Loader", name, 1);
+    bring(n, bytes, sharers.count);
+    return add(std::move(n));
+  }
+  /// What copies of so many bytes cost, which `sharers` blocks bring together.
+  void bring(Node& n, std::int64_t bytes, int sharers) {
     engine_.issue(n, 1);
     const double kb = static_cast<double>(bytes) / 1024;
     // Other SMs copy at the same time.
-    const int loaded = cycles(kb * rates_.loaded_cycles_per_kb * (sharers.count > 1 ? rates_.multicast_factor : 1));
+    const int loaded = cycles(kb * rates_.loaded_cycles_per_kb * (sharers > 1 ? rates_.multicast_factor : 1));
     n.reservations = {of("TMA", loaded)};
     // A role whose thread issues both operands' copies may be what a short iteration waits for.
-    n.warp_cycles = cycles(sharers.count > 1 ? rates_.shared_issue_cycles : rates_.issue_cycles);
+    n.warp_cycles = cycles(sharers > 1 ? rates_.shared_issue_cycles : rates_.issue_cycles);
     n.latency = std::max(loaded, cycles(kb * rates_.cycles_per_kb) + cycles(rates_.latency_cycles));
-    return add(std::move(n));
   }
 
  protected:
+  Product product_of(int columns) const {
+    return multiplier_.product(2.0 * product_rows_ * columns * tile_.block_k, tile_.block_k, tile_.element_bytes);
+  }
   const Multiplier multiplier_;
+  const int product_rows_;
   const Product product_;
 
  private:

@@ -40,6 +40,10 @@ constexpr int kContextRegisters = 72;
 constexpr int kFewRegisters = 48;
 // The part of these that its loop alone needs.
 constexpr int kLoopRegisters = 40;
+// Columns of a consumer from which it multiplies in two pieces.
+constexpr int kLeastPieces = 128;
+// A wait for shared memory and a fence before the slot of scales is handed back, and products of scales (counted).
+constexpr int kBringScalesCycles = 80;
 
 // Every unit and fact that is read for the family.
 const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"TC", "TMA"},
@@ -117,6 +121,14 @@ std::int64_t iteration_cycles(const GemmTile& tile, const arch::Arch& arch) {
       std::ceil(std::max(tile.consumers() * (own + groups * arch.fact("product_group_cycles")), chain)));
 }
 
+/// Pieces of a consumer's columns. Products of fewer than 64 columns would wait for shared memory. Where sums are
+/// multiplied by scales, ptxas (13.0) lets the first piece's wait for the second, and two take longer than one.
+int pieces_of(const GemmTile& tile, const GemmKernel& kernel) {
+  return tile.promotes() && tile.partial_sums() == 1 && tile.block_n >= kLeastPieces && kernel.scales == Scales::tensor
+             ? 2
+             : 1;
+}
+
 /// Rows of a that a slot has room for.
 int slot_rows(const GemmTile& tile, bool left_mn) {
   return tile.swapped ? tile.left_rows(left_mn) : tile.consumers() * kRowsPerConsumer;
@@ -185,6 +197,15 @@ class Builder : GemmRingsBuilder {
   }
   Candidate build(double iterations) {
     const Operands ab = operands(slot_rows(tile_, kernel_.left_mn));
+    if (kernel_.scales != Scales::tensor) {
+      graph_.includes.emplace_back("ops/gemm/scales.cuh");
+      scales_ring_ = value_count();
+      scales_ = load_scales();
+    }
+    if (pieces_of(tile_, kernel_) > 1) {
+      graph_.includes.emplace_back("ops/gemm/halves.cuh");
+      constant("kPieces", pieces_of(tile_, kernel_));
+    }
     for (int c = 0; c < tile_.consumers(); ++c) consumer(c, ab);
     constrain();
     launch_.in_place = arch_.overlapped_launch;
@@ -192,11 +213,12 @@ class Builder : GemmRingsBuilder {
     if (graph_.walk != graph::Walk::dynamic && graph_.walk != graph::Walk::split)
       launch_.dealt_over = arch_.cluster_groups;
     Candidate made = candidate(iterations);
-    made.definitions = matrix_widths({tile_.sum_columns()});
+    made.definitions = matrix_widths({tile_.sum_columns() / pieces_of(tile_, kernel_)});
     return made;
   }
 
  private:
+  int scales_ = -1, scales_ring_ = -1;   // the node that brings scales of blocks, and where to
   static constexpr int kUsualSlots = 3;  // two groups that are under way read one each while a third is filled
 
   static int store_of(const GemmKernel& kernel, const arch::Arch& arch) {
@@ -209,24 +231,54 @@ class Builder : GemmRingsBuilder {
     const int sums = tile_.consumer_rows() * tile_.sum_columns() / (arch_.warps_per_group * arch_.warp_size);
     int registers = sums + (tile_.reads ? kFewRegisters : kContextRegisters);
     if (tile_.promotes()) registers = std::max(registers, sums * (1 + tile_.partial_sums()) + kLoopRegisters);
+    if (tile_.promotes()) return promoted(c, begin, registers, ab);
     const int mma = product("Consumer", c, registers);
     const int store = end_of_tile(numbered("Consumer", "store", c, Scope::tile_end), handed_over(tile_));
     edge(begin, mma, 0, 0, false);
     reads(mma, ab);
-    if (tile_.promotes()) return promoted(c, mma, store);
     follows(mma);
     wait(mma, mma, groups_under_way());
     wait(mma, store);
   }
-  void promoted(int c, int mma, int store) {
-    Node n = numbered("Consumer", "promote", c);
-    busy(n, cycles(promote_cycles(tile_, arch_)));
-    n.reservations = {of("ALU", n.cycles)};
-    const int promote = add(std::move(n));
-    wait(mma, promote);
-    then(promote, mma, 1);
-    then(promote, promote, 1);
-    then(promote, store);
+  /// Sums of an iteration in pieces of the columns: those of one are added while another multiplies.
+  void promoted(int c, int begin, int registers, const Operands& ab) {
+    const int pieces = pieces_of(tile_, kernel_);
+    const auto body = [&](const char* name, int piece) {
+      return std::string(name) + (pieces == 1 ? "" : piece == 0 ? "_low" : "_high");
+    };
+    std::vector<int> products;
+    for (int piece = 0; piece < pieces; ++piece) {
+      products.push_back(product("Consumer", c, piece == 0 ? registers : 0, body("mma", piece), pieces));
+      edge(begin, products.back(), 0, 0, false);
+      reads(products.back(), ab);
+    }
+    const int scales = kernel_.scales == Scales::tensor ? -1 : bring_scales(c, products.back());
+    const int store = end_of_tile(numbered("Consumer", "store", c, Scope::tile_end), handed_over(tile_));
+    for (int piece = 0; piece < pieces; ++piece) {
+      Node n = numbered("Consumer", body("promote", piece), c);
+      busy(n, cycles(promote_cycles(tile_, arch_) / pieces));
+      n.reservations = {of("ALU", n.cycles)};
+      const int mma = products[static_cast<std::size_t>(piece)], promote = add(std::move(n));
+      wait(mma, promote);
+      // All sums are added before the next product: ptxas (13.0) serialises products that are under way where a loop
+      // turns, if their sums are read in it.
+      for (const int next : products) then(promote, next, 1);
+      then(promote, promote, 1);
+      then(promote, store);
+      if (scales < 0) continue;
+      then(scales, promote);
+      then(promote, scales, 1);
+      if (kernel_.scales == Scales::row) then(scales_, promote, 0, scales_ring_);
+    }
+  }
+  /// Scales come into registers while products are under way; where each column has one, those of columns do not.
+  int bring_scales(int c, int last_product) {
+    Node n = numbered("Consumer", "bring_scales", c);
+    busy(n, kBringScalesCycles);
+    const int bring = add(std::move(n));
+    then(scales_, bring, 0, scales_ring_);
+    edge(last_product, bring, node(last_product).cycles, 0, false);
+    return bring;
   }
 
   /// With two slots, the next copy goes where the group before has read. Looking for that group's end only after the

@@ -38,13 +38,17 @@ bool draws(const GemmArgs& args, const Kernel& kernel) {
 
 void in_parts(const GemmArgs& args, const Kernel& kernel, void* scratch, const EachStep& each) {
   const int parts = gemm_parts(args, GemmChoice::of(kernel.choice));
-  const SumPartsArgs sum{args, sums_of(args, parts, scratch), parts};
+  GemmArgs ends = args;  // scales of blocks are the product's
+  const bool blocks = gemm_scales(args) != Scales::tensor;
+  if (blocks) ends.scale_a.reset(), ends.scale_b.reset();
+  const SumPartsArgs sum{ends, sums_of(args, parts, scratch), parts};
   if (parts > 0) {
     GemmArgs product;
     product.a = args.a;
     product.b = args.b;
     product.d = sum.sums;
     product.max_sms = args.max_sms;
+    if (blocks) product.scale_a = args.scale_a, product.scale_b = args.scale_b;
     each({&gemm_op(), &product, kernel});
   }
   each({&sum_parts_op(), &sum, {sum_parts_small_key(args.d.dtype, draws(args, kernel))}});

@@ -100,18 +100,33 @@ Trial trial_of(GemmKernel kernel, const GemmChoice& choice, const Sizes& given) 
                    matrix("d", kernel.out, sizes, sizes.m, sizes.n, false, true)};
   if (kernel.add_c) trial.tensors.push_back(matrix("c", kernel.out, sizes, sizes.m, sizes.n, false));
   if (kernel.bias) trial.tensors.push_back(dense("bias", kernel.out, {sizes.n}));
+  if (kernel.scales != Scales::tensor) {
+    const std::int64_t blocks = gemm_scale_blocks(sizes.k);
+    const bool rows = kernel.scales == Scales::row;
+    trial.tensors.push_back(matrix("scale_a", DType::f32, sizes, sizes.m, blocks, !kernel.left_scales_k));
+    trial.tensors.push_back(matrix("scale_b", DType::f32, sizes, rows ? sizes.n : gemm_scale_blocks(sizes.n), blocks,
+                                   rows && !kernel.right_scales_k));
+  }
   trial.with_args = [kernel, tensors = trial.tensors](Device device, std::span<void* const> places,
                                                       const std::function<void(const void*)>& use) {
-    const auto tensor = [&](std::size_t i) { return tensors[i].operand.view(device, places[i]); };
+    std::size_t next = 0;
+    const auto tensor = [&] {
+      const std::size_t i = next++;
+      return tensors[i].operand.view(device, places[i]);
+    };
     GemmArgs args;
-    args.a = tensor(0);
-    args.b = tensor(1);
-    args.d = tensor(2);
+    args.a = tensor();
+    args.b = tensor();
+    args.d = tensor();
     if (kernel.add_c) {
-      args.c = tensor(3);
+      args.c = tensor();
       args.beta = 1;
     }
-    if (kernel.bias) args.bias = tensor(tensors.size() - 1);
+    if (kernel.bias) args.bias = tensor();
+    if (kernel.scales != Scales::tensor) {
+      args.scale_a = tensor();
+      args.scale_b = tensor();
+    }
     args.activation = kernel.activation;
     use(&args);
   };

@@ -101,6 +101,9 @@ GemmConfig config_of(const GemmSizes& sizes, const GemmKernel& kernel) {
   config.bias = kernel.bias;
   config.add_c = kernel.add_c;
   config.activation = kernel.activation;
+  config.scales = kernel.scales;
+  config.scale_a_transposed = kernel.left_scales_k;
+  config.scale_b_transposed = kernel.right_scales_k;
   return config;
 }
 
@@ -273,6 +276,12 @@ class GemmTunable final : public Tunable {
                                  matrix(kernel.out, sizes, sizes.m, sizes.n)};
     if (kernel.add_c) list.push_back(matrix(kernel.out, sizes, sizes.m, sizes.n));
     if (kernel.bias) list.push_back({kernel.out, {sizes.n}, {1}});
+    if (kernel.scales == Scales::tensor) return list;
+    const std::int64_t blocks = gemm_scale_blocks(sizes.k), four = 16 / size_of(DType::f32);
+    const bool rows = kernel.scales == Scales::row;
+    list.push_back(matrix(DType::f32, sizes, sizes.m, blocks, !kernel.left_scales_k, four));
+    list.push_back(matrix(DType::f32, sizes, rows ? sizes.n : gemm_scale_blocks(sizes.n), blocks,
+                          rows && !kernel.right_scales_k, four));
     return list;
   }
   static GemmArgs args_of(const Problem& problem, const std::vector<Operand>& operands, Device device,
@@ -292,6 +301,10 @@ class GemmTunable final : public Tunable {
       args.beta = 1;
     }
     if (kernel.bias) args.bias = tensor();
+    if (kernel.scales != Scales::tensor) {
+      args.scale_a = tensor();
+      args.scale_b = tensor();
+    }
     args.activation = kernel.activation;
     args.max_sms = static_cast<int>(sizes_of(problem).max_sms);
     return args;

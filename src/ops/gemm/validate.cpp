@@ -123,6 +123,61 @@ void check_scale(const char* name, const Tensor& tensor, const Named& operand, c
   check_apart(d, d_range, scale, range_of(scale));
 }
 
+/// The scales of an operand's blocks: `rows` of them, or of 128 x 128 elements `blocks`, which are contiguous in K.
+void check_block_scales(const char* name, const Tensor& tensor, const Named& operand, std::int64_t rows,
+                        std::int64_t blocks, std::int64_t k_blocks, const Named& d, const Range& d_range) {
+  static constexpr const char* kAxes[] = {"B", "rows", "blocks of K"};
+  const int rank = operand.rank;
+  const Named scale{kOp,
+                    name,
+                    tensor,
+                    kAxes + 3 - rank,
+                    rank,
+                    blocks > 0 ? "[ceil(N / 128), ceil(K / 128)] or [N, ceil(K / 128)], with b's batch"
+                               : "[M, ceil(K / 128)], with a's batch"};
+  check_form(scale);
+  check_dtype(scale, DType::f32, "");
+  check_device(scale, operand.tensor.device, operand.name);
+  const int down = rank - 2, across = rank - 1;
+  if (rank == 3) check_same(scale, 0, operand.at(0), cat(operand.name, ".shape[0]").c_str());
+  if (scale.at(down) != rows && scale.at(down) != blocks)
+    refuse(kOp, Code::invalid_argument,
+           cat(name, ".shape[", down, "] is ", scale.at(down), "; allowed: ", rows,
+               blocks > 0 ? cat(" (N), or ", blocks, " (ceil(N / 128))") : " (M)"));
+  check_same(scale, across, k_blocks, "ceil(K / 128)");
+  const bool of_blocks = blocks > 0 && (rows == 1 || scale.at(down) != rows),
+             row = scale.at(down) == 1 || scale.stride(down) == 1;
+  if (scale.at(across) > 1 && scale.stride(across) != 1 && (of_blocks || !row))
+    refuse(kOp, Code::unsupported,
+           cat(name, ".strides are ", scale.stride(down), " and ", scale.stride(across), "; allowed: 1 for ",
+               of_blocks ? "the last dimension" : "one of them", " (make a contiguous copy)"));
+  check_strides(scale, size_of(DType::f32), !of_blocks && gemm_mn_major(tensor) ? down : across);
+  check_alignment(scale, size_of(DType::f32));
+  check_apart(d, d_range, scale, range_of(scale));
+}
+
+/// Scales of tensors or of blocks, by their ranks: both are of one kind.
+void check_scales(const GemmArgs& args, const Named& a, const Named& b, const Named& d, const Range& d_range) {
+  const auto blocks = [](const std::optional<Tensor>& scale) { return scale && scale->rank >= 2; };
+  if (!blocks(args.scale_a) && !blocks(args.scale_b)) {
+    if (args.scale_a) check_scale("scale_a", *args.scale_a, a, d, d_range);
+    if (args.scale_b) check_scale("scale_b", *args.scale_b, b, d, d_range);
+    return;
+  }
+  for (const auto& [name, scale] : {std::pair{"scale_a", &args.scale_a}, {"scale_b", &args.scale_b}})
+    if (!blocks(*scale))
+      refuse(kOp, Code::invalid_argument,
+             cat(name, *scale ? cat(".rank is ", (*scale)->rank) : std::string(" is absent"),
+                 " and the other operand has scales of blocks; allowed: scales of blocks of both, or of neither"));
+  if (args.a.dtype != DType::e4m3)
+    refuse(kOp, Code::invalid_argument,
+           cat("scale_a is given with a.dtype ", to_string(args.a.dtype), "; allowed with e4m3"));
+  const GemmSizes sizes = gemm_sizes(args);
+  const std::int64_t k_blocks = gemm_scale_blocks(sizes.k);
+  check_block_scales("scale_a", *args.scale_a, a, sizes.m, 0, k_blocks, d, d_range);
+  check_block_scales("scale_b", *args.scale_b, b, sizes.n, gemm_scale_blocks(sizes.n), k_blocks, d, d_range);
+}
+
 /// Checks the rules that c and bias share: their form, d's type and device, rows of d's length.
 void check_addend(const Named& t, const Named& d, std::initializer_list<Size> sizes, Size batch) {
   check_form(t);
@@ -160,6 +215,11 @@ void validate(const GemmConfig& config) {
     if (config.dtype == DType::e4m3 && value)
       refuse(kOp, Code::unsupported, cat(name, " is true; allowed with e4m3: false (K is contiguous)"));
   check_activation(config.activation);
+  if (config.scales < Scales::tensor || config.scales > Scales::row ||
+      (config.scales != Scales::tensor && config.dtype != DType::e4m3))
+    refuse(kOp, Code::invalid_argument,
+           cat("scales is ", static_cast<int>(config.scales), "; allowed with ", to_string(config.dtype),
+               config.dtype == DType::e4m3 ? ": 0 (tensor), 1 (block), 2 (row)" : ": 0 (tensor)"));
   for (const auto& [name, value] :
        {std::pair{"m", config.m}, {"n", config.n}, {"k", config.k}, {"batch", config.batch}})
     if (value < 1 || value > kMaxSize)
@@ -195,8 +255,7 @@ void validate(const GemmArgs& args, bool on_model) {
     check_addend(c, d, {sizes.m, sizes.n}, sizes.batch);
     if (args.c->data != args.d.data || !gemm_same_places(*args.c, args.d)) check_apart(d, d_range, c, range_of(c));
   }
-  if (args.scale_a) check_scale("scale_a", *args.scale_a, a, d, d_range);
-  if (args.scale_b) check_scale("scale_b", *args.scale_b, b, d, d_range);
+  check_scales(args, a, b, d, d_range);
   if (args.bias) {
     const Named bias = named("bias", *args.bias, kBias, batch);
     check_addend(bias, d, {sizes.n}, sizes.batch);

@@ -91,8 +91,13 @@ std::string GemmShape::text() const {
   return support::cat("M ", m, " N ", n, " K ", k, " B ", batch, " ", to_string(dtype), "->", to_string(out),
                       a_transposed ? " a^T" : "", b_transposed ? " b^T" : "", " alpha ", alpha, " beta ", beta,
                       bias ? " bias" : "", in_place ? " in place" : "", b_shared ? " one b" : "", " activation ",
-                      static_cast<int>(activation), scales ? " scales" : "", " padding ", padding,
-                      any_stride ? " any stride" : "", shift > 0 ? support::cat(" shift ", shift) : std::string());
+                      static_cast<int>(activation), scales ? " scales" : "",
+                      blocks == Scales::tensor  ? ""
+                      : blocks == Scales::block ? " block scales"
+                                                : " row scales",
+                      scale_a_transposed ? " sa k" : "", scale_b_transposed ? " sb k" : "", " scale padding ",
+                      scale_padding, " padding ", padding, any_stride ? " any stride" : "",
+                      shift > 0 ? support::cat(" shift ", shift) : std::string());
 }
 
 Tensor GemmProblem::place(Memory& memory, DType dtype, std::vector<std::int64_t> shape, bool transposed,
@@ -174,6 +179,17 @@ GemmProblem::GemmProblem(const GemmShape& shape, std::uint64_t seed) : shape_(sh
     args.scale_a = scale(scale_a_, 0.3f);
     args.scale_b = scale(scale_b_, -1.7f);
   }
+  if (shape.blocks != Scales::tensor) {
+    const int k_blocks = (shape.k + 127) / 128;
+    const bool rows = shape.blocks == Scales::row;
+    args.scale_a = place(scale_a_, DType::f32, sizes(batched, {shape.m, k_blocks}), !shape.scale_a_transposed,
+                         shape.scale_padding);
+    args.scale_b = place(scale_b_, DType::f32,
+                         sizes(batched && !shape.b_shared, {rows ? shape.n : (shape.n + 127) / 128, k_blocks}),
+                         rows && !shape.scale_b_transposed, shape.scale_padding);
+    fill(scale_a_, seed + 4);
+    fill(scale_b_, seed + 5);
+  }
   if (shape.in_place) {
     fill(d_, seed + 3);
     args.c = args.d;
@@ -222,17 +238,24 @@ void GemmProblem::run(Runtime& runtime, Device device) {
 std::vector<double> GemmProblem::reference() const {
   std::vector<double> result;
   double factor = static_cast<double>(shape_.alpha);
+  const bool blocks = shape_.blocks != Scales::tensor;
   for (const auto& scale : {args.scale_a, args.scale_b})
-    if (scale) factor *= element(*scale, 0);
+    if (scale && !blocks) factor *= element(*scale, 0);
   for (std::int64_t z = 0; z < std::max(1, shape_.batch); ++z) {
     std::vector<double> b(static_cast<std::size_t>(shape_.n) * static_cast<std::size_t>(shape_.k));
     for (std::int64_t j = 0; j < shape_.n; ++j)
       for (std::int64_t k = 0; k < shape_.k; ++k)
-        b[static_cast<std::size_t>(j * shape_.k + k)] = element(args.b, offset(args.b, z, j, k));
+        b[static_cast<std::size_t>(j * shape_.k + k)] =
+            element(args.b, offset(args.b, z, j, k)) *
+            (blocks
+                 ? element(*args.scale_b, offset(*args.scale_b, z, shape_.blocks == Scales::row ? j : j / 128, k / 128))
+                 : 1.0);
     std::vector<double> row(static_cast<std::size_t>(shape_.k));
     for (std::int64_t i = 0; i < shape_.m; ++i) {
       for (std::int64_t k = 0; k < shape_.k; ++k)
-        row[static_cast<std::size_t>(k)] = element(args.a, offset(args.a, z, i, k));
+        row[static_cast<std::size_t>(k)] =
+            element(args.a, offset(args.a, z, i, k)) *
+            (blocks ? element(*args.scale_a, offset(*args.scale_a, z, i, k / 128)) : 1.0);
       for (std::int64_t j = 0; j < shape_.n; ++j) {
         double sum = 0;
         if (shape_.alpha != 0)

@@ -18,7 +18,10 @@ struct GemmShape {
   bool bias = false, in_place = false;  ///< in_place: c is d
   bool b_shared = false;                ///< one b for the whole batch
   Activation activation = Activation::none;
-  bool scales = false;      ///< of e4m3: both
+  bool scales = false;                                          ///< of e4m3: both, of tensors
+  Scales blocks = Scales::tensor;                               ///< others: scales of blocks
+  bool scale_a_transposed = false, scale_b_transposed = false;  ///< blocks of K are contiguous in these
+  int scale_padding = 0;                                        ///< scales between their rows
   int padding = 0;          ///< elements between the rows of d (and c); of a and b as many times 16 bytes
   bool any_stride = false;  ///< rows of a and b are not rounded up to 16 bytes, but as far apart as those of d
   int shift = 0;            ///< elements from a multiple of 16 bytes to where each matrix begins

@@ -1,0 +1,105 @@
+// Scales of blocks of 8-bit operands: the bodies load_scales and bring_scales, and promote where each column has one.
+//
+// Decides where scales lie in a slot: those of the tile's rows first, then those of its columns. An iteration has
+// kScaleBlocks blocks of 128 elements of K. Where M (N) is contiguous a box has a row of scales for each block, else
+// four scales for each row, of which some are the iteration's. Included after the family's node bodies. Invariant: sums
+// whose row or column lies outside the matrix, and has a scale of zero, are stored nowhere.
+#pragma once
+
+namespace tj::ops::gemm {
+
+template <class C>
+inline constexpr int kScaleBlocks = Factors<C>::kScaleBlocks;
+/// Does each column have a scale of its own?
+template <class C>
+inline constexpr bool kScalesColumns = C::kScales == kScaledRows;
+
+/// Scales of `Rows` rows in a slot. Where K is contiguous, a box begins at a multiple of four blocks, as the copy
+/// engine takes no other place.
+template <bool KMajor, int Rows, int Blocks>
+struct ScaleBox {
+  static_assert(kScalesTogether % Blocks == 0, "an iteration's scales lie in one box");
+  static constexpr int kBytes = 4 * Rows * (KMajor ? kScalesTogether : Blocks);
+  /// The scale of a row and of block `block` of K, which is the iteration's number `at`.
+  static TJ_DEVICE constexpr u32 place(int row, int block, int at) {
+    return 4u * static_cast<u32>(KMajor ? row * kScalesTogether + block % kScalesTogether : at * Rows + row);
+  }
+};
+template <class C>
+using LeftScales = ScaleBox<C::kLeftScalesK, C::kBlockM, kScaleBlocks<C>>;
+template <class C>
+using RightScales = ScaleBox<!kScalesColumns<C> || C::kRightScalesK,
+                             kScalesColumns<C> ? C::kBlockN : scaled_blocks(C::kBlockN), kScaleBlocks<C>>;
+template <class C>
+inline constexpr u32 kRightScales = scale_place(LeftScales<C>::kBytes);
+
+/// One box of scales, which begins at a row of them and at a block of K.
+template <bool KMajor>
+TJ_DEVICE void load_box(const TensorMap* map, u32 slot, u32 full, int row, int block, int batch) {
+  const int first = block / kScalesTogether * kScalesTogether;
+  dev::copy_box_4d(slot, map, full, KMajor ? first : row, KMajor ? row : block, batch, 0);
+}
+/// The number of an iteration's block `at` among those of all of K.
+template <class C>
+TJ_DEVICE int scaled_block(const Tile& tile, int i, int at) {
+  return (tile.first + i) * kScaleBlocks<C> + at;
+}
+template <class C>
+TJ_DEVICE void load_scales(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
+  static_assert(!kSwapped<C>, "rows of sums are rows of d");
+  const Params& params = loader.params;
+  const int block = scaled_block<C>(tile, i, 0);
+  load_box<C::kLeftScalesK>(&params.left_scales, slot, full, tile.row, block, tile.left_batch);
+  load_box<!kScalesColumns<C> || C::kRightScalesK>(&params.right_scales, slot + kRightScales<C>, full,
+                                                   kScalesColumns<C> ? tile.column : tile.column / kScaledElements,
+                                                   block, tile.right_batch);
+}
+
+template <class C>
+TJ_DEVICE float right_scale(u32 slot, int row, int block, int at) {
+  return dev::load_shared<float>(slot + kRightScales<C> + RightScales<C>::place(row, block, at));
+}
+/// The factors of an iteration's sums into registers, while its products are under way.
+template <class C>
+TJ_DEVICE void bring_scales(Consumer<C>& consumer, const Tile& tile, int i, u32 slot) {
+#pragma unroll
+  for (int at = 0; at < kScaleBlocks<C>; ++at) {
+    const int block = scaled_block<C>(tile, i, at);
+    float rows[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = min(consumer.row(0) + consumer.lane / 4 + 8 * half, C::kBlockM - 1);
+      rows[half] = dev::load_shared<float>(slot + LeftScales<C>::place(row, block, at));
+    }
+#pragma unroll
+    for (int part = 0; part < Factors<C>::kFactorParts; ++part) {
+      const int right = (tile.column % kScaledElements + part * Factors<C>::kPartColumns) / kScaledElements;
+      const float column = kScalesColumns<C> ? 1.0f : right_scale<C>(slot, right, block, at);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) consumer.factors[at][part][half] = rows[half] * column;
+    }
+  }
+}
+
+/// Sums to those in f32 where each column has a scale.
+template <class C>
+TJ_DEVICE void promote(Consumer<C>& consumer, const Tile& tile, int i, u32 slot) {
+#pragma unroll
+  for (int at = 0; at < kScaleBlocks<C>; ++at) {
+    const int block = scaled_block<C>(tile, i, at);
+#pragma unroll
+    for (int s = 0; s < C::kBlockN / 2; s += 4) {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const float column = right_scale<C>(slot, 2 * s + consumer.lane % 4 * 2 + e, block, at);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          float& sum = consumer.sums[0][s + 2 * half + e];
+          sum = dev::multiply_add(consumer.partial[at][s + 2 * half + e], consumer.factors[at][0][half] * column, sum);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace tj::ops::gemm
