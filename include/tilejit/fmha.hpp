@@ -13,6 +13,12 @@ namespace tj {
 
 struct FmhaConfig;
 
+/// Keys before and behind its place that a query sees. -1: all.
+struct FmhaWindow {
+  static constexpr std::int64_t kAll = -1;
+  std::int64_t left = kAll, right = kAll;
+};
+
 /// Attention forward, o = softmax(scale * q k^T [masked]) v, accumulated in f32.
 ///
 /// Shapes (logical order is always [B, H, S, D]; [B, S, H, D] memory is expressed through strides):
@@ -22,7 +28,11 @@ struct FmhaConfig;
 /// strides and the base addresses of q, k and v are multiples of 16 bytes, on the model as on GPUs.
 /// max_sms leaves multiprocessors to other work, such as communication. Blocks draw their tiles from a counter, which
 /// takes workspace, in calls with max_sms on AMD, and in causal ones on sm_90a with many tiles or max_sms.
-/// causal: query r sees keys j <= r + Sk - Sq (bottom-right aligned); a row with no key gives o = 0 and lse = -inf.
+/// Masks: query r stands at key r + Sk - Sq, so that the last of both meet (bottom-right aligned). With top_left, it
+/// stands at key r. causal: it sees no key behind its place. window: it sees at most window.left keys before its place
+/// and window.right behind it. A row with no key gives o = 0 and lse = -inf, with sinks the sink.
+/// Scores: x = scale * q k^T; softcap c makes it c tanh(x / c). Then alibi_slopes adds -slope |place of r - j|, and the
+/// mask hides. sinks has a logit for each head, which joins the sum of a row's exponentials and has no value.
 ///
 /// Ladder (ladder.hpp): rungs 1 basic, 2 exp2, 3 transposed_k, 4 latency, 5 occupancy and 6 division. They run on
 /// architectures whose products are a warp's (sm_80, sm_120a and their like), with tiles of 64 queries and 64 keys.
@@ -37,6 +47,11 @@ struct FmhaArgs {
   /// Multiprocessors that the call's launches may fill: their blocks are at most those that fit on so many at once. 0,
   /// or as many as the device has: all.
   int max_sms = 0;
+  FmhaWindow window;
+  bool top_left = false;               ///< which place a query has in causal masks, windows and ALiBi
+  float softcap = 0;                   ///< at least 0, finite; 0: off
+  std::optional<Tensor> alibi_slopes;  ///< f32 [H] or [B, H], finite
+  std::optional<Tensor> sinks;         ///< f32 [H]; -infinity: none for the head
 };
 
 /// The fields that choose an attention kernel, without any memory: for prepare() and warm(). A call whose sizes were
@@ -47,7 +62,11 @@ struct FmhaConfig {
   int head_dim = 128;
   bool causal = false;
   /// False: the scale of calls is 1e-6 to 1, as the default D^-1/2 is; the faster kernel. True: any finite scale.
+  /// It asks for the same of calls with a softcap: false where that is 1e-6 to 1024, whatever the scale.
   bool general_scale = false;
+  bool windowed = false;  ///< calls with window.left of 0 or more, or window.right of 1 or more without causal
+  bool softcap = false;   ///< calls whose softcap is not 0
+  bool alibi = false, sinks = false;  ///< calls with alibi_slopes, with sinks
 };
 
 /// Runs the call on Runtime::instance().

@@ -38,20 +38,9 @@ extern "C" {
 
 /* 0 is success; the other numbers are those of tj::Code (error.hpp), where each is explained. */
 typedef int32_t tj_status;
-enum {
-  TJ_OK = 0,
-  TJ_INVALID_ARGUMENT = 1,
-  TJ_UNSUPPORTED = 2,
-  TJ_NOT_FOUND = 3,
-  TJ_OUT_OF_MEMORY = 4,
-  TJ_COMPILE_FAILED = 5,
-  TJ_DRIVER_ERROR = 6,
-  TJ_DEADLOCK = 7,
-  TJ_COLD_IN_CAPTURE = 8,
-  TJ_IO = 9,
-  TJ_MODEL_FAULT = 10,
-  TJ_INTERNAL = 11
-};
+enum { TJ_OK = 0, TJ_INVALID_ARGUMENT = 1, TJ_UNSUPPORTED = 2, TJ_NOT_FOUND = 3, TJ_OUT_OF_MEMORY = 4 };
+enum { TJ_COMPILE_FAILED = 5, TJ_DRIVER_ERROR = 6, TJ_DEADLOCK = 7, TJ_COLD_IN_CAPTURE = 8, TJ_IO = 9 };
+enum { TJ_MODEL_FAULT = 10, TJ_INTERNAL = 11 };
 
 /* Element types: the numbers of tj::DType. */
 enum { TJ_F16 = 0, TJ_BF16 = 1, TJ_F32 = 2, TJ_I32 = 3, TJ_E4M3 = 4 };
@@ -99,7 +88,14 @@ typedef struct tj_fmha_args {
   float scale;          /* looked at only when has_scale is not 0; else D^-1/2 */
   int32_t has_scale;
   int32_t causal;
-  int32_t max_sms; /* multiprocessors that the call may fill; 0: all */
+  int32_t max_sms;                   /* multiprocessors that the call may fill; 0: all */
+  int32_t has_window;                /* not 0: the next two are looked at */
+  int32_t top_left;                  /* not 0: query r stands at key r, else at key r + Sk - Sq */
+  int64_t window_left, window_right; /* keys before and behind its place that a query sees; -1: all */
+  float softcap;                     /* 0: off */
+  int32_t reserved;                  /* 0 */
+  const tj_tensor* alibi_slopes;     /* f32 [H] or [B, H]; null: none */
+  const tj_tensor* sinks;            /* f32 [H]; null: none */
 } tj_fmha_args;
 
 /* Matrix product; shapes, alignment and meaning as tj::GemmArgs (gemm.hpp) says. */

@@ -261,6 +261,7 @@ TJ_DEVICE float log2_approx(float x) { return detail::log2_bare(x); }
 TJ_DEVICE float divide_approx(float x, float y) { return x * __builtin_amdgcn_rcpf(y); }
 TJ_DEVICE float multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 TJ_DEVICE float magnitude(float x) { return __builtin_fabsf(x); }
+TJ_DEVICE float with_sign(float x, float sign) { return __builtin_copysignf(x, sign); }
 TJ_DEVICE float maximum(float a, float b) { return __builtin_fmaxf(a, b); }
 /// A NaN where one of them is.
 TJ_DEVICE float maximum_or_nan(float a, float b) { return a != a ? a : b != b ? b : __builtin_fmaxf(a, b); }

@@ -163,6 +163,7 @@ TJ_DEVICE float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b,
 /// Cut to [0, 1]; of a NaN, 0.
 TJ_DEVICE float multiply_add_saturated(float a, float b, float c) { return __saturatef(__fmaf_rn(a, b, c)); }
 TJ_DEVICE float magnitude(float x) { return fabsf(x); }
+TJ_DEVICE float with_sign(float x, float sign) { return copysignf(x, sign); }
 TJ_DEVICE float maximum(float a, float b) { return fmaxf(a, b); }
 /// A NaN where one of them is.
 TJ_DEVICE float maximum_or_nan(float a, float b) {

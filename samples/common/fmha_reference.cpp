@@ -31,10 +31,39 @@ const std::uint16_t* row_of(const Tensor& t, std::int64_t b, std::int64_t h, std
   return static_cast<const std::uint16_t*>(t.data) + b * t.strides[0] + h * t.strides[1] + s * t.strides[2];
 }
 
-/// Keys that query `row` sees: j <= row + Sk - Sq under a causal mask.
-std::int64_t visible_keys(const FmhaArgs& args, std::int64_t row) {
-  const std::int64_t seq_q = args.q.shape[2], seq_k = args.k.shape[2];
-  return args.causal ? std::clamp<std::int64_t>(row + seq_k - seq_q + 1, 0, seq_k) : seq_k;
+/// The key that query `row` stands at: row + Sk - Sq, or row.
+std::int64_t stands_at(const FmhaArgs& args, std::int64_t row) {
+  return args.top_left ? row : row + args.k.shape[2] - args.q.shape[2];
+}
+
+/// Keys [first, end) that query `row` sees: those that no mask hides.
+struct SeenKeys {
+  std::int64_t first = 0, end = 0;
+  std::int64_t count() const { return std::max<std::int64_t>(0, end - first); }
+};
+SeenKeys seen_keys(const FmhaArgs& args, std::int64_t row) {
+  const std::int64_t seq_k = args.k.shape[2], place = stands_at(args, row);
+  SeenKeys seen{0, seq_k};
+  if (args.causal) seen.end = std::min(seen.end, place + 1);
+  if (args.window.right >= 0)
+    seen.end = std::min(seen.end, place + std::min(args.window.right, seq_k + args.q.shape[2]) + 1);
+  if (args.window.left >= 0) seen.first = std::max(seen.first, place - args.window.left);
+  return seen;
+}
+
+double head_number(const Tensor& t, std::int64_t batch, std::int64_t head) {
+  const std::int64_t at = t.rank == 2 ? batch * t.strides[0] + head * t.strides[1] : head * t.strides[0];
+  return static_cast<double>(static_cast<const float*>(t.data)[at]);
+}
+
+/// The score of a key, of the scaled product of its query and it.
+double changed_score(const FmhaArgs& args, const RowPlace& at, std::int64_t key, double score) {
+  const auto cap = static_cast<double>(args.softcap);
+  if (cap > 0) score = cap * std::tanh(score / cap);
+  if (args.alibi_slopes)
+    score -= head_number(*args.alibi_slopes, at.batch, at.head) *
+             static_cast<double>(std::abs(stands_at(args, at.row) - key));
+  return score;
 }
 
 /// Room that one thread reuses from row to row.
@@ -46,11 +75,13 @@ struct Scratch {
 double reference_row(const FmhaArgs& args, const RowPlace& at, Scratch& scratch, double* o) {
   const auto dim = static_cast<std::size_t>(args.q.shape[3]);
   const std::int64_t kv_head = at.head / (args.q.shape[1] / args.k.shape[1]);
-  const auto keys = static_cast<std::size_t>(visible_keys(args, at.row));
+  const SeenKeys seen = seen_keys(args, at.row);
+  const auto keys = static_cast<std::size_t>(seen.count());
+  const double sink = args.sinks ? head_number(*args.sinks, at.batch, at.head) : -kInfinity;
   const double scale = args.scale ? static_cast<double>(*args.scale) : 1.0 / std::sqrt(static_cast<double>(dim));
   const DType dtype = args.q.dtype;
   std::fill(o, o + dim, 0.0);
-  if (keys == 0) return -kInfinity;
+  if (keys == 0) return sink;
 
   scratch.q.resize(dim);
   scratch.scores.resize(keys);
@@ -58,16 +89,18 @@ double reference_row(const FmhaArgs& args, const RowPlace& at, Scratch& scratch,
   for (std::size_t d = 0; d < dim; ++d) scratch.q[d] = static_cast<double>(to_float(q[d], dtype));
   double largest = -kInfinity;
   for (std::size_t j = 0; j < keys; ++j) {
-    const std::uint16_t* k = row_of(args.k, at.batch, kv_head, static_cast<std::int64_t>(j));
+    const std::int64_t key = seen.first + static_cast<std::int64_t>(j);
+    const std::uint16_t* k = row_of(args.k, at.batch, kv_head, key);
     double dot = 0;
     for (std::size_t d = 0; d < dim; ++d) dot += scratch.q[d] * static_cast<double>(to_float(k[d], dtype));
-    scratch.scores[j] = dot * scale;
+    scratch.scores[j] = changed_score(args, at, key, dot * scale);
     largest = std::max(largest, scratch.scores[j]);
   }
-  double sum = 0;
+  largest = std::max(largest, sink);
+  double sum = std::exp(sink - largest);
   for (std::size_t j = 0; j < keys; ++j) {
     const double weight = std::exp(scratch.scores[j] - largest);
-    const std::uint16_t* v = row_of(args.v, at.batch, kv_head, static_cast<std::int64_t>(j));
+    const std::uint16_t* v = row_of(args.v, at.batch, kv_head, seen.first + static_cast<std::int64_t>(j));
     sum += weight;
     for (std::size_t d = 0; d < dim; ++d) o[d] += weight * static_cast<double>(to_float(v[d], dtype));
   }
@@ -185,11 +218,8 @@ double relative_distance(const std::vector<std::uint16_t>& a, const std::vector<
 
 double fmha_flops(const FmhaArgs& args) {
   const std::int64_t seq_q = args.q.shape[2];
-  double pairs = static_cast<double>(seq_q) * static_cast<double>(args.k.shape[2]);
-  if (args.causal) {
-    pairs = 0;
-    for (std::int64_t row = 0; row < seq_q; ++row) pairs += static_cast<double>(visible_keys(args, row));
-  }
+  double pairs = 0;
+  for (std::int64_t row = 0; row < seq_q; ++row) pairs += static_cast<double>(seen_keys(args, row).count());
   return 4.0 * static_cast<double>(args.q.shape[0] * args.q.shape[1] * args.q.shape[3]) * pairs;
 }
 

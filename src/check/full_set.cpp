@@ -21,6 +21,12 @@ std::vector<Entry> entries() {
       {"fmha", kTensor, "--dtype f16 --head-dim 64,128 --causal both"},
       {"fmha", {"sm_103a"}, "--dtype bf16 --head-dim 64,128 --causal both"},
       {"fmha", kWarpgroup, "--dtype bf16 --head-dim 128 --general-scale true"},
+      // A window, which walks to the middle of the keys; and what softcap, slopes and sinks add.
+      {"fmha", kAll, "--dtype f16 --head-dim 64 --causal both --windowed true"},
+      {"fmha", kTensor, "--dtype f16 --head-dim 64 --causal both --windowed true"},
+      {"fmha",
+       {"sm_90a", "sm_80", "sm_100a", "gfx1100", "gfx90a"},
+       "--dtype bf16 --head-dim 128 --causal true --softcap true --alibi true --sinks true"},
       {"fmha", {"sm_80"}, "--dtype f16 --head-dim 64 --rung basic,exp2,transposed_k,latency,occupancy,division"},
       // Shapes of wgmma: the usual ones, one consumer, clusters that share b, a and both, sums that are promoted.
       {"gemm", kWarpgroup, "--dtype f16"},

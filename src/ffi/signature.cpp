@@ -23,7 +23,11 @@ constexpr Structure without_arguments() {
   return structure;
 }
 
-constexpr tj_fmha_args kFmhaDefaults = without_arguments<tj_fmha_args>();
+constexpr tj_fmha_args kFmhaDefaults = [] {
+  auto attention = without_arguments<tj_fmha_args>();
+  attention.window_left = attention.window_right = -1;  // all keys, where only one of them is given
+  return attention;
+}();
 constexpr Parameter kFmha[] = {
     TJ_NEEDED(read, tj_fmha_args, q),
     TJ_NEEDED(read, tj_fmha_args, k),
@@ -32,6 +36,12 @@ constexpr Parameter kFmha[] = {
     TJ_OPTIONAL(written, tj_fmha_args, lse),
     TJ_OPTIONAL(flag, tj_fmha_args, causal),
     {"scale", Kind::real, true, offsetof(tj_fmha_args, scale), offsetof(tj_fmha_args, has_scale)},
+    {"window_left", Kind::whole, true, offsetof(tj_fmha_args, window_left), offsetof(tj_fmha_args, has_window)},
+    {"window_right", Kind::whole, true, offsetof(tj_fmha_args, window_right), offsetof(tj_fmha_args, has_window)},
+    TJ_OPTIONAL(flag, tj_fmha_args, top_left),
+    TJ_OPTIONAL(real, tj_fmha_args, softcap),
+    TJ_OPTIONAL(read, tj_fmha_args, alibi_slopes),
+    TJ_OPTIONAL(read, tj_fmha_args, sinks),
 };
 
 constexpr const char* kActivations[] = {"none", "relu", "gelu", "silu", "gelu_tanh"};

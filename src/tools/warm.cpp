@@ -64,6 +64,7 @@ constexpr const char* kFooter =
     "Further flags select kernels and belong to the op; several values are separated by commas, and all combinations "
     "are made.\n"
     "  fmha: --dtype f16,bf16  --head-dim 64,128  --causal true|false|both  --general-scale true|false|both\n"
+    "        --windowed, --softcap, --alibi, --sinks true|false|both\n"
     "        --rung basic,...  --tile 128x128,...  --walk usual,persistent,dynamic (how tiles come to blocks)\n"
     "  gemm: --dtype f16,bf16,e4m3  --out same,f16,bf16,f32  --a-major k,m  --b-major k,n  --bias, --add-c "
     "true|false|both\n"

@@ -30,3 +30,16 @@ TEST_CASE("tiles that calls take by their sizes: no spill, no serialised matrix 
       }
     }
 }
+
+TEST_CASE("windows, softcap, ALiBi and sinks: no spill, no serialised matrix instruction") {
+  const auto compiler = test::nvrtc_or_skip();
+  for (const int head_dim : {64, 128})
+    for (const int features : {1, 2, 4, 15}) {
+      ops::FmhaKernel kernel;
+      kernel.head_dim = head_dim;
+      kernel.causal = features != 4;
+      kernel.windowed = (features & 1) != 0, kernel.softcap = (features & 2) != 0;
+      kernel.alibi = (features & 4) != 0, kernel.sinks = (features & 8) != 0;
+      test::check_compiles(*compiler, ops::fmha_op(), ops::fmha_request(kernel));
+    }
+}

@@ -72,7 +72,8 @@ TEST_CASE("the order of each op's arguments, how many may be left out, and what 
     std::size_t least, most;
   };
   const Row rows[] = {
-      {"fmha", "q, k, v, o, lse, causal, scale", "o", 3, 7},
+      {"fmha", "q, k, v, o, lse, causal, scale, window_left, window_right, top_left, softcap, alibi_slopes, sinks", "o",
+       3, 13},
       {"gemm", "a, b, d, c, bias, alpha, beta, activation, scale_a, scale_b", "d", 2, 10},
       {"chunk_indices", "cu_seqlens, chunk_indices, total_chunks", nullptr, 3, 3},
       {"chunk_o", "q, k, v_new, h, o, g_cu, cu_seqlens, chunk_indices, total_chunks, seq_length, scale, h_transposed",

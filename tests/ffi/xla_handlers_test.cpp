@@ -202,8 +202,10 @@ TEST_CASE("kernels are made before the execution, which launches on XLA's stream
   };
   double half = 0.5;
   std::int32_t two = 2;
-  refused("attribute 'x' is unknown; allowed: inputs, results, exchanged, q, k, v, o, lse, causal, scale",
-          with({"x", ""}));
+  refused(
+      "attribute 'x' is unknown; allowed: inputs, results, exchanged, q, k, v, o, lse, causal, scale, "
+      "window_left, window_right, top_left, softcap, alibi_slopes, sinks",
+      with({"x", ""}));
   refused("causal is 2; allowed: true or false", with(number("causal", XLA_FFI_DataType_S32, two)));
   refused("causal is 0.5; allowed: true or false", with(number("causal", XLA_FFI_DataType_F64, half)));
   refused("attribute 'scale' has XLA's type 10; allowed: PRED (1)", with(number("scale", XLA_FFI_DataType_F16, half)));

@@ -15,6 +15,7 @@
 #include "ops/common/trial.hpp"
 #include "ops/copy_rows/copy_rows.hpp"
 #include "ops/fmha/fmha.hpp"
+#include "ops/fmha/scores.hpp"
 #include "ops/fmha/validate.hpp"
 #include "ops/limits.hpp"
 #include "ops/op.hpp"
@@ -140,7 +141,18 @@ TEST_CASE("attention") {
                                        {1e-7f, true}}) {
     const float scale = value;  // clang 14 captures no binding
     CAPTURE(scale);
-    CHECK(ops::fmha_needs_general_scale(scale) == general);
+    FmhaArgs args;
+    args.scale = scale;
+    CHECK(ops::fmha_needs_general_scale(args) == general);
+  }
+  // Behind a softcap it is the cap that counts.
+  for (const auto& [value, general] : {std::pair{1e-6f, false}, {1024.0f, false}, {9.9e-7f, true}, {1024.5f, true}}) {
+    const float cap = value;
+    CAPTURE(cap);
+    FmhaArgs args;
+    args.scale = -5.0f;
+    args.softcap = cap;
+    CHECK(ops::fmha_needs_general_scale(args) == general);
   }
 }
 

@@ -68,6 +68,23 @@ class Calls(unittest.TestCase):
         for one, other in zip((q, k, v), before):
             numpy.testing.assert_array_equal(one, other)
 
+    def test_masks_and_modifications_of_scores(self):
+        """Beside the same values from the definition: a window, softcap, slopes and sinks, and a mask aligned at the top left."""
+        q, k, v = normal(21, 1, 2, 70, 64), normal(22, 1, 2, 100, 64), normal(23, 1, 2, 100, 64)
+        slopes, sinks = numpy.array([[0.5, 0.25]], numpy.float32), numpy.array([1, -2], numpy.float32)
+        for top_left in (False, True):
+            o, lse = self.runtime.fmha(q, k, v, window=(30, 5), top_left=top_left, softcap=9, alibi_slopes=slopes, sinks=sinks, return_lse=True)
+            place = numpy.arange(70)[:, None] + (0 if top_left else 30) - numpy.arange(100)[None]
+            scores = 9 * numpy.tanh(numpy.einsum("bhqd,bhkd->bhqk", q.astype(float), k.astype(float)) / 8 / 9) - slopes[..., None, None] * abs(place)
+            weights = numpy.exp(numpy.where((place > 30) | (place < -5), -numpy.inf, scores))
+            total = weights.sum(3) + numpy.exp(sinks.astype(float))[None, :, None]
+            self.close(o, numpy.einsum("bhqk,bhkd->bhqd", weights, v.astype(float)) / total[..., None])
+            self.assertLess(abs(lse - numpy.log(total)).max(), 1e-3)
+        self.refused("window is 3; allowed: (left, right)", call=lambda: self.runtime.fmha(q, k, v, window=3))
+        self.refused("window.left is -5", call=lambda: self.runtime.fmha(q, k, v, window=(-5, 0)))
+        self.refused("softcap is -1", call=lambda: self.runtime.fmha(q, k, v, softcap=-1))
+        self.refused("sinks.dtype is f16", call=lambda: self.runtime.fmha(q, k, v, sinks=sinks.astype(numpy.float16)))
+
     def test_strides(self):
         """A view of a packed tensor, and a result between others."""
         packed = normal(4, 1, 3, 2, 65, 64)

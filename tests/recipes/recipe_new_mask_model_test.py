@@ -1,4 +1,4 @@
-"""Protects the recipe "new mask on attention": a sliding window, its size an argument of the call, is a member of the public
+"""Protects the recipe "new mask on attention": chunks of keys, their size an argument of the call, are a member of the public
 descriptor, a row of the table of fields, the rule of which keys a row sees, a number of the kernel's parameter, what a call
 says of it, and its check. These are six files; the four families' node bodies and graphs are not touched."""
 import unittest
@@ -10,47 +10,53 @@ DESCRIPTORS, MASK, PARAMS = "include/tilejit/fmha.hpp", "kernel_templates/ops/fm
 FIELDS, CALLS, CHECKS = "src/ops/fmha/fields.hpp", "src/ops/fmha/mask.cpp", "src/ops/fmha/validate.cpp"
 
 ROW = """,
-     {.name = "windowed",
-      .get = [](const FmhaKernel& config) { return unsigned{config.windowed}; },
-      .set = [](FmhaKernel& config, unsigned place) { config.windowed = place != 0; },
+     {.name = "chunked",
+      .get = [](const FmhaKernel& config) { return unsigned{config.chunked}; },
+      .set = [](FmhaKernel& config, unsigned place) { config.chunked = place != 0; },
       .words = words<kTruth>,
       .bits = 1,
       .flags = {"false", "true", "both"},
-      .tag = "_window",
-      .tagged = [](const FmhaKernel& config) { return config.windowed; },
+      .tag = "_chunk",
+      .tagged = [](const FmhaKernel& config) { return config.chunked; },
       .optional = true,
-      .constant = "kWindowed",
+      .constant = "kChunked",
       .kind = Constant::boolean}}};
 
 }  // namespace tj::ops"""
 
-CHECK = """  if (args.window < 0 || (args.window > 0 && !args.causal))
+CHECK = """  check_numbers(args);
+  if (args.chunk < 0 || (args.chunk > 0 && !args.causal))
     refuse(kOp, Code::invalid_argument,
-           cat("window is ", args.window, "; allowed: 0, or with causal any number of keys"));
-  if (!args.lse) return;"""
+           cat("chunk is ", args.chunk, "; allowed: 0, or with causal any number of keys"));"""
 
 
 def edit(recipe):
     """Makes the edits that a user makes."""
-    recipe.replace(DESCRIPTORS, "  bool causal = false;\n  /// Multiprocessors", "  bool causal = false;\n"
-                   "  /// Besides causal: a query sees the last so many keys of those alone. 0: all.\n  std::int32_t window = 0;\n"
-                   "  /// Multiprocessors")
+    recipe.replace(DESCRIPTORS, "  FmhaWindow window;\n", "  FmhaWindow window;\n"
+                   "  /// Besides causal: keys come in chunks of so many, and a query sees those of its own chunk alone. 0: all.\n"
+                   "  std::int32_t chunk = 0;\n")
     recipe.replace(DESCRIPTORS, "  bool general_scale = false;\n", "  bool general_scale = false;\n"
-                   "  bool windowed = false;  ///< FmhaArgs::window is not 0\n")
-    recipe.replace(FIELDS, "std::array<Field<FmhaKernel>, 7>", "std::array<Field<FmhaKernel>, 8>")
+                   "  bool chunked = false;  ///< FmhaArgs::chunk is not 0\n")
+    recipe.replace(FIELDS, "std::array<Field<FmhaKernel>, 11>", "std::array<Field<FmhaKernel>, 12>")
     recipe.replace(FIELDS, "}};\n\n}  // namespace tj::ops", ROW)
-    recipe.replace(MASK, "  int queries, keys;\n", "  int queries, keys;\n  int window;  ///< keys that a row sees at most; 0: all\n")
-    recipe.replace(MASK, "    return {0, end < keys ? end : keys};\n", "    return {window > 0 && end > window ? end - window : 0, end < keys ? end : keys};\n")
-    recipe.replace(MASK, "tiles_differ() const { return causal; }", "tiles_differ() const { return causal && window == 0; }")
-    recipe.replace(MASK, "from_first_key() const { return true; }", "from_first_key() const { return window == 0; }")
-    recipe.replace(MASK, "  return {C::kCausal, params.queries, params.keys};", "  return {C::kCausal, params.queries, params.keys, C::kWindowed ? params.window : 0};")
-    recipe.replace(PARAMS, "  int queries, keys;\n", "  int queries, keys;\n  int window;\n")
-    recipe.replace(CALLS, "{ config.causal = args.causal; }", "{\n  config.causal = args.causal;\n  config.windowed = args.window > 0;\n}")
-    recipe.replace(CALLS, "{ args.causal = config.causal; }", "{\n  args.causal = config.causal;\n  args.window = config.windowed ? kTypicalWindow : 0;\n}")
-    recipe.replace(CALLS, "  params.keys = static_cast<int>(args.k.shape[2]);\n", "  params.keys = static_cast<int>(args.k.shape[2]);\n  params.window = args.window;\n")
-    recipe.replace(CALLS, "static_cast<int>(keys)};", "static_cast<int>(keys), config.windowed ? kTypicalWindow : 0};")
-    recipe.replace(CALLS, "namespace tj::ops {\n", "namespace tj::ops {\n\nconstexpr int kTypicalWindow = 512;\n")
-    recipe.replace(CHECKS, "  if (!args.lse) return;", CHECK)
+    recipe.replace(MASK, "  int left, right;  ///< at most queries + keys\n", "  int left, right;  ///< at most queries + keys\n"
+                   "  int chunk;        ///< keys of a chunk; 0: all are one\n")
+    recipe.replace(MASK, "    return {windowed && place > left ? place - left : 0, ",
+                   "    const int begin = windowed && place > left ? place - left : 0, own = chunk > 0 && place > 0 ? place / chunk * chunk : 0;\n"
+                   "    return {begin > own ? begin : own, ")
+    recipe.replace(MASK, "from_first_key() const { return !windowed; }", "from_first_key() const { return !windowed && chunk == 0; }")
+    recipe.replace(MASK, "params.left,      params.right};", "params.left,      params.right, C::kChunked ? params.chunk : 0};")
+    recipe.replace(PARAMS, "  int queries, keys;\n", "  int queries, keys;\n  int chunk;\n")
+    recipe.replace(CALLS, "  config.causal = args.causal || args.window.right == 0;\n",
+                   "  config.causal = args.causal || args.window.right == 0;\n  config.chunked = args.chunk > 0;\n")
+    recipe.replace(CALLS, "  args.causal = config.causal;\n", "  args.causal = config.causal;\n  args.chunk = config.chunked ? kTypicalChunk : 0;\n")
+    recipe.replace(CALLS, "  params.right = mask.right;\n", "  params.right = mask.right;\n  params.chunk = mask.chunk;\n")
+    recipe.replace(CALLS, "                const FmhaWindow& window) {\n", "                const FmhaWindow& window, int chunk) {\n")
+    recipe.replace(CALLS, "          bounded(window.right, all)};", "          bounded(window.right, all),\n          chunk};")
+    recipe.replace(CALLS, "args.top_left, args.window);", "args.top_left, args.window, args.chunk);")
+    recipe.replace(CALLS, ": FmhaWindow{});\n", ": FmhaWindow{}, config.chunked ? kTypicalChunk : 0);\n")
+    recipe.replace(CALLS, "constexpr std::int64_t kTypicalWindow = 1024;\n", "constexpr std::int64_t kTypicalWindow = 1024;\nconstexpr int kTypicalChunk = 512;\n")
+    recipe.replace(CHECKS, "  check_numbers(args);", CHECK)
 
 
 class NewMask(unittest.TestCase):
@@ -64,7 +70,7 @@ class NewMask(unittest.TestCase):
         recipe.add_files("tests")
         recipe.compile_all("src/ops/fmha")  # whatever knows the descriptor's members
         recipe.embed_templates()
-        recipe.compile_test("tests/ops/fmha/window_test.cpp")
+        recipe.compile_test("tests/ops/fmha/chunk_test.cpp")
         print(run([recipe.link()]))
 
 

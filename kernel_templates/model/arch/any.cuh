@@ -129,6 +129,7 @@ TJ_DEVICE float log2_approx(float x) { return __builtin_log2f(x >= 0.0f && x < 0
 TJ_DEVICE float divide_approx(float x, float y) { return x / y; }
 TJ_DEVICE float multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 TJ_DEVICE float magnitude(float x) { return __builtin_fabsf(x); }
+TJ_DEVICE float with_sign(float x, float sign) { return __builtin_copysignf(x, sign); }
 /// NaN loses against any number, -0 against 0.
 TJ_DEVICE float maximum(float a, float b) { return a > b || b != b || (a == b && __builtin_signbit(b) != 0) ? a : b; }
 /// Cut to [0, 1]; of a NaN, 0.

@@ -23,7 +23,7 @@ struct Query {
   float reference, sum, correction;
 };
 template <class C_>
-struct Consumer {
+struct Consumer : HeadNumbers<C_> {
   using C = C_;
   const Params& params;
   const int row;  ///< the lane's first in the block's tile
@@ -42,7 +42,8 @@ TJ_DEVICE int fast_begin(const Consumer<C>& consumer, const Tile& tile) {
 
 // ---- a wave's chain -------------------------------------------------------------------------------------------------
 template <class C>
-TJ_DEVICE void begin(Consumer<C>& consumer, const Tile&) {
+TJ_DEVICE void begin(Consumer<C>& consumer, const Tile& tile) {
+  consumer.take(consumer.params, tile);
 #pragma unroll
   for (int r = 0; r < C::kRowBlocks; ++r) {
     Query<C>& query = consumer.queries[r];
@@ -123,9 +124,26 @@ TJ_DEVICE float sum_of_query(float value) {
   return value;
 }
 
+/// Products become scores. `row` is the query's.
+template <class C>
+TJ_DEVICE void change_scores(Query<C>& query, const HeadNumbers<C>& head, const Params& params, const Tile& tile, int i,
+                             int row) {
+  const RowScores<C> scores(params, head, row, first_key<C>(tile, i));
+#pragma unroll
+  for (int n = 0; n < C::kBlockN / kMatrix; ++n) {
+#pragma unroll
+    for (int s = 0; s < dev::kSums; ++s) {
+      float& score = query.scores[n][s];
+      score = scores.of(score, n * kMatrix + static_cast<int>(dev::sum_row(s)));
+    }
+  }
+}
+
 /// Hides the scores of keys that the query does not see. `row` is the query's.
 template <class C>
 TJ_DEVICE void mask(Query<C>& query, const Params& params, const Tile& tile, int i, int row) {
+  const int first = row - static_cast<int>(dev::operand_row());
+  if (!masks<C>(params, tile, i, first, first + kMatrix - 1)) return;
   const RowMask<C> seen(params, row, first_key<C>(tile, i));
 #pragma unroll
   for (int n = 0; n < C::kBlockN / kMatrix; ++n) {
@@ -163,7 +181,9 @@ TJ_DEVICE void row_max(Consumer<C>& consumer, const Tile& tile, int i, Variant) 
         for (int s = 0; s < dev::kSums; ++s) query.scores[n][s] *= params.sign;
       }
     }
-    if constexpr (!Variant::kFast) mask(query, params, tile, i, tile.row + consumer.row + r * kMatrix);
+    const int row = tile.row + consumer.row + r * kMatrix;
+    if constexpr (kChangesScores<C>) change_scores<C>(query, consumer, params, tile, i, row);
+    if constexpr (!Variant::kFast) mask(query, params, tile, i, row);
     const float largest = largest_score(query);
     const bool moved = moves(params, query.reference, largest, C::kSlack);
     query.correction = move_to(params, moved, largest, query.reference);
@@ -243,12 +263,14 @@ template <class C>
 TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
   constexpr float kUnbiased = 1.0f / static_cast<float>(1 << C::kWeightBias);
   const Params& params = consumer.params;
+  const Sink<C> sink(params, tile);
 #pragma unroll
   for (int r = 0; r < C::kRowBlocks; ++r) {
     Query<C>& query = consumer.queries[r];
     const int row = tile.row + consumer.row + r * kMatrix;
     const bool inside = row < params.queries;
-    const float sum = sum_of_query(query.sum);
+    const float gathered = sum_of_query(query.sum),
+                sum = Sinks<C>::kOn ? sink.added(params, query.reference, gathered * kUnbiased) / kUnbiased : gathered;
     const RowEnd<> end(sum);
     unsigned short* const base = output_row(params, tile, row);
 #pragma unroll
@@ -261,7 +283,7 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
       if (inside) store_part(base + d * kMatrix + dev::own_k(), own, params.wide_stores != 0);
     }
     if (params.lse != nullptr && inside && dev::lane_index() < kMatrix)
-      store_lse(params, tile, row, end.lse(params, query.reference, sum * kUnbiased));
+      store_lse(params, tile, row, sink.lse(end.lse(params, query.reference, sum * kUnbiased), sum));
   }
 }
 

@@ -7,6 +7,8 @@
 // to the next, so the first and the last row of a block bound what its rows see.
 #pragma once
 
+#include "ops/fmha/features.cuh"
+
 namespace tj::ops::fmha {
 
 /// Keys [first, end), 0 <= first; no key where end <= first, which may be below 0.
@@ -16,15 +18,19 @@ struct Keys {
 
 /// The mask of one call, as plain numbers: the host fills it from a request, device code from Config and Params.
 struct Mask {
-  bool causal;  ///< the last query sees all keys, each one before it a key less
+  bool causal;    ///< a query sees no key behind its place
+  bool windowed;  ///< it sees `left` keys before its place and, but for a causal mask, `right` behind it
   int queries, keys;
+  int diagonal;     ///< query r has the place of key r + diagonal
+  int left, right;  ///< at most queries + keys
 
+  constexpr int place_of(int row) const { return row + diagonal; }
   constexpr Keys keys_of(int row) const {
-    if (!causal) return {0, keys};
-    const int end = row + (keys - queries) + 1;
-    return {0, end < keys ? end : keys};
+    if (!rows_differ()) return {0, keys};
+    const int place = place_of(row), behind = causal ? 0 : right;
+    return {windowed && place > left ? place - left : 0, place < keys - behind ? place + behind + 1 : keys};
   }
-  /// The end of a row's keys, 0 where it sees none. Rows that all see the same see some.
+  /// The end of a row's keys, 0 where it sees none before it. Rows that all see the same see some.
   constexpr int end_of(int row) const {
     const int end = keys_of(row).end;
     return rows_differ() && end < 0 ? 0 : end;
@@ -32,14 +38,19 @@ struct Mask {
   /// Blocks [first, end) of block_n keys that the rows from `row` on see, those of one tile.
   constexpr Keys blocks_of(int row, int rows, int block_n) const {
     const int last_row = (row + rows < queries ? row + rows : queries) - 1;
-    return {keys_of(row).first / block_n, (end_of(last_row) + block_n - 1) / block_n};
+    const int first = keys_of(row).first / block_n, end = (end_of(last_row) + block_n - 1) / block_n;
+    return {from_first_key() || first < end ? first : end, end};
+  }
+  /// Does some row from `row` to `last_row` not see all of the keys [from, to)?
+  constexpr bool hides(int row, int last_row, int from, int to) const {
+    return keys_of(row).end < to || keys_of(last_row).first > from;
   }
   /// The rows of one block may see different keys: iterations beside those that all rows see need masking.
-  constexpr bool rows_differ() const { return causal; }
-  /// Later rows see more keys, so that tiles take longer the later their rows come.
-  constexpr bool tiles_differ() const { return causal; }
+  constexpr bool rows_differ() const { return causal || windowed; }
+  /// Tiles differ in length. Later rows see no fewer keys, but for a window's end behind the last of them.
+  constexpr bool tiles_differ() const { return rows_differ(); }
   /// Each row that sees a key sees the first one: nothing is hidden below a range, and the walk over keys ends at 0.
-  constexpr bool from_first_key() const { return true; }
+  constexpr bool from_first_key() const { return !windowed; }
   /// So many iterations of a tile need masking at most. They come first where every row begins at the first key. They
   /// are those with the last keys that some row sees, and one that the end of the keys may cut through. Ends of rows
   /// grow by a key a row at most.
@@ -52,7 +63,7 @@ struct Mask {
 /// ask for.
 template <class C, class P>
 constexpr Mask mask_of(const P& params) {
-  return {C::kCausal, params.queries, params.keys};
+  return {C::kCausal, Windowed<C>::kOn, params.queries, params.keys, params.diagonal, params.left, params.right};
 }
 
 }  // namespace tj::ops::fmha

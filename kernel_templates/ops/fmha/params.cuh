@@ -29,7 +29,8 @@ struct Params {
   long long lse_stride_batch, lse_stride_head, lse_stride_row;
   int batches, heads, heads_per_kv_head;
   int queries, keys;
-  int row_blocks;     ///< query tiles of one head
+  int diagonal, left, right;  ///< of the mask, mask.cuh
+  int row_blocks;             ///< query tiles of one head
   int section_heads;  ///< heads whose tiles are mixed, the longest of all first; then come those of the next heads
   int last_section;   ///< the number of the section that has all further heads
   int tiles;          ///< row_blocks * heads * batches
@@ -37,6 +38,12 @@ struct Params {
   float scale;        ///< |scale| of the scores
   float scale_log2;   ///< scale * log2(e), never 0
   float sign;         ///< -1 for a negative scale, else 1
+  // Scores that are changed first (score.cuh). What comes of it has the scale above: softcap's cap, and 1 with slopes.
+  float cap_powers;           ///< what makes q k^T twice the powers of two of the argument of tanh
+  float alibi_scale;          ///< of a score before its slope is added
+  const float* alibi_slopes;  ///< strides in elements
+  const float* sinks;
+  long long alibi_stride_batch, alibi_stride_head, sinks_stride;
 };
 
 }  // namespace tj::ops::fmha

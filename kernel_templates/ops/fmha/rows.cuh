@@ -27,10 +27,37 @@ TJ_DEVICE void clear(Rows<C>& rows) {
   rows.row_sum[0] = rows.row_sum[1] = 0.0f;
 }
 
+/// The key of the thread's first column.
+template <class C>
+TJ_DEVICE int first_key_of_thread(const Tile& tile, int i) {
+  return first_key<C>(tile, i) + static_cast<int>(dev::lane_index() & 3u) * 2;
+}
+
+/// Products become scores. `row` is the thread's first.
+template <class C>
+TJ_DEVICE void change_scores(Rows<C>& rows, const HeadNumbers<C>& head, const Params& params, const Tile& tile, int i,
+                             int row) {
+  const int from = first_key_of_thread<C>(tile, i);
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const RowScores<C> scores(params, head, row + half * 8, from);
+#pragma unroll
+    for (int j = 0; j < C::kBlockN / 8; ++j) {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        float& score = rows.scores[4 * j + 2 * half + e];
+        score = scores.of(score, 8 * j + e);
+      }
+    }
+  }
+}
+
 /// Hides the scores of keys that a row does not see. `row` is the thread's first.
 template <class C>
 TJ_DEVICE void mask(Rows<C>& rows, const Params& params, const Tile& tile, int i, int row) {
-  const int from = first_key<C>(tile, i) + static_cast<int>(dev::lane_index() & 3u) * 2;
+  const int first = row - static_cast<int>(dev::lane_index() / 4u);
+  if (!masks<C>(params, tile, i, first, first + 15)) return;
+  const int from = first_key_of_thread<C>(tile, i);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const RowMask<C> seen(params, row + half * 8, from);
@@ -69,11 +96,13 @@ TJ_DEVICE void row_maximum(const Rows<C>& rows, float (&largest)[2]) {
 
 /// Masks, and moves each row's reference for its exponents, with the factor for what was gathered with the one before.
 template <class Powers, class C, class Variant>
-TJ_DEVICE void move_reference(Rows<C>& rows, const Params& params, const Tile& tile, int i, int row, Variant) {
+TJ_DEVICE void move_reference(Rows<C>& rows, const HeadNumbers<C>& head, const Params& params, const Tile& tile, int i,
+                              int row, Variant) {
   if constexpr (C::kGeneralScale) {
 #pragma unroll
     for (int j = 0; j < C::kBlockN / 2; ++j) rows.scores[j] *= params.sign;
   }
+  if constexpr (kChangesScores<C>) change_scores(rows, head, params, tile, i, row);
   if constexpr (!Variant::kFast) mask(rows, params, tile, i, row);
   float largest[2];
   row_maximum(rows, largest);
@@ -92,9 +121,10 @@ TJ_DEVICE void correct_output(Rows<C>& rows) {
 
 /// Online softmax: scores become weights where they are, the sums and the factor for earlier output follow.
 template <class C, class Variant>
-TJ_DEVICE void softmax(Rows<C>& rows, const Params& params, const Tile& tile, int i, int row, Variant variant) {
+TJ_DEVICE void softmax(Rows<C>& rows, const HeadNumbers<C>& head, const Params& params, const Tile& tile, int i,
+                       int row, Variant variant) {
   const float scale = params.scale_log2;
-  move_reference<PowersOfTwo>(rows, params, tile, i, row, variant);
+  move_reference<PowersOfTwo>(rows, head, params, tile, i, row, variant);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const float reference = Variant::kFast ? rows.row_max[half] : finite_reference(rows.row_max[half]);

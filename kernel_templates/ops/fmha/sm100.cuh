@@ -26,7 +26,7 @@ struct Products {
 
 /// A row of a sub-tile.
 template <class C_>
-struct Softmax {
+struct Softmax : HeadNumbers<C_> {
   using C = C_;
   const Params& params;
   const int copy;
@@ -112,7 +112,8 @@ TJ_DEVICE void pv_3(Products<C>&, const Tile&, int i, u32 v, u32 weights, u32 ou
 
 // ---- softmax --------------------------------------------------------------------------------------------------------
 template <class C>
-TJ_DEVICE void begin(Softmax<C>& softmax, const Tile&) {
+TJ_DEVICE void begin(Softmax<C>& softmax, const Tile& tile) {
+  softmax.take(softmax.params, tile);
   softmax.reference = dev::minus_infinity();
   softmax.sum = 0.0f;
 }
@@ -124,7 +125,11 @@ TJ_DEVICE void maximum(Softmax<C>& softmax, const Tile& tile, int i, u32 scores,
   constexpr int kChunks = C::kBlockN / kChunk;
   const Params& params = softmax.params;
   const u32 from = dev::tensor_lanes(scores);
-  const RowMask<C> seen(params, row_of(softmax, tile), first_key<C>(tile, i));
+  const int row_of_thread = row_of(softmax, tile), from_key = first_key<C>(tile, i),
+            first_row = row_of_thread - static_cast<int>(dev::lane_index());
+  const RowMask<C> seen(params, row_of_thread, from_key);
+  const RowScores<C> changed(params, softmax, row_of_thread, from_key);
+  const bool masked = !Variant::kFast && masks<C>(params, tile, i, first_row, first_row + 31);
   float largest[4];
   dev::tensor_load(from, softmax.scores[0]);
 #pragma unroll
@@ -139,7 +144,11 @@ TJ_DEVICE void maximum(Softmax<C>& softmax, const Tile& tile, int i, u32 scores,
 #pragma unroll
       for (int j = 0; j < kChunk; ++j) row[j] *= params.sign;
     }
-    if constexpr (!Variant::kFast) {
+    if constexpr (kChangesScores<C>) {
+#pragma unroll
+      for (int j = 0; j < kChunk; ++j) row[j] = changed.of(row[j], chunk * kChunk + j);
+    }
+    if (masked) {
 #pragma unroll
       for (int j = 0; j < kChunk; ++j) row[j] = seen.of(row[j], chunk * kChunk + j);
     }
@@ -251,8 +260,9 @@ template <class C>
 TJ_DEVICE void store(Output<C>& context, const Tile& tile, u32 sums, u32 output) {
   const Params& params = context.params;
   const u32 place = sums + static_cast<u32>(own_row()) * 4u;
-  const float sum = dev::load_shared<float>(place),
-              reference = dev::load_shared<float>(place + kRowsPerTensorTile * 4u);
+  const Sink<C> sink(params, tile);
+  const float reference = dev::load_shared<float>(place + kRowsPerTensorTile * 4u),
+              sum = sink.added(params, reference, dev::load_shared<float>(place));
   const RowEnd<> end(sum);
   const bool gathered = !mask_of<C>(params).rows_differ() || tile.trip_count > 0;  // rows that see the same see some
   const int row = row_of(context, tile);
@@ -272,7 +282,7 @@ TJ_DEVICE void store(Output<C>& context, const Tile& tile, u32 sums, u32 output)
     for (int j = 0; j < kOutputChunk; j += 8)
       if (inside) store_eight<C>(params, base + column + j, values + j);
   }
-  if (params.lse != nullptr && inside) store_lse(params, tile, row, end.lse(params, reference, sum));
+  if (params.lse != nullptr && inside) store_lse(params, tile, row, sink.lse(end.lse(params, reference, sum), sum));
 }
 
 }  // namespace tj::ops::fmha

@@ -40,7 +40,7 @@ struct Queries<C, true> {
 
 /// The query rows of a role, kRowBlocks times sixteen a warp.
 template <class C_>
-struct Consumer : Queries<C_> {
+struct Consumer : Queries<C_>, HeadNumbers<C_> {
   using C = C_;
   const Params& params;
   const int row;  ///< the warp's first in the block's tile
@@ -121,7 +121,8 @@ TJ_DEVICE void load_v(Loader<C>& loader, const Tile& tile, int i, u32 slot) {
 
 // ---- a warp's chain -------------------------------------------------------------------------------------------------
 template <class C>
-TJ_DEVICE void begin(Consumer<C>& consumer, const Tile&) {
+TJ_DEVICE void begin(Consumer<C>& consumer, const Tile& tile) {
+  consumer.take(consumer.params, tile);
 #pragma unroll
   for (int r = 0; r < C::kRowBlocks; ++r) clear(consumer.rows[r]);
 }
@@ -199,7 +200,8 @@ template <class Powers, class C, class Variant>
 TJ_DEVICE void row_max_by(Consumer<C>& consumer, const Tile& tile, int i, Variant variant) {
 #pragma unroll
   for (int r = 0; r < C::kRowBlocks; ++r)
-    move_reference<Powers>(consumer.rows[r], consumer.params, tile, i, row_of(consumer, tile, r), variant);
+    move_reference<Powers>(consumer.rows[r], static_cast<const HeadNumbers<C>&>(consumer), consumer.params, tile, i,
+                           row_of(consumer, tile, r), variant);
   bool any = false;
 #pragma unroll
   for (int r = 0; r < C::kRowBlocks; ++r) any = any || corrects(consumer.rows[r].correction);

@@ -15,7 +15,7 @@ inline constexpr int kMatrixK = 16;
 
 /// The 64 query rows of a warpgroup, sixteen a warp.
 template <class C_>
-struct Consumer : Rows<C_> {
+struct Consumer : Rows<C_>, HeadNumbers<C_> {
   using C = C_;
   const Params& params;
   const int copy;  ///< which 64 rows of the block's tile
@@ -37,8 +37,9 @@ TJ_DEVICE int fast_begin(const Consumer<C>& consumer, const Tile& tile) {
 
 // ---- one consumer's chain -------------------------------------------------------------------------------------------
 template <class C>
-TJ_DEVICE void begin(Consumer<C>& consumer, const Tile&) {
+TJ_DEVICE void begin(Consumer<C>& consumer, const Tile& tile) {
   clear(consumer);
+  consumer.take(consumer.params, tile);
 }
 
 /// scores = q k^T: 64 x kBlockN.
@@ -62,7 +63,7 @@ TJ_DEVICE void qk_done(Consumer<C>& consumer) {
 
 template <class C, class Variant>
 TJ_DEVICE void softmax(Consumer<C>& consumer, const Tile& tile, int i, Variant variant) {
-  softmax(consumer, consumer.params, tile, i, row_of(consumer, tile), variant);
+  softmax(consumer, consumer, consumer.params, tile, i, row_of(consumer, tile), variant);
 }
 template <class C>
 TJ_DEVICE void rescale(Consumer<C>& consumer, const Tile&, int) {
@@ -113,14 +114,16 @@ TJ_DEVICE void stage_rows(Consumer<C>& consumer, const Tile& tile, u32 slot) {
   const Params& params = consumer.params;
   const int first_row = row_of(consumer, tile);
   if (params.wide_stores == 0) return store(consumer, params, tile, first_row);
-  const float sums[2] = {whole_sum(consumer, 0), whole_sum(consumer, 1)};
+  const Sink<C> sink(params, tile);
+  const float sums[2] = {sink.added(params, consumer.row_max[0], whole_sum(consumer, 0)),
+                         sink.added(params, consumer.row_max[1], whole_sum(consumer, 1))};
   const RowEnd<ByReciprocal> ends[2] = {RowEnd<ByReciprocal>(sums[0]), RowEnd<ByReciprocal>(sums[1])};
 #pragma unroll
   for (int half = 0; half < 2; ++half) normalise(consumer, half, ends[half]);
   leave_rows(consumer, slot);
 #pragma unroll
   for (int half = 0; half < 2; ++half)
-    store_lse_of(consumer, half, ends[half], sums[half], params, tile, first_row + half * 8);
+    store_lse_of(consumer, half, ends[half], sink, sums[half], params, tile, first_row + half * 8);
 }
 
 /// Brings to o what a consumer has left in shared memory.

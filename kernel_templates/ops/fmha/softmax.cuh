@@ -6,7 +6,7 @@
 // store_lse writes memory.
 #pragma once
 
-#include "ops/fmha/tile.cuh"
+#include "ops/fmha/score.cuh"
 
 namespace tj::ops::fmha {
 
@@ -55,7 +55,8 @@ struct ByReciprocal {
   TJ_DEVICE float operator()(float output) const { return output * factor; }
 };
 
-/// The end of a row whose weights add up to `sum`: a row without keys gives 0 and -inf, one with a NaN gives NaN.
+/// The end of a row whose weights add up to `sum`: a row without keys gives 0 and -inf, one with a NaN gives NaN. A
+/// sink's part is in the sum (Sink::added), and its log-sum-exp is the sink's to tell.
 template <class Division = ByReciprocal>
 struct RowEnd {
   bool any_key;

@@ -56,23 +56,24 @@ TJ_DEVICE float whole_sum(const Rows<C>& rows, int half) {
   return sum + dev::shuffle_xor(sum, 2);
 }
 template <class Division, class C>
-TJ_DEVICE void store_lse_of(const Rows<C>& rows, int half, const RowEnd<Division>& end, float sum, const Params& params,
-                            const Tile& tile, int row) {
+TJ_DEVICE void store_lse_of(const Rows<C>& rows, int half, const RowEnd<Division>& end, const Sink<C>& sink, float sum,
+                            const Params& params, const Tile& tile, int row) {
   if (params.lse != nullptr && row < params.queries && (dev::lane_index() & 3u) == 0)
-    store_lse(params, tile, row, end.lse(params, rows.row_max[half], sum));
+    store_lse(params, tile, row, sink.lse(end.lse(params, rows.row_max[half], sum), sum));
 }
 
 /// `first_row` is the thread's first.
 template <class Division = ByReciprocal, class C>
 TJ_DEVICE void store(Rows<C>& rows, const Params& params, const Tile& tile, int first_row) {
+  const Sink<C> sink(params, tile);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const float sum = whole_sum(rows, half);
+    const float sum = sink.added(params, rows.row_max[half], whole_sum(rows, half));
     const RowEnd<Division> end(sum);
     normalise(rows, half, end);
     const int row = first_row + half * 8;
     store_row(rows, params, static_cast<u32>(half), output_row(params, tile, row), row < params.queries);
-    store_lse_of(rows, half, end, sum, params, tile, row);
+    store_lse_of(rows, half, end, sink, sum, params, tile, row);
   }
 }
 

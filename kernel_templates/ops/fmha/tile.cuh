@@ -58,14 +58,21 @@ TJ_DEVICE int first_key(const Tile& tile, int i) {
 TJ_DEVICE int key_head(const Params& params, const Tile& tile) { return tile.head / params.heads_per_kv_head; }
 
 /// Iterations before this one need masking for `first_row` or a row below it. No later one does, unless ranges begin
-/// behind the first key of the tile: then all of them are masked.
+/// behind the first key of a tile: then each iteration asks whether it does.
 template <class C>
 TJ_DEVICE int unmasked_from(const Params& params, const Tile& tile, int first_row) {
   const Mask mask = mask_of<C>(params);
-  if (!mask.from_first_key() &&
-      mask.keys_of(tile.row + C::kRowsPerBlock - 1).first > first_key<C>(tile, tile.trip_count - 1))
-    return tile.trip_count;
+  if (!mask.from_first_key()) return tile.trip_count;
   return max(0, tile.first_block + tile.trip_count - mask.end_of(first_row) / C::kBlockN);
+}
+
+/// Is the general variant of an iteration to mask the rows from `row` to `last_row`? All threads that hold some of them
+/// agree, so that most iterations of a window pay for the question alone.
+template <class C>
+TJ_DEVICE bool masks(const Params& params, const Tile& tile, int i, int row, int last_row) {
+  const Mask mask = mask_of<C>(params);
+  const int from = first_key<C>(tile, i);
+  return mask.from_first_key() || mask.hides(row, last_row, from, from + C::kBlockN);
 }
 
 /// The mask of one row, its keys counted from `from` on.

@@ -80,6 +80,7 @@ struct Field {
 
   const char* constant = nullptr;
   Constant kind = Constant::none;
+  bool constant_where_tagged = false;  ///< Config lacks the constant where the name does not say the field
 };
 
 /// The bits of all rows: at most 64, which the table of an op asserts.
@@ -110,6 +111,11 @@ bool is_tagged(const Field<Kernel>& field, const Kernel& kernel) {
 template <class Kernel>
 bool is_written(const Field<Kernel>& field, const Kernel& kernel) {
   return !field.optional || is_tagged(field, kernel);
+}
+
+template <class Kernel>
+bool has_constant(const Field<Kernel>& field, const Kernel& kernel) {
+  return field.kind != Constant::none && (!field.constant_where_tagged || is_tagged(field, kernel));
 }
 
 /// Throws tj::Error(argument, internal) for a place beyond the words: validate() has let something pass.
@@ -231,7 +237,7 @@ std::string flags_of_fields(const Kernel& kernel, std::string_view without = {})
 template <const auto& kFields, class Kernel>
 void add_constants(std::string_view op, const Kernel& kernel, graph::Graph& graph) {
   for (const Field<Kernel>& field : kFields)
-    if (field.kind != Constant::none)
+    if (has_constant(field, kernel))
       graph.config.push_back(constant_text(op, field.constant, field.kind, field.get(kernel), word_of(field, kernel)));
 }
 
@@ -240,7 +246,7 @@ template <const auto& kFields, class Kernel>
 void add_other_constants(std::string_view op, const Kernel& kernel, graph::Graph& graph,
                          std::initializer_list<std::string_view> without) {
   for (const Field<Kernel>& field : kFields)
-    if (field.kind != Constant::none && std::find(without.begin(), without.end(), field.name) == without.end())
+    if (has_constant(field, kernel) && std::find(without.begin(), without.end(), field.name) == without.end())
       graph.config.push_back(constant_text(op, field.constant, field.kind, field.get(kernel), word_of(field, kernel)));
 }
 
@@ -250,7 +256,7 @@ void add_constants(std::string_view op, const Kernel& kernel, graph::Graph& grap
                    std::initializer_list<std::string_view> names) {
   for (const std::string_view name : names)
     for (const Field<Kernel>& field : kFields)
-      if (name == field.name)
+      if (name == field.name && has_constant(field, kernel))
         graph.config.push_back(
             constant_text(op, field.constant, field.kind, field.get(kernel), word_of(field, kernel)));
 }

@@ -26,6 +26,23 @@ inline constexpr int kFmhaElementBytes = 2;  ///< the constructor below refuses 
 /// causal tiles, 32 MB on GPUs with 50 MB.
 inline constexpr double kSectionShare = 0.64;
 
+/// What the features of a kernel add to each score (kernel_templates/ops/fmha/score.cuh): special functions, and
+/// multiply-adds and the like. tanh has an argument, a sum, six steps of a reciprocal, a last one and a sign. A slope
+/// takes a bias and its addition; a distance of either sign is one more.
+struct FmhaScoreWork {
+  double exp = 0, adds = 0;
+};
+inline FmhaScoreWork fmha_score_work(const FmhaConfig& config) {
+  FmhaScoreWork work;
+  if (config.softcap) work.exp += 1, work.adds += 10;
+  if (config.alibi) work.adds += config.causal ? 2 : 3;
+  return work;
+}
+/// Registers that the features take throughout: constants of tanh, a slope and a row's distance, a window's bounds.
+inline int fmha_feature_registers(const FmhaConfig& config) {
+  return (config.softcap ? 4 : 0) + (config.alibi ? 4 : 0) + (config.windowed ? 2 : 0);
+}
+
 class FmhaBuilder : protected GraphBuilder {
  protected:
   FmhaBuilder(const FmhaKernel& config, const arch::Arch& arch, int rows_per_block, int block_n, int blocks_per_sm = 1)

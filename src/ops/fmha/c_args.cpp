@@ -17,6 +17,12 @@ FmhaArgs fmha_from_c(const void* structure) {
   if (a.has_scale != 0) args.scale = a.scale;
   args.causal = a.causal != 0;
   args.max_sms = a.max_sms;
+  if (a.has_window != 0) args.window = {a.window_left, a.window_right};
+  args.top_left = a.top_left != 0;
+  args.softcap = a.softcap;
+  check_reserved(a.reserved);
+  if (a.alibi_slopes != nullptr) args.alibi_slopes = to_tensor(a.alibi_slopes, "alibi_slopes");
+  if (a.sinks != nullptr) args.sinks = to_tensor(a.sinks, "sinks");
   return args;
 }
 

@@ -20,7 +20,24 @@ inline constexpr const char* kFmhaTypeWords[] = {"f16", "bf16"};
 inline constexpr int kFmhaHeadDims[] = {64, 128};
 inline constexpr const char* kFmhaHeadDimWords[] = {"64", "128"};
 
-inline constexpr std::array<Field<FmhaKernel>, 7> kFmhaFields = {
+/// A feature that most kernels lack: nothing of such a kernel says so.
+template <bool FmhaConfig::* kMember>
+constexpr Field<FmhaKernel> fmha_feature(const char* name, const char* tag, const char* constant) {
+  return {.name = name,
+          .get = [](const FmhaKernel& config) { return unsigned{config.*kMember}; },
+          .set = [](FmhaKernel& config, unsigned place) { config.*kMember = place != 0; },
+          .words = words<kTruth>,
+          .bits = 1,
+          .flags = {"false", "true", "both"},
+          .tag = tag,
+          .tagged = [](const FmhaKernel& config) { return config.*kMember; },
+          .optional = true,
+          .constant = constant,
+          .kind = Constant::boolean,
+          .constant_where_tagged = true};
+}
+
+inline constexpr std::array<Field<FmhaKernel>, 11> kFmhaFields = {
     {{.name = "dtype",
       .get = [](const FmhaKernel& config) { return place_among<kFmhaTypes>(config.dtype); },
       .set = [](FmhaKernel& config, unsigned place) { config.dtype = kFmhaTypes[place]; },
@@ -80,6 +97,10 @@ inline constexpr std::array<Field<FmhaKernel>, 7> kFmhaFields = {
       .more_flags = fmha_tile_flags,
       .tag = "_%",
       .tagged = [](const FmhaKernel& config) { return config.tile != kUsualFmhaTile; },
-      .optional = true}}};
+      .optional = true},
+     fmha_feature<&FmhaConfig::windowed>("windowed", "_window", "kWindowed"),
+     fmha_feature<&FmhaConfig::softcap>("softcap", "_softcap", "kSoftcap"),
+     fmha_feature<&FmhaConfig::alibi>("alibi", "_alibi", "kAlibi"),
+     fmha_feature<&FmhaConfig::sinks>("sinks", "_sinks", "kSinks")}};
 
 }  // namespace tj::ops

@@ -1,6 +1,7 @@
 // Attention forward as an op: requests, graph, launch.
 //
-// kernel.cpp decides requests by the table of fields.hpp, mask.cpp what a call's mask is, rungs.cpp the ladder,
+// kernel.cpp decides requests by the table of fields.hpp, mask.cpp what a call's mask is, scores.cpp what its scale,
+// softcap, ALiBi and sinks are, rungs.cpp the ladder,
 // tiles.cpp which tile a call takes,
 // plan.cpp launch parameters, validate.cpp what is legal. family.cpp says which family serves an arch. Tiles, nodes and
 // costs are those of sm90.cpp (products of warpgroups), sm80.cpp (a warp's instructions), amd.cpp (a wave's;
@@ -62,13 +63,6 @@ const Tunable& fmha_tunable();
 
 /// The kernel in 64 bits, which a hot call looks up.
 std::uint64_t fmha_small_key(const FmhaKernel& config);
-
-/// The scale that a call means: its own, else D^-1/2.
-float fmha_scale(const FmhaArgs& args);
-
-/// Does a scale need the general form of the kernel? The fast form, for 1e-6 <= scale <= 1, folds the scale into one
-/// multiply-add.
-bool fmha_needs_general_scale(float scale);
 
 /// The needs of each kind of its node bodies: what it asks of an arch.
 const std::vector<arch::Needs>& fmha_needs();

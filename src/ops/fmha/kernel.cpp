@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "arch/options.hpp"
 #include "ops/common/choice_shelf.hpp"
@@ -17,6 +16,7 @@
 #include "ops/fmha/fields.hpp"
 #include "ops/fmha/mask.hpp"
 #include "ops/fmha/rungs.hpp"
+#include "ops/fmha/scores.hpp"
 #include "ops/fmha/validate.hpp"
 #include "support/fail.hpp"
 #include "support/lasting.hpp"
@@ -67,16 +67,23 @@ Trial trial_of(const FmhaKernel& config, const Sizes& sizes, bool usual = false)
                    dense("k", config.dtype, {batch, kv, keys, width}),
                    dense("v", config.dtype, {batch, kv, keys, width}),
                    dense("o", config.dtype, {batch, heads, queries, width}, true)};
-  if (!usual) trial.tensors.push_back(dense("lse", DType::f32, {batch, heads, queries}, true));
+  const auto beside = [&](bool given, TrialTensor tensor) {
+    if (given) trial.tensors.push_back(std::move(tensor));
+  };
+  beside(!usual, dense("lse", DType::f32, {batch, heads, queries}, true));
+  beside(config.alibi, dense("alibi_slopes", DType::f32, {heads}));
+  beside(config.sinks, dense("sinks", DType::f32, {heads}));
   trial.with_args = [config, usual, tensors = trial.tensors](Device device, std::span<void* const> places,
                                                              const std::function<void(const void*)>& use) {
     const auto tensor = [&](std::size_t i) { return tensors[i].operand.view(device, places[i]); };
     FmhaArgs args;
     args.q = tensor(0), args.k = tensor(1), args.v = tensor(2), args.o = tensor(3);
     set_mask(args, config);
-    if (!usual) args.lse = tensor(4);
-    // This scale moves maxima so far from block to block that outputs are corrected.
-    if (!usual || config.general_scale) args.scale = config.general_scale ? -1.5f : 1.0f;
+    set_scores(args, config, usual);
+    std::size_t next = 4;
+    if (!usual) args.lse = tensor(next++);
+    if (config.alibi) args.alibi_slopes = tensor(next++);
+    if (config.sinks) args.sinks = tensor(next++);
     use(&args);
   };
   return trial;
@@ -208,6 +215,8 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
     list.reads("v", of.v);
     list.writes("o", of.o);
     list.writes("lse", of.lse);
+    list.reads("alibi_slopes", of.alibi_slopes);
+    list.reads("sinks", of.sinks);
   }
   const Tunable* tunable() const override { return &fmha_tunable(); }
   void plan(const void* args, const Kernel&, const Geometry& geometry, LaunchPlan& plan) const override {
@@ -239,7 +248,7 @@ std::vector<Workload> fmha_workloads(const Flags& flags, const arch::Arch&) {
 std::vector<TileCount> fmha_tiles(const void* args, const Geometry& geometry, unsigned) {
   const auto& of = *static_cast<const FmhaArgs*>(args);
   const auto launch = geometry.as<FmhaLaunch>();
-  const fmha::Mask mask = mask_of(fmha_kernel(of), of.q.shape[2], of.k.shape[2]);
+  const fmha::Mask mask = mask_of(of);
   std::vector<TileCount> list;  // a block of rows of each head, with the blocks of keys that it sees
   for (int first = 0; first < mask.queries; first += launch.rows_per_block) {
     const fmha::Keys blocks = mask.blocks_of(first, launch.rows_per_block, launch.block_n);
@@ -248,20 +257,11 @@ std::vector<TileCount> fmha_tiles(const void* args, const Geometry& geometry, un
   return list;
 }
 
-// Above 1 scaled scores may grow so large that one multiply-add loses what tells them apart; 0 and negative scales need
-// a sign. The lower bound is only a wide margin. The fast form holds for any normal positive scale, but devices may
-// flush subnormal scales to 0, and 0 would turn a masked score of -inf into NaN.
-bool fmha_needs_general_scale(float scale) { return !(scale >= 1e-6f && scale <= 1.0f); }
-
-float fmha_scale(const FmhaArgs& args) {
-  return args.scale ? *args.scale : 1.0f / std::sqrt(static_cast<float>(args.q.shape[3]));
-}
-
 FmhaKernel fmha_kernel(const FmhaArgs& args) {
   FmhaConfig config;
   config.dtype = args.q.dtype;
   config.head_dim = static_cast<int>(args.q.shape[3]);
-  config.general_scale = fmha_needs_general_scale(fmha_scale(args));
+  set_scores(config, args);
   set_mask(config, args);
   return config;
 }

@@ -1,8 +1,6 @@
 // Launch parameters of fmha; see fmha.hpp. On the hot path: allocates nothing.
 #include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <limits>
 #include <new>
 
 #include "ops/common/element.hpp"
@@ -10,6 +8,7 @@
 #include "ops/fmha/fmha.hpp"
 #include "ops/fmha/mask.hpp"
 #include "ops/fmha/params.cuh"
+#include "ops/fmha/scores.hpp"
 
 namespace tj::ops {
 namespace {
@@ -46,7 +45,6 @@ void set_sections(const FmhaArgs& args, const FmhaLaunch& kernel, fmha::Params& 
 
 void fmha_plan(const FmhaArgs& args, const FmhaLaunch& kernel, LaunchPlan& plan) {
   static_assert(sizeof(fmha::Params) <= LaunchPlan::kMaxParamsBytes);
-  constexpr float kLog2E = 1.44269504088896f;
   auto& p = *new (plan.params.data()) fmha::Params{};
   require_two_bytes("fmha", args.q.dtype);
   plan.params_bytes = sizeof(fmha::Params);
@@ -81,11 +79,7 @@ void fmha_plan(const FmhaArgs& args, const FmhaLaunch& kernel, LaunchPlan& plan)
   p.row_blocks = (p.queries + kernel.rows_per_block - 1) / kernel.rows_per_block;
   p.tiles = p.row_blocks * p.heads * p.batches;
   set_sections(args, kernel, p);
-  const float scale = fmha_scale(args);
-  // A scale of 0 weighs all keys alike; the smallest normal keeps masked scores at -inf where 0 would make them NaN.
-  p.scale = std::fmax(std::fabs(scale), std::numeric_limits<float>::min());
-  p.scale_log2 = std::fmin(p.scale * kLog2E, std::numeric_limits<float>::max());
-  p.sign = scale < 0 ? -1.0f : 1.0f;
+  set_scores(p, args);
   const auto tiles = static_cast<unsigned>(p.tiles);
   plan.limit_sms(args.max_sms);
   plan.blocks = !kernel.walks || plan.sm_count == 0 ? tiles : std::min(tiles, plan.resident_blocks());

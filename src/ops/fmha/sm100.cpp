@@ -71,7 +71,8 @@ struct Costs {
   double product_key = 0;                     ///< of the second product
   int product = 0, drain = 0, issue_key = 0;  ///< of the first; until sums are there
   double issue = 0;                           ///< of an instruction
-  int load_chunk = 0, maximum_chunk = 0;      ///< scores out of tensor memory, and their maxima
+  int load_chunk = 0, maximum_chunk = 0;      ///< scores out of tensor memory; what is made of them, and their maxima
+  int exp_chunk = 0;                          ///< special functions of that
   int correction = 0;                         ///< of the output, where a reference moved far
   int barrier = 0, exchange = 0;
 };
@@ -97,8 +98,11 @@ Costs costs_of(const FmhaKernel& config, const arch::Arch& arch, int polynomials
   c.drain = cycles(arch.fact("matrix_drain_cycles"));
   c.issue = arch.fact("matrix_issue_cycles");
   c.load_chunk = cycles(4.0 * kRows * kColumnsOfLoad / moved);
-  c.maximum_chunk =
-      cycles(kRows * kColumnsOfLoad / (arch.fact("minmax_per_cycle") * (arch.fact("minmax_operands") - 1)));
+  const FmhaScoreWork beside = fmha_score_work(config);
+  c.maximum_chunk = cycles(kRows * kColumnsOfLoad *
+                           (1 / (arch.fact("minmax_per_cycle") * (arch.fact("minmax_operands") - 1)) +
+                            beside.adds / arch.fact("f32_per_cycle")));
+  c.exp_chunk = cycles(kRows * kColumnsOfLoad * beside.exp / arch.fact("exp2_per_cycle"));
   c.correction = cycles(2 * 4 * outputs / moved + outputs / arch.fact("f32_per_cycle"));
   c.barrier = cycles(arch.fact("barrier_cycles"));
   c.exchange = cycles(arch.fact("exchange_cycles") + arch.fact("exchange_cycles_per_kb") * 4.0 * kRows / 1024);
@@ -121,12 +125,12 @@ int room_of(const Costs& c, const Form& form) {
 }
 /// Behind its first load a row leaves room for the last store of another sub-tile's weights.
 int maximum_run(const Costs& c, const Form& form, int block_n) {
-  return c.load_chunk * (block_n / kColumnsOfLoad) + room_of(c, form) + c.maximum_chunk;
+  return c.load_chunk * (block_n / kColumnsOfLoad) + room_of(c, form) + std::max(c.maximum_chunk, c.exp_chunk);
 }
 
 /// No schedule is shorter: units, and where weights lie over scores the way round from scores to scores.
 int least_interval(const Costs& c, const Form& form, int block_n) {
-  int exp = 0, alu = c.maximum_chunk * (block_n / kColumnsOfLoad),
+  int exp = c.exp_chunk * (block_n / kColumnsOfLoad), alu = c.maximum_chunk * (block_n / kColumnsOfLoad),
       weights = c.product + c.drain + maximum_run(c, form, block_n), products = 0;
   for (const int keys : form.parts) {
     const Part part = part_of(c, keys);
@@ -225,8 +229,10 @@ class Builder : private FmhaBuilder {
     const int room = room_of(costs_, form_), load = costs_.load_chunk;
     std::vector<Reservation> uses = {of("TMEM", load), of("TMEM", load * (chunks - 1), load + room)};
     const int run = maximum_run(costs_, form_, kKeys), maxima = costs_.maximum_chunk * chunks;
-    uses.push_back(of("ALU", maxima, run - maxima));  // as late as that: each chunk is there when its turn comes
-    return work(numbered("Softmax", "maximum", c), run, std::move(uses));
+    const int exp = costs_.exp_chunk * chunks, longest = std::max(run, std::max(maxima, exp));
+    uses.push_back(of("ALU", maxima, longest - maxima));  // as late as that: each chunk is there when its turn comes
+    if (exp > 0) uses.push_back(of("EXP", exp, longest - exp));
+    return work(numbered("Softmax", "maximum", c), longest, std::move(uses));
   }
   int weights(int c, int j) {
     const Part part = part_of(costs_, keys(j));

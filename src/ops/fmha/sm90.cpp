@@ -55,9 +55,10 @@ Costs costs_of(const FmhaKernel& config, const FmhaGroupTile& tile, const arch::
   const double outputs = static_cast<double>(kRowsPerConsumer) * config.head_dim;
   c.product = Multiplier(Multiplier::Way::warpgroup, arch).product(2.0 * scores * config.head_dim, config.head_dim);
   c.product.held += c.product.issue;  // one at a time: the unit is idle while a group is issued
-  c.exp = cycles(scores / arch.fact("exp2_per_cycle"));
+  const FmhaScoreWork beside = fmha_score_work(config);
+  c.exp = cycles(scores * (1 + beside.exp) / arch.fact("exp2_per_cycle"));
   // A score costs one maximum, one multiply-add and one addition before it is rounded.
-  c.alu = cycles(scores * (1.0 / arch.fact("minmax_per_cycle") + 2.0 / arch.fact("f32_per_cycle")));
+  c.alu = cycles(scores * (1.0 / arch.fact("minmax_per_cycle") + (2.0 + beside.adds) / arch.fact("f32_per_cycle")));
   // Nothing keeps the consumers' exponentials apart, so a consumer may have to share the unit with all others.
   c.softmax = std::max(c.exp + c.alu, tile.consumers * c.exp) + cycles(arch.fact("shared_unit_cycles"));
   // Half a conversion a score (two at a time), and a quarter of the correction, which is skipped unless a maximum moved
@@ -112,7 +113,7 @@ class Builder : private FmhaBuilder {
     const auto held = [&](int index) -> int& { return node(index).registers; };
     const int threads = arch_.warps_per_group * arch_.warp_size;
     held(qk) = kRowsPerConsumer * tile_.block_n / threads;
-    held(softmax) = kContextRegisters;
+    held(softmax) = kContextRegisters + fmha_feature_registers(config_);
     held(rescale) = held(qk) / 2;  // two 16-bit weights a word
     held(pv) = kRowsPerConsumer * config_.head_dim / threads;
   }

@@ -12,6 +12,7 @@
 #include "ops/fmha/fields.hpp"
 #include "ops/fmha/fmha.hpp"
 #include "ops/fmha/mask.hpp"
+#include "ops/fmha/scores.hpp"
 #include "ops/fmha/tiles.hpp"
 #include "ops/fmha/validate.hpp"
 #include "support/fail.hpp"
@@ -63,7 +64,10 @@ FmhaArgs args_of(const Problem& problem, Device device, std::span<void* const> p
   FmhaArgs args;
   args.q = tensor(0), args.k = tensor(1), args.v = tensor(2), args.o = tensor(3);
   set_mask(args, kernel);
-  if (kernel.general_scale) args.scale = -1.5f;
+  set_scores(args, kernel, true);
+  std::size_t next = 4;
+  if (kernel.alibi) args.alibi_slopes = tensor(next++);
+  if (kernel.sinks) args.sinks = tensor(next++);
   return args;
 }
 
@@ -147,7 +151,10 @@ class FmhaTunable final : public Tunable {
       return dense("", kernel.dtype, {sizes.at("batch"), sizes.at(heads), sizes.at(length), kernel.head_dim}).operand;
     };
     const Operand q = rows("heads", "seq-q"), k = rows("kv-heads", "seq-k");
-    return {q, k, k, q};
+    std::vector<Operand> list = {q, k, k, q};
+    const Operand heads = dense("", DType::f32, {sizes.at("heads")}).operand;
+    list.resize(list.size() + std::size_t{kernel.alibi} + std::size_t{kernel.sinks}, heads);
+    return list;
   }
 
   void with_args(const Problem& problem, Device device, std::span<void* const> places,
@@ -159,7 +166,7 @@ class FmhaTunable final : public Tunable {
  private:
   /// Throws for what no attention is. Where tensors lie is made up; nothing looks there.
   static void check(const Problem& problem) {
-    void* places[4];
+    void* places[6];
     for (std::size_t i = 0; i < std::size(places); ++i) places[i] = reinterpret_cast<void*>((i + 1) << 44);
     validate(args_of(problem, {DeviceKind::cuda, 0}, places), false);
   }

@@ -43,6 +43,47 @@ void check_shapes(const Named& q, const Named& k, const Named& v, const Named& o
            cat("q.shape is ", shape_text(q.tensor), "; allowed: B * H * ceil(Sq / 64) of at most ", kMaxSize));
 }
 
+void check_window(const char* name, Size keys) {
+  if (keys < FmhaWindow::kAll)
+    refuse(kOp, Code::invalid_argument, cat(name, " is ", keys, "; allowed: a number of keys, or -1 for all"));
+}
+
+constexpr const char* kHeadAxes[] = {"B", "H"};
+
+/// A tensor of f32 with a number for each head. rank: of those of the batch's elements too, 2.
+void check_heads(const char* name, const Tensor& tensor, int rank, const char* form, const FmhaArgs& args,
+                 const Named& o, const Range& o_range) {
+  const Named heads{kOp, name, tensor, kHeadAxes + 2 - rank, rank, form};
+  check_form(heads);
+  check_dtype(heads, DType::f32, "");
+  check_device(heads, args.q.device, "q");
+  if (rank == 2) check_same(heads, 0, args.q.shape[0], "q.shape[0]");
+  check_same(heads, rank - 1, args.q.shape[1], "q.shape[1]");
+  check_strides(heads, size_of(DType::f32), -1);
+  check_alignment(heads, size_of(DType::f32));
+  const Range range = range_of(heads);
+  check_apart(o, o_range, heads, range);
+  if (!args.lse) return;
+  const Named lse{kOp, "lse", *args.lse, kQueryAxes, 3, "[B, H, Sq]"};
+  check_apart(lse, range_of(lse), heads, range);
+}
+
+void check_numbers(const FmhaArgs& args) {
+  check_window("window.left", args.window.left);
+  check_window("window.right", args.window.right);
+  if (!(args.softcap >= 0 && std::isfinite(args.softcap)))
+    refuse(kOp, Code::invalid_argument,
+           cat("softcap is ", args.softcap, "; allowed: 0 (off) and any finite number above"));
+}
+
+/// Behind the check of lse.
+void check_features(const FmhaArgs& args, const Named& o, const Range& o_range) {
+  if (args.alibi_slopes)
+    check_heads("alibi_slopes", *args.alibi_slopes, args.alibi_slopes->rank == 1 ? 1 : 2, "[H] or [B, H]", args, o,
+                o_range);
+  if (args.sinks) check_heads("sinks", *args.sinks, 1, "[H]", args, o, o_range);
+}
+
 }  // namespace
 
 void validate(const FmhaConfig& config) { check_config(config.dtype, config.head_dim, "dtype", "head_dim"); }
@@ -71,7 +112,8 @@ void validate(const FmhaArgs& args, bool on_model) {
   if (args.scale && !std::isfinite(*args.scale))
     refuse(kOp, Code::invalid_argument, cat("scale is ", *args.scale, "; allowed: any finite value"));
   check_max_sms(kOp, args.max_sms);
-  if (!args.lse) return;
+  check_numbers(args);
+  if (!args.lse) return check_features(args, o, o_range);
 
   const Named lse{kOp, "lse", *args.lse, kQueryAxes, 3, "[B, H, Sq]"};
   check_form(lse);
@@ -86,6 +128,7 @@ void validate(const FmhaArgs& args, bool on_model) {
   check_apart(lse, lse_range, q, q_range);
   check_apart(lse, lse_range, k, k_range);
   check_apart(lse, lse_range, v, v_range);
+  check_features(args, o, o_range);
 }
 
 }  // namespace tj::ops

@@ -48,11 +48,13 @@ class FmhaWarpBuilder : protected FmhaBuilder {
     const double queries = left_from_shared ? static_cast<double>(row_bytes()) * rows_ : 0;
     return multiplier_.work(2.0 * scores() * config_.head_dim, copied() * tile_.warps + queries);
   }
-  /// A maximum for each score; of the correction, which is skipped unless a maximum moved far, a quarter.
+  /// What a feature makes of each score, and its maximum; of the correction, which is skipped unless a maximum moved
+  /// far, a quarter.
   Work maximum() const {
     Work work;
-    work.alu =
-        scores() / arch_.fact("minmax_per_cycle") + 0.25 * rows_ * config_.head_dim / arch_.fact("f32_per_cycle");
+    work.alu = scores() / arch_.fact("minmax_per_cycle") +
+               (0.25 * rows_ * config_.head_dim + scores() * beside_.adds) / arch_.fact("f32_per_cycle");
+    work.exp = scores() * beside_.exp / arch_.fact("exp2_per_cycle");
     return work;
   }
   /// Exponentials, so many operations and half a conversion for each score, beside the product. The usual two are a
@@ -91,7 +93,7 @@ class FmhaWarpBuilder : protected FmhaBuilder {
     const int queries =
         c.queries < 0 ? 0 : static_cast<int>(words(config_.head_dim) * multiplier_.operand_copies()) / 2;
     node(c.qk).registers = words(keys_);
-    node(c.pv).registers = words(config_.head_dim) + queries + context_registers;
+    node(c.pv).registers = words(config_.head_dim) + queries + context_registers + fmha_feature_registers(config_);
     edge(c.begin, c.qk, 0, 0, false);
     if (c.queries >= 0) edge(c.queries, c.qk, 0, 0, false);
     return c;
@@ -119,6 +121,7 @@ class FmhaWarpBuilder : protected FmhaBuilder {
   }
 
   const char* conversions_;
+  const FmhaScoreWork beside_ = fmha_score_work(config_);
 };
 
 }  // namespace tj::ops

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ._types import DeviceLike, StreamLike, SupportsDLPack, Tensor
 
 _LAYOUTS = {"bhsd": False, "bshd": True}
+_NO_WINDOW = -1, -1
 _FMHA_PAIR, _CHUNKS_PAIR = "(o, lse), with return_lse", "(chunk_indices, total_chunks)"
 
 
@@ -40,10 +41,25 @@ def _limit(max_sms):
     return number(max_sms, "max_sms", -2**31, 2**31 - 1)
 
 
-def _fmha(q, k, v, *, causal=False, scale=None, out=None, return_lse=False, layout="bhsd", max_sms=0, stream=None, asks=False):
-    args, return_lse = _c.FmhaArgs(causal=flag(causal, "causal"), max_sms=_limit(max_sms)), flag(return_lse, "return_lse")
-    call, swapped = Call("fmha", args, stream, asks), one_of("layout", layout, _LAYOUTS)
+def _sides(window):
+    """(left, right) of a window, each a number of keys, or -1 for all."""
+    if type(window) is tuple and window == _NO_WINDOW:
+        return window
+    try:
+        left, right = window
+    except (TypeError, ValueError):
+        raise Error(f"window is {shown(window)}; allowed: (left, right), each a number of keys, or -1 for all") from None
+    return number(left, "window[0] (left)", -2**63, 2**63 - 1), number(right, "window[1] (right)", -2**63, 2**63 - 1)
+
+
+def _fmha(q, k, v, *, causal=False, scale=None, window=_NO_WINDOW, top_left=False, softcap=0.0, alibi_slopes=None, sinks=None, out=None,
+          return_lse=False, layout="bhsd", max_sms=0, stream=None, asks=False):
+    left, right = _sides(window)
+    args = _c.FmhaArgs(causal=flag(causal, "causal"), max_sms=_limit(max_sms), has_window=1, window_left=left, window_right=right,
+                       top_left=flag(top_left, "top_left"), softcap=real(softcap, "softcap"))
+    call, swapped, return_lse = Call("fmha", args, stream, asks), one_of("layout", layout, _LAYOUTS), flag(return_lse, "return_lse")
     q, k, v = call.tensor("q", q), call.tensor("k", k), call.tensor("v", v)
+    alibi_slopes, sinks = call.tensor("alibi_slopes", alibi_slopes, True), call.tensor("sinks", sinks, True)
     out, lse_out = _two(out, _FMHA_PAIR) if return_lse else (out, None)
     shape = shape_of(q, 4)
     o = call.result("out", out, q, shape, q.dtype)
@@ -51,7 +67,7 @@ def _fmha(q, k, v, *, causal=False, scale=None, out=None, return_lse=False, layo
         for each in (q, shape_of(k, 4) and k, shape_of(v, 4) and v, shape_of(o, 4) and o):
             each.swap(1, 2)
     lse = call.result("lse", lse_out, q, q.shape[:3], "f32") if return_lse else None
-    call.put(q=q, k=k, v=v, o=o, lse=lse)
+    call.put(q=q, k=k, v=v, alibi_slopes=alibi_slopes, sinks=sinks, o=o, lse=lse)
     call.scale(scale)
     return call
 
@@ -121,14 +137,18 @@ def _asking(op, arguments, options) -> Call:
     return one_of("op", name, _MAKERS)(*arguments, asks=True, **options)
 
 
-def fmha(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: Optional[float] = None, out: Any = None, return_lse: bool = False,
-         layout: str = "bhsd", max_sms: int = 0, stream: Optional[StreamLike] = None,
+def fmha(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: Optional[float] = None, window: Tuple[int, int] = _NO_WINDOW,
+         top_left: bool = False, softcap: float = 0.0, alibi_slopes: Optional[SupportsDLPack] = None, sinks: Optional[SupportsDLPack] = None,
+         out: Any = None, return_lse: bool = False, layout: str = "bhsd", max_sms: int = 0, stream: Optional[StreamLike] = None,
          runtime: Optional[Runtime] = None) -> Union[Tensor, Tuple[Tensor, Tensor]]:
     """Attention forward: softmax(scale * q k^T [masked]) v, summed in f32.
 
     q [B, H, Sq, D]; k, v [B, Hkv, Sk, D]; D is 64 or 128, H a multiple of Hkv; layout="bshd": the second and third dimensions are exchanged
     in all of them. f16 or bf16, one type for all; the last dimension is contiguous, other strides and addresses are multiples of 16 bytes.
-    causal: query r sees keys j <= r + Sk - Sq; a row without a key gives 0. scale: any finite number; D**-0.5 where it is None.
+    Query r stands at key r + Sk - Sq, with top_left at key r. causal: it sees no key behind that. window (left, right): it sees so many keys
+    before its place and behind it, -1 for all. A row without a key gives 0. scale: any finite number; D**-0.5 where it is None.
+    softcap c > 0: scaled scores x become c tanh(x / c). alibi_slopes f32 [H] or [B, H]: a score loses slope * |place - j|. sinks f32 [H]: a
+    logit that joins the sum of each row's exponentials, and has no value.
     Returns o, shaped as q and made by q's framework, or `out`; with return_lse (o, lse), lse f32 [B, H, Sq], and out is such a pair.
     max_sms: multiprocessors that the launches may fill, so that other work can run beside; 0: all.
     stream: a driver's handle or a framework's stream; None: the framework's current one. Raises tilejit.Error.
@@ -138,18 +158,16 @@ def fmha(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: Option
     >>> tilejit.fmha(q, q, q, causal=True)[0, 0, 0, :3]
     array([1., 1., 1.], dtype=float16)
     """
-    if out is None:
-        objects, kinds = (q, k, v), (type(q), type(k), type(v))
-    elif return_lse:
-        o, lse = _two(out, _FMHA_PAIR)
-        objects, kinds = (q, k, v, o, lse), (type(q), type(k), type(v), type(o), type(lse))
-    else:
-        objects, kinds = (q, k, v, out), (type(q), type(k), type(v), type(out))
-    key = kinds, causal, scale, return_lse, layout, max_sms
+    given = (q, k, v) if alibi_slopes is None and sinks is None else (q, k, v, alibi_slopes, sinks)
+    if out is not None:
+        given += _two(out, _FMHA_PAIR) if return_lse else (out,)
+    kinds, objects = tuple(map(type, given)), given if len(given) == 3 else tuple([x for x in given if x is not None])
+    key = kinds, causal, scale, return_lse, layout, max_sms, *_sides(window), top_left, softcap
     done = short(runtime, key, stream, objects, out)
     if done is not None:
         return tuple(done) if return_lse else done
-    call = _fmha(q, k, v, causal=causal, scale=scale, out=out, return_lse=return_lse, layout=layout, max_sms=max_sms, stream=stream)
+    call = _fmha(q, k, v, causal=causal, scale=scale, window=window, top_left=top_left, softcap=softcap, alibi_slopes=alibi_slopes, sinks=sinks,
+                 out=out, return_lse=return_lse, layout=layout, max_sms=max_sms, stream=stream)
     results = call.run(_runtime(runtime), key)
     return results if return_lse else results[0]
 

@@ -13,10 +13,12 @@ from . import _torch_shapes
 from ._error import Error
 from ._torch_run import refuse_grad, refuse_tangent, run
 
+_FMHA_OPTIONS = ("bool causal=False, float? scale=None, int window_left=-1, int window_right=-1, bool top_left=False, float softcap=0.0, "
+                 "Tensor? alibi_slopes=None, Tensor? sinks=None")
 SCHEMAS = {
-    "fmha": "(Tensor q, Tensor k, Tensor v, *, bool causal=False, float? scale=None) -> Tensor",
-    "fmha_lse": "(Tensor q, Tensor k, Tensor v, *, bool causal=False, float? scale=None) -> (Tensor, Tensor)",
-    "fmha_out": "(Tensor q, Tensor k, Tensor v, Tensor(a!) out, *, bool causal=False, float? scale=None, Tensor(b!)? lse=None) -> ()",
+    "fmha": "(Tensor q, Tensor k, Tensor v, *, " + _FMHA_OPTIONS + ") -> Tensor",
+    "fmha_lse": "(Tensor q, Tensor k, Tensor v, *, " + _FMHA_OPTIONS + ") -> (Tensor, Tensor)",
+    "fmha_out": "(Tensor q, Tensor k, Tensor v, Tensor(a!) out, *, " + _FMHA_OPTIONS + ", Tensor(b!)? lse=None) -> ()",
     "gemm": "(Tensor a, Tensor b, *, Tensor? c=None, Tensor? bias=None, float alpha=1.0, float beta=0.0, str? activation=None, "
             "ScalarType? dtype=None, Tensor? scale_a=None, Tensor? scale_b=None) -> Tensor",
     "gemm_out": "(Tensor a, Tensor b, Tensor(a!) out, *, Tensor? c=None, Tensor? bias=None, float alpha=1.0, float beta=0.0, str? activation=None, "
@@ -31,20 +33,25 @@ SCHEMAS = {
 }
 
 
-def fmha(q, k, v, *, causal=False, scale=None):
+def _fmha(tensors, results, made, causal=False, scale=None, window_left=-1, window_right=-1, top_left=False, softcap=0.0, alibi_slopes=None,
+          sinks=None):
+    run("fmha", (causal, scale, window_left, window_right, top_left, softcap), (*tensors, alibi_slopes, sinks, *results), made)
+
+
+def fmha(q, k, v, **options):
     o = torch.empty_like(q)  # with the order of q's dimensions in memory
-    run("fmha", (causal, scale), (q, k, v, o, None), True)
+    _fmha((q, k, v), (o, None), True, **options)
     return o
 
 
-def fmha_lse(q, k, v, *, causal=False, scale=None):
+def fmha_lse(q, k, v, **options):
     o, lse = torch.empty_like(q), torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
-    run("fmha", (causal, scale), (q, k, v, o, lse), True)
+    _fmha((q, k, v), (o, lse), True, **options)
     return o, lse
 
 
-def fmha_out(q, k, v, out, *, causal=False, scale=None, lse=None):
-    run("fmha", (causal, scale), (q, k, v, out, lse), False)
+def fmha_out(q, k, v, out, *, lse=None, **options):
+    _fmha((q, k, v), (out, lse), False, **options)
 
 
 def gemm(a, b, *, c=None, bias=None, alpha=1.0, beta=0.0, activation=None, dtype=None, scale_a=None, scale_b=None):

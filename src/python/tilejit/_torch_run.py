@@ -22,8 +22,10 @@ _plans: dict = {}
 
 
 def _fmha(call, tensors, options):
-    q, k, v, o, lse = tensors
-    return call(q, k, v, causal=options[0], scale=options[1], out=o if lse is None else (o, lse), return_lse=lse is not None)
+    q, k, v, alibi_slopes, sinks, o, lse = tensors
+    causal, scale, left, right, top_left, softcap = options
+    return call(q, k, v, causal=causal, scale=scale, window=(left, right), top_left=top_left, softcap=softcap, alibi_slopes=alibi_slopes,
+                sinks=sinks, out=o if lse is None else (o, lse), return_lse=lse is not None)
 
 
 def _gemm(call, tensors, options):
@@ -45,7 +47,7 @@ def _chunk_o(call, tensors, options):
 
 # The tensors of a call in the order of run(), by their names in plans; how many of them are results; how the package's own function takes them.
 _OPS = {
-    "fmha": (("q", "k", "v", "o", "lse"), 2, _fmha),
+    "fmha": (("q", "k", "v", "alibi_slopes", "sinks", "o", "lse"), 2, _fmha),
     "gemm": (("a", "b", "c", "bias", "scale_a", "scale_b", "d"), 1, _gemm),
     "chunk_indices": (("cu_seqlens", "chunk_indices", "total_chunks"), 2, _chunk_indices),
     "chunk_o": (("q", "k", "v_new", "h", "g_cu", "cu_seqlens", "chunk_indices", "total_chunks", "o"), 1, _chunk_o),

@@ -154,23 +154,13 @@ def _why_not(named, mask, bias, dropout_p, causal, dtype, gqa, model):
     return found
 
 
-def _upper_left(q, k, v, scale):
-    """Query r sees keys j <= r, whatever the lengths. fmha aligns the last query with the last key, so lengths are made the same."""
-    rows, keys = q.shape[2], k.shape[2]
-    if rows <= keys:  # nobody sees the keys beyond
-        return torch.ops.tilejit.fmha(q, k[:, :, :rows], v[:, :, :rows], causal=True, scale=scale)
-    square = torch.ops.tilejit.fmha(q[:, :, :keys], k, v, causal=True, scale=scale)
-    return torch.cat((square, torch.ops.tilejit.fmha(q[:, :, keys:], k, v, scale=scale)), 2)  # rows beyond the last key see all keys
-
-
 def _serve(q, k, v, causal, bias, dtype, scale):
     if dtype is not None:
         q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
     if q.dim() == 3:
         return _serve(q[None], k[None], v[None], causal, bias, None, scale)[0]
-    if (causal or bias is False) and q.shape[2] != k.shape[2]:
-        return _upper_left(q, k, v, scale)
-    return torch.ops.tilejit.fmha(q, k, v, causal=causal or bias is not None, scale=scale)
+    upper_left = causal or bias is False  # query r sees keys j <= r, whatever the lengths
+    return torch.ops.tilejit.fmha(q, k, v, causal=causal or bias is not None, scale=scale, top_left=upper_left)
 
 
 def sdpa(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: Optional[torch.Tensor] = None, dropout_p: float = 0.0,

@@ -69,8 +69,17 @@ def _finite(op, **numbers):
             _demand(math.isfinite(value), op, f"{name} is {value}; allowed: any finite value")
 
 
-def _fmha(q, k, v, scale):
-    _together("fmha", q, {"q": q, "k": k, "v": v})
+def _fmha_heads(q, name, x, form, *ranks):
+    """Numbers of heads: slopes or sinks."""
+    _rank("fmha", name, x, form, *ranks)
+    _dtype("fmha", name, x, (torch.float32,))
+    if x.dim() == 2:
+        _same("fmha", name, x, 0, q.shape[0], "q.shape[0]")
+    _same("fmha", name, x, x.dim() - 1, q.shape[1], "q.shape[1]")
+
+
+def _fmha(q, k, v, *, causal=False, scale=None, window_left=-1, window_right=-1, top_left=False, softcap=0.0, alibi_slopes=None, sinks=None):
+    _together("fmha", q, {"q": q, "k": k, "v": v, "alibi_slopes": alibi_slopes, "sinks": sinks})
     for name, x in (("q", q), ("k", k), ("v", v)):
         _rank("fmha", name, x, _FMHA_FORM, 4)
         _sizes("fmha", name, x)
@@ -88,19 +97,27 @@ def _fmha(q, k, v, scale):
     _demand(q.shape[1] % k.shape[1] == 0, "fmha", f"q.shape[1] (H) is {q.shape[1]} and k.shape[1] (Hkv) is {k.shape[1]}; allowed: H a multiple of "
             "Hkv")
     _finite("fmha", scale=scale)
+    for side, keys in (("left", window_left), ("right", window_right)):
+        _demand(keys >= -1, "fmha", f"window.{side} is {keys}; allowed: a number of keys, or -1 for all")
+    if isinstance(softcap, float):  # else a symbol
+        _demand(softcap >= 0 and math.isfinite(softcap), "fmha", f"softcap is {softcap}; allowed: 0 (off) and any finite number above")
+    if alibi_slopes is not None:
+        _fmha_heads(q, "alibi_slopes", alibi_slopes, "[H] or [B, H]", 1, 2)
+    if sinks is not None:
+        _fmha_heads(q, "sinks", sinks, "[H]", 1)
 
 
-def fmha(q, k, v, *, causal=False, scale=None):
-    _fmha(q, k, v, scale)
+def fmha(q, k, v, **options):
+    _fmha(q, k, v, **options)
     return torch.empty_like(q)
 
 
-def fmha_lse(q, k, v, *, causal=False, scale=None):
-    return fmha(q, k, v, scale=scale), torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
+def fmha_lse(q, k, v, **options):
+    return fmha(q, k, v, **options), torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
 
 
-def fmha_out(q, k, v, out, *, causal=False, scale=None, lse=None):
-    _fmha(q, k, v, scale)
+def fmha_out(q, k, v, out, *, lse=None, **options):
+    _fmha(q, k, v, **options)
     _together("fmha", q, {"q": q, "o": out, "lse": lse})
     _rank("fmha", "o", out, _FMHA_FORM, 4)
     _dtype("fmha", "o", out, (q.dtype,), ", as q.dtype")

@@ -103,10 +103,13 @@ def _run(op, needed: dict, optional: dict, options: dict):
     return _refuse_derivative(op, lambda *tensors: made(*tensors, **attributes))(*(arrays[name] for name in inputs))
 
 
-def fmha(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, causal: bool = False, scale: Optional[float] = None, return_lse: bool = False,
-         layout: str = "bhsd") -> Union[jax.Array, Tuple[jax.Array, jax.Array]]:
-    """Attention forward, as tilejit.fmha: o, or (o, lse) with return_lse. causal, scale, return_lse and layout are no tracers."""
-    results = _run("fmha", {"q": q, "k": k, "v": v}, {}, {"causal": causal, "scale": scale, "return_lse": return_lse, "layout": layout})
+def fmha(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, causal: bool = False, scale: Optional[float] = None, window: Tuple[int, int] = (-1, -1),
+         top_left: bool = False, softcap: float = 0.0, alibi_slopes: Optional[ArrayLike] = None, sinks: Optional[ArrayLike] = None,
+         return_lse: bool = False, layout: str = "bhsd") -> Union[jax.Array, Tuple[jax.Array, jax.Array]]:
+    """Attention forward, as tilejit.fmha: o, or (o, lse) with return_lse. Only q, k, v, alibi_slopes and sinks may be tracers."""
+    results = _run("fmha", {"q": q, "k": k, "v": v}, {"alibi_slopes": alibi_slopes, "sinks": sinks},
+                   {"causal": causal, "scale": scale, "window": window, "top_left": top_left, "softcap": softcap, "return_lse": return_lse,
+                    "layout": layout})
     return results if return_lse else results[0]
 
 

@@ -3,7 +3,8 @@
 Importing this registers the operators. They run in eager mode, under torch.compile(fullgraph=True), in CUDA graphs, and give shapes for fake and
 meta tensors. A tensor that requires grad is refused outside of torch.no_grad(); sdpa leaves it to torch.
 
-    torch.ops.tilejit.fmha(q, k, v, *, causal=False, scale=None) -> o           fmha_lse: (o, lse); fmha_out: out, lse=None
+    torch.ops.tilejit.fmha(q, k, v, *, causal=False, scale=None, window_left=-1, window_right=-1, top_left=False, softcap=0, alibi_slopes=None,
+                           sinks=None) -> o                                     fmha_lse: (o, lse); fmha_out: out, lse=None
     torch.ops.tilejit.gemm(a, b, *, c, bias, alpha, beta, activation, dtype, scale_a, scale_b) -> d          gemm_out: out
     torch.ops.tilejit.chunk_indices(cu_seqlens, *, tokens) -> (rows, total)     chunk_indices_out: chunk_indices, total_chunks
     torch.ops.tilejit.chunk_o(q, k, v_new, h, *, ...) -> o                      chunk_o_out: out

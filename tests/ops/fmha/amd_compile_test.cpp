@@ -50,4 +50,10 @@ TEST_CASE("its sisters with fewer registers, gfx12 and CDNA") {
   check("gfx942", {{"dtype", {"bf16"}}, {"causal", {"true"}}, {"general-scale", {"true"}}});
 }
 
+TEST_CASE("windows, softcap, ALiBi and sinks") {
+  check("gfx1100", {{"dtype", {"f16"}}, {"causal", {"true"}}, {"windowed", {"true"}}});
+  check("gfx942",
+        {{"dtype", {"f16"}}, {"causal", {"true"}}, {"softcap", {"true"}}, {"alibi", {"true"}}, {"sinks", {"true"}}});
+}
+
 TEST_CASE("hiprtc, where it is there") { check("gfx90a", {{"dtype", {"f16"}}, {"causal", {"true"}}}, "hiprtc"); }

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <functional>
 #include <iterator>
 
 #include <tilejit/tilejit.hpp>
@@ -25,6 +26,22 @@ const FmhaShape kEdges[] = {
     {1, 1, 1, 1, 321, 128, f16, false, false, false}, {1, 1, 1, 193, 161, 128, f16, false, false, true},
     {2, 2, 1, 65, 300, 64, bf16, false, true, true},  {1, 8, 1, 63, 64, 128, bf16, true, true, true},
 };
+
+FmhaShape shape_of(int seq_q, int seq_k, int head_dim, DType dtype, bool causal) {
+  FmhaShape shape{1, 2, 1, seq_q, seq_k, head_dim, dtype};
+  shape.causal = causal;
+  return shape;
+}
+
+void check_each(const std::string& target, const std::vector<FmhaShape>& shapes, std::uint64_t seed) {
+  CAPTURE(target);
+  int index = 0;
+  for (const FmhaShape& shape : shapes) {
+    if (testing::thinned_out(index++)) continue;
+    CAPTURE(shape.text());
+    CHECK(run_fmha(target, shape, seed++) == "");
+  }
+}
 
 }  // namespace
 
@@ -92,6 +109,64 @@ void check_fmha_rows_without_number(const std::string& target, int head_dim, boo
   }
 }
 
+void check_fmha_masks(const std::string& target) {
+  std::vector<FmhaShape> shapes;
+  const auto add = [&](FmhaShape shape, FmhaWindow window, bool top_left) {
+    shape.window = window, shape.top_left = top_left;
+    shapes.push_back(shape);
+  };
+  // Windows longer than the queries of a block, of a key, of all keys and more; open on either side; rows without keys
+  // before the first key and behind the last.
+  for (const bool causal : {false, true})
+    for (const FmhaWindow window : {FmhaWindow{333, -1}, {0, 0}, {5000, 7}, {-1, 20}, {40, 17}})
+      add(shape_of(300, 900, 64, f16, causal), window, false);
+  add(shape_of(200, 60, 128, bf16, true), {20, -1}, false);
+  add(shape_of(200, 60, 64, f16, false), {20, 3}, true);
+  add(shape_of(300, 900, 128, f16, false), {100, 50}, true);
+  add(shape_of(300, 900, 64, bf16, true), {}, true);
+  add(shape_of(900, 300, 64, f16, true), {}, true);
+  add(shape_of(130, 300, 64, f16, false), {-1, 0}, false);
+  add(shape_of(1, 700, 128, f16, false), {128, 0}, false);
+  check_each(target, shapes, 9400);
+}
+
+void check_fmha_scores(const std::string& target) {
+  std::vector<FmhaShape> shapes;
+  const auto add = [&](FmhaShape shape, float softcap, int alibi, bool sinks) {
+    shape.softcap = softcap, shape.alibi = alibi, shape.sinks = sinks;
+    shapes.push_back(shape);
+  };
+  for (const float cap : {0.5f, 30.0f, 2000.0f}) add(shape_of(130, 300, 64, f16, true), cap, 0, false);
+  for (const int alibi : {1, 2}) {
+    FmhaShape shape = shape_of(130, 300, 64, f16, alibi == 1);
+    shape.batch = 2, shape.heads = 4;
+    add(shape, 0, alibi, false);
+  }
+  FmhaShape many = shape_of(70, 200, 64, f16, false);
+  many.heads = 5, many.heads_kv = 5;
+  add(many, 0, 0, true);
+  many.seq_q = 260;
+  many.causal = true;  // rows without keys
+  add(many, 0, 0, true);
+  add(shape_of(140, 260, 128, bf16, true), 20, 1, true);
+  FmhaShape all = shape_of(140, 260, 128, f16, false);
+  all.window = {60, 20}, all.top_left = true;
+  add(all, 15, 1, true);
+  check_each(target, shapes, 9500);
+}
+
+namespace {
+
+void draw_features(FmhaShape& shape, const std::function<int(int, int)>& between) {
+  if (between(0, 1) == 1) shape.window = {between(-1, 200), between(-1, 100)};
+  shape.top_left = between(0, 2) == 0;
+  if (between(0, 2) == 0) shape.softcap = static_cast<float>(between(1, 60));
+  if (between(0, 2) == 0) shape.alibi = between(1, 2);
+  shape.sinks = between(0, 2) == 0;
+}
+
+}  // namespace
+
 void check_random_fmha(const std::vector<const char*>& targets, int count, const FmhaLimits& limits) {
   const std::uint64_t seed = samples::fresh_seed();
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
@@ -111,6 +186,7 @@ void check_random_fmha(const std::vector<const char*>& targets, int count, const
     shape.causal = between(0, 1) == 1;
     shape.rows_first = between(0, 1) == 1;
     shape.with_lse = between(0, 3) > 0;
+    if (limits.features) draw_features(shape, between);
     const char* target = targets[static_cast<std::size_t>(i) % targets.size()];
     CAPTURE(target);
     CAPTURE(shape.text());

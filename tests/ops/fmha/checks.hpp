@@ -31,10 +31,15 @@ void check_fmha_huge_scales(const std::string& target);
 void check_fmha_rows_without_number(const std::string& target, int head_dim, bool causal,
                                     std::optional<float> scale = {}, DType dtype = DType::f16);
 
+/// Windows, places of queries, softcap, ALiBi and sinks: each alone, at edges of blocks and without keys, and together.
+void check_fmha_masks(const std::string& target);
+void check_fmha_scores(const std::string& target);
+
 /// How large random problems are.
 struct FmhaLimits {
   int group = 3;  ///< query heads of one of keys
   int seq_q = 140, seq_k = 300;
+  bool features = false;  ///< of masks and scores, drawn too
 };
 /// Both types, head dims, masks and layouts, by a seed that is printed; targets take turns.
 void check_random_fmha(const std::vector<const char*>& targets, int count, const FmhaLimits& limits = {});

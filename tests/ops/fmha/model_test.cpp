@@ -79,6 +79,15 @@ TEST_CASE("output that the copy engine cannot store, of whole tiles and of parts
     }
 }
 
+TEST_CASE("windows, places of queries, softcap, ALiBi and sinks, at edges of blocks and without keys") {
+  test::check_fmha_masks(kTarget);
+  test::check_fmha_scores(kTarget);
+}
+
+TEST_CASE("random shapes with random windows, softcap, ALiBi and sinks") {
+  test::check_random_fmha({kTarget}, 10, {2, 200, 400, true});
+}
+
 TEST_CASE("random shapes: both types, head dims, masks and layouts, grouped heads") {
   const std::uint64_t seed = samples::fresh_seed();
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));

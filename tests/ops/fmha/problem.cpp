@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <iterator>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -32,7 +34,9 @@ std::uint16_t* aligned(std::vector<std::uint16_t>& memory) {
 std::string FmhaShape::text() const {
   return support::cat("B ", batch, " H ", heads, "/", heads_kv, " Sq ", seq_q, " Sk ", seq_k, " D ", head_dim, " ",
                       to_string(dtype), causal ? " causal" : " full", rows_first ? " BSHD" : " BHSD",
-                      with_lse ? " lse" : "", shifted_o ? " o off 16 bytes" : "");
+                      with_lse ? " lse" : "", shifted_o ? " o off 16 bytes" : "", " window ", window.left, " ",
+                      window.right, top_left ? " top left" : "", " softcap ", softcap, " alibi ", alibi,
+                      sinks ? " sinks" : "");
 }
 
 Tensor FmhaProblem::place(std::vector<std::uint16_t>& memory, int heads, int rows, bool random, std::uint64_t seed) {
@@ -59,6 +63,10 @@ FmhaProblem::FmhaProblem(const FmhaShape& shape, std::uint64_t seed) : shape_(sh
   args.o = place(o_, shape.heads, shape.seq_q, false, 0);
   if (shape.shifted_o) args.o.data = static_cast<std::uint16_t*>(args.o.data) + 1;
   args.causal = shape.causal;
+  args.window = shape.window;
+  args.top_left = shape.top_left;
+  args.softcap = shape.softcap;
+  add_heads(seed);
   if (!shape.with_lse) return;
   lse_.assign(static_cast<std::size_t>(shape.batch) * static_cast<std::size_t>(shape.heads) *
                       static_cast<std::size_t>(shape.seq_q) +
@@ -66,6 +74,25 @@ FmhaProblem::FmhaProblem(const FmhaShape& shape, std::uint64_t seed) : shape_(sh
               std::bit_cast<float>(kLsePoison));
   args.lse = Tensor::contiguous(lse_.data() + kGuard, {DeviceKind::cpu, 0}, DType::f32,
                                 {shape.batch, shape.heads, shape.seq_q});
+}
+
+// Slopes as steep as those of 8 heads, 1/2 to 1/256; sinks far below and above scores, and none at all.
+void FmhaProblem::add_heads(std::uint64_t seed) {
+  const Device cpu{DeviceKind::cpu, 0};
+  if (shape_.alibi > 0) {
+    const int batches = shape_.alibi == 2 ? shape_.batch : 1;
+    for (int i = 0; i < batches * shape_.heads; ++i)
+      slopes_.push_back(
+          std::exp2(-1.0f - static_cast<float>(samples::random_bits(seed, static_cast<std::uint64_t>(i)) % 8)));
+    args.alibi_slopes = shape_.alibi == 2
+                            ? Tensor::contiguous(slopes_.data(), cpu, DType::f32, {shape_.batch, shape_.heads})
+                            : Tensor::contiguous(slopes_.data(), cpu, DType::f32, {shape_.heads});
+  }
+  if (!shape_.sinks) return;
+  constexpr float kSinks[] = {1.5f, -3.0f, 90.0f, -std::numeric_limits<float>::infinity(), 4.0f};
+  for (int i = 0; i < shape_.heads; ++i)
+    sinks_.push_back(kSinks[(seed + static_cast<std::uint64_t>(i)) % std::size(kSinks)]);
+  args.sinks = Tensor::contiguous(sinks_.data(), cpu, DType::f32, {shape_.heads});
 }
 
 void FmhaProblem::run(Runtime& runtime, Device device) {
@@ -91,6 +118,9 @@ void FmhaProblem::run(Runtime& runtime, Device device) {
              v = stage(there.v, v_.data(), v_.size() * 2);
   const auto o = stage(there.o, o_.data(), o_.size() * 2);
   std::optional<std::pair<Copy, char*>> lse;
+  std::optional<std::pair<Copy, char*>> slopes, sinks;
+  if (there.alibi_slopes) slopes = stage(*there.alibi_slopes, slopes_.data(), slopes_.size() * 4);
+  if (there.sinks) sinks = stage(*there.sinks, sinks_.data(), sinks_.size() * 4);
   if (there.lse) lse = stage(*there.lse, lse_.data(), lse_.size() * 4);
   call(there);
   runtime.synchronize(device);

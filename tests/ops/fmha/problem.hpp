@@ -20,6 +20,11 @@ struct FmhaShape {
   bool rows_first = false;  ///< memory as [B, S, H, D] instead of [B, H, S, D]
   bool with_lse = true;
   bool shifted_o = false;  ///< o begins an element behind a multiple of 16 bytes
+  FmhaWindow window = {};
+  bool top_left = false;
+  float softcap = 0;
+  int alibi = 0;  ///< 1: a slope for each head; 2: for each batch and head
+  bool sinks = false;
   std::string text() const;
 };
 
@@ -39,9 +44,11 @@ class FmhaProblem {
  private:
   Tensor place(std::vector<std::uint16_t>& memory, int heads, int rows, bool random, std::uint64_t seed);
 
+  void add_heads(std::uint64_t seed);
+
   FmhaShape shape_;
   std::vector<std::uint16_t> q_, k_, v_, o_;
-  std::vector<float> lse_;
+  std::vector<float> lse_, slopes_, sinks_;
 };
 
 }  // namespace tj::test

@@ -16,3 +16,15 @@ TEST_CASE("any scale: no spill, registers for the block's roles") {
          ops::fmha_op().requests({{"general-scale", {"true"}}, {"dtype", {dtype}}, {"causal", {causal}}}))
       test::check_compiles(*compiler, ops::fmha_op(), request, *arch::find(arch));
 }
+
+TEST_CASE("windows, softcap, ALiBi and sinks: no spill, registers for the block's roles") {
+  const auto compiler = test::nvrtc_or_skip();
+  for (const auto& [head_dim, arch] : {std::tuple{64, "sm_100a"}, {128, "sm_103a"}})
+    for (const bool scores : {false, true}) {
+      ops::FmhaKernel kernel;
+      kernel.head_dim = head_dim, kernel.causal = true;
+      kernel.windowed = true;
+      kernel.softcap = kernel.alibi = kernel.sinks = scores;
+      test::check_compiles(*compiler, ops::fmha_op(), ops::fmha_request(kernel), *arch::find(arch));
+    }
+}

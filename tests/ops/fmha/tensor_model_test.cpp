@@ -44,6 +44,15 @@ TEST_CASE("a NaN or an infinity in a query makes its row NaN, output and lse, an
 
 TEST_CASE("huge scales pick the largest score and stay finite") { test::check_fmha_huge_scales(kTarget); }
 
+TEST_CASE("windows, places of queries, softcap, ALiBi and sinks, at edges of blocks and without keys") {
+  test::check_fmha_masks(kTarget);
+  test::check_fmha_scores(kTarget);
+}
+
+TEST_CASE("random shapes with random windows, softcap, ALiBi and sinks") {
+  test::check_random_fmha({kTarget}, 6, {2, 300, 600, true});
+}
+
 TEST_CASE("random shapes: both types, head dims, masks and layouts") {
   test::check_random_fmha({kTarget}, 12, {2, 300, 600});
 }

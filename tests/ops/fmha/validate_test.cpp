@@ -266,3 +266,42 @@ TEST_CASE("what is prepared ahead follows the same rules") {
 }
 
 }  // namespace
+
+TEST_CASE("windows, softcap, slopes and sinks are refused by name") {
+  const float huge = std::numeric_limits<float>::infinity();
+  refused(Code::invalid_argument, {"window.left is -2", "-1 for all"}, [](auto& a) { a.window.left = -2; });
+  refused(Code::invalid_argument, {"window.right is -7"}, [](auto& a) { a.window.right = -7; });
+  refused(Code::invalid_argument, {"softcap is -1", "0 (off)"}, [](auto& a) { a.softcap = -1; });
+  refused(Code::invalid_argument, {"softcap is inf"}, [&](auto& a) { a.softcap = huge; });
+  refused(Code::invalid_argument, {"softcap is nan"}, [](auto& a) { a.softcap = NAN; });
+  const auto slopes = [](std::initializer_list<std::int64_t> shape, DType dtype = DType::f32) {
+    return Tensor::contiguous(place(5), kGpu, dtype, shape);
+  };
+  refused(Code::invalid_argument, {"alibi_slopes.shape[0] (H) is 7", "allowed: 8"},
+          [&](auto& a) { a.alibi_slopes = slopes({7}); });
+  refused(Code::invalid_argument, {"alibi_slopes.shape[0] (B) is 3", "allowed: 2"},
+          [&](auto& a) { a.alibi_slopes = slopes({3, 8}); });
+  refused(Code::invalid_argument, {"alibi_slopes.rank is 3", "[H] or [B, H]"},
+          [&](auto& a) { a.alibi_slopes = slopes({1, 2, 8}); });
+  refused(Code::invalid_argument, {"alibi_slopes.dtype is f16", "f32"},
+          [&](auto& a) { a.alibi_slopes = slopes({8}, DType::f16); });
+  refused(Code::invalid_argument, {"sinks.rank is 2", "[H]"}, [&](auto& a) { a.sinks = slopes({2, 8}); });
+  refused(Code::invalid_argument, {"sinks.shape[0] (H) is 2", "allowed: 8"}, [&](auto& a) { a.sinks = slopes({2}); });
+  refused(Code::unsupported, {"sinks", "lse"}, [&](auto& a) {
+    a.sinks = slopes({8});
+    a.sinks->data = a.lse->data;
+  });
+  refused(Code::unsupported, {"alibi_slopes", "o"}, [&](auto& a) {
+    a.alibi_slopes = slopes({8});
+    a.alibi_slopes->data = a.o.data;
+  });
+  tj::FmhaArgs args = good();
+  args.window = {0, 1000000000000};
+  args.top_left = true;
+  args.softcap = 1e-30f;
+  args.alibi_slopes = slopes({2, 8});
+  args.sinks = Tensor::contiguous(place(6), kGpu, DType::f32, {8});
+  const long before = tj::testing::thread_allocations();  // the hot path may not allocate
+  CHECK_NOTHROW(tj::ops::validate(args, false));
+  CHECK(tj::testing::thread_allocations() == before);
+}

@@ -25,6 +25,11 @@ TEST_CASE("no spill, registers for the blocks of an SM") {
       {"sm_90+copies=threads+smem=99K", {{"dtype", {"bf16"}}, {"causal", {"true"}}}},
       {"sm_120a", {{"dtype", {"f16"}}, {"general-scale", {"true"}}}},
       {"sm_121a", {{"dtype", {"bf16"}}, {"head-dim", {"128"}}, {"causal", {"false"}}}},
+      {"sm_80", {{"dtype", {"f16"}}, {"causal", {"both"}}, {"windowed", {"true"}}}},
+      {"sm_90",
+       {{"dtype", {"f16"}}, {"causal", {"true"}}, {"softcap", {"true"}}, {"alibi", {"true"}}, {"sinks", {"true"}}}},
+      {"sm_86",
+       {{"dtype", {"bf16"}}, {"head-dim", {"64"}}, {"causal", {"false"}}, {"softcap", {"true"}}, {"alibi", {"true"}}}},
   };
   int index = 0;
   for (const auto& [arch, flags] : sets)

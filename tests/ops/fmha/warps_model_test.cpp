@@ -31,4 +31,15 @@ TEST_CASE("blocks of 256 rows, where an SM has room for one block") {
   }
 }
 
+TEST_CASE("windows, places of queries, softcap, ALiBi and sinks, at edges of blocks and without keys") {
+  for (const char* target : kTargets) {
+    test::check_fmha_masks(target);
+    test::check_fmha_scores(target);
+  }
+}
+
+TEST_CASE("random shapes with random windows, softcap, ALiBi and sinks") {
+  test::check_random_fmha(kTargets, 9, {2, 200, 400, true});
+}
+
 TEST_CASE("random shapes: both types, head dims, masks and layouts") { test::check_random_fmha(kTargets, 16); }

@@ -1,5 +1,5 @@
-// Protects the recipe "new mask" at run time: with a window of some keys below the diagonal, attention of every family
-// agrees with f64 on the CPU model, kernels without it are what they were, and a window that has no meaning is refused.
+// Protects the recipe "new mask" at run time: with keys in chunks, attention of every family
+// agrees with f64 on the CPU model, kernels without it are what they were, and a chunk that has no meaning is refused.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ constexpr int kWidth = 64;
 constexpr double kMaxError = 6e-4, kMaxLseError = 1e-3;  // as of every mask
 
 struct Problem {
-  Problem(int rows, int columns, int window, std::uint64_t seed)
+  Problem(int rows, int columns, int chunk, std::uint64_t seed)
       : queries(rows),
         keys(columns),
         q(samples::random_normal(size(rows), DType::f16, seed)),
@@ -34,7 +34,7 @@ struct Problem {
     args.q = dense(q, rows), args.k = dense(k, columns), args.v = dense(v, columns), args.o = dense(o, rows);
     args.lse = Tensor::contiguous(lse.data(), {DeviceKind::cpu, 0}, DType::f32, {1, 1, rows});
     args.causal = true;
-    args.window = window;
+    args.chunk = chunk;
   }
   static std::size_t size(int rows) { return static_cast<std::size_t>(rows) * kWidth; }
   static Tensor dense(std::vector<std::uint16_t>& memory, int rows) {
@@ -44,9 +44,10 @@ struct Problem {
     return samples::half_to_float(memory[size(row) + static_cast<std::size_t>(column)]);
   }
 
-  /// The row in f64, from the definition: the last `window` keys up to the diagonal's. False where it sees none.
+  /// The row in f64, from the definition: the keys of its own chunk up to the diagonal's. False where it sees none.
   bool expected(int row, std::vector<double>& out, double& log_sum) const {
-    const int last = std::min(keys - 1, row + keys - queries), first = std::max(0, last - args.window + 1);
+    const int place = row + keys - queries, last = std::min(keys - 1, place);
+    const int first = std::max(0, place) / args.chunk * args.chunk;
     double sum = 0;
     out.assign(kWidth, 0);
     for (int key = first; key <= last; ++key) {
@@ -87,7 +88,7 @@ struct Problem {
 
 }  // namespace
 
-TEST_CASE("a window is right on the model of each family, at sizes where it begins and ends inside blocks") {
+TEST_CASE("chunks are right on the model of each family, at sizes where they begin and end inside blocks") {
   const std::uint64_t seed = samples::fresh_seed();
   CAPTURE(seed);
   for (const char* target : {"model:sm_80", "model:sm_90a", "model:sm_100a", "model:gfx942"}) {
@@ -98,13 +99,13 @@ TEST_CASE("a window is right on the model of each family, at sizes where it begi
     options.target = target;
     Runtime runtime(options);
     struct Case {
-      int queries, keys, window;
+      int queries, keys, chunk;
     };
     // Longer than the queries of a block; one key a row; more than there are; rows without a key.
     for (const Case& of : {Case{300, 900, 333}, Case{70, 140, 1}, Case{130, 130, 1000}, Case{200, 60, 20}}) {
       CAPTURE(of.queries);
-      CAPTURE(of.window);
-      Problem problem(of.queries, of.keys, of.window, seed);
+      CAPTURE(of.chunk);
+      Problem problem(of.queries, of.keys, of.chunk, seed);
       runtime.run("fmha", &problem.args);
       problem.check();
     }
@@ -112,17 +113,17 @@ TEST_CASE("a window is right on the model of each family, at sizes where it begi
 }
 
 TEST_CASE(
-    "the window is a field of the kernel: kernels with it have a name and a key of their own, others keep theirs") {
-  FmhaConfig causal{DType::f16, kWidth, true}, windowed = causal;
-  windowed.windowed = true;
+    "the chunk is a field of the kernel: kernels with it have a name and a key of their own, others keep theirs") {
+  FmhaConfig causal{DType::f16, kWidth, true}, chunked = causal;
+  chunked.chunked = true;
   CHECK(ops::fmha_request(causal).name == "fmha_f16_d64_causal");
-  CHECK(ops::fmha_request(windowed).name == "fmha_f16_d64_causal_window");
-  CHECK(ops::fmha_small_key(causal) != ops::fmha_small_key(windowed));
-  CHECK(ops::fmha_op().requests({{"windowed", {"true"}}, {"causal", {"true"}}}).front().name.find("_window") !=
+  CHECK(ops::fmha_request(chunked).name == "fmha_f16_d64_causal_chunk");
+  CHECK(ops::fmha_small_key(causal) != ops::fmha_small_key(chunked));
+  CHECK(ops::fmha_op().requests({{"chunked", {"true"}}, {"causal", {"true"}}}).front().name.find("_chunk") !=
         std::string::npos);
 }
 
-TEST_CASE("a window below 0, and one without the causal mask, are refused by name") {
+TEST_CASE("a chunk below 0, and one without the causal mask, are refused by name") {
   Problem negative(8, 8, -1, 1), full(8, 8, 4, 1);
   full.args.causal = false;
   for (const FmhaArgs* args : {&negative.args, &full.args}) {
@@ -130,7 +131,7 @@ TEST_CASE("a window below 0, and one without the causal mask, are refused by nam
       ops::fmha_op().validate(args, true);
       FAIL("passed");
     } catch (const Error& error) {
-      CHECK(std::string(error.what()).find("window") != std::string::npos);
+      CHECK(std::string(error.what()).find("chunk") != std::string::npos);
     }
   }
 }

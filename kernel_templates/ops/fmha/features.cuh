@@ -1,0 +1,33 @@
+// What a kernel of attention has beside scale and causal mask: what Config says of it.
+//
+// Decides what Config calls a feature. Does not decide what a feature does (mask.cuh, score.cuh). Invariant: a feature
+// that Config does not name is off, so that a unit without features has the same text whichever features there are.
+#pragma once
+
+namespace tj::ops::fmha {
+
+template <class T>
+struct Named {
+  using Type = void;
+};
+
+#define TJ_FEATURE(Feature, constant)                              \
+  template <class C, class = void>                                 \
+  struct Feature {                                                 \
+    static constexpr bool kOn = false;                             \
+  };                                                               \
+  template <class C>                                               \
+  struct Feature<C, typename Named<decltype(C::constant)>::Type> { \
+    static constexpr bool kOn = C::constant;                       \
+  };
+TJ_FEATURE(Windowed, kWindowed)
+TJ_FEATURE(Softcap, kSoftcap)
+TJ_FEATURE(Alibi, kAlibi)
+TJ_FEATURE(Sinks, kSinks)
+#undef TJ_FEATURE
+
+/// Are scores something else than q k^T times a scale?
+template <class C>
+inline constexpr bool kChangesScores = Softcap<C>::kOn || Alibi<C>::kOn;
+
+}  // namespace tj::ops::fmha

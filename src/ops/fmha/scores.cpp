@@ -1,0 +1,67 @@
+// See scores.hpp.
+#include "ops/fmha/scores.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "ops/common/tensor_args.hpp"
+
+namespace tj::ops {
+namespace {
+
+constexpr float kLog2E = 1.44269504088896f, kLargest = std::numeric_limits<float>::max();
+
+float within(float number) { return std::fmax(-kLargest, std::fmin(number, kLargest)); }
+
+}  // namespace
+
+float fmha_scale(const FmhaArgs& args) {
+  return args.scale ? *args.scale : 1.0f / std::sqrt(static_cast<float>(args.q.shape[3]));
+}
+
+// Above 1 scaled scores may grow so large that one multiply-add loses what tells them apart; 0 and negative scales need
+// a sign. The lower bound is only a wide margin. The fast form holds for any normal positive scale, but devices may
+// flush subnormal scales to 0, and 0 would turn a masked score of -inf into NaN. Behind a softcap c scores lie between
+// -c and c: with 1024, one multiply-add is within 9e-5 of them.
+bool fmha_needs_general_scale(const FmhaArgs& args) {
+  const float scale = args.softcap != 0 ? args.softcap : fmha_scale(args);
+  return !(scale >= 1e-6f && scale <= (args.softcap != 0 ? 1024.0f : 1.0f));
+}
+
+void set_scores(FmhaConfig& config, const FmhaArgs& args) {
+  config.general_scale = fmha_needs_general_scale(args);
+  config.softcap = args.softcap != 0;
+  config.alibi = args.alibi_slopes.has_value();
+  config.sinks = args.sinks.has_value();
+}
+
+void set_scores(FmhaArgs& args, const FmhaConfig& config, bool usual) {
+  // This scale moves maxima so far from block to block that outputs are corrected.
+  if (!usual || config.general_scale) args.scale = config.general_scale ? -1.5f : 1.0f;
+  if (config.softcap) args.softcap = config.general_scale ? 4096.0f : usual ? 50.0f : 5.0f;
+}
+
+void set_scores(fmha::Params& params, const FmhaArgs& args) {
+  const float scale = fmha_scale(args), cap = args.softcap;
+  const bool changed = cap != 0 || args.alibi_slopes;
+  // A scale of 0 weighs all keys alike; the smallest normal keeps masked scores at -inf where 0 would make them NaN.
+  params.scale = args.alibi_slopes ? 1.0f
+                 : changed         ? std::fmax(cap, std::numeric_limits<float>::min())
+                                   : std::fmax(std::fabs(scale), std::numeric_limits<float>::min());
+  params.scale_log2 = std::fmin(params.scale * kLog2E, kLargest);
+  params.sign = !changed && scale < 0 ? -1.0f : 1.0f;
+  params.cap_powers = cap != 0 ? within(2 * kLog2E * scale / cap) : 0.0f;
+  params.alibi_scale = cap != 0 ? cap : scale;
+  if (args.alibi_slopes) {
+    const Tensor& slopes = *args.alibi_slopes;
+    params.alibi_slopes = static_cast<const float*>(slopes.data);
+    params.alibi_stride_batch = slopes.rank == 2 ? stride(slopes, 0) : 0;
+    params.alibi_stride_head = stride(slopes, slopes.rank - 1);
+  }
+  if (args.sinks) {
+    params.sinks = static_cast<const float*>(args.sinks->data);
+    params.sinks_stride = stride(*args.sinks, 0);
+  }
+}
+
+}  // namespace tj::ops
