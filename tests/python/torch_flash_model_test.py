@@ -1,0 +1,96 @@
+"""Protects tilejit.torch.flash_attn_func: its arguments mean what they mean in the package flash_attn, against f64 from the definition, and what is not
+served is refused by name."""
+import inspect
+import math
+import unittest
+
+import here
+from with_torch import WHY, torch
+
+tilejit = here.tilejit
+
+
+def normal(seed, *shape):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(torch.float16)
+
+
+def defined(q, k, v, causal=False, window_size=(-1, -1), softcap=0.0, alibi_slopes=None, learnable_sink=None, softmax_scale=None):
+    """(o [B, Sq, H, Dv], lse [B, H, Sq]) in f64, as flash_attn's README has them."""
+    q, k, v = (x.double().transpose(1, 2) for x in (q, k, v))
+    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+    rows, keys = q.shape[2], k.shape[2]
+    scores = q @ k.transpose(2, 3) * (softmax_scale or q.shape[3] ** -0.5)
+    if softcap:
+        scores = softcap * torch.tanh(scores / softcap)
+    distance = torch.arange(rows)[:, None] + keys - rows - torch.arange(keys)[None]  # from a key to the place of a query
+    if alibi_slopes is not None:
+        scores = scores - alibi_slopes.double().reshape(-1, q.shape[1], 1, 1) * distance.abs()
+    left, right = window_size[0], 0 if causal else window_size[1]
+    hidden = torch.zeros(rows, keys, dtype=torch.bool)
+    if left >= 0:
+        hidden |= distance > left
+    if right >= 0:
+        hidden |= -distance > right
+    scores = scores.masked_fill(hidden, -math.inf)
+    if learnable_sink is not None:
+        scores = torch.cat((scores, learnable_sink.double().reshape(1, -1, 1, 1).expand(*scores.shape[:3], 1)), 3)
+    weights, lse = torch.nan_to_num(torch.softmax(scores, 3)), torch.logsumexp(scores, 3)
+    return (weights[..., :keys] @ v).transpose(1, 2), lse
+
+
+@unittest.skipIf(WHY, WHY)
+class Flash(unittest.TestCase):
+    def setUp(self):
+        self.call = tilejit.torch.flash_attn_func
+        self.q, self.k, self.v = normal(1, 2, 70, 4, 64), normal(2, 2, 150, 2, 64), normal(3, 2, 150, 2, 64)
+
+    def same(self, **options):
+        o, lse, probabilities = self.call(self.q, self.k, self.v, return_attn_probs=True, **options)
+        wanted, wanted_lse = defined(self.q, self.k, self.v, **options)
+        self.assertIsNone(probabilities)
+        self.assertEqual((o.shape, o.dtype, o.is_contiguous()), (wanted.shape, torch.float16, True))
+        self.assertLessEqual(float((o - wanted).norm() / wanted.norm()), 6e-4)
+        self.assertLessEqual(float((lse - wanted_lse).abs().max()), 1e-3)
+        self.assertTrue(torch.equal(o, self.call(self.q, self.k, self.v, deterministic=True, num_splits=0, pack_gqa=False, **options)))
+
+    def test_what_its_arguments_mean(self):
+        slopes = torch.tensor([0.5, 0.25, 0.125, 0.0625])
+        self.same()
+        self.same(causal=True, softmax_scale=0.3)
+        self.same(window_size=(20, 10))
+        self.same(causal=True, window_size=(33, -1), softcap=15.0)
+        self.same(causal=True, alibi_slopes=slopes)
+        self.same(alibi_slopes=torch.stack((slopes, 2 * slopes)), learnable_sink=torch.tensor([0.0, 3.0, -2.0, 1.0]))
+
+    def test_names_and_defaults_are_those_of_flash_attn(self):
+        found = list(inspect.signature(self.call).parameters.values())[:11]
+        self.assertEqual([(each.name, each.default) for each in found[3:]],
+                         [("dropout_p", 0.0), ("softmax_scale", None), ("causal", False), ("window_size", (-1, -1)), ("softcap", 0.0),
+                          ("alibi_slopes", None), ("deterministic", False), ("return_attn_probs", False)])
+        self.assertEqual([each.name for each in found[:3]], ["q", "k", "v"])
+
+    def test_what_is_not_served(self):
+        q = self.q
+        for options, part in (({"dropout_p": 0.1}, "dropout_p is 0.1; allowed: 0"), ({"num_splits": 4}, "num_splits is 4"),
+                              ({"pack_gqa": True}, "pack_gqa is True"), ({"qv": q}, "qv is Tensor"), ({"attention_chunk": 64}, "attention_chunk is 64"),
+                              ({"q_descale": q}, "q_descale"), ({"sm_margin": 8}, "sm_margin is 8"), ({"window_size": 7}, "window_size is 7"),
+                              ({"softcap": -1.0}, "softcap is -1"), ({"alibi_slopes": torch.ones(3)}, "alibi_slopes.shape[0] (H) is 3")):
+            with self.subTest(part), self.assertRaises(tilejit.Error) as error:
+                self.call(q, q, q, **options)
+            self.assertIn(part, str(error.exception))
+        with self.assertRaises(TypeError):
+            self.call(q, q, q, window=(1, 1))
+        with self.assertRaisesRegex(tilejit.Error, r"q.rank is 3; allowed: 4"):
+            self.call(q[0], q[0], q[0])
+        with self.assertRaisesRegex(tilejit.Error, "q requires grad"):
+            self.call(q.clone().requires_grad_(), q, q)
+
+    def test_without_memory_and_traced(self):
+        meta = [x.to("meta") for x in (self.q, self.k, self.v)]
+        self.assertEqual(self.call(*meta, causal=True, window_size=(8, 0)).shape, self.q.shape)
+        traced = torch.compile(lambda q, k, v: self.call(q, k, v, causal=True, softcap=20.0), fullgraph=True, backend="aot_eager")
+        self.assertTrue(torch.equal(traced(self.q, self.k, self.v), self.call(self.q, self.k, self.v, causal=True, softcap=20.0)))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
