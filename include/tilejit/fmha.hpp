@@ -22,8 +22,9 @@ struct FmhaWindow {
 /// Attention forward, o = softmax(scale * q k^T [masked]) v, accumulated in f32.
 ///
 /// Shapes (logical order is always [B, H, S, D]; [B, S, H, D] memory is expressed through strides):
-///   q, o [B, H, Sq, D]; k, v [B, Hkv, Sk, D]; lse f32 [B, H, Sq]; D is 64 or 128; H is a multiple of Hkv; sizes are 1
-///   to 2^30.
+///   q [B, H, Sq, D]; k [B, Hkv, Sk, D]; v [B, Hkv, Sk, Dv]; o [B, H, Sq, Dv]; lse f32 [B, H, Sq]; D and Dv are
+///   multiples of 8 up to 256; H is a multiple of Hkv; sizes are 1 to 2^30. A GPU whose registers or shared memory do
+///   not hold a tile of such rows refuses the call and says so: src/ops/fmha/README.md has which.
 /// q, k, v and o share one dtype, f16 or bf16, and one device. The last dimension is contiguous; the other
 /// strides and the base addresses of q, k and v are multiples of 16 bytes, on the model as on GPUs.
 /// max_sms leaves multiprocessors to other work, such as communication. Blocks draw their tiles from a counter, which
@@ -59,7 +60,7 @@ struct FmhaArgs {
 struct FmhaConfig {
   using Args = FmhaArgs;
   DType dtype = DType::f16;
-  int head_dim = 128;
+  int head_dim = 128;  ///< of queries and keys
   bool causal = false;
   /// False: the scale of calls is 1e-6 to 1, as the default D^-1/2 is; the faster kernel. True: any finite scale.
   /// It asks for the same of calls with a softcap: false where that is 1e-6 to 1024, whatever the scale.
@@ -67,6 +68,7 @@ struct FmhaConfig {
   bool windowed = false;  ///< calls with window.left of 0 or more, or window.right of 1 or more without causal
   bool softcap = false;   ///< calls whose softcap is not 0
   bool alibi = false, sinks = false;  ///< calls with alibi_slopes, with sinks
+  int value_dim = 0;                  ///< of values and o; 0: head_dim
 };
 
 /// Runs the call on Runtime::instance().

@@ -71,16 +71,16 @@ struct Scratch {
   std::vector<double> q, scores;
 };
 
-/// Writes D values to o and returns the row's log-sum-exp.
+/// Writes Dv values to o and returns the row's log-sum-exp.
 double reference_row(const FmhaArgs& args, const RowPlace& at, Scratch& scratch, double* o) {
-  const auto dim = static_cast<std::size_t>(args.q.shape[3]);
+  const auto dim = static_cast<std::size_t>(args.q.shape[3]), values = static_cast<std::size_t>(args.v.shape[3]);
   const std::int64_t kv_head = at.head / (args.q.shape[1] / args.k.shape[1]);
   const SeenKeys seen = seen_keys(args, at.row);
   const auto keys = static_cast<std::size_t>(seen.count());
   const double sink = args.sinks ? head_number(*args.sinks, at.batch, at.head) : -kInfinity;
   const double scale = args.scale ? static_cast<double>(*args.scale) : 1.0 / std::sqrt(static_cast<double>(dim));
   const DType dtype = args.q.dtype;
-  std::fill(o, o + dim, 0.0);
+  std::fill(o, o + values, 0.0);
   if (keys == 0) return sink;
 
   scratch.q.resize(dim);
@@ -102,9 +102,9 @@ double reference_row(const FmhaArgs& args, const RowPlace& at, Scratch& scratch,
     const double weight = std::exp(scratch.scores[j] - largest);
     const std::uint16_t* v = row_of(args.v, at.batch, kv_head, seen.first + static_cast<std::int64_t>(j));
     sum += weight;
-    for (std::size_t d = 0; d < dim; ++d) o[d] += weight * static_cast<double>(to_float(v[d], dtype));
+    for (std::size_t d = 0; d < values; ++d) o[d] += weight * static_cast<double>(to_float(v[d], dtype));
   }
-  for (std::size_t d = 0; d < dim; ++d) o[d] /= sum;
+  for (std::size_t d = 0; d < values; ++d) o[d] /= sum;
   return largest + std::log(sum);
 }
 
@@ -135,7 +135,7 @@ struct Sums {
 };
 
 void compare_row(const FmhaArgs& args, const RowPlace& at, Sums& sums) {
-  const auto dim = static_cast<std::size_t>(args.q.shape[3]);
+  const auto dim = static_cast<std::size_t>(args.v.shape[3]);
   sums.o.resize(dim);
   const double lse = reference_row(args, at, sums.scratch, sums.o.data());
   const std::uint16_t* o = row_of(args.o, at.batch, at.head, at.row);
@@ -157,7 +157,7 @@ void compare_row(const FmhaArgs& args, const RowPlace& at, Sums& sums) {
 }  // namespace
 
 FmhaReference fmha_reference(const FmhaArgs& args, int threads) {
-  const std::int64_t rows = args.q.shape[0] * args.q.shape[1] * args.q.shape[2], dim = args.q.shape[3];
+  const std::int64_t rows = args.q.shape[0] * args.q.shape[1] * args.q.shape[2], dim = args.v.shape[3];
   FmhaReference result;
   result.o.resize(static_cast<std::size_t>(rows * dim));
   result.lse.resize(static_cast<std::size_t>(rows));
@@ -172,7 +172,7 @@ FmhaReference fmha_reference(const FmhaArgs& args, int threads) {
 FmhaComparison compare_fmha(const FmhaArgs& args, const CompareOptions& options) {
   FmhaComparison result;
   result.rows_total = args.q.shape[0] * args.q.shape[1] * args.q.shape[2];
-  const std::int64_t row_work = 2 * args.k.shape[2] * args.q.shape[3];
+  const std::int64_t row_work = args.k.shape[2] * (args.q.shape[3] + args.v.shape[3]);
   const std::int64_t affordable = std::max<std::int64_t>(1, options.max_work / row_work);
   const bool all = affordable >= result.rows_total;
   result.rows = all ? result.rows_total : affordable;
@@ -220,7 +220,7 @@ double fmha_flops(const FmhaArgs& args) {
   const std::int64_t seq_q = args.q.shape[2];
   double pairs = 0;
   for (std::int64_t row = 0; row < seq_q; ++row) pairs += static_cast<double>(seen_keys(args, row).count());
-  return 4.0 * static_cast<double>(args.q.shape[0] * args.q.shape[1] * args.q.shape[3]) * pairs;
+  return 2.0 * static_cast<double>(args.q.shape[0] * args.q.shape[1] * (args.q.shape[3] + args.v.shape[3])) * pairs;
 }
 
 }  // namespace tj::samples

@@ -19,7 +19,7 @@ inline constexpr double kMaxLseError = 1e-3;
 inline double max_error(DType dtype) { return dtype == DType::bf16 ? kMaxErrorBf16 : kMaxErrorF16; }
 
 struct FmhaReference {
-  std::vector<double> o;    ///< dense [B, H, Sq, D]
+  std::vector<double> o;    ///< dense [B, H, Sq, Dv]
   std::vector<double> lse;  ///< dense [B, H, Sq]
 };
 
@@ -50,7 +50,8 @@ FmhaComparison compare_fmha(const FmhaArgs& args, const CompareOptions& options 
 /// is not.
 double relative_distance(const std::vector<std::uint16_t>& a, const std::vector<std::uint16_t>& b, DType dtype);
 
-/// Pairs of a query and a key that it sees, times 4 D (two multiply-adds an element): the operations of one call.
+/// Pairs of a query and a key that it sees, times 2 (D + Dv), a multiplication and an addition for each element: the
+/// operations of one call.
 double fmha_flops(const FmhaArgs& args);
 inline double tflops(double flops, double milliseconds) { return milliseconds > 0 ? flops / milliseconds * 1e-9 : 0; }
 

@@ -21,6 +21,10 @@ std::vector<Entry> entries() {
       {"fmha", kTensor, "--dtype f16 --head-dim 64,128 --causal both"},
       {"fmha", {"sm_103a"}, "--dtype bf16 --head-dim 64,128 --causal both"},
       {"fmha", kWarpgroup, "--dtype bf16 --head-dim 128 --general-scale true"},
+      // Head dims that end inside a block of columns, and those of values apart.
+      {"fmha", kAll, "--dtype f16 --head-dim 40 --value-dim 72 --causal both"},
+      {"fmha", kTensor, "--dtype f16 --head-dim 40 --value-dim 72 --causal both"},
+      {"fmha", {"sm_90a", "sm_80", "sm_120a", "gfx90a"}, "--dtype bf16 --head-dim 192,256 --causal true"},
       // A window, which walks to the middle of the keys; and what softcap, slopes and sinks add.
       {"fmha", kAll, "--dtype f16 --head-dim 64 --causal both --windowed true"},
       {"fmha", kTensor, "--dtype f16 --head-dim 64 --causal both --windowed true"},

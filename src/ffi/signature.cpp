@@ -96,7 +96,7 @@ void set_shape(tj_tensor& result, std::initializer_list<std::int64_t> shape) {
 void make_fmha(const Arguments& arguments, tj_tensor& o) {
   const tj_tensor& q = arguments.with_rank("q", 4, 4);
   o.dtype = q.dtype;
-  set_shape(o, {q.shape[0], q.shape[1], q.shape[2], q.shape[3]});
+  set_shape(o, {q.shape[0], q.shape[1], q.shape[2], arguments.with_rank("v", 4, 4).shape[3]});
 }
 
 void make_gemm(const Arguments& arguments, tj_tensor& d) {

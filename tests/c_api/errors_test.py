@@ -49,7 +49,7 @@ class BadArguments(Case):
 
         def set_dim(*tensors):
             for t in tensors:
-                t.shape[3] = 80
+                t.shape[3] = 84
 
         def set_heads(q, k, v, o):
             q.shape[1] = o.shape[1] = 3
@@ -77,7 +77,7 @@ class BadArguments(Case):
             k.strides[0], k.shape[0], q.shape[0] = 2**62, 2, 2
 
         self.refused(tj.INVALID_ARGUMENT, "q.data", "null", change=set_data)
-        self.refused(tj.UNSUPPORTED, "80", "64, 128", change=set_dim)
+        self.refused(tj.UNSUPPORTED, "84", "multiples of 8 up to 256", change=set_dim)
         self.refused(tj.INVALID_ARGUMENT, "H", "3", "2", "multiple", change=set_heads)
         self.refused(tj.UNSUPPORTED, "q.strides[2]", "136 bytes", "16 bytes", change=set_stride)
         self.refused(tj.INVALID_ARGUMENT, "k.rank is 3", "4", change=set_rank)
@@ -116,7 +116,7 @@ class BadArguments(Case):
         self.refused(tj.INVALID_ARGUMENT, "q.size is 1099511627776", "and at most 4096", change=set_large)
 
     def test_sizes_of_a_report(self):
-        flags = b"--head-dim 80"  # refused as well, behind the report
+        flags = b"--head-dim 84"  # refused as well, behind the report
         calls = [lambda report: LIBRARY.c.tj_prepare_flags(self.runtime.handle, b"fmha", flags, CPU0, report, None),
                  lambda report: LIBRARY.c.tj_warm_flags(self.runtime.handle, b"fmha", flags, b"model:sm_90a", report, None)]
         known = ctypes.sizeof(tj.KernelReport)
@@ -130,7 +130,7 @@ class BadArguments(Case):
                 report = tj.KernelReport()
                 report.size = size
                 self.assertEqual(call(ctypes.byref(report)), tj.INVALID_ARGUMENT)
-                self.assertIn(b"--head-dim is '80'; allowed are 64, 128", LIBRARY.c.tj_last_error())
+                self.assertIn(b"--head-dim is '84'; allowed are 64, 128", LIBRARY.c.tj_last_error())
 
     def test_a_newer_caller_may_leave_new_fields_zero(self):
         class Newer(ctypes.Structure):

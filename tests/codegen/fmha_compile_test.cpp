@@ -43,3 +43,18 @@ TEST_CASE("windows, softcap, ALiBi and sinks: no spill, no serialised matrix ins
       test::check_compiles(*compiler, ops::fmha_op(), ops::fmha_request(kernel));
     }
 }
+
+TEST_CASE("other head dims: no spill, no serialised matrix instruction") {
+  const auto compiler = test::nvrtc_or_skip();
+  struct Dims {
+    int head, value;
+  };
+  for (const Dims& dims : {Dims{40, 0}, {96, 0}, {192, 0}, {192, 128}, {256, 0}})
+    for (const bool causal : {false, true}) {
+      ops::FmhaKernel kernel;
+      kernel.dtype = causal ? DType::bf16 : DType::f16;
+      kernel.head_dim = dims.head, kernel.value_dim = dims.value;
+      kernel.causal = causal;
+      test::check_compiles(*compiler, ops::fmha_op(), ops::fmha_request(kernel));
+    }
+}

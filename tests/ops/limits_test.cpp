@@ -125,9 +125,13 @@ TEST_CASE("attention") {
       {}, [](const FmhaConfig& config) { ops::validate(config); },
       {
           {"head_dim is",
-           {64, 128},
-           {0, 32, 63, 65, 80, 127, 129, 192, 256},
+           {8, 64, 72, 128, 192, 256},
+           {-8, 0, 4, 63, 65, 127, 129, 260, 264},
            [](auto& c, auto value) { c.head_dim = static_cast<int>(value); }},
+          {"value_dim is",
+           {0, 8, 64, 248, 256},
+           {-8, 4, 100, 264},
+           [](auto& c, auto value) { c.value_dim = static_cast<int>(value); }},
           {"dtype is", {0, 1}, {2, 3, 4}, [](auto& c, auto value) { c.dtype = static_cast<DType>(value); }},
       });
   // Scales of the fast form, and the form of a call.

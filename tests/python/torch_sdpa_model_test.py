@@ -87,7 +87,7 @@ class Sdpa(unittest.TestCase):
         same = k[:, :, :70]
         self.left("attn_mask is given", q, k, v, torch.ones(70, 100).tril().bool())
         self.left("dropout_p is 0.5", q, same, same, dropout_p=0.5)
-        self.left("the last dimensions are 32, 32 and 32", q[..., :32].clone(), same[..., :32].clone(), same[..., :32].clone())
+        self.left("the last dimensions are 36, 36 and 36", q[..., :36].clone(), same[..., :36].clone(), same[..., :36].clone())
         self.left("query is torch.float32", q.float(), k.float(), v.float())
         self.left("key (2, 4, 100, 64)", q, k.repeat(2, 1, 1, 1), v.repeat(2, 1, 1, 1))
         self.left("key has the strides (25600, 0, 64, 1)", q, k[:1, :1].expand(1, 4, 100, 64), v)

@@ -75,7 +75,7 @@ TEST_CASE("pointers, ranks, types, shapes") {
               {"v.dtype is bf16", [](FmhaArgs& a) { a.v.dtype = DType::bf16; }},
               {"o.dtype is f32", [](FmhaArgs& a) { a.o.dtype = DType::f32; }},
               {"lse.dtype is f16", [](FmhaArgs& a) { a.lse->dtype = DType::f16; }},
-              {"is 80", [](FmhaArgs& a) { a = attention({2, 4, 2, 300, 500, 80}); }},
+              {"is 84", [](FmhaArgs& a) { a = attention({2, 4, 2, 300, 500, 84}); }},
               {"(H) is 4 and k.shape[1] (Hkv) is 3", [](FmhaArgs& a) { a = attention({2, 4, 3, 300, 500, 128}); }},
               {"q.shape[2] (Sq) is 0", [](FmhaArgs& a) { a.q.shape[2] = 0; }},
               {"k.shape[2] (Sk) is -5", [](FmhaArgs& a) { a.k.shape[2] = -5; }},
@@ -136,8 +136,8 @@ TEST_CASE("devices that are mixed, missing or of another kind") {
 TEST_CASE("a configuration, an op and a target that nobody has") {
   Machine machine;
   Runtime runtime(machine.options());
-  CHECK(has(error_of([&] { runtime.prepare(FmhaConfig{DType::f16, 80, false, false}); }).message,
-            "head_dim is 80; allowed: 64, 128"));
+  CHECK(has(error_of([&] { runtime.prepare(FmhaConfig{DType::f16, 84, false, false}); }).message,
+            "head_dim is 84; allowed: multiples of 8 up to 256"));
   CHECK(has(error_of([&] { runtime.prepare(FmhaConfig{DType::f32, 64, false, false}); }).message, "dtype is f32"));
   CHECK(has(error_of([&] { runtime.prepare(config_of(), {tj::DeviceKind::cuda, -1}); }).message,
             "cuda:-1 does not exist"));

@@ -76,7 +76,7 @@ TEST_CASE("a mistake in flags is refused by flag, value and what is allowed") {
   const auto refusal = [&](const char* op, const char* flags) {
     return error_of([&] { runtime.prepare_flags(op, flags, kGpu); }).message;
   };
-  CHECK(has(refusal("fmha", "--head-dim 80"), "--head-dim is '80'; allowed are 64, 128"));
+  CHECK(has(refusal("fmha", "--head-dim 84"), "--head-dim is '84'; allowed are 64, 128"));
   CHECK(has(refusal("fmha", "--headdim 64"), "did you mean --head-dim?"));
   CHECK(has(refusal("fmha", "f16"), "'f16' is not understood"));
   CHECK(has(refusal("fmha", "--dtype="), "--dtype needs a value"));

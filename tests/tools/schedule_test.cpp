@@ -217,7 +217,7 @@ TEST_CASE("bad use names the flag") {
   refused({"--op", "fmha", "--graph-example", "fa_hopper"}, "--graph-example");
   refused({"--op", "nothing"}, "--op is 'nothing'");
   refused({"--op", "fmha", "--target", "sm_1"}, "--target");
-  refused({"--op", "fmha", "--head-dim", "80"}, "--head-dim");
+  refused({"--op", "fmha", "--head-dim", "84"}, "--head-dim");
   refused({"--op", "fmha", "--dtype", "f16,bf16"}, "--dtype has several values");
   refused({"--op", "fmha", "--flavour", "salty"}, "--flavour");
   refused({"--op", "fmha", "loose"}, "loose");

@@ -68,7 +68,7 @@ TEST_CASE("bad use is told apart from failure, by exit code and text") {
   bad_use({"--cache-dir", dir, "--op", "conv"}, "--op is 'conv'; allowed: fmha");
   bad_use({"--cache-dir", dir, "--target", "sm_1"}, "sm_1");
   bad_use({"--cache-dir", dir, "--target", "sm_90a", "--dtype", "f64"}, "f64");
-  bad_use({"--cache-dir", dir, "--target", "sm_90a", "--head-dim=80"}, "80");
+  bad_use({"--cache-dir", dir, "--target", "sm_90a", "--head-dim=84"}, "84");
   bad_use({"--cache-dir", dir, "--target", "sm_90a", "--causal", "maybe"}, "maybe");
   bad_use({"--cache-dir", dir, "--target", "sm_90a", "--colour", "red"}, "--colour");
   bad_use({"--cache-dir", dir, "--dtype"}, "--dtype needs a value");

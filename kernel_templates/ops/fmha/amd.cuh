@@ -17,9 +17,9 @@ namespace tj::ops::fmha {
 /// The registers that a lane keeps for one of its queries.
 template <class C>
 struct Query {
-  u32 operand[C::kHeadDim / kMatrix][dev::kOperandWords];
+  u32 operand[kDepth<C> / kMatrix][dev::kOperandWords];
   float scores[C::kBlockN / kMatrix][dev::kSums];
-  float output[C::kHeadDim / kMatrix][dev::kSums];
+  float output[kOutputs<C> / kMatrix][dev::kSums];
   float reference, sum, correction;
 };
 template <class C_>
@@ -48,7 +48,7 @@ TJ_DEVICE void begin(Consumer<C>& consumer, const Tile& tile) {
   for (int r = 0; r < C::kRowBlocks; ++r) {
     Query<C>& query = consumer.queries[r];
 #pragma unroll
-    for (int d = 0; d < C::kHeadDim / kMatrix; ++d) {
+    for (int d = 0; d < kOutputs<C> / kMatrix; ++d) {
 #pragma unroll
       for (int s = 0; s < dev::kSums; ++s) query.output[d][s] = 0.0f;
     }
@@ -57,15 +57,18 @@ TJ_DEVICE void begin(Consumer<C>& consumer, const Tile& tile) {
   }
 }
 
-/// 8, 16 or 32 bytes.
-TJ_DEVICE void load_operand(const unsigned short* from, u32 (&words)[dev::kOperandWords]) {
+/// 8, 16 or 32 bytes of the d-th sixteen columns; zeros of columns beyond the head dim, which come in eights.
+template <class C>
+TJ_DEVICE void load_operand(const unsigned short* from, int d, u32 (&words)[dev::kOperandWords]) {
   constexpr int kAtOnce = dev::kOperandWords < 4 ? dev::kOperandWords : 4;
 #pragma unroll
   for (int first = 0; first < dev::kOperandWords; first += kAtOnce) {
     u32 some[kAtOnce];
-    dev::load_global(from + 2 * first, some);
+    const int column = d * kMatrix + static_cast<int>(dev::operand_k()) + 2 * first;
+    const bool there = C::kHeadDim % kMatrix == 0 || column < C::kHeadDim;
+    dev::load_global(from + (there ? 2 * first : 2 * first - column), some);
 #pragma unroll
-    for (int w = 0; w < kAtOnce; ++w) words[first + w] = some[w];
+    for (int w = 0; w < kAtOnce; ++w) words[first + w] = there ? some[w] : 0u;
   }
 }
 /// The lane's queries, straight from memory to registers, where they are for the whole tile. Rows past the last are the
@@ -79,7 +82,8 @@ TJ_DEVICE void load_q(Consumer<C>& consumer, const Tile& tile) {
         row_of(params.q_rows, tile.batch, tile.head, min(tile.row + consumer.row + r * kMatrix, params.queries - 1)) +
         dev::operand_k();
 #pragma unroll
-    for (int d = 0; d < C::kHeadDim / kMatrix; ++d) load_operand(from + d * kMatrix, consumer.queries[r].operand[d]);
+    for (int d = 0; d < kDepth<C> / kMatrix; ++d)
+      load_operand<C>(from + d * kMatrix, d, consumer.queries[r].operand[d]);
   }
 }
 
@@ -102,7 +106,7 @@ TJ_DEVICE void qk(Consumer<C>& consumer, const Tile&, int, u32 k) {
       for (int s = 0; s < dev::kSums; ++s) consumer.queries[r].scores[n][s] = 0.0f;
     }
 #pragma unroll
-    for (int d = 0; d < C::kHeadDim / kMatrix; ++d) {
+    for (int d = 0; d < kDepth<C> / kMatrix; ++d) {
       u32 left[dev::kOperandWords];
       dev::load_shared(keys + static_cast<u32>(n) * kMatrix * kKeyStride<C> + static_cast<u32>(d) * kMatrix * 2, left);
 #pragma unroll
@@ -195,7 +199,7 @@ TJ_DEVICE void row_max(Consumer<C>& consumer, const Tile& tile, int i, Variant) 
     Query<C>& query = consumer.queries[r];
     query.sum *= query.correction;
 #pragma unroll
-    for (int d = 0; d < C::kHeadDim / kMatrix; ++d) {
+    for (int d = 0; d < kOutputs<C> / kMatrix; ++d) {
 #pragma unroll
       for (int s = 0; s < dev::kSums; ++s) query.output[d][s] *= query.correction;
     }
@@ -231,7 +235,7 @@ TJ_DEVICE void pv(Consumer<C>& consumer, const Tile&, int, u32 v) {
 #pragma unroll
     for (int r = 0; r < C::kRowBlocks; ++r) weigh(consumer.queries[r], consumer.params, n, right[r]);
 #pragma unroll
-    for (int d = 0; d < C::kHeadDim / kMatrix; ++d) {
+    for (int d = 0; d < kOutputs<C> / kMatrix; ++d) {
       u32 left[dev::kOperandWords];
       dev::load_shared(value_place<C>(values, static_cast<u32>(d), static_cast<u32>(n)), left);
 #pragma unroll
@@ -274,13 +278,15 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
     const RowEnd<> end(sum);
     unsigned short* const base = output_row(params, tile, row);
 #pragma unroll
-    for (int d = 0; d < C::kHeadDim / kMatrix; ++d) {
+    for (int d = 0; d < kOutputs<C> / kMatrix; ++d) {
       u32 words[dev::kOperandWords], own[dev::kOwnWords];
 #pragma unroll
       for (int s = 0; s < dev::kSums; ++s) query.output[d][s] = end.output(query.output[d][s]);
       dev::sums_as_operand(typename C::Element{}, query.output[d], words);
       dev::own_part(words, own);
-      if (inside) store_part(base + d * kMatrix + dev::own_k(), own, params.wide_stores != 0);
+      const int column = d * kMatrix + static_cast<int>(dev::own_k());
+      if (inside && (kOutputs<C> == kValueDim<C> || column < kValueDim<C>))
+        store_part(base + column, own, params.wide_stores != 0);
     }
     if (params.lse != nullptr && inside && dev::lane_index() < kMatrix)
       store_lse(params, tile, row, sink.lse(end.lse(params, query.reference, sum * kUnbiased), sum));

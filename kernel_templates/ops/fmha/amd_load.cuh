@@ -16,22 +16,32 @@ inline constexpr u32 kOperandBytes = dev::kOperandWords * 4;
 
 template <class C>
 inline constexpr u32 kThreads = C::kWarps * dev::kWave;
+/// Columns of a head dim that threads bring: a power of two, with zeros behind the last.
+constexpr int brought_columns(int head_dim) { return head_dim <= 64 ? 64 : head_dim <= 128 ? 128 : 256; }
+template <class C>
+inline constexpr int kKeyColumns = brought_columns(C::kHeadDim);
+template <class C>
+inline constexpr int kValueColumns = brought_columns(kValueDim<C>);
 /// Rows of keys have the head dim, rows of transposed values have the keys of an iteration. Between rows there is room,
 /// so that the same place of eight rows lies in different banks.
 template <class C>
-inline constexpr u32 kKeyStride = C::kHeadDim * 2 + C::kRowPadding;
+inline constexpr u32 kKeyStride = kKeyColumns<C> * 2 + C::kRowPadding;
 template <class C>
 inline constexpr u32 kValueStride = C::kBlockN * 2 + C::kRowPadding;
-/// Pieces of a block of keys that a thread loads; of values as many, of rows that lie below each other.
+/// Pieces of a block of keys or of values that a thread loads; those of values are of rows that lie below each other.
+template <class C, int Columns>
+inline constexpr int kLoads = C::kBlockN * Columns / kPiece / static_cast<int>(kThreads<C>);
 template <class C>
-inline constexpr int kLoads = C::kBlockN * C::kHeadDim / kPiece / static_cast<int>(kThreads<C>);
+inline constexpr int kKeyLoads = kLoads<C, kKeyColumns<C>>;
+template <class C>
+inline constexpr int kValueLoads = kLoads<C, kValueColumns<C>>;
 
 /// Keys and values on their way through registers.
 template <class C_>
 struct Loader {
   using C = C_;
   const Params& params;
-  u32 k[kLoads<C>][4], v[kLoads<C>][4];
+  u32 k[kKeyLoads<C>][4], v[kValueLoads<C>][4];
   TJ_DEVICE Loader(const Params& p, int) : params(p) {}
 };
 
@@ -47,36 +57,48 @@ TJ_DEVICE const unsigned short* row_of(const Source& source, int batch, int head
 
 /// The pieces of a block that a thread brings: neighbours have neighbouring pieces of a row. A thread's rows of keys
 /// are kRows apart; its rows of values stand below each other in shared memory.
-template <class C>
+template <class C, int Columns>
 struct Share {
-  static constexpr u32 kPieces = C::kHeadDim / kPiece;  ///< of a row
+  static constexpr u32 kPieces = Columns / kPiece;  ///< of a row
   static constexpr int kRows = static_cast<int>(kThreads<C> / kPieces);
   u32 piece, key_row, value_row;  ///< rows: the first
   TJ_DEVICE Share()
-      : piece(dev::thread_index() % kPieces), key_row(dev::thread_index() / kPieces), value_row(key_row * kLoads<C>) {}
+      : piece(dev::thread_index() % kPieces),
+        key_row(dev::thread_index() / kPieces),
+        value_row(key_row * kLoads<C, Columns>) {}
 };
 
-/// The distance from a thread's first row of a block to the row of its n-th piece.
+template <class C>
+using KeyShare = Share<C, kKeyColumns<C>>;
+template <class C>
+using ValueShare = Share<C, kValueColumns<C>>;
+
+/// Elements of a row, and the distance from a thread's first row of a block to the row of its n-th piece.
 template <class C>
 struct KeyRows {
-  static TJ_DEVICE constexpr int beyond(int n) { return n * Share<C>::kRows; }
+  static constexpr int kElements = C::kHeadDim;
+  static TJ_DEVICE constexpr int beyond(int n) { return n * KeyShare<C>::kRows; }
 };
+template <class C>
 struct ValueRows {
+  static constexpr int kElements = kValueDim<C>;
   static TJ_DEVICE constexpr int beyond(int n) { return static_cast<int>(dev::row_at(static_cast<u32>(n))); }
 };
 
 /// The block's pieces of a thread whose first row is `row`; zeros of rows past the last, in whose place the block's
 /// first is read. What is the same for all threads is added first.
-template <class C, class Rows, class Variant>
+template <class C, class Rows, int Count, class Variant>
 TJ_DEVICE void load_block(const Source& source, const Params& params, const Tile& tile, int i, u32 row, u32 piece,
-                          u32 (&words)[kLoads<C>][4], Variant) {
+                          u32 (&words)[Count][4], Variant) {
   const int first = first_key<C>(tile, i);
   const unsigned short* const block = row_of(source, tile.batch, key_head(params, tile), first);
   const long long mine = static_cast<int>(row) * source.stride_row + piece * kPiece;
 #pragma unroll
-  for (int n = 0; n < kLoads<C>; ++n) {
+  for (int n = 0; n < Count; ++n) {
     const unsigned short* const from = block + Rows::beyond(n) * source.stride_row + mine;
-    const bool there = Variant::kFast || first + static_cast<int>(row) + Rows::beyond(n) < params.keys;
+    const bool there =
+        (Variant::kFast || first + static_cast<int>(row) + Rows::beyond(n) < params.keys) &&
+        (brought_columns(Rows::kElements) == Rows::kElements || static_cast<int>(piece) * kPiece < Rows::kElements);
     dev::load_global(there ? from : block, words[n]);
 #pragma unroll
     for (int w = 0; w < 4; ++w) words[n][w] = there ? words[n][w] : 0u;
@@ -84,26 +106,27 @@ TJ_DEVICE void load_block(const Source& source, const Params& params, const Tile
 }
 template <class C, class Variant>
 TJ_DEVICE void load_k(Loader<C>& loader, const Tile& tile, int i, Variant variant) {
-  const Share<C> share;
+  const KeyShare<C> share;
   load_block<C, KeyRows<C>>(loader.params.k_rows, loader.params, tile, i, share.key_row, share.piece, loader.k,
                             variant);
 }
 template <class C, class Variant>
 TJ_DEVICE void load_v(Loader<C>& loader, const Tile& tile, int i, Variant variant) {
-  const Share<C> share;
+  const ValueShare<C> share;
   // A thread's places are as many as a power of two, from a multiple of that on: no bit of the first meets one of those
   // beyond it.
-  load_block<C, ValueRows>(loader.params.v_rows, loader.params, tile, i, dev::row_at(share.value_row), share.piece,
-                           loader.v, variant);
+  load_block<C, ValueRows<C>>(loader.params.v_rows, loader.params, tile, i, dev::row_at(share.value_row), share.piece,
+                              loader.v, variant);
 }
 
 template <class C>
 TJ_DEVICE void put_k(Loader<C>& loader, const Tile&, int, u32 slot) {
-  const Share<C> share;
+  const KeyShare<C> share;
 #pragma unroll
-  for (int n = 0; n < kLoads<C>; ++n)
+  for (int n = 0; n < kKeyLoads<C>; ++n)
     dev::put_piece<C::kRowPadding>(
-        slot + (share.key_row + static_cast<u32>(n * Share<C>::kRows)) * kKeyStride<C> + share.piece * 16, loader.k[n]);
+        slot + (share.key_row + static_cast<u32>(n * KeyShare<C>::kRows)) * kKeyStride<C> + share.piece * 16,
+        loader.k[n]);
 }
 
 /// The address at which the values of sixteen keys begin in the rows of sixteen elements of the output. Blocks of keys
@@ -113,14 +136,14 @@ TJ_DEVICE u32 value_place(u32 slot, u32 sixteen, u32 block) {
   constexpr u32 kBlocks = C::kBlockN / kMatrix;
   return slot + sixteen * kMatrix * kValueStride<C> + (block ^ sixteen % kBlocks) * (kMatrix * 2);
 }
-/// kLoads rows of eight columns become eight rows: 2, 4 or 8 keys at once.
+/// kValueLoads rows of eight columns become eight rows: 2, 4 or 8 keys at once.
 template <class C>
 TJ_DEVICE void put_v(Loader<C>& loader, const Tile&, int, u32 slot) {
-  constexpr int kWords = kLoads<C> / 2;
+  constexpr int kWords = kValueLoads<C> / 2;
   static_assert(kWords == 1 || kWords == 2 || kWords == 4 || kWords == 8,
                 "whole words of keys, at most sixteen keys a thread");
   constexpr int kAtOnce = kWords * 4 % 16 == 0 && C::kRowPadding % 16 == 0 ? 4 : kWords < 2 ? 1 : 2;
-  const Share<C> share;
+  const ValueShare<C> share;
   const u32 key = share.value_row, element = share.piece * kPiece;
   const u32 column =
       value_place<C>(slot, element / kMatrix, key / kMatrix) + element % kMatrix * kValueStride<C> + key % kMatrix * 2;

@@ -32,22 +32,22 @@ TJ_DEVICE void load_q(Loader<C>& loader, const Tile& tile, u32 slot, u32 full) {
                      tile.row, tile.head, tile.batch);
   }
 }
-template <class C>
+template <class C, int Columns>
 TJ_DEVICE void load_keys_or_values(const TensorMap* map, const Params& params, const Tile& tile, int i, u32 slot,
                                    u32 full) {
   const int row = first_key<C>(tile, i), head = key_head(params, tile);
 #pragma unroll
-  for (int d = 0; d < C::kHeadDim; d += kSwizzleColumns) {
+  for (int d = 0; d < Columns; d += kSwizzleColumns) {
     dev::copy_box_4d(slot + d / kSwizzleColumns * C::kBlockN * kSwizzleRowBytes, map, full, d, row, head, tile.batch);
   }
 }
 template <class C>
 TJ_DEVICE void load_k(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
-  load_keys_or_values<C>(&loader.params.k, loader.params, tile, i, slot, full);
+  load_keys_or_values<C, C::kHeadDim>(&loader.params.k, loader.params, tile, i, slot, full);
 }
 template <class C>
 TJ_DEVICE void load_v(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
-  load_keys_or_values<C>(&loader.params.v, loader.params, tile, i, slot, full);
+  load_keys_or_values<C, kValueDim<C>>(&loader.params.v, loader.params, tile, i, slot, full);
 }
 
 }  // namespace tj::ops::fmha

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ops/fmha/mask.cuh"
+#include "ops/fmha/widths.cuh"
 #include "types.cuh"
 
 namespace tj::ops::fmha {
@@ -10,8 +11,6 @@ inline constexpr int kRowsPerConsumer = 64;     ///< query rows of one consumer 
 inline constexpr int kRowsPerTensorTile = 128;  ///< over tensor memory: query rows of a sub-tile, one a lane
 inline constexpr int kMaxWeightParts = 4;       ///< in which the weights of a block of keys go to their product
 inline constexpr int kPolynomialOf = 32;        ///< of so many exponentials, some are done by arithmetic
-inline constexpr int kSwizzleColumns =
-    64;  ///< 128 bytes of 16-bit elements: the width of a column block in shared memory
 
 /// Rows of a tensor [B, H, S, D] for threads that copy them; strides in elements, those of a dimension of size 1 are 0.
 struct Source {

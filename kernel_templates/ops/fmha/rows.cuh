@@ -15,14 +15,14 @@ template <class C>
 struct Rows {
   float scores[C::kBlockN / 2];
   u32 weights[C::kBlockN / 4];
-  float output[C::kHeadDim / 2];
+  float output[kOutputs<C> / 2];
   float row_max[2], row_sum[2], correction[2];
 };
 
 template <class C>
 TJ_DEVICE void clear(Rows<C>& rows) {
 #pragma unroll
-  for (int i = 0; i < C::kHeadDim / 2; ++i) rows.output[i] = 0.0f;
+  for (int i = 0; i < kOutputs<C> / 2; ++i) rows.output[i] = 0.0f;
   rows.row_max[0] = rows.row_max[1] = dev::minus_infinity();
   rows.row_sum[0] = rows.row_sum[1] = 0.0f;
 }
@@ -116,7 +116,7 @@ TJ_DEVICE bool corrects(const float (&correction)[2]) { return correction[0] != 
 template <class C>
 TJ_DEVICE void correct_output(Rows<C>& rows) {
 #pragma unroll
-  for (int j = 0; j < C::kHeadDim / 2; ++j) rows.output[j] *= rows.correction[j / 2 % 2];
+  for (int j = 0; j < kOutputs<C> / 2; ++j) rows.output[j] *= rows.correction[j / 2 % 2];
 }
 
 /// Online softmax: scores become weights where they are, the sums and the factor for earlier output follow.

@@ -76,17 +76,23 @@ TJ_DEVICE void qk(Products<C>& products, const Tile&, int, u32 q, u32 k, u32 sco
       dev::matrix_operand(q + products.copy * kRowsPerTensorTile * kSwizzleRowBytes, 16, kSwizzleAtomBytes);
   const u64 right = dev::matrix_operand(k, 16, kSwizzleAtomBytes);
 #pragma unroll
-  for (int block = 0; block < C::kHeadDim / kSwizzleColumns; ++block)
+  for (int block = 0; block < kDepth<C> / kSwizzleColumns; ++block)
     dev::matrix_multiply_steps<dev::MatrixSteps<kSteps, kStepBytes, kStepBytes>>(
         scores, dev::operand_advance(left, block * C::kRowsPerBlock * kSwizzleRowBytes),
         dev::operand_advance(right, block * C::kBlockN * kSwizzleRowBytes), kInstruction, block != 0);
+  if constexpr (kDepth<C> % kSwizzleColumns != 0) {  // what is left of the last block
+    constexpr int kBlock = kDepth<C> / kSwizzleColumns, kLeft = kDepth<C> % kSwizzleColumns / kMatrixK;
+    dev::matrix_multiply_steps<dev::MatrixSteps<kLeft, kStepBytes, kStepBytes>>(
+        scores, dev::operand_advance(left, kBlock * C::kRowsPerBlock * kSwizzleRowBytes),
+        dev::operand_advance(right, kBlock * C::kBlockN * kSwizzleRowBytes), kInstruction, kBlock != 0);
+  }
 }
 
-/// output += weights v for the keys [Begin, End) of the block: 128 x kHeadDim.
+/// output += weights v for the keys [Begin, End) of the block: 128 x kOutputs.
 template <int Begin, int End, class C>
 TJ_DEVICE void multiply_values(int i, u32 v, u32 weights, u32 output) {
   constexpr u32 kInstruction =
-      dev::matrix_instruction<kRowsPerTensorTile, C::kHeadDim, dev::kRightMn>(typename C::Element{});
+      dev::matrix_instruction<kRowsPerTensorTile, kOutputs<C>, dev::kRightMn>(typename C::Element{});
   constexpr int kStepBytes = kMatrixK * static_cast<int>(kSwizzleRowBytes);
   dev::hold(v), dev::hold(weights);  // as above
   const u64 right = dev::matrix_operand(v + Begin * kSwizzleRowBytes, C::kBlockN * kSwizzleRowBytes, kSwizzleAtomBytes);
@@ -235,7 +241,7 @@ TJ_DEVICE void correct(Correction<C>&, const Tile&, int i, u32 factors, u32 outp
   if (i == 0 || !dev::any_in_warp(factor != 1.0f)) return;
   const u32 rows = dev::tensor_lanes(output);
 #pragma unroll
-  for (int column = 0; column < C::kHeadDim; column += kOutputChunk) {
+  for (int column = 0; column < kOutputs<C>; column += kOutputChunk) {
     float values[kOutputChunk];
     dev::tensor_load(rows + static_cast<u32>(column), values);
     dev::tensor_load_wait<0>();
@@ -269,7 +275,7 @@ TJ_DEVICE void store(Output<C>& context, const Tile& tile, u32 sums, u32 output)
   const bool inside = row < params.queries;
   unsigned short* const base = output_row(params, tile, row);
 #pragma unroll
-  for (int column = 0; column < C::kHeadDim; column += kOutputChunk) {
+  for (int column = 0; column < kOutputs<C>; column += kOutputChunk) {
     float values[kOutputChunk] = {};
     if (gathered) {  // else nothing is there
       dev::tensor_load(dev::tensor_lanes(output) + static_cast<u32>(column), values);
@@ -280,7 +286,7 @@ TJ_DEVICE void store(Output<C>& context, const Tile& tile, u32 sums, u32 output)
     for (int j = 0; j < kOutputChunk; ++j) values[j] = end.output(values[j]);
 #pragma unroll
     for (int j = 0; j < kOutputChunk; j += 8)
-      if (inside) store_eight<C>(params, base + column + j, values + j);
+      if (inside && column + j < kValueDim<C>) store_eight<C>(params, base + column + j, values + j);
   }
   if (params.lse != nullptr && inside) store_lse(params, tile, row, sink.lse(end.lse(params, reference, sum), sum));
 }

@@ -35,7 +35,7 @@ template <class C, bool = C::kQueriesInRegisters>
 struct Queries {};
 template <class C>
 struct Queries<C, true> {
-  u32 queries[C::kHeadDim / kMatrix][C::kRowBlocks][4];
+  u32 queries[kDepth<C> / kMatrix][C::kRowBlocks][4];
 };
 
 /// The query rows of a role, kRowBlocks times sixteen a warp.
@@ -66,57 +66,69 @@ TJ_DEVICE int fast_begin(const Consumer<C>& consumer, const Tile& tile) {
 // ---- loads ----------------------------------------------------------------------------------------------------------
 /// Copies `Count` rows of one head from `first` on, zeros after row `limit`, by the role's threads. Each copies 16
 /// bytes, then 16 bytes as many rows further on.
-template <class C, int Count>
+template <class C, int Columns, int Count>
 TJ_DEVICE void copy_by_threads(const Source& source, int batch, int head, int first, int limit, u32 slot) {
-  constexpr u32 kPieces = C::kHeadDim / 8, kThreads = C::kWarps * 32, kAtOnce = kThreads / kPieces;
+  // Of other head dims than 64 and 128, threads copy sixteen rows of one or two blocks of columns at a time, with zeros
+  // beyond the last column.
+  constexpr bool kWholeRows = Columns == 64 || Columns == 128;
+  constexpr u32 kThreads = C::kWarps * 32, kPieces = kWholeRows ? Columns / 8 : kThreads / 16,
+                kAtOnce = kThreads / kPieces;
   static_assert(kAtOnce % 8 == 0 && Count % kAtOnce == 0, "whole swizzle patterns at once");
   const u32 thread = dev::warp_index() % C::kWarps * 32 + dev::lane_index(), piece = thread % kPieces;
   const int row = static_cast<int>(thread / kPieces);
-  const auto* from = static_cast<const unsigned short*>(source.data) + batch * source.stride_batch +
-                     head * source.stride_head + (first + row) * source.stride_row + piece * 8;
-  const u32 place = dev::piece_address(slot + piece / 8 * (Count * kRowBytes), static_cast<u32>(row), piece % 8);
+  const auto* head_begin =
+      static_cast<const unsigned short*>(source.data) + batch * source.stride_batch + head * source.stride_head;
 #pragma unroll
-  for (int done = 0; done < Count; done += kAtOnce) {
-    dev::copy_async<16>(place + done * kRowBytes, from, first + row + done < limit ? 16u : 0u);
-    from += kAtOnce * source.stride_row;
+  for (int d = 0; d < Columns; d += static_cast<int>(kPieces * 8)) {
+    const int column = d + static_cast<int>(piece) * 8;
+    if (!kWholeRows && column >= stored_columns(Columns)) continue;
+    const bool there = kWholeRows || column < Columns;
+    const auto* from = head_begin + (first + row) * source.stride_row + (there ? column : 0);
+    const u32 place = dev::piece_address(slot + static_cast<u32>(column / kSwizzleColumns) * (Count * kRowBytes),
+                                         static_cast<u32>(row), piece % 8);
+#pragma unroll
+    for (int done = 0; done < Count; done += kAtOnce) {
+      dev::copy_async<16>(place + done * kRowBytes, from, there && first + row + done < limit ? 16u : 0u);
+      from += kAtOnce * source.stride_row;
+    }
   }
 }
 /// Copies `Count` rows of one head from `first` on, by the copy engine.
-template <class C, int Count>
+template <int Columns, int Count>
 TJ_DEVICE void copy_boxes(const TensorMap* map, int batch, int head, int first, u32 slot, u32 full) {
 #pragma unroll
-  for (int d = 0; d < C::kHeadDim; d += kSwizzleColumns)
+  for (int d = 0; d < Columns; d += kSwizzleColumns)
     dev::copy_box_4d(slot + d / kSwizzleColumns * (Count * kRowBytes), map, full, d, first, head, batch);
 }
 
 template <class C>
 TJ_DEVICE void load_q(Loader<C>& loader, const Tile& tile, u32 slot, u32 full) {
-  copy_boxes<C, C::kRowsPerBlock>(&loader.params.q, tile.batch, tile.head, tile.row, slot, full);
+  copy_boxes<C::kHeadDim, C::kRowsPerBlock>(&loader.params.q, tile.batch, tile.head, tile.row, slot, full);
 }
 template <class C>
 TJ_DEVICE void load_k(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
-  copy_boxes<C, C::kBlockN>(&loader.params.k, tile.batch, key_head(loader.params, tile), first_key<C>(tile, i), slot,
-                            full);
+  copy_boxes<C::kHeadDim, C::kBlockN>(&loader.params.k, tile.batch, key_head(loader.params, tile),
+                                      first_key<C>(tile, i), slot, full);
 }
 template <class C>
 TJ_DEVICE void load_v(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
-  copy_boxes<C, C::kBlockN>(&loader.params.v, tile.batch, key_head(loader.params, tile), first_key<C>(tile, i), slot,
-                            full);
+  copy_boxes<kValueDim<C>, C::kBlockN>(&loader.params.v, tile.batch, key_head(loader.params, tile),
+                                       first_key<C>(tile, i), slot, full);
 }
 template <class C>
 TJ_DEVICE void load_q(Loader<C>& loader, const Tile& tile, u32 slot) {
-  copy_by_threads<C, C::kRowsPerBlock>(loader.params.q_rows, tile.batch, tile.head, tile.row, loader.params.queries,
-                                       slot);
+  copy_by_threads<C, C::kHeadDim, C::kRowsPerBlock>(loader.params.q_rows, tile.batch, tile.head, tile.row,
+                                                    loader.params.queries, slot);
 }
 template <class C>
 TJ_DEVICE void load_k(Loader<C>& loader, const Tile& tile, int i, u32 slot) {
-  copy_by_threads<C, C::kBlockN>(loader.params.k_rows, tile.batch, key_head(loader.params, tile), first_key<C>(tile, i),
-                                 loader.params.keys, slot);
+  copy_by_threads<C, C::kHeadDim, C::kBlockN>(loader.params.k_rows, tile.batch, key_head(loader.params, tile),
+                                              first_key<C>(tile, i), loader.params.keys, slot);
 }
 template <class C>
 TJ_DEVICE void load_v(Loader<C>& loader, const Tile& tile, int i, u32 slot) {
-  copy_by_threads<C, C::kBlockN>(loader.params.v_rows, tile.batch, key_head(loader.params, tile), first_key<C>(tile, i),
-                                 loader.params.keys, slot);
+  copy_by_threads<C, kValueDim<C>, C::kBlockN>(loader.params.v_rows, tile.batch, key_head(loader.params, tile),
+                                               first_key<C>(tile, i), loader.params.keys, slot);
 }
 
 // ---- a warp's chain -------------------------------------------------------------------------------------------------
@@ -172,7 +184,7 @@ TJ_DEVICE void clear_scores(Consumer<C>& consumer) {
 template <class C>
 TJ_DEVICE void take_q(Consumer<C>& consumer, const Tile&, u32 q) {
 #pragma unroll
-  for (int step = 0; step < C::kHeadDim / kMatrix; ++step)
+  for (int step = 0; step < kDepth<C> / kMatrix; ++step)
     load_queries<C>(query_place(consumer, q), step, consumer.queries[step]);
 }
 /// scores = q k^T.
@@ -181,14 +193,14 @@ TJ_DEVICE void qk(Consumer<C>& consumer, const Tile&, int, u32 k) {
   const u32 keys = k + dev::across_place();
   clear_scores(consumer);
 #pragma unroll
-  for (int step = 0; step < C::kHeadDim / kMatrix; ++step) add_scores(consumer, consumer.queries[step], keys, step);
+  for (int step = 0; step < kDepth<C> / kMatrix; ++step) add_scores(consumer, consumer.queries[step], keys, step);
 }
 template <class C>
 TJ_DEVICE void qk(Consumer<C>& consumer, const Tile&, int, u32 q, u32 k) {
   const u32 keys = k + dev::across_place(), queries = query_place(consumer, q);
   clear_scores(consumer);
 #pragma unroll
-  for (int step = 0; step < C::kHeadDim / kMatrix; ++step) {
+  for (int step = 0; step < kDepth<C> / kMatrix; ++step) {
     u32 left[C::kRowBlocks][4];
     load_queries<C>(queries, step, left);
     add_scores(consumer, left, keys, step);
@@ -248,7 +260,7 @@ TJ_DEVICE void pv_by(Consumer<C>& consumer, u32 v) {
 #pragma unroll
     for (int r = 0; r < C::kRowBlocks; ++r) weigh<Powers>(consumer.rows[r], consumer.params, n, left[r]);
 #pragma unroll
-    for (int d = 0; d < C::kHeadDim / kMatrix; ++d) {
+    for (int d = 0; d < kOutputs<C> / kMatrix; ++d) {
       u32 right[4];
       dev::load_matrices_transposed(columns_on<C::kBlockN>(values, d) + n * kMatrixRowBytes, right);
 #pragma unroll

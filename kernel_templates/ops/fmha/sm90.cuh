@@ -50,10 +50,17 @@ TJ_DEVICE void qk(Consumer<C>& consumer, const Tile&, int, u32 q, u32 k) {
   const u64 right = dev::matrix_operand(k, 16, kSwizzleAtomBytes);
   constexpr int kSteps = kSwizzleColumns / kMatrixK, kStepBytes = kMatrixK * 2;
 #pragma unroll
-  for (int block = 0; block < C::kHeadDim / kSwizzleColumns; ++block) {
+  for (int block = 0; block < kDepth<C> / kSwizzleColumns; ++block) {
     dev::matrix_multiply<dev::MatrixSteps<kSteps, kStepBytes, kStepBytes, 0>>(
         typename C::Element{}, consumer.scores, dev::operand_advance(left, block * C::kRowsPerBlock * kSwizzleRowBytes),
         dev::operand_advance(right, block * C::kBlockN * kSwizzleRowBytes), block != 0);
+  }
+  if constexpr (kDepth<C> % kSwizzleColumns != 0) {  // what is left of the last block
+    constexpr int kBlock = kDepth<C> / kSwizzleColumns, kLeft = kDepth<C> % kSwizzleColumns / kMatrixK;
+    dev::matrix_multiply<dev::MatrixSteps<kLeft, kStepBytes, kStepBytes, 0>>(
+        typename C::Element{}, consumer.scores,
+        dev::operand_advance(left, kBlock * C::kRowsPerBlock * kSwizzleRowBytes),
+        dev::operand_advance(right, kBlock * C::kBlockN * kSwizzleRowBytes), kBlock != 0);
   }
 }
 template <class C>
@@ -70,7 +77,7 @@ TJ_DEVICE void rescale(Consumer<C>& consumer, const Tile&, int) {
   rescale(consumer);
 }
 
-/// output += weights v: 64 x kHeadDim.
+/// output += weights v: 64 x kOutputs.
 template <class C>
 TJ_DEVICE void pv(Consumer<C>& consumer, const Tile&, int, u32 v) {
   dev::hold(consumer.output);
@@ -88,15 +95,15 @@ TJ_DEVICE void pv_done(Consumer<C>& consumer) {
 
 // ---- the end of a tile ----------------------------------------------------------------------------------------------
 /// The rows that a consumer leaves in a slot: blocks of kSwizzleColumns columns, each with all rows, as the copy engine
-/// wants them. A warp stores 16 columns of its sixteen rows at a time.
+/// wants them, with zeros behind the last column. A warp stores 16 columns of its sixteen rows at a time.
 template <class C>
 TJ_DEVICE void leave_rows(const Consumer<C>& consumer, u32 slot) {
   const int lane = static_cast<int>(dev::lane_index()), row = static_cast<int>(dev::warp_index() & 3u) * 16 + lane % 16;
 #pragma unroll
-  for (int j = 0; j < C::kHeadDim / 8; j += 2) {
-    u32 words[4];  // of both halves of the rows, for the first 8 columns, then for the others
+  for (int j = 0; j < stored_columns(kValueDim<C>) / 8; j += 2) {
+    u32 words[4] = {};  // of both halves of the rows, for the first 8 columns, then for the others
 #pragma unroll
-    for (int w = 0; w < 4; ++w) {
+    for (int w = 0; w < 4 && j < kOutputs<C> / 8; ++w) {
       const float* pair = &consumer.output[4 * (j + w / 2) + 2 * (w % 2)];
       words[w] = dev::pack(typename C::Element{}, pair[0], pair[1]);
     }
@@ -126,6 +133,12 @@ TJ_DEVICE void stage_rows(Consumer<C>& consumer, const Tile& tile, u32 slot) {
     store_lse_of(consumer, half, ends[half], sink, sums[half], params, tile, first_row + half * 8);
 }
 
+/// Where shared memory has no room for rows of o: they go to memory from the consumer's registers.
+template <class C>
+TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
+  store<ByReciprocal, C>(consumer, consumer.params, tile, row_of(consumer, tile));
+}
+
 /// Brings to o what a consumer has left in shared memory.
 template <class C_>
 struct Writer {
@@ -140,7 +153,7 @@ TJ_DEVICE void put_box(Writer<C>& writer, const Tile& tile, u32 slot) {
   const Params& params = writer.params;
   if (params.wide_stores == 0) return;
 #pragma unroll
-  for (int d = 0; d < C::kHeadDim; d += kSwizzleColumns) {
+  for (int d = 0; d < kValueDim<C>; d += kSwizzleColumns) {
     dev::store_box_4d(&params.o_boxes, slot + d / kSwizzleColumns * kRowsPerConsumer * kSwizzleRowBytes, d,
                       tile.row + writer.copy * kRowsPerConsumer, tile.head, tile.batch);
   }

@@ -14,7 +14,7 @@ template <class C>
 TJ_DEVICE void store_row(const Rows<C>& rows, const Params& params, u32 row_half, unsigned short* destination,
                          bool inside) {
 #pragma unroll
-  for (int j = 0; j < C::kHeadDim / 8; j += 4) {
+  for (int j = 0; j < kOutputs<C> / 8; j += 4) {
     u32 words[4];
 #pragma unroll
     for (int b = 0; b < 4; ++b) {
@@ -24,6 +24,7 @@ TJ_DEVICE void store_row(const Rows<C>& rows, const Params& params, u32 row_half
     dev::transpose_quad(words);
     unsigned short* eight = destination + 8 * j + 8 * static_cast<int>(dev::lane_index() & 3u);
     if (!inside) continue;
+    if (kValueDim<C> % 32 != 0 && j + static_cast<int>(dev::lane_index() & 3u) >= kValueDim<C> / 8) continue;
     if (params.wide_stores) {
       dev::store_global(eight, words[0], words[1], words[2], words[3]);
     } else {
@@ -40,7 +41,7 @@ TJ_DEVICE void store_row(const Rows<C>& rows, const Params& params, u32 row_half
 template <class Division, class C>
 TJ_DEVICE void normalise(Rows<C>& rows, int half, const RowEnd<Division>& end) {
 #pragma unroll
-  for (int j = 0; j < C::kHeadDim / 8; ++j) {
+  for (int j = 0; j < kOutputs<C> / 8; ++j) {
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
       float& out = rows.output[4 * j + 2 * half + e];

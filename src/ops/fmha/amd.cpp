@@ -45,6 +45,9 @@ Powers powers_of(const FmhaKernel& config, const arch::Arch& arch) {
   return config.dtype == DType::f16 && arch.has_fact("matrix_flushes_subnormals") ? kWithoutSubnormals : kUsual;
 }
 
+/// Columns that threads bring of a head dim (amd_load.cuh).
+int brought_columns(int head_dim) { return head_dim <= 64 ? 64 : head_dim <= 128 ? 128 : 256; }
+
 class Builder : private FmhaWarpBuilder {
  public:
   Builder(const FmhaKernel& config, const FmhaWarpTile& tile, const arch::Arch& arch)
@@ -54,8 +57,9 @@ class Builder : private FmhaWarpBuilder {
     constant("kRowPadding", padding);
     constant("kSlack", powers_of(config_, arch_).slack);
     constant("kWeightBias", powers_of(config_, arch_).bias);
-    value("k", keys_ * (row_bytes() + padding), Scope::iteration, 1, 2, kPieceBytes);
-    value("v", config_.head_dim * (std::int64_t{keys_} * kFmhaElementBytes + padding), Scope::iteration, 1, 2,
+    value("k", keys_ * (std::int64_t{key_columns()} * kFmhaElementBytes + padding), Scope::iteration, 1, 2,
+          kPieceBytes);
+    value("v", value_columns() * (std::int64_t{keys_} * kFmhaElementBytes + padding), Scope::iteration, 1, 2,
           kPieceBytes);
     nodes();
     graph_.overhead_cycles = 2.0 * copier_.latency_cycles() + arch_.fact("tile_turn_cycles");
@@ -74,34 +78,45 @@ class Builder : private FmhaWarpBuilder {
  private:
   static constexpr int kKeys = 0, kValues = 1;  ///< values of the graph
 
+  int key_columns() const { return brought_columns(config_.head_dim); }
+  int value_columns() const { return brought_columns(fmha_value_dim(config_)); }
+  double bytes_of(int columns) const { return static_cast<double>(keys_) * columns * kFmhaElementBytes; }
+
   /// Rows as they are; or as columns, which takes narrow stores and an operation for each word.
   Work put(bool as_columns) const {
     Work work;
-    work.shared = shared_cycles(copied()) * (as_columns ? 2 : 1);
-    if (as_columns) work.alu = copied() / 4 / arch_.fact("f32_per_cycle");
+    const double bytes = bytes_of(as_columns ? value_columns() : key_columns());
+    work.shared = shared_cycles(bytes) * (as_columns ? 2 : 1);
+    if (as_columns) work.alu = bytes / 4 / arch_.fact("f32_per_cycle");
     return work;
   }
 
   /// The least time that a load is on its way: as long as its registers are its own, all of an interval but the time of
   /// its put.
-  double load_cycles(double put_cycles) const {
+  double load_cycles(bool as_columns) const {
+    const double put_cycles = cycles(put(as_columns).longest());
     const Work parts[] = {product(), maximum(), weighted_product(), put(false), put(true)};
-    double chain = 2 * issue_cycles(), matrix = 0, shared = 0, alu = 0;
+    double chain = issue_cycles(false) + issue_cycles(true), matrix = 0, shared = 0, alu = 0;
     for (const Work& part : parts)
       chain += cycles(part.longest()), matrix += cycles(part.matrix), shared += cycles(part.shared),
           alu += cycles(part.alu);
     const double interval = std::max(chain, tile_.blocks_per_sm * std::max({matrix, shared, alu}));
-    return std::max(copier_.arrival_cycles(copied()), interval - put_cycles);
+    return std::max(copier_.arrival_cycles(bytes_of(as_columns ? value_columns() : key_columns())),
+                    interval - put_cycles);
   }
-  double issue_cycles() const { return cycles(shared_cycles(copied())); }
-
-  int words_of_block() const { return static_cast<int>(copied()) / 4 / (tile_.warps * arch_.warp_size); }
+  double issue_cycles(bool as_columns) const {
+    return cycles(shared_cycles(bytes_of(as_columns ? value_columns() : key_columns())));
+  }
+  int words_of_block(bool as_columns) const {
+    return static_cast<int>(bytes_of(as_columns ? value_columns() : key_columns())) / 4 /
+           (tile_.warps * arch_.warp_size);
+  }
   /// Loads from memory to registers, which it holds until they are put: the warps go on at once.
   int load(const char* name, bool as_columns) {
     Node n = single("Loader", name, tile_.warps);
-    copier_.issue(n, tile_.warps, cycles(issue_cycles()));
-    n.latency = cycles(load_cycles(cycles(put(as_columns).longest())));
-    n.registers = words_of_block();
+    copier_.issue(n, tile_.warps, cycles(issue_cycles(as_columns)));
+    n.latency = cycles(load_cycles(as_columns));
+    n.registers = words_of_block(as_columns);
     n.has_fast_variant = true;  // the tile's first block of keys may have rows past the last
     n.max_fast_begin = 1;
     return add(std::move(n));
@@ -146,8 +161,11 @@ std::vector<Candidate> candidates(const FmhaKernel& config, const arch::Arch& ar
     for (const int row_blocks : {1, 2})
       for (const int blocks : {1, 2, 3}) {
         // A thread makes columns of at least two rows of values.
-        const int pieces = block_n * config.head_dim * kFmhaElementBytes / kPieceBytes / (kWarps * arch.warp_size);
-        if (pieces < 2) continue;
+        const auto pieces = [&](int head_dim) {
+          return block_n * brought_columns(head_dim) * kFmhaElementBytes / kPieceBytes / (kWarps * arch.warp_size);
+        };
+        const int values = pieces(fmha_value_dim(config));
+        if (values < 2 || values > 16 || pieces(config.head_dim) < 1) continue;
         Builder builder(config, {block_n, kWarps, row_blocks, blocks, true}, arch);
         if (builder.registers_suffice()) list.push_back(builder.candidate());
       }

@@ -53,7 +53,7 @@ class FmhaBuilder : protected GraphBuilder {
     known("kBlockN", launch_.block_n, keys_);
     known("kRowsPerBlock", launch_.rows_per_block, rows_);
     add_other_constants<kFmhaFields>("fmha", config_, graph_, first);
-    graph_.flops_per_iteration = 4.0 * rows_ * keys_ * config_.head_dim;
+    graph_.flops_per_iteration = 2.0 * rows_ * keys_ * (config_.head_dim + fmha_value_dim(config_));
   }
   Candidate made(bool turns = false) {
     launch_.bulk_copies = std::any_of(graph_.nodes.begin(), graph_.nodes.end(),
@@ -70,36 +70,46 @@ class FmhaBuilder : protected GraphBuilder {
         support::cat("fmha", tags_of_fields<kFmhaFields>(config_, {"general-scale", "rung", "tile"}), "_", shape);
   }
 
-  std::int64_t row_bytes() const { return std::int64_t{config_.head_dim} * kFmhaElementBytes; }
-  std::int64_t block_bytes() const { return keys_ * row_bytes(); }  ///< of keys, or of values
+  /// A row in shared memory: of queries or keys; of values or of the output.
+  std::int64_t row_bytes() const { return std::int64_t{kFmhaElementBytes} * fmha::stored_columns(config_.head_dim); }
+  std::int64_t value_row_bytes() const {
+    return std::int64_t{kFmhaElementBytes} * fmha::stored_columns(fmha_value_dim(config_));
+  }
+  std::int64_t block_bytes() const { return keys_ * row_bytes(); }  ///< of keys
+  std::int64_t value_block_bytes() const { return keys_ * value_row_bytes(); }
+  /// Columns that products take.
+  int depth() const { return fmha::multiplied_depth(config_.head_dim); }
+  int outputs() const { return fmha::multiplied_width(fmha_value_dim(config_)); }
   /// Queries once a tile, a block of keys and one of values an iteration: values 0, 1 and 2.
   void values(int min_slots) {
     value("q", rows_ * row_bytes(), Scope::tile_begin, 1, 1);
     value("k", block_bytes(), Scope::iteration, min_slots, 4);
-    value("v", block_bytes(), Scope::iteration, min_slots, 4);
+    value("v", value_block_bytes(), Scope::iteration, min_slots, 4);
   }
 
   /// A block of keys or of values by the copy engine: how long the engine works on it, and until it is there.
   struct Copy {
     int run = 0, latency = 0;
   };
-  Copy engine_copy() const {
-    const int run = cycles(engine_.run_cycles(static_cast<double>(block_bytes())));
+  Copy engine_copy(std::int64_t bytes) const {
+    const int run = cycles(engine_.run_cycles(static_cast<double>(bytes)));
     return {run, run + cycles(engine_.latency_cycles())};
   }
   /// The nodes that copy queries, keys and values with the engine; a warp asks for each.
   struct Loads {
     int q = 0, k = 0, v = 0;
   };
-  Loads engine_loads(const Copy& copy) {
-    const auto load = [&](const char* name, Scope scope) {
+  Loads engine_loads() {
+    const auto load = [&](const char* name, Scope scope, const Copy& copy) {
       Node n = single("Loader", name, 1, scope);
       engine_.issue(n, 1);
       n.reservations = {of("TMA", copy.run)};
       n.latency = copy.latency;
       return add(std::move(n));
     };
-    return {load("load_q", Scope::tile_begin), load("load_k", Scope::iteration), load("load_v", Scope::iteration)};
+    const Copy keys = engine_copy(block_bytes()), values = engine_copy(value_block_bytes());
+    return {load("load_q", Scope::tile_begin, keys), load("load_k", Scope::iteration, keys),
+            load("load_v", Scope::iteration, values)};
   }
   int max_fast_begin() const { return mask_.most_masked(rows_, keys_, Node{}.max_fast_begin); }
 

@@ -55,7 +55,7 @@ Candidate fmha_candidate(graph::Graph graph, const FmhaKernel& config, const Fmh
     keys += mask.end_of(last) - mask.keys_of(last).first - (shorter ? rows / 2.0 : 0.0);
   }
   candidate.typical_iterations = iterations / tiles;
-  candidate.useful_flops = 4.0 * rows * config.head_dim * keys / tiles;
+  candidate.useful_flops = 2.0 * rows * (config.head_dim + fmha_value_dim(config)) * keys / tiles;
   return candidate;
 }
 
@@ -83,8 +83,14 @@ FmhaTile tile_of(const Candidate& candidate) {
   return {launch.rows_per_block, launch.block_n};
 }
 
-/// The candidates of the tile that the kernel names, or all.
+/// The candidates of the tile that the kernel names, or all. Of a head dim that is too large there are none.
 std::vector<Candidate> of_tile(const FmhaKernel& config, const arch::Arch& arch, std::vector<Candidate> all) {
+  if (all.empty() && std::max(config.head_dim, fmha_value_dim(config)) > 128)
+    support::fail(Stage::target, Code::unsupported,
+                  support::cat("fmha: head_dim is ", config.head_dim, " and that of v is ", fmha_value_dim(config),
+                               "; allowed on ", arch.name,
+                               ": up to 128 in both, as no tile of wider rows fits the registers, the shared and the "
+                               "tensor memory of a block there"));
   if (config.tile == kUsualFmhaTile) return all;
   std::string names;
   std::vector<Candidate> own;

@@ -17,8 +17,29 @@ namespace tj::ops {
 
 inline constexpr DType kFmhaTypes[] = {DType::f16, DType::bf16};
 inline constexpr const char* kFmhaTypeWords[] = {"f16", "bf16"};
-inline constexpr int kFmhaHeadDims[] = {64, 128};
-inline constexpr const char* kFmhaHeadDimWords[] = {"64", "128"};
+inline constexpr int kFmhaHeadDims[] = {8,   16,  24,  32,  40,  48,  56,  64,  72,  80,  88,  96,  104, 112, 120, 128,
+                                        136, 144, 152, 160, 168, 176, 184, 192, 200, 208, 216, 224, 232, 240, 248, 256};
+inline constexpr const char* kFmhaHeadDimWords[] = {
+    "8",   "16",  "24",  "32",  "40",  "48",  "56",  "64",  "72",  "80",  "88",  "96",  "104", "112", "120", "128",
+    "136", "144", "152", "160", "168", "176", "184", "192", "200", "208", "216", "224", "232", "240", "248", "256"};
+/// Of values; the first stands for that of queries and keys.
+inline constexpr int kFmhaValueDims[] = {0,   8,   16,  24,  32,  40,  48,  56,  64,  72,  80,
+                                         88,  96,  104, 112, 120, 128, 136, 144, 152, 160, 168,
+                                         176, 184, 192, 200, 208, 216, 224, 232, 240, 248, 256};
+inline constexpr const char* kFmhaValueDimWords[] = {"same", "8",   "16",  "24",  "32",  "40",  "48",  "56",  "64",
+                                                     "72",   "80",  "88",  "96",  "104", "112", "120", "128", "136",
+                                                     "144",  "152", "160", "168", "176", "184", "192", "200", "208",
+                                                     "216",  "224", "232", "240", "248", "256"};
+/// Those that most calls have go first.
+inline std::vector<std::string> fmha_head_dim_flags() {
+  std::vector<std::string> flags = {"64", "128"};
+  for (const char* word : kFmhaHeadDimWords)
+    if (word != flags[0] && word != flags[1]) flags.emplace_back(word);
+  return flags;
+}
+inline std::vector<std::string> fmha_value_dim_flags() {
+  return {std::begin(kFmhaValueDimWords), std::end(kFmhaValueDimWords)};
+}
 
 /// A feature that most kernels lack: nothing of such a kernel says so.
 template <bool FmhaConfig::* kMember>
@@ -37,7 +58,7 @@ constexpr Field<FmhaKernel> fmha_feature(const char* name, const char* tag, cons
           .constant_where_tagged = true};
 }
 
-inline constexpr std::array<Field<FmhaKernel>, 11> kFmhaFields = {
+inline constexpr std::array<Field<FmhaKernel>, 12> kFmhaFields = {
     {{.name = "dtype",
       .get = [](const FmhaKernel& config) { return place_among<kFmhaTypes>(config.dtype); },
       .set = [](FmhaKernel& config, unsigned place) { config.dtype = kFmhaTypes[place]; },
@@ -52,9 +73,9 @@ inline constexpr std::array<Field<FmhaKernel>, 11> kFmhaFields = {
       .get = [](const FmhaKernel& config) { return place_among<kFmhaHeadDims>(config.head_dim); },
       .set = [](FmhaKernel& config, unsigned place) { config.head_dim = kFmhaHeadDims[place]; },
       .words = words<kFmhaHeadDimWords>,
-      .bits = 4,
-      .flags = {"64", "128"},
+      .bits = 5,
       .defaults = 2,
+      .more_flags = fmha_head_dim_flags,
       .tag = "_d%",
       .constant = "kHeadDim",
       .kind = Constant::integer},
@@ -93,7 +114,7 @@ inline constexpr std::array<Field<FmhaKernel>, 11> kFmhaFields = {
       .get = [](const FmhaKernel& config) { return static_cast<unsigned>(config.tile); },
       .set = [](FmhaKernel& config, unsigned place) { config.tile = static_cast<int>(place); },
       .words = fmha_tile_words,
-      .bits = 4,
+      .bits = 6,
       .more_flags = fmha_tile_flags,
       .tag = "_%",
       .tagged = [](const FmhaKernel& config) { return config.tile != kUsualFmhaTile; },
@@ -101,6 +122,18 @@ inline constexpr std::array<Field<FmhaKernel>, 11> kFmhaFields = {
      fmha_feature<&FmhaConfig::windowed>("windowed", "_window", "kWindowed"),
      fmha_feature<&FmhaConfig::softcap>("softcap", "_softcap", "kSoftcap"),
      fmha_feature<&FmhaConfig::alibi>("alibi", "_alibi", "kAlibi"),
-     fmha_feature<&FmhaConfig::sinks>("sinks", "_sinks", "kSinks")}};
+     fmha_feature<&FmhaConfig::sinks>("sinks", "_sinks", "kSinks"),
+     {.name = "value-dim",
+      .get = [](const FmhaKernel& config) { return place_among<kFmhaValueDims>(config.value_dim); },
+      .set = [](FmhaKernel& config, unsigned place) { config.value_dim = kFmhaValueDims[place]; },
+      .words = words<kFmhaValueDimWords>,
+      .bits = 6,
+      .more_flags = fmha_value_dim_flags,
+      .tag = "_v%",
+      .tagged = [](const FmhaKernel& config) { return config.value_dim != 0; },
+      .optional = true,
+      .constant = "kValueDim",
+      .kind = Constant::integer,
+      .constant_where_tagged = true}}};
 
 }  // namespace tj::ops

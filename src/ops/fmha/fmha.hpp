@@ -33,6 +33,11 @@ struct FmhaKernel : FmhaConfig {
   int tile = 0;  ///< in fmha_tiles()
 };
 
+/// Elements of a row of values and of o.
+inline int fmha_value_dim(const FmhaConfig& config) {
+  return config.value_dim != 0 ? config.value_dim : config.head_dim;
+}
+
 /// The choices of a kernel beside its configuration.
 struct FmhaChoice {
   int rung = kNoFmhaRung;

@@ -55,7 +55,8 @@ std::int64_t rows_per_block(const FmhaKernel& config, const arch::Arch& arch) {
 /// usual: as most calls have it, without lse and with the default scale, where the kernel's form takes that.
 Trial trial_of(const FmhaKernel& config, const Sizes& sizes, bool usual = false) {
   const std::int64_t batch = sizes.at("batch"), heads = sizes.at("heads"), kv = sizes.at("kv-heads"),
-                     queries = sizes.at("seq-q"), keys = sizes.at("seq-k"), width = config.head_dim;
+                     queries = sizes.at("seq-q"), keys = sizes.at("seq-k"), width = config.head_dim,
+                     values = fmha_value_dim(config);
   Trial trial;
   trial.name = cat("B ", batch, " H ", heads, "/", kv, " Sq ", queries, " Sk ", keys);
   trial.kernel_flags = flags_of_fields<kFmhaFields>(config);
@@ -65,8 +66,8 @@ Trial trial_of(const FmhaKernel& config, const Sizes& sizes, bool usual = false)
   if (!usual || choice != FmhaChoice().number()) trial.choice = choice;
   trial.tensors = {dense("q", config.dtype, {batch, heads, queries, width}),
                    dense("k", config.dtype, {batch, kv, keys, width}),
-                   dense("v", config.dtype, {batch, kv, keys, width}),
-                   dense("o", config.dtype, {batch, heads, queries, width}, true)};
+                   dense("v", config.dtype, {batch, kv, keys, values}),
+                   dense("o", config.dtype, {batch, heads, queries, values}, true)};
   const auto beside = [&](bool given, TrialTensor tensor) {
     if (given) trial.tensors.push_back(std::move(tensor));
   };
@@ -238,9 +239,10 @@ std::vector<Workload> fmha_workloads(const Flags& flags, const arch::Arch&) {
   sizes.set_default("seq-k", sizes.at("seq-q"));
   std::vector<Workload> list;
   for (const FmhaKernel& config : usual_kernels(kernels)) {
-    const double width = static_cast<double>(sizes.at("batch") * sizes.at("heads") * config.head_dim);
+    const double width =
+        static_cast<double>(sizes.at("batch") * sizes.at("heads") * (config.head_dim + fmha_value_dim(config)));
     list.push_back({trial_of(config, sizes, true),
-                    4 * width * visible_keys(mask_of(config, sizes.at("seq-q"), sizes.at("seq-k")))});
+                    2 * width * visible_keys(mask_of(config, sizes.at("seq-q"), sizes.at("seq-k")))});
   }
   return list;
 }
@@ -261,17 +263,28 @@ FmhaKernel fmha_kernel(const FmhaArgs& args) {
   FmhaConfig config;
   config.dtype = args.q.dtype;
   config.head_dim = static_cast<int>(args.q.shape[3]);
+  config.value_dim = args.v.shape[3] == args.q.shape[3] ? 0 : static_cast<int>(args.v.shape[3]);
   set_scores(config, args);
   set_mask(config, args);
   return config;
 }
 
-std::uint64_t fmha_small_key(const FmhaKernel& config) { return key_of_fields<kFmhaFields>(config); }
+namespace {
+
+/// One kernel has one name: values as wide as keys are not told apart.
+FmhaKernel canonical(FmhaKernel config) {
+  if (config.value_dim == config.head_dim) config.value_dim = 0;
+  return config;
+}
+
+}  // namespace
+
+std::uint64_t fmha_small_key(const FmhaKernel& config) { return key_of_fields<kFmhaFields>(canonical(config)); }
 
 Request fmha_request(const FmhaKernel& config) {
   validate(config);
   check_fmha_rung(config.rung);
-  Request request = request_of_fields<kFmhaFields>("fmha", config);
+  Request request = request_of_fields<kFmhaFields>("fmha", canonical(config));
   for (auto& field : fmha_rung_fields(config.rung)) request.fields.push_back(std::move(field));
   return request;
 }

@@ -31,7 +31,7 @@ constexpr std::int64_t kSectionHeads = 10;
 /// The last section has all heads whose keys and values fit together into what the kernel says, so that a launch ends
 /// with the shortest tiles of many heads. Heads of a group have theirs in common.
 void set_sections(const FmhaArgs& args, const FmhaLaunch& kernel, fmha::Params& p) {
-  const std::int64_t head_bytes = 2 * args.k.shape[2] * args.k.shape[3] * size_of(args.k.dtype);
+  const std::int64_t head_bytes = args.k.shape[2] * (args.k.shape[3] + args.v.shape[3]) * size_of(args.k.dtype);
   const std::int64_t fit = std::max<std::int64_t>(1, std::int64_t{kernel.section_kb} * 1024 / head_bytes);
   const std::int64_t all = std::max<std::int64_t>(1, std::int64_t{p.heads} * p.batches), group = p.heads_per_kv_head;
   const bool mixed = kernel.section_kb != 0;
@@ -58,7 +58,7 @@ void fmha_plan(const FmhaArgs& args, const FmhaLaunch& kernel, LaunchPlan& plan)
   p.wide_stores = wide(args.o, 16);
   if (kernel.staged_rows > 0)  // where rows of o lie as no map may say, nothing is stored by one
     plan.maps[plan.map_count++] = {offsetof(fmha::Params, o_boxes),
-                                   box_map(p.wide_stores != 0 ? args.o : args.q, kernel.staged_rows)};
+                                   box_map(p.wide_stores != 0 ? args.o : args.v, kernel.staged_rows)};
   p.q_rows = source(args.q);
   p.k_rows = source(args.k);
   p.v_rows = source(args.v);

@@ -66,14 +66,14 @@ struct Form {
 
 /// Cycles of one sub-tile's nodes. Those of `key` are per key: of 128 rows.
 struct Costs {
-  double exp_key = 0, alu_key = 0;            ///< of one key's exponentials: special functions, arithmetic
-  double write_key = 0;                       ///< its weights into tensor memory
-  double product_key = 0;                     ///< of the second product
-  int product = 0, drain = 0, issue_key = 0;  ///< of the first; until sums are there
-  double issue = 0;                           ///< of an instruction
-  int load_chunk = 0, maximum_chunk = 0;      ///< scores out of tensor memory; what is made of them, and their maxima
-  int exp_chunk = 0;                          ///< special functions of that
-  int correction = 0;                         ///< of the output, where a reference moved far
+  double exp_key = 0, alu_key = 0;         ///< of one key's exponentials: special functions, arithmetic
+  double write_key = 0;                    ///< its weights into tensor memory
+  double product_key = 0;                  ///< of the second product
+  int product = 0, values = 0, drain = 0;  ///< of the first; of the second; until sums are there
+  double issue = 0;                        ///< of an instruction
+  int load_chunk = 0, maximum_chunk = 0;   ///< scores out of tensor memory; what is made of them, and their maxima
+  int exp_chunk = 0;                       ///< special functions of that
+  int correction = 0;                      ///< of the output, where a reference moved far
   int barrier = 0, exchange = 0;
 };
 
@@ -86,7 +86,7 @@ double polynomial_cycles(const arch::Arch& arch) {
 Costs costs_of(const FmhaKernel& config, const arch::Arch& arch, int polynomials, int block_n) {
   Costs c;
   const double by_arithmetic = static_cast<double>(polynomials) / fmha::kPolynomialOf,
-               outputs = static_cast<double>(kRows) * config.head_dim;
+               outputs = static_cast<double>(kRows) * fmha::multiplied_width(fmha_value_dim(config));
   const double moved = arch.fact("tensor_memory_bytes_per_cycle");
   c.exp_key = kRows * (1 - by_arithmetic) / arch.fact("exp2_per_cycle");
   // A score costs one multiply-add, one addition to the sum and half a conversion (two at a time).
@@ -94,7 +94,9 @@ Costs costs_of(const FmhaKernel& config, const arch::Arch& arch, int polynomials
               by_arithmetic * polynomial_cycles(arch);
   c.write_key = kRows * kFmhaElementBytes / moved;
   c.product_key = 2.0 * outputs / arch.fact("matrix_flops_per_cycle");
-  c.product = cycles(c.product_key * block_n);
+  c.product =
+      cycles(2.0 * kRows * fmha::multiplied_depth(config.head_dim) / arch.fact("matrix_flops_per_cycle") * block_n);
+  c.values = cycles(c.product_key * block_n);
   c.drain = cycles(arch.fact("matrix_drain_cycles"));
   c.issue = arch.fact("matrix_issue_cycles");
   c.load_chunk = cycles(4.0 * kRows * kColumnsOfLoad / moved);
@@ -139,7 +141,8 @@ int least_interval(const Costs& c, const Form& form, int block_n) {
     weights += part.run();
     products = std::max(products, weights + c.barrier) + part.product;
   }
-  return std::max({kTiles * 2 * c.product, kTiles * exp, kTiles * alu, form.weights_over_scores ? products : 0});
+  return std::max(
+      {kTiles * (c.product + c.values), kTiles * exp, kTiles * alu, form.weights_over_scores ? products : 0});
 }
 
 /// The number of kPolynomialOf exponentials that arithmetic takes over: none where that gains next to nothing, else the
@@ -159,7 +162,7 @@ int polynomials_for(const FmhaKernel& config, const arch::Arch& arch, const Form
 // the place of their scores.
 Form form_of(const FmhaKernel& config, const Tile& tile, const arch::Arch& arch) {
   const std::int64_t columns = arch.memory_bytes.at("TMEM") / graph::kTensorColumnBytes;
-  return {tile.parts, kTiles * (kKeys + kKeys / 2 + config.head_dim) > columns};
+  return {tile.parts, kTiles * (kKeys + kKeys / 2 + fmha::multiplied_width(fmha_value_dim(config))) > columns};
 }
 
 class Builder : private FmhaBuilder {
@@ -178,7 +181,7 @@ class Builder : private FmhaBuilder {
       constant(cat("kPartEnd", j).c_str(), end += form_.parts[static_cast<std::size_t>(j)]);
     values(2);
     tensor_values();
-    loads_ = engine_loads(copy_);
+    loads_ = engine_loads();
     for (int c = 0; c < kTiles; ++c) sub_tile(c);
     graph_.overhead_cycles = 2.0 * copy_.latency + kTiles * (kCorrections * costs_.correction);
     Candidate candidate = made();
@@ -205,7 +208,7 @@ class Builder : private FmhaBuilder {
   }
   void tensor_values() {
     scores_ = pair("scores", std::int64_t{4} * kRows * kKeys, Scope::iteration, Space::tensor);
-    output_ = pair("output", std::int64_t{4} * kRows * config_.head_dim, Scope::iteration, Space::tensor);
+    output_ = pair("output", std::int64_t{4} * kRows * outputs(), Scope::iteration, Space::tensor);
     for (int j = 0; j < parts(); ++j)
       weights_[static_cast<std::size_t>(j)] =
           pair(cat("weights_", j), std::int64_t{kFmhaElementBytes} * kRows * keys(j), Scope::iteration, Space::tensor);
@@ -253,7 +256,7 @@ class Builder : private FmhaBuilder {
   void sub_tile(int c) {
     const int begin = add(numbered("Softmax", "begin", c, Scope::tile_begin));
     SubTile t;
-    t.qk = product("qk", c, costs_.product, config_.head_dim / Multiplier::kInstructionDepth);
+    t.qk = product("qk", c, costs_.product, depth() / Multiplier::kInstructionDepth);
     t.maximum = maximum(c);
     for (int j = 0; j < parts(); ++j) t.weights.push_back(weights(c, j));
     t.correct = correct(c);
@@ -308,7 +311,7 @@ class Builder : private FmhaBuilder {
   void memory_and_registers(const SubTile& t) {
     // Scores and output have their columns throughout, and so have weights that do not lie over their scores.
     const std::int64_t weights = form_.weights_over_scores ? 0 : std::int64_t{kFmhaElementBytes} * kRows * kKeys;
-    node(t.qk).memory_bytes["TMEM"] = std::int64_t{4} * kRows * (kKeys + config_.head_dim) + weights;
+    node(t.qk).memory_bytes["TMEM"] = std::int64_t{4} * kRows * (kKeys + outputs()) + weights;
     order(t.qk, t.qk, 0, 1);
     node(t.qk).registers = kProductRegisters;
     node(t.maximum).registers = kKeys;  // a row a thread
@@ -322,7 +325,7 @@ class Builder : private FmhaBuilder {
   const Costs costs_;
   int scores_ = 0, output_ = 0, factors_ = 0, sums_ = 0;
   std::array<int, fmha::kMaxWeightParts> weights_{};
-  const Copy copy_ = engine_copy();
+  const Copy copy_ = engine_copy(block_bytes());
   Loads loads_;
 };
 
@@ -333,6 +336,8 @@ constexpr Tile kTriedTiles[] = {{{64, 32, 16, 16}, 0}, {{64, 64, 0, 0}, 0}, {{64
 
 std::vector<Candidate> candidates(const FmhaKernel& config, const arch::Arch& arch) {
   std::vector<Candidate> list;
+  // Two sub-tiles' scores and outputs, queries and two blocks of keys and values: no wider rows fit.
+  if (std::max(config.head_dim, fmha_value_dim(config)) > 128) return list;
   for (const Tile& tile : kTriedTiles) list.push_back(Builder(config, tile, arch).build());
   return list;
 }

@@ -53,7 +53,7 @@ class Builder : private FmhaWarpBuilder {
  private:
   Work transposition() const {
     Work work;
-    work.shared = shared_cycles(2.0 * copied());
+    work.shared = shared_cycles(2.0 * copied_keys());
     return work;
   }
 
@@ -65,10 +65,12 @@ class Builder : private FmhaWarpBuilder {
   void look_ahead(const Work& qk, const Work& pv, double chain) {
     if (held() && rung_.k_ahead == 0) return;
     constexpr std::int64_t kBarriers = 1024;
-    const double copies = 2 * shared_cycles(copied()), issued = chain + (copier_.by_engine() ? 0 : copies);
+    const double copies = shared_cycles(copied_keys()) + shared_cycles(copied_values()),
+                 issued = chain + (copier_.by_engine() ? 0 : copies);
     const double interval = std::max({issued, tile_.blocks_per_sm * (qk.matrix + pv.matrix),
                                       tile_.blocks_per_sm * (qk.shared + pv.shared + copies)});
-    const auto fit = (graph_.machine.memory_bytes.at("SMEM") - rows_ * row_bytes() - kBarriers) / block_bytes();
+    const auto fit = (graph_.machine.memory_bytes.at("SMEM") - rows_ * row_bytes() - kBarriers) * 2 /
+                     (block_bytes() + value_block_bytes());
     const FmhaSlots slots =
         held() ? fmha_rung_slots(rung_, fit) : FmhaSlots{static_cast<int>(fit / 2), static_cast<int>(fit / 2)};
     const auto ahead = [&](int asked, int ring, const Work& reader) {
@@ -78,10 +80,10 @@ class Builder : private FmhaWarpBuilder {
     v_ahead_ = std::max(0.0, ahead(held() ? rung_.v_ahead : 1, slots.v, pv));
   }
 
-  /// `rows` rows of 16-bit elements, `latency` cycles before their use.
-  int load(const char* name, Scope scope, int rows, double latency) {
+  /// `latency` cycles before their use.
+  int load(const char* name, Scope scope, std::int64_t bytes, double latency) {
     Node n = single("Loader", name, tile_.warps, scope);
-    const int issue = cycles(shared_cycles(static_cast<double>(rows) * static_cast<double>(row_bytes())));
+    const int issue = cycles(shared_cycles(static_cast<double>(bytes)));
     copier_.issue(n, tile_.warps, issue);
     n.latency = std::max(1, cycles(latency));
     n.reservations.push_back(of("LSU", issue));
@@ -94,9 +96,9 @@ class Builder : private FmhaWarpBuilder {
     const Work qk = product(!tile_.queries_in_registers), pv = weighted_product(natural ? 6 : 2);
     const double iteration = qk.longest() + maximum().longest() + pv.longest();
     look_ahead(qk, pv, iteration);
-    const int load_q = load("load_q", Scope::tile_begin, rows_, iteration);
-    const int load_k = load("load_k", Scope::iteration, keys_, k_ahead_ * iteration);
-    const int load_v = load("load_v", Scope::iteration, keys_, v_ahead_ * iteration);
+    const int load_q = load("load_q", Scope::tile_begin, rows_ * row_bytes(), iteration);
+    const int load_k = load("load_k", Scope::iteration, block_bytes(), k_ahead_ * iteration);
+    const int load_v = load("load_v", Scope::iteration, value_block_bytes(), v_ahead_ * iteration);
     graph_.overhead_cycles = 2.0 * (held() ? kUsualAhead * iteration : node(load_k).latency);
     Bodies bodies;
     if (tile_.queries_in_registers) bodies.queries = "take_q";
@@ -136,16 +138,33 @@ std::vector<FmhaWarpTile> tiles(const FmhaKernel& config, const arch::Arch& arch
   // keys are as fast as 48, but spill (H200, 2026-11-21). Any scale takes registers more.
   const int deep = config.general_scale ? 32 : 48;
   // An SM without room for two blocks of 128 such rows takes one of 256, which has the same warps; else 64 rows.
-  if (config.head_dim == 128) return {{deep, 4, 2, 2, false}, {deep, 8, 2, 1, false}, {64, 4, 1, 2, false}};
+  const int widest = std::max(config.head_dim, fmha_value_dim(config));
+  // Beyond 128 columns a warp has sixteen rows, whose output takes up to 128 words.
+  if (widest > 128) {
+    const int narrow = fmha_value_dim(config) > 192 ? 32 : 48;
+    return {{64, 4, 1, 1, false}, {narrow, 4, 1, 2, false}, {narrow, 8, 1, 1, false}, {32, 4, 1, 1, false}};
+  }
+  if (widest > 64) return {{deep, 4, 2, 2, false}, {deep, 8, 2, 1, false}, {64, 4, 1, 2, false}};
   // Wide blocks of keys gain 4% by fewer waits an iteration, and lose as much where the diagonal cuts through many of
   // them. Threads that copy lack the registers.
   const bool wide = !mask_of(config).rows_differ() && !config.general_scale && arch.has_unit("TMA");
   return {{wide ? 80 : 64, 4, 2, 2, true}, {64, 4, 1, 2, true}};
 }
 
+/// Do queries and a slot of keys and of values fit a block's shared memory? The tiles up to 128 columns fit every arch.
+bool fits(const FmhaKernel& config, const FmhaWarpTile& tile, const arch::Arch& arch) {
+  constexpr std::int64_t kBarriers = 1024;
+  const std::int64_t key_row = std::int64_t{kFmhaElementBytes} * fmha::stored_columns(config.head_dim),
+                     value_row = std::int64_t{kFmhaElementBytes} * fmha::stored_columns(fmha_value_dim(config));
+  if (std::max(config.head_dim, fmha_value_dim(config)) <= 128) return true;
+  return (tile.rows() + tile.block_n) * key_row + tile.block_n * value_row + kBarriers <=
+         arch.smem_per_block_bytes / tile.blocks_per_sm;
+}
+
 std::vector<Candidate> candidates(const FmhaKernel& config, const arch::Arch& arch) {
   std::vector<Candidate> list;
-  for (const FmhaWarpTile& tile : tiles(config, arch)) list.push_back(Builder(config, tile, arch).build());
+  for (const FmhaWarpTile& tile : tiles(config, arch))
+    if (fits(config, tile, arch)) list.push_back(Builder(config, tile, arch).build());
   return list;
 }
 

@@ -42,19 +42,24 @@ constexpr int kWriterRegisters = 32;          // with 24, kernels of bf16 spill 
 
 // Cycles of one consumer's nodes, from the arch's rates and the element counts of the bodies.
 struct Costs {
-  Product product;  ///< one of 64 x N x D
-  int exp = 0;      ///< special-function cycles of softmax
-  int alu = 0;      ///< arithmetic cycles of softmax
-  int softmax = 0;  ///< softmax as the warpgroup sees it, alone
+  Product product, values;  ///< of 64 x N x D, and of 64 x Dv x N
+  int exp = 0;              ///< special-function cycles of softmax
+  int alu = 0;              ///< arithmetic cycles of softmax
+  int softmax = 0;          ///< softmax as the warpgroup sees it, alone
   int rescale = 0;
 };
 
 Costs costs_of(const FmhaKernel& config, const FmhaGroupTile& tile, const arch::Arch& arch) {
   Costs c;
   const double scores = static_cast<double>(kRowsPerConsumer) * tile.block_n;
-  const double outputs = static_cast<double>(kRowsPerConsumer) * config.head_dim;
-  c.product = Multiplier(Multiplier::Way::warpgroup, arch).product(2.0 * scores * config.head_dim, config.head_dim);
-  c.product.held += c.product.issue;  // one at a time: the unit is idle while a group is issued
+  const int depth = fmha::multiplied_depth(config.head_dim), columns = fmha::multiplied_width(fmha_value_dim(config));
+  const double outputs = static_cast<double>(kRowsPerConsumer) * columns;
+  const auto product = [&](int of) {
+    Product made = Multiplier(Multiplier::Way::warpgroup, arch).product(2.0 * scores * of, of);
+    made.held += made.issue;  // one at a time: the unit is idle while a group is issued
+    return made;
+  };
+  c.product = product(depth), c.values = product(columns);
   const FmhaScoreWork beside = fmha_score_work(config);
   c.exp = cycles(scores * (1 + beside.exp) / arch.fact("exp2_per_cycle"));
   // A score costs one maximum, one multiply-add and one addition before it is rounded.
@@ -79,7 +84,7 @@ class Builder : private FmhaBuilder {
   Graph graph() { return std::move(graph_); }
   Candidate candidate() {
     Candidate candidate = made(tile_.turns);
-    candidate.definitions = matrix_widths({tile_.block_n, config_.head_dim});
+    candidate.definitions = matrix_widths({tile_.block_n, outputs()});
     return candidate;
   }
 
@@ -91,15 +96,15 @@ class Builder : private FmhaBuilder {
     // whose blocks draw them (fmha_draws).
     graph_.walk = mask_.tiles_differ() ? graph::Walk::one_tile : graph::Walk::persistent;
     values(kLeastSlots);
-    loads_ = engine_loads(copy_);
+    loads_ = engine_loads();
     for (int c = 0; c < tile_.consumers; ++c) consumer(c);
     // Before the loop the queries and the first keys arrive, one copy behind the other; after it the output leaves.
     graph_.overhead_cycles = 2.0 * copy_.latency + 4.0 * costs_.rescale;
   }
 
-  int matrix(const char* body, int c) {
+  int matrix(const char* body, int c, const Product& product) {
     Node n = numbered("Consumer", body, c);
-    multiply(n, groups_, costs_.product);
+    multiply(n, groups_, product);
     return add(std::move(n));
   }
   int arithmetic(const char* body, int c, int run_cycles) {
@@ -115,18 +120,18 @@ class Builder : private FmhaBuilder {
     held(qk) = kRowsPerConsumer * tile_.block_n / threads;
     held(softmax) = kContextRegisters + fmha_feature_registers(config_);
     held(rescale) = held(qk) / 2;  // two 16-bit weights a word
-    held(pv) = kRowsPerConsumer * config_.head_dim / threads;
+    held(pv) = kRowsPerConsumer * outputs() / threads;
   }
 
   void consumer(int c) {
     const int begin = add(numbered("Consumer", "begin", c, Scope::tile_begin));
-    const int qk = matrix("qk", c);
+    const int qk = matrix("qk", c, costs_.product);
     const int softmax = arithmetic("softmax", c, costs_.softmax);
     node(softmax).has_fast_variant = true;
     node(softmax).max_fast_begin = max_fast_begin();
     node(softmax).reservations.push_back(of("EXP", costs_.exp, costs_.softmax - costs_.exp));
     const int rescale = arithmetic("rescale", c, costs_.rescale);
-    const int pv = matrix("pv", c);
+    const int pv = matrix("pv", c, costs_.values);
     const int store = end_of_tile(c);
     registers(qk, softmax, rescale, pv);
 
@@ -141,49 +146,78 @@ class Builder : private FmhaBuilder {
     then(rescale, qk, 1);
     then(rescale, pv);
     then(loads_.v, pv, 0, 2);
-    edge(pv, pv, costs_.product.held, 1, false);
+    edge(pv, pv, costs_.values.held, 1, false);
     wait(pv, store);
   }
 
   /// A consumer's rows of o leave through shared memory: its next tile begins while they are written. From registers,
   /// they took 2000 cycles of each tile (tj-bench --timeline, D 128, H100, 2026-11-27).
   int end_of_tile(int c) {
+    if (!tile_.staged) return add(numbered("Consumer", "store", c, Scope::tile_end));
     Node put = numbered("Writer", "put_box", c, Scope::tile_end);
     put.async = graph::Async::store;
     put.registers = kWriterRegisters;
     launch_.staged_rows = kRowsPerConsumer;
     return hand_out(numbered("Consumer", "stage_rows", c, Scope::tile_end), std::move(put), cat("o", c),
-                    kRowsPerConsumer * row_bytes());
+                    kRowsPerConsumer * value_row_bytes());
   }
 
   const FmhaGroupTile tile_;
   const Costs costs_;
   const Multiplier groups_{Multiplier::Way::warpgroup, arch_};
-  const Copy copy_ = engine_copy();
+  const Copy copy_ = engine_copy(block_bytes());
   Loads loads_;
 };
 
-std::vector<FmhaGroupTile> tiles(const FmhaKernel& config) {
+/// Do queries, two blocks of keys, two of values and the staged rows of o fit into a block's shared memory?
+bool fits(const FmhaKernel& config, const FmhaGroupTile& tile, const arch::Arch& arch) {
+  const std::int64_t key_row = std::int64_t{kFmhaElementBytes} * fmha::stored_columns(config.head_dim),
+                     value_row = std::int64_t{kFmhaElementBytes} * fmha::stored_columns(fmha_value_dim(config));
+  const std::int64_t rows = tile.consumers * kRowsPerConsumer * (key_row + (tile.staged ? value_row : 0));
+  return rows + kLeastSlots * tile.block_n * (key_row + value_row) + kBarrierBytes <= arch.smem_per_block_bytes;
+}
+
+/// Words of a consumer's thread: scores, weights, output and context.
+int words_of(const FmhaKernel& config, int block_n) {
+  return block_n * 3 / 4 + fmha::multiplied_width(fmha_value_dim(config)) / 2 + kContextRegisters +
+         fmha_feature_registers(config);
+}
+
+/// The widest block of keys whose words and bytes there is room for, beside so many consumers; 0 keys: none.
+FmhaGroupTile widest_tile(const FmhaKernel& config, int consumers, bool staged, const arch::Arch& arch) {
+  constexpr int kMostKeys = 176, kMatrixDepth = 16;
+  const int words = consumers == 2 ? 240 : 160;  // as kernel_templates/arch hands 65536 registers to so many warpgroups
+  FmhaGroupTile tile{consumers, kMostKeys, false, staged};
+  while (tile.block_n > 0 && (words_of(config, tile.block_n) > words || !fits(config, tile, arch)))
+    tile.block_n -= kMatrixDepth;
+  tile.turns = tile.block_n <= 128;
+  return tile;
+}
+
+std::vector<FmhaGroupTile> tiles(const FmhaKernel& config, const arch::Arch& arch) {
   // Widths whose scores, weights and output fit the registers of a consumer: 3/4 N + D/2 words and kContextRegisters.
   // Turns pay for narrow blocks; wide ones alternate by themselves. N 160 full at S 4096 and 16384 ran at 615 and 642
   // TFLOP/s without turns, at 600 and 630 with turns (H200, 2026-11-20). To repeat it: change the flag here, then
   // tests/gpu/compare.py --sizes fixed --causal false.
-  if (config.head_dim == 128) return {{2, 160, false}, {2, 128, true}};
-  return {{3, 128, true}, {2, 176, true}, {2, 128, true}};
-}
-
-/// Do queries, two blocks of keys, two of values and the staged rows of o fit into a block's shared memory?
-bool fits(const FmhaKernel& config, const FmhaTile& tile, const arch::Arch& arch) {
-  const std::int64_t row_bytes = std::int64_t{config.head_dim} * kFmhaElementBytes;
-  return (2 * tile.rows + 2 * kLeastSlots * tile.keys) * row_bytes + kBarrierBytes <= arch.smem_per_block_bytes;
+  if (config.value_dim == 0 && config.head_dim == 128) return {{2, 160, false}, {2, 128, true}};
+  if (config.value_dim == 0 && config.head_dim == 64) return {{3, 128, true}, {2, 176, true}, {2, 128, true}};
+  // Of other head dims: as wide as there is room for. Rows of o leave through shared memory unless keys lack the room.
+  std::vector<FmhaGroupTile> list;
+  for (const auto& [consumers, staged] : {std::pair{2, true}, {2, false}, {3, true}, {1, true}}) {
+    const FmhaGroupTile tile = widest_tile(config, consumers, staged, arch);
+    const bool wider = list.empty() || staged || tile.block_n >= list.front().block_n + 32;
+    if (tile.block_n >= 48 && wider && (consumers != 1 || list.empty())) list.push_back(tile);
+  }
+  return list;
 }
 
 /// The unit that multiplies, or a consumer's chain from scores to weights.
 double iteration_cycles(const FmhaKernel& config, const FmhaTile& tile, const arch::Arch& arch) {
-  for (const FmhaGroupTile& own : tiles(config)) {
-    if (FmhaTile{own.consumers * kRowsPerConsumer, own.block_n} != tile || !fits(config, tile, arch)) continue;
+  for (const FmhaGroupTile& own : tiles(config, arch)) {
+    if (FmhaTile{own.consumers * kRowsPerConsumer, own.block_n} != tile || !fits(config, own, arch)) continue;
     const Costs costs = costs_of(config, own, arch);
-    return std::max(2 * own.consumers * costs.product.held, costs.product.latency + costs.softmax + costs.rescale);
+    return std::max(own.consumers * (costs.product.held + costs.values.held),
+                    costs.product.latency + costs.softmax + costs.rescale);
   }
   return 0;
 }
@@ -192,13 +226,14 @@ double iteration_cycles(const FmhaKernel& config, const FmhaTile& tile, const ar
 /// dim 128 are 3% apart. At 64, two consumers take 5 to 13% longer beside prediction than three. There 128x176 was the
 /// fastest in one size, by 1%.
 double least_gain(const FmhaKernel& config, const FmhaTile& tile) {
+  if (config.value_dim != 0 || (config.head_dim != 64 && config.head_dim != 128)) return kNoFmhaGain;  // not measured
   if (config.head_dim == 128) return 0.03;
   return tile == FmhaTile{128, 176} ? kNoFmhaGain : 0.12;
 }
 
 std::vector<Candidate> candidates(const FmhaKernel& config, const arch::Arch& arch) {
   std::vector<Candidate> list;
-  for (const FmhaGroupTile& tile : tiles(config)) list.push_back(Builder(config, tile, arch).candidate());
+  for (const FmhaGroupTile& tile : tiles(config, arch)) list.push_back(Builder(config, tile, arch).candidate());
   return list;
 }
 

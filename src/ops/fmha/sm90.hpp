@@ -8,9 +8,10 @@
 namespace tj::ops {
 
 struct FmhaGroupTile {
-  int consumers = 2;  ///< roles of 64 queries each
-  int block_n = 128;  ///< keys an iteration
-  bool turns = true;  ///< order barriers between the consumers
+  int consumers = 2;   ///< roles of 64 queries each
+  int block_n = 128;   ///< keys an iteration
+  bool turns = true;   ///< order barriers between the consumers
+  bool staged = true;  ///< rows of o leave through shared memory
 };
 
 /// The graph with costs of one; src/ops/fmha/README.md has a picture. The arch is of the family.

@@ -52,8 +52,9 @@ Problem make_problem(const FmhaKernel& kernel, const Sizes& sizes) {
   for (const char* name : kSizeNames) problem.fields.emplace_back(name, cat(sizes.at(name)));
   problem.name += cat(" ", sizes.at("batch"), "x", sizes.at("heads"), "/", sizes.at("kv-heads"), " ", sizes.at("seq-q"),
                       "x", sizes.at("seq-k"));
-  problem.flops = 4.0 * static_cast<double>(sizes.at("batch") * sizes.at("heads") * kernel.head_dim) *
-                  visible_keys(mask_of(kernel, sizes.at("seq-q"), sizes.at("seq-k")));
+  problem.flops =
+      2.0 * static_cast<double>(sizes.at("batch") * sizes.at("heads") * (kernel.head_dim + fmha_value_dim(kernel))) *
+      visible_keys(mask_of(kernel, sizes.at("seq-q"), sizes.at("seq-k")));
   return problem;
 }
 
@@ -147,11 +148,12 @@ class FmhaTunable final : public Tunable {
   std::vector<Operand> operands(const Problem& problem) const override {
     const FmhaKernel kernel = kernel_of(problem);
     const Sizes sizes = sizes_of(problem);
-    const auto rows = [&](const char* heads, const char* length) {
-      return dense("", kernel.dtype, {sizes.at("batch"), sizes.at(heads), sizes.at(length), kernel.head_dim}).operand;
+    const auto rows = [&](const char* heads, const char* length, int width) {
+      return dense("", kernel.dtype, {sizes.at("batch"), sizes.at(heads), sizes.at(length), width}).operand;
     };
-    const Operand q = rows("heads", "seq-q"), k = rows("kv-heads", "seq-k");
-    std::vector<Operand> list = {q, k, k, q};
+    const int width = kernel.head_dim, values = fmha_value_dim(kernel);
+    std::vector<Operand> list = {rows("heads", "seq-q", width), rows("kv-heads", "seq-k", width),
+                                 rows("kv-heads", "seq-k", values), rows("heads", "seq-q", values)};
     const Operand heads = dense("", DType::f32, {sizes.at("heads")}).operand;
     list.resize(list.size() + std::size_t{kernel.alibi} + std::size_t{kernel.sinks}, heads);
     return list;

@@ -17,21 +17,26 @@ using support::cat;
 constexpr const char* kOp = "fmha";
 constexpr const char* kQueryAxes[] = {"B", "H", "Sq", "D"};
 constexpr const char* kKeyAxes[] = {"B", "Hkv", "Sk", "D"};
+constexpr const char* kValueAxes[] = {"B", "Hkv", "Sk", "Dv"};
+constexpr const char* kOutputAxes[] = {"B", "H", "Sq", "Dv"};
 constexpr const char* kForm = "[B, H, S, D]; express [B, S, H, D] memory through strides";
 
-void check_config(DType dtype, Size head_dim, const char* dtype_name, const char* head_dim_name) {
-  if (dtype != DType::f16 && dtype != DType::bf16)
-    refuse(kOp, Code::unsupported, cat(dtype_name, " is ", to_string(dtype), "; allowed: f16, bf16"));
-  if (head_dim != 64 && head_dim != 128)
+void check_head_dim(const char* name, Size head_dim) {
+  if (head_dim < 8 || head_dim > 256 || head_dim % 8 != 0)
     refuse(kOp, Code::unsupported,
-           cat(head_dim_name, " is ", head_dim, "; allowed: 64, 128 (pad the head dimension with zeros)"));
+           cat(name, " is ", head_dim, "; allowed: multiples of 8 up to 256 (pad the head dimension with zeros)"));
+}
+void check_type(const char* name, DType dtype) {
+  if (dtype != DType::f16 && dtype != DType::bf16)
+    refuse(kOp, Code::unsupported, cat(name, " is ", to_string(dtype), "; allowed: f16, bf16"));
 }
 
 void check_shapes(const Named& q, const Named& k, const Named& v, const Named& o) {
   check_same(k, 0, q.at(0), "q.shape[0]");
   check_same(k, 3, q.at(3), "q.shape[3]");
-  for (int i = 0; i < 4; ++i) check_same(v, i, k.at(i), "k's shape");
-  for (int i = 0; i < 4; ++i) check_same(o, i, q.at(i), "q's shape");
+  for (int i = 0; i < 3; ++i) check_same(v, i, k.at(i), "k's shape");
+  for (int i = 0; i < 3; ++i) check_same(o, i, q.at(i), "q's shape");
+  check_same(o, 3, v.at(3), "v.shape[3]");
   if (q.at(1) % k.at(1) != 0)
     refuse(kOp, Code::invalid_argument,
            cat("q.shape[1] (H) is ", q.at(1), " and k.shape[1] (Hkv) is ", k.at(1), "; allowed: H a multiple of Hkv"));
@@ -86,13 +91,19 @@ void check_features(const FmhaArgs& args, const Named& o, const Range& o_range) 
 
 }  // namespace
 
-void validate(const FmhaConfig& config) { check_config(config.dtype, config.head_dim, "dtype", "head_dim"); }
+void validate(const FmhaConfig& config) {
+  check_type("dtype", config.dtype);
+  check_head_dim("head_dim", config.head_dim);
+  if (config.value_dim != 0) check_head_dim("value_dim", config.value_dim);
+}
 
 void validate(const FmhaArgs& args, bool on_model) {
   const Named q{kOp, "q", args.q, kQueryAxes, 4, kForm}, k{kOp, "k", args.k, kKeyAxes, 4, kForm},
-      v{kOp, "v", args.v, kKeyAxes, 4, kForm}, o{kOp, "o", args.o, kQueryAxes, 4, kForm};
+      v{kOp, "v", args.v, kValueAxes, 4, kForm}, o{kOp, "o", args.o, kOutputAxes, 4, kForm};
   for (const Named* t : {&q, &k, &v, &o}) check_form(*t);
-  check_config(args.q.dtype, q.at(3), "q.dtype", "q.shape[3] (D)");
+  check_type("q.dtype", args.q.dtype);
+  check_head_dim("q.shape[3] (D)", q.at(3));
+  check_head_dim("v.shape[3] (Dv)", v.at(3));
   for (const Named* t : {&k, &v, &o}) check_dtype(*t, args.q.dtype, ", as q.dtype");
   check_place(q, on_model);
   for (const Named* t : {&k, &v, &o}) check_device(*t, args.q.device, "q");

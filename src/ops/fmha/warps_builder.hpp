@@ -42,25 +42,26 @@ class FmhaWarpBuilder : protected FmhaBuilder {
   }
 
   double scores() const { return static_cast<double>(rows_) * keys_; }
-  double copied() const { return static_cast<double>(block_bytes()); }
-  /// Every warp loads all keys or values, and of queries in shared memory its own rows.
+  double copied_keys() const { return static_cast<double>(block_bytes()); }
+  double copied_values() const { return static_cast<double>(value_block_bytes()); }
+  /// Every warp loads all keys, and of queries in shared memory its own rows.
   Work product(bool left_from_shared = false) const {
     const double queries = left_from_shared ? static_cast<double>(row_bytes()) * rows_ : 0;
-    return multiplier_.work(2.0 * scores() * config_.head_dim, copied() * tile_.warps + queries);
+    return multiplier_.work(2.0 * scores() * depth(), copied_keys() * tile_.warps + queries);
   }
   /// What a feature makes of each score, and its maximum; of the correction, which is skipped unless a maximum moved
   /// far, a quarter.
   Work maximum() const {
     Work work;
     work.alu = scores() / arch_.fact("minmax_per_cycle") +
-               (0.25 * rows_ * config_.head_dim + scores() * beside_.adds) / arch_.fact("f32_per_cycle");
+               (0.25 * rows_ * outputs() + scores() * beside_.adds) / arch_.fact("f32_per_cycle");
     work.exp = scores() * beside_.exp / arch_.fact("exp2_per_cycle");
     return work;
   }
   /// Exponentials, so many operations and half a conversion for each score, beside the product. The usual two are a
   /// multiply-add and an addition.
   Work weighted_product(double operations = 2) const {
-    Work work = product();
+    Work work = multiplier_.work(2.0 * scores() * outputs(), copied_values() * tile_.warps);
     work.exp = scores() / arch_.fact("exp2_per_cycle");
     work.alu += scores() * (operations / arch_.fact("f32_per_cycle") + 0.5 / arch_.fact(conversions_));
     return work;
@@ -90,10 +91,9 @@ class FmhaWarpBuilder : protected FmhaBuilder {
     node(c.row_max).has_fast_variant = true;
     node(c.row_max).max_fast_begin = max_fast_begin();
     // Queries in registers are an operand, of two elements a word.
-    const int queries =
-        c.queries < 0 ? 0 : static_cast<int>(words(config_.head_dim) * multiplier_.operand_copies()) / 2;
+    const int queries = c.queries < 0 ? 0 : static_cast<int>(words(depth()) * multiplier_.operand_copies()) / 2;
     node(c.qk).registers = words(keys_);
-    node(c.pv).registers = words(config_.head_dim) + queries + context_registers + fmha_feature_registers(config_);
+    node(c.pv).registers = words(outputs()) + queries + context_registers + fmha_feature_registers(config_);
     edge(c.begin, c.qk, 0, 0, false);
     if (c.queries >= 0) edge(c.queries, c.qk, 0, 0, false);
     return c;

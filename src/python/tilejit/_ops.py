@@ -62,7 +62,7 @@ def _fmha(q, k, v, *, causal=False, scale=None, window=_NO_WINDOW, top_left=Fals
     alibi_slopes, sinks = call.tensor("alibi_slopes", alibi_slopes, True), call.tensor("sinks", sinks, True)
     out, lse_out = _two(out, _FMHA_PAIR) if return_lse else (out, None)
     shape = shape_of(q, 4)
-    o = call.result("out", out, q, shape, q.dtype)
+    o = call.result("out", out, q, (*shape[:3], v.shape[3] if v.c.rank == 4 else shape[3]), q.dtype)
     if swapped:
         for each in (q, shape_of(k, 4) and k, shape_of(v, 4) and v, shape_of(o, 4) and o):
             each.swap(1, 2)
@@ -143,13 +143,13 @@ def fmha(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: Option
          runtime: Optional[Runtime] = None) -> Union[Tensor, Tuple[Tensor, Tensor]]:
     """Attention forward: softmax(scale * q k^T [masked]) v, summed in f32.
 
-    q [B, H, Sq, D]; k, v [B, Hkv, Sk, D]; D is 64 or 128, H a multiple of Hkv; layout="bshd": the second and third dimensions are exchanged
-    in all of them. f16 or bf16, one type for all; the last dimension is contiguous, other strides and addresses are multiples of 16 bytes.
+    q [B, H, Sq, D]; k [B, Hkv, Sk, D]; v [B, Hkv, Sk, Dv]; o [B, H, Sq, Dv]; D and Dv multiples of 8 up to 256, H a multiple of Hkv;
+    layout="bshd": the second and third dimensions are exchanged in all of them. f16 or bf16, one type for all; the last dimension is contiguous, other strides and addresses are multiples of 16 bytes.
     Query r stands at key r + Sk - Sq, with top_left at key r. causal: it sees no key behind that. window (left, right): it sees so many keys
     before its place and behind it, -1 for all. A row without a key gives 0. scale: any finite number; D**-0.5 where it is None.
     softcap c > 0: scaled scores x become c tanh(x / c). alibi_slopes f32 [H] or [B, H]: a score loses slope * |place - j|. sinks f32 [H]: a
     logit that joins the sum of each row's exponentials, and has no value.
-    Returns o, shaped as q and made by q's framework, or `out`; with return_lse (o, lse), lse f32 [B, H, Sq], and out is such a pair.
+    Returns o, made by q's framework, or `out`; with return_lse (o, lse), lse f32 [B, H, Sq], and out is such a pair.
     max_sms: multiprocessors that the launches may fill, so that other work can run beside; 0: all.
     stream: a driver's handle or a framework's stream; None: the framework's current one. Raises tilejit.Error.
 

@@ -39,13 +39,13 @@ def _fmha(tensors, results, made, causal=False, scale=None, window_left=-1, wind
 
 
 def fmha(q, k, v, **options):
-    o = torch.empty_like(q)  # with the order of q's dimensions in memory
+    o = _torch_shapes.fmha_like(q, v)
     _fmha((q, k, v), (o, None), True, **options)
     return o
 
 
 def fmha_lse(q, k, v, **options):
-    o, lse = torch.empty_like(q), torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
+    o, lse = _torch_shapes.fmha_like(q, v), torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
     _fmha((q, k, v), (o, lse), True, **options)
     return o, lse
 

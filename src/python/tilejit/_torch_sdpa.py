@@ -128,8 +128,9 @@ def _kind_of_shapes(named, dtype, gqa):
             return "strides", (f"{name} has the strides {tuple(x.stride())}; served: a contiguous last dimension, and multiples of {_ALIGNED} above 0 "
                                "in the others")
     width, heads, kv_heads = q.shape[-1], q.shape[-3], k.shape[-3]
-    if width != 64 and width != 128 or k.shape[-1] != width or v.shape[-1] != width:
-        return "width", f"the last dimensions are {width}, {k.shape[-1]} and {v.shape[-1]}; served: 64 or 128 in query, key and value"
+    if width % 8 != 0 or v.shape[-1] % 8 != 0 or width > 256 or v.shape[-1] > 256 or k.shape[-1] != width:
+        return "width", (f"the last dimensions are {width}, {k.shape[-1]} and {v.shape[-1]}; served: multiples of 8 up to 256, the same in query "
+                         "and key")
     if k.shape[:-1] != v.shape[:-1] or q.dim() == 4 and k.shape[0] != q.shape[0] or 0 in q.shape or 0 in k.shape:
         return "shapes", (f"query is {tuple(q.shape)}, key {tuple(k.shape)} and value {tuple(v.shape)}; served: one batch, key and value alike, no "
                           "size of 0")
@@ -168,7 +169,7 @@ def sdpa(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask:
          model: bool = False) -> torch.Tensor:
     """torch.nn.functional.scaled_dot_product_attention by tilejit's kernels, with torch's arguments and torch's results. Forward only.
 
-    Served: query, key, value f16 or bf16 on a GPU that has kernels, [B, H, S, E] or [H, S, E], E 64 or 128; no dropout; no mask but is_causal,
+    Served: query, key, value f16 or bf16 on a GPU that has kernels, [B, H, S, E] or [H, S, E], E multiples of 8 up to 256; no dropout; no mask but is_causal,
     or one of torch.nn.attention.bias. Under torch.autocast, float32 as well. As in torch, query r of is_causal sees keys j <= r, also where
     there are more keys than queries; fmha's `causal` aligns the last query with the last key. Results have the order of query's dimensions in
     memory. Everything else, also what requires grad, is left to torch's own function, with one warning for each kind of reason.

@@ -84,15 +84,18 @@ def _fmha(q, k, v, *, causal=False, scale=None, window_left=-1, window_right=-1,
         _rank("fmha", name, x, _FMHA_FORM, 4)
         _sizes("fmha", name, x)
     _dtype("fmha", "q", q, _HALVES, code="unsupported")
-    _demand(q.shape[3] == 64 or q.shape[3] == 128, "fmha", f"q.shape[3] (D) is {q.shape[3]}; allowed: 64, 128 (pad the head dimension with zeros)",
-            "unsupported")
+    for name, x, axis in (("q", q, "D"), ("v", v, "Dv")):
+        width = x.shape[3]
+        for right in (width % 8 == 0, width <= 256):
+            _demand(right, "fmha", f"{name}.shape[3] ({axis}) is {width}; allowed: multiples of 8 up to 256 (pad the head dimension with zeros)",
+                    "unsupported")
     for name, x in (("k", k), ("v", v)):
         _dtype("fmha", name, x, (q.dtype,), ", as q.dtype")
         _demand(x.stride(3) == 1, "fmha", f"{name}.strides[3] (D) is {x.stride(3)}; allowed: 1 (a contiguous last dimension)", "unsupported")
     _demand(q.stride(3) == 1, "fmha", f"q.strides[3] (D) is {q.stride(3)}; allowed: 1 (a contiguous last dimension)", "unsupported")
     _same("fmha", "k", k, 0, q.shape[0], "q.shape[0]")
     _same("fmha", "k", k, 3, q.shape[3], "q.shape[3]")
-    for axis in range(4):
+    for axis in range(3):
         _same("fmha", "v", v, axis, k.shape[axis], "k's shape")
     _demand(q.shape[1] % k.shape[1] == 0, "fmha", f"q.shape[1] (H) is {q.shape[1]} and k.shape[1] (Hkv) is {k.shape[1]}; allowed: H a multiple of "
             "Hkv")
@@ -107,9 +110,19 @@ def _fmha(q, k, v, *, causal=False, scale=None, window_left=-1, window_right=-1,
         _fmha_heads(q, "sinks", sinks, "[H]", 1)
 
 
+def fmha_like(q, v):
+    """Memory for o, with the order of q's dimensions."""
+    if not isinstance(v, torch.Tensor) or v.dim() != 4 or q.dim() != 4 or v.shape[3] == q.shape[3]:
+        return torch.empty_like(q)
+    shape = (*q.shape[:3], v.shape[3])
+    if q.stride(1) < q.stride(2):  # [B, S, H, D] in memory
+        return torch.empty((shape[0], shape[2], shape[1], shape[3]), dtype=q.dtype, device=q.device).transpose(1, 2)
+    return torch.empty(shape, dtype=q.dtype, device=q.device)
+
+
 def fmha(q, k, v, **options):
     _fmha(q, k, v, **options)
-    return torch.empty_like(q)
+    return fmha_like(q, v)
 
 
 def fmha_lse(q, k, v, **options):
@@ -121,8 +134,9 @@ def fmha_out(q, k, v, out, *, lse=None, **options):
     _together("fmha", q, {"q": q, "o": out, "lse": lse})
     _rank("fmha", "o", out, _FMHA_FORM, 4)
     _dtype("fmha", "o", out, (q.dtype,), ", as q.dtype")
-    for axis in range(4):
+    for axis in range(3):
         _same("fmha", "o", out, axis, q.shape[axis], "q's shape")
+    _same("fmha", "o", out, 3, v.shape[3], "v.shape[3]")
     if lse is not None:
         _rank("fmha", "lse", lse, "[B, H, Sq]", 3)
         _dtype("fmha", "lse", lse, (torch.float32,))

@@ -40,4 +40,10 @@ TEST_CASE("random shapes with random windows, softcap, ALiBi and sinks") {
   test::check_random_fmha(kTargets, 9, {2, 200, 400, true});
 }
 
+TEST_CASE("head dims of queries and of values, multiples of 8") {
+  for (const char* target : kTargets) test::check_fmha_head_dims(target, 128);
+  test::check_fmha_head_dims("model:gfx90a", 256);  // which has twice the registers
+  test::check_random_fmha(kTargets, 6, {2, 200, 300, true, 128});
+}
+
 TEST_CASE("random shapes: both types, head dims, masks and layouts") { test::check_random_fmha(kTargets, 18); }

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <functional>
@@ -155,6 +156,32 @@ void check_fmha_scores(const std::string& target) {
   check_each(target, shapes, 9500);
 }
 
+void check_fmha_head_dims(const std::string& target, int widest) {
+  struct Dims {
+    int head, value;
+  };
+  std::vector<FmhaShape> shapes;
+  for (const Dims& dims : {Dims{96, 96},
+                           {8, 8},
+                           {40, 40},
+                           {72, 72},
+                           {64, 128},
+                           {128, 24},
+                           {56, 120},
+                           {192, 192},
+                           {256, 256},
+                           {192, 128},
+                           {136, 200},
+                           {64, 256}}) {
+    if (std::max(dims.head, dims.value) > widest) continue;
+    FmhaShape shape = shape_of(150, 210, dims.head, shapes.size() % 2 == 0 ? f16 : bf16, shapes.size() % 3 != 0);
+    shape.value_dim = dims.value == dims.head ? 0 : dims.value;
+    shape.rows_first = shapes.size() % 2 == 1, shape.shifted_o = shapes.size() % 4 == 2;
+    shapes.push_back(shape);
+  }
+  check_each(target, shapes, 9600);
+}
+
 namespace {
 
 void draw_features(FmhaShape& shape, const std::function<int(int, int)>& between) {
@@ -187,6 +214,10 @@ void check_random_fmha(const std::vector<const char*>& targets, int count, const
     shape.rows_first = between(0, 1) == 1;
     shape.with_lse = between(0, 3) > 0;
     if (limits.features) draw_features(shape, between);
+    if (limits.widest != 0) {
+      shape.head_dim = 8 * between(1, limits.widest / 8);
+      if (between(0, 1) == 1) shape.value_dim = 8 * between(1, limits.widest / 8);
+    }
     const char* target = targets[static_cast<std::size_t>(i) % targets.size()];
     CAPTURE(target);
     CAPTURE(shape.text());

@@ -35,11 +35,15 @@ void check_fmha_rows_without_number(const std::string& target, int head_dim, boo
 void check_fmha_masks(const std::string& target);
 void check_fmha_scores(const std::string& target);
 
+/// Head dims, of queries and keys, and of values: multiples of 8 on either side of 16, 32 and 64, up to `widest`.
+void check_fmha_head_dims(const std::string& target, int widest);
+
 /// How large random problems are.
 struct FmhaLimits {
   int group = 3;  ///< query heads of one of keys
   int seq_q = 140, seq_k = 300;
   bool features = false;  ///< of masks and scores, drawn too
+  int widest = 0;         ///< head dims are any multiples of 8 up to that; 0: 64 and 128
 };
 /// Both types, head dims, masks and layouts, by a seed that is printed; targets take turns.
 void check_random_fmha(const std::vector<const char*>& targets, int count, const FmhaLimits& limits = {});

@@ -88,6 +88,11 @@ TEST_CASE("random shapes with random windows, softcap, ALiBi and sinks") {
   test::check_random_fmha({kTarget}, 10, {2, 200, 400, true});
 }
 
+TEST_CASE("head dims of queries and of values, multiples of 8") {
+  test::check_fmha_head_dims(kTarget, 256);
+  test::check_random_fmha({kTarget}, 6, {2, 200, 300, true, 256});
+}
+
 TEST_CASE("random shapes: both types, head dims, masks and layouts, grouped heads") {
   const std::uint64_t seed = samples::fresh_seed();
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));

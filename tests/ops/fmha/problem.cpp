@@ -32,15 +32,16 @@ std::uint16_t* aligned(std::vector<std::uint16_t>& memory) {
 }  // namespace
 
 std::string FmhaShape::text() const {
-  return support::cat("B ", batch, " H ", heads, "/", heads_kv, " Sq ", seq_q, " Sk ", seq_k, " D ", head_dim, " ",
-                      to_string(dtype), causal ? " causal" : " full", rows_first ? " BSHD" : " BHSD",
+  return support::cat("B ", batch, " H ", heads, "/", heads_kv, " Sq ", seq_q, " Sk ", seq_k, " D ", head_dim, "/",
+                      value_dim, " ", to_string(dtype), causal ? " causal" : " full", rows_first ? " BSHD" : " BHSD",
                       with_lse ? " lse" : "", shifted_o ? " o off 16 bytes" : "", " window ", window.left, " ",
                       window.right, top_left ? " top left" : "", " softcap ", softcap, " alibi ", alibi,
                       sinks ? " sinks" : "");
 }
 
-Tensor FmhaProblem::place(std::vector<std::uint16_t>& memory, int heads, int rows, bool random, std::uint64_t seed) {
-  const auto d = static_cast<std::int64_t>(shape_.head_dim);
+Tensor FmhaProblem::place(std::vector<std::uint16_t>& memory, int heads, int rows, int width, bool random,
+                          std::uint64_t seed) {
+  const auto d = static_cast<std::int64_t>(width);
   const std::size_t elements = static_cast<std::size_t>(shape_.batch) * static_cast<std::size_t>(heads) *
                                static_cast<std::size_t>(rows) * static_cast<std::size_t>(d);
   memory.assign(elements + 2 * kGuard + kAlignElements, kPoison);
@@ -57,10 +58,11 @@ Tensor FmhaProblem::place(std::vector<std::uint16_t>& memory, int heads, int row
 }
 
 FmhaProblem::FmhaProblem(const FmhaShape& shape, std::uint64_t seed) : shape_(shape) {
-  args.q = place(q_, shape.heads, shape.seq_q, true, seed);
-  args.k = place(k_, shape.heads_kv, shape.seq_k, true, seed + 1);
-  args.v = place(v_, shape.heads_kv, shape.seq_k, true, seed + 2);
-  args.o = place(o_, shape.heads, shape.seq_q, false, 0);
+  const int width = shape.head_dim, values = shape.value_dim != 0 ? shape.value_dim : width;
+  args.q = place(q_, shape.heads, shape.seq_q, width, true, seed);
+  args.k = place(k_, shape.heads_kv, shape.seq_k, width, true, seed + 1);
+  args.v = place(v_, shape.heads_kv, shape.seq_k, values, true, seed + 2);
+  args.o = place(o_, shape.heads, shape.seq_q, values, false, 0);
   if (shape.shifted_o) args.o.data = static_cast<std::uint16_t*>(args.o.data) + 1;
   args.causal = shape.causal;
   args.window = shape.window;

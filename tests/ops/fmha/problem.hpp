@@ -25,6 +25,7 @@ struct FmhaShape {
   float softcap = 0;
   int alibi = 0;  ///< 1: a slope for each head; 2: for each batch and head
   bool sinks = false;
+  int value_dim = 0;  ///< of v and o; 0: head_dim
   std::string text() const;
 };
 
@@ -42,7 +43,7 @@ class FmhaProblem {
   std::string problem() const;
 
  private:
-  Tensor place(std::vector<std::uint16_t>& memory, int heads, int rows, bool random, std::uint64_t seed);
+  Tensor place(std::vector<std::uint16_t>& memory, int heads, int rows, int width, bool random, std::uint64_t seed);
 
   void add_heads(std::uint64_t seed);
 

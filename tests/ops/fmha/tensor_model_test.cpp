@@ -53,6 +53,11 @@ TEST_CASE("random shapes with random windows, softcap, ALiBi and sinks") {
   test::check_random_fmha({kTarget}, 6, {2, 300, 600, true});
 }
 
+TEST_CASE("head dims of queries and of values, multiples of 8") {
+  test::check_fmha_head_dims(kTarget, 128);
+  test::check_random_fmha({kTarget}, 4, {2, 300, 300, true, 128});
+}
+
 TEST_CASE("random shapes: both types, head dims, masks and layouts") {
   test::check_random_fmha({kTarget}, 12, {2, 300, 600});
 }

@@ -154,9 +154,12 @@ TEST_CASE("dtype") {
 }
 
 TEST_CASE("head dim and head groups") {
-  refused(Code::unsupported, {"q.shape[3] (D) is 80", "64, 128"}, [](auto& a) {
-    for (Tensor* t : {&a.q, &a.k, &a.v, &a.o}) t->shape[3] = 80;
+  refused(Code::unsupported, {"q.shape[3] (D) is 84", "multiples of 8 up to 256"}, [](auto& a) {
+    for (Tensor* t : {&a.q, &a.k, &a.v, &a.o}) t->shape[3] = 84;
   });
+  refused(Code::unsupported, {"v.shape[3] (Dv) is 264", "multiples of 8 up to 256"},
+          [](auto& a) { a.v.shape[3] = a.o.shape[3] = 264; });
+  refused(Code::invalid_argument, {"o.shape[3] (Dv) is 128", "64", "v.shape[3]"}, [](auto& a) { a.v.shape[3] = 64; });
   refused(Code::invalid_argument, {"(H) is 8", "(Hkv) is 3", "multiple"},
           [](auto& a) { a.k.shape[1] = a.v.shape[1] = 3; });
   refused(Code::invalid_argument, {"multiple"}, [](auto& a) { a.k.shape[1] = a.v.shape[1] = 16; });
@@ -191,7 +194,7 @@ TEST_CASE("sizes out of range") {
 
 TEST_CASE("strides") {
   refused(Code::unsupported, {"q.strides[3] (D) is 2", "1"}, [](auto& a) { a.q.strides[3] = 2; });
-  refused(Code::unsupported, {"o.strides[3] (D) is 0"}, [](auto& a) { a.o.strides[3] = 0; });
+  refused(Code::unsupported, {"o.strides[3] (Dv) is 0"}, [](auto& a) { a.o.strides[3] = 0; });
   refused(Code::unsupported, {"k.strides[1] (Hkv) is 0"}, [](auto& a) { a.k.strides[1] = 0; });
   refused(Code::unsupported, {"v.strides[2] (Sk) is -128"}, [](auto& a) { a.v.strides[2] = -128; });
   refused(Code::unsupported, {"q.strides[2] (Sq) is 132", "264 bytes", "16 bytes"},
@@ -262,7 +265,7 @@ TEST_CASE("outputs that share memory") {
 TEST_CASE("what is prepared ahead follows the same rules") {
   CHECK_NOTHROW(tj::ops::validate(tj::FmhaConfig{}));
   CHECK_THROWS_AS(tj::ops::validate(tj::FmhaConfig{DType::f32, 128, false, false}), tj::Error);
-  CHECK_THROWS_AS(tj::ops::validate(tj::FmhaConfig{DType::f16, 80, false, false}), tj::Error);
+  CHECK_THROWS_AS(tj::ops::validate(tj::FmhaConfig{DType::f16, 84, false, false}), tj::Error);
 }
 
 }  // namespace
@@ -304,4 +307,15 @@ TEST_CASE("windows, softcap, slopes and sinks are refused by name") {
   const long before = tj::testing::thread_allocations();  // the hot path may not allocate
   CHECK_NOTHROW(tj::ops::validate(args, false));
   CHECK(tj::testing::thread_allocations() == before);
+}
+
+TEST_CASE("values that are as wide as keys make one kernel, whoever says so") {
+  tj::FmhaConfig same;
+  same.value_dim = same.head_dim;
+  CHECK(tj::ops::fmha_request(same).name == tj::ops::fmha_request(tj::FmhaConfig{}).name);
+  CHECK(tj::ops::fmha_small_key(same) == tj::ops::fmha_small_key(tj::FmhaConfig{}));
+  tj::FmhaConfig other;
+  other.head_dim = 192, other.value_dim = 128;
+  CHECK(tj::ops::fmha_request(other).name == "fmha_f16_d192_v128");
+  CHECK(tj::ops::fmha_small_key(other) != tj::ops::fmha_small_key(tj::FmhaConfig{}));
 }

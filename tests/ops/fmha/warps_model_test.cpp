@@ -42,4 +42,9 @@ TEST_CASE("random shapes with random windows, softcap, ALiBi and sinks") {
   test::check_random_fmha(kTargets, 9, {2, 200, 400, true});
 }
 
+TEST_CASE("head dims of queries and of values, multiples of 8") {
+  for (const char* target : kTargets) test::check_fmha_head_dims(target, 256);
+  test::check_random_fmha(kTargets, 6, {2, 200, 300, true, 256});
+}
+
 TEST_CASE("random shapes: both types, head dims, masks and layouts") { test::check_random_fmha(kTargets, 16); }
