@@ -22,6 +22,7 @@ struct Artifact {
   ops::Geometry geometry;
   std::string source_sha256, compiler_version;
   KernelReport report;
+  bool quick = false;  ///< made in less time, and slower; never kept on disk
 };
 
 /// maker: whose kernel it is.

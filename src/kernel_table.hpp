@@ -2,7 +2,8 @@
 //
 // Decides how look-ups stay free of locks: readers follow one atomic pointer to a table that never changes; a writer
 // publishes a larger copy. Superseded tables are kept until the runtime ends, so that no reader holds a dead one.
-// Invariant: an entry, once published, is there and unchanged for the life of the table.
+// Invariant: a kernel, once published, is there and unchanged for the life of the table. Its key stays with it, unless
+// it is a quick kernel: then the best one takes its place.
 #pragma once
 
 #include <atomic>
@@ -29,6 +30,7 @@ struct LoadedKernel {
   bool waits_itself = false;
   ops::Geometry geometry;
   KernelReport report;
+  bool quick = false;  ///< the best one may come in its place
 
   /// Blocks that run side by side on each multiprocessor that sm_count counts.
   unsigned blocks_per_sm() const { return shape.cluster > 1 ? 1 : shape.blocks_per_sm; }
@@ -62,10 +64,13 @@ class KernelTable {
     }
   }
 
-  /// Keeps the first kernel of a key; returns the one that is kept.
-  const LoadedKernel* insert(const HotKey& key, std::unique_ptr<LoadedKernel> kernel) {
+  /// Keeps the first kernel of a key, but for a quick one that is followed by one that is not. Returns the one that is
+  /// kept. replaced, where it is wanted: did the key have a quick one?
+  const LoadedKernel* insert(const HotKey& key, std::unique_ptr<LoadedKernel> kernel, bool* replaced = nullptr) {
     const std::lock_guard lock(mutex_);
-    if (const LoadedKernel* present = find(key)) return present;
+    const LoadedKernel* const present = find(key);
+    if (present != nullptr && (!present->quick || kernel->quick)) return present;
+    if (replaced != nullptr) *replaced = present != nullptr;
     std::size_t size = 16;
     while (size < 4 * (entries_.size() + 1)) size *= 2;
     // All that can run out of memory comes first: a failed insertion leaves the table as it was.
@@ -74,7 +79,7 @@ class KernelTable {
     entries_.push_back({key, std::move(kernel)});
     for (const Entry& entry : entries_) {
       std::size_t i = hash(entry.key);
-      while ((*slots)[i & (size - 1)].kernel != nullptr) ++i;
+      while ((*slots)[i & (size - 1)].kernel != nullptr && !((*slots)[i & (size - 1)].key == entry.key)) ++i;
       (*slots)[i & (size - 1)] = {entry.key, entry.kernel.get()};
     }
     current_.store(slots.get(), std::memory_order_release);

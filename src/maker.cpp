@@ -35,28 +35,39 @@ std::unique_ptr<LoadedKernel> loaded_kernel(const std::shared_ptr<launch::Driver
     made->sm_count = cluster * driver->resident_clusters(device, *made->kernel, made->config(cluster));
   made->geometry = artifact.geometry;
   made->report = artifact.report;
+  made->quick = artifact.quick;
   return made;
 }
 
-/// A place's turn, given back with this; also none, where the time to wait for it was over.
+namespace {
+
+void count_stages(Counters& counters, const KernelReport& report) {
+  counters.schedule_s += report.schedule_ms * 1e-3;
+  counters.codegen_s += report.codegen_ms * 1e-3;
+  counters.compile_s += report.compile_ms * 1e-3;
+}
+
+}  // namespace
+
+/// A turn, given back with this; also none, where the time to wait for it was over.
 class KernelMaker::Taken {
  public:
-  Taken(Place& place, bool taken) : place_(taken ? &place : nullptr) {
-    if (taken) place.making_since.store(0);  // a forked child finds that of its parent
+  Taken(Making& of, bool taken) : of_(taken ? &of : nullptr) {
+    if (taken) of.since.store(0);  // a forked child finds that of its parent
   }
   ~Taken() {
-    if (place_ == nullptr) return;
-    place_->making_since.store(0);
-    place_->turn.unlock();
+    if (of_ == nullptr) return;
+    of_->since.store(0);
+    of_->turn.unlock();
   }
   Taken(const Taken&) = delete;
   Taken& operator=(const Taken&) = delete;
   void making() {
-    if (place_ != nullptr) place_->making_since.store(Clock::now().time_since_epoch().count());
+    if (of_ != nullptr) of_->since.store(Clock::now().time_since_epoch().count());
   }
 
  private:
-  Place* place_;
+  Making* of_;
 };
 
 KernelMaker::Place& KernelMaker::place_of(const std::string& key) {
@@ -64,25 +75,55 @@ KernelMaker::Place& KernelMaker::place_of(const std::string& key) {
   return places_[key];
 }
 
-std::optional<Artifact> KernelMaker::kept(Place& place) {
-  const std::lock_guard lock(place.mutex);
-  return place.kept;
+std::optional<Artifact> KernelMaker::kept(Making& making) {
+  const std::lock_guard lock(making.mutex);
+  return making.kept;
 }
 
-Artifact KernelMaker::get(const ops::Maker& op, const ops::Request& request, const arch::Target& target) {
+void KernelMaker::keep(Making& making, Artifact artifact) {
+  artifact.report = without_times(artifact.report, KernelOrigin::memory);
+  const std::lock_guard lock(making.mutex);
+  making.kept = std::move(artifact);
+}
+
+Artifact KernelMaker::get(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
+                          MissPolicy on_miss) {
   const support::Uncancelled whole;
   if (record_.wanted()) record_.add(manifest_line(request, target));
-  compile::Compiler& compiler = backends_.compiler(target);
-  const cache::Key key = key_of(request, target, compiler);
+  const cache::Key key = key_of(request, target, backends_.compiler(target));
   if (auto found = from_disk(op, request, target, key)) return std::move(*found);
   count([](Counts& counts) { ++counts.counters.misses; });
-  const std::string name = cat(request.name, " for ", target.name());
   Place& place = place_of(key.request_hex);
+  if (on_miss != MissPolicy::wait) {
+    if (auto made_before = kept(place.best)) {
+      count([](Counts& counts) { ++counts.counters.shared; });
+      return std::move(*made_before);
+    }
+    if (on_miss == MissPolicy::error) refuse(cat(request.name, " for ", target.name()));
+    if (auto made = make_quickly(op, request, target, key, place.quick)) return std::move(*made);
+  }
+  return make_alone(op, request, target, key, place.best);
+}
+
+Artifact KernelMaker::best(const ops::Maker& op, const ops::Request& request, const arch::Target& target) {
+  const support::Uncancelled whole;
+  const cache::Key key = key_of(request, target, backends_.compiler(target));
+  Place& place = place_of(key.request_hex);
+  auto found = from_disk(op, request, target, key);
+  Artifact artifact = found ? std::move(*found) : make_alone(op, request, target, key, place.best);
+  const std::lock_guard lock(place.quick.mutex);
+  place.quick.kept.reset();
+  return artifact;
+}
+
+Artifact KernelMaker::make_alone(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
+                                 const cache::Key& key, Making& making) {
+  const std::string name = cat(request.name, " for ", target.name());
   const auto since = Clock::now();
   bool waited = false;
-  const bool own_turn = wait_for_turn(place, name, waited);
-  Taken taken(place, own_turn);
-  auto made_by_thread = kept(place);
+  const bool own_turn = wait_for_turn(making, name, waited);
+  Taken taken(making, own_turn);
+  auto made_by_thread = kept(making);
   const auto across_processes = own_turn && !made_by_thread ? wait_for_processes(key, name, waited)
                                                             : nullptr;  // who has the turn has that lock, too
   if (waited) count_wait(since);
@@ -97,11 +138,45 @@ Artifact KernelMaker::get(const ops::Maker& op, const ops::Request& request, con
   Artifact made = make_counted(op, request, target);
   log_(LogLevel::info,
        cat(name, ": scheduled in ", made.report.schedule_ms, " ms, compiled in ", made.report.compile_ms, " ms"));
-  if (store_ != nullptr && store_->store(key, to_entry(made, op))) return made;
-  const std::lock_guard lock(place.mutex);
-  place.kept = made;
-  place.kept->report = without_times(made.report, KernelOrigin::memory);
+  if (store_ == nullptr || !store_->store(key, to_entry(made, op))) keep(making, made);
   return made;
+}
+
+/// None where the compiler has no quicker way, or could not go it: then the best one is waited for.
+std::optional<Artifact> KernelMaker::make_quickly(const ops::Maker& op, const ops::Request& request,
+                                                  const arch::Target& target, const cache::Key& key, Making& making) {
+  const std::string name = cat("a quick ", request.name, " for ", target.name());
+  compile::Compiler& compiler = backends_.compiler(target);
+  if (compiler.quick_options().empty()) return std::nullopt;
+  const auto since = Clock::now();
+  bool waited = false;
+  Taken taken(making, wait_for_turn(making, name, waited));
+  if (waited) count_wait(since);
+  if (auto made_by_thread = kept(making)) return made_by_thread;
+  std::string problem;  // which make_alone() tells
+  if (auto best_meanwhile = from_disk(op, request, target, key, &problem)) return best_meanwhile;
+  taken.making();
+  try {
+    Artifact made = make_quick(op, request, target, compiler, settings_, log_);
+    count([&](Counts& counts) { count_stages(counts.counters, made.report); });
+    log_(LogLevel::info, cat(name, ": compiled in ", made.report.compile_ms,
+                             " ms; it serves until the best one is there (TJ_ON_MISS)"));
+    keep(making, made);
+    return made;
+  } catch (const Error& error) {
+    log_(LogLevel::info, cat(name, " could not be made, so the call waits for the best one: ", error.message));
+    return std::nullopt;
+  }
+}
+
+void KernelMaker::refuse(const std::string& name) {
+  count([](Counts& counts) { ++counts.counters.refused; });
+  const std::string place = store_ == nullptr ? std::string("in memory, and the cache on disk is not used")
+                                              : cat("in the cache at '", support::shown_path(store_->directory()), "'");
+  support::fail(Stage::cache, Code::not_in_cache,
+                cat(name, " is not ", place,
+                    ", and Options::on_miss (TJ_ON_MISS) is error; make it ahead by tj-warm or prepare(), or allow "
+                    "calls to make kernels: wait, quick"));
 }
 
 Artifact KernelMaker::make_counted(const ops::Maker& op, const ops::Request& request, const arch::Target& target) {
@@ -109,9 +184,7 @@ Artifact KernelMaker::make_counted(const ops::Maker& op, const ops::Request& req
     Artifact made = make(op, request, target, backends_.compiler(target), settings_, log_);
     count([&](Counts& counts) {
       ++counts.counters.compiles;
-      counts.counters.schedule_s += made.report.schedule_ms * 1e-3;
-      counts.counters.codegen_s += made.report.codegen_ms * 1e-3;
-      counts.counters.compile_s += made.report.compile_ms * 1e-3;
+      count_stages(counts.counters, made.report);
     });
     return made;
   } catch (...) {
@@ -155,14 +228,14 @@ std::unique_ptr<LoadedKernel> KernelMaker::load(const ops::Maker& op, const ops:
 
 /// False when the time is over. The thread with the turn may first wait as long for another process. The limit of the
 /// threads that wait for it counts only from then: otherwise all of them would make the kernel at once.
-bool KernelMaker::wait_for_turn(Place& place, const std::string& name, bool& waited) {
+bool KernelMaker::wait_for_turn(Making& making, const std::string& name, bool& waited) {
   constexpr std::chrono::seconds kLongestStep{1};
-  if (place.turn.try_lock()) return true;
+  if (making.turn.try_lock()) return true;
   waited = true;
   support::Patience patience(settings_.wait_limit_s), longest(2 * settings_.wait_limit_s);
-  while (!place.turn.try_lock_for(patience.step(kLongestStep))) {
+  while (!making.turn.try_lock_for(patience.step(kLongestStep))) {
     if (patience.word_is_due()) say_waiting(name, patience.waited_s(), "another thread", false);
-    const auto since = place.making_since.load();
+    const auto since = making.since.load();
     if (since != 0) patience.counts_from(Clock::time_point(Clock::duration(since)));
     if ((since != 0 && patience.over()) || longest.over()) {
       say_waiting(name, patience.waited_s(), "another thread", true);

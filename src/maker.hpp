@@ -38,7 +38,17 @@ class KernelMaker {
   KernelMaker(const support::Settings& settings, const support::Log& log, Backends& backends, cache::Store* store)
       : settings_(settings), log_(log), backends_(backends), store_(store), record_(settings.record_file, log) {}
 
-  Artifact get(const ops::Maker& op, const ops::Request& request, const arch::Target& target);
+  /// on_miss: what is done where it is not on disk. With `quick` the artifact may be a quick one.
+  Artifact get(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
+               MissPolicy on_miss = MissPolicy::wait);
+  /// The best kernel behind a quick one that get() gave. The miss was counted then.
+  Artifact best(const ops::Maker& op, const ops::Request& request, const arch::Target& target);
+  void count_quick() {
+    count([](Counts& counts) { ++counts.counters.quick_kernels; });
+  }
+  void count_replaced() {
+    count([](Counts& counts) { ++counts.counters.quick_replaced; });
+  }
   /// Loads an artifact that get() gave. An artifact from the disk that the driver refuses counts as damaged: it is made
   /// anew and replaced, once.
   std::unique_ptr<LoadedKernel> load(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
@@ -54,13 +64,17 @@ class KernelMaker {
   support::RecordFile& record() noexcept { return record_; }
 
  private:
-  /// The place where one thread makes a request's kernel and the others of this process wait.
-  struct Place {
+  /// One thread makes an artifact, and the others of this process wait.
+  struct Making {
     support::Turn turn;
-    std::atomic<std::chrono::steady_clock::rep> making_since{
+    std::atomic<std::chrono::steady_clock::rep> since{
         0};  ///< when the thread with the turn had waited for other processes; 0: not yet
     support::Mutex mutex;
-    std::optional<Artifact> kept;  ///< when the disk does not: for the runtime's other devices and callers
+    std::optional<Artifact> kept;  ///< for the runtime's other devices and callers
+  };
+  /// Of one request. The best is kept where the disk does not, the quick one until the best is there.
+  struct Place {
+    Making best, quick;
   };
   class Taken;
   /// What counters() says, without the store's part.
@@ -75,10 +89,16 @@ class KernelMaker {
     change(counts_);
   }
   Artifact make_counted(const ops::Maker& op, const ops::Request& request, const arch::Target& target);
+  Artifact make_alone(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
+                      const cache::Key& key, Making& making);
+  std::optional<Artifact> make_quickly(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
+                                       const cache::Key& key, Making& making);
+  [[noreturn]] void refuse(const std::string& name);
   Artifact make_anew(const ops::Maker& op, const ops::Request& request, const arch::Target& target);
   Place& place_of(const std::string& key);
-  std::optional<Artifact> kept(Place& place);
-  bool wait_for_turn(Place& place, const std::string& name, bool& waited);
+  static std::optional<Artifact> kept(Making& making);
+  static void keep(Making& making, Artifact artifact);
+  bool wait_for_turn(Making& making, const std::string& name, bool& waited);
   std::shared_ptr<void> wait_for_processes(const cache::Key& key, const std::string& name, bool& waited);
   void count_wait(std::chrono::steady_clock::time_point since);
   void say_waiting(const std::string& name, double waited_s, const std::string& holder, bool over) const;

@@ -61,15 +61,14 @@ std::string dump(const std::string& directory, const std::string& file, const st
 }
 
 compile::Binary compile_unit(const codegen::Unit& unit, std::vector<compile::Header> headers,
-                             const std::vector<std::string>& definitions, const ops::Request& request,
-                             const arch::Target& target, compile::Compiler& compiler, const std::string& source_path,
-                             const support::Log& log) {
+                             std::vector<std::string> options, const ops::Request& request, const arch::Target& target,
+                             compile::Compiler& compiler, const std::string& source_path, const support::Log& log) {
   compile::Job job;
   job.name = request.name + (target.model ? ".cpp" : ".cu");
   job.text = unit.text;
   job.headers = std::move(headers);
   job.arch = target.arch->compiler_name();
-  for (const std::string& definition : definitions) job.options.push_back("-D" + definition);
+  job.options = std::move(options);
   try {
     return compiler.compile(job);
   } catch (const Error& e) {
@@ -187,10 +186,21 @@ Choice choose(const ops::Maker& op, const ops::Request& request, const arch::Arc
 
 namespace {
 
+struct How {
+  codegen::EmitOptions emit;
+  bool quick = false;
+};
+
+std::vector<std::string> options_of(const ops::Candidate& candidate, const compile::Compiler& compiler, bool quick) {
+  std::vector<std::string> options = quick ? compiler.quick_options() : std::vector<std::string>();
+  for (const std::string& definition : candidate.definitions) options.push_back("-D" + definition);
+  return options;
+}
+
 /// `named` is what the kernel is called, and `request` what it is chosen by.
-Recording make_as(const ops::Request& named, const codegen::EmitOptions& how, const ops::Maker& op,
-                  const ops::Request& request, const arch::Target& target, compile::Compiler& compiler,
-                  const support::Settings& settings, const support::Log& log) {
+Recording make_as(const ops::Request& named, const How& how, const ops::Maker& op, const ops::Request& request,
+                  const arch::Target& target, compile::Compiler& compiler, const support::Settings& settings,
+                  const support::Log& log) {
   Recording made;
   Artifact& artifact = made.artifact;
   KernelReport& report = artifact.report;
@@ -205,26 +215,29 @@ Recording make_as(const ops::Request& named, const codegen::EmitOptions& how, co
   report.schedule_json = sched::to_json(choice.candidate.graph, choice.schedule);
 
   start = Clock::now();
-  made.unit = codegen::emit(choice.candidate.graph, choice.schedule, target.arch->primitives, how);
+  made.unit = codegen::emit(choice.candidate.graph, choice.schedule, target.arch->primitives, how.emit);
   const codegen::Unit& unit = made.unit;
   report.codegen_ms = ms_since(start);
   const std::string file =
       cat(named.name, "-", target.model ? "model-" : "", target.arch->file_name(), target.model ? ".cpp" : ".cu");
   report.source_path = dump(settings.dump_dir, file, unit.text, log);
 
-  compile::Binary binary = compile_unit(unit, headers_for(target, &op), choice.candidate.definitions, named, target,
-                                        compiler, report.source_path, log);
+  compile::Binary binary =
+      compile_unit(unit, headers_for(target, &op), options_of(choice.candidate, compiler, how.quick), named, target,
+                   compiler, report.source_path, log);
   report.compile_ms = binary.milliseconds;
   report.registers = binary.registers;
-  dump(settings.dump_dir, file + ".log", binary.log, log);
+  dump(settings.dump_dir, file + (how.quick ? ".quick.log" : ".log"), binary.log, log);
   for (const std::string& warning : binary.warnings)
-    log(LogLevel::warn, cat(named.name, " on ", target.name(), " is slower than it should be: ", warning));
+    log(how.quick ? LogLevel::debug : LogLevel::warn,
+        cat(named.name, " on ", target.name(), " is slower than it should be: ", warning));
 
   artifact.binary = std::move(binary.bytes);
   artifact.shape = unit.shape;
   artifact.geometry = op.geometry(request, choice.candidate);
   artifact.source_sha256 = source_hash(unit.text, headers_for(target, &op));
   artifact.compiler_version = compiler.version();
+  artifact.quick = how.quick;
   return made;
 }
 
@@ -235,6 +248,11 @@ Artifact make(const ops::Maker& op, const ops::Request& request, const arch::Tar
   return make_as(request, {}, op, request, target, compiler, settings, log).artifact;
 }
 
+Artifact make_quick(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
+                    compile::Compiler& compiler, const support::Settings& settings, const support::Log& log) {
+  return make_as(request, {.emit = {}, .quick = true}, op, request, target, compiler, settings, log).artifact;
+}
+
 ops::Request recording_request(ops::Request request) {
   request.fields.emplace_back("record", "true");
   request.name += "_recording";
@@ -243,7 +261,7 @@ ops::Request recording_request(ops::Request request) {
 
 Recording make_recording(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
                          compile::Compiler& compiler, const support::Settings& settings, const support::Log& log) {
-  return make_as(recording_request(request), {.record = true}, op, request, target, compiler, settings, log);
+  return make_as(recording_request(request), {.emit = {.record = true}}, op, request, target, compiler, settings, log);
 }
 
 }  // namespace tj

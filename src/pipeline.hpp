@@ -38,6 +38,10 @@ Choice choose(const ops::Maker& op, const ops::Request& request, const arch::Arc
 Artifact make(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
               compile::Compiler& compiler, const support::Settings& settings, const support::Log& log);
 
+/// The same with the compiler's quick options.
+Artifact make_quick(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
+                    compile::Compiler& compiler, const support::Settings& settings, const support::Log& log);
+
 /// A kernel that records when its roles come where (codegen/record.hpp), and what it was made from.
 struct Recording {
   Artifact artifact;

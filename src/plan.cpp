@@ -44,7 +44,7 @@ class Plan::Impl::Maker {
     plan.device = device_;
     plan.kernel = kernel_;
     plan.choices = runtime_.tunings.version(device_);
-    plan.report = runtime_.load_steps({&op_, call, kernel_}, device_);
+    plan.report = runtime_.load_steps({&op_, call, kernel_}, device_, on_miss());
     lay_out_workspace(plan, op_.scratch_bytes(call, kernel_));
     const std::vector<Planned> first = planned(placement_.places()), second = planned(moved(placement_.places()));
     for (std::size_t i = 0; i < first.size(); ++i) {
@@ -58,6 +58,11 @@ class Plan::Impl::Maker {
   }
 
  private:
+  /// A plan keeps its kernels, so they are the best ones.
+  MissPolicy on_miss() const {
+    return runtime_.settings.on_miss == MissPolicy::error ? MissPolicy::error : MissPolicy::wait;
+  }
+
   std::vector<Planned> planned(const Places& places) {
     std::vector<Planned> list;
     op_.steps(placement_.at(places), kernel_, reinterpret_cast<void*>(places[placement_.tensors()]),

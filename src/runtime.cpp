@@ -6,7 +6,6 @@
 #include "runtime_impl.hpp"
 
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -211,107 +210,11 @@ void Runtime::Impl::encode(const CustomMaker& maker, Device device, const suppor
   (kernel != nullptr ? kernel->driver : backends.driver(device))->encode_tensor_map(device.index, desc, out);
 }
 
-const LoadedKernel& Runtime::Impl::get(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key,
-                                       Device device, Stream stream) {
-  const support::Uncancelled whole;
-  if (backends.driver(device)->capturing(device.index, stream))
-    fail(Stage::load, Code::cold_in_capture,
-         cat("'", request.name,
-             "' is not prepared and the stream is capturing a graph; call tj::prepare() with the same arguments "
-             "before the capture. The capture goes on"));
-  return load(op, request, small_key, device);
-}
-
-const LoadedKernel& Runtime::Impl::load(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key,
-                                        Device device, KernelReport* how) {
-  const support::Uncancelled whole;
-  const HotKey key = hot_key(op, small_key, device);
-  const arch::Target target =
-      backends.target(device, op);  // before the driver: a wrong target is the better thing to say
-  const auto driver = backends.driver(device);
-  const Artifact artifact = kernel_maker.get(op, request, target);
-  if (how != nullptr) *how = artifact.report;
-  if (const LoadedKernel* present = table.find(key)) return *present;
-  const auto start = std::chrono::steady_clock::now();
-  auto kernel = kernel_maker.load(op, request, target, driver, device.index, artifact);
-  kernel->report.load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-  if (how != nullptr) *how = kernel->report;
-  return *table.insert(key, std::move(kernel));
-}
-
-KernelReport Runtime::Impl::prepare(const ops::Op& op, const void* args, std::optional<int> rung) {
-  Placement placement(op, args);
-  if (placement.any_null()) args = placement.get();
-  const Device device = op.device_of(args);
-  op.validate(args, backends.on_model(device));
-  tunings.refresh(device);
-  const ops::ProblemKey problem = op.problem_key(args);
-  return load_steps({&op, args, rung ? rung_kernel(op, problem, *rung, device) : kernel_of(op, problem, device)},
-                    device);
-}
-
-ops::Kernel Runtime::Impl::rung_kernel(const ops::Op& op, const ops::ProblemKey& problem, int rung, Device device) {
-  const std::optional<int> choice = op.rung_choice(problem, rung, backends.arch(device, op));
-  return choice ? op.kernel_of(problem, *choice) : kernel_of(op, problem, device);
-}
-
-KernelReport Runtime::Impl::load_steps(const ops::Step& call, Device device) {
-  KernelReport standing;
-  ops::OwnStep own(*call.op);
-  call.op->steps(call.args, call.kernel, ops::nowhere(), [&](const ops::Step& step) {
-    KernelReport each = report(*step.op, step.kernel, device);
-    if (own.is(step)) standing = std::move(each);
-  });
-  return standing;
-}
-
-ops::Kernel Runtime::Impl::prepared_kernel(const ops::Op& op, const ops::ProblemKey& problem, Device device) {
-  tunings.refresh(device);
-  return kernel_of(op, problem, device);
-}
-
-ops::ChooseKernel Runtime::Impl::choosing(const ops::Op& op, Device device) {
-  const auto arch = [this, &op, device]() -> const arch::Arch& { return backends.arch(device, op); };
-  return {[this, &op, device, arch](const ops::ProblemKey& problem) {
-            arch();  // before a driver is opened: a wrong target is the better thing to say
-            return prepared_kernel(op, problem, device);
-          },
-          arch};
-}
-ops::ChooseKernel Runtime::Impl::choosing(const ops::Op& op, const arch::Target& target) {
-  return {[&op, arch = target.arch](const ops::ProblemKey& problem) { return op.choose(problem, *arch); },
-          [arch = target.arch]() -> const arch::Arch& { return *arch; }};
-}
-
-std::vector<KernelReport> Runtime::Impl::prepare(const std::vector<ops::NeededKernel>& kernels, Device device) {
-  std::vector<KernelReport> reports;
-  for (const ops::NeededKernel& needed : kernels) reports.push_back(report(*needed.op, needed.kernel, device));
-  return reports;
-}
-
-std::vector<KernelReport> Runtime::Impl::warm(const std::vector<ops::NeededKernel>& kernels,
-                                              const arch::Target& target) {
-  std::vector<KernelReport> reports;
-  for (const ops::NeededKernel& needed : kernels)
-    reports.push_back(kernel_maker.get(*needed.op, needed.op->request_of(needed.kernel), target).report);
-  return reports;
-}
-
-KernelReport Runtime::Impl::report(const ops::Op& op, const ops::Kernel& kernel, Device device) {
-  return report(op, op.request_of(kernel), kernel.small_key, device);
-}
-
-KernelReport Runtime::Impl::report(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key,
-                                   Device device) {
-  if (const LoadedKernel* kernel = table.find(hot_key(op, small_key, device)))
-    return without_times(kernel->report, KernelOrigin::memory);
-  KernelReport how;  // this call's own: another thread may have made the kernel that is kept
-  load(op, request, small_key, device, &how);
-  return how;
-}
-
 Runtime::Runtime(Options options) : impl_(support::made_whole<Impl>(options)) {}
-Runtime::~Runtime() = default;
+Runtime::~Runtime() {
+  const support::Uncancelled whole;
+  impl_->workers.stop();
+}
 
 Runtime& Runtime::instance() {
   // Never destroyed: kernels may be launched by other static objects' destructors.

@@ -25,6 +25,7 @@
 #include "support/fork_safe.hpp"
 #include "support/log.hpp"
 #include "support/walk_param.hpp"
+#include "support/workers.hpp"
 #include "tuning/tunings.hpp"
 
 namespace tj {
@@ -58,22 +59,33 @@ struct Runtime::Impl {
   const LoadedKernel& get(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device,
                           Stream stream);
   const LoadedKernel& load(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device,
-                           KernelReport* how = nullptr);
+                           MissPolicy on_miss, KernelReport* how = nullptr);
+  std::unique_ptr<LoadedKernel> load(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
+                                     const std::shared_ptr<launch::Driver>& driver, Device device,
+                                     const Artifact& artifact);
+  std::unique_ptr<LoadedKernel> load_quick(const ops::Maker& op, const ops::Request& request,
+                                           const arch::Target& target, const std::shared_ptr<launch::Driver>& driver,
+                                           Device device, const Artifact& artifact);
+  /// Has the background make the best kernel for a key that has a quick one.
+  void replace_later(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device);
   /// Prepares the op's own kernel, or a rung's. Addresses may be null.
   KernelReport prepare(const ops::Op& op, const void* args, std::optional<int> rung = {});
   ops::Kernel rung_kernel(const ops::Op& op, const ops::ProblemKey& problem, int rung, Device device);
   /// The report is that of the step that stands for the call (ops::OwnStep).
-  KernelReport load_steps(const ops::Step& call, Device device);
+  KernelReport load_steps(const ops::Step& call, Device device, MissPolicy on_miss = MissPolicy::wait);
   /// How kernels are chosen for a device, of what is measured by now, and for a target, as predicted.
   ops::ChooseKernel choosing(const ops::Op& op, Device device);
   static ops::ChooseKernel choosing(const ops::Op& op, const arch::Target& target);
   /// The kernel that kernel_of() gives with what is measured by now.
   ops::Kernel prepared_kernel(const ops::Op& op, const ops::ProblemKey& problem, Device device);
+  /// Those that flags name; the flags of tj-warm.
+  std::vector<ops::NeededKernel> needed_kernels(const ops::Op& op, std::string_view flags, Device device);
   /// The kernels' reports: prepare() makes and loads them on the device, warm() only makes them.
   std::vector<KernelReport> prepare(const std::vector<ops::NeededKernel>& kernels, Device device);
   std::vector<KernelReport> warm(const std::vector<ops::NeededKernel>& kernels, const arch::Target& target);
   KernelReport report(const ops::Op& op, const ops::Kernel& kernel, Device device);
-  KernelReport report(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device);
+  KernelReport report(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device,
+                      MissPolicy on_miss = MissPolicy::wait);
 
   std::unique_ptr<cache::Store> open_store();
 
@@ -89,6 +101,9 @@ struct Runtime::Impl {
   support::Mutex customs_mutex;
   std::map<std::string, std::unique_ptr<CustomMaker>>
       customs;  ///< by identity; kept, so that a key of the table stays theirs
+  // Last, so that their threads end before all that they use.
+  support::Workers workers;
+  std::shared_ptr<support::Workers::Queue> upgrades = workers.queue(1);  ///< best kernels in the place of quick ones
 };
 
 }  // namespace tj

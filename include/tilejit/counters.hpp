@@ -14,7 +14,9 @@ namespace tj {
 
 /// Counts of one runtime since it was made. A kernel is looked up on disk when a call asks for it and the runtime has
 /// it not in memory. Such a look-up is one of `hits` of a layer, or one of `misses`. A miss ends as one of `shared`,
-/// `compiles` or `failed_compiles`. A kernel that a driver refuses is compiled again without a miss.
+/// `compiles`, `failed_compiles` or `refused`, or with a quick kernel (Options::on_miss). The best one behind that is a
+/// compile or a failed one, or a hit where another process was faster. A kernel that a driver refuses is compiled again
+/// without a miss.
 struct Counters {
   /// A folder of the cache: of TJ_CACHE_DIR, in its order.
   struct Layer {
@@ -39,8 +41,11 @@ struct Counters {
   std::uint64_t misses = 0;           ///< look-ups that found no kernel
   std::uint64_t shared = 0;           ///< misses that another call, thread or process had made meanwhile
   std::uint64_t waits = 0;            ///< times that a call waited for another thread or process
-  std::uint64_t compiles = 0;         ///< kernels made
+  std::uint64_t compiles = 0;         ///< kernels made, without quick ones
   std::uint64_t failed_compiles = 0;  ///< kernels that could not be made
+  std::uint64_t refused = 0;          ///< misses that Options::on_miss `error` refused
+  std::uint64_t quick_kernels = 0;    ///< quick kernels that calls took (Options::on_miss `quick`), on each device
+  std::uint64_t quick_replaced = 0;   ///< those in whose place the best one came; the others still serve
   std::uint64_t loads = 0;            ///< kernels that a driver loaded
   std::uint64_t stores = 0;           ///< entries written, measured choices too
   std::uint64_t failed_stores = 0;    ///< entries that could not be written

@@ -97,6 +97,7 @@ class TJ_API Kernel {
   void launch_bytes(Device device, const void* params, std::size_t bytes, unsigned blocks, Stream stream = {}) const;
 
  private:
+  friend class tj::Preparation;
   std::shared_ptr<Runtime::Impl> runtime_;
   const void* maker_;  ///< owned by the runtime
 };

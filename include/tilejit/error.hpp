@@ -26,7 +26,8 @@ enum class Code {
   cold_in_capture = 8,   ///< a kernel that is not prepared was needed inside a graph capture
   io = 9,                ///< a file could not be read or written
   model_fault = 10,      ///< the CPU model found an access or a barrier misuse
-  internal = 11          ///< a defect of tilejit itself
+  internal = 11,         ///< a defect of tilejit itself
+  not_in_cache = 12      ///< Options::on_miss is error, and the kernel of a call is not in the cache
 };
 
 /// Thrown by every public call that fails. Copyable; owns its texts. Thread safety is that of std::string.

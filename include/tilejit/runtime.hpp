@@ -32,9 +32,23 @@ namespace custom {
 class Kernel;  // custom.hpp
 }
 
-class Ladder;  // ladder.hpp
+class Ladder;       // ladder.hpp
+class Preparation;  // preparation.hpp
 
 enum class LogLevel { trace, debug, info, warn, error, off };
+
+/// The answer to a miss: what a call does whose kernel is neither in memory nor in the cache on disk.
+///
+/// - wait: it waits while the kernel is made, here or by another thread or process.
+/// - error: it fails at once, and opens no compiler. The error's code is not_in_cache.
+/// - quick: it makes a kernel in a part of the time, which is slower, and takes it until a thread in the background has
+///   the best one. Both solve the call to the same accuracy (src/ops/NUMERICS.md). Their bits may differ: this is the
+///   one exception to equal calls giving equal bits. Calls under a graph capture refuse as ever.
+///
+/// run(), rungs of ladders and launches of custom kernels are such calls. plan() makes a plan for many runs: with
+/// `quick` it waits, with `error` it fails. prepare(), Preparation, warm() and tune() ask for a kernel to be made, so
+/// they make the best one whatever the policy.
+enum class MissPolicy { wait, error, quick };
 
 /// An allocator of workspaces (plan.hpp) in the place of the library's pool, such as a framework's own. It is called
 /// from any thread. Runtime::allocate() does not use it.
@@ -44,6 +58,12 @@ struct Allocator {
   std::function<void*(Device, std::size_t bytes, Stream)> allocate;
   /// Called when all work that uses the memory has been enqueued on the stream; it may not have run by then.
   std::function<void(Device, void* memory, std::size_t bytes, Stream)> deallocate;
+};
+
+/// How kernels are made in the background (preparation.hpp).
+struct PrepareOptions {
+  int threads = 1;          ///< kernels that are made at once, 1 to 256
+  double time_limit_s = 0;  ///< seconds from the preparation's start on, after which no kernel is begun; 0: no limit
 };
 
 /// Each field wins over its environment variable. An absent field takes the variable's value, else the default.
@@ -75,6 +95,8 @@ struct Options {
   /// call fails. 0: no limit; default 600. Compilers that are libraries (NVRTC, hiprtc) cannot be interrupted: no limit
   /// holds for them.
   std::optional<double> compile_limit_s;
+  /// TJ_ON_MISS (wait, error, quick): what a call does whose kernel is not in the cache; default wait.
+  std::optional<MissPolicy> on_miss;
   // Options of the CPU model alone (kernel_templates/model/README.md). tj-check sets the variables for the programs
   // that it runs.
   /// TJ_MODEL_SEED: another number gives another order in which threads run and copies and products complete.
@@ -129,7 +151,9 @@ class TJ_API Runtime {
   /// Reads the environment once, for what the options leave open. Opens no driver and no compiler and makes no folder.
   /// Throws tj::Error(argument or target) that names the option or TJ_ variable with a bad value, and what is allowed.
   explicit Runtime(Options options = {});
-  /// Waits for nothing: synchronize() first. Plans, custom kernels and memory of allocate() may outlive the runtime.
+  /// Does not wait for devices: synchronize() first. It drops what was to be made in the background and has not begun.
+  /// It waits for kernels that are being made there: the log's sink is not called afterwards. Plans, custom kernels and
+  /// memory of allocate() may outlive the runtime.
   ~Runtime();
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
@@ -177,6 +201,12 @@ class TJ_API Runtime {
   KernelReport prepare(const Config& config) {
     return prepare(config, default_device());
   }
+  /// Prepares in the background; preparation.hpp, which has to be included, says how. Throws tj::Error for the
+  /// arguments; what cannot be made is told by the Preparation.
+  template <OpArgs Args>
+  Preparation prepare_async(const Args& args, const PrepareOptions& options = {});
+  template <OpConfig Config>
+  Preparation prepare_async(const Config& config, Device device, const PrepareOptions& options = {});
   /// Prepares the kernels that flags of tj-warm name: prepare_flags("fmha", "--dtype f16 --head-dim 64,128", device).
   /// Every combination of their values is made; a flag that is left out has the op's default set. gemm with --m, --n
   /// and --k (and --batch) makes the kernels that products of these sizes need. Throws tj::Error naming flag, value and
@@ -236,6 +266,7 @@ class TJ_API Runtime {
   friend class custom::Kernel;
   friend class Ladder;
   friend class Plan;
+  friend class Preparation;
   void run(const ops::Op& op, const void* args, Stream stream);
   Plan plan(const ops::Op& op, const void* args);
   KernelReport prepare(const ops::Op& op, const void* args);

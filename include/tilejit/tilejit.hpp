@@ -11,6 +11,7 @@
 #include <tilejit/error.hpp>
 #include <tilejit/graph.hpp>
 #include <tilejit/ops.hpp>
+#include <tilejit/preparation.hpp>
 #include <tilejit/runtime.hpp>
 #include <tilejit/tensor.hpp>
 #include <tilejit/version.hpp>

@@ -33,7 +33,10 @@ using namespace tj::support::c_structs;
 static_assert(TJ_INVALID_ARGUMENT == static_cast<int>(Code::invalid_argument) &&
               TJ_INTERNAL == static_cast<int>(Code::internal));
 static_assert(TJ_COLD_IN_CAPTURE == static_cast<int>(Code::cold_in_capture) &&
-              TJ_MODEL_FAULT == static_cast<int>(Code::model_fault));
+              TJ_MODEL_FAULT == static_cast<int>(Code::model_fault) &&
+              TJ_NOT_IN_CACHE == static_cast<int>(Code::not_in_cache));
+static_assert(TJ_MISS_QUICK == static_cast<int>(tj::MissPolicy::quick) &&
+              TJ_PREPARE_LEFT_OUT == static_cast<int>(tj::PrepareState::left_out));
 static_assert(TJ_E4M3 == static_cast<int>(tj::DType::e4m3) && TJ_HIP == static_cast<int>(tj::DeviceKind::hip));
 static_assert(TJ_COMPILED == static_cast<int>(tj::KernelOrigin::compiled) &&
               TJ_LOG_OFF == static_cast<int>(tj::LogLevel::off));
@@ -53,6 +56,7 @@ void tj_options_init(tj_options* options) {
   options->use_tuning = -1;
   options->wait_limit_s = -1;
   options->compile_limit_s = -1;
+  options->on_miss = TJ_MISS_DEFAULT;
 }
 
 tj_status tj_runtime_create(const tj_options* options, tj_runtime** out) {
@@ -184,7 +188,7 @@ const char* tj_last_error_source_path(void) { return last_error().source_path.c_
 
 const char* tj_status_name(tj_status status) {
   if (status == TJ_OK) return "ok";
-  if (status < TJ_INVALID_ARGUMENT || status > TJ_INTERNAL) return "unknown";
+  if (status < TJ_INVALID_ARGUMENT || status > TJ_NOT_IN_CACHE) return "unknown";
   return tj::to_string(static_cast<tj::Code>(status));
 }
 

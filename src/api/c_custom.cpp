@@ -8,25 +8,22 @@
 
 #include <tilejit/custom.hpp>
 
+#include "api/c_custom.hpp"
 #include "api/c_errors.hpp"
 #include "api/c_runtime.hpp"
 #include "support/c_structs.hpp"
-
-struct tj_custom {
-  tj::custom::Kernel kernel;
-};
 
 namespace {
 
 using namespace tj::c_api;
 using namespace tj::support::c_structs;
 
-const tj::custom::Kernel& kernel_of(const tj_custom* kernel) {
+}  // namespace
+
+const tj::custom::Kernel& tj::c_api::kernel_of(const tj_custom* kernel) {
   if (kernel == nullptr) refuse("kernel is null; allowed: what tj_custom_create() gave");
   return kernel->kernel;
 }
-
-}  // namespace
 
 extern "C" {
 

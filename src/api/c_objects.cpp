@@ -154,6 +154,15 @@ void* tj_object_calls_serve(void* self, void* const* arguments, intptr_t count) 
 
 int32_t tj_plan_is_current(const tj_plan* plan) { return plan != nullptr && plan->plan.current() ? 1 : 0; }
 
+int32_t tj_runtime_is_settled(tj_runtime* runtime) {
+  int32_t settled = 1;
+  static_cast<void>(guarded([&] {
+    const tj::Counters counters = runtime_of(runtime).counters();
+    settled = counters.quick_kernels == counters.quick_replaced ? 1 : 0;
+  }));
+  return settled;
+}
+
 tj_status tj_object_plan_create(const tj_plan* plan, void* const* types, const void* exchange_api,
                                 const tj_object_host* host, void* records, tj_object_plan** out) {
   return guarded([&] {

@@ -46,6 +46,10 @@ Options to_options(const tj_options* given) {
     options.log_level = to_enum<LogLevel>(o.log_level, TJ_LOG_OFF, "options.log_level", "-1 (default) to 5 (off)");
   options.use_disk_cache = to_enum<int>(o.use_disk_cache, 1, "options.use_disk_cache", "0 (no), 1 (yes)") != 0;
   check_reserved(o.reserved, "options.reserved");
+  check_reserved(o.reserved2, "options.reserved2");
+  if (o.on_miss != TJ_MISS_DEFAULT)
+    options.on_miss = to_enum<MissPolicy>(o.on_miss, TJ_MISS_QUICK, "options.on_miss",
+                                          "-1 (TJ_ON_MISS, else wait), 0 (wait), 1 (error), 2 (quick)");
   if (o.use_tuning != -1)
     options.use_tuning =
         to_enum<int>(o.use_tuning, 1, "options.use_tuning", "-1 (TJ_TUNE, else on), 0 (off), 1 (on)") != 0;

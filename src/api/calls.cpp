@@ -2,6 +2,7 @@
 //
 // Decides which op a call is for, and nothing else: how it is served is runtime.cpp's. Knows no op by name.
 #include <tilejit/ladder.hpp>
+#include <tilejit/preparation.hpp>
 
 #include <utility>
 #include <vector>
@@ -39,11 +40,10 @@ KernelReport Runtime::prepare_config(const ops::Op& op, const void* config, Devi
   return impl_->prepare(op.needed_kernels(config, impl_->choosing(op, device)), device).back();
 }
 std::vector<KernelReport> Runtime::prepare_flags(std::string_view name, std::string_view flags, Device device) {
-  const ops::Op& op = detail::find_op(name);
-  const ops::Flags given = ops::flags_of_text(flags);
-  return impl_->prepare(op.needed_kernels(given, impl_->backends.arch(device, op), impl_->choosing(op, device)),
-                        device);
+  return impl_->prepare(impl_->needed_kernels(detail::find_op(name), flags, device), device);
 }
+
+Preparation& Preparation::add(std::string_view op, const void* args) { return add(op_for(op, args), args); }
 
 KernelReport Runtime::warm_config(const ops::Op& op, const void* config, std::string_view target) {
   const arch::Target parsed = arch::parse_target(target);

@@ -79,6 +79,8 @@ TJ_C_API tj_status tj_object_calls_keep(tj_object_calls* calls, const tj_plan* p
 TJ_C_API void* tj_object_calls_serve(void* self, void* const* arguments, intptr_t count);
 /* 1 while the choices hold that the plan's kernel was chosen by, as tj::Plan::current() says; else 0, as for null. */
 TJ_C_API int32_t tj_plan_is_current(const tj_plan* plan);
+/* 1: no quick kernel serves for now. Else a plan would wait for the best one. */
+TJ_C_API int32_t tj_runtime_is_settled(tj_runtime* runtime);
 /* A plan that is run with objects. */
 typedef struct tj_object_plan tj_object_plan;
 /* exchange_api, host and records as above. types: of the objects, one for each of tj_plan_info.tensors; they outlive

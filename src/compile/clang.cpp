@@ -65,6 +65,7 @@ class Clang final : public Compiler {
   }
 
   std::vector<std::string> base_options(std::string_view arch) const override { return hip_options(arch); }
+  std::vector<std::string> quick_options() const override { return {kHipQuickOption}; }
 
   std::string version() override {
     const HipClang found = require();

@@ -62,6 +62,9 @@ class Compiler {
   virtual Identity identity() const = 0;
   /// Options that the backend itself adds; part of the cache key.
   virtual std::vector<std::string> base_options(std::string_view arch) const = 0;
+  /// Options of a job (behind the base's) that is to take a part of the time, whatever that costs its launches. Empty
+  /// where the compiler has no such way.
+  virtual std::vector<std::string> quick_options() const { return {}; }
   /// "13.0"; opens the library. Throws tj::Error(compile, not_found) with what was searched.
   virtual std::string version() = 0;
   /// Thread safe. Throws tj::Error(compile) with the log.

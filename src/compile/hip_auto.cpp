@@ -23,6 +23,7 @@ class AutoHip final : public Compiler {
 
   Identity identity() const override { return chosen().identity(); }
   std::vector<std::string> base_options(std::string_view arch) const override { return hiprtc_->base_options(arch); }
+  std::vector<std::string> quick_options() const override { return hiprtc_->quick_options(); }
   std::string version() override { return required().version(); }
   Binary compile(const Job& job) override { return required().compile(job); }
 

@@ -13,4 +13,7 @@ namespace tj::compile {
 /// For "gfx1100" or "gfx90a:xnack-".
 std::vector<std::string> hip_options(std::string_view arch);
 
+/// Of quick jobs, behind the others.
+inline constexpr const char* kHipQuickOption = "-O1";
+
 }  // namespace tj::compile

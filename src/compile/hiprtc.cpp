@@ -111,6 +111,7 @@ class Hiprtc final : public Compiler {
   }
 
   std::vector<std::string> base_options(std::string_view arch) const override { return hip_options(arch); }
+  std::vector<std::string> quick_options() const override { return {kHipQuickOption}; }
 
   std::string version() override {
     const Api& api = opened();

@@ -62,6 +62,8 @@ class HostCompiler final : public Compiler {
             "-Wl,--as-needed"};
   }
 
+  std::vector<std::string> quick_options() const override { return {"-O0"}; }
+
   std::string version() override {
     const std::string path = require_compiler();
     const PrivateDirectory directory;

@@ -133,6 +133,10 @@ class Nvrtc final : public Compiler {
             "--ptxas-options=-v"};
   }
 
+  /// An NVRTC that does not know it refuses at once. With 13.0 attention takes 0.2 (sm_80) to 0.4 (sm_90a) of the time,
+  /// products 0.3 on sm_80 and no less on sm_90a. Lower levels of ptxas alone save a tenth.
+  std::vector<std::string> quick_options() const override { return {"--Ofast-compile=max"}; }
+
   std::string version() override {
     const Api& api = opened();
     return cat(api.major, ".", api.minor);

@@ -5,6 +5,7 @@
 
 #include "support/fail.hpp"
 #include "support/installations.hpp"
+#include "support/workers.hpp"
 
 namespace tj::compile {
 void RuntimeLibrary::fail_symbol(const char* name) const {
@@ -27,6 +28,7 @@ RuntimeLibrary open_found(const LibrarySearch& search, const std::string& advice
                   support::cat(search.library, " is at ", path, " but does not open: ", reason,
                                "; repair or remove that file, or ", advice));
   support::keep_open(library);
+  support::end_tasks_first(path.c_str());  // its exit handlers would end what a compile is working with
   return {path, std::move(library)};
 }
 

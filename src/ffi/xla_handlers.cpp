@@ -273,6 +273,7 @@ XLA_FFI_Error_Code code_of(tj_status status) {
     case TJ_OUT_OF_MEMORY:
       return XLA_FFI_Error_Code_RESOURCE_EXHAUSTED;
     case TJ_COLD_IN_CAPTURE:
+    case TJ_NOT_IN_CACHE:
       return XLA_FFI_Error_Code_FAILED_PRECONDITION;
     default:
       return XLA_FFI_Error_Code_INTERNAL;

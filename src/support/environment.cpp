@@ -168,6 +168,20 @@ bool parse_switch(const std::string& name, const std::string& text) {
   refuse(name, text, "on, off");
 }
 
+MissPolicy parse_miss_policy(const std::string& name, const std::string& text) {
+  constexpr std::pair<const char*, MissPolicy> kPolicies[] = {
+      {"wait", MissPolicy::wait}, {"error", MissPolicy::error}, {"quick", MissPolicy::quick}};
+  for (const auto& [word, policy] : kPolicies)
+    if (text == word) return policy;
+  refuse(name, text, "wait, error, quick");
+}
+
+MissPolicy checked_miss_policy(MissPolicy policy) {
+  if (policy < MissPolicy::wait || policy > MissPolicy::quick)
+    refuse("Options::on_miss", cat(static_cast<int>(policy)), "MissPolicy::wait (0) to MissPolicy::quick (2)");
+  return policy;
+}
+
 std::uint64_t parse_seed(const std::string& name, const std::string& text) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -272,6 +286,11 @@ Settings resolve_settings(const Options& options) {
       resolve_seconds(options.wait_limit_s, "Options::wait_limit_s", "TJ_WAIT_LIMIT", kDefaultWaitSeconds);
   settings.compile_limit_s =
       resolve_seconds(options.compile_limit_s, "Options::compile_limit_s", "TJ_COMPILE_LIMIT", kDefaultCompileSeconds);
+  if (options.on_miss) {
+    settings.on_miss = checked_miss_policy(*options.on_miss);
+  } else if (const auto policy = environment_variable("TJ_ON_MISS")) {
+    settings.on_miss = parse_miss_policy("TJ_ON_MISS", *policy);
+  }
   settings.model = resolve_model(options);
   return settings;
 }

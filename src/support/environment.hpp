@@ -36,6 +36,7 @@ struct Settings {
   bool use_tuning = true;
   double wait_limit_s = 0;     ///< for another maker of the same kernel; 0: no limit
   double compile_limit_s = 0;  ///< of a compiler that is a program; 0: no limit
+  MissPolicy on_miss = MissPolicy::wait;
   ModelSettings model;
 };
 

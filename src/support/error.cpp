@@ -83,6 +83,8 @@ const char* to_string(Code code) noexcept {
       return "model_fault";
     case Code::internal:
       return "internal";
+    case Code::not_in_cache:
+      return "not_in_cache";
   }
   return "unknown";
 }

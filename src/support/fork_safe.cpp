@@ -86,6 +86,13 @@ void NoFork::leave() noexcept {
   if (inside.fetch_sub(1) == 1 && forks.load() != 0) wake(inside, INT_MAX);
 }
 
+void Bell::ring() noexcept {
+  word_.fetch_add(1, std::memory_order_release);
+  wake(word_, INT_MAX);
+}
+
+void Bell::wait(std::uint32_t before, std::chrono::nanoseconds most) noexcept { wait_on(word_, before, most); }
+
 std::uint32_t process_generation() noexcept { return generation.load(std::memory_order_relaxed); }
 
 void in_forked_children(void (*action)()) noexcept {

@@ -65,6 +65,21 @@ class Turn {
   std::atomic<std::uint32_t> word_{0};  ///< 0: free; else twice the taker's generation, plus 1 when somebody waits
 };
 
+/// A count that threads wait for. In a forked child nobody waits, and the count goes on.
+class Bell {
+ public:
+  constexpr Bell() = default;
+  Bell(const Bell&) = delete;
+  Bell& operator=(const Bell&) = delete;
+  std::uint32_t rung() const noexcept { return word_.load(std::memory_order_acquire); }
+  void ring() noexcept;
+  /// Until it has rung more often than `before`, or the time is over; now and then for less.
+  void wait(std::uint32_t before, std::chrono::nanoseconds most) noexcept;
+
+ private:
+  std::atomic<std::uint32_t> word_{0};
+};
+
 /// Each forked child has a higher one than its parent.
 std::uint32_t process_generation() noexcept;
 

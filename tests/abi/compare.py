@@ -22,7 +22,7 @@ def compiled(source, folder, include, *flags):
     """The compiler's complaints about a source; "" when there are none."""
     file = Path(folder) / "t.c"
     file.write_text(source)
-    done = subprocess.run([compiler(), "-std=gnu11", "-I", str(include), str(file), "-o", str(Path(folder) / "t"), *flags],
+    done = subprocess.run([compiler(), "-std=gnu11", "-I", str(include), "-I", str(include.parent), str(file), "-o", str(Path(folder) / "t"), *flags],
                           capture_output=True, text=True, env=dict(os.environ, LC_ALL="C"))
     return done.stderr if done.returncode else ""
 

@@ -1,4 +1,4 @@
-"""Keeps a copy of tilejit.h as the version in CMakeLists.txt has it: tests/abi/<version>/tilejit.h, against which later libraries are tested.
+"""Keeps a copy of tilejit.h with its parts, as the version in CMakeLists.txt has them: tests/abi/<version>/tilejit.h, against which later libraries are tested.
 
     python3 tests/abi/freeze.py             # for a release; CONTRIBUTING.md says when
     python3 tests/abi/freeze.py --replace   # while the version is not released, when the header has changed
@@ -15,7 +15,7 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parents[1]
 sys.path.insert(0, str(FOLDER))
-from header import Header  # noqa: E402
+from header import PART, Header, parts  # noqa: E402
 
 
 def current_version():
@@ -41,8 +41,10 @@ def main():
     if (folder / "tilejit.h").exists() and not replace:
         sys.exit(f"{folder.relative_to(ROOT)}/tilejit.h is there; raise the version, or, if this one is not released, give --replace")
     folder.mkdir(exist_ok=True)
-    shutil.copyfile(ROOT / "include/tilejit/tilejit.h", folder / "tilejit.h")
-    print(f"wrote {folder.relative_to(ROOT)}/tilejit.h")
+    for part in parts(ROOT / "include/tilejit/tilejit.h"):
+        text = re.sub(PART, r'#include "\1"\2', part.read_text(encoding="utf-8"), flags=re.M)
+        (folder / part.name).write_text(text, encoding="utf-8")
+        print(f"wrote {folder.relative_to(ROOT)}/{part.name}")
     if not (folder / "program.c").exists():
         if not before:
             sys.exit(f"write {folder.relative_to(ROOT)}/program.c, a program that calls every function")

@@ -1,14 +1,26 @@
 """The declarations of a copy of tilejit.h, read from its text: functions, structures with their fields, constants, types of callbacks.
 
-Decides how the header is written: one `typedef struct tj_x { ... } tj_x;` a structure, one declarator a field but for lists of names, TJ_C_API before
+Decides that the parts which it includes belong to it, and how it is written: one `typedef struct tj_x { ... } tj_x;` a structure, one declarator a field but for lists of names, TJ_C_API before
 each function. Invariant: a declaration that it cannot read is an error, not a gap.
 """
 import re
 
 
+PART = r"^#include (?:<tilejit/|\")(\w+\.h)[>\"](.*\n)"  # of a copy: by its name alone
+
+
+def parts(path, seen=()):
+    """The header and the files beside it that it includes, in the order in which they are read; each once."""
+    found = [*seen, path]
+    for match in re.finditer(PART, path.read_text(encoding="utf-8"), re.M):
+        if path.parent / match.group(1) not in found:
+            found = parts(path.parent / match.group(1), found)
+    return found
+
+
 class Header:
     def __init__(self, path):
-        text = re.sub(r"/\*.*?\*/", " ", path.read_text(encoding="utf-8"), flags=re.S)
+        text = re.sub(r"/\*.*?\*/", " ", "".join(part.read_text(encoding="utf-8") for part in parts(path)), flags=re.S)
         self.path = path
         # Name -> the whole prototype, without its mark.
         self.functions = {name: f"{result} {name}({parameters});" for result, name, parameters in

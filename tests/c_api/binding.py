@@ -1,4 +1,4 @@
-"""libtilejit through ctypes: the structures and calls of include/tilejit/tilejit.h, nothing else.
+"""libtilejit through ctypes: the structures and calls of include/tilejit/tilejit.h and its parts, nothing else.
 
 Used by the tests of the C ABI and by tests/gpu/compare.py. Needs neither NumPy nor PyTorch.
 """
@@ -7,7 +7,7 @@ import os
 
 MAX_RANK = 5
 OK, INVALID_ARGUMENT, UNSUPPORTED, NOT_FOUND, OUT_OF_MEMORY, COMPILE_FAILED = range(6)
-DRIVER_ERROR, DEADLOCK, COLD_IN_CAPTURE, IO, MODEL_FAULT, INTERNAL = range(6, 12)
+DRIVER_ERROR, DEADLOCK, COLD_IN_CAPTURE, IO, MODEL_FAULT, INTERNAL, NOT_IN_CACHE = range(6, 13)
 F16, BF16, F32, I32, E4M3 = range(5)
 CPU, CUDA, HIP = range(3)
 FROM_MEMORY, FROM_DISK, COMPILED = range(3)
@@ -106,7 +106,17 @@ class Options(Sized):
                 ("log_level", ctypes.c_int32), ("use_disk_cache", ctypes.c_int32), ("log_sink", LogSink),
                 ("log_user", ctypes.c_void_p), ("use_tuning", ctypes.c_int32), ("reserved", ctypes.c_int32),
                 ("wait_limit_s", ctypes.c_double), ("compile_limit_s", ctypes.c_double), ("allocate", Allocate), ("deallocate", Deallocate),
-                ("allocator_user", ctypes.c_void_p), ("record_file", ctypes.c_char_p)]
+                ("allocator_user", ctypes.c_void_p), ("record_file", ctypes.c_char_p), ("on_miss", ctypes.c_int32),
+                ("reserved2", ctypes.c_int32)]
+
+
+class PrepareOptions(Sized):
+    _fields_ = [("size", ctypes.c_uint64), ("time_limit_s", ctypes.c_double), ("threads", ctypes.c_int32), ("reserved", ctypes.c_int32)]
+
+
+class Progress(Sized):
+    _fields_ = [("size", ctypes.c_uint64), ("kernels", ctypes.c_uint64), ("ready", ctypes.c_uint64), ("failed", ctypes.c_uint64),
+                ("left_out", ctypes.c_uint64), ("seconds", ctypes.c_double), ("ended", ctypes.c_int32), ("reserved", ctypes.c_int32)]
 
 
 class TilejitError(Exception):
@@ -142,6 +152,15 @@ def _declare(library):
         "tj_custom_tensor_map": (status, [handle, ctypes.POINTER(Tensor), ctypes.POINTER(Box), ctypes.c_void_p]),
         "tj_custom_sm_count": (status, [handle, Device, ctypes.POINTER(ctypes.c_uint32)]),
         "tj_custom_launch": (status, [handle, Device, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32, ctypes.c_void_p]),
+        "tj_preparation_create": (status, [handle, ctypes.POINTER(PrepareOptions), ctypes.POINTER(handle)]),
+        "tj_preparation_destroy": (None, [handle]),
+        "tj_preparation_add": (status, [handle, ctypes.c_char_p, ctypes.c_void_p]),
+        "tj_preparation_add_flags": (status, [handle, ctypes.c_char_p, ctypes.c_char_p, Device]),
+        "tj_preparation_add_custom": (status, [handle, handle, Device]),
+        "tj_prepare_async": (status, [handle, ctypes.c_char_p, ctypes.c_void_p, ctypes.POINTER(PrepareOptions), ctypes.POINTER(handle)]),
+        "tj_preparation_cancel": (status, [handle]),
+        "tj_preparation_wait": (status, [handle, ctypes.c_double, ctypes.POINTER(Progress)]),
+        "tj_preparation_get": (status, [handle, ctypes.c_size_t, ctypes.POINTER(ctypes.c_int32), ctypes.POINTER(KernelReport)]),
         "tj_time_ms": (status, [handle, Device, Work, ctypes.c_void_p, ctypes.POINTER(ctypes.c_double)]),
         "tj_default_device": (status, [handle, ctypes.POINTER(Device)]),
         "tj_target_of": (status, [handle, Device, ctypes.POINTER(ctypes.c_char_p)]),

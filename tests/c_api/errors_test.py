@@ -271,11 +271,11 @@ class Texts(Case):
         self.assertEqual((c.tj_last_error(), c.tj_last_error_stage(), c.tj_last_error_log(), c.tj_last_error_source_path()), (b"",) * 4)
 
     def test_names(self):
-        names = [LIBRARY.c.tj_status_name(i) for i in range(-1, 13)]
+        names = [LIBRARY.c.tj_status_name(i) for i in range(-1, 14)]
         self.assertEqual(names[0], b"unknown")
         self.assertEqual(names[1], b"ok")
         self.assertEqual(names[-1], b"unknown")
-        self.assertEqual(len(set(names)), 13)
+        self.assertEqual(len(set(names)), 14)
         self.assertRegex(LIBRARY.c.tj_version().decode(), r"^\d+\.\d+\.\d+")
         self.assertGreaterEqual(len(LIBRARY.c.tj_build_id()), 32)
 

@@ -25,6 +25,9 @@ class FakeNvrtc {
     find(handle, reset, "fake_nvrtc_reset");
     find(handle, compiles, "fake_nvrtc_compiles");
     find(handle, refuse, "fake_nvrtc_refuse");
+    find(handle, quick_compiles, "fake_nvrtc_quick_compiles");
+    find(handle, hold, "fake_nvrtc_hold");
+    find(handle, refuse_only, "fake_nvrtc_refuse_only");
     find(handle, know_times, "fake_nvrtc_know_times");
     reset();
     std::filesystem::create_symlink(TJ_FAKES_DIR "/libnvrtc.so.1", folder_ / "libnvrtc.so.13");
@@ -39,6 +42,9 @@ class FakeNvrtc {
   decltype(&fake_nvrtc_reset) reset;
   decltype(&fake_nvrtc_compiles) compiles;
   decltype(&fake_nvrtc_refuse) refuse;
+  decltype(&fake_nvrtc_quick_compiles) quick_compiles;
+  decltype(&fake_nvrtc_hold) hold;
+  decltype(&fake_nvrtc_refuse_only) refuse_only;
   decltype(&fake_nvrtc_know_times) know_times;
 
  private:

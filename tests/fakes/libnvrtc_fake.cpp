@@ -7,10 +7,13 @@
 #include <nvrtc.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <iterator>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <thread>
 
 #include "fake_nvrtc_control.h"
 
@@ -19,7 +22,9 @@ namespace {
 struct State {
   std::mutex mutex;
   int compiles = 0;
-  bool refuse = false, knows_times = true;
+  int quick = 0;
+  bool refuse = false, knows_times = true, hold = false;
+  std::optional<bool> refused_quick;  ///< of compiles of this kind alone
   std::string refusal;
 };
 State& state() {
@@ -32,6 +37,7 @@ nvrtcResult copy(const std::string& from, char* to) {
   return NVRTC_SUCCESS;
 }
 
+constexpr const char* kQuick = "--Ofast-compile=";
 constexpr int kArchs[] = {90, 100, 103};
 
 bool knows(const std::string& arch) {
@@ -50,13 +56,22 @@ extern "C" {
 
 void fake_nvrtc_reset(void) {
   const std::lock_guard lock(state().mutex);
-  state().compiles = 0;
-  state().refuse = false;
+  state().compiles = state().quick = 0;
+  state().refuse = state().hold = false;
+  state().refused_quick.reset();
   state().knows_times = true;
 }
 int fake_nvrtc_compiles(void) {
   const std::lock_guard lock(state().mutex);
   return state().compiles;
+}
+int fake_nvrtc_quick_compiles(void) {
+  const std::lock_guard lock(state().mutex);
+  return state().quick;
+}
+void fake_nvrtc_hold(int hold) {
+  const std::lock_guard lock(state().mutex);
+  state().hold = hold != 0;
 }
 void fake_nvrtc_know_times(int known) {
   const std::lock_guard lock(state().mutex);
@@ -65,7 +80,13 @@ void fake_nvrtc_know_times(int known) {
 void fake_nvrtc_refuse(const char* log) {
   const std::lock_guard lock(state().mutex);
   state().refuse = log != nullptr;
+  state().refused_quick.reset();
   state().refusal = log != nullptr ? log : "";
+}
+void fake_nvrtc_refuse_only(int quick, const char* log) {
+  fake_nvrtc_refuse(log);
+  const std::lock_guard lock(state().mutex);
+  state().refused_quick = quick != 0;
 }
 
 const char* nvrtcGetErrorString(nvrtcResult result) {
@@ -100,19 +121,26 @@ nvrtcResult nvrtcDestroyProgram(nvrtcProgram* program) {
   return NVRTC_SUCCESS;
 }
 nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char* const* options) {
-  const std::lock_guard lock(state().mutex);
+  std::unique_lock lock(state().mutex);
   ++state().compiles;
-  bool timed = false;
+  bool timed = false, quick = false;
   for (int i = 0; i < count; ++i) {
     const std::string option = options[i], key = "--gpu-architecture=";
     timed = timed || option == "--time=-";
+    quick = quick || option.rfind(kQuick, 0) == 0;
     if (option == "--time=-" && !state().knows_times) return NVRTC_ERROR_INVALID_OPTION;
     if (option.compare(0, key.size(), key) == 0 && !knows(option.substr(key.size()))) {
       program->log = "nvrtc: error: invalid value for " + option + "\n";
       return NVRTC_ERROR_INVALID_OPTION;
     }
   }
-  if (state().refuse) {
+  if (quick) ++state().quick;
+  while (state().hold && !quick) {  // asked again and again, so that a forked child needs nobody's word
+    lock.unlock();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    lock.lock();
+  }
+  if (state().refuse && state().refused_quick.value_or(quick) == quick) {
     program->log = state().refusal;
     return NVRTC_ERROR_COMPILATION;
   }
@@ -121,7 +149,7 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char* con
     program->log += std::string(1, '\0') +
                     "File name, phase name, metric, unit\nunit.cu, CUDA C++ Frontend, 5, ms\nunit.cu, NVVM Optimizer, "
                     "14, ms\nunit.cu, PTX Translation, 3, ms\n";
-  program->code = "\177ELF" + std::string(60, '\0') + program->text;
+  program->code = "\177ELF" + std::string(60, '\0') + program->text + (quick ? "quick" : "");
   return NVRTC_SUCCESS;
 }
 

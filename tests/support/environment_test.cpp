@@ -217,6 +217,21 @@ TEST_CASE("measured choices are used unless TJ_TUNE or the option says otherwise
   CHECK(refusal({{"TJ_TUNE", "yes"}}) == "TJ_TUNE is 'yes'; allowed: on, off. Correct it or leave it unset.");
 }
 
+TEST_CASE("the answer to a miss is one of three words, by option or variable") {
+  using tj::MissPolicy;
+  CHECK(settings({}).on_miss == MissPolicy::wait);
+  CHECK(settings({{"TJ_ON_MISS", "wait"}}).on_miss == MissPolicy::wait);
+  CHECK(settings({{"TJ_ON_MISS", "error"}}).on_miss == MissPolicy::error);
+  CHECK(settings({{"TJ_ON_MISS", "quick"}}).on_miss == MissPolicy::quick);
+  tj::Options options;
+  options.on_miss = MissPolicy::wait;
+  CHECK(settings({{"TJ_ON_MISS", "error"}}, options).on_miss == MissPolicy::wait);
+  CHECK(refusal({{"TJ_ON_MISS", "fail"}}) ==
+        "TJ_ON_MISS is 'fail'; allowed: wait, error, quick. Correct it or leave it unset.");
+  options.on_miss = static_cast<MissPolicy>(3);
+  CHECK(refusal({}, options).find("Options::on_miss is '3'; allowed: ") == 0);
+}
+
 TEST_CASE("limits of waits and compilers are seconds, with parts, and 0 for none") {
   CHECK(settings({}).wait_limit_s == 300);
   CHECK(settings({}).compile_limit_s == 600);

@@ -12,24 +12,26 @@ from __future__ import annotations
 
 from ._device import Device
 from ._error import Error
-from ._ops import chunk_indices, chunk_o, fmha, gemm, plan, prepare, tune, warm
+from ._ops import chunk_indices, chunk_o, fmha, gemm, plan, prepare, prepare_async, tune, warm
 from ._plan import Plan
 from ._runtime import KernelReport, Runtime, TuneReport, instance
 from ._tensors import Spec
 
-__all__ = ["Device", "Error", "Graph", "KernelReport", "Plan", "Runtime", "Schedule", "Spec", "TuneReport", "build_id", "chunk_indices", "chunk_o",
-           "counters", "custom", "default_device", "devices", "fmha", "gemm", "graph", "instance", "plan", "prepare", "prometheus", "schedule",
-           "target_of", "tune", "warm"]
+__all__ = ["Device", "Error", "Graph", "KernelReport", "Plan", "Preparation", "Progress", "Runtime", "Schedule", "Spec", "TuneReport", "build_id",
+           "chunk_indices", "chunk_o", "counters", "custom", "default_device", "devices", "fmha", "gemm", "graph", "instance", "plan", "prepare",
+           "prepare_async", "prometheus", "schedule", "target_of", "tune", "warm"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import List
 
     from . import custom, graph
+    from ._preparation import Preparation, Progress
     from ._types import DeviceLike
     from .graph import Graph, Schedule, schedule
 
-_LATER = {"custom": "custom", "graph": "graph", "Graph": "graph", "Schedule": "graph", "schedule": "graph"}
+_LATER = {"Preparation": "_preparation", "Progress": "_preparation", "custom": "custom", "graph": "graph", "Graph": "graph", "Schedule": "graph",
+          "schedule": "graph"}
 
 
 def devices() -> List[Device]:

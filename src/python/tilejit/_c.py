@@ -18,6 +18,8 @@ DEVICES = {"cpu": 0, "cuda": 1, "hip": 2}
 DEVICE_NAMES = {number: name for name, number in DEVICES.items()}
 ORIGINS = ("memory", "disk", "compiled")
 ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "silu": 3, "gelu_tanh": 4}
+MISS_POLICIES = ("wait", "error", "quick")
+PREPARE_STATES = ("waiting", "making", "ready", "failed", "left_out")
 LOG_LEVELS = ("trace", "debug", "info", "warn", "error", "off")
 
 
@@ -75,7 +77,11 @@ Options = _sized("Options", [
     ("cache_dir", c_char_p), ("cache_max_size_bytes", c_int64), ("target", c_char_p), ("dump_dir", c_char_p), ("hip_compiler", c_char_p),
     ("log_level", c_int32), ("use_disk_cache", c_int32), ("log_sink", LogSink), ("log_user", c_void_p), ("use_tuning", c_int32),
     ("reserved", c_int32), ("wait_limit_s", c_double), ("compile_limit_s", c_double), ("allocate", Allocate), ("deallocate", Deallocate),
-    ("allocator_user", c_void_p), ("record_file", c_char_p)])
+    ("allocator_user", c_void_p), ("record_file", c_char_p), ("on_miss", c_int32), ("reserved2", c_int32)])
+PrepareOptions = _sized("PrepareOptions", [("time_limit_s", c_double), ("threads", c_int32), ("reserved", c_int32)])
+Progress = _sized("Progress", [
+    ("kernels", c_uint64), ("ready", c_uint64), ("failed", c_uint64), ("left_out", c_uint64), ("seconds", c_double), ("ended", c_int32),
+    ("reserved", c_int32)])
 
 _STATUS, _HANDLE, _TEXT = c_int32, c_void_p, c_char_p
 CALLS = {
@@ -105,6 +111,14 @@ CALLS = {
     "tj_custom_tensor_map": (_STATUS, [_HANDLE, c_void_p, POINTER(Box), c_void_p]),
     "tj_custom_sm_count": (_STATUS, [_HANDLE, Device, POINTER(c_uint32)]),
     "tj_custom_launch": (_STATUS, [_HANDLE, Device, c_void_p, c_size_t, c_uint32, c_void_p]),
+    "tj_preparation_create": (_STATUS, [_HANDLE, POINTER(PrepareOptions), POINTER(_HANDLE)]),
+    "tj_preparation_destroy": (None, [_HANDLE]),
+    "tj_preparation_add": (_STATUS, [_HANDLE, _TEXT, c_void_p]),
+    "tj_preparation_add_flags": (_STATUS, [_HANDLE, _TEXT, _TEXT, Device]),
+    "tj_preparation_add_custom": (_STATUS, [_HANDLE, _HANDLE, Device]),
+    "tj_preparation_cancel": (_STATUS, [_HANDLE]),
+    "tj_preparation_wait": (_STATUS, [_HANDLE, c_double, POINTER(Progress)]),
+    "tj_preparation_get": (_STATUS, [_HANDLE, c_size_t, POINTER(c_int32), POINTER(KernelReport)]),
     "tj_schedule": (_STATUS, [_TEXT, _TEXT, _TEXT, POINTER(_TEXT)]),
     "tj_graph": (_STATUS, [_TEXT, _TEXT, POINTER(_TEXT)]),
     "tj_default_device": (_STATUS, [_HANDLE, POINTER(Device)]),
@@ -123,6 +137,7 @@ CALLS = {
 # Calls that keep the GIL: they are short, or use a framework's objects. The last two are never called through ctypes: _ready.py has their address.
 KEEPING = {
     "tj_plan_is_current": (c_int32, [_HANDLE]),
+    "tj_runtime_is_settled": (c_int32, [_HANDLE]),
     "tj_object_calls_keep": (_STATUS, [_HANDLE, _HANDLE, POINTER(c_void_p), POINTER(c_void_p), POINTER(c_int32)]),
     "tj_object_calls_destroy": (None, [_HANDLE]),
     "tj_object_calls_serve": (py_object, [py_object, POINTER(py_object), c_ssize_t]),

@@ -7,7 +7,7 @@ class Error(Exception):
 
     stage: "argument", "target", "graph", "schedule", "codegen", "compile", "cache", "load", "launch" or "model".
     code: "invalid_argument", "unsupported", "not_found", "out_of_memory", "compile_failed", "driver_error", "deadlock",
-    "cold_in_capture", "io", "model_fault" or "internal".
+    "cold_in_capture", "io", "model_fault", "internal" or "not_in_cache".
     message: cause and next step, one line. log: a compiler's log or the model's report. source_path: where the generated source was
     written. The last two may be empty.
 

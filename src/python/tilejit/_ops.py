@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any, Optional, Sequence, Tuple, Union
 
     from ._plan import Plan
+    from ._preparation import Preparation
     from ._runtime import KernelReport, Runtime, TuneReport
     from ._types import DeviceLike, StreamLike, SupportsDLPack, Tensor
 
@@ -283,6 +284,22 @@ def prepare(op: Any, *arguments: Any, device: Optional[DeviceLike] = None, runti
         device = runtime.default_device() if device is None else Device.of(device)
         check(library().tj_prepare_flags(handle.value, encoded(op, "op"), _flags(options), device.c, ctypes.byref(report), ctypes.byref(kernels)))
     return KernelReport.from_c(report, kernels.value)
+
+
+def prepare_async(op: Any, *arguments: Any, device: Optional[DeviceLike] = None, threads: int = 1, time_limit_s: float = 0,
+                  runtime: Optional[Runtime] = None, **options: Any) -> Preparation:
+    """prepare() in the background: returns a tilejit.Preparation at once, which has progress, and to which more can be added.
+
+    threads: kernels made at once; time_limit_s: seconds after which no kernel is begun, 0 for none. The others: as prepare()'s. Raises
+    tilejit.Error for the arguments; what cannot be made is told by the preparation.
+
+    >>> import tilejit
+    >>> work = tilejit.prepare_async("fmha", dtype="bf16", head_dim=64, causal=True, general_scale=False, device="cpu")
+    >>> work.wait().ended, [report.name for report in work.reports()]
+    (True, ['fmha_bf16_d64_causal_dynamic', 'fmha_bf16_d64_causal'])
+    """
+    from ._preparation import Preparation
+    return Preparation(threads=threads, time_limit_s=time_limit_s, runtime=runtime).add(op, *arguments, device=device, **options)
 
 
 def warm(op: str, target: str, *, runtime: Optional[Runtime] = None, **flags: Any) -> KernelReport:

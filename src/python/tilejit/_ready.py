@@ -153,6 +153,8 @@ def learn(key: tuple, call, runtime, owner) -> None:
     wanted, plan, keep = ctypes.c_int32(), c_void_p(), keeping().tj_object_calls_keep
     if keep(known.value, None, objects, None, ctypes.byref(wanted)) != _c.OK or not wanted.value:
         return
+    if not keeping().tj_runtime_is_settled(owner.value):  # the plan would wait for the best kernel
+        return
     if library().tj_plan_create(owner.value, call.op, ctypes.addressof(call.args), ctypes.byref(plan)) != _c.OK:
         return
     makers = [maker_of(view) for view in call.views[-len(call.results):]] if call.makes else []

@@ -97,10 +97,11 @@ def _options(given: dict):
         setattr(c, name, encoded(given[name], name))
     if given["cache_max_size_bytes"] is not None:
         c.cache_max_size_bytes = number(given["cache_max_size_bytes"], "cache_max_size_bytes", 0, 2**63 - 1)
-    if given["log_level"] is not None:
-        if not isinstance(given["log_level"], str) or given["log_level"] not in _c.LOG_LEVELS:
-            raise Error(f"log_level is {shown(given['log_level'])}; allowed: {', '.join(_c.LOG_LEVELS)}")
-        c.log_level = _c.LOG_LEVELS.index(given["log_level"])
+    for name, words in (("log_level", _c.LOG_LEVELS), ("on_miss", _c.MISS_POLICIES)):
+        if given[name] is not None:
+            if not isinstance(given[name], str) or given[name] not in words:
+                raise Error(f"{name} is {shown(given[name])}; allowed: {', '.join(words)}")
+            setattr(c, name, words.index(given[name]))
     c.use_disk_cache = flag(given["use_disk_cache"], "use_disk_cache")
     if given["use_tuning"] is not None:
         c.use_tuning = flag(given["use_tuning"], "use_tuning")
@@ -125,11 +126,12 @@ def _options(given: dict):
 class Runtime:
     """A runtime of its own. tilejit.fmha() and the others use one of the whole process, with the options that the environment gives.
 
-    cache_dir, target, dump_dir, hip_compiler, record_file: texts or paths; cache_max_size_bytes: a number; log_level: "trace", "debug",
-    "info", "warn", "error" or "off"; use_disk_cache, use_tuning: True or False; wait_limit_s, compile_limit_s: seconds, 0 for none. None
-    leaves a setting to its variable (TJ_CACHE_DIR, TJ_RECORD, ...) or default. cache_dir may be several folders with ":" between them, of which
-    the first that can be written is. log_sink: called with (level, text) from any thread.
-    allocator: an object with allocate(device, bytes, stream) -> address and deallocate(device, address, bytes, stream), for workspaces.
+    cache_dir, target, dump_dir, hip_compiler, record_file: texts or paths; cache_max_size_bytes: a number; log_level: "trace",
+    "debug", "info", "warn", "error" or "off"; use_disk_cache, use_tuning: True or False; wait_limit_s, compile_limit_s: seconds, 0 for none.
+    on_miss: what a call does whose kernel is not in the cache. "wait" until it is made, "error", or "quick": take a slower kernel until the
+    best one is there; the bits of its results may differ. None leaves a setting to its variable (TJ_CACHE_DIR, TJ_ON_MISS, ...) or default.
+    cache_dir may be several folders with ":" between them, of which the first that can be written is. log_sink: called with (level, text) from any
+    thread. allocator: an object with allocate(device, bytes, stream) -> address and deallocate(device, address, bytes, stream), for workspaces.
 
     Has all functions of the package as methods. Any thread may call any of them at any time. Raises tilejit.Error that names the option.
 
@@ -143,7 +145,7 @@ class Runtime:
                  dump_dir: Optional[Path] = None, hip_compiler: Optional[str] = None, log_level: Optional[str] = None, use_disk_cache: bool = True,
                  use_tuning: Optional[bool] = None, wait_limit_s: Optional[float] = None, compile_limit_s: Optional[float] = None,
                  log_sink: Optional[Callable[[str, str], None]] = None, allocator: Optional[Allocator] = None,
-                 record_file: Optional[Path] = None) -> None:
+                 record_file: Optional[Path] = None, on_miss: Optional[str] = None) -> None:
         given = {name: value for name, value in locals().items() if name != "self"}
         options, handle = _options(given), ctypes.c_void_p()
         check(library().tj_runtime_create(ctypes.byref(options), ctypes.byref(handle)))
@@ -223,6 +225,7 @@ class Runtime:
         fmha, gemm = staticmethod(_ops.fmha), staticmethod(_ops.gemm)
         chunk_indices, chunk_o = staticmethod(_ops.chunk_indices), staticmethod(_ops.chunk_o)
         prepare, warm, tune, plan = staticmethod(_ops.prepare), staticmethod(_ops.warm), staticmethod(_ops.tune), staticmethod(_ops.plan)
+        prepare_async = staticmethod(_ops.prepare_async)
 
     def synchronize(self, device: Optional[DeviceLike] = None, stream: StreamLike = 0) -> None:
         """Waits until the stream has done what was enqueued. Raises what a kernel before it failed with."""
@@ -231,7 +234,7 @@ class Runtime:
         check(library().tj_synchronize(handle.value, device.c, handle_of(stream)))
 
 
-_KERNELS = ("fmha", "gemm", "chunk_indices", "chunk_o", "prepare", "warm", "tune", "plan")
+_KERNELS = ("fmha", "gemm", "chunk_indices", "chunk_o", "prepare", "prepare_async", "warm", "tune", "plan")
 
 
 def _method(function):

@@ -223,6 +223,28 @@ static char* text_of(const char* folder, const char* name) {
   return text;
 }
 
+static void check_preparation(tj_runtime* runtime, attention* a, const tj_custom* kernel) {
+  const tj_prepare_options options = {.size = sizeof options, .time_limit_s = 600, .threads = 2};
+  tj_progress progress = {.size = sizeof progress};
+  tj_kernel_report report = empty_report();
+  tj_preparation* list = NULL;
+  int32_t state = -1;
+  EXPECT(tj_preparation_create(runtime, &options, &list) == TJ_OK && list != NULL);
+  EXPECT(tj_preparation_add(list, "fmha", &a->args) == TJ_OK);
+  EXPECT(tj_preparation_add_flags(list, "fmha", "--dtype f16 --head-dim 64 --causal false --general-scale false",
+                                  kHost) == TJ_OK);
+  EXPECT(tj_preparation_add_custom(list, kernel, kHost) == TJ_OK);
+  EXPECT(tj_preparation_wait(list, -1, &progress) == TJ_OK && progress.ended == 1);
+  EXPECT(progress.kernels >= 3 && progress.ready == progress.kernels && progress.failed + progress.left_out == 0);
+  EXPECT(tj_preparation_get(list, 0, &state, &report) == TJ_OK && state == TJ_PREPARE_READY && strlen(report.name) > 0);
+  EXPECT(tj_preparation_get(list, 1000, &state, &report) == TJ_INVALID_ARGUMENT);
+  EXPECT(tj_preparation_cancel(list) == TJ_OK);
+  tj_preparation_destroy(list);
+  EXPECT(tj_prepare_async(runtime, "fmha", &a->args, NULL, &list) == TJ_OK && list != NULL);
+  EXPECT(tj_preparation_wait(list, -1, NULL) == TJ_OK);
+  tj_preparation_destroy(list);
+}
+
 static void check_custom(tj_runtime* runtime, attention* a, const char* folder) {
   char* graph = text_of(folder, "gemm_gelu.json");
   const tj_custom_description description = {
@@ -235,6 +257,7 @@ static void check_custom(tj_runtime* runtime, attention* a, const char* folder) 
   EXPECT(tj_custom_create(runtime, &description, &kernel) == TJ_OK && kernel != NULL);
   EXPECT(tj_custom_prepare(kernel, kHost, &report) == TJ_OK && strstr(report.name, "gemm_gelu") != NULL);
   EXPECT(tj_custom_warm(kernel, "model:sm_90a", NULL) == TJ_OK);
+  check_preparation(runtime, a, kernel);
   EXPECT(tj_custom_tensor_map(kernel, &a->input, &box, map) == TJ_OK);
   EXPECT(tj_custom_sm_count(kernel, kHost, &count) == TJ_OK && count > 0);
   EXPECT(tj_custom_launch(kernel, kHost, map, 1, 1, NULL) == TJ_INVALID_ARGUMENT); /* not the parameter's size */

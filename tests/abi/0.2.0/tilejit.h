@@ -40,7 +40,7 @@ extern "C" {
 typedef int32_t tj_status;
 enum { TJ_OK = 0, TJ_INVALID_ARGUMENT = 1, TJ_UNSUPPORTED = 2, TJ_NOT_FOUND = 3, TJ_OUT_OF_MEMORY = 4 };
 enum { TJ_COMPILE_FAILED = 5, TJ_DRIVER_ERROR = 6, TJ_DEADLOCK = 7, TJ_COLD_IN_CAPTURE = 8, TJ_IO = 9 };
-enum { TJ_MODEL_FAULT = 10, TJ_INTERNAL = 11 };
+enum { TJ_MODEL_FAULT = 10, TJ_INTERNAL = 11, TJ_NOT_IN_CACHE = 12 };
 
 /* Element types: the numbers of tj::DType. */
 enum { TJ_F16 = 0, TJ_BF16 = 1, TJ_F32 = 2, TJ_I32 = 3, TJ_E4M3 = 4 };
@@ -54,6 +54,8 @@ enum { TJ_ACTIVATION_GELU_TANH = 4 };
 /* Levels of the log, as tj::LogLevel. TJ_LOG_DEFAULT leaves the level to the variable TJ_LOG_LEVEL. */
 enum { TJ_LOG_DEFAULT = -1, TJ_LOG_TRACE = 0, TJ_LOG_DEBUG = 1, TJ_LOG_INFO = 2 };
 enum { TJ_LOG_WARN = 3, TJ_LOG_ERROR = 4, TJ_LOG_OFF = 5 };
+/* Answers to a miss, as tj::MissPolicy. TJ_MISS_DEFAULT leaves the answer to the variable TJ_ON_MISS. */
+enum { TJ_MISS_DEFAULT = -1, TJ_MISS_WAIT = 0, TJ_MISS_ERROR = 1, TJ_MISS_QUICK = 2 };
 #define TJ_MAX_RANK 5
 
 /* A tj::Runtime and the memory that tj_allocate() took from it. */
@@ -110,8 +112,8 @@ typedef struct tj_gemm_args {
   float beta;               /* factor of c; 0 leaves c out */
   int32_t activation;       /* TJ_ACTIVATION_NONE, ... */
   int32_t max_sms;          /* multiprocessors that the call may fill; 0: all */
-  const tj_tensor* scale_a; /* f32, one element, with TJ_E4M3 only; null: 1 */
-  const tj_tensor* scale_b; /* as scale_a */
+  const tj_tensor* scale_a; /* f32 with TJ_E4M3 only: one element, or [M, ceil(K / 128)] (gemm.hpp); null: 1 */
+  const tj_tensor* scale_b; /* as scale_a, or [ceil(N / 128), ceil(K / 128)] or [N, ceil(K / 128)] */
 } tj_gemm_args;
 
 /* The list of all chunks of sequences in a row; all i32, as tj::ChunkIndicesArgs (chunk_indices.hpp) says. */
@@ -196,26 +198,6 @@ typedef struct tj_plan_info {
   const char* target;
 } tj_plan_info;
 
-/* A kernel of the user's own, as tj::custom::Description (custom.hpp) says. */
-typedef struct tj_custom tj_custom;
-typedef struct tj_custom_description {
-  uint64_t size;
-  const char* name;
-  const char* graph;             /* the JSON text, which src/graph/README.md describes */
-  const char* folder;            /* of node bodies */
-  int32_t max_stages, max_slots; /* 0: any number of stages; as many slots as the graph's values allow */
-  int32_t without_turns;         /* 1: roles that alternate on a unit are not held to their turns */
-  int32_t reserved;              /* 0 */
-} tj_custom_description;
-
-/* The box that the copy engine cuts from a tensor, as tj::custom::Box says. */
-typedef struct tj_box {
-  uint64_t size;
-  int64_t shape[TJ_MAX_RANK]; /* elements, outermost dimension first; each 1 to 256 */
-  int32_t swizzle_bytes;      /* 0, 32, 64 or 128 */
-  int32_t reserved;           /* 0 */
-} tj_box;
-
 /* A receiver of log lines. It is called from any thread until the runtime is destroyed, and may not call tj_ functions
  * of the same runtime. The text has no terminating NUL and is valid during the call. */
 typedef void (*tj_log_sink)(void* user, int32_t level, const char* text, size_t length);
@@ -250,6 +232,8 @@ typedef struct tj_options {
   tj_deallocator deallocate;
   void* allocator_user;    /* handed to both */
   const char* record_file; /* kernels that calls ask for are written there, as TJ_RECORD says */
+  int32_t on_miss;         /* TJ_MISS_DEFAULT, ... */
+  int32_t reserved2;       /* 0 */
 } tj_options;
 
 /* ---- runtimes ---- */
@@ -258,8 +242,8 @@ typedef struct tj_options {
 TJ_C_API void tj_options_init(tj_options* options);
 /* Makes a runtime. options may be null (defaults). On failure *out is null. */
 TJ_C_API tj_status tj_runtime_create(const tj_options* options, tj_runtime** out);
-/* Ends a runtime. It waits for nothing: synchronize first. Frees what tj_allocate() gave. Null and the instance are
- * left alone. */
+/* Ends a runtime, as ~Runtime() does: it waits for kernels that are made in the background, and for no device. Frees
+ * what tj_allocate() gave. Null and the instance are left alone. */
 TJ_C_API void tj_runtime_destroy(tj_runtime* runtime);
 /* The process-wide runtime with default options (tj::Runtime::instance()), made on first use. */
 TJ_C_API tj_status tj_runtime_instance(tj_runtime** out);
@@ -301,26 +285,6 @@ TJ_C_API tj_status tj_plan_get_info(const tj_plan* plan, tj_plan_info* info);
  * thread may run it, also after the runtime was destroyed. */
 TJ_C_API tj_status tj_plan_run(const tj_plan* plan, void* const* addresses, size_t count, void* workspace,
                                void* stream);
-
-/* ---- kernels of users' own ---- */
-
-/* Makes a kernel as tj::custom::Kernel (custom.hpp) does. Reads and checks folder and graph; compiles nothing. On
- * failure *out is null. */
-TJ_C_API tj_status tj_custom_create(tj_runtime* runtime, const tj_custom_description* description, tj_custom** out);
-/* Ends the handle. The runtime keeps the kernels that were made. Null is ignored. */
-TJ_C_API void tj_custom_destroy(tj_custom* kernel);
-/* Gets the kernel compiled, cached and loaded for a device. report may be null. */
-TJ_C_API tj_status tj_custom_prepare(const tj_custom* kernel, tj_device device, tj_kernel_report* report);
-/* Compiles the kernel into the disk cache for a target, without any device. report may be null. */
-TJ_C_API tj_status tj_custom_warm(const tj_custom* kernel, const char* target, tj_kernel_report* report);
-/* Writes a tensor map of 128 bytes to out. The parameter must hold it at a multiple of 64 bytes. */
-TJ_C_API tj_status tj_custom_tensor_map(const tj_custom* kernel, const tj_tensor* tensor, const tj_box* box, void* out);
-/* *out is the number of the device's multiprocessors, which the model has too. */
-TJ_C_API tj_status tj_custom_sm_count(const tj_custom* kernel, tj_device device, uint32_t* out);
-/* Enqueues 1 to 2147483647 blocks, a multiple of the graph's cluster; finished on return on the model. params is the
- * kernel's parameter, `bytes` bytes, copied during the call. The first launch on a device prepares. */
-TJ_C_API tj_status tj_custom_launch(const tj_custom* kernel, tj_device device, const void* params, size_t bytes,
-                                    uint32_t blocks, void* stream);
 
 /* ---- graphs of your own ---- */
 
@@ -389,5 +353,8 @@ TJ_C_API const char* tj_build_id(void);
 #ifdef __cplusplus
 }
 #endif
+
+#include "custom.h"
+#include "preparation.h"
 
 #endif /* TILEJIT_TILEJIT_H */

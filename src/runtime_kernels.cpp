@@ -1,0 +1,187 @@
+// The first call of a kind: kernels that are made, found on disk or prepared, and come into the table. Knows no op by
+// name.
+//
+// Decides which calls obey Options::on_miss, and what replaces a quick kernel. Who makes a kernel when several ask at
+// once is maker.hpp's. Invariants: nothing is made inside a graph capture; who asked for the best kernel gets no quick
+// one.
+#include "runtime_impl.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <utility>
+
+#include "ops/common/op_flags.hpp"
+#include "placement.hpp"
+#include "support/fail.hpp"
+#include "support/uncancelled.hpp"
+
+namespace tj {
+
+using support::cat;
+using support::fail;
+
+const LoadedKernel& Runtime::Impl::get(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key,
+                                       Device device, Stream stream) {
+  const support::Uncancelled whole;
+  if (backends.driver(device)->capturing(device.index, stream))
+    fail(Stage::load, Code::cold_in_capture,
+         cat("'", request.name,
+             "' is not prepared and the stream is capturing a graph; call tj::prepare() with the same arguments "
+             "before the capture. The capture goes on"));
+  if (settings.on_miss == MissPolicy::quick) upgrades->go_on();
+  return load(op, request, small_key, device, settings.on_miss);
+}
+
+const LoadedKernel& Runtime::Impl::load(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key,
+                                        Device device, MissPolicy on_miss, KernelReport* how) {
+  const support::Uncancelled whole;
+  const HotKey key = hot_key(op, small_key, device);
+  const arch::Target target =
+      backends.target(device, op);  // before the driver: a wrong target is the better thing to say
+  const auto driver = backends.driver(device);
+  if (on_miss == MissPolicy::quick && workers.stopped()) on_miss = MissPolicy::wait;
+  const Artifact artifact = kernel_maker.get(op, request, target, on_miss);
+  if (how != nullptr) *how = artifact.report;
+  if (const LoadedKernel* present = table.find(key); present != nullptr && (!present->quick || artifact.quick))
+    return *present;
+  auto kernel = artifact.quick ? load_quick(op, request, target, driver, device, artifact)
+                               : load(op, request, target, driver, device, artifact);
+  if (how != nullptr) *how = kernel->report;
+  const LoadedKernel* const own = kernel.get();
+  bool replaced = false;
+  const LoadedKernel& kept = *table.insert(key, std::move(kernel), &replaced);
+  if (replaced) kernel_maker.count_replaced();
+  if (&kept == own && kept.quick) {
+    kernel_maker.count_quick();
+    replace_later(op, request, small_key, device);
+  }
+  return kept;
+}
+
+/// One that the driver does not load, as may be for want of registers, is no reason for the call to fail.
+std::unique_ptr<LoadedKernel> Runtime::Impl::load_quick(const ops::Maker& op, const ops::Request& request,
+                                                        const arch::Target& target,
+                                                        const std::shared_ptr<launch::Driver>& driver, Device device,
+                                                        const Artifact& artifact) {
+  try {
+    return load(op, request, target, driver, device, artifact);
+  } catch (const Error& error) {
+    log(LogLevel::info,
+        cat("a quick ", request.name, " does not load, so the call waits for the best one: ", error.message));
+  }
+  return load(op, request, target, driver, device, kernel_maker.best(op, request, target));
+}
+
+void Runtime::Impl::replace_later(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key,
+                                  Device device) {
+  const auto remains = [this, name = request.name](const std::string& why) {
+    log(LogLevel::warn,
+        cat("the best kernel of ", name, " could not be made in the background, so the quick one stays: ", why));
+  };
+  try {
+    upgrades->add([this, &op, request, small_key, device, remains] {
+      try {
+        const HotKey key = hot_key(op, small_key, device);
+        const arch::Target target = backends.target(device, op);
+        const auto driver = backends.driver(device);
+        bool replaced = false;
+        table.insert(key, load(op, request, target, driver, device, kernel_maker.best(op, request, target)), &replaced);
+        if (!replaced) return;  // by a call that asked for it
+        kernel_maker.count_replaced();
+        log(LogLevel::info, cat("the best kernel of ", request.name, " serves instead of the quick one"));
+      } catch (const std::exception& error) {
+        remains(error.what());
+      }
+    });
+  } catch (const Error& error) {
+    remains(error.message);
+  }
+}
+
+std::unique_ptr<LoadedKernel> Runtime::Impl::load(const ops::Maker& op, const ops::Request& request,
+                                                  const arch::Target& target,
+                                                  const std::shared_ptr<launch::Driver>& driver, Device device,
+                                                  const Artifact& artifact) {
+  const auto start = std::chrono::steady_clock::now();
+  auto kernel = kernel_maker.load(op, request, target, driver, device.index, artifact);
+  kernel->report.load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return kernel;
+}
+
+KernelReport Runtime::Impl::prepare(const ops::Op& op, const void* args, std::optional<int> rung) {
+  Placement placement(op, args);
+  if (placement.any_null()) args = placement.get();
+  const Device device = op.device_of(args);
+  op.validate(args, backends.on_model(device));
+  tunings.refresh(device);
+  const ops::ProblemKey problem = op.problem_key(args);
+  return load_steps({&op, args, rung ? rung_kernel(op, problem, *rung, device) : kernel_of(op, problem, device)},
+                    device);
+}
+
+ops::Kernel Runtime::Impl::rung_kernel(const ops::Op& op, const ops::ProblemKey& problem, int rung, Device device) {
+  const std::optional<int> choice = op.rung_choice(problem, rung, backends.arch(device, op));
+  return choice ? op.kernel_of(problem, *choice) : kernel_of(op, problem, device);
+}
+
+KernelReport Runtime::Impl::load_steps(const ops::Step& call, Device device, MissPolicy on_miss) {
+  KernelReport standing;
+  ops::OwnStep own(*call.op);
+  call.op->steps(call.args, call.kernel, ops::nowhere(), [&](const ops::Step& step) {
+    KernelReport each = report(*step.op, step.op->request_of(step.kernel), step.kernel.small_key, device, on_miss);
+    if (own.is(step)) standing = std::move(each);
+  });
+  return standing;
+}
+
+ops::Kernel Runtime::Impl::prepared_kernel(const ops::Op& op, const ops::ProblemKey& problem, Device device) {
+  tunings.refresh(device);
+  return kernel_of(op, problem, device);
+}
+
+ops::ChooseKernel Runtime::Impl::choosing(const ops::Op& op, Device device) {
+  const auto arch = [this, &op, device]() -> const arch::Arch& { return backends.arch(device, op); };
+  return {[this, &op, device, arch](const ops::ProblemKey& problem) {
+            arch();  // before a driver is opened: a wrong target is the better thing to say
+            return prepared_kernel(op, problem, device);
+          },
+          arch};
+}
+ops::ChooseKernel Runtime::Impl::choosing(const ops::Op& op, const arch::Target& target) {
+  return {[&op, arch = target.arch](const ops::ProblemKey& problem) { return op.choose(problem, *arch); },
+          [arch = target.arch]() -> const arch::Arch& { return *arch; }};
+}
+
+std::vector<ops::NeededKernel> Runtime::Impl::needed_kernels(const ops::Op& op, std::string_view flags, Device device) {
+  const ops::Flags given = ops::flags_of_text(flags);
+  return op.needed_kernels(given, backends.arch(device, op), choosing(op, device));
+}
+
+std::vector<KernelReport> Runtime::Impl::prepare(const std::vector<ops::NeededKernel>& kernels, Device device) {
+  std::vector<KernelReport> reports;
+  for (const ops::NeededKernel& needed : kernels) reports.push_back(report(*needed.op, needed.kernel, device));
+  return reports;
+}
+
+std::vector<KernelReport> Runtime::Impl::warm(const std::vector<ops::NeededKernel>& kernels,
+                                              const arch::Target& target) {
+  std::vector<KernelReport> reports;
+  for (const ops::NeededKernel& needed : kernels)
+    reports.push_back(kernel_maker.get(*needed.op, needed.op->request_of(needed.kernel), target).report);
+  return reports;
+}
+
+KernelReport Runtime::Impl::report(const ops::Op& op, const ops::Kernel& kernel, Device device) {
+  return report(op, op.request_of(kernel), kernel.small_key, device);
+}
+
+KernelReport Runtime::Impl::report(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key,
+                                   Device device, MissPolicy on_miss) {
+  const LoadedKernel* const kernel = table.find(hot_key(op, small_key, device));
+  if (kernel != nullptr && !kernel->quick) return without_times(kernel->report, KernelOrigin::memory);
+  KernelReport how;  // this call's own: another thread may have made the kernel that is kept
+  load(op, request, small_key, device, on_miss, &how);
+  return how;
+}
+
+}  // namespace tj

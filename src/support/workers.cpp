@@ -1,0 +1,245 @@
+// See workers.hpp.
+#include "support/workers.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/atomic_file.hpp"
+#include "support/fail.hpp"
+#include "support/fork_safe.hpp"
+#include "support/lasting.hpp"
+
+namespace tj::support {
+namespace {
+
+constexpr std::chrono::seconds kLongestEnd{10};
+
+// Of the whole process.
+constinit std::atomic<bool> ending{false};
+constinit std::atomic<int> under_way{0};
+constinit Bell ended;
+
+void at_end() {
+  ending.store(true);
+  const auto until = std::chrono::steady_clock::now() + kLongestEnd;
+  for (;;) {
+    const std::uint32_t rung = ended.rung();
+    const auto now = std::chrono::steady_clock::now();
+    if (under_way.load() == 0 || now >= until) return;
+    ended.wait(rung, until - now);
+  }
+}
+
+/// Signals are for the program's own threads; a fault is always its thread's.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() noexcept {
+    sigset_t all;
+    ::sigfillset(&all);
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) ::sigdelset(&all, fault);
+    ::pthread_sigmask(SIG_BLOCK, &all, &before_);
+  }
+  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+struct Thread {
+  pthread_t id{};
+  bool done = false;
+};
+using Threads = std::vector<std::unique_ptr<Thread>>;
+
+void join(const Threads& threads) noexcept {
+  for (const auto& thread : threads) ::pthread_join(thread->id, nullptr);
+}
+
+}  // namespace
+
+void end_tasks_first(const char* what) {
+  static constinit Lasting<std::set<std::string>> known;
+  static constinit Mutex mutex;
+  const std::lock_guard lock(mutex);
+  if (known.get().empty()) in_forked_children([] { under_way.store(0); });
+  if (known.get().insert(what).second) std::atexit(&at_end);
+}
+
+struct Workers::State {
+  Mutex mutex;  ///< of what is below, and of the queues
+  bool stopped = false;
+  std::uint32_t generation = process_generation();
+  Threads threads;
+  std::vector<std::weak_ptr<Queue>> queues;
+
+  /// Takes those that have ended. A child drops its parent's.
+  Threads ended() {
+    Threads gone;
+    if (generation != process_generation()) threads.clear();
+    generation = process_generation();
+    const auto alive =
+        std::stable_partition(threads.begin(), threads.end(), [](const auto& each) { return !each->done; });
+    std::move(alive, threads.end(), std::back_inserter(gone));
+    threads.erase(alive, threads.end());
+    return gone;
+  }
+};
+
+namespace {
+
+struct Start {
+  std::shared_ptr<Workers::Queue> queue;
+  Thread* thread = nullptr;
+};
+
+}  // namespace
+
+Workers::Workers() : state_(std::make_shared<State>()) {}
+
+std::shared_ptr<Workers::Queue> Workers::queue(int most) {
+  auto made = std::make_shared<Queue>(Queue::Key(), state_, most);
+  const std::lock_guard lock(state_->mutex);
+  std::erase_if(state_->queues, [](const auto& each) { return each.expired(); });
+  state_->queues.push_back(made);
+  return made;
+}
+
+void Workers::stop() {
+  Threads all;
+  std::vector<std::pair<std::shared_ptr<Queue>, Tasks>> dropped;
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->stopped = true;
+    join(state_->ended());
+    all.swap(state_->threads);
+    for (const auto& each : state_->queues)
+      if (auto queue = each.lock()) {
+        queue->forget_parents();
+        Tasks tasks = std::move(queue->waiting_);
+        queue->waiting_.clear();
+        dropped.emplace_back(std::move(queue), std::move(tasks));
+      }
+  }
+  dropped.clear();  // without the lock, and before the wait: who waits for a task learns that it is gone
+  join(all);
+}
+
+bool Workers::stopped() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->stopped;
+}
+
+void Workers::Queue::forget_parents() {
+  if (generation_ == process_generation()) return;
+  if (generation_ != 0) threads_ = 0;
+  generation_ = process_generation();
+  waiting_.insert(waiting_.begin(), running_.begin(), running_.end());
+  running_.clear();
+}
+
+/// As many as there is work for; false, and why, when the system gives none.
+bool Workers::Queue::begin_threads(std::string* problem) {
+  const SignalsBlocked blocked;
+  while (threads_ < most_ && static_cast<std::size_t>(threads_) < waiting_.size() + running_.size()) {
+    auto thread = std::make_unique<Thread>();
+    auto start = std::make_unique<Start>(Start{shared_from_this(), thread.get()});
+    state_->threads.reserve(state_->threads.size() + 1);
+    if (const int error = ::pthread_create(&thread->id, nullptr, &work, start.get()); error != 0) {
+      *problem = errno_text(error);
+      return false;
+    }
+    static_cast<void>(start.release());
+    state_->threads.push_back(std::move(thread));
+    ++threads_;
+  }
+  return true;
+}
+
+bool Workers::Queue::add(Task task) {
+  end_tasks_first("");
+  Threads gone;
+  std::string problem;
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (state_->stopped || ending.load()) return false;
+    gone = state_->ended();
+    forget_parents();
+    waiting_.push_back(std::make_shared<Task>(std::move(task)));
+    if (!begin_threads(&problem) && threads_ == 0)
+      waiting_.pop_back();
+    else
+      problem.clear();
+  }
+  join(gone);
+  if (!problem.empty())
+    fail(Stage::load, Code::out_of_memory,
+         cat("the system gives no thread for work in the background: ", problem,
+             "; raise the limit of threads (ulimit -u), or make the kernels without it"));
+  return true;
+}
+
+void Workers::Queue::go_on() {
+  const std::lock_guard lock(state_->mutex);
+  if (generation_ == 0 || generation_ == process_generation() || state_->stopped) return;
+  join(state_->ended());
+  forget_parents();
+  std::string problem;
+  begin_threads(&problem);  // where there is none now, there may be one at the next call
+}
+
+/// False, and the thread is none of the queue's any more, when there is nothing to do.
+bool Workers::Queue::take(std::shared_ptr<Task>& task, Tasks& dropped) {
+  if (ending.load()) dropped.swap(waiting_);
+  if (waiting_.empty()) {
+    --threads_;
+    return false;
+  }
+  task = std::move(waiting_.front());
+  waiting_.pop_front();
+  running_.push_back(task);
+  under_way.fetch_add(1);
+  return true;
+}
+
+void* Workers::Queue::work(void* given) noexcept {
+  const std::unique_ptr<Start> start(static_cast<Start*>(given));
+  Queue& queue = *start->queue;
+  Tasks dropped;
+  for (std::shared_ptr<Task> task;;) {
+    {
+      const std::lock_guard lock(queue.state_->mutex);
+      if (!queue.take(task, dropped)) {
+        start->thread->done = true;
+        break;
+      }
+    }
+    try {
+      (*task)();
+    } catch (...) {  // against the rule; nobody is there to be told
+    }
+    {
+      const std::lock_guard lock(queue.state_->mutex);
+      std::erase(queue.running_, task);
+    }
+    task.reset();
+    under_way.fetch_sub(1);
+    ended.ring();
+  }
+  return nullptr;
+}
+
+}  // namespace tj::support

@@ -1,0 +1,78 @@
+// Threads of the library's own, for long work that no caller waits for.
+//
+// Decides when a thread begins and ends, and what becomes of the work when the process forks or ends. Does not decide
+// what is worked at. Invariants: a queue's tasks begin in their order; no thread is there without a task.
+//
+// A fork: the child has none of these threads. Its next call of a queue there starts threads of its own, and tasks that
+// were under way in the parent begin anew. The process's end: no task begins any more, and the process waits for those
+// that have begun, for 10 s at most.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace tj::support {
+
+class Workers {
+ public:
+  /// Throws nothing.
+  using Task = std::function<void()>;
+  class Queue;
+
+  Workers();
+  ~Workers() { stop(); }
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+
+  /// A queue of which `most` tasks are worked at at once. It may outlive this.
+  std::shared_ptr<Queue> queue(int most);
+  /// Destroys all tasks that have not begun, and waits for the others. No queue takes any afterwards. No task calls it.
+  void stop();
+  bool stopped() const;
+
+ private:
+  struct State;
+  using Tasks = std::deque<std::shared_ptr<Task>>;
+  std::shared_ptr<State> state_;
+};
+
+/// Thread safe.
+class Workers::Queue : public std::enable_shared_from_this<Workers::Queue> {
+ public:
+  /// False when the workers have been stopped. Throws tj::Error(load, out_of_memory) where the system gives no thread
+  /// and none works at the queue.
+  bool add(Task task);
+  /// Goes on in a forked child; else it does nothing.
+  void go_on();
+
+ private:
+  friend class Workers;
+  struct Key {};
+
+ public:
+  /// For Workers::queue().
+  Queue(Key, std::shared_ptr<State> state, int most) : state_(std::move(state)), most_(most) {}
+
+ private:
+  static void* work(void* start) noexcept;
+  bool take(std::shared_ptr<Task>& task, Tasks& dropped);
+  bool begin_threads(std::string* problem);
+  void forget_parents();
+
+  // Guarded by the workers' mutex.
+  const std::shared_ptr<State> state_;
+  const int most_;
+  int threads_ = 0;
+  std::uint32_t generation_ = 0;
+  Tasks waiting_, running_;
+};
+
+/// Has the process's end wait for tasks before the exit handlers that are registered by now. `what`: a name, for which
+/// it is done once.
+void end_tasks_first(const char* what);
+
+}  // namespace tj::support

@@ -1,0 +1,216 @@
+// Protects work in the background: its order, how much goes on at once, its end, and what becomes of it in a forked
+// child.
+#include "support/workers.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "support/fork_safe.hpp"
+#include "support/scratch.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using tj::support::Bell;
+using tj::support::Workers;
+using tj::testing::start_child;
+using tj::testing::wait_for;
+
+/// A gate that tasks wait at.
+class Gate {
+ public:
+  void open() {
+    open_ = true;
+    bell_.ring();
+  }
+  void pass() {
+    ++arrived_;
+    bell_.ring();
+    wait([&] { return open_.load(); });
+  }
+  void wait_for_arrivals(int count) {
+    wait([&] { return arrived_.load() >= count; });
+  }
+  int arrived() const { return arrived_; }
+
+ private:
+  template <class Until>
+  void wait(Until until) {
+    while (true) {
+      const auto rung = bell_.rung();
+      if (until()) return;
+      bell_.wait(rung, 1s);
+    }
+  }
+  std::atomic<bool> open_{false};
+  std::atomic<int> arrived_{0};
+  Bell bell_;
+};
+
+template <class Until>
+void wait_until(Until until) {
+  while (!until()) std::this_thread::sleep_for(100us);
+}
+
+TEST_CASE("a queue's tasks are done in their order, one at a time, also by a thread that begins anew") {
+  std::vector<int> order;
+  std::atomic<int> inside{0}, wrong{0}, done{0};
+  Workers workers;
+  const auto queue = workers.queue(1);
+  for (int i = 0; i < 200; ++i) {
+    REQUIRE(queue->add([&, i] {
+      if (inside++ != 0) ++wrong;
+      order.push_back(i);
+      --inside;
+      ++done;
+    }));
+    if (i % 50 == 49) wait_until([&] { return done == i + 1; });
+  }
+  workers.stop();
+  CHECK(wrong == 0);
+  CHECK(order.size() == 200);
+  CHECK(std::is_sorted(order.begin(), order.end()));
+}
+
+TEST_CASE("a queue works at as many tasks at once as it was made for, beside other queues") {
+  Gate gate;
+  std::atomic<int> others{0};
+  Workers workers;
+  const auto three = workers.queue(3), one = workers.queue(1);
+  for (int i = 0; i < 5; ++i) REQUIRE(three->add([&] { gate.pass(); }));
+  gate.wait_for_arrivals(3);
+  REQUIRE(one->add([&] { ++others; }));
+  wait_until([&] { return others == 1; });
+  CHECK(gate.arrived() == 3);
+  gate.open();
+  gate.wait_for_arrivals(5);
+}
+
+TEST_CASE("the end waits for what has begun, destroys the rest undone, and takes nothing more") {
+  Gate gate;
+  std::atomic<int> done{0};
+  const auto kept = std::make_shared<int>(1);
+  auto workers = std::make_unique<Workers>();
+  const auto queue = workers->queue(1);
+  REQUIRE(queue->add([&, kept] {
+    gate.pass();
+    ++done;
+  }));
+  for (int i = 0; i < 3; ++i) REQUIRE(queue->add([&, kept] { ++done; }));
+  gate.wait_for_arrivals(1);
+  std::thread opener([&] {
+    wait_until([&] { return kept.use_count() == 2; });  // the three are gone
+    gate.open();
+  });
+  CHECK(!workers->stopped());
+  workers->stop();
+  CHECK(done == 1);
+  CHECK(workers->stopped());
+  opener.join();
+  CHECK(kept.use_count() == 1);
+  CHECK(!queue->add([] {}));
+  workers.reset();
+  CHECK(!queue->add([] {}));
+}
+
+TEST_CASE("tasks may add tasks, and keep what their queue is part of") {
+  Gate gate;
+  Workers workers;
+  struct List {
+    std::shared_ptr<Workers::Queue> queue;
+    std::atomic<int> done{0};
+  };
+  auto list = std::make_shared<List>();
+  list->queue = workers.queue(2);
+  const std::weak_ptr<List> there = list;
+  REQUIRE(list->queue->add([list, &gate] {
+    list->queue->add([list, &gate] {
+      gate.pass();
+      ++list->done;
+    });
+  }));
+  list.reset();
+  gate.wait_for_arrivals(1);
+  gate.open();
+  wait_until([&] { return there.expired(); });
+  workers.stop();
+}
+
+TEST_CASE("a forked child does anew what was under way or waited in its parent, once it asks for it") {
+  Gate gate;
+  std::atomic<int> first{0}, second{0};
+  Workers workers;
+  const auto queue = workers.queue(1);
+  REQUIRE(queue->add([&] {
+    ++first;
+    gate.pass();
+  }));
+  REQUIRE(queue->add([&] { ++second; }));
+  gate.wait_for_arrivals(1);
+  CHECK(wait_for(start_child([&] {
+          ::alarm(60);
+          if (second != 0) return 1;
+          gate.open();
+          queue->go_on();
+          wait_until([&] { return second == 1; });
+          return first == 2 ? 0 : 2;
+        })) == 0);
+  CHECK(wait_for(start_child([&] {  // and an end there waits for no thread of the parent
+          ::alarm(60);
+          workers.stop();
+          return first == 1 && second == 0 && !queue->add([] {}) ? 0 : 1;
+        })) == 0);
+  queue->go_on();  // nothing, here
+  gate.open();
+  wait_until([&] { return second == 1; });
+  CHECK(first == 1);
+}
+
+TEST_CASE("forks beside workers: each child works on its own") {
+  std::atomic<bool> stop{false};
+  std::atomic<int> rounds{0};
+  Workers workers;
+  const auto queue = workers.queue(2);
+  std::thread adder([&] {
+    while (!stop) {
+      queue->add([&] { ++rounds; });
+      std::this_thread::sleep_for(50us);
+    }
+  });
+  wait_until([&] { return rounds > 10; });
+  for (int i = 0; i < 20; ++i)
+    CHECK(wait_for(start_child([&] {
+            ::alarm(60);
+            std::atomic<bool> done{false};
+            if (!queue->add([&] { done = true; })) return 1;
+            wait_until([&] { return done.load(); });
+            return 0;
+          })) == 0);
+  stop = true;
+  adder.join();
+}
+
+TEST_CASE("a worker has the program's signals blocked") {
+  std::atomic<int> blocked{-1};
+  Workers workers;
+  workers.queue(1)->add([&] {
+    sigset_t now;
+    ::pthread_sigmask(SIG_SETMASK, nullptr, &now);
+    blocked = ::sigismember(&now, SIGTERM) + ::sigismember(&now, SIGUSR1) - ::sigismember(&now, SIGSEGV);
+  });
+  wait_until([&] { return blocked >= 0; });
+  CHECK(blocked == 2);
+  sigset_t own;
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &own);
+  CHECK(::sigismember(&own, SIGTERM) == 0);
+}
+
+}  // namespace
