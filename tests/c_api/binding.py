@@ -39,7 +39,9 @@ class FmhaArgs(Sized):
     _fields_ = [("size", ctypes.c_uint64), ("q", ctypes.POINTER(Tensor)), ("k", ctypes.POINTER(Tensor)),
                 ("v", ctypes.POINTER(Tensor)), ("o", ctypes.POINTER(Tensor)), ("lse", ctypes.POINTER(Tensor)),
                 ("scale", ctypes.c_float), ("has_scale", ctypes.c_int32), ("causal", ctypes.c_int32),
-                ("max_sms", ctypes.c_int32)]
+                ("max_sms", ctypes.c_int32), ("has_window", ctypes.c_int32), ("top_left", ctypes.c_int32),
+                ("window_left", ctypes.c_int64), ("window_right", ctypes.c_int64), ("softcap", ctypes.c_float),
+                ("reserved", ctypes.c_int32), ("alibi_slopes", ctypes.POINTER(Tensor)), ("sinks", ctypes.POINTER(Tensor))]
 
 
 class GemmArgs(Sized):
@@ -289,11 +291,15 @@ class Runtime:
         else:
             self.library.check(self.library.c.tj_run_rung(self.handle, op.encode(), ctypes.byref(args), rung, stream))
 
-    def fmha(self, q, k, v, o, lse=None, scale=None, causal=False, stream=None, rung=None):
+    def fmha(self, q, k, v, o, lse=None, scale=None, causal=False, stream=None, rung=None, window=None, top_left=False, softcap=0.0,
+             alibi_slopes=None, sinks=None):
         args = FmhaArgs(q=ctypes.pointer(q), k=ctypes.pointer(k), v=ctypes.pointer(v), o=ctypes.pointer(o),
-                        causal=int(causal))
-        if lse is not None:
-            args.lse = ctypes.pointer(lse)
+                        causal=int(causal), top_left=int(top_left), softcap=softcap)
+        for name, tensor in (("lse", lse), ("alibi_slopes", alibi_slopes), ("sinks", sinks)):
+            if tensor is not None:
+                setattr(args, name, ctypes.pointer(tensor))
+        if window is not None:
+            args.has_window, (args.window_left, args.window_right) = 1, window
         if scale is not None:
             args.has_scale, args.scale = 1, scale
         self._call("fmha", args, stream, rung)

@@ -1,4 +1,4 @@
-"""tilejit as operators of PyTorch: torch.ops.tilejit.*, and sdpa() and flash_attn_func() by tilejit's kernels. Forward only.
+"""tilejit as operators of PyTorch: torch.ops.tilejit.*, and sdpa(), flash_attn_func() and fp8_gemm_nt() by tilejit's kernels. Forward only.
 
 Importing this registers the operators. They run in eager mode, under torch.compile(fullgraph=True), in CUDA graphs, and give shapes for fake and
 meta tensors. A tensor that requires grad is refused outside of torch.no_grad(); sdpa leaves it to torch.
@@ -32,6 +32,7 @@ def _check_version(version: str) -> None:
 _check_version(torch.__version__)
 
 from ._torch_flash import flash_attn_func  # noqa: E402 -- behind the check
+from ._torch_fp8 import fp8_gemm_nt  # noqa: E402
 from ._torch_sdpa import sdpa  # noqa: E402
 
-__all__ = ["flash_attn_func", "sdpa"]
+__all__ = ["flash_attn_func", "fp8_gemm_nt", "sdpa"]
