@@ -41,11 +41,10 @@ def edit(recipe):
     recipe.replace(FIELDS, "}};\n\n}  // namespace tj::ops", ROW)
     recipe.replace(MASK, "  int left, right;  ///< at most queries + keys\n", "  int left, right;  ///< at most queries + keys\n"
                    "  int chunk;        ///< keys of a chunk; 0: all are one\n")
-    recipe.replace(MASK, "    return {windowed && place > left ? place - left : 0, ",
-                   "    const int begin = windowed && place > left ? place - left : 0, own = chunk > 0 && place > 0 ? place / chunk * chunk : 0;\n"
-                   "    return {begin > own ? begin : own, ")
+    recipe.replace(MASK, "    if (!windowed) return {0, end < keys ? end : keys};\n",
+                   "    if (!windowed) return {chunk > 0 && place > 0 ? place / chunk * chunk : 0, end < keys ? end : keys};\n")
     recipe.replace(MASK, "from_first_key() const { return !windowed; }", "from_first_key() const { return !windowed && chunk == 0; }")
-    recipe.replace(MASK, "params.left,      params.right};", "params.left,      params.right, C::kChunked ? params.chunk : 0};")
+    recipe.replace(MASK, "params.left, params.right};", "params.left, params.right, C::kChunked ? params.chunk : 0};")
     recipe.replace(PARAMS, "  int queries, keys;\n", "  int queries, keys;\n  int chunk;\n")
     recipe.replace(CALLS, "  config.causal = args.causal || args.window.right == 0;\n",
                    "  config.causal = args.causal || args.window.right == 0;\n  config.chunked = args.chunk > 0;\n")

@@ -143,11 +143,10 @@ TJ_DEVICE void change_scores(Query<C>& query, const HeadNumbers<C>& head, const 
   }
 }
 
-/// Hides the scores of keys that the query does not see. `row` is the query's.
+/// Hides the scores of keys that the query does not see. `row` is the query's. A window masks in every iteration: no
+/// branch stands between loads on their way and the products.
 template <class C>
 TJ_DEVICE void mask(Query<C>& query, const Params& params, const Tile& tile, int i, int row) {
-  const int first = row - static_cast<int>(dev::operand_row());
-  if (!masks<C>(params, tile, i, first, first + kMatrix - 1)) return;
   const RowMask<C> seen(params, row, first_key<C>(tile, i));
 #pragma unroll
   for (int n = 0; n < C::kBlockN / kMatrix; ++n) {
@@ -204,6 +203,11 @@ TJ_DEVICE void row_max(Consumer<C>& consumer, const Tile& tile, int i, Variant) 
       for (int s = 0; s < dev::kSums; ++s) query.output[d][s] *= query.correction;
     }
   }
+}
+
+template <class C>
+TJ_DEVICE void row_max(Consumer<C>& consumer, const Tile& tile, int i) {
+  row_max(consumer, tile, i, dev::General{});
 }
 
 /// The weights of sixteen keys as the right operand of the next product, and their sum. All carry 2^C::kWeightBias,

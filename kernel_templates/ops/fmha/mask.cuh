@@ -21,14 +21,16 @@ struct Mask {
   bool causal;    ///< a query sees no key behind its place
   bool windowed;  ///< it sees `left` keys before its place and, but for a causal mask, `right` behind it
   int queries, keys;
-  int diagonal;     ///< query r has the place of key r + diagonal
+  int facing;       ///< the query whose place is behind the last key: `queries`, or `keys`
   int left, right;  ///< at most queries + keys
 
-  constexpr int place_of(int row) const { return row + diagonal; }
+  constexpr int place_of(int row) const { return row + (keys - facing); }
   constexpr Keys keys_of(int row) const {
     if (!rows_differ()) return {0, keys};
-    const int place = place_of(row), behind = causal ? 0 : right;
-    return {windowed && place > left ? place - left : 0, place < keys - behind ? place + behind + 1 : keys};
+    const int place = place_of(row), end = place + 1;
+    if (!windowed) return {0, end < keys ? end : keys};
+    const int behind = causal ? 0 : right;  // added last: a place and a window may be 2^30 each
+    return {place > left ? place - left : 0, place < keys - behind ? end + behind : keys};
   }
   /// The end of a row's keys, 0 where it sees none before it. Rows that all see the same see some.
   constexpr int end_of(int row) const {
@@ -63,7 +65,7 @@ struct Mask {
 /// ask for.
 template <class C, class P>
 constexpr Mask mask_of(const P& params) {
-  return {C::kCausal, Windowed<C>::kOn, params.queries, params.keys, params.diagonal, params.left, params.right};
+  return {C::kCausal, Windowed<C>::kOn, params.queries, params.keys, params.facing, params.left, params.right};
 }
 
 }  // namespace tj::ops::fmha

@@ -28,8 +28,8 @@ struct Params {
   long long lse_stride_batch, lse_stride_head, lse_stride_row;
   int batches, heads, heads_per_kv_head;
   int queries, keys;
-  int diagonal, left, right;  ///< of the mask, mask.cuh
-  int row_blocks;             ///< query tiles of one head
+  int facing, left, right;  ///< of the mask, mask.cuh
+  int row_blocks;           ///< query tiles of one head
   int section_heads;  ///< heads whose tiles are mixed, the longest of all first; then come those of the next heads
   int last_section;   ///< the number of the section that has all further heads
   int tiles;          ///< row_blocks * heads * batches

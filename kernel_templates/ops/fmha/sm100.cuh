@@ -171,6 +171,11 @@ TJ_DEVICE void maximum(Softmax<C>& softmax, const Tile& tile, int i, u32 scores,
   dev::store_shared(factors + static_cast<u32>(own_row()) * 4u, softmax.factor);
 }
 
+template <class C>
+TJ_DEVICE void maximum(Softmax<C>& softmax, const Tile& tile, int i, u32 scores, u32 factors) {
+  maximum(softmax, tile, i, scores, factors, dev::General{});
+}
+
 /// Does arithmetic take over the exponential of this key? Spread evenly.
 template <class C>
 TJ_DEVICE constexpr bool by_polynomial(int key) {

@@ -68,28 +68,27 @@ TJ_DEVICE int fast_begin(const Consumer<C>& consumer, const Tile& tile) {
 /// bytes, then 16 bytes as many rows further on.
 template <class C, int Columns, int Count>
 TJ_DEVICE void copy_by_threads(const Source& source, int batch, int head, int first, int limit, u32 slot) {
-  // Of other head dims than 64 and 128, threads copy sixteen rows of one or two blocks of columns at a time, with zeros
-  // beyond the last column.
   constexpr bool kWholeRows = Columns == 64 || Columns == 128;
   constexpr u32 kThreads = C::kWarps * 32, kPieces = kWholeRows ? Columns / 8 : kThreads / 16,
                 kAtOnce = kThreads / kPieces;
   static_assert(kAtOnce % 8 == 0 && Count % kAtOnce == 0, "whole swizzle patterns at once");
   const u32 thread = dev::warp_index() % C::kWarps * 32 + dev::lane_index(), piece = thread % kPieces;
   const int row = static_cast<int>(thread / kPieces);
-  const auto* head_begin =
-      static_cast<const unsigned short*>(source.data) + batch * source.stride_batch + head * source.stride_head;
+  const auto* from = static_cast<const unsigned short*>(source.data) + batch * source.stride_batch +
+                     head * source.stride_head + (first + row) * source.stride_row + piece * 8;
+  const u32 place = dev::piece_address(slot + piece / 8 * (Count * kRowBytes), static_cast<u32>(row), piece % 8);
+  // Of other head dims than 64 and 128, threads copy sixteen rows of one or two blocks of columns at a time, with zeros
+  // beyond the last column.
 #pragma unroll
-  for (int d = 0; d < Columns; d += static_cast<int>(kPieces * 8)) {
-    const int column = d + static_cast<int>(piece) * 8;
-    if (!kWholeRows && column >= stored_columns(Columns)) continue;
-    const bool there = kWholeRows || column < Columns;
-    const auto* from = head_begin + (first + row) * source.stride_row + (there ? column : 0);
-    const u32 place = dev::piece_address(slot + static_cast<u32>(column / kSwizzleColumns) * (Count * kRowBytes),
-                                         static_cast<u32>(row), piece % 8);
+  for (u32 d = 0; d < Columns; d += kPieces * 8) {
+    if (!kWholeRows && d + piece * 8 >= stored_columns(Columns)) continue;
+    const bool there = kWholeRows || d + piece * 8 < Columns;
+    const auto* some = from + (there ? d : 0);
 #pragma unroll
     for (int done = 0; done < Count; done += kAtOnce) {
-      dev::copy_async<16>(place + done * kRowBytes, from, there && first + row + done < limit ? 16u : 0u);
-      from += kAtOnce * source.stride_row;
+      dev::copy_async<16>(place + d / kSwizzleColumns * (Count * kRowBytes) + done * kRowBytes, some,
+                          there && first + row + done < limit ? 16u : 0u);
+      some += kAtOnce * source.stride_row;
     }
   }
 }
@@ -230,6 +229,10 @@ TJ_DEVICE void row_max_by(Consumer<C>& consumer, const Tile& tile, int i, Varian
 template <class C, class Variant>
 TJ_DEVICE void row_max(Consumer<C>& consumer, const Tile& tile, int i, Variant variant) {
   row_max_by<PowersOfTwo>(consumer, tile, i, variant);
+}
+template <class C>
+TJ_DEVICE void row_max(Consumer<C>& consumer, const Tile& tile, int i) {
+  row_max(consumer, tile, i, dev::General{});
 }
 
 /// The weights of sixteen keys as a left operand, and their sums.

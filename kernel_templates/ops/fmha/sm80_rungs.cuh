@@ -81,6 +81,10 @@ TJ_DEVICE void row_max_natural(Consumer<C>& consumer, const Tile& tile, int i, V
   row_max_by<NaturalPowers>(consumer, tile, i, variant);
 }
 template <class C>
+TJ_DEVICE void row_max_natural(Consumer<C>& consumer, const Tile& tile, int i) {
+  row_max_natural(consumer, tile, i, dev::General{});
+}
+template <class C>
 TJ_DEVICE void pv_natural(Consumer<C>& consumer, const Tile&, int, u32 v) {
   pv_by<NaturalPowers>(consumer, v);
 }

@@ -73,6 +73,10 @@ TJ_DEVICE void softmax(Consumer<C>& consumer, const Tile& tile, int i, Variant v
   softmax(consumer, consumer, consumer.params, tile, i, row_of(consumer, tile), variant);
 }
 template <class C>
+TJ_DEVICE void softmax(Consumer<C>& consumer, const Tile& tile, int i) {
+  softmax(consumer, tile, i, dev::General{});
+}
+template <class C>
 TJ_DEVICE void rescale(Consumer<C>& consumer, const Tile&, int) {
   rescale(consumer);
 }

@@ -57,16 +57,15 @@ TJ_DEVICE int first_key(const Tile& tile, int i) {
 }
 TJ_DEVICE int key_head(const Params& params, const Tile& tile) { return tile.head / params.heads_per_kv_head; }
 
-/// Iterations before this one need masking for `first_row` or a row below it. No later one does, unless ranges begin
-/// behind the first key of a tile: then each iteration asks whether it does.
+/// Iterations before this one need masking for `first_row` or a row below it, and no later one does. Where ranges begin
+/// behind the first key there is no such iteration: each asks whether it masks, and has one variant.
 template <class C>
 TJ_DEVICE int unmasked_from(const Params& params, const Tile& tile, int first_row) {
   const Mask mask = mask_of<C>(params);
-  if (!mask.from_first_key()) return tile.trip_count;
   return max(0, tile.first_block + tile.trip_count - mask.end_of(first_row) / C::kBlockN);
 }
 
-/// Is the general variant of an iteration to mask the rows from `row` to `last_row`? All threads that hold some of them
+/// Is an iteration to mask the rows from `row` to `last_row`? All threads that hold some of them
 /// agree, so that most iterations of a window pay for the question alone.
 template <class C>
 TJ_DEVICE bool masks(const Params& params, const Tile& tile, int i, int row, int last_row) {

@@ -111,6 +111,12 @@ class FmhaBuilder : protected GraphBuilder {
     return {load("load_q", Scope::tile_begin, keys), load("load_k", Scope::iteration, keys),
             load("load_v", Scope::iteration, values)};
   }
+  /// Sets that a node which masks has a variant without, from some iteration on. Where ranges of keys begin behind the
+  /// first one, the mask itself asks in each iteration.
+  void masks(int index) {
+    node(index).has_fast_variant = mask_.from_first_key();
+    if (mask_.from_first_key()) node(index).max_fast_begin = max_fast_begin();
+  }
   int max_fast_begin() const { return mask_.most_masked(rows_, keys_, Node{}.max_fast_begin); }
 
   FmhaKernel config_;

@@ -26,7 +26,7 @@ fmha::Mask mask(const FmhaConfig& config, std::int64_t queries, std::int64_t key
           config.windowed,
           static_cast<int>(queries),
           static_cast<int>(keys),
-          static_cast<int>(top_left ? 0 : keys - queries),
+          static_cast<int>(top_left ? keys : queries),
           bounded(window.left, all),
           bounded(window.right, all)};
 }
@@ -47,7 +47,7 @@ void set_mask(fmha::Params& params, const FmhaArgs& args) {
   const fmha::Mask mask = mask_of(args);
   params.queries = mask.queries;
   params.keys = mask.keys;
-  params.diagonal = mask.diagonal;
+  params.facing = mask.facing;
   params.left = mask.left;
   params.right = mask.right;
 }

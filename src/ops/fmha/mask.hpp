@@ -23,7 +23,7 @@ void set_mask(fmha::Params& params, const FmhaArgs& args);
 
 /// The mask of a call.
 fmha::Mask mask_of(const FmhaArgs& args);
-/// The mask of a kernel's calls, windows and diagonal as set_mask() gives them; without sizes, for what holds at all of
+/// The mask of a kernel's calls, windows as set_mask() gives them; without sizes, for what holds at all of
 /// them.
 fmha::Mask mask_of(const FmhaConfig& config, std::int64_t queries = 0, std::int64_t keys = 0);
 

@@ -276,8 +276,7 @@ class Builder : private FmhaBuilder {
     memory_and_registers(t);
   }
   void softmax(int c, const SubTile& t) {
-    node(t.maximum).has_fast_variant = true;
-    node(t.maximum).max_fast_begin = max_fast_begin();
+    masks(t.maximum);
     wait(t.qk, t.maximum, 0, scores_ + c);
     order(t.maximum, t.qk, node(t.maximum).latency + costs_.barrier, 1);
     int before = t.maximum;

@@ -127,8 +127,7 @@ class Builder : private FmhaBuilder {
     const int begin = add(numbered("Consumer", "begin", c, Scope::tile_begin));
     const int qk = matrix("qk", c, costs_.product);
     const int softmax = arithmetic("softmax", c, costs_.softmax);
-    node(softmax).has_fast_variant = true;
-    node(softmax).max_fast_begin = max_fast_begin();
+    masks(softmax);
     node(softmax).reservations.push_back(of("EXP", costs_.exp, costs_.softmax - costs_.exp));
     const int rescale = arithmetic("rescale", c, costs_.rescale);
     const int pv = matrix("pv", c, costs_.values);

@@ -88,8 +88,7 @@ class FmhaWarpBuilder : protected FmhaBuilder {
     c.row_max = compute(bodies.row_max, Scope::iteration, maximum());
     c.pv = compute(bodies.pv, Scope::iteration, pv);
     c.store = compute(bodies.store, Scope::tile_end);
-    node(c.row_max).has_fast_variant = true;
-    node(c.row_max).max_fast_begin = max_fast_begin();
+    masks(c.row_max);
     // Queries in registers are an operand, of two elements a word.
     const int queries = c.queries < 0 ? 0 : static_cast<int>(words(depth()) * multiplier_.operand_copies()) / 2;
     node(c.qk).registers = words(keys_);

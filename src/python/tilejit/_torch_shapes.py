@@ -112,7 +112,7 @@ def _fmha(q, k, v, *, causal=False, scale=None, window_left=-1, window_right=-1,
 
 def fmha_like(q, v):
     """Memory for o, with the order of q's dimensions."""
-    if not isinstance(v, torch.Tensor) or v.dim() != 4 or q.dim() != 4 or v.shape[3] == q.shape[3]:
+    if not all(isinstance(x, torch.Tensor) and x.dim() == 4 for x in (q, v)) or v.shape[3] == q.shape[3]:
         return torch.empty_like(q)
     shape = (*q.shape[:3], v.shape[3])
     if q.stride(1) < q.stride(2):  # [B, S, H, D] in memory
