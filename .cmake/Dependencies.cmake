@@ -76,6 +76,11 @@ tj_find_header(tj_crypto openssl/sha.h libssl-dev)
 tj_find_archive(tj_crypto libcrypto.a libssl-dev)
 tj_licence(openssl /usr/share/doc/libssl-dev/copyright /usr/share/common-licenses/Apache-2.0)
 
+# Ed25519 alone, which needs neither random numbers nor an initialisation here.
+tj_find_header(tj_sodium sodium/crypto_sign_ed25519.h libsodium-dev)
+tj_find_archive(tj_sodium libsodium.a libsodium-dev)
+tj_licence(libsodium /usr/share/doc/libsodium-dev/copyright)
+
 # cuda.h and nvrtc.h, never a library: a toolkit's, else those of NVIDIA's wheels below .deps/.
 set(tj_wheels "${CMAKE_SOURCE_DIR}/.deps/nvidia/cu13")
 set(tj_toolkits "$ENV{CUDA_HOME}" "$ENV{CUDA_PATH}" /usr/local/cuda /opt/cuda "${tj_wheels}")

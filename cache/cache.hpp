@@ -17,6 +17,10 @@
 
 #include "cache/counts.hpp"
 
+namespace tj::support {
+class SecretKey;  // signature.hpp
+}
+
 namespace tj::cache {
 
 using Fields = std::vector<std::pair<std::string, std::string>>;
@@ -51,6 +55,7 @@ struct ListedEntry {
 struct LayerState {
   std::string directory;
   bool written = false;  ///< the others are only searched
+  bool pack = false;     ///< a file
   std::string problem;   ///< why it is left out; empty when it is searched, or can be made
 };
 
@@ -61,6 +66,18 @@ struct LockWait {
   /// Told once more when the time is over.
   std::function<void(double waited_s, const std::string& holder, bool over)> says;
   bool* waited = nullptr;  ///< set, where it is wanted, when somebody else has the lock
+};
+
+/// What was packed. left_out: layers and entries that cannot be used, and why; problem: why there is no pack.
+struct PackReport {
+  std::uint64_t entries = 0, bytes = 0;
+  std::vector<std::pair<std::string, std::string>> left_out;
+  std::string problem;
+};
+struct UnpackReport {
+  std::uint64_t written = 0, there = 0;
+  std::vector<std::pair<std::string, std::string>> failed;  ///< entries, and why
+  std::string problem;                                      ///< why the pack cannot be used
 };
 
 using LogFunction = std::function<void(LogLevel, std::string_view)>;
@@ -74,7 +91,9 @@ class Store {
   /// directories: one, or several layers with colons between them. The first that can be written is; the others are
   /// searched behind it, in their order, and never written, marked or locked. One that is missing or cannot be trusted
   /// is left out, with one warning. Nothing that can be used: every load misses, every store is dropped, one warning.
-  Store(std::string directories, std::uint64_t max_size_bytes, LogFunction log);
+  /// A file in the place of a directory is a pack. pack_keys: the file of keys that packs must be signed by; empty: no
+  /// signature is wanted.
+  Store(std::string directories, std::uint64_t max_size_bytes, LogFunction log, std::string pack_keys = {});
   ~Store();
 
   std::optional<Entry> load(const Key& key);
@@ -98,6 +117,12 @@ class Store {
 
   /// Entries of all layers. problem, where it is wanted: the reason why the list is not complete, or empty.
   std::vector<ListedEntry> list(std::string* problem = nullptr) const;
+  /// Writes all sound entries of all layers into one file, which replaces one that is there. secret: signs it; may be
+  /// null.
+  PackReport pack(const std::string& path, const support::SecretKey* secret) const;
+  /// Stores what a pack has and no layer.
+  UnpackReport unpack(const std::string& path);
+
   /// The layers in the order in which they are searched. Makes nothing.
   std::vector<LayerState> layers() const;
   StoreCounts counts() const;

@@ -23,29 +23,6 @@ FileInfo to_info(const std::string& name, const struct stat& status) {
   return {name, static_cast<std::uint64_t>(status.st_size), nanoseconds(status.st_atim), nanoseconds(status.st_mtim)};
 }
 
-/// Empty when only this user and root could have written it.
-std::string distrust(const struct stat& status) {
-  const uid_t self = ::geteuid();
-  if (status.st_uid != self && status.st_uid != 0) {
-    return cat("it belongs to user ", status.st_uid, "; user ", self, " takes kernels only from itself and from root");
-  }
-  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    return "others can write it; run chmod go-w on it if its content can be trusted";
-  }
-  return {};
-}
-
-/// Network file systems say ESTALE of a file that was replaced just now, and a signal may interrupt them.
-FileDescriptor open_file(int directory, const std::string& name, int flags) {
-  constexpr int kTries = 4;
-  FileDescriptor file;
-  for (int i = 0; i < kTries && !file; ++i) {
-    file = FileDescriptor(::openat(directory, name.c_str(), flags));
-    if (!file && errno != ESTALE && errno != EINTR) break;
-  }
-  return file;
-}
-
 /// Every missing component, like mkdir -p, private to the user.
 bool make_directories(const std::string& path) {
   for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
@@ -64,6 +41,28 @@ bool make_directories(const std::string& path) {
 }
 
 }  // namespace
+
+std::string distrust(const struct stat& status) {
+  const uid_t self = ::geteuid();
+  if (status.st_uid != self && status.st_uid != 0) {
+    return cat("it belongs to user ", status.st_uid, "; user ", self, " takes kernels only from itself and from root");
+  }
+  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    return "others can write it; run chmod go-w on it if its content can be trusted";
+  }
+  return {};
+}
+
+// Network file systems say ESTALE of a file that was replaced just now, and a signal may interrupt them.
+FileDescriptor open_file(int directory, const std::string& name, int flags) {
+  constexpr int kTries = 4;
+  FileDescriptor file;
+  for (int i = 0; i < kTries && !file; ++i) {
+    file = FileDescriptor(::openat(directory, name.c_str(), flags));
+    if (!file && errno != ESTALE && errno != EINTR) break;
+  }
+  return file;
+}
 
 std::int64_t nanoseconds(const timespec& time) noexcept {
   constexpr std::int64_t kSecond = 1'000'000'000, kMost = std::numeric_limits<std::int64_t>::max();

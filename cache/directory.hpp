@@ -5,6 +5,8 @@
 // descriptor is judged, never the path, so nothing can be exchanged in between.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
@@ -32,6 +34,12 @@ struct FileInfo {
 std::int64_t nanoseconds(const timespec& time) noexcept;
 
 enum class WhenMissing { leave, make };
+
+/// Why others than this user and root could have written it; empty when nobody could.
+std::string distrust(const struct stat& status);
+
+/// Opens a file as openat() does, again where a network file system or a signal asks for it.
+support::FileDescriptor open_file(int directory, const std::string& name, int flags);
 
 /// Opens a directory. Neither a value nor a problem means that it does not exist. Made directories get mode 0700.
 /// error: the errno of the problem, where it is wanted; 0 for what is not trusted.

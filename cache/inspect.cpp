@@ -20,12 +20,18 @@ void note(std::string& first, std::string problem) {
   if (first.empty()) first = std::move(problem);
 }
 
+std::optional<Entry> look_packed(const Layer& layer, const PackRecord& record, std::string* problem) {
+  Rejection why{};
+  const auto bytes = read_packed(layer.opened.get(), record, problem, &why);
+  return bytes ? decode(*bytes, &record.key, problem) : std::nullopt;
+}
+
 }  // namespace
 
 std::vector<LayerState> Store::layers() const {
   std::vector<LayerState> states;
-  for (Layer& layer : open_layers(impl_->directories, WhenMissing::leave))
-    states.push_back({std::move(layer.directory), layer.written, std::move(layer.problem)});
+  for (Layer& layer : impl_->look_at_layers())
+    states.push_back({std::move(layer.directory), layer.written, layer.pack != nullptr, std::move(layer.problem)});
   return states;
 }
 
@@ -33,15 +39,17 @@ std::optional<Entry> Store::look(const Key& key, std::string* problem) const {
   problem->clear();
   if (!is_well_formed(key)) return std::nullopt;
   std::string first = impl_->directories.empty() ? kNoDirectory : "";
-  const std::vector<Layer> layers = open_layers(impl_->directories, WhenMissing::leave);
+  const std::vector<Layer> layers = impl_->look_at_layers();
   for (const Layer& layer : layers) {
     std::string own;
     auto entry = !layer.opened ? std::nullopt
+                 : layer.pack  ? find_packed(*layer.pack, key,
+                                             [&](const PackRecord& record) { return look_packed(layer, record, &own); })
                                : find_entry(layer.opened.get(), key,
                                             [&](const std::string& name, const Key& exact) -> std::optional<Entry> {
-                                              const auto file = read_file(layer.opened.get(), name, kAdmission, &own);
-                                              return file ? decode(file->bytes, &exact, &own) : std::nullopt;
-                                            });
+                                             const auto file = read_file(layer.opened.get(), name, kAdmission, &own);
+                                             return file ? decode(file->bytes, &exact, &own) : std::nullopt;
+                                           });
     if (entry) return entry;
     note(first, problem_in(layer, own, layers.size()));
   }
@@ -51,10 +59,11 @@ std::optional<Entry> Store::look(const Key& key, std::string* problem) const {
 
 std::string Store::cannot_keep() const {
   if (impl_->directories.empty()) return kNoDirectory;
-  const std::vector<Layer> layers = open_layers(impl_->directories, WhenMissing::make);
+  const std::vector<Layer> layers = open_layers(impl_->directories, WhenMissing::make, impl_->packs);
   const Layer* const layer = layer_to_write(layers);
   if (layer == nullptr) {
-    if (!impl_->several()) return layers.front().problem;
+    if (!impl_->several())
+      return layers.front().problem.empty() ? "it is a pack, which is only read" : layers.front().problem;
     std::string all = "no layer can be written";
     for (const Layer& each : layers)
       all += support::cat(&each == &layers.front() ? ": " : "; ",
@@ -69,12 +78,20 @@ std::string Store::cannot_keep() const {
 std::vector<ListedEntry> Store::list(std::string* problem) const {
   std::vector<ListedEntry> listed;
   std::string first = impl_->directories.empty() ? kNoDirectory : "";
-  const std::vector<Layer> layers = open_layers(impl_->directories, WhenMissing::leave);
+  const std::vector<Layer> layers = impl_->look_at_layers();
   for (std::size_t at = 0; at < layers.size(); ++at) {
     const Layer& layer = layers[at];
     std::string own = layer.problem;
     if (!layer.opened && own.empty() && !impl_->several()) own = "it does not exist";
-    const auto files = layer.opened ? entry_files(layer.opened.get(), nullptr, &own) : std::vector<FileInfo>();
+    for (const PackRecord& record : layer.records()) {
+      ListedEntry& item = listed.emplace_back();
+      item.path = layer.directory + "/" + file_name(record.key);
+      item.layer = at;
+      item.bytes = record.bytes;
+      item.entry = look_packed(layer, record, &item.problem);
+    }
+    const auto files =
+        layer.opened && !layer.pack ? entry_files(layer.opened.get(), nullptr, &own) : std::vector<FileInfo>();
     note(first, problem_in(layer, own, layers.size()));
     for (const FileInfo& info : files) {
       ListedEntry item;

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <utility>
 
+#include "support/atomic_file.hpp"
 #include "support/fail.hpp"
 #include "support/text.hpp"
 
@@ -52,7 +53,8 @@ std::vector<std::string> split_layers(std::string_view list) {
   return directories;
 }
 
-std::vector<Layer> open_layers(const std::vector<std::string>& directories, WhenMissing when_missing) {
+std::vector<Layer> open_layers(const std::vector<std::string>& directories, WhenMissing when_missing,
+                               PackOpener& packs) {
   std::vector<Layer> layers;
   const bool only = directories.size() == 1;
   bool found = false;
@@ -62,6 +64,15 @@ std::vector<Layer> open_layers(const std::vector<std::string>& directories, When
     layer.place = layers.size();
     int error = 0;
     layer.opened = open_directory(directory, found ? WhenMissing::leave : when_missing, &layer.problem, &error);
+    if (const std::string neither = support::errno_text(ENOTDIR); layer.problem == neither) {  // a file may be a pack
+      OpenedPack pack = packs.open(directory, &layer.problem);
+      layer.opened = std::move(pack.file);
+      layer.pack = std::move(pack.index);
+      if (!layer.pack && layer.problem != neither)
+        layer.problem = support::cat(neither, ", and no pack that can be used: ", layer.problem);
+      layers.push_back(std::move(layer));
+      continue;
+    }
     const bool missing = !layer.opened && layer.problem.empty();
     if (only)
       layer.written = true;

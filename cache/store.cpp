@@ -108,7 +108,7 @@ bool Store::Impl::report(const std::string& path, const std::string& message) {
 
 std::vector<Layer> Store::Impl::open(WhenMissing when_missing) {
   if (directories.empty()) warn_once(cat(kNoDirectory, "; kernels are ", kNotKept, ". Set TJ_CACHE_DIR."));
-  std::vector<Layer> layers = open_layers(directories, when_missing);
+  std::vector<Layer> layers = open_layers(directories, when_missing, packs);
   for (const Layer& layer : layers) {
     if (layer.problem.empty()) continue;
     if (several())
@@ -124,9 +124,9 @@ std::vector<Layer> Store::Impl::open(WhenMissing when_missing) {
 
 std::vector<Layer> Store::Impl::open_to_write() {
   std::vector<Layer> layers = open(WhenMissing::make);
-  if (several() && layer_to_write(layers) == nullptr)
-    warn_once(cat("none of the layers ", list, " can be written. New kernels are ", kNotKept,
-                  "; give TJ_CACHE_DIR a directory of your own, too."));
+  if (layer_to_write(layers) == nullptr && !layers.empty())
+    warn_once(cat(several() ? "none of the layers " : "the file ", list, several() ? "" : ", a pack,",
+                  " can be written. New kernels are ", kNotKept, "; give TJ_CACHE_DIR a directory of your own, too."));
   return layers;
 }
 
@@ -140,16 +140,32 @@ std::optional<Entry> Store::Impl::load_file(const Layer& layer, const std::strin
   if (entry) {
     if (layer.written) mark_used(file->file.get());
     entry->layer = static_cast<int>(layer.place);
-    count([&](StoreCounts& counts) { counts.layers[layer.place].bytes_read += file->bytes.size(); });
-  } else if (!problem.empty()) {
-    const std::string path = layer.directory + "/" + name;
-    if (report(path, cat(path, " is not used: ", problem, ". ", layer.written ? consequence : kStays)))
-      count([&](StoreCounts& counts) { ++counts.rejected[static_cast<std::size_t>(why)]; });
   }
+  tell(layer, name, entry, file ? file->bytes.size() : 0, problem, why, consequence);
   return entry;
 }
 
-Store::Store(std::string directories, std::uint64_t max_size_bytes, LogFunction log) : impl_(std::make_unique<Impl>()) {
+std::optional<Entry> Store::Impl::load_packed(const Layer& layer, const PackRecord& record) {
+  std::string problem;
+  Rejection why = Rejection::unreadable;
+  const auto bytes = read_packed(layer.opened.get(), record, &problem, &why);
+  auto entry = bytes ? decode(*bytes, &record.key, &problem, &why) : std::nullopt;
+  if (entry) entry->layer = static_cast<int>(layer.place);
+  tell(layer, file_name(record.key), entry, record.bytes, problem, why, kStays);
+  return entry;
+}
+
+void Store::Impl::tell(const Layer& layer, const std::string& name, const std::optional<Entry>& entry,
+                       std::uint64_t bytes, const std::string& problem, Rejection why, const char* consequence) {
+  if (entry) return count([&](StoreCounts& counts) { counts.layers[layer.place].bytes_read += bytes; });
+  if (problem.empty()) return;
+  const std::string path = layer.directory + "/" + name;
+  if (report(path, cat(path, " is not used: ", problem, ". ", layer.written ? consequence : kStays)))
+    count([&](StoreCounts& counts) { ++counts.rejected[static_cast<std::size_t>(why)]; });
+}
+
+Store::Store(std::string directories, std::uint64_t max_size_bytes, LogFunction log, std::string pack_keys)
+    : impl_(std::make_unique<Impl>(std::move(pack_keys))) {
   impl_->directories = split_layers(directories);
   impl_->list = impl_->several() || impl_->directories.empty() ? std::move(directories) : impl_->directories.front();
   for (const std::string& directory : impl_->directories) impl_->counted.layers.push_back({directory});
@@ -164,9 +180,11 @@ const std::string& Store::directory() const noexcept { return impl_->list; }
 std::optional<Entry> Store::load(const Key& key) {
   if (!is_well_formed(key)) return std::nullopt;
   for (const Layer& layer : impl_->open(WhenMissing::leave)) {
-    auto entry = find_entry(layer.opened.get(), key, [&](const std::string& name, const Key& exact) {
-      return impl_->load_file(layer, name, exact, kMadeAgain);
-    });
+    auto entry = layer.pack ? find_packed(*layer.pack, key,
+                                          [&](const PackRecord& record) { return impl_->load_packed(layer, record); })
+                            : find_entry(layer.opened.get(), key, [&](const std::string& name, const Key& exact) {
+                                return impl_->load_file(layer, name, exact, kMadeAgain);
+                              });
     if (entry) return entry;
   }
   return std::nullopt;
@@ -175,13 +193,20 @@ std::optional<Entry> Store::load(const Key& key) {
 std::vector<std::pair<Key, Entry>> Store::load_all(const std::string& compiler_hex) {
   std::map<std::string, std::pair<Key, Entry>> found;  // by file name
   if (!is_well_formed({compiler_hex, {}})) return {};
-  for (const Layer& layer : impl_->open(WhenMissing::leave))
+  for (const Layer& layer : impl_->open(WhenMissing::leave)) {
+    for (const PackRecord& record : layer.records()) {
+      const std::string name = file_name(record.key);
+      if (record.key.compiler_hex != compiler_hex || found.count(name) != 0) continue;
+      if (auto entry = impl_->load_packed(layer, record)) found.try_emplace(name, record.key, std::move(*entry));
+    }
+    if (layer.pack) continue;
     for (const std::string& name : list_names(layer.opened.get())) {
       Key key;
       if (!parse_file_name(name, &key) || key.compiler_hex != compiler_hex || found.count(name) != 0) continue;
       if (auto entry = impl_->load_file(layer, name, key, kLeftOut))
         found.try_emplace(name, std::move(key), std::move(*entry));
     }
+  }
   std::vector<std::pair<Key, Entry>> list;
   for (auto& [name, item] : found) list.push_back(std::move(item));
   return list;

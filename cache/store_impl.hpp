@@ -30,10 +30,13 @@ inline constexpr const char* kNoDirectory =
 std::vector<FileInfo> entry_files(int directory, const std::string* request_hex, std::string* problem = nullptr);
 
 struct Store::Impl {
+  explicit Impl(std::string pack_keys) : packs(std::move(pack_keys)) {}
+
   std::string list;                      ///< as it was given
   std::vector<std::string> directories;  ///< none: memory only
   std::uint64_t max_size_bytes = 0;
   LogFunction log;
+  PackOpener packs;
   std::atomic<bool> warned{false}, warned_of_lock{false};
   support::Mutex mutex;  ///< of what is below, held for a look-up only
   std::set<std::string> reported;
@@ -52,13 +55,28 @@ struct Store::Impl {
   void warn_once(const std::string& message);
   /// Tells what is wrong with a path, once for each; false when it was told before.
   bool report(const std::string& path, const std::string& message);
+  /// All layers as they are, without a word.
+  std::vector<Layer> look_at_layers() { return open_layers(directories, WhenMissing::leave, packs); }
   /// The layers that are there and can be used, after a word of the others.
   std::vector<Layer> open(WhenMissing when_missing);
   /// The same, where something is to be written; none is told, too.
   std::vector<Layer> open_to_write();
   bool store(const Key& key, const Entry& entry);
   std::optional<Entry> load_file(const Layer& layer, const std::string& name, const Key& key, const char* consequence);
+  std::optional<Entry> load_packed(const Layer& layer, const PackRecord& record);
+  /// Counts an entry that was read, or says why it is not used.
+  void tell(const Layer& layer, const std::string& name, const std::optional<Entry>& entry, std::uint64_t bytes,
+            const std::string& problem, Rejection why, const char* consequence);
 };
+
+/// The first entry of a key in a pack that read(record) gives.
+template <class Read>
+std::optional<Entry> find_packed(const PackIndex& index, const Key& key, Read&& read) {
+  for (const PackRecord& record : index.of_request(key.request_hex))
+    if (key.compiler_hex.empty() || key.compiler_hex == record.key.compiler_hex)
+      if (auto entry = read(record)) return entry;
+  return std::nullopt;
+}
 
 /// The first entry of a key that read(name, key) gives: of all compilers, newest first, where the key names none.
 template <class Read>

@@ -18,10 +18,11 @@ CallPreparer::CallPreparer(const support::Settings& settings, support::Log log)
     : settings_(settings),
       log_(std::move(log)),
       backends_(settings_, log_),
-      store_(!settings_.use_disk_cache ? nullptr
-                                       : std::make_unique<cache::Store>(
-                                             settings_.cache_dir, settings_.cache_max_size_bytes,
-                                             [this](LogLevel level, std::string_view text) { log_(level, text); })),
+      store_(!settings_.use_disk_cache
+                 ? nullptr
+                 : std::make_unique<cache::Store>(
+                       settings_.cache_dir, settings_.cache_max_size_bytes,
+                       [this](LogLevel level, std::string_view text) { log_(level, text); }, settings_.pack_keys)),
       maker_(settings_, log_, backends_, store_.get()),
       tunings_(
           store_.get(), log_, [this](Device device) { return tuned_machine(backends_, device); }, settings_.use_tuning,

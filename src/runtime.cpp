@@ -44,8 +44,9 @@ Runtime::Impl::Impl(const Options& options)
 
 std::unique_ptr<cache::Store> Runtime::Impl::open_store() {
   if (!settings.use_disk_cache) return nullptr;
-  return std::make_unique<cache::Store>(settings.cache_dir, settings.cache_max_size_bytes,
-                                        [this](LogLevel level, std::string_view message) { log(level, message); });
+  return std::make_unique<cache::Store>(
+      settings.cache_dir, settings.cache_max_size_bytes,
+      [this](LogLevel level, std::string_view message) { log(level, message); }, settings.pack_keys);
 }
 
 void Runtime::Impl::run(const ops::Op& op, const void* args, Stream stream) {

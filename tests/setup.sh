@@ -61,6 +61,7 @@ tj_missing_packages() {
   tj_header nlohmann/json.hpp || echo nlohmann-json3-dev
   tj_header boost/context/detail/fcontext.hpp && tj_archive libboost_context.a || echo libboost-context-dev
   tj_header openssl/sha.h && tj_archive libcrypto.a || echo libssl-dev
+  tj_header sodium/crypto_sign_ed25519.h && tj_archive libsodium.a || echo libsodium-dev
   tj_header z3++.h || echo libz3-dev
   { tj_find_cuda && tj_find_cmake; } || tj_pip >/dev/null || echo python3-pip
 }

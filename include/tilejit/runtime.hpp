@@ -113,6 +113,9 @@ struct Options {
   /// TJ_RECORD: a file that gets a line for each kernel and each measured choice that calls ask for, once in a process.
   /// `tj-warm --manifest` makes them (cache/README.md). A file that cannot be written is a warning and fails no call.
   std::optional<std::string> record_file;
+  /// TJ_PACK_KEYS: a file of public keys. With it only packs that one of them has signed are searched
+  /// (cache/README.md).
+  std::optional<std::string> pack_keys;
   /// Receives what would be logged, instead of the default sink (standard error). Called from any thread.
   std::function<void(LogLevel, std::string_view)> log_sink;
 };

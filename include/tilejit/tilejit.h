@@ -232,6 +232,7 @@ typedef struct tj_options {
   tj_deallocator deallocate;
   void* allocator_user;    /* handed to both */
   const char* record_file; /* kernels that calls ask for are written there, as TJ_RECORD says */
+  const char* pack_keys;   /* a file of public keys of packs, as TJ_PACK_KEYS says */
   int32_t on_miss;         /* TJ_MISS_DEFAULT, ... */
   int32_t reserved2;       /* 0 */
 } tj_options;

@@ -19,10 +19,11 @@ Kernels::Kernels(const support::Settings& settings, arch::Target target, support
     : settings_(without_target(settings)),
       target_(target),
       log_(std::move(log)),
-      store_(!settings_.use_disk_cache ? nullptr
-                                       : std::make_unique<cache::Store>(
-                                             settings_.cache_dir, settings_.cache_max_size_bytes,
-                                             [this](LogLevel level, std::string_view text) { log_(level, text); })),
+      store_(!settings_.use_disk_cache
+                 ? nullptr
+                 : std::make_unique<cache::Store>(
+                       settings_.cache_dir, settings_.cache_max_size_bytes,
+                       [this](LogLevel level, std::string_view text) { log_(level, text); }, settings_.pack_keys)),
       backends_(settings_, log_),
       maker_(settings_, log_, backends_, store_.get()) {}
 

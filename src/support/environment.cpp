@@ -291,6 +291,7 @@ Settings resolve_settings(const Options& options) {
   } else if (const auto policy = environment_variable("TJ_ON_MISS")) {
     settings.on_miss = parse_miss_policy("TJ_ON_MISS", *policy);
   }
+  settings.pack_keys = resolve_path(options.pack_keys, "Options::pack_keys", "TJ_PACK_KEYS");
   settings.model = resolve_model(options);
   return settings;
 }

@@ -37,6 +37,7 @@ struct Settings {
   double wait_limit_s = 0;     ///< for another maker of the same kernel; 0: no limit
   double compile_limit_s = 0;  ///< of a compiler that is a program; 0: no limit
   MissPolicy on_miss = MissPolicy::wait;
+  std::string pack_keys;  ///< absolute; empty: packs need no signature
   ModelSettings model;
 };
 

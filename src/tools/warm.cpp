@@ -28,6 +28,7 @@
 #include "tools/warm_keep.hpp"
 #include "tools/warm_make.hpp"
 #include "tools/warm_manifest.hpp"
+#include "tools/warm_pack.hpp"
 
 namespace tj::tools {
 namespace {
@@ -41,7 +42,8 @@ struct Settings {
   std::string cache_dir;
   int jobs = 0;  ///< 0: one a core
   bool json = false, list = false, verify = false, tune = false;
-  std::string manifest, covers;  ///< paths; empty: not wanted
+  std::string manifest, covers;              ///< paths; empty: not wanted
+  std::string pack, unpack, sign, make_key;  ///< likewise
   std::vector<std::string> tune_only;
   int tune_limit = 0, tune_rounds = 0;
   Flags op_flags;
@@ -100,6 +102,7 @@ constexpr const char* kFooter =
     "  tj-warm --list                               what the cache has\n"
     "  tj-warm --manifest model.tjm                 makes what a run asked for\n"
     "  tj-warm --covers model.tjm                   is all of it there\n"
+    "  tj-warm --pack model.tjp --sign secret.key   one file of it, for TJ_CACHE_DIR and TJ_PACK_KEYS\n"
     "  tj-warm --tune --op gemm --sizes 4096,64x7168x2048    on a GPU\n"
     "Exit codes: 0 done, 1 a kernel failed, is missing or is not kept, an entry is damaged, or the cache cannot be "
     "used, 2 bad use\nor an output that cannot be written.";
@@ -131,6 +134,16 @@ void add_options(CLI::App& app, Settings& settings) {
       ->excludes(list)
       ->excludes("--verify")
       ->excludes("--manifest");
+  auto* pack =
+      app.add_option("--pack", settings.pack, "write the whole cache into one file, which TJ_CACHE_DIR may name")
+          ->check(no_flag);
+  app.add_option("--sign", settings.sign, "the file with the secret key that signs the pack")
+      ->check(no_flag)
+      ->needs(pack);
+  app.add_option("--unpack", settings.unpack, "write what such a file has into the cache")->check(no_flag);
+  app.add_option("--make-key", settings.make_key,
+                 "write a new secret key into this file, and the public one beside it, under its name with .pub")
+      ->check(no_flag);
   auto* tune = app.add_flag("--tune", settings.tune,
                             "on a GPU, time the kernels that can serve given sizes and keep the fastest one's name")
                    ->excludes(list)
@@ -162,6 +175,10 @@ std::optional<Mode> mode_of(const Settings& settings) {
   if (!settings.manifest.empty())
     return Mode{"--manifest, which takes", "--cache-dir, --jobs and --json", {"--manifest", "--jobs"}};
   if (!settings.covers.empty()) return Mode{"--covers, which takes", "--cache-dir and --json", {"--covers"}};
+  if (!settings.pack.empty())
+    return Mode{"--pack, which takes", "--cache-dir, --sign and --json", {"--pack", "--sign"}};
+  if (!settings.unpack.empty()) return Mode{"--unpack, which takes", "--cache-dir and --json", {"--unpack"}};
+  if (!settings.make_key.empty()) return Mode{"--make-key, which takes", "no other flag", {"--make-key"}};
   return std::nullopt;
 }
 
@@ -313,8 +330,11 @@ int run(const Settings& settings, std::ostream& out, std::ostream& err, bool ter
   Options options;
   if (!settings.cache_dir.empty()) options.cache_dir = settings.cache_dir;
   const support::Settings resolved = support::resolve_settings(options);
-  if (settings.list || settings.verify) return list_cache(resolved.cache_dir, settings.verify, settings.json, out, err);
+  if (settings.list || settings.verify) return list_cache(resolved, settings.verify, settings.json, out, err);
   if (!settings.covers.empty()) return check_covered(settings.covers, resolved, settings.json, out, err);
+  if (!settings.pack.empty()) return pack_cache(settings.pack, settings.sign, resolved, settings.json, out, err);
+  if (!settings.unpack.empty()) return unpack_cache(settings.unpack, resolved, settings.json, out, err);
+  if (!settings.make_key.empty()) return make_key(settings.make_key, out);
   if (settings.tune) {
     const TuneWork work{settings.op_names,   settings.targets,     settings.op_flags,
                         resolved.cache_dir,  settings.tune_only,   settings.jobs,

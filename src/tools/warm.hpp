@@ -22,7 +22,7 @@ int warm(const std::vector<std::string>& words, std::ostream& out, std::ostream&
 
 /// The table behind --list (every entry) and --verify (damaged ones only), or its JSON. Returns an exit code:
 /// kExitFailures when an entry is damaged or the cache cannot be used, which is said on `err` too.
-int list_cache(const std::string& directory, bool damaged_only, bool json, std::ostream& out, std::ostream& err);
+int list_cache(const support::Settings& settings, bool damaged_only, bool json, std::ostream& out, std::ostream& err);
 
 void say_unusable(const std::string& directory, const std::string& problem, std::ostream& err);
 support::Json to_json(const std::vector<cache::LayerState>& layers);

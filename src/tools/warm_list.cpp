@@ -108,6 +108,7 @@ support::Json to_json(const std::vector<cache::LayerState>& layers) {
   Json list = Json::array();
   for (const cache::LayerState& layer : layers) {
     list.push_back({{"directory", layer.directory}, {"written", layer.written}});
+    if (layer.pack) list.back()["pack"] = true;
     if (!layer.problem.empty()) list.back()["problem"] = layer.problem;
   }
   return list;
@@ -119,13 +120,15 @@ void print_layers(const std::vector<cache::LayerState>& layers, std::ostream& ou
     out << "layer " << i + 1 << ": " << support::one_line(layers[i].directory)
         << (!layers[i].problem.empty() ? ", left out: " + support::one_line(layers[i].problem)
             : layers[i].written        ? ", written"
+            : layers[i].pack           ? ", a pack"
                                        : ", only searched")
         << '\n';
 }
 
-int list_cache(const std::string& directory, bool damaged_only, bool json, std::ostream& out, std::ostream& err) {
+int list_cache(const support::Settings& settings, bool damaged_only, bool json, std::ostream& out, std::ostream& err) {
   std::string problem;
-  const cache::Store store(directory, 0, {});
+  const std::string& directory = settings.cache_dir;
+  const cache::Store store(directory, 0, {}, settings.pack_keys);
   const std::vector<cache::LayerState> layers = store.layers();
   const std::vector<cache::ListedEntry> entries = judged_entries(store, problem);
   std::uint64_t bytes = 0;

@@ -165,7 +165,7 @@ KeptChoices keep_choices(const Manifest& wanted, const support::Settings& settin
     err << "left out, as only their program can make them: ";
     print_names(err, kept.left_out);
   }
-  cache::Store store(settings.cache_dir, settings.cache_max_size_bytes, {});
+  cache::Store store(settings.cache_dir, settings.cache_max_size_bytes, {}, settings.pack_keys);
   for (const Group& group : groups_of(wanted)) {
     const WantedTuning& tuning = *group.first;
     if (presence.has(group, &problem)) {

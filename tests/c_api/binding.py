@@ -108,7 +108,7 @@ class Options(Sized):
                 ("log_level", ctypes.c_int32), ("use_disk_cache", ctypes.c_int32), ("log_sink", LogSink),
                 ("log_user", ctypes.c_void_p), ("use_tuning", ctypes.c_int32), ("reserved", ctypes.c_int32),
                 ("wait_limit_s", ctypes.c_double), ("compile_limit_s", ctypes.c_double), ("allocate", Allocate), ("deallocate", Deallocate),
-                ("allocator_user", ctypes.c_void_p), ("record_file", ctypes.c_char_p), ("on_miss", ctypes.c_int32),
+                ("allocator_user", ctypes.c_void_p), ("record_file", ctypes.c_char_p), ("pack_keys", ctypes.c_char_p), ("on_miss", ctypes.c_int32),
                 ("reserved2", ctypes.c_int32)]
 
 

@@ -136,7 +136,7 @@ TEST_CASE("what keeps entries off the disk is told beforehand, and why a list is
   write_bytes(scratch / "file", "");
   for (const std::string& directory : {scratch / "file", scratch / "file/below", std::string("/dev/null")}) {
     CHECK(reason(directory).find("Not a directory") != std::string::npos);
-    CHECK(listing(directory) == "Not a directory");
+    CHECK(listing(directory).find("Not a directory") == 0);
   }
   CHECK(reason("").find("no directory") == 0);
   CHECK(listing("").find("no directory") == 0);

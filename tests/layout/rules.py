@@ -40,7 +40,7 @@ HOST_VIEW = {"ops": ("/params.cuh", "types.cuh"), "model": ("model/abi.h",)}
 
 # Third-party headers and the only folders that may know them.
 THIRD_PARTY = {
-    r"(spdlog|fmt|openssl)/.*": {"support"},
+    r"(spdlog|fmt|openssl|sodium)/.*": {"support"},
     r"CLI/.*": {"tools"},
     r"cuda.*\.h": {"launch"},
     r"nvrtc\.h": {"compile"},

@@ -93,7 +93,7 @@ def _allocator(given):
 def _options(given: dict):
     c = _c.Options()
     library().tj_options_init(ctypes.byref(c))
-    for name in ("cache_dir", "target", "dump_dir", "hip_compiler", "record_file"):
+    for name in ("cache_dir", "target", "dump_dir", "hip_compiler", "record_file", "pack_keys"):
         setattr(c, name, encoded(given[name], name))
     if given["cache_max_size_bytes"] is not None:
         c.cache_max_size_bytes = number(given["cache_max_size_bytes"], "cache_max_size_bytes", 0, 2**63 - 1)
@@ -126,7 +126,7 @@ def _options(given: dict):
 class Runtime:
     """A runtime of its own. tilejit.fmha() and the others use one of the whole process, with the options that the environment gives.
 
-    cache_dir, target, dump_dir, hip_compiler, record_file: texts or paths; cache_max_size_bytes: a number; log_level: "trace",
+    cache_dir, target, dump_dir, hip_compiler, record_file, pack_keys: texts or paths; cache_max_size_bytes: a number; log_level: "trace",
     "debug", "info", "warn", "error" or "off"; use_disk_cache, use_tuning: True or False; wait_limit_s, compile_limit_s: seconds, 0 for none.
     on_miss: what a call does whose kernel is not in the cache. "wait" until it is made, "error", or "quick": take a slower kernel until the
     best one is there; the bits of its results may differ. None leaves a setting to its variable (TJ_CACHE_DIR, TJ_ON_MISS, ...) or default.
@@ -145,7 +145,7 @@ class Runtime:
                  dump_dir: Optional[Path] = None, hip_compiler: Optional[str] = None, log_level: Optional[str] = None, use_disk_cache: bool = True,
                  use_tuning: Optional[bool] = None, wait_limit_s: Optional[float] = None, compile_limit_s: Optional[float] = None,
                  log_sink: Optional[Callable[[str, str], None]] = None, allocator: Optional[Allocator] = None,
-                 record_file: Optional[Path] = None, on_miss: Optional[str] = None) -> None:
+                 record_file: Optional[Path] = None, on_miss: Optional[str] = None, pack_keys: Optional[Path] = None) -> None:
         given = {name: value for name, value in locals().items() if name != "self"}
         options, handle = _options(given), ctypes.c_void_p()
         check(library().tj_runtime_create(ctypes.byref(options), ctypes.byref(handle)))

@@ -1,0 +1,130 @@
+// A pack of what a cache has.
+//
+// Decides which entries are packed: those that are whole, the first layer's where several have one. Invariant: equal
+// entries are equal bytes, by whomever and whenever they are packed.
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "cache/directory.hpp"
+#include "cache/format.hpp"
+#include "cache/layers.hpp"
+#include "cache/pack_format.hpp"
+#include "cache/store_impl.hpp"
+#include "support/atomic_file.hpp"
+#include "support/fail.hpp"
+
+namespace tj::cache {
+namespace {
+
+using support::cat;
+
+/// The names of all entries, each with its layer and, in a pack, its record.
+struct Place {
+  const Layer* layer = nullptr;
+  const PackRecord* record = nullptr;
+};
+
+std::map<std::string, Place> places_of(const std::vector<Layer>& layers) {
+  std::map<std::string, Place> places;
+  for (const Layer& layer : layers) {
+    if (layer.pack)
+      for (const PackRecord& record : layer.pack->records)
+        places.try_emplace(file_name(record.key), Place{&layer, &record});
+    else if (layer.opened)
+      for (FileInfo& info : entry_files(layer.opened.get(), nullptr))
+        places.try_emplace(info.name, Place{&layer, nullptr});
+  }
+  return places;
+}
+
+/// The entry's bytes, when they are whole and those of its name.
+std::optional<std::string> bytes_of(const std::string& name, const Place& place, std::string* problem) {
+  Key key;
+  parse_file_name(name, &key);
+  std::optional<std::string> bytes;
+  Rejection why{};
+  if (place.record != nullptr)
+    bytes = read_packed(place.layer->opened.get(), *place.record, problem, &why);
+  else if (auto file = read_file(place.layer->opened.get(), name, kAdmission, problem))
+    bytes = std::move(file->bytes);
+  if (bytes && !decode(*bytes, &key, problem)) bytes.reset();
+  return bytes;
+}
+
+}  // namespace
+
+PackReport Store::pack(const std::string& path, const support::SecretKey* secret) const {
+  PackReport report;
+  const std::vector<Layer> layers = impl_->look_at_layers();
+  for (const Layer& layer : layers)
+    if (!layer.problem.empty()) report.left_out.emplace_back(layer.directory, layer.problem);
+  const std::size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, std::max<std::size_t>(slash, 1));
+  const support::FileDescriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory) {
+    report.problem = support::errno_text(errno);
+    return report;
+  }
+  const std::string own_name = path.substr(slash + 1);
+  if (struct stat there{};
+      ::fstatat(directory.get(), own_name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(there.st_mode)) {
+    report.problem = "it is there, and no file; give another name";
+    return report;
+  }
+  support::AtomicFile file(directory.get(), own_name, 0644);
+  std::vector<PackRecord> records;
+  std::uint64_t at = kPackMagic.size();
+  file.write(kPackMagic);
+  for (const auto& [name, place] : places_of(layers)) {
+    std::string problem;
+    const auto bytes = bytes_of(name, place, &problem);
+    if (!bytes) {
+      if (!problem.empty()) report.left_out.emplace_back(place.layer->directory + "/" + name, problem);
+      continue;
+    }
+    PackRecord& record = records.emplace_back();
+    parse_file_name(name, &record.key);
+    record.offset = at;
+    record.bytes = bytes->size();
+    record.sha256 = support::sha256(*bytes);
+    at += bytes->size();
+    file.write(*bytes);
+  }
+  const std::string index = encode_index(records);
+  file.write(index);
+  file.write(encode_end(records.size(), index, at, secret));
+  file.commit();
+  report.entries = records.size();
+  report.bytes = at + index.size() + kPackEndBytes;
+  report.problem = file.problem();
+  return report;
+}
+
+UnpackReport Store::unpack(const std::string& path) {
+  UnpackReport report;
+  const OpenedPack pack = impl_->packs.open(path, &report.problem);
+  if (!pack.index) return report;
+  for (const PackRecord& record : pack.index->records) {
+    std::string problem;
+    Rejection why{};
+    if (look(record.key, &problem)) {
+      ++report.there;
+      continue;
+    }
+    const auto bytes = read_packed(pack.file.get(), record, &problem, &why);
+    const auto entry = bytes ? decode(*bytes, &record.key, &problem) : std::nullopt;
+    if (!entry)
+      report.failed.emplace_back(file_name(record.key), problem);
+    else if (store(record.key, *entry))
+      ++report.written;
+    else
+      report.failed.emplace_back(file_name(record.key), "it could not be kept");
+  }
+  return report;
+}
+
+}  // namespace tj::cache

@@ -1,0 +1,129 @@
+// See warm_pack.hpp.
+#include "tools/warm_pack.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <ostream>
+#include <utility>
+#include <vector>
+
+#include "cache/cache.hpp"
+#include "support/atomic_file.hpp"
+#include "support/fail.hpp"
+#include "support/file_descriptor.hpp"
+#include "support/json.hpp"
+#include "support/signature.hpp"
+#include "support/text.hpp"
+#include "tools/command_line.hpp"
+#include "tools/process.hpp"
+#include "tools/warm.hpp"
+
+namespace tj::tools {
+namespace {
+
+using support::cat;
+using support::Json;
+using support::shown_path;
+
+using Problems = std::vector<std::pair<std::string, std::string>>;
+
+Json to_json(const Problems& problems) {
+  Json list = Json::array();
+  for (const auto& [path, problem] : problems) list.push_back({{"path", path}, {"problem", problem}});
+  return list;
+}
+
+void print(const char* what, const Problems& problems, std::ostream& err) {
+  for (const auto& [path, problem] : problems)
+    err << "tj-warm: " << what << ": " << support::one_line(path) << ": " << support::one_line(problem) << '\n';
+}
+
+[[noreturn]] void refuse(const char* flag, const std::string& path, const std::string& problem) {
+  support::fail(Stage::argument, Code::invalid_argument, cat(flag, " is '", shown_path(path), "': ", problem));
+}
+
+/// A secret key is read from a file that nobody else can read.
+support::SecretKey read_secret(const std::string& path) {
+  const support::FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat status{};
+  if (!file || ::fstat(file.get(), &status) != 0) refuse("--sign", path, support::errno_text(errno));
+  if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+    refuse("--sign", path, "others can read or write it; run chmod 600 on it, or make another key (--make-key)");
+  std::string text(4096, '\0'), problem;
+  const ssize_t count = ::read(file.get(), text.data(), text.size());
+  if (count < 0) refuse("--sign", path, support::errno_text(errno));
+  text.resize(static_cast<std::size_t>(count));
+  auto key = support::SecretKey::parse(text, &problem);
+  if (!key) refuse("--sign", path, problem + "; tj-warm --make-key makes one");
+  return *key;
+}
+
+void write_new(const std::string& path, const std::string& text, mode_t mode) {
+  const support::FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
+  int error = file ? support::write_all(file.get(), text) : errno;
+  if (error == 0) return;
+  refuse("--make-key", path,
+         error == EEXIST ? "it is there already, and keys are not replaced; give another name"
+                         : support::errno_text(error));
+}
+
+}  // namespace
+
+int pack_cache(const std::string& path, const std::string& sign, const support::Settings& settings, bool json,
+               std::ostream& out, std::ostream& err) {
+  std::optional<support::SecretKey> secret;
+  if (!sign.empty()) secret = read_secret(sign);
+  const cache::Store store(settings.cache_dir, 0, {}, settings.pack_keys);
+  const cache::PackReport report = store.pack(path, secret ? &*secret : nullptr);
+  if (!report.problem.empty()) refuse("--pack", path, report.problem);
+  const std::string signer = secret ? support::name_of(secret->public_key()) : std::string();
+  if (json) {
+    Json document = {
+        {"pack", path}, {"entries", report.entries}, {"bytes", report.bytes}, {"left_out", to_json(report.left_out)}};
+    if (secret) document["signed_by"] = signer;
+    out << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+  } else {
+    print("left out", report.left_out, err);
+    out << report.entries << " entries, " << report.bytes << " bytes in " << shown_path(path)
+        << (secret ? cat(", signed by the key ", signer, "...") : std::string()) << '\n';
+  }
+  return report.left_out.empty() ? kExitOk : kExitFailures;
+}
+
+int unpack_cache(const std::string& path, const support::Settings& settings, bool json, std::ostream& out,
+                 std::ostream& err) {
+  cache::Store store(settings.cache_dir, settings.cache_max_size_bytes, {}, settings.pack_keys);
+  if (const std::string problem = store.cannot_keep(); !problem.empty()) {
+    say_unusable(settings.cache_dir, problem, err);
+    return kExitFailures;
+  }
+  const cache::UnpackReport report = store.unpack(path);
+  if (!report.problem.empty()) refuse("--unpack", path, report.problem);
+  if (json) {
+    const Json document = {{"pack", path},
+                           {"cache_dir", settings.cache_dir},
+                           {"written", report.written},
+                           {"there", report.there},
+                           {"failed", to_json(report.failed)}};
+    out << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+  } else {
+    print("failed", report.failed, err);
+    out << report.written << " entries written, " << report.there << " already in the cache, " << report.failed.size()
+        << " failed; cache " << support::one_line(settings.cache_dir) << '\n';
+  }
+  return report.failed.empty() ? kExitOk : kExitFailures;
+}
+
+int make_key(const std::string& path, std::ostream& out) {
+  std::string problem;
+  const auto key = support::SecretKey::make(&problem);
+  if (!key) refuse("--make-key", path, problem);
+  write_new(path, key->line(), 0600);
+  write_new(path + ".pub", support::line_of(key->public_key()), 0644);
+  out << "secret key " << shown_path(path) << ", public key " << shown_path(path + ".pub") << ": "
+      << support::name_of(key->public_key()) << "...\n";
+  return kExitOk;
+}
+
+}  // namespace tj::tools

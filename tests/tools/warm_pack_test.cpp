@@ -1,0 +1,123 @@
+// Protects tj-warm on packs: a cache becomes one file and comes back, signed or not; a runtime takes kernels from it in
+// place; keys are files that are never replaced and that others cannot read.
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "runtime/runtime_fixture.hpp"
+#include "support/variable.hpp"
+#include "tools/run_tool.hpp"
+
+namespace {
+
+using namespace tj::test;
+using tj::KernelOrigin;
+using tj::Runtime;
+using tj::testing::read_bytes;
+using tj::testing::write_bytes;
+
+constexpr tj::Device kPackedFor{tj::DeviceKind::cuda, 0};
+
+struct PackedTools : Machine {
+  std::string pack = scratch / "model.tjp", secret = scratch / "secret.key", own = scratch / "own";
+  PackedTools() { Runtime(options()).prepare(config_of(true), kPackedFor); }
+
+  ToolRun packed(const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> words = {"--pack", pack, "--cache-dir", cache_dir()};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_warm(words);
+  }
+};
+
+TEST_CASE("a pack of the cache serves a runtime in place, and is listed and covered as a layer") {
+  PackedTools machine;
+  const ToolRun run = machine.packed();
+  CHECK_MESSAGE(run.code == tj::tools::kExitOk, run.err);
+  CHECK_MESSAGE(has(run.out, " entries, "), run.out);
+  CHECK_MESSAGE(has(run.out, " bytes in " + machine.pack + "\n"), run.out);
+  const int compiled = machine.nvrtc.compiles();
+  tj::Options options = machine.options();
+  options.cache_dir = machine.own + ":" + machine.pack;
+  options.on_miss = tj::MissPolicy::error;
+  Runtime runtime(options);
+  CHECK(runtime.prepare(config_of(true), kPackedFor).origin == KernelOrigin::disk);
+  CHECK(runtime.counters().layers[1].hits >= 1);
+  CHECK(machine.nvrtc.compiles() == compiled);
+  CHECK(machine.warnings.empty());
+  const ToolRun listed = run_warm({"--list", "--cache-dir", machine.own + ":" + machine.pack});
+  CHECK(listed.code == tj::tools::kExitOk);
+  CHECK_MESSAGE(has(listed.out, "layer 2: " + machine.pack + ", a pack\n"), listed.out);
+  CHECK_MESSAGE(has(listed.out, "fmha_f16_d128_causal"), listed.out);
+  const auto json =
+      nlohmann::json::parse(run_warm({"--list", "--json", "--cache-dir", machine.own + ":" + machine.pack}).out);
+  CHECK(json["layers"][1]["pack"] == true);
+  const ToolRun verified = run_warm({"--verify", "--cache-dir", machine.pack});
+  CHECK_MESSAGE(verified.code == tj::tools::kExitOk, verified.out);
+}
+
+TEST_CASE("a pack comes back as entries, once") {
+  PackedTools machine;
+  REQUIRE(machine.packed().code == tj::tools::kExitOk);
+  const ToolRun run = run_warm({"--unpack", machine.pack, "--cache-dir", machine.own});
+  CHECK_MESSAGE(run.code == tj::tools::kExitOk, run.err);
+  CHECK_MESSAGE(has(run.out, " 0 already in the cache, 0 failed; cache " + machine.own), run.out);
+  const auto again =
+      nlohmann::json::parse(run_warm({"--unpack", machine.pack, "--cache-dir", machine.own, "--json"}).out);
+  CHECK(again["written"] == 0);
+  CHECK(again["there"] >= 1);
+  const ToolRun onto_itself = run_warm({"--unpack", machine.pack, "--cache-dir", machine.pack});
+  CHECK(onto_itself.code == tj::tools::kExitFailures);
+  CHECK_MESSAGE(has(onto_itself.err, "it is a pack, which is only read"), onto_itself.err);
+}
+
+TEST_CASE("a key signs a pack, and with its public half others are left out") {
+  PackedTools machine;
+  const ToolRun made = run_warm({"--make-key", machine.secret});
+  REQUIRE_MESSAGE(made.code == tj::tools::kExitOk, made.err);
+  struct stat status{};
+  REQUIRE(::stat(machine.secret.c_str(), &status) == 0);
+  CHECK((status.st_mode & 0777) == 0600);
+  const std::string key = read_bytes(machine.secret);
+  const ToolRun twice = run_warm({"--make-key", machine.secret});
+  CHECK(twice.code == tj::tools::kExitBadUse);
+  CHECK_MESSAGE(has(twice.err, "keys are not replaced"), twice.err);
+  CHECK(read_bytes(machine.secret) == key);
+  tj::Options options = machine.options();
+  options.cache_dir = machine.own + ":" + machine.pack;
+  options.pack_keys = machine.secret + ".pub";
+  options.on_miss = tj::MissPolicy::error;
+  REQUIRE(machine.packed().code == tj::tools::kExitOk);
+  CHECK(error_of([&] { Runtime(options).run(attention({}, true)); }).code == tj::Code::not_in_cache);
+  REQUIRE(machine.warnings.size() == 1);
+  CHECK_MESSAGE(has(machine.warnings[0], "it is not signed (TJ_PACK_KEYS is '"), machine.warnings[0]);
+  const ToolRun signed_now = machine.packed({"--sign", machine.secret});
+  CHECK_MESSAGE(has(signed_now.out, ", signed by the key "), signed_now.out);
+  CHECK(has(
+      made.out,
+      nlohmann::json::parse(machine.packed({"--sign", machine.secret, "--json"}).out)["signed_by"].get<std::string>()));
+  Runtime(options).run(attention({}, true));
+}
+
+TEST_CASE("what is wrong with keys and files is refused by the flag") {
+  PackedTools machine;
+  const auto refused = [&](const std::vector<std::string>& words, const std::string& part) {
+    const ToolRun run = run_warm(words);
+    CHECK(run.code == tj::tools::kExitBadUse);
+    CHECK_MESSAGE(has(run.err, part), run.err);
+  };
+  refused({"--pack", machine.scratch / "none/x", "--cache-dir", machine.cache_dir()}, "--pack is '");
+  refused({"--pack", machine.pack, "--sign", machine.secret}, "No such file or directory");
+  write_bytes(machine.secret, "no key");
+  REQUIRE(::chmod(machine.secret.c_str(), 0600) == 0);
+  refused({"--pack", machine.pack, "--sign", machine.secret}, "tj-warm --make-key makes one");
+  REQUIRE(::chmod(machine.secret.c_str(), 0640) == 0);
+  refused({"--pack", machine.pack, "--sign", machine.secret}, "others can read or write it; run chmod 600");
+  refused({"--unpack", machine.secret, "--cache-dir", machine.own}, "it is no pack of kernels, or is cut short");
+  refused({"--sign", machine.secret}, "--pack");
+  refused({"--pack", machine.pack, "--op", "fmha"}, "--op is given with --pack");
+}
+
+}  // namespace
