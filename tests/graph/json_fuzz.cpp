@@ -12,6 +12,7 @@
 #include <tilejit/error.hpp>
 
 #include "graph/json_reader.hpp"
+#include "support/fuzz.hpp"
 
 namespace {
 
@@ -30,7 +31,7 @@ const std::vector<tj::graph::Machine>& machines() {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+TJ_FUZZ_TARGET(tj::testing::fuzz_json)(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   std::string written;
   try {

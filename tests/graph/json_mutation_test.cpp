@@ -12,15 +12,14 @@
 #include <vector>
 
 #include "support/full.hpp"
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+#include "support/fuzz.hpp"
 
 namespace {
 
 constexpr int kRounds = 20000;
 
 void feed(const std::string& text) {
-  LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
+  tj::testing::fuzz_json(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
 }
 
 std::vector<std::string> corpus() {
