@@ -72,6 +72,9 @@ function(tj_test_properties test label)
   if(TJ_NVRTC_DIR MATCHES "/\\.deps/")
     list(APPEND modify "LD_LIBRARY_PATH=path_list_append:${TJ_NVRTC_DIR}")
   endif()
+  if(TJ_SANITIZE MATCHES "thread")  # children of tests start threads of their own
+    list(APPEND modify "TSAN_OPTIONS=set:die_after_fork=0")
+  endif()
   # Twenty times what the slowest of a label takes on two idle cores, but a hang never costs more than a few minutes. ctest's own --timeout
   # would not override these. The slow kinds begin first, so that none of them runs alone at the end.
   set(limit_s 120)
@@ -119,7 +122,7 @@ endforeach()
 function(tj_is_for_sanitizer result folder name label)
   set(wanted OFF)
   if(TJ_SANITIZE MATCHES "thread")
-    if((label STREQUAL "unit" AND NOT name MATCHES "^(hot_call|tune|no_memory|cancel)$" AND "${folder}.${name}" MATCHES "^cache\\.|^runtime\\.|thread") OR "${folder}.${name}" MATCHES "^model\\.(barriers|driver)_model$")
+    if((label STREQUAL "unit" AND NOT name MATCHES "^(hot_call|tune|no_memory|cancel)$" AND "${folder}.${name}" MATCHES "^cache\\.|^runtime\\.|^support\\.workers$|thread") OR "${folder}.${name}" MATCHES "^model\\.(barriers|driver)_model$")
       set(wanted ON)
     endif()
   elseif(label MATCHES "^(unit|model)$" AND NOT folder MATCHES "^(check|tools|samples)$" AND
