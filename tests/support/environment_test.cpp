@@ -232,6 +232,15 @@ TEST_CASE("the answer to a miss is one of three words, by option or variable") {
   CHECK(refusal({}, options).find("Options::on_miss is '3'; allowed: ") == 0);
 }
 
+TEST_CASE("the file of packs' keys is a path, by option or variable") {
+  CHECK(settings({}).pack_keys.empty());
+  CHECK(settings({{"TJ_PACK_KEYS", "/keys/"}}).pack_keys == "/keys");
+  tj::Options options;
+  options.pack_keys = "";
+  CHECK(settings({{"TJ_PACK_KEYS", "/keys"}}, options).pack_keys.empty());
+  CHECK(refusal({{"TJ_PACK_KEYS", "~/keys"}}).find("TJ_PACK_KEYS is '~/keys'; allowed: a whole path") == 0);
+}
+
 TEST_CASE("limits of waits and compilers are seconds, with parts, and 0 for none") {
   CHECK(settings({}).wait_limit_s == 300);
   CHECK(settings({}).compile_limit_s == 600);
