@@ -74,6 +74,7 @@ constexpr const char* kFooter =
     "        --activation none,relu,gelu,silu,gelu_tanh  --tile 128x256x64,...  --parts true|false|both (sums over "
     "parts of K, "
     "which sum_parts adds)\n"
+    "        --scales tensor,block,row (what one scale of e4m3 serves)  --scale-a-major m,k  --scale-b-major n,k\n"
     "        --rung v1,...  --d-aligned true|false|both (d and its rows begin at multiples of 16 bytes)  --walk as "
     "fmha\n"
     "  sum_parts: --out f16,bf16,f32  --walk as fmha\n"

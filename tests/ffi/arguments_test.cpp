@@ -158,9 +158,10 @@ TEST_CASE("a tensor is found by its name and rank once it is given") {
 }
 
 TEST_CASE("a result that nobody gave has the type and shape that follow from the others") {
-  const tj_tensor o = made(ffi::fmha_signature(), {{"q", tensor_of(TJ_BF16, {2, 3, 4, 5})}});
+  const tj_tensor o =
+      made(ffi::fmha_signature(), {{"q", tensor_of(TJ_BF16, {2, 3, 4, 5})}, {"v", tensor_of(TJ_BF16, {2, 1, 7, 6})}});
   CHECK(o.dtype == TJ_BF16);
-  CHECK(shape_of(o) == std::vector<std::int64_t>{2, 3, 4, 5});
+  CHECK(shape_of(o) == std::vector<std::int64_t>{2, 3, 4, 6});
   const tj_tensor chunk =
       made(ffi::chunk_o_signature(), {{"q", tensor_of(TJ_BF16, {20, 2, 7})}, {"v_new", tensor_of(TJ_F16, {64, 6, 9})}});
   CHECK(chunk.dtype == TJ_BF16);

@@ -9,7 +9,6 @@ import random
 LIMITS = {"f16": 6e-4, "bf16": 5e-3}
 LSE_LIMIT = 1e-3
 GUARD_ELEMENTS = 4096
-HEAD_DIMS = [40, 64, 96, 128, 192, 256]
 EDGE_LENGTHS = [1, 2, 3, 15, 16, 17, 63, 64, 65, 127, 128, 129, 175, 176, 177, 191, 192, 193, 255, 257, 383, 385, 511, 513,
                 1023, 1025, 2047, 2049, 4095, 4096, 4097]
 MAX_SCORES = 1 << 25  # of one chunk of the reference: 256 MiB of f64
@@ -29,10 +28,9 @@ def random_case(generator):
     if generator.random() < 0.3:
         seq_k = seq_q
     group = generator.choice([1, 4, 8])
-    features = random_features(generator, seq_k)
     return {
         "batch": generator.randint(1, 3), "kv_heads": generator.randint(1, 3), "group": group,
-        "seq_q": seq_q, "seq_k": seq_k, "head_dim": generator.choice(HEAD_DIMS) if features else generator.choice([64, 128]), "features": features,
+        "seq_q": seq_q, "seq_k": seq_k, "head_dim": generator.choice([64, 128]),
         "dtype": generator.choice(["f16", "bf16"]), "causal": generator.random() < 0.5,
         "layouts": "".join(generator.choice("hs") for _ in range(4)),  # of q, k, v, o: h is [B,H,S,D], s is [B,S,H,D]
         # q, k and v need multiples of 16 bytes; o does not
@@ -40,16 +38,6 @@ def random_case(generator):
         "scale": generator.choice([None, None, None, None, 0.02, 0.5, 1.0, 1.7, -0.3, 0.0]),
         "lse": generator.random() < 0.8,
     }
-
-
-def random_features(generator, seq_k):
-    """Half of all cases have none."""
-    if generator.random() < 0.5:
-        return {}
-    some = lambda: generator.choice([-1, 0, 1, 63, 64, 200, generator.randint(0, seq_k)])  # noqa: E731
-    return {"window": [some(), some()] if generator.random() < 0.5 else None, "top_left": generator.random() < 0.3,
-            "softcap": generator.choice([0.0, 0.0, 2.0, 30.0]), "alibi": generator.random() < 0.3, "sinks": generator.random() < 0.3,
-            "value_dim": generator.choice([None, None, None, 128])}
 
 
 def covering_cases(generator, count):
@@ -91,27 +79,16 @@ def double(xp, x):
     return x.astype(xp.float64) if xp.__name__ == "numpy" else x.double()
 
 
-def reference_rows(xp, q, k, v, scale, first_hidden, first_seen=None, softcap=0.0, bias=None, sink=None):
-    """q [..., R, D], k and v [..., S, D] in f64. first_hidden, first_seen [R, 1] (or None): the first key that each row does not see, and does.
-    bias [R, S] is added; sink, a number, joins the sum. Returns o [..., R, D] and the natural-log log-sum-exp [..., R]."""
+def reference_rows(xp, q, k, v, scale, first_hidden):
+    """q [..., R, D], k and v [..., S, D] in f64. first_hidden [R, 1] (or None): the first key that each row does not see.
+    Returns o [..., R, D] and the natural-log log-sum-exp [..., R]."""
     scores = (q @ xp.swapaxes(k, -1, -2)) * scale
-    if softcap:
-        scores = softcap * xp.tanh(scores / softcap)
-    if bias is not None:
-        scores = scores + bias
-    keys = count_up(xp, 0, k.shape[-2], k)[None, :]
     if first_hidden is not None:
-        scores = xp.where(keys < first_hidden, scores, -math.inf)
-    if first_seen is not None:
-        scores = xp.where(keys >= first_seen, scores, -math.inf)
+        scores = xp.where(count_up(xp, 0, k.shape[-2], k)[None, :] < first_hidden, scores, -math.inf)
     top = xp.amax(scores, axis=-1, keepdims=True)
-    if sink is not None:
-        top = xp.where(top > sink, top, sink)
     top = xp.where(top > -math.inf, top, 0.0)
     weights = xp.exp(scores - top)
     total = weights.sum(axis=-1, keepdims=True)
-    if sink is not None:
-        total = total + xp.exp(sink - top)
     o = (weights @ v) / xp.where(total > 0, total, 1.0)
     lse = xp.where(total > 0, xp.log(xp.where(total > 0, total, 1.0)) + top, -math.inf)
     return o, lse[..., 0]
@@ -142,18 +119,9 @@ class Metric:
         return self.error <= LIMITS[dtype] and self.lse_error <= LSE_LIMIT
 
 
-def bounds(xp, rows, seq_q, seq_k, causal, features, like):
-    """Of rows of queries: their places [R, 1], the first key that each does not see and the first that it does; None: all."""
-    window = features.get("window") or [-1, -1]
-    right = 0 if causal else window[1]
-    place = (count_up(xp, rows.start, rows.stop, like) + (0 if features.get("top_left") else seq_k - seq_q))[:, None]
-    return place, place + right + 1 if right >= 0 else None, place - window[0] if window[0] >= 0 else None
-
-
-def compare(xp, q, k, v, o, lse, scale, causal, features=None, slopes=None, sinks=None):
-    """[B, H, S, D] tensors (lse [B, H, Sq] or None), converted to f64 by chunks of rows. slopes, sinks: [H]. Returns a Metric."""
+def compare(xp, q, k, v, o, lse, scale, causal):
+    """[B, H, S, D] tensors (lse [B, H, Sq] or None), converted to f64 by chunks of rows. Returns a Metric."""
     metric = Metric()
-    features = features or {}
     batch, heads, seq_q, _ = q.shape
     kv_heads, seq_k = k.shape[1], k.shape[2]
     chunk = max(1, MAX_SCORES // seq_k)
@@ -162,10 +130,10 @@ def compare(xp, q, k, v, o, lse, scale, causal, features=None, slopes=None, sink
             keys, values = double(xp, k[b, h // (heads // kv_heads)]), double(xp, v[b, h // (heads // kv_heads)])
             for begin in range(0, seq_q, chunk):
                 rows = slice(begin, min(begin + chunk, seq_q))
-                place, hidden, seen = bounds(xp, rows, seq_q, seq_k, causal, features, q)
-                bias = None if slopes is None else -float(slopes[h]) * xp.abs(place - count_up(xp, 0, seq_k, q)[None, :])
-                o_ref, lse_ref = reference_rows(xp, double(xp, q[b, h, rows]), keys, values, scale, hidden, seen, features.get("softcap", 0.0), bias,
-                                                None if sinks is None else double(xp, sinks[h]))
+                hidden = None
+                if causal:
+                    hidden = (count_up(xp, begin, rows.stop, q) + (seq_k - seq_q + 1))[:, None]
+                o_ref, lse_ref = reference_rows(xp, double(xp, q[b, h, rows]), keys, values, scale, hidden)
                 metric.add(xp, double(xp, o[b, h, rows]), o_ref, None if lse is None else double(xp, lse[b, h, rows]), lse_ref)
     return metric
 
@@ -196,12 +164,9 @@ def run_case(torch, runtime, tj, device, case, seed):
     heads = case["kv_heads"] * case["group"]
     generator = torch.Generator(device="cuda").manual_seed(seed)
     tensors = []
-    features = case.get("features") or {}
-    value_dim = features.get("value_dim") or case["head_dim"]
     for i, (h, s) in enumerate([(heads, case["seq_q"]), (case["kv_heads"], case["seq_k"]), (case["kv_heads"], case["seq_k"]), (heads, case["seq_q"])]):
-        dim = case["head_dim"] if i < 2 else value_dim
-        strides, per_batch = layout_strides(case["layouts"][i], h, s, dim, case["row_padding"][i])
-        t = Guarded(torch, dtype, [case["batch"], h, s, dim], strides, per_batch * case["batch"])
+        strides, per_batch = layout_strides(case["layouts"][i], h, s, case["head_dim"], case["row_padding"][i])
+        t = Guarded(torch, dtype, [case["batch"], h, s, case["head_dim"]], strides, per_batch * case["batch"])
         if i < 3:
             t.view.copy_(torch.randn(t.shape, generator=generator, device="cuda"))
         tensors.append(t)
@@ -215,14 +180,11 @@ def run_case(torch, runtime, tj, device, case, seed):
         return tj.tensor(t.view.data_ptr(), device, code, t.shape, list(t.strides))
 
     code = tj.F16 if case["dtype"] == "f16" else tj.BF16
-    slopes, sinks = (torch.rand(heads, generator=generator, device="cuda") * factor if features.get(name) else None for name, factor in (("alibi", 0.5), ("sinks", 4.0)))
-    number = lambda t: None if t is None else tj.tensor(t.data_ptr(), device, tj.F32, list(t.shape))  # noqa: E731
     runtime.fmha(bound(q, code), bound(k, code), bound(v, code), bound(o, code), lse=bound(lse, tj.F32) if lse else None,
-                 scale=case["scale"], causal=case["causal"], stream=torch.cuda.current_stream().cuda_stream, window=features.get("window"),
-                 top_left=features.get("top_left", False), softcap=features.get("softcap", 0.0), alibi_slopes=number(slopes), sinks=number(sinks))
+                 scale=case["scale"], causal=case["causal"], stream=torch.cuda.current_stream().cuda_stream)
     torch.cuda.synchronize()
     scale = case["scale"] if case["scale"] is not None else case["head_dim"] ** -0.5
-    metric = compare(torch, q.view, k.view, v.view, o.view, lse.view if lse else None, scale, case["causal"], features, slopes, sinks)
+    metric = compare(torch, q.view, k.view, v.view, o.view, lse.view if lse else None, scale, case["causal"])
     outputs = [o] + ([lse] if lse else [])
     unwritten, outside = sum(t.unwritten() for t in outputs), sum(t.written_outside() for t in outputs)
     return {"error": metric.error, "lse_error": metric.lse_error, "unwritten": unwritten, "written_outside": outside,

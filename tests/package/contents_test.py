@@ -17,7 +17,7 @@ PLACE = re.compile(r"(?<![\w./$~-])((?:src|samples|kernel_templates|tests|cache)
 REQUESTS = {".TH", ".SH", ".TP", ".B", ".I", ".PP", ".br", ".nh", ".ad"}
 # The first folder of a header, or an archive, and the licence that goes with it. Others that are not the compiler's own fail the test.
 LIBRARIES = {"fmt": "fmt", "spdlog": "spdlog", "nlohmann": "nlohmann-json", "boost": "boost-context", "libboost_context.a": "boost-context",
-             "openssl": "openssl", "libcrypto.a": "openssl", "CLI": "cli11"}
+             "openssl": "openssl", "libcrypto.a": "openssl", "CLI": "cli11", "sodium": "libsodium", "libsodium.a": "libsodium"}
 # Symbols of frameworks, where the build has found their headers.
 LIBRARIES.update({"tvm": "tvm-ffi", "dlpack": "dlpack"} if cached("TJ_TVM_FFI_INCLUDE_DIR").startswith("/") else {})
 LIBRARIES.update({"xla": "xla"} if cached("TJ_XLA_INCLUDE_DIR").startswith("/") else {})

@@ -156,7 +156,7 @@ class Recipe:
         archives = [BUILD / "lib" / f"lib{part}.a" for part in (*parts, "tilejit_core", "tilejit_cache", "tilejit_support")]
         program = self.copy / output
         linker = ["-fuse-ld=lld"] if shutil.which("ld.lld") else []
-        run([cached("CMAKE_CXX_COMPILER"), *linker, *(objects or self.objects), *archives, cached("tj_boost_context_ARCHIVE"), cached("tj_crypto_ARCHIVE"), "-pthread", "-ldl", "-o", program])
+        run([cached("CMAKE_CXX_COMPILER"), *linker, *(objects or self.objects), *archives, cached("tj_boost_context_ARCHIVE"), cached("tj_crypto_ARCHIVE"), cached("tj_sodium_ARCHIVE"), "-pthread", "-ldl", "-o", program])
         return program
 
     def link_tool(self, tool):

@@ -72,7 +72,7 @@ class Sample(unittest.TestCase):
         write_npy(self.file("f4.npy"), (1, 1, 1, 64), [0.0] * 64, "<f4")
         write_npy(self.file("flat.npy"), (64,), [0.0] * 64)
         q, out = self.file("q.npy"), self.file("o.npy")
-        for words, part in ((["--head-dim", "80", "--seq-q", "4"], "80"), (["--dtype", "f32"], "f16, bf16"), (["--colour"], "--colour"),
+        for words, part in ((["--head-dim", "81", "--seq-q", "4"], "81"), (["--dtype", "f32"], "f16, bf16"), (["--colour"], "--colour"),
                             ([q, q, q], "four files"), ([q, q, self.file("absent.npy"), out], "absent.npy"), ([q, q, q, out, "--seed", "1"], "--seed"),
                             ([self.file("f4.npy"), q, q, out], "f32"), ([self.file("flat.npy"), q, q, out], "4, [B, H, S, D]"),
                             (["--heads", "3", "--kv-heads", "2", "--seq-q", "4"], "multiple")):

@@ -35,7 +35,7 @@ TEST_CASE("bad use names the flag, its value and what is allowed") {
   machine.refused({"--op", "gemm", "--m", "0"}, "--m is '0'; allowed: 1 to");
   machine.refused({"--op", "gemm", "--m", "64,128"}, "--m is '64, 128'; allowed: one size of gemm");
   machine.refused({"--op", "gemm", "--dtype", "f64"}, "f64");
-  machine.refused({"--op", "fmha", "--head-dim", "80"}, "80");
+  machine.refused({"--op", "fmha", "--head-dim", "81"}, "81");
   machine.refused({"--op", "gemm", "--target", "sm_1"}, "sm_1");
   machine.refused({"--op", "gemm", "--target", "sm_90a,sm_90"},
                   "--target is given 2 times; allowed without --compile: one");

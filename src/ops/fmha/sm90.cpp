@@ -185,7 +185,8 @@ int words_of(const FmhaKernel& config, int block_n) {
 /// The widest block of keys whose words and bytes there is room for, beside so many consumers; 0 keys: none.
 FmhaGroupTile widest_tile(const FmhaKernel& config, int consumers, bool staged, const arch::Arch& arch) {
   constexpr int kMostKeys = 176, kMatrixDepth = 16;
-  const int words = consumers == 2 ? 240 : 160;  // as kernel_templates/arch hands 65536 registers to so many warpgroups
+  // As kernel_templates/arch hands 65536 registers to so many warpgroups. The role that stores staged rows takes some.
+  const int words = consumers == 2 ? (staged ? 224 : 240) : consumers == 3 && staged ? 152 : 160;
   FmhaGroupTile tile{consumers, kMostKeys, false, staged};
   while (tile.block_n > 0 && (words_of(config, tile.block_n) > words || !fits(config, tile, arch)))
     tile.block_n -= kMatrixDepth;

@@ -145,7 +145,8 @@ def fmha(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: Option
     """Attention forward: softmax(scale * q k^T [masked]) v, summed in f32.
 
     q [B, H, Sq, D]; k [B, Hkv, Sk, D]; v [B, Hkv, Sk, Dv]; o [B, H, Sq, Dv]; D and Dv multiples of 8 up to 256, H a multiple of Hkv;
-    layout="bshd": the second and third dimensions are exchanged in all of them. f16 or bf16, one type for all; the last dimension is contiguous, other strides and addresses are multiples of 16 bytes.
+    layout="bshd": the second and third dimensions are exchanged in all of them. f16 or bf16, one type for all; the last dimension is
+    contiguous, other strides and addresses are multiples of 16 bytes.
     Query r stands at key r + Sk - Sq, with top_left at key r. causal: it sees no key behind that. window (left, right): it sees so many keys
     before its place and behind it, -1 for all. A row without a key gives 0. scale: any finite number; D**-0.5 where it is None.
     softcap c > 0: scaled scores x become c tanh(x / c). alibi_slopes f32 [H] or [B, H]: a score loses slope * |place - j|. sinks f32 [H]: a

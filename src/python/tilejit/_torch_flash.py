@@ -43,20 +43,14 @@ def flash_attn_func(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, dropout_p
                     **others: object) -> Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor, None]]:
     """flash_attn.flash_attn_func by tilejit's kernels: its arguments, and forward passes only.
 
-    q [B, Sq, H, D]; k [B, Sk, Hkv, D]; v [B, Sk, Hkv, Dv], f16 or bf16, D and Dv multiples of 8 up to 256, H a multiple of Hkv. causal and window_size align the last query with the last key. A
-    row without a key gives 0. alibi_slopes f32 [H] or [B, H]; learnable_sink [H] joins each row's sum. Returns o [B, Sq, H, Dv]; with
-    return_attn_probs (o, lse f32 [B, H, Sq], None). Results are the same bits each time, whatever deterministic says. num_splits of 0 or 1 and
-    pack_gqa of None or False leave the choice to the library. Any other argument of FlashAttention-3 is refused by name, and so is dropout.
-    Runs on the current stream. Raises tilejit.Error.
-
-    >>> import torch, tilejit.torch
-    >>> q = torch.ones(1, 64, 2, 64, dtype=torch.float16)
-    >>> tilejit.torch.flash_attn_func(q, q, q, causal=True, window_size=(16, 0)).shape
-    torch.Size([1, 64, 2, 64])
-    >>> tilejit.torch.flash_attn_func(q, q, q, dropout_p=0.5)
-    Traceback (most recent call last):
-        ...
-    tilejit._error.Error: argument: flash_attn_func: dropout_p is 0.5; allowed: 0
+    q [B, Sq, H, D]; k [B, Sk, Hkv, D]; v [B, Sk, Hkv, Dv], f16 or bf16, D and Dv multiples of 8 up to 256, H a multiple of Hkv. causal and
+    window_size align the last query with the last key. A row without a key gives 0. alibi_slopes f32 [H] or [B, H]; learnable_sink [H] joins each
+    row's sum. Returns o [B, Sq, H, Dv]; with return_attn_probs (o, lse f32 [B, H, Sq], None). Results are the same bits each time, whatever
+    deterministic says. num_splits of 0 or 1 and pack_gqa of None or False leave the choice to the library. Any other argument of FlashAttention-3
+    is refused by name, and so is dropout. Runs on the current stream. Raises tilejit.Error. >>> import torch, tilejit.torch >>> q = torch.ones(1,
+    64, 2, 64, dtype=torch.float16) >>> tilejit.torch.flash_attn_func(q, q, q, causal=True, window_size=(16, 0)).shape torch.Size([1, 64, 2, 64])
+    >>> tilejit.torch.flash_attn_func(q, q, q, dropout_p=0.5) Traceback (most recent call last): ... tilejit._error.Error: argument:
+    flash_attn_func: dropout_p is 0.5; allowed: 0
     """
     if dropout_p != 0:
         _refuse("dropout_p", dropout_p, "0")

@@ -29,6 +29,12 @@ def fp8_gemm_nt(a: Tuple[torch.Tensor, torch.Tensor], b: Tuple[torch.Tensor, tor
     f16, bf16 or f32, is written; c is as d, and may be d. recipe: (1, 128, 128), (1, 1, 128) or None, which goes by the shape of b's scales.
     compiled_dims and disable_ue8m0_cast change nothing: no size is compiled in, and scales stay f32. Scales of a that are contiguous in M are read
     as they lie, others take a little longer. Raises tilejit.Error.
+
+    >>> import torch, tilejit.torch
+    >>> a, b, d = torch.ones(8, 128).to(torch.float8_e4m3fn), torch.ones(64, 128).to(torch.float8_e4m3fn), torch.empty(8, 64)
+    >>> tilejit.torch.fp8_gemm_nt((a, torch.full((8, 1), 0.5)), (b, torch.ones(1, 1)), d)
+    >>> d[0, :2].tolist()
+    [64.0, 64.0]
     """
     for name, pair in (("a", a), ("b", b)):
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:

@@ -169,8 +169,8 @@ def sdpa(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask:
          model: bool = False) -> torch.Tensor:
     """torch.nn.functional.scaled_dot_product_attention by tilejit's kernels, with torch's arguments and torch's results. Forward only.
 
-    Served: query, key, value f16 or bf16 on a GPU that has kernels, [B, H, S, E] or [H, S, E], E multiples of 8 up to 256; no dropout; no mask but is_causal,
-    or one of torch.nn.attention.bias. Under torch.autocast, float32 as well. As in torch, query r of is_causal sees keys j <= r, also where
+    Served: query, key, value f16 or bf16 on a GPU that has kernels, [B, H, S, E] or [H, S, E], E multiples of 8 up to 256; no dropout; no mask but
+    is_causal, or one of torch.nn.attention.bias. Under torch.autocast, float32 as well. As in torch, query r of is_causal sees keys j <= r, also where
     there are more keys than queries; fmha's `causal` aligns the last query with the last key. Results have the order of query's dimensions in
     memory. Everything else, also what requires grad, is left to torch's own function, with one warning for each kind of reason.
     fallback=False: such a call raises tilejit.Error that says what is served. model=True: tensors on the CPU run on the model of a GPU, for

@@ -138,48 +138,6 @@ TEST_CASE("of e4m3 what the matrix unit does not take, and scales that are none,
   CHECK(has(error_of([&] { ops::validate(config); }).message, "out is e4m3; allowed: f16, bf16, f32"));
 }
 
-TEST_CASE("scales of blocks: shapes, orders and types, by name; which kind they are") {
-  constexpr Code bad = Code::invalid_argument, unsupported = Code::unsupported;
-  static float scales_a[24 * 3], scales_b[40 * 3];
-  const auto narrow = [](const std::function<void(GemmArgs&)>& change) {
-    return [change](GemmArgs& g) {
-      g.a = Tensor::contiguous(memory_a, kCpu, DType::e4m3, {24, 272});
-      g.b = Tensor::contiguous(memory_b, kCpu, DType::e4m3, {24, 272});
-      g.d = Tensor::contiguous(memory_d, kCpu, DType::f32, {24, 24});
-      g.c.reset();
-      g.bias.reset();
-      g.beta = 0;
-      g.scale_a = Tensor::strided(scales_a, kCpu, DType::f32, {24, 3}, {1, 24});
-      g.scale_b = Tensor::contiguous(scales_b, kCpu, DType::f32, {1, 3});
-      change(g);
-    };
-  };
-  const auto kind = [&](const std::function<void(GemmArgs&)>& change) {
-    GemmArgs args = good();
-    narrow(change)(args);
-    CHECK_NOTHROW(ops::validate(args, true));
-    return ops::gemm_kind(args);
-  };
-  const auto rows = [](GemmArgs& g) { g.scale_b = Tensor::contiguous(scales_b, kCpu, DType::f32, {24, 3}); };
-  CHECK(kind([](GemmArgs&) {}).scales == Scales::block);
-  CHECK_FALSE(kind([](GemmArgs&) {}).left_scales_k);
-  CHECK(kind([](GemmArgs& g) { g.scale_a = Tensor::contiguous(scales_a, kCpu, DType::f32, {24, 3}); }).left_scales_k);
-  CHECK(kind(rows).scales == Scales::row);
-  CHECK(kind(rows).right_scales_k);
-  refused(narrow([](GemmArgs& g) { g.scale_a.reset(); }), bad, {"scale_a is absent", "of both, or of neither"});
-  refused(narrow([](GemmArgs& g) { g.scale_a->shape[0] = 23; }), bad, {"scale_a.shape[0] is 23", "24 (M)"});
-  refused(narrow([](GemmArgs& g) { g.scale_b->shape[0] = 2; }), bad, {"scale_b.shape[0] is 2", "24 (N), or 1"});
-  refused(narrow([](GemmArgs& g) { g.scale_a->shape[1] = 2; }), bad, {"scale_a.shape[1]", "is 2", "ceil(K / 128)"});
-  refused(narrow([](GemmArgs& g) { g.scale_a->dtype = DType::bf16; }), bad, {"scale_a.dtype is bf16", "f32"});
-  refused(narrow([](GemmArgs& g) { g.scale_a->strides = {2, 48}; }), unsupported, {"scale_a.strides are 2 and 48"});
-  refused(narrow([](GemmArgs& g) { g.scale_b->strides = {1, 4}; }), unsupported, {"scale_b.strides", "last dimension"});
-  refused(narrow([](GemmArgs& g) { g.scale_b->data = memory_d + 7; }), unsupported, {"d at", "overlaps scale_b"});
-  refused(narrow([](GemmArgs& g) { g.a.dtype = g.b.dtype = DType::f16; }), bad, {"scale_a", "e4m3"});
-  GemmConfig config;
-  config.scales = Scales::block;
-  CHECK(has(error_of([&] { ops::validate(config); }).message, "scales is 1; allowed with f16: 0 (tensor)"));
-}
-
 TEST_CASE("what gemm takes: transposed operands, shared batches, c that is d, a c that nobody reads") {
   accepted([](GemmArgs&) {});
   accepted([](GemmArgs& g) { g.a.strides = {1, 24}; });
