@@ -11,6 +11,7 @@
 #include "common/random.hpp"
 #include "ops/fmha/checks.hpp"
 #include "ops/fmha/tiles.hpp"
+#include "support/model_runtime.hpp"
 
 using namespace tj;
 using test::FmhaShape;

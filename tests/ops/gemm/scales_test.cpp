@@ -13,7 +13,7 @@ namespace {
 using testing::error_of;
 using testing::has;
 
-alignas(256) unsigned char memory_a[24 * 272], memory_b[24 * 272];
+alignas(256) unsigned char memory_a[2 * 24 * 272], memory_b[2 * 24 * 272];
 alignas(256) float memory_d[24 * 24], scales_a[24 * 3], scales_b[24 * 3];
 constexpr Device kCpu{DeviceKind::cpu, 0};
 
