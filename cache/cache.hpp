@@ -68,7 +68,7 @@ struct LockWait {
   bool* waited = nullptr;  ///< set, where it is wanted, when somebody else has the lock
 };
 
-/// What was packed. left_out: layers and entries that cannot be used, and why; problem: why there is no pack.
+/// A pack as it was made. left_out: layers and entries that cannot be used, and why; problem: why there is no pack.
 struct PackReport {
   std::uint64_t entries = 0, bytes = 0;
   std::vector<std::pair<std::string, std::string>> left_out;

@@ -25,7 +25,7 @@ struct Layer {
   std::string problem;                    ///< why it cannot be used; empty when it can, or can be made
   bool written = false;
 
-  /// Those of a pack.
+  /// The entries of a pack.
   std::span<const PackRecord> records() const {
     return pack ? std::span(pack->records) : std::span<const PackRecord>();
   }

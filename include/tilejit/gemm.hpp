@@ -18,8 +18,8 @@ struct GemmConfig;
 /// x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))). silu is x / (1 + exp(-x)).
 enum class Activation : std::int32_t { none = 0, relu = 1, gelu = 2, silu = 3, gelu_tanh = 4 };
 
-/// What one scale of an operand of 8 bits serves. tensor: all of a; all of b. block: 128 elements of K of a row of a;
-/// 128 elements of K of 128 rows of b. row: 128 elements of K of a row of either.
+/// Scales says what one scale of an operand of 8 bits serves. tensor: all of a; all of b. block: 128 elements of K of a
+/// row of a; 128 elements of K of 128 rows of b. row: 128 elements of K of a row of either.
 enum class Scales : std::int32_t { tensor = 0, block = 1, row = 2 };
 
 /// Matrix product, d = activation(alpha * a b^T + beta * c + bias), accumulated in f32.

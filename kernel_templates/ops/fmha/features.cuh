@@ -1,4 +1,4 @@
-// What a kernel of attention has beside scale and causal mask: what Config says of it.
+// Features of a kernel of attention beside scale and causal mask, as Config names them.
 //
 // Decides what Config calls a feature. Does not decide what a feature does (mask.cuh, score.cuh). Invariant: a feature
 // that Config does not name is off, so that a unit without features has the same text whichever features there are.

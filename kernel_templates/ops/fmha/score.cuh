@@ -23,7 +23,7 @@ TJ_DEVICE float tanh_of_powers(float powers) {
   return dev::with_sign(dev::multiply_add(2.0f, reciprocal_of_one_to_two(grown), -1.0f), powers);
 }
 
-/// What a role keeps of its tile's head: nothing, or the slope of ALiBi.
+/// Numbers of its tile's head that a role keeps: none, or the slope of ALiBi.
 template <class C, bool = Alibi<C>::kOn>
 struct HeadNumbers {
   TJ_DEVICE void take(const Params&, const Tile&) {}
@@ -48,7 +48,7 @@ class RowScores {
       bias_ = -slope_ * distance_;
     }
   }
-  /// Of a key; a negative scale's sign is applied here.
+  /// The score of a key; a negative scale's sign is applied here.
   TJ_DEVICE float of(float product, int key) const {
     float score = product;
     if constexpr (Softcap<C>::kOn) score = tanh_of_powers(product * params_.cap_powers);

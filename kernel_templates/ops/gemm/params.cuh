@@ -11,7 +11,7 @@ inline constexpr int kWideColumns = 256;     ///< swapped tiles so wide have two
 inline constexpr int kSwizzleColumns = 64;   ///< 128 bytes of 16-bit elements: the width of a block in shared memory
 inline constexpr int kSwizzleBytes = 128;
 
-/// What one scale of an 8-bit operand serves.
+/// The elements that one scale of an 8-bit operand serves.
 enum Scales : int {
   kScaledTensor = 0,  ///< all of a; all of b
   kScaledBlocks = 1,  ///< 128 elements of K of a row of a; as many of 128 rows of b

@@ -84,7 +84,7 @@ class GemmRingsBuilder : protected GemmBuilder {
     if (tile_.blocks() > 1) n.registers = kScaleRegisters;
     return add(std::move(n));
   }
-  /// pieces: into so many the columns are cut.
+  /// A product of all columns, or of one of `pieces` parts of them.
   int product(const char* context, int c, int registers = 0, const std::string& body = "mma", int pieces = 1) {
     Node n = numbered(context, body, c);
     multiply(n, multiplier_, pieces == 1 ? product_ : product_of(tile_.sum_columns() / pieces));
@@ -131,7 +131,7 @@ class GemmRingsBuilder : protected GemmBuilder {
     bring(n, bytes, sharers.count);
     return add(std::move(n));
   }
-  /// What copies of so many bytes cost, which `sharers` blocks bring together.
+  /// The cost of copies of so many bytes, which `sharers` blocks bring together.
   void bring(Node& n, std::int64_t bytes, int sharers) {
     engine_.issue(n, 1);
     const double kb = static_cast<double>(bytes) / 1024;

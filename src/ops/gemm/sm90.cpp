@@ -121,8 +121,8 @@ std::int64_t iteration_cycles(const GemmTile& tile, const arch::Arch& arch) {
       std::ceil(std::max(tile.consumers() * (own + groups * arch.fact("product_group_cycles")), chain)));
 }
 
-/// Pieces of a consumer's columns. Products of fewer than 64 columns would wait for shared memory. Where sums are
-/// multiplied by scales, ptxas (13.0) lets the first piece's wait for the second, and two take longer than one.
+/// Pieces of a consumer's columns. Products of fewer than 64 columns would wait for shared memory (counted). Where sums
+/// are multiplied by scales, ptxas (13.0) lets the first piece's wait for the second, and two take longer than one.
 int pieces_of(const GemmTile& tile, const GemmKernel& kernel) {
   return tile.promotes() && tile.partial_sums() == 1 && tile.block_n >= kLeastPieces && kernel.scales == Scales::tensor
              ? 2

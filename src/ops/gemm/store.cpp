@@ -20,6 +20,8 @@ constexpr int kMostStagedBytes = 48 * 1024;
 constexpr int kMostRowBytes = 64 * 1024;
 constexpr int kMostPromotedColumns = 128;
 
+static_assert(static_cast<int>(Scales::block) == gemm::kScaledBlocks &&
+              static_cast<int>(Scales::row) == gemm::kScaledRows);
 static_assert(kMostGemmStore == std::max({gemm::kDirect, gemm::kCopied, gemm::kRows}));
 
 }  // namespace
