@@ -5,3 +5,5 @@
 #include <tilejit/chunk_o.hpp>
 #include <tilejit/fmha.hpp>
 #include <tilejit/gemm.hpp>
+#include <tilejit/grouped_gemm.hpp>
+#include <tilejit/quantise.hpp>

@@ -356,6 +356,7 @@ TJ_C_API const char* tj_build_id(void);
 #endif
 
 #include <tilejit/custom.h>
+#include <tilejit/experts.h>
 #include <tilejit/preparation.h>
 
 #endif /* TILEJIT_TILEJIT_H */

@@ -24,6 +24,7 @@
 #include "ops/common/touched.hpp"
 #include "support/function_ref.hpp"
 #include "support/tensor_map.hpp"
+#include "support/walk_param.hpp"
 
 namespace tj::ops {
 
@@ -55,7 +56,9 @@ struct Candidate {
 
 /// Everything for one launch; fixed size, so that a hot call allocates nothing.
 struct LaunchPlan {
-  static constexpr std::size_t kMaxParamsBytes = 1024;
+  static constexpr std::size_t kMaxParamsBytes = 1152;
+  /// Those of an op: blocks that draw or share tiles have a parameter of their own behind them.
+  static constexpr std::size_t kMaxOwnBytes = kMaxParamsBytes - sizeof(support::WalkParam);
   static constexpr std::size_t kMaxMaps = 8;
   struct Map {
     std::size_t offset = 0;  ///< in params

@@ -11,6 +11,8 @@
 #define TJ_OPS(OP)  \
   OP(fmha)          \
   OP(gemm)          \
+  OP(grouped_gemm)  \
+  OP(quantise)      \
   OP(copy_rows)     \
   OP(sum_parts)     \
   OP(chunk_indices) \

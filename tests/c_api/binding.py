@@ -51,6 +51,17 @@ class GemmArgs(Sized):
                 ("scale_a", ctypes.POINTER(Tensor)), ("scale_b", ctypes.POINTER(Tensor))]
 
 
+class GroupedGemmArgs(Sized):
+    _fields_ = [("size", ctypes.c_uint64)] + [(name, ctypes.POINTER(Tensor)) for name in ("a", "b", "d", "groups", "bias", "scale_a", "scale_b")] + [
+        ("expected_rows", ctypes.c_int64), ("alpha", ctypes.c_float), ("grouping", ctypes.c_int32), ("activation", ctypes.c_int32),
+        ("max_sms", ctypes.c_int32)]
+
+
+class QuantiseArgs(Sized):
+    _fields_ = [("size", ctypes.c_uint64)] + [(name, ctypes.POINTER(Tensor)) for name in ("x", "q", "scales")] + [
+        ("gate", ctypes.c_int32), ("powers_of_two", ctypes.c_int32), ("max_sms", ctypes.c_int32), ("reserved", ctypes.c_int32)]
+
+
 class ChunkIndicesArgs(Sized):
     _fields_ = [("size", ctypes.c_uint64), ("cu_seqlens", ctypes.POINTER(Tensor)), ("chunk_indices", ctypes.POINTER(Tensor)),
                 ("total_chunks", ctypes.POINTER(Tensor)), ("max_sms", ctypes.c_int32), ("reserved", ctypes.c_int32)]

@@ -24,6 +24,19 @@ constexpr int scaled_blocks(int columns) { return (columns + kScaledElements - 1
 /// Where the columns' scales begin in a slot, behind so many bytes: the copy engine writes to multiples of 128 bytes.
 constexpr unsigned scale_place(int bytes) { return static_cast<unsigned>(bytes + 127) / 128u * 128u; }
 
+/// How each matrix of b comes to its rows of a and d.
+enum Groups : int {
+  kNoGroups = 0,     ///< by the batch
+  kGroupEnds = 1,    ///< each group names the row behind its last
+  kGroupCounts = 2,  ///< each group names how many rows it has, of a matrix of its own
+  kGroupOfRow = 3    ///< each row names its group
+};
+/// Rows that name their groups do so together, so many of them.
+inline constexpr int kRowsTogether = 128;
+/// Scales that the copy engine brings beside those of a tile's rows, where the tile may begin at any row: it takes
+/// places at multiples of 16 bytes.
+inline constexpr int kScalesBefore = 4;
+
 inline constexpr int kReaders = 128;   ///< threads that read an operand where the copy engine does not
 inline constexpr int kReadsAhead = 8;  ///< 16-byte loads that each of them has under way
 
@@ -73,6 +86,9 @@ struct Params {
   float alpha, beta;
   const float *scale_a, *scale_b;  ///< read by kernels on e4m3, where not null; further factors of the product
   Operands operands;               ///< read by kernels whose threads read a and b
+  const int* groups;               ///< read by kernels with kGroups, as those four say; m is a group's rows with counts
+  int group_count;
+  Divisor by_columns, by_box;  ///< likewise: column_tiles, a_box
 };
 
 }  // namespace tj::ops::gemm

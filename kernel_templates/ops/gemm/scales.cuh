@@ -25,8 +25,18 @@ struct ScaleBox {
     return 4u * static_cast<u32>(KMajor ? row * kScalesTogether + block % kScalesTogether : at * Rows + row);
   }
 };
+/// Where M is contiguous, and a tile may begin at any row, the box begins up to three rows before it.
 template <class C>
-using LeftScales = ScaleBox<C::kLeftScalesK, C::kBlockM, kScaleBlocks<C>>;
+inline constexpr int kRowsBefore = kGroups<C> == kGroupEnds && !C::kLeftScalesK ? kScalesBefore : 0;
+template <class C>
+TJ_DEVICE int rows_before(const Tile& tile) {
+  if constexpr (kRowsBefore<C> == 0)
+    return 0;
+  else
+    return tile.row % kRowsBefore<C>;
+}
+template <class C>
+using LeftScales = ScaleBox<C::kLeftScalesK, C::kBlockM + kRowsBefore<C>, kScaleBlocks<C>>;
 template <class C>
 using RightScales = ScaleBox<!kScalesColumns<C> || C::kRightScalesK,
                              kScalesColumns<C> ? C::kBlockN : scaled_blocks(C::kBlockN), kScaleBlocks<C>>;
@@ -49,7 +59,7 @@ TJ_DEVICE void load_scales(Loader<C>& loader, const Tile& tile, int i, u32 slot,
   static_assert(!kSwapped<C>, "rows of sums are rows of d");
   const Params& params = loader.params;
   const int block = scaled_block<C>(tile, i, 0);
-  load_box<C::kLeftScalesK>(&params.left_scales, slot, full, tile.row, block, tile.left_batch);
+  load_box<C::kLeftScalesK>(&params.left_scales, slot, full, tile.row - rows_before<C>(tile), block, tile.left_batch);
   load_box<!kScalesColumns<C> || C::kRightScalesK>(&params.right_scales, slot + kRightScales<C>, full,
                                                    kScalesColumns<C> ? tile.column : tile.column / kScaledElements,
                                                    block, tile.right_batch);
@@ -69,7 +79,7 @@ TJ_DEVICE void bring_scales(Consumer<C>& consumer, const Tile& tile, int i, u32 
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = min(consumer.row(0) + consumer.lane / 4 + 8 * half, C::kBlockM - 1);
-      rows[half] = dev::load_shared<float>(slot + LeftScales<C>::place(row, block, at));
+      rows[half] = dev::load_shared<float>(slot + LeftScales<C>::place(row + rows_before<C>(tile), block, at));
     }
 #pragma unroll
     for (int part = 0; part < Factors<C>::kFactorParts; ++part) {

@@ -115,6 +115,14 @@ TJ_DEVICE void stage_rows(Consumer<C>& consumer, const Tile& tile, u32 slot) {
   }
 }
 
+/// A box of a kernel with groups, whose rows end with the group's. The map has d twice below itself: `box` rows of it,
+/// from a row that counts from where the box ends. Rows of a box behind the group's lie outside those.
+template <class C>
+TJ_DEVICE void put_rows_before(const Params& params, const Tile& tile, u32 slot, int column, int row) {
+  const int rows = min(tile.row_end - row, kBoxRows<C>);
+  if (rows > 0) dev::store_box_4d(&params.d, slot, column, kBoxRows<C> - rows, row + rows, tile.matrix);
+}
+
 /// A consumer's slot to d, by the copy engine: one box for each block of columns.
 template <class C>
 TJ_DEVICE void put_box(Writer<C>& writer, const Tile& tile, u32 slot) {
@@ -123,8 +131,12 @@ TJ_DEVICE void put_box(Writer<C>& writer, const Tile& tile, u32 slot) {
 #pragma unroll 1
   for (int column = first_column; column < first_column + kStagedColumns<C>; column += kSwizzleColumns) {
 #pragma unroll
-    for (int row = 0; row < kStagedRows<C>; row += kBoxRows<C>, slot += kBoxRows<C> * kSwizzleRowBytes)
-      dev::store_box_4d(&writer.params.d, slot, column, first + row, tile.batch, 0);
+    for (int row = 0; row < kStagedRows<C>; row += kBoxRows<C>, slot += kBoxRows<C> * kSwizzleRowBytes) {
+      if constexpr (kGroups<C> != kNoGroups)
+        put_rows_before<C>(writer.params, tile, slot, column, first + row);
+      else
+        dev::store_box_4d(&writer.params.d, slot, column, first + row, tile.batch, 0);
+    }
   }
 }
 
@@ -137,7 +149,7 @@ TJ_DEVICE void put_rows(Writer<C>& writer, const Tile& tile, u32 slot) {
   const Params& params = writer.params;
   const int first = staged_row(writer, tile), first_column = staged_column(writer, tile),
             lane = static_cast<int>(dev::lane_index());
-  const int rows = min(params.m - first, kStagedRows<C>),
+  const int rows = min(rows_end<C>(params, tile) - first, kStagedRows<C>),
             columns = min(params.n - first_column, kStagedColumns<C>) - lane;
   unsigned short* to = static_cast<unsigned short*>(params.d_data) + tile.batch * params.d_stride_batch +
                        first * params.d_stride_row + first_column + lane;

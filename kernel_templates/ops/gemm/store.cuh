@@ -141,7 +141,7 @@ template <class C>
 TJ_DEVICE Place place_of(const Consumer<C>& consumer, const Tile& tile, int block, int half) {
   const int unit = consumer.row(block) + consumer.lane / 4 + 8 * half;
   const int row = tile.row + unit;
-  return {row, tile.column + consumer.column(), unit < C::kBlockM && row < consumer.params.m};
+  return {row, tile.column + consumer.column(), unit < C::kBlockM && row < rows_end<C>(consumer.params, tile)};
 }
 
 inline constexpr int kLanes = 32;

@@ -11,7 +11,6 @@ namespace tj::ops::gemm {
 
 using dev::cut_tile;
 using dev::first_tile;
-using dev::next_tile;
 using dev::u32;
 using dev::u64;
 
@@ -53,6 +52,20 @@ inline constexpr bool kSwapped<C, decltype(void(C::kSwapped))> = C::kSwapped;
 template <class C>
 inline constexpr int kSumColumns = kSwapped<C> ? C::kBlockM : C::kBlockN;
 
+/// How rows are told which matrix of b is theirs: groups.cuh has the kinds but none.
+template <class C, class = void>
+inline constexpr int kGroups = kNoGroups;
+template <class C>
+inline constexpr int kGroups<C, decltype(void(C::kGroups))> = C::kGroups;
+/// Do tiles follow each other group after group?
+template <class C>
+inline constexpr bool kWalksGroups = kGroups<C> == kGroupEnds || kGroups<C> == kGroupCounts;
+
+/// A group, and the tiles of those before it.
+struct GroupPlace {
+  int group = 0, before = 0;
+};
+
 /// The work of one block.
 struct Tile {
   int index;  ///< of the block that does it, were there a block for each part of each tile
@@ -65,7 +78,18 @@ struct Tile {
   int left_rows, right_rows;    ///< of kernels that skip boxes outside a and b: those that boxes bring
   int left_box, right_box;      ///< rows of their boxes
   dev::Piece piece;             ///< of kernels that split tiles
+  int row_end;                  ///< of kernels with groups: the row behind the last that is stored
+  GroupPlace place;             ///< likewise: where the search for the next tile's group begins
 };
+
+/// The row behind the last one of d that the tile's rows may be.
+template <class C>
+TJ_DEVICE int rows_end(const Params& params, const Tile& tile) {
+  if constexpr (kGroups<C> != kNoGroups)
+    return tile.row_end;
+  else
+    return params.m;
+}
 
 /// Blocks of a cluster take a tile's parts: kClusterM below each other, kClusterN beside each other. One that lies
 /// outside the matrix takes part in the copies of the others and stores nothing.
@@ -107,8 +131,15 @@ TJ_DEVICE int dealt_place(const Params& params, int cluster) {
   return first + group * each + min(group, rest) + turn;
 }
 
+// Never called, as tile_at() of pipeline.cuh; groups.cuh has them.
 template <class C>
-TJ_DEVICE Tile tile_at(const Params& params, int block) {
+TJ_DEVICE void group_tile();
+template <class C>
+TJ_DEVICE void name_group();
+
+template <class C>
+TJ_DEVICE Tile tile_at(const Params& params, int block, const GroupPlace& from = {}) {
+  if constexpr (kWalksGroups<C>) return group_tile<C>(params, block, from);
   Tile tile;
   tile.index = block;
   tile.valid = block / kBlocks<C> < params.tiles;
@@ -151,7 +182,16 @@ TJ_DEVICE Tile tile_at(const Params& params, int block) {
   }
   tile.left_batch = tile.batch * params.a_batched;
   tile.right_batch = tile.batch * params.b_batched;
+  if constexpr (kGroups<C> == kGroupOfRow) name_group<C>(params, tile);
   return tile;
+}
+template <class C>
+TJ_DEVICE Tile next_tile(const Params& params, const Tile& tile) {
+  const int next = tile.index + static_cast<int>(dev::grid_blocks());
+  if constexpr (kWalksGroups<C>)
+    return tile_at<C>(params, next, tile.place);
+  else
+    return tile_at<C>(params, next);
 }
 
 template <class C>

@@ -37,7 +37,7 @@ const int* list(const std::optional<Tensor>& tensor) {
 }  // namespace
 
 void chunk_o_plan(const ChunkOArgs& args, int heads, LaunchPlan& plan) {
-  static_assert(sizeof(chunk_o::Params) <= LaunchPlan::kMaxParamsBytes);
+  static_assert(sizeof(chunk_o::Params) <= LaunchPlan::kMaxOwnBytes);
   auto& p = *new (plan.params.data()) chunk_o::Params{};
   plan.params_bytes = sizeof(chunk_o::Params);
   plan.maps[0] = {offsetof(chunk_o::Params, q), token_map(args.q)};

@@ -44,7 +44,7 @@ void set_sections(const FmhaArgs& args, const FmhaLaunch& kernel, fmha::Params& 
 }  // namespace
 
 void fmha_plan(const FmhaArgs& args, const FmhaLaunch& kernel, LaunchPlan& plan) {
-  static_assert(sizeof(fmha::Params) <= LaunchPlan::kMaxParamsBytes);
+  static_assert(sizeof(fmha::Params) <= LaunchPlan::kMaxOwnBytes);
   auto& p = *new (plan.params.data()) fmha::Params{};
   require_two_bytes("fmha", args.q.dtype);
   plan.params_bytes = sizeof(fmha::Params);

@@ -83,6 +83,10 @@ class GemmBuilder : protected GraphBuilder {
     if (tile_.swapped) flag("kSwapped", true);
     if (kernel_.walk == WalkChoice::split || tile_.sliced()) flag("kSplit", true);
     if (tile_.sliced()) flag("kSliced", true);
+    if (kernel_.groups != Groups::none) {
+      graph_.includes.emplace_back("ops/gemm/groups.cuh");
+      constant("kGroups", static_cast<int>(kernel_.groups));
+    }
     if (kernel_.scales != Scales::tensor) {
       constant("kScales", static_cast<int>(kernel_.scales));
       flag("kLeftScalesK", kernel_.left_scales_k);

@@ -197,6 +197,7 @@ RankedGemm best_shared(const GemmSizes& sizes, const GemmKernel& kernel, const R
 
 RankedGemm fewest_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const Rates& rates) {
   const RankedGemm whole = best_whole(sizes, kernel, rates);
+  if (kernel.groups != Groups::none) return whole;  // no tile is known before the lists are read
   const double gain = joint(rates) ? kGemmJointPartsGain : kPartsGain;
   RankedGemm cut{{-1, 1}, 0};
   for (std::size_t t = 0; t < kGemmTileCount && whole.cycles * gain > rates.next_launch_cycles; ++t) {

@@ -42,6 +42,17 @@ const arch::Needs& node_bodies() {
   });
 }
 
+/// Tiles whose rows are rows of the matrix instructions, and all of one group.
+bool groups_fit(const GemmTile& tile, const GemmKernel& kernel) {
+  if (kernel.groups == Groups::none) return true;
+  constexpr int kMostBox = 256;  // of the copy engine
+  const bool whole = !kernel.left_mn && !kernel.right_mn && !kernel.add_c && !kernel.parts &&
+                     kernel.rung == kNoGemmRung && kernel.walk == WalkChoice::usual;
+  return whole && !tile.swapped && !tile.sliced() && !tile.reads &&
+         tile.block_m + gemm_rows_before(kernel) <= kMostBox &&
+         (kernel.groups != Groups::rows || (tile.cluster_m == 1 && gemm::kRowsTogether % tile.block_m == 0));
+}
+
 std::string served_tiles(const arch::Arch& arch) {
   std::string list;
   for (const GemmTile& tile : gemm_tiles())
@@ -107,7 +118,7 @@ bool gemm_tile_fits(const GemmTile& tile, const GemmKernel& kernel, const GemmFa
   if (tile.element_bytes != size_of(kernel.dtype) || (tile.element_bytes == 1 && (kernel.left_mn || kernel.right_mn)))
     return false;
   if (kernel.scales != Scales::tensor && !tile.promotes()) return false;
-  if (!family.fits(tile, kernel)) return false;
+  if (!family.fits(tile, kernel) || !groups_fit(tile, kernel)) return false;
   if (tile.reads && (kernel.left_mn || kernel.right_mn)) return false;
   // Slices are a walk of their own, and K is cut once.
   if (tile.sliced() && (kernel.parts || kernel.walk != WalkChoice::usual)) return false;

@@ -36,6 +36,16 @@ std::vector<std::pair<std::string, std::string>> rung_fields(const GemmKernel& k
           {"iterations", number(rung.max_iterations)}};
 }
 
+constexpr std::string_view kGroupsFlag = "groups";
+
+std::vector<FlagChoice> choices_without(std::initializer_list<std::string_view> names) {
+  std::vector<FlagChoice> choices = choices_of_fields<kGemmFields>();
+  std::erase_if(choices, [&](const FlagChoice& choice) {
+    return std::find(names.begin(), names.end(), choice.name) != names.end();
+  });
+  return choices;
+}
+
 }  // namespace
 
 std::string gemm_tile_name(const GemmTile& tile) {
@@ -67,13 +77,13 @@ std::vector<std::string> gemm_rung_flags() {
 
 Request gemm_request(const GemmKernel& given) {
   const GemmKernel kernel = canonical(given);
-  Request request = request_of_fields<kGemmFields>("gemm", kernel);
+  Request request = request_of_fields<kGemmFields>(gemm_op_name(kernel), kernel);
   for (auto& field : rung_fields(kernel)) request.fields.push_back(std::move(field));
   return request;
 }
 
 Request gemm_kind_request(const GemmKernel& kernel) {
-  return request_of_fields<kGemmFields>("gemm", canonical(kernel), "tile");
+  return request_of_fields<kGemmFields>(gemm_op_name(kernel), canonical(kernel), "tile");
 }
 
 std::string gemm_flags(const GemmKernel& kernel) {
@@ -88,7 +98,11 @@ std::uint64_t gemm_small_key(const GemmKernel& kernel) { return key_of_fields<kG
 
 const std::vector<FlagChoice>& gemm_flag_choices() {
   static constinit support::Lasting<const std::vector<FlagChoice>> all;
-  return all.get(choices_of_fields<kGemmFields>);
+  return all.get([] { return choices_without({kGroupsFlag}); });
+}
+const std::vector<FlagChoice>& grouped_gemm_flag_choices() {
+  static constinit support::Lasting<const std::vector<FlagChoice>> all;
+  return all.get([] { return choices_without({"a-major", "b-major", "add-c", "parts", "rung", "walk"}); });
 }
 
 const FlagChoice& gemm_flag_choice(std::string_view name) {
@@ -98,6 +112,9 @@ const FlagChoice& gemm_flag_choice(std::string_view name) {
 
 std::vector<GemmKernel> gemm_combinations(const Flags& flags) {
   return kernels_of_flags<kGemmFields, GemmKernel>("gemm", flags, gemm_flag_choices());
+}
+std::vector<GemmKernel> grouped_gemm_combinations(const Flags& flags) {
+  return kernels_of_flags<kGemmFields, GemmKernel>("grouped_gemm", flags, grouped_gemm_flag_choices());
 }
 
 GemmKernel of_parts(GemmKernel kernel) {

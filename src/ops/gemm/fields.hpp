@@ -22,6 +22,7 @@ inline constexpr const char* kGemmLeftOrders[] = {"k", "m"};
 inline constexpr const char* kGemmRightOrders[] = {"k", "n"};
 inline constexpr const char* kGemmActivations[] = {"none", "relu", "gelu", "silu", "gelu_tanh"};
 inline constexpr const char* kGemmScales[] = {"tensor", "block", "row"};
+inline constexpr const char* kGemmGroups[] = {"none", "ends", "counts", "rows"};
 inline constexpr const char* kGemmLeftScaleOrders[] = {"m", "k"};
 inline constexpr const char* kGemmRightScaleOrders[] = {"n", "k"};
 inline constexpr const char* kGemmActivationsAllowed = "0 (none), 1 (relu), 2 (gelu), 3 (silu), 4 (gelu_tanh)";
@@ -40,7 +41,7 @@ constexpr bool is_usual(const GemmTile& tile) {
 std::vector<std::string> gemm_tile_flags();
 std::vector<std::string> gemm_rung_flags();
 
-inline constexpr std::array<Field<GemmKernel>, 15> kGemmFields = {{
+inline constexpr std::array<Field<GemmKernel>, 16> kGemmFields = {{
     {.name = "dtype",
      .get =
          [](const GemmKernel& kernel) {
@@ -190,6 +191,17 @@ inline constexpr std::array<Field<GemmKernel>, 15> kGemmFields = {{
      .tagged = [](const GemmKernel& kernel) { return kernel.right_scales_k; },
      .optional = true,
      .tag_place = 11},
+    {.name = "groups",
+     .get = [](const GemmKernel& kernel) { return static_cast<unsigned>(kernel.groups); },
+     .set = [](GemmKernel& kernel, unsigned value) { kernel.groups = static_cast<Groups>(value); },
+     .words = words<kGemmGroups>,
+     .bits = 2,
+     .flags = {"ends", "counts", "rows"},
+     .defaults = 3,
+     .tag = "_%",
+     .tagged = [](const GemmKernel& kernel) { return kernel.groups != Groups::none; },
+     .optional = true,
+     .tag_place = 12},
 }};
 
 }  // namespace tj::ops

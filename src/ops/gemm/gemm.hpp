@@ -16,6 +16,7 @@
 #include "ops/common/op_flags.hpp"
 #include "ops/common/tunable.hpp"
 #include "ops/common/walk_field.hpp"
+#include "ops/gemm/params.cuh"
 #include "ops/gemm/rungs.hpp"
 #include "ops/gemm/tiles.hpp"
 #include "ops/op.hpp"
@@ -37,6 +38,9 @@ struct GemmSizes {
   }
 };
 
+/// How each matrix of b comes to its rows; the others are of grouped_gemm, in Grouping's order.
+enum class Groups : std::uint8_t { none, ends, counts, rows };
+
 /// The choice of a kernel: all that it is made for.
 struct GemmKernel {
   DType dtype = DType::f16, out = DType::f16;
@@ -51,6 +55,7 @@ struct GemmKernel {
   Scales scales = Scales::tensor;
   /// Scales of blocks: K is contiguous in them instead of M and N. Those of blocks of b have no other order.
   bool left_scales_k = false, right_scales_k = false;
+  Groups groups = Groups::none;
 };
 /// The kernel of the same operands that leaves sums over parts of K.
 GemmKernel of_parts(GemmKernel kernel);
@@ -83,6 +88,11 @@ constexpr std::int64_t gemm_scale_blocks(std::int64_t elements) { return (elemen
 Scales gemm_scales(const GemmArgs& args);
 /// Are scales of blocks contiguous in M (N) instead of K? Those of blocks of b never are.
 bool gemm_scales_mn(const GemmArgs& args, bool right);
+/// Scales that a box of scale_a brings beside those of the tile's rows: of groups that begin at any row.
+constexpr int gemm_rows_before(const GemmKernel& kernel) {
+  return kernel.groups == Groups::ends && kernel.scales != Scales::tensor && !kernel.left_scales_k ? gemm::kScalesBefore
+                                                                                                   : 0;
+}
 
 /// Cycles of all of a tile but its iterations, on an arch by its facts alone.
 struct GemmTileCycles {
@@ -148,6 +158,10 @@ GemmKernel gemm_kernel(const GemmConfig& config, const arch::Arch& arch);
 Request gemm_request(const GemmKernel& kernel);
 /// The request without its tile, under the name of all kernels that differ in the tile alone.
 Request gemm_kind_request(const GemmKernel& kernel);
+/// Kernels with groups are grouped_gemm's.
+constexpr std::string_view gemm_op_name(const GemmKernel& kernel) {
+  return kernel.groups == Groups::none ? "gemm" : "grouped_gemm";
+}
 /// "--dtype f16 --out f16 ... --tile 128x256x64", as kernels are asked for; a rung stands for its tile.
 std::string gemm_flags(const GemmKernel& kernel);
 std::uint64_t gemm_small_key(const GemmKernel& kernel);
@@ -155,9 +169,12 @@ std::uint64_t gemm_small_key(const GemmKernel& kernel);
 /// The flags that a command line offers.
 const std::vector<FlagChoice>& gemm_flag_choices();
 const FlagChoice& gemm_flag_choice(std::string_view name);
+/// Those of grouped_gemm, with an example of each kind of groups.
+const std::vector<FlagChoice>& grouped_gemm_flag_choices();
 /// The kernels that a command line names: every combination. Throws tj::Error(argument) naming flag, value and what is
 /// allowed.
 std::vector<GemmKernel> gemm_combinations(const Flags& flags);
+std::vector<GemmKernel> grouped_gemm_combinations(const Flags& flags);
 /// Lines of the Config of a unit, of these fields.
 void add_gemm_constants(const GemmKernel& kernel, graph::Graph& graph, std::initializer_list<std::string_view> fields);
 

@@ -128,7 +128,7 @@ int gemm_group_rows(const GemmTile& tile, std::int64_t row_tiles, double cluster
 }
 
 void gemm_plan(const GemmArgs& args, const GemmChoice& choice, const GemmLaunch& launch, LaunchPlan& plan) {
-  static_assert(sizeof(gemm::Params) <= LaunchPlan::kMaxParamsBytes);
+  static_assert(sizeof(gemm::Params) <= LaunchPlan::kMaxOwnBytes);
   const GemmSizes sizes = gemm_sizes(args);
   const GemmTile& tile = gemm_tiles()[at(choice.tile)];
   const int parts = choice.parts > 1 ? gemm_parts(args, choice) : 1;

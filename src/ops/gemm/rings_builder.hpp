@@ -72,7 +72,7 @@ class GemmRingsBuilder : protected GemmBuilder {
     const auto bytes = [&](int count, bool k) {
       return 4 * count * (k ? gemm::kScalesTogether : tile_.partial_sums());
     };
-    const int left = bytes(tile_.block_m, kernel_.left_scales_k),
+    const int left = bytes(tile_.block_m + gemm_rows_before(kernel_), kernel_.left_scales_k),
               right = kernel_.scales == Scales::row ? bytes(tile_.block_n, kernel_.right_scales_k)
                                                     : bytes(gemm::scaled_blocks(tile_.block_n), true);
     value("scales", gemm::scale_place(left) + gemm::scale_place(right), Scope::iteration, kLeastSlots, kMostSlots,

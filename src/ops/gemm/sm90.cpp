@@ -210,7 +210,7 @@ class Builder : GemmRingsBuilder {
     constrain();
     launch_.in_place = arch_.overlapped_launch;
     // Clusters that draw their tiles, or their share of them, get places in the order in which they come.
-    if (graph_.walk != graph::Walk::dynamic && graph_.walk != graph::Walk::split)
+    if (graph_.walk != graph::Walk::dynamic && graph_.walk != graph::Walk::split && kernel_.groups == Groups::none)
       launch_.dealt_over = arch_.cluster_groups;
     Candidate made = candidate(iterations);
     made.definitions = matrix_widths({tile_.sum_columns() / pieces_of(tile_, kernel_)});

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "ops/common/tensor_checks.hpp"
-#include "ops/gemm/fields.hpp"
+#include "ops/gemm/checks.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "ops/gemm/steps.hpp"
 #include "support/fail.hpp"
@@ -34,19 +34,6 @@ Named named(const char* name, const Tensor& t, const Axes& axes, bool may_batch)
   const bool batched = may_batch && t.rank == axes.batched_rank;
   return {kOp,      name, t, axes.batched + (batched ? 0 : 1), batched ? axes.batched_rank : axes.batched_rank - 1,
           axes.form};
-}
-
-void check_types(DType dtype, DType out, const char* dtype_name, const char* out_name) {
-  if (dtype != DType::f16 && dtype != DType::bf16 && dtype != DType::e4m3)
-    refuse(kOp, Code::unsupported, cat(dtype_name, " is ", to_string(dtype), "; allowed: f16, bf16, e4m3"));
-  if (out != DType::f16 && out != DType::bf16 && out != DType::f32)
-    refuse(kOp, Code::unsupported, cat(out_name, " is ", to_string(out), "; allowed: f16, bf16, f32"));
-}
-
-void check_activation(Activation activation) {
-  if (activation < Activation::none || activation > Activation::gelu_tanh)
-    refuse(kOp, Code::invalid_argument,
-           cat("activation is ", static_cast<int>(activation), "; allowed: ", kGemmActivationsAllowed));
 }
 
 /// Tiles of a launch are counted in 32 bits. Those of 64 x 32 count here; smaller ones are taken where they fit, too.
@@ -103,7 +90,7 @@ void check_scalars(const GemmArgs& args) {
     refuse(kOp, Code::invalid_argument, cat("beta is ", args.beta, "; allowed: any finite value"));
   if (args.beta != 0 && !args.c)
     refuse(kOp, Code::invalid_argument, cat("beta is ", args.beta, " but c is absent; allowed: 0, or a c to add"));
-  check_activation(args.activation);
+  check_gemm_activation(kOp, args.activation);
   check_max_sms(kOp, args.max_sms);
 }
 
@@ -119,39 +106,6 @@ void check_scale(const char* name, const Tensor& tensor, const Named& operand, c
   check_dtype(scale, DType::f32, "");
   check_device(scale, operand.tensor.device, operand.name);
   if (scale.rank == 1) check_same(scale, 0, 1, "one scale serves the tensor");
-  check_alignment(scale, size_of(DType::f32));
-  check_apart(d, d_range, scale, range_of(scale));
-}
-
-/// The scales of an operand's blocks: `rows` of them, or of 128 x 128 elements `blocks`, which are contiguous in K.
-void check_block_scales(const char* name, const Tensor& tensor, const Named& operand, std::int64_t rows,
-                        std::int64_t blocks, std::int64_t k_blocks, const Named& d, const Range& d_range) {
-  static constexpr const char* kAxes[] = {"B", "rows", "blocks of K"};
-  const int rank = operand.rank;
-  const Named scale{kOp,
-                    name,
-                    tensor,
-                    kAxes + 3 - rank,
-                    rank,
-                    blocks > 0 ? "[ceil(N / 128), ceil(K / 128)] or [N, ceil(K / 128)], with b's batch"
-                               : "[M, ceil(K / 128)], with a's batch"};
-  check_form(scale);
-  check_dtype(scale, DType::f32, "");
-  check_device(scale, operand.tensor.device, operand.name);
-  const int down = rank - 2, across = rank - 1;
-  if (rank == 3) check_same(scale, 0, operand.at(0), cat(operand.name, ".shape[0]").c_str());
-  if (scale.at(down) != rows && scale.at(down) != blocks)
-    refuse(kOp, Code::invalid_argument,
-           cat(name, ".shape[", down, "] is ", scale.at(down), "; allowed: ", rows,
-               blocks > 0 ? cat(" (N), or ", blocks, " (ceil(N / 128))") : " (M)"));
-  check_same(scale, across, k_blocks, "ceil(K / 128)");
-  const bool of_blocks = blocks > 0 && (rows == 1 || scale.at(down) != rows),
-             row = scale.at(down) == 1 || scale.stride(down) == 1;
-  if (scale.at(across) > 1 && scale.stride(across) != 1 && (of_blocks || !row))
-    refuse(kOp, Code::unsupported,
-           cat(name, ".strides are ", scale.stride(down), " and ", scale.stride(across), "; allowed: 1 for ",
-               of_blocks ? "the last dimension" : "one of them", " (make a contiguous copy)"));
-  check_strides(scale, size_of(DType::f32), !of_blocks && gemm_mn_major(tensor) ? down : across);
   check_alignment(scale, size_of(DType::f32));
   check_apart(d, d_range, scale, range_of(scale));
 }
@@ -209,12 +163,12 @@ bool gemm_mn_major(const Tensor& operand) {
 }
 
 void validate(const GemmConfig& config) {
-  check_types(config.dtype, config.out, "dtype", "out");
+  check_gemm_types(kOp, config.dtype, config.out, "dtype", "out");
   for (const auto& [name, value] :
        {std::pair{"a_transposed", config.a_transposed}, {"b_transposed", config.b_transposed}})
     if (config.dtype == DType::e4m3 && value)
       refuse(kOp, Code::unsupported, cat(name, " is true; allowed with e4m3: false (K is contiguous)"));
-  check_activation(config.activation);
+  check_gemm_activation(kOp, config.activation);
   if (config.scales < Scales::tensor || config.scales > Scales::row ||
       (config.scales != Scales::tensor && config.dtype != DType::e4m3))
     refuse(kOp, Code::invalid_argument,
@@ -232,7 +186,7 @@ void validate(const GemmArgs& args, bool on_model) {
   const Named a = named("a", args.a, kLeft, batch), b = named("b", args.b, kRight, batch),
               d = named("d", args.d, kResult, true);
   for (const Named* t : {&a, &b, &d}) check_form(*t);
-  check_types(args.a.dtype, args.d.dtype, "a.dtype", "d.dtype");
+  check_gemm_types(kOp, args.a.dtype, args.d.dtype, "a.dtype", "d.dtype");
   check_dtype(b, args.a.dtype, ", as a.dtype");
   check_place(a, on_model);
   for (const Named* t : {&b, &d}) check_device(*t, args.a.device, "a");

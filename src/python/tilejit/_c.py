@@ -18,6 +18,7 @@ DEVICES = {"cpu": 0, "cuda": 1, "hip": 2}
 DEVICE_NAMES = {number: name for name, number in DEVICES.items()}
 ORIGINS = ("memory", "disk", "compiled")
 ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "silu": 3, "gelu_tanh": 4}
+GROUPINGS = {"ends": 0, "counts": 1, "rows": 2}
 MISS_POLICIES = ("wait", "error", "quick")
 PREPARE_STATES = ("waiting", "making", "ready", "failed", "left_out")
 LOG_LEVELS = ("trace", "debug", "info", "warn", "error", "off")
@@ -49,6 +50,10 @@ FmhaArgs = _sized("FmhaArgs", _tensors("q", "k", "v", "o", "lse") + [
     ("window_left", c_int64), ("window_right", c_int64), ("softcap", c_float), ("reserved", c_int32)] + _tensors("alibi_slopes", "sinks"))
 GemmArgs = _sized("GemmArgs", _tensors("a", "b", "d", "c", "bias") + [
     ("alpha", c_float), ("beta", c_float), ("activation", c_int32), ("max_sms", c_int32)] + _tensors("scale_a", "scale_b"))
+GroupedGemmArgs = _sized("GroupedGemmArgs", _tensors("a", "b", "d", "groups", "bias", "scale_a", "scale_b") + [
+    ("expected_rows", c_int64), ("alpha", c_float), ("grouping", c_int32), ("activation", c_int32), ("max_sms", c_int32)])
+QuantiseArgs = _sized("QuantiseArgs", _tensors("x", "q", "scales") + [
+    ("gate", c_int32), ("powers_of_two", c_int32), ("max_sms", c_int32), ("reserved", c_int32)])
 ChunkIndicesArgs = _sized("ChunkIndicesArgs", _tensors("cu_seqlens", "chunk_indices", "total_chunks") + [("max_sms", c_int32), ("reserved", c_int32)])
 ChunkOArgs = _sized("ChunkOArgs", _tensors("q", "k", "v_new", "h", "o", "g_cu", "cu_seqlens", "chunk_indices", "total_chunks") + [
     ("seq_length", c_int64), ("scale", c_float), ("has_scale", c_int32), ("h_transposed", c_int32), ("max_sms", c_int32)])

@@ -108,3 +108,12 @@ def one_of(name: str, value, allowed: dict):
         return allowed[value]
     except (KeyError, TypeError, ValueError):  # the others of what has no hash
         raise Error(f"{name} is {shown(value)}; allowed: {', '.join(str(each) for each in allowed)}") from None
+
+
+def runtime_of(given):
+    from ._runtime import Runtime, instance
+    if given is None:
+        return instance()
+    if not isinstance(given, Runtime):
+        raise Error(f"runtime is {shown(given)}; allowed: a tilejit.Runtime, or None for the process's own")
+    return given

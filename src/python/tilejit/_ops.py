@@ -7,9 +7,10 @@ from __future__ import annotations
 import ctypes
 
 from . import _c
-from ._calls import Call, one_of, shape_of
+from ._calls import Call, one_of, runtime_of as _runtime, shape_of
 from ._device import Device
 from ._error import Error
+from ._experts import _grouped_gemm, _quantise, grouped_gemm, quantise  # noqa: F401 -- two of the ops
 from ._library import check, encoded, flag, library, number, real, shown
 from ._ready import plain, short
 from ._tensors import Spec
@@ -121,16 +122,7 @@ def _chunk_o(q, k, v_new, h, *, g_cu=None, cu_seqlens=None, chunk_indices=None, 
     return call
 
 
-_MAKERS = {"fmha": _fmha, "gemm": _gemm, "chunk_indices": _chunk_indices, "chunk_o": _chunk_o}
-
-
-def _runtime(given):
-    from ._runtime import Runtime, instance
-    if given is None:
-        return instance()
-    if not isinstance(given, Runtime):
-        raise Error(f"runtime is {shown(given)}; allowed: a tilejit.Runtime, or None for the process's own")
-    return given
+_MAKERS = {"fmha": _fmha, "gemm": _gemm, "grouped_gemm": _grouped_gemm, "quantise": _quantise, "chunk_indices": _chunk_indices, "chunk_o": _chunk_o}
 
 
 def _asking(op, arguments, options) -> Call:
@@ -262,8 +254,9 @@ def _flags(flags: dict) -> bytes:
 def prepare(op: Any, *arguments: Any, device: Optional[DeviceLike] = None, runtime: Optional[Runtime] = None, **options: Any) -> KernelReport:
     """Gets the kernels of a call compiled, cached and loaded, without launching.
 
-    op: "fmha", "gemm", "chunk_indices" or "chunk_o". With tensors, or Specs in their place: those of such a call, and its other arguments.
-    Without: flags as tj-warm has them, dashes as underscores; lists are combined; on `device`, or the default one. With tensors, device is None.
+    op: "fmha", "gemm", "grouped_gemm", "quantise", "chunk_indices" or "chunk_o". With tensors, or Specs in their place: those of such a call, and
+    its other arguments. Without: flags as tj-warm has them, dashes as underscores; lists are combined; on `device`, or the default one. With
+    tensors, device is None.
     Returns a KernelReport, of the last kernel. Raises tilejit.Error.
 
     >>> import tilejit

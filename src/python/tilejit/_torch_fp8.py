@@ -1,4 +1,4 @@
-"""Products of 8-bit operands under the name that users of DeepGEMM know, by tilejit's kernels.
+"""Products of 8-bit operands under the names that users of DeepGEMM know, by tilejit's kernels.
 
 Decides what of its arguments is served; the rest is refused by name.
 """
@@ -17,8 +17,23 @@ _BLOCK = 128
 _RECIPES = {None: None, (1, _BLOCK, _BLOCK): _BLOCK, (1, 1, _BLOCK): 1}  # rows of b that one scale serves
 
 
-def _refuse(text: str, code: str = "invalid_argument"):
-    raise Error(f"fp8_gemm_nt: {text}", code=code)
+def _refuse(name: str, text: str, code: str = "invalid_argument"):
+    raise Error(f"{name}: {text}", code=code)
+
+
+def _check_pairs(name: str, a, b, recipe, rows: str) -> None:
+    """a and b are pairs, their scales f32, and the recipe is that of b's scales."""
+    for argument, pair in (("a", a), ("b", b)):
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            _refuse(name, f"{argument} is a {type(pair).__name__}; allowed: a pair of an operand and its scales")
+        if pair[1].dtype != torch.float32:
+            _refuse(name, f"the scales of {argument} are {pair[1].dtype}; allowed: torch.float32", "unsupported")
+    wanted = tuple(recipe) if recipe is not None else None
+    if wanted not in _RECIPES:
+        _refuse(name, f"recipe is {wanted}; allowed: (1, 128, 128), (1, 1, 128), None", "unsupported")
+    n, given = b[0].shape[-2], b[1].shape[-2]
+    if wanted is not None and given != -(-n // _RECIPES[wanted]):
+        _refuse(name, f"recipe is {wanted} and the scales of b have {given} rows{rows}; allowed: {-(-n // _RECIPES[wanted])} for N {n}")
 
 
 def fp8_gemm_nt(a: Tuple[torch.Tensor, torch.Tensor], b: Tuple[torch.Tensor, torch.Tensor], d: torch.Tensor, c: Optional[torch.Tensor] = None,
@@ -36,15 +51,45 @@ def fp8_gemm_nt(a: Tuple[torch.Tensor, torch.Tensor], b: Tuple[torch.Tensor, tor
     >>> d[0, :2].tolist()
     [64.0, 64.0]
     """
-    for name, pair in (("a", a), ("b", b)):
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            _refuse(f"{name} is a {type(pair).__name__}; allowed: a pair of an operand and its scales")
-        if pair[1].dtype != torch.float32:
-            _refuse(f"the scales of {name} are {pair[1].dtype}; allowed: torch.float32", "unsupported")
-    rows = tuple(recipe) if recipe is not None else None
-    if rows not in _RECIPES:
-        _refuse(f"recipe is {rows}; allowed: (1, 128, 128), (1, 1, 128), None", "unsupported")
-    n = b[0].shape[0]
-    if rows is not None and b[1].shape[0] != -(-n // _RECIPES[rows]):
-        _refuse(f"recipe is {rows} and the scales of b have {b[1].shape[0]} rows; allowed: {-(-n // _RECIPES[rows])} for N {n}")
+    _check_pairs("fp8_gemm_nt", a, b, recipe, "")
     torch.ops.tilejit.gemm_out(a[0], b[0], d, c=c, beta=0.0 if c is None else 1.0, scale_a=a[1], scale_b=b[1])
+
+
+def m_grouped_fp8_gemm_nt_contiguous(a: Tuple[torch.Tensor, torch.Tensor], b: Tuple[torch.Tensor, torch.Tensor], d: torch.Tensor,
+                                     m_indices: torch.Tensor, recipe: Optional[Sequence[int]] = None, compiled_dims: str = "nk",
+                                     disable_ue8m0_cast: bool = False) -> None:
+    """Rows of d = rows of a times b[g]^T, of float8_e4m3fn with scales of blocks, for the group g that each row names.
+
+    a: [M, K] and its scales f32 [M, ceil(K / 128)]. b: [G, N, K] and its scales f32 [G, ceil(N / 128), ceil(K / 128)] or [G, N, ceil(K / 128)].
+    d: [M, N], f16, bf16 or f32, is written. m_indices i32 [M]: the group of each row, -1 for padding; groups begin at multiples of 128 rows. The
+    others are as fp8_gemm_nt's. torch.ops.tilejit.grouped_gemm_out takes groups without padding. Raises tilejit.Error.
+
+    >>> import torch, tilejit.torch
+    >>> a, b = torch.ones(128, 128).to(torch.float8_e4m3fn), torch.ones(2, 64, 128).to(torch.float8_e4m3fn)
+    >>> d, groups = torch.zeros(128, 64), torch.ones(128, dtype=torch.int32)
+    >>> tilejit.torch.m_grouped_fp8_gemm_nt_contiguous((a, torch.ones(128, 1)), (b, torch.tensor([1.0, 3.0]).view(2, 1, 1)), d, groups)
+    >>> d[0, :2].tolist()
+    [384.0, 384.0]
+    """
+    _check_pairs("m_grouped_fp8_gemm_nt_contiguous", a, b, recipe, " each")
+    torch.ops.tilejit.grouped_gemm_out(a[0], b[0], m_indices, d, grouping="rows", scale_a=a[1], scale_b=b[1])
+
+
+def m_grouped_fp8_gemm_nt_masked(a: Tuple[torch.Tensor, torch.Tensor], b: Tuple[torch.Tensor, torch.Tensor], d: torch.Tensor,
+                                 masked_m: torch.Tensor, expected_m: int, recipe: Optional[Sequence[int]] = None, compiled_dims: str = "nk",
+                                 disable_ue8m0_cast: bool = False) -> None:
+    """The first masked_m[g] rows of d[g] = those of a[g] times b[g]^T, of float8_e4m3fn with scales of blocks.
+
+    a: [G, R, K] and its scales f32 [G, R, ceil(K / 128)]. b: as m_grouped_fp8_gemm_nt_contiguous has it. d: [G, R, N]; its other rows are not
+    written. masked_m i32 [G], on the device. expected_m: rows that a group is expected to have; it chooses the kernel, never the result. The others
+    are as fp8_gemm_nt's. Raises tilejit.Error.
+
+    >>> import torch, tilejit.torch
+    >>> a, b = torch.ones(2, 4, 128).to(torch.float8_e4m3fn), torch.ones(2, 64, 128).to(torch.float8_e4m3fn)
+    >>> d, counts = torch.zeros(2, 4, 64), torch.tensor([1, 3], dtype=torch.int32)
+    >>> tilejit.torch.m_grouped_fp8_gemm_nt_masked((a, torch.ones(2, 4, 1)), (b, torch.ones(2, 1, 1)), d, counts, 2)
+    >>> d[:, :, 0].tolist()
+    [[128.0, 0.0, 0.0, 0.0], [128.0, 128.0, 128.0, 0.0]]
+    """
+    _check_pairs("m_grouped_fp8_gemm_nt_masked", a, b, recipe, " each")
+    torch.ops.tilejit.grouped_gemm_out(a[0], b[0], masked_m, d, grouping="counts", scale_a=a[1], scale_b=b[1], expected_rows=expected_m)

@@ -23,6 +23,12 @@ SCHEMAS = {
             "ScalarType? dtype=None, Tensor? scale_a=None, Tensor? scale_b=None) -> Tensor",
     "gemm_out": "(Tensor a, Tensor b, Tensor(a!) out, *, Tensor? c=None, Tensor? bias=None, float alpha=1.0, float beta=0.0, str? activation=None, "
                 "Tensor? scale_a=None, Tensor? scale_b=None) -> ()",
+    "grouped_gemm": "(Tensor a, Tensor b, Tensor groups, *, str grouping='ends', Tensor? bias=None, float alpha=1.0, str? activation=None, "
+                    "ScalarType? dtype=None, Tensor? scale_a=None, Tensor? scale_b=None, SymInt expected_rows=0) -> Tensor",
+    "grouped_gemm_out": "(Tensor a, Tensor b, Tensor groups, Tensor(a!) out, *, str grouping='ends', Tensor? bias=None, float alpha=1.0, "
+                        "str? activation=None, Tensor? scale_a=None, Tensor? scale_b=None, SymInt expected_rows=0) -> ()",
+    "quantise": "(Tensor x, *, int rows=1, str? gate=None, bool powers_of_two=False) -> (Tensor, Tensor)",
+    "quantise_out": "(Tensor x, Tensor(a!) q, Tensor(b!) scales, *, str? gate=None, bool powers_of_two=False) -> ()",
     "chunk_indices": "(Tensor cu_seqlens, *, SymInt tokens) -> (Tensor, Tensor)",
     "chunk_indices_out": "(Tensor cu_seqlens, Tensor(a!) chunk_indices, Tensor(b!) total_chunks) -> ()",
     "chunk_o": "(Tensor q, Tensor k, Tensor v_new, Tensor h, *, Tensor? g_cu=None, Tensor? cu_seqlens=None, Tensor? chunk_indices=None, "
@@ -63,6 +69,27 @@ def gemm(a, b, *, c=None, bias=None, alpha=1.0, beta=0.0, activation=None, dtype
 
 def gemm_out(a, b, out, *, c=None, bias=None, alpha=1.0, beta=0.0, activation=None, scale_a=None, scale_b=None):
     run("gemm", (alpha, beta, activation), (a, b, c, bias, scale_a, scale_b, out), False)
+
+
+def grouped_gemm(a, b, groups, *, grouping="ends", bias=None, alpha=1.0, activation=None, dtype=None, scale_a=None, scale_b=None, expected_rows=0):
+    shape, dtype = _torch_shapes.grouped_gemm_like(a, b, bias, dtype)
+    d = torch.empty(shape, dtype=dtype, device=a.device)
+    run("grouped_gemm", (grouping, alpha, activation, expected_rows), (a, b, groups, bias, scale_a, scale_b, d), True)
+    return d
+
+
+def grouped_gemm_out(a, b, groups, out, *, grouping="ends", bias=None, alpha=1.0, activation=None, scale_a=None, scale_b=None, expected_rows=0):
+    run("grouped_gemm", (grouping, alpha, activation, expected_rows), (a, b, groups, bias, scale_a, scale_b, out), False)
+
+
+def quantise(x, *, rows=1, gate=None, powers_of_two=False):
+    q, scales = _torch_shapes.quantise_like(x, rows, gate)
+    run("quantise", (gate, powers_of_two), (x, q, scales), True)
+    return q, scales
+
+
+def quantise_out(x, q, scales, *, gate=None, powers_of_two=False):
+    run("quantise", (gate, powers_of_two), (x, q, scales), False)
 
 
 def chunk_indices(cu_seqlens, *, tokens):

@@ -34,6 +34,18 @@ def _gemm(call, tensors, options):
     return call(a, b, c=c, bias=bias, scale_a=scale_a, scale_b=scale_b, alpha=alpha, beta=beta, activation=activation, out=d)
 
 
+def _grouped_gemm(call, tensors, options):
+    a, b, groups, bias, scale_a, scale_b, d = tensors
+    grouping, alpha, activation, expected_rows = options
+    return call(a, b, groups, grouping=grouping, bias=bias, scale_a=scale_a, scale_b=scale_b, alpha=alpha, activation=activation,
+                expected_rows=expected_rows, out=d)
+
+
+def _quantise(call, tensors, options):
+    gate, powers_of_two = options
+    return call(tensors[0], out=tensors[1:], gate=gate, powers_of_two=powers_of_two)
+
+
 def _chunk_indices(call, tensors, options):
     return call(tensors[0], out=tensors[1:])
 
@@ -49,6 +61,8 @@ def _chunk_o(call, tensors, options):
 _OPS = {
     "fmha": (("q", "k", "v", "alibi_slopes", "sinks", "o", "lse"), 2, _fmha),
     "gemm": (("a", "b", "c", "bias", "scale_a", "scale_b", "d"), 1, _gemm),
+    "grouped_gemm": (("a", "b", "groups", "bias", "scale_a", "scale_b", "d"), 1, _grouped_gemm),
+    "quantise": (("x", "q", "scales"), 2, _quantise),
     "chunk_indices": (("cu_seqlens", "chunk_indices", "total_chunks"), 2, _chunk_indices),
     "chunk_o": (("q", "k", "v_new", "h", "g_cu", "cu_seqlens", "chunk_indices", "total_chunks", "o"), 1, _chunk_o),
 }
@@ -71,7 +85,7 @@ def run(op: str, options: tuple, tensors: tuple, made: bool) -> None:
         for name, x in zip(_OPS[op][0], tensors):
             if x is not None:
                 refuse_tangent(op, name, x)
-    if op != "gemm" and tensors[0].is_cuda and api_of(type(tensors[0])) is not None:
+    if op not in ("gemm", "grouped_gemm") and tensors[0].is_cuda and api_of(type(tensors[0])) is not None:
         _OPS[op][2](getattr(_ops, op), tensors, options)
     else:
         _run_plan(op, options, tensors)

@@ -6,10 +6,12 @@ meta tensors. A tensor that requires grad is refused outside of torch.no_grad();
     torch.ops.tilejit.fmha(q, k, v, *, causal=False, scale=None, window_left=-1, window_right=-1, top_left=False, softcap=0, alibi_slopes=None,
                            sinks=None) -> o                                     fmha_lse: (o, lse); fmha_out: out, lse=None
     torch.ops.tilejit.gemm(a, b, *, c, bias, alpha, beta, activation, dtype, scale_a, scale_b) -> d          gemm_out: out
+    torch.ops.tilejit.grouped_gemm(a, b, groups, *, grouping="ends", ...) -> d   grouped_gemm_out: out
+    torch.ops.tilejit.quantise(x, *, rows=1, gate, powers_of_two) -> (q, scales)  quantise_out: q, scales
     torch.ops.tilejit.chunk_indices(cu_seqlens, *, tokens) -> (rows, total)     chunk_indices_out: chunk_indices, total_chunks
     torch.ops.tilejit.chunk_o(q, k, v_new, h, *, ...) -> o                      chunk_o_out: out
 
-Arguments are those of tilejit.fmha(), gemm(), chunk_indices() and chunk_o(). It needs PyTorch 2.4 or later.
+Arguments are those of tilejit.fmha(), gemm(), grouped_gemm(), quantise(), chunk_indices() and chunk_o(). It needs PyTorch 2.4 or later.
 
 >>> import torch, tilejit.torch
 >>> q = torch.ones(1, 2, 64, 64, dtype=torch.float16)
@@ -32,7 +34,8 @@ def _check_version(version: str) -> None:
 _check_version(torch.__version__)
 
 from ._torch_flash import flash_attn_func  # noqa: E402 -- behind the check
-from ._torch_fp8 import fp8_gemm_nt  # noqa: E402
+from ._torch_fp8 import fp8_gemm_nt, m_grouped_fp8_gemm_nt_contiguous, m_grouped_fp8_gemm_nt_masked  # noqa: E402
+from ._torch_moe import fused_moe  # noqa: E402
 from ._torch_sdpa import sdpa  # noqa: E402
 
-__all__ = ["flash_attn_func", "fp8_gemm_nt", "sdpa"]
+__all__ = ["flash_attn_func", "fp8_gemm_nt", "fused_moe", "m_grouped_fp8_gemm_nt_contiguous", "m_grouped_fp8_gemm_nt_masked", "sdpa"]

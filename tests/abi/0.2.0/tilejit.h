@@ -356,6 +356,7 @@ TJ_C_API const char* tj_build_id(void);
 #endif
 
 #include "custom.h"
+#include "experts.h"
 #include "preparation.h"
 
 #endif /* TILEJIT_TILEJIT_H */

@@ -22,13 +22,6 @@ constexpr std::size_t kGuardBytes = 512;  // before and behind
 constexpr unsigned char kPoison = 0xff;   // a NaN in every type
 const Device kCpu{DeviceKind::cpu, 0};
 
-/// By the format's definition; 0x7f and 0xff are its NaNs.
-double from_e4m3(std::uint8_t bits) {
-  const int exponent = bits >> 3 & 15, mantissa = bits & 7;
-  if (exponent == 15 && mantissa == 7) return std::nan("");
-  const double size = exponent == 0 ? mantissa * 0x1p-9 : std::ldexp(1.0 + mantissa / 8.0, exponent - 7);
-  return bits & 0x80 ? -size : size;
-}
 /// To nearest, ties to even; |value| <= 448.
 std::uint8_t to_e4m3(double value) {
   const double size = std::fabs(value);
@@ -76,6 +69,13 @@ double limit(DType in, DType out) {
 }
 
 }  // namespace
+
+double from_e4m3(std::uint8_t bits) {
+  const int exponent = bits >> 3 & 15, mantissa = bits & 7;
+  if (exponent == 15 && mantissa == 7) return std::nan("");
+  const double size = exponent == 0 ? mantissa * 0x1p-9 : std::ldexp(1.0 + mantissa / 8.0, exponent - 7);
+  return bits & 0x80 ? -size : size;
+}
 
 GemmShape gemm_shape(int m, int n, int k, DType dtype, DType out) {
   GemmShape shape;

@@ -29,6 +29,9 @@ struct GemmShape {
 };
 GemmShape gemm_shape(int m, int n, int k, DType dtype = DType::f16, DType out = DType::f16);
 
+/// The value of an e4m3 by the format's definition; 0x7f and 0xff are its NaNs.
+double from_e4m3(std::uint8_t bits);
+
 class GemmProblem {
  public:
   GemmProblem(const GemmShape& shape, std::uint64_t seed);

@@ -1,0 +1,74 @@
+// Matrix products of groups of rows, each with a matrix of its own: the layers of mixture-of-experts models.
+//
+// Decides the arguments and their meaning. Does not decide how a kernel is found (runtime.hpp).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include <tilejit/gemm.hpp>
+#include <tilejit/runtime.hpp>
+#include <tilejit/tensor.hpp>
+
+namespace tj {
+
+struct GroupedGemmConfig;
+
+/// Grouping says how the list tells which rows belong to which matrix of b.
+/// ends: rows of groups follow each other in a; entry g is the row behind the last of group g. No group is padded.
+/// counts: a and d have a matrix for each group; entry g is how many of its rows are there, from the first on.
+/// rows: entry m is the group of row m, -1 where there is none. Groups begin at multiples of 128 rows, so that 128 rows
+/// that begin there have the group of the first of them.
+enum class Grouping : std::int32_t { ends = 0, counts = 1, rows = 2 };
+
+/// Products of groups: rows of d = activation(alpha * rows of a times b[g]^T + bias[g]) for each group g, accumulated
+/// in f32.
+///
+/// Shapes: b [G, N, K]. With Grouping::ends and rows, a is [M, K] and d [M, N]; with counts, a [G, R, K] and d
+/// [G, R, N]. bias is [G, N]. groups is i32: [G] with ends and counts, [M] with rows. All are on one device.
+/// Types: a and b share f16, bf16 or e4m3; d is f16, bf16 or f32; bias is as d.
+/// Memory: K is contiguous in a and b; N in d and bias. Addresses and strides of a and b are multiples of 16 bytes.
+///
+/// The list is read on the device: neither the launch nor the kernel depends on it, so a captured graph holds for all
+/// lists. Groups may be empty. Rows of d that belong to no group are not written, but with Grouping::rows: there d's
+/// rows of a group's last 128 are, whatever they name. What a holds in such rows may be anything.
+/// Legal ends are 0 to M, none below the one before it; legal counts 0 to R. With other values still no memory but
+/// these tensors' is touched. An end counts as 0 to M, and a group that ends before it begins is empty. A count is 0
+/// to R. A row that names no group has none. Where ends fall, rows may have two groups: d then has either's.
+///
+/// e4m3: Hopper alone has it. Scales of blocks, f32: scale_a [M, ceil(K / 128)], or [G, R, ceil(K / 128)] with counts;
+/// scale_b [G, ceil(N / 128), ceil(K / 128)] or [G, N, ceil(K / 128)]. Their orders and alignment are those of
+/// GemmArgs. Without them each product is as it is.
+///
+/// Kernels exist on Hopper. Equal calls give equal bits. Errors are tj::Error, naming the argument. Thread safe.
+struct GroupedGemmArgs {
+  static constexpr const char* kOp = "grouped_gemm";
+  using Config = GroupedGemmConfig;
+  Tensor a, b, d, groups;
+  Grouping grouping = Grouping::ends;
+  std::optional<Tensor> bias;
+  float alpha = 1;  ///< finite
+  Activation activation = Activation::none;
+  std::optional<Tensor> scale_a, scale_b;  ///< with e4m3 only; both or neither
+  /// Rows that a group is expected to have: it decides the tile, never the result. 0: M / G, or R.
+  std::int64_t expected_rows = 0;
+  /// Multiprocessors that the call's launches may fill, as GemmArgs::max_sms.
+  int max_sms = 0;
+};
+
+/// The fields that choose a grouped_gemm kernel, without any memory: for prepare() and warm().
+struct GroupedGemmConfig {
+  using Args = GroupedGemmArgs;
+  Grouping grouping = Grouping::ends;
+  std::int64_t groups = 8, expected_rows = 512, n = 4096, k = 4096;
+  DType dtype = DType::bf16, out = DType::bf16;
+  bool bias = false;
+  Activation activation = Activation::none;
+  Scales scales = Scales::tensor;                               ///< with e4m3
+  bool scale_a_transposed = false, scale_b_transposed = false;  ///< as GemmConfig
+};
+
+/// Runs the call on Runtime::instance().
+inline void grouped_gemm(const GroupedGemmArgs& args, Stream stream = {}) { Runtime::instance().run(args, stream); }
+
+}  // namespace tj

@@ -1,0 +1,51 @@
+// Elements of 8 bits with scales of blocks, as products take them.
+//
+// Decides the arguments and their meaning. Does not decide how a kernel is found (runtime.hpp).
+#pragma once
+
+#include <cstdint>
+
+#include <tilejit/gemm.hpp>
+#include <tilejit/runtime.hpp>
+#include <tilejit/tensor.hpp>
+
+namespace tj {
+
+struct QuantiseConfig;
+
+/// Quantises to e4m3: q = x / scale of its block, rounded to nearest even, so that x is about q times the scale.
+///
+/// A scale is max(largest magnitude of its block, 1e-4) / 448. A block is 128 elements of K of a row, or of 128 rows.
+/// With powers_of_two it is rounded up to one. With a gate, x has two halves of K columns each, and what is quantised
+/// is activation(first half) * second half: silu makes SwiGLU, gelu and gelu_tanh GeGLU.
+///
+/// Shapes: x [M, K], or [M, 2 K] with a gate; q [M, K]; scales [M, ceil(K / 128)] for blocks of a row,
+/// [ceil(M / 128), ceil(K / 128)] for blocks of 128 rows. With a batch, all have a leading B. M and B * M are 1 to
+/// 2^30. Types: x is f16, bf16 or f32, q e4m3, scales f32. All are on one device. Memory: the last dimension of x and q
+/// is contiguous. Scales lie in any order; contiguous in M, gemm() reads them faster. Rows of x and q at multiples of
+/// 16 and 8 bytes take less time. Outputs overlap nothing.
+///
+/// NaN in x gives a NaN in q at its place, and is no part of a scale. With infinity in a block the scale is infinity,
+/// and q NaN there and 0 elsewhere. Equal calls give equal bits. Kernels exist where gemm() has e4m3: on Hopper. Errors
+/// are tj::Error, naming the argument. Thread safe.
+struct QuantiseArgs {
+  static constexpr const char* kOp = "quantise";
+  using Config = QuantiseConfig;
+  Tensor x, q, scales;
+  Activation gate = Activation::none;
+  bool powers_of_two = false;
+  /// Multiprocessors that the call's launches may fill, as GemmArgs::max_sms.
+  int max_sms = 0;
+};
+
+/// The fields that choose a quantise kernel, without any memory: for prepare() and warm().
+struct QuantiseConfig {
+  using Args = QuantiseArgs;
+  DType dtype = DType::bf16;  ///< of x
+  Activation gate = Activation::none;
+};
+
+/// Runs the call on Runtime::instance().
+inline void quantise(const QuantiseArgs& args, Stream stream = {}) { Runtime::instance().run(args, stream); }
+
+}  // namespace tj

@@ -1,0 +1,104 @@
+// Tiles of products whose rows come in groups, each with a matrix of b of its own: for every family with the copy
+// engine. Included by kernels with kGroups, after the family's node bodies.
+//
+// Decides which group a tile belongs to, from lists in the device's memory: no launch depends on what they say.
+// Invariant: lists may hold anything. No row outside a and d is read or written, and each tile is found in as many
+// steps as there are groups.
+#pragma once
+
+namespace tj::ops::gemm {
+
+/// The rows of a group: those of a, or of the group's matrix.
+struct GroupRows {
+  int begin, end;
+  template <int Rows>
+  TJ_DEVICE int tiles() const {
+    return (end - begin + Rows - 1) / Rows;
+  }
+};
+/// What the list says of a group, an end or a count, as a row of the matrix.
+TJ_DEVICE int told_row(const Params& params, u32 told) { return max(0, min(static_cast<int>(told), params.m)); }
+
+/// The group of the cluster's tile `index`, from `place` on; behind the last group there is none. Several numbers are
+/// asked for together: one after the other, each would take a round trip. A group that ends before it begins is empty.
+template <class C>
+TJ_DEVICE GroupRows find_group(const Params& params, int index, GroupPlace& place) {
+  constexpr int kTogether = 4, kRows = C::kClusterM * C::kBlockM;
+  constexpr bool kEnds = kGroups<C> == kGroupEnds;
+  GroupRows rows{0, 0};
+  if (kEnds && place.group > 0) rows.begin = told_row(params, dev::load_global_u32(params.groups + place.group - 1));
+#pragma unroll 1
+  while (place.group < params.group_count) {
+    u32 told[kTogether];
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i)
+      told[i] = dev::load_global_u32(params.groups + min(place.group + i, params.group_count - 1));
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) {
+      rows.end = told_row(params, told[i]);
+      const int behind = place.before + max(0, rows.template tiles<kRows>()) * params.column_tiles;
+      if (index < behind) return rows;
+      place.before = behind;
+      if (kEnds) rows.begin = rows.end;
+      if (++place.group >= params.group_count) return rows;
+    }
+  }
+  return rows;
+}
+
+/// Rows that boxes bring of so many that are inside, at most those of a tile.
+template <class C>
+TJ_DEVICE int group_rows(const Params& params, int inside) {
+  if constexpr (!kSkips<C>) return C::kBlockM;
+  return inside >= C::kBlockM ? kLeftRows<C> : divided(max(inside, 0) + params.a_box - 1, params.by_box) * params.a_box;
+}
+
+/// Tiles of a group follow each other as those of a product do: down group_rows of them, then one to the right. Where
+/// fewer are left of the group, they go to the right first: that takes no number that the host does not know.
+template <class C>
+TJ_DEVICE Tile group_tile(const Params& params, int block, const GroupPlace& from) {
+  constexpr int kRows = C::kClusterM * C::kBlockM;
+  Tile tile;
+  tile.index = block;
+  tile.place = from;
+  const int index = block / kBlocks<C>;
+  const GroupRows group = find_group<C>(params, index, tile.place);
+  const GroupPlace& place = tile.place;
+  tile.valid = place.group < params.group_count;
+  if (!tile.valid) return tile;
+  const int number = index - place.before, first_row = divided(number, params.by_group) * params.group_rows,
+            inside = number - first_row * params.column_tiles;
+  const bool whole = first_row + params.group_rows <= group.template tiles<kRows>();
+  const int quotient = divided(inside, whole ? params.by_rows : params.by_columns);
+  const int rest = inside - quotient * (whole ? params.group_rows : params.column_tiles);
+  tile.row = group.begin + (first_row + (whole ? rest : quotient)) * kRows;
+  tile.column = (whole ? quotient : rest) * C::kClusterN * C::kBlockN;
+  if constexpr (kBlocks<C> > 1) {
+    const int rank = static_cast<int>(dev::cluster_rank());
+    tile.row += rank / C::kClusterN * C::kBlockM;
+    tile.column += rank % C::kClusterN * C::kBlockN;
+  }
+  tile.row_end = group.end;
+  tile.left_box = params.a_box;
+  tile.right_box = params.b_box;
+  tile.left_rows = group_rows<C>(params, group.end - tile.row);
+  tile.right_rows = kSkips<C> ? boxed_rows<C::kBlockN>(params.n - tile.column, params.b_last, C::kBlockN) : C::kBlockN;
+  tile.batch = tile.right_batch = place.group;
+  tile.matrix = tile.left_batch = place.group * params.a_batched;
+  tile.first = 0;
+  tile.trip_count = params.k_blocks;
+  return tile;
+}
+
+/// The group that a tile's first row names. Rows of a number that is no group are left alone.
+template <class C>
+TJ_DEVICE void name_group(const Params& params, Tile& tile) {
+  static_assert(C::kClusterM == 1 && kRowsTogether % C::kBlockM == 0, "the rows of a tile are of one group");
+  const u32 group = dev::load_global_u32(params.groups + tile.row);
+  const bool known = group < static_cast<u32>(params.group_count);
+  tile.row_end = known ? params.m : tile.row;
+  tile.batch = tile.right_batch = known ? static_cast<int>(group) : 0;
+  tile.trip_count = known ? params.k_blocks : 0;
+}
+
+}  // namespace tj::ops::gemm

@@ -1,0 +1,191 @@
+// Elements of 8 bits with scales of blocks: the bodies of the graph's nodes.
+//
+// Decides what a warp does with its unit: 128 columns of some rows, of which half a warp has one at a time, 8 elements
+// a lane. A block of 128 rows is read twice, first for its largest magnitude. Invariant: nothing outside x is read,
+// nothing outside q and scales is written.
+#pragma once
+
+#include "ops/activation.cuh"
+#include "ops/quantise/params.cuh"
+
+namespace tj::ops::quantise {
+
+using dev::first_tile;
+using dev::next_tile;
+using dev::tile_count;
+using dev::u32;
+
+inline constexpr int kEach = 8;  ///< neighbouring elements of a lane
+inline constexpr float kLargest = 448.0f, kLeast = 1e-4f;
+
+/// kWarps units.
+struct Tile {
+  int index;
+  bool valid;
+  int trip_count;
+};
+template <class C>
+TJ_DEVICE Tile tile_at(const Params& params, int index) {
+  return {index, index < params.tiles, params.tall != 0 ? 2 * kSteps : 1};
+}
+
+template <class C_>
+struct Quantiser {
+  using C = C_;
+  const Params& params;
+  float largest = 0, inverse = 0;  ///< of a block of 128 rows: of this lane at first, then of all
+  TJ_DEVICE Quantiser(const Params& p, int) : params(p) {}
+};
+
+/// Where a warp's unit lies.
+struct Unit {
+  bool valid;
+  int batch, row, block, column;  ///< the first row; this lane's first column
+};
+TJ_DEVICE Unit unit_of(const Params& params, const Tile& tile) {
+  const int unit = tile.index * kWarps + static_cast<int>(dev::warp_index());
+  const int group = divided(unit, params.by_blocks), block = unit - group * params.blocks,
+            batch = divided(group, params.by_row_units);
+  return {unit < params.units, batch, (group - batch * params.row_units) * (params.tall != 0 ? kBlock : kStepRows),
+          block, block * kBlock + static_cast<int>(dev::lane_index()) % 16 * kEach};
+}
+
+TJ_DEVICE void read_eight(dev::F32, const float* from, int left, bool wide, float (&values)[kEach]) {
+  if (wide && left >= kEach) {
+    dev::load_global(from, *reinterpret_cast<float(*)[4]>(values));
+    dev::load_global(from + 4, *reinterpret_cast<float(*)[4]>(values + 4));
+    return;
+  }
+#pragma unroll
+  for (int e = 0; e < kEach; ++e) values[e] = e < left ? dev::load_global(from + e) : 0.0f;
+}
+template <class Tag>
+TJ_DEVICE void read_eight(Tag tag, const unsigned short* from, int left, bool wide, float (&values)[kEach]) {
+  u32 words[4] = {};
+  if (wide && left >= kEach) {
+    dev::load_global(from, words);
+  } else {
+#pragma unroll
+    for (int e = 0; e < kEach; ++e)
+      if (e < left) words[e / 2] |= dev::load_global_u16(from + e) << e % 2 * 16;
+  }
+#pragma unroll
+  for (int w = 0; w < 4; ++w) dev::unpack(tag, words[w], values[2 * w], values[2 * w + 1]);
+}
+/// Elements of x as they lie in memory.
+template <class Tag>
+struct Stored {
+  using Type = unsigned short;
+};
+template <>
+struct Stored<dev::F32> {
+  using Type = float;
+};
+
+/// A step's rows of the unit: of those behind the matrix, and of columns behind it, zeros.
+template <class C>
+TJ_DEVICE void read_rows(const Params& params, const Unit& unit, int first, float (&values)[kAhead][kEach]) {
+  const typename C::Element tag{};
+  const int half = static_cast<int>(dev::lane_index()) / 16;
+  float others[kAhead][kEach];
+  const auto* from = static_cast<const typename Stored<typename C::Element>::Type*>(params.x) +
+                     unit.batch * params.x_batch + (first + half) * params.x_row + unit.column;
+  const bool wide = params.wide != 0;
+#pragma unroll
+  for (int r = 0; r < kAhead; ++r, from += 2 * params.x_row) {
+    const int left = first + 2 * r + half < params.rows ? params.columns - unit.column : 0;
+    read_eight(tag, from, left, wide, values[r]);
+    if constexpr (C::kGate != kNone) read_eight(tag, from + params.columns, left, wide, others[r]);
+  }
+  if constexpr (C::kGate == kNone) return;
+#pragma unroll
+  for (int r = 0; r < kAhead; ++r) {
+#pragma unroll
+    for (int e = 0; e < kEach; ++e) values[r][e] = activate<C::kGate>(values[r][e]) * others[r][e];
+  }
+}
+
+TJ_DEVICE float largest_of(const float (&values)[kEach]) {
+  float largest = dev::magnitude(values[0]);
+#pragma unroll
+  for (int e = 1; e < kEach; ++e) largest = dev::maximum(largest, dev::magnitude(values[e]));
+  return largest;
+}
+
+/// The least power of two that is no less.
+TJ_DEVICE float power_of_two(float x) {
+  float power = dev::exp2_approx(static_cast<float>(static_cast<int>(dev::log2_approx(x))));  // within a factor of 2
+#pragma unroll
+  for (int step = 0; step < 2; ++step)
+    if (power * 0.5f >= x) power *= 0.5f;
+#pragma unroll
+  for (int step = 0; step < 2; ++step)
+    if (power < x) power *= 2.0f;
+  return power;
+}
+TJ_DEVICE float scale_of(const Params& params, float largest) {
+  const float scale = dev::maximum(largest, kLeast) * (1.0f / kLargest);
+  return params.powers_of_two != 0 ? power_of_two(scale) : scale;
+}
+TJ_DEVICE void write_scale(const Params& params, const Unit& unit, int row, float scale) {
+  dev::store_global(
+      params.scales + unit.batch * params.scale_batch + row * params.scale_row + unit.block * params.scale_block,
+      scale);
+}
+
+TJ_DEVICE void write_eight(const Params& params, const Unit& unit, int row, const float (&values)[kEach],
+                           float inverse) {
+  const int left = row < params.rows ? params.columns - unit.column : 0;
+  unsigned char* to = params.q + unit.batch * params.q_batch + row * params.q_row + unit.column;
+  u32 words[2];
+#pragma unroll
+  for (int w = 0; w < 2; ++w)
+    words[w] = dev::pack_e4m3(values[4 * w] * inverse, values[4 * w + 1] * inverse) |
+               dev::pack_e4m3(values[4 * w + 2] * inverse, values[4 * w + 3] * inverse) << 16;
+  if (params.wide != 0 && left >= kEach) return dev::store_global(to, words[0], words[1]);
+#pragma unroll
+  for (int e = 0; e < kEach; ++e)
+    if (e < left) dev::store_global_u8(to + e, words[e / 4] >> e % 4 * 8 & 0xffu);
+}
+
+/// All of a unit whose blocks have one row; a step of one that is read twice.
+template <class C>
+TJ_DEVICE void quantise_rows(Quantiser<C>& quantiser, const Tile& tile, int i) {
+  const Params& params = quantiser.params;
+  const Unit unit = unit_of(params, tile);
+  if (!unit.valid) return;
+  const bool tall = params.tall != 0;
+  const int half = static_cast<int>(dev::lane_index()) / 16, first = unit.row + (tall ? i % kSteps * kStepRows : 0);
+  float values[kAhead][kEach];
+  read_rows<C>(params, unit, first, values);
+  if (tall && i < kSteps) {
+    if (i == 0) quantiser.largest = 0;
+#pragma unroll
+    for (int r = 0; r < kAhead; ++r) quantiser.largest = dev::maximum(quantiser.largest, largest_of(values[r]));
+    return;
+  }
+  if (tall && i == kSteps) {
+#pragma unroll
+    for (int mask = 16; mask > 0; mask /= 2)
+      quantiser.largest = dev::maximum(quantiser.largest, dev::shuffle_xor(quantiser.largest, mask));
+    const float scale = scale_of(params, quantiser.largest);
+    quantiser.inverse = dev::divide_approx(1.0f, scale);
+    if (dev::lane_index() == 0) write_scale(params, unit, unit.row / kBlock, scale);
+  }
+#pragma unroll
+  for (int r = 0; r < kAhead; ++r) {
+    const int row = first + 2 * r + half;
+    float inverse = quantiser.inverse;
+    if (!tall) {
+      float largest = largest_of(values[r]);
+#pragma unroll
+      for (int mask = 8; mask > 0; mask /= 2) largest = dev::maximum(largest, dev::shuffle_xor(largest, mask));
+      const float scale = scale_of(params, largest);
+      inverse = dev::divide_approx(1.0f, scale);
+      if (dev::lane_index() % 16u == 0 && row < params.rows) write_scale(params, unit, row, scale);
+    }
+    write_eight(params, unit, row, values[r], inverse);
+  }
+}
+
+}  // namespace tj::ops::quantise

@@ -1,0 +1,30 @@
+// Parameters of quantising, by value: written by the host, read by the device.
+#pragma once
+
+#include "divisor.cuh"
+#include "types.cuh"
+
+namespace tj::ops::quantise {
+
+inline constexpr int kBlock = 128;  ///< elements of K of a row, and rows, that a scale serves
+inline constexpr int kWarps = 8;    ///< units of a tile
+inline constexpr int kAhead = 4;    ///< pairs of rows that a warp has under way
+inline constexpr int kStepRows = 2 * kAhead;
+inline constexpr int kSteps = kBlock / kStepRows;  ///< of a block of 128 rows, which is read twice
+
+struct Params {
+  const void* x;
+  unsigned char* q;
+  float* scales;
+  long long x_batch, x_row, q_batch, q_row;  ///< in elements
+  long long scale_batch, scale_row, scale_block;
+  int rows, columns;  ///< of q, in a matrix
+  int wide;           ///< 8 elements of x and of q may be accessed at a time
+  int tall;           ///< blocks have 128 rows
+  int powers_of_two;
+  int blocks, row_units, units;  ///< blocks of K; units of one of them in a matrix; all
+  int tiles;
+  Divisor by_blocks, by_row_units;
+};
+
+}  // namespace tj::ops::quantise

@@ -1,0 +1,57 @@
+// See checks.hpp.
+#include "ops/gemm/checks.hpp"
+
+#include "ops/gemm/fields.hpp"
+#include "ops/gemm/gemm.hpp"
+#include "support/fail.hpp"
+
+namespace tj::ops {
+
+using support::cat;
+
+void check_gemm_types(const char* op, DType dtype, DType out, const char* dtype_name, const char* out_name) {
+  if (dtype != DType::f16 && dtype != DType::bf16 && dtype != DType::e4m3)
+    refuse(op, Code::unsupported, cat(dtype_name, " is ", to_string(dtype), "; allowed: f16, bf16, e4m3"));
+  if (out != DType::f16 && out != DType::bf16 && out != DType::f32)
+    refuse(op, Code::unsupported, cat(out_name, " is ", to_string(out), "; allowed: f16, bf16, f32"));
+}
+
+void check_gemm_activation(const char* op, Activation activation) {
+  if (activation < Activation::none || activation > Activation::gelu_tanh)
+    refuse(op, Code::invalid_argument,
+           cat("activation is ", static_cast<int>(activation), "; allowed: ", kGemmActivationsAllowed));
+}
+
+void check_block_scales(const char* name, const Tensor& tensor, const Named& operand, std::int64_t rows,
+                        std::int64_t blocks, std::int64_t k_blocks, const Named& d, const Range& d_range) {
+  static constexpr const char* kAxes[] = {"B", "rows", "blocks of K"};
+  const int rank = operand.rank;
+  const Named scale{operand.op,
+                    name,
+                    tensor,
+                    kAxes + 3 - rank,
+                    rank,
+                    blocks > 0 ? "[ceil(N / 128), ceil(K / 128)] or [N, ceil(K / 128)], with b's batch"
+                               : "[M, ceil(K / 128)], with a's batch"};
+  check_form(scale);
+  check_dtype(scale, DType::f32, "");
+  check_device(scale, operand.tensor.device, operand.name);
+  const int down = rank - 2, across = rank - 1;
+  if (rank == 3) check_same(scale, 0, operand.at(0), cat(operand.name, ".shape[0]").c_str());
+  if (scale.at(down) != rows && scale.at(down) != blocks)
+    refuse(operand.op, Code::invalid_argument,
+           cat(name, ".shape[", down, "] is ", scale.at(down), "; allowed: ", rows,
+               blocks > 0 ? cat(" (N), or ", blocks, " (ceil(N / 128))") : " (M)"));
+  check_same(scale, across, k_blocks, "ceil(K / 128)");
+  const bool of_blocks = blocks > 0 && (rows == 1 || scale.at(down) != rows),
+             row = scale.at(down) == 1 || scale.stride(down) == 1;
+  if (scale.at(across) > 1 && scale.stride(across) != 1 && (of_blocks || !row))
+    refuse(operand.op, Code::unsupported,
+           cat(name, ".strides are ", scale.stride(down), " and ", scale.stride(across), "; allowed: 1 for ",
+               of_blocks ? "the last dimension" : "one of them", " (make a contiguous copy)"));
+  check_strides(scale, size_of(DType::f32), !of_blocks && gemm_mn_major(tensor) ? down : across);
+  check_alignment(scale, size_of(DType::f32));
+  check_apart(d, d_range, scale, range_of(scale));
+}
+
+}  // namespace tj::ops

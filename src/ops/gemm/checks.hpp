@@ -1,0 +1,18 @@
+// Checks that products and products of groups share; see ops/common/tensor_checks.hpp.
+#pragma once
+
+#include <cstdint>
+
+#include <tilejit/gemm.hpp>
+
+#include "ops/common/tensor_checks.hpp"
+
+namespace tj::ops {
+
+void check_gemm_types(const char* op, DType dtype, DType out, const char* dtype_name, const char* out_name);
+void check_gemm_activation(const char* op, Activation activation);
+/// The scales of an operand's blocks: `rows` of them, or of 128 x 128 elements `blocks`, which are contiguous in K.
+void check_block_scales(const char* name, const Tensor& tensor, const Named& operand, std::int64_t rows,
+                        std::int64_t blocks, std::int64_t k_blocks, const Named& d, const Range& d_range);
+
+}  // namespace tj::ops

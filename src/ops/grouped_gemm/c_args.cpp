@@ -1,0 +1,29 @@
+// The descriptor of grouped_gemm from its structure in tilejit.h.
+#include "ops/gemm/fields.hpp"
+#include "ops/grouped_gemm/grouped_gemm.hpp"
+#include "support/c_structs.hpp"
+
+namespace tj::ops {
+
+using namespace support::c_structs;
+
+GroupedGemmArgs grouped_gemm_from_c(const void* structure) {
+  const tj_grouped_gemm_args g = read(static_cast<const tj_grouped_gemm_args*>(structure), "args");
+  GroupedGemmArgs args;
+  args.a = to_tensor(g.a, "a");
+  args.b = to_tensor(g.b, "b");
+  args.d = to_tensor(g.d, "d");
+  args.groups = to_tensor(g.groups, "groups");
+  if (g.bias != nullptr) args.bias = to_tensor(g.bias, "bias");
+  if (g.scale_a != nullptr) args.scale_a = to_tensor(g.scale_a, "scale_a");
+  if (g.scale_b != nullptr) args.scale_b = to_tensor(g.scale_b, "scale_b");
+  args.expected_rows = g.expected_rows;
+  args.alpha = g.alpha;
+  args.grouping = to_enum<Grouping>(g.grouping, TJ_GROUPING_ROWS, "args.grouping", "0 (ends), 1 (counts), 2 (rows)");
+  args.activation =
+      to_enum<Activation>(g.activation, TJ_ACTIVATION_GELU_TANH, "args.activation", kGemmActivationsAllowed);
+  args.max_sms = g.max_sms;
+  return args;
+}
+
+}  // namespace tj::ops

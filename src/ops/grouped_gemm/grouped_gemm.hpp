@@ -1,0 +1,39 @@
+// Products of groups of rows as an op: arguments, lists, launch. Its kernels are gemm's, with GemmKernel::groups.
+//
+// Decides what a call and a configuration stand for. Tiles, graphs and costs are gemm's (ops/gemm/gemm.hpp). The
+// device's part is kernel_templates/ops/gemm/groups.cuh.
+#pragma once
+
+#include <tilejit/grouped_gemm.hpp>
+
+#include "ops/gemm/gemm.hpp"
+#include "ops/op.hpp"
+
+namespace tj::ops {
+
+const Op& grouped_gemm_op();
+
+/// The descriptor that a tj_grouped_gemm_args stands for.
+GroupedGemmArgs grouped_gemm_from_c(const void* structure);
+
+/// Throws tj::Error(argument, invalid_argument | unsupported) naming the argument, its value and what is allowed.
+/// Passing allocates nothing. Reads no tensor memory. Thread safe.
+void validate(const GroupedGemmArgs& args, bool on_model);
+void validate(const GroupedGemmConfig& config);
+
+/// The product that a call's tensors make together: b has a batch, a and d have one with counts.
+GemmArgs product_of(const GroupedGemmArgs& args);
+/// The sizes that decide the tile: expected rows of a group, N, K and the groups.
+GemmSizes grouped_gemm_sizes(const GroupedGemmArgs& args);
+GemmSizes grouped_gemm_sizes(const GroupedGemmConfig& config);
+GemmKernel grouped_gemm_kind(const GroupedGemmArgs& args);
+GemmKernel grouped_gemm_kind(const GroupedGemmConfig& config);
+
+/// Plans one launch. The grid depends on no list.
+void grouped_gemm_plan(const GroupedGemmArgs& args, const GemmChoice& choice, const GemmLaunch& launch,
+                       LaunchPlan& plan);
+
+/// Op::trials: lists with empty groups, groups of one row, and groups of several tiles.
+std::vector<Trial> grouped_gemm_trials(const Flags& flags, const arch::Arch& arch);
+
+}  // namespace tj::ops

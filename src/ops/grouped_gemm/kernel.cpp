@@ -1,0 +1,183 @@
+// Requests of grouped_gemm; see grouped_gemm.hpp.
+#include <bit>
+
+#include "ops/common/described.hpp"
+#include "ops/common/tensor_checks.hpp"
+#include "ops/common/tensor_list.hpp"
+#include "ops/common/trial.hpp"
+#include "ops/copy_rows/copy_rows.hpp"
+#include "ops/gemm/family.hpp"
+#include "ops/gemm/steps.hpp"
+#include "ops/grouped_gemm/grouped_gemm.hpp"
+#include "support/fail.hpp"
+#include "support/lasting.hpp"
+
+namespace tj::ops {
+namespace {
+
+using support::cat;
+using support::fail;
+
+/// Expected rows are told apart by powers of two: numbers that differ by less take the same kernel.
+std::int64_t coarse(std::int64_t rows) {
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(rows, 1))));
+}
+
+/// Why none of the kernels that were asked for is there.
+[[noreturn]] void refuse_all(const GemmKernel& kernel) {
+  const bool narrow = size_of(kernel.dtype) == 1;
+  if (kernel.scales != Scales::tensor && !narrow)
+    fail(Stage::argument, Code::unsupported,
+         cat("--scales is given; allowed with --dtype ", to_string(kernel.dtype), ": tensor"));
+  GemmKernel any = kernel;
+  std::vector<std::string> known;
+  for (any.tile = 0; any.tile < static_cast<int>(gemm_tiles().size()); ++any.tile)
+    if (const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(any.tile)]; gemm_tile_fits(tile, any))
+      known.push_back(gemm_tile_name(tile));
+  fail(Stage::argument, Code::invalid_argument,
+       cat("--tile is '", gemm_tile_name(gemm_tiles()[static_cast<std::size_t>(kernel.tile)]),
+           "'; allowed with --dtype ", to_string(kernel.dtype), ": ", joined(known)));
+}
+
+class GroupedGemm final : public Described<GroupedGemmArgs, grouped_gemm_from_c> {
+ public:
+  std::string_view name() const override { return "grouped_gemm"; }
+
+  void validate(const void* args, bool on_model) const override { ops::validate(get(args), on_model); }
+  Device device_of(const void* args) const override { return get(args).a.device; }
+  bool serves(const arch::Arch& arch) const override {
+    return gemm_serves(arch) && find_gemm_family(arch) == &usual_gemm_family();
+  }
+
+  ProblemKey problem_key(const void* args) const override {
+    return gemm_problem_key(grouped_gemm_sizes(get(args)), grouped_gemm_kind(get(args)));
+  }
+  Kernel choose(const ProblemKey& problem, const arch::Arch& arch) const override {
+    require(arch);
+    return choose_gemm(problem, arch);
+  }
+  Kernel kernel_of(const ProblemKey& problem, int choice) const override {
+    return gemm_kernel_of(problem, GemmChoice::of(choice));
+  }
+  Request request_of(const Kernel& kernel) const override { return gemm_request(gemm_kernel(kernel.small_key)); }
+  Kernel kernel_of(const Request& request) const override { return {gemm_small_key(gemm_kernel(request))}; }
+
+  std::vector<NeededKernel> needed_kernels(const void* config, const ChooseKernel& choose) const override {
+    const auto& of = *static_cast<const GroupedGemmConfig*>(config);
+    std::vector<NeededKernel> list;
+    if (of.scales != Scales::tensor) list.push_back({&copy_rows_op(), {}});  // scales may have to be copied
+    list.push_back({this, choose(gemm_problem_key(grouped_gemm_sizes(of), grouped_gemm_kind(of)))});
+    return list;
+  }
+  using Op::needed_kernels;
+
+  std::vector<Request> requests(const Flags& flags) const override {
+    std::vector<Request> list;
+    const std::vector<GemmKernel> kernels = grouped_gemm_combinations(flags);
+    for (const GemmKernel& kernel : kernels) {
+      if (!gemm_tile_fits(gemm_tiles()[static_cast<std::size_t>(kernel.tile)], kernel)) continue;
+      const Request request = gemm_request(kernel);  // flags that make no difference give the same one
+      if (std::none_of(list.begin(), list.end(), [&](const Request& known) { return known.name == request.name; }))
+        list.push_back(request);
+    }
+    if (list.empty()) refuse_all(kernels.front());
+    return list;
+  }
+  std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
+    require(arch);
+    return gemm_candidates(gemm_kernel(request), arch);
+  }
+
+  bool in_steps(const void* args, const Kernel& kernel) const override { return scratch_bytes(args, kernel) > 0; }
+  std::size_t scratch_bytes(const void* args, const Kernel& kernel) const override {
+    return gemm_copy_bytes(product_of(get(args)), GemmChoice::of(kernel.choice));
+  }
+  /// Scales that the copy engine cannot read as they lie are copied first; validate() refuses such operands.
+  void steps(const void* args, const Kernel& kernel, void* scratch, const EachStep& each) const override {
+    GroupedGemmArgs of = get(args);
+    GemmArgs product = product_of(of);
+    auto* next = static_cast<std::byte*>(scratch);
+    copy_gemm_operands(product, GemmChoice::of(kernel.choice), next, false, each);
+    of.scale_a = product.scale_a;
+    of.scale_b = product.scale_b;
+    each({this, &of, kernel});
+  }
+  GeometryFields geometry_fields() const override { return kGemmGeometry; }
+  void tensors(void* args, TensorList& list) const override {
+    GroupedGemmArgs& of = get(args);
+    list.reads("a", of.a);
+    list.reads("b", of.b);
+    list.writes("d", of.d);
+    list.reads("groups", of.groups);
+    list.reads("bias", of.bias);
+    list.reads("scale_a", of.scale_a);
+    list.reads("scale_b", of.scale_b);
+  }
+  void plan(const void* args, const Kernel& kernel, const Geometry& geometry, LaunchPlan& plan) const override {
+    grouped_gemm_plan(get(args), GemmChoice::of(kernel.choice), geometry.as<GemmLaunch>(), plan);
+  }
+  std::vector<Trial> trials(const Flags& flags, const arch::Arch& arch) const override {
+    return grouped_gemm_trials(flags, arch);
+  }
+
+ private:
+  void require(const arch::Arch& arch) const {
+    if (!serves(arch))
+      fail(Stage::target, Code::unsupported,
+           cat("grouped_gemm does not run on '", arch.name, "'; allowed: archs with warpgroups' products (sm_90a)"));
+  }
+};
+
+}  // namespace
+
+const Op& grouped_gemm_op() {
+  static constinit support::Lasting<const GroupedGemm> op;
+  return op.get();
+}
+
+GemmArgs product_of(const GroupedGemmArgs& args) {
+  GemmArgs product;
+  product.a = args.a;
+  product.b = args.b;
+  product.d = args.d;
+  product.bias = args.bias;
+  product.alpha = args.alpha;
+  product.activation = args.activation;
+  product.scale_a = args.scale_a;
+  product.scale_b = args.scale_b;
+  product.max_sms = args.max_sms;
+  return product;
+}
+
+GemmSizes grouped_gemm_sizes(const GroupedGemmArgs& args) {
+  const GemmSizes all = gemm_sizes(product_of(args));
+  const std::int64_t groups = args.b.shape[0],
+                     known = args.grouping == Grouping::counts ? all.m : (all.m + groups - 1) / groups;
+  const std::int64_t rows = args.expected_rows > 0 ? std::min(args.expected_rows, all.m) : known;
+  return {coarse(rows), all.n, all.k, groups, args.max_sms};
+}
+GemmSizes grouped_gemm_sizes(const GroupedGemmConfig& config) {
+  return {coarse(config.expected_rows), config.n, config.k, config.groups};
+}
+
+GemmKernel grouped_gemm_kind(const GroupedGemmArgs& args) {
+  GemmKernel kernel = gemm_kind(product_of(args));
+  kernel.groups = static_cast<Groups>(static_cast<int>(args.grouping) + 1);
+  return kernel;
+}
+GemmKernel grouped_gemm_kind(const GroupedGemmConfig& config) {
+  validate(config);
+  GemmKernel kernel;
+  kernel.dtype = config.dtype;
+  kernel.out = config.out;
+  kernel.bias = config.bias;
+  kernel.activation = config.activation;
+  kernel.scales = config.scales;
+  kernel.left_scales_k = config.scale_a_transposed;
+  kernel.right_scales_k = config.scale_b_transposed;
+  kernel.groups = static_cast<Groups>(static_cast<int>(config.grouping) + 1);
+  set_dense(kernel, grouped_gemm_sizes(config));
+  return kernel;
+}
+
+}  // namespace tj::ops

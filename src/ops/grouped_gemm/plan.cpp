@@ -1,0 +1,77 @@
+// Launch parameters of grouped_gemm; see grouped_gemm.hpp. On the hot path: allocates nothing.
+//
+// Decides what differs from a product's launch: the list, rows that end with a group, and a grid for any list.
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+
+#include "ops/gemm/params.cuh"
+#include "ops/grouped_gemm/grouped_gemm.hpp"
+#include "support/index.hpp"
+
+namespace tj::ops {
+namespace {
+
+using support::at;
+
+/// Null where the plan has no such map.
+support::TensorMapDesc* map_at(LaunchPlan& plan, std::size_t offset) {
+  for (std::size_t i = 0; i < plan.map_count; ++i)
+    if (plan.maps[i].offset == offset) return &plan.maps[i].desc;
+  return nullptr;
+}
+
+/// d as boxes that end with a group: rows of a box, then where it ends, counted in rows, both a row apart. The box that
+/// begins `box` rows before place 0 ends there.
+void end_with_groups(support::TensorMapDesc& d) {
+  const std::uint64_t rows = d.dims[1], row_bytes = d.stride_bytes[1];
+  d.dims[3] = d.dims[2];
+  d.stride_bytes[3] = d.stride_bytes[2];
+  d.dims[2] = rows + 1;
+  d.stride_bytes[2] = row_bytes;
+  d.dims[1] = d.box[1];
+  d.base = static_cast<std::byte*>(d.base) - d.box[1] * row_bytes;
+}
+
+/// Tiles of a cluster's rows that lists may ask for: each group begins with one of its own.
+std::int64_t most_row_tiles(const GemmSizes& all, std::int64_t groups, bool counts, int rows) {
+  if (counts) return groups * ((all.m + rows - 1) / rows);
+  return std::min(groups, all.m) + (all.m - std::min(groups, all.m)) / rows;
+}
+
+}  // namespace
+
+void grouped_gemm_plan(const GroupedGemmArgs& args, const GemmChoice& choice, const GemmLaunch& launch,
+                       LaunchPlan& plan) {
+  const GemmArgs product = product_of(args);
+  gemm_plan(product, choice, launch, plan);
+  auto& p = *reinterpret_cast<gemm::Params*>(plan.params.data());
+  p.groups = static_cast<const int*>(args.groups.data);
+  p.group_count = static_cast<int>(args.b.shape[0]);
+  if (launch.store == gemm::kCopied) end_with_groups(*map_at(plan, offsetof(gemm::Params, d)));
+  if (args.grouping == Grouping::rows) return;
+  const GemmTile& tile = gemm_tiles()[at(choice.tile)];
+  const GemmSizes expected = grouped_gemm_sizes(args);
+  p.a_box = gemm_box(expected.m, tile.block_m, tile.cluster_n, launch.skips);
+  map_at(plan, offsetof(gemm::Params, a))->box[1] = static_cast<std::uint32_t>(p.a_box);
+  if (const GemmKernel kernel = grouped_gemm_kind(args); gemm_rows_before(kernel) > 0)
+    map_at(plan, offsetof(gemm::Params, left_scales))->box[0] += static_cast<std::uint32_t>(gemm_rows_before(kernel));
+  const bool counts = args.grouping == Grouping::counts;
+  const int rows = tile.block_m * tile.cluster_m;
+  const std::int64_t tiles = most_row_tiles(gemm_sizes(product), args.b.shape[0], counts, rows) * p.column_tiles;
+  const auto blocks = static_cast<unsigned>(tile.blocks());
+  const unsigned places = std::max(1u, plan.resident_blocks() / blocks);
+  const unsigned clusters = plan.sm_count == 0 || !launch.walks
+                                ? static_cast<unsigned>(tiles)
+                                : static_cast<unsigned>(std::min<std::int64_t>(tiles, places));
+  plan.blocks = clusters * blocks;
+  p.group_rows = gemm_group_rows(tile, (expected.m + rows - 1) / rows, std::max(1u, clusters));
+  p.by_group = divisor_of(static_cast<int>(
+      std::min<std::int64_t>(std::int64_t{p.group_rows} * p.column_tiles, std::numeric_limits<int>::max())));
+  p.by_rows = divisor_of(p.group_rows);
+  p.by_columns = divisor_of(p.column_tiles);
+  p.by_box = divisor_of(p.a_box);
+  plan.overlaps = plan.sm_count == 0 || plan.limited || 2 * plan.blocks <= plan.resident_blocks();
+}
+
+}  // namespace tj::ops

@@ -1,0 +1,133 @@
+// Problems to check products of groups by; see trial.hpp.
+//
+// Decides lists that reach all of a kernel: empty groups, groups of one row, of a whole tile, of several.
+#include <algorithm>
+
+#include "ops/common/trial.hpp"
+#include "ops/grouped_gemm/grouped_gemm.hpp"
+#include "support/fail.hpp"
+
+namespace tj::ops {
+namespace {
+
+using support::cat;
+
+/// The kernels that flags name, one value of those left out. Without a tile, each kind once with the one that serves
+/// usual sizes.
+std::vector<GemmKernel> kernels_of(Flags flags, const arch::Arch& arch) {
+  if (flags.count("dtype") == 0) flags["dtype"] = {"bf16"};
+  const bool tile_given = flags.count("tile") > 0;
+  std::vector<GemmKernel> list;
+  for (const Request& request : grouped_gemm_op().requests(flags)) {
+    GemmKernel kernel = gemm_kernel(request);
+    if (!tile_given) kernel.tile = choose_gemm(grouped_gemm_sizes(GroupedGemmConfig{}), kernel, arch).tile;
+    const auto same = [&](const GemmKernel& known) { return gemm_small_key(known) == gemm_small_key(kernel); };
+    if (std::none_of(list.begin(), list.end(), same)) list.push_back(kernel);
+  }
+  return list;
+}
+
+/// Rows of each group: of tiles of `block` rows, as many as are given in hundredths of one.
+std::vector<std::int32_t> counts_of(int block, std::initializer_list<int> hundredths) {
+  std::vector<std::int32_t> counts;
+  for (const int part : hundredths) counts.push_back(part == 1 ? 1 : block * part / 100);
+  return counts;
+}
+
+struct Lists {
+  std::vector<std::int32_t> counts, list;
+  std::int64_t rows = 0;  ///< of a, or of a group's matrix with counts
+};
+Lists lists_of(std::vector<std::int32_t> counts, Groups groups) {
+  Lists lists{std::move(counts), {}, 0};
+  if (groups == Groups::counts) {
+    lists.list = lists.counts;
+    lists.rows = *std::max_element(lists.counts.begin(), lists.counts.end()) + 1;
+    return lists;
+  }
+  const std::int64_t together = groups == Groups::rows ? gemm::kRowsTogether : 1;
+  for (std::size_t group = 0; group < lists.counts.size(); ++group) {
+    const std::int64_t end = lists.rows + lists.counts[group];
+    if (groups == Groups::rows) {
+      lists.list.resize(static_cast<std::size_t>(end), static_cast<std::int32_t>(group));
+      lists.rows = (end + together - 1) / together * together;
+      lists.list.resize(static_cast<std::size_t>(lists.rows), -1);
+    } else {
+      lists.rows = end;
+      lists.list.push_back(static_cast<std::int32_t>(end));
+    }
+  }
+  return lists;
+}
+
+Trial trial_of(GemmKernel kernel, const Lists& lists, const Sizes& given) {
+  const std::int64_t n = given.at("n"), k = given.at("k"), groups = static_cast<std::int64_t>(lists.counts.size()),
+                     blocks = gemm_scale_blocks(k);
+  set_dense(kernel, {lists.rows, n, k, groups});
+  const bool counts = kernel.groups == Groups::counts;
+  const auto of_rows = [&](const char* name, DType dtype, std::int64_t columns, bool written = false) {
+    return counts ? dense(name, dtype, {groups, lists.rows, columns}, written)
+                  : dense(name, dtype, {lists.rows, columns}, written);
+  };
+  Trial trial;
+  trial.name = cat("G ", groups, " rows ", lists.rows, " N ", n, " K ", k);
+  trial.kernel_flags = gemm_flags(kernel);
+  trial.flags = trial.kernel_flags + " " + given.flags();
+  trial.choice = GemmChoice{kernel.tile, 1}.number();
+  trial.tensors = {of_rows("a", kernel.dtype, k), dense("b", kernel.dtype, {groups, n, k}),
+                   of_rows("d", kernel.out, n, true),
+                   list_of("groups", {static_cast<std::int64_t>(lists.list.size())}, lists.list)};
+  if (kernel.bias) trial.tensors.push_back(dense("bias", kernel.out, {groups, n}));
+  if (kernel.scales != Scales::tensor) {
+    trial.tensors.push_back(of_rows("scale_a", DType::f32, blocks));
+    trial.tensors.push_back(
+        dense("scale_b", DType::f32, {groups, kernel.scales == Scales::row ? n : gemm_scale_blocks(n), blocks}));
+  }
+  trial.with_args = [kernel, tensors = trial.tensors](Device device, std::span<void* const> places,
+                                                      const std::function<void(const void*)>& use) {
+    std::size_t next = 0;
+    const auto tensor = [&] {
+      const std::size_t i = next++;
+      return tensors[i].operand.view(device, places[i]);
+    };
+    GroupedGemmArgs args;
+    args.a = tensor();
+    args.b = tensor();
+    args.d = tensor();
+    args.groups = tensor();
+    args.grouping = static_cast<Grouping>(static_cast<int>(kernel.groups) - 1);
+    if (kernel.bias) args.bias = tensor();
+    if (kernel.scales != Scales::tensor) {
+      args.scale_a = tensor();
+      args.scale_b = tensor();
+    }
+    args.activation = kernel.activation;
+    use(&args);
+  };
+  return trial;
+}
+
+}  // namespace
+
+std::vector<Trial> grouped_gemm_trials(const Flags& flags, const arch::Arch& arch) {
+  Flags own = flags;
+  const Sizes given("grouped_gemm", own, {{"n", 0}, {"k", 0}});
+  std::vector<Trial> list;
+  for (GemmKernel kernel : kernels_of(own, arch)) {
+    kernel.left_scales_k = kernel.scales != Scales::tensor;  // dense scales
+    kernel.right_scales_k = kernel.scales == Scales::row;
+    const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
+    int number = 0;
+    for (const auto& hundredths : {std::initializer_list<int>{0, 130, 1, 0, 100, 240}, {1, 1, 0}, {220}}) {
+      Sizes sizes = given;
+      const int less = number++ % 2 * 16;
+      sizes.set_default("n", 2 * tile.block_n * tile.cluster_n - less);
+      sizes.set_default("k", 5 * tile.block_k - less);
+      list.push_back(
+          trial_of(kernel, lists_of(counts_of(tile.block_m * tile.cluster_m, hundredths), kernel.groups), sizes));
+    }
+  }
+  return list;
+}
+
+}  // namespace tj::ops

@@ -1,0 +1,140 @@
+// The checks behind ops::validate(GroupedGemmArgs); the words of those that every op makes are tensor_checks.hpp's.
+//
+// Decides the order of the checks. What lists say is not looked at: the device reads them. Invariant: a request that
+// passes needs no further check before its tensor maps are built.
+#include <cmath>
+
+#include "ops/gemm/checks.hpp"
+#include "ops/grouped_gemm/grouped_gemm.hpp"
+#include "support/fail.hpp"
+
+namespace tj::ops {
+namespace {
+
+using support::cat;
+
+constexpr const char* kOp = "grouped_gemm";
+constexpr const char *kLeft[] = {"G", "R", "K"}, *kRight[] = {"G", "N", "K"}, *kResult[] = {"G", "R", "N"},
+                     *kLeftRows[] = {"M", "K"}, *kResultRows[] = {"M", "N"}, *kBias[] = {"G", "N"}, *kList[] = {"G"},
+                     *kListRows[] = {"M"};
+constexpr const char* kGroupings = "0 (ends), 1 (counts), 2 (rows)";
+
+bool known(Grouping grouping) { return grouping >= Grouping::ends && grouping <= Grouping::rows; }
+
+/// An operand that the copy engine reads as it lies.
+void check_operand(const Named& t) {
+  check_strides(t, kCopyAlignmentBytes, t.rank - 1);
+  check_alignment(t, kCopyAlignmentBytes);
+}
+
+/// Tiles of a launch are counted in 32 bits; those of 16 x 32 are the smallest.
+void check_tiles(Size rows, Size n, Size groups, const char* name) {
+  const Size down = (rows + 15) / 16 + groups, across = (n + 31) / 32;  // the product fits: both are at most 2^31
+  if (down * across > kMaxSize)
+    refuse(kOp, Code::invalid_argument,
+           cat(name, " rows ", rows, ", N ", n, ", G ", groups,
+               "; allowed: (ceil(rows / 16) + G) * ceil(N / 32) of at most ", kMaxSize));
+}
+
+void check_list(const GroupedGemmArgs& args, Size wanted, const Named& d, const Range& d_range) {
+  const bool rows = args.grouping == Grouping::rows;
+  const Named list{kOp, "groups", args.groups, rows ? kListRows : kList, 1, rows ? "[M]" : "[G]"};
+  check_form(list);
+  check_dtype(list, DType::i32, "");
+  check_device(list, args.a.device, "a");
+  check_same(list, 0, wanted, rows ? "a's M" : "b.shape[0]");
+  check_strides(list, size_of(DType::i32), 0);
+  check_alignment(list, size_of(DType::i32));
+  check_apart(d, d_range, list, range_of(list));
+}
+
+void check_bias(const GroupedGemmArgs& args, const Named& b, const Named& d, const Range& d_range) {
+  const Named bias{kOp, "bias", *args.bias, kBias, 2, "[G, N]"};
+  check_form(bias);
+  check_dtype(bias, args.d.dtype, ", as d.dtype");
+  check_device(bias, args.a.device, "a");
+  for (const int axis : {0, 1}) check_same(bias, axis, b.at(axis), "b's shape");
+  check_strides(bias, size_of(args.d.dtype), 1);
+  check_alignment(bias, size_of(args.d.dtype));
+  check_apart(d, d_range, bias, range_of(bias));
+}
+
+void check_scales(const GroupedGemmArgs& args, const Named& a, const Named& b, const Named& d, const Range& d_range) {
+  if (!args.scale_a && !args.scale_b) return;
+  if (args.a.dtype != DType::e4m3)
+    refuse(kOp, Code::invalid_argument,
+           cat(args.scale_a ? "scale_a" : "scale_b", " is given with a.dtype ", to_string(args.a.dtype),
+               "; allowed with e4m3"));
+  for (const auto& [name, scale] : {std::pair{"scale_a", &args.scale_a}, {"scale_b", &args.scale_b}})
+    if (!*scale)
+      refuse(kOp, Code::invalid_argument, cat(name, " is absent and the other is given; allowed: both, or neither"));
+  const Size k_blocks = gemm_scale_blocks(b.at(2));
+  check_block_scales("scale_a", *args.scale_a, a, a.at(a.rank - 2), 0, k_blocks, d, d_range);
+  check_block_scales("scale_b", *args.scale_b, b, b.at(1), gemm_scale_blocks(b.at(1)), k_blocks, d, d_range);
+}
+
+}  // namespace
+
+void validate(const GroupedGemmConfig& config) {
+  if (!known(config.grouping))
+    refuse(kOp, Code::invalid_argument,
+           cat("grouping is ", static_cast<int>(config.grouping), "; allowed: ", kGroupings));
+  for (const auto& [name, value] :
+       {std::pair{"groups", config.groups}, {"expected_rows", config.expected_rows}, {"n", config.n}, {"k", config.k}})
+    if (value < 1 || value > kMaxSize)
+      refuse(kOp, Code::invalid_argument, cat(name, " is ", value, "; allowed: 1 to ", kMaxSize));
+  GemmConfig product;
+  product.m = config.expected_rows;
+  product.n = config.n;
+  product.k = config.k;
+  product.dtype = config.dtype;
+  product.out = config.out;
+  product.activation = config.activation;
+  product.scales = config.scales;
+  validate(product);
+  check_tiles(config.expected_rows, config.n, config.groups, "sizes are");
+}
+
+void validate(const GroupedGemmArgs& args, bool on_model) {
+  if (!known(args.grouping))
+    refuse(kOp, Code::invalid_argument,
+           cat("grouping is ", static_cast<int>(args.grouping), "; allowed: ", kGroupings));
+  const bool counts = args.grouping == Grouping::counts;
+  const int rank = counts ? 3 : 2;
+  const Named a{kOp, "a", args.a, counts ? kLeft : kLeftRows, rank, counts ? "[G, R, K] with counts" : "[M, K]"},
+      b{kOp, "b", args.b, kRight, 3, "[G, N, K]"},
+      d{kOp, "d", args.d, counts ? kResult : kResultRows, rank, counts ? "[G, R, N] with counts" : "[M, N]"};
+  for (const Named* t : {&a, &b, &d}) check_form(*t);
+  check_gemm_types(kOp, args.a.dtype, args.d.dtype, "a.dtype", "d.dtype");
+  check_dtype(b, args.a.dtype, ", as a.dtype");
+  check_place(a, on_model);
+  for (const Named* t : {&b, &d}) check_device(*t, args.a.device, "a");
+  check_same(a, rank - 1, b.at(2), "b's K");
+  check_same(d, rank - 1, b.at(1), "b's N");
+  check_same(d, rank - 2, a.at(rank - 2), "a's rows");
+  if (counts)
+    for (const Named* t : {&a, &d}) check_same(*t, 0, b.at(0), "b.shape[0]");
+  const Size rows = a.at(rank - 2);
+  if (counts && rows > kMaxSize / b.at(0))
+    refuse(kOp, Code::invalid_argument,
+           cat("a.shape is ", shape_text(args.a), "; allowed: G * R of at most ", kMaxSize));
+  check_tiles(counts ? rows * b.at(0) : rows, b.at(1), b.at(0), "d has");
+  for (const Named* t : {&a, &b}) check_operand(*t);
+  check_strides(d, size_of(args.d.dtype), rank - 1);
+  check_alignment(d, size_of(args.d.dtype));
+  const Range d_range = range_of(d);
+  check_no_self_overlap(d);
+  for (const Named* t : {&a, &b}) check_apart(d, d_range, *t, range_of(*t));
+  check_list(args, args.grouping == Grouping::rows ? rows : b.at(0), d, d_range);
+  if (!std::isfinite(args.alpha))
+    refuse(kOp, Code::invalid_argument, cat("alpha is ", args.alpha, "; allowed: any finite value"));
+  check_gemm_activation(kOp, args.activation);
+  if (args.expected_rows < 0)
+    refuse(kOp, Code::invalid_argument,
+           cat("expected_rows is ", args.expected_rows, "; allowed: 0 (not known) and up"));
+  check_max_sms(kOp, args.max_sms);
+  if (args.bias) check_bias(args, b, d, d_range);
+  check_scales(args, a, b, d, d_range);
+}
+
+}  // namespace tj::ops

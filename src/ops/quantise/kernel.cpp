@@ -1,0 +1,208 @@
+// Quantising: requests, graph, launch; see quantise.hpp. One kernel for each type and gate serves all sizes and blocks:
+// memory bounds the time anyway.
+#include <algorithm>
+#include <array>
+#include <new>
+
+#include "ops/common/described.hpp"
+#include "ops/common/fields.hpp"
+#include "ops/common/tensor_args.hpp"
+#include "ops/common/tensor_checks.hpp"
+#include "ops/common/tensor_list.hpp"
+#include "ops/common/trial.hpp"
+#include "ops/common/walk.hpp"
+#include "ops/quantise/params.cuh"
+#include "ops/quantise/quantise.hpp"
+#include "support/fail.hpp"
+#include "support/index.hpp"
+#include "support/lasting.hpp"
+
+namespace tj::ops {
+namespace {
+
+using support::at;
+using support::cat;
+
+constexpr unsigned kBlocksPerSm = 16;  // more than run at a time
+
+// Elements of e4m3 are there where products of them are.
+const arch::Needs& kNeeds =
+    support::lasting<arch::Needs>({{"ALU"}, {"memory_bytes_per_cycle", "matrix_flops_per_cycle_8bit"}});
+
+struct QuantiseKernel {
+  DType dtype = DType::bf16;
+  Activation gate = Activation::none;
+  WalkChoice walk = WalkChoice::usual;
+};
+constexpr const char* kTypes[] = {"f16", "bf16", "f32"};
+constexpr const char* kGates[] = {"none", "relu", "gelu", "silu", "gelu_tanh"};
+constexpr std::array<Field<QuantiseKernel>, 3> kFields = {
+    {{.name = "dtype",
+      .get = [](const QuantiseKernel& kernel) { return static_cast<unsigned>(kernel.dtype); },
+      .set = [](QuantiseKernel& kernel, unsigned value) { kernel.dtype = static_cast<DType>(value); },
+      .words = words<kTypes>,
+      .bits = 2,
+      .flags = {"f16", "bf16", "f32"},
+      .defaults = 3,
+      .tag = "_%",
+      .constant = "Element",
+      .kind = Constant::element},
+     {.name = "gate",
+      .get = [](const QuantiseKernel& kernel) { return static_cast<unsigned>(kernel.gate); },
+      .set = [](QuantiseKernel& kernel, unsigned value) { kernel.gate = static_cast<Activation>(value); },
+      .words = words<kGates>,
+      .bits = 3,
+      .flags = {"none", "relu", "gelu", "silu", "gelu_tanh"},
+      .tag = "_%",
+      .tagged = [](const QuantiseKernel& kernel) { return kernel.gate != Activation::none; },
+      .tag_place = 1,
+      .constant = "kGate",
+      .kind = Constant::place},
+     walk_field<QuantiseKernel>(2)}};
+
+Request request_of(const QuantiseKernel& kernel) { return request_of_fields<kFields>("quantise", kernel); }
+
+class Builder : WalkBuilder {
+ public:
+  Builder(const QuantiseKernel& kernel, const arch::Arch& arch)
+      : WalkBuilder("quantise", "Quantiser", quantise::kWarps, arch, kernel.walk), bytes_(size_of(kernel.dtype)) {
+    graph_.name = request_of(kernel).name;
+    add_constants<kFields>("quantise", kernel, graph_);
+  }
+
+  /// One node, which waits for what it loads: blocks side by side hide that. A step follows the one before it, whose
+  /// largest magnitude it goes on from.
+  Candidate build() {
+    const int rows = brings(
+        "quantise_rows", quantise::kWarps * quantise::kStepRows * quantise::kBlock * (static_cast<double>(bytes_) + 1));
+    node(rows).warp_cycles = node(rows).cycles;
+    then(rows, rows, 1);
+    return candidate(1);
+  }
+
+ private:
+  int bytes_;
+};
+
+/// Scales of blocks of one row lie as gemm() reads them faster: contiguous in M.
+Trial trial_of(const QuantiseKernel& kernel, const Sizes& sizes, bool tall) {
+  const std::int64_t m = sizes.at("m"), k = sizes.at("k"), blocks = (k + quantise::kBlock - 1) / quantise::kBlock,
+                     down = tall ? (m + quantise::kBlock - 1) / quantise::kBlock : m;
+  Trial trial;
+  trial.name =
+      cat("M ", m, " K ", k, tall ? " blocks of 128 rows" : "", kernel.gate == Activation::none ? "" : " gated");
+  trial.kernel_flags = flags_of_fields<kFields>(kernel);
+  trial.flags = cat(trial.kernel_flags, " ", sizes.flags());
+  if (kernel.walk != WalkChoice::usual) trial.choice = static_cast<int>(kernel.walk);
+  trial.tensors = {dense("x", kernel.dtype, {m, kernel.gate == Activation::none ? k : 2 * k}),
+                   dense("q", DType::e4m3, {m, k}, true), dense("scales", DType::f32, {down, blocks}, true)};
+  if (!tall) trial.tensors[2].operand.strides = {1, down};
+  trial.with_args = [gate = kernel.gate, tensors = trial.tensors](Device device, std::span<void* const> places,
+                                                                  const std::function<void(const void*)>& use) {
+    QuantiseArgs args;
+    args.x = tensors[0].operand.view(device, places[0]);
+    args.q = tensors[1].operand.view(device, places[1]);
+    args.scales = tensors[2].operand.view(device, places[2]);
+    args.gate = gate;
+    use(&args);
+  };
+  return trial;
+}
+
+class Quantise final : public Described<QuantiseArgs, quantise_from_c> {
+ public:
+  std::string_view name() const override { return "quantise"; }
+
+  void validate(const void* args, bool on_model) const override { ops::validate(get(args), on_model); }
+  Device device_of(const void* args) const override { return get(args).x.device; }
+  bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {kNeeds}); }
+
+  ProblemKey problem_key(const void* args) const override {
+    return {key_of_fields<kFields>(QuantiseKernel{get(args).x.dtype, get(args).gate})};
+  }
+  Request request_of(const Kernel& kernel) const override {
+    return ops::request_of(kernel_of_key<kFields, QuantiseKernel>(kernel.small_key));
+  }
+  Kernel kernel_of(const ProblemKey& problem, int choice) const override {
+    auto kernel = kernel_of_key<kFields, QuantiseKernel>(problem.kind);
+    kernel.walk = static_cast<WalkChoice>(choice);
+    return {key_of_fields<kFields>(kernel), choice};
+  }
+  Kernel kernel_of(const Request& request) const override {
+    return {key_of_fields<kFields>(kernel_of_fields<kFields, QuantiseKernel>(request))};
+  }
+  std::vector<NeededKernel> needed_kernels(const void* config, const ChooseKernel&) const override {
+    const auto& of = *static_cast<const QuantiseConfig*>(config);
+    ops::validate(of);
+    return {{this, {key_of_fields<kFields>(QuantiseKernel{of.dtype, of.gate})}}};
+  }
+  using Op::needed_kernels;
+  std::vector<Request> requests(const Flags& flags) const override {
+    std::vector<Request> list;
+    for (const QuantiseKernel& kernel :
+         kernels_of_flags<kFields, QuantiseKernel>("quantise", flags, choices_of_fields<kFields>()))
+      list.push_back(ops::request_of(kernel));
+    return list;
+  }
+  std::vector<Trial> trials(const Flags& given, const arch::Arch&) const override {
+    Flags flags = given;
+    const Sizes sizes(name(), flags, {{"m", 141}, {"k", 333}});
+    std::vector<Trial> list;
+    for (const QuantiseKernel& kernel :
+         kernels_of_flags<kFields, QuantiseKernel>("quantise", flags, first_of_each(choices_of_fields<kFields>())))
+      for (const bool tall : {false, true}) list.push_back(trial_of(kernel, sizes, tall));
+    return list;
+  }
+
+  std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
+    arch::require(arch, "quantise", kNeeds);
+    return {Builder(kernel_of_fields<kFields, QuantiseKernel>(request), arch).build()};
+  }
+  GeometryFields geometry_fields() const override { return kWalkGeometry; }
+  void tensors(void* args, TensorList& list) const override {
+    QuantiseArgs& of = get(args);
+    list.reads("x", of.x);
+    list.writes("q", of.q);
+    list.writes("scales", of.scales);
+  }
+  void plan(const void* args, const Kernel&, const Geometry& geometry, LaunchPlan& plan) const override {
+    const QuantiseArgs& of = get(args);
+    auto& p = *new (plan.params.data()) quantise::Params{};
+    plan.params_bytes = sizeof(quantise::Params);
+    const int down = of.q.rank - 2, across = of.q.rank - 1;
+    p.x = of.x.data;
+    p.q = static_cast<unsigned char*>(of.q.data);
+    p.scales = static_cast<float*>(of.scales.data);
+    p.x_batch = batch_stride(of.x, 3);
+    p.x_row = stride(of.x, down);
+    p.q_batch = batch_stride(of.q, 3);
+    p.q_row = stride(of.q, down);
+    p.scale_batch = batch_stride(of.scales, 3);
+    p.scale_row = stride(of.scales, down);
+    p.scale_block = stride(of.scales, across);
+    p.rows = static_cast<int>(of.q.shape[at(down)]);
+    p.columns = static_cast<int>(of.q.shape[at(across)]);
+    const bool gated = of.gate != Activation::none;
+    p.wide = wide(of.x, 16) && wide(of.q, 8) && (!gated || p.columns * size_of(of.x.dtype) % 16 == 0);
+    p.tall = quantise_tall(of);
+    p.powers_of_two = of.powers_of_two;
+    const int unit_rows = p.tall ? quantise::kBlock : quantise::kStepRows;
+    const std::int64_t batch = of.q.rank == 3 ? of.q.shape[0] : 1;
+    p.blocks = (p.columns + quantise::kBlock - 1) / quantise::kBlock;
+    p.row_units = (p.rows + unit_rows - 1) / unit_rows;
+    p.units = static_cast<int>(p.blocks * p.row_units * batch);
+    p.by_blocks = divisor_of(p.blocks);
+    p.by_row_units = divisor_of(p.row_units);
+    p.tiles = (p.units + quantise::kWarps - 1) / quantise::kWarps;
+    walk_tiles(p.tiles, kBlocksPerSm, geometry, of.max_sms, plan);
+  }
+};
+
+}  // namespace
+
+const Op& quantise_op() {
+  static constinit support::Lasting<const Quantise> op;
+  return op.get();
+}
+
+}  // namespace tj::ops

@@ -1,0 +1,25 @@
+// Quantising to elements of 8 bits as an op: arguments, request, graph, launch.
+//
+//   quantise_rows    one role of 8 warps; an iteration is a unit of 8 rows, or a step of a block of 128 rows
+#pragma once
+
+#include <tilejit/quantise.hpp>
+
+#include "ops/op.hpp"
+
+namespace tj::ops {
+
+const Op& quantise_op();
+
+/// The descriptor that a tj_quantise_args stands for.
+QuantiseArgs quantise_from_c(const void* structure);
+
+/// Throws tj::Error(argument, invalid_argument | unsupported) naming the argument, its value and what is allowed.
+/// Passing allocates nothing. Reads no tensor memory. Thread safe.
+void validate(const QuantiseArgs& args, bool on_model);
+void validate(const QuantiseConfig& config);
+
+/// Do scales serve blocks of 128 rows? Validated arguments say so by the scales' shape; a matrix of one row does not.
+bool quantise_tall(const QuantiseArgs& args);
+
+}  // namespace tj::ops

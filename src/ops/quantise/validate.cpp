@@ -1,0 +1,86 @@
+// The checks behind ops::validate(QuantiseArgs); the words of those that every op makes are tensor_checks.hpp's.
+//
+// Decides the order of the checks.
+#include "ops/common/tensor_checks.hpp"
+#include "ops/gemm/checks.hpp"
+#include "ops/quantise/params.cuh"
+#include "ops/quantise/quantise.hpp"
+#include "support/fail.hpp"
+
+namespace tj::ops {
+namespace {
+
+using support::cat;
+
+constexpr const char* kOp = "quantise";
+constexpr const char *kWhole[] = {"B", "M", "K"}, *kScales[] = {"B", "rows", "blocks of K"};
+
+Size blocks_of(Size size) { return (size + quantise::kBlock - 1) / quantise::kBlock; }
+
+void check_source_type(DType dtype, const char* name) {
+  if (dtype != DType::f16 && dtype != DType::bf16 && dtype != DType::f32)
+    refuse(kOp, Code::unsupported, cat(name, " is ", to_string(dtype), "; allowed: f16, bf16, f32"));
+}
+
+void check_scales(const Named& scales, const Named& q) {
+  const int down = q.rank - 2, across = q.rank - 1;
+  if (q.rank == 3) check_same(scales, 0, q.at(0), "q.shape[0]");
+  if (scales.at(down) != q.at(down) && scales.at(down) != blocks_of(q.at(down)))
+    refuse(kOp, Code::invalid_argument,
+           cat("scales.shape[", down, "] is ", scales.at(down), "; allowed: ", q.at(down), " (M), or ",
+               blocks_of(q.at(down)), " (ceil(M / ", quantise::kBlock, "))"));
+  check_same(scales, across, blocks_of(q.at(across)), "ceil(K / 128)");
+  check_strides(scales, size_of(DType::f32), -1);
+  check_alignment(scales, size_of(DType::f32));
+  check_no_self_overlap(scales);
+}
+
+}  // namespace
+
+bool quantise_tall(const QuantiseArgs& args) {
+  const auto down = static_cast<std::size_t>(args.q.rank - 2);
+  return args.scales.shape[down] != args.q.shape[down];
+}
+
+void validate(const QuantiseConfig& config) {
+  check_source_type(config.dtype, "dtype");
+  check_gemm_activation(kOp, config.gate);
+}
+
+void validate(const QuantiseArgs& args, bool on_model) {
+  const bool batch = args.q.rank == 3;
+  const int rank = batch ? 3 : 2, first = batch ? 0 : 1;
+  const char* const form = batch ? "[B, M, K]" : "[M, K], or [B, M, K] for a batch";
+  const Named q{kOp, "q", args.q, kWhole + first, rank, form},
+      x{kOp, "x", args.x, kWhole + first, rank, batch ? "[B, M, K], as q" : "[M, K], as q"},
+      scales{kOp, "scales", args.scales, kScales + first, rank, "a scale for each block, with q's batch"};
+  for (const Named* t : {&q, &x, &scales}) check_form(*t);
+  check_source_type(args.x.dtype, "x.dtype");
+  check_dtype(q, DType::e4m3, "");
+  check_dtype(scales, DType::f32, "");
+  check_place(x, on_model);
+  for (const Named* t : {&q, &scales}) check_device(*t, args.x.device, "x");
+  check_gemm_activation(kOp, args.gate);
+  for (int axis = 0; axis < rank - 1; ++axis) check_same(x, axis, q.at(axis), "q's shape");
+  const bool gated = args.gate != Activation::none;
+  check_same(x, rank - 1, gated ? 2 * q.at(rank - 1) : q.at(rank - 1), gated ? "twice q's K, with a gate" : "q's K");
+  // Units of a launch are counted in 32 bits: those of 8 rows and 128 columns.
+  const Size rows = q.at(rank - 2), batches = batch ? q.at(0) : 1;
+  if (rows > kMaxSize / batches || (rows * batches + 7 * batches) / 8 + 1 > kMaxSize / blocks_of(q.at(rank - 1)))
+    refuse(kOp, Code::invalid_argument,
+           cat("q.shape is ", shape_text(args.q), "; allowed: B * M, and B * ceil(M / 8) * ceil(K / 128), of at most ",
+               kMaxSize));
+  for (const Named* t : {&x, &q}) {
+    check_strides(*t, size_of(t->tensor.dtype), rank - 1);
+    check_alignment(*t, size_of(t->tensor.dtype));
+  }
+  check_no_self_overlap(q);
+  check_scales(scales, q);
+  const Range x_range = range_of(x), q_range = range_of(q), scale_range = range_of(scales);
+  check_apart(q, q_range, x, x_range);
+  check_apart(scales, scale_range, x, x_range);
+  check_apart(scales, scale_range, q, q_range);
+  check_max_sms(kOp, args.max_sms);
+}
+
+}  // namespace tj::ops

@@ -1,0 +1,100 @@
+"""Ops of mixture-of-experts layers: the calls of Python, and how their arguments become structures of C; see _ops.py."""
+from __future__ import annotations
+
+from . import _c
+from ._calls import Call, one_of, runtime_of, shape_of
+from ._error import Error
+from ._library import flag, number, real
+from ._ready import plain, short
+from ._tensors import Spec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Optional, Tuple
+
+    from ._runtime import Runtime
+    from ._types import StreamLike, SupportsDLPack, Tensor
+
+
+def _grouped_gemm(a, b, groups, *, grouping="ends", bias=None, alpha=1, activation=None, out=None, dtype=None, scale_a=None, scale_b=None,
+                  expected_rows=0, max_sms=0, stream=None, asks=False):
+    args = _c.GroupedGemmArgs(expected_rows=number(expected_rows, "expected_rows", -2**63, 2**63 - 1), alpha=real(alpha, "alpha"),
+                              grouping=one_of("grouping", grouping, _c.GROUPINGS), activation=one_of("activation", activation, _c.ACTIVATIONS),
+                              max_sms=number(max_sms, "max_sms", -2**31, 2**31 - 1))
+    call = Call("grouped_gemm", args, stream, asks)
+    a, b, groups = call.tensor("a", a), call.tensor("b", b), call.tensor("groups", groups)
+    bias, scale_a, scale_b = (call.tensor(name, x, True) for name, x in (("bias", bias), ("scale_a", scale_a), ("scale_b", scale_b)))
+    if dtype is None:
+        dtype = bias.dtype if bias is not None else "f32" if a.dtype == "e4m3" else a.dtype
+    else:
+        dtype = Spec((), dtype).dtype
+    d = call.result("out", out, a, (*shape_of(a, 2, 3)[:-1], shape_of(b, 3)[1]), dtype)
+    call.put(a=a, b=b, d=d, groups=groups, bias=bias, scale_a=scale_a, scale_b=scale_b)
+    return call
+
+
+def _quantise(x, *, rows=1, gate=None, powers_of_two=False, out=None, max_sms=0, stream=None, asks=False):
+    args = _c.QuantiseArgs(gate=one_of("gate", gate, _c.ACTIVATIONS), powers_of_two=flag(powers_of_two, "powers_of_two"),
+                           max_sms=number(max_sms, "max_sms", -2**31, 2**31 - 1))
+    call = Call("quantise", args, stream, asks)
+    x = call.tensor("x", x)
+    if out is not None and (not isinstance(out, (tuple, list)) or len(out) != 2):
+        raise Error(f"out is {type(out).__name__}; allowed: a pair of tensors, (q, scales)")
+    each, (q, scales) = one_of("rows", rows, {1: 1, 128: 128}), out or (None, None)
+    *batch, m, k = shape_of(x, 2, 3)
+    k = k if args.gate == 0 else k // 2
+    q = call.result("q", q, x, (*batch, m, k), "e4m3")
+    scales = call.result("scales", scales, x, (*batch, -(-m // each), -(-k // 128)), "f32")
+    call.put(x=x, q=q, scales=scales)
+    return call
+
+
+def grouped_gemm(a: Tensor, b: Tensor, groups: Tensor, *, grouping: str = "ends", bias: Optional[SupportsDLPack] = None, alpha: float = 1,
+                 activation: Optional[str] = None, out: Optional[Tensor] = None, dtype: Optional[str] = None,
+                 scale_a: Optional[SupportsDLPack] = None, scale_b: Optional[SupportsDLPack] = None, expected_rows: int = 0, max_sms: int = 0,
+                 stream: Optional[StreamLike] = None, runtime: Optional[Runtime] = None) -> Tensor:
+    """Products of groups of rows: activation(alpha * rows b[g]^T + bias[g]) for each group g, summed in f32.
+
+    b [G, N, K], bias [G, N]. groups, i32 on the device, says which rows are whose. grouping "ends": a [M, K], entry g is the row behind the last
+    of group g. "counts": a [G, R, K], entry g is how many rows group g has. "rows": a [M, K], entry m is the group of row m, -1 for none; groups
+    begin at multiples of 128. Types, activation and dtype as gemm's; scale_a and scale_b are scales of blocks with e4m3, as
+    include/tilejit/grouped_gemm.hpp says. Returns d [M, N] or [G, R, N], made by a's framework, or `out`. Rows that no group has are not written.
+    expected_rows: of a group; it chooses the kernel, 0 for unknown. max_sms: as fmha. Raises tilejit.Error.
+
+    >>> import numpy, tilejit
+    >>> a, b = numpy.ones((5, 64), numpy.float16), numpy.ones((2, 32, 64), numpy.float16)
+    >>> tilejit.grouped_gemm(a, b, numpy.array([2, 5], numpy.int32)).shape
+    (5, 32)
+    """
+    given = (a, b, groups, bias, scale_a, scale_b, out)
+    objects = tuple([x for x in given if x is not None])
+    kinds = type(a), type(b), type(groups), type(bias), type(scale_a), type(scale_b), type(out)
+    key = kinds, plain(alpha), grouping, activation, dtype, plain(expected_rows), max_sms
+    done = short(runtime, key, stream, objects, out)
+    if done is not None:
+        return done
+    call = _grouped_gemm(a, b, groups, grouping=grouping, bias=bias, alpha=alpha, activation=activation, out=out, dtype=dtype, scale_a=scale_a,
+                         scale_b=scale_b, expected_rows=expected_rows, max_sms=max_sms, stream=stream)
+    return call.run(runtime_of(runtime), key)[0]
+
+
+def quantise(x: Tensor, *, rows: int = 1, gate: Optional[str] = None, powers_of_two: bool = False, out: Optional[Tuple[Tensor, Tensor]] = None,
+             max_sms: int = 0, stream: Optional[StreamLike] = None, runtime: Optional[Runtime] = None) -> Tuple[Tensor, Tensor]:
+    """x as e4m3 with scales of blocks: x is about q times its block's scale.
+
+    x [M, K] or [B, M, K], f16, bf16 or f32. rows: 1, a scale for 128 elements of K of a row, or 128, one for 128 rows. gate: x has twice as many
+    columns, and what is quantised is activation(first half) * second half: "silu" makes SwiGLU. powers_of_two: scales are rounded up to such.
+    Returns (q e4m3 [M, K], scales f32 [M, ceil(K / 128)] or [ceil(M / 128), ceil(K / 128)]), made by x's framework, or `out`, such a pair. Scales
+    of `out` may lie in any order. max_sms: as fmha. Raises tilejit.Error.
+
+    >>> import tilejit, torch
+    >>> q, scales = tilejit.quantise(torch.full((2, 256), 7.0))
+    >>> q.dtype, q[0, 0].item(), scales.shape
+    (torch.float8_e4m3fn, 448.0, torch.Size([2, 2]))
+    """
+    objects = (x, *out) if isinstance(out, (tuple, list)) else (x,)
+    key = "quantise", *map(type, objects), plain(rows), gate, plain(powers_of_two), max_sms
+    done = short(runtime, key, stream, objects, out)
+    if done is not None:
+        return done
+    return _quantise(x, rows=rows, gate=gate, powers_of_two=powers_of_two, out=out, max_sms=max_sms, stream=stream).run(runtime_of(runtime), key)

@@ -1,0 +1,176 @@
+// Protects products of groups on the CPU model, against f64: each way to tell groups, each family of tiles, scales in
+// each order, lists that hold anything, and that nothing of a row that no group has is read into another or written.
+#include <doctest/doctest.h>
+
+#include <array>
+#include <limits>
+#include <random>
+
+#include <tilejit/tilejit.hpp>
+
+#include "arch/arch.hpp"
+#include "codegen/emitted_kernel.hpp"
+#include "ops/grouped_gemm/grouped_gemm.hpp"
+#include "ops/grouped_gemm/problem.hpp"
+#include "support/full.hpp"
+#include "support/model_runtime.hpp"
+
+using namespace tj;
+using test::GroupedProblem;
+using test::GroupedShape;
+
+namespace {
+
+constexpr std::array kGroupings = {Grouping::ends, Grouping::counts, Grouping::rows};
+
+std::string run(const GroupedShape& shape, std::uint64_t seed) {
+  GroupedProblem problem(shape, seed);
+  problem.run(testing::model_runtime());
+  return problem.problem();
+}
+
+/// A kernel of the tile, on as many blocks as a test likes. The empty text: the tile has no such kernel.
+std::string run_tile(const GroupedShape& shape, int index, std::uint64_t seed, unsigned blocks, int& served) {
+  GroupedProblem problem(shape, seed);
+  ops::GemmKernel kernel = ops::grouped_gemm_kind(problem.args);
+  kernel.tile = index;
+  const arch::Arch& arch = *arch::find("sm_90a");
+  const ops::GemmTile& tile = ops::gemm_tiles()[static_cast<std::size_t>(index)];
+  if (!ops::gemm_tile_fits(tile, kernel) || ops::gemm_blocks_per_sm(tile, arch) == 0) return "";
+  ++served;
+  const ops::Candidate candidate = ops::gemm_candidate(kernel, arch);
+  sched::Options options;
+  options.order_barriers = candidate.turns;
+  test::EmittedKernel emitted(candidate.graph, options);
+  ops::LaunchPlan plan;
+  plan.sm_count = blocks;
+  ops::grouped_gemm_plan(problem.args, {index, 1}, candidate.geometry.as<ops::GemmLaunch>(), plan);
+  const std::string fault = emitted.launch(plan, plan.blocks, seed, {});
+  return fault.empty() ? problem.problem() : fault;
+}
+
+}  // namespace
+
+TEST_CASE("every tile that serves groups, with groups of one row, of none, of whole tiles and more") {
+  int served = 0;
+  for (int t = 0; t < static_cast<int>(ops::gemm_tiles().size()); t += testing::full_run() ? 1 : 3) {
+    const ops::GemmTile& tile = ops::gemm_tiles()[static_cast<std::size_t>(t)];
+    GroupedShape shape;
+    shape.counts = {0, tile.block_m, 1, 0, 0, tile.block_m * tile.cluster_m + 5, 2 * tile.block_m - 3, 0};
+    shape.grouping = kGroupings[static_cast<std::size_t>(served) % 3];
+    shape.dtype = tile.element_bytes == 1 ? DType::e4m3 : t % 2 == 0 ? DType::bf16 : DType::f16;
+    shape.out = t % 5 == 0 ? DType::f32 : DType::bf16;
+    shape.n = tile.block_n * tile.cluster_n + 16;
+    shape.k = tile.element_bytes == 1 ? 1024 : 5 * tile.block_k;
+    shape.spare = t % 4;
+    shape.bias = t % 2 == 0;
+    shape.padding = t % 3 == 0 ? 8 : 0;
+    if (tile.element_bytes == 1) {
+      shape.scales = t % 2 == 0 ? Scales::row : Scales::block;
+      shape.scale_a_transposed = true;
+      shape.scale_b_transposed = t % 4 == 0;
+    }
+    CAPTURE(shape.text());
+    CAPTURE(t);
+    CHECK(run_tile(shape, t, 100 + static_cast<std::uint64_t>(t), t % 2 == 0 ? 2 : 5, served) == "");
+  }
+  CHECK(served > 15);
+}
+
+TEST_CASE("calls: each way to tell groups, each type, rows of d that are not aligned") {
+  std::uint64_t seed = 1;
+  for (const Grouping grouping : kGroupings)
+    for (const DType dtype : {DType::f16, DType::bf16, DType::e4m3})
+      for (const DType out : {DType::f32, DType::bf16}) {
+        GroupedShape shape;
+        shape.counts = {70, 0, 3, 129, 1};
+        shape.grouping = grouping;
+        shape.dtype = dtype;
+        shape.out = out;
+        shape.n = seed % 2 == 0 ? 136 : 131;
+        shape.k = 208;
+        shape.spare = 3;
+        shape.bias = seed % 3 == 0;
+        CAPTURE(shape.text());
+        CHECK(run(shape, seed++) == "");
+      }
+}
+
+TEST_CASE("scales of blocks in each order, with groups that begin at any row, and scales that are copied first") {
+  std::uint64_t seed = 50;
+  for (const Grouping grouping : kGroupings)
+    for (const Scales scales : {Scales::block, Scales::row})
+      for (const bool transposed : {false, true}) {
+        GroupedShape shape;
+        shape.counts = {5, 66, 0, 130, 2};
+        shape.grouping = grouping;
+        shape.dtype = DType::e4m3;
+        shape.scales = scales;
+        shape.scale_a_transposed = transposed;
+        shape.scale_b_transposed = seed % 3 == 0;
+        shape.n = seed % 2 == 0 ? 144 : 300;
+        shape.k = 400 + 16 * static_cast<int>(seed % 4);
+        shape.spare = static_cast<int>(seed % 3);
+        CAPTURE(shape.text());
+        CHECK(run(shape, seed++) == "");
+      }
+}
+
+TEST_CASE("many groups, more than tiles") {
+  GroupedShape shape;
+  std::mt19937 random(7);
+  for (int group = 0; group < 77; ++group)
+    shape.counts.push_back(random() % 3 == 0 ? static_cast<int>(random() % 9) : 0);
+  shape.counts.back() = 0;
+  shape.n = 40;
+  for (const Grouping grouping : {Grouping::ends, Grouping::counts}) {
+    shape.grouping = grouping;
+    CHECK(run(shape, 3) == "");
+  }
+}
+
+TEST_CASE("no group has a row: nothing is written") {
+  for (const Grouping grouping : {Grouping::ends, Grouping::counts}) {
+    GroupedShape shape;
+    shape.counts = {0, 0, 0};
+    shape.grouping = grouping;
+    shape.spare = 4;
+    CHECK(run(shape, 4) == "");
+  }
+}
+
+TEST_CASE("lists that hold anything: no fault, nothing beside d is written, and right lists are right afterwards") {
+  std::mt19937 random(11);
+  for (const Grouping grouping : kGroupings)
+    for (int round = 0; round < 6; ++round) {
+      GroupedShape shape;
+      shape.counts = {40, 7, 90};
+      shape.grouping = grouping;
+      shape.n = 72;
+      GroupedProblem problem(shape, 20);
+      const std::vector<std::int32_t> right = problem.list;
+      for (std::int32_t& each : problem.list)
+        each = round == 0   ? std::numeric_limits<std::int32_t>::max()
+               : round == 1 ? std::numeric_limits<std::int32_t>::min()
+               : round == 2 ? -1
+                            : static_cast<std::int32_t>(random() % 400) - 100;
+      problem.run(testing::model_runtime());
+      CHECK(!problem.written_outside());
+      problem.list = right;
+      if (grouping != Grouping::counts) continue;
+      problem.args.groups.data = problem.list.data();
+    }
+}
+
+TEST_CASE("equal calls give equal bits, whatever the hint") {
+  GroupedShape shape;
+  shape.counts = {33, 0, 80};
+  GroupedProblem first(shape, 5), second(shape, 5);
+  first.run(testing::model_runtime());
+  second.run(testing::model_runtime());
+  CHECK(first.result() == second.result());
+  GroupedProblem hinted(shape, 5);
+  hinted.args.expected_rows = 4096;
+  hinted.run(testing::model_runtime());
+  CHECK(hinted.problem() == "");
+}

@@ -1,0 +1,52 @@
+// Products of groups in host memory for tests: random inputs, NaN in all rows that no group has, a poisoned output.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <tilejit/grouped_gemm.hpp>
+#include <tilejit/runtime.hpp>
+
+namespace tj::test {
+
+struct GroupedShape {
+  std::vector<int> counts;  ///< rows of each group
+  int n = 64, k = 64;
+  Grouping grouping = Grouping::ends;
+  DType dtype = DType::bf16, out = DType::bf16;
+  Scales scales = Scales::tensor;
+  bool scale_a_transposed = false, scale_b_transposed = false;  ///< as GroupedGemmConfig
+  bool bias = false;
+  int spare = 0;    ///< rows of a behind the last group's, or of each group with counts
+  int padding = 0;  ///< elements between rows of d
+  std::string text() const;
+};
+
+class GroupedProblem {
+ public:
+  GroupedProblem(const GroupedShape& shape, std::uint64_t seed);
+  GroupedGemmArgs args;
+  std::vector<std::int32_t> list;  ///< a test may write what it likes
+
+  void run(Runtime& runtime) { runtime.run(args); }
+  /// "": every row of a group is the product, in f64; no other element of d's memory was written. Else what is wrong.
+  std::string problem() const;
+  /// Was any byte written outside d's rows?
+  bool written_outside() const;
+  const std::vector<unsigned char>& result() const { return d_; }
+
+ private:
+  void fill(const GroupedShape& shape, std::uint64_t seed);
+  double expected(std::size_t group, std::int64_t row, int column) const;
+  double product(std::size_t group, std::int64_t row, int column) const;
+  std::int64_t row_of(std::size_t group, int row) const;
+
+  GroupedShape shape_;
+  std::vector<std::int64_t> begins_;  ///< of groups, in rows of a over all matrices
+  std::int64_t rows_ = 0;             ///< of all matrices of a
+  std::vector<unsigned char> a_, b_, d_, bias_;
+  std::vector<float> scale_a_, scale_b_;
+};
+
+}  // namespace tj::test

@@ -1,0 +1,166 @@
+// Protects what grouped_gemm refuses, by the argument's name, its value and what is allowed; that nothing runs then;
+// and that the C structure means the same as the C++ one.
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include <tilejit/tilejit.h>
+#include <tilejit/tilejit.hpp>
+
+#include "arch/arch.hpp"
+#include "ops/grouped_gemm/grouped_gemm.hpp"
+#include "ops/grouped_gemm/problem.hpp"
+
+using namespace tj;
+using test::GroupedProblem;
+using test::GroupedShape;
+
+namespace {
+
+GroupedShape shape_of(Grouping grouping, DType dtype = DType::bf16) {
+  GroupedShape shape;
+  shape.counts = {40, 3};
+  shape.grouping = grouping;
+  shape.dtype = dtype;
+  if (dtype == DType::e4m3) shape.scales = Scales::block;
+  return shape;
+}
+
+std::string refusal(const std::function<void(GroupedGemmArgs&)>& change, Grouping grouping = Grouping::ends,
+                    DType dtype = DType::bf16) {
+  GroupedProblem problem(shape_of(grouping, dtype), 1);
+  change(problem.args);
+  try {
+    ops::validate(problem.args, true);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool has(const std::string& text, std::initializer_list<std::string_view> parts) {
+  for (const std::string_view part : parts)
+    if (text.find(part) == std::string::npos) {
+      MESSAGE(text);
+      return false;
+    }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("legal calls pass") {
+  for (const Grouping grouping : {Grouping::ends, Grouping::counts, Grouping::rows})
+    for (const DType dtype : {DType::bf16, DType::e4m3}) CHECK(refusal([](GroupedGemmArgs&) {}, grouping, dtype) == "");
+}
+
+TEST_CASE("shapes and lists") {
+  CHECK(has(refusal([](auto& a) { a.groups.dtype = DType::i32, a.groups.shape[0] = 3; }),
+            {"grouped_gemm: groups.shape[0]", "3", "allowed: 2", "b.shape[0]"}));
+  CHECK(has(refusal([](auto& a) { a.groups.shape[0] = 5; }, Grouping::rows), {"groups.shape[0]", "a's M"}));
+  CHECK(has(refusal([](auto& a) { a.groups.dtype = DType::f32; }), {"groups.dtype is f32", "i32"}));
+  CHECK(has(refusal([](auto& a) { a.a.shape[1] = 32; }), {"a.shape[1]", "b's K"}));
+  CHECK(has(refusal([](auto& a) { a.d.shape[0] = 7; }), {"d.shape[0]", "a's rows"}));
+  CHECK(has(refusal([](auto& a) { a.b.rank = 2; }), {"b.rank", "[G, N, K]"}));
+  CHECK(has(refusal([](auto&) {}, Grouping::counts), {}));
+  CHECK(has(refusal([](auto& a) { a.grouping = Grouping::counts; }), {"a.rank", "[G, R, K] with counts"}));
+  CHECK(has(refusal([](auto& a) { a.grouping = static_cast<Grouping>(3); }), {"grouping is 3", "2 (rows)"}));
+}
+
+TEST_CASE("memory that the copy engine cannot read as it lies") {
+  CHECK(has(refusal([](auto& a) { a.a.strides[0] = 65; }), {"a.strides[0]"}));
+  CHECK(has(refusal([](auto& a) { a.b.strides[2] = 2; }), {"b.strides[2]", "allowed: 1"}));
+  CHECK(has(refusal([](auto& a) { a.a.data = static_cast<char*>(a.a.data) + 2; }), {"a.data"}));
+  CHECK(has(refusal([](auto& a) { a.d.data = a.a.data; }), {"d", "a", "overlap"}));
+  CHECK(has(refusal([](auto& a) { a.d.data = a.groups.data; }), {"d", "groups"}));
+}
+
+TEST_CASE("numbers and scales") {
+  CHECK(has(refusal([](auto& a) { a.alpha = std::numeric_limits<float>::infinity(); }), {"alpha is inf", "finite"}));
+  CHECK(has(refusal([](auto& a) { a.expected_rows = -1; }), {"expected_rows is -1", "0 (not known)"}));
+  CHECK(has(refusal([](auto& a) { a.max_sms = -1; }), {"max_sms is -1"}));
+  CHECK(has(refusal([](auto& a) { a.activation = static_cast<Activation>(9); }), {"activation is 9"}));
+  CHECK(has(refusal([](auto& a) { a.scale_a = a.groups; }), {"scale_a is given with a.dtype bf16", "e4m3"}));
+  CHECK(has(refusal([](auto& a) { a.scale_b.reset(); }, Grouping::ends, DType::e4m3), {"scale_b is absent"}));
+  CHECK(has(refusal([](auto& a) { a.scale_b->shape[1] = 5; }, Grouping::ends, DType::e4m3), {"scale_b.shape[1]"}));
+  CHECK(has(refusal([](auto& a) { a.scale_a->shape[0] = 5; }, Grouping::ends, DType::e4m3), {"scale_a.shape[0]"}));
+}
+
+TEST_CASE("configurations") {
+  GroupedGemmConfig config;
+  config.groups = 0;
+  CHECK_THROWS_WITH_AS(ops::validate(config), doctest::Contains("groups is 0; allowed: 1 to"), Error);
+  config = {};
+  config.scales = Scales::block;
+  CHECK_THROWS_WITH_AS(ops::validate(config), doctest::Contains("scales is 1"), Error);
+  config.dtype = DType::e4m3;
+  CHECK_NOTHROW(ops::validate(config));
+}
+
+TEST_CASE("another arch is refused by name") {
+  const ops::Op& op = ops::grouped_gemm_op();
+  const arch::Arch& other = *arch::find("gfx1100");
+  CHECK(!op.serves(other));
+  const ops::Kernel kernel = op.choose(
+      ops::gemm_problem_key(ops::grouped_gemm_sizes(GroupedGemmConfig{}), ops::grouped_gemm_kind(GroupedGemmConfig{})),
+      *arch::find("sm_90a"));
+  CHECK_THROWS_WITH_AS(static_cast<void>(op.candidates(op.request_of(kernel), other)),
+                       doctest::Contains("grouped_gemm does not run on 'gfx1100'"), Error);
+}
+
+TEST_CASE("calls that differ by less than a power of two in their expected rows take one kernel") {
+  GroupedGemmConfig config;
+  config.expected_rows = 300;
+  const auto kernel = [&] {
+    return ops::choose_gemm(ops::gemm_problem_key(ops::grouped_gemm_sizes(config), ops::grouped_gemm_kind(config)),
+                            *arch::find("sm_90a"))
+        .small_key;
+  };
+  const std::uint64_t one = kernel();
+  config.expected_rows = 500;
+  CHECK(kernel() == one);
+}
+
+TEST_CASE("a C structure is the descriptor") {
+  GroupedProblem problem(shape_of(Grouping::rows, DType::e4m3), 1);
+  const auto c_tensor = [](const Tensor& tensor) {
+    tj_tensor c{};
+    c.size = sizeof c;
+    c.data = tensor.data;
+    c.dtype = static_cast<std::int32_t>(tensor.dtype);
+    c.rank = tensor.rank;
+    for (int i = 0; i < tensor.rank; ++i) {
+      c.shape[i] = tensor.shape[static_cast<std::size_t>(i)];
+      c.strides[i] = tensor.strides[static_cast<std::size_t>(i)];
+    }
+    return c;
+  };
+  const tj_tensor a = c_tensor(problem.args.a), b = c_tensor(problem.args.b), d = c_tensor(problem.args.d),
+                  groups = c_tensor(problem.args.groups), scale_a = c_tensor(*problem.args.scale_a);
+  tj_grouped_gemm_args c{};
+  c.size = sizeof c;
+  c.a = &a;
+  c.b = &b;
+  c.d = &d;
+  c.groups = &groups;
+  c.scale_a = &scale_a;
+  c.alpha = 2;
+  c.grouping = TJ_GROUPING_ROWS;
+  c.activation = TJ_ACTIVATION_SILU;
+  c.expected_rows = 77;
+  c.max_sms = 5;
+  const GroupedGemmArgs args = ops::grouped_gemm_from_c(&c);
+  CHECK(args.grouping == Grouping::rows);
+  CHECK(args.activation == Activation::silu);
+  CHECK(args.alpha == 2.0f);
+  CHECK(args.expected_rows == 77);
+  CHECK(args.max_sms == 5);
+  CHECK(args.scale_a->data == problem.args.scale_a->data);
+  CHECK(!args.scale_b);
+  CHECK(!args.bias);
+  c.grouping = 7;
+  CHECK_THROWS_WITH_AS(static_cast<void>(ops::grouped_gemm_from_c(&c)), doctest::Contains("args.grouping is 7"), Error);
+}

@@ -1,0 +1,145 @@
+"""Protects products of groups under torch: the operators and DeepGEMM's names have the values of their definition, by f64, write no row that no group
+has, and refuse what is not served by name."""
+import unittest
+
+import here
+from with_torch import WHY, torch
+
+tilejit = here.tilejit
+N, K, NAN = 136, 272, float("nan")
+
+
+def narrow(*shape):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape))).to(torch.float8_e4m3fn)
+
+
+def positive(*shape):
+    return torch.rand(shape, generator=torch.Generator().manual_seed(sum(shape))) + 0.5
+
+
+def scaled(x, scales, rows):
+    """x in f64 times its scales, each of `rows` rows and 128 columns."""
+    return x.double() * scales.double().repeat_interleave(rows, -2).repeat_interleave(128, -1)[..., :x.shape[-2], :x.shape[-1]]
+
+
+@unittest.skipIf(torch is None, WHY)
+class GroupedGemm(unittest.TestCase):
+    def setUp(self):
+        import tilejit.torch
+        self.torch = tilejit.torch
+
+    def agrees(self, found, wanted):
+        self.assertLess(float((found.double() - wanted).norm() / wanted.norm()), 4e-3)
+
+    def test_ends_without_padding(self):
+        generator = torch.Generator().manual_seed(3)
+        a, b = (torch.randn(*shape, generator=generator).to(torch.bfloat16) for shape in ((90, K), (4, N, K)))
+        ends = torch.tensor([0, 33, 90, 90], dtype=torch.int32)
+        d = torch.ops.tilejit.grouped_gemm(a, b, ends)
+        self.assertEqual((d.shape, d.dtype), ((90, N), torch.bfloat16))
+        self.agrees(d, torch.cat((a[:33].double() @ b[1].double().t(), a[33:].double() @ b[2].double().t())))
+        meta = torch.ops.tilejit.grouped_gemm(a.to("meta"), b.to("meta"), ends.to("meta"))
+        self.assertEqual(meta.shape, d.shape)
+        self.agrees(tilejit.grouped_gemm(a, b, ends), d.double())
+
+    def test_contiguous(self):
+        a, b, scale_a, scale_b = narrow(384, K), narrow(3, N, K), positive(3, 384).t(), positive(3, 2, 3)
+        groups = torch.full((384,), -1, dtype=torch.int32)
+        groups[:70], groups[256:] = 2, 0
+        d = torch.full((384, N), NAN, dtype=torch.bfloat16)
+        self.torch.m_grouped_fp8_gemm_nt_contiguous((a, scale_a), (b, scale_b), d, groups)
+        left, right = scaled(a, scale_a, 1), scaled(b, scale_b, 128)
+        self.agrees(d[:70], left[:70] @ right[2].t())
+        self.agrees(d[256:], left[256:] @ right[0].t())
+        self.assertTrue(d[128:256].isnan().all())
+
+    def test_masked(self):
+        a, b, scale_a, scale_b = narrow(3, 40, K), narrow(3, N, K), positive(3, 40, 3), positive(3, N, 3)
+        counts = torch.tensor([40, 0, 7], dtype=torch.int32)
+        d = torch.full((3, 40, N), NAN)
+        self.torch.m_grouped_fp8_gemm_nt_masked((a, scale_a), (b, scale_b), d, counts, 20, recipe=(1, 1, 128))
+        wanted = scaled(a, scale_a, 1) @ scaled(b, scale_b, 1).transpose(1, 2)
+        for group, count in enumerate(counts.tolist()):
+            if count:
+                self.agrees(d[group, :count], wanted[group, :count])
+            self.assertTrue(d[group, count:].isnan().all())
+
+    def test_quantises(self):
+        x = torch.randn(40, 300, generator=torch.Generator().manual_seed(5)).to(torch.bfloat16)
+        q, scales = torch.ops.tilejit.quantise(x)
+        self.assertEqual((q.dtype, tuple(scales.shape), scales.stride(0)), (torch.float8_e4m3fn, (40, 3), 1))
+        wide = torch.nn.functional.pad(x, (0, 84)).double().view(40, 3, 128)
+        wanted = wide.abs().amax(2).clamp(min=1e-4) / 448
+        self.assertTrue(torch.allclose(scales.double(), wanted, rtol=1e-6))
+        self.assertLess(float((scaled(q, scales, 1) - x.double()).norm() / x.double().norm()), 0.04)
+        q, scales = tilejit.quantise(x, rows=128, gate="silu")
+        self.assertEqual((tuple(q.shape), tuple(scales.shape)), ((40, 150), (1, 2)))
+        gated = torch.nn.functional.silu(x[:, :150].double()) * x[:, 150:].double()
+        self.assertLess(float((scaled(q, scales, 128) - gated).norm() / gated.norm()), 0.04)
+        meta = torch.ops.tilejit.quantise(x.to("meta"), rows=128)
+        self.assertEqual([tuple(each.shape) for each in meta], [(40, 300), (1, 3)])
+
+    def moe(self, narrow):
+        """(the result, the same by a loop over experts in f64)."""
+        generator = torch.Generator().manual_seed(9)
+        hidden = torch.randn(11, 256, generator=generator).to(torch.bfloat16)
+        w1, w2 = (torch.randn(*shape, generator=generator) / 16 for shape in ((4, 256, 256), (4, 256, 128)))
+        ids, weights = torch.randint(-1, 4, (11, 3), generator=generator), torch.rand(11, 3, generator=generator)
+        if narrow:
+            quantised = [torch.ops.tilejit.quantise(w, rows=128) for w in (w1, w2)]
+            found = self.torch.fused_moe(hidden, quantised[0][0], quantised[1][0], weights, ids, w1_scale=quantised[0][1], w2_scale=quantised[1][1])
+            w1, w2 = (scaled(q, s, 128) for q, s in quantised)
+        else:
+            w1, w2 = w1.to(torch.bfloat16), w2.to(torch.bfloat16)
+            found = self.torch.fused_moe(hidden, w1, w2, weights, ids)
+        wanted = torch.zeros(11, 256, dtype=torch.float64)
+        for token in range(11):
+            for choice, expert in enumerate(ids[token].tolist()):
+                if expert >= 0:
+                    gate, up = (w1[expert].double() @ hidden[token].double()).chunk(2)
+                    wanted[token] += weights[token, choice] * (w2[expert].double() @ (torch.nn.functional.silu(gate) * up))
+        return found, wanted
+
+    def test_fused_moe(self):
+        found, wanted = self.moe(False)
+        self.assertLess(float((found.double() - wanted).norm() / wanted.norm()), 8e-3)
+        found, wanted = self.moe(True)  # of e4m3, whose elements are rounded by 2^-4 at most
+        self.assertLess(float((found.double() - wanted).norm() / wanted.norm()), 6e-2)
+        self.assertTrue(torch.equal(found, self.moe(True)[0]))
+
+    def test_fused_moe_refuses_by_name(self):
+        hidden, w1, w2 = torch.zeros(2, 64).half(), torch.zeros(3, 128, 64).half(), torch.zeros(3, 64, 64).half()
+        weights, ids = torch.zeros(2, 1), torch.zeros(2, 1, dtype=torch.int64)
+        for part, arguments, more in (
+                ("w2.shape is [3, 64, 32]", (hidden, w1, w2[..., :32], weights, ids), {}),
+                ("topk_weights.shape", (hidden, w1, w2, weights[:1], ids), {}),
+                ("topk_ids.dtype is torch.float32", (hidden, w1, w2, weights, weights), {}),
+                ("w1_scale is given", (hidden, w1, w2, weights, ids), {"w1_scale": weights}),
+                ("activation is 'tanh'", (hidden, w1, w2, weights, ids), {"activation": "tanh"})):
+            with self.subTest(part=part), self.assertRaises(tilejit.Error) as caught:
+                self.torch.fused_moe(*arguments, **more)
+            self.assertIn(part, str(caught.exception))
+
+    def test_refuses_by_name(self):
+        a, b, scale_a, scale_b = narrow(128, K), narrow(2, N, K), positive(128, 3), positive(2, 2, 3)
+        groups, d = torch.zeros(128, dtype=torch.int32), torch.empty(128, N)
+        contiguous, product = self.torch.m_grouped_fp8_gemm_nt_contiguous, torch.ops.tilejit.grouped_gemm
+        half = torch.zeros(128, K, dtype=torch.float16)
+        for parts, call in (
+                (("a is a Tensor",), lambda: contiguous(a, (b, scale_b), d, groups)),
+                (("groups has the type torch.int64"), lambda: contiguous((a, scale_a), (b, scale_b), d, groups.long())),
+                (("groups.shape[0] (M) is 127", "128"), lambda: contiguous((a, scale_a), (b, scale_b), d, groups[:127])),
+                (("recipe is (1, 128, 64)",), lambda: contiguous((a, scale_a), (b, scale_b), d, groups, recipe=(1, 128, 64))),
+                (("scales of b have 2 rows each", "allowed: 136"), lambda: contiguous((a, scale_a), (b, scale_b), d, groups, recipe=(1, 1, 128))),
+                (("scale_b is absent",), lambda: product(a, b, groups[:2], scale_a=scale_a)),
+                (("grouping is 'sum'", "ends, counts, rows"), lambda: product(a, b, groups[:2], grouping="sum")),
+                (("b.dtype is e4m3", "f16"), lambda: product(half, b, groups[:2])),
+                (("a.strides[0]",), lambda: product(half.reshape(-1)[:128 * 271].view(128, 271), torch.zeros(2, N, 271).half(), groups[:2]))):
+            with self.subTest(parts=parts), self.assertRaises(tilejit.Error) as caught:
+                call()
+            for part in parts:
+                self.assertIn(part, str(caught.exception))
+
+
+if __name__ == "__main__":
+    unittest.main()
