@@ -55,6 +55,7 @@ class Plan::Impl::Maker {
     }
     for (std::size_t i = 0; i < placement_.tensors(); ++i) add_tensor(plan, i, first);
     if (runtime_.backends.on_model(device_)) plan.args = op_.copy(placement_.get());
+    if (runtime_.settings.check_lists) plan.checked = op_.copy(placement_.get());
   }
 
  private:
@@ -250,6 +251,8 @@ void Plan::run(std::span<void* const> addresses, Stream stream, void* workspace)
   const Impl& plan = *impl_;
   Places places;
   plan.check(addresses, places);
+  if (plan.checked)
+    plan.runtime->check_lists(*plan.op, Placement(*plan.op, plan.checked.get()).at(places), plan.device, stream);
   if (plan.workspace_bytes == 0) return plan.launch(places, stream);
   std::uintptr_t& place = places[plan.tensors.size()];
   if (workspace == nullptr) {

@@ -34,7 +34,8 @@ struct PlannedLaunch {
 struct Plan::Impl {
   std::shared_ptr<Runtime::Impl> runtime;  ///< before the launches: drivers outlive kernels
   const ops::Op* op = nullptr;
-  std::shared_ptr<void> args;  ///< the descriptor, on the model alone: what its launches may touch follows from it
+  std::shared_ptr<void> args;     ///< the descriptor, on the model alone: what its launches may touch follows from it
+  std::shared_ptr<void> checked;  ///< the descriptor, where the lists of calls are checked
   ops::Kernel kernel;
   std::uint64_t choices = 0;  ///< the version of the measured choices that the kernel was chosen by
   Device device{};

@@ -18,6 +18,7 @@
 #include "placement.hpp"
 #include "prepared.hpp"
 #include "support/fail.hpp"
+#include "support/index.hpp"
 #include "support/lasting.hpp"
 #include "support/text.hpp"
 #include "support/uncancelled.hpp"
@@ -52,7 +53,23 @@ std::unique_ptr<cache::Store> Runtime::Impl::open_store() {
 void Runtime::Impl::run(const ops::Op& op, const void* args, Stream stream) {
   const Device device = op.device_of(args);
   op.validate(args, backends.on_model(device));
+  if (settings.check_lists) check_lists(op, args, device, stream);
   run({&op, args, kernel_of(op, op.problem_key(args), device)}, device, stream);
+}
+
+void Runtime::Impl::check_lists(const ops::Op& op, const void* args, Device device, Stream stream) {
+  const auto& driver = backends.driver(device);
+  if (driver->capturing(device.index, stream)) return;  // nothing has run that may have written them
+  bool waited = false;
+  op.check_lists(args, [&](const Tensor& list) {
+    if (!waited) driver->synchronize(device.index, stream);
+    waited = true;
+    std::int64_t last = 0;
+    for (int i = 0; i < list.rank; ++i) last += (list.shape[support::at(i)] - 1) * list.strides[support::at(i)];
+    std::vector<std::int32_t> numbers(support::at(last + 1));
+    driver->copy(device.index, numbers.data(), false, list.data, true, numbers.size() * sizeof(std::int32_t));
+    return numbers;
+  });
 }
 
 ops::Kernel Runtime::Impl::kernel_of(const ops::Op& op, const ops::ProblemKey& problem, Device device) {

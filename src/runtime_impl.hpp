@@ -35,6 +35,8 @@ struct Runtime::Impl {
 
   // ---- one call -----------------------------------------------------------------------------------------------------
   void run(const ops::Op& op, const void* args, Stream stream);
+  /// Waits for the stream, and throws tj::Error(argument) for the first bad entry of a list.
+  void check_lists(const ops::Op& op, const void* args, Device device, Stream stream);
   ops::Kernel kernel_of(const ops::Op& op, const ops::ProblemKey& problem, Device device);
   void run(const ops::Step& call, Device device, Stream stream);
   void run_rung(const ops::Op& op, const void* args, int rung, Stream stream);

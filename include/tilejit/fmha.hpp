@@ -32,6 +32,14 @@ struct FmhaWindow {
 /// Masks: query r stands at key r + Sk - Sq, so that the last of both meet (bottom-right aligned). With top_left, it
 /// stands at key r. causal: it sees no key behind its place. window: it sees at most window.left keys before its place
 /// and window.right behind it. A row with no key gives o = 0 and lse = -inf, with sinks the sink.
+/// Sequences of different lengths: with cu_seqlens_q, an i32 list on the device, rows of all sequences lie one behind
+/// the other. q and o are [T, H, D], lse is [H, T]. Sequence n has rows cu_seqlens_q[n] to cu_seqlens_q[n + 1], none
+/// where they are equal. k and v are [Tk, Hkv, D], by cu_seqlens_k. seqused_k counts the keys of each that are there.
+/// Masks are each sequence's own. Rows of no sequence are neither read nor written. Lists are read when the kernel
+/// runs: a recorded launch serves other lengths, as long as T and the number of sequences stay. There is no longest
+/// length to tell. A number outside of what it may be counts as the nearest that may be; TJ_CHECK=1 refuses the call
+/// instead. Pages: with block_table, k and v are [pages, page size, Hkv, D]. Key j of sequence n is row j % page size
+/// of page block_table[n][j / page size]. Lengths are seqused_k, or those of cu_seqlens_k, of which one is given.
 /// Scores: x = scale * q k^T; softcap c makes it c tanh(x / c). Then alibi_slopes adds -slope |place of r - j|, and the
 /// mask hides. sinks has a logit for each head, which joins the sum of a row's exponentials and has no value.
 ///
@@ -53,6 +61,10 @@ struct FmhaArgs {
   float softcap = 0;                   ///< at least 0, finite; 0: off
   std::optional<Tensor> alibi_slopes;  ///< f32 [H] or [B, H], finite
   std::optional<Tensor> sinks;         ///< f32 [H]; -infinity: none for the head
+  // Lists of B sequences, i32, contiguous, on q's device.
+  std::optional<Tensor> cu_seqlens_q, cu_seqlens_k;  ///< [B + 1]: where each begins; rising, the first at least 0
+  std::optional<Tensor> seqused_k;                   ///< [B]
+  std::optional<Tensor> block_table;                 ///< [B, pages of a sequence], its rows may have a stride
 };
 
 /// The fields that choose an attention kernel, without any memory: for prepare() and warm(). A call whose sizes were
@@ -69,6 +81,10 @@ struct FmhaConfig {
   bool softcap = false;   ///< calls whose softcap is not 0
   bool alibi = false, sinks = false;  ///< calls with alibi_slopes, with sinks
   int value_dim = 0;                  ///< of values and o; 0: head_dim
+  bool varlen = false;                ///< calls with cu_seqlens_q
+  /// Calls with block_table: the size of their pages. Sizes with the same largest power of two in them, up to 64, have
+  /// one kernel. 0: calls without.
+  int page_size = 0;
 };
 
 /// Runs the call on Runtime::instance().

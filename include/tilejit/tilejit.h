@@ -98,6 +98,10 @@ typedef struct tj_fmha_args {
   int32_t reserved;                  /* 0 */
   const tj_tensor* alibi_slopes;     /* f32 [H] or [B, H]; null: none */
   const tj_tensor* sinks;            /* f32 [H]; null: none */
+  const tj_tensor* cu_seqlens_q;     /* i32 [B + 1]; q, k, v and o are then [rows, H, D], lse [H, rows]; null: none */
+  const tj_tensor* cu_seqlens_k;     /* i32 [B + 1]; null: none */
+  const tj_tensor* seqused_k;        /* i32 [B]; null: none */
+  const tj_tensor* block_table;      /* i32 [B, pages]; k and v are then [pages, page size, Hkv, D]; null: none */
 } tj_fmha_args;
 
 /* Matrix product; shapes, alignment and meaning as tj::GemmArgs (gemm.hpp) says. */

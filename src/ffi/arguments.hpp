@@ -47,7 +47,7 @@ class Arguments {
   std::uint64_t kind() const noexcept;
 
  private:
-  static constexpr std::size_t kMostParameters = 16, kMostBytes = 256;
+  static constexpr std::size_t kMostParameters = 20, kMostBytes = 256;
 
   [[noreturn]] void refuse_kind(const Parameter& parameter, const std::string& given);
   template <class Value>

@@ -42,6 +42,10 @@ constexpr Parameter kFmha[] = {
     TJ_OPTIONAL(real, tj_fmha_args, softcap),
     TJ_OPTIONAL(read, tj_fmha_args, alibi_slopes),
     TJ_OPTIONAL(read, tj_fmha_args, sinks),
+    TJ_OPTIONAL(read, tj_fmha_args, cu_seqlens_q),
+    TJ_OPTIONAL(read, tj_fmha_args, cu_seqlens_k),
+    TJ_OPTIONAL(read, tj_fmha_args, seqused_k),
+    TJ_OPTIONAL(read, tj_fmha_args, block_table),
 };
 
 constexpr const char* kActivations[] = {"none", "relu", "gelu", "silu", "gelu_tanh"};
@@ -94,8 +98,13 @@ void set_shape(tj_tensor& result, std::initializer_list<std::int64_t> shape) {
 }
 
 void make_fmha(const Arguments& arguments, tj_tensor& o) {
-  const tj_tensor& q = arguments.with_rank("q", 4, 4);
+  const bool varlen = arguments.tensor("cu_seqlens_q") != nullptr;
+  const tj_tensor& q = arguments.with_rank("q", varlen ? 3 : 4, varlen ? 3 : 4);
   o.dtype = q.dtype;
+  if (varlen) {
+    const tj_tensor& v = arguments.with_rank("v", 3, 4);
+    return set_shape(o, {q.shape[0], q.shape[1], v.shape[v.rank - 1]});
+  }
   set_shape(o, {q.shape[0], q.shape[1], q.shape[2], arguments.with_rank("v", 4, 4).shape[3]});
 }
 

@@ -159,6 +159,8 @@ struct ChooseKernel {
   std::function<const arch::Arch&()> arch;  ///< that it is taken for; throws where there is none
   Kernel operator()(const ProblemKey& problem) const { return of(problem); }
 };
+/// Reads a list of i32 from its first to its last, gaps included, wherever it is.
+using ReadList = support::FunctionRef<std::vector<std::int32_t>(const Tensor& list)>;
 /// A receiver of the op's public descriptor.
 using UseArgs = support::FunctionRef<void(const void* args)>;
 
@@ -183,6 +185,9 @@ class Op : public Maker {
 
   /// `args` is the op's public descriptor (FmhaArgs, ...). Throws tj::Error(argument).
   virtual void validate(const void* args, bool on_model) const = 0;
+  /// Reads the lists of validated args, and throws tj::Error(argument) that names the first bad entry. Asked where a
+  /// user wants that; kernels take lists as they are.
+  virtual void check_lists(const void* /*args*/, const ReadList& /*read*/) const {}
   virtual Device device_of(const void* args) const = 0;
   /// Whether the arch has a kernel of this op at all; candidates() says what another lacks. Asked once for a device.
   virtual bool serves(const arch::Arch& /*arch*/) const { return true; }

@@ -168,6 +168,11 @@ bool parse_switch(const std::string& name, const std::string& text) {
   refuse(name, text, "on, off");
 }
 
+bool parse_check(const std::string& name, const std::string& text) {
+  if (text == "1" || text == "0") return text == "1";
+  refuse(name, text, "1, 0");
+}
+
 MissPolicy parse_miss_policy(const std::string& name, const std::string& text) {
   constexpr std::pair<const char*, MissPolicy> kPolicies[] = {
       {"wait", MissPolicy::wait}, {"error", MissPolicy::error}, {"quick", MissPolicy::quick}};
@@ -269,6 +274,12 @@ Settings resolve_settings(const Options& options) {
     settings.use_tuning = *options.use_tuning;
   } else if (const auto tuning = environment_variable("TJ_TUNE")) {
     settings.use_tuning = parse_switch("TJ_TUNE", *tuning);
+  }
+
+  if (options.check_lists) {
+    settings.check_lists = *options.check_lists;
+  } else if (const auto check = environment_variable("TJ_CHECK")) {
+    settings.check_lists = parse_check("TJ_CHECK", *check);
   }
 
   if (options.log_level) {

@@ -34,6 +34,7 @@ struct Settings {
   std::string hip_compiler = "auto";
   bool use_disk_cache = true;
   bool use_tuning = true;
+  bool check_lists = false;    ///< of calls, before they are launched
   double wait_limit_s = 0;     ///< for another maker of the same kernel; 0: no limit
   double compile_limit_s = 0;  ///< of a compiler that is a program; 0: no limit
   MissPolicy on_miss = MissPolicy::wait;

@@ -41,7 +41,9 @@ class FmhaArgs(Sized):
                 ("scale", ctypes.c_float), ("has_scale", ctypes.c_int32), ("causal", ctypes.c_int32),
                 ("max_sms", ctypes.c_int32), ("has_window", ctypes.c_int32), ("top_left", ctypes.c_int32),
                 ("window_left", ctypes.c_int64), ("window_right", ctypes.c_int64), ("softcap", ctypes.c_float),
-                ("reserved", ctypes.c_int32), ("alibi_slopes", ctypes.POINTER(Tensor)), ("sinks", ctypes.POINTER(Tensor))]
+                ("reserved", ctypes.c_int32), ("alibi_slopes", ctypes.POINTER(Tensor)), ("sinks", ctypes.POINTER(Tensor)),
+                ("cu_seqlens_q", ctypes.POINTER(Tensor)), ("cu_seqlens_k", ctypes.POINTER(Tensor)), ("seqused_k", ctypes.POINTER(Tensor)),
+                ("block_table", ctypes.POINTER(Tensor))]
 
 
 class GemmArgs(Sized):

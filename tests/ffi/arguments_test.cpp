@@ -72,8 +72,11 @@ TEST_CASE("the order of each op's arguments, how many may be left out, and what 
     std::size_t least, most;
   };
   const Row rows[] = {
-      {"fmha", "q, k, v, o, lse, causal, scale, window_left, window_right, top_left, softcap, alibi_slopes, sinks", "o",
-       3, 13},
+      {"fmha",
+       "q, k, v, o, lse, causal, scale, window_left, window_right, top_left, softcap, alibi_slopes, sinks, "
+       "cu_seqlens_q, "
+       "cu_seqlens_k, seqused_k, block_table",
+       "o", 3, 17},
       {"gemm", "a, b, d, c, bias, alpha, beta, activation, scale_a, scale_b", "d", 2, 10},
       {"chunk_indices", "cu_seqlens, chunk_indices, total_chunks", nullptr, 3, 3},
       {"chunk_o", "q, k, v_new, h, o, g_cu, cu_seqlens, chunk_indices, total_chunks, seq_length, scale, h_transposed",

@@ -211,8 +211,9 @@ class Functions(unittest.TestCase):
         q, o = self.q, np.empty_like(self.q)
         d = np.empty((70, 70), np.float16)
         for kind, pattern, *call in (
-                (TypeError, r"there are 2 arguments; allowed: 3 to 13 \(q, k, v, o, lse, causal, scale, window_left, window_right, top_left, softcap, alibi_slopes, sinks\)", "fmha", q, q),
-                (TypeError, "there are 14 arguments; allowed: 3 to 13", "fmha", q, q, q, o, None, True, None, -1, -1, False, 0, None, None, 1),
+                (TypeError, r"there are 2 arguments; allowed: 3 to 17 \(q, k, v, o, lse, causal, scale, window_left, window_right, top_left, softcap, alibi_slopes, sinks, "
+                 r"cu_seqlens_q, cu_seqlens_k, seqused_k, block_table\)", "fmha", q, q),
+                (TypeError, "there are 18 arguments; allowed: 3 to 17", "fmha", q, q, q, o, None, True, None, -1, -1, False, 0, None, None, None, None, None, None, 1),
                 (TypeError, r"there are 0 arguments; allowed: 3 \(", "chunk_indices"),
                 (TypeError, "k is 1.5; allowed: a tensor$", "fmha", q, 1.5, q, o),
                 (TypeError, "k is None; allowed: a tensor$", "fmha", q, None, q, o),

@@ -204,7 +204,8 @@ TEST_CASE("kernels are made before the execution, which launches on XLA's stream
   std::int32_t two = 2;
   refused(
       "attribute 'x' is unknown; allowed: inputs, results, exchanged, q, k, v, o, lse, causal, scale, "
-      "window_left, window_right, top_left, softcap, alibi_slopes, sinks",
+      "window_left, window_right, top_left, softcap, alibi_slopes, sinks, cu_seqlens_q, "
+      "cu_seqlens_k, seqused_k, block_table",
       with({"x", ""}));
   refused("causal is 2; allowed: true or false", with(number("causal", XLA_FFI_DataType_S32, two)));
   refused("causal is 0.5; allowed: true or false", with(number("causal", XLA_FFI_DataType_F64, half)));

@@ -1,9 +1,11 @@
-"""Attention's features on a GPU: windows, softcap, ALiBi, sinks and head dims. Random problems against f64, and times in CUDA graphs.
+"""Attention's features on a GPU: windows, softcap, ALiBi, sinks, head dims, sequences, pages. Random problems against f64, and times in CUDA graphs.
 
     python3 tests/gpu/fmha_features.py --check 500 --seed 1      # o and lse against f64, poisoned outputs, the same bits twice
+    python3 tests/gpu/fmha_features.py --check 500 --of varlen   # sequences of different lengths (fmha_sequences.py); --of pages
     python3 tests/gpu/fmha_features.py --times features          # each beside the plain kernel
     python3 tests/gpu/fmha_features.py --times windows           # beside causal attention of as many tokens at S = window
     python3 tests/gpu/fmha_features.py --times head-dims         # beside torch's scaled_dot_product_attention (cuDNN, else its own choice)
+    python3 tests/gpu/fmha_features.py --times varlen            # beside dense attention; pages: beside keys one behind the other
 
 It needs torch with CUDA, and tilejit's package: PYTHONPATH=src/python LD_LIBRARY_PATH=build/release/lib. Decides problems and prints; asserts
 nothing about times. Exit status 1: a result is wrong.
@@ -15,6 +17,7 @@ import sys
 import torch
 import torch.nn.attention as backends
 
+import fmha_sequences
 import tilejit.torch  # noqa: F401 -- the operators
 
 LIMITS, LSE_LIMIT = {torch.float16: 6e-4, torch.bfloat16: 5e-3}, 1e-3
@@ -86,6 +89,25 @@ def check(count, seed):
                   f"lse {lse_error:.1e}, same bits {same_bits}", flush=True)
     print(f"{count} problems, {wrong} wrong, {refused} refused, seed {seed}")
     return wrong
+
+
+def check_sequences(count, seed, pages):
+    """The number of wrong ones, as check()."""
+    draw, bad, refused = random.Random(seed), 0, 0
+    torch.manual_seed(seed)
+    for number in range(count):
+        _, _, options = drawn(draw)
+        try:
+            found = fmha_sequences.check(draw, number, options, pages, reference, LIMITS, LSE_LIMIT)
+        except tilejit.Error as error:
+            refused, bad = refused + 1, bad + (error.code != "unsupported" or error.stage == "schedule")
+            print(f"REFUSED {number}: {error}", flush=True)
+            continue
+        if found is not None:
+            bad += 1
+            print(f"WRONG {number}: {found}", flush=True)
+    print(f"{count} problems with {'pages' if pages else 'sequences'}, {bad} wrong, {refused} refused, seed {seed}")
+    return bad
 
 
 def microseconds(calls, rounds=9):
@@ -169,11 +191,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", type=int, default=0, help="so many random problems")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--times", choices=("features", "windows", "head-dims"))
+    parser.add_argument("--times", choices=("features", "windows", "head-dims", "varlen", "pages"))
+    parser.add_argument("--of", choices=("batches", "varlen", "pages"), default="batches", help="the problems of --check")
     given = parser.parse_args()
     with torch.no_grad():
         if given.times:
-            {"features": time_features, "windows": time_windows, "head-dims": time_head_dims}[given.times]()
+            {"features": time_features, "windows": time_windows, "head-dims": time_head_dims,
+             "varlen": lambda: [fmha_sequences.time_varlen(microseconds, random.Random(given.seed + i)) for i in range(3)],
+             "pages": lambda: fmha_sequences.time_pages(microseconds, random.Random(given.seed))}[given.times]()
+        if given.check and given.of != "batches":
+            return 1 if check_sequences(given.check, given.seed, given.of == "pages") else 0
         return 1 if given.check and check(given.check, given.seed) else 0
 
 

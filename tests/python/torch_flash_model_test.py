@@ -1,5 +1,5 @@
-"""Protects tilejit.torch.flash_attn_func: its arguments mean what they mean in the package flash_attn, against f64 from the definition, and what is not
-served is refused by name."""
+"""Protects tilejit.torch.flash_attn_func and its varlen form: arguments mean what they mean in the package flash_attn, against f64 from the
+definition, and what is not served is refused by name."""
 import inspect
 import math
 import unittest
@@ -90,6 +90,71 @@ class Flash(unittest.TestCase):
         self.assertEqual(self.call(*meta, causal=True, window_size=(8, 0)).shape, self.q.shape)
         traced = torch.compile(lambda q, k, v: self.call(q, k, v, causal=True, softcap=20.0), fullgraph=True, backend="aot_eager")
         self.assertTrue(torch.equal(traced(self.q, self.k, self.v), self.call(self.q, self.k, self.v, causal=True, softcap=20.0)))
+
+
+@unittest.skipIf(WHY, WHY)
+class Varlen(unittest.TestCase):
+    """flash_attn_varlen_func: each sequence as it is alone, whatever its neighbours hold."""
+    LENGTHS = ((70, 90), (0, 5), (1, 33), (40, 0))
+
+    def setUp(self):
+        self.call = tilejit.torch.flash_attn_varlen_func
+        begins = [[0], [0]]
+        for pair in self.LENGTHS:
+            for list_, length in zip(begins, pair):
+                list_.append(list_[-1] + length)
+        self.begins = begins
+        self.lists = [torch.tensor(x, dtype=torch.int32) for x in begins]
+        self.q, self.k, self.v = normal(1, begins[0][-1], 4, 64), normal(2, begins[1][-1], 2, 64), normal(3, begins[1][-1], 2, 64)
+
+    def same(self, o, lse, **options):
+        for n, (rows, keys) in enumerate(self.LENGTHS):
+            q, k = self.begins[0][n], self.begins[1][n]
+            if not rows:
+                continue
+            if not keys:
+                self.assertEqual(float(o[q:q + rows].abs().max()), 0)
+                self.assertTrue(bool(torch.isneginf(lse[:, q:q + rows]).all()))
+                continue
+            wanted, wanted_lse = defined(self.q[None, q:q + rows], self.k[None, k:k + keys], self.v[None, k:k + keys], **options)
+            self.assertLessEqual(float((o[q:q + rows] - wanted[0]).norm() / wanted.norm()), 6e-4)
+            self.assertLessEqual(float((lse[:, q:q + rows] - wanted_lse[0]).abs().nan_to_num(0).max()), 1e-3)
+
+    def test_what_its_arguments_mean(self):
+        for options in ({}, {"causal": True}, {"window_size": (20, 7), "softcap": 9.0}):
+            o, lse, none = self.call(self.q, self.k, self.v, *self.lists, 70, 90, return_attn_probs=True, **options)
+            self.assertIsNone(none)
+            self.same(o, lse, **options)
+            self.assertTrue(torch.equal(o, self.call(self.q, self.k, self.v, *self.lists, fa_version=3, scheduler_metadata=self.lists[0], **options)))
+        given = torch.full_like(self.q, 7)
+        self.assertIs(self.call(self.q, self.k, self.v, *self.lists, 70, 90, out=given), given)
+        used = torch.tensor([20, 0, 33, 0], dtype=torch.int32)
+        o, lse = self.call(self.q, self.k, self.v, *self.lists, 70, 90, seqused_k=used, return_softmax_lse=True)
+        wanted, _ = defined(self.q[None, :70], self.k[None, :20], self.v[None, :20])
+        self.assertLessEqual(float((o[:70] - wanted[0]).norm() / wanted.norm()), 6e-4)
+
+    def test_nothing_to_compute(self):
+        none = torch.zeros(2, dtype=torch.int32)
+        o, lse = self.call(self.q[:0], self.k, self.v, none, none, 0, 0, return_softmax_lse=True)
+        self.assertEqual((o.shape, lse.shape), ((0, 4, 64), (4, 0)))
+        o, lse = self.call(self.q, self.k[:0], self.v[:0], torch.tensor([0, len(self.q)], dtype=torch.int32), none, 1, 0, return_softmax_lse=True)
+        self.assertEqual((float(o.abs().max()), bool(torch.isneginf(lse).all())), (0, True))
+
+    def test_names_and_defaults_are_those_of_flash_attn(self):
+        found = list(inspect.signature(self.call).parameters.values())[:16]
+        self.assertEqual([each.name for each in found], ["q", "k", "v", "cu_seqlens_q", "cu_seqlens_k", "max_seqlen_q", "max_seqlen_k", "dropout_p",
+                                                         "softmax_scale", "causal", "window_size", "softcap", "alibi_slopes", "deterministic",
+                                                         "return_attn_probs", "block_table"])
+
+    def test_what_is_not_served_and_traced(self):
+        for options, part in (({"dropout_p": 0.1}, "flash_attn_varlen_func: dropout_p is 0.1"), ({"seqused_q": self.lists[0]}, "seqused_q is Tensor"),
+                              ({"cu_seqlens_q": self.lists[0].long()}, "cu_seqlens_q has the type torch.int64"),
+                              ({"seqused_k": self.lists[0]}, "seqused_k.shape[0] (B) is 5")):
+            with self.subTest(part), self.assertRaises(tilejit.Error) as error:
+                self.call(self.q, self.k, self.v, **{"cu_seqlens_q": self.lists[0], "cu_seqlens_k": self.lists[1], **options})
+            self.assertIn(part, str(error.exception))
+        traced = torch.compile(lambda q, k, v, a, b: self.call(q, k, v, a, b, causal=True), fullgraph=True, backend="aot_eager")
+        self.assertTrue(torch.equal(traced(self.q, self.k, self.v, *self.lists), self.call(self.q, self.k, self.v, *self.lists, causal=True)))
 
 
 if __name__ == "__main__":

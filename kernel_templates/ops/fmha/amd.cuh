@@ -78,9 +78,10 @@ TJ_DEVICE void load_q(Consumer<C>& consumer, const Tile& tile) {
   const Params& params = consumer.params;
 #pragma unroll
   for (int r = 0; r < C::kRowBlocks; ++r) {
-    const unsigned short* from =
-        row_of(params.q_rows, tile.batch, tile.head, min(tile.row + consumer.row + r * kMatrix, params.queries - 1)) +
-        dev::operand_k();
+    int row = min(tile.row + consumer.row + r * kMatrix, mask_of<C>(params, tile).queries - 1);
+    // A sequence without queries may begin behind the last row of all.
+    if constexpr (Varlen<C>::kOn) row = min(queries_begin<C>(tile) + max(row, 0), params.queries - 1);
+    const unsigned short* from = row_of(params.q_rows, tile.batch, tile.head, row) + dev::operand_k();
 #pragma unroll
     for (int d = 0; d < kDepth<C> / kMatrix; ++d)
       load_operand<C>(from + d * kMatrix, d, consumer.queries[r].operand[d]);
@@ -132,7 +133,7 @@ TJ_DEVICE float sum_of_query(float value) {
 template <class C>
 TJ_DEVICE void change_scores(Query<C>& query, const HeadNumbers<C>& head, const Params& params, const Tile& tile, int i,
                              int row) {
-  const RowScores<C> scores(params, head, row, first_key<C>(tile, i));
+  const RowScores<C> scores(params, head, tile, row, first_key<C>(tile, i));
 #pragma unroll
   for (int n = 0; n < C::kBlockN / kMatrix; ++n) {
 #pragma unroll
@@ -147,7 +148,7 @@ TJ_DEVICE void change_scores(Query<C>& query, const HeadNumbers<C>& head, const 
 /// branch stands between loads on their way and the products.
 template <class C>
 TJ_DEVICE void mask(Query<C>& query, const Params& params, const Tile& tile, int i, int row) {
-  const RowMask<C> seen(params, row, first_key<C>(tile, i));
+  const RowMask<C> seen(params, tile, row, first_key<C>(tile, i));
 #pragma unroll
   for (int n = 0; n < C::kBlockN / kMatrix; ++n) {
 #pragma unroll
@@ -276,11 +277,11 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
   for (int r = 0; r < C::kRowBlocks; ++r) {
     Query<C>& query = consumer.queries[r];
     const int row = tile.row + consumer.row + r * kMatrix;
-    const bool inside = row < params.queries;
+    const bool inside = row < mask_of<C>(params, tile).queries;
     const float gathered = sum_of_query(query.sum),
                 sum = Sinks<C>::kOn ? sink.added(params, query.reference, gathered * kUnbiased) / kUnbiased : gathered;
     const RowEnd<> end(sum);
-    unsigned short* const base = output_row(params, tile, row);
+    unsigned short* const base = output_row<C>(params, tile, row);
 #pragma unroll
     for (int d = 0; d < kOutputs<C> / kMatrix; ++d) {
       u32 words[dev::kOperandWords], own[dev::kOwnWords];
@@ -293,7 +294,7 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
         store_part(base + column, own, params.wide_stores != 0);
     }
     if (params.lse != nullptr && inside && dev::lane_index() < kMatrix)
-      store_lse(params, tile, row, sink.lse(end.lse(params, query.reference, sum * kUnbiased), sum));
+      store_lse<C>(params, tile, row, sink.lse(end.lse(params, query.reference, sum * kUnbiased), sum));
   }
 }
 

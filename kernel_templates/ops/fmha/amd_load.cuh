@@ -91,13 +91,13 @@ template <class C, class Rows, int Count, class Variant>
 TJ_DEVICE void load_block(const Source& source, const Params& params, const Tile& tile, int i, u32 row, u32 piece,
                           u32 (&words)[Count][4], Variant) {
   const int first = first_key<C>(tile, i);
-  const unsigned short* const block = row_of(source, tile.batch, key_head(params, tile), first);
+  const unsigned short* const block = row_of(source, tile.batch, key_head(params, tile), keys_begin<C>(tile) + first);
   const long long mine = static_cast<int>(row) * source.stride_row + piece * kPiece;
 #pragma unroll
   for (int n = 0; n < Count; ++n) {
     const unsigned short* const from = block + Rows::beyond(n) * source.stride_row + mine;
     const bool there =
-        (Variant::kFast || first + static_cast<int>(row) + Rows::beyond(n) < params.keys) &&
+        (Variant::kFast || first + static_cast<int>(row) + Rows::beyond(n) < mask_of<C>(params, tile).keys) &&
         (brought_columns(Rows::kElements) == Rows::kElements || static_cast<int>(piece) * kPiece < Rows::kElements);
     dev::load_global(there ? from : block, words[n]);
 #pragma unroll

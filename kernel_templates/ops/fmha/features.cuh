@@ -24,6 +24,7 @@ TJ_FEATURE(Windowed, kWindowed)
 TJ_FEATURE(Softcap, kSoftcap)
 TJ_FEATURE(Alibi, kAlibi)
 TJ_FEATURE(Sinks, kSinks)
+TJ_FEATURE(Varlen, kVarlen)
 #undef TJ_FEATURE
 
 /// Are scores something else than q k^T times a scale?

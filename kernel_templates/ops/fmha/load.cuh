@@ -26,19 +26,25 @@ struct Loader {
 
 template <class C>
 TJ_DEVICE void load_q(Loader<C>& loader, const Tile& tile, u32 slot, u32 full) {
+  const Params& params = loader.params;
+  const BoxPlace box = box_place<C, C::kRowsPerBlock>(
+      queries_begin<C>(tile), tile.row, mask_of<C>(params, tile).queries - tile.row, tile.head, tile.batch);
 #pragma unroll
   for (int d = 0; d < C::kHeadDim; d += kSwizzleColumns) {
-    dev::copy_box_4d(slot + d / kSwizzleColumns * C::kRowsPerBlock * kSwizzleRowBytes, &loader.params.q, full, d,
-                     tile.row, tile.head, tile.batch);
+    dev::copy_box_4d(slot + d / kSwizzleColumns * C::kRowsPerBlock * kSwizzleRowBytes, &params.q, full, d, box.row,
+                     box.next, box.last);
   }
 }
 template <class C, int Columns>
 TJ_DEVICE void load_keys_or_values(const TensorMap* map, const Params& params, const Tile& tile, int i, u32 slot,
                                    u32 full) {
-  const int row = first_key<C>(tile, i), head = key_head(params, tile);
+  const int row = first_key<C>(tile, i);
+  const BoxPlace box = box_place<C, C::kBlockN>(keys_begin<C>(tile), row, mask_of<C>(params, tile).keys - row,
+                                                key_head(params, tile), tile.batch);
 #pragma unroll
   for (int d = 0; d < Columns; d += kSwizzleColumns) {
-    dev::copy_box_4d(slot + d / kSwizzleColumns * C::kBlockN * kSwizzleRowBytes, map, full, d, row, head, tile.batch);
+    dev::copy_box_4d(slot + d / kSwizzleColumns * C::kBlockN * kSwizzleRowBytes, map, full, d, box.row, box.next,
+                     box.last);
   }
 }
 template <class C>

@@ -21,8 +21,9 @@ struct Mask {
   bool causal;    ///< a query sees no key behind its place
   bool windowed;  ///< it sees `left` keys before its place and, but for a causal mask, `right` behind it
   int queries, keys;
-  int facing;       ///< the query whose place is behind the last key: `queries`, or `keys`
-  int left, right;  ///< at most queries + keys
+  int facing;           ///< the query whose place is behind the last key: `queries`, or `keys`
+  int left, right;      ///< at most queries + keys
+  bool varied = false;  ///< each sequence has a mask of its own sizes
 
   constexpr int place_of(int row) const { return row + (keys - facing); }
   constexpr Keys keys_of(int row) const {
@@ -49,8 +50,9 @@ struct Mask {
   }
   /// The rows of one block may see different keys: iterations beside those that all rows see need masking.
   constexpr bool rows_differ() const { return causal || windowed; }
-  /// Tiles differ in length. Later rows see no fewer keys, but for a window's end behind the last of them.
-  constexpr bool tiles_differ() const { return rows_differ(); }
+  /// Tiles differ in length. Later rows of a sequence see no fewer keys, but for a window's end behind the last of
+  /// them.
+  constexpr bool tiles_differ() const { return rows_differ() || varied; }
   /// Each row that sees a key sees the first one: nothing is hidden below a range, and the walk over keys ends at 0.
   constexpr bool from_first_key() const { return !windowed; }
   /// So many iterations of a tile need masking at most. They come first where every row begins at the first key. They
@@ -65,7 +67,8 @@ struct Mask {
 /// ask for.
 template <class C, class P>
 constexpr Mask mask_of(const P& params) {
-  return {C::kCausal, Windowed<C>::kOn, params.queries, params.keys, params.facing, params.left, params.right};
+  return {C::kCausal,    Windowed<C>::kOn, params.queries, params.keys,
+          params.facing, params.left,      params.right,   Varlen<C>::kOn};
 }
 
 }  // namespace tj::ops::fmha

@@ -19,7 +19,7 @@ struct Source {
 };
 
 struct Params {
-  TensorMap q, k, v;              ///< rank 4: D, S, H, B
+  TensorMap q, k, v;              ///< rank 4: D, S, H, B; with kVarlen as sequences.cuh says
   TensorMap o_boxes;              ///< the same of o, where tiles leave through shared memory
   Source q_rows, k_rows, v_rows;  ///< the same tensors, for threads that copy rows
   void* o;                        ///< strides below in elements; the last dimension is contiguous
@@ -29,7 +29,7 @@ struct Params {
   int batches, heads, heads_per_kv_head;
   int queries, keys;
   int facing, left, right;  ///< of the mask, mask.cuh
-  int row_blocks;           ///< query tiles of one head
+  int row_blocks;           ///< query tiles of one head, of all sequences
   int section_heads;  ///< heads whose tiles are mixed, the longest of all first; then come those of the next heads
   int last_section;   ///< the number of the section that has all further heads
   int tiles;          ///< row_blocks * heads * batches
@@ -43,6 +43,11 @@ struct Params {
   const float* alibi_slopes;  ///< strides in elements
   const float* sinks;
   long long alibi_stride_batch, alibi_stride_head, sinks_stride;
+  // Read by kernels with kVarlen (sequences.cuh). Their batch is one: queries and keys are the rows of all sequences.
+  const int *cu_seqlens_q, *cu_seqlens_k;  ///< where each begins; one entry more than there are
+  const int* seqused_k;                    ///< keys of each that count; may be null
+  int sequences;
+  int top_left;  ///< query r stands at key r
 };
 
 }  // namespace tj::ops::fmha

@@ -40,7 +40,7 @@ TJ_DEVICE void change_scores(Rows<C>& rows, const HeadNumbers<C>& head, const Pa
   const int from = first_key_of_thread<C>(tile, i);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const RowScores<C> scores(params, head, row + half * 8, from);
+    const RowScores<C> scores(params, head, tile, row + half * 8, from);
 #pragma unroll
     for (int j = 0; j < C::kBlockN / 8; ++j) {
 #pragma unroll
@@ -60,7 +60,7 @@ TJ_DEVICE void mask(Rows<C>& rows, const Params& params, const Tile& tile, int i
   const int from = first_key_of_thread<C>(tile, i);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const RowMask<C> seen(params, row + half * 8, from);
+    const RowMask<C> seen(params, tile, row + half * 8, from);
 #pragma unroll
     for (int j = 0; j < C::kBlockN / 8; ++j) {
 #pragma unroll

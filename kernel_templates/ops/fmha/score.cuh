@@ -41,10 +41,11 @@ struct HeadNumbers<C, true> {
 template <class C>
 class RowScores {
  public:
-  TJ_DEVICE RowScores(const Params& params, const HeadNumbers<C>& head, int row, int from) : params_(params) {
+  TJ_DEVICE RowScores(const Params& params, const HeadNumbers<C>& head, const Tile& tile, int row, int from)
+      : params_(params) {
     if constexpr (Alibi<C>::kOn) {
       slope_ = head.slope;
-      distance_ = static_cast<float>(mask_of<C>(params).place_of(row) - from);
+      distance_ = static_cast<float>(mask_of<C>(params, tile).place_of(row) - from);
       bias_ = -slope_ * distance_;
     }
   }

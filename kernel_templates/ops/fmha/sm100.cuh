@@ -133,8 +133,8 @@ TJ_DEVICE void maximum(Softmax<C>& softmax, const Tile& tile, int i, u32 scores,
   const u32 from = dev::tensor_lanes(scores);
   const int row_of_thread = row_of(softmax, tile), from_key = first_key<C>(tile, i),
             first_row = row_of_thread - static_cast<int>(dev::lane_index());
-  const RowMask<C> seen(params, row_of_thread, from_key);
-  const RowScores<C> changed(params, softmax, row_of_thread, from_key);
+  const RowMask<C> seen(params, tile, row_of_thread, from_key);
+  const RowScores<C> changed(params, softmax, tile, row_of_thread, from_key);
   const bool masked = !Variant::kFast && masks<C>(params, tile, i, first_row, first_row + 31);
   float largest[4];
   dev::tensor_load(from, softmax.scores[0]);
@@ -275,10 +275,10 @@ TJ_DEVICE void store(Output<C>& context, const Tile& tile, u32 sums, u32 output)
   const float reference = dev::load_shared<float>(place + kRowsPerTensorTile * 4u),
               sum = sink.added(params, reference, dev::load_shared<float>(place));
   const RowEnd<> end(sum);
-  const bool gathered = !mask_of<C>(params).rows_differ() || tile.trip_count > 0;  // rows that see the same see some
+  const bool gathered = !mask_of<C>(params).tiles_differ() || tile.trip_count > 0;  // rows that see the same see some
   const int row = row_of(context, tile);
-  const bool inside = row < params.queries;
-  unsigned short* const base = output_row(params, tile, row);
+  const bool inside = row < mask_of<C>(params, tile).queries;
+  unsigned short* const base = output_row<C>(params, tile, row);
 #pragma unroll
   for (int column = 0; column < kOutputs<C>; column += kOutputChunk) {
     float values[kOutputChunk] = {};
@@ -293,7 +293,7 @@ TJ_DEVICE void store(Output<C>& context, const Tile& tile, u32 sums, u32 output)
     for (int j = 0; j < kOutputChunk; j += 8)
       if (inside && column + j < kValueDim<C>) store_eight<C>(params, base + column + j, values + j);
   }
-  if (params.lse != nullptr && inside) store_lse(params, tile, row, sink.lse(end.lse(params, reference, sum), sum));
+  if (params.lse != nullptr && inside) store_lse<C>(params, tile, row, sink.lse(end.lse(params, reference, sum), sum));
 }
 
 }  // namespace tj::ops::fmha

@@ -92,42 +92,57 @@ TJ_DEVICE void copy_by_threads(const Source& source, int batch, int head, int fi
     }
   }
 }
-/// Copies `Count` rows of one head from `first` on, by the copy engine.
+/// Copies `Count` rows of one head by the copy engine.
 template <int Columns, int Count>
-TJ_DEVICE void copy_boxes(const TensorMap* map, int batch, int head, int first, u32 slot, u32 full) {
+TJ_DEVICE void copy_boxes(const TensorMap* map, const BoxPlace& box, u32 slot, u32 full) {
 #pragma unroll
   for (int d = 0; d < Columns; d += kSwizzleColumns)
-    dev::copy_box_4d(slot + d / kSwizzleColumns * (Count * kRowBytes), map, full, d, first, head, batch);
+    dev::copy_box_4d(slot + d / kSwizzleColumns * (Count * kRowBytes), map, full, d, box.row, box.next, box.last);
+}
+/// The box of an iteration's keys, or of their values.
+template <class C>
+TJ_DEVICE BoxPlace key_box(const Params& params, const Tile& tile, int i) {
+  const int row = first_key<C>(tile, i);
+  return box_place<C, C::kBlockN>(keys_begin<C>(tile), row, mask_of<C>(params, tile).keys - row, key_head(params, tile),
+                                  tile.batch);
+}
+/// Copies an iteration's keys, or their values, by threads.
+template <class C, int Columns>
+TJ_DEVICE void copy_keys_by_threads(const Source& source, const Params& params, const Tile& tile, int i, u32 slot) {
+  const int begin = keys_begin<C>(tile);
+  copy_by_threads<C, Columns, C::kBlockN>(source, tile.batch, key_head(params, tile), begin + first_key<C>(tile, i),
+                                          begin + mask_of<C>(params, tile).keys, slot);
 }
 
 template <class C>
 TJ_DEVICE void load_q(Loader<C>& loader, const Tile& tile, u32 slot, u32 full) {
-  copy_boxes<C::kHeadDim, C::kRowsPerBlock>(&loader.params.q, tile.batch, tile.head, tile.row, slot, full);
+  const Params& params = loader.params;
+  const BoxPlace box = box_place<C, C::kRowsPerBlock>(
+      queries_begin<C>(tile), tile.row, mask_of<C>(params, tile).queries - tile.row, tile.head, tile.batch);
+  copy_boxes<C::kHeadDim, C::kRowsPerBlock>(&params.q, box, slot, full);
 }
 template <class C>
 TJ_DEVICE void load_k(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
-  copy_boxes<C::kHeadDim, C::kBlockN>(&loader.params.k, tile.batch, key_head(loader.params, tile),
-                                      first_key<C>(tile, i), slot, full);
+  copy_boxes<C::kHeadDim, C::kBlockN>(&loader.params.k, key_box<C>(loader.params, tile, i), slot, full);
 }
 template <class C>
 TJ_DEVICE void load_v(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
-  copy_boxes<kValueDim<C>, C::kBlockN>(&loader.params.v, tile.batch, key_head(loader.params, tile),
-                                       first_key<C>(tile, i), slot, full);
+  copy_boxes<kValueDim<C>, C::kBlockN>(&loader.params.v, key_box<C>(loader.params, tile, i), slot, full);
 }
 template <class C>
 TJ_DEVICE void load_q(Loader<C>& loader, const Tile& tile, u32 slot) {
-  copy_by_threads<C, C::kHeadDim, C::kRowsPerBlock>(loader.params.q_rows, tile.batch, tile.head, tile.row,
-                                                    loader.params.queries, slot);
+  const Params& params = loader.params;
+  const int begin = queries_begin<C>(tile);
+  copy_by_threads<C, C::kHeadDim, C::kRowsPerBlock>(params.q_rows, tile.batch, tile.head, begin + tile.row,
+                                                    begin + mask_of<C>(params, tile).queries, slot);
 }
 template <class C>
 TJ_DEVICE void load_k(Loader<C>& loader, const Tile& tile, int i, u32 slot) {
-  copy_by_threads<C, C::kHeadDim, C::kBlockN>(loader.params.k_rows, tile.batch, key_head(loader.params, tile),
-                                              first_key<C>(tile, i), loader.params.keys, slot);
+  copy_keys_by_threads<C, C::kHeadDim>(loader.params.k_rows, loader.params, tile, i, slot);
 }
 template <class C>
 TJ_DEVICE void load_v(Loader<C>& loader, const Tile& tile, int i, u32 slot) {
-  copy_by_threads<C, kValueDim<C>, C::kBlockN>(loader.params.v_rows, tile.batch, key_head(loader.params, tile),
-                                               first_key<C>(tile, i), loader.params.keys, slot);
+  copy_keys_by_threads<C, kValueDim<C>>(loader.params.v_rows, loader.params, tile, i, slot);
 }
 
 // ---- a warp's chain -------------------------------------------------------------------------------------------------

@@ -156,10 +156,13 @@ template <class C>
 TJ_DEVICE void put_box(Writer<C>& writer, const Tile& tile, u32 slot) {
   const Params& params = writer.params;
   if (params.wide_stores == 0) return;
+  const int row = tile.row + writer.copy * kRowsPerConsumer;
+  const BoxPlace box = box_place<C, kRowsPerConsumer>(queries_begin<C>(tile), row,
+                                                      mask_of<C>(params, tile).queries - row, tile.head, tile.batch);
 #pragma unroll
   for (int d = 0; d < kValueDim<C>; d += kSwizzleColumns) {
-    dev::store_box_4d(&params.o_boxes, slot + d / kSwizzleColumns * kRowsPerConsumer * kSwizzleRowBytes, d,
-                      tile.row + writer.copy * kRowsPerConsumer, tile.head, tile.batch);
+    dev::store_box_4d(&params.o_boxes, slot + d / kSwizzleColumns * kRowsPerConsumer * kSwizzleRowBytes, d, box.row,
+                      box.next, box.last);
   }
 }
 

@@ -72,13 +72,15 @@ struct RowEnd {
 };
 
 /// Rows past the last query have none of the two.
+template <class C>
 TJ_DEVICE unsigned short* output_row(const Params& params, const Tile& tile, int row) {
   return static_cast<unsigned short*>(params.o) + tile.batch * params.o_stride_batch +
-         tile.head * params.o_stride_head + row * params.o_stride_row;
+         tile.head * params.o_stride_head + (queries_begin<C>(tile) + row) * params.o_stride_row;
 }
+template <class C>
 TJ_DEVICE void store_lse(const Params& params, const Tile& tile, int row, float lse) {
   dev::store_global(params.lse + tile.batch * params.lse_stride_batch + tile.head * params.lse_stride_head +
-                        row * params.lse_stride_row,
+                        (queries_begin<C>(tile) + row) * params.lse_stride_row,
                     lse);
 }
 

@@ -59,8 +59,8 @@ TJ_DEVICE float whole_sum(const Rows<C>& rows, int half) {
 template <class Division, class C>
 TJ_DEVICE void store_lse_of(const Rows<C>& rows, int half, const RowEnd<Division>& end, const Sink<C>& sink, float sum,
                             const Params& params, const Tile& tile, int row) {
-  if (params.lse != nullptr && row < params.queries && (dev::lane_index() & 3u) == 0)
-    store_lse(params, tile, row, sink.lse(end.lse(params, rows.row_max[half], sum), sum));
+  if (params.lse != nullptr && row < mask_of<C>(params, tile).queries && (dev::lane_index() & 3u) == 0)
+    store_lse<C>(params, tile, row, sink.lse(end.lse(params, rows.row_max[half], sum), sum));
 }
 
 /// `first_row` is the thread's first.
@@ -73,7 +73,8 @@ TJ_DEVICE void store(Rows<C>& rows, const Params& params, const Tile& tile, int 
     const RowEnd<Division> end(sum);
     normalise(rows, half, end);
     const int row = first_row + half * 8;
-    store_row(rows, params, static_cast<u32>(half), output_row(params, tile, row), row < params.queries);
+    store_row(rows, params, static_cast<u32>(half), output_row<C>(params, tile, row),
+              row < mask_of<C>(params, tile).queries);
     store_lse_of(rows, half, end, sink, sum, params, tile, row);
   }
 }

@@ -7,7 +7,7 @@
 // memory.
 #pragma once
 
-#include "ops/fmha/params.cuh"
+#include "ops/fmha/sequences.cuh"
 
 namespace tj::ops::fmha {
 
@@ -21,10 +21,38 @@ using dev::u64;
 struct Tile {
   int index;
   bool valid;
-  int row, head, batch;
+  int row, head, batch;  ///< batch: the sequence's number, with kVarlen
   int first_block;  ///< of kBlockN keys, the first that some row sees: a constant 0 where every row sees the first key
   int trip_count;
+  Sequence sequence;  ///< of kernels with kVarlen
 };
+
+/// The mask of a tile's sequence, or of all.
+template <class C>
+TJ_DEVICE Mask mask_of(const Params& params, const Tile& tile) {
+  Mask mask = mask_of<C>(params);
+  if constexpr (Varlen<C>::kOn) {
+    mask.queries = tile.sequence.queries;
+    mask.keys = tile.sequence.keys;
+    mask.facing = params.top_left != 0 ? mask.keys : mask.queries;
+  }
+  return mask;
+}
+/// Where the tile's queries and keys begin among the rows of tensors.
+template <class C>
+TJ_DEVICE int queries_begin(const Tile& tile) {
+  if constexpr (Varlen<C>::kOn)
+    return tile.sequence.first_query;
+  else
+    return 0;
+}
+template <class C>
+TJ_DEVICE int keys_begin(const Tile& tile) {
+  if constexpr (Varlen<C>::kOn)
+    return tile.sequence.first_key;
+  else
+    return 0;
+}
 
 template <class C>
 TJ_DEVICE Tile tile_at(const Params& params, int index) {
@@ -34,19 +62,27 @@ TJ_DEVICE Tile tile_at(const Params& params, int index) {
   if (!tile.valid) return tile;
   // Query tiles of a section's heads run next to each other, so that their keys and values stay in L2. The longest goes
   // first: those that come last are short, and all blocks end at about the same time. The last section has more heads.
-  const Mask mask = mask_of<C>(params);
+  const bool differ = mask_of<C>(params).tiles_differ();
   const int section = min(params.last_section, index / (params.section_heads * params.row_blocks));
   const int first_head = section * params.section_heads;
   const int heads = section == params.last_section ? params.heads * params.batches - first_head : params.section_heads;
   const int inside = index - first_head * params.row_blocks;
   const int block = inside / heads;
   const int head_index = first_head + inside - block * heads;
-  tile.row = (mask.tiles_differ() ? params.row_blocks - 1 - block : block) * C::kRowsPerBlock;
+  const int row_block = differ ? params.row_blocks - 1 - block : block;
+  tile.row = row_block * C::kRowsPerBlock;
   tile.batch = head_index / params.heads;
   tile.head = head_index - tile.batch * params.heads;
-  const Keys blocks = mask.blocks_of(tile.row, C::kRowsPerBlock, C::kBlockN);
+  if constexpr (Varlen<C>::kOn) {
+    tile.sequence = sequence_at<C>(params, row_block, tile.row);
+    tile.batch = tile.sequence.number;
+  }
+  const Keys blocks = mask_of<C>(params, tile).blocks_of(tile.row, C::kRowsPerBlock, C::kBlockN);
   tile.first_block = blocks.first;
   tile.trip_count = blocks.end - blocks.first;
+  if constexpr (Varlen<C>::kOn) {
+    if (tile.row >= tile.sequence.queries) tile.trip_count = 0;
+  }
   return tile;
 }
 
@@ -61,7 +97,7 @@ TJ_DEVICE int key_head(const Params& params, const Tile& tile) { return tile.hea
 /// behind the first key there is no such iteration: each asks whether it masks, and has one variant.
 template <class C>
 TJ_DEVICE int unmasked_from(const Params& params, const Tile& tile, int first_row) {
-  const Mask mask = mask_of<C>(params);
+  const Mask mask = mask_of<C>(params, tile);
   return max(0, tile.first_block + tile.trip_count - mask.end_of(first_row) / C::kBlockN);
 }
 
@@ -69,7 +105,7 @@ TJ_DEVICE int unmasked_from(const Params& params, const Tile& tile, int first_ro
 /// agree, so that most iterations of a window pay for the question alone.
 template <class C>
 TJ_DEVICE bool masks(const Params& params, const Tile& tile, int i, int row, int last_row) {
-  const Mask mask = mask_of<C>(params);
+  const Mask mask = mask_of<C>(params, tile);
   const int from = first_key<C>(tile, i);
   return mask.from_first_key() || mask.hides(row, last_row, from, from + C::kBlockN);
 }
@@ -78,7 +114,7 @@ TJ_DEVICE bool masks(const Params& params, const Tile& tile, int i, int row, int
 template <class C>
 class RowMask {
  public:
-  TJ_DEVICE RowMask(const Params& params, int row, int from) : mask_(mask_of<C>(params)) {
+  TJ_DEVICE RowMask(const Params& params, const Tile& tile, int row, int from) : mask_(mask_of<C>(params, tile)) {
     const Keys keys = mask_.keys_of(row);
     seen_ = {keys.first - from, keys.end - from};
   }

@@ -22,7 +22,14 @@ FmhaArgs fmha_from_c(const void* structure) {
   args.softcap = a.softcap;
   check_reserved(a.reserved);
   if (a.alibi_slopes != nullptr) args.alibi_slopes = to_tensor(a.alibi_slopes, "alibi_slopes");
-  if (a.sinks != nullptr) args.sinks = to_tensor(a.sinks, "sinks");
+  const auto optional = [](std::optional<Tensor>& into, const tj_tensor* from, const char* name) {
+    if (from != nullptr) into = to_tensor(from, name);
+  };
+  optional(args.sinks, a.sinks, "sinks");
+  optional(args.cu_seqlens_q, a.cu_seqlens_q, "cu_seqlens_q");
+  optional(args.cu_seqlens_k, a.cu_seqlens_k, "cu_seqlens_k");
+  optional(args.seqused_k, a.seqused_k, "seqused_k");
+  optional(args.block_table, a.block_table, "block_table");
   return args;
 }
 

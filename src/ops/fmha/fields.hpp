@@ -30,6 +30,12 @@ inline constexpr const char* kFmhaValueDimWords[] = {"same", "8",   "16",  "24",
                                                      "72",   "80",  "88",  "96",  "104", "112", "120", "128", "136",
                                                      "144",  "152", "160", "168", "176", "184", "192", "200", "208",
                                                      "216",  "224", "232", "240", "248", "256"};
+/// The largest power of two in the size of a page, up to the last; the first stands for no pages.
+inline constexpr int kFmhaPageSizes[] = {0, 1, 2, 4, 8, 16, 32, 64};
+inline constexpr const char* kFmhaPageSizeWords[] = {"none", "1", "2", "4", "8", "16", "32", "64"};
+inline std::vector<std::string> fmha_page_size_flags() {
+  return {std::begin(kFmhaPageSizeWords), std::end(kFmhaPageSizeWords)};
+}
 /// Those that most calls have go first.
 inline std::vector<std::string> fmha_head_dim_flags() {
   std::vector<std::string> flags = {"64", "128"};
@@ -58,7 +64,7 @@ constexpr Field<FmhaKernel> fmha_feature(const char* name, const char* tag, cons
           .constant_where_tagged = true};
 }
 
-inline constexpr std::array<Field<FmhaKernel>, 12> kFmhaFields = {
+inline constexpr std::array<Field<FmhaKernel>, 14> kFmhaFields = {
     {{.name = "dtype",
       .get = [](const FmhaKernel& config) { return place_among<kFmhaTypes>(config.dtype); },
       .set = [](FmhaKernel& config, unsigned place) { config.dtype = kFmhaTypes[place]; },
@@ -134,6 +140,16 @@ inline constexpr std::array<Field<FmhaKernel>, 12> kFmhaFields = {
       .optional = true,
       .constant = "kValueDim",
       .kind = Constant::integer,
-      .constant_where_tagged = true}}};
+      .constant_where_tagged = true},
+     fmha_feature<&FmhaConfig::varlen>("varlen", "_varlen", "kVarlen"),
+     {.name = "page-size",
+      .get = [](const FmhaKernel& config) { return place_among<kFmhaPageSizes>(config.page_size); },
+      .set = [](FmhaKernel& config, unsigned place) { config.page_size = kFmhaPageSizes[place]; },
+      .words = words<kFmhaPageSizeWords>,
+      .bits = 4,
+      .more_flags = fmha_page_size_flags,
+      .tag = "_pages%",
+      .tagged = [](const FmhaKernel& config) { return config.page_size != 0; },
+      .optional = true}}};
 
 }  // namespace tj::ops

@@ -1,8 +1,8 @@
 // Attention forward as an op: requests, graph, launch.
 //
 // kernel.cpp decides requests by the table of fields.hpp, mask.cpp what a call's mask is, scores.cpp what its scale,
-// softcap, ALiBi and sinks are, rungs.cpp the ladder,
-// tiles.cpp which tile a call takes,
+// softcap, ALiBi and sinks are, sequences.cpp which rows are whose, rungs.cpp the ladder, tiles.cpp which tile a call
+// takes,
 // plan.cpp launch parameters, validate.cpp what is legal. family.cpp says which family serves an arch. Tiles, nodes and
 // costs are those of sm90.cpp (products of warpgroups), sm80.cpp (a warp's instructions), amd.cpp (a wave's;
 // warps_builder.hpp is of both) and sm100.cpp (tensor memory).

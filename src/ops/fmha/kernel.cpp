@@ -17,8 +17,10 @@
 #include "ops/fmha/mask.hpp"
 #include "ops/fmha/rungs.hpp"
 #include "ops/fmha/scores.hpp"
+#include "ops/fmha/sequences.hpp"
 #include "ops/fmha/validate.hpp"
 #include "support/fail.hpp"
+#include "support/index.hpp"
 #include "support/lasting.hpp"
 
 namespace tj::ops {
@@ -52,11 +54,31 @@ std::int64_t rows_per_block(const FmhaKernel& config, const arch::Arch& arch) {
   return fmha_candidates(config, arch).front().geometry.as<FmhaLaunch>().rows_per_block;
 }
 
+/// Where three sequences begin that have so many rows: most of them, few or none, and the others.
+TrialTensor begins_of(const char* name, std::int64_t rows, std::int64_t few) {
+  const std::int64_t first = rows * 2 / 3, second = first + std::min(few, rows - first);
+  return list_of(
+      name, {4},
+      {0, static_cast<std::int32_t>(first), static_cast<std::int32_t>(second), static_cast<std::int32_t>(rows)});
+}
+
+/// Tensors of a kernel's calls; rows of all sequences lie one behind the other.
+std::vector<TrialTensor> trial_tensors(const FmhaKernel& config, const Sizes& sizes) {
+  const auto rows = [&](const char* name, const char* heads, const char* length, std::int64_t width) {
+    const std::int64_t batch = sizes.at("batch"), h = sizes.at(heads), s = sizes.at(length);
+    const bool written = std::string_view(name) == "o";
+    return config.varlen ? dense(name, config.dtype, {batch * s, h, width}, written)
+                         : dense(name, config.dtype, {batch, h, s, width}, written);
+  };
+  const int values = fmha_value_dim(config);
+  return {rows("q", "heads", "seq-q", config.head_dim), rows("k", "kv-heads", "seq-k", config.head_dim),
+          rows("v", "kv-heads", "seq-k", values), rows("o", "heads", "seq-q", values)};
+}
+
 /// usual: as most calls have it, without lse and with the default scale, where the kernel's form takes that.
 Trial trial_of(const FmhaKernel& config, const Sizes& sizes, bool usual = false) {
   const std::int64_t batch = sizes.at("batch"), heads = sizes.at("heads"), kv = sizes.at("kv-heads"),
-                     queries = sizes.at("seq-q"), keys = sizes.at("seq-k"), width = config.head_dim,
-                     values = fmha_value_dim(config);
+                     queries = sizes.at("seq-q"), keys = sizes.at("seq-k");
   Trial trial;
   trial.name = cat("B ", batch, " H ", heads, "/", kv, " Sq ", queries, " Sk ", keys);
   trial.kernel_flags = flags_of_fields<kFmhaFields>(config);
@@ -64,16 +86,16 @@ Trial trial_of(const FmhaKernel& config, const Sizes& sizes, bool usual = false)
   const int choice = FmhaChoice{config.rung, config.walk, config.tile}.number();
   // A workload is timed as calls take it, unless its flags ask for more. A trial runs the kernel that its flags name.
   if (!usual || choice != FmhaChoice().number()) trial.choice = choice;
-  trial.tensors = {dense("q", config.dtype, {batch, heads, queries, width}),
-                   dense("k", config.dtype, {batch, kv, keys, width}),
-                   dense("v", config.dtype, {batch, kv, keys, values}),
-                   dense("o", config.dtype, {batch, heads, queries, values}, true)};
+  trial.tensors = trial_tensors(config, sizes);
   const auto beside = [&](bool given, TrialTensor tensor) {
     if (given) trial.tensors.push_back(std::move(tensor));
   };
-  beside(!usual, dense("lse", DType::f32, {batch, heads, queries}, true));
+  beside(!usual, config.varlen ? dense("lse", DType::f32, {heads, batch * queries}, true)
+                               : dense("lse", DType::f32, {batch, heads, queries}, true));
   beside(config.alibi, dense("alibi_slopes", DType::f32, {heads}));
   beside(config.sinks, dense("sinks", DType::f32, {heads}));
+  beside(config.varlen, begins_of("cu_seqlens_q", batch * queries, 0));
+  beside(config.varlen, begins_of("cu_seqlens_k", batch * keys, 5));
   trial.with_args = [config, usual, tensors = trial.tensors](Device device, std::span<void* const> places,
                                                              const std::function<void(const void*)>& use) {
     const auto tensor = [&](std::size_t i) { return tensors[i].operand.view(device, places[i]); };
@@ -85,6 +107,7 @@ Trial trial_of(const FmhaKernel& config, const Sizes& sizes, bool usual = false)
     if (!usual) args.lse = tensor(next++);
     if (config.alibi) args.alibi_slopes = tensor(next++);
     if (config.sinks) args.sinks = tensor(next++);
+    if (config.varlen) args.cu_seqlens_q = tensor(next++), args.cu_seqlens_k = tensor(next++);
     use(&args);
   };
   return trial;
@@ -95,6 +118,7 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
   std::string_view name() const override { return "fmha"; }
 
   void validate(const void* args, bool on_model) const override { ops::validate(get(args), on_model); }
+  void check_lists(const void* args, const ReadList& read) const override { check_sequences(get(args), read); }
   Device device_of(const void* args) const override { return get(args).q.device; }
 
   ProblemKey problem_key(const void* args) const override {
@@ -124,6 +148,10 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
       check_no_limit("fmha", problem.sizes[kLimit], fmha_rungs()[static_cast<std::size_t>(rung)].name);
     require_fmha_rungs(rung, arch);
     if (rung == kNoFmhaRung) return {};
+    if (kernel_of_key<kFmhaFields, FmhaKernel>(problem.kind).varlen)
+      fail(Stage::argument, Code::unsupported,
+           cat("fmha: cu_seqlens_q is given and rung is ", fmha_rungs()[static_cast<std::size_t>(rung)].name,
+               "; allowed with a rung: tensors [B, H, S, D]"));
     return rung;
   }
   Request request_of(const Kernel& kernel) const override {
@@ -218,6 +246,10 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
     list.writes("lse", of.lse);
     list.reads("alibi_slopes", of.alibi_slopes);
     list.reads("sinks", of.sinks);
+    list.reads("cu_seqlens_q", of.cu_seqlens_q);
+    list.reads("cu_seqlens_k", of.cu_seqlens_k);
+    list.reads("seqused_k", of.seqused_k);
+    list.reads("block_table", of.block_table);
   }
   const Tunable* tunable() const override { return &fmha_tunable(); }
   void plan(const void* args, const Kernel&, const Geometry& geometry, LaunchPlan& plan) const override {
@@ -249,6 +281,9 @@ std::vector<Workload> fmha_workloads(const Flags& flags, const arch::Arch&) {
 
 std::vector<TileCount> fmha_tiles(const void* args, const Geometry& geometry, unsigned) {
   const auto& of = *static_cast<const FmhaArgs*>(args);
+  if (has_sequences(of))
+    fail(Stage::argument, Code::unsupported,
+         "--varlen is true; allowed in a timeline: false, as the device alone knows the tiles' lengths");
   const auto launch = geometry.as<FmhaLaunch>();
   const fmha::Mask mask = mask_of(of);
   std::vector<TileCount> list;  // a block of rows of each head, with the blocks of keys that it sees
@@ -262,10 +297,12 @@ std::vector<TileCount> fmha_tiles(const void* args, const Geometry& geometry, un
 FmhaKernel fmha_kernel(const FmhaArgs& args) {
   FmhaConfig config;
   config.dtype = args.q.dtype;
-  config.head_dim = static_cast<int>(args.q.shape[3]);
-  config.value_dim = args.v.shape[3] == args.q.shape[3] ? 0 : static_cast<int>(args.v.shape[3]);
+  const auto last = [](const Tensor& tensor) { return static_cast<int>(tensor.shape[support::at(tensor.rank - 1)]); };
+  config.head_dim = last(args.q);
+  config.value_dim = last(args.v) == config.head_dim ? 0 : last(args.v);
   set_scores(config, args);
   set_mask(config, args);
+  set_sequences(config, args);
   return config;
 }
 

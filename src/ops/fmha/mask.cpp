@@ -28,7 +28,8 @@ fmha::Mask mask(const FmhaConfig& config, std::int64_t queries, std::int64_t key
           static_cast<int>(keys),
           static_cast<int>(top_left ? keys : queries),
           bounded(window.left, all),
-          bounded(window.right, all)};
+          bounded(window.right, all),
+          config.varlen};
 }
 
 }  // namespace
@@ -40,7 +41,8 @@ void set_mask(FmhaConfig& config, const FmhaArgs& args) {
 
 void set_mask(FmhaArgs& args, const FmhaConfig& config) {
   args.causal = config.causal;
-  args.window = config.windowed ? typical_window(args.k.shape[2], config.causal) : FmhaWindow{};
+  const auto keys = static_cast<std::size_t>(config.varlen ? 0 : 2);  // the dimension
+  args.window = config.windowed ? typical_window(args.k.shape[keys], config.causal) : FmhaWindow{};
 }
 
 void set_mask(fmha::Params& params, const FmhaArgs& args) {
@@ -55,6 +57,7 @@ void set_mask(fmha::Params& params, const FmhaArgs& args) {
 fmha::Mask mask_of(const FmhaArgs& args) {
   FmhaConfig config;
   set_mask(config, args);
+  config.varlen = args.cu_seqlens_q.has_value();
   return mask(config, args.q.shape[2], args.k.shape[2], args.top_left, args.window);
 }
 

@@ -9,12 +9,14 @@
 #include "ops/fmha/mask.hpp"
 #include "ops/fmha/params.cuh"
 #include "ops/fmha/scores.hpp"
+#include "ops/fmha/sequences.hpp"
 
 namespace tj::ops {
 namespace {
 
-/// [B, H, S, D] as the copy engine counts: D, S, H, B.
-support::TensorMapDesc box_map(const Tensor& tensor, int rows) {
+/// [B, H, S, D] as the copy engine counts: D, S, H, B; or so that boxes end with a sequence.
+support::TensorMapDesc box_map(const FmhaArgs& args, const Tensor& tensor, int rows) {
+  if (has_sequences(args)) return sequence_map(tensor, rows);
   return tensor_map(tensor, {3, 2, 1, 0},
                     {static_cast<std::uint32_t>(fmha::kSwizzleColumns), static_cast<std::uint32_t>(rows)});
 }
@@ -41,24 +43,23 @@ void set_sections(const FmhaArgs& args, const FmhaLaunch& kernel, fmha::Params& 
   p.last_section = static_cast<int>((all - last + each - 1) / each);
 }
 
-}  // namespace
-
-void fmha_plan(const FmhaArgs& args, const FmhaLaunch& kernel, LaunchPlan& plan) {
+/// args: of tensors [B, H, S, D].
+void plan_batch(const FmhaArgs& args, const FmhaLaunch& kernel, LaunchPlan& plan) {
   static_assert(sizeof(fmha::Params) <= LaunchPlan::kMaxOwnBytes);
   auto& p = *new (plan.params.data()) fmha::Params{};
   require_two_bytes("fmha", args.q.dtype);
   plan.params_bytes = sizeof(fmha::Params);
   plan.map_count = 0;
   if (kernel.bulk_copies) {
-    plan.maps[0] = {offsetof(fmha::Params, q), box_map(args.q, kernel.rows_per_block)};
-    plan.maps[1] = {offsetof(fmha::Params, k), box_map(args.k, kernel.block_n)};
-    plan.maps[2] = {offsetof(fmha::Params, v), box_map(args.v, kernel.block_n)};
+    plan.maps[0] = {offsetof(fmha::Params, q), box_map(args, args.q, kernel.rows_per_block)};
+    plan.maps[1] = {offsetof(fmha::Params, k), box_map(args, args.k, kernel.block_n)};
+    plan.maps[2] = {offsetof(fmha::Params, v), box_map(args, args.v, kernel.block_n)};
     plan.map_count = 3;
   }
   p.wide_stores = wide(args.o, 16);
   if (kernel.staged_rows > 0)  // where rows of o lie as no map may say, nothing is stored by one
     plan.maps[plan.map_count++] = {offsetof(fmha::Params, o_boxes),
-                                   box_map(p.wide_stores != 0 ? args.o : args.v, kernel.staged_rows)};
+                                   box_map(args, p.wide_stores != 0 ? args.o : args.v, kernel.staged_rows)};
   p.q_rows = source(args.q);
   p.k_rows = source(args.k);
   p.v_rows = source(args.v);
@@ -77,12 +78,23 @@ void fmha_plan(const FmhaArgs& args, const FmhaLaunch& kernel, LaunchPlan& plan)
   p.heads_per_kv_head = static_cast<int>(args.q.shape[1] / args.k.shape[1]);
   set_mask(p, args);
   p.row_blocks = (p.queries + kernel.rows_per_block - 1) / kernel.rows_per_block;
+  if (has_sequences(args)) {
+    set_sequences(p, args);
+    p.row_blocks = static_cast<int>(fmha_row_blocks(p.queries, p.sequences, kernel.rows_per_block));
+  }
   p.tiles = p.row_blocks * p.heads * p.batches;
   set_sections(args, kernel, p);
   set_scores(p, args);
   const auto tiles = static_cast<unsigned>(p.tiles);
   plan.limit_sms(args.max_sms);
   plan.blocks = !kernel.walks || plan.sm_count == 0 ? tiles : std::min(tiles, plan.resident_blocks());
+}
+
+}  // namespace
+
+void fmha_plan(const FmhaArgs& given, const FmhaLaunch& kernel, LaunchPlan& plan) {
+  if (has_sequences(given)) return plan_batch(as_batch(given), kernel, plan);
+  plan_batch(given, kernel, plan);
 }
 
 }  // namespace tj::ops

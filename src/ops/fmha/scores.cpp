@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "ops/common/tensor_args.hpp"
+#include "support/index.hpp"
 
 namespace tj::ops {
 namespace {
@@ -16,7 +17,7 @@ float within(float number) { return std::fmax(-kLargest, std::fmin(number, kLarg
 }  // namespace
 
 float fmha_scale(const FmhaArgs& args) {
-  return args.scale ? *args.scale : 1.0f / std::sqrt(static_cast<float>(args.q.shape[3]));
+  return args.scale ? *args.scale : 1.0f / std::sqrt(static_cast<float>(args.q.shape[support::at(args.q.rank - 1)]));
 }
 
 // Above 1 scaled scores may grow so large that one multiply-add loses what tells them apart; 0 and negative scales need

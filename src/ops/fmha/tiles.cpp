@@ -53,7 +53,7 @@ double cycles_of(const Rated& rated, const FmhaSizes& sizes, std::int64_t max_sm
 /// Do calls choose by their sizes? Where rows see different keys, 128 keys ran 1 to 7% faster than 160 at all lengths
 /// (causal, D 128, S 512 to 16384, H100, 2026-11-27).
 bool by_sizes(const FmhaKernel& kernel) {
-  return kernel.rung == kNoFmhaRung && kernel.tile == kUsualFmhaTile && !mask_of(kernel).rows_differ();
+  return kernel.rung == kNoFmhaRung && kernel.tile == kUsualFmhaTile && !mask_of(kernel).tiles_differ();
 }
 
 /// The usual tile is the best for a long call that fills any device.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/common/tensor_checks.hpp"
 #include "ops/common/trial.hpp"
 #include "ops/common/tunable.hpp"
 #include "ops/fmha/family.hpp"
@@ -13,6 +14,7 @@
 #include "ops/fmha/fmha.hpp"
 #include "ops/fmha/mask.hpp"
 #include "ops/fmha/scores.hpp"
+#include "ops/fmha/sequences.hpp"
 #include "ops/fmha/tiles.hpp"
 #include "ops/fmha/validate.hpp"
 #include "support/fail.hpp"
@@ -107,6 +109,9 @@ class FmhaTunable final : public Tunable {
     if (of.max_sms != 0)
       fail(Stage::argument, Code::unsupported,
            cat("fmha: max_sms is ", of.max_sms, "; allowed in tuning: 0, as calls with a limit have one kernel"));
+    if (has_sequences(of))
+      fail(Stage::argument, Code::unsupported,
+           "fmha: cu_seqlens_q is given; allowed in tuning: tensors [B, H, S, D], as lengths change from call to call");
     const FmhaSizes sizes = fmha_sizes(of);
     Flags flags;
     const std::int64_t values[] = {sizes.batch, sizes.heads, sizes.kv_heads, sizes.queries, sizes.keys};
@@ -121,7 +126,9 @@ class FmhaTunable final : public Tunable {
   std::vector<Problem> problems(const Flags& flags) const override {
     for (const auto& [name, what] : {std::pair("walk", "it is what is measured"),
                                      {"tile", "it is what is measured"},
-                                     {"rung", "a rung is one kernel"}})
+                                     {"rung", "a rung is one kernel"},
+                                     {"varlen", "lengths change from call to call"},
+                                     {"page-size", "lengths change from call to call"}})
       if (flags.count(name) > 0)
         fail(Stage::argument, Code::invalid_argument, cat("--", name, " is given; ", what, ": leave it out"));
     Flags kinds = flags;
@@ -139,8 +146,8 @@ class FmhaTunable final : public Tunable {
       const FmhaKernel kernel = kernel_of(given);
       Problem problem = make_problem(kernel, sizes_of(given));
       check(problem);
-      const bool chosen =
-          kernel.tile != kUsualFmhaTile || kernel.walk != WalkChoice::usual || kernel.rung != kNoFmhaRung;
+      const bool chosen = kernel.tile != kUsualFmhaTile || kernel.walk != WalkChoice::usual ||
+                          kernel.rung != kNoFmhaRung || kernel.varlen;
       return chosen ? std::nullopt : std::optional(std::move(problem));
     });
   }
@@ -182,7 +189,12 @@ const Tunable& fmha_tunable() {
 }
 
 FmhaSizes fmha_sizes(const FmhaArgs& args) {
-  return {args.q.shape[0], args.q.shape[1], args.k.shape[1], args.q.shape[2], args.k.shape[2]};
+  if (!has_sequences(args))
+    return {args.q.shape[0], args.q.shape[1], args.k.shape[1], args.q.shape[2], args.k.shape[2]};
+  // Lengths are not known here: rows of all sequences, and a block of them more for each.
+  const auto heads = static_cast<std::size_t>(args.k.rank - 2);
+  const std::int64_t keys = args.k.shape[0] * (args.k.rank == 4 ? args.k.shape[1] : 1);
+  return {1, args.q.shape[1], args.k.shape[heads], args.q.shape[0], std::min(keys, std::int64_t{kMaxSize})};
 }
 
 ProblemKey fmha_problem_key(const FmhaKernel& kernel, const FmhaSizes& sizes) {

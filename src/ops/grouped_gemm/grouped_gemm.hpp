@@ -21,6 +21,9 @@ GroupedGemmArgs grouped_gemm_from_c(const void* structure);
 void validate(const GroupedGemmArgs& args, bool on_model);
 void validate(const GroupedGemmConfig& config);
 
+/// Throws tj::Error(argument, invalid_argument) naming the first bad entry of the list of validated args.
+void check_groups(const GroupedGemmArgs& args, const ReadList& read);
+
 /// The product that a call's tensors make together: b has a batch, a and d have one with counts.
 GemmArgs product_of(const GroupedGemmArgs& args);
 /// The sizes that decide the tile: expected rows of a group, N, K and the groups.

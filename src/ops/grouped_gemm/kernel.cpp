@@ -44,6 +44,7 @@ class GroupedGemm final : public Described<GroupedGemmArgs, grouped_gemm_from_c>
   std::string_view name() const override { return "grouped_gemm"; }
 
   void validate(const void* args, bool on_model) const override { ops::validate(get(args), on_model); }
+  void check_lists(const void* args, const ReadList& read) const override { check_groups(get(args), read); }
   Device device_of(const void* args) const override { return get(args).a.device; }
   bool serves(const arch::Arch& arch) const override {
     return gemm_serves(arch) && find_gemm_family(arch) == &usual_gemm_family();

@@ -73,7 +73,39 @@ void check_scales(const GroupedGemmArgs& args, const Named& a, const Named& b, c
   check_block_scales("scale_b", *args.scale_b, b, b.at(1), gemm_scale_blocks(b.at(1)), k_blocks, d, d_range);
 }
 
+[[noreturn]] void refuse_entry(std::size_t at, std::int32_t entry, const std::string& allowed) {
+  refuse(kOp, Code::invalid_argument, cat("groups[", at, "] is ", entry, "; allowed: ", allowed));
+}
+
+/// 128 rows that begin at a multiple of 128 are of one group, or of none from some row on.
+void check_named(const std::vector<std::int32_t>& list, Size groups) {
+  for (std::size_t m = 0; m < list.size(); ++m) {
+    const std::size_t first = m / gemm::kRowsTogether * gemm::kRowsTogether;
+    const bool here = list[m] >= -1 && list[m] < groups, alike = list[m] == list[first] || list[m] == -1;
+    if (!here) refuse_entry(m, list[m], cat("-1 (none) to ", groups - 1));
+    if (!alike)
+      refuse_entry(
+          m, list[m],
+          cat(list[first], ", as groups[", first, "], or -1: groups begin at multiples of ", gemm::kRowsTogether));
+  }
+}
+
 }  // namespace
+
+void check_groups(const GroupedGemmArgs& args, const ReadList& read) {
+  const std::vector<std::int32_t> list = read(args.groups);
+  const auto rows = args.a.shape[static_cast<std::size_t>(args.a.rank - 2)];
+  if (args.grouping == Grouping::rows) return check_named(list, args.b.shape[0]);
+  std::int32_t least = 0;
+  for (std::size_t group = 0; group < list.size(); ++group) {
+    if (list[group] < least || list[group] > rows)
+      refuse_entry(group, list[group],
+                   args.grouping == Grouping::counts
+                       ? cat("0 to ", rows, " (R)")
+                       : cat(least, group > 0 ? " (the end before it)" : "", " to ", rows, " (M)"));
+    if (args.grouping == Grouping::ends) least = list[group];
+  }
+}
 
 void validate(const GroupedGemmConfig& config) {
   if (!known(config.grouping))

@@ -54,22 +54,38 @@ def _sides(window):
     return number(left, "window[0] (left)", -2**63, 2**63 - 1), number(right, "window[1] (right)", -2**63, 2**63 - 1)
 
 
-def _fmha(q, k, v, *, causal=False, scale=None, window=_NO_WINDOW, top_left=False, softcap=0.0, alibi_slopes=None, sinks=None, out=None,
-          return_lse=False, layout="bhsd", max_sms=0, stream=None, asks=False):
+def _fmha(q, k, v, *, causal=False, scale=None, window=_NO_WINDOW, top_left=False, softcap=0.0, alibi_slopes=None, sinks=None, cu_seqlens_q=None,
+          cu_seqlens_k=None, seqused_k=None, block_table=None, out=None, return_lse=False, layout="bhsd", max_sms=0, stream=None, asks=False):
     left, right = _sides(window)
     args = _c.FmhaArgs(causal=flag(causal, "causal"), max_sms=_limit(max_sms), has_window=1, window_left=left, window_right=right,
                        top_left=flag(top_left, "top_left"), softcap=real(softcap, "softcap"))
     call, swapped, return_lse = Call("fmha", args, stream, asks), one_of("layout", layout, _LAYOUTS), flag(return_lse, "return_lse")
     q, k, v = call.tensor("q", q), call.tensor("k", k), call.tensor("v", v)
-    alibi_slopes, sinks = call.tensor("alibi_slopes", alibi_slopes, True), call.tensor("sinks", sinks, True)
+    beside = {"alibi_slopes": alibi_slopes, "sinks": sinks, "cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k, "seqused_k": seqused_k,
+              "block_table": block_table}
+    beside = {name: call.tensor(name, x, True) for name, x in beside.items() if x is not None}
     out, lse_out = _two(out, _FMHA_PAIR) if return_lse else (out, None)
+    if cu_seqlens_q is not None:
+        return _fmha_sequences(call, q, k, v, beside, out, lse_out, return_lse, swapped, scale)
     shape = shape_of(q, 4)
     o = call.result("out", out, q, (*shape[:3], v.shape[3] if v.c.rank == 4 else shape[3]), q.dtype)
     if swapped:
         for each in (q, shape_of(k, 4) and k, shape_of(v, 4) and v, shape_of(o, 4) and o):
             each.swap(1, 2)
     lse = call.result("lse", lse_out, q, q.shape[:3], "f32") if return_lse else None
-    call.put(q=q, k=k, v=v, alibi_slopes=alibi_slopes, sinks=sinks, o=o, lse=lse)
+    call.put(q=q, k=k, v=v, o=o, lse=lse, **beside)
+    call.scale(scale)
+    return call
+
+
+def _fmha_sequences(call, q, k, v, beside, out, lse_out, return_lse, swapped, scale):
+    """Rows of all sequences one behind the other: the layout is theirs."""
+    if swapped:
+        raise Error("layout is 'bshd' and cu_seqlens_q is given; allowed with it: the default, as tensors are [T, H, D]")
+    shape = shape_of(q, 3)
+    o = call.result("out", out, q, (*shape[:2], shape_of(v, 3, 4)[-1]), q.dtype)
+    lse = call.result("lse", lse_out, q, (shape[1], shape[0]), "f32") if return_lse else None
+    call.put(q=q, k=k, v=v, o=o, lse=lse, **beside)
     call.scale(scale)
     return call
 
@@ -132,7 +148,9 @@ def _asking(op, arguments, options) -> Call:
 
 def fmha(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: Optional[float] = None, window: Tuple[int, int] = _NO_WINDOW,
          top_left: bool = False, softcap: float = 0.0, alibi_slopes: Optional[SupportsDLPack] = None, sinks: Optional[SupportsDLPack] = None,
-         out: Any = None, return_lse: bool = False, layout: str = "bhsd", max_sms: int = 0, stream: Optional[StreamLike] = None,
+         cu_seqlens_q: Optional[SupportsDLPack] = None, cu_seqlens_k: Optional[SupportsDLPack] = None,
+         seqused_k: Optional[SupportsDLPack] = None, block_table: Optional[SupportsDLPack] = None, out: Any = None,
+         return_lse: bool = False, layout: str = "bhsd", max_sms: int = 0, stream: Optional[StreamLike] = None,
          runtime: Optional[Runtime] = None) -> Union[Tensor, Tuple[Tensor, Tensor]]:
     """Attention forward: softmax(scale * q k^T [masked]) v, summed in f32.
 
@@ -143,6 +161,8 @@ def fmha(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: Option
     before its place and behind it, -1 for all. A row without a key gives 0. scale: any finite number; D**-0.5 where it is None.
     softcap c > 0: scaled scores x become c tanh(x / c). alibi_slopes f32 [H] or [B, H]: a score loses slope * |place - j|. sinks f32 [H]: a
     logit that joins the sum of each row's exponentials, and has no value.
+    cu_seqlens_q, cu_seqlens_k i32 [B + 1]: q and o are [T, H, D], k and v [Tk, Hkv, D], rows of sequences one behind the other; lse is [H, T].
+    seqused_k i32 [B]: keys that count. block_table i32 [B, pages]: k and v are [pages, page size, Hkv, D]. Lists are read on the device.
     Returns o, made by q's framework, or `out`; with return_lse (o, lse), lse f32 [B, H, Sq], and out is such a pair.
     max_sms: multiprocessors that the launches may fill, so that other work can run beside; 0: all.
     stream: a driver's handle or a framework's stream; None: the framework's current one. Raises tilejit.Error.
@@ -152,7 +172,8 @@ def fmha(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: Option
     >>> tilejit.fmha(q, q, q, causal=True)[0, 0, 0, :3]
     array([1., 1., 1.], dtype=float16)
     """
-    given = (q, k, v) if alibi_slopes is None and sinks is None else (q, k, v, alibi_slopes, sinks)
+    given = (q, k, v) if alibi_slopes is None and sinks is None and cu_seqlens_q is None else (
+        q, k, v, alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_k, seqused_k, block_table)
     if out is not None:
         given += _two(out, _FMHA_PAIR) if return_lse else (out,)
     kinds, objects = tuple(map(type, given)), given if len(given) == 3 else tuple([x for x in given if x is not None])
@@ -161,7 +182,8 @@ def fmha(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: Option
     if done is not None:
         return tuple(done) if return_lse else done
     call = _fmha(q, k, v, causal=causal, scale=scale, window=window, top_left=top_left, softcap=softcap, alibi_slopes=alibi_slopes, sinks=sinks,
-                 out=out, return_lse=return_lse, layout=layout, max_sms=max_sms, stream=stream)
+                 cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, seqused_k=seqused_k, block_table=block_table, out=out,
+                 return_lse=return_lse, layout=layout, max_sms=max_sms, stream=stream)
     results = call.run(_runtime(runtime), key)
     return results if return_lse else results[0]
 

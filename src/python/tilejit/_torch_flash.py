@@ -1,6 +1,6 @@
-"""flash_attn_func of the package flash_attn: its arguments, and which of them are served here.
+"""flash_attn_func and flash_attn_varlen_func of the package flash_attn: their arguments, and which of them are served here.
 
-Decides how its names become those of fmha, and what is refused. Invariant: what is served has the values that flash_attn gives; nothing is left
+Decides how their names become those of fmha, and what is refused. Invariant: what is served has the values that flash_attn gives; nothing is left
 to another library. Everything here can be traced by torch.compile.
 """
 from __future__ import annotations
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 # Arguments of FlashAttention-3 and 4 that have one value here, with why: the others ask for another kernel.
 _ONLY = {
     "qv": (None, "a second part of queries is not served"),
+    "q_v": (None, "a second part of queries is not served"),
+    "seqused_q": (None, "cu_seqlens_q has the lengths of queries"),
     "q_descale": (None, "8-bit types are not served"),
     "k_descale": (None, "8-bit types are not served"),
     "v_descale": (None, "8-bit types are not served"),
@@ -25,14 +27,35 @@ _ONLY = {
 }
 
 
-def _refuse(name: str, value, allowed: str):
-    raise Error(f"flash_attn_func: {name} is {value}; allowed: {allowed}", code="unsupported")
+_HINTS = ("scheduler_metadata", "fa_version")  # of how to compute: blocks find their tiles themselves, and there is one version
 
 
-def _window(window_size):
+def _refuse(name: str, value, allowed: str, function: str = "flash_attn_func"):
+    raise Error(f"{function}: {name} is {value}; allowed: {allowed}", code="unsupported")
+
+
+def _served(function, dropout_p, num_splits, pack_gqa, others):
+    """Refuses what asks for another kernel."""
+    if dropout_p != 0:
+        _refuse("dropout_p", dropout_p, "0", function)
+    if num_splits not in (0, 1):
+        _refuse("num_splits", num_splits, "0 and 1: keys of a query are not split", function)
+    if pack_gqa:
+        _refuse("pack_gqa", pack_gqa, "None and False: heads of a group are not packed", function)
+    for name, value in others.items():
+        if name in _HINTS:
+            continue
+        if name not in _ONLY:
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
+        only, why = _ONLY[name]
+        if value is not only and (isinstance(value, torch.Tensor) or value != only):
+            _refuse(name, type(value).__name__ if isinstance(value, torch.Tensor) else value, f"{only}, as {why}", function)
+
+
+def _window(window_size, function="flash_attn_func"):
     """(left, right); None on a side is all keys, as FlashAttention-4 has it."""
     if not isinstance(window_size, (tuple, list)) or len(window_size) != 2:
-        _refuse("window_size", window_size, "(left, right), each a number of keys, or -1 for all")
+        _refuse("window_size", window_size, "(left, right), each a number of keys, or -1 for all", function)
     return [-1 if side is None or side < 0 else int(side) for side in window_size]
 
 
@@ -52,18 +75,7 @@ def flash_attn_func(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, dropout_p
     >>> tilejit.torch.flash_attn_func(q, q, q, dropout_p=0.5) Traceback (most recent call last): ... tilejit._error.Error: argument:
     flash_attn_func: dropout_p is 0.5; allowed: 0
     """
-    if dropout_p != 0:
-        _refuse("dropout_p", dropout_p, "0")
-    if num_splits not in (0, 1):
-        _refuse("num_splits", num_splits, "0 and 1: keys of a query are not split")
-    if pack_gqa:
-        _refuse("pack_gqa", pack_gqa, "None and False: heads of a group are not packed")
-    for name, value in others.items():
-        if name not in _ONLY:
-            raise TypeError(f"flash_attn_func() got an unexpected keyword argument {name!r}")
-        only, why = _ONLY[name]
-        if value is not only and value != only:
-            _refuse(name, type(value).__name__ if isinstance(value, torch.Tensor) else value, f"{only}, as {why}")
+    _served("flash_attn_func", dropout_p, num_splits, pack_gqa, others)
     for name, x in (("q", q), ("k", k), ("v", v)):
         if x.dim() != 4:
             raise Error(f"flash_attn_func: {name}.rank is {x.dim()}; allowed: 4 ([B, S, H, D])")
@@ -75,3 +87,50 @@ def flash_attn_func(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, dropout_p
         return torch.ops.tilejit.fmha(*turned, **options).transpose(1, 2)
     o, lse = torch.ops.tilejit.fmha_lse(*turned, **options)
     return o.transpose(1, 2), lse, None
+
+
+def flash_attn_varlen_func(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens_q: torch.Tensor, cu_seqlens_k: Optional[torch.Tensor] = None,
+                           max_seqlen_q: Optional[int] = None, max_seqlen_k: Optional[int] = None, dropout_p: float = 0.0,
+                           softmax_scale: Optional[float] = None, causal: bool = False, window_size: Tuple[int, int] = (-1, -1), softcap: float = 0.0,
+                           alibi_slopes: Optional[torch.Tensor] = None, deterministic: bool = False, return_attn_probs: bool = False,
+                           block_table: Optional[torch.Tensor] = None, *, seqused_k: Optional[torch.Tensor] = None,
+                           learnable_sink: Optional[torch.Tensor] = None, s_aux: Optional[torch.Tensor] = None, out: Optional[torch.Tensor] = None,
+                           return_softmax_lse: bool = False, num_splits: int = 0, pack_gqa: Optional[bool] = None,
+                           **others: object) -> Union[torch.Tensor, Tuple[torch.Tensor, ...]]:
+    """flash_attn.flash_attn_varlen_func by tilejit's kernels: its arguments, and forward passes only.
+
+    q [T, H, D]; k [Tk, Hkv, D]; v [Tk, Hkv, Dv]: rows of sequences one behind the other, where cu_seqlens_q and cu_seqlens_k i32 [B + 1] say;
+    seqused_k i32 [B]: the keys of each that count. block_table i32 [B, pages]: k and v are [pages, page size, Hkv, D], and lengths are seqused_k, or
+    those of cu_seqlens_k. Lists are read on the device, so that a CUDA graph serves other lengths. The longest lengths are not needed: any number is
+    taken. Masks, scores and refusals are flash_attn_func's; s_aux is another name of learnable_sink. Returns o [T, H, Dv], or out; with
+    return_attn_probs (o, lse f32 [H, T], None), with return_softmax_lse (o, lse). Raises tilejit.Error.
+    >>> import torch, tilejit.torch
+    >>> q, ends = torch.ones(10, 2, 64, dtype=torch.float16), torch.tensor([0, 3, 10], dtype=torch.int32)
+    >>> tilejit.torch.flash_attn_varlen_func(q, q, q, ends, ends, 7, 7, causal=True).shape
+    torch.Size([10, 2, 64])
+    """
+    name = "flash_attn_varlen_func"
+    _served(name, dropout_p, num_splits, pack_gqa, others)
+    for given, x in (("q", q), ("k", k), ("v", v)):
+        rank = 3 if given == "q" or block_table is None else 4
+        if x.dim() != rank:
+            form = "[T, H, D]" if given == "q" else "[pages, page size, Hkv, D]" if rank == 4 else "[Tk, Hkv, D]"
+            raise Error(f"{name}: {given}.rank is {x.dim()}; allowed: {rank} ({form})")
+    sinks = learnable_sink if s_aux is None else s_aux
+    left, right = _window(window_size, name)
+    options = dict(causal=causal, scale=softmax_scale, window_left=left, window_right=right, softcap=softcap, alibi_slopes=alibi_slopes,
+                   sinks=None if sinks is None else sinks.to(torch.float32), cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, seqused_k=seqused_k,
+                   block_table=block_table)
+    wants_lse, shape = return_attn_probs or return_softmax_lse, (*q.shape[:2], v.shape[-1])
+    o, lse = out, torch.empty((q.shape[1], q.shape[0]), dtype=torch.float32, device=q.device) if wants_lse else None
+    if q.shape[0] == 0 or k.shape[0] == 0:  # nothing to compute
+        o = torch.zeros(shape, dtype=q.dtype, device=q.device) if out is None else out.zero_()
+        if wants_lse:
+            lse.copy_((torch.full((q.shape[1],), -torch.inf, device=q.device) if sinks is None else sinks.to(torch.float32))[:, None].expand_as(lse))
+    elif out is not None:
+        torch.ops.tilejit.fmha_out(q, k, v, out, lse=lse, **options)
+    elif wants_lse:
+        o, lse = torch.ops.tilejit.fmha_lse(q, k, v, **options)
+    else:
+        o = torch.ops.tilejit.fmha(q, k, v, **options)
+    return (o, lse, None) if return_attn_probs else (o, lse) if return_softmax_lse else o

@@ -14,7 +14,8 @@ from ._error import Error
 from ._torch_run import refuse_grad, refuse_tangent, run
 
 _FMHA_OPTIONS = ("bool causal=False, float? scale=None, int window_left=-1, int window_right=-1, bool top_left=False, float softcap=0.0, "
-                 "Tensor? alibi_slopes=None, Tensor? sinks=None")
+                 "Tensor? alibi_slopes=None, Tensor? sinks=None, Tensor? cu_seqlens_q=None, Tensor? cu_seqlens_k=None, Tensor? seqused_k=None, "
+                 "Tensor? block_table=None")
 SCHEMAS = {
     "fmha": "(Tensor q, Tensor k, Tensor v, *, " + _FMHA_OPTIONS + ") -> Tensor",
     "fmha_lse": "(Tensor q, Tensor k, Tensor v, *, " + _FMHA_OPTIONS + ") -> (Tensor, Tensor)",
@@ -40,8 +41,9 @@ SCHEMAS = {
 
 
 def _fmha(tensors, results, made, causal=False, scale=None, window_left=-1, window_right=-1, top_left=False, softcap=0.0, alibi_slopes=None,
-          sinks=None):
-    run("fmha", (causal, scale, window_left, window_right, top_left, softcap), (*tensors, alibi_slopes, sinks, *results), made)
+          sinks=None, cu_seqlens_q=None, cu_seqlens_k=None, seqused_k=None, block_table=None):
+    run("fmha", (causal, scale, window_left, window_right, top_left, softcap),
+        (*tensors, alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_k, seqused_k, block_table, *results), made)
 
 
 def fmha(q, k, v, **options):
@@ -51,7 +53,7 @@ def fmha(q, k, v, **options):
 
 
 def fmha_lse(q, k, v, **options):
-    o, lse = _torch_shapes.fmha_like(q, v), torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
+    o, lse = _torch_shapes.fmha_like(q, v), _torch_shapes.lse_like(q)
     _fmha((q, k, v), (o, lse), True, **options)
     return o, lse
 

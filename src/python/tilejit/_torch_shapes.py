@@ -69,17 +69,35 @@ def _finite(op, **numbers):
             _demand(math.isfinite(value), op, f"{name} is {value}; allowed: any finite value")
 
 
-def _fmha_heads(q, name, x, form, *ranks):
+def _fmha_heads(q, name, x, form, *ranks, batch=None):
     """Numbers of heads: slopes or sinks."""
     _rank("fmha", name, x, form, *ranks)
     _dtype("fmha", name, x, (torch.float32,))
     if x.dim() == 2:
-        _same("fmha", name, x, 0, q.shape[0], "q.shape[0]")
+        _same("fmha", name, x, 0, q.shape[0] if batch is None else batch, "q.shape[0]" if batch is None else "B of cu_seqlens_q")
     _same("fmha", name, x, x.dim() - 1, q.shape[1], "q.shape[1]")
 
 
-def _fmha(q, k, v, *, causal=False, scale=None, window_left=-1, window_right=-1, top_left=False, softcap=0.0, alibi_slopes=None, sinks=None):
-    _together("fmha", q, {"q": q, "k": k, "v": v, "alibi_slopes": alibi_slopes, "sinks": sinks})
+def _fmha_lists(q, k, v, lists):
+    """(q, k and v as [B, H, S, D]) of a call with sequences; lists by their names."""
+    for name, x in lists.items():
+        if x is not None:
+            _dtype("fmha", name, x, (torch.int32,))
+            _rank("fmha", name, x, "[B, pages]" if name == "block_table" else "a list", 2 if name == "block_table" else 1)
+    paged = lists["block_table"] is not None
+    _rank("fmha", "q", q, "[T, H, D], with cu_seqlens_q", 3)
+    for name, x in (("k", k), ("v", v)):
+        _rank("fmha", name, x, "[pages, page size, Hkv, D], with block_table" if paged else "[Tk, Hkv, D], with cu_seqlens_q", 4 if paged else 3)
+    return [(x if x.dim() == 4 else x[None]).transpose(1, 2) for x in (q, k, v)]
+
+
+def _fmha(q, k, v, *, causal=False, scale=None, window_left=-1, window_right=-1, top_left=False, softcap=0.0, alibi_slopes=None, sinks=None,
+          cu_seqlens_q=None, cu_seqlens_k=None, seqused_k=None, block_table=None):
+    lists = {"cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k, "seqused_k": seqused_k, "block_table": block_table}
+    _together("fmha", q, {"q": q, "k": k, "v": v, "alibi_slopes": alibi_slopes, "sinks": sinks, **lists})
+    batched = cu_seqlens_q is None
+    if not batched:
+        q, k, v = _fmha_lists(q, k, v, lists)
     for name, x in (("q", q), ("k", k), ("v", v)):
         _rank("fmha", name, x, _FMHA_FORM, 4)
         _sizes("fmha", name, x)
@@ -93,7 +111,8 @@ def _fmha(q, k, v, *, causal=False, scale=None, window_left=-1, window_right=-1,
         _dtype("fmha", name, x, (q.dtype,), ", as q.dtype")
         _demand(x.stride(3) == 1, "fmha", f"{name}.strides[3] (D) is {x.stride(3)}; allowed: 1 (a contiguous last dimension)", "unsupported")
     _demand(q.stride(3) == 1, "fmha", f"q.strides[3] (D) is {q.stride(3)}; allowed: 1 (a contiguous last dimension)", "unsupported")
-    _same("fmha", "k", k, 0, q.shape[0], "q.shape[0]")
+    if batched:
+        _same("fmha", "k", k, 0, q.shape[0], "q.shape[0]")
     _same("fmha", "k", k, 3, q.shape[3], "q.shape[3]")
     for axis in range(3):
         _same("fmha", "v", v, axis, k.shape[axis], "k's shape")
@@ -105,13 +124,15 @@ def _fmha(q, k, v, *, causal=False, scale=None, window_left=-1, window_right=-1,
     if isinstance(softcap, float):  # else a symbol
         _demand(softcap >= 0 and math.isfinite(softcap), "fmha", f"softcap is {softcap}; allowed: 0 (off) and any finite number above")
     if alibi_slopes is not None:
-        _fmha_heads(q, "alibi_slopes", alibi_slopes, "[H] or [B, H]", 1, 2)
+        _fmha_heads(q, "alibi_slopes", alibi_slopes, "[H] or [B, H]", 1, 2, batch=None if batched else cu_seqlens_q.shape[0] - 1)
     if sinks is not None:
         _fmha_heads(q, "sinks", sinks, "[H]", 1)
 
 
 def fmha_like(q, v):
     """Memory for o, with the order of q's dimensions."""
+    if isinstance(q, torch.Tensor) and q.dim() == 3 and isinstance(v, torch.Tensor) and v.dim() > 0:
+        return torch.empty((q.shape[0], q.shape[1], v.shape[-1]), dtype=q.dtype, device=q.device)
     if not all(isinstance(x, torch.Tensor) and x.dim() == 4 for x in (q, v)) or v.shape[3] == q.shape[3]:
         return torch.empty_like(q)
     shape = (*q.shape[:3], v.shape[3])
@@ -120,18 +141,26 @@ def fmha_like(q, v):
     return torch.empty(shape, dtype=q.dtype, device=q.device)
 
 
+def lse_like(q):
+    """Memory for lse: [B, H, Sq], or [H, T] of rows of sequences."""
+    return torch.empty((q.shape[1], q.shape[0]) if q.dim() == 3 else q.shape[:3], dtype=torch.float32, device=q.device)
+
+
 def fmha(q, k, v, **options):
     _fmha(q, k, v, **options)
     return fmha_like(q, v)
 
 
 def fmha_lse(q, k, v, **options):
-    return fmha(q, k, v, **options), torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
+    return fmha(q, k, v, **options), lse_like(q)
 
 
 def fmha_out(q, k, v, out, *, lse=None, **options):
     _fmha(q, k, v, **options)
     _together("fmha", q, {"q": q, "o": out, "lse": lse})
+    if q.dim() == 3:  # of sequences
+        q, v, out = q[None].transpose(1, 2), v[None] if v.dim() == 3 else v, out[None].transpose(1, 2)
+        lse = None if lse is None else lse[None]
     _rank("fmha", "o", out, _FMHA_FORM, 4)
     _dtype("fmha", "o", out, (q.dtype,), ", as q.dtype")
     for axis in range(3):

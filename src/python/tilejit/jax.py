@@ -105,9 +105,11 @@ def _run(op, needed: dict, optional: dict, options: dict):
 
 def fmha(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, causal: bool = False, scale: Optional[float] = None, window: Tuple[int, int] = (-1, -1),
          top_left: bool = False, softcap: float = 0.0, alibi_slopes: Optional[ArrayLike] = None, sinks: Optional[ArrayLike] = None,
-         return_lse: bool = False, layout: str = "bhsd") -> Union[jax.Array, Tuple[jax.Array, jax.Array]]:
-    """Attention forward, as tilejit.fmha: o, or (o, lse) with return_lse. Only q, k, v, alibi_slopes and sinks may be tracers."""
-    results = _run("fmha", {"q": q, "k": k, "v": v}, {"alibi_slopes": alibi_slopes, "sinks": sinks},
+         cu_seqlens_q: Optional[ArrayLike] = None, cu_seqlens_k: Optional[ArrayLike] = None, seqused_k: Optional[ArrayLike] = None,
+         block_table: Optional[ArrayLike] = None, return_lse: bool = False, layout: str = "bhsd") -> Union[jax.Array, Tuple[jax.Array, jax.Array]]:
+    """Attention forward, as tilejit.fmha: o, or (o, lse) with return_lse. Only arrays may be tracers."""
+    results = _run("fmha", {"q": q, "k": k, "v": v}, {"alibi_slopes": alibi_slopes, "sinks": sinks, "cu_seqlens_q": cu_seqlens_q,
+                                                   "cu_seqlens_k": cu_seqlens_k, "seqused_k": seqused_k, "block_table": block_table},
                    {"causal": causal, "scale": scale, "window": window, "top_left": top_left, "softcap": softcap, "return_lse": return_lse,
                     "layout": layout})
     return results if return_lse else results[0]

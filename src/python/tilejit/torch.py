@@ -1,10 +1,12 @@
-"""tilejit as operators of PyTorch: torch.ops.tilejit.*, and sdpa(), flash_attn_func() and fp8_gemm_nt() by tilejit's kernels. Forward only.
+"""tilejit as operators of PyTorch: torch.ops.tilejit.*, and sdpa(), flash_attn_func(), flash_attn_varlen_func() and fp8_gemm_nt() by tilejit's
+kernels. Forward only.
 
 Importing this registers the operators. They run in eager mode, under torch.compile(fullgraph=True), in CUDA graphs, and give shapes for fake and
 meta tensors. A tensor that requires grad is refused outside of torch.no_grad(); sdpa leaves it to torch.
 
     torch.ops.tilejit.fmha(q, k, v, *, causal=False, scale=None, window_left=-1, window_right=-1, top_left=False, softcap=0, alibi_slopes=None,
-                           sinks=None) -> o                                     fmha_lse: (o, lse); fmha_out: out, lse=None
+                           sinks=None, cu_seqlens_q=None, cu_seqlens_k=None, seqused_k=None, block_table=None) -> o
+                           fmha_lse: (o, lse); fmha_out: out, lse=None
     torch.ops.tilejit.gemm(a, b, *, c, bias, alpha, beta, activation, dtype, scale_a, scale_b) -> d          gemm_out: out
     torch.ops.tilejit.grouped_gemm(a, b, groups, *, grouping="ends", ...) -> d   grouped_gemm_out: out
     torch.ops.tilejit.quantise(x, *, rows=1, gate, powers_of_two) -> (q, scales)  quantise_out: q, scales
@@ -33,9 +35,10 @@ def _check_version(version: str) -> None:
 
 _check_version(torch.__version__)
 
-from ._torch_flash import flash_attn_func  # noqa: E402 -- behind the check
+from ._torch_flash import flash_attn_func, flash_attn_varlen_func  # noqa: E402 -- behind the check
 from ._torch_fp8 import fp8_gemm_nt, m_grouped_fp8_gemm_nt_contiguous, m_grouped_fp8_gemm_nt_masked  # noqa: E402
 from ._torch_moe import fused_moe  # noqa: E402
 from ._torch_sdpa import sdpa  # noqa: E402
 
-__all__ = ["flash_attn_func", "fp8_gemm_nt", "fused_moe", "m_grouped_fp8_gemm_nt_contiguous", "m_grouped_fp8_gemm_nt_masked", "sdpa"]
+__all__ = ["flash_attn_func", "flash_attn_varlen_func", "fp8_gemm_nt", "fused_moe", "m_grouped_fp8_gemm_nt_contiguous",
+           "m_grouped_fp8_gemm_nt_masked", "sdpa"]

@@ -89,6 +89,30 @@ TEST_CASE("numbers and scales") {
   CHECK(has(refusal([](auto& a) { a.scale_a->shape[0] = 5; }, Grouping::ends, DType::e4m3), {"scale_a.shape[0]"}));
 }
 
+TEST_CASE("lists, where a user wants them looked at: the first bad entry by name") {
+  const auto told = [](Grouping grouping, std::size_t at, std::int32_t entry) -> std::string {
+    GroupedShape shape = shape_of(grouping);
+    shape.counts = {40, 0, 130};
+    GroupedProblem problem(shape, 1);
+    problem.list[at] = entry;
+    try {
+      ops::grouped_gemm_op().check_lists(&problem.args, [&](const Tensor&) { return problem.list; });
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  CHECK(told(Grouping::ends, 0, 40) == "");
+  CHECK(told(Grouping::counts, 1, 130) == "");
+  CHECK(told(Grouping::rows, 3, -1) == "");
+  CHECK(has(told(Grouping::ends, 1, 39), {"groups[1] is 39; allowed: 40 (the end before it) to 170 (M)"}));
+  CHECK(has(told(Grouping::ends, 2, 171), {"groups[2] is 171"}));
+  CHECK(has(told(Grouping::ends, 0, -1), {"groups[0] is -1; allowed: 0 to 170 (M)"}));
+  CHECK(has(told(Grouping::counts, 2, 131), {"groups[2] is 131; allowed: 0 to 130 (R)"}));
+  CHECK(has(told(Grouping::rows, 7, 3), {"groups[7] is 3; allowed: -1 (none) to 2"}));
+  CHECK(has(told(Grouping::rows, 7, 2), {"groups[7] is 2; allowed: 0, as groups[0], or -1"}));
+}
+
 TEST_CASE("configurations") {
   GroupedGemmConfig config;
   config.groups = 0;

@@ -1,0 +1,94 @@
+// Sequences of different lengths, one behind the other: where one lies that a tile works on, and boxes that end with
+// it.
+//
+// Example: lengths 5, 0 and 3 are the list 0, 5, 5, 8. Decides which block of rows is whose, and what lists may say.
+// Does not decide which keys a row sees (mask.cuh). A block of rows never reaches into another sequence: sequence n has
+// the blocks from begin / rows + n on, which are enough for it and at most two too many. So the host knows how many
+// there are in all from the rows and the sequences alone. Blocks without a row have no iteration, and nothing of them
+// is stored.
+//
+// Lists may hold anything. Numbers are brought into the range that they may have, as they are read. So a wrong list
+// makes a wrong result, and no access outside a tensor. Invariant: all roles that ask for a block get the same answer.
+#pragma once
+
+#include "ops/fmha/params.cuh"
+
+namespace tj::ops::fmha {
+
+/// The rows of one sequence among those of all.
+struct Sequence {
+  int number;
+  int first_query, queries, first_key, keys;
+};
+
+/// A number of a list, at least 0 and at most `most`.
+TJ_DEVICE int listed(const int* list, int place, int most) {
+  return max(0, min(static_cast<int>(dev::load_global_u32(list + place)), most));
+}
+/// The first block of rows that a sequence may have.
+template <class C>
+TJ_DEVICE int first_row_block(const Params& params, int sequence) {
+  return listed(params.cu_seqlens_q, sequence, params.queries) / C::kRowsPerBlock + sequence;
+}
+
+/// The sequence that has a block of rows.
+template <class C>
+TJ_DEVICE int sequence_of(const Params& params, int block) {
+  int found = 0, beyond = params.sequences;
+#pragma unroll 1
+  while (beyond - found > 1) {
+    const int middle = found + (beyond - found) / 2;
+    if (first_row_block<C>(params, middle) <= block)
+      found = middle;
+    else
+      beyond = middle;
+  }
+  return found;
+}
+
+/// The keys of a sequence.
+TJ_DEVICE void find_keys(const Params& params, Sequence& sequence) {
+  const int at = sequence.number, begin = listed(params.cu_seqlens_k, at, params.keys),
+            end = listed(params.cu_seqlens_k, at + 1, params.keys);
+  sequence.first_key = begin;
+  sequence.keys = max(0, end - begin);
+  if (params.seqused_k != nullptr) sequence.keys = listed(params.seqused_k, at, sequence.keys);
+}
+
+/// The sequence of a block of rows, and the block's first row in it. A block without rows begins at the last row's end.
+template <class C>
+TJ_DEVICE Sequence sequence_at(const Params& params, int block, int& row) {
+  Sequence sequence;
+  const int at = sequence.number = sequence_of<C>(params, block);
+  const int begin = listed(params.cu_seqlens_q, at, params.queries),
+            end = listed(params.cu_seqlens_q, at + 1, params.queries);
+  sequence.first_query = begin;
+  sequence.queries = max(0, end - begin);
+  row = (block - at - begin / C::kRowsPerBlock) * C::kRowsPerBlock;
+  if (row < 0 || row > sequence.queries) row = sequence.queries;
+  find_keys(params, sequence);
+  return sequence;
+}
+
+/// The coordinates of a box of rows behind its columns.
+///
+/// With kVarlen a box must end with the sequence, whose neighbour may hold anything. Its map has four dimensions:
+/// columns, rows of a box, rows of all, heads. Both dimensions of rows have the stride of a row, and the map begins a
+/// box before the tensor. A box with n rows of the sequence begins at row Rows - n of a box: its last rows lie outside,
+/// where loads find zeros and stores do nothing. It begins at the row of all behind those n rows, so that its first row
+/// lies where it should.
+struct BoxPlace {
+  int row, next, last;
+};
+/// rows: those from `row` on that the sequence has.
+template <class C, int Rows>
+TJ_DEVICE BoxPlace box_place(int first, int row, int rows, int head, int batch) {
+  if constexpr (Varlen<C>::kOn) {
+    const int inside = max(0, min(Rows, rows));
+    return {Rows - inside, first + row + inside, head};
+  } else {
+    return {row, head, batch};
+  }
+}
+
+}  // namespace tj::ops::fmha

@@ -1,0 +1,128 @@
+// The checks of a call with lists, and those of the lists' numbers, which TJ_CHECK asks for.
+//
+// Decides which forms tensors and lists have, and in which order they are checked. Words are tensor_checks.hpp's.
+// Invariant: passing validate_sequences() allocates nothing.
+#include <cstdint>
+#include <vector>
+
+#include "ops/common/tensor_checks.hpp"
+#include "ops/fmha/sequences.hpp"
+#include "ops/fmha/validate.hpp"
+#include "support/fail.hpp"
+
+namespace tj::ops {
+namespace {
+
+using support::cat;
+
+constexpr const char* kOp = "fmha";
+constexpr const char *kQueryAxes[] = {"T", "H", "D"}, *kOutputAxes[] = {"T", "H", "Dv"},
+                     *kKeyAxes[] = {"Tk", "Hkv", "D"}, *kValueAxes[] = {"Tk", "Hkv", "Dv"}, *kLseAxes[] = {"H", "T"};
+constexpr const char *kBegins[] = {"B + 1"}, *kSequences[] = {"B"};
+constexpr const char* kForm = "[T, H, D], with cu_seqlens_q";
+
+/// A list of i32 without gaps.
+void check_list(const Named& t, const FmhaArgs& args, Size size, const char* like) {
+  check_form(t);
+  check_dtype(t, DType::i32, "");
+  check_device(t, args.q.device, "q");
+  check_same(t, 0, size, like);
+  check_strides(t, size_of(DType::i32), t.rank - 1);
+  check_alignment(t, size_of(DType::i32));
+}
+
+[[noreturn, gnu::noinline, gnu::cold]] void refuse_absent(const char* name, const char* given) {
+  refuse(kOp, Code::invalid_argument, cat(name, " is absent; allowed: a list of i32, as ", given, " is given"));
+}
+
+/// Lists by their names, those that are given.
+template <class Use>
+void each_list(const FmhaArgs& args, const Use& use) {
+  const Size sequences = fmha_sequences(args);
+  use(Named{kOp, "cu_seqlens_q", *args.cu_seqlens_q, kBegins, 1, "[B + 1]"}, sequences + 1);
+  if (args.cu_seqlens_k) use(Named{kOp, "cu_seqlens_k", *args.cu_seqlens_k, kBegins, 1, "[B + 1]"}, sequences + 1);
+  if (args.seqused_k) use(Named{kOp, "seqused_k", *args.seqused_k, kSequences, 1, "[B]"}, sequences);
+}
+
+void check_lists(const FmhaArgs& args) {
+  if (!args.cu_seqlens_q) refuse_absent("cu_seqlens_q", args.cu_seqlens_k ? "cu_seqlens_k" : "a list of keys");
+  if (!args.cu_seqlens_k) refuse_absent("cu_seqlens_k", "cu_seqlens_q");
+  if (args.block_table) refuse(kOp, Code::unsupported, "block_table is given; allowed: none, as pages are not served");
+  const Named begins{kOp, "cu_seqlens_q", *args.cu_seqlens_q, kBegins, 1, "[B + 1]"};
+  check_form(begins);
+  if (begins.at(0) < 2)
+    refuse(kOp, Code::invalid_argument, "cu_seqlens_q.shape[0] (B + 1) is 1; allowed: at least 2, for one sequence");
+  each_list(args, [&](const Named& list, Size size) { check_list(list, args, size, "B of cu_seqlens_q asks for"); });
+}
+
+void check_shapes(const Named& q, const Named& k, const Named& v, const Named& o, const FmhaArgs& args) {
+  check_same(k, 2, q.at(2), "q.shape[2]");
+  for (int i = 0; i < 2; ++i) check_same(v, i, k.at(i), "k's shape");
+  for (int i = 0; i < 2; ++i) check_same(o, i, q.at(i), "q's shape");
+  check_same(o, 2, v.at(2), "v.shape[2]");
+  check_fmha_groups("q.shape[1]", q.at(1), "k.shape[1]", k.at(1));
+  // Blocks of a launch are counted in 32 bits; no kernel takes fewer than 64 rows a block.
+  if (fmha_row_blocks(q.at(0), fmha_sequences(args), 64) > kMaxSize / q.at(1))
+    refuse(kOp, Code::invalid_argument,
+           cat("q.shape is ", shape_text(q.tensor), " with ", fmha_sequences(args),
+               " sequences; allowed: H * (T / 64 + B) of at most ", kMaxSize));
+}
+
+}  // namespace
+
+void validate_sequences(const FmhaArgs& args, bool on_model) {
+  const Named q{kOp, "q", args.q, kQueryAxes, 3, kForm}, k{kOp, "k", args.k, kKeyAxes, 3, kForm},
+      v{kOp, "v", args.v, kValueAxes, 3, kForm}, o{kOp, "o", args.o, kOutputAxes, 3, kForm};
+  for (const Named* t : {&q, &k, &v, &o}) check_form(*t);
+  check_fmha_types(q, k, v, o, on_model);
+  check_lists(args);
+  check_shapes(q, k, v, o, args);
+  const FmhaOutputs outputs = check_fmha_places(q, k, v, o);
+  check_fmha_numbers(args);
+  const Named lse{kOp, "lse", args.lse ? *args.lse : args.o, kLseAxes, 2, "[H, T]"};
+  if (args.lse) {
+    check_form(lse);
+    check_same(lse, 0, q.at(1), "q.shape[1]");
+    check_same(lse, 1, q.at(0), "q.shape[0]");
+  }
+  check_fmha_beside(args, {q, k, v, o, args.lse ? &lse : nullptr, outputs}, fmha_sequences(args), q.at(1));
+  each_list(args, [&](const Named& list, Size) {
+    const Range range = range_of(list);
+    check_apart(o, outputs.o, list, range);
+    if (args.lse) check_apart(lse, range_of(lse), list, range);
+  });
+}
+
+namespace {
+
+using Numbers = std::vector<std::int32_t>;
+
+void check_begins(const char* name, const Numbers& list, Size rows, const char* of) {
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const std::int32_t least = i == 0 ? 0 : list[i - 1];
+    if (list[i] < least || list[i] > rows)
+      refuse(kOp, Code::invalid_argument,
+             cat(name, "[", i, "] is ", list[i], "; allowed: ", least, i == 0 ? "" : ", the one before it,", " to ",
+                 rows, ", ", of));
+  }
+}
+
+}  // namespace
+
+void check_sequences(const FmhaArgs& args, const ReadList& read) {
+  if (!has_sequences(args)) return;
+  check_begins("cu_seqlens_q", read(*args.cu_seqlens_q), args.q.shape[0], "q.shape[0]");
+  Numbers begins;
+  if (args.cu_seqlens_k) {
+    begins = read(*args.cu_seqlens_k);
+    check_begins("cu_seqlens_k", begins, args.k.shape[0], "k.shape[0]");
+  }
+  if (!args.seqused_k) return;
+  const Numbers used = read(*args.seqused_k);
+  for (std::size_t i = 0; i < used.size(); ++i)
+    if (const Size most = begins[i + 1] - begins[i]; used[i] < 0 || used[i] > most)
+      refuse(kOp, Code::invalid_argument,
+             cat("seqused_k[", i, "] is ", used[i], "; allowed: 0 to ", most, ", the sequence's keys"));
+}
+
+}  // namespace tj::ops

@@ -1,0 +1,188 @@
+// Protects attention over sequences of different lengths: on the CPU model against f64, with NaN in neighbours and
+// wherever no sequence has a row, outputs poisoned; lists that change between runs of a plan; lists that are wrong.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+#include <tilejit/error.hpp>
+#include <tilejit/plan.hpp>
+
+#include "common/random.hpp"
+#include "ops/fmha/sequences_problem.hpp"
+#include "support/full.hpp"
+#include "support/model_runtime.hpp"
+
+using namespace tj;
+using test::SequencesProblem;
+using test::SequencesShape;
+
+namespace {
+
+constexpr const char* kTargets[] = {"model:sm_90a",  "model:sm_90",   "model:sm_80",
+                                    "model:sm_100a", "model:gfx1100", "model:gfx942"};
+
+std::string run(const char* target, const SequencesShape& shape, std::uint64_t seed, int max_sms = 0) {
+  SequencesProblem problem(shape, seed);
+  problem.args.max_sms = max_sms;
+  testing::model_runtime(target).run(problem.args);
+  return problem.problem();
+}
+
+SequencesShape shape_of(std::vector<int> queries, std::vector<int> keys) {
+  SequencesShape shape;
+  shape.queries = std::move(queries), shape.keys = std::move(keys);
+  return shape;
+}
+
+}  // namespace
+
+TEST_CASE("lengths around blocks, of 0 and of 1, on every family") {
+  std::uint64_t seed = 4100;
+  for (const char* target : kTargets) {
+    CAPTURE(target);
+    for (const bool causal : {false, true}) {
+      SequencesShape shape = shape_of({129, 0, 1, 64, 0}, {200, 7, 129, 0, 0});
+      shape.causal = causal, shape.front = causal ? 3 : 0;
+      CAPTURE(shape.text());
+      CHECK(run(target, shape, ++seed) == "");
+    }
+  }
+}
+
+TEST_CASE("NaN in a neighbour, and behind the keys that count, shows nowhere") {
+  std::uint64_t seed = 4200;
+  for (const char* target : kTargets) {
+    CAPTURE(target);
+    for (const int nan : {0, 1, 2}) {
+      if (testing::thinned_out(nan)) continue;
+      SequencesShape shape = shape_of({30, 70, 131}, {90, 40, 33});
+      shape.causal = true, shape.nan = nan, shape.unused = 5, shape.head_dim = 128, shape.dtype = DType::bf16;
+      CAPTURE(shape.text());
+      CHECK(run(target, shape, ++seed) == "");
+    }
+  }
+}
+
+TEST_CASE("windows, places of queries, softcap, ALiBi and sinks are each sequence's own") {
+  std::uint64_t seed = 4300;
+  for (const char* target : kTargets) {
+    CAPTURE(target);
+    SequencesShape shape = shape_of({140, 3, 61}, {61, 150, 0});
+    shape.window = {20, 9}, shape.top_left = true, shape.sinks = true;
+    CAPTURE(shape.text());
+    CHECK(run(target, shape, ++seed) == "");
+    shape.window = {33, 0}, shape.top_left = false, shape.alibi = true, shape.softcap = 5, shape.sinks = false;
+    CHECK(run(target, shape, ++seed) == "");
+  }
+}
+
+TEST_CASE("blocks that walk, blocks that draw, output that the copy engine cannot store, other head dims") {
+  SequencesShape shape = shape_of({300, 0, 150, 20}, {300, 50, 260, 90});
+  shape.causal = true, shape.heads = 3;
+  CHECK(run("model:sm_90a", shape, 4400, 2) == "");
+  CHECK(run("model:gfx942", shape, 4401, 2) == "");
+  shape.shifted_o = true, shape.head_dim = 96, shape.value_dim = 72, shape.heads_kv = 3;
+  CHECK(run("model:sm_90a", shape, 4402) == "");
+  shape.causal = false, shape.head_dim = 256, shape.value_dim = 0;
+  CHECK(run("model:sm_90a", shape, 4403) == "");
+}
+
+TEST_CASE("random lengths and features") {
+  const std::uint64_t seed = samples::fresh_seed();
+  std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
+  CAPTURE(seed);
+  std::uint64_t next = 0;
+  const auto between = [&](int low, int high) {
+    return low + static_cast<int>(samples::random_bits(seed, next++) % static_cast<std::uint64_t>(high - low + 1));
+  };
+  for (int i = 0; i < 10; ++i) {
+    SequencesShape shape;
+    const int count = between(1, 5);
+    for (int s = 0; s < count; ++s) {
+      shape.queries.push_back(between(0, 3) == 0 ? 0 : between(1, 150));
+      shape.keys.push_back(between(0, 5) == 0 ? 0 : between(1, 250));
+    }
+    shape.heads_kv = between(1, 2), shape.heads = shape.heads_kv * between(1, 2);
+    shape.head_dim = between(0, 1) == 0 ? 64 : 128, shape.dtype = between(0, 1) == 0 ? DType::f16 : DType::bf16;
+    shape.causal = between(0, 1) == 1, shape.top_left = between(0, 3) == 0;
+    if (between(0, 2) == 0) shape.window = {between(0, 200), shape.causal ? -1 : between(-1, 100)};
+    shape.unused = between(0, 1) * between(1, 40), shape.front = between(0, 1) * between(1, 70);
+    shape.alibi = between(0, 4) == 0, shape.sinks = between(0, 4) == 0, shape.with_lse = between(0, 3) > 0;
+    shape.nan = between(-2, count - 1);
+    const char* target = i % 2 == 0 ? kTargets[0] : kTargets[static_cast<std::size_t>(between(1, 5))];
+    CAPTURE(target);
+    CAPTURE(shape.text());
+    CHECK(run(target, shape, seed + 100 + static_cast<std::uint64_t>(i)) == "");
+  }
+}
+
+TEST_CASE("a plan serves other lengths, with the same bits for the same ones") {
+  Runtime& runtime = testing::model_runtime();
+  SequencesProblem problem(shape_of({100, 30, 70}, {100, 80, 200}), 4500);
+  const Plan plan = runtime.plan(problem.args);
+  const auto run_plan = [&] {
+    void* const addresses[] = {problem.args.q.data,
+                               problem.args.k.data,
+                               problem.args.v.data,
+                               problem.args.o.data,
+                               problem.args.lse->data,
+                               problem.args.cu_seqlens_q->data,
+                               problem.args.cu_seqlens_k->data};
+    plan.run(addresses);
+  };
+  run_plan();
+  CHECK(problem.problem() == "");
+  const auto first = problem.o;
+  problem.set_lengths({0, 199, 1}, {300, 0, 80});
+  run_plan();
+  CHECK(problem.problem() == "");
+  problem.set_lengths({100, 30, 70}, {100, 80, 200});
+  run_plan();
+  CHECK(problem.o == first);
+}
+
+TEST_CASE("lists that are wrong end nowhere outside of tensors, and the check names their first bad entry") {
+  Options options;
+  options.target = "model:sm_90a";
+  options.check_lists = true;
+  Runtime checking(options);
+  const auto refusal = [&](const SequencesProblem& problem) -> std::string {
+    try {
+      checking.run(problem.args);
+    } catch (const Error& error) {
+      return error.message;
+    }
+    return "";
+  };
+  constexpr std::int32_t kMost = 0x7fffffff;
+  SequencesShape shape = shape_of({90, 40, 30}, {90, 150, 33});
+  shape.causal = true, shape.unused = 2;
+  SequencesProblem problem(shape, 4600);
+  CHECK(refusal(problem) == "");
+  CHECK(problem.problem() == "");
+  const struct {
+    std::vector<std::int32_t> q, k, used;
+    const char* said;
+  } cases[] = {
+      {{0, 90, 80, 160}, {}, {}, "cu_seqlens_q[2] is 80; allowed: 90, the one before it, to 160, q.shape[0]"},
+      {{-5, 90, 130, 160}, {}, {}, "cu_seqlens_q[0] is -5; allowed: 0 to 160, q.shape[0]"},
+      {{0, kMost, -kMost - 1, 161}, {}, {}, "cu_seqlens_q[1] is 2147483647"},
+      {{kMost, 0, kMost, 0}, {}, {}, "cu_seqlens_q[0] is 2147483647"},
+      {{0, 0, 0, 161}, {}, {}, "cu_seqlens_q[3] is 161; allowed: 0, the one before it, to 160, q.shape[0]"},
+      {{}, {0, 92, -1, 279}, {}, "cu_seqlens_k[2] is -1"},
+      {{}, {279, 0, 279, kMost}, {}, "cu_seqlens_k[1] is 0"},
+      {{}, {}, {90, 153, 33}, "seqused_k[1] is 153; allowed: 0 to 152"},
+      {{}, {}, {kMost, -1, 33}, "seqused_k[0] is 2147483647"},
+  };
+  for (const auto& each : cases) {
+    CAPTURE(each.said);
+    problem.set_lengths(shape.queries, shape.keys);
+    if (!each.q.empty()) std::copy(each.q.begin(), each.q.end(), problem.begins_q.begin());
+    if (!each.k.empty()) std::copy(each.k.begin(), each.k.end(), problem.begins_k.begin());
+    if (!each.used.empty()) std::copy(each.used.begin(), each.used.end(), problem.used.begin());
+    CHECK(refusal(problem).find(each.said) != std::string::npos);
+    for (const char* target : kTargets) testing::model_runtime(target).run(problem.args);  // the model looks
+  }
+}
