@@ -39,7 +39,7 @@ struct FmhaWindow {
 /// runs: a recorded launch serves other lengths, as long as T and the number of sequences stay. There is no longest
 /// length to tell. A number outside of what it may be counts as the nearest that may be; TJ_CHECK=1 refuses the call
 /// instead. Pages: with block_table, k and v are [pages, page size, Hkv, D]. Key j of sequence n is row j % page size
-/// of page block_table[n][j / page size]. Lengths are seqused_k, or those of cu_seqlens_k, of which one is given.
+/// of page block_table[n][j / page size]. Lengths are seqused_k, or else those of cu_seqlens_k.
 /// Scores: x = scale * q k^T; softcap c makes it c tanh(x / c). Then alibi_slopes adds -slope |place of r - j|, and the
 /// mask hides. sinks has a logit for each head, which joins the sum of a row's exponentials and has no value.
 ///

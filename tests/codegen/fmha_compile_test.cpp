@@ -59,14 +59,16 @@ TEST_CASE("other head dims: no spill, no serialised matrix instruction") {
     }
 }
 
-TEST_CASE("sequences of different lengths: no spill, no serialised matrix instruction") {
+TEST_CASE("sequences of different lengths, and pages: no spill, no serialised matrix instruction") {
   const auto compiler = test::nvrtc_or_skip();
-  for (const int head_dim : {64, 128})
-    for (const int kind : {0, 2, 3}) {
+  for (const int head_dim : {64, 96, 128})
+    for (const int kind : {0, 2, 3, 4}) {
+      if (head_dim == 96 && kind != 4) continue;
       ops::FmhaKernel kernel;
       kernel.dtype = DType::bf16;
       kernel.head_dim = head_dim;
       kernel.varlen = true;
+      kernel.page_size = kind == 4 ? 16 : 0;
       kernel.causal = kind != 0, kernel.windowed = kind == 3;
       if (kind >= 2) kernel.walk = ops::WalkChoice::dynamic;
       test::check_compiles(*compiler, ops::fmha_op(), ops::fmha_request(kernel));

@@ -133,6 +133,32 @@ class Varlen(unittest.TestCase):
         wanted, _ = defined(self.q[None, :70], self.k[None, :20], self.v[None, :20])
         self.assertLessEqual(float((o[:70] - wanted[0]).norm() / wanted.norm()), 6e-4)
 
+    def test_pages(self):
+        size, order = 16, iter(torch.randperm(20, generator=torch.Generator().manual_seed(5)).tolist())
+        pools = [torch.full((20, size, 2, 64), math.nan, dtype=torch.float16) for _ in range(2)]
+        table = torch.full((4, 6), 10**9, dtype=torch.int32)
+        for n, (_, keys) in enumerate(self.LENGTHS):
+            for i in range(-(-keys // size)):
+                table[n, i] = next(order)
+                first, last = self.begins[1][n] + i * size, self.begins[1][n] + min((i + 1) * size, keys)
+                for pool, x in zip(pools, (self.k, self.v)):
+                    pool[table[n, i], :last - first] = x[first:last]
+        used = torch.tensor([keys for _, keys in self.LENGTHS], dtype=torch.int32)
+        for lengths in ({"cu_seqlens_k": self.lists[1]}, {"seqused_k": used}):
+            o, lse = self.call(self.q, *pools, self.lists[0], block_table=table, causal=True, return_softmax_lse=True, **lengths)
+            self.same(o, lse, causal=True)
+        cache = tilejit.torch.flash_attn_with_kvcache
+        q = normal(9, 4, 3, 4, 64)
+        o, lse = cache(q, *pools, cache_seqlens=used, block_table=table, causal=True, return_softmax_lse=True)
+        whole, same_lse = cache(q[:1], self.k[None, :90], self.v[None, :90], cache_seqlens=90, causal=True, return_softmax_lse=True)
+        wanted, wanted_lse = defined(q[:1], self.k[None, :90], self.v[None, :90], causal=True)
+        for found, found_lse in ((o[:1], lse[:1]), (whole, same_lse)):
+            self.assertLessEqual(float((found - wanted).norm() / wanted.norm()), 6e-4)
+            self.assertLessEqual(float((found_lse - wanted_lse).abs().max()), 1e-3)
+        for option in ("k", "v", "rotary_cos", "rotary_sin", "cache_batch_idx", "cache_leftpad"):
+            with self.assertRaisesRegex(tilejit.Error, f"flash_attn_with_kvcache: {option} is Tensor; allowed: None"):
+                cache(q, *pools, block_table=table, **{option: used})
+
     def test_nothing_to_compute(self):
         none = torch.zeros(2, dtype=torch.int32)
         o, lse = self.call(self.q[:0], self.k, self.v, none, none, 0, 0, return_softmax_lse=True)

@@ -205,6 +205,16 @@ TEST_CASE("target, dump directory and the disk switch") {
   CHECK_FALSE(resolved.use_disk_cache);
 }
 
+TEST_CASE("lists are checked where TJ_CHECK or the option says so") {
+  CHECK_FALSE(settings({}).check_lists);
+  CHECK(settings({{"TJ_CHECK", "1"}}).check_lists);
+  CHECK_FALSE(settings({{"TJ_CHECK", "0"}}).check_lists);
+  tj::Options options;
+  options.check_lists = false;
+  CHECK_FALSE(settings({{"TJ_CHECK", "1"}}, options).check_lists);
+  CHECK(refusal({{"TJ_CHECK", "yes"}}) == "TJ_CHECK is 'yes'; allowed: 1, 0. Correct it or leave it unset.");
+}
+
 TEST_CASE("measured choices are used unless TJ_TUNE or the option says otherwise") {
   CHECK(settings({}).use_tuning);
   CHECK(settings({{"TJ_TUNE", "on"}}).use_tuning);

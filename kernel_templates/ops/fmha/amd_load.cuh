@@ -85,11 +85,31 @@ struct ValueRows {
   static TJ_DEVICE constexpr int beyond(int n) { return static_cast<int>(dev::row_at(static_cast<u32>(n))); }
 };
 
+/// As load_block(), of keys in pages: each row has a page of its own. The first row of all is read in the place of
+/// others.
+template <class C, class Rows, int Count>
+TJ_DEVICE void load_pages(const Source& source, const Params& params, const Tile& tile, int i, u32 row, u32 piece,
+                          u32 (&words)[Count][4]) {
+  const int first = first_key<C>(tile, i) + static_cast<int>(row), head = key_head(params, tile);
+  const unsigned short* const any = row_of(source, 0, head, 0);
+#pragma unroll
+  for (int n = 0; n < Count; ++n) {
+    const int key = first + Rows::beyond(n);
+    const bool there = key < tile.sequence.keys && (brought_columns(Rows::kElements) == Rows::kElements ||
+                                                    static_cast<int>(piece) * kPiece < Rows::kElements);
+    const PagePlace at = page_place(params, tile.sequence.number, there ? key : 0);
+    dev::load_global(there ? row_of(source, at.page, head, at.row) + piece * kPiece : any, words[n]);
+#pragma unroll
+    for (int w = 0; w < 4; ++w) words[n][w] = there ? words[n][w] : 0u;
+  }
+}
+
 /// The block's pieces of a thread whose first row is `row`; zeros of rows past the last, in whose place the block's
 /// first is read. What is the same for all threads is added first.
 template <class C, class Rows, int Count, class Variant>
 TJ_DEVICE void load_block(const Source& source, const Params& params, const Tile& tile, int i, u32 row, u32 piece,
                           u32 (&words)[Count][4], Variant) {
+  if constexpr (kPaged<C>) return load_pages<C, Rows>(source, params, tile, i, row, piece, words);
   const int first = first_key<C>(tile, i);
   const unsigned short* const block = row_of(source, tile.batch, key_head(params, tile), keys_begin<C>(tile) + first);
   const long long mine = static_cast<int>(row) * source.stride_row + piece * kPiece;

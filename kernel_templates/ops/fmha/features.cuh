@@ -27,6 +27,18 @@ TJ_FEATURE(Sinks, kSinks)
 TJ_FEATURE(Varlen, kVarlen)
 #undef TJ_FEATURE
 
+/// Rows of a box of keys, where they lie in pages: Config names them where they do.
+template <class C, class = void>
+struct PageRows {
+  static constexpr int kRows = 0;
+};
+template <class C>
+struct PageRows<C, typename Named<decltype(C::kPageRows)>::Type> {
+  static constexpr int kRows = C::kPageRows;
+};
+template <class C>
+inline constexpr bool kPaged = PageRows<C>::kRows != 0;
+
 /// Are scores something else than q k^T times a scale?
 template <class C>
 inline constexpr bool kChangesScores = Softcap<C>::kOn || Alibi<C>::kOn;

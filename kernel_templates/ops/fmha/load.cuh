@@ -5,11 +5,10 @@
 // kSwizzleColumns columns, each with all of its rows, one behind the other.
 #pragma once
 
-#include "ops/fmha/tile.cuh"
+#include "ops/fmha/pages.cuh"
 
 namespace tj::ops::fmha {
 
-inline constexpr u32 kSwizzleRowBytes = 128;
 inline constexpr u32 kSwizzleAtomBytes = 1024;
 
 /// Issues the copies; no state of its own.
@@ -49,11 +48,19 @@ TJ_DEVICE void load_keys_or_values(const TensorMap* map, const Params& params, c
 }
 template <class C>
 TJ_DEVICE void load_k(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
-  load_keys_or_values<C, C::kHeadDim>(&loader.params.k, loader.params, tile, i, slot, full);
+  const Params& params = loader.params;
+  if constexpr (kPaged<C>)
+    copy_pages<C, C::kHeadDim>(&params.k, params.k_page_rows, params, tile, i, slot, full);
+  else
+    load_keys_or_values<C, C::kHeadDim>(&params.k, params, tile, i, slot, full);
 }
 template <class C>
 TJ_DEVICE void load_v(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
-  load_keys_or_values<C, kValueDim<C>>(&loader.params.v, loader.params, tile, i, slot, full);
+  const Params& params = loader.params;
+  if constexpr (kPaged<C>)
+    copy_pages<C, kValueDim<C>>(&params.v, params.v_page_rows, params, tile, i, slot, full);
+  else
+    load_keys_or_values<C, kValueDim<C>>(&params.v, params, tile, i, slot, full);
 }
 
 }  // namespace tj::ops::fmha

@@ -1,6 +1,7 @@
 // The one parameter of an fmha kernel, by value: written by the host, read by the device.
 #pragma once
 
+#include "divisor.cuh"
 #include "ops/fmha/mask.cuh"
 #include "ops/fmha/widths.cuh"
 #include "types.cuh"
@@ -48,6 +49,13 @@ struct Params {
   const int* seqused_k;                    ///< keys of each that count; may be null
   int sequences;
   int top_left;  ///< query r stands at key r
+  // Read by kernels with kPageRows. Their `keys` are the most that a sequence can have.
+  const int* block_table;
+  long long table_stride;        ///< entries from a sequence's first to the next one's
+  int table_pages, pages;        ///< of a sequence; of all
+  int k_page_rows, v_page_rows;  ///< rows from a page to the next, as the maps count them
+  Divisor by_page;
+  int page_size;
 };
 
 }  // namespace tj::ops::fmha

@@ -47,12 +47,22 @@ TJ_DEVICE int sequence_of(const Params& params, int block) {
 }
 
 /// The keys of a sequence.
+template <class C>
 TJ_DEVICE void find_keys(const Params& params, Sequence& sequence) {
-  const int at = sequence.number, begin = listed(params.cu_seqlens_k, at, params.keys),
-            end = listed(params.cu_seqlens_k, at + 1, params.keys);
-  sequence.first_key = begin;
-  sequence.keys = max(0, end - begin);
-  if (params.seqused_k != nullptr) sequence.keys = listed(params.seqused_k, at, sequence.keys);
+  const int at = sequence.number;
+  if constexpr (kPaged<C>) {
+    constexpr int kMost = 1 << 30;
+    sequence.first_key = 0;
+    sequence.keys = params.seqused_k != nullptr ? listed(params.seqused_k, at, params.keys)
+                                                : min(params.keys, max(0, listed(params.cu_seqlens_k, at + 1, kMost) -
+                                                                              listed(params.cu_seqlens_k, at, kMost)));
+  } else {
+    const int begin = listed(params.cu_seqlens_k, at, params.keys),
+              end = listed(params.cu_seqlens_k, at + 1, params.keys);
+    sequence.first_key = begin;
+    sequence.keys = max(0, end - begin);
+    if (params.seqused_k != nullptr) sequence.keys = listed(params.seqused_k, at, sequence.keys);
+  }
 }
 
 /// The sequence of a block of rows, and the block's first row in it. A block without rows begins at the last row's end.
@@ -66,8 +76,18 @@ TJ_DEVICE Sequence sequence_at(const Params& params, int block, int& row) {
   sequence.queries = max(0, end - begin);
   row = (block - at - begin / C::kRowsPerBlock) * C::kRowsPerBlock;
   if (row < 0 || row > sequence.queries) row = sequence.queries;
-  find_keys(params, sequence);
+  find_keys<C>(params, sequence);
   return sequence;
+}
+
+/// The place of a key whose sequence has pages: the page, and the row in it.
+struct PagePlace {
+  int page, row;
+};
+TJ_DEVICE PagePlace page_place(const Params& params, int sequence, int key) {
+  const int index = min(divided(key, params.by_page), params.table_pages - 1);
+  const int* const pages = params.block_table + sequence * params.table_stride;
+  return {listed(pages, index, params.pages - 1), key - index * params.page_size};
 }
 
 /// The coordinates of a box of rows behind its columns.

@@ -53,6 +53,7 @@ class FmhaBuilder : protected GraphBuilder {
     known("kBlockN", launch_.block_n, keys_);
     known("kRowsPerBlock", launch_.rows_per_block, rows_);
     add_other_constants<kFmhaFields>("fmha", config_, graph_, first);
+    if (config_.page_size != 0) constant("kPageRows", fmha_box_rows(config_.page_size, keys_));
     graph_.flops_per_iteration = 2.0 * rows_ * keys_ * (config_.head_dim + fmha_value_dim(config_));
   }
   Candidate made(bool turns = false) {

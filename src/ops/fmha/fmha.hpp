@@ -8,7 +8,9 @@
 // warps_builder.hpp is of both) and sm100.cpp (tensor memory).
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <numeric>
 
 #include <tilejit/fmha.hpp>
 
@@ -37,6 +39,13 @@ struct FmhaKernel : FmhaConfig {
 inline int fmha_value_dim(const FmhaConfig& config) {
   return config.value_dim != 0 ? config.value_dim : config.head_dim;
 }
+
+/// The largest power of two in the size of a page, at most 64: what decides a kernel. 0 of no pages.
+inline int fmha_page_kind(std::int64_t page_size) {
+  return static_cast<int>(std::min<std::int64_t>(page_size & -page_size, 64));
+}
+/// Rows of a box of keys in pages: it divides a page and a block of keys.
+inline int fmha_box_rows(std::int64_t page_size, int block_n) { return std::gcd(fmha_page_kind(page_size), block_n); }
 
 /// The choices of a kernel beside its configuration.
 struct FmhaChoice {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "arch/options.hpp"
 #include "ops/common/choice_shelf.hpp"
@@ -54,19 +55,35 @@ std::int64_t rows_per_block(const FmhaKernel& config, const arch::Arch& arch) {
   return fmha_candidates(config, arch).front().geometry.as<FmhaLaunch>().rows_per_block;
 }
 
+constexpr std::int64_t kTrialSequences = 3;
+
 /// Where three sequences begin that have so many rows: most of them, few or none, and the others.
 TrialTensor begins_of(const char* name, std::int64_t rows, std::int64_t few) {
   const std::int64_t first = rows * 2 / 3, second = first + std::min(few, rows - first);
   return list_of(
-      name, {4},
+      name, {kTrialSequences + 1},
       {0, static_cast<std::int32_t>(first), static_cast<std::int32_t>(second), static_cast<std::int32_t>(rows)});
+}
+
+/// Pages that a sequence of a trial may have.
+std::int64_t trial_pages(const FmhaKernel& config, std::int64_t keys) {
+  return (keys + config.page_size - 1) / config.page_size;
+}
+/// Pages of all sequences, the last first.
+TrialTensor table_of(const FmhaKernel& config, std::int64_t keys) {
+  const std::int64_t pages = trial_pages(config, keys);
+  std::vector<std::int32_t> table(static_cast<std::size_t>(kTrialSequences * pages));
+  std::iota(table.rbegin(), table.rend(), 0);
+  return list_of("block_table", {kTrialSequences, pages}, table);
 }
 
 /// Tensors of a kernel's calls; rows of all sequences lie one behind the other.
 std::vector<TrialTensor> trial_tensors(const FmhaKernel& config, const Sizes& sizes) {
   const auto rows = [&](const char* name, const char* heads, const char* length, std::int64_t width) {
-    const std::int64_t batch = sizes.at("batch"), h = sizes.at(heads), s = sizes.at(length);
+    const std::int64_t batch = sizes.at("batch"), h = sizes.at(heads), s = sizes.at(length), page = config.page_size;
     const bool written = std::string_view(name) == "o";
+    if (page != 0 && heads == std::string_view("kv-heads"))
+      return dense(name, config.dtype, {kTrialSequences * trial_pages(config, batch * s), page, h, width});
     return config.varlen ? dense(name, config.dtype, {batch * s, h, width}, written)
                          : dense(name, config.dtype, {batch, h, s, width}, written);
   };
@@ -96,6 +113,7 @@ Trial trial_of(const FmhaKernel& config, const Sizes& sizes, bool usual = false)
   beside(config.sinks, dense("sinks", DType::f32, {heads}));
   beside(config.varlen, begins_of("cu_seqlens_q", batch * queries, 0));
   beside(config.varlen, begins_of("cu_seqlens_k", batch * keys, 5));
+  if (config.page_size != 0) trial.tensors.push_back(table_of(config, batch * keys));
   trial.with_args = [config, usual, tensors = trial.tensors](Device device, std::span<void* const> places,
                                                              const std::function<void(const void*)>& use) {
     const auto tensor = [&](std::size_t i) { return tensors[i].operand.view(device, places[i]); };
@@ -108,6 +126,7 @@ Trial trial_of(const FmhaKernel& config, const Sizes& sizes, bool usual = false)
     if (config.alibi) args.alibi_slopes = tensor(next++);
     if (config.sinks) args.sinks = tensor(next++);
     if (config.varlen) args.cu_seqlens_q = tensor(next++), args.cu_seqlens_k = tensor(next++);
+    if (config.page_size != 0) args.block_table = tensor(next++);
     use(&args);
   };
   return trial;
@@ -308,9 +327,10 @@ FmhaKernel fmha_kernel(const FmhaArgs& args) {
 
 namespace {
 
-/// One kernel has one name: values as wide as keys are not told apart.
+/// One kernel has one name: values as wide as keys are not told apart, nor pages in which the same power of two is.
 FmhaKernel canonical(FmhaKernel config) {
   if (config.value_dim == config.head_dim) config.value_dim = 0;
+  config.page_size = fmha_page_kind(config.page_size);
   return config;
 }
 

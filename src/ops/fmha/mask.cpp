@@ -41,8 +41,9 @@ void set_mask(FmhaConfig& config, const FmhaArgs& args) {
 
 void set_mask(FmhaArgs& args, const FmhaConfig& config) {
   args.causal = config.causal;
-  const auto keys = static_cast<std::size_t>(config.varlen ? 0 : 2);  // the dimension
-  args.window = config.windowed ? typical_window(args.k.shape[keys], config.causal) : FmhaWindow{};
+  const auto& shape = args.k.shape;
+  const std::int64_t keys = config.page_size != 0 ? shape[0] * shape[1] : config.varlen ? shape[0] : shape[2];
+  args.window = config.windowed ? typical_window(keys, config.causal) : FmhaWindow{};
 }
 
 void set_mask(fmha::Params& params, const FmhaArgs& args) {
@@ -58,7 +59,9 @@ fmha::Mask mask_of(const FmhaArgs& args) {
   FmhaConfig config;
   set_mask(config, args);
   config.varlen = args.cu_seqlens_q.has_value();
-  return mask(config, args.q.shape[2], args.k.shape[2], args.top_left, args.window);
+  // Of pages the tensor has one's keys.
+  const std::int64_t keys = args.k.shape[2] * (args.block_table ? args.block_table->shape[1] : 1);
+  return mask(config, args.q.shape[2], keys, args.top_left, args.window);
 }
 
 fmha::Mask mask_of(const FmhaConfig& config, std::int64_t queries, std::int64_t keys) {

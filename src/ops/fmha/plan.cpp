@@ -21,6 +21,12 @@ support::TensorMapDesc box_map(const FmhaArgs& args, const Tensor& tensor, int r
                     {static_cast<std::uint32_t>(fmha::kSwizzleColumns), static_cast<std::uint32_t>(rows)});
 }
 
+/// Of keys or values, a block of them at a time, or as many as lie in one page.
+support::TensorMapDesc key_map(const FmhaArgs& args, const Tensor& tensor, int block_n) {
+  if (args.block_table) return sequence_map(pages_as_rows(tensor), fmha_box_rows(tensor.shape[2], block_n));
+  return box_map(args, tensor, block_n);
+}
+
 fmha::Source source(const Tensor& tensor) {
   return {tensor.data, stride(tensor, 0), stride(tensor, 1), stride(tensor, 2)};
 }
@@ -33,7 +39,8 @@ constexpr std::int64_t kSectionHeads = 10;
 /// The last section has all heads whose keys and values fit together into what the kernel says, so that a launch ends
 /// with the shortest tiles of many heads. Heads of a group have theirs in common.
 void set_sections(const FmhaArgs& args, const FmhaLaunch& kernel, fmha::Params& p) {
-  const std::int64_t head_bytes = args.k.shape[2] * (args.k.shape[3] + args.v.shape[3]) * size_of(args.k.dtype);
+  const std::int64_t rows = args.block_table ? args.k.shape[0] * args.k.shape[2] : args.k.shape[2];
+  const std::int64_t head_bytes = rows * (args.k.shape[3] + args.v.shape[3]) * size_of(args.k.dtype);
   const std::int64_t fit = std::max<std::int64_t>(1, std::int64_t{kernel.section_kb} * 1024 / head_bytes);
   const std::int64_t all = std::max<std::int64_t>(1, std::int64_t{p.heads} * p.batches), group = p.heads_per_kv_head;
   const bool mixed = kernel.section_kb != 0;
@@ -52,8 +59,8 @@ void plan_batch(const FmhaArgs& args, const FmhaLaunch& kernel, LaunchPlan& plan
   plan.map_count = 0;
   if (kernel.bulk_copies) {
     plan.maps[0] = {offsetof(fmha::Params, q), box_map(args, args.q, kernel.rows_per_block)};
-    plan.maps[1] = {offsetof(fmha::Params, k), box_map(args, args.k, kernel.block_n)};
-    plan.maps[2] = {offsetof(fmha::Params, v), box_map(args, args.v, kernel.block_n)};
+    plan.maps[1] = {offsetof(fmha::Params, k), key_map(args, args.k, kernel.block_n)};
+    plan.maps[2] = {offsetof(fmha::Params, v), key_map(args, args.v, kernel.block_n)};
     plan.map_count = 3;
   }
   p.wide_stores = wide(args.o, 16);

@@ -47,7 +47,7 @@ FmhaArgs as_batch(const FmhaArgs& args) {
 
 void set_sequences(FmhaConfig& config, const FmhaArgs& args) {
   config.varlen = has_sequences(args);
-  config.page_size = 0;
+  config.page_size = args.block_table ? fmha_page_kind(args.k.shape[1]) : 0;
 }
 
 void set_sequences(fmha::Params& params, const FmhaArgs& args) {
@@ -56,6 +56,28 @@ void set_sequences(fmha::Params& params, const FmhaArgs& args) {
   params.seqused_k = list(args.seqused_k);
   params.sequences = static_cast<int>(fmha_sequences(args));
   params.top_left = args.top_left ? 1 : 0;
+  if (!args.block_table) return;
+  params.block_table = list(args.block_table);
+  params.table_stride = stride(*args.block_table, 0);
+  params.table_pages = static_cast<int>(args.block_table->shape[1]);
+  params.pages = static_cast<int>(args.k.shape[0]);
+  params.page_size = static_cast<int>(args.k.shape[2]);
+  params.by_page = divisor_of(params.page_size);
+  params.k_page_rows = static_cast<int>(page_rows_apart(args.k));
+  params.v_page_rows = static_cast<int>(page_rows_apart(args.v));
+}
+
+std::int64_t page_rows_apart(const Tensor& pages) {
+  if (pages.shape[0] == 1) return pages.shape[2];
+  return pages.shape[2] == 1 ? 1 : pages.strides[0] / pages.strides[2];
+}
+
+Tensor pages_as_rows(const Tensor& pages) {
+  Tensor rows = pages;
+  rows.strides[2] = pages.shape[2] == 1 ? pages.strides[0] : pages.strides[2];
+  rows.shape[2] = (pages.shape[0] - 1) * page_rows_apart(pages) + pages.shape[2];
+  rows.shape[0] = 1;
+  return rows;
 }
 
 std::int64_t fmha_row_blocks(std::int64_t rows, std::int64_t sequences, int rows_per_block) {

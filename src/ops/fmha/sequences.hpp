@@ -23,10 +23,15 @@ FmhaArgs as_batch(const FmhaArgs& args);
 
 /// Sets the fields of a kernel that lists ask for.
 void set_sequences(FmhaConfig& config, const FmhaArgs& args);
-/// Sets the members of the kernel's parameter that are lists.
+/// Sets the members of the kernel's parameter that are lists. args: as as_batch() gives it.
 void set_sequences(fmha::Params& params, const FmhaArgs& args);
 /// The blocks of rows of one head, enough for all sequences whatever their lengths.
 std::int64_t fmha_row_blocks(std::int64_t rows, std::int64_t sequences, int rows_per_block);
+
+/// Rows from one page to the next, as a row of the same head counts: their stride is a multiple of a row's.
+std::int64_t page_rows_apart(const Tensor& pages);
+/// Pages [pages, H, page size, D] as one tensor [1, H, rows, D], with what lies between them.
+Tensor pages_as_rows(const Tensor& pages);
 
 /// The map of a tensor [1, H, S, D] whose boxes end with a sequence: box_place() of sequences.cuh has its coordinates.
 support::TensorMapDesc sequence_map(const Tensor& tensor, int rows);

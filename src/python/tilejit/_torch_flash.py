@@ -1,4 +1,4 @@
-"""flash_attn_func and flash_attn_varlen_func of the package flash_attn: their arguments, and which of them are served here.
+"""flash_attn_func, flash_attn_varlen_func and flash_attn_with_kvcache of the package flash_attn: their arguments, and which of them are served here.
 
 Decides how their names become those of fmha, and what is refused. Invariant: what is served has the values that flash_attn gives; nothing is left
 to another library. Everything here can be traced by torch.compile.
@@ -134,3 +134,55 @@ def flash_attn_varlen_func(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu
     else:
         o = torch.ops.tilejit.fmha(q, k, v, **options)
     return (o, lse, None) if return_attn_probs else (o, lse) if return_softmax_lse else o
+
+
+def _ends(count, step, device):
+    """The list of count sequences of one length."""
+    return torch.arange(count + 1, dtype=torch.int32, device=device) * step
+
+
+def flash_attn_with_kvcache(q: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor, k: Optional[torch.Tensor] = None,
+                            v: Optional[torch.Tensor] = None, rotary_cos: Optional[torch.Tensor] = None, rotary_sin: Optional[torch.Tensor] = None,
+                            cache_seqlens: Optional[Union[int, torch.Tensor]] = None, cache_batch_idx: Optional[torch.Tensor] = None,
+                            cache_leftpad: Optional[torch.Tensor] = None, block_table: Optional[torch.Tensor] = None,
+                            softmax_scale: Optional[float] = None, causal: bool = False, window_size: Tuple[int, int] = (-1, -1), softcap: float = 0.0,
+                            rotary_interleaved: bool = True, alibi_slopes: Optional[torch.Tensor] = None, num_splits: int = 0,
+                            return_softmax_lse: bool = False, *, learnable_sink: Optional[torch.Tensor] = None, s_aux: Optional[torch.Tensor] = None,
+                            out: Optional[torch.Tensor] = None, pack_gqa: Optional[bool] = None,
+                            **others: object) -> Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]:
+    """flash_attn.flash_attn_with_kvcache by tilejit's kernels, for keys that are in the cache already: nothing is appended.
+
+    q [B, Sq, H, D]; k_cache and v_cache [B, Sk, Hkv, D], or [pages, page size, Hkv, D] with block_table i32 [B, pages]. cache_seqlens: the keys of
+    each sequence that count, i32 [B] or one number; all of them without it. k, v, rotary_cos, rotary_sin, cache_batch_idx and cache_leftpad are
+    refused by name; the other arguments are flash_attn_func's. Returns o [B, Sq, H, Dv], with return_softmax_lse (o, lse f32 [B, H, Sq]). Raises
+    tilejit.Error.
+    >>> import torch, tilejit.torch
+    >>> q, cache = torch.ones(2, 1, 4, 64, dtype=torch.float16), torch.ones(2, 30, 2, 64, dtype=torch.float16)
+    >>> tilejit.torch.flash_attn_with_kvcache(q, cache, cache, cache_seqlens=17, causal=True).shape
+    torch.Size([2, 1, 4, 64])
+    """
+    name = "flash_attn_with_kvcache"
+    for given, x, why in (("k", k, "keys are appended before the call"), ("v", v, "values are appended before the call"),
+                          ("rotary_cos", rotary_cos, "rotations are not served"), ("rotary_sin", rotary_sin, "rotations are not served"),
+                          ("cache_batch_idx", cache_batch_idx, "block_table says where keys lie"), ("cache_leftpad", cache_leftpad, "it is not served")):
+        if x is not None:
+            _refuse(given, type(x).__name__, f"None, as {why}", name)
+    for given, x in (("q", q), ("k_cache", k_cache), ("v_cache", v_cache)):
+        if x.dim() != 4:
+            raise Error(f"{name}: {given}.rank is {x.dim()}; allowed: 4")
+    batch, rows, keys = q.shape[0], q.shape[1], k_cache.shape[1]
+    if block_table is None and k_cache.shape[0] != batch:
+        raise Error(f"{name}: k_cache.shape[0] (B) is {k_cache.shape[0]}; allowed: {batch}, as q.shape[0], or a block_table")
+    used, ends = cache_seqlens, None
+    if used is None or isinstance(used, int):
+        most = keys * (1 if block_table is None else block_table.shape[1])
+        used = torch.full((batch,), most if used is None else used, dtype=torch.int32, device=q.device)
+    if block_table is None:
+        k_cache, v_cache, ends = k_cache.flatten(0, 1), v_cache.flatten(0, 1), _ends(batch, keys, q.device)
+    result = flash_attn_varlen_func(q.flatten(0, 1), k_cache, v_cache, _ends(batch, rows, q.device), ends, softmax_scale=softmax_scale, causal=causal,
+                                    window_size=window_size, softcap=softcap, alibi_slopes=alibi_slopes, block_table=block_table, seqused_k=used,
+                                    learnable_sink=learnable_sink, s_aux=s_aux, out=None if out is None else out.view(batch * rows, *out.shape[2:]),
+                                    return_softmax_lse=return_softmax_lse, num_splits=num_splits, pack_gqa=pack_gqa, **others)
+    o, lse = result if return_softmax_lse else (result, None)
+    o = out if out is not None else o.unflatten(0, (batch, rows))
+    return (o, lse.unflatten(1, (batch, rows)).transpose(0, 1)) if return_softmax_lse else o

@@ -1,5 +1,5 @@
-"""tilejit as operators of PyTorch: torch.ops.tilejit.*, and sdpa(), flash_attn_func(), flash_attn_varlen_func() and fp8_gemm_nt() by tilejit's
-kernels. Forward only.
+"""tilejit as operators of PyTorch: torch.ops.tilejit.*, and sdpa(), flash_attn_func(), flash_attn_varlen_func(), flash_attn_with_kvcache() and
+fp8_gemm_nt() by tilejit's kernels. Forward only.
 
 Importing this registers the operators. They run in eager mode, under torch.compile(fullgraph=True), in CUDA graphs, and give shapes for fake and
 meta tensors. A tensor that requires grad is refused outside of torch.no_grad(); sdpa leaves it to torch.
@@ -35,10 +35,10 @@ def _check_version(version: str) -> None:
 
 _check_version(torch.__version__)
 
-from ._torch_flash import flash_attn_func, flash_attn_varlen_func  # noqa: E402 -- behind the check
+from ._torch_flash import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache  # noqa: E402 -- behind the check
 from ._torch_fp8 import fp8_gemm_nt, m_grouped_fp8_gemm_nt_contiguous, m_grouped_fp8_gemm_nt_masked  # noqa: E402
 from ._torch_moe import fused_moe  # noqa: E402
 from ._torch_sdpa import sdpa  # noqa: E402
 
-__all__ = ["flash_attn_func", "flash_attn_varlen_func", "fp8_gemm_nt", "fused_moe", "m_grouped_fp8_gemm_nt_contiguous",
+__all__ = ["flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache", "fp8_gemm_nt", "fused_moe", "m_grouped_fp8_gemm_nt_contiguous",
            "m_grouped_fp8_gemm_nt_masked", "sdpa"]

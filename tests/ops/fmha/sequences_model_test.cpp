@@ -1,12 +1,11 @@
 // Protects attention over sequences of different lengths: on the CPU model against f64, with NaN in neighbours and
-// wherever no sequence has a row, outputs poisoned; lists that change between runs of a plan; lists that are wrong.
+// wherever no sequence has a row, outputs poisoned; lists that change between runs of a plan.
 #include <doctest/doctest.h>
 
 #include <cstdint>
 #include <cstdio>
 #include <string>
 
-#include <tilejit/error.hpp>
 #include <tilejit/plan.hpp>
 
 #include "common/random.hpp"
@@ -40,9 +39,12 @@ SequencesShape shape_of(std::vector<int> queries, std::vector<int> keys) {
 
 TEST_CASE("lengths around blocks, of 0 and of 1, on every family") {
   std::uint64_t seed = 4100;
+  int index = 0;
   for (const char* target : kTargets) {
+    ++index;
     CAPTURE(target);
     for (const bool causal : {false, true}) {
+      if (testing::sampled_out(index + causal)) continue;
       SequencesShape shape = shape_of({129, 0, 1, 64, 0}, {200, 7, 129, 0, 0});
       shape.causal = causal, shape.front = causal ? 3 : 0;
       CAPTURE(shape.text());
@@ -53,10 +55,12 @@ TEST_CASE("lengths around blocks, of 0 and of 1, on every family") {
 
 TEST_CASE("NaN in a neighbour, and behind the keys that count, shows nowhere") {
   std::uint64_t seed = 4200;
+  int index = 0;
   for (const char* target : kTargets) {
+    ++index;
     CAPTURE(target);
     for (const int nan : {0, 1, 2}) {
-      if (testing::thinned_out(nan)) continue;
+      if (testing::sampled_out(index + nan)) continue;
       SequencesShape shape = shape_of({30, 70, 131}, {90, 40, 33});
       shape.causal = true, shape.nan = nan, shape.unused = 5, shape.head_dim = 128, shape.dtype = DType::bf16;
       CAPTURE(shape.text());
@@ -67,7 +71,9 @@ TEST_CASE("NaN in a neighbour, and behind the keys that count, shows nowhere") {
 
 TEST_CASE("windows, places of queries, softcap, ALiBi and sinks are each sequence's own") {
   std::uint64_t seed = 4300;
+  int index = 0;
   for (const char* target : kTargets) {
+    if (testing::thinned_out(index++)) continue;
     CAPTURE(target);
     SequencesShape shape = shape_of({140, 3, 61}, {61, 150, 0});
     shape.window = {20, 9}, shape.top_left = true, shape.sinks = true;
@@ -97,7 +103,7 @@ TEST_CASE("random lengths and features") {
   const auto between = [&](int low, int high) {
     return low + static_cast<int>(samples::random_bits(seed, next++) % static_cast<std::uint64_t>(high - low + 1));
   };
-  for (int i = 0; i < 10; ++i) {
+  for (int i = 0; i < testing::drawn(12); ++i) {
     SequencesShape shape;
     const int count = between(1, 5);
     for (int s = 0; s < count; ++s) {
@@ -111,6 +117,8 @@ TEST_CASE("random lengths and features") {
     shape.unused = between(0, 1) * between(1, 40), shape.front = between(0, 1) * between(1, 70);
     shape.alibi = between(0, 4) == 0, shape.sinks = between(0, 4) == 0, shape.with_lse = between(0, 3) > 0;
     shape.nan = between(-2, count - 1);
+    if (i % 3 == 0) shape.page_size = between(0, 1) == 0 ? between(1, 80) : 16 << between(0, 4);
+    shape.heads_first = between(0, 2) == 0;
     const char* target = i % 2 == 0 ? kTargets[0] : kTargets[static_cast<std::size_t>(between(1, 5))];
     CAPTURE(target);
     CAPTURE(shape.text());
@@ -141,48 +149,4 @@ TEST_CASE("a plan serves other lengths, with the same bits for the same ones") {
   problem.set_lengths({100, 30, 70}, {100, 80, 200});
   run_plan();
   CHECK(problem.o == first);
-}
-
-TEST_CASE("lists that are wrong end nowhere outside of tensors, and the check names their first bad entry") {
-  Options options;
-  options.target = "model:sm_90a";
-  options.check_lists = true;
-  Runtime checking(options);
-  const auto refusal = [&](const SequencesProblem& problem) -> std::string {
-    try {
-      checking.run(problem.args);
-    } catch (const Error& error) {
-      return error.message;
-    }
-    return "";
-  };
-  constexpr std::int32_t kMost = 0x7fffffff;
-  SequencesShape shape = shape_of({90, 40, 30}, {90, 150, 33});
-  shape.causal = true, shape.unused = 2;
-  SequencesProblem problem(shape, 4600);
-  CHECK(refusal(problem) == "");
-  CHECK(problem.problem() == "");
-  const struct {
-    std::vector<std::int32_t> q, k, used;
-    const char* said;
-  } cases[] = {
-      {{0, 90, 80, 160}, {}, {}, "cu_seqlens_q[2] is 80; allowed: 90, the one before it, to 160, q.shape[0]"},
-      {{-5, 90, 130, 160}, {}, {}, "cu_seqlens_q[0] is -5; allowed: 0 to 160, q.shape[0]"},
-      {{0, kMost, -kMost - 1, 161}, {}, {}, "cu_seqlens_q[1] is 2147483647"},
-      {{kMost, 0, kMost, 0}, {}, {}, "cu_seqlens_q[0] is 2147483647"},
-      {{0, 0, 0, 161}, {}, {}, "cu_seqlens_q[3] is 161; allowed: 0, the one before it, to 160, q.shape[0]"},
-      {{}, {0, 92, -1, 279}, {}, "cu_seqlens_k[2] is -1"},
-      {{}, {279, 0, 279, kMost}, {}, "cu_seqlens_k[1] is 0"},
-      {{}, {}, {90, 153, 33}, "seqused_k[1] is 153; allowed: 0 to 152"},
-      {{}, {}, {kMost, -1, 33}, "seqused_k[0] is 2147483647"},
-  };
-  for (const auto& each : cases) {
-    CAPTURE(each.said);
-    problem.set_lengths(shape.queries, shape.keys);
-    if (!each.q.empty()) std::copy(each.q.begin(), each.q.end(), problem.begins_q.begin());
-    if (!each.k.empty()) std::copy(each.k.begin(), each.k.end(), problem.begins_k.begin());
-    if (!each.used.empty()) std::copy(each.used.begin(), each.used.end(), problem.used.begin());
-    CHECK(refusal(problem).find(each.said) != std::string::npos);
-    for (const char* target : kTargets) testing::model_runtime(target).run(problem.args);  // the model looks
-  }
 }
