@@ -29,5 +29,10 @@ TJ_DEVICE void copy_box_4d(Arguments...) {
   static_assert(detail::kHere<Arguments...>,
                 "boxes of tensors are copied from sm_90 on; here threads copy, by copy_async");
 }
+template <class... Arguments>
+TJ_DEVICE void copy_box_5d(Arguments...) {
+  static_assert(detail::kHere<Arguments...>,
+                "boxes of tensors are copied from sm_90 on; here threads copy, by copy_async");
+}
 
 }  // namespace tj::dev

@@ -46,6 +46,10 @@ template <class... Arguments>
 TJ_DEVICE void copy_box_4d(Arguments...) {
   static_assert(detail::kHere<Arguments...>, "there is no copy engine here: load_global, and store_shared later");
 }
+template <class... Arguments>
+TJ_DEVICE void copy_box_5d(Arguments...) {
+  static_assert(detail::kHere<Arguments...>, "there is no copy engine here: load_global, and store_shared later");
+}
 template <int Bytes, class... Arguments>
 TJ_DEVICE void copy_async(Arguments...) {
   static_assert(detail::kHere<Arguments...>, "no copy goes past registers here: load_global, and store_shared later");

@@ -71,6 +71,10 @@ template <class... Arguments>
 TJ_DEVICE void store_box_4d(Arguments...) {
   static_assert(detail::kHere<Arguments...>, "boxes of tensors are stored from sm_90 on");
 }
+template <class... Arguments>
+TJ_DEVICE void store_box_5d(Arguments...) {
+  static_assert(detail::kHere<Arguments...>, "boxes of tensors are stored from sm_90 on");
+}
 template <int Site>
 TJ_DEVICE void store_commit() {
   static_assert(detail::kSiteHere<Site>, "boxes of tensors are stored from sm_90 on");

@@ -22,6 +22,15 @@ TJ_DEVICE void copy_box_4d(u32 destination, const TensorMap* map, u32 barrier, i
       : "memory");
 }
 
+/// The same of a rank-5 tensor.
+TJ_DEVICE void copy_box_5d(u32 destination, const TensorMap* map, u32 barrier, int c0, int c1, int c2, int c3, int c4) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, "
+      "%7}], [%2];" ::"r"(destination),
+      "l"(reinterpret_cast<u64>(map)), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
+      : "memory");
+}
+
 /// Copies a box to the same place in every block of the cluster whose rank's bit is set in `mask`. Its bytes complete
 /// on the barrier at the same place there.
 TJ_DEVICE void copy_box_4d_multicast(u32 destination, const TensorMap* map, u32 barrier, u32 mask, int c0, int c1,
@@ -46,6 +55,13 @@ TJ_DEVICE void store_box_4d(const TensorMap* map, u32 source, int c0, int c1, in
   asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(
                    reinterpret_cast<u64>(map)),
                "r"(source), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+               : "memory");
+}
+/// The same of a rank-5 tensor.
+TJ_DEVICE void store_box_5d(const TensorMap* map, u32 source, int c0, int c1, int c2, int c3, int c4) {
+  asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(
+                   reinterpret_cast<u64>(map)),
+               "r"(source), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
                : "memory");
 }
 template <int Site>

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "arch/arch.hpp"
@@ -129,6 +130,41 @@ TEST_CASE("a kernel from the cache is launched as the one that was made, whateve
   }
   CHECK(lines.size() > 30);
   testing::check_pinned("tests/ops/data/plans.txt", lines);
+}
+
+// Where nothing is mapped before a tensor, hardware finds an illegal address behind such a map, whatever its boxes
+// read.
+TEST_CASE("no map of a tensor begins before it, or at its end") {
+  const arch::Arch& arch = *arch::find("sm_90a");
+  int maps = 0, of_ends = 0;
+  for (const auto& [name, flags] : std::vector<std::pair<const char*, ops::Flags>>{
+           {"fmha", {{"varlen", {"true"}}}},
+           {"fmha", {{"varlen", {"true"}}, {"page-size", {"16"}}}},
+           {"grouped_gemm", {{"tile", {"128x64x64"}}, {"dtype", {"bf16"}}}},
+           {"grouped_gemm", {{"tile", {"64x128x128"}}, {"dtype", {"e4m3"}}, {"scales", {"block"}}}}}) {
+    const ops::Op& op = *ops::find(name);
+    for (const ops::Trial& trial : op.trials(flags, arch)) {
+      CAPTURE(trial.flags);
+      std::vector<void*> places;
+      for (std::size_t i = 0; i < trial.tensors.size(); ++i) places.push_back(reinterpret_cast<void*>((i + 1) << 40));
+      trial.with_args({DeviceKind::cpu, 0}, places, [&](const void* args) {
+        const ops::Kernel kernel = ops::resolve(op, args, trial.choice, arch);
+        const ops::Request request = op.request_of(kernel);
+        const ops::LaunchPlan plan =
+            plan_of({&op, args, kernel}, op.geometry(request, op.candidates(request, arch).front()), 2);
+        for (std::size_t m = 0; m < plan.map_count; ++m, ++maps) {
+          const support::TensorMapDesc& map = plan.maps[m].desc;
+          const auto base = reinterpret_cast<std::uintptr_t>(map.base), tensor = base >> 40;
+          REQUIRE(tensor >= 1);
+          REQUIRE(tensor <= trial.tensors.size());
+          CHECK((base & ((std::uintptr_t{1} << 40) - 1)) < trial.tensors[tensor - 1].bytes());
+          of_ends += map.rank == 5;
+        }
+      });
+    }
+  }
+  CHECK(maps > 20);
+  CHECK(of_ends > 8);
 }
 
 TEST_CASE("no op has two members of one name") {

@@ -24,7 +24,7 @@ ROW = """,
 
 }  // namespace tj::ops"""
 
-CHECK = """  check_numbers(args);
+CHECK = """  check_fmha_numbers(args);
   if (args.chunk < 0 || (args.chunk > 0 && !args.causal))
     refuse(kOp, Code::invalid_argument,
            cat("chunk is ", args.chunk, "; allowed: 0, or with causal any number of keys"));"""
@@ -37,25 +37,25 @@ def edit(recipe):
                    "  std::int32_t chunk = 0;\n")
     recipe.replace(DESCRIPTORS, "  bool general_scale = false;\n", "  bool general_scale = false;\n"
                    "  bool chunked = false;  ///< FmhaArgs::chunk is not 0\n")
-    recipe.replace(FIELDS, "std::array<Field<FmhaKernel>, 12>", "std::array<Field<FmhaKernel>, 13>")
+    recipe.replace(FIELDS, "std::array<Field<FmhaKernel>, 14>", "std::array<Field<FmhaKernel>, 15>")
     recipe.replace(FIELDS, "}};\n\n}  // namespace tj::ops", ROW)
-    recipe.replace(MASK, "  int left, right;  ///< at most queries + keys\n", "  int left, right;  ///< at most queries + keys\n"
-                   "  int chunk;        ///< keys of a chunk; 0: all are one\n")
+    recipe.replace(MASK, "  int left, right;      ///< at most queries + keys\n", "  int left, right;      ///< at most queries + keys\n"
+                   "  int chunk;             ///< keys of a chunk; 0: all are one\n")
     recipe.replace(MASK, "    if (!windowed) return {0, end < keys ? end : keys};\n",
                    "    if (!windowed) return {chunk > 0 && place > 0 ? place / chunk * chunk : 0, end < keys ? end : keys};\n")
     recipe.replace(MASK, "from_first_key() const { return !windowed; }", "from_first_key() const { return !windowed && chunk == 0; }")
-    recipe.replace(MASK, "params.left, params.right};", "params.left, params.right, C::kChunked ? params.chunk : 0};")
+    recipe.replace(MASK, "Varlen<C>::kOn};", "C::kChunked ? params.chunk : 0, Varlen<C>::kOn};")
     recipe.replace(PARAMS, "  int queries, keys;\n", "  int queries, keys;\n  int chunk;\n")
     recipe.replace(CALLS, "  config.causal = args.causal || args.window.right == 0;\n",
                    "  config.causal = args.causal || args.window.right == 0;\n  config.chunked = args.chunk > 0;\n")
     recipe.replace(CALLS, "  args.causal = config.causal;\n", "  args.causal = config.causal;\n  args.chunk = config.chunked ? kTypicalChunk : 0;\n")
     recipe.replace(CALLS, "  params.right = mask.right;\n", "  params.right = mask.right;\n  params.chunk = mask.chunk;\n")
     recipe.replace(CALLS, "                const FmhaWindow& window) {\n", "                const FmhaWindow& window, int chunk) {\n")
-    recipe.replace(CALLS, "          bounded(window.right, all)};", "          bounded(window.right, all),\n          chunk};")
+    recipe.replace(CALLS, "          bounded(window.right, all),\n", "          bounded(window.right, all),\n          chunk,\n")
     recipe.replace(CALLS, "args.top_left, args.window);", "args.top_left, args.window, args.chunk);")
     recipe.replace(CALLS, ": FmhaWindow{});\n", ": FmhaWindow{}, config.chunked ? kTypicalChunk : 0);\n")
     recipe.replace(CALLS, "constexpr std::int64_t kTypicalWindow = 1024;\n", "constexpr std::int64_t kTypicalWindow = 1024;\nconstexpr int kTypicalChunk = 512;\n")
-    recipe.replace(CHECKS, "  check_numbers(args);", CHECK)
+    recipe.replace(CHECKS, "  check_fmha_numbers(args);", CHECK)
 
 
 class NewMask(unittest.TestCase):

@@ -14,6 +14,12 @@ TJ_DEVICE void copy_box_4d(u32 destination, const TensorMap* map, u32 barrier, i
   detail::api.copy_box(destination, map, barrier, coordinates, 4);
 }
 
+/// The same of a rank-5 tensor.
+TJ_DEVICE void copy_box_5d(u32 destination, const TensorMap* map, u32 barrier, int c0, int c1, int c2, int c3, int c4) {
+  const int coordinates[5] = {c0, c1, c2, c3, c4};
+  detail::api.copy_box(destination, map, barrier, coordinates, 5);
+}
+
 /// Copies a box to the same place in every block of the cluster whose rank's bit is set in `mask`. Its bytes complete
 /// on the barrier at the same place there.
 TJ_DEVICE void copy_box_4d_multicast(u32 destination, const TensorMap* map, u32 barrier, u32 mask, int c0, int c1,
@@ -32,6 +38,11 @@ TJ_DEVICE void copy_nothing(u32 destination, u32 bytes, u32 barrier, u32 pitch =
 TJ_DEVICE void store_box_4d(const TensorMap* map, u32 source, int c0, int c1, int c2, int c3) {
   const int coordinates[4] = {c0, c1, c2, c3};
   detail::api.store_box(map, source, coordinates, 4);
+}
+/// The same of a rank-5 tensor.
+TJ_DEVICE void store_box_5d(const TensorMap* map, u32 source, int c0, int c1, int c2, int c3, int c4) {
+  const int coordinates[5] = {c0, c1, c2, c3, c4};
+  detail::api.store_box(map, source, coordinates, 5);
 }
 template <int Site>
 TJ_DEVICE void store_commit() {

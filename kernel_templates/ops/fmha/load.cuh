@@ -30,8 +30,7 @@ TJ_DEVICE void load_q(Loader<C>& loader, const Tile& tile, u32 slot, u32 full) {
       queries_begin<C>(tile), tile.row, mask_of<C>(params, tile).queries - tile.row, tile.head, tile.batch);
 #pragma unroll
   for (int d = 0; d < C::kHeadDim; d += kSwizzleColumns) {
-    dev::copy_box_4d(slot + d / kSwizzleColumns * C::kRowsPerBlock * kSwizzleRowBytes, &params.q, full, d, box.row,
-                     box.next, box.last);
+    copy_rows<C>(slot + d / kSwizzleColumns * C::kRowsPerBlock * kSwizzleRowBytes, &params.q, full, d, box);
   }
 }
 template <class C, int Columns>
@@ -42,8 +41,7 @@ TJ_DEVICE void load_keys_or_values(const TensorMap* map, const Params& params, c
                                                 key_head(params, tile), tile.batch);
 #pragma unroll
   for (int d = 0; d < Columns; d += kSwizzleColumns) {
-    dev::copy_box_4d(slot + d / kSwizzleColumns * C::kBlockN * kSwizzleRowBytes, map, full, d, box.row, box.next,
-                     box.last);
+    copy_rows<C>(slot + d / kSwizzleColumns * C::kBlockN * kSwizzleRowBytes, map, full, d, box);
   }
 }
 template <class C>

@@ -22,8 +22,7 @@ TJ_DEVICE void copy_pages(const TensorMap* map, int page_rows, const Params& par
     const BoxPlace box = box_place<C, kRows>(place.page * page_rows, place.row, left, head, 0);
 #pragma unroll
     for (int d = 0; d < Columns; d += kSwizzleColumns)
-      dev::copy_box_4d(slot + (d / kSwizzleColumns * C::kBlockN + row) * kSwizzleRowBytes, map, full, d, box.row,
-                       box.next, box.last);
+      copy_rows<C>(slot + (d / kSwizzleColumns * C::kBlockN + row) * kSwizzleRowBytes, map, full, d, box);
   }
 }
 }  // namespace tj::ops::fmha

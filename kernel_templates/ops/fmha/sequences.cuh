@@ -90,13 +90,8 @@ TJ_DEVICE PagePlace page_place(const Params& params, int sequence, int key) {
   return {listed(pages, index, params.pages - 1), key - index * params.page_size};
 }
 
-/// The coordinates of a box of rows behind its columns.
-///
-/// With kVarlen a box must end with the sequence, whose neighbour may hold anything. Its map has four dimensions:
-/// columns, rows of a box, rows of all, heads. Both dimensions of rows have the stride of a row, and the map begins a
-/// box before the tensor. A box with n rows of the sequence begins at row Rows - n of a box: its last rows lie outside,
-/// where loads find zeros and stores do nothing. It begins at the row of all behind those n rows, so that its first row
-/// lies where it should.
+/// The coordinates of a box of rows behind its columns. With kVarlen a box must end with the sequence, whose neighbour
+/// may hold anything (box_ends.cuh).
 struct BoxPlace {
   int row, next, last;
 };
@@ -105,10 +100,18 @@ template <class C, int Rows>
 TJ_DEVICE BoxPlace box_place(int first, int row, int rows, int head, int batch) {
   if constexpr (Varlen<C>::kOn) {
     const int inside = max(0, min(Rows, rows));
-    return {Rows - inside, first + row + inside, head};
+    return {kEndRows - inside, first + row + inside, head};
   } else {
     return {row, head, batch};
   }
+}
+
+template <class C>
+TJ_DEVICE void copy_rows(dev::u32 slot, const TensorMap* map, dev::u32 full, int column, const BoxPlace& box) {
+  if constexpr (Varlen<C>::kOn)
+    dev::copy_box_5d(slot, map, full, column, box.row, box.next, kEndRows, box.last);
+  else
+    dev::copy_box_4d(slot, map, full, column, box.row, box.next, box.last);
 }
 
 }  // namespace tj::ops::fmha

@@ -56,11 +56,11 @@ TJ_DEVICE void copy_by_threads(const Source& source, int batch, int head, int fi
   }
 }
 /// Copies `Count` rows of one head by the copy engine; their rows lie one behind the other.
-template <int Columns, int Count>
+template <class C, int Columns, int Count>
 TJ_DEVICE void copy_boxes(const TensorMap* map, const BoxPlace& box, u32 slot, u32 full) {
 #pragma unroll
   for (int d = 0; d < Columns; d += kSwizzleColumns)
-    dev::copy_box_4d(slot + d / kSwizzleColumns * (Count * kRowBytes), map, full, d, box.row, box.next, box.last);
+    copy_rows<C>(slot + d / kSwizzleColumns * (Count * kRowBytes), map, full, d, box);
 }
 /// The box of an iteration's keys, or of their values.
 template <class C>
@@ -108,7 +108,7 @@ TJ_DEVICE void load_q(Loader<C>& loader, const Tile& tile, u32 slot, u32 full) {
   const Params& params = loader.params;
   const BoxPlace box = box_place<C, C::kRowsPerBlock>(
       queries_begin<C>(tile), tile.row, mask_of<C>(params, tile).queries - tile.row, tile.head, tile.batch);
-  copy_boxes<C::kHeadDim, C::kRowsPerBlock>(&params.q, box, slot, full);
+  copy_boxes<C, C::kHeadDim, C::kRowsPerBlock>(&params.q, box, slot, full);
 }
 template <class C>
 TJ_DEVICE void load_k(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
@@ -116,7 +116,7 @@ TJ_DEVICE void load_k(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 
   if constexpr (kPaged<C>)
     copy_pages<C, C::kHeadDim>(&params.k, params.k_page_rows, params, tile, i, slot, full);
   else
-    copy_boxes<C::kHeadDim, C::kBlockN>(&params.k, key_box<C>(params, tile, i), slot, full);
+    copy_boxes<C, C::kHeadDim, C::kBlockN>(&params.k, key_box<C>(params, tile, i), slot, full);
 }
 template <class C>
 TJ_DEVICE void load_v(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
@@ -124,7 +124,7 @@ TJ_DEVICE void load_v(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 
   if constexpr (kPaged<C>)
     copy_pages<C, kValueDim<C>>(&params.v, params.v_page_rows, params, tile, i, slot, full);
   else
-    copy_boxes<kValueDim<C>, C::kBlockN>(&params.v, key_box<C>(params, tile, i), slot, full);
+    copy_boxes<C, kValueDim<C>, C::kBlockN>(&params.v, key_box<C>(params, tile, i), slot, full);
 }
 template <class C>
 TJ_DEVICE void load_q(Loader<C>& loader, const Tile& tile, u32 slot) {

@@ -161,8 +161,11 @@ TJ_DEVICE void put_box(Writer<C>& writer, const Tile& tile, u32 slot) {
                                                       mask_of<C>(params, tile).queries - row, tile.head, tile.batch);
 #pragma unroll
   for (int d = 0; d < kValueDim<C>; d += kSwizzleColumns) {
-    dev::store_box_4d(&params.o_boxes, slot + d / kSwizzleColumns * kRowsPerConsumer * kSwizzleRowBytes, d, box.row,
-                      box.next, box.last);
+    const u32 from = slot + d / kSwizzleColumns * kRowsPerConsumer * kSwizzleRowBytes;
+    if constexpr (Varlen<C>::kOn)
+      dev::store_box_5d(&params.o_boxes, from, d, box.row, box.next, kEndRows, box.last);
+    else
+      dev::store_box_4d(&params.o_boxes, from, d, box.row, box.next, box.last);
   }
 }
 

@@ -1,6 +1,7 @@
 // The one parameter of a gemm kernel, by value: written by the host, read by the device.
 #pragma once
 
+#include "box_ends.cuh"
 #include "divisor.cuh"
 #include "types.cuh"
 

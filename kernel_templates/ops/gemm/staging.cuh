@@ -115,12 +115,11 @@ TJ_DEVICE void stage_rows(Consumer<C>& consumer, const Tile& tile, u32 slot) {
   }
 }
 
-/// A box of a kernel with groups, whose rows end with the group's. The map has d twice below itself: `box` rows of it,
-/// from a row that counts from where the box ends. Rows of a box behind the group's lie outside those.
+/// A box of a kernel with groups, which ends with the group (box_ends.cuh).
 template <class C>
 TJ_DEVICE void put_rows_before(const Params& params, const Tile& tile, u32 slot, int column, int row) {
   const int rows = min(tile.row_end - row, kBoxRows<C>);
-  if (rows > 0) dev::store_box_4d(&params.d, slot, column, kBoxRows<C> - rows, row + rows, tile.matrix);
+  if (rows > 0) dev::store_box_5d(&params.d, slot, column, kEndRows - rows, row + rows, kEndRows, tile.matrix);
 }
 
 /// A consumer's slot to d, by the copy engine: one box for each block of columns.

@@ -50,60 +50,89 @@ TJ_DEVICE Unit unit_of(const Params& params, const Tile& tile) {
           block, block * kBlock + static_cast<int>(dev::lane_index()) % 16 * kEach};
 }
 
-TJ_DEVICE void read_eight(dev::F32, const float* from, int left, bool wide, float (&values)[kEach]) {
-  if (wide && left >= kEach) {
-    dev::load_global(from, *reinterpret_cast<float(*)[4]>(values));
-    dev::load_global(from + 4, *reinterpret_cast<float(*)[4]>(values + 4));
-    return;
-  }
-#pragma unroll
-  for (int e = 0; e < kEach; ++e) values[e] = e < left ? dev::load_global(from + e) : 0.0f;
-}
-template <class Tag>
-TJ_DEVICE void read_eight(Tag tag, const unsigned short* from, int left, bool wide, float (&values)[kEach]) {
-  u32 words[4] = {};
-  if (wide && left >= kEach) {
-    dev::load_global(from, words);
-  } else {
-#pragma unroll
-    for (int e = 0; e < kEach; ++e)
-      if (e < left) words[e / 2] |= dev::load_global_u16(from + e) << e % 2 * 16;
-  }
-#pragma unroll
-  for (int w = 0; w < 4; ++w) dev::unpack(tag, words[w], values[2 * w], values[2 * w + 1]);
-}
-/// Elements of x as they lie in memory.
+/// Eight elements of x as they lie in memory.
 template <class Tag>
 struct Stored {
   using Type = unsigned short;
+  u32 words[4];
 };
 template <>
 struct Stored<dev::F32> {
   using Type = float;
+  float low[4], high[4];
 };
-
-/// A step's rows of the unit: of those behind the matrix, and of columns behind it, zeros.
-template <class C>
-TJ_DEVICE void read_rows(const Params& params, const Unit& unit, int first, float (&values)[kAhead][kEach]) {
-  const typename C::Element tag{};
-  const int half = static_cast<int>(dev::lane_index()) / 16;
-  float others[kAhead][kEach];
-  const auto* from = static_cast<const typename Stored<typename C::Element>::Type*>(params.x) +
-                     unit.batch * params.x_batch + (first + half) * params.x_row + unit.column;
-  const bool wide = params.wide != 0;
+TJ_DEVICE void load_eight(const float* from, Stored<dev::F32>& eight) {
+  dev::load_global(from, eight.low);
+  dev::load_global(from + 4, eight.high);
+}
+template <class Tag>
+TJ_DEVICE void load_eight(const unsigned short* from, Stored<Tag>& eight) {
+  dev::load_global(from, eight.words);
+}
+/// Those of them that are there, the others 0.
+TJ_DEVICE void load_some(const float* from, int left, Stored<dev::F32>& eight) {
 #pragma unroll
-  for (int r = 0; r < kAhead; ++r, from += 2 * params.x_row) {
-    const int left = first + 2 * r + half < params.rows ? params.columns - unit.column : 0;
-    read_eight(tag, from, left, wide, values[r]);
-    if constexpr (C::kGate != kNone) read_eight(tag, from + params.columns, left, wide, others[r]);
-  }
-  if constexpr (C::kGate == kNone) return;
-#pragma unroll
-  for (int r = 0; r < kAhead; ++r) {
-#pragma unroll
-    for (int e = 0; e < kEach; ++e) values[r][e] = activate<C::kGate>(values[r][e]) * others[r][e];
+  for (int e = 0; e < 4; ++e) {
+    eight.low[e] = e < left ? dev::load_global(from + e) : 0.0f;
+    eight.high[e] = e + 4 < left ? dev::load_global(from + e + 4) : 0.0f;
   }
 }
+template <class Tag>
+TJ_DEVICE void load_some(const unsigned short* from, int left, Stored<Tag>& eight) {
+#pragma unroll
+  for (int e = 0; e < kEach; e += 2)
+    eight.words[e / 2] = (e < left ? dev::load_global_u16(from + e) : 0u) |
+                         (e + 1 < left ? dev::load_global_u16(from + e + 1) : 0u) << 16;
+}
+TJ_DEVICE void values_of(dev::F32, const Stored<dev::F32>& eight, float (&values)[kEach]) {
+#pragma unroll
+  for (int e = 0; e < 4; ++e) values[e] = eight.low[e], values[e + 4] = eight.high[e];
+}
+template <class Tag>
+TJ_DEVICE void values_of(Tag tag, const Stored<Tag>& eight, float (&values)[kEach]) {
+#pragma unroll
+  for (int w = 0; w < 4; ++w) dev::unpack(tag, eight.words[w], values[2 * w], values[2 * w + 1]);
+}
+
+/// A step's rows of the unit as they lie in memory, with a gate also what it multiplies: of those behind the matrix,
+/// and of columns behind it, zeros. All loads of a step that is inside come before anything looks at one: with a branch
+/// around each, they would wait for each other.
+template <class C>
+struct Rows {
+  using Element = typename C::Element;
+  static constexpr bool kGated = C::kGate != kNone;
+  Stored<Element> first[kAhead], second[kGated ? kAhead : 1];
+
+  TJ_DEVICE void load(const Params& params, const Unit& unit, int row) {
+    const int half = static_cast<int>(dev::lane_index()) / 16;
+    const auto* from = static_cast<const typename Stored<Element>::Type*>(params.x) + unit.batch * params.x_batch +
+                       (row + half) * params.x_row + unit.column;
+    if (params.wide != 0 && row + kStepRows <= params.rows && unit.column + kEach <= params.columns) {
+#pragma unroll
+      for (int r = 0; r < kAhead; ++r, from += 2 * params.x_row) {
+        load_eight(from, first[r]);
+        if constexpr (kGated) load_eight(from + params.columns, second[r]);
+      }
+      return;
+    }
+#pragma unroll
+    for (int r = 0; r < kAhead; ++r, from += 2 * params.x_row) {
+      const int left = row + 2 * r + half < params.rows ? params.columns - unit.column : 0;
+      load_some(from, left, first[r]);
+      if constexpr (kGated) load_some(from + params.columns, left, second[r]);
+    }
+  }
+  TJ_DEVICE void values(int r, float (&out)[kEach]) const {
+    const Element tag{};
+    values_of(tag, first[r], out);
+    if constexpr (kGated) {
+      float factors[kEach];
+      values_of(tag, second[r], factors);
+#pragma unroll
+      for (int e = 0; e < kEach; ++e) out[e] = activate<C::kGate>(out[e]) * factors[e];
+    }
+  }
+};
 
 TJ_DEVICE float largest_of(const float (&values)[kEach]) {
   float largest = dev::magnitude(values[0]);
@@ -148,6 +177,18 @@ TJ_DEVICE void write_eight(const Params& params, const Unit& unit, int row, cons
     if (e < left) dev::store_global_u8(to + e, words[e / 4] >> e % 4 * 8 & 0xffu);
 }
 
+/// The scale of a block of 128 rows, once all of them have been looked at.
+template <class C>
+TJ_DEVICE void settle(Quantiser<C>& quantiser, const Unit& unit) {
+  const Params& params = quantiser.params;
+#pragma unroll
+  for (int mask = 16; mask > 0; mask /= 2)
+    quantiser.largest = dev::maximum(quantiser.largest, dev::shuffle_xor(quantiser.largest, mask));
+  const float scale = scale_of(params, quantiser.largest);
+  quantiser.inverse = dev::divide_approx(1.0f, scale);
+  if (dev::lane_index() == 0) write_scale(params, unit, unit.row / kBlock, scale);
+}
+
 /// All of a unit whose blocks have one row; a step of one that is read twice.
 template <class C>
 TJ_DEVICE void quantise_rows(Quantiser<C>& quantiser, const Tile& tile, int i) {
@@ -156,35 +197,26 @@ TJ_DEVICE void quantise_rows(Quantiser<C>& quantiser, const Tile& tile, int i) {
   if (!unit.valid) return;
   const bool tall = params.tall != 0;
   const int half = static_cast<int>(dev::lane_index()) / 16, first = unit.row + (tall ? i % kSteps * kStepRows : 0);
-  float values[kAhead][kEach];
-  read_rows<C>(params, unit, first, values);
-  if (tall && i < kSteps) {
-    if (i == 0) quantiser.largest = 0;
-#pragma unroll
-    for (int r = 0; r < kAhead; ++r) quantiser.largest = dev::maximum(quantiser.largest, largest_of(values[r]));
-    return;
-  }
-  if (tall && i == kSteps) {
-#pragma unroll
-    for (int mask = 16; mask > 0; mask /= 2)
-      quantiser.largest = dev::maximum(quantiser.largest, dev::shuffle_xor(quantiser.largest, mask));
-    const float scale = scale_of(params, quantiser.largest);
-    quantiser.inverse = dev::divide_approx(1.0f, scale);
-    if (dev::lane_index() == 0) write_scale(params, unit, unit.row / kBlock, scale);
-  }
+  Rows<C> rows;
+  rows.load(params, unit, first);
+  if (i == 0) quantiser.largest = 0;
+  if (tall && i == kSteps) settle(quantiser, unit);
 #pragma unroll
   for (int r = 0; r < kAhead; ++r) {
+    float values[kEach];
+    rows.values(r, values);
     const int row = first + 2 * r + half;
-    float inverse = quantiser.inverse;
-    if (!tall) {
-      float largest = largest_of(values[r]);
+    if (!tall || i < kSteps) {
+      float largest = largest_of(values);
+      quantiser.largest = dev::maximum(quantiser.largest, largest);
+      if (tall) continue;
 #pragma unroll
       for (int mask = 8; mask > 0; mask /= 2) largest = dev::maximum(largest, dev::shuffle_xor(largest, mask));
       const float scale = scale_of(params, largest);
-      inverse = dev::divide_approx(1.0f, scale);
+      quantiser.inverse = dev::divide_approx(1.0f, scale);
       if (dev::lane_index() % 16u == 0 && row < params.rows) write_scale(params, unit, row, scale);
     }
-    write_eight(params, unit, row, values[r], inverse);
+    write_eight(params, unit, row, values, quantiser.inverse);
   }
 }
 

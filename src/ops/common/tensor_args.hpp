@@ -10,6 +10,7 @@
 
 #include <tilejit/tensor.hpp>
 
+#include "box_ends.cuh"
 #include "support/index.hpp"
 #include "support/tensor_map.hpp"
 
@@ -54,6 +55,16 @@ inline support::TensorMapDesc tensor_map(const Tensor& tensor, const MapDimensio
   desc.stride_bytes[0] = element;
   desc.box = {box[0], box[1], 1, 1, 0};
   return desc;
+}
+
+/// The map of rank 4 as one whose boxes end with a sequence or a group: box_ends.cuh says how. Its last dimension has
+/// one place.
+inline void end_with_rows(support::TensorMapDesc& desc) {
+  const std::uint64_t row_bytes = desc.stride_bytes[1];
+  desc.rank = 5;
+  desc.dims = {desc.dims[0], kEndRows, desc.dims[1] + 1, kEndRows + 1ull, desc.dims[2]};
+  desc.stride_bytes = {desc.stride_bytes[0], row_bytes, row_bytes, kEndBytes - row_bytes, desc.stride_bytes[2]};
+  desc.box = {desc.box[0], desc.box[1], 1, 1, 1};
 }
 
 }  // namespace tj::ops

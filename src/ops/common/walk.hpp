@@ -26,9 +26,10 @@ inline constexpr std::array<Field<WalkKernel>, 1> kWalkFields = {{walk_field<Wal
 
 class WalkBuilder : protected GraphBuilder {
  protected:
-  /// warps: of 32 lanes; a wave of 64 is two of them.
-  WalkBuilder(std::string_view op, std::string_view context, int warps, const arch::Arch& arch, WalkChoice walk)
-      : GraphBuilder(op, "any", arch), context_(context), warps_(warps * 32 / arch.warp_size) {
+  /// warps: of 32 lanes; a wave of 64 is two of them. So many blocks at least have registers beside each other.
+  WalkBuilder(std::string_view op, std::string_view context, int warps, const arch::Arch& arch, WalkChoice walk,
+              int blocks_per_sm = 1)
+      : GraphBuilder(op, "any", arch, blocks_per_sm), context_(context), warps_(warps * 32 / arch.warp_size) {
     graph_.name = op;
     if (!arch.shared_barriers) graph_.walk = graph::Walk::one_tile;  // without, blocks do not learn how many there are
     set_walk(op, walk, arch, graph_);

@@ -85,11 +85,10 @@ std::int64_t fmha_row_blocks(std::int64_t rows, std::int64_t sequences, int rows
 }
 
 support::TensorMapDesc sequence_map(const Tensor& tensor, int rows) {
-  support::TensorMapDesc desc = tensor_map(
-      tensor, {3, 2, 2, 1}, {static_cast<std::uint32_t>(fmha::kSwizzleColumns), static_cast<std::uint32_t>(rows)});
-  desc.base = static_cast<std::byte*>(desc.base) - desc.stride_bytes[1] * static_cast<std::uint64_t>(rows);
-  desc.dims[1] = static_cast<std::uint64_t>(rows);
-  desc.dims[2] += 1;
+  support::TensorMapDesc desc =
+      tensor_map(tensor, {3, 2, 1, kNoDimension},
+                 {static_cast<std::uint32_t>(fmha::kSwizzleColumns), static_cast<std::uint32_t>(rows)});
+  end_with_rows(desc);
   return desc;
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <limits>
 
+#include "ops/common/tensor_args.hpp"
 #include "ops/gemm/params.cuh"
 #include "ops/grouped_gemm/grouped_gemm.hpp"
 #include "support/index.hpp"
@@ -19,18 +20,6 @@ support::TensorMapDesc* map_at(LaunchPlan& plan, std::size_t offset) {
   for (std::size_t i = 0; i < plan.map_count; ++i)
     if (plan.maps[i].offset == offset) return &plan.maps[i].desc;
   return nullptr;
-}
-
-/// d as boxes that end with a group: rows of a box, then where it ends, counted in rows, both a row apart. The box that
-/// begins `box` rows before place 0 ends there.
-void end_with_groups(support::TensorMapDesc& d) {
-  const std::uint64_t rows = d.dims[1], row_bytes = d.stride_bytes[1];
-  d.dims[3] = d.dims[2];
-  d.stride_bytes[3] = d.stride_bytes[2];
-  d.dims[2] = rows + 1;
-  d.stride_bytes[2] = row_bytes;
-  d.dims[1] = d.box[1];
-  d.base = static_cast<std::byte*>(d.base) - d.box[1] * row_bytes;
 }
 
 /// Tiles of a cluster's rows that lists may ask for: each group begins with one of its own.
@@ -48,7 +37,7 @@ void grouped_gemm_plan(const GroupedGemmArgs& args, const GemmChoice& choice, co
   auto& p = *reinterpret_cast<gemm::Params*>(plan.params.data());
   p.groups = static_cast<const int*>(args.groups.data);
   p.group_count = static_cast<int>(args.b.shape[0]);
-  if (launch.store == gemm::kCopied) end_with_groups(*map_at(plan, offsetof(gemm::Params, d)));
+  if (launch.store == gemm::kCopied) end_with_rows(*map_at(plan, offsetof(gemm::Params, d)));
   if (args.grouping == Grouping::rows) return;
   const GemmTile& tile = gemm_tiles()[at(choice.tile)];
   const GemmSizes expected = grouped_gemm_sizes(args);
