@@ -67,7 +67,7 @@ constexpr const char* kFooter =
     "are made.\n"
     "  fmha: --dtype f16,bf16  --head-dim 64,128,...  --value-dim same,128,...  --causal true|false|both  "
     "--general-scale true|false|both\n"
-    "        --windowed, --softcap, --alibi, --sinks true|false|both\n"
+    "        --windowed, --softcap, --alibi, --sinks, --varlen true|false|both  --page-size 0,16,... (keys of a page)\n"
     "        --rung basic,...  --tile 128x128,...  --walk usual,persistent,dynamic (how tiles come to blocks)\n"
     "  gemm: --dtype f16,bf16,e4m3  --out same,f16,bf16,f32  --a-major k,m  --b-major k,n  --bias, --add-c "
     "true|false|both\n"

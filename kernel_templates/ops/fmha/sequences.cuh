@@ -91,7 +91,7 @@ TJ_DEVICE PagePlace page_place(const Params& params, int sequence, int key) {
 }
 
 /// The coordinates of a box of rows behind its columns. With kVarlen a box must end with the sequence, whose neighbour
-/// may hold anything (box_ends.cuh).
+/// may hold anything (types.cuh).
 struct BoxPlace {
   int row, next, last;
 };

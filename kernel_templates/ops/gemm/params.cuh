@@ -1,7 +1,6 @@
 // The one parameter of a gemm kernel, by value: written by the host, read by the device.
 #pragma once
 
-#include "box_ends.cuh"
 #include "divisor.cuh"
 #include "types.cuh"
 

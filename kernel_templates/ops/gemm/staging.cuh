@@ -115,7 +115,7 @@ TJ_DEVICE void stage_rows(Consumer<C>& consumer, const Tile& tile, u32 slot) {
   }
 }
 
-/// A box of a kernel with groups, which ends with the group (box_ends.cuh).
+/// A box of a kernel with groups, which ends with the group (types.cuh).
 template <class C>
 TJ_DEVICE void put_rows_before(const Params& params, const Tile& tile, u32 slot, int column, int row) {
   const int rows = min(tile.row_end - row, kBoxRows<C>);

@@ -10,9 +10,9 @@
 
 #include <tilejit/tensor.hpp>
 
-#include "box_ends.cuh"
 #include "support/index.hpp"
 #include "support/tensor_map.hpp"
+#include "types.cuh"
 
 namespace tj::ops {
 
@@ -57,7 +57,7 @@ inline support::TensorMapDesc tensor_map(const Tensor& tensor, const MapDimensio
   return desc;
 }
 
-/// The map of rank 4 as one whose boxes end with a sequence or a group: box_ends.cuh says how. Its last dimension has
+/// The map of rank 4 as one whose boxes end with a sequence or a group: types.cuh says how. Its last dimension has
 /// one place.
 inline void end_with_rows(support::TensorMapDesc& desc) {
   const std::uint64_t row_bytes = desc.stride_bytes[1];

@@ -46,6 +46,17 @@ std::vector<FlagChoice> choices_without(std::initializer_list<std::string_view> 
   return choices;
 }
 
+/// As flags_of_fields(), of the fields that grouped_gemm has.
+std::string grouped_flags(const GemmKernel& kernel) {
+  std::string text;
+  for (const Field<GemmKernel>& field : kGemmFields) {
+    const auto here = [&](const FlagChoice& choice) { return choice.name == field.name; };
+    if (std::ranges::any_of(grouped_gemm_flag_choices(), here) && is_written(field, kernel))
+      text += cat(text.empty() ? "--" : " --", field.name, " ", word_of(field, kernel));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string gemm_tile_name(const GemmTile& tile) {
@@ -87,6 +98,7 @@ Request gemm_kind_request(const GemmKernel& kernel) {
 }
 
 std::string gemm_flags(const GemmKernel& kernel) {
+  if (kernel.groups != Groups::none) return grouped_flags(canonical(kernel));
   return flags_of_fields<kGemmFields>(canonical(kernel), kernel.rung == kNoGemmRung ? "" : "tile");
 }
 

@@ -46,15 +46,13 @@ class GroupedGemm final : public Described<GroupedGemmArgs, grouped_gemm_from_c>
   void validate(const void* args, bool on_model) const override { ops::validate(get(args), on_model); }
   void check_lists(const void* args, const ReadList& read) const override { check_groups(get(args), read); }
   Device device_of(const void* args) const override { return get(args).a.device; }
-  bool serves(const arch::Arch& arch) const override {
-    return gemm_serves(arch) && find_gemm_family(arch) == &usual_gemm_family();
-  }
+  bool serves(const arch::Arch& arch) const override { return arch::lacks(arch, needs(arch, DType::f16)).empty(); }
 
   ProblemKey problem_key(const void* args) const override {
     return gemm_problem_key(grouped_gemm_sizes(get(args)), grouped_gemm_kind(get(args)));
   }
   Kernel choose(const ProblemKey& problem, const arch::Arch& arch) const override {
-    require(arch);
+    require(gemm_kernel(problem.kind), arch);
     return choose_gemm(problem, arch);
   }
   Kernel kernel_of(const ProblemKey& problem, int choice) const override {
@@ -85,7 +83,7 @@ class GroupedGemm final : public Described<GroupedGemmArgs, grouped_gemm_from_c>
     return list;
   }
   std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
-    require(arch);
+    require(gemm_kernel(request), arch);
     return gemm_candidates(gemm_kernel(request), arch);
   }
 
@@ -122,10 +120,12 @@ class GroupedGemm final : public Described<GroupedGemmArgs, grouped_gemm_from_c>
   }
 
  private:
-  void require(const arch::Arch& arch) const {
-    if (!serves(arch))
-      fail(Stage::target, Code::unsupported,
-           cat("grouped_gemm does not run on '", arch.name, "'; allowed: archs with warpgroups' products (sm_90a)"));
+  /// Those of the one family whose node bodies know groups.
+  static const arch::Needs& needs(const arch::Arch& arch, DType dtype) {
+    return *usual_gemm_family().needs(arch, size_of(dtype));
+  }
+  void require(const GemmKernel& kernel, const arch::Arch& arch) const {
+    arch::require(arch, name(), needs(arch, kernel.dtype));
   }
 };
 

@@ -72,7 +72,8 @@ Trial trial_of(GemmKernel kernel, const Lists& lists, const Sizes& given) {
   Trial trial;
   trial.name = cat("G ", groups, " rows ", lists.rows, " N ", n, " K ", k);
   trial.kernel_flags = gemm_flags(kernel);
-  trial.flags = trial.kernel_flags + " " + given.flags();
+  trial.flags = trial.kernel_flags + " " + given.flags() + " --counts ";
+  for (std::size_t g = 0; g < lists.counts.size(); ++g) trial.flags += cat(g == 0 ? "" : ",", lists.counts[g]);
   trial.choice = GemmChoice{kernel.tile, 1}.number();
   trial.tensors = {of_rows("a", kernel.dtype, k), dense("b", kernel.dtype, {groups, n, k}),
                    of_rows("d", kernel.out, n, true),
@@ -112,20 +113,26 @@ Trial trial_of(GemmKernel kernel, const Lists& lists, const Sizes& given) {
 std::vector<Trial> grouped_gemm_trials(const Flags& flags, const arch::Arch& arch) {
   Flags own = flags;
   const Sizes given("grouped_gemm", own, {{"n", 0}, {"k", 0}});
+  const std::vector<std::int64_t> counts = take_list(own, "counts", {});
   std::vector<Trial> list;
   for (GemmKernel kernel : kernels_of(own, arch)) {
     kernel.left_scales_k = kernel.scales != Scales::tensor;  // dense scales
     kernel.right_scales_k = kernel.scales == Scales::row;
     const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
     int number = 0;
-    for (const auto& hundredths : {std::initializer_list<int>{0, 130, 1, 0, 100, 240}, {1, 1, 0}, {220}}) {
+    const auto add = [&](std::vector<std::int32_t> rows) {
       Sizes sizes = given;
       const int less = number++ % 2 * 16;
       sizes.set_default("n", 2 * tile.block_n * tile.cluster_n - less);
       sizes.set_default("k", 5 * tile.block_k - less);
-      list.push_back(
-          trial_of(kernel, lists_of(counts_of(tile.block_m * tile.cluster_m, hundredths), kernel.groups), sizes));
+      list.push_back(trial_of(kernel, lists_of(std::move(rows), kernel.groups), sizes));
+    };
+    if (!counts.empty()) {
+      add({counts.begin(), counts.end()});
+      continue;
     }
+    for (const auto& hundredths : {std::initializer_list<int>{0, 130, 1, 0, 100, 240}, {1, 1, 0}, {220}})
+      add(counts_of(tile.block_m * tile.cluster_m, hundredths));
   }
   return list;
 }

@@ -30,7 +30,7 @@ constexpr int kBlocksBeside = 3;
 
 // Elements of e4m3 are there where products of them are.
 const arch::Needs& kNeeds =
-    support::lasting<arch::Needs>({{"ALU"}, {"memory_bytes_per_cycle", "matrix_flops_per_cycle_8bit"}});
+    support::lasting<arch::Needs>({{"ALU"}, {"memory_bytes_per_cycle", "matrix_flops_per_cycle_8bit"}, {"sm90"}});
 
 struct QuantiseKernel {
   DType dtype = DType::bf16;
@@ -150,11 +150,15 @@ class Quantise final : public Described<QuantiseArgs, quantise_from_c> {
   }
   std::vector<Trial> trials(const Flags& given, const arch::Arch&) const override {
     Flags flags = given;
-    const Sizes sizes(name(), flags, {{"m", 141}, {"k", 333}});
+    const Sizes asked(name(), flags, {{"m", 141}, {"k", 333}, {"block-rows", 0}});
     std::vector<Trial> list;
     for (const QuantiseKernel& kernel :
          kernels_of_flags<kFields, QuantiseKernel>("quantise", flags, first_of_each(choices_of_fields<kFields>())))
-      for (const bool tall : {false, true}) list.push_back(trial_of(kernel, sizes, tall));
+      for (const bool tall : {false, true}) {
+        Sizes sizes = asked;
+        sizes.set_default("block-rows", tall ? quantise::kBlock : 1);
+        if ((sizes.at("block-rows") == quantise::kBlock) == tall) list.push_back(trial_of(kernel, sizes, tall));
+      }
     return list;
   }
 

@@ -39,7 +39,7 @@ _NUMBERS = {"c_float": numpy.float32, "c_int": numpy.int32, "c_long": numpy.int6
 
 
 def _register() -> None:
-    for op in _ops._MAKERS:
+    for op in __all__:
         for platform, suffix in _PLATFORMS.items():
             handler = getattr(library(), f"tj_xla_{op}{suffix}", None)
             if handler is None:
