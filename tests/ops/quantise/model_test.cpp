@@ -157,17 +157,17 @@ std::string refusal(const std::function<void(QuantiseArgs&)>& change) {
 
 TEST_CASE("blocks of a row and of 128 rows, at the edges of both, of each type") {
   unsigned seed = 1;
-  for (const auto& [m, k] : {std::pair{1, 1}, {2, 128}, {9, 129}, {128, 300}, {257, 136}, {130, 1000}})
+  for (const auto& size : {std::pair{1, 1}, {2, 128}, {9, 129}, {128, 300}, {257, 136}, {130, 1000}})
     for (const bool tall : {false, true}) {
       Shape shape;
-      shape.m = m;
-      shape.k = k;
-      shape.tall = tall && m > 1;
+      shape.m = size.first;
+      shape.k = size.second;
+      shape.tall = tall && shape.m > 1;
       shape.dtype = seed % 3 == 0 ? DType::f32 : seed % 3 == 1 ? DType::bf16 : DType::f16;
       shape.by_m = seed % 2 == 0;
       shape.padding = seed % 4 == 0 ? 3 : 0;
-      CAPTURE(m);
-      CAPTURE(k);
+      CAPTURE(shape.m);
+      CAPTURE(shape.k);
       CAPTURE(seed);
       CHECK(Problem(shape, seed).run() == "");
       ++seed;
