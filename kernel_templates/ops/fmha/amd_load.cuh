@@ -85,8 +85,8 @@ struct ValueRows {
   static TJ_DEVICE constexpr int beyond(int n) { return static_cast<int>(dev::row_at(static_cast<u32>(n))); }
 };
 
-/// As load_block(), of keys in pages: each row has a page of its own. The first row of all is read in the place of
-/// others.
+/// Loads a block of keys in pages as load_block() does: each row has a page of its own. The first row of all is read in
+/// the place of others.
 template <class C, class Rows, int Count>
 TJ_DEVICE void load_pages(const Source& source, const Params& params, const Tile& tile, int i, u32 row, u32 piece,
                           u32 (&words)[Count][4]) {

@@ -40,8 +40,8 @@ TJ_DEVICE void copy_by_threads(const Source& source, int batch, int head, int fi
   const auto* from = static_cast<const unsigned short*>(source.data) + batch * source.stride_batch +
                      head * source.stride_head + (first + row) * source.stride_row + piece * 8;
   const u32 place = dev::piece_address(slot + piece / 8 * (Count * kRowBytes), static_cast<u32>(row), piece % 8);
-  // Of other head dims than 64 and 128, threads copy sixteen rows of one or two blocks of columns at a time, with zeros
-  // beyond the last column.
+  // Threads copy sixteen rows of one or two blocks of columns at a time where head dims are others than 64 and 128,
+  // with zeros beyond the last column.
 #pragma unroll
   for (u32 d = 0; d < Columns; d += kPieces * 8) {
     if (!kWholeRows && d + piece * 8 >= stored_columns(Columns)) continue;

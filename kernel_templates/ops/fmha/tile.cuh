@@ -38,7 +38,7 @@ TJ_DEVICE Mask mask_of(const Params& params, const Tile& tile) {
   }
   return mask;
 }
-/// Where the tile's queries and keys begin among the rows of tensors.
+/// The rows of tensors at which the tile's queries and keys begin.
 template <class C>
 TJ_DEVICE int queries_begin(const Tile& tile) {
   if constexpr (Varlen<C>::kOn)

@@ -16,7 +16,7 @@ struct GroupRows {
     return (end - begin + Rows - 1) / Rows;
   }
 };
-/// What the list says of a group, an end or a count, as a row of the matrix.
+/// A number of the list, an end or a count, as a row of the matrix.
 TJ_DEVICE int told_row(const Params& params, u32 told) { return max(0, min(static_cast<int>(told), params.m)); }
 
 /// The group of the cluster's tile `index`, from `place` on; behind the last group there is none. Several numbers are

@@ -25,7 +25,7 @@ struct ScaleBox {
     return 4u * static_cast<u32>(KMajor ? row * kScalesTogether + block % kScalesTogether : at * Rows + row);
   }
 };
-/// Where M is contiguous, and a tile may begin at any row, the box begins up to three rows before it.
+/// Rows that a box brings before the tile: up to three, where M is contiguous and a tile may begin at any row.
 template <class C>
 inline constexpr int kRowsBefore = kGroups<C> == kGroupEnds && !C::kLeftScalesK ? kScalesBefore : 0;
 template <class C>

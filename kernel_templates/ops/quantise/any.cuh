@@ -37,7 +37,7 @@ struct Quantiser {
   TJ_DEVICE Quantiser(const Params& p, int) : params(p) {}
 };
 
-/// Where a warp's unit lies.
+/// The place of a warp's unit.
 struct Unit {
   bool valid;
   int batch, row, block, column;  ///< the first row; this lane's first column
