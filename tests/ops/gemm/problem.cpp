@@ -60,14 +60,6 @@ double activated(double x, Activation activation) {
   }
 }
 
-/// ||d - reference|| / ||reference|| that a result of these types may have. Of e4m3 the matrix unit returns sums of 128
-/// products with 13 bits of fraction, each product cut at the largest one's 13th: 1.3e-4 of normal data, however many
-/// are added in f32.
-double limit(DType in, DType out) {
-  if (out == DType::f32) return in == DType::e4m3 ? 3e-4 : 1e-5;
-  return out == DType::f16 ? 5e-4 : 4e-3;
-}
-
 }  // namespace
 
 double from_e4m3(std::uint8_t bits) {
@@ -75,6 +67,11 @@ double from_e4m3(std::uint8_t bits) {
   if (exponent == 15 && mantissa == 7) return std::nan("");
   const double size = exponent == 0 ? mantissa * 0x1p-9 : std::ldexp(1.0 + mantissa / 8.0, exponent - 7);
   return bits & 0x80 ? -size : size;
+}
+
+double gemm_limit(DType in, DType out) {
+  if (out == DType::f32) return in == DType::e4m3 ? 3e-4 : 1e-5;
+  return out == DType::f16 ? 5e-4 : 4e-3;
 }
 
 GemmShape gemm_shape(int m, int n, int k, DType dtype, DType out) {
@@ -291,7 +288,7 @@ std::string GemmProblem::problem() const {
   for (const unsigned char byte : rest)
     if (byte != kPoison) return "memory beside d was written";
   const double error = norm > 0 ? std::sqrt(difference / norm) : std::sqrt(difference);
-  const double allowed = limit(shape_.dtype, shape_.out);
+  const double allowed = gemm_limit(shape_.dtype, shape_.out);
   return error <= allowed ? std::string() : support::cat("relative error ", error, ", allowed ", allowed);
 }
 

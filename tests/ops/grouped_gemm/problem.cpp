@@ -46,11 +46,6 @@ void draw(std::vector<unsigned char>& bytes, DType dtype, std::size_t first, std
       set(bytes, dtype, i, normal(random));
 }
 
-double limit(DType in, DType out) {
-  if (out == DType::f32) return in == DType::e4m3 ? 6e-4 : 1e-5;
-  return out == DType::f16 ? 6e-4 : 4e-3;
-}
-
 int blocks_of(int size) { return (size + 127) / 128; }
 
 }  // namespace
@@ -179,8 +174,8 @@ std::string GroupedProblem::problem() const {
         all += wanted * wanted;
       }
     }
-  if (wrong > all * limit(shape_.dtype, shape_.out) * limit(shape_.dtype, shape_.out))
-    return cat("relative error ", std::sqrt(wrong / all));
+  if (const double error = all > 0 ? std::sqrt(wrong / all) : 0; error > gemm_limit(shape_.dtype, shape_.out))
+    return cat("relative error ", error);
   if (written_outside()) return "memory beside d's rows was written";
   if (shape_.grouping == Grouping::rows) return "";
   for (std::size_t row = 0; row < owned.size(); ++row)
