@@ -13,52 +13,36 @@
 #include "support/model_runtime.hpp"
 
 using namespace tj;
+using test::kSequencesTargets;
+using test::run_sequences;
+using test::sequences_shape;
 using test::SequencesProblem;
 using test::SequencesShape;
-
-namespace {
-
-constexpr const char* kTargets[] = {"model:sm_90a",  "model:sm_90",   "model:sm_80",
-                                    "model:sm_100a", "model:gfx1100", "model:gfx942"};
-
-std::string run(const char* target, const SequencesShape& shape, std::uint64_t seed) {
-  SequencesProblem problem(shape, seed);
-  testing::model_runtime(target).run(problem.args);
-  return problem.problem();
-}
-
-SequencesShape shape_of(std::vector<int> queries, std::vector<int> keys) {
-  SequencesShape shape;
-  shape.queries = std::move(queries), shape.keys = std::move(keys);
-  return shape;
-}
-
-}  // namespace
 
 TEST_CASE("pages of any size, in any order, with either order of rows and heads; NaN in what no key needs") {
   std::uint64_t seed = 4700;
   int index = 0;
-  for (const char* target : kTargets)
+  for (const char* target : kSequencesTargets)
     for (const int page_size : {1, 8, 16, 24, 64, 256}) {
       ++index;
       if (testing::sampled_out(index + index / 6)) continue;
       CAPTURE(target);
-      SequencesShape shape = shape_of({100, 0, 33, 20}, {150, 40, 33, 0});
+      SequencesShape shape = sequences_shape({100, 0, 33, 20}, {150, 40, 33, 0});
       shape.page_size = page_size, shape.heads_first = index % 2 == 0, shape.heads_kv = 2;
       shape.causal = index % 3 != 0, shape.nan = index % 4 - 1;
       shape.head_dim = index % 5 == 0 ? 128 : 64;
       CAPTURE(shape.text());
-      CHECK(run(target, shape, ++seed) == "");
+      CHECK(run_sequences(target, shape, ++seed) == "");
     }
 }
 
 TEST_CASE("pages with windows and scores, and values of another width") {
-  SequencesShape shape = shape_of({140, 3}, {61, 150});
+  SequencesShape shape = sequences_shape({140, 3}, {61, 150});
   shape.page_size = 16, shape.window = {20, 9}, shape.sinks = true, shape.softcap = 5, shape.alibi = true;
   shape.head_dim = 96, shape.value_dim = 72;
   int index = 0;
-  for (const char* target : kTargets)
-    if (!testing::sampled_out(index++)) CHECK(run(target, shape, 4800) == "");
+  for (const char* target : kSequencesTargets)
+    if (!testing::sampled_out(index++)) CHECK(run_sequences(target, shape, 4800) == "");
   SequencesProblem problem(shape, 4801);  // lengths from the other list
   problem.args.cu_seqlens_k = Tensor::contiguous(problem.begins_k.data(), {DeviceKind::cpu, 0}, DType::i32, {3});
   problem.args.seqused_k.reset();
@@ -80,7 +64,7 @@ TEST_CASE("lists that are wrong end nowhere outside of tensors, and the check na
     return "";
   };
   constexpr std::int32_t kMost = 0x7fffffff;
-  SequencesShape shape = shape_of({90, 40, 30}, {90, 150, 33});
+  SequencesShape shape = sequences_shape({90, 40, 30}, {90, 150, 33});
   shape.causal = true, shape.unused = 2;
   SequencesProblem problem(shape, 4600);
   CHECK(refusal(problem) == "");
@@ -107,7 +91,7 @@ TEST_CASE("lists that are wrong end nowhere outside of tensors, and the check na
     if (!each.k.empty()) std::copy(each.k.begin(), each.k.end(), problem.begins_k.begin());
     if (!each.used.empty()) std::copy(each.used.begin(), each.used.end(), problem.used.begin());
     CHECK(refusal(problem).find(each.said) != std::string::npos);
-    for (const char* target : kTargets)
+    for (const char* target : kSequencesTargets)
       if (!testing::sampled_out(index++)) testing::model_runtime(target).run(problem.args);  // the model looks
   }
   shape.page_size = 16, shape.unused = 0;
@@ -119,12 +103,12 @@ TEST_CASE("lists that are wrong end nowhere outside of tensors, and the check na
     paged.table[11] = page;
     CHECK(refusal(paged).find("block_table[1][1] is " + std::to_string(page) + "; allowed: 0 to ") !=
           std::string::npos);
-    for (const char* target : kTargets)
+    for (const char* target : kSequencesTargets)
       if (!testing::sampled_out(index++)) testing::model_runtime(target).run(paged.args);
   }
   paged.set_lengths(shape.queries, shape.keys);
   paged.used[2] = kMost;
   CHECK(refusal(paged).find("seqused_k[2] is 2147483647; allowed: 0 to 160, the keys of its pages") !=
         std::string::npos);
-  for (const char* target : kTargets) testing::model_runtime(target).run(paged.args);
+  for (const char* target : kSequencesTargets) testing::model_runtime(target).run(paged.args);
 }

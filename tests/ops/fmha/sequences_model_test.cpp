@@ -14,41 +14,24 @@
 #include "support/model_runtime.hpp"
 
 using namespace tj;
+using test::kSequencesTargets;
+using test::run_sequences;
+using test::sequences_shape;
 using test::SequencesProblem;
 using test::SequencesShape;
-
-namespace {
-
-constexpr const char* kTargets[] = {"model:sm_90a",  "model:sm_90",   "model:sm_80",
-                                    "model:sm_100a", "model:gfx1100", "model:gfx942"};
-
-std::string run(const char* target, const SequencesShape& shape, std::uint64_t seed, int max_sms = 0) {
-  SequencesProblem problem(shape, seed);
-  problem.args.max_sms = max_sms;
-  testing::model_runtime(target).run(problem.args);
-  return problem.problem();
-}
-
-SequencesShape shape_of(std::vector<int> queries, std::vector<int> keys) {
-  SequencesShape shape;
-  shape.queries = std::move(queries), shape.keys = std::move(keys);
-  return shape;
-}
-
-}  // namespace
 
 TEST_CASE("lengths around blocks, of 0 and of 1, on every family") {
   std::uint64_t seed = 4100;
   int index = 0;
-  for (const char* target : kTargets) {
+  for (const char* target : kSequencesTargets) {
     ++index;
     CAPTURE(target);
     for (const bool causal : {false, true}) {
       if (testing::sampled_out(index + causal)) continue;
-      SequencesShape shape = shape_of({129, 0, 1, 64, 0}, {200, 7, 129, 0, 0});
+      SequencesShape shape = sequences_shape({129, 0, 1, 64, 0}, {200, 7, 129, 0, 0});
       shape.causal = causal, shape.front = causal ? 3 : 0;
       CAPTURE(shape.text());
-      CHECK(run(target, shape, ++seed) == "");
+      CHECK(run_sequences(target, shape, ++seed) == "");
     }
   }
 }
@@ -56,15 +39,15 @@ TEST_CASE("lengths around blocks, of 0 and of 1, on every family") {
 TEST_CASE("NaN in a neighbour, and behind the keys that count, shows nowhere") {
   std::uint64_t seed = 4200;
   int index = 0;
-  for (const char* target : kTargets) {
+  for (const char* target : kSequencesTargets) {
     ++index;
     CAPTURE(target);
     for (const int nan : {0, 1, 2}) {
       if (testing::sampled_out(index + nan)) continue;
-      SequencesShape shape = shape_of({30, 70, 131}, {90, 40, 33});
+      SequencesShape shape = sequences_shape({30, 70, 131}, {90, 40, 33});
       shape.causal = true, shape.nan = nan, shape.unused = 5, shape.head_dim = 128, shape.dtype = DType::bf16;
       CAPTURE(shape.text());
-      CHECK(run(target, shape, ++seed) == "");
+      CHECK(run_sequences(target, shape, ++seed) == "");
     }
   }
 }
@@ -72,27 +55,27 @@ TEST_CASE("NaN in a neighbour, and behind the keys that count, shows nowhere") {
 TEST_CASE("windows, places of queries, softcap, ALiBi and sinks are each sequence's own") {
   std::uint64_t seed = 4300;
   int index = 0;
-  for (const char* target : kTargets) {
+  for (const char* target : kSequencesTargets) {
     if (testing::thinned_out(index++)) continue;
     CAPTURE(target);
-    SequencesShape shape = shape_of({140, 3, 61}, {61, 150, 0});
+    SequencesShape shape = sequences_shape({140, 3, 61}, {61, 150, 0});
     shape.window = {20, 9}, shape.top_left = true, shape.sinks = true;
     CAPTURE(shape.text());
-    CHECK(run(target, shape, ++seed) == "");
+    CHECK(run_sequences(target, shape, ++seed) == "");
     shape.window = {33, 0}, shape.top_left = false, shape.alibi = true, shape.softcap = 5, shape.sinks = false;
-    CHECK(run(target, shape, ++seed) == "");
+    CHECK(run_sequences(target, shape, ++seed) == "");
   }
 }
 
 TEST_CASE("blocks that walk, blocks that draw, output that the copy engine cannot store, other head dims") {
-  SequencesShape shape = shape_of({300, 0, 150, 20}, {300, 50, 260, 90});
+  SequencesShape shape = sequences_shape({300, 0, 150, 20}, {300, 50, 260, 90});
   shape.causal = true, shape.heads = 3;
-  CHECK(run("model:sm_90a", shape, 4400, 2) == "");
-  CHECK(run("model:gfx942", shape, 4401, 2) == "");
+  CHECK(run_sequences("model:sm_90a", shape, 4400, 2) == "");
+  CHECK(run_sequences("model:gfx942", shape, 4401, 2) == "");
   shape.shifted_o = true, shape.head_dim = 96, shape.value_dim = 72, shape.heads_kv = 3;
-  CHECK(run("model:sm_90a", shape, 4402) == "");
+  CHECK(run_sequences("model:sm_90a", shape, 4402) == "");
   shape.causal = false, shape.head_dim = 256, shape.value_dim = 0;
-  CHECK(run("model:sm_90a", shape, 4403) == "");
+  CHECK(run_sequences("model:sm_90a", shape, 4403) == "");
 }
 
 TEST_CASE("random lengths and features") {
@@ -119,16 +102,16 @@ TEST_CASE("random lengths and features") {
     shape.nan = between(-2, count - 1);
     if (i % 3 == 0) shape.page_size = between(0, 1) == 0 ? between(1, 80) : 16 << between(0, 4);
     shape.heads_first = between(0, 2) == 0;
-    const char* target = i % 2 == 0 ? kTargets[0] : kTargets[static_cast<std::size_t>(between(1, 5))];
+    const char* target = i % 2 == 0 ? kSequencesTargets[0] : kSequencesTargets[static_cast<std::size_t>(between(1, 5))];
     CAPTURE(target);
     CAPTURE(shape.text());
-    CHECK(run(target, shape, seed + 100 + static_cast<std::uint64_t>(i)) == "");
+    CHECK(run_sequences(target, shape, seed + 100 + static_cast<std::uint64_t>(i)) == "");
   }
 }
 
 TEST_CASE("a plan serves other lengths, with the same bits for the same ones") {
   Runtime& runtime = testing::model_runtime();
-  SequencesProblem problem(shape_of({100, 30, 70}, {100, 80, 200}), 4500);
+  SequencesProblem problem(sequences_shape({100, 30, 70}, {100, 80, 200}), 4500);
   const Plan plan = runtime.plan(problem.args);
   const auto run_plan = [&] {
     void* const addresses[] = {problem.args.q.data,

@@ -6,11 +6,13 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "common/fmha_reference.hpp"
 #include "common/half.hpp"
 #include "common/random.hpp"
 #include "support/fail.hpp"
+#include "support/model_runtime.hpp"
 
 namespace tj::test {
 namespace {
@@ -216,6 +218,19 @@ std::string SequencesProblem::problem() const {
   for (std::size_t s = 0; s < shape_.queries.size(); ++s)
     if (const std::string found = problem_of(s); !found.empty()) return support::cat("sequence ", s, ": ", found);
   return {};
+}
+
+SequencesShape sequences_shape(std::vector<int> queries, std::vector<int> keys) {
+  SequencesShape shape;
+  shape.queries = std::move(queries), shape.keys = std::move(keys);
+  return shape;
+}
+
+std::string run_sequences(const char* target, const SequencesShape& shape, std::uint64_t seed, int max_sms) {
+  SequencesProblem problem(shape, seed);
+  problem.args.max_sms = max_sms;
+  testing::model_runtime(target).run(problem.args);
+  return problem.problem();
 }
 
 }  // namespace tj::test

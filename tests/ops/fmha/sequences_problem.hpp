@@ -55,4 +55,11 @@ class SequencesProblem {
   std::vector<float> lse_, slopes_, sinks_;
 };
 
+/// Targets of all families.
+inline constexpr const char* kSequencesTargets[] = {"model:sm_90a",  "model:sm_90",   "model:sm_80",
+                                                    "model:sm_100a", "model:gfx1100", "model:gfx942"};
+SequencesShape sequences_shape(std::vector<int> queries, std::vector<int> keys);
+/// Runs the problem on a model; "" or what is wrong, as SequencesProblem::problem().
+std::string run_sequences(const char* target, const SequencesShape& shape, std::uint64_t seed, int max_sms = 0);
+
 }  // namespace tj::test
