@@ -103,6 +103,11 @@ template <int Site, class R>
 TJ_DEVICE void wait_full(u32 shared, u32 sequence) {
   mbarrier_wait_phase<Site>(full_barrier<R>(shared, sequence), sequence / R::kSlots);
 }
+/// Consumer: would the wait with this site be over at once?
+template <int Site, class R>
+TJ_DEVICE bool is_full(u32 shared, u32 sequence) {
+  return mbarrier_phase_done<Site>(full_barrier<R>(shared, sequence), sequence / R::kSlots);
+}
 /// Producer: every consumer has released the filling before; the phase before the first lets the first round pass.
 template <int Site, class R>
 TJ_DEVICE void wait_empty(u32 shared, u32 sequence) {

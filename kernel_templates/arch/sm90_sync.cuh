@@ -56,6 +56,19 @@ template <int Site>
 TJ_DEVICE void mbarrier_wait_phase(u32 barrier, u32 phase) {
   mbarrier_wait<Site>(barrier, phase & 1u);
 }
+/// Has that phase completed? If so, what came before it is seen, as after the wait with this site.
+template <int Site>
+TJ_DEVICE bool mbarrier_phase_done(u32 barrier, u32 phase) {
+  u32 done;
+  asm volatile(
+      "{\n.reg .pred done;\n"
+      "mbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, done;\n}\n"
+      : "=r"(done)
+      : "r"(barrier), "r"(phase & 1u)
+      : "memory");
+  return done != 0;
+}
 /// Orders this thread's ordinary shared-memory writes before later reads by the copy engine and the matrix unit.
 template <int Site>
 TJ_DEVICE void proxy_fence() {

@@ -7,7 +7,14 @@
  */
 #pragma once
 
-#define TJ_MODEL_ABI_VERSION 18u
+#define TJ_MODEL_ABI_VERSION 19u
+
+/* Waits for the phase of a parity, 0 or 1. */
+#define TJ_MODEL_PARITY 0
+/* Waits for a phase by its whole number, counted from 0 for the barrier; 0xffffffff is the one before the first. */
+#define TJ_MODEL_NUMBER 1
+/* Asks for a phase by its number. */
+#define TJ_MODEL_ASK 2
 #define TJ_MODEL_SUFFIX "_model" /* symbol + this: the tj_model_kernel of an entry point */
 
 #ifdef __cplusplus
@@ -92,9 +99,9 @@ typedef struct tj_model_api {
   void (*mbarrier_init_done)(int site); /* 0 where the unit gave none */
   void (*mbarrier_arrive)(int site, unsigned barrier);
   void (*mbarrier_expect)(int site, unsigned barrier, unsigned bytes);
-  /* `exact`: `phase` is the whole number of the phase that is waited for, counted from 0 for the barrier, 0xffffffff
-   * the one before the first; else its parity, 0 or 1. */
-  void (*mbarrier_wait)(int site, unsigned barrier, unsigned phase, int exact);
+  /* How `phase` is told, and whether the thread waits. TJ_MODEL_ASK gives 0 where the wait would not be over at once,
+   * or its site is switched off or weakened; else 1. */
+  int (*mbarrier_wait)(int site, unsigned barrier, unsigned phase, int how);
   void (*proxy_fence)(int site);
   void (*registers)(int site, int registers, int grow);
 

@@ -54,6 +54,7 @@ void EventWriter::line_of(const std::string& text) { line(text); }
 
 void EventWriter::write(const Event& event, const Section& section, const Event* next) {
   next_ = next;
+  if (&event == early_.asked_before) ask_early(section);
   if (sites_.recording())
     write_marked(event, section);
   else
@@ -188,10 +189,12 @@ void EventWriter::write_ring_event(const Event& event, const Section& section) {
 void EventWriter::write_ring_event(const Event& event, const Section& section, const std::string& value,
                                    const std::string& arguments) {
   switch (event.kind) {
-    case EventKind::wait_full:
-      w_.line(read_by_unit(event.ring) ? for_one() : "", "dev::wait_full<",
-              site(SiteKind::wait, section, cat("wait ring ", value, " full"), event), ", ", arguments);
+    case EventKind::wait_full: {
+      const int number = site(SiteKind::wait, section, cat("wait ring ", value, " full"), event);
+      w_.line(read_by_unit(event.ring) ? for_one() : unless_there(event, number), "dev::wait_full<", number, ", ",
+              arguments);
       return follow_sync(event, section);
+    }
     case EventKind::unit_publish:
     case EventKind::unit_release:
       return write_unit_event(event, section, arguments);

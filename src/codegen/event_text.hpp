@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/early.hpp"
 #include "codegen/family_text.hpp"
 #include "codegen/sites.hpp"
 #include "codegen/timeline.hpp"
@@ -32,6 +33,8 @@ class EventWriter {
   EventWriter(Writer& writer, Sites& sites, const FamilyText& family) : w_(writer), sites_(sites), family_(family) {}
   /// next: the event whose text follows in any case; null where it is not known.
   void write(const Event& event, const Section& section, const Event* next = nullptr);
+  /// Before a loop of steps with these events, which outlives this: declares the answers about its early waits.
+  void repeat(const std::vector<Event>& steady);
 
  private:
   void write_event(const Event& event, const Section& section);
@@ -52,6 +55,9 @@ class EventWriter {
   void write_ring_event(const Event& event, const Section& section);
   void write_ring_event(const Event& event, const Section& section, const std::string& value,
                         const std::string& arguments);
+  // The two below are early.cpp's, as repeat() is.
+  std::string unless_there(const Event& event, int site);
+  void ask_early(const Section& section);
   void write_publish(const Event& event, const Section& section, const std::string& arguments);
   void end_reads(const Event& event, const Section& section);
   void write_release(const Event& event, const Section& section, const std::string& arguments);
@@ -87,6 +93,7 @@ class EventWriter {
   Writer& w_;
   Sites& sites_;
   const FamilyText& family_;
+  EarlyWaits early_;
   const Event* next_ = nullptr;
   bool node_marked_ = false;  ///< the node's begin is marked, in a unit that records
   bool leader_only_ = false;  ///< inside the branch of the one thread that copies: closed after the node's call

@@ -283,6 +283,7 @@ class RoleWriter {
       if (node(index).has_fast_variant)
         general_steps = std::max(general_steps, std::min(node(index).max_fast_begin, 1 << 29) + stage_of(node(index)));
     w_.line("int s = ", pattern_.peel, ";  // a step runs stage k of iteration s - k");
+    events_.repeat(pattern_.steady);
     if (general_steps > pattern_.peel) {
       write_first_fast();
       w_.open("for (; s < (n < first_fast ? n : first_fast); ++s)");

@@ -74,8 +74,15 @@ void mbarrier_arrive(int site, unsigned barrier) {
 void mbarrier_expect(int site, unsigned barrier, unsigned bytes) {
   at_site(site, [=](Thread& t, Block& b) { b.mbarriers.expect(t, barrier, b.launch.weak(site) ? bytes / 2 : bytes); });
 }
-void mbarrier_wait(int site, unsigned barrier, unsigned phase, int exact) {
-  at_site(site, [=](Thread& t, Block& b) { b.mbarriers.wait(t, site, barrier, phase, exact != 0); });
+int mbarrier_wait(int site, unsigned barrier, unsigned phase, int how) {
+  bool over = how != TJ_MODEL_ASK;
+  at_site(site, [&](Thread& t, Block& b) {
+    if (over)
+      b.mbarriers.wait(t, site, barrier, phase, how == TJ_MODEL_NUMBER);
+    else
+      over = !b.launch.weak(site) && b.mbarriers.done(t, barrier, phase);
+  });
+  return over ? 1 : 0;
 }
 void proxy_fence(int site) {
   at_site(site, [](Thread& t, Block& b) {

@@ -182,18 +182,28 @@ void Mbarriers::wait(Thread& thread, int site, std::uint32_t address, std::uint3
   // A waiter looks again when it runs, as on the device. If the next phase came and went meanwhile, it waits on.
   for (;;) {
     Mbarrier& barrier = at(thread, address, "mbarrier_wait");
-    if (exact ? passed(thread, address, barrier, phase) : (barrier.phase & 1u) != phase) {
-      if (barrier.phase == 0) return;
-      barrier.observed = barrier.phase;
-      std::erase_if(barrier.from_outside, [&](const auto& arrival) {
-        return monitor_.order.knows(barrier.completed, Order::Section::reads, arrival.first, arrival.second);
-      });
-      monitor_.order.observe(thread.actor, barrier.completed);
-      return monitor_.order.observe(thread.actor, barrier.agent, static_cast<Order::Time>(barrier.phase));
-    }
+    if (exact ? passed(thread, address, barrier, phase) : (barrier.phase & 1u) != phase)
+      return observe(thread, barrier);
     barrier.waiting.push_back(&thread);
     scheduler_.park(thread, {WaitKind::mbarrier, site, address, phase, 0});
   }
+}
+
+bool Mbarriers::done(Thread& thread, std::uint32_t address, std::uint32_t phase) {
+  Mbarrier& barrier = at(thread, address, "mbarrier_phase_done");
+  const bool yes = passed(thread, address, barrier, phase);
+  if (yes) observe(thread, barrier);
+  return yes;
+}
+
+void Mbarriers::observe(Thread& thread, Mbarrier& barrier) {
+  if (barrier.phase == 0) return;
+  barrier.observed = barrier.phase;
+  std::erase_if(barrier.from_outside, [&](const auto& arrival) {
+    return monitor_.order.knows(barrier.completed, Order::Section::reads, arrival.first, arrival.second);
+  });
+  monitor_.order.observe(thread.actor, barrier.completed);
+  monitor_.order.observe(thread.actor, barrier.agent, static_cast<Order::Time>(barrier.phase));
 }
 
 bool Mbarriers::known_here(unsigned actor, Order::Time time) const {

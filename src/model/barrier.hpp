@@ -61,6 +61,8 @@ class Mbarriers {
   /// exact: `phase` is the number of the wanted phase, counted from 0, and of its predecessor where all bits are set;
   /// else its parity.
   void wait(Thread& thread, int site, std::uint32_t address, std::uint32_t phase, bool exact);
+  /// Would a wait for this phase, by its number, be over at once? If so, the thread has seen what a waiter sees.
+  bool done(Thread& thread, std::uint32_t address, std::uint32_t phase);
   /// A copy that `thread` issues will report to this barrier.
   void check(const Thread& thread, std::uint32_t address) const;
   void begin_copy(const Thread& thread, std::uint32_t address);
@@ -80,6 +82,7 @@ class Mbarriers {
   bool known_here(unsigned actor, Order::Time time) const;  ///< by a thread of the block
   void count_arrival(Thread& thread, std::uint32_t address, Mbarrier& barrier);
   void advance_if_done(std::uint32_t address, Mbarrier& barrier);
+  void observe(Thread& thread, Mbarrier& barrier);
   bool passed(const Thread& thread, std::uint32_t address, const Mbarrier& barrier, std::uint32_t phase) const;
 
   Scheduler& scheduler_;

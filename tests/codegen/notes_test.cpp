@@ -60,14 +60,17 @@ void check_sites(const codegen::Unit& unit, const Json& notes) {
   std::map<int, std::string> primitives;  // by the number that follows their name
   const std::string body = unit.text.substr(0, unit.text.find("TJ_NOTES("));
   const std::regex numbered("dev::([a-z_]+)<([0-9]+)[,>]");
-  std::set<int> calls;
+  std::set<int> calls, asked;
   for (auto at = std::sregex_iterator(body.begin(), body.end(), numbered); at != std::sregex_iterator(); ++at) {
     const int number = std::stoi((*at)[2]);
     if ((*at)[1] == "at_node")
       CHECK(calls.insert(number).second);
+    else if ((*at)[1] == "is_full")
+      CHECK(asked.insert(number).second);
     else
       CHECK(primitives.emplace(number, (*at)[1]).second);
   }
+  for (const int number : asked) CHECK(primitives.at(number) == "wait_full");
   CHECK(body.find("_sync();") == std::string::npos);  // none without a site
   CHECK(notes["sites"].size() == primitives.size());
   CHECK(notes["sites"].size() == unit.sites.size());

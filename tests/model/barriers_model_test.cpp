@@ -43,6 +43,23 @@ static void phases(const Params& p, u32 barrier) {
   }
 }
 
+// As above, but warp 1 asks first, and waits where the answer is no.
+static void asks(const Params& p, u32 barrier) {
+  for (int i = 0; i < p.count; ++i) {
+    if (warp_index() == 0) {
+      if (lane_index() == 0) *p.clock = i + 1;
+      warp_sync();
+      mbarrier_arrive<1>(barrier);
+      mbarrier_wait_phase<2>(barrier + 8, static_cast<u32>(i));
+    } else {
+      const bool done = mbarrier_phase_done<3>(barrier, static_cast<u32>(i));
+      if (!done) mbarrier_wait_phase<3>(barrier, static_cast<u32>(i));
+      if (lane_index() == 0) p.out[i] = *p.clock, p.out[100 + i] = done ? 1 : 0;
+      mbarrier_arrive<4>(barrier + 8);
+    }
+  }
+}
+
 // Ping-pong: the warps append their turns.
 static void turns(const Params& p) {
   const u32 warp = warp_index();
@@ -104,7 +121,7 @@ TJ_NOTES(uneven, R"notes({"name": "uneven", "entry_registers": 248, "sites": []}
 TJ_KERNEL(kernel, 64, Params, p) {
   const u32 barrier = shared_base() + 128;
   if (thread_index() == 0) {
-    mbarrier_init(barrier, p.which >= 10 ? 1 : 32);
+    mbarrier_init(barrier, p.which >= 10 && p.which != 21 ? 1 : 32);
     mbarrier_init(barrier + 8, 32);
     mbarrier_init_done();
   }
@@ -119,6 +136,7 @@ TJ_KERNEL(kernel, 64, Params, p) {
   if (p.which == 6 && warp_index() == 0) { if (lane_index() < 16) warp_sync(); else any_in_warp(true); }
   if (p.which == 7 && thread_index() > 0) warp_sync();
   if (p.which == 8) { if (lane_index() == 0) p.out[0] = static_cast<int>(warp_index()); block_sync(); }
+  if (p.which == 21) asks(p, barrier);
   if (p.which >= 10) misuse(p, barrier);
 }
 
@@ -150,6 +168,19 @@ TEST_CASE("a wait returns after its phase and not before, whatever the seed") {
     run(0, 9);
     for (int i = 0; i < 9; ++i) CHECK(run.out[static_cast<std::size_t>(i)] == i + 1);
   }
+}
+
+TEST_CASE("a phase that is asked for is done, or is waited for") {
+  int done = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    unit().options({seed, {}, 1, {}});
+    Run run;
+    run(21, 9);
+    for (std::size_t i = 0; i < 9; ++i) CHECK(run.out[i] == static_cast<int>(i) + 1);
+    done += std::count(run.out.begin() + 100, run.out.begin() + 109, 1);
+  }
+  CHECK(done > 0);
+  CHECK(done < 20 * 9);
 }
 
 TEST_CASE("named barriers give turns in order") {

@@ -14,12 +14,12 @@ namespace tj::dev {
 /// Returns once the phase with this parity has completed.
 template <int Site>
 TJ_DEVICE void mbarrier_wait(u32 barrier, u32 parity) {
-  detail::api.mbarrier_wait(Site, barrier, parity, 0);
+  detail::api.mbarrier_wait(Site, barrier, parity, TJ_MODEL_PARITY);
 }
 /// Waits for a phase by its number, counted from 0; the phase before the first has completed.
 template <int Site>
 TJ_DEVICE void mbarrier_wait_phase(u32 barrier, u32 phase) {
-  detail::api.mbarrier_wait(Site, barrier, phase, 1);
+  detail::api.mbarrier_wait(Site, barrier, phase, TJ_MODEL_NUMBER);
 }
 
 }  // namespace tj::dev

@@ -33,12 +33,16 @@ TJ_DEVICE void mbarrier_expect(u32 barrier, u32 bytes) {
 /// Returns once the phase with this parity has completed.
 template <int Site>
 TJ_DEVICE void mbarrier_wait(u32 barrier, u32 parity) {
-  detail::api.mbarrier_wait(Site, barrier, parity, 0);
+  detail::api.mbarrier_wait(Site, barrier, parity, TJ_MODEL_PARITY);
 }
 /// Waits for a phase by its number, counted from 0; the phase before the first has completed.
 template <int Site>
 TJ_DEVICE void mbarrier_wait_phase(u32 barrier, u32 phase) {
-  detail::api.mbarrier_wait(Site, barrier, phase, 1);
+  detail::api.mbarrier_wait(Site, barrier, phase, TJ_MODEL_NUMBER);
+}
+template <int Site>
+TJ_DEVICE bool mbarrier_phase_done(u32 barrier, u32 phase) {
+  return detail::api.mbarrier_wait(Site, barrier, phase, TJ_MODEL_ASK) != 0;
 }
 /// Orders this thread's ordinary shared-memory writes before later reads by the copy engine and the matrix unit.
 template <int Site>

@@ -19,8 +19,15 @@ enum Scales : int {
 };
 inline constexpr int kScaledElements = 128;
 inline constexpr int kScalesTogether = 4;  ///< of a row, that the copy engine brings: 16 bytes
-/// Scales of blocks of b that a tile of so many columns needs: a multiple of 64, or a part of 128.
-constexpr int scaled_blocks(int columns) { return (columns + kScaledElements - 1) / kScaledElements; }
+/// Columns of a tile that have one scale of a block of b: tiles begin at multiples of so many.
+constexpr int scale_columns(int columns) {
+  const int power = columns & -columns;  // the largest one that divides them
+  return power < kScaledElements ? power : kScaledElements;
+}
+/// The most scales of blocks of b that a tile of so many columns needs: it may begin in the middle of one.
+constexpr int scaled_blocks(int columns) {
+  return (2 * kScaledElements - 1 - scale_columns(columns) + columns) / kScaledElements;
+}
 /// Where the columns' scales begin in a slot, behind so many bytes: the copy engine writes to multiples of 128 bytes.
 constexpr unsigned scale_place(int bytes) { return static_cast<unsigned>(bytes + 127) / 128u * 128u; }
 

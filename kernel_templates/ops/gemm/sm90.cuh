@@ -35,14 +35,8 @@ template <class C, bool = kScaled<C>>
 struct Factors {};
 template <class C>
 struct Factors<C, true> {
-  /// A tile whose columns are an odd multiple of 64 begins with a scale of b, or with the second half of one.
-  static constexpr int kPartColumns = C::kScales == kScaledRows || C::kBlockN < kScaledElements ? C::kBlockN
-                                      : C::kBlockN % kScaledElements == 0                       ? kScaledElements
-                                                                                                : kScaledElements / 2;
-  static constexpr int kFactorParts = C::kBlockN / kPartColumns;
-  static_assert(kFactorParts * kPartColumns == C::kBlockN &&
-                    (C::kBlockN >= kScaledElements || kScaledElements % C::kBlockN == 0),
-                "a part of the columns has one scale");
+  static constexpr int kPartColumns = C::kScales == kScaledRows ? C::kBlockN : scale_columns(C::kBlockN),
+                       kFactorParts = C::kBlockN / kPartColumns;
   static constexpr int kScaleBlocks = C::kBlockK / kBlockColumns<C>;
   float factors[kScaleBlocks][kFactorParts][2];
 };

@@ -22,7 +22,7 @@ class GemmBuilder : protected GraphBuilder {
   static constexpr int kReadBytes = 16;  // of one load of a thread
   // Registers of a role that brings d out of shared memory. nvcc 13.0 spills with 24, and in clusters still with 40 (4
   // bytes).
-  static constexpr int kWriterRegisters = 48;
+  static constexpr int kWriterRegisters = 40, kClusterWriterRegisters = 48;
 
   GemmBuilder(const GemmKernel& kernel, int store, const GemmFamily& family, const arch::Arch& arch)
       : GraphBuilder("gemm", arch.family, arch, family.blocks_per_sm(tile_of(kernel), arch)),
@@ -136,7 +136,7 @@ class GemmBuilder : protected GraphBuilder {
     store.body = "stage_rows";
     store.name = support::cat(store.body, ".", c);
     Node put = numbered("Writer", store_ == gemm::kCopied ? "put_box" : "put_rows", c, Scope::tile_end);
-    put.registers = kWriterRegisters;
+    put.registers = tile_.blocks() > 1 ? kClusterWriterRegisters : kWriterRegisters;
     if (store_ == gemm::kCopied)
       put.async = graph::Async::store;
     else

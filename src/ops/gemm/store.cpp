@@ -28,9 +28,9 @@ static_assert(kMostGemmStore == std::max({gemm::kDirect, gemm::kCopied, gemm::kR
 
 int gemm_store(const GemmKernel& kernel, bool in_pairs) {
   const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
-  // Two sets of that many sums leave no registers for one more role: both consumers would share one, at 1316 cycles
-  // instead of 768.
-  const bool full = tile.promotes() && tile.sum_columns() > kMostPromotedColumns;
+  // Two sets of that many sums leave 40 registers for the roles that copy. The one that stores needs more in clusters:
+  // both consumers would share a role, at 1316 cycles an iteration instead of 768.
+  const bool full = tile.promotes() && tile.blocks() > 1 && tile.sum_columns() > kMostPromotedColumns;
   const bool may_stage = kernel.out != DType::f32 && tile.block_n % gemm::kSwizzleColumns == 0 &&
                          kernel.rung == kNoGemmRung && !full && tile.consumer_rows() == gemm::kRowsPerConsumer &&
                          !tile.reads;

@@ -234,21 +234,22 @@ std::vector<JointModel::Need> JointModel::needs(const std::vector<int>& role) co
     need.computes = need.computes || kind_of(graph_.nodes[i]) == RoleKind::compute;
     if (local_[i] < 0) need.once = std::max(need.once, graph_.nodes[i].registers);
   }
-  share_groups(at(whole.roles), result);
+  share_groups(result);
   return result;
 }
 
 // Small roles that compute nothing sit in one group, as groups_of() places them. A group's roles have one count.
-void JointModel::share_groups(std::size_t roles, std::vector<Need>& needs) const {
+void JointModel::share_groups(std::vector<Need>& needs) const {
   const int size = graph_.machine.warps_per_group;
-  for (std::size_t r = roles; r < needs.size(); ++r) {
-    const auto host = std::find_if(
-        needs.begin(), needs.begin() + static_cast<std::ptrdiff_t>(roles),
-        [&](const Need& of) { return !of.computes && !needs[r].computes && of.warps + needs[r].warps <= size; });
-    if (host == needs.begin() + static_cast<std::ptrdiff_t>(roles)) continue;
-    host->warps += needs[r].warps;
-    host->once = std::max(host->once, needs[r].once);
-    needs[r].groups = 0;
+  for (auto joins = needs.begin(); joins != needs.end(); ++joins) {
+    const auto host = std::find_if(needs.begin(), joins, [&](const Need& of) {
+      return of.groups > 0 && !of.computes && !joins->computes && of.warps + joins->warps <= size;
+    });
+    if (host == joins) continue;
+    host->warps += joins->warps;
+    host->once = std::max(host->once, joins->once);
+    joins->groups = 0;
+    joins->host = static_cast<int>(host - needs.begin());
   }
 }
 
@@ -279,10 +280,18 @@ void JointModel::add_registers(const std::vector<int>& role, TimeRules& rules) c
   const std::int64_t step = std::max(1, machine.register_step), most = machine.max_registers_per_thread / step * step;
   const std::int64_t share = std::min(most, machine.registers / (threads_of_group() * all) / step * step);
   const auto up = [&](int count) { return (std::max(kMinRegisters, count) + step - 1) / step * step; };
+  // All roles of a group get what the one with most needs. What they hold together is no less, and one sum to bound.
+  std::vector<int> first(at(roles), -1);  // the resource of a role's group
   for (int r = 0; r < roles; ++r) {
     Resource resource = registers_of(role, r, rules.ii);
+    if (need[at(r)].groups == 0) {
+      auto& holdings = rules.resources[at(first[at(need[at(r)].host)])].holdings;
+      holdings.insert(holdings.end(), resource.holdings.begin(), resource.holdings.end());
+      continue;
+    }
     resource.capacity = machine.register_roles ? most : share;
-    total.resources.push_back(static_cast<int>(rules.resources.size()));
+    first[at(r)] = static_cast<int>(rules.resources.size());
+    total.resources.push_back(first[at(r)]);
     total.weights.push_back(need[at(r)].groups);
     total.least.push_back(up(need[at(r)].once));
     rules.resources.push_back(std::move(resource));

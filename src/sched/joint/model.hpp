@@ -118,14 +118,14 @@ class JointModel {
   void add_waits(const std::vector<int>& role, TimeRules& rules) const;
   /// Needs of a role whatever the cycles are.
   struct Need {
-    int groups = 1;         ///< groups of warps; 0: it sits in another role's
+    int groups = 1;  ///< groups of warps; 0: it sits in that of role `host`
+    int host = -1;
     int once = 0;           ///< registers a thread of what runs once a tile
     int warps = 1;          ///< of the role, and of those that sit in its group
     bool computes = false;  ///< something of it does not complete by itself
   };
   std::vector<Need> needs(const std::vector<int>& role) const;
-  /// Roles from `roles` on have no part in the loop.
-  void share_groups(std::size_t roles, std::vector<Need>& needs) const;
+  void share_groups(std::vector<Need>& needs) const;
 
   const graph::Graph& graph_;
   const JointOptions options_;

@@ -1,9 +1,12 @@
-// Protects the checks of scales of blocks: which kind a call has, and what is refused, in which words.
+// Protects the checks of scales of blocks: which kind a call has, and what is refused, in which words. Protects that
+// their roles leave room for the largest tile.
 #include <doctest/doctest.h>
 
 #include <functional>
 
+#include "arch/arch.hpp"
 #include "ops/gemm/gemm.hpp"
+#include "sched/schedule.hpp"
 #include "support/expect.hpp"
 
 using namespace tj;
@@ -63,4 +66,26 @@ TEST_CASE("scales of blocks: shapes, orders and types, by name; which kind they 
   GemmConfig config;
   config.scales = Scales::block;
   CHECK(has(error_of([&] { ops::validate(config); }).message, "scales is 1; allowed with f16: 0 (tensor)"));
+}
+
+// Each role that copies counted as a group of warps of its own. The largest tile had none left for a role that stores.
+TEST_CASE("roles that copy and store share a group: products bound an iteration of 128 x 192, whose d is staged") {
+  ops::GemmKernel kernel;
+  kernel.dtype = DType::e4m3;
+  kernel.out = DType::bf16;
+  kernel.scales = Scales::block;
+  kernel.tile = ops::place_of(ops::GemmTile{128, 192, 128, 1, 1, 1});
+  const auto graph = ops::gemm_candidate(kernel, *arch::find("sm_90a")).graph;
+  const auto schedule = sched::schedule(graph);
+  CHECK(schedule.ii == 768);
+  int copying = 0, storing = 0;
+  for (const auto& role : schedule.roles) {
+    if (role.name.rfind("load", 0) == 0) ++copying;
+    if (role.name.rfind("store", 0) == 0) ++storing;
+  }
+  CHECK(copying == 2);
+  CHECK(storing == 1);
+  // Blocks of a cluster need more registers for their copies, and have no role that stores.
+  kernel.tile = ops::place_of(ops::GemmTile{128, 192, 128, 1, 2, 1});
+  CHECK_NOTHROW(sched::schedule(ops::gemm_candidate(kernel, *arch::find("sm_90a")).graph));
 }
