@@ -105,7 +105,7 @@ class FmhaBuilder : protected GraphBuilder {
       Node n = single("Loader", name, 1, scope);
       engine_.issue(n, 1);
       if (scope == Scope::iteration && config_.page_size != 0)
-        n.warp_cycles = cycles(keys_ / fmha_box_rows(config_.page_size, keys_) * kPageCycles);
+        n.warp_cycles = cycles(kPagesCycles + keys_ / fmha_box_rows(config_.page_size, keys_) * kPageCycles);
       n.reservations = {of("TMA", copy.run)};
       n.latency = copy.latency;
       return add(std::move(n));
@@ -122,9 +122,10 @@ class FmhaBuilder : protected GraphBuilder {
   }
   int max_fast_begin() const { return mask_.most_masked(rows_, keys_, Node{}.max_fast_begin); }
 
-  /// Cycles of a thread for a page: it looks the page up, and asks for its boxes. Where one role does so for keys and
-  /// values, an iteration of 2400 cycles took 2700 with four pages of each, and 3760 with eight (H200, 2026-11-28).
-  static constexpr double kPageCycles = 310;
+  /// Cycles of a thread for a block of keys in pages, and for each of its boxes: it looks a page up, and asks for them.
+  /// Source: iterations whose keys and values a role each brings, of 128 pages 14.8 thousand cycles, of 16 pages 3060
+  /// (H200, 2026-11-28, `tests/gpu/fmha_features.py --times pages`).
+  static constexpr double kPagesCycles = 1400, kPageCycles = 104;
   FmhaKernel config_;
   const fmha::Mask mask_ = mask_of(config_);  ///< of any sizes
   int rows_ = 0;                              ///< queries of a block

@@ -102,7 +102,8 @@ class GemmRingsBuilder : protected GemmBuilder {
   static constexpr int kRingA = 0, kRingB = 1;
   // A power of two: a filling's slot and phase are a mask and a shift then, in the threads that copy and that multiply.
   // Of ten slots they were a multiplication and more. Tiles whose iterations are short have room for eight.
-  static constexpr int kMostSlots = 8;
+  static constexpr int kMostSlots = 8, kFewSlots = 4;
+  static constexpr int kLongIteration = 512;  // cycles
   static constexpr int kScaleRegisters = 40;  // in 128x192x128c1x2, 24 spill 20 bytes (nvcc 13.0)
 
   /// Warps of a role that reads rows wherever they begin. Eight read b's rows of an iteration, so that two iterations
@@ -120,10 +121,15 @@ class GemmRingsBuilder : protected GemmBuilder {
   struct Sharers {
     int count, stride;
   };
+  /// Where sums are promoted, nothing runs beside the search for the next slot. Four long iterations are time enough
+  /// for copies.
+  int most_slots() const {
+    return tile_.promotes() && tile_.consumers() * product_.held >= kLongIteration ? kFewSlots : kMostSlots;
+  }
   /// A copy of `rows` rows into a ring of its own with room for `slot_rows`.
   int load(const char* name, const char* ring, int rows, int slot_rows, const Sharers& sharers) {
     const std::int64_t row_bytes = std::int64_t{tile_.block_k} * tile_.element_bytes, bytes = rows * row_bytes;
-    value(ring, slot_rows * row_bytes, Scope::iteration, kLeastSlots, kMostSlots);
+    value(ring, slot_rows * row_bytes, Scope::iteration, kLeastSlots, most_slots());
     if (rows < slot_rows) last_value().copied_bytes = bytes;
     last_value().shared_by = sharers.count;
     last_value().shared_stride = sharers.stride;
