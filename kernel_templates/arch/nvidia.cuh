@@ -176,6 +176,7 @@ TJ_DEVICE float scaled_by_bits(float value, u32 count) {
   return __uint_as_float(__float_as_uint(value) + (count << 23));
 }
 TJ_DEVICE u32 bits_of(float value) { return __float_as_uint(value); }
+TJ_DEVICE float number_of(u32 bits) { return __uint_as_float(bits); }
 TJ_DEVICE float minus_infinity() { return __int_as_float(static_cast<int>(0xff800000u)); }
 
 /// The value of the lane whose index differs by `mask`; all lanes of the warp take part.
