@@ -117,7 +117,7 @@ TJ_DEVICE void store_rows(const Params& params, const Place<C>& place, int batch
 /// What a token does to the state, and what it reads out of the changed state: S q = decay S_before q + d (k q). So
 /// both products with the state before it are summed over lanes together.
 template <class C>
-TJ_DEVICE void update(Recurrence<C>& recurrence, const Tile& tile, int i) {
+TJ_DEVICE void update_state(Recurrence<C>& recurrence, const Tile& tile, int i) {
   using L = Layout<C>;
   const Params& params = recurrence.params;
   const Place<C> place(params, tile.part);

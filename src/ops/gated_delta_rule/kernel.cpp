@@ -45,7 +45,7 @@ class Builder : WalkBuilder {
     constexpr double kElements = gated_delta_rule::kUnits * gated_delta_rule::kUnitElements;
     const int begin = at_end("begin_sequence", Scope::tile_begin);
     const int take = add(working("take_token", 0.1 * kElements)), load = brings("load_next", token_bytes_),
-              update = add(working("update", 4 * kElements)), last = at_end("end_sequence", Scope::tile_end);
+              update = add(working("update_state", 4 * kElements)), last = at_end("end_sequence", Scope::tile_end);
     then(begin, take);
     then(take, load);
     then(load, take, 1);

@@ -1,6 +1,10 @@
 // Problems to check the gated delta rule by; see trial.hpp.
 //
 // Decides sizes and lists. Invariant: what serves a trial is the kernel that its flags name.
+#include <algorithm>
+#include <functional>
+#include <string>
+
 #include "ops/common/trial.hpp"
 #include "ops/gated_delta_rule/fields.hpp"
 #include "ops/gated_delta_rule/gated_delta_rule.hpp"
@@ -12,17 +16,27 @@ namespace {
 using gated_delta_rule::kFields;
 using support::cat;
 
-/// Sequences of so many tokens, or with lists: the first has one token fewer, and slots stand in reverse.
-Trial trial_of(const GatedDeltaRuleKernel& kernel, const Sizes& sizes, bool listed) {
-  const std::int64_t batch = sizes.at("batch"), each = sizes.at("tokens"), heads = sizes.at("heads"),
-                     v_heads = sizes.at("v-heads"), width = kernel.head_dim, tokens = batch * each - 1;
+/// Sequences of equal lengths are a batch; others have lists, and their slots stand in reverse.
+Trial trial_of(const GatedDeltaRuleKernel& kernel, const Sizes& sizes, const std::vector<std::int64_t>& lengths) {
+  const std::int64_t heads = sizes.at("heads"), v_heads = sizes.at("v-heads"), width = kernel.head_dim;
+  const auto batch = static_cast<std::int64_t>(lengths.size());
+  const bool listed = std::adjacent_find(lengths.begin(), lengths.end(), std::not_equal_to<>()) != lengths.end();
+  std::vector<std::int32_t> ends = {0}, slots;
+  std::string text;
+  for (const std::int64_t length : lengths) {
+    slots.push_back(static_cast<std::int32_t>(batch) - 1 - static_cast<std::int32_t>(slots.size()));
+    ends.push_back(static_cast<std::int32_t>(ends.back() + length));
+    text += cat(text.empty() ? "" : ",", length);
+  }
+  const std::int64_t tokens = std::max(1, ends.back());
   Trial trial;
-  trial.name = cat(batch, " x ", each, " tokens, heads ", heads, " and ", v_heads, listed ? ", lists" : "");
+  trial.name = cat("lengths ", text, ", heads ", heads, " and ", v_heads);
   trial.kernel_flags = flags_of_fields<kFields>(kernel);
-  trial.flags = cat(trial.kernel_flags, " ", sizes.flags());
+  trial.flags = cat(trial.kernel_flags, " ", sizes.flags(), " --lengths ", text);
   if (kernel.walk != WalkChoice::usual) trial.choice = static_cast<int>(kernel.walk);
   const auto shaped = [&](std::vector<std::int64_t> last) {
-    std::vector<std::int64_t> shape = listed ? std::vector<std::int64_t>{tokens} : std::vector{batch, each};
+    std::vector<std::int64_t> shape =
+        listed ? std::vector<std::int64_t>{tokens} : std::vector{batch, std::max<std::int64_t>(1, lengths[0])};
     shape.insert(shape.end(), last.begin(), last.end());
     return shape;
   };
@@ -35,11 +49,6 @@ Trial trial_of(const GatedDeltaRuleKernel& kernel, const Sizes& sizes, bool list
                    dense("initial_state", kernel.state, {batch, v_heads, width, width}),
                    dense("final_state", kernel.state, {batch, v_heads, width, width}, true)};
   if (listed) {
-    std::vector<std::int32_t> ends = {0}, slots;
-    for (std::int64_t n = 0; n < batch; ++n) {
-      ends.push_back(static_cast<std::int32_t>((n + 1) * each - 1));
-      slots.push_back(static_cast<std::int32_t>(batch - 1 - n));
-    }
     trial.tensors.push_back(list_of("read_slots", {batch}, slots));
     trial.tensors.push_back(list_of("write_slots", {batch}, slots));
     trial.tensors.push_back(list_of("cu_seqlens", {batch + 1}, ends));
@@ -73,11 +82,14 @@ Trial trial_of(const GatedDeltaRuleKernel& kernel, const Sizes& sizes, bool list
 
 std::vector<Trial> gated_delta_rule_trials(const Flags& given) {
   Flags flags = given;
-  const Sizes sizes("gated_delta_rule", flags, {{"batch", 2}, {"tokens", 3}, {"heads", 1}, {"v-heads", 2}});
+  const Sizes sizes("gated_delta_rule", flags, {{"heads", 1}, {"v-heads", 2}});
+  const std::vector<std::int64_t> given_lengths = take_list(flags, "lengths", {});
+  std::vector<std::vector<std::int64_t>> all = {given_lengths};
+  if (given_lengths.empty()) all = {{3, 3}, {2, 0, 3}};
   std::vector<Trial> list;
   for (const GatedDeltaRuleKernel& kernel : kernels_of_flags<kFields, GatedDeltaRuleKernel>(
            "gated_delta_rule", flags, first_of_each(choices_of_fields<kFields>())))
-    for (const bool listed : {false, true}) list.push_back(trial_of(kernel, sizes, listed));
+    for (const std::vector<std::int64_t>& lengths : all) list.push_back(trial_of(kernel, sizes, lengths));
   return list;
 }
 
