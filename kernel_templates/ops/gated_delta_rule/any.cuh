@@ -47,8 +47,9 @@ struct Recurrence {
   using C = C_;
   const Params& params;
   State<C> state;
-  Token<C> next;   ///< on its way
-  Factors<C> now;  ///< of the token that is next to change the state
+  Places<C> places;  ///< of the token that is asked for next; of the results that come next
+  Token<C> next;     ///< on its way
+  Factors<C> now;    ///< of the token that is next to change the state
   TJ_DEVICE Recurrence(const Params& p, int) : params(p) {}
 };
 
@@ -74,7 +75,8 @@ TJ_DEVICE void begin_sequence(Recurrence<C>& recurrence, const Tile& tile) {
   const Place<C> place(params, tile.part);
   if (!place.valid) return;
   const int slot = slot_of(params.initial, tile.sequence);
-  if (tile.trip_count > 0) recurrence.next.load(params, place, tile.batch, tile.first);
+  recurrence.places.begin(params, place, tile.batch, tile.first);
+  if (tile.trip_count > 0) recurrence.next.load(params, recurrence.places);
   if (slot < 0) return recurrence.state.clear();
   Stored<C> stored;
   load_state<C>(place, head_of<C>(params.initial, slot, place.head), params.initial.row, stored);
@@ -85,25 +87,22 @@ TJ_DEVICE void begin_sequence(Recurrence<C>& recurrence, const Tile& tile) {
 template <class C>
 TJ_DEVICE void take_token(Recurrence<C>& recurrence, const Tile& tile, int) {
   const Place<C> place(recurrence.params, tile.part);
-  if (place.valid) recurrence.now.take(recurrence.params, place, recurrence.next);
+  if (place.valid) recurrence.now.take(recurrence.params, place.head, recurrence.next);
 }
 
 /// Asks for the token behind this one.
 template <class C>
 TJ_DEVICE void load_next(Recurrence<C>& recurrence, const Tile& tile, int i) {
   const Place<C> place(recurrence.params, tile.part);
-  if (place.valid && i + 1 < tile.trip_count)
-    recurrence.next.load(recurrence.params, place, tile.batch, tile.first + i + 1);
+  if (!place.valid || i + 1 >= tile.trip_count) return;
+  recurrence.places.next(recurrence.params);
+  recurrence.next.load(recurrence.params, recurrence.places);
 }
 
 /// The results of rows, in q's type.
 template <class C>
-TJ_DEVICE void store_rows(const Params& params, const Place<C>& place, int batch, int token,
-                          const float (&o)[Layout<C>::kRows]) {
+TJ_DEVICE void store_rows(unsigned char* to, const float (&o)[Layout<C>::kRows]) {
   constexpr int kRows = Layout<C>::kRows;
-  if (place.share != 0) return;
-  auto* const to = static_cast<unsigned short*>(params.o.data) + batch * params.o.batch + token * params.o.token +
-                   place.head * params.o.head + place.row;
   const typename C::Element tag{};
   u32 words[kRows / 2];
 #pragma unroll
@@ -139,12 +138,17 @@ TJ_DEVICE void update_state(Recurrence<C>& recurrence, const Tile& tile, int i) 
   }
   float added[L::kRows];
 #pragma unroll
-  for (int r = 0; r < L::kRows; ++r) {
-    with_q[r] = sum_shared<C>(with_q[r]) * now.decay;
-    const float held = params.delta != 0 ? sum_shared<C>(with_k[r]) * now.decay * now.k_factor : 0.0f;
-    const float d = now.beta * (now.v[r] - held);
-    added[r] = d * now.k_factor;
-    o[r] = now.q_factor * dev::multiply_add(added[r], now.k_with_q, with_q[r]);
+  for (int r = 0; r < L::kRows; r += 2) {
+    float v[2];
+    now.v_pair(r, v);
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      const float read = sum_shared<C>(with_q[r + e]) * now.decay,
+                  held = sum_shared<C>(with_k[r + e]) * now.decay * now.k_factor,
+                  d = now.beta * (params.delta != 0 ? v[e] - held : v[e]);
+      added[r + e] = d * now.k_factor;
+      o[r + e] = now.q_factor * dev::multiply_add(added[r + e], now.k_with_q, read);
+    }
   }
 #pragma unroll
   for (int j = 0; j < L::kDepth; j += 2) {
@@ -155,7 +159,8 @@ TJ_DEVICE void update_state(Recurrence<C>& recurrence, const Tile& tile, int i) 
 #pragma unroll
       for (int e = 0; e < 2; ++e) s[r][j + e] = dev::multiply_add(added[r], k[e], s[r][j + e] * now.decay);
   }
-  store_rows<C>(params, place, tile.batch, tile.first + i, o);
+  if (place.share == 0) store_rows<C>(recurrence.places.o, o);
+  recurrence.places.o += params.o.token;
   const TokenStates& each = params.each;
   if (each.data != nullptr && i < each.tokens)
     store_state<C>(place,

@@ -9,18 +9,18 @@ namespace tj::ops::gated_delta_rule {
 inline constexpr int kUnits = 4;            ///< of a tile, each of 32 lanes
 inline constexpr int kUnitElements = 2048;  ///< of a state, 64 for each lane
 
-/// A tensor of tokens and heads, strides in elements.
+/// A tensor of tokens and heads, strides in bytes.
 struct Tokens {
   void* data;
   long long batch, token, head;
 };
-/// A number for each token and head; null: none.
+/// A number for each token and head, strides in bytes; null: none.
 struct Numbers {
   const void* data;
   long long batch, token, head;
   int half;  ///< of q's type; else f32
 };
-/// A pool of states; null: none.
+/// A pool of states, strides in elements; null: none.
 struct States {
   void* data;
   const int* slots;  ///< null: the slot of a sequence is its number
@@ -41,7 +41,7 @@ struct Params {
   Numbers gate, beta;
   const float* a_log;
   const void* dt_bias;
-  long long a_log_step, dt_bias_step;
+  long long a_log_step, dt_bias_step;  ///< in elements; in bytes
   States initial, final;
   TokenStates each;
   const int* cu_seqlens;  ///< null: sequences of all tokens

@@ -12,64 +12,26 @@ namespace tj::ops::gated_delta_rule {
 inline constexpr float kLog2E = 1.44269504088896f, kLn2 = 0.693147180559945f;
 
 /// A number of q's type or in f32, as it lies in memory.
-struct Number {
-  float wide = 0;
-  u32 half = 0;
-};
-TJ_DEVICE Number load_number(const void* from, long long at, int half) {
-  Number number;
-  if (half != 0)
-    number.half = dev::load_global_u16(static_cast<const unsigned short*>(from) + at);
-  else
-    number.wide = dev::load_global(static_cast<const float*>(from) + at);
-  return number;
+TJ_DEVICE u32 load_number(const void* from, int half) {
+  return half != 0 ? dev::load_global_u16(from) : dev::load_global_u32(from);
 }
 template <class Tag>
-TJ_DEVICE float value_of(Tag tag, const Number& number, int half) {
+TJ_DEVICE float value_of(Tag tag, u32 number, int half) {
   float low, high;
-  dev::unpack(tag, number.half, low, high);
-  return half != 0 ? low : number.wide;
+  dev::unpack(tag, number, low, high);
+  return half != 0 ? low : dev::number_of(number);
 }
 
 /// So many neighbouring elements of 2 bytes.
-TJ_DEVICE void load_words(const unsigned short* from, u32 (&words)[2]) { dev::load_global(from, words); }
-TJ_DEVICE void load_words(const unsigned short* from, u32 (&words)[4]) { dev::load_global(from, words); }
-TJ_DEVICE void load_words(const unsigned short* from, u32 (&words)[8]) {
+TJ_DEVICE void load_words(const unsigned char* from, u32 (&words)[2]) { dev::load_global(from, words); }
+TJ_DEVICE void load_words(const unsigned char* from, u32 (&words)[4]) { dev::load_global(from, words); }
+TJ_DEVICE void load_words(const unsigned char* from, u32 (&words)[8]) {
   u32 low[4], high[4];
   dev::load_global(from, low);
-  dev::load_global(from + 8, high);
+  dev::load_global(from + 16, high);
 #pragma unroll
   for (int w = 0; w < 4; ++w) words[w] = low[w], words[w + 4] = high[w];
 }
-
-/// A token that is on its way: this lane's part of q and k, its rows of v, the head's gate and beta.
-template <class C>
-struct Token {
-  using L = Layout<C>;
-  u32 q[L::kRuns][L::kRun / 2], k[L::kRuns][L::kRun / 2], v[L::kRows / 2];
-  Number gate, beta;
-
-  TJ_DEVICE void load(const Params& params, const Place<C>& place, int batch, int token) {
-    if (params.gate.data != nullptr) gate = number(params.gate, place.head, batch, token);
-    if (params.beta.data != nullptr) beta = number(params.beta, place.head, batch, token);
-    const unsigned short* const q_row = row(params.q, divided(place.head, params.by_q), batch, token);
-    const unsigned short* const k_row = row(params.k, divided(place.head, params.by_k), batch, token);
-#pragma unroll
-    for (int r = 0; r < L::kRuns; ++r) {
-      load_words(q_row + place.run(r), q[r]);
-      load_words(k_row + place.run(r), k[r]);
-    }
-    load_words(row(params.v, divided(place.head, params.by_v), batch, token) + place.row, v);
-  }
-
- private:
-  TJ_DEVICE static Number number(const Numbers& of, int head, int batch, int token) {
-    return load_number(of.data, batch * of.batch + token * of.token + head * of.head, of.half);
-  }
-  TJ_DEVICE static const unsigned short* row(const Tokens& of, int head, int batch, int token) {
-    return static_cast<const unsigned short*>(of.data) + batch * of.batch + token * of.token + head * of.head;
-  }
-};
 
 TJ_DEVICE float exponential(float x) { return dev::exp2_approx(x * kLog2E); }
 /// ln(1 + e^x). A small e^x = y takes the series of ln(1 + y), as the logarithm near 1 has but an absolute accuracy.
@@ -84,12 +46,63 @@ TJ_DEVICE float softplus(float x) {
   return x > 20.0f || x != x ? x : soft;
 }
 
+/// Where a lane finds what it needs of a token, and where it leaves the results.
+template <class C>
+struct Places {
+  using L = Layout<C>;
+  const unsigned char *q, *k, *v, *gate, *beta;
+  unsigned char* o;
+
+  TJ_DEVICE void begin(const Params& params, const Place<C>& place, int batch, int token) {
+    q = first(params.q, divided(place.head, params.by_q), batch, token) + place.run(0) * 2;
+    k = first(params.k, divided(place.head, params.by_k), batch, token) + place.run(0) * 2;
+    v = first(params.v, divided(place.head, params.by_v), batch, token) + place.row * 2;
+    o = first(params.o, place.head, batch, token) + place.row * 2;
+    gate = first(params.gate, place.head, batch, token);
+    beta = first(params.beta, place.head, batch, token);
+  }
+  /// To the next token, of what is read.
+  TJ_DEVICE void next(const Params& params) {
+    q += params.q.token;
+    k += params.k.token;
+    v += params.v.token;
+    gate += params.gate.token;
+    beta += params.beta.token;
+  }
+
+ private:
+  template <class Of>
+  TJ_DEVICE static auto first(const Of& of, int head, int batch, int token) {
+    return bytes(of.data) + (batch * of.batch + token * of.token + head * of.head);
+  }
+  TJ_DEVICE static unsigned char* bytes(void* data) { return static_cast<unsigned char*>(data); }
+  TJ_DEVICE static const unsigned char* bytes(const void* data) { return static_cast<const unsigned char*>(data); }
+};
+
+/// A token on its way: this lane's part of q and k, its rows of v, the head's gate and beta as they lie in memory.
+template <class C>
+struct Token {
+  using L = Layout<C>;
+  u32 q[L::kRuns][L::kRun / 2], k[L::kRuns][L::kRun / 2], v[L::kRows / 2];
+  u32 gate, beta;
+
+  TJ_DEVICE void load(const Params& params, const Places<C>& from) {
+    gate = params.gate.data != nullptr ? load_number(from.gate, params.gate.half) : 0;
+    beta = params.beta.data != nullptr ? load_number(from.beta, params.beta.half) : 0;
+#pragma unroll
+    for (int r = 0; r < L::kRuns; ++r) {
+      load_words(from.q + r * (L::kLanes * L::kRun * 2), q[r]);
+      load_words(from.k + r * (L::kLanes * L::kRun * 2), k[r]);
+    }
+    load_words(from.v, v);
+  }
+};
+
 /// What a token multiplies by.
 template <class C>
 struct Factors {
   using L = Layout<C>;
-  u32 q[L::kDepth / 2], k[L::kDepth / 2];
-  float v[L::kRows];
+  u32 q[L::kDepth / 2], k[L::kDepth / 2], v[L::kRows / 2];
   float decay, beta;
   float k_factor, q_factor;  ///< what normalises k; what normalises q, times the scale
   float k_with_q;            ///< of k and q as they are
@@ -100,7 +113,11 @@ struct Factors {
     dev::unpack(tag, k[j / 2], k_pair[0], k_pair[1]);
     dev::unpack(tag, q[j / 2], q_pair[0], q_pair[1]);
   }
-  TJ_DEVICE void take(const Params& params, const Place<C>& place, const Token<C>& token) {
+  /// Elements r and r + 1 of v.
+  TJ_DEVICE void v_pair(int r, float (&pair)[2]) const {
+    dev::unpack(typename C::Element{}, v[r / 2], pair[0], pair[1]);
+  }
+  TJ_DEVICE void take(const Params& params, int head, const Token<C>& token) {
     const typename C::Element tag{};
 #pragma unroll
     for (int w = 0; w < L::kDepth / 2; ++w) {
@@ -108,8 +125,8 @@ struct Factors {
       k[w] = token.k[w / (L::kRun / 2)][w % (L::kRun / 2)];
     }
 #pragma unroll
-    for (int r = 0; r < L::kRows; r += 2) dev::unpack(tag, token.v[r / 2], v[r], v[r + 1]);
-    decay = decay_of(params, place.head, value_of(tag, token.gate, params.gate.half));
+    for (int w = 0; w < L::kRows / 2; ++w) v[w] = token.v[w];
+    decay = decay_of(params, head, value_of(tag, token.gate, params.gate.half));
     const float b = value_of(tag, token.beta, params.beta.half);
     beta = params.beta.data == nullptr ? 1.0f
            : params.beta_raw != 0      ? dev::divide_approx(1.0f, 1.0f + exponential(-b))
@@ -124,9 +141,10 @@ struct Factors {
     if (params.gate_form == kRaw) {
       float bias = 0;
       if (params.dt_bias != nullptr)
-        bias =
-            value_of(typename C::Element{},
-                     load_number(params.dt_bias, head * params.dt_bias_step, params.dt_bias_half), params.dt_bias_half);
+        bias = value_of(typename C::Element{},
+                        load_number(static_cast<const unsigned char*>(params.dt_bias) + head * params.dt_bias_step,
+                                    params.dt_bias_half),
+                        params.dt_bias_half);
       gate = -exponential(dev::load_global(params.a_log + head * params.a_log_step)) * softplus(gate + bias);
     }
     return exponential(gate);

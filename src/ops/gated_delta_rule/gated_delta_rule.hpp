@@ -1,7 +1,8 @@
 // The gated delta rule token after token, as an op: arguments, request, graph, launch.
 //
 //   begin_sequence -> take_token -> update_state -> end_sequence    registers of one role; an iteration is a token
-//                     take_token -> load_next                       what the next token needs, on its way under this one
+//                     take_token -> load_next                       what the next token needs, on its way under this
+//                     one
 #pragma once
 
 #include <cstdint>

@@ -15,14 +15,20 @@ using support::at;
 
 constexpr unsigned kBlocksPerSm = 16;  // more than run at a time
 
+long long bytes_apart(const Tensor& tensor, int dimension) { return stride(tensor, dimension) * size_of(tensor.dtype); }
+long long bytes_between(const Tensor& tensor, int batched_rank) {
+  return batch_stride(tensor, batched_rank) * size_of(tensor.dtype);
+}
+
 gated_delta_rule::Tokens tokens_of(const Tensor& tensor) {
-  return {tensor.data, batch_stride(tensor, 4), stride(tensor, tensor.rank - 3), stride(tensor, tensor.rank - 2)};
+  return {tensor.data, bytes_between(tensor, 4), bytes_apart(tensor, tensor.rank - 3),
+          bytes_apart(tensor, tensor.rank - 2)};
 }
 
 gated_delta_rule::Numbers numbers_of(const std::optional<Tensor>& tensor) {
   if (!tensor) return {};
-  return {tensor->data, batch_stride(*tensor, 3), stride(*tensor, tensor->rank - 2), stride(*tensor, tensor->rank - 1),
-          tensor->dtype != DType::f32};
+  return {tensor->data, bytes_between(*tensor, 3), bytes_apart(*tensor, tensor->rank - 2),
+          bytes_apart(*tensor, tensor->rank - 1), tensor->dtype != DType::f32};
 }
 
 gated_delta_rule::States states_of(const std::optional<Tensor>& pool, const std::optional<Tensor>& slots) {
@@ -68,7 +74,7 @@ void gated_delta_rule_plan(const GatedDeltaRuleArgs& args, const Geometry& geome
   }
   if (args.dt_bias) {
     p.dt_bias = args.dt_bias->data;
-    p.dt_bias_step = stride(*args.dt_bias, 0);
+    p.dt_bias_step = bytes_apart(*args.dt_bias, 0);
     p.dt_bias_half = args.dt_bias->dtype != DType::f32;
   }
   p.initial = states_of(args.initial_state, args.read_slots);
