@@ -256,6 +256,7 @@ TJ_DEVICE void load_global(const float* address, float (&v)[4]) {
   detail::reads(address, 16);
   __builtin_memcpy(v, address, sizeof(v));
 }
+TJ_DEVICE void prefetch_near(const void*) {}
 TJ_DEVICE u32 load_global_u8(const void* address) {
   detail::reads(address, 1);
   return *static_cast<const unsigned char*>(address);

@@ -34,139 +34,142 @@ TJ_DEVICE Tile tile_at(const Params& params, int index) {
     tile.trip_count = params.tokens;
     return tile;
   }
-  const int* const ends = params.cu_seqlens + tile.sequence * params.cu_seqlens_step;
-  const int begin = static_cast<int>(dev::load_global_u32(ends)),
-            end = static_cast<int>(dev::load_global_u32(ends + params.cu_seqlens_step));
+  const int* const ends = params.cu_seqlens + tile.sequence;
+  const int begin = dev::uniform(static_cast<int>(dev::load_global_u32(ends))),
+            end = dev::uniform(static_cast<int>(dev::load_global_u32(ends + 1)));
   tile.first = max(0, min(begin, params.tokens));
   tile.trip_count = max(tile.first, min(end, params.tokens)) - tile.first;
   return tile;
 }
 
+TJ_DEVICE Position position(const Tile& tile, int i, int head) { return {tile.batch, tile.first + i, head}; }
+
 template <class C_>
 struct Recurrence {
   using C = C_;
   const Params& params;
+  const int unit;  ///< of the block's
   State<C> state;
-  Places<C> places;  ///< of the token that is asked for next; of the results that come next
-  Token<C> next;     ///< on its way
-  Factors<C> now;    ///< of the token that is next to change the state
-  TJ_DEVICE Recurrence(const Params& p, int) : params(p) {}
+  Token<C> token;
+  TJ_DEVICE Recurrence(const Params& p, int)
+      : params(p),
+        unit(static_cast<int>(dev::warp_index()) * (C::kLanes / 32) + static_cast<int>(dev::lane_index()) / 32) {}
 };
 
 /// The slot of a sequence; -1: none.
 TJ_DEVICE int slot_of(const States& states, int sequence) {
   if (states.data == nullptr) return -1;
-  const int slot = states.slots == nullptr
-                       ? sequence
-                       : static_cast<int>(dev::load_global_u32(states.slots + sequence * states.slot_step));
+  int slot = sequence;
+  if (states.slots != nullptr) slot = dev::uniform(static_cast<int>(dev::load_global_u32(states.slots + sequence)));
   return slot >= 0 && slot < states.count ? slot : -1;
 }
 /// The begin of a head's state in a slot.
-template <class C>
 TJ_DEVICE unsigned char* head_of(const States& states, int slot, int head) {
-  return static_cast<unsigned char*>(states.data) +
-         (slot * states.slot + head * states.head) * dev::kElementBytes<typename C::StateElement>;
+  return static_cast<unsigned char*>(states.data) + (slot * states.slot + head * states.head);
 }
 
 /// Asks for the first token, then for the state.
 template <class C>
 TJ_DEVICE void begin_sequence(Recurrence<C>& recurrence, const Tile& tile) {
   const Params& params = recurrence.params;
-  const Place<C> place(params, tile.part);
+  const Place<C> place(params, tile.part, recurrence.unit);
   if (!place.valid) return;
   const int slot = slot_of(params.initial, tile.sequence);
-  recurrence.places.begin(params, place, tile.batch, tile.first);
-  if (tile.trip_count > 0) recurrence.next.load(params, recurrence.places);
+  if (tile.trip_count > 0) prefetch_token(params, place, position(tile, 0, place.head));
   if (slot < 0) return recurrence.state.clear();
   Stored<C> stored;
-  load_state<C>(place, head_of<C>(params.initial, slot, place.head), params.initial.row, stored);
+  load_state<C>(place, head_of(params.initial, slot, place.head), params.initial.row, stored);
   unpack_state<C>(stored, recurrence.state);
 }
 
-/// The numbers of the token that has come.
+/// The numbers of a token, which has been asked for.
 template <class C>
-TJ_DEVICE void take_token(Recurrence<C>& recurrence, const Tile& tile, int) {
-  const Place<C> place(recurrence.params, tile.part);
-  if (place.valid) recurrence.now.take(recurrence.params, place.head, recurrence.next);
+TJ_DEVICE void take_token(Recurrence<C>& recurrence, const Tile& tile, int i) {
+  const Place<C> place(recurrence.params, tile.part, recurrence.unit);
+  if (place.valid) recurrence.token.take(recurrence.params, place, position(tile, i, place.head));
 }
 
 /// Asks for the token behind this one.
 template <class C>
-TJ_DEVICE void load_next(Recurrence<C>& recurrence, const Tile& tile, int i) {
-  const Place<C> place(recurrence.params, tile.part);
-  if (!place.valid || i + 1 >= tile.trip_count) return;
-  recurrence.places.next(recurrence.params);
-  recurrence.next.load(recurrence.params, recurrence.places);
+TJ_DEVICE void ask_next(Recurrence<C>& recurrence, const Tile& tile, int i) {
+  const Place<C> place(recurrence.params, tile.part, recurrence.unit);
+  if (place.valid && i + 1 < tile.trip_count)
+    prefetch_token(recurrence.params, place, position(tile, i + 1, place.head));
 }
 
-/// The results of rows, in q's type.
+/// The results of rows, packed.
+TJ_DEVICE void store_rows(unsigned char* to, const u32 (&words)[2]) { dev::store_global(to, words[0], words[1]); }
+TJ_DEVICE void store_rows(unsigned char* to, const u32 (&words)[4]) {
+  dev::store_global(to, words[0], words[1], words[2], words[3]);
+}
+
+/// What a token adds to rows `first` to first + 3 of a lane, as a factor of k, and the rows' results. These read the
+/// changed state: S q = decay S_before q + d (k q). So both products with the state before it are summed over lanes
+/// together.
 template <class C>
-TJ_DEVICE void store_rows(unsigned char* to, const float (&o)[Layout<C>::kRows]) {
-  constexpr int kRows = Layout<C>::kRows;
-  const typename C::Element tag{};
-  u32 words[kRows / 2];
+TJ_DEVICE void read_rows(const Recurrence<C>& recurrence, int first, float (&added)[4], u32 (&words)[2]) {
+  using L = Layout<C>;
+  const Token<C>& token = recurrence.token;
+  const auto& s = recurrence.state.s;
+  float with_k[4] = {}, with_q[4] = {}, v[4];
 #pragma unroll
-  for (int w = 0; w < kRows / 2; ++w) words[w] = dev::pack(tag, o[2 * w], o[2 * w + 1]);
-  if constexpr (kRows == 4)
-    dev::store_global(to, words[0], words[1]);
-  else
-    dev::store_global(to, words[0], words[1], words[2], words[3]);
+  for (int j = 0; j < L::kDepth; j += 2) {
+    float k[2], q[2];
+    token.pair(j, k, q);
+#pragma unroll
+    for (int r = 0; r < 4; ++r)
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        with_k[r] = dev::multiply_add(s[first + r][j + e], k[e], with_k[r]);
+        with_q[r] = dev::multiply_add(s[first + r][j + e], q[e], with_q[r]);
+      }
+  }
+  token.rows(first, v);
+#pragma unroll
+  for (int r = 0; r < 4; ++r) {
+    const float held = sum_shared<C>(with_k[r]) * token.decay * token.k_factor;
+    added[r] = token.beta * (has(recurrence.params, kWithoutDelta) ? v[r] : v[r] - held) * token.k_factor;
+    with_q[r] = token.q_factor * dev::multiply_add(added[r], token.k_with_q, sum_shared<C>(with_q[r]) * token.decay);
+  }
+  const typename C::Element tag{};
+  words[0] = dev::pack(tag, with_q[0], with_q[1]);
+  words[1] = dev::pack(tag, with_q[2], with_q[3]);
 }
 
-/// What a token does to the state, and what it reads out of the changed state: S q = decay S_before q + d (k q). So
-/// both products with the state before it are summed over lanes together.
+/// What a token does to the state, and its results.
 template <class C>
 TJ_DEVICE void update_state(Recurrence<C>& recurrence, const Tile& tile, int i) {
   using L = Layout<C>;
   const Params& params = recurrence.params;
-  const Place<C> place(params, tile.part);
+  const Place<C> place(params, tile.part, recurrence.unit);
   if (!place.valid) return;
-  const Factors<C>& now = recurrence.now;
+  const Token<C>& token = recurrence.token;
   auto& s = recurrence.state.s;
-  float with_k[L::kRows] = {}, with_q[L::kRows] = {}, o[L::kRows];
+  u32 words[L::kRows / 2];
 #pragma unroll
-  for (int j = 0; j < L::kDepth; j += 2) {
-    float k[2], q[2];
-    now.pair(j, k, q);
+  for (int first = 0; first < L::kRows; first += 4) {
+    float added[4];
+    u32 two[2];
+    read_rows<C>(recurrence, first, added, two);
+    words[first / 2] = two[0];
+    words[first / 2 + 1] = two[1];
 #pragma unroll
-    for (int r = 0; r < L::kRows; ++r)
+    for (int j = 0; j < L::kDepth; j += 2) {
+      float k[2], q[2];
+      token.pair(j, k, q);
 #pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        with_k[r] = dev::multiply_add(s[r][j + e], k[e], with_k[r]);
-        with_q[r] = dev::multiply_add(s[r][j + e], q[e], with_q[r]);
-      }
-  }
-  float added[L::kRows];
+      for (int r = 0; r < 4; ++r)
 #pragma unroll
-  for (int r = 0; r < L::kRows; r += 2) {
-    float v[2];
-    now.v_pair(r, v);
-#pragma unroll
-    for (int e = 0; e < 2; ++e) {
-      const float read = sum_shared<C>(with_q[r + e]) * now.decay,
-                  held = sum_shared<C>(with_k[r + e]) * now.decay * now.k_factor,
-                  d = now.beta * (params.delta != 0 ? v[e] - held : v[e]);
-      added[r + e] = d * now.k_factor;
-      o[r + e] = now.q_factor * dev::multiply_add(added[r + e], now.k_with_q, read);
+        for (int e = 0; e < 2; ++e)
+          s[first + r][j + e] = dev::multiply_add(added[r], k[e], s[first + r][j + e] * token.decay);
     }
   }
-#pragma unroll
-  for (int j = 0; j < L::kDepth; j += 2) {
-    float k[2], q[2];
-    now.pair(j, k, q);
-#pragma unroll
-    for (int r = 0; r < L::kRows; ++r)
-#pragma unroll
-      for (int e = 0; e < 2; ++e) s[r][j + e] = dev::multiply_add(added[r], k[e], s[r][j + e] * now.decay);
-  }
-  if (place.share == 0) store_rows<C>(recurrence.places.o, o);
-  recurrence.places.o += params.o.token;
+  if (place.share == 0) store_rows(row_of(params.o, position(tile, i, place.head), place.head) + 2 * place.row, words);
   const TokenStates& each = params.each;
   if (each.data != nullptr && i < each.tokens)
     store_state<C>(place,
                    static_cast<unsigned char*>(each.data) +
-                       (tile.sequence * each.sequence + i * each.token + place.head * each.head) *
-                           dev::kElementBytes<typename C::StateElement>,
+                       (tile.sequence * each.sequence + i * each.token + place.head * each.head),
                    each.row, recurrence.state);
 }
 
@@ -176,9 +179,9 @@ TJ_DEVICE void end_sequence(Recurrence<C>& recurrence, const Tile& tile) {
   const Params& params = recurrence.params;
   const int slot = slot_of(params.final, tile.sequence);
   if (slot < 0) return;
-  const Place<C> place(params, tile.part);
+  const Place<C> place(params, tile.part, recurrence.unit);
   if (!place.valid) return;
-  store_state<C>(place, head_of<C>(params.final, slot, place.head), params.final.row, recurrence.state);
+  store_state<C>(place, head_of(params.final, slot, place.head), params.final.row, recurrence.state);
 }
 
 }  // namespace tj::ops::gated_delta_rule

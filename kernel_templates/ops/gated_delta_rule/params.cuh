@@ -18,37 +18,43 @@ struct Tokens {
 struct Numbers {
   const void* data;
   long long batch, token, head;
-  int half;  ///< of q's type; else f32
 };
-/// A pool of states, strides in elements; null: none.
+/// A pool of states, strides in bytes; null: none.
 struct States {
   void* data;
-  const int* slots;  ///< null: the slot of a sequence is its number
-  long long slot, head, row, slot_step;
+  const int* slots;           ///< null: the slot of a sequence is its number
+  long long slot, head, row;  ///< row: of a matrix as it is stored
   int count;
 };
-/// The states after tokens; null: none.
+/// The states after tokens, strides in bytes; null: none.
 struct TokenStates {
   void* data;
   long long sequence, token, head, row;
   int tokens;
 };
 
-enum GateForm : int { kLog = 0, kExp = 1, kRaw = 2 };
+/// Options of a call, bits of one number.
+enum Option : int {
+  kGateExp = 1,  ///< a gate is the decay; else its logarithm
+  kGateRaw = 2,  ///< ... or what that is made of
+  kBetaRaw = 4,
+  kWithoutDelta = 8,
+  kNormalise = 16,
+  kGateHalf = 32,  ///< gates are of q's type; else f32
+  kBetaHalf = 64,
+  kBiasHalf = 128,
+};
 
 struct Params {
   Tokens q, k, v, o;
   Numbers gate, beta;
   const float* a_log;
   const void* dt_bias;
-  long long a_log_step, dt_bias_step;  ///< in elements; in bytes
   States initial, final;
   TokenStates each;
   const int* cu_seqlens;  ///< null: sequences of all tokens
-  long long cu_seqlens_step;
   float scale;
-  int dt_bias_half;
-  int gate_form, beta_raw, delta, normalise;
+  int options;
   int tokens, heads;  ///< of q in a sequence without lists, or in all; of states
   int parts, tiles;   ///< tiles of a sequence; all
   Divisor by_parts, by_q, by_k, by_v;

@@ -36,9 +36,8 @@ struct Place {
   int head, row, share;  ///< the first row, in the head; the lane's place among those that share its rows
   bool valid;            ///< the same in all lanes of a warp: a head has units for all of them
 
-  TJ_DEVICE Place(const Params& params, int part) {
-    const int lane = static_cast<int>(dev::lane_index()),
-              unit = part * kUnits + static_cast<int>(dev::thread_index()) / 32;
+  TJ_DEVICE Place(const Params& params, int part, int unit_of_block) {
+    const int lane = static_cast<int>(dev::lane_index()), unit = part * kUnits + unit_of_block;
     head = unit / L::kUnitsOfHead;
     valid = head < params.heads;
     share = lane % 32 / L::kMask % L::kLanes;
@@ -47,11 +46,17 @@ struct Place {
   }
   /// The first element of K of a run.
   TJ_DEVICE int run(int r) const { return C::kTransposed ? share * L::kDepth : (r * L::kLanes + share) * L::kEach; }
-  /// Elements from the head's begin to those of load l; `pitch`: from one stored row to the next.
-  TJ_DEVICE long long place(int l, long long pitch) const {
-    if constexpr (C::kTransposed) return (share * L::kDepth + l) * pitch + row;
+  /// Bytes from a head's begin to the lane's first elements; row_bytes: from one stored row to the next.
+  TJ_DEVICE long long first(long long row_bytes) const {
+    constexpr int kBytes = dev::kElementBytes<typename C::StateElement>;
+    if constexpr (C::kTransposed) return share * L::kDepth * row_bytes + row * kBytes;
+    return row * row_bytes + run(0) * kBytes;
+  }
+  /// From the elements of load l to those of load l + 1.
+  TJ_DEVICE static long long step(int l, long long row_bytes) {
+    if constexpr (C::kTransposed) return row_bytes;
     constexpr int kOfRow = L::kLoads / L::kRows;
-    return (row + l / kOfRow) * pitch + run(l % kOfRow);
+    return l % kOfRow + 1 < kOfRow ? 16 * L::kLanes : row_bytes - 16 * L::kLanes * (kOfRow - 1);
   }
 };
 
@@ -81,21 +86,13 @@ struct Stored {
   u32 words[Layout<C>::kLoads][4];
 };
 
+/// Memory is a head's, whose stored rows are so many bytes apart.
 template <class C>
-TJ_DEVICE void load_state(const Place<C>& place, const void* head, long long pitch, Stored<C>& stored) {
-  const auto* from = static_cast<const unsigned char*>(head);
+TJ_DEVICE void load_state(const Place<C>& place, const unsigned char* head, long long row_bytes, Stored<C>& stored) {
+  head += place.first(row_bytes);
 #pragma unroll
-  for (int l = 0; l < Layout<C>::kLoads; ++l)
-    dev::load_global(from + place.place(l, pitch) * (16 / Layout<C>::kEach), stored.words[l]);
+  for (int l = 0; l < Layout<C>::kLoads; head += place.step(l, row_bytes), ++l) dev::load_global(head, stored.words[l]);
 }
-template <class C>
-TJ_DEVICE void clear_state(Stored<C>& stored) {
-#pragma unroll
-  for (int l = 0; l < Layout<C>::kLoads; ++l)
-#pragma unroll
-    for (int w = 0; w < 4; ++w) stored.words[l][w] = 0;
-}
-
 TJ_DEVICE void values_of(dev::F32, const u32 (&words)[4], float (&values)[4]) {
 #pragma unroll
   for (int w = 0; w < 4; ++w) values[w] = dev::number_of(words[w]);
@@ -125,14 +122,14 @@ TJ_DEVICE void store_values(Tag tag, unsigned char* to, const float (&values)[8]
                     dev::pack(tag, values[4], values[5]), dev::pack(tag, values[6], values[7]));
 }
 template <class C>
-TJ_DEVICE void store_state(const Place<C>& place, void* head, long long pitch, State<C>& state) {
-  auto* const to = static_cast<unsigned char*>(head);
+TJ_DEVICE void store_state(const Place<C>& place, unsigned char* head, long long row_bytes, State<C>& state) {
+  head += place.first(row_bytes);
 #pragma unroll
-  for (int l = 0; l < Layout<C>::kLoads; ++l) {
+  for (int l = 0; l < Layout<C>::kLoads; head += place.step(l, row_bytes), ++l) {
     float values[Layout<C>::kEach];
 #pragma unroll
     for (int e = 0; e < Layout<C>::kEach; ++e) values[e] = state.at(l, e);
-    store_values(typename C::StateElement{}, to + place.place(l, pitch) * (16 / Layout<C>::kEach), values);
+    store_values(typename C::StateElement{}, head, values);
   }
 }
 

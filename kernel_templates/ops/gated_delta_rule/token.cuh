@@ -11,15 +11,17 @@ namespace tj::ops::gated_delta_rule {
 
 inline constexpr float kLog2E = 1.44269504088896f, kLn2 = 0.693147180559945f;
 
+TJ_DEVICE bool has(const Params& params, Option option) { return (params.options & option) != 0; }
+
 /// A number of q's type or in f32, as it lies in memory.
-TJ_DEVICE u32 load_number(const void* from, int half) {
-  return half != 0 ? dev::load_global_u16(from) : dev::load_global_u32(from);
+TJ_DEVICE u32 load_number(const void* from, bool half) {
+  return half ? dev::load_global_u16(from) : dev::load_global_u32(from);
 }
 template <class Tag>
-TJ_DEVICE float value_of(Tag tag, u32 number, int half) {
+TJ_DEVICE float value_of(Tag tag, u32 number, bool half) {
   float low, high;
   dev::unpack(tag, number, low, high);
-  return half != 0 ? low : dev::number_of(number);
+  return half ? low : dev::number_of(number);
 }
 
 /// So many neighbouring elements of 2 bytes.
@@ -46,63 +48,35 @@ TJ_DEVICE float softplus(float x) {
   return x > 20.0f || x != x ? x : soft;
 }
 
-/// Where a lane finds what it needs of a token, and where it leaves the results.
-template <class C>
-struct Places {
-  using L = Layout<C>;
-  const unsigned char *q, *k, *v, *gate, *beta;
-  unsigned char* o;
-
-  TJ_DEVICE void begin(const Params& params, const Place<C>& place, int batch, int token) {
-    q = first(params.q, divided(place.head, params.by_q), batch, token) + place.run(0) * 2;
-    k = first(params.k, divided(place.head, params.by_k), batch, token) + place.run(0) * 2;
-    v = first(params.v, divided(place.head, params.by_v), batch, token) + place.row * 2;
-    o = first(params.o, place.head, batch, token) + place.row * 2;
-    gate = first(params.gate, place.head, batch, token);
-    beta = first(params.beta, place.head, batch, token);
-  }
-  /// To the next token, of what is read.
-  TJ_DEVICE void next(const Params& params) {
-    q += params.q.token;
-    k += params.k.token;
-    v += params.v.token;
-    gate += params.gate.token;
-    beta += params.beta.token;
-  }
-
- private:
-  template <class Of>
-  TJ_DEVICE static auto first(const Of& of, int head, int batch, int token) {
-    return bytes(of.data) + (batch * of.batch + token * of.token + head * of.head);
-  }
-  TJ_DEVICE static unsigned char* bytes(void* data) { return static_cast<unsigned char*>(data); }
-  TJ_DEVICE static const unsigned char* bytes(const void* data) { return static_cast<const unsigned char*>(data); }
+/// A token of a sequence, and a head. They are one value in all lanes of a warp, so that the compiler keeps what
+/// follows from them out of the lanes' registers.
+struct Position {
+  int batch, token, head;
 };
+TJ_DEVICE unsigned char* row_of(const Tokens& of, const Position& at, int head) {
+  return static_cast<unsigned char*>(of.data) + (at.batch * of.batch + at.token * of.token + head * of.head);
+}
+TJ_DEVICE const unsigned char* number_of_token(const Numbers& of, const Position& at) {
+  return static_cast<const unsigned char*>(of.data) + (at.batch * of.batch + at.token * of.token + at.head * of.head);
+}
 
-/// A token on its way: this lane's part of q and k, its rows of v, the head's gate and beta as they lie in memory.
+/// Asks for what a token will load. Lanes that share nothing ask for a run each.
+template <class C>
+TJ_DEVICE void prefetch_token(const Params& params, const Place<C>& place, const Position& at) {
+  using L = Layout<C>;
+  const int run = static_cast<int>(dev::lane_index()) / L::kLanes % L::kRuns, first = 2 * place.run(run);
+  dev::prefetch_near(row_of(params.q, at, divided(at.head, params.by_q)) + first);
+  dev::prefetch_near(row_of(params.k, at, divided(at.head, params.by_k)) + first);
+  dev::prefetch_near(row_of(params.v, at, divided(at.head, params.by_v)) + 2 * place.row);
+  if (params.gate.data != nullptr) dev::prefetch_near(number_of_token(params.gate, at));
+  if (params.beta.data != nullptr) dev::prefetch_near(number_of_token(params.beta, at));
+}
+
+/// A token: this lane's part of q and k, its rows of v, and what they are multiplied by.
 template <class C>
 struct Token {
   using L = Layout<C>;
   u32 q[L::kRuns][L::kRun / 2], k[L::kRuns][L::kRun / 2], v[L::kRows / 2];
-  u32 gate, beta;
-
-  TJ_DEVICE void load(const Params& params, const Places<C>& from) {
-    gate = params.gate.data != nullptr ? load_number(from.gate, params.gate.half) : 0;
-    beta = params.beta.data != nullptr ? load_number(from.beta, params.beta.half) : 0;
-#pragma unroll
-    for (int r = 0; r < L::kRuns; ++r) {
-      load_words(from.q + r * (L::kLanes * L::kRun * 2), q[r]);
-      load_words(from.k + r * (L::kLanes * L::kRun * 2), k[r]);
-    }
-    load_words(from.v, v);
-  }
-};
-
-/// What a token multiplies by.
-template <class C>
-struct Factors {
-  using L = Layout<C>;
-  u32 q[L::kDepth / 2], k[L::kDepth / 2], v[L::kRows / 2];
   float decay, beta;
   float k_factor, q_factor;  ///< what normalises k; what normalises q, times the scale
   float k_with_q;            ///< of k and q as they are
@@ -110,42 +84,53 @@ struct Factors {
   /// Elements j and j + 1 of k and q.
   TJ_DEVICE void pair(int j, float (&k_pair)[2], float (&q_pair)[2]) const {
     const typename C::Element tag{};
-    dev::unpack(tag, k[j / 2], k_pair[0], k_pair[1]);
-    dev::unpack(tag, q[j / 2], q_pair[0], q_pair[1]);
+    dev::unpack(tag, k[j / L::kRun][j % L::kRun / 2], k_pair[0], k_pair[1]);
+    dev::unpack(tag, q[j / L::kRun][j % L::kRun / 2], q_pair[0], q_pair[1]);
   }
-  /// Elements r and r + 1 of v.
-  TJ_DEVICE void v_pair(int r, float (&pair)[2]) const {
-    dev::unpack(typename C::Element{}, v[r / 2], pair[0], pair[1]);
-  }
-  TJ_DEVICE void take(const Params& params, int head, const Token<C>& token) {
+  /// Elements `first` to first + 3 of v.
+  TJ_DEVICE void rows(int first, float (&values)[4]) const {
     const typename C::Element tag{};
+    dev::unpack(tag, v[first / 2], values[0], values[1]);
+    dev::unpack(tag, v[first / 2 + 1], values[2], values[3]);
+  }
+  TJ_DEVICE void take(const Params& params, const Place<C>& place, const Position& at) {
+    const typename C::Element tag{};
+    const u32 gate = params.gate.data != nullptr ? load_number(number_of_token(params.gate, at), has(params, kGateHalf))
+                                                 : 0,
+              strength = params.beta.data != nullptr
+                             ? load_number(number_of_token(params.beta, at), has(params, kBetaHalf))
+                             : 0;
+    const unsigned char *const q_row = row_of(params.q, at, divided(at.head, params.by_q)), *const k_row = row_of(
+                                                                                                params.k, at,
+                                                                                                divided(at.head,
+                                                                                                        params.by_k));
 #pragma unroll
-    for (int w = 0; w < L::kDepth / 2; ++w) {
-      q[w] = token.q[w / (L::kRun / 2)][w % (L::kRun / 2)];
-      k[w] = token.k[w / (L::kRun / 2)][w % (L::kRun / 2)];
+    for (int r = 0; r < L::kRuns; ++r) {
+      load_words(q_row + 2 * place.run(r), q[r]);
+      load_words(k_row + 2 * place.run(r), k[r]);
     }
-#pragma unroll
-    for (int w = 0; w < L::kRows / 2; ++w) v[w] = token.v[w];
-    decay = decay_of(params, head, value_of(tag, token.gate, params.gate.half));
-    const float b = value_of(tag, token.beta, params.beta.half);
-    beta = params.beta.data == nullptr ? 1.0f
-           : params.beta_raw != 0      ? dev::divide_approx(1.0f, 1.0f + exponential(-b))
-                                       : b;
+    load_words(row_of(params.v, at, divided(at.head, params.by_v)) + 2 * place.row, v);
     products(params);
+    decay = decay_of(params, at.head, value_of(tag, gate, has(params, kGateHalf)));
+    const float b = value_of(tag, strength, has(params, kBetaHalf));
+    beta = params.beta.data == nullptr ? 1.0f
+           : has(params, kBetaRaw)     ? dev::divide_approx(1.0f, 1.0f + exponential(-b))
+                                       : b;
   }
 
  private:
   TJ_DEVICE static float decay_of(const Params& params, int head, float gate) {
     if (params.gate.data == nullptr) return 1.0f;
-    if (params.gate_form == kExp) return gate;
-    if (params.gate_form == kRaw) {
+    if (has(params, kGateExp)) return gate;
+    if (has(params, kGateRaw)) {
       float bias = 0;
       if (params.dt_bias != nullptr)
-        bias = value_of(typename C::Element{},
-                        load_number(static_cast<const unsigned char*>(params.dt_bias) + head * params.dt_bias_step,
-                                    params.dt_bias_half),
-                        params.dt_bias_half);
-      gate = -exponential(dev::load_global(params.a_log + head * params.a_log_step)) * softplus(gate + bias);
+        bias = value_of(
+            typename C::Element{},
+            load_number(static_cast<const unsigned char*>(params.dt_bias) + head * (has(params, kBiasHalf) ? 2 : 4),
+                        has(params, kBiasHalf)),
+            has(params, kBiasHalf));
+      gate = -exponential(dev::load_global(params.a_log + head)) * softplus(gate + bias);
     }
     return exponential(gate);
   }
@@ -165,7 +150,7 @@ struct Factors {
     k_with_q = sum_shared<C>(kq);
     k_factor = 1.0f;
     q_factor = params.scale;
-    if (params.normalise == 0) return;
+    if (!has(params, kNormalise)) return;
     k_factor = inverse_root(sum_shared<C>(kk) + 1e-6f);
     q_factor *= inverse_root(sum_shared<C>(qq) + 1e-6f);
   }

@@ -18,9 +18,12 @@ using support::at;
 
 constexpr const char* kOp = "gated_delta_rule";
 constexpr double kTypicalTokens = 1;
-// Three blocks of 128 threads have 168 registers for each, 64 of which hold the state: 48 or 96 KB of an SM's loads
-// under way. With four blocks nvcc 13.0 would keep some registers in memory.
-constexpr int kBlocksBeside = 3;
+/// Four blocks of 128 threads have 128 registers for each, and half of these hold the state: 64 or 128 KB of an SM's
+/// loads under way. States of f32 with eight rows a lane take a few registers more, and so does f16 (nvcc 13.0).
+int blocks_beside(const GatedDeltaRuleKernel& kernel) {
+  if (kernel.state_transposed) return 4;
+  return kernel.state == DType::f32 ? (kernel.head_dim == 64 ? 3 : 4) : (kernel.dtype == DType::f16 ? 3 : 4);
+}
 
 const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"ALU"}, {"memory_bytes_per_cycle", "f32_per_cycle"}});
 
@@ -34,17 +37,18 @@ Request request_of_kernel(const GatedDeltaRuleKernel& kernel) { return request_o
 class Builder : WalkBuilder {
  public:
   Builder(const GatedDeltaRuleKernel& kernel, const arch::Arch& arch)
-      : WalkBuilder(kOp, "Recurrence", gated_delta_rule::kUnits, arch, kernel.walk, kBlocksBeside),
+      : WalkBuilder(kOp, "Recurrence", gated_delta_rule::kUnits, arch, kernel.walk, blocks_beside(kernel)),
         token_bytes_(gated_delta_rule::kUnits * 3.0 * kernel.head_dim * size_of(kernel.dtype)) {
     graph_.name = request_of_kernel(kernel).name;
     add_constants<kFields>(kOp, kernel, graph_);
+    constant("kLanes", arch.warp_size);
   }
 
-  /// One role. The next token is asked for once this one's numbers have left the registers that it comes to.
+  /// One role. A token is asked for under the one before it, and comes from near when it is taken.
   Candidate build() {
     constexpr double kElements = gated_delta_rule::kUnits * gated_delta_rule::kUnitElements;
     const int begin = at_end("begin_sequence", Scope::tile_begin);
-    const int take = add(working("take_token", 0.1 * kElements)), load = brings("load_next", token_bytes_),
+    const int take = add(working("take_token", 0.1 * kElements)), load = brings("ask_next", token_bytes_),
               update = add(working("update_state", 4 * kElements)), last = at_end("end_sequence", Scope::tile_end);
     then(begin, take);
     then(take, load);

@@ -28,28 +28,40 @@ gated_delta_rule::Tokens tokens_of(const Tensor& tensor) {
 gated_delta_rule::Numbers numbers_of(const std::optional<Tensor>& tensor) {
   if (!tensor) return {};
   return {tensor->data, bytes_between(*tensor, 3), bytes_apart(*tensor, tensor->rank - 2),
-          bytes_apart(*tensor, tensor->rank - 1), tensor->dtype != DType::f32};
+          bytes_apart(*tensor, tensor->rank - 1)};
 }
 
 gated_delta_rule::States states_of(const std::optional<Tensor>& pool, const std::optional<Tensor>& slots) {
   gated_delta_rule::States states{};
   if (!pool) return states;
   states.data = pool->data;
-  states.slot = stride(*pool, 0);
-  states.head = stride(*pool, 1);
-  states.row = stride(*pool, 2);
+  states.slot = bytes_apart(*pool, 0);
+  states.head = bytes_apart(*pool, 1);
+  states.row = bytes_apart(*pool, 2);
   states.count = static_cast<int>(pool->shape[0]);
-  if (slots) {
-    states.slots = static_cast<const int*>(slots->data);
-    states.slot_step = stride(*slots, 0);
-  }
+  if (slots) states.slots = static_cast<const int*>(slots->data);
   return states;
 }
 
 gated_delta_rule::TokenStates token_states_of(const std::optional<Tensor>& states) {
   if (!states) return {};
-  return {states->data,       stride(*states, 0), stride(*states, 1),
-          stride(*states, 2), stride(*states, 3), static_cast<int>(states->shape[1])};
+  return {states->data,
+          bytes_apart(*states, 0),
+          bytes_apart(*states, 1),
+          bytes_apart(*states, 2),
+          bytes_apart(*states, 3),
+          static_cast<int>(states->shape[1])};
+}
+
+bool is_half(const std::optional<Tensor>& tensor) { return tensor && tensor->dtype != DType::f32; }
+
+int options_of(const GatedDeltaRuleArgs& args) {
+  using namespace gated_delta_rule;
+  const auto bit = [](bool given, Option option) { return given ? static_cast<int>(option) : 0; };
+  return bit(args.gate_form == GateForm::exp, kGateExp) | bit(args.gate_form == GateForm::raw, kGateRaw) |
+         bit(args.beta_raw, kBetaRaw) | bit(!args.delta, kWithoutDelta) | bit(args.normalise, kNormalise) |
+         bit(is_half(args.gate), kGateHalf) | bit(is_half(args.beta), kBetaHalf) |
+         bit(is_half(args.dt_bias), kBiasHalf);
 }
 
 Divisor heads_of(const Tensor& o, const Tensor& of) {
@@ -68,28 +80,15 @@ void gated_delta_rule_plan(const GatedDeltaRuleArgs& args, const Geometry& geome
   p.o = tokens_of(args.o);
   p.gate = numbers_of(args.gate);
   p.beta = numbers_of(args.beta);
-  if (args.a_log) {
-    p.a_log = static_cast<const float*>(args.a_log->data);
-    p.a_log_step = stride(*args.a_log, 0);
-  }
-  if (args.dt_bias) {
-    p.dt_bias = args.dt_bias->data;
-    p.dt_bias_step = bytes_apart(*args.dt_bias, 0);
-    p.dt_bias_half = args.dt_bias->dtype != DType::f32;
-  }
+  if (args.a_log) p.a_log = static_cast<const float*>(args.a_log->data);
+  if (args.dt_bias) p.dt_bias = args.dt_bias->data;
   p.initial = states_of(args.initial_state, args.read_slots);
   p.final = states_of(args.final_state, args.write_slots);
   p.each = token_states_of(args.token_states);
-  if (args.cu_seqlens) {
-    p.cu_seqlens = static_cast<const int*>(args.cu_seqlens->data);
-    p.cu_seqlens_step = stride(*args.cu_seqlens, 0);
-  }
+  if (args.cu_seqlens) p.cu_seqlens = static_cast<const int*>(args.cu_seqlens->data);
   const auto width = static_cast<int>(args.q.shape[at(args.q.rank - 1)]);
   p.scale = args.scale.value_or(1.0f / std::sqrt(static_cast<float>(width)));
-  p.gate_form = static_cast<int>(args.gate_form);
-  p.beta_raw = args.beta_raw;
-  p.delta = args.delta;
-  p.normalise = args.normalise;
+  p.options = options_of(args);
   p.tokens = static_cast<int>(args.q.shape[at(args.q.rank - 3)]);
   p.heads = static_cast<int>(args.o.shape[at(args.o.rank - 2)]);
   p.parts = (p.heads * (width * width / gated_delta_rule::kUnitElements) + gated_delta_rule::kUnits - 1) /

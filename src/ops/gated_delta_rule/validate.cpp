@@ -126,7 +126,7 @@ void check_heads(const Named& t, const GatedDeltaRuleArgs& args, const Main& mai
   check_form(t);
   check_device(t, args.q.device, "q");
   check_same(t, 0, main.o.at(main.o.rank - 2), "o's H");
-  check_strides(t, size_of(t.tensor.dtype), -1);
+  check_strides(t, size_of(t.tensor.dtype), 0);
   check_alignment(t, size_of(t.tensor.dtype));
 }
 
