@@ -239,6 +239,34 @@ def check_replay():
     return wrong
 
 
+def check_chain():
+    """Calls that follow each other in a graph read the states that those before them wrote in place."""
+    steps, batch, heads = 6, 40, 4
+    q, k, v = (torch.randn(steps, batch, 1, heads, 128, device=GPU).bfloat16() for _ in range(3))
+    a, b = (torch.randn(steps, batch, 1, heads, device=GPU) for _ in range(2))
+    a_log, slots = torch.randn(heads, device=GPU), torch.randperm(batch + 5, device=GPU)[:batch].int()
+    pool, o = torch.randn(batch + 5, heads, 128, 128, device=GPU), torch.empty_like(v)
+
+    def step(i, state, o):
+        tilejit.torch.gated_delta_rule_decode(q[i], k[i], v[i], state, a_log, a[i], None, b[i], output=o[i], state_indices=slots)
+    wanted, wanted_o, state = pool.clone(), torch.empty_like(v), pool.clone()
+    for i in range(steps):
+        step(i, wanted, wanted_o)
+        torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for i in range(steps):
+            step(i, state, o)
+    wrong = 0
+    for _ in range(20):
+        state.copy_(pool)
+        graph.replay()
+        wrong += int(not (same_bits(o, wanted_o) and same_bits(state, wanted)))
+    if wrong:
+        print(f"WRONG: {wrong} of 20 replays of calls that follow each other")
+    return wrong
+
+
 def check(count, seed):
     draw, wrong = random.Random(seed), 0
     torch.manual_seed(seed)
@@ -249,6 +277,7 @@ def check(count, seed):
             print(f"WRONG {number}: {why}", flush=True)
     wrong += check_long()
     wrong += check_replay()
+    wrong += check_chain()
     print(f"{count} problems, 32768 tokens without a gate and graph replays with other lists, {wrong} wrong, seed {seed}")
     return wrong
 
