@@ -1,7 +1,10 @@
 // Protects the gated delta rule on the CPU model, against the serial recurrence in f64: types, widths and orders of
 // states, gates and beta in each form, heads that share, lists, pools, kept states, and inputs that are hard for it.
 #include <doctest/doctest.h>
+#include <sys/mman.h>
 
+#include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -194,6 +197,32 @@ TEST_CASE("bad bounds of sequences never lead out of the tensors") {
   CHECK(problem.run() == "");
   problem.ends = {2147483647, -1, 3, 2147483647};  // none; 3 tokens from 0 on; the others
   CHECK(problem.run() == "");
+}
+
+TEST_CASE("slots far apart: offsets have 64 bits") {
+  RuleShape shape;
+  shape.batch = 2;
+  shape.width = 64;
+  shape.pool = 3;
+  shape.in_place = true;
+  shape.reads = shape.writes = {2, 0};
+  RuleProblem near(shape, 180), far(shape, 180);
+  constexpr std::int64_t kApart = std::int64_t{3} << 30;  // elements of 4 bytes
+  constexpr std::size_t kEach = 64 * 64 * 4, kBytes = 2 * kApart * 4 + kEach;
+  void* const memory =
+      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  REQUIRE(memory != MAP_FAILED);
+  auto* const places = static_cast<unsigned char*>(memory);
+  const auto* const from = static_cast<const unsigned char*>(near.args.initial_state->data);
+  for (std::size_t slot = 0; slot < 3; ++slot) std::memcpy(places + slot * kApart * 4, from + slot * kEach, kEach);
+  far.args.initial_state->data = memory;
+  far.args.initial_state->strides[0] = kApart;
+  far.args.final_state = far.args.initial_state;
+  testing::model_runtime().run(far.args);
+  CHECK(near.run() == "");
+  for (std::size_t slot = 0; slot < 3; ++slot)
+    CHECK(std::memcmp(places + slot * kApart * 4, from + slot * kEach, kEach) == 0);
+  CHECK(munmap(memory, kBytes) == 0);
 }
 
 TEST_CASE("scale, and zeros that normalising leaves as they are") {
