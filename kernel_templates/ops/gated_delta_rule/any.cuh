@@ -68,25 +68,21 @@ TJ_DEVICE unsigned char* head_of(const States& states, int slot, int head) {
   return static_cast<unsigned char*>(states.data) + (slot * states.slot + head * states.head);
 }
 
-/// Asks for the first token, then for the state.
+/// Asks for the state, and takes the first token while it comes.
 template <class C>
 TJ_DEVICE void begin_sequence(Recurrence<C>& recurrence, const Tile& tile) {
   const Params& params = recurrence.params;
   const Place<C> place(params, tile.part, recurrence.unit);
   if (!place.valid) return;
-  const int slot = slot_of(params.initial, tile.sequence);
   if (tile.trip_count > 0) prefetch_token(params, place, position(tile, 0, place.head));
-  if (slot < 0) return recurrence.state.clear();
+  const int slot = slot_of(params.initial, tile.sequence);
   Stored<C> stored;
-  load_state<C>(place, head_of(params.initial, slot, place.head), params.initial.row, stored);
+  if (slot >= 0)
+    load_state<C>(place, head_of(params.initial, slot, place.head), params.initial.row, stored);
+  else
+    clear_state<C>(stored);
+  if (tile.trip_count > 0) recurrence.token.take(params, place, position(tile, 0, place.head));
   unpack_state<C>(stored, recurrence.state);
-}
-
-/// The numbers of a token, which has been asked for.
-template <class C>
-TJ_DEVICE void take_token(Recurrence<C>& recurrence, const Tile& tile, int i) {
-  const Place<C> place(recurrence.params, tile.part, recurrence.unit);
-  if (place.valid) recurrence.token.take(recurrence.params, place, position(tile, i, place.head));
 }
 
 /// Asks for the token behind this one.
@@ -95,6 +91,13 @@ TJ_DEVICE void ask_next(Recurrence<C>& recurrence, const Tile& tile, int i) {
   const Place<C> place(recurrence.params, tile.part, recurrence.unit);
   if (place.valid && i + 1 < tile.trip_count)
     prefetch_token(recurrence.params, place, position(tile, i + 1, place.head));
+}
+
+/// The numbers of a token, which has been asked for. The first one's are there already.
+template <class C>
+TJ_DEVICE void take_token(Recurrence<C>& recurrence, const Tile& tile, int i) {
+  const Place<C> place(recurrence.params, tile.part, recurrence.unit);
+  if (place.valid && i > 0) recurrence.token.take(recurrence.params, place, position(tile, i, place.head));
 }
 
 /// The results of rows, packed.

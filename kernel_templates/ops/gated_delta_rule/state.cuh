@@ -72,12 +72,6 @@ struct State {
     constexpr int kOfRow = L::kLoads / L::kRows;
     return s[l / kOfRow][l % kOfRow * L::kEach + e];
   }
-  TJ_DEVICE void clear() {
-#pragma unroll
-    for (int r = 0; r < L::kRows; ++r)
-#pragma unroll
-      for (int j = 0; j < L::kDepth; ++j) s[r][j] = 0;
-  }
 };
 
 /// Elements as they lie in memory, until somebody needs them: so that all loads are under way together.
@@ -93,6 +87,15 @@ TJ_DEVICE void load_state(const Place<C>& place, const unsigned char* head, long
 #pragma unroll
   for (int l = 0; l < Layout<C>::kLoads; head += place.step(l, row_bytes), ++l) dev::load_global(head, stored.words[l]);
 }
+/// Zeros, in each type.
+template <class C>
+TJ_DEVICE void clear_state(Stored<C>& stored) {
+#pragma unroll
+  for (int l = 0; l < Layout<C>::kLoads; ++l)
+#pragma unroll
+    for (int w = 0; w < 4; ++w) stored.words[l][w] = 0;
+}
+
 TJ_DEVICE void values_of(dev::F32, const u32 (&words)[4], float (&values)[4]) {
 #pragma unroll
   for (int w = 0; w < 4; ++w) values[w] = dev::number_of(words[w]);
