@@ -42,7 +42,7 @@ TJ_DEVICE Tile tile_at(const Params& params, int index) {
   return tile;
 }
 
-TJ_DEVICE Position position(const Tile& tile, int i, int head) { return {tile.batch, tile.first + i, head}; }
+TJ_DEVICE Position position_of(const Tile& tile, int i, int head) { return {tile.batch, tile.first + i, head}; }
 
 template <class C_>
 struct Recurrence {
@@ -74,14 +74,14 @@ TJ_DEVICE void begin_sequence(Recurrence<C>& recurrence, const Tile& tile) {
   const Params& params = recurrence.params;
   const Place<C> place(params, tile.part, recurrence.unit);
   if (!place.valid) return;
-  if (tile.trip_count > 0) prefetch_token(params, place, position(tile, 0, place.head));
+  if (tile.trip_count > 0) prefetch_token(params, place, position_of(tile, 0, place.head));
   const int slot = slot_of(params.initial, tile.sequence);
   Stored<C> stored;
   if (slot >= 0)
     load_state<C>(place, head_of(params.initial, slot, place.head), params.initial.row, stored);
   else
     clear_state<C>(stored);
-  if (tile.trip_count > 0) recurrence.token.take(params, place, position(tile, 0, place.head));
+  if (tile.trip_count > 0) recurrence.token.take(params, place, position_of(tile, 0, place.head));
   unpack_state<C>(stored, recurrence.state);
 }
 
@@ -90,14 +90,14 @@ template <class C>
 TJ_DEVICE void ask_next(Recurrence<C>& recurrence, const Tile& tile, int i) {
   const Place<C> place(recurrence.params, tile.part, recurrence.unit);
   if (place.valid && i + 1 < tile.trip_count)
-    prefetch_token(recurrence.params, place, position(tile, i + 1, place.head));
+    prefetch_token(recurrence.params, place, position_of(tile, i + 1, place.head));
 }
 
 /// The numbers of a token, which has been asked for. The first one's are there already.
 template <class C>
 TJ_DEVICE void take_token(Recurrence<C>& recurrence, const Tile& tile, int i) {
   const Place<C> place(recurrence.params, tile.part, recurrence.unit);
-  if (place.valid && i > 0) recurrence.token.take(recurrence.params, place, position(tile, i, place.head));
+  if (place.valid && i > 0) recurrence.token.take(recurrence.params, place, position_of(tile, i, place.head));
 }
 
 /// The results of rows, packed.
@@ -167,7 +167,8 @@ TJ_DEVICE void update_state(Recurrence<C>& recurrence, const Tile& tile, int i) 
           s[first + r][j + e] = dev::multiply_add(added[r], k[e], s[first + r][j + e] * token.decay);
     }
   }
-  if (place.share == 0) store_rows(row_of(params.o, position(tile, i, place.head), place.head) + 2 * place.row, words);
+  if (place.share == 0)
+    store_rows(row_of(params.o, position_of(tile, i, place.head), place.head) + 2 * place.row, words);
   const TokenStates& each = params.each;
   if (each.data != nullptr && i < each.tokens)
     store_state<C>(place,
