@@ -4,6 +4,7 @@
 #include <tilejit/chunk_indices.hpp>
 #include <tilejit/chunk_o.hpp>
 #include <tilejit/fmha.hpp>
+#include <tilejit/gated_delta_rule.hpp>
 #include <tilejit/gemm.hpp>
 #include <tilejit/grouped_gemm.hpp>
 #include <tilejit/quantise.hpp>

@@ -362,5 +362,6 @@ TJ_C_API const char* tj_build_id(void);
 #include <tilejit/custom.h>
 #include <tilejit/experts.h>
 #include <tilejit/preparation.h>
+#include <tilejit/recurrence.h>
 
 #endif /* TILEJIT_TILEJIT_H */

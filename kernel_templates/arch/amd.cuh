@@ -265,6 +265,7 @@ TJ_DEVICE float with_sign(float x, float sign) { return __builtin_copysignf(x, s
 TJ_DEVICE float maximum(float a, float b) { return __builtin_fmaxf(a, b); }
 /// A NaN where one of them is.
 TJ_DEVICE float maximum_or_nan(float a, float b) { return a != a ? a : b != b ? b : __builtin_fmaxf(a, b); }
+TJ_DEVICE float number_of(u32 bits) { return detail::number(bits); }
 TJ_DEVICE float minus_infinity() { return detail::number(0xff800000u); }
 /// The value is unchanged, but the compiler knows nothing of it any more: everything that follows from it is computed
 /// after this.

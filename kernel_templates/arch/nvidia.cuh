@@ -176,6 +176,7 @@ TJ_DEVICE float scaled_by_bits(float value, u32 count) {
   return __uint_as_float(__float_as_uint(value) + (count << 23));
 }
 TJ_DEVICE u32 bits_of(float value) { return __float_as_uint(value); }
+TJ_DEVICE float number_of(u32 bits) { return __uint_as_float(bits); }
 TJ_DEVICE float minus_infinity() { return __int_as_float(static_cast<int>(0xff800000u)); }
 
 /// The value of the lane whose index differs by `mask`; all lanes of the warp take part.
@@ -306,6 +307,8 @@ TJ_DEVICE void load_global(const float* address, float (&v)[4]) {
   v[2] = four.z;
   v[3] = four.w;
 }
+/// Asks for the 32 bytes around an address ahead of their loads, as far as the GPU does that.
+TJ_DEVICE void prefetch_near(const void* address) { asm volatile("prefetch.global.L1 [%0];" ::"l"(address)); }
 TJ_DEVICE u32 load_global_u8(const void* address) { return *reinterpret_cast<const unsigned char*>(address); }
 TJ_DEVICE u32 load_global_u32(const void* address) { return *reinterpret_cast<const u32*>(address); }
 TJ_DEVICE u32 load_global_u16(const void* address) { return *reinterpret_cast<const unsigned short*>(address); }

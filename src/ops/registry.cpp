@@ -8,15 +8,16 @@
 #include "support/lasting.hpp"
 
 // One line for each op: src/ops/<name>/ defines const Op& <name>_op().
-#define TJ_OPS(OP)  \
-  OP(fmha)          \
-  OP(gemm)          \
-  OP(grouped_gemm)  \
-  OP(quantise)      \
-  OP(copy_rows)     \
-  OP(sum_parts)     \
-  OP(chunk_indices) \
-  OP(chunk_o)       \
+#define TJ_OPS(OP)     \
+  OP(fmha)             \
+  OP(gemm)             \
+  OP(grouped_gemm)     \
+  OP(quantise)         \
+  OP(copy_rows)        \
+  OP(sum_parts)        \
+  OP(chunk_indices)    \
+  OP(chunk_o)          \
+  OP(gated_delta_rule) \
   /* in this order: it is that of listings */
 
 namespace tj::ops {

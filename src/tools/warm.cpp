@@ -85,6 +85,8 @@ constexpr const char* kFooter =
     "  chunk_o: --head-ratio 1,2,3,6 (the largest that divides Hv / H)  --gated, --variable, --h-transposed "
     "true|false|both\n"
     "        --item-heads auto,1,2,3\n"
+    "  gated_delta_rule: --dtype bf16,f16  --state f32,bf16,f16 (of states)  --head-dim 128,64\n"
+    "        --state-transposed true|false|both  --walk as fmha\n"
     "  chunk_indices, copy_rows: none\n"
     "A flag that is left out means the op's default set, at most 16 kernels, of gemm at most 48:\n"
     "  fmha: both dtypes  head dims 64 and 128  causal and full  scale from 1e-6 to 1  walks and tiles that their "

@@ -76,6 +76,13 @@ class ChunkOArgs(Sized):
         ("h_transposed", ctypes.c_int32), ("max_sms", ctypes.c_int32)]
 
 
+class GatedDeltaRuleArgs(Sized):
+    _fields_ = [("size", ctypes.c_uint64)] + [(name, ctypes.POINTER(Tensor)) for name in (
+        "q", "k", "v", "o", "gate", "a_log", "dt_bias", "beta", "initial_state", "final_state", "token_states", "read_slots", "write_slots",
+        "cu_seqlens")] + [("scale", ctypes.c_float)] + [(name, ctypes.c_int32) for name in (
+            "has_scale", "gate_form", "beta_raw", "without_delta", "normalise", "state_transposed", "max_sms")]
+
+
 class KernelReport(Sized):
     _fields_ = [("size", ctypes.c_uint64), ("name", ctypes.c_char_p), ("target", ctypes.c_char_p),
                 ("schedule_json", ctypes.c_char_p), ("source_path", ctypes.c_char_p), ("schedule_ms", ctypes.c_double),

@@ -106,6 +106,26 @@ TEST_CASE("chunk output and its lists") {
   CHECK(touched("chunk_indices", &lists) == "0:+16 >1:+64 >2:+4");
 }
 
+TEST_CASE("the gated delta rule and its states, which change in place") {
+  GatedDeltaRuleArgs args;
+  args.q = args.k = dense(0, DType::bf16, {2, 1, 64});
+  args.v = dense(1, DType::bf16, {2, 1, 64});
+  args.o = dense(2, DType::bf16, {2, 1, 64});
+  CHECK(listed("gated_delta_rule", args) == "q k v >o");
+  args.gate = args.beta = dense(3, DType::f32, {2, 1});
+  args.a_log = args.dt_bias = dense(4, DType::f32, {1});
+  args.initial_state = args.final_state = dense(5, DType::f32, {3, 1, 64, 64});
+  args.token_states = dense(6, DType::f32, {1, 2, 1, 64, 64});
+  args.read_slots = args.write_slots = dense(7, DType::i32, {1});
+  args.cu_seqlens = dense(8, DType::i32, {2});
+  CHECK(
+      listed("gated_delta_rule", args) ==
+      "q k v >o gate a_log dt_bias beta initial_state=final_state >final_state=initial_state >token_states read_slots "
+      "write_slots cu_seqlens");
+  CHECK(touched("gated_delta_rule", &args) ==
+        "0:+256 0:+256 1:+256 >2:+256 3:+8 4:+4 4:+4 3:+8 5:+49152 >5:+49152 >6:+32768 7:+4 7:+4 8:+8");
+}
+
 TEST_CASE(
     "ops that other ops' kernels are made of: whole words are read, and the rest of a row's last 16 bytes written") {
   ops::CopyRowsArgs rows{dense(0, DType::f16, {3, 41}), dense(1, DType::f16, {3, 41})};

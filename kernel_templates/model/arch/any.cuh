@@ -144,6 +144,7 @@ TJ_DEVICE float scaled_by_bits(float value, u32 count) {
   return __builtin_bit_cast(float, __builtin_bit_cast(u32, value) + (count << 23));
 }
 TJ_DEVICE u32 bits_of(float value) { return __builtin_bit_cast(u32, value); }
+TJ_DEVICE float number_of(u32 bits) { return __builtin_bit_cast(float, bits); }
 TJ_DEVICE float minus_infinity() { return -__builtin_inff(); }
 
 /// The value of the lane whose index differs by `mask`; all lanes of the warp take part.
@@ -255,6 +256,7 @@ TJ_DEVICE void load_global(const float* address, float (&v)[4]) {
   detail::reads(address, 16);
   __builtin_memcpy(v, address, sizeof(v));
 }
+TJ_DEVICE void prefetch_near(const void*) {}
 TJ_DEVICE u32 load_global_u8(const void* address) {
   detail::reads(address, 1);
   return *static_cast<const unsigned char*>(address);

@@ -18,6 +18,7 @@ DEVICES = {"cpu": 0, "cuda": 1, "hip": 2}
 DEVICE_NAMES = {number: name for name, number in DEVICES.items()}
 ORIGINS = ("memory", "disk", "compiled")
 ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "silu": 3, "gelu_tanh": 4}
+GATE_FORMS = {"log": 0, "exp": 1, "raw": 2}
 GROUPINGS = {"ends": 0, "counts": 1, "rows": 2}
 MISS_POLICIES = ("wait", "error", "quick")
 PREPARE_STATES = ("waiting", "making", "ready", "failed", "left_out")
@@ -58,6 +59,10 @@ QuantiseArgs = _sized("QuantiseArgs", _tensors("x", "q", "scales") + [
 ChunkIndicesArgs = _sized("ChunkIndicesArgs", _tensors("cu_seqlens", "chunk_indices", "total_chunks") + [("max_sms", c_int32), ("reserved", c_int32)])
 ChunkOArgs = _sized("ChunkOArgs", _tensors("q", "k", "v_new", "h", "o", "g_cu", "cu_seqlens", "chunk_indices", "total_chunks") + [
     ("seq_length", c_int64), ("scale", c_float), ("has_scale", c_int32), ("h_transposed", c_int32), ("max_sms", c_int32)])
+GatedDeltaRuleArgs = _sized("GatedDeltaRuleArgs", _tensors(
+    "q", "k", "v", "o", "gate", "a_log", "dt_bias", "beta", "initial_state", "final_state", "token_states", "read_slots", "write_slots", "cu_seqlens") + [
+        ("scale", c_float), ("has_scale", c_int32), ("gate_form", c_int32), ("beta_raw", c_int32), ("without_delta", c_int32), ("normalise", c_int32),
+        ("state_transposed", c_int32), ("max_sms", c_int32)])
 KernelReport = _sized("KernelReport", [
     ("name", c_char_p), ("target", c_char_p), ("schedule_json", c_char_p), ("source_path", c_char_p), ("schedule_ms", c_double),
     ("codegen_ms", c_double), ("compile_ms", c_double), ("load_ms", c_double), ("origin", c_int32), ("registers", c_int32)])

@@ -9,13 +9,16 @@ import functools
 
 import torch
 
-from . import _torch_shapes
+from . import _torch_recurrence_shapes, _torch_shapes
 from ._error import Error
 from ._torch_run import refuse_grad, refuse_tangent, run
 
 _FMHA_OPTIONS = ("bool causal=False, float? scale=None, int window_left=-1, int window_right=-1, bool top_left=False, float softcap=0.0, "
                  "Tensor? alibi_slopes=None, Tensor? sinks=None, Tensor? cu_seqlens_q=None, Tensor? cu_seqlens_k=None, Tensor? seqused_k=None, "
                  "Tensor? block_table=None")
+_RULE_OPTIONS = ("Tensor? gate=None, Tensor? a_log=None, Tensor? dt_bias=None, Tensor? beta=None, str gate_form='log', bool beta_raw=False, "
+                 "bool delta=True, bool normalise=False, float? scale=None, Tensor? initial_state=None, Tensor? read_slots=None, "
+                 "Tensor? cu_seqlens=None, bool state_transposed=False")
 SCHEMAS = {
     "fmha": "(Tensor q, Tensor k, Tensor v, *, " + _FMHA_OPTIONS + ") -> Tensor",
     "fmha_lse": "(Tensor q, Tensor k, Tensor v, *, " + _FMHA_OPTIONS + ") -> (Tensor, Tensor)",
@@ -37,6 +40,9 @@ SCHEMAS = {
     "chunk_o_out": "(Tensor q, Tensor k, Tensor v_new, Tensor h, Tensor(a!) out, *, Tensor? g_cu=None, Tensor? cu_seqlens=None, "
                    "Tensor? chunk_indices=None, Tensor? total_chunks=None, SymInt seq_length=0, float? scale=None, "
                    "bool h_transposed=False) -> ()",
+    "gated_delta_rule": "(Tensor q, Tensor k, Tensor v, *, " + _RULE_OPTIONS + ", ScalarType? state_dtype=None) -> (Tensor, Tensor)",
+    "gated_delta_rule_out": "(Tensor q, Tensor k, Tensor v, Tensor(a!) out, *, " + _RULE_OPTIONS + ", Tensor(b!)? final_state=None, "
+                            "Tensor? write_slots=None, Tensor(c!)? token_states=None) -> ()",
 }
 
 
@@ -116,6 +122,24 @@ def chunk_o_out(q, k, v_new, h, out, *, g_cu=None, cu_seqlens=None, chunk_indice
     run("chunk_o", (seq_length, scale, h_transposed), (q, k, v_new, h, g_cu, cu_seqlens, chunk_indices, total_chunks, out), False)
 
 
+def _rule(tensors, results, made, gate=None, a_log=None, dt_bias=None, beta=None, gate_form="log", beta_raw=False, delta=True, normalise=False,
+          scale=None, initial_state=None, read_slots=None, cu_seqlens=None, state_transposed=False, write_slots=None):
+    run("gated_delta_rule", (gate_form, beta_raw, delta, normalise, scale, state_transposed),
+        (*tensors, gate, a_log, dt_bias, beta, initial_state, read_slots, write_slots, cu_seqlens, *results), made)
+
+
+def gated_delta_rule(q, k, v, *, state_dtype=None, **options):
+    given = [options.get(name) for name in ("gate", "beta", "initial_state", "cu_seqlens")]
+    shape, states = _torch_recurrence_shapes.rule_like(q, k, v, *given)
+    o, state = q.new_empty(shape), q.new_empty(states, dtype=_torch_recurrence_shapes.state_type(options.get("initial_state"), state_dtype))
+    _rule((q, k, v), (o, state, None), True, **options)
+    return o, state
+
+
+def gated_delta_rule_out(q, k, v, out, *, final_state=None, token_states=None, **options):
+    _rule((q, k, v), (out, final_state, token_states), False, **options)
+
+
 _functorch = torch._C._functorch
 _CAST = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -153,6 +177,10 @@ def _tags():
     return (torch.Tag.pt2_compliant_tag,)
 
 
+def _without_memory(name):
+    return getattr(_torch_shapes if hasattr(_torch_shapes, name) else _torch_recurrence_shapes, name)
+
+
 def _define():
     library, tags = torch.library.Library("tilejit", "DEF"), _tags()
     for name, schema in SCHEMAS.items():
@@ -160,7 +188,7 @@ def _define():
             library.define(twin + schema, tags=tags)
             for key in ("CPU", "CUDA"):
                 library.impl(twin, globals()[name], key)
-            torch.library.register_fake(f"tilejit::{twin}", getattr(_torch_shapes, name), lib=library)
+            torch.library.register_fake(f"tilejit::{twin}", _without_memory(name), lib=library)
         library.impl(name, functools.partial(_transformed, name), "FuncTorchDynamicLayerFrontMode")
     for name in ("fmha", "fmha_lse", "gemm"):
         for key, kind in (("AutocastCPU", "cpu"), ("AutocastCUDA", "cuda")):

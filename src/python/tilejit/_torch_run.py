@@ -13,6 +13,7 @@ import torch
 from torch.autograd import forward_ad
 
 from . import _ops
+from ._c import MAX_OBJECTS
 from ._error import Error
 from ._exchange import api_of
 from ._ready import plain
@@ -58,6 +59,14 @@ def _chunk_o(call, tensors, options):
                 scale=scale, h_transposed=h_transposed, out=o)
 
 
+def _gated_delta_rule(call, tensors, options):
+    q, k, v, gate, a_log, dt_bias, beta, initial_state, read_slots, write_slots, cu_seqlens, o, final_state, token_states = tensors
+    gate_form, beta_raw, delta, normalise, scale, state_transposed = options
+    return call(q, k, v, gate=gate, a_log=a_log, dt_bias=dt_bias, beta=beta, gate_form=gate_form, beta_raw=beta_raw, delta=delta,
+                normalise=normalise, scale=scale, initial_state=initial_state, read_slots=read_slots, write_slots=write_slots,
+                cu_seqlens=cu_seqlens, state_transposed=state_transposed, out=o, final_state=final_state, token_states=token_states)
+
+
 # The tensors of a call in the order of run(), by their names in plans; how many of them are results; how the package's own function takes them.
 _OPS = {
     "fmha": (("q", "k", "v", "alibi_slopes", "sinks", "cu_seqlens_q", "cu_seqlens_k", "seqused_k", "block_table", "o", "lse"), 2, _fmha),
@@ -66,6 +75,8 @@ _OPS = {
     "quantise": (("x", "q", "scales"), 2, _quantise),
     "chunk_indices": (("cu_seqlens", "chunk_indices", "total_chunks"), 2, _chunk_indices),
     "chunk_o": (("q", "k", "v_new", "h", "g_cu", "cu_seqlens", "chunk_indices", "total_chunks", "o"), 1, _chunk_o),
+    "gated_delta_rule": (("q", "k", "v", "gate", "a_log", "dt_bias", "beta", "initial_state", "read_slots", "write_slots", "cu_seqlens", "o",
+                          "final_state", "token_states"), 3, _gated_delta_rule),
 }
 
 
@@ -86,7 +97,8 @@ def run(op: str, options: tuple, tensors: tuple, made: bool) -> None:
         for name, x in zip(_OPS[op][0], tensors):
             if x is not None:
                 refuse_tangent(op, name, x)
-    if op not in ("gemm", "grouped_gemm") and tensors[0].is_cuda and api_of(type(tensors[0])) is not None:
+    few = len(tensors) <= MAX_OBJECTS or sum(x is not None for x in tensors) <= MAX_OBJECTS
+    if op not in ("gemm", "grouped_gemm") and few and tensors[0].is_cuda and api_of(type(tensors[0])) is not None:
         _OPS[op][2](getattr(_ops, op), tensors, options)
     else:
         _run_plan(op, options, tensors)

@@ -1,5 +1,5 @@
-"""tilejit as operators of PyTorch: torch.ops.tilejit.*, and sdpa(), flash_attn_func(), flash_attn_varlen_func(), flash_attn_with_kvcache() and
-fp8_gemm_nt() by tilejit's kernels. Forward only.
+"""tilejit as operators of PyTorch: torch.ops.tilejit.*, and sdpa(), flash_attn_func(), flash_attn_varlen_func(), flash_attn_with_kvcache(),
+fp8_gemm_nt(), fused_moe(), fused_recurrent_gated_delta_rule() and gated_delta_rule_decode() by tilejit's kernels. Forward only.
 
 Importing this registers the operators. They run in eager mode, under torch.compile(fullgraph=True), in CUDA graphs, and give shapes for fake and
 meta tensors. A tensor that requires grad is refused outside of torch.no_grad(); sdpa leaves it to torch.
@@ -12,8 +12,11 @@ meta tensors. A tensor that requires grad is refused outside of torch.no_grad();
     torch.ops.tilejit.quantise(x, *, rows=1, gate, powers_of_two) -> (q, scales)  quantise_out: q, scales
     torch.ops.tilejit.chunk_indices(cu_seqlens, *, tokens) -> (rows, total)     chunk_indices_out: chunk_indices, total_chunks
     torch.ops.tilejit.chunk_o(q, k, v_new, h, *, ...) -> o                      chunk_o_out: out
+    torch.ops.tilejit.gated_delta_rule(q, k, v, *, gate, beta, ...) -> (o, final_state)
+                      gated_delta_rule_out: out, final_state=None, write_slots=None, token_states=None
 
-Arguments are those of tilejit.fmha(), gemm(), grouped_gemm(), quantise(), chunk_indices() and chunk_o(). It needs PyTorch 2.4 or later.
+Arguments are those of tilejit.fmha(), gemm(), grouped_gemm(), quantise(), chunk_indices(), chunk_o() and gated_delta_rule(). It needs PyTorch
+2.4 or later.
 
 >>> import torch, tilejit.torch
 >>> q = torch.ones(1, 2, 64, 64, dtype=torch.float16)
@@ -38,7 +41,8 @@ _check_version(torch.__version__)
 from ._torch_flash import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache  # noqa: E402 -- behind the check
 from ._torch_fp8 import fp8_gemm_nt, m_grouped_fp8_gemm_nt_contiguous, m_grouped_fp8_gemm_nt_masked  # noqa: E402
 from ._torch_moe import fused_moe  # noqa: E402
+from ._torch_rule import chunk_gated_delta_rule, fused_recurrent_gated_delta_rule, gated_delta_rule_decode  # noqa: E402
 from ._torch_sdpa import sdpa  # noqa: E402
 
-__all__ = ["flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache", "fp8_gemm_nt", "fused_moe", "m_grouped_fp8_gemm_nt_contiguous",
-           "m_grouped_fp8_gemm_nt_masked", "sdpa"]
+__all__ = ["chunk_gated_delta_rule", "flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache", "fp8_gemm_nt", "fused_moe",
+           "fused_recurrent_gated_delta_rule", "gated_delta_rule_decode", "m_grouped_fp8_gemm_nt_contiguous", "m_grouped_fp8_gemm_nt_masked", "sdpa"]

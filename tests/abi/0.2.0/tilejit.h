@@ -362,5 +362,6 @@ TJ_C_API const char* tj_build_id(void);
 #include "custom.h"
 #include "experts.h"
 #include "preparation.h"
+#include "recurrence.h"
 
 #endif /* TILEJIT_TILEJIT_H */

@@ -1,0 +1,90 @@
+// The gated delta rule, token after token, and its neighbours without a gate or without the delta.
+//
+// Decides the arguments and their meaning. Does not decide how a kernel is found (runtime.hpp).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include <tilejit/runtime.hpp>
+#include <tilejit/tensor.hpp>
+
+namespace tj {
+
+struct GatedDeltaRuleConfig;
+
+/// What a gate's numbers mean.
+enum class GateForm : std::int32_t {
+  log = 0,  ///< the natural logarithm of the decay
+  exp = 1,  ///< the decay
+  raw = 2,  ///< a: the decay's logarithm is -exp(a_log) * softplus(a + dt_bias)
+};
+
+/// The gated delta rule: each sequence's tokens change its states one after the other. Sums in f32.
+///
+/// For a token t and a head, S is V x K, the state before it:
+///   S' = decay_t S;  d = beta_t (v_t - S' k_t);  S = S' + d k_t^T;  o_t = scale * S q_t.
+/// Without a gate the decay is 1, which is the delta rule. Without beta it is 1. Without delta, d is beta_t v_t: gated
+/// linear attention, and the state of Mamba-2.
+///
+/// Shapes, of T tokens: q [T, Hq, K], k [T, Hk, K], v [T, Hv, V], o [T, H, V]; gate and beta [T, H]; a_log and dt_bias
+/// [H]. H is a multiple of Hq, Hk and Hv; head s takes q's head s / (H / Hq), and k's and v's likewise. K = V, 64 or
+/// 128. With a leading B these are B sequences of T tokens. Without it they are one sequence, or with cu_seqlens
+/// [N + 1] on the device N of any lengths: sequence n has the tokens from cu_seqlens[n] to cu_seqlens[n + 1] - 1.
+/// A sequence without tokens leaves its state as it is.
+///
+/// States are [slots, H, V, K], or [slots, H, K, V] with state_transposed. Sequence n begins with that of slot
+/// read_slots[n] of initial_state, and leaves its last state at slot write_slots[n] of final_state. Without the list
+/// the slot is n, and there are as many slots as sequences. A read of slot -1 gives zeros; a write there does nothing.
+/// final_state may be initial_state itself: same address, shape and strides. A slot that one sequence writes is then
+/// read by no other. token_states [N, L, H, V, K] takes the state after each of a sequence's first L tokens.
+///
+/// Types: q, k, v, o are all f16 or all bf16. gate, beta and dt_bias are f32 or q's type, a_log is f32. States are all
+/// f32, all bf16 or all f16; between a call's tokens they are f32. Lists are i32. All are on one device; sizes are 1 to
+/// 2^30. The last dimension is contiguous, but for gate and beta. Other strides and addresses of q, k, v, o and states
+/// are multiples of 16 bytes. Memory that is written meets no other tensor's.
+///
+/// Lists never lead out of these tensors: bounds outside of 0 to T count as the nearest, an end before its beginning as
+/// no tokens, a slot that there is not as -1. Slots that two sequences write hold either's state, each element from
+/// any. TJ_CHECK=1 refuses the call, and names the first bad entry.
+///
+/// This op has one kernel so far, the recurrence itself: it is meant for few tokens a sequence, whose time reading and
+/// writing states bounds. Equal calls give equal bits. Errors are tj::Error, naming the argument. Thread safe.
+struct GatedDeltaRuleArgs {
+  static constexpr const char* kOp = "gated_delta_rule";
+  using Config = GatedDeltaRuleConfig;
+  Tensor q, k, v, o;
+  std::optional<Tensor> gate;  ///< [.., T, H]
+  GateForm gate_form = GateForm::log;
+  std::optional<Tensor> a_log;    ///< [H], with a raw gate
+  std::optional<Tensor> dt_bias;  ///< [H], with a raw gate; 0 when absent
+  std::optional<Tensor> beta;     ///< [.., T, H]
+  bool beta_raw = false;          ///< beta is 1 / (1 + exp(-b)) of what is given
+  bool delta = true;
+  bool normalise = false;               ///< q and k are divided by sqrt(their sum of squares + 1e-6) first
+  std::optional<Tensor> initial_state;  ///< zeros when absent
+  std::optional<Tensor> final_state;    ///< not written when absent
+  std::optional<Tensor> token_states;
+  std::optional<Tensor> read_slots, write_slots;  ///< [N]
+  std::optional<Tensor> cu_seqlens;               ///< [N + 1]
+  bool state_transposed = false;                  ///< matrices of states are stored [K, V] instead of [V, K]
+  std::optional<float> scale;                     ///< any finite value; K^-1/2 when absent
+  /// Multiprocessors that the call's launches may fill, as GemmArgs::max_sms.
+  int max_sms = 0;
+};
+
+/// The fields that choose a gated_delta_rule kernel, without any memory: for prepare() and warm().
+struct GatedDeltaRuleConfig {
+  using Args = GatedDeltaRuleArgs;
+  DType dtype = DType::bf16;       ///< of q
+  DType state_dtype = DType::f32;  ///< of states; f32 for calls without any
+  int head_dim = 128;              ///< K
+  bool state_transposed = false;
+};
+
+/// Runs the call on Runtime::instance().
+inline void gated_delta_rule(const GatedDeltaRuleArgs& args, Stream stream = {}) {
+  Runtime::instance().run(args, stream);
+}
+
+}  // namespace tj

@@ -1,0 +1,154 @@
+// The gated delta rule: requests and graph; see gated_delta_rule.hpp. One kernel for each type, width and order of
+// states serves all options: memory bounds the time anyway.
+#include "ops/common/described.hpp"
+#include "ops/common/tensor_list.hpp"
+#include "ops/common/trial.hpp"
+#include "ops/common/walk.hpp"
+#include "ops/gated_delta_rule/fields.hpp"
+#include "ops/gated_delta_rule/gated_delta_rule.hpp"
+#include "ops/gated_delta_rule/params.cuh"
+#include "support/index.hpp"
+#include "support/lasting.hpp"
+
+namespace tj::ops {
+namespace {
+
+using gated_delta_rule::kFields;
+using support::at;
+
+constexpr const char* kOp = "gated_delta_rule";
+constexpr double kTypicalTokens = 1;
+/// Four blocks of 128 threads have 128 registers for each, and half of these hold the state: 64 or 128 KB of an SM's
+/// loads under way. States of f32 with eight rows a lane take a few registers more, and so does f16 (nvcc 13.0).
+int blocks_beside(const GatedDeltaRuleKernel& kernel) {
+  if (kernel.state_transposed) return 4;
+  return kernel.state == DType::f32 ? (kernel.head_dim == 64 ? 3 : 4) : (kernel.dtype == DType::f16 ? 3 : 4);
+}
+
+const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"ALU"}, {"memory_bytes_per_cycle", "f32_per_cycle"}});
+
+GatedDeltaRuleKernel kernel_of_args(const GatedDeltaRuleArgs& args) {
+  return {args.q.dtype, gated_delta_rule_state(args), static_cast<int>(args.q.shape[at(args.q.rank - 1)]),
+          args.state_transposed};
+}
+
+Request request_of_kernel(const GatedDeltaRuleKernel& kernel) { return request_of_fields<kFields>(kOp, kernel); }
+
+class Builder : WalkBuilder {
+ public:
+  Builder(const GatedDeltaRuleKernel& kernel, const arch::Arch& arch)
+      : WalkBuilder(kOp, "Recurrence", gated_delta_rule::kUnits, arch, kernel.walk, blocks_beside(kernel)),
+        token_bytes_(gated_delta_rule::kUnits * 3.0 * kernel.head_dim * size_of(kernel.dtype)) {
+    graph_.name = request_of_kernel(kernel).name;
+    add_constants<kFields>(kOp, kernel, graph_);
+    constant("kLanes", arch.warp_size);
+  }
+
+  /// One role. A token is asked for under the one before it, and comes from near when it is taken.
+  Candidate build() {
+    constexpr double kElements = gated_delta_rule::kUnits * gated_delta_rule::kUnitElements;
+    const int begin = at_end("begin_sequence", Scope::tile_begin);
+    const int take = add(working("take_token", 0.1 * kElements)), load = brings("ask_next", token_bytes_),
+              update = add(working("update_state", 4 * kElements)), last = at_end("end_sequence", Scope::tile_end);
+    then(begin, take);
+    then(take, load);
+    then(load, take, 1);
+    then(take, update);
+    then(update, take, 1);
+    then(update, update, 1);
+    then(update, last);
+    return candidate(kTypicalTokens);
+  }
+
+ private:
+  /// A node of so many multiplications and additions of f32.
+  Node working(const char* body, double operations) const {
+    Node work = single("Recurrence", body, node(0).warps);
+    hold(work, {.alu = operations / arch_.fact("f32_per_cycle")});
+    return work;
+  }
+
+  double token_bytes_;
+};
+
+class GatedDeltaRule final : public Described<GatedDeltaRuleArgs, gated_delta_rule_from_c> {
+ public:
+  std::string_view name() const override { return kOp; }
+
+  void validate(const void* args, bool on_model) const override { ops::validate(get(args), on_model); }
+  void check_lists(const void* args, const ReadList& read) const override { ops::check_lists(get(args), read); }
+  Device device_of(const void* args) const override { return get(args).q.device; }
+  bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {kNeeds}); }
+
+  ProblemKey problem_key(const void* args) const override {
+    return {key_of_fields<kFields>(kernel_of_args(get(args))), {get(args).max_sms}};
+  }
+  Kernel choose(const ProblemKey& problem, const arch::Arch& arch) const override {
+    if (problem.sizes[0] == 0) return {problem.kind};
+    return kernel_of(problem, static_cast<int>(limited_walk(arch, arch.shared_barriers)));
+  }
+  Kernel kernel_of(const ProblemKey& problem, int choice) const override {
+    auto kernel = kernel_of_key<kFields, GatedDeltaRuleKernel>(problem.kind);
+    kernel.walk = static_cast<WalkChoice>(choice);
+    return {key_of_fields<kFields>(kernel), choice};
+  }
+  Request request_of(const Kernel& kernel) const override {
+    return request_of_kernel(kernel_of_key<kFields, GatedDeltaRuleKernel>(kernel.small_key));
+  }
+  Kernel kernel_of(const Request& request) const override {
+    return {key_of_fields<kFields>(kernel_of_fields<kFields, GatedDeltaRuleKernel>(request))};
+  }
+  std::vector<NeededKernel> needed_kernels(const void* config, const ChooseKernel& choose) const override {
+    const auto& of = *static_cast<const GatedDeltaRuleConfig*>(config);
+    ops::validate(of);
+    return {{this, choose({key_of_fields<kFields>(
+                       GatedDeltaRuleKernel{of.dtype, of.state_dtype, of.head_dim, of.state_transposed})})}};
+  }
+  using Op::needed_kernels;
+  std::vector<Request> requests(const Flags& flags) const override {
+    std::vector<Request> list;
+    for (const GatedDeltaRuleKernel& kernel :
+         kernels_of_flags<kFields, GatedDeltaRuleKernel>(kOp, flags, choices_of_fields<kFields>()))
+      list.push_back(request_of_kernel(kernel));
+    return list;
+  }
+  std::vector<Trial> trials(const Flags& flags, const arch::Arch&) const override {
+    return gated_delta_rule_trials(flags);
+  }
+
+  std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
+    arch::require(arch, kOp, kNeeds);
+    return {Builder(kernel_of_fields<kFields, GatedDeltaRuleKernel>(request), arch).build()};
+  }
+  GeometryFields geometry_fields() const override { return kWalkGeometry; }
+  void tensors(void* args, TensorList& list) const override {
+    GatedDeltaRuleArgs& of = get(args);
+    list.reads("q", of.q);
+    list.reads("k", of.k);
+    list.reads("v", of.v);
+    list.writes("o", of.o);
+    list.reads("gate", of.gate);
+    list.reads("a_log", of.a_log);
+    list.reads("dt_bias", of.dt_bias);
+    list.reads("beta", of.beta);
+    list.reads("initial_state", of.initial_state);
+    list.writes("final_state", of.final_state);
+    list.writes("token_states", of.token_states);
+    list.reads("read_slots", of.read_slots);
+    list.reads("write_slots", of.write_slots);
+    list.reads("cu_seqlens", of.cu_seqlens);
+    if (of.initial_state && of.final_state) list.may_be_one(*of.initial_state, *of.final_state);
+  }
+  void plan(const void* args, const Kernel&, const Geometry& geometry, LaunchPlan& plan) const override {
+    gated_delta_rule_plan(get(args), geometry, plan);
+  }
+};
+
+}  // namespace
+
+const Op& gated_delta_rule_op() {
+  static constinit support::Lasting<const GatedDeltaRule> op;
+  return op.get();
+}
+
+}  // namespace tj::ops

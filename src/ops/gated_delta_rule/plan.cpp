@@ -1,0 +1,104 @@
+// Launch parameters of gated_delta_rule; see gated_delta_rule.hpp. On the hot path: allocates nothing.
+#include <cmath>
+#include <new>
+
+#include "ops/common/tensor_args.hpp"
+#include "ops/common/walk.hpp"
+#include "ops/gated_delta_rule/gated_delta_rule.hpp"
+#include "ops/gated_delta_rule/params.cuh"
+#include "support/index.hpp"
+
+namespace tj::ops {
+namespace {
+
+using support::at;
+
+constexpr unsigned kBlocksPerSm = 16;  // more than run at a time
+
+long long bytes_apart(const Tensor& tensor, int dimension) { return stride(tensor, dimension) * size_of(tensor.dtype); }
+long long bytes_between(const Tensor& tensor, int batched_rank) {
+  return batch_stride(tensor, batched_rank) * size_of(tensor.dtype);
+}
+
+gated_delta_rule::Tokens tokens_of(const Tensor& tensor) {
+  return {tensor.data, bytes_between(tensor, 4), bytes_apart(tensor, tensor.rank - 3),
+          bytes_apart(tensor, tensor.rank - 2)};
+}
+
+gated_delta_rule::Numbers numbers_of(const std::optional<Tensor>& tensor) {
+  if (!tensor) return {};
+  return {tensor->data, bytes_between(*tensor, 3), bytes_apart(*tensor, tensor->rank - 2),
+          bytes_apart(*tensor, tensor->rank - 1)};
+}
+
+gated_delta_rule::States states_of(const std::optional<Tensor>& pool, const std::optional<Tensor>& slots) {
+  gated_delta_rule::States states{};
+  if (!pool) return states;
+  states.data = pool->data;
+  states.slot = bytes_apart(*pool, 0);
+  states.head = bytes_apart(*pool, 1);
+  states.row = bytes_apart(*pool, 2);
+  states.count = static_cast<int>(pool->shape[0]);
+  if (slots) states.slots = static_cast<const int*>(slots->data);
+  return states;
+}
+
+gated_delta_rule::TokenStates token_states_of(const std::optional<Tensor>& states) {
+  if (!states) return {};
+  return {states->data,
+          bytes_apart(*states, 0),
+          bytes_apart(*states, 1),
+          bytes_apart(*states, 2),
+          bytes_apart(*states, 3),
+          static_cast<int>(states->shape[1])};
+}
+
+bool is_half(const std::optional<Tensor>& tensor) { return tensor && tensor->dtype != DType::f32; }
+
+int options_of(const GatedDeltaRuleArgs& args) {
+  using namespace gated_delta_rule;
+  const auto bit = [](bool given, Option option) { return given ? static_cast<int>(option) : 0; };
+  return bit(args.gate_form == GateForm::exp, kGateExp) | bit(args.gate_form == GateForm::raw, kGateRaw) |
+         bit(args.beta_raw, kBetaRaw) | bit(!args.delta, kWithoutDelta) | bit(args.normalise, kNormalise) |
+         bit(is_half(args.gate), kGateHalf) | bit(is_half(args.beta), kBetaHalf) |
+         bit(is_half(args.dt_bias), kBiasHalf);
+}
+
+Divisor heads_of(const Tensor& o, const Tensor& of) {
+  return divisor_of(static_cast<int>(o.shape[at(o.rank - 2)] / of.shape[at(of.rank - 2)]));
+}
+
+}  // namespace
+
+void gated_delta_rule_plan(const GatedDeltaRuleArgs& args, const Geometry& geometry, LaunchPlan& plan) {
+  static_assert(sizeof(gated_delta_rule::Params) <= LaunchPlan::kMaxOwnBytes);
+  auto& p = *new (plan.params.data()) gated_delta_rule::Params{};
+  plan.params_bytes = sizeof(gated_delta_rule::Params);
+  p.q = tokens_of(args.q);
+  p.k = tokens_of(args.k);
+  p.v = tokens_of(args.v);
+  p.o = tokens_of(args.o);
+  p.gate = numbers_of(args.gate);
+  p.beta = numbers_of(args.beta);
+  if (args.a_log) p.a_log = static_cast<const float*>(args.a_log->data);
+  if (args.dt_bias) p.dt_bias = args.dt_bias->data;
+  p.initial = states_of(args.initial_state, args.read_slots);
+  p.final = states_of(args.final_state, args.write_slots);
+  p.each = token_states_of(args.token_states);
+  if (args.cu_seqlens) p.cu_seqlens = static_cast<const int*>(args.cu_seqlens->data);
+  const auto width = static_cast<int>(args.q.shape[at(args.q.rank - 1)]);
+  p.scale = args.scale.value_or(1.0f / std::sqrt(static_cast<float>(width)));
+  p.options = options_of(args);
+  p.tokens = static_cast<int>(args.q.shape[at(args.q.rank - 3)]);
+  p.heads = static_cast<int>(args.o.shape[at(args.o.rank - 2)]);
+  p.parts = (p.heads * (width * width / gated_delta_rule::kUnitElements) + gated_delta_rule::kUnits - 1) /
+            gated_delta_rule::kUnits;
+  p.tiles = static_cast<int>(p.parts * gated_delta_rule_sequences(args));
+  p.by_parts = divisor_of(p.parts);
+  p.by_q = heads_of(args.o, args.q);
+  p.by_k = heads_of(args.o, args.k);
+  p.by_v = heads_of(args.o, args.v);
+  walk_tiles(p.tiles, kBlocksPerSm, geometry, args.max_sms, plan);
+}
+
+}  // namespace tj::ops

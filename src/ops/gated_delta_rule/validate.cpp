@@ -1,0 +1,285 @@
+// The checks behind ops::validate(GatedDeltaRuleArgs); the words of those that every op makes are tensor_checks.hpp's.
+//
+// Decides the order of the checks. What lists say is lists.cpp's.
+#include <cmath>
+#include <tuple>
+
+#include "ops/common/tensor_checks.hpp"
+#include "ops/gated_delta_rule/gated_delta_rule.hpp"
+#include "ops/gated_delta_rule/params.cuh"
+#include "support/fail.hpp"
+
+namespace tj::ops {
+namespace {
+
+using support::cat;
+
+constexpr const char* kOp = "gated_delta_rule";
+constexpr const char *kQ[] = {"B", "T", "Hq", "K"}, *kK[] = {"B", "T", "Hk", "K"}, *kV[] = {"B", "T", "Hv", "V"},
+                     *kO[] = {"B", "T", "H", "V"}, *kEach[] = {"B", "T", "H"}, *kHeads[] = {"H"};
+constexpr const char *kStates[] = {"slots", "H", "V", "K"}, *kStatesTransposed[] = {"slots", "H", "K", "V"},
+                     *kTokens[] = {"N", "L", "H", "V", "K"}, *kTokensTransposed[] = {"N", "L", "H", "K", "V"};
+constexpr const char *kEnds[] = {"N + 1"}, *kSlots[] = {"N"};
+
+/// A call's tensors of tokens and heads.
+struct Main {
+  Named q, k, v, o;
+  int first;  ///< the first axis of names: 0 with a batch
+  Size sequences;
+};
+
+bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
+
+void check_type(const Named& t, bool right, const char* allowed) {
+  if (!right)
+    refuse(kOp, Code::unsupported, cat(t.name, ".dtype is ", to_string(t.tensor.dtype), "; allowed: ", allowed));
+}
+
+void check_width(const char* name, Size width) {
+  if (width != 64 && width != 128) refuse(kOp, Code::unsupported, cat(name, " is ", width, "; allowed: 64, 128"));
+}
+
+/// An output, apart from what is read.
+void check_written(const GatedDeltaRuleArgs& args, const Named& t) {
+  const Range range = range_of(t);
+  check_no_self_overlap(t);
+  const auto apart = [&](const Tensor& other, const char* name) {
+    const Named named{kOp, name, other, t.axes, other.rank, ""};
+    check_apart(t, range, named, range_of(named));
+  };
+  const auto apart_if = [&](const std::optional<Tensor>& other, const char* name) {
+    if (other && &*other != &t.tensor) apart(*other, name);
+  };
+  apart(args.q, "q");
+  apart(args.k, "k");
+  apart(args.v, "v");
+  if (&args.o != &t.tensor) apart(args.o, "o");
+  apart_if(args.gate, "gate");
+  apart_if(args.a_log, "a_log");
+  apart_if(args.dt_bias, "dt_bias");
+  apart_if(args.beta, "beta");
+  apart_if(args.token_states, "token_states");
+  apart_if(args.read_slots, "read_slots");
+  apart_if(args.write_slots, "write_slots");
+  apart_if(args.cu_seqlens, "cu_seqlens");
+}
+
+bool same_memory(const Tensor& a, const Tensor& b) {
+  return a.data == b.data && a.rank == b.rank && a.shape == b.shape && a.strides == b.strides;
+}
+
+/// A list of i32 on the device, contiguous.
+void check_list(const Named& t, const Device& device) {
+  check_form(t);
+  check_dtype(t, DType::i32, "");
+  check_device(t, device, "q");
+  check_strides(t, size_of(DType::i32), 0);
+  check_alignment(t, size_of(DType::i32));
+}
+
+void check_main(const GatedDeltaRuleArgs& args, const Main& main, bool on_model) {
+  const auto& [q, k, v, o, first, sequences] = main;
+  for (const Named* t : {&q, &k, &v, &o}) check_form(*t);
+  check_type(q, is_half(args.q.dtype), "f16, bf16");
+  check_place(q, on_model);
+  for (const Named* t : {&k, &v, &o}) {
+    check_dtype(*t, args.q.dtype, ", as q.dtype");
+    check_device(*t, args.q.device, "q");
+    for (int axis = 0; axis < q.rank - 2; ++axis) check_same(*t, axis, q.at(axis), "q's shape");
+  }
+  const int last = q.rank - 1, heads = q.rank - 2;
+  check_width(q.rank == 4 ? "q.shape[3] (K)" : "q.shape[2] (K)", q.at(last));
+  for (const Named* t : {&k, &v, &o}) check_same(*t, last, q.at(last), "q's K (V and K are equal)");
+  for (const Named* t : {&q, &k, &v})
+    if (o.at(heads) % t->at(heads) != 0)
+      refuse(kOp, Code::invalid_argument,
+             cat("o.shape[", heads, "] (H) is ", o.at(heads), "; allowed: multiples of ", t->name, ".shape[", heads,
+                 "] (", t->axes[heads], "), ", t->at(heads)));
+  for (const Named* t : {&q, &k, &v, &o}) {
+    check_strides(*t, kCopyAlignmentBytes, last);
+    check_alignment(*t, kCopyAlignmentBytes);
+  }
+}
+
+/// Units of a launch are counted in 32 bits.
+void check_units(const GatedDeltaRuleArgs& args, const Main& main) {
+  const Size width = args.q.shape[static_cast<std::size_t>(main.q.rank - 1)],
+             each = width * width / gated_delta_rule::kUnitElements, heads = main.o.at(main.o.rank - 2);
+  if (heads > kMaxSize / each || main.sequences > kMaxSize / (heads * each))
+    refuse(kOp, Code::invalid_argument,
+           cat("o.shape[", main.o.rank - 2, "] (H) is ", heads, " with ", main.sequences,
+               " sequences; allowed: sequences * H * ", each, " of at most ", kMaxSize));
+}
+
+/// Numbers of each token and head.
+void check_numbers(const Named& t, const GatedDeltaRuleArgs& args, const Main& main) {
+  check_form(t);
+  check_type(t, t.tensor.dtype == DType::f32 || t.tensor.dtype == args.q.dtype, "f32, or q.dtype");
+  check_device(t, args.q.device, "q");
+  for (int axis = 0; axis < t.rank; ++axis) check_same(t, axis, main.o.at(axis), "o's shape");
+  check_strides(t, size_of(t.tensor.dtype), -1);
+  check_alignment(t, size_of(t.tensor.dtype));
+}
+
+/// Numbers of each head.
+void check_heads(const Named& t, const GatedDeltaRuleArgs& args, const Main& main) {
+  check_form(t);
+  check_device(t, args.q.device, "q");
+  check_same(t, 0, main.o.at(main.o.rank - 2), "o's H");
+  check_strides(t, size_of(t.tensor.dtype), 0);
+  check_alignment(t, size_of(t.tensor.dtype));
+}
+
+void check_gates(const GatedDeltaRuleArgs& args, const Main& main) {
+  if (args.gate_form < GateForm::log || args.gate_form > GateForm::raw)
+    refuse(kOp, Code::invalid_argument,
+           cat("gate_form is ", static_cast<int>(args.gate_form), "; allowed: 0 (log), 1 (exp), 2 (raw)"));
+  const bool raw = args.gate_form == GateForm::raw;
+  const int rank = main.q.rank - 1;
+  const char* const form = rank == 3 ? "[B, T, H]" : "[T, H]";
+  if (args.gate) check_numbers({kOp, "gate", *args.gate, kEach + main.first, rank, form}, args, main);
+  if (args.beta) check_numbers({kOp, "beta", *args.beta, kEach + main.first, rank, form}, args, main);
+  if (args.gate_form != GateForm::log && !args.gate)
+    refuse(kOp, Code::invalid_argument,
+           cat("gate is absent and gate_form is ", static_cast<int>(args.gate_form),
+               "; allowed: a gate, or gate_form 0 without one"));
+  if (args.beta_raw && !args.beta)
+    refuse(kOp, Code::invalid_argument, "beta is absent and beta_raw is true; allowed: a beta, or beta_raw false");
+  if (raw && !args.a_log)
+    refuse(kOp, Code::invalid_argument, "a_log is absent and gate_form is 2 (raw); allowed: f32 [H]");
+  for (const auto* const given : {&args.a_log, &args.dt_bias})
+    if (*given && !raw)
+      refuse(kOp, Code::invalid_argument,
+             cat(given == &args.a_log ? "a_log" : "dt_bias", " is given and gate_form is ",
+                 static_cast<int>(args.gate_form), "; allowed with gate_form 2 (raw) alone"));
+  if (args.a_log) {
+    const Named a_log{kOp, "a_log", *args.a_log, kHeads, 1, "[H]"};
+    check_dtype(a_log, DType::f32, "");
+    check_heads(a_log, args, main);
+  }
+  if (args.dt_bias) {
+    const Named bias{kOp, "dt_bias", *args.dt_bias, kHeads, 1, "[H]"};
+    check_type(bias, args.dt_bias->dtype == DType::f32 || args.dt_bias->dtype == args.q.dtype, "f32, or q.dtype");
+    check_heads(bias, args, main);
+  }
+}
+
+/// Matrices of states at the last two axes, heads before them.
+void check_state(const Named& t, const GatedDeltaRuleArgs& args, const Main& main) {
+  check_form(t);
+  const DType dtype = gated_delta_rule_state(args);
+  check_type(t, is_half(dtype) || dtype == DType::f32, "f16, bf16, f32");
+  check_dtype(t, dtype, args.initial_state ? ", as initial_state.dtype" : ", as final_state.dtype");
+  check_device(t, args.q.device, "q");
+  check_same(t, t.rank - 3, main.o.at(main.o.rank - 2), "o's H");
+  for (const int axis : {t.rank - 2, t.rank - 1}) check_same(t, axis, main.q.at(main.q.rank - 1), "q's K");
+  check_strides(t, kCopyAlignmentBytes, t.rank - 1);
+  check_alignment(t, kCopyAlignmentBytes);
+}
+
+/// A pool and the list of its slots.
+void check_pool(const Named& pool, const std::optional<Tensor>& slots, const char* name, const GatedDeltaRuleArgs& args,
+                const Main& main) {
+  check_state(pool, args, main);
+  if (!slots) return check_same(pool, 0, main.sequences, "the number of sequences (or give slots)");
+  const Named list{kOp, name, *slots, kSlots, 1, "[N]"};
+  check_list(list, args.q.device);
+  check_same(list, 0, main.sequences, "the number of sequences");
+}
+
+void check_states(const GatedDeltaRuleArgs& args, const Main& main) {
+  const char* const* const axes = args.state_transposed ? kStatesTransposed : kStates;
+  const char* const form = args.state_transposed ? "[slots, H, K, V]" : "[slots, H, V, K]";
+  for (const auto& [name, list, states] : {std::tuple{"read_slots", &args.read_slots, &args.initial_state},
+                                           std::tuple{"write_slots", &args.write_slots, &args.final_state}})
+    if (*list && !*states)
+      refuse(kOp, Code::invalid_argument,
+             cat(name, " is given without ", states == &args.initial_state ? "initial_state" : "final_state",
+                 "; allowed: both, or neither"));
+  if (args.initial_state)
+    check_pool({kOp, "initial_state", *args.initial_state, axes, 4, form}, args.read_slots, "read_slots", args, main);
+  if (args.final_state) {
+    const Named last{kOp, "final_state", *args.final_state, axes, 4, form};
+    check_pool(last, args.write_slots, "write_slots", args, main);
+    check_written(args, last);
+    if (args.initial_state && !same_memory(*args.initial_state, *args.final_state)) {
+      const Named before{kOp, "initial_state", *args.initial_state, axes, 4, form};
+      check_apart(last, range_of(last), before, range_of(before));
+    }
+  }
+  if (args.token_states) {
+    const Named each{kOp,
+                     "token_states",
+                     *args.token_states,
+                     args.state_transposed ? kTokensTransposed : kTokens,
+                     5,
+                     args.state_transposed ? "[N, L, H, K, V]" : "[N, L, H, V, K]"};
+    check_state(each, args, main);
+    check_same(each, 0, main.sequences, "the number of sequences");
+    check_written(args, each);
+    for (const auto* const states : {&args.initial_state, &args.final_state})
+      if (*states) {
+        const Named other{kOp, states == &args.initial_state ? "initial_state" : "final_state", **states, axes, 4,
+                          form};
+        check_apart(each, range_of(each), other, range_of(other));
+      }
+  }
+}
+
+void check_ends(const GatedDeltaRuleArgs& args) {
+  if (args.q.rank == 4)
+    refuse(kOp, Code::invalid_argument,
+           "q.rank is 4 with cu_seqlens; allowed: 3 ([T, Hq, K], the tokens of all sequences)");
+  const Named ends{kOp, "cu_seqlens", *args.cu_seqlens, kEnds, 1, "[N + 1]"};
+  check_list(ends, args.q.device);
+  if (ends.at(0) < 2)
+    refuse(kOp, Code::invalid_argument, "cu_seqlens.shape[0] (N + 1) is 1; allowed: at least 2, for one sequence");
+}
+
+}  // namespace
+
+std::int64_t gated_delta_rule_sequences(const GatedDeltaRuleArgs& args) {
+  if (args.cu_seqlens) return args.cu_seqlens->shape[0] - 1;
+  return args.q.rank == 4 ? args.q.shape[0] : 1;
+}
+
+DType gated_delta_rule_state(const GatedDeltaRuleArgs& args) {
+  for (const auto* const states : {&args.initial_state, &args.final_state, &args.token_states})
+    if (*states) return (*states)->dtype;
+  return DType::f32;
+}
+
+void validate(const GatedDeltaRuleConfig& config) {
+  if (!is_half(config.dtype))
+    refuse(kOp, Code::unsupported, cat("dtype is ", to_string(config.dtype), "; allowed: f16, bf16"));
+  if (!is_half(config.state_dtype) && config.state_dtype != DType::f32)
+    refuse(kOp, Code::unsupported, cat("state_dtype is ", to_string(config.state_dtype), "; allowed: f16, bf16, f32"));
+  check_width("head_dim", config.head_dim);
+}
+
+void validate(const GatedDeltaRuleArgs& args, bool on_model) {
+  const bool batch = args.q.rank == 4;
+  const int rank = batch ? 4 : 3, first = batch ? 0 : 1;
+  if (args.cu_seqlens) check_ends(args);
+  const Main main{{kOp, "q", args.q, kQ + first, rank, "[T, Hq, K], or [B, T, Hq, K]"},
+                  {kOp, "k", args.k, kK + first, rank, batch ? "[B, T, Hk, K], as q" : "[T, Hk, K], as q"},
+                  {kOp, "v", args.v, kV + first, rank, batch ? "[B, T, Hv, V], as q" : "[T, Hv, V], as q"},
+                  {kOp, "o", args.o, kO + first, rank, batch ? "[B, T, H, V], as q" : "[T, H, V], as q"},
+                  first,
+                  gated_delta_rule_sequences(args)};
+  check_main(args, main, on_model);
+  check_units(args, main);
+  check_gates(args, main);
+  check_states(args, main);
+  check_written(args, main.o);
+  for (const auto* const states : {&args.initial_state, &args.final_state})
+    if (*states) {
+      const Named other{kOp, states == &args.initial_state ? "initial_state" : "final_state", **states, kStates, 4, ""};
+      check_apart(main.o, range_of(main.o), other, range_of(other));
+    }
+  if (args.scale && !std::isfinite(*args.scale))
+    refuse(kOp, Code::invalid_argument, cat("scale is ", *args.scale, "; allowed: any finite value"));
+  check_max_sms(kOp, args.max_sms);
+}
+
+}  // namespace tj::ops

@@ -1,0 +1,106 @@
+"""The gated delta rule under the names that callers of flash-linear-attention and of FlashInfer know, by tilejit's recurrence.
+
+Decides how their arguments become those of gated_delta_rule, and what is refused by name. Everything here can be traced by torch.compile.
+"""
+from __future__ import annotations
+
+import torch
+
+from . import _torch_ops  # noqa: F401 -- the operators
+from ._error import Error
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Optional, Tuple
+
+
+def _refuse(function: str, text: str, code: str = "invalid_argument"):
+    raise Error(f"{function}: {text}", code=code)
+
+
+def _run(function, q, k, v, g, beta, scale, initial_state, output_final_state, normalise, cu_seqlens, others):
+    for name, value in others.items():
+        if value is not None and value is not False:
+            _refuse(function, f"{name} is given; allowed: None, as nothing but a gate for each head is served", "unsupported")
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if x.dim() != 4:
+            _refuse(function, f"{name}.rank is {x.dim()}; allowed: 4 ([B, T, heads, K])")
+    if beta is not None and beta.dim() != 3:
+        _refuse(function, f"beta.rank is {beta.dim()}; allowed: 3 ([B, T, H]), a number for each head", "unsupported")
+    options = dict(gate=g, beta=beta, scale=scale, initial_state=initial_state, normalise=normalise, state_transposed=True)
+    if cu_seqlens is not None:
+        if q.shape[0] != 1:
+            _refuse(function, f"q.shape[0] is {q.shape[0]} with cu_seqlens; allowed: 1, the tokens of all sequences one behind the other")
+        options["cu_seqlens"] = cu_seqlens.to(torch.int32)
+        q, k, v = q[0], k[0], v[0]
+        options.update({name: options[name][0] for name in ("gate", "beta") if options[name] is not None})
+    o, state = None, None
+    if output_final_state:
+        o, state = torch.ops.tilejit.gated_delta_rule(q, k, v, state_dtype=torch.float32 if initial_state is None else None, **options)
+    else:
+        o = q.new_empty((*q.shape[:-2], _heads(q, v, options), v.shape[-1]))
+        torch.ops.tilejit.gated_delta_rule_out(q, k, v, o, **options)
+    return o if cu_seqlens is None else o[None], state
+
+
+def _heads(q, v, options):
+    for numbers in (options["gate"], options["beta"]):
+        if numbers is not None:
+            return numbers.shape[-1]
+    return options["initial_state"].shape[1] if options["initial_state"] is not None else max(q.shape[-2], v.shape[-2])
+
+
+def fused_recurrent_gated_delta_rule(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, g: Optional[torch.Tensor] = None,
+                                     beta: Optional[torch.Tensor] = None, scale: Optional[float] = None,
+                                     initial_state: Optional[torch.Tensor] = None, output_final_state: bool = False,
+                                     use_qk_l2norm_in_kernel: bool = False, cu_seqlens: Optional[torch.Tensor] = None,
+                                     **others: object) -> Tuple[torch.Tensor, Optional[torch.Tensor]]:
+    """fla.ops.gated_delta_rule.fused_recurrent_gated_delta_rule by tilejit's recurrence: its arguments, and forward passes only.
+
+    q, k [B, T, H, K], v [B, T, Hv, V], f16 or bf16; K = V, 64 or 128; Hv a multiple of H. g [B, T, Hv] is the decay's natural logarithm, beta
+    [B, T, Hv]; f32 or q's type; without them 0 and 1. initial_state [N, Hv, K, V], f32, bf16 or f16. cu_seqlens [N + 1]: B is 1, and the sequences of
+    N lengths follow each other. scale: K**-0.5 where it is None. use_qk_l2norm_in_kernel: q and k are divided by sqrt(their sum of squares + 1e-6).
+    Returns (o [B, T, Hv, V], the last states [N, Hv, K, V] of initial_state's type, f32 without one; None without output_final_state). Any other
+    argument, as gk, is refused by name. The call can stand in a CUDA graph. Raises tilejit.Error.
+
+    >>> import torch, tilejit.torch
+    >>> q, beta = torch.ones(1, 3, 1, 64).half() / 8, torch.full((1, 3, 1), 0.5)
+    >>> o, state = tilejit.torch.fused_recurrent_gated_delta_rule(q, q, q * 8, None, beta, scale=1, output_final_state=True)
+    >>> o[0, :, 0, 0].tolist(), state.shape
+    ([0.5, 0.75, 0.875], torch.Size([1, 1, 64, 64]))
+    """
+    return _run("fused_recurrent_gated_delta_rule", q, k, v, g, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel, cu_seqlens,
+                others)
+
+
+def chunk_gated_delta_rule(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, g: Optional[torch.Tensor] = None, beta: Optional[torch.Tensor] = None,
+                           scale: Optional[float] = None, initial_state: Optional[torch.Tensor] = None, output_final_state: bool = False,
+                           use_qk_l2norm_in_kernel: bool = False, cu_seqlens: Optional[torch.Tensor] = None,
+                           **others: object) -> Tuple[torch.Tensor, Optional[torch.Tensor]]:
+    """fla.ops.gated_delta_rule.chunk_gated_delta_rule: arguments, shapes and results of fused_recurrent_gated_delta_rule.
+
+    The recurrent form runs here, token after token: results are right for any T, and thousands of tokens take long. Raises tilejit.Error.
+    """
+    return _run("chunk_gated_delta_rule", q, k, v, g, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel, cu_seqlens, others)
+
+
+def gated_delta_rule_decode(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, state: torch.Tensor, A_log: torch.Tensor, a: torch.Tensor,
+                            dt_bias: Optional[torch.Tensor], b: torch.Tensor, scale: Optional[float] = None,
+                            output: Optional[torch.Tensor] = None, use_qk_l2norm: bool = True, *, state_indices: Optional[torch.Tensor] = None,
+                            output_state_indices: Optional[torch.Tensor] = None, intermediate_states: Optional[torch.Tensor] = None,
+                            disable_state_update: bool = False, state_transposed: bool = False) -> Tuple[torch.Tensor, torch.Tensor]:
+    """A step of serving: one token of each sequence, or a few to be verified, with gates as the model has them. The state changes in place.
+
+    q, k [B, T, H, K], v [B, T, Hv, V]; a and b [B, T, Hv], f32 or q's type. The decay is exp(-exp(A_log) softplus(a + dt_bias)), A_log f32 [Hv],
+    dt_bias [Hv] or None; beta is 1 / (1 + exp(-b)). state [slots, Hv, V, K], with state_transposed [slots, Hv, K, V], f32, bf16 or f16. state_indices
+    i32 [B]: the slot of each sequence, by default 0, 1, ...; -1 reads zeros and writes nothing. output_state_indices i32 [B]: where new states go
+    instead. intermediate_states [B, L, Hv, V, K] takes the state after each of the first L tokens. disable_state_update: state stays as it is.
+    scale: K**-0.5 where it is None. Returns (o [B, T, Hv, V], or `output`; state). The call can stand in a CUDA graph. Raises tilejit.Error.
+    """
+    o = q.new_empty((*v.shape[:-2], state.shape[1], v.shape[-1])) if output is None else output
+    writes = {} if disable_state_update else {"final_state": state,
+                                              "write_slots": state_indices if output_state_indices is None else output_state_indices}
+    torch.ops.tilejit.gated_delta_rule_out(q, k, v, o, gate=a, gate_form="raw", a_log=A_log, dt_bias=dt_bias, beta=b, beta_raw=True,
+                                           normalise=use_qk_l2norm, scale=scale, initial_state=state, read_slots=state_indices,
+                                           token_states=intermediate_states, state_transposed=state_transposed, **writes)
+    return o, state

@@ -1,0 +1,45 @@
+/* Recurrences over tokens in C, as gated_delta_rule.hpp has them.
+ *
+ * A part of tilejit.h, which includes it. */
+#include "tilejit.h" /* before the guard: it includes this file, in its order */
+
+#ifndef TILEJIT_RECURRENCE_H
+#define TILEJIT_RECURRENCE_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The gated delta rule; shapes and meaning as tj::GatedDeltaRuleArgs (gated_delta_rule.hpp) says. */
+enum { TJ_GATE_LOG = 0, TJ_GATE_EXP = 1, TJ_GATE_RAW = 2 };
+typedef struct tj_gated_delta_rule_args {
+  uint64_t size;
+  const tj_tensor* q;             /* f16 or bf16 [T, Hq, K] or [B, T, Hq, K] */
+  const tj_tensor* k;             /* [.., T, Hk, K] */
+  const tj_tensor* v;             /* [.., T, Hv, V] */
+  const tj_tensor* o;             /* [.., T, H, V], written */
+  const tj_tensor* gate;          /* [.., T, H]; null: the decay is 1 */
+  const tj_tensor* a_log;         /* f32 [H], with TJ_GATE_RAW */
+  const tj_tensor* dt_bias;       /* [H], with TJ_GATE_RAW; null: 0 */
+  const tj_tensor* beta;          /* [.., T, H]; null: 1 */
+  const tj_tensor* initial_state; /* [slots, H, V, K]; null: zeros */
+  const tj_tensor* final_state;   /* as initial_state, written; null: none */
+  const tj_tensor* token_states;  /* [N, L, H, V, K], written; null: none */
+  const tj_tensor* read_slots;    /* i32 [N]; null: 0, 1, ... */
+  const tj_tensor* write_slots;   /* i32 [N]; null: 0, 1, ... */
+  const tj_tensor* cu_seqlens;    /* i32 [N + 1]; null: sequences of T tokens */
+  float scale;                    /* looked at only when has_scale is not 0; else K^-1/2 */
+  int32_t has_scale;
+  int32_t gate_form;        /* TJ_GATE_LOG, ... */
+  int32_t beta_raw;         /* not 0: beta is the logistic function of what is given */
+  int32_t without_delta;    /* not 0: what is added is beta v k^T */
+  int32_t normalise;        /* not 0: q and k are normalised first */
+  int32_t state_transposed; /* not 0: matrices of states are stored [K, V] */
+  int32_t max_sms;          /* multiprocessors that the call may fill; 0: all */
+} tj_gated_delta_rule_args;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TILEJIT_RECURRENCE_H */

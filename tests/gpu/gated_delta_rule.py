@@ -1,0 +1,375 @@
+"""The gated delta rule on a GPU: random problems against the serial recurrence in f64, and times of decoding in CUDA graphs.
+
+    python3 tests/gpu/gated_delta_rule.py --check 300 --seed 1   # poisoned outputs, slots out of order, the same bits twice, lists that change
+    python3 tests/gpu/gated_delta_rule.py --times decode         # beside a copy of as many bytes; states rotate beyond L2
+    python3 tests/gpu/gated_delta_rule.py --times tokens         # 1 to 8 tokens a sequence
+
+It needs torch with CUDA, and tilejit's package: PYTHONPATH=src/python LD_LIBRARY_PATH=build/release/lib. Decides problems and prints; asserts
+nothing about times. Exit status 1: a result is wrong.
+"""
+import argparse
+import random
+import sys
+
+import torch
+
+import tilejit.torch
+
+GPU, NAN = "cuda", float("nan")
+O_LIMITS = {torch.bfloat16: 5e-3, torch.float16: 1e-3}
+STATE_LIMITS = {torch.float32: 5e-4, torch.bfloat16: 4e-3, torch.float16: 1e-3}
+ROTATED_BYTES = 512 << 20  # of states that calls of a graph change one after the other: many times L2
+
+
+class Problem:
+    """Random options and tensors of a call. Tensors of states are [.., K, V] where they are transposed."""
+
+    def __init__(self, draw):
+        self.width, self.dtype = draw.choice((64, 128)), draw.choice((torch.bfloat16, torch.float16))
+        self.state_dtype = draw.choice((torch.float32, torch.float32, torch.bfloat16, torch.float16))
+        self.transposed, self.delta, self.normalise = draw.random() < 0.4, draw.random() < 0.8, draw.random() < 0.8
+        self.heads = draw.choice((1, 2, 3, 4, 8, 32))
+        divisors = [n for n in range(1, self.heads + 1) if self.heads % n == 0]
+        self.of = [draw.choice(divisors) for _ in range(3)]
+        most = draw.choice((1, 1, 4, 8, 70, 200))
+        if draw.random() < 0.5:
+            self.lengths = [draw.randint(0, most) for _ in range(draw.randint(1, 9))]
+            self.listed, self.lead = True, draw.choice((0, 0, 3))
+            self.tokens = self.lead + max(1, sum(self.lengths)) + draw.choice((0, 2))
+        else:
+            self.lengths, self.listed, self.lead = [most] * draw.randint(1, 9), False, 0
+            self.tokens = most
+        self.kind = draw.choice(("plain", "none", "strong", "repeated", "raw", "exp"))
+        self.beta_kind = draw.choice(("plain", "none", "raw")) if self.kind != "repeated" else "near one"
+        self.pool = draw.random() < 0.6
+        self.initial, self.final, self.kept = draw.random() < 0.8, draw.random() < 0.8, draw.choice((0, 0, 2, 8))
+        self.in_place = self.initial and self.final and draw.random() < 0.6
+        self.scale = draw.choice((None, None, 1.0, -0.3))
+        self.numbers = draw.choice((torch.float32, self.dtype))
+        self.make_tokens(draw)
+        self.make_states(draw)
+
+    def __str__(self):
+        return (f"{self.dtype} width {self.width} states {self.state_dtype}{' [K, V]' if self.transposed else ''} heads {self.of} of {self.heads} "
+                f"lengths {self.lengths} gate {self.kind} beta {self.beta_kind} delta {self.delta} pool {self.pool} in place {self.in_place} "
+                f"kept {self.kept}")
+
+    def shape(self, *last):
+        return (self.tokens, *last) if self.listed else (len(self.lengths), self.tokens, *last)
+
+    def make_tokens(self, draw):
+        pad = draw.choice((0, 8))
+
+        def rows(heads):
+            return torch.randn(self.shape(heads, self.width + pad), device=GPU).to(self.dtype)[..., :self.width]
+        self.q, self.k, self.v = map(rows, self.of)
+        if not self.normalise:
+            self.q, self.k = (x / self.width ** 0.5 for x in (self.q, self.k))
+        if self.kind == "repeated":
+            self.k[:] = self.k.flatten(0, -3)[0].clone()
+        self.options = {"delta": self.delta, "normalise": self.normalise, "scale": self.scale, "state_transposed": self.transposed}
+        uniform = torch.rand(self.shape(self.heads), device=GPU)
+        g = {"none": None, "strong": -20 * uniform, "repeated": -1e-3 * uniform, "raw": 4 * uniform - 2, "exp": uniform, "plain": -uniform}[self.kind]
+        self.decay = torch.ones(self.shape(self.heads), device=GPU, dtype=torch.float64)
+        if g is not None:
+            g = g.to(self.numbers)
+            self.options["gate"], self.decay = g, g.double() if self.kind == "exp" else g.double().exp()
+        if self.kind == "raw":
+            a_log, bias = torch.randn(self.heads, device=GPU), torch.randn(self.heads, device=GPU).to(self.numbers)
+            self.options.update(a_log=a_log, dt_bias=bias, gate_form="raw")
+            self.decay = (-a_log.double().exp() * torch.nn.functional.softplus(g.double() + bias.double())).exp()
+        elif self.kind == "exp":
+            self.options["gate_form"] = "exp"
+        self.strength = torch.ones(self.shape(self.heads), device=GPU, dtype=torch.float64)
+        if self.beta_kind != "none":
+            uniform = torch.rand(self.shape(self.heads), device=GPU)
+            b = (6 * uniform - 3 if self.beta_kind == "raw" else 0.8 + 0.2 * uniform if self.beta_kind == "near one" else uniform).to(self.numbers)
+            self.options.update(beta=b, beta_raw=self.beta_kind == "raw")
+            self.strength = b.double().sigmoid() if self.beta_kind == "raw" else b.double()
+
+    def make_states(self, draw):
+        count = len(self.lengths)
+        slots = count + 4 if self.pool else count
+        matrix = (self.heads, self.width, self.width)
+        self.reads, self.writes = (draw.sample(range(slots), count) if self.pool else list(range(count)) for _ in range(2))
+        if self.pool:
+            if draw.random() < 0.5:
+                self.reads[draw.randrange(count)] = -1
+            if self.in_place:
+                self.writes = list(self.reads)
+            elif draw.random() < 0.5:
+                self.writes[draw.randrange(count)] = -1
+        self.before = torch.full((slots, *matrix), NAN, device=GPU, dtype=self.state_dtype)
+        for slot in self.reads:
+            if slot >= 0:
+                self.before[slot] = (torch.randn(matrix, device=GPU) / 4).to(self.state_dtype)
+        self.ends = [self.lead]
+        for length in self.lengths:
+            self.ends.append(self.ends[-1] + length)
+        if self.listed:
+            self.options["cu_seqlens"] = torch.tensor(self.ends, dtype=torch.int32, device=GPU)
+        for name, slots, wanted in (("read_slots", self.reads, self.initial), ("write_slots", self.writes, self.final)):
+            if self.pool and wanted:
+                self.options[name] = torch.tensor(slots, dtype=torch.int32, device=GPU)
+
+    def memory(self):
+        """(results and states of a call, poisoned; its tensors by name)."""
+        o = torch.full(self.shape(self.heads, self.width), NAN, device=GPU, dtype=self.dtype)
+        more = {}
+        if self.initial:
+            more["initial_state"] = self.before.clone()
+        if self.final:
+            more["final_state"] = more["initial_state"] if self.in_place else torch.full_like(self.before, NAN)
+        if self.kept:
+            more["token_states"] = torch.full((len(self.lengths), self.kept, self.heads, self.width, self.width), NAN, device=GPU, dtype=self.state_dtype)
+        return o, more
+
+    def call(self, o, more):
+        torch.ops.tilejit.gated_delta_rule_out(self.q, self.k, self.v, o, **self.options, **more)
+
+    def serial(self, n):
+        """(o, states after each token, the first one in front) of sequence n, in f64."""
+        tokens = slice(self.ends[n], self.ends[n + 1]) if self.listed else slice(None)
+        q, k, v, decay, strength = (x[tokens] if self.listed else x[n] for x in (self.q, self.k, self.v, self.decay, self.strength))
+        q, k, v = (x.double().repeat_interleave(self.heads // x.shape[1], 1) for x in (q, k, v))
+        if self.normalise:
+            q, k = (x / (x.square().sum(-1, keepdim=True) + 1e-6).sqrt() for x in (q, k))
+        s = torch.zeros(self.heads, self.width, self.width, device=GPU, dtype=torch.float64)
+        if self.initial and self.reads[n] >= 0:
+            s = self.before[self.reads[n]].double()
+            s = s.transpose(1, 2) if self.transposed else s
+        outputs, states = [], [s]
+        for t in range(q.shape[0]):
+            s = s * decay[t][:, None, None]
+            held = torch.einsum("hvk,hk->hv", s, k[t]) if self.delta else 0
+            s = s + (strength[t][:, None] * (v[t] - held))[:, :, None] * k[t][:, None, :]
+            outputs.append(torch.einsum("hvk,hk->hv", s, q[t]) * (self.width ** -0.5 if self.scale is None else self.scale))
+            states.append(s)
+        return (torch.stack(outputs) if outputs else q.new_zeros(0, self.heads, self.width)), states
+
+
+class Sum:
+    """The relative size of what differs, over several parts."""
+
+    def __init__(self):
+        self.wrong = self.size = 0.0
+
+    def add(self, found, wanted):
+        self.wrong += float((found.double() - wanted).square().sum())
+        self.size += float(wanted.square().sum())
+
+    def error(self):
+        return (self.wrong / self.size) ** 0.5 if self.size else self.wrong
+
+
+def same_bits(a, b):
+    return torch.equal(a.view(torch.uint8), b.view(torch.uint8))
+
+
+def why_wrong(problem, o, more):
+    outputs, states = Sum(), Sum()
+    owned = torch.zeros(o.shape[:-2], dtype=torch.bool, device=GPU)
+    turned = (lambda x: x.transpose(1, 2)) if problem.transposed else (lambda x: x)
+    for n, length in enumerate(problem.lengths):
+        wanted, each = problem.serial(n)
+        place = slice(problem.ends[n], problem.ends[n + 1]) if problem.listed else n
+        owned[place] = True
+        outputs.add(o[place], wanted)
+        if problem.final and problem.writes[n] >= 0:
+            states.add(turned(more["final_state"][problem.writes[n]]), each[-1])
+        for t in range(problem.kept):
+            if t < length:
+                states.add(turned(more["token_states"][n, t]), each[t + 1])
+            elif not more["token_states"][n, t].isnan().all():
+                return "the state of a token that there is not was written"
+    if not outputs.error() <= O_LIMITS[problem.dtype]:
+        return f"o has an error of {outputs.error():.1e}"
+    if not states.error() <= STATE_LIMITS[problem.state_dtype]:
+        return f"states have an error of {states.error():.1e}"
+    if not o[~owned].isnan().all():
+        return "a token of no sequence was written"
+    if problem.final:
+        left = [slot for slot in range(problem.before.shape[0]) if slot not in problem.writes]
+        wanted = problem.before if problem.in_place else torch.full_like(problem.before, NAN)
+        if not same_bits(more["final_state"][left], wanted[left]):
+            return "a slot that nobody writes has changed"
+    return ""
+
+
+def check_one(draw):
+    """Why the problem is wrong; "" when it is right."""
+    problem = Problem(draw)
+    runs = [problem.memory() for _ in range(2)]
+    for o, more in runs:
+        problem.call(o, more)
+    why = why_wrong(problem, *runs[0])
+    (o, more), (o_again, more_again) = runs
+    if not why and not (same_bits(o, o_again) and all(same_bits(x, more_again[name]) for name, x in more.items())):
+        why = "other bits in a second run"
+    return why and f"{problem}: {why}"
+
+
+def check_replay():
+    """A captured call follows its lists: slots, and bounds of sequences."""
+    q = torch.randn(12, 2, 128, device=GPU).bfloat16()
+    gate, beta = -torch.rand(12, 4, device=GPU), torch.rand(12, 4, device=GPU)
+    v, pool = torch.randn(12, 4, 128, device=GPU).bfloat16(), torch.randn(9, 4, 128, 128, device=GPU)
+    lists = {name: torch.tensor(numbers, dtype=torch.int32, device=GPU) for name, numbers in (
+        ("cu_seqlens", [0, 4, 8, 12]), ("read_slots", [0, 1, 2]), ("write_slots", [0, 1, 2]))}
+    o, state = torch.empty_like(v), pool.clone()
+
+    def call(o, state):
+        torch.ops.tilejit.gated_delta_rule_out(q, q, v, o, gate=gate, beta=beta, normalise=True, initial_state=state, final_state=state, **lists)
+    call(o, state)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        call(o, state)
+    wrong = 0
+    for ends, slots in (([0, 1, 1, 12], [8, 3, -1]), ([2, 5, 12, 12], [-1, 4, 0])):
+        for name, numbers in (("cu_seqlens", ends), ("read_slots", slots), ("write_slots", slots)):
+            lists[name].copy_(torch.tensor(numbers))
+        state.copy_(pool)
+        o.fill_(NAN)
+        graph.replay()
+        wanted, wanted_state = torch.full_like(v, NAN), pool.clone()
+        call(wanted, wanted_state)
+        if not (same_bits(o, wanted) and same_bits(state, wanted_state)) or same_bits(state, pool):
+            wrong += 1
+            print(f"WRONG: a graph replay with the bounds {ends} and the slots {slots}")
+    return wrong
+
+
+def check_chain():
+    """Calls that follow each other in a graph read the states that those before them wrote in place."""
+    steps, batch, heads = 6, 40, 4
+    q, k, v = (torch.randn(steps, batch, 1, heads, 128, device=GPU).bfloat16() for _ in range(3))
+    a, b = (torch.randn(steps, batch, 1, heads, device=GPU) for _ in range(2))
+    a_log, slots = torch.randn(heads, device=GPU), torch.randperm(batch + 5, device=GPU)[:batch].int()
+    pool, o = torch.randn(batch + 5, heads, 128, 128, device=GPU), torch.empty_like(v)
+
+    def step(i, state, o):
+        tilejit.torch.gated_delta_rule_decode(q[i], k[i], v[i], state, a_log, a[i], None, b[i], output=o[i], state_indices=slots)
+    wanted, wanted_o, state = pool.clone(), torch.empty_like(v), pool.clone()
+    for i in range(steps):
+        step(i, wanted, wanted_o)
+        torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for i in range(steps):
+            step(i, state, o)
+    wrong = 0
+    for _ in range(20):
+        state.copy_(pool)
+        graph.replay()
+        wrong += int(not (same_bits(o, wanted_o) and same_bits(state, wanted)))
+    if wrong:
+        print(f"WRONG: {wrong} of 20 replays of calls that follow each other")
+    return wrong
+
+
+def check(count, seed):
+    draw, wrong = random.Random(seed), 0
+    torch.manual_seed(seed)
+    for number in range(count):
+        why = check_one(draw)
+        if why:
+            wrong += 1
+            print(f"WRONG {number}: {why}", flush=True)
+    wrong += check_long()
+    wrong += check_replay()
+    wrong += check_chain()
+    print(f"{count} problems, 32768 tokens without a gate and graph replays with other lists, {wrong} wrong, seed {seed}")
+    return wrong
+
+
+def check_long():
+    """32768 tokens without a gate."""
+    draw = random.Random(5)
+    problem = Problem(draw)
+    problem.width, problem.dtype, problem.state_dtype, problem.heads, problem.of = 64, torch.bfloat16, torch.float32, 1, [1, 1, 1]
+    problem.lengths, problem.listed, problem.tokens, problem.lead, problem.kind, problem.beta_kind = [32768], False, 32768, 0, "none", "plain"
+    problem.delta = problem.normalise = problem.initial = problem.final = True
+    problem.numbers, problem.transposed, problem.in_place, problem.pool, problem.kept = torch.float32, False, False, False, 0
+    problem.make_tokens(draw)
+    problem.make_states(draw)
+    o, more = problem.memory()
+    problem.call(o, more)
+    why = why_wrong(problem, o, more)
+    if why:
+        print(f"WRONG: 32768 tokens: {why}")
+    return int(bool(why))
+
+
+def per_call(calls, rounds=9):
+    """Microseconds of one call: the median over replays of a graph that has each of these calls once."""
+    calls[0]()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for call in calls:
+            call()
+    times = []
+    for _ in range(rounds):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        graph.replay()
+        begin.record()
+        graph.replay()
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end) * 1000 / len(calls))
+    return sorted(times)[rounds // 2]
+
+
+def time_one(batch, tokens, state_dtype, heads=32, q_heads=16, width=128, transposed=False, kept=False):
+    """Prints what a call takes whose states change in place, and a copy of as many bytes."""
+    element = torch.tensor([], dtype=state_dtype).element_size()
+    bytes_of_states = batch * heads * width * width * element
+    sets = max(10, -(-ROTATED_BYTES // bytes_of_states)) if bytes_of_states < ROTATED_BYTES else 4
+    q, k = (torch.randn(batch, tokens, q_heads, width, device=GPU).bfloat16() for _ in range(2))
+    v = torch.randn(batch, tokens, heads, width, device=GPU).bfloat16()
+    a, b = (torch.randn(batch, tokens, heads, device=GPU).bfloat16() for _ in range(2))
+    a_log, bias, o = torch.randn(heads, device=GPU), torch.randn(heads, device=GPU), torch.empty_like(v)
+    pool = torch.zeros(sets * batch, heads, width, width, device=GPU, dtype=state_dtype)
+    order = torch.randperm(sets * batch, device=GPU).int().view(sets, batch)
+    more = {"intermediate_states": torch.empty(batch, tokens, heads, width, width, device=GPU, dtype=state_dtype)} if kept else {}
+    calls = [lambda slots=slots: tilejit.torch.gated_delta_rule_decode(
+        q, k, v, pool, a_log, a, bias, b, output=o, state_indices=slots, state_transposed=transposed, **more) for slots in order]
+    moved = 2 * bytes_of_states + 2 * (q.numel() + k.numel() + v.numel() + o.numel() + a.numel() + b.numel()) + (
+        tokens * bytes_of_states if kept else 0)
+    ours = per_call(calls)
+    del calls, pool
+    source, target = (torch.zeros(sets, moved // 2, dtype=torch.uint8, device=GPU) for _ in range(2))
+    copy = per_call([lambda i=i: target[i].copy_(source[i]) for i in range(sets)])
+    print(f"batch {batch:4} tokens {tokens} {str(state_dtype)[6:]:8}{' [K, V]' if transposed else ''}{' kept' if kept else ''}  {ours:8.2f} us "
+          f"{moved / ours / 1e6:5.2f} TB/s  a copy {copy:8.2f} us {moved / copy / 1e6:5.2f} TB/s  ({copy / ours:.2f})", flush=True)
+
+
+def time_decode():
+    for state_dtype in (torch.float32, torch.bfloat16):
+        for batch in (1, 8, 64, 256, 512):
+            time_one(batch, 1, state_dtype)
+    for state_dtype in (torch.float32, torch.bfloat16):
+        time_one(64, 1, state_dtype, transposed=True)
+
+
+def time_tokens():
+    for state_dtype in (torch.float32, torch.bfloat16):
+        for tokens in (2, 4, 8):
+            time_one(64, tokens, state_dtype)
+        time_one(64, 4, state_dtype, kept=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
+    parser.add_argument("--times", choices=("decode", "tokens"), action="append", default=[])
+    options = parser.parse_args()
+    wrong = check(options.check, options.seed) if options.check else 0
+    for what in options.times:
+        {"decode": time_decode, "tokens": time_tokens}[what]()
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,144 @@
+"""Protects the gated delta rule under torch: the operators and the names of other libraries have the values of the serial recurrence in f64, pools
+of states change where they should, and what is not served is refused by name."""
+import unittest
+
+import here
+from with_torch import WHY, torch
+
+tilejit = here.tilejit
+NAN = float("nan")
+
+
+def drawn(*shape, seed=0, dtype=None):
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(seed + sum(shape)))
+    return x if dtype is None else x.to(dtype)
+
+
+def serial(q, k, v, decay, beta, state, scale, normalise=True):
+    """(o, states after each token) of one sequence: q, k [T, H, K], v [T, Hv, V], decay and beta [T, Hv], state [Hv, V, K], in f64."""
+    heads, outputs, states = state.shape[0], [], []
+    q, k, v = (x.double().repeat_interleave(heads // x.shape[1], 1) for x in (q, k, v))
+    if normalise:
+        q, k = (x / (x.square().sum(-1, keepdim=True) + 1e-6).sqrt() for x in (q, k))
+    s = state.double()
+    for t in range(q.shape[0]):
+        s = s * decay[t].double()[:, None, None]
+        d = beta[t].double()[:, None] * (v[t] - torch.einsum("hvk,hk->hv", s, k[t]))
+        s = s + d[:, :, None] * k[t][:, None, :]
+        outputs.append(scale * torch.einsum("hvk,hk->hv", s, q[t]))
+        states.append(s)
+    return torch.stack(outputs), torch.stack(states)
+
+
+@unittest.skipIf(torch is None, WHY)
+class GatedDeltaRule(unittest.TestCase):
+    def setUp(self):
+        import tilejit.torch
+        self.torch, self.ops = tilejit.torch, torch.ops.tilejit
+
+    def agrees(self, found, wanted, limit=4e-3):
+        self.assertEqual(found.shape, wanted.shape)
+        self.assertLess(float((found.double() - wanted).norm() / wanted.norm()), limit)
+
+    def refused(self, text, call):
+        with self.assertRaises(tilejit.Error) as caught:
+            call()
+        self.assertIn(text, str(caught.exception))
+
+    def inputs(self, batch, tokens, heads=1, v_heads=2, width=64, dtype=None):
+        dtype = dtype or torch.bfloat16
+        q, k = (drawn(batch, tokens, heads, width, seed=seed, dtype=dtype) for seed in (1, 2))
+        v = drawn(batch, tokens, v_heads, width, seed=3, dtype=dtype)
+        g, beta = -torch.rand(batch, tokens, v_heads), torch.rand(batch, tokens, v_heads)
+        return q, k, v, g, beta
+
+    def test_names_of_flash_linear_attention(self):
+        q, k, v, g, beta = self.inputs(2, 3)
+        state = drawn(2, 2, 64, 64)
+        for function in (self.torch.fused_recurrent_gated_delta_rule, self.torch.chunk_gated_delta_rule):
+            o, last = function(q, k, v, g, beta.to(q.dtype), initial_state=state, output_final_state=True, use_qk_l2norm_in_kernel=True)
+            for n in range(2):
+                wanted, states = serial(q[n], k[n], v[n], g[n].exp(), beta.to(q.dtype)[n], state[n].transpose(1, 2), 1 / 8)
+                self.agrees(o[n], wanted)
+                self.agrees(last[n].transpose(1, 2), states[-1], 1e-4)
+            self.assertEqual(last.dtype, torch.float32)
+        o, last = self.torch.fused_recurrent_gated_delta_rule(q[:1] / 8, k[:1] / 8, v[:1], scale=2.0)
+        self.assertIsNone(last)
+        ones = torch.ones(3, 2)
+        self.agrees(o[0], serial(q[0] / 8, k[0] / 8, v[0], ones, ones, torch.zeros(2, 64, 64), 2.0, False)[0])
+
+    def test_sequences(self):
+        q, k, v, g, beta = self.inputs(1, 7)
+        ends, state = torch.tensor([0, 4, 4, 7]), drawn(3, 2, 64, 64)
+        o, last = self.torch.fused_recurrent_gated_delta_rule(q, k, v, g, beta, initial_state=state, output_final_state=True,
+                                                              use_qk_l2norm_in_kernel=True, cu_seqlens=ends)
+        self.assertTrue(torch.equal(last[1], state[1]))
+        for n, (begin, end) in enumerate(zip(ends.tolist(), ends.tolist()[1:])):
+            if end > begin:
+                part = slice(begin, end)
+                wanted, states = serial(q[0, part], k[0, part], v[0, part], g[0, part].exp(), beta[0, part], state[n].transpose(1, 2), 1 / 8)
+                self.agrees(o[0, part], wanted)
+                self.agrees(last[n].transpose(1, 2), states[-1], 1e-4)
+
+    def test_decode_in_a_pool(self):
+        q, k, v, a, b = self.inputs(3, 2, width=128)
+        a_log, bias = drawn(2), drawn(2, seed=4).to(q.dtype)
+        before = drawn(5, 2, 128, 128, dtype=torch.bfloat16)
+        slots = torch.tensor([4, -1, 0], dtype=torch.int32)
+        state, kept = before.clone(), torch.full((3, 2, 2, 128, 128), NAN, dtype=torch.bfloat16)
+        o, same = self.torch.gated_delta_rule_decode(q, k, v, state, a_log, a, bias, b, state_indices=slots, intermediate_states=kept)
+        self.assertIs(same, state)
+        decay = (-a_log.double().exp() * torch.nn.functional.softplus(a.double() + bias.double())).exp()
+        for n, slot in enumerate(slots.tolist()):
+            first = before[slot] if slot >= 0 else torch.zeros(2, 128, 128)
+            wanted, states = serial(q[n], k[n], v[n], decay[n], b[n].sigmoid(), first, 128 ** -0.5)
+            self.agrees(o[n], wanted)
+            self.agrees(kept[n], states)
+            if slot >= 0:
+                self.agrees(state[slot], states[-1])
+        for slot in (1, 2, 3):
+            self.assertTrue(torch.equal(state[slot], before[slot]))
+        others = before.clone()
+        self.torch.gated_delta_rule_decode(q, k, v, others, a_log, a, bias, b, state_indices=slots, disable_state_update=True)
+        self.assertTrue(torch.equal(others, before))
+
+    def test_neighbours_and_results_that_are_given(self):
+        q, k, v, g, beta = self.inputs(1, 3, heads=2, v_heads=1)
+        out, last = torch.full((1, 3, 2, 64), NAN, dtype=q.dtype), torch.full((1, 2, 64, 64), NAN)
+        beta = torch.rand(1, 3, 2)
+        self.ops.gated_delta_rule_out(q, k, v, out, beta=beta, delta=False, final_state=last, gate=torch.full((1, 3, 2), 0.5), gate_form="exp")
+        s = torch.zeros(2, 64, 64, dtype=torch.float64)
+        for t in range(3):
+            s = s * 0.5 + beta[0, t].double()[:, None, None] * v[0, t].double()[..., None] * k[0, t].double()[:, None, :]
+            self.agrees(out[0, t], torch.einsum("hvk,hk->hv", s, q[0, t].double()) / 8)
+        self.agrees(last[0], s, 1e-4)
+        array = tilejit.gated_delta_rule(q, k, v, beta=beta, delta=False, gate=torch.full((1, 3, 2), 0.5), gate_form="exp", initial_state=None)
+        self.assertTrue(torch.equal(array, out))
+
+    def test_without_memory_and_compiled(self):
+        q, k, v, g, beta = self.inputs(2, 3)
+        o, state = self.ops.gated_delta_rule(*(x.to("meta") for x in (q, k, v)), gate=g.to("meta"))
+        self.assertEqual((o.shape, o.dtype, state.shape, state.dtype), (v.shape, v.dtype, (2, 2, 64, 64), torch.float32))
+        torch.library.opcheck(self.ops.gated_delta_rule, (q, k, v), dict(gate=g, beta=beta, state_dtype=torch.bfloat16),
+                              test_utils=("test_schema", "test_faketensor"))
+        pool = drawn(4, 2, 64, 64)
+        torch.library.opcheck(self.ops.gated_delta_rule_out, (q, k, v, torch.empty_like(v)), dict(
+            initial_state=drawn(2, 2, 64, 64), final_state=pool, write_slots=torch.tensor([3, 1], dtype=torch.int32)),
+            test_utils=("test_schema", "test_faketensor"))
+
+    def test_refusals(self):
+        q, k, v, g, beta = self.inputs(2, 3)
+        rule = self.torch.fused_recurrent_gated_delta_rule
+        self.refused("gk is given", lambda: rule(q, k, v, g, beta, gk=g))
+        self.refused("q.rank is 3", lambda: rule(q[0], k[0], v[0]))
+        self.refused("q.shape[0] is 2 with cu_seqlens", lambda: rule(q, k, v, cu_seqlens=torch.tensor([0, 3])))
+        self.refused("beta.rank is 4", lambda: rule(q, k, v, g, v))
+        self.refused("q.dtype is f32", lambda: rule(q.float(), k.float(), v.float()))
+        self.refused("q requires grad", lambda: rule(q.detach().requires_grad_(), k, v))
+        self.refused("gate_form is 'log2'", lambda: self.ops.gated_delta_rule(q.to("meta"), k.to("meta"), v.to("meta"), gate_form="log2"))
+        self.refused("gate_form is 'log2'", lambda: tilejit.gated_delta_rule(q, k, v, gate_form="log2"))
+        self.refused("initial_state.dtype is i32", lambda: rule(q, k, v, initial_state=torch.zeros(2, 2, 64, 64, dtype=torch.int32)))
+
+
+if __name__ == "__main__":
+    unittest.main()
