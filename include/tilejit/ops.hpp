@@ -6,4 +6,5 @@
 #include <tilejit/fmha.hpp>
 #include <tilejit/gemm.hpp>
 #include <tilejit/grouped_gemm.hpp>
+#include <tilejit/merge_states.hpp>
 #include <tilejit/quantise.hpp>
