@@ -25,13 +25,13 @@ struct FmhaWindow {
 ///   q [B, H, Sq, D]; k [B, Hkv, Sk, D]; v [B, Hkv, Sk, Dv]; o [B, H, Sq, Dv]; lse f32 [B, H, Sq]; D and Dv are
 ///   multiples of 8 up to 256; H is a multiple of Hkv; sizes are 1 to 2^30. A GPU whose registers or shared memory do
 ///   not hold a tile of such rows refuses the call and says so: src/ops/fmha/README.md has which.
-/// q, k, v and o share one dtype, f16 or bf16, and one device. The last dimension is contiguous; the other
-/// strides and the base addresses of q, k and v are multiples of 16 bytes, on the model as on GPUs.
-/// max_sms leaves multiprocessors to other work, such as communication. Blocks draw their tiles from a counter, which
-/// takes workspace, in calls with max_sms on AMD, and in causal ones on sm_90a with many tiles or max_sms.
-/// Masks: query r stands at key r + Sk - Sq, so that the last of both meet (bottom-right aligned). With top_left, it
-/// stands at key r. causal: it sees no key behind its place. window: it sees at most window.left keys before its place
-/// and window.right behind it. A row with no key gives o = 0 and lse = -inf, with sinks the sink.
+/// q, k, v and o share one dtype, f16 or bf16, and one device; o may be f32 instead (on sm_90a and the archs of sm_80).
+/// The last dimension is contiguous; the other strides and the base addresses of q, k and v are multiples of 16 bytes,
+/// on the model as on GPUs. max_sms leaves multiprocessors to other work, such as communication. Blocks draw their
+/// tiles from a counter, which takes workspace, in calls with max_sms on AMD, and in causal ones on sm_90a with many
+/// tiles or max_sms. Masks: query r stands at key r + Sk - Sq, so that the last of both meet (bottom-right aligned).
+/// With top_left, it stands at key r. causal: it sees no key behind its place. window: it sees at most window.left keys
+/// before its place and window.right behind it. A row with no key gives o = 0 and lse = -inf, with sinks the sink.
 /// Sequences of different lengths: with cu_seqlens_q, an i32 list on the device, rows of all sequences lie one behind
 /// the other. q and o are [T, H, D], lse is [H, T]. Sequence n has rows cu_seqlens_q[n] to cu_seqlens_q[n + 1], none
 /// where they are equal. k and v are [Tk, Hkv, D], by cu_seqlens_k. seqused_k counts the keys of each that are there.
@@ -85,6 +85,10 @@ struct FmhaConfig {
   /// Calls with block_table: the size of their pages. Sizes with the same largest power of two in them, up to 64, have
   /// one kernel. 0: calls without.
   int page_size = 0;
+  bool out_f32 = false;  ///< calls whose o is f32
+  /// Calls with few queries of each sequence, such as decode: prepares their kernels, which calls choose by their
+  /// sizes.
+  bool packed = false;
 };
 
 /// Runs the call on Runtime::instance().

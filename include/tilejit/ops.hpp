@@ -7,4 +7,5 @@
 #include <tilejit/gated_delta_rule.hpp>
 #include <tilejit/gemm.hpp>
 #include <tilejit/grouped_gemm.hpp>
+#include <tilejit/merge_states.hpp>
 #include <tilejit/quantise.hpp>

@@ -104,6 +104,18 @@ typedef struct tj_fmha_args {
   const tj_tensor* block_table;      /* i32 [B, pages]; k and v are then [pages, page size, Hkv, D]; null: none */
 } tj_fmha_args;
 
+/* Merging partial outputs of attention; shapes and meaning as tj::MergeStatesArgs (merge_states.hpp) says. */
+typedef struct tj_merge_states_args {
+  uint64_t size;
+  const tj_tensor* states;     /* [N, ..., D] */
+  const tj_tensor* lse_states; /* f32 [N, ...] */
+  const tj_tensor* o;          /* [..., D], written */
+  const tj_tensor* lse;        /* f32 [...], written; null: not wanted */
+  const tj_tensor* cu_seqlens; /* i32 [B + 1]: its first and last number bound the rows that are merged; null: all */
+  int32_t max_sms;             /* multiprocessors that the call may fill; 0: all */
+  int32_t reserved;            /* 0 */
+} tj_merge_states_args;
+
 /* Matrix product; shapes, alignment and meaning as tj::GemmArgs (gemm.hpp) says. */
 typedef struct tj_gemm_args {
   uint64_t size;

@@ -15,6 +15,7 @@
   OP(quantise)         \
   OP(copy_rows)        \
   OP(sum_parts)        \
+  OP(merge_states)     \
   OP(chunk_indices)    \
   OP(chunk_o)          \
   OP(gated_delta_rule) \

@@ -2,6 +2,8 @@
 
     python3 tests/gpu/fmha_features.py --check 500 --seed 1      # o and lse against f64, poisoned outputs, the same bits twice
     python3 tests/gpu/fmha_features.py --check 500 --of varlen   # sequences of different lengths (fmha_sequences.py); --of pages
+    python3 tests/gpu/fmha_features.py --check 500 --of decode   # few queries, every second problem with pages
+    python3 tests/gpu/fmha_features.py --times decode            # beside a plain read of K and V (fmha_decode.py)
     python3 tests/gpu/fmha_features.py --times features          # each beside the plain kernel
     python3 tests/gpu/fmha_features.py --times windows           # beside causal attention of as many tokens at S = window
     python3 tests/gpu/fmha_features.py --times head-dims         # beside torch's scaled_dot_product_attention (cuDNN, else its own choice)
@@ -17,6 +19,7 @@ import sys
 import torch
 import torch.nn.attention as backends
 
+import fmha_decode
 import fmha_sequences
 import tilejit.torch  # noqa: F401 -- the operators
 
@@ -91,14 +94,15 @@ def check(count, seed):
     return wrong
 
 
-def check_sequences(count, seed, pages):
+def check_sequences(count, seed, of):
     """The number of wrong ones, as check()."""
     draw, bad, refused = random.Random(seed), 0, 0
     torch.manual_seed(seed)
     for number in range(count):
         _, _, options = drawn(draw)
         try:
-            found = fmha_sequences.check(draw, number, options, pages, reference, LIMITS, LSE_LIMIT)
+            pages = of == "pages" or (of == "decode" and number % 2 == 1)
+            found = fmha_sequences.check(draw, number, options, pages, reference, LIMITS, LSE_LIMIT, of == "decode")
         except tilejit.Error as error:
             refused, bad = refused + 1, bad + (error.code != "unsupported" or error.stage == "schedule")
             print(f"REFUSED {number}: {error}", flush=True)
@@ -106,7 +110,7 @@ def check_sequences(count, seed, pages):
         if found is not None:
             bad += 1
             print(f"WRONG {number}: {found}", flush=True)
-    print(f"{count} problems with {'pages' if pages else 'sequences'}, {bad} wrong, {refused} refused, seed {seed}")
+    print(f"{count} problems of {of}, {bad} wrong, {refused} refused, seed {seed}")
     return bad
 
 
@@ -191,16 +195,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", type=int, default=0, help="so many random problems")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--times", choices=("features", "windows", "head-dims", "varlen", "pages"))
-    parser.add_argument("--of", choices=("batches", "varlen", "pages"), default="batches", help="the problems of --check")
+    parser.add_argument("--times", choices=("features", "windows", "head-dims", "varlen", "pages", "decode"))
+    parser.add_argument("--of", choices=("batches", "varlen", "pages", "decode"), default="batches", help="the problems of --check")
     given = parser.parse_args()
     with torch.no_grad():
         if given.times:
             {"features": time_features, "windows": time_windows, "head-dims": time_head_dims,
              "varlen": lambda: [fmha_sequences.time_varlen(microseconds, random.Random(given.seed + i)) for i in range(3)],
+             "decode": lambda: fmha_decode.time_decode(random.Random(given.seed)),
              "pages": lambda: fmha_sequences.time_pages(microseconds, random.Random(given.seed))}[given.times]()
         if given.check and given.of != "batches":
-            return 1 if check_sequences(given.check, given.seed, given.of == "pages") else 0
+            return 1 if check_sequences(given.check, given.seed, given.of) else 0
         return 1 if given.check and check(given.check, given.seed) else 0
 
 

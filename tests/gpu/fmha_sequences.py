@@ -78,12 +78,15 @@ class Problem:
         return o, lse
 
 
-def drawn(draw, options, pages):
-    """(problem, lengths)"""
+def drawn(draw, options, pages, decode=False):
+    """(problem, lengths). decode: few queries of each sequence, larger groups, longer keys."""
     kv_heads, dim = draw.randint(1, 3), draw.choice((64, 128, 128, 8 * draw.randint(1, 32)))
     heads, values = kv_heads * draw.randint(1, 4), dim if draw.random() < 0.8 else 8 * draw.randint(1, 32)
     lengths = [(draw.choice((0, 1, draw.randint(1, 700))), draw.choice((0, draw.randint(1, 80), draw.randint(1, 1500))))
                for _ in range(draw.randint(1, 7))]
+    if decode:
+        heads = kv_heads * draw.choice((1, 3, 4, 5, 8, 16))
+        lengths = [(draw.choice((0, 1, 1, 1, draw.randint(1, 8))), draw.choice((0, draw.randint(1, 80), draw.randint(1, 9000)))) for _ in lengths]
     if not any(rows for rows, _ in lengths):
         lengths[0] = 5, 9
     page_size = draw.choice(PAGE_SIZES) if pages else 0
@@ -117,9 +120,9 @@ def wrong(problem, results, options, reference, limits, lse_limit):
     return None if error <= limits[o.dtype] and lse_error <= lse_limit else f"error {error:.1e}, lse {lse_error:.1e}"
 
 
-def check(draw, number, options, pages, reference, limits, lse_limit):
+def check(draw, number, options, pages, reference, limits, lse_limit, decode=False):
     """Runs one problem; what is wrong with it, or None. What is refused is raised."""
-    problem, lengths = drawn(draw, options, pages)
+    problem, lengths = drawn(draw, options, pages, decode)
     problem.fill(lengths, number)
     first = problem.run(options)
     found = wrong(problem, first, options, reference, limits, lse_limit)

@@ -25,6 +25,8 @@ TJ_FEATURE(Softcap, kSoftcap)
 TJ_FEATURE(Alibi, kAlibi)
 TJ_FEATURE(Sinks, kSinks)
 TJ_FEATURE(Varlen, kVarlen)
+TJ_FEATURE(Packed, kPacked)
+TJ_FEATURE(WideOutput, kOutF32)
 #undef TJ_FEATURE
 
 /// Rows of a box of keys, where they lie in pages: Config names them where they do.

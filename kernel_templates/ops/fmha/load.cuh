@@ -26,6 +26,15 @@ struct Loader {
 template <class C>
 TJ_DEVICE void load_q(Loader<C>& loader, const Tile& tile, u32 slot, u32 full) {
   const Params& params = loader.params;
+  if constexpr (Packed<C>::kOn) {
+    const int query = queries_begin<C>(tile) + (tile.row >> params.group_shift),
+              batch = Varlen<C>::kOn ? 0 : tile.batch;
+#pragma unroll
+    for (int d = 0; d < C::kHeadDim; d += kSwizzleColumns)
+      copy_packed<C>(params, slot + d / kSwizzleColumns * (C::kRowsPerBlock * kSwizzleRowBytes), full, d, query,
+                     tile.head, batch);
+    return;
+  }
   const BoxPlace box = box_place<C, C::kRowsPerBlock>(
       queries_begin<C>(tile), tile.row, mask_of<C>(params, tile).queries - tile.row, tile.head, tile.batch);
 #pragma unroll

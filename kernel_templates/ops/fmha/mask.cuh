@@ -24,8 +24,9 @@ struct Mask {
   int facing;           ///< the query whose place is behind the last key: `queries`, or `keys`
   int left, right;      ///< at most queries + keys
   bool varied = false;  ///< each sequence has a mask of its own sizes
+  int shift = 0;        ///< so many powers of two of rows, one behind the other, stand at one place
 
-  constexpr int place_of(int row) const { return row + (keys - facing); }
+  constexpr int place_of(int row) const { return (row >> shift) + (keys - facing); }
   constexpr Keys keys_of(int row) const {
     if (!rows_differ()) return {0, keys};
     const int place = place_of(row), end = place + 1;
@@ -67,8 +68,9 @@ struct Mask {
 /// ask for.
 template <class C, class P>
 constexpr Mask mask_of(const P& params) {
-  return {C::kCausal,    Windowed<C>::kOn, params.queries, params.keys,
-          params.facing, params.left,      params.right,   Varlen<C>::kOn};
+  const int shift = Packed<C>::kOn ? params.group_shift : 0;
+  return {C::kCausal,  Windowed<C>::kOn, params.queries << shift, params.keys, params.facing,
+          params.left, params.right,     Varlen<C>::kOn,          shift};
 }
 
 }  // namespace tj::ops::fmha

@@ -56,6 +56,10 @@ struct Params {
   int k_page_rows, v_page_rows;  ///< rows from a page to the next, as the maps count them
   Divisor by_page;
   int page_size;
+  // Read by kernels with kPacked (packed.cuh). Their `heads` are those of keys.
+  int group, group_shift;      ///< query heads for each of keys, and the power of two that they are rounded up to
+  int parts;                   ///< of the keys of a tile, at most
+  long long part_o, part_lse;  ///< elements from a part's outputs to the next one's
 };
 
 }  // namespace tj::ops::fmha

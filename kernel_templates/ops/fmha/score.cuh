@@ -24,7 +24,7 @@ TJ_DEVICE float tanh_of_powers(float powers) {
 }
 
 /// Numbers of its tile's head that a role keeps: none, or the slope of ALiBi.
-template <class C, bool = Alibi<C>::kOn>
+template <class C, bool = Alibi<C>::kOn && !Packed<C>::kOn>
 struct HeadNumbers {
   TJ_DEVICE void take(const Params&, const Tile&) {}
 };
@@ -44,7 +44,7 @@ class RowScores {
   TJ_DEVICE RowScores(const Params& params, const HeadNumbers<C>& head, const Tile& tile, int row, int from)
       : params_(params) {
     if constexpr (Alibi<C>::kOn) {
-      slope_ = head.slope;
+      slope_ = slope_of(params, head, tile, row);
       distance_ = static_cast<float>(mask_of<C>(params, tile).place_of(row) - from);
       bias_ = -slope_ * distance_;
     }
@@ -58,6 +58,14 @@ class RowScores {
   }
 
  private:
+  /// Packed rows have heads of their own.
+  TJ_DEVICE static float slope_of(const Params& params, const HeadNumbers<C>& head, const Tile& tile, int row) {
+    if constexpr (Packed<C>::kOn)
+      return dev::load_global(params.alibi_slopes + tile.batch * params.alibi_stride_batch +
+                              row_place<C>(params, tile, row).head * params.alibi_stride_head);
+    else
+      return head.slope;
+  }
   /// Keys behind the row's place are hidden under a causal mask: then the distance has no sign to lose.
   TJ_DEVICE float bias(float key) const {
     return C::kCausal ? dev::multiply_add(key, slope_, bias_) : -slope_ * dev::magnitude(distance_ - key);
@@ -71,6 +79,7 @@ class RowScores {
 template <class C, bool = Sinks<C>::kOn>
 struct Sink {
   TJ_DEVICE Sink(const Params&, const Tile&) {}
+  TJ_DEVICE Sink(const Params&, const Tile&, int) {}
   TJ_DEVICE float added(const Params&, float, float sum) const { return sum; }
   TJ_DEVICE float lse(float of_keys, float) const { return of_keys; }
 };
@@ -79,6 +88,11 @@ struct Sink<C, true> {
   float logit;
   TJ_DEVICE Sink(const Params& params, const Tile& tile)
       : logit(dev::load_global(params.sinks + tile.head * params.sinks_stride)) {}
+  /// Of one row. The first part of the keys has the sink.
+  TJ_DEVICE Sink(const Params& params, const Tile& tile, int row)
+      : logit(dev::load_global(params.sinks + row_place<C>(params, tile, row).head * params.sinks_stride)) {
+    if (Packed<C>::kOn && tile.part != 0) logit = dev::minus_infinity();
+  }
   /// The sum of a row with the sink's part of it. The sum of a row without keys stays 0, which says that it has none.
   TJ_DEVICE float added(const Params& params, float reference, float sum) const {
     constexpr float kLog2E = 1.44269504088896f;

@@ -25,10 +25,15 @@ struct Sequence {
 TJ_DEVICE int listed(const int* list, int place, int most) {
   return max(0, min(static_cast<int>(dev::load_global_u32(list + place)), most));
 }
+/// Queries of a block of rows.
+template <class C>
+TJ_DEVICE int block_queries(const Params& params) {
+  return Packed<C>::kOn ? C::kRowsPerBlock >> params.group_shift : C::kRowsPerBlock;
+}
 /// The first block of rows that a sequence may have.
 template <class C>
 TJ_DEVICE int first_row_block(const Params& params, int sequence) {
-  return listed(params.cu_seqlens_q, sequence, params.queries) / C::kRowsPerBlock + sequence;
+  return listed(params.cu_seqlens_q, sequence, params.queries) / block_queries<C>(params) + sequence;
 }
 
 /// The sequence that has a block of rows.
@@ -74,8 +79,9 @@ TJ_DEVICE Sequence sequence_at(const Params& params, int block, int& row) {
             end = listed(params.cu_seqlens_q, at + 1, params.queries);
   sequence.first_query = begin;
   sequence.queries = max(0, end - begin);
-  row = (block - at - begin / C::kRowsPerBlock) * C::kRowsPerBlock;
+  row = (block - at - begin / block_queries<C>(params)) * block_queries<C>(params);
   if (row < 0 || row > sequence.queries) row = sequence.queries;
+  if constexpr (Packed<C>::kOn) row <<= params.group_shift;
   find_keys<C>(params, sequence);
   return sequence;
 }
@@ -104,6 +110,14 @@ TJ_DEVICE BoxPlace box_place(int first, int row, int rows, int head, int batch) 
   } else {
     return {row, head, batch};
   }
+}
+
+/// Packed queries, as the box of rank 5 that plan.cpp says; rows of others, behind a sequence's end, harm no row.
+template <class C>
+TJ_DEVICE void copy_packed(const Params& params, dev::u32 slot, dev::u32 full, int column, int query, int head,
+                           int batch) {
+  static_assert(Packed<C>::kOn);
+  dev::copy_box_5d(slot, &params.q, full, column, 0, query, head, batch);
 }
 
 template <class C>

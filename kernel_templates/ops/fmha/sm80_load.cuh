@@ -94,6 +94,32 @@ TJ_DEVICE void copy_pages_by_threads(const Source& source, const Params& params,
     }
   }
 }
+/// Packed queries by threads, as copy_by_threads().
+template <class C>
+TJ_DEVICE void copy_packed_by_threads(const Params& params, const Tile& tile, u32 slot) {
+  constexpr int kColumns = C::kHeadDim, kCount = C::kRowsPerBlock;
+  constexpr bool kWholeRows = kColumns == 64 || kColumns == 128;
+  constexpr u32 kThreads = C::kWarps * 32, kPieces = kWholeRows ? kColumns / 8 : kThreads / 16,
+                kAtOnce = kThreads / kPieces;
+  const Source& source = params.q_rows;
+  const u32 thread = dev::warp_index() % C::kWarps * 32 + dev::lane_index(), piece = thread % kPieces;
+  const int row = static_cast<int>(thread / kPieces), batch = Varlen<C>::kOn ? 0 : tile.batch;
+  const u32 place = dev::piece_address(slot + piece / 8 * (kCount * kRowBytes), static_cast<u32>(row), piece % 8);
+#pragma unroll
+  for (int done = 0; done < kCount; done += kAtOnce) {
+    const RowPlace at = row_place<C>(params, tile, tile.row + row + done);
+    const auto* from = static_cast<const unsigned short*>(source.data) + batch * source.stride_batch +
+                       at.head * source.stride_head +
+                       (queries_begin<C>(tile) + (at.inside ? at.query : 0)) * source.stride_row + piece * 8;
+#pragma unroll
+    for (u32 d = 0; d < kColumns; d += kPieces * 8) {
+      if (!kWholeRows && d + piece * 8 >= stored_columns(kColumns)) continue;
+      const bool there = at.inside && (kWholeRows || d + piece * 8 < kColumns);
+      dev::copy_async<16>(place + d / kSwizzleColumns * (kCount * kRowBytes) + done * kRowBytes, from + (there ? d : 0),
+                          there ? 16u : 0u);
+    }
+  }
+}
 /// Copies an iteration's keys, or their values, by threads.
 template <class C, int Columns>
 TJ_DEVICE void copy_keys_by_threads(const Source& source, const Params& params, const Tile& tile, int i, u32 slot) {
@@ -106,6 +132,15 @@ TJ_DEVICE void copy_keys_by_threads(const Source& source, const Params& params, 
 template <class C>
 TJ_DEVICE void load_q(Loader<C>& loader, const Tile& tile, u32 slot, u32 full) {
   const Params& params = loader.params;
+  if constexpr (Packed<C>::kOn) {
+    const int query = queries_begin<C>(tile) + (tile.row >> params.group_shift),
+              batch = Varlen<C>::kOn ? 0 : tile.batch;
+#pragma unroll
+    for (int d = 0; d < C::kHeadDim; d += kSwizzleColumns)
+      copy_packed<C>(params, slot + d / kSwizzleColumns * (C::kRowsPerBlock * kSwizzleRowBytes), full, d, query,
+                     tile.head, batch);
+    return;
+  }
   const BoxPlace box = box_place<C, C::kRowsPerBlock>(
       queries_begin<C>(tile), tile.row, mask_of<C>(params, tile).queries - tile.row, tile.head, tile.batch);
   copy_boxes<C, C::kHeadDim, C::kRowsPerBlock>(&params.q, box, slot, full);
@@ -129,6 +164,7 @@ TJ_DEVICE void load_v(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 
 template <class C>
 TJ_DEVICE void load_q(Loader<C>& loader, const Tile& tile, u32 slot) {
   const Params& params = loader.params;
+  if constexpr (Packed<C>::kOn) return copy_packed_by_threads<C>(params, tile, slot);
   const int begin = queries_begin<C>(tile);
   copy_by_threads<C, C::kHeadDim, C::kRowsPerBlock>(params.q_rows, tile.batch, tile.head, begin + tile.row,
                                                     begin + mask_of<C>(params, tile).queries, slot);

@@ -72,16 +72,20 @@ struct RowEnd {
 };
 
 /// Rows past the last query have none of the two.
-template <class C>
-TJ_DEVICE unsigned short* output_row(const Params& params, const Tile& tile, int row) {
-  return static_cast<unsigned short*>(params.o) + tile.batch * params.o_stride_batch +
-         tile.head * params.o_stride_head + (queries_begin<C>(tile) + row) * params.o_stride_row;
+template <class C, class Element = unsigned short>
+TJ_DEVICE Element* output_row(const Params& params, const Tile& tile, int row) {
+  const RowPlace place = row_place<C>(params, tile, row);
+  Element* const of_row = static_cast<Element*>(params.o) + tile.batch * params.o_stride_batch +
+                          place.head * params.o_stride_head +
+                          (queries_begin<C>(tile) + place.query) * params.o_stride_row;
+  return Packed<C>::kOn ? of_row + tile.part * params.part_o : of_row;
 }
 template <class C>
 TJ_DEVICE void store_lse(const Params& params, const Tile& tile, int row, float lse) {
-  dev::store_global(params.lse + tile.batch * params.lse_stride_batch + tile.head * params.lse_stride_head +
-                        (queries_begin<C>(tile) + row) * params.lse_stride_row,
-                    lse);
+  const RowPlace place = row_place<C>(params, tile, row);
+  float* const of_row = params.lse + tile.batch * params.lse_stride_batch + place.head * params.lse_stride_head +
+                        (queries_begin<C>(tile) + place.query) * params.lse_stride_row;
+  dev::store_global(Packed<C>::kOn ? of_row + tile.part * params.part_lse : of_row, lse);
 }
 
 }  // namespace tj::ops::fmha

@@ -10,6 +10,15 @@
 
 namespace tj::ops::fmha {
 
+template <bool Wide>
+struct OutputElement {
+  using Type = unsigned short;
+};
+template <>
+struct OutputElement<true> {
+  using Type = float;
+};
+
 template <class C>
 TJ_DEVICE void store_row(const Rows<C>& rows, const Params& params, u32 row_half, unsigned short* destination,
                          bool inside) {
@@ -37,6 +46,19 @@ TJ_DEVICE void store_row(const Rows<C>& rows, const Params& params, u32 row_half
   }
 }
 
+/// The same in f32.
+template <class C>
+TJ_DEVICE void store_row(const Rows<C>& rows, const Params&, u32 row_half, float* destination, bool inside) {
+#pragma unroll
+  for (int j = 0; j < kOutputs<C> / 8; ++j) {
+    if (!inside || 8 * j >= kValueDim<C>) continue;
+    const float* pair = &rows.output[4 * j + 2 * static_cast<int>(row_half)];
+    float* const two = destination + 8 * j + 2 * static_cast<int>(dev::lane_index() & 3u);
+    dev::store_global(two, pair[0]);
+    dev::store_global(two + 1, pair[1]);
+  }
+}
+
 /// Normalises one of the thread's two rows.
 template <class Division, class C>
 TJ_DEVICE void normalise(Rows<C>& rows, int half, const RowEnd<Division>& end) {
@@ -59,22 +81,24 @@ TJ_DEVICE float whole_sum(const Rows<C>& rows, int half) {
 template <class Division, class C>
 TJ_DEVICE void store_lse_of(const Rows<C>& rows, int half, const RowEnd<Division>& end, const Sink<C>& sink, float sum,
                             const Params& params, const Tile& tile, int row) {
-  if (params.lse != nullptr && row < mask_of<C>(params, tile).queries && (dev::lane_index() & 3u) == 0)
+  if (params.lse != nullptr && row_place<C>(params, tile, row).inside && (dev::lane_index() & 3u) == 0)
     store_lse<C>(params, tile, row, sink.lse(end.lse(params, rows.row_max[half], sum), sum));
 }
 
 /// `first_row` is the thread's first.
 template <class Division = ByReciprocal, class C>
 TJ_DEVICE void store(Rows<C>& rows, const Params& params, const Tile& tile, int first_row) {
-  const Sink<C> sink(params, tile);
+  using Element = typename OutputElement<WideOutput<C>::kOn>::Type;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
+    const int row = first_row + half * 8;
+    const Sink<C> sink(params, tile, row);
     const float sum = sink.added(params, rows.row_max[half], whole_sum(rows, half));
     const RowEnd<Division> end(sum);
     normalise(rows, half, end);
-    const int row = first_row + half * 8;
-    store_row(rows, params, static_cast<u32>(half), output_row<C>(params, tile, row),
-              row < mask_of<C>(params, tile).queries);
+    // A part without a key leaves its log-sum-exp alone.
+    const bool stored = row_place<C>(params, tile, row).inside && (!Packed<C>::kOn || end.any_key || params.parts == 1);
+    store_row(rows, params, static_cast<u32>(half), output_row<C, Element>(params, tile, row), stored);
     store_lse_of(rows, half, end, sink, sum, params, tile, row);
   }
 }

@@ -24,6 +24,7 @@ struct Tile {
   int row, head, batch;  ///< batch: the sequence's number, with kVarlen
   int first_block;  ///< of kBlockN keys, the first that some row sees: a constant 0 where every row sees the first key
   int trip_count;
+  int part;           ///< of the keys that its rows see, with kPacked
   Sequence sequence;  ///< of kernels with kVarlen
 };
 
@@ -32,9 +33,9 @@ template <class C>
 TJ_DEVICE Mask mask_of(const Params& params, const Tile& tile) {
   Mask mask = mask_of<C>(params);
   if constexpr (Varlen<C>::kOn) {
-    mask.queries = tile.sequence.queries;
+    mask.queries = tile.sequence.queries << mask.shift;
     mask.keys = tile.sequence.keys;
-    mask.facing = params.top_left != 0 ? mask.keys : mask.queries;
+    mask.facing = params.top_left != 0 ? mask.keys : tile.sequence.queries;
   }
   return mask;
 }
@@ -54,12 +55,23 @@ TJ_DEVICE int keys_begin(const Tile& tile) {
     return 0;
 }
 
+/// Leaves a tile the blocks of keys of its part. Parts are of equal length but for the last ones, which may be empty.
+TJ_DEVICE void take_part(const Params& params, Tile& tile) {
+  const int each = (tile.trip_count + params.parts - 1) / params.parts, from = min(each * tile.part, tile.trip_count);
+  tile.first_block += from;
+  tile.trip_count = min(each, tile.trip_count - from);
+}
+
 template <class C>
 TJ_DEVICE Tile tile_at(const Params& params, int index) {
   Tile tile;
   tile.index = index;
   tile.valid = index < params.tiles;
   if (!tile.valid) return tile;
+  if constexpr (Packed<C>::kOn) {  // parts of a tile stand next to each other
+    tile.part = index % params.parts;
+    index /= params.parts;
+  }
   // Query tiles of a section's heads run next to each other, so that their keys and values stay in L2. The longest goes
   // first: those that come last are short, and all blocks end at about the same time. The last section has more heads.
   const bool differ = mask_of<C>(params).tiles_differ();
@@ -81,9 +93,28 @@ TJ_DEVICE Tile tile_at(const Params& params, int index) {
   tile.first_block = blocks.first;
   tile.trip_count = blocks.end - blocks.first;
   if constexpr (Varlen<C>::kOn) {
-    if (tile.row >= tile.sequence.queries) tile.trip_count = 0;
+    if (tile.row >= mask_of<C>(params, tile).queries) tile.trip_count = 0;
   }
+  if constexpr (Packed<C>::kOn) take_part(params, tile);
   return tile;
+}
+
+/// A row of a tile: its query, and its head of all.
+struct RowPlace {
+  int query, head;
+  bool inside;  ///< there is such a row
+};
+/// Packed rows of a query are those of its heads for the same keys, rounded up to a power of two.
+template <class C>
+TJ_DEVICE RowPlace row_place(const Params& params, const Tile& tile, int row) {
+  const bool inside = row < mask_of<C>(params, tile).queries;
+  if constexpr (Packed<C>::kOn) {
+    const int head = row & ((1 << params.group_shift) - 1);
+    return {row >> params.group_shift, tile.head * params.group + min(head, params.group - 1),
+            inside && head < params.group};
+  } else {
+    return {row, tile.head, inside};
+  }
 }
 
 /// The first key of an iteration.

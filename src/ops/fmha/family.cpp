@@ -61,7 +61,7 @@ Candidate fmha_candidate(graph::Graph graph, const FmhaKernel& config, const Fmh
 
 bool fmha_draws(const ProblemKey& problem, const arch::Arch& arch) {
   if (arch.least_drawn_waves <= 0) return false;
-  const auto [batch, heads, kv_heads, queries, keys] = fmha_sizes(problem);
+  const auto [batch, heads, kv_heads, queries, keys, sequences] = fmha_sizes(problem);
   const double tiles =
       static_cast<double>(batch * heads) * static_cast<double>((queries + kUsualRows - 1) / kUsualRows);
   if (tiles < arch.least_drawn_waves * arch.sm_count) return false;
@@ -120,7 +120,12 @@ const std::vector<arch::Needs>& fmha_needs() {
 
 std::vector<Candidate> fmha_candidates(const FmhaKernel& config, const arch::Arch& arch) {
   arch::require(arch, "fmha", fmha_needs());
-  if (const FmhaFamily* family = find_fmha_family(arch)) return of_tile(config, arch, family->candidates(config, arch));
+  const FmhaFamily* const of_arch = find_fmha_family(arch);
+  if (of_arch != nullptr && !of_arch->packs && (config.packed || config.out_f32))
+    refuse("fmha", Code::unsupported,
+           support::cat(config.packed ? "packed is true" : "o.dtype is f32", "; allowed on ", arch.name, ": ",
+                        config.packed ? "false" : "q.dtype"));
+  if (const FmhaFamily* family = of_arch) return of_tile(config, arch, family->candidates(config, arch));
   support::fail(Stage::target, Code::unsupported,
                 support::cat("fmha has no node bodies for family '", arch.family, "' of '", arch.name, "'"));
 }

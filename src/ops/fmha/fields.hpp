@@ -47,6 +47,8 @@ inline std::vector<std::string> fmha_value_dim_flags() {
   return {std::begin(kFmhaValueDimWords), std::end(kFmhaValueDimWords)};
 }
 
+inline constexpr const char* kFmhaOutputWords[] = {"same", "f32"};
+
 /// A feature that most kernels lack: nothing of such a kernel says so.
 template <bool FmhaConfig::* kMember>
 constexpr Field<FmhaKernel> fmha_feature(const char* name, const char* tag, const char* constant) {
@@ -64,7 +66,7 @@ constexpr Field<FmhaKernel> fmha_feature(const char* name, const char* tag, cons
           .constant_where_tagged = true};
 }
 
-inline constexpr std::array<Field<FmhaKernel>, 14> kFmhaFields = {
+inline constexpr std::array<Field<FmhaKernel>, 16> kFmhaFields = {
     {{.name = "dtype",
       .get = [](const FmhaKernel& config) { return place_among<kFmhaTypes>(config.dtype); },
       .set = [](FmhaKernel& config, unsigned place) { config.dtype = kFmhaTypes[place]; },
@@ -150,6 +152,19 @@ inline constexpr std::array<Field<FmhaKernel>, 14> kFmhaFields = {
       .more_flags = fmha_page_size_flags,
       .tag = "_pages%",
       .tagged = [](const FmhaKernel& config) { return config.page_size != 0; },
-      .optional = true}}};
+      .optional = true},
+     {.name = "out",
+      .get = [](const FmhaKernel& config) { return unsigned{config.out_f32}; },
+      .set = [](FmhaKernel& config, unsigned place) { config.out_f32 = place != 0; },
+      .words = words<kFmhaOutputWords>,
+      .bits = 1,
+      .flags = {"same", "f32"},
+      .tag = "_to_%",
+      .tagged = [](const FmhaKernel& config) { return config.out_f32; },
+      .optional = true,
+      .constant = "kOutF32",
+      .kind = Constant::boolean,
+      .constant_where_tagged = true},
+     fmha_feature<&FmhaConfig::packed>("packed", "_packed", "kPacked")}};
 
 }  // namespace tj::ops

@@ -52,10 +52,11 @@ struct FmhaChoice {
   int rung = kNoFmhaRung;
   WalkChoice walk = WalkChoice::usual;
   int tile = 0;
+  int parts = 0;  ///< of the keys, each for blocks of its own, by a kernel that packs heads; 0: a kernel that does not
   /// The choice in one number, as Op has choices.
-  int number() const { return tile << 16 | static_cast<int>(walk) << 8 | rung; }
+  int number() const { return parts << 22 | tile << 16 | static_cast<int>(walk) << 8 | rung; }
   static FmhaChoice of(int number) {
-    return {number & 0xff, static_cast<WalkChoice>(number >> 8 & 0xff), number >> 16};
+    return {number & 0xff, static_cast<WalkChoice>(number >> 8 & 0xff), number >> 16 & 0x3f, number >> 22};
   }
 };
 
@@ -65,6 +66,7 @@ Request fmha_request(const FmhaKernel& config);
 /// Sizes of a call, each at most 2^30.
 struct FmhaSizes {
   std::int64_t batch = 1, heads = 1, kv_heads = 1, queries = 1, keys = 1;
+  std::int64_t sequences = 0;  ///< with lists: queries are those of all of them, keys the most that one can have
 };
 FmhaSizes fmha_sizes(const FmhaArgs& args);
 /// The kernel of a call whose walk and tile are the usual ones.
@@ -97,6 +99,7 @@ inline constexpr std::array kFmhaGeometry = {geometry_field<&FmhaLaunch::rows_pe
                                              geometry_field<&FmhaLaunch::walks>("walks"),
                                              geometry_field<&FmhaLaunch::staged_rows>("staged_rows"),
                                              geometry_field<&FmhaLaunch::section_kb>("section_kb")};
-void fmha_plan(const FmhaArgs& args, const FmhaLaunch& kernel, LaunchPlan& plan);
+/// parts: FmhaChoice::parts.
+void fmha_plan(const FmhaArgs& args, const FmhaLaunch& kernel, LaunchPlan& plan, int parts = 0);
 
 }  // namespace tj::ops

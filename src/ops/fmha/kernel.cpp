@@ -16,10 +16,12 @@
 #include "ops/fmha/family.hpp"
 #include "ops/fmha/fields.hpp"
 #include "ops/fmha/mask.hpp"
+#include "ops/fmha/parts.hpp"
 #include "ops/fmha/rungs.hpp"
 #include "ops/fmha/scores.hpp"
 #include "ops/fmha/sequences.hpp"
 #include "ops/fmha/validate.hpp"
+#include "ops/merge_states/merge_states.hpp"
 #include "support/fail.hpp"
 #include "support/index.hpp"
 #include "support/lasting.hpp"
@@ -35,6 +37,8 @@ constexpr std::size_t kLimit = 4;  // the place of max_sms in a problem's key; n
 
 FmhaChoice made_choice(const ProblemKey& problem, const arch::Arch& arch) {
   const auto kernel = kernel_of_key<kFmhaFields, FmhaKernel>(problem.kind);
+  if (const int parts = choose_fmha_parts(kernel, fmha_sizes(problem), problem.sizes[kLimit], arch); parts != 0)
+    return {.parts = parts};
   FmhaChoice choice{.tile = choose_fmha_tile(kernel, fmha_sizes(problem), problem.sizes[kLimit], arch)};
   if (problem.sizes[kLimit] != 0)
     choice.walk = fmha_limited_walk(kernel, arch);
@@ -152,12 +156,14 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
     return kernel;
   }
   Kernel kernel_of(const ProblemKey& problem, int choice) const override {
-    const auto [rung, walk, tile] = FmhaChoice::of(choice);
+    const auto [rung, walk, tile, parts] = FmhaChoice::of(choice);
     if (choice == FmhaChoice().number()) return {problem.kind};
     FmhaKernel kernel = kernel_of_key<kFmhaFields, FmhaKernel>(problem.kind);
     kernel.rung = rung;
     if (walk != WalkChoice::usual) kernel.walk = walk;
     if (tile != kUsualFmhaTile) kernel.tile = tile;
+    if (parts != 0) kernel.packed = true;
+    if (parts > 1) kernel.out_f32 = true;
     return {fmha_small_key(kernel), choice};
   }
   bool has_ladder() const override { return true; }
@@ -181,6 +187,7 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
   std::vector<NeededKernel> needed_kernels(const void* config, const ChooseKernel& choose) const override {
     const auto& of = *static_cast<const FmhaConfig*>(config);
     ops::validate(of);
+    if (of.packed) return packed_kernels(of);
     const ProblemKey few = {fmha_small_key(of)};
     const Kernel own = choose(few);
     std::vector<NeededKernel> list;
@@ -189,6 +196,16 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
         list.push_back({this, kernel});
     list.push_back({this, own});
     return list;
+  }
+
+  /// Of keys in parts, what merges them, and of keys in one.
+  std::vector<NeededKernel> packed_kernels(FmhaConfig config) const {
+    config.packed = false;
+    const ProblemKey problem = {fmha_small_key(config)};
+    const DType out = config.out_f32 ? DType::f32 : config.dtype;
+    return {{this, kernel_of(problem, FmhaChoice{.parts = 2}.number())},
+            {&merge_states_op(), {merge_states_small_key({DType::f32, out})}},
+            {this, kernel_of(problem, FmhaChoice{.parts = 1}.number())}};
   }
 
   /// The kernels that calls without max_sms may take beside `own`, that of few tiles; `many` is that of many.
@@ -271,8 +288,16 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
     list.reads("block_table", of.block_table);
   }
   const Tunable* tunable() const override { return &fmha_tunable(); }
-  void plan(const void* args, const Kernel&, const Geometry& geometry, LaunchPlan& plan) const override {
-    fmha_plan(get(args), geometry.as<FmhaLaunch>(), plan);
+  void plan(const void* args, const Kernel& kernel, const Geometry& geometry, LaunchPlan& plan) const override {
+    fmha_plan(get(args), geometry.as<FmhaLaunch>(), plan, FmhaChoice::of(kernel.choice).parts);
+  }
+  bool in_steps(const void*, const Kernel& kernel) const override { return FmhaChoice::of(kernel.choice).parts > 1; }
+  std::size_t scratch_bytes(const void* args, const Kernel& kernel) const override {
+    return fmha_scratch_bytes(get(args), FmhaChoice::of(kernel.choice).parts);
+  }
+  void steps(const void* args, const Kernel& kernel, void* scratch, const EachStep& each) const override {
+    if (!in_steps(args, kernel)) return each({this, args, kernel});
+    fmha_steps(get(args), kernel, scratch, each);
   }
 };
 
@@ -322,6 +347,7 @@ FmhaKernel fmha_kernel(const FmhaArgs& args) {
   set_scores(config, args);
   set_mask(config, args);
   set_sequences(config, args);
+  config.out_f32 = args.o.dtype == DType::f32;
   return config;
 }
 

@@ -8,6 +8,7 @@
 #include "ops/fmha/fmha.hpp"
 #include "ops/fmha/mask.hpp"
 #include "ops/fmha/params.cuh"
+#include "ops/fmha/parts.hpp"
 #include "ops/fmha/scores.hpp"
 #include "ops/fmha/sequences.hpp"
 
@@ -19,6 +20,26 @@ support::TensorMapDesc box_map(const FmhaArgs& args, const Tensor& tensor, int r
   if (has_sequences(args)) return sequence_map(tensor, rows);
   return tensor_map(tensor, {3, 2, 1, 0},
                     {static_cast<std::uint32_t>(fmha::kSwizzleColumns), static_cast<std::uint32_t>(rows)});
+}
+
+/// Of queries whose heads are rows: D, heads for one of keys, S, those of keys, B. Heads are rounded up to a power of
+/// two.
+support::TensorMapDesc packed_map(const Tensor& q, std::int64_t kv_heads, int group_shift, int rows) {
+  support::TensorMapDesc desc = tensor_map(q, {3, 1, 2, 1}, {static_cast<std::uint32_t>(fmha::kSwizzleColumns), 1});
+  const std::int64_t group = q.shape[1] / kv_heads;
+  const auto bytes = [&](long long apart) {
+    return apart == 0 ? kMapAlignment : static_cast<std::uint64_t>(apart) * std::uint64_t{2};
+  };
+  desc.rank = 5;
+  desc.dims[1] = static_cast<std::uint64_t>(group);
+  desc.dims[3] = static_cast<std::uint64_t>(kv_heads);
+  desc.dims[4] = static_cast<std::uint64_t>(q.shape[0]);
+  desc.stride_bytes[1] = bytes(stride(q, 1));
+  desc.stride_bytes[3] = bytes(stride(q, 1) * group);
+  desc.stride_bytes[4] = bytes(stride(q, 0));
+  desc.box = {static_cast<std::uint32_t>(fmha::kSwizzleColumns), 1u << group_shift,
+              static_cast<std::uint32_t>(rows >> group_shift), 1, 1};
+  return desc;
 }
 
 /// Of keys or values, a block of them at a time, or as many as lie in one page.
@@ -50,15 +71,31 @@ void set_sections(const FmhaArgs& args, const FmhaLaunch& kernel, fmha::Params& 
   p.last_section = static_cast<int>((all - last + each - 1) / each);
 }
 
+/// A kernel that packs heads counts those of keys. Outputs of parts lie one behind the other in the first dimension of
+/// o and of lse, in lists in the last one of lse (parts.cpp).
+void set_parts(const FmhaArgs& args, int parts, fmha::Params& p) {
+  p.group = p.heads_per_kv_head;
+  p.group_shift = fmha_group_shift(args);
+  p.heads = static_cast<int>(args.k.shape[1]);
+  p.heads_per_kv_head = 1;
+  p.parts = parts;
+  if (parts == 1) return;
+  const bool lists = has_sequences(args);
+  p.part_o = args.q.shape[lists ? 2 : 0] * args.o.strides[lists ? 2 : 0];
+  p.part_lse = args.q.shape[lists ? 2 : 0] * args.lse->strides[lists ? 2 : 0];
+}
+
 /// args: of tensors [B, H, S, D].
-void plan_batch(const FmhaArgs& args, const FmhaLaunch& kernel, LaunchPlan& plan) {
+void plan_batch(const FmhaArgs& args, const FmhaLaunch& kernel, int parts, LaunchPlan& plan) {
   static_assert(sizeof(fmha::Params) <= LaunchPlan::kMaxOwnBytes);
   auto& p = *new (plan.params.data()) fmha::Params{};
   require_two_bytes("fmha", args.q.dtype);
   plan.params_bytes = sizeof(fmha::Params);
   plan.map_count = 0;
   if (kernel.bulk_copies) {
-    plan.maps[0] = {offsetof(fmha::Params, q), box_map(args, args.q, kernel.rows_per_block)};
+    plan.maps[0] = {offsetof(fmha::Params, q),
+                    parts == 0 ? box_map(args, args.q, kernel.rows_per_block)
+                               : packed_map(args.q, args.k.shape[1], fmha_group_shift(args), kernel.rows_per_block)};
     plan.maps[1] = {offsetof(fmha::Params, k), key_map(args, args.k, kernel.block_n)};
     plan.maps[2] = {offsetof(fmha::Params, v), key_map(args, args.v, kernel.block_n)};
     plan.map_count = 3;
@@ -84,12 +121,17 @@ void plan_batch(const FmhaArgs& args, const FmhaLaunch& kernel, LaunchPlan& plan
   p.heads = static_cast<int>(args.q.shape[1]);
   p.heads_per_kv_head = static_cast<int>(args.q.shape[1] / args.k.shape[1]);
   set_mask(p, args);
-  p.row_blocks = (p.queries + kernel.rows_per_block - 1) / kernel.rows_per_block;
+  int queries = kernel.rows_per_block;  // of a block
+  if (parts != 0) {
+    set_parts(args, parts, p);
+    queries >>= p.group_shift;
+  }
+  p.row_blocks = (p.queries + queries - 1) / queries;
   if (has_sequences(args)) {
     set_sequences(p, args);
-    p.row_blocks = static_cast<int>(fmha_row_blocks(p.queries, p.sequences, kernel.rows_per_block));
+    p.row_blocks = static_cast<int>(fmha_row_blocks(p.queries, p.sequences, queries));
   }
-  p.tiles = p.row_blocks * p.heads * p.batches;
+  p.tiles = p.row_blocks * p.heads * p.batches * std::max(parts, 1);
   set_sections(args, kernel, p);
   set_scores(p, args);
   const auto tiles = static_cast<unsigned>(p.tiles);
@@ -99,9 +141,9 @@ void plan_batch(const FmhaArgs& args, const FmhaLaunch& kernel, LaunchPlan& plan
 
 }  // namespace
 
-void fmha_plan(const FmhaArgs& given, const FmhaLaunch& kernel, LaunchPlan& plan) {
-  if (has_sequences(given)) return plan_batch(as_batch(given), kernel, plan);
-  plan_batch(given, kernel, plan);
+void fmha_plan(const FmhaArgs& given, const FmhaLaunch& kernel, LaunchPlan& plan, int parts) {
+  if (has_sequences(given)) return plan_batch(as_batch(given), kernel, parts, plan);
+  plan_batch(given, kernel, parts, plan);
 }
 
 }  // namespace tj::ops

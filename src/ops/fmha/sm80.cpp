@@ -132,6 +132,8 @@ const arch::Needs& needs() {
 
 std::vector<FmhaWarpTile> tiles(const FmhaKernel& config, const arch::Arch& arch) {
   if (config.rung != kNoFmhaRung) return {{64, 4, 1, rung_of(config).blocks_per_sm, true}};
+  // Rows of few queries: a warp has sixteen.
+  if (config.packed) return {{std::max(config.head_dim, fmha_value_dim(config)) > 128 ? 32 : 64, 4, 1, 1, false}};
   // keys, warps, times sixteen rows each, blocks of an SM, queries in registers.
   // 32 rows a warp halve the loads from shared memory for a product. With 16 rows these take longer than the product
   // where the matrix unit is fast. As many keys as leave the compiler registers to load ahead with: at head dim 128, 64
@@ -171,7 +173,7 @@ std::vector<Candidate> candidates(const FmhaKernel& config, const arch::Arch& ar
 }  // namespace
 
 const FmhaFamily& fmha_sm80() {
-  static constexpr FmhaFamily family{"sm80", needs, candidates, false, true};
+  static constexpr FmhaFamily family{"sm80", needs, candidates, false, true, true};
   return family;
 }
 

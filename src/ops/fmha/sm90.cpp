@@ -94,7 +94,7 @@ class Builder : private FmhaBuilder {
     // Equal tiles: one block an SM walks them, loading the next tile while it stores this one. Causal tiles differ, so
     // each is a block of its own and the hardware hands out the longest first; calls with many tiles take the kernel
     // whose blocks draw them (fmha_draws).
-    graph_.walk = mask_.tiles_differ() ? graph::Walk::one_tile : graph::Walk::persistent;
+    graph_.walk = mask_.tiles_differ() || config_.packed ? graph::Walk::one_tile : graph::Walk::persistent;
     values(kLeastSlots);
     loads_ = engine_loads();
     for (int c = 0; c < tile_.consumers; ++c) consumer(c);
@@ -194,11 +194,23 @@ FmhaGroupTile widest_tile(const FmhaKernel& config, int consumers, bool staged, 
   return tile;
 }
 
+/// Few queries have one consumer, which takes the registers of two. Keys in flight bound the time: blocks of up to 128
+/// leave room for three of keys and of values at head dim 128.
+std::vector<FmhaGroupTile> packed_tiles(const FmhaKernel& config, const arch::Arch& arch) {
+  constexpr int kMostWords = 216, kMostKeys = 128, kMatrixDepth = 16;
+  FmhaGroupTile tile{1, kMostKeys, false, false};
+  while (tile.block_n > 0 && (words_of(config, tile.block_n) > kMostWords || !fits(config, tile, arch)))
+    tile.block_n -= kMatrixDepth;
+  return {tile};
+}
+
 std::vector<FmhaGroupTile> tiles(const FmhaKernel& config, const arch::Arch& arch) {
   // Widths whose scores, weights and output fit the registers of a consumer: 3/4 N + D/2 words and kContextRegisters.
   // Turns pay for narrow blocks; wide ones alternate by themselves. N 160 full at S 4096 and 16384 ran at 615 and 642
   // TFLOP/s without turns, at 600 and 630 with turns (H200, 2026-11-20). To repeat it: change the flag here, then
   // tests/gpu/compare.py --sizes fixed --causal false.
+  if (config.packed) return packed_tiles(config, arch);
+  if (config.out_f32) return {widest_tile(config, 2, false, arch)};
   if (config.value_dim == 0 && config.head_dim == 128) return {{2, 160, false}, {2, 128, true}};
   // A role that loads pages takes 40 registers: with 32, which three consumers leave it, it spills (NVRTC 13.0).
   const bool three = config.page_size == 0;
@@ -252,6 +264,7 @@ const FmhaFamily& fmha_sm90() {
                                      .needs = []() -> const arch::Needs& { return kNeeds; },
                                      .candidates = candidates,
                                      .walks = true,
+                                     .packs = true,
                                      .iteration_cycles = iteration_cycles,
                                      .least_gain = least_gain};
   return family;

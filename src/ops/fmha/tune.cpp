@@ -193,17 +193,23 @@ FmhaSizes fmha_sizes(const FmhaArgs& args) {
     return {args.q.shape[0], args.q.shape[1], args.k.shape[1], args.q.shape[2], args.k.shape[2]};
   // Lengths are not known here: rows of all sequences, and a block of them more for each.
   const auto heads = static_cast<std::size_t>(args.k.rank - 2);
-  const std::int64_t keys = args.k.shape[0] * (args.k.rank == 4 ? args.k.shape[1] : 1);
-  return {1, args.q.shape[1], args.k.shape[heads], args.q.shape[0], std::min(keys, std::int64_t{kMaxSize})};
+  const std::int64_t keys = args.block_table ? args.block_table->shape[1] * args.k.shape[1] : args.k.shape[0];
+  return {1,
+          args.q.shape[1],
+          args.k.shape[heads],
+          args.q.shape[0],
+          std::min(keys, std::int64_t{kMaxSize}),
+          fmha_sequences(args)};
 }
 
 ProblemKey fmha_problem_key(const FmhaKernel& kernel, const FmhaSizes& sizes) {
-  return {fmha_small_key(kernel), {sizes.batch, sizes.heads << 32 | sizes.kv_heads, sizes.queries, sizes.keys}};
+  return {fmha_small_key(kernel),
+          {sizes.sequences << 32 | sizes.batch, sizes.heads << 32 | sizes.kv_heads, sizes.queries, sizes.keys}};
 }
 
 FmhaSizes fmha_sizes(const ProblemKey& problem) {
   const auto [batch, heads, queries, keys, limit] = problem.sizes;
-  return {batch, heads >> 32, heads & 0xffffffff, queries, keys};
+  return {batch & 0xffffffff, heads >> 32, heads & 0xffffffff, queries, keys, batch >> 32};
 }
 
 }  // namespace tj::ops

@@ -83,7 +83,8 @@ void check_fmha_types(const Named& q, const Named& k, const Named& v, const Name
   check_type("q.dtype", q.tensor.dtype);
   check_head_dim(q.rank == 4 ? "q.shape[3] (D)" : "q.shape[2] (D)", q.at(q.rank - 1));
   check_head_dim(v.rank == 4 ? "v.shape[3] (Dv)" : "v.shape[2] (Dv)", v.at(v.rank - 1));
-  for (const Named* t : {&k, &v, &o}) check_dtype(*t, q.tensor.dtype, ", as q.dtype");
+  for (const Named* t : {&k, &v}) check_dtype(*t, q.tensor.dtype, ", as q.dtype");
+  if (o.tensor.dtype != DType::f32) check_dtype(o, q.tensor.dtype, ", as q.dtype, or f32");
   check_place(q, on_model);
   for (const Named* t : {&k, &v, &o}) check_device(*t, q.tensor.device, "q");
 }

@@ -141,6 +141,26 @@ def _ends(count, step, device):
     return torch.arange(count + 1, dtype=torch.int32, device=device) * step
 
 
+def _append(name, k, v, k_cache, v_cache, cache_seqlens, used, block_table):
+    """Writes new keys and values behind those that count. Returns how many count then. Nothing waits, so that a graph captures it."""
+    if k is None or v is None or cache_seqlens is None:
+        missing = "k" if k is None else "v" if v is None else "cache_seqlens"
+        raise Error(f"{name}: {missing} is None; allowed with new keys: k, v and cache_seqlens together")
+    for given, x, cache in (("k", k, k_cache), ("v", v, v_cache)):
+        wanted = (used.shape[0], k.shape[1] if k.dim() == 4 else 0, *cache.shape[2:])
+        if tuple(x.shape) != wanted or x.dtype != cache.dtype:
+            raise Error(f"{name}: {given} is {list(x.shape)} of {x.dtype}; allowed: {list(wanted)} of {cache.dtype}, as {given}_cache")
+    size, pages = k_cache.shape[1], 1 if block_table is None else block_table.shape[1]
+    places = (used.long()[:, None] + torch.arange(k.shape[1], device=k.device)).clamp(0, size * pages - 1)
+    if block_table is None:
+        first = torch.arange(used.shape[0], device=k.device)[:, None].expand_as(places)
+    else:
+        first = block_table.long().gather(1, places // size).clamp(0, k_cache.shape[0] - 1)
+    for x, cache in ((k, k_cache), (v, v_cache)):
+        cache.index_put_((first, places % size), x)
+    return used + k.shape[1]
+
+
 def flash_attn_with_kvcache(q: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor, k: Optional[torch.Tensor] = None,
                             v: Optional[torch.Tensor] = None, rotary_cos: Optional[torch.Tensor] = None, rotary_sin: Optional[torch.Tensor] = None,
                             cache_seqlens: Optional[Union[int, torch.Tensor]] = None, cache_batch_idx: Optional[torch.Tensor] = None,
@@ -150,11 +170,12 @@ def flash_attn_with_kvcache(q: torch.Tensor, k_cache: torch.Tensor, v_cache: tor
                             return_softmax_lse: bool = False, *, learnable_sink: Optional[torch.Tensor] = None, s_aux: Optional[torch.Tensor] = None,
                             out: Optional[torch.Tensor] = None, pack_gqa: Optional[bool] = None,
                             **others: object) -> Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]:
-    """flash_attn.flash_attn_with_kvcache by tilejit's kernels, for keys that are in the cache already: nothing is appended.
+    """flash_attn.flash_attn_with_kvcache by tilejit's kernels, with k and v appended to the cache first.
 
     q [B, Sq, H, D]; k_cache and v_cache [B, Sk, Hkv, D], or [pages, page size, Hkv, D] with block_table i32 [B, pages]. cache_seqlens: the keys of
-    each sequence that count, i32 [B] or one number; all of them without it. k, v, rotary_cos, rotary_sin, cache_batch_idx and cache_leftpad are
-    refused by name; the other arguments are flash_attn_func's. Returns o [B, Sq, H, Dv], with return_softmax_lse (o, lse f32 [B, H, Sq]). Raises
+    each sequence that count, i32 [B] or one number; all of them without it. k and v [B, S, Hkv, D]: new keys and values, which torch writes into the
+    cache behind those that count, and which count then; places behind the cache's end are its last. rotary_cos, rotary_sin, cache_batch_idx and
+    cache_leftpad are refused by name; the other arguments are flash_attn_func's. Returns o [B, Sq, H, Dv], with return_softmax_lse (o, lse f32 [B, H, Sq]). Raises
     tilejit.Error.
     >>> import torch, tilejit.torch
     >>> q, cache = torch.ones(2, 1, 4, 64, dtype=torch.float16), torch.ones(2, 30, 2, 64, dtype=torch.float16)
@@ -162,8 +183,7 @@ def flash_attn_with_kvcache(q: torch.Tensor, k_cache: torch.Tensor, v_cache: tor
     torch.Size([2, 1, 4, 64])
     """
     name = "flash_attn_with_kvcache"
-    for given, x, why in (("k", k, "keys are appended before the call"), ("v", v, "values are appended before the call"),
-                          ("rotary_cos", rotary_cos, "rotations are not served"), ("rotary_sin", rotary_sin, "rotations are not served"),
+    for given, x, why in (("rotary_cos", rotary_cos, "rotations are not served"), ("rotary_sin", rotary_sin, "rotations are not served"),
                           ("cache_batch_idx", cache_batch_idx, "block_table says where keys lie"), ("cache_leftpad", cache_leftpad, "it is not served")):
         if x is not None:
             _refuse(given, type(x).__name__, f"None, as {why}", name)
@@ -177,6 +197,8 @@ def flash_attn_with_kvcache(q: torch.Tensor, k_cache: torch.Tensor, v_cache: tor
     if used is None or isinstance(used, int):
         most = keys * (1 if block_table is None else block_table.shape[1])
         used = torch.full((batch,), most if used is None else used, dtype=torch.int32, device=q.device)
+    if k is not None or v is not None:
+        used = _append(name, k, v, k_cache, v_cache, cache_seqlens, used, block_table)
     if block_table is None:
         k_cache, v_cache, ends = k_cache.flatten(0, 1), v_cache.flatten(0, 1), _ends(batch, keys, q.device)
     result = flash_attn_varlen_func(q.flatten(0, 1), k_cache, v_cache, _ends(batch, rows, q.device), ends, softmax_scale=softmax_scale, causal=causal,

@@ -33,6 +33,7 @@ SCHEMAS = {
                         "str? activation=None, Tensor? scale_a=None, Tensor? scale_b=None, SymInt expected_rows=0) -> ()",
     "quantise": "(Tensor x, *, int rows=1, str? gate=None, bool powers_of_two=False) -> (Tensor, Tensor)",
     "quantise_out": "(Tensor x, Tensor(a!) q, Tensor(b!) scales, *, str? gate=None, bool powers_of_two=False) -> ()",
+    "merge_states": "(Tensor states, Tensor lse_states, *, Tensor? cu_seqlens=None, ScalarType? dtype=None) -> (Tensor, Tensor)",
     "chunk_indices": "(Tensor cu_seqlens, *, SymInt tokens) -> (Tensor, Tensor)",
     "chunk_indices_out": "(Tensor cu_seqlens, Tensor(a!) chunk_indices, Tensor(b!) total_chunks) -> ()",
     "chunk_o": "(Tensor q, Tensor k, Tensor v_new, Tensor h, *, Tensor? g_cu=None, Tensor? cu_seqlens=None, Tensor? chunk_indices=None, "
@@ -98,6 +99,12 @@ def quantise(x, *, rows=1, gate=None, powers_of_two=False):
 
 def quantise_out(x, q, scales, *, gate=None, powers_of_two=False):
     run("quantise", (gate, powers_of_two), (x, q, scales), False)
+
+
+def merge_states(states, lse_states, *, cu_seqlens=None, dtype=None):
+    o, lse = _torch_shapes.merge_states(states, lse_states, cu_seqlens=cu_seqlens, dtype=dtype)
+    run("merge_states", (), (states, lse_states, cu_seqlens, o, lse), True)
+    return o, lse
 
 
 def chunk_indices(cu_seqlens, *, tokens):

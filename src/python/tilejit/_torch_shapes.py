@@ -162,7 +162,8 @@ def fmha_out(q, k, v, out, *, lse=None, **options):
         q, v, out = q[None].transpose(1, 2), v[None] if v.dim() == 3 else v, out[None].transpose(1, 2)
         lse = None if lse is None else lse[None]
     _rank("fmha", "o", out, _FMHA_FORM, 4)
-    _dtype("fmha", "o", out, (q.dtype,), ", as q.dtype")
+    if out.dtype != torch.float32:
+        _dtype("fmha", "o", out, (q.dtype,), ", as q.dtype, or f32")
     for axis in range(3):
         _same("fmha", "o", out, axis, q.shape[axis], "q's shape")
     _same("fmha", "o", out, 3, v.shape[3], "v.shape[3]")
@@ -311,6 +312,22 @@ def quantise_out(x, q, scales, *, gate=None, powers_of_two=False):
     _dtype("quantise", "scales", scales, (torch.float32,))
     for axis, size in enumerate(like.shape):
         _same("quantise", "q", q, axis, size, "x asks for")
+
+
+def merge_states(states, lse_states, *, cu_seqlens=None, dtype=None):
+    op = "merge_states"
+    _rank(op, "states", states, "[N, ..., D]", 3, 4, 5)
+    _sizes(op, "states", states)
+    dtype = states.dtype if dtype is None else dtype
+    _dtype(op, "states", states, (*_HALVES, torch.float32), code="unsupported")
+    _demand(dtype in (*_HALVES, torch.float32), op, f"o.dtype is {_short(dtype)}; allowed: f16, bf16, f32", "unsupported")
+    _dtype(op, "lse_states", lse_states, (torch.float32,))
+    _together(op, states, {"states": states, "lse_states": lse_states, "cu_seqlens": cu_seqlens})
+    _rank(op, "lse_states", lse_states, "[N, ...], with the dimensions of o", states.dim() - 1)
+    for axis in range(states.dim() - 1):
+        _same(op, "lse_states", lse_states, axis, states.shape[axis], "states's shape")
+    return (torch.empty(states.shape[1:], dtype=dtype, device=states.device),
+            torch.empty(states.shape[1:-1], dtype=torch.float32, device=states.device))
 
 
 def _lists(cu_seqlens):

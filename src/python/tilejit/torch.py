@@ -10,13 +10,14 @@ meta tensors. A tensor that requires grad is refused outside of torch.no_grad();
     torch.ops.tilejit.gemm(a, b, *, c, bias, alpha, beta, activation, dtype, scale_a, scale_b) -> d          gemm_out: out
     torch.ops.tilejit.grouped_gemm(a, b, groups, *, grouping="ends", ...) -> d   grouped_gemm_out: out
     torch.ops.tilejit.quantise(x, *, rows=1, gate, powers_of_two) -> (q, scales)  quantise_out: q, scales
+    torch.ops.tilejit.merge_states(states, lse_states, *, cu_seqlens, dtype) -> (o, lse)
     torch.ops.tilejit.chunk_indices(cu_seqlens, *, tokens) -> (rows, total)     chunk_indices_out: chunk_indices, total_chunks
     torch.ops.tilejit.chunk_o(q, k, v_new, h, *, ...) -> o                      chunk_o_out: out
     torch.ops.tilejit.gated_delta_rule(q, k, v, *, gate, beta, ...) -> (o, final_state)
                       gated_delta_rule_out: out, final_state=None, write_slots=None, token_states=None
 
-Arguments are those of tilejit.fmha(), gemm(), grouped_gemm(), quantise(), chunk_indices(), chunk_o() and gated_delta_rule(). It needs PyTorch
-2.4 or later.
+Arguments are those of tilejit.fmha(), gemm(), grouped_gemm(), quantise(), merge_states(), chunk_indices(), chunk_o() and gated_delta_rule(). It
+needs PyTorch 2.4 or later.
 
 >>> import torch, tilejit.torch
 >>> q = torch.ones(1, 2, 64, 64, dtype=torch.float16)
@@ -41,8 +42,10 @@ _check_version(torch.__version__)
 from ._torch_flash import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache  # noqa: E402 -- behind the check
 from ._torch_fp8 import fp8_gemm_nt, m_grouped_fp8_gemm_nt_contiguous, m_grouped_fp8_gemm_nt_masked  # noqa: E402
 from ._torch_moe import fused_moe  # noqa: E402
+from ._torch_merge import merge_states  # noqa: E402
 from ._torch_rule import chunk_gated_delta_rule, fused_recurrent_gated_delta_rule, gated_delta_rule_decode  # noqa: E402
 from ._torch_sdpa import sdpa  # noqa: E402
 
 __all__ = ["chunk_gated_delta_rule", "flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache", "fp8_gemm_nt", "fused_moe",
-           "fused_recurrent_gated_delta_rule", "gated_delta_rule_decode", "m_grouped_fp8_gemm_nt_contiguous", "m_grouped_fp8_gemm_nt_masked", "sdpa"]
+           "fused_recurrent_gated_delta_rule", "gated_delta_rule_decode", "m_grouped_fp8_gemm_nt_contiguous", "m_grouped_fp8_gemm_nt_masked", "merge_states",
+           "sdpa"]

@@ -1,0 +1,105 @@
+// Protects attention of few queries on the CPU model, against f64: heads of a group as rows, keys in parts that are
+// merged, with every mask and modification; lists and pages whose lengths change between runs of a plan; same bits.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+#include <tilejit/plan.hpp>
+
+#include "common/random.hpp"
+#include "ops/fmha/sequences_problem.hpp"
+#include "support/full.hpp"
+#include "support/model_runtime.hpp"
+
+using namespace tj;
+using test::run_sequences;
+using test::sequences_shape;
+using test::SequencesProblem;
+using test::SequencesShape;
+
+namespace {
+
+constexpr const char* kTargets[] = {"model:sm_90a", "model:sm_90", "model:sm_80"};
+
+SequencesShape decode(std::vector<int> queries, std::vector<int> keys, int heads, int heads_kv) {
+  SequencesShape shape = sequences_shape(std::move(queries), std::move(keys));
+  shape.heads = heads, shape.heads_kv = heads_kv, shape.causal = true;
+  return shape;
+}
+
+}  // namespace
+
+TEST_CASE("one token of each sequence, groups of powers of two and of others, long keys, short ones and none") {
+  std::uint64_t seed = 8100;
+  int index = 0;
+  for (const char* target : kTargets) {
+    CAPTURE(target);
+    for (const int group : {1, 3, 4, 8}) {
+      if (testing::sampled_out(index++)) continue;
+      SequencesShape shape = decode({1, 1, 1, 0}, {900, 7, 0, 300}, group * 2, 2);
+      shape.front = group == 4 ? 2 : 0;
+      CAPTURE(shape.text());
+      CHECK(run_sequences(target, shape, ++seed) == "");
+    }
+  }
+}
+
+TEST_CASE("several tokens, masks and modifications in parts") {
+  std::uint64_t seed = 8200;
+  for (const char* target : kTargets) {
+    CAPTURE(target);
+    SequencesShape shape = decode({8, 1, 5}, {700, 1, 260}, 4, 2);
+    shape.sinks = true, shape.window = {300, -1};
+    CAPTURE(shape.text());
+    CHECK(run_sequences(target, shape, ++seed) == "");
+    shape.window = {}, shape.alibi = true, shape.softcap = 5, shape.sinks = false, shape.head_dim = 128;
+    CHECK(run_sequences(target, shape, ++seed) == "");
+    shape.alibi = shape.causal = false, shape.sinks = true, shape.value_dim = 72, shape.head_dim = 96;
+    CHECK(run_sequences(target, shape, ++seed) == "");
+  }
+}
+
+TEST_CASE("pages, NaN behind the keys and in a neighbour, rows of any length beside single ones") {
+  std::uint64_t seed = 8300;
+  for (const char* target : kTargets) {
+    CAPTURE(target);
+    for (const int page : {16, 7, 64}) {
+      SequencesShape shape = decode({1, 2, 1}, {500, 129, 64}, 8, 1);
+      shape.page_size = page, shape.unused = 9, shape.nan = 1, shape.dtype = DType::bf16,
+      shape.heads_first = page == 16;
+      CAPTURE(shape.text());
+      CHECK(run_sequences(target, shape, ++seed) == "");
+    }
+    // The mean is short, so the kernel of few queries serves all.
+    const SequencesShape mixed = decode({1, 90, 1, 1, 1, 1, 1, 1}, {130, 300, 64, 1, 2, 400, 0, 9}, 4, 1);
+    CHECK(run_sequences(target, mixed, ++seed) == "");
+  }
+}
+
+TEST_CASE("a plan serves other lengths, with the same bits for the same ones") {
+  Runtime& runtime = testing::model_runtime();
+  SequencesProblem problem(decode({1, 1, 6}, {4000, 80, 200}, 8, 2), 8400);
+  const Plan plan = runtime.plan(problem.args);
+  CHECK(plan.workspace_bytes() > 0);
+  const auto run_plan = [&] {
+    void* const addresses[] = {problem.args.q.data,
+                               problem.args.k.data,
+                               problem.args.v.data,
+                               problem.args.o.data,
+                               problem.args.lse->data,
+                               problem.args.cu_seqlens_q->data,
+                               problem.args.cu_seqlens_k->data};
+    plan.run(addresses);
+  };
+  run_plan();
+  CHECK(problem.problem() == "");
+  const auto first = problem.o;
+  problem.set_lengths({0, 7, 1}, {10, 1000, 0});
+  run_plan();
+  CHECK(problem.problem() == "");
+  problem.set_lengths({1, 1, 6}, {4000, 80, 200});
+  run_plan();
+  CHECK(problem.o == first);
+}
