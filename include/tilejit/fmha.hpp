@@ -86,8 +86,8 @@ struct FmhaConfig {
   /// one kernel. 0: calls without.
   int page_size = 0;
   bool out_f32 = false;  ///< calls whose o is f32
-  /// Calls with few queries of each sequence, such as decode: prepares their kernels, which calls choose by their
-  /// sizes.
+  /// Only kernels of calls with few queries of each sequence, such as decode, which take them by their sizes. Without
+  /// it, a configuration has these kernels and all others.
   bool packed = false;
 };
 

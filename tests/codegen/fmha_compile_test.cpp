@@ -74,3 +74,17 @@ TEST_CASE("sequences of different lengths, and pages: no spill, no serialised ma
       test::check_compiles(*compiler, ops::fmha_op(), ops::fmha_request(kernel));
     }
 }
+
+TEST_CASE("few queries, and outputs of f32: no spill, no serialised matrix instruction") {
+  const auto compiler = test::nvrtc_or_skip();
+  for (const int head_dim : {64, 128, 256})
+    for (const int features : {0, 1, 2}) {
+      ops::FmhaKernel kernel;
+      kernel.dtype = DType::bf16;
+      kernel.head_dim = head_dim;
+      kernel.causal = true, kernel.varlen = features != 0, kernel.page_size = features == 2 ? 16 : 0;
+      kernel.alibi = kernel.sinks = features == 1;
+      kernel.packed = true, kernel.out_f32 = features != 0;
+      test::check_compiles(*compiler, ops::fmha_op(), ops::fmha_request(kernel));
+    }
+}

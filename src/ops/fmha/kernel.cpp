@@ -88,8 +88,9 @@ std::vector<TrialTensor> trial_tensors(const FmhaKernel& config, const Sizes& si
     const bool written = std::string_view(name) == "o";
     if (page != 0 && heads == std::string_view("kv-heads"))
       return dense(name, config.dtype, {kTrialSequences * trial_pages(config, batch * s), page, h, width});
-    return config.varlen ? dense(name, config.dtype, {batch * s, h, width}, written)
-                         : dense(name, config.dtype, {batch, h, s, width}, written);
+    const DType dtype = written && config.out_f32 && !config.packed ? DType::f32 : config.dtype;
+    return config.varlen ? dense(name, dtype, {batch * s, h, width}, written)
+                         : dense(name, dtype, {batch, h, s, width}, written);
   };
   const int values = fmha_value_dim(config);
   return {rows("q", "heads", "seq-q", config.head_dim), rows("k", "kv-heads", "seq-k", config.head_dim),
@@ -104,7 +105,9 @@ Trial trial_of(const FmhaKernel& config, const Sizes& sizes, bool usual = false)
   trial.name = cat("B ", batch, " H ", heads, "/", kv, " Sq ", queries, " Sk ", keys);
   trial.kernel_flags = flags_of_fields<kFmhaFields>(config);
   trial.flags = trial.kernel_flags + " " + sizes.flags();
-  const int choice = FmhaChoice{config.rung, config.walk, config.tile}.number();
+  // Packed kernels that write f32 serve parts of the keys.
+  const int parts = !config.packed ? 0 : config.out_f32 ? 3 : 1;
+  const int choice = FmhaChoice{config.rung, config.walk, config.tile, parts}.number();
   // A workload is timed as calls take it, unless its flags ask for more. A trial runs the kernel that its flags name.
   if (!usual || choice != FmhaChoice().number()) trial.choice = choice;
   trial.tensors = trial_tensors(config, sizes);
@@ -190,8 +193,10 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
     if (of.packed) return packed_kernels(of);
     const ProblemKey few = {fmha_small_key(of)};
     const Kernel own = choose(few);
+    const bool usual = FmhaChoice::of(own.choice).rung == kNoFmhaRung;
     std::vector<NeededKernel> list;
-    if (FmhaChoice::of(own.choice).rung == kNoFmhaRung)
+    if (usual && has_packed_kernels(choose.arch())) list = packed_kernels(of);
+    if (usual)
       for (const Kernel& kernel : other_kernels(of, choose.arch(), choose(fmha_problem_key(of, kManyTiles)), own))
         list.push_back({this, kernel});
     list.push_back({this, own});

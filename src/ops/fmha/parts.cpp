@@ -48,10 +48,15 @@ int fmha_group_shift(const FmhaArgs& args) {
   return shift_of(args.q.shape[1] / args.k.shape[1]);
 }
 
-int choose_fmha_parts(const FmhaKernel& kernel, const FmhaSizes& sizes, std::int64_t max_sms, const arch::Arch& arch) {
+bool has_packed_kernels(const arch::Arch& arch) {
   const FmhaFamily* const family = find_fmha_family(arch);
+  return family != nullptr && family->packs;
+}
+
+int choose_fmha_parts(const FmhaKernel& kernel, const FmhaSizes& sizes, std::int64_t max_sms, const arch::Arch& arch) {
   const bool usual = kernel.rung == kNoFmhaRung && kernel.walk == WalkChoice::usual && kernel.tile == kUsualFmhaTile;
-  if (family == nullptr || !family->packs || !usual || max_sms != 0) return 0;
+  const bool sized = sizes.kv_heads > 0;  // a configuration alone has no sizes
+  if (!has_packed_kernels(arch) || !usual || !sized || max_sms != 0) return 0;
   const std::int64_t group = std::int64_t{1} << shift_of(sizes.heads / sizes.kv_heads);
   const std::int64_t batch = sizes.sequences != 0 ? sizes.sequences : sizes.batch;
   const std::int64_t queries = sizes.sequences != 0 ? (sizes.queries + batch - 1) / batch : sizes.queries;

@@ -13,6 +13,9 @@ namespace tj::ops {
 /// The power of two that query heads for each of keys are rounded up to.
 int fmha_group_shift(const FmhaArgs& args);
 
+/// Has the arch kernels that pack heads?
+bool has_packed_kernels(const arch::Arch& arch);
+
 /// 0: the call takes a kernel that packs no heads. Else the parts of the keys, as predicted.
 int choose_fmha_parts(const FmhaKernel& kernel, const FmhaSizes& sizes, std::int64_t max_sms, const arch::Arch& arch);
 

@@ -112,6 +112,8 @@ class FmhaTunable final : public Tunable {
     if (has_sequences(of))
       fail(Stage::argument, Code::unsupported,
            "fmha: cu_seqlens_q is given; allowed in tuning: tensors [B, H, S, D], as lengths change from call to call");
+    if (of.o.dtype == DType::f32)
+      fail(Stage::argument, Code::unsupported, "fmha: o.dtype is f32; allowed in tuning: q.dtype");
     const FmhaSizes sizes = fmha_sizes(of);
     Flags flags;
     const std::int64_t values[] = {sizes.batch, sizes.heads, sizes.kv_heads, sizes.queries, sizes.keys};
@@ -128,7 +130,9 @@ class FmhaTunable final : public Tunable {
                                      {"tile", "it is what is measured"},
                                      {"rung", "a rung is one kernel"},
                                      {"varlen", "lengths change from call to call"},
-                                     {"page-size", "lengths change from call to call"}})
+                                     {"page-size", "lengths change from call to call"},
+                                     {"packed", "its parts are predicted"},
+                                     {"out", "results of q's type are measured"}})
       if (flags.count(name) > 0)
         fail(Stage::argument, Code::invalid_argument, cat("--", name, " is given; ", what, ": leave it out"));
     Flags kinds = flags;
@@ -147,7 +151,7 @@ class FmhaTunable final : public Tunable {
       Problem problem = make_problem(kernel, sizes_of(given));
       check(problem);
       const bool chosen = kernel.tile != kUsualFmhaTile || kernel.walk != WalkChoice::usual ||
-                          kernel.rung != kNoFmhaRung || kernel.varlen;
+                          kernel.rung != kNoFmhaRung || kernel.varlen || kernel.packed || kernel.out_f32;
       return chosen ? std::nullopt : std::optional(std::move(problem));
     });
   }

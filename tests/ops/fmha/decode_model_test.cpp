@@ -3,12 +3,13 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
-#include <cstdio>
 #include <string>
+#include <vector>
 
 #include <tilejit/plan.hpp>
 
-#include "common/random.hpp"
+#include "common/half.hpp"
+#include "ops/fmha/checks.hpp"
 #include "ops/fmha/sequences_problem.hpp"
 #include "support/full.hpp"
 #include "support/model_runtime.hpp"
@@ -102,4 +103,25 @@ TEST_CASE("a plan serves other lengths, with the same bits for the same ones") {
   problem.set_lengths({1, 1, 6}, {4000, 80, 200});
   run_plan();
   CHECK(problem.o == first);
+}
+
+TEST_CASE("equal lengths, and o in f32: the same numbers as in lists, before they are rounded") {
+  for (const char* target : kTargets)
+    for (const int rows : {1, 5}) {
+      CAPTURE(target);
+      test::FmhaShape shape;
+      shape.batch = 2, shape.heads = 8, shape.heads_kv = 2, shape.seq_q = rows, shape.seq_k = 1500;
+      shape.causal = true, shape.rows_first = rows == 5, shape.alibi = rows == 5 ? 2 : 0, shape.sinks = true;
+      CHECK(test::run_fmha(target, shape, static_cast<std::uint64_t>(8500 + rows)) == "");
+      SequencesProblem problem(decode({rows, 1}, {1500, 20}, 4, 2), static_cast<std::uint64_t>(8600 + rows));
+      Runtime& runtime = testing::model_runtime(target);
+      runtime.run(problem.args);
+      CHECK(problem.problem() == "");
+      const Tensor rounded = problem.args.o;
+      std::vector<float> exact(static_cast<std::size_t>((rows + 1) * 4 * 64), -1.0f);
+      problem.args.o = Tensor::contiguous(exact.data(), rounded.device, DType::f32, {rows + 1, 4, 64});
+      runtime.run(problem.args);
+      for (std::size_t i = 0; i < exact.size(); ++i)
+        REQUIRE(samples::from_float(exact[i], rounded.dtype) == static_cast<const std::uint16_t*>(rounded.data)[i]);
+    }
 }

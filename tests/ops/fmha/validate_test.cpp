@@ -149,7 +149,8 @@ TEST_CASE("dtype") {
   refused(Code::unsupported, {"q.dtype is f32", "f16, bf16"}, [](auto& a) { a.q.dtype = DType::f32; });
   refused(Code::unsupported, {"q.dtype is e4m3", "f16, bf16"}, [](auto& a) { a.q.dtype = DType::e4m3; });
   refused(Code::invalid_argument, {"k.dtype is bf16", "f16"}, [](auto& a) { a.k.dtype = DType::bf16; });
-  refused(Code::invalid_argument, {"o.dtype is f32", "f16"}, [](auto& a) { a.o.dtype = DType::f32; });
+  refused(Code::invalid_argument, {"o.dtype is bf16", "f16, as q.dtype, or f32"},
+          [](auto& a) { a.o.dtype = DType::bf16; });
   refused(Code::invalid_argument, {"lse.dtype is f16", "f32"}, [](auto& a) { a.lse->dtype = DType::f16; });
 }
 
