@@ -278,7 +278,8 @@ def _flags(flags: dict) -> bytes:
 def prepare(op: Any, *arguments: Any, device: Optional[DeviceLike] = None, runtime: Optional[Runtime] = None, **options: Any) -> KernelReport:
     """Gets the kernels of a call compiled, cached and loaded, without launching.
 
-    op: "fmha", "merge_states", "gemm", "grouped_gemm", "quantise", "chunk_indices" or "chunk_o". With tensors, or Specs in their place: those of such a call, and
+    op: "fmha", "merge_states", "gemm", "grouped_gemm", "quantise", "chunk_indices" or "chunk_o". With tensors, or Specs in their place:
+    those of such a call, and
     its other arguments. Without: flags as tj-warm has them, dashes as underscores; lists are combined; on `device`, or the default one. With
     tensors, device is None.
     Returns a KernelReport, of the last kernel. Raises tilejit.Error.
