@@ -155,9 +155,36 @@ class Varlen(unittest.TestCase):
         for found, found_lse in ((o[:1], lse[:1]), (whole, same_lse)):
             self.assertLessEqual(float((found - wanted).norm() / wanted.norm()), 6e-4)
             self.assertLessEqual(float((found_lse - wanted_lse).abs().max()), 1e-3)
-        for option in ("k", "v", "rotary_cos", "rotary_sin", "cache_batch_idx", "cache_leftpad"):
+        for option in ("rotary_cos", "rotary_sin", "cache_batch_idx", "cache_leftpad"):
             with self.assertRaisesRegex(tilejit.Error, f"flash_attn_with_kvcache: {option} is Tensor; allowed: None"):
                 cache(q, *pools, block_table=table, **{option: used})
+
+    def test_new_keys_are_appended(self):
+        cache, size, lengths = tilejit.torch.flash_attn_with_kvcache, 16, torch.tensor([30, 47, 0], dtype=torch.int32)
+        q, k, v = normal(21, 3, 2, 4, 64), normal(22, 3, 2, 2, 64), normal(23, 3, 2, 2, 64)
+        dense = [normal(24, 3, 64, 2, 64), normal(25, 3, 64, 2, 64)]
+        table = torch.randperm(12, generator=torch.Generator().manual_seed(6)).view(3, 4).to(torch.int32)
+        pools = [torch.full((13, size, 2, 64), math.nan, dtype=torch.float16) for _ in range(2)]
+        for pool, x in zip(pools, dense):
+            pool[table.long()] = x.unflatten(1, (4, size))
+        found = cache(q, *dense, k, v, cache_seqlens=lengths, causal=True), cache(q, *pools, k, v, cache_seqlens=lengths, block_table=table, causal=True)
+        for n, length in enumerate(lengths.tolist()):
+            for whole, pool, x in zip(dense, pools, (k, v)):
+                self.assertTrue(torch.equal(whole[n, length:length + 2], x[n]))
+                self.assertTrue(torch.equal(pool[table[n].long()].flatten(0, 1)[length:length + 2], x[n]))
+            wanted, _ = defined(q[n:n + 1], *(x[n:n + 1, :length + 2] for x in dense), causal=True)
+            for o in found:
+                self.assertLessEqual(float((o[n:n + 1] - wanted).norm() / wanted.norm()), 6e-4)
+        with self.assertRaisesRegex(tilejit.Error, "flash_attn_with_kvcache: v is None; allowed with new keys"):
+            cache(q, *dense, k, cache_seqlens=lengths)
+
+    def test_prefix_as_two_calls_and_a_merge(self):
+        q, k, v = normal(31, 1, 4, 5, 64), normal(32, 1, 2, 90, 64), normal(33, 1, 2, 90, 64)
+        parts = [torch.ops.tilejit.fmha_lse(q, k[:, :, part], v[:, :, part]) for part in (slice(0, 50), slice(50, 90))]
+        o, lse = tilejit.torch.merge_states(*zip(*parts))
+        whole, whole_lse = torch.ops.tilejit.fmha_lse(q, k, v)
+        self.assertLessEqual(float((o.double() - whole.double()).norm() / whole.double().norm()), 1e-3)
+        self.assertLessEqual(float((lse - whole_lse).abs().max()), 1e-3)
 
     def test_nothing_to_compute(self):
         none = torch.zeros(2, dtype=torch.int32)

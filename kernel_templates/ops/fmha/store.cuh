@@ -79,10 +79,15 @@ TJ_DEVICE float whole_sum(const Rows<C>& rows, int half) {
   return sum + dev::shuffle_xor(sum, 2);
 }
 template <class Division, class C>
+TJ_DEVICE float lse_of(const Rows<C>& rows, int half, const RowEnd<Division>& end, const Sink<C>& sink, float sum,
+                       const Params& params) {
+  return sink.lse(end.lse(params, rows.row_max[half], sum), sum);
+}
+template <class Division, class C>
 TJ_DEVICE void store_lse_of(const Rows<C>& rows, int half, const RowEnd<Division>& end, const Sink<C>& sink, float sum,
                             const Params& params, const Tile& tile, int row) {
   if (params.lse != nullptr && row_place<C>(params, tile, row).inside && (dev::lane_index() & 3u) == 0)
-    store_lse<C>(params, tile, row, sink.lse(end.lse(params, rows.row_max[half], sum), sum));
+    store_lse<C>(params, tile, row, lse_of(rows, half, end, sink, sum, params));
 }
 
 /// `first_row` is the thread's first.
@@ -96,8 +101,10 @@ TJ_DEVICE void store(Rows<C>& rows, const Params& params, const Tile& tile, int 
     const float sum = sink.added(params, rows.row_max[half], whole_sum(rows, half));
     const RowEnd<Division> end(sum);
     normalise(rows, half, end);
-    // A part without a key leaves its log-sum-exp alone.
-    const bool stored = row_place<C>(params, tile, row).inside && (!Packed<C>::kOn || end.any_key || params.parts == 1);
+    bool stored = row_place<C>(params, tile, row).inside;
+    // A part that weighs nothing leaves its log-sum-exp alone. One with a sink and no key weighs, and is 0.
+    if constexpr (Packed<C>::kOn)
+      stored = stored && (params.parts == 1 || lse_of(rows, half, end, sink, sum, params) != dev::minus_infinity());
     store_row(rows, params, static_cast<u32>(half), output_row<C, Element>(params, tile, row), stored);
     store_lse_of(rows, half, end, sink, sum, params, tile, row);
   }

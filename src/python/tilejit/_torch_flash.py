@@ -175,8 +175,8 @@ def flash_attn_with_kvcache(q: torch.Tensor, k_cache: torch.Tensor, v_cache: tor
     q [B, Sq, H, D]; k_cache and v_cache [B, Sk, Hkv, D], or [pages, page size, Hkv, D] with block_table i32 [B, pages]. cache_seqlens: the keys of
     each sequence that count, i32 [B] or one number; all of them without it. k and v [B, S, Hkv, D]: new keys and values, which torch writes into the
     cache behind those that count, and which count then; places behind the cache's end are its last. rotary_cos, rotary_sin, cache_batch_idx and
-    cache_leftpad are refused by name; the other arguments are flash_attn_func's. Returns o [B, Sq, H, Dv], with return_softmax_lse (o, lse f32 [B, H, Sq]). Raises
-    tilejit.Error.
+    cache_leftpad are refused by name; the other arguments are flash_attn_func's. Returns o [B, Sq, H, Dv], with return_softmax_lse
+    (o, lse f32 [B, H, Sq]). Raises tilejit.Error.
     >>> import torch, tilejit.torch
     >>> q, cache = torch.ones(2, 1, 4, 64, dtype=torch.float16), torch.ones(2, 30, 2, 64, dtype=torch.float16)
     >>> tilejit.torch.flash_attn_with_kvcache(q, cache, cache, cache_seqlens=17, causal=True).shape

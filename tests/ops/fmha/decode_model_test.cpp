@@ -51,7 +51,8 @@ TEST_CASE("several tokens, masks and modifications in parts") {
   std::uint64_t seed = 8200;
   for (const char* target : kTargets) {
     CAPTURE(target);
-    SequencesShape shape = decode({8, 1, 5}, {700, 1, 260}, 4, 2);
+    // A row without keys has its sink: the part that has it weighs, and is 0.
+    SequencesShape shape = decode({8, 1, 5, 2}, {700, 1, 260, 0}, 4, 2);
     shape.sinks = true, shape.window = {300, -1};
     CAPTURE(shape.text());
     CHECK(run_sequences(target, shape, ++seed) == "");
