@@ -204,7 +204,7 @@ class Operators(Case):
     def test_counters_begin_at_zero(self):
         """A plan whose blocks draw their tiles never counts in memory that holds something else."""
         from tilejit import _torch_run
-        q = normal(15, 2, 100, 1, 64)  # as many tiles as heads: more than the multiprocessors of sm_90a
+        q, k = normal(15, 2, 100, 65, 64), normal(16, 2, 100, 1, 64)  # as many tiles as heads: more than the multiprocessors of sm_90a
         empty = torch.empty
 
         def poisoned(*shape, **options):
@@ -212,9 +212,9 @@ class Operators(Case):
             return made.fill_(255) if made.dtype is torch.uint8 else made
         with mock.patch.object(torch, "empty", poisoned):
             found = torch.empty_like(q)
-            _torch_run.run("fmha", (True, None, -1, -1, False, 0.0), (q, q, q, *[None] * 6, found, None), True)
+            _torch_run.run("fmha", (True, None, -1, -1, True, 0.0), (q, k, k, *[None] * 6, found, None), True)
         self.assertTrue(next(plan for key, (plan, _) in _torch_run._plans.items() if key[1:3] == (True, None) and key[7] == q.shape).workspace_zeroed)
-        self.same(found, q)  # the value of the one key
+        self.same(found, k.expand_as(q))  # the value of the one key
 
     def test_grad(self):
         """Each tensor of each operator that requires grad is refused by name; without gradients all is served."""
