@@ -39,6 +39,8 @@ using support::cat;
 using support::fail;
 
 constexpr std::size_t kAllocationAlignment = 256;
+constexpr int kPoison = 0xff;                                 // of bytes
+constexpr std::size_t kMostPoisoned = std::size_t{64} << 20;  // bytes of an allocation
 constexpr unsigned kMaxWorkers = 8;
 constexpr unsigned kMaxCluster = 8;  // blocks that any device with clusters can run together
 // Far above any arch's. Whether a kernel fits its own arch was decided when it was scheduled; this only keeps a wrong
@@ -239,6 +241,8 @@ class Model final : public ModelDriver {
     void* memory = whole < bytes ? nullptr : std::aligned_alloc(kAllocationAlignment, whole);
     if (memory == nullptr)
       fail(Stage::load, Code::out_of_memory, cat("cannot allocate ", bytes, " bytes of host memory for the CPU model"));
+    // NaN, so that what a kernel reads and none has written shows. Memory that is only asked for stays the host's.
+    std::memset(memory, kPoison, std::min(whole, kMostPoisoned));
     return {memory, [](void* pointer) { std::free(pointer); }};
   }
   std::shared_ptr<void> scratch(int device, std::size_t bytes, Stream) override { return allocate(device, bytes); }
