@@ -82,6 +82,7 @@ constexpr const char* kFooter =
     "  chunk_o: as tj-warm lists them, and --heads --lengths 8192,8192 (of sequences)\n"
     "  chunk_indices: --lengths\n"
     "  quantise: --dtype --gate --m --k --block-rows 1,128\n"
+    "  combine: --dtype --out --tokens --columns --choices\n"
     "  copy_rows: --batch --rows --columns\n"
     "  sum_parts: --out --m --n --parts\n"
     "Examples:\n"

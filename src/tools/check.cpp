@@ -44,6 +44,7 @@ constexpr const char* kFooter =
     "  chunk_o: as tj-warm lists them, and --heads --lengths 70,64,130 (of sequences)\n"
     "  chunk_indices: --lengths\n"
     "  quantise: --dtype --gate --m --k --block-rows 1,128\n"
+    "  combine: --dtype --out --tokens --columns --choices\n"
     "  copy_rows: --batch --rows --columns\n"
     "  sum_parts: --out --m --n --parts\n"
     "Behind \"--\" stands a program of your own, such as one that launches a graph and node bodies of yours. It\n"

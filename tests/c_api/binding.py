@@ -64,6 +64,11 @@ class QuantiseArgs(Sized):
         ("gate", ctypes.c_int32), ("powers_of_two", ctypes.c_int32), ("max_sms", ctypes.c_int32), ("reserved", ctypes.c_int32)]
 
 
+class CombineArgs(Sized):
+    _fields_ = [("size", ctypes.c_uint64)] + [(name, ctypes.POINTER(Tensor)) for name in ("y", "d", "slots", "weights", "residual")] + [
+        ("max_sms", ctypes.c_int32), ("reserved", ctypes.c_int32)]
+
+
 class ChunkIndicesArgs(Sized):
     _fields_ = [("size", ctypes.c_uint64), ("cu_seqlens", ctypes.POINTER(Tensor)), ("chunk_indices", ctypes.POINTER(Tensor)),
                 ("total_chunks", ctypes.POINTER(Tensor)), ("max_sms", ctypes.c_int32), ("reserved", ctypes.c_int32)]

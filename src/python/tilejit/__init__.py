@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from ._device import Device
 from ._error import Error
-from ._ops import chunk_indices, chunk_o, fmha, gemm, grouped_gemm, plan, prepare, prepare_async, quantise, tune, warm
+from ._ops import chunk_indices, chunk_o, combine, fmha, gemm, grouped_gemm, plan, prepare, prepare_async, quantise, tune, warm
 from ._plan import Plan
 from ._runtime import KernelReport, Runtime, TuneReport, instance
 from ._tensors import Spec
 
 __all__ = ["Device", "Error", "Graph", "KernelReport", "Plan", "Preparation", "Progress", "Runtime", "Schedule", "Spec", "TuneReport", "build_id",
-           "chunk_indices", "chunk_o", "counters", "custom", "default_device", "devices", "fmha", "gemm", "graph", "grouped_gemm", "instance", "plan",
-           "prepare", "prepare_async", "prometheus", "quantise", "schedule", "target_of", "tune", "warm"]
+           "chunk_indices", "chunk_o", "combine", "counters", "custom", "default_device", "devices", "fmha", "gemm", "graph", "grouped_gemm", "instance",
+           "plan", "prepare", "prepare_async", "prometheus", "quantise", "schedule", "target_of", "tune", "warm"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

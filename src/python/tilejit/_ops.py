@@ -10,7 +10,7 @@ from . import _c
 from ._calls import Call, one_of, runtime_of as _runtime, shape_of
 from ._device import Device
 from ._error import Error
-from ._experts import _grouped_gemm, _quantise, grouped_gemm, quantise  # noqa: F401 -- two of the ops
+from ._experts import _combine, _grouped_gemm, _quantise, combine, grouped_gemm, quantise  # noqa: F401 -- three of the ops
 from ._library import check, encoded, flag, library, number, real, shown
 from ._ready import plain, short
 from ._tensors import Spec
@@ -138,7 +138,8 @@ def _chunk_o(q, k, v_new, h, *, g_cu=None, cu_seqlens=None, chunk_indices=None, 
     return call
 
 
-_MAKERS = {"fmha": _fmha, "gemm": _gemm, "grouped_gemm": _grouped_gemm, "quantise": _quantise, "chunk_indices": _chunk_indices, "chunk_o": _chunk_o}
+_MAKERS = {"fmha": _fmha, "gemm": _gemm, "grouped_gemm": _grouped_gemm, "quantise": _quantise, "combine": _combine, "chunk_indices": _chunk_indices,
+           "chunk_o": _chunk_o}
 
 
 def _asking(op, arguments, options) -> Call:
@@ -276,8 +277,8 @@ def _flags(flags: dict) -> bytes:
 def prepare(op: Any, *arguments: Any, device: Optional[DeviceLike] = None, runtime: Optional[Runtime] = None, **options: Any) -> KernelReport:
     """Gets the kernels of a call compiled, cached and loaded, without launching.
 
-    op: "fmha", "gemm", "grouped_gemm", "quantise", "chunk_indices" or "chunk_o". With tensors, or Specs in their place: those of such a call, and
-    its other arguments. Without: flags as tj-warm has them, dashes as underscores; lists are combined; on `device`, or the default one. With
+    op: "fmha", "gemm", "grouped_gemm", "quantise", "combine", "chunk_indices" or "chunk_o". With tensors, or Specs in their place: those of such a
+    call, and its other arguments. Without: flags as tj-warm has them, dashes as underscores; lists are combined; on `device`, or the default one. With
     tensors, device is None.
     Returns a KernelReport, of the last kernel. Raises tilejit.Error.
 

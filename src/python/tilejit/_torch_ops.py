@@ -30,6 +30,8 @@ SCHEMAS = {
                         "str? activation=None, Tensor? scale_a=None, Tensor? scale_b=None, SymInt expected_rows=0) -> ()",
     "quantise": "(Tensor x, *, int rows=1, str? gate=None, bool powers_of_two=False) -> (Tensor, Tensor)",
     "quantise_out": "(Tensor x, Tensor(a!) q, Tensor(b!) scales, *, str? gate=None, bool powers_of_two=False) -> ()",
+    "combine": "(Tensor y, Tensor slots, *, Tensor? weights=None, Tensor? residual=None, ScalarType? dtype=None) -> Tensor",
+    "combine_out": "(Tensor y, Tensor slots, Tensor(a!) out, *, Tensor? weights=None, Tensor? residual=None) -> ()",
     "chunk_indices": "(Tensor cu_seqlens, *, SymInt tokens) -> (Tensor, Tensor)",
     "chunk_indices_out": "(Tensor cu_seqlens, Tensor(a!) chunk_indices, Tensor(b!) total_chunks) -> ()",
     "chunk_o": "(Tensor q, Tensor k, Tensor v_new, Tensor h, *, Tensor? g_cu=None, Tensor? cu_seqlens=None, Tensor? chunk_indices=None, "
@@ -92,6 +94,16 @@ def quantise(x, *, rows=1, gate=None, powers_of_two=False):
 
 def quantise_out(x, q, scales, *, gate=None, powers_of_two=False):
     run("quantise", (gate, powers_of_two), (x, q, scales), False)
+
+
+def combine(y, slots, *, weights=None, residual=None, dtype=None):
+    d = _torch_shapes.combine(y, slots, weights=weights, residual=residual, dtype=dtype)
+    run("combine", (), (y, slots, weights, residual, d), True)
+    return d
+
+
+def combine_out(y, slots, out, *, weights=None, residual=None):
+    run("combine", (), (y, slots, weights, residual, out), False)
 
 
 def chunk_indices(cu_seqlens, *, tokens):

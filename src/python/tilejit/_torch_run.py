@@ -47,6 +47,11 @@ def _quantise(call, tensors, options):
     return call(tensors[0], out=tensors[1:], gate=gate, powers_of_two=powers_of_two)
 
 
+def _combine(call, tensors, options):
+    y, slots, weights, residual, d = tensors
+    return call(y, slots, weights=weights, residual=residual, out=d)
+
+
 def _chunk_indices(call, tensors, options):
     return call(tensors[0], out=tensors[1:])
 
@@ -64,6 +69,7 @@ _OPS = {
     "gemm": (("a", "b", "c", "bias", "scale_a", "scale_b", "d"), 1, _gemm),
     "grouped_gemm": (("a", "b", "groups", "bias", "scale_a", "scale_b", "d"), 1, _grouped_gemm),
     "quantise": (("x", "q", "scales"), 2, _quantise),
+    "combine": (("y", "slots", "weights", "residual", "d"), 1, _combine),
     "chunk_indices": (("cu_seqlens", "chunk_indices", "total_chunks"), 2, _chunk_indices),
     "chunk_o": (("q", "k", "v_new", "h", "g_cu", "cu_seqlens", "chunk_indices", "total_chunks", "o"), 1, _chunk_o),
 }

@@ -313,6 +313,30 @@ def quantise_out(x, q, scales, *, gate=None, powers_of_two=False):
         _same("quantise", "q", q, axis, size, "x asks for")
 
 
+def combine(y, slots, *, weights=None, residual=None, dtype=None):
+    op, types = "combine", (*_HALVES, torch.float32)
+    dtype = dtype or (y if residual is None else residual).dtype
+    _together(op, y, {"y": y, "slots": slots, "weights": weights, "residual": residual})
+    _demand(dtype in types, op, f"d.dtype is {_short(dtype)}; allowed: f16, bf16, f32", "unsupported")
+    checks = (("y", y, types), ("slots", slots, (torch.int32,)), ("weights", weights, (torch.float32,), (slots, 0, "slots' T"), (slots, 1, "slots' J")),
+              ("residual", residual, (dtype,), (slots, 0, "slots' T"), (y, 1, "y's H")))
+    for name, x, kinds, *like in checks:
+        if x is not None:
+            _rank(op, name, x, "[S, H] of y, [T, J] of slots and weights, [T, H] of residual", 2)
+            _dtype(op, name, x, kinds)
+            for other, axis, words in like:
+                _same(op, name, x, axis, other.shape[axis], words)
+    return torch.empty((slots.shape[0], y.shape[1]), dtype=dtype, device=y.device)
+
+
+def combine_out(y, slots, out, *, weights=None, residual=None):
+    like = combine(y, slots, weights=weights, residual=residual, dtype=out.dtype)
+    _together("combine", y, {"d": out})
+    _rank("combine", "d", out, "[T, H]", 2)
+    for axis in (0, 1):
+        _same("combine", "d", out, axis, like.shape[axis], "slots and y ask for")
+
+
 def _lists(cu_seqlens):
     _together("chunk_indices", cu_seqlens, {"cu_seqlens": cu_seqlens})
     _rank("chunk_indices", "cu_seqlens", cu_seqlens, "[N + 1]", 1)
