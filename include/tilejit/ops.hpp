@@ -3,6 +3,7 @@
 
 #include <tilejit/chunk_indices.hpp>
 #include <tilejit/chunk_o.hpp>
+#include <tilejit/combine.hpp>
 #include <tilejit/fmha.hpp>
 #include <tilejit/gated_delta_rule.hpp>
 #include <tilejit/gemm.hpp>

@@ -13,6 +13,7 @@
   OP(gemm)             \
   OP(grouped_gemm)     \
   OP(quantise)         \
+  OP(combine)          \
   OP(copy_rows)        \
   OP(sum_parts)        \
   OP(merge_states)     \

@@ -84,6 +84,7 @@ constexpr const char* kFooter =
     "  merge_states: --dtype --out --states --heads --rows --d\n"
     "  quantise: --dtype --gate --m --k --block-rows 1,128\n"
     "  gated_delta_rule: as tj-warm lists them, and --heads --v-heads --lengths 1,1,1 (of sequences)\n"
+    "  combine: --dtype --out --tokens --columns --choices\n"
     "  copy_rows: --batch --rows --columns\n"
     "  sum_parts: --out --m --n --parts\n"
     "Examples:\n"

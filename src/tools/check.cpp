@@ -46,6 +46,7 @@ constexpr const char* kFooter =
     "  merge_states: --dtype --out --states --heads --rows --d\n"
     "  quantise: --dtype --gate --m --k --block-rows 1,128\n"
     "  gated_delta_rule: as tj-warm lists them, and --heads --v-heads --lengths 1,1,1 (of sequences)\n"
+    "  combine: --dtype --out --tokens --columns --choices\n"
     "  copy_rows: --batch --rows --columns\n"
     "  sum_parts: --out --m --n --parts\n"
     "Behind \"--\" stands a program of your own, such as one that launches a graph and node bodies of yours. It\n"

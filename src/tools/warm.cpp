@@ -83,6 +83,7 @@ constexpr const char* kFooter =
     "        --tile --scales --scale-a-major --scale-b-major --d-aligned\n"
     "  merge_states: --dtype f32,f16,bf16  --out f16,bf16,f32  --walk as fmha\n"
     "  quantise: --dtype f16,bf16,f32  --gate none,relu,gelu,silu,gelu_tanh  --walk as fmha\n"
+    "  combine: --dtype f16,bf16,f32  --out same,f16,bf16,f32  --walk as fmha\n"
     "  sum_parts: --out f16,bf16,f32  --walk as fmha\n"
     "  chunk_o: --head-ratio 1,2,3,6 (the largest that divides Hv / H)  --gated, --variable, --h-transposed "
     "true|false|both\n"

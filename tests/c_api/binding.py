@@ -69,6 +69,11 @@ class MergeStatesArgs(Sized):
         ("max_sms", ctypes.c_int32), ("reserved", ctypes.c_int32)]
 
 
+class CombineArgs(Sized):
+    _fields_ = [("size", ctypes.c_uint64)] + [(name, ctypes.POINTER(Tensor)) for name in ("y", "d", "slots", "weights", "residual")] + [
+        ("max_sms", ctypes.c_int32), ("reserved", ctypes.c_int32)]
+
+
 class ChunkIndicesArgs(Sized):
     _fields_ = [("size", ctypes.c_uint64), ("cu_seqlens", ctypes.POINTER(Tensor)), ("chunk_indices", ctypes.POINTER(Tensor)),
                 ("total_chunks", ctypes.POINTER(Tensor)), ("max_sms", ctypes.c_int32), ("reserved", ctypes.c_int32)]

@@ -4,6 +4,7 @@
     python3 tests/gpu/grouped_gemm.py --times contiguous       # e4m3 beside one product of as many rows; bf16 beside torch's grouped product
     python3 tests/gpu/grouped_gemm.py --times masked           # bytes of weights a second, beside a plain read of as many bytes
     python3 tests/gpu/grouped_gemm.py --times quantise         # beside a copy of as many bytes
+    python3 tests/gpu/grouped_gemm.py --times combine          # weighted sums of rows, beside a copy of as many bytes
     python3 tests/gpu/grouped_gemm.py --times moe              # whole layers of experts, by weights' type
 
 It needs torch with CUDA, and tilejit's package: PYTHONPATH=src/python LD_LIBRARY_PATH=build/release/lib. Decides problems and prints; asserts
@@ -106,11 +107,48 @@ def check_one(draw):
     return "" if same else said + "other bits"
 
 
+def lists_of_rows(draw, count, rows):
+    """Numbers of rows on the GPU, some of them none."""
+    share, bad = draw.choice((0.0, 0.3, 1.0)), torch.tensor([-1, -1, -1, rows, -(2**31), 2**31 - 1], device=GPU)
+    listed, skipped = torch.randint(0, rows, (count,), device=GPU), torch.rand(count, device=GPU) < share
+    return torch.where(skipped, bad[torch.randint(0, len(bad), (count,), device=GPU)], listed).int(), skipped
+
+
+def check_combine(draw):
+    """Why a combine is wrong; "" when it is right."""
+    tokens, choices, rows = draw.choice((1, 7, 300, 5000)), draw.randint(1, draw.choice((2, 8, 20))), draw.choice((1, 50, 9000))
+    columns, types = draw.choice((1, 24, 300, 1001, 4096)), (torch.float16, torch.bfloat16, torch.float32)
+    dtype, out = draw.choice(types), draw.choice(types)
+    slots, skipped = lists_of_rows(draw, tokens * choices, rows)
+    used = torch.zeros(rows, dtype=torch.bool, device=GPU)
+    used[slots[~skipped].long()] = True
+    y = torch.where(used[:, None], torch.randn(rows, columns, device=GPU), torch.nan).to(dtype)
+    weights = torch.where(skipped, torch.nan, torch.randn(tokens * choices, device=GPU)).view(tokens, choices) if draw.random() < 0.7 else None
+    residual = torch.randn(tokens, columns, device=GPU).to(out) if draw.random() < 0.5 else None
+    results = []
+    for _ in range(2):
+        d = torch.full((tokens, columns), torch.nan, dtype=out, device=GPU)
+        torch.ops.tilejit.combine_out(y, slots.view(tokens, choices), d, weights=weights, residual=residual)
+        results.append(d)
+    wanted = torch.zeros(tokens, columns, dtype=torch.float64, device=GPU) if residual is None else residual.double()
+    magnitude = wanted.abs()
+    for j in range(choices):
+        slot, none = slots.view(tokens, choices)[:, j], skipped.view(tokens, choices)[:, j, None]
+        term = y[torch.where(none[:, 0], 0, slot).long()].double() * (1 if weights is None else weights[:, j, None].double())
+        term = torch.where(none, 0, term)
+        wanted, magnitude = wanted + term, magnitude + term.abs()
+    step = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8, torch.float32: 2.0**-24}[out]
+    said = f"combine T {tokens} J {choices} H {columns} S {rows} {dtype}->{out}: "
+    if not ((results[0].double() - wanted).abs() <= wanted.abs() * step + (choices + 1) * 2.0**-24 * magnitude + 2.0**-24).all():
+        return said + "beyond the limit"
+    return "" if torch.equal(*results) else said + "other bits"
+
+
 def check(count, seed):
     draw, wrong = random.Random(seed), 0
     torch.manual_seed(seed)
     for number in range(count):
-        why = check_one(draw)
+        why = check_one(draw) or check_combine(draw)
         if why:
             wrong += 1
             print(f"WRONG {number}: {why}", flush=True)
@@ -197,6 +235,19 @@ def time_quantise():
                   flush=True)
 
 
+def time_combine():
+    for tokens, choices, columns in ((8192, 8, 7168), (4096, 2, 4096), (1024, 8, 2048), (64, 8, 7168), (1, 8, 7168)):
+        y, weights = torch.randn(tokens * choices, columns, device=GPU).bfloat16(), torch.rand(tokens, choices, device=GPU)
+        slots = torch.randperm(tokens * choices, device=GPU).int().view(tokens, choices)
+        d = torch.empty(tokens, columns, dtype=torch.bfloat16, device=GPU)
+        moved = 2 * y.numel() + 2 * d.numel() + 8 * slots.numel()
+        source = torch.empty(moved // 2, dtype=torch.uint8, device=GPU)
+        target = torch.empty_like(source)
+        times = microseconds([lambda: torch.ops.tilejit.combine_out(y, slots, d, weights=weights), lambda: target.copy_(source)], rounds=5)
+        print(f"combine {tokens} x {choices} x {columns}  {times[0]:.1f} us {moved / times[0] / 1e6:.2f} TB/s  a copy {times[1]:.1f} us "
+              f"({times[1] / times[0]:.2f})", flush=True)
+
+
 def time_moe():
     """Experts of Mixtral 8x7B, and of DeepSeek-V3 with 64 of its 256."""
     for name, experts, each, width, inner in (("Mixtral-8x7B", 8, 2, 4096, 14336), ("DeepSeek-V3, 64 experts", 64, 8, 7168, 2048)):
@@ -217,11 +268,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", type=int, default=0)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
-    parser.add_argument("--times", choices=("contiguous", "masked", "quantise", "moe"), action="append", default=[])
+    parser.add_argument("--times", choices=("contiguous", "masked", "quantise", "combine", "moe"), action="append", default=[])
     options = parser.parse_args()
     wrong = check(options.check, options.seed) if options.check else 0
     for what in options.times:
-        {"contiguous": time_contiguous, "masked": time_masked, "quantise": time_quantise, "moe": time_moe}[what]()
+        {"contiguous": time_contiguous, "masked": time_masked, "quantise": time_quantise, "combine": time_combine,
+         "moe": time_moe}[what]()
     return 1 if wrong else 0
 
 

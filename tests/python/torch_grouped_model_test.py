@@ -79,6 +79,31 @@ class GroupedGemm(unittest.TestCase):
         meta = torch.ops.tilejit.quantise(x.to("meta"), rows=128)
         self.assertEqual([tuple(each.shape) for each in meta], [(40, 300), (1, 3)])
 
+    def test_combines(self):
+        generator = torch.Generator().manual_seed(4)
+        y, weights = torch.randn(20, 300, generator=generator).to(torch.bfloat16), torch.rand(7, 3, generator=generator)
+        slots = torch.randint(-1, 20, (7, 3), generator=generator).int()
+        residual = torch.randn(7, 300, generator=generator)
+        picked = y.double()[slots.clamp(min=0).long()] * (slots >= 0)[..., None]
+        for options, wanted in (({}, picked.sum(1)), ({"weights": weights}, (picked * weights.double()[..., None]).sum(1)),
+                                ({"weights": weights, "residual": residual}, (picked * weights.double()[..., None]).sum(1) + residual.double())):
+            with self.subTest(options=list(options)):
+                d = torch.ops.tilejit.combine(y, slots, **options)
+                self.assertEqual(d.dtype, torch.float32 if "residual" in options else torch.bfloat16)
+                self.agrees(d, wanted)
+                self.assertTrue(torch.equal(tilejit.combine(y, slots, **options), d))
+                out = torch.full_like(d, NAN)
+                torch.ops.tilejit.combine_out(y, slots, out, **options)
+                self.assertTrue(torch.equal(out, d))
+                meta = torch.ops.tilejit.combine(y.to("meta"), slots.to("meta"), **{name: x.to("meta") for name, x in options.items()})
+                self.assertEqual((meta.shape, meta.dtype), (d.shape, d.dtype))
+        for part, call in (("slots.dtype is int64", lambda: torch.ops.tilejit.combine(y, slots.long())),
+                           ("weights.shape[1] is 2", lambda: torch.ops.tilejit.combine(y, slots, weights=weights[:, :2])),
+                           ("residual.shape[1] is 299", lambda: torch.ops.tilejit.combine(y, slots, residual=residual[:, :299]))):
+            with self.subTest(part=part), self.assertRaises(tilejit.Error) as caught:
+                call()
+            self.assertIn(part, str(caught.exception))
+
     def moe(self, narrow):
         """(the result, the same by a loop over experts in f64)."""
         generator = torch.Generator().manual_seed(9)

@@ -110,7 +110,8 @@ TEST_CASE("a target that the op has no node bodies for is a failure that says wh
 
 TEST_CASE("help lists each flag that an op knows") {
   const std::string help = run_warm({"--help"}).out;
-  for (const char* op : {"fmha", "gemm", "grouped_gemm", "quantise", "sum_parts", "chunk_o", "gated_delta_rule"}) {
+  for (const char* op :
+       {"fmha", "gemm", "grouped_gemm", "quantise", "combine", "sum_parts", "chunk_o", "gated_delta_rule"}) {
     const std::size_t line = help.find(std::string("\n  ") + op + ": ");
     REQUIRE(line != std::string::npos);
     std::size_t end = help.find('\n', line + 1);
@@ -180,8 +181,8 @@ TEST_CASE("a misspelt flag, op or target is answered by the one that was probabl
   bad_use({"--cache-dir", dir, "--lst"}, "did you mean --list?");
   bad_use({"--cache-dir", dir, "--list", "--jbos", "3"}, "did you mean --jobs?");
   bad_use({"--cache-dir", dir, "--op", "gem"},
-          "--op is 'gem'; allowed: fmha, gemm, grouped_gemm, quantise, copy_rows, sum_parts, chunk_indices, chunk_o, "
-          "gated_delta_rule; did you mean 'gemm'?");
+          "--op is 'gem'; allowed: fmha, gemm, grouped_gemm, quantise, combine, copy_rows, sum_parts, merge_states, "
+          "chunk_indices, chunk_o, gated_delta_rule; did you mean 'gemm'?");
   bad_use({"--cache-dir", dir, "--op", "fmha", "--haed-dim", "64", "--target", "sm_90a"}, "did you mean --head-dim?");
   bad_use({"--cache-dir", dir, "--op", "fmha", "--dtype", "pf16", "--target", "sm_90a"},
           "--dtype is 'pf16'; allowed are f16, bf16; did you mean 'f16'?");

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "ops/activation.cuh"
+#include "ops/eight.cuh"
 #include "ops/quantise/params.cuh"
 
 namespace tj::ops::quantise {
@@ -15,7 +16,6 @@ using dev::next_tile;
 using dev::tile_count;
 using dev::u32;
 
-inline constexpr int kEach = 8;  ///< neighbouring elements of a lane
 inline constexpr float kLargest = 448.0f, kLeast = 1e-4f;
 
 /// kWarps units.
@@ -48,50 +48,6 @@ TJ_DEVICE Unit unit_of(const Params& params, const Tile& tile) {
             batch = divided(group, params.by_row_units);
   return {unit < params.units, batch, (group - batch * params.row_units) * (params.tall != 0 ? kBlock : kStepRows),
           block, block * kBlock + static_cast<int>(dev::lane_index()) % 16 * kEach};
-}
-
-/// Eight elements of x as they lie in memory.
-template <class Tag>
-struct Stored {
-  using Type = unsigned short;
-  u32 words[4];
-};
-template <>
-struct Stored<dev::F32> {
-  using Type = float;
-  float low[4], high[4];
-};
-TJ_DEVICE void load_eight(const float* from, Stored<dev::F32>& eight) {
-  dev::load_global(from, eight.low);
-  dev::load_global(from + 4, eight.high);
-}
-template <class Tag>
-TJ_DEVICE void load_eight(const unsigned short* from, Stored<Tag>& eight) {
-  dev::load_global(from, eight.words);
-}
-/// Those of them that are there, the others 0.
-TJ_DEVICE void load_some(const float* from, int left, Stored<dev::F32>& eight) {
-#pragma unroll
-  for (int e = 0; e < 4; ++e) {
-    eight.low[e] = e < left ? dev::load_global(from + e) : 0.0f;
-    eight.high[e] = e + 4 < left ? dev::load_global(from + e + 4) : 0.0f;
-  }
-}
-template <class Tag>
-TJ_DEVICE void load_some(const unsigned short* from, int left, Stored<Tag>& eight) {
-#pragma unroll
-  for (int e = 0; e < kEach; e += 2)
-    eight.words[e / 2] = (e < left ? dev::load_global_u16(from + e) : 0u) |
-                         (e + 1 < left ? dev::load_global_u16(from + e + 1) : 0u) << 16;
-}
-TJ_DEVICE void values_of(dev::F32, const Stored<dev::F32>& eight, float (&values)[kEach]) {
-#pragma unroll
-  for (int e = 0; e < 4; ++e) values[e] = eight.low[e], values[e + 4] = eight.high[e];
-}
-template <class Tag>
-TJ_DEVICE void values_of(Tag tag, const Stored<Tag>& eight, float (&values)[kEach]) {
-#pragma unroll
-  for (int w = 0; w < 4; ++w) dev::unpack(tag, eight.words[w], values[2 * w], values[2 * w + 1]);
 }
 
 /// A step's rows of the unit as they lie in memory, with a gate also what it multiplies: of those behind the matrix,

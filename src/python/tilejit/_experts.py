@@ -49,6 +49,16 @@ def _quantise(x, *, rows=1, gate=None, powers_of_two=False, out=None, max_sms=0,
     return call
 
 
+def _combine(y, slots, *, weights=None, residual=None, out=None, dtype=None, max_sms=0, stream=None, asks=False):
+    call = Call("combine", _c.CombineArgs(max_sms=number(max_sms, "max_sms", -2**31, 2**31 - 1)), stream, asks)
+    y, slots = call.tensor("y", y), call.tensor("slots", slots)
+    weights, residual = call.tensor("weights", weights, True), call.tensor("residual", residual, True)
+    dtype = Spec((), dtype).dtype if dtype is not None else residual.dtype if residual is not None else y.dtype
+    d = call.result("out", out, y, (shape_of(slots, 2)[0], shape_of(y, 2)[1]), dtype)
+    call.put(y=y, d=d, slots=slots, weights=weights, residual=residual)
+    return call
+
+
 def grouped_gemm(a: Tensor, b: Tensor, groups: Tensor, *, grouping: str = "ends", bias: Optional[SupportsDLPack] = None, alpha: float = 1,
                  activation: Optional[str] = None, out: Optional[Tensor] = None, dtype: Optional[str] = None,
                  scale_a: Optional[SupportsDLPack] = None, scale_b: Optional[SupportsDLPack] = None, expected_rows: int = 0, max_sms: int = 0,
@@ -98,3 +108,26 @@ def quantise(x: Tensor, *, rows: int = 1, gate: Optional[str] = None, powers_of_
     if done is not None:
         return done
     return _quantise(x, rows=rows, gate=gate, powers_of_two=powers_of_two, out=out, max_sms=max_sms, stream=stream).run(runtime_of(runtime), key)
+
+
+def combine(y: Tensor, slots: Tensor, *, weights: Optional[SupportsDLPack] = None, residual: Optional[SupportsDLPack] = None,
+            out: Optional[Tensor] = None, dtype: Optional[str] = None, max_sms: int = 0, stream: Optional[StreamLike] = None,
+            runtime: Optional[Runtime] = None) -> Tensor:
+    """Weighted sums of rows: d[t] = sum over j of weights[t, j] * y[slots[t, j]], plus residual[t], in f32 and in the order of j.
+
+    y [S, H], f16, bf16 or f32. slots [T, J], i32 on the device: rows of y; -1 and any other that is no row is skipped. weights f32 [T, J]; without
+    them all are 1. residual [T, H] of the result's type. dtype: of the result; the residual's by default, else y's. Returns d [T, H], made by y's
+    framework, or `out`. max_sms: as fmha. Raises tilejit.Error.
+
+    >>> import numpy, tilejit
+    >>> y = numpy.array([[1] * 8, [10] * 8], numpy.float32)
+    >>> tilejit.combine(y, numpy.array([[0, 1], [1, -1]], numpy.int32))[:, 0].tolist()
+    [11.0, 10.0]
+    """
+    given = (y, slots, weights, residual, out)
+    key = ("combine", *map(type, given), dtype, max_sms)
+    done = short(runtime, key, stream, tuple([x for x in given if x is not None]), out)
+    if done is not None:
+        return done
+    call = _combine(y, slots, weights=weights, residual=residual, out=out, dtype=dtype, max_sms=max_sms, stream=stream)
+    return call.run(runtime_of(runtime), key)[0]

@@ -10,7 +10,7 @@ from . import _c
 from ._calls import Call, one_of, runtime_of as _runtime, shape_of
 from ._device import Device
 from ._error import Error
-from ._experts import _grouped_gemm, _quantise, grouped_gemm, quantise  # noqa: F401 -- two of the ops
+from ._experts import _combine, _grouped_gemm, _quantise, combine, grouped_gemm, quantise  # noqa: F401 -- three of the ops
 from ._merge import _merge_states, merge_states  # noqa: F401 -- one of the ops
 from ._library import check, encoded, flag, library, number, real, shown
 from ._ready import plain, short
@@ -140,8 +140,8 @@ def _chunk_o(q, k, v_new, h, *, g_cu=None, cu_seqlens=None, chunk_indices=None, 
     return call
 
 
-_MAKERS = {"fmha": _fmha, "gemm": _gemm, "grouped_gemm": _grouped_gemm, "quantise": _quantise, "merge_states": _merge_states,
-           "chunk_indices": _chunk_indices, "chunk_o": _chunk_o, "gated_delta_rule": _gated_delta_rule}
+_MAKERS = {"fmha": _fmha, "gemm": _gemm, "grouped_gemm": _grouped_gemm, "quantise": _quantise, "combine": _combine,
+           "merge_states": _merge_states, "chunk_indices": _chunk_indices, "chunk_o": _chunk_o, "gated_delta_rule": _gated_delta_rule}
 
 
 def _asking(op, arguments, options) -> Call:
@@ -279,8 +279,8 @@ def _flags(flags: dict) -> bytes:
 def prepare(op: Any, *arguments: Any, device: Optional[DeviceLike] = None, runtime: Optional[Runtime] = None, **options: Any) -> KernelReport:
     """Gets the kernels of a call compiled, cached and loaded, without launching.
 
-    op: "fmha", "merge_states", "gemm", "grouped_gemm", "quantise", "chunk_indices", "chunk_o" or "gated_delta_rule". With tensors, or Specs in
-    their place: those of such a call, and its other arguments. Without: flags as tj-warm has them, dashes as underscores; lists are combined; on
+    op: "fmha", "merge_states", "gemm", "grouped_gemm", "quantise", "combine", "chunk_indices", "chunk_o" or "gated_delta_rule". With
+    tensors, or Specs in their place: those of such a call, and its other arguments. Without: flags as tj-warm has them, dashes as underscores; lists are combined; on
     `device`, or the default one. With tensors, device is None.
     Returns a KernelReport, of the last kernel. Raises tilejit.Error.
 

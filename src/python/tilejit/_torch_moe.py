@@ -79,5 +79,5 @@ def fused_moe(hidden: torch.Tensor, w1: torch.Tensor, w2: torch.Tensor, topk_wei
         q, scales = torch.ops.tilejit.quantise(up, gate=activation)
         down = grouped(q, w2, ends, dtype=hidden.dtype, scale_a=scales, scale_b=w2_scale, expected_rows=rows)
     place = torch.empty_like(order).scatter_(0, order, torch.arange(order.numel(), device=order.device))
-    back = torch.where(known[:, None], down.index_select(0, place), 0).view(*topk_ids.shape, -1)
-    return (back.float() * topk_weights.float()[..., None]).sum(1).to(hidden.dtype)
+    slots = torch.where(known, place, -1).int().view(topk_ids.shape)
+    return torch.ops.tilejit.combine(down, slots, weights=topk_weights.float().contiguous())

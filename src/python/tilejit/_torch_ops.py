@@ -9,7 +9,7 @@ import functools
 
 import torch
 
-from . import _torch_recurrence_shapes, _torch_shapes
+from . import _torch_recurrence_shapes, _torch_row_shapes, _torch_shapes
 from ._error import Error
 from ._torch_run import refuse_grad, refuse_tangent, run
 
@@ -34,6 +34,8 @@ SCHEMAS = {
     "quantise": "(Tensor x, *, int rows=1, str? gate=None, bool powers_of_two=False) -> (Tensor, Tensor)",
     "quantise_out": "(Tensor x, Tensor(a!) q, Tensor(b!) scales, *, str? gate=None, bool powers_of_two=False) -> ()",
     "merge_states": "(Tensor states, Tensor lse_states, *, Tensor? cu_seqlens=None, ScalarType? dtype=None) -> (Tensor, Tensor)",
+    "combine": "(Tensor y, Tensor slots, *, Tensor? weights=None, Tensor? residual=None, ScalarType? dtype=None) -> Tensor",
+    "combine_out": "(Tensor y, Tensor slots, Tensor(a!) out, *, Tensor? weights=None, Tensor? residual=None) -> ()",
     "chunk_indices": "(Tensor cu_seqlens, *, SymInt tokens) -> (Tensor, Tensor)",
     "chunk_indices_out": "(Tensor cu_seqlens, Tensor(a!) chunk_indices, Tensor(b!) total_chunks) -> ()",
     "chunk_o": "(Tensor q, Tensor k, Tensor v_new, Tensor h, *, Tensor? g_cu=None, Tensor? cu_seqlens=None, Tensor? chunk_indices=None, "
@@ -102,9 +104,19 @@ def quantise_out(x, q, scales, *, gate=None, powers_of_two=False):
 
 
 def merge_states(states, lse_states, *, cu_seqlens=None, dtype=None):
-    o, lse = _torch_shapes.merge_states(states, lse_states, cu_seqlens=cu_seqlens, dtype=dtype)
+    o, lse = _torch_row_shapes.merge_states(states, lse_states, cu_seqlens=cu_seqlens, dtype=dtype)
     run("merge_states", (), (states, lse_states, cu_seqlens, o, lse), True)
     return o, lse
+
+
+def combine(y, slots, *, weights=None, residual=None, dtype=None):
+    d = _torch_row_shapes.combine(y, slots, weights=weights, residual=residual, dtype=dtype)
+    run("combine", (), (y, slots, weights, residual, d), True)
+    return d
+
+
+def combine_out(y, slots, out, *, weights=None, residual=None):
+    run("combine", (), (y, slots, weights, residual, out), False)
 
 
 def chunk_indices(cu_seqlens, *, tokens):
@@ -185,7 +197,7 @@ def _tags():
 
 
 def _without_memory(name):
-    return getattr(_torch_shapes if hasattr(_torch_shapes, name) else _torch_recurrence_shapes, name)
+    return next(getattr(shapes, name) for shapes in (_torch_shapes, _torch_row_shapes, _torch_recurrence_shapes) if hasattr(shapes, name))
 
 
 def _define():

@@ -52,6 +52,11 @@ def _merge_states(call, tensors, options):
     return call(*tensors[:2], cu_seqlens=tensors[2], out=tensors[3:])
 
 
+def _combine(call, tensors, options):
+    y, slots, weights, residual, d = tensors
+    return call(y, slots, weights=weights, residual=residual, out=d)
+
+
 def _chunk_indices(call, tensors, options):
     return call(tensors[0], out=tensors[1:])
 
@@ -78,6 +83,7 @@ _OPS = {
     "grouped_gemm": (("a", "b", "groups", "bias", "scale_a", "scale_b", "d"), 1, _grouped_gemm),
     "quantise": (("x", "q", "scales"), 2, _quantise),
     "merge_states": (("states", "lse_states", "cu_seqlens", "o", "lse"), 2, _merge_states),
+    "combine": (("y", "slots", "weights", "residual", "d"), 1, _combine),
     "chunk_indices": (("cu_seqlens", "chunk_indices", "total_chunks"), 2, _chunk_indices),
     "chunk_o": (("q", "k", "v_new", "h", "g_cu", "cu_seqlens", "chunk_indices", "total_chunks", "o"), 1, _chunk_o),
     "gated_delta_rule": (("q", "k", "v", "gate", "a_log", "dt_bias", "beta", "initial_state", "read_slots", "write_slots", "cu_seqlens", "o",

@@ -314,22 +314,6 @@ def quantise_out(x, q, scales, *, gate=None, powers_of_two=False):
         _same("quantise", "q", q, axis, size, "x asks for")
 
 
-def merge_states(states, lse_states, *, cu_seqlens=None, dtype=None):
-    op = "merge_states"
-    _rank(op, "states", states, "[N, ..., D]", 3, 4, 5)
-    _sizes(op, "states", states)
-    dtype = states.dtype if dtype is None else dtype
-    _dtype(op, "states", states, (*_HALVES, torch.float32), code="unsupported")
-    _demand(dtype in (*_HALVES, torch.float32), op, f"o.dtype is {_short(dtype)}; allowed: f16, bf16, f32", "unsupported")
-    _dtype(op, "lse_states", lse_states, (torch.float32,))
-    _together(op, states, {"states": states, "lse_states": lse_states, "cu_seqlens": cu_seqlens})
-    _rank(op, "lse_states", lse_states, "[N, ...], with the dimensions of o", states.dim() - 1)
-    for axis in range(states.dim() - 1):
-        _same(op, "lse_states", lse_states, axis, states.shape[axis], "states's shape")
-    return (torch.empty(states.shape[1:], dtype=dtype, device=states.device),
-            torch.empty(states.shape[1:-1], dtype=torch.float32, device=states.device))
-
-
 def _lists(cu_seqlens):
     _together("chunk_indices", cu_seqlens, {"cu_seqlens": cu_seqlens})
     _rank("chunk_indices", "cu_seqlens", cu_seqlens, "[N + 1]", 1)

@@ -11,13 +11,14 @@ meta tensors. A tensor that requires grad is refused outside of torch.no_grad();
     torch.ops.tilejit.grouped_gemm(a, b, groups, *, grouping="ends", ...) -> d   grouped_gemm_out: out
     torch.ops.tilejit.quantise(x, *, rows=1, gate, powers_of_two) -> (q, scales)  quantise_out: q, scales
     torch.ops.tilejit.merge_states(states, lse_states, *, cu_seqlens, dtype) -> (o, lse)
+    torch.ops.tilejit.combine(y, slots, *, weights, residual, dtype) -> d       combine_out: out
     torch.ops.tilejit.chunk_indices(cu_seqlens, *, tokens) -> (rows, total)     chunk_indices_out: chunk_indices, total_chunks
     torch.ops.tilejit.chunk_o(q, k, v_new, h, *, ...) -> o                      chunk_o_out: out
     torch.ops.tilejit.gated_delta_rule(q, k, v, *, gate, beta, ...) -> (o, final_state)
                       gated_delta_rule_out: out, final_state=None, write_slots=None, token_states=None
 
-Arguments are those of tilejit.fmha(), gemm(), grouped_gemm(), quantise(), merge_states(), chunk_indices(), chunk_o() and gated_delta_rule(). It
-needs PyTorch 2.4 or later.
+Arguments are those of tilejit.fmha(), gemm(), grouped_gemm(), quantise(), merge_states(), combine(), chunk_indices(), chunk_o() and
+gated_delta_rule(). It needs PyTorch 2.4 or later.
 
 >>> import torch, tilejit.torch
 >>> q = torch.ones(1, 2, 64, 64, dtype=torch.float16)

@@ -1,4 +1,4 @@
-/* Ops of mixture-of-experts layers in C, as grouped_gemm.hpp and quantise.hpp have them.
+/* Ops of mixture-of-experts layers in C, as grouped_gemm.hpp, quantise.hpp and combine.hpp have them.
  *
  * A part of tilejit.h, which includes it. */
 #include "tilejit.h" /* before the guard: it includes this file, in its order */
@@ -39,6 +39,18 @@ typedef struct tj_quantise_args {
   int32_t max_sms;         /* multiprocessors that the call may fill; 0: all */
   int32_t reserved;        /* 0 */
 } tj_quantise_args;
+
+/* Weighted sums of rows that a list names; shapes and meaning as tj::CombineArgs (combine.hpp) says. */
+typedef struct tj_combine_args {
+  uint64_t size;
+  const tj_tensor* y;        /* [S, H] */
+  const tj_tensor* d;        /* [T, H], written */
+  const tj_tensor* slots;    /* i32 [T, J]: rows of y; -1 is skipped */
+  const tj_tensor* weights;  /* f32 [T, J]; null: all are 1 */
+  const tj_tensor* residual; /* [T, H] of d's type; null: none */
+  int32_t max_sms;           /* multiprocessors that the call may fill; 0: all */
+  int32_t reserved;          /* 0 */
+} tj_combine_args;
 
 #ifdef __cplusplus
 }
