@@ -20,7 +20,8 @@ from ._tensors import Spec
 
 __all__ = ["Device", "Error", "Graph", "KernelReport", "Plan", "Preparation", "Progress", "Runtime", "Schedule", "Spec", "TuneReport", "build_id",
            "chunk_indices", "chunk_o", "combine", "counters", "custom", "default_device", "devices", "fmha", "gated_delta_rule", "gemm", "graph",
-           "grouped_gemm", "instance", "merge_states", "plan", "prepare", "prepare_async", "prometheus", "quantise", "schedule", "target_of", "tune", "warm"]
+           "grouped_gemm", "instance", "merge_states", "plan", "prepare", "prepare_async", "prometheus", "quantise", "schedule", "target_of",
+           "tune", "warm"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

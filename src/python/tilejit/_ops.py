@@ -280,8 +280,8 @@ def prepare(op: Any, *arguments: Any, device: Optional[DeviceLike] = None, runti
     """Gets the kernels of a call compiled, cached and loaded, without launching.
 
     op: "fmha", "merge_states", "gemm", "grouped_gemm", "quantise", "combine", "chunk_indices", "chunk_o" or "gated_delta_rule". With
-    tensors, or Specs in their place: those of such a call, and its other arguments. Without: flags as tj-warm has them, dashes as underscores; lists are combined; on
-    `device`, or the default one. With tensors, device is None.
+    tensors, or Specs in their place: those of such a call, and its other arguments. Without: flags as tj-warm has them, dashes as underscores;
+    lists are combined; on `device`, or the default one. With tensors, device is None.
     Returns a KernelReport, of the last kernel. Raises tilejit.Error.
 
     >>> import tilejit
