@@ -81,7 +81,7 @@ constexpr const char* kFooter =
     "  grouped_gemm: as tj-warm lists them, and --n --k --counts 512,512 (rows of groups)\n"
     "  chunk_o: as tj-warm lists them, and --heads --lengths 8192,8192 (of sequences)\n"
     "  chunk_indices: --lengths\n"
-    "  quantise: --dtype --gate --m --k --block-rows 1,128\n"
+    "  quantise: --dtype --gate --row-indices --m --k --block-rows 1,128\n"
     "  combine: --dtype --out --tokens --columns --choices\n"
     "  copy_rows: --batch --rows --columns\n"
     "  sum_parts: --out --m --n --parts\n"

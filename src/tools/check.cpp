@@ -43,7 +43,7 @@ constexpr const char* kFooter =
     "predicted\n"
     "  chunk_o: as tj-warm lists them, and --heads --lengths 70,64,130 (of sequences)\n"
     "  chunk_indices: --lengths\n"
-    "  quantise: --dtype --gate --m --k --block-rows 1,128\n"
+    "  quantise: --dtype --gate --row-indices --m --k --block-rows 1,128\n"
     "  combine: --dtype --out --tokens --columns --choices\n"
     "  copy_rows: --batch --rows --columns\n"
     "  sum_parts: --out --m --n --parts\n"
