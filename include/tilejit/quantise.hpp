@@ -3,7 +3,7 @@
 // Decides the arguments and their meaning. Does not decide how a kernel is found (runtime.hpp).
 #pragma once
 
-#include <cstdint>
+#include <optional>
 
 #include <tilejit/gemm.hpp>
 #include <tilejit/runtime.hpp>
@@ -25,6 +25,10 @@ struct QuantiseConfig;
 /// is contiguous. Scales lie in any order; contiguous in M, gemm() reads them faster. Rows of x and q at multiples of
 /// 16 and 8 bytes take less time. Outputs overlap nothing.
 ///
+/// With row_indices, i32 [M] in device memory without gaps, row m of q is made of row row_indices[m] of x [X, K], and
+/// of zeros where that is -1. Any other number that is no row of x counts as -1; TJ_CHECK=1 refuses the call and names
+/// the first. There is no batch then.
+///
 /// NaN in x gives a NaN in q at its place, and is no part of a scale. With infinity in a block the scale is infinity,
 /// and q NaN there and 0 elsewhere. Equal calls give equal bits. Kernels exist where gemm() has e4m3: on Hopper. Errors
 /// are tj::Error, naming the argument. Thread safe.
@@ -32,6 +36,7 @@ struct QuantiseArgs {
   static constexpr const char* kOp = "quantise";
   using Config = QuantiseConfig;
   Tensor x, q, scales;
+  std::optional<Tensor> row_indices;
   Activation gate = Activation::none;
   bool powers_of_two = false;
   /// Multiprocessors that the call's launches may fill, as GemmArgs::max_sms.
@@ -43,6 +48,7 @@ struct QuantiseConfig {
   using Args = QuantiseArgs;
   DType dtype = DType::bf16;  ///< of x
   Activation gate = Activation::none;
+  bool row_indices = false;  ///< does a list name rows of x?
 };
 
 /// Runs the call on Runtime::instance().

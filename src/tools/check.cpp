@@ -44,7 +44,7 @@ constexpr const char* kFooter =
     "  chunk_o: as tj-warm lists them, and --heads --lengths 70,64,130 (of sequences)\n"
     "  chunk_indices: --lengths\n"
     "  merge_states: --dtype --out --states --heads --rows --d\n"
-    "  quantise: --dtype --gate --m --k --block-rows 1,128\n"
+    "  quantise: --dtype --gate --row-indices --m --k --block-rows 1,128\n"
     "  gated_delta_rule: as tj-warm lists them, and --heads --v-heads --lengths 1,1,1 (of sequences)\n"
     "  combine: --dtype --out --tokens --columns --choices\n"
     "  copy_rows: --batch --rows --columns\n"

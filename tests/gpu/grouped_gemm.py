@@ -144,11 +144,29 @@ def check_combine(draw):
     return "" if torch.equal(*results) else said + "other bits"
 
 
+def check_rows(draw):
+    """Why quantised rows of a list are wrong; "" when they are those of the same rows gathered first."""
+    m, k, rows = draw.choice((1, 7, 300, 5000)), draw.choice((8, 128, 300, 2048, 7168)), draw.choice((1, 50, 9000))
+    options = draw.choice(({}, {"rows": BLOCK}, {"gate": "silu"}, {"powers_of_two": True}))
+    listed, skipped = lists_of_rows(draw, m, rows)
+    x = torch.randn(rows, 2 * k if "gate" in options else k, device=GPU).to(draw.choice((torch.float16, torch.bfloat16, torch.float32)))
+    used = torch.zeros(rows, dtype=torch.bool, device=GPU)
+    used[listed[~skipped].long()] = True
+    gathered = torch.where(skipped[:, None], 0, x[torch.where(skipped, 0, listed).long()])
+    wanted = torch.ops.tilejit.quantise(gathered, **options)
+    x = torch.where(used[:, None], x, torch.nan)
+    for _ in range(2):
+        found = torch.ops.tilejit.quantise(x, row_indices=listed, **options)
+        if not all(torch.equal(one.float(), other.float()) for one, other in zip(found, wanted)):
+            return f"quantise M {m} K {k} of {rows} rows {x.dtype} {options}: not as gathered first"
+    return ""
+
+
 def check(count, seed):
     draw, wrong = random.Random(seed), 0
     torch.manual_seed(seed)
     for number in range(count):
-        why = check_one(draw) or check_combine(draw)
+        why = check_one(draw) or check_combine(draw) or check_rows(draw)
         if why:
             wrong += 1
             print(f"WRONG {number}: {why}", flush=True)
@@ -223,7 +241,9 @@ def time_masked():
 
 def time_quantise():
     for m, k in ((8192, 7168), (4096, 2048), (64, 7168), (65536, 1536)):
-        for name, options, wide in (("rows of 1", {}, k), ("rows of 128", {"rows": 128}, k), ("SwiGLU", {"gate": "silu"}, 2 * k)):
+        named = {"row_indices": torch.randperm(m, device=GPU).int()}
+        for name, options, wide in (("rows of 1", {}, k), ("rows of 128", {"rows": 128}, k), ("SwiGLU", {"gate": "silu"}, 2 * k),
+                                    ("rows of a list", named, k)):
             x = torch.randn(m, wide, device=GPU).bfloat16()
             q, scales = torch.ops.tilejit.quantise(x, **options)
             options.pop("rows", None)

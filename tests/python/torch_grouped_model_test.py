@@ -79,6 +79,24 @@ class GroupedGemm(unittest.TestCase):
         meta = torch.ops.tilejit.quantise(x.to("meta"), rows=128)
         self.assertEqual([tuple(each.shape) for each in meta], [(40, 300), (1, 3)])
 
+    def test_quantises_rows_that_a_list_names(self):
+        x = torch.randn(6, 512, generator=torch.Generator().manual_seed(6)).to(torch.bfloat16)
+        listed = torch.tensor([5, -1, 0, 0, 9], dtype=torch.int32)
+        picked = x[[5, 0, 0, 0, 0]]
+        picked[[1, 4]] = 0
+        for options in ({}, {"rows": 128}, {"gate": "silu"}):
+            with self.subTest(options=options):
+                wanted = torch.ops.tilejit.quantise(picked, **options)
+                for quantise in (torch.ops.tilejit.quantise, tilejit.quantise):
+                    for found, each in zip(quantise(x, row_indices=listed, **options), wanted):
+                        self.assertTrue(torch.equal(found.float(), each.float()))
+        meta = torch.ops.tilejit.quantise(x.to("meta"), row_indices=listed.to("meta"))
+        self.assertEqual([tuple(each.shape) for each in meta], [(5, 512), (5, 4)])
+        for part, wrong in (("row_indices.dtype is i64", (x, listed.long())), ("row_indices is given with a batch", (x[None], listed))):
+            with self.subTest(part=part), self.assertRaises(tilejit.Error) as caught:
+                torch.ops.tilejit.quantise(wrong[0].to("meta"), row_indices=wrong[1].to("meta"))
+            self.assertIn(part.replace("i64", "int64"), str(caught.exception))
+
     def test_combines(self):
         generator = torch.Generator().manual_seed(4)
         y, weights = torch.randn(20, 300, generator=generator).to(torch.bfloat16), torch.rand(7, 3, generator=generator)

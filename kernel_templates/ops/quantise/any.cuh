@@ -60,6 +60,7 @@ struct Rows {
   Stored<Element> first[kAhead], second[kGated ? kAhead : 1];
 
   TJ_DEVICE void load(const Params& params, const Unit& unit, int row) {
+    if constexpr (C::kRowIndices) return load_named(params, unit, row);
     const int half = static_cast<int>(dev::lane_index()) / 16;
     const auto* from = static_cast<const typename Stored<Element>::Type*>(params.x) + unit.batch * params.x_batch +
                        (row + half) * params.x_row + unit.column;
@@ -76,6 +77,35 @@ struct Rows {
       const int left = row + 2 * r + half < params.rows ? params.columns - unit.column : 0;
       load_some(from, left, first[r]);
       if constexpr (kGated) load_some(from + params.columns, left, second[r]);
+    }
+  }
+  /// Rows that the list names, zeros for those that it does not: all of their numbers come before the first row.
+  TJ_DEVICE void load_named(const Params& params, const Unit& unit, int row) {
+    const int first_row = row + static_cast<int>(dev::lane_index()) / 16, left = params.columns - unit.column;
+    const auto* x = static_cast<const typename Stored<Element>::Type*>(params.x) + unit.column;
+    int from[kAhead];
+#pragma unroll
+    for (int r = 0; r < kAhead; ++r) {
+      const int to = first_row + 2 * r;
+      from[r] = to < params.rows ? static_cast<int>(dev::load_global_u32(params.row_indices + to)) : -1;
+      if (from[r] >= params.x_rows) from[r] = -1;
+    }
+    if (params.wide != 0 && left >= kEach) {
+#pragma unroll
+      for (int r = 0; r < kAhead; ++r) {
+        first[r] = {};
+        if constexpr (kGated) second[r] = {};
+        if (from[r] < 0) continue;
+        load_eight(x + from[r] * params.x_row, first[r]);
+        if constexpr (kGated) load_eight(x + from[r] * params.x_row + params.columns, second[r]);
+      }
+      return;
+    }
+#pragma unroll
+    for (int r = 0; r < kAhead; ++r) {
+      const int there = from[r] < 0 ? 0 : left;
+      load_some(x + from[r] * params.x_row, there, first[r]);
+      if constexpr (kGated) load_some(x + from[r] * params.x_row + params.columns, there, second[r]);
     }
   }
   TJ_DEVICE void values(int r, float (&out)[kEach]) const {

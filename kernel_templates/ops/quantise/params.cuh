@@ -16,9 +16,11 @@ struct Params {
   const void* x;
   unsigned char* q;
   float* scales;
+  const int* row_indices;                    ///< the row of x that is quantised, for each of q; null: its own
   long long x_batch, x_row, q_batch, q_row;  ///< in elements
   long long scale_batch, scale_row, scale_block;
   int rows, columns;  ///< of q, in a matrix
+  int x_rows;         ///< of x, with row_indices
   int wide;           ///< 8 elements of x and of q may be accessed at a time
   int tall;           ///< blocks have 128 rows
   int powers_of_two;

@@ -14,6 +14,7 @@ QuantiseArgs quantise_from_c(const void* structure) {
   args.x = to_tensor(c.x, "x");
   args.q = to_tensor(c.q, "q");
   args.scales = to_tensor(c.scales, "scales");
+  if (c.row_indices != nullptr) args.row_indices = to_tensor(c.row_indices, "row_indices");
   args.gate = to_enum<Activation>(c.gate, TJ_ACTIVATION_GELU_TANH, "args.gate", kGemmActivationsAllowed);
   args.powers_of_two = c.powers_of_two != 0;
   args.max_sms = c.max_sms;

@@ -24,10 +24,6 @@ using support::at;
 using support::cat;
 
 constexpr unsigned kBlocksPerSm = 16;  // more than run at a time
-// With a gate, a step has twice as many loads under way, and nvcc 13.0 would take 128 registers and more: two blocks.
-// With one block of 144, SwiGLU wrote 2.1 TB/s where it wrote 3.05 before (H200, 2026-11-28).
-constexpr int kBlocksBeside = 3;
-
 // Elements of e4m3 are there where products of them are.
 const arch::Needs& kNeeds =
     support::lasting<arch::Needs>({{"ALU"}, {"memory_bytes_per_cycle", "matrix_flops_per_cycle_8bit"}, {"sm90"}});
@@ -35,11 +31,20 @@ const arch::Needs& kNeeds =
 struct QuantiseKernel {
   DType dtype = DType::bf16;
   Activation gate = Activation::none;
+  bool row_indices = false;
   WalkChoice walk = WalkChoice::usual;
 };
+
+// With a gate, a step has twice as many loads under way, and nvcc 13.0 would take 128 registers and more: two blocks.
+// With one block of 144, SwiGLU wrote 2.1 TB/s where it wrote 3.05 before (H200, 2026-11-28).
+// A list's numbers are registers besides: 80 would spill some of a gate's.
+constexpr int blocks_beside(const QuantiseKernel& kernel) {
+  return kernel.row_indices && kernel.gate != Activation::none ? 2 : 3;
+}
+
 constexpr const char* kTypes[] = {"f16", "bf16", "f32"};
 constexpr const char* kGates[] = {"none", "relu", "gelu", "silu", "gelu_tanh"};
-constexpr std::array<Field<QuantiseKernel>, 3> kFields = {
+constexpr std::array<Field<QuantiseKernel>, 4> kFields = {
     {{.name = "dtype",
       .get = [](const QuantiseKernel& kernel) { return static_cast<unsigned>(kernel.dtype); },
       .set = [](QuantiseKernel& kernel, unsigned value) { kernel.dtype = static_cast<DType>(value); },
@@ -61,14 +66,25 @@ constexpr std::array<Field<QuantiseKernel>, 3> kFields = {
       .tag_place = 1,
       .constant = "kGate",
       .kind = Constant::place},
-     walk_field<QuantiseKernel>(2)}};
+     {.name = "row-indices",
+      .get = [](const QuantiseKernel& kernel) { return unsigned{kernel.row_indices}; },
+      .set = [](QuantiseKernel& kernel, unsigned value) { kernel.row_indices = value != 0; },
+      .words = words<kTruth>,
+      .bits = 1,
+      .flags = {"false", "true", "both"},
+      .tag = "_indexed",
+      .tagged = [](const QuantiseKernel& kernel) { return kernel.row_indices; },
+      .tag_place = 2,
+      .constant = "kRowIndices",
+      .kind = Constant::boolean},
+     walk_field<QuantiseKernel>(3)}};
 
 Request request_of(const QuantiseKernel& kernel) { return request_of_fields<kFields>("quantise", kernel); }
 
 class Builder : WalkBuilder {
  public:
   Builder(const QuantiseKernel& kernel, const arch::Arch& arch)
-      : WalkBuilder("quantise", "Quantiser", quantise::kWarps, arch, kernel.walk, kBlocksBeside),
+      : WalkBuilder("quantise", "Quantiser", quantise::kWarps, arch, kernel.walk, blocks_beside(kernel)),
         bytes_(size_of(kernel.dtype)) {
     graph_.name = request_of(kernel).name;
     add_constants<kFields>("quantise", kernel, graph_);
@@ -88,25 +104,35 @@ class Builder : WalkBuilder {
   int bytes_;
 };
 
+/// Each third row is none, and the last number is no row's.
+std::vector<std::int32_t> trial_rows(std::int64_t rows) {
+  std::vector<std::int32_t> list;
+  for (std::int64_t i = 0; i < rows; ++i) list.push_back(i % 3 == 2 ? -1 : static_cast<std::int32_t>(i * 5 % rows));
+  list.back() = static_cast<std::int32_t>(rows);
+  return list;
+}
+
 /// Scales of blocks of one row lie as gemm() reads them faster: contiguous in M.
 Trial trial_of(const QuantiseKernel& kernel, const Sizes& sizes, bool tall) {
   const std::int64_t m = sizes.at("m"), k = sizes.at("k"), blocks = (k + quantise::kBlock - 1) / quantise::kBlock,
                      down = tall ? (m + quantise::kBlock - 1) / quantise::kBlock : m;
   Trial trial;
-  trial.name =
-      cat("M ", m, " K ", k, tall ? " blocks of 128 rows" : "", kernel.gate == Activation::none ? "" : " gated");
+  trial.name = cat("M ", m, " K ", k, tall ? " blocks of 128 rows" : "",
+                   kernel.gate == Activation::none ? "" : " gated", kernel.row_indices ? " indexed" : "");
   trial.kernel_flags = flags_of_fields<kFields>(kernel);
   trial.flags = cat(trial.kernel_flags, " ", sizes.flags());
   if (kernel.walk != WalkChoice::usual) trial.choice = static_cast<int>(kernel.walk);
   trial.tensors = {dense("x", kernel.dtype, {m, kernel.gate == Activation::none ? k : 2 * k}),
                    dense("q", DType::e4m3, {m, k}, true), dense("scales", DType::f32, {down, blocks}, true)};
   if (!tall) trial.tensors[2].operand.strides = {1, down};
+  if (kernel.row_indices) trial.tensors.push_back(list_of("row_indices", {m}, trial_rows(m)));
   trial.with_args = [gate = kernel.gate, tensors = trial.tensors](Device device, std::span<void* const> places,
                                                                   const std::function<void(const void*)>& use) {
     QuantiseArgs args;
     args.x = tensors[0].operand.view(device, places[0]);
     args.q = tensors[1].operand.view(device, places[1]);
     args.scales = tensors[2].operand.view(device, places[2]);
+    if (tensors.size() > 3) args.row_indices = tensors[3].operand.view(device, places[3]);
     args.gate = gate;
     use(&args);
   };
@@ -118,11 +144,13 @@ class Quantise final : public Described<QuantiseArgs, quantise_from_c> {
   std::string_view name() const override { return "quantise"; }
 
   void validate(const void* args, bool on_model) const override { ops::validate(get(args), on_model); }
+  void check_lists(const void* args, const ReadList& read) const override { check_rows(get(args), read); }
   Device device_of(const void* args) const override { return get(args).x.device; }
   bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {kNeeds}); }
 
   ProblemKey problem_key(const void* args) const override {
-    return {key_of_fields<kFields>(QuantiseKernel{get(args).x.dtype, get(args).gate})};
+    return {
+        key_of_fields<kFields>(QuantiseKernel{get(args).x.dtype, get(args).gate, get(args).row_indices.has_value()})};
   }
   Request request_of(const Kernel& kernel) const override {
     return ops::request_of(kernel_of_key<kFields, QuantiseKernel>(kernel.small_key));
@@ -138,7 +166,7 @@ class Quantise final : public Described<QuantiseArgs, quantise_from_c> {
   std::vector<NeededKernel> needed_kernels(const void* config, const ChooseKernel&) const override {
     const auto& of = *static_cast<const QuantiseConfig*>(config);
     ops::validate(of);
-    return {{this, {key_of_fields<kFields>(QuantiseKernel{of.dtype, of.gate})}}};
+    return {{this, {key_of_fields<kFields>(QuantiseKernel{of.dtype, of.gate, of.row_indices})}}};
   }
   using Op::needed_kernels;
   std::vector<Request> requests(const Flags& flags) const override {
@@ -172,6 +200,7 @@ class Quantise final : public Described<QuantiseArgs, quantise_from_c> {
     list.reads("x", of.x);
     list.writes("q", of.q);
     list.writes("scales", of.scales);
+    list.reads("row_indices", of.row_indices);
   }
   void plan(const void* args, const Kernel&, const Geometry& geometry, LaunchPlan& plan) const override {
     const QuantiseArgs& of = get(args);
@@ -181,6 +210,8 @@ class Quantise final : public Described<QuantiseArgs, quantise_from_c> {
     p.x = of.x.data;
     p.q = static_cast<unsigned char*>(of.q.data);
     p.scales = static_cast<float*>(of.scales.data);
+    if (of.row_indices) p.row_indices = static_cast<const int*>(of.row_indices->data);
+    p.x_rows = static_cast<int>(of.x.shape[at(down)]);
     p.x_batch = batch_stride(of.x, 3);
     p.x_row = stride(of.x, down);
     p.q_batch = batch_stride(of.q, 3);

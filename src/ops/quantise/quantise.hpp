@@ -19,6 +19,9 @@ QuantiseArgs quantise_from_c(const void* structure);
 void validate(const QuantiseArgs& args, bool on_model);
 void validate(const QuantiseConfig& config);
 
+/// Throws tj::Error(argument) naming the first of row_indices that is neither -1 nor a row of x.
+void check_rows(const QuantiseArgs& args, const ReadList& read);
+
 /// Do scales serve blocks of 128 rows? Validated arguments say so by the scales' shape; a matrix of one row does not.
 bool quantise_tall(const QuantiseArgs& args);
 

@@ -1,6 +1,10 @@
 // The checks behind ops::validate(QuantiseArgs); the words of those that every op makes are tensor_checks.hpp's.
 //
 // Decides the order of the checks.
+#include <array>
+#include <cstdint>
+#include <vector>
+
 #include "ops/common/tensor_checks.hpp"
 #include "ops/gemm/checks.hpp"
 #include "ops/quantise/params.cuh"
@@ -35,6 +39,26 @@ void check_scales(const Named& scales, const Named& q) {
   check_no_self_overlap(scales);
 }
 
+/// An output that the list lies beside.
+struct Written {
+  const Named& tensor;
+  const Range& range;
+};
+
+void check_row_indices(const Tensor& tensor, const Named& x, const std::array<Written, 2>& outputs) {
+  static constexpr const char* kAxes[] = {"M"};
+  const Named list{kOp, "row_indices", tensor, kAxes, 1, "[M]"};
+  if (x.rank == 3)
+    refuse(kOp, Code::unsupported, "row_indices is given with a batch; allowed with q [M, K] and x [X, K]");
+  check_form(list);
+  check_dtype(list, DType::i32, "");
+  check_device(list, x.tensor.device, "x");
+  check_same(list, 0, outputs[0].tensor.at(0), "q's M");
+  check_strides(list, size_of(DType::i32), 0);
+  check_alignment(list, size_of(DType::i32));
+  for (const Written& written : outputs) check_apart(written.tensor, written.range, list, range_of(list));
+}
+
 }  // namespace
 
 bool quantise_tall(const QuantiseArgs& args) {
@@ -61,7 +85,7 @@ void validate(const QuantiseArgs& args, bool on_model) {
   check_place(x, on_model);
   for (const Named* t : {&q, &scales}) check_device(*t, args.x.device, "x");
   check_gemm_activation(kOp, args.gate);
-  for (int axis = 0; axis < rank - 1; ++axis) check_same(x, axis, q.at(axis), "q's shape");
+  for (int axis = 0; axis < rank - (args.row_indices ? 2 : 1); ++axis) check_same(x, axis, q.at(axis), "q's shape");
   const bool gated = args.gate != Activation::none;
   check_same(x, rank - 1, gated ? 2 * q.at(rank - 1) : q.at(rank - 1), gated ? "twice q's K, with a gate" : "q's K");
   // Units of a launch are counted in 32 bits: those of 8 rows and 128 columns.
@@ -80,7 +104,18 @@ void validate(const QuantiseArgs& args, bool on_model) {
   check_apart(q, q_range, x, x_range);
   check_apart(scales, scale_range, x, x_range);
   check_apart(scales, scale_range, q, q_range);
+  if (args.row_indices) check_row_indices(*args.row_indices, x, {Written{q, q_range}, Written{scales, scale_range}});
   check_max_sms(kOp, args.max_sms);
+}
+
+void check_rows(const QuantiseArgs& args, const ReadList& read) {
+  if (!args.row_indices) return;
+  const std::vector<std::int32_t> list = read(*args.row_indices);
+  for (std::size_t m = 0; m < list.size(); ++m)
+    if (list[m] < -1 || list[m] >= args.x.shape[0])
+      refuse(kOp, Code::invalid_argument,
+             cat("row_indices[", m, "] is ", list[m], "; allowed: -1 (zeros) to ", args.x.shape[0] - 1,
+                 ", the rows of x"));
 }
 
 }  // namespace tj::ops

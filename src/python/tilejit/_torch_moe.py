@@ -71,11 +71,8 @@ def fused_moe(hidden: torch.Tensor, w1: torch.Tensor, w2: torch.Tensor, topk_wei
         gate, other = up.chunk(2, 1)
         down = grouped(_GATES[activation](gate) * other, w2, ends, expected_rows=rows)
     else:
-        q, scales = torch.ops.tilejit.quantise(hidden)
-        token = order // each
-        left = scales.t().index_select(1, token).t()  # contiguous in the tokens
-        up = grouped(q.view(torch.uint8).index_select(0, token).view(torch.float8_e4m3fn), w1, ends, dtype=hidden.dtype, scale_a=left, scale_b=w1_scale,
-                     expected_rows=rows)
+        q, scales = torch.ops.tilejit.quantise(hidden, row_indices=(order // each).int())
+        up = grouped(q, w1, ends, dtype=hidden.dtype, scale_a=scales, scale_b=w1_scale, expected_rows=rows)
         q, scales = torch.ops.tilejit.quantise(up, gate=activation)
         down = grouped(q, w2, ends, dtype=hidden.dtype, scale_a=scales, scale_b=w2_scale, expected_rows=rows)
     place = torch.empty_like(order).scatter_(0, order, torch.arange(order.numel(), device=order.device))

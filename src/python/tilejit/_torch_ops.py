@@ -1,6 +1,7 @@
 """Operators of PyTorch: their schemas, and the kernels of CUDA, ROCm and CPU tensors.
 
-Decides names, schemas and results' memory. Does not decide how a call runs (_torch_run.py) or which shapes results have (_torch_shapes.py).
+Decides names, schemas and results' memory. Does not decide how a call runs (_torch_run.py) or which shapes results have (_torch_shapes.py,
+_torch_expert_shapes.py).
 Invariant: the operators are defined once in a process, and live as long as it does.
 """
 from __future__ import annotations
@@ -9,7 +10,7 @@ import functools
 
 import torch
 
-from . import _torch_recurrence_shapes, _torch_row_shapes, _torch_shapes
+from . import _torch_expert_shapes, _torch_recurrence_shapes, _torch_merge_shapes, _torch_shapes
 from ._error import Error
 from ._torch_run import refuse_grad, refuse_tangent, run
 
@@ -31,8 +32,8 @@ SCHEMAS = {
                     "ScalarType? dtype=None, Tensor? scale_a=None, Tensor? scale_b=None, SymInt expected_rows=0) -> Tensor",
     "grouped_gemm_out": "(Tensor a, Tensor b, Tensor groups, Tensor(a!) out, *, str grouping='ends', Tensor? bias=None, float alpha=1.0, "
                         "str? activation=None, Tensor? scale_a=None, Tensor? scale_b=None, SymInt expected_rows=0) -> ()",
-    "quantise": "(Tensor x, *, int rows=1, str? gate=None, bool powers_of_two=False) -> (Tensor, Tensor)",
-    "quantise_out": "(Tensor x, Tensor(a!) q, Tensor(b!) scales, *, str? gate=None, bool powers_of_two=False) -> ()",
+    "quantise": "(Tensor x, *, int rows=1, str? gate=None, bool powers_of_two=False, Tensor? row_indices=None) -> (Tensor, Tensor)",
+    "quantise_out": "(Tensor x, Tensor(a!) q, Tensor(b!) scales, *, str? gate=None, bool powers_of_two=False, Tensor? row_indices=None) -> ()",
     "merge_states": "(Tensor states, Tensor lse_states, *, Tensor? cu_seqlens=None, ScalarType? dtype=None) -> (Tensor, Tensor)",
     "combine": "(Tensor y, Tensor slots, *, Tensor? weights=None, Tensor? residual=None, ScalarType? dtype=None) -> Tensor",
     "combine_out": "(Tensor y, Tensor slots, Tensor(a!) out, *, Tensor? weights=None, Tensor? residual=None) -> ()",
@@ -83,7 +84,7 @@ def gemm_out(a, b, out, *, c=None, bias=None, alpha=1.0, beta=0.0, activation=No
 
 
 def grouped_gemm(a, b, groups, *, grouping="ends", bias=None, alpha=1.0, activation=None, dtype=None, scale_a=None, scale_b=None, expected_rows=0):
-    shape, dtype = _torch_shapes.grouped_gemm_like(a, b, bias, dtype)
+    shape, dtype = _torch_expert_shapes.grouped_gemm_like(a, b, bias, dtype)
     d = torch.empty(shape, dtype=dtype, device=a.device)
     run("grouped_gemm", (grouping, alpha, activation, expected_rows), (a, b, groups, bias, scale_a, scale_b, d), True)
     return d
@@ -93,24 +94,24 @@ def grouped_gemm_out(a, b, groups, out, *, grouping="ends", bias=None, alpha=1.0
     run("grouped_gemm", (grouping, alpha, activation, expected_rows), (a, b, groups, bias, scale_a, scale_b, out), False)
 
 
-def quantise(x, *, rows=1, gate=None, powers_of_two=False):
-    q, scales = _torch_shapes.quantise_like(x, rows, gate)
-    run("quantise", (gate, powers_of_two), (x, q, scales), True)
+def quantise(x, *, rows=1, gate=None, powers_of_two=False, row_indices=None):
+    q, scales = _torch_expert_shapes.quantise(x, rows=rows, gate=gate, row_indices=row_indices)
+    run("quantise", (gate, powers_of_two), (x, row_indices, q, scales), True)
     return q, scales
 
 
-def quantise_out(x, q, scales, *, gate=None, powers_of_two=False):
-    run("quantise", (gate, powers_of_two), (x, q, scales), False)
+def quantise_out(x, q, scales, *, gate=None, powers_of_two=False, row_indices=None):
+    run("quantise", (gate, powers_of_two), (x, row_indices, q, scales), False)
 
 
 def merge_states(states, lse_states, *, cu_seqlens=None, dtype=None):
-    o, lse = _torch_row_shapes.merge_states(states, lse_states, cu_seqlens=cu_seqlens, dtype=dtype)
+    o, lse = _torch_merge_shapes.merge_states(states, lse_states, cu_seqlens=cu_seqlens, dtype=dtype)
     run("merge_states", (), (states, lse_states, cu_seqlens, o, lse), True)
     return o, lse
 
 
 def combine(y, slots, *, weights=None, residual=None, dtype=None):
-    d = _torch_row_shapes.combine(y, slots, weights=weights, residual=residual, dtype=dtype)
+    d = _torch_expert_shapes.combine(y, slots, weights=weights, residual=residual, dtype=dtype)
     run("combine", (), (y, slots, weights, residual, d), True)
     return d
 
@@ -196,18 +197,16 @@ def _tags():
     return (torch.Tag.pt2_compliant_tag,)
 
 
-def _without_memory(name):
-    return next(getattr(shapes, name) for shapes in (_torch_shapes, _torch_row_shapes, _torch_recurrence_shapes) if hasattr(shapes, name))
-
-
 def _define():
-    library, tags = torch.library.Library("tilejit", "DEF"), _tags()
+    library, tags, shapes = torch.library.Library("tilejit", "DEF"), _tags(), {}
+    for part in (_torch_shapes, _torch_expert_shapes, _torch_merge_shapes, _torch_recurrence_shapes):
+        shapes.update(vars(part))
     for name, schema in SCHEMAS.items():
         for twin in (name, "_" + name):
             library.define(twin + schema, tags=tags)
             for key in ("CPU", "CUDA"):
                 library.impl(twin, globals()[name], key)
-            torch.library.register_fake(f"tilejit::{twin}", _without_memory(name), lib=library)
+            torch.library.register_fake(f"tilejit::{twin}", shapes[name], lib=library)
         library.impl(name, functools.partial(_transformed, name), "FuncTorchDynamicLayerFrontMode")
     for name in ("fmha", "fmha_lse", "gemm"):
         for key, kind in (("AutocastCPU", "cpu"), ("AutocastCUDA", "cuda")):

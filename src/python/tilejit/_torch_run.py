@@ -44,8 +44,9 @@ def _grouped_gemm(call, tensors, options):
 
 
 def _quantise(call, tensors, options):
+    x, row_indices, *out = tensors
     gate, powers_of_two = options
-    return call(tensors[0], out=tensors[1:], gate=gate, powers_of_two=powers_of_two)
+    return call(x, row_indices=row_indices, out=tuple(out), gate=gate, powers_of_two=powers_of_two)
 
 
 def _merge_states(call, tensors, options):
@@ -81,7 +82,7 @@ _OPS = {
     "fmha": (("q", "k", "v", "alibi_slopes", "sinks", "cu_seqlens_q", "cu_seqlens_k", "seqused_k", "block_table", "o", "lse"), 2, _fmha),
     "gemm": (("a", "b", "c", "bias", "scale_a", "scale_b", "d"), 1, _gemm),
     "grouped_gemm": (("a", "b", "groups", "bias", "scale_a", "scale_b", "d"), 1, _grouped_gemm),
-    "quantise": (("x", "q", "scales"), 2, _quantise),
+    "quantise": (("x", "row_indices", "q", "scales"), 2, _quantise),
     "merge_states": (("states", "lse_states", "cu_seqlens", "o", "lse"), 2, _merge_states),
     "combine": (("y", "slots", "weights", "residual", "d"), 1, _combine),
     "chunk_indices": (("cu_seqlens", "chunk_indices", "total_chunks"), 2, _chunk_indices),

@@ -31,6 +31,9 @@ struct Shape {
   bool tall = false, by_m = false, powers_of_two = false;
   Activation gate = Activation::none;
   int padding = 0;  ///< elements between rows of x and of q
+  std::vector<std::int32_t> row_indices;
+  std::int64_t x_rows = 0;  ///< with row_indices
+  std::int64_t rows_of_x() const { return row_indices.empty() ? m : x_rows; }
 };
 
 class Problem {
@@ -39,7 +42,7 @@ class Problem {
     const std::int64_t wide = shape.gate == Activation::none ? shape.k : 2 * shape.k, pitch = wide + shape.padding,
                        blocks = (shape.k + 127) / 128, down = shape.tall ? (shape.m + 127) / 128 : shape.m,
                        batch = std::max<std::int64_t>(1, shape.batch), q_pitch = shape.k + shape.padding;
-    values_.resize(static_cast<std::size_t>(batch * shape.m * pitch));
+    values_.resize(static_cast<std::size_t>(batch * shape.rows_of_x() * pitch));
     std::mt19937 random(seed);
     std::normal_distribution<float> normal(0.0f, 3.0f);
     const auto bytes = static_cast<std::size_t>(size_of(shape.dtype));
@@ -52,10 +55,12 @@ class Problem {
       return shape.batch == 0 ? Tensor::strided(data, kCpu, dtype, {rows, columns}, {row, column})
                               : Tensor::strided(data, kCpu, dtype, {shape.batch, rows, columns}, {matrix, row, column});
     };
-    args.x = tensor(x_.data(), shape.dtype, shape.m, wide, pitch, 1, shape.m * pitch);
+    args.x = tensor(x_.data(), shape.dtype, shape.rows_of_x(), wide, pitch, 1, shape.m * pitch);
     args.q = tensor(q_.data(), DType::e4m3, shape.m, shape.k, q_pitch, 1, shape.m * q_pitch);
     args.scales =
         tensor(scales_.data(), DType::f32, down, blocks, shape.by_m ? 1 : blocks, shape.by_m ? down : 1, down * blocks);
+    if (!shape_.row_indices.empty())
+      args.row_indices = Tensor::contiguous(shape_.row_indices.data(), kCpu, DType::i32, {shape.m});
     args.gate = shape.gate;
     args.powers_of_two = shape.powers_of_two;
   }
@@ -95,6 +100,10 @@ class Problem {
  private:
   double value(std::int64_t b, std::int64_t row, std::int64_t column) const {
     const std::int64_t wide = shape_.gate == Activation::none ? shape_.k : 2 * shape_.k;
+    if (!shape_.row_indices.empty()) {
+      row = shape_.row_indices[static_cast<std::size_t>(row)];
+      if (row < 0 || row >= shape_.x_rows) return 0;
+    }
     const auto at = static_cast<std::size_t>((b * shape_.m + row) * (wide + shape_.padding) + column);
     const double x = values_[at];
     if (shape_.gate == Activation::none) return x;
@@ -198,6 +207,37 @@ TEST_CASE("gates, batches and powers of two") {
   }
 }
 
+TEST_CASE("rows that a list names; bad numbers give zeros, and rows without a number are not looked at") {
+  unsigned seed = 60;
+  for (const auto& size : {std::pair{1, 1}, {9, 129}, {37, 264}, {150, 300}})
+    for (const Activation gate : {Activation::none, Activation::silu})
+      for (const bool tall : {false, true}) {
+        Shape shape;
+        shape.m = size.first;
+        shape.k = size.second;
+        shape.tall = tall && shape.m > 1;
+        shape.gate = gate;
+        shape.dtype = seed % 3 == 0 ? DType::f32 : seed % 3 == 1 ? DType::bf16 : DType::f16;
+        shape.by_m = seed % 2 == 0;
+        shape.padding = seed % 4 == 0 ? 3 : 0;
+        shape.x_rows = 1 + seed % 5 * 11;
+        std::mt19937 random(seed);
+        const std::int32_t bad[] = {-1, static_cast<std::int32_t>(shape.x_rows),
+                                    std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max()};
+        for (std::int64_t m = 0; m < shape.m; ++m)  // row 0 is never named where there is another
+          shape.row_indices.push_back(random() % 4 == 0
+                                          ? bad[random() % 4]
+                                          : static_cast<std::int32_t>(std::min<std::int64_t>(
+                                                shape.x_rows - 1, 1 + random() % static_cast<unsigned>(shape.x_rows))));
+        Problem problem(shape, seed);
+        if (shape.x_rows > 1)
+          for (std::size_t i = 0; i < static_cast<std::size_t>(shape.k); ++i) problem.set(i, std::nanf(""));
+        CAPTURE(seed);
+        CHECK(problem.run() == "");
+        ++seed;
+      }
+}
+
 TEST_CASE("zeros, NaN and infinity") {
   Shape shape;
   shape.m = 3;
@@ -247,6 +287,29 @@ TEST_CASE("what is refused, by name") {
   CHECK(has(refusal([](auto& a) { a.q.strides[1] = 2; }), "q.strides[1]"));
   CHECK(has(refusal([](auto& a) { a.q.data = a.x.data; }), "overlap"));
   CHECK(has(refusal([](auto& a) { a.max_sms = -2; }), "max_sms is -2"));
+  static std::vector<std::int32_t> list(40);
+  const auto with_list = [](auto& a) { a.row_indices = Tensor::contiguous(list.data(), kCpu, DType::i32, {40}); };
+  CHECK(refusal(with_list) == "");
+  CHECK(refusal([&](auto& a) { with_list(a), a.x.shape[0] = 3; }) == "");
+  CHECK(has(refusal([&](auto& a) { with_list(a), a.row_indices->dtype = DType::f32; }), "row_indices.dtype is f32"));
+  CHECK(has(refusal([&](auto& a) { with_list(a), a.row_indices->shape[0] = 39; }), "row_indices.shape[0]"));
+  CHECK(has(refusal([&](auto& a) { with_list(a), a.row_indices->data = a.q.data; }), "overlap"));
+}
+
+TEST_CASE("numbers that are read first name the first bad one") {
+  Shape shape;
+  shape.m = 4;
+  shape.k = 128;
+  shape.x_rows = 3;
+  shape.row_indices = {2, -1, 3, -2};
+  const Problem problem(shape, 2);
+  std::string said;
+  try {
+    ops::quantise_op().check_lists(&problem.args, [&](const Tensor&) { return shape.row_indices; });
+  } catch (const Error& error) {
+    said = error.what();
+  }
+  CHECK(said.find("row_indices[2] is 3; allowed: -1 (zeros) to 2, the rows of x") != std::string::npos);
 }
 
 TEST_CASE("a C structure is the descriptor") {
@@ -264,4 +327,5 @@ TEST_CASE("a C structure is the descriptor") {
   CHECK(args.gate == Activation::gelu);
   CHECK(args.powers_of_two);
   CHECK(args.max_sms == 3);
+  CHECK(!args.row_indices);
 }

@@ -1,0 +1,120 @@
+"""Results of the operators of mixture-of-experts layers without memory; see _torch_shapes.py, whose rules they follow."""
+from __future__ import annotations
+
+import torch
+
+from . import _c
+from ._torch_shapes import _E4M3, _HALVES, _demand, _dtype, _finite, _rank, _same, _short, _sizes, _together
+
+
+def grouped_gemm_like(a, b, bias, dtype):
+    """(shape, type) of products of groups."""
+    _rank("grouped_gemm", "a", a, "[M, K], or [G, R, K] with counts", 2, 3)
+    _rank("grouped_gemm", "b", b, "[G, N, K]", 3)
+    if dtype is None:
+        dtype = bias.dtype if bias is not None else torch.float32 if a.dtype == _E4M3 else a.dtype
+    return (*a.shape[:-1], b.shape[1]), dtype
+
+
+def _grouped_gemm(a, b, groups, grouping, bias, scale_a, scale_b, dtype, alpha, activation):
+    op = "grouped_gemm"
+    _together(op, a, {"a": a, "b": b, "groups": groups, "bias": bias, "scale_a": scale_a, "scale_b": scale_b})
+    for name, x in (("a", a), ("b", b)):
+        _sizes(op, name, x)
+    _dtype(op, "a", a, (*_HALVES, _E4M3), code="unsupported")
+    _dtype(op, "b", b, (a.dtype,), ", as a.dtype")
+    _demand(dtype in (*_HALVES, torch.float32), op, f"d.dtype is {_short(dtype)}; allowed: f16, bf16, f32", "unsupported")
+    _same(op, "b", b, 2, a.shape[-1], "a's K")
+    _demand(grouping in _c.GROUPINGS, op, f"grouping is {grouping!r}; allowed: {', '.join(_c.GROUPINGS)}")
+    counts = grouping == "counts"
+    _rank(op, "a", a, "[G, R, K] with counts, else [M, K]", 3 if counts else 2)
+    if counts:
+        _same(op, "a", a, 0, b.shape[0], "b.shape[0]")
+    _rank(op, "groups", groups, "[M] with rows, else [G]", 1)
+    _dtype(op, "groups", groups, (torch.int32,))
+    _same(op, "groups", groups, 0, a.shape[0] if grouping == "rows" else b.shape[0], "a's M" if grouping == "rows" else "b.shape[0]")
+    _demand(activation in _c.ACTIVATIONS, op, f"activation is {activation!r}; allowed: {', '.join(map(str, _c.ACTIVATIONS))}")
+    _finite(op, alpha=alpha)
+    if bias is not None:
+        _dtype(op, "bias", bias, (dtype,), ", as d.dtype")
+        _rank(op, "bias", bias, "[G, N]", 2)
+        for axis in range(2):
+            _same(op, "bias", bias, axis, b.shape[axis], "b's shape")
+    for name, x in (("scale_a", scale_a), ("scale_b", scale_b)):
+        if x is not None:
+            _demand(a.dtype == _E4M3, op, f"{name} is given with a.dtype {_short(a.dtype)}; allowed with e4m3")
+            _dtype(op, name, x, (torch.float32,))
+
+
+def grouped_gemm(a, b, groups, *, grouping="ends", bias=None, alpha=1.0, activation=None, dtype=None, scale_a=None, scale_b=None, expected_rows=0):
+    shape, dtype = grouped_gemm_like(a, b, bias, dtype)
+    _grouped_gemm(a, b, groups, grouping, bias, scale_a, scale_b, dtype, alpha, activation)
+    return torch.empty(shape, dtype=dtype, device=a.device)
+
+
+def grouped_gemm_out(a, b, groups, out, *, grouping="ends", bias=None, alpha=1.0, activation=None, scale_a=None, scale_b=None, expected_rows=0):
+    shape, _ = grouped_gemm_like(a, b, bias, None)
+    _grouped_gemm(a, b, groups, grouping, bias, scale_a, scale_b, out.dtype, alpha, activation)
+    _together("grouped_gemm", a, {"a": a, "d": out})
+    _rank("grouped_gemm", "d", out, "[M, N], or [G, R, N] with counts", len(shape))
+    for axis, size in enumerate(shape):
+        _same("grouped_gemm", "d", out, axis, size, "a's rows and b's N ask for")
+
+
+def quantise(x, *, rows=1, gate=None, powers_of_two=False, row_indices=None):
+    """(q, scales). Scales of rows are contiguous in M, as products read them faster."""
+    op = "quantise"
+    _rank(op, "x", x, "[M, K], or [B, M, K]", 2, 3)
+    _sizes(op, "x", x)
+    _dtype(op, "x", x, (*_HALVES, torch.float32), code="unsupported")
+    _together(op, x, {"x": x, "row_indices": row_indices})
+    _demand(rows in (1, 128), op, f"rows is {rows}; allowed: 1, 128")
+    _demand(gate in _c.ACTIVATIONS, op, f"gate is {gate!r}; allowed: {', '.join(map(str, _c.ACTIVATIONS))}")
+    *batch, m, k = x.shape
+    if row_indices is not None:
+        _demand(not batch, op, "row_indices is given with a batch; allowed with q [M, K] and x [X, K]", "unsupported")
+        _rank(op, "row_indices", row_indices, "[M]", 1)
+        _dtype(op, "row_indices", row_indices, (torch.int32,))
+        m = row_indices.shape[0]
+    if _c.ACTIVATIONS[gate]:
+        _demand(k % 2 == 0, op, f"x.shape[{x.dim() - 1}] is {k}; allowed with a gate: even numbers")
+        k = k // 2
+    blocks = (k + 127) // 128
+    q = torch.empty((*batch, m, k), dtype=_E4M3, device=x.device)
+    if rows == 1:
+        return q, torch.empty((*batch, blocks, m), dtype=torch.float32, device=x.device).transpose(-1, -2)
+    return q, torch.empty((*batch, (m + 127) // 128, blocks), dtype=torch.float32, device=x.device)
+
+
+def quantise_out(x, q, scales, *, gate=None, powers_of_two=False, row_indices=None):
+    like, _ = quantise(x, gate=gate, row_indices=row_indices)
+    _together("quantise", x, {"q": q, "scales": scales})
+    _rank("quantise", "q", q, "[M, K], or [B, M, K]", like.dim())
+    _dtype("quantise", "q", q, (_E4M3,))
+    _dtype("quantise", "scales", scales, (torch.float32,))
+    for axis, size in enumerate(like.shape):
+        _same("quantise", "q", q, axis, size, "x asks for")
+
+
+def combine(y, slots, *, weights=None, residual=None, dtype=None):
+    op, types = "combine", (*_HALVES, torch.float32)
+    dtype = dtype or (y if residual is None else residual).dtype
+    _together(op, y, {"y": y, "slots": slots, "weights": weights, "residual": residual})
+    _demand(dtype in types, op, f"d.dtype is {_short(dtype)}; allowed: f16, bf16, f32", "unsupported")
+    checks = (("y", y, types), ("slots", slots, (torch.int32,)), ("weights", weights, (torch.float32,), (slots, 0, "slots' T"), (slots, 1, "slots' J")),
+              ("residual", residual, (dtype,), (slots, 0, "slots' T"), (y, 1, "y's H")))
+    for name, x, kinds, *like in checks:
+        if x is not None:
+            _rank(op, name, x, "[S, H] of y, [T, J] of slots and weights, [T, H] of residual", 2)
+            _dtype(op, name, x, kinds)
+            for other, axis, words in like:
+                _same(op, name, x, axis, other.shape[axis], words)
+    return torch.empty((slots.shape[0], y.shape[1]), dtype=dtype, device=y.device)
+
+
+def combine_out(y, slots, out, *, weights=None, residual=None):
+    like = combine(y, slots, weights=weights, residual=residual, dtype=out.dtype)
+    _together("combine", y, {"d": out})
+    _rank("combine", "d", out, "[T, H]", 2)
+    for axis in (0, 1):
+        _same("combine", "d", out, axis, like.shape[axis], "slots and y ask for")
