@@ -1,7 +1,6 @@
 """Results of torch's operator that merges states, without memory; see _torch_shapes.py.
 
-Decides which shapes, types and devices of merged states are refused before anything runs. Invariant: no element of a tensor
-is read.
+Decides which shapes, types and devices of merged states are refused before anything runs. Invariant: no element of a tensor is read.
 """
 from __future__ import annotations
 
