@@ -73,7 +73,7 @@ TEST_CASE("pointers, ranks, types, shapes") {
               {"q.rank is 0", [](FmhaArgs& a) { a.q = Tensor{a.q.data}; }},
               {"q.dtype is f32", [](FmhaArgs& a) { a.q.dtype = DType::f32; }},
               {"v.dtype is bf16", [](FmhaArgs& a) { a.v.dtype = DType::bf16; }},
-              {"o.dtype is f32", [](FmhaArgs& a) { a.o.dtype = DType::f32; }},
+              {"o.dtype is e4m3", [](FmhaArgs& a) { a.o.dtype = DType::e4m3; }},
               {"lse.dtype is f16", [](FmhaArgs& a) { a.lse->dtype = DType::f16; }},
               {"is 84", [](FmhaArgs& a) { a = attention({2, 4, 2, 300, 500, 84}); }},
               {"(H) is 4 and k.shape[1] (Hkv) is 3", [](FmhaArgs& a) { a = attention({2, 4, 3, 300, 500, 128}); }},
@@ -159,7 +159,7 @@ TEST_CASE("a configuration, an op and a target that nobody has") {
     CHECK(error.stage == Stage::target);
     CHECK_MESSAGE(has(error.message, "'" + unknown.target + "' is unknown" + unknown.then), error.message);
   }
-  CHECK(has(error_of([&] { runtime.run("gem", nullptr); }).message, "chunk_o; did you mean 'gemm'?"));
+  CHECK(has(error_of([&] { runtime.run("gem", nullptr); }).message, "gated_delta_rule; did you mean 'gemm'?"));
   nothing_happened(machine);
   CHECK(std::string(machine.cuda.log()).find("cuDevicePrimaryCtxRetain") == std::string::npos);
 }

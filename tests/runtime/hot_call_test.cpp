@@ -42,13 +42,18 @@ const std::string kMaps =  // of q, k, v and o
 TEST_CASE("a hot call allocates nothing, whatever the arguments of the same kernel") {
   Machine machine;
   Runtime runtime(machine.options());
-  const Shape small{1, 1, 1, 1, 160, 128}, large{4, 32, 8, 4097, 16384, 128};
+  const Shape small{1, 1, 1, 65, 160, 128}, large{4, 32, 8, 4097, 16384, 128};
   FmhaArgs with_lse = attention(large);
   with_lse.lse = lse_of(large);
   with_lse.scale = 0.5f;
   runtime.run(attention(small));
   for (const FmhaArgs& args : {attention(small), attention(large), attention(large, false, Layout::bshd), with_lse})
     CHECK(allocations_of(machine, runtime, args) == 0);
+  // Few queries: keys in parts, and a second launch that merges them.
+  machine.cuda.set_param_bytes(0);
+  const Shape few{2, 8, 2, 1, 5000, 128};
+  runtime.run(attention(few));
+  CHECK(allocations_of(machine, runtime, attention(few)) <= 1);  // the handle of its workspace
   // Also with several kernels to tell apart.
   for (const tj::DType dtype : {tj::DType::f16, tj::DType::bf16})
     for (const bool causal : {true, false})

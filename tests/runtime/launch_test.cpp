@@ -173,7 +173,7 @@ TEST_CASE("causal with few tiles: a block a tile; others: a block an SM, or a ti
     CHECK(has(grid, "x1x1 threads "));
     return std::pair(std::stoi(grid), params.tiles);
   };
-  for (const auto& sizes : {std::pair<int, int>{1, 1}, {4, 300}, {3, 4097}}) {
+  for (const auto& sizes : {std::pair<int, int>{1, 65}, {4, 300}, {3, 4097}}) {
     CAPTURE(sizes.first);
     const auto causal = blocks(sizes.first, std::min(sizes.second, 3000), true),
                full = blocks(sizes.first, sizes.second, false);

@@ -133,7 +133,8 @@ TEST_CASE("as many threads as were asked for; a call that needs a kernel of the 
   opener.join();
   const Progress progress = list.wait();
   CHECK(progress.ready == progress.kernels);
-  CHECK(static_cast<std::size_t>(machine.nvrtc.compiles()) == progress.kernels);
+  // Both configurations have the kernel that merges parts, which is made once.
+  CHECK(static_cast<std::size_t>(machine.nvrtc.compiles()) + 1 == progress.kernels);
 }
 
 TEST_CASE("what cannot be made is the list's to tell, with the kernel's own error, and the others are made") {

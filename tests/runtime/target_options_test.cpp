@@ -36,7 +36,8 @@ TEST_CASE("a cap is another kernel with one name, whatever its order and unit; t
   CHECK(Runtime(with_target(machine, "sm_90a+smem=227K")).prepare(attention()).origin ==
         KernelOrigin::disk);  // nothing is taken: sm_90a's
   CHECK(Runtime(machine.options()).warm(config_of(), "sm_90a+smem=200K").origin == KernelOrigin::disk);
-  CHECK(machine.nvrtc.compiles() == 2);  // 128x160 does not fit there: one tile serves all sizes
+  // 128x160 does not fit there: one tile serves all sizes. warm() has made those of few queries, too, and their merge.
+  CHECK(machine.nvrtc.compiles() == 5);
   CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 1);
   CHECK(machine.warnings.empty());
 }

@@ -75,7 +75,7 @@ TEST_CASE("a data-center Blackwell runs what every GPU since 9.0 can, unless ten
     CHECK(has(report.schedule_json, "TMEM"));
     runtime.run(attention());
     CHECK(last_launch(machine.cuda) != usual);
-    CHECK(machine.nvrtc.compiles() == 2);
+    CHECK(machine.nvrtc.compiles() == 5);  // of the usual target also those of few queries, and their merge
     CHECK(machine.warnings.empty());
   }
 }
