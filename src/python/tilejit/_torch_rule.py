@@ -80,6 +80,12 @@ def chunk_gated_delta_rule(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, g:
     """fla.ops.gated_delta_rule.chunk_gated_delta_rule: arguments, shapes and results of fused_recurrent_gated_delta_rule.
 
     The recurrent form runs here, token after token: results are right for any T, and thousands of tokens take long. Raises tilejit.Error.
+
+    >>> import torch, tilejit.torch
+    >>> q = torch.ones(1, 2, 1, 64).half() / 8
+    >>> o, state = tilejit.torch.chunk_gated_delta_rule(q, q, q * 8, None, torch.ones(1, 2, 1), scale=1)
+    >>> o[0, :, 0, 0].tolist(), state
+    ([1.0, 1.0], None)
     """
     return _run("chunk_gated_delta_rule", q, k, v, g, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel, cu_seqlens, others)
 
@@ -96,6 +102,12 @@ def gated_delta_rule_decode(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, s
     i32 [B]: the slot of each sequence, by default 0, 1, ...; -1 reads zeros and writes nothing. output_state_indices i32 [B]: where new states go
     instead. intermediate_states [B, L, Hv, V, K] takes the state after each of the first L tokens. disable_state_update: state stays as it is.
     scale: K**-0.5 where it is None. Returns (o [B, T, Hv, V], or `output`; state). The call can stand in a CUDA graph. Raises tilejit.Error.
+
+    >>> import torch, tilejit.torch
+    >>> q, state, zeros = torch.ones(1, 1, 1, 64).half(), torch.zeros(2, 1, 64, 64), torch.zeros(1, 1, 1)
+    >>> o, state = tilejit.torch.gated_delta_rule_decode(q, q, q, state, torch.zeros(1), zeros, None, zeros, 1.0)
+    >>> o.shape, state[0].count_nonzero().item(), state[1].count_nonzero().item()
+    (torch.Size([1, 1, 1, 64]), 4096, 0)
     """
     o = q.new_empty((*v.shape[:-2], state.shape[1], v.shape[-1])) if output is None else output
     writes = {} if disable_state_update else {"final_state": state,
