@@ -105,9 +105,10 @@ def gated_delta_rule_decode(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, s
 
     >>> import torch, tilejit.torch
     >>> q, state, zeros = torch.ones(1, 1, 1, 64).half(), torch.zeros(2, 1, 64, 64), torch.zeros(1, 1, 1)
-    >>> o, state = tilejit.torch.gated_delta_rule_decode(q, q, q, state, torch.zeros(1), zeros, None, zeros, 1.0)
+    >>> slot = torch.tensor([1], dtype=torch.int32)
+    >>> o, state = tilejit.torch.gated_delta_rule_decode(q, q, q, state, torch.zeros(1), zeros, None, zeros, 1.0, state_indices=slot)
     >>> o.shape, state[0].count_nonzero().item(), state[1].count_nonzero().item()
-    (torch.Size([1, 1, 1, 64]), 4096, 0)
+    (torch.Size([1, 1, 1, 64]), 0, 4096)
     """
     o = q.new_empty((*v.shape[:-2], state.shape[1], v.shape[-1])) if output is None else output
     writes = {} if disable_state_update else {"final_state": state,
