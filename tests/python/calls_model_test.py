@@ -146,7 +146,7 @@ class Calls(unittest.TestCase):
         spec = tilejit.Spec(q.shape, "f16", "cpu")
         plan = self.runtime.plan("fmha", spec, spec, spec, causal=True, return_lse=True)
         self.assertEqual(plan.tensors, ("q", "k", "v", "o", "lse"))
-        self.assertEqual((str(plan.device), plan.target, plan.kernel, plan.workspace_bytes), ("cpu", "model:sm_90a", "fmha_f16_d64_causal", 0))
+        self.assertEqual((str(plan.device), plan.target, plan.kernel, plan.workspace_bytes), ("cpu", "model:sm_90a", "fmha_f16_d64_causal_packed", 0))
         wanted, wanted_lse = self.runtime.fmha(q, k, v, causal=True, return_lse=True)
         o, lse = numpy.empty_like(wanted), numpy.empty_like(wanted_lse)
         plan.run(q, k, v, o, lse)
