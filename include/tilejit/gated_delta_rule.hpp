@@ -13,7 +13,7 @@ namespace tj {
 
 struct GatedDeltaRuleConfig;
 
-/// What a gate's numbers mean.
+/// The meaning of a gate's numbers.
 enum class GateForm : std::int32_t {
   log = 0,  ///< the natural logarithm of the decay
   exp = 1,  ///< the decay

@@ -29,7 +29,7 @@ template <class Tag>
 TJ_DEVICE void load_eight(const unsigned short* from, Stored<Tag>& eight) {
   dev::load_global(from, eight.words);
 }
-/// Those of them that are there, the others 0.
+/// Elements that are there, the others 0.
 TJ_DEVICE void load_some(const float* from, int left, Stored<dev::F32>& eight) {
 #pragma unroll
   for (int e = 0; e < 4; ++e) {

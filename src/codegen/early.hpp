@@ -22,7 +22,7 @@ struct EarlyWaits {
   const Event* asked_before = nullptr;  ///< the event of the step in front of which it asks for the next one
 };
 
-/// Of a step that is repeated, and lives longer than the result. None where products stay under way as the step ends:
+/// The early waits of a repeated step, which outlives the result. None where products are under way as it ends:
 /// the unit has work then.
 EarlyWaits early_waits(const std::vector<Event>& steady);
 

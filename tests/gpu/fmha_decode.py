@@ -6,29 +6,9 @@ asserts nothing about times.
 import torch
 
 import tilejit.torch  # noqa: F401 -- the operators
+from rotating import per_call
 
 GPU, L2_BYTES, MOST_BYTES = "cuda", 60e6, 40e9
-
-
-def _microseconds(calls, rounds=9):
-    """Of one call, the median over rounds of a graph with all of them."""
-    for call in calls:
-        call()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for call in calls:
-            call()
-    times = []
-    for _ in range(rounds):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        graph.replay()
-        begin.record()
-        graph.replay()
-        end.record()
-        end.synchronize()
-        times.append(begin.elapsed_time(end) * 1000 / len(calls))
-    return sorted(times)[rounds // 2]
 
 
 def _one(batch, rows, keys, heads, kv_heads, dim, page, draw):
@@ -51,7 +31,7 @@ def _one(batch, rows, keys, heads, kv_heads, dim, page, draw):
         views = [[x.view(batch, keys, kv_heads, dim).transpose(1, 2) for x in pair] for pair in caches]
         calls = [lambda k=k, v=v: fmha(dense, k, v, causal=True) for k, v in views]
     reads = [lambda k=k, v=v: (k.view(torch.float32).sum(), v.view(torch.float32).sum()) for k, v in caches]
-    return _microseconds(calls), _microseconds(reads), bytes_
+    return per_call(calls), per_call(reads), bytes_
 
 
 def time_decode(draw):

@@ -14,6 +14,7 @@ import sys
 import torch
 
 import tilejit.torch
+from rotating import per_call
 
 GPU, NAN = "cuda", float("nan")
 O_LIMITS = {torch.bfloat16: 5e-3, torch.float16: 1e-3}
@@ -298,26 +299,6 @@ def check_long():
     if why:
         print(f"WRONG: 32768 tokens: {why}")
     return int(bool(why))
-
-
-def per_call(calls, rounds=9):
-    """Microseconds of one call: the median over replays of a graph that has each of these calls once."""
-    calls[0]()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for call in calls:
-            call()
-    times = []
-    for _ in range(rounds):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        graph.replay()
-        begin.record()
-        graph.replay()
-        end.record()
-        end.synchronize()
-        times.append(begin.elapsed_time(end) * 1000 / len(calls))
-    return sorted(times)[rounds // 2]
 
 
 def time_one(batch, tokens, state_dtype, heads=32, q_heads=16, width=128, transposed=False, kept=False):

@@ -43,7 +43,7 @@ static void phases(const Params& p, u32 barrier) {
   }
 }
 
-// As above, but warp 1 asks first, and waits where the answer is no.
+// The same as above, but warp 1 asks first, and waits where the answer is no.
 static void asks(const Params& p, u32 barrier) {
   for (int i = 0; i < p.count; ++i) {
     if (warp_index() == 0) {

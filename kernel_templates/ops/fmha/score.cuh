@@ -88,7 +88,7 @@ struct Sink<C, true> {
   float logit;
   TJ_DEVICE Sink(const Params& params, const Tile& tile)
       : logit(dev::load_global(params.sinks + tile.head * params.sinks_stride)) {}
-  /// Of one row. The first part of the keys has the sink.
+  /// The sink of one row. The first part of the keys has it.
   TJ_DEVICE Sink(const Params& params, const Tile& tile, int row)
       : logit(dev::load_global(params.sinks + row_place<C>(params, tile, row).head * params.sinks_stride)) {
     if (Packed<C>::kOn && tile.part != 0) logit = dev::minus_infinity();

@@ -106,9 +106,9 @@ TJ_DEVICE void store_rows(unsigned char* to, const u32 (&words)[4]) {
   dev::store_global(to, words[0], words[1], words[2], words[3]);
 }
 
-/// What a token adds to rows `first` to first + 3 of a lane, as a factor of k, and the rows' results. These read the
-/// changed state: S q = decay S_before q + d (k q). So both products with the state before it are summed over lanes
-/// together.
+/// Rows `first` to first + 3 of a lane: a token adds `added` times k to them, and their results are `words`. Results
+/// read the changed state: S q = decay S_before q + d (k q). So both products with the state before it are summed over
+/// lanes together.
 template <class C>
 TJ_DEVICE void read_rows(const Recurrence<C>& recurrence, int first, float (&added)[4], u32 (&words)[2]) {
   using L = Layout<C>;
@@ -139,7 +139,7 @@ TJ_DEVICE void read_rows(const Recurrence<C>& recurrence, int first, float (&add
   words[1] = dev::pack(tag, with_q[2], with_q[3]);
 }
 
-/// What a token does to the state, and its results.
+/// A token changes the state, and its results are stored.
 template <class C>
 TJ_DEVICE void update_state(Recurrence<C>& recurrence, const Tile& tile, int i) {
   using L = Layout<C>;

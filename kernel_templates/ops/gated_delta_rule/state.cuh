@@ -29,7 +29,7 @@ struct Layout {
   static_assert(kRows * kDepth == 64);
 };
 
-/// Where a lane's elements are.
+/// The places of a lane's elements.
 template <class C>
 struct Place {
   using L = Layout<C>;

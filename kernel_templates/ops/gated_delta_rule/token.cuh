@@ -24,7 +24,7 @@ TJ_DEVICE float value_of(Tag tag, u32 number, bool half) {
   return half ? low : dev::number_of(number);
 }
 
-/// So many neighbouring elements of 2 bytes.
+/// Neighbouring elements of 2 bytes, so many.
 TJ_DEVICE void load_words(const unsigned char* from, u32 (&words)[2]) { dev::load_global(from, words); }
 TJ_DEVICE void load_words(const unsigned char* from, u32 (&words)[4]) { dev::load_global(from, words); }
 TJ_DEVICE void load_words(const unsigned char* from, u32 (&words)[8]) {

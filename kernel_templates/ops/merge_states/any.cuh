@@ -51,7 +51,7 @@ TJ_DEVICE void read_lse(const Merger<C>& merger, int first, float (&lse)[kAhead]
     lse[s] = first + s < params.count ? dev::load_global(from + s * params.next_lse) : dev::minus_infinity();
 }
 
-/// Which row, and the largest log-sum-exp of its states.
+/// The row of a unit, and the largest log-sum-exp of its states.
 template <class C>
 TJ_DEVICE void begin(Merger<C>& merger, const Tile& tile) {
   const Params& params = merger.params;

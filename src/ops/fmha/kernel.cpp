@@ -203,7 +203,7 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
     return list;
   }
 
-  /// Of keys in parts, what merges them, and of keys in one.
+  /// Kernels for keys in parts, the one that merges these, and the one for keys in one part.
   std::vector<NeededKernel> packed_kernels(FmhaConfig config) const {
     config.packed = false;
     const ProblemKey problem = {fmha_small_key(config)};

@@ -20,7 +20,7 @@ constexpr int kMostParts = 128;
 // Estimates, none of them measured. A tile's loop fills and drains; a second launch begins, finds its log-sum-exps, and
 // reads the parts.
 constexpr double kIterationsAround = 2, kLaunchCycles = 3000;
-// Of the memory's rate, what one multiprocessor can take by itself: a share of so many others' work.
+// Shares of the memory's rate that one multiprocessor can take where the others are idle (estimate).
 constexpr double kAlone = 3;
 
 int shift_of(std::int64_t group) { return std::bit_width(static_cast<std::uint64_t>(group - 1)); }
@@ -44,7 +44,7 @@ struct Cost {
 }  // namespace
 
 int fmha_group_shift(const FmhaArgs& args) {
-  // Of [B, H, S, D]; as_batch() makes lists so.
+  // Dimensions are [B, H, S, D]; as_batch() makes lists so.
   return shift_of(args.q.shape[1] / args.k.shape[1]);
 }
 

@@ -22,8 +22,8 @@ support::TensorMapDesc box_map(const FmhaArgs& args, const Tensor& tensor, int r
                     {static_cast<std::uint32_t>(fmha::kSwizzleColumns), static_cast<std::uint32_t>(rows)});
 }
 
-/// Of queries whose heads are rows: D, heads for one of keys, S, those of keys, B. Heads are rounded up to a power of
-/// two.
+/// The map of queries whose heads are rows: D, heads for one of keys, S, those of keys, B. Heads are rounded up to a
+/// power of two.
 support::TensorMapDesc packed_map(const Tensor& q, std::int64_t kv_heads, int group_shift, int rows) {
   support::TensorMapDesc desc = tensor_map(q, {3, 1, 2, 1}, {static_cast<std::uint32_t>(fmha::kSwizzleColumns), 1});
   const std::int64_t group = q.shape[1] / kv_heads;

@@ -1,4 +1,4 @@
-// What the lists of a call say, where TJ_CHECK asks for that: bounds of sequences, and slots.
+// The lists of a call, which TJ_CHECK reads: bounds of sequences, and slots.
 //
 // Decides which entry is bad, and its words. Invariant: kernels take the same lists as they are.
 #include <algorithm>

@@ -131,7 +131,7 @@ inline constexpr GemmTile kPlainTiles[] = {
     {128, 192, 128, 1, 2, 1},
     {128, 128, 128, 2, 1, 1},
     {128, 128, 128, 1, 2, 1},
-    // Those of other widths, so that more sizes come out even.
+    // Tiles of other widths, so that more sizes come out even.
     {128, 160, 128, 1, 1, 1},
     {128, 96, 128, 1, 1, 1},
     {64, 192, 128, 1, 1, 1},

@@ -122,7 +122,7 @@ RuleProblem::RuleProblem(const RuleShape& shape, unsigned seed) : shape_(shape) 
     if (shape.batch > 0) last.insert(last.begin(), shape.batch);
     return last;
   };
-  // Of size 1 / sqrt(width), as normalised rows are.
+  // Elements of size 1 / sqrt(width), as normalised rows have.
   const auto small = [&] { return normal(random) / std::sqrt(static_cast<double>(shape.width)); };
   args.q = make(q_, shape.dtype, shaped({shape.q_heads, shape.width}), shape.padding, small);
   args.k = make(k_, shape.dtype, shaped({shape.k_heads, shape.width}), shape.padding, small);
