@@ -233,4 +233,28 @@ std::string run_sequences(const char* target, const SequencesShape& shape, std::
   return problem.problem();
 }
 
+std::string plan_for_other_lengths(const SequencesShape& shape, std::uint64_t seed, const std::vector<int>& queries,
+                                   const std::vector<int>& keys) {
+  SequencesProblem problem(shape, seed);
+  const Plan plan = testing::model_runtime().plan(problem.args);
+  const auto run_plan = [&] {
+    void* const addresses[] = {problem.args.q.data,
+                               problem.args.k.data,
+                               problem.args.v.data,
+                               problem.args.o.data,
+                               problem.args.lse->data,
+                               problem.args.cu_seqlens_q->data,
+                               problem.args.cu_seqlens_k->data};
+    plan.run(addresses);
+    return problem.problem();
+  };
+  if (const std::string wrong = run_plan(); !wrong.empty()) return wrong;
+  const auto first = problem.o;
+  problem.set_lengths(queries, keys);
+  if (const std::string wrong = run_plan(); !wrong.empty()) return "other lengths: " + wrong;
+  problem.set_lengths(shape.queries, shape.keys);
+  if (const std::string wrong = run_plan(); !wrong.empty()) return "its own again: " + wrong;
+  return problem.o == first ? "" : "its own again: other bits";
+}
+
 }  // namespace tj::test

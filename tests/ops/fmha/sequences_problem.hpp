@@ -62,4 +62,9 @@ SequencesShape sequences_shape(std::vector<int> queries, std::vector<int> keys);
 /// Runs the problem on a model; "" or what is wrong, as SequencesProblem::problem().
 std::string run_sequences(const char* target, const SequencesShape& shape, std::uint64_t seed, int max_sms = 0);
 
+/// One plan for the problem, for other lengths, and for its own again; "" or what is wrong. Equal lengths give equal
+/// bits.
+std::string plan_for_other_lengths(const SequencesShape& shape, std::uint64_t seed, const std::vector<int>& queries,
+                                   const std::vector<int>& keys);
+
 }  // namespace tj::test
