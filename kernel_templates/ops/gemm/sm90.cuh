@@ -130,16 +130,19 @@ struct Side {
 template <int Piece, class C>
 TJ_DEVICE void multiply_piece(Consumer<C>& consumer, u32 a, u32 b) {
   using Steps = dev::MatrixSteps<kSwizzleRowBytes / kMatrixBytes, kMatrixBytes, kMatrixBytes, 0>;
-  constexpr int kColumns = C::kBlockN / kPieces<C>;
-  const u64 left = dev::matrix_operand(a + consumer.copy * kRowsPerConsumer * kSwizzleRowBytes, 16, kSwizzleAtomBytes),
-            right = dev::matrix_operand(b + Piece * kColumns * kSwizzleRowBytes, 16, kSwizzleAtomBytes);
+  using Left = Side<C, true>;
+  using Right = Side<C, false>;
+  constexpr int kColumns = kSumColumns<C> / kPieces<C>;
+  const u64 left = dev::matrix_operand((Left::kIsA ? a : b) + consumer.copy * kRowsPerConsumer * kSwizzleRowBytes, 16,
+                                       kSwizzleAtomBytes),
+            right =
+                dev::matrix_operand((Left::kIsA ? b : a) + Piece * kColumns * kSwizzleRowBytes, 16, kSwizzleAtomBytes);
 #pragma unroll
   for (int block = 0; block < C::kBlockK / kBlockColumns<C>; ++block) {
     auto& partial = consumer.partial[block * kPieces<C> + Piece];
     dev::hold(partial);
-    dev::matrix_multiply<Steps>(typename C::Element{}, partial,
-                                dev::operand_advance(left, block * C::kSlotRows * kSwizzleRowBytes),
-                                dev::operand_advance(right, block * C::kSlotColumns * kSwizzleRowBytes), false);
+    dev::matrix_multiply<Steps>(typename C::Element{}, partial, dev::operand_advance(left, block * Left::kBlock),
+                                dev::operand_advance(right, block * Right::kBlock), false);
   }
 }
 template <int Piece, class C>

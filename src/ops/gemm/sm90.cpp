@@ -42,6 +42,7 @@ constexpr int kFewRegisters = 48;
 constexpr int kLoopRegisters = 40;
 // Columns of a consumer from which it multiplies in two pieces.
 constexpr int kLeastPieces = 128;
+constexpr int kColumnStep = 8;  // an instruction's columns are a multiple
 // A wait for shared memory and a fence before the slot of scales is handed back, and products of scales (counted).
 constexpr int kBringScalesCycles = 80;
 
@@ -121,13 +122,20 @@ std::int64_t iteration_cycles(const GemmTile& tile, const arch::Arch& arch) {
       std::ceil(std::max(tile.consumers() * (own + groups * arch.fact("product_group_cycles")), chain)));
 }
 
-/// Pieces of a consumer's columns. Products of fewer than 64 columns would wait for shared memory (counted). Where sums
-/// are multiplied by scales, ptxas (13.0) lets the first piece's wait for the second, and two take longer than one.
+/// Pieces of a consumer's columns, each of whole instructions. Products of fewer than 64 columns would wait for shared
+/// memory (counted). Where sums are multiplied by scales, ptxas (13.0) lets the first piece's wait for the second, and
+/// two take longer than one.
 int pieces_of(const GemmTile& tile, const GemmKernel& kernel) {
-  return tile.promotes() && tile.partial_sums() == 1 && tile.block_n >= kLeastPieces && kernel.scales == Scales::tensor
+  return tile.promotes() && tile.partial_sums() == 1 && tile.sum_columns() >= kLeastPieces &&
+                 tile.sum_columns() % (2 * kColumnStep) == 0 && kernel.scales == Scales::tensor
              ? 2
              : 1;
 }
+
+/// Columns of a swapped tile's sums are rows of a, each with a scale of its own. A thread would load a fourth of them
+/// for each block of K, behind products that are asked for: 134 x 5120 x 5120 took 16.1 us in 72x128x256s, and 13.5 in
+/// 64x128x128; with one scale for each operand 10.7 and 13.0 (H200, 2026-11-28).
+bool scales_fit(const GemmTile& tile, Scales scales) { return !tile.swapped || scales == Scales::tensor; }
 
 /// Rows of a that a slot has room for.
 int slot_rows(const GemmTile& tile, bool left_mn) {
@@ -300,8 +308,10 @@ const GemmFamily& gemm_sm90() {
   static constexpr GemmFamily family = {
       .arch_family = "sm90",
       .needs = needs_of,
-      .fits = [](const GemmTile& tile,
-                 const GemmKernel& kernel) { return fits(tile) && (!kernel.add_c || loads_addends(tile, kernel)); },
+      .fits =
+          [](const GemmTile& tile, const GemmKernel& kernel) {
+            return fits(tile) && (!kernel.add_c || loads_addends(tile, kernel)) && scales_fit(tile, kernel.scales);
+          },
       .blocks_per_sm = [](const GemmTile& tile,
                           const arch::Arch& arch) { return fits(tile) && Builder::rings_fit(tile, arch) ? 1 : 0; },
       .copy_rates = copy_rates,

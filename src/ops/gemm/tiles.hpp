@@ -146,6 +146,7 @@ struct SwappedTiles {
   std::array<int, 24> rows;  ///< the rest are 0
   int cluster_k = 1;
   bool reads = false;
+  int element_bytes = 2;
 };
 inline constexpr SwappedTiles kSwappedTiles[] = {
     {64, 128, 1, 1, {16, 24, 32, 40, 48, 56, 72, 80, 88, 96, 112, 128}},
@@ -170,6 +171,13 @@ inline constexpr SwappedTiles kSwappedTiles[] = {
     {64, 128, 1, 1, {16, 32}, 4},
     // Few rows that the copy engine cannot read as they lie.
     {64, 128, 1, 1, {16, 24, 32}, 1, true},
+    // 8-bit elements: a consumer has two sets of sums. Two of few rows with one block of K an iteration would share a
+    // role, where ptxas (13.0) serialises their products.
+    {64, 256, 1, 1, {16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128}, 1, false, 1},
+    {128, 256, 1, 1, {40, 56, 64, 72, 80}, 1, false, 1},
+    {128, 128, 1, 1, {88, 96, 104, 112, 120, 128, 136, 144, 152, 160, 168, 176, 192}, 1, false, 1},
+    {128, 128, 2, 1, {96, 104, 112, 120, 128, 144, 160, 176, 192}, 1, false, 1},
+    {128, 128, 1, 2, {96, 112, 128, 144, 160, 176, 192}, 1, false, 1},
 };
 
 inline constexpr auto kGemmTiles = [] {
@@ -185,8 +193,8 @@ inline constexpr auto kGemmTiles = [] {
   for (const SwappedTiles& tiles : kSwappedTiles)
     for (const int rows : tiles.rows)
       if (rows > 0)
-        all[next++] = {rows, tiles.block_n, tiles.block_k,   tiles.cluster_m, tiles.cluster_n,
-                       2,    true,          tiles.cluster_k, tiles.reads};
+        all[next++] = {rows, tiles.block_n,   tiles.block_k, tiles.cluster_m, tiles.cluster_n, tiles.element_bytes,
+                       true, tiles.cluster_k, tiles.reads};
   return all;
 }();
 inline constexpr std::size_t kGemmTileCount = std::size(kGemmTiles);
