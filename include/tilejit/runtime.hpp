@@ -18,6 +18,7 @@
 #include <tilejit/export.hpp>
 #include <tilejit/kernel_report.hpp>
 #include <tilejit/plan.hpp>
+#include <tilejit/remote.hpp>
 #include <tilejit/tensor.hpp>
 #include <tilejit/tune.hpp>
 
@@ -119,6 +120,8 @@ struct Options {
   /// TJ_PACK_KEYS: a file of public keys. With it only packs that one of them has signed are searched
   /// (cache/README.md).
   std::optional<std::string> pack_keys;
+  /// A store elsewhere that is asked before a kernel is compiled, and gets what was compiled (remote.hpp).
+  std::optional<Remote> remote;
   /// Receives what would be logged, instead of the default sink (standard error). Called from any thread.
   std::function<void(LogLevel, std::string_view)> log_sink;
 };
