@@ -149,7 +149,8 @@ def prepared(store, arguments):
     remote = tilejit.Remote(store.get, store.put, store.has, time_limit_s=arguments.time_limit, trusted=not arguments.keys, sign_key=arguments.sign_key)
     with tempfile.TemporaryDirectory() as folder:
         with tilejit.Runtime(cache_dir=folder, target="model:sm_90a", remote=remote, pack_keys=arguments.keys) as runtime:
-            report = runtime.prepare("fmha", "--dtype f16 --head-dim 64", device="cpu")
+            queries = tilejit.Spec((1, 2, 256, 64), "f16", "cpu")
+            report = runtime.prepare("fmha", queries, queries, queries, causal=True)
             counted = runtime.counters()
     print(f"{report.name}: {counted['remote_hits']} from the store, {counted['compiles']} compiled, {counted['remote_puts']} put, "
           f"{counted['remote_failures']} failures, {counted['remote_rejected']} values refused")

@@ -15,7 +15,7 @@ import tilejit
 
 SAMPLE = os.path.join(here.ROOT, "samples", "08_remote", "main.py")
 REDIS = shutil.which("redis-server")
-FLAGS = "--dtype f16 --head-dim 64"
+QUERIES = tilejit.Spec((1, 2, 256, 64), "f16", "cpu")
 
 
 def run(*words):
@@ -70,7 +70,7 @@ class Functions(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             remote = tilejit.Remote(*functions, trusted=True, **options)
             with tilejit.Runtime(cache_dir=folder, target="model:sm_90a", remote=remote, log_sink=lambda _, text: lines.append(text)) as runtime:
-                report = runtime.prepare("fmha", FLAGS, device="cpu")
+                report = runtime.prepare("fmha", QUERIES, QUERIES, QUERIES, causal=True)
                 counted = runtime.counters()
         self.assertGreaterEqual(counted["compiles"] + counted["remote_hits"], 1, report)
         return counted, lines
@@ -112,7 +112,7 @@ class Functions(unittest.TestCase):
             with tempfile.TemporaryDirectory() as folder:
                 remote = tilejit.Remote(hang, trusted=True, time_limit_s=0.1)
                 runtime = tilejit.Runtime(cache_dir=folder, target="model:sm_90a", remote=remote, log_level="off")
-                runtime.prepare("fmha", FLAGS, device="cpu")
+                runtime.prepare("fmha", QUERIES, QUERIES, QUERIES, causal=True)
                 self.assertGreaterEqual(runtime.counters()["remote_failures"], 1)
                 go.set()
                 runtime.close()
