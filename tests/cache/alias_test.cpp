@@ -150,6 +150,25 @@ TEST_CASE("a pack has aliases, and serves by the text a request of a build that 
   CHECK(all.load_aliased(a.request, &named)->payload == "binary");
 }
 
+TEST_CASE(
+    "two versions of the library on one directory: an alias for each, one binary, and neither disturbs the other") {
+  Aliased a;
+  const Key other = key_of("request of another build");
+  const auto found_by = [&](const Key& request) {
+    std::string named;
+    const auto entry = Store(a.directory, 0, a.log).load_aliased(request, &named);
+    return entry ? entry->payload : std::string();
+  };
+  REQUIRE(Store(a.directory, 0, {}).store_alias(other.request_hex, a.kernel, {}));
+  CHECK(names_in(a.directory).size() == 3);
+  write_bytes(a.path(), "of a version with another format");
+  CHECK(found_by(a.request).empty());
+  CHECK(found_by(other) == "binary");
+  a.heal();
+  CHECK(found_by(a.request) == "binary");
+  CHECK(found_by(other) == "binary");
+}
+
 TEST_CASE("an alias that cannot be written costs nothing but the text: no warning") {
   Aliased a;
   const std::string pack = a.scratch / "model.tjp";
