@@ -98,7 +98,7 @@ Artifact KernelMaker::get(const ops::Maker& op, const ops::Request& request, con
     return std::move(*made_before);
   }
   std::shared_ptr<const Source> source;
-  if (store_ != nullptr || on_miss != MissPolicy::error) source = counted_source_of(what, true);
+  if (store_ != nullptr || remote_ != nullptr || on_miss != MissPolicy::error) source = counted_source_of(what, true);
   if (auto found = from_disk_by_text(what, false)) return std::move(*found);
   count([](Counts& counts) { ++counts.counters.misses; });
   if (on_miss != MissPolicy::wait && source)

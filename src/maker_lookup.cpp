@@ -147,7 +147,7 @@ std::optional<Artifact> KernelMaker::kernel_of(const Wanted& what, const std::op
   if (artifact)
     artifact->report.origin = KernelOrigin::disk;
   else if (problem != nullptr)
-    *problem = cat("cache entry ", what.place.text_hex, " in ", support::shown_path(store_->directory()),
+    *problem = cat("cache entry ", text_hex(what), " in ", support::shown_path(store_->directory()),
                    " has not the fields of such a kernel and is made anew: ", why);
   return artifact;
 }

@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include <tilejit/tilejit.h>
+
 #include "cache/cache.hpp"
 #include "cache/remote_format.hpp"
 #include "runtime/runtime_fixture.hpp"
@@ -195,6 +197,80 @@ TEST_CASE("threads on one kernel of the store: it is asked once, and each call r
   CHECK(counters.compiles == 0);
   CHECK(counters.misses == counters.shared + counters.remote_hits);
   CHECK(count_calls(depot.cuda, "cuLaunchKernelEx") == 8);
+}
+
+/// A store of C's, whose answers are numbers.
+struct CStore {
+  std::map<std::string, std::string> values;
+  int answer = TJ_REMOTE_DONE;
+  bool gives_null = false;
+
+  static int32_t get(void* user, const char* name, tj_remote_sink sink, void* sink_user) {
+    const auto& self = *static_cast<CStore*>(user);
+    const auto found = self.values.find(name);
+    if (self.gives_null) return sink(sink_user, nullptr, 5) == 0 ? TJ_REMOTE_DONE : TJ_REMOTE_FAILED;
+    if (found == self.values.end()) return TJ_REMOTE_ABSENT;
+    if (sink(sink_user, found->second.data(), 10) != 0 || sink(sink_user, nullptr, 0) != 0) return TJ_REMOTE_FAILED;
+    return sink(sink_user, found->second.data() + 10, found->second.size() - 10) == 0 ? self.answer : TJ_REMOTE_FAILED;
+  }
+  static int32_t put(void* user, const char* name, const void* bytes, size_t count) {
+    static_cast<CStore*>(user)->values[name] = std::string(static_cast<const char*>(bytes), count);
+    return TJ_REMOTE_DONE;
+  }
+  static int32_t has(void* user, const char* name) {
+    return static_cast<CStore*>(user)->values.count(name) != 0 ? TJ_REMOTE_DONE : TJ_REMOTE_ABSENT;
+  }
+};
+
+TEST_CASE(
+    "in C: three functions with a user's pointer; odd answers are failures, and bad structures are refused by name") {
+  Depot depot;
+  CStore store;
+  tj_remote remote{};
+  remote.size = sizeof(remote);
+  remote.get = CStore::get;
+  remote.put = CStore::put;
+  remote.has = CStore::has;
+  remote.user = &store;
+  remote.time_limit_s = 60;
+  remote.trusted = 1;
+  const auto counted = [&] {
+    tj_options options;
+    tj_options_init(&options);
+    const std::string folder = depot.scratch / "c" + std::to_string(++depot.caches);
+    options.cache_dir = folder.c_str();
+    options.target = "sm_90a";
+    options.log_level = TJ_LOG_OFF;
+    options.remote = &remote;
+    tj_runtime* runtime = nullptr;
+    std::string text = tj_runtime_create(&options, &runtime) == TJ_OK ? "" : tj_last_error();
+    const char* json = nullptr;
+    if (text.empty()) {
+      CHECK(tj_warm_flags(runtime, "chunk_indices", "", "sm_90a", nullptr, nullptr) == TJ_OK);
+      CHECK(tj_counters(runtime, nullptr, &json) == TJ_OK);
+      text = json;
+    }
+    tj_runtime_destroy(runtime);
+    return text;
+  };
+  CHECK(has(counted(), "\"remote_puts\": 1"));
+  CHECK(has(counted(), "\"remote_hits\": 1"));
+  store.answer = 77;
+  CHECK(has(counted(), "\"remote_failures\": 1"));
+  store.gives_null = true;
+  CHECK(has(counted(), "\"remote_failures\": 1"));
+  remote.trusted = 2;
+  CHECK(has(counted(), "options.remote.trusted is 2"));
+  remote.trusted = 1;
+  remote.reserved = 1;
+  CHECK(has(counted(), "options.remote.reserved"));
+  remote.reserved = 0;
+  remote.size = 8;
+  CHECK(has(counted(), "options.remote"));
+  remote.size = sizeof(remote);
+  remote.get = nullptr;
+  remote.put = nullptr;
+  CHECK(has(counted(), "get and put are empty"));
 }
 
 }  // namespace

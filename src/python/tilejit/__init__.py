@@ -70,7 +70,7 @@ def prometheus() -> str:
 
 
 def build_id() -> str:
-    """Hash of the library's own code and templates; part of every key of the cache."""
+    """Hash of the library's own code and templates; part of the key of each alias in the cache."""
     from ._library import library
     return library().tj_build_id().decode()
 
