@@ -34,6 +34,9 @@ struct Key {
 /// request: op, types, flags, target, options, build id ... compiler: kind, path, size, mtime; empty fields = no
 /// compiler.
 Key make_key(const Fields& request, const Fields& compiler);
+/// The key of a binary by what it was compiled from. text: the text, the files that it includes, the compiler's
+/// options, and all else that its entry says. Never equal to a key of make_key().
+Key make_text_key(const Fields& text, const Fields& compiler);
 
 struct Entry {
   Fields metadata;      ///< e.g. name, target, symbol, threads, smem_bytes, schedule, source_sha256, compiler_version
@@ -42,8 +45,19 @@ struct Entry {
   int layer = -1;                                        ///< of those that were given to the Store that loaded it
 };
 
+/// The second half of an alias's key: no hash is as short. An alias is an entry without a payload, which names the
+/// first half of its kernel's key.
+inline constexpr const char* kAliasHalf = "alias";
+inline bool is_alias(const Key& key) { return key.compiler_hex == kAliasHalf; }
+/// An alias's key and entry. facts: of the kernel, for those who look at it.
+inline Key alias_key(std::string request_hex) { return {std::move(request_hex), kAliasHalf}; }
+Entry alias_entry(const std::string& text_hex, Fields facts);
+/// The half that an alias names; empty where the entry is none.
+std::string aliased(const Entry& entry);
+
 struct ListedEntry {
   std::string path;
+  bool alias = false;
   std::size_t layer = 0;  ///< of Store::layers()
   std::uint64_t bytes = 0;
   std::int64_t last_use_ns = 0;  ///< since 1970
@@ -97,9 +111,14 @@ class Store {
   ~Store();
 
   std::optional<Entry> load(const Key& key);
+  /// Loads the kernel that the request's alias names, by whichever compiler the key says. text_hex: what the alias
+  /// names, where it is there and whole; else empty.
+  std::optional<Entry> load_aliased(const Key& key, std::string* text_hex);
   /// Gives what load() would, for inspection: nothing counts as a use, and the log has no word of it. problem: why a
   /// file that is there does not count; empty when there is none. layers() says which layers were left out.
   std::optional<Entry> look(const Key& key, std::string* problem) const;
+  /// Gives what load_aliased() would, likewise.
+  std::optional<Entry> look_aliased(const Key& key, std::string* problem) const;
   /// All entries with this second half of a key, in the order of their names; each counts as used. Of entries with one
   /// key the first layer's is taken. Meant for a few
   /// small entries that matter together: every one is read.
@@ -108,6 +127,9 @@ class Store {
   std::int64_t changed_ns() const;
   /// False when it could not be written (already logged).
   bool store(const Key& key, const Entry& entry);
+  /// Has the request's alias name a kernel, which is there already. False, without a warning, when it could not be
+  /// written: the kernel is then found by its text.
+  bool store_alias(const std::string& request_hex, const Key& kernel, Fields facts);
   /// Held while one process makes a key's kernel; released with the returned object or with the process. Null where
   /// locks do not work and when the time to wait is over: two makers are acceptable.
   std::shared_ptr<void> lock(const Key& key, const LockWait& wait = {});

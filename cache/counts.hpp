@@ -23,6 +23,7 @@ struct StoreCounts {
   std::vector<Layer> layers;                                     ///< in the order in which they were given
   std::array<std::uint64_t, kRejectionNames.size()> rejected{};  ///< each entry once, by its path
   std::uint64_t stores = 0, failed_stores = 0, bytes_written = 0;
+  std::uint64_t alias_stores = 0;  ///< not among the stores
   std::uint64_t evictions = 0, bytes_evicted = 0;
 };
 

@@ -5,6 +5,8 @@
 // only what encode() makes.
 #include <algorithm>
 
+#include <utility>
+
 #include "cache/bytes.hpp"
 #include "cache/format.hpp"
 #include "support/fail.hpp"
@@ -72,6 +74,19 @@ const std::string* Entry::find(std::string_view name) const {
     if (key == name) return &value;
   }
   return nullptr;
+}
+
+Entry alias_entry(const std::string& text_hex, Fields facts) {
+  Entry entry;
+  entry.metadata.emplace_back(kAliasHalf, text_hex);
+  for (auto& fact : facts) entry.metadata.push_back(std::move(fact));
+  return entry;
+}
+
+std::string aliased(const Entry& entry) {
+  const std::string* text_hex = entry.find(kAliasHalf);
+  const bool right = text_hex != nullptr && entry.payload.empty() && text_hex->size() == kMaxHexLength;
+  return right && is_hex_like(*text_hex) ? *text_hex : std::string();
 }
 
 std::string encode(const Key& key, const Entry& entry) {

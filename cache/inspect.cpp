@@ -35,23 +35,45 @@ std::vector<LayerState> Store::layers() const {
   return states;
 }
 
+std::optional<Entry> Store::Impl::look(const Layer& layer, const Key& key, std::string* problem) const {
+  if (!layer.opened) return std::nullopt;
+  if (layer.pack)
+    return find_packed(*layer.pack, key, [&](const PackRecord& record) { return look_packed(layer, record, problem); });
+  return find_entry(layer.opened.get(), key, [&](const std::string& name, const Key& exact) -> std::optional<Entry> {
+    const auto file = read_file(layer.opened.get(), name, kAdmission, problem);
+    return file ? decode(file->bytes, &exact, problem) : std::nullopt;
+  });
+}
+
+std::optional<Entry> Store::Impl::look(const std::vector<Layer>& layers, const Key& key, std::string* problem) const {
+  std::string first = directories.empty() ? kNoDirectory : "";
+  for (const Layer& layer : layers) {
+    std::string own;
+    if (auto entry = look(layer, key, &own)) return entry;
+    note(first, problem_in(layer, own, layers.size()));
+  }
+  *problem = std::move(first);
+  return std::nullopt;
+}
+
 std::optional<Entry> Store::look(const Key& key, std::string* problem) const {
   problem->clear();
   if (!is_well_formed(key)) return std::nullopt;
-  std::string first = impl_->directories.empty() ? kNoDirectory : "";
+  return impl_->look(impl_->look_at_layers(), key, problem);
+}
+
+std::optional<Entry> Store::look_aliased(const Key& key, std::string* problem) const {
+  problem->clear();
+  if (!is_well_formed(key)) return std::nullopt;
   const std::vector<Layer> layers = impl_->look_at_layers();
+  std::string first = impl_->directories.empty() ? kNoDirectory : "";
   for (const Layer& layer : layers) {
     std::string own;
-    auto entry = !layer.opened ? std::nullopt
-                 : layer.pack  ? find_packed(*layer.pack, key,
-                                             [&](const PackRecord& record) { return look_packed(layer, record, &own); })
-                               : find_entry(layer.opened.get(), key,
-                                            [&](const std::string& name, const Key& exact) -> std::optional<Entry> {
-                                             const auto file = read_file(layer.opened.get(), name, kAdmission, &own);
-                                             return file ? decode(file->bytes, &exact, &own) : std::nullopt;
-                                           });
-    if (entry) return entry;
-    note(first, problem_in(layer, own, layers.size()));
+    const auto alias = impl_->look(layer, alias_key(key.request_hex), &own);
+    const std::string named = alias ? aliased(*alias) : std::string();
+    if (!named.empty())
+      if (auto entry = impl_->look(layers, {named, key.compiler_hex}, &own)) return entry;
+    note(first, alias ? own : problem_in(layer, own, layers.size()));
   }
   *problem = std::move(first);
   return std::nullopt;
@@ -87,6 +109,7 @@ std::vector<ListedEntry> Store::list(std::string* problem) const {
       ListedEntry& item = listed.emplace_back();
       item.path = layer.directory + "/" + file_name(record.key);
       item.layer = at;
+      item.alias = is_alias(record.key);
       item.bytes = record.bytes;
       item.entry = look_packed(layer, record, &item.problem);
     }
@@ -101,6 +124,7 @@ std::vector<ListedEntry> Store::list(std::string* problem) const {
       item.last_use_ns = info.last_use_ns;
       Key key;
       parse_file_name(info.name, &key);
+      item.alias = is_alias(key);
       if (auto file = read_file(layer.opened.get(), info.name, kAdmission, &item.problem)) {
         item.entry = decode(file->bytes, &key, &item.problem);
       } else if (item.problem.empty()) {

@@ -41,15 +41,23 @@ std::string keys_problem(std::string_view, std::uint64_t file_bytes, Rejection*)
                                     : std::string();
 }
 
+}  // namespace
+
+std::vector<support::PublicKey> read_public_keys(const std::string& path, std::string* problem) {
+  const auto file = read_file(AT_FDCWD, path, {0, keys_problem}, problem);
+  if (!file && problem->empty()) *problem = "it does not exist";
+  return file ? support::parse_public_keys(file->bytes, problem) : std::vector<support::PublicKey>();
+}
+
+namespace {
+
 /// Why the keys of the file do not vouch for a pack with this end; empty when one of them does.
 std::string unsigned_problem(const PackEnd& end, const std::string& keys_path) {
   std::string problem;
-  const auto file = read_file(AT_FDCWD, keys_path, {0, keys_problem}, &problem);
-  const auto keys = file ? support::parse_public_keys(file->bytes, &problem) : std::vector<support::PublicKey>();
+  const std::vector<support::PublicKey> keys = read_public_keys(keys_path, &problem);
   const auto of_keys = [&](const std::string& why) {
     return cat(why, " (TJ_PACK_KEYS is '", support::shown_path(keys_path), "')");
   };
-  if (!file && problem.empty()) problem = "it does not exist";
   if (!problem.empty()) return of_keys("the file of keys cannot be used: " + problem);
   if (!end.is_signed()) return of_keys("it is not signed");
   if (std::find(keys.begin(), keys.end(), end.key) == keys.end())

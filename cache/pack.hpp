@@ -56,6 +56,8 @@ class PackOpener {
   std::map<std::string, std::pair<Stamp, std::shared_ptr<const PackIndex>>> known_;
 };
 
+/// The public keys of a file that is trusted like an entry; empty, and why, where there are none.
+std::vector<support::PublicKey> read_public_keys(const std::string& path, std::string* problem);
 /// The bytes of one entry, when they are those of the index.
 std::optional<std::string> read_packed(int file, const PackRecord& record, std::string* problem, Rejection* why);
 

@@ -26,10 +26,10 @@ namespace tj::cache {
 namespace {
 
 using support::cat;
-using support::FileDescriptor;
 
 constexpr const char* kMadeAgain = "The kernel is compiled again and the file replaced.";
 constexpr const char* kStays = "The file stays, as its layer is only read; other layers are searched.";
+constexpr const char* kTextAgain = "Its kernel is looked for by its text, and the file replaced.";
 constexpr const char* kLeftOut = "It counts as absent; storing it anew replaces the file.";
 
 constexpr std::int64_t kStaleNs = std::int64_t{3600} * 1'000'000'000;
@@ -54,15 +54,27 @@ void remove_stale_temporaries(int directory) {
   }
 }
 
-/// Least recently used first, until the rest fits; never the newest, even when an older one cannot be removed. Two
-/// processes doing this at once remove the same files. A use far ahead of now counts as the oldest: it would be the
-/// latest for ever, and entries in use would go instead.
+/// A bound of their own: aliases are too small for that of bytes. So a directory of many builds stays quick to read.
+constexpr std::uint64_t kMaxAliases = 16384;
+
+bool names_alias(const std::string& file_name) {
+  Key key;
+  return parse_file_name(file_name, &key) && is_alias(key);
+}
+
+/// Least recently used first, until the rest fits; never the one to keep, even when an older one cannot be removed.
+/// Two processes doing this at once remove the same files. A use far ahead of now counts as the oldest: it would be the
+/// latest for ever, and entries in use would go instead. max_size_bytes 0: aliases alone have a bound.
 /// Returns how many went, and their bytes.
-std::pair<std::uint64_t, std::uint64_t> evict(int directory, std::uint64_t max_size_bytes, const std::string& newest) {
+std::pair<std::uint64_t, std::uint64_t> evict(int directory, std::uint64_t max_size_bytes, const std::string& kept) {
   std::vector<FileInfo> files = entry_files(directory, nullptr);
-  std::uint64_t total = 0, gone = 0, bytes = 0;
-  for (const FileInfo& file : files) total += file.bytes;
-  if (total <= max_size_bytes) return {gone, bytes};
+  std::uint64_t total = 0, aliases = 0, gone = 0, bytes = 0;
+  for (const FileInfo& file : files) {
+    total += file.bytes;
+    aliases += names_alias(file.name) ? 1 : 0;
+  }
+  const auto fits = [&] { return max_size_bytes == 0 || total <= max_size_bytes; };
+  if (fits() && aliases <= kMaxAliases) return {gone, bytes};
   const std::int64_t far_ahead_ns = now_ns() + kFarAheadNs;
   for (FileInfo& file : files)
     if (file.last_use_ns > far_ahead_ns) file.last_use_ns = 0;
@@ -70,10 +82,13 @@ std::pair<std::uint64_t, std::uint64_t> evict(int directory, std::uint64_t max_s
     return a.last_use_ns != b.last_use_ns ? a.last_use_ns < b.last_use_ns : a.name < b.name;
   });
   for (const FileInfo& file : files) {
-    if (total <= max_size_bytes) break;
-    if (file.name == newest) continue;
+    const bool alias = names_alias(file.name), too_many = alias && aliases > kMaxAliases;
+    if (file.name == kept || (fits() && !too_many)) continue;
     const bool removed = ::unlinkat(directory, file.name.c_str(), 0) == 0;
-    if (removed || errno == ENOENT) total -= file.bytes;
+    if (removed || errno == ENOENT) {
+      total -= file.bytes;
+      aliases -= alias ? 1 : 0;
+    }
     gone += removed ? 1 : 0;
     bytes += removed ? file.bytes : 0;
   }
@@ -177,15 +192,36 @@ Store::~Store() = default;
 
 const std::string& Store::directory() const noexcept { return impl_->list; }
 
+std::optional<Entry> Store::Impl::load(const Layer& layer, const Key& key) {
+  if (layer.pack)
+    return find_packed(*layer.pack, key, [&](const PackRecord& record) { return load_packed(layer, record); });
+  return find_entry(layer.opened.get(), key, [&](const std::string& name, const Key& exact) {
+    return load_file(layer, name, exact, is_alias(exact) ? kTextAgain : kMadeAgain);
+  });
+}
+
+std::optional<Entry> Store::Impl::load(const std::vector<Layer>& layers, const Key& key) {
+  for (const Layer& layer : layers)
+    if (auto entry = load(layer, key)) return entry;
+  return std::nullopt;
+}
+
 std::optional<Entry> Store::load(const Key& key) {
   if (!is_well_formed(key)) return std::nullopt;
-  for (const Layer& layer : impl_->open(WhenMissing::leave)) {
-    auto entry = layer.pack ? find_packed(*layer.pack, key,
-                                          [&](const PackRecord& record) { return impl_->load_packed(layer, record); })
-                            : find_entry(layer.opened.get(), key, [&](const std::string& name, const Key& exact) {
-                                return impl_->load_file(layer, name, exact, kMadeAgain);
-                              });
-    if (entry) return entry;
+  return impl_->load(impl_->open(WhenMissing::leave), key);
+}
+
+/// Each layer's alias is followed, so that one without its kernel hides no other's.
+std::optional<Entry> Store::load_aliased(const Key& key, std::string* text_hex) {
+  text_hex->clear();
+  if (!is_well_formed(key)) return std::nullopt;
+  const std::vector<Layer> layers = impl_->open(WhenMissing::leave);
+  for (const Layer& layer : layers) {
+    const auto alias = impl_->load(layer, alias_key(key.request_hex));
+    const std::string named = alias ? aliased(*alias) : std::string();
+    if (named.empty() || named == *text_hex) continue;
+    *text_hex = named;
+    if (auto entry = impl_->load(layers, {named, key.compiler_hex})) return entry;
   }
   return std::nullopt;
 }
@@ -239,7 +275,6 @@ bool Store::Impl::store(const Key& key, const Entry& entry) {
   const std::vector<Layer> layers = open_to_write();
   const Layer* const layer = layer_to_write(layers);
   if (layer == nullptr) return false;
-  const FileDescriptor& opened = layer->opened;
   const std::string bytes = encode(key, entry);
   constexpr std::uint64_t kMaxBytes = kMaxFileBytes;
   const std::uint64_t bound = max_size_bytes != 0 ? std::min(max_size_bytes, kMaxBytes) : kMaxBytes;
@@ -248,25 +283,45 @@ bool Store::Impl::store(const Key& key, const Entry& entry) {
                   "; raise TJ_CACHE_MAX_SIZE (at most 64M counts here)."));
     return false;
   }
+  const std::string problem = publish(*layer, key, bytes, file_name(key));
+  if (!problem.empty())
+    warn_once(cat("cannot write into ", layer->directory, ": ", problem, ". New kernels are ", kNotKept, "."));
+  return problem.empty();
+}
+
+std::string Store::Impl::publish(const Layer& layer, const Key& key, const std::string& bytes,
+                                 const std::string& kept) {
   {
-    support::AtomicFile file(opened.get(), file_name(key), 0600);
+    support::AtomicFile file(layer.opened.get(), file_name(key), 0600);
     file.write(bytes);
     file.stamp();
     file.commit();
-    if (!file.ok()) {
-      warn_once(cat("cannot write into ", layer->directory, ": ", file.problem(), ". New kernels are ", kNotKept, "."));
-      return false;
-    }
+    if (!file.ok()) return file.problem();
   }
-  remove_stale_temporaries(opened.get());
-  const auto gone = max_size_bytes != 0 ? evict(opened.get(), max_size_bytes, file_name(key))
-                                        : std::pair<std::uint64_t, std::uint64_t>();
+  remove_stale_temporaries(layer.opened.get());
+  const auto gone = max_size_bytes != 0 || is_alias(key) ? evict(layer.opened.get(), max_size_bytes, kept)
+                                                         : std::pair<std::uint64_t, std::uint64_t>();
   count([&](StoreCounts& counts) {
     counts.bytes_written += bytes.size();
     counts.evictions += gone.first;
     counts.bytes_evicted += gone.second;
   });
-  return true;
+  return {};
+}
+
+bool Store::store_alias(const std::string& request_hex, const Key& kernel, Fields facts) {
+  const Key key = alias_key(request_hex);
+  if (!is_well_formed(key) || kernel.request_hex.size() != kMaxHexLength) return false;
+  const std::vector<Layer> layers = impl_->open(WhenMissing::make);
+  const Layer* const layer = layer_to_write(layers);
+  if (layer == nullptr) return false;
+  const std::string bytes = encode(key, alias_entry(kernel.request_hex, std::move(facts)));
+  const std::string problem = impl_->publish(*layer, key, bytes, file_name(kernel));
+  if (problem.empty())
+    impl_->count([](StoreCounts& counts) { ++counts.alias_stores; });
+  else
+    impl_->say(LogLevel::debug, cat("kernel cache: cannot write an alias into ", layer->directory, ": ", problem));
+  return problem.empty();
 }
 
 std::shared_ptr<void> Store::lock(const Key& key, const LockWait& wait) {

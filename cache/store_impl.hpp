@@ -62,6 +62,14 @@ struct Store::Impl {
   /// The same, where something is to be written; none is told, too.
   std::vector<Layer> open_to_write();
   bool store(const Key& key, const Entry& entry);
+  /// Publishes an entry and evicts others, but for the one of this name. Empty, or why it could not be written.
+  std::string publish(const Layer& layer, const Key& key, const std::string& bytes, const std::string& kept);
+  /// The entry of a key in one layer.
+  std::optional<Entry> load(const Layer& layer, const Key& key);
+  std::optional<Entry> load(const std::vector<Layer>& layers, const Key& key);
+  std::optional<Entry> look(const Layer& layer, const Key& key, std::string* problem) const;
+  /// In which layers somebody looks: problem says of the first what is wrong there.
+  std::optional<Entry> look(const std::vector<Layer>& layers, const Key& key, std::string* problem) const;
   std::optional<Entry> load_file(const Layer& layer, const std::string& name, const Key& key, const char* consequence);
   std::optional<Entry> load_packed(const Layer& layer, const PackRecord& record);
   /// Counts an entry that was read, or says why it is not used.
@@ -73,7 +81,7 @@ struct Store::Impl {
 template <class Read>
 std::optional<Entry> find_packed(const PackIndex& index, const Key& key, Read&& read) {
   for (const PackRecord& record : index.of_request(key.request_hex))
-    if (key.compiler_hex.empty() || key.compiler_hex == record.key.compiler_hex)
+    if (key.compiler_hex.empty() ? !is_alias(record.key) : key.compiler_hex == record.key.compiler_hex)
       if (auto entry = read(record)) return entry;
   return std::nullopt;
 }
@@ -89,6 +97,7 @@ std::optional<Entry> find_entry(int directory, const Key& key, Read&& read) {
   for (const FileInfo& candidate : candidates) {
     Key exact;  // the name must tell the truth about the compiler, too
     parse_file_name(candidate.name, &exact);
+    if (is_alias(exact)) continue;
     if (auto entry = read(candidate.name, exact)) return entry;
   }
   return std::nullopt;

@@ -40,12 +40,6 @@ constexpr std::array<std::pair<const char*, unsigned LaunchShape::*>, 5> kCounts
 constexpr std::array<std::pair<const char*, std::int64_t LaunchShape::*>, 2> kSizes = {
     {{"smem_bytes", &LaunchShape::smem_bytes}, {"piece_bytes", &LaunchShape::piece_bytes}}};
 
-void write_shape(cache::Entry& entry, const LaunchShape& shape) {
-  entry.metadata.emplace_back("symbol", shape.symbol);
-  for (const auto& [name, member] : kCounts) entry.metadata.emplace_back(name, cat(shape.*member));
-  for (const auto& [name, member] : kSizes) entry.metadata.emplace_back(name, cat(shape.*member));
-}
-
 std::optional<LaunchShape> read_shape(const cache::Entry& entry) {
   LaunchShape shape;
   const std::string* symbol = entry.find("symbol");
@@ -119,11 +113,18 @@ std::optional<ops::Geometry> read_geometry(const cache::Entry& entry, ops::Geome
 
 }  // namespace
 
+cache::Fields shape_fields(const LaunchShape& shape) {
+  cache::Fields fields = {{"symbol", shape.symbol}};
+  for (const auto& [name, member] : kCounts) fields.emplace_back(name, cat(shape.*member));
+  for (const auto& [name, member] : kSizes) fields.emplace_back(name, cat(shape.*member));
+  return fields;
+}
+
 cache::Entry to_entry(const Artifact& artifact, const ops::Maker& maker) {
   cache::Entry entry;
   entry.payload = artifact.binary;
   entry.metadata = {{"name", artifact.report.name}, {"target", artifact.report.target}};
-  write_shape(entry, artifact.shape);
+  for (auto& field : shape_fields(artifact.shape)) entry.metadata.push_back(std::move(field));
   entry.metadata.insert(entry.metadata.end(), {{"registers", cat(artifact.report.registers)},
                                                {"schedule", artifact.report.schedule_json},
                                                {"source_sha256", artifact.source_sha256},

@@ -25,6 +25,8 @@ struct Artifact {
   bool quick = false;  ///< made in less time, and slower; never kept on disk
 };
 
+/// Name and value of each member of a shape.
+cache::Fields shape_fields(const support::LaunchShape& shape);
 /// maker: whose kernel it is.
 cache::Entry to_entry(const Artifact& artifact, const ops::Maker& maker);
 /// Why an entry is no kernel that anybody could launch: a field that is missing or out of range, or a payload that is

@@ -39,16 +39,6 @@ std::unique_ptr<LoadedKernel> loaded_kernel(const std::shared_ptr<launch::Driver
   return made;
 }
 
-namespace {
-
-void count_stages(Counters& counters, const KernelReport& report) {
-  counters.schedule_s += report.schedule_ms * 1e-3;
-  counters.codegen_s += report.codegen_ms * 1e-3;
-  counters.compile_s += report.compile_ms * 1e-3;
-}
-
-}  // namespace
-
 /// A turn, given back with this; also none, where the time to wait for it was over.
 class KernelMaker::Taken {
  public:
@@ -86,46 +76,67 @@ void KernelMaker::keep(Making& making, Artifact artifact) {
   making.kept = std::move(artifact);
 }
 
+std::string KernelMaker::Wanted::title() const { return cat(request.name, " for ", target.name()); }
+
+KernelMaker::Wanted KernelMaker::wanted(const ops::Maker& op, const ops::Request& request, const arch::Target& target) {
+  cache::Key key = key_of(request, target, backends_.compiler(target));
+  Place& place = place_of(key.request_hex);
+  return {op, request, target, std::move(key), place, {}};
+}
+
 Artifact KernelMaker::get(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
                           MissPolicy on_miss) {
   const support::Uncancelled whole;
   if (record_.wanted()) record_.add(manifest_line(request, target));
-  const cache::Key key = key_of(request, target, backends_.compiler(target));
-  if (auto found = from_disk(op, request, target, key)) return std::move(*found);
-  count([](Counts& counts) { ++counts.counters.misses; });
-  Place& place = place_of(key.request_hex);
-  if (on_miss != MissPolicy::wait) {
-    if (auto made_before = kept(place.best)) {
-      count([](Counts& counts) { ++counts.counters.shared; });
-      return std::move(*made_before);
-    }
-    if (on_miss == MissPolicy::error) refuse(cat(request.name, " for ", target.name()));
-    if (auto made = make_quickly(op, request, target, key, place.quick)) return std::move(*made);
+  Wanted what = wanted(op, request, target);
+  if (auto found = from_disk(what)) return std::move(*found);
+  if (auto made_before = kept(what.place.best)) {
+    count([](Counts& counts) {
+      ++counts.counters.misses;
+      ++counts.counters.shared;
+    });
+    return std::move(*made_before);
   }
-  return make_alone(op, request, target, key, place.best);
+  std::shared_ptr<const Source> source;
+  if (store_ != nullptr || remote_ != nullptr || on_miss != MissPolicy::error) source = counted_source_of(what, true);
+  if (auto found = from_disk_by_text(what, false)) return std::move(*found);
+  count([](Counts& counts) { ++counts.counters.misses; });
+  if (on_miss != MissPolicy::wait && source)
+    if (auto found = from_remote(what)) return std::move(*found);
+  if (on_miss == MissPolicy::error) refuse(what.title());
+  if (on_miss == MissPolicy::quick)
+    if (auto made = make_quickly(what, *source)) return std::move(*made);
+  return make_and_put(what, *source);
+}
+
+/// Nobody waits for the store but this call.
+Artifact KernelMaker::make_and_put(const Wanted& what, const Source& source) {
+  Artifact artifact = make_alone(what, source);
+  if (artifact.report.origin == KernelOrigin::compiled) put_remotely(what, artifact);
+  return artifact;
 }
 
 Artifact KernelMaker::best(const ops::Maker& op, const ops::Request& request, const arch::Target& target) {
   const support::Uncancelled whole;
-  const cache::Key key = key_of(request, target, backends_.compiler(target));
-  Place& place = place_of(key.request_hex);
-  auto found = from_disk(op, request, target, key);
-  Artifact artifact = found ? std::move(*found) : make_alone(op, request, target, key, place.best);
-  const std::lock_guard lock(place.quick.mutex);
-  place.quick.kept.reset();
+  Wanted what = wanted(op, request, target);
+  auto found = from_disk(what);
+  Artifact artifact = found ? std::move(*found) : make_and_put(what, *counted_source_of(what, false));
+  const std::lock_guard lock(what.place.quick.mutex);
+  what.place.quick.kept.reset();
   return artifact;
 }
 
-Artifact KernelMaker::make_alone(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
-                                 const cache::Key& key, Making& making) {
-  const std::string name = cat(request.name, " for ", target.name());
+Artifact KernelMaker::make_alone(const Wanted& what, const Source& source) {
+  const std::string name = what.title();
+  Making& making = what.place.best;
   const auto since = Clock::now();
   bool waited = false;
   const bool own_turn = wait_for_turn(making, name, waited);
   Taken taken(making, own_turn);
   auto made_by_thread = kept(making);
-  const auto across_processes = own_turn && !made_by_thread ? wait_for_processes(key, name, waited)
-                                                            : nullptr;  // who has the turn has that lock, too
+  const auto across_processes = own_turn && !made_by_thread
+                                    ? wait_for_processes({text_hex(what), what.key.compiler_hex}, name, waited)
+                                    : nullptr;  // who has the turn has that lock, too
   if (waited) count_wait(since);
   if (made_by_thread) {
     count([](Counts& counts) { ++counts.counters.shared; });
@@ -133,32 +144,33 @@ Artifact KernelMaker::make_alone(const ops::Maker& op, const ops::Request& reque
   }
   taken.making();
   std::string problem;
-  if (auto found = from_disk(op, request, target, key, &problem)) return std::move(*found);
+  if (auto found = from_disk_by_text(what, true, &problem)) return std::move(*found);
   if (!problem.empty()) log_(LogLevel::warn, problem);
-  Artifact made = make_counted(op, request, target);
+  if (auto found = from_remote(what)) return std::move(*found);
+  Artifact made = compile_counted(what, source);
   log_(LogLevel::info,
        cat(name, ": scheduled in ", made.report.schedule_ms, " ms, compiled in ", made.report.compile_ms, " ms"));
-  if (store_ == nullptr || !store_->store(key, to_entry(made, op))) keep(making, made);
+  if (!publish(what, to_entry(made, what.op))) keep(making, made);
   return made;
 }
 
 /// None where the compiler has no quicker way, or could not go it: then the best one is waited for.
-std::optional<Artifact> KernelMaker::make_quickly(const ops::Maker& op, const ops::Request& request,
-                                                  const arch::Target& target, const cache::Key& key, Making& making) {
-  const std::string name = cat("a quick ", request.name, " for ", target.name());
-  compile::Compiler& compiler = backends_.compiler(target);
+std::optional<Artifact> KernelMaker::make_quickly(const Wanted& what, const Source& source) {
+  const std::string name = cat("a quick ", what.title());
+  compile::Compiler& compiler = backends_.compiler(what.target);
   if (compiler.quick_options().empty()) return std::nullopt;
+  Making& making = what.place.quick;
   const auto since = Clock::now();
   bool waited = false;
   Taken taken(making, wait_for_turn(making, name, waited));
   if (waited) count_wait(since);
   if (auto made_by_thread = kept(making)) return made_by_thread;
   std::string problem;  // which make_alone() tells
-  if (auto best_meanwhile = from_disk(op, request, target, key, &problem)) return best_meanwhile;
+  if (auto best_meanwhile = from_disk_by_text(what, true, &problem)) return best_meanwhile;
   taken.making();
   try {
-    Artifact made = make_quick(op, request, target, compiler, settings_, log_);
-    count([&](Counts& counts) { count_stages(counts.counters, made.report); });
+    Artifact made = compile_source(what.op, source, compiler, settings_, log_, true);
+    count([&](Counts& counts) { counts.counters.compile_s += made.report.compile_ms * 1e-3; });
     log_(LogLevel::info, cat(name, ": compiled in ", made.report.compile_ms,
                              " ms; it serves until the best one is there (TJ_ON_MISS)"));
     keep(making, made);
@@ -179,24 +191,10 @@ void KernelMaker::refuse(const std::string& name) {
                     "calls to make kernels: wait, quick"));
 }
 
-Artifact KernelMaker::make_counted(const ops::Maker& op, const ops::Request& request, const arch::Target& target) {
-  try {
-    Artifact made = make(op, request, target, backends_.compiler(target), settings_, log_);
-    count([&](Counts& counts) {
-      ++counts.counters.compiles;
-      count_stages(counts.counters, made.report);
-    });
-    return made;
-  } catch (...) {
-    count([](Counts& counts) { ++counts.counters.failed_compiles; });
-    throw;
-  }
-}
-
-Artifact KernelMaker::make_anew(const ops::Maker& op, const ops::Request& request, const arch::Target& target) {
-  compile::Compiler& compiler = backends_.compiler(target);
-  Artifact artifact = make_counted(op, request, target);
-  if (store_ != nullptr) store_->store(key_of(request, target, compiler), to_entry(artifact, op));
+Artifact KernelMaker::make_anew(Wanted what) {
+  const auto source = counted_source_of(what, false);
+  Artifact artifact = compile_counted(what, *source);
+  publish(what, to_entry(artifact, what.op));
   return artifact;
 }
 
@@ -223,7 +221,7 @@ std::unique_ptr<LoadedKernel> KernelMaker::load(const ops::Maker& op, const ops:
     count([](Counts& counts) { ++counts.refused_by_driver; });
     log_(LogLevel::warn, cat("the cache entry of ", request.name, " does not load and is made anew: ", e.message));
   }
-  return loaded(make_anew(op, request, target));
+  return loaded(make_anew(wanted(op, request, target)));
 }
 
 /// False when the time is over. The thread with the turn may first wait as long for another process. The limit of the
@@ -271,26 +269,6 @@ void KernelMaker::say_waiting(const std::string& name, double waited_s, const st
        cat(name, ": waiting for ", holder, ", which makes it, for ", waited, " s", limit, " (TJ_WAIT_LIMIT)"));
 }
 
-namespace {
-
-/// The kernel in an entry that was looked up for it; empty, and why, when it is not that.
-std::optional<Artifact> kernel_in(const cache::Entry& entry, const ops::Request& request, const arch::Target& target,
-                                  ops::GeometryFields fields, std::string* why) {
-  *why = entry_problem(entry);
-  if (why->empty()) *why = other_kernel(entry, request.name, target.name());
-  return why->empty() ? from_entry(entry, fields, why) : std::nullopt;
-}
-
-}  // namespace
-
-bool KernelMaker::on_disk(const ops::Request& request, const arch::Target& target, ops::GeometryFields fields,
-                          std::string* problem) {
-  problem->clear();
-  if (store_ == nullptr) return false;
-  const auto entry = store_->look(key_of(request, target, backends_.compiler(target)), problem);
-  return entry && kernel_in(*entry, request, target, fields, problem);
-}
-
 Counters KernelMaker::counters() const {
   Counts counts;
   {
@@ -306,37 +284,22 @@ Counters KernelMaker::counters() const {
     out.rejected.push_back({cache::kRejectionNames[i], store.rejected[i]});
   out.rejected.push_back({"fields", counts.without_fields});
   out.rejected.push_back({"driver", counts.refused_by_driver});
+  const cache::RemoteCounts remote = remote_ != nullptr ? remote_->counts() : cache::RemoteCounts();
+  out.remote_hits = remote.hits;
+  out.remote_misses = remote.misses;
+  out.remote_failures = remote.failures;
+  out.remote_rejected = remote.rejected;
+  out.remote_skipped = remote.skipped;
+  out.remote_puts = remote.puts;
+  out.remote_bytes_read = remote.bytes_read;
+  out.remote_bytes_written = remote.bytes_written;
   out.stores = store.stores;
+  out.alias_stores = store.alias_stores;
   out.failed_stores = store.failed_stores;
   out.bytes_written = store.bytes_written;
   out.evictions = store.evictions;
   out.bytes_evicted = store.bytes_evicted;
   return out;
-}
-
-std::optional<Artifact> KernelMaker::from_disk(const ops::Maker& op, const ops::Request& request,
-                                               const arch::Target& target, const cache::Key& key,
-                                               std::string* problem) {
-  const auto entry = store_ != nullptr ? store_->load(key) : std::nullopt;
-  if (!entry) return std::nullopt;
-  std::string why;
-  auto artifact = kernel_in(*entry, request, target, op.geometry_fields(), &why);
-  const bool again = problem != nullptr;
-  count([&](Counts& counts) {
-    if (artifact && again) ++counts.counters.shared;
-    if (artifact && !again) {
-      const auto layer = static_cast<std::size_t>(entry->layer);
-      counts.hits.resize(std::max(counts.hits.size(), layer + 1));
-      ++counts.hits[layer];
-    }
-    if (!artifact && again) ++counts.without_fields;
-  });
-  if (artifact)
-    artifact->report.origin = KernelOrigin::disk;
-  else if (problem != nullptr)
-    *problem = cat("cache entry ", key.request_hex, " in ", support::shown_path(store_->directory()),
-                   " has not the fields of such a kernel and is made anew: ", why);
-  return artifact;
 }
 
 }  // namespace tj

@@ -19,6 +19,7 @@
 
 #include "backends.hpp"
 #include "cache/cache.hpp"
+#include "cache/remote.hpp"
 #include "kernel_table.hpp"
 #include "pipeline.hpp"
 #include "support/environment.hpp"
@@ -38,6 +39,8 @@ class KernelMaker {
   KernelMaker(const support::Settings& settings, const support::Log& log, Backends& backends, cache::Store* store)
       : settings_(settings), log_(log), backends_(backends), store_(store), record_(settings.record_file, log) {}
 
+  /// A store elsewhere, which outlives this. Set before the first call.
+  void use(cache::RemoteLayer* remote) { remote_ = remote; }
   /// on_miss: what is done where it is not on disk. With `quick` the artifact may be a quick one.
   Artifact get(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
                MissPolicy on_miss = MissPolicy::wait);
@@ -56,8 +59,8 @@ class KernelMaker {
                                      const Artifact& artifact);
   /// Would get() find it on disk? Nothing counts as used. fields: of its maker's geometry. problem: why what lies there
   /// does not serve; empty when nothing does.
-  bool on_disk(const ops::Request& request, const arch::Target& target, ops::GeometryFields fields,
-               std::string* problem);
+  /// op: null for a user's own kernel, which only its program can make: it is found by its alias alone.
+  bool on_disk(const ops::Maker* op, const ops::Request& request, const arch::Target& target, std::string* problem);
   /// The counts of what was asked for and made, and of the store.
   Counters counters() const;
   /// The lines of what is asked for (manifest.hpp).
@@ -75,6 +78,20 @@ class KernelMaker {
   /// Of one request. The best is kept where the disk does not, the quick one until the best is there.
   struct Place {
     Making best, quick;
+    support::Turn writes_text;
+    support::Mutex mutex;                ///< of what is below
+    std::weak_ptr<const Source> source;  ///< while somebody needs it
+    std::string text_hex;                ///< the first half of its binary's key, once known
+  };
+  /// A kernel that somebody asks for.
+  struct Wanted {
+    const ops::Maker& op;
+    const ops::Request& request;
+    const arch::Target& target;
+    cache::Key key;  ///< by which its alias is looked up
+    Place& place;
+    std::string named;  ///< the half that the alias on disk names
+    std::string title() const;
   };
   class Taken;
   /// What counters() says, without the store's part.
@@ -88,13 +105,25 @@ class KernelMaker {
     const std::lock_guard lock(mutex_);
     change(counts_);
   }
-  Artifact make_counted(const ops::Maker& op, const ops::Request& request, const arch::Target& target);
-  Artifact make_alone(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
-                      const cache::Key& key, Making& making);
-  std::optional<Artifact> make_quickly(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
-                                       const cache::Key& key, Making& making);
+  Wanted wanted(const ops::Maker& op, const ops::Request& request, const arch::Target& target);
+  /// The text, made by one thread at a time.
+  std::shared_ptr<const Source> source_of(Wanted& wanted);
+  /// The same, where a failure is a failed compile; `misses`: and a miss.
+  std::shared_ptr<const Source> counted_source_of(Wanted& wanted, bool misses);
+  /// The first half of the binary's key; empty where its text was not made yet.
+  static std::string text_hex(const Wanted& wanted);
+  Artifact compile_counted(const Wanted& wanted, const Source& source);
+  Artifact make_alone(const Wanted& wanted, const Source& source);
+  Artifact make_and_put(const Wanted& wanted, const Source& source);
+  std::optional<Artifact> make_quickly(const Wanted& wanted, const Source& source);
   [[noreturn]] void refuse(const std::string& name);
-  Artifact make_anew(const ops::Maker& op, const ops::Request& request, const arch::Target& target);
+  Artifact make_anew(Wanted wanted);
+  /// Stores a kernel's entry and its alias; false when it was not stored.
+  bool publish(const Wanted& wanted, const cache::Entry& entry);
+  /// Has the remote store what nobody here has? It is then kept here as what was made is.
+  std::optional<Artifact> from_remote(const Wanted& wanted);
+  void put_remotely(const Wanted& wanted, const Artifact& artifact);
+  void publish_alias(const Wanted& wanted);
   Place& place_of(const std::string& key);
   static std::optional<Artifact> kept(Making& making);
   static void keep(Making& making, Artifact artifact);
@@ -102,13 +131,19 @@ class KernelMaker {
   std::shared_ptr<void> wait_for_processes(const cache::Key& key, const std::string& name, bool& waited);
   void count_wait(std::chrono::steady_clock::time_point since);
   void say_waiting(const std::string& name, double waited_s, const std::string& holder, bool over) const;
-  std::optional<Artifact> from_disk(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
-                                    const cache::Key& key, std::string* problem = nullptr);
+  /// Finds it by its alias, or by its text where that is known. Counts a hit.
+  std::optional<Artifact> from_disk(Wanted& wanted);
+  /// Finds it by its text, and then leaves an alias. Counts a hit; `made_meanwhile`: a miss that somebody else ended.
+  /// problem: why an entry that is there is not used.
+  std::optional<Artifact> from_disk_by_text(const Wanted& wanted, bool made_meanwhile, std::string* problem = nullptr);
+  std::optional<Artifact> kernel_of(const Wanted& wanted, const std::optional<cache::Entry>& entry, bool made_meanwhile,
+                                    std::string* problem);
 
   const support::Settings& settings_;
   const support::Log& log_;
   Backends& backends_;
   cache::Store* store_;
+  cache::RemoteLayer* remote_ = nullptr;
   support::RecordFile record_;
   mutable support::Mutex mutex_;  ///< of what is below
   std::map<std::string, Place> places_;

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "codegen/templates.hpp"
+#include "compile/includes.hpp"
 #include "support/atomic_file.hpp"
 #include "support/fail.hpp"
 #include "support/hash.hpp"
@@ -82,12 +83,29 @@ compile::Binary compile_unit(const codegen::Unit& unit, std::vector<compile::Hea
   }
 }
 
-// A hash of everything that the compiler read.
+// A hash of everything that the compiler can have read.
 std::string source_hash(const std::string& text, const std::vector<compile::Header>& headers) {
   support::FieldHash hash;
   hash.field("text", text);
-  for (const auto& header : headers) hash.field(header.name, header.text);
+  for (const auto& header : compile::included_by(text, headers)) hash.field(header.name, header.text);
   return support::to_hex(hash.finish());
+}
+
+/// The compiler that is there, as a key names it; none where there is none.
+cache::Fields fields_of(const compile::Compiler& compiler) {
+  cache::Fields fields;
+  const compile::Identity identity = compiler.identity();
+  if (!identity.present()) return fields;
+  fields = {{"kind", identity.kind},
+            {"path", identity.path},
+            {"size", cat(identity.size)},
+            {"mtime", cat(identity.mtime_ns)}};
+  for (const compile::FileStamp& helper : identity.helpers) {
+    fields.emplace_back("helper", helper.path);
+    fields.emplace_back("helper_size", cat(helper.size));
+    fields.emplace_back("helper_mtime", cat(helper.mtime_ns));
+  }
+  return fields;
 }
 
 }  // namespace
@@ -112,20 +130,7 @@ cache::Key key_of(const ops::Request& request, const arch::Target& target, const
   for (const auto& [name, value] : request.fields) fields.emplace_back("request." + name, value);
   for (const std::string& option : compiler.base_options(target.arch->compiler_name()))
     fields.emplace_back("option", option);
-  cache::Fields maker;
-  const compile::Identity identity = compiler.identity();
-  if (identity.present()) {
-    maker = {{"kind", identity.kind},
-             {"path", identity.path},
-             {"size", cat(identity.size)},
-             {"mtime", cat(identity.mtime_ns)}};
-    for (const compile::FileStamp& helper : identity.helpers) {
-      maker.emplace_back("helper", helper.path);
-      maker.emplace_back("helper_size", cat(helper.size));
-      maker.emplace_back("helper_mtime", cat(helper.mtime_ns));
-    }
-  }
-  return cache::make_key(fields, maker);
+  return cache::make_key(fields, fields_of(compiler));
 }
 
 namespace {
@@ -186,71 +191,91 @@ Choice choose(const ops::Maker& op, const ops::Request& request, const arch::Arc
 
 namespace {
 
-struct How {
-  codegen::EmitOptions emit;
-  bool quick = false;
-};
-
 std::vector<std::string> options_of(const ops::Candidate& candidate, const compile::Compiler& compiler, bool quick) {
   std::vector<std::string> options = quick ? compiler.quick_options() : std::vector<std::string>();
   for (const std::string& definition : candidate.definitions) options.push_back("-D" + definition);
   return options;
 }
 
+std::string file_of(const Source& source) {
+  const arch::Target& target = source.target;
+  return cat(source.named.name, "-", target.model ? "model-" : "", target.arch->file_name(),
+             target.model ? ".cpp" : ".cu");
+}
+
 /// `named` is what the kernel is called, and `request` what it is chosen by.
-Recording make_as(const ops::Request& named, const How& how, const ops::Maker& op, const ops::Request& request,
-                  const arch::Target& target, compile::Compiler& compiler, const support::Settings& settings,
-                  const support::Log& log) {
-  Recording made;
-  Artifact& artifact = made.artifact;
-  KernelReport& report = artifact.report;
+Source make_source_as(const ops::Request& named, const codegen::EmitOptions& how, const ops::Maker& op,
+                      const ops::Request& request, const arch::Target& target) {
+  Source source;
+  source.named = named;
+  source.target = target;
+  KernelReport& report = source.report;
   report.name = named.name;
   report.target = target.name();
 
   auto start = Clock::now();
-  made.choice = choose(op, request, *target.arch);  // refuses first what the op itself cannot: it knows where it runs
-  const Choice& choice = made.choice;
+  source.choice = choose(op, request, *target.arch);  // refuses first what the op itself cannot: it knows where it runs
+  const Choice& choice = source.choice;
   require_primitives(target);
   report.schedule_ms = ms_since(start);
   report.schedule_json = sched::to_json(choice.candidate.graph, choice.schedule);
 
   start = Clock::now();
-  made.unit = codegen::emit(choice.candidate.graph, choice.schedule, target.arch->primitives, how.emit);
-  const codegen::Unit& unit = made.unit;
+  source.unit = codegen::emit(choice.candidate.graph, choice.schedule, target.arch->primitives, how);
   report.codegen_ms = ms_since(start);
-  const std::string file =
-      cat(named.name, "-", target.model ? "model-" : "", target.arch->file_name(), target.model ? ".cpp" : ".cu");
-  report.source_path = dump(settings.dump_dir, file, unit.text, log);
-
-  compile::Binary binary =
-      compile_unit(unit, headers_for(target, &op), options_of(choice.candidate, compiler, how.quick), named, target,
-                   compiler, report.source_path, log);
-  report.compile_ms = binary.milliseconds;
-  report.registers = binary.registers;
-  dump(settings.dump_dir, file + (how.quick ? ".quick.log" : ".log"), binary.log, log);
-  for (const std::string& warning : binary.warnings)
-    log(how.quick ? LogLevel::debug : LogLevel::warn,
-        cat(named.name, " on ", target.name(), " is slower than it should be: ", warning));
-
-  artifact.binary = std::move(binary.bytes);
-  artifact.shape = unit.shape;
-  artifact.geometry = op.geometry(request, choice.candidate);
-  artifact.source_sha256 = source_hash(unit.text, headers_for(target, &op));
-  artifact.compiler_version = compiler.version();
-  artifact.quick = how.quick;
-  return made;
+  source.geometry = op.geometry(request, choice.candidate);
+  return source;
 }
 
 }  // namespace
 
-Artifact make(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
-              compile::Compiler& compiler, const support::Settings& settings, const support::Log& log) {
-  return make_as(request, {}, op, request, target, compiler, settings, log).artifact;
+Source make_source(const ops::Maker& op, const ops::Request& request, const arch::Target& target) {
+  return make_source_as(request, {}, op, request, target);
 }
 
-Artifact make_quick(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
-                    compile::Compiler& compiler, const support::Settings& settings, const support::Log& log) {
-  return make_as(request, {.emit = {}, .quick = true}, op, request, target, compiler, settings, log).artifact;
+cache::Key text_key_of(const ops::Maker& op, const Source& source, const compile::Compiler& compiler) {
+  const codegen::Unit& unit = source.unit;
+  const std::string arch = source.target.arch->compiler_name();
+  cache::Fields fields = {{"name", source.named.name}, {"target", source.target.name()}, {"arch", arch}};
+  for (const auto& [name, value] : shape_fields(unit.shape)) fields.emplace_back("shape." + name, value);
+  for (const ops::GeometryField& field : op.geometry_fields())
+    fields.emplace_back(cat("geometry.", field.name), cat(field.get(source.geometry)));
+  for (const std::string& option : compiler.base_options(arch)) fields.emplace_back("option", option);
+  for (const std::string& option : options_of(source.choice.candidate, compiler, false))
+    fields.emplace_back("own_option", option);
+  fields.emplace_back("source", source_hash(unit.text, headers_for(source.target, &op)));
+  return cache::make_text_key(fields, fields_of(compiler));
+}
+
+Artifact compile_source(const ops::Maker& op, const Source& source, compile::Compiler& compiler,
+                        const support::Settings& settings, const support::Log& log, bool quick) {
+  Artifact artifact;
+  KernelReport& report = artifact.report;
+  report = source.report;
+  const codegen::Unit& unit = source.unit;
+  const std::string file = file_of(source), &name = source.named.name;
+  report.source_path = dump(settings.dump_dir, file, unit.text, log);
+  const std::vector<compile::Header> headers = headers_for(source.target, &op);
+  compile::Binary binary = compile_unit(unit, headers, options_of(source.choice.candidate, compiler, quick),
+                                        source.named, source.target, compiler, report.source_path, log);
+  report.compile_ms = binary.milliseconds;
+  report.registers = binary.registers;
+  dump(settings.dump_dir, file + (quick ? ".quick.log" : ".log"), binary.log, log);
+  for (const std::string& warning : binary.warnings)
+    log(quick ? LogLevel::debug : LogLevel::warn,
+        cat(name, " on ", report.target, " is slower than it should be: ", warning));
+  artifact.binary = std::move(binary.bytes);
+  artifact.shape = unit.shape;
+  artifact.geometry = source.geometry;
+  artifact.source_sha256 = source_hash(unit.text, headers);
+  artifact.compiler_version = compiler.version();
+  artifact.quick = quick;
+  return artifact;
+}
+
+Artifact make(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
+              compile::Compiler& compiler, const support::Settings& settings, const support::Log& log) {
+  return compile_source(op, make_source(op, request, target), compiler, settings, log);
 }
 
 ops::Request recording_request(ops::Request request) {
@@ -261,7 +286,12 @@ ops::Request recording_request(ops::Request request) {
 
 Recording make_recording(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
                          compile::Compiler& compiler, const support::Settings& settings, const support::Log& log) {
-  return make_as(recording_request(request), {.emit = {.record = true}}, op, request, target, compiler, settings, log);
+  Source source = make_source_as(recording_request(request), {.record = true}, op, request, target);
+  Recording made;
+  made.artifact = compile_source(op, source, compiler, settings, log);
+  made.choice = std::move(source.choice);
+  made.unit = std::move(source.unit);
+  return made;
 }
 
 }  // namespace tj

@@ -28,19 +28,33 @@ struct Choice {
 /// name, and the maker's own.
 std::vector<compile::Header> headers_for(const arch::Target& target, const ops::Maker* maker = nullptr);
 
+/// The key of a request, by which its alias is looked up. Also covers the library's build.
 cache::Key key_of(const ops::Request& request, const arch::Target& target, const compile::Compiler& compiler);
 
 /// Throws tj::Error(schedule) when no candidate can be scheduled.
 Choice choose(const ops::Maker& op, const ops::Request& request, const arch::Arch& arch,
               const sched::Options& options = {});
 
+/// A text that is ready to be compiled, and what it was made from.
+struct Source {
+  ops::Request named;  ///< its name is the kernel's
+  arch::Target target;
+  Choice choice;
+  codegen::Unit unit;
+  ops::Geometry geometry;
+  KernelReport report;  ///< without what a compiler adds
+};
+/// Schedule, emit. Throws tj::Error.
+Source make_source(const ops::Maker& op, const ops::Request& request, const arch::Target& target);
+/// The key of the binary: it covers every byte that the compiler reads, its options, and what the launch knows of the
+/// kernel. Has nothing of the request besides its name, nor of the library's build.
+cache::Key text_key_of(const ops::Maker& op, const Source& source, const compile::Compiler& compiler);
+/// quick: with the compiler's quick options. Throws tj::Error.
+Artifact compile_source(const ops::Maker& op, const Source& source, compile::Compiler& compiler,
+                        const support::Settings& settings, const support::Log& log, bool quick = false);
 /// Schedule, emit, compile. Throws tj::Error.
 Artifact make(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
               compile::Compiler& compiler, const support::Settings& settings, const support::Log& log);
-
-/// The same with the compiler's quick options.
-Artifact make_quick(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
-                    compile::Compiler& compiler, const support::Settings& settings, const support::Log& log);
 
 /// A kernel that records when its roles come where (codegen/record.hpp), and what it was made from.
 struct Recording {

@@ -40,7 +40,17 @@ Runtime::Impl::Impl(const Options& options)
     fail(Stage::argument, Code::invalid_argument,
          cat("Options::allocator has no ", allocator->allocate ? "deallocate" : "allocate",
              "; allowed: both functions, or no allocator"));
+  remote = open_remote(options.remote);
+  kernel_maker.use(remote.get());
   support::warn_of_unknown_variables(log);
+}
+
+std::unique_ptr<cache::RemoteLayer> Runtime::Impl::open_remote(const std::optional<Remote>& functions) {
+  constexpr int kAtOnce = 2;  // one that hangs leaves the other
+  if (!functions) return nullptr;
+  return std::make_unique<cache::RemoteLayer>(
+      *functions, settings.pack_keys, [this](LogLevel level, std::string_view message) { log(level, message); },
+      workers.queue(kAtOnce));
 }
 
 std::unique_ptr<cache::Store> Runtime::Impl::open_store() {

@@ -90,6 +90,7 @@ struct Runtime::Impl {
                       MissPolicy on_miss = MissPolicy::wait);
 
   std::unique_ptr<cache::Store> open_store();
+  std::unique_ptr<cache::RemoteLayer> open_remote(const std::optional<Remote>& remote);
 
   support::Settings settings;
   std::optional<Allocator> allocator;
@@ -106,6 +107,7 @@ struct Runtime::Impl {
   // Last, so that their threads end before all that they use.
   support::Workers workers;
   std::shared_ptr<support::Workers::Queue> upgrades = workers.queue(1);  ///< best kernels in the place of quick ones
+  std::unique_ptr<cache::RemoteLayer> remote;                            ///< absent: nobody gave a store
 };
 
 }  // namespace tj

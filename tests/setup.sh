@@ -63,6 +63,7 @@ tj_missing_packages() {
   tj_header openssl/sha.h && tj_archive libcrypto.a || echo libssl-dev
   tj_header sodium/crypto_sign_ed25519.h && tj_archive libsodium.a || echo libsodium-dev
   tj_header z3++.h || echo libz3-dev
+  tj_command redis-server || echo redis-server
   { tj_find_cuda && tj_find_cmake; } || tj_pip >/dev/null || echo python3-pip
 }
 

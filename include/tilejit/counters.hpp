@@ -14,9 +14,9 @@ namespace tj {
 
 /// Counts of one runtime since it was made. A kernel is looked up on disk when a call asks for it and the runtime has
 /// it not in memory. Such a look-up is one of `hits` of a layer, or one of `misses`. A miss ends as one of `shared`,
-/// `compiles`, `failed_compiles` or `refused`, or with a quick kernel (Options::on_miss). The best one behind that is a
-/// compile or a failed one, or a hit where another process was faster. A kernel that a driver refuses is compiled again
-/// without a miss.
+/// `remote_hits`, `compiles`, `failed_compiles` or `refused`, or with a quick kernel (Options::on_miss). The best one
+/// behind that is a compile or a failed one, or a hit where another process was faster. A kernel that a driver refuses
+/// is compiled again without a miss.
 struct Counters {
   /// A folder of the cache: of TJ_CACHE_DIR, in its order.
   struct Layer {
@@ -39,6 +39,8 @@ struct Counters {
   std::vector<Layer> layers;
   std::vector<Rejected> rejected;     ///< every reason, also those that did not occur
   std::uint64_t misses = 0;           ///< look-ups that found no kernel
+  std::uint64_t alias_hits = 0;       ///< look-ups on disk that found what text the request has, and made none
+  std::uint64_t alias_misses = 0;     ///< look-ups that did not, whose text was made again; the binary may be a hit
   std::uint64_t shared = 0;           ///< misses that another call, thread or process had made meanwhile
   std::uint64_t waits = 0;            ///< times that a call waited for another thread or process
   std::uint64_t compiles = 0;         ///< kernels made, without quick ones
@@ -46,9 +48,17 @@ struct Counters {
   std::uint64_t refused = 0;          ///< misses that Options::on_miss `error` refused
   std::uint64_t quick_kernels = 0;    ///< quick kernels that calls took (Options::on_miss `quick`), on each device
   std::uint64_t quick_replaced = 0;   ///< those in whose place the best one came; the others still serve
-  std::uint64_t loads = 0;            ///< kernels that a driver loaded
-  std::uint64_t stores = 0;           ///< entries written, measured choices too
-  std::uint64_t failed_stores = 0;    ///< entries that could not be written
+  std::uint64_t remote_hits = 0;      ///< misses whose kernel a remote store had (Options::remote)
+  std::uint64_t remote_misses = 0;    ///< questions that it had no kernel for
+  std::uint64_t remote_failures = 0;  ///< functions that failed or took too long
+  std::uint64_t remote_rejected = 0;  ///< values that were not what was asked for, or not signed by a key
+  std::uint64_t remote_skipped = 0;   ///< questions that were not asked, behind repeated failures
+  std::uint64_t remote_puts = 0;      ///< values that it keeps
+  std::uint64_t remote_bytes_read = 0, remote_bytes_written = 0;
+  std::uint64_t loads = 0;          ///< kernels that a driver loaded
+  std::uint64_t stores = 0;         ///< entries written, measured choices too
+  std::uint64_t alias_stores = 0;   ///< aliases written, beside these
+  std::uint64_t failed_stores = 0;  ///< entries that could not be written
   std::uint64_t bytes_written = 0;
   std::uint64_t evictions = 0;  ///< entries removed to stay within TJ_CACHE_MAX_SIZE
   std::uint64_t bytes_evicted = 0;

@@ -18,6 +18,7 @@
 #include <tilejit/export.hpp>
 #include <tilejit/kernel_report.hpp>
 #include <tilejit/plan.hpp>
+#include <tilejit/remote.hpp>
 #include <tilejit/tensor.hpp>
 #include <tilejit/tune.hpp>
 
@@ -117,8 +118,10 @@ struct Options {
   /// `tj-warm --manifest` makes them (cache/README.md). A file that cannot be written is a warning and fails no call.
   std::optional<std::string> record_file;
   /// TJ_PACK_KEYS: a file of public keys. With it only packs that one of them has signed are searched
-  /// (cache/README.md).
+  /// (cache/README.md). Values of a remote store are believed by them, too.
   std::optional<std::string> pack_keys;
+  /// A store elsewhere that is asked before a kernel is compiled, and gets what was compiled (remote.hpp).
+  std::optional<Remote> remote;
   /// Receives what would be logged, instead of the default sink (standard error). Called from any thread.
   std::function<void(LogLevel, std::string_view)> log_sink;
 };
@@ -308,7 +311,7 @@ KernelReport prepare(const Config& config, Device device) {
 
 /// The library's version, "0.2.0". The text is static.
 TJ_API const char* version() noexcept;
-/// Hash of the library's own code and templates; part of every cache key. The text is static.
+/// Hash of the library's own code and templates; part of each alias's key in the cache. The text is static.
 TJ_API const char* build_id() noexcept;
 
 }  // namespace tj

@@ -26,6 +26,39 @@ Allocator to_allocator(const tj_options& o) {
   return allocator;
 }
 
+/// A number that no answer has is a failure.
+RemoteAnswer to_answer(std::int32_t answer) {
+  return answer == TJ_REMOTE_DONE || answer == TJ_REMOTE_ABSENT ? static_cast<RemoteAnswer>(answer)
+                                                                : RemoteAnswer::failed;
+}
+
+std::int32_t take_piece(void* sink, const void* bytes, std::size_t count) {
+  if (bytes == nullptr) return count == 0 ? 0 : 1;
+  return (*static_cast<const RemoteSink*>(sink))({static_cast<const char*>(bytes), count}) ? 0 : 1;
+}
+
+Remote to_remote(const tj_remote* given) {
+  tj_remote defaults{};
+  defaults.size = sizeof(defaults);
+  const tj_remote r = read(given, "options.remote", defaults);
+  check_reserved(r.reserved, "options.remote.reserved");
+  Remote remote;
+  if (r.get != nullptr)
+    remote.get = [r](std::string_view name, const RemoteSink& sink) {
+      return to_answer(r.get(r.user, std::string(name).c_str(), take_piece, const_cast<RemoteSink*>(&sink)));
+    };
+  if (r.put != nullptr)
+    remote.put = [r](std::string_view name, std::string_view bytes) {
+      return to_answer(r.put(r.user, std::string(name).c_str(), bytes.data(), bytes.size()));
+    };
+  if (r.has != nullptr)
+    remote.has = [r](std::string_view name) { return to_answer(r.has(r.user, std::string(name).c_str())); };
+  if (r.time_limit_s != 0) remote.time_limit_s = r.time_limit_s;
+  if (r.sign_key != nullptr) remote.sign_key = r.sign_key;
+  remote.trusted = to_enum<int>(r.trusted, 1, "options.remote.trusted", "0 (no), 1 (yes)") != 0;
+  return remote;
+}
+
 }  // namespace
 
 Options to_options(const tj_options* given) {
@@ -58,6 +91,7 @@ Options to_options(const tj_options* given) {
     options.wait_limit_s = o.wait_limit_s;  // other negative ones, and no numbers, are refused with the rest
   if (o.compile_limit_s != -1) options.compile_limit_s = o.compile_limit_s;
   if (o.allocate != nullptr || o.deallocate != nullptr) options.allocator = to_allocator(o);
+  if (o.remote != nullptr) options.remote = to_remote(o.remote);
   if (o.log_sink != nullptr)
     options.log_sink = [sink = o.log_sink, user = o.log_user](LogLevel level, std::string_view text) {
       sink(user, static_cast<std::int32_t>(level), text.data(), text.size());

@@ -23,6 +23,7 @@ struct Kept {
 Kept kept_in(const std::string& cache_dir) {
   Kept kept;
   for (const cache::ListedEntry& listed : cache::Store(cache_dir, 0, {}).list(&kept.problem)) {
+    if (listed.alias) continue;
     if (!listed.entry) {
       if (kept.problem.empty()) kept.problem = cat("'", shown_path(listed.path), "': ", listed.problem);
       continue;

@@ -86,8 +86,11 @@ Json to_json(const cache::ListedEntry& e, std::size_t layers) {
 }
 
 /// Entries with their verdict. One that the cache finds whole is damaged all the same when no kernel can be in it.
-std::vector<cache::ListedEntry> judged_entries(const cache::Store& store, std::string& problem) {
+/// Whole aliases are counted and left out.
+std::vector<cache::ListedEntry> judged_entries(const cache::Store& store, std::string& problem, std::size_t& aliases) {
   std::vector<cache::ListedEntry> entries = store.list(&problem);
+  aliases = std::erase_if(
+      entries, [](const cache::ListedEntry& e) { return e.alias && e.entry && !cache::aliased(*e.entry).empty(); });
   for (cache::ListedEntry& e : entries) {
     if (!e.entry || !tuning_of(*e.entry).empty()) continue;
     e.problem = entry_problem(*e.entry);
@@ -130,7 +133,8 @@ int list_cache(const support::Settings& settings, bool damaged_only, bool json, 
   const std::string& directory = settings.cache_dir;
   const cache::Store store(directory, 0, {}, settings.pack_keys);
   const std::vector<cache::LayerState> layers = store.layers();
-  const std::vector<cache::ListedEntry> entries = judged_entries(store, problem);
+  std::size_t aliases = 0;
+  const std::vector<cache::ListedEntry> entries = judged_entries(store, problem, aliases);
   std::uint64_t bytes = 0;
   std::size_t damaged = 0, tuned = 0;
   for (const cache::ListedEntry& e : entries) {
@@ -143,8 +147,8 @@ int list_cache(const support::Settings& settings, bool damaged_only, bool json, 
     Json list = Json::array();
     for (const cache::ListedEntry& e : entries)
       if (!damaged_only || !e.entry) list.push_back(to_json(e, layers.size()));
-    Json document = {{"cache_dir", directory}, {"kernels", kernels}, {"tuned", tuned},
-                     {"damaged", damaged},     {"bytes", bytes},     {"entries", list}};
+    Json document = {{"cache_dir", directory}, {"kernels", kernels}, {"tuned", tuned}, {"damaged", damaged},
+                     {"bytes", bytes},         {"aliases", aliases}, {"entries", list}};
     if (layers.size() > 1) document["layers"] = to_json(layers);
     if (!problem.empty()) document["problem"] = problem;
     // Metadata comes from files: what is no UTF-8 is replaced, not thrown about.

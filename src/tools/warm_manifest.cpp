@@ -81,8 +81,7 @@ class Presence {
 
   std::vector<cache::LayerState> layers() const { return store_.layers(); }
   bool has(const WantedKernel& kernel, std::string* problem) {
-    const ops::GeometryFields fields = kernel.op != nullptr ? kernel.op->geometry_fields() : ops::GeometryFields{};
-    return maker_.on_disk(kernel.request, kernel.target, fields, problem);
+    return maker_.on_disk(kernel.op, kernel.request, kernel.target, problem);
   }
   bool has(const Group& group, std::string* problem) {
     const auto entry = store_.look(group.key, problem);

@@ -2,7 +2,6 @@
 #include "tools/warm_pack.hpp"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 
 #include <ostream>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "support/fail.hpp"
 #include "support/file_descriptor.hpp"
 #include "support/json.hpp"
+#include "support/secret_file.hpp"
 #include "support/signature.hpp"
 #include "support/text.hpp"
 #include "tools/command_line.hpp"
@@ -43,19 +43,10 @@ void print(const char* what, const Problems& problems, std::ostream& err) {
   support::fail(Stage::argument, Code::invalid_argument, cat(flag, " is '", shown_path(path), "': ", problem));
 }
 
-/// A secret key is read from a file that nobody else can read.
 support::SecretKey read_secret(const std::string& path) {
-  const support::FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  struct stat status{};
-  if (!file || ::fstat(file.get(), &status) != 0) refuse("--sign", path, support::errno_text(errno));
-  if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-    refuse("--sign", path, "others can read or write it; run chmod 600 on it, or make another key (--make-key)");
-  std::string text(4096, '\0'), problem;
-  const ssize_t count = ::read(file.get(), text.data(), text.size());
-  if (count < 0) refuse("--sign", path, support::errno_text(errno));
-  text.resize(static_cast<std::size_t>(count));
-  auto key = support::SecretKey::parse(text, &problem);
-  if (!key) refuse("--sign", path, problem + "; tj-warm --make-key makes one");
+  std::string problem;
+  const auto key = support::read_secret_key(path, &problem);
+  if (!key) refuse("--sign", path, problem);
   return *key;
 }
 

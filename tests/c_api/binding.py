@@ -133,6 +133,17 @@ Work = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 LogSink = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32, ctypes.POINTER(ctypes.c_char), ctypes.c_size_t)
 
 
+RemoteSink = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)
+RemoteGet = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_char_p, RemoteSink, ctypes.c_void_p)
+RemotePut = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t)
+RemoteHas = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_char_p)
+
+
+class Remote(Sized):
+    _fields_ = [("size", ctypes.c_uint64), ("get", RemoteGet), ("put", RemotePut), ("has", RemoteHas), ("user", ctypes.c_void_p),
+                ("time_limit_s", ctypes.c_double), ("sign_key", ctypes.c_char_p), ("trusted", ctypes.c_int32), ("reserved", ctypes.c_int32)]
+
+
 class Options(Sized):
     _fields_ = [("size", ctypes.c_uint64), ("cache_dir", ctypes.c_char_p), ("cache_max_size_bytes", ctypes.c_int64),
                 ("target", ctypes.c_char_p), ("dump_dir", ctypes.c_char_p), ("hip_compiler", ctypes.c_char_p),
@@ -140,7 +151,7 @@ class Options(Sized):
                 ("log_user", ctypes.c_void_p), ("use_tuning", ctypes.c_int32), ("reserved", ctypes.c_int32),
                 ("wait_limit_s", ctypes.c_double), ("compile_limit_s", ctypes.c_double), ("allocate", Allocate), ("deallocate", Deallocate),
                 ("allocator_user", ctypes.c_void_p), ("record_file", ctypes.c_char_p), ("pack_keys", ctypes.c_char_p), ("on_miss", ctypes.c_int32),
-                ("reserved2", ctypes.c_int32)]
+                ("reserved2", ctypes.c_int32), ("remote", ctypes.POINTER(Remote))]
 
 
 class PrepareOptions(Sized):

@@ -248,6 +248,58 @@ TEST_CASE("any failing call of a look-up gives a miss or the right entry") {
   });
 }
 
+TEST_CASE("any failing or last call of an alias's store leaves it right or absent, and its kernel whole") {
+  if (!can_trace()) return;
+  const tj::cache::Key kernel = tj::cache::make_text_key({{"text", "t"}}, {{"path", "nvrtc 13"}});
+  const auto prepare = [&](const std::string& scratch) {
+    REQUIRE(Store(scratch + "/cache", 0, {}).store(kernel, entry_of(kOld)));
+  };
+  const auto work = [&](const std::string& scratch) {
+    return Store(scratch + "/cache", kOld.size() + 1000, {}).store_alias(key_of("r").request_hex, kernel, {}) ? 0 : 1;
+  };
+  for (const Accident accident : {Accident::fail, Accident::kill}) {
+    int aliased = 0;
+    at_every_call(accident, prepare, work, [&](const std::string& scratch, int status) {
+      std::string named;
+      Store store(scratch + "/cache", 0, {});
+      const auto entry = store.load_aliased(key_of("r"), &named);
+      const bool whole = payload_in(scratch + "/cache", kernel) == kOld && (!entry || entry->payload == kOld);
+      CHECK(whole);
+      CHECK(entry.has_value() == !named.empty());
+      if (accident == Accident::fail) CHECK(entry.has_value() == (status == 0));
+      aliased += entry ? 1 : 0;
+      for (const auto& item : store.list()) CHECK(item.entry.has_value());
+      CHECK(store.store_alias(key_of("r").request_hex, kernel, {}));
+      CHECK(store.load_aliased(key_of("r"), &named).has_value());
+    });
+    CHECK(aliased > 0);
+  }
+}
+
+TEST_CASE("any failing call of a look-up by an alias gives a miss or the right kernel") {
+  if (!can_trace()) return;
+  const tj::cache::Key kernel = tj::cache::make_text_key({{"text", "t"}}, {{"path", "nvrtc 13"}});
+  const auto prepare = [&](const std::string& scratch) {
+    Store store(scratch + "/cache", 0, {});
+    REQUIRE(store.store(kernel, entry_of(kOld)));
+    REQUIRE(store.store_alias(key_of("r").request_hex, kernel, {}));
+  };
+  const auto look = [](const std::string& scratch) {
+    std::string named;
+    bool right = true;
+    for (const char* compiler : {"nvrtc 13", ""}) {
+      const auto entry = Store(scratch + "/cache", 0, {}).load_aliased(key_of("r", compiler), &named);
+      right = right && (!entry || entry->payload == kOld);
+    }
+    return right ? 0 : 1;
+  };
+  at_every_call(Accident::fail, prepare, look, [&](const std::string& scratch, int status) {
+    CHECK(status == 0);
+    std::string named;
+    CHECK(Store(scratch + "/cache", 0, {}).load_aliased(key_of("r"), &named).has_value());
+  });
+}
+
 TEST_CASE("any failing call over two layers gives a miss or the right entry, and leaves the second as it is") {
   if (!can_trace()) return;
   const auto prepare = [](const std::string& scratch) {

@@ -37,6 +37,21 @@ TEST_CASE("no compiler is an empty half, and a request is never a compiler") {
   CHECK(key.request_hex.size() == 64);
 }
 
+TEST_CASE(
+    "a text is never a request nor a compiler, each change of it gives another key, and an alias is none of them") {
+  const Fields fields = {{"a", "b"}};
+  const Key text = tj::cache::make_text_key(fields, fields), request = make_key(fields, fields);
+  CHECK(std::set<std::string>{text.request_hex, text.compiler_hex, request.request_hex}.size() == 3);
+  CHECK(text.compiler_hex == request.compiler_hex);
+  CHECK(tj::cache::make_text_key({{"a", "c"}}, fields).request_hex != text.request_hex);
+  CHECK(tj::cache::make_text_key(fields, {}).compiler_hex.empty());
+  const Key alias = tj::cache::alias_key(request.request_hex);
+  CHECK(tj::cache::is_alias(alias));
+  CHECK_FALSE(tj::cache::is_alias(text));
+  CHECK(tj::cache::is_well_formed(alias));
+  CHECK(tj::cache::file_name(alias) == request.request_hex + "-alias.tjk");
+}
+
 TEST_CASE("keys of this format version stay what they are: raise kFormatVersion when this changes") {
   const Key key = make_key({{"op", "fmha"}, {"head_dim", "128"}}, {{"kind", "nvrtc"}});
   CHECK(tj::cache::kFormatVersion == 1);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cache/pack_format.hpp"
+#include "cache/remote_format.hpp"
 #include "support/full.hpp"
 #include "support/fuzz.hpp"
 #include "tests/cache/cache_fixture.hpp"
@@ -70,6 +71,13 @@ TEST_CASE("packs: an index that was damaged is refused, or is the one that it sa
   REQUIRE_MESSAGE(end, problem);
   CHECK(tj::cache::read_index(index, *end, &problem)->size() == 2);
   damage(fuzz_pack, {pack, std::string("\x02\x78\x00", 3) + index});
+}
+
+TEST_CASE("values of a remote store: what was damaged is refused, or is written the same again") {
+  const std::string entry = tj::cache::encode(key_of("one"), entry_of("payload"));
+  const std::string value = tj::cache::encode_remote("name", entry, nullptr);
+  feed(fuzz_remote, value);
+  damage(fuzz_remote, {value, value.substr(0, tj::cache::kRemoteHeaderBytes)});
 }
 
 }  // namespace

@@ -32,7 +32,8 @@ TEST_CASE("the source that was compiled and the compiler's log are dumped") {
   CHECK(runtime.prepare(attention()).source_path == report.source_path);
   // The fake's binaries end with the text that it was given.
   for (const std::string& name : tj::testing::names_in(machine.cache_dir()))
-    if (name.ends_with(".tjk")) CHECK(has(read_bytes(machine.cache_dir() + "/" + name), source));
+    if (name.ends_with(".tjk") && !name.ends_with("-alias.tjk"))
+      CHECK(has(read_bytes(machine.cache_dir() + "/" + name), source));
   // Nothing is generated on a hit, so nothing is dumped.
   std::filesystem::remove_all(*options.dump_dir);
   CHECK(Runtime(options).prepare(attention()).source_path == "");

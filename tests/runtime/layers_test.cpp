@@ -53,6 +53,7 @@ TEST_CASE("kernels of a layer are loaded; new ones go to the written layer") {
 TEST_CASE("an entry of a layer without the fields of a kernel is made anew once, for all later runtimes") {
   LayeredMachine machine;
   for (const tj::cache::ListedEntry& listed : tj::cache::Store(machine.image, 0, {}).list()) {
+    if (listed.alias) continue;
     tj::cache::Entry entry = *listed.entry;
     std::erase_if(entry.metadata, [](const auto& field) { return field.first == "threads"; });
     const std::string name = listed.path.substr(listed.path.rfind('/') + 1);

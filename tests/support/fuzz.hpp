@@ -17,6 +17,7 @@ namespace tj::testing {
 int fuzz_json(const std::uint8_t* data, std::size_t size);
 int fuzz_entry(const std::uint8_t* data, std::size_t size);
 int fuzz_pack(const std::uint8_t* data, std::size_t size);
+int fuzz_remote(const std::uint8_t* data, std::size_t size);
 int fuzz_manifest(const std::uint8_t* data, std::size_t size);
 
 }  // namespace tj::testing

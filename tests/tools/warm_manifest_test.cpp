@@ -121,7 +121,7 @@ TEST_CASE("an entry that is damaged or of another kernel is missing, with the re
   REQUIRE(run.covers(run.cache_dir()).code == tj::tools::kExitOk);
   std::string damaged;
   for (const tj::cache::ListedEntry& listed : tj::cache::Store(run.cache_dir(), 0, {}).list())
-    if (listed.entry && *listed.entry->find("name") == "fmha_f16_d128_causal") damaged = listed.path;
+    if (listed.entry && !listed.alias && *listed.entry->find("name") == "fmha_f16_d128_causal") damaged = listed.path;
   REQUIRE(!damaged.empty());
   std::string bytes = tj::testing::read_bytes(damaged);
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);

@@ -32,6 +32,7 @@ const char* next_step(CUresult result) {
     case CUDA_ERROR_INVALID_CLUSTER_SIZE:
       return "make the grid a multiple of the cluster, and the cluster no larger than the device's";
     case CUDA_ERROR_INVALID_CONTEXT:
+    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
     case CUDA_ERROR_INVALID_HANDLE:
       return "use a stream of the device's primary context that still exists";
     case CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES:

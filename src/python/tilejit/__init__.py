@@ -18,9 +18,9 @@ from ._plan import Plan
 from ._runtime import KernelReport, Runtime, TuneReport, instance
 from ._tensors import Spec
 
-__all__ = ["Device", "Error", "Graph", "KernelReport", "Plan", "Preparation", "Progress", "Runtime", "Schedule", "Spec", "TuneReport", "build_id",
-           "chunk_indices", "chunk_o", "combine", "counters", "custom", "default_device", "devices", "fmha", "gated_delta_rule", "gemm", "graph",
-           "grouped_gemm", "instance", "merge_states", "plan", "prepare", "prepare_async", "prometheus", "quantise", "schedule", "target_of",
+__all__ = ["Device", "Error", "Graph", "KernelReport", "Plan", "Preparation", "Progress", "Remote", "Runtime", "Schedule", "Spec", "TuneReport",
+           "build_id", "chunk_indices", "chunk_o", "combine", "counters", "custom", "default_device", "devices", "fmha", "gated_delta_rule", "gemm",
+           "graph", "grouped_gemm", "instance", "merge_states", "plan", "prepare", "prepare_async", "prometheus", "quantise", "schedule", "target_of",
            "tune", "warm"]
 
 TYPE_CHECKING = False
@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 
     from . import custom, graph
     from ._preparation import Preparation, Progress
+    from ._remote import Remote
     from ._types import DeviceLike
     from .graph import Graph, Schedule, schedule
 
-_LATER = {"Preparation": "_preparation", "Progress": "_preparation", "custom": "custom", "graph": "graph", "Graph": "graph", "Schedule": "graph",
-          "schedule": "graph"}
+_LATER = {"Preparation": "_preparation", "Progress": "_preparation", "Remote": "_remote", "custom": "custom", "graph": "graph", "Graph": "graph",
+          "Schedule": "graph", "schedule": "graph"}
 
 
 def devices() -> List[Device]:
@@ -69,7 +70,7 @@ def prometheus() -> str:
 
 
 def build_id() -> str:
-    """Hash of the library's own code and templates; part of every key of the cache."""
+    """Hash of the library's own code and templates; part of the key of each alias in the cache."""
     from ._library import library
     return library().tj_build_id().decode()
 

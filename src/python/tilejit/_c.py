@@ -86,11 +86,19 @@ ObjectHost = _sized("ObjectHost", [(name, c_void_p) for name in (
 LogSink = ctypes.CFUNCTYPE(None, c_void_p, c_int32, c_void_p, c_size_t)
 Allocate = ctypes.CFUNCTYPE(c_void_p, c_void_p, Device, c_size_t, c_void_p)
 Deallocate = ctypes.CFUNCTYPE(None, c_void_p, Device, c_void_p, c_size_t, c_void_p)
+RemoteSink = ctypes.CFUNCTYPE(c_int32, c_void_p, c_char_p, c_size_t)
+RemoteGet = ctypes.CFUNCTYPE(c_int32, c_void_p, c_char_p, RemoteSink, c_void_p)
+RemotePut = ctypes.CFUNCTYPE(c_int32, c_void_p, c_char_p, c_void_p, c_size_t)
+RemoteHas = ctypes.CFUNCTYPE(c_int32, c_void_p, c_char_p)
+Remote = _sized("Remote", [
+    ("get", RemoteGet), ("put", RemotePut), ("has", RemoteHas), ("user", c_void_p), ("time_limit_s", c_double), ("sign_key", c_char_p),
+    ("trusted", c_int32), ("reserved", c_int32)])
 Options = _sized("Options", [
     ("cache_dir", c_char_p), ("cache_max_size_bytes", c_int64), ("target", c_char_p), ("dump_dir", c_char_p), ("hip_compiler", c_char_p),
     ("log_level", c_int32), ("use_disk_cache", c_int32), ("log_sink", LogSink), ("log_user", c_void_p), ("use_tuning", c_int32),
     ("reserved", c_int32), ("wait_limit_s", c_double), ("compile_limit_s", c_double), ("allocate", Allocate), ("deallocate", Deallocate),
-    ("allocator_user", c_void_p), ("record_file", c_char_p), ("pack_keys", c_char_p), ("on_miss", c_int32), ("reserved2", c_int32)])
+    ("allocator_user", c_void_p), ("record_file", c_char_p), ("pack_keys", c_char_p), ("on_miss", c_int32), ("reserved2", c_int32),
+    ("remote", POINTER(Remote))])
 PrepareOptions = _sized("PrepareOptions", [("time_limit_s", c_double), ("threads", c_int32), ("reserved", c_int32)])
 Progress = _sized("Progress", [
     ("kernels", c_uint64), ("ready", c_uint64), ("failed", c_uint64), ("left_out", c_uint64), ("seconds", c_double), ("ended", c_int32),

@@ -21,6 +21,7 @@ TYPE_CHECKING = False  # typing itself would take a fifth of the package's impor
 if TYPE_CHECKING:
     from typing import Callable, List, Optional
 
+    from ._remote import Remote
     from ._types import Allocator, DeviceLike, Path, StreamLike
 
 _MOST_DEVICES = 64
@@ -120,6 +121,11 @@ def _options(given: dict):
             raise Error(f"allocator is {shown(given['allocator'])}; allowed: an object with allocate(device, bytes, stream) and "
                         "deallocate(device, address, bytes, stream)")
         c.allocate, c.deallocate = _allocator(given["allocator"])
+    if given["remote"] is not None:
+        from ._remote import Remote
+        if not isinstance(given["remote"], Remote):
+            raise Error(f"remote is {shown(given['remote'])}; allowed: a tilejit.Remote")
+        c.remote = ctypes.pointer(given["remote"].c())
     return c
 
 
@@ -132,6 +138,7 @@ class Runtime:
     best one is there; the bits of its results may differ. None leaves a setting to its variable (TJ_CACHE_DIR, TJ_ON_MISS, ...) or default.
     cache_dir may be several folders with ":" between them, of which the first that can be written is. log_sink: called with (level, text) from any
     thread. allocator: an object with allocate(device, bytes, stream) -> address and deallocate(device, address, bytes, stream), for workspaces.
+    remote: a tilejit.Remote, a store elsewhere that is asked before a kernel is compiled.
 
     Has all functions of the package as methods. Any thread may call any of them at any time. Raises tilejit.Error that names the option.
 
@@ -145,7 +152,8 @@ class Runtime:
                  dump_dir: Optional[Path] = None, hip_compiler: Optional[str] = None, log_level: Optional[str] = None, use_disk_cache: bool = True,
                  use_tuning: Optional[bool] = None, wait_limit_s: Optional[float] = None, compile_limit_s: Optional[float] = None,
                  log_sink: Optional[Callable[[str, str], None]] = None, allocator: Optional[Allocator] = None,
-                 record_file: Optional[Path] = None, on_miss: Optional[str] = None, pack_keys: Optional[Path] = None) -> None:
+                 record_file: Optional[Path] = None, on_miss: Optional[str] = None, pack_keys: Optional[Path] = None,
+                 remote: Optional[Remote] = None) -> None:
         given = {name: value for name, value in locals().items() if name != "self"}
         options, handle = _options(given), ctypes.c_void_p()
         check(library().tj_runtime_create(ctypes.byref(options), ctypes.byref(handle)))

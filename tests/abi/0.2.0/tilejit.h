@@ -224,6 +224,8 @@ typedef void (*tj_log_sink)(void* user, int32_t level, const char* text, size_t 
 typedef void* (*tj_allocator)(void* user, tj_device device, size_t bytes, void* stream);
 typedef void (*tj_deallocator)(void* user, tj_device device, void* memory, size_t bytes, void* stream);
 
+typedef struct tj_remote tj_remote; /* remote.h */
+
 /* Options of a runtime, as tj::Options. Fill the structure with tj_options_init() first. A null text or the number -1
  * leaves the setting to its environment variable or default. */
 typedef struct tj_options {
@@ -251,6 +253,7 @@ typedef struct tj_options {
   const char* pack_keys;   /* a file of public keys of packs, as TJ_PACK_KEYS says */
   int32_t on_miss;         /* TJ_MISS_DEFAULT, ... */
   int32_t reserved2;       /* 0 */
+  const tj_remote* remote; /* a store elsewhere, as remote.h says; null: none */
 } tj_options;
 
 /* ---- runtimes ---- */
@@ -375,5 +378,6 @@ TJ_C_API const char* tj_build_id(void);
 #include "experts.h"
 #include "preparation.h"
 #include "recurrence.h"
+#include "remote.h"
 
 #endif /* TILEJIT_TILEJIT_H */

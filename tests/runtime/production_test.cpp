@@ -1,0 +1,100 @@
+// Protects what production does to a runtime: contexts that are destroyed under it, drivers older than the toolkit, and
+// devices whose memory is full. Each is an error by name, leaves nothing behind, and the next call that can work does.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "runtime/runtime_fixture.hpp"
+
+namespace {
+
+using namespace tj::test;
+using tj::Code;
+using tj::Error;
+using tj::KernelOrigin;
+using tj::Runtime;
+
+constexpr int kNoMemory = 2, kInvalidBinary = 200, kInvalidContext = 201, kContextDestroyed = 709;
+
+TEST_CASE("a context that was destroyed under the library is an error by name, at whichever call it shows") {
+  for (const int number : {kContextDestroyed, kInvalidContext}) {
+    Machine machine;
+    {
+      Runtime runtime(machine.options());
+      runtime.run(attention());
+      const tj::Plan plan = runtime.plan(attention());
+      for (const char* call : {"cuLaunchKernelEx", "cuCtxPushCurrent"}) {
+        CAPTURE(call);
+        for (const bool by_plan : {false, true}) {
+          machine.cuda.fail(call, count_calls(machine.cuda, call) + 1, number);
+          const tj::FmhaArgs args = attention();
+          void* addresses[] = {args.q.data, args.k.data, args.v.data, args.o.data};
+          const Error error = error_of([&] {
+            if (by_plan)
+              plan.run(addresses);
+            else
+              runtime.run(args);
+          });
+          CHECK(error.code == Code::driver_error);
+          CHECK_MESSAGE(has(error.message, std::string(call) + " failed with "), error.message);
+          CHECK_MESSAGE(has(error.message, "use a stream of the device's primary context that still exists"),
+                        error.message);
+        }
+      }
+      runtime.run(attention());  // of a context that is there
+    }
+    CHECK(std::string(machine.cuda.leaks()) == "");
+  }
+}
+
+TEST_CASE(
+    "a driver older than the toolkit: what it refuses is an error that names the remedy, and is compiled no more than "
+    "once anew") {
+  Machine machine;
+  Runtime first(machine.options());
+  machine.cuda.fail("cuModuleLoadData", 1, kInvalidBinary);
+  const Error error = error_of([&] { first.prepare(attention()); });
+  CHECK(error.code == Code::unsupported);
+  CHECK_MESSAGE(has(error.message, "newer than the driver"), error.message);
+  CHECK_MESSAGE(has(error.message, "update the driver"), error.message);
+  CHECK(machine.nvrtc.compiles() == 1);
+  CHECK(machine.warnings.empty());
+  CHECK(first.prepare(attention()).origin == KernelOrigin::disk);  // under a driver that takes it
+}
+
+TEST_CASE(
+    "a device whose memory is full at any allocation: an error with a code of its own, no leak, and the next call "
+    "runs") {
+  Machine machine;
+  {
+    Runtime runtime(machine.options());
+    const auto held = runtime.allocate({tj::DeviceKind::cuda, 0}, 1000);
+    runtime.run(attention());
+  }
+  int refused = 0;
+  for (const auto& use : uses_of(machine.cuda.log())) {
+    const std::string call = use.first;
+    const int nth = use.second;
+    if (!has(call, "Alloc") && !has(call, "ModuleLoad") && !has(call, "ContextRetain") && !has(call, "CtxRetain"))
+      continue;
+    CAPTURE(call);
+    CAPTURE(nth);
+    machine.cuda.reset();
+    machine.cuda.fail(call.c_str(), nth, kNoMemory);
+    {
+      Runtime runtime(machine.options());
+      const auto work = [&] {
+        const auto held = runtime.allocate({tj::DeviceKind::cuda, 0}, 1000);
+        runtime.run(attention());
+      };
+      CHECK(error_of(work).code == Code::out_of_memory);
+      ++refused;
+      work();
+    }
+    CHECK(std::string(machine.cuda.leaks()) == "");
+  }
+  CHECK(refused >= 3);
+  CHECK(machine.nvrtc.compiles() == 1);
+}
+
+}  // namespace
