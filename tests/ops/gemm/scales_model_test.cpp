@@ -55,7 +55,7 @@ TEST_CASE("every tile with each kind of scales, in each order") {
   int number = 0;
   for (int t = 0; t < static_cast<int>(ops::gemm_tiles().size()); ++t) {
     const ops::GemmTile& tile = ops::gemm_tiles()[static_cast<std::size_t>(t)];
-    if (tile.element_bytes != 1) continue;
+    if (tile.element_bytes != 1 || tile.swapped) continue;  // swapped tiles have one scale an operand
     ++number;
     GemmShape shape = shape_of((3 * tile.block_m - 5) / 4 * 4, (2 * tile.block_n - 19) / 4 * 4, 8 * 128 - 5,
                                number % 2 == 0 ? Scales::row : Scales::block);
