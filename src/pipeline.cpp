@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "codegen/templates.hpp"
+#include "compile/compile_log.hpp"
 #include "support/atomic_file.hpp"
 #include "support/fail.hpp"
 #include "support/hash.hpp"
@@ -60,7 +61,34 @@ std::string dump(const std::string& directory, const std::string& file, const st
   return {};
 }
 
-compile::Binary compile_unit(const codegen::Unit& unit, std::vector<compile::Header> headers,
+/// The line of a user's function that a compiler's first error is about: "mask_mod(2): error: ...", or with colons.
+struct BadLine {
+  const graph::Function* function = nullptr;
+  std::string line;
+};
+BadLine bad_line(const std::vector<graph::Function>& functions, std::string_view error) {
+  for (const graph::Function& function : functions) {
+    if (error.substr(0, function.name.size()) != function.name) continue;
+    const std::string_view rest = error.substr(function.name.size());
+    if (rest.empty() || (rest[0] != '(' && rest[0] != ':')) continue;
+    const std::size_t end = std::min(rest.find_first_not_of("0123456789", 1), rest.size());
+    if (end > 1) return {&function, std::string(rest.substr(1, end - 1))};
+  }
+  return {};
+}
+
+/// Refuses a kernel whose user wrote a text that does not compile.
+void refuse_function(const graph::Graph& graph, const ops::Request& request, const Error& e) {
+  const std::string error = compile::first_error(e.log);
+  const BadLine bad = bad_line(graph.functions, error);
+  if (bad.function == nullptr) return;
+  support::fail(e.stage, e.code,
+                cat(request.op, ": ", bad.function->name, " does not compile, line ", bad.line, ": ",
+                    error.substr(std::min(error.find("error"), error.size()))),
+                e.log);
+}
+
+compile::Binary compile_unit(const graph::Graph& graph, const codegen::Unit& unit, std::vector<compile::Header> headers,
                              std::vector<std::string> options, const ops::Request& request, const arch::Target& target,
                              compile::Compiler& compiler, const std::string& source_path, const support::Log& log) {
   compile::Job job;
@@ -75,6 +103,7 @@ compile::Binary compile_unit(const codegen::Unit& unit, std::vector<compile::Hea
     if (!source_path.empty())
       dump(std::filesystem::path(source_path).parent_path().string(),
            std::filesystem::path(source_path).filename().string() + ".log", e.log, log);
+    if (e.code == Code::compile_failed) refuse_function(graph, request, e);
     std::string next;  // when the source is to blame
     if (e.code == Code::compile_failed)
       next = source_path.empty() ? "; set TJ_DUMP_DIR to keep the source" : "; the source is " + source_path;
@@ -155,12 +184,13 @@ void settle(Choice& choice, const sched::Options& options) {
 
 }  // namespace
 
-Choice choose(const ops::Maker& op, const ops::Request& request, const arch::Arch& arch,
-              const sched::Options& options) {
+Choice choose(const ops::Maker& op, const ops::Request& request, const arch::Arch& arch, const sched::Options& options,
+              double below_flops) {
   std::optional<Choice> best;
   std::optional<Error> refused;  // the first, with the reasons of all
   double best_rate = 0;
   for (ops::Candidate& candidate : op.candidates(request, arch)) {
+    if (below_flops > 0 && candidate.graph.flops_per_iteration >= below_flops) continue;
     try {
       require_bodies(op, candidate.graph, arch);
       sched::Schedule schedule = sched::schedule(candidate.graph, options_for(candidate, options));
@@ -197,6 +227,68 @@ std::vector<std::string> options_of(const ops::Candidate& candidate, const compi
   return options;
 }
 
+/// A choice with what was made of it.
+struct Built {
+  Choice choice;
+  codegen::Unit unit;
+  compile::Binary binary;
+};
+
+class Builder {
+ public:
+  Builder(const ops::Request& named, const How& how, const ops::Maker& op, const arch::Target& target,
+          compile::Compiler& compiler, const support::Settings& settings, const support::Log& log)
+      : named_(named), how_(how), op_(op), target_(target), compiler_(compiler), settings_(settings), log_(log) {}
+
+  Built build(Choice choice, KernelReport& report) const {
+    const auto start = Clock::now();
+    codegen::Unit unit = codegen::emit(choice.candidate.graph, choice.schedule, target_.arch->primitives, how_.emit);
+    report.codegen_ms += ms_since(start);
+    const std::string file =
+        cat(named_.name, "-", target_.model ? "model-" : "", target_.arch->file_name(), target_.model ? ".cpp" : ".cu");
+    report.source_path = dump(settings_.dump_dir, file, unit.text, log_);
+    compile::Binary binary = compile_unit(choice.candidate.graph, unit, headers_for(target_, &op_),
+                                          options_of(choice.candidate, compiler_, how_.quick), named_, target_,
+                                          compiler_, report.source_path, log_);
+    report.compile_ms += binary.milliseconds;
+    dump(settings_.dump_dir, file + (how_.quick ? ".quick.log" : ".log"), binary.log, log_);
+    return {std::move(choice), std::move(unit), std::move(binary)};
+  }
+
+  /// Nobody knows the registers of a user's function before it is compiled: smaller tiles are tried while it spills.
+  /// The one that spills least is taken.
+  Built without_spills(Built first, const ops::Request& request, KernelReport& report) const {
+    Built best = std::move(first);
+    double flops = best.choice.candidate.graph.flops_per_iteration;
+    while (best.binary.spill_bytes > 0 && !best.choice.candidate.graph.functions.empty() && !how_.quick) {
+      std::optional<Choice> smaller;
+      try {
+        smaller = choose(op_, request, *target_.arch, {}, flops);
+      } catch (const Error&) {
+        break;  // there is none
+      }
+      flops = smaller->candidate.graph.flops_per_iteration;
+      const std::string spills = cat(best.choice.candidate.graph.name, " spills ", best.binary.spill_bytes, " bytes");
+      Built next = build(std::move(*smaller), report);
+      const bool better = next.binary.spill_bytes < best.binary.spill_bytes;
+      log_(LogLevel::warn, cat(named_.name, " on ", target_.name(), ": ", spills, " with the texts of the call; ",
+                               next.choice.candidate.graph.name, ", the next smaller tile, spills ",
+                               next.binary.spill_bytes, " and is ", better ? "taken" : "not taken"));
+      if (better) best = std::move(next);
+    }
+    return best;
+  }
+
+ private:
+  const ops::Request& named_;
+  const How& how_;
+  const ops::Maker& op_;
+  const arch::Target& target_;
+  compile::Compiler& compiler_;
+  const support::Settings& settings_;
+  const support::Log& log_;
+};
+
 /// `named` is what the kernel is called, and `request` what it is chosen by.
 Recording make_as(const ops::Request& named, const How& how, const ops::Maker& op, const ops::Request& request,
                   const arch::Target& target, compile::Compiler& compiler, const support::Settings& settings,
@@ -207,35 +299,26 @@ Recording make_as(const ops::Request& named, const How& how, const ops::Maker& o
   report.name = named.name;
   report.target = target.name();
 
-  auto start = Clock::now();
-  made.choice = choose(op, request, *target.arch);  // refuses first what the op itself cannot: it knows where it runs
-  const Choice& choice = made.choice;
+  const auto start = Clock::now();
+  Choice choice = choose(op, request, *target.arch);  // refuses first what the op itself cannot: it knows where it runs
   require_primitives(target);
   report.schedule_ms = ms_since(start);
-  report.schedule_json = sched::to_json(choice.candidate.graph, choice.schedule);
 
-  start = Clock::now();
-  made.unit = codegen::emit(choice.candidate.graph, choice.schedule, target.arch->primitives, how.emit);
-  const codegen::Unit& unit = made.unit;
-  report.codegen_ms = ms_since(start);
-  const std::string file =
-      cat(named.name, "-", target.model ? "model-" : "", target.arch->file_name(), target.model ? ".cpp" : ".cu");
-  report.source_path = dump(settings.dump_dir, file, unit.text, log);
-
-  compile::Binary binary =
-      compile_unit(unit, headers_for(target, &op), options_of(choice.candidate, compiler, how.quick), named, target,
-                   compiler, report.source_path, log);
-  report.compile_ms = binary.milliseconds;
+  const Builder builder(named, how, op, target, compiler, settings, log);
+  Built built = builder.without_spills(builder.build(std::move(choice), report), request, report);
+  made.choice = std::move(built.choice);
+  made.unit = std::move(built.unit);
+  compile::Binary& binary = built.binary;
+  report.schedule_json = sched::to_json(made.choice.candidate.graph, made.choice.schedule);
   report.registers = binary.registers;
-  dump(settings.dump_dir, file + (how.quick ? ".quick.log" : ".log"), binary.log, log);
   for (const std::string& warning : binary.warnings)
     log(how.quick ? LogLevel::debug : LogLevel::warn,
         cat(named.name, " on ", target.name(), " is slower than it should be: ", warning));
 
   artifact.binary = std::move(binary.bytes);
-  artifact.shape = unit.shape;
-  artifact.geometry = op.geometry(request, choice.candidate);
-  artifact.source_sha256 = source_hash(unit.text, headers_for(target, &op));
+  artifact.shape = made.unit.shape;
+  artifact.geometry = op.geometry(request, made.choice.candidate);
+  artifact.source_sha256 = source_hash(made.unit.text, headers_for(target, &op));
   artifact.compiler_version = compiler.version();
   artifact.quick = how.quick;
   return made;

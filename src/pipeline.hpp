@@ -30,9 +30,10 @@ std::vector<compile::Header> headers_for(const arch::Target& target, const ops::
 
 cache::Key key_of(const ops::Request& request, const arch::Target& target, const compile::Compiler& compiler);
 
-/// Throws tj::Error(schedule) when no candidate can be scheduled.
+/// Throws tj::Error(schedule) when no candidate can be scheduled. below_flops: of candidates whose iterations have
+/// fewer flops alone; 0: of all.
 Choice choose(const ops::Maker& op, const ops::Request& request, const arch::Arch& arch,
-              const sched::Options& options = {});
+              const sched::Options& options = {}, double below_flops = 0);
 
 /// Schedule, emit, compile. Throws tj::Error.
 Artifact make(const ops::Maker& op, const ops::Request& request, const arch::Target& target,

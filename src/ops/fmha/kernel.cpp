@@ -16,6 +16,7 @@
 #include "ops/fmha/family.hpp"
 #include "ops/fmha/fields.hpp"
 #include "ops/fmha/mask.hpp"
+#include "ops/fmha/mods.hpp"
 #include "ops/fmha/parts.hpp"
 #include "ops/fmha/rungs.hpp"
 #include "ops/fmha/scores.hpp"
@@ -47,11 +48,25 @@ FmhaChoice made_choice(const ProblemKey& problem, const arch::Arch& arch) {
   return choice;
 }
 
-FmhaKernel config_of(const Request& request) { return kernel_of_fields<kFmhaFields, FmhaKernel>(request); }
+FmhaKernel config_of(const Request& request) {
+  FmhaKernel kernel = kernel_of_fields<kFmhaFields, FmhaKernel>(request);
+  read_mods(kernel, request.fields);
+  return kernel;
+}
+
+/// The kernels of a command line, by these choices of each field.
+std::vector<FmhaKernel> kernels_of(const Flags& flags, const std::vector<FlagChoice>& choices) {
+  Flags fields = flags;
+  const FmhaConfig mods = take_mods(fields);
+  std::vector<FmhaKernel> kernels = kernels_of_flags<kFmhaFields, FmhaKernel>("fmha", fields, choices);
+  for (FmhaKernel& kernel : kernels)
+    kernel.score_mod = mods.score_mod, kernel.mask_mod = mods.mask_mod, kernel.key_range = mods.key_range;
+  return kernels;
+}
 
 /// The kernels of a command line, with one value for a field that it leaves out.
 std::vector<FmhaKernel> usual_kernels(const Flags& flags) {
-  return kernels_of_flags<kFmhaFields, FmhaKernel>("fmha", flags, first_of_each(choices_of_fields<kFmhaFields>()));
+  return kernels_of(flags, first_of_each(choices_of_fields<kFmhaFields>()));
 }
 
 /// Rows of the tile that is tried first.
@@ -97,6 +112,13 @@ std::vector<TrialTensor> trial_tensors(const FmhaKernel& config, const Sizes& si
           rows("v", "kv-heads", "seq-k", values), rows("o", "heads", "seq-q", values)};
 }
 
+/// What texts read: documents of 100 keys, by their numbers.
+TrialTensor trial_params(std::int64_t batch, std::int64_t keys) {
+  std::vector<std::int32_t> documents(static_cast<std::size_t>(batch * keys));
+  for (std::size_t i = 0; i < documents.size(); ++i) documents[i] = static_cast<std::int32_t>(i / 100);
+  return list_of("mod_params", {batch * keys}, documents);
+}
+
 /// usual: as most calls have it, without lse and with the default scale, where the kernel's form takes that.
 Trial trial_of(const FmhaKernel& config, const Sizes& sizes, bool usual = false) {
   const std::int64_t batch = sizes.at("batch"), heads = sizes.at("heads"), kv = sizes.at("kv-heads"),
@@ -104,6 +126,7 @@ Trial trial_of(const FmhaKernel& config, const Sizes& sizes, bool usual = false)
   Trial trial;
   trial.name = cat("B ", batch, " H ", heads, "/", kv, " Sq ", queries, " Sk ", keys);
   trial.kernel_flags = flags_of_fields<kFmhaFields>(config);
+  for (const auto& [name, text] : mods_fields(config)) trial.kernel_flags += cat(" --", name, " '", text, "'");
   trial.flags = trial.kernel_flags + " " + sizes.flags();
   // Packed kernels that write f32 serve parts of the keys.
   const int parts = !config.packed ? 0 : config.out_f32 ? 3 : 1;
@@ -118,6 +141,9 @@ Trial trial_of(const FmhaKernel& config, const Sizes& sizes, bool usual = false)
                                : dense("lse", DType::f32, {batch, heads, queries}, true));
   beside(config.alibi, dense("alibi_slopes", DType::f32, {heads}));
   beside(config.sinks, dense("sinks", DType::f32, {heads}));
+  beside(config.bias != FmhaBias::none,
+         dense("bias", config.bias == FmhaBias::f32 ? DType::f32 : config.dtype, {1, heads, queries, keys}));
+  beside(has_mods(config), trial_params(batch, keys));
   beside(config.varlen, begins_of("cu_seqlens_q", batch * queries, 0));
   beside(config.varlen, begins_of("cu_seqlens_k", batch * keys, 5));
   if (config.page_size != 0) trial.tensors.push_back(table_of(config, batch * keys));
@@ -132,6 +158,8 @@ Trial trial_of(const FmhaKernel& config, const Sizes& sizes, bool usual = false)
     if (!usual) args.lse = tensor(next++);
     if (config.alibi) args.alibi_slopes = tensor(next++);
     if (config.sinks) args.sinks = tensor(next++);
+    if (config.bias != FmhaBias::none) args.bias = tensor(next++);
+    if (has_mods(config)) args.mod_params = tensor(next++);
     if (config.varlen) args.cu_seqlens_q = tensor(next++), args.cu_seqlens_k = tensor(next++);
     if (config.page_size != 0) args.block_table = tensor(next++);
     use(&args);
@@ -180,6 +208,10 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
       fail(Stage::argument, Code::unsupported,
            cat("fmha: cu_seqlens_q is given and rung is ", fmha_rungs()[static_cast<std::size_t>(rung)].name,
                "; allowed with a rung: tensors [B, H, S, D]"));
+    if (const auto kernel = kernel_of_key<kFmhaFields, FmhaKernel>(problem.kind); has_mods(kernel) || has_bias(kernel))
+      fail(Stage::argument, Code::unsupported,
+           cat("fmha: ", has_bias(kernel) ? "bias" : "a text such as mask_mod", " is given and rung is ",
+               fmha_rungs()[static_cast<std::size_t>(rung)].name, "; allowed with a rung: calls without"));
     return rung;
   }
   Request request_of(const Kernel& kernel) const override {
@@ -228,8 +260,7 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
   }
   std::vector<Request> requests(const Flags& flags) const override {
     std::vector<Request> list;
-    for (const FmhaKernel& config :
-         kernels_of_flags<kFmhaFields, FmhaKernel>("fmha", flags, choices_of_fields<kFmhaFields>()))
+    for (const FmhaKernel& config : kernels_of(flags, choices_of_fields<kFmhaFields>()))
       list.push_back(fmha_request(config));
     return list;
   }
@@ -287,6 +318,8 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
     list.writes("lse", of.lse);
     list.reads("alibi_slopes", of.alibi_slopes);
     list.reads("sinks", of.sinks);
+    list.reads("bias", of.bias);
+    list.reads("mod_params", of.mod_params);
     list.reads("cu_seqlens_q", of.cu_seqlens_q);
     list.reads("cu_seqlens_k", of.cu_seqlens_k);
     list.reads("seqused_k", of.seqused_k);
@@ -333,6 +366,9 @@ std::vector<TileCount> fmha_tiles(const void* args, const Geometry& geometry, un
   if (has_sequences(of))
     fail(Stage::argument, Code::unsupported,
          "--varlen is true; allowed in a timeline: false, as the device alone knows the tiles' lengths");
+  if (of.key_range.given())
+    fail(Stage::argument, Code::unsupported,
+         "--key-range is given; allowed in a timeline: none, as the device alone knows the tiles' lengths");
   const auto launch = geometry.as<FmhaLaunch>();
   const fmha::Mask mask = mask_of(of);
   std::vector<TileCount> list;  // a block of rows of each head, with the blocks of keys that it sees
@@ -362,6 +398,7 @@ namespace {
 FmhaKernel canonical(FmhaKernel config) {
   if (config.value_dim == config.head_dim) config.value_dim = 0;
   config.page_size = fmha_page_kind(config.page_size);
+  if (makes_scores(config)) config.general_scale = false;
   return config;
 }
 
@@ -373,6 +410,8 @@ Request fmha_request(const FmhaKernel& config) {
   validate(config);
   check_fmha_rung(config.rung);
   Request request = request_of_fields<kFmhaFields>("fmha", canonical(config));
+  for (auto& field : mods_fields(config)) request.fields.push_back(std::move(field));
+  request.name += mods_tag(config);
   for (auto& field : fmha_rung_fields(config.rung)) request.fields.push_back(std::move(field));
   return request;
 }
