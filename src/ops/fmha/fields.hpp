@@ -50,13 +50,6 @@ inline std::vector<std::string> fmha_value_dim_flags() {
 
 inline constexpr const char* kFmhaOutputWords[] = {"same", "f32"};
 inline constexpr const char* kFmhaBiasWords[] = {"none", "f32", "same"};
-/// Sets of texts have numbers in a process, and no words: requests have the texts.
-inline constexpr std::array<const char*, 1u << kFmhaModBits> kFmhaModWords = [] {
-  std::array<const char*, 1u << kFmhaModBits> words{};
-  words.fill("");
-  return words;
-}();
-
 /// A feature that most kernels lack: nothing of such a kernel says so.
 template <bool FmhaConfig::* kMember>
 constexpr Field<FmhaKernel> fmha_feature(const char* name, const char* tag, const char* constant) {
@@ -189,7 +182,7 @@ inline constexpr std::array<Field<FmhaKernel>, 18> kFmhaFields = {
      {.name = "mods",
       .get = [](const FmhaKernel& config) { return mods_number(config); },
       .set = [](FmhaKernel& config, unsigned place) { set_mods_number(config, place); },
-      .words = words<kFmhaModWords>,
+      .words = mods_words,
       .bits = kFmhaModBits,
       .tagged = [](const FmhaKernel&) { return false; },
       .optional = true}}};

@@ -148,6 +148,17 @@ void set_mods_number(FmhaConfig& config, unsigned number) {
   for (std::size_t i = 0; i < kModCount; ++i) config.*kMods[i].of_config = texts[i];
 }
 
+std::span<const char* const> mods_words() {
+  static constexpr std::array<const char*, 1u << kFmhaModBits> kWords = [] {
+    std::array<const char*, 1u << kFmhaModBits> words{};
+    words.fill("");
+    return words;
+  }();
+  Sets& all = sets();
+  const std::lock_guard lock(all.mutex);
+  return {kWords.data(), all.texts.size() + 1};
+}
+
 void set_mods(FmhaConfig& config, const FmhaArgs& args) {
   for (const Mod& mod : kMods) config.*mod.of_config = args.*mod.of_args;
   config.bias = !args.bias ? FmhaBias::none : args.bias->dtype == DType::f32 ? FmhaBias::f32 : FmhaBias::same;

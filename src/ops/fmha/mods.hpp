@@ -5,6 +5,7 @@
 // Invariant: kernels whose texts differ have keys, requests and names that differ.
 #pragma once
 
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +40,8 @@ bool makes_scores(const Fields& of) {
 /// more sets than the hot key has numbers for.
 unsigned mods_number(const FmhaConfig& config);
 void set_mods_number(FmhaConfig& config, unsigned number);
+/// An empty word for each set that there is, and one for none: requests have the texts.
+std::span<const char* const> mods_words();
 
 /// Sets the fields of a kernel that a call asks for.
 void set_mods(FmhaConfig& config, const FmhaArgs& args);

@@ -27,7 +27,8 @@ def _fmha(call, tensors, options):
     causal, scale, left, right, top_left, softcap, score_mod, mask_mod, key_range = options
     return call(q, k, v, causal=causal, scale=scale, window=(left, right), top_left=top_left, softcap=softcap, alibi_slopes=alibi_slopes,
                 sinks=sinks, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, seqused_k=seqused_k, block_table=block_table,
-                bias=bias, score_mod=score_mod, mask_mod=mask_mod, key_range=key_range, mod_params=mod_params, out=o if lse is None else (o, lse), return_lse=lse is not None)
+                bias=bias, score_mod=score_mod, mask_mod=mask_mod, key_range=key_range, mod_params=mod_params,
+                out=o if lse is None else (o, lse), return_lse=lse is not None)
 
 
 def _gemm(call, tensors, options):

@@ -50,6 +50,6 @@ from ._torch_merge import merge_states  # noqa: E402
 from ._torch_rule import chunk_gated_delta_rule, fused_recurrent_gated_delta_rule, gated_delta_rule_decode  # noqa: E402
 from ._torch_sdpa import sdpa  # noqa: E402
 
-__all__ = ["chunk_gated_delta_rule", "flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache", "flex_attention",
-           "fp8_gemm_nt", "fused_moe", "fused_recurrent_gated_delta_rule", "gated_delta_rule_decode", "m_grouped_fp8_gemm_nt_contiguous", "m_grouped_fp8_gemm_nt_masked",
-           "merge_states", "sdpa"]
+__all__ = ["chunk_gated_delta_rule", "flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache", "flex_attention", "fp8_gemm_nt",
+           "fused_moe", "fused_recurrent_gated_delta_rule", "gated_delta_rule_decode", "m_grouped_fp8_gemm_nt_contiguous",
+           "m_grouped_fp8_gemm_nt_masked", "merge_states", "sdpa"]
