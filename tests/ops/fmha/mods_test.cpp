@@ -89,9 +89,9 @@ TEST_CASE("shapes, types and strides of a bias") {
     with.args.bias = Tensor::contiguous(memory.data(), kCpu, dtype, shape);
     return refusal(with.args);
   };
-  CHECK(says(bias({1, 2, 40, 71}), "bias.shape[3] (Sk) is 71; allowed: 70"));
-  CHECK(says(bias({1, 2, 41, 70}), "bias.shape[2] (Sq) is 41; allowed: 40"));
-  CHECK(says(bias({1, 3, 40, 70}), "bias.shape[1] (H) is 3; allowed: 2"));
+  CHECK(says(bias({1, 2, 40, 71}), "bias.shape[3] (Sk) is 71 in [1, 2, 40, 71]; allowed: 70"));
+  CHECK(says(bias({1, 2, 41, 70}), "bias.shape[2] (Sq) is 41 in [1, 2, 41, 70]; allowed: 40"));
+  CHECK(says(bias({1, 3, 40, 70}), "bias.shape[1] (H) is 3 in [1, 3, 40, 70]; allowed: 2"));
   CHECK(says(bias({40, 70}), "bias"));
   CHECK(says(bias({1, 1, 40, 70}, DType::bf16), "bias.dtype is bf16; allowed: f16, as q.dtype, or f32"));
   CHECK(bias({1, 2, 40, 70}) == "nothing");
