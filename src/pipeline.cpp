@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <filesystem>
 #include <optional>
 
@@ -64,7 +65,7 @@ std::string dump(const std::string& directory, const std::string& file, const st
 /// The line of a user's function that a compiler's first error is about: "mask_mod(2): error: ...", or with colons.
 struct BadLine {
   const graph::Function* function = nullptr;
-  std::string line;
+  std::ptrdiff_t line = 0;
 };
 BadLine bad_line(const std::vector<graph::Function>& functions, std::string_view error) {
   for (const graph::Function& function : functions) {
@@ -72,7 +73,9 @@ BadLine bad_line(const std::vector<graph::Function>& functions, std::string_view
     const std::string_view rest = error.substr(function.name.size());
     if (rest.empty() || (rest[0] != '(' && rest[0] != ':')) continue;
     const std::size_t end = std::min(rest.find_first_not_of("0123456789", 1), rest.size());
-    if (end > 1) return {&function, std::string(rest.substr(1, end - 1))};
+    if (end <= 1 || end > 6) continue;
+    const auto lines = 1 + std::count(function.body.begin(), function.body.end(), '\n');  // the next has the brace
+    return {&function, std::min<std::ptrdiff_t>(lines, std::stoi(std::string(rest.substr(1, end - 1))))};
   }
   return {};
 }

@@ -74,8 +74,8 @@ void write_function(Writer& w, const graph::Function& function) {
   w.open(function.declaration);
   w.bare("#line 1 \"", function.name, "\"");
   w.bare(function.body);
+  w.close();  // a user who forgot a semicolon is told of it here
   w.bare("#line ", w.lines() + 2, " \"unit\"");
-  w.close();
 }
 
 void write_types(Writer& w, const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout,

@@ -12,7 +12,7 @@ from ._device import Device
 from ._error import Error
 from ._experts import _combine, _grouped_gemm, _quantise, combine, grouped_gemm, quantise  # noqa: F401 -- three of the ops
 from ._merge import _merge_states, merge_states  # noqa: F401 -- one of the ops
-from ._library import check, encoded, flag, library, number, real, shown
+from ._library import check, device_text, encoded, flag, library, number, real, shown
 from ._ready import plain, short
 from ._recurrence import _gated_delta_rule, gated_delta_rule  # noqa: F401 -- one of the ops
 from ._tensors import Spec
@@ -56,22 +56,13 @@ def _sides(window):
     return number(left, "window[0] (left)", -2**63, 2**63 - 1), number(right, "window[1] (right)", -2**63, 2**63 - 1)
 
 
-def _device_text(name, text):
-    """The body of a function on the device, for C."""
-    if text is None:
-        return None
-    if not isinstance(text, str):
-        raise Error(f"{name} is {shown(text)}; allowed: device code as a text, such as 'return k <= q;', as kernels are made without Python")
-    return encoded(text, name)
-
-
 def _fmha(q, k, v, *, causal=False, scale=None, window=_NO_WINDOW, top_left=False, softcap=0.0, alibi_slopes=None, sinks=None, cu_seqlens_q=None,
           cu_seqlens_k=None, seqused_k=None, block_table=None, bias=None, score_mod=None, mask_mod=None, key_range=None, mod_params=None, out=None,
           return_lse=False, layout="bhsd", max_sms=0, stream=None, asks=False):
     left, right = _sides(window)
     args = _c.FmhaArgs(causal=flag(causal, "causal"), max_sms=_limit(max_sms), has_window=1, window_left=left, window_right=right,
-                       top_left=flag(top_left, "top_left"), softcap=real(softcap, "softcap"), score_mod=_device_text("score_mod", score_mod),
-                       mask_mod=_device_text("mask_mod", mask_mod), key_range=_device_text("key_range", key_range))
+                       top_left=flag(top_left, "top_left"), softcap=real(softcap, "softcap"), score_mod=device_text("score_mod", score_mod),
+                       mask_mod=device_text("mask_mod", mask_mod), key_range=device_text("key_range", key_range))
     call, swapped, return_lse = Call("fmha", args, stream, asks), one_of("layout", layout, _LAYOUTS), flag(return_lse, "return_lse")
     q, k, v = call.tensor("q", q), call.tensor("k", k), call.tensor("v", v)
     beside = {"alibi_slopes": alibi_slopes, "sinks": sinks, "cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k, "seqused_k": seqused_k,
