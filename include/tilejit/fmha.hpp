@@ -109,8 +109,8 @@ struct FmhaConfig {
   /// Only kernels of calls with few queries of each sequence, such as decode, which take them by their sizes. Without
   /// it, a configuration has these kernels and all others.
   bool packed = false;
-  DeviceText score_mod, mask_mod, key_range;  ///< calls with these texts
-  FmhaBias bias = FmhaBias::none;             ///< calls with a bias
+  DeviceText score_mod = {}, mask_mod = {}, key_range = {};  ///< calls with these texts
+  FmhaBias bias = FmhaBias::none;                            ///< calls with a bias
 };
 
 /// Runs the call on Runtime::instance().
