@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <filesystem>
 #include <optional>
 
 #include "codegen/templates.hpp"
+#include "compile/compile_log.hpp"
 #include "compile/includes.hpp"
 #include "support/atomic_file.hpp"
 #include "support/fail.hpp"
@@ -61,7 +63,36 @@ std::string dump(const std::string& directory, const std::string& file, const st
   return {};
 }
 
-compile::Binary compile_unit(const codegen::Unit& unit, std::vector<compile::Header> headers,
+/// The line of a user's function that a compiler's first error is about: "mask_mod(2): error: ...", or with colons.
+struct BadLine {
+  const graph::Function* function = nullptr;
+  std::ptrdiff_t line = 0;
+};
+BadLine bad_line(const std::vector<graph::Function>& functions, std::string_view error) {
+  for (const graph::Function& function : functions) {
+    if (error.substr(0, function.name.size()) != function.name) continue;
+    const std::string_view rest = error.substr(function.name.size());
+    if (rest.empty() || (rest[0] != '(' && rest[0] != ':')) continue;
+    const std::size_t end = std::min(rest.find_first_not_of("0123456789", 1), rest.size());
+    if (end <= 1 || end > 6) continue;
+    const auto lines = 1 + std::count(function.body.begin(), function.body.end(), '\n');  // the next has the brace
+    return {&function, std::min<std::ptrdiff_t>(lines, std::stoi(std::string(rest.substr(1, end - 1))))};
+  }
+  return {};
+}
+
+/// Refuses a kernel whose user wrote a text that does not compile.
+void refuse_function(const graph::Graph& graph, const ops::Request& request, const Error& e) {
+  const std::string error = compile::first_error(e.log);
+  const BadLine bad = bad_line(graph.functions, error);
+  if (bad.function == nullptr) return;
+  support::fail(e.stage, e.code,
+                cat(request.op, ": ", bad.function->name, " does not compile, line ", bad.line, ": ",
+                    error.substr(std::min(error.find("error"), error.size()))),
+                e.log);
+}
+
+compile::Binary compile_unit(const graph::Graph& graph, const codegen::Unit& unit, std::vector<compile::Header> headers,
                              std::vector<std::string> options, const ops::Request& request, const arch::Target& target,
                              compile::Compiler& compiler, const std::string& source_path, const support::Log& log) {
   compile::Job job;
@@ -76,6 +107,7 @@ compile::Binary compile_unit(const codegen::Unit& unit, std::vector<compile::Hea
     if (!source_path.empty())
       dump(std::filesystem::path(source_path).parent_path().string(),
            std::filesystem::path(source_path).filename().string() + ".log", e.log, log);
+    if (e.code == Code::compile_failed) refuse_function(graph, request, e);
     std::string next;  // when the source is to blame
     if (e.code == Code::compile_failed)
       next = source_path.empty() ? "; set TJ_DUMP_DIR to keep the source" : "; the source is " + source_path;
@@ -160,12 +192,13 @@ void settle(Choice& choice, const sched::Options& options) {
 
 }  // namespace
 
-Choice choose(const ops::Maker& op, const ops::Request& request, const arch::Arch& arch,
-              const sched::Options& options) {
+Choice choose(const ops::Maker& op, const ops::Request& request, const arch::Arch& arch, const sched::Options& options,
+              double below_flops) {
   std::optional<Choice> best;
   std::optional<Error> refused;  // the first, with the reasons of all
   double best_rate = 0;
   for (ops::Candidate& candidate : op.candidates(request, arch)) {
+    if (below_flops > 0 && candidate.graph.flops_per_iteration >= below_flops) continue;
     try {
       require_bodies(op, candidate.graph, arch);
       sched::Schedule schedule = sched::schedule(candidate.graph, options_for(candidate, options));
@@ -203,29 +236,105 @@ std::string file_of(const Source& source) {
              target.model ? ".cpp" : ".cu");
 }
 
+/// What is emitted for a choice. The report goes on from that of an earlier text.
+Source source_of(const ops::Request& named, const codegen::EmitOptions& how, const ops::Maker& op,
+                 const ops::Request& request, const arch::Target& target, Choice choice, KernelReport report) {
+  Source source{named, request, how, target, std::move(choice), {}, {}, std::move(report)};
+  source.report.schedule_json = sched::to_json(source.choice.candidate.graph, source.choice.schedule);
+  const auto start = Clock::now();
+  source.unit = codegen::emit(source.choice.candidate.graph, source.choice.schedule, target.arch->primitives, how);
+  source.report.codegen_ms += ms_since(start);
+  source.geometry = op.geometry(request, source.choice.candidate);
+  return source;
+}
+
 /// `named` is what the kernel is called, and `request` what it is chosen by.
 Source make_source_as(const ops::Request& named, const codegen::EmitOptions& how, const ops::Maker& op,
                       const ops::Request& request, const arch::Target& target) {
-  Source source;
-  source.named = named;
-  source.target = target;
-  KernelReport& report = source.report;
+  KernelReport report;
   report.name = named.name;
   report.target = target.name();
-
-  auto start = Clock::now();
-  source.choice = choose(op, request, *target.arch);  // refuses first what the op itself cannot: it knows where it runs
-  const Choice& choice = source.choice;
+  const auto start = Clock::now();
+  Choice choice = choose(op, request, *target.arch);  // refuses first what the op itself cannot: it knows where it runs
   require_primitives(target);
   report.schedule_ms = ms_since(start);
-  report.schedule_json = sched::to_json(choice.candidate.graph, choice.schedule);
-
-  start = Clock::now();
-  source.unit = codegen::emit(choice.candidate.graph, choice.schedule, target.arch->primitives, how);
-  report.codegen_ms = ms_since(start);
-  source.geometry = op.geometry(request, choice.candidate);
-  return source;
+  return source_of(named, how, op, request, target, std::move(choice), std::move(report));
 }
+
+/// Compiles sources of one request, and says what it does.
+class SourceCompiler {
+ public:
+  SourceCompiler(const ops::Maker& op, compile::Compiler& compiler, const support::Settings& settings,
+                 const support::Log& log, bool quick)
+      : op_(op), compiler_(compiler), settings_(settings), log_(log), quick_(quick) {}
+
+  compile::Binary compile(Source& source) const {
+    const std::string file = file_of(source);
+    source.report.source_path = dump(settings_.dump_dir, file, source.unit.text, log_);
+    compile::Binary binary = compile_unit(source.choice.candidate.graph, source.unit, headers_for(source.target, &op_),
+                                          options_of(source.choice.candidate, compiler_, quick_), source.named,
+                                          source.target, compiler_, source.report.source_path, log_);
+    source.report.compile_ms += binary.milliseconds;
+    dump(settings_.dump_dir, file + (quick_ ? ".quick.log" : ".log"), binary.log, log_);
+    return binary;
+  }
+
+  /// Nobody knows the registers of a user's function before it is compiled: smaller tiles are tried while it spills.
+  /// The one that spills least is taken.
+  void without_spills(Source& best, compile::Binary& binary) const {
+    double flops = best.choice.candidate.graph.flops_per_iteration;
+    while (binary.spill_bytes > 0 && !best.choice.candidate.graph.functions.empty() && !quick_) {
+      std::optional<Choice> smaller;
+      try {
+        smaller = choose(op_, best.request, *best.target.arch, {}, flops);
+      } catch (const Error&) {
+        break;  // there is none
+      }
+      flops = smaller->candidate.graph.flops_per_iteration;
+      Source next = source_of(best.named, best.how, op_, best.request, best.target, std::move(*smaller), best.report);
+      compile::Binary other = compile(next);
+      const bool better = other.spill_bytes < binary.spill_bytes;
+      log_(LogLevel::warn,
+           cat(best.named.name, " on ", best.target.name(), ": ", best.choice.candidate.graph.name, " spills ",
+               binary.spill_bytes, " bytes with the texts of the call; ", next.choice.candidate.graph.name,
+               ", the next smaller tile, spills ", other.spill_bytes, " and is ", better ? "taken" : "not taken"));
+      if (better) {
+        best = std::move(next);
+        binary = std::move(other);
+        continue;
+      }
+      best.report.codegen_ms = next.report.codegen_ms;
+      best.report.compile_ms = next.report.compile_ms;
+      dump(settings_.dump_dir, file_of(best), best.unit.text, log_);  // in the place of the other's
+    }
+  }
+
+  /// `source` becomes the one that was taken.
+  Artifact artifact(Source& source) const {
+    compile::Binary binary = compile(source);
+    without_spills(source, binary);
+    Artifact artifact;
+    artifact.report = source.report;
+    artifact.report.registers = binary.registers;
+    for (const std::string& warning : binary.warnings)
+      log_(quick_ ? LogLevel::debug : LogLevel::warn,
+           cat(source.named.name, " on ", source.report.target, " is slower than it should be: ", warning));
+    artifact.binary = std::move(binary.bytes);
+    artifact.shape = source.unit.shape;
+    artifact.geometry = source.geometry;
+    artifact.source_sha256 = source_hash(source.unit.text, headers_for(source.target, &op_));
+    artifact.compiler_version = compiler_.version();
+    artifact.quick = quick_;
+    return artifact;
+  }
+
+ private:
+  const ops::Maker& op_;
+  compile::Compiler& compiler_;
+  const support::Settings& settings_;
+  const support::Log& log_;
+  const bool quick_;
+};
 
 }  // namespace
 
@@ -249,28 +358,8 @@ cache::Key text_key_of(const ops::Maker& op, const Source& source, const compile
 
 Artifact compile_source(const ops::Maker& op, const Source& source, compile::Compiler& compiler,
                         const support::Settings& settings, const support::Log& log, bool quick) {
-  Artifact artifact;
-  KernelReport& report = artifact.report;
-  report = source.report;
-  const codegen::Unit& unit = source.unit;
-  const std::string file = file_of(source), &name = source.named.name;
-  report.source_path = dump(settings.dump_dir, file, unit.text, log);
-  const std::vector<compile::Header> headers = headers_for(source.target, &op);
-  compile::Binary binary = compile_unit(unit, headers, options_of(source.choice.candidate, compiler, quick),
-                                        source.named, source.target, compiler, report.source_path, log);
-  report.compile_ms = binary.milliseconds;
-  report.registers = binary.registers;
-  dump(settings.dump_dir, file + (quick ? ".quick.log" : ".log"), binary.log, log);
-  for (const std::string& warning : binary.warnings)
-    log(quick ? LogLevel::debug : LogLevel::warn,
-        cat(name, " on ", report.target, " is slower than it should be: ", warning));
-  artifact.binary = std::move(binary.bytes);
-  artifact.shape = unit.shape;
-  artifact.geometry = source.geometry;
-  artifact.source_sha256 = source_hash(unit.text, headers);
-  artifact.compiler_version = compiler.version();
-  artifact.quick = quick;
-  return artifact;
+  Source taken = source;
+  return SourceCompiler(op, compiler, settings, log, quick).artifact(taken);
 }
 
 Artifact make(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
@@ -288,7 +377,7 @@ Recording make_recording(const ops::Maker& op, const ops::Request& request, cons
                          compile::Compiler& compiler, const support::Settings& settings, const support::Log& log) {
   Source source = make_source_as(recording_request(request), {.record = true}, op, request, target);
   Recording made;
-  made.artifact = compile_source(op, source, compiler, settings, log);
+  made.artifact = SourceCompiler(op, compiler, settings, log, false).artifact(source);
   made.choice = std::move(source.choice);
   made.unit = std::move(source.unit);
   return made;

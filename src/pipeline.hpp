@@ -31,13 +31,16 @@ std::vector<compile::Header> headers_for(const arch::Target& target, const ops::
 /// The key of a request, by which its alias is looked up. Also covers the library's build.
 cache::Key key_of(const ops::Request& request, const arch::Target& target, const compile::Compiler& compiler);
 
-/// Throws tj::Error(schedule) when no candidate can be scheduled.
+/// Throws tj::Error(schedule) when no candidate can be scheduled. below_flops: of candidates whose iterations have
+/// fewer flops alone; 0: of all.
 Choice choose(const ops::Maker& op, const ops::Request& request, const arch::Arch& arch,
-              const sched::Options& options = {});
+              const sched::Options& options = {}, double below_flops = 0);
 
 /// A text that is ready to be compiled, and what it was made from.
 struct Source {
-  ops::Request named;  ///< its name is the kernel's
+  ops::Request named;    ///< its name is the kernel's
+  ops::Request request;  ///< chose it
+  codegen::EmitOptions how;
   arch::Target target;
   Choice choice;
   codegen::Unit unit;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 
+#include <tilejit/device_text.hpp>
 #include <tilejit/runtime.hpp>
 #include <tilejit/tensor.hpp>
 
@@ -43,6 +44,17 @@ struct FmhaWindow {
 /// Scores: x = scale * q k^T; softcap c makes it c tanh(x / c). Then alibi_slopes adds -slope |place of r - j|, and the
 /// mask hides. sinks has a logit for each head, which joins the sum of a row's exponentials and has no value.
 ///
+/// Scores of one's own, in this order behind softcap and slopes: x + bias; then score_mod, a text of device code, gives
+/// the score; then mask_mod, another one, says whether the query sees the key. src/ops/fmha/README.md has what texts
+/// may use. score_mod is the body of float f(score, b, h, q, k, params), mask_mod of bool f(b, h, q, k, params): b is
+/// the batch or the sequence's number, h the query's head, k the key in its sequence, q the place of the query among
+/// the keys, which is r + Sk - Sq, with top_left r. Both may be asked for pairs that other masks hide. params.i32(n)
+/// and params.f32(n) are numbers of mod_params; a place outside of it counts as the last. key_range bounds the keys
+/// that queries see, so that blocks of others are never loaded: the body of void f(b, h, q0, q1, params, k0, k1, all0,
+/// all1) for queries [q0, q1). It may set k0 and k1, which are 0 and Sk before: no query sees a key outside of [k0,
+/// k1), as mask_mod or score_mod says, too. It may set all0 and all1: mask_mod hides none of [all0, all1) from any of
+/// them, and is not asked there. A text that does not compile is an Error(compile), which names the text and its line.
+///
 /// Ladder (ladder.hpp): rungs 1 basic, 2 exp2, 3 transposed_k, 4 latency, 5 occupancy and 6 division. They run on
 /// architectures whose products are a warp's (sm_80, sm_120a and their like), with tiles of 64 queries and 64 keys.
 /// Example: samples/04_fmha_ladder.
@@ -65,7 +77,15 @@ struct FmhaArgs {
   std::optional<Tensor> cu_seqlens_q, cu_seqlens_k;  ///< [B + 1]: where each begins; rising, the first at least 0
   std::optional<Tensor> seqused_k;                   ///< [B]
   std::optional<Tensor> block_table;                 ///< [B, pages of a sequence], its rows may have a stride
+  DeviceText score_mod, mask_mod, key_range;         ///< up to 2048 characters each
+  std::optional<Tensor> mod_params;                  ///< i32 or f32 [N], what texts read
+  /// f32 or q's type, [B or 1, H or 1, Sq or 1, Sk or 1] with any strides; -infinity hides a key. With cu_seqlens_q, B
+  /// counts sequences, and rows and keys behind the last that it has count as the last.
+  std::optional<Tensor> bias;
 };
+
+/// The type of a bias, as a configuration says it: of none, f32, that of q.
+enum class FmhaBias : std::uint8_t { none, f32, same };
 
 /// The fields that choose an attention kernel, without any memory: for prepare() and warm(). A call whose sizes were
 /// measured (tune.hpp) may take another kernel: prepare it by its arguments.
@@ -89,6 +109,8 @@ struct FmhaConfig {
   /// Only kernels of calls with few queries of each sequence, such as decode, which take them by their sizes. Without
   /// it, a configuration has these kernels and all others.
   bool packed = false;
+  DeviceText score_mod = {}, mask_mod = {}, key_range = {};  ///< calls with these texts
+  FmhaBias bias = FmhaBias::none;                            ///< calls with a bias
 };
 
 /// Runs the call on Runtime::instance().

@@ -102,6 +102,11 @@ typedef struct tj_fmha_args {
   const tj_tensor* cu_seqlens_k;     /* i32 [B + 1]; null: none */
   const tj_tensor* seqused_k;        /* i32 [B]; null: none */
   const tj_tensor* block_table;      /* i32 [B, pages]; k and v are then [pages, page size, Hkv, D]; null: none */
+  const tj_tensor* bias;             /* f32 or q's type [B or 1, H or 1, Sq or 1, Sk or 1]; null: none */
+  const tj_tensor* mod_params;       /* i32 or f32 [N], what the texts read; null: none */
+  const char* score_mod;             /* bodies of functions, as tj::FmhaArgs says; null: none */
+  const char* mask_mod;
+  const char* key_range;
 } tj_fmha_args;
 
 /* Merging partial outputs of attention; shapes and meaning as tj::MergeStatesArgs (merge_states.hpp) says. */

@@ -2,6 +2,7 @@
 #include "common/fmha_reference.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstdio>
@@ -56,14 +57,28 @@ double head_number(const Tensor& t, std::int64_t batch, std::int64_t head) {
   return static_cast<double>(static_cast<const float*>(t.data)[at]);
 }
 
+/// A number of the bias; dimensions of size 1 are the same for all.
+double bias_of(const Tensor& bias, const std::array<std::int64_t, 4>& at) {
+  std::int64_t offset = 0;
+  for (std::size_t i = 0; i < at.size(); ++i) offset += std::min(at[i], bias.shape[i] - 1) * bias.strides[i];
+  return bias.dtype == DType::f32
+             ? static_cast<double>(static_cast<const float*>(bias.data)[offset])
+             : static_cast<double>(to_float(static_cast<const std::uint16_t*>(bias.data)[offset], bias.dtype));
+}
+
 /// The score of a key, of the scaled product of its query and it.
-double changed_score(const FmhaArgs& args, const RowPlace& at, std::int64_t key, double score) {
+double changed_score(const FmhaArgs& args, const FmhaModsOfHost& mods, const RowPlace& at, std::int64_t key,
+                     double score) {
   const auto cap = static_cast<double>(args.softcap);
   if (cap > 0) score = cap * std::tanh(score / cap);
   if (args.alibi_slopes)
     score -= head_number(*args.alibi_slopes, at.batch, at.head) *
              static_cast<double>(std::abs(stands_at(args, at.row) - key));
-  return score;
+  if (args.bias) score += bias_of(*args.bias, {at.batch, at.head, at.row, key});
+  const int b = static_cast<int>(at.batch), h = static_cast<int>(at.head),
+            q = static_cast<int>(stands_at(args, at.row)), k = static_cast<int>(key);
+  if (mods.score) score = mods.score(score, b, h, q, k);
+  return mods.mask && !mods.mask(b, h, q, k) ? -kInfinity : score;
 }
 
 /// Room that one thread reuses from row to row.
@@ -72,7 +87,8 @@ struct Scratch {
 };
 
 /// Writes Dv values to o and returns the row's log-sum-exp.
-double reference_row(const FmhaArgs& args, const RowPlace& at, Scratch& scratch, double* o) {
+double reference_row(const FmhaArgs& args, const FmhaModsOfHost& mods, const RowPlace& at, Scratch& scratch,
+                     double* o) {
   const auto dim = static_cast<std::size_t>(args.q.shape[3]), values = static_cast<std::size_t>(args.v.shape[3]);
   const std::int64_t kv_head = at.head / (args.q.shape[1] / args.k.shape[1]);
   const SeenKeys seen = seen_keys(args, at.row);
@@ -93,9 +109,10 @@ double reference_row(const FmhaArgs& args, const RowPlace& at, Scratch& scratch,
     const std::uint16_t* k = row_of(args.k, at.batch, kv_head, key);
     double dot = 0;
     for (std::size_t d = 0; d < dim; ++d) dot += scratch.q[d] * static_cast<double>(to_float(k[d], dtype));
-    scratch.scores[j] = changed_score(args, at, key, dot * scale);
+    scratch.scores[j] = changed_score(args, mods, at, key, dot * scale);
     largest = std::max(largest, scratch.scores[j]);
   }
+  if (largest == -kInfinity) return sink;  // no key is left
   largest = std::max(largest, sink);
   double sum = std::exp(sink - largest);
   for (std::size_t j = 0; j < keys; ++j) {
@@ -134,10 +151,10 @@ struct Sums {
   std::vector<double> o;
 };
 
-void compare_row(const FmhaArgs& args, const RowPlace& at, Sums& sums) {
+void compare_row(const FmhaArgs& args, const FmhaModsOfHost& mods, const RowPlace& at, Sums& sums) {
   const auto dim = static_cast<std::size_t>(args.v.shape[3]);
   sums.o.resize(dim);
-  const double lse = reference_row(args, at, sums.scratch, sums.o.data());
+  const double lse = reference_row(args, mods, at, sums.scratch, sums.o.data());
   const std::uint16_t* o = row_of(args.o, at.batch, at.head, at.row);
   for (std::size_t d = 0; d < dim; ++d) {
     const double value = static_cast<double>(to_float(o[d], args.o.dtype));
@@ -164,7 +181,7 @@ FmhaReference fmha_reference(const FmhaArgs& args, int threads) {
   std::vector<Scratch> scratch(static_cast<std::size_t>(thread_count(threads)));
   parallel_for(rows, thread_count(threads), [&](std::size_t thread, std::int64_t i) {
     result.lse[static_cast<std::size_t>(i)] =
-        reference_row(args, place_of(args, i), scratch[thread], result.o.data() + i * dim);
+        reference_row(args, {}, place_of(args, i), scratch[thread], result.o.data() + i * dim);
   });
   return result;
 }
@@ -185,7 +202,7 @@ FmhaComparison compare_fmha(const FmhaArgs& args, const CompareOptions& options)
         all ? i
             : begin + static_cast<std::int64_t>(random_bits(options.seed, static_cast<std::uint64_t>(i)) %
                                                 static_cast<std::uint64_t>(end - begin));
-    compare_row(args, place_of(args, row), sums[thread]);
+    compare_row(args, options.mods, place_of(args, row), sums[thread]);
   });
   double difference = 0, reference = 0;
   for (const Sums& s : sums) {

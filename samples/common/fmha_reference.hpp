@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,12 @@ struct FmhaReference {
   std::vector<double> lse;  ///< dense [B, H, Sq]
 };
 
+/// What a call's texts say, on the host: of batch, head, place of the query, key. Empty: no such text.
+struct FmhaModsOfHost {
+  std::function<double(double score, int b, int h, int q, int k)> score;
+  std::function<bool(int b, int h, int q, int k)> mask;
+};
+
 /// All rows. args.q, k and v are in host memory (any strides); o and lse are not looked at.
 FmhaReference fmha_reference(const FmhaArgs& args, int threads = 0);
 
@@ -31,6 +38,7 @@ struct CompareOptions {
   std::int64_t max_work = std::int64_t{1} << 30;
   std::uint64_t seed = 1;  ///< of the choice of rows
   int threads = 0;         ///< 0: one a core
+  FmhaModsOfHost mods = {};
 };
 
 struct FmhaComparison {

@@ -69,6 +69,15 @@ void write_slices_type(Writer& w, const graph::Graph& graph, const Layout& layou
   w.close(";");
 }
 
+/// A user's lines keep their numbers, and those behind it get theirs back.
+void write_function(Writer& w, const graph::Function& function) {
+  w.open(function.declaration);
+  w.bare("#line 1 \"", function.name, "\"");
+  w.bare(function.body);
+  w.close();  // a user who forgot a semicolon is told of it here
+  w.bare("#line ", w.lines() + 2, " \"unit\"");
+}
+
 void write_types(Writer& w, const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout,
                  bool recording) {
   w.open("namespace");
@@ -77,6 +86,7 @@ void write_types(Writer& w, const graph::Graph& graph, const sched::Schedule& sc
   w.blank();
   w.open("struct Config");
   for (const auto& [name, value] : graph.config) w.line(name, " = ", value, ";");
+  for (const graph::Function& function : graph.functions) write_function(w, function);
   w.close(";");
   for (std::size_t r = 0; r < layout.rings.size(); ++r) {
     const auto& ring = layout.rings[r];

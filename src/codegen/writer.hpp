@@ -1,6 +1,8 @@
 // Indented text, and nothing else.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <string>
 
 #include "support/fail.hpp"
@@ -15,6 +17,14 @@ class Writer {
     text_ += support::cat(parts...);
     text_ += '\n';
   }
+  /// A line without indentation, or several.
+  template <class... Parts>
+  void bare(const Parts&... parts) {
+    text_ += support::cat(parts...);
+    text_ += '\n';
+  }
+  /// So many lines are there.
+  std::ptrdiff_t lines() const { return std::count(text_.begin(), text_.end(), '\n'); }
   void blank() { text_ += '\n'; }
   template <class... Parts>
   void open(const Parts&... parts) {

@@ -151,6 +151,13 @@ struct Edge {
   bool updates = false;    ///< dst writes into the value's slot, where the next node that it is handed to finds it
 };
 
+/// A function of struct Config whose body a user wrote. Compilers name its lines by `name`, from 1 on.
+struct Function {
+  std::string name;         ///< "mask_mod": the argument that has the body
+  std::string declaration;  ///< "static TJ_DEVICE bool mask_mod(int q, int k)"
+  std::string body;         ///< without its braces
+};
+
 /// A value on chip that nodes of different roles exchange: it becomes a ring. Filled in every iteration, it may be read
 /// in a later one (Edge::distance); a reader at the tile's end has what the last iteration left. A value that a node of
 /// the loop fills once a tile is a sum. Its slot is asked for before the loop and handed on after it.
@@ -194,6 +201,7 @@ struct Graph {
   std::vector<std::string> includes;
   std::string params_type;                                  ///< type of the kernel's one parameter
   std::vector<std::pair<std::string, std::string>> config;  ///< members of struct Config: ("int kBlockM", "128")
+  std::vector<Function> functions;                          ///< of struct Config, whose bodies are a user's
 
   double flops_per_iteration = 0;  ///< flops of one CTA, for predictions
   double overhead_cycles = 0;      ///< cycles per tile: launch, prologue fill, epilogue; for predictions

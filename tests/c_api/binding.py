@@ -43,7 +43,8 @@ class FmhaArgs(Sized):
                 ("window_left", ctypes.c_int64), ("window_right", ctypes.c_int64), ("softcap", ctypes.c_float),
                 ("reserved", ctypes.c_int32), ("alibi_slopes", ctypes.POINTER(Tensor)), ("sinks", ctypes.POINTER(Tensor)),
                 ("cu_seqlens_q", ctypes.POINTER(Tensor)), ("cu_seqlens_k", ctypes.POINTER(Tensor)), ("seqused_k", ctypes.POINTER(Tensor)),
-                ("block_table", ctypes.POINTER(Tensor))]
+                ("block_table", ctypes.POINTER(Tensor)), ("bias", ctypes.POINTER(Tensor)), ("mod_params", ctypes.POINTER(Tensor)),
+                ("score_mod", ctypes.c_char_p), ("mask_mod", ctypes.c_char_p), ("key_range", ctypes.c_char_p)]
 
 
 class GemmArgs(Sized):

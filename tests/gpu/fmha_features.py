@@ -3,6 +3,8 @@
     python3 tests/gpu/fmha_features.py --check 500 --seed 1      # o and lse against f64, poisoned outputs, the same bits twice
     python3 tests/gpu/fmha_features.py --check 500 --of varlen   # sequences of different lengths (fmha_sequences.py); --of pages
     python3 tests/gpu/fmha_features.py --check 500 --of decode   # few queries, every second problem with pages
+    python3 tests/gpu/fmha_features.py --check 500 --of mods     # texts of one's own and biases (fmha_mods.py)
+    python3 tests/gpu/fmha_features.py --times mods              # each beside the plain kernel and torch's flex_attention
     python3 tests/gpu/fmha_features.py --times decode            # beside a plain read of K and V (fmha_decode.py)
     python3 tests/gpu/fmha_features.py --times features          # each beside the plain kernel
     python3 tests/gpu/fmha_features.py --times windows           # beside causal attention of as many tokens at S = window
@@ -20,6 +22,7 @@ import torch
 import torch.nn.attention as backends
 
 import fmha_decode
+import fmha_mods
 import fmha_sequences
 import tilejit.torch  # noqa: F401 -- the operators
 
@@ -27,8 +30,8 @@ LIMITS, LSE_LIMIT = {torch.float16: 6e-4, torch.bfloat16: 5e-3}, 1e-3
 GPU = "cuda"
 
 
-def reference(q, k, v, causal, scale, left, right, top_left, softcap, slopes, sinks):
-    """(o, lse) in f64, from the definition."""
+def reference(q, k, v, causal, scale, left, right, top_left, softcap, slopes, sinks, own=None):
+    """(o, lse) in f64, from the definition. own: a function of scores and of the first query's place."""
     q, k, v = q.double(), *(x.double().repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
     rows, keys = q.shape[2], k.shape[2]
     scores = q @ k.transpose(2, 3) * scale
@@ -37,6 +40,8 @@ def reference(q, k, v, causal, scale, left, right, top_left, softcap, slopes, si
     place = torch.arange(rows, device=GPU)[:, None] + (0 if top_left else keys - rows) - torch.arange(keys, device=GPU)
     if slopes is not None:
         scores = scores - slopes.double().reshape(-1, q.shape[1], 1, 1) * place.abs()
+    if own is not None:
+        scores = own(scores, 0 if top_left else keys - rows)
     hidden = (place < 0) & causal
     if left >= 0:
         hidden = hidden | (place > left)
@@ -62,32 +67,35 @@ def drawn(draw):
     return (batch, heads, kv_heads, rows, keys, dim, values), draw.choice((torch.float16, torch.bfloat16)), options
 
 
-def check(count, seed):
+def check(count, seed, mods=False):
     """The number of problems with a wrong result, or refused otherwise than by their sizes. What is refused is printed."""
     draw, wrong, refused = random.Random(seed), 0, 0
     torch.manual_seed(seed)
     for number in range(count):
         (batch, heads, kv_heads, rows, keys, dim, values), dtype, options = drawn(draw)
         q, k, v = (torch.randn(batch, h, s, d, device=GPU).to(dtype) for h, s, d in ((heads, rows, dim), (kv_heads, keys, dim), (kv_heads, keys, values)))
-        results = []
+        results, own, given = [], None, options
+        if mods:
+            texts, own = fmha_mods.drawn(draw, (batch, heads, rows, keys), dtype)
+            given = {**options, **texts}
         try:
-            torch.ops.tilejit.fmha(q, k, v, **options)
+            torch.ops.tilejit.fmha(q, k, v, **given)
         except tilejit.Error as error:
             refused, wrong = refused + 1, wrong + (error.code != "unsupported" or error.stage == "schedule")
             print(f"REFUSED {number}: D {dim}/{values}: {error}", flush=True)
             continue
         for _ in range(2):
             o, lse = torch.full((batch, heads, rows, values), torch.nan, dtype=dtype, device=GPU), torch.full((batch, heads, rows), torch.nan, device=GPU)
-            torch.ops.tilejit.fmha_out(q, k, v, o, lse=lse, **options)
+            torch.ops.tilejit.fmha_out(q, k, v, o, lse=lse, **given)
             results.append((o, lse))
-        wanted, wanted_lse = reference(q, k, v, *options.values())
+        wanted, wanted_lse = reference(q, k, v, *options.values(), own)
         norm = float(wanted.norm())
         error = float((results[0][0].double() - wanted).norm()) / (norm or 1)
         same_bits = torch.equal(results[0][0], results[1][0]) and torch.equal(results[0][1], results[1][1])
         lse_error = float(torch.where(results[0][1] == wanted_lse, 0.0, (results[0][1] - wanted_lse).abs()).max())
         if not (error <= LIMITS[dtype] and lse_error <= LSE_LIMIT and same_bits):
             wrong += 1
-            shown = {name: "given" if isinstance(x, torch.Tensor) else x for name, x in options.items()}
+            shown = {name: "given" if isinstance(x, torch.Tensor) else x for name, x in given.items()}
             print(f"WRONG {number}: B {batch} H {heads}/{kv_heads} Sq {rows} Sk {keys} D {dim}/{values} {dtype} {shown}: error {error:.1e}, "
                   f"lse {lse_error:.1e}, same bits {same_bits}", flush=True)
     print(f"{count} problems, {wrong} wrong, {refused} refused, seed {seed}")
@@ -195,18 +203,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", type=int, default=0, help="so many random problems")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--times", choices=("features", "windows", "head-dims", "varlen", "pages", "decode"))
-    parser.add_argument("--of", choices=("batches", "varlen", "pages", "decode"), default="batches", help="the problems of --check")
+    parser.add_argument("--times", choices=("features", "windows", "head-dims", "varlen", "pages", "decode", "mods"))
+    parser.add_argument("--of", choices=("batches", "varlen", "pages", "decode", "mods"), default="batches", help="the problems of --check")
     given = parser.parse_args()
     with torch.no_grad():
         if given.times:
             {"features": time_features, "windows": time_windows, "head-dims": time_head_dims,
              "varlen": lambda: [fmha_sequences.time_varlen(microseconds, random.Random(given.seed + i)) for i in range(3)],
+             "mods": lambda: fmha_mods.time_mods(microseconds, random.Random(given.seed)),
              "decode": lambda: fmha_decode.time_decode(random.Random(given.seed)),
              "pages": lambda: fmha_sequences.time_pages(microseconds, random.Random(given.seed))}[given.times]()
-        if given.check and given.of != "batches":
+        if given.check and given.of not in ("batches", "mods"):
             return 1 if check_sequences(given.check, given.seed, given.of) else 0
-        return 1 if given.check and check(given.check, given.seed) else 0
+        return 1 if given.check and check(given.check, given.seed, given.of == "mods") else 0
 
 
 if __name__ == "__main__":

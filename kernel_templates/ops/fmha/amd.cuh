@@ -142,6 +142,17 @@ TJ_DEVICE void change_scores(Query<C>& query, const HeadNumbers<C>& head, const 
       score = scores.of(score, n * kMatrix + static_cast<int>(dev::sum_row(s)));
     }
   }
+  if constexpr (MaskMod<C>::kOn) {
+    if (!asks_mask_mod<C>(tile, first_key<C>(tile, i))) return;
+#pragma unroll
+    for (int n = 0; n < C::kBlockN / kMatrix; ++n) {
+#pragma unroll
+      for (int s = 0; s < dev::kSums; ++s) {
+        float& score = query.scores[n][s];
+        score = scores.seen(score, n * kMatrix + static_cast<int>(dev::sum_row(s)));
+      }
+    }
+  }
 }
 
 /// Hides the scores of keys that the query does not see. `row` is the query's. A window masks in every iteration: no
@@ -222,8 +233,8 @@ TJ_DEVICE void weigh(Query<C>& query, const Params& params, int n, u32 (&words)[
 #pragma unroll
   for (int s = 0; s < dev::kSums; ++s) {
     const float score = query.scores[n][s];
-    weights[s] = dev::exp2_approx(C::kGeneralScale ? dev::multiply_add(score - reference, params.scale_log2, kBias)
-                                                   : dev::multiply_add(score, params.scale_log2, offset));
+    weights[s] = dev::exp2_approx(kAnyScores<C> ? dev::multiply_add(score - reference, params.scale_log2, kBias)
+                                                : dev::multiply_add(score, params.scale_log2, offset));
     sums[s % 2] += weights[s];
   }
   query.sum += sums[0] + sums[1];

@@ -27,6 +27,9 @@ TJ_FEATURE(Sinks, kSinks)
 TJ_FEATURE(Varlen, kVarlen)
 TJ_FEATURE(Packed, kPacked)
 TJ_FEATURE(WideOutput, kOutF32)
+TJ_FEATURE(ScoreMod, kScoreMod)
+TJ_FEATURE(MaskMod, kMaskMod)
+TJ_FEATURE(KeyRange, kKeyRange)
 #undef TJ_FEATURE
 
 /// Rows of a box of keys, where they lie in pages: Config names them where they do.
@@ -41,8 +44,27 @@ struct PageRows<C, typename Named<decltype(C::kPageRows)>::Type> {
 template <class C>
 inline constexpr bool kPaged = PageRows<C>::kRows != 0;
 
+/// The type of what is added to scores: 0 none, 1 f32, 2 the element type.
+template <class C, class = void>
+struct Bias {
+  static constexpr int kType = 0;
+};
+template <class C>
+struct Bias<C, typename Named<decltype(C::kBias)>::Type> {
+  static constexpr int kType = C::kBias;
+};
+template <class C>
+inline constexpr bool kBiased = Bias<C>::kType != 0;
+
 /// Are scores something else than q k^T times a scale?
 template <class C>
-inline constexpr bool kChangesScores = Softcap<C>::kOn || Alibi<C>::kOn;
+inline constexpr bool kChangesScores =
+    Softcap<C>::kOn || Alibi<C>::kOn || kBiased<C> || ScoreMod<C>::kOn || MaskMod<C>::kOn;
+/// Scores that a user makes may be of any size, as -1e30 for a key that does not count: differences are taken first.
+template <class C>
+inline constexpr bool kAnyScores = C::kGeneralScale || kBiased<C> || ScoreMod<C>::kOn;
+/// A user may hide any key from any row, by a text or by -inf.
+template <class C>
+inline constexpr bool kHidesAny = kBiased<C> || ScoreMod<C>::kOn || MaskMod<C>::kOn || KeyRange<C>::kOn;
 
 }  // namespace tj::ops::fmha

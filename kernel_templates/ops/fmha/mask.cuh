@@ -23,8 +23,9 @@ struct Mask {
   int queries, keys;
   int facing;           ///< the query whose place is behind the last key: `queries`, or `keys`
   int left, right;      ///< at most queries + keys
-  bool varied = false;  ///< each sequence has a mask of its own sizes
+  bool varied = false;  ///< each sequence has a mask of its own sizes, or a user bounds the keys of each tile
   int shift = 0;        ///< so many powers of two of rows, one behind the other, stand at one place
+  bool any = false;     ///< a user may hide any of these keys from any row besides
 
   constexpr int place_of(int row) const { return (row >> shift) + (keys - facing); }
   constexpr Keys keys_of(int row) const {
@@ -55,7 +56,7 @@ struct Mask {
   /// them.
   constexpr bool tiles_differ() const { return rows_differ() || varied; }
   /// Each row that sees a key sees the first one: nothing is hidden below a range, and the walk over keys ends at 0.
-  constexpr bool from_first_key() const { return !windowed; }
+  constexpr bool from_first_key() const { return !windowed && !any; }
   /// So many iterations of a tile need masking at most. They come first where every row begins at the first key. They
   /// are those with the last keys that some row sees, and one that the end of the keys may cut through. Ends of rows
   /// grow by a key a row at most.
@@ -69,8 +70,16 @@ struct Mask {
 template <class C, class P>
 constexpr Mask mask_of(const P& params) {
   const int shift = Packed<C>::kOn ? params.group_shift : 0;
-  return {C::kCausal,  Windowed<C>::kOn, params.queries << shift, params.keys, params.facing,
-          params.left, params.right,     Varlen<C>::kOn,          shift};
+  return {C::kCausal,
+          Windowed<C>::kOn,
+          params.queries << shift,
+          params.keys,
+          params.facing,
+          params.left,
+          params.right,
+          Varlen<C>::kOn || KeyRange<C>::kOn,
+          shift,
+          kHidesAny<C>};
 }
 
 }  // namespace tj::ops::fmha

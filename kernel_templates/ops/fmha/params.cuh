@@ -40,10 +40,17 @@ struct Params {
   float sign;         ///< -1 for a negative scale, else 1
   // Scores that are changed first (score.cuh). What comes of it has the scale above: softcap's cap, and 1 with slopes.
   float cap_powers;           ///< what makes q k^T twice the powers of two of the argument of tanh
-  float alibi_scale;          ///< of a score before its slope is added
+  float alibi_scale;          ///< of a score before its slope, its bias or a text
   const float* alibi_slopes;  ///< strides in elements
   const float* sinks;
   long long alibi_stride_batch, alibi_stride_head, sinks_stride;
+  // Read by kernels with kBias: a number for each score. Strides are in elements, 0 of what is the same for all.
+  const void* bias;
+  long long bias_stride_batch, bias_stride_head, bias_stride_query;
+  int bias_stride_key, last_bias_query, last_bias_key;  ///< places beyond the last count as it
+  // Read by a user's texts (mods.cuh).
+  unsigned last_mod_param;
+  const unsigned* mod_params;
   // Read by kernels with kVarlen (sequences.cuh). Their batch is one: queries and keys are the rows of all sequences.
   const int *cu_seqlens_q, *cu_seqlens_k;  ///< where each begins; one entry more than there are
   const int* seqused_k;                    ///< keys of each that count; may be null

@@ -49,6 +49,17 @@ TJ_DEVICE void change_scores(Rows<C>& rows, const HeadNumbers<C>& head, const Pa
         score = scores.of(score, 8 * j + e);
       }
     }
+    if constexpr (MaskMod<C>::kOn) {
+      if (!asks_mask_mod<C>(tile, first_key<C>(tile, i))) continue;
+#pragma unroll
+      for (int j = 0; j < C::kBlockN / 8; ++j) {
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          float& score = rows.scores[4 * j + 2 * half + e];
+          score = scores.seen(score, 8 * j + e);
+        }
+      }
+    }
   }
 }
 

@@ -1,4 +1,5 @@
-// Scores as the softmax takes them: what softcap and ALiBi make of q k^T; and the sink of a head.
+// Scores as the softmax takes them: what softcap, ALiBi, a bias and a user's texts make of q k^T; and the sink of a
+// head.
 //
 // Decides the arithmetic of one score, and what a role keeps of its head for it. Does not decide which registers hold
 // scores (rows.cuh, sm100.cuh, amd.cuh). Invariant: a kernel without a feature has neither a register nor an
@@ -37,12 +38,48 @@ struct HeadNumbers<C, true> {
   }
 };
 
+/// Where a query's numbers begin in the bias.
+TJ_DEVICE long long bias_offset(const Params& params, const Tile& tile, int query, int head) {
+  return tile.batch * params.bias_stride_batch + head * params.bias_stride_head +
+         max(0, min(query, params.last_bias_query)) * params.bias_stride_query;
+}
+/// What is added to the scores of one row: nothing.
+template <class C, int = Bias<C>::kType>
+struct RowBias {
+  TJ_DEVICE RowBias(const Params&, const Tile&, int, int) {}
+};
+/// A number for each key. Offsets take 64 bits: a bias may have 2^31 elements and more.
+template <class C>
+struct RowBias<C, 1> {
+  const float* row;
+  TJ_DEVICE RowBias(const Params& params, const Tile& tile, int query, int head)
+      : row(static_cast<const float*>(params.bias) + bias_offset(params, tile, query, head)) {}
+  TJ_DEVICE float of(long long offset) const { return dev::load_global(row + offset); }
+};
+template <class C>
+struct RowBias<C, 2> {
+  const unsigned short* row;
+  TJ_DEVICE RowBias(const Params& params, const Tile& tile, int query, int head)
+      : row(static_cast<const unsigned short*>(params.bias) + bias_offset(params, tile, query, head)) {}
+  TJ_DEVICE float of(long long offset) const {
+    float low, high;
+    dev::unpack(typename C::Element{}, dev::load_global_u16(row + offset), low, high);
+    return low;
+  }
+};
+
 /// The scores of one row, their keys counted from `from` on.
 template <class C>
 class RowScores {
  public:
   TJ_DEVICE RowScores(const Params& params, const HeadNumbers<C>& head, const Tile& tile, int row, int from)
-      : params_(params) {
+      : params_(params),
+        tile_(tile),
+        from_(from),
+        last_(last_key(params, tile)),
+        place_(told_place(params, tile, row)),
+        head_(told_head(params, tile, row)),
+        added_(params, tile, told_query(params, tile, row), head_) {
     if constexpr (Alibi<C>::kOn) {
       slope_ = slope_of(params, head, tile, row);
       distance_ = static_cast<float>(mask_of<C>(params, tile).place_of(row) - from);
@@ -54,10 +91,46 @@ class RowScores {
     float score = product;
     if constexpr (Softcap<C>::kOn) score = tanh_of_powers(product * params_.cap_powers);
     if constexpr (Alibi<C>::kOn) score = dev::multiply_add(score, params_.alibi_scale, bias(static_cast<float>(key)));
+    if constexpr (kBiased<C>) {
+      const long long offset =
+          static_cast<long long>(min(from_ + key, params_.last_bias_key)) * params_.bias_stride_key;
+      score =
+          Alibi<C>::kOn ? score + added_.of(offset) : dev::multiply_add(score, params_.alibi_scale, added_.of(offset));
+    } else if constexpr (ScoreMod<C>::kOn && !Alibi<C>::kOn) {
+      score *= params_.alibi_scale;
+    }
+    if constexpr (ScoreMod<C>::kOn)
+      score = C::score_mod(score, tile_.batch, head_, place_, min(from_ + key, last_), ModParams(params_));
     return score;
+  }
+  /// The score of a key that a text mask_mod may hide.
+  TJ_DEVICE float seen(float score, int key) const {
+    if constexpr (MaskMod<C>::kOn)
+      return C::mask_mod(tile_.batch, head_, place_, min(from_ + key, last_), ModParams(params_))
+                 ? score
+                 : dev::minus_infinity();
+    else
+      return score;
   }
 
  private:
+  static constexpr bool kTold = kBiased<C> || ScoreMod<C>::kOn || MaskMod<C>::kOn;
+  /// Rows and keys that only fill a block are told as the last.
+  TJ_DEVICE static int told_row(const Params& params, const Tile& tile, int row) {
+    return min(row, mask_of<C>(params, tile).queries - 1);
+  }
+  TJ_DEVICE static int told_query(const Params& params, const Tile& tile, int row) {
+    return kTold ? row_place<C>(params, tile, told_row(params, tile, row)).query : 0;
+  }
+  TJ_DEVICE static int told_head(const Params& params, const Tile& tile, int row) {
+    return kTold ? row_place<C>(params, tile, row).head : 0;
+  }
+  TJ_DEVICE static int told_place(const Params& params, const Tile& tile, int row) {
+    return kTold ? mask_of<C>(params, tile).place_of(told_row(params, tile, row)) : 0;
+  }
+  TJ_DEVICE static int last_key(const Params& params, const Tile& tile) {
+    return kTold ? mask_of<C>(params, tile).keys - 1 : 0;
+  }
   /// Packed rows have heads of their own.
   TJ_DEVICE static float slope_of(const Params& params, const HeadNumbers<C>& head, const Tile& tile, int row) {
     if constexpr (Packed<C>::kOn)
@@ -72,6 +145,9 @@ class RowScores {
   }
 
   const Params& params_;
+  const Tile& tile_;
+  const int from_, last_, place_, head_;
+  const RowBias<C> added_;
   float slope_ = 0.0f, distance_ = 0.0f, bias_ = 0.0f;
 };
 

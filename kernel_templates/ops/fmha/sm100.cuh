@@ -154,6 +154,12 @@ TJ_DEVICE void maximum(Softmax<C>& softmax, const Tile& tile, int i, u32 scores,
 #pragma unroll
       for (int j = 0; j < kChunk; ++j) row[j] = changed.of(row[j], chunk * kChunk + j);
     }
+    if constexpr (MaskMod<C>::kOn) {
+      if (asks_mask_mod<C>(tile, from_key)) {
+#pragma unroll
+        for (int j = 0; j < kChunk; ++j) row[j] = changed.seen(row[j], chunk * kChunk + j);
+      }
+    }
     if (masked) {
 #pragma unroll
       for (int j = 0; j < kChunk; ++j) row[j] = seen.of(row[j], chunk * kChunk + j);
@@ -189,7 +195,7 @@ TJ_DEVICE void weigh(Softmax<C>& softmax, u32 weights) {
   // A row with an infinite score has no distances: its reference becomes a NaN, as it does on every family.
   const float known = finite_reference(softmax.reference), reference = known + (known - known);
   const float offset = -reference * params.scale_log2;
-  const PolynomialArgument argument(params.scale_log2, C::kGeneralScale ? 0.0f : offset);
+  const PolynomialArgument argument(params.scale_log2, kAnyScores<C> ? 0.0f : offset);
   // No exponential of this part begins before the part before it has gone: the row would not fit into registers.
 #pragma unroll
   for (int chunk = Begin / kChunk; chunk < End / kChunk; ++chunk) dev::hold(softmax.scores[chunk]);
@@ -202,7 +208,7 @@ TJ_DEVICE void weigh(Softmax<C>& softmax, u32 weights) {
     for (int e = 0; e < 2; ++e) {
       const float score = softmax.scores[(key + e) / kChunk][(key + e) % kChunk];
       if (by_polynomial<C>(key + e))
-        pair[e] = exp2_polynomial(argument(C::kGeneralScale ? score - reference : score));
+        pair[e] = exp2_polynomial(argument(kAnyScores<C> ? score - reference : score));
       else
         pair[e] = PowersOfTwo::weight<C>(params, score, reference, offset);
       sums[(key + e) % 4] += pair[e];

@@ -32,8 +32,8 @@ struct PowersOfTwo {
   template <class C>
   TJ_DEVICE static float weight(const Params& params, float score, float reference, float offset) {
     // Folding the reference into one multiply-add needs |score * scale| small against 2^24; large scales do not.
-    return C::kGeneralScale ? of(params, score - reference)
-                            : dev::exp2_approx(dev::multiply_add(score, params.scale_log2, offset));
+    return kAnyScores<C> ? of(params, score - reference)
+                         : dev::exp2_approx(dev::multiply_add(score, params.scale_log2, offset));
   }
 };
 

@@ -7,6 +7,7 @@
 // memory.
 #pragma once
 
+#include "ops/fmha/mods.cuh"
 #include "ops/fmha/sequences.cuh"
 
 namespace tj::ops::fmha {
@@ -26,6 +27,7 @@ struct Tile {
   int trip_count;
   int part;           ///< of the keys that its rows see, with kPacked
   Sequence sequence;  ///< of kernels with kVarlen
+  int all0, all1;     ///< with kKeyRange: the text says that every row sees these keys
 };
 
 /// The mask of a tile's sequence, or of all.
@@ -53,6 +55,33 @@ TJ_DEVICE int keys_begin(const Tile& tile) {
     return tile.sequence.first_key;
   else
     return 0;
+}
+
+/// Leaves a tile the blocks of keys that a text says some of its rows see. The walk is one range of blocks, so it keeps
+/// those between the first and the last.
+template <class C>
+TJ_DEVICE void take_range(const Params& params, Tile& tile) {
+  tile.all0 = tile.all1 = 0;
+  const Mask mask = mask_of<C>(params, tile);
+  if (tile.trip_count <= 0) return;
+  const int last = min(tile.row + C::kRowsPerBlock, mask.queries) - 1;
+  const QueryPlaces queries = {mask.place_of(tile.row), mask.place_of(last) + 1};
+  const int heads = Packed<C>::kOn ? params.group : 1, head = tile.head * heads;
+  const KeyRanges ranges = ranges_of_heads<C>(params, tile.batch, head, head + heads, queries, mask.keys);
+  const bool some = ranges.k0 < ranges.k1;
+  const int end = min(tile.first_block + tile.trip_count, some ? (ranges.k1 - 1) / C::kBlockN + 1 : 0);
+  tile.first_block = max(tile.first_block, some ? ranges.k0 / C::kBlockN : 0);
+  tile.trip_count = max(0, end - tile.first_block);
+  tile.all0 = ranges.all0;
+  tile.all1 = ranges.all1 < mask.keys ? ranges.all1 : 0x7fffffff;  // a block may reach behind the last key
+}
+/// Does a text mask_mod have to be asked for the keys of an iteration?
+template <class C>
+TJ_DEVICE bool asks_mask_mod(const Tile& tile, int from) {
+  if constexpr (KeyRange<C>::kOn)
+    return from < tile.all0 || from + C::kBlockN > tile.all1;
+  else
+    return true;
 }
 
 /// Leaves a tile the blocks of keys of its part. Parts are of equal length but for the last ones, which may be empty.
@@ -95,6 +124,7 @@ TJ_DEVICE Tile tile_at(const Params& params, int index) {
   if constexpr (Varlen<C>::kOn) {
     if (tile.row >= mask_of<C>(params, tile).queries) tile.trip_count = 0;
   }
+  if constexpr (KeyRange<C>::kOn) take_range<C>(params, tile);
   if constexpr (Packed<C>::kOn) take_part(params, tile);
   return tile;
 }

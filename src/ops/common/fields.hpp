@@ -210,7 +210,7 @@ std::vector<FlagChoice> choices_of_fields() {
     if (field.more_flags != nullptr) choice.allowed = field.more_flags();
     for (const char* word : field.flags)
       if (word != nullptr) choice.allowed.emplace_back(word);
-    list.push_back(std::move(choice));
+    if (!choice.allowed.empty()) list.push_back(std::move(choice));  // else the op reads it
   }
   return list;
 }

@@ -16,6 +16,7 @@
 #include "ops/fmha/fields.hpp"
 #include "ops/fmha/fmha.hpp"
 #include "ops/fmha/mask.hpp"
+#include "ops/fmha/mods.hpp"
 #include "support/fail.hpp"
 
 namespace tj::ops {
@@ -36,11 +37,13 @@ inline FmhaScoreWork fmha_score_work(const FmhaConfig& config) {
   FmhaScoreWork work;
   if (config.softcap) work.exp += 1, work.adds += 10;
   if (config.alibi) work.adds += config.causal ? 2 : 3;
+  work.adds += mods_operations(config);
   return work;
 }
-/// Registers that the features take throughout: constants of tanh, a slope and a row's distance, a window's bounds.
+/// Registers that the features take throughout: constants of tanh, a slope and a row's distance, a window's bounds,
+/// and what texts are told.
 inline int fmha_feature_registers(const FmhaConfig& config) {
-  return (config.softcap ? 4 : 0) + (config.alibi ? 4 : 0) + (config.windowed ? 2 : 0);
+  return (config.softcap ? 4 : 0) + (config.alibi ? 4 : 0) + (config.windowed ? 2 : 0) + mods_registers(config);
 }
 
 class FmhaBuilder : protected GraphBuilder {
@@ -54,6 +57,7 @@ class FmhaBuilder : protected GraphBuilder {
     known("kRowsPerBlock", launch_.rows_per_block, rows_);
     add_other_constants<kFmhaFields>("fmha", config_, graph_, first);
     if (config_.page_size != 0) constant("kPageRows", fmha_box_rows(config_.page_size, keys_));
+    add_mods(graph_, config_);
     graph_.flops_per_iteration = 2.0 * rows_ * keys_ * (config_.head_dim + fmha_value_dim(config_));
   }
   Candidate made(bool turns = false) {
@@ -67,8 +71,8 @@ class FmhaBuilder : protected GraphBuilder {
   }
 
   void set_name(const std::string& shape) {
-    graph_.name =
-        support::cat("fmha", tags_of_fields<kFmhaFields>(config_, {"general-scale", "rung", "tile"}), "_", shape);
+    graph_.name = support::cat("fmha", tags_of_fields<kFmhaFields>(config_, {"general-scale", "rung", "tile"}),
+                               mods_tag(config_), "_", shape);
   }
 
   /// A row in shared memory: of queries or keys; of values or of the output.

@@ -30,6 +30,11 @@ FmhaArgs fmha_from_c(const void* structure) {
   optional(args.cu_seqlens_k, a.cu_seqlens_k, "cu_seqlens_k");
   optional(args.seqused_k, a.seqused_k, "seqused_k");
   optional(args.block_table, a.block_table, "block_table");
+  optional(args.bias, a.bias, "bias");
+  optional(args.mod_params, a.mod_params, "mod_params");
+  if (a.score_mod != nullptr) args.score_mod = a.score_mod;
+  if (a.mask_mod != nullptr) args.mask_mod = a.mask_mod;
+  if (a.key_range != nullptr) args.key_range = a.key_range;
   return args;
 }
 

@@ -11,6 +11,7 @@
 #include "ops/common/fields.hpp"
 #include "ops/common/walk_field.hpp"
 #include "ops/fmha/fmha.hpp"
+#include "ops/fmha/mods.hpp"
 #include "ops/fmha/tiles.hpp"
 
 namespace tj::ops {
@@ -48,7 +49,7 @@ inline std::vector<std::string> fmha_value_dim_flags() {
 }
 
 inline constexpr const char* kFmhaOutputWords[] = {"same", "f32"};
-
+inline constexpr const char* kFmhaBiasWords[] = {"none", "f32", "same"};
 /// A feature that most kernels lack: nothing of such a kernel says so.
 template <bool FmhaConfig::* kMember>
 constexpr Field<FmhaKernel> fmha_feature(const char* name, const char* tag, const char* constant) {
@@ -66,7 +67,7 @@ constexpr Field<FmhaKernel> fmha_feature(const char* name, const char* tag, cons
           .constant_where_tagged = true};
 }
 
-inline constexpr std::array<Field<FmhaKernel>, 16> kFmhaFields = {
+inline constexpr std::array<Field<FmhaKernel>, 18> kFmhaFields = {
     {{.name = "dtype",
       .get = [](const FmhaKernel& config) { return place_among<kFmhaTypes>(config.dtype); },
       .set = [](FmhaKernel& config, unsigned place) { config.dtype = kFmhaTypes[place]; },
@@ -165,6 +166,25 @@ inline constexpr std::array<Field<FmhaKernel>, 16> kFmhaFields = {
       .constant = "kOutF32",
       .kind = Constant::boolean,
       .constant_where_tagged = true},
-     fmha_feature<&FmhaConfig::packed>("packed", "_packed", "kPacked")}};
+     fmha_feature<&FmhaConfig::packed>("packed", "_packed", "kPacked"),
+     {.name = "bias",
+      .get = [](const FmhaKernel& config) { return static_cast<unsigned>(config.bias); },
+      .set = [](FmhaKernel& config, unsigned place) { config.bias = static_cast<FmhaBias>(place); },
+      .words = words<kFmhaBiasWords>,
+      .bits = 2,
+      .flags = {"none", "f32", "same"},
+      .tag = "_bias_%",
+      .tagged = [](const FmhaKernel& config) { return config.bias != FmhaBias::none; },
+      .optional = true,
+      .constant = "kBias",
+      .kind = Constant::place,
+      .constant_where_tagged = true},
+     {.name = "mods",
+      .get = [](const FmhaKernel& config) { return mods_number(config); },
+      .set = [](FmhaKernel& config, unsigned place) { set_mods_number(config, place); },
+      .words = mods_words,
+      .bits = kFmhaModBits,
+      .tagged = [](const FmhaKernel&) { return false; },
+      .optional = true}}};
 
 }  // namespace tj::ops

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 
 #include "arch/options.hpp"
 #include "ops/common/choice_shelf.hpp"
@@ -16,10 +15,12 @@
 #include "ops/fmha/family.hpp"
 #include "ops/fmha/fields.hpp"
 #include "ops/fmha/mask.hpp"
+#include "ops/fmha/mods.hpp"
 #include "ops/fmha/parts.hpp"
 #include "ops/fmha/rungs.hpp"
 #include "ops/fmha/scores.hpp"
 #include "ops/fmha/sequences.hpp"
+#include "ops/fmha/trials.hpp"
 #include "ops/fmha/validate.hpp"
 #include "ops/merge_states/merge_states.hpp"
 #include "support/fail.hpp"
@@ -47,96 +48,30 @@ FmhaChoice made_choice(const ProblemKey& problem, const arch::Arch& arch) {
   return choice;
 }
 
-FmhaKernel config_of(const Request& request) { return kernel_of_fields<kFmhaFields, FmhaKernel>(request); }
+FmhaKernel config_of(const Request& request) {
+  FmhaKernel kernel = kernel_of_fields<kFmhaFields, FmhaKernel>(request);
+  read_mods(kernel, request.fields);
+  return kernel;
+}
+
+/// The kernels of a command line, by these choices of each field.
+std::vector<FmhaKernel> kernels_of(const Flags& flags, const std::vector<FlagChoice>& choices) {
+  Flags fields = flags;
+  const FmhaConfig mods = take_mods(fields);
+  std::vector<FmhaKernel> kernels = kernels_of_flags<kFmhaFields, FmhaKernel>("fmha", fields, choices);
+  for (FmhaKernel& kernel : kernels)
+    kernel.score_mod = mods.score_mod, kernel.mask_mod = mods.mask_mod, kernel.key_range = mods.key_range;
+  return kernels;
+}
 
 /// The kernels of a command line, with one value for a field that it leaves out.
 std::vector<FmhaKernel> usual_kernels(const Flags& flags) {
-  return kernels_of_flags<kFmhaFields, FmhaKernel>("fmha", flags, first_of_each(choices_of_fields<kFmhaFields>()));
+  return kernels_of(flags, first_of_each(choices_of_fields<kFmhaFields>()));
 }
 
 /// Rows of the tile that is tried first.
 std::int64_t rows_per_block(const FmhaKernel& config, const arch::Arch& arch) {
   return fmha_candidates(config, arch).front().geometry.as<FmhaLaunch>().rows_per_block;
-}
-
-constexpr std::int64_t kTrialSequences = 3;
-
-/// Where three sequences begin that have so many rows: most of them, few or none, and the others.
-TrialTensor begins_of(const char* name, std::int64_t rows, std::int64_t few) {
-  const std::int64_t first = rows * 2 / 3, second = first + std::min(few, rows - first);
-  return list_of(
-      name, {kTrialSequences + 1},
-      {0, static_cast<std::int32_t>(first), static_cast<std::int32_t>(second), static_cast<std::int32_t>(rows)});
-}
-
-/// Pages that a sequence of a trial may have.
-std::int64_t trial_pages(const FmhaKernel& config, std::int64_t keys) {
-  return (keys + config.page_size - 1) / config.page_size;
-}
-/// Pages of all sequences, the last first.
-TrialTensor table_of(const FmhaKernel& config, std::int64_t keys) {
-  const std::int64_t pages = trial_pages(config, keys);
-  std::vector<std::int32_t> table(static_cast<std::size_t>(kTrialSequences * pages));
-  std::iota(table.rbegin(), table.rend(), 0);
-  return list_of("block_table", {kTrialSequences, pages}, table);
-}
-
-/// Tensors of a kernel's calls; rows of all sequences lie one behind the other.
-std::vector<TrialTensor> trial_tensors(const FmhaKernel& config, const Sizes& sizes) {
-  const auto rows = [&](const char* name, const char* heads, const char* length, std::int64_t width) {
-    const std::int64_t batch = sizes.at("batch"), h = sizes.at(heads), s = sizes.at(length), page = config.page_size;
-    const bool written = std::string_view(name) == "o";
-    if (page != 0 && heads == std::string_view("kv-heads"))
-      return dense(name, config.dtype, {kTrialSequences * trial_pages(config, batch * s), page, h, width});
-    const DType dtype = written && config.out_f32 && !config.packed ? DType::f32 : config.dtype;
-    return config.varlen ? dense(name, dtype, {batch * s, h, width}, written)
-                         : dense(name, dtype, {batch, h, s, width}, written);
-  };
-  const int values = fmha_value_dim(config);
-  return {rows("q", "heads", "seq-q", config.head_dim), rows("k", "kv-heads", "seq-k", config.head_dim),
-          rows("v", "kv-heads", "seq-k", values), rows("o", "heads", "seq-q", values)};
-}
-
-/// usual: as most calls have it, without lse and with the default scale, where the kernel's form takes that.
-Trial trial_of(const FmhaKernel& config, const Sizes& sizes, bool usual = false) {
-  const std::int64_t batch = sizes.at("batch"), heads = sizes.at("heads"), kv = sizes.at("kv-heads"),
-                     queries = sizes.at("seq-q"), keys = sizes.at("seq-k");
-  Trial trial;
-  trial.name = cat("B ", batch, " H ", heads, "/", kv, " Sq ", queries, " Sk ", keys);
-  trial.kernel_flags = flags_of_fields<kFmhaFields>(config);
-  trial.flags = trial.kernel_flags + " " + sizes.flags();
-  // Packed kernels that write f32 serve parts of the keys.
-  const int parts = !config.packed ? 0 : config.out_f32 ? 3 : 1;
-  const int choice = FmhaChoice{config.rung, config.walk, config.tile, parts}.number();
-  // A workload is timed as calls take it, unless its flags ask for more. A trial runs the kernel that its flags name.
-  if (!usual || choice != FmhaChoice().number()) trial.choice = choice;
-  trial.tensors = trial_tensors(config, sizes);
-  const auto beside = [&](bool given, TrialTensor tensor) {
-    if (given) trial.tensors.push_back(std::move(tensor));
-  };
-  beside(!usual, config.varlen ? dense("lse", DType::f32, {heads, batch * queries}, true)
-                               : dense("lse", DType::f32, {batch, heads, queries}, true));
-  beside(config.alibi, dense("alibi_slopes", DType::f32, {heads}));
-  beside(config.sinks, dense("sinks", DType::f32, {heads}));
-  beside(config.varlen, begins_of("cu_seqlens_q", batch * queries, 0));
-  beside(config.varlen, begins_of("cu_seqlens_k", batch * keys, 5));
-  if (config.page_size != 0) trial.tensors.push_back(table_of(config, batch * keys));
-  trial.with_args = [config, usual, tensors = trial.tensors](Device device, std::span<void* const> places,
-                                                             const std::function<void(const void*)>& use) {
-    const auto tensor = [&](std::size_t i) { return tensors[i].operand.view(device, places[i]); };
-    FmhaArgs args;
-    args.q = tensor(0), args.k = tensor(1), args.v = tensor(2), args.o = tensor(3);
-    set_mask(args, config);
-    set_scores(args, config, usual);
-    std::size_t next = 4;
-    if (!usual) args.lse = tensor(next++);
-    if (config.alibi) args.alibi_slopes = tensor(next++);
-    if (config.sinks) args.sinks = tensor(next++);
-    if (config.varlen) args.cu_seqlens_q = tensor(next++), args.cu_seqlens_k = tensor(next++);
-    if (config.page_size != 0) args.block_table = tensor(next++);
-    use(&args);
-  };
-  return trial;
 }
 
 class Fmha final : public Described<FmhaArgs, fmha_from_c> {
@@ -180,6 +115,10 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
       fail(Stage::argument, Code::unsupported,
            cat("fmha: cu_seqlens_q is given and rung is ", fmha_rungs()[static_cast<std::size_t>(rung)].name,
                "; allowed with a rung: tensors [B, H, S, D]"));
+    if (const auto kernel = kernel_of_key<kFmhaFields, FmhaKernel>(problem.kind); has_mods(kernel) || has_bias(kernel))
+      fail(Stage::argument, Code::unsupported,
+           cat("fmha: ", has_bias(kernel) ? "bias" : "a text such as mask_mod", " is given and rung is ",
+               fmha_rungs()[static_cast<std::size_t>(rung)].name, "; allowed with a rung: calls without"));
     return rung;
   }
   Request request_of(const Kernel& kernel) const override {
@@ -228,8 +167,7 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
   }
   std::vector<Request> requests(const Flags& flags) const override {
     std::vector<Request> list;
-    for (const FmhaKernel& config :
-         kernels_of_flags<kFmhaFields, FmhaKernel>("fmha", flags, choices_of_fields<kFmhaFields>()))
+    for (const FmhaKernel& config : kernels_of(flags, choices_of_fields<kFmhaFields>()))
       list.push_back(fmha_request(config));
     return list;
   }
@@ -258,7 +196,7 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
       Sizes own = sizes;
       const std::int64_t rows = rows_per_block(config, arch);
       own.set_default("seq-q", std::max<std::int64_t>(130, rows + 2));
-      list.push_back(trial_of(config, own));
+      list.push_back(fmha_trial(config, own));
       if (own.any_given()) continue;
       for (const auto& [heads, queries, keys] : {std::array<std::int64_t, 3>{3, 70, 40},
                                                  {1, std::max<std::int64_t>(64, rows * 3 / 4),
@@ -266,7 +204,7 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
         own.set_default("heads", heads);
         own.set_default("seq-q", queries);
         own.set_default("seq-k", keys);
-        list.push_back(trial_of(config, own));
+        list.push_back(fmha_trial(config, own));
       }
     }
     return list;
@@ -287,6 +225,8 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
     list.writes("lse", of.lse);
     list.reads("alibi_slopes", of.alibi_slopes);
     list.reads("sinks", of.sinks);
+    list.reads("bias", of.bias);
+    list.reads("mod_params", of.mod_params);
     list.reads("cu_seqlens_q", of.cu_seqlens_q);
     list.reads("cu_seqlens_k", of.cu_seqlens_k);
     list.reads("seqused_k", of.seqused_k);
@@ -322,7 +262,7 @@ std::vector<Workload> fmha_workloads(const Flags& flags, const arch::Arch&) {
   for (const FmhaKernel& config : usual_kernels(kernels)) {
     const double width =
         static_cast<double>(sizes.at("batch") * sizes.at("heads") * (config.head_dim + fmha_value_dim(config)));
-    list.push_back({trial_of(config, sizes, true),
+    list.push_back({fmha_trial(config, sizes, true),
                     2 * width * visible_keys(mask_of(config, sizes.at("seq-q"), sizes.at("seq-k")))});
   }
   return list;
@@ -333,6 +273,9 @@ std::vector<TileCount> fmha_tiles(const void* args, const Geometry& geometry, un
   if (has_sequences(of))
     fail(Stage::argument, Code::unsupported,
          "--varlen is true; allowed in a timeline: false, as the device alone knows the tiles' lengths");
+  if (of.key_range.given())
+    fail(Stage::argument, Code::unsupported,
+         "--key-range is given; allowed in a timeline: none, as the device alone knows the tiles' lengths");
   const auto launch = geometry.as<FmhaLaunch>();
   const fmha::Mask mask = mask_of(of);
   std::vector<TileCount> list;  // a block of rows of each head, with the blocks of keys that it sees
@@ -362,6 +305,7 @@ namespace {
 FmhaKernel canonical(FmhaKernel config) {
   if (config.value_dim == config.head_dim) config.value_dim = 0;
   config.page_size = fmha_page_kind(config.page_size);
+  if (makes_scores(config)) config.general_scale = false;
   return config;
 }
 
@@ -373,6 +317,8 @@ Request fmha_request(const FmhaKernel& config) {
   validate(config);
   check_fmha_rung(config.rung);
   Request request = request_of_fields<kFmhaFields>("fmha", canonical(config));
+  for (auto& field : mods_fields(config)) request.fields.push_back(std::move(field));
+  request.name += mods_tag(config);
   for (auto& field : fmha_rung_fields(config.rung)) request.fields.push_back(std::move(field));
   return request;
 }

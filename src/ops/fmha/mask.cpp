@@ -1,6 +1,8 @@
 // See mask.hpp.
 #include "ops/fmha/mask.hpp"
 
+#include "ops/fmha/mods.hpp"
+
 #include <algorithm>
 
 namespace tj::ops {
@@ -29,7 +31,9 @@ fmha::Mask mask(const FmhaConfig& config, std::int64_t queries, std::int64_t key
           static_cast<int>(top_left ? keys : queries),
           bounded(window.left, all),
           bounded(window.right, all),
-          config.varlen};
+          config.varlen || config.key_range.given(),
+          0,
+          has_mods(config) || has_bias(config)};
 }
 
 }  // namespace
@@ -59,6 +63,7 @@ fmha::Mask mask_of(const FmhaArgs& args) {
   FmhaConfig config;
   set_mask(config, args);
   config.varlen = args.cu_seqlens_q.has_value();
+  set_mods(config, args);
   // Of pages the tensor has one's keys.
   const std::int64_t keys = args.k.shape[2] * (args.block_table ? args.block_table->shape[1] : 1);
   return mask(config, args.q.shape[2], keys, args.top_left, args.window);

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "ops/common/tensor_args.hpp"
+#include "ops/fmha/mods.hpp"
 #include "support/index.hpp"
 
 namespace tj::ops {
@@ -25,6 +26,7 @@ float fmha_scale(const FmhaArgs& args) {
 // flush subnormal scales to 0, and 0 would turn a masked score of -inf into NaN. Behind a softcap c scores lie between
 // -c and c: with 1024, one multiply-add is within 9e-5 of them.
 bool fmha_needs_general_scale(const FmhaArgs& args) {
+  if (makes_scores(args)) return false;  // all of their kernels take differences first
   const float scale = args.softcap != 0 ? args.softcap : fmha_scale(args);
   return !(scale >= 1e-6f && scale <= (args.softcap != 0 ? 1024.0f : 1.0f));
 }
@@ -34,25 +36,28 @@ void set_scores(FmhaConfig& config, const FmhaArgs& args) {
   config.softcap = args.softcap != 0;
   config.alibi = args.alibi_slopes.has_value();
   config.sinks = args.sinks.has_value();
+  set_mods(config, args);
 }
 
 void set_scores(FmhaArgs& args, const FmhaConfig& config, bool usual) {
   // This scale moves maxima so far from block to block that outputs are corrected.
   if (!usual || config.general_scale) args.scale = config.general_scale ? -1.5f : 1.0f;
+  args.score_mod = config.score_mod, args.mask_mod = config.mask_mod, args.key_range = config.key_range;
   if (config.softcap) args.softcap = config.general_scale ? 4096.0f : usual ? 50.0f : 5.0f;
 }
 
 void set_scores(fmha::Params& params, const FmhaArgs& args) {
   const float scale = fmha_scale(args), cap = args.softcap;
-  const bool changed = cap != 0 || args.alibi_slopes;
+  const bool scaled = args.alibi_slopes.has_value() || makes_scores(args), changed = cap != 0 || scaled;
   // A scale of 0 weighs all keys alike; the smallest normal keeps masked scores at -inf where 0 would make them NaN.
-  params.scale = args.alibi_slopes ? 1.0f
-                 : changed         ? std::fmax(cap, std::numeric_limits<float>::min())
-                                   : std::fmax(std::fabs(scale), std::numeric_limits<float>::min());
+  params.scale = scaled    ? 1.0f
+                 : changed ? std::fmax(cap, std::numeric_limits<float>::min())
+                           : std::fmax(std::fabs(scale), std::numeric_limits<float>::min());
   params.scale_log2 = std::fmin(params.scale * kLog2E, kLargest);
   params.sign = !changed && scale < 0 ? -1.0f : 1.0f;
   params.cap_powers = cap != 0 ? within(2 * kLog2E * scale / cap) : 0.0f;
   params.alibi_scale = cap != 0 ? cap : scale;
+  set_mods(params, args);
   if (args.alibi_slopes) {
     const Tensor& slopes = *args.alibi_slopes;
     params.alibi_slopes = static_cast<const float*>(slopes.data);

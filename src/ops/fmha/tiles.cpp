@@ -7,6 +7,7 @@
 
 #include "ops/fmha/family.hpp"
 #include "ops/fmha/mask.hpp"
+#include "ops/fmha/mods.hpp"
 
 namespace tj::ops {
 namespace {
@@ -51,9 +52,10 @@ double cycles_of(const Rated& rated, const FmhaSizes& sizes, std::int64_t max_sm
 }
 
 /// Do calls choose by their sizes? Where rows see different keys, 128 keys ran 1 to 7% faster than 160 at all lengths
-/// (causal, D 128, S 512 to 16384, H100, 2026-11-27).
+/// (causal, D 128, S 512 to 16384, H100, 2026-11-27). Nothing was measured of users' scores.
 bool by_sizes(const FmhaKernel& kernel) {
-  return kernel.rung == kNoFmhaRung && kernel.tile == kUsualFmhaTile && !mask_of(kernel).tiles_differ();
+  return kernel.rung == kNoFmhaRung && kernel.tile == kUsualFmhaTile && !mask_of(kernel).tiles_differ() &&
+         !has_mods(kernel) && !has_bias(kernel);
 }
 
 /// The usual tile is the best for a long call that fills any device.

@@ -45,7 +45,9 @@ Sizes sizes_of(const Problem& problem) {
 FmhaKernel kernel_of(const Problem& problem) {
   Request request;
   request.fields = problem.fields;
-  return kernel_of_fields<kFmhaFields, FmhaKernel>(request);
+  FmhaKernel kernel = kernel_of_fields<kFmhaFields, FmhaKernel>(request);
+  read_mods(kernel, request.fields);
+  return kernel;
 }
 
 Problem make_problem(const FmhaKernel& kernel, const Sizes& sizes) {
@@ -112,6 +114,10 @@ class FmhaTunable final : public Tunable {
     if (has_sequences(of))
       fail(Stage::argument, Code::unsupported,
            "fmha: cu_seqlens_q is given; allowed in tuning: tensors [B, H, S, D], as lengths change from call to call");
+    if (has_mods(of) || of.bias)
+      fail(Stage::argument, Code::unsupported,
+           cat("fmha: ", of.bias ? "bias" : "a text such as mask_mod",
+               " is given; allowed in tuning: calls without, as what it costs is the user's"));
     if (of.o.dtype == DType::f32)
       fail(Stage::argument, Code::unsupported, "fmha: o.dtype is f32; allowed in tuning: q.dtype");
     const FmhaSizes sizes = fmha_sizes(of);
@@ -132,6 +138,10 @@ class FmhaTunable final : public Tunable {
                                      {"varlen", "lengths change from call to call"},
                                      {"page-size", "lengths change from call to call"},
                                      {"packed", "its parts are predicted"},
+                                     {"bias", "what it costs is the user's"},
+                                     {"score-mod", "what it costs is the user's"},
+                                     {"mask-mod", "what it costs is the user's"},
+                                     {"key-range", "what it costs is the user's"},
                                      {"out", "results of q's type are measured"}})
       if (flags.count(name) > 0)
         fail(Stage::argument, Code::invalid_argument, cat("--", name, " is given; ", what, ": leave it out"));
@@ -151,7 +161,8 @@ class FmhaTunable final : public Tunable {
       Problem problem = make_problem(kernel, sizes_of(given));
       check(problem);
       const bool chosen = kernel.tile != kUsualFmhaTile || kernel.walk != WalkChoice::usual ||
-                          kernel.rung != kNoFmhaRung || kernel.varlen || kernel.packed || kernel.out_f32;
+                          kernel.rung != kNoFmhaRung || kernel.varlen || kernel.packed || kernel.out_f32 ||
+                          has_mods(kernel) || has_bias(kernel);
       return chosen ? std::nullopt : std::optional(std::move(problem));
     });
   }

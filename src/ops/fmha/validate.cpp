@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "ops/common/tensor_checks.hpp"
+#include "ops/fmha/mods.hpp"
 #include "ops/fmha/sequences.hpp"
 #include "support/fail.hpp"
 
@@ -134,6 +135,7 @@ void check_fmha_beside(const FmhaArgs& args, const FmhaBeside& of, Size batch, S
     check_heads("alibi_slopes", *args.alibi_slopes, args.alibi_slopes->rank == 1 ? 1 : 2, "[H] or [B, H]", of, batch,
                 heads);
   if (args.sinks) check_heads("sinks", *args.sinks, 1, "[H]", of, batch, heads);
+  check_mods(args, of, batch, heads, args.cu_seqlens_q.has_value());
 }
 
 void validate(const FmhaConfig& config) {
@@ -143,6 +145,7 @@ void validate(const FmhaConfig& config) {
   if (config.page_size < 0 || (config.page_size != 0 && !config.varlen))
     refuse(kOp, Code::invalid_argument,
            cat("page_size is ", config.page_size, "; allowed: 0, and with varlen numbers of keys"));
+  check_mods(config);
 }
 
 void validate(const FmhaArgs& args, bool on_model) {

@@ -37,10 +37,10 @@ struct FmhaBeside {
   const FmhaOutputs& outputs;
   const char* batch_like = "B of cu_seqlens_q";
 };
-/// lse, slopes and sinks.
+/// lse, slopes, sinks, texts and what goes with them.
 void check_fmha_beside(const FmhaArgs& args, const FmhaBeside& of, Size batch, Size heads);
 
-/// Checks a kernel that is prepared ahead by the same rules: dtype and head dim. Throws as above.
+/// Checks a kernel that is prepared ahead by the same rules: dtype, head dim and texts. Throws as above.
 void validate(const FmhaConfig& config);
 
 }  // namespace tj::ops

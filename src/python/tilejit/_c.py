@@ -49,7 +49,8 @@ Tensor = _sized("Tensor", [("data", c_void_p), ("device", Device), ("dtype", c_i
 FmhaArgs = _sized("FmhaArgs", _tensors("q", "k", "v", "o", "lse") + [
     ("scale", c_float), ("has_scale", c_int32), ("causal", c_int32), ("max_sms", c_int32), ("has_window", c_int32), ("top_left", c_int32),
     ("window_left", c_int64), ("window_right", c_int64), ("softcap", c_float), ("reserved", c_int32)] + _tensors(
-        "alibi_slopes", "sinks", "cu_seqlens_q", "cu_seqlens_k", "seqused_k", "block_table"))
+        "alibi_slopes", "sinks", "cu_seqlens_q", "cu_seqlens_k", "seqused_k", "block_table", "bias", "mod_params") + [
+            (name, c_char_p) for name in ("score_mod", "mask_mod", "key_range")])
 MergeStatesArgs = _sized("MergeStatesArgs", _tensors("states", "lse_states", "o", "lse", "cu_seqlens") + [("max_sms", c_int32), ("reserved", c_int32)])
 GemmArgs = _sized("GemmArgs", _tensors("a", "b", "d", "c", "bias") + [
     ("alpha", c_float), ("beta", c_float), ("activation", c_int32), ("max_sms", c_int32)] + _tensors("scale_a", "scale_b"))

@@ -120,6 +120,15 @@ def encoded(value, name: str):
     return found
 
 
+def device_text(name: str, text):
+    """The body of a function on the device, for C."""
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        raise Error(f"{name} is {shown(text)}; allowed: device code as a text, such as 'return k <= q;', as kernels are made without Python")
+    return encoded(text, name)
+
+
 def number(value, name: str, low: int, high: int) -> int:
     """A whole number within limits. A C field would cut off what is beyond its own."""
     try:

@@ -12,7 +12,7 @@ from ._device import Device
 from ._error import Error
 from ._experts import _combine, _grouped_gemm, _quantise, combine, grouped_gemm, quantise  # noqa: F401 -- three of the ops
 from ._merge import _merge_states, merge_states  # noqa: F401 -- one of the ops
-from ._library import check, encoded, flag, library, number, real, shown
+from ._library import check, device_text, encoded, flag, library, number, real, shown
 from ._ready import plain, short
 from ._recurrence import _gated_delta_rule, gated_delta_rule  # noqa: F401 -- one of the ops
 from ._tensors import Spec
@@ -57,14 +57,16 @@ def _sides(window):
 
 
 def _fmha(q, k, v, *, causal=False, scale=None, window=_NO_WINDOW, top_left=False, softcap=0.0, alibi_slopes=None, sinks=None, cu_seqlens_q=None,
-          cu_seqlens_k=None, seqused_k=None, block_table=None, out=None, return_lse=False, layout="bhsd", max_sms=0, stream=None, asks=False):
+          cu_seqlens_k=None, seqused_k=None, block_table=None, bias=None, score_mod=None, mask_mod=None, key_range=None, mod_params=None, out=None,
+          return_lse=False, layout="bhsd", max_sms=0, stream=None, asks=False):
     left, right = _sides(window)
     args = _c.FmhaArgs(causal=flag(causal, "causal"), max_sms=_limit(max_sms), has_window=1, window_left=left, window_right=right,
-                       top_left=flag(top_left, "top_left"), softcap=real(softcap, "softcap"))
+                       top_left=flag(top_left, "top_left"), softcap=real(softcap, "softcap"), score_mod=device_text("score_mod", score_mod),
+                       mask_mod=device_text("mask_mod", mask_mod), key_range=device_text("key_range", key_range))
     call, swapped, return_lse = Call("fmha", args, stream, asks), one_of("layout", layout, _LAYOUTS), flag(return_lse, "return_lse")
     q, k, v = call.tensor("q", q), call.tensor("k", k), call.tensor("v", v)
     beside = {"alibi_slopes": alibi_slopes, "sinks": sinks, "cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k, "seqused_k": seqused_k,
-              "block_table": block_table}
+              "block_table": block_table, "bias": bias, "mod_params": mod_params}
     beside = {name: call.tensor(name, x, True) for name, x in beside.items() if x is not None}
     out, lse_out = _two(out, _FMHA_PAIR) if return_lse else (out, None)
     if cu_seqlens_q is not None:
@@ -152,7 +154,9 @@ def _asking(op, arguments, options) -> Call:
 def fmha(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: Optional[float] = None, window: Tuple[int, int] = _NO_WINDOW,
          top_left: bool = False, softcap: float = 0.0, alibi_slopes: Optional[SupportsDLPack] = None, sinks: Optional[SupportsDLPack] = None,
          cu_seqlens_q: Optional[SupportsDLPack] = None, cu_seqlens_k: Optional[SupportsDLPack] = None,
-         seqused_k: Optional[SupportsDLPack] = None, block_table: Optional[SupportsDLPack] = None, out: Any = None,
+         seqused_k: Optional[SupportsDLPack] = None, block_table: Optional[SupportsDLPack] = None, bias: Optional[SupportsDLPack] = None,
+         score_mod: Optional[str] = None, mask_mod: Optional[str] = None, key_range: Optional[str] = None,
+         mod_params: Optional[SupportsDLPack] = None, out: Any = None,
          return_lse: bool = False, layout: str = "bhsd", max_sms: int = 0, stream: Optional[StreamLike] = None,
          runtime: Optional[Runtime] = None) -> Union[Tensor, Tuple[Tensor, Tensor]]:
     """Attention forward: softmax(scale * q k^T [masked]) v, summed in f32.
@@ -166,6 +170,10 @@ def fmha(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: Option
     logit that joins the sum of each row's exponentials, and has no value.
     cu_seqlens_q, cu_seqlens_k i32 [B + 1]: q and o are [T, H, D], k and v [Tk, Hkv, D], rows of sequences one behind the other; lse is [H, T].
     seqused_k i32 [B]: keys that count. block_table i32 [B, pages]: k and v are [pages, page size, Hkv, D]. Lists are read on the device.
+    bias, f32 or q's type [B or 1, H or 1, Sq or 1, Sk or 1], is added to scaled scores. score_mod, mask_mod and key_range are bodies of functions
+    in device code: of (score, b, h, q, k, params) the new score, of (b, h, q, k, params) whether the query sees the key, and of (b, h, q0, q1,
+    params, k0, k1, all0, all1) which keys queries of a tile see. q and k are places among the keys. params.i32(n) and params.f32(n) read
+    mod_params [N], i32 or f32. src/ops/fmha/README.md has more.
     Returns o, made by q's framework, or `out`; with return_lse (o, lse), lse f32 [B, H, Sq], and out is such a pair.
     max_sms: multiprocessors that the launches may fill, so that other work can run beside; 0: all.
     stream: a driver's handle or a framework's stream; None: the framework's current one. Raises tilejit.Error.
@@ -175,17 +183,18 @@ def fmha(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: Option
     >>> tilejit.fmha(q, q, q, causal=True)[0, 0, 0, :3]
     array([1., 1., 1.], dtype=float16)
     """
-    given = (q, k, v) if alibi_slopes is None and sinks is None and cu_seqlens_q is None else (
-        q, k, v, alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_k, seqused_k, block_table)
+    given = (q, k, v) if alibi_slopes is None and sinks is None and cu_seqlens_q is None and bias is None and mod_params is None else (
+        q, k, v, alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_k, seqused_k, block_table, bias, mod_params)
     if out is not None:
         given += _two(out, _FMHA_PAIR) if return_lse else (out,)
     kinds, objects = tuple(map(type, given)), given if len(given) == 3 else tuple([x for x in given if x is not None])
-    key = kinds, causal, scale, return_lse, layout, max_sms, *_sides(window), top_left, softcap
+    key = kinds, causal, scale, return_lse, layout, max_sms, *_sides(window), top_left, softcap, score_mod, mask_mod, key_range
     done = short(runtime, key, stream, objects, out)
     if done is not None:
         return tuple(done) if return_lse else done
     call = _fmha(q, k, v, causal=causal, scale=scale, window=window, top_left=top_left, softcap=softcap, alibi_slopes=alibi_slopes, sinks=sinks,
-                 cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, seqused_k=seqused_k, block_table=block_table, out=out,
+                 cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, seqused_k=seqused_k, block_table=block_table, bias=bias, score_mod=score_mod,
+                 mask_mod=mask_mod, key_range=key_range, mod_params=mod_params, out=out,
                  return_lse=return_lse, layout=layout, max_sms=max_sms, stream=stream)
     results = call.run(_runtime(runtime), key)
     return results if return_lse else results[0]

@@ -16,7 +16,8 @@ from ._torch_run import refuse_grad, refuse_tangent, run
 
 _FMHA_OPTIONS = ("bool causal=False, float? scale=None, int window_left=-1, int window_right=-1, bool top_left=False, float softcap=0.0, "
                  "Tensor? alibi_slopes=None, Tensor? sinks=None, Tensor? cu_seqlens_q=None, Tensor? cu_seqlens_k=None, Tensor? seqused_k=None, "
-                 "Tensor? block_table=None")
+                 "Tensor? block_table=None, Tensor? bias=None, Tensor? mod_params=None, str? score_mod=None, str? mask_mod=None, "
+                 "str? key_range=None")
 _RULE_OPTIONS = ("Tensor? gate=None, Tensor? a_log=None, Tensor? dt_bias=None, Tensor? beta=None, str gate_form='log', bool beta_raw=False, "
                  "bool delta=True, bool normalise=False, float? scale=None, Tensor? initial_state=None, Tensor? read_slots=None, "
                  "Tensor? cu_seqlens=None, bool state_transposed=False")
@@ -51,9 +52,10 @@ SCHEMAS = {
 
 
 def _fmha(tensors, results, made, causal=False, scale=None, window_left=-1, window_right=-1, top_left=False, softcap=0.0, alibi_slopes=None,
-          sinks=None, cu_seqlens_q=None, cu_seqlens_k=None, seqused_k=None, block_table=None):
-    run("fmha", (causal, scale, window_left, window_right, top_left, softcap),
-        (*tensors, alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_k, seqused_k, block_table, *results), made)
+          sinks=None, cu_seqlens_q=None, cu_seqlens_k=None, seqused_k=None, block_table=None, bias=None, mod_params=None, score_mod=None,
+          mask_mod=None, key_range=None):
+    run("fmha", (causal, scale, window_left, window_right, top_left, softcap, score_mod, mask_mod, key_range),
+        (*tensors, alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_k, seqused_k, block_table, bias, mod_params, *results), made)
 
 
 def fmha(q, k, v, **options):

@@ -23,10 +23,11 @@ _plans: dict = {}
 
 
 def _fmha(call, tensors, options):
-    q, k, v, alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_k, seqused_k, block_table, o, lse = tensors
-    causal, scale, left, right, top_left, softcap = options
+    q, k, v, alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_k, seqused_k, block_table, bias, mod_params, o, lse = tensors
+    causal, scale, left, right, top_left, softcap, score_mod, mask_mod, key_range = options
     return call(q, k, v, causal=causal, scale=scale, window=(left, right), top_left=top_left, softcap=softcap, alibi_slopes=alibi_slopes,
                 sinks=sinks, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, seqused_k=seqused_k, block_table=block_table,
+                bias=bias, score_mod=score_mod, mask_mod=mask_mod, key_range=key_range, mod_params=mod_params,
                 out=o if lse is None else (o, lse), return_lse=lse is not None)
 
 
@@ -79,7 +80,8 @@ def _gated_delta_rule(call, tensors, options):
 
 # The tensors of a call in the order of run(), by their names in plans; how many of them are results; how the package's own function takes them.
 _OPS = {
-    "fmha": (("q", "k", "v", "alibi_slopes", "sinks", "cu_seqlens_q", "cu_seqlens_k", "seqused_k", "block_table", "o", "lse"), 2, _fmha),
+    "fmha": (("q", "k", "v", "alibi_slopes", "sinks", "cu_seqlens_q", "cu_seqlens_k", "seqused_k", "block_table", "bias", "mod_params", "o", "lse"), 2,
+             _fmha),
     "gemm": (("a", "b", "c", "bias", "scale_a", "scale_b", "d"), 1, _gemm),
     "grouped_gemm": (("a", "b", "groups", "bias", "scale_a", "scale_b", "d"), 1, _grouped_gemm),
     "quantise": (("x", "row_indices", "q", "scales"), 2, _quantise),

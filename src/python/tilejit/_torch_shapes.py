@@ -92,9 +92,10 @@ def _fmha_lists(q, k, v, lists):
 
 
 def _fmha(q, k, v, *, causal=False, scale=None, window_left=-1, window_right=-1, top_left=False, softcap=0.0, alibi_slopes=None, sinks=None,
-          cu_seqlens_q=None, cu_seqlens_k=None, seqused_k=None, block_table=None):
+          cu_seqlens_q=None, cu_seqlens_k=None, seqused_k=None, block_table=None, bias=None, mod_params=None, score_mod=None, mask_mod=None,
+          key_range=None):
     lists = {"cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k, "seqused_k": seqused_k, "block_table": block_table}
-    _together("fmha", q, {"q": q, "k": k, "v": v, "alibi_slopes": alibi_slopes, "sinks": sinks, **lists})
+    _together("fmha", q, {"q": q, "k": k, "v": v, "alibi_slopes": alibi_slopes, "sinks": sinks, **lists, "bias": bias, "mod_params": mod_params})
     batched = cu_seqlens_q is None
     if not batched:
         q, k, v = _fmha_lists(q, k, v, lists)
@@ -127,6 +128,12 @@ def _fmha(q, k, v, *, causal=False, scale=None, window_left=-1, window_right=-1,
         _fmha_heads(q, "alibi_slopes", alibi_slopes, "[H] or [B, H]", 1, 2, batch=None if batched else cu_seqlens_q.shape[0] - 1)
     if sinks is not None:
         _fmha_heads(q, "sinks", sinks, "[H]", 1)
+    if bias is not None:
+        _rank("fmha", "bias", bias, "[B or 1, H or 1, Sq or 1, Sk or 1]", 4)
+        _dtype("fmha", "bias", bias, (q.dtype, torch.float32), ", as q.dtype, or f32")
+    if mod_params is not None:
+        _rank("fmha", "mod_params", mod_params, "[N]", 1)
+        _dtype("fmha", "mod_params", mod_params, (torch.float32, torch.int32))
 
 
 def fmha_like(q, v):

@@ -1,11 +1,12 @@
 """tilejit as operators of PyTorch: torch.ops.tilejit.*, and sdpa(), flash_attn_func(), flash_attn_varlen_func(), flash_attn_with_kvcache(),
-fp8_gemm_nt(), fused_moe(), fused_recurrent_gated_delta_rule() and gated_delta_rule_decode() by tilejit's kernels. Forward only.
+flex_attention(), fp8_gemm_nt(), fused_moe(), fused_recurrent_gated_delta_rule() and gated_delta_rule_decode() by tilejit's kernels. Forward only.
 
 Importing this registers the operators. They run in eager mode, under torch.compile(fullgraph=True), in CUDA graphs, and give shapes for fake and
 meta tensors. A tensor that requires grad is refused outside of torch.no_grad(); sdpa leaves it to torch.
 
     torch.ops.tilejit.fmha(q, k, v, *, causal=False, scale=None, window_left=-1, window_right=-1, top_left=False, softcap=0, alibi_slopes=None,
-                           sinks=None, cu_seqlens_q=None, cu_seqlens_k=None, seqused_k=None, block_table=None) -> o
+                           sinks=None, cu_seqlens_q=None, cu_seqlens_k=None, seqused_k=None, block_table=None, bias=None, mod_params=None,
+                           score_mod=None, mask_mod=None, key_range=None) -> o
                            fmha_lse: (o, lse); fmha_out: out, lse=None
     torch.ops.tilejit.gemm(a, b, *, c, bias, alpha, beta, activation, dtype, scale_a, scale_b) -> d          gemm_out: out
     torch.ops.tilejit.grouped_gemm(a, b, groups, *, grouping="ends", ...) -> d   grouped_gemm_out: out
@@ -41,6 +42,7 @@ def _check_version(version: str) -> None:
 
 _check_version(torch.__version__)
 
+from ._torch_flex import flex_attention  # noqa: E402 -- behind the check
 from ._torch_flash import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache  # noqa: E402 -- behind the check
 from ._torch_fp8 import fp8_gemm_nt, m_grouped_fp8_gemm_nt_contiguous, m_grouped_fp8_gemm_nt_masked  # noqa: E402
 from ._torch_moe import fused_moe  # noqa: E402
@@ -48,6 +50,6 @@ from ._torch_merge import merge_states  # noqa: E402
 from ._torch_rule import chunk_gated_delta_rule, fused_recurrent_gated_delta_rule, gated_delta_rule_decode  # noqa: E402
 from ._torch_sdpa import sdpa  # noqa: E402
 
-__all__ = ["chunk_gated_delta_rule", "flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache", "fp8_gemm_nt", "fused_moe",
-           "fused_recurrent_gated_delta_rule", "gated_delta_rule_decode", "m_grouped_fp8_gemm_nt_contiguous", "m_grouped_fp8_gemm_nt_masked",
-           "merge_states", "sdpa"]
+__all__ = ["chunk_gated_delta_rule", "flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache", "flex_attention", "fp8_gemm_nt",
+           "fused_moe", "fused_recurrent_gated_delta_rule", "gated_delta_rule_decode", "m_grouped_fp8_gemm_nt_contiguous",
+           "m_grouped_fp8_gemm_nt_masked", "merge_states", "sdpa"]

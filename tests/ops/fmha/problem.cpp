@@ -146,7 +146,7 @@ std::string FmhaProblem::problem() const {
     if (!inside && std::bit_cast<std::uint32_t>(lse_[i]) != kLsePoison) return "an element beside lse was written";
     if (inside && std::isnan(lse_[i])) return "an element of lse was not written, or is NaN";
   }
-  const auto comparison = samples::compare_fmha(args);
+  const auto comparison = samples::compare_fmha(args, {.mods = mods});
   return comparison.within(shape_.dtype) ? std::string() : comparison.text(shape_.dtype);
 }
 

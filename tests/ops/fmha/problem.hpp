@@ -32,8 +32,9 @@ struct FmhaShape {
 class FmhaProblem {
  public:
   FmhaProblem(const FmhaShape& shape, std::uint64_t seed);
-  FmhaArgs args;  ///< in host memory
-  int rung = 0;   ///< of the op's ladder
+  FmhaArgs args;                 ///< in host memory
+  int rung = 0;                  ///< of the op's ladder
+  samples::FmhaModsOfHost mods;  ///< what its texts say
 
   /// Runs it there: on the cpu in place, on a GPU through copies of the whole allocations, guard bands included.
   void run(Runtime& runtime, Device device);

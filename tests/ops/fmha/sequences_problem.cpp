@@ -8,7 +8,6 @@
 #include <numeric>
 #include <utility>
 
-#include "common/fmha_reference.hpp"
 #include "common/half.hpp"
 #include "common/random.hpp"
 #include "support/fail.hpp"
@@ -173,6 +172,11 @@ FmhaArgs SequencesProblem::dense(std::size_t sequence, std::vector<std::uint16_t
   if (args.lse)
     one.lse = Tensor::strided(static_cast<float*>(args.lse->data) + begin, kCpu, DType::f32, {1, h, rows},
                               {h * rows_q_, rows_q_, 1});
+  if (args.bias && args.bias->shape[0] != 1) {
+    one.bias->data = static_cast<char*>(args.bias->data) +
+                     static_cast<std::int64_t>(sequence) * args.bias->strides[0] * size_of(args.bias->dtype);
+    one.bias->shape[0] = 1;
+  }
   if (args.alibi_slopes)
     one.alibi_slopes =
         Tensor::contiguous(const_cast<float*>(slopes_.data()) + sequence * shape_.heads, kCpu, DType::f32, {h});
@@ -197,7 +201,11 @@ std::string SequencesProblem::problem_of(std::size_t sequence) const {
     }
   if (nan || rows == 0 || shape_.keys[sequence] == 0) return {};
   std::vector<std::uint16_t> k, v;
-  const auto comparison = samples::compare_fmha(dense(sequence, k, v));
+  samples::FmhaModsOfHost own;  // b is the sequence's number
+  const int b = static_cast<int>(sequence);
+  if (mods.score) own.score = [&](double score, int, int h, int q, int key) { return mods.score(score, b, h, q, key); };
+  if (mods.mask) own.mask = [&](int, int h, int q, int key) { return mods.mask(b, h, q, key); };
+  const auto comparison = samples::compare_fmha(dense(sequence, k, v), {.mods = own});
   return comparison.within(shape_.dtype) ? std::string() : comparison.text(shape_.dtype);
 }
 

@@ -9,6 +9,8 @@
 #include <tilejit/ops.hpp>
 #include <tilejit/runtime.hpp>
 
+#include "common/fmha_reference.hpp"
+
 namespace tj::test {
 
 struct SequencesShape {
@@ -31,7 +33,8 @@ struct SequencesShape {
 class SequencesProblem {
  public:
   SequencesProblem(const SequencesShape& shape, std::uint64_t seed);
-  FmhaArgs args;  ///< in host memory
+  FmhaArgs args;                 ///< in host memory
+  samples::FmhaModsOfHost mods;  ///< what its texts say
 
   /// Other lengths in the same memory, of as many sequences; all together no more than before. Poisons outputs anew.
   void set_lengths(const std::vector<int>& queries, const std::vector<int>& keys);
