@@ -77,9 +77,9 @@ class SolveBuilder : Builder {
     node(compare).registers = 100;
     then(load_k, normalise, 0, k);
     then(load_q, normalise, 0, q);
-    then(normalise, compare, 0, factors);
     then(load_k, compare, 0, k);
     then(load_q, compare, 0, q);
+    then(normalise, compare, 0, factors);
     then(normalise, solve, 0, factors);
     order(load_k, gates, 0);  // what is under way while gates are added up
     order(load_q, gates, 0);
@@ -195,8 +195,10 @@ class StateBuilder : Builder {
     wait(sum, stage);
     then(stage, out, 0, o);
     wait(change, end);
-    // From one chunk to the next: the state, and registers that are free.
+    // From one chunk to the next: the state, and registers that are free. No product but the state's is under way then:
+    // with two of them across the loop's end, ptxas 13.0 runs all products one after the other.
     wait(change, round, 1);
+    wait(sum, round, 1);
     wait(keys, round, 1);
     wait(queries, round, 1);
     then(weigh, keys, 1);
