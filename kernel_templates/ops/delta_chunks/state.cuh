@@ -167,9 +167,9 @@ TJ_DEVICE void store_one(Tag tag, unsigned char* to, float value) {
   dev::store_global_u16(to, dev::pack(tag, value, value));
 }
 
-/// Takes the state that the sequence begins with.
+/// The state of the sequence's slot, or zeros.
 template <class C>
-TJ_DEVICE void begin_state(Consumer<C>& consumer, const Tile& tile) {
+TJ_DEVICE void load_state(Consumer<C>& consumer, const Tile& tile) {
   const gated_delta_rule::States& states = consumer.params.rule.initial;
   const int slot = gated_delta_rule::slot_of(states, tile.sequence);
 #pragma unroll
@@ -192,6 +192,23 @@ TJ_DEVICE void begin_state(Consumer<C>& consumer, const Tile& tile) {
     }
 }
 
+/// S as the next products read it.
+template <class C>
+TJ_DEVICE void round_state(Consumer<C>& consumer) {
+  round_rows(typename C::Element{}, consumer.state, consumer.before);
+}
+template <class C>
+TJ_DEVICE void round_state(Consumer<C>& consumer, const Tile&, int) {
+  round_state(consumer);
+}
+
+/// Takes the state that the sequence begins with.
+template <class C>
+TJ_DEVICE void begin_state(Consumer<C>& consumer, const Tile& tile) {
+  load_state(consumer, tile);
+  round_state(consumer);
+}
+
 /// The sequence's last state goes to its slot.
 template <class C>
 TJ_DEVICE void end_state(Consumer<C>& consumer, const Tile& tile) {
@@ -212,11 +229,6 @@ TJ_DEVICE void end_state(Consumer<C>& consumer, const Tile& tile) {
         store_pair(tag, place.at(j, half, 0), low, high);
       }
     }
-}
-
-template <class C>
-TJ_DEVICE void round_state(Consumer<C>& consumer, const Tile&, int) {
-  round_rows(typename C::Element{}, consumer.state, consumer.before);
 }
 
 /// sums = S tokens^T: 64 x kChunk.

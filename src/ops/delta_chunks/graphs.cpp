@@ -3,9 +3,9 @@
 // Records, an iteration is a chunk and a head; one role does it all:
 //   load_k, load_q -> normalise_rows -> compare_tokens -> solve      take_gates -> compare_tokens
 // States, an iteration is a chunk; for each consumer c of 64 rows of V:
-//   round_state -> read_keys -> ask -> solve_tokens -> weigh -> change_state -> round_state of the next chunk
-//   round_state -> fade_state -> change_state
-//   round_state -> read_queries -> fade_output -> add_tokens <- weigh       add_tokens -> stage_rows -> put_rows
+//   read_keys -> ask -> solve_tokens -> weigh -> change_state -> round_state -> read_keys of the next chunk
+//   fade_state -> change_state
+//   read_queries -> fade_output -> add_tokens <- weigh       add_tokens -> stage_rows -> put_rows
 // The first line is the chain of the state: a recurrence that no order of the other nodes shortens.
 #include "ops/common/graph_builder.hpp"
 #include "ops/delta_chunks/delta_chunks.hpp"
@@ -170,10 +170,7 @@ class StateBuilder : Builder {
     const int out = add(std::move(put));
     const int end = add(numbered("Consumer", "end_state", c, Scope::tile_end));
 
-    edge(begin, round, 0, 0, false);
-    then(round, keys);
-    then(round, queries);
-    then(round, fade);
+    edge(begin, keys, 0, 0, false);
     then(load_k_, keys, 0, k_);
     then(load_q_, queries, 0, q_);
     then(load_record_, fade, 0, record_);
@@ -195,12 +192,16 @@ class StateBuilder : Builder {
     wait(sum, stage);
     then(stage, out, 0, o);
     wait(change, end);
-    // From one chunk to the next: the state, and registers that are free. No product but the state's is under way then:
-    // with two of them across the loop's end, ptxas 13.0 runs all products one after the other.
-    wait(change, round, 1);
-    wait(sum, round, 1);
-    wait(keys, round, 1);
-    wait(queries, round, 1);
+    // A step ends with the state that the next one reads. No product is under way then: with one across a loop's end,
+    // ptxas 13.0 runs all products one after the other.
+    wait(keys, round);
+    wait(queries, round);
+    wait(change, round);
+    wait(sum, round);
+    // From one chunk to the next: the state, and registers that are free.
+    then(round, keys, 1);
+    then(round, queries, 1);
+    then(round, fade, 1);
     then(weigh, keys, 1);
     then(stage, queries, 1);
     wait(solve, ask, 1);
