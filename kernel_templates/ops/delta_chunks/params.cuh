@@ -11,11 +11,13 @@ inline constexpr int kSwizzleColumns = 64;  ///< 128 bytes of 16-bit elements: t
 inline constexpr int kSolveWarps = 4;
 
 /// A record is what the states' kernel reads of a chunk and head, in rows of 64 elements of 16 bits: the solved matrix
-/// A, the weights P, then kNumbers lists of f32, a number for each token in the order of number_place().
-inline constexpr int kNumbers = 4, kNumberRows = 8, kRecordRows = 2 * kChunk + kNumberRows;
+/// A, the weights P, then lists of f32, a number for each token in the order of number_place(), in two rows each. The
+/// rest of its 1024 bytes is nothing.
+inline constexpr int kNumberRows = 16, kRecordRows = 2 * kChunk + kNumberRows;
 inline constexpr int kRecordBytes = kRecordRows * 128;
 enum Number : int {
-  kFade,   ///< of the state before the chunk as a token's key reads it
+  kFade,   ///< of the state before the chunk as a token's key reads it, times beta
+  kBeta,   ///< of a token's value
   kKeep,   ///< of a token's change in the state behind the chunk
   kOut,    ///< of the state before the chunk in a token's result
   kTotal,  ///< the first one: of the state before the chunk in that behind it

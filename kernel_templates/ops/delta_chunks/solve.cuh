@@ -1,7 +1,7 @@
 // What a chunk's tokens are to each other: the bodies of the kernel that makes records.
 //
 // Decides what one block does for a chunk and a head. With G the running sum of the gates, from the chunk's begin:
-//   L = strictLower(beta_i k_i k_j), T = (I + L)^-1 in f32, A = lower(e^(G_i - G_j) T) beta_j,
+//   L = strictLower(beta_i k_i k_j), T = (I + L)^-1 in f32, A = lower(e^(G_i - G_j) T),
 //   P = lower(e^(G_i - G_j) q_i k_j) scale
 // L has no gate in it, so nothing of it overflows: with E = diag(e^G), (I + E L E^-1)^-1 = E T E^-1. What normalises
 // rows is in L, P and the numbers. Invariant: rows of no token reach no row nor column of one.
@@ -113,7 +113,6 @@ template <class C>
 TJ_DEVICE void take_gates(Solver<C>& solver, const Tile& tile, int) {
   const gated_delta_rule::Params& rule = solver.params.rule;
   const int lane = static_cast<int>(dev::lane_index());
-  const typename C::Element tag{};
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int token = lane + 32 * half;
@@ -126,7 +125,6 @@ TJ_DEVICE void take_gates(Solver<C>& solver, const Tile& tile, int) {
     solver.sums[half] = gate;
     solver.beta[half] = beta;
   }
-  (void)tag;
 #pragma unroll
   for (int apart = 1; apart < 32; apart *= 2) {
 #pragma unroll
@@ -258,13 +256,14 @@ TJ_DEVICE void number_tokens(const Solver<C>& solver, const Tile& tile, u32 fact
     const float k_factor = dev::load_shared<float>(factors + static_cast<u32>(token) * 4),
                 q_factor = dev::load_shared<float>(factors + static_cast<u32>(kChunk + token) * 4),
                 before = dev::exp2_approx(solver.sums[half]);
-    fade[half] = inside && !has(rule, gated_delta_rule::kWithoutDelta) ? before * k_factor : 0.0f;
+    fade[half] = inside && !has(rule, gated_delta_rule::kWithoutDelta) ? before * k_factor * solver.beta[half] : 0.0f;
     keep[half] = inside ? dev::exp2_approx(last - solver.sums[half]) * k_factor : 0.0f;
     out[half] = inside ? before * q_factor : 0.0f;
   }
   unsigned char* const record = record_of(solver.params, tile);
   const float total[2] = {dev::exp2_approx(last), 0.0f};
   put_numbers(record, kFade, fade);
+  put_numbers(record, kBeta, solver.beta);
   put_numbers(record, kKeep, keep);
   put_numbers(record, kOut, out);
   put_numbers(record, kTotal, total);
@@ -301,12 +300,12 @@ TJ_DEVICE void solve(Solver<C>& solver, const Tile& tile, int, u32 factors, u32 
   if (block == 3) number_tokens<C>(solver, tile, factors);
   float rows[32];
   substitute(lower, block, rows);
-  const float sum = of_token(solver.sums, column), beta = of_token(solver.beta, column);
+  const float sum = of_token(solver.sums, column);
 #pragma unroll
   for (int m = 0; m < 32; ++m) {
     const int row = 2 * m + odd;
     const float fade = dev::exp2_approx(of_token(solver.sums, row) - sum);
-    rows[m] = column <= row ? rows[m] * fade * beta : 0.0f;
+    rows[m] = column <= row ? rows[m] * fade : 0.0f;
   }
   unsigned char* const to = record_of(solver.params, tile) + (column & ~1) * 2;
 #pragma unroll

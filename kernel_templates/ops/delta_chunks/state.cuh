@@ -3,7 +3,7 @@
 //
 // Decides what one node computes. A consumer has 64 rows of V of the state S [V, K] in f32. Rows need nothing of each
 // other, and what a product leaves in registers is the left operand of the next one:
-//   R = S K^T; X = V^T - fade R; D = X A^T; S = total S + (keep D) K; O = out (S Q^T) + D P^T
+//   R = S K^T; X = beta V^T - fade R; D = X A^T; S = total S + (keep D) K; O = out (S Q^T) + D P^T
 // with S before the chunk on the right of the first and the last, rounded. All are 64 rows of V by tokens or K.
 // Invariant: a body touches registers of its own context and the slots that it is given.
 #pragma once
@@ -279,23 +279,25 @@ TJ_DEVICE u32 token_place(u32 tokens, int pair) {
                             static_cast<u32>(2 * group_warp()) + matrix % 2);
 }
 
-/// X = V^T - fade R.
+/// X = beta V^T - fade R. Beta is in X, not in A: the diagonal of A is 1 then, which loses nothing when A is rounded.
 template <class C>
 TJ_DEVICE void ask(Consumer<C>& consumer, const Tile&, int, u32 v, u32 record) {
   const typename C::Element tag{};
 #pragma unroll
   for (int pair = 0; pair < kChunk / 16; ++pair) {
     u32 values[4];
-    float fade[4];
+    float fade[4], beta[4];
     dev::load_matrices_transposed(token_place(v + static_cast<u32>(consumer.copy) * kBlockBytes, pair), values);
     load_numbers(record, kFade, pair, fade);
+    load_numbers(record, kBeta, pair, beta);
 #pragma unroll
     for (int w = 0; w < 4; ++w) {  // block 2 pair + w / 2 of columns, half w % 2
       float low, high;
       dev::unpack(tag, values[w], low, high);
       const float* const held = &consumer.change[8 * pair + 2 * w];
-      consumer.asked[4 * pair + w] = dev::pack(tag, dev::multiply_add(-fade[w / 2 * 2], held[0], low),
-                                               dev::multiply_add(-fade[w / 2 * 2 + 1], held[1], high));
+      const int at = w / 2 * 2;
+      consumer.asked[4 * pair + w] = dev::pack(tag, dev::multiply_add(-fade[at], held[0], low * beta[at]),
+                                               dev::multiply_add(-fade[at + 1], held[1], high * beta[at + 1]));
     }
   }
 }

@@ -23,6 +23,7 @@ using graph::Graph;
 constexpr int kElementBytes = 2;
 constexpr double kSharedBytesPerCycle = 128;  // CUDA C++ Programming Guide: 32 banks of 4 bytes
 constexpr int kSolveBlocks = 3;        // beside each other on an SM: shared memory has no room for more
+constexpr int kWriterRegisters = 32;   // with 24, kernels of two consumers spill 8 bytes (NVRTC 13.0)
 constexpr int kContextRegisters = 40;  // of a consumer's bodies, beside sums and operands
 
 class Builder : protected GraphBuilder {
@@ -164,6 +165,7 @@ class StateBuilder : Builder {
     Node put = numbered("Writer", "put_rows", c);
     put.async = graph::Async::store;
     put.warps = 1;
+    put.registers = kWriterRegisters;
     put.reservations = {of("TMA", cycles(engine_.run_cycles(kBytes)))};
     busy(put, cycles(engine_.arrival_cycles(kBytes)));
     const int o = value("o" + std::to_string(c), std::int64_t{kChunk} * kRows * kElementBytes, Scope::iteration, 1, 2);
