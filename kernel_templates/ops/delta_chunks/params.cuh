@@ -27,8 +27,8 @@ enum Number : int {
 struct Records {
   unsigned char* data;
   int heads, sequences;
-  int chunks;         ///< of a sequence, without lists
-  int parts;          ///< tiles of a head
+  int chunks;  ///< of a sequence, without lists
+  int parts;   ///< tiles of a head
   Divisor by_heads, by_chunks, by_parts;
 };
 

@@ -167,7 +167,8 @@ TJ_DEVICE void normalise_rows(Solver<C>& solver, const Tile&, int, u32 k, u32 q,
 // L lies by columns, each kColumnBytes. Of a column the even rows come first, then the odd ones kOddBytes further on.
 inline constexpr u32 kOddBytes = 144, kColumnBytes = 2 * kOddBytes;
 TJ_DEVICE u32 lower_place(int row, int column) {
-  return static_cast<u32>(column) * kColumnBytes + static_cast<u32>(row % 2) * kOddBytes + static_cast<u32>(row / 2) * 4;
+  return static_cast<u32>(column) * kColumnBytes + static_cast<u32>(row % 2) * kOddBytes +
+         static_cast<u32>(row / 2) * 4;
 }
 
 /// The record of this tile.

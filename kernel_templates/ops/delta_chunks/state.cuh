@@ -9,7 +9,7 @@
 #pragma once
 
 #include "ops/delta_chunks/chunks.cuh"
-#include "ops/gated_delta_rule/slots.cuh"
+#include "ops/delta_chunks/stored.cuh"
 
 namespace tj::ops::delta_chunks {
 
@@ -96,9 +96,9 @@ struct Consumer {
   const StateParams& params;
   const int copy;
   float state[C::kHeadDim / 2];
-  u32 before[C::kHeadDim / 4];         ///< S, rounded
-  float change[kChunk / 2];            ///< R, then D
-  u32 asked[kChunk / 4];               ///< X, rounded
+  u32 before[C::kHeadDim / 4];              ///< S, rounded
+  float change[kChunk / 2];                 ///< R, then D
+  u32 asked[kChunk / 4];                    ///< X, rounded
   u32 added[kChunk / 4], kept[kChunk / 4];  ///< D, rounded, and keep D
   float output[kChunk / 2];
   TJ_DEVICE Consumer(const StateParams& p, int which) : params(p), copy(which) {}
@@ -118,53 +118,10 @@ TJ_DEVICE void load_numbers(u32 record, Number list, int pair, float (&four)[4])
   dev::load_shared(dev::piece_address(record + 2 * kBlockBytes, row, piece), four);
 }
 
-/// The place of a thread's two elements in a stored state: column block j, row half.
+/// The thread's first row of V.
 template <class C>
-struct StatePlace {
-  unsigned char* head;
-  long long row_bytes;
-  int row0, column0;
-  static constexpr int kBytes = dev::kElementBytes<typename C::StateElement>;
-  TJ_DEVICE StatePlace(const Consumer<C>& consumer, const Tile& tile, const gated_delta_rule::States& states, int slot)
-      : head(gated_delta_rule::head_of(states, slot, tile.head)),
-        row_bytes(states.row),
-        row0(first_column<C>(tile) + consumer.copy * kRows + group_warp() * 16 +
-             static_cast<int>(dev::lane_index() / 4u)),
-        column0(2 * static_cast<int>(dev::lane_index() % 4u)) {}
-  TJ_DEVICE unsigned char* at(int j, int half, int e) const {
-    const int v = row0 + 8 * half, k = 8 * j + column0 + e;
-    return head + (C::kTransposed ? k * row_bytes + v * kBytes : v * row_bytes + k * kBytes);
-  }
-};
-TJ_DEVICE void load_pair(dev::F32, const unsigned char* from, float& low, float& high) {
-  dev::load_global(reinterpret_cast<const float*>(from), low, high);
-}
-template <class Tag>
-TJ_DEVICE void load_pair(Tag tag, const unsigned char* from, float& low, float& high) {
-  dev::unpack(tag, dev::load_global_u32(from), low, high);
-}
-TJ_DEVICE float load_one(dev::F32, const unsigned char* from) {
-  return dev::load_global(reinterpret_cast<const float*>(from));
-}
-template <class Tag>
-TJ_DEVICE float load_one(Tag tag, const unsigned char* from) {
-  float low, high;
-  dev::unpack(tag, dev::load_global_u16(from), low, high);
-  return low;
-}
-TJ_DEVICE void store_pair(dev::F32, unsigned char* to, float low, float high) {
-  dev::store_global(reinterpret_cast<float*>(to), low, high);
-}
-template <class Tag>
-TJ_DEVICE void store_pair(Tag tag, unsigned char* to, float low, float high) {
-  dev::store_global(to, dev::pack(tag, low, high));
-}
-TJ_DEVICE void store_one(dev::F32, unsigned char* to, float value) {
-  dev::store_global(reinterpret_cast<float*>(to), value);
-}
-template <class Tag>
-TJ_DEVICE void store_one(Tag tag, unsigned char* to, float value) {
-  dev::store_global_u16(to, dev::pack(tag, value, value));
+TJ_DEVICE int first_row(const Consumer<C>& consumer, const Tile& tile) {
+  return first_column<C>(tile) + consumer.copy * kRows + group_warp() * 16 + static_cast<int>(dev::lane_index() / 4u);
 }
 
 /// The state of the sequence's slot, or zeros.
@@ -175,7 +132,7 @@ TJ_DEVICE void load_state(Consumer<C>& consumer, const Tile& tile) {
 #pragma unroll
   for (float& value : consumer.state) value = 0.0f;
   if (slot < 0) return;
-  const StatePlace<C> place(consumer, tile, states, slot);
+  const StatePlace<C> place(states, slot, tile.head, first_row(consumer, tile));
   const typename C::StateElement tag{};
 #pragma unroll
   for (int j = 0; j < C::kHeadDim / 8; ++j)
@@ -215,7 +172,7 @@ TJ_DEVICE void end_state(Consumer<C>& consumer, const Tile& tile) {
   const gated_delta_rule::States& states = consumer.params.rule.final;
   const int slot = gated_delta_rule::slot_of(states, tile.sequence);
   if (slot < 0) return;
-  const StatePlace<C> place(consumer, tile, states, slot);
+  const StatePlace<C> place(states, slot, tile.head, first_row(consumer, tile));
   const typename C::StateElement tag{};
 #pragma unroll
   for (int j = 0; j < C::kHeadDim / 8; ++j)
@@ -281,7 +238,7 @@ TJ_DEVICE u32 token_place(u32 tokens, int pair) {
 
 /// X = beta V^T - fade R. Beta is in X, not in A: the diagonal of A is 1 then, which loses nothing when A is rounded.
 template <class C>
-TJ_DEVICE void ask(Consumer<C>& consumer, const Tile&, int, u32 v, u32 record) {
+TJ_DEVICE void correct_values(Consumer<C>& consumer, const Tile&, int, u32 v, u32 record) {
   const typename C::Element tag{};
 #pragma unroll
   for (int pair = 0; pair < kChunk / 16; ++pair) {
@@ -308,7 +265,8 @@ TJ_DEVICE void solve_tokens(Consumer<C>& consumer, const Tile&, int, u32 record)
   dev::hold(consumer.change);
   dev::hold(consumer.asked);
   dev::matrix_multiply<dev::MatrixSteps<kChunk / kMatrixK, 0, kMatrixK * 2, 0>>(
-      typename C::Element{}, consumer.change, consumer.asked, dev::matrix_operand(record, 16, kSwizzleAtomBytes), false);
+      typename C::Element{}, consumer.change, consumer.asked, dev::matrix_operand(record, 16, kSwizzleAtomBytes),
+      false);
 }
 template <class C>
 TJ_DEVICE void solve_tokens_done(Consumer<C>& consumer) {

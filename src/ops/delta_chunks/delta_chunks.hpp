@@ -16,9 +16,9 @@
 namespace tj::ops {
 
 enum class DeltaStep : std::uint8_t {
-  solve,        ///< makes records
-  state,        ///< reads them; a block has 64 rows of V
-  wide_state,   ///< or 128
+  solve,       ///< makes records
+  state,       ///< reads them; a block has 64 rows of V
+  wide_state,  ///< or 128
 };
 
 struct DeltaChunksKernel {

@@ -3,7 +3,7 @@
 // Records, an iteration is a chunk and a head; one role does it all:
 //   load_k, load_q -> normalise_rows -> compare_tokens -> solve      take_gates -> compare_tokens
 // States, an iteration is a chunk; for each consumer c of 64 rows of V:
-//   read_keys -> ask -> solve_tokens -> weigh -> change_state -> round_state -> read_keys of the next chunk
+//   read_keys -> correct_values -> solve_tokens -> weigh -> change_state -> round_state -> read_keys of the next chunk
 //   fade_state -> change_state
 //   read_queries -> fade_output -> add_tokens <- weigh       add_tokens -> stage_rows -> put_rows
 // The first line is the chain of the state: a recurrence that no order of the other nodes shortens.
@@ -22,9 +22,9 @@ using graph::Graph;
 
 constexpr int kElementBytes = 2;
 constexpr double kSharedBytesPerCycle = 128;  // CUDA C++ Programming Guide: 32 banks of 4 bytes
-constexpr int kSolveBlocks = 3;        // beside each other on an SM: shared memory has no room for more
-constexpr int kWriterRegisters = 32;   // with 24, kernels of two consumers spill 8 bytes (NVRTC 13.0)
-constexpr int kContextRegisters = 40;  // of a consumer's bodies, beside sums and operands
+constexpr int kSolveBlocks = 3;               // beside each other on an SM: shared memory has no room for more
+constexpr int kWriterRegisters = 32;          // with 24, kernels of two consumers spill 8 bytes (NVRTC 13.0)
+constexpr int kContextRegisters = 40;         // of a consumer's bodies, beside sums and operands
 
 class Builder : protected GraphBuilder {
  protected:
@@ -68,12 +68,12 @@ class SolveBuilder : Builder {
     const double square = double{kChunk} * kChunk, width = kernel_.head_dim;
     const double bytes = static_cast<double>(tokens_bytes()), f32 = arch_.fact("f32_per_cycle");
     const double exponentials = square / arch_.fact("exp2_per_cycle");
-    const int normalise = solving(
-        "normalise_rows", {.alu = 4 * kChunk * width / f32 + 2.0 * bytes / kSharedBytesPerCycle});
-    const int compare = solving("compare_tokens",
-                                {.matrix = 4.0 * square * width / arch_.fact("matrix_flops_per_cycle"),
-                                 .exp = exponentials,
-                                 .alu = 12 * square / f32 + 6.0 * bytes / kSharedBytesPerCycle});
+    const int normalise =
+        solving("normalise_rows", {.alu = 4 * kChunk * width / f32 + 2.0 * bytes / kSharedBytesPerCycle});
+    const int compare =
+        solving("compare_tokens", {.matrix = 4.0 * square * width / arch_.fact("matrix_flops_per_cycle"),
+                                   .exp = exponentials,
+                                   .alu = 12 * square / f32 + 6.0 * bytes / kSharedBytesPerCycle});
     const int solve = solving("solve", {.exp = exponentials, .alu = square * kChunk / f32});
     node(compare).registers = 100;
     then(load_k, normalise, 0, k);
@@ -119,8 +119,7 @@ class StateBuilder : Builder {
     load_v_ = load("load_v", v_, 1);
     load_record_ = load("load_record", record_, 1);
     for (int c = 0; c < consumers_; ++c) consumer(c);
-    graph_.flops_per_iteration =
-        2.0 * kRows * consumers_ * kChunk * (3.0 * kernel_.head_dim + 2.0 * kChunk);
+    graph_.flops_per_iteration = 2.0 * kRows * consumers_ * kChunk * (3.0 * kernel_.head_dim + 2.0 * kChunk);
     graph_.overhead_cycles = 4.0 * node(load_k_).latency;
     return std::move(graph_);
   }
@@ -140,8 +139,9 @@ class StateBuilder : Builder {
                  int registers = 0) {
     Node n = numbered("Consumer", body, c);
     const double elements = double{kRows} * columns;
-    busy(n, cycles(elements * (operations / arch_.fact("f32_per_cycle") + conversions / arch_.fact("convert_per_cycle")) +
-                   bytes / kSharedBytesPerCycle));
+    busy(n,
+         cycles(elements * (operations / arch_.fact("f32_per_cycle") + conversions / arch_.fact("convert_per_cycle")) +
+                bytes / kSharedBytesPerCycle));
     n.reservations = {of("ALU", n.cycles)};
     n.registers = registers;
     return add(std::move(n));
@@ -155,21 +155,13 @@ class StateBuilder : Builder {
     const int keys = matrix("read_keys", c, kChunk, width, kRows * kChunk / kThreads);
     const int queries = matrix("read_queries", c, kChunk, width, kRows * kChunk / kThreads);
     const int fade = arithmetic("fade_state", c, width, 1, 0);
-    const int ask = arithmetic("ask", c, kChunk, 2, 0.5, kBytes, kRows * kChunk / 2 / kThreads);
+    const int ask = arithmetic("correct_values", c, kChunk, 2, 0.5, kBytes, kRows * kChunk / 2 / kThreads);
     const int solve = matrix("solve_tokens", c, kChunk, kChunk, 0);
     const int weigh = arithmetic("weigh", c, kChunk, 1, 1, 0, kRows * kChunk / kThreads);
     const int change = matrix("change_state", c, width, kChunk, kRows * width / kThreads);
     const int faded = arithmetic("fade_output", c, kChunk, 1, 0);
     const int sum = matrix("add_tokens", c, kChunk, kChunk, kContextRegisters);
     const int stage = arithmetic("stage_rows", c, kChunk, 0, 0.5, kBytes);
-    Node put = numbered("Writer", "put_rows", c);
-    put.async = graph::Async::store;
-    put.warps = 1;
-    put.registers = kWriterRegisters;
-    put.reservations = {of("TMA", cycles(engine_.run_cycles(kBytes)))};
-    busy(put, cycles(engine_.arrival_cycles(kBytes)));
-    const int o = value("o" + std::to_string(c), std::int64_t{kChunk} * kRows * kElementBytes, Scope::iteration, 1, 2);
-    const int out = add(std::move(put));
     const int end = add(numbered("Consumer", "end_state", c, Scope::tile_end));
 
     edge(begin, keys, 0, 0, false);
@@ -192,23 +184,31 @@ class StateBuilder : Builder {
     then(weigh, sum);
     then(load_record_, sum, 0, record_);
     wait(sum, stage);
-    then(stage, out, 0, o);
+    put(c, stage);
     wait(change, end);
     // A step ends with the state that the next one reads. No product is under way then: with one across a loop's end,
     // ptxas 13.0 runs all products one after the other.
-    wait(keys, round);
-    wait(queries, round);
-    wait(change, round);
-    wait(sum, round);
+    for (const int product : {keys, queries, change, sum}) wait(product, round);
     // From one chunk to the next: the state, and registers that are free.
-    then(round, keys, 1);
-    then(round, queries, 1);
-    then(round, fade, 1);
+    for (const int reader : {keys, queries, fade}) then(round, reader, 1);
     then(weigh, keys, 1);
     then(stage, queries, 1);
     wait(solve, ask, 1);
     wait(change, weigh, 1);
     wait(sum, weigh, 1);
+  }
+
+  /// A consumer's results leave by a warp of another role.
+  void put(int c, int stage) {
+    constexpr double kBytes = double{kRows} * kChunk * kElementBytes;
+    Node n = numbered("Writer", "put_rows", c);
+    n.async = graph::Async::store;
+    n.warps = 1;
+    n.registers = kWriterRegisters;
+    n.reservations = {of("TMA", cycles(engine_.run_cycles(kBytes)))};
+    busy(n, cycles(engine_.arrival_cycles(kBytes)));
+    const int o = value("o" + std::to_string(c), std::int64_t{kChunk} * kRows * kElementBytes, Scope::iteration, 1, 2);
+    then(stage, add(std::move(n)), 0, o);
   }
 
   const int consumers_;
@@ -223,8 +223,7 @@ const arch::Needs& delta_chunks_needs() {
   return needs.get([] {
     return arch::Needs{{"TC", "EXP", "ALU", "TMA"},
                        {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_drain_cycles", "exp2_per_cycle",
-                        "f32_per_cycle", "convert_per_cycle", "copy_latency_cycles",
-                        "copy_cycles_per_kb"},
+                        "f32_per_cycle", "convert_per_cycle", "copy_latency_cycles", "copy_cycles_per_kb"},
                        {"sm90"}};
   });
 }

@@ -14,9 +14,7 @@ using delta_chunks::kFields;
 constexpr const char* kOp = "delta_chunks";
 constexpr double kTypicalChunks = 128;  // of 8192 tokens
 
-bool fits(const DeltaChunksKernel& kernel) {
-  return kernel.step != DeltaStep::wide_state || kernel.head_dim == 128;
-}
+bool fits(const DeltaChunksKernel& kernel) { return kernel.step != DeltaStep::wide_state || kernel.head_dim == 128; }
 
 class DeltaChunks final : public Op {
  public:
@@ -82,7 +80,7 @@ class DeltaChunks final : public Op {
 
  private:
   static const DeltaChunksArgs& get(const void* args) { return *static_cast<const DeltaChunksArgs*>(args); }
-  static DeltaChunksKernel fields_of(const Kernel& kernel) { 
+  static DeltaChunksKernel fields_of(const Kernel& kernel) {
     return kernel_of_key<kFields, DeltaChunksKernel>(kernel.small_key);
   }
   static Request request(const DeltaChunksKernel& kernel) { return request_of_fields<kFields>(kOp, kernel); }

@@ -14,7 +14,7 @@ using delta_chunks::kChunk;
 using delta_chunks::kRecordBytes;
 using support::at;
 
-constexpr std::int64_t kMostTokens = kEndRows - kChunk;         // of lists: boxes end with a sequence
+constexpr std::int64_t kMostTokens = kEndRows - kChunk;          // of lists: boxes end with a sequence
 constexpr std::int64_t kMostRecordRows = std::int64_t{1} << 31;  // a copy's coordinate
 
 /// Column, token, head, batch; of lists so that boxes end with a sequence.
