@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include <tilejit/gated_delta_rule.hpp>
 
@@ -28,10 +29,11 @@ struct DeltaChunksKernel {
   DeltaStep step = DeltaStep::solve;
 };
 
-/// A call that gated_delta_rule has validated and delta_chunks_serve(); records: device memory of
+/// A call that gated_delta_rule has validated and delta_chunks_serve(), and one of its steps; records: device memory of
 /// delta_chunks_bytes(call).
 struct DeltaChunksArgs {
   const GatedDeltaRuleArgs& call;
+  DeltaChunksKernel kernel;
   void* records = nullptr;
 };
 
@@ -47,6 +49,10 @@ std::size_t delta_chunks_bytes(const GatedDeltaRuleArgs& call);
 bool delta_chunks_serve(const GatedDeltaRuleArgs& call);
 /// The parameters and the blocks of one launch. Allocates nothing.
 void delta_chunks_plan(const DeltaChunksArgs& args, DeltaStep step, LaunchPlan& plan);
+/// Is there such a kernel?
+bool delta_chunks_fits(const DeltaChunksKernel& kernel);
+/// The problems of a command line for tj-check; its sizes are taken out of the flags.
+std::vector<Trial> delta_chunks_trials(const Flags& flags);
 /// Its graphs.
 graph::Graph delta_solve_graph(const DeltaChunksKernel& kernel, const arch::Arch& arch);
 graph::Graph delta_state_graph(const DeltaChunksKernel& kernel, const arch::Arch& arch);

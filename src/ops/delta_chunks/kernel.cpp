@@ -1,6 +1,7 @@
 // The gated delta rule in chunks: requests; see delta_chunks.hpp.
 #include "ops/common/machine.hpp"
 #include "ops/common/touched.hpp"
+#include "ops/common/trial.hpp"
 #include "ops/delta_chunks/delta_chunks.hpp"
 #include "ops/delta_chunks/fields.hpp"
 #include "support/fail.hpp"
@@ -13,8 +14,6 @@ using delta_chunks::kFields;
 
 constexpr const char* kOp = "delta_chunks";
 constexpr double kTypicalChunks = 128;  // of 8192 tokens
-
-bool fits(const DeltaChunksKernel& kernel) { return kernel.step != DeltaStep::wide_state || kernel.head_dim == 128; }
 
 class DeltaChunks final : public Op {
  public:
@@ -30,7 +29,7 @@ class DeltaChunks final : public Op {
   Device device_of(const void* args) const override { return get(args).call.q.device; }
   bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {delta_chunks_needs()}); }
 
-  ProblemKey problem_key(const void*) const override { return {}; }
+  ProblemKey problem_key(const void* args) const override { return {delta_chunks_kernel(get(args).kernel).small_key}; }
   Request request_of(const Kernel& kernel) const override { return request(fields_of(kernel)); }
   Kernel kernel_of(const Request& request) const override {
     return delta_chunks_kernel(kernel_of_fields<kFields, DeltaChunksKernel>(request));
@@ -39,9 +38,11 @@ class DeltaChunks final : public Op {
     std::vector<Request> list;
     for (const DeltaChunksKernel& kernel :
          kernels_of_flags<kFields, DeltaChunksKernel>(kOp, flags, choices_of_fields<kFields>()))
-      if (fits(kernel)) list.push_back(request(kernel));
+      if (delta_chunks_fits(kernel)) list.push_back(request(kernel));
     return list;
   }
+
+  std::vector<Trial> trials(const Flags& flags, const arch::Arch&) const override { return delta_chunks_trials(flags); }
 
   std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
     arch::require(arch, kOp, delta_chunks_needs());
@@ -58,7 +59,7 @@ class DeltaChunks final : public Op {
   }
 
   void touches(const void* args, Touched& memory) const override {
-    const auto& [call, records] = get(args);
+    const auto& [call, kernel, records] = get(args);
     memory.reads(call.q);
     memory.reads(call.k);
     memory.reads(call.v);
@@ -91,6 +92,10 @@ class DeltaChunks final : public Op {
 const Op& delta_chunks_op() {
   static constinit support::Lasting<const DeltaChunks> op;
   return op.get();
+}
+
+bool delta_chunks_fits(const DeltaChunksKernel& kernel) {
+  return kernel.step != DeltaStep::wide_state || kernel.head_dim == 128;
 }
 
 Kernel delta_chunks_kernel(const DeltaChunksKernel& given) {

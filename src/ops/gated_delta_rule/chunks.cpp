@@ -31,10 +31,10 @@ void chunk_steps(const GatedDeltaRuleArgs& args, const GatedDeltaRuleKernel& ker
   constexpr std::int64_t kFewTiles = 128;  // about as many as a card has SMs
   const std::int64_t narrow = gated_delta_rule_sequences(args) * heads_of(args) * (kernel.head_dim / 64);
   const bool wide = kernel.head_dim == 128 && narrow > kFewTiles;
-  const DeltaChunksArgs chunks{args, scratch};
   const auto step = [&](DeltaStep of) {
-    each({&delta_chunks_op(), &chunks,
-          delta_chunks_kernel({kernel.dtype, kernel.state, kernel.head_dim, kernel.state_transposed, of})});
+    const DeltaChunksKernel own{kernel.dtype, kernel.state, kernel.head_dim, kernel.state_transposed, of};
+    const DeltaChunksArgs chunks{args, own, scratch};
+    each({&delta_chunks_op(), &chunks, delta_chunks_kernel(own)});
   };
   step(DeltaStep::solve);
   step(wide ? DeltaStep::wide_state : DeltaStep::state);
