@@ -48,8 +48,10 @@ enum class GateForm : std::int32_t {
 /// no tokens, a slot that there is not as -1. Slots that two sequences write hold either's state, each element from
 /// any. TJ_CHECK=1 refuses the call, and names the first bad entry.
 ///
-/// This op has one kernel so far, the recurrence itself: it is meant for few tokens a sequence, whose time reading and
-/// writing states bounds. Equal calls give equal bits. Errors are tj::Error, naming the argument. Thread safe.
+/// Few tokens a sequence are taken one after the other: reading and writing states bounds the time. On sm_90a many are
+/// taken in chunks of 64, in two launches and with a workspace of 18 KB for a chunk and head. States and what tokens
+/// change are rounded to q's type for products then, states once a chunk. Calls with token_states are never taken so.
+/// Equal calls give equal bits. Errors are tj::Error, naming the argument. Thread safe.
 struct GatedDeltaRuleArgs {
   static constexpr const char* kOp = "gated_delta_rule";
   using Config = GatedDeltaRuleConfig;
@@ -73,7 +75,8 @@ struct GatedDeltaRuleArgs {
   int max_sms = 0;
 };
 
-/// The fields that choose a gated_delta_rule kernel, without any memory: for prepare() and warm().
+/// The fields that choose a gated_delta_rule kernel, without any memory: for prepare() and warm(). They make the kernel
+/// that takes tokens one by one; `tj-warm --op delta_chunks` makes those of chunks.
 struct GatedDeltaRuleConfig {
   using Args = GatedDeltaRuleArgs;
   DType dtype = DType::bf16;       ///< of q

@@ -20,6 +20,7 @@
   OP(chunk_indices)    \
   OP(chunk_o)          \
   OP(gated_delta_rule) \
+  OP(delta_chunks)     \
   /* in this order: it is that of listings */
 
 namespace tj::ops {

@@ -93,6 +93,8 @@ constexpr const char* kFooter =
     "        --item-heads auto,1,2,3\n"
     "  gated_delta_rule: --dtype bf16,f16  --state f32,bf16,f16 (of states)  --head-dim 128,64\n"
     "        --state-transposed true|false|both  --walk as fmha\n"
+    "  delta_chunks: --step solve,state,wide-state, and of gated_delta_rule's --dtype --state --head-dim "
+    "--state-transposed\n"
     "  chunk_indices, copy_rows: none\n"
     "A flag that is left out means the op's default set, at most 16 kernels, of gemm at most 48:\n"
     "  fmha: both dtypes  head dims 64 and 128  causal and full  scale from 1e-6 to 1  walks and tiles that their "

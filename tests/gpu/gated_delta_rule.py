@@ -3,6 +3,7 @@
     python3 tests/gpu/gated_delta_rule.py --check 300 --seed 1   # poisoned outputs, slots out of order, the same bits twice, lists that change
     python3 tests/gpu/gated_delta_rule.py --times decode         # beside a copy of as many bytes; states rotate beyond L2
     python3 tests/gpu/gated_delta_rule.py --times tokens         # 1 to 8 tokens a sequence
+    python3 tests/gpu/gated_delta_rule.py --times prefill        # in chunks, beside a copy of as many bytes, and FLA where it can be imported
 
 It needs torch with CUDA, and tilejit's package: PYTHONPATH=src/python LD_LIBRARY_PATH=build/release/lib. Decides problems and prints; asserts
 nothing about times. Exit status 1: a result is wrong.
@@ -19,6 +20,8 @@ from rotating import per_call
 GPU, NAN = "cuda", float("nan")
 O_LIMITS = {torch.bfloat16: 5e-3, torch.float16: 1e-3}
 STATE_LIMITS = {torch.float32: 5e-4, torch.bfloat16: 4e-3, torch.float16: 1e-3}
+CHUNK_LIMITS, REPEATED_LIMITS = (5e-3, 4e-3), (2e-2, 3e-2)  # of o and of states, in chunks; with repeated keys
+FEW_TOKENS = 8  # a sequence, on average, up to which calls certainly take tokens one by one
 ROTATED_BYTES = 512 << 20  # of states that calls of a graph change one after the other: many times L2
 
 
@@ -32,7 +35,7 @@ class Problem:
         self.heads = draw.choice((1, 2, 3, 4, 8, 32))
         divisors = [n for n in range(1, self.heads + 1) if self.heads % n == 0]
         self.of = [draw.choice(divisors) for _ in range(3)]
-        most = draw.choice((1, 1, 4, 8, 70, 200))
+        most = draw.choice((1, 1, 4, 8, 63, 64, 65, 70, 200, 700))
         if draw.random() < 0.5:
             self.lengths = [draw.randint(0, most) for _ in range(draw.randint(1, 9))]
             self.listed, self.lead = True, draw.choice((0, 0, 3))
@@ -54,6 +57,13 @@ class Problem:
         return (f"{self.dtype} width {self.width} states {self.state_dtype}{' [K, V]' if self.transposed else ''} heads {self.of} of {self.heads} "
                 f"lengths {self.lengths} gate {self.kind} beta {self.beta_kind} delta {self.delta} pool {self.pool} in place {self.in_place} "
                 f"kept {self.kept}")
+
+    def limits(self):
+        """Of o and of states: those of chunks where the call may be served so."""
+        alone = O_LIMITS[self.dtype], STATE_LIMITS[self.state_dtype]
+        if self.kept or self.tokens <= FEW_TOKENS * (len(self.lengths) if self.listed else 1):
+            return alone
+        return tuple(max(pair) for pair in zip(alone, REPEATED_LIMITS if self.kind == "repeated" else CHUNK_LIMITS))
 
     def shape(self, *last):
         return (self.tokens, *last) if self.listed else (len(self.lengths), self.tokens, *last)
@@ -183,9 +193,10 @@ def why_wrong(problem, o, more):
                 states.add(turned(more["token_states"][n, t]), each[t + 1])
             elif not more["token_states"][n, t].isnan().all():
                 return "the state of a token that there is not was written"
-    if not outputs.error() <= O_LIMITS[problem.dtype]:
+    o_limit, state_limit = problem.limits()
+    if not outputs.error() <= o_limit:
         return f"o has an error of {outputs.error():.1e}"
-    if not states.error() <= STATE_LIMITS[problem.state_dtype]:
+    if not states.error() <= state_limit:
         return f"states have an error of {states.error():.1e}"
     if not o[~owned].isnan().all():
         return "a token of no sequence was written"
@@ -340,15 +351,42 @@ def time_tokens():
         time_one(64, 4, state_dtype, kept=True)
 
 
+PREFILL = ((16, 32, 1, 8192), (16, 32, 1, 32768), (16, 32, 4, 2048), (16, 32, 8, 4096), (2, 8, 1, 8192), (2, 8, 4, 8192), (16, 64, 1, 8192),
+           (16, 48, 1, 8192), (4, 16, 1, 32768))  # heads of q and k, of v, batch, tokens
+
+
+def fla_call(q, k, v, g, beta):
+    """A call of flash-linear-attention; None where it cannot be imported."""
+    try:
+        from fla.ops.gated_delta_rule import chunk_gated_delta_rule
+    except ImportError:
+        return None
+    return lambda: chunk_gated_delta_rule(q, k, v, g, beta, output_final_state=True, use_qk_l2norm_in_kernel=True)
+
+
+def time_prefill():
+    for heads, v_heads, batch, tokens in PREFILL:
+        q, k = (torch.randn(batch, tokens, heads, 128, device=GPU).bfloat16() for _ in range(2))
+        v, g, beta = torch.randn(batch, tokens, v_heads, 128, device=GPU).bfloat16(), *(
+            torch.rand(batch, tokens, v_heads, device=GPU) for _ in range(2))
+        g, o, state = -0.1 * g, torch.empty_like(v), torch.empty(batch, v_heads, 128, 128, device=GPU)
+        moved = 2 * (q.numel() + k.numel() + v.numel() + o.numel()) + 4 * (g.numel() + beta.numel() + state.numel())
+        ours = per_call([lambda: torch.ops.tilejit.gated_delta_rule_out(q, k, v, o, gate=g, beta=beta, normalise=True, final_state=state)])
+        source, target = (torch.zeros(moved // 2, dtype=torch.uint8, device=GPU) for _ in range(2))
+        copy, peer = per_call([lambda: target.copy_(source)]), fla_call(q, k, v, g, beta)
+        beside = f"  FLA {per_call([peer]):8.1f} us" if peer else ""
+        print(f"heads {heads:2}/{v_heads:2} {batch}x{tokens:5}  {ours:8.1f} us  a copy {copy:8.1f} us ({copy / ours:.2f}){beside}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", type=int, default=0)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
-    parser.add_argument("--times", choices=("decode", "tokens"), action="append", default=[])
+    parser.add_argument("--times", choices=("decode", "tokens", "prefill"), action="append", default=[])
     options = parser.parse_args()
     wrong = check(options.check, options.seed) if options.check else 0
     for what in options.times:
-        {"decode": time_decode, "tokens": time_tokens}[what]()
+        {"decode": time_decode, "tokens": time_tokens, "prefill": time_prefill}[what]()
     return 1 if wrong else 0
 
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "ops/gated_delta_rule/params.cuh"
+#include "ops/gated_delta_rule/slots.cuh"
 #include "ops/gated_delta_rule/state.cuh"
 #include "ops/gated_delta_rule/token.cuh"
 
@@ -55,18 +56,6 @@ struct Recurrence {
       : params(p),
         unit(static_cast<int>(dev::warp_index()) * (C::kLanes / 32) + static_cast<int>(dev::lane_index()) / 32) {}
 };
-
-/// The slot of a sequence; -1: none.
-TJ_DEVICE int slot_of(const States& states, int sequence) {
-  if (states.data == nullptr) return -1;
-  int slot = sequence;
-  if (states.slots != nullptr) slot = dev::uniform(static_cast<int>(dev::load_global_u32(states.slots + sequence)));
-  return slot >= 0 && slot < states.count ? slot : -1;
-}
-/// The begin of a head's state in a slot.
-TJ_DEVICE unsigned char* head_of(const States& states, int slot, int head) {
-  return static_cast<unsigned char*>(states.data) + (slot * states.slot + head * states.head);
-}
 
 /// Asks for the state, and takes the first token while it comes.
 template <class C>

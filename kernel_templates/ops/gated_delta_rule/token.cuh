@@ -60,6 +60,30 @@ TJ_DEVICE const unsigned char* number_of_token(const Numbers& of, const Position
   return static_cast<const unsigned char*>(of.data) + (at.batch * of.batch + at.token * of.token + at.head * of.head);
 }
 
+/// The logarithm of a decay that a raw gate stands for.
+template <class Element>
+TJ_DEVICE float raw_gate(const Params& params, int head, float gate) {
+  float bias = 0;
+  const bool half = has(params, kBiasHalf);
+  if (params.dt_bias != nullptr)
+    bias = value_of(Element{},
+                    load_number(static_cast<const unsigned char*>(params.dt_bias) + head * (half ? 2 : 4), half), half);
+  return -exponential(dev::load_global(params.a_log + head)) * softplus(gate + bias);
+}
+TJ_DEVICE float beta_value(const Params& params, float b) {
+  return params.beta.data == nullptr ? 1.0f
+         : has(params, kBetaRaw)     ? dev::divide_approx(1.0f, 1.0f + exponential(-b))
+                                     : b;
+}
+/// A token's beta.
+template <class Element>
+TJ_DEVICE float beta_of(const Params& params, const Position& at) {
+  if (params.beta.data == nullptr) return 1.0f;
+  const bool half = has(params, kBetaHalf);
+  return beta_value(params, value_of(Element{}, load_number(number_of_token(params.beta, at), half), half));
+}
+TJ_DEVICE float inverse_root(float x) { return dev::exp2_approx(dev::log2_approx(x) * -0.5f); }
+
 /// Asks for what a token will load. Lanes that share nothing ask for a run each.
 template <class C>
 TJ_DEVICE void prefetch_token(const Params& params, const Place<C>& place, const Position& at) {
@@ -112,26 +136,14 @@ struct Token {
     load_words(row_of(params.v, at, divided(at.head, params.by_v)) + 2 * place.row, v);
     products(params);
     decay = decay_of(params, at.head, value_of(tag, gate, has(params, kGateHalf)));
-    const float b = value_of(tag, strength, has(params, kBetaHalf));
-    beta = params.beta.data == nullptr ? 1.0f
-           : has(params, kBetaRaw)     ? dev::divide_approx(1.0f, 1.0f + exponential(-b))
-                                       : b;
+    beta = beta_value(params, value_of(tag, strength, has(params, kBetaHalf)));
   }
 
  private:
   TJ_DEVICE static float decay_of(const Params& params, int head, float gate) {
     if (params.gate.data == nullptr) return 1.0f;
     if (has(params, kGateExp)) return gate;
-    if (has(params, kGateRaw)) {
-      float bias = 0;
-      if (params.dt_bias != nullptr)
-        bias = value_of(
-            typename C::Element{},
-            load_number(static_cast<const unsigned char*>(params.dt_bias) + head * (has(params, kBiasHalf) ? 2 : 4),
-                        has(params, kBiasHalf)),
-            has(params, kBiasHalf));
-      gate = -exponential(dev::load_global(params.a_log + head)) * softplus(gate + bias);
-    }
+    if (has(params, kGateRaw)) gate = raw_gate<typename C::Element>(params, head, gate);
     return exponential(gate);
   }
   TJ_DEVICE void products(const Params& params) {
@@ -154,7 +166,6 @@ struct Token {
     k_factor = inverse_root(sum_shared<C>(kk) + 1e-6f);
     q_factor *= inverse_root(sum_shared<C>(qq) + 1e-6f);
   }
-  TJ_DEVICE static float inverse_root(float x) { return dev::exp2_approx(dev::log2_approx(x) * -0.5f); }
 };
 
 }  // namespace tj::ops::gated_delta_rule

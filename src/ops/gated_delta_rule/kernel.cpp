@@ -4,6 +4,7 @@
 #include "ops/common/tensor_list.hpp"
 #include "ops/common/trial.hpp"
 #include "ops/common/walk.hpp"
+#include "ops/gated_delta_rule/chunks.hpp"
 #include "ops/gated_delta_rule/fields.hpp"
 #include "ops/gated_delta_rule/gated_delta_rule.hpp"
 #include "ops/gated_delta_rule/params.cuh"
@@ -81,13 +82,16 @@ class GatedDeltaRule final : public Described<GatedDeltaRuleArgs, gated_delta_ru
   bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {kNeeds}); }
 
   ProblemKey problem_key(const void* args) const override {
-    return {key_of_fields<kFields>(kernel_of_args(get(args))), {get(args).max_sms}};
+    const GatedDeltaRuleArgs& of = get(args);
+    return {key_of_fields<kFields>(kernel_of_args(of)), {of.max_sms, prefers_chunks(of) ? 1 : 0}};
   }
   Kernel choose(const ProblemKey& problem, const arch::Arch& arch) const override {
+    if (problem.sizes[1] != 0 && arch::serves(arch, {delta_chunks_needs()})) return kernel_of(problem, kInChunks);
     if (problem.sizes[0] == 0) return {problem.kind};
     return kernel_of(problem, static_cast<int>(limited_walk(arch, arch.shared_barriers)));
   }
   Kernel kernel_of(const ProblemKey& problem, int choice) const override {
+    if (choice == kInChunks) return {problem.kind, choice};
     auto kernel = kernel_of_key<kFields, GatedDeltaRuleKernel>(problem.kind);
     kernel.walk = static_cast<WalkChoice>(choice);
     return {key_of_fields<kFields>(kernel), choice};
@@ -121,6 +125,15 @@ class GatedDeltaRule final : public Described<GatedDeltaRuleArgs, gated_delta_ru
     return {Builder(kernel_of_fields<kFields, GatedDeltaRuleKernel>(request), arch).build()};
   }
   GeometryFields geometry_fields() const override { return kWalkGeometry; }
+
+  bool in_steps(const void*, const Kernel& kernel) const override { return kernel.choice == kInChunks; }
+  std::size_t scratch_bytes(const void* args, const Kernel& kernel) const override {
+    return in_steps(args, kernel) ? delta_chunks_bytes(get(args)) : 0;
+  }
+  void steps(const void* args, const Kernel& kernel, void* scratch, const EachStep& each) const override {
+    if (!in_steps(args, kernel)) return each({this, args, kernel});
+    chunk_steps(get(args), kernel_of_key<kFields, GatedDeltaRuleKernel>(kernel.small_key), scratch, each);
+  }
   void tensors(void* args, TensorList& list) const override {
     GatedDeltaRuleArgs& of = get(args);
     list.reads("q", of.q);

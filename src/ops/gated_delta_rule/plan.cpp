@@ -70,10 +70,7 @@ Divisor heads_of(const Tensor& o, const Tensor& of) {
 
 }  // namespace
 
-void gated_delta_rule_plan(const GatedDeltaRuleArgs& args, const Geometry& geometry, LaunchPlan& plan) {
-  static_assert(sizeof(gated_delta_rule::Params) <= LaunchPlan::kMaxOwnBytes);
-  auto& p = *new (plan.params.data()) gated_delta_rule::Params{};
-  plan.params_bytes = sizeof(gated_delta_rule::Params);
+void set_rule(const GatedDeltaRuleArgs& args, gated_delta_rule::Params& p) {
   p.q = tokens_of(args.q);
   p.k = tokens_of(args.k);
   p.v = tokens_of(args.v);
@@ -91,13 +88,21 @@ void gated_delta_rule_plan(const GatedDeltaRuleArgs& args, const Geometry& geome
   p.options = options_of(args);
   p.tokens = static_cast<int>(args.q.shape[at(args.q.rank - 3)]);
   p.heads = static_cast<int>(args.o.shape[at(args.o.rank - 2)]);
+  p.by_q = heads_of(args.o, args.q);
+  p.by_k = heads_of(args.o, args.k);
+  p.by_v = heads_of(args.o, args.v);
+}
+
+void gated_delta_rule_plan(const GatedDeltaRuleArgs& args, const Geometry& geometry, LaunchPlan& plan) {
+  static_assert(sizeof(gated_delta_rule::Params) <= LaunchPlan::kMaxOwnBytes);
+  auto& p = *new (plan.params.data()) gated_delta_rule::Params{};
+  plan.params_bytes = sizeof(gated_delta_rule::Params);
+  set_rule(args, p);
+  const auto width = static_cast<int>(args.q.shape[at(args.q.rank - 1)]);
   p.parts = (p.heads * (width * width / gated_delta_rule::kUnitElements) + gated_delta_rule::kUnits - 1) /
             gated_delta_rule::kUnits;
   p.tiles = static_cast<int>(p.parts * gated_delta_rule_sequences(args));
   p.by_parts = divisor_of(p.parts);
-  p.by_q = heads_of(args.o, args.q);
-  p.by_k = heads_of(args.o, args.k);
-  p.by_v = heads_of(args.o, args.v);
   walk_tiles(p.tiles, kBlocksPerSm, geometry, args.max_sms, plan);
 }
 

@@ -1,4 +1,4 @@
-"""The gated delta rule under the names that callers of flash-linear-attention and of FlashInfer know, by tilejit's recurrence.
+"""The gated delta rule under the names that callers of flash-linear-attention and of FlashInfer know, by tilejit's op.
 
 Decides how their arguments become those of gated_delta_rule, and what is refused by name. Everything here can be traced by torch.compile.
 """
@@ -79,7 +79,7 @@ def chunk_gated_delta_rule(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, g:
                            **others: object) -> Tuple[torch.Tensor, Optional[torch.Tensor]]:
     """fla.ops.gated_delta_rule.chunk_gated_delta_rule: arguments, shapes and results of fused_recurrent_gated_delta_rule.
 
-    The recurrent form runs here, token after token: results are right for any T, and thousands of tokens take long. Raises tilejit.Error.
+    Many tokens are taken in chunks of 64 on sm_90a, exactly; else one after the other, which takes long for thousands. Raises tilejit.Error.
 
     >>> import torch, tilejit.torch
     >>> q = torch.ones(1, 2, 1, 64).half() / 8

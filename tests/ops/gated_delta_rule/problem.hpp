@@ -32,6 +32,7 @@ struct RuleShape {
   int padding = 0;                          ///< elements between rows, a multiple of 8
   double gate_size = 0.1, beta_least = 0;
   bool repeated_keys = false;
+  bool chunked = false;  ///< the limits are those of chunks
 };
 
 class RuleProblem {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "arch/arch.hpp"
 #include "ops/gemm/gemm.hpp"

@@ -1,0 +1,58 @@
+// The one parameter of delta_chunks' kernels, by value: written by the host, read by the device.
+#pragma once
+
+#include "ops/gated_delta_rule/params.cuh"
+#include "types.cuh"
+
+namespace tj::ops::delta_chunks {
+
+inline constexpr int kChunk = 64;           ///< tokens of a chunk
+inline constexpr int kSwizzleColumns = 64;  ///< 128 bytes of 16-bit elements: the width of a block in shared memory
+inline constexpr int kSolveWarps = 4;
+
+/// A record is what the states' kernel reads of a chunk and head, in rows of 64 elements of 16 bits: the solved matrix
+/// A, the weights P, then lists of f32, a number for each token in the order of number_place(), in two rows each. The
+/// rest of its 1024 bytes is nothing.
+inline constexpr int kNumberRows = 16, kRecordRows = 2 * kChunk + kNumberRows;
+inline constexpr int kRecordBytes = kRecordRows * 128;
+enum Number : int {
+  kFade,   ///< of the state before the chunk as a token's key reads it, times beta
+  kBeta,   ///< of a token's value
+  kKeep,   ///< of a token's change in the state behind the chunk
+  kOut,    ///< of the state before the chunk in a token's result
+  kTotal,  ///< the first one: of the state before the chunk in that behind it
+};
+
+/// Where sequences and their records lie.
+struct Records {
+  unsigned char* data;
+  int heads, sequences;
+  int chunks;  ///< of a sequence, without lists
+  int parts;   ///< tiles of a head
+  Divisor by_heads, by_chunks, by_parts;
+};
+
+/// Maps of tokens have rank 4: column, token, head, batch; with lists rank 5, boxes end with a sequence (types.cuh).
+struct SolveParams {
+  TensorMap q, k;
+  gated_delta_rule::Params rule;
+  Records records;
+  int tiles;
+};
+
+/// What the states' kernel needs of a call.
+struct StateRule {
+  gated_delta_rule::States initial, final;
+  const int* cu_seqlens;
+  int tokens;
+  Divisor by_q, by_k, by_v;
+};
+/// record_rows: column, row.
+struct StateParams {
+  TensorMap q, k, v, o, record_rows;
+  StateRule rule;
+  Records records;
+  int tiles;
+};
+
+}  // namespace tj::ops::delta_chunks

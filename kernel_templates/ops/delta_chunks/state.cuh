@@ -1,0 +1,367 @@
+// The states of a head from chunk to chunk, and results, on warpgroup matrix instructions: the bodies of the graph's
+// nodes.
+//
+// Decides what one node computes. A consumer has 64 rows of V of the state S [V, K] in f32. Rows need nothing of each
+// other, and what a product leaves in registers is the left operand of the next one:
+//   R = S K^T; X = beta V^T - fade R; D = X A^T; S = total S + (keep D) K; O = out (S Q^T) + D P^T
+// with S before the chunk on the right of the first and the last, rounded. All are 64 rows of V by tokens or K.
+// Invariant: a body touches registers of its own context and the slots that it is given.
+#pragma once
+
+#include "ops/delta_chunks/chunks.cuh"
+#include "ops/delta_chunks/stored.cuh"
+
+namespace tj::ops::delta_chunks {
+
+using dev::first_tile;
+using dev::next_tile;
+using dev::tile_count;
+
+inline constexpr int kRows = 64;  ///< of V, of a consumer
+
+/// Rows of V of a sequence's head; an iteration is a chunk.
+struct Tile {
+  int index;
+  bool valid;
+  int trip_count;
+  int sequence, head, part;
+  int batch, first, end;  ///< tokens
+  int record;             ///< of the first chunk
+};
+template <class C>
+TJ_DEVICE Tile tile_at(const StateParams& params, int index) {
+  Tile tile{index, index < params.tiles, 0, 0, 0, 0, 0, 0, 0, 0};
+  if (!tile.valid) return tile;
+  const StateRule& rule = params.rule;
+  const int heads = divided(index, params.records.by_parts);
+  tile.part = index - heads * params.records.parts;
+  tile.sequence = divided(heads, params.records.by_heads);
+  tile.head = heads - tile.sequence * params.records.heads;
+  if (rule.cu_seqlens == nullptr) {
+    tile.batch = tile.sequence;
+    tile.end = rule.tokens;
+    tile.record = tile.sequence * params.records.chunks;
+  } else {
+    tile.first = bound_at(rule, tile.sequence);
+    tile.end = max(tile.first, bound_at(rule, tile.sequence + 1));
+    tile.record = tile.first / kChunk + tile.sequence;
+  }
+  tile.trip_count = (tile.end - tile.first + kChunk - 1) / kChunk;
+  return tile;
+}
+TJ_DEVICE Place place_of(const Tile& tile, int i) {
+  const int token = tile.first + i * kChunk;
+  return {tile.batch, token, min(kChunk, tile.end - token)};
+}
+template <class C>
+TJ_DEVICE int first_column(const Tile& tile) {
+  return tile.part * C::kConsumers * kRows;
+}
+
+// ---- loads ----------------------------------------------------------------------------------------------------------
+template <class C_>
+struct Loader {
+  using C = C_;
+  const StateParams& params;
+  TJ_DEVICE Loader(const StateParams& p, int) : params(p) {}
+};
+template <class C>
+TJ_DEVICE void load_k(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
+  const StateParams& params = loader.params;
+  copy_chunk(params, &params.k, place_of(tile, i), divided(tile.head, params.rule.by_k), 0, C::kHeadDim, slot, full);
+}
+template <class C>
+TJ_DEVICE void load_q(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
+  const StateParams& params = loader.params;
+  copy_chunk(params, &params.q, place_of(tile, i), divided(tile.head, params.rule.by_q), 0, C::kHeadDim, slot, full);
+}
+template <class C>
+TJ_DEVICE void load_v(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
+  const StateParams& params = loader.params;
+  copy_chunk(params, &params.v, place_of(tile, i), divided(tile.head, params.rule.by_v), first_column<C>(tile),
+             C::kConsumers * kRows, slot, full);
+}
+template <class C>
+TJ_DEVICE void load_record(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
+  const StateParams& params = loader.params;
+  const int record = (tile.record + i) * params.records.heads + tile.head;
+  dev::copy_box_4d(slot, &params.record_rows, full, 0, record * kRecordRows, 0, 0);
+}
+
+// ---- a consumer -----------------------------------------------------------------------------------------------------
+/// A thread holds rows row0 and row0 + 8; of a product columns 8j + 2(lane % 4) + {0, 1}.
+template <class C_>
+struct Consumer {
+  using C = C_;
+  const StateParams& params;
+  const int copy;
+  float state[C::kHeadDim / 2];
+  u32 before[C::kHeadDim / 4];              ///< S, rounded
+  float change[kChunk / 2];                 ///< R, then D
+  u32 asked[kChunk / 4];                    ///< X, rounded
+  u32 added[kChunk / 4], kept[kChunk / 4];  ///< D, rounded, and keep D
+  float output[kChunk / 2];
+  TJ_DEVICE Consumer(const StateParams& p, int which) : params(p), copy(which) {}
+};
+
+TJ_DEVICE int group_warp() { return static_cast<int>(dev::warp_index() & 3u); }
+
+template <class Tag, int Numbers>
+TJ_DEVICE void round_rows(Tag tag, const float (&values)[Numbers], u32 (&words)[Numbers / 2]) {
+#pragma unroll
+  for (int w = 0; w < Numbers / 2; ++w) words[w] = dev::pack(tag, values[2 * w], values[2 * w + 1]);
+}
+/// The numbers of the tokens of columns 16 pair + {0, 8} + 2(lane % 4) + {0, 1}.
+TJ_DEVICE void load_numbers(u32 record, Number list, int pair, float (&four)[4]) {
+  const u32 row = 2 * static_cast<u32>(list) + static_cast<u32>(pair) / 2,
+            piece = static_cast<u32>(pair) % 2 * 4 + dev::lane_index() % 4;
+  dev::load_shared(dev::piece_address(record + 2 * kBlockBytes, row, piece), four);
+}
+
+/// The thread's first row of V.
+template <class C>
+TJ_DEVICE int first_row(const Consumer<C>& consumer, const Tile& tile) {
+  return first_column<C>(tile) + consumer.copy * kRows + group_warp() * 16 + static_cast<int>(dev::lane_index() / 4u);
+}
+
+/// The state of the sequence's slot, or zeros.
+template <class C>
+TJ_DEVICE void load_state(Consumer<C>& consumer, const Tile& tile) {
+  const gated_delta_rule::States& states = consumer.params.rule.initial;
+  const int slot = gated_delta_rule::slot_of(states, tile.sequence);
+#pragma unroll
+  for (float& value : consumer.state) value = 0.0f;
+  if (slot < 0) return;
+  const StatePlace<C> place(states, slot, tile.head, first_row(consumer, tile));
+  const typename C::StateElement tag{};
+#pragma unroll
+  for (int j = 0; j < C::kHeadDim / 8; ++j)
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float& low = consumer.state[4 * j + 2 * half];
+      float& high = consumer.state[4 * j + 2 * half + 1];
+      if constexpr (C::kTransposed) {
+        low = load_one(tag, place.at(j, half, 0));
+        high = load_one(tag, place.at(j, half, 1));
+      } else {
+        load_pair(tag, place.at(j, half, 0), low, high);
+      }
+    }
+}
+
+/// S as the next products read it.
+template <class C>
+TJ_DEVICE void round_state(Consumer<C>& consumer) {
+  round_rows(typename C::Element{}, consumer.state, consumer.before);
+}
+template <class C>
+TJ_DEVICE void round_state(Consumer<C>& consumer, const Tile&, int) {
+  round_state(consumer);
+}
+
+/// Takes the state that the sequence begins with.
+template <class C>
+TJ_DEVICE void begin_state(Consumer<C>& consumer, const Tile& tile) {
+  load_state(consumer, tile);
+  round_state(consumer);
+}
+
+/// The sequence's last state goes to its slot.
+template <class C>
+TJ_DEVICE void end_state(Consumer<C>& consumer, const Tile& tile) {
+  const gated_delta_rule::States& states = consumer.params.rule.final;
+  const int slot = gated_delta_rule::slot_of(states, tile.sequence);
+  if (slot < 0) return;
+  const StatePlace<C> place(states, slot, tile.head, first_row(consumer, tile));
+  const typename C::StateElement tag{};
+#pragma unroll
+  for (int j = 0; j < C::kHeadDim / 8; ++j)
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float low = consumer.state[4 * j + 2 * half], high = consumer.state[4 * j + 2 * half + 1];
+      if constexpr (C::kTransposed) {
+        store_one(tag, place.at(j, half, 0), low);
+        store_one(tag, place.at(j, half, 1), high);
+      } else {
+        store_pair(tag, place.at(j, half, 0), low, high);
+      }
+    }
+}
+
+/// sums = S tokens^T: 64 x kChunk.
+template <class C>
+TJ_DEVICE void multiply_state(Consumer<C>& consumer, float (&sums)[kChunk / 2], u32 tokens) {
+  dev::hold(sums);
+  dev::hold(consumer.before);
+  const u64 right = dev::matrix_operand(tokens, 16, kSwizzleAtomBytes);
+  constexpr int kSteps = kSwizzleColumns / kMatrixK;
+#pragma unroll
+  for (int block = 0; block < C::kHeadDim / kSwizzleColumns; ++block)
+    dev::matrix_multiply<dev::MatrixSteps<kSteps, 0, kMatrixK * 2, 0>>(
+        typename C::Element{}, sums, consumer.before + 4 * kSteps * block,
+        dev::operand_advance(right, static_cast<u32>(block) * kBlockBytes), block != 0);
+}
+template <class C>
+TJ_DEVICE void read_keys(Consumer<C>& consumer, const Tile&, int, u32 k) {
+  multiply_state(consumer, consumer.change, k);
+}
+template <class C>
+TJ_DEVICE void read_keys_done(Consumer<C>& consumer) {
+  dev::hold(consumer.change);
+  dev::hold(consumer.before);
+}
+template <class C>
+TJ_DEVICE void read_queries(Consumer<C>& consumer, const Tile&, int, u32 q) {
+  multiply_state(consumer, consumer.output, q);
+}
+template <class C>
+TJ_DEVICE void read_queries_done(Consumer<C>& consumer) {
+  dev::hold(consumer.output);
+  dev::hold(consumer.before);
+}
+
+/// S fades as the whole chunk says.
+template <class C>
+TJ_DEVICE void fade_state(Consumer<C>& consumer, const Tile&, int, u32 record) {
+  const float total = dev::load_shared<float>(dev::piece_address(record + 2 * kBlockBytes, 2 * kTotal, 0));
+#pragma unroll
+  for (float& value : consumer.state) value *= total;
+}
+
+/// The address that a lane names of the matrices of a chunk's tokens by 16 columns: tokens 16 pair + {0, 8} and on, the
+/// warp's 16 rows of V in two halves.
+TJ_DEVICE u32 token_place(u32 tokens, int pair) {
+  const u32 lane = dev::lane_index(), matrix = lane / 8;
+  return dev::piece_address(tokens, static_cast<u32>(16 * pair) + matrix / 2 * 8 + lane % 8,
+                            static_cast<u32>(2 * group_warp()) + matrix % 2);
+}
+
+/// X = beta V^T - fade R. Beta is in X, not in A: the diagonal of A is 1 then, which loses nothing when A is rounded.
+template <class C>
+TJ_DEVICE void correct_values(Consumer<C>& consumer, const Tile&, int, u32 v, u32 record) {
+  const typename C::Element tag{};
+#pragma unroll
+  for (int pair = 0; pair < kChunk / 16; ++pair) {
+    u32 values[4];
+    float fade[4], beta[4];
+    dev::load_matrices_transposed(token_place(v + static_cast<u32>(consumer.copy) * kBlockBytes, pair), values);
+    load_numbers(record, kFade, pair, fade);
+    load_numbers(record, kBeta, pair, beta);
+#pragma unroll
+    for (int w = 0; w < 4; ++w) {  // block 2 pair + w / 2 of columns, half w % 2
+      float low, high;
+      dev::unpack(tag, values[w], low, high);
+      const float* const held = &consumer.change[8 * pair + 2 * w];
+      const int at = w / 2 * 2;
+      consumer.asked[4 * pair + w] = dev::pack(tag, dev::multiply_add(-fade[at], held[0], low * beta[at]),
+                                               dev::multiply_add(-fade[at + 1], held[1], high * beta[at + 1]));
+    }
+  }
+}
+
+/// D = X A^T: 64 x kChunk.
+template <class C>
+TJ_DEVICE void solve_tokens(Consumer<C>& consumer, const Tile&, int, u32 record) {
+  dev::hold(consumer.change);
+  dev::hold(consumer.asked);
+  dev::matrix_multiply<dev::MatrixSteps<kChunk / kMatrixK, 0, kMatrixK * 2, 0>>(
+      typename C::Element{}, consumer.change, consumer.asked, dev::matrix_operand(record, 16, kSwizzleAtomBytes),
+      false);
+}
+template <class C>
+TJ_DEVICE void solve_tokens_done(Consumer<C>& consumer) {
+  dev::hold(consumer.change);
+  dev::hold(consumer.asked);
+}
+
+/// keep D, and D.
+template <class C>
+TJ_DEVICE void weigh(Consumer<C>& consumer, const Tile&, int, u32 record) {
+  const typename C::Element tag{};
+#pragma unroll
+  for (int pair = 0; pair < kChunk / 16; ++pair) {
+    float keep[4];
+    load_numbers(record, kKeep, pair, keep);
+#pragma unroll
+    for (int w = 0; w < 4; ++w) {
+      const float low = consumer.change[8 * pair + 2 * w], high = consumer.change[8 * pair + 2 * w + 1];
+      consumer.kept[4 * pair + w] = dev::pack(tag, low * keep[w / 2 * 2], high * keep[w / 2 * 2 + 1]);
+      consumer.added[4 * pair + w] = dev::pack(tag, low, high);
+    }
+  }
+}
+
+/// S += (keep D) K: 64 x K.
+template <class C>
+TJ_DEVICE void change_state(Consumer<C>& consumer, const Tile&, int, u32 k) {
+  dev::hold(consumer.state);
+  dev::hold(consumer.kept);
+  dev::matrix_multiply<dev::MatrixSteps<kChunk / kMatrixK, 0, kMatrixK * kSwizzleRowBytes, dev::kRightMn>>(
+      typename C::Element{}, consumer.state, consumer.kept, dev::matrix_operand(k, kBlockBytes, kSwizzleAtomBytes),
+      true);
+}
+template <class C>
+TJ_DEVICE void change_state_done(Consumer<C>& consumer) {
+  dev::hold(consumer.state);
+  dev::hold(consumer.kept);
+}
+
+/// What the state before the chunk gives to each token.
+template <class C>
+TJ_DEVICE void fade_output(Consumer<C>& consumer, const Tile&, int, u32 record) {
+#pragma unroll
+  for (int pair = 0; pair < kChunk / 16; ++pair) {
+    float out[4];
+    load_numbers(record, kOut, pair, out);
+#pragma unroll
+    for (int at = 0; at < 8; ++at) consumer.output[8 * pair + at] *= out[at / 4 * 2 + at % 2];
+  }
+}
+
+/// O += D P^T.
+template <class C>
+TJ_DEVICE void add_tokens(Consumer<C>& consumer, const Tile&, int, u32 record) {
+  dev::hold(consumer.output);
+  dev::hold(consumer.added);
+  dev::matrix_multiply<dev::MatrixSteps<kChunk / kMatrixK, 0, kMatrixK * 2, 0>>(
+      typename C::Element{}, consumer.output, consumer.added,
+      dev::matrix_operand(record + kBlockBytes, 16, kSwizzleAtomBytes), true);
+}
+template <class C>
+TJ_DEVICE void add_tokens_done(Consumer<C>& consumer) {
+  dev::hold(consumer.output);
+  dev::hold(consumer.added);
+}
+
+/// Results, rounded, by tokens, as the copy engine wants them.
+template <class C>
+TJ_DEVICE void stage_rows(Consumer<C>& consumer, const Tile&, int, u32 slot) {
+  const typename C::Element tag{};
+#pragma unroll
+  for (int pair = 0; pair < kChunk / 16; ++pair) {
+    const float* const o = &consumer.output[8 * pair];
+    dev::store_matrices_transposed(token_place(slot, pair), {dev::pack(tag, o[0], o[1]), dev::pack(tag, o[2], o[3]),
+                                                             dev::pack(tag, o[4], o[5]), dev::pack(tag, o[6], o[7])});
+  }
+}
+
+/// Brings to o what a consumer has left in shared memory.
+template <class C_>
+struct Writer {
+  using C = C_;
+  const StateParams& params;
+  const int copy;  ///< the consumer's
+  TJ_DEVICE Writer(const StateParams& p, int which) : params(p), copy(which) {}
+};
+template <class C>
+TJ_DEVICE void put_rows(Writer<C>& writer, const Tile& tile, int i, u32 slot) {
+  const StateParams& params = writer.params;
+  const Place place = place_of(tile, i);
+  const int column = first_column<C>(tile) + writer.copy * kRows;
+  if (params.rule.cu_seqlens != nullptr)
+    dev::store_box_5d(&params.o, slot, column, kEndRows - place.rows, place.token + place.rows, kEndRows, tile.head);
+  else
+    dev::store_box_4d(&params.o, slot, column, place.token, tile.head, place.batch);
+}
+
+}  // namespace tj::ops::delta_chunks

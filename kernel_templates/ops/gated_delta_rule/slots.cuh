@@ -1,0 +1,22 @@
+// Slots of states, and where a head's state lies in one. Included by node bodies.
+//
+// Decides places alone. Invariant: whatever lists say, a slot is one that there is, or none.
+#pragma once
+
+#include "ops/gated_delta_rule/params.cuh"
+
+namespace tj::ops::gated_delta_rule {
+
+/// The slot of a sequence; -1: none.
+TJ_DEVICE int slot_of(const States& states, int sequence) {
+  if (states.data == nullptr) return -1;
+  int slot = sequence;
+  if (states.slots != nullptr) slot = dev::uniform(static_cast<int>(dev::load_global_u32(states.slots + sequence)));
+  return slot >= 0 && slot < states.count ? slot : -1;
+}
+/// The begin of a head's state in a slot.
+TJ_DEVICE unsigned char* head_of(const States& states, int slot, int head) {
+  return static_cast<unsigned char*>(states.data) + (slot * states.slot + head * states.head);
+}
+
+}  // namespace tj::ops::gated_delta_rule

@@ -1,0 +1,60 @@
+// The gated delta rule in chunks of 64 tokens, as an op: two steps of gated_delta_rule.
+//
+// Decides the arguments of both launches, and the kernels that serve them. The first makes a record of each chunk and
+// head, all of them apart; the second goes from chunk to chunk with the states (README.md).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <tilejit/gated_delta_rule.hpp>
+
+#include "arch/arch.hpp"
+#include "ops/gated_delta_rule/gated_delta_rule.hpp"
+#include "ops/op.hpp"
+
+namespace tj::ops {
+
+enum class DeltaStep : std::uint8_t {
+  solve,       ///< makes records
+  state,       ///< reads them; a block has 64 rows of V
+  wide_state,  ///< or 128
+};
+
+struct DeltaChunksKernel {
+  DType dtype = DType::bf16, state = DType::f32;
+  int head_dim = 128;
+  bool state_transposed = false;
+  DeltaStep step = DeltaStep::solve;
+};
+
+/// A call that gated_delta_rule has validated and delta_chunks_serve(), and one of its steps; records: device memory of
+/// delta_chunks_bytes(call).
+struct DeltaChunksArgs {
+  const GatedDeltaRuleArgs& call;
+  DeltaChunksKernel kernel;
+  void* records = nullptr;
+};
+
+const Op& delta_chunks_op();
+Kernel delta_chunks_kernel(const DeltaChunksKernel& kernel);
+const arch::Needs& delta_chunks_needs();
+
+/// Records of a head, and bytes of those of all heads.
+std::int64_t delta_chunks_records(const GatedDeltaRuleArgs& call);
+std::size_t delta_chunks_bytes(const GatedDeltaRuleArgs& call);
+
+/// Can chunks serve the call at all?
+bool delta_chunks_serve(const GatedDeltaRuleArgs& call);
+/// The parameters and the blocks of one launch. Allocates nothing.
+void delta_chunks_plan(const DeltaChunksArgs& args, DeltaStep step, LaunchPlan& plan);
+/// Is there such a kernel?
+bool delta_chunks_fits(const DeltaChunksKernel& kernel);
+/// The problems of a command line for tj-check; its sizes are taken out of the flags.
+std::vector<Trial> delta_chunks_trials(const Flags& flags);
+/// Its graphs.
+graph::Graph delta_solve_graph(const DeltaChunksKernel& kernel, const arch::Arch& arch);
+graph::Graph delta_state_graph(const DeltaChunksKernel& kernel, const arch::Arch& arch);
+
+}  // namespace tj::ops

@@ -1,0 +1,238 @@
+// The dependence graphs of the gated delta rule in chunks, with their costs; see delta_chunks.hpp.
+//
+// Records, an iteration is a chunk and a head; one role does it all:
+//   load_k, load_q -> normalise_rows -> compare_tokens -> solve      take_gates -> compare_tokens
+// States, an iteration is a chunk; for each consumer c of 64 rows of V:
+//   read_keys -> correct_values -> solve_tokens -> weigh -> change_state -> round_state -> read_keys of the next chunk
+//   fade_state -> change_state
+//   read_queries -> fade_output -> add_tokens <- weigh       add_tokens -> stage_rows -> put_rows
+// The first line is the chain of the state: a recurrence that no order of the other nodes shortens.
+#include "ops/common/graph_builder.hpp"
+#include "ops/delta_chunks/delta_chunks.hpp"
+#include "ops/delta_chunks/fields.hpp"
+#include "ops/delta_chunks/params.cuh"
+#include "support/lasting.hpp"
+
+namespace tj::ops {
+namespace {
+
+using delta_chunks::kChunk;
+using delta_chunks::kFields;
+using graph::Graph;
+
+constexpr int kElementBytes = 2;
+constexpr double kSharedBytesPerCycle = 128;  // CUDA C++ Programming Guide: 32 banks of 4 bytes
+constexpr int kSolveBlocks = 3;               // beside each other on an SM: shared memory has no room for more
+constexpr int kWriterRegisters = 32;          // with 24, kernels of two consumers spill 8 bytes (NVRTC 13.0)
+constexpr int kContextRegisters = 40;         // of a consumer's bodies, beside sums and operands
+
+class Builder : protected GraphBuilder {
+ protected:
+  Builder(const DeltaChunksKernel& kernel, const char* text, const char* params, const arch::Arch& arch, int blocks)
+      : GraphBuilder("delta_chunks", text, arch, blocks), kernel_(kernel) {
+    graph_.name = request_of_fields<kFields>("delta_chunks", kernel).name;
+    graph_.params_type = params;
+    add_constants<kFields>("delta_chunks", kernel, graph_);
+  }
+  std::int64_t tokens_bytes() const { return std::int64_t{kChunk} * kernel_.head_dim * kElementBytes; }
+
+  int load(const char* body, int ring, int warps) {
+    Node n = single("Loader", body, warps);
+    const auto bytes = static_cast<double>(graph_.values[static_cast<std::size_t>(ring)].slot_bytes);
+    engine_.issue(n, 1);
+    n.warps = warps;
+    const int run = cycles(engine_.run_cycles(bytes));
+    n.reservations = {of("TMA", run)};
+    n.latency = run + cycles(engine_.latency_cycles());
+    return add(std::move(n));
+  }
+
+  const DeltaChunksKernel kernel_;
+  const Copier engine_{Copier::Way::engine, arch_};
+};
+
+class SolveBuilder : Builder {
+ public:
+  SolveBuilder(const DeltaChunksKernel& kernel, const arch::Arch& arch)
+      : Builder(kernel, "solve", "tj::ops::delta_chunks::SolveParams", arch, kSolveBlocks) {}
+
+  Graph build() {
+    constexpr std::int64_t kLowerBytes = 64 * 288, kFactorBytes = 512;
+    const int k = value("k", tokens_bytes(), Scope::iteration, 1, 1),
+              q = value("q", tokens_bytes(), Scope::iteration, 1, 1),
+              factors = value("factors", kFactorBytes, Scope::iteration, 1, 1, 128),
+              lower = value("lower", kLowerBytes, Scope::iteration, 1, 1);
+    const int load_k = load("load_k", k, delta_chunks::kSolveWarps),
+              load_q = load("load_q", q, delta_chunks::kSolveWarps);
+    const int gates = solving("take_gates", {.alu = 2000});
+    const double square = double{kChunk} * kChunk, width = kernel_.head_dim;
+    const double bytes = static_cast<double>(tokens_bytes()), f32 = arch_.fact("f32_per_cycle");
+    const double exponentials = square / arch_.fact("exp2_per_cycle");
+    const int normalise =
+        solving("normalise_rows", {.alu = 4 * kChunk * width / f32 + 2.0 * bytes / kSharedBytesPerCycle});
+    const int compare =
+        solving("compare_tokens", {.matrix = 4.0 * square * width / arch_.fact("matrix_flops_per_cycle"),
+                                   .exp = exponentials,
+                                   .alu = 12 * square / f32 + 6.0 * bytes / kSharedBytesPerCycle});
+    const int solve = solving("solve", {.exp = exponentials, .alu = square * kChunk / f32});
+    node(compare).registers = 100;
+    then(load_k, normalise, 0, k);
+    then(load_q, normalise, 0, q);
+    then(load_k, compare, 0, k);
+    then(load_q, compare, 0, q);
+    then(normalise, compare, 0, factors);
+    then(normalise, solve, 0, factors);
+    order(load_k, gates, 0);  // what is under way while gates are added up
+    order(load_q, gates, 0);
+    then(gates, compare);
+    then(gates, solve);
+    then(solve, gates, 1);
+    then(compare, solve, 0, lower);
+    graph_.overhead_cycles = 2.0 * node(load_k).latency;
+    return std::move(graph_);
+  }
+
+ private:
+  int solving(const char* body, const Work& work) {
+    Node n = single("Solver", body, delta_chunks::kSolveWarps);
+    hold(n, work);
+    return add(std::move(n));
+  }
+};
+
+class StateBuilder : Builder {
+ public:
+  StateBuilder(const DeltaChunksKernel& kernel, const arch::Arch& arch)
+      : Builder(kernel, "state", "tj::ops::delta_chunks::StateParams", arch, 1),
+        consumers_(kernel.step == DeltaStep::wide_state ? 2 : 1) {
+    constant("kConsumers", consumers_);
+  }
+
+  Graph build() {
+    constexpr int kMost = 4;
+    k_ = value("k", tokens_bytes(), Scope::iteration, 2, kMost);
+    q_ = value("q", tokens_bytes(), Scope::iteration, 2, kMost);
+    v_ = value("v", std::int64_t{kChunk} * kRows * consumers_ * kElementBytes, Scope::iteration, 2, kMost);
+    record_ = value("record", delta_chunks::kRecordBytes, Scope::iteration, 2, kMost);
+    load_k_ = load("load_k", k_, 1);
+    load_q_ = load("load_q", q_, 1);
+    load_v_ = load("load_v", v_, 1);
+    load_record_ = load("load_record", record_, 1);
+    for (int c = 0; c < consumers_; ++c) consumer(c);
+    graph_.flops_per_iteration = 2.0 * kRows * consumers_ * kChunk * (3.0 * kernel_.head_dim + 2.0 * kChunk);
+    graph_.overhead_cycles = 4.0 * node(load_k_).latency;
+    return std::move(graph_);
+  }
+
+ private:
+  static constexpr int kRows = 64;
+  static constexpr int kThreads = 128;
+
+  int matrix(const char* body, int c, int width, int depth, int registers) {
+    Node n = numbered("Consumer", body, c);
+    multiply(n, groups_, groups_.product(2.0 * kRows * width * depth, depth));
+    n.registers = registers;
+    return add(std::move(n));
+  }
+  /// So many operations of f32 and conversions for each of `columns` columns, and bytes of shared memory.
+  int arithmetic(const char* body, int c, int columns, double operations, double conversions, double bytes = 0,
+                 int registers = 0) {
+    Node n = numbered("Consumer", body, c);
+    const double elements = double{kRows} * columns;
+    busy(n,
+         cycles(elements * (operations / arch_.fact("f32_per_cycle") + conversions / arch_.fact("convert_per_cycle")) +
+                bytes / kSharedBytesPerCycle));
+    n.reservations = {of("ALU", n.cycles)};
+    n.registers = registers;
+    return add(std::move(n));
+  }
+
+  void consumer(int c) {
+    const int width = kernel_.head_dim;
+    constexpr double kBytes = double{kRows} * kChunk * kElementBytes;
+    const int begin = add(numbered("Consumer", "begin_state", c, Scope::tile_begin));
+    const int round = arithmetic("round_state", c, width, 0, 0.5, 0, kRows * width / 2 / kThreads);
+    const int keys = matrix("read_keys", c, kChunk, width, kRows * kChunk / kThreads);
+    const int queries = matrix("read_queries", c, kChunk, width, kRows * kChunk / kThreads);
+    const int fade = arithmetic("fade_state", c, width, 1, 0);
+    const int ask = arithmetic("correct_values", c, kChunk, 2, 0.5, kBytes, kRows * kChunk / 2 / kThreads);
+    const int solve = matrix("solve_tokens", c, kChunk, kChunk, 0);
+    const int weigh = arithmetic("weigh", c, kChunk, 1, 1, 0, kRows * kChunk / kThreads);
+    const int change = matrix("change_state", c, width, kChunk, kRows * width / kThreads);
+    const int faded = arithmetic("fade_output", c, kChunk, 1, 0);
+    const int sum = matrix("add_tokens", c, kChunk, kChunk, kContextRegisters);
+    const int stage = arithmetic("stage_rows", c, kChunk, 0, 0.5, kBytes);
+    const int end = add(numbered("Consumer", "end_state", c, Scope::tile_end));
+
+    edge(begin, keys, 0, 0, false);
+    then(load_k_, keys, 0, k_);
+    then(load_q_, queries, 0, q_);
+    then(load_record_, fade, 0, record_);
+    then(load_v_, ask, 0, v_);
+    then(load_record_, ask, 0, record_);
+    wait(keys, ask);
+    then(ask, solve);
+    then(load_record_, solve, 0, record_);
+    wait(solve, weigh);
+    then(load_record_, weigh, 0, record_);
+    then(weigh, change);
+    then(fade, change);
+    then(load_k_, change, 0, k_);
+    wait(queries, faded);
+    then(load_record_, faded, 0, record_);
+    then(faded, sum);
+    then(weigh, sum);
+    then(load_record_, sum, 0, record_);
+    wait(sum, stage);
+    put(c, stage);
+    wait(change, end);
+    // A step ends with the state that the next one reads. No product is under way then: with one across a loop's end,
+    // ptxas 13.0 runs all products one after the other.
+    for (const int product : {keys, queries, change, sum}) wait(product, round);
+    // From one chunk to the next: the state, and registers that are free.
+    for (const int reader : {keys, queries, fade}) then(round, reader, 1);
+    then(weigh, keys, 1);
+    then(stage, queries, 1);
+    wait(solve, ask, 1);
+    wait(change, weigh, 1);
+    wait(sum, weigh, 1);
+  }
+
+  /// A consumer's results leave by a warp of another role.
+  void put(int c, int stage) {
+    constexpr double kBytes = double{kRows} * kChunk * kElementBytes;
+    Node n = numbered("Writer", "put_rows", c);
+    n.async = graph::Async::store;
+    n.warps = 1;
+    n.registers = kWriterRegisters;
+    n.reservations = {of("TMA", cycles(engine_.run_cycles(kBytes)))};
+    busy(n, cycles(engine_.arrival_cycles(kBytes)));
+    const int o = value("o" + std::to_string(c), std::int64_t{kChunk} * kRows * kElementBytes, Scope::iteration, 1, 2);
+    then(stage, add(std::move(n)), 0, o);
+  }
+
+  const int consumers_;
+  const Multiplier groups_{Multiplier::Way::warpgroup, arch_};
+  int k_ = 0, q_ = 0, v_ = 0, record_ = 0, load_k_ = 0, load_q_ = 0, load_v_ = 0, load_record_ = 0;
+};
+
+}  // namespace
+
+const arch::Needs& delta_chunks_needs() {
+  static constinit support::Lasting<const arch::Needs> needs;
+  return needs.get([] {
+    return arch::Needs{{"TC", "EXP", "ALU", "TMA"},
+                       {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_drain_cycles", "exp2_per_cycle",
+                        "f32_per_cycle", "convert_per_cycle", "copy_latency_cycles", "copy_cycles_per_kb"},
+                       {"sm90"}};
+  });
+}
+
+Graph delta_solve_graph(const DeltaChunksKernel& kernel, const arch::Arch& arch) {
+  return SolveBuilder(kernel, arch).build();
+}
+Graph delta_state_graph(const DeltaChunksKernel& kernel, const arch::Arch& arch) {
+  return StateBuilder(kernel, arch).build();
+}
+
+}  // namespace tj::ops

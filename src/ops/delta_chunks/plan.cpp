@@ -1,0 +1,123 @@
+// Launch parameters of the gated delta rule in chunks; see delta_chunks.hpp. On the hot path: allocates nothing.
+#include <algorithm>
+#include <new>
+
+#include "ops/common/tensor_args.hpp"
+#include "ops/delta_chunks/delta_chunks.hpp"
+#include "ops/delta_chunks/params.cuh"
+#include "support/index.hpp"
+
+namespace tj::ops {
+namespace {
+
+using delta_chunks::kChunk;
+using delta_chunks::kRecordBytes;
+using support::at;
+
+constexpr std::int64_t kMostTokens = kEndRows - kChunk;          // of lists: boxes end with a sequence
+constexpr std::int64_t kMostRecordRows = std::int64_t{1} << 31;  // a copy's coordinate
+
+/// Column, token, head, batch; of lists so that boxes end with a sequence.
+support::TensorMapDesc token_map(const Tensor& tensor, bool listed) {
+  const int last = tensor.rank - 1;
+  support::TensorMapDesc desc = tensor_map(tensor, {last, last - 2, last - 1, last == 3 ? 0 : kNoDimension},
+                                           {delta_chunks::kSwizzleColumns, kChunk});
+  if (listed) end_with_rows(desc);
+  return desc;
+}
+
+support::TensorMapDesc record_map(void* records, DType dtype, std::int64_t count) {
+  support::TensorMapDesc desc;
+  desc.base = records;
+  desc.dtype = dtype;
+  desc.rank = 4;
+  desc.dims = {64, static_cast<std::uint64_t>(count) * delta_chunks::kRecordRows, 1, 1};
+  desc.stride_bytes = {2, 128, kMapAlignment, kMapAlignment};
+  desc.box = {64, delta_chunks::kRecordRows, 1, 1, 0};
+  return desc;
+}
+
+std::int64_t heads_of(const GatedDeltaRuleArgs& call) { return call.o.shape[at(call.o.rank - 2)]; }
+std::int64_t tokens_of(const GatedDeltaRuleArgs& call) { return call.q.shape[at(call.q.rank - 3)]; }
+
+delta_chunks::Records records_of(const DeltaChunksArgs& args, int parts) {
+  const GatedDeltaRuleArgs& call = args.call;
+  delta_chunks::Records records{};
+  records.data = static_cast<unsigned char*>(args.records);
+  records.heads = static_cast<int>(heads_of(call));
+  records.sequences = static_cast<int>(gated_delta_rule_sequences(call));
+  records.chunks = static_cast<int>((tokens_of(call) + kChunk - 1) / kChunk);
+  records.parts = parts;
+  records.by_heads = divisor_of(records.heads);
+  records.by_chunks = divisor_of(records.chunks);
+  records.by_parts = divisor_of(parts);
+  return records;
+}
+
+void walk(int tiles, int max_sms, LaunchPlan& plan) {
+  plan.limit_sms(max_sms);
+  const auto all = static_cast<unsigned>(tiles);
+  plan.blocks = plan.sm_count == 0 ? all : std::min(all, plan.resident_blocks());
+}
+
+void plan_solve(const DeltaChunksArgs& args, LaunchPlan& plan) {
+  using Params = delta_chunks::SolveParams;
+  static_assert(sizeof(Params) <= LaunchPlan::kMaxOwnBytes);
+  auto& p = *new (plan.params.data()) Params{};
+  plan.params_bytes = sizeof(Params);
+  const GatedDeltaRuleArgs& call = args.call;
+  const bool listed = call.cu_seqlens.has_value();
+  plan.maps[0] = {offsetof(Params, q), token_map(call.q, listed)};
+  plan.maps[1] = {offsetof(Params, k), token_map(call.k, listed)};
+  plan.map_count = 2;
+  set_rule(call, p.rule);
+  p.records = records_of(args, 1);
+  p.tiles = static_cast<int>(delta_chunks_records(call) * heads_of(call));
+  walk(p.tiles, call.max_sms, plan);
+}
+
+void plan_state(const DeltaChunksArgs& args, int rows, LaunchPlan& plan) {
+  using Params = delta_chunks::StateParams;
+  static_assert(sizeof(Params) <= LaunchPlan::kMaxOwnBytes);
+  auto& p = *new (plan.params.data()) Params{};
+  plan.params_bytes = sizeof(Params);
+  const GatedDeltaRuleArgs& call = args.call;
+  const bool listed = call.cu_seqlens.has_value();
+  plan.maps[0] = {offsetof(Params, q), token_map(call.q, listed)};
+  plan.maps[1] = {offsetof(Params, k), token_map(call.k, listed)};
+  plan.maps[2] = {offsetof(Params, v), token_map(call.v, listed)};
+  plan.maps[3] = {offsetof(Params, o), token_map(call.o, listed)};
+  plan.maps[4] = {offsetof(Params, record_rows),
+                  record_map(args.records, call.q.dtype, delta_chunks_records(call) * heads_of(call))};
+  plan.map_count = 5;
+  gated_delta_rule::Params rule{};
+  set_rule(call, rule);
+  p.rule = {rule.initial, rule.final, rule.cu_seqlens, rule.tokens, rule.by_q, rule.by_k, rule.by_v};
+  p.records = records_of(args, static_cast<int>(call.q.shape[at(call.q.rank - 1)]) / rows);
+  p.tiles = static_cast<int>(gated_delta_rule_sequences(call) * heads_of(call)) * p.records.parts;
+  walk(p.tiles, call.max_sms, plan);
+}
+
+}  // namespace
+
+/// Chunk c of a listed sequence has place begin / 64 + its number + c (chunks.cuh).
+std::int64_t delta_chunks_records(const GatedDeltaRuleArgs& call) {
+  const std::int64_t tokens = tokens_of(call), sequences = gated_delta_rule_sequences(call);
+  return call.cu_seqlens ? tokens / kChunk + sequences : (tokens + kChunk - 1) / kChunk * sequences;
+}
+
+std::size_t delta_chunks_bytes(const GatedDeltaRuleArgs& call) {
+  return static_cast<std::size_t>(delta_chunks_records(call) * heads_of(call)) * kRecordBytes;
+}
+
+bool delta_chunks_serve(const GatedDeltaRuleArgs& call) {
+  return !call.token_states && tokens_of(call) <= kMostTokens &&
+         delta_chunks_records(call) * heads_of(call) * delta_chunks::kRecordRows < kMostRecordRows;
+}
+
+void delta_chunks_plan(const DeltaChunksArgs& args, DeltaStep step, LaunchPlan& plan) {
+  if (step == DeltaStep::solve) return plan_solve(args, plan);
+  plan_state(args, step == DeltaStep::wide_state ? 128 : 64, plan);
+}
+
+}  // namespace tj::ops

@@ -1,0 +1,81 @@
+// Problems to check the gated delta rule in chunks by; see trial.hpp. Each is one of its two launches.
+#include <algorithm>
+#include <functional>
+#include <string>
+
+#include "ops/common/trial.hpp"
+#include "ops/delta_chunks/delta_chunks.hpp"
+#include "ops/delta_chunks/fields.hpp"
+#include "ops/delta_chunks/params.cuh"
+#include "support/fail.hpp"
+
+namespace tj::ops {
+namespace {
+
+using delta_chunks::kFields;
+using support::cat;
+
+/// Listed sequences.
+Trial trial_of(const DeltaChunksKernel& kernel, const Sizes& sizes, const std::vector<std::int64_t>& lengths) {
+  const std::int64_t heads = sizes.at("heads"), v_heads = sizes.at("v-heads"), width = kernel.head_dim;
+  const auto count = static_cast<std::int64_t>(lengths.size());
+  std::vector<std::int32_t> ends = {0};
+  std::string text;
+  for (const std::int64_t length : lengths) {
+    ends.push_back(static_cast<std::int32_t>(ends.back() + length));
+    text += cat(text.empty() ? "" : ",", length);
+  }
+  const std::int64_t tokens = std::max(1, ends.back()), records = (tokens / delta_chunks::kChunk + count) * v_heads;
+  const bool solves = kernel.step == DeltaStep::solve;
+  Trial trial;
+  trial.name = cat("lengths ", text, ", heads ", heads, " and ", v_heads);
+  trial.kernel_flags = flags_of_fields<kFields>(kernel);
+  trial.flags = cat(trial.kernel_flags, " ", sizes.flags(), " --lengths ", text);
+  trial.tensors = {dense("q", kernel.dtype, {tokens, heads, width}),
+                   dense("k", kernel.dtype, {tokens, heads, width}),
+                   dense("v", kernel.dtype, {tokens, v_heads, width}),
+                   dense("o", kernel.dtype, {tokens, v_heads, width}, !solves),
+                   dense("gate", DType::f32, {tokens, v_heads}),
+                   dense("beta", kernel.dtype, {tokens, v_heads}),
+                   dense("initial_state", kernel.state, {count, v_heads, width, width}),
+                   dense("final_state", kernel.state, {count, v_heads, width, width}, !solves),
+                   dense("records", kernel.dtype, {records, delta_chunks::kRecordBytes / 2}, solves),
+                   list_of("cu_seqlens", {count + 1}, ends)};
+  trial.with_args = [kernel, tensors = trial.tensors](Device device, std::span<void* const> places,
+                                                      const std::function<void(const void*)>& use) {
+    const auto view = [&](std::size_t i) { return tensors[i].operand.view(device, places[i]); };
+    GatedDeltaRuleArgs call;
+    call.q = view(0);
+    call.k = view(1);
+    call.v = view(2);
+    call.o = view(3);
+    call.gate = view(4);
+    call.beta = view(5);
+    call.initial_state = view(6);
+    call.final_state = view(7);
+    call.cu_seqlens = view(9);
+    call.normalise = call.beta_raw = true;
+    call.state_transposed = kernel.state_transposed;
+    const DeltaChunksArgs args{call, kernel, places[8]};
+    use(&args);
+  };
+  return trial;
+}
+
+}  // namespace
+
+std::vector<Trial> delta_chunks_trials(const Flags& given) {
+  Flags flags = given;
+  const Sizes sizes("delta_chunks", flags, {{"heads", 1}, {"v-heads", 2}});
+  const std::vector<std::int64_t> given_lengths = take_list(flags, "lengths", {});
+  std::vector<std::vector<std::int64_t>> all = {given_lengths};
+  if (given_lengths.empty()) all = {{200}, {65, 0, 3}};
+  std::vector<Trial> list;
+  for (const DeltaChunksKernel& kernel :
+       kernels_of_flags<kFields, DeltaChunksKernel>("delta_chunks", flags, first_of_each(choices_of_fields<kFields>())))
+    if (delta_chunks_fits(kernel))
+      for (const std::vector<std::int64_t>& lengths : all) list.push_back(trial_of(kernel, sizes, lengths));
+  return list;
+}
+
+}  // namespace tj::ops

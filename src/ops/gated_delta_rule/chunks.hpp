@@ -1,0 +1,20 @@
+// The gated delta rule in chunks of 64 tokens, as steps: which calls take them, and which launches they are.
+//
+// Decides by lengths alone when chunks are faster than tokens one by one; what a chunk is, delta_chunks does.
+#pragma once
+
+#include "ops/delta_chunks/delta_chunks.hpp"
+#include "ops/gated_delta_rule/gated_delta_rule.hpp"
+
+namespace tj::ops {
+
+/// The choice of a kernel that stands for chunks: another number than a walk's.
+inline constexpr int kInChunks = 8;
+
+/// Are chunks faster than the recurrence, where the arch has them? Allocates nothing.
+bool prefers_chunks(const GatedDeltaRuleArgs& args);
+/// The launches of a call in chunks. scratch: delta_chunks_bytes(args).
+void chunk_steps(const GatedDeltaRuleArgs& args, const GatedDeltaRuleKernel& kernel, void* scratch,
+                 const EachStep& each);
+
+}  // namespace tj::ops

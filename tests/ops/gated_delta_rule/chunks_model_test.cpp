@@ -1,0 +1,167 @@
+// Protects the gated delta rule in chunks on the CPU model, against the serial recurrence in f64: lengths around a
+// chunk, lists, types and orders of states, gates and beta in each form, heads that share, and hard inputs.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <tilejit/tilejit.hpp>
+
+#include "ops/gated_delta_rule/chunks.hpp"
+#include "ops/gated_delta_rule/problem.hpp"
+
+using namespace tj;
+using test::Given;
+using test::RuleProblem;
+using test::RuleShape;
+
+namespace {
+
+RuleShape chunked(std::int64_t tokens) {
+  RuleShape shape;
+  shape.batch = 1;
+  shape.tokens = tokens;
+  shape.chunked = true;
+  return shape;
+}
+
+std::string run(const RuleShape& shape, unsigned seed) {
+  RuleProblem problem(shape, seed);
+  if (!ops::prefers_chunks(problem.args)) return "not in chunks";
+  return problem.run();
+}
+
+}  // namespace
+
+TEST_CASE("lengths around a chunk") {
+  unsigned seed = 1;
+  for (const std::int64_t tokens : {63, 64, 65, 200}) {
+    CAPTURE(tokens);
+    CHECK(run(chunked(tokens), seed++) == "");
+  }
+}
+
+TEST_CASE("types, widths and orders of states, and blocks of 128 rows") {
+  unsigned seed = 10;
+  for (const DType dtype : {DType::bf16, DType::f16})
+    for (const DType state : {DType::f32, DType::bf16, DType::f16})
+      for (const int width : {128, 64}) {
+        RuleShape shape = chunked(70);
+        shape.dtype = dtype;
+        shape.state = state;
+        shape.width = width;
+        shape.transposed = seed % 3 == 0;
+        shape.padding = seed % 2 == 0 ? 8 : 0;
+        shape.half_numbers = seed % 5 == 0;
+        CAPTURE(seed);
+        CHECK(run(shape, seed++) == "");
+      }
+  RuleShape many = chunked(64);
+  many.batch = 5;
+  many.v_heads = many.heads = 13;
+  CHECK(run(many, seed) == "");
+}
+
+TEST_CASE("gates and beta in each form, with and without the delta") {
+  unsigned seed = 40;
+  for (const Given gate : {Given::none, Given::plain, Given::raw})
+    for (const Given beta : {Given::none, Given::plain, Given::raw})
+      for (const bool delta : {true, false}) {
+        RuleShape shape = chunked(90);
+        shape.width = 64;
+        shape.gate = gate;
+        shape.beta = beta;
+        shape.delta = delta;
+        shape.half_numbers = seed % 2 == 0;
+        shape.exp_gate = gate == Given::plain && seed % 2 == 1;
+        shape.gate_size = 0.02;
+        CAPTURE(seed);
+        CHECK(run(shape, seed++) == "");
+      }
+}
+
+TEST_CASE("heads that share, and fewer of v than of q") {
+  unsigned seed = 70;
+  const std::int64_t heads[][4] = {{1, 1, 3, 3}, {2, 2, 4, 4}, {4, 4, 2, 4}, {6, 2, 3, 6}};
+  for (const auto& each : heads) {
+    RuleShape shape = chunked(66);
+    shape.width = 64;
+    shape.q_heads = each[0];
+    shape.k_heads = each[1];
+    shape.v_heads = each[2];
+    shape.heads = each[3];
+    shape.normalise = seed % 2 == 0;
+    CAPTURE(seed);
+    CHECK(run(shape, seed++) == "");
+  }
+}
+
+TEST_CASE("sequences of any lengths, without tokens among them, and slots out of order") {
+  RuleShape shape;
+  shape.chunked = true;
+  shape.lengths = {130, 0, 64, 1, 0, 63, 65};
+  shape.lead = 2;
+  shape.tail = 1;
+  shape.v_heads = shape.heads = 2;
+  shape.width = 64;
+  shape.padding = 8;
+  for (const bool final : {true, false}) {
+    shape.final = shape.initial = final;
+    CHECK(run(shape, 90) == "");
+  }
+  shape.width = 128;
+  shape.final = shape.initial = true;
+  shape.pool = 9;
+  shape.reads = {5, -1, 0, 3, 8, 2, 7};
+  shape.writes = shape.reads;
+  shape.in_place = true;
+  CHECK(run(shape, 91) == "");
+}
+
+TEST_CASE("no gate, strong gates, repeated keys, beta near 1") {
+  unsigned seed = 120;
+  for (const std::int64_t tokens : {63, 64, 65, 300})
+    for (const int kind : {0, 1, 2, 3}) {
+      RuleShape shape = chunked(tokens);
+      shape.gate = kind == 0 ? Given::none : Given::plain;
+      shape.gate_size = kind == 1 ? 20 : kind == 2 ? 1e-3 : 0.1;
+      shape.repeated_keys = kind == 2;
+      if (shape.repeated_keys) shape.batch = 0;
+      shape.beta_least = kind == 2 ? 0.8 : kind == 3 ? 0.99 : 0;
+      CAPTURE(tokens);
+      CAPTURE(kind);
+      CHECK(run(shape, seed++) == "");
+    }
+}
+
+TEST_CASE("many tokens without a gate, and few multiprocessors") {
+  RuleShape shape = chunked(2000);
+  shape.width = 64;
+  shape.gate = Given::none;
+  RuleProblem problem(shape, 140);
+  problem.args.max_sms = 1;
+  CHECK(problem.run() == "");
+}
+
+TEST_CASE("bad bounds of sequences never lead out of the tensors") {
+  RuleShape shape;
+  shape.chunked = true;
+  shape.lengths = {70, 130, 64};
+  shape.width = 64;
+  RuleProblem problem(shape, 160);
+  problem.ends = {-5, 999, 1, -2147483647 - 1};  // all tokens, then none, none
+  CHECK(problem.run() == "");
+  problem.ends = {2147483647, -1, 130, 2147483647};  // none; 130 tokens from 0 on; the others
+  CHECK(problem.run() == "");
+}
+
+TEST_CASE("scale, and gates that leave nothing") {
+  RuleShape shape = chunked(100);
+  shape.width = 64;
+  RuleProblem problem(shape, 170);
+  problem.args.scale = -2.5f;
+  CHECK(problem.run() == "");
+  shape.gate_size = 1e4;
+  CHECK(run(shape, 171) == "");
+}
