@@ -113,10 +113,8 @@ const GemmFamily& gemm_amd() {
       .fits = gemm_warps_fit,
       .blocks_per_sm = blocks_per_sm,
       .copy_rates = [](const arch::Arch& arch) { return gemm_copy_rates({Copier::Way::registers, arch}); },
-      .iteration_cycles =
-          [](const GemmTile& tile, const arch::Arch& arch) {
-            return gemm_warp_iteration(tile, arch, blocks_per_sm(tile, arch));
-          },
+      .iteration_cycles = [](const GemmTile& tile, const arch::Arch& arch,
+                             bool) { return gemm_warp_iteration(tile, arch, blocks_per_sm(tile, arch)); },
       .thread_sums = gemm_warp_sums,
       .own_share = true,  // asked for one iteration ahead, no more: an SM cannot make up for those without a tile
       .candidates = candidates,

@@ -1,7 +1,7 @@
 // A family of instructions gives matrix products these things: a row for each, in one list.
 //
 //   const GemmFamily& family = gemm_family(arch);
-//   if (family.blocks_per_sm(tile, arch) > 0) cycles = family.iteration_cycles(tile, arch);
+//   if (family.blocks_per_sm(tile, arch) > 0) cycles = family.iteration_cycles(tile, arch, scaled);
 //
 // Decides how the op asks a family, and which row serves an arch. A row's answers are its own file's to decide:
 // sm80.cpp, sm90.cpp, sm100.cpp, amd.cpp. Invariant: no other file of the op decides by a family's name, and no family
@@ -68,8 +68,8 @@ struct GemmFamily {
   GemmCopyRates (*copy_rates)(const arch::Arch& arch);
   /// Null: nobody has measured them.
   GemmStoreRates (*store_rates)(const arch::Arch& arch) = nullptr;
-  /// An iteration of a block, by whatever is busiest of what is the SM's own.
-  std::int64_t (*iteration_cycles)(const GemmTile& tile, const arch::Arch& arch);
+  /// An iteration of a block, by whatever is busiest of what is the SM's own; with scales of blocks or without.
+  std::int64_t (*iteration_cycles)(const GemmTile& tile, const arch::Arch& arch, bool scaled);
   /// Sums that a thread stores at a tile's end.
   double (*thread_sums)(const GemmTile& tile, const arch::Arch& arch);
   /// Does a block store a tile under the next one's loop? Null: none does.

@@ -81,7 +81,8 @@ GemmRates gemm_rates_of(const arch::Arch& arch) {
     const GemmTile& tile = kGemmTiles[t];
     rates.beside[t] = family.blocks_per_sm(tile, arch);
     if (rates.beside[t] == 0 || (tile.element_bytes == 1 && !rates.narrow)) continue;
-    rates.matrix[t] = family.iteration_cycles(tile, arch);
+    rates.matrix[t] = family.iteration_cycles(tile, arch, false);
+    rates.scaled[t] = family.iteration_cycles(tile, arch, true);
     rates.stores_beside[t] = family.stores_beside != nullptr && family.stores_beside(tile, arch);
     for (const int out : {0, 1})
       rates.cycles[t][static_cast<std::size_t>(out)] = gemm_tile_cycles(tile, 2 + 2 * out, family, arch);
@@ -92,8 +93,7 @@ GemmRates gemm_rates_of(const arch::Arch& arch) {
 namespace {
 
 /// Copies of all tiles whose 128 bytes lie in two lines: they are asked for twice, and all SMs share the path. Blocks
-/// that share a copy read it once. Where rows end 64 bytes behind a line that is half of them, at 16 bytes seven of
-/// eight.
+/// that share a copy read it once. Rows that end 64 bytes behind a line make half of them so, at 16 bytes 7 of 8.
 double unaligned_bytes(const GemmSizes& sizes, const GemmKernel& kernel, const GemmTile& tile, double iterations) {
   // Rows that are copied first lie on whole lines, unless they are shorter (copies.cpp).
   const auto off_lines = [&](std::int64_t row_elements) {
@@ -277,7 +277,8 @@ GemmPrediction::GemmPrediction(const GemmSizes& sizes, const GemmKernel& kernel,
       places_(cluster_places(sizes, tile_, *rates.arch)),
       beside_(rates.beside[static_cast<std::size_t>(tile)]),
       stores_beside_(rates.stores_beside[static_cast<std::size_t>(tile)]),
-      matrix_(static_cast<double>(rates.matrix[static_cast<std::size_t>(tile)])),
+      matrix_(static_cast<double>(
+          (kernel.scales == Scales::tensor ? rates.matrix : rates.scaled)[static_cast<std::size_t>(tile)])),
       rows_(static_cast<double>(sizes.m)) {
   const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n),
              batch = static_cast<double>(sizes.batch);

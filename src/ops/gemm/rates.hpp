@@ -34,6 +34,7 @@ struct GemmRates {
   double slowed = 1;                          ///< the arch's clock over that of busy SMs
   bool own_share = false;  ///< of these rates an SM draws no more than its share; without a tile it leaves that unused
   std::array<std::int64_t, kGemmTileCount> matrix{};  ///< of an iteration
+  std::array<std::int64_t, kGemmTileCount> scaled{};  ///< the same with scales of blocks
   std::array<int, kGemmTileCount> beside{};           ///< blocks that share an SM; 0: the arch does not serve the tile
   std::array<bool, kGemmTileCount> stores_beside{};   ///< a block stores a tile under the next one's loop
   std::array<std::array<GemmTileCycles, 2>, kGemmTileCount> cycles{};  ///< by tile, then 16-bit and f32 output

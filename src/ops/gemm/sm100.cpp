@@ -133,10 +133,8 @@ const GemmFamily& gemm_sm100() {
             return fits(tile) && sum_slots(tile, arch) > 0 && Builder::rings_fit(tile, arch) ? 1 : 0;
           },
       .copy_rates = [](const arch::Arch& arch) { return gemm_copy_rates({Copier::Way::engine, arch}); },
-      .iteration_cycles =
-          [](const GemmTile& tile, const arch::Arch& arch) {
-            return static_cast<std::int64_t>(std::ceil(iteration(tile, arch)));
-          },
+      .iteration_cycles = [](const GemmTile& tile, const arch::Arch& arch,
+                             bool) { return static_cast<std::int64_t>(std::ceil(iteration(tile, arch))); },
       .thread_sums =
           [](const GemmTile& tile, const arch::Arch& arch) {
             return static_cast<double>(product_rows(tile)) * tile.block_n / (arch.warps_per_group * arch.warp_size);

@@ -158,10 +158,8 @@ const GemmFamily& gemm_sm80() {
       .fits = gemm_warps_fit,
       .blocks_per_sm = blocks_per_sm,
       .copy_rates = [](const arch::Arch& arch) { return gemm_copy_rates(Copier::into_rings(arch)); },
-      .iteration_cycles =
-          [](const GemmTile& tile, const arch::Arch& arch) {
-            return gemm_warp_iteration(tile, arch, blocks_per_sm(tile, arch));
-          },
+      .iteration_cycles = [](const GemmTile& tile, const arch::Arch& arch,
+                             bool) { return gemm_warp_iteration(tile, arch, blocks_per_sm(tile, arch)); },
       .thread_sums = gemm_warp_sums,
       .candidates = candidates,
   };

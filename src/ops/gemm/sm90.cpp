@@ -106,20 +106,39 @@ double promote_cycles(const GemmTile& tile, const arch::Arch& arch) {
   return static_cast<double>(kRowsPerConsumer) * tile.sum_columns() * tile.partial_sums() / arch.fact("f32_per_cycle");
 }
 
-/// An iteration's products, and what each 128 bytes of K take beyond them. Where their sums are promoted, a consumer's
-/// next group waits for it: the others' products may fill that time.
-std::int64_t iteration_cycles(const GemmTile& tile, const arch::Arch& arch) {
+/// A consumer's products of an iteration on the matrix unit.
+double own_cycles(const GemmTile& tile, const arch::Arch& arch) {
   const double step_k = static_cast<double>(kStepBytes) / tile.element_bytes;
   const double step = 2.0 * tile.consumer_rows() * tile.sum_columns() * step_k /
                       Multiplier(Multiplier::Way::warpgroup, arch).flops_per_cycle(tile.element_bytes);
   const int products = tile.consumer_rows() / kRowsPerConsumer;
-  const double own = tile.block_k / step_k * std::max(step, products * arch.fact("matrix_least_cycles"));
+  return tile.block_k / step_k * std::max(step, products * arch.fact("matrix_least_cycles"));
+}
+
+/// An iteration's products, and what each 128 bytes of K take beyond them. Where their sums are promoted, a consumer's
+/// next group waits for it: the others' products may fill that time.
+std::int64_t iteration_cycles(const GemmTile& tile, const arch::Arch& arch) {
+  const double own = own_cycles(tile, arch);
   const double groups = std::max(1, tile.block_k * tile.element_bytes / gemm::kSwizzleBytes);
   const double chain = tile.promotes() ? own + arch.fact("matrix_group_cycles") + arch.fact("matrix_drain_cycles") +
                                              promote_cycles(tile, arch)
                                        : 0;
   return static_cast<std::int64_t>(
       std::ceil(std::max(tile.consumers() * (own + groups * arch.fact("product_group_cycles")), chain)));
+}
+
+/// The same with scales of blocks. Consumers' products begin and end together, so that sums of all are added while the
+/// unit waits. Both constants are fitted: 64x128x128 took 549 cycles an iteration, 64x64x256 704, 128x64x256 1147,
+/// 128x128x128 763 and 128x192x128 1030 (H200, 2026-11-28, `tj-bench --op gemm --dtype e4m3 --scales block --tile
+/// ...`).
+std::int64_t scaled_iteration_cycles(const GemmTile& tile, const arch::Arch& arch) {
+  constexpr double kScalesCycles = 50, kFurtherBlockCycles = 150;
+  const double further = tile.partial_sums() - 1;
+  const double together = tile.consumers() * (own_cycles(tile, arch) + further * arch.fact("product_group_cycles") +
+                                              promote_cycles(tile, arch)) +
+                          arch.fact("matrix_group_cycles") + arch.fact("matrix_drain_cycles") + kScalesCycles +
+                          further * kFurtherBlockCycles;
+  return std::max(iteration_cycles(tile, arch), static_cast<std::int64_t>(std::ceil(together)));
 }
 
 /// Pieces of a consumer's columns, each of whole instructions. Products of fewer than 64 columns would wait for shared
@@ -316,7 +335,10 @@ const GemmFamily& gemm_sm90() {
                           const arch::Arch& arch) { return fits(tile) && Builder::rings_fit(tile, arch) ? 1 : 0; },
       .copy_rates = copy_rates,
       .store_rates = store_rates,
-      .iteration_cycles = iteration_cycles,
+      .iteration_cycles =
+          [](const GemmTile& tile, const arch::Arch& arch, bool scaled) {
+            return scaled && tile.promotes() ? scaled_iteration_cycles(tile, arch) : iteration_cycles(tile, arch);
+          },
       .thread_sums =
           [](const GemmTile& tile, const arch::Arch& arch) {
             return static_cast<double>(tile.consumer_rows()) * tile.sum_columns() /
