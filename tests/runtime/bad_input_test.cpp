@@ -159,7 +159,7 @@ TEST_CASE("a configuration, an op and a target that nobody has") {
     CHECK(error.stage == Stage::target);
     CHECK_MESSAGE(has(error.message, "'" + unknown.target + "' is unknown" + unknown.then), error.message);
   }
-  CHECK(has(error_of([&] { runtime.run("gem", nullptr); }).message, "gated_delta_rule; did you mean 'gemm'?"));
+  CHECK(has(error_of([&] { runtime.run("gem", nullptr); }).message, "delta_chunks; did you mean 'gemm'?"));
   nothing_happened(machine);
   CHECK(std::string(machine.cuda.log()).find("cuDevicePrimaryCtxRetain") == std::string::npos);
 }

@@ -1,4 +1,7 @@
 // The gated delta rule in chunks: requests; see delta_chunks.hpp.
+#include <algorithm>
+#include <utility>
+
 #include "ops/common/machine.hpp"
 #include "ops/common/touched.hpp"
 #include "ops/common/trial.hpp"
@@ -37,8 +40,11 @@ class DeltaChunks final : public Op {
   std::vector<Request> requests(const Flags& flags) const override {
     std::vector<Request> list;
     for (const DeltaChunksKernel& kernel :
-         kernels_of_flags<kFields, DeltaChunksKernel>(kOp, flags, choices_of_fields<kFields>()))
-      if (delta_chunks_fits(kernel)) list.push_back(request(kernel));
+         kernels_of_flags<kFields, DeltaChunksKernel>(kOp, flags, choices_of_fields<kFields>())) {
+      Request own = request_of(delta_chunks_kernel(kernel));  // several kernels have one, as solve() sees no state
+      const bool known = std::any_of(list.begin(), list.end(), [&](const Request& of) { return of.name == own.name; });
+      if (delta_chunks_fits(kernel) && !known) list.push_back(std::move(own));
+    }
     return list;
   }
 

@@ -213,18 +213,22 @@ TEST_CASE("larger clusters are taken in one wave, with K in parts too") {
 }
 
 TEST_CASE("swapped tiles take an addend; those whose threads read take operands contiguous in K alone") {
-  ops::GemmKernel with_addend, turned;
-  with_addend.add_c = true;
-  turned.right_mn = true;
   for (const ops::GemmTile& tile : ops::gemm_tiles())
     if (tile.swapped) {
       CAPTURE(ops::gemm_tile_name(tile));
-      CHECK(ops::gemm_tile_fits(tile, {}));
+      ops::GemmKernel plain;
+      if (tile.element_bytes == 1) plain.dtype = DType::e4m3;
+      ops::GemmKernel with_addend = plain, turned = plain, scaled = plain;
+      with_addend.add_c = true;
+      turned.right_mn = true;
+      scaled.scales = Scales::block;
+      CHECK(ops::gemm_tile_fits(tile, plain));
+      CHECK_FALSE(ops::gemm_tile_fits(tile, scaled));
       CHECK(ops::gemm_tile_fits(tile, with_addend));
       with_addend.out = DType::f32;  // two products of many rows have no registers for it
       CHECK(ops::gemm_tile_fits(tile, with_addend) == (tile.block_n < 256 || tile.block_m <= 136));
       with_addend.out = DType::f16;
-      CHECK(ops::gemm_tile_fits(tile, turned) == !tile.reads);
+      CHECK(ops::gemm_tile_fits(tile, turned) == (!tile.reads && tile.element_bytes == 2));
     }
 }
 
@@ -262,8 +266,8 @@ TEST_CASE("a tile's products hold the matrix unit as long as their sums take, sw
 
 TEST_CASE("products of e4m3 get tiles of their own") {
   CHECK(tile_for(8192, 8192, 8192, false, DType::e4m3) == "128x192x128");
-  CHECK(tile_for(4096, 4096, 4096, false, DType::e4m3) == "128x128x128");
-  CHECK(tile_for(16, 4096, 4096, false, DType::e4m3) == "16x32x256");
+  CHECK(tile_for(4096, 4096, 4096, false, DType::e4m3) == "176x128x128s");
+  CHECK(tile_for(16, 4096, 4096, false, DType::e4m3) == "16x64x256s");
   for (const std::int64_t size : {1, 100, 512, 1000, 2048, 16384}) {
     ops::GemmKernel kernel;
     kernel.dtype = DType::e4m3;
