@@ -39,7 +39,7 @@ struct RemoteLayer::Call {
   bool ended = false;
   RemoteAnswer answer = RemoteAnswer::failed;
   std::string thrown;
-  // Of the thread that works at it, until it has ended.
+  // The state of the thread that works at it, until it has ended.
   std::string bytes;
   bool too_long = false;
 

@@ -68,7 +68,7 @@ struct Store::Impl {
   std::optional<Entry> load(const Layer& layer, const Key& key);
   std::optional<Entry> load(const std::vector<Layer>& layers, const Key& key);
   std::optional<Entry> look(const Layer& layer, const Key& key, std::string* problem) const;
-  /// In which layers somebody looks: problem says of the first what is wrong there.
+  /// Layers in which somebody looks: problem says of the first what is wrong there.
   std::optional<Entry> look(const std::vector<Layer>& layers, const Key& key, std::string* problem) const;
   std::optional<Entry> load_file(const Layer& layer, const std::string& name, const Key& key, const char* consequence);
   std::optional<Entry> load_packed(const Layer& layer, const PackRecord& record);

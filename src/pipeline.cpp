@@ -236,7 +236,7 @@ std::string file_of(const Source& source) {
              target.model ? ".cpp" : ".cu");
 }
 
-/// What is emitted for a choice. The report goes on from that of an earlier text.
+/// A source, emitted for a choice. The report goes on from that of an earlier text.
 Source source_of(const ops::Request& named, const codegen::EmitOptions& how, const ops::Maker& op,
                  const ops::Request& request, const arch::Target& target, Choice choice, KernelReport report) {
   Source source{named, request, how, target, std::move(choice), {}, {}, std::move(report)};

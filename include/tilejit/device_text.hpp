@@ -16,7 +16,7 @@ namespace tj {
 /// wrong with a text is said by the call that has it. Thread safe.
 class DeviceText {
  public:
-  /// What the library keeps of a text.
+  /// A text as the library keeps it.
   struct Kept;
 
   DeviceText() = default;  ///< no text

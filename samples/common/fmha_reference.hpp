@@ -24,7 +24,7 @@ struct FmhaReference {
   std::vector<double> lse;  ///< dense [B, H, Sq]
 };
 
-/// What a call's texts say, on the host: of batch, head, place of the query, key. Empty: no such text.
+/// Answers of a call's texts on the host, for batch, head, place of the query, key. Empty: no such text.
 struct FmhaModsOfHost {
   std::function<double(double score, int b, int h, int q, int k)> score;
   std::function<bool(int b, int h, int q, int k)> mask;

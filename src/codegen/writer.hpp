@@ -23,7 +23,7 @@ class Writer {
     text_ += support::cat(parts...);
     text_ += '\n';
   }
-  /// So many lines are there.
+  /// Number of lines that are there.
   std::ptrdiff_t lines() const { return std::count(text_.begin(), text_.end(), '\n'); }
   void blank() { text_ += '\n'; }
   template <class... Parts>

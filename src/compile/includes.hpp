@@ -11,7 +11,7 @@
 
 namespace tj::compile {
 
-/// Those of the headers that the text, or a file that it includes, has in an #include, in the order of `headers`.
+/// Headers that the text, or a file that it includes, has in an #include, in the order of `headers`.
 /// Conditions are not looked at: each branch counts. A name stands for each file whose path ends with it.
 std::vector<Header> included_by(std::string_view text, const std::vector<Header>& headers);
 

@@ -29,7 +29,7 @@ std::string binary_number(int number) {
   return std::string(3000 + 700 * static_cast<std::size_t>(number), static_cast<char>('a' + number));
 }
 
-/// As a runtime goes: the alias, then the text, then the lock and the compiler. False: something wrong was loaded.
+/// A runtime's way: the alias, then the text, then the lock and the compiler. False: something wrong was loaded.
 bool get_once(Store& store, int number) {
   const Key request = key_of("request " + std::to_string(number)), kernel = kernel_number(number);
   std::string named;

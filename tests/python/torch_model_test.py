@@ -189,8 +189,9 @@ class Operators(Case):
         class OnGpu(torch.Tensor):
             is_cuda = True
         for op, options, given, results in (
-                ("fmha", (True, 0.2, -1, -1, False, 0.0), (self.q, self.k, self.v, *[None] * 6), (torch.empty_like(self.q), None)),
-                ("fmha", (False, None, -1, -1, False, 0.0), (self.q, self.k, self.v, *[None] * 6), (torch.empty_like(self.q), torch.empty(1, 4, 70))),
+                ("fmha", (True, 0.2, -1, -1, False, 0.0, None, None, None), (self.q, self.k, self.v, *[None] * 8), (torch.empty_like(self.q), None)),
+                ("fmha", (False, None, -1, -1, False, 0.0, None, None, None), (self.q, self.k, self.v, *[None] * 8),
+                 (torch.empty_like(self.q), torch.empty(1, 4, 70))),
                 ("chunk_indices", (), (ends,), (torch.zeros(3, 2, dtype=torch.int32), torch.zeros(1, dtype=torch.int32))),
                 ("chunk_o", (0, 0.1, True), (row, row, v, h, -torch.ones(70, 1).cumsum(0), ends, rows, total), (torch.empty_like(row),))):
             _torch_run.run(op, options, (*given, *results), True)
@@ -212,8 +213,8 @@ class Operators(Case):
             return made.fill_(255) if made.dtype is torch.uint8 else made
         with mock.patch.object(torch, "empty", poisoned):
             found = torch.empty_like(q)
-            _torch_run.run("fmha", (True, None, -1, -1, True, 0.0), (q, k, k, *[None] * 6, found, None), True)
-        self.assertTrue(next(plan for key, (plan, _) in _torch_run._plans.items() if key[1:3] == (True, None) and key[7] == q.shape).workspace_zeroed)
+            _torch_run.run("fmha", (True, None, -1, -1, True, 0.0, None, None, None), (q, k, k, *[None] * 8, found, None), True)
+        self.assertTrue(next(plan for key, (plan, _) in _torch_run._plans.items() if key[1:3] == (True, None) and key[10] == q.shape).workspace_zeroed)
         self.same(found, k.expand_as(q))  # the value of the one key
 
     def test_grad(self):

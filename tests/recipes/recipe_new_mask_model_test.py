@@ -37,14 +37,15 @@ def edit(recipe):
                    "  std::int32_t chunk = 0;\n")
     recipe.replace(DESCRIPTORS, "  bool general_scale = false;\n", "  bool general_scale = false;\n"
                    "  bool chunked = false;  ///< FmhaArgs::chunk is not 0\n")
-    recipe.replace(FIELDS, "std::array<Field<FmhaKernel>, 16>", "std::array<Field<FmhaKernel>, 17>")
+    recipe.replace(FIELDS, "std::array<Field<FmhaKernel>, 18>", "std::array<Field<FmhaKernel>, 19>")
     recipe.replace(FIELDS, "}};\n\n}  // namespace tj::ops", ROW)
     recipe.replace(MASK, "  int left, right;      ///< at most queries + keys\n", "  int left, right;      ///< at most queries + keys\n"
                    "  int chunk;             ///< keys of a chunk; 0: all are one\n")
     recipe.replace(MASK, "    if (!windowed) return {0, end < keys ? end : keys};\n",
                    "    if (!windowed) return {chunk > 0 && place > 0 ? place / chunk * chunk : 0, end < keys ? end : keys};\n")
-    recipe.replace(MASK, "from_first_key() const { return !windowed; }", "from_first_key() const { return !windowed && chunk == 0; }")
-    recipe.replace(MASK, "params.right,     Varlen<C>::kOn,", "params.right, C::kChunked ? params.chunk : 0, Varlen<C>::kOn,")
+    recipe.replace(MASK, "from_first_key() const { return !windowed && !any; }",
+                   "from_first_key() const { return !windowed && !any && chunk == 0; }")
+    recipe.replace(MASK, "          params.right,\n", "          params.right,\n          C::kChunked ? params.chunk : 0,\n")
     recipe.replace(PARAMS, "  int queries, keys;\n", "  int queries, keys;\n  int chunk;\n")
     recipe.replace(CALLS, "  config.causal = args.causal || args.window.right == 0;\n",
                    "  config.causal = args.causal || args.window.right == 0;\n  config.chunked = args.chunk > 0;\n")

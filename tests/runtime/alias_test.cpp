@@ -26,7 +26,7 @@ std::vector<std::string> aliases_in(const std::string& directory) {
   return paths;
 }
 
-/// As another build of the library finds the cache.
+/// The cache as another build of the library finds it.
 void forget_aliases(const std::string& directory) {
   for (const std::string& path : aliases_in(directory)) std::filesystem::remove(path);
 }

@@ -23,7 +23,7 @@ enum Number : int {
   kTotal,  ///< the first one: of the state before the chunk in that behind it
 };
 
-/// Where sequences and their records lie.
+/// Places of sequences and of their records.
 struct Records {
   unsigned char* data;
   int heads, sequences;
@@ -40,7 +40,7 @@ struct SolveParams {
   int tiles;
 };
 
-/// What the states' kernel needs of a call.
+/// Facts of a call for the states' kernel.
 struct StateRule {
   gated_delta_rule::States initial, final;
   const int* cu_seqlens;

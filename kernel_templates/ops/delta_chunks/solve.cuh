@@ -1,4 +1,4 @@
-// What a chunk's tokens are to each other: the bodies of the kernel that makes records.
+// Weights between a chunk's tokens: the bodies of the kernel that makes records.
 //
 // Decides what one block does for a chunk and a head. With G the running sum of the gates, from the chunk's begin:
 //   L = strictLower(beta_i k_i k_j), T = (I + L)^-1 in f32, A = lower(e^(G_i - G_j) T),
@@ -136,7 +136,7 @@ TJ_DEVICE void take_gates(Solver<C>& solver, const Tile& tile, int) {
   solver.sums[1] += dev::shuffle_from(solver.sums[0], 31);
 }
 
-/// What normalises the rows of k, then of q, times the scale; a row for each thread.
+/// Factors that normalise the rows of k, then of q, times the scale; a row for each thread.
 template <class C>
 TJ_DEVICE void normalise_rows(Solver<C>& solver, const Tile&, int, u32 k, u32 q, u32 factors) {
   const gated_delta_rule::Params& rule = solver.params.rule;

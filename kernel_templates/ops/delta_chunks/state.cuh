@@ -306,7 +306,7 @@ TJ_DEVICE void change_state_done(Consumer<C>& consumer) {
   dev::hold(consumer.kept);
 }
 
-/// What the state before the chunk gives to each token.
+/// Part of each token's result that the state before the chunk gives.
 template <class C>
 TJ_DEVICE void fade_output(Consumer<C>& consumer, const Tile&, int, u32 record) {
 #pragma unroll

@@ -45,7 +45,7 @@ TJ_DEVICE KeyRanges ranges_of(const Params& params, int batch, int head, const Q
   return ranges;
 }
 
-/// For heads [first, end), which share blocks of keys: what one of them sees, and what all do.
+/// Blocks of keys for heads [first, end), which share them: those that one of them sees, and those that all do.
 template <class C>
 TJ_DEVICE KeyRanges ranges_of_heads(const Params& params, int batch, int first, int end, const QueryPlaces& queries,
                                     int keys) {

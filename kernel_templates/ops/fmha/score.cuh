@@ -38,12 +38,12 @@ struct HeadNumbers<C, true> {
   }
 };
 
-/// Where a query's numbers begin in the bias.
+/// Begin of a query's numbers in the bias.
 TJ_DEVICE long long bias_offset(const Params& params, const Tile& tile, int query, int head) {
   return tile.batch * params.bias_stride_batch + head * params.bias_stride_head +
          max(0, min(query, params.last_bias_query)) * params.bias_stride_query;
 }
-/// What is added to the scores of one row: nothing.
+/// Summand of the scores of one row: nothing.
 template <class C, int = Bias<C>::kType>
 struct RowBias {
   TJ_DEVICE RowBias(const Params&, const Tile&, int, int) {}

@@ -53,7 +53,7 @@ void delta_chunks_plan(const DeltaChunksArgs& args, DeltaStep step, LaunchPlan& 
 bool delta_chunks_fits(const DeltaChunksKernel& kernel);
 /// The problems of a command line for tj-check; its sizes are taken out of the flags.
 std::vector<Trial> delta_chunks_trials(const Flags& flags);
-/// Its graphs.
+/// Graphs of the op.
 graph::Graph delta_solve_graph(const DeltaChunksKernel& kernel, const arch::Arch& arch);
 graph::Graph delta_state_graph(const DeltaChunksKernel& kernel, const arch::Arch& arch);
 

@@ -134,7 +134,7 @@ class StateBuilder : Builder {
     n.registers = registers;
     return add(std::move(n));
   }
-  /// So many operations of f32 and conversions for each of `columns` columns, and bytes of shared memory.
+  /// Operations of f32 and conversions, so many for each of `columns` columns, and bytes of shared memory.
   int arithmetic(const char* body, int c, int columns, double operations, double conversions, double bytes = 0,
                  int registers = 0) {
     Node n = numbered("Consumer", body, c);
@@ -189,7 +189,7 @@ class StateBuilder : Builder {
     // A step ends with the state that the next one reads. No product is under way then: with one across a loop's end,
     // ptxas 13.0 runs all products one after the other.
     for (const int product : {keys, queries, change, sum}) wait(product, round);
-    // From one chunk to the next: the state, and registers that are free.
+    // Edges from one chunk to the next: the state, and registers that are free.
     for (const int reader : {keys, queries, fade}) then(round, reader, 1);
     then(weigh, keys, 1);
     then(stage, queries, 1);

@@ -175,7 +175,7 @@ void set_mods(fmha::Params& params, const FmhaArgs& args) {
     params.last_bias_query = static_cast<int>(bias.shape[2] - 1);
     params.last_bias_key = static_cast<int>(bias.shape[3] - 1);
   }
-  // Without a buffer no text reads it.
+  // No text reads a buffer that is not there.
   if (args.mod_params) {
     params.mod_params = static_cast<const unsigned*>(args.mod_params->data);
     params.last_mod_param = static_cast<unsigned>(args.mod_params->shape[0] - 1);

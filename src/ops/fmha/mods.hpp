@@ -1,4 +1,4 @@
-// What a user's call adds to the scores: texts score_mod, mask_mod and key_range with their buffer, and a bias.
+// Changes of scores by a user's call: texts score_mod, mask_mod and key_range with their buffer, and a bias.
 //
 // Decides which texts may stand in a call, how they become a kernel's fields, its name and functions of its Config, and
 // what the device is told. Does not decide what is asked of them when (kernel_templates/ops/fmha/mods.cuh, score.cuh).
@@ -50,7 +50,7 @@ void set_mods(fmha::Params& params, const FmhaArgs& args);
 
 /// Throws tj::Error(argument, invalid_argument) naming the text, and why it cannot be compiled.
 void check_mods(const FmhaConfig& config);
-/// The same of a call's texts, their buffer and its bias. Passing allocates nothing.
+/// Checks of a call's texts, their buffer and its bias. Passing allocates nothing.
 void check_mods(const FmhaArgs& args, const FmhaBeside& of, Size batch, Size heads, bool varlen);
 
 /// "_own0123456789abcdef" of a kernel with texts, else nothing.

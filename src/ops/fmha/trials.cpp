@@ -23,7 +23,7 @@ using support::cat;
 
 constexpr std::int64_t kTrialSequences = 3;
 
-/// Where three sequences begin that have so many rows: most of them, few or none, and the others.
+/// Begins of three sequences that have so many rows: most of them, few or none, and the others.
 TrialTensor begins_of(const char* name, std::int64_t rows, std::int64_t few) {
   const std::int64_t first = rows * 2 / 3, second = first + std::min(few, rows - first);
   return list_of(
@@ -59,7 +59,7 @@ std::vector<TrialTensor> trial_tensors(const FmhaKernel& config, const Sizes& si
           rows("v", "kv-heads", "seq-k", values), rows("o", "heads", "seq-q", values)};
 }
 
-/// What texts read: documents of 100 keys, by their numbers.
+/// A buffer that texts read: documents of 100 keys, by their numbers.
 TrialTensor trial_params(std::int64_t batch, std::int64_t keys) {
   std::vector<std::int32_t> documents(static_cast<std::size_t>(batch * keys));
   for (std::size_t i = 0; i < documents.size(); ++i) documents[i] = static_cast<std::int32_t>(i / 100);

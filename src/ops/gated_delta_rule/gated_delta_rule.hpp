@@ -41,7 +41,7 @@ void check_lists(const GatedDeltaRuleArgs& args, const ReadList& read);
 std::int64_t gated_delta_rule_sequences(const GatedDeltaRuleArgs& args);
 DType gated_delta_rule_state(const GatedDeltaRuleArgs& args);
 
-/// What a call's tensors and options are to every kernel that serves it; not how its work is cut.
+/// A call's tensors and options, as every kernel that serves it has them; not how its work is cut.
 void set_rule(const GatedDeltaRuleArgs& args, gated_delta_rule::Params& p);
 /// The parameters and the blocks of one launch. Allocates nothing.
 void gated_delta_rule_plan(const GatedDeltaRuleArgs& args, const Geometry& geometry, LaunchPlan& plan);

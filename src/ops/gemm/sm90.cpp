@@ -127,7 +127,7 @@ std::int64_t iteration_cycles(const GemmTile& tile, const arch::Arch& arch) {
       std::ceil(std::max(tile.consumers() * (own + groups * arch.fact("product_group_cycles")), chain)));
 }
 
-/// The same with scales of blocks. Consumers' products begin and end together, so that sums of all are added while the
+/// An iteration with scales of blocks. Consumers' products begin and end together: sums of all are added while the
 /// unit waits. Both constants are fitted: 64x128x128 took 549 cycles an iteration, 64x64x256 704, 128x64x256 1147,
 /// 128x128x128 763 and 128x192x128 1030 (H200, 2026-11-28, `tj-bench --op gemm --dtype e4m3 --scales block --tile
 /// ...`).

@@ -10,6 +10,7 @@
 
 #include "ops/gated_delta_rule/chunks.hpp"
 #include "ops/gated_delta_rule/problem.hpp"
+#include "support/full.hpp"
 
 using namespace tj;
 using test::Given;
@@ -44,9 +45,11 @@ TEST_CASE("lengths around a chunk") {
 
 TEST_CASE("types, widths and orders of states, and blocks of 128 rows") {
   unsigned seed = 10;
+  int index = 0;
   for (const DType dtype : {DType::bf16, DType::f16})
     for (const DType state : {DType::f32, DType::bf16, DType::f16})
       for (const int width : {128, 64}) {
+        if (testing::thinned_out(index++)) continue;
         RuleShape shape = chunked(70);
         shape.dtype = dtype;
         shape.state = state;
@@ -65,9 +68,11 @@ TEST_CASE("types, widths and orders of states, and blocks of 128 rows") {
 
 TEST_CASE("gates and beta in each form, with and without the delta") {
   unsigned seed = 40;
+  int index = 0;
   for (const Given gate : {Given::none, Given::plain, Given::raw})
     for (const Given beta : {Given::none, Given::plain, Given::raw})
       for (const bool delta : {true, false}) {
+        if (testing::thinned_out(index++)) continue;
         RuleShape shape = chunked(90);
         shape.width = 64;
         shape.gate = gate;
