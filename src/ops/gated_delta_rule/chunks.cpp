@@ -13,6 +13,10 @@ using support::at;
 constexpr double kTokenCycles = 1600, kChunkCycles = 3500, kLaunchCycles = 20000;
 constexpr double kChunkTokens = 64;
 
+DeltaChunksKernel kernel_of_step(const GatedDeltaRuleKernel& kernel, DeltaStep step) {
+  return {kernel.dtype, kernel.state, kernel.head_dim, kernel.state_transposed, step};
+}
+
 std::int64_t heads_of(const GatedDeltaRuleArgs& args) { return args.o.shape[at(args.o.rank - 2)]; }
 
 }  // namespace
@@ -32,12 +36,21 @@ void chunk_steps(const GatedDeltaRuleArgs& args, const GatedDeltaRuleKernel& ker
   const std::int64_t narrow = gated_delta_rule_sequences(args) * heads_of(args) * (kernel.head_dim / 64);
   const bool wide = kernel.head_dim == 128 && narrow > kFewTiles;
   const auto step = [&](DeltaStep of) {
-    const DeltaChunksKernel own{kernel.dtype, kernel.state, kernel.head_dim, kernel.state_transposed, of};
+    const DeltaChunksKernel own = kernel_of_step(kernel, of);
     const DeltaChunksArgs chunks{args, own, scratch};
     each({&delta_chunks_op(), &chunks, delta_chunks_kernel(own)});
   };
   step(DeltaStep::solve);
   step(wide ? DeltaStep::wide_state : DeltaStep::state);
+}
+
+std::vector<NeededKernel> chunk_kernels(const GatedDeltaRuleKernel& kernel, const arch::Arch& arch) {
+  std::vector<NeededKernel> list;
+  if (!delta_chunks_op().serves(arch)) return list;
+  for (const DeltaStep step : {DeltaStep::solve, DeltaStep::state, DeltaStep::wide_state})
+    if (const DeltaChunksKernel own = kernel_of_step(kernel, step); delta_chunks_fits(own))
+      list.push_back({&delta_chunks_op(), delta_chunks_kernel(own)});
+  return list;
 }
 
 }  // namespace tj::ops

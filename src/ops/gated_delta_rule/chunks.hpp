@@ -3,6 +3,8 @@
 // Decides by lengths alone when chunks are faster than tokens one by one; what a chunk is, delta_chunks does.
 #pragma once
 
+#include <vector>
+
 #include "ops/delta_chunks/delta_chunks.hpp"
 #include "ops/gated_delta_rule/gated_delta_rule.hpp"
 
@@ -16,5 +18,7 @@ bool prefers_chunks(const GatedDeltaRuleArgs& args);
 /// The launches of a call in chunks. scratch: delta_chunks_bytes(args).
 void chunk_steps(const GatedDeltaRuleArgs& args, const GatedDeltaRuleKernel& kernel, void* scratch,
                  const EachStep& each);
+/// The kernels of chunks that calls of such a kernel may take on the arch; none where it has no chunks.
+std::vector<NeededKernel> chunk_kernels(const GatedDeltaRuleKernel& kernel, const arch::Arch& arch);
 
 }  // namespace tj::ops

@@ -105,8 +105,10 @@ class GatedDeltaRule final : public Described<GatedDeltaRuleArgs, gated_delta_ru
   std::vector<NeededKernel> needed_kernels(const void* config, const ChooseKernel& choose) const override {
     const auto& of = *static_cast<const GatedDeltaRuleConfig*>(config);
     ops::validate(of);
-    return {{this, choose({key_of_fields<kFields>(
-                       GatedDeltaRuleKernel{of.dtype, of.state_dtype, of.head_dim, of.state_transposed})})}};
+    const GatedDeltaRuleKernel kernel{of.dtype, of.state_dtype, of.head_dim, of.state_transposed};
+    std::vector<NeededKernel> list = chunk_kernels(kernel, choose.arch());
+    list.push_back({this, choose({key_of_fields<kFields>(kernel)})});
+    return list;
   }
   using Op::needed_kernels;
   std::vector<Request> requests(const Flags& flags) const override {
