@@ -3,15 +3,11 @@
 
 #include <array>
 
-#include "ops/common/fields.hpp"
 #include "ops/delta_chunks/delta_chunks.hpp"
+#include "ops/gated_delta_rule/rule_fields.hpp"
 
 namespace tj::ops::delta_chunks {
 
-inline constexpr const char* kTypes[] = {"f16", "bf16"};
-inline constexpr const char* kStateTypes[] = {"f16", "bf16", "f32"};
-inline constexpr const char* kWidths[] = {"64", "128"};
-inline constexpr int kWidthValues[] = {64, 128};
 inline constexpr const char* kSteps[] = {"solve", "state", "wide-state"};
 
 /// The solving step reads no state: its kernels have the first type and order of states.
@@ -26,44 +22,13 @@ inline constexpr std::array<Field<DeltaChunksKernel>, 5> kFields = {
       .flags = {"solve", "state", "wide-state"},
       .defaults = 3,
       .tag = "_%"},
-     {.name = "dtype",
-      .get = [](const DeltaChunksKernel& kernel) { return static_cast<unsigned>(kernel.dtype); },
-      .set = [](DeltaChunksKernel& kernel, unsigned value) { kernel.dtype = static_cast<DType>(value); },
-      .words = words<kTypes>,
-      .bits = 1,
-      .flags = {"bf16", "f16"},
-      .defaults = 2,
-      .tag = "_%",
-      .constant = "Element",
-      .kind = Constant::element},
-     {.name = "state",
-      .get = [](const DeltaChunksKernel& kernel) { return static_cast<unsigned>(kernel.state); },
-      .set = [](DeltaChunksKernel& kernel, unsigned value) { kernel.state = static_cast<DType>(value); },
-      .words = words<kStateTypes>,
-      .bits = 2,
-      .flags = {"f32", "bf16", "f16"},
-      .tag = "_state_%",
-      .tagged = has_states,
-      .constant = "StateElement",
-      .kind = Constant::element},
-     {.name = "head-dim",
-      .get = [](const DeltaChunksKernel& kernel) { return place_among<kWidthValues>(kernel.head_dim); },
-      .set = [](DeltaChunksKernel& kernel, unsigned place) { kernel.head_dim = kWidthValues[place]; },
-      .words = words<kWidths>,
-      .bits = 1,
-      .flags = {"128", "64"},
-      .tag = "_d%",
-      .constant = "kHeadDim",
-      .kind = Constant::integer},
-     {.name = "state-transposed",
-      .get = [](const DeltaChunksKernel& kernel) { return static_cast<unsigned>(kernel.state_transposed); },
-      .set = [](DeltaChunksKernel& kernel, unsigned value) { kernel.state_transposed = value != 0; },
-      .words = words<kTruth>,
-      .bits = 1,
-      .flags = {"false", "true", "both"},
-      .tag = "_kv",
-      .tagged = [](const DeltaChunksKernel& kernel) { return kernel.state_transposed; },
-      .constant = "kTransposed",
-      .kind = Constant::boolean}}};
+     gated_delta_rule::dtype_field<DeltaChunksKernel>(),
+     [] {
+       auto states = gated_delta_rule::state_field<DeltaChunksKernel>();
+       states.tagged = has_states;
+       return states;
+     }(),
+     gated_delta_rule::head_dim_field<DeltaChunksKernel>(),
+     gated_delta_rule::state_transposed_field<DeltaChunksKernel>()}};
 
 }  // namespace tj::ops::delta_chunks
