@@ -1,6 +1,7 @@
 // See warm_manifest.hpp.
 #include "tools/warm_manifest.hpp"
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <ostream>

@@ -81,7 +81,7 @@ void check_list(const std::string& walk, const ListForm& form) {
   const ListedKernel source(form.arch, walk, form.loads, form.cluster);
   if (form.ahead) source.read_ahead();
   for (const int seed : {1, 2}) {
-    if (seed > 1 && form.loads != Loads::engine && !testing::full_run()) continue;
+    if (seed > 1 && (form.loads != Loads::engine || testing::kSanitized) && !testing::full_run()) continue;
     CAPTURE(seed);
     ListedWorkspace workspace;
     if (walk == "split") workspace.pieces = kListBlocks * test::kListedPieceBytes;
@@ -120,7 +120,8 @@ TEST_CASE("a list and its length are on the device: a thread copies, in every wa
   check_list("persistent", {kListTarget, Loads::engine, 1, true});
 }
 
-TEST_CASE("the same in clusters, where the last one has a block without an entry") {
+TEST_CASE("the same in clusters, where the last one has a block without an entry" *
+          doctest::skip(testing::kSanitized)) {
   for (const char* walk : kListWalks) check_list(walk, {kListTarget, Loads::engine, 2});
 }
 
@@ -136,7 +137,7 @@ TEST_CASE("the same where a role loads and stores, and where one role does every
   }
 }
 
-TEST_CASE("tiles without iterations") {
+TEST_CASE("tiles without iterations" * doctest::skip(testing::kSanitized)) {
   for (const std::string walk : kListWalks) {
     CAPTURE(walk);
     const testing::Scratch scratch;

@@ -18,6 +18,7 @@
 #include <cstdio>
 #include <fstream>
 #include <random>
+#include <stdexcept>
 
 #include <nlohmann/json.hpp>
 #include <tilejit/error.hpp>

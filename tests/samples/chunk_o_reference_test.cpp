@@ -2,6 +2,7 @@
 // the metric sees wrong, missing and non-finite results; random problems hold what they promise.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <utility>

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <tuple>
 
 #include "runtime/runtime_fixture.hpp"
 #include "tools/warm.hpp"

@@ -2,6 +2,7 @@
 // are wrong: no access outside of tensors, an end, and the first bad entry by its name.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
