@@ -182,7 +182,8 @@ TEST_CASE("a list goes on without its handle") {
   Machine machine;
   Runtime runtime(machine.options());
   static_cast<void>(runtime.prepare_async(attention()));
-  // Between the load and the place in memory a call shares what is being made, so its report may still say how that came.
+  // Between the load and the place in memory a call shares what is being made, so its report may still say how that
+  // came.
   wait_until([&] { return runtime.prepare(attention()).origin == KernelOrigin::memory; });
   CHECK(machine.nvrtc.compiles() == 1);
   CHECK(runtime.counters().loads == 1);
