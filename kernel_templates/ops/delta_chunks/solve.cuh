@@ -305,8 +305,6 @@ TJ_DEVICE void invert_blocks(Solver<C>& solver, const Tile&, int, u32 inverses) 
   substitute(place, column, rows);
   dev::warp_sync();
   if (dev::lane_index() < kBlockRows) store_columns(place, column, rows);
-  dev::warp_sync();
-  load_terms(place, solver.columns[0]);
 }
 
 /// Blocks of T so many below the diagonal. All warps write the members, so that nothing of them outlives a tile.
@@ -332,6 +330,7 @@ TJ_DEVICE void solve_apart(Solver<C>& solver, u32 lower, u32 inverses) {
 }
 template <class C>
 TJ_DEVICE void solve_first(Solver<C>& solver, const Tile&, int, u32 lower, u32 inverses) {
+  load_terms(inverses + static_cast<u32>(solver.own) * kBlockTerms, solver.columns[0]);
   solve_apart<1>(solver, lower, inverses);
 }
 template <class C>
