@@ -1,21 +1,24 @@
 // Weights between a chunk's tokens: the bodies of the kernel that makes records.
 //
 // Decides what one block does for a chunk and a head. With G the running sum of the gates, from the chunk's begin:
-//   L = strictLower(beta_i k_i k_j), T = (I + L)^-1 in f32, A = lower(e^(G_i - G_j) T),
-//   P = lower(e^(G_i - G_j) q_i k_j) scale
+//   L = strictLower(beta_i k_i k_j), T = (I + L)^-1, A = lower(e^(G_i - G_j) T), P = lower(e^(G_i - G_j) q_i k_j) scale
 // L has no gate in it, so nothing of it overflows: with E = diag(e^G), (I + E L E^-1)^-1 = E T E^-1. What normalises
-// rows is in L, P and the numbers. Invariant: rows of no token reach no row nor column of one.
+// rows is in L, P and the numbers. Blocks of 16 x 16 of T, i the row's and j the column's:
+//   T_jj by substitution in f32, T_ij = T_ii sum_(j <= k < i) (-L_ik) T_kj
+// Warp w makes L and P of rows w, then T of columns w. It has blocks of T transposed: so what a product leaves in
+// registers is the left operand of the next, and the right ones come from shared memory.
+// Invariant: rows of no token reach no row nor column of one.
 #pragma once
 
+#include "ops/delta_chunks/blocks.cuh"
 #include "ops/delta_chunks/chunks.cuh"
+#include "ops/delta_chunks/gates.cuh"
 
 namespace tj::ops::delta_chunks {
 
 using dev::first_tile;
 using dev::next_tile;
 using dev::tile_count;
-using gated_delta_rule::has;
-
 /// A chunk and a head, heads first.
 struct Tile {
   int index;
@@ -75,247 +78,303 @@ TJ_DEVICE void load_q(Loader<C>& loader, const Tile& tile, int, u32 slot, u32 fu
   copy_chunk(params, &params.q, tile.place, divided(tile.head, params.rule.by_q), 0, C::kHeadDim, slot, full);
 }
 
-/// Four warps. Each has the gates and beta of all tokens: those of tokens lane and lane + 32.
+inline constexpr int kBlocks = kChunk / kBlockRows, kSteps = kSwizzleColumns / kMatrixK;
+static_assert(kBlocks == kSolveWarps, "a warp has a row and a column of blocks");
+
+/// A block left of the diagonal: those of row 1, of row 2, of row 3.
+TJ_DEVICE u32 lower_block(u32 lower, int row, int column) {
+  return lower + static_cast<u32>(row * (row - 1) / 2 + column) * kBlockTerms;
+}
+
+/// Four warps: rows of blocks, then columns of them.
 template <class C_>
 struct Solver {
   using C = C_;
   const SolveParams& params;
-  float sums[2];  ///< G in powers of two
-  float beta[2];
-  TJ_DEVICE Solver(const SolveParams& p, int) : params(p) {}
+  float with_k[kBlocks][8], with_q[kBlocks][8];  ///< k k^T, then L, and q k^T: up to the diagonal
+  Terms columns[kBlocks - 1];                    ///< of T, transposed, from the diagonal on
+  float solved[kBlocks - 1][8];                  ///< the same below the diagonal, in f32
+  const int own;                                 ///< the warp's row of blocks, and its column
+  TJ_DEVICE Solver(const SolveParams& p, int) : params(p), own(static_cast<int>(dev::warp_index() % kSolveWarps)) {}
 };
 
-TJ_DEVICE u32 solver_warp() { return dev::warp_index() % kSolveWarps; }
-TJ_DEVICE float of_token(const float (&values)[2], int token) {
-  const float low = dev::shuffle_from(values[0], token % 32), high = dev::shuffle_from(values[1], token % 32);
-  return token < 32 ? low : high;
-}
-
-/// The logarithm of a token's decay, to the base 2. A decay of 0 is one that nothing is left of in f32.
 template <class C>
-TJ_DEVICE float log_decay(const gated_delta_rule::Params& rule, const gated_delta_rule::Position& at) {
-  constexpr float kNothing = -150.0f;
-  const typename C::Element tag{};
-  if (rule.gate.data == nullptr) return 0.0f;
-  const bool half = has(rule, gated_delta_rule::kGateHalf);
-  float gate = gated_delta_rule::value_of(
-      tag, gated_delta_rule::load_number(gated_delta_rule::number_of_token(rule.gate, at), half), half);
-  if (has(rule, gated_delta_rule::kGateExp))
-    gate = dev::log2_approx(gate);
-  else if (has(rule, gated_delta_rule::kGateRaw))
-    gate = gated_delta_rule::raw_gate<typename C::Element>(rule, at.head, gate) * gated_delta_rule::kLog2E;
-  else
-    gate *= gated_delta_rule::kLog2E;
-  return gate < kNothing ? kNothing : gate;
-}
-
-template <class C>
-TJ_DEVICE void take_gates(Solver<C>& solver, const Tile& tile, int) {
-  const gated_delta_rule::Params& rule = solver.params.rule;
-  const int lane = static_cast<int>(dev::lane_index());
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int token = lane + 32 * half;
-    const gated_delta_rule::Position at{tile.place.batch, tile.place.token + token, tile.head};
-    float gate = 0.0f, beta = 0.0f;
-    if (token < tile.place.rows) {
-      gate = log_decay<C>(rule, at);
-      beta = gated_delta_rule::beta_of<typename C::Element>(rule, at);
-    }
-    solver.sums[half] = gate;
-    solver.beta[half] = beta;
-  }
-#pragma unroll
-  for (int apart = 1; apart < 32; apart *= 2) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const float before = dev::shuffle_from(solver.sums[half], lane < apart ? lane : lane - apart);
-      solver.sums[half] += lane < apart ? 0.0f : before;
-    }
-  }
-  solver.sums[1] += dev::shuffle_from(solver.sums[0], 31);
-}
-
-/// Factors that normalise the rows of k, then of q, times the scale; a row for each thread.
-template <class C>
-TJ_DEVICE void normalise_rows(Solver<C>& solver, const Tile&, int, u32 k, u32 q, u32 factors) {
-  const gated_delta_rule::Params& rule = solver.params.rule;
-  const u32 thread = solver_warp() * 32 + dev::lane_index(), row = thread % kChunk;
-  const bool of_q = thread >= kChunk;
-  float squares = 0.0f;
-  if (has(rule, gated_delta_rule::kNormalise)) {
-#pragma unroll 4
-    for (u32 piece = 0; piece < C::kHeadDim / 8; ++piece) {
-      float words[4];
-      dev::load_shared(dev::piece_address((of_q ? q : k) + piece / 8 * kBlockBytes, row, piece % 8), words);
-#pragma unroll
-      for (float word : words) {
-        float low, high;
-        dev::unpack(typename C::Element{}, dev::bits_of(word), low, high);
-        squares = dev::multiply_add(low, low, squares);
-        squares = dev::multiply_add(high, high, squares);
-      }
-    }
-    squares = gated_delta_rule::inverse_root(squares + 1e-6f);
-  } else {
-    squares = 1.0f;
-  }
-  dev::store_shared(factors + thread * 4, of_q ? squares * rule.scale : squares);
+TJ_DEVICE void take_gates(Solver<C>& solver, const Tile& tile, int, u32 gates) {
+  if (solver.own == 0) sum_gates<C>(solver.params.rule, tile.place, tile.head, gates);
 }
 
 // ---- products of tokens ---------------------------------------------------------------------------------------------
-// L lies by columns, each kColumnBytes. Of a column the even rows come first, then the odd ones kOddBytes further on.
-inline constexpr u32 kOddBytes = 144, kColumnBytes = 2 * kOddBytes;
-TJ_DEVICE u32 lower_place(int row, int column) {
-  return static_cast<u32>(column) * kColumnBytes + static_cast<u32>(row % 2) * kOddBytes +
-         static_cast<u32>(row / 2) * 4;
-}
-
 /// The record of this tile.
 TJ_DEVICE unsigned char* record_of(const SolveParams& params, const Tile& tile) {
   return params.records.data + (static_cast<long long>(tile.record) * params.records.heads + tile.head) * kRecordBytes;
 }
 
-/// Sixteen rows of a warp: with_k = k k^T, with_q = q k^T, up to the diagonal's block.
-template <class C>
-TJ_DEVICE void multiply_rows(u32 k, u32 q, float (&with_k)[4][8], float (&with_q)[4][8]) {
-  const int own = static_cast<int>(solver_warp());
+/// Factors that normalise sixteen rows, from the squares on the diagonal of a product: a quad has one of each half in a
+/// lane. `factors`: that of the first row.
+TJ_DEVICE void put_factors(const gated_delta_rule::Params& rule, u32 factors, float scale, const float (&product)[8]) {
+  const int lane = static_cast<int>(dev::lane_index());
+  if (lane % 4 != lane / 8) return;
 #pragma unroll
-  for (int s = 0; s < C::kHeadDim / kMatrixK; ++s) {
-    const u32 block = static_cast<u32>(s) / 4 * kBlockBytes, piece = static_cast<u32>(s) % 4 * 2;
-    u32 of_k[4], of_q[4];
-    const u32 row = static_cast<u32>(own) * 16 + dev::down_row();
-    dev::load_matrices(dev::piece_address(k + block, row, piece + dev::down_piece()), of_k);
-    dev::load_matrices(dev::piece_address(q + block, row, piece + dev::down_piece()), of_q);
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      if (j > own) continue;
-      u32 keys[4];
-      dev::load_matrices(
-          dev::piece_address(k + block, static_cast<u32>(j) * 16 + dev::across_row(), piece + dev::across_piece()),
-          keys);
-      dev::multiply_16(typename C::Element{}, with_k[j], of_k, keys);
-      dev::multiply_16(typename C::Element{}, with_q[j], of_q, keys);
-    }
+  for (int i = 0; i < 2; ++i) {
+    const float square = lane / 4 % 2 != 0 ? product[6 * i + 1] : product[6 * i];
+    const float factor =
+        has(rule, gated_delta_rule::kNormalise) ? gated_delta_rule::inverse_root(square + 1e-6f) : 1.0f;
+    dev::store_shared(token_number(factors, lane / 4 + 8 * i), factor * scale);
   }
 }
 
-/// The weights P go to the record, L into shared memory.
+/// An operand of a step of K: `place`, a lane's of the first step, counts from the tokens' slot.
+TJ_DEVICE void load_rows(u32 tokens, u32 place, int step, u32 (&words)[4]) {
+  const u32 pieces = static_cast<u32>(step) % kSteps * 2;
+  dev::load_matrices(tokens + static_cast<u32>(step) / kSteps * kBlockBytes + dev::pieces_on(place, pieces), words);
+}
+
+/// Factors of q, times the scale. A left operand's words of eight rows are the right operand of these rows as columns.
 template <class C>
-TJ_DEVICE void compare_tokens(Solver<C>& solver, const Tile& tile, int, u32 k, u32 q, u32 factors, u32 lower) {
+TJ_DEVICE void square_queries(const Solver<C>& solver, u32 q, u32 place, u32 factors) {
+  float squares[8] = {};
+#pragma unroll
+  for (int step = 0; step < C::kHeadDim / kMatrixK; ++step) {
+    u32 of_q[4];
+    load_rows(q, place, step, of_q);
+    dev::multiply_16(typename C::Element{}, squares, of_q, {of_q[0], of_q[2], of_q[1], of_q[3]});
+  }
   const gated_delta_rule::Params& rule = solver.params.rule;
-  float with_k[4][8] = {}, with_q[4][8] = {};
-  multiply_rows<C>(k, q, with_k, with_q);
-  const int lane = static_cast<int>(dev::lane_index()), own = static_cast<int>(solver_warp());
-  const bool delta = !has(rule, gated_delta_rule::kWithoutDelta);
-  unsigned char* const weights = record_of(solver.params, tile) + kBlockBytes;
+  put_factors(rule, token_number(factors, kChunk + solver.own * kBlockRows), rule.scale, squares);
+}
+
+/// Sixteen rows of a warp: with_k = k k^T, with_q = q k^T, up to the diagonal's block; and factors of k.
+template <class C>
+TJ_DEVICE void multiply_rows(Solver<C>& solver, u32 k, u32 q, u32 place, u32 factors) {
+  const int own = solver.own;
+  const typename C::Element tag{};
 #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const int row = own * 16 + lane / 4 + 8 * i;
-    const float sum = of_token(solver.sums, row), beta = of_token(solver.beta, row);
-    const float k_factor = dev::load_shared<float>(factors + static_cast<u32>(row) * 4) * beta,
-                q_factor = dev::load_shared<float>(factors + static_cast<u32>(kChunk + row) * 4);
+  for (int j = 0; j < kBlocks; ++j)
 #pragma unroll
-    for (int j = 0; j < 8; ++j) {  // of eight columns
-      float weight[2];
+    for (int at = 0; at < 8; ++at) solver.with_k[j][at] = solver.with_q[j][at] = 0.0f;
+  const u32 across = dev::across_place();
+#pragma unroll 4  // with more, loads run further ahead and take more registers
+  for (int step = 0; step < C::kHeadDim / kMatrixK; ++step) {
+    u32 of_k[4], of_q[4];
+    load_rows(k, place, step, of_k);
+    load_rows(q, place, step, of_q);
 #pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        const int column = 8 * j + 2 * (lane % 4) + e;
-        const float factor = dev::load_shared<float>(factors + static_cast<u32>(column) * 4);
-        const float fade = dev::exp2_approx(sum - of_token(solver.sums, column));
-        const int at = 4 * (j % 2) + 2 * i + e;
-        const bool inside = row < tile.place.rows;
-        weight[e] = inside && column <= row ? with_q[j / 2][at] * q_factor * factor * fade : 0.0f;
-        dev::store_shared(lower + lower_place(row, column),
-                          inside && delta && column < row ? with_k[j / 2][at] * k_factor * factor : 0.0f);
-      }
-      dev::store_global(weights + row * 128 + 16 * j + 4 * (lane % 4),
-                        dev::pack(typename C::Element{}, weight[0], weight[1]));
+    for (int j = 0; j < kBlocks; ++j) {
+      if (j > own) continue;
+      u32 keys[4];
+      load_rows(k + static_cast<u32>(j) * kBlockRows * kSwizzleRowBytes, across, step, keys);
+      dev::multiply_16(tag, solver.with_k[j], of_k, keys);
+      dev::multiply_16(tag, solver.with_q[j], of_q, keys);
     }
+  }
+  float squares[8] = {};
+#pragma unroll
+  for (int j = 0; j < kBlocks; ++j)
+#pragma unroll
+    for (int at = 0; at < 8; ++at) squares[at] = j == own ? solver.with_k[j][at] : squares[at];
+  put_factors(solver.params.rule, token_number(factors, solver.own * kBlockRows), 1.0f, squares);
+}
+
+/// Products of tokens, and factors that normalise the rows of k, then of q.
+template <class C>
+TJ_DEVICE void multiply_tokens(Solver<C>& solver, const Tile&, int, u32 k, u32 q, u32 factors) {
+  const u32 place = static_cast<u32>(solver.own) * kBlockRows * kSwizzleRowBytes + dev::down_place();
+  square_queries(solver, q, place, factors);
+  multiply_rows(solver, k, q, place, factors);
+}
+
+/// A list's numbers of the tokens that a lane has two and two of, of a block: 2q + {0, 1}, and those eight further on.
+TJ_DEVICE void numbers_of_pairs(u32 list, int block, float (&numbers)[4]) {
+  const int column = kBlockRows * block + 2 * static_cast<int>(dev::lane_index() % 4);
+#pragma unroll
+  for (int at = 0; at < 4; ++at)
+    numbers[at] = dev::load_shared<float>(token_number(list, column + at / 2 * 8 + at % 2));
+}
+/// A list's numbers of two tokens, eight apart; 0 where there is no token.
+TJ_DEVICE void numbers_of_rows(const Tile& tile, u32 list, int row, float (&numbers)[2]) {
+#pragma unroll
+  for (int i = 0; i < 2; ++i)
+    numbers[i] = row + 8 * i < tile.place.rows ? dev::load_shared<float>(token_number(list, row + 8 * i)) : 0.0f;
+}
+
+/// L, in place of k k^T. Its blocks left of the diagonal go to shared memory, negative.
+template <class C>
+TJ_DEVICE void compare_tokens(Solver<C>& solver, const Tile& tile, int, u32 factors, u32 gates, u32 lower) {
+  const int lane = static_cast<int>(dev::lane_index()), own = solver.own, row = own * kBlockRows + lane / 4;
+  const bool delta = !has(solver.params.rule, gated_delta_rule::kWithoutDelta);
+  float factor[2], beta[2];
+  numbers_of_rows(tile, factors, row, factor);
+  numbers_of_rows(tile, token_number(gates, kChunk), row, beta);
+#pragma unroll
+  for (int i = 0; i < 2; ++i) factor[i] = delta ? factor[i] * beta[i] : 0.0f;
+#pragma unroll
+  for (int j = 0; j < kBlocks; ++j) {
+    if (j > own) continue;
+    float(&below)[8] = solver.with_k[j];
+    float of_column[4];
+    numbers_of_pairs(factors, j, of_column);
+#pragma unroll
+    for (int at = 0; at < 8; ++at) {
+      const int i = at / 2 % 2, column = kBlockRows * j + at / 4 * 8 + 2 * (lane % 4) + at % 2;
+      const float number = below[at] * factor[i] * of_column[at / 4 * 2 + at % 2];
+      below[at] = column < row + 8 * i ? number : 0.0f;
+    }
+    if (j == own) continue;
+    float left[8];
+#pragma unroll
+    for (int at = 0; at < 8; ++at) left[at] = -below[at];
+    Terms terms;
+    split_block(left, terms);
+    store_terms(lower_block(lower, own, j), terms);
+  }
+}
+
+/// The weights P go to the record.
+template <class C>
+TJ_DEVICE void put_weights(Solver<C>& solver, const Tile& tile, int, u32 factors, u32 gates) {
+  const int lane = static_cast<int>(dev::lane_index()), own = solver.own, row = own * kBlockRows + lane / 4;
+  float factor[2], sums[2];
+  numbers_of_rows(tile, token_number(factors, kChunk), row, factor);
+#pragma unroll
+  for (int i = 0; i < 2; ++i) sums[i] = dev::load_shared<float>(token_number(gates, row + 8 * i));
+  unsigned char* const weights = record_of(solver.params, tile) + kBlockBytes + row * 128;
+#pragma unroll
+  for (int j = 0; j < kBlocks; ++j) {
+    u32 words[4] = {};
+    if (j <= own) {
+      float column_factor[4], column_sum[4];
+      numbers_of_pairs(factors, j, column_factor);
+      numbers_of_pairs(gates, j, column_sum);
+#pragma unroll
+      for (int w = 0; w < 4; ++w) {  // two columns of row i
+        const int i = w % 2;
+        float pair[2];
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          const int column = kBlockRows * j + w / 2 * 8 + 2 * (lane % 4) + e;
+          const float fade = dev::exp2_approx(sums[i] - column_sum[w / 2 * 2 + e]);
+          const float number = solver.with_q[j][2 * w + e] * factor[i] * column_factor[w / 2 * 2 + e] * fade;
+          pair[e] = column <= row + 8 * i ? number : 0.0f;
+        }
+        words[w] = dev::pack(typename C::Element{}, pair[0], pair[1]);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < 2; ++i) put_sixteen(weights + i * 8 * 128 + j * 32, words[i], words[2 + i]);
+  }
+}
+
+// ---- numbers of tokens ----------------------------------------------------------------------------------------------
+template <class C>
+TJ_DEVICE void put_numbers(Solver<C>& solver, const Tile& tile, int, u32 factors, u32 gates) {
+  if (solver.own != kSolveWarps - 1) return;
+  const gated_delta_rule::Params& rule = solver.params.rule;
+  const float last = dev::load_shared<float>(token_number(gates, kChunk - 1));
+  unsigned char* const record = record_of(solver.params, tile) + 2 * kBlockBytes;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int token = static_cast<int>(dev::lane_index()) + 32 * half;
+    const bool inside = token < tile.place.rows;
+    const float sum = dev::load_shared<float>(token_number(gates, token)),
+                beta = dev::load_shared<float>(token_number(gates, kChunk + token)),
+                k_factor = dev::load_shared<float>(token_number(factors, token)),
+                q_factor = dev::load_shared<float>(token_number(factors, kChunk + token)),
+                before = dev::exp2_approx(sum);
+    const auto put = [&](Number list, float value) {
+      dev::store_global(reinterpret_cast<float*>(record + list * 256 + number_place(token)), value);
+    };
+    put(kFade, inside && !has(rule, gated_delta_rule::kWithoutDelta) ? before * k_factor * beta : 0.0f);
+    put(kBeta, beta);
+    put(kKeep, inside ? dev::exp2_approx(last - sum) * k_factor : 0.0f);
+    put(kOut, inside ? before * q_factor : 0.0f);
+    put(kTotal, half == 0 ? dev::exp2_approx(last) : 0.0f);
   }
 }
 
 // ---- the inverse ----------------------------------------------------------------------------------------------------
-/// A list's numbers of tokens lane and lane + 32.
-TJ_DEVICE void put_numbers(unsigned char* record, Number list, const float (&values)[2]) {
-  const int lane = static_cast<int>(dev::lane_index());
-#pragma unroll
-  for (int half = 0; half < 2; ++half)
-    dev::store_global(reinterpret_cast<float*>(record + 2 * kBlockBytes + list * 256 + number_place(lane + 32 * half)),
-                      values[half]);
-}
+/// Blocks of T on the diagonal, one of a warp: transposed, for all warps.
 template <class C>
-TJ_DEVICE void number_tokens(const Solver<C>& solver, const Tile& tile, u32 factors) {
-  const gated_delta_rule::Params& rule = solver.params.rule;
-  const int lane = static_cast<int>(dev::lane_index());
-  const float last = dev::shuffle_from(solver.sums[1], 31);
-  float fade[2], keep[2], out[2];
+TJ_DEVICE void invert_blocks(Solver<C>& solver, const Tile&, int, u32 inverses) {
+  const u32 place = inverses + static_cast<u32>(solver.own) * kBlockTerms;
+  const int column = static_cast<int>(dev::lane_index()) % kBlockRows;
+  float rows[kBlockRows];
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int token = lane + 32 * half;
-    const bool inside = token < tile.place.rows;
-    const float k_factor = dev::load_shared<float>(factors + static_cast<u32>(token) * 4),
-                q_factor = dev::load_shared<float>(factors + static_cast<u32>(kChunk + token) * 4),
-                before = dev::exp2_approx(solver.sums[half]);
-    fade[half] = inside && !has(rule, gated_delta_rule::kWithoutDelta) ? before * k_factor * solver.beta[half] : 0.0f;
-    keep[half] = inside ? dev::exp2_approx(last - solver.sums[half]) * k_factor : 0.0f;
-    out[half] = inside ? before * q_factor : 0.0f;
-  }
-  unsigned char* const record = record_of(solver.params, tile);
-  const float total[2] = {dev::exp2_approx(last), 0.0f};
-  put_numbers(record, kFade, fade);
-  put_numbers(record, kBeta, solver.beta);
-  put_numbers(record, kKeep, keep);
-  put_numbers(record, kOut, out);
-  put_numbers(record, kTotal, total);
+  for (int j = 0; j < kBlocks; ++j)
+    if (j == solver.own) store_sums(place, solver.with_k[j]);
+  dev::warp_sync();
+  substitute(place, column, rows);
+  dev::warp_sync();
+  if (dev::lane_index() < kBlockRows) store_columns(place, column, rows);
 }
 
-/// Sixteen columns of T for a warp: two lanes have one, its even and its odd rows. Substitution from the first row on.
-TJ_DEVICE void substitute(u32 lower, int block, float (&rows)[32]) {
-  const int lane = static_cast<int>(dev::lane_index()), odd = lane / 16, column = 16 * block + lane % 16;
+/// Blocks of T so many below the diagonal. All warps write the members, so that nothing of them outlives a tile.
+template <int Apart, class C>
+TJ_DEVICE void solve_apart(Solver<C>& solver, u32 lower, u32 inverses) {
+  const int own = solver.own, row = own + Apart;
+  float(&solved)[8] = solver.solved[Apart - 1];
 #pragma unroll
-  for (int m = 0; m < 32; ++m) rows[m] = 2 * m + odd == column ? 1.0f : 0.0f;
-  lower += static_cast<u32>(odd) * kOddBytes;
+  for (float& number : solved) number = 0.0f;
+  if (row < kBlocks) {
+    float sums[8] = {};
+    Terms left, right;
 #pragma unroll
-  for (int of = 0; of < 4; ++of) {
-    if (of < block) continue;  // rows above the first column's are zeros
+    for (int k = 0; k < Apart; ++k) {
+      load_terms(lower_block(lower, row, own + k), right);
+      multiply_terms(sums, solver.columns[k], right);
+    }
+    split_block(sums, left);
+    load_terms_transposed(inverses + static_cast<u32>(row) * kBlockTerms, right);
+    multiply_terms(solved, left, right);
+  }
+  if constexpr (Apart < kBlocks - 1) split_block(solved, solver.columns[Apart]);
+}
+template <class C>
+TJ_DEVICE void solve_first(Solver<C>& solver, const Tile&, int, u32 lower, u32 inverses) {
+  load_terms(inverses + static_cast<u32>(solver.own) * kBlockTerms, solver.columns[0]);
+  solve_apart<1>(solver, lower, inverses);
+}
+template <class C>
+TJ_DEVICE void solve_second(Solver<C>& solver, const Tile&, int, u32 lower, u32 inverses) {
+  solve_apart<2>(solver, lower, inverses);
+}
+template <class C>
+TJ_DEVICE void solve_third(Solver<C>& solver, const Tile&, int, u32 lower, u32 inverses) {
+  solve_apart<3>(solver, lower, inverses);
+}
+
+/// A goes to the record, a warp's sixteen columns of it, and zeros above the diagonal.
+template <class C>
+TJ_DEVICE void put_blocks(Solver<C>& solver, const Tile& tile, int, u32 gates) {
+  int own = solver.own;
+  dev::hold(own);  // places follow from it here, and wait in no registers
+  const int lane = static_cast<int>(dev::lane_index()), first = own * kBlockRows + lane / 4;
+  const float sums[2] = {dev::load_shared<float>(token_number(gates, first)),
+                         dev::load_shared<float>(token_number(gates, first + 8))};
+  unsigned char* const record = record_of(solver.params, tile) + lane / 4 * 128 + own * 32;
 #pragma unroll
-    for (int k = 16 * of; k < 16 * of + 16; ++k) {
-      const float known = dev::shuffle_from(rows[k / 2], k % 2 * 16 + lane % 16);
+  for (int apart = 0; apart < kBlocks; ++apart) {
+    const int block = (own + apart) % kBlocks;
+    u32 words[4] = {};
+    if (solver.own + apart < kBlocks) {
+      float row_sum[4];
+      numbers_of_pairs(gates, block, row_sum);
 #pragma unroll
-      for (int m = k / 8 * 4; m < 32; m += 4) {
-        float four[4];
-        dev::load_shared(lower + static_cast<u32>(k) * kColumnBytes + static_cast<u32>(m) * 4, four);
+      for (int w = 0; w < 4; ++w) {  // columns first + 8 (w % 2), two rows of eight w / 2
+        float pair[2];
 #pragma unroll
-        for (int e = 0; e < 4; ++e) rows[m + e] = dev::multiply_add(-four[e], known, rows[m + e]);
+        for (int e = 0; e < 2; ++e) {
+          const int row = kBlockRows * block + 8 * (w / 2) + 2 * (lane % 4) + e;
+          const float fade = dev::exp2_approx(row_sum[w / 2 * 2 + e] - sums[w % 2]);
+          const float number =
+              apart == 0 ? number_of_terms(solver.columns[0], 2 * w + e) : solver.solved[apart - 1][2 * w + e];
+          pair[e] = apart > 0 || row >= first + 8 * (w % 2) ? number * fade : 0.0f;
+        }
+        words[w] = dev::transpose_matrix(dev::pack(typename C::Element{}, pair[0], pair[1]));
       }
     }
-  }
-}
-
-/// A goes to the record, and the numbers. Warps take the blocks of columns in turns, as the first takes the longest.
-template <class C>
-TJ_DEVICE void solve(Solver<C>& solver, const Tile& tile, int, u32 factors, u32 lower) {
-  const int lane = static_cast<int>(dev::lane_index()), odd = lane / 16;
-  const int block = (static_cast<int>(solver_warp()) + tile.index) % 4, column = 16 * block + lane % 16;
-  if (block == 3) number_tokens<C>(solver, tile, factors);
-  float rows[32];
-  substitute(lower, block, rows);
-  const float sum = of_token(solver.sums, column);
 #pragma unroll
-  for (int m = 0; m < 32; ++m) {
-    const int row = 2 * m + odd;
-    const float fade = dev::exp2_approx(of_token(solver.sums, row) - sum);
-    rows[m] = column <= row ? rows[m] * fade : 0.0f;
-  }
-  unsigned char* const to = record_of(solver.params, tile) + (column & ~1) * 2;
-#pragma unroll
-  for (int m = 0; m < 32; m += 2) {  // neighbours have two columns of a row each
-    const bool right = lane % 2 != 0;
-    const float other = dev::shuffle_xor(right ? rows[m] : rows[m + 1], 1);
-    const int row = 2 * (right ? m + 1 : m) + odd;
-    dev::store_global(to + row * 128, right ? dev::pack(typename C::Element{}, other, rows[m + 1])
-                                            : dev::pack(typename C::Element{}, rows[m], other));
+    for (int h = 0; h < 2; ++h)
+      put_sixteen(record + (block * kBlockRows + 8 * h) * 128, words[2 * h], words[2 * h + 1]);
   }
 }
 

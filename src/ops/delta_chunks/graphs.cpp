@@ -1,7 +1,8 @@
 // The dependence graphs of the gated delta rule in chunks, with their costs; see delta_chunks.hpp.
 //
 // Records, an iteration is a chunk and a head; one role does it all:
-//   load_k, load_q -> normalise_rows -> compare_tokens -> solve      take_gates -> compare_tokens
+//   load_k, load_q -> multiply_tokens -> put_weights -> compare_tokens -> invert_blocks -> solve_first, _second, _third
+//   solve_third -> put_blocks      multiply_tokens -> put_numbers      take_gates -> all that compares or puts
 // States, an iteration is a chunk; for each consumer c of 64 rows of V:
 //   read_keys -> correct_values -> solve_tokens -> weigh -> change_state -> round_state -> read_keys of the next chunk
 //   fade_state -> change_state
@@ -22,7 +23,7 @@ using graph::Graph;
 
 constexpr int kElementBytes = 2;
 constexpr double kSharedBytesPerCycle = 128;  // CUDA C++ Programming Guide: 32 banks of 4 bytes
-constexpr int kSolveBlocks = 3;               // beside each other on an SM: shared memory has no room for more
+constexpr int kSolveBlocks = 5;               // beside each other on an SM: shared memory has no room for more
 constexpr int kWriterRegisters = 32;          // with 24, kernels of two consumers spill 8 bytes (NVRTC 13.0)
 constexpr int kContextRegisters = 40;         // of a consumer's bodies, beside sums and operands
 
@@ -57,42 +58,81 @@ class SolveBuilder : Builder {
       : Builder(kernel, "solve", "tj::ops::delta_chunks::SolveParams", arch, kSolveBlocks) {}
 
   Graph build() {
-    constexpr std::int64_t kLowerBytes = 64 * 288, kFactorBytes = 512;
     const int k = value("k", tokens_bytes(), Scope::iteration, 1, 1),
               q = value("q", tokens_bytes(), Scope::iteration, 1, 1),
-              factors = value("factors", kFactorBytes, Scope::iteration, 1, 1, 128),
-              lower = value("lower", kLowerBytes, Scope::iteration, 1, 1);
+              factors = value("factors", kListBytes, Scope::iteration, 1, 1, kListAlignment),
+              gates = value("gates", kListBytes, Scope::iteration, 1, 1, kListAlignment),
+              lower = value("lower", kBelow * kBlockBytes, Scope::iteration, 1, 1, kListAlignment),
+              inverses = value("inverses", kBlocks * kBlockBytes, Scope::iteration, 1, 1, kListAlignment);
     const int load_k = load("load_k", k, delta_chunks::kSolveWarps),
               load_q = load("load_q", q, delta_chunks::kSolveWarps);
-    const int gates = solving("take_gates", {.alu = 2000});
-    const double square = double{kChunk} * kChunk, width = kernel_.head_dim;
-    const double bytes = static_cast<double>(tokens_bytes()), f32 = arch_.fact("f32_per_cycle");
-    const double exponentials = square / arch_.fact("exp2_per_cycle");
-    const int normalise =
-        solving("normalise_rows", {.alu = 4 * kChunk * width / f32 + 2.0 * bytes / kSharedBytesPerCycle});
-    const int compare =
-        solving("compare_tokens", {.matrix = 4.0 * square * width / arch_.fact("matrix_flops_per_cycle"),
-                                   .exp = exponentials,
-                                   .alu = 12 * square / f32 + 6.0 * bytes / kSharedBytesPerCycle});
-    const int solve = solving("solve", {.exp = exponentials, .alu = square * kChunk / f32});
-    node(compare).registers = 100;
-    then(load_k, normalise, 0, k);
-    then(load_q, normalise, 0, q);
-    then(load_k, compare, 0, k);
-    then(load_q, compare, 0, q);
-    then(normalise, compare, 0, factors);
-    then(normalise, solve, 0, factors);
-    order(load_k, gates, 0);  // what is under way while gates are added up
-    order(load_q, gates, 0);
-    then(gates, compare);
-    then(gates, solve);
-    then(solve, gates, 1);
-    then(compare, solve, 0, lower);
+    const int take = solving("take_gates", {.alu = 2000});   // an estimate: loads one after the other
+    const double weights = kWeightBlocks * kBlock * kBlock;  // of P, or of A
+    const int multiply = solving("multiply_tokens", products(kernel_.head_dim / kDepth * (2.0 * kWeightBlocks + 2)));
+    const int weigh_queries = solving("put_weights", weigh(weights, 8));
+    const int compare = solving("compare_tokens", {.alu = weights * (4 + kSplit) / arch_.fact("f32_per_cycle")});
+    const int numbers = solving("put_numbers", weigh(3.0 * kChunk, 10));
+    const int invert =
+        solving("invert_blocks",
+                {.alu = kBlocks * 32 * kBlock * kBlock / 2 / arch_.fact("f32_per_cycle") + kBlock * kChainCycles});
+    node(multiply).registers = 2 * kBlocks * kRegisters;
+    node(invert).registers = kRegisters;
+    then(load_k, multiply, 0, k);
+    then(load_q, multiply, 0, q);
+    order(load_k, take, 0);  // what is under way while gates are added up
+    order(load_q, take, 0);
+    then(multiply, weigh_queries);
+    then(multiply, weigh_queries, 0, factors);
+    then(take, weigh_queries, 0, gates);
+    then(weigh_queries, compare);  // registers: nothing holds products with q any more
+    then(multiply, compare);
+    then(multiply, compare, 0, factors);
+    then(take, compare, 0, gates);
+    then(multiply, numbers, 0, factors);
+    then(take, numbers, 0, gates);
+    then(compare, invert);
+    const int put = below_the_diagonal(compare, invert, lower, inverses);
+    then(take, put, 0, gates);
+    then(put, multiply, 1);
     graph_.overhead_cycles = 2.0 * node(load_k).latency;
     return std::move(graph_);
   }
 
  private:
+  static constexpr std::int64_t kListBytes = 512, kListAlignment = 128, kBlockBytes = 1024;
+  static constexpr int kBlocks = delta_chunks::kSolveWarps, kBlock = kChunk / kBlocks, kDepth = 16, kRegisters = 8;
+  static constexpr int kBelow = kBlocks * (kBlocks - 1) / 2, kWeightBlocks = kBelow + kBlocks;
+  static constexpr int kTerms = 3;                        // of the products of two numbers of two terms each
+  static constexpr double kChainCycles = 20, kSplit = 6;  // estimates: a step of substitution; of a number in two terms
+
+  /// Products of 16 x 16 x 16.
+  Work products(double count) const {
+    return {.matrix = count * 2 * kBlock * kBlock * kDepth / arch_.fact("matrix_flops_per_cycle")};
+  }
+  /// Numbers that fade, and operations of each.
+  Work weigh(double count, double operations) const {
+    return {.exp = count / arch_.fact("exp2_per_cycle"), .alu = count * operations / arch_.fact("f32_per_cycle")};
+  }
+  /// Blocks of T so many below the diagonal: each warp has those of its columns, and goes on from them. Returns the
+  /// node that puts all of them.
+  int below_the_diagonal(int compare, int invert, int lower, int inverses) {
+    constexpr const char* kBodies[] = {"solve_first", "solve_second", "solve_third"};
+    int last = invert;
+    std::vector<int> solved = {invert};
+    for (int apart = 1; apart < kBlocks; ++apart) {
+      Work work = products(double{kTerms} * (kBlocks - apart) * (apart + 1));
+      work.alu = kSplit * (kBlocks - apart) * 2 * kBlock * kBlock / arch_.fact("f32_per_cycle");
+      const int solve = solving(kBodies[apart - 1], work);
+      node(solve).registers = 2 * kRegisters;
+      then(compare, solve, 0, lower);
+      then(invert, solve, 0, inverses);
+      then(last, solve);
+      solved.push_back(last = solve);
+    }
+    const int put = solving("put_blocks", weigh(kWeightBlocks * kBlock * kBlock, 6));
+    for (const int each : solved) then(each, put);
+    return put;
+  }
   int solving(const char* body, const Work& work) {
     Node n = single("Solver", body, delta_chunks::kSolveWarps);
     hold(n, work);

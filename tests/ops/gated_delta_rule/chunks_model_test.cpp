@@ -149,6 +149,20 @@ TEST_CASE("many tokens without a gate, and few multiprocessors" * doctest::skip(
   CHECK(problem.run() == "");
 }
 
+TEST_CASE("keys longer than 1, which nothing normalises") {
+  unsigned seed = 150;
+  for (const double size : {1.3, 2.0})
+    for (const DType dtype : {DType::bf16, DType::f16}) {
+      RuleShape shape = chunked(64);
+      shape.dtype = dtype;
+      shape.normalise = false;
+      shape.key_size = size;
+      shape.gate = Given::none;
+      CAPTURE(seed);
+      CHECK(run(shape, seed++) == "");
+    }
+}
+
 TEST_CASE("bad bounds of sequences never lead out of the tensors") {
   RuleShape shape;
   shape.chunked = true;

@@ -125,7 +125,8 @@ RuleProblem::RuleProblem(const RuleShape& shape, unsigned seed) : shape_(shape) 
   // Elements of size 1 / sqrt(width), as normalised rows have.
   const auto small = [&] { return normal(random) / std::sqrt(static_cast<double>(shape.width)); };
   args.q = make(q_, shape.dtype, shaped({shape.q_heads, shape.width}), shape.padding, small);
-  args.k = make(k_, shape.dtype, shaped({shape.k_heads, shape.width}), shape.padding, small);
+  args.k = make(k_, shape.dtype, shaped({shape.k_heads, shape.width}), shape.padding,
+                [&] { return shape.key_size * small(); });
   args.v = make(v_, shape.dtype, shaped({shape.v_heads, shape.width}), shape.padding, [&] { return normal(random); });
   args.o = make(o_, shape.dtype, shaped({shape.heads, shape.width}), shape.padding, {});
   for (std::int64_t t = 0; t < tokens_; ++t)

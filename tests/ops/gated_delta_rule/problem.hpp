@@ -30,7 +30,7 @@ struct RuleShape {
   std::vector<std::int32_t> reads, writes;  ///< of a pool
   std::int64_t kept = 0;                    ///< tokens whose states are kept
   int padding = 0;                          ///< elements between rows, a multiple of 8
-  double gate_size = 0.1, beta_least = 0;
+  double gate_size = 0.1, beta_least = 0, key_size = 1;
   bool repeated_keys = false;
   bool chunked = false;  ///< the limits are those of chunks
 };
