@@ -69,10 +69,14 @@ struct Runtime::Impl {
                                            const arch::Target& target, const std::shared_ptr<launch::Driver>& driver,
                                            Device device, const Artifact& artifact);
   /// Has the background make the best kernel for a key that has a quick one.
-  void replace_later(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device);
+  void replace_later(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device,
+                     const arch::Target& target);
   /// Prepares the op's own kernel, or a rung's. Addresses may be null.
   KernelReport prepare(const ops::Op& op, const void* args, std::optional<int> rung = {});
   ops::Kernel rung_kernel(const ops::Op& op, const ops::ProblemKey& problem, int rung, Device device);
+  /// Finds or makes it for the target, or as PTX where the compiler is too old for the device: `target` is then that.
+  Artifact artifact_of(const ops::Maker& op, const ops::Request& request, arch::Target& target, Device device,
+                       MissPolicy on_miss);
   /// The report is that of the step that stands for the call (ops::OwnStep).
   KernelReport load_steps(const ops::Step& call, Device device, MissPolicy on_miss = MissPolicy::wait);
   /// How kernels are chosen for a device, of what is measured by now, and for a target, as predicted.
