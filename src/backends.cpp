@@ -232,7 +232,7 @@ compile::Compiler& Backends::compiler(const arch::Target& target) {
 
 TunedMachine tuned_machine(Backends& backends, Device device) {
   const launch::DeviceInfo info = backends.driver(device)->device_info(device.index);
-  TunedMachine machine{&backends.arch(device), info.name, info.sm_count};
+  TunedMachine machine{&backends.arch(device), info.name, info.sm_count, info.driver};
   for (const ops::Op* op : ops::all())
     if (const arch::Arch& arch = backends.arch(device, *op); &arch != machine.arch)
       machine.others.emplace_back(op, &arch);
