@@ -10,6 +10,7 @@
 #include "codegen/templates.hpp"
 #include "compile/compile_log.hpp"
 #include "compile/includes.hpp"
+#include "stage_line.hpp"
 #include "support/atomic_file.hpp"
 #include "support/fail.hpp"
 #include "support/hash.hpp"
@@ -231,9 +232,7 @@ std::vector<std::string> options_of(const ops::Candidate& candidate, const compi
 }
 
 std::string file_of(const Source& source) {
-  const arch::Target& target = source.target;
-  return cat(source.named.name, "-", target.model ? "model-" : "", target.arch->file_name(),
-             target.model ? ".cpp" : ".cu");
+  return cat(kernel_id(source.named.name, source.target), source.target.model ? ".cpp" : ".cu");
 }
 
 /// A source, emitted for a choice. The report goes on from that of an earlier text.
