@@ -67,7 +67,6 @@ TEST_CASE("a thousand threads on one cold kernel compile it once, and each launc
   CHECK(together([&](int) { runtime.run(attention()); }, kMany) == 0);
   CHECK(machine.nvrtc.compiles() == 1);
   CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == kMany);
-  CHECK(machine.warnings.empty());
 }
 
 TEST_CASE("threads run one plan at once, each on its own memory") {
