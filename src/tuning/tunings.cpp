@@ -73,7 +73,8 @@ std::optional<NamedTuning> read_tuning(const cache::Key& key, const cache::Entry
     problem = "its fields are not those of its name";
     return std::nullopt;
   }
-  if (const std::string* driver = entry.find("driver"); driver != nullptr && *driver != machine.driver) {
+  const std::string* driver = entry.find("driver");
+  if (driver != nullptr && !machine.driver.empty() && *driver != machine.driver) {
     problem = cat("it was measured under the driver of '", support::shown(*driver), "', and this is that of '",
                   machine.driver, "'");
     return std::nullopt;
