@@ -3,7 +3,9 @@
 // Decides what is a miss, who is evicted and what is said about it. Does not decide bytes (entry.cpp) or trust
 // (directory.cpp). Invariant: no state besides what was said and counted. Every call opens the directory anew, so a
 // cache that is deleted, replaced or forked along with the process keeps working.
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -291,12 +293,16 @@ bool Store::Impl::store(const Key& key, const Entry& entry) {
 
 std::string Store::Impl::publish(const Layer& layer, const Key& key, const std::string& bytes,
                                  const std::string& kept) {
-  {
-    support::AtomicFile file(layer.opened.get(), file_name(key), 0600);
+  const std::string name = file_name(key);
+  for (bool again = true;; again = false) {
+    support::AtomicFile file(layer.opened.get(), name, 0600);
     file.write(bytes);
     file.stamp();
     file.commit();
-    if (!file.ok()) return file.problem();
+    if (file.ok()) break;
+    // A directory that has the name goes if it is empty.
+    if (!again || file.error() != EISDIR || ::unlinkat(layer.opened.get(), name.c_str(), AT_REMOVEDIR) != 0)
+      return file.problem();
   }
   remove_stale_temporaries(layer.opened.get());
   const auto gone = max_size_bytes != 0 || is_alias(key) ? evict(layer.opened.get(), max_size_bytes, kept)

@@ -96,12 +96,32 @@ arch::Target Backends::detect(Device device) {
   const bool by_name = !info.processor.empty();
   const arch::Arch* found =
       by_name ? arch::for_device(info.vendor, info.processor) : arch::for_device(info.vendor, info.major, info.minor);
+  if (found != nullptr) return {found, false};
+  const std::string why = by_name ? arch::why_unserved(info.vendor, info.processor)
+                                  : arch::why_unserved(info.vendor, info.major, info.minor);
+  if (!by_name) found = arch::for_newer_device(info.vendor, info.major, info.minor, info.smem_per_block_bytes);
   if (found == nullptr)
-    fail(Stage::target, Code::unsupported,
-         cat(to_string(device), " (", info.name, ") is not served: ",
-             by_name ? arch::why_unserved(info.vendor, info.processor)
-                     : arch::why_unserved(info.vendor, info.major, info.minor)));
+    fail(Stage::target, Code::unsupported, cat(to_string(device), " (", info.name, ") is not served: ", why));
+  if (!forced_) warn_of_ptx(device, {found, false}, cat(info.name, ": ", why));
   return {found, false};
+}
+
+bool Backends::first_time(Device device, std::string_view topic) {
+  const std::lock_guard lock(mutex_);
+  return warned_.emplace(to_string(device), topic).second;
+}
+
+void Backends::warn_of_ptx(Device device, const arch::Target& ptx, const std::string& why) {
+  if (!first_time(device, "PTX")) return;
+  log_(LogLevel::warn,
+       cat(to_string(device), " takes kernels as PTX, target '", ptx.name(),
+           "': the driver compiles them when they are loaded, and they may be slower than binaries. ", why));
+}
+
+std::optional<arch::Target> Backends::ptx_of(Device device, const arch::Target& target) const {
+  if (forced_ || target.model || device.kind != DeviceKind::cuda || !target.arch->ptx.empty()) return std::nullopt;
+  const arch::Arch* const ptx = arch::as_ptx(*target.arch);
+  return ptx != nullptr ? std::optional(arch::Target{ptx, false}) : std::nullopt;
 }
 
 arch::Target Backends::target(Device device) {
@@ -114,7 +134,7 @@ arch::Target Backends::target(Device device) {
     return *forced_;
   }
   const arch::Target detected = device.kind == DeviceKind::cpu ? arch::Target{} : detect(device);
-  if (detected.arch == nullptr || !arch::same_devices(*detected.arch, *forced_->arch))
+  if (detected.arch == nullptr || !arch::runs_on(*forced_->arch, *detected.arch))
     fail(Stage::target, Code::invalid_argument,
          cat("target '", forced_->name(), "' does not run on ", to_string(device),
              detected.arch ? " (" + detected.name() + ")" : std::string(),
@@ -124,7 +144,7 @@ arch::Target Backends::target(Device device) {
 
 Backends::Archs Backends::archs_of(const arch::Target& target) const {
   Archs archs{target.arch, {}};
-  if (forced_ || target.model)
+  if (forced_ || target.model || !target.arch->ptx.empty())
     return archs;  // a target that was asked for is obeyed, and the model stands for an arch that serves everything
   for (const ops::Op* op : ops::all()) {
     if (op->serves(*target.arch)) continue;
@@ -163,12 +183,7 @@ arch::Target Backends::target(Device device, const ops::Maker& op) {
   arch::Target target = this->target(device);
   const arch::Arch& taken = arch(device, op);
   if (&taken == target.arch) return target;
-  bool first = false;
-  {
-    const std::lock_guard lock(mutex_);
-    first = warned_.emplace(to_string(device), op.name()).second;
-  }
-  if (first)
+  if (first_time(device, op.name()))
     log_(LogLevel::warn,
          cat(op.name(), " has no kernel for '", target.name(), "', the usual target of ", to_string(device),
              "; it takes '", taken.name, "' there, which is for the same devices. TJ_TARGET=", taken.name,
@@ -217,7 +232,7 @@ compile::Compiler& Backends::compiler(const arch::Target& target) {
 
 TunedMachine tuned_machine(Backends& backends, Device device) {
   const launch::DeviceInfo info = backends.driver(device)->device_info(device.index);
-  TunedMachine machine{&backends.arch(device), info.name, info.sm_count};
+  TunedMachine machine{&backends.arch(device), info.name, info.sm_count, info.driver};
   for (const ops::Op* op : ops::all())
     if (const arch::Arch& arch = backends.arch(device, *op); &arch != machine.arch)
       machine.others.emplace_back(op, &arch);

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -42,6 +43,11 @@ class Backends {
   /// that serves the op. The other target is taken only if nobody asked for the first, with a warning, one for each
   /// device and op. If none serves the op, it is target(device), which the op refuses.
   arch::Target target(Device device, const ops::Maker& op);
+  /// The target's PTX, for a device whose target the compiler at hand is too old for. None where that is no way: the
+  /// target was asked for, or its instructions are of one generation.
+  std::optional<arch::Target> ptx_of(Device device, const arch::Target& target) const;
+  /// Warns that PTX is taken, once for each device.
+  void warn_of_ptx(Device device, const arch::Target& ptx, const std::string& why);
   /// The arch of target(); without a lock once it is known.
   const arch::Arch& arch(Device device);
   const arch::Arch& arch(Device device, const ops::Maker& op);
@@ -66,6 +72,7 @@ class Backends {
   };
 
   arch::Target detect(Device device);
+  bool first_time(Device device, std::string_view topic);
   Archs archs_of(const arch::Target& target) const;
   /// Null for a device that is not kept.
   const Archs* known(Device device);
@@ -89,7 +96,7 @@ class Backends {
   std::unique_ptr<arch::Target> forced_;
   support::Mutex mutex_;
   std::vector<std::unique_ptr<const Archs>> kept_archs_;
-  std::set<std::pair<std::string, std::string_view>> warned_;  ///< device and op
+  std::set<std::pair<std::string, std::string_view>> warned_;  ///< device and op, or "PTX"
   std::shared_ptr<launch::Driver> model_;
   Gpu cuda_, hip_;
   std::map<std::pair<std::string, std::string>, std::unique_ptr<compile::Compiler>> compilers_;  ///< by kind and arch

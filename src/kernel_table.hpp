@@ -31,6 +31,7 @@ struct LoadedKernel {
   ops::Geometry geometry;
   KernelReport report;
   bool quick = false;  ///< the best one may come in its place
+  std::string id;      ///< the name of its files, without what stands behind the last point
 
   /// Blocks that run side by side on each multiprocessor that sm_count counts.
   unsigned blocks_per_sm() const { return shape.cluster > 1 ? 1 : shape.blocks_per_sm; }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "manifest.hpp"
+#include "stage_line.hpp"
 #include "support/fail.hpp"
 #include "support/patience.hpp"
 #include "support/text.hpp"
@@ -150,6 +151,9 @@ Artifact KernelMaker::make_alone(const Wanted& what, const Source& source) {
   Artifact made = compile_counted(what, source);
   log_(LogLevel::info,
        cat(name, ": scheduled in ", made.report.schedule_ms, " ms, compiled in ", made.report.compile_ms, " ms"));
+  tell(what, "schedule", made.report.schedule_ms);
+  tell(what, "codegen", made.report.codegen_ms);
+  tell(what, "compile", made.report.compile_ms);
   if (!publish(what, to_entry(made, what.op))) keep(making, made);
   return made;
 }
@@ -171,6 +175,7 @@ std::optional<Artifact> KernelMaker::make_quickly(const Wanted& what, const Sour
   try {
     Artifact made = compile_source(what.op, source, compiler, settings_, log_, true);
     count([&](Counts& counts) { counts.counters.compile_s += made.report.compile_ms * 1e-3; });
+    tell(what, "quick-compile", made.report.compile_ms);
     log_(LogLevel::info, cat(name, ": compiled in ", made.report.compile_ms,
                              " ms; it serves until the best one is there (TJ_ON_MISS)"));
     keep(making, made);
@@ -179,6 +184,10 @@ std::optional<Artifact> KernelMaker::make_quickly(const Wanted& what, const Sour
     log_(LogLevel::info, cat(name, " could not be made, so the call waits for the best one: ", error.message));
     return std::nullopt;
   }
+}
+
+void KernelMaker::tell(const Wanted& what, std::string_view stage, double milliseconds) const {
+  log_(LogLevel::debug, stage_line(what.op.name(), what.request.name, what.target, stage, milliseconds));
 }
 
 void KernelMaker::refuse(const std::string& name) {
@@ -206,11 +215,13 @@ std::unique_ptr<LoadedKernel> KernelMaker::load(const ops::Maker& op, const ops:
   const auto loaded = [&](const Artifact& from) {
     const auto start = Clock::now();
     auto kernel = loaded_kernel(driver, device, *target.arch, from);
+    kernel->id = kernel_id(request.name, target);
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     count([seconds](Counts& counts) {
       ++counts.counters.loads;
       counts.counters.load_s += seconds;
     });
+    log_(LogLevel::debug, stage_line(op.name(), request.name, target, "load", seconds * 1e3));
     return kernel;
   };
   if (artifact.report.origin != KernelOrigin::disk) return loaded(artifact);

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <tilejit/counters.hpp>
@@ -116,6 +117,7 @@ class KernelMaker {
   Artifact make_alone(const Wanted& wanted, const Source& source);
   Artifact make_and_put(const Wanted& wanted, const Source& source);
   std::optional<Artifact> make_quickly(const Wanted& wanted, const Source& source);
+  void tell(const Wanted& what, std::string_view stage, double milliseconds) const;
   [[noreturn]] void refuse(const std::string& name);
   Artifact make_anew(Wanted wanted);
   /// Stores a kernel's entry and its alias; false when it was not stored.

@@ -4,9 +4,11 @@
 // kernel (maker.cpp), nor what is trusted (cache/). Invariant: a kernel is taken from disk only when its entry says
 // that it is the one that was asked for.
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "maker.hpp"
+#include "stage_line.hpp"
 #include "support/fail.hpp"
 #include "support/text.hpp"
 
@@ -113,10 +115,17 @@ std::optional<Artifact> KernelMaker::from_disk(Wanted& what) {
   if (store_ == nullptr) return std::nullopt;
   if (const std::string hex = text_hex(what); !hex.empty())
     return kernel_of(what, store_->load({hex, what.key.compiler_hex}), false, nullptr);
+  const auto start = std::chrono::steady_clock::now();
   const auto entry = store_->load_aliased(what.key, &what.named);
   const bool found = !what.named.empty();
   count([&](Counts& counts) { ++(found ? counts.counters.alias_hits : counts.counters.alias_misses); });
-  return kernel_of(what, entry, false, nullptr);
+  auto artifact = kernel_of(what, entry, false, nullptr);
+  if (artifact && log_.enabled(LogLevel::trace)) {
+    const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
+    log_(LogLevel::trace, cat(stage_line(what.op.name(), what.request.name, what.target, "disk", taken.count()),
+                              " layer=", entry->layer));
+  }
+  return artifact;
 }
 
 std::optional<Artifact> KernelMaker::from_disk_by_text(const Wanted& what, bool made_meanwhile, std::string* problem) {

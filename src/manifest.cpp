@@ -34,15 +34,15 @@ std::string text_of(const Json& line) { return line.dump(-1, ' ', true, Json::er
   support::fail(Stage::argument, Code::invalid_argument, std::move(problem));
 }
 
-/// Refuses an object that lacks a member, or has another.
-void need_members(const Json& line, std::initializer_list<const char*> names) {
+/// Refuses an object that lacks a member, or has another. may: one that it can have.
+void need_members(const Json& line, std::initializer_list<const char*> names, std::string_view may = {}) {
   std::string all;
   for (const char* name : names) {
     all += cat(all.empty() ? "" : ", ", name);
     if (!line.contains(name)) refuse(cat("it has no member '", name, "'; such a line has one"));
   }
   for (const auto& [name, value] : line.items())
-    if (std::find(names.begin(), names.end(), std::string_view(name)) == names.end())
+    if (name != may && std::find(names.begin(), names.end(), std::string_view(name)) == names.end())
       refuse(cat("its member '", shown(name), "' is not known; allowed: ", all));
 }
 
@@ -105,7 +105,7 @@ TunedMachine machine_of(const arch::Arch& arch, const ops::Op& op) {
 }
 
 WantedTuning tuning_at(const Json& line) {
-  need_members(line, {"tuning", "arch", "device", "sm_count", "fields", "choice"});
+  need_members(line, {"tuning", "arch", "device", "sm_count", "fields", "choice"}, "driver");
   WantedTuning tuning;
   tuning.op = &op_at(line, "tuning", "");
   const ops::Tunable* tunable = tuning.op->tunable();
@@ -118,6 +118,7 @@ WantedTuning tuning_at(const Json& line) {
   if (!sm_count.is_number_integer() || sm_count.get<std::int64_t>() < 1 || sm_count.get<std::int64_t>() > kMostSms)
     refuse(cat("its sm_count is no number of multiprocessors; allowed: 1 to ", kMostSms));
   tuning.machine.sm_count = sm_count.get<int>();
+  if (line.contains("driver")) tuning.machine.driver = text_at(line, "driver");
   auto problem = tunable->problem_of(fields_at(line));
   if (!problem) refuse(cat("its fields are not those of a problem of ", tuning.op->name(), "; record it again"));
   tuning.problem = std::move(*problem);
@@ -152,12 +153,10 @@ std::string manifest_line(const ops::Request& request, const arch::Target& targe
 
 std::string manifest_line(const TunedMachine& machine, const ops::Op& op, const ops::Problem& problem,
                           const std::string& choice) {
-  return text_of({{"tuning", std::string(op.name())},
-                  {"arch", machine.arch->name},
-                  {"device", machine.device},
-                  {"sm_count", machine.sm_count},
-                  {"fields", to_json(problem.fields)},
-                  {"choice", choice}});
+  Json line = {{"tuning", std::string(op.name())}, {"arch", machine.arch->name},        {"device", machine.device},
+               {"sm_count", machine.sm_count},     {"fields", to_json(problem.fields)}, {"choice", choice}};
+  if (!machine.driver.empty()) line["driver"] = machine.driver;
+  return text_of(line);
 }
 
 Tunings::Asked recording(support::RecordFile& record) {

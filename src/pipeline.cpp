@@ -10,6 +10,7 @@
 #include "codegen/templates.hpp"
 #include "compile/compile_log.hpp"
 #include "compile/includes.hpp"
+#include "stage_line.hpp"
 #include "support/atomic_file.hpp"
 #include "support/fail.hpp"
 #include "support/hash.hpp"
@@ -231,16 +232,16 @@ std::vector<std::string> options_of(const ops::Candidate& candidate, const compi
 }
 
 std::string file_of(const Source& source) {
-  const arch::Target& target = source.target;
-  return cat(source.named.name, "-", target.model ? "model-" : "", target.arch->file_name(),
-             target.model ? ".cpp" : ".cu");
+  return cat(kernel_id(source.named.name, source.target), source.target.model ? ".cpp" : ".cu");
 }
 
 /// A source, emitted for a choice. The report goes on from that of an earlier text.
 Source source_of(const ops::Request& named, const codegen::EmitOptions& how, const ops::Maker& op,
                  const ops::Request& request, const arch::Target& target, Choice choice, KernelReport report) {
   Source source{named, request, how, target, std::move(choice), {}, {}, std::move(report)};
-  source.report.schedule_json = sched::to_json(source.choice.candidate.graph, source.choice.schedule);
+  sched::Schedule untimed = source.choice.schedule;  // equal kernels have equal entries
+  untimed.solve_ms = 0;
+  source.report.schedule_json = sched::to_json(source.choice.candidate.graph, untimed);
   const auto start = Clock::now();
   source.unit = codegen::emit(source.choice.candidate.graph, source.choice.schedule, target.arch->primitives, how);
   source.report.codegen_ms += ms_since(start);

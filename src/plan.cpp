@@ -223,6 +223,7 @@ void Plan::Impl::launch_one(const PlannedLaunch& each, const Places& places,
       maps[count++] = {params.data() + map.offset, reinterpret_cast<void*>(address(map))};
     each.kernel.driver->move_tensor_maps(each.kernel.device, {maps.data(), count});
   }
+  runtime->tell_launch(op->name(), each.kernel, each.plan.blocks);
   each.kernel.driver->launch(each.kernel.device, *each.kernel.kernel, each.kernel.config(each.plan, memory),
                              params.data(), each.plan.params_bytes, stream);
 }

@@ -177,6 +177,7 @@ void Runtime::Impl::launch(const ops::Step& step, const LoadedKernel& kernel, St
     memory.scratch(static_cast<std::byte*>(owner.get()) + walk.zeroed, walk.pieces);
     return support::WalkPlace{owner.get(), walk.zeroed};
   });
+  tell_launch(step.op->name(), kernel, plan.blocks);
   kernel.driver->launch(kernel.device, *kernel.kernel, kernel.config(plan, memory.ranges()), plan.params.data(),
                         plan.params_bytes, stream);
 }
@@ -215,6 +216,7 @@ void Runtime::Impl::run(const CustomMaker& maker, Device device, const CustomLau
   const LoadedKernel* kernel = table.find(hot_key(maker, 0, device));
   if (kernel == nullptr) kernel = &get(maker, maker.request(), 0, device, stream);
   check_params(maker, *kernel, what);
+  tell_launch(maker.name(), *kernel, what.blocks);
   if (what.blocks == 0 || what.blocks > kMaxBlocks) [[unlikely]]
     fail(Stage::argument, Code::invalid_argument,
          cat("blocks of '", maker.request().name, "' is ", what.blocks, "; allowed: 1 to ", kMaxBlocks));

@@ -21,6 +21,7 @@
 #include "manifest.hpp"
 #include "ops/common/tunable.hpp"
 #include "ops/op.hpp"
+#include "stage_line.hpp"
 #include "support/environment.hpp"
 #include "support/fork_safe.hpp"
 #include "support/log.hpp"
@@ -45,6 +46,10 @@ struct Runtime::Impl {
   TuneReport tune(const ops::Op& op, const void* args, const TuneOptions& options);
   static HotKey hot_key(const ops::Maker& maker, std::uint64_t small_key, Device device);
   void launch(const ops::Step& step, const LoadedKernel& kernel, Stream stream);
+  void tell_launch(std::string_view op, const LoadedKernel& kernel, unsigned blocks) const {
+    if (log.enabled(LogLevel::trace)) [[unlikely]]
+      log(LogLevel::trace, launch_line(op, kernel.report, kernel.id, kernel.device, blocks));
+  }
   /// Memory for work on the stream, until its owner lets go: the caller's allocator gives it, else the driver's pool.
   std::shared_ptr<void> workspace(Device device, std::size_t bytes, Stream stream);
   /// Memory of a launch's walk, whose counters are zero when the stream comes to the launch.
@@ -68,8 +73,12 @@ struct Runtime::Impl {
   std::unique_ptr<LoadedKernel> load_quick(const ops::Maker& op, const ops::Request& request,
                                            const arch::Target& target, const std::shared_ptr<launch::Driver>& driver,
                                            Device device, const Artifact& artifact);
+  /// Finds or makes it for the target, or as PTX where the compiler is too old for the device: `target` is then that.
+  Artifact artifact_of(const ops::Maker& op, const ops::Request& request, arch::Target& target, Device device,
+                       MissPolicy on_miss);
   /// Has the background make the best kernel for a key that has a quick one.
-  void replace_later(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device);
+  void replace_later(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device,
+                     const arch::Target& target);
   /// Prepares the op's own kernel, or a rung's. Addresses may be null.
   KernelReport prepare(const ops::Op& op, const void* args, std::optional<int> rung = {});
   ops::Kernel rung_kernel(const ops::Op& op, const ops::ProblemKey& problem, int rung, Device device);

@@ -36,11 +36,10 @@ const LoadedKernel& Runtime::Impl::load(const ops::Maker& op, const ops::Request
                                         Device device, MissPolicy on_miss, KernelReport* how) {
   const support::Uncancelled whole;
   const HotKey key = hot_key(op, small_key, device);
-  const arch::Target target =
-      backends.target(device, op);  // before the driver: a wrong target is the better thing to say
+  arch::Target target = backends.target(device, op);  // before the driver: a wrong target is the better thing to say
   const auto driver = backends.driver(device);
   if (on_miss == MissPolicy::quick && workers.stopped()) on_miss = MissPolicy::wait;
-  const Artifact artifact = kernel_maker.get(op, request, target, on_miss);
+  const Artifact artifact = artifact_of(op, request, target, device, on_miss);
   if (how != nullptr) *how = artifact.report;
   if (const LoadedKernel* present = table.find(key); present != nullptr && (!present->quick || artifact.quick))
     return *present;
@@ -53,9 +52,27 @@ const LoadedKernel& Runtime::Impl::load(const ops::Maker& op, const ops::Request
   if (replaced) kernel_maker.count_replaced();
   if (&kept == own && kept.quick) {
     kernel_maker.count_quick();
-    replace_later(op, request, small_key, device);
+    replace_later(op, request, small_key, device, target);
   }
   return kept;
+}
+
+/// A binary of a newer compiler, in a pack, goes before PTX. So does what was asked for: nothing else is tried then.
+Artifact Runtime::Impl::artifact_of(const ops::Maker& op, const ops::Request& request, arch::Target& target,
+                                    Device device, MissPolicy on_miss) {
+  try {
+    return kernel_maker.get(op, request, target, on_miss);
+  } catch (const Error& error) {
+    const bool old_compiler = error.stage == Stage::compile && error.code == Code::unsupported;
+    const auto ptx = backends.ptx_of(device, target);
+    std::string problem;
+    if (!ptx ||
+        (!old_compiler && (error.code != Code::not_in_cache || !kernel_maker.on_disk(&op, request, *ptx, &problem))))
+      throw;
+    backends.warn_of_ptx(device, *ptx, error.message);
+    target = *ptx;
+  }
+  return kernel_maker.get(op, request, target, on_miss);
 }
 
 /// One that the driver does not load, as may be for want of registers, is no reason for the call to fail.
@@ -73,16 +90,15 @@ std::unique_ptr<LoadedKernel> Runtime::Impl::load_quick(const ops::Maker& op, co
 }
 
 void Runtime::Impl::replace_later(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key,
-                                  Device device) {
+                                  Device device, const arch::Target& target) {
   const auto remains = [this, name = request.name](const std::string& why) {
     log(LogLevel::warn,
         cat("the best kernel of ", name, " could not be made in the background, so the quick one stays: ", why));
   };
   try {
-    upgrades->add([this, &op, request, small_key, device, remains] {
+    upgrades->add([this, &op, request, small_key, device, target, remains] {
       try {
         const HotKey key = hot_key(op, small_key, device);
-        const arch::Target target = backends.target(device, op);
         const auto driver = backends.driver(device);
         bool replaced = false;
         table.insert(key, load(op, request, target, driver, device, kernel_maker.best(op, request, target)), &replaced);

@@ -31,6 +31,7 @@ struct Arch {
   std::string
       name;  ///< "sm_90a"; with options in their order where it has less than another: "sm_90+copies=threads+smem=99K"
   std::string base = {};                   ///< then that other one's name; else empty
+  std::string ptx = {};                    ///< "compute_120" where kernels are PTX, which drivers compile; else empty
   std::string vendor;                      ///< "nvidia", "amd"
   std::string family;                      ///< the node bodies that serve it, the suffix of kernel_templates/ops/:
                                            ///< "sm90"
@@ -66,8 +67,8 @@ struct Arch {
   int sm_count = 0;         ///< multiprocessors of the usual product, for predictions only
   double clock_ghz = 0;     ///< sustained, for predictions only
 
-  /// The name for the arch's compiler: "sm_90", whatever the options.
-  const std::string& compiler_name() const { return base.empty() ? name : base; }
+  /// The name for the arch's compiler: "sm_90", whatever the options, or "compute_90".
+  const std::string& compiler_name() const { return !ptx.empty() ? ptx : base.empty() ? name : base; }
   /// The name as a part of a file's name: letters, digits, '_', '-' and '.' alone.
   std::string file_name() const;
   bool has_unit(std::string_view unit) const;
@@ -115,8 +116,17 @@ const Arch* for_device(std::string_view vendor, std::string_view device_name);
 std::string why_unserved(std::string_view vendor, int major, int minor);
 /// "gfx906 is not known to this version, ...": the same for names.
 std::string why_unserved(std::string_view vendor, std::string_view device_name);
-/// Whether devices that run the one run the other: sm_90 and sm_90a.
+/// Whether devices that run the one run the other: sm_90 and sm_90a. Archs whose kernels are PTX are apart: more
+/// devices run them.
 bool same_devices(const Arch& one, const Arch& other);
+/// Whether devices that `device` serves run kernels of the arch: the same devices, or PTX for them or older ones.
+bool runs_on(const Arch& arch, const Arch& device);
+/// The arch with PTX in the place of binaries, "sm_100+code=ptx"; null where its kernels have instructions of one
+/// generation alone.
+const Arch* as_ptx(const Arch& arch);
+/// The arch whose PTX serves a device newer than those that are known: the first of the latest generation that is not
+/// newer. smem_bytes: shared memory that the device gives a block. Null where there is none.
+const Arch* for_newer_device(std::string_view vendor, int major, int minor, std::int64_t smem_bytes);
 /// "sm_90a" or "model:sm_90a", either with options (parse_arch). Throws tj::Error(target) that lists what is allowed.
 Target parse_target(std::string_view text);
 

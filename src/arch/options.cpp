@@ -27,13 +27,17 @@ using support::cat;
 using support::shown;
 
 constexpr char kSeparator = '+';
-constexpr std::string_view kCopies = "copies", kSmem = "smem", kSmemSm = "smem-sm";
+constexpr std::string_view kCode = "code", kCopies = "copies", kSmem = "smem", kSmemSm = "smem-sm";
+constexpr std::string_view kPtx = "ptx";
 constexpr std::int64_t kKilobyte = 1024;
 // CUDA occupancy data: an SM gives shared memory in units of 128 bytes from compute capability 8.0 on.
 constexpr std::int64_t kSmemStep = 128;
 // Family whose node bodies choose between the copy engine and threads' copies, and its primitives without the engine.
 constexpr std::string_view kThreadCopiesFamily = "sm80", kThreadCopiesPrimitives = "sm80";
 constexpr std::string_view kCopyEngine = "TMA";
+// Family whose node bodies need nothing but what every later GPU has, too. Moving registers is all else that its
+// primitives know, and each kernel goes without.
+constexpr std::string_view kPtxFamily = "sm80";
 // Facts that are measured of the engine alone and of blocks that share copies; an arch whose threads copy has none of
 // them.
 constexpr std::string_view kCopyEngineFacts[] = {"copy_latency_cycles",
@@ -48,6 +52,7 @@ constexpr std::string_view kCopyEngineFacts[] = {"copy_latency_cycles",
                                                  "cluster_start_cycles"};
 
 struct Less {
+  bool ptx = false;
   bool thread_copies = false;
   std::int64_t smem_bytes = 0, smem_sm_bytes = 0;  ///< bytes of a block and of an SM; 0: all that the arch has
 };
@@ -87,6 +92,14 @@ bool read_copies(std::string_view text, std::string_view value, const Arch& base
   return value == "threads" && engine;
 }
 
+bool read_code(std::string_view text, std::string_view value, const Arch& base) {
+  if (value != kPtx) refuse(text, "code is '", shown(value), "'; allowed is ", kPtx);
+  if (base.family != kPtxFamily)
+    refuse(text, "code is '", kPtx, "', and '", base.name, "' is of family '", base.family,
+           "', whose instructions other GPUs lack; PTX is for family '", kPtxFamily, "'");
+  return true;
+}
+
 Less read_options(std::string_view text, const Arch& base) {
   Less less;
   std::vector<std::string_view> seen;
@@ -95,13 +108,15 @@ Less read_options(std::string_view text, const Arch& base) {
     const std::string_view option = text.substr(at + 1, next == text.npos ? next : next - at - 1);
     const std::size_t equals = std::min(option.find('='), option.size());
     const std::string_view key = option.substr(0, equals), value = option.substr(std::min(equals + 1, option.size()));
-    if (key != kCopies && key != kSmem && key != kSmemSm)
+    if (key != kCode && key != kCopies && key != kSmem && key != kSmemSm)
       refuse(text, "option '", shown(option), "' is unknown; ", options_help(),
-             support::meant(key, {std::string(kCopies), std::string(kSmem), std::string(kSmemSm)}));
+             support::meant(key, {std::string(kCode), std::string(kCopies), std::string(kSmem), std::string(kSmemSm)}));
     if (std::find(seen.begin(), seen.end(), key) != seen.end())
       refuse(text, "option '", key, "' is given twice; give it once");
     seen.push_back(key);
-    if (key == kCopies)
+    if (key == kCode)
+      less.ptx = read_code(text, value, base);
+    else if (key == kCopies)
       less.thread_copies = read_copies(text, value, base);
     else if (key == kSmem)
       less.smem_bytes = read_smem(text, key, value, base, base.smem_per_block_bytes, "a block");
@@ -125,6 +140,11 @@ Less read_options(std::string_view text, const Arch& base) {
 Arch without(const Arch& base, const Less& less) {
   Arch arch = base;
   arch.base = base.name;
+  if (less.ptx) {
+    arch.name += cat(kSeparator, kCode, "=", kPtx);
+    arch.ptx = cat("compute_", base.device_major, base.device_minor);
+    arch.register_roles = false;
+  }
   if (less.thread_copies) {
     arch.name += cat(kSeparator, kCopies, "=threads");
     arch.primitives = kThreadCopiesPrimitives;
@@ -172,12 +192,24 @@ bool has_options(std::string_view text) { return text.find(kSeparator) != text.n
 std::string options_help() {
   return cat("options, each after a '", kSeparator, "', take away what others lack: ", kCopies,
              "=threads (no copy engine; family '", kThreadCopiesFamily, "'), ", kSmem, "=<bytes> or ", kSmem,
-             "=<n>K (most shared memory of a block), ", kSmemSm, "=<n>K (of an SM)");
+             "=<n>K (most shared memory of a block), ", kSmemSm, "=<n>K (of an SM), ", kCode, "=", kPtx,
+             " (PTX, which drivers compile for later GPUs; family '", kPtxFamily, "')");
 }
 
 const Arch& with_options(std::string_view text, const Arch& base) {
   const Less less = read_options(text, base);
-  return less.thread_copies || less.smem_bytes > 0 || less.smem_sm_bytes > 0 ? kept(without(base, less)) : base;
+  return less.ptx || less.thread_copies || less.smem_bytes > 0 || less.smem_sm_bytes > 0 ? kept(without(base, less))
+                                                                                         : base;
+}
+
+const Arch* as_ptx(const Arch& arch) {
+  if (!arch.ptx.empty()) return &arch;
+  return arch.family == kPtxFamily ? &parse_arch(cat(arch.name, kSeparator, kCode, "=", kPtx)) : nullptr;
+}
+
+const Arch& capped(const Arch& arch, std::int64_t smem_bytes) {
+  const std::int64_t bytes = std::max(smem_bytes / kSmemStep * kSmemStep, kKilobyte);
+  return bytes < arch.smem_per_block_bytes ? parse_arch(cat(arch.name, kSeparator, kSmem, "=", bytes)) : arch;
 }
 
 const Arch* find_made(std::string_view name) {

@@ -3,6 +3,7 @@
 // Decides their grammar and what each takes (options.cpp); not which archs there are.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -19,6 +20,8 @@ std::string options_help();
 /// long as the process; any thread may call it. Throws tj::Error(target, invalid_argument) that names the option, its
 /// value and what is allowed.
 const Arch& with_options(std::string_view text, const Arch& base);
+/// The arch with at most so much shared memory for a block, where it has no cap of its own.
+const Arch& capped(const Arch& arch, std::int64_t smem_bytes);
 /// An arch with options that was made, by its own name; else null.
 const Arch* find_made(std::string_view name);
 

@@ -159,8 +159,24 @@ std::string why_unserved(std::string_view vendor, int major, int minor) {
   return support::cat("compute capability ", text(device), " ", why, "; served are ", list);
 }
 
+const Arch* for_newer_device(std::string_view vendor, int major, int minor, std::int64_t smem_bytes) {
+  const auto capability = [](const Arch& arch) { return std::pair(arch.device_major, arch.device_minor); };
+  const Arch* closest = nullptr;
+  for (const Arch* arch : all())
+    if (arch->vendor == vendor && arch->device_names.empty() && capability(*arch) < std::pair(major, minor) &&
+        as_ptx(*arch) != nullptr && (closest == nullptr || closest->device_major < arch->device_major))
+      closest = arch;
+  return closest != nullptr ? &capped(*as_ptx(*closest), smem_bytes) : nullptr;
+}
+
+bool runs_on(const Arch& arch, const Arch& device) {
+  return same_devices(arch, device) ||
+         (!arch.ptx.empty() && arch.vendor == device.vendor &&
+          std::pair(arch.device_major, arch.device_minor) <= std::pair(device.device_major, device.device_minor));
+}
+
 bool same_devices(const Arch& one, const Arch& other) {
-  return one.vendor == other.vendor && one.device_major == other.device_major &&
+  return one.ptx.empty() == other.ptx.empty() && one.vendor == other.vendor && one.device_major == other.device_major &&
          one.device_minor == other.device_minor && one.device_names == other.device_names;
 }
 

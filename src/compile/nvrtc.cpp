@@ -1,4 +1,4 @@
-// NVRTC behind the compiler interface: CUDA C++ to a cubin for one real architecture.
+// NVRTC behind the compiler interface: CUDA C++ to a cubin for one real architecture, or to PTX for a virtual one.
 //
 // Decides NVRTC's options and how its answers become Binary or tj::Error. The library is opened at the first compile or
 // version(), never by identity(). Invariant: identity() names the file that compiles. A file there that does not open
@@ -43,6 +43,8 @@ struct Api {
   decltype(&nvrtcCompileProgram) compile = nullptr;
   decltype(&nvrtcGetCUBINSize) code_size = nullptr;
   decltype(&nvrtcGetCUBIN) code = nullptr;
+  decltype(&nvrtcGetPTXSize) ptx_size = nullptr;
+  decltype(&nvrtcGetPTX) ptx = nullptr;
   decltype(&nvrtcGetProgramLogSize) log_size = nullptr;
   decltype(&nvrtcGetProgramLog) log = nullptr;
 
@@ -87,6 +89,8 @@ Api open_api(const LibrarySearch& search) {
   library.get(api.compile, "nvrtcCompileProgram");
   library.get(api.code_size, "nvrtcGetCUBINSize");
   library.get(api.code, "nvrtcGetCUBIN");
+  library.get(api.ptx_size, "nvrtcGetPTXSize");
+  library.get(api.ptx, "nvrtcGetPTX");
   library.get(api.log_size, "nvrtcGetProgramLogSize");
   library.get(api.log, "nvrtcGetProgramLog");
   api.check(api.version(&api.major, &api.minor), "Version");
@@ -97,11 +101,14 @@ Api open_api(const LibrarySearch& search) {
   return api;
 }
 
-/// 90 of "sm_90a"; -1 when the name has another form.
+constexpr std::string_view kReal = "sm_", kVirtual = "compute_";
+
+/// 90 of "sm_90a" or "compute_90"; -1 when the name has another form.
 int arch_number(std::string_view arch) {
-  if (!arch.starts_with("sm_")) return -1;
+  const std::string_view prefix = arch.starts_with(kVirtual) ? kVirtual : kReal;
+  if (!arch.starts_with(prefix)) return -1;
   int number = -1;
-  for (const char c : arch.substr(3)) {
+  for (const char c : arch.substr(prefix.size())) {
     if (!support::is_digit(c)) break;
     number = std::max(number, 0) * 10 + (c - '0');
     if (number > 9999) return -1;
@@ -109,13 +116,18 @@ int arch_number(std::string_view arch) {
   return number;
 }
 
-void check_arch(const Api& api, std::string_view arch) {
+/// The arch that is compiled for: the one that is wanted. For PTX of one that this NVRTC does not know, the newest one
+/// that it knows before that: the device runs that PTX, too.
+std::string known_arch(const Api& api, std::string_view arch) {
   const int number = arch_number(arch);
+  int before = -1;
   std::string known;
   for (const int candidate : api.archs) {
-    if (candidate == number) return;
+    if (candidate == number) return std::string(arch);
+    if (candidate < number) before = std::max(before, candidate);
     known += cat(known.empty() ? "sm_" : ", sm_", candidate);
   }
+  if (arch.starts_with(kVirtual) && before >= 0) return cat(kVirtual, before);
   fail(Stage::compile, Code::unsupported,
        cat("target \"", arch, "\" is not one that ", api.name(), " (", api.path, ") compiles for; it knows ", known,
            " and their variants; install a newer CUDA toolkit or choose another target"));
@@ -144,9 +156,10 @@ class Nvrtc final : public Compiler {
 
   Binary compile(const Job& job) override {
     const Api& api = opened();
-    check_arch(api, job.arch);
+    const std::string arch = known_arch(api, job.arch);
+    const bool ptx = arch.starts_with(kVirtual);
     const auto start = std::chrono::steady_clock::now();
-    std::vector<std::string> options = base_options(job.arch);
+    std::vector<std::string> options = base_options(arch);
     // Since 12.9 NVRTC keeps a disk cache of its own. It would make cold timings untrue and keep a second copy of what
     // tilejit's cache holds. The option does not change the output, so it is no part of the base options.
     if (std::pair(api.major, api.minor) >= std::pair(12, 9)) options.emplace_back("--no-cache");
@@ -158,11 +171,11 @@ class Nvrtc final : public Compiler {
     binary.log = program.log();
     take_nvrtc_times(binary);
     if (result != NVRTC_SUCCESS) refuse(api, job, result, binary.log);
-    binary.bytes = program.code();
+    binary.bytes = ptx ? program.ptx() : program.code();
     if (binary.bytes.empty())
       fail(Stage::compile, Code::internal,
-           cat(api.name(), " gave no cubin for ", job.name, " and target ", job.arch,
-               "; a real architecture (sm_, not compute_) is needed"),
+           cat(api.name(), " gave no ", ptx ? "PTX" : "cubin", " for ", job.name, " and target ", arch,
+               "; try another NVRTC by putting its folder first on LD_LIBRARY_PATH"),
            binary.log);
     read_ptxas_log(binary);
     binary.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();

@@ -48,6 +48,8 @@ class RtcProgram {
   }
 
   std::string code() const { return fetch(api_.code_size, api_.code, "GetCode"); }
+  /// NVRTC's alone: the text, with the 0 behind it.
+  std::string ptx() const { return fetch(api_.ptx_size, api_.ptx, "GetPTX"); }
 
  private:
   template <class Size, class Get>

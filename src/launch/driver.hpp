@@ -32,6 +32,7 @@ struct DeviceInfo {
   int major = 0, minor = 0;
   int sm_count = 0;
   std::int64_t smem_per_block_bytes = 0;
+  std::string driver = {};  ///< "CUDA 13.0": what the driver offers; empty where it has no such number
 };
 
 struct LaunchConfig {

@@ -6,6 +6,7 @@
 
 #include "support/fail.hpp"
 #include "support/lasting.hpp"
+#include "support/text.hpp"
 #include "support/uncancelled.hpp"
 
 namespace tj {
@@ -50,6 +51,7 @@ cache::Entry tuning_entry(const TunedMachine& machine, const ops::Op& op, const 
   cache::Entry entry;
   entry.metadata = {{"name", problem.name},         {"target", machine.arch_of(op).name}, {"kind", kKind},
                     {"op", std::string(op.name())}, {"device", machine.device},           {"choice", choice}};
+  if (!machine.driver.empty()) entry.metadata.emplace_back("driver", machine.driver);
   if (measured_us > 0) entry.metadata.emplace_back("measured_us", cat(measured_us));
   for (const auto& [name, value] : problem.fields) entry.metadata.emplace_back(cat(kFieldPrefix, name), value);
   return entry;
@@ -69,6 +71,12 @@ std::optional<NamedTuning> read_tuning(const cache::Key& key, const cache::Entry
   auto named = tunable->problem_of(fields);
   if (!named || key_of(machine, *op, fields).request_hex != key.request_hex) {
     problem = "its fields are not those of its name";
+    return std::nullopt;
+  }
+  const std::string* driver = entry.find("driver");
+  if (driver != nullptr && !machine.driver.empty() && *driver != machine.driver) {
+    problem = cat("it was measured under the driver of '", support::shown(*driver), "', and this is that of '",
+                  machine.driver, "'");
     return std::nullopt;
   }
   const arch::Arch& arch = machine.arch_of(*op);

@@ -26,11 +26,12 @@
 
 namespace tj {
 
-/// The machine that measured: a record holds for the same machine only.
+/// The machine that measured: a record holds for the same machine and driver only.
 struct TunedMachine {
   const arch::Arch* arch = nullptr;
   std::string device;  ///< as its driver names it
   int sm_count = 0;
+  std::string driver = {};  ///< "CUDA 13.0"; empty: not known
   /// Ops that the arch does not serve, each with the arch of the same devices that does.
   std::vector<std::pair<const ops::Op*, const arch::Arch*>> others = {};
 
@@ -56,7 +57,8 @@ struct NamedTuning {
   std::string choice;
 };
 
-/// The key of a machine's record of a problem. Its second half is that of all records of the machine.
+/// The key of a machine's record of a problem. Its second half is that of all records of the machine, under whichever
+/// driver: that of another one is seen, told of and replaced.
 cache::Key tuning_key(const TunedMachine& machine, const ops::Op& op, const ops::Problem& problem);
 /// The record. measured_us 0: not known, and left out.
 cache::Entry tuning_entry(const TunedMachine& machine, const ops::Op& op, const ops::Problem& problem,

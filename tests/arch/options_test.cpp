@@ -110,7 +110,7 @@ TEST_CASE(
     if (!refused(*op, "sm_90").empty()) continue;
     for (const char* target :
          {"sm_90+copies=threads", "sm_90+smem=99K", "sm_90+copies=threads+smem=99K", "sm_80+smem=99K", "sm_86", "sm_89",
-          "sm_100", "sm_103", "sm_110", "sm_120a", "sm_121a"}) {
+          "sm_100", "sm_103", "sm_110", "sm_120a", "sm_120a"}) {
       CAPTURE(target);
       CHECK(refused(*op, target) == "");
     }
@@ -168,9 +168,47 @@ TEST_CASE("threads that ask for the same options at once get the same arch") {
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < found.size(); ++i)
     threads.emplace_back([&, i] {
-      for (int kilobytes = 1; kilobytes < 99; ++kilobytes) of("sm_121a+smem=" + std::to_string(kilobytes) + "K");
-      found[i] = &of(i % 2 == 0 ? "sm_121a+smem=50K+copies=threads" : "sm_121a+copies=threads+smem=51200");
+      for (int kilobytes = 1; kilobytes < 99; ++kilobytes) of("sm_120a+smem=" + std::to_string(kilobytes) + "K");
+      found[i] = &of(i % 2 == 0 ? "sm_120a+smem=50K+copies=threads" : "sm_120a+copies=threads+smem=51200");
     });
   for (std::thread& thread : threads) thread.join();
   for (const arch::Arch* arch : found) CHECK(arch == found.front());
+}
+
+TEST_CASE("code=ptx: the same text for a virtual arch, without what one generation alone has") {
+  const arch::Arch &base = *arch::find("sm_120a"), &ptx = of("sm_120a+code=ptx");
+  CHECK(ptx.compiler_name() == "compute_120");
+  CHECK(ptx.primitives == base.primitives);
+  CHECK_FALSE(ptx.register_roles);
+  CHECK(ptx.has_unit("TMA"));
+  CHECK(&of("sm_120a+smem=64K+code=ptx") == &of("sm_120a+code=ptx+smem=64K"));
+  CHECK(of("sm_120a+code=ptx+smem=64K").compiler_name() == "compute_120");
+  CHECK_FALSE(arch::same_devices(base, ptx));
+  CHECK(arch::runs_on(ptx, base));
+  CHECK(arch::runs_on(of("sm_80+code=ptx"), *arch::find("sm_90a")));
+  CHECK_FALSE(arch::runs_on(ptx, *arch::find("sm_90a")));
+  CHECK_FALSE(arch::runs_on(base, ptx));
+  CHECK(arch::as_ptx(base) == &ptx);
+  CHECK(arch::as_ptx(*arch::find("sm_90a")) == nullptr);
+  CHECK(arch::as_ptx(*arch::find("gfx1100")) == nullptr);
+  for (const char* text : {"sm_90a+code=ptx", "sm_100a+code=ptx", "gfx1100+code=ptx"}) {
+    const std::string message = refusal(text);
+    CHECK_MESSAGE(has(message, "PTX is for family 'sm80'"), message);
+  }
+  CHECK(has(refusal("sm_90+code=sass"), "code is 'sass'; allowed is ptx"));
+}
+
+TEST_CASE("a device newer than all that are known takes PTX of the closest one, within its own shared memory") {
+  constexpr std::int64_t kMuch = std::int64_t{1} << 20;
+  const auto name = [](int major, int minor, std::int64_t smem) {
+    const arch::Arch* found = arch::for_newer_device("nvidia", major, minor, smem);
+    return found != nullptr ? found->name : std::string();
+  };
+  CHECK(name(13, 0, kMuch) == "sm_120a+code=ptx");
+  CHECK(name(12, 5, 99 * 1024) == "sm_120a+code=ptx");
+  CHECK(name(10, 7, kMuch) == "sm_100+code=ptx");
+  CHECK(name(10, 7, 100 * 1024 + 5) == "sm_100+code=ptx+smem=100K");
+  CHECK(name(7, 5, kMuch).empty());
+  CHECK(name(8, 0, kMuch).empty());
+  CHECK(arch::for_newer_device("amd", 13, 0, kMuch) == nullptr);
 }

@@ -99,6 +99,35 @@ TEST_CASE("many processes, few keys: each kernel is made exactly once") {
   for (int i = 0; i < kKeys; ++i) CHECK(read_bytes(scratch / ("made" + std::to_string(i))) == "m");
 }
 
+TEST_CASE("a hundred processes on one cold pack: each finds its kernels there, and nothing is made") {
+  const Scratch scratch;
+  const std::string pack = scratch / "model.tjp";
+  REQUIRE(::mkdir((scratch / "own").c_str(), 0700) == 0);
+  constexpr int kProcesses = 100, kKeys = 8;
+  {
+    Store full(scratch / "full", 0, {});
+    for (int i = 0; i < kKeys; ++i) REQUIRE(full.store(key_of(std::to_string(i)), entry_of("x" + std::to_string(i))));
+    REQUIRE(full.pack(pack, nullptr).problem.empty());
+  }
+  std::vector<pid_t> children;
+  {
+    Gate gate;
+    for (int p = 0; p < kProcesses; ++p)
+      children.push_back(start_child([&] {
+        gate.wait();
+        Store store((scratch / "own") + ":" + pack, 0, {});
+        for (int i = 0; i < kKeys; ++i) {
+          const std::string name = std::to_string((i + p) % kKeys);
+          if (payload(store, key_of(name)) != "x" + name) return 1;
+        }
+        return 0;
+      }));
+    gate.open();
+  }
+  for (const pid_t child : children) CHECK(wait_for(child) == 0);
+  CHECK(tj::testing::names_in(scratch / "own").empty());
+}
+
 TEST_CASE("many threads, shared and own stores: each kernel is made exactly once") {
   const Scratch scratch;
   const std::string directory = scratch / "cache";

@@ -132,9 +132,20 @@ TEST_CASE("entries that are not plain private files are misses and get replaced"
   }
 }
 
-TEST_CASE("a directory in the place of an entry is a miss, and stays") {
+TEST_CASE("an empty directory in the place of an entry is a miss, and the entry takes its place") {
   const Scratch scratch;
   REQUIRE(::mkdir((scratch / file_name(key_of("k"))).c_str(), 0700) == 0);
+  Store store(scratch.path(), 0, {});
+  CHECK(payload(store, key_of("k")).empty());
+  CHECK(store.store(key_of("k"), entry_of("x")));
+  CHECK(payload(store, key_of("k")) == "x");
+  CHECK(names_in(scratch.path()).size() == 1);
+}
+
+TEST_CASE("a directory with files in the place of an entry is a miss, and stays") {
+  const Scratch scratch;
+  REQUIRE(::mkdir((scratch / file_name(key_of("k"))).c_str(), 0700) == 0);
+  write_bytes(scratch / file_name(key_of("k")) + "/mine", "x");
   LogRecord log;
   Store store(scratch.path(), 0, log);
   CHECK(payload(store, key_of("k")).empty());

@@ -26,6 +26,7 @@ class FakeCuda {
     find(handle, leaks, "fake_cuda_leaks");
     find(handle, set_devices, "fake_cuda_set_devices");
     find(handle, set_capability, "fake_cuda_set_capability");
+    find(handle, set_driver_version, "fake_cuda_set_driver_version");
     find(handle, last_params, "fake_cuda_last_params");
     find(handle, set_capture, "fake_cuda_set_capture");
     find(handle, set_param_bytes, "fake_cuda_set_param_bytes");
@@ -35,6 +36,7 @@ class FakeCuda {
     find(handle, pop, "cuCtxPopCurrent_v2");
     find(handle, retain, "cuDevicePrimaryCtxRetain");
     find(handle, release, "cuDevicePrimaryCtxRelease_v2");
+    find(handle, destroy_context, "cuDevicePrimaryCtxReset_v2");
     reset();
   }
 
@@ -45,6 +47,7 @@ class FakeCuda {
   decltype(&fake_cuda_leaks) leaks;
   decltype(&fake_cuda_set_devices) set_devices;
   decltype(&fake_cuda_set_capability) set_capability;
+  decltype(&fake_cuda_set_driver_version) set_driver_version;
   decltype(&fake_cuda_last_params) last_params;
   decltype(&fake_cuda_set_capture) set_capture;
   decltype(&fake_cuda_set_param_bytes) set_param_bytes;
@@ -56,6 +59,7 @@ class FakeCuda {
   int (*pop)(void** context);
   int (*retain)(void** context, int device);
   int (*release)(int device);
+  int (*destroy_context)(int device);
 
  private:
   template <class Function>

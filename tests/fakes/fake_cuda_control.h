@@ -18,12 +18,14 @@ const char* fake_cuda_log(void);
  * so. */
 void fake_cuda_record(int on);
 /* Things that are still held: retained contexts, modules, memory, events, streams, graphs, this thread's context stack;
- * empty when nothing is. */
+ * and how often something was used that went with a destroyed context. Empty when there is none. */
 const char* fake_cuda_leaks(void);
 /* Devices to pretend (default 1), each with 132 SMs and the compute capability below. */
 void fake_cuda_set_devices(int count);
 /* The compute capability of every device (default 9.0). */
 void fake_cuda_set_capability(int major, int minor);
+/* What cuDriverGetVersion says (default 13000). */
+void fake_cuda_set_driver_version(int version);
 /* The CUstreamCaptureStatus that every stream reports (default none). */
 void fake_cuda_set_capture(int status);
 /* The parameter size that functions report (default 0: unknown). */

@@ -51,6 +51,7 @@ struct State {
   std::atomic<int> device_count = 1;
   std::atomic<int> capture = CU_STREAM_CAPTURE_STATUS_NONE;
   std::atomic<int> param_bytes = 0;
+  std::atomic<int> driver_version = 13000;
   std::atomic<int> major = 9, minor = 0;
   std::atomic<double> block_ms = 0;  // what a launched block takes; 0: times are constant
   double now_ms = 0;                 // what the device has worked so far
@@ -66,6 +67,11 @@ struct State {
   std::map<std::string, std::map<int, int>> failures;
   std::map<int, int> retains;
   Live modules, memory, events, streams, graphs, executables, pools;
+  std::map<int, unsigned long long> context_ids;  // of devices; 0 while the context is destroyed
+  unsigned long long last_context_id = 0;
+  Live gone;  // what went with a destroyed context, kept so that no address comes again
+  int uses_of_gone = 0;
+  std::vector<Live*> kinds() { return {&modules, &memory, &events, &streams, &graphs, &executables, &pools}; }
 };
 State& state() {
   static auto* const instance = new State;  // outlives every static destructor of the tests
@@ -110,6 +116,7 @@ CUresult make(Live& live, const char* kind, void** handle) {
 
 CUresult destroy(Live& live, void* handle, CUresult result) {
   const std::lock_guard lock(state().mutex);
+  state().uses_of_gone += static_cast<int>(state().gone.count(handle));
   if (live.erase(handle) == 0) return CUDA_ERROR_INVALID_HANDLE;
   if (!state().names.empty()) state().names.erase(handle);
   std::free(handle);
@@ -144,7 +151,15 @@ double take_worked_ms(void* handle) {
 
 bool is_live(const Live& live, void* handle) {
   const std::lock_guard lock(state().mutex);
+  state().uses_of_gone += static_cast<int>(state().gone.count(handle));
   return live.count(handle) > 0;
+}
+
+/// 0: the context is destroyed.
+unsigned long long id_of(CUcontext context) {
+  const std::lock_guard lock(state().mutex);
+  const auto found = state().context_ids.find(static_cast<int>(reinterpret_cast<char*>(context) - g_contexts));
+  return found == state().context_ids.end() ? 0 : found->second;
 }
 
 }  // namespace
@@ -155,8 +170,9 @@ bool is_live(const Live& live, void* handle) {
   return chosen
 // The entry of a release, which does its work though it is told to fail.
 #define TJ_RELEASE(...) const CUresult result = state().recording ? enter(__func__, __VA_ARGS__) : CUDA_SUCCESS
-#define TJ_NEED_CONTEXT() \
-  if (t_stack.empty()) return CUDA_ERROR_INVALID_CONTEXT
+#define TJ_NEED_CONTEXT()                                 \
+  if (t_stack.empty()) return CUDA_ERROR_INVALID_CONTEXT; \
+  if (id_of(t_stack.back()) == 0) return CUDA_ERROR_CONTEXT_IS_DESTROYED
 
 extern "C" {
 
@@ -167,6 +183,7 @@ void fake_cuda_reset(void) {
   s.device_count = 1;
   s.capture = CU_STREAM_CAPTURE_STATUS_NONE;
   s.param_bytes = 0;
+  s.driver_version = 13000;
   s.major = 9;
   s.minor = 0;
   s.block_ms = 0;
@@ -180,7 +197,10 @@ void fake_cuda_reset(void) {
   s.calls.clear();
   s.failures.clear();
   s.retains.clear();
-  for (auto* live : {&s.modules, &s.memory, &s.events, &s.streams, &s.graphs, &s.executables, &s.pools}) {
+  s.uses_of_gone = 0;
+  std::vector<Live*> kinds = s.kinds();
+  kinds.push_back(&s.gone);
+  for (Live* live : kinds) {
     for (void* handle : *live) std::free(handle);
     live->clear();
   }
@@ -214,6 +234,7 @@ const char* fake_cuda_leaks(void) {
   report("graphs", s.graphs.size() + s.executables.size());
   report("memory pools", s.pools.size());
   report("contexts on this thread's stack", t_stack.size());
+  report("uses of what went with a context", static_cast<std::size_t>(s.uses_of_gone));
   return text.c_str();
 }
 void fake_cuda_set_devices(int count) { state().device_count = count; }
@@ -221,6 +242,7 @@ void fake_cuda_set_capability(int major, int minor) {
   state().major = major;
   state().minor = minor;
 }
+void fake_cuda_set_driver_version(int version) { state().driver_version = version; }
 void fake_cuda_set_capture(int status) { state().capture = status; }
 void fake_cuda_set_block_ms(double ms) { state().block_ms = ms; }
 void fake_cuda_on_launch(void (*hook)(const void* params, void* user), void* user) {

@@ -10,6 +10,7 @@
 #include <cuda.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "fake_cuda_state.hpp"
 
@@ -35,6 +36,11 @@ CUresult cuGetErrorString(CUresult result, const char** text) {
 
 CUresult cuInit(unsigned flags) {
   TJ_ENTER(std::to_string(flags));
+  return CUDA_SUCCESS;
+}
+/// Not in the log, as it may be asked at any time.
+CUresult cuDriverGetVersion(int* version) {
+  *version = state().driver_version;
   return CUDA_SUCCESS;
 }
 CUresult cuDeviceGetCount(int* count) {
@@ -82,7 +88,25 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   *context = reinterpret_cast<CUcontext>(&g_contexts[device]);
   const std::lock_guard lock(state().mutex);
   ++state().retains[device];
+  if (unsigned long long& id = state().context_ids[device]; id == 0) id = ++state().last_context_id;
   return CUDA_SUCCESS;
+}
+/// Destroys all that the context has, of which there is one device's here. It stays retained, and has another number
+/// when somebody retains it again.
+CUresult cuDevicePrimaryCtxReset(CUdevice device) {
+  TJ_ENTER(std::to_string(device));
+  const std::lock_guard lock(state().mutex);
+  state().context_ids[device] = 0;
+  for (Live* live : state().kinds()) {
+    state().gone.insert(live->begin(), live->end());
+    live->clear();
+  }
+  return CUDA_SUCCESS;
+}
+/// Not in the log: it changes nothing, and is called before everything.
+CUresult cuCtxGetId(CUcontext context, unsigned long long* id) {
+  *id = id_of(context);
+  return *id != 0 ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
   TJ_RELEASE(std::to_string(device));
@@ -97,21 +121,28 @@ CUresult cuCtxGetCurrent(CUcontext* context) {
 }
 CUresult cuCtxPushCurrent(CUcontext context) {
   TJ_ENTER();
+  if (id_of(context) == 0) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   t_stack.push_back(context);
   return CUDA_SUCCESS;
 }
 CUresult cuCtxPopCurrent(CUcontext* context) {
   const CUresult result = enter(__func__);
-  TJ_NEED_CONTEXT();
+  if (t_stack.empty()) return CUDA_ERROR_INVALID_CONTEXT;
   *context = t_stack.back();
   t_stack.pop_back();
   return result;
 }
 
 CUresult cuModuleLoadData(CUmodule* module, const void* image) {
-  TJ_ENTER();
+  constexpr const char* kTarget = "\n.target sm_";
+  const auto* text = static_cast<const char*>(image);
+  const bool cubin = std::memcmp(image, "\177ELF", 4) == 0;
+  const char* const target = cubin ? nullptr : std::strstr(text, kTarget);
+  TJ_ENTER(target != nullptr ? "PTX of " + std::to_string(std::atoi(target + std::strlen(kTarget))) : std::string());
   TJ_NEED_CONTEXT();
-  if (std::memcmp(image, "\177ELF", 4) != 0) return CUDA_ERROR_INVALID_IMAGE;
+  if (!cubin && target == nullptr) return CUDA_ERROR_INVALID_IMAGE;
+  if (target != nullptr && std::atoi(target + std::strlen(kTarget)) > state().major * 10 + state().minor)
+    return CUDA_ERROR_NO_BINARY_FOR_GPU;
   return make(state().modules, "module", reinterpret_cast<void**>(module));
 }
 CUresult cuModuleUnload(CUmodule module) {
@@ -257,76 +288,7 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemAlloc(CUdeviceptr* memory, size_t bytes) {
-  TJ_ENTER(std::to_string(bytes));
-  TJ_NEED_CONTEXT();
-  void* block = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
-  if (block == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-  *memory = reinterpret_cast<CUdeviceptr>(block);
-  const std::lock_guard lock(state().mutex);
-  state().memory.insert(block);
-  give_name("memory", block);
-  return CUDA_SUCCESS;
-}
-CUresult cuMemFree(CUdeviceptr memory) {
-  TJ_RELEASE(name_of(reinterpret_cast<void*>(memory)));
-  TJ_NEED_CONTEXT();
-  return destroy(state().memory, reinterpret_cast<void*>(memory), result);
-}
-CUresult cuMemAllocAsync(CUdeviceptr* memory, size_t bytes, CUstream) {
-  TJ_ENTER(std::to_string(bytes));
-  return cuMemAlloc(memory, bytes);
-}
-CUresult cuMemAllocFromPoolAsync(CUdeviceptr* memory, size_t bytes, CUmemoryPool pool, CUstream) {
-  TJ_ENTER(std::to_string(bytes));
-  return is_live(state().pools, pool) && state().capture == CU_STREAM_CAPTURE_STATUS_NONE ? cuMemAlloc(memory, bytes)
-                                                                                          : CUDA_ERROR_INVALID_VALUE;
-}
-CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* properties) {
-  TJ_ENTER();
-  if (properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
-      properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE || properties->location.id >= state().device_count)
-    return CUDA_ERROR_INVALID_VALUE;
-  return make(state().pools, "pool", reinterpret_cast<void**>(pool));
-}
-CUresult cuMemPoolDestroy(CUmemoryPool pool) {
-  TJ_RELEASE(name_of(pool));
-  return destroy(state().pools, pool, result);
-}
-CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
-  TJ_ENTER(std::to_string(*static_cast<cuuint64_t*>(value)));
-  return is_live(state().pools, pool) && attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD ? CUDA_SUCCESS
-                                                                                        : CUDA_ERROR_INVALID_VALUE;
-}
-CUresult cuMemFreeAsync(CUdeviceptr memory, CUstream stream) {
-  TJ_RELEASE(name_of(reinterpret_cast<void*>(memory)) + " in " + name_of(stream));
-  const CUresult freed = cuMemFree(memory);
-  return result != CUDA_SUCCESS ? result : freed;
-}
-CUresult cuMemsetD8Async(CUdeviceptr memory, unsigned char value, size_t bytes, CUstream stream) {
-  TJ_ENTER(std::to_string(bytes) + " in " + name_of(stream));
-  TJ_NEED_CONTEXT();
-  std::memset(reinterpret_cast<void*>(memory), value, bytes);
-  return CUDA_SUCCESS;
-}
-CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, size_t bytes) {
-  TJ_ENTER(std::to_string(bytes));
-  TJ_NEED_CONTEXT();
-  std::memcpy(reinterpret_cast<void*>(to), from, bytes);
-  return CUDA_SUCCESS;
-}
-CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, size_t bytes) {
-  TJ_ENTER(std::to_string(bytes));
-  TJ_NEED_CONTEXT();
-  std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
-  return CUDA_SUCCESS;
-}
-CUresult cuMemcpyDtoD(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
-  TJ_ENTER(std::to_string(bytes));
-  TJ_NEED_CONTEXT();
-  std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
-  return CUDA_SUCCESS;
-}
+#include "fake_cuda_memory.hpp"
 
 CUresult cuEventCreate(CUevent* event, unsigned flags) {
   TJ_ENTER(std::to_string(flags));

@@ -1,9 +1,9 @@
 // An NVRTC that compiles nothing: libnvrtc.so.1 for tests of what happens around a compile.
 //
 // Exports the calls that tilejit uses, under the names and types of nvrtc.h. A program becomes an ELF magic, zeros and
-// its own text, so that equal sources give equal binaries and different ones differ. Knows 9.0, 10.0 and 10.3 with
-// their variants only. Steered through fake_nvrtc_control.h; FakeNvrtc in fake_nvrtc.hpp puts it where the library
-// finds it.
+// its own text, or PTX with that text, so that equal sources give equal binaries and different ones differ.
+// Knows 9.0, 10.0 and 10.3 with their variants only. Steered through fake_nvrtc_control.h; FakeNvrtc in fake_nvrtc.hpp
+// puts it where the library finds it.
 #include <nvrtc.h>
 
 #include <algorithm>
@@ -42,14 +42,16 @@ constexpr int kArchs[] = {90, 100, 103};
 
 bool knows(const std::string& arch) {
   for (const int each : kArchs)
-    if (arch == "sm_" + std::to_string(each) || arch == "sm_" + std::to_string(each) + "a") return true;
+    if (arch == "compute_" + std::to_string(each) || arch == "sm_" + std::to_string(each) ||
+        arch == "sm_" + std::to_string(each) + "a")
+      return true;
   return false;
 }
 
 }  // namespace
 
 struct _nvrtcProgram {
-  std::string text, log, code;
+  std::string text, log, code, ptx;
 };
 
 extern "C" {
@@ -112,7 +114,7 @@ nvrtcResult nvrtcGetSupportedArchs(int* archs) {
 
 nvrtcResult nvrtcCreateProgram(nvrtcProgram* program, const char* text, const char*, int, const char* const*,
                                const char* const*) {
-  *program = new _nvrtcProgram{text, {}, {}};
+  *program = new _nvrtcProgram{text, {}, {}, {}};
   return NVRTC_SUCCESS;
 }
 nvrtcResult nvrtcDestroyProgram(nvrtcProgram* program) {
@@ -124,6 +126,7 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char* con
   std::unique_lock lock(state().mutex);
   ++state().compiles;
   bool timed = false, quick = false;
+  std::string virtual_arch;
   for (int i = 0; i < count; ++i) {
     const std::string option = options[i], key = "--gpu-architecture=";
     timed = timed || option == "--time=-";
@@ -133,6 +136,7 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char* con
       program->log = "nvrtc: error: invalid value for " + option + "\n";
       return NVRTC_ERROR_INVALID_OPTION;
     }
+    if (option.rfind(key + "compute_", 0) == 0) virtual_arch = option.substr(key.size() + 8);
   }
   if (quick) ++state().quick;
   while (state().hold && !quick) {  // asked again and again, so that a forked child needs nobody's word
@@ -149,9 +153,19 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char* con
     program->log += std::string(1, '\0') +
                     "File name, phase name, metric, unit\nunit.cu, CUDA C++ Frontend, 5, ms\nunit.cu, NVVM Optimizer, "
                     "14, ms\nunit.cu, PTX Translation, 3, ms\n";
-  program->code = "\177ELF" + std::string(60, '\0') + program->text + (quick ? "quick" : "");
+  const std::string code = program->text + (quick ? "quick" : "");
+  if (virtual_arch.empty())
+    program->code = "\177ELF" + std::string(60, '\0') + code;
+  else
+    program->ptx = "//\n.version 9.0\n.target sm_" + virtual_arch + "\n" + code + '\0';
   return NVRTC_SUCCESS;
 }
+
+nvrtcResult nvrtcGetPTXSize(nvrtcProgram program, size_t* size) {
+  *size = program->ptx.size();
+  return NVRTC_SUCCESS;
+}
+nvrtcResult nvrtcGetPTX(nvrtcProgram program, char* ptx) { return copy(program->ptx, ptx); }
 
 nvrtcResult nvrtcGetCUBINSize(nvrtcProgram program, size_t* size) {
   *size = program->code.size();

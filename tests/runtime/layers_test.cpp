@@ -50,6 +50,23 @@ TEST_CASE("kernels of a layer are loaded; new ones go to the written layer") {
   CHECK(machine.warnings.empty());
 }
 
+TEST_CASE("two caches that are filled alike have the same bytes") {
+  LayeredMachine machine;
+  tj::Options again = machine.options();
+  again.cache_dir = machine.own;
+  Runtime(again).prepare(config_of(true), kFirstGpu);
+  std::size_t files = 0;
+  for (const auto& file : std::filesystem::directory_iterator(machine.image)) {
+    const std::string name = file.path().filename().string();
+    if (!name.ends_with(".tjk")) continue;
+    CHECK_MESSAGE(tj::testing::read_bytes(file.path().string()) == tj::testing::read_bytes(machine.own + "/" + name),
+                  name);
+    ++files;
+  }
+  CHECK(files == machine.entries(machine.own));
+  CHECK(files >= 2);
+}
+
 TEST_CASE("an entry of a layer without the fields of a kernel is made anew once, for all later runtimes") {
   LayeredMachine machine;
   for (const tj::cache::ListedEntry& listed : tj::cache::Store(machine.image, 0, {}).list()) {
@@ -68,7 +85,7 @@ TEST_CASE("an entry of a layer without the fields of a kernel is made anew once,
   CHECK(machine.nvrtc.compiles() == after);
 }
 
-TEST_CASE("measured choices of a layer are taken, and one that is measured again goes before") {
+TEST_CASE("measured choices of a layer are taken, also of a pack, under their driver; one of here goes before") {
   LayeredMachine machine;
   machine.cuda.set_param_bytes(0);
   machine.cuda.set_block_ms(0.001);
@@ -92,6 +109,17 @@ TEST_CASE("measured choices of a layer are taken, and one that is measured again
   image.cache_dir = machine.image;
   tuned(image, "128x128x64");
   CHECK(taken() == "gemm_f16_kk_128x128x64");
+  // Packs carry them, to machines of that driver.
+  tj::Options packed = machine.options();
+  packed.cache_dir = (machine.scratch / "empty") + ":" + (machine.scratch / "model.tjp");
+  REQUIRE(tj::cache::Store(machine.image, 0, {}).pack(machine.scratch / "model.tjp", nullptr).problem.empty());
+  CHECK(Runtime(packed).prepare(args).name == "gemm_f16_kk_128x128x64");
+  CHECK(machine.warnings.empty());
+  machine.cuda.set_driver_version(12080);
+  CHECK(Runtime(packed).prepare(args).name != "gemm_f16_kk_128x128x64");
+  REQUIRE(machine.warnings.size() == 1);
+  CHECK(has(machine.warnings[0], "it was measured under the driver of 'CUDA 13.0', and this is that of 'CUDA 12.8'"));
+  machine.cuda.set_driver_version(13000);
   tuned(machine.layered(), "128x256x64");
   CHECK(taken() == "gemm_f16_kk_128x256x64");
 }

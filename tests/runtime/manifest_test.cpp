@@ -108,7 +108,7 @@ TEST_CASE("lines: comments, empty ones and line ends of other systems; the same 
 
 TEST_CASE("every flipped bit and every truncation of a line is refused, or is a line of its own") {
   tj::ops::Problem problem = tj::ops::gemm_tunable().problems({{"sizes", {"1024"}}, {"dtype", {"f16"}}}).front();
-  const tj::TunedMachine machine{tj::arch::find("sm_90a"), "NVIDIA H200", 132};
+  const tj::TunedMachine machine{tj::arch::find("sm_90a"), "NVIDIA H200", 132, "CUDA 13.0"};
   const tj::ops::Op& gemm = *tj::ops::find("gemm");
   const std::string choice = gemm.tunable()->variants(problem, *machine.arch).front().name;
   std::size_t taken = 0;
@@ -190,6 +190,7 @@ TEST_CASE("a measured choice is recorded when it is measured and when a call fir
   const std::vector<std::string> measured = choices(*options.record_file);
   REQUIRE(measured.size() == 2);
   CHECK(has(measured[0], R"("device":"Fake H200","sm_count":)"));
+  CHECK(has(measured[0], R"("driver":"CUDA 13.0"})"));
   options.record_file = machine.scratch / "taken";
   Runtime runtime(options);
   runtime.run(square_product(512));

@@ -16,7 +16,45 @@ using tj::Runtime;
 
 constexpr int kNoMemory = 2, kInvalidBinary = 200, kInvalidContext = 201, kContextDestroyed = 709;
 
-TEST_CASE("a context that was destroyed under the library is an error by name, at whichever call it shows") {
+TEST_CASE("a context that was destroyed under the library: the next call loads its kernels anew, and nothing twice") {
+  Machine machine;
+  {
+    Runtime runtime(machine.options());
+    const auto lost = runtime.allocate({tj::DeviceKind::cuda, 0}, 1000);
+    const tj::FmhaArgs args = attention();
+    void* addresses[] = {args.q.data, args.k.data, args.v.data, args.o.data};
+    runtime.run(args);
+    runtime.run(square_product(512));
+    const tj::Plan plan = runtime.plan(args);
+    const int compiles = machine.nvrtc.compiles();
+    for (int round = 1; round <= 3; ++round) {
+      CAPTURE(round);
+      REQUIRE(machine.cuda.destroy_context(0) == 0);
+      if (round == 2) {  // another user of the process was faster: the context has its old address
+        void* context = nullptr;
+        REQUIRE(machine.cuda.retain(&context, 0) == 0);
+      }
+      const int launches = count_calls(machine.cuda, "cuLaunchKernelEx"),
+                loads = count_calls(machine.cuda, "cuModuleLoadData");
+      plan.run(addresses);
+      runtime.run(args);
+      runtime.run(square_product(512));
+      CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == launches + 3);
+      CHECK(count_calls(machine.cuda, "cuModuleLoadData") == loads + 2);
+      if (round == 2) REQUIRE(machine.cuda.release(0) == 0);
+      const auto held = runtime.allocate({tj::DeviceKind::cuda, 0}, 1000);
+    }
+    CHECK(machine.nvrtc.compiles() == compiles);
+    machine.cuda.destroy_context(0);
+    machine.cuda.fail("cuModuleLoadData", count_calls(machine.cuda, "cuModuleLoadData") + 1, kNoMemory);
+    CHECK(error_of([&] { runtime.run(args); }).code == Code::out_of_memory);
+    runtime.run(args);
+    CHECK(machine.warnings.empty());
+  }
+  CHECK(std::string(machine.cuda.leaks()) == "");
+}
+
+TEST_CASE("launches in a context that is no longer there, such as of an old stream, are an error by name") {
   for (const int number : {kContextDestroyed, kInvalidContext}) {
     Machine machine;
     {

@@ -57,21 +57,16 @@ TEST_CASE("options do not fit other devices, and mistakes in them are refused be
   CHECK(std::string(machine.cuda.log()) == "");
 }
 
-TEST_CASE("a device that is too old, or newer than this version, is refused by name with what is served") {
-  const auto refusal = [](int major, int minor) {
-    Machine machine;
-    machine.cuda.set_capability(major, minor);
-    const tj::Error error = error_of([&] { Runtime(machine.options()).run(attention()); });
-    CHECK(error.stage == tj::Stage::target);
-    CHECK(error.code == tj::Code::unsupported);
-    CHECK(machine.nvrtc.compiles() == 0);
-    CHECK(has(error.message, "cuda:0 (Fake H200) is not served"));
-    CHECK(has(error.message, "served are 8.0, 8.6"));
-    return error.message;
-  };
-  CHECK(has(refusal(7, 5), "compute capability 7.5 is older than 8.0"));
-  CHECK(has(refusal(12, 5), "compute capability 12.5 is not known to this version"));
-  CHECK(has(refusal(13, 0), "compute capability 13.0 is not known to this version"));
+TEST_CASE("a device that is too old is refused by name with what is served") {
+  Machine machine;
+  machine.cuda.set_capability(7, 5);
+  const tj::Error error = error_of([&] { Runtime(machine.options()).run(attention()); });
+  CHECK(error.stage == tj::Stage::target);
+  CHECK(error.code == tj::Code::unsupported);
+  CHECK(machine.nvrtc.compiles() == 0);
+  CHECK(has(error.message, "cuda:0 (Fake H200) is not served"));
+  CHECK(has(error.message, "served are 8.0, 8.6"));
+  CHECK(has(error.message, "compute capability 7.5 is older than 8.0"));
 }
 
 }  // namespace

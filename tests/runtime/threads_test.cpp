@@ -23,11 +23,11 @@ using tj::Runtime;
 constexpr int kThreads = 8;
 
 /// All threads enter `work` together; returns how many threw.
-int together(const std::function<void(int)>& work) {
-  std::barrier start(kThreads);
+int together(const std::function<void(int)>& work, int count = kThreads) {
+  std::barrier start(count);
   std::atomic<int> failed{0};
   std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t)
+  for (int t = 0; t < count; ++t)
     threads.emplace_back([&, t] {
       start.arrive_and_wait();
       try {
@@ -58,6 +58,15 @@ TEST_CASE("threads that ask for one kernel at once compile it once, with a disk 
     CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == kThreads);
     CHECK(machine.warnings.empty());
   }
+}
+
+TEST_CASE("a thousand threads on one cold kernel compile it once, and each launches it") {
+  constexpr int kMany = 1000;
+  Machine machine;
+  Runtime runtime(machine.options());
+  CHECK(together([&](int) { runtime.run(attention()); }, kMany) == 0);
+  CHECK(machine.nvrtc.compiles() == 1);
+  CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == kMany);
 }
 
 TEST_CASE("threads run one plan at once, each on its own memory") {

@@ -243,6 +243,8 @@ TEST_CASE("a record that is damaged, foreign or makes no sense is said once and 
   check(with("field.m", "2048"), "its fields are not those of its name");
   check(with("field.m", "many"), "its fields are not those of its name");
   check(with("field.dtype", "f8"), "its fields are not those of its name");
+  check(with("driver", "CUDA 12.8"),
+        "it was measured under the driver of 'CUDA 12.8', and this is that of 'CUDA 13.0'; tj-warm --tune replaces it");
   check(with("op", "copy_rows"), "'copy_rows', an op without a choice");
   check(with("op", "conv"), "'conv', an op without a choice");
 }

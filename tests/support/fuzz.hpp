@@ -19,5 +19,7 @@ int fuzz_entry(const std::uint8_t* data, std::size_t size);
 int fuzz_pack(const std::uint8_t* data, std::size_t size);
 int fuzz_remote(const std::uint8_t* data, std::size_t size);
 int fuzz_manifest(const std::uint8_t* data, std::size_t size);
+int fuzz_tuning(const std::uint8_t* data, std::size_t size);
+int fuzz_alias(const std::uint8_t* data, std::size_t size);
 
 }  // namespace tj::testing

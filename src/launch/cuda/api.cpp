@@ -2,6 +2,7 @@
 #include "launch/cuda/api.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "support/dynamic_library.hpp"
@@ -27,6 +28,15 @@ const char* next_step(CUresult result) {
       return "the binary is damaged or newer than the driver: clear the kernel cache or update the driver";
     case CUDA_ERROR_NOT_FOUND:
       return "the binary lacks the symbol: clear the kernel cache";
+    case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+      return "the driver is older than the NVRTC that wrote the PTX: update the driver, or put the folder of an older "
+             "libnvrtc first on LD_LIBRARY_PATH";
+    case CUDA_ERROR_INVALID_PTX:
+      return "the driver does not take the PTX: update the driver";
+    case CUDA_ERROR_JIT_COMPILER_NOT_FOUND:
+      return "the driver's libnvidia-ptxjitcompiler is missing, which compiles PTX: install all of the driver";
+    case CUDA_ERROR_JIT_COMPILATION_DISABLED:
+      return "the driver may not compile PTX: unset CUDA_DISABLE_PTX_JIT";
     case CUDA_ERROR_INVALID_VALUE:
       return "check the grid, the shared memory and the pointers against the device's limits";
     case CUDA_ERROR_INVALID_CLUSTER_SIZE:
@@ -65,8 +75,11 @@ std::string CudaApi::explain(CUresult result) const {
 }
 
 void CudaApi::fail_call(CUresult result, const char* call, Stage stage) const {
-  const bool refused =
-      result == CUDA_ERROR_INVALID_IMAGE || result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_NOT_FOUND;
+  constexpr CUresult kRefusals[] = {
+      CUDA_ERROR_INVALID_IMAGE,           CUDA_ERROR_NO_BINARY_FOR_GPU, CUDA_ERROR_NOT_FOUND,
+      CUDA_ERROR_UNSUPPORTED_PTX_VERSION, CUDA_ERROR_INVALID_PTX,       CUDA_ERROR_JIT_COMPILER_NOT_FOUND,
+      CUDA_ERROR_JIT_COMPILATION_DISABLED};
+  const bool refused = std::find(std::begin(kRefusals), std::end(kRefusals), result) != std::end(kRefusals);
   const Code code = result == CUDA_ERROR_OUT_OF_MEMORY ? Code::out_of_memory
                     : refused                          ? Code::unsupported
                                                        : Code::driver_error;
@@ -96,6 +109,7 @@ std::unique_ptr<CudaApi> open_cuda_api(std::string* reason) {
 #undef TJ_CUDA_FIND
   find(*library, api->event_elapsed_time, "cuEventElapsedTime");
   if (api->event_elapsed_time == nullptr) missing = "cuEventElapsedTime";
+  find(*library, api->ctx_get_id, "cuCtxGetId");
   find(*library, api->tensor_map_encode_tiled, "cuTensorMapEncodeTiled");
   find(*library, api->tensor_map_replace_address, "cuTensorMapReplaceAddress");
   find(*library, api->func_get_param_info, "cuFuncGetParamInfo");

@@ -18,6 +18,7 @@ namespace tj::launch {
   X(init, cuInit)                                             \
   X(get_error_name, cuGetErrorName)                           \
   X(get_error_string, cuGetErrorString)                       \
+  X(driver_get_version, cuDriverGetVersion)                   \
   X(device_get_count, cuDeviceGetCount)                       \
   X(device_get, cuDeviceGet)                                  \
   X(device_get_name, cuDeviceGetName)                         \
@@ -68,6 +69,8 @@ struct CudaApi {
 #undef TJ_CUDA_MEMBER
   /// Declared by hand: newer headers give the name to a second version of the call.
   CUresult (*event_elapsed_time)(float* milliseconds, CUevent start, CUevent end) = nullptr;
+  /// The number of a context, which no other one ever has. Null before driver 12.0; declared by hand for old headers.
+  CUresult (*ctx_get_id)(CUcontext, unsigned long long* id) = nullptr;
   /// Null before driver 12.0.
   CUresult (*tensor_map_encode_tiled)(CUtensorMap*, CUtensorMapDataType, cuuint32_t rank, void* base,
                                       const cuuint64_t* dims, const cuuint64_t* strides, const cuuint32_t* box,

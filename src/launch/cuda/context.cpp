@@ -25,8 +25,10 @@ CudaContexts::CudaContexts(std::unique_ptr<CudaApi> api, int device_count) : api
 CudaContexts::~CudaContexts() {
   // At the end of a process the driver may be gone already; then there is nothing left to release.
   for (const auto& device : devices_) {
-    if (device->pool.load() != nullptr) api_->mem_pool_destroy(device->pool.load());
-    if (device->context.load() != nullptr) api_->primary_ctx_release(device->handle);
+    const CudaContext* const context = device->context.load();
+    if (context == nullptr) continue;
+    if (context->pool.load() != nullptr && alive(*context)) api_->mem_pool_destroy(context->pool.load());
+    api_->primary_ctx_release(device->handle);
   }
 }
 
@@ -42,45 +44,58 @@ CUdevice CudaContexts::device(int index) const {
   return devices_[static_cast<std::size_t>(index)]->handle;
 }
 
-CUcontext CudaContexts::context(int index) {
-  check_index(index);
-  Device& device = *devices_[static_cast<std::size_t>(index)];
-  const CUcontext context = device.context.load(std::memory_order_acquire);
-  return context != nullptr ? context : retain(device);
+bool CudaContexts::alive(const CudaContext& context) const noexcept {
+  if (context.id == 0) return true;
+  unsigned long long id = 0;
+  const CUresult result = api_->ctx_get_id(context.handle, &id);
+  if (result == CUDA_SUCCESS) return id == context.id;  // the next context of a device may have the same handle
+  return result != CUDA_ERROR_CONTEXT_IS_DESTROYED && result != CUDA_ERROR_INVALID_CONTEXT;
 }
 
-CUcontext CudaContexts::retain(Device& device) {
+CudaContext& CudaContexts::context(int index) {
+  check_index(index);
+  Device& device = *devices_[static_cast<std::size_t>(index)];
+  CudaContext* const context = device.context.load(std::memory_order_acquire);
+  return context != nullptr && alive(*context) ? *context : retain(device);
+}
+
+CudaContext& CudaContexts::retain(Device& device) {
   const std::lock_guard lock(mutex_);
-  CUcontext context = device.context.load();
-  if (context != nullptr) return context;
-  api_->check(api_->primary_ctx_retain(&context, device.handle), "cuDevicePrimaryCtxRetain", Stage::load);
-  device.context.store(context, std::memory_order_release);
+  CudaContext* const before = device.context.load();
+  if (before != nullptr && alive(*before)) return *before;
+  auto made = std::make_unique<CudaContext>();
+  device.contexts.reserve(device.contexts.size() + 1);
+  api_->check(api_->primary_ctx_retain(&made->handle, device.handle), "cuDevicePrimaryCtxRetain", Stage::load);
+  // A reset destroys what a context has, and does not release it.
+  if (before != nullptr) api_->primary_ctx_release(device.handle);
+  if (api_->ctx_get_id == nullptr || api_->ctx_get_id(made->handle, &made->id) != CUDA_SUCCESS) made->id = 0;
+  device.contexts.push_back(std::move(made));
+  CudaContext& context = *device.contexts.back();
+  device.context.store(&context, std::memory_order_release);
   return context;
 }
 
-CUmemoryPool CudaContexts::pool(int index) {
-  check_index(index);
-  Device& device = *devices_[static_cast<std::size_t>(index)];
-  if (!device.pool_known.load(std::memory_order_acquire)) make_pool(device);
-  return device.pool.load(std::memory_order_relaxed);
+CUmemoryPool CudaContexts::pool(int index, CudaContext& context) {
+  if (!context.pool_known.load(std::memory_order_acquire)) make_pool(device(index), context);
+  return context.pool.load(std::memory_order_relaxed);
 }
 
-void CudaContexts::make_pool(Device& device) {
+void CudaContexts::make_pool(CUdevice device, CudaContext& context) {
   const std::lock_guard lock(mutex_);
-  if (device.pool_known.load()) return;
+  if (context.pool_known.load()) return;
   CUmemPoolProps properties{};
   properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  properties.location.id = device.handle;
+  properties.location.id = device;
   CUmemoryPool pool = nullptr;
   const RelaxedCapture relaxed(*api_);
   if (api_->mem_pool_create(&pool, &properties) == CUDA_SUCCESS) {
     cuuint64_t kept = kKeptPoolBytes;
     api_->mem_pool_set_attribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
                                  &kept);  // without it, it is a pool all the same
-    device.pool.store(pool);
+    context.pool.store(pool);
   }
-  device.pool_known.store(true, std::memory_order_release);
+  context.pool_known.store(true, std::memory_order_release);
 }
 
 ContextScope::ContextScope(const CudaApi& api, CUcontext context, Stage stage) : api_(api) {

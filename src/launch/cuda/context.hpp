@@ -1,8 +1,8 @@
 // The primary contexts of CUDA's devices, as other users of the process (PyTorch, the runtime API) share them.
 //
-// Decides when a context is retained, made current and released, and how much free memory its pool keeps. Invariant: no
-// call leaves another context current than it found. Each context that was retained is released once, after the last
-// kernel, allocation and driver object.
+// Decides when a context is retained, made current and released, when one counts as destroyed by others, and how much
+// free memory its pool keeps. Invariant: no call leaves another context current than it found. Each context that was
+// retained is released once, after the last kernel, allocation and driver object, or when another takes its place.
 #pragma once
 
 #include <atomic>
@@ -16,6 +16,15 @@
 
 namespace tj::launch {
 
+/// A primary context from the moment that it is retained until somebody destroys it. The objects live as long as
+/// CudaContexts: what was made in a context keeps its address.
+struct CudaContext {
+  CUcontext handle = nullptr;
+  unsigned long long id = 0;  ///< 0: the driver does not tell
+  std::atomic<CUmemoryPool> pool{nullptr};
+  std::atomic<bool> pool_known{false};  ///< whether there is one
+};
+
 class CudaContexts {
  public:
   CudaContexts(std::unique_ptr<CudaApi> api, int device_count);
@@ -28,20 +37,22 @@ class CudaContexts {
 
   /// The driver's handle. Throws tj::Error(argument) for an index out of range, else tj::Error(load).
   CUdevice device(int index) const;
-  /// Retains at first use; afterwards one atomic load.
-  CUcontext context(int index);
-  /// A memory pool of our own on the device, made at first use; null where the device gives none.
-  CUmemoryPool pool(int index);
+  /// Retains at first use, and anew where somebody has destroyed the context; else an atomic load and a look at its
+  /// number.
+  CudaContext& context(int index);
+  /// False when somebody has destroyed it, and all that was made in it: then nothing of that may be used or released.
+  bool alive(const CudaContext& context) const noexcept;
+  /// A memory pool of our own in the device's context, made at first use; null where the device gives none.
+  CUmemoryPool pool(int index, CudaContext& context);
 
  private:
   struct Device {
     CUdevice handle = 0;
-    std::atomic<CUcontext> context{nullptr};
-    std::atomic<CUmemoryPool> pool{nullptr};
-    std::atomic<bool> pool_known{false};  ///< whether there is one
+    std::atomic<CudaContext*> context{nullptr};
+    std::vector<std::unique_ptr<CudaContext>> contexts;  ///< the last one and those that were destroyed
   };
-  CUcontext retain(Device& device);
-  void make_pool(Device& device);
+  CudaContext& retain(Device& device);
+  void make_pool(CUdevice device, CudaContext& context);
   void check_index(int index) const;
 
   std::unique_ptr<CudaApi> api_;

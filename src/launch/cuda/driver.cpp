@@ -2,15 +2,19 @@
 //
 // Decides how cubins are loaded and started through the primary context of a device. Knows neither ops nor compilers.
 // Invariant: kernels and allocations keep the contexts alive, so they may outlive the driver object; nothing here
-// resets a device or leaves a context current. The null stream is the legacy default stream.
+// resets a device or leaves a context current. Where others destroy a context, kernels go into the next one. The null
+// stream is the legacy default stream.
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <string>
 #include <utility>
 
 #include "launch/bare_launch.hpp"
 #include "launch/cuda/api.hpp"
 #include "launch/cuda/context.hpp"
 #include "launch/cuda/graph.hpp"
+#include "launch/cuda/kernel.hpp"
 #include "launch/cuda/tensor_map.hpp"
 #include "launch/driver.hpp"
 #include "support/fail.hpp"
@@ -24,63 +28,6 @@ using support::fail;
 CUdeviceptr device_pointer(const void* pointer) {
   return static_cast<CUdeviceptr>(reinterpret_cast<std::uintptr_t>(pointer));
 }
-
-class CudaKernel final : public Kernel {
- public:
-  CudaKernel(std::shared_ptr<CudaContexts> contexts, CUcontext context)
-      : contexts_(std::move(contexts)), context_(context) {}
-  ~CudaKernel() override {
-    if (module_ == nullptr) return;
-    const RelaxedCapture relaxed(contexts_->api());
-    const QuietContextScope scope(contexts_->api(), context_);
-    if (scope.entered()) contexts_->api().module_unload(module_);
-  }
-
-  /// Loads the module. The context must be current.
-  void load(const void* bytes, const std::string& symbol, std::int64_t smem_bytes) {
-    const CudaApi& api = contexts_->api();
-    api.check(api.module_load_data(&module_, bytes), "cuModuleLoadData", Stage::load);
-    const CUresult found = api.module_get_function(&function_, module_, symbol.c_str());
-    if (found == CUDA_ERROR_NOT_FOUND)
-      fail(Stage::load, Code::driver_error,
-           cat("cuModuleGetFunction failed with ", api.explain(found), ": the binary has no kernel \"", symbol,
-               "\"; clear the kernel cache"));
-    api.check(found, "cuModuleGetFunction", Stage::load);
-    // Drivers load lazily: the rest of the loading must not happen in the first launch, which may be inside a capture.
-    if (api.func_load != nullptr) api.check(api.func_load(function_), "cuFuncLoad", Stage::load);
-    raise_shared_memory(smem_bytes, symbol);
-    std::size_t offset = 0;
-    if (api.func_get_param_info != nullptr &&
-        api.func_get_param_info(function_, 0, &offset, &params_bytes_) != CUDA_SUCCESS)
-      params_bytes_ = 0;
-  }
-
-  CUcontext context() const noexcept { return context_; }
-  CUfunction function() const noexcept { return function_; }
-  std::size_t params_bytes() const noexcept override { return params_bytes_; }
-
- private:
-  void raise_shared_memory(std::int64_t smem_bytes, const std::string& symbol) {
-    const CudaApi& api = contexts_->api();
-    int limit = 0;
-    api.check(api.func_get_attribute(&limit, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, function_),
-              "cuFuncGetAttribute", Stage::load);
-    if (smem_bytes <= limit) return;
-    const CUresult result = api.func_set_attribute(function_, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                                   static_cast<int>(std::min<std::int64_t>(smem_bytes, 1 << 30)));
-    if (result == CUDA_ERROR_INVALID_VALUE)
-      fail(Stage::load, Code::driver_error,
-           cat("cuFuncSetAttribute failed with ", api.explain(result), ": kernel \"", symbol, "\" wants ", smem_bytes,
-               " bytes of shared memory a block, more than the device allows; choose a smaller tile"));
-    api.check(result, "cuFuncSetAttribute", Stage::load);
-  }
-
-  std::shared_ptr<CudaContexts> contexts_;
-  CUcontext context_ = nullptr;
-  CUmodule module_ = nullptr;
-  CUfunction function_ = nullptr;
-  std::size_t params_bytes_ = 0;
-};
 
 /// An event, used with the context current and on the thread that made it.
 class Event {
@@ -155,29 +102,27 @@ class CudaDriver final : public Driver {
     info.minor = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
     info.sm_count = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
     info.smem_per_block_bytes = attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+    int version = 0;
+    if (api_.driver_get_version(&version) == CUDA_SUCCESS)
+      info.driver = cat("CUDA ", version / 1000, ".", version % 1000 / 10);
     return info;
   }
 
   std::shared_ptr<Kernel> load(int device, std::string_view bytes, const std::string& symbol,
                                std::int64_t smem_bytes) override {
     check_binary(bytes, symbol);
-    const CUcontext context = contexts_->context(device);
-    auto kernel = std::make_shared<CudaKernel>(contexts_, context);
-    const RelaxedCapture relaxed(api_);
-    const ContextScope scope(api_, context, Stage::load);
-    kernel->load(bytes.data(), symbol, smem_bytes);
-    return kernel;
+    return std::make_shared<CudaKernel>(contexts_, device, bytes, symbol, smem_bytes);
   }
 
   void encode_tensor_maps(int device, std::span<const TensorMapPlace> maps) override {
     for (const TensorMapPlace& map : maps) check_tensor_map(*map.desc, map.out);
     // It fails without a current context; to try it first would show up in every tool that reports failed driver calls.
-    const ContextScope scope(api_, contexts_->context(device), Stage::launch);
+    const ContextScope scope(api_, contexts_->context(device).handle, Stage::launch);
     for (const TensorMapPlace& map : maps) launch::encode_tensor_map(api_, *map.desc, map.out);
   }
 
   void move_tensor_maps(int device, std::span<const MovedTensorMap> maps) override {
-    const ContextScope scope(api_, contexts_->context(device), Stage::launch);
+    const ContextScope scope(api_, contexts_->context(device).handle, Stage::launch);
     for (const MovedTensorMap& map : maps) launch::move_tensor_map(api_, map.map, map.address);
   }
 
@@ -188,37 +133,42 @@ class CudaDriver final : public Driver {
       fail(Stage::launch, Code::internal,
            cat("the kernel takes a parameter of ", loaded.params_bytes(), " bytes and was given ", params_bytes,
                "; host and device disagree on it: clear the kernel cache"));
-    if (loaded.context() != contexts_->context(device)) [[unlikely]]
+    if (loaded.device() != device) [[unlikely]]
       fail(Stage::launch, Code::internal, cat("the kernel was not loaded on cuda:", device, "; load it there"));
     void* arguments[] = {const_cast<void*>(params)};
     const LaunchDescription description(config, stream);
-    const ContextScope scope(api_, loaded.context(), Stage::launch);
-    api_.check(api_.launch_kernel(description.get(), loaded.function(), arguments, nullptr), "cuLaunchKernelEx",
-               Stage::launch);
+    const CudaContext& context = contexts_->context(device);
+    const CUfunction function = loaded.function(context);
+    const ContextScope scope(api_, context.handle, Stage::launch);
+    api_.check(api_.launch_kernel(description.get(), function, arguments, nullptr), "cuLaunchKernelEx", Stage::launch);
   }
 
   void launch_bare(const Kernel& kernel, const LaunchConfig& config, const void* params, Stream stream, int times) {
     const auto& loaded = static_cast<const CudaKernel&>(kernel);
     void* arguments[] = {const_cast<void*>(params)};
     const LaunchDescription description(config, stream);
-    const ContextScope scope(api_, loaded.context(), Stage::launch);
+    const CudaContext& context = contexts_->context(loaded.device());
+    const CUfunction function = loaded.function(context);
+    const ContextScope scope(api_, context.handle, Stage::launch);
     for (int i = 0; i < times; ++i)
-      api_.check(api_.launch_kernel(description.get(), loaded.function(), arguments, nullptr), "cuLaunchKernelEx",
+      api_.check(api_.launch_kernel(description.get(), function, arguments, nullptr), "cuLaunchKernelEx",
                  Stage::launch);
   }
 
   unsigned resident_clusters(int device, const Kernel& kernel, const LaunchConfig& config) override {
     const LaunchDescription description(config, {});
     int count = 0;
+    const CudaContext& context = contexts_->context(device);
+    const CUfunction function = static_cast<const CudaKernel&>(kernel).function(context);
     const RelaxedCapture relaxed(api_);
-    const ContextScope scope(api_, contexts_->context(device), Stage::load);
-    api_.check(api_.max_active_clusters(&count, static_cast<const CudaKernel&>(kernel).function(), description.get()),
-               "cuOccupancyMaxActiveClusters", Stage::load);
+    const ContextScope scope(api_, context.handle, Stage::load);
+    api_.check(api_.max_active_clusters(&count, function, description.get()), "cuOccupancyMaxActiveClusters",
+               Stage::load);
     return static_cast<unsigned>(std::max(count, 1));
   }
 
   bool capturing(int device, Stream stream) override {
-    const ContextScope scope(api_, contexts_->context(device), Stage::launch);
+    const ContextScope scope(api_, contexts_->context(device).handle, Stage::launch);
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     const CUresult result = api_.stream_is_capturing(static_cast<CUstream>(stream.handle), &status);
     // Said of the default stream while another stream that synchronises with it records: work here would break that
@@ -229,43 +179,45 @@ class CudaDriver final : public Driver {
   }
 
   std::shared_ptr<void> allocate(int device, std::size_t bytes) override {
-    const CUcontext context = contexts_->context(device);
+    const CudaContext& context = contexts_->context(device);
     CUdeviceptr memory = 0;
     {
       const RelaxedCapture relaxed(api_);
-      const ContextScope scope(api_, context, Stage::load);
+      const ContextScope scope(api_, context.handle, Stage::load);
       api_.check(api_.mem_alloc(&memory, std::max<std::size_t>(bytes, 1)), "cuMemAlloc", Stage::load);
     }
-    return {reinterpret_cast<void*>(memory), [contexts = contexts_, context](void* pointer) {
+    return {reinterpret_cast<void*>(memory), [contexts = contexts_, &context](void* pointer) {
+              if (!contexts->alive(context)) return;  // the memory went with it
               const RelaxedCapture relaxed(contexts->api());
-              const QuietContextScope scope(contexts->api(), context);
+              const QuietContextScope scope(contexts->api(), context.handle);
               if (scope.entered()) contexts->api().mem_free(device_pointer(pointer));
             }};
   }
 
   std::shared_ptr<void> scratch(int device, std::size_t bytes, Stream stream) override {
-    const CUcontext context = contexts_->context(device);
+    CudaContext& context = contexts_->context(device);
     const auto handle = static_cast<CUstream>(stream.handle);
     const std::size_t wanted = std::max<std::size_t>(bytes, 1);
     // Memory that a graph records belongs to the graph, whatever the pool.
-    const CUmemoryPool pool = capturing(device, stream) ? nullptr : contexts_->pool(device);
+    const CUmemoryPool pool = capturing(device, stream) ? nullptr : contexts_->pool(device, context);
     CUdeviceptr memory = 0;
     {
-      const ContextScope scope(api_, context, Stage::launch);
+      const ContextScope scope(api_, context.handle, Stage::launch);
       if (pool != nullptr)
         api_.check(api_.mem_alloc_from_pool_async(&memory, wanted, pool, handle), "cuMemAllocFromPoolAsync",
                    Stage::launch);
       else
         api_.check(api_.mem_alloc_async(&memory, wanted, handle), "cuMemAllocAsync", Stage::launch);
     }
-    return {reinterpret_cast<void*>(memory), [contexts = contexts_, context, handle](void* pointer) {
-              const QuietContextScope scope(contexts->api(), context);
+    return {reinterpret_cast<void*>(memory), [contexts = contexts_, &context, handle](void* pointer) {
+              if (!contexts->alive(context)) return;
+              const QuietContextScope scope(contexts->api(), context.handle);
               if (scope.entered()) contexts->api().mem_free_async(device_pointer(pointer), handle);
             }};
   }
 
   void zero(int device, void* memory, std::size_t bytes, Stream stream) override {
-    const ContextScope scope(api_, contexts_->context(device), Stage::launch);
+    const ContextScope scope(api_, contexts_->context(device).handle, Stage::launch);
     api_.check(api_.memset_d8_async(device_pointer(memory), 0, bytes, static_cast<CUstream>(stream.handle)),
                "cuMemsetD8Async", Stage::launch);
   }
@@ -277,7 +229,7 @@ class CudaDriver final : public Driver {
       std::memcpy(dst, src, bytes);
       return;
     }
-    const ContextScope scope(api_, contexts_->context(device), Stage::launch);
+    const ContextScope scope(api_, contexts_->context(device).handle, Stage::launch);
     if (!dst_on_device) {
       api_.check(api_.memcpy_d_to_h(dst, device_pointer(src), bytes), "cuMemcpyDtoH", Stage::launch);
       return;
@@ -291,12 +243,12 @@ class CudaDriver final : public Driver {
   }
 
   void synchronize(int device, Stream stream) override {
-    const ContextScope scope(api_, contexts_->context(device), Stage::launch);
+    const ContextScope scope(api_, contexts_->context(device).handle, Stage::launch);
     api_.check(api_.stream_synchronize(static_cast<CUstream>(stream.handle)), "cuStreamSynchronize", Stage::launch);
   }
 
   double time_ms(int device, const std::function<void()>& work) override {
-    const ContextScope scope(api_, contexts_->context(device), Stage::launch);
+    const ContextScope scope(api_, contexts_->context(device).handle, Stage::launch);
     Event start(api_), end(api_);
     start.record();
     work();
@@ -315,9 +267,12 @@ class CudaDriver final : public Driver {
   /// The driver takes a bare pointer and trusts what it reads there.
   static void check_binary(std::string_view bytes, const std::string& symbol) {
     constexpr std::string_view kElf = "\177ELF";
-    if (bytes.size() < 64 || !bytes.starts_with(kElf))
+    const bool cubin = bytes.size() >= 64 && bytes.starts_with(kElf);
+    const bool ptx = bytes.ends_with('\0') && bytes.find(".version ") != bytes.npos && !bytes.starts_with(kElf);
+    if (!cubin && !ptx)
       fail(Stage::load, Code::unsupported,
-           cat("the binary of kernel \"", symbol, "\" (", bytes.size(), " bytes) is no cubin; clear the kernel cache"));
+           cat("the binary of kernel \"", symbol, "\" (", bytes.size(),
+               " bytes) is no cubin and no PTX; clear the kernel cache"));
   }
 
   std::shared_ptr<CudaContexts> contexts_;

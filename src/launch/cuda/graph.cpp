@@ -3,16 +3,18 @@
 
 #include <utility>
 
+#include "support/fail.hpp"
+
 namespace tj::launch {
 namespace {
 
 class CudaRecording final : public Recording {
  public:
-  CudaRecording(std::shared_ptr<CudaContexts> contexts, CUcontext context)
+  CudaRecording(std::shared_ptr<CudaContexts> contexts, const CudaContext& context)
       : contexts_(std::move(contexts)), context_(context) {}
   ~CudaRecording() override {
-    if (exec_ == nullptr) return;
-    const QuietContextScope scope(contexts_->api(), context_);
+    if (exec_ == nullptr || !contexts_->alive(context_)) return;
+    const QuietContextScope scope(contexts_->api(), context_.handle);
     if (scope.entered()) contexts_->api().graph_exec_destroy(exec_);
   }
   /// Instantiates a graph. The context must be current.
@@ -22,14 +24,17 @@ class CudaRecording final : public Recording {
   }
 
   void replay(Stream stream) override {
-    const ContextScope scope(contexts_->api(), context_, Stage::launch);
+    if (!contexts_->alive(context_))
+      support::fail(Stage::launch, Code::driver_error,
+                    "the context that these launches were recorded in was destroyed; record them anew");
+    const ContextScope scope(contexts_->api(), context_.handle, Stage::launch);
     contexts_->api().check(contexts_->api().graph_launch(exec_, static_cast<CUstream>(stream.handle)), "cuGraphLaunch",
                            Stage::launch);
   }
 
  private:
   std::shared_ptr<CudaContexts> contexts_;
-  CUcontext context_;
+  const CudaContext& context_;
   CUgraphExec exec_ = nullptr;
 };
 
@@ -69,10 +74,10 @@ class Capture {
 
 }  // namespace
 
-std::shared_ptr<Recording> record_graph(std::shared_ptr<CudaContexts> contexts, CUcontext context,
+std::shared_ptr<Recording> record_graph(std::shared_ptr<CudaContexts> contexts, const CudaContext& context,
                                         const std::function<void(Stream)>& work) {
   const CudaApi& api = contexts->api();
-  const ContextScope scope(api, context, Stage::launch);
+  const ContextScope scope(api, context.handle, Stage::launch);
   Capture capture(api);
   work(capture.begin());
   auto recording = std::make_shared<CudaRecording>(std::move(contexts), context);

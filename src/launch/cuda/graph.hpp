@@ -12,7 +12,7 @@
 
 namespace tj::launch {
 
-std::shared_ptr<Recording> record_graph(std::shared_ptr<CudaContexts> contexts, CUcontext context,
+std::shared_ptr<Recording> record_graph(std::shared_ptr<CudaContexts> contexts, const CudaContext& context,
                                         const std::function<void(Stream)>& work);
 
 }  // namespace tj::launch
