@@ -118,13 +118,33 @@ TJ_DEVICE void leave_rows(const Consumer<C>& consumer, u32 slot) {
   }
 }
 
+/// A warp's rows from where leave_rows() has them to an o that the copy engine cannot store. `first_row` is the warp's.
+/// The loop is no longer than a step: code that takes registers apart would be a sixth of a kernel's text.
+template <class C>
+TJ_DEVICE void copy_out(const Params& params, const Tile& tile, u32 slot, int first_row) {
+  static_assert(!WideOutput<C>::kOn && !Packed<C>::kOn, "rows that are staged are whole and of 16-bit elements");
+  constexpr int kWords = kValueDim<C> / 2;
+  const int of_warp = static_cast<int>(dev::warp_index() & 3u) * 16;
+  dev::warp_sync();
+#pragma unroll 1
+  for (int i = static_cast<int>(dev::lane_index()); i < 16 * kWords; i += 32) {
+    const int row = i / kWords, column = i % kWords * 2, chunk = column / 8;
+    if (!row_place<C>(params, tile, first_row + row).inside) return;
+    const u32 block = slot + static_cast<u32>(chunk / 8 * kRowsPerConsumer) * kSwizzleRowBytes;
+    const u32 piece = dev::piece_address(block, static_cast<u32>(of_warp + row), static_cast<u32>(chunk % 8));
+    const u32 pair = dev::load_shared<u32>(piece + static_cast<u32>(column % 8) * 2u);
+    unsigned short* const to = output_row<C>(params, tile, first_row + row) + column;
+    dev::store_global_u16(to, pair & 0xffffu);
+    dev::store_global_u16(to + 1, pair >> 16);
+  }
+}
+
 /// Normalises, stores the log-sum-exp, and leaves the consumer's rows of o for put_box(). Where the copy engine cannot
-/// store them, they go to memory from here.
+/// store them, they go on to memory from there.
 template <class C>
 TJ_DEVICE void stage_rows(Consumer<C>& consumer, const Tile& tile, u32 slot) {
   const Params& params = consumer.params;
   const int first_row = row_of(consumer, tile);
-  if (params.wide_stores == 0) return store(consumer, params, tile, first_row);
   const Sink<C> sink(params, tile);
   const float sums[2] = {sink.added(params, consumer.row_max[0], whole_sum(consumer, 0)),
                          sink.added(params, consumer.row_max[1], whole_sum(consumer, 1))};
@@ -132,6 +152,7 @@ TJ_DEVICE void stage_rows(Consumer<C>& consumer, const Tile& tile, u32 slot) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) normalise(consumer, half, ends[half]);
   leave_rows(consumer, slot);
+  if (params.wide_stores == 0) copy_out<C>(params, tile, slot, first_row - static_cast<int>(dev::lane_index() / 4u));
 #pragma unroll
   for (int half = 0; half < 2; ++half)
     store_lse_of(consumer, half, ends[half], sink, sums[half], params, tile, first_row + half * 8);
