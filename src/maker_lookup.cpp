@@ -113,12 +113,14 @@ void KernelMaker::put_remotely(const Wanted& what, const Artifact& artifact) {
 
 std::optional<Artifact> KernelMaker::from_disk(Wanted& what) {
   if (store_ == nullptr) return std::nullopt;
-  if (const std::string hex = text_hex(what); !hex.empty())
-    return kernel_of(what, store_->load({hex, what.key.compiler_hex}), false, nullptr);
   const auto start = std::chrono::steady_clock::now();
-  const auto entry = store_->load_aliased(what.key, &what.named);
-  const bool found = !what.named.empty();
-  count([&](Counts& counts) { ++(found ? counts.counters.alias_hits : counts.counters.alias_misses); });
+  const std::string hex = text_hex(what);
+  const auto entry =
+      hex.empty() ? store_->load_aliased(what.key, &what.named) : store_->load({hex, what.key.compiler_hex});
+  if (hex.empty()) {
+    const bool found = !what.named.empty();
+    count([&](Counts& counts) { ++(found ? counts.counters.alias_hits : counts.counters.alias_misses); });
+  }
   auto artifact = kernel_of(what, entry, false, nullptr);
   if (artifact && log_.enabled(LogLevel::trace)) {
     const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;

@@ -34,7 +34,7 @@ std::string text_of(const Json& line) { return line.dump(-1, ' ', true, Json::er
   support::fail(Stage::argument, Code::invalid_argument, std::move(problem));
 }
 
-/// Refuses an object that lacks a member, or has another. may: one that it can have.
+/// Refuses an object that lacks a member, or has another. `may` names an optional member.
 void need_members(const Json& line, std::initializer_list<const char*> names, std::string_view may = {}) {
   std::string all;
   for (const char* name : names) {

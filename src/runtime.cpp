@@ -216,7 +216,6 @@ void Runtime::Impl::run(const CustomMaker& maker, Device device, const CustomLau
   const LoadedKernel* kernel = table.find(hot_key(maker, 0, device));
   if (kernel == nullptr) kernel = &get(maker, maker.request(), 0, device, stream);
   check_params(maker, *kernel, what);
-  tell_launch(maker.name(), *kernel, what.blocks);
   if (what.blocks == 0 || what.blocks > kMaxBlocks) [[unlikely]]
     fail(Stage::argument, Code::invalid_argument,
          cat("blocks of '", maker.request().name, "' is ", what.blocks, "; allowed: 1 to ", kMaxBlocks));
@@ -224,6 +223,7 @@ void Runtime::Impl::run(const CustomMaker& maker, Device device, const CustomLau
     fail(Stage::argument, Code::invalid_argument,
          cat("blocks of '", maker.request().name, "' is ", what.blocks, "; it must be a multiple of ",
              kernel->shape.cluster, ", the blocks of a cluster"));
+  tell_launch(maker.name(), *kernel, what.blocks);
   if (!kernel->draws())
     return kernel->driver->launch(kernel->device, *kernel->kernel, kernel->config(what.blocks), what.params, what.bytes,
                                   stream);

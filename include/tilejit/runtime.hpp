@@ -77,6 +77,7 @@ struct Options {
   /// order, take something from the device: "sm_90+copies=threads+smem=99K". copies=threads (sm_90, sm_100, sm_120a and
   /// others of their family): without the copy engine, as before sm_90; copies=engine: with it, which is the default.
   /// smem=<bytes> or smem=<n>K: the most shared memory of a block, from 1K to the device's own in steps of 128 bytes.
+  /// code=ptx (archs of family sm80): PTX, which the driver compiles, also for later GPUs.
   /// smem-sm= is the same limit for an SM, which blocks side by side share. Reports, cache and dumped files name what
   /// an option changes, in one order.
   std::optional<std::string> target;

@@ -237,7 +237,7 @@ typedef struct tj_options {
   uint64_t size;
   const char* cache_dir;        /* a folder, or layers with ':' between them, as TJ_CACHE_DIR says */
   int64_t cache_max_size_bytes; /* 0: no bound */
-  const char* target;           /* "sm_90a", "model:sm_90a", "sm_90+copies=threads+smem=99K" */
+  const char* target;           /* "sm_90a", "model:sm_90a", "sm_90+copies=threads+smem=99K", "sm_90+code=ptx" */
   const char* dump_dir;         /* sources and compiler logs are written there */
   const char* hip_compiler;     /* "auto", "hiprtc", "clang" */
   int32_t log_level;            /* TJ_LOG_DEFAULT, ... */

@@ -129,7 +129,7 @@ std::optional<Device> device_of(const arch::Target& target, Backends& backends, 
   const Device device{target.arch->vendor == "amd" ? DeviceKind::hip : DeviceKind::cuda, 0};
   try {
     const arch::Target there = backends.target(device);
-    if (arch::same_devices(*there.arch, *target.arch)) return device;
+    if (arch::runs_on(*target.arch, *there.arch)) return device;
     reason = cat("the device at hand runs ", there.name());
   } catch (const Error& e) {
     reason = e.message;

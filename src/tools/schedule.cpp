@@ -87,7 +87,8 @@ void add_options(CLI::App& app, Settings& settings) {
                  "its defaults is taken for those left out")
       ->check(no_flag);
   app.add_option("--target", settings.target,
-                 "sm_90a, model:sm_90a, sm_90+copies=threads+smem=99K, ... (default: TJ_TARGET, else the first known "
+                 "sm_90a, model:sm_90a, sm_90+copies=threads+smem=99K, sm_90+code=ptx, ... (default: TJ_TARGET, else "
+                 "the first known "
                  "architecture)")
       ->check(no_flag);
   app.add_option("--graph-example", settings.example,

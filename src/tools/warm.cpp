@@ -124,7 +124,8 @@ constexpr const char* kFooter =
 
 void add_options(CLI::App& app, Settings& settings) {
   app.add_option("--target", settings.targets,
-                 "sm_90a, gfx1100, model:sm_90a, sm_90+copies=threads+smem=99K, ... (default: TJ_TARGET, else what "
+                 "sm_90a, gfx1100, model:sm_90a, sm_90+copies=threads+smem=99K, sm_90+code=ptx, ... (default: "
+                 "TJ_TARGET, else what "
                  "this machine's first GPU runs, else the first known architecture)")
       ->delimiter(',')
       ->check(no_flag);

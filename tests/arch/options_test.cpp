@@ -110,7 +110,7 @@ TEST_CASE(
     if (!refused(*op, "sm_90").empty()) continue;
     for (const char* target :
          {"sm_90+copies=threads", "sm_90+smem=99K", "sm_90+copies=threads+smem=99K", "sm_80+smem=99K", "sm_86", "sm_89",
-          "sm_100", "sm_103", "sm_110", "sm_120a", "sm_120a"}) {
+          "sm_100", "sm_103", "sm_110", "sm_120a", "sm_121a"}) {
       CAPTURE(target);
       CHECK(refused(*op, target) == "");
     }
@@ -168,8 +168,8 @@ TEST_CASE("threads that ask for the same options at once get the same arch") {
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < found.size(); ++i)
     threads.emplace_back([&, i] {
-      for (int kilobytes = 1; kilobytes < 99; ++kilobytes) of("sm_120a+smem=" + std::to_string(kilobytes) + "K");
-      found[i] = &of(i % 2 == 0 ? "sm_120a+smem=50K+copies=threads" : "sm_120a+copies=threads+smem=51200");
+      for (int kilobytes = 1; kilobytes < 99; ++kilobytes) of("sm_121a+smem=" + std::to_string(kilobytes) + "K");
+      found[i] = &of(i % 2 == 0 ? "sm_121a+smem=50K+copies=threads" : "sm_121a+copies=threads+smem=51200");
     });
   for (std::thread& thread : threads) thread.join();
   for (const arch::Arch* arch : found) CHECK(arch == found.front());

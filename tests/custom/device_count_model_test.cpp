@@ -121,7 +121,7 @@ TEST_CASE("a list and its length are on the device: a thread copies, in every wa
 }
 
 TEST_CASE("the same in clusters, where the last one has a block without an entry" *
-          doctest::skip(testing::kSanitized)) {
+          doctest::skip(testing::left_out())) {
   for (const char* walk : kListWalks) check_list(walk, {kListTarget, Loads::engine, 2});
 }
 
@@ -137,7 +137,7 @@ TEST_CASE("the same where a role loads and stores, and where one role does every
   }
 }
 
-TEST_CASE("tiles without iterations" * doctest::skip(testing::kSanitized)) {
+TEST_CASE("tiles without iterations" * doctest::skip(testing::left_out())) {
   for (const std::string walk : kListWalks) {
     CAPTURE(walk);
     const testing::Scratch scratch;

@@ -198,6 +198,7 @@ void fake_cuda_reset(void) {
   s.failures.clear();
   s.retains.clear();
   s.uses_of_gone = 0;
+  s.context_ids.clear();
   std::vector<Live*> kinds = s.kinds();
   kinds.push_back(&s.gone);
   for (Live* live : kinds) {

@@ -38,7 +38,7 @@ CUresult cuInit(unsigned flags) {
   TJ_ENTER(std::to_string(flags));
   return CUDA_SUCCESS;
 }
-/// Not in the log, as it may be asked at any time.
+/// The log leaves this call out, as it may be asked at any time.
 CUresult cuDriverGetVersion(int* version) {
   *version = state().driver_version;
   return CUDA_SUCCESS;
@@ -91,7 +91,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   if (unsigned long long& id = state().context_ids[device]; id == 0) id = ++state().last_context_id;
   return CUDA_SUCCESS;
 }
-/// Destroys all that the context has, of which there is one device's here. It stays retained, and has another number
+/// Destroys what all contexts have: tests of it have one device. The context stays retained, and has another number
 /// when somebody retains it again.
 CUresult cuDevicePrimaryCtxReset(CUdevice device) {
   TJ_ENTER(std::to_string(device));
@@ -103,7 +103,7 @@ CUresult cuDevicePrimaryCtxReset(CUdevice device) {
   }
   return CUDA_SUCCESS;
 }
-/// Not in the log: it changes nothing, and is called before everything.
+/// The log leaves this call out: it changes nothing, and is called before everything.
 CUresult cuCtxGetId(CUcontext context, unsigned long long* id) {
   *id = id_of(context);
   return *id != 0 ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
@@ -288,6 +288,7 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   return CUDA_SUCCESS;
 }
 
+// Calls for memory, which belong to the same library.
 #include "fake_cuda_memory.hpp"
 
 CUresult cuEventCreate(CUevent* event, unsigned flags) {

@@ -38,8 +38,7 @@ std::string packed() {
   std::vector<tj::cache::PackRecord> records(2);
   records[0] = {key_of("one"), tj::cache::kPackMagic.size(), one.size(), tj::support::sha256(one)};
   records[1] = {key_of("two"), records[0].offset + one.size(), two.size(), tj::support::sha256(two)};
-  const bool ordered = records[0].key.request_hex < records[1].key.request_hex;
-  if (!ordered) std::swap(records[0].key, records[1].key);
+  REQUIRE(records[0].key.request_hex < records[1].key.request_hex);  // an index is in this order
   const std::string index = tj::cache::encode_index(records);
   return std::string(tj::cache::kPackMagic) + one + two + index +
          tj::cache::encode_end(2, index, records[1].offset + two.size(), nullptr);
@@ -73,7 +72,7 @@ void add_texts(std::vector<std::pair<std::string, std::string>>& files) {
   files.emplace_back("alias/short", text_of(tj::cache::alias_entry(std::string(63, 'c'), {})));
 }
 
-/// What this version writes, by the file's name.
+/// Texts that this version writes, by the file's name.
 std::vector<std::pair<std::string, std::string>> written() {
   const std::string entry = encode(key_of("one"), entry_of("payload")),
                     alias = encode(tj::cache::alias_key(key_of("one").request_hex),

@@ -22,7 +22,7 @@ struct Lines {
   std::mutex mutex;
   std::vector<std::pair<LogLevel, std::string>> all;
 
-  /// Those of a stage, at their level; each has the words of the kernel and its id.
+  /// Lines of a stage, at their level; each has the words of the kernel and its id.
   int of(const std::string& stage, LogLevel level) {
     const std::lock_guard lock(mutex);
     int count = 0;

@@ -71,7 +71,8 @@ TEST_CASE("quick kernels on a GPU newer than NVRTC are PTX too, and so is what r
   {
     Runtime runtime(options);
     runtime.run(attention());
-    while (runtime.counters().quick_replaced == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    while (runtime.counters().quick_replaced == 0 && machine.warnings.size() < 2)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   CHECK(machine.nvrtc.quick_compiles() == 1);
   CHECK(machine.warnings.size() == 1);
@@ -79,7 +80,7 @@ TEST_CASE("quick kernels on a GPU newer than NVRTC are PTX too, and so is what r
   CHECK(machine.nvrtc.compiles() == 2);
 }
 
-TEST_CASE("a binary that a newer compiler made goes before PTX") {
+TEST_CASE("a GPU that NVRTC knows takes a binary, although its arch could be PTX") {
   Machine machine;
   machine.cuda.set_capability(10, 3);
   CHECK(Runtime(machine.options()).prepare(attention()).target == "sm_103");

@@ -106,7 +106,8 @@ TEST_CASE(
   CHECK(most == kPatternBytes);
 }
 
-TEST_CASE("the fastest kernel is measured, kept, and taken by calls of that problem alone") {
+TEST_CASE("the fastest kernel is measured, kept, and taken by calls of that problem alone" *
+          doctest::skip(tj::testing::left_out())) {
   TuneMachine machine;
   Runtime runtime(machine.options());
   const std::string predicted = kernel_of(runtime, square(1024)), other = kernel_of(runtime, square(2048)),
@@ -321,7 +322,8 @@ TEST_CASE("nothing is measured without a GPU or for an op with one kernel a prob
   CHECK(has(error_of([&] { none.tune_op("gemm", problem("64"), kGpu, {}); }).message, "no device"));
 }
 
-TEST_CASE("what a call does beside its kernel is measured with it: operands that begin anywhere are copied first") {
+TEST_CASE("what a call does beside its kernel is measured with it: operands that begin anywhere are copied first" *
+          doctest::skip(tj::testing::left_out())) {
   TuneMachine machine;
   machine.cuda.set_param_bytes(0);  // two kinds of kernels
   Runtime runtime(machine.options());

@@ -11,12 +11,15 @@ inline bool full_run() {
   return value != nullptr && *value != '\0' && std::string_view(value) != "0";
 }
 
-/// The build of the address sanitizer: cases whose paths through the library others take as well are left out there.
+/// The build of the address sanitizer.
 #ifdef TJ_SANITIZED
 inline constexpr bool kSanitized = true;
 #else
 inline constexpr bool kSanitized = false;
 #endif
+
+/// Cases whose paths through the library others take as well are left out there.
+inline bool left_out() { return kSanitized && !full_run(); }
 
 /// A list of edges runs whole; under the address sanitizer, where the model runs five to ten times slower, every third
 /// entry does.

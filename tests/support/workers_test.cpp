@@ -175,7 +175,7 @@ TEST_CASE("a forked child does anew what was under way or waited in its parent, 
   CHECK(first == 1);
 }
 
-// Up to clang 17 a fork copies the address sanitizer's allocator with the locks that other threads hold just then.
+// A fork copies the address sanitizer's allocator with the locks that other threads hold just then (clang 14).
 TEST_CASE("forks beside workers: each child works on its own" * doctest::skip(tj::testing::kSanitized)) {
   std::atomic<bool> stop{false};
   std::atomic<int> rounds{0};

@@ -2,19 +2,19 @@
 //
 // Decides places and roundings. A factor of a product is two terms of bf16, 16 bits of a number together; three of
 // their four products are added, and the fourth is below 2^-16 of the sum. bf16 has the range of f32, so nothing
-// overflows that does not in f32. In shared memory a block has kBlockTerms bytes: the four 8 x 8 matrices of the first
-// terms one after the other, then those of the second ones. A lane names row lane % 8 of matrix lane / 8, so that no
-// two lie in the same bank.
+// overflows that does not in f32. A block has kBlockTerms bytes in shared memory. The four 8 x 8 matrices of first
+// terms come before those of second ones. A lane names row lane % 8 of matrix lane / 8, so that no two lie in the same
+// bank.
 #pragma once
 
+#include "ops/delta_chunks/params.cuh"
 #include "tiles.cuh"
 
 namespace tj::ops::delta_chunks {
 
 using dev::u32;
 
-inline constexpr int kBlockRows = 16;
-inline constexpr u32 kTermBytes = 512, kBlockTerms = 2 * kTermBytes;
+inline constexpr u32 kTermBytes = kBlockTerms / 2;
 
 /// A lane's numbers of a block. Sums of a product (multiply_16 says where they lie), rounded, are its left operand.
 struct Terms {
@@ -48,7 +48,7 @@ TJ_DEVICE void store_terms(u32 place, const Terms& terms) {
   dev::store_matrices(to, {terms.high[0], terms.high[2], terms.high[1], terms.high[3]});
   dev::store_matrices(to + kTermBytes, {terms.low[0], terms.low[2], terms.low[1], terms.low[3]});
 }
-/// What load_matrices gives of a block, as the left operand of a product or as the right one.
+/// Words of a block for either operand of a product, as load_matrices() gives them.
 TJ_DEVICE void load_terms(u32 place, Terms& terms) {
   dev::load_matrices(lane_row(place), terms.high);
   dev::load_matrices(lane_row(place) + kTermBytes, terms.low);
@@ -67,8 +67,8 @@ TJ_DEVICE void multiply_terms(float (&sums)[8], const Terms& left, const Terms& 
 }
 
 // ---- the inverse of a block -----------------------------------------------------------------------------------------
-/// The sums of a strictly lower block, as they are, in kBlockTerms bytes: four of a row in 16 bytes, so that neither
-/// the lanes' stores nor substitute() meet in a bank.
+/// Sums of a strictly lower block in kBlockTerms bytes, four of a row in 16 bytes. Neither stores nor substitute() meet
+/// in a bank.
 TJ_DEVICE void store_sums(u32 place, const float (&sums)[8]) {
 #pragma unroll
   for (int i = 0; i < 2; ++i)

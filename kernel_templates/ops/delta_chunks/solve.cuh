@@ -5,8 +5,8 @@
 // L has no gate in it, so nothing of it overflows: with E = diag(e^G), (I + E L E^-1)^-1 = E T E^-1. What normalises
 // rows is in L, P and the numbers. Blocks of 16 x 16 of T, i the row's and j the column's:
 //   T_jj by substitution in f32, T_ij = T_ii sum_(j <= k < i) (-L_ik) T_kj
-// Warp w makes L and P of rows w, then T of columns w. It has blocks of T transposed: so what a product leaves in
-// registers is the left operand of the next, and the right ones come from shared memory.
+// Warp w makes L and P of rows w, then T of columns w. Its blocks of T are transposed. A product's result in
+// registers is then the next left operand; right ones come from shared memory.
 // Invariant: rows of no token reach no row nor column of one.
 #pragma once
 
@@ -83,7 +83,7 @@ static_assert(kBlocks == kSolveWarps, "a warp has a row and a column of blocks")
 
 /// A block left of the diagonal: those of row 1, of row 2, of row 3.
 TJ_DEVICE u32 lower_block(u32 lower, int row, int column) {
-  return lower + static_cast<u32>(row * (row - 1) / 2 + column) * kBlockTerms;
+  return lower + static_cast<u32>((row * (row - 1) / 2 + column) * kBlockTerms);
 }
 
 /// Four warps: rows of blocks, then columns of them.
@@ -117,8 +117,9 @@ TJ_DEVICE void put_factors(const gated_delta_rule::Params& rule, u32 factors, fl
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const float square = lane / 4 % 2 != 0 ? product[6 * i + 1] : product[6 * i];
-    const float factor =
-        has(rule, gated_delta_rule::kNormalise) ? gated_delta_rule::inverse_root(square + 1e-6f) : 1.0f;
+    const float factor = has(rule, gated_delta_rule::kNormalise)
+                             ? gated_delta_rule::inverse_root(square + gated_delta_rule::kNormaliseEpsilon)
+                             : 1.0f;
     dev::store_shared(token_number(factors, lane / 4 + 8 * i), factor * scale);
   }
 }
@@ -183,7 +184,7 @@ TJ_DEVICE void multiply_tokens(Solver<C>& solver, const Tile&, int, u32 k, u32 q
   multiply_rows(solver, k, q, place, factors);
 }
 
-/// A list's numbers of the tokens that a lane has two and two of, of a block: 2q + {0, 1}, and those eight further on.
+/// Numbers of a lane's four tokens of a block: 2q, 2q + 1, and the two that are eight further on.
 TJ_DEVICE void numbers_of_pairs(u32 list, int block, float (&numbers)[4]) {
   const int column = kBlockRows * block + 2 * static_cast<int>(dev::lane_index() % 4);
 #pragma unroll
@@ -295,7 +296,7 @@ TJ_DEVICE void put_numbers(Solver<C>& solver, const Tile& tile, int, u32 factors
 /// Blocks of T on the diagonal, one of a warp: transposed, for all warps.
 template <class C>
 TJ_DEVICE void invert_blocks(Solver<C>& solver, const Tile&, int, u32 inverses) {
-  const u32 place = inverses + static_cast<u32>(solver.own) * kBlockTerms;
+  const u32 place = inverses + static_cast<u32>(solver.own * kBlockTerms);
   const int column = static_cast<int>(dev::lane_index()) % kBlockRows;
   float rows[kBlockRows];
 #pragma unroll
@@ -323,14 +324,14 @@ TJ_DEVICE void solve_apart(Solver<C>& solver, u32 lower, u32 inverses) {
       multiply_terms(sums, solver.columns[k], right);
     }
     split_block(sums, left);
-    load_terms_transposed(inverses + static_cast<u32>(row) * kBlockTerms, right);
+    load_terms_transposed(inverses + static_cast<u32>(row * kBlockTerms), right);
     multiply_terms(solved, left, right);
   }
   if constexpr (Apart < kBlocks - 1) split_block(solved, solver.columns[Apart]);
 }
 template <class C>
 TJ_DEVICE void solve_first(Solver<C>& solver, const Tile&, int, u32 lower, u32 inverses) {
-  load_terms(inverses + static_cast<u32>(solver.own) * kBlockTerms, solver.columns[0]);
+  load_terms(inverses + static_cast<u32>(solver.own * kBlockTerms), solver.columns[0]);
   solve_apart<1>(solver, lower, inverses);
 }
 template <class C>

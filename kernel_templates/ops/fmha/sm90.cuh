@@ -119,7 +119,7 @@ TJ_DEVICE void leave_rows(const Consumer<C>& consumer, u32 slot) {
 }
 
 /// A warp's rows from where leave_rows() has them to an o that the copy engine cannot store. `first_row` is the warp's.
-/// The loop is no longer than a step: code that takes registers apart would be a sixth of a kernel's text.
+/// The loop is not unrolled, which keeps the kernel's text short.
 template <class C>
 TJ_DEVICE void copy_out(const Params& params, const Tile& tile, u32 slot, int first_row) {
   static_assert(!WideOutput<C>::kOn && !Packed<C>::kOn, "rows that are staged are whole and of 16-bit elements");

@@ -10,6 +10,7 @@
 namespace tj::ops::gated_delta_rule {
 
 inline constexpr float kLog2E = 1.44269504088896f, kLn2 = 0.693147180559945f;
+inline constexpr float kNormaliseEpsilon = 1e-6f;  ///< beside the squares of a row of q or k
 
 TJ_DEVICE bool has(const Params& params, Option option) { return (params.options & option) != 0; }
 
@@ -163,8 +164,8 @@ struct Token {
     k_factor = 1.0f;
     q_factor = params.scale;
     if (!has(params, kNormalise)) return;
-    k_factor = inverse_root(sum_shared<C>(kk) + 1e-6f);
-    q_factor *= inverse_root(sum_shared<C>(qq) + 1e-6f);
+    k_factor = inverse_root(sum_shared<C>(kk) + kNormaliseEpsilon);
+    q_factor *= inverse_root(sum_shared<C>(qq) + kNormaliseEpsilon);
   }
 };
 

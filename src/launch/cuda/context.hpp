@@ -40,7 +40,7 @@ class CudaContexts {
   /// Retains at first use, and anew where somebody has destroyed the context; else an atomic load and a look at its
   /// number.
   CudaContext& context(int index);
-  /// False when somebody has destroyed it, and all that was made in it: then nothing of that may be used or released.
+  /// Whether the context is still there. Nothing that was made in one that is gone may be used or released.
   bool alive(const CudaContext& context) const noexcept;
   /// A memory pool of our own in the device's context, made at first use; null where the device gives none.
   CUmemoryPool pool(int index, CudaContext& context);

@@ -1,9 +1,9 @@
 // CUDA behind the driver interface.
 //
-// Decides how cubins are loaded and started through the primary context of a device. Knows neither ops nor compilers.
-// Invariant: kernels and allocations keep the contexts alive, so they may outlive the driver object; nothing here
-// resets a device or leaves a context current. Where others destroy a context, kernels go into the next one. The null
-// stream is the legacy default stream.
+// Decides how kernels are started through the primary context of a device; kernel.hpp loads them. Knows neither ops nor
+// compilers. Invariant: kernels and allocations keep the contexts alive, so they may outlive the driver object; nothing
+// here resets a device or leaves a context current. Where others destroy a context, kernels go into the next one. The
+// null stream is the legacy default stream.
 #include <algorithm>
 #include <cstring>
 #include <memory>

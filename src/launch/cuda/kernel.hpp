@@ -50,7 +50,7 @@ class CudaKernel final : public Kernel {
              std::int64_t smem_bytes);
 
   int device() const noexcept { return device_; }
-  /// Of its device's context. Throws tj::Error(load) where it has to be loaded there.
+  /// The function in that context. Throws tj::Error(load) where it has to be loaded there.
   CUfunction function(const CudaContext& context) const {
     const CudaModule* const module = module_.load(std::memory_order_acquire);
     return &module->context() == &context ? module->function() : load(context).function();

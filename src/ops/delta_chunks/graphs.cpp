@@ -8,6 +8,8 @@
 //   fade_state -> change_state
 //   read_queries -> fade_output -> add_tokens <- weigh       add_tokens -> stage_rows -> put_rows
 // The first line is the chain of the state: a recurrence that no order of the other nodes shortens.
+#include <iterator>
+
 #include "ops/common/graph_builder.hpp"
 #include "ops/delta_chunks/delta_chunks.hpp"
 #include "ops/delta_chunks/fields.hpp"
@@ -23,9 +25,9 @@ using graph::Graph;
 
 constexpr int kElementBytes = 2;
 constexpr double kSharedBytesPerCycle = 128;  // CUDA C++ Programming Guide: 32 banks of 4 bytes
-constexpr int kSolveBlocks = 5;               // beside each other on an SM: shared memory has no room for more
-constexpr int kWriterRegisters = 32;          // with 24, kernels of two consumers spill 8 bytes (NVRTC 13.0)
-constexpr int kContextRegisters = 40;         // of a consumer's bodies, beside sums and operands
+constexpr int kSolveBlocks = 5;        // on an SM: registers, and shared memory where K is 128, have no room for more
+constexpr int kWriterRegisters = 32;   // with 24, kernels of two consumers spill 8 bytes (NVRTC 13.0)
+constexpr int kContextRegisters = 40;  // of a consumer's bodies, beside sums and operands
 
 class Builder : protected GraphBuilder {
  protected:
@@ -62,8 +64,8 @@ class SolveBuilder : Builder {
               q = value("q", tokens_bytes(), Scope::iteration, 1, 1),
               factors = value("factors", kListBytes, Scope::iteration, 1, 1, kListAlignment),
               gates = value("gates", kListBytes, Scope::iteration, 1, 1, kListAlignment),
-              lower = value("lower", kBelow * kBlockBytes, Scope::iteration, 1, 1, kListAlignment),
-              inverses = value("inverses", kBlocks * kBlockBytes, Scope::iteration, 1, 1, kListAlignment);
+              lower = value("lower", kBelow * delta_chunks::kBlockTerms, Scope::iteration, 1, 1, kListAlignment),
+              inverses = value("inverses", kBlocks * delta_chunks::kBlockTerms, Scope::iteration, 1, 1, kListAlignment);
     const int load_k = load("load_k", k, delta_chunks::kSolveWarps),
               load_q = load("load_q", q, delta_chunks::kSolveWarps);
     const int take = solving("take_gates", {.alu = 2000});   // an estimate: loads one after the other
@@ -99,8 +101,8 @@ class SolveBuilder : Builder {
   }
 
  private:
-  static constexpr std::int64_t kListBytes = 512, kListAlignment = 128, kBlockBytes = 1024;
-  static constexpr int kBlocks = delta_chunks::kSolveWarps, kBlock = kChunk / kBlocks, kDepth = 16, kRegisters = 8;
+  static constexpr std::int64_t kListBytes = 512, kListAlignment = 128;
+  static constexpr int kBlock = delta_chunks::kBlockRows, kBlocks = kChunk / kBlock, kDepth = 16, kRegisters = 8;
   static constexpr int kBelow = kBlocks * (kBlocks - 1) / 2, kWeightBlocks = kBelow + kBlocks;
   static constexpr int kTerms = 3;                        // of the products of two numbers of two terms each
   static constexpr double kChainCycles = 20, kSplit = 6;  // estimates: a step of substitution; of a number in two terms
@@ -119,6 +121,7 @@ class SolveBuilder : Builder {
     constexpr const char* kBodies[] = {"solve_first", "solve_second", "solve_third"};
     int last = invert;
     std::vector<int> solved = {invert};
+    static_assert(std::size(kBodies) == kBlocks - 1);
     for (int apart = 1; apart < kBlocks; ++apart) {
       Work work = products(double{kTerms} * (kBlocks - apart) * (apart + 1));
       work.alu = kSplit * (kBlocks - apart) * 2 * kBlock * kBlock / arch_.fact("f32_per_cycle");

@@ -43,7 +43,7 @@ TEST_CASE("lengths around a chunk") {
   }
 }
 
-TEST_CASE("types, widths and orders of states, and blocks of 128 rows" * doctest::skip(testing::kSanitized)) {
+TEST_CASE("types, widths and orders of states, and blocks of 128 rows" * doctest::skip(testing::left_out())) {
   unsigned seed = 10;
   int index = 0;
   for (const DType dtype : {DType::bf16, DType::f16})
@@ -66,7 +66,7 @@ TEST_CASE("types, widths and orders of states, and blocks of 128 rows" * doctest
   CHECK(run(many, seed) == "");
 }
 
-TEST_CASE("gates and beta in each form, with and without the delta" * doctest::skip(testing::kSanitized)) {
+TEST_CASE("gates and beta in each form, with and without the delta" * doctest::skip(testing::left_out())) {
   unsigned seed = 40;
   int index = 0;
   for (const Given gate : {Given::none, Given::plain, Given::raw})
@@ -124,7 +124,7 @@ TEST_CASE("sequences of any lengths, without tokens among them, and slots out of
   CHECK(run(shape, 91) == "");
 }
 
-TEST_CASE("no gate, strong gates, repeated keys, beta near 1" * doctest::skip(testing::kSanitized)) {
+TEST_CASE("no gate, strong gates, repeated keys, beta near 1" * doctest::skip(testing::left_out())) {
   unsigned seed = 120;
   for (const std::int64_t tokens : {63, 64, 65, 300})
     for (const int kind : {0, 1, 2, 3}) {
@@ -140,7 +140,7 @@ TEST_CASE("no gate, strong gates, repeated keys, beta near 1" * doctest::skip(te
     }
 }
 
-TEST_CASE("many tokens without a gate, and few multiprocessors" * doctest::skip(testing::kSanitized)) {
+TEST_CASE("many tokens without a gate, and few multiprocessors" * doctest::skip(testing::left_out())) {
   RuleShape shape = chunked(2000);
   shape.width = 64;
   shape.gate = Given::none;
@@ -175,7 +175,7 @@ TEST_CASE("bad bounds of sequences never lead out of the tensors") {
   CHECK(problem.run() == "");
 }
 
-TEST_CASE("scale, and gates that leave nothing" * doctest::skip(testing::kSanitized)) {
+TEST_CASE("scale, and gates that leave nothing" * doctest::skip(testing::left_out())) {
   RuleShape shape = chunked(100);
   shape.width = 64;
   RuleProblem problem(shape, 170);
