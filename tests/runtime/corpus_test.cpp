@@ -96,7 +96,8 @@ std::vector<std::pair<std::string, std::string>> written() {
 
 TEST_CASE("each reader's corpus is committed, and is what this version writes and takes") {
   std::string problem;
-  for (const auto& [file, bytes] : written()) {
+  for (const auto& each : written()) {
+    const std::string &file = each.first, &bytes = each.second;
     CAPTURE(file);
     if (std::getenv("TJ_TEST_WRITE") != nullptr) {
       std::filesystem::create_directories((kCorpus + file).substr(0, (kCorpus + file).rfind('/')));

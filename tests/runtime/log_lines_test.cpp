@@ -26,7 +26,9 @@ struct Lines {
   int of(const std::string& stage, LogLevel level) {
     const std::lock_guard lock(mutex);
     int count = 0;
-    for (const auto& [at, line] : all) {
+    for (const auto& each : all) {
+      const auto at = each.first;
+      const std::string& line = each.second;
       if (!line.starts_with(kKernel + stage + " ")) continue;
       CHECK(at == level);
       CHECK_MESSAGE(has(line, kId), line);
