@@ -38,9 +38,6 @@ file(GLOB sources CONFIGURE_DEPENDS samples/common/*_report.cpp samples/common/s
 set_source_files_properties(${sources} TARGET_DIRECTORY tj_sample_common PROPERTIES UNITY_GROUP reports)
 set_target_properties(tj_sample_common PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 tj_precompile(tj_sample_common)
-if(TJ_PCH AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  target_compile_options(tj_sample_common PRIVATE -Wno-stringop-overflow)  # as -Wno-array-bounds, in CMakeLists.txt
-endif()
 # References are what tests wait for; the rest is texts, and programs that call the library once.
 target_compile_options(tj_sample_common PRIVATE $<$<CONFIG:Release>:-O1>)
 file(GLOB sources CONFIGURE_DEPENDS samples/common/*_reference.cpp)

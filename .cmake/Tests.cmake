@@ -34,9 +34,6 @@ if(TJ_SANITIZE AND NOT TJ_SANITIZE MATCHES "thread")
 endif()
 # Nothing but executables links it, and what is precompiled is for code of one kind.
 target_compile_options(tj_test_main PRIVATE ${tj_test_options} -fPIE)
-if(TJ_PCH AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  target_compile_options(tj_test_main PRIVATE -Wno-stringop-overflow)  # as -Wno-array-bounds, in CMakeLists.txt
-endif()
 tj_precompile(tj_test_main <doctest/doctest.h>)
 tj_as_few(tj_test_main "tests/(model|ops)/")  # what these need is linked with all that want one of them
 
