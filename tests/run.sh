@@ -133,7 +133,7 @@ if gpu="$(tj_gpu)"; then tj_say "GPU: $gpu"; else tj_say "no GPU: tests labelled
 
 # Each run makes its kernels anew, but once: the sanitizers' builds are of the same sources, and find there what release has made.
 rm -rf build/test_cache
-if build release g++ all --preset release -DTJ_PCH=ON -DTJ_UNITY=tests; then wait "$torch"; run_tests release; fi
+if build release g++ all --preset release -DTJ_UNITY=tests; then wait "$torch"; run_tests release; fi
 
 if [ $quick = 0 ]; then
   # The sanitizers' builds are linked for a test's sake; the release build above has the system's own linker.

@@ -35,8 +35,8 @@ constexpr std::int64_t kSmemStep = 128;
 // Family whose node bodies choose between the copy engine and threads' copies, and its primitives without the engine.
 constexpr std::string_view kThreadCopiesFamily = "sm80", kThreadCopiesPrimitives = "sm80";
 constexpr std::string_view kCopyEngine = "TMA";
-// Family whose node bodies need nothing but what every later GPU has, too. Kernels as PTX
-// do without its primitives that move registers.
+// Family whose node bodies need nothing but what every later GPU has, too. Kernels as PTX do without its primitives
+// that move registers.
 constexpr std::string_view kPtxFamily = "sm80";
 // Facts that are measured of the engine alone and of blocks that share copies; an arch whose threads copy has none of
 // them.

@@ -1,6 +1,6 @@
 """Says which files use a name without the header that declares it.
 
-A build with precompiled headers, or of many files as one, compiles such a file all the same; a user's build, file by file, may not. Two kinds of
+A build of many files as one compiles such a file all the same, and so does a library whose headers include each other; another may not. Two kinds of
 names are looked at: those of the standard library that STANDARD lists, and classes and enumerations that exactly one header of the project
 defines. A header counts however it is reached: the includes of a file's includes are read as well. Decides by words, so a type that shares its
 name with another entity is left out.

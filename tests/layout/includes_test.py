@@ -1,4 +1,4 @@
-"""Protects builds file by file: each file includes what it uses, though other builds precompile headers and compile many files as one.
+"""Protects builds by other standard libraries, and file by file: each file includes what it uses.
 
 Looks at the repository, then at planted files.
 """

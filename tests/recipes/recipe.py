@@ -110,8 +110,8 @@ class Recipe:
         command = self.commands[like]
         flags, at = [], 0
         while at < len(command):
-            if command[at] in ("-o", "-c") or command[at] == "-include" and "cmake_pch" in command[at + 1]:
-                at += 2  # a precompiled header is for the build's own level of optimization
+            if command[at] in ("-o", "-c"):
+                at += 2
                 continue
             part = command[at]
             for folder in ("", "/include", "/src", "/kernel_templates"):
