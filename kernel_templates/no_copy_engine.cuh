@@ -19,6 +19,7 @@ TJ_DEVICE bool elect_one() { return lane_index() == 0; }
 /// Grids of one stream run one after the other.
 TJ_DEVICE void next_grid_may_start() {}
 TJ_DEVICE void wait_for_grids_before() {}
+TJ_DEVICE void go_beside_grid_before() {}
 template <int Site>
 TJ_DEVICE void wait_for_grids_before() {}
 /// After all inits, before the block_sync that publishes them: no copy engine has to see them.

@@ -48,6 +48,13 @@ struct TJ_API Graph {
   /// The memory of a value's slots.
   enum class Space { shared, tensor };
   /// How tiles come to the blocks of a launch.
+  /// Grids that follow each other in a stream, on machines with `overlapped_launch`.
+  enum class Grids {
+    ordered,  ///< waits for those before it; the next one may take places of blocks that are done
+    opens,    ///< likewise, but the next one begins only when those before this one are done: it may be one that joins
+    joins     ///< works beside the one before it, which opens, and waits for it at its end alone. It reads nothing that
+              ///< that one writes, and writes nothing that that one touches; no check of the library sees this
+  };
   enum class Walk {
     one_tile,    ///< one tile a block: the launch has as many blocks
     persistent,  ///< a block does the tile at its own place in the grid, then those a whole grid further on
@@ -182,6 +189,7 @@ struct TJ_API Graph {
   bool pairs = false;     ///< blocks of ranks 2n and 2n + 1 multiply as one
   int blocks_per_sm = 1;  ///< blocks side by side on an SM, 1 to 32; a named machine's registers and memory are divided
   Walk walk = Walk::persistent;
+  Grids grids = Grids::ordered;
   /// For the sums of a block's piece: of global memory where the walk is split, of the last block's shared memory where
   /// it is sliced.
   std::int64_t piece_bytes = 0;

@@ -243,6 +243,23 @@ void write_barriers(Writer& w, Sites& sites, const graph::Graph& graph, const La
 }
 
 // The columns go back once all roles are done with them.
+/// Where the next grid may begin, and where this one waits for those before it.
+void write_begin(Writer& w, Sites& sites, const graph::Graph& graph) {
+  if (graph.grids != graph::Grids::opens) w.line("dev::next_grid_may_start();");
+  if (graph.grids == graph::Grids::joins)
+    w.line("dev::go_beside_grid_before();");
+  else
+    w.line("dev::wait_for_grids_before<",
+           sites.add(Site{0, SiteKind::grids, "begin: the grids before are done", {}, -1, -1}), ">();");
+  if (graph.grids == graph::Grids::opens) w.line("dev::next_grid_may_start();  // not before those before are done");
+}
+
+/// A grid is done when all of its blocks are, so one of them waits. Others leave their places.
+void write_join(Writer& w, const graph::Graph& graph) {
+  if (graph.machine.overlapped_launch && graph.grids == graph::Grids::joins)
+    w.line("if (dev::block_index() == 0) dev::wait_for_grids_before();");
+}
+
 void write_end(Writer& w, Sites& sites, const graph::Graph& graph, const Layout& layout) {
   if (layout.tensor_columns == 0) return;
   w.line("dev::reconverge();  // some roles are one thread's");
@@ -307,11 +324,7 @@ Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std:
   open_kernel(w, graph, layout, options.record);
   w.line("const unsigned shared = dev::shared_base();");
   if (graph.machine.shared_barriers) write_barriers(w, sites, graph, layout);
-  if (graph.machine.overlapped_launch) {
-    w.line("dev::next_grid_may_start();");
-    w.line("dev::wait_for_grids_before<",
-           sites.add(Site{0, SiteKind::grids, "begin: the grids before are done", {}, -1, -1}), ">();");
-  }
+  if (graph.machine.overlapped_launch) write_begin(w, sites, graph);
   if (graph.walk == graph::Walk::split) write_draw_once(w, sites, graph, schedule, layout);
   bool branched = false;
   for (std::size_t g = 0; g < layout.groups.size();) {
@@ -332,6 +345,7 @@ Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std:
   }
   if (branched) w.close();
   write_end(w, sites, graph, layout);
+  write_join(w, graph);
   w.close();
   std::string notes = write_notes(w, kSymbol, graph, schedule, layout, sites);
   std::vector<int> first_warps;

@@ -24,10 +24,12 @@ concept Of = std::same_as<std::remove_const_t<T>, U>;
 constexpr const char* kScopes[] = {"tile_begin", "iteration", "tile_end"};
 constexpr const char* kAsyncs[] = {"none", "copy", "matrix", "store", "threads", "unit"};
 constexpr const char* kSpaces[] = {"shared", "tensor"};
+constexpr const char* kGrids[] = {"ordered", "opens", "joins"};
 constexpr const char* kWalks[] = {"one_tile", "persistent", "dynamic", "split", "sliced"};
 constexpr const auto& words_of(Graph::Scope) { return kScopes; }
 constexpr const auto& words_of(Graph::Async) { return kAsyncs; }
 constexpr const auto& words_of(Graph::Space) { return kSpaces; }
+constexpr const auto& words_of(Graph::Grids) { return kGrids; }
 constexpr const auto& words_of(Graph::Walk) { return kWalks; }
 
 void walk_members(auto&& walk, Of<Graph::Machine> auto& machine) {
@@ -105,6 +107,7 @@ void walk_members(auto&& walk, Of<Graph> auto& graph) {
   walk("pairs", graph.pairs);
   walk("blocks_per_sm", graph.blocks_per_sm);
   walk("walk", graph.walk);
+  walk("grids", graph.grids);
   walk("piece_bytes", graph.piece_bytes);
   walk("most_iterations", graph.most_iterations);
   walk("least_smem_bytes", graph.least_smem_bytes);

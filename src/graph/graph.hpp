@@ -105,6 +105,13 @@ enum class Walk {
   sliced       ///< a tile a cluster: each of its blocks does a slice of the iterations, and the last one adds what the
                ///< others have summed and sent into its shared memory
 };
+/// Grids that follow each other in a stream, on machines where they overlap.
+enum class Grids {
+  ordered,  ///< waits for those before it; the next one may take places of blocks that are done
+  opens,    ///< likewise, but the next one begins only when those before this one are done: it may be one that joins
+  joins  ///< works beside the one before it, which opens, and waits for it at its end alone. It reads nothing that that
+         ///< one writes, and writes nothing that that one touches
+};
 /// Slots of the ring by which a walk hands on what is drawn, and the bytes of each. In a dynamic walk, a role that has
 /// drawn a tile goes on with it while others still do the one before. In a split one, a block draws once.
 inline constexpr int kPlaceSlots = 2, kPlaceBytes = 4;
@@ -113,6 +120,7 @@ inline constexpr int kLeastPiece = 4;
 
 /// "one_tile", "persistent", "dynamic", "split", "sliced".
 const char* name_of(Walk walk);
+const char* name_of(Grids grids);
 
 struct Node {
   std::string name;     ///< unique: "qk.0"
@@ -195,6 +203,7 @@ struct Graph {
   /// Blocks of ranks 2n and 2n + 1 multiply as one: the lower one's thread asks the matrix units of both. Each block
   /// has its own rows of left operand and sums, and has copied half of the right operand.
   bool pairs = false;
+  Grids grids = Grids::ordered;
 
   // Text that codegen writes into the unit, and the launch reads back; filled by the op.
   std::string namespace_name;  ///< device namespace of bodies and contexts

@@ -36,7 +36,7 @@ class Reader {
     fields_.keys(
         tree_, "the document",
         {"name", "machine", "instructions", "edges", "values", "code", "cluster", "pairs", "blocks_per_sm", "walk",
-         "piece_bytes", "most_iterations", "least_smem_bytes", "flops_per_iteration", "overhead_cycles"});
+         "grids", "piece_bytes", "most_iterations", "least_smem_bytes", "flops_per_iteration", "overhead_cycles"});
     const Json* own_name = Fields::optional(tree_, "name");
     graph_.name = own_name ? fields_.name(fields_.text(*own_name, "name"), "name") : std::string(name);
     graph_.blocks_per_sm = fields_.number_or(tree_, "", "blocks_per_sm", 1, 1, kMaxBlocksPerSm);
@@ -82,6 +82,8 @@ class Reader {
   void read_launch() {
     graph_.walk = static_cast<Walk>(fields_.word(
         tree_, "", "walk", {"one_tile", "persistent", "dynamic", "split", "sliced"}, static_cast<int>(graph_.walk)));
+    graph_.grids = static_cast<Grids>(
+        fields_.word(tree_, "", "grids", {"ordered", "opens", "joins"}, static_cast<int>(graph_.grids)));
     if (const Json* bytes = Fields::optional(tree_, "piece_bytes"))
       graph_.piece_bytes = fields_.integer(*bytes, "piece_bytes", 0, kMaxPieceBytes);
     graph_.most_iterations = fields_.number_or(tree_, "", "most_iterations", 0, 0, kMaxTotalCycles);

@@ -58,6 +58,18 @@ void node_line(std::ostream& out, const Machine& machine, const Node& node) {
 
 }  // namespace
 
+const char* name_of(Grids grids) {
+  switch (grids) {
+    case Grids::ordered:
+      return "ordered";
+    case Grids::opens:
+      return "opens";
+    case Grids::joins:
+      return "joins";
+  }
+  return "?";
+}
+
 const char* name_of(Walk walk) {
   switch (walk) {
     case Walk::one_tile:

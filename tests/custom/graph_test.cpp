@@ -101,6 +101,7 @@ Graph full_graph() {
   graph.pairs = true;
   graph.blocks_per_sm = 2;
   graph.walk = tj::Graph::Walk::one_tile;
+  graph.grids = tj::Graph::Grids::opens;
   graph.piece_bytes = 512;
   graph.most_iterations = 12;
   graph.least_smem_bytes = 1000;

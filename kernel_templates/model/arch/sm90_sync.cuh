@@ -13,6 +13,7 @@ TJ_DEVICE bool elect_one() { return detail::api.elect() != 0; }
 // ---- grids of one stream: they run one after the other --------------------------------------------------------------
 TJ_DEVICE void next_grid_may_start() {}
 TJ_DEVICE void wait_for_grids_before() { detail::api.grids_before(0); }
+TJ_DEVICE void go_beside_grid_before() { detail::api.grids_before(0); }
 template <int Site>
 TJ_DEVICE void wait_for_grids_before() {
   detail::api.grids_before(Site);

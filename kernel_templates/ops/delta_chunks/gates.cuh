@@ -12,19 +12,50 @@ using gated_delta_rule::has;
 
 /// A number of a token in a list in shared memory.
 TJ_DEVICE u32 token_number(u32 list, int token) { return list + static_cast<u32>(token) * 4u; }
+/// Numbers of a lane's tokens as they lie in memory, and of a head. All are asked for before the first one is used, as
+/// memory answers after a thousand cycles.
+struct Numbers {
+  u32 gate[2], beta[2], bias;
+  float a_log;
+};
+TJ_DEVICE Numbers load_numbers(const gated_delta_rule::Params& rule, const Place& place, int head) {
+  const int lane = static_cast<int>(dev::lane_index());
+  const auto position = [&](int half) {  // of no token: the last one's
+    return gated_delta_rule::Position{place.batch, place.token + min(lane + 32 * half, place.rows - 1), head};
+  };
+  const gated_delta_rule::Position at[2] = {position(0), position(1)};
+  Numbers numbers = {};
+  if (rule.gate.data != nullptr) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      numbers.gate[half] = gated_delta_rule::load_number(gated_delta_rule::number_of_token(rule.gate, at[half]),
+                                                         has(rule, gated_delta_rule::kGateHalf));
+  }
+  if (rule.beta.data != nullptr) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      numbers.beta[half] = gated_delta_rule::load_number(gated_delta_rule::number_of_token(rule.beta, at[half]),
+                                                         has(rule, gated_delta_rule::kBetaHalf));
+  }
+  if (rule.gate.data != nullptr && has(rule, gated_delta_rule::kGateRaw)) {
+    numbers.a_log = dev::load_global(rule.a_log + at[0].head);
+    if (rule.dt_bias != nullptr) numbers.bias = gated_delta_rule::load_bias(rule, at[0].head);
+  }
+  return numbers;
+}
+
 /// The logarithm of a token's decay, to the base 2. A decay of 0 is one that nothing is left of in f32.
 template <class C>
-TJ_DEVICE float log_decay(const gated_delta_rule::Params& rule, const gated_delta_rule::Position& at) {
+TJ_DEVICE float log_decay(const gated_delta_rule::Params& rule, const Numbers& numbers, u32 number) {
   constexpr float kNothing = -150.0f;
   const typename C::Element tag{};
   if (rule.gate.data == nullptr) return 0.0f;
-  const bool half = has(rule, gated_delta_rule::kGateHalf);
-  float gate = gated_delta_rule::value_of(
-      tag, gated_delta_rule::load_number(gated_delta_rule::number_of_token(rule.gate, at), half), half);
+  float gate = gated_delta_rule::value_of(tag, number, has(rule, gated_delta_rule::kGateHalf));
   if (has(rule, gated_delta_rule::kGateExp))
     gate = dev::log2_approx(gate);
   else if (has(rule, gated_delta_rule::kGateRaw))
-    gate = gated_delta_rule::raw_gate<typename C::Element>(rule, at.head, gate) * gated_delta_rule::kLog2E;
+    gate = gated_delta_rule::raw_gate(gate, numbers.a_log, gated_delta_rule::bias_of(tag, rule, numbers.bias)) *
+           gated_delta_rule::kLog2E;
   else
     gate *= gated_delta_rule::kLog2E;
   return gate < kNothing ? kNothing : gate;
@@ -32,18 +63,18 @@ TJ_DEVICE float log_decay(const gated_delta_rule::Params& rule, const gated_delt
 
 /// G in powers of two, then beta, of all tokens of a chunk: a warp does it, a lane two tokens.
 template <class C>
-TJ_DEVICE void sum_gates(const gated_delta_rule::Params& rule, const Place& place, int head, u32 gates) {
+TJ_DEVICE void sum_gates(const gated_delta_rule::Params& rule, const Numbers& numbers, const Place& place, u32 gates) {
+  const typename C::Element tag{};
   const int lane = static_cast<int>(dev::lane_index());
   float sums[2], beta[2];
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const int token = lane + 32 * half;
-    const gated_delta_rule::Position at{place.batch, place.token + token, head};
-    sums[half] = beta[half] = 0.0f;
-    if (token < place.rows) {
-      sums[half] = log_decay<C>(rule, at);
-      beta[half] = gated_delta_rule::beta_of<typename C::Element>(rule, at);
-    }
+    const bool inside = lane + 32 * half < place.rows;
+    const float decay = log_decay<C>(rule, numbers, numbers.gate[half]),
+                strength = gated_delta_rule::beta_value(
+                    rule, gated_delta_rule::value_of(tag, numbers.beta[half], has(rule, gated_delta_rule::kBetaHalf)));
+    sums[half] = inside ? decay : 0.0f;
+    beta[half] = inside ? strength : 0.0f;
   }
 #pragma unroll
   for (int apart = 1; apart < 32; apart *= 2) {

@@ -28,9 +28,10 @@ enum Number : int {
 struct Records {
   unsigned char* data;
   int heads, sequences;
-  int chunks;  ///< of a sequence, without lists
-  int parts;   ///< tiles of a head
-  Divisor by_heads, by_chunks, by_parts;
+  int chunks;        ///< of a sequence, without lists
+  int first, count;  ///< chunks of each sequence that the launch does; count 0: all, of sequences by a list
+  int parts;         ///< tiles of a head
+  Divisor by_heads, by_count, by_parts;
 };
 
 /// Maps of tokens have rank 4: column, token, head, batch; with lists rank 5, boxes end with a sequence (types.cuh).
@@ -53,6 +54,7 @@ struct StateParams {
   TensorMap q, k, v, o, record_rows;
   StateRule rule;
   Records records;
+  float* between;  ///< states of tiles between launches, as consumers hold them
   int tiles;
 };
 

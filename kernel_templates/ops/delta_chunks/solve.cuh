@@ -19,7 +19,7 @@ namespace tj::ops::delta_chunks {
 using dev::first_tile;
 using dev::next_tile;
 using dev::tile_count;
-/// A chunk and a head, heads first.
+/// A chunk of the launch's range and a head, heads first.
 struct Tile {
   int index;
   bool valid;
@@ -27,31 +27,38 @@ struct Tile {
   int record, head;
   Place place;
 };
+/// The last sequence whose records begin no later.
+TJ_DEVICE int sequence_of(const SolveParams& params, int record) {
+  int low = 0, high = params.records.sequences - 1;
+  while (low < high) {
+    const int middle = (low + high + 1) / 2;
+    if (bound_at(params.rule, middle) / kChunk + middle <= record)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return low;
+}
 template <class C>
 TJ_DEVICE Tile tile_at(const SolveParams& params, int index) {
   Tile tile{index, index < params.tiles, 0, 0, 0, {0, 0, 0}};
   if (!tile.valid) return tile;
   const gated_delta_rule::Params& rule = params.rule;
-  tile.record = divided(index, params.records.by_heads);
-  tile.head = index - tile.record * params.records.heads;
-  int number = tile.record, end = rule.tokens;  // of the sequence's chunks
+  const Records& records = params.records;
+  const int chunk = divided(index, records.by_heads);
+  tile.head = index - chunk * records.heads;
+  const int sequence = records.count > 0 ? divided(chunk, records.by_count) : sequence_of(params, chunk);
+  int end = rule.tokens, before = sequence * records.chunks;  // records of sequences before this one
   if (rule.cu_seqlens == nullptr) {
-    tile.place.batch = divided(tile.record, params.records.by_chunks);
-    number -= tile.place.batch * params.records.chunks;
+    tile.place.batch = sequence;
   } else {
-    int low = 0, high = params.records.sequences - 1;  // the last sequence whose records begin no later
-    while (low < high) {
-      const int middle = (low + high + 1) / 2;
-      if (bound_at(rule, middle) / kChunk + middle <= tile.record)
-        low = middle;
-      else
-        high = middle - 1;
-    }
-    tile.place.token = bound_at(rule, low);
-    number -= tile.place.token / kChunk + low;
-    end = bound_at(rule, low + 1);
+    tile.place.token = bound_at(rule, sequence);
+    end = bound_at(rule, sequence + 1);
+    before = tile.place.token / kChunk + sequence;
   }
+  const int number = records.count > 0 ? records.first + chunk - sequence * records.count : chunk - before;
   if (number < 0 || number > (end - tile.place.token) / kChunk) return tile;
+  tile.record = before + number;
   tile.place.token += number * kChunk;
   tile.place.rows = min(kChunk, end - tile.place.token);
   tile.trip_count = tile.place.rows > 0 ? 1 : 0;
@@ -94,13 +101,19 @@ struct Solver {
   float with_k[kBlocks][8], with_q[kBlocks][8];  ///< k k^T, then L, and q k^T: up to the diagonal
   Terms columns[kBlocks - 1];                    ///< of T, transposed, from the diagonal on
   float solved[kBlocks - 1][8];                  ///< the same below the diagonal, in f32
+  Numbers numbers;                               ///< of the first warp
   const int own;                                 ///< the warp's row of blocks, and its column
   TJ_DEVICE Solver(const SolveParams& p, int) : params(p), own(static_cast<int>(dev::warp_index() % kSolveWarps)) {}
 };
 
+/// Gates and beta are asked for, and added up later: memory answers after a thousand cycles.
 template <class C>
-TJ_DEVICE void take_gates(Solver<C>& solver, const Tile& tile, int, u32 gates) {
-  if (solver.own == 0) sum_gates<C>(solver.params.rule, tile.place, tile.head, gates);
+TJ_DEVICE void ask_gates(Solver<C>& solver, const Tile& tile, int) {
+  if (solver.own == 0) solver.numbers = load_numbers(solver.params.rule, tile.place, tile.head);
+}
+template <class C>
+TJ_DEVICE void sum_gates(Solver<C>& solver, const Tile& tile, int, u32 gates) {
+  if (solver.own == 0) sum_gates<C>(solver.params.rule, solver.numbers, tile.place, gates);
 }
 
 // ---- products of tokens ---------------------------------------------------------------------------------------------
@@ -238,7 +251,7 @@ TJ_DEVICE void put_weights(Solver<C>& solver, const Tile& tile, int, u32 factors
   numbers_of_rows(tile, token_number(factors, kChunk), row, factor);
 #pragma unroll
   for (int i = 0; i < 2; ++i) sums[i] = dev::load_shared<float>(token_number(gates, row + 8 * i));
-  unsigned char* const weights = record_of(solver.params, tile) + kBlockBytes + row * 128;
+  unsigned char* const weights = record_of(solver.params, tile) + kBlockBytes + row * kSwizzleRowBytes;
 #pragma unroll
   for (int j = 0; j < kBlocks; ++j) {
     u32 words[4] = {};
@@ -261,7 +274,7 @@ TJ_DEVICE void put_weights(Solver<C>& solver, const Tile& tile, int, u32 factors
       }
     }
 #pragma unroll
-    for (int i = 0; i < 2; ++i) put_sixteen(weights + i * 8 * 128 + j * 32, words[i], words[2 + i]);
+    for (int i = 0; i < 2; ++i) put_sixteen(weights + i * 8 * kSwizzleRowBytes + j * 32, words[i], words[2 + i]);
   }
 }
 
@@ -282,7 +295,7 @@ TJ_DEVICE void put_numbers(Solver<C>& solver, const Tile& tile, int, u32 factors
                 q_factor = dev::load_shared<float>(token_number(factors, kChunk + token)),
                 before = dev::exp2_approx(sum);
     const auto put = [&](Number list, float value) {
-      dev::store_global(reinterpret_cast<float*>(record + list * 256 + number_place(token)), value);
+      dev::store_global(reinterpret_cast<float*>(record + list * 2 * kSwizzleRowBytes + number_place(token)), value);
     };
     put(kFade, inside && !has(rule, gated_delta_rule::kWithoutDelta) ? before * k_factor * beta : 0.0f);
     put(kBeta, beta);
@@ -351,7 +364,7 @@ TJ_DEVICE void put_blocks(Solver<C>& solver, const Tile& tile, int, u32 gates) {
   const int lane = static_cast<int>(dev::lane_index()), first = own * kBlockRows + lane / 4;
   const float sums[2] = {dev::load_shared<float>(token_number(gates, first)),
                          dev::load_shared<float>(token_number(gates, first + 8))};
-  unsigned char* const record = record_of(solver.params, tile) + lane / 4 * 128 + own * 32;
+  unsigned char* const record = record_of(solver.params, tile) + lane / 4 * kSwizzleRowBytes + own * 32;
 #pragma unroll
   for (int apart = 0; apart < kBlocks; ++apart) {
     const int block = (own + apart) % kBlocks;
@@ -375,7 +388,7 @@ TJ_DEVICE void put_blocks(Solver<C>& solver, const Tile& tile, int, u32 gates) {
     }
 #pragma unroll
     for (int h = 0; h < 2; ++h)
-      put_sixteen(record + (block * kBlockRows + 8 * h) * 128, words[2 * h], words[2 * h + 1]);
+      put_sixteen(record + (block * kBlockRows + 8 * h) * kSwizzleRowBytes, words[2 * h], words[2 * h + 1]);
   }
 }
 

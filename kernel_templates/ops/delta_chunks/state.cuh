@@ -8,7 +8,7 @@
 // Invariant: a body touches registers of its own context and the slots that it is given.
 #pragma once
 
-#include "ops/delta_chunks/chunks.cuh"
+#include "ops/delta_chunks/state_tile.cuh"
 #include "ops/delta_chunks/stored.cuh"
 
 namespace tj::ops::delta_chunks {
@@ -16,77 +16,6 @@ namespace tj::ops::delta_chunks {
 using dev::first_tile;
 using dev::next_tile;
 using dev::tile_count;
-
-inline constexpr int kRows = 64;  ///< of V, of a consumer
-
-/// Rows of V of a sequence's head; an iteration is a chunk.
-struct Tile {
-  int index;
-  bool valid;
-  int trip_count;
-  int sequence, head, part;
-  int batch, first, end;  ///< tokens
-  int record;             ///< of the first chunk
-};
-template <class C>
-TJ_DEVICE Tile tile_at(const StateParams& params, int index) {
-  Tile tile{index, index < params.tiles, 0, 0, 0, 0, 0, 0, 0, 0};
-  if (!tile.valid) return tile;
-  const StateRule& rule = params.rule;
-  const int heads = divided(index, params.records.by_parts);
-  tile.part = index - heads * params.records.parts;
-  tile.sequence = divided(heads, params.records.by_heads);
-  tile.head = heads - tile.sequence * params.records.heads;
-  if (rule.cu_seqlens == nullptr) {
-    tile.batch = tile.sequence;
-    tile.end = rule.tokens;
-    tile.record = tile.sequence * params.records.chunks;
-  } else {
-    tile.first = bound_at(rule, tile.sequence);
-    tile.end = max(tile.first, bound_at(rule, tile.sequence + 1));
-    tile.record = tile.first / kChunk + tile.sequence;
-  }
-  tile.trip_count = (tile.end - tile.first + kChunk - 1) / kChunk;
-  return tile;
-}
-TJ_DEVICE Place place_of(const Tile& tile, int i) {
-  const int token = tile.first + i * kChunk;
-  return {tile.batch, token, min(kChunk, tile.end - token)};
-}
-template <class C>
-TJ_DEVICE int first_column(const Tile& tile) {
-  return tile.part * C::kConsumers * kRows;
-}
-
-// ---- loads ----------------------------------------------------------------------------------------------------------
-template <class C_>
-struct Loader {
-  using C = C_;
-  const StateParams& params;
-  TJ_DEVICE Loader(const StateParams& p, int) : params(p) {}
-};
-template <class C>
-TJ_DEVICE void load_k(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
-  const StateParams& params = loader.params;
-  copy_chunk(params, &params.k, place_of(tile, i), divided(tile.head, params.rule.by_k), 0, C::kHeadDim, slot, full);
-}
-template <class C>
-TJ_DEVICE void load_q(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
-  const StateParams& params = loader.params;
-  copy_chunk(params, &params.q, place_of(tile, i), divided(tile.head, params.rule.by_q), 0, C::kHeadDim, slot, full);
-}
-template <class C>
-TJ_DEVICE void load_v(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
-  const StateParams& params = loader.params;
-  copy_chunk(params, &params.v, place_of(tile, i), divided(tile.head, params.rule.by_v), first_column<C>(tile),
-             C::kConsumers * kRows, slot, full);
-}
-template <class C>
-TJ_DEVICE void load_record(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
-  const StateParams& params = loader.params;
-  const int record = (tile.record + i) * params.records.heads + tile.head;
-  dev::copy_box_4d(slot, &params.record_rows, full, 0, record * kRecordRows, 0, 0);
-}
 
 // ---- a consumer -----------------------------------------------------------------------------------------------------
 /// A thread holds rows row0 and row0 + 8; of a product columns 8j + 2(lane % 4) + {0, 1}.
@@ -98,8 +27,10 @@ struct Consumer {
   float state[C::kHeadDim / 2];
   u32 before[C::kHeadDim / 4];              ///< S, rounded
   float change[kChunk / 2];                 ///< R, then D
+  float values[kChunk / 2];                 ///< beta V^T
+  float fade[kChunk / 4];                   ///< of the thread's tokens
   u32 asked[kChunk / 4];                    ///< X, rounded
-  u32 added[kChunk / 4], kept[kChunk / 4];  ///< D, rounded, and keep D
+  u32 added[kChunk / 4], kept[kChunk / 4];  ///< D and keep D, rounded
   float output[kChunk / 2];
   TJ_DEVICE Consumer(const StateParams& p, int which) : params(p), copy(which) {}
 };
@@ -149,6 +80,35 @@ TJ_DEVICE void load_state(Consumer<C>& consumer, const Tile& tile) {
     }
 }
 
+/// The state of a tile between launches. A thread's numbers lie as it holds them, four side by side.
+template <class C>
+TJ_DEVICE float* state_between(const Consumer<C>& consumer, const Tile& tile) {
+  const int place = (tile.index * C::kConsumers + consumer.copy) * kRows * C::kHeadDim;
+  const int thread = group_warp() * 32 + static_cast<int>(dev::lane_index());
+  return consumer.params.between + static_cast<long long>(place) + 4 * thread;
+}
+inline constexpr int kBetweenPiece = 4 * 128;  ///< numbers of a group's threads
+template <class C>
+TJ_DEVICE void load_between(Consumer<C>& consumer, const Tile& tile) {
+  const float* const from = state_between(consumer, tile);
+#pragma unroll
+  for (int j = 0; j < C::kHeadDim / 8; ++j) {
+    float four[4];
+    dev::load_global(from + j * kBetweenPiece, four);
+#pragma unroll
+    for (int at = 0; at < 4; ++at) consumer.state[4 * j + at] = four[at];
+  }
+}
+template <class C>
+TJ_DEVICE void store_between(const Consumer<C>& consumer, const Tile& tile) {
+  float* const to = state_between(consumer, tile);
+#pragma unroll
+  for (int j = 0; j < C::kHeadDim / 8; ++j) {
+    const float* const four = &consumer.state[4 * j];
+    dev::store_global(to + j * kBetweenPiece, {four[0], four[1], four[2], four[3]});
+  }
+}
+
 /// S as the next products read it.
 template <class C>
 TJ_DEVICE void round_state(Consumer<C>& consumer) {
@@ -159,16 +119,20 @@ TJ_DEVICE void round_state(Consumer<C>& consumer, const Tile&, int) {
   round_state(consumer);
 }
 
-/// Takes the state that the sequence begins with.
+/// Takes the state before the launch's first chunk.
 template <class C>
 TJ_DEVICE void begin_state(Consumer<C>& consumer, const Tile& tile) {
-  load_state(consumer, tile);
+  if (tile.empty) return;
+  if (tile.begins)
+    load_state(consumer, tile);
+  else
+    load_between(consumer, tile);
   round_state(consumer);
 }
 
 /// The sequence's last state goes to its slot.
 template <class C>
-TJ_DEVICE void end_state(Consumer<C>& consumer, const Tile& tile) {
+TJ_DEVICE void put_state(const Consumer<C>& consumer, const Tile& tile) {
   const gated_delta_rule::States& states = consumer.params.rule.final;
   const int slot = gated_delta_rule::slot_of(states, tile.sequence);
   if (slot < 0) return;
@@ -188,6 +152,15 @@ TJ_DEVICE void end_state(Consumer<C>& consumer, const Tile& tile) {
     }
 }
 
+template <class C>
+TJ_DEVICE void end_state(Consumer<C>& consumer, const Tile& tile) {
+  if (tile.empty) return;
+  if (tile.goes_on)
+    store_between(consumer, tile);
+  else
+    put_state(consumer, tile);
+}
+
 /// sums = S tokens^T: 64 x kChunk.
 template <class C>
 TJ_DEVICE void multiply_state(Consumer<C>& consumer, float (&sums)[kChunk / 2], u32 tokens) {
@@ -202,8 +175,8 @@ TJ_DEVICE void multiply_state(Consumer<C>& consumer, float (&sums)[kChunk / 2], 
         dev::operand_advance(right, static_cast<u32>(block) * kBlockBytes), block != 0);
 }
 template <class C>
-TJ_DEVICE void read_keys(Consumer<C>& consumer, const Tile&, int, u32 k) {
-  multiply_state(consumer, consumer.change, k);
+TJ_DEVICE void read_keys(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
+  multiply_state(consumer, consumer.change, chunk);
 }
 template <class C>
 TJ_DEVICE void read_keys_done(Consumer<C>& consumer) {
@@ -211,8 +184,8 @@ TJ_DEVICE void read_keys_done(Consumer<C>& consumer) {
   dev::hold(consumer.before);
 }
 template <class C>
-TJ_DEVICE void read_queries(Consumer<C>& consumer, const Tile&, int, u32 q) {
-  multiply_state(consumer, consumer.output, q);
+TJ_DEVICE void read_queries(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
+  multiply_state(consumer, consumer.output, chunk + Slot<C>::kQueries);
 }
 template <class C>
 TJ_DEVICE void read_queries_done(Consumer<C>& consumer) {
@@ -222,7 +195,8 @@ TJ_DEVICE void read_queries_done(Consumer<C>& consumer) {
 
 /// S fades as the whole chunk says.
 template <class C>
-TJ_DEVICE void fade_state(Consumer<C>& consumer, const Tile&, int, u32 record) {
+TJ_DEVICE void fade_state(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
+  const u32 record = chunk + Slot<C>::kRecord;
   const float total = dev::load_shared<float>(dev::piece_address(record + 2 * kBlockBytes, 2 * kTotal, 0));
 #pragma unroll
   for (float& value : consumer.state) value *= total;
@@ -236,32 +210,48 @@ TJ_DEVICE u32 token_place(u32 tokens, int pair) {
                             static_cast<u32>(2 * group_warp()) + matrix % 2);
 }
 
-/// X = beta V^T - fade R. Beta is in X, not in A: the diagonal of A is 1 then, which loses nothing when A is rounded.
+/// beta V^T, and the numbers by which R fades. Beta is in X, not in A: the diagonal of A is 1 then, which loses nothing
+/// when A is rounded.
 template <class C>
-TJ_DEVICE void correct_values(Consumer<C>& consumer, const Tile&, int, u32 v, u32 record) {
+TJ_DEVICE void scale_values(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
+  const u32 record = chunk + Slot<C>::kRecord,
+            v = chunk + Slot<C>::kValues + static_cast<u32>(consumer.copy) * kBlockBytes;
   const typename C::Element tag{};
 #pragma unroll
   for (int pair = 0; pair < kChunk / 16; ++pair) {
     u32 values[4];
     float fade[4], beta[4];
-    dev::load_matrices_transposed(token_place(v + static_cast<u32>(consumer.copy) * kBlockBytes, pair), values);
+    dev::load_matrices_transposed(token_place(v, pair), values);
     load_numbers(record, kFade, pair, fade);
     load_numbers(record, kBeta, pair, beta);
 #pragma unroll
     for (int w = 0; w < 4; ++w) {  // block 2 pair + w / 2 of columns, half w % 2
       float low, high;
       dev::unpack(tag, values[w], low, high);
-      const float* const held = &consumer.change[8 * pair + 2 * w];
-      const int at = w / 2 * 2;
-      consumer.asked[4 * pair + w] = dev::pack(tag, dev::multiply_add(-fade[at], held[0], low * beta[at]),
-                                               dev::multiply_add(-fade[at + 1], held[1], high * beta[at + 1]));
+      consumer.values[8 * pair + 2 * w] = low * beta[w / 2 * 2];
+      consumer.values[8 * pair + 2 * w + 1] = high * beta[w / 2 * 2 + 1];
+      consumer.fade[4 * pair + w] = fade[w];
     }
+  }
+}
+
+/// X = beta V^T - fade R.
+template <class C>
+TJ_DEVICE void correct_values(Consumer<C>& consumer, const Tile&, int) {
+  const typename C::Element tag{};
+#pragma unroll
+  for (int word = 0; word < kChunk / 4; ++word) {
+    const float* const fade = &consumer.fade[word / 2 * 2];
+    const float low = dev::multiply_add(-fade[0], consumer.change[2 * word], consumer.values[2 * word]);
+    const float high = dev::multiply_add(-fade[1], consumer.change[2 * word + 1], consumer.values[2 * word + 1]);
+    consumer.asked[word] = dev::pack(tag, low, high);
   }
 }
 
 /// D = X A^T: 64 x kChunk.
 template <class C>
-TJ_DEVICE void solve_tokens(Consumer<C>& consumer, const Tile&, int, u32 record) {
+TJ_DEVICE void solve_tokens(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
+  const u32 record = chunk + Slot<C>::kRecord;
   dev::hold(consumer.change);
   dev::hold(consumer.asked);
   dev::matrix_multiply<dev::MatrixSteps<kChunk / kMatrixK, 0, kMatrixK * 2, 0>>(
@@ -274,9 +264,10 @@ TJ_DEVICE void solve_tokens_done(Consumer<C>& consumer) {
   dev::hold(consumer.asked);
 }
 
-/// keep D, and D.
+/// keep D.
 template <class C>
-TJ_DEVICE void weigh(Consumer<C>& consumer, const Tile&, int, u32 record) {
+TJ_DEVICE void weigh(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
+  const u32 record = chunk + Slot<C>::kRecord;
   const typename C::Element tag{};
 #pragma unroll
   for (int pair = 0; pair < kChunk / 16; ++pair) {
@@ -286,18 +277,23 @@ TJ_DEVICE void weigh(Consumer<C>& consumer, const Tile&, int, u32 record) {
     for (int w = 0; w < 4; ++w) {
       const float low = consumer.change[8 * pair + 2 * w], high = consumer.change[8 * pair + 2 * w + 1];
       consumer.kept[4 * pair + w] = dev::pack(tag, low * keep[w / 2 * 2], high * keep[w / 2 * 2 + 1]);
-      consumer.added[4 * pair + w] = dev::pack(tag, low, high);
     }
   }
 }
 
+/// D as results read it.
+template <class C>
+TJ_DEVICE void round_tokens(Consumer<C>& consumer, const Tile&, int) {
+  round_rows(typename C::Element{}, consumer.change, consumer.added);
+}
+
 /// S += (keep D) K: 64 x K.
 template <class C>
-TJ_DEVICE void change_state(Consumer<C>& consumer, const Tile&, int, u32 k) {
+TJ_DEVICE void change_state(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
   dev::hold(consumer.state);
   dev::hold(consumer.kept);
   dev::matrix_multiply<dev::MatrixSteps<kChunk / kMatrixK, 0, kMatrixK * kSwizzleRowBytes, dev::kRightMn>>(
-      typename C::Element{}, consumer.state, consumer.kept, dev::matrix_operand(k, kBlockBytes, kSwizzleAtomBytes),
+      typename C::Element{}, consumer.state, consumer.kept, dev::matrix_operand(chunk, kBlockBytes, kSwizzleAtomBytes),
       true);
 }
 template <class C>
@@ -308,7 +304,8 @@ TJ_DEVICE void change_state_done(Consumer<C>& consumer) {
 
 /// Part of each token's result that the state before the chunk gives.
 template <class C>
-TJ_DEVICE void fade_output(Consumer<C>& consumer, const Tile&, int, u32 record) {
+TJ_DEVICE void fade_output(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
+  const u32 record = chunk + Slot<C>::kRecord;
 #pragma unroll
   for (int pair = 0; pair < kChunk / 16; ++pair) {
     float out[4];
@@ -320,7 +317,8 @@ TJ_DEVICE void fade_output(Consumer<C>& consumer, const Tile&, int, u32 record) 
 
 /// O += D P^T.
 template <class C>
-TJ_DEVICE void add_tokens(Consumer<C>& consumer, const Tile&, int, u32 record) {
+TJ_DEVICE void add_tokens(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
+  const u32 record = chunk + Slot<C>::kRecord;
   dev::hold(consumer.output);
   dev::hold(consumer.added);
   dev::matrix_multiply<dev::MatrixSteps<kChunk / kMatrixK, 0, kMatrixK * 2, 0>>(

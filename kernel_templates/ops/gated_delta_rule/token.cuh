@@ -61,27 +61,21 @@ TJ_DEVICE const unsigned char* number_of_token(const Numbers& of, const Position
   return static_cast<const unsigned char*>(of.data) + (at.batch * of.batch + at.token * of.token + at.head * of.head);
 }
 
-/// The logarithm of a decay that a raw gate stands for.
-template <class Element>
-TJ_DEVICE float raw_gate(const Params& params, int head, float gate) {
-  float bias = 0;
+/// A head's bias of raw gates, as it lies in memory.
+TJ_DEVICE u32 load_bias(const Params& params, int head) {
   const bool half = has(params, kBiasHalf);
-  if (params.dt_bias != nullptr)
-    bias = value_of(Element{},
-                    load_number(static_cast<const unsigned char*>(params.dt_bias) + head * (half ? 2 : 4), half), half);
-  return -exponential(dev::load_global(params.a_log + head)) * softplus(gate + bias);
+  return load_number(static_cast<const unsigned char*>(params.dt_bias) + head * (half ? 2 : 4), half);
 }
+template <class Tag>
+TJ_DEVICE float bias_of(Tag tag, const Params& params, u32 number) {
+  return value_of(tag, number, has(params, kBiasHalf));
+}
+/// The logarithm of a decay that a raw gate stands for.
+TJ_DEVICE float raw_gate(float gate, float a_log, float bias) { return -exponential(a_log) * softplus(gate + bias); }
 TJ_DEVICE float beta_value(const Params& params, float b) {
   return params.beta.data == nullptr ? 1.0f
          : has(params, kBetaRaw)     ? dev::divide_approx(1.0f, 1.0f + exponential(-b))
                                      : b;
-}
-/// A token's beta.
-template <class Element>
-TJ_DEVICE float beta_of(const Params& params, const Position& at) {
-  if (params.beta.data == nullptr) return 1.0f;
-  const bool half = has(params, kBetaHalf);
-  return beta_value(params, value_of(Element{}, load_number(number_of_token(params.beta, at), half), half));
 }
 TJ_DEVICE float inverse_root(float x) { return dev::exp2_approx(dev::log2_approx(x) * -0.5f); }
 
@@ -144,7 +138,10 @@ struct Token {
   TJ_DEVICE static float decay_of(const Params& params, int head, float gate) {
     if (params.gate.data == nullptr) return 1.0f;
     if (has(params, kGateExp)) return gate;
-    if (has(params, kGateRaw)) gate = raw_gate<typename C::Element>(params, head, gate);
+    if (has(params, kGateRaw)) {
+      const u32 bias = params.dt_bias != nullptr ? load_bias(params, head) : 0;
+      gate = raw_gate(gate, dev::load_global(params.a_log + head), bias_of(typename C::Element{}, params, bias));
+    }
     return exponential(gate);
   }
   TJ_DEVICE void products(const Params& params) {

@@ -17,10 +17,12 @@
 namespace tj::ops {
 
 enum class DeltaStep : std::uint8_t {
-  solve,       ///< makes records
-  state,       ///< reads them; a block has 64 rows of V
-  wide_state,  ///< or 128
+  solve,         ///< makes records
+  state,         ///< reads them; a block has 64 rows of V
+  wide_state,    ///< or 128
+  solve_beside,  ///< as solve, beside the launch before it
 };
+inline bool solves(DeltaStep step) { return step == DeltaStep::solve || step == DeltaStep::solve_beside; }
 
 struct DeltaChunksKernel {
   DType dtype = DType::bf16, state = DType::f32;
@@ -29,12 +31,18 @@ struct DeltaChunksKernel {
   DeltaStep step = DeltaStep::solve;
 };
 
+/// Chunks of each sequence that one launch does.
+struct ChunkRange {
+  int first = 0, count = 0;  ///< count 0: all
+};
+
 /// A call that gated_delta_rule has validated and delta_chunks_serve(), and one of its steps; records: device memory of
 /// delta_chunks_bytes(call).
 struct DeltaChunksArgs {
   const GatedDeltaRuleArgs& call;
   DeltaChunksKernel kernel;
   void* records = nullptr;
+  ChunkRange range{};
 };
 
 const Op& delta_chunks_op();
@@ -43,6 +51,10 @@ const arch::Needs& delta_chunks_needs();
 
 /// Records of a head, and bytes of those of all heads.
 std::int64_t delta_chunks_records(const GatedDeltaRuleArgs& call);
+/// Most chunks of a sequence, as far as the host knows.
+int delta_chunks_most(const GatedDeltaRuleArgs& call);
+/// Can launches do ranges of chunks?
+bool delta_chunks_in_ranges(const GatedDeltaRuleArgs& call);
 std::size_t delta_chunks_bytes(const GatedDeltaRuleArgs& call);
 
 /// Can chunks serve the call at all?

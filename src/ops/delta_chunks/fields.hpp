@@ -8,10 +8,10 @@
 
 namespace tj::ops::delta_chunks {
 
-inline constexpr const char* kSteps[] = {"solve", "state", "wide-state"};
+inline constexpr const char* kSteps[] = {"solve", "state", "wide-state", "solve-beside"};
 
-/// The solving step reads no state: its kernels have the first type and order of states.
-inline bool has_states(const DeltaChunksKernel& kernel) { return kernel.step != DeltaStep::solve; }
+/// The solving steps read no state: their kernels have the first type and order of states.
+inline bool has_states(const DeltaChunksKernel& kernel) { return !solves(kernel.step); }
 
 inline constexpr std::array<Field<DeltaChunksKernel>, 5> kFields = {
     {{.name = "step",
@@ -19,8 +19,8 @@ inline constexpr std::array<Field<DeltaChunksKernel>, 5> kFields = {
       .set = [](DeltaChunksKernel& kernel, unsigned value) { kernel.step = static_cast<DeltaStep>(value); },
       .words = words<kSteps>,
       .bits = 2,
-      .flags = {"solve", "state", "wide-state"},
-      .defaults = 3,
+      .flags = {"solve", "state", "wide-state", "solve-beside"},
+      .defaults = 4,
       .tag = "_%"},
      gated_delta_rule::dtype_field<DeltaChunksKernel>(),
      [] {

@@ -5,8 +5,8 @@
 //   solve_third -> put_blocks      multiply_tokens -> put_numbers      take_gates -> all that compares or puts
 // States, an iteration is a chunk; for each consumer c of 64 rows of V:
 //   read_keys -> correct_values -> solve_tokens -> weigh -> change_state -> round_state -> read_keys of the next chunk
-//   fade_state -> change_state
-//   read_queries -> fade_output -> add_tokens <- weigh       add_tokens -> stage_rows -> put_rows
+//   scale_values -> correct_values      fade_state -> change_state      solve_tokens -> round_tokens -> add_tokens
+//   read_queries -> fade_output -> add_tokens -> stage_rows -> put_rows
 // The first line is the chain of the state: a recurrence that no order of the other nodes shortens.
 #include <iterator>
 
@@ -68,7 +68,10 @@ class SolveBuilder : Builder {
               inverses = value("inverses", kBlocks * delta_chunks::kBlockTerms, Scope::iteration, 1, 1, kListAlignment);
     const int load_k = load("load_k", k, delta_chunks::kSolveWarps),
               load_q = load("load_q", q, delta_chunks::kSolveWarps);
-    const int take = solving("take_gates", {.alu = 2000});   // an estimate: loads one after the other
+    const int ask = solving("ask_gates", {.alu = kAskCycles});
+    node(ask).latency = kGateLatency;
+    node(ask).registers = kGateRegisters;
+    const int take = solving("sum_gates", {.alu = kSumCycles});
     const double weights = kWeightBlocks * kBlock * kBlock;  // of P, or of A
     const int multiply = solving("multiply_tokens", products(kernel_.head_dim / kDepth * (2.0 * kWeightBlocks + 2)));
     const int weigh_queries = solving("put_weights", weigh(weights, 8));
@@ -81,8 +84,7 @@ class SolveBuilder : Builder {
     node(invert).registers = kRegisters;
     then(load_k, multiply, 0, k);
     then(load_q, multiply, 0, q);
-    order(load_k, take, 0);  // what is under way while gates are added up
-    order(load_q, take, 0);
+    then(ask, take);
     then(multiply, weigh_queries);
     then(multiply, weigh_queries, 0, factors);
     then(take, weigh_queries, 0, gates);
@@ -96,6 +98,7 @@ class SolveBuilder : Builder {
     const int put = below_the_diagonal(compare, invert, lower, inverses);
     then(take, put, 0, gates);
     then(put, multiply, 1);
+    if (kernel_.step == DeltaStep::solve_beside) graph_.grids = graph::Grids::joins;
     graph_.overhead_cycles = 2.0 * node(load_k).latency;
     return std::move(graph_);
   }
@@ -104,7 +107,9 @@ class SolveBuilder : Builder {
   static constexpr std::int64_t kListBytes = 512, kListAlignment = 128;
   static constexpr int kBlock = delta_chunks::kBlockRows, kBlocks = kChunk / kBlock, kDepth = 16, kRegisters = 8;
   static constexpr int kBelow = kBlocks * (kBlocks - 1) / 2, kWeightBlocks = kBelow + kBlocks;
-  static constexpr int kTerms = 3;                        // of the products of two numbers of two terms each
+  static constexpr int kTerms = 3;                               // of the products of two numbers of two terms each
+  static constexpr int kGateRegisters = 6, kGateLatency = 1500;  // of 64 rows of memory, in a timeline of an H200
+  static constexpr double kAskCycles = 100, kSumCycles = 300;    // estimates, of one warp: loads; sums of 64 tokens
   static constexpr double kChainCycles = 20, kSplit = 6;  // estimates: a step of substitution; of a number in two terms
 
   /// Products of 16 x 16 x 16.
@@ -153,23 +158,25 @@ class StateBuilder : Builder {
 
   Graph build() {
     constexpr int kMost = 4;
-    k_ = value("k", tokens_bytes(), Scope::iteration, 2, kMost);
-    q_ = value("q", tokens_bytes(), Scope::iteration, 2, kMost);
-    v_ = value("v", std::int64_t{kChunk} * kRows * consumers_ * kElementBytes, Scope::iteration, 2, kMost);
-    record_ = value("record", delta_chunks::kRecordBytes, Scope::iteration, 2, kMost);
-    load_k_ = load("load_k", k_, 1);
-    load_q_ = load("load_q", q_, 1);
-    load_v_ = load("load_v", v_, 1);
-    load_record_ = load("load_record", record_, 1);
+    chunk_ = value(
+        "chunk",
+        2 * tokens_bytes() + delta_chunks::kRecordBytes + std::int64_t{kChunk} * kRows * consumers_ * kElementBytes,
+        Scope::iteration, 2, kMost);
+    load_ = load("load_chunk", chunk_, 1);
     for (int c = 0; c < consumers_; ++c) consumer(c);
+    graph_.grids = graph::Grids::opens;                    // the next range is solved beside it,
+    graph_.least_smem_bytes = arch_.smem_per_block_bytes;  // on other SMs
     graph_.flops_per_iteration = 2.0 * kRows * consumers_ * kChunk * (3.0 * kernel_.head_dim + 2.0 * kChunk);
-    graph_.overhead_cycles = 4.0 * node(load_k_).latency;
+    graph_.overhead_cycles = 4.0 * node(load_).latency;
     return std::move(graph_);
   }
 
  private:
   static constexpr int kRows = 64;
   static constexpr int kThreads = 128;
+  // What a body takes beside its work: where its lists come from shared memory first, and where they do not. Half of
+  // what timelines of an H200 show (tj-bench --timeline: 66 to 135 and 13 to 40), as marks take cycles, too.
+  static constexpr double kListCycles = 40, kAloneCycles = 12;
 
   int matrix(const char* body, int c, int width, int depth, int registers) {
     Node n = numbered("Consumer", body, c);
@@ -177,15 +184,17 @@ class StateBuilder : Builder {
     n.registers = registers;
     return add(std::move(n));
   }
-  /// Operations of f32 and conversions, so many for each of `columns` columns, and bytes of shared memory.
-  int arithmetic(const char* body, int c, int columns, double operations, double conversions, double bytes = 0,
-                 int registers = 0) {
+  /// Operations of f32 and conversions, so many for each of `columns` columns, and bytes of shared memory. A warp is
+  /// alone on its scheduler, so it sees the latency of its first load.
+  int arithmetic(const char* body, int c, int columns, double operations, double conversions, double bytes,
+                 double latency, int registers = 0) {
     Node n = numbered("Consumer", body, c);
     const double elements = double{kRows} * columns;
-    busy(n,
-         cycles(elements * (operations / arch_.fact("f32_per_cycle") + conversions / arch_.fact("convert_per_cycle")) +
-                bytes / kSharedBytesPerCycle));
-    n.reservations = {of("ALU", n.cycles)};
+    const int work =
+        cycles(elements * (operations / arch_.fact("f32_per_cycle") + conversions / arch_.fact("convert_per_cycle")) +
+               bytes / kSharedBytesPerCycle);
+    busy(n, work + cycles(latency));
+    n.reservations = {of("ALU", work)};
     n.registers = registers;
     return add(std::move(n));
   }
@@ -194,38 +203,42 @@ class StateBuilder : Builder {
     const int width = kernel_.head_dim;
     constexpr double kBytes = double{kRows} * kChunk * kElementBytes;
     const int begin = add(numbered("Consumer", "begin_state", c, Scope::tile_begin));
-    const int round = arithmetic("round_state", c, width, 0, 0.5, 0, kRows * width / 2 / kThreads);
+    const int round = arithmetic("round_state", c, width, 0, 0.5, 0, kAloneCycles, kRows * width / 2 / kThreads);
     const int keys = matrix("read_keys", c, kChunk, width, kRows * kChunk / kThreads);
     const int queries = matrix("read_queries", c, kChunk, width, kRows * kChunk / kThreads);
-    const int fade = arithmetic("fade_state", c, width, 1, 0);
-    const int ask = arithmetic("correct_values", c, kChunk, 2, 0.5, kBytes, kRows * kChunk / 2 / kThreads);
+    const int fade = arithmetic("fade_state", c, width, 1, 0, 0, kListCycles);
+    const int scale =
+        arithmetic("scale_values", c, kChunk, 2, 0, kBytes, kListCycles, kRows * kChunk / kThreads + kChunk / 4);
+    const int ask = arithmetic("correct_values", c, kChunk, 1, 0.5, 0, kAloneCycles, kRows * kChunk / 2 / kThreads);
     const int solve = matrix("solve_tokens", c, kChunk, kChunk, 0);
-    const int weigh = arithmetic("weigh", c, kChunk, 1, 1, 0, kRows * kChunk / kThreads);
+    const int weigh = arithmetic("weigh", c, kChunk, 1, 0.5, 0, kListCycles, kRows * kChunk / 2 / kThreads);
+    const int tokens = arithmetic("round_tokens", c, kChunk, 0, 0.5, 0, kAloneCycles, kRows * kChunk / 2 / kThreads);
     const int change = matrix("change_state", c, width, kChunk, kRows * width / kThreads);
-    const int faded = arithmetic("fade_output", c, kChunk, 1, 0);
+    const int faded = arithmetic("fade_output", c, kChunk, 1, 0, 0, kListCycles);
     const int sum = matrix("add_tokens", c, kChunk, kChunk, kContextRegisters);
-    const int stage = arithmetic("stage_rows", c, kChunk, 0, 0.5, kBytes);
+    const int stage = arithmetic("stage_rows", c, kChunk, 0, 0.5, kBytes, kAloneCycles);
     const int end = add(numbered("Consumer", "end_state", c, Scope::tile_end));
 
     edge(begin, keys, 0, 0, false);
-    then(load_k_, keys, 0, k_);
-    then(load_q_, queries, 0, q_);
-    then(load_record_, fade, 0, record_);
-    then(load_v_, ask, 0, v_);
-    then(load_record_, ask, 0, record_);
+    then(load_, keys, 0, chunk_);
+    then(load_, queries, 0, chunk_);
+    then(load_, fade, 0, chunk_);
+    then(load_, scale, 0, chunk_);
+    then(scale, ask);
     wait(keys, ask);
     then(ask, solve);
-    then(load_record_, solve, 0, record_);
+    then(load_, solve, 0, chunk_);
     wait(solve, weigh);
-    then(load_record_, weigh, 0, record_);
+    then(load_, weigh, 0, chunk_);
     then(weigh, change);
     then(fade, change);
-    then(load_k_, change, 0, k_);
+    then(load_, change, 0, chunk_);
     wait(queries, faded);
-    then(load_record_, faded, 0, record_);
+    then(load_, faded, 0, chunk_);
     then(faded, sum);
-    then(weigh, sum);
-    then(load_record_, sum, 0, record_);
+    wait(solve, tokens);
+    then(tokens, sum);
+    then(load_, sum, 0, chunk_);
     wait(sum, stage);
     put(c, stage);
     wait(change, end);
@@ -234,11 +247,8 @@ class StateBuilder : Builder {
     for (const int product : {keys, queries, change, sum}) wait(product, round);
     // Edges from one chunk to the next: the state, and registers that are free.
     for (const int reader : {keys, queries, fade}) then(round, reader, 1);
-    then(weigh, keys, 1);
     then(stage, queries, 1);
-    wait(solve, ask, 1);
-    wait(change, weigh, 1);
-    wait(sum, weigh, 1);
+    then(ask, scale, 1);
   }
 
   /// A consumer's results leave by a warp of another role.
@@ -250,13 +260,13 @@ class StateBuilder : Builder {
     n.registers = kWriterRegisters;
     n.reservations = {of("TMA", cycles(engine_.run_cycles(kBytes)))};
     busy(n, cycles(engine_.arrival_cycles(kBytes)));
-    const int o = value("o" + std::to_string(c), std::int64_t{kChunk} * kRows * kElementBytes, Scope::iteration, 1, 2);
+    const int o = value("o" + std::to_string(c), std::int64_t{kChunk} * kRows * kElementBytes, Scope::iteration, 2, 2);
     then(stage, add(std::move(n)), 0, o);
   }
 
   const int consumers_;
   const Multiplier groups_{Multiplier::Way::warpgroup, arch_};
-  int k_ = 0, q_ = 0, v_ = 0, record_ = 0, load_k_ = 0, load_q_ = 0, load_v_ = 0, load_record_ = 0;
+  int chunk_ = 0, load_ = 0;
 };
 
 }  // namespace

@@ -53,7 +53,7 @@ class DeltaChunks final : public Op {
   std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
     arch::require(arch, kOp, delta_chunks_needs());
     const auto kernel = kernel_of_fields<kFields, DeltaChunksKernel>(request);
-    if (kernel.step == DeltaStep::solve) {
+    if (solves(kernel.step)) {
       Candidate candidate{delta_solve_graph(kernel, arch), 1, 0, false};
       candidate.one_role = true;
       return {std::move(candidate)};
@@ -65,7 +65,7 @@ class DeltaChunks final : public Op {
   }
 
   void touches(const void* args, Touched& memory) const override {
-    const auto& [call, kernel, records] = get(args);
+    const auto& [call, kernel, records, range] = get(args);
     memory.reads(call.q);
     memory.reads(call.k);
     memory.reads(call.v);
@@ -106,7 +106,7 @@ bool delta_chunks_fits(const DeltaChunksKernel& kernel) {
 
 Kernel delta_chunks_kernel(const DeltaChunksKernel& given) {
   DeltaChunksKernel kernel = given;
-  if (kernel.step == DeltaStep::solve) kernel.state = DType::f16, kernel.state_transposed = false;
+  if (solves(kernel.step)) kernel.state = DType::f16, kernel.state_transposed = false;
   return {key_of_fields<kFields>(kernel)};
 }
 

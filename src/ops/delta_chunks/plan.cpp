@@ -47,11 +47,16 @@ delta_chunks::Records records_of(const DeltaChunksArgs& args, int parts) {
   records.heads = static_cast<int>(heads_of(call));
   records.sequences = static_cast<int>(gated_delta_rule_sequences(call));
   records.chunks = static_cast<int>((tokens_of(call) + kChunk - 1) / kChunk);
+  records.first = args.range.first;
+  records.count = args.range.count;
   records.parts = parts;
   records.by_heads = divisor_of(records.heads);
-  records.by_chunks = divisor_of(records.chunks);
   records.by_parts = divisor_of(parts);
   return records;
+}
+
+std::size_t records_bytes(const GatedDeltaRuleArgs& call) {
+  return static_cast<std::size_t>(delta_chunks_records(call) * heads_of(call)) * kRecordBytes;
 }
 
 void walk(int tiles, int max_sms, LaunchPlan& plan) {
@@ -72,7 +77,14 @@ void plan_solve(const DeltaChunksArgs& args, LaunchPlan& plan) {
   plan.map_count = 2;
   set_rule(call, p.rule);
   p.records = records_of(args, 1);
-  p.tiles = static_cast<int>(delta_chunks_records(call) * heads_of(call));
+  if (!delta_chunks_in_ranges(call))
+    p.records.count = 0;
+  else if (p.records.count == 0)
+    p.records.count = p.records.chunks;
+  p.records.by_count = divisor_of(std::max(1, p.records.count));
+  const std::int64_t chunks =
+      p.records.count == 0 ? delta_chunks_records(call) : std::int64_t{p.records.count} * p.records.sequences;
+  p.tiles = static_cast<int>(chunks * heads_of(call));
   walk(p.tiles, call.max_sms, plan);
 }
 
@@ -94,6 +106,7 @@ void plan_state(const DeltaChunksArgs& args, int rows, LaunchPlan& plan) {
   set_rule(call, rule);
   p.rule = {rule.initial, rule.final, rule.cu_seqlens, rule.tokens, rule.by_q, rule.by_k, rule.by_v};
   p.records = records_of(args, static_cast<int>(call.q.shape[at(call.q.rank - 1)]) / rows);
+  p.between = reinterpret_cast<float*>(p.records.data + records_bytes(call));
   p.tiles = static_cast<int>(gated_delta_rule_sequences(call) * heads_of(call)) * p.records.parts;
   walk(p.tiles, call.max_sms, plan);
 }
@@ -106,8 +119,17 @@ std::int64_t delta_chunks_records(const GatedDeltaRuleArgs& call) {
   return call.cu_seqlens ? tokens / kChunk + sequences : (tokens + kChunk - 1) / kChunk * sequences;
 }
 
+int delta_chunks_most(const GatedDeltaRuleArgs& call) {
+  return static_cast<int>((tokens_of(call) + kChunk - 1) / kChunk);
+}
+bool delta_chunks_in_ranges(const GatedDeltaRuleArgs& call) {
+  return !call.cu_seqlens || gated_delta_rule_sequences(call) == 1;
+}
+
 std::size_t delta_chunks_bytes(const GatedDeltaRuleArgs& call) {
-  return static_cast<std::size_t>(delta_chunks_records(call) * heads_of(call)) * kRecordBytes;
+  const std::int64_t width = call.q.shape[at(call.q.rank - 1)];
+  const std::int64_t states = gated_delta_rule_sequences(call) * heads_of(call) * width * width;
+  return records_bytes(call) + static_cast<std::size_t>(states) * sizeof(float);
 }
 
 bool delta_chunks_serve(const GatedDeltaRuleArgs& call) {
@@ -116,7 +138,7 @@ bool delta_chunks_serve(const GatedDeltaRuleArgs& call) {
 }
 
 void delta_chunks_plan(const DeltaChunksArgs& args, DeltaStep step, LaunchPlan& plan) {
-  if (step == DeltaStep::solve) return plan_solve(args, plan);
+  if (solves(step)) return plan_solve(args, plan);
   plan_state(args, step == DeltaStep::wide_state ? 128 : 64, plan);
 }
 

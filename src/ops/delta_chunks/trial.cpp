@@ -15,6 +15,12 @@ namespace {
 using delta_chunks::kFields;
 using support::cat;
 
+/// Half of a record is numbers of f32, which are no numbers of another type. So results are words, and inputs elements.
+TrialTensor records_of(const DeltaChunksKernel& kernel, std::int64_t count) {
+  if (solves(kernel.step)) return dense("records", DType::i32, {count, delta_chunks::kRecordBytes / 4}, true);
+  return dense("records", kernel.dtype, {count, delta_chunks::kRecordBytes / 2});
+}
+
 /// Listed sequences.
 Trial trial_of(const DeltaChunksKernel& kernel, const Sizes& sizes, const std::vector<std::int64_t>& lengths) {
   const std::int64_t heads = sizes.at("heads"), v_heads = sizes.at("v-heads"), width = kernel.head_dim;
@@ -26,7 +32,7 @@ Trial trial_of(const DeltaChunksKernel& kernel, const Sizes& sizes, const std::v
     text += cat(text.empty() ? "" : ",", length);
   }
   const std::int64_t tokens = std::max(1, ends.back()), records = (tokens / delta_chunks::kChunk + count) * v_heads;
-  const bool solves = kernel.step == DeltaStep::solve;
+  const bool made = solves(kernel.step);
   Trial trial;
   trial.name = cat("lengths ", text, ", heads ", heads, " and ", v_heads);
   trial.kernel_flags = flags_of_fields<kFields>(kernel);
@@ -34,12 +40,12 @@ Trial trial_of(const DeltaChunksKernel& kernel, const Sizes& sizes, const std::v
   trial.tensors = {dense("q", kernel.dtype, {tokens, heads, width}),
                    dense("k", kernel.dtype, {tokens, heads, width}),
                    dense("v", kernel.dtype, {tokens, v_heads, width}),
-                   dense("o", kernel.dtype, {tokens, v_heads, width}, !solves),
+                   dense("o", kernel.dtype, {tokens, v_heads, width}, !made),
                    dense("gate", DType::f32, {tokens, v_heads}),
                    dense("beta", kernel.dtype, {tokens, v_heads}),
                    dense("initial_state", kernel.state, {count, v_heads, width, width}),
-                   dense("final_state", kernel.state, {count, v_heads, width, width}, !solves),
-                   dense("records", kernel.dtype, {records, delta_chunks::kRecordBytes / 2}, solves),
+                   dense("final_state", kernel.state, {count, v_heads, width, width}, !made),
+                   records_of(kernel, records),
                    list_of("cu_seqlens", {count + 1}, ends)};
   trial.with_args = [kernel, tensors = trial.tensors](Device device, std::span<void* const> places,
                                                       const std::function<void(const void*)>& use) {

@@ -15,8 +15,11 @@ inline constexpr int kInChunks = 8;
 
 /// Are chunks faster than the recurrence, where the arch has them? Allocates nothing.
 bool prefers_chunks(const GatedDeltaRuleArgs& args);
-/// The launches of a call in chunks. scratch: delta_chunks_bytes(args).
-void chunk_steps(const GatedDeltaRuleArgs& args, const GatedDeltaRuleKernel& kernel, void* scratch,
+/// Ranges of chunks that the call's launches do, one after the other. A range is solved beside the states of the one
+/// before it, so that only the first one's solving is waited for. Each range takes two launches.
+int chunk_ranges(const GatedDeltaRuleArgs& args);
+/// The launches of a call in so many ranges, at most as many as it has chunks. scratch: delta_chunks_bytes(args).
+void chunk_steps(const GatedDeltaRuleArgs& args, const GatedDeltaRuleKernel& kernel, int ranges, void* scratch,
                  const EachStep& each);
 /// The kernels of chunks that calls of such a kernel may take on the arch; none where it has no chunks.
 std::vector<NeededKernel> chunk_kernels(const GatedDeltaRuleKernel& kernel, const arch::Arch& arch);

@@ -134,7 +134,8 @@ class GatedDeltaRule final : public Described<GatedDeltaRuleArgs, gated_delta_ru
   }
   void steps(const void* args, const Kernel& kernel, void* scratch, const EachStep& each) const override {
     if (!in_steps(args, kernel)) return each({this, args, kernel});
-    chunk_steps(get(args), kernel_of_key<kFields, GatedDeltaRuleKernel>(kernel.small_key), scratch, each);
+    chunk_steps(get(args), kernel_of_key<kFields, GatedDeltaRuleKernel>(kernel.small_key), chunk_ranges(get(args)),
+                scratch, each);
   }
   void tensors(void* args, TensorList& list) const override {
     GatedDeltaRuleArgs& of = get(args);

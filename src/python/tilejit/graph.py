@@ -181,6 +181,7 @@ class Graph:
     pairs: bool = False
     blocks_per_sm: int = 1
     walk: str = "persistent"
+    grids: str = "ordered"
     piece_bytes: int = 0
     most_iterations: int = 0
     least_smem_bytes: int = 0

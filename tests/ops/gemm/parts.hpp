@@ -1,105 +1,31 @@
 // A matrix product served by a choice that a test names, step by step on the model, with as many blocks as it likes.
 #pragma once
 
-#include <algorithm>
-#include <cstring>
-#include <map>
-#include <memory>
+#include <cstdint>
 #include <string>
-#include <vector>
 
-#include "arch/arch.hpp"
-#include "codegen/emitted_kernel.hpp"
 #include "ops/gemm/problem.hpp"
 #include "ops/gemm/steps.hpp"
-#include "support/walk_param.hpp"
+#include "ops/step_launcher.hpp"
 
 namespace tj::test {
 
-class StepKernels {
+class StepKernels : public StepLauncher {
  public:
-  explicit StepKernels(const std::string& arch = "sm_90a") : arch_(*arch::find(arch)) {}
+  explicit StepKernels(const std::string& arch = "sm_90a") : StepLauncher(arch) {}
 
   /// "", a fault, or what is wrong with the result. launches: names of the kernels, in order.
   std::string run(GemmProblem& problem, const ops::GemmChoice& choice, std::uint64_t seed, unsigned blocks) {
     launches.clear();
-    const ops::Kernel kernel = ops::resolve(ops::gemm_op(), &problem.args, choice.number(), arch_);
-    const std::size_t bytes = ops::gemm_op().scratch_bytes(&problem.args, kernel);
-    std::vector<unsigned char> memory(bytes + 2 * kGuard, kPoison);
-    auto* scratch = memory.data() + (kGuard - reinterpret_cast<std::uintptr_t>(memory.data()) % kGuard);
+    const ops::Kernel kernel = ops::resolve(ops::gemm_op(), &problem.args, choice.number(), arch());
+    StepScratch scratch(ops::gemm_op().scratch_bytes(&problem.args, kernel));
     std::string fault;
-    ops::gemm_op().steps(&problem.args, kernel, scratch, [&](const ops::Step& step) {
-      const auto& [op, args, by] = step;
-      if (!(ops::resolve(*op, args, by.choice, arch_) == by)) fault = "a step's kernel is not that of its args";
-      const ops::Request request = op->request_of(by);
-      launches.push_back(request.name);
-      Made& made = make(*op, request);
-      ops::LaunchPlan plan;
-      plan.sm_count = blocks * made.kernel->unit.shape.cluster;
-      op->plan(args, by, made.geometry, plan);
-      const WalkBytes walk(made.kernel->unit.shape, plan);
-      if (const std::string said = made.kernel->launch(plan, plan.blocks, seed, {}); fault.empty()) fault = said;
-      if (fault.empty() && !walk.kept()) fault = "the memory of the walk is not as it was";
-      left_sums = walk.left_sums();
+    ops::gemm_op().steps(&problem.args, kernel, scratch.data(), [&](const ops::Step& step) {
+      if (fault.empty()) fault = launch(step, seed, blocks);
     });
     if (!fault.empty()) return fault;
-    for (const unsigned char* at = memory.data(); at < memory.data() + memory.size(); ++at)
-      if ((at < scratch || at >= scratch + bytes) && *at != kPoison)
-        return "memory beside the scratch memory was written";
-    return problem.problem();
+    return scratch.kept_around() ? problem.problem() : "memory beside the scratch memory was written";
   }
-
-  std::vector<std::string> launches;
-  bool left_sums = false;  ///< blocks of the last launch left sums for others
-
- private:
-  static constexpr std::size_t kGuard = 256;
-  static constexpr unsigned char kPoison = 0xff;  // a NaN in every type
-  /// The memory of a launch whose blocks draw their tiles: counters of zeros, poison for sums and around them.
-  class WalkBytes {
-   public:
-    WalkBytes(const support::LaunchShape& shape, ops::LaunchPlan& plan)
-        : needs_(support::walk_memory(shape, plan.blocks)), bytes_(needs_.bytes() + 2 * kGuard, kPoison) {
-      if (shape.across_blocks == 0) return;
-      std::memset(begin(), 0, needs_.zeroed);
-      plan.params_bytes = support::add_walk(plan.params, plan.params_bytes, {begin(), needs_.zeroed}, plan.blocks);
-    }
-    /// Counters are zeros again, and nothing beside it was written.
-    bool kept() const {
-      const unsigned char *from = begin(), *end = from + needs_.bytes(), *last = bytes_.data() + bytes_.size();
-      const auto is = [](unsigned char value) { return [value](unsigned char each) { return each == value; }; };
-      return std::all_of(from, from + needs_.zeroed, is(0)) && std::all_of(bytes_.data(), from, is(kPoison)) &&
-             std::all_of(end, last, is(kPoison));
-    }
-
-    bool left_sums() const {
-      const unsigned char* pieces = begin() + needs_.zeroed;
-      return std::any_of(pieces, pieces + needs_.pieces, [](unsigned char each) { return each != kPoison; });
-    }
-
-   private:
-    unsigned char* begin() const {
-      auto* first = const_cast<unsigned char*>(bytes_.data());
-      return first + (kGuard - reinterpret_cast<std::uintptr_t>(first) % kGuard);
-    }
-    support::WalkMemory needs_;
-    std::vector<unsigned char> bytes_;
-  };
-  struct Made {
-    std::unique_ptr<EmittedKernel> kernel;
-    ops::Geometry geometry;
-  };
-  Made& make(const ops::Op& op, const ops::Request& request) {
-    Made& made = made_[request.name];
-    if (made.kernel) return made;
-    const Choice choice = choose(op, request, arch_);
-    made.kernel = std::make_unique<EmittedKernel>(choice.candidate.graph, choice.schedule, arch_);
-    made.geometry = op.geometry(request, choice.candidate);
-    return made;
-  }
-
-  const arch::Arch& arch_;
-  std::map<std::string, Made> made_;
 };
 
 }  // namespace tj::test

@@ -1,0 +1,113 @@
+// Protects launches that do ranges of chunks: which calls have them, and the same bits as all chunks at once, against
+// f64 on the CPU model.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "arch/arch.hpp"
+#include "ops/common/fields.hpp"
+#include "ops/gated_delta_rule/chunks.hpp"
+#include "ops/gated_delta_rule/fields.hpp"
+#include "ops/gated_delta_rule/problem.hpp"
+#include "ops/step_launcher.hpp"
+
+using namespace tj;
+using test::RuleProblem;
+using test::RuleShape;
+
+namespace {
+
+struct Ran {
+  std::string wrong;  ///< "": the numbers agree with f64
+  std::vector<std::string> launches;
+  std::vector<unsigned char> bits;  ///< of results
+};
+
+Ran run(RuleProblem& problem, int ranges) {
+  const ops::Kernel kernel =
+      ops::resolve(ops::gated_delta_rule_op(), &problem.args, std::nullopt, *arch::find("sm_90a"));
+  const auto fields = ops::kernel_of_key<ops::gated_delta_rule::kFields, ops::GatedDeltaRuleKernel>(kernel.small_key);
+  test::StepLauncher steps("sm_90a");
+  test::StepScratch scratch(ops::delta_chunks_bytes(problem.args));
+  Ran ran;
+  ops::chunk_steps(problem.args, fields, ranges, scratch.data(), [&](const ops::Step& step) {
+    if (ran.wrong.empty()) ran.wrong = steps.launch(step, 7, 3);
+  });
+  if (ran.wrong.empty())
+    ran.wrong = scratch.kept_around() ? problem.problem() : "memory beside the scratch was written";
+  ran.launches = steps.launches;
+  std::int64_t bytes = 2;
+  for (int d = 0; d < problem.args.o.rank; ++d) bytes *= problem.args.o.shape[static_cast<std::size_t>(d)];
+  const auto* const o = static_cast<const unsigned char*>(problem.args.o.data);
+  ran.bits.assign(o, o + bytes);
+  return ran;
+}
+
+void check_ranges(const RuleShape& shape, int ranges, std::size_t launches) {
+  RuleProblem problem(shape, 5);
+  const Ran whole = run(problem, 1), parts = run(problem, ranges);
+  CHECK(whole.wrong == "");
+  CHECK(parts.wrong == "");
+  CHECK(whole.launches.size() == 2);
+  REQUIRE(parts.launches.size() == launches);
+  CHECK(parts.launches[0] == whole.launches[0]);
+  CHECK(parts.launches[2].find("solve-beside") != std::string::npos);
+  CHECK(parts.bits == whole.bits);
+}
+
+/// A call of the sizes that README.md of delta_chunks has times of.
+GatedDeltaRuleArgs sized(std::int64_t q_heads, std::int64_t heads, std::int64_t batch, std::int64_t tokens) {
+  const auto tensor = [&](std::int64_t of, DType dtype, int rank) {
+    Tensor made;
+    made.dtype = dtype;
+    made.rank = rank;
+    made.shape = {batch, tokens, of, 128};
+    return made;
+  };
+  GatedDeltaRuleArgs args;
+  args.q = args.k = tensor(q_heads, DType::bf16, 4);
+  args.v = args.o = tensor(heads, DType::bf16, 4);
+  return args;
+}
+
+}  // namespace
+
+TEST_CASE("ranges of chunks give the bits of all at once") {
+  RuleShape shape;
+  shape.chunked = true;
+  shape.batch = 2;
+  shape.tokens = 330;
+  shape.width = 64;
+  shape.v_heads = shape.heads = 2;
+  check_ranges(shape, 3, 6);
+  shape.batch = 1;
+  shape.width = 128;
+  shape.state = DType::bf16;
+  shape.transposed = true;
+  check_ranges(shape, 2, 4);
+}
+
+TEST_CASE("a listed sequence ends before the tensor does, so the last ranges have none of it") {
+  RuleShape shape;
+  shape.chunked = true;
+  shape.lengths = {150};
+  shape.lead = 2;
+  shape.tail = 200;
+  shape.width = 64;
+  shape.v_heads = shape.heads = 2;
+  check_ranges(shape, 6, 12);
+}
+
+TEST_CASE("calls have ranges where states leave multiprocessors free, and solving takes long") {
+  CHECK(ops::chunk_ranges(sized(16, 32, 1, 8192)) == 4);
+  CHECK(ops::chunk_ranges(sized(16, 32, 1, 32768)) > 4);
+  CHECK(ops::chunk_ranges(sized(2, 8, 1, 8192)) == 2);
+  CHECK(ops::chunk_ranges(sized(16, 32, 8, 4096)) == 1);  // states take all
+  CHECK(ops::chunk_ranges(sized(16, 48, 1, 8192)) == 1);  // solving on what is left would take longer than states
+  CHECK(ops::chunk_ranges(sized(1, 1, 1, 128)) == 1);
+  GatedDeltaRuleArgs bounded = sized(16, 32, 1, 8192);
+  bounded.max_sms = 100;
+  CHECK(ops::chunk_ranges(bounded) == 1);
+}
