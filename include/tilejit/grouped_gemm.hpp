@@ -21,13 +21,15 @@ struct GroupedGemmConfig;
 /// that begin there have the group of the first of them.
 enum class Grouping : std::int32_t { ends = 0, counts = 1, rows = 2 };
 
-/// Products of groups: rows of d = activation(alpha * rows of a times b[g]^T + bias[g]) for each group g, accumulated
-/// in f32.
+/// Products of groups: rows of d = activation(alpha * rows of a times b[g]^T + beta * rows of c + bias[g]) for each
+/// group g, accumulated in f32.
 ///
 /// Shapes: b [G, N, K]. With Grouping::ends and rows, a is [M, K] and d [M, N]; with counts, a [G, R, K] and d
-/// [G, R, N]. bias is [G, N]. groups is i32: [G] with ends and counts, [M] with rows. All are on one device.
-/// Types: a and b share f16, bf16 or e4m3; d is f16, bf16 or f32; bias is as d.
-/// Memory: K is contiguous in a and b; N in d and bias. Addresses and strides of a and b are multiples of 16 bytes.
+/// [G, R, N]. c has d's shape, bias is [G, N]. groups is i32: [G] with ends and counts, [M] with rows. All are on one
+/// device. With a gate, d has N / 2 columns, as GemmArgs says.
+/// Types: a and b share f16, bf16 or e4m3; d is f16, bf16 or f32; c and bias are as d.
+/// Memory: K is contiguous in a and b; N in c, d and bias. Addresses and strides of a and b are multiples of 16 bytes.
+/// d may be c (same address and strides); else it overlaps no other tensor.
 ///
 /// The list is read on the device: neither the launch nor the kernel depends on it, so a captured graph holds for all
 /// lists. Groups may be empty. Rows of d that belong to no group are not written, but with Grouping::rows: there d's
@@ -55,6 +57,10 @@ struct GroupedGemmArgs {
   std::int64_t expected_rows = 0;
   /// Multiprocessors that the call's launches may fill, as GemmArgs::max_sms.
   int max_sms = 0;
+  Activation gate = Activation::none;  ///< none: there is no gate
+  bool gate_interleaved = false;       ///< rows of each matrix of b take turns; looked at with a gate
+  std::optional<Tensor> c;             ///< needed when beta is not 0; else neither read nor looked at
+  float beta = 0;                      ///< finite
 };
 
 /// The fields that choose a grouped_gemm kernel, without any memory: for prepare() and warm().
@@ -67,6 +73,8 @@ struct GroupedGemmConfig {
   Activation activation = Activation::none;
   Scales scales = Scales::tensor;                               ///< with e4m3
   bool scale_a_transposed = false, scale_b_transposed = false;  ///< as GemmConfig
+  Activation gate = Activation::none;                           ///< n are rows of b's matrices
+  bool add_c = false;                                           ///< beta is not 0
 };
 
 /// Runs the call on Runtime::instance().

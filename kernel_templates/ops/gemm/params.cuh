@@ -90,6 +90,8 @@ struct Params {
   Divisor by_matrix, by_group, by_batches;  ///< row_tiles * column_tiles, group_rows * column_tiles, batches
   Divisor by_rows, by_last_rows;            ///< group_rows; the rows of the last group
   int wide_d, wide_c, wide_bias;            ///< rows may be accessed 16 bytes at a time (f32: 8)
+  int bias_step, bias_other;  ///< read by kernels with kGate: from a column's bias to the next column's, and to that of
+                              ///< the sum that is multiplied
   float alpha, beta;
   const float *scale_a, *scale_b;  ///< read by kernels on e4m3, where not null; further factors of the product
   Operands operands;               ///< read by kernels whose threads read a and b

@@ -39,15 +39,18 @@ template <class C>
 using LeftScales = ScaleBox<C::kLeftScalesK, C::kBlockM + kRowsBefore<C>, kScaleBlocks<C>>;
 template <class C>
 using RightScales = ScaleBox<!kScalesColumns<C> || C::kRightScalesK,
-                             kScalesColumns<C> ? C::kBlockN : scaled_blocks(C::kBlockN), kScaleBlocks<C>>;
+                             kScalesColumns<C> ? kTileColumns<C> : scaled_blocks(kTileColumns<C>), kScaleBlocks<C>>;
 template <class C>
 inline constexpr u32 kRightScales = scale_place(LeftScales<C>::kBytes);
+/// From the scales of a gate's columns to those of what it multiplies, which have a box of their own.
+template <class C>
+inline constexpr u32 kOtherScales = scale_place(RightScales<C>::kBytes);
 
 /// One box of scales, which begins at a row of them and at a block of K.
 template <bool KMajor>
-TJ_DEVICE void load_box(const TensorMap* map, u32 slot, u32 full, int row, int block, int batch) {
+TJ_DEVICE void load_box(const TensorMap* map, u32 slot, u32 full, int row, int block, int batch, int half = 0) {
   const int first = block / kScalesTogether * kScalesTogether;
-  dev::copy_box_4d(slot, map, full, KMajor ? first : row, KMajor ? row : block, batch, 0);
+  dev::copy_box_4d(slot, map, full, KMajor ? first : row, KMajor ? row : block, batch, half);
 }
 /// The number of an iteration's block `at` among those of all of K.
 template <class C>
@@ -60,14 +63,17 @@ TJ_DEVICE void load_scales(Loader<C>& loader, const Tile& tile, int i, u32 slot,
   const Params& params = loader.params;
   const int block = scaled_block<C>(tile, i, 0);
   load_box<C::kLeftScalesK>(&params.left_scales, slot, full, tile.row - rows_before<C>(tile), block, tile.left_batch);
-  load_box<!kScalesColumns<C> || C::kRightScalesK>(&params.right_scales, slot + kRightScales<C>, full,
-                                                   kScalesColumns<C> ? tile.column : tile.column / kScaledElements,
-                                                   block, tile.right_batch);
+#pragma unroll
+  for (int half = 0; half < kHalves<C>; ++half)
+    load_box<!kScalesColumns<C> || C::kRightScalesK>(
+        &params.right_scales, slot + kRightScales<C> + half * kOtherScales<C>, full,
+        kScalesColumns<C> ? tile.column : tile.column / kScaledElements, block, tile.right_batch, half);
 }
 
 template <class C>
-TJ_DEVICE float right_scale(u32 slot, int row, int block, int at) {
-  return dev::load_shared<float>(slot + kRightScales<C> + RightScales<C>::place(row, block, at));
+TJ_DEVICE float right_scale(u32 slot, int half, int row, int block, int at) {
+  return dev::load_shared<float>(slot + kRightScales<C> + half * kOtherScales<C> +
+                                 RightScales<C>::place(row, block, at));
 }
 /// The factors of an iteration's sums into registers, while its products are under way.
 template <class C>
@@ -83,8 +89,10 @@ TJ_DEVICE void bring_scales(Consumer<C>& consumer, const Tile& tile, int i, u32 
     }
 #pragma unroll
     for (int part = 0; part < Factors<C>::kFactorParts; ++part) {
-      const int right = (tile.column % kScaledElements + part * Factors<C>::kPartColumns) / kScaledElements;
-      const float column = kScalesColumns<C> ? 1.0f : right_scale<C>(slot, right, block, at);
+      constexpr int kHalfParts = kScalesColumns<C> ? 1 : Factors<C>::kFactorParts / kHalves<C>;
+      const int from = part % kHalfParts * Factors<C>::kPartColumns,
+                right = (tile.column % kScaledElements + from) / kScaledElements;
+      const float column = kScalesColumns<C> ? 1.0f : right_scale<C>(slot, part / kHalfParts, right, block, at);
 #pragma unroll
       for (int half = 0; half < 2; ++half) consumer.factors[at][part][half] = rows[half] * column;
     }
@@ -101,7 +109,8 @@ TJ_DEVICE void promote(Consumer<C>& consumer, const Tile& tile, int i, u32 slot)
     for (int s = 0; s < C::kBlockN / 2; s += 4) {
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
-        const float column = right_scale<C>(slot, 2 * s + consumer.lane % 4 * 2 + e, block, at);
+        const float column = right_scale<C>(slot, 2 * s / kTileColumns<C>,
+                                            2 * s % kTileColumns<C> + consumer.lane % 4 * 2 + e, block, at);
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           float& sum = consumer.sums[0][s + 2 * half + e];

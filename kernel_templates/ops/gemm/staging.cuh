@@ -23,7 +23,7 @@ struct Writer {
 template <class C>
 inline constexpr int kStagedRows = kSwapped<C> || C::kBlockM < kConsumerRows<C> ? C::kBlockM : kConsumerRows<C>;
 template <class C>
-inline constexpr int kStagedColumns = kSwapped<C> ? kSwizzleColumns : C::kBlockN;
+inline constexpr int kStagedColumns = kSwapped<C> ? kSwizzleColumns : kTileColumns<C>;
 /// Rows of a box in the map of d.
 template <class C>
 inline constexpr int kBoxRows = kSwapped<C> || C::kBlockM < kRowsPerConsumer ? C::kBlockM : kRowsPerConsumer;
@@ -92,7 +92,7 @@ TJ_DEVICE void stage_rows(Consumer<C>& consumer, const Tile& tile, u32 slot) {
   for (int part = 0; part < Parts<C>::kCount; ++part) {
     addends.load(consumer, tile, part);
     consumer.bring(part);
-    float bias[8] = {};
+    Biases<C> bias;
     read_bias(consumer, tile, part, bias);
 #pragma unroll
     for (int block = 0; block < Consumer<C>::kRowBlocks; ++block) {

@@ -3,6 +3,7 @@
 
 #include "ops/gemm/fields.hpp"
 #include "ops/gemm/gemm.hpp"
+#include "ops/gemm/params.cuh"
 #include "support/fail.hpp"
 
 namespace tj::ops {
@@ -16,10 +17,37 @@ void check_gemm_types(const char* op, DType dtype, DType out, const char* dtype_
     refuse(op, Code::unsupported, cat(out_name, " is ", to_string(out), "; allowed: f16, bf16, f32"));
 }
 
-void check_gemm_activation(const char* op, Activation activation) {
+void check_gemm_activation(const char* op, Activation activation, const char* name) {
   if (activation < Activation::none || activation > Activation::gelu_tanh)
     refuse(op, Code::invalid_argument,
-           cat("activation is ", static_cast<int>(activation), "; allowed: ", kGemmActivationsAllowed));
+           cat(name, " is ", static_cast<int>(activation), "; allowed: ", kGemmActivationsAllowed));
+}
+
+void check_gemm_gate(const char* op, Activation activation, bool add_c, std::int64_t n) {
+  if (activation != Activation::none)
+    refuse(op, Code::unsupported,
+           cat("activation is ", static_cast<int>(activation), "; allowed with a gate: 0 (none)"));
+  if (add_c) refuse(op, Code::unsupported, "beta is not 0; allowed with a gate: 0");
+  if (n % 2 != 0)
+    refuse(op, Code::invalid_argument, cat("N (rows of b) is ", n, "; allowed with a gate: even numbers"));
+}
+
+void check_gemm_gate_operands(const GemmArgs& product, const Named& b) {
+  const Size n = b.at(b.rank - 2);
+  if (gemm_mn_major(b.tensor))
+    refuse(b.op, Code::unsupported,
+           cat("b.strides[", b.rank - 1, "] (K) is ", b.stride(b.rank - 1), "; allowed with a gate: 1"));
+  const Scales scales = gemm_scales(product);
+  if (scales == Scales::tensor) return;
+  if (product.gate_interleaved)
+    refuse(b.op, Code::unsupported, "gate_interleaved is true; allowed with scales of blocks: false");
+  // Scales of each half are a dimension of a map, and begin at multiples of 16 bytes.
+  const Size step = scales == Scales::block ? gemm::kScaledElements : gemm_scales_mn(product, true) ? 4 : 1;
+  if (n / 2 % step != 0)
+    refuse(b.op, Code::unsupported,
+           cat("b.shape[", b.rank - 2, "] is ", n, "; allowed with a gate and ",
+               scales == Scales::block ? "scales of 128 rows of b" : "scales that are contiguous in N",
+               ": multiples of ", 2 * step));
 }
 
 void check_block_scales(const char* name, const Tensor& tensor, const Named& operand, std::int64_t rows,

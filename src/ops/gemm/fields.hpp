@@ -41,7 +41,7 @@ constexpr bool is_usual(const GemmTile& tile) {
 std::vector<std::string> gemm_tile_flags();
 std::vector<std::string> gemm_rung_flags();
 
-inline constexpr std::array<Field<GemmKernel>, 16> kGemmFields = {{
+inline constexpr std::array<Field<GemmKernel>, 17> kGemmFields = {{
     {.name = "dtype",
      .get =
          [](const GemmKernel& kernel) {
@@ -202,6 +202,18 @@ inline constexpr std::array<Field<GemmKernel>, 16> kGemmFields = {{
      .tagged = [](const GemmKernel& kernel) { return kernel.groups != Groups::none; },
      .optional = true,
      .tag_place = 12},
+    {.name = "gate",
+     .get = [](const GemmKernel& kernel) { return static_cast<unsigned>(kernel.gate); },
+     .set = [](GemmKernel& kernel, unsigned value) { kernel.gate = static_cast<Activation>(value); },
+     .words = words<kGemmActivations>,
+     .bits = 3,
+     .flags = {"none", "relu", "gelu", "silu", "gelu_tanh"},
+     .tag = "_gate_%",
+     .tagged = [](const GemmKernel& kernel) { return kernel.gated(); },
+     .optional = true,
+     .tag_place = 13,
+     .constant = "kGate",
+     .kind = Constant::place},
 }};
 
 }  // namespace tj::ops

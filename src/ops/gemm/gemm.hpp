@@ -29,8 +29,8 @@ const Op& gemm_op();
 GemmArgs gemm_from_c(const void* structure);
 
 struct GemmSizes {
-  std::int64_t m = 1, n = 1, k = 1, batch = 1;
-  std::int64_t max_sms = 0;  ///< as GemmArgs::max_sms: fewer multiprocessors may suit another tile
+  std::int64_t m = 1, n = 1, k = 1, batch = 1;  ///< n: rows of b, which are d's columns, or twice as many with a gate
+  std::int64_t max_sms = 0;                     ///< as GemmArgs::max_sms: fewer multiprocessors may suit another tile
 
   /// Multiprocessors of the arch that the product runs on.
   std::int64_t sms(const arch::Arch& arch) const {
@@ -56,6 +56,11 @@ struct GemmKernel {
   /// Scales of blocks: K is contiguous in them instead of M and N. Those of blocks of b have no other order.
   bool left_scales_k = false, right_scales_k = false;
   Groups groups = Groups::none;
+  Activation gate = Activation::none;  ///< none: there is none
+  bool gated() const { return gate != Activation::none; }
+  Activation applied() const { return gated() ? gate : activation; }
+  /// Columns of d that so many rows of b make.
+  constexpr std::int64_t columns(std::int64_t n) const { return gate == Activation::none ? n : n / 2; }
 };
 /// The kernel of the same operands that leaves sums over parts of K.
 GemmKernel of_parts(GemmKernel kernel);
@@ -189,6 +194,8 @@ std::vector<GemmConfig> gemm_configs(const std::map<std::string, std::vector<std
 bool gemm_same_places(const Tensor& x, const Tensor& y);
 GemmSizes gemm_sizes(const ProblemKey& problem);
 
+/// Rows of b for a trial that wants about `n` of them, and rows of d that end so many columns earlier.
+std::int64_t gemm_trial_columns(const GemmKernel& kernel, std::int64_t n, std::int64_t odd);
 /// Op::trials. Without --tile: what is predicted for the sizes, or for usual ones.
 std::vector<Trial> gemm_trials(const std::map<std::string, std::vector<std::string>>& flags, const arch::Arch& arch);
 
@@ -198,7 +205,9 @@ bool gemm_serves(const arch::Arch& arch, int element_bytes = 2);
 int gemm_blocks_per_sm(const GemmTile& tile, const arch::Arch& arch);
 /// Throws tj::Error(target | argument, unsupported) where the arch serves no product of this type.
 void gemm_require_type(DType dtype, const arch::Arch& arch);
-/// Throws as gemm_require_type() does for all that an arch may not serve: a type, a rung, a tile.
+/// Throws as gemm_require_type() does where the arch serves no gate, and the kernel has one.
+void gemm_require_gate(const GemmKernel& kernel, const arch::Arch& arch);
+/// Throws as gemm_require_type() does for all that an arch may not serve: a type, a rung, a gate, a tile.
 void gemm_require(const GemmKernel& kernel, const arch::Arch& arch);
 
 /// The graphs with costs of one tile shape; src/ops/gemm/README.md has pictures.

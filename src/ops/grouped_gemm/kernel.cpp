@@ -111,6 +111,8 @@ class GroupedGemm final : public Described<GroupedGemmArgs, grouped_gemm_from_c>
     list.reads("bias", of.bias);
     list.reads("scale_a", of.scale_a);
     list.reads("scale_b", of.scale_b);
+    if (of.beta != 0) list.reads("c", of.c);
+    if (of.beta != 0 && of.c && gemm_same_places(*of.c, of.d)) list.may_be_one(*of.c, of.d);
   }
   void plan(const void* args, const Kernel& kernel, const Geometry& geometry, LaunchPlan& plan) const override {
     grouped_gemm_plan(get(args), GemmChoice::of(kernel.choice), geometry.as<GemmLaunch>(), plan);
@@ -147,6 +149,10 @@ GemmArgs product_of(const GroupedGemmArgs& args) {
   product.scale_a = args.scale_a;
   product.scale_b = args.scale_b;
   product.max_sms = args.max_sms;
+  product.c = args.c;
+  product.beta = args.beta;
+  product.gate = args.gate;
+  product.gate_interleaved = args.gate_interleaved;
   return product;
 }
 
@@ -173,6 +179,8 @@ GemmKernel grouped_gemm_kind(const GroupedGemmConfig& config) {
   kernel.out = config.out;
   kernel.bias = config.bias;
   kernel.activation = config.activation;
+  kernel.gate = config.gate;
+  kernel.add_c = config.add_c;
   kernel.scales = config.scales;
   kernel.left_scales_k = config.scale_a_transposed;
   kernel.right_scales_k = config.scale_b_transposed;

@@ -76,8 +76,9 @@ Trial trial_of(GemmKernel kernel, const Lists& lists, const Sizes& given) {
   for (std::size_t g = 0; g < lists.counts.size(); ++g) trial.flags += cat(g == 0 ? "" : ",", lists.counts[g]);
   trial.choice = GemmChoice{kernel.tile, 1}.number();
   trial.tensors = {of_rows("a", kernel.dtype, k), dense("b", kernel.dtype, {groups, n, k}),
-                   of_rows("d", kernel.out, n, true),
+                   of_rows("d", kernel.out, kernel.columns(n), true),
                    list_of("groups", {static_cast<std::int64_t>(lists.list.size())}, lists.list)};
+  if (kernel.add_c) trial.tensors.push_back(of_rows("c", kernel.out, n));
   if (kernel.bias) trial.tensors.push_back(dense("bias", kernel.out, {groups, n}));
   if (kernel.scales != Scales::tensor) {
     trial.tensors.push_back(of_rows("scale_a", DType::f32, blocks));
@@ -97,12 +98,17 @@ Trial trial_of(GemmKernel kernel, const Lists& lists, const Sizes& given) {
     args.d = tensor();
     args.groups = tensor();
     args.grouping = static_cast<Grouping>(static_cast<int>(kernel.groups) - 1);
+    if (kernel.add_c) {
+      args.c = tensor();
+      args.beta = 1;
+    }
     if (kernel.bias) args.bias = tensor();
     if (kernel.scales != Scales::tensor) {
       args.scale_a = tensor();
       args.scale_b = tensor();
     }
     args.activation = kernel.activation;
+    args.gate = kernel.gate;
     use(&args);
   };
   return trial;
@@ -123,7 +129,7 @@ std::vector<Trial> grouped_gemm_trials(const Flags& flags, const arch::Arch& arc
     const auto add = [&](std::vector<std::int32_t> rows) {
       Sizes sizes = given;
       const int less = number++ % 2 * 16;
-      sizes.set_default("n", 2 * tile.block_n * tile.cluster_n - less);
+      sizes.set_default("n", gemm_trial_columns(kernel, 2 * tile.block_n * tile.cluster_n - less, 0));
       sizes.set_default("k", 5 * tile.block_k - less);
       list.push_back(trial_of(kernel, lists_of(std::move(rows), kernel.groups), sizes));
     };

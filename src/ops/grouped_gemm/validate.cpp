@@ -59,6 +59,19 @@ void check_bias(const GroupedGemmArgs& args, const Named& b, const Named& d, con
   check_apart(d, d_range, bias, range_of(bias));
 }
 
+void check_residual(const GroupedGemmArgs& args, const Named& d, const Range& d_range) {
+  if (!args.c)
+    refuse(kOp, Code::invalid_argument, cat("beta is ", args.beta, " but c is absent; allowed: 0, or a c to add"));
+  const Named c{kOp, "c", *args.c, d.axes, d.rank, d.form};
+  check_form(c);
+  check_dtype(c, args.d.dtype, ", as d.dtype");
+  check_device(c, args.a.device, "a");
+  for (int axis = 0; axis < d.rank; ++axis) check_same(c, axis, d.at(axis), "d's shape");
+  check_strides(c, size_of(args.d.dtype), c.rank - 1);
+  check_alignment(c, size_of(args.d.dtype));
+  if (args.c->data != args.d.data || !gemm_same_places(*args.c, args.d)) check_apart(d, d_range, c, range_of(c));
+}
+
 void check_scales(const GroupedGemmArgs& args, const Named& a, const Named& b, const Named& d, const Range& d_range) {
   if (!args.scale_a && !args.scale_b) return;
   if (args.a.dtype != DType::e4m3)
@@ -122,6 +135,8 @@ void validate(const GroupedGemmConfig& config) {
   product.dtype = config.dtype;
   product.out = config.out;
   product.activation = config.activation;
+  product.gate = config.gate;
+  product.add_c = config.add_c;
   product.scales = config.scales;
   validate(product);
   check_tiles(config.expected_rows, config.n, config.groups, "sizes are");
@@ -142,7 +157,10 @@ void validate(const GroupedGemmArgs& args, bool on_model) {
   check_place(a, on_model);
   for (const Named* t : {&b, &d}) check_device(*t, args.a.device, "a");
   check_same(a, rank - 1, b.at(2), "b's K");
-  check_same(d, rank - 1, b.at(1), "b's N");
+  check_gemm_activation(kOp, args.gate, "gate");
+  const bool gated = args.gate != Activation::none;
+  if (gated) check_gemm_gate(kOp, args.activation, args.beta != 0, b.at(1));
+  check_same(d, rank - 1, gated ? b.at(1) / 2 : b.at(1), gated ? "half of b's N, with a gate" : "b's N");
   check_same(d, rank - 2, a.at(rank - 2), "a's rows");
   if (counts)
     for (const Named* t : {&a, &d}) check_same(*t, 0, b.at(0), "b.shape[0]");
@@ -160,6 +178,9 @@ void validate(const GroupedGemmArgs& args, bool on_model) {
   check_list(args, args.grouping == Grouping::rows ? rows : b.at(0), d, d_range);
   if (!std::isfinite(args.alpha))
     refuse(kOp, Code::invalid_argument, cat("alpha is ", args.alpha, "; allowed: any finite value"));
+  if (!std::isfinite(args.beta))
+    refuse(kOp, Code::invalid_argument, cat("beta is ", args.beta, "; allowed: any finite value"));
+  if (args.beta != 0) check_residual(args, d, d_range);
   check_gemm_activation(kOp, args.activation);
   if (args.expected_rows < 0)
     refuse(kOp, Code::invalid_argument,
@@ -167,6 +188,7 @@ void validate(const GroupedGemmArgs& args, bool on_model) {
   check_max_sms(kOp, args.max_sms);
   if (args.bias) check_bias(args, b, d, d_range);
   check_scales(args, a, b, d, d_range);
+  if (gated) check_gemm_gate_operands(product_of(args), b);
 }
 
 }  // namespace tj::ops

@@ -68,7 +68,7 @@ bool quantise_tall(const QuantiseArgs& args) {
 
 void validate(const QuantiseConfig& config) {
   check_source_type(config.dtype, "dtype");
-  check_gemm_activation(kOp, config.gate);
+  check_gemm_activation(kOp, config.gate, "gate");
 }
 
 void validate(const QuantiseArgs& args, bool on_model) {
@@ -84,7 +84,7 @@ void validate(const QuantiseArgs& args, bool on_model) {
   check_dtype(scales, DType::f32, "");
   check_place(x, on_model);
   for (const Named* t : {&q, &scales}) check_device(*t, args.x.device, "x");
-  check_gemm_activation(kOp, args.gate);
+  check_gemm_activation(kOp, args.gate, "gate");
   for (int axis = 0; axis < rank - (args.row_indices ? 2 : 1); ++axis) check_same(x, axis, q.at(axis), "q's shape");
   const bool gated = args.gate != Activation::none;
   check_same(x, rank - 1, gated ? 2 * q.at(rank - 1) : q.at(rank - 1), gated ? "twice q's K, with a gate" : "q's K");

@@ -4,21 +4,22 @@ from __future__ import annotations
 import torch
 
 from . import _c
-from ._torch_shapes import _E4M3, _HALVES, _demand, _dtype, _finite, _rank, _same, _short, _sizes, _together
+from ._torch_shapes import _E4M3, _HALVES, _demand, _dtype, _finite, _rank, _same, _short, _sizes, _together, check_gate, halves
 
 
-def grouped_gemm_like(a, b, bias, dtype):
+def grouped_gemm_like(a, b, bias, c, dtype, gate=None):
     """(shape, type) of products of groups."""
     _rank("grouped_gemm", "a", a, "[M, K], or [G, R, K] with counts", 2, 3)
     _rank("grouped_gemm", "b", b, "[G, N, K]", 3)
     if dtype is None:
-        dtype = bias.dtype if bias is not None else torch.float32 if a.dtype == _E4M3 else a.dtype
-    return (*a.shape[:-1], b.shape[1]), dtype
+        dtype = (c if c is not None else bias).dtype if c is not None or bias is not None else torch.float32 if a.dtype == _E4M3 else a.dtype
+    return (*a.shape[:-1], b.shape[1] // halves("grouped_gemm", gate, b)), dtype
 
 
-def _grouped_gemm(a, b, groups, grouping, bias, scale_a, scale_b, dtype, alpha, activation):
+def _grouped_gemm(a, b, groups, shape, dtype, grouping="ends", bias=None, alpha=1.0, activation=None, scale_a=None, scale_b=None, expected_rows=0,
+                  c=None, beta=0.0, gate=None, gate_interleaved=False):
     op = "grouped_gemm"
-    _together(op, a, {"a": a, "b": b, "groups": groups, "bias": bias, "scale_a": scale_a, "scale_b": scale_b})
+    _together(op, a, {"a": a, "b": b, "groups": groups, "bias": bias, "scale_a": scale_a, "scale_b": scale_b, "c": c})
     for name, x in (("a", a), ("b", b)):
         _sizes(op, name, x)
     _dtype(op, "a", a, (*_HALVES, _E4M3), code="unsupported")
@@ -34,7 +35,14 @@ def _grouped_gemm(a, b, groups, grouping, bias, scale_a, scale_b, dtype, alpha, 
     _dtype(op, "groups", groups, (torch.int32,))
     _same(op, "groups", groups, 0, a.shape[0] if grouping == "rows" else b.shape[0], "a's M" if grouping == "rows" else "b.shape[0]")
     _demand(activation in _c.ACTIVATIONS, op, f"activation is {activation!r}; allowed: {', '.join(map(str, _c.ACTIVATIONS))}")
-    _finite(op, alpha=alpha)
+    check_gate(op, gate, beta, activation)
+    _finite(op, alpha=alpha, beta=beta)
+    _demand(beta == 0 or c is not None, op, f"beta is {beta} but c is absent; allowed: 0, or a c to add")
+    if beta != 0:
+        _dtype(op, "c", c, (dtype,), ", as d.dtype")
+        _rank(op, "c", c, "d's", len(shape))
+        for axis, size in enumerate(shape):
+            _same(op, "c", c, axis, size, "d's shape")
     if bias is not None:
         _dtype(op, "bias", bias, (dtype,), ", as d.dtype")
         _rank(op, "bias", bias, "[G, N]", 2)
@@ -46,15 +54,15 @@ def _grouped_gemm(a, b, groups, grouping, bias, scale_a, scale_b, dtype, alpha, 
             _dtype(op, name, x, (torch.float32,))
 
 
-def grouped_gemm(a, b, groups, *, grouping="ends", bias=None, alpha=1.0, activation=None, dtype=None, scale_a=None, scale_b=None, expected_rows=0):
-    shape, dtype = grouped_gemm_like(a, b, bias, dtype)
-    _grouped_gemm(a, b, groups, grouping, bias, scale_a, scale_b, dtype, alpha, activation)
+def grouped_gemm(a, b, groups, *, dtype=None, **options):
+    shape, dtype = grouped_gemm_like(a, b, options.get("bias"), options.get("c"), dtype, options.get("gate"))
+    _grouped_gemm(a, b, groups, shape, dtype, **options)
     return torch.empty(shape, dtype=dtype, device=a.device)
 
 
-def grouped_gemm_out(a, b, groups, out, *, grouping="ends", bias=None, alpha=1.0, activation=None, scale_a=None, scale_b=None, expected_rows=0):
-    shape, _ = grouped_gemm_like(a, b, bias, None)
-    _grouped_gemm(a, b, groups, grouping, bias, scale_a, scale_b, out.dtype, alpha, activation)
+def grouped_gemm_out(a, b, groups, out, **options):
+    shape, _ = grouped_gemm_like(a, b, None, None, out.dtype, options.get("gate"))
+    _grouped_gemm(a, b, groups, shape, out.dtype, **options)
     _together("grouped_gemm", a, {"a": a, "d": out})
     _rank("grouped_gemm", "d", out, "[M, N], or [G, R, N] with counts", len(shape))
     for axis, size in enumerate(shape):

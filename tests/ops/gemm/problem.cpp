@@ -45,6 +45,8 @@ std::int64_t offset(const Tensor& t, std::int64_t batch, std::int64_t row, std::
   return result;
 }
 
+}  // namespace
+
 double activated(double x, Activation activation) {
   switch (activation) {
     case Activation::relu:
@@ -59,8 +61,6 @@ double activated(double x, Activation activation) {
       return x;
   }
 }
-
-}  // namespace
 
 double from_e4m3(std::uint8_t bits) {
   const int exponent = bits >> 3 & 15, mantissa = bits & 7;
@@ -88,7 +88,8 @@ std::string GemmShape::text() const {
   return support::cat("M ", m, " N ", n, " K ", k, " B ", batch, " ", to_string(dtype), "->", to_string(out),
                       a_transposed ? " a^T" : "", b_transposed ? " b^T" : "", " alpha ", alpha, " beta ", beta,
                       bias ? " bias" : "", in_place ? " in place" : "", b_shared ? " one b" : "", " activation ",
-                      static_cast<int>(activation), scales ? " scales" : "",
+                      static_cast<int>(activation), " gate ", static_cast<int>(gate),
+                      gate_interleaved ? " interleaved" : "", scales ? " scales" : "",
                       blocks == Scales::tensor  ? ""
                       : blocks == Scales::block ? " block scales"
                                                 : " row scales",
@@ -157,12 +158,14 @@ GemmProblem::GemmProblem(const GemmShape& shape, std::uint64_t seed) : shape_(sh
                  to_wide(shape.a_transposed ? shape.m : shape.k));
   args.b = place(b_, shape.dtype, sizes(batched && !shape.b_shared, {shape.n, shape.k}), shape.b_transposed,
                  to_wide(shape.b_transposed ? shape.n : shape.k));
-  args.d = place(d_, shape.out, sizes(batched, {shape.m, shape.n}), false, shape.padding);
+  args.d = place(d_, shape.out, sizes(batched, {shape.m, shape.columns()}), false, shape.padding);
   fill(a_, seed);
   fill(b_, seed + 1);
   args.alpha = shape.alpha;
   args.beta = shape.beta;
   args.activation = shape.activation;
+  args.gate = shape.gate;
+  args.gate_interleaved = shape.gate_interleaved;
   if (shape.bias) {
     args.bias = place(bias_, shape.out, {shape.n}, false, 0);
     fill(bias_, seed + 2);
@@ -191,13 +194,13 @@ GemmProblem::GemmProblem(const GemmShape& shape, std::uint64_t seed) : shape_(sh
     fill(d_, seed + 3);
     args.c = args.d;
   } else {
-    args.c = place(c_, shape.out, sizes(batched, {shape.m, shape.n}), false, shape.padding);
+    args.c = place(c_, shape.out, sizes(batched, {shape.m, shape.columns()}), false, shape.padding);
     if (shape.beta != 0) fill(c_, seed + 3);  // else NaN: it must not be read
   }
   c_values_.clear();
   for (std::int64_t z = 0; z < std::max(1, shape.batch); ++z)
     for (std::int64_t i = 0; i < shape.m; ++i)
-      for (std::int64_t j = 0; j < shape.n; ++j)
+      for (std::int64_t j = 0; j < shape.columns(); ++j)
         c_values_.push_back(shape.beta != 0 ? element(*args.c, offset(*args.c, z, i, j)) : 0.0);
 }
 
@@ -253,14 +256,20 @@ std::vector<double> GemmProblem::reference() const {
         row[static_cast<std::size_t>(k)] =
             element(args.a, offset(args.a, z, i, k)) *
             (blocks ? element(*args.scale_a, offset(*args.scale_a, z, i, k / 128)) : 1.0);
-      for (std::int64_t j = 0; j < shape_.n; ++j) {
+      const auto product = [&](std::int64_t j) {
         double sum = 0;
         if (shape_.alpha != 0)
           for (std::size_t k = 0; k < row.size(); ++k) sum += row[k] * b[static_cast<std::size_t>(j) * row.size() + k];
-        double value = factor * sum + static_cast<double>(shape_.beta) * c_values_[result.size()];
-        if (args.bias) value += element(*args.bias, j);
-        result.push_back(activated(value, shape_.activation));
-      }
+        return factor * sum + (args.bias ? element(*args.bias, j) : 0.0);
+      };
+      for (std::int64_t j = 0; j < shape_.columns(); ++j)
+        if (shape_.gate == Activation::none)
+          result.push_back(
+              activated(product(j) + static_cast<double>(shape_.beta) * c_values_[result.size()], shape_.activation));
+        else if (shape_.gate_interleaved)
+          result.push_back(activated(product(2 * j), shape_.gate) * product(2 * j + 1));
+        else
+          result.push_back(activated(product(j), shape_.gate) * product(j + shape_.columns()));
     }
   }
   return result;
@@ -275,7 +284,7 @@ std::string GemmProblem::problem() const {
   std::size_t index = 0;
   for (std::int64_t z = 0; z < std::max(1, shape_.batch); ++z)
     for (std::int64_t i = 0; i < shape_.m; ++i)
-      for (std::int64_t j = 0; j < shape_.n; ++j, ++index) {
+      for (std::int64_t j = 0; j < shape_.columns(); ++j, ++index) {
         const std::int64_t place = offset(args.d, z, i, j);
         const double got = element(args.d, place);
         if (std::isnan(got))

@@ -54,7 +54,8 @@ std::string GroupedShape::text() const {
   std::string text =
       cat("N ", n, " K ", k, " ", to_string(dtype), "->", to_string(out), " grouping ", static_cast<int>(grouping),
           " scales ", static_cast<int>(scales), scale_a_transposed ? " sa k" : "", scale_b_transposed ? " sb k" : "",
-          bias ? " bias" : "", " spare ", spare, " padding ", padding, " counts");
+          bias ? " bias" : "", " gate ", static_cast<int>(gate), gate_interleaved ? " interleaved" : "", " beta ", beta,
+          in_place ? " in place" : "", " spare ", spare, " padding ", padding, " counts");
   for (const int count : counts) text += cat(" ", count);
   return text;
 }
@@ -76,16 +77,21 @@ GroupedProblem::GroupedProblem(const GroupedShape& shape, std::uint64_t seed) : 
   if (!counts) rows_ += shape.spare;
   if (shape.grouping == Grouping::rows) list.resize(static_cast<std::size_t>(rows_), -1);
   fill(shape, seed);
-  const std::int64_t groups = static_cast<std::int64_t>(shape.counts.size()), pitch = shape.n + shape.padding;
+  const std::int64_t groups = static_cast<std::int64_t>(shape.counts.size()), pitch = shape.columns() + shape.padding;
   const auto of_rows = [&](void* data, DType dtype, std::int64_t columns, std::int64_t apart) {
     return counts ? Tensor::strided(data, kCpu, dtype, {groups, most, columns}, {most * apart, apart, 1})
                   : Tensor::strided(data, kCpu, dtype, {rows_, columns}, {apart, 1});
   };
   args.a = of_rows(a_.data(), shape.dtype, shape.k, shape.k);
   args.b = Tensor::contiguous(b_.data(), kCpu, shape.dtype, {groups, shape.n, shape.k});
-  args.d = of_rows(d_.data() + kGuard, shape.out, shape.n, pitch);
+  args.d = of_rows(d_.data() + kGuard, shape.out, shape.columns(), pitch);
   args.groups = Tensor::contiguous(list.data(), kCpu, DType::i32, {static_cast<std::int64_t>(list.size())});
   args.grouping = shape.grouping;
+  args.gate = shape.gate;
+  args.gate_interleaved = shape.gate_interleaved;
+  args.beta = shape.beta;
+  if (shape.beta != 0)
+    args.c = shape.in_place ? args.d : of_rows(c_.data() + kGuard, shape.out, shape.columns(), pitch);
   if (shape.bias) args.bias = Tensor::contiguous(bias_.data(), kCpu, shape.out, {groups, shape.n});
   if (shape.scales == Scales::tensor) return;
   // Stored as [rows, blocks], or transposed; the tensors are views.
@@ -112,7 +118,14 @@ void GroupedProblem::fill(const GroupedShape& shape, std::uint64_t seed) {
   draw(b_, shape.dtype, 0, groups * n * k, random);
   bias_.assign(groups * n * out, 0);
   draw(bias_, shape.out, 0, groups * n, random);
-  d_.assign(rows * static_cast<std::size_t>(shape.n + shape.padding) * out + 2 * kGuard, kPoison);
+  const auto pitch = static_cast<std::size_t>(shape.columns() + shape.padding);
+  d_.assign(rows * pitch * out + 2 * kGuard, kPoison);
+  c_ = d_;
+  for (std::size_t group = 0; group < groups; ++group)
+    for (std::size_t row = 0; row < static_cast<std::size_t>(shape.counts[group]); ++row)
+      draw(c_, shape.out, kGuard / out + (static_cast<std::size_t>(begins_[group]) + row) * pitch,
+           static_cast<std::size_t>(shape.columns()), random);
+  if (shape.in_place) d_ = c_;
   std::uniform_real_distribution<float> scale(0.5f, 2.0f);
   scale_a_.resize(rows * static_cast<std::size_t>(blocks_of(shape.k)));
   scale_b_.resize(groups * n * static_cast<std::size_t>(blocks_of(shape.k)));
@@ -147,7 +160,7 @@ double GroupedProblem::product(std::size_t group, std::int64_t row, int column) 
   return all;
 }
 
-double GroupedProblem::expected(std::size_t group, std::int64_t row, int column) const {
+double GroupedProblem::sum(std::size_t group, std::int64_t row, int column) const {
   const double bias =
       shape_.bias
           ? value_at(bias_, shape_.out, group * static_cast<std::size_t>(shape_.n) + static_cast<std::size_t>(column))
@@ -155,8 +168,21 @@ double GroupedProblem::expected(std::size_t group, std::int64_t row, int column)
   return static_cast<double>(args.alpha) * product(group, row, column) + bias;
 }
 
+double GroupedProblem::expected(std::size_t group, std::int64_t row, int column) const {
+  if (shape_.gate != Activation::none) {
+    const int half = shape_.columns(), gate = shape_.gate_interleaved ? 2 * column : column,
+              other = shape_.gate_interleaved ? gate + 1 : column + half;
+    return activated(sum(group, row, gate), shape_.gate) * sum(group, row, other);
+  }
+  if (shape_.beta == 0) return sum(group, row, column);
+  const auto pitch = static_cast<std::size_t>(shape_.columns() + shape_.padding);
+  const std::size_t at = static_cast<std::size_t>(row) * pitch + static_cast<std::size_t>(column),
+                    guard = kGuard / static_cast<std::size_t>(size_of(shape_.out));
+  return sum(group, row, column) + static_cast<double>(shape_.beta) * value_at(c_, shape_.out, guard + at);
+}
+
 std::string GroupedProblem::problem() const {
-  const auto pitch = static_cast<std::size_t>(shape_.n + shape_.padding),
+  const auto pitch = static_cast<std::size_t>(shape_.columns() + shape_.padding),
              size = static_cast<std::size_t>(size_of(shape_.out));
   const std::vector<unsigned char> inside(d_.begin() + kGuard, d_.end() - kGuard);
   std::vector<char> owned(static_cast<std::size_t>(rows_), 0);
@@ -165,7 +191,7 @@ std::string GroupedProblem::problem() const {
     for (int i = 0; i < shape_.counts[group]; ++i) {
       const std::int64_t row = begins_[group] + i;
       owned[static_cast<std::size_t>(row)] = 1;
-      for (int column = 0; column < shape_.n; ++column) {
+      for (int column = 0; column < shape_.columns(); ++column) {
         const double wanted = expected(group, row, column),
                      got = value_at(inside, shape_.out,
                                     static_cast<std::size_t>(row) * pitch + static_cast<std::size_t>(column));
@@ -185,8 +211,9 @@ std::string GroupedProblem::problem() const {
 }
 
 bool GroupedProblem::written_outside() const {
-  const auto size = static_cast<std::size_t>(size_of(shape_.out)), row = static_cast<std::size_t>(shape_.n) * size,
-             pitch = static_cast<std::size_t>(shape_.n + shape_.padding) * size;
+  const auto size = static_cast<std::size_t>(size_of(shape_.out)),
+             row = static_cast<std::size_t>(shape_.columns()) * size,
+             pitch = static_cast<std::size_t>(shape_.columns() + shape_.padding) * size;
   for (std::size_t i = 0; i < d_.size(); ++i) {
     const bool guard = i < kGuard || i >= d_.size() - kGuard;
     if ((guard || (i - kGuard) % pitch >= row) && d_[i] != kPoison) return true;

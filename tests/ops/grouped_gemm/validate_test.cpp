@@ -188,3 +188,27 @@ TEST_CASE("a C structure is the descriptor") {
   c.grouping = 7;
   CHECK_THROWS_WITH_AS(static_cast<void>(ops::grouped_gemm_from_c(&c)), doctest::Contains("args.grouping is 7"), Error);
 }
+
+TEST_CASE("a gate and an addend: what does not go with them is named") {
+  const auto gated = [](GroupedGemmArgs& g) {
+    g.gate = Activation::silu;
+    g.d = Tensor::strided(g.d.data, g.d.device, g.d.dtype, {43, 32}, {32, 1});
+  };
+  CHECK(refusal(gated) == "");
+  CHECK(has(refusal([](GroupedGemmArgs& g) { g.gate = Activation::silu; }),
+            {"d.shape[1] (N) is 64", "32", "half of b's N, with a gate"}));
+  CHECK(has(refusal([](GroupedGemmArgs& g) { g.gate = static_cast<Activation>(7); }), {"gate is 7", "4 (gelu_tanh)"}));
+  CHECK(has(refusal([&](GroupedGemmArgs& g) { gated(g), g.activation = Activation::relu; }),
+            {"activation is 1", "with a gate: 0 (none)"}));
+  CHECK(has(refusal([&](GroupedGemmArgs& g) { gated(g), g.beta = 1; }), {"beta is not 0", "with a gate: 0"}));
+  CHECK(has(refusal([](GroupedGemmArgs& g) { g.beta = 1; }), {"beta is 1 but c is absent"}));
+  CHECK(has(refusal([](GroupedGemmArgs& g) { g.beta = std::numeric_limits<float>::infinity(); }),
+            {"beta is inf", "any finite value"}));
+  CHECK(has(refusal([](GroupedGemmArgs& g) { g.beta = 1, g.c = g.groups; }), {"c.rank is 1"}));
+  CHECK(refusal([](GroupedGemmArgs& g) { g.beta = 1, g.c = g.d; }) == "");
+  CHECK(has(refusal([](GroupedGemmArgs& g) {
+              g.beta = 1, g.c = g.d;
+              g.c->data = static_cast<char*>(g.d.data) + 2;
+            }),
+            {"d", "c", "overlap"}));
+}
