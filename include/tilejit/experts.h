@@ -11,11 +11,11 @@ extern "C" {
 #endif
 
 /* Matrix products of groups of rows; shapes, lists and meaning as tj::GroupedGemmArgs (grouped_gemm.hpp) says. */
-enum { TJ_GROUPING_ENDS = 0, TJ_GROUPING_COUNTS = 1, TJ_GROUPING_ROWS = 2 };
+enum { TJ_GROUPING_ENDS = 0, TJ_GROUPING_COUNTS = 1, TJ_GROUPING_ROWS = 2, TJ_GROUPING_DEPTHS = 3 };
 typedef struct tj_grouped_gemm_args {
   uint64_t size;
   const tj_tensor* a;       /* [M, K], or [G, R, K] with counts */
-  const tj_tensor* b;       /* [G, N, K] */
+  const tj_tensor* b;       /* [G, N, K]; with depths [N, K], and d is [G, M, N] */
   const tj_tensor* d;       /* [M, N], or [G, R, N] with counts, written; with a gate N / 2 columns */
   const tj_tensor* groups;  /* i32 [G], or [M] with rows */
   const tj_tensor* bias;    /* [G, N]; null: none */

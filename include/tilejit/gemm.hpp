@@ -55,7 +55,9 @@ enum class Scales : std::int32_t { tensor = 0, block = 1, row = 2 };
 /// both f32, each sum of 128 products is multiplied by its row's and its column's scale before it is added. With a
 /// batch, each has a leading B where its operand has one. scale_a, and scale_b of N rows, are contiguous in either
 /// dimension; the first is read faster. scale_b of blocks is contiguous in the second. Scales whose other strides or
-/// address are not multiples of 16 bytes are copied first, as operands are.
+/// address are not multiples of 16 bytes are copied first, as operands are. Both may be i32 instead, [.., ceil(K /
+/// 512)]: each has the scales of four blocks of K as exponents of 8 bits (UE8M0), the first in its lowest bits.
+/// Exponent e is 2^(e - 127), 255 a NaN.
 ///
 /// Ladder (ladder.hpp): rungs 1 to 9, named v1 to v9, on Hopper and where there is tensor memory. Each drops a
 /// restriction of the one before; rung 10, v10, is the op's own kernel. Example: samples/02_gemm_ladder. v1 serves M <=
@@ -92,6 +94,7 @@ struct GemmConfig {
   bool scale_a_transposed = false,
        scale_b_transposed = false;  ///< of blocks: K is contiguous instead of M, and instead of N with Scales::row
   Activation gate = Activation::none;
+  bool packed_scales = false;  ///< scales of blocks are i32, of four exponents
 };
 
 /// Runs the call on Runtime::instance().

@@ -92,6 +92,54 @@ class GroupedGemm(unittest.TestCase):
         self.torch.fp8_gemm_nt((qa, sa), (qb[0], sb[0]), one)
         self.assertLess(unlike(one, a.double() @ b[0].double().t()), 7e-4)
 
+    def test_gradients_of_weights(self):
+        generator = torch.Generator().manual_seed(23)
+        x, dy = (torch.randn(90, width, generator=generator).to(torch.bfloat16) for width in (K, N))
+        ends, before = torch.tensor([33, 33, 88], dtype=torch.int32), torch.randn(3, N, K, generator=generator)
+        wanted = torch.stack([dy[i:j].double().t() @ x[i:j].double() for i, j in ((0, 33), (33, 33), (33, 88))])
+        options = {"grouping": "depths", "dtype": torch.float32}
+        self.agrees(torch.ops.tilejit.grouped_gemm(dy.t(), x.t(), ends, **options), wanted)
+        grad = before.clone()
+        torch.ops.tilejit.grouped_gemm_out(dy.t(), x.t(), ends, grad, grouping="depths", c=grad, beta=1.0)
+        self.assertLess(float((grad.double() - wanted - before.double()).norm() / wanted.norm()), 1e-5)
+        self.assertTrue(torch.equal(grad[1], before[1]))
+        self.agrees(tilejit.grouped_gemm(dy.t(), x.t(), ends, grouping="depths"), wanted)
+        meta = torch.ops.tilejit.grouped_gemm(dy.t().to("meta"), x.t().to("meta"), ends.to("meta"), **options)
+        self.assertEqual((meta.shape, meta.dtype), (wanted.shape, torch.float32))
+        for part, call in (("a.strides[0] (M)", lambda: tilejit.grouped_gemm(dy.t().contiguous(), x.t(), ends, grouping="depths")),
+                           ("gate is 'silu'", lambda: torch.ops.tilejit.grouped_gemm(dy.t().to("meta"), x.t().to("meta"), ends.to("meta"), gate="silu",
+                                                                                     **options))):
+            with self.subTest(part=part), self.assertRaises(tilejit.Error) as caught:
+                call()
+            self.assertIn(part, str(caught.exception))
+
+    def test_exponents(self):
+        """Scales that are powers of two, and the same as exponents, four in an i32."""
+        generator = torch.Generator().manual_seed(19)
+        a, b = (torch.randn(*shape, generator=generator).to(torch.bfloat16) for shape in ((70, 640), (N, 640)))
+        (qa, sa), (qb, sb) = torch.ops.tilejit.quantise(a, powers_of_two=True), torch.ops.tilejit.quantise(b, rows=128, powers_of_two=True)
+        for quantise in (torch.ops.tilejit.quantise, tilejit.quantise):
+            (pa, ea), (pb, eb) = quantise(a, packed=True), quantise(b, rows=128, packed=True)
+            self.assertEqual((ea.dtype, tuple(ea.shape), tuple(eb.shape)), (torch.int32, (70, 2), (2, 2)))
+            self.assertTrue(torch.equal(pa.float(), qa.float()) and torch.equal(pb.float(), qb.float()))
+            found = torch.stack([ea >> 8 * byte & 255 for byte in range(4)], -1).flatten(1)[:, :5]
+            self.assertTrue(torch.equal(torch.exp2(found.double() - 127), sa.double()))
+            d = torch.ops.tilejit.gemm(qa, qb, scale_a=ea, scale_b=eb, dtype=torch.float32)
+            self.assertTrue(torch.equal(d, torch.ops.tilejit.gemm(qa, qb, scale_a=sa, scale_b=sb, dtype=torch.float32)))
+        out = torch.empty(70, N, dtype=torch.bfloat16)
+        self.torch.fp8_gemm_nt((qa, ea), (qb, eb), out)
+        self.agrees(out, d.double())
+        self.assertEqual([tuple(each.shape) for each in torch.ops.tilejit.quantise(a.to("meta"), packed=True)], [(70, 640), (70, 2)])
+        groups = torch.full((128,), -1, dtype=torch.int32)
+        groups[:70] = 0
+        rows, wide = torch.nn.functional.pad(qa.view(torch.uint8), (0, 0, 0, 58)).view(torch.float8_e4m3fn), torch.zeros(128, 2, dtype=torch.int32)
+        wide[:70], found = ea, torch.empty(128, N, dtype=torch.bfloat16)
+        self.torch.m_grouped_fp8_gemm_nt_contiguous((rows, wide), (qb[None], eb[None]), found, groups)
+        self.assertTrue(torch.equal(found[:70], out))
+        with self.assertRaises(tilejit.Error) as caught:
+            torch.ops.tilejit.gemm(qa, qb, scale_a=ea, scale_b=sb)
+        self.assertIn("scale_b", str(caught.exception))
+
     def test_contiguous(self):
         a, b, scale_a, scale_b = narrow(384, K), narrow(3, N, K), positive(3, 384).t(), positive(3, 2, 3)
         groups = torch.full((384,), -1, dtype=torch.int32)
@@ -196,7 +244,7 @@ class GroupedGemm(unittest.TestCase):
     def test_fused_moe(self):
         found, wanted = self.moe(False)
         self.assertLess(float((found.double() - wanted).norm() / wanted.norm()), 8e-3)
-        for inner in (128, 96):  # of e4m3, whose elements are rounded by 2^-4 at most; with 96 scales of w1 serve both halves
+        for inner in (96, 128):  # of e4m3, whose elements are rounded by 2^-4 at most; with 96 scales of w1 serve both halves
             found, wanted = self.moe(True, inner)
             self.assertLess(float((found.double() - wanted).norm() / wanted.norm()), 6e-2)
         self.assertTrue(torch.equal(found, self.moe(True)[0]))

@@ -92,6 +92,18 @@ TJ_DEVICE Tile group_tile(const Params& params, int block, const GroupPlace& fro
   return tile;
 }
 
+/// The part of K that a tile's group has. A group that ends before it begins is empty.
+template <class C>
+TJ_DEVICE void find_depths(const Params& params, Tile& tile) {
+  const auto told = [&](int group) {
+    return max(0, min(static_cast<int>(dev::load_global_u32(params.groups + group)), params.k));
+  };
+  tile.depth_begin = tile.batch > 0 ? told(tile.batch - 1) : 0;
+  tile.depth_end = max(told(tile.batch), tile.depth_begin);
+  tile.trip_count = params.k_blocks == 0 ? 0 : (tile.depth_end - tile.depth_begin + C::kBlockK - 1) / C::kBlockK;
+  tile.row_end = params.m;
+}
+
 /// The group that a tile's first row names. Rows of a number that is no group are left alone.
 template <class C>
 TJ_DEVICE void name_group(const Params& params, Tile& tile) {

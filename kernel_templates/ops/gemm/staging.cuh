@@ -131,7 +131,7 @@ TJ_DEVICE void put_box(Writer<C>& writer, const Tile& tile, u32 slot) {
   for (int column = first_column; column < first_column + kStagedColumns<C>; column += kSwizzleColumns) {
 #pragma unroll
     for (int row = 0; row < kStagedRows<C>; row += kBoxRows<C>, slot += kBoxRows<C> * kSwizzleRowBytes) {
-      if constexpr (kGroups<C> != kNoGroups)
+      if constexpr (kGroups<C> != kNoGroups && kGroups<C> != kGroupDepths)
         put_rows_before<C>(writer.params, tile, slot, column, first + row);
       else
         dev::store_box_4d(&writer.params.d, slot, column, first + row, tile.batch, 0);

@@ -92,6 +92,7 @@ struct Tile {
   dev::Piece piece;             ///< of kernels that split tiles
   int row_end;                  ///< of kernels with groups: the row behind the last that is stored
   GroupPlace place;             ///< likewise: where the search for the next tile's group begins
+  int depth_begin, depth_end;   ///< of kernels with kGroupDepths: the group's part of K
 };
 
 /// The row behind the last one of d that the tile's rows may be.
@@ -148,6 +149,8 @@ template <class C>
 TJ_DEVICE void group_tile();
 template <class C>
 TJ_DEVICE void name_group();
+template <class C>
+TJ_DEVICE void find_depths();
 
 template <class C>
 TJ_DEVICE Tile tile_at(const Params& params, int block, const GroupPlace& from = {}) {
@@ -195,6 +198,7 @@ TJ_DEVICE Tile tile_at(const Params& params, int block, const GroupPlace& from =
   tile.left_batch = tile.batch * params.a_batched;
   tile.right_batch = tile.batch * params.b_batched;
   if constexpr (kGroups<C> == kGroupOfRow) name_group<C>(params, tile);
+  if constexpr (kGroups<C> == kGroupDepths) find_depths<C>(params, tile);
   return tile;
 }
 template <class C>

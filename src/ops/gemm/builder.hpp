@@ -89,6 +89,7 @@ class GemmBuilder : protected GraphBuilder {
     }
     if (kernel_.scales != Scales::tensor) {
       constant("kScales", static_cast<int>(kernel_.scales));
+      if (kernel_.packed_scales) flag("kPackedScales", true);
       flag("kLeftScalesK", kernel_.left_scales_k);
       flag("kRightScalesK", kernel_.right_scales_k);
     }

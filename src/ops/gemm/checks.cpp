@@ -51,7 +51,7 @@ void check_gemm_gate_operands(const GemmArgs& product, const Named& b) {
 }
 
 void check_block_scales(const char* name, const Tensor& tensor, const Named& operand, std::int64_t rows,
-                        std::int64_t blocks, std::int64_t k_blocks, const Named& d, const Range& d_range) {
+                        std::int64_t blocks, std::int64_t k_blocks, DType type, const Named& d, const Range& d_range) {
   static constexpr const char* kAxes[] = {"B", "rows", "blocks of K"};
   const int rank = operand.rank;
   const Named scale{operand.op,
@@ -62,7 +62,12 @@ void check_block_scales(const char* name, const Tensor& tensor, const Named& ope
                     blocks > 0 ? "[ceil(N / 128), ceil(K / 128)] or [N, ceil(K / 128)], with b's batch"
                                : "[M, ceil(K / 128)], with a's batch"};
   check_form(scale);
-  check_dtype(scale, DType::f32, "");
+  const bool packed = type == DType::i32;
+  if (type != DType::f32 && !packed)
+    refuse(
+        operand.op, Code::invalid_argument,
+        cat(name, ".dtype is ", to_string(tensor.dtype), "; allowed: f32, or i32 (four exponents of 8 bits in each)"));
+  check_dtype(scale, type, blocks > 0 ? ", as scale_a.dtype" : "");
   check_device(scale, operand.tensor.device, operand.name);
   const int down = rank - 2, across = rank - 1;
   if (rank == 3) check_same(scale, 0, operand.at(0), cat(operand.name, ".shape[0]").c_str());
@@ -70,7 +75,9 @@ void check_block_scales(const char* name, const Tensor& tensor, const Named& ope
     refuse(operand.op, Code::invalid_argument,
            cat(name, ".shape[", down, "] is ", scale.at(down), "; allowed: ", rows,
                blocks > 0 ? cat(" (N), or ", blocks, " (ceil(N / 128))") : " (M)"));
-  check_same(scale, across, k_blocks, "ceil(K / 128)");
+  constexpr std::int64_t kPacked = gemm::kPackedBlocks;
+  check_same(scale, across, packed ? (k_blocks + kPacked - 1) / kPacked : k_blocks,
+             packed ? "ceil(K / 512), of i32" : "ceil(K / 128)");
   const bool of_blocks = blocks > 0 && (rows == 1 || scale.at(down) != rows),
              row = scale.at(down) == 1 || scale.stride(down) == 1;
   if (scale.at(across) > 1 && scale.stride(across) != 1 && (of_blocks || !row))

@@ -43,14 +43,16 @@ const arch::Needs& node_bodies() {
   });
 }
 
-/// Tiles whose rows are rows of the matrix instructions, and all of one group.
+/// Tiles whose rows are rows of the matrix instructions, and all of one group; with depths all of K is.
 bool groups_fit(const GemmTile& tile, const GemmKernel& kernel) {
   if (kernel.groups == Groups::none) return true;
-  constexpr int kMostBox = 256;  // of the copy engine
-  const bool whole = !kernel.left_mn && !kernel.right_mn && !kernel.parts && kernel.rung == kNoGemmRung &&
-                     kernel.walk == WalkChoice::usual;
-  return whole && !tile.swapped && !tile.sliced() && !tile.reads &&
-         tile.block_m + gemm_rows_before(kernel) <= kMostBox &&
+  constexpr int kMostBox = 256;                         // of the copy engine
+  const bool depths = kernel.groups == Groups::depths;  // boxes of one block end with their group
+  const bool whole = kernel.left_mn == depths && kernel.right_mn == depths && !kernel.parts &&
+                     kernel.rung == kNoGemmRung && kernel.walk == WalkChoice::usual && !tile.swapped &&
+                     !tile.sliced() && !tile.reads;
+  if (depths) return whole && tile.blocks() == 1 && tile.block_k <= kMostBox;
+  return whole && tile.block_m + gemm_rows_before(kernel) <= kMostBox &&
          (kernel.groups != Groups::rows || (tile.cluster_m == 1 && gemm::kRowsTogether % tile.block_m == 0));
 }
 

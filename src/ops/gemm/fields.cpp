@@ -137,6 +137,7 @@ GemmKernel of_parts(GemmKernel kernel) {
   parts.scales = kernel.scales;
   parts.left_scales_k = kernel.left_scales_k;
   parts.right_scales_k = kernel.right_scales_k;
+  parts.packed_scales = kernel.packed_scales;
   parts.parts = true;
   return parts;
 }

@@ -39,7 +39,7 @@ struct GemmSizes {
 };
 
 /// How each matrix of b comes to its rows; the others are of grouped_gemm, in Grouping's order.
-enum class Groups : std::uint8_t { none, ends, counts, rows };
+enum class Groups : std::uint8_t { none, ends, counts, rows, depths };
 
 /// The choice of a kernel: all that it is made for.
 struct GemmKernel {
@@ -55,6 +55,7 @@ struct GemmKernel {
   Scales scales = Scales::tensor;
   /// Scales of blocks: K is contiguous in them instead of M and N. Those of blocks of b have no other order.
   bool left_scales_k = false, right_scales_k = false;
+  bool packed_scales = false;  ///< exponents of two, four in an i32
   Groups groups = Groups::none;
   Activation gate = Activation::none;  ///< none: there is none
   bool gated() const { return gate != Activation::none; }
@@ -89,6 +90,12 @@ bool gemm_mn_major(const Tensor& operand);
 
 /// Scales of so many elements: one of each 128.
 constexpr std::int64_t gemm_scale_blocks(std::int64_t elements) { return (elements + 127) / 128; }
+/// The type of a kernel's scales of blocks, and how many of them a row has.
+constexpr DType gemm_scale_type(const GemmKernel& kernel) { return kernel.packed_scales ? DType::i32 : DType::f32; }
+constexpr std::int64_t gemm_scale_words(const GemmKernel& kernel, std::int64_t k) {
+  const std::int64_t blocks = gemm_scale_blocks(k);
+  return kernel.packed_scales ? (blocks + gemm::kPackedBlocks - 1) / gemm::kPackedBlocks : blocks;
+}
 /// What the scales of a call serve, by their ranks.
 Scales gemm_scales(const GemmArgs& args);
 /// Are scales of blocks contiguous in M (N) instead of K? Those of blocks of b never are.
@@ -196,6 +203,8 @@ GemmSizes gemm_sizes(const ProblemKey& problem);
 
 /// Rows of b for a trial that wants about `n` of them, and rows of d that end so many columns earlier.
 std::int64_t gemm_trial_columns(const GemmKernel& kernel, std::int64_t n, std::int64_t odd);
+/// Gives a trial's scales that are exponents the value 1; others are drawn.
+void gemm_set_exponents(Trial& trial);
 /// Op::trials. Without --tile: what is predicted for the sizes, or for usual ones.
 std::vector<Trial> gemm_trials(const std::map<std::string, std::vector<std::string>>& flags, const arch::Arch& arch);
 

@@ -238,6 +238,7 @@ GemmKernel gemm_kind(const GemmArgs& args) {
       copy_aligned(args.d, args.d.rank - 1) && rows_whole(kernel.columns(gemm_sizes(args).n), kernel.out);
   kernel.scales = gemm_scales(args);
   if (kernel.scales == Scales::tensor) return kernel;
+  kernel.packed_scales = args.scale_a->dtype == DType::i32;
   kernel.left_scales_k = !gemm_scales_mn(args, false);
   kernel.right_scales_k = kernel.scales == Scales::row && !gemm_scales_mn(args, true);
   return kernel;
@@ -278,6 +279,7 @@ GemmKernel gemm_kind(const GemmConfig& config) {
                     config.bias,  config.add_c, config.activation};
   kernel.gate = config.gate;
   kernel.scales = config.scales;
+  kernel.packed_scales = config.packed_scales;
   kernel.left_scales_k = config.scale_a_transposed;
   kernel.right_scales_k = config.scale_b_transposed;
   set_dense(kernel, gemm_sizes(config));

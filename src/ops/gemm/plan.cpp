@@ -45,7 +45,8 @@ void split_rows(support::TensorMapDesc& desc, std::size_t rows, bool interleaved
 }
 
 /// Scales of blocks of K: one box an iteration, where K is contiguous of whole 16 bytes.
-support::TensorMapDesc scale_map(const Tensor& scales, bool mn_major, int rows, int blocks) {
+support::TensorMapDesc scale_map(const Tensor& scales, bool mn_major, int rows, int partial_sums) {
+  const int blocks = scales.dtype == DType::i32 ? 1 : partial_sums;
   const auto [across, down] = order_of(scales, mn_major);
   support::TensorMapDesc desc = tensor_map(scales, {across, down, scales.rank == 3 ? 0 : kNoDimension, kNoDimension},
                                            {static_cast<std::uint32_t>(mn_major ? rows : gemm::kScalesTogether),
@@ -76,6 +77,30 @@ void make_legal(support::TensorMapDesc& desc) {
 /// Rows that boxes bring of the last tile of `block`, which the matrix may end in; at most those of a whole tile.
 int boxed_last(std::int64_t size, int box, int block, int most) {
   return std::min<int>(most, static_cast<int>((size % block + box - 1) / box * box));
+}
+
+/// Rows of b that make a column of d.
+int halves_of(const GemmArgs& args) { return args.gate == Activation::none ? 1 : 2; }
+
+/// Maps of the operands and of their scales, and what boxes bring of them.
+void add_operands(const GemmArgs& args, const GemmTile& tile, const GemmLaunch& launch, gemm::Params& p,
+                  LaunchPlan& plan) {
+  const GemmSizes sizes = gemm_sizes(args);
+  const int halves = halves_of(args), tile_columns = tile.block_n / halves;
+  const std::int64_t n = sizes.n / halves;
+  const bool a_mn = gemm_mn_major(args.a), b_mn = gemm_mn_major(args.b);
+  const int columns = launch.pairs ? tile.block_n / 2 : tile_columns, sharers = launch.pairs ? 1 : tile.cluster_m;
+  p.a_box = a_mn ? gemm::kSwizzleColumns : gemm_box(sizes.m, tile.block_m, tile.cluster_n, launch.skips);
+  p.b_box = b_mn ? gemm::kSwizzleColumns : gemm_box(n, columns, sharers, launch.skips);
+  p.a_last = boxed_last(sizes.m, p.a_box, tile.block_m, tile.left_rows(a_mn));
+  p.b_last = boxed_last(n, p.b_box, tile_columns, tile_columns);
+  plan.maps[0] = {offsetof(gemm::Params, a), operand_map(args.a, a_mn, p.a_box, tile.block_k, tile.cluster_n)};
+  plan.maps[1] = {offsetof(gemm::Params, b), operand_map(args.b, b_mn, p.b_box, tile.block_k, sharers)};
+  if (halves > 1) split_rows(plan.maps[1].desc, 1, args.gate_interleaved);
+  plan.map_count = 2;
+  if (gemm_scales(args) != Scales::tensor) add_scales(args, tile, plan);
+  if (args.alpha == 0)
+    for (std::size_t i = 0; i < plan.map_count; ++i) make_legal(plan.maps[i].desc);
 }
 
 /// Can a thread store two (f32) or eight elements at a time?
@@ -147,25 +172,13 @@ void gemm_plan(const GemmArgs& args, const GemmChoice& choice, const GemmLaunch&
   auto& p = *new (plan.params.data()) gemm::Params{};
   plan.params_bytes = sizeof(gemm::Params);
   const GemmRung& rung = gemm_rungs()[at(choice.rung)];
-  const int halves = args.gate == Activation::none ? 1 : 2, tile_columns = tile.block_n / halves;
+  const int halves = halves_of(args), tile_columns = tile.block_n / halves;
   const std::int64_t n = sizes.n / halves;  // columns of d
   if (launch.by_threads || rung.thread_copies) {
     fill(p.operands.a, args.a, gemm_mn_major(args.a));
     fill(p.operands.b, args.b, gemm_mn_major(args.b));
   } else {
-    const bool a_mn = gemm_mn_major(args.a), b_mn = gemm_mn_major(args.b);
-    const int columns = launch.pairs ? tile.block_n / 2 : tile_columns, sharers = launch.pairs ? 1 : tile.cluster_m;
-    p.a_box = a_mn ? gemm::kSwizzleColumns : gemm_box(sizes.m, tile.block_m, tile.cluster_n, launch.skips);
-    p.b_box = b_mn ? gemm::kSwizzleColumns : gemm_box(n, columns, sharers, launch.skips);
-    p.a_last = boxed_last(sizes.m, p.a_box, tile.block_m, tile.left_rows(a_mn));
-    p.b_last = boxed_last(n, p.b_box, tile_columns, tile_columns);
-    plan.maps[0] = {offsetof(gemm::Params, a), operand_map(args.a, a_mn, p.a_box, tile.block_k, tile.cluster_n)};
-    plan.maps[1] = {offsetof(gemm::Params, b), operand_map(args.b, b_mn, p.b_box, tile.block_k, sharers)};
-    if (halves > 1) split_rows(plan.maps[1].desc, 1, args.gate_interleaved);
-    plan.map_count = 2;
-    if (gemm_scales(args) != Scales::tensor) add_scales(args, tile, plan);
-    if (args.alpha == 0)
-      for (std::size_t i = 0; i < plan.map_count; ++i) make_legal(plan.maps[i].desc);
+    add_operands(args, tile, launch, p, plan);
   }
   if (launch.store == gemm::kCopied)
     plan.maps[plan.map_count++] = {

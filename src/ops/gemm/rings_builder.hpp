@@ -70,7 +70,7 @@ class GemmRingsBuilder : protected GemmBuilder {
   /// The copies of an iteration's scales of blocks, those of rows and of columns in one slot.
   int load_scales() {
     const auto bytes = [&](int count, bool k) {
-      return 4 * count * (k ? gemm::kScalesTogether : tile_.partial_sums());
+      return 4 * count * (k ? gemm::kScalesTogether : kernel_.packed_scales ? 1 : tile_.partial_sums());
     };
     // A gate's halves of the columns have a box each.
     const int boxes = kernel_.gated() ? 2 : 1, columns = tile_.block_n / boxes;

@@ -43,7 +43,7 @@ int gemm_store(const GemmKernel& kernel, bool in_pairs) {
 }
 
 GemmKernel canonical(GemmKernel kernel) {
-  if (kernel.scales == Scales::tensor) kernel.left_scales_k = false;
+  if (kernel.scales == Scales::tensor) kernel.left_scales_k = kernel.packed_scales = false;
   if (kernel.scales != Scales::row) kernel.right_scales_k = false;
   GemmKernel aligned = kernel;
   aligned.d_aligned = true;

@@ -101,11 +101,13 @@ Trial trial_of(GemmKernel kernel, const GemmChoice& choice, const Sizes& given) 
   if (kernel.add_c) trial.tensors.push_back(matrix("c", kernel.out, sizes, sizes.m, sizes.n, false));
   if (kernel.bias) trial.tensors.push_back(dense("bias", kernel.out, {sizes.n}));
   if (kernel.scales != Scales::tensor) {
-    const std::int64_t blocks = gemm_scale_blocks(sizes.k);
+    const std::int64_t blocks = gemm_scale_words(kernel, sizes.k);
     const bool rows = kernel.scales == Scales::row;
-    trial.tensors.push_back(matrix("scale_a", DType::f32, sizes, sizes.m, blocks, !kernel.left_scales_k));
-    trial.tensors.push_back(matrix("scale_b", DType::f32, sizes, rows ? sizes.n : gemm_scale_blocks(sizes.n), blocks,
+    const DType type = gemm_scale_type(kernel);
+    trial.tensors.push_back(matrix("scale_a", type, sizes, sizes.m, blocks, !kernel.left_scales_k));
+    trial.tensors.push_back(matrix("scale_b", type, sizes, rows ? sizes.n : gemm_scale_blocks(sizes.n), blocks,
                                    rows && !kernel.right_scales_k));
+    gemm_set_exponents(trial);
   }
   trial.with_args = [kernel, tensors = trial.tensors](Device device, std::span<void* const> places,
                                                       const std::function<void(const void*)>& use) {
@@ -174,6 +176,13 @@ void require_served(const GemmSizes& sizes, GemmKernel kernel, const GemmChoice&
 }
 
 }  // namespace
+
+void gemm_set_exponents(Trial& trial) {
+  constexpr std::int32_t kOnes = 0x7f7f7f7f;
+  for (TrialTensor& tensor : trial.tensors)
+    if (tensor.operand.dtype == DType::i32 && tensor.operand.numbers.empty())
+      tensor.operand.numbers.assign(tensor.elements(), kOnes);
+}
 
 std::int64_t gemm_trial_columns(const GemmKernel& kernel, std::int64_t n, std::int64_t odd) {
   if (!kernel.gated()) return n - odd;

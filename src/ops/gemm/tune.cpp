@@ -103,6 +103,7 @@ GemmConfig config_of(const GemmSizes& sizes, const GemmKernel& kernel) {
   config.activation = kernel.activation;
   config.gate = kernel.gate;
   config.scales = kernel.scales;
+  config.packed_scales = kernel.packed_scales;
   config.scale_a_transposed = kernel.left_scales_k;
   config.scale_b_transposed = kernel.right_scales_k;
   return config;
@@ -279,10 +280,11 @@ class GemmTunable final : public Tunable {
     if (kernel.add_c) list.push_back(matrix(kernel.out, sizes, sizes.m, sizes.n));
     if (kernel.bias) list.push_back({kernel.out, {sizes.n}, {1}});
     if (kernel.scales == Scales::tensor) return list;
-    const std::int64_t blocks = gemm_scale_blocks(sizes.k), four = 16 / size_of(DType::f32);
+    const std::int64_t blocks = gemm_scale_words(kernel, sizes.k), four = 16 / size_of(DType::f32);
     const bool rows = kernel.scales == Scales::row;
-    list.push_back(matrix(DType::f32, sizes, sizes.m, blocks, !kernel.left_scales_k, four));
-    list.push_back(matrix(DType::f32, sizes, rows ? sizes.n : gemm_scale_blocks(sizes.n), blocks,
+    const DType scale = gemm_scale_type(kernel);
+    list.push_back(matrix(scale, sizes, sizes.m, blocks, !kernel.left_scales_k, four));
+    list.push_back(matrix(scale, sizes, rows ? sizes.n : gemm_scale_blocks(sizes.n), blocks,
                           rows && !kernel.right_scales_k, four));
     return list;
   }

@@ -128,8 +128,9 @@ void check_scales(const GemmArgs& args, const Named& a, const Named& b, const Na
            cat("scale_a is given with a.dtype ", to_string(args.a.dtype), "; allowed with e4m3"));
   const GemmSizes sizes = gemm_sizes(args);
   const std::int64_t k_blocks = gemm_scale_blocks(sizes.k);
-  check_block_scales("scale_a", *args.scale_a, a, sizes.m, 0, k_blocks, d, d_range);
-  check_block_scales("scale_b", *args.scale_b, b, sizes.n, gemm_scale_blocks(sizes.n), k_blocks, d, d_range);
+  check_block_scales("scale_a", *args.scale_a, a, sizes.m, 0, k_blocks, args.scale_a->dtype, d, d_range);
+  check_block_scales("scale_b", *args.scale_b, b, sizes.n, gemm_scale_blocks(sizes.n), k_blocks, args.scale_a->dtype, d,
+                     d_range);
 }
 
 /// Checks the rules that c and bias share: their form, d's type and device, rows of d's length.
@@ -179,6 +180,8 @@ void validate(const GemmConfig& config) {
     refuse(kOp, Code::invalid_argument,
            cat("scales is ", static_cast<int>(config.scales), "; allowed with ", to_string(config.dtype),
                config.dtype == DType::e4m3 ? ": 0 (tensor), 1 (block), 2 (row)" : ": 0 (tensor)"));
+  if (config.packed_scales && config.scales == Scales::tensor)
+    refuse(kOp, Code::invalid_argument, "packed_scales is true; allowed with scales of blocks");
   for (const auto& [name, value] :
        {std::pair{"m", config.m}, {"n", config.n}, {"k", config.k}, {"batch", config.batch}})
     if (value < 1 || value > kMaxSize)

@@ -19,7 +19,8 @@ GroupedGemmArgs grouped_gemm_from_c(const void* structure) {
   if (g.scale_b != nullptr) args.scale_b = to_tensor(g.scale_b, "scale_b");
   args.expected_rows = g.expected_rows;
   args.alpha = g.alpha;
-  args.grouping = to_enum<Grouping>(g.grouping, TJ_GROUPING_ROWS, "args.grouping", "0 (ends), 1 (counts), 2 (rows)");
+  args.grouping =
+      to_enum<Grouping>(g.grouping, TJ_GROUPING_DEPTHS, "args.grouping", "0 (ends), 1 (counts), 2 (rows), 3 (depths)");
   args.activation =
       to_enum<Activation>(g.activation, TJ_ACTIVATION_GELU_TANH, "args.activation", kGemmActivationsAllowed);
   args.max_sms = g.max_sms;

@@ -33,7 +33,10 @@ void check_scales(const Named& scales, const Named& q) {
     refuse(kOp, Code::invalid_argument,
            cat("scales.shape[", down, "] is ", scales.at(down), "; allowed: ", q.at(down), " (M), or ",
                blocks_of(q.at(down)), " (ceil(M / ", quantise::kBlock, "))"));
-  check_same(scales, across, blocks_of(q.at(across)), "ceil(K / 128)");
+  const Size blocks = blocks_of(q.at(across));
+  const bool packed = scales.tensor.dtype == DType::i32;
+  check_same(scales, across, packed ? (blocks + quantise::kPacked - 1) / quantise::kPacked : blocks,
+             packed ? "ceil(K / 512), of i32" : "ceil(K / 128)");
   check_strides(scales, size_of(DType::f32), -1);
   check_alignment(scales, size_of(DType::f32));
   check_no_self_overlap(scales);
@@ -81,7 +84,10 @@ void validate(const QuantiseArgs& args, bool on_model) {
   for (const Named* t : {&q, &x, &scales}) check_form(*t);
   check_source_type(args.x.dtype, "x.dtype");
   check_dtype(q, DType::e4m3, "");
-  check_dtype(scales, DType::f32, "");
+  if (args.scales.dtype != DType::i32) check_dtype(scales, DType::f32, ", or i32 with powers_of_two");
+  if (args.scales.dtype == DType::i32 && !args.powers_of_two)
+    refuse(kOp, Code::invalid_argument,
+           "scales.dtype is i32 (exponents) and powers_of_two is false; allowed: f32, or true");
   check_place(x, on_model);
   for (const Named* t : {&q, &scales}) check_device(*t, args.x.device, "x");
   check_gemm_activation(kOp, args.gate, "gate");

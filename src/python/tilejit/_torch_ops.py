@@ -35,7 +35,7 @@ SCHEMAS = {
     "grouped_gemm_out": "(Tensor a, Tensor b, Tensor groups, Tensor(a!) out, *, str grouping='ends', Tensor? bias=None, float alpha=1.0, "
                         "str? activation=None, Tensor? scale_a=None, Tensor? scale_b=None, SymInt expected_rows=0, Tensor? c=None, "
                         "float beta=0.0, str? gate=None, bool gate_interleaved=False) -> ()",
-    "quantise": "(Tensor x, *, int rows=1, str? gate=None, bool powers_of_two=False, Tensor? row_indices=None) -> (Tensor, Tensor)",
+    "quantise": "(Tensor x, *, int rows=1, str? gate=None, bool powers_of_two=False, Tensor? row_indices=None, bool packed=False) -> (Tensor, Tensor)",
     "quantise_out": "(Tensor x, Tensor(a!) q, Tensor(b!) scales, *, str? gate=None, bool powers_of_two=False, Tensor? row_indices=None) -> ()",
     "merge_states": "(Tensor states, Tensor lse_states, *, Tensor? cu_seqlens=None, ScalarType? dtype=None) -> (Tensor, Tensor)",
     "combine": "(Tensor y, Tensor slots, *, Tensor? weights=None, Tensor? residual=None, ScalarType? dtype=None) -> Tensor",
@@ -94,7 +94,7 @@ def _grouped(a, b, groups, d, made, grouping="ends", bias=None, alpha=1.0, activ
 
 
 def grouped_gemm(a, b, groups, *, dtype=None, **options):
-    shape, dtype = _torch_expert_shapes.grouped_gemm_like(a, b, options.get("bias"), options.get("c"), dtype, options.get("gate"))
+    shape, dtype = _torch_expert_shapes.grouped_gemm_like(a, b, groups, dtype, **options)
     d = torch.empty(shape, dtype=dtype, device=a.device)
     _grouped(a, b, groups, d, True, **options)
     return d
@@ -104,9 +104,9 @@ def grouped_gemm_out(a, b, groups, out, **options):
     _grouped(a, b, groups, out, False, **options)
 
 
-def quantise(x, *, rows=1, gate=None, powers_of_two=False, row_indices=None):
-    q, scales = _torch_expert_shapes.quantise(x, rows=rows, gate=gate, row_indices=row_indices)
-    run("quantise", (gate, powers_of_two), (x, row_indices, q, scales), True)
+def quantise(x, *, rows=1, gate=None, powers_of_two=False, row_indices=None, packed=False):
+    q, scales = _torch_expert_shapes.quantise(x, rows=rows, gate=gate, row_indices=row_indices, packed=packed)
+    run("quantise", (gate, powers_of_two or packed), (x, row_indices, q, scales), True)
     return q, scales
 
 

@@ -229,7 +229,7 @@ def _gemm(a, b, c, bias, scale_a, scale_b, shape, dtype, alpha, beta, activation
     for name, x, operand in (("scale_a", scale_a, a), ("scale_b", scale_b, b)):
         if x is not None:
             _demand(operand.dtype == _E4M3, "gemm", f"{name} is given with {name[-1]}.dtype {_short(operand.dtype)}; allowed with e4m3")
-            _dtype("gemm", name, x, (torch.float32,))
+            _dtype("gemm", name, x, (torch.float32, torch.int32) if x.dim() > 1 else (torch.float32,))
 
 
 def gemm(a, b, *, c=None, bias=None, alpha=1.0, beta=0.0, activation=None, dtype=None, scale_a=None, scale_b=None, gate=None,

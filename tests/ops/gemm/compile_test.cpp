@@ -129,7 +129,7 @@ TEST_CASE("no spill, no serialised matrix instruction, registers as the schedule
       if (!testing::sampled_out(index++)) check(*compiler, request);
 }
 
-TEST_CASE("products of groups with a gate and with an addend") {
+TEST_CASE("products of groups with a gate, with an addend, along K, and with exponents for scales") {
   const auto compiler = test::nvrtc_or_skip();
   using Flags = std::map<std::string, std::vector<std::string>>;
   const Flags sets[] = {
@@ -140,6 +140,18 @@ TEST_CASE("products of groups with a gate and with an addend") {
        {"scales", {"block", "row"}},
        {"out", {"bf16"}},
        {"tile", {"128x192x128", "128x128x128", "64x128x128"}}},
+      {{"dtype", {"bf16"}},
+       {"groups", {"depths"}},
+       {"out", {"f32", "same"}},
+       {"add-c", {"true"}},
+       {"tile", {"128x256x64", "128x128x64", "64x256x64"}}},
+      {{"dtype", {"e4m3"}},
+       {"groups", {"ends"}},
+       {"scales", {"block", "row"}},
+       {"scale-type", {"ue8m0"}},
+       {"scale-a-major", {"m", "k"}},
+       {"out", {"bf16"}},
+       {"tile", {"128x192x128", "128x64x256"}}},
   };
   int index = 0;
   for (const Flags& flags : sets)

@@ -45,6 +45,13 @@ std::int64_t offset(const Tensor& t, std::int64_t batch, std::int64_t row, std::
   return result;
 }
 
+/// The scale of block `block` of K, also of those that are four exponents in a word.
+double block_scale(const Tensor& scales, std::int64_t batch, std::int64_t row, std::int64_t block) {
+  if (scales.dtype != DType::i32) return element(scales, offset(scales, batch, row, block));
+  const std::uint32_t word = static_cast<const std::uint32_t*>(scales.data)[offset(scales, batch, row, block / 4)];
+  return std::ldexp(1.0, static_cast<int>(word >> block % 4 * 8 & 0xff) - 127);
+}
+
 }  // namespace
 
 double activated(double x, Activation activation) {
@@ -93,9 +100,9 @@ std::string GemmShape::text() const {
                       blocks == Scales::tensor  ? ""
                       : blocks == Scales::block ? " block scales"
                                                 : " row scales",
-                      scale_a_transposed ? " sa k" : "", scale_b_transposed ? " sb k" : "", " scale padding ",
-                      scale_padding, " padding ", padding, any_stride ? " any stride" : "",
-                      shift > 0 ? support::cat(" shift ", shift) : std::string());
+                      packed_scales ? " packed" : "", scale_a_transposed ? " sa k" : "",
+                      scale_b_transposed ? " sb k" : "", " scale padding ", scale_padding, " padding ", padding,
+                      any_stride ? " any stride" : "", shift > 0 ? support::cat(" shift ", shift) : std::string());
 }
 
 Tensor GemmProblem::place(Memory& memory, DType dtype, std::vector<std::int64_t> shape, bool transposed,
@@ -134,7 +141,10 @@ void GemmProblem::fill(Memory& memory, std::uint64_t seed) {
       place += static_cast<std::int64_t>(rest % size) * t.strides[at(axis)];
       rest /= size;
     }
-    if (t.dtype == DType::f32)
+    if (t.dtype == DType::i32) {  // four exponents of 124 to 131
+      const std::uint32_t bits = values[i] * 2654435761u;
+      static_cast<std::uint32_t*>(t.data)[place] = 0x7c7c7c7cu + (bits >> 3 & 0x07070707u);
+    } else if (t.dtype == DType::f32)
       static_cast<float*>(t.data)[place] = samples::to_float(values[i], DType::f16) / 3.0f;
     else if (t.dtype == DType::e4m3)
       static_cast<std::uint8_t*>(t.data)[place] =
@@ -180,13 +190,14 @@ GemmProblem::GemmProblem(const GemmShape& shape, std::uint64_t seed) : shape_(sh
     args.scale_b = scale(scale_b_, -1.7f);
   }
   if (shape.blocks != Scales::tensor) {
-    const int k_blocks = (shape.k + 127) / 128;
+    const int k_blocks = shape.packed_scales ? (shape.k + 511) / 512 : (shape.k + 127) / 128;
+    const DType type = shape.packed_scales ? DType::i32 : DType::f32;
     const bool rows = shape.blocks == Scales::row;
-    args.scale_a = place(scale_a_, DType::f32, sizes(batched, {shape.m, k_blocks}), !shape.scale_a_transposed,
-                         shape.scale_padding);
-    args.scale_b = place(scale_b_, DType::f32,
-                         sizes(batched && !shape.b_shared, {rows ? shape.n : (shape.n + 127) / 128, k_blocks}),
-                         rows && !shape.scale_b_transposed, shape.scale_padding);
+    args.scale_a =
+        place(scale_a_, type, sizes(batched, {shape.m, k_blocks}), !shape.scale_a_transposed, shape.scale_padding);
+    args.scale_b =
+        place(scale_b_, type, sizes(batched && !shape.b_shared, {rows ? shape.n : (shape.n + 127) / 128, k_blocks}),
+              rows && !shape.scale_b_transposed, shape.scale_padding);
     fill(scale_a_, seed + 4);
     fill(scale_b_, seed + 5);
   }
@@ -247,15 +258,12 @@ std::vector<double> GemmProblem::reference() const {
       for (std::int64_t k = 0; k < shape_.k; ++k)
         b[static_cast<std::size_t>(j * shape_.k + k)] =
             element(args.b, offset(args.b, z, j, k)) *
-            (blocks
-                 ? element(*args.scale_b, offset(*args.scale_b, z, shape_.blocks == Scales::row ? j : j / 128, k / 128))
-                 : 1.0);
+            (blocks ? block_scale(*args.scale_b, z, shape_.blocks == Scales::row ? j : j / 128, k / 128) : 1.0);
     std::vector<double> row(static_cast<std::size_t>(shape_.k));
     for (std::int64_t i = 0; i < shape_.m; ++i) {
       for (std::int64_t k = 0; k < shape_.k; ++k)
         row[static_cast<std::size_t>(k)] =
-            element(args.a, offset(args.a, z, i, k)) *
-            (blocks ? element(*args.scale_a, offset(*args.scale_a, z, i, k / 128)) : 1.0);
+            element(args.a, offset(args.a, z, i, k)) * (blocks ? block_scale(*args.scale_a, z, i, k / 128) : 1.0);
       const auto product = [&](std::int64_t j) {
         double sum = 0;
         if (shape_.alpha != 0)

@@ -24,6 +24,7 @@ struct GemmShape {
   bool scales = false;                                                  ///< of e4m3: both, of tensors
   Scales blocks = Scales::tensor;                                       ///< others: scales of blocks
   bool scale_a_transposed = false, scale_b_transposed = false;          ///< blocks of K are contiguous in these
+  bool packed_scales = false;                                           ///< blocks: exponents, four in an i32
   int scale_padding = 0;                                                ///< scales between their rows
   int padding = 0;          ///< elements between the rows of d (and c); of a and b as many times 16 bytes
   bool any_stride = false;  ///< rows of a and b are not rounded up to 16 bytes, but as far apart as those of d

@@ -62,6 +62,7 @@ TEST_CASE("a gate with scales of blocks in each order, with groups that begin at
         shape.scales = s == 0 ? Scales::block : Scales::row;
         shape.scale_a_transposed = order != 0;
         shape.scale_b_transposed = seed % 3 == 0;
+        shape.packed_scales = seed % 4 == 1;
         shape.gate = Activation::silu;
         shape.n = s == 0 ? 512 : 2 * 72;
         shape.k = 400 + 16 * static_cast<int>(seed % 4);

@@ -54,8 +54,9 @@ std::string GroupedShape::text() const {
   std::string text =
       cat("N ", n, " K ", k, " ", to_string(dtype), "->", to_string(out), " grouping ", static_cast<int>(grouping),
           " scales ", static_cast<int>(scales), scale_a_transposed ? " sa k" : "", scale_b_transposed ? " sb k" : "",
-          bias ? " bias" : "", " gate ", static_cast<int>(gate), gate_interleaved ? " interleaved" : "", " beta ", beta,
-          in_place ? " in place" : "", " spare ", spare, " padding ", padding, " counts");
+          packed_scales ? " packed" : "", bias ? " bias" : "", " gate ", static_cast<int>(gate),
+          gate_interleaved ? " interleaved" : "", " beta ", beta, in_place ? " in place" : "", " spare ", spare,
+          " padding ", padding, " counts");
   for (const int count : counts) text += cat(" ", count);
   return text;
 }
@@ -95,11 +96,13 @@ GroupedProblem::GroupedProblem(const GroupedShape& shape, std::uint64_t seed) : 
   if (shape.bias) args.bias = Tensor::contiguous(bias_.data(), kCpu, shape.out, {groups, shape.n});
   if (shape.scales == Scales::tensor) return;
   // Stored as [rows, blocks], or transposed; the tensors are views.
-  const std::int64_t blocks = blocks_of(shape.k), down = shape.scales == Scales::row ? shape.n : blocks_of(shape.n);
+  const DType type = shape.packed_scales ? DType::i32 : DType::f32;
+  const std::int64_t blocks = shape.packed_scales ? (shape.k + 511) / 512 : blocks_of(shape.k),
+                     down = shape.scales == Scales::row ? shape.n : blocks_of(shape.n);
   const auto scale = [&](float* data, std::int64_t batch, std::int64_t rows, bool k_major, bool batched) {
     const std::int64_t r = k_major ? blocks : 1, c = k_major ? 1 : rows;
-    return batched ? Tensor::strided(data, kCpu, DType::f32, {batch, rows, blocks}, {rows * blocks, r, c})
-                   : Tensor::strided(data, kCpu, DType::f32, {rows, blocks}, {r, c});
+    return batched ? Tensor::strided(data, kCpu, type, {batch, rows, blocks}, {rows * blocks, r, c})
+                   : Tensor::strided(data, kCpu, type, {rows, blocks}, {r, c});
   };
   args.scale_a = scale(scale_a_.data(), groups, counts ? most : rows_, shape.scale_a_transposed, counts);
   args.scale_b = scale(scale_b_.data(), groups, down, shape.scales == Scales::block || shape.scale_b_transposed, true);
@@ -130,7 +133,13 @@ void GroupedProblem::fill(const GroupedShape& shape, std::uint64_t seed) {
   scale_a_.resize(rows * static_cast<std::size_t>(blocks_of(shape.k)));
   scale_b_.resize(groups * n * static_cast<std::size_t>(blocks_of(shape.k)));
   for (std::vector<float>* scales : {&scale_a_, &scale_b_})
-    for (float& value : *scales) value = scale(random);
+    for (float& value : *scales)
+      if (shape.packed_scales) {
+        const std::uint32_t word = 0x7c7c7c7cu + (static_cast<std::uint32_t>(random()) & 0x07070707u);
+        std::memcpy(&value, &word, sizeof word);
+      } else {
+        value = scale(random);
+      }
 }
 
 double GroupedProblem::product(std::size_t group, std::int64_t row, int column) const {
@@ -145,15 +154,20 @@ double GroupedProblem::product(std::size_t group, std::int64_t row, int column) 
     if (args.scale_a) {
       const bool counts = shape_.grouping == Grouping::counts;
       const Tensor &sa = *args.scale_a, &sb = *args.scale_b;
-      const std::int64_t block = static_cast<std::int64_t>(first) / 128, per = counts ? sa.shape[1] : rows_,
+      const std::int64_t number = static_cast<std::int64_t>(first) / 128,
+                         block = shape_.packed_scales ? number / 4 : number, per = counts ? sa.shape[1] : rows_,
                          right = shape_.scales == Scales::row ? column : column / 128;
       const std::int64_t left_at = counts
                                        ? row / per * sa.strides[0] + row % per * sa.strides[1] + block * sa.strides[2]
                                        : row * sa.strides[0] + block * sa.strides[1];
       const std::int64_t right_at =
           static_cast<std::int64_t>(group) * sb.strides[0] + right * sb.strides[1] + block * sb.strides[2];
-      sum *= static_cast<double>(static_cast<const float*>(sa.data)[left_at]) *
-             static_cast<double>(static_cast<const float*>(sb.data)[right_at]);
+      const auto value = [&](const Tensor& scales, std::int64_t at) {
+        if (!shape_.packed_scales) return static_cast<double>(static_cast<const float*>(scales.data)[at]);
+        const std::uint32_t word = static_cast<const std::uint32_t*>(scales.data)[at];
+        return std::ldexp(1.0, static_cast<int>(word >> number % 4 * 8 & 0xff) - 127);
+      };
+      sum *= value(sa, left_at) * value(sb, right_at);
     }
     all += sum;
   }

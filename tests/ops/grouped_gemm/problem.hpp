@@ -17,6 +17,7 @@ struct GroupedShape {
   DType dtype = DType::bf16, out = DType::bf16;
   Scales scales = Scales::tensor;
   bool scale_a_transposed = false, scale_b_transposed = false;  ///< as GroupedGemmConfig
+  bool packed_scales = false;                                   ///< exponents, four in an i32
   bool bias = false;
   Activation gate = Activation::none;  ///< d has half of the columns
   bool gate_interleaved = false;

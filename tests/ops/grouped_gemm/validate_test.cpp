@@ -67,7 +67,7 @@ TEST_CASE("shapes and lists") {
   CHECK(has(refusal([](auto& a) { a.b.rank = 2; }), {"b.rank", "[G, N, K]"}));
   CHECK(has(refusal([](auto&) {}, Grouping::counts), {}));
   CHECK(has(refusal([](auto& a) { a.grouping = Grouping::counts; }), {"a.rank", "[G, R, K] with counts"}));
-  CHECK(has(refusal([](auto& a) { a.grouping = static_cast<Grouping>(3); }), {"grouping is 3", "2 (rows)"}));
+  CHECK(has(refusal([](auto& a) { a.grouping = static_cast<Grouping>(4); }), {"grouping is 4", "3 (depths)"}));
 }
 
 TEST_CASE("memory that the copy engine cannot read as it lies") {
