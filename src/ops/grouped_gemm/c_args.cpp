@@ -9,6 +9,7 @@ using namespace support::c_structs;
 
 GroupedGemmArgs grouped_gemm_from_c(const void* structure) {
   const tj_grouped_gemm_args g = read(static_cast<const tj_grouped_gemm_args*>(structure), "args");
+  check_reserved(g.reserved);
   GroupedGemmArgs args;
   args.a = to_tensor(g.a, "a");
   args.b = to_tensor(g.b, "b");

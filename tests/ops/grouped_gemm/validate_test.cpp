@@ -185,6 +185,25 @@ TEST_CASE("a C structure is the descriptor") {
   CHECK(args.scale_a->data == problem.args.scale_a->data);
   CHECK(!args.scale_b);
   CHECK(!args.bias);
+  CHECK(!args.c);
+  CHECK(args.gate == Activation::none);
+  c.c = &d;
+  c.beta = -1;
+  c.gate = TJ_ACTIVATION_GELU;
+  c.gate_interleaved = 1;
+  c.grouping = TJ_GROUPING_DEPTHS;
+  const GroupedGemmArgs more = ops::grouped_gemm_from_c(&c);
+  CHECK(more.c->data == problem.args.d.data);
+  CHECK(more.beta == -1.0f);
+  CHECK(more.gate == Activation::gelu);
+  CHECK(more.gate_interleaved);
+  CHECK(more.grouping == Grouping::depths);
+  c.reserved = 1;
+  CHECK_THROWS_WITH_AS(static_cast<void>(ops::grouped_gemm_from_c(&c)), doctest::Contains("args.reserved is 1"), Error);
+  c.reserved = 0;
+  c.gate = 9;
+  CHECK_THROWS_WITH_AS(static_cast<void>(ops::grouped_gemm_from_c(&c)), doctest::Contains("args.gate is 9"), Error);
+  c.gate = 0;
   c.grouping = 7;
   CHECK_THROWS_WITH_AS(static_cast<void>(ops::grouped_gemm_from_c(&c)), doctest::Contains("args.grouping is 7"), Error);
 }
