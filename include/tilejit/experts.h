@@ -11,12 +11,12 @@ extern "C" {
 #endif
 
 /* Matrix products of groups of rows; shapes, lists and meaning as tj::GroupedGemmArgs (grouped_gemm.hpp) says. */
-enum { TJ_GROUPING_ENDS = 0, TJ_GROUPING_COUNTS = 1, TJ_GROUPING_ROWS = 2 };
+enum { TJ_GROUPING_ENDS = 0, TJ_GROUPING_COUNTS = 1, TJ_GROUPING_ROWS = 2, TJ_GROUPING_DEPTHS = 3 };
 typedef struct tj_grouped_gemm_args {
   uint64_t size;
   const tj_tensor* a;       /* [M, K], or [G, R, K] with counts */
-  const tj_tensor* b;       /* [G, N, K] */
-  const tj_tensor* d;       /* [M, N], or [G, R, N] with counts, written */
+  const tj_tensor* b;       /* [G, N, K]; with depths [N, K], and d is [G, M, N] */
+  const tj_tensor* d;       /* [M, N], or [G, R, N] with counts, written; with a gate N / 2 columns */
   const tj_tensor* groups;  /* i32 [G], or [M] with rows */
   const tj_tensor* bias;    /* [G, N]; null: none */
   const tj_tensor* scale_a; /* f32 with TJ_E4M3 only; null: none */
@@ -26,6 +26,11 @@ typedef struct tj_grouped_gemm_args {
   int32_t grouping;      /* TJ_GROUPING_ENDS, ... */
   int32_t activation;    /* TJ_ACTIVATION_NONE, ... */
   int32_t max_sms;       /* multiprocessors that the call may fill; 0: all */
+  const tj_tensor* c;    /* as d; null: none */
+  float beta;            /* factor of c; 0 leaves c out */
+  int32_t gate;          /* as tj_gemm_args */
+  int32_t gate_interleaved;
+  int32_t reserved; /* 0 */
 } tj_grouped_gemm_args;
 
 /* Elements of 8 bits with scales of blocks; shapes and meaning as tj::QuantiseArgs (quantise.hpp) says. */

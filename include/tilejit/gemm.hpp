@@ -26,6 +26,13 @@ enum class Scales : std::int32_t { tensor = 0, block = 1, row = 2 };
 ///
 /// Shapes: a [M, K], b [N, K], c and d [M, N], bias [N]; sizes are 1 to 2^30. With a batch, d is [B, M, N]. Each other
 /// tensor then has a leading B, or one dimension less and is shared by the whole batch. All are on one device.
+///
+/// With a gate, N is even and d is [M, N / 2]: d = gate(g) * u, where g and u are the columns of alpha * a b^T + bias
+/// that the first N / 2 rows of b make, and the others. silu makes SwiGLU, gelu and gelu_tanh GeGLU, relu ReGLU. With
+/// gate_interleaved rows of g and u take turns in b and bias, g's first. A gate goes with activation none and beta 0,
+/// on Hopper alone. K is contiguous in b then. With scales of blocks, which go with gate_interleaved false, N / 2 is a
+/// multiple of 128, or of 4 where scale_b has N rows.
+///
 /// Types: a and b share f16, bf16 or e4m3. d is f16, bf16 or f32; c and bias are as d.
 /// Memory: a is contiguous in K or, stored transposed, in M; b in K or in N. The last dimension of c, d and bias is
 /// contiguous. d may be c (same address and strides); else it overlaps no other tensor.
@@ -48,7 +55,9 @@ enum class Scales : std::int32_t { tensor = 0, block = 1, row = 2 };
 /// both f32, each sum of 128 products is multiplied by its row's and its column's scale before it is added. With a
 /// batch, each has a leading B where its operand has one. scale_a, and scale_b of N rows, are contiguous in either
 /// dimension; the first is read faster. scale_b of blocks is contiguous in the second. Scales whose other strides or
-/// address are not multiples of 16 bytes are copied first, as operands are.
+/// address are not multiples of 16 bytes are copied first, as operands are. Both may be i32 instead, [.., ceil(K /
+/// 512)]: each has the scales of four blocks of K as exponents of 8 bits (UE8M0), the first in its lowest bits.
+/// Exponent e is 2^(e - 127), 255 a NaN.
 ///
 /// Ladder (ladder.hpp): rungs 1 to 9, named v1 to v9, on Hopper and where there is tensor memory. Each drops a
 /// restriction of the one before; rung 10, v10, is the op's own kernel. Example: samples/02_gemm_ladder. v1 serves M <=
@@ -66,22 +75,26 @@ struct GemmArgs {
   /// Multiprocessors that the call's launches may fill: their blocks are at most those that fit on so many at once. 0,
   /// or as many as the device has: all.
   int max_sms = 0;
+  Activation gate = Activation::none;  ///< none: there is no gate
+  bool gate_interleaved = false;       ///< rows of b take turns; looked at with a gate
 };
 
 /// The fields that choose a gemm kernel, without any memory: for prepare() and warm(). Sizes decide the tile, and
 /// whether K is cut.
 struct GemmConfig {
   using Args = GemmArgs;
-  std::int64_t m = 4096, n = 4096, k = 4096, batch = 1;
-  DType dtype = DType::f16;          ///< of a and b; e4m3: K is contiguous in both
-  DType out = DType::f16;            ///< of c, d and bias
-  bool a_transposed = false;         ///< M is contiguous in a instead of K
-  bool b_transposed = false;         ///< N is contiguous in b instead of K
-  bool bias = false, add_c = false;  ///< add_c: beta is not 0
+  std::int64_t m = 4096, n = 4096, k = 4096, batch = 1;  ///< n: rows of b
+  DType dtype = DType::f16;                              ///< of a and b; e4m3: K is contiguous in both
+  DType out = DType::f16;                                ///< of c, d and bias
+  bool a_transposed = false;                             ///< M is contiguous in a instead of K
+  bool b_transposed = false;                             ///< N is contiguous in b instead of K
+  bool bias = false, add_c = false;                      ///< add_c: beta is not 0
   Activation activation = Activation::none;
   Scales scales = Scales::tensor;  ///< with e4m3; absent ones are scales of tensors
   bool scale_a_transposed = false,
        scale_b_transposed = false;  ///< of blocks: K is contiguous instead of M, and instead of N with Scales::row
+  Activation gate = Activation::none;
+  bool packed_scales = false;  ///< scales of blocks are i32, of four exponents
 };
 
 /// Runs the call on Runtime::instance().

@@ -19,27 +19,35 @@ struct GroupedGemmConfig;
 /// counts: a and d have a matrix for each group; entry g is how many of its rows are there, from the first on.
 /// rows: entry m is the group of row m, -1 where there is none. Groups begin at multiples of 128 rows, so that 128 rows
 /// that begin there have the group of the first of them.
-enum class Grouping : std::int32_t { ends = 0, counts = 1, rows = 2 };
+/// depths: groups follow each other along K, as tokens do in gradients of weights: d[g] is the product of M x N over
+/// the K of group g. Entry g is the place behind its last.
+enum class Grouping : std::int32_t { ends = 0, counts = 1, rows = 2, depths = 3 };
 
-/// Products of groups: rows of d = activation(alpha * rows of a times b[g]^T + bias[g]) for each group g, accumulated
-/// in f32.
+/// Products of groups: rows of d = activation(alpha * rows of a times b[g]^T + beta * rows of c + bias[g]) for each
+/// group g, accumulated in f32.
 ///
 /// Shapes: b [G, N, K]. With Grouping::ends and rows, a is [M, K] and d [M, N]; with counts, a [G, R, K] and d
-/// [G, R, N]. bias is [G, N]. groups is i32: [G] with ends and counts, [M] with rows. All are on one device.
-/// Types: a and b share f16, bf16 or e4m3; d is f16, bf16 or f32; bias is as d.
-/// Memory: K is contiguous in a and b; N in d and bias. Addresses and strides of a and b are multiples of 16 bytes.
+/// [G, R, N]. c has d's shape, bias is [G, N]. groups is i32: [G] with ends and counts, [M] with rows. All are on one
+/// device. With a gate, d has N / 2 columns, as GemmArgs says.
+/// Types: a and b share f16, bf16 or e4m3; d is f16, bf16 or f32; c and bias are as d.
+/// Memory: K is contiguous in a and b; N in c, d and bias. Addresses and strides of a and b are multiples of 16 bytes.
+/// d may be c (same address and strides); else it overlaps no other tensor.
+///
+/// With Grouping::depths a is [M, K], b [N, K], c and d [G, M, N] and groups [G]. M is contiguous in a and N in b,
+/// which are f16 or bf16: a.T and b.T have a row for each token. With beta 1, d as c and f32, gradients of steps add
+/// up. A group without K gives beta * c + bias.
 ///
 /// The list is read on the device: neither the launch nor the kernel depends on it, so a captured graph holds for all
 /// lists. Groups may be empty. Rows of d that belong to no group are not written, but with Grouping::rows: there d's
 /// rows of a group's last 128 are, whatever they name. What a holds in such rows may be anything.
 /// Legal ends are 0 to M, none below the one before it; legal counts 0 to R. With other values still no memory but
-/// these tensors' is touched. An end counts as 0 to M, and a group that ends before it begins is empty. A count is 0
-/// to R. A row that names no group has none. Where ends fall, rows may have two groups: d then has either's.
-/// With TJ_CHECK=1 a call reads the list first, and names the first bad entry.
+/// these tensors' is touched. An end counts as 0 to M (to K with depths), and a group that ends before it begins is
+/// empty. A count is 0 to R. A row that names no group has none. Where ends fall, rows may have two groups: d then has
+/// either's. With TJ_CHECK=1 a call reads the list first, and names the first bad entry.
 ///
 /// e4m3: Hopper alone has it. Scales of blocks, f32: scale_a [M, ceil(K / 128)], or [G, R, ceil(K / 128)] with counts;
 /// scale_b [G, ceil(N / 128), ceil(K / 128)] or [G, N, ceil(K / 128)]. Their orders and alignment are those of
-/// GemmArgs. Without them each product is as it is.
+/// GemmArgs, and so are i32 of four exponents each. Without them each product is as it is.
 ///
 /// Kernels exist on Hopper. Equal calls give equal bits. Errors are tj::Error, naming the argument. Thread safe.
 struct GroupedGemmArgs {
@@ -51,10 +59,15 @@ struct GroupedGemmArgs {
   float alpha = 1;  ///< finite
   Activation activation = Activation::none;
   std::optional<Tensor> scale_a, scale_b;  ///< with e4m3 only; both or neither
-  /// Rows that a group is expected to have: it decides the tile, never the result. 0: M / G, or R.
+  /// Rows that a group is expected to have, or K with depths: it decides the tile, never the result. 0: M / G, R, K /
+  /// G.
   std::int64_t expected_rows = 0;
   /// Multiprocessors that the call's launches may fill, as GemmArgs::max_sms.
   int max_sms = 0;
+  Activation gate = Activation::none;  ///< none: there is no gate
+  bool gate_interleaved = false;       ///< rows of each matrix of b take turns; looked at with a gate
+  std::optional<Tensor> c;             ///< needed when beta is not 0; else neither read nor looked at
+  float beta = 0;                      ///< finite
 };
 
 /// The fields that choose a grouped_gemm kernel, without any memory: for prepare() and warm().
@@ -62,11 +75,15 @@ struct GroupedGemmConfig {
   using Args = GroupedGemmArgs;
   Grouping grouping = Grouping::ends;
   std::int64_t groups = 8, expected_rows = 512, n = 4096, k = 4096;
+  std::int64_t m = 4096;  ///< with depths, where expected_rows are those of K and k is not looked at
   DType dtype = DType::bf16, out = DType::bf16;
   bool bias = false;
   Activation activation = Activation::none;
   Scales scales = Scales::tensor;                               ///< with e4m3
   bool scale_a_transposed = false, scale_b_transposed = false;  ///< as GemmConfig
+  Activation gate = Activation::none;                           ///< n are rows of b's matrices
+  bool add_c = false;                                           ///< beta is not 0
+  bool packed_scales = false;                                   ///< as GemmConfig
 };
 
 /// Runs the call on Runtime::instance().

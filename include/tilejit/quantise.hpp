@@ -16,14 +16,16 @@ struct QuantiseConfig;
 /// Quantises to e4m3: q = x / scale of its block, rounded to nearest even, so that x is about q times the scale.
 ///
 /// A scale is max(largest magnitude of its block, 1e-4) / 448. A block is 128 elements of K of a row, or of 128 rows.
-/// With powers_of_two it is rounded up to one. With a gate, x has two halves of K columns each, and what is quantised
-/// is activation(first half) * second half: silu makes SwiGLU, gelu and gelu_tanh GeGLU.
+/// With powers_of_two it is rounded up to one, and scales may be i32 [.., ceil(K / 512)], four exponents of 8 bits in
+/// each (UE8M0): 2^(e - 127), the first block's in its lowest bits, 0 behind the last block's. With a gate, x has two
+/// halves of K columns each, and what is quantised is activation(first half) * second half: silu makes SwiGLU, gelu and
+/// gelu_tanh GeGLU.
 ///
 /// Shapes: x [M, K], or [M, 2 K] with a gate; q [M, K]; scales [M, ceil(K / 128)] for blocks of a row,
 /// [ceil(M / 128), ceil(K / 128)] for blocks of 128 rows. With a batch, all have a leading B. M and B * M are 1 to
-/// 2^30. Types: x is f16, bf16 or f32, q e4m3, scales f32. All are on one device. Memory: the last dimension of x and q
-/// is contiguous. Scales lie in any order; contiguous in M, gemm() reads them faster. Rows of x and q at multiples of
-/// 16 and 8 bytes take less time. Outputs overlap nothing.
+/// 2^30. Types: x is f16, bf16 or f32, q e4m3, scales f32 or i32. All are on one device. Memory: the last dimension of
+/// x and q is contiguous. Scales lie in any order; contiguous in M, gemm() reads them faster. Rows of x and q at
+/// multiples of 16 and 8 bytes take less time. Outputs overlap nothing.
 ///
 /// With row_indices, i32 [M] in device memory without gaps, row m of q is made of row row_indices[m] of x [X, K], and
 /// of zeros where that is -1. Any other number that is no row of x counts as -1; TJ_CHECK=1 refuses the call and names

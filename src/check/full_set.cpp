@@ -2,6 +2,7 @@
 #include "check/full_set.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace tj::check {
 namespace {
@@ -71,11 +72,24 @@ std::vector<Entry> entries() {
   };
 }
 
+/// Layers of experts: a gate, of halves of b in one slot; scales of blocks; groups, with c, whose boxes end with them.
+std::vector<Entry> entries_of_experts() {
+  return std::vector<Entry>{
+      {"gemm", {"sm_90a"}, "--dtype bf16 --gate silu --bias true --tile 128x128x64,128x128x64c2x1"},
+      {"gemm",
+       {"sm_90a"},
+       "--dtype e4m3 --out bf16 --scales block --scale-type f32,ue8m0 --gate none,silu --tile 128x128x128"},
+      {"grouped_gemm", {"sm_90a"}, "--dtype bf16 --groups ends,depths --add-c true --tile 64x128x64"},
+  };
+}
+
 }  // namespace
 
 std::vector<Case> full_set() {
   std::vector<Case> cases;
-  for (const Entry& entry : entries())
+  std::vector<Entry> all = entries();
+  for (Entry& entry : entries_of_experts()) all.push_back(std::move(entry));
+  for (const Entry& entry : all)
     for (const char* arch : entry.archs)
       cases.push_back({entry.op, std::string("model:") + arch, ops::flags_of_text(entry.flags)});
   return cases;

@@ -125,6 +125,13 @@ const tj_tensor* Arguments::tensor(std::string_view name) const {
   return &tensors_.at(place_of(*parameter));
 }
 
+std::int32_t Arguments::number(std::string_view name) const {
+  std::int32_t value = 0;
+  if (const Parameter* parameter = signature_->find(name); parameter != nullptr)
+    std::memcpy(&value, structure_.data() + parameter->offset, sizeof value);
+  return value;
+}
+
 const tj_tensor& Arguments::with_rank(std::string_view name, int least, int most) const {
   const tj_tensor* found = tensor(name);
   if (found == nullptr) refuse(*signature_, cat(name, " is missing; allowed: a tensor"));

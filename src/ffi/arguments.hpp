@@ -35,6 +35,8 @@ class Arguments {
   bool wrong_kind() const noexcept { return wrong_kind_; }
   /// Null for a tensor that is not there.
   const tj_tensor* tensor(std::string_view name) const;
+  /// The number of a word or a flag that is an argument; 0 where it is not given.
+  std::int32_t number(std::string_view name) const;
   /// The same tensor, whose rank shapes of results are made of. Throws tj::Error(argument).
   const tj_tensor& with_rank(std::string_view name, int least, int most) const;
   /// The first tensor. Throws tj::Error(argument) for a call without any.

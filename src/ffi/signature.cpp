@@ -65,6 +65,8 @@ constexpr Parameter kGemm[] = {
     {"activation", Kind::word, true, offsetof(tj_gemm_args, activation), 0, kActivations},
     TJ_OPTIONAL(read, tj_gemm_args, scale_a),
     TJ_OPTIONAL(read, tj_gemm_args, scale_b),
+    {"gate", Kind::word, true, offsetof(tj_gemm_args, gate), 0, kActivations},
+    TJ_OPTIONAL(flag, tj_gemm_args, gate_interleaved),
 };
 
 constexpr tj_chunk_indices_args kChunkIndicesDefaults = without_arguments<tj_chunk_indices_args>();
@@ -116,7 +118,8 @@ void make_gemm(const Arguments& arguments, tj_tensor& d) {
             : bias != nullptr    ? bias->dtype
             : a.dtype == TJ_E4M3 ? static_cast<std::int32_t>(TJ_F32)
                                  : a.dtype;
-  const std::int64_t rows = a.shape[a.rank - 2], columns = b.shape[b.rank - 2];
+  const std::int64_t rows = a.shape[a.rank - 2],
+                     columns = b.shape[b.rank - 2] / (arguments.number("gate") == TJ_ACTIVATION_NONE ? 1 : 2);
   const tj_tensor* batched = a.rank == 3 ? &a : b.rank == 3 ? &b : c != nullptr && c->rank == 3 ? c : nullptr;
   if (batched != nullptr)
     set_shape(d, {batched->shape[0], rows, columns});

@@ -51,13 +51,15 @@ class GemmArgs(Sized):
     _fields_ = [("size", ctypes.c_uint64), ("a", ctypes.POINTER(Tensor)), ("b", ctypes.POINTER(Tensor)),
                 ("d", ctypes.POINTER(Tensor)), ("c", ctypes.POINTER(Tensor)), ("bias", ctypes.POINTER(Tensor)),
                 ("alpha", ctypes.c_float), ("beta", ctypes.c_float), ("activation", ctypes.c_int32), ("max_sms", ctypes.c_int32),
-                ("scale_a", ctypes.POINTER(Tensor)), ("scale_b", ctypes.POINTER(Tensor))]
+                ("scale_a", ctypes.POINTER(Tensor)), ("scale_b", ctypes.POINTER(Tensor)), ("gate", ctypes.c_int32),
+                ("gate_interleaved", ctypes.c_int32)]
 
 
 class GroupedGemmArgs(Sized):
     _fields_ = [("size", ctypes.c_uint64)] + [(name, ctypes.POINTER(Tensor)) for name in ("a", "b", "d", "groups", "bias", "scale_a", "scale_b")] + [
         ("expected_rows", ctypes.c_int64), ("alpha", ctypes.c_float), ("grouping", ctypes.c_int32), ("activation", ctypes.c_int32),
-        ("max_sms", ctypes.c_int32)]
+        ("max_sms", ctypes.c_int32), ("c", ctypes.POINTER(Tensor)), ("beta", ctypes.c_float), ("gate", ctypes.c_int32),
+        ("gate_interleaved", ctypes.c_int32), ("reserved", ctypes.c_int32)]
 
 
 class QuantiseArgs(Sized):
@@ -348,8 +350,9 @@ class Runtime:
         self._call("fmha", args, stream, rung)
 
     def gemm(self, a, b, d, c=None, bias=None, alpha=1.0, beta=0.0, activation=NO_ACTIVATION, stream=None, rung=None,
-             scale_a=None, scale_b=None):
-        args = GemmArgs(a=ctypes.pointer(a), b=ctypes.pointer(b), d=ctypes.pointer(d), alpha=alpha, beta=beta, activation=activation)
+             scale_a=None, scale_b=None, gate=NO_ACTIVATION, gate_interleaved=False):
+        args = GemmArgs(a=ctypes.pointer(a), b=ctypes.pointer(b), d=ctypes.pointer(d), alpha=alpha, beta=beta, activation=activation, gate=gate,
+                        gate_interleaved=gate_interleaved)
         if c is not None:
             args.c = ctypes.pointer(c)
         if bias is not None:

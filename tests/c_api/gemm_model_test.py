@@ -122,6 +122,18 @@ class Model(unittest.TestCase):
         for part in parts:
             self.assertIn(part, caught.exception.message)
 
+    def test_gate(self):
+        generator = random.Random(5)
+        a, b = (Matrix(tj.F16, rows, 40).fill(lambda: generator.gauss(0, 1)) for rows in (9, 24))
+        for interleaved in (0, 1):
+            d = Matrix(tj.F32, 9, 12)
+            self.runtime.gemm(a.view(), b.view(), d.view(), gate=tj.RELU, gate_interleaved=interleaved)
+            for i in range(9):
+                for j in range(12):
+                    gate, other = (sum(a.at(i, p) * b.at(row, p) for p in range(40)) for row in ((2 * j, 2 * j + 1) if interleaved else (j, 12 + j)))
+                    self.assertAlmostEqual(d.at(i, j), max(gate, 0.0) * other, delta=1e-3 * (1 + abs(gate * other)))
+        self.refused("args.gate is 5", "4 (gelu_tanh)", call=lambda: self.runtime.gemm(a.view(), b.view(), d.view(), gate=5))
+
     def test_refusals(self):
         a, b, d = Matrix(tj.F16, 8, 16), Matrix(tj.F16, 24, 16), Matrix(tj.F16, 8, 24)
         gemm = self.runtime.gemm

@@ -167,7 +167,8 @@ TEST_CASE("sites are a number, or a kernel and a number") {
 
 TEST_CASE("the full set names every op and every family, and each equivalent has an argument") {
   const std::vector<check::Case> cases = check::full_set();
-  for (const char* op : {"fmha", "gemm", "chunk_o", "gated_delta_rule", "chunk_indices", "copy_rows", "sum_parts"})
+  for (const char* op :
+       {"fmha", "gemm", "grouped_gemm", "chunk_o", "gated_delta_rule", "chunk_indices", "copy_rows", "sum_parts"})
     CHECK(std::any_of(cases.begin(), cases.end(), [&](const check::Case& each) { return each.op == op; }));
   for (const char* arch : {"sm_90a", "sm_80", "sm_120a", "gfx1100", "gfx1201", "gfx90a", "gfx942"})
     CHECK(std::any_of(cases.begin(), cases.end(),

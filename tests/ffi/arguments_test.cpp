@@ -77,7 +77,7 @@ TEST_CASE("the order of each op's arguments, how many may be left out, and what 
        "cu_seqlens_q, "
        "cu_seqlens_k, seqused_k, block_table",
        "o", 3, 17},
-      {"gemm", "a, b, d, c, bias, alpha, beta, activation, scale_a, scale_b", "d", 2, 10},
+      {"gemm", "a, b, d, c, bias, alpha, beta, activation, scale_a, scale_b, gate, gate_interleaved", "d", 2, 12},
       {"chunk_indices", "cu_seqlens, chunk_indices, total_chunks", nullptr, 3, 3},
       {"chunk_o", "q, k, v_new, h, o, g_cu, cu_seqlens, chunk_indices, total_chunks, seq_length, scale, h_transposed",
        "o", 4, 12}};
@@ -200,6 +200,20 @@ TEST_CASE("a result that nobody gave has the type and shape that follow from the
   CHECK(said([&] { made(ffi::fmha_signature(), {{"q", a}}); }) == "fmha: q.rank is 2; allowed: 4");
   CHECK(said([&] { made(ffi::chunk_o_signature(), {{"q", batch_a}}); }) ==
         "chunk_o: v_new is missing; allowed: a tensor");
+}
+
+TEST_CASE("with a gate a result has half as many columns as b has rows") {
+  const Signature& signature = *ffi::signature_of("gemm");
+  Arguments arguments(signature);
+  give(arguments, "a", tensor_of(TJ_BF16, {3, 16}));
+  give(arguments, "b", tensor_of(TJ_BF16, {8, 16}));
+  CHECK(arguments.number("gate") == TJ_ACTIVATION_NONE);
+  arguments.word(parameter(signature, "gate"), "silu");
+  CHECK(arguments.number("gate") == TJ_ACTIVATION_SILU);
+  CHECK(arguments.number("nothing") == 0);
+  tj_tensor result{};
+  signature.make(arguments, result);
+  CHECK(shape_of(result) == std::vector<std::int64_t>{3, 4});
 }
 
 TEST_CASE("calls are of one kind unless something that decides kernels differs") {

@@ -2,6 +2,8 @@
 """Matrix products on a GPU against f64: problems, memory with guard bands, reference.
 
     python3 tests/gpu/gemm_check.py --cases 300 [--dtype f16,bf16,e4m3] [--seed N] [--json FILE]
+    python3 tests/gpu/gemm_check.py --cases 200 --gate silu     # d = gate(g) * u, of halves of b's rows
+    python3 tests/gpu/gemm_check.py --quantised                 # the error of quantised products against those of what was quantised
 
 Random sizes, orders, types, batches, strides with gaps and epilogues; outputs poisoned, guard bands checked. The reference is
 written in the operations that NumPy and PyTorch share (`xp` is either module), so that `compare.py --self-test` can check it
@@ -26,6 +28,8 @@ LIMITS = {"f16": 5e-4, "bf16": 4e-3, "f32": 1e-5}
 E4M3_F32_LIMIT = 3e-4
 # It also cuts the sums that it adds to: f32 of 16-bit elements loses 1.14e-9 of each product in one chain, with cuBLAS too.
 CHAIN_LIMIT = 1.25e-9
+# 1 - 2 sum(xy) / (sum(xx) + sum(yy)) of products whose operands were quantised; DeepGEMM's is 6.8e-4.
+QUANTISED_LIMIT = 7e-4
 DTYPES = ["f16", "bf16", "e4m3"]
 ELEMENT_BYTES = {"f16": 2, "bf16": 2, "f32": 4, "e4m3": 1}
 ACTIVATIONS = ["none", "relu", "gelu", "silu", "gelu_tanh"]
@@ -73,6 +77,23 @@ def random_cases(generator, count, dtypes=("f16", "bf16")):
         case["scales"] = [round(generator.uniform(-2, 2), 3) or None for _ in range(2)] if case["dtype"] == "e4m3" and not case["blocks"] and generator.random() < 0.7 else [None, None]
         cases.append(case)
     return cases
+
+
+def with_gate(case, gate, generator):
+    """The case with a gate, and without what does not go with one."""
+    case = dict(case, gate=gate, gate_interleaved=generator.random() < 0.5, b_transposed=False, add_c=False, beta=0.0, in_place=False, activation="none")
+    if case["blocks"]:
+        case["gate_interleaved"] = False
+    if case["alpha"] != 0:  # sums of about 1: their products stay within f16
+        case["alpha"] = math.copysign(2.0 ** -round(math.log2(case["k"]) / 2), case["alpha"])
+    step = {"block": 256, "row": 8, None: 2}[case["blocks"]]
+    case["n"] = -(-case["n"] // step) * step
+    return case
+
+
+def columns_of(case):
+    """Columns of d."""
+    return case["n"] // 2 if case.get("gate", "none") != "none" else case["n"]
 
 
 def operand(rows, depth, transposed, batch, padding, dtype="f16", gap=0):
@@ -123,13 +144,18 @@ def reference(xp, a, b, c, bias, case):
         result = result + case["beta"] * double(xp, c)
     if bias is not None:
         result = result + double(xp, bias)
-    return activate(xp, result, case["activation"])
+    gate, half = case.get("gate", "none"), columns_of(case) if "n" in case else 0
+    if gate == "none":
+        return activate(xp, result, case["activation"])
+    left, right = (result[..., ::2], result[..., 1::2]) if case["gate_interleaved"] else (result[..., :half], result[..., half:])
+    return activate(xp, left, gate) * right
 
 
 def limit_of(case):
     if case["out"] != "f32":
         return LIMITS[case["out"]]
-    return E4M3_F32_LIMIT if case["dtype"] == "e4m3" else max(LIMITS["f32"], CHAIN_LIMIT * case["k"])
+    factors = 2 if case.get("gate", "none") != "none" else 1  # each of which has the error of a sum
+    return factors * (E4M3_F32_LIMIT if case["dtype"] == "e4m3" else max(LIMITS["f32"], CHAIN_LIMIT * case["k"]))
 
 
 def relative_error(d, wanted):
@@ -149,6 +175,7 @@ def run_case(torch, runtime, tj, device, case, seed):
     generator = torch.Generator(device="cuda").manual_seed(seed)
     codes = {"f16": tj.F16, "bf16": tj.BF16, "f32": tj.F32, "e4m3": tj.E4M3}
     batch, m, n, k = case["batch"], case["m"], case["n"], case["k"]
+    columns, gate = columns_of(case), case.get("gate", "none")
 
     def make(dtype, shape, strides, elements, filled):
         t = Guarded(torch, torch_type(torch, dtype), shape, strides, elements)
@@ -161,10 +188,10 @@ def run_case(torch, runtime, tj, device, case, seed):
 
     a = make(case["dtype"], *operand(m, k, case["a_transposed"], batch, case["padding"], case["dtype"], case["batch_gap"]), True)
     b = make(case["dtype"], *operand(n, k, case["b_transposed"], 0 if case["b_shared"] else batch, case["padding"], case["dtype"], case["batch_gap"]), True)
-    d = make(case["out"], *output(m, n, batch, case["d_padding"], case["batch_gap"]), case["in_place"])
+    d = make(case["out"], *output(m, columns, batch, case["d_padding"], case["batch_gap"]), case["in_place"])
     c = None
     if case["add_c"]:
-        c = d if case["in_place"] else make(case["out"], *output(m, n, batch, case["d_padding"], case["batch_gap"]), True)
+        c = d if case["in_place"] else make(case["out"], *output(m, columns, batch, case["d_padding"], case["batch_gap"]), True)
     bias = make(case["out"], [n], [1], n, True) if case["bias"] else None
     before = c.view.clone() if c is not None else None
     scales = [None if scale is None else torch.tensor([scale], dtype=torch.float32, device="cuda") for scale in case["scales"]]
@@ -178,7 +205,7 @@ def run_case(torch, runtime, tj, device, case, seed):
     runtime.gemm(bound(a, case["dtype"]), bound(b, case["dtype"]), bound(d, case["out"]), c=bound(c, case["out"]) if c is not None else None,
                  bias=bound(bias, case["out"]) if bias is not None else None, alpha=case["alpha"], beta=case["beta"],
                  activation=ACTIVATIONS.index(case["activation"]), stream=torch.cuda.current_stream().cuda_stream,
-                 scale_a=scale_a, scale_b=scale_b)
+                 scale_a=scale_a, scale_b=scale_b, gate=ACTIVATIONS.index(gate), gate_interleaved=case.get("gate_interleaved", False))
     torch.cuda.synchronize()
     wanted = reference(torch, of_a, of_b, before, bias.view if bias is not None else None, case)
     error = relative_error(double(torch, d.view), wanted)
@@ -201,9 +228,42 @@ def scaled(torch, operand, scales, rows):
     return double(torch, operand) * double(torch, scales).repeat_interleave(rows, -2)[..., :outer, :].repeat_interleave(128, -1)[..., :depth]
 
 
-def run_correctness(torch, runtime, tj, device, count, seed, report, dtypes=("f16", "bf16")):
+def unlike(found, wanted):
+    """1 - 2 sum(xy) / (sum(xx) + sum(yy)), as users of DeepGEMM measure."""
+    return 1 - float(2 * (found * wanted).sum() / ((found * found).sum() + (wanted * wanted).sum()))
+
+
+def run_quantised(torch, runtime, tj, device, seed, report):
+    """Products of e4m3 with scales of blocks, largest magnitude / 448, against f64 products of the bf16 that were quantised. Returns how many failed."""
+    generator, failed = torch.Generator(device="cuda").manual_seed(seed), 0
+    for m, n, k in ((4096, 4096, 7168), (4096, 7168, 2048), (64, 4096, 7168), (4096, 2112, 7168), (128, 24576, 1536), (777, 1000, 500)):
+        a, b = (torch.randn(rows, k, generator=generator, device="cuda").bfloat16() for rows in (m, n))
+        parts = []
+        for x, rows in ((a, 1), (b, 128)):
+            down, across = -(-x.shape[0] // rows), -(-k // 128)
+            wide = torch.zeros(down * rows, across * 128, device="cuda")
+            wide[:x.shape[0], :k] = x.float()
+            scales = wide.view(down, rows, across, 128).abs().amax((1, 3)).clamp(min=1e-4) / 448
+            q = torch.zeros(x.shape[0], -(-k // 16) * 16, device="cuda").to(torch.float8_e4m3fn)
+            q[:, :k] = (wide / scales.repeat_interleave(rows, 0).repeat_interleave(128, 1))[:x.shape[0], :k].to(torch.float8_e4m3fn)
+            parts += [q, scales]
+        d = torch.empty(m, n, dtype=torch.bfloat16, device="cuda")
+        views = [tj.tensor(x.data_ptr(), device, tj.F32 if x.dtype == torch.float32 else tj.E4M3, shape, list(x.stride()))
+                 for x, shape in zip(parts, ([m, k], list(parts[1].shape), [n, k], list(parts[3].shape)))]
+        runtime.gemm(views[0], views[2], tj.tensor(d.data_ptr(), device, tj.BF16, [m, n], [n, 1]), scale_a=views[1], scale_b=views[3],
+                     stream=torch.cuda.current_stream().cuda_stream)
+        error = unlike(d.double(), a.double() @ b.double().t())
+        failed += not error < QUANTISED_LIMIT
+        report(f"quantised {m} x {n} x {k}: {error:.2e}{'' if error < QUANTISED_LIMIT else ' WRONG'} (limit {QUANTISED_LIMIT:.0e})")
+    return failed
+
+
+def run_correctness(torch, runtime, tj, device, count, seed, report, dtypes=("f16", "bf16"), gate="none"):
     """All cases. `report` is called with a line for each failure. Returns the section of the JSON document."""
     cases = random_cases(random.Random(seed), count, dtypes)
+    if gate != "none":
+        draw = random.Random(seed + 1)
+        cases = [with_gate(case, gate, draw) for case in cases]
     limits = {name: value for name, value in {**LIMITS, "e4m3 to f32": E4M3_F32_LIMIT}.items() if name in LIMITS or "e4m3" in dtypes}
     worst = {}  # of what was run: a type that no case has is not there
     failures = []
@@ -236,6 +296,15 @@ def self_test(np):
                     wanted = {"none": x, "relu": max(x, 0.0), "gelu": 0.5 * x * (1 + math.erf(x / math.sqrt(2))), "silu": x / (1 + math.exp(-x)),
                               "gelu_tanh": x * (1 - 1 / (1 + math.exp(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))))}[activation]
                     assert abs(result[z, i, j] - wanted) < 1e-12
+    wide = {"alpha": 1.0, "beta": 0.0, "activation": "none", "gate": "silu", "n": 4, "gate_interleaved": True}
+    plain = a.astype(float) @ b.astype(float).T
+    assert np.allclose(reference(np, a, b, None, None, wide), activate(np, plain[..., ::2], "silu") * plain[..., 1::2])
+    wide["gate_interleaved"] = False
+    assert np.allclose(reference(np, a, b, None, None, wide), activate(np, plain[..., :2], "silu") * plain[..., 2:])
+    for case in random_cases(random.Random(3), 100, DTYPES):
+        gated = with_gate(case, "gelu", random.Random(4))
+        assert gated["n"] % 2 == 0 and gated["n"] >= case["n"] and gated["beta"] == 0 and not gated["b_transposed"] and columns_of(gated) == gated["n"] // 2
+    assert unlike(np.ones(3), np.ones(3)) == 0 and abs(unlike(np.array([1.0, 0.0]), np.array([0.0, 1.0])) - 1) < 1e-12
     wanted = np.ones((2, 2))
     assert relative_error(wanted, wanted) == 0 and relative_error(wanted * 1.01, wanted) > 5e-4 and relative_error(wanted * math.nan, wanted) == math.inf
     scaled = {"alpha": 2.0, "beta": 0.0, "activation": "none", "scales": [0.5, None]}
@@ -262,6 +331,8 @@ def parse():
     parser.add_argument("--cases", type=int, default=300, help="random shapes")
     parser.add_argument("--dtype", default=",".join(DTYPES), help="of a and b, separated by commas")
     parser.add_argument("--seed", type=int, help="default: fresh, and printed")
+    parser.add_argument("--gate", choices=ACTIVATIONS, default="none", help="of all cases")
+    parser.add_argument("--quantised", action="store_true", help="only products of what is quantised first")
     parser.add_argument("--library", help="libtilejit.so; default: the newest below build/")
     parser.add_argument("--cache-dir", help="default: the library's own")
     parser.add_argument("--json", metavar="FILE")
@@ -296,7 +367,10 @@ def main():
     seed = secrets.randbits(31) if options.seed is None else options.seed
     print(f"seed {seed}", flush=True)
     with binding.Runtime(binding.Library(options.library or built[-1]), **({"cache_dir": options.cache_dir} if options.cache_dir else {})) as runtime:
-        section = run_correctness(torch, runtime, binding, binding.Device(binding.CUDA, 0), options.cases, seed, print, options.dtypes)
+        device = binding.Device(binding.CUDA, 0)
+        if options.quantised:
+            return 1 if run_quantised(torch, runtime, binding, device, seed, print) else 0
+        section = run_correctness(torch, runtime, binding, device, options.cases, seed, print, options.dtypes, options.gate)
     worst = ", ".join(f"{name} {error:.2e} (limit {section['limits'][name]:.0e})" for name, error in section["worst_error"].items())
     print(f"{section['cases']} random shapes, {section['failed']} failed; worst relative error {worst}")
     if options.json:

@@ -1,6 +1,9 @@
 """Products of groups on a GPU: random problems against f64, and times in CUDA graphs.
 
     python3 tests/gpu/grouped_gemm.py --check 200 --seed 1     # poisoned outputs, NaN in rows of no group, the same bits twice, lists that change
+    python3 tests/gpu/grouped_gemm.py --check 100 --gate silu  # likewise, all with a gate
+    python3 tests/gpu/grouped_gemm.py --quantised              # the error of quantised products against those of what was quantised
+    python3 tests/gpu/grouped_gemm.py --times gate             # products with SwiGLU beside products, and SwiGLU of what they leave
     python3 tests/gpu/grouped_gemm.py --times contiguous       # e4m3 beside one product of as many rows; bf16 beside torch's grouped product
     python3 tests/gpu/grouped_gemm.py --times masked           # bytes of weights a second, beside a plain read of as many bytes
     python3 tests/gpu/grouped_gemm.py --times quantise         # beside a copy of as many bytes
@@ -18,7 +21,7 @@ import torch
 
 import tilejit.torch
 from fmha_features import microseconds
-from gemm_check import E4M3_F32_LIMIT, LIMITS
+from gemm_check import E4M3_F32_LIMIT, LIMITS, QUANTISED_LIMIT, activate, unlike
 
 GPU, E4M3 = "cuda", torch.float8_e4m3fn
 BLOCK = 128
@@ -60,9 +63,37 @@ def problem(draw):
     return groups, n, k, grouping, dtype, draw.choice((torch.float32, torch.bfloat16)), counts
 
 
-def check_one(draw):
+def drawn_ends(draw, gate, groups, n, d_shape, out, scaled):
+    """(options, what of a product's row makes d's): bias, an addend, a gate."""
+    options = {}
+    if draw.random() < 0.3:
+        options["bias"] = torch.randn(groups, n, device=GPU).to(out)
+    if gate != "none":
+        options.update(gate=gate, gate_interleaved=not scaled and draw.random() < 0.5)
+    elif draw.random() < 0.3:
+        options.update(c=torch.randn(d_shape, device=GPU).to(out), beta=draw.choice((1.0, -0.5)))
+    return options
+
+
+def ended(sums, options, group, rows_of):
+    """Rows of d in f64 of rows of products."""
+    if "bias" in options:
+        sums = sums + options["bias"][group].double()
+    if "c" in options:
+        sums = sums + options["beta"] * rows_of(options["c"]).double()
+    if "gate" not in options:
+        return sums
+    half = sums.shape[1] // 2
+    left, right = (sums[:, ::2], sums[:, 1::2]) if options["gate_interleaved"] else (sums[:, :half], sums[:, half:])
+    return activate(torch, left, options["gate"]) * right
+
+
+def check_one(draw, gate="none"):
     """Why the problem is wrong; "" when it is right."""
     groups, n, k, grouping, dtype, out, counts = problem(draw)
+    if gate != "none":
+        n = -(-n // 256) * 256
+    columns = n if gate == "none" else n // 2
     entries, rows, slices = lists_of(counts, grouping)
     a_shape = (groups, rows, k) if grouping == "counts" else (rows, k)
     a, b = torch.full(a_shape, torch.nan, device=GPU), torch.randn(groups, n, k, device=GPU).to(dtype)
@@ -79,11 +110,11 @@ def check_one(draw):
         scale_b = torch.rand(groups, -(-n // each), blocks, device=GPU) + 0.5
         options.update(scale_a=scale_a, scale_b=scale_b)
         left, right = left * spread(scale_a, 1, a.shape), right * spread(scale_b, each, b.shape)
-    if draw.random() < 0.3:
-        options["bias"] = torch.randn(groups, n, device=GPU).to(out)
+    ends = drawn_ends(draw, gate, groups, n, (*a_shape[:-1], columns), out, "scale_b" in options)
+    options.update(ends)
     results = []
     for _ in range(2):
-        d = torch.full((*a_shape[:-1], n), torch.nan, dtype=out, device=GPU)
+        d = torch.full((*a_shape[:-1], columns), torch.nan, dtype=out, device=GPU)
         torch.ops.tilejit.grouped_gemm_out(a, b, listed, d, **options)
         results.append(d)
     owned = torch.zeros(a_shape[:-1], dtype=torch.bool, device=GPU)
@@ -91,13 +122,11 @@ def check_one(draw):
     for number, (group, begin, end) in enumerate(slices):
         (owned if group is None else owned[group])[begin:end] = True
         rows_of = (lambda x: x[begin:end]) if group is None else (lambda x: x[group][begin:end])
-        wanted = rows_of(left) @ right[number].t()
-        if "bias" in options:
-            wanted = wanted + options["bias"][number].double()
+        wanted = ended(rows_of(left) @ right[number].t(), options, number, rows_of)
         norm += float(wanted.norm()) ** 2
         wrong += float((rows_of(results[0]).double() - wanted).norm()) ** 2
     error = (wrong / norm) ** 0.5 if norm else 0.0
-    said = f"G {groups} N {n} K {k} {grouping} {dtype}->{out} rows {sum(counts)}: "
+    said = f"G {groups} N {n} K {k} {grouping} {dtype}->{out} rows {sum(counts)} {sorted(ends)} {gate}: "
     limit = E4M3_F32_LIMIT if (dtype, out) == (E4M3, torch.float32) else LIMITS["f32" if out == torch.float32 else "bf16"]
     if not error <= limit:
         return said + f"error {error:.1e}"
@@ -162,11 +191,28 @@ def check_rows(draw):
     return ""
 
 
-def check(count, seed):
+def check_quantised():
+    """How many products of what is quantised first differ too much from those of what was quantised."""
+    wrong = 0
+    for groups, rows, n, k in ((4, 512, 4096, 7168), (8, 100, 7168, 2048), (16, 37, 1536, 4096)):
+        m = groups * rows
+        a, b = torch.randn(m, k, device=GPU).bfloat16(), torch.randn(groups, n, k, device=GPU).bfloat16()
+        qa, scale_a = torch.ops.tilejit.quantise(a)
+        qb, scale_b = torch.ops.tilejit.quantise(b, rows=BLOCK)
+        ends = torch.arange(rows, m + 1, rows, dtype=torch.int32, device=GPU)
+        d = torch.ops.tilejit.grouped_gemm(qa, qb, ends, scale_a=scale_a, scale_b=scale_b, dtype=torch.bfloat16)
+        error = unlike(d.double(), torch.cat([x.double() @ y.double().t() for x, y in zip(a.split(rows), b)]))
+        wrong += not error < QUANTISED_LIMIT
+        said = "" if error < QUANTISED_LIMIT else " WRONG"
+        print(f"quantised {groups} x {rows} x {n} x {k}: {error:.2e}{said} (limit {QUANTISED_LIMIT:.0e})", flush=True)
+    return wrong
+
+
+def check(count, seed, gate="none"):
     draw, wrong = random.Random(seed), 0
     torch.manual_seed(seed)
     for number in range(count):
-        why = check_one(draw) or check_combine(draw) or check_rows(draw)
+        why = check_one(draw, gate) or (gate == "none" and (check_combine(draw) or check_rows(draw)))
         if why:
             wrong += 1
             print(f"WRONG {number}: {why}", flush=True)
@@ -268,6 +314,38 @@ def time_combine():
               f"({times[1] / times[0]:.2f})", flush=True)
 
 
+def time_gate():
+    """SwiGLU in the product beside the product alone, and beside the product and SwiGLU by torch (bf16) or by quantise (e4m3, to e4m3)."""
+    silu = torch.nn.functional.silu
+    for groups, each, n, k in ((1, 4096, 4096, 7168), (1, 4096, 28672, 4096), (4, 8192, 4096, 7168), (64, 128, 4096, 7168), (64, 16, 4096, 7168)):
+        m = groups * each
+        ends = torch.arange(each, m + 1, each, dtype=torch.int32, device=GPU)
+        for dtype in (torch.bfloat16, E4M3):
+            a, b = torch.randn(m, k, device=GPU).to(dtype), torch.randn(groups, n, k, device=GPU).to(dtype)
+            options = {}
+            if dtype == E4M3:
+                options = {"scale_a": torch.rand(-(-k // BLOCK), m, device=GPU).t(), "scale_b": torch.rand(groups, n // BLOCK, k // BLOCK, device=GPU)}
+            d, half = (torch.empty(m, columns, dtype=torch.bfloat16, device=GPU) for columns in (n, n // 2))
+            q, scales = torch.ops.tilejit.quantise(half)
+            product = lambda: torch.ops.tilejit.grouped_gemm_out(a, b, ends, d, **options)  # noqa: E731
+            gated = lambda: torch.ops.tilejit.grouped_gemm_out(a, b, ends, half, gate="silu", **options)  # noqa: E731
+
+            def apart():
+                product()
+                if dtype == E4M3:
+                    torch.ops.tilejit.quantise_out(d, q, scales, gate="silu")
+                else:
+                    torch.mul(silu(d[:, :n // 2]), d[:, n // 2:], out=half)
+
+            def joined():
+                gated()
+                if dtype == E4M3:
+                    torch.ops.tilejit.quantise_out(half, q, scales)
+
+            _print_times(f"gate {dtype} {groups} x {each} x {n} x {k}", {"product": product, "with the gate": gated, "gate and quantise": joined,
+                                                                         "one after the other": apart}, 2 * m * n * k)
+
+
 def time_moe():
     """Experts of Mixtral 8x7B, and of DeepSeek-V3 with 64 of its 256."""
     for name, experts, each, width, inner in (("Mixtral-8x7B", 8, 2, 4096, 14336), ("DeepSeek-V3, 64 experts", 64, 8, 7168, 2048)):
@@ -288,12 +366,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", type=int, default=0)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
-    parser.add_argument("--times", choices=("contiguous", "masked", "quantise", "combine", "moe"), action="append", default=[])
+    parser.add_argument("--gate", choices=("none", "relu", "gelu", "silu", "gelu_tanh"), default="none", help="of all problems of --check")
+    parser.add_argument("--quantised", action="store_true", help="the error of products of what is quantised first")
+    parser.add_argument("--times", choices=("contiguous", "masked", "quantise", "combine", "gate", "moe"), action="append", default=[])
     options = parser.parse_args()
-    wrong = check(options.check, options.seed) if options.check else 0
+    wrong = check(options.check, options.seed, options.gate) if options.check else 0
+    wrong += check_quantised() if options.quantised else 0
     for what in options.times:
         {"contiguous": time_contiguous, "masked": time_masked, "quantise": time_quantise, "combine": time_combine,
-         "moe": time_moe}[what]()
+         "gate": time_gate, "moe": time_moe}[what]()
     return 1 if wrong else 0
 
 

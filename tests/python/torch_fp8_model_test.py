@@ -49,7 +49,7 @@ class Fp8GemmNt(unittest.TestCase):
         d = torch.empty(36, 136, dtype=torch.bfloat16)
         for parts, arguments, more in (
                 (("a is a Tensor", "a pair"), (a[0], b, d), {}),
-                (("scales of b are torch.int32", "torch.float32"), (a, (b[0], b[1].int()), d), {}),
+                (("scale_b.dtype is i32", "allowed: f32, as scale_a.dtype"), (a, (b[0], b[1].int()), d), {}),
                 (("recipe is (1, 1, 64)", "(1, 128, 128)"), (a, b, d), {"recipe": (1, 1, 64)}),
                 (("scales of b have 2 rows", "allowed: 136 for N 136"), (a, b, d), {"recipe": (1, 1, 128)}),
                 (("scale_a.shape",), ((a[0], a[1][:, :1]), b, d), {})):

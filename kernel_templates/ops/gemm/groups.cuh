@@ -72,22 +72,36 @@ TJ_DEVICE Tile group_tile(const Params& params, int block, const GroupPlace& fro
   const int quotient = divided(inside, whole ? params.by_rows : params.by_columns);
   const int rest = inside - quotient * (whole ? params.group_rows : params.column_tiles);
   tile.row = group.begin + (first_row + (whole ? rest : quotient)) * kRows;
-  tile.column = (whole ? quotient : rest) * C::kClusterN * C::kBlockN;
+  tile.column = (whole ? quotient : rest) * C::kClusterN * kTileColumns<C>;
   if constexpr (kBlocks<C> > 1) {
     const int rank = static_cast<int>(dev::cluster_rank());
     tile.row += rank / C::kClusterN * C::kBlockM;
-    tile.column += rank % C::kClusterN * C::kBlockN;
+    tile.column += rank % C::kClusterN * kTileColumns<C>;
   }
   tile.row_end = group.end;
   tile.left_box = params.a_box;
   tile.right_box = params.b_box;
   tile.left_rows = group_rows<C>(params, group.end - tile.row);
-  tile.right_rows = kSkips<C> ? boxed_rows<C::kBlockN>(params.n - tile.column, params.b_last, C::kBlockN) : C::kBlockN;
+  tile.right_rows = kTileColumns<C>;
+  if constexpr (kSkips<C>)
+    tile.right_rows = boxed_rows<kTileColumns<C>>(params.n - tile.column, params.b_last, kTileColumns<C>);
   tile.batch = tile.right_batch = place.group;
   tile.matrix = tile.left_batch = place.group * params.a_batched;
   tile.first = 0;
   tile.trip_count = params.k_blocks;
   return tile;
+}
+
+/// The part of K that a tile's group has. A group that ends before it begins is empty.
+template <class C>
+TJ_DEVICE void find_depths(const Params& params, Tile& tile) {
+  const auto told = [&](int group) {
+    return max(0, min(static_cast<int>(dev::load_global_u32(params.groups + group)), params.k));
+  };
+  tile.depth_begin = tile.batch > 0 ? told(tile.batch - 1) : 0;
+  tile.depth_end = max(told(tile.batch), tile.depth_begin);
+  tile.trip_count = params.k_blocks == 0 ? 0 : (tile.depth_end - tile.depth_begin + C::kBlockK - 1) / C::kBlockK;
+  tile.row_end = params.m;
 }
 
 /// The group that a tile's first row names. Rows of a number that is no group are left alone.

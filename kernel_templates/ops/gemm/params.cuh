@@ -18,7 +18,8 @@ enum Scales : int {
   kScaledRows = 2     ///< 128 elements of K of a row of either
 };
 inline constexpr int kScaledElements = 128;
-inline constexpr int kScalesTogether = 4;  ///< of a row, that the copy engine brings: 16 bytes
+inline constexpr int kScalesTogether = 4;  ///< words of a row, that the copy engine brings: 16 bytes
+inline constexpr int kPackedBlocks = 4;    ///< of K, whose exponents of 8 bits make a word
 /// Columns of a tile that have one scale of a block of b: tiles begin at multiples of so many.
 constexpr int scale_columns(int columns) {
   const int power = columns & -columns;  // the largest one that divides them
@@ -36,7 +37,8 @@ enum Groups : int {
   kNoGroups = 0,     ///< by the batch
   kGroupEnds = 1,    ///< each group names the row behind its last
   kGroupCounts = 2,  ///< each group names how many rows it has, of a matrix of its own
-  kGroupOfRow = 3    ///< each row names its group
+  kGroupOfRow = 3,   ///< each row names its group
+  kGroupDepths = 4   ///< each group names the place of K behind its last; its matrix is one of d
 };
 /// Rows that name their groups do so together, so many of them.
 inline constexpr int kRowsTogether = 128;
@@ -90,12 +92,15 @@ struct Params {
   Divisor by_matrix, by_group, by_batches;  ///< row_tiles * column_tiles, group_rows * column_tiles, batches
   Divisor by_rows, by_last_rows;            ///< group_rows; the rows of the last group
   int wide_d, wide_c, wide_bias;            ///< rows may be accessed 16 bytes at a time (f32: 8)
+  int bias_step, bias_other;  ///< read by kernels with kGate: from a column's bias to the next column's, and to that of
+                              ///< the sum that is multiplied
   float alpha, beta;
   const float *scale_a, *scale_b;  ///< read by kernels on e4m3, where not null; further factors of the product
   Operands operands;               ///< read by kernels whose threads read a and b
   const int* groups;               ///< read by kernels with kGroups, as those four say; m is a group's rows with counts
   int group_count;
   Divisor by_columns, by_box;  ///< likewise: column_tiles, a_box
+  int k;                       ///< of all groups; read by kernels with kGroupDepths
 };
 
 }  // namespace tj::ops::gemm

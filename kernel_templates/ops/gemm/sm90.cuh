@@ -35,7 +35,7 @@ template <class C, bool = kScaled<C>>
 struct Factors {};
 template <class C>
 struct Factors<C, true> {
-  static constexpr int kPartColumns = C::kScales == kScaledRows ? C::kBlockN : scale_columns(C::kBlockN),
+  static constexpr int kPartColumns = C::kScales == kScaledRows ? C::kBlockN : scale_columns(kTileColumns<C>),
                        kFactorParts = C::kBlockN / kPartColumns;
   static constexpr int kScaleBlocks = C::kBlockK / kBlockColumns<C>;
   float factors[kScaleBlocks][kFactorParts][2];

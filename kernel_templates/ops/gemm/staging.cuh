@@ -23,7 +23,7 @@ struct Writer {
 template <class C>
 inline constexpr int kStagedRows = kSwapped<C> || C::kBlockM < kConsumerRows<C> ? C::kBlockM : kConsumerRows<C>;
 template <class C>
-inline constexpr int kStagedColumns = kSwapped<C> ? kSwizzleColumns : C::kBlockN;
+inline constexpr int kStagedColumns = kSwapped<C> ? kSwizzleColumns : kTileColumns<C>;
 /// Rows of a box in the map of d.
 template <class C>
 inline constexpr int kBoxRows = kSwapped<C> || C::kBlockM < kRowsPerConsumer ? C::kBlockM : kRowsPerConsumer;
@@ -92,7 +92,7 @@ TJ_DEVICE void stage_rows(Consumer<C>& consumer, const Tile& tile, u32 slot) {
   for (int part = 0; part < Parts<C>::kCount; ++part) {
     addends.load(consumer, tile, part);
     consumer.bring(part);
-    float bias[8] = {};
+    Biases<C> bias;
     read_bias(consumer, tile, part, bias);
 #pragma unroll
     for (int block = 0; block < Consumer<C>::kRowBlocks; ++block) {
@@ -131,7 +131,7 @@ TJ_DEVICE void put_box(Writer<C>& writer, const Tile& tile, u32 slot) {
   for (int column = first_column; column < first_column + kStagedColumns<C>; column += kSwizzleColumns) {
 #pragma unroll
     for (int row = 0; row < kStagedRows<C>; row += kBoxRows<C>, slot += kBoxRows<C> * kSwizzleRowBytes) {
-      if constexpr (kGroups<C> != kNoGroups)
+      if constexpr (kGroups<C> != kNoGroups && kGroups<C> != kGroupDepths)
         put_rows_before<C>(writer.params, tile, slot, column, first + row);
       else
         dev::store_box_4d(&writer.params.d, slot, column, first + row, tile.batch, 0);

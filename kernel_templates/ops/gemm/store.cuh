@@ -13,10 +13,10 @@
 namespace tj::ops::gemm {
 
 /// A row is finished in parts of 32 columns of the warp's, of which a thread has two in each group of 8: values[2b + e]
-/// belongs to group b. The last part may have fewer groups.
+/// belongs to group b. The last part may have fewer groups. With a gate these are d's columns.
 template <class C>
 struct Parts {
-  static constexpr int kColumns = Consumer<C>::kColumns, kCount = (kColumns + 31) / 32;
+  static constexpr int kColumns = Consumer<C>::kColumns / kHalves<C>, kCount = (kColumns + 31) / 32;
   static constexpr bool kWhole = kColumns % 32 == 0;
   /// Does values[i] of a part belong to a column?
   static TJ_DEVICE constexpr bool has(int part, int i) { return 4 * part + i / 2 < kColumns / 8; }
@@ -32,6 +32,17 @@ struct Row {
   int columns;
   bool wide;
 };
+
+/// An element of c or bias.
+template <class Tag>
+TJ_DEVICE float read_element(Tag tag, const void* base, long long at) {
+  float value, none;
+  dev::unpack(tag, dev::load_global_u16(static_cast<const unsigned short*>(base) + at), value, none);
+  return value;
+}
+TJ_DEVICE float read_element(dev::F32, const void* base, long long at) {
+  return dev::load_global(static_cast<const float*>(base) + at);
+}
 
 /// Eight 16-bit elements of a row as words.
 TJ_DEVICE void read_words(const Row& row, int column, u32 (&words)[4]) {
@@ -273,10 +284,38 @@ struct Addends {
   }
 };
 
+/// A thread's elements of bias in a part of its columns, and with a gate those of what it multiplies.
+template <class C>
+struct Biases {
+  float values[kHalves<C>][8] = {};
+};
+
+/// values = gate(alpha * sums + bias) * (alpha * other sums + bias) of one part of a row.
+template <class C>
+TJ_DEVICE void finish_gated(const Consumer<C>& consumer, int block, int part, int half, const Biases<C>& bias,
+                            float (&values)[8]) {
+  static_assert(!C::kAddC && !kSplits<C> && C::kActivation == 0 && Consumer<C>::kColumns == C::kBlockN,
+                "a gate has sums of whole rows of a tile");
+  constexpr int kOther = C::kBlockN / 4;  // sums from a column's to those of the column that it multiplies
+  const float factor = product_factor(consumer);
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    if (!Parts<C>::has(part, i)) {
+      values[i] = 0.0f;
+      continue;
+    }
+    const int at = Parts<C>::sum(part, i, half);
+    const float gate = factor * consumer.sum(block, at) + bias.values[0][i],
+                other = factor * consumer.sum(block, at + kOther) + bias.values[1][i];
+    values[i] = activate<kGate<C>>(gate) * other;
+  }
+}
+
 /// values = activation(alpha * sums + beta * c + bias) of one part of a row.
 template <class C>
 TJ_DEVICE void finish_part(const Consumer<C>& consumer, const Tile& tile, const Place& place, int block, int part,
-                           int half, const float (&bias)[8], const Addends<C>& addends, float (&values)[8]) {
+                           int half, const Biases<C>& bias, const Addends<C>& addends, float (&values)[8]) {
+  if constexpr (kGate<C> != 0) return finish_gated(consumer, block, part, half, bias, values);
   const float factor = product_factor(consumer);
   float earlier[8] = {}, added[8] = {};
   constexpr bool kReads = kSplits<C> && !kMerges<C>;
@@ -287,18 +326,34 @@ TJ_DEVICE void finish_part(const Consumer<C>& consumer, const Tile& tile, const 
     const float sum = sum_of(consumer, block, part, i, half);
     float value = factor * (kReads ? earlier[i] + sum : sum);
     if constexpr (C::kAddC) value = dev::multiply_add(consumer.params.beta, added[i], value);
-    values[i] = activate<C::kActivation>(value + bias[i]);
+    values[i] = activate<C::kActivation>(value + bias.values[0][i]);
+  }
+}
+/// Elements one by one: halves may take turns.
+template <class C>
+TJ_DEVICE void read_gated_bias(const Consumer<C>& consumer, const Tile& tile, int part, Biases<C>& bias) {
+  const Params& params = consumer.params;
+  const long long begin = tile.batch * params.bias_stride_batch;
+  const int first = tile.column + Parts<C>::column(part, consumer.lane);
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    const int column = first + 4 * (i - i % 2) + i % 2;
+    if (!Parts<C>::has(part, i) || column >= params.n) continue;
+    const long long at = begin + static_cast<long long>(column) * params.bias_step;
+    bias.values[0][i] = read_element(typename C::Output{}, params.bias, at);
+    bias.values[1][i] = read_element(typename C::Output{}, params.bias, at + params.bias_other);
   }
 }
 template <class C>
-TJ_DEVICE void read_bias(const Consumer<C>& consumer, const Tile& tile, int part, float (&bias)[8]) {
+TJ_DEVICE void read_bias(const Consumer<C>& consumer, const Tile& tile, int part, Biases<C>& bias) {
+  if constexpr (C::kBias && kGate<C> != 0) return read_gated_bias(consumer, tile, part, bias);
   const typename C::Output tag{};
   const Params& params = consumer.params;
   const int column = tile.column + consumer.column() + Parts<C>::column(part, consumer.lane);
   if constexpr (C::kBias)
     read_part(tag,
               {row_begin(tag, params.bias, tile.batch * params.bias_stride_batch), params.n, params.wide_bias != 0},
-              column, consumer.lane, bias);
+              column, consumer.lane, bias.values[0]);
 }
 
 /// d, straight to memory.
@@ -316,7 +371,7 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
     addends.load(consumer, tile, part);
     consumer.bring(part);
     consumer.afresh();
-    float bias[8] = {};
+    Biases<C> bias;
     read_bias(consumer, tile, part, bias);
 #pragma unroll
     for (int rows = 0; rows < 2 * Consumer<C>::kRowBlocks; ++rows) {

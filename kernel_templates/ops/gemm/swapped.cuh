@@ -9,17 +9,6 @@
 
 namespace tj::ops::gemm {
 
-/// An element of c or bias.
-template <class Tag>
-TJ_DEVICE float read_element(Tag tag, const void* base, long long at) {
-  float value, none;
-  dev::unpack(tag, dev::load_global_u16(static_cast<const unsigned short*>(base) + at), value, none);
-  return value;
-}
-TJ_DEVICE float read_element(dev::F32, const void* base, long long at) {
-  return dev::load_global(static_cast<const float*>(base) + at);
-}
-
 /// A column of d that a thread has, and its bias.
 template <class C>
 struct Column {

@@ -52,6 +52,18 @@ inline constexpr bool kSwapped<C, decltype(void(C::kSwapped))> = C::kSwapped;
 template <class C>
 inline constexpr int kSumColumns = kSwapped<C> ? C::kBlockM : C::kBlockN;
 
+/// The activation of a tile's first half of sums, times which the second half is d's. 0: there is no gate.
+template <class C, class = void>
+inline constexpr int kGate = 0;
+template <class C>
+inline constexpr int kGate<C, decltype(void(C::kGate))> = C::kGate;
+/// Columns of b's halves that a tile has: none, or one for the gate and one for what it multiplies.
+template <class C>
+inline constexpr int kHalves = kGate<C> == 0 ? 1 : 2;
+/// Columns of d that a tile has.
+template <class C>
+inline constexpr int kTileColumns = C::kBlockN / kHalves<C>;
+
 /// How rows are told which matrix of b is theirs: groups.cuh has the kinds but none.
 template <class C, class = void>
 inline constexpr int kGroups = kNoGroups;
@@ -75,11 +87,12 @@ struct Tile {
   int first;   ///< iteration of K with which this tile's begin
   int trip_count;
   int left_batch, right_batch;  ///< matrices of a and b
-  int left_rows, right_rows;    ///< of kernels that skip boxes outside a and b: those that boxes bring
+  int left_rows, right_rows;    ///< of kernels that skip boxes outside a and b: those that boxes bring, of each half
   int left_box, right_box;      ///< rows of their boxes
   dev::Piece piece;             ///< of kernels that split tiles
   int row_end;                  ///< of kernels with groups: the row behind the last that is stored
   GroupPlace place;             ///< likewise: where the search for the next tile's group begins
+  int depth_begin, depth_end;   ///< of kernels with kGroupDepths: the group's part of K
 };
 
 /// The row behind the last one of d that the tile's rows may be.
@@ -136,6 +149,8 @@ template <class C>
 TJ_DEVICE void group_tile();
 template <class C>
 TJ_DEVICE void name_group();
+template <class C>
+TJ_DEVICE void find_depths();
 
 template <class C>
 TJ_DEVICE Tile tile_at(const Params& params, int block, const GroupPlace& from = {}) {
@@ -156,20 +171,20 @@ TJ_DEVICE Tile tile_at(const Params& params, int block, const GroupPlace& from =
   const int inside = place - group * params.group_rows * params.column_tiles;
   const int column = divided(inside, rows == params.group_rows ? params.by_rows : params.by_last_rows);
   tile.row = (first_row + inside - column * rows) * C::kClusterM * C::kBlockM;
-  tile.column = column * C::kClusterN * C::kBlockN;
+  tile.column = column * C::kClusterN * kTileColumns<C>;
   if constexpr (kBlocks<C> > 1) {
     const int rank = static_cast<int>(dev::cluster_rank());
     tile.row += rank / C::kClusterN * C::kBlockM;
-    tile.column += rank % C::kClusterN * C::kBlockN;
+    tile.column += rank % C::kClusterN * kTileColumns<C>;
   }
   if constexpr (kSkips<C>) {
     tile.left_box = params.a_box;
     tile.right_box = params.b_box;
     tile.left_rows = boxed_rows<C::kBlockM>(params.m - tile.row, params.a_last, kLeftRows<C>);
-    tile.right_rows = boxed_rows<C::kBlockN>(params.n - tile.column, params.b_last, C::kBlockN);
+    tile.right_rows = boxed_rows<kTileColumns<C>>(params.n - tile.column, params.b_last, kTileColumns<C>);
   } else {
     tile.left_box = tile.left_rows = C::kBlockM;
-    tile.right_box = tile.right_rows = C::kBlockN;
+    tile.right_box = tile.right_rows = kTileColumns<C>;
   }
   tile.matrix = tile.batch;
   tile.first = 0;
@@ -183,6 +198,7 @@ TJ_DEVICE Tile tile_at(const Params& params, int block, const GroupPlace& from =
   tile.left_batch = tile.batch * params.a_batched;
   tile.right_batch = tile.batch * params.b_batched;
   if constexpr (kGroups<C> == kGroupOfRow) name_group<C>(params, tile);
+  if constexpr (kGroups<C> == kGroupDepths) find_depths<C>(params, tile);
   return tile;
 }
 template <class C>

@@ -143,9 +143,14 @@ TJ_DEVICE float scale_of(const Params& params, float largest) {
   return params.powers_of_two != 0 ? power_of_two(scale) : scale;
 }
 TJ_DEVICE void write_scale(const Params& params, const Unit& unit, int row, float scale) {
-  dev::store_global(
-      params.scales + unit.batch * params.scale_batch + row * params.scale_row + unit.block * params.scale_block,
-      scale);
+  const long long begin = unit.batch * params.scale_batch + row * params.scale_row;
+  if (params.packed == 0)
+    return dev::store_global(static_cast<float*>(params.scales) + begin + unit.block * params.scale_block, scale);
+  // Units of a word's blocks are other warps': each writes its byte, and the last one those behind it.
+  auto* word = static_cast<unsigned char*>(params.scales) + 4 * (begin + unit.block / kPacked * params.scale_block);
+  dev::store_global_u8(word + unit.block % kPacked, dev::bits_of(scale) >> 23 & 0xffu);
+  if (unit.block + 1 == params.blocks)
+    for (int byte = params.blocks % kPacked; byte % kPacked != 0; ++byte) dev::store_global_u8(word + byte, 0u);
 }
 
 TJ_DEVICE void write_eight(const Params& params, const Unit& unit, int row, const float (&values)[kEach],

@@ -7,6 +7,7 @@
 namespace tj::ops::quantise {
 
 inline constexpr int kBlock = 128;  ///< elements of K of a row, and rows, that a scale serves
+inline constexpr int kPacked = 4;   ///< blocks of K whose exponents make a word
 inline constexpr int kWarps = 8;    ///< units of a tile
 inline constexpr int kAhead = 4;    ///< pairs of rows that a warp has under way
 inline constexpr int kStepRows = 2 * kAhead;
@@ -15,7 +16,7 @@ inline constexpr int kSteps = kBlock / kStepRows;  ///< of a block of 128 rows, 
 struct Params {
   const void* x;
   unsigned char* q;
-  float* scales;
+  void* scales;                              ///< f32; with `packed` words of kPacked exponents
   const int* row_indices;                    ///< the row of x that is quantised, for each of q; null: its own
   long long x_batch, x_row, q_batch, q_row;  ///< in elements
   long long scale_batch, scale_row, scale_block;
@@ -24,6 +25,7 @@ struct Params {
   int wide;           ///< 8 elements of x and of q may be accessed at a time
   int tall;           ///< blocks have 128 rows
   int powers_of_two;
+  int packed;                    ///< scales are exponents of 8 bits
   int blocks, row_units, units;  ///< blocks of K; units of one of them in a matrix; all
   int tiles;
   Divisor by_blocks, by_row_units;

@@ -89,9 +89,11 @@ class GemmBuilder : protected GraphBuilder {
     }
     if (kernel_.scales != Scales::tensor) {
       constant("kScales", static_cast<int>(kernel_.scales));
+      if (kernel_.packed_scales) flag("kPackedScales", true);
       flag("kLeftScalesK", kernel_.left_scales_k);
       flag("kRightScalesK", kernel_.right_scales_k);
     }
+    if (kernel_.gated()) add_gemm_constants(kernel_, graph_, {"gate"});
     constant("kClusterM", tile_.cluster_m);
     constant("kClusterN", tile_.cluster_n);
     add_gemm_constants(kernel_, graph_, {"a-major", "b-major"});

@@ -22,6 +22,8 @@ GemmArgs gemm_from_c(const void* structure) {
   args.activation =
       to_enum<Activation>(g.activation, TJ_ACTIVATION_GELU_TANH, "args.activation", kGemmActivationsAllowed);
   args.max_sms = g.max_sms;
+  args.gate = to_enum<Activation>(g.gate, TJ_ACTIVATION_GELU_TANH, "args.gate", kGemmActivationsAllowed);
+  args.gate_interleaved = g.gate_interleaved != 0;
   return args;
 }
 

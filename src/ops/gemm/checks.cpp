@@ -3,6 +3,7 @@
 
 #include "ops/gemm/fields.hpp"
 #include "ops/gemm/gemm.hpp"
+#include "ops/gemm/params.cuh"
 #include "support/fail.hpp"
 
 namespace tj::ops {
@@ -16,14 +17,41 @@ void check_gemm_types(const char* op, DType dtype, DType out, const char* dtype_
     refuse(op, Code::unsupported, cat(out_name, " is ", to_string(out), "; allowed: f16, bf16, f32"));
 }
 
-void check_gemm_activation(const char* op, Activation activation) {
+void check_gemm_activation(const char* op, Activation activation, const char* name) {
   if (activation < Activation::none || activation > Activation::gelu_tanh)
     refuse(op, Code::invalid_argument,
-           cat("activation is ", static_cast<int>(activation), "; allowed: ", kGemmActivationsAllowed));
+           cat(name, " is ", static_cast<int>(activation), "; allowed: ", kGemmActivationsAllowed));
+}
+
+void check_gemm_gate(const char* op, Activation activation, bool add_c, std::int64_t n) {
+  if (activation != Activation::none)
+    refuse(op, Code::unsupported,
+           cat("activation is ", static_cast<int>(activation), "; allowed with a gate: 0 (none)"));
+  if (add_c) refuse(op, Code::unsupported, "beta is not 0; allowed with a gate: 0");
+  if (n % 2 != 0)
+    refuse(op, Code::invalid_argument, cat("N (rows of b) is ", n, "; allowed with a gate: even numbers"));
+}
+
+void check_gemm_gate_operands(const GemmArgs& product, const Named& b) {
+  const Size n = b.at(b.rank - 2);
+  if (gemm_mn_major(b.tensor))
+    refuse(b.op, Code::unsupported,
+           cat("b.strides[", b.rank - 1, "] (K) is ", b.stride(b.rank - 1), "; allowed with a gate: 1"));
+  const Scales scales = gemm_scales(product);
+  if (scales == Scales::tensor) return;
+  if (product.gate_interleaved)
+    refuse(b.op, Code::unsupported, "gate_interleaved is true; allowed with scales of blocks: false");
+  // Scales of each half are a dimension of a map, and begin at multiples of 16 bytes.
+  const Size step = scales == Scales::block ? gemm::kScaledElements : gemm_scales_mn(product, true) ? 4 : 1;
+  if (n / 2 % step != 0)
+    refuse(b.op, Code::unsupported,
+           cat("b.shape[", b.rank - 2, "] is ", n, "; allowed with a gate and ",
+               scales == Scales::block ? "scales of 128 rows of b" : "scales that are contiguous in N",
+               ": multiples of ", 2 * step));
 }
 
 void check_block_scales(const char* name, const Tensor& tensor, const Named& operand, std::int64_t rows,
-                        std::int64_t blocks, std::int64_t k_blocks, const Named& d, const Range& d_range) {
+                        std::int64_t blocks, std::int64_t k_blocks, DType type, const Named& d, const Range& d_range) {
   static constexpr const char* kAxes[] = {"B", "rows", "blocks of K"};
   const int rank = operand.rank;
   const Named scale{operand.op,
@@ -34,7 +62,12 @@ void check_block_scales(const char* name, const Tensor& tensor, const Named& ope
                     blocks > 0 ? "[ceil(N / 128), ceil(K / 128)] or [N, ceil(K / 128)], with b's batch"
                                : "[M, ceil(K / 128)], with a's batch"};
   check_form(scale);
-  check_dtype(scale, DType::f32, "");
+  const bool packed = type == DType::i32;
+  if (type != DType::f32 && !packed)
+    refuse(
+        operand.op, Code::invalid_argument,
+        cat(name, ".dtype is ", to_string(tensor.dtype), "; allowed: f32, or i32 (four exponents of 8 bits in each)"));
+  check_dtype(scale, type, blocks > 0 ? ", as scale_a.dtype" : "");
   check_device(scale, operand.tensor.device, operand.name);
   const int down = rank - 2, across = rank - 1;
   if (rank == 3) check_same(scale, 0, operand.at(0), cat(operand.name, ".shape[0]").c_str());
@@ -42,7 +75,9 @@ void check_block_scales(const char* name, const Tensor& tensor, const Named& ope
     refuse(operand.op, Code::invalid_argument,
            cat(name, ".shape[", down, "] is ", scale.at(down), "; allowed: ", rows,
                blocks > 0 ? cat(" (N), or ", blocks, " (ceil(N / 128))") : " (M)"));
-  check_same(scale, across, k_blocks, "ceil(K / 128)");
+  constexpr std::int64_t kPacked = gemm::kPackedBlocks;
+  check_same(scale, across, packed ? (k_blocks + kPacked - 1) / kPacked : k_blocks,
+             packed ? "ceil(K / 512), of i32" : "ceil(K / 128)");
   const bool of_blocks = blocks > 0 && (rows == 1 || scale.at(down) != rows),
              row = scale.at(down) == 1 || scale.stride(down) == 1;
   if (scale.at(across) > 1 && scale.stride(across) != 1 && (of_blocks || !row))

@@ -10,9 +10,14 @@
 namespace tj::ops {
 
 void check_gemm_types(const char* op, DType dtype, DType out, const char* dtype_name, const char* out_name);
-void check_gemm_activation(const char* op, Activation activation);
-/// The scales of an operand's blocks: `rows` of them, or of 128 x 128 elements `blocks`, which are contiguous in K.
+void check_gemm_activation(const char* op, Activation activation, const char* name = "activation");
+/// What no product with a gate has, before its shapes are looked at. n: rows of b; add_c: beta is not 0.
+void check_gemm_gate(const char* op, Activation activation, bool add_c, std::int64_t n);
+/// The order of b and its scales, with a gate; all of their shapes are checked.
+void check_gemm_gate_operands(const GemmArgs& product, const Named& b);
+/// The scales of an operand's blocks, f32 or four exponents in an i32: `rows` of them, or of 128 x 128 elements
+/// `blocks`, which are contiguous in K.
 void check_block_scales(const char* name, const Tensor& tensor, const Named& operand, std::int64_t rows,
-                        std::int64_t blocks, std::int64_t k_blocks, const Named& d, const Range& d_range);
+                        std::int64_t blocks, std::int64_t k_blocks, DType type, const Named& d, const Range& d_range);
 
 }  // namespace tj::ops

@@ -94,7 +94,9 @@ bool gemm_copies(const GemmConfig& config) {
   };
   const auto operand = [&](std::int64_t outer, bool mn) { return mn ? off(config.k, outer) : off(outer, config.k); };
   const auto scale = [&](std::int64_t outer, bool k) {
-    const std::int64_t blocks = gemm_scale_blocks(config.k), row = k ? blocks : outer, rows = k ? outer : blocks;
+    const std::int64_t each = config.packed_scales ? gemm::kPackedBlocks : 1,
+                       blocks = (gemm_scale_blocks(config.k) + each - 1) / each, row = k ? blocks : outer,
+                       rows = k ? outer : blocks;
     return (rows > 1 || config.batch > 1) && row * size_of(DType::f32) % kCopyAlignmentBytes != 0;
   };
   const bool of_blocks = config.scales == Scales::block;

@@ -22,9 +22,10 @@ inline constexpr const char* kGemmLeftOrders[] = {"k", "m"};
 inline constexpr const char* kGemmRightOrders[] = {"k", "n"};
 inline constexpr const char* kGemmActivations[] = {"none", "relu", "gelu", "silu", "gelu_tanh"};
 inline constexpr const char* kGemmScales[] = {"tensor", "block", "row"};
-inline constexpr const char* kGemmGroups[] = {"none", "ends", "counts", "rows"};
+inline constexpr const char* kGemmGroups[] = {"none", "ends", "counts", "rows", "depths"};
 inline constexpr const char* kGemmLeftScaleOrders[] = {"m", "k"};
 inline constexpr const char* kGemmRightScaleOrders[] = {"n", "k"};
+inline constexpr const char* kGemmScaleTypes[] = {"f32", "ue8m0"};
 inline constexpr const char* kGemmActivationsAllowed = "0 (none), 1 (relu), 2 (gelu), 3 (silu), 4 (gelu_tanh)";
 /// Names of gemm_tiles() and of gemm_rungs(), in their order.
 Words gemm_tile_words();
@@ -41,7 +42,7 @@ constexpr bool is_usual(const GemmTile& tile) {
 std::vector<std::string> gemm_tile_flags();
 std::vector<std::string> gemm_rung_flags();
 
-inline constexpr std::array<Field<GemmKernel>, 16> kGemmFields = {{
+inline constexpr std::array<Field<GemmKernel>, 18> kGemmFields = {{
     {.name = "dtype",
      .get =
          [](const GemmKernel& kernel) {
@@ -193,15 +194,41 @@ inline constexpr std::array<Field<GemmKernel>, 16> kGemmFields = {{
      .tag_place = 11},
     {.name = "groups",
      .get = [](const GemmKernel& kernel) { return static_cast<unsigned>(kernel.groups); },
-     .set = [](GemmKernel& kernel, unsigned value) { kernel.groups = static_cast<Groups>(value); },
+     .set =
+         [](GemmKernel& kernel, unsigned value) {
+           kernel.groups = static_cast<Groups>(value);
+           if (kernel.groups == Groups::depths) kernel.left_mn = kernel.right_mn = true;  // there is no other order
+         },
      .words = words<kGemmGroups>,
-     .bits = 2,
-     .flags = {"ends", "counts", "rows"},
+     .bits = 3,
+     .flags = {"ends", "counts", "rows", "depths"},
      .defaults = 3,
      .tag = "_%",
      .tagged = [](const GemmKernel& kernel) { return kernel.groups != Groups::none; },
      .optional = true,
      .tag_place = 12},
+    {.name = "gate",
+     .get = [](const GemmKernel& kernel) { return static_cast<unsigned>(kernel.gate); },
+     .set = [](GemmKernel& kernel, unsigned value) { kernel.gate = static_cast<Activation>(value); },
+     .words = words<kGemmActivations>,
+     .bits = 3,
+     .flags = {"none", "relu", "gelu", "silu", "gelu_tanh"},
+     .tag = "_gate_%",
+     .tagged = [](const GemmKernel& kernel) { return kernel.gated(); },
+     .optional = true,
+     .tag_place = 13,
+     .constant = "kGate",
+     .kind = Constant::place},
+    {.name = "scale-type",
+     .get = [](const GemmKernel& kernel) { return unsigned{kernel.packed_scales}; },
+     .set = [](GemmKernel& kernel, unsigned value) { kernel.packed_scales = value != 0; },
+     .words = words<kGemmScaleTypes>,
+     .bits = 1,
+     .flags = {"f32", "ue8m0"},
+     .tag = "_%",
+     .tagged = [](const GemmKernel& kernel) { return kernel.packed_scales; },
+     .optional = true,
+     .tag_place = 14},
 }};
 
 }  // namespace tj::ops

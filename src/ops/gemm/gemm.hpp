@@ -29,8 +29,8 @@ const Op& gemm_op();
 GemmArgs gemm_from_c(const void* structure);
 
 struct GemmSizes {
-  std::int64_t m = 1, n = 1, k = 1, batch = 1;
-  std::int64_t max_sms = 0;  ///< as GemmArgs::max_sms: fewer multiprocessors may suit another tile
+  std::int64_t m = 1, n = 1, k = 1, batch = 1;  ///< n: rows of b, which are d's columns, or twice as many with a gate
+  std::int64_t max_sms = 0;                     ///< as GemmArgs::max_sms: fewer multiprocessors may suit another tile
 
   /// Multiprocessors of the arch that the product runs on.
   std::int64_t sms(const arch::Arch& arch) const {
@@ -39,7 +39,7 @@ struct GemmSizes {
 };
 
 /// How each matrix of b comes to its rows; the others are of grouped_gemm, in Grouping's order.
-enum class Groups : std::uint8_t { none, ends, counts, rows };
+enum class Groups : std::uint8_t { none, ends, counts, rows, depths };
 
 /// The choice of a kernel: all that it is made for.
 struct GemmKernel {
@@ -55,7 +55,13 @@ struct GemmKernel {
   Scales scales = Scales::tensor;
   /// Scales of blocks: K is contiguous in them instead of M and N. Those of blocks of b have no other order.
   bool left_scales_k = false, right_scales_k = false;
+  bool packed_scales = false;  ///< exponents of two, four in an i32
   Groups groups = Groups::none;
+  Activation gate = Activation::none;  ///< none: there is none
+  bool gated() const { return gate != Activation::none; }
+  Activation applied() const { return gated() ? gate : activation; }
+  /// Columns of d that so many rows of b make.
+  constexpr std::int64_t columns(std::int64_t n) const { return gate == Activation::none ? n : n / 2; }
 };
 /// The kernel of the same operands that leaves sums over parts of K.
 GemmKernel of_parts(GemmKernel kernel);
@@ -84,6 +90,12 @@ bool gemm_mn_major(const Tensor& operand);
 
 /// Scales of so many elements: one of each 128.
 constexpr std::int64_t gemm_scale_blocks(std::int64_t elements) { return (elements + 127) / 128; }
+/// The type of a kernel's scales of blocks, and how many of them a row has.
+constexpr DType gemm_scale_type(const GemmKernel& kernel) { return kernel.packed_scales ? DType::i32 : DType::f32; }
+constexpr std::int64_t gemm_scale_words(const GemmKernel& kernel, std::int64_t k) {
+  const std::int64_t blocks = gemm_scale_blocks(k);
+  return kernel.packed_scales ? (blocks + gemm::kPackedBlocks - 1) / gemm::kPackedBlocks : blocks;
+}
 /// What the scales of a call serve, by their ranks.
 Scales gemm_scales(const GemmArgs& args);
 /// Are scales of blocks contiguous in M (N) instead of K? Those of blocks of b never are.
@@ -189,6 +201,10 @@ std::vector<GemmConfig> gemm_configs(const std::map<std::string, std::vector<std
 bool gemm_same_places(const Tensor& x, const Tensor& y);
 GemmSizes gemm_sizes(const ProblemKey& problem);
 
+/// Rows of b for a trial that wants about `n` of them, and rows of d that end so many columns earlier.
+std::int64_t gemm_trial_columns(const GemmKernel& kernel, std::int64_t n, std::int64_t odd);
+/// Gives a trial's scales that are exponents the value 1; others are drawn.
+void gemm_set_exponents(Trial& trial);
 /// Op::trials. Without --tile: what is predicted for the sizes, or for usual ones.
 std::vector<Trial> gemm_trials(const std::map<std::string, std::vector<std::string>>& flags, const arch::Arch& arch);
 
@@ -198,7 +214,9 @@ bool gemm_serves(const arch::Arch& arch, int element_bytes = 2);
 int gemm_blocks_per_sm(const GemmTile& tile, const arch::Arch& arch);
 /// Throws tj::Error(target | argument, unsupported) where the arch serves no product of this type.
 void gemm_require_type(DType dtype, const arch::Arch& arch);
-/// Throws as gemm_require_type() does for all that an arch may not serve: a type, a rung, a tile.
+/// Throws as gemm_require_type() does where the arch serves no gate, and the kernel has one.
+void gemm_require_gate(const GemmKernel& kernel, const arch::Arch& arch);
+/// Throws as gemm_require_type() does for all that an arch may not serve: a type, a rung, a gate, a tile.
 void gemm_require(const GemmKernel& kernel, const arch::Arch& arch);
 
 /// The graphs with costs of one tile shape; src/ops/gemm/README.md has pictures.

@@ -68,6 +68,20 @@ void add_large(std::vector<GemmKernel>& kernels, const arch::Arch& arch) {
     }
 }
 
+/// What does not go with a gate.
+void refuse_gate(const GemmKernel& kernel) {
+  const char* with = kernel.parts                            ? "--parts true"
+                     : kernel.add_c                          ? "--add-c true"
+                     : kernel.activation != Activation::none ? "an --activation"
+                     : kernel.right_mn                       ? "--b-major n"
+                     : kernel.rung != kNoGemmRung            ? "a --rung"
+                     : kernel.walk == WalkChoice::split      ? "--walk split"
+                                                             : nullptr;
+  if (with != nullptr)
+    fail(Stage::argument, Code::unsupported,
+         cat("--gate is '", kGemmActivations[static_cast<int>(kernel.gate)], "'; allowed with ", with, ": none"));
+}
+
 /// Why no tile that was asked for serves the kernel.
 [[noreturn]] void refuse_all(const GemmKernel& kernel, const Flags& given) {
   const bool narrow = size_of(kernel.dtype) == 1;
@@ -75,6 +89,7 @@ void add_large(std::vector<GemmKernel>& kernels, const arch::Arch& arch) {
     fail(Stage::argument, Code::unsupported,
          cat("--parts is 'true' with --rung ", gemm_rung(kernel).name,
              "; a rung takes all of K: leave one of them out"));
+  if (kernel.gated()) refuse_gate(kernel);
   if (kernel.parts && kernel.walk == WalkChoice::split)
     fail(Stage::argument, Code::unsupported, "--parts is 'true' with --walk split; both cut K: leave one of them out");
   if (const auto rung = given.find("rung"); narrow && rung != given.end())
@@ -210,16 +225,20 @@ const Op& gemm_op() {
 GemmSizes gemm_sizes(const GemmArgs& args) {
   const auto& shape = args.d.shape;
   const auto k = args.a.shape[static_cast<std::size_t>(args.a.rank - 1)];
-  return args.d.rank == 3 ? GemmSizes{shape[1], shape[2], k, shape[0], args.max_sms}
-                          : GemmSizes{shape[0], shape[1], k, 1, args.max_sms};
+  const std::int64_t halves = args.gate == Activation::none ? 1 : 2;
+  return args.d.rank == 3 ? GemmSizes{shape[1], halves * shape[2], k, shape[0], args.max_sms}
+                          : GemmSizes{shape[0], halves * shape[1], k, 1, args.max_sms};
 }
 
 GemmKernel gemm_kind(const GemmArgs& args) {
   GemmKernel kernel{args.a.dtype,          args.d.dtype,   gemm_mn_major(args.a), gemm_mn_major(args.b),
                     args.bias.has_value(), args.beta != 0, args.activation};
-  kernel.d_aligned = copy_aligned(args.d, args.d.rank - 1) && rows_whole(gemm_sizes(args).n, kernel.out);
+  kernel.gate = args.gate;
+  kernel.d_aligned =
+      copy_aligned(args.d, args.d.rank - 1) && rows_whole(kernel.columns(gemm_sizes(args).n), kernel.out);
   kernel.scales = gemm_scales(args);
   if (kernel.scales == Scales::tensor) return kernel;
+  kernel.packed_scales = args.scale_a->dtype == DType::i32;
   kernel.left_scales_k = !gemm_scales_mn(args, false);
   kernel.right_scales_k = kernel.scales == Scales::row && !gemm_scales_mn(args, true);
   return kernel;
@@ -234,7 +253,9 @@ GemmKernel chosen(GemmKernel kind, const GemmChoice& choice) {
   return choice.parts > 1 ? of_parts(kind) : kind;
 }
 
-void set_dense(GemmKernel& kernel, const GemmSizes& sizes) { kernel.d_aligned = rows_whole(sizes.n, kernel.out); }
+void set_dense(GemmKernel& kernel, const GemmSizes& sizes) {
+  kernel.d_aligned = rows_whole(kernel.columns(sizes.n), kernel.out);
+}
 
 Scales gemm_scales(const GemmArgs& args) {
   if (!args.scale_a || !args.scale_b || args.scale_a->rank < 2) return Scales::tensor;
@@ -256,7 +277,9 @@ GemmKernel gemm_kind(const GemmConfig& config) {
   validate(config);
   GemmKernel kernel{config.dtype, config.out,   config.a_transposed, config.b_transposed,
                     config.bias,  config.add_c, config.activation};
+  kernel.gate = config.gate;
   kernel.scales = config.scales;
+  kernel.packed_scales = config.packed_scales;
   kernel.left_scales_k = config.scale_a_transposed;
   kernel.right_scales_k = config.scale_b_transposed;
   set_dense(kernel, gemm_sizes(config));

@@ -35,8 +35,18 @@ support::TensorMapDesc operand_map(const Tensor& tensor, bool mn_major, int box_
   return desc;
 }
 
+/// A gate's half of an operand's rows and the other one as a map's last dimension. They follow each other, or take
+/// turns.
+void split_rows(support::TensorMapDesc& desc, std::size_t rows, bool interleaved) {
+  desc.dims[rows] /= 2;
+  desc.dims[3] = 2;
+  desc.stride_bytes[3] = desc.stride_bytes[rows] * (interleaved ? 1 : desc.dims[rows]);
+  if (interleaved) desc.stride_bytes[rows] *= 2;
+}
+
 /// Scales of blocks of K: one box an iteration, where K is contiguous of whole 16 bytes.
-support::TensorMapDesc scale_map(const Tensor& scales, bool mn_major, int rows, int blocks) {
+support::TensorMapDesc scale_map(const Tensor& scales, bool mn_major, int rows, int partial_sums) {
+  const int blocks = scales.dtype == DType::i32 ? 1 : partial_sums;
   const auto [across, down] = order_of(scales, mn_major);
   support::TensorMapDesc desc = tensor_map(scales, {across, down, scales.rank == 3 ? 0 : kNoDimension, kNoDimension},
                                            {static_cast<std::uint32_t>(mn_major ? rows : gemm::kScalesTogether),
@@ -45,12 +55,15 @@ support::TensorMapDesc scale_map(const Tensor& scales, bool mn_major, int rows, 
   return desc;
 }
 void add_scales(const GemmArgs& args, const GemmTile& tile, LaunchPlan& plan) {
-  const int columns = gemm_scales(args) == Scales::row ? tile.block_n : gemm::scaled_blocks(tile.block_n);
+  const bool gated = args.gate != Activation::none, right_mn = gemm_scales_mn(args, true);
+  const int own = gated ? tile.block_n / 2 : tile.block_n,
+            columns = gemm_scales(args) == Scales::row ? own : gemm::scaled_blocks(own);
   plan.maps[plan.map_count++] = {
       offsetof(gemm::Params, left_scales),
       scale_map(*args.scale_a, gemm_scales_mn(args, false), tile.block_m, tile.partial_sums())};
   plan.maps[plan.map_count++] = {offsetof(gemm::Params, right_scales),
-                                 scale_map(*args.scale_b, gemm_scales_mn(args, true), columns, tile.partial_sums())};
+                                 scale_map(*args.scale_b, right_mn, columns, tile.partial_sums())};
+  if (gated) split_rows(plan.maps[plan.map_count - 1].desc, right_mn ? 0 : 1, false);
 }
 
 /// Makes the map of an operand that is not read one that the copy engine takes, whatever the operand's address and
@@ -64,6 +77,30 @@ void make_legal(support::TensorMapDesc& desc) {
 /// Rows that boxes bring of the last tile of `block`, which the matrix may end in; at most those of a whole tile.
 int boxed_last(std::int64_t size, int box, int block, int most) {
   return std::min<int>(most, static_cast<int>((size % block + box - 1) / box * box));
+}
+
+/// Rows of b that make a column of d.
+int halves_of(const GemmArgs& args) { return args.gate == Activation::none ? 1 : 2; }
+
+/// Maps of the operands and of their scales, and what boxes bring of them.
+void add_operands(const GemmArgs& args, const GemmTile& tile, const GemmLaunch& launch, gemm::Params& p,
+                  LaunchPlan& plan) {
+  const GemmSizes sizes = gemm_sizes(args);
+  const int halves = halves_of(args), tile_columns = tile.block_n / halves;
+  const std::int64_t n = sizes.n / halves;
+  const bool a_mn = gemm_mn_major(args.a), b_mn = gemm_mn_major(args.b);
+  const int columns = launch.pairs ? tile.block_n / 2 : tile_columns, sharers = launch.pairs ? 1 : tile.cluster_m;
+  p.a_box = a_mn ? gemm::kSwizzleColumns : gemm_box(sizes.m, tile.block_m, tile.cluster_n, launch.skips);
+  p.b_box = b_mn ? gemm::kSwizzleColumns : gemm_box(n, columns, sharers, launch.skips);
+  p.a_last = boxed_last(sizes.m, p.a_box, tile.block_m, tile.left_rows(a_mn));
+  p.b_last = boxed_last(n, p.b_box, tile_columns, tile_columns);
+  plan.maps[0] = {offsetof(gemm::Params, a), operand_map(args.a, a_mn, p.a_box, tile.block_k, tile.cluster_n)};
+  plan.maps[1] = {offsetof(gemm::Params, b), operand_map(args.b, b_mn, p.b_box, tile.block_k, sharers)};
+  if (halves > 1) split_rows(plan.maps[1].desc, 1, args.gate_interleaved);
+  plan.map_count = 2;
+  if (gemm_scales(args) != Scales::tensor) add_scales(args, tile, plan);
+  if (args.alpha == 0)
+    for (std::size_t i = 0; i < plan.map_count; ++i) make_legal(plan.maps[i].desc);
 }
 
 /// Can a thread store two (f32) or eight elements at a time?
@@ -135,22 +172,13 @@ void gemm_plan(const GemmArgs& args, const GemmChoice& choice, const GemmLaunch&
   auto& p = *new (plan.params.data()) gemm::Params{};
   plan.params_bytes = sizeof(gemm::Params);
   const GemmRung& rung = gemm_rungs()[at(choice.rung)];
+  const int halves = halves_of(args), tile_columns = tile.block_n / halves;
+  const std::int64_t n = sizes.n / halves;  // columns of d
   if (launch.by_threads || rung.thread_copies) {
     fill(p.operands.a, args.a, gemm_mn_major(args.a));
     fill(p.operands.b, args.b, gemm_mn_major(args.b));
   } else {
-    const bool a_mn = gemm_mn_major(args.a), b_mn = gemm_mn_major(args.b);
-    const int columns = launch.pairs ? tile.block_n / 2 : tile.block_n, sharers = launch.pairs ? 1 : tile.cluster_m;
-    p.a_box = a_mn ? gemm::kSwizzleColumns : gemm_box(sizes.m, tile.block_m, tile.cluster_n, launch.skips);
-    p.b_box = b_mn ? gemm::kSwizzleColumns : gemm_box(sizes.n, columns, sharers, launch.skips);
-    p.a_last = boxed_last(sizes.m, p.a_box, tile.block_m, tile.left_rows(a_mn));
-    p.b_last = boxed_last(sizes.n, p.b_box, tile.block_n, tile.block_n);
-    plan.maps[0] = {offsetof(gemm::Params, a), operand_map(args.a, a_mn, p.a_box, tile.block_k, tile.cluster_n)};
-    plan.maps[1] = {offsetof(gemm::Params, b), operand_map(args.b, b_mn, p.b_box, tile.block_k, sharers)};
-    plan.map_count = 2;
-    if (gemm_scales(args) != Scales::tensor) add_scales(args, tile, plan);
-    if (args.alpha == 0)
-      for (std::size_t i = 0; i < plan.map_count; ++i) make_legal(plan.maps[i].desc);
+    add_operands(args, tile, launch, p, plan);
   }
   if (launch.store == gemm::kCopied)
     plan.maps[plan.map_count++] = {
@@ -165,11 +193,13 @@ void gemm_plan(const GemmArgs& args, const GemmChoice& choice, const GemmLaunch&
   p.wide_d = wide(args.d);
   add_epilogue(args, wide, p);
   p.m = static_cast<int>(sizes.m);
-  p.n = static_cast<int>(sizes.n);
+  p.n = static_cast<int>(n);
+  p.bias_step = args.gate_interleaved ? 2 : 1;
+  p.bias_other = args.gate_interleaved ? 1 : p.n;
   p.k_blocks = args.alpha == 0 ? 0 : static_cast<int>((sizes.k + tile.block_k - 1) / tile.block_k);
   p.part_blocks = static_cast<int>(gemm_part_blocks(p.k_blocks, parts));
   p.batches = static_cast<int>(sizes.batch) / parts;
-  const int rows = tile.block_m * tile.cluster_m, columns = tile.block_n * tile.cluster_n;  // of a cluster
+  const int rows = tile.block_m * tile.cluster_m, columns = tile_columns * tile.cluster_n;  // of a cluster
   p.row_tiles = (p.m + rows - 1) / rows;
   p.column_tiles = (p.n + columns - 1) / columns;
   p.tiles = p.row_tiles * p.column_tiles * static_cast<int>(sizes.batch);

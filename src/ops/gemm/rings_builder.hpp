@@ -70,17 +70,19 @@ class GemmRingsBuilder : protected GemmBuilder {
   /// The copies of an iteration's scales of blocks, those of rows and of columns in one slot.
   int load_scales() {
     const auto bytes = [&](int count, bool k) {
-      return 4 * count * (k ? gemm::kScalesTogether : tile_.partial_sums());
+      return 4 * count * (k ? gemm::kScalesTogether : kernel_.packed_scales ? 1 : tile_.partial_sums());
     };
+    // A gate's halves of the columns have a box each.
+    const int boxes = kernel_.gated() ? 2 : 1, columns = tile_.block_n / boxes;
     const int left = bytes(tile_.block_m + gemm_rows_before(kernel_), kernel_.left_scales_k),
-              right = kernel_.scales == Scales::row ? bytes(tile_.block_n, kernel_.right_scales_k)
-                                                    : bytes(gemm::scaled_blocks(tile_.block_n), true);
-    value("scales", gemm::scale_place(left) + gemm::scale_place(right), Scope::iteration, kLeastSlots, kMostSlots,
-          gemm::kSwizzleBytes);
-    last_value().copied_bytes = left + right;
+              right = kernel_.scales == Scales::row ? bytes(columns, kernel_.right_scales_k)
+                                                    : bytes(gemm::scaled_blocks(columns), true);
+    value("scales", gemm::scale_place(left) + static_cast<unsigned>(boxes) * gemm::scale_place(right), Scope::iteration,
+          kLeastSlots, kMostSlots, gemm::kSwizzleBytes);
+    last_value().copied_bytes = left + boxes * right;
     Node n = single("Loader", "load_scales", 1);
-    bring(n, left + right, 1);
-    n.warp_cycles *= 2;  // two copies
+    bring(n, left + boxes * right, 1);
+    n.warp_cycles *= 1 + boxes;  // so many copies
     if (tile_.blocks() > 1) n.registers = kScaleRegisters;
     return add(std::move(n));
   }

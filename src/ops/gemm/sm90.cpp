@@ -156,16 +156,26 @@ int pieces_of(const GemmTile& tile, const GemmKernel& kernel) {
 /// 64x128x128; with one scale for each operand 10.7 and 13.0 (H200, 2026-11-28).
 bool scales_fit(const GemmTile& tile, Scales scales) { return !tile.swapped || scales == Scales::tensor; }
 
+/// A gate's half of a tile's columns comes in whole patterns of shared memory, from each block that shares it. The sums
+/// of both are in one thread only where columns of sums are columns of d, and K is whole.
+bool gate_fits(const GemmTile& tile, const GemmKernel& kernel) {
+  if (!kernel.gated()) return true;
+  const bool whole = !kernel.right_mn && !kernel.add_c && !kernel.parts && kernel.rung == kNoGemmRung &&
+                     kernel.walk != WalkChoice::split && kernel.activation == Activation::none;
+  return whole && !tile.swapped && !tile.sliced() && !tile.reads &&
+         tile.block_n % (2 * kColumnStep * tile.cluster_m) == 0;
+}
+
 /// Rows of a that a slot has room for.
 int slot_rows(const GemmTile& tile, bool left_mn) {
   return tile.swapped ? tile.left_rows(left_mn) : tile.consumers() * kRowsPerConsumer;
 }
 
 /// Elements of d that a consumer hands over. Rows of swapped tiles are written by sixteens.
-int handed_over(const GemmTile& tile) {
+int handed_over(const GemmTile& tile, const GemmKernel& kernel) {
   constexpr int kSixteen = 16;
   return tile.swapped ? (tile.block_m + kSixteen - 1) / kSixteen * kSixteen * tile.consumer_rows()
-                      : std::min(kRowsPerConsumer, tile.block_m) * tile.block_n;
+                      : std::min(kRowsPerConsumer, tile.block_m) * static_cast<int>(kernel.columns(tile.block_n));
 }
 
 bool fits(const GemmTile& tile) {
@@ -251,7 +261,7 @@ class Builder : GemmRingsBuilder {
   static int store_of(const GemmKernel& kernel, const arch::Arch& arch) {
     const GemmTile& tile = tile_of(kernel);
     return fitting_store(kernel, gemm_store(kernel), kUsualSlots, slot_rows(tile, kernel.left_mn),
-                         tile.consumers() * handed_over(tile), arch);
+                         tile.consumers() * handed_over(tile, kernel), arch);
   }
   void consumer(int c, const Operands& ab) {
     const int begin = add(numbered("Consumer", "begin", c, Scope::tile_begin));
@@ -260,7 +270,7 @@ class Builder : GemmRingsBuilder {
     if (tile_.promotes()) registers = std::max(registers, sums * (1 + tile_.partial_sums()) + kLoopRegisters);
     if (tile_.promotes()) return promoted(c, begin, registers, ab);
     const int mma = product("Consumer", c, registers);
-    const int store = end_of_tile(numbered("Consumer", "store", c, Scope::tile_end), handed_over(tile_));
+    const int store = end_of_tile(numbered("Consumer", "store", c, Scope::tile_end), handed_over(tile_, kernel_));
     edge(begin, mma, 0, 0, false);
     reads(mma, ab);
     follows(mma);
@@ -280,7 +290,7 @@ class Builder : GemmRingsBuilder {
       reads(products.back(), ab);
     }
     const int scales = kernel_.scales == Scales::tensor ? -1 : bring_scales(c, products.back());
-    const int store = end_of_tile(numbered("Consumer", "store", c, Scope::tile_end), handed_over(tile_));
+    const int store = end_of_tile(numbered("Consumer", "store", c, Scope::tile_end), handed_over(tile_, kernel_));
     for (int piece = 0; piece < pieces; ++piece) {
       Node n = numbered("Consumer", body("promote", piece), c);
       busy(n, cycles(promote_cycles(tile_, arch_) / pieces));
@@ -329,7 +339,8 @@ const GemmFamily& gemm_sm90() {
       .needs = needs_of,
       .fits =
           [](const GemmTile& tile, const GemmKernel& kernel) {
-            return fits(tile) && (!kernel.add_c || loads_addends(tile, kernel)) && scales_fit(tile, kernel.scales);
+            return fits(tile) && (!kernel.add_c || loads_addends(tile, kernel)) && scales_fit(tile, kernel.scales) &&
+                   gate_fits(tile, kernel);
           },
       .blocks_per_sm = [](const GemmTile& tile,
                           const arch::Arch& arch) { return fits(tile) && Builder::rings_fit(tile, arch) ? 1 : 0; },
@@ -344,6 +355,7 @@ const GemmFamily& gemm_sm90() {
             return static_cast<double>(tile.consumer_rows()) * tile.sum_columns() /
                    (arch.warps_per_group * arch.warp_size);
           },
+      .gates = true,
       .rung_tile = [](const GemmRung& rung) { return rung.cluster > 1 ? place_of(kClusterTile) : place_of(kRungTile); },
       .candidates = candidates,
   };

@@ -31,10 +31,11 @@ int gemm_store(const GemmKernel& kernel, bool in_pairs) {
   // Two sets of that many sums leave 40 registers for the roles that copy. The one that stores needs more in clusters:
   // both consumers would share a role, at 1316 cycles an iteration instead of 768.
   const bool full = tile.promotes() && tile.blocks() > 1 && tile.sum_columns() > kMostPromotedColumns;
-  const bool may_stage = kernel.out != DType::f32 && tile.block_n % gemm::kSwizzleColumns == 0 &&
+  const int columns = static_cast<int>(kernel.columns(tile.block_n));
+  const bool may_stage = kernel.out != DType::f32 && columns % gemm::kSwizzleColumns == 0 &&
                          kernel.rung == kNoGemmRung && !full && tile.consumer_rows() == gemm::kRowsPerConsumer &&
                          !tile.reads;
-  const int bytes = tile.block_m * tile.block_n * size_of(kernel.out);
+  const int bytes = tile.block_m * columns * size_of(kernel.out);
   if (may_stage && !kernel.d_aligned && bytes <= kMostRowBytes) return gemm::kRows;
   return may_stage && kernel.d_aligned && bytes <= (in_pairs || tile.swapped ? kMostRowBytes : kMostStagedBytes)
              ? gemm::kCopied
@@ -42,7 +43,7 @@ int gemm_store(const GemmKernel& kernel, bool in_pairs) {
 }
 
 GemmKernel canonical(GemmKernel kernel) {
-  if (kernel.scales == Scales::tensor) kernel.left_scales_k = false;
+  if (kernel.scales == Scales::tensor) kernel.left_scales_k = kernel.packed_scales = false;
   if (kernel.scales != Scales::row) kernel.right_scales_k = false;
   GemmKernel aligned = kernel;
   aligned.d_aligned = true;

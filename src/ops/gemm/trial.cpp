@@ -61,8 +61,8 @@ void set_defaults(Sizes& sizes, const GemmKernel& kernel, const Extent& extent) 
   const int rows = std::min(tile.block_m, gemm_tiles()[static_cast<std::size_t>(least.tile)].block_m);
   const auto less = [&](int block) { return std::min<std::int64_t>(extent.less, block / 2); };
   sizes.set_default("m", (alone ? 1 : extent.m) * rows * tile.cluster_m - less(rows));
-  sizes.set_default(
-      "n", (alone ? 1 : extent.n) * tile.block_n * tile.cluster_n - less(tile.block_n) - (kernel.d_aligned ? 0 : kOdd));
+  const std::int64_t n = (alone ? 1 : extent.n) * tile.block_n * tile.cluster_n - less(tile.block_n);
+  sizes.set_default("n", gemm_trial_columns(kernel, n, kernel.d_aligned ? 0 : kOdd));
   // Each block of a sliced tile has as many iterations as other blocks have of a whole one, so that rings come round.
   sizes.set_default("k", (rung.max_iterations == 1 ? 1 : extent.k) * tile.block_k * tile.cluster_k - extent.less -
                              (tile.reads ? kOdd : 0));
@@ -97,15 +97,17 @@ Trial trial_of(GemmKernel kernel, const GemmChoice& choice, const Sizes& given) 
   trial.choice = choice.number();
   trial.tensors = {matrix("a", kernel.dtype, sizes, sizes.m, sizes.k, kernel.left_mn),
                    matrix("b", kernel.dtype, sizes, sizes.n, sizes.k, kernel.right_mn),
-                   matrix("d", kernel.out, sizes, sizes.m, sizes.n, false, true)};
+                   matrix("d", kernel.out, sizes, sizes.m, kernel.columns(sizes.n), false, true)};
   if (kernel.add_c) trial.tensors.push_back(matrix("c", kernel.out, sizes, sizes.m, sizes.n, false));
   if (kernel.bias) trial.tensors.push_back(dense("bias", kernel.out, {sizes.n}));
   if (kernel.scales != Scales::tensor) {
-    const std::int64_t blocks = gemm_scale_blocks(sizes.k);
+    const std::int64_t blocks = gemm_scale_words(kernel, sizes.k);
     const bool rows = kernel.scales == Scales::row;
-    trial.tensors.push_back(matrix("scale_a", DType::f32, sizes, sizes.m, blocks, !kernel.left_scales_k));
-    trial.tensors.push_back(matrix("scale_b", DType::f32, sizes, rows ? sizes.n : gemm_scale_blocks(sizes.n), blocks,
+    const DType type = gemm_scale_type(kernel);
+    trial.tensors.push_back(matrix("scale_a", type, sizes, sizes.m, blocks, !kernel.left_scales_k));
+    trial.tensors.push_back(matrix("scale_b", type, sizes, rows ? sizes.n : gemm_scale_blocks(sizes.n), blocks,
                                    rows && !kernel.right_scales_k));
+    gemm_set_exponents(trial);
   }
   trial.with_args = [kernel, tensors = trial.tensors](Device device, std::span<void* const> places,
                                                       const std::function<void(const void*)>& use) {
@@ -128,6 +130,7 @@ Trial trial_of(GemmKernel kernel, const GemmChoice& choice, const Sizes& given) 
       args.scale_b = tensor();
     }
     args.activation = kernel.activation;
+    args.gate = kernel.gate;
     use(&args);
   };
   return trial;
@@ -146,7 +149,7 @@ GemmChoice choice_of(const GemmKernel& kernel, bool tile_given, bool in_parts, c
         arch);
     if (!sized) choice.parts = 1;
   }
-  if (in_parts) choice.parts = std::max(kParts, choice.parts);
+  if (in_parts && !kernel.gated()) choice.parts = std::max(kParts, choice.parts);
   choice.walk = kernel.walk;
   return choice;
 }
@@ -174,6 +177,19 @@ void require_served(const GemmSizes& sizes, GemmKernel kernel, const GemmChoice&
 
 }  // namespace
 
+void gemm_set_exponents(Trial& trial) {
+  constexpr std::int32_t kOnes = 0x7f7f7f7f;
+  for (TrialTensor& tensor : trial.tensors)
+    if (tensor.operand.dtype == DType::i32 && tensor.operand.numbers.empty())
+      tensor.operand.numbers.assign(tensor.elements(), kOnes);
+}
+
+std::int64_t gemm_trial_columns(const GemmKernel& kernel, std::int64_t n, std::int64_t odd) {
+  if (!kernel.gated()) return n - odd;
+  constexpr std::int64_t kScaled = 2 * gemm::kScaledElements;  // halves have scales of their own
+  return kernel.scales == Scales::tensor ? n / 2 * 2 - 2 * odd : (n + kScaled - 1) / kScaled * kScaled;
+}
+
 std::vector<Workload> gemm_workloads(const Flags& flags, const arch::Arch& arch) {
   Flags own = flags;
   const Sizes given("gemm", own, {{"m", 4096}, {"n", 4096}, {"k", 4096}, {"batch", 1}});
@@ -188,7 +204,7 @@ std::vector<Workload> gemm_workloads(const Flags& flags, const arch::Arch& arch)
     for (const std::string& parts : in_parts) {
       GemmChoice choice = tile_given || kernel.rung != kNoGemmRung ? GemmChoice{kernel.tile, 1, kernel.rung}
                                                                    : choose_gemm(sizes, kernel, arch);
-      if (parts == "true") choice.parts = std::max(kParts, choice.parts);
+      if (parts == "true" && !kernel.gated()) choice.parts = std::max(kParts, choice.parts);
       choice.walk = kernel.walk;
       if (kernel.rung == kNoGemmRung) require_served(sizes, kernel, choice, arch);
       list.push_back({trial_of(kernel, choice, given), flops});

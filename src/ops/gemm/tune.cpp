@@ -101,7 +101,9 @@ GemmConfig config_of(const GemmSizes& sizes, const GemmKernel& kernel) {
   config.bias = kernel.bias;
   config.add_c = kernel.add_c;
   config.activation = kernel.activation;
+  config.gate = kernel.gate;
   config.scales = kernel.scales;
+  config.packed_scales = kernel.packed_scales;
   config.scale_a_transposed = kernel.left_scales_k;
   config.scale_b_transposed = kernel.right_scales_k;
   return config;
@@ -162,6 +164,7 @@ Operand matrix(DType dtype, const GemmSizes& sizes, std::int64_t rows, std::int6
 /// The best tiles for blocks that share them, where these would have pieces of any, but for what a call takes anyway.
 std::vector<RankedGemm> split_tiles(const GemmSizes& sizes, const GemmKernel& kind, const arch::Arch& arch) {
   std::vector<RankedGemm> list;
+  if (kind.gated()) return list;
   const std::vector<RankedGemm> ranking = rank_gemm(sizes, kind, arch);
   for (auto [choice, cycles] : ranking) {
     const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(choice.tile)];
@@ -273,14 +276,15 @@ class GemmTunable final : public Tunable {
     const GemmSizes sizes = sizes_of(problem);
     std::vector<Operand> list = {matrix(kernel.dtype, sizes, sizes.m, sizes.k, kernel.left_mn, aligned),
                                  matrix(kernel.dtype, sizes, sizes.n, sizes.k, kernel.right_mn, aligned),
-                                 matrix(kernel.out, sizes, sizes.m, sizes.n)};
+                                 matrix(kernel.out, sizes, sizes.m, kernel.columns(sizes.n))};
     if (kernel.add_c) list.push_back(matrix(kernel.out, sizes, sizes.m, sizes.n));
     if (kernel.bias) list.push_back({kernel.out, {sizes.n}, {1}});
     if (kernel.scales == Scales::tensor) return list;
-    const std::int64_t blocks = gemm_scale_blocks(sizes.k), four = 16 / size_of(DType::f32);
+    const std::int64_t blocks = gemm_scale_words(kernel, sizes.k), four = 16 / size_of(DType::f32);
     const bool rows = kernel.scales == Scales::row;
-    list.push_back(matrix(DType::f32, sizes, sizes.m, blocks, !kernel.left_scales_k, four));
-    list.push_back(matrix(DType::f32, sizes, rows ? sizes.n : gemm_scale_blocks(sizes.n), blocks,
+    const DType scale = gemm_scale_type(kernel);
+    list.push_back(matrix(scale, sizes, sizes.m, blocks, !kernel.left_scales_k, four));
+    list.push_back(matrix(scale, sizes, rows ? sizes.n : gemm_scale_blocks(sizes.n), blocks,
                           rows && !kernel.right_scales_k, four));
     return list;
   }
@@ -306,6 +310,7 @@ class GemmTunable final : public Tunable {
       args.scale_b = tensor();
     }
     args.activation = kernel.activation;
+    args.gate = kernel.gate;
     args.max_sms = static_cast<int>(sizes_of(problem).max_sms);
     return args;
   }

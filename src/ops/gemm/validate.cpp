@@ -128,8 +128,9 @@ void check_scales(const GemmArgs& args, const Named& a, const Named& b, const Na
            cat("scale_a is given with a.dtype ", to_string(args.a.dtype), "; allowed with e4m3"));
   const GemmSizes sizes = gemm_sizes(args);
   const std::int64_t k_blocks = gemm_scale_blocks(sizes.k);
-  check_block_scales("scale_a", *args.scale_a, a, sizes.m, 0, k_blocks, d, d_range);
-  check_block_scales("scale_b", *args.scale_b, b, sizes.n, gemm_scale_blocks(sizes.n), k_blocks, d, d_range);
+  check_block_scales("scale_a", *args.scale_a, a, sizes.m, 0, k_blocks, args.scale_a->dtype, d, d_range);
+  check_block_scales("scale_b", *args.scale_b, b, sizes.n, gemm_scale_blocks(sizes.n), k_blocks, args.scale_a->dtype, d,
+                     d_range);
 }
 
 /// Checks the rules that c and bias share: their form, d's type and device, rows of d's length.
@@ -169,11 +170,18 @@ void validate(const GemmConfig& config) {
     if (config.dtype == DType::e4m3 && value)
       refuse(kOp, Code::unsupported, cat(name, " is true; allowed with e4m3: false (K is contiguous)"));
   check_gemm_activation(kOp, config.activation);
+  check_gemm_activation(kOp, config.gate, "gate");
+  if (config.gate != Activation::none) {
+    check_gemm_gate(kOp, config.activation, config.add_c, config.n);
+    if (config.b_transposed) refuse(kOp, Code::unsupported, "b_transposed is true; allowed with a gate: false");
+  }
   if (config.scales < Scales::tensor || config.scales > Scales::row ||
       (config.scales != Scales::tensor && config.dtype != DType::e4m3))
     refuse(kOp, Code::invalid_argument,
            cat("scales is ", static_cast<int>(config.scales), "; allowed with ", to_string(config.dtype),
                config.dtype == DType::e4m3 ? ": 0 (tensor), 1 (block), 2 (row)" : ": 0 (tensor)"));
+  if (config.packed_scales && config.scales == Scales::tensor)
+    refuse(kOp, Code::invalid_argument, "packed_scales is true; allowed with scales of blocks");
   for (const auto& [name, value] :
        {std::pair{"m", config.m}, {"n", config.n}, {"k", config.k}, {"batch", config.batch}})
     if (value < 1 || value > kMaxSize)
@@ -190,9 +198,13 @@ void validate(const GemmArgs& args, bool on_model) {
   check_dtype(b, args.a.dtype, ", as a.dtype");
   check_place(a, on_model);
   for (const Named* t : {&b, &d}) check_device(*t, args.a.device, "a");
+  check_gemm_activation(kOp, args.gate, "gate");
+  const bool gated = args.gate != Activation::none;
+  if (gated) check_gemm_gate(kOp, args.activation, args.beta != 0, b.at(b.rank - 2));
   const GemmSizes sizes = gemm_sizes(args);
   check_sizes(a, {sizes.m, sizes.k}, "d's M", sizes.batch);
-  check_sizes(b, {sizes.n, sizes.k}, "d's N and a's K", sizes.batch);
+  check_sizes(b, {sizes.n, sizes.k}, gated ? "twice d's columns, with a gate, and a's K" : "d's N and a's K",
+              sizes.batch);
   check_tiles(sizes, "d's shape is");
   check_operand(a);
   check_operand(b);
@@ -215,6 +227,7 @@ void validate(const GemmArgs& args, bool on_model) {
     check_addend(bias, d, {sizes.n}, sizes.batch);
     check_apart(d, d_range, bias, range_of(bias));
   }
+  if (gated) check_gemm_gate_operands(args, b);
 }
 
 }  // namespace tj::ops

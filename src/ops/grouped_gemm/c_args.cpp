@@ -9,6 +9,7 @@ using namespace support::c_structs;
 
 GroupedGemmArgs grouped_gemm_from_c(const void* structure) {
   const tj_grouped_gemm_args g = read(static_cast<const tj_grouped_gemm_args*>(structure), "args");
+  check_reserved(g.reserved);
   GroupedGemmArgs args;
   args.a = to_tensor(g.a, "a");
   args.b = to_tensor(g.b, "b");
@@ -19,10 +20,15 @@ GroupedGemmArgs grouped_gemm_from_c(const void* structure) {
   if (g.scale_b != nullptr) args.scale_b = to_tensor(g.scale_b, "scale_b");
   args.expected_rows = g.expected_rows;
   args.alpha = g.alpha;
-  args.grouping = to_enum<Grouping>(g.grouping, TJ_GROUPING_ROWS, "args.grouping", "0 (ends), 1 (counts), 2 (rows)");
+  args.grouping =
+      to_enum<Grouping>(g.grouping, TJ_GROUPING_DEPTHS, "args.grouping", "0 (ends), 1 (counts), 2 (rows), 3 (depths)");
   args.activation =
       to_enum<Activation>(g.activation, TJ_ACTIVATION_GELU_TANH, "args.activation", kGemmActivationsAllowed);
   args.max_sms = g.max_sms;
+  if (g.c != nullptr) args.c = to_tensor(g.c, "c");
+  args.beta = g.beta;
+  args.gate = to_enum<Activation>(g.gate, TJ_ACTIVATION_GELU_TANH, "args.gate", kGemmActivationsAllowed);
+  args.gate_interleaved = g.gate_interleaved != 0;
   return args;
 }
 

@@ -23,6 +23,9 @@ std::int64_t coarse(std::int64_t rows) {
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(rows, 1))));
 }
 
+/// A group's share.
+std::int64_t up_to_groups(std::int64_t all, std::int64_t groups) { return (all + groups - 1) / groups; }
+
 /// Why none of the kernels that were asked for is there.
 [[noreturn]] void refuse_all(const GemmKernel& kernel) {
   const bool narrow = size_of(kernel.dtype) == 1;
@@ -111,6 +114,8 @@ class GroupedGemm final : public Described<GroupedGemmArgs, grouped_gemm_from_c>
     list.reads("bias", of.bias);
     list.reads("scale_a", of.scale_a);
     list.reads("scale_b", of.scale_b);
+    if (of.beta != 0) list.reads("c", of.c);
+    if (of.beta != 0 && of.c && gemm_same_places(*of.c, of.d)) list.may_be_one(*of.c, of.d);
   }
   void plan(const void* args, const Kernel& kernel, const Geometry& geometry, LaunchPlan& plan) const override {
     grouped_gemm_plan(get(args), GemmChoice::of(kernel.choice), geometry.as<GemmLaunch>(), plan);
@@ -147,17 +152,27 @@ GemmArgs product_of(const GroupedGemmArgs& args) {
   product.scale_a = args.scale_a;
   product.scale_b = args.scale_b;
   product.max_sms = args.max_sms;
+  product.c = args.c;
+  product.beta = args.beta;
+  product.gate = args.gate;
+  product.gate_interleaved = args.gate_interleaved;
   return product;
 }
 
 GemmSizes grouped_gemm_sizes(const GroupedGemmArgs& args) {
   const GemmSizes all = gemm_sizes(product_of(args));
+  if (args.grouping == Grouping::depths) {
+    const std::int64_t depth =
+        args.expected_rows > 0 ? std::min(args.expected_rows, all.k) : up_to_groups(all.k, all.batch);
+    return {all.m, all.n, coarse(depth), all.batch, args.max_sms};
+  }
   const std::int64_t groups = args.b.shape[0],
-                     known = args.grouping == Grouping::counts ? all.m : (all.m + groups - 1) / groups;
+                     known = args.grouping == Grouping::counts ? all.m : up_to_groups(all.m, groups);
   const std::int64_t rows = args.expected_rows > 0 ? std::min(args.expected_rows, all.m) : known;
   return {coarse(rows), all.n, all.k, groups, args.max_sms};
 }
 GemmSizes grouped_gemm_sizes(const GroupedGemmConfig& config) {
+  if (config.grouping == Grouping::depths) return {config.m, config.n, coarse(config.expected_rows), config.groups};
   return {coarse(config.expected_rows), config.n, config.k, config.groups};
 }
 
@@ -173,10 +188,14 @@ GemmKernel grouped_gemm_kind(const GroupedGemmConfig& config) {
   kernel.out = config.out;
   kernel.bias = config.bias;
   kernel.activation = config.activation;
+  kernel.gate = config.gate;
+  kernel.add_c = config.add_c;
   kernel.scales = config.scales;
+  kernel.packed_scales = config.packed_scales;
   kernel.left_scales_k = config.scale_a_transposed;
   kernel.right_scales_k = config.scale_b_transposed;
   kernel.groups = static_cast<Groups>(static_cast<int>(config.grouping) + 1);
+  kernel.left_mn = kernel.right_mn = kernel.groups == Groups::depths;
   set_dense(kernel, grouped_gemm_sizes(config));
   return kernel;
 }

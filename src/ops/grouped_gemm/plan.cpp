@@ -37,6 +37,13 @@ void grouped_gemm_plan(const GroupedGemmArgs& args, const GemmChoice& choice, co
   auto& p = *reinterpret_cast<gemm::Params*>(plan.params.data());
   p.groups = static_cast<const int*>(args.groups.data);
   p.group_count = static_cast<int>(args.b.shape[0]);
+  if (args.grouping == Grouping::depths) {  // a batch of d whose matrices have parts of K
+    p.group_count = static_cast<int>(args.d.shape[0]);
+    p.k = static_cast<int>(args.a.shape[1]);
+    for (const std::size_t operand : {offsetof(gemm::Params, a), offsetof(gemm::Params, b)})
+      end_with_rows(*map_at(plan, operand));
+    return;
+  }
   if (launch.store == gemm::kCopied) end_with_rows(*map_at(plan, offsetof(gemm::Params, d)));
   if (args.grouping == Grouping::rows) return;
   const GemmTile& tile = gemm_tiles()[at(choice.tile)];

@@ -60,32 +60,9 @@ Lists lists_of(std::vector<std::int32_t> counts, Groups groups) {
   return lists;
 }
 
-Trial trial_of(GemmKernel kernel, const Lists& lists, const Sizes& given) {
-  const std::int64_t n = given.at("n"), k = given.at("k"), groups = static_cast<std::int64_t>(lists.counts.size()),
-                     blocks = gemm_scale_blocks(k);
-  set_dense(kernel, {lists.rows, n, k, groups});
-  const bool counts = kernel.groups == Groups::counts;
-  const auto of_rows = [&](const char* name, DType dtype, std::int64_t columns, bool written = false) {
-    return counts ? dense(name, dtype, {groups, lists.rows, columns}, written)
-                  : dense(name, dtype, {lists.rows, columns}, written);
-  };
-  Trial trial;
-  trial.name = cat("G ", groups, " rows ", lists.rows, " N ", n, " K ", k);
-  trial.kernel_flags = gemm_flags(kernel);
-  trial.flags = trial.kernel_flags + " " + given.flags() + " --counts ";
-  for (std::size_t g = 0; g < lists.counts.size(); ++g) trial.flags += cat(g == 0 ? "" : ",", lists.counts[g]);
-  trial.choice = GemmChoice{kernel.tile, 1}.number();
-  trial.tensors = {of_rows("a", kernel.dtype, k), dense("b", kernel.dtype, {groups, n, k}),
-                   of_rows("d", kernel.out, n, true),
-                   list_of("groups", {static_cast<std::int64_t>(lists.list.size())}, lists.list)};
-  if (kernel.bias) trial.tensors.push_back(dense("bias", kernel.out, {groups, n}));
-  if (kernel.scales != Scales::tensor) {
-    trial.tensors.push_back(of_rows("scale_a", DType::f32, blocks));
-    trial.tensors.push_back(
-        dense("scale_b", DType::f32, {groups, kernel.scales == Scales::row ? n : gemm_scale_blocks(n), blocks}));
-  }
-  trial.with_args = [kernel, tensors = trial.tensors](Device device, std::span<void* const> places,
-                                                      const std::function<void(const void*)>& use) {
+using WithArgs = decltype(Trial::with_args);
+WithArgs args_of(const GemmKernel& kernel, const std::vector<TrialTensor>& tensors) {
+  return [kernel, tensors](Device device, std::span<void* const> places, const std::function<void(const void*)>& use) {
     std::size_t next = 0;
     const auto tensor = [&] {
       const std::size_t i = next++;
@@ -97,14 +74,73 @@ Trial trial_of(GemmKernel kernel, const Lists& lists, const Sizes& given) {
     args.d = tensor();
     args.groups = tensor();
     args.grouping = static_cast<Grouping>(static_cast<int>(kernel.groups) - 1);
+    if (kernel.add_c) {
+      args.c = tensor();
+      args.beta = 1;
+    }
     if (kernel.bias) args.bias = tensor();
     if (kernel.scales != Scales::tensor) {
       args.scale_a = tensor();
       args.scale_b = tensor();
     }
     args.activation = kernel.activation;
+    args.gate = kernel.gate;
     use(&args);
   };
+}
+
+/// M x N products over parts of K: a and b have a row for each of K.
+Trial depths_trial(GemmKernel kernel, const Lists& lists, const Sizes& given) {
+  constexpr std::int64_t kWide = 8;  // elements of 16 bytes
+  const std::int64_t m = given.at("m"), n = given.at("n"), groups = static_cast<std::int64_t>(lists.counts.size()),
+                     k = std::max<std::int64_t>(lists.rows, 1);
+  set_dense(kernel, {m, n, k, groups});
+  const auto operand = [&](const char* name, std::int64_t rows) {
+    TrialTensor tensor = dense(name, kernel.dtype, {rows, k});
+    tensor.operand.strides = {1, (rows + kWide - 1) / kWide * kWide};
+    return tensor;
+  };
+  Trial trial;
+  trial.name = cat("G ", groups, " M ", m, " N ", n, " K ", k);
+  trial.kernel_flags = gemm_flags(kernel);
+  trial.flags = cat(trial.kernel_flags, " --m ", m, " --n ", n, " --counts ");
+  for (std::size_t g = 0; g < lists.counts.size(); ++g) trial.flags += cat(g == 0 ? "" : ",", lists.counts[g]);
+  trial.choice = GemmChoice{kernel.tile, 1}.number();
+  trial.tensors = {operand("a", m), operand("b", n), dense("d", kernel.out, {groups, m, n}, true),
+                   list_of("groups", {groups}, lists.list)};
+  if (kernel.add_c) trial.tensors.push_back(dense("c", kernel.out, {groups, m, n}));
+  if (kernel.bias) trial.tensors.push_back(dense("bias", kernel.out, {groups, n}));
+  trial.with_args = args_of(kernel, trial.tensors);
+  return trial;
+}
+
+Trial trial_of(GemmKernel kernel, const Lists& lists, const Sizes& given) {
+  const std::int64_t n = given.at("n"), k = given.at("k"), groups = static_cast<std::int64_t>(lists.counts.size()),
+                     blocks = gemm_scale_words(kernel, k);
+  set_dense(kernel, {lists.rows, n, k, groups});
+  const bool counts = kernel.groups == Groups::counts;
+  const auto of_rows = [&](const char* name, DType dtype, std::int64_t columns, bool written = false) {
+    return counts ? dense(name, dtype, {groups, lists.rows, columns}, written)
+                  : dense(name, dtype, {lists.rows, columns}, written);
+  };
+  Trial trial;
+  trial.name = cat("G ", groups, " rows ", lists.rows, " N ", n, " K ", k);
+  trial.kernel_flags = gemm_flags(kernel);
+  trial.flags = cat(trial.kernel_flags, " --n ", n, " --k ", k, " --counts ");
+  for (std::size_t g = 0; g < lists.counts.size(); ++g) trial.flags += cat(g == 0 ? "" : ",", lists.counts[g]);
+  trial.choice = GemmChoice{kernel.tile, 1}.number();
+  trial.tensors = {of_rows("a", kernel.dtype, k), dense("b", kernel.dtype, {groups, n, k}),
+                   of_rows("d", kernel.out, kernel.columns(n), true),
+                   list_of("groups", {static_cast<std::int64_t>(lists.list.size())}, lists.list)};
+  if (kernel.add_c) trial.tensors.push_back(of_rows("c", kernel.out, n));
+  if (kernel.bias) trial.tensors.push_back(dense("bias", kernel.out, {groups, n}));
+  if (kernel.scales != Scales::tensor) {
+    trial.tensors.push_back(of_rows("scale_a", gemm_scale_type(kernel), blocks));
+    trial.tensors.push_back(dense("scale_b", gemm_scale_type(kernel),
+                                  {groups, kernel.scales == Scales::row ? n : gemm_scale_blocks(n), blocks}));
+    gemm_set_exponents(trial);
+  }
+  trial.with_args = args_of(kernel, trial.tensors);
   return trial;
 }
 
@@ -112,7 +148,7 @@ Trial trial_of(GemmKernel kernel, const Lists& lists, const Sizes& given) {
 
 std::vector<Trial> grouped_gemm_trials(const Flags& flags, const arch::Arch& arch) {
   Flags own = flags;
-  const Sizes given("grouped_gemm", own, {{"n", 0}, {"k", 0}});
+  const Sizes given("grouped_gemm", own, {{"m", 0}, {"n", 0}, {"k", 0}});
   const std::vector<std::int64_t> counts = take_list(own, "counts", {});
   std::vector<Trial> list;
   for (GemmKernel kernel : kernels_of(own, arch)) {
@@ -123,7 +159,13 @@ std::vector<Trial> grouped_gemm_trials(const Flags& flags, const arch::Arch& arc
     const auto add = [&](std::vector<std::int32_t> rows) {
       Sizes sizes = given;
       const int less = number++ % 2 * 16;
-      sizes.set_default("n", 2 * tile.block_n * tile.cluster_n - less);
+      if (kernel.groups == Groups::depths) {
+        sizes.set_default("m", 2 * tile.block_m - less);
+        sizes.set_default("n", 2 * tile.block_n - less);
+        list.push_back(depths_trial(kernel, lists_of(std::move(rows), kernel.groups), sizes));
+        return;
+      }
+      sizes.set_default("n", gemm_trial_columns(kernel, 2 * tile.block_n * tile.cluster_n - less, 0));
       sizes.set_default("k", 5 * tile.block_k - less);
       list.push_back(trial_of(kernel, lists_of(std::move(rows), kernel.groups), sizes));
     };
@@ -132,7 +174,7 @@ std::vector<Trial> grouped_gemm_trials(const Flags& flags, const arch::Arch& arc
       continue;
     }
     for (const auto& hundredths : {std::initializer_list<int>{0, 130, 1, 0, 100, 240}, {1, 1, 0}, {220}})
-      add(counts_of(tile.block_m * tile.cluster_m, hundredths));
+      add(counts_of(kernel.groups == Groups::depths ? 3 * tile.block_k : tile.block_m * tile.cluster_m, hundredths));
   }
   return list;
 }

@@ -209,7 +209,8 @@ class Quantise final : public Described<QuantiseArgs, quantise_from_c> {
     const int down = of.q.rank - 2, across = of.q.rank - 1;
     p.x = of.x.data;
     p.q = static_cast<unsigned char*>(of.q.data);
-    p.scales = static_cast<float*>(of.scales.data);
+    p.scales = of.scales.data;
+    p.packed = of.scales.dtype == DType::i32;
     if (of.row_indices) p.row_indices = static_cast<const int*>(of.row_indices->data);
     p.x_rows = static_cast<int>(of.x.shape[at(down)]);
     p.x_batch = batch_stride(of.x, 3);

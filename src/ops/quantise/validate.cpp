@@ -33,7 +33,10 @@ void check_scales(const Named& scales, const Named& q) {
     refuse(kOp, Code::invalid_argument,
            cat("scales.shape[", down, "] is ", scales.at(down), "; allowed: ", q.at(down), " (M), or ",
                blocks_of(q.at(down)), " (ceil(M / ", quantise::kBlock, "))"));
-  check_same(scales, across, blocks_of(q.at(across)), "ceil(K / 128)");
+  const Size blocks = blocks_of(q.at(across));
+  const bool packed = scales.tensor.dtype == DType::i32;
+  check_same(scales, across, packed ? (blocks + quantise::kPacked - 1) / quantise::kPacked : blocks,
+             packed ? "ceil(K / 512), of i32" : "ceil(K / 128)");
   check_strides(scales, size_of(DType::f32), -1);
   check_alignment(scales, size_of(DType::f32));
   check_no_self_overlap(scales);
@@ -68,7 +71,7 @@ bool quantise_tall(const QuantiseArgs& args) {
 
 void validate(const QuantiseConfig& config) {
   check_source_type(config.dtype, "dtype");
-  check_gemm_activation(kOp, config.gate);
+  check_gemm_activation(kOp, config.gate, "gate");
 }
 
 void validate(const QuantiseArgs& args, bool on_model) {
@@ -81,10 +84,13 @@ void validate(const QuantiseArgs& args, bool on_model) {
   for (const Named* t : {&q, &x, &scales}) check_form(*t);
   check_source_type(args.x.dtype, "x.dtype");
   check_dtype(q, DType::e4m3, "");
-  check_dtype(scales, DType::f32, "");
+  if (args.scales.dtype != DType::i32) check_dtype(scales, DType::f32, ", or i32 with powers_of_two");
+  if (args.scales.dtype == DType::i32 && !args.powers_of_two)
+    refuse(kOp, Code::invalid_argument,
+           "scales.dtype is i32 (exponents) and powers_of_two is false; allowed: f32, or true");
   check_place(x, on_model);
   for (const Named* t : {&q, &scales}) check_device(*t, args.x.device, "x");
-  check_gemm_activation(kOp, args.gate);
+  check_gemm_activation(kOp, args.gate, "gate");
   for (int axis = 0; axis < rank - (args.row_indices ? 2 : 1); ++axis) check_same(x, axis, q.at(axis), "q's shape");
   const bool gated = args.gate != Activation::none;
   check_same(x, rank - 1, gated ? 2 * q.at(rank - 1) : q.at(rank - 1), gated ? "twice q's K, with a gate" : "q's K");

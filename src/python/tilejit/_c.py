@@ -19,7 +19,7 @@ DEVICE_NAMES = {number: name for name, number in DEVICES.items()}
 ORIGINS = ("memory", "disk", "compiled")
 ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "silu": 3, "gelu_tanh": 4}
 GATE_FORMS = {"log": 0, "exp": 1, "raw": 2}
-GROUPINGS = {"ends": 0, "counts": 1, "rows": 2}
+GROUPINGS = {"ends": 0, "counts": 1, "rows": 2, "depths": 3}
 MISS_POLICIES = ("wait", "error", "quick")
 PREPARE_STATES = ("waiting", "making", "ready", "failed", "left_out")
 LOG_LEVELS = ("trace", "debug", "info", "warn", "error", "off")
@@ -53,9 +53,11 @@ FmhaArgs = _sized("FmhaArgs", _tensors("q", "k", "v", "o", "lse") + [
             (name, c_char_p) for name in ("score_mod", "mask_mod", "key_range")])
 MergeStatesArgs = _sized("MergeStatesArgs", _tensors("states", "lse_states", "o", "lse", "cu_seqlens") + [("max_sms", c_int32), ("reserved", c_int32)])
 GemmArgs = _sized("GemmArgs", _tensors("a", "b", "d", "c", "bias") + [
-    ("alpha", c_float), ("beta", c_float), ("activation", c_int32), ("max_sms", c_int32)] + _tensors("scale_a", "scale_b"))
+    ("alpha", c_float), ("beta", c_float), ("activation", c_int32), ("max_sms", c_int32)] + _tensors("scale_a", "scale_b") + [
+        ("gate", c_int32), ("gate_interleaved", c_int32)])
 GroupedGemmArgs = _sized("GroupedGemmArgs", _tensors("a", "b", "d", "groups", "bias", "scale_a", "scale_b") + [
-    ("expected_rows", c_int64), ("alpha", c_float), ("grouping", c_int32), ("activation", c_int32), ("max_sms", c_int32)])
+    ("expected_rows", c_int64), ("alpha", c_float), ("grouping", c_int32), ("activation", c_int32), ("max_sms", c_int32)] + _tensors("c") + [
+        ("beta", c_float), ("gate", c_int32), ("gate_interleaved", c_int32), ("reserved", c_int32)])
 QuantiseArgs = _sized("QuantiseArgs", _tensors("x", "q", "scales") + [
     ("gate", c_int32), ("powers_of_two", c_int32), ("max_sms", c_int32), ("reserved", c_int32)] + _tensors("row_indices"))
 CombineArgs = _sized("CombineArgs", _tensors("y", "d", "slots", "weights", "residual") + [("max_sms", c_int32), ("reserved", c_int32)])

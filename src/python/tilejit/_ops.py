@@ -94,10 +94,10 @@ def _fmha_sequences(call, q, k, v, beside, out, lse_out, return_lse, swapped, sc
     return call
 
 
-def _gemm(a, b, *, c=None, bias=None, alpha=1, beta=0, activation=None, out=None, dtype=None, scale_a=None, scale_b=None, max_sms=0, stream=None,
-          asks=False):
+def _gemm(a, b, *, c=None, bias=None, alpha=1, beta=0, activation=None, out=None, dtype=None, scale_a=None, scale_b=None, gate=None,
+          gate_interleaved=False, max_sms=0, stream=None, asks=False):
     args = _c.GemmArgs(alpha=real(alpha, "alpha"), beta=real(beta, "beta"), activation=one_of("activation", activation, _c.ACTIVATIONS),
-                       max_sms=_limit(max_sms))
+                       gate=one_of("gate", gate, _c.ACTIVATIONS), gate_interleaved=flag(gate_interleaved, "gate_interleaved"), max_sms=_limit(max_sms))
     call = Call("gemm", args, stream, asks)
     a, b = call.tensor("a", a), call.tensor("b", b)
     c, bias = call.tensor("c", c, True), call.tensor("bias", bias, True)
@@ -108,7 +108,7 @@ def _gemm(a, b, *, c=None, bias=None, alpha=1, beta=0, activation=None, out=None
     else:
         dtype = Spec((), dtype).dtype
     scale_a, scale_b = call.tensor("scale_a", scale_a, True), call.tensor("scale_b", scale_b, True)
-    d = call.result("out", out, a, (*batch, left[-2], right[-2]), dtype)
+    d = call.result("out", out, a, (*batch, left[-2], right[-2] // (2 if args.gate else 1)), dtype)
     call.put(a=a, b=b, d=d, c=c, bias=bias, scale_a=scale_a, scale_b=scale_b)
     return call
 
@@ -202,13 +202,15 @@ def fmha(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: Option
 
 def gemm(a: Tensor, b: Tensor, *, c: Optional[SupportsDLPack] = None, bias: Optional[SupportsDLPack] = None, alpha: float = 1, beta: float = 0,
          activation: Optional[str] = None, out: Optional[Tensor] = None, dtype: Optional[str] = None, scale_a: Optional[SupportsDLPack] = None,
-         scale_b: Optional[SupportsDLPack] = None, max_sms: int = 0, stream: Optional[StreamLike] = None, runtime: Optional[Runtime] = None) -> Tensor:
+         scale_b: Optional[SupportsDLPack] = None, gate: Optional[str] = None, gate_interleaved: bool = False, max_sms: int = 0,
+         stream: Optional[StreamLike] = None, runtime: Optional[Runtime] = None) -> Tensor:
     """Matrix product: activation(alpha * a b^T + beta * c + bias), summed in f32.
 
     a [M, K], b [N, K], c [M, N], bias [N]; for b of shape [K, N] give b.T, which costs nothing. With a batch, [B, M, K] and so on; what has
     none serves all of it. a and b are f16, bf16 or e4m3 (float8_e4m3fn); the result, c and bias are f16, bf16 or f32. c is read when beta is
     not 0. activation: None, "relu", "gelu", "gelu_tanh" or "silu". scale_a, scale_b: f32 with e4m3, of one element; or scales of
-    blocks, [M, ceil(K / 128)] and [ceil(N / 128), ceil(K / 128)] or [N, ceil(K / 128)]. Returns d [M, N] or
+    blocks, [M, ceil(K / 128)] and [ceil(N / 128), ceil(K / 128)] or [N, ceil(K / 128)]. gate: "silu" makes SwiGLU: d [M, N / 2] is gate(g) * u,
+    g made by the first N / 2 rows of b and u by the others, or by rows in turns with gate_interleaved; on Hopper. Returns d [M, N] or
     [B, M, N], made by a's framework, or `out`. dtype: the result's type; None: that of c, else of bias, else of a, and f32 for e4m3. out may
     be c. max_sms: as fmha. Raises tilejit.Error.
 
@@ -221,12 +223,12 @@ def gemm(a: Tensor, b: Tensor, *, c: Optional[SupportsDLPack] = None, bias: Opti
     given = (a, b, c, bias, scale_a, scale_b, out)
     objects = tuple([x for x in given if x is not None])
     kinds = type(a), type(b), type(c), type(bias), type(scale_a), type(scale_b), type(out)
-    key = kinds, plain(alpha), plain(beta), activation, dtype, max_sms
+    key = kinds, plain(alpha), plain(beta), activation, dtype, gate, plain(gate_interleaved), max_sms
     done = short(runtime, key, stream, objects, out)
     if done is not None:
         return done
     call = _gemm(a, b, c=c, bias=bias, alpha=alpha, beta=beta, activation=activation, out=out, dtype=dtype, scale_a=scale_a, scale_b=scale_b,
-                 max_sms=max_sms, stream=stream)
+                 gate=gate, gate_interleaved=gate_interleaved, max_sms=max_sms, stream=stream)
     return call.run(_runtime(runtime), key)[0]
 
 

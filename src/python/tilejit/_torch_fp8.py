@@ -22,12 +22,12 @@ def _refuse(name: str, text: str, code: str = "invalid_argument"):
 
 
 def _check_pairs(name: str, a, b, recipe, rows: str) -> None:
-    """a and b are pairs, their scales f32, and the recipe is that of b's scales."""
+    """a and b are pairs, their scales f32 or exponents in i32, and the recipe is that of b's scales."""
     for argument, pair in (("a", a), ("b", b)):
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             _refuse(name, f"{argument} is a {type(pair).__name__}; allowed: a pair of an operand and its scales")
-        if pair[1].dtype != torch.float32:
-            _refuse(name, f"the scales of {argument} are {pair[1].dtype}; allowed: torch.float32", "unsupported")
+        if pair[1].dtype not in (torch.float32, torch.int32):
+            _refuse(name, f"the scales of {argument} are {pair[1].dtype}; allowed: torch.float32, torch.int32 (four exponents in each)", "unsupported")
     wanted = tuple(recipe) if recipe is not None else None
     if wanted not in _RECIPES:
         _refuse(name, f"recipe is {wanted}; allowed: (1, 128, 128), (1, 1, 128), None", "unsupported")
@@ -42,7 +42,8 @@ def fp8_gemm_nt(a: Tuple[torch.Tensor, torch.Tensor], b: Tuple[torch.Tensor, tor
 
     a: [M, K] and its scales f32 [M, ceil(K / 128)]. b: [N, K] and its scales f32 [ceil(N / 128), ceil(K / 128)] or [N, ceil(K / 128)]. d: [M, N],
     f16, bf16 or f32, is written; c is as d, and may be d. recipe: (1, 128, 128), (1, 1, 128) or None, which goes by the shape of b's scales.
-    compiled_dims and disable_ue8m0_cast change nothing: no size is compiled in, and scales stay f32. Scales of a that are contiguous in M are read
+    Scales may be i32 [.., ceil(K / 512)], four exponents in each. compiled_dims and disable_ue8m0_cast change nothing: no size is compiled in, and
+    scales stay as they are. Scales of a that are contiguous in M are read
     as they lie, others take a little longer. Raises tilejit.Error.
 
     >>> import torch, tilejit.torch

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from typing import Optional
 
 _OP = "fused_moe"
-_GATES = {"silu": torch.nn.functional.silu, "gelu": torch.nn.functional.gelu, "gelu_tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
-          "relu": torch.nn.functional.relu}
+_GATES = ("silu", "gelu", "gelu_tanh", "relu")
 
 
 def _demand(right: bool, text: str, code: str = "invalid_argument") -> None:
@@ -67,13 +66,15 @@ def fused_moe(hidden: torch.Tensor, w1: torch.Tensor, w2: torch.Tensor, topk_wei
     ends = torch.searchsorted(sorted_ids, torch.arange(experts, device=flat.device, dtype=flat.dtype), right=True).int()
     rows = -(-flat.numel() // experts)
     if w1_scale is None:
-        up = grouped(hidden.index_select(0, order // each), w1, ends, expected_rows=rows)
-        gate, other = up.chunk(2, 1)
-        down = grouped(_GATES[activation](gate) * other, w2, ends, expected_rows=rows)
+        up = grouped(hidden.index_select(0, order // each), w1, ends, gate=activation, expected_rows=rows)
+        down = grouped(up, w2, ends, expected_rows=rows)
     else:
         q, scales = torch.ops.tilejit.quantise(hidden, row_indices=(order // each).int())
-        up = grouped(q, w1, ends, dtype=hidden.dtype, scale_a=scales, scale_b=w1_scale, expected_rows=rows)
-        q, scales = torch.ops.tilejit.quantise(up, gate=activation)
+        # A product has the gate where the scales of each half of w1 begin with it, and where a copy would.
+        half = w1.shape[1] // 2
+        fits = half % 128 == 0 or (w1_scale.shape[1] == w1.shape[1] and half % 4 == 0)
+        up = grouped(q, w1, ends, dtype=hidden.dtype, scale_a=scales, scale_b=w1_scale, gate=activation if fits else None, expected_rows=rows)
+        q, scales = torch.ops.tilejit.quantise(up, gate=None if fits else activation)
         down = grouped(q, w2, ends, dtype=hidden.dtype, scale_a=scales, scale_b=w2_scale, expected_rows=rows)
     place = torch.empty_like(order).scatter_(0, order, torch.arange(order.numel(), device=order.device))
     slots = torch.where(known, place, -1).int().view(topk_ids.shape)

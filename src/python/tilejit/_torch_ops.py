@@ -26,14 +26,16 @@ SCHEMAS = {
     "fmha_lse": "(Tensor q, Tensor k, Tensor v, *, " + _FMHA_OPTIONS + ") -> (Tensor, Tensor)",
     "fmha_out": "(Tensor q, Tensor k, Tensor v, Tensor(a!) out, *, " + _FMHA_OPTIONS + ", Tensor(b!)? lse=None) -> ()",
     "gemm": "(Tensor a, Tensor b, *, Tensor? c=None, Tensor? bias=None, float alpha=1.0, float beta=0.0, str? activation=None, "
-            "ScalarType? dtype=None, Tensor? scale_a=None, Tensor? scale_b=None) -> Tensor",
+            "ScalarType? dtype=None, Tensor? scale_a=None, Tensor? scale_b=None, str? gate=None, bool gate_interleaved=False) -> Tensor",
     "gemm_out": "(Tensor a, Tensor b, Tensor(a!) out, *, Tensor? c=None, Tensor? bias=None, float alpha=1.0, float beta=0.0, str? activation=None, "
-                "Tensor? scale_a=None, Tensor? scale_b=None) -> ()",
+                "Tensor? scale_a=None, Tensor? scale_b=None, str? gate=None, bool gate_interleaved=False) -> ()",
     "grouped_gemm": "(Tensor a, Tensor b, Tensor groups, *, str grouping='ends', Tensor? bias=None, float alpha=1.0, str? activation=None, "
-                    "ScalarType? dtype=None, Tensor? scale_a=None, Tensor? scale_b=None, SymInt expected_rows=0) -> Tensor",
+                    "ScalarType? dtype=None, Tensor? scale_a=None, Tensor? scale_b=None, SymInt expected_rows=0, Tensor? c=None, "
+                    "float beta=0.0, str? gate=None, bool gate_interleaved=False) -> Tensor",
     "grouped_gemm_out": "(Tensor a, Tensor b, Tensor groups, Tensor(a!) out, *, str grouping='ends', Tensor? bias=None, float alpha=1.0, "
-                        "str? activation=None, Tensor? scale_a=None, Tensor? scale_b=None, SymInt expected_rows=0) -> ()",
-    "quantise": "(Tensor x, *, int rows=1, str? gate=None, bool powers_of_two=False, Tensor? row_indices=None) -> (Tensor, Tensor)",
+                        "str? activation=None, Tensor? scale_a=None, Tensor? scale_b=None, SymInt expected_rows=0, Tensor? c=None, "
+                        "float beta=0.0, str? gate=None, bool gate_interleaved=False) -> ()",
+    "quantise": "(Tensor x, *, int rows=1, str? gate=None, bool powers_of_two=False, Tensor? row_indices=None, bool packed=False) -> (Tensor, Tensor)",
     "quantise_out": "(Tensor x, Tensor(a!) q, Tensor(b!) scales, *, str? gate=None, bool powers_of_two=False, Tensor? row_indices=None) -> ()",
     "merge_states": "(Tensor states, Tensor lse_states, *, Tensor? cu_seqlens=None, ScalarType? dtype=None) -> (Tensor, Tensor)",
     "combine": "(Tensor y, Tensor slots, *, Tensor? weights=None, Tensor? residual=None, ScalarType? dtype=None) -> Tensor",
@@ -74,31 +76,37 @@ def fmha_out(q, k, v, out, *, lse=None, **options):
     _fmha((q, k, v), (out, lse), False, **options)
 
 
-def gemm(a, b, *, c=None, bias=None, alpha=1.0, beta=0.0, activation=None, dtype=None, scale_a=None, scale_b=None):
-    shape, dtype = _torch_shapes.gemm_like(a, b, c, bias, dtype)
+def gemm(a, b, *, c=None, bias=None, alpha=1.0, beta=0.0, activation=None, dtype=None, scale_a=None, scale_b=None, gate=None,
+         gate_interleaved=False):
+    shape, dtype = _torch_shapes.gemm_like(a, b, c, bias, dtype, gate)
     d = torch.empty(shape, dtype=dtype, device=a.device)
-    run("gemm", (alpha, beta, activation), (a, b, c, bias, scale_a, scale_b, d), True)
+    run("gemm", (alpha, beta, activation, gate, gate_interleaved), (a, b, c, bias, scale_a, scale_b, d), True)
     return d
 
 
-def gemm_out(a, b, out, *, c=None, bias=None, alpha=1.0, beta=0.0, activation=None, scale_a=None, scale_b=None):
-    run("gemm", (alpha, beta, activation), (a, b, c, bias, scale_a, scale_b, out), False)
+def gemm_out(a, b, out, *, c=None, bias=None, alpha=1.0, beta=0.0, activation=None, scale_a=None, scale_b=None, gate=None, gate_interleaved=False):
+    run("gemm", (alpha, beta, activation, gate, gate_interleaved), (a, b, c, bias, scale_a, scale_b, out), False)
 
 
-def grouped_gemm(a, b, groups, *, grouping="ends", bias=None, alpha=1.0, activation=None, dtype=None, scale_a=None, scale_b=None, expected_rows=0):
-    shape, dtype = _torch_expert_shapes.grouped_gemm_like(a, b, bias, dtype)
+def _grouped(a, b, groups, d, made, grouping="ends", bias=None, alpha=1.0, activation=None, scale_a=None, scale_b=None, expected_rows=0, c=None,
+             beta=0.0, gate=None, gate_interleaved=False):
+    run("grouped_gemm", (grouping, alpha, beta, activation, gate, gate_interleaved, expected_rows), (a, b, groups, bias, scale_a, scale_b, c, d), made)
+
+
+def grouped_gemm(a, b, groups, *, dtype=None, **options):
+    shape, dtype = _torch_expert_shapes.grouped_gemm_like(a, b, groups, dtype, **options)
     d = torch.empty(shape, dtype=dtype, device=a.device)
-    run("grouped_gemm", (grouping, alpha, activation, expected_rows), (a, b, groups, bias, scale_a, scale_b, d), True)
+    _grouped(a, b, groups, d, True, **options)
     return d
 
 
-def grouped_gemm_out(a, b, groups, out, *, grouping="ends", bias=None, alpha=1.0, activation=None, scale_a=None, scale_b=None, expected_rows=0):
-    run("grouped_gemm", (grouping, alpha, activation, expected_rows), (a, b, groups, bias, scale_a, scale_b, out), False)
+def grouped_gemm_out(a, b, groups, out, **options):
+    _grouped(a, b, groups, out, False, **options)
 
 
-def quantise(x, *, rows=1, gate=None, powers_of_two=False, row_indices=None):
-    q, scales = _torch_expert_shapes.quantise(x, rows=rows, gate=gate, row_indices=row_indices)
-    run("quantise", (gate, powers_of_two), (x, row_indices, q, scales), True)
+def quantise(x, *, rows=1, gate=None, powers_of_two=False, row_indices=None, packed=False):
+    q, scales = _torch_expert_shapes.quantise(x, rows=rows, gate=gate, row_indices=row_indices, packed=packed)
+    run("quantise", (gate, powers_of_two or packed), (x, row_indices, q, scales), True)
     return q, scales
 
 

@@ -181,17 +181,32 @@ def fmha_out(q, k, v, out, *, lse=None, **options):
             _same("fmha", "lse", lse, axis, q.shape[axis], "q's shape")
 
 
-def gemm_like(a, b, c, bias, dtype):
+def halves(op, gate, b):
+    """Rows of b that make a column: two with a gate."""
+    _demand(gate in _c.ACTIVATIONS, op, f"gate is {gate!r}; allowed: {', '.join(map(str, _c.ACTIVATIONS))}")
+    if not _c.ACTIVATIONS[gate]:
+        return 1
+    _demand(b.shape[-2] % 2 == 0, op, f"N (rows of b) is {b.shape[-2]}; allowed with a gate: even numbers")
+    return 2
+
+
+def check_gate(op, gate, beta, activation):
+    if _c.ACTIVATIONS[gate]:
+        _demand(not _c.ACTIVATIONS[activation], op, f"activation is {activation!r}; allowed with a gate: None", "unsupported")
+        _demand(beta == 0, op, f"beta is {beta}; allowed with a gate: 0", "unsupported")
+
+
+def gemm_like(a, b, c, bias, dtype, gate=None):
     """(shape, type) of a product."""
     _rank("gemm", "a", a, "[M, K], or [B, M, K]", 2, 3)
     _rank("gemm", "b", b, "[N, K], or [B, N, K]", 2, 3)
     batch = a.shape[:-2] or b.shape[:-2] or (c.shape[:-2] if c is not None else ())
     if dtype is None:
         dtype = c.dtype if c is not None else bias.dtype if bias is not None else torch.float32 if a.dtype == _E4M3 else a.dtype
-    return (*batch, a.shape[-2], b.shape[-2]), dtype
+    return (*batch, a.shape[-2], b.shape[-2] // halves("gemm", gate, b)), dtype
 
 
-def _gemm(a, b, c, bias, scale_a, scale_b, shape, dtype, alpha, beta, activation):
+def _gemm(a, b, c, bias, scale_a, scale_b, shape, dtype, alpha, beta, activation, gate):
     _together("gemm", a, {"a": a, "b": b, "c": c, "bias": bias, "scale_a": scale_a, "scale_b": scale_b})
     for name, x in (("a", a), ("b", b)):
         _sizes("gemm", name, x)
@@ -202,9 +217,10 @@ def _gemm(a, b, c, bias, scale_a, scale_b, shape, dtype, alpha, beta, activation
     if a.dim() == 3 and b.dim() == 3:
         _same("gemm", "b", b, 0, a.shape[0], "a.shape[0]")
     _demand(activation in _c.ACTIVATIONS, "gemm", f"activation is {activation!r}; allowed: {', '.join(map(str, _c.ACTIVATIONS))}")
+    check_gate("gemm", gate, beta, activation)
     _finite("gemm", alpha=alpha, beta=beta)
     _demand(beta == 0 or c is not None, "gemm", f"beta is {beta} but c is absent; allowed: 0, or a c to add")
-    for name, x, sizes in (("c", c if beta != 0 else None, shape), ("bias", bias, (*shape[:-2], shape[-1]))):
+    for name, x, sizes in (("c", c if beta != 0 else None, shape), ("bias", bias, (*shape[:-2], b.shape[-2]))):
         if x is not None:
             _dtype("gemm", name, x, (dtype,), ", as d.dtype")
             _rank("gemm", name, x, f"{list(sizes)}, or without the batch", len(sizes), len(sizes) - (len(shape) - 2))
@@ -213,22 +229,24 @@ def _gemm(a, b, c, bias, scale_a, scale_b, shape, dtype, alpha, beta, activation
     for name, x, operand in (("scale_a", scale_a, a), ("scale_b", scale_b, b)):
         if x is not None:
             _demand(operand.dtype == _E4M3, "gemm", f"{name} is given with {name[-1]}.dtype {_short(operand.dtype)}; allowed with e4m3")
-            _dtype("gemm", name, x, (torch.float32,))
+            _dtype("gemm", name, x, (torch.float32, torch.int32) if x.dim() > 1 else (torch.float32,))
 
 
-def gemm(a, b, *, c=None, bias=None, alpha=1.0, beta=0.0, activation=None, dtype=None, scale_a=None, scale_b=None):
-    shape, dtype = gemm_like(a, b, c, bias, dtype)
-    _gemm(a, b, c, bias, scale_a, scale_b, shape, dtype, alpha, beta, activation)
+def gemm(a, b, *, c=None, bias=None, alpha=1.0, beta=0.0, activation=None, dtype=None, scale_a=None, scale_b=None, gate=None,
+         gate_interleaved=False):
+    shape, dtype = gemm_like(a, b, c, bias, dtype, gate)
+    _gemm(a, b, c, bias, scale_a, scale_b, shape, dtype, alpha, beta, activation, gate)
     return torch.empty(shape, dtype=dtype, device=a.device)
 
 
-def gemm_out(a, b, out, *, c=None, bias=None, alpha=1.0, beta=0.0, activation=None, scale_a=None, scale_b=None):
-    shape, _ = gemm_like(a, b, c, bias, None)
-    _gemm(a, b, c, bias, scale_a, scale_b, shape, out.dtype, alpha, beta, activation)
+def gemm_out(a, b, out, *, c=None, bias=None, alpha=1.0, beta=0.0, activation=None, scale_a=None, scale_b=None, gate=None, gate_interleaved=False):
+    shape, _ = gemm_like(a, b, c, bias, None, gate)
+    _gemm(a, b, c, bias, scale_a, scale_b, shape, out.dtype, alpha, beta, activation, gate)
     _together("gemm", a, {"a": a, "d": out})
     _rank("gemm", "d", out, "[M, N], or [B, M, N] for a batch", len(shape))
-    for name, x, axis, like in (("a", a, -2, "d's M"), ("b", b, -1, "d's N")):
-        _same("gemm", name, x, x.dim() - 2, out.shape[axis], like)
+    times = halves("gemm", gate, b)
+    for name, x, axis, size, like in (("a", a, -2, 1, "d's M"), ("b", b, -1, times, "d's N" if times == 1 else "twice d's columns, with a gate")):
+        _same("gemm", name, x, x.dim() - 2, size * out.shape[axis], like)
     if len(shape) == 3:
         _same("gemm", "d", out, 0, shape[0], "the batch of a, b or c")
 

@@ -126,7 +126,7 @@ typedef struct tj_gemm_args {
   uint64_t size;
   const tj_tensor* a;       /* [M, K] or [B, M, K] */
   const tj_tensor* b;       /* [N, K] or [B, N, K] */
-  const tj_tensor* d;       /* [M, N] or [B, M, N], written */
+  const tj_tensor* d;       /* [M, N] or [B, M, N], written; with a gate N / 2 columns */
   const tj_tensor* c;       /* as d; null: none */
   const tj_tensor* bias;    /* [N] or [B, N]; null: none */
   float alpha;              /* 1 for a plain product; 0 leaves a and b out */
@@ -135,6 +135,8 @@ typedef struct tj_gemm_args {
   int32_t max_sms;          /* multiprocessors that the call may fill; 0: all */
   const tj_tensor* scale_a; /* f32 with TJ_E4M3 only: one element, or [M, ceil(K / 128)] (gemm.hpp); null: 1 */
   const tj_tensor* scale_b; /* as scale_a, or [ceil(N / 128), ceil(K / 128)] or [N, ceil(K / 128)] */
+  int32_t gate;             /* TJ_ACTIVATION_NONE: no gate; else d is that of half of the columns times the others */
+  int32_t gate_interleaved; /* not 0: rows of b of the two halves take turns, else those of the gate come first */
 } tj_gemm_args;
 
 /* The list of all chunks of sequences in a row; all i32, as tj::ChunkIndicesArgs (chunk_indices.hpp) says. */

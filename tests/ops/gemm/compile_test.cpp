@@ -4,6 +4,7 @@
 
 #include "codegen/device_kernel.hpp"
 #include "ops/gemm/gemm.hpp"
+#include "ops/grouped_gemm/grouped_gemm.hpp"
 #include "support/full.hpp"
 
 using namespace tj;
@@ -104,9 +105,56 @@ TEST_CASE("no spill, no serialised matrix instruction, registers as the schedule
        {"bias", {"true"}},
        {"activation", {"gelu"}},
        {"out", {"f16"}}},
+      {{"dtype", {"bf16"}},
+       {"gate", {"silu"}},
+       {"tile",
+        {"128x256x64", "128x256x64c2x1", "128x192x64c1x2", "192x128x64", "128x224x64", "64x256x64", "16x32x128"}}},
+      {{"dtype", {"f16"}},
+       {"gate", {"gelu"}},
+       {"bias", {"true"}},
+       {"tile", {"128x256x64", "192x160x64", "64x192x64", "128x176x64"}},
+       {"out", {"same", "f32"}}},
+      {{"dtype", {"e4m3"}},
+       {"gate", {"silu"}},
+       {"scales", {"tensor", "block", "row"}},
+       {"scale-a-major", {"m", "k"}},
+       {"out", {"bf16"}},
+       {"tile",
+        {"128x192x128", "128x128x128", "128x128x128c2x1", "128x64x256", "64x192x128", "128x160x128", "16x64x256"}}},
+      {{"dtype", {"e4m3"}}, {"gate", {"gelu_tanh"}}, {"bias", {"true"}}, {"tile", {"128x192x128"}}, {"out", {"f32"}}},
   };
   int index = 0;
   for (const Flags& flags : sets)
     for (const ops::Request& request : ops::gemm_op().requests(flags))
       if (!testing::sampled_out(index++)) check(*compiler, request);
+}
+
+TEST_CASE("products of groups with a gate, with an addend, along K, and with exponents for scales") {
+  const auto compiler = test::nvrtc_or_skip();
+  using Flags = std::map<std::string, std::vector<std::string>>;
+  const Flags sets[] = {
+      {{"dtype", {"bf16"}}, {"gate", {"silu"}}, {"tile", {"128x256x64", "64x256x64", "128x192x64c1x2"}}},
+      {{"dtype", {"bf16"}}, {"add-c", {"true"}}, {"bias", {"true"}}, {"tile", {"128x256x64", "64x128x64"}}},
+      {{"dtype", {"e4m3"}},
+       {"gate", {"silu"}},
+       {"scales", {"block", "row"}},
+       {"out", {"bf16"}},
+       {"tile", {"128x192x128", "128x128x128", "64x128x128"}}},
+      {{"dtype", {"bf16"}},
+       {"groups", {"depths"}},
+       {"out", {"f32", "same"}},
+       {"add-c", {"true"}},
+       {"tile", {"128x256x64", "128x128x64", "64x256x64"}}},
+      {{"dtype", {"e4m3"}},
+       {"groups", {"ends"}},
+       {"scales", {"block", "row"}},
+       {"scale-type", {"ue8m0"}},
+       {"scale-a-major", {"m", "k"}},
+       {"out", {"bf16"}},
+       {"tile", {"128x192x128", "128x64x256"}}},
+  };
+  int index = 0;
+  for (const Flags& flags : sets)
+    for (const ops::Request& request : ops::grouped_gemm_op().requests(flags))
+      if (!testing::sampled_out(index++)) test::check_compiles(*compiler, ops::grouped_gemm_op(), request);
 }

@@ -45,6 +45,15 @@ std::int64_t offset(const Tensor& t, std::int64_t batch, std::int64_t row, std::
   return result;
 }
 
+/// The scale of block `block` of K, also of those that are four exponents in a word.
+double block_scale(const Tensor& scales, std::int64_t batch, std::int64_t row, std::int64_t block) {
+  if (scales.dtype != DType::i32) return element(scales, offset(scales, batch, row, block));
+  const std::uint32_t word = static_cast<const std::uint32_t*>(scales.data)[offset(scales, batch, row, block / 4)];
+  return std::ldexp(1.0, static_cast<int>(word >> block % 4 * 8 & 0xff) - 127);
+}
+
+}  // namespace
+
 double activated(double x, Activation activation) {
   switch (activation) {
     case Activation::relu:
@@ -59,8 +68,6 @@ double activated(double x, Activation activation) {
       return x;
   }
 }
-
-}  // namespace
 
 double from_e4m3(std::uint8_t bits) {
   const int exponent = bits >> 3 & 15, mantissa = bits & 7;
@@ -88,13 +95,14 @@ std::string GemmShape::text() const {
   return support::cat("M ", m, " N ", n, " K ", k, " B ", batch, " ", to_string(dtype), "->", to_string(out),
                       a_transposed ? " a^T" : "", b_transposed ? " b^T" : "", " alpha ", alpha, " beta ", beta,
                       bias ? " bias" : "", in_place ? " in place" : "", b_shared ? " one b" : "", " activation ",
-                      static_cast<int>(activation), scales ? " scales" : "",
+                      static_cast<int>(activation), " gate ", static_cast<int>(gate),
+                      gate_interleaved ? " interleaved" : "", scales ? " scales" : "",
                       blocks == Scales::tensor  ? ""
                       : blocks == Scales::block ? " block scales"
                                                 : " row scales",
-                      scale_a_transposed ? " sa k" : "", scale_b_transposed ? " sb k" : "", " scale padding ",
-                      scale_padding, " padding ", padding, any_stride ? " any stride" : "",
-                      shift > 0 ? support::cat(" shift ", shift) : std::string());
+                      packed_scales ? " packed" : "", scale_a_transposed ? " sa k" : "",
+                      scale_b_transposed ? " sb k" : "", " scale padding ", scale_padding, " padding ", padding,
+                      any_stride ? " any stride" : "", shift > 0 ? support::cat(" shift ", shift) : std::string());
 }
 
 Tensor GemmProblem::place(Memory& memory, DType dtype, std::vector<std::int64_t> shape, bool transposed,
@@ -133,7 +141,10 @@ void GemmProblem::fill(Memory& memory, std::uint64_t seed) {
       place += static_cast<std::int64_t>(rest % size) * t.strides[at(axis)];
       rest /= size;
     }
-    if (t.dtype == DType::f32)
+    if (t.dtype == DType::i32) {  // four exponents of 124 to 131
+      const std::uint32_t bits = values[i] * 2654435761u;
+      static_cast<std::uint32_t*>(t.data)[place] = 0x7c7c7c7cu + (bits >> 3 & 0x07070707u);
+    } else if (t.dtype == DType::f32)
       static_cast<float*>(t.data)[place] = samples::to_float(values[i], DType::f16) / 3.0f;
     else if (t.dtype == DType::e4m3)
       static_cast<std::uint8_t*>(t.data)[place] =
@@ -157,12 +168,14 @@ GemmProblem::GemmProblem(const GemmShape& shape, std::uint64_t seed) : shape_(sh
                  to_wide(shape.a_transposed ? shape.m : shape.k));
   args.b = place(b_, shape.dtype, sizes(batched && !shape.b_shared, {shape.n, shape.k}), shape.b_transposed,
                  to_wide(shape.b_transposed ? shape.n : shape.k));
-  args.d = place(d_, shape.out, sizes(batched, {shape.m, shape.n}), false, shape.padding);
+  args.d = place(d_, shape.out, sizes(batched, {shape.m, shape.columns()}), false, shape.padding);
   fill(a_, seed);
   fill(b_, seed + 1);
   args.alpha = shape.alpha;
   args.beta = shape.beta;
   args.activation = shape.activation;
+  args.gate = shape.gate;
+  args.gate_interleaved = shape.gate_interleaved;
   if (shape.bias) {
     args.bias = place(bias_, shape.out, {shape.n}, false, 0);
     fill(bias_, seed + 2);
@@ -177,13 +190,14 @@ GemmProblem::GemmProblem(const GemmShape& shape, std::uint64_t seed) : shape_(sh
     args.scale_b = scale(scale_b_, -1.7f);
   }
   if (shape.blocks != Scales::tensor) {
-    const int k_blocks = (shape.k + 127) / 128;
+    const int k_blocks = shape.packed_scales ? (shape.k + 511) / 512 : (shape.k + 127) / 128;
+    const DType type = shape.packed_scales ? DType::i32 : DType::f32;
     const bool rows = shape.blocks == Scales::row;
-    args.scale_a = place(scale_a_, DType::f32, sizes(batched, {shape.m, k_blocks}), !shape.scale_a_transposed,
-                         shape.scale_padding);
-    args.scale_b = place(scale_b_, DType::f32,
-                         sizes(batched && !shape.b_shared, {rows ? shape.n : (shape.n + 127) / 128, k_blocks}),
-                         rows && !shape.scale_b_transposed, shape.scale_padding);
+    args.scale_a =
+        place(scale_a_, type, sizes(batched, {shape.m, k_blocks}), !shape.scale_a_transposed, shape.scale_padding);
+    args.scale_b =
+        place(scale_b_, type, sizes(batched && !shape.b_shared, {rows ? shape.n : (shape.n + 127) / 128, k_blocks}),
+              rows && !shape.scale_b_transposed, shape.scale_padding);
     fill(scale_a_, seed + 4);
     fill(scale_b_, seed + 5);
   }
@@ -191,13 +205,13 @@ GemmProblem::GemmProblem(const GemmShape& shape, std::uint64_t seed) : shape_(sh
     fill(d_, seed + 3);
     args.c = args.d;
   } else {
-    args.c = place(c_, shape.out, sizes(batched, {shape.m, shape.n}), false, shape.padding);
+    args.c = place(c_, shape.out, sizes(batched, {shape.m, shape.columns()}), false, shape.padding);
     if (shape.beta != 0) fill(c_, seed + 3);  // else NaN: it must not be read
   }
   c_values_.clear();
   for (std::int64_t z = 0; z < std::max(1, shape.batch); ++z)
     for (std::int64_t i = 0; i < shape.m; ++i)
-      for (std::int64_t j = 0; j < shape.n; ++j)
+      for (std::int64_t j = 0; j < shape.columns(); ++j)
         c_values_.push_back(shape.beta != 0 ? element(*args.c, offset(*args.c, z, i, j)) : 0.0);
 }
 
@@ -244,23 +258,26 @@ std::vector<double> GemmProblem::reference() const {
       for (std::int64_t k = 0; k < shape_.k; ++k)
         b[static_cast<std::size_t>(j * shape_.k + k)] =
             element(args.b, offset(args.b, z, j, k)) *
-            (blocks
-                 ? element(*args.scale_b, offset(*args.scale_b, z, shape_.blocks == Scales::row ? j : j / 128, k / 128))
-                 : 1.0);
+            (blocks ? block_scale(*args.scale_b, z, shape_.blocks == Scales::row ? j : j / 128, k / 128) : 1.0);
     std::vector<double> row(static_cast<std::size_t>(shape_.k));
     for (std::int64_t i = 0; i < shape_.m; ++i) {
       for (std::int64_t k = 0; k < shape_.k; ++k)
         row[static_cast<std::size_t>(k)] =
-            element(args.a, offset(args.a, z, i, k)) *
-            (blocks ? element(*args.scale_a, offset(*args.scale_a, z, i, k / 128)) : 1.0);
-      for (std::int64_t j = 0; j < shape_.n; ++j) {
+            element(args.a, offset(args.a, z, i, k)) * (blocks ? block_scale(*args.scale_a, z, i, k / 128) : 1.0);
+      const auto product = [&](std::int64_t j) {
         double sum = 0;
         if (shape_.alpha != 0)
           for (std::size_t k = 0; k < row.size(); ++k) sum += row[k] * b[static_cast<std::size_t>(j) * row.size() + k];
-        double value = factor * sum + static_cast<double>(shape_.beta) * c_values_[result.size()];
-        if (args.bias) value += element(*args.bias, j);
-        result.push_back(activated(value, shape_.activation));
-      }
+        return factor * sum + (args.bias ? element(*args.bias, j) : 0.0);
+      };
+      for (std::int64_t j = 0; j < shape_.columns(); ++j)
+        if (shape_.gate == Activation::none)
+          result.push_back(
+              activated(product(j) + static_cast<double>(shape_.beta) * c_values_[result.size()], shape_.activation));
+        else if (shape_.gate_interleaved)
+          result.push_back(activated(product(2 * j), shape_.gate) * product(2 * j + 1));
+        else
+          result.push_back(activated(product(j), shape_.gate) * product(j + shape_.columns()));
     }
   }
   return result;
@@ -275,7 +292,7 @@ std::string GemmProblem::problem() const {
   std::size_t index = 0;
   for (std::int64_t z = 0; z < std::max(1, shape_.batch); ++z)
     for (std::int64_t i = 0; i < shape_.m; ++i)
-      for (std::int64_t j = 0; j < shape_.n; ++j, ++index) {
+      for (std::int64_t j = 0; j < shape_.columns(); ++j, ++index) {
         const std::int64_t place = offset(args.d, z, i, j);
         const double got = element(args.d, place);
         if (std::isnan(got))

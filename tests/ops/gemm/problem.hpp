@@ -18,10 +18,14 @@ struct GemmShape {
   bool bias = false, in_place = false;  ///< in_place: c is d
   bool b_shared = false;                ///< one b for the whole batch
   Activation activation = Activation::none;
-  bool scales = false;                                          ///< of e4m3: both, of tensors
-  Scales blocks = Scales::tensor;                               ///< others: scales of blocks
-  bool scale_a_transposed = false, scale_b_transposed = false;  ///< blocks of K are contiguous in these
-  int scale_padding = 0;                                        ///< scales between their rows
+  Activation gate = Activation::none;  ///< d has half of the columns
+  bool gate_interleaved = false;
+  int columns() const { return gate == Activation::none ? n : n / 2; }  ///< of d
+  bool scales = false;                                                  ///< of e4m3: both, of tensors
+  Scales blocks = Scales::tensor;                                       ///< others: scales of blocks
+  bool scale_a_transposed = false, scale_b_transposed = false;          ///< blocks of K are contiguous in these
+  bool packed_scales = false;                                           ///< blocks: exponents, four in an i32
+  int scale_padding = 0;                                                ///< scales between their rows
   int padding = 0;          ///< elements between the rows of d (and c); of a and b as many times 16 bytes
   bool any_stride = false;  ///< rows of a and b are not rounded up to 16 bytes, but as far apart as those of d
   int shift = 0;            ///< elements from a multiple of 16 bytes to where each matrix begins
@@ -29,6 +33,8 @@ struct GemmShape {
 };
 GemmShape gemm_shape(int m, int n, int k, DType dtype = DType::f16, DType out = DType::f16);
 
+/// In f64.
+double activated(double x, Activation activation);
 /// The value of an e4m3 by the format's definition; 0x7f and 0xff are its NaNs.
 double from_e4m3(std::uint8_t bits);
 

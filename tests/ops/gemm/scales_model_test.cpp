@@ -62,6 +62,8 @@ TEST_CASE("every tile with each kind of scales, in each order") {
     shape.scale_a_transposed = number % 3 == 0;
     shape.scale_b_transposed = number % 4 == 0;
     shape.scale_padding = number % 5 == 0 ? 4 : 0;
+    shape.packed_scales = number / 2 % 2 == 1;
+    if (shape.packed_scales) shape.k = 13 * 128 - 5;  // rows of four words
     CAPTURE(shape.text());
     CAPTURE(t);
     CHECK(run_tile(shape, t, 100 + static_cast<std::uint64_t>(t), number % 2 == 0 ? 1 : 3) == "");
@@ -123,4 +125,40 @@ TEST_CASE("alpha 0 reads no scale") {
   static_cast<float*>(problem.args.scale_a->data)[0] = std::nanf("");
   problem.run(testing::model_runtime(), {DeviceKind::cpu, 0});
   CHECK(problem.problem() == "");
+}
+
+TEST_CASE("exponents of two, four in an i32: sizes at the edges of tiles and of words, batches, parts of K, copies") {
+  std::uint64_t seed = 61;
+  for (const auto& [m, n, k] :
+       {std::array{1, 1, 1}, {1, 300, 500}, {64, 128, 512}, {65, 129, 513}, {33, 31, 1300}, {20, 70, 4096}})
+    for (const Scales scales : {Scales::block, Scales::row}) {
+      GemmShape shape = shape_of(m, n, k, scales, DType::bf16);
+      shape.packed_scales = true;
+      shape.scale_a_transposed = seed % 3 == 0;
+      shape.scale_b_transposed = seed % 5 < 2;
+      shape.batch = seed % 4 == 0 ? 2 : 0;
+      CAPTURE(shape.text());
+      CHECK(run(shape, seed++) == "");
+    }
+}
+
+TEST_CASE("an exponent of 0 is 2^-127, one of 255 a NaN") {
+  GemmShape shape = shape_of(8, 16, 128, Scales::block);
+  shape.packed_scales = true;
+  GemmProblem problem(shape, 90);
+  auto& left = *problem.args.scale_a;
+  const auto set = [&](std::int64_t row, std::uint32_t exponent) {
+    static_cast<std::uint32_t*>(left.data)[row * left.strides[0]] = exponent;
+  };
+  for (std::int64_t row = 0; row < 8; ++row) set(row, 127);
+  set(1, 255);
+  static_cast<std::uint32_t*>(problem.args.scale_b->data)[0] = 127 + 100;
+  problem.run(testing::model_runtime(), {DeviceKind::cpu, 0});
+  const auto* d = static_cast<const float*>(problem.args.d.data);
+  CHECK(std::isnan(d[16]));
+  const float plain = d[32];
+  CHECK(plain != 0);
+  set(2, 0);
+  problem.run(testing::model_runtime(), {DeviceKind::cpu, 0});
+  CHECK(d[32] == doctest::Approx(static_cast<double>(plain) * 0x1p-127).epsilon(1e-6));
 }

@@ -114,6 +114,7 @@ TEST_CASE("scales of blocks in each order, with groups that begin at any row, an
         shape.n = seed % 4 < 2 ? 144 : 300;
         shape.k = 400 + 16 * static_cast<int>(seed % 4);
         shape.spare = static_cast<int>(seed % 3);
+        shape.packed_scales = seed % 4 == 2;
         CAPTURE(shape.text());
         CHECK(run(shape, seed) == "");
       }

@@ -54,7 +54,9 @@ std::string GroupedShape::text() const {
   std::string text =
       cat("N ", n, " K ", k, " ", to_string(dtype), "->", to_string(out), " grouping ", static_cast<int>(grouping),
           " scales ", static_cast<int>(scales), scale_a_transposed ? " sa k" : "", scale_b_transposed ? " sb k" : "",
-          bias ? " bias" : "", " spare ", spare, " padding ", padding, " counts");
+          packed_scales ? " packed" : "", bias ? " bias" : "", " gate ", static_cast<int>(gate),
+          gate_interleaved ? " interleaved" : "", " beta ", beta, in_place ? " in place" : "", " spare ", spare,
+          " padding ", padding, " counts");
   for (const int count : counts) text += cat(" ", count);
   return text;
 }
@@ -76,24 +78,31 @@ GroupedProblem::GroupedProblem(const GroupedShape& shape, std::uint64_t seed) : 
   if (!counts) rows_ += shape.spare;
   if (shape.grouping == Grouping::rows) list.resize(static_cast<std::size_t>(rows_), -1);
   fill(shape, seed);
-  const std::int64_t groups = static_cast<std::int64_t>(shape.counts.size()), pitch = shape.n + shape.padding;
+  const std::int64_t groups = static_cast<std::int64_t>(shape.counts.size()), pitch = shape.columns() + shape.padding;
   const auto of_rows = [&](void* data, DType dtype, std::int64_t columns, std::int64_t apart) {
     return counts ? Tensor::strided(data, kCpu, dtype, {groups, most, columns}, {most * apart, apart, 1})
                   : Tensor::strided(data, kCpu, dtype, {rows_, columns}, {apart, 1});
   };
   args.a = of_rows(a_.data(), shape.dtype, shape.k, shape.k);
   args.b = Tensor::contiguous(b_.data(), kCpu, shape.dtype, {groups, shape.n, shape.k});
-  args.d = of_rows(d_.data() + kGuard, shape.out, shape.n, pitch);
+  args.d = of_rows(d_.data() + kGuard, shape.out, shape.columns(), pitch);
   args.groups = Tensor::contiguous(list.data(), kCpu, DType::i32, {static_cast<std::int64_t>(list.size())});
   args.grouping = shape.grouping;
+  args.gate = shape.gate;
+  args.gate_interleaved = shape.gate_interleaved;
+  args.beta = shape.beta;
+  if (shape.beta != 0)
+    args.c = shape.in_place ? args.d : of_rows(c_.data() + kGuard, shape.out, shape.columns(), pitch);
   if (shape.bias) args.bias = Tensor::contiguous(bias_.data(), kCpu, shape.out, {groups, shape.n});
   if (shape.scales == Scales::tensor) return;
   // Stored as [rows, blocks], or transposed; the tensors are views.
-  const std::int64_t blocks = blocks_of(shape.k), down = shape.scales == Scales::row ? shape.n : blocks_of(shape.n);
+  const DType type = shape.packed_scales ? DType::i32 : DType::f32;
+  const std::int64_t blocks = shape.packed_scales ? (shape.k + 511) / 512 : blocks_of(shape.k),
+                     down = shape.scales == Scales::row ? shape.n : blocks_of(shape.n);
   const auto scale = [&](float* data, std::int64_t batch, std::int64_t rows, bool k_major, bool batched) {
     const std::int64_t r = k_major ? blocks : 1, c = k_major ? 1 : rows;
-    return batched ? Tensor::strided(data, kCpu, DType::f32, {batch, rows, blocks}, {rows * blocks, r, c})
-                   : Tensor::strided(data, kCpu, DType::f32, {rows, blocks}, {r, c});
+    return batched ? Tensor::strided(data, kCpu, type, {batch, rows, blocks}, {rows * blocks, r, c})
+                   : Tensor::strided(data, kCpu, type, {rows, blocks}, {r, c});
   };
   args.scale_a = scale(scale_a_.data(), groups, counts ? most : rows_, shape.scale_a_transposed, counts);
   args.scale_b = scale(scale_b_.data(), groups, down, shape.scales == Scales::block || shape.scale_b_transposed, true);
@@ -112,12 +121,25 @@ void GroupedProblem::fill(const GroupedShape& shape, std::uint64_t seed) {
   draw(b_, shape.dtype, 0, groups * n * k, random);
   bias_.assign(groups * n * out, 0);
   draw(bias_, shape.out, 0, groups * n, random);
-  d_.assign(rows * static_cast<std::size_t>(shape.n + shape.padding) * out + 2 * kGuard, kPoison);
+  const auto pitch = static_cast<std::size_t>(shape.columns() + shape.padding);
+  d_.assign(rows * pitch * out + 2 * kGuard, kPoison);
+  c_ = d_;
+  for (std::size_t group = 0; group < groups; ++group)
+    for (std::size_t row = 0; row < static_cast<std::size_t>(shape.counts[group]); ++row)
+      draw(c_, shape.out, kGuard / out + (static_cast<std::size_t>(begins_[group]) + row) * pitch,
+           static_cast<std::size_t>(shape.columns()), random);
+  if (shape.in_place) d_ = c_;
   std::uniform_real_distribution<float> scale(0.5f, 2.0f);
   scale_a_.resize(rows * static_cast<std::size_t>(blocks_of(shape.k)));
   scale_b_.resize(groups * n * static_cast<std::size_t>(blocks_of(shape.k)));
   for (std::vector<float>* scales : {&scale_a_, &scale_b_})
-    for (float& value : *scales) value = scale(random);
+    for (float& value : *scales)
+      if (shape.packed_scales) {
+        const std::uint32_t word = 0x7c7c7c7cu + (static_cast<std::uint32_t>(random()) & 0x07070707u);
+        std::memcpy(&value, &word, sizeof word);
+      } else {
+        value = scale(random);
+      }
 }
 
 double GroupedProblem::product(std::size_t group, std::int64_t row, int column) const {
@@ -132,22 +154,27 @@ double GroupedProblem::product(std::size_t group, std::int64_t row, int column) 
     if (args.scale_a) {
       const bool counts = shape_.grouping == Grouping::counts;
       const Tensor &sa = *args.scale_a, &sb = *args.scale_b;
-      const std::int64_t block = static_cast<std::int64_t>(first) / 128, per = counts ? sa.shape[1] : rows_,
+      const std::int64_t number = static_cast<std::int64_t>(first) / 128,
+                         block = shape_.packed_scales ? number / 4 : number, per = counts ? sa.shape[1] : rows_,
                          right = shape_.scales == Scales::row ? column : column / 128;
       const std::int64_t left_at = counts
                                        ? row / per * sa.strides[0] + row % per * sa.strides[1] + block * sa.strides[2]
                                        : row * sa.strides[0] + block * sa.strides[1];
       const std::int64_t right_at =
           static_cast<std::int64_t>(group) * sb.strides[0] + right * sb.strides[1] + block * sb.strides[2];
-      sum *= static_cast<double>(static_cast<const float*>(sa.data)[left_at]) *
-             static_cast<double>(static_cast<const float*>(sb.data)[right_at]);
+      const auto value = [&](const Tensor& scales, std::int64_t at) {
+        if (!shape_.packed_scales) return static_cast<double>(static_cast<const float*>(scales.data)[at]);
+        const std::uint32_t word = static_cast<const std::uint32_t*>(scales.data)[at];
+        return std::ldexp(1.0, static_cast<int>(word >> number % 4 * 8 & 0xff) - 127);
+      };
+      sum *= value(sa, left_at) * value(sb, right_at);
     }
     all += sum;
   }
   return all;
 }
 
-double GroupedProblem::expected(std::size_t group, std::int64_t row, int column) const {
+double GroupedProblem::sum(std::size_t group, std::int64_t row, int column) const {
   const double bias =
       shape_.bias
           ? value_at(bias_, shape_.out, group * static_cast<std::size_t>(shape_.n) + static_cast<std::size_t>(column))
@@ -155,8 +182,21 @@ double GroupedProblem::expected(std::size_t group, std::int64_t row, int column)
   return static_cast<double>(args.alpha) * product(group, row, column) + bias;
 }
 
+double GroupedProblem::expected(std::size_t group, std::int64_t row, int column) const {
+  if (shape_.gate != Activation::none) {
+    const int half = shape_.columns(), gate = shape_.gate_interleaved ? 2 * column : column,
+              other = shape_.gate_interleaved ? gate + 1 : column + half;
+    return activated(sum(group, row, gate), shape_.gate) * sum(group, row, other);
+  }
+  if (shape_.beta == 0) return sum(group, row, column);
+  const auto pitch = static_cast<std::size_t>(shape_.columns() + shape_.padding);
+  const std::size_t at = static_cast<std::size_t>(row) * pitch + static_cast<std::size_t>(column),
+                    guard = kGuard / static_cast<std::size_t>(size_of(shape_.out));
+  return sum(group, row, column) + static_cast<double>(shape_.beta) * value_at(c_, shape_.out, guard + at);
+}
+
 std::string GroupedProblem::problem() const {
-  const auto pitch = static_cast<std::size_t>(shape_.n + shape_.padding),
+  const auto pitch = static_cast<std::size_t>(shape_.columns() + shape_.padding),
              size = static_cast<std::size_t>(size_of(shape_.out));
   const std::vector<unsigned char> inside(d_.begin() + kGuard, d_.end() - kGuard);
   std::vector<char> owned(static_cast<std::size_t>(rows_), 0);
@@ -165,7 +205,7 @@ std::string GroupedProblem::problem() const {
     for (int i = 0; i < shape_.counts[group]; ++i) {
       const std::int64_t row = begins_[group] + i;
       owned[static_cast<std::size_t>(row)] = 1;
-      for (int column = 0; column < shape_.n; ++column) {
+      for (int column = 0; column < shape_.columns(); ++column) {
         const double wanted = expected(group, row, column),
                      got = value_at(inside, shape_.out,
                                     static_cast<std::size_t>(row) * pitch + static_cast<std::size_t>(column));
@@ -185,8 +225,9 @@ std::string GroupedProblem::problem() const {
 }
 
 bool GroupedProblem::written_outside() const {
-  const auto size = static_cast<std::size_t>(size_of(shape_.out)), row = static_cast<std::size_t>(shape_.n) * size,
-             pitch = static_cast<std::size_t>(shape_.n + shape_.padding) * size;
+  const auto size = static_cast<std::size_t>(size_of(shape_.out)),
+             row = static_cast<std::size_t>(shape_.columns()) * size,
+             pitch = static_cast<std::size_t>(shape_.columns() + shape_.padding) * size;
   for (std::size_t i = 0; i < d_.size(); ++i) {
     const bool guard = i < kGuard || i >= d_.size() - kGuard;
     if ((guard || (i - kGuard) % pitch >= row) && d_[i] != kPoison) return true;

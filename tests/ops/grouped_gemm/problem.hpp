@@ -17,7 +17,13 @@ struct GroupedShape {
   DType dtype = DType::bf16, out = DType::bf16;
   Scales scales = Scales::tensor;
   bool scale_a_transposed = false, scale_b_transposed = false;  ///< as GroupedGemmConfig
+  bool packed_scales = false;                                   ///< exponents, four in an i32
   bool bias = false;
+  Activation gate = Activation::none;  ///< d has half of the columns
+  bool gate_interleaved = false;
+  float beta = 0;                                                       ///< else c is added
+  bool in_place = false;                                                ///< c is d
+  int columns() const { return gate == Activation::none ? n : n / 2; }  ///< of d
   int spare = 0;    ///< rows of a behind the last group's, or of each group with counts
   int padding = 0;  ///< elements between rows of d
   std::string text() const;
@@ -40,12 +46,13 @@ class GroupedProblem {
   void fill(const GroupedShape& shape, std::uint64_t seed);
   double expected(std::size_t group, std::int64_t row, int column) const;
   double product(std::size_t group, std::int64_t row, int column) const;
+  double sum(std::size_t group, std::int64_t row, int column) const;
   std::int64_t row_of(std::size_t group, int row) const;
 
   GroupedShape shape_;
   std::vector<std::int64_t> begins_;  ///< of groups, in rows of a over all matrices
   std::int64_t rows_ = 0;             ///< of all matrices of a
-  std::vector<unsigned char> a_, b_, d_, bias_;
+  std::vector<unsigned char> a_, b_, c_, d_, bias_;
   std::vector<float> scale_a_, scale_b_;
 };
 

@@ -67,7 +67,7 @@ TEST_CASE("shapes and lists") {
   CHECK(has(refusal([](auto& a) { a.b.rank = 2; }), {"b.rank", "[G, N, K]"}));
   CHECK(has(refusal([](auto&) {}, Grouping::counts), {}));
   CHECK(has(refusal([](auto& a) { a.grouping = Grouping::counts; }), {"a.rank", "[G, R, K] with counts"}));
-  CHECK(has(refusal([](auto& a) { a.grouping = static_cast<Grouping>(3); }), {"grouping is 3", "2 (rows)"}));
+  CHECK(has(refusal([](auto& a) { a.grouping = static_cast<Grouping>(4); }), {"grouping is 4", "3 (depths)"}));
 }
 
 TEST_CASE("memory that the copy engine cannot read as it lies") {
@@ -185,6 +185,49 @@ TEST_CASE("a C structure is the descriptor") {
   CHECK(args.scale_a->data == problem.args.scale_a->data);
   CHECK(!args.scale_b);
   CHECK(!args.bias);
+  CHECK(!args.c);
+  CHECK(args.gate == Activation::none);
+  c.c = &d;
+  c.beta = -1;
+  c.gate = TJ_ACTIVATION_GELU;
+  c.gate_interleaved = 1;
+  c.grouping = TJ_GROUPING_DEPTHS;
+  const GroupedGemmArgs more = ops::grouped_gemm_from_c(&c);
+  CHECK(more.c->data == problem.args.d.data);
+  CHECK(more.beta == -1.0f);
+  CHECK(more.gate == Activation::gelu);
+  CHECK(more.gate_interleaved);
+  CHECK(more.grouping == Grouping::depths);
+  c.reserved = 1;
+  CHECK_THROWS_WITH_AS(static_cast<void>(ops::grouped_gemm_from_c(&c)), doctest::Contains("args.reserved is 1"), Error);
+  c.reserved = 0;
+  c.gate = 9;
+  CHECK_THROWS_WITH_AS(static_cast<void>(ops::grouped_gemm_from_c(&c)), doctest::Contains("args.gate is 9"), Error);
+  c.gate = 0;
   c.grouping = 7;
   CHECK_THROWS_WITH_AS(static_cast<void>(ops::grouped_gemm_from_c(&c)), doctest::Contains("args.grouping is 7"), Error);
+}
+
+TEST_CASE("a gate and an addend: what does not go with them is named") {
+  const auto gated = [](GroupedGemmArgs& g) {
+    g.gate = Activation::silu;
+    g.d = Tensor::strided(g.d.data, g.d.device, g.d.dtype, {43, 32}, {32, 1});
+  };
+  CHECK(refusal(gated) == "");
+  CHECK(has(refusal([](GroupedGemmArgs& g) { g.gate = Activation::silu; }),
+            {"d.shape[1] (N) is 64", "32", "half of b's N, with a gate"}));
+  CHECK(has(refusal([](GroupedGemmArgs& g) { g.gate = static_cast<Activation>(7); }), {"gate is 7", "4 (gelu_tanh)"}));
+  CHECK(has(refusal([&](GroupedGemmArgs& g) { gated(g), g.activation = Activation::relu; }),
+            {"activation is 1", "with a gate: 0 (none)"}));
+  CHECK(has(refusal([&](GroupedGemmArgs& g) { gated(g), g.beta = 1; }), {"beta is not 0", "with a gate: 0"}));
+  CHECK(has(refusal([](GroupedGemmArgs& g) { g.beta = 1; }), {"beta is 1 but c is absent"}));
+  CHECK(has(refusal([](GroupedGemmArgs& g) { g.beta = std::numeric_limits<float>::infinity(); }),
+            {"beta is inf", "any finite value"}));
+  CHECK(has(refusal([](GroupedGemmArgs& g) { g.beta = 1, g.c = g.groups; }), {"c.rank is 1"}));
+  CHECK(refusal([](GroupedGemmArgs& g) { g.beta = 1, g.c = g.d; }) == "");
+  CHECK(has(refusal([](GroupedGemmArgs& g) {
+              g.beta = 1, g.c = g.d;
+              g.c->data = static_cast<char*>(g.d.data) + 2;
+            }),
+            {"d", "c", "overlap"}));
 }

@@ -281,7 +281,7 @@ TEST_CASE("what is refused, by name") {
   CHECK(has(refusal([](auto& a) { a.q.dtype = DType::f16; }), "q.dtype is f16; allowed: e4m3"));
   CHECK(has(refusal([](auto& a) { a.x.shape[1] = 255; }), "x.shape[1]"));
   CHECK(has(refusal([](auto& a) { a.gate = Activation::silu; }), "twice q's K"));
-  CHECK(has(refusal([](auto& a) { a.gate = static_cast<Activation>(8); }), "activation is 8"));
+  CHECK(has(refusal([](auto& a) { a.gate = static_cast<Activation>(8); }), "gate is 8"));
   CHECK(has(refusal([](auto& a) { a.scales.shape[0] = 2; }), "scales.shape[0] is 2; allowed: 40 (M), or 1"));
   CHECK(has(refusal([](auto& a) { a.scales.shape[1] = 3; }), "scales.shape[1]"));
   CHECK(has(refusal([](auto& a) { a.q.strides[1] = 2; }), "q.strides[1]"));
@@ -328,4 +328,61 @@ TEST_CASE("a C structure is the descriptor") {
   CHECK(args.powers_of_two);
   CHECK(args.max_sms == 3);
   CHECK(!args.row_indices);
+}
+
+TEST_CASE("exponents, four in an i32, are those of scales that are powers of two; bytes behind the last block are 0") {
+  for (const bool tall : {false, true})
+    for (const std::int64_t k : {128, 500, 513, 1100})
+      for (const bool by_m : {false, true}) {
+        Shape shape;
+        shape.batch = k == 513 ? 2 : 0;
+        shape.m = 150;
+        shape.k = k;
+        shape.tall = tall;
+        shape.powers_of_two = true;
+        const std::int64_t batch = std::max<std::int64_t>(1, shape.batch), blocks = (k + 127) / 128,
+                           words = (k + 511) / 512, down = tall ? 2 : shape.m;
+        Problem plain(shape, 5), packed(shape, 5);
+        CHECK(plain.run() == "");
+        std::vector<std::uint32_t> found(static_cast<std::size_t>(batch * down * words), 0xffffffffu);
+        packed.args.scales = Tensor::strided(found.data(), kCpu, DType::i32, {batch, down, words},
+                                             {down * words, by_m ? 1 : words, by_m ? down : 1});
+        if (shape.batch == 0) {
+          packed.args.scales =
+              Tensor::strided(found.data(), kCpu, DType::i32, {down, words}, {by_m ? 1 : words, by_m ? down : 1});
+        }
+        testing::model_runtime().run(packed.args);
+        int wrong = 0;
+        for (std::int64_t row = 0; row < batch * down; ++row)
+          for (std::int64_t block = 0; block < 4 * words; ++block) {
+            const std::int64_t at =
+                row / down * down * words + (by_m ? row % down + block / 4 * down : row % down * words + block / 4);
+            const int exponent = static_cast<int>(found[static_cast<std::size_t>(at)] >> block % 4 * 8 & 0xffu);
+            const float scale = block < blocks ? plain.scale(static_cast<std::size_t>(row * blocks + block)) : 0.0f;
+            wrong += block < blocks ? std::ldexp(1.0f, exponent - 127) != scale : exponent != 0;
+          }
+        CHECK(wrong == 0);
+      }
+}
+
+TEST_CASE("exponents without powers of two, and of another length, are refused by name") {
+  Shape shape;
+  shape.m = 8;
+  shape.k = 600;
+  Problem problem(shape, 6);
+  std::vector<std::int32_t> words(16);
+  problem.args.scales = Tensor::contiguous(words.data(), kCpu, DType::i32, {8, 2});
+  const auto said = [&] {
+    try {
+      ops::validate(problem.args, true);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(said().find("scales.dtype is i32 (exponents) and powers_of_two is false") != std::string::npos);
+  problem.args.powers_of_two = true;
+  CHECK(said().empty());
+  problem.args.scales.shape[1] = 1;
+  CHECK(said().find("ceil(K / 512)") != std::string::npos);
 }
