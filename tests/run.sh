@@ -131,6 +131,12 @@ tj_setup_python
 tj_setup_torch & torch=$!  # some 4 GB, while the library is compiled
 if gpu="$(tj_gpu)"; then tj_say "GPU: $gpu"; else tj_say "no GPU: tests labelled gpu are skipped"; fi
 
+# What was installed above lies on the disk; compilers and tests have their temporary files in memory where there is enough.
+if memory="$(tj_memory_folder)"; then
+  trap 'rm -rf "$memory"' EXIT
+  export TMPDIR="$memory"
+fi
+
 # Each run makes its kernels anew, but once: the sanitizers' builds are of the same sources, and find there what release has made.
 rm -rf build/test_cache
 if build release g++ all --preset release -DTJ_UNITY=tests; then wait "$torch"; run_tests release; fi

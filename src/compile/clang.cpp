@@ -14,6 +14,7 @@
 #include "compile/hip_options.hpp"
 #include "compile/hip_version.hpp"
 #include "compile/host_process.hpp"
+#include "compile/includes.hpp"
 #include "compile/library_search.hpp"
 #include "compile/phases.hpp"
 #include "support/fail.hpp"
@@ -78,7 +79,8 @@ class Clang final : public Compiler {
     const auto start = std::chrono::steady_clock::now();
     const HipClang found = require();
     const PrivateDirectory directory;
-    for (const Header& header : job.headers) directory.write("include/" + header.name, header.text);
+    for (const Header& header : included_by(job.text, job.headers))
+      directory.write("include/" + header.name, header.text);
     const std::string unit = directory.write("unit/" + job.name, job.text), object = directory.path() + "/unit.co";
     const std::string tools = tool_folder(directory, found.lld);
 

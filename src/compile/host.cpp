@@ -9,6 +9,7 @@
 #include "compile/backends.hpp"
 #include "compile/compile_log.hpp"
 #include "compile/host_process.hpp"
+#include "compile/includes.hpp"
 #include "compile/library_search.hpp"
 #include "compile/phases.hpp"
 #include "compile/program_search.hpp"
@@ -76,7 +77,8 @@ class HostCompiler final : public Compiler {
     const auto start = std::chrono::steady_clock::now();
     const std::string path = require_compiler();
     const PrivateDirectory directory;
-    for (const Header& header : job.headers) directory.write("include/" + header.name, header.text);
+    for (const Header& header : included_by(job.text, job.headers))
+      directory.write("include/" + header.name, header.text);
     const std::string unit = directory.write("unit/" + job.name, job.text), object = directory.path() + "/unit.so";
 
     std::vector<std::string> argv = {path};

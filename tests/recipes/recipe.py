@@ -51,6 +51,8 @@ class Recipe:
         self.copy = Path(self.folder.name)
         for part in COPIED:
             shutil.copytree(REPO / part, self.copy / part, ignore=shutil.ignore_patterns("__pycache__"))
+        # The copy has the build's id and other texts: in the cache of other tests its requests would lead to their kernels.
+        os.environ["TJ_CACHE_DIR"] = str(self.copy / "kernels")
         commands = json.loads((BUILD / "compile_commands.json").read_text())
         self.commands = {Path(entry["file"]): shlex.split(entry["command"]) for entry in commands}
         self.objects = []

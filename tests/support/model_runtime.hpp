@@ -1,4 +1,7 @@
-// A runtime on the CPU model with a cache of its own: what tests of whole ops share.
+// A runtime on the CPU model: what tests of whole ops share.
+//
+// Decides where its kernels are kept. They are found by their texts, so tests and builds that share a cache make each
+// of them once.
 #pragma once
 
 #include <map>
@@ -6,11 +9,12 @@
 
 #include <tilejit/runtime.hpp>
 
+#include "support/environment.hpp"
 #include "support/scratch.hpp"
 
 namespace tj::testing {
 
-/// One for the process and target; its cache goes with it.
+/// One for the process and target. Its cache is TJ_CACHE_DIR, which ctest sets; by hand one that goes with the process.
 inline Runtime& model_runtime(const std::string& target = "model:sm_90a") {
   static Scratch cache;
   static std::map<std::string, Runtime> runtimes;
@@ -18,7 +22,7 @@ inline Runtime& model_runtime(const std::string& target = "model:sm_90a") {
   if (found != runtimes.end()) return found->second;
   Options options;
   options.target = target;
-  options.cache_dir = cache.path();
+  if (!support::environment_variable("TJ_CACHE_DIR")) options.cache_dir = cache.path();
   return runtimes.emplace(target, options).first->second;
 }
 

@@ -12,7 +12,7 @@ inline constexpr unsigned kSharedBarriers = 0;  ///< none
 
 }  // namespace tj::dev::detail
 
-#include "any.cuh"
+#include "arch/any.cuh"
 
 namespace tj::dev {
 

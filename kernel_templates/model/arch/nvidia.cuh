@@ -12,7 +12,7 @@ inline constexpr unsigned kSharedBarriers = 1;
 
 }  // namespace tj::dev::detail
 
-#include "any.cuh"
+#include "arch/any.cuh"
 
 namespace tj::dev {
 
