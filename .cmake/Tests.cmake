@@ -116,17 +116,19 @@ endforeach()
 # The sanitizers run unit tests and those of the model. The tools are left out: option parsing takes a third of the build and touches no
 # memory by hand. So are tests that run the kernels of others again and again, with a barrier less, as a ladder's steps, at another arch's
 # shapes or with its instructions: the library's code is the same, and what the model has of its own for an arch is launch's to test.
-# Calls that are hot are counted in allocations, which the thread sanitizer's own operator new hides. Tuning is one thread's.
+# Of attention and of products those stay whose host code is most: lists of sequences, parts of K, groups.
+# The threads' checks run those tests of the cache and the runtime that share something, and none that reads bytes or texts alone. Calls that are hot are counted in allocations, which the thread sanitizer's own operator new hides. Tuning is one thread's.
 # The release build says what is right about schedules and about numbers.
 # The model spreads blocks over threads and switches fibers in them: two of its tests stand for that under the thread sanitizer.
 function(tj_is_for_sanitizer result folder name label)
   set(wanted OFF)
   if(TJ_SANITIZE MATCHES "thread")
-    if((label STREQUAL "unit" AND NOT name MATCHES "^(hot_call|tune|no_memory|cancel)$" AND "${folder}.${name}" MATCHES "^cache\\.|^runtime\\.|^support\\.workers$|thread") OR "${folder}.${name}" MATCHES "^model\\.(barriers|driver)_model$")
+    if((label STREQUAL "unit" AND NOT name MATCHES "^(hot_call|tune|no_memory|cancel|.*mutation|corpus|bad_input|key|entry|pack|trust|artifact|manifest|dump|flags|ptx|target_options|tensor_targets|c_results|log_lines)$" AND
+        "${folder}.${name}" MATCHES "^cache\\.|^runtime\\.|^support\\.workers$|thread") OR "${folder}.${name}" MATCHES "^model\\.(barriers|driver)_model$")
       set(wanted ON)
     endif()
   elseif(label MATCHES "^(unit|model)$" AND NOT folder MATCHES "^(check|tools|samples)$" AND
-         NOT "_${name}" MATCHES "_(sites|schedules|steps|rungs|shapes|lists|peaked|devices)_model$|^_(gemm|fmha)_(amd|warps|e4m3|parts|wide|slices|mods)_model$|^_fmha_tensor_model$" AND
+         NOT "_${name}" MATCHES "_(sites|schedules|steps|rungs|shapes|lists|peaked|devices)_model$|^_(gemm|fmha)_(amd|warps|e4m3|parts|wide|slices|mods|tensor|decode|pages|scales)_model$" AND
          NOT "${folder}.${name}" MATCHES "^codegen\\.barriers_model$|^ops\\.(fmha_tensor|numerics_model)$|^sched\\.(oracle_.*|.*brute_force|rediscovery)$")
     set(wanted ON)
   endif()

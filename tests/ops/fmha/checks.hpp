@@ -31,12 +31,18 @@ void check_fmha_huge_scales(const std::string& target);
 void check_fmha_rows_without_number(const std::string& target, int head_dim, bool causal,
                                     std::optional<float> scale = {}, DType dtype = DType::f16);
 
+/// Which entries of a list a target runs: those from `place` on, every `of`-th. Targets of one family take turns where
+/// they share the code that is checked; with TJ_TEST_FULL each of them runs the whole list.
+struct Turn {
+  int place = 0, of = 1;
+};
+
 /// Windows, places of queries, softcap, ALiBi and sinks: each alone, at edges of blocks and without keys, and together.
-void check_fmha_masks(const std::string& target);
-void check_fmha_scores(const std::string& target);
+void check_fmha_masks(const std::string& target, const Turn& turn = {});
+void check_fmha_scores(const std::string& target, const Turn& turn = {});
 
 /// Head dims, of queries and keys, and of values: multiples of 8 on either side of 16, 32 and 64, up to `widest`.
-void check_fmha_head_dims(const std::string& target, int widest);
+void check_fmha_head_dims(const std::string& target, int widest, const Turn& turn = {});
 
 /// How large random problems are.
 struct FmhaLimits {
