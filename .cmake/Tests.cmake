@@ -117,13 +117,16 @@ endforeach()
 # memory by hand. So are tests that run the kernels of others again and again, with a barrier less, as a ladder's steps, at another arch's
 # shapes or with its instructions: the library's code is the same, and what the model has of its own for an arch is launch's to test.
 # Of attention and of products those stay whose host code is most: lists of sequences, parts of K, groups.
-# The threads' checks run those tests of the cache and the runtime that share something, and none that reads bytes or texts alone. Calls that are hot are counted in allocations, which the thread sanitizer's own operator new hides. Tuning is one thread's.
+# The threads' checks run those tests of the cache and the runtime that share something, and none that reads bytes or texts alone.
+# Calls that are hot are counted in allocations, which the thread sanitizer's own operator new hides. Tuning is one thread's.
 # The release build says what is right about schedules and about numbers.
 # The model spreads blocks over threads and switches fibers in them: two of its tests stand for that under the thread sanitizer.
 function(tj_is_for_sanitizer result folder name label)
   set(wanted OFF)
   if(TJ_SANITIZE MATCHES "thread")
-    if((label STREQUAL "unit" AND NOT name MATCHES "^(hot_call|tune|no_memory|cancel|.*mutation|corpus|bad_input|key|entry|pack|trust|artifact|manifest|dump|flags|ptx|target_options|tensor_targets|c_results|log_lines)$" AND
+    set(alone "hot_call|tune|no_memory|cancel|.*mutation|corpus|bad_input|key|entry|pack|trust|artifact|manifest|dump|flags|ptx|target_options")
+    set(alone "${alone}|tensor_targets|c_results|log_lines")
+    if((label STREQUAL "unit" AND NOT name MATCHES "^(${alone})$" AND
         "${folder}.${name}" MATCHES "^cache\\.|^runtime\\.|^support\\.workers$|thread") OR "${folder}.${name}" MATCHES "^model\\.(barriers|driver)_model$")
       set(wanted ON)
     endif()

@@ -139,7 +139,7 @@ fi
 
 # Each run makes its kernels anew, but once: the sanitizers' builds are of the same sources, and find there what release has made.
 rm -rf build/test_cache
-if build release g++ all --preset release -DTJ_UNITY=tests; then wait "$torch"; run_tests release; fi
+if build release g++ all --preset release -DTJ_UNITY=all; then wait "$torch"; run_tests release; fi
 
 if [ $quick = 0 ]; then
   # The sanitizers' builds are linked for a test's sake; the release build above has the system's own linker.

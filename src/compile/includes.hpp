@@ -1,8 +1,8 @@
 // The files that a text includes, among those that it may.
 //
 // Decides what a key must cover of the headers that a compiler may be given, and which of them are written into files
-// for it. Knows neither keys nor compilers. Invariant:
-// no file is left out that a compiler could read; a text that says it in an odd way counts as including all files.
+// for it. Knows neither keys nor compilers. Invariant: no file is left out that a compiler could read; a text that says
+// it in an odd way counts as including all files.
 #pragma once
 
 #include <string_view>

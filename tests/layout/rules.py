@@ -162,7 +162,7 @@ def check_third_party(place, number, folder, kind, name):
 
 
 def check_templates(root):
-    """kernel_templates/: self-contained, lean, and machine code in one place."""
+    """kernel_templates/: self-contained, lean, and machine code in one place. The model's files have their names below model/."""
     base = root / "kernel_templates"
     for path in files(root, "kernel_templates"):
         place = path.relative_to(root)
@@ -171,7 +171,7 @@ def check_templates(root):
         for number, kind, name in includes(text):
             if kind == "<" and part != "model":
                 yield f"{place}:{number}: <{name}>: device code includes no header of the system or of a library"
-            if kind == '"' and not (base / name).is_file() and not (path.parent / name).is_file():
+            if kind == '"' and not any((each / name).is_file() for each in (base, path.parent, base / part if part == "model" else base)):
                 yield f"{place}:{number}: {name} is no file of kernel_templates/"
             target = name.split("/")[0] if "/" in name else ""
             if kind == '"' and part == "arch" and target in ("ops", "model"):

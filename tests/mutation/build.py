@@ -36,7 +36,7 @@ class Build:
             self.objects_of_source.setdefault(Path(entry["file"]).resolve(), []).append(made)
         self.lld = ["-fuse-ld=lld"] if shutil.which("ld.lld") else []
         self._links, self._inputs, self._readers = {}, {}, None
-        self._lock = threading.Lock()
+        self._lock, self._reading = threading.Lock(), threading.Lock()
 
     def ninja(self, *words):
         status, output = run(["ninja", *words], self.folder)
@@ -77,19 +77,23 @@ class Build:
             return self._inputs[archive]
 
     def objects_reading(self, path):
-        """Objects of a source; for a header those of all sources that include it."""
+        """Objects of a source; for a header, and for a source that is compiled with others, those of all that include it."""
         own = self.objects_of_source.get((self.root / path).resolve())
         if own:
             return own
-        if self._readers is None:
-            self._readers = {}
-            made = ""
-            for line in self.ninja("-t", "deps").splitlines():
-                if line and not line.startswith(" "):
-                    made = line.split(":")[0]
-                elif line.strip():
-                    self._readers.setdefault((self.folder / line.strip()).resolve(), []).append(made)
+        with self._reading:  # several mutants ask at once, and a part of the list would be taken for the whole
+            if self._readers is None:
+                self._readers = self._read_readers()
         return self._readers.get((self.root / path).resolve(), [])
+
+    def _read_readers(self):
+        readers, made = {}, ""
+        for line in self.ninja("-t", "deps").splitlines():
+            if line and not line.startswith(" "):
+                made = line.split(":")[0]
+            elif line.strip():
+                readers.setdefault((self.folder / line.strip()).resolve(), []).append(made)
+        return readers
 
     # --- with a mutant -----------------------------------------------------------------------------------------------
 

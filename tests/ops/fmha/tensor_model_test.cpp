@@ -45,8 +45,8 @@ TEST_CASE("a NaN or an infinity in a query makes its row NaN, output and lse, an
 TEST_CASE("huge scales pick the largest score and stay finite") { test::check_fmha_huge_scales(kTarget); }
 
 TEST_CASE("windows, places of queries, softcap, ALiBi and sinks, at edges of blocks and without keys") {
-  test::check_fmha_masks(kTarget);
-  test::check_fmha_scores(kTarget);
+  test::check_fmha_masks(kTarget, {0, 2});  // the launch's side of them is Hopper's, whose model runs all
+  test::check_fmha_scores(kTarget, {0, 2});
 }
 
 TEST_CASE("random shapes with random windows, softcap, ALiBi and sinks") {

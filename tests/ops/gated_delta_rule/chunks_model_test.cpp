@@ -149,7 +149,7 @@ TEST_CASE("many tokens without a gate, and few multiprocessors" * doctest::skip(
   CHECK(problem.run() == "");
 }
 
-TEST_CASE("keys longer than 1, which nothing normalises") {
+TEST_CASE("keys longer than 1, which nothing normalises" * doctest::skip(testing::left_out())) {
   unsigned seed = 150;
   for (const double size : {1.3, 2.0})
     for (const DType dtype : {DType::bf16, DType::f16}) {

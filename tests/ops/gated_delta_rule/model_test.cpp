@@ -37,7 +37,7 @@ RuleShape one_token() {
 
 }  // namespace
 
-TEST_CASE("types, widths and orders of states") {
+TEST_CASE("types, widths and orders of states" * doctest::skip(testing::left_out())) {
   unsigned seed = 1;
   for (const DType dtype : {DType::bf16, DType::f16})
     for (const DType state : {DType::f32, DType::bf16, DType::f16})
@@ -151,7 +151,8 @@ TEST_CASE("the state after each of some tokens, and nothing else left") {
   CHECK(run(listed, 111) == "");
 }
 
-TEST_CASE("no gate, strong gates, repeated keys, beta near 1, at 1, 63, 64 and 65 tokens") {
+TEST_CASE("no gate, strong gates, repeated keys, beta near 1, at 1, 63, 64 and 65 tokens" *
+          doctest::skip(testing::left_out())) {
   unsigned seed = 120;
   for (const std::int64_t tokens : {1, 63, 64, 65})
     for (const int kind : {0, 1, 2, 3}) {
@@ -168,7 +169,7 @@ TEST_CASE("no gate, strong gates, repeated keys, beta near 1, at 1, 63, 64 and 6
     }
 }
 
-TEST_CASE("many tokens without a gate") {
+TEST_CASE("many tokens without a gate" * doctest::skip(testing::left_out())) {
   RuleShape shape;
   shape.tokens = testing::full_run() ? 32768 : 1500;
   shape.width = 64;
@@ -176,7 +177,7 @@ TEST_CASE("many tokens without a gate") {
   CHECK(run(shape, 140, kWithoutChunks) == "");
 }
 
-TEST_CASE("all archs, in their usual walk and on few multiprocessors") {
+TEST_CASE("all archs, in their usual walk and on few multiprocessors" * doctest::skip(testing::left_out())) {
   for (const char* target : {"model:sm_80", "model:sm_100a", "model:sm_120a", "model:gfx1100", "model:gfx90a"})
     for (const bool transposed : {false, true}) {
       RuleShape shape = one_token();

@@ -52,8 +52,9 @@ std::string run_tile(const GroupedShape& shape, int index, std::uint64_t seed, u
 }  // namespace
 
 TEST_CASE("every tile that serves groups, with groups of one row, of none, of whole tiles and more") {
-  int served = 0;
+  int served = 0, index = 0;
   for (int t = 0; t < static_cast<int>(ops::gemm_tiles().size()); t += testing::full_run() ? 1 : 5) {
+    if (testing::thinned_out(index++)) continue;
     const ops::GemmTile& tile = ops::gemm_tiles()[static_cast<std::size_t>(t)];
     GroupedShape shape;
     shape.counts = {0, tile.block_m, 1, 0, 0, tile.block_m * tile.cluster_m + 5, 2 * tile.block_m - 3, 0};
@@ -74,7 +75,7 @@ TEST_CASE("every tile that serves groups, with groups of one row, of none, of wh
     CAPTURE(t);
     CHECK(run_tile(shape, t, 100 + static_cast<std::uint64_t>(t), t % 2 == 0 ? 2 : 5, served) == "");
   }
-  CHECK(served > 8);
+  CHECK(served > (testing::left_out() ? 0 : 8));
 }
 
 TEST_CASE("calls: each way to tell groups, each type, rows of d that are not aligned") {
