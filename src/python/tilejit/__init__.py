@@ -21,7 +21,7 @@ from ._tensors import Spec
 __all__ = ["Device", "Error", "Graph", "KernelReport", "Plan", "Preparation", "Progress", "Remote", "Runtime", "Schedule", "Spec", "TuneReport",
            "build_id", "chunk_indices", "chunk_o", "combine", "counters", "custom", "default_device", "devices", "fmha", "gated_delta_rule", "gemm",
            "graph", "grouped_gemm", "instance", "merge_states", "plan", "prepare", "prepare_async", "prometheus", "quantise", "schedule", "target_of",
-           "tune", "warm"]
+           "trim", "tune", "warm"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,6 +67,11 @@ def counters() -> dict:
 def prometheus() -> str:
     """The same in Prometheus' text format, for a page that is scraped."""
     return instance().prometheus()
+
+
+def trim(device: "DeviceLike | None" = None) -> dict:
+    """Unloads what the runtime of the process does not need: see Runtime.trim()."""
+    return instance().trim(device)
 
 
 def build_id() -> str:
