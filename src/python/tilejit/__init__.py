@@ -10,6 +10,8 @@ on the CPU, for tensors in host memory.
 """
 from __future__ import annotations
 
+import sys as _sys
+
 from ._device import Device
 from ._error import Error
 from ._ops import (chunk_indices, chunk_o, combine, fmha, gated_delta_rule, gemm, grouped_gemm, merge_states, plan, prepare, prepare_async,
@@ -70,7 +72,10 @@ def prometheus() -> str:
 
 
 def trim(device: "DeviceLike | None" = None) -> dict:
-    """Unloads what the runtime of the process does not need: see Runtime.trim()."""
+    """Unloads what the runtime of the process does not need: see Runtime.trim(). Plans of tilejit's operators of torch are given up, too."""
+    operators = _sys.modules.get(f"{__name__}._torch_run")
+    if operators is not None:
+        operators.forget_plans()
     return instance().trim(device)
 
 

@@ -213,13 +213,15 @@ class Runtime:
         """Unloads the kernels that nothing needs, on one device or on all, and gives free memory of pools of workspaces back.
 
         Kernels of plans stay, and so does what a CUDA graph may launch. Without code_max_size_bytes nobody notes graphs: then each kernel stays
-        that ran on another stream than the default one. Later calls load kernels again. Returns what was freed.
+        that ran on another stream than the default one. Later calls load kernels again. Returns what was freed. The plans that the package makes
+        of calls which come again, and which would keep their kernels under a bound, too, are given up first.
 
         >>> import tilejit
         >>> tilejit.Runtime(target="model:sm_90a").trim()
         {'kernels': 0, 'code_bytes': 0, 'workspace_bytes': 0}
         """
         report, handle = _c.TrimReport(), self.handle()
+        self.ready.clear()
         given = None if device is None else ctypes.byref(Device.of(device).c)
         check(library().tj_trim(handle.value, given, ctypes.byref(report)))
         return {name: getattr(report, name) for name in ("kernels", "code_bytes", "workspace_bytes")}
