@@ -132,6 +132,8 @@ check_full() { # what takes hours: every mutant of every kernel's synchronisatio
     # shellcheck disable=SC2086 -- words
     if timed full run "$check" $what --cache-dir build/test_cache >>build/full.log 2>&1; then passed=$((passed + 1)); else fail_stage full "tj-check $what" build/full.log; fi
   done
+  tj_say "full: 10,000 rounds of eight processes that are killed at any moment"
+  if TJ_TEST_ROUNDS=10000 timed full run build/release/tests/tests.cache --source-file='*killed_test.cpp' >>build/full.log 2>&1; then passed=$((passed + 1)); else fail_stage full "killed processes" build/full.log; fi
   tj_say "full: random mutants of host code"
   if timed full run python3 tests/mutate.py --count 200 --jobs "$(nproc)" >>build/full.log 2>&1; then passed=$((passed + 1)); else fail_stage full mutate.py build/full.log; fi
   tail -n 12 build/full.log
