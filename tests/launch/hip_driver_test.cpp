@@ -217,24 +217,6 @@ TEST_CASE("scratch memory comes from a pool of the library's own; a stream that 
   CHECK(std::string(fake.leaks()) == "");
 }
 
-TEST_CASE("memory that is held is told, and a pool's free memory can be given back") {
-  FakeHip fake;
-  const auto driver = open();
-  CHECK(driver->memory_use(0).workspace_bytes == 0);
-  CHECK(driver->trim_pool(0) == 0);  // there is no pool yet
-  driver->scratch(0, 1000, {}).reset();
-  auto memory = driver->allocate(0, 500);
-  CHECK(driver->memory_use(0).workspace_bytes == 1000);
-  CHECK(driver->memory_use(0).workspace_used_bytes == 0);
-  CHECK(driver->memory_use(0).allocated_bytes == 500);
-  memory.reset();
-  CHECK(driver->trim_pool(0) == 1000);
-  CHECK(driver->memory_use(0).workspace_bytes == 0);
-  CHECK(driver->memory_use(0).allocated_bytes == 0);
-  CHECK(driver->memory_use(7).allocated_bytes == 0);
-  CHECK(driver->trim_pool(7) == 0);
-}
-
 TEST_CASE("kernels, memory and scratch memory may outlive the driver object") {
   FakeHip fake;
   auto driver = open();

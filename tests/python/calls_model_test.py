@@ -339,23 +339,6 @@ class Calls(unittest.TestCase):
         self.assertIn("hits", tilejit.counters()["layers"][0])
         self.assertTrue(tilejit.prometheus().startswith("# HELP tilejit_"))
 
-    def test_what_is_loaded_is_counted_and_given_back(self):
-        a, b = normal(1, 64, 64), normal(2, 64, 64)
-        with tilejit.Runtime(target="model:sm_90a", code_max_size_bytes=1) as runtime:
-            expected = runtime.gemm(a, b)
-            plan = runtime.plan("gemm", a=a, b=b)
-            held = runtime.counters()["devices"]
-            self.assertEqual([(each["device"], each["kernels"]) for each in held], [("cpu", 1)])
-            self.assertEqual(runtime.trim(), {"kernels": 0, "code_bytes": 0, "workspace_bytes": 0})
-            del plan
-            gc.collect()
-            self.assertEqual(runtime.trim("cpu"), {"kernels": 1, "code_bytes": held[0]["code_bytes"], "workspace_bytes": 0})
-            self.assertIn('\ntilejit_loaded_kernels{device="cpu"} 0\n', runtime.prometheus())
-            self.assertTrue(numpy.array_equal(runtime.gemm(a, b), expected))
-            self.refused("device is", call=lambda: runtime.trim("gpu"))
-        self.refused("code_max_size_bytes is -1", call=lambda: tilejit.Runtime(code_max_size_bytes=-1))
-        self.assertEqual(set(tilejit.trim()), {"kernels", "code_bytes", "workspace_bytes"})
-
     def test_numbers_that_are_too_large(self):
         a = normal(62, 16, 16)
         for digits in (400, 5000):  # Python writes down no more than 4300

@@ -34,6 +34,12 @@ TEST_CASE("a device that is newer than the compiler: tj-warm keeps PTX that call
 TEST_CASE("a device that is newer than the compiler: tj-bench times PTX, and says so") {
   BenchMachine machine;
   machine.cuda.set_capability(11, 0);
+  const Variable none("TJ_TARGET", "");
+  const BenchRun compiled = machine.run({"--compile", "--op", "gemm"});
+  CHECK_MESSAGE(compiled.code == tj::tools::kExitOk, compiled.err);
+  CHECK_MESSAGE(has(compiled.out, "sm_110+code=ptx"), compiled.out);
+  const BenchRun named = machine.run({"--compile", "--op", "gemm", "--target", "sm_110"});
+  CHECK_MESSAGE(named.code == tj::tools::kExitFailures, named.out);
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"--dispatch", "--op", "gemm", "--rounds", "1"},
         {"--op", "gemm", "--m", "256", "--n", "256", "--k", "256", "--rounds", "1"}}) {
