@@ -93,6 +93,15 @@ endif()
 add_library(tj_cuda_headers INTERFACE)
 target_include_directories(tj_cuda_headers SYSTEM INTERFACE "${TJ_CUDA_INCLUDE_DIR}" "${TJ_NVRTC_INCLUDE_DIR}")
 
+# NVTX's ranges are functions of headers that lie beside cuda.h; a toolkit without them gives a library without ranges.
+find_path(TJ_NVTX_INCLUDE_DIR nvtx3/nvToolsExt.h PATHS "${TJ_CUDA_INCLUDE_DIR}" "${TJ_NVRTC_INCLUDE_DIR}" NO_DEFAULT_PATH)
+mark_as_advanced(TJ_NVTX_INCLUDE_DIR)
+if(TJ_NVTX_INCLUDE_DIR)
+  tj_licence(nvtx "${CMAKE_CURRENT_LIST_DIR}/licences/nvtx" /usr/share/common-licenses/Apache-2.0)
+else()
+  message(STATUS "No ranges for tools' timelines: nvtx3/nvToolsExt.h was not found beside cuda.h")
+endif()
+
 # The folder of NVRTC, for the tests: the library itself finds a toolkit's, but not one that is only below .deps/.
 find_path(TJ_NVRTC_DIR NAMES libnvrtc.so.13 libnvrtc.so.12 HINTS ${tj_toolkits}
   PATH_SUFFIXES lib64 lib targets/x86_64-linux/lib)

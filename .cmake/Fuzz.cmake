@@ -20,6 +20,7 @@ foreach(source IN LISTS fuzz_sources)
   target_link_libraries(${target} PRIVATE $<IF:$<STREQUAL:${target},json_fuzz>,tj_settings,tilejit_core>)
   target_compile_definitions(${target} PRIVATE TJ_FUZZING)
   target_compile_options(${target} PRIVATE -g1 -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all)
-  target_link_options(${target} PRIVATE -fsanitize=fuzzer,address,undefined)
+  # Where TJ_UNITY makes groups of the library's sources, a group has the reader's again. The first, the instrumented one, is taken.
+  target_link_options(${target} PRIVATE -fsanitize=fuzzer,address,undefined -Wl,--allow-multiple-definition)
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
 endforeach()

@@ -46,6 +46,8 @@ constexpr Number kNumbers[] = {
     {"remote_bytes_written", "remote_written_bytes", "Bytes of values that the remote store keeps.",
      &Counters::remote_bytes_written},
     {"loads", "loads", "Kernels that a driver loaded.", &Counters::loads},
+    {"unloads", "unloads", "Kernels that were unloaded while the runtime lives.", &Counters::unloads},
+    {"bytes_unloaded", "unloaded_bytes", "Bytes of binaries of kernels unloaded.", &Counters::bytes_unloaded},
     {"stores", "cache_stores", "Entries written.", &Counters::stores},
     {"alias_stores", "cache_alias_stores", "Aliases written.", &Counters::alias_stores},
     {"failed_stores", "cache_store_failures", "Entries that could not be written.", &Counters::failed_stores},
@@ -63,6 +65,21 @@ constexpr Seconds kStages[] = {{"wait", &Counters::wait_s},
                                {"codegen", &Counters::codegen_s},
                                {"compile", &Counters::compile_s},
                                {"load", &Counters::load_s}};
+
+struct Held {
+  const char* name;        ///< in JSON
+  const char* prometheus;  ///< behind "tilejit_"
+  const char* help;
+  std::uint64_t Counters::DeviceUse::* member;
+};
+constexpr Held kHeld[] = {
+    {"kernels", "loaded_kernels", "Kernels that are loaded.", &Counters::DeviceUse::kernels},
+    {"code_bytes", "loaded_code_bytes", "Bytes of binaries that are loaded.", &Counters::DeviceUse::code_bytes},
+    {"workspace_bytes", "workspace_bytes", "Bytes of the pool of workspaces.", &Counters::DeviceUse::workspace_bytes},
+    {"workspace_used_bytes", "workspace_used_bytes", "Bytes of that pool in use.",
+     &Counters::DeviceUse::workspace_used_bytes},
+    {"allocated_bytes", "allocated_bytes", "Bytes that allocate() gave.", &Counters::DeviceUse::allocated_bytes},
+};
 
 /// The value of a label, in its quotes.
 std::string label(std::string_view text) {
@@ -84,6 +101,11 @@ class Page {
   void metric(std::string_view name, std::string_view help) {
     name_ = support::cat("tilejit_", name, "_total");
     text_ << "# HELP " << name_ << ' ' << help << "\n# TYPE " << name_ << " counter\n";
+  }
+  /// One that may fall.
+  void gauge(std::string_view name, std::string_view help) {
+    name_ = support::cat("tilejit_", name);
+    text_ << "# HELP " << name_ << ' ' << help << "\n# TYPE " << name_ << " gauge\n";
   }
   template <class Value>
   void value(Value value) {
@@ -107,6 +129,12 @@ std::string Counters::json() const {
   out["layers"] = Json::array();
   for (const Layer& layer : layers)
     out["layers"].push_back({{"directory", layer.directory}, {"hits", layer.hits}, {"bytes_read", layer.bytes_read}});
+  out["devices"] = Json::array();
+  for (const DeviceUse& use : devices) {
+    Json each{{"device", use.device}};
+    for (const Held& held : kHeld) each[held.name] = use.*held.member;
+    out["devices"].push_back(std::move(each));
+  }
   for (const Number& number : kNumbers) out[number.name] = this->*number.member;
   for (const Seconds& stage : kStages) out[support::cat(stage.name, "_s")] = this->*stage.member;
   out["rejected"] = Json::object();
@@ -123,6 +151,10 @@ std::string Counters::prometheus() const {
   for (const Number& number : kNumbers) {
     page.metric(number.prometheus, number.help);
     page.value(this->*number.member);
+  }
+  for (const Held& held : kHeld) {
+    page.gauge(held.prometheus, held.help);
+    for (const DeviceUse& use : devices) page.value("device", use.device, use.*held.member);
   }
   page.metric("stage_seconds", "Seconds by stage, summed over threads.");
   for (const Seconds& stage : kStages) page.value("stage", stage.name, this->*stage.member);

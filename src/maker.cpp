@@ -10,6 +10,7 @@
 #include "support/fail.hpp"
 #include "support/patience.hpp"
 #include "support/text.hpp"
+#include "support/tool_range.hpp"
 #include "support/uncancelled.hpp"
 
 namespace tj {
@@ -29,6 +30,7 @@ std::unique_ptr<LoadedKernel> loaded_kernel(const std::shared_ptr<launch::Driver
   made->driver = driver;
   made->kernel = driver->load(device, artifact.binary, artifact.shape.symbol, artifact.shape.smem_bytes);
   made->device = device;
+  made->code_bytes = artifact.binary.size();
   made->sm_count = static_cast<unsigned>(driver->device_info(device).sm_count);
   made->shape = artifact.shape;
   made->waits_itself = arch.overlapped_launch;                    // every emitted unit does
@@ -213,6 +215,7 @@ std::unique_ptr<LoadedKernel> KernelMaker::load(const ops::Maker& op, const ops:
                                                 const Artifact& artifact) {
   const support::Uncancelled whole;
   const auto loaded = [&](const Artifact& from) {
+    const support::ToolRange range("load", request.name);
     const auto start = Clock::now();
     auto kernel = loaded_kernel(driver, device, *target.arch, from);
     kernel->id = kernel_id(request.name, target);

@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,10 +46,20 @@ class KernelMaker {
   /// on_miss: what is done where it is not on disk. With `quick` the artifact may be a quick one.
   Artifact get(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
                MissPolicy on_miss = MissPolicy::wait);
+  /// The same for a device. Where the compiler at hand is too old for it, or there is none, PTX may serve: `target` is
+  /// then that.
+  Artifact get_for(const ops::Maker& op, const ops::Request& request, arch::Target& target, Device device,
+                   MissPolicy on_miss = MissPolicy::wait);
   /// The best kernel behind a quick one that get() gave. The miss was counted then.
   Artifact best(const ops::Maker& op, const ops::Request& request, const arch::Target& target);
   void count_quick() {
     count([](Counts& counts) { ++counts.counters.quick_kernels; });
+  }
+  void count_unloaded(std::uint64_t kernels, std::uint64_t bytes) {
+    count([=](Counts& counts) {
+      counts.counters.unloads += kernels;
+      counts.counters.bytes_unloaded += bytes;
+    });
   }
   void count_replaced() {
     count([](Counts& counts) { ++counts.counters.quick_replaced; });
@@ -61,7 +72,9 @@ class KernelMaker {
   /// Would get() find it on disk? Nothing counts as used. fields: of its maker's geometry. problem: why what lies there
   /// does not serve; empty when nothing does.
   /// op: null for a user's own kernel, which only its program can make: it is found by its alias alone.
-  bool on_disk(const ops::Maker* op, const ops::Request& request, const arch::Target& target, std::string* problem);
+  /// by_text false: by its alias alone, too, so that no text is made.
+  bool on_disk(const ops::Maker* op, const ops::Request& request, const arch::Target& target, std::string* problem,
+               bool by_text = true);
   /// The counts of what was asked for and made, and of the store.
   Counters counters() const;
   /// The lines of what is asked for (manifest.hpp).
@@ -113,6 +126,10 @@ class KernelMaker {
   std::shared_ptr<const Source> counted_source_of(Wanted& wanted, bool misses);
   /// The first half of the binary's key; empty where its text was not made yet.
   static std::string text_hex(const Wanted& wanted);
+  /// Why nobody here makes binaries for the target, as is known so far; empty where somebody may.
+  std::string why_no_binary(const arch::Target& target);
+  /// What is said of the compiler holds for it alone.
+  void remember_refusal(const arch::Target& target);
   Artifact compile_counted(const Wanted& wanted, const Source& source);
   Artifact make_alone(const Wanted& wanted, const Source& source);
   Artifact make_and_put(const Wanted& wanted, const Source& source);
@@ -149,6 +166,7 @@ class KernelMaker {
   support::RecordFile record_;
   mutable support::Mutex mutex_;  ///< of what is below
   std::map<std::string, Place> places_;
+  std::set<std::string> refused_;  ///< by target and compiler
   Counts counts_;
 };
 

@@ -164,7 +164,7 @@ std::optional<Artifact> KernelMaker::kernel_of(const Wanted& what, const std::op
 }
 
 bool KernelMaker::on_disk(const ops::Maker* op, const ops::Request& request, const arch::Target& target,
-                          std::string* problem) {
+                          std::string* problem, bool by_text) {
   problem->clear();
   if (store_ == nullptr) return false;
   const ops::GeometryFields fields = op != nullptr ? op->geometry_fields() : ops::GeometryFields();
@@ -173,18 +173,18 @@ bool KernelMaker::on_disk(const ops::Maker* op, const ops::Request& request, con
     return entry && kernel_in(*entry, request, target, fields, problem);
   };
   if (serves(store_->look_aliased(key_of(request, target, compiler), problem))) return true;
-  if (op == nullptr) return false;
-  std::string by_text;
+  if (op == nullptr || !by_text) return false;
+  std::string why;
   try {
-    const auto entry = store_->look(text_key_of(*op, make_source(*op, request, target), compiler), &by_text);
+    const auto entry = store_->look(text_key_of(*op, make_source(*op, request, target), compiler), &why);
     if (serves(entry)) {
       problem->clear();
       return true;
     }
   } catch (const Error& error) {
-    by_text = error.message;
+    why = error.message;
   }
-  if (problem->empty()) *problem = by_text;
+  if (problem->empty()) *problem = why;
   return false;
 }
 

@@ -14,6 +14,7 @@
 #include "support/atomic_file.hpp"
 #include "support/fail.hpp"
 #include "support/hash.hpp"
+#include "support/tool_range.hpp"
 
 namespace tj {
 namespace {
@@ -124,8 +125,9 @@ std::string source_hash(const std::string& text, const std::vector<compile::Head
   return support::to_hex(hash.finish());
 }
 
-/// The compiler that is there, as a key names it; none where there is none.
-cache::Fields fields_of(const compile::Compiler& compiler) {
+}  // namespace
+
+cache::Fields compiler_fields(const compile::Compiler& compiler) {
   cache::Fields fields;
   const compile::Identity identity = compiler.identity();
   if (!identity.present()) return fields;
@@ -140,8 +142,6 @@ cache::Fields fields_of(const compile::Compiler& compiler) {
   }
   return fields;
 }
-
-}  // namespace
 
 // The model's files stand in for those of the same name.
 std::vector<compile::Header> headers_for(const arch::Target& target, const ops::Maker* maker) {
@@ -163,7 +163,7 @@ cache::Key key_of(const ops::Request& request, const arch::Target& target, const
   for (const auto& [name, value] : request.fields) fields.emplace_back("request." + name, value);
   for (const std::string& option : compiler.base_options(target.arch->compiler_name()))
     fields.emplace_back("option", option);
-  return cache::make_key(fields, fields_of(compiler));
+  return cache::make_key(fields, compiler_fields(compiler));
 }
 
 namespace {
@@ -243,10 +243,18 @@ Source source_of(const ops::Request& named, const codegen::EmitOptions& how, con
   untimed.solve_ms = 0;
   source.report.schedule_json = sched::to_json(source.choice.candidate.graph, untimed);
   const auto start = Clock::now();
+  const support::ToolRange range("codegen", named.name);
   source.unit = codegen::emit(source.choice.candidate.graph, source.choice.schedule, target.arch->primitives, how);
   source.report.codegen_ms += ms_since(start);
   source.geometry = op.geometry(request, source.choice.candidate);
   return source;
+}
+
+Choice scheduled(const ops::Maker& op, const ops::Request& request, const arch::Target& target) {
+  const support::ToolRange range("schedule", request.name);
+  Choice choice = choose(op, request, *target.arch);  // refuses first what the op itself cannot: it knows where it runs
+  require_primitives(target);
+  return choice;
 }
 
 /// `named` is what the kernel is called, and `request` what it is chosen by.
@@ -256,8 +264,7 @@ Source make_source_as(const ops::Request& named, const codegen::EmitOptions& how
   report.name = named.name;
   report.target = target.name();
   const auto start = Clock::now();
-  Choice choice = choose(op, request, *target.arch);  // refuses first what the op itself cannot: it knows where it runs
-  require_primitives(target);
+  Choice choice = scheduled(op, request, target);
   report.schedule_ms = ms_since(start);
   return source_of(named, how, op, request, target, std::move(choice), std::move(report));
 }
@@ -270,6 +277,7 @@ class SourceCompiler {
       : op_(op), compiler_(compiler), settings_(settings), log_(log), quick_(quick) {}
 
   compile::Binary compile(Source& source) const {
+    const support::ToolRange range(quick_ ? "quick-compile" : "compile", source.named.name);
     const std::string file = file_of(source);
     source.report.source_path = dump(settings_.dump_dir, file, source.unit.text, log_);
     compile::Binary binary = compile_unit(source.choice.candidate.graph, source.unit, headers_for(source.target, &op_),
@@ -354,7 +362,7 @@ cache::Key text_key_of(const ops::Maker& op, const Source& source, const compile
   for (const std::string& option : options_of(source.choice.candidate, compiler, false))
     fields.emplace_back("own_option", option);
   fields.emplace_back("source", source_hash(unit.text, headers_for(source.target, &op)));
-  return cache::make_text_key(fields, fields_of(compiler));
+  return cache::make_text_key(fields, compiler_fields(compiler));
 }
 
 Artifact compile_source(const ops::Maker& op, const Source& source, compile::Compiler& compiler,

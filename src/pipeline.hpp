@@ -28,6 +28,9 @@ struct Choice {
 /// name, and the maker's own.
 std::vector<compile::Header> headers_for(const arch::Target& target, const ops::Maker* maker = nullptr);
 
+/// The compiler that is there, as a key names it; none where there is none.
+cache::Fields compiler_fields(const compile::Compiler& compiler);
+
 /// The key of a request, by which its alias is looked up. Also covers the library's build.
 cache::Key key_of(const ops::Request& request, const arch::Target& target, const compile::Compiler& compiler);
 

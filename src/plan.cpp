@@ -24,7 +24,7 @@ constexpr std::uintptr_t kAlignment = 16;  // more matters to no launch
 
 /// A launch and its kernel, planned over made-up addresses.
 struct Planned {
-  const LoadedKernel* kernel = nullptr;
+  KernelTable::Hold kernel;
   ops::LaunchPlan plan;
 };
 
@@ -46,14 +46,16 @@ class Plan::Impl::Maker {
     plan.choices = runtime_.tunings.version(device_);
     plan.report = runtime_.load_steps({&op_, call, kernel_}, device_, on_miss());
     lay_out_workspace(plan, op_.scratch_bytes(call, kernel_));
-    const std::vector<Planned> first = planned(placement_.places()), second = planned(moved(placement_.places()));
+    std::vector<Planned> first = planned(placement_.places());
+    const std::vector<Planned> second = planned(moved(placement_.places()));
     for (std::size_t i = 0; i < first.size(); ++i) {
       const Relocations found =
           relocations(op_.name(), first[i].plan, second.at(i).plan, placement_.places(), placement_.tensors());
-      plan.launches.push_back({*first[i].kernel, first[i].plan, found});
-      encode_tensor_maps(plan.launches.back().kernel, plan.launches.back().plan);
+      plan.launches.push_back({{}, first[i].plan, found});
+      encode_tensor_maps(*first[i].kernel, plan.launches.back().plan);
     }
     for (std::size_t i = 0; i < placement_.tensors(); ++i) add_tensor(plan, i, first);
+    for (std::size_t i = 0; i < first.size(); ++i) plan.launches[i].kernel = std::move(first[i].kernel);
     if (runtime_.backends.on_model(device_)) plan.args = op_.copy(placement_.get());
     if (runtime_.settings.check_lists) plan.checked = op_.copy(placement_.get());
   }
@@ -69,7 +71,7 @@ class Plan::Impl::Maker {
     op_.steps(placement_.at(places), kernel_, reinterpret_cast<void*>(places[placement_.tensors()]),
               [&](const ops::Step& step) {
                 Planned& each = list.emplace_back();
-                each.kernel = &runtime_.loaded(step, device_, {});
+                each.kernel = runtime_.loaded(step, device_, {});
                 set_device(*each.kernel, each.plan);
                 plan_step(step, *each.kernel, each.plan, [&](const support::WalkMemory& memory) {
                   walk_.zeroed = std::max(walk_.zeroed, memory.zeroed);
@@ -120,7 +122,7 @@ class Plan::Impl::Maker {
       const std::vector<Planned> other = planned(places);
       if (other.size() != first.size()) return false;
       for (std::size_t i = 0; i < first.size(); ++i)
-        if (other[i].kernel != first[i].kernel ||
+        if (&*other[i].kernel != &*first[i].kernel ||
             !same_but_for(tensor, element, first[i].plan, other[i].plan, plan.launches[i].relocations))
           return false;
       return true;
@@ -209,6 +211,7 @@ void Plan::Impl::check_workspace(void* workspace, const Places& places) const {
 
 void Plan::Impl::launch_one(const PlannedLaunch& each, const Places& places,
                             std::span<const support::MemoryRange> memory, Stream stream) const {
+  const LoadedKernel& loaded = *each.kernel;
   alignas(64) std::array<std::byte, ops::LaunchPlan::kMaxParamsBytes> params;
   std::memcpy(params.data(), each.plan.params.data(), each.plan.params_bytes);
   const auto address = [&](const Relocation& of) { return places[of.tensor] + static_cast<std::uint64_t>(of.bytes); };
@@ -221,11 +224,12 @@ void Plan::Impl::launch_one(const PlannedLaunch& each, const Places& places,
     std::size_t count = 0;
     for (const Relocation& map : each.relocations.maps)
       maps[count++] = {params.data() + map.offset, reinterpret_cast<void*>(address(map))};
-    each.kernel.driver->move_tensor_maps(each.kernel.device, {maps.data(), count});
+    loaded.driver->move_tensor_maps(loaded.device, {maps.data(), count});
   }
-  runtime->tell_launch(op->name(), each.kernel, each.plan.blocks);
-  each.kernel.driver->launch(each.kernel.device, *each.kernel.kernel, each.kernel.config(each.plan, memory),
-                             params.data(), each.plan.params_bytes, stream);
+  const support::ToolRange range = runtime->tell_launch(op->name(), loaded, each.plan.blocks);
+  runtime->note_graph(each.kernel, stream);
+  loaded.driver->launch(loaded.device, *loaded.kernel, loaded.config(each.plan, memory), params.data(),
+                        each.plan.params_bytes, stream);
 }
 
 void Plan::Impl::launch_on_model(const Places& places, Stream stream) const {
@@ -244,7 +248,7 @@ void Plan::Impl::launch(const Places& places, Stream stream) const {
 }
 
 void Plan::Impl::zero_counters(std::uintptr_t workspace, Stream stream) const {
-  const LoadedKernel& any = launches.front().kernel;
+  const LoadedKernel& any = *launches.front().kernel;
   any.driver->zero(any.device, reinterpret_cast<void*>(workspace + walk_offset), walk.zeroed, stream);
 }
 

@@ -26,7 +26,7 @@ struct PlannedTensor {
 };
 
 struct PlannedLaunch {
-  LoadedKernel kernel;
+  KernelTable::Hold kernel;
   ops::LaunchPlan plan;
   Relocations relocations;
 };

@@ -31,10 +31,10 @@ CallPreparer::CallPreparer(const support::Settings& settings, support::Log log)
 const LoadedKernel& CallPreparer::kernel_of(const ops::Op& op, const ops::Request& request, Device device) {
   for (const Kept& kept : kernels_)
     if (kept.name == request.name && kept.device == device) return *kept.kernel;
-  const arch::Target target = backends_.target(device, op);
+  arch::Target target = backends_.target(device, op);
   const auto driver = backends_.driver(device);
-  kernels_.push_back(
-      {request.name, device, maker_.load(op, request, target, driver, device.index, maker_.get(op, request, target))});
+  const Artifact artifact = maker_.get_for(op, request, target, device);
+  kernels_.push_back({request.name, device, maker_.load(op, request, target, driver, device.index, artifact)});
   return *kernels_.back().kernel;
 }
 

@@ -43,6 +43,7 @@ Runtime::Impl::Impl(const Options& options)
   remote = open_remote(options.remote);
   kernel_maker.use(remote.get());
   support::warn_of_unknown_variables(log);
+  support::look_for_tool();
 }
 
 std::unique_ptr<cache::RemoteLayer> Runtime::Impl::open_remote(const std::optional<Remote>& functions) {
@@ -59,6 +60,12 @@ std::unique_ptr<cache::Store> Runtime::Impl::open_store() {
       settings.cache_dir, settings.cache_max_size_bytes,
       [this](LogLevel level, std::string_view message) { log(level, message); }, settings.pack_keys);
 }
+
+namespace {
+
+constexpr std::size_t kMostSteps = 8;  // of a call: those of products are two copies, the product and its sums
+
+}  // namespace
 
 void Runtime::Impl::run(const ops::Op& op, const void* args, Stream stream) {
   const Device device = op.device_of(args);
@@ -96,17 +103,20 @@ void Runtime::Impl::run(const ops::Step& call, Device device, Stream stream) {
   const ops::Op& op = *call.op;
   if (!op.in_steps(call.args, call.kernel)) return launch(call, loaded(call, device, stream), stream);
   // All kernels first: what is refused leaves nothing in the stream.
-  op.steps(call.args, call.kernel, ops::nowhere(), [&](const ops::Step& step) { loaded(step, device, stream); });
+  std::array<KernelTable::Hold, kMostSteps> kernels;
+  std::size_t count = 0, next = 0;
+  op.steps(call.args, call.kernel, ops::nowhere(),
+           [&](const ops::Step& step) { kernels.at(count++) = loaded(step, device, stream); });
   const std::size_t scratch_bytes = op.scratch_bytes(call.args, call.kernel);
   const auto scratch = scratch_bytes > 0 ? workspace(device, scratch_bytes, stream) : nullptr;
   op.steps(call.args, call.kernel, scratch.get(),
-           [&](const ops::Step& step) { launch(step, loaded(step, device, stream), stream); });
+           [&](const ops::Step& step) { launch(step, kernels.at(next++), stream); });
 }
 
-const LoadedKernel& Runtime::Impl::loaded(const ops::Step& step, Device device, Stream stream) {
-  const LoadedKernel* kernel = table.find(hot_key(*step.op, step.kernel.small_key, device));
-  return kernel != nullptr ? *kernel
-                           : get(*step.op, step.op->request_of(step.kernel), step.kernel.small_key, device, stream);
+KernelTable::Hold Runtime::Impl::loaded(const ops::Step& step, Device device, Stream stream) {
+  KernelTable::Hold kernel = table.find(hot_key(*step.op, step.kernel.small_key, device));
+  return kernel ? std::move(kernel)
+                : get(*step.op, step.op->request_of(step.kernel), step.kernel.small_key, device, stream);
 }
 
 TuneReport Runtime::Impl::tune(const ops::Op& op, const ops::Problem& problem, Device device,
@@ -167,7 +177,13 @@ std::shared_ptr<void> Runtime::Impl::walk_memory(const LoadedKernel& kernel, con
   return owner;
 }
 
-void Runtime::Impl::launch(const ops::Step& step, const LoadedKernel& kernel, Stream stream) {
+void Runtime::Impl::ask_for_graph(const KernelTable::Hold& kernel, Stream stream) const {
+  // Without a bound nobody pays for the question: each launch counts as a graph's then, where one can be recorded.
+  if (settings.code_max_size_bytes == 0 || kernel->driver->capturing(kernel->device, stream)) kernel.stays_for_graph();
+}
+
+void Runtime::Impl::launch(const ops::Step& step, const KernelTable::Hold& held, Stream stream) {
+  const LoadedKernel& kernel = *held;
   ops::LaunchPlan plan;
   const Device device = step.op->device_of(step.args);
   std::shared_ptr<void> owner;
@@ -177,7 +193,8 @@ void Runtime::Impl::launch(const ops::Step& step, const LoadedKernel& kernel, St
     memory.scratch(static_cast<std::byte*>(owner.get()) + walk.zeroed, walk.pieces);
     return support::WalkPlace{owner.get(), walk.zeroed};
   });
-  tell_launch(step.op->name(), kernel, plan.blocks);
+  const support::ToolRange range = tell_launch(step.op->name(), kernel, plan.blocks);
+  note_graph(held, stream);
   kernel.driver->launch(kernel.device, *kernel.kernel, kernel.config(plan, memory.ranges()), plan.params.data(),
                         plan.params_bytes, stream);
 }
@@ -213,8 +230,8 @@ void check_params(const CustomMaker& maker, const LoadedKernel& kernel, const Cu
 
 void Runtime::Impl::run(const CustomMaker& maker, Device device, const CustomLaunch& what, Stream stream) {
   constexpr unsigned kMaxBlocks = std::numeric_limits<std::int32_t>::max();  // of a grid's x, in CUDA and HIP
-  const LoadedKernel* kernel = table.find(hot_key(maker, 0, device));
-  if (kernel == nullptr) kernel = &get(maker, maker.request(), 0, device, stream);
+  KernelTable::Hold kernel = table.find(hot_key(maker, 0, device));
+  if (!kernel) kernel = get(maker, maker.request(), 0, device, stream);
   check_params(maker, *kernel, what);
   if (what.blocks == 0 || what.blocks > kMaxBlocks) [[unlikely]]
     fail(Stage::argument, Code::invalid_argument,
@@ -223,7 +240,8 @@ void Runtime::Impl::run(const CustomMaker& maker, Device device, const CustomLau
     fail(Stage::argument, Code::invalid_argument,
          cat("blocks of '", maker.request().name, "' is ", what.blocks, "; it must be a multiple of ",
              kernel->shape.cluster, ", the blocks of a cluster"));
-  tell_launch(maker.name(), *kernel, what.blocks);
+  const support::ToolRange range = tell_launch(maker.name(), *kernel, what.blocks);
+  note_graph(kernel, stream);
   if (!kernel->draws())
     return kernel->driver->launch(kernel->device, *kernel->kernel, kernel->config(what.blocks), what.params, what.bytes,
                                   stream);
@@ -236,8 +254,8 @@ void Runtime::Impl::run(const CustomMaker& maker, Device device, const CustomLau
 }
 
 void Runtime::Impl::encode(const CustomMaker& maker, Device device, const support::TensorMapDesc& desc, void* out) {
-  const LoadedKernel* kernel = table.find(hot_key(maker, 0, device));
-  (kernel != nullptr ? kernel->driver : backends.driver(device))->encode_tensor_map(device.index, desc, out);
+  const KernelTable::Hold kernel = table.find(hot_key(maker, 0, device));
+  (kernel ? kernel->driver : backends.driver(device))->encode_tensor_map(device.index, desc, out);
 }
 
 Runtime::Runtime(Options options) : impl_(support::made_whole<Impl>(options)) {}
@@ -256,7 +274,8 @@ std::string Runtime::target_of(Device device) const { return impl_->backends.tar
 std::string Runtime::target_of(Device device, std::string_view op) const {
   return impl_->backends.target(device, detail::find_op(op)).name();
 }
-Counters Runtime::counters() const { return impl_->kernel_maker.counters(); }
+Counters Runtime::counters() const { return impl_->counters(); }
+TrimReport Runtime::trim(std::optional<Device> device) { return impl_->trim(device); }
 Device Runtime::default_device() const { return impl_->backends.default_device(); }
 
 std::shared_ptr<void> Runtime::allocate(Device device, std::size_t bytes) {

@@ -25,6 +25,7 @@
 #include "support/environment.hpp"
 #include "support/fork_safe.hpp"
 #include "support/log.hpp"
+#include "support/tool_range.hpp"
 #include "support/walk_param.hpp"
 #include "support/workers.hpp"
 #include "tuning/tunings.hpp"
@@ -41,14 +42,22 @@ struct Runtime::Impl {
   ops::Kernel kernel_of(const ops::Op& op, const ops::ProblemKey& problem, Device device);
   void run(const ops::Step& call, Device device, Stream stream);
   void run_rung(const ops::Op& op, const void* args, int rung, Stream stream);
-  const LoadedKernel& loaded(const ops::Step& step, Device device, Stream stream);
+  KernelTable::Hold loaded(const ops::Step& step, Device device, Stream stream);
   TuneReport tune(const ops::Op& op, const ops::Problem& problem, Device device, const TuneOptions& options);
   TuneReport tune(const ops::Op& op, const void* args, const TuneOptions& options);
   static HotKey hot_key(const ops::Maker& maker, std::uint64_t small_key, Device device);
-  void launch(const ops::Step& step, const LoadedKernel& kernel, Stream stream);
-  void tell_launch(std::string_view op, const LoadedKernel& kernel, unsigned blocks) const {
+  void launch(const ops::Step& step, const KernelTable::Hold& kernel, Stream stream);
+  /// Before a launch: a graph that may take it keeps the kernel loaded.
+  void note_graph(const KernelTable::Hold& kernel, Stream stream) const {
+    if (stream.handle != nullptr && !kernel.in_graph()) [[unlikely]]
+      ask_for_graph(kernel, stream);
+  }
+  void ask_for_graph(const KernelTable::Hold& kernel, Stream stream) const;
+  /// Logs a launch, and is its range for tools.
+  support::ToolRange tell_launch(std::string_view op, const LoadedKernel& kernel, unsigned blocks) const {
     if (log.enabled(LogLevel::trace)) [[unlikely]]
       log(LogLevel::trace, launch_line(op, kernel.report, kernel.id, kernel.device, blocks));
+    return support::ToolRange("launch", kernel.report.name);
   }
   /// Memory for work on the stream, until its owner lets go: the caller's allocator gives it, else the driver's pool.
   std::shared_ptr<void> workspace(Device device, std::size_t bytes, Stream stream);
@@ -63,19 +72,20 @@ struct Runtime::Impl {
   void encode(const CustomMaker& maker, Device device, const support::TensorMapDesc& desc, void* out);
 
   // ---- the first call of a kind -------------------------------------------------------------------------------------
-  const LoadedKernel& get(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device,
-                          Stream stream);
-  const LoadedKernel& load(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device,
-                           MissPolicy on_miss, KernelReport* how = nullptr);
+  KernelTable::Hold get(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device,
+                        Stream stream);
+  KernelTable::Hold load(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device,
+                         MissPolicy on_miss, KernelReport* how = nullptr);
+  /// Unloads what nobody needs until at most so many bytes of code are left on the device.
+  TrimReport unload(Device device, std::uint64_t keep_bytes);
+  TrimReport trim(std::optional<Device> device);
+  Counters counters() const;
   std::unique_ptr<LoadedKernel> load(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
                                      const std::shared_ptr<launch::Driver>& driver, Device device,
                                      const Artifact& artifact);
   std::unique_ptr<LoadedKernel> load_quick(const ops::Maker& op, const ops::Request& request,
                                            const arch::Target& target, const std::shared_ptr<launch::Driver>& driver,
                                            Device device, const Artifact& artifact);
-  /// Finds or makes it for the target, or as PTX where the compiler is too old for the device: `target` is then that.
-  Artifact artifact_of(const ops::Maker& op, const ops::Request& request, arch::Target& target, Device device,
-                       MissPolicy on_miss);
   /// Has the background make the best kernel for a key that has a quick one.
   void replace_later(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device,
                      const arch::Target& target);

@@ -20,59 +20,46 @@ namespace tj {
 using support::cat;
 using support::fail;
 
-const LoadedKernel& Runtime::Impl::get(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key,
-                                       Device device, Stream stream) {
+KernelTable::Hold Runtime::Impl::get(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key,
+                                     Device device, Stream stream) {
   const support::Uncancelled whole;
+  if (KernelTable::Hold settled = table.find_settled(hot_key(op, small_key, device))) return settled;
   if (backends.driver(device)->capturing(device.index, stream))
-    fail(Stage::load, Code::cold_in_capture,
-         cat("'", request.name,
-             "' is not prepared and the stream is capturing a graph; call tj::prepare() with the same arguments "
-             "before the capture. The capture goes on"));
+    fail(
+        Stage::load, Code::cold_in_capture,
+        cat("'", request.name,
+            "' is not prepared and the stream is capturing a graph; call tj::prepare() with the same arguments "
+            "before the capture",
+            settings.code_max_size_bytes != 0 ? ", and keep a plan of the call, as the bound TJ_CODE_MAX_SIZE may have "
+                                                "had the kernel unloaded"
+                                              : "",
+            ". The capture goes on"));
   if (settings.on_miss == MissPolicy::quick) upgrades->go_on();
   return load(op, request, small_key, device, settings.on_miss);
 }
 
-const LoadedKernel& Runtime::Impl::load(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key,
-                                        Device device, MissPolicy on_miss, KernelReport* how) {
+KernelTable::Hold Runtime::Impl::load(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key,
+                                      Device device, MissPolicy on_miss, KernelReport* how) {
   const support::Uncancelled whole;
   const HotKey key = hot_key(op, small_key, device);
   arch::Target target = backends.target(device, op);  // before the driver: a wrong target is the better thing to say
   const auto driver = backends.driver(device);
   if (on_miss == MissPolicy::quick && workers.stopped()) on_miss = MissPolicy::wait;
-  const Artifact artifact = artifact_of(op, request, target, device, on_miss);
+  const Artifact artifact = kernel_maker.get_for(op, request, target, device, on_miss);
   if (how != nullptr) *how = artifact.report;
-  if (const LoadedKernel* present = table.find(key); present != nullptr && (!present->quick || artifact.quick))
-    return *present;
+  if (KernelTable::Hold present = table.find(key); present && (!present->quick || artifact.quick)) return present;
   auto kernel = artifact.quick ? load_quick(op, request, target, driver, device, artifact)
                                : load(op, request, target, driver, device, artifact);
   if (how != nullptr) *how = kernel->report;
-  const LoadedKernel* const own = kernel.get();
-  bool replaced = false;
-  const LoadedKernel& kept = *table.insert(key, std::move(kernel), &replaced);
-  if (replaced) kernel_maker.count_replaced();
-  if (&kept == own && kept.quick) {
+  KernelTable::Kept outcome;
+  KernelTable::Hold kept = table.insert(key, std::move(kernel), &outcome);
+  if (outcome == KernelTable::Kept::replaced) kernel_maker.count_replaced();
+  if (outcome == KernelTable::Kept::own && kept->quick) {
     kernel_maker.count_quick();
     replace_later(op, request, small_key, device, target);
   }
+  if (settings.code_max_size_bytes != 0) unload(device, settings.code_max_size_bytes);
   return kept;
-}
-
-/// A binary of a newer compiler, in a pack, goes before PTX. So does what was asked for: nothing else is tried then.
-Artifact Runtime::Impl::artifact_of(const ops::Maker& op, const ops::Request& request, arch::Target& target,
-                                    Device device, MissPolicy on_miss) {
-  try {
-    return kernel_maker.get(op, request, target, on_miss);
-  } catch (const Error& error) {
-    const bool old_compiler = error.stage == Stage::compile && error.code == Code::unsupported;
-    const auto ptx = backends.ptx_of(device, target);
-    std::string problem;
-    if (!ptx ||
-        (!old_compiler && (error.code != Code::not_in_cache || !kernel_maker.on_disk(&op, request, *ptx, &problem))))
-      throw;
-    backends.warn_of_ptx(device, *ptx, error.message);
-    target = *ptx;
-  }
-  return kernel_maker.get(op, request, target, on_miss);
 }
 
 /// One that the driver does not load, as may be for want of registers, is no reason for the call to fail.
@@ -100,9 +87,9 @@ void Runtime::Impl::replace_later(const ops::Maker& op, const ops::Request& requ
       try {
         const HotKey key = hot_key(op, small_key, device);
         const auto driver = backends.driver(device);
-        bool replaced = false;
-        table.insert(key, load(op, request, target, driver, device, kernel_maker.best(op, request, target)), &replaced);
-        if (!replaced) return;  // by a call that asked for it
+        KernelTable::Kept outcome;
+        table.insert(key, load(op, request, target, driver, device, kernel_maker.best(op, request, target)), &outcome);
+        if (outcome != KernelTable::Kept::replaced) return;  // by a call that asked for it
         kernel_maker.count_replaced();
         log(LogLevel::info, cat("the best kernel of ", request.name, " serves instead of the quick one"));
       } catch (const std::exception& error) {
@@ -193,8 +180,8 @@ KernelReport Runtime::Impl::report(const ops::Op& op, const ops::Kernel& kernel,
 
 KernelReport Runtime::Impl::report(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key,
                                    Device device, MissPolicy on_miss) {
-  const LoadedKernel* const kernel = table.find(hot_key(op, small_key, device));
-  if (kernel != nullptr && !kernel->quick) return without_times(kernel->report, KernelOrigin::memory);
+  const KernelTable::Hold kernel = table.find(hot_key(op, small_key, device));
+  if (kernel && !kernel->quick) return without_times(kernel->report, KernelOrigin::memory);
   KernelReport how;  // this call's own: another thread may have made the kernel that is kept
   load(op, request, small_key, device, on_miss, &how);
   return how;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs, builds and runs every test that this machine can run; says what it skipped and why, and where the time went.
 #
-#   bash tests/run.sh           everything: g++ release, clang's warnings, address and thread sanitizers, known mutants
+#   bash tests/run.sh           everything: g++ release, clang's warnings, address and thread sanitizers, fuzz targets, known mutants
 #   bash tests/run.sh --quick   the release build and its tests only
 #   bash tests/run.sh --full    everything, with the sets that are too long for each change
 #   bash tests/run.sh --setup   only installs
@@ -87,6 +87,21 @@ run_tests() { # stage, ctest arguments...
   count "$stage" "$file"
 }
 
+check_fuzz() { # readers of what lies in a cache, over their corpora and over drawn bytes: a number of runs, whatever they take
+  local log=build/fuzz.log reader runs=20000 readers=(entry alias pack remote manifest tuning) wrong=0
+  [ -z "${TJ_TEST_FULL:-}" ] || runs=2000000
+  tj_say "fuzz: $runs runs of each reader"
+  if ! timed fuzz compile ninja -C build/asan -j "$(nproc)" "${readers[@]/%/_fuzz}" >"$log" 2>&1; then wrong=1; fi
+  for reader in "${readers[@]}"; do
+    [ $wrong = 0 ] || break
+    mkdir -p "build/corpus/$reader"  # what is new goes there, and what breaks a promise
+    timed fuzz run "build/asan/tests/${reader}_fuzz" -runs=$runs -artifact_prefix="build/corpus/" "build/corpus/$reader" "tests/cache/corpus/$reader" >>"$log" 2>&1 || wrong=1
+  done
+  if [ $wrong = 0 ]; then passed=$((passed + 1)); return; fi
+  tail -n 40 "$log"
+  fail_stage fuzz "a reader breaks a promise" "$log"
+}
+
 check_syntax() { # what clang++ says of everything that the sanitizers' builds leave out
   local log=build/clang.log
   tj_say "clang: warnings of what the sanitizers' builds leave out"
@@ -117,6 +132,8 @@ check_full() { # what takes hours: every mutant of every kernel's synchronisatio
     # shellcheck disable=SC2086 -- words
     if timed full run "$check" $what --cache-dir build/test_cache >>build/full.log 2>&1; then passed=$((passed + 1)); else fail_stage full "tj-check $what" build/full.log; fi
   done
+  tj_say "full: 10,000 rounds of eight processes that are killed at any moment"
+  if TJ_TEST_ROUNDS=10000 timed full run build/release/tests/tests.cache --source-file='*killed_test.cpp' >>build/full.log 2>&1; then passed=$((passed + 1)); else fail_stage full "killed processes" build/full.log; fi
   tj_say "full: random mutants of host code"
   if timed full run python3 tests/mutate.py --count 200 --jobs "$(nproc)" >>build/full.log 2>&1; then passed=$((passed + 1)); else fail_stage full mutate.py build/full.log; fi
   tail -n 12 build/full.log
@@ -146,7 +163,10 @@ if [ $quick = 0 ]; then
   linker=()
   if flags="$(tj_lld_flags)"; then linker=(-DCMAKE_{EXE,SHARED,MODULE}_LINKER_FLAGS="$flags"); fi
   for sanitizer in asan tsan; do
-    if build $sanitizer clang++ tj_tests --preset $sanitizer -DTJ_PCH=ON -DTJ_UNITY=all ${linker[@]+"${linker[@]}"}; then run_tests $sanitizer; fi
+    if build $sanitizer clang++ tj_tests --preset $sanitizer -DTJ_PCH=ON -DTJ_UNITY=all -DTJ_FUZZ=ON ${linker[@]+"${linker[@]}"}; then
+      run_tests $sanitizer
+      [ $sanitizer != asan ] || check_fuzz
+    fi
   done
   check_syntax
   check_mutants

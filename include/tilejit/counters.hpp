@@ -1,7 +1,7 @@
 // Counts of a runtime: look-ups on disk, waits, compiles, entries that were written, evicted or rejected.
 //
-// Decides the meaning of each number. Invariant: numbers only grow while a runtime lives. Hot calls count nothing. A
-// forked child goes on from its parent's numbers.
+// Decides the meaning of each number. Invariant: numbers only grow while a runtime lives, but for those of devices,
+// which say what is held now. Hot calls count nothing. A forked child goes on from its parent's numbers.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,17 @@ struct Counters {
     std::string reason;
     std::uint64_t entries = 0;
   };
+  /// A device that kernels were loaded on, and what the runtime holds there now.
+  struct DeviceUse {
+    std::string device;                      ///< "cuda:0"
+    std::uint64_t kernels = 0;               ///< that are loaded
+    std::uint64_t code_bytes = 0;            ///< of their binaries; a driver tells of no module how much it takes
+    std::uint64_t workspace_bytes = 0;       ///< of the library's pool, free ones too, as the driver tells; else 0
+    std::uint64_t workspace_used_bytes = 0;  ///< of these, what calls have now or had last
+    std::uint64_t allocated_bytes = 0;       ///< by Runtime::allocate(), and not freed
+  };
   std::vector<Layer> layers;
+  std::vector<DeviceUse> devices;
   std::vector<Rejected> rejected;     ///< every reason, also those that did not occur
   std::uint64_t misses = 0;           ///< look-ups that found no kernel
   std::uint64_t alias_hits = 0;       ///< look-ups on disk that found what text the request has, and made none
@@ -55,7 +65,9 @@ struct Counters {
   std::uint64_t remote_skipped = 0;   ///< questions that were not asked, behind repeated failures
   std::uint64_t remote_puts = 0;      ///< values that it keeps
   std::uint64_t remote_bytes_read = 0, remote_bytes_written = 0;
-  std::uint64_t loads = 0;          ///< kernels that a driver loaded
+  std::uint64_t loads = 0;    ///< kernels that a driver loaded
+  std::uint64_t unloads = 0;  ///< kernels that Runtime::trim() or Options::code_max_size_bytes had unloaded
+  std::uint64_t bytes_unloaded = 0;
   std::uint64_t stores = 0;         ///< entries written, measured choices too
   std::uint64_t alias_stores = 0;   ///< aliases written, beside these
   std::uint64_t failed_stores = 0;  ///< entries that could not be written

@@ -61,6 +61,13 @@ struct Allocator {
   std::function<void(Device, void* memory, std::size_t bytes, Stream)> deallocate;
 };
 
+/// What Runtime::trim() has freed.
+struct TrimReport {
+  std::uint64_t kernels = 0;          ///< that were unloaded
+  std::uint64_t code_bytes = 0;       ///< of their binaries; what a driver frees is its own matter
+  std::uint64_t workspace_bytes = 0;  ///< of the library's pools, as the driver tells
+};
+
 /// How kernels are made in the background (preparation.hpp).
 struct PrepareOptions {
   int threads = 1;          ///< kernels that are made at once, 1 to 256
@@ -73,6 +80,10 @@ struct Options {
   /// layers: the first that can be written is, the others are only searched (cache/README.md).
   std::optional<std::string> cache_dir;
   std::optional<std::uint64_t> cache_max_size_bytes;  ///< TJ_CACHE_MAX_SIZE (K, M, G suffixes); default 4 GiB
+  /// TJ_CODE_MAX_SIZE: bytes of binaries that stay loaded on a device (K, M, G suffixes); 0, the default: no bound.
+  /// Behind a load that goes beyond it, kernels whose last use is longest ago are unloaded, as trim() says which. With
+  /// a bound, each launch asks whether its stream records a graph.
+  std::optional<std::uint64_t> code_max_size_bytes;
   /// TJ_TARGET, "sm_90a", "gfx1100", "model:sm_90a"; default: the tensor's device. Options behind the name, in any
   /// order, take something from the device: "sm_90+copies=threads+smem=99K". copies=threads (sm_90, sm_100, sm_120a and
   /// others of their family): without the copy engine, as before sm_90; copies=engine: with it, which is the default.
@@ -232,6 +243,8 @@ class TJ_API Runtime {
   std::vector<KernelReport> warm_flags(std::string_view op, std::string_view flags, std::string_view target);
   /// Compiles the kernel of a request of any op. For the project's own tools: ops::Request is not a public type.
   KernelReport warm_op(const ops::Request& request, std::string_view target);
+  /// The same for what a call on the device takes: PTX, where the compiler is too old for binaries.
+  KernelReport warm_op(const ops::Request& request, Device device);
 
   /// Measures the kernels that can serve a call's sizes on its GPU, and keeps the fastest one's name in the cache.
   /// Calls of the same sizes on a device of the same name take it from then on. Other runtimes take it from their next
@@ -260,6 +273,15 @@ class TJ_API Runtime {
 
   /// Returns the counts of this runtime so far. It never throws for a cache that cannot be used.
   Counters counters() const;
+
+  /// Unloads the kernels that nothing needs, on one device or on all that kernels were loaded on, and gives the free
+  /// memory of the library's pools back. Later calls load them again, from the disk mostly.
+  ///
+  /// These stay: kernels of plans; kernels of calls in other threads at that moment; quick kernels that still serve;
+  /// and what a graph may launch, as a graph holds no kernel. With Options::code_max_size_bytes the library knows what
+  /// was recorded. Without it a kernel stays that was launched on any stream but the default one, since that may have
+  /// been recording. The driver waits for launches of a kernel before it frees it. No stream's recording is disturbed.
+  TrimReport trim(std::optional<Device> device = {});
 
   /// Memory helpers for programs that have no GPU framework of their own. cpu devices use host memory.
   /// allocate: 256-byte aligned; freed with the last copy of the pointer. Copies are synchronous. Throw tj::Error.

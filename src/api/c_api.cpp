@@ -6,8 +6,12 @@
 // (tj_options_init, tj_runtime_destroy, the texts of the last error, names and versions) call nothing that throws.
 #include <tilejit/tilejit.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -57,6 +61,7 @@ void tj_options_init(tj_options* options) {
   options->wait_limit_s = -1;
   options->compile_limit_s = -1;
   options->on_miss = TJ_MISS_DEFAULT;
+  options->code_max_size_bytes = -1;
 }
 
 tj_status tj_runtime_create(const tj_options* options, tj_runtime** out) {
@@ -118,6 +123,20 @@ tj_status tj_counters(tj_runtime* runtime, const char* format, const char** out)
     std::string& kept = place.get();
     kept = form == "json" ? counters.json() : counters.prometheus();
     *out = kept.c_str();
+  });
+}
+
+tj_status tj_trim(tj_runtime* runtime, const tj_device* device, tj_trim_report* report) {
+  return guarded([&] {
+    std::uint64_t size = 0;
+    if (report != nullptr) {
+      std::memcpy(&size, report, sizeof size);
+      check_size(size, "report", sizeof(tj_trim_report));
+    }
+    const tj::TrimReport freed =
+        runtime_of(runtime).trim(device != nullptr ? std::optional(to_device(*device, "device")) : std::nullopt);
+    const tj_trim_report filled{size, freed.kernels, freed.code_bytes, freed.workspace_bytes};
+    if (report != nullptr) std::memcpy(report, &filled, std::min<std::size_t>(size, sizeof filled));
   });
 }
 

@@ -76,6 +76,7 @@ Options to_options(const tj_options* given) {
   set(options.record_file, o.record_file);
   set(options.pack_keys, o.pack_keys);
   if (o.cache_max_size_bytes >= 0) options.cache_max_size_bytes = static_cast<std::uint64_t>(o.cache_max_size_bytes);
+  if (o.code_max_size_bytes >= 0) options.code_max_size_bytes = static_cast<std::uint64_t>(o.code_max_size_bytes);
   if (o.log_level != TJ_LOG_DEFAULT)
     options.log_level = to_enum<LogLevel>(o.log_level, TJ_LOG_OFF, "options.log_level", "-1 (default) to 5 (off)");
   options.use_disk_cache = to_enum<int>(o.use_disk_cache, 1, "options.use_disk_cache", "0 (no), 1 (yes)") != 0;

@@ -58,6 +58,12 @@ KernelReport Runtime::warm_op(const ops::Request& request, std::string_view targ
   return impl_->kernel_maker.get(detail::find_op(request.op), request, arch::parse_target(target)).report;
 }
 
+KernelReport Runtime::warm_op(const ops::Request& request, Device device) {
+  const ops::Op& op = detail::find_op(request.op);
+  arch::Target target = impl_->backends.target(device, op);
+  return impl_->kernel_maker.get_for(op, request, target, device).report;
+}
+
 TuneReport Runtime::tune_op(std::string_view op, const ops::Problem& problem, Device device,
                             const TuneOptions& options) {
   return impl_->tune(detail::find_op(op), problem, device, options);

@@ -74,6 +74,13 @@ struct MovedTensorMap {
   void* address;  ///< a multiple of 16; nobody looks
 };
 
+/// Bytes of a device's memory that the library holds there.
+struct MemoryUse {
+  std::uint64_t workspace_bytes = 0;       ///< of its pool, free ones too; 0 where the driver does not tell
+  std::uint64_t workspace_used_bytes = 0;  ///< of these, what work has or had that is not known to be done
+  std::uint64_t allocated_bytes = 0;       ///< by allocate(), and not freed
+};
+
 class Driver {
  public:
   virtual ~Driver() = default;
@@ -104,6 +111,10 @@ class Driver {
   /// Memory for work that is enqueued on the stream until its owner lets go. A stream that records a graph records the
   /// memory too. On a GPU from a pool of the library's own, which keeps up to 128 MB of it for the next call.
   virtual std::shared_ptr<void> scratch(int device, std::size_t bytes, Stream stream) = 0;
+  /// Never throws: what a driver does not tell is 0.
+  virtual MemoryUse memory_use(int /*device*/) noexcept { return {}; }
+  /// Gives the pool's free memory back; returns the bytes that the pool has fewer.
+  virtual std::uint64_t trim_pool(int /*device*/) noexcept { return 0; }
   /// Enqueues that device memory becomes zeros.
   virtual void zero(int device, void* memory, std::size_t bytes, Stream stream) = 0;
   virtual void copy(int device, void* dst, bool dst_on_device, const void* src, bool src_on_device,

@@ -264,6 +264,12 @@ Settings resolve_settings(const Options& options) {
     settings.cache_max_size_bytes = parse_size("TJ_CACHE_MAX_SIZE", *size);
   }
 
+  if (options.code_max_size_bytes) {
+    settings.code_max_size_bytes = *options.code_max_size_bytes;
+  } else if (const auto size = environment_variable("TJ_CODE_MAX_SIZE")) {
+    settings.code_max_size_bytes = parse_size("TJ_CODE_MAX_SIZE", *size);
+  }
+
   settings.target_from_variable = !options.target;
   settings.target = options.target ? *options.target : environment_variable("TJ_TARGET").value_or("");
 

@@ -26,7 +26,8 @@ struct Settings {
   /// Absolute folders with colons between them; empty when there is no place for one (memory only).
   std::string cache_dir;
   std::uint64_t cache_max_size_bytes = 0;
-  std::string target;  ///< empty: by device
+  std::uint64_t code_max_size_bytes = 0;  ///< of kernels that are loaded on a device; 0: no bound
+  std::string target;                     ///< empty: by device
   bool target_from_variable = false;
   std::string dump_dir;     ///< empty: no dumps
   std::string record_file;  ///< absolute; empty: nothing is recorded

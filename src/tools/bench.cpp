@@ -45,6 +45,10 @@ constexpr Mode kModes[] = {
      "driver, or one that "
      "does nothing (--driver)",
      run_dispatch},
+    {"--start",
+     "time how a process gets kernels ready that the cache or a pack has, beside the device's own start. A kernel that "
+     "is compiled, or a compiler's library that is opened, is a failure",
+     run_start},
     {"--compile", "time how kernels are made: schedule, source, the compiler's phases, load. Needs no GPU",
      run_compile},
 };
@@ -92,9 +96,11 @@ constexpr const char* kFooter =
     "  tj-bench --op fmha --batch 4 --heads 32 --seq-q 4096 --head-dim 128 --dtype bf16 --causal true\n"
     "  tj-bench --dispatch                          every op, small problems\n"
     "  tj-bench --dispatch --driver FOLDER          the same with the libcuda.so.1 of a folder\n"
+    "  tj-bench --start --cache-dir model.tjp       the default kernels of every op, from a pack\n"
     "  tj-bench --compile --op gemm --tile 128x256x64 --target sm_90a,sm_100a\n"
     "  tj-bench --compile --target all              the first kernel of every op, everywhere\n"
-    "Exit codes: 0 done, 1 something could not be timed or gave no result, 2 bad use or an output that cannot be "
+    "Exit codes: 0 done, 1 something could not be timed, gave no result or was compiled under --start, 2 bad use or an "
+    "output that cannot be "
     "written.";
 
 void add_options(CLI::App& app, BenchArguments& arguments, std::array<bool, std::size(kModes)>& modes) {
@@ -118,11 +124,11 @@ void add_options(CLI::App& app, BenchArguments& arguments, std::array<bool, std:
   bounded(app.add_option("--rounds", arguments.rounds, "how often each thing is timed"), 1, 100000);
   bounded(app.add_option("--seed", arguments.seed, "of the random values that operands hold (default: 1)"), 0,
           std::uint64_t{1} << 62);
-  CLI::Option* before = nullptr;
+  std::array<CLI::Option*, std::size(kModes)> flags{};
   for (std::size_t i = 0; i < std::size(kModes); ++i) {
     CLI::Option* flag = app.add_flag(kModes[i].flag, modes[i], kModes[i].help);
-    if (before != nullptr) flag->excludes(before);
-    before = flag;
+    for (std::size_t other = 0; other < i; ++other) flag->excludes(flags[other]);
+    flags[i] = flag;
   }
   for (const OwnMode& mode : own_modes()) {
     const std::string help = cat(mode.help, "; ", mode.flag, " --help has its options");

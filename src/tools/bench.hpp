@@ -1,8 +1,9 @@
 // tj-bench: times calls, what lies beneath them, and how kernels are made.
 //
 // Decides the command line, which way of working it asks for and what the ways share. Each way decides what it times,
-// and how: bench_calls.cpp, bench_dispatch.cpp, bench_compile.cpp. Knows no other library: a comparison of several
-// reads what this prints. Invariant: a number is measured here and now or is not there; what cannot be timed is named.
+// and how: bench_calls.cpp, bench_dispatch.cpp, bench_compile.cpp, bench_start.cpp. Knows no other library: a
+// comparison of several reads what this prints. Invariant: a number is measured here and now or is not there; what
+// cannot be timed is named.
 #pragma once
 
 #include <cstdint>
@@ -45,6 +46,8 @@ int bench(const std::vector<std::string>& words, std::ostream& out, std::ostream
 int run_calls(const BenchArguments& arguments);
 /// The host's share of hot calls.
 int run_dispatch(const BenchArguments& arguments);
+/// Getting kernels ready that the cache has, in a process that has just begun.
+int run_start(const BenchArguments& arguments);
 /// Compiling: schedule, source, the compiler's phases, load.
 int run_compile(const BenchArguments& arguments);
 

@@ -247,14 +247,13 @@ std::vector<Job> find_jobs(const Settings& settings, const Runtime& runtime, std
   if (targets.empty() && !asked.empty()) targets.push_back(arch::parse_target(asked, "TJ_TARGET").name());
   const bool of_device = targets.empty();  // then an op takes what a call of it would
   const Device device = of_device ? runtime.default_device() : Device{};
-  if (of_device)
-    targets.push_back(device.kind == DeviceKind::cpu ? arch::all().front()->name : runtime.target_of(device));
+  const bool on_device = of_device && device.kind != DeviceKind::cpu;
+  if (of_device) targets.push_back(on_device ? runtime.target_of(device) : arch::all().front()->name);
   std::vector<Job> jobs;
   std::set<std::pair<std::string, std::string>> seen;  // "--causal both,true" names some kernels twice
   for (const std::string& each_target : targets)
     for (const ops::Op* op : chosen) {
-      const std::string target =
-          of_device && device.kind != DeviceKind::cpu ? runtime.target_of(device, op->name()) : each_target;
+      const std::string target = on_device ? runtime.target_of(device, op->name()) : each_target;
       const arch::Arch& arch = *arch::parse_target(target).arch;
       std::vector<ops::Request> requests = op->requests_for(settings.op_flags, arch);
       const auto unserved = std::stable_partition(
@@ -266,7 +265,8 @@ std::vector<Job> find_jobs(const Settings& settings, const Runtime& runtime, std
         requests.erase(unserved, requests.end());
       }
       for (ops::Request& request : requests)
-        if (seen.emplace(request.name, target).second) jobs.push_back({std::move(request), target});
+        if (seen.emplace(request.name, target).second)
+          jobs.push_back({std::move(request), target, on_device ? std::optional(device) : std::nullopt});
     }
   return jobs;
 }
@@ -309,7 +309,7 @@ int warm_kernels(const Settings& settings, const support::Settings& resolved, st
   options.cache_dir = cache_dir;
   progress.follow(options);
   Runtime runtime(options);
-  const std::vector<Job> jobs = wanted ? jobs_of(*wanted) : find_jobs(settings, runtime, err);
+  std::vector<Job> jobs = wanted ? jobs_of(*wanted) : find_jobs(settings, runtime, err);
   if (jobs.empty() && !wanted)
     support::fail(
         Stage::target, Code::unsupported,
@@ -321,6 +321,9 @@ int warm_kernels(const Settings& settings, const support::Settings& resolved, st
   const Clock::time_point start = Clock::now();
   make_all(runtime, jobs, worth, threads, progress, outcomes);
   const double total_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  for (std::size_t i = 0; i < jobs.size(); ++i)
+    if (jobs[i].device && outcomes[i].ok && !outcomes[i].report.target.empty())
+      jobs[i].target = outcomes[i].report.target;
   check_kept(cache_dir, resolved.cache_max_size_bytes, jobs, outcomes, progress);
   progress.end();
   std::optional<KeptChoices> choices;

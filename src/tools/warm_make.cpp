@@ -46,7 +46,7 @@ Outcome make(Runtime& runtime, const Job& job) {
   making = &outcome;
   const Clock::time_point start = Clock::now();
   try {
-    outcome.report = runtime.warm_op(job.request, job.target);
+    outcome.report = job.device ? runtime.warm_op(job.request, *job.device) : runtime.warm_op(job.request, job.target);
     outcome.ok = true;
   } catch (const Error& error) {
     outcome.error = error.what();

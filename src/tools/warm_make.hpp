@@ -7,6 +7,7 @@
 #include <iosfwd>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,7 @@ namespace tj::tools {
 struct Job {
   ops::Request request;
   std::string target;
+  std::optional<Device> device = {};  ///< whose calls take it; what these really take may be PTX of the target
 };
 
 struct Outcome {

@@ -154,7 +154,12 @@ class Options(Sized):
                 ("log_user", ctypes.c_void_p), ("use_tuning", ctypes.c_int32), ("reserved", ctypes.c_int32),
                 ("wait_limit_s", ctypes.c_double), ("compile_limit_s", ctypes.c_double), ("allocate", Allocate), ("deallocate", Deallocate),
                 ("allocator_user", ctypes.c_void_p), ("record_file", ctypes.c_char_p), ("pack_keys", ctypes.c_char_p), ("on_miss", ctypes.c_int32),
-                ("reserved2", ctypes.c_int32), ("remote", ctypes.POINTER(Remote))]
+                ("reserved2", ctypes.c_int32), ("remote", ctypes.POINTER(Remote)),
+                ("code_max_size_bytes", ctypes.c_int64)]
+
+
+class TrimReport(Sized):
+    _fields_ = [("size", ctypes.c_uint64), ("kernels", ctypes.c_uint64), ("code_bytes", ctypes.c_uint64), ("workspace_bytes", ctypes.c_uint64)]
 
 
 class PrepareOptions(Sized):
@@ -219,6 +224,7 @@ def _declare(library):
         "tj_schedule": (status, [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p)]),
         "tj_graph": (status, [ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p)]),
         "tj_counters": (status, [ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p)]),
+        "tj_trim": (status, [ctypes.c_void_p, ctypes.POINTER(Device), ctypes.POINTER(TrimReport)]),
         "tj_describe": (status, [ctypes.POINTER(ctypes.c_char_p)]),
         "tj_last_error_stage": (ctypes.c_char_p, []),
         "tj_last_error_log": (ctypes.c_char_p, []),

@@ -25,8 +25,11 @@ CUresult cuMemAllocAsync(CUdeviceptr* memory, size_t bytes, CUstream) {
 }
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr* memory, size_t bytes, CUmemoryPool pool, CUstream) {
   TJ_ENTER(std::to_string(bytes));
-  return is_live(state().pools, pool) && state().capture == CU_STREAM_CAPTURE_STATUS_NONE ? cuMemAlloc(memory, bytes)
-                                                                                          : CUDA_ERROR_INVALID_VALUE;
+  if (!is_live(state().pools, pool) || state().capture != CU_STREAM_CAPTURE_STATUS_NONE)
+    return CUDA_ERROR_INVALID_VALUE;
+  const CUresult result = cuMemAlloc(memory, bytes);
+  if (result == CUDA_SUCCESS) state().take_from_pool(reinterpret_cast<void*>(*memory), bytes);
+  return result;
 }
 CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* properties) {
   TJ_ENTER();
@@ -44,7 +47,21 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
   return is_live(state().pools, pool) && attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD ? CUDA_SUCCESS
                                                                                         : CUDA_ERROR_INVALID_VALUE;
 }
+/// All pools are one in the books, since tests have one.
+CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
+  TJ_ENTER(std::to_string(attribute));
+  if (!is_live(state().pools, pool)) return CUDA_ERROR_INVALID_VALUE;
+  *static_cast<cuuint64_t*>(value) =
+      (attribute == CU_MEMPOOL_ATTR_USED_MEM_CURRENT ? state().pool_used : state().pool_reserved).load();
+  return CUDA_SUCCESS;
+}
+CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t bytes) {
+  TJ_ENTER(std::to_string(bytes));
+  state().pool_reserved = state().pool_used.load();
+  return is_live(state().pools, pool) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
 CUresult cuMemFreeAsync(CUdeviceptr memory, CUstream stream) {
+  state().give_to_pool(reinterpret_cast<void*>(memory));
   TJ_RELEASE(name_of(reinterpret_cast<void*>(memory)) + " in " + name_of(stream));
   const CUresult freed = cuMemFree(memory);
   return result != CUDA_SUCCESS ? result : freed;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -16,6 +17,7 @@
 #include <new>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fake_cuda_control.h"
@@ -69,8 +71,24 @@ struct State {
   Live modules, memory, events, streams, graphs, executables, pools;
   std::map<int, unsigned long long> context_ids;  // of devices; 0 while the context is destroyed
   unsigned long long last_context_id = 0;
+  // Of memory from pools; more than was ever given out at once is free and kept.
+  std::atomic<std::uint64_t> pool_used = 0, pool_reserved = 0;
+  std::map<void*, std::uint64_t, std::less<void*>, Uncounted<std::pair<void* const, std::uint64_t>>> from_pool;
   Live gone;  // what went with a destroyed context, kept so that no address comes again
   int uses_of_gone = 0;
+  void take_from_pool(void* block, std::uint64_t bytes) {
+    const std::lock_guard lock(mutex);
+    from_pool[block] = bytes;
+    pool_used += bytes;
+    pool_reserved = std::max(pool_reserved.load(), pool_used.load());
+  }
+  void give_to_pool(void* block) {
+    const std::lock_guard lock(mutex);
+    const auto found = from_pool.find(block);
+    if (found == from_pool.end()) return;
+    pool_used -= found->second;
+    from_pool.erase(found);
+  }
   std::vector<Live*> kinds() { return {&modules, &memory, &events, &streams, &graphs, &executables, &pools}; }
 };
 State& state() {
@@ -199,6 +217,8 @@ void fake_cuda_reset(void) {
   s.retains.clear();
   s.uses_of_gone = 0;
   s.context_ids.clear();
+  s.from_pool.clear();
+  s.pool_used = s.pool_reserved = 0;
   std::vector<Live*> kinds = s.kinds();
   kinds.push_back(&s.gone);
   for (Live* live : kinds) {

@@ -224,7 +224,9 @@ int hipMallocAsync(void** memory, std::size_t bytes, void*) {
 }
 int hipMallocFromPoolAsync(void** memory, std::size_t bytes, void* pool, void*) {
   TJ_ENTER(std::to_string(bytes));
-  return is_live(state().pools, pool) && state().capture == 0 ? take_memory(memory, bytes) : answer(kInvalidValue);
+  if (!is_live(state().pools, pool) || state().capture != 0) return answer(kInvalidValue);
+  state().pool_bytes = std::max<unsigned long long>(state().pool_bytes, bytes);
+  return take_memory(memory, bytes);
 }
 int hipFreeAsync(void* memory, void* stream) {
   TJ_RELEASE(name_of(memory) + " in " + name_of(stream));
@@ -242,6 +244,19 @@ int hipMemPoolDestroy(void* pool) {
 int hipMemPoolSetAttribute(void* pool, int attribute, void* value) {
   TJ_ENTER(std::to_string(*static_cast<unsigned long long*>(value)));
   return is_live(state().pools, pool) && attribute == 4 ? kSuccess : answer(kInvalidValue);
+}
+
+int hipMemPoolGetAttribute(void* pool, int attribute, void* value) {
+  TJ_ENTER(std::to_string(attribute));
+  if (!is_live(state().pools, pool) || (attribute != 5 && attribute != 7)) return answer(kInvalidValue);
+  *static_cast<unsigned long long*>(value) = attribute == 5 ? state().pool_bytes.load() : 0;  // reserved, used
+  return kSuccess;
+}
+int hipMemPoolTrimTo(void* pool, std::size_t bytes) {
+  TJ_ENTER(std::to_string(bytes));
+  if (!is_live(state().pools, pool)) return answer(kInvalidValue);
+  state().pool_bytes = 0;
+  return kSuccess;
 }
 
 int hipStreamCreateWithFlags(void** stream, unsigned flags) {

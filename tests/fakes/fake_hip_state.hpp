@@ -46,6 +46,7 @@ struct State {
   std::map<std::string, std::map<int, int>> failures;
   std::map<void*, std::size_t> memory_bytes;  // of each block of `memory`
   std::set<void*> modules, memory, events, streams, graphs, executables, pools;
+  std::atomic<unsigned long long> pool_bytes = 0;  ///< the largest that was taken from a pool; trimming gives it back
 };
 State& state() {
   static auto* const instance = new State;  // outlives every static destructor of the tests
@@ -201,6 +202,7 @@ void fake_hip_reset(void) {
   s.named.clear();
   s.calls.clear();
   s.failures.clear();
+  s.pool_bytes = 0;
   for (auto* live : {&s.modules, &s.memory, &s.events, &s.streams, &s.graphs, &s.executables, &s.pools}) {
     for (void* handle : *live) std::free(handle);
     live->clear();

@@ -20,6 +20,7 @@ LIBRARIES = {"fmt": "fmt", "spdlog": "spdlog", "nlohmann": "nlohmann-json", "boo
              "openssl": "openssl", "libcrypto.a": "openssl", "CLI": "cli11", "sodium": "libsodium", "libsodium.a": "libsodium"}
 # Symbols of frameworks, where the build has found their headers.
 LIBRARIES.update({"tvm": "tvm-ffi", "dlpack": "dlpack"} if cached("TJ_TVM_FFI_INCLUDE_DIR").startswith("/") else {})
+LIBRARIES.update({"nvtx3": "nvtx"} if cached("TJ_NVTX_INCLUDE_DIR").startswith("/") else {})
 LIBRARIES.update({"xla": "xla"} if cached("TJ_XLA_INCLUDE_DIR").startswith("/") else {})
 OF_THE_SYSTEM = {"c++", "bits", "sys", "gnu", "asm", "asm-generic", "linux"}  # and files of /usr/include itself
 OF_TESTS = {"doctest", "z3", "libz3.so"}

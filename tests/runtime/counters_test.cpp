@@ -190,11 +190,15 @@ TEST_CASE("the texts: JSON with every number, and Prometheus' format with escape
   Counters counters;
   counters.layers = {{"/a", 3, 70}, {"/odd \"\\\n", 1, 2}};
   counters.rejected = {{"damaged", 5}};
+  counters.devices = {{"cuda:1", 2, 3000, 4, 5, 6}};
   counters.misses = 7;
   counters.compile_s = 1.5;
   const auto json = nlohmann::json::parse(counters.json());
   CHECK(json["layers"][0]["hits"] == 3);
   CHECK(json["layers"][1]["bytes_read"] == 2);
+  CHECK(json["devices"][0]["device"] == "cuda:1");
+  CHECK(json["devices"][0]["code_bytes"] == 3000);
+  CHECK(json["devices"][0]["allocated_bytes"] == 6);
   CHECK(json["misses"] == 7);
   CHECK(json["compile_s"] == 1.5);
   CHECK(json["rejected"]["damaged"] == 5);
@@ -203,14 +207,17 @@ TEST_CASE("the texts: JSON with every number, and Prometheus' format with escape
        {"# HELP tilejit_cache_hits_total Kernels found on disk.\n# TYPE tilejit_cache_hits_total counter\n"
         "tilejit_cache_hits_total{layer=\"/a\"} 3\n",
         "tilejit_cache_hits_total{layer=\"/odd \\\"\\\\\\n\"} 1\n", "\ntilejit_cache_misses_total 7\n",
-        "tilejit_stage_seconds_total{stage=\"compile\"} 1.5\n", "tilejit_cache_rejected_total{reason=\"damaged\"} 5\n"})
+        "# TYPE tilejit_loaded_kernels gauge\ntilejit_loaded_kernels{device=\"cuda:1\"} 2\n",
+        "tilejit_workspace_used_bytes{device=\"cuda:1\"} 5\n", "tilejit_stage_seconds_total{stage=\"compile\"} 1.5\n",
+        "tilejit_cache_rejected_total{reason=\"damaged\"} 5\n"})
     CHECK_MESSAGE(has(page, part), std::string(part), " is not in: ", page);
   CHECK(page.back() == '\n');
   std::size_t helps = 0, types = 0;
   for (std::size_t at = 0; (at = page.find("# HELP tilejit_", at)) != std::string::npos; ++at) ++helps;
-  for (std::size_t at = 0; (at = page.find(" counter\n", at)) != std::string::npos; ++at) ++types;
+  for (const char* type : {" counter\n", " gauge\n"})
+    for (std::size_t at = 0; (at = page.find(type, at)) != std::string::npos; ++at) ++types;
   CHECK(helps == types);
-  CHECK(helps == 29);
+  CHECK(helps == 36);
 }
 
 }  // namespace

@@ -3,11 +3,15 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <thread>
 #include <utility>
 
+#include <tilejit/tilejit.h>
+
 #include "runtime/runtime_fixture.hpp"
+#include "support/variable.hpp"
 
 namespace {
 
@@ -61,6 +65,56 @@ TEST_CASE("GPUs newer than NVRTC, or than this version, run PTX of the closest g
     CHECK(machine.nvrtc.compiles() == compiles);
     CHECK(std::string(machine.cuda.leaks()) == "");
   }
+}
+
+TEST_CASE("what a compiler refused is remembered: later processes do not ask it again, and a newer one is asked") {
+  Machine machine;
+  machine.cuda.set_capability(11, 0);
+  std::uint64_t kernels = 0;
+  {
+    Runtime runtime(machine.options());
+    runtime.prepare(attention());
+    runtime.prepare(square_product(512));
+    const tj::Counters counters = runtime.counters();
+    kernels = counters.compiles;
+    CHECK(kernels == 2);
+    CHECK(counters.failed_compiles == 1);  // the first alone
+  }
+  {
+    Runtime runtime(machine.options());
+    for (const bool hot : {false, true}) CHECK((runtime.prepare(attention()).origin == KernelOrigin::memory) == hot);
+    runtime.prepare(attention({}, true));  // new to this machine
+    const tj::Counters counters = runtime.counters();
+    CHECK(counters.failed_compiles == 0);
+    CHECK(counters.misses == 1);
+    CHECK(counters.compiles == 1);
+    CHECK(has(machine.warnings.back(), "has refused 'sm_110' before"));
+  }
+  {
+    const FakeNvrtc other;  // a compiler at another place is another one
+    Runtime runtime(machine.options());
+    runtime.prepare(attention());
+    CHECK(runtime.counters().failed_compiles == 1);
+  }
+  tj::Options in_memory = machine.options();
+  in_memory.use_disk_cache = false;
+  Runtime runtime(in_memory);
+  runtime.prepare(attention());
+  runtime.prepare(square_product(512));
+  CHECK(runtime.counters().failed_compiles == 1);
+}
+
+TEST_CASE("a machine without a compiler takes the PTX that the cache has") {
+  Machine machine;
+  machine.cuda.set_capability(11, 0);
+  Runtime(machine.options()).prepare(attention());
+  const tj::testing::Variable nowhere("LD_LIBRARY_PATH", "/none");
+  const char* about = nullptr;
+  REQUIRE(tj_describe(&about) == TJ_OK);
+  if (!has(about, "\"nvrtc\": null")) return;  // a toolkit is installed, and that has one
+  Runtime runtime(machine.options());
+  CHECK(runtime.prepare(attention()).origin == KernelOrigin::disk);
+  CHECK(runtime.counters().failed_compiles == 0);
 }
 
 TEST_CASE("quick kernels on a GPU newer than NVRTC are PTX too, and so is what replaces them") {

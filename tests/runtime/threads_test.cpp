@@ -132,22 +132,22 @@ std::unique_ptr<LoadedKernel> kernel_of(int i) {
 
 TEST_CASE("a table finds what was put in, and nothing else") {
   KernelTable table;
-  CHECK(table.find(key_of(0)) == nullptr);
+  CHECK(!table.find(key_of(0)));
   constexpr int kKeys = 400;
   for (int i = 0; i < kKeys; ++i) table.insert(key_of(i), kernel_of(i));
   for (int i = 0; i < kKeys; ++i) {
-    const LoadedKernel* found = table.find(key_of(i));
-    REQUIRE(found != nullptr);
+    const KernelTable::Hold found = table.find(key_of(i));
+    REQUIRE(static_cast<bool>(found));
     CHECK(found->shape.smem_bytes == i);
   }
-  for (int i = kKeys; i < 2 * kKeys; ++i) CHECK(table.find(key_of(i)) == nullptr);
+  for (int i = kKeys; i < 2 * kKeys; ++i) CHECK(!table.find(key_of(i)));
 }
 
 TEST_CASE("the first kernel of a key stays") {
   KernelTable table;
-  const LoadedKernel* first = table.insert(key_of(1), kernel_of(1));
-  CHECK(table.insert(key_of(1), kernel_of(2)) == first);
-  CHECK(table.find(key_of(1)) == first);
+  const KernelTable::Hold first = table.insert(key_of(1), kernel_of(1));
+  CHECK(&*table.insert(key_of(1), kernel_of(2)) == &*first);
+  CHECK(&*table.find(key_of(1)) == &*first);
   CHECK(first->shape.smem_bytes == 1);
 }
 
@@ -161,16 +161,16 @@ TEST_CASE("readers beside writers see whole kernels or none, and what they saw s
       for (int i = 0; i < kKeys; ++i) {
         const int k = (i * 7 + t * 13 + round) % kKeys;
         const LoadedKernel*& known = seen[static_cast<std::size_t>(k)];
-        const LoadedKernel* found = table.find(key_of(k));
-        if (known != nullptr && found != known) ++wrong;
-        if (found == nullptr && (k + t) % 2 == 0) found = table.insert(key_of(k), kernel_of(k));
-        if (found != nullptr && found->shape.smem_bytes != k) ++wrong;
-        known = found;
+        KernelTable::Hold found = table.find(key_of(k));
+        if (known != nullptr && (!found || &*found != known)) ++wrong;
+        if (!found && (k + t) % 2 == 0) found = table.insert(key_of(k), kernel_of(k));
+        if (found && found->shape.smem_bytes != k) ++wrong;
+        known = found ? &*found : nullptr;
       }
   });
   CHECK(failed == 0);
   CHECK(wrong == 0);
-  for (int i = 0; i < kKeys; ++i) CHECK(table.find(key_of(i)) != nullptr);
+  for (int i = 0; i < kKeys; ++i) CHECK(static_cast<bool>(table.find(key_of(i))));
 }
 
 }  // namespace

@@ -173,6 +173,15 @@ TEST_CASE("the size bound takes suffixes and refuses the rest") {
   CHECK(settings({{"TJ_CACHE_MAX_SIZE", "nonsense"}}, options).cache_max_size_bytes == 7);
 }
 
+TEST_CASE("the bound on loaded code: none by default, the same suffixes, and the option wins") {
+  CHECK(settings({}).code_max_size_bytes == 0);
+  CHECK(settings({{"TJ_CODE_MAX_SIZE", "64M"}}).code_max_size_bytes == std::uint64_t{64} << 20);
+  CHECK(refusal({{"TJ_CODE_MAX_SIZE", "4GB"}}).find("TJ_CODE_MAX_SIZE is '4GB'; allowed: a number of bytes") == 0);
+  tj::Options options;
+  options.code_max_size_bytes = 7;
+  CHECK(settings({{"TJ_CODE_MAX_SIZE", "nonsense"}}, options).code_max_size_bytes == 7);
+}
+
 TEST_CASE("log level and HIP compiler are checked words") {
   CHECK(settings({}).log_level == tj::LogLevel::warn);
   CHECK(settings({{"TJ_LOG_LEVEL", "trace"}}).log_level == tj::LogLevel::trace);

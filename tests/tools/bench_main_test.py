@@ -1,4 +1,5 @@
-"""Protects the process around tj-bench: it counts what a call allocates, which no test inside of another process can see.
+"""Protects the process around tj-bench: it counts what a call allocates, and tells of compilers that a process opens, which no test inside of another
+process can see.
 
 The driver is the fake one, which keeps a log: that alone takes memory for each call.
 """
@@ -31,6 +32,49 @@ class Allocations(unittest.TestCase):
                 problem = json.load(file)["problems"][0]
         for name in ("allocations", "plan_allocations"):
             self.assertIn(problem[name], range(1, 100), name)
+
+
+@unittest.skipUnless(os.path.exists(TOOL), "the tools are not built (TJ_TOOLS)")
+class Start(unittest.TestCase):
+    """Fifty kernels from a pack, where a compiler is at hand that nobody may open."""
+    FLAGS = ["--op", "fmha", "--dtype", "f16,bf16", "--head-dim", "64,80,96,112,128", "--causal", "true,false", "--softcap", "true,false"]
+
+    def setUp(self):
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
+        os.symlink(os.path.join(FAKES, "libnvrtc.so.1"), os.path.join(self.folder, "libnvrtc.so.13"))
+        self.with_compiler = {**os.environ, "LD_LIBRARY_PATH": self.folder + ":" + os.environ.get("LD_LIBRARY_PATH", "")}
+
+    def run_tool(self, tool, *words):
+        return subprocess.run([os.path.join(BUILD, "bin", tool), *words], capture_output=True, text=True, env=self.with_compiler)
+
+    def start(self, cache):
+        written = os.path.join(self.folder, "written.json")
+        done = self.run_tool("tj-bench", "--start", "--driver", FAKES, *self.FLAGS, "--cache-dir", cache, "--json", written)
+        with open(written) as file:
+            return done, json.load(file)
+
+    def test_fifty_kernels_from_a_pack(self):
+        kernels, pack = os.path.join(self.folder, "kernels"), os.path.join(self.folder, "model.tjp")
+        for words in ([*self.FLAGS, "--target", "sm_90a", "--cache-dir", kernels], ["--pack", pack, "--cache-dir", kernels]):
+            done = self.run_tool("tj-warm", *words)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        done, found = self.start(pack)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertGreaterEqual(found["kernels"], 50)
+        self.assertEqual((found["compiled"], found["compilers_opened"]), ([], []))
+        self.assertIn(f"{found['kernels']} kernels were in the cache, 0 were compiled\ncompiler libraries opened: none\n", done.stdout)
+
+    def test_a_kernel_that_is_compiled_is_a_failure_that_names_it_and_the_compiler(self):
+        self.FLAGS = ["--op", "chunk_indices"]
+        done, found = self.start(os.path.join(self.folder, "empty"))
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertEqual(len(found["compiled"]), 1)
+        self.assertIn("chunk_indices", found["compiled"][0])
+        self.assertEqual(len(found["compilers_opened"]), 1)
+        self.assertIn("libnvrtc", found["compilers_opened"][0])
+        self.assertIn("make them ahead by tj-warm", done.stderr)
+        done, found = self.start(os.path.join(self.folder, "empty"))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
 if __name__ == "__main__":

@@ -44,6 +44,8 @@ TEST_CASE("bad use names the flag, its value and what is allowed") {
   machine.refused({"--op", "gemm", "--rounds", "many"}, "many");
   machine.refused({"--op", "gemm", "--seed", "-1"}, "--seed");
   machine.refused({"--dispatch", "--compile"}, "--dispatch");
+  machine.refused({"--start", "--compile"}, "--start");
+  machine.refused({"--start", "--target", "sm_90a,sm_90"}, "--target is given 2 times");
   machine.refused({"--op"}, "--op");
   machine.refused({"--op", "--dispatch"}, "--op");
   machine.refused({"gemm"}, "'gemm' is not understood");

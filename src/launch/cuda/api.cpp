@@ -114,6 +114,8 @@ std::unique_ptr<CudaApi> open_cuda_api(std::string* reason) {
   find(*library, api->tensor_map_replace_address, "cuTensorMapReplaceAddress");
   find(*library, api->func_get_param_info, "cuFuncGetParamInfo");
   find(*library, api->func_load, "cuFuncLoad");
+  find(*library, api->mem_pool_get_attribute, "cuMemPoolGetAttribute");
+  find(*library, api->mem_pool_trim_to, "cuMemPoolTrimTo");
   if (!missing.empty()) {
     *reason = cat("the NVIDIA driver at ", api->path, " has no ", missing, "; install driver 525 or newer");
     return nullptr;

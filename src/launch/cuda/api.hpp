@@ -80,6 +80,9 @@ struct CudaApi {
   /// Null before driver 12.4.
   CUresult (*func_get_param_info)(CUfunction, size_t index, size_t* offset, size_t* size) = nullptr;
   CUresult (*func_load)(CUfunction) = nullptr;
+  /// Null where a driver lacks them: then a pool tells nothing and keeps what it has.
+  CUresult (*mem_pool_get_attribute)(CUmemoryPool, CUmemPool_attribute, void* value) = nullptr;
+  CUresult (*mem_pool_trim_to)(CUmemoryPool, size_t bytes) = nullptr;
 
   std::string path;  ///< of the library
 

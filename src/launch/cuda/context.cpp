@@ -59,6 +59,12 @@ CudaContext& CudaContexts::context(int index) {
   return context != nullptr && alive(*context) ? *context : retain(device);
 }
 
+CudaContext* CudaContexts::known_context(int index) const noexcept {
+  if (index < 0 || index >= count()) return nullptr;
+  CudaContext* const context = devices_[static_cast<std::size_t>(index)]->context.load(std::memory_order_acquire);
+  return context != nullptr && alive(*context) ? context : nullptr;
+}
+
 CudaContext& CudaContexts::retain(Device& device) {
   const std::lock_guard lock(mutex_);
   CudaContext* const before = device.context.load();

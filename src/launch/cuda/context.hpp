@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -22,7 +23,8 @@ struct CudaContext {
   CUcontext handle = nullptr;
   unsigned long long id = 0;  ///< 0: the driver does not tell
   std::atomic<CUmemoryPool> pool{nullptr};
-  std::atomic<bool> pool_known{false};  ///< whether there is one
+  std::atomic<bool> pool_known{false};            ///< whether there is one
+  std::atomic<std::uint64_t> allocated_bytes{0};  ///< outside the pool
 };
 
 class CudaContexts {
@@ -44,6 +46,8 @@ class CudaContexts {
   bool alive(const CudaContext& context) const noexcept;
   /// A memory pool of our own in the device's context, made at first use; null where the device gives none.
   CUmemoryPool pool(int index, CudaContext& context);
+  /// The context that was retained last, if it is still there; retains none.
+  CudaContext* known_context(int index) const noexcept;
 
  private:
   struct Device {

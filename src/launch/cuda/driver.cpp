@@ -179,14 +179,16 @@ class CudaDriver final : public Driver {
   }
 
   std::shared_ptr<void> allocate(int device, std::size_t bytes) override {
-    const CudaContext& context = contexts_->context(device);
+    CudaContext& context = contexts_->context(device);
     CUdeviceptr memory = 0;
     {
       const RelaxedCapture relaxed(api_);
       const ContextScope scope(api_, context.handle, Stage::load);
       api_.check(api_.mem_alloc(&memory, std::max<std::size_t>(bytes, 1)), "cuMemAlloc", Stage::load);
     }
-    return {reinterpret_cast<void*>(memory), [contexts = contexts_, &context](void* pointer) {
+    context.allocated_bytes += bytes;
+    return {reinterpret_cast<void*>(memory), [contexts = contexts_, &context, bytes](void* pointer) {
+              context.allocated_bytes -= bytes;
               if (!contexts->alive(context)) return;  // the memory went with it
               const RelaxedCapture relaxed(contexts->api());
               const QuietContextScope scope(contexts->api(), context.handle);
@@ -214,6 +216,31 @@ class CudaDriver final : public Driver {
               const QuietContextScope scope(contexts->api(), context.handle);
               if (scope.entered()) contexts->api().mem_free_async(device_pointer(pointer), handle);
             }};
+  }
+
+  MemoryUse memory_use(int device) noexcept override {
+    MemoryUse use;
+    const CudaContext* const context = contexts_->known_context(device);
+    if (context == nullptr) return use;
+    use.allocated_bytes = context->allocated_bytes;
+    if (const CUmemoryPool pool = context->pool.load(); pool != nullptr) {
+      const QuietContextScope scope(api_, context->handle);
+      use.workspace_bytes = pool_bytes(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+      use.workspace_used_bytes = pool_bytes(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+    }
+    return use;
+  }
+
+  std::uint64_t trim_pool(int device) noexcept override {
+    const CudaContext* const context = contexts_->known_context(device);
+    const CUmemoryPool pool = context != nullptr ? context->pool.load() : nullptr;
+    if (pool == nullptr || api_.mem_pool_trim_to == nullptr) return 0;
+    const RelaxedCapture relaxed(api_);
+    const QuietContextScope scope(api_, context->handle);
+    const std::uint64_t before = pool_bytes(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+    if (!scope.entered() || api_.mem_pool_trim_to(pool, 0) != CUDA_SUCCESS) return 0;
+    const std::uint64_t after = pool_bytes(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+    return before > after ? before - after : 0;
   }
 
   void zero(int device, void* memory, std::size_t bytes, Stream stream) override {
@@ -264,6 +291,13 @@ class CudaDriver final : public Driver {
   }
 
  private:
+  std::uint64_t pool_bytes(CUmemoryPool pool, CUmemPool_attribute which) const noexcept {
+    cuuint64_t bytes = 0;
+    const bool told =
+        api_.mem_pool_get_attribute != nullptr && api_.mem_pool_get_attribute(pool, which, &bytes) == CUDA_SUCCESS;
+    return told ? bytes : 0;
+  }
+
   /// The driver takes a bare pointer and trusts what it reads there.
   static void check_binary(std::string_view bytes, const std::string& symbol) {
     constexpr std::string_view kElf = "\177ELF";

@@ -88,6 +88,8 @@ static_assert(sizeof(HipPoolProperties) == 88);
   X(mem_pool_create, hipMemPoolCreate, (void** pool, const HipPoolProperties* properties))                           \
   X(mem_pool_destroy, hipMemPoolDestroy, (void* pool))                                                               \
   X(mem_pool_set_attribute, hipMemPoolSetAttribute, (void* pool, int attribute, void* value))                        \
+  X(mem_pool_get_attribute, hipMemPoolGetAttribute, (void* pool, int attribute, void* value))                        \
+  X(mem_pool_trim_to, hipMemPoolTrimTo, (void* pool, std::size_t bytes))                                             \
   X(stream_create, hipStreamCreateWithFlags, (void** stream, unsigned flags))                                        \
   X(stream_destroy, hipStreamDestroy, (void* stream))                                                                \
   X(stream_begin_capture, hipStreamBeginCapture, (void* stream, int mode))                                           \

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -37,6 +38,14 @@ class HipDevices {
   bool allocates_in_order(int index) const {
     return devices_[static_cast<std::size_t>(index)]->in_order.load(std::memory_order_relaxed);
   }
+  /// The pool that pool() made; null where none was asked for.
+  void* known_pool(int index) const noexcept {
+    return index < 0 || index >= count() ? nullptr : devices_[static_cast<std::size_t>(index)]->pool.load();
+  }
+  /// Bytes that were given outside the pool.
+  std::atomic<std::uint64_t>& allocated_bytes(int index) noexcept {
+    return devices_[static_cast<std::size_t>(index)]->allocated_bytes;
+  }
   void no_order(int index) {
     devices_[static_cast<std::size_t>(index)]->in_order.store(false, std::memory_order_relaxed);
   }
@@ -48,6 +57,7 @@ class HipDevices {
     std::atomic<void*> pool{nullptr};
     std::atomic<bool> pool_known{false};  ///< whether there is one
     std::atomic<bool> in_order{true};
+    std::atomic<std::uint64_t> allocated_bytes{0};
   };
   Device& device(int index);
 

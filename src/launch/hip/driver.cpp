@@ -158,6 +158,29 @@ class HipDriver final : public Driver {
             }};
   }
 
+  MemoryUse memory_use(int device) noexcept override {
+    MemoryUse use;
+    if (device < 0 || device >= devices_->count()) return use;
+    use.allocated_bytes = devices_->allocated_bytes(device);
+    if (void* const pool = devices_->known_pool(device); pool != nullptr) {
+      use.workspace_bytes = pool_bytes(pool, kReservedBytes);
+      use.workspace_used_bytes = pool_bytes(pool, kUsedBytes);
+    }
+    return use;
+  }
+
+  std::uint64_t trim_pool(int device) noexcept override {
+    void* const pool = devices_->known_pool(device);
+    if (pool == nullptr || api_.mem_pool_trim_to == nullptr) return 0;
+    const RelaxedHipCapture relaxed(api_);
+    const QuietHipDeviceScope scope(api_, device);
+    if (!scope.entered()) return 0;
+    const std::uint64_t before = pool_bytes(pool, kReservedBytes);
+    hip_quietly(api_, api_.mem_pool_trim_to(pool, 0));
+    const std::uint64_t after = pool_bytes(pool, kReservedBytes);
+    return before > after ? before - after : 0;
+  }
+
   void zero(int device, void* memory, std::size_t bytes, Stream stream) override {
     devices_->check_index(device);
     const HipDeviceScope scope(api_, device, Stage::launch);
@@ -204,6 +227,17 @@ class HipDriver final : public Driver {
   }
 
  private:
+  // hip_runtime_api.h: hipMemPoolAttrReservedMemCurrent, hipMemPoolAttrUsedMemCurrent.
+  static constexpr int kReservedBytes = 5, kUsedBytes = 7;
+
+  std::uint64_t pool_bytes(void* pool, int which) const noexcept {
+    std::uint64_t bytes = 0;
+    if (api_.mem_pool_get_attribute == nullptr) return 0;
+    const int result = api_.mem_pool_get_attribute(pool, which, &bytes);
+    hip_quietly(api_, result);
+    return result == kHipSuccess ? bytes : 0;
+  }
+
   [[noreturn]] void refuse_clusters(int device) {
     fail(Stage::launch, Code::unsupported,
          cat("blocks that reach each other's shared memory are asked for, which hip:", device, " (",
@@ -216,7 +250,9 @@ class HipDriver final : public Driver {
       const HipDeviceScope scope(api_, device, stage);
       api_.check(api_.mem_alloc(&memory, std::max<std::size_t>(bytes, 1)), "hipMalloc", stage);
     }
-    return {memory, [devices = devices_, device](void* pointer) {
+    devices_->allocated_bytes(device) += bytes;
+    return {memory, [devices = devices_, device, bytes](void* pointer) {
+              devices->allocated_bytes(device) -= bytes;
               const RelaxedHipCapture relaxed(devices->api());
               const QuietHipDeviceScope scope(devices->api(), device);
               if (scope.entered()) hip_quietly(devices->api(), devices->api().mem_free(pointer));

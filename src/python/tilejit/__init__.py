@@ -10,6 +10,8 @@ on the CPU, for tensors in host memory.
 """
 from __future__ import annotations
 
+import sys as _sys
+
 from ._device import Device
 from ._error import Error
 from ._ops import (chunk_indices, chunk_o, combine, fmha, gated_delta_rule, gemm, grouped_gemm, merge_states, plan, prepare, prepare_async,
@@ -21,7 +23,7 @@ from ._tensors import Spec
 __all__ = ["Device", "Error", "Graph", "KernelReport", "Plan", "Preparation", "Progress", "Remote", "Runtime", "Schedule", "Spec", "TuneReport",
            "build_id", "chunk_indices", "chunk_o", "combine", "counters", "custom", "default_device", "devices", "fmha", "gated_delta_rule", "gemm",
            "graph", "grouped_gemm", "instance", "merge_states", "plan", "prepare", "prepare_async", "prometheus", "quantise", "schedule", "target_of",
-           "tune", "warm"]
+           "trim", "tune", "warm"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,6 +69,14 @@ def counters() -> dict:
 def prometheus() -> str:
     """The same in Prometheus' text format, for a page that is scraped."""
     return instance().prometheus()
+
+
+def trim(device: "DeviceLike | None" = None) -> dict:
+    """Unloads what the runtime of the process does not need: see Runtime.trim(). Plans of tilejit's operators of torch are given up, too."""
+    operators = _sys.modules.get(f"{__name__}._torch_run")
+    if operators is not None:
+        operators.forget_plans()
+    return instance().trim(device)
 
 
 def build_id() -> str:

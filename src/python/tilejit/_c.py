@@ -101,7 +101,8 @@ Options = _sized("Options", [
     ("log_level", c_int32), ("use_disk_cache", c_int32), ("log_sink", LogSink), ("log_user", c_void_p), ("use_tuning", c_int32),
     ("reserved", c_int32), ("wait_limit_s", c_double), ("compile_limit_s", c_double), ("allocate", Allocate), ("deallocate", Deallocate),
     ("allocator_user", c_void_p), ("record_file", c_char_p), ("pack_keys", c_char_p), ("on_miss", c_int32), ("reserved2", c_int32),
-    ("remote", POINTER(Remote))])
+    ("remote", POINTER(Remote)), ("code_max_size_bytes", c_int64)])
+TrimReport = _sized("TrimReport", [("kernels", c_uint64), ("code_bytes", c_uint64), ("workspace_bytes", c_uint64)])
 PrepareOptions = _sized("PrepareOptions", [("time_limit_s", c_double), ("threads", c_int32), ("reserved", c_int32)])
 Progress = _sized("Progress", [
     ("kernels", c_uint64), ("ready", c_uint64), ("failed", c_uint64), ("left_out", c_uint64), ("seconds", c_double), ("ended", c_int32),
@@ -148,6 +149,7 @@ CALLS = {
     "tj_default_device": (_STATUS, [_HANDLE, POINTER(Device)]),
     "tj_target_of": (_STATUS, [_HANDLE, Device, POINTER(_TEXT)]),
     "tj_counters": (_STATUS, [_HANDLE, _TEXT, POINTER(_TEXT)]),
+    "tj_trim": (_STATUS, [_HANDLE, POINTER(Device), POINTER(TrimReport)]),
     "tj_describe": (_STATUS, [POINTER(_TEXT)]),
     "tj_synchronize": (_STATUS, [_HANDLE, Device, c_void_p]),
     "tj_last_error": (_TEXT, []),

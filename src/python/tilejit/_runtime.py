@@ -96,8 +96,9 @@ def _options(given: dict):
     library().tj_options_init(ctypes.byref(c))
     for name in ("cache_dir", "target", "dump_dir", "hip_compiler", "record_file", "pack_keys"):
         setattr(c, name, encoded(given[name], name))
-    if given["cache_max_size_bytes"] is not None:
-        c.cache_max_size_bytes = number(given["cache_max_size_bytes"], "cache_max_size_bytes", 0, 2**63 - 1)
+    for name in ("cache_max_size_bytes", "code_max_size_bytes"):
+        if given[name] is not None:
+            setattr(c, name, number(given[name], name, 0, 2**63 - 1))
     for name, words in (("log_level", _c.LOG_LEVELS), ("on_miss", _c.MISS_POLICIES)):
         if given[name] is not None:
             if not isinstance(given[name], str) or given[name] not in words:
@@ -138,7 +139,8 @@ class Runtime:
     best one is there; the bits of its results may differ. None leaves a setting to its variable (TJ_CACHE_DIR, TJ_ON_MISS, ...) or default.
     cache_dir may be several folders with ":" between them, of which the first that can be written is. log_sink: called with (level, text) from any
     thread. allocator: an object with allocate(device, bytes, stream) -> address and deallocate(device, address, bytes, stream), for workspaces.
-    remote: a tilejit.Remote, a store elsewhere that is asked before a kernel is compiled.
+    remote: a tilejit.Remote, a store elsewhere that is asked before a kernel is compiled. code_max_size_bytes: bytes of kernels that stay loaded
+    on a GPU, those used last; 0 for no bound.
 
     Has all functions of the package as methods. Any thread may call any of them at any time. Raises tilejit.Error that names the option.
 
@@ -153,7 +155,7 @@ class Runtime:
                  use_tuning: Optional[bool] = None, wait_limit_s: Optional[float] = None, compile_limit_s: Optional[float] = None,
                  log_sink: Optional[Callable[[str, str], None]] = None, allocator: Optional[Allocator] = None,
                  record_file: Optional[Path] = None, on_miss: Optional[str] = None, pack_keys: Optional[Path] = None,
-                 remote: Optional[Remote] = None) -> None:
+                 remote: Optional[Remote] = None, code_max_size_bytes: Optional[int] = None) -> None:
         given = {name: value for name, value in locals().items() if name != "self"}
         options, handle = _options(given), ctypes.c_void_p()
         check(library().tj_runtime_create(ctypes.byref(options), ctypes.byref(handle)))
@@ -206,6 +208,23 @@ class Runtime:
     def prometheus(self) -> str:
         """The same in Prometheus' text format."""
         return self._counted(b"prometheus")
+
+    def trim(self, device: Optional[DeviceLike] = None) -> dict:
+        """Unloads the kernels that nothing needs, on one device or on all, and gives free memory of pools of workspaces back.
+
+        Kernels of plans stay, and so does what a CUDA graph may launch. Without code_max_size_bytes nobody notes graphs: then each kernel stays
+        that ran on another stream than the default one. Later calls load kernels again. Returns what was freed. The plans that the package makes
+        of calls which come again, and which would keep their kernels under a bound, too, are given up first.
+
+        >>> import tilejit
+        >>> tilejit.Runtime(target="model:sm_90a").trim()
+        {'kernels': 0, 'code_bytes': 0, 'workspace_bytes': 0}
+        """
+        report, handle = _c.TrimReport(), self.handle()
+        self.ready.clear()
+        given = None if device is None else ctypes.byref(Device.of(device).c)
+        check(library().tj_trim(handle.value, given, ctypes.byref(report)))
+        return {name: getattr(report, name) for name in ("kernels", "code_bytes", "workspace_bytes")}
 
     def _counted(self, form: bytes) -> str:
         text, handle = ctypes.c_char_p(), self.handle()

@@ -121,6 +121,11 @@ def run(op: str, options: tuple, tensors: tuple, made: bool) -> None:
         _written(op, tensors)
 
 
+def forget_plans() -> None:
+    """Gives up the plans that are kept here; calls make them again."""
+    _plans.clear()
+
+
 def _run_plan(op, options, tensors) -> None:
     wants_grad, key = torch.is_grad_enabled(), [op, *map(plain, options)]
     for x in tensors:

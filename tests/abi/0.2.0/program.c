@@ -289,6 +289,14 @@ static void check_counters(tj_runtime* runtime) {
   EXPECT(tj_counters(runtime, NULL, &text) == TJ_OK && strstr(text, "\"compiles\": ") != NULL);
   EXPECT(tj_counters(runtime, "prometheus", &text) == TJ_OK && strstr(text, "\ntilejit_compiles_total ") != NULL);
   EXPECT(tj_counters(runtime, "xml", &text) == TJ_INVALID_ARGUMENT && text == NULL);
+  tj_trim_report freed;
+  memset(&freed, 0xff, sizeof freed);
+  freed.size = sizeof freed;
+  const tj_device cpu = {TJ_CPU, 0};
+  EXPECT(tj_trim(runtime, &cpu, &freed) == TJ_OK && freed.size == sizeof freed && freed.workspace_bytes == 0);
+  EXPECT(tj_trim(runtime, NULL, NULL) == TJ_OK && tj_trim(NULL, NULL, NULL) == TJ_INVALID_ARGUMENT);
+  freed.size = 0;
+  EXPECT(tj_trim(runtime, NULL, &freed) == TJ_INVALID_ARGUMENT);
 }
 
 int main(int argc, char** argv) {

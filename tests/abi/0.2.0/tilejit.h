@@ -261,6 +261,8 @@ typedef struct tj_options {
   int32_t on_miss;         /* TJ_MISS_DEFAULT, ... */
   int32_t reserved2;       /* 0 */
   const tj_remote* remote; /* a store elsewhere, as remote.h says; null: none */
+  /* Bytes of binaries that stay loaded on a device. 0: no bound; -1: as TJ_CODE_MAX_SIZE says. */
+  int64_t code_max_size_bytes;
 } tj_options;
 
 /* ---- runtimes ---- */
@@ -386,5 +388,6 @@ TJ_C_API const char* tj_build_id(void);
 #include "preparation.h"
 #include "recurrence.h"
 #include "remote.h"
+#include "trim.h"
 
 #endif /* TILEJIT_TILEJIT_H */
