@@ -142,8 +142,9 @@ std::vector<Layer> Store::Impl::open(WhenMissing when_missing) {
 std::vector<Layer> Store::Impl::open_to_write() {
   std::vector<Layer> layers = open(WhenMissing::make);
   if (layer_to_write(layers) == nullptr && !layers.empty())
-    warn_once(cat(several() ? "none of the layers " : "the file ", list, several() ? "" : ", a pack,",
-                  " can be written. New kernels are ", kNotKept, "; give TJ_CACHE_DIR a directory of your own, too."));
+    warn_once(cat(several() ? "none of the layers " : "the file ", list,
+                  several() ? " can be written" : ", a pack, cannot be written", ". New kernels are ", kNotKept,
+                  "; give TJ_CACHE_DIR a directory of your own, too."));
   return layers;
 }
 

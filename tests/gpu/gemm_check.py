@@ -86,8 +86,9 @@ def with_gate(case, gate, generator):
         case["gate_interleaved"] = False
     if case["alpha"] != 0:  # sums of about 1: their products stay within f16
         case["alpha"] = math.copysign(2.0 ** -round(math.log2(case["k"]) / 2), case["alpha"])
-    step = {"block": 256, "row": 8, None: 2}[case["blocks"]]
-    case["n"] = -(-case["n"] // step) * step
+    # 64 results at least: a sum's error is of the size that its neighbours have, and four results may all be smaller.
+    step, least = {"block": 256, "row": 8, None: 2}[case["blocks"]], -(-128 // case["m"])
+    case["n"] = -(-max(case["n"], least) // step) * step
     return case
 
 
