@@ -124,7 +124,7 @@ endforeach()
 function(tj_is_for_sanitizer result folder name label)
   set(wanted OFF)
   if(TJ_SANITIZE MATCHES "thread")
-    set(alone "hot_call|tune|no_memory|cancel|.*mutation|corpus|bad_input|key|entry|pack|trust|artifact|manifest|dump|flags|ptx|target_options")
+    set(alone "hot_call|tune|no_memory|cancel|.*mutation|corpus|bad_input|key|entry|pack|trust|artifact|manifest|dump|flags|target_options")
     set(alone "${alone}|tensor_targets|c_results|log_lines")
     if((label STREQUAL "unit" AND NOT name MATCHES "^(${alone})$" AND
         "${folder}.${name}" MATCHES "^cache\\.|^runtime\\.|^support\\.workers$|thread") OR "${folder}.${name}" MATCHES "^model\\.(barriers|driver)_model$")

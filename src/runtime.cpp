@@ -5,6 +5,7 @@
 // memory; nothing is made inside a graph capture.
 #include "runtime_impl.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -63,7 +64,14 @@ std::unique_ptr<cache::Store> Runtime::Impl::open_store() {
 
 namespace {
 
-constexpr std::size_t kMostSteps = 8;  // of a call: those of products are two copies, the product and its sums
+// Of a call. Steps of products have the most: two copies, the product and its sums.
+constexpr std::size_t kMostKernels = 8;
+
+struct StepKernel {
+  const ops::Op* op = nullptr;
+  ops::Kernel kernel;
+  KernelTable::Hold hold;
+};
 
 }  // namespace
 
@@ -102,15 +110,19 @@ void Runtime::Impl::run_rung(const ops::Op& op, const void* args, int rung, Stre
 void Runtime::Impl::run(const ops::Step& call, Device device, Stream stream) {
   const ops::Op& op = *call.op;
   if (!op.in_steps(call.args, call.kernel)) return launch(call, loaded(call, device, stream), stream);
-  // All kernels first: what is refused leaves nothing in the stream.
-  std::array<KernelTable::Hold, kMostSteps> kernels;
-  std::size_t count = 0, next = 0;
-  op.steps(call.args, call.kernel, ops::nowhere(),
-           [&](const ops::Step& step) { kernels.at(count++) = loaded(step, device, stream); });
+  // All kernels first: what is refused leaves nothing in the stream. They stay until the last launch.
+  std::array<StepKernel, kMostKernels> kernels;
+  std::size_t count = 0;
+  op.steps(call.args, call.kernel, ops::nowhere(), [&](const ops::Step& step) {
+    const auto end = kernels.begin() + static_cast<std::ptrdiff_t>(count);
+    const bool held = std::any_of(
+        kernels.begin(), end, [&](const StepKernel& each) { return each.op == step.op && each.kernel == step.kernel; });
+    if (!held) kernels.at(count++) = {step.op, step.kernel, loaded(step, device, stream)};
+  });
   const std::size_t scratch_bytes = op.scratch_bytes(call.args, call.kernel);
   const auto scratch = scratch_bytes > 0 ? workspace(device, scratch_bytes, stream) : nullptr;
   op.steps(call.args, call.kernel, scratch.get(),
-           [&](const ops::Step& step) { launch(step, kernels.at(next++), stream); });
+           [&](const ops::Step& step) { launch(step, loaded(step, device, stream), stream); });
 }
 
 KernelTable::Hold Runtime::Impl::loaded(const ops::Step& step, Device device, Stream stream) {

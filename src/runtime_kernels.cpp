@@ -52,7 +52,9 @@ KernelTable::Hold Runtime::Impl::load(const ops::Maker& op, const ops::Request& 
                                : load(op, request, target, driver, device, artifact);
   if (how != nullptr) *how = kernel->report;
   KernelTable::Kept outcome;
+  const std::uint64_t code_bytes = kernel->code_bytes;
   KernelTable::Hold kept = table.insert(key, std::move(kernel), &outcome);
+  if (outcome == KernelTable::Kept::present) kernel_maker.count_unloaded(1, code_bytes);  // another thread's came first
   if (outcome == KernelTable::Kept::replaced) kernel_maker.count_replaced();
   if (outcome == KernelTable::Kept::own && kept->quick) {
     kernel_maker.count_quick();
@@ -88,7 +90,11 @@ void Runtime::Impl::replace_later(const ops::Maker& op, const ops::Request& requ
         const HotKey key = hot_key(op, small_key, device);
         const auto driver = backends.driver(device);
         KernelTable::Kept outcome;
-        table.insert(key, load(op, request, target, driver, device, kernel_maker.best(op, request, target)), &outcome);
+        auto kernel = load(op, request, target, driver, device, kernel_maker.best(op, request, target));
+        const std::uint64_t code_bytes = kernel->code_bytes;
+        table.insert(key, std::move(kernel), &outcome);
+        if (outcome == KernelTable::Kept::present) kernel_maker.count_unloaded(1, code_bytes);
+        if (settings.code_max_size_bytes != 0) unload(device, settings.code_max_size_bytes);
         if (outcome != KernelTable::Kept::replaced) return;  // by a call that asked for it
         kernel_maker.count_replaced();
         log(LogLevel::info, cat("the best kernel of ", request.name, " serves instead of the quick one"));

@@ -271,6 +271,7 @@ tj_memory_folder() { # prints a new folder below /dev/shm; false where that has 
   room="$(awk '$1 == "MemAvailable:" { print $2 }' /proc/meminfo 2>/dev/null)"
   [ "${room:-0}" -ge $((8 << 20)) ] || return 1
   folder="$(mktemp -d /dev/shm/tilejit-XXXXXX 2>/dev/null)" || return 1
+  chmod 1777 "$folder"  # as /tmp: tests have programs of other users
   if printf '#!/bin/sh\n' >"$folder/run" && chmod +x "$folder/run" && "$folder/run" 2>/dev/null && rm "$folder/run"; then
     echo "$folder"
     return 0

@@ -19,7 +19,7 @@ typedef struct tj_grouped_gemm_args {
   const tj_tensor* d;       /* [M, N], or [G, R, N] with counts, written; with a gate N / 2 columns */
   const tj_tensor* groups;  /* i32 [G], or [M] with rows */
   const tj_tensor* bias;    /* [G, N]; null: none */
-  const tj_tensor* scale_a; /* f32 with TJ_E4M3 only; null: none */
+  const tj_tensor* scale_a; /* f32, or i32 of four exponents, with TJ_E4M3 only; null: none */
   const tj_tensor* scale_b;
   int64_t expected_rows; /* of a group: decides the tile; 0: not known */
   float alpha;           /* 1 for plain products */

@@ -49,8 +49,9 @@ enum class GateForm : std::int32_t {
 /// any. TJ_CHECK=1 refuses the call, and names the first bad entry.
 ///
 /// Few tokens a sequence are taken one after the other: reading and writing states bounds the time. On sm_90a many are
-/// taken in chunks of 64, in two launches and with a workspace of 18 KB for a chunk and head. States and what tokens
-/// change are rounded to q's type for products then, states once a chunk. Calls with token_states are never taken so.
+/// taken in chunks of 64, in two launches a range of chunks. The workspace is 18 KB for a chunk and head, and with
+/// several ranges a state in f32 for each sequence and head. States and what tokens change are rounded to q's type for
+/// products then, states once a chunk. Calls with token_states are never taken so.
 /// Equal calls give equal bits. Errors are tj::Error, naming the argument. Thread safe.
 struct GatedDeltaRuleArgs {
   static constexpr const char* kOp = "gated_delta_rule";

@@ -47,7 +47,6 @@ struct TJ_API Graph {
   };
   /// The memory of a value's slots.
   enum class Space { shared, tensor };
-  /// How tiles come to the blocks of a launch.
   /// Grids that follow each other in a stream, on machines with `overlapped_launch`.
   enum class Grids {
     ordered,  ///< waits for those before it; the next one may take places of blocks that are done
@@ -55,6 +54,7 @@ struct TJ_API Graph {
     joins     ///< works beside the one before it, which opens, and waits for it at its end alone. It reads nothing that
               ///< that one writes, and writes nothing that that one touches; no check of the library sees this
   };
+  /// How tiles come to the blocks of a launch.
   enum class Walk {
     one_tile,    ///< one tile a block: the launch has as many blocks
     persistent,  ///< a block does the tile at its own place in the grid, then those a whole grid further on

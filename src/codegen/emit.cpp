@@ -242,7 +242,6 @@ void write_barriers(Writer& w, Sites& sites, const graph::Graph& graph, const La
            ");  // where the columns begin");
 }
 
-// The columns go back once all roles are done with them.
 /// Where the next grid may begin, and where this one waits for those before it.
 void write_begin(Writer& w, Sites& sites, const graph::Graph& graph) {
   if (graph.grids != graph::Grids::opens) w.line("dev::next_grid_may_start();");
@@ -260,6 +259,7 @@ void write_join(Writer& w, const graph::Graph& graph) {
     w.line("if (dev::block_index() == 0) dev::wait_for_grids_before();");
 }
 
+// The columns go back once all roles are done with them.
 void write_end(Writer& w, Sites& sites, const graph::Graph& graph, const Layout& layout) {
   if (layout.tensor_columns == 0) return;
   w.line("dev::reconverge();  // some roles are one thread's");

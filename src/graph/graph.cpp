@@ -52,6 +52,9 @@ void check_cluster(const Graph& graph) {
 }
 
 void check_launch(const Graph& graph) {
+  if (graph.grids == Grids::joins && graph.draws())
+    reject(graph, "has grids 'joins' and the walk '", name_of(graph.walk),
+           "', whose counters the grid beside it may use; allowed is a walk that draws nothing");
   if (graph.most_iterations < 0)
     reject(graph, "has at most ", graph.most_iterations, " iterations a tile; allowed are 0 (any number) and more");
   if (graph.blocks_per_sm < 1 || graph.blocks_per_sm > kMaxBlocksPerSm)

@@ -62,7 +62,8 @@ TEST_CASE("other head dims: no spill, no serialised matrix instruction") {
   for (const Dims& dims : {Dims{40, 0}, {96, 0}, {192, 0}, {192, 128}, {256, 0}}) {
     int place = row++;
     for (const bool causal : {false, true}) {
-      if (testing::sampled_out(place++)) continue;
+      const bool fullest = dims.head == 256 && causal;  // in registers: it always runs
+      if (testing::sampled_out(place++) && !fullest) continue;
       ops::FmhaKernel kernel;
       kernel.dtype = causal ? DType::bf16 : DType::f16;
       kernel.head_dim = dims.head, kernel.value_dim = dims.value;

@@ -41,7 +41,15 @@ TEST_CASE("a grid that works beside the one before it waits at its end, by one b
   REQUIRE(joins.find("dev::go_beside_grid_before();") != std::string::npos);
   REQUIRE(joins.find(kJoin) != std::string::npos);
   CHECK(joins.find(kOpen) < joins.find(kJoin));
-  CHECK(joins.find("step", joins.find(kJoin)) == std::string::npos);  // no iteration comes behind it
+  CHECK(joins.rfind(".tile.valid") < joins.find(kJoin));  // no loop over tiles comes behind it
+}
+
+TEST_CASE("a grid that draws its tiles has counters, so it does not work beside another one") {
+  graph::Graph graph = ops::gemm_candidate({}, *arch::find("sm_90a")).graph;
+  graph.grids = graph::Grids::joins;
+  CHECK_NOTHROW(graph::check(graph));
+  graph.walk = graph::Walk::dynamic;
+  CHECK_THROWS_WITH(graph::check(graph), doctest::Contains("has grids 'joins' and the walk 'dynamic'"));
 }
 
 TEST_CASE("grids that do not overlap have none of it") {

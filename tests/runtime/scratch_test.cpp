@@ -87,6 +87,28 @@ TEST_CASE("a product in parts of K is two launches, whose sums lie in scratch me
   CHECK(std::string(machine.cuda.leaks()) == "");
 }
 
+TEST_CASE("a call in many ranges of chunks launches two kernels a range, by itself and as a plan") {
+  Machine machine;
+  machine.cuda.set_param_bytes(0);  // kernels of three kinds
+  Runtime runtime(machine.options());
+  const auto by_tokens = [](int place, std::int64_t heads) {
+    return tj::Tensor::contiguous(address(kFirstAddress + static_cast<std::uint64_t>(place) * kAddressStep),
+                                  {tj::DeviceKind::cuda, 0}, tj::DType::bf16, {1, 32768, heads, 128});
+  };
+  tj::GatedDeltaRuleArgs args;
+  args.q = by_tokens(0, 16);
+  args.k = by_tokens(1, 16);
+  args.v = by_tokens(2, 32);
+  args.o = by_tokens(3, 32);
+  runtime.run(args);
+  CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 14);
+  CHECK(machine.nvrtc.compiles() == 3);
+  const std::string states = std::to_string(512 * 32 * 18432 + 32 * 128 * 128 * 4);
+  CHECK(has(std::string(machine.cuda.log()), "cuMemAllocFromPoolAsync " + states + "\n"));
+  runtime.plan(args).run({args.q.data, args.k.data, args.v.data, args.o.data});
+  CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 28);
+}
+
 TEST_CASE("preparing by sizes, in this process or an earlier one, makes all kernels of a product in parts") {
   Machine machine;
   tj::GemmConfig config;

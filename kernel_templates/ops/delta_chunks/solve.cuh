@@ -167,7 +167,7 @@ TJ_DEVICE void multiply_rows(Solver<C>& solver, u32 k, u32 q, u32 place, u32 fac
 #pragma unroll
     for (int at = 0; at < 8; ++at) solver.with_k[j][at] = solver.with_q[j][at] = 0.0f;
   const u32 across = dev::across_place();
-#pragma unroll 4  // with more, loads run further ahead and take more registers
+#pragma unroll(C::kHeadDim / kMatrixK / 2)  // with more, loads run further ahead and take more registers
   for (int step = 0; step < C::kHeadDim / kMatrixK; ++step) {
     u32 of_k[4], of_q[4];
     load_rows(k, place, step, of_k);

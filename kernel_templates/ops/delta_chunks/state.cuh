@@ -83,9 +83,9 @@ TJ_DEVICE void load_state(Consumer<C>& consumer, const Tile& tile) {
 /// The state of a tile between launches. A thread's numbers lie as it holds them, four side by side.
 template <class C>
 TJ_DEVICE float* state_between(const Consumer<C>& consumer, const Tile& tile) {
-  const int place = (tile.index * C::kConsumers + consumer.copy) * kRows * C::kHeadDim;
+  const long long place = static_cast<long long>(tile.index * C::kConsumers + consumer.copy) * (kRows * C::kHeadDim);
   const int thread = group_warp() * 32 + static_cast<int>(dev::lane_index());
-  return consumer.params.between + static_cast<long long>(place) + 4 * thread;
+  return consumer.params.between + place + 4 * thread;
 }
 inline constexpr int kBetweenPiece = 4 * 128;  ///< numbers of a group's threads
 template <class C>
@@ -119,7 +119,7 @@ TJ_DEVICE void round_state(Consumer<C>& consumer, const Tile&, int) {
   round_state(consumer);
 }
 
-/// Takes the state before the launch's first chunk.
+/// The state before the launch's first chunk is taken.
 template <class C>
 TJ_DEVICE void begin_state(Consumer<C>& consumer, const Tile& tile) {
   if (tile.empty) return;

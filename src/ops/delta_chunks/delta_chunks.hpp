@@ -1,7 +1,7 @@
 // The gated delta rule in chunks of 64 tokens, as an op: two steps of gated_delta_rule.
 //
-// Decides the arguments of both launches, and the kernels that serve them. The first makes a record of each chunk and
-// head, all of them apart; the second goes from chunk to chunk with the states (README.md).
+// Decides the arguments of launches, and the kernels that serve them. Of a range of chunks one makes a record of each
+// chunk and head, all of them apart; the next one goes from chunk to chunk with the states (README.md).
 #pragma once
 
 #include <cstddef>
@@ -55,7 +55,8 @@ std::int64_t delta_chunks_records(const GatedDeltaRuleArgs& call);
 int delta_chunks_most(const GatedDeltaRuleArgs& call);
 /// Can launches do ranges of chunks?
 bool delta_chunks_in_ranges(const GatedDeltaRuleArgs& call);
-std::size_t delta_chunks_bytes(const GatedDeltaRuleArgs& call);
+/// ranges: of chunks; with more than one, states lie there between launches.
+std::size_t delta_chunks_bytes(const GatedDeltaRuleArgs& call, int ranges);
 
 /// Can chunks serve the call at all?
 bool delta_chunks_serve(const GatedDeltaRuleArgs& call);

@@ -2,7 +2,8 @@
 //
 // Records, an iteration is a chunk and a head; one role does it all:
 //   load_k, load_q -> multiply_tokens -> put_weights -> compare_tokens -> invert_blocks -> solve_first, _second, _third
-//   solve_third -> put_blocks      multiply_tokens -> put_numbers      take_gates -> all that compares or puts
+//   solve_third -> put_blocks      multiply_tokens -> put_numbers      ask_gates -> sum_gates -> all that compares or
+//   puts
 // States, an iteration is a chunk; for each consumer c of 64 rows of V:
 //   read_keys -> correct_values -> solve_tokens -> weigh -> change_state -> round_state -> read_keys of the next chunk
 //   scale_values -> correct_values      fade_state -> change_state      solve_tokens -> round_tokens -> add_tokens
@@ -71,7 +72,7 @@ class SolveBuilder : Builder {
     const int ask = solving("ask_gates", {.alu = kAskCycles});
     node(ask).latency = kGateLatency;
     node(ask).registers = kGateRegisters;
-    const int take = solving("sum_gates", {.alu = kSumCycles});
+    const int gated = solving("sum_gates", {.alu = kSumCycles});
     const double weights = kWeightBlocks * kBlock * kBlock;  // of P, or of A
     const int multiply = solving("multiply_tokens", products(kernel_.head_dim / kDepth * (2.0 * kWeightBlocks + 2)));
     const int weigh_queries = solving("put_weights", weigh(weights, 8));
@@ -84,19 +85,19 @@ class SolveBuilder : Builder {
     node(invert).registers = kRegisters;
     then(load_k, multiply, 0, k);
     then(load_q, multiply, 0, q);
-    then(ask, take);
+    then(ask, gated);
     then(multiply, weigh_queries);
     then(multiply, weigh_queries, 0, factors);
-    then(take, weigh_queries, 0, gates);
+    then(gated, weigh_queries, 0, gates);
     then(weigh_queries, compare);  // registers: nothing holds products with q any more
     then(multiply, compare);
     then(multiply, compare, 0, factors);
-    then(take, compare, 0, gates);
+    then(gated, compare, 0, gates);
     then(multiply, numbers, 0, factors);
-    then(take, numbers, 0, gates);
+    then(gated, numbers, 0, gates);
     then(compare, invert);
     const int put = below_the_diagonal(compare, invert, lower, inverses);
-    then(take, put, 0, gates);
+    then(gated, put, 0, gates);
     then(put, multiply, 1);
     if (kernel_.step == DeltaStep::solve_beside) graph_.grids = graph::Grids::joins;
     graph_.overhead_cycles = 2.0 * node(load_k).latency;

@@ -79,7 +79,7 @@ class DeltaChunks final : public Op {
     memory.reads(call.read_slots);
     memory.reads(call.write_slots);
     memory.reads(call.cu_seqlens);
-    memory.scratch(records, delta_chunks_bytes(call));
+    memory.scratch(records, delta_chunks_bytes(call, range.count > 0 ? 2 : 1));
   }
   void plan(const void* args, const Kernel& kernel, const Geometry&, LaunchPlan& plan) const override {
     delta_chunks_plan(get(args), fields_of(kernel).step, plan);

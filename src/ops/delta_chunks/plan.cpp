@@ -126,7 +126,8 @@ bool delta_chunks_in_ranges(const GatedDeltaRuleArgs& call) {
   return !call.cu_seqlens || gated_delta_rule_sequences(call) == 1;
 }
 
-std::size_t delta_chunks_bytes(const GatedDeltaRuleArgs& call) {
+std::size_t delta_chunks_bytes(const GatedDeltaRuleArgs& call, int ranges) {
+  if (ranges <= 1) return records_bytes(call);
   const std::int64_t width = call.q.shape[at(call.q.rank - 1)];
   const std::int64_t states = gated_delta_rule_sequences(call) * heads_of(call) * width * width;
   return records_bytes(call) + static_cast<std::size_t>(states) * sizeof(float);

@@ -1,4 +1,4 @@
-// Problems to check the gated delta rule in chunks by; see trial.hpp. Each is one of its two launches.
+// Problems to check the gated delta rule in chunks by; see trial.hpp. Each is one launch, of all chunks.
 #include <algorithm>
 #include <functional>
 #include <string>

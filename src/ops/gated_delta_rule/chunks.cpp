@@ -11,7 +11,7 @@ namespace {
 using support::at;
 
 // Cycles of an SM, all of them estimates. The recurrence takes a token of a head's state in so many, where arithmetic
-// bounds it: 15 us for one of 64 sequences of 32 heads on an H200 (README.md). Chunks have two launches.
+// bounds it: 15 us for one of 64 sequences of 32 heads on an H200 (README.md). A range of chunks has two launches.
 constexpr double kTokenCycles = 1600, kChunkCycles = 3500, kLaunchCycles = 20000;
 constexpr double kChunkTokens = 64;
 // Likewise for ranges, from times of an H200 (delta_chunks/README.md): solving a chunk and head; a chunk of states;
@@ -62,7 +62,7 @@ void chunk_steps(const GatedDeltaRuleArgs& args, const GatedDeltaRuleKernel& ker
                  const EachStep& each) {
   const bool wide = kernel.head_dim == 128 && narrow_tiles(args, kernel.head_dim) > kSms;
   if (!delta_chunks_in_ranges(args)) ranges = 1;
-  const int all = delta_chunks_most(args), count = (all + ranges - 1) / ranges;
+  const int all = std::max(1, delta_chunks_most(args)), count = (all + ranges - 1) / ranges;
   for (int first = 0; first < all; first += count) {
     const auto step = [&](DeltaStep of) {
       const DeltaChunksKernel own = kernel_of_step(kernel, of);

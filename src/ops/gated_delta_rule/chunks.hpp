@@ -18,7 +18,8 @@ bool prefers_chunks(const GatedDeltaRuleArgs& args);
 /// Ranges of chunks that the call's launches do, one after the other. A range is solved beside the states of the one
 /// before it, so that only the first one's solving is waited for. Each range takes two launches.
 int chunk_ranges(const GatedDeltaRuleArgs& args);
-/// The launches of a call in so many ranges, at most as many as it has chunks. scratch: delta_chunks_bytes(args).
+/// The launches of a call in so many ranges, from 1 to as many as it has chunks. scratch: delta_chunks_bytes(args,
+/// ranges).
 void chunk_steps(const GatedDeltaRuleArgs& args, const GatedDeltaRuleKernel& kernel, int ranges, void* scratch,
                  const EachStep& each);
 /// The kernels of chunks that calls of such a kernel may take on the arch; none where it has no chunks.

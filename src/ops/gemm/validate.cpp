@@ -159,7 +159,10 @@ bool gemm_mn_major(const Tensor& operand) {
   const bool k = operand.shape[depth] == 1 || operand.strides[depth] == 1,
              mn = operand.shape[rows] == 1 || operand.strides[rows] == 1;
   if (k != mn) return mn;
-  // Both may pass for contiguous when one has a single element: then the other's stride tells.
+  // Both may pass for contiguous when one has a single element: then the other's stride tells. Of one element alone
+  // both strides do.
+  if (operand.shape[rows] == 1 && operand.shape[depth] == 1)
+    return operand.strides[rows] == 1 && operand.strides[depth] > 1;
   return k && operand.shape[rows] > 1 && operand.strides[rows] * size_of(operand.dtype) % kCopyAlignmentBytes != 0;
 }
 

@@ -156,6 +156,11 @@ GemmArgs product_of(const GroupedGemmArgs& args) {
   product.beta = args.beta;
   product.gate = args.gate;
   product.gate_interleaved = args.gate_interleaved;
+  if (args.grouping == Grouping::depths)  // kernels of groups along K have one order, which one element does not tell
+    for (Tensor* const operand : {&product.a, &product.b})
+      if (operand->shape[0] == 1 && operand->shape[1] == 1)
+        operand->strides[0] = 1,
+        operand->strides[1] = static_cast<std::int64_t>(kMapAlignment) / size_of(operand->dtype);
   return product;
 }
 

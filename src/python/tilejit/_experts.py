@@ -39,7 +39,7 @@ def _grouped_gemm(a, b, groups, *, grouping="ends", bias=None, alpha=1, activati
 
 
 def _quantise(x, *, rows=1, gate=None, powers_of_two=False, row_indices=None, packed=False, out=None, max_sms=0, stream=None, asks=False):
-    args = _c.QuantiseArgs(gate=one_of("gate", gate, _c.ACTIVATIONS), powers_of_two=flag(powers_of_two, "powers_of_two") or flag(packed, "packed"),
+    args = _c.QuantiseArgs(gate=one_of("gate", gate, _c.ACTIVATIONS), powers_of_two=max(flag(powers_of_two, "powers_of_two"), flag(packed, "packed")),
                            max_sms=number(max_sms, "max_sms", -2**31, 2**31 - 1))
     call = Call("quantise", args, stream, asks)
     x, row_indices = call.tensor("x", x), call.tensor("row_indices", row_indices, True)

@@ -162,6 +162,21 @@ TEST_CASE("groups that begin and end anywhere, empty ones, none; in place, with 
     }
 }
 
+TEST_CASE("one token, and one row or column: the order of one element is that of the rest") {
+  for (const int m : {1, 9})
+    for (const int n : {1, 9}) {
+      Shape shape;
+      shape.depths = {1};
+      shape.m = m;
+      shape.n = n;
+      shape.dtype = DType::bf16;
+      shape.out = DType::f32;
+      CAPTURE(m);
+      CAPTURE(n);
+      CHECK(Problem(shape, 9).run() == "");
+    }
+}
+
 TEST_CASE("every tile that has groups along K, on few blocks") {
   const arch::Arch& arch = *arch::find("sm_90a");
   int served = 0;
