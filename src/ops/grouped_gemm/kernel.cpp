@@ -2,6 +2,7 @@
 #include <bit>
 
 #include "ops/common/described.hpp"
+#include "ops/common/tensor_args.hpp"
 #include "ops/common/tensor_checks.hpp"
 #include "ops/common/tensor_list.hpp"
 #include "ops/common/trial.hpp"
