@@ -133,7 +133,8 @@ typedef struct tj_gemm_args {
   float beta;               /* factor of c; 0 leaves c out */
   int32_t activation;       /* TJ_ACTIVATION_NONE, ... */
   int32_t max_sms;          /* multiprocessors that the call may fill; 0: all */
-  const tj_tensor* scale_a; /* with TJ_E4M3 only: f32, one element or [M, ceil(K / 128)], or i32 of four exponents (gemm.hpp); null: 1 */
+  const tj_tensor* scale_a; /* with TJ_E4M3 only: f32, one element or [M, ceil(K / 128)], or i32 of four exponents
+                               (gemm.hpp); null: 1 */
   const tj_tensor* scale_b; /* as scale_a, or [ceil(N / 128), ceil(K / 128)] or [N, ceil(K / 128)] */
   int32_t gate;             /* TJ_ACTIVATION_NONE: no gate; else d is that of half of the columns times the others */
   int32_t gate_interleaved; /* not 0: rows of b of the two halves take turns, else those of the gate come first */

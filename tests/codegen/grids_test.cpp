@@ -41,7 +41,8 @@ TEST_CASE("a grid that works beside the one before it waits at its end, by one b
   REQUIRE(joins.find("dev::go_beside_grid_before();") != std::string::npos);
   REQUIRE(joins.find(kJoin) != std::string::npos);
   CHECK(joins.find(kOpen) < joins.find(kJoin));
-  CHECK(joins.rfind(".tile.valid") < joins.find(kJoin));  // no loop over tiles comes behind it
+  REQUIRE(joins.find("next_tile") != std::string::npos);
+  CHECK(joins.rfind("next_tile") < joins.find(kJoin));  // no loop over tiles comes behind it
 }
 
 TEST_CASE("a grid that draws its tiles has counters, so it does not work beside another one") {
