@@ -31,10 +31,6 @@ using support::cat;
 using support::Json;
 using Clock = std::chrono::steady_clock;
 
-double ms_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
 /// The backend, asked for its phases.
 class PhasedCompiler final : public compile::Compiler {
  public:

@@ -23,6 +23,10 @@ support::Json to_json(const Spread& spread) {
   return {{"median", spread.median}, {"p10", spread.p10}, {"p90", spread.p90}, {"samples", spread.count}};
 }
 
+double ms_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
 std::string number_text(double value, int digits) {
   if (!std::isfinite(value)) return "-";
   char text[48];

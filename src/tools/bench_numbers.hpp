@@ -3,6 +3,7 @@
 // Decides what stands for many samples. Invariant: a table's columns are as wide as their widest cell.
 #pragma once
 
+#include <chrono>
 #include <iosfwd>
 #include <string>
 #include <vector>
@@ -20,6 +21,8 @@ struct Spread {
 Spread spread_of(std::vector<double> samples);
 /// {"median": ..., "p10": ..., "p90": ..., "samples": ...}
 support::Json to_json(const Spread& spread);
+
+double ms_since(std::chrono::steady_clock::time_point start);
 
 /// "12.3"; "-" for what is not known (not finite).
 std::string number_text(double value, int digits);

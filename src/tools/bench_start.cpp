@@ -28,10 +28,6 @@ using support::cat;
 using support::Json;
 using Clock = std::chrono::steady_clock;
 
-double start_ms_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
 /// Files of this process that are a compiler's.
 std::set<std::string> compilers_in_process() {
   std::set<std::string> found;
@@ -83,11 +79,11 @@ int run_start(const BenchArguments& arguments) {
   const Device device = runtime.default_device();
   const std::string target = runtime.target_of(device);
   runtime.allocate(device, 1);
-  const double device_ms = start_ms_since(begin);
+  const double device_ms = ms_since(begin);
 
   const Clock::time_point ready = Clock::now();
   const std::vector<KernelReport> reports = get_ready(arguments, runtime, device);
-  const double kernels_ms = start_ms_since(ready);
+  const double kernels_ms = ms_since(ready);
 
   std::set<std::string> opened = compilers_in_process();
   for (const std::string& path : before) opened.erase(path);
