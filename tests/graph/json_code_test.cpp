@@ -140,6 +140,10 @@ TEST_CASE("clusters and what their blocks share are read, written, listed, emitt
   CHECK(graph::read_json(graph::to_json(graph)).values[1].shared_stride == 2);
   CHECK(has(graph::to_text(graph), ", clusters of 4 blocks"));
   CHECK(has(graph::to_text(graph), "shared by 2 blocks 2 apart"));
+  CHECK(!has(graph::to_text(graph), ", within a warp"));
+  graph::Graph of_warps = graph;
+  of_warps.values.front().within_warp = true;
+  CHECK(has(graph::to_text(of_warps), ", within a warp"));
   const codegen::Unit unit = codegen::emit(graph, sched::schedule(graph), "sm90");
   CHECK(unit.shape.cluster == 4);
   CHECK(has(unit.text,
