@@ -128,7 +128,7 @@ class KernelMaker {
   static std::string text_hex(const Wanted& wanted);
   /// Why nobody here makes binaries for the target, as is known so far; empty where somebody may.
   std::string why_no_binary(const arch::Target& target);
-  /// What is said of the compiler holds for it alone.
+  /// A refusal is remembered of this compiler alone.
   void remember_refusal(const arch::Target& target);
   Artifact compile_counted(const Wanted& wanted, const Source& source);
   Artifact make_alone(const Wanted& wanted, const Source& source);

@@ -61,7 +61,7 @@ struct Allocator {
   std::function<void(Device, void* memory, std::size_t bytes, Stream)> deallocate;
 };
 
-/// What Runtime::trim() has freed.
+/// Kernels and memory that Runtime::trim() has freed.
 struct TrimReport {
   std::uint64_t kernels = 0;          ///< that were unloaded
   std::uint64_t code_bytes = 0;       ///< of their binaries; what a driver frees is its own matter

@@ -242,7 +242,7 @@ void write_barriers(Writer& w, Sites& sites, const graph::Graph& graph, const La
            ");  // where the columns begin");
 }
 
-/// Where the next grid may begin, and where this one waits for those before it.
+/// The next grid is let in, and this one waits for those before it.
 void write_begin(Writer& w, Sites& sites, const graph::Graph& graph) {
   if (graph.grids != graph::Grids::opens) w.line("dev::next_grid_may_start();");
   if (graph.grids == graph::Grids::joins)

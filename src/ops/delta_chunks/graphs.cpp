@@ -175,8 +175,8 @@ class StateBuilder : Builder {
  private:
   static constexpr int kRows = 64;
   static constexpr int kThreads = 128;
-  // What a body takes beside its work: where its lists come from shared memory first, and where they do not. Half of
-  // what timelines of an H200 show (tj-bench --timeline: 66 to 135 and 13 to 40), as marks take cycles, too.
+  // Cycles of a body beside its work: of one whose lists come from shared memory first, and of others. They are half of
+  // those in timelines of an H200 (tj-bench --timeline: 66 to 135, and 13 to 40), as marks take cycles, too.
   static constexpr double kListCycles = 40, kAloneCycles = 12;
 
   int matrix(const char* body, int c, int width, int depth, int registers) {

@@ -11,7 +11,8 @@ namespace tj::ops {
 
 void check_gemm_types(const char* op, DType dtype, DType out, const char* dtype_name, const char* out_name);
 void check_gemm_activation(const char* op, Activation activation, const char* name = "activation");
-/// What no product with a gate has, before its shapes are looked at. n: rows of b; add_c: beta is not 0.
+/// Arguments that no product with a gate has are refused, before shapes are looked at. n: rows of b; add_c: beta is not
+/// 0.
 void check_gemm_gate(const char* op, Activation activation, bool add_c, std::int64_t n);
 /// The order of b and its scales, with a gate; all of their shapes are checked.
 void check_gemm_gate_operands(const GemmArgs& product, const Named& b);

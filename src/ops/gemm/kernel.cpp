@@ -68,7 +68,7 @@ void add_large(std::vector<GemmKernel>& kernels, const arch::Arch& arch) {
     }
 }
 
-/// What does not go with a gate.
+/// Flags that do not go with a gate are refused by name.
 void refuse_gate(const GemmKernel& kernel) {
   const char* with = kernel.parts                            ? "--parts true"
                      : kernel.add_c                          ? "--add-c true"

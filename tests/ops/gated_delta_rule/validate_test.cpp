@@ -12,6 +12,7 @@
 
 #include "ops/gated_delta_rule/gated_delta_rule.hpp"
 #include "ops/gated_delta_rule/problem.hpp"
+#include "support/expect.hpp"
 
 using namespace tj;
 using test::Given;
@@ -35,12 +36,7 @@ RuleShape usual() {
 std::string refusal(const std::function<void(GatedDeltaRuleArgs&)>& change, const RuleShape& shape = usual()) {
   RuleProblem problem(shape, 1);
   change(problem.args);
-  try {
-    ops::validate(problem.args, true);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return testing::said_by([&] { ops::validate(problem.args, true); });
 }
 
 bool has(const std::string& text, const char* part) {
@@ -131,12 +127,7 @@ TEST_CASE("a configuration") {
   GatedDeltaRuleConfig config;
   ops::validate(config);
   const auto text = [](const GatedDeltaRuleConfig& of) -> std::string {
-    try {
-      ops::validate(of);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return testing::said_by([&] { ops::validate(of); });
   };
   config.head_dim = 256;
   CHECK(has(text(config), "head_dim is 256; allowed: 64, 128"));
@@ -150,15 +141,12 @@ TEST_CASE("the first bad entry of lists, where that is asked for") {
   const auto bad = [](RuleShape shape, const std::function<void(RuleProblem&)>& change) -> std::string {
     RuleProblem problem(shape, 2);
     change(problem);
-    try {
+    return testing::said_by([&] {
       ops::check_lists(problem.args, [](const Tensor& list) {
         const auto* const from = static_cast<const std::int32_t*>(list.data);
         return std::vector<std::int32_t>(from, from + list.shape[0]);
       });
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    });
   };
   RuleShape listed;
   listed.lengths = {1, 2, 0};

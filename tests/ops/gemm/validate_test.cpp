@@ -42,10 +42,7 @@ GemmArgs good() {
 void refused(const std::function<void(GemmArgs&)>& change, Code code, std::initializer_list<const char*> parts) {
   GemmArgs args = good();
   change(args);
-  const Error error = error_of([&] { ops::validate(args, true); });
-  CHECK_MESSAGE(error.stage == Stage::argument, error.message);
-  CHECK_MESSAGE(error.code == code, error.message);
-  for (const char* part : parts) CHECK_MESSAGE(has(error.message, part), part, " is not in: ", error.message);
+  testing::check_argument_error(error_of([&] { ops::validate(args, true); }), code, parts);
 }
 
 void accepted(const std::function<void(GemmArgs&)>& change) {

@@ -13,10 +13,9 @@
 using namespace tj;
 using test::GroupedProblem;
 using test::GroupedShape;
+using test::kGroupings;
 
 namespace {
-
-constexpr std::array kGroupings = {Grouping::ends, Grouping::counts, Grouping::rows};
 
 std::string run(const GroupedShape& shape, std::uint64_t seed) {
   GroupedProblem problem(shape, seed);
@@ -55,17 +54,12 @@ TEST_CASE("a gate with scales of blocks in each order, with groups that begin at
     for (int s = 0; s < 2; ++s)
       for (int order = 0; order < 2; ++order, ++seed) {
         if (testing::sampled_out(g + s + order)) continue;
-        GroupedShape shape;
-        shape.counts = {5, 66, 0, 130, 2};
-        shape.grouping = kGroupings[static_cast<std::size_t>(g)];
-        shape.dtype = DType::e4m3;
-        shape.scales = s == 0 ? Scales::block : Scales::row;
-        shape.scale_a_transposed = order != 0;
-        shape.scale_b_transposed = seed % 3 == 0;
+        GroupedShape shape =
+            test::scaled_shape(kGroupings[static_cast<std::size_t>(g)], s == 0 ? Scales::block : Scales::row,
+                               order != 0, static_cast<unsigned>(seed));
         shape.packed_scales = seed % 4 == 1;
         shape.gate = Activation::silu;
         shape.n = s == 0 ? 512 : 2 * 72;
-        shape.k = 400 + 16 * static_cast<int>(seed % 4);
         CAPTURE(shape.text());
         CHECK(run(shape, seed) == "");
       }

@@ -18,10 +18,9 @@
 using namespace tj;
 using test::GroupedProblem;
 using test::GroupedShape;
+using test::kGroupings;
 
 namespace {
-
-constexpr std::array kGroupings = {Grouping::ends, Grouping::counts, Grouping::rows};
 
 std::string run(const GroupedShape& shape, std::uint64_t seed) {
   GroupedProblem problem(shape, seed);
@@ -105,15 +104,10 @@ TEST_CASE("scales of blocks in each order, with groups that begin at any row, an
     for (int s = 0; s < 2; ++s)
       for (int order = 0; order < 2; ++order, ++seed) {
         if (testing::sampled_out(g + s + order)) continue;
-        GroupedShape shape;
-        shape.counts = {5, 66, 0, 130, 2};
-        shape.grouping = kGroupings[static_cast<std::size_t>(g)];
-        shape.dtype = DType::e4m3;
-        shape.scales = s == 0 ? Scales::block : Scales::row;
-        shape.scale_a_transposed = order != 0;
-        shape.scale_b_transposed = seed % 3 == 0;
+        GroupedShape shape =
+            test::scaled_shape(kGroupings[static_cast<std::size_t>(g)], s == 0 ? Scales::block : Scales::row,
+                               order != 0, static_cast<unsigned>(seed));
         shape.n = seed % 4 < 2 ? 144 : 300;
-        shape.k = 400 + 16 * static_cast<int>(seed % 4);
         shape.spare = static_cast<int>(seed % 3);
         shape.packed_scales = seed % 4 == 2;
         CAPTURE(shape.text());

@@ -1,6 +1,7 @@
 // Products of groups in host memory for tests: random inputs, NaN in all rows that no group has, a poisoned output.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -28,6 +29,21 @@ struct GroupedShape {
   int padding = 0;  ///< elements between rows of d
   std::string text() const;
 };
+
+/// Ways to tell groups of rows.
+inline constexpr std::array kGroupings = {Grouping::ends, Grouping::counts, Grouping::rows};
+/// Groups that begin at any row, of e4m3 with scales of blocks in one of their orders.
+inline GroupedShape scaled_shape(Grouping grouping, Scales scales, bool a_transposed, unsigned seed) {
+  GroupedShape shape;
+  shape.counts = {5, 66, 0, 130, 2};
+  shape.grouping = grouping;
+  shape.dtype = DType::e4m3;
+  shape.scales = scales;
+  shape.scale_a_transposed = a_transposed;
+  shape.scale_b_transposed = seed % 3 == 0;
+  shape.k = 400 + 16 * static_cast<int>(seed % 4);
+  return shape;
+}
 
 class GroupedProblem {
  public:

@@ -13,6 +13,7 @@
 #include "arch/arch.hpp"
 #include "ops/grouped_gemm/grouped_gemm.hpp"
 #include "ops/grouped_gemm/problem.hpp"
+#include "support/expect.hpp"
 
 using namespace tj;
 using test::GroupedProblem;
@@ -33,12 +34,7 @@ std::string refusal(const std::function<void(GroupedGemmArgs&)>& change, Groupin
                     DType dtype = DType::bf16) {
   GroupedProblem problem(shape_of(grouping, dtype), 1);
   change(problem.args);
-  try {
-    ops::validate(problem.args, true);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return testing::said_by([&] { ops::validate(problem.args, true); });
 }
 
 bool has(const std::string& text, std::initializer_list<std::string_view> parts) {
@@ -95,12 +91,8 @@ TEST_CASE("lists, where a user wants them looked at: the first bad entry by name
     shape.counts = {40, 0, 130};
     GroupedProblem problem(shape, 1);
     problem.list[at] = entry;
-    try {
-      ops::grouped_gemm_op().check_lists(&problem.args, [&](const Tensor&) { return problem.list; });
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return testing::said_by(
+        [&] { ops::grouped_gemm_op().check_lists(&problem.args, [&](const Tensor&) { return problem.list; }); });
   };
   CHECK(told(Grouping::ends, 0, 40) == "");
   CHECK(told(Grouping::counts, 1, 130) == "");
