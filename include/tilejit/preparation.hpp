@@ -48,8 +48,8 @@ struct Progress {
 /// call that needs a kernel of the list meanwhile waits for it as for any other thread's.
 ///
 /// A copy is the same list. A list goes on when its last copy is gone. The runtime's end drops what has not begun, and
-/// waits for the rest; so does the process's end, for 10 s at most. After a fork() the child goes on with what was not
-/// ready, from its next call of a member on; cancel() there is the child's own. Thread safe.
+/// waits for the rest; so does the process's end, which breaks off after 10 s what it can. After a fork() the child
+/// goes on with what was not ready, from its next call of a member on; cancel() there is the child's own. Thread safe.
 class TJ_API Preparation {
  public:
   /// An empty list. Throws tj::Error(argument) for options out of range.

@@ -164,7 +164,8 @@ const ops::Op& op_of() {
 /// process that has used CUDA or HIP cannot use it. NVRTC or hiprtc may not work in a child that was forked while
 /// another thread was compiling with it.
 ///
-/// Calls may come while the process ends: from destructors of static objects, and from threads that go on. A thread
+/// Calls may come while the process ends: from destructors of static objects, and from threads that go on. The end
+/// waits for compiles that are under way; one that would begin then is refused, as a compiler may be gone. A thread
 /// that pthread_cancel() cancels within a call in C, while it makes a kernel or runs one on the CPU model, or while the
 /// library reads files or logs, finishes that first. Within a driver, cancellation of a call in C++ is not supported.
 class TJ_API Runtime {

@@ -47,6 +47,7 @@ struct Api {
   decltype(&nvrtcGetPTX) ptx = nullptr;
   decltype(&nvrtcGetProgramLogSize) log_size = nullptr;
   decltype(&nvrtcGetProgramLog) log = nullptr;
+  nvrtcResult (*set_callback)(nvrtcProgram, int (*)(void*, void*), void*) = nullptr;  // since 12.8
 
   std::string name() const { return cat("NVRTC ", major, ".", minor); }
   /// Does it take --time? A release that does has an error for a time file that cannot be written; early releases of 12
@@ -93,6 +94,7 @@ Api open_api(const LibrarySearch& search) {
   library.get(api.ptx, "nvrtcGetPTX");
   library.get(api.log_size, "nvrtcGetProgramLogSize");
   library.get(api.log, "nvrtcGetProgramLog");
+  library.find(api.set_callback, "nvrtcSetFlowCallback");
   api.check(api.version(&api.major, &api.minor), "Version");
   int count = 0;
   api.check(api.arch_count(&count), "GetNumSupportedArchs");
@@ -150,11 +152,13 @@ class Nvrtc final : public Compiler {
   std::vector<std::string> quick_options() const override { return {"--Ofast-compile=max"}; }
 
   std::string version() override {
+    const LibraryCall call;
     const Api& api = opened();
     return cat(api.major, ".", api.minor);
   }
 
   Binary compile(const Job& job) override {
+    const LibraryCall call;
     const Api& api = opened();
     const std::string arch = known_arch(api, job.arch);
     const bool ptx = arch.starts_with(kVirtual);
@@ -166,6 +170,8 @@ class Nvrtc final : public Compiler {
     if (job.time_phases && api.times_phases()) options.emplace_back("--time=-");  // into the log
     options.insert(options.end(), job.options.begin(), job.options.end());
     RtcProgram<Api> program(api, job);
+    if (api.set_callback != nullptr)
+      api.check(api.set_callback(program.handle(), &is_to_end, nullptr), "SetFlowCallback");
     const nvrtcResult result = program.compile(options);
     Binary binary;
     binary.log = program.log();
@@ -183,8 +189,11 @@ class Nvrtc final : public Compiler {
   }
 
  private:
+  static int is_to_end(void*, void*) { return support::process_end_is_late() ? 1 : 0; }
+
   [[noreturn]] static void refuse(const Api& api, const Job& job, nvrtcResult result, const std::string& log) {
     if (result == NVRTC_ERROR_OUT_OF_MEMORY) api.check(result, "CompileProgram");
+    if (support::process_end_is_late()) LibraryCall::fail_ending();
     const bool option = result == NVRTC_ERROR_INVALID_OPTION;
     fail(
         Stage::compile, Code::compile_failed,

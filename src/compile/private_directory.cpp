@@ -25,6 +25,7 @@
 #include "support/file_descriptor.hpp"
 #include "support/lasting.hpp"
 #include "support/process.hpp"
+#include "support/process_end.hpp"
 #include "support/uncancelled.hpp"
 
 namespace tj::compile {
@@ -37,7 +38,6 @@ using support::fail;
 constexpr std::string_view kPrefix = "tilejit-";
 constexpr const char* kOwner = ".owner";
 constexpr std::string_view kMark = "tilejit: removed when its owner, who holds a lock on this file, is gone\n";
-constexpr std::string_view kEnding = "this process is ending; kernels that are not in the cache are made before";
 constexpr std::size_t kRandomLetters = 6;
 
 std::string owner_of(const std::string& directory) { return cat(directory, "/", kOwner); }
@@ -90,7 +90,7 @@ bool first_in(const std::string& base) {
 std::string make_directory(const std::string& base) {
   std::string path = cat(base, "/", kPrefix, std::string(kRandomLetters, 'X'));
   const std::lock_guard lock(live().mutex);
-  if (live().ended) fail(Stage::compile, Code::io, std::string(kEnding));
+  if (live().ended) fail(Stage::compile, Code::io, std::string(support::kProcessIsEnding));
   if (::mkdtemp(path.data()) == nullptr)
     fail(Stage::compile, Code::io,
          cat("cannot make a directory in ", base, ": ", support::errno_text(errno), "; ",
@@ -201,7 +201,7 @@ std::string PrivateDirectory::write(const std::string& name, std::string_view te
   const support::FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
   const int error = file ? support::write_all(file.get(), text) : errno;
   if (error == 0) return path.string();
-  if (process_is_ending()) fail(Stage::compile, Code::io, std::string(kEnding));
+  if (process_is_ending()) fail(Stage::compile, Code::io, std::string(support::kProcessIsEnding));
   fail(Stage::compile, Code::io,
        cat("cannot write ", path.string(), ": ", support::errno_text(error), "; ",
            support::next_step(error, "set TMPDIR to a directory with room")));

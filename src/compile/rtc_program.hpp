@@ -34,6 +34,8 @@ class RtcProgram {
   RtcProgram(const RtcProgram&) = delete;
   RtcProgram& operator=(const RtcProgram&) = delete;
 
+  typename Api::Handle handle() const { return handle_; }
+
   /// The library's own result, so that the caller can add the log to what it throws.
   auto compile(const std::vector<std::string>& options) {
     std::vector<const char*> pointers;

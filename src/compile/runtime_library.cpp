@@ -1,13 +1,31 @@
 // The libraries of compilers: opened, and kept open.
 #include "compile/runtime_library.hpp"
 
+#include <atomic>
+#include <string>
 #include <utility>
 
 #include "support/fail.hpp"
 #include "support/installations.hpp"
-#include "support/workers.hpp"
+#include "support/process_end.hpp"
 
 namespace tj::compile {
+namespace {
+
+constexpr int kWatchedCalls = 4;  // a version and a compile of each kind: a binary, PTX, quick ones
+
+}  // namespace
+
+LibraryCall::LibraryCall() {
+  static constinit std::atomic<int> calls{0};
+  if (!before_end_) fail_ending();
+  if (calls.load() < kWatchedCalls && calls.fetch_add(1) < kWatchedCalls) again_.emplace();
+}
+
+LibraryCall::~LibraryCall() { support::end_first(); }
+
+void LibraryCall::fail_ending() { support::fail(Stage::compile, Code::io, std::string(support::kProcessIsEnding)); }
+
 void RuntimeLibrary::fail_symbol(const char* name) const {
   support::fail(Stage::compile, Code::not_found,
                 support::cat("symbol ", name, " is missing in ", path,
@@ -28,7 +46,7 @@ RuntimeLibrary open_found(const LibrarySearch& search, const std::string& advice
                   support::cat(search.library, " is at ", path, " but does not open: ", reason,
                                "; repair or remove that file, or ", advice));
   support::keep_open(library);
-  support::end_tasks_first(path.c_str());  // its exit handlers would end what a compile is working with
+  support::end_first(path.c_str());  // its exit handlers would end what a compile is working with
   return {path, std::move(library)};
 }
 

@@ -7,10 +7,12 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "compile/library_search.hpp"
 #include "support/dynamic_library.hpp"
+#include "support/process_end.hpp"
 
 namespace tj::compile {
 
@@ -32,6 +34,22 @@ struct RuntimeLibrary {
 
  private:
   [[noreturn]] void fail_symbol(const char* name) const;
+};
+
+/// A call into such a library, which its exit handlers wait for. NVRTC 13 registers five of them in its first compiles.
+class LibraryCall {
+ public:
+  /// Throws tj::Error(compile, io) when the process is ending.
+  LibraryCall();
+  ~LibraryCall();
+  LibraryCall(const LibraryCall&) = delete;
+  LibraryCall& operator=(const LibraryCall&) = delete;
+
+  [[noreturn]] static void fail_ending();
+
+ private:
+  support::BeforeEnd before_end_;
+  std::optional<support::EndFirstAgain> again_;
 };
 
 /// Opens what find_library() finds, after `before` was called with its path. `advice` ends the message of the error.

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "support/fail.hpp"
+#include "support/process_end.hpp"
 
 namespace tj::support {
 namespace {
@@ -89,7 +90,7 @@ std::string next_step(int error, std::string_view otherwise) {
     case EFBIG:
       return "raise the limit on the size of files (ulimit -f)";
     case ECANCELED:
-      return "this process is ending; kernels that are not in the cache are made before";
+      return std::string(kProcessIsEnding);
     default:
       return std::string(otherwise);
   }

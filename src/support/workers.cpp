@@ -4,14 +4,9 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <csignal>
-#include <cstdlib>
 #include <iterator>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,45 +14,11 @@
 #include "support/atomic_file.hpp"
 #include "support/fail.hpp"
 #include "support/fork_safe.hpp"
-#include "support/lasting.hpp"
+#include "support/process_end.hpp"
+#include "support/signals_blocked.hpp"
 
 namespace tj::support {
 namespace {
-
-constexpr std::chrono::seconds kLongestEnd{10};
-
-// Of the whole process.
-constinit std::atomic<bool> ending{false};
-constinit std::atomic<int> under_way{0};
-constinit Bell ended;
-
-void at_end() {
-  ending.store(true);
-  const auto until = std::chrono::steady_clock::now() + kLongestEnd;
-  for (;;) {
-    const std::uint32_t rung = ended.rung();
-    const auto now = std::chrono::steady_clock::now();
-    if (under_way.load() == 0 || now >= until) return;
-    ended.wait(rung, until - now);
-  }
-}
-
-/// Signals are for the program's own threads; a fault is always its thread's.
-class SignalsBlocked {
- public:
-  SignalsBlocked() noexcept {
-    sigset_t all;
-    ::sigfillset(&all);
-    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) ::sigdelset(&all, fault);
-    ::pthread_sigmask(SIG_BLOCK, &all, &before_);
-  }
-  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_{};
-};
 
 struct Thread {
   pthread_t id{};
@@ -70,14 +31,6 @@ void join(const Threads& threads) noexcept {
 }
 
 }  // namespace
-
-void end_tasks_first(const char* what) {
-  static constinit Lasting<std::set<std::string>> known;
-  static constinit Mutex mutex;
-  const std::lock_guard lock(mutex);
-  if (known.get().empty()) in_forked_children([] { under_way.store(0); });
-  if (known.get().insert(what).second) std::atexit(&at_end);
-}
 
 struct Workers::State {
   Mutex mutex;  ///< of what is below, and of the queues
@@ -170,12 +123,12 @@ bool Workers::Queue::begin_threads(std::string* problem) {
 }
 
 bool Workers::Queue::add(Task task) {
-  end_tasks_first("");
+  end_first("");
   Threads gone;
   std::string problem;
   {
     const std::lock_guard lock(state_->mutex);
-    if (state_->stopped || ending.load()) return false;
+    if (state_->stopped || process_is_ending()) return false;
     gone = state_->ended();
     forget_parents();
     waiting_.push_back(std::make_shared<Task>(std::move(task)));
@@ -202,8 +155,8 @@ void Workers::Queue::go_on() {
 }
 
 /// False, and the thread is none of the queue's any more, when there is nothing to do.
-bool Workers::Queue::take(std::shared_ptr<Task>& task, Tasks& dropped) {
-  if (ending.load()) dropped.swap(waiting_);
+bool Workers::Queue::take(std::shared_ptr<Task>& task, bool ending, Tasks& dropped) {
+  if (ending) dropped.swap(waiting_);
   if (waiting_.empty()) {
     --threads_;
     return false;
@@ -211,7 +164,6 @@ bool Workers::Queue::take(std::shared_ptr<Task>& task, Tasks& dropped) {
   task = std::move(waiting_.front());
   waiting_.pop_front();
   running_.push_back(task);
-  under_way.fetch_add(1);
   return true;
 }
 
@@ -220,9 +172,10 @@ void* Workers::Queue::work(void* given) noexcept {
   Queue& queue = *start->queue;
   Tasks dropped;
   for (std::shared_ptr<Task> task;;) {
+    const BeforeEnd before_end;
     {
       const std::lock_guard lock(queue.state_->mutex);
-      if (!queue.take(task, dropped)) {
+      if (!queue.take(task, !before_end, dropped)) {
         start->thread->done = true;
         break;
       }
@@ -236,8 +189,6 @@ void* Workers::Queue::work(void* given) noexcept {
       std::erase(queue.running_, task);
     }
     task.reset();
-    under_way.fetch_sub(1);
-    ended.ring();
   }
   return nullptr;
 }

@@ -5,7 +5,7 @@
 //
 // A fork: the child has none of these threads. Its next call of a queue there starts threads of its own, and tasks that
 // were under way in the parent begin anew. The process's end: no task begins any more, and the process waits for those
-// that have begun, for 10 s at most.
+// that have begun (process_end.hpp).
 #pragma once
 
 #include <cstdint>
@@ -59,7 +59,7 @@ class Workers::Queue : public std::enable_shared_from_this<Workers::Queue> {
 
  private:
   static void* work(void* start) noexcept;
-  bool take(std::shared_ptr<Task>& task, Tasks& dropped);
+  bool take(std::shared_ptr<Task>& task, bool ending, Tasks& dropped);
   bool begin_threads(std::string* problem);
   void forget_parents();
 
@@ -70,9 +70,5 @@ class Workers::Queue : public std::enable_shared_from_this<Workers::Queue> {
   std::uint32_t generation_ = 0;
   Tasks waiting_, running_;
 };
-
-/// Has the process's end wait for tasks before the exit handlers that are registered by now. `what`: a name, for which
-/// it is done once.
-void end_tasks_first(const char* what);
 
 }  // namespace tj::support

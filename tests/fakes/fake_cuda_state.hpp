@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <new>
@@ -96,7 +97,21 @@ State& state() {
   return *instance;
 }
 char g_contexts[16];  // a context is the address of its device's byte
-thread_local std::vector<CUcontext> t_stack;
+/// A stack that needs no destructor: exit handlers may still call the driver when those of this thread have run.
+struct ContextStack {
+  CUcontext contexts[64];
+  std::size_t count;
+  bool empty() const { return count == 0; }
+  std::size_t size() const { return count; }
+  CUcontext back() const { return contexts[count - 1]; }
+  void push_back(CUcontext context) {
+    if (count == std::size(contexts)) std::abort();
+    contexts[count++] = context;
+  }
+  void pop_back() { --count; }
+  void clear() { count = 0; }
+};
+thread_local constinit ContextStack t_stack{};
 
 /// Logs the call and answers with the failure that was chosen for it.
 CUresult enter(const char* symbol, const std::string& detail = {}) {

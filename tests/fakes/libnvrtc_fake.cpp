@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <mutex>
@@ -23,7 +24,7 @@ struct State {
   std::mutex mutex;
   int compiles = 0;
   int quick = 0;
-  bool refuse = false, knows_times = true, hold = false;
+  bool refuse = false, knows_times = true, hold = std::getenv("FAKE_NVRTC_HOLD") != nullptr;
   std::optional<bool> refused_quick;  ///< of compiles of this kind alone
   std::string refusal;
 };
@@ -38,6 +39,7 @@ nvrtcResult copy(const std::string& from, char* to) {
 }
 
 constexpr const char* kQuick = "--Ofast-compile=";
+constexpr auto kCancelled = static_cast<nvrtcResult>(16);
 constexpr int kArchs[] = {90, 100, 103};
 
 bool knows(const std::string& arch) {
@@ -52,6 +54,8 @@ bool knows(const std::string& arch) {
 
 struct _nvrtcProgram {
   std::string text, log, code, ptx;
+  int (*is_cancelled)(void*, void*) = nullptr;
+  void* payload = nullptr;
 };
 
 extern "C" {
@@ -114,12 +118,17 @@ nvrtcResult nvrtcGetSupportedArchs(int* archs) {
 
 nvrtcResult nvrtcCreateProgram(nvrtcProgram* program, const char* text, const char*, int, const char* const*,
                                const char* const*) {
-  *program = new _nvrtcProgram{text, {}, {}, {}};
+  *program = new _nvrtcProgram{text, {}, {}, {}, nullptr, nullptr};
   return NVRTC_SUCCESS;
 }
 nvrtcResult nvrtcDestroyProgram(nvrtcProgram* program) {
   delete *program;
   *program = nullptr;
+  return NVRTC_SUCCESS;
+}
+nvrtcResult nvrtcSetFlowCallback(nvrtcProgram program, int (*callback)(void*, void*), void* payload) {
+  program->is_cancelled = callback;
+  program->payload = payload;
   return NVRTC_SUCCESS;
 }
 nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char* const* options) {
@@ -142,7 +151,9 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char* con
   while (state().hold && !quick) {  // asked again and again, so that a forked child needs nobody's word
     lock.unlock();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const bool cancelled = program->is_cancelled != nullptr && program->is_cancelled(program->payload, nullptr) == 1;
     lock.lock();
+    if (cancelled) return kCancelled;
   }
   if (state().refuse && state().refused_quick.value_or(quick) == quick) {
     program->log = state().refusal;

@@ -1,0 +1,124 @@
+// See process_end.hpp.
+#include "support/process_end.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "support/fork_safe.hpp"
+#include "support/lasting.hpp"
+#include "support/process.hpp"
+#include "support/signals_blocked.hpp"
+
+namespace tj::support {
+namespace {
+
+constexpr std::chrono::seconds kTime{10}, kMoreTime{50};
+
+// Of the whole process.
+constinit std::atomic<bool> ending{false}, late{false};
+constinit std::atomic<int> under_way{0};
+constinit Bell ended;
+// Of this thread, which would wait for itself.
+thread_local constinit int own = 0;
+
+void wait_for_others(std::chrono::seconds most) {
+  const auto until = std::chrono::steady_clock::now() + most;
+  for (;;) {
+    const std::uint32_t rung = ended.rung();
+    const auto now = std::chrono::steady_clock::now();
+    if (under_way.load() <= own || now >= until) return;
+    ended.wait(rung, until - now);
+  }
+}
+
+void at_end() {
+  ending.store(true);
+  if (late.load()) return;
+  wait_for_others(kTime);
+  if (under_way.load() <= own) return;
+  late.store(true);
+  end_processes();
+  wait_for_others(kMoreTime);
+}
+
+/// exit() calls this before all handlers, in the thread that ends the process. Handlers that a library registered in
+/// the work that is under way come behind ours then.
+void at_thread_exit(void*) {
+  if (under_way.load() > own) end_first();
+}
+
+/// The thread that loads the library is nearly always the one that ends the process.
+__attribute__((constructor)) void in_loading_thread() { at_thread_end(&at_thread_exit, nullptr); }
+
+/// Once a thread: any thread that uses the library may end the process.
+void in_this_thread() {
+  thread_local constinit bool done = false;
+  if (done) return;
+  done = true;
+  at_thread_end(&at_thread_exit, nullptr);
+}
+
+}  // namespace
+
+bool process_is_ending() noexcept { return ending.load(); }
+bool process_end_is_late() noexcept { return late.load(); }
+
+void end_first() noexcept { std::atexit(&at_end); }
+
+void end_first(const char* what) {
+  static constinit Lasting<std::set<std::string>> known;
+  static constinit Mutex mutex;
+  in_this_thread();
+  const std::lock_guard lock(mutex);
+  if (known.get().empty())
+    in_forked_children([] {
+      under_way.store(0);
+      own = 0;
+    });
+  if (known.get().insert(what).second) end_first();
+}
+
+EndFirstAgain::EndFirstAgain() noexcept : generation_(process_generation()) {
+  const SignalsBlocked blocked;
+  begun_ = ::pthread_create(&thread_, nullptr, &work, this) == 0;
+}
+
+EndFirstAgain::~EndFirstAgain() {
+  if (!begun_ || generation_ != process_generation()) return;
+  over_.store(true);
+  bell_.ring();
+  ::pthread_join(thread_, nullptr);
+}
+
+void* EndFirstAgain::work(void* self) noexcept {
+  EndFirstAgain& again = *static_cast<EndFirstAgain*>(self);
+  for (;;) {
+    const std::uint32_t rung = again.bell_.rung();
+    if (again.over_.load() || ending.load()) return nullptr;
+    end_first();
+    again.bell_.wait(rung, std::chrono::microseconds(500));
+  }
+}
+
+BeforeEnd::BeforeEnd() noexcept : begun_(true), generation_(process_generation()) {
+  under_way.fetch_add(1);
+  ++own;
+  if (!ending.load()) return;
+  begun_ = false;
+  --own;
+  under_way.fetch_sub(1);
+  ended.ring();
+}
+
+BeforeEnd::~BeforeEnd() {
+  if (!begun_ || generation_ != process_generation()) return;
+  --own;
+  under_way.fetch_sub(1);
+  ended.ring();
+}
+
+}  // namespace tj::support

@@ -1,0 +1,67 @@
+// The end of the process, for work that is under way in other threads.
+//
+// Decides what goes on when the process ends, and what begins no more. Libraries such as compilers register exit
+// handlers that destroy what their calls work with, some of them during their first calls. exit() runs the handlers
+// that were registered last first, so ours is registered behind them. Invariant: while one BeforeEnd lives, no handler
+// runs that was registered before it was made. Its work has 10 s, and 50 more in which process_end_is_late().
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+#include <string_view>
+
+#include "support/fork_safe.hpp"
+
+namespace tj::support {
+
+constexpr std::string_view kProcessIsEnding =
+    "this process is ending: nothing is compiled any more; make what it needs before main returns";
+
+/// Whether exit handlers run by now.
+bool process_is_ending() noexcept;
+/// Whether they have waited long enough: work that can be broken off is.
+bool process_end_is_late() noexcept;
+
+/// Has the process's end wait for each BeforeEnd before it runs the exit handlers that are registered by now. Each call
+/// takes a few bytes that stay.
+void end_first() noexcept;
+/// The same, done once for a name.
+void end_first(const char* what);
+
+/// A thread that calls end_first() twice a millisecond: for a call in which a library registers exit handlers. Nothing
+/// where the system gives no thread. A gap of that time is left where exit() is called by a thread that has neither
+/// loaded nor used this library: such a thread tells nobody before it runs the handlers.
+class EndFirstAgain {
+ public:
+  EndFirstAgain() noexcept;
+  ~EndFirstAgain();
+  EndFirstAgain(const EndFirstAgain&) = delete;
+  EndFirstAgain& operator=(const EndFirstAgain&) = delete;
+
+ private:
+  static void* work(void* self) noexcept;
+  std::atomic<bool> over_{false};
+  Bell bell_;
+  pthread_t thread_{};
+  bool begun_;
+  std::uint32_t generation_;
+};
+
+/// Work that the process's end waits for. The calling thread may end the process while it lives.
+class BeforeEnd {
+ public:
+  BeforeEnd() noexcept;
+  ~BeforeEnd();
+  BeforeEnd(const BeforeEnd&) = delete;
+  BeforeEnd& operator=(const BeforeEnd&) = delete;
+  /// False when the process is ending already: nothing waits, and the work is not to begin.
+  explicit operator bool() const noexcept { return begun_; }
+
+ private:
+  bool begun_;
+  std::uint32_t generation_;
+};
+
+}  // namespace tj::support

@@ -1,0 +1,167 @@
+"""Protects the end of a process in whose threads NVRTC compiles: it waits for what compiles, begins nothing more, and says so.
+
+NVRTC registers exit handlers when it is opened and in its first compiles. They destroy what its calls work with. Programs are compiled here, as
+a user would. The driver does nothing. Times only choose the moment at which a process ends: each has to be right.
+"""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+REPO = Path(os.environ["TJ_TEST_REPO_DIR"])
+sys.path[:0] = [str(REPO / "tests" / "support"), str(REPO / "tests" / "recipes")]
+import skips  # noqa: E402
+from recipe import cached  # noqa: E402
+
+LIBRARY = Path(os.environ["TJ_TEST_LIBRARY"])
+DRIVER = Path(os.environ["TJ_TEST_BUILD_DIR"]) / "tests" / "fakes" / "libcuda.so.1"
+COMPILER = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
+HANGS = 200  # seconds after which something does not end at all
+MOMENTS_MS = (0, 30, 60, 90, 130, 200, 300)  # NVRTC 13 registers handlers some 20 to 60 ms after its start
+
+PROGRAM = r"""
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <tilejit/preparation.hpp>
+#include <tilejit/tilejit.hpp>
+
+static const tj::Device kGpu{tj::DeviceKind::cuda, 0};
+static void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
+static tj::GemmConfig config(int number) {
+  tj::GemmConfig one;
+  one.dtype = one.out = number % 2 ? tj::DType::bf16 : tj::DType::f16;
+  one.bias = number / 2 % 2;
+  one.a_transposed = number / 4 % 2;
+  one.b_transposed = number / 8 % 2;
+  one.add_c = number / 16 % 2;
+  return one;
+}
+static std::atomic<int> made{0};
+static std::atomic<bool> refused{false};
+static bool long_end = false, late_call = false;
+
+/// Compiles until it is refused, and asks once more then.
+static void compile_all() {
+  for (int i = 0; i < 32; ++i) try {
+      tj::Runtime::instance().warm(config(i), "sm_90a");
+      ++made;
+    } catch (const tj::Error& error) {
+      if (std::string(error.what()).find("this process is ending") == std::string::npos) {
+        std::fprintf(stderr, "%s\n", error.what());
+        ::_exit(3);
+      }
+      refused = true;
+    }
+}
+
+struct Older {  // destroyed behind everything that was made later: NVRTC's, the library's
+  ~Older() {
+    if (late_call) compile_all();
+    for (int i = 0; long_end && !refused && i < 1000; ++i) sleep_ms(10);
+    if ((late_call || long_end) && !refused) ::_exit(4);
+  }
+} older;
+
+int main(int, char** words) {
+  const std::string mode = words[1];
+  const int ms = std::atoi(words[2]);
+  if (mode == "prepares") {  // the first compile of the process
+    tj::prepare_async(config(0), kGpu);
+    sleep_ms(ms);
+  } else if (mode == "prepares-more") {
+    tj::Runtime::instance().warm(config(1), "sm_90a");
+    tj::prepare_async(config(0), kGpu);
+    sleep_ms(ms);
+  } else if (mode == "exits") {  // from a thread that never used the library, where NVRTC has registered all it will
+    tj::Runtime::instance().warm(config(1), "sm_90a");
+    tj::prepare_async(config(0), kGpu);
+    std::thread([&] { sleep_ms(ms); std::exit(0); }).join();
+  } else if (mode == "calls") {  // a thread of the program's compiles, and the end takes its time
+    long_end = true;
+    std::thread(compile_all).detach();
+    sleep_ms(ms);
+    while (made == 0) sleep_ms(1);
+  } else if (mode == "first-call") {
+    std::thread(compile_all).detach();
+    sleep_ms(ms);
+  } else if (mode == "late") {
+    late_call = true;
+    tj::Runtime::instance().warm(config(31), "sm_90a");
+  }
+  return 0;
+}
+"""
+
+
+@unittest.skipIf(COMPILER is None, "no C++ compiler")
+@unittest.skipUnless(os.path.isdir(cached("TJ_NVRTC_DIR")), "no NVRTC on this machine")
+@unittest.skipUnless(DRIVER.exists(), "the build has no stand-ins for drivers")
+class Ends(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.shared = tempfile.TemporaryDirectory(prefix="tilejit_ends_")
+        cls.folder = Path(cls.shared.name)
+        cls.program = cls.folder / "program"
+        source = cls.program.with_suffix(".cpp")
+        source.write_text(PROGRAM)
+        subprocess.run([COMPILER, "-std=c++20", "-O0", "-I", REPO / "include", source, "-o", cls.program, LIBRARY, f"-Wl,-rpath,{LIBRARY.parent}",
+                        "-pthread"], check=True)
+        (cls.folder / "driver").mkdir()
+        (cls.folder / "driver" / "libcuda.so.1").symlink_to(DRIVER)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.shared.cleanup()
+
+    def ends_well(self, mode, ms=0, **variables):
+        with tempfile.TemporaryDirectory(prefix="tilejit_ends_") as cache, self.subTest(mode=mode, ms=ms):
+            environment = {**os.environ, "TJ_CACHE_DIR": cache, "LD_LIBRARY_PATH": f"{self.folder / 'driver'}:{os.environ.get('LD_LIBRARY_PATH', '')}",
+                           **variables}
+            environment.pop("TJ_TARGET", None)
+            done = subprocess.run([self.program, mode, str(ms)], env=environment, timeout=HANGS, capture_output=True, text=True)
+            self.assertEqual((0, ""), (done.returncode, done.stderr))
+
+    def test_beside_the_first_compile_of_a_process_in_the_background(self):
+        for ms in MOMENTS_MS:
+            self.ends_well("prepares", ms)
+
+    def test_beside_a_later_one(self):
+        for ms in MOMENTS_MS[:3]:
+            self.ends_well("prepares-more", ms)
+
+    def test_by_exit_in_another_thread(self):
+        for ms in MOMENTS_MS[:4]:
+            self.ends_well("exits", ms)
+
+    def test_beside_the_first_compile_in_a_thread_of_the_programs(self):
+        for ms in MOMENTS_MS:
+            self.ends_well("first-call", ms)
+
+    def test_an_end_that_takes_long_refuses_new_compiles(self):
+        for ms in MOMENTS_MS[:2]:
+            self.ends_well("calls", ms)
+
+    def test_a_compile_in_a_destructor_behind_the_compilers_end_is_refused(self):
+        self.ends_well("late")
+
+    def test_a_compile_that_takes_longer_than_the_end_may_is_broken_off(self):
+        held = self.folder / "held"
+        held.mkdir()
+        (held / "libcuda.so.1").symlink_to(DRIVER)
+        (held / "libnvrtc.so.13").symlink_to(DRIVER.parent / "libnvrtc.so.1")
+        start = time.monotonic()
+        self.ends_well("prepares", 200, LD_LIBRARY_PATH=str(held), FAKE_NVRTC_HOLD="1")
+        self.assertGreater(time.monotonic() - start, 5, "no compile was under way")
+
+
+if __name__ == "__main__":
+    skips.main()
