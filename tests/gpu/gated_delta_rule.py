@@ -36,7 +36,11 @@ class Problem:
         divisors = [n for n in range(1, self.heads + 1) if self.heads % n == 0]
         self.of = [draw.choice(divisors) for _ in range(3)]
         most = draw.choice((1, 1, 4, 8, 63, 64, 65, 70, 200, 700))
-        if draw.random() < 0.5:
+        if draw.random() < 0.2 and self.heads <= 4:  # sequences that may be cut into segments
+            most = draw.randint(800, 4000)
+            self.lengths, self.listed, self.lead = [most], draw.random() < 0.5, 0
+            self.tokens = most + (draw.choice((0, 900)) if self.listed else 0)
+        elif draw.random() < 0.5:
             self.lengths = [draw.randint(0, most) for _ in range(draw.randint(1, 9))]
             self.listed, self.lead = True, draw.choice((0, 0, 3))
             self.tokens = self.lead + max(1, sum(self.lengths)) + draw.choice((0, 2))

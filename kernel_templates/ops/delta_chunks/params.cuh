@@ -9,6 +9,7 @@ namespace tj::ops::delta_chunks {
 inline constexpr int kChunk = 64;           ///< tokens of a chunk
 inline constexpr int kSwizzleColumns = 64;  ///< 128 bytes of 16-bit elements: the width of a block in shared memory
 inline constexpr int kSolveWarps = 4;
+inline constexpr int kCarryWarps = 4, kCarryRows = 16;     ///< of a block of the step that carries states
 inline constexpr int kBlockRows = 16, kBlockTerms = 1024;  ///< of a block of T: rows, and bytes in shared memory
 
 /// A record is what the states' kernel reads of a chunk and head, in rows of 64 elements of 16 bits: the solved matrix
@@ -29,9 +30,11 @@ struct Records {
   unsigned char* data;
   int heads, sequences;
   int chunks;        ///< of a sequence, without lists
-  int first, count;  ///< chunks of each sequence that the launch does; count 0: all, of sequences by a list
-  int parts;         ///< tiles of a head
-  Divisor by_heads, by_count, by_parts;
+  int first, count;  ///< chunks of each sequence that the launch does, or of a segment; 0: all, of sequences by a list
+  int parts;         ///< tiles of a head's chunks
+  int segments;      ///< of a sequence, one behind the other; 1: it is not cut
+  int units;         ///< of a head: its segments, or what they are mapped by
+  Divisor by_heads, by_count, by_parts, by_units;
 };
 
 /// Maps of tokens have rank 4: column, token, head, batch; with lists rank 5, boxes end with a sequence (types.cuh).
@@ -54,8 +57,16 @@ struct StateParams {
   TensorMap q, k, v, o, record_rows;
   StateRule rule;
   Records records;
-  float* between;  ///< states of tiles between launches, as consumers hold them
+  float* states;  ///< between launches; of segments, those before each
+  float* maps;    ///< of segments; of the step that makes them
   int tiles;
+};
+/// map_rows: column, row.
+struct CarryParams {
+  TensorMap map_rows;
+  float *states, *maps;
+  int segments, parts, tiles;
+  Divisor by_parts;
 };
 
 }  // namespace tj::ops::delta_chunks

@@ -80,33 +80,39 @@ TJ_DEVICE void load_state(Consumer<C>& consumer, const Tile& tile) {
     }
 }
 
-/// The state of a tile between launches. A thread's numbers lie as it holds them, four side by side.
+/// The thread's first element of a state of f32 between launches: rows of V, or of what a segment is mapped by.
 template <class C>
-TJ_DEVICE float* state_between(const Consumer<C>& consumer, const Tile& tile) {
-  const long long place = static_cast<long long>(tile.index * C::kConsumers + consumer.copy) * (kRows * C::kHeadDim);
-  const int thread = group_warp() * 32 + static_cast<int>(dev::lane_index());
-  return consumer.params.between + place + 4 * thread;
+TJ_DEVICE float* state_between(float* states, int slot, const Consumer<C>& consumer, const Tile& tile) {
+  const long long row = static_cast<long long>(slot) * C::kHeadDim + first_row(consumer, tile);
+  return states + row * C::kHeadDim + 2 * static_cast<int>(dev::lane_index() % 4u);
 }
-inline constexpr int kBetweenPiece = 4 * 128;  ///< numbers of a group's threads
 template <class C>
 TJ_DEVICE void load_between(Consumer<C>& consumer, const Tile& tile) {
-  const float* const from = state_between(consumer, tile);
+  const float* const from = state_between(consumer.params.states, tile.from, consumer, tile);
 #pragma unroll
-  for (int j = 0; j < C::kHeadDim / 8; ++j) {
-    float four[4];
-    dev::load_global(from + j * kBetweenPiece, four);
+  for (int j = 0; j < C::kHeadDim / 8; ++j)
 #pragma unroll
-    for (int at = 0; at < 4; ++at) consumer.state[4 * j + at] = four[at];
-  }
+    for (int half = 0; half < 2; ++half)
+      dev::load_global(from + half * 8 * C::kHeadDim + 8 * j, consumer.state[4 * j + 2 * half],
+                       consumer.state[4 * j + 2 * half + 1]);
 }
 template <class C>
-TJ_DEVICE void store_between(const Consumer<C>& consumer, const Tile& tile) {
-  float* const to = state_between(consumer, tile);
+TJ_DEVICE void store_between(float* states, int slot, const Consumer<C>& consumer, const Tile& tile) {
+  float* const to = state_between(states, slot, consumer, tile);
 #pragma unroll
-  for (int j = 0; j < C::kHeadDim / 8; ++j) {
-    const float* const four = &consumer.state[4 * j];
-    dev::store_global(to + j * kBetweenPiece, {four[0], four[1], four[2], four[3]});
-  }
+  for (int j = 0; j < C::kHeadDim / 8; ++j)
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      dev::store_global(to + half * 8 * C::kHeadDim + 8 * j, consumer.state[4 * j + 2 * half],
+                        consumer.state[4 * j + 2 * half + 1]);
+}
+/// Ones where a row's number is the column's, else zeros.
+template <class C>
+TJ_DEVICE void begin_map(Consumer<C>& consumer, const Tile& tile) {
+  const int row = first_row(consumer, tile), column = 2 * static_cast<int>(dev::lane_index() % 4u);
+#pragma unroll
+  for (int i = 0; i < C::kHeadDim / 2; ++i)
+    consumer.state[i] = tile.from == kIdentity && row + 8 * (i / 2 % 2) == 8 * (i / 4) + column + i % 2 ? 1.0f : 0.0f;
 }
 
 /// S as the next products read it.
@@ -119,14 +125,23 @@ TJ_DEVICE void round_state(Consumer<C>& consumer, const Tile&, int) {
   round_state(consumer);
 }
 
-/// The state before the launch's first chunk is taken.
+/// The state before the tile's first chunk is taken. Segments need the caller's once more later, when the last of them
+/// may have overwritten it.
 template <class C>
 TJ_DEVICE void begin_state(Consumer<C>& consumer, const Tile& tile) {
-  if (tile.empty) return;
-  if (tile.begins)
+  if (tile.from == kNowhere) return;
+  if (tile.from >= 0)
+    load_between(consumer, tile);
+  else if (tile.from == kOfCaller)
     load_state(consumer, tile);
   else
-    load_between(consumer, tile);
+    begin_map(consumer, tile);
+  if constexpr (C::kMaps)
+    if (tile.from == kOfCaller) {
+      const Records& records = consumer.params.records;
+      const int head = tile.sequence * records.heads + tile.head;
+      store_between(consumer.params.states, head * records.segments, consumer, tile);
+    }
   round_state(consumer);
 }
 
@@ -154,9 +169,9 @@ TJ_DEVICE void put_state(const Consumer<C>& consumer, const Tile& tile) {
 
 template <class C>
 TJ_DEVICE void end_state(Consumer<C>& consumer, const Tile& tile) {
-  if (tile.empty) return;
-  if (tile.goes_on)
-    store_between(consumer, tile);
+  if (tile.to == kNowhere) return;
+  if (tile.to >= 0)
+    store_between(C::kMaps ? consumer.params.maps : consumer.params.states, tile.to, consumer, tile);
   else
     put_state(consumer, tile);
 }

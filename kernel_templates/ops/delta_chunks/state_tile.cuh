@@ -1,7 +1,11 @@
 // Tiles of the states' kernel, and what its loads bring; see state.cuh.
 //
-// Decides which chunks a launch does of a sequence, and how a chunk's slot is laid out. Invariant: a launch's chunks of
-// a sequence follow those of the launch before it.
+// Decides which chunks a tile does of a sequence, and how a chunk's slot is laid out. Invariant: a launch's chunks of a
+// sequence follow those of the launch before it.
+//
+// A sequence may be cut into segments that blocks do side by side. With S before a segment, the state behind it is
+// S M + N: N comes of a state of zeros, and M of the identity where values are zeros. One step makes N and M of each
+// segment, carry.cuh goes from segment to segment, and states and results begin anew from there.
 #pragma once
 
 #include "ops/delta_chunks/chunks.cuh"
@@ -9,6 +13,15 @@
 namespace tj::ops::delta_chunks {
 
 inline constexpr int kRows = 64;  ///< of V, of a consumer
+
+/// Where the state before a tile's first chunk is, and where that behind its last goes, beside slots between launches.
+enum Between : int {
+  kOfCaller = -1,  ///< the caller's initial or final state
+  kZeros = -2,
+  kIdentity = -3,
+  kNowhere = -4,
+};
+inline constexpr int kNoHead = 1 << 30;  ///< outside of every tensor: copies of it are zeros
 
 /// Rows of V of a sequence's head; an iteration is a chunk.
 struct Tile {
@@ -18,18 +31,43 @@ struct Tile {
   int sequence, head, part;
   int batch, first, end;  ///< tokens
   int record;             ///< of the first chunk
-  bool begins, goes_on;   ///< with the sequence's first chunk; behind the launch's last one
-  bool empty;             ///< launches before this one have done the sequence's last chunk
+  int from, to;           ///< slots, or of Between
 };
+/// The tile's unit of its head: a segment, or what maps one.
+template <class C>
+TJ_DEVICE void take_unit(Tile& tile, const Records& records, int head, int unit, int chunks) {
+  int segment = unit;
+  if constexpr (C::kMaps) {
+    const bool identity = unit >= records.segments - 1;
+    if (identity) segment -= records.segments - 2;
+    tile.from = identity ? kIdentity : segment == 0 ? kOfCaller : kZeros;
+    tile.to = head * records.units + unit;
+  } else if (records.segments > 1) {
+    tile.from = head * records.segments + segment;
+    tile.to = segment + 1 < records.segments ? kNowhere : kOfCaller;
+  } else {
+    tile.from = records.first == 0 ? kOfCaller : head;
+    tile.to = kOfCaller;
+  }
+  const int first = records.first + segment * records.count;
+  const int behind = records.count > 0 ? min(chunks, first + records.count) : chunks;
+  if (!C::kMaps && records.segments == 1) {
+    if (behind < chunks) tile.to = head;
+    if (first > 0 && first >= chunks) tile.from = tile.to = kNowhere;  // launches before this one have done all
+  }
+  tile.trip_count = max(0, behind - first);
+  tile.first += first * kChunk;
+  tile.record += first;
+}
 template <class C>
 TJ_DEVICE Tile tile_at(const StateParams& params, int index) {
-  Tile tile{index, index < params.tiles, 0, 0, 0, 0, 0, 0, 0, 0, true, false, false};
+  Tile tile{index, index < params.tiles, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
   if (!tile.valid) return tile;
   const StateRule& rule = params.rule;
-  const int heads = divided(index, params.records.by_parts);
-  tile.part = index - heads * params.records.parts;
-  tile.sequence = divided(heads, params.records.by_heads);
-  tile.head = heads - tile.sequence * params.records.heads;
+  const int units = divided(index, params.records.by_parts), head = divided(units, params.records.by_units);
+  tile.part = index - units * params.records.parts;
+  tile.sequence = divided(head, params.records.by_heads);
+  tile.head = head - tile.sequence * params.records.heads;
   if (rule.cu_seqlens == nullptr) {
     tile.batch = tile.sequence;
     tile.end = rule.tokens;
@@ -39,14 +77,8 @@ TJ_DEVICE Tile tile_at(const StateParams& params, int index) {
     tile.end = max(tile.first, bound_at(rule, tile.sequence + 1));
     tile.record = tile.first / kChunk + tile.sequence;
   }
-  const int chunks = (tile.end - tile.first + kChunk - 1) / kChunk, first = params.records.first;
-  const int behind = params.records.count > 0 ? min(chunks, first + params.records.count) : chunks;
-  tile.begins = first == 0;
-  tile.goes_on = behind < chunks;
-  tile.empty = first > 0 && first >= chunks;
-  tile.trip_count = max(0, behind - first);
-  tile.first += first * kChunk;
-  tile.record += first;
+  take_unit<C>(tile, params.records, head, units - head * params.records.units,
+               (tile.end - tile.first + kChunk - 1) / kChunk);
   return tile;
 }
 TJ_DEVICE Place place_of(const Tile& tile, int i) {
@@ -64,11 +96,12 @@ struct Loader {
   const StateParams& params;
   TJ_DEVICE Loader(const StateParams& p, int) : params(p) {}
 };
-/// A chunk's slot: rows of k, of q, the record, rows of v.
+/// A chunk's slot: rows of k, of q where there are results, the record, rows of v.
 template <class C>
 struct Slot {
   static constexpr u32 kTokenBytes = C::kHeadDim / kSwizzleColumns * kBlockBytes;
-  static constexpr u32 kQueries = kTokenBytes, kRecord = 2 * kTokenBytes, kValues = kRecord + kRecordBytes;
+  static constexpr u32 kQueries = kTokenBytes, kRecord = (C::kMaps ? 1 : 2) * kTokenBytes,
+                       kValues = kRecord + kRecordBytes;
 };
 
 template <class C>
@@ -78,8 +111,10 @@ TJ_DEVICE void load_chunk(Loader<C>& loader, const Tile& tile, int i, u32 slot, 
   copy_chunk(params, &params.k, place, divided(tile.head, params.rule.by_k), 0, C::kHeadDim, slot, full);
   const int record = (tile.record + i) * params.records.heads + tile.head;
   dev::copy_box_4d(slot + Slot<C>::kRecord, &params.record_rows, full, 0, record * kRecordRows, 0, 0);
-  copy_chunk(params, &params.v, place, divided(tile.head, params.rule.by_v), first_column<C>(tile),
-             C::kConsumers * kRows, slot + Slot<C>::kValues, full);
+  const int values = tile.from == kIdentity ? kNoHead : divided(tile.head, params.rule.by_v);
+  copy_chunk(params, &params.v, place, values, first_column<C>(tile), C::kConsumers * kRows, slot + Slot<C>::kValues,
+             full);
+  if constexpr (C::kMaps) return;
   copy_chunk(params, &params.q, place, divided(tile.head, params.rule.by_q), 0, C::kHeadDim, slot + Slot<C>::kQueries,
              full);
 }

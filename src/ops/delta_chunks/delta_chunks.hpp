@@ -21,6 +21,8 @@ enum class DeltaStep : std::uint8_t {
   state,         ///< reads them; a block has 64 rows of V
   wide_state,    ///< or 128
   solve_beside,  ///< as solve, beside the launch before it
+  map,           ///< what a segment of a sequence does to any state
+  carry,         ///< states before each segment
 };
 inline bool solves(DeltaStep step) { return step == DeltaStep::solve || step == DeltaStep::solve_beside; }
 
@@ -31,18 +33,31 @@ struct DeltaChunksKernel {
   DeltaStep step = DeltaStep::solve;
 };
 
-/// Chunks of each sequence that one launch does.
-struct ChunkRange {
-  int first = 0, count = 0;  ///< count 0: all
+/// How a call's sequences are cut: into ranges of chunks, a solving and a states' launch each, one after the other; or
+/// into segments (from three on) that blocks do side by side.
+struct ChunkCut {
+  int ranges = 1, segments = 1;
+  friend bool operator==(const ChunkCut&, const ChunkCut&) = default;
 };
 
-/// A call that gated_delta_rule has validated and delta_chunks_serve(), and one of its steps; records: device memory of
-/// delta_chunks_bytes(call).
+/// Chunks of each sequence that one launch does.
+struct ChunkRange {
+  int first = 0, count = 0;  ///< count 0: all; with segments, of each
+};
+
+/// Device memory of a call's launches.
+struct ChunkMemory {
+  void* records = nullptr;
+  float *states = nullptr, *maps = nullptr;  ///< of cut sequences
+};
+
+/// A call that gated_delta_rule has validated and delta_chunks_serve(), and one of its steps.
 struct DeltaChunksArgs {
   const GatedDeltaRuleArgs& call;
   DeltaChunksKernel kernel;
-  void* records = nullptr;
+  ChunkMemory memory;
   ChunkRange range{};
+  int segments = 1;
 };
 
 const Op& delta_chunks_op();
@@ -55,8 +70,9 @@ std::int64_t delta_chunks_records(const GatedDeltaRuleArgs& call);
 int delta_chunks_most(const GatedDeltaRuleArgs& call);
 /// Can launches do ranges of chunks?
 bool delta_chunks_in_ranges(const GatedDeltaRuleArgs& call);
-/// ranges: of chunks; with more than one, states lie there between launches.
-std::size_t delta_chunks_bytes(const GatedDeltaRuleArgs& call, int ranges);
+/// A workspace of such a call, and its parts.
+std::size_t delta_chunks_bytes(const GatedDeltaRuleArgs& call, const ChunkCut& cut);
+ChunkMemory delta_chunks_memory(const GatedDeltaRuleArgs& call, const ChunkCut& cut, void* workspace);
 
 /// Can chunks serve the call at all?
 bool delta_chunks_serve(const GatedDeltaRuleArgs& call);
@@ -69,5 +85,6 @@ std::vector<Trial> delta_chunks_trials(const Flags& flags);
 /// Graphs of the op.
 graph::Graph delta_solve_graph(const DeltaChunksKernel& kernel, const arch::Arch& arch);
 graph::Graph delta_state_graph(const DeltaChunksKernel& kernel, const arch::Arch& arch);
+graph::Graph delta_carry_graph(const DeltaChunksKernel& kernel, const arch::Arch& arch);
 
 }  // namespace tj::ops

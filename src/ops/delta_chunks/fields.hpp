@@ -8,19 +8,21 @@
 
 namespace tj::ops::delta_chunks {
 
-inline constexpr const char* kSteps[] = {"solve", "state", "wide-state", "solve-beside"};
+inline constexpr const char* kSteps[] = {"solve", "state", "wide-state", "solve-beside", "map", "carry"};
 
-/// The solving steps read no state: their kernels have the first type and order of states.
-inline bool has_states(const DeltaChunksKernel& kernel) { return !solves(kernel.step); }
+/// The other steps read no caller's states: their kernels have the first type and order of them.
+inline bool has_states(const DeltaChunksKernel& kernel) {
+  return !solves(kernel.step) && kernel.step != DeltaStep::carry;
+}
 
 inline constexpr std::array<Field<DeltaChunksKernel>, 5> kFields = {
     {{.name = "step",
       .get = [](const DeltaChunksKernel& kernel) { return static_cast<unsigned>(kernel.step); },
       .set = [](DeltaChunksKernel& kernel, unsigned value) { kernel.step = static_cast<DeltaStep>(value); },
       .words = words<kSteps>,
-      .bits = 2,
-      .flags = {"solve", "state", "wide-state", "solve-beside"},
-      .defaults = 4,
+      .bits = 3,
+      .flags = {"solve", "state", "wide-state", "solve-beside", "map", "carry"},
+      .defaults = 6,
       .tag = "_%"},
      gated_delta_rule::dtype_field<DeltaChunksKernel>(),
      [] {

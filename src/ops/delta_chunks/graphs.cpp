@@ -8,6 +8,9 @@
 //   read_keys -> correct_values -> solve_tokens -> weigh -> change_state -> round_state -> read_keys of the next chunk
 //   scale_values -> correct_values      fade_state -> change_state      solve_tokens -> round_tokens -> add_tokens
 //   read_queries -> fade_output -> add_tokens -> stage_rows -> put_rows
+// The step that maps segments has no node of the last line, nor round_tokens.
+// Carry, an iteration is a segment:
+//   load_map, ask_rows -> multiply_map -> put_rows
 // The first line is the chain of the state: a recurrence that no order of the other nodes shortens.
 #include <iterator>
 
@@ -153,21 +156,24 @@ class StateBuilder : Builder {
  public:
   StateBuilder(const DeltaChunksKernel& kernel, const arch::Arch& arch)
       : Builder(kernel, "state", "tj::ops::delta_chunks::StateParams", arch, 1),
-        consumers_(kernel.step == DeltaStep::wide_state ? 2 : 1) {
+        consumers_(kernel.step == DeltaStep::wide_state ? 2 : 1),
+        maps_(kernel.step == DeltaStep::map) {
     constant("kConsumers", consumers_);
+    constant("kMaps", maps_ ? 1 : 0);
   }
 
   Graph build() {
     constexpr int kMost = 4;
-    chunk_ = value(
-        "chunk",
-        2 * tokens_bytes() + delta_chunks::kRecordBytes + std::int64_t{kChunk} * kRows * consumers_ * kElementBytes,
-        Scope::iteration, 2, kMost);
+    chunk_ = value("chunk",
+                   (maps_ ? 1 : 2) * tokens_bytes() + delta_chunks::kRecordBytes +
+                       std::int64_t{kChunk} * kRows * consumers_ * kElementBytes,
+                   Scope::iteration, 2, kMost);
     load_ = load("load_chunk", chunk_, 1);
     for (int c = 0; c < consumers_; ++c) consumer(c);
-    graph_.grids = graph::Grids::opens;                    // the next range is solved beside it,
+    if (!maps_) graph_.grids = graph::Grids::opens;        // the next range is solved beside it,
     graph_.least_smem_bytes = arch_.smem_per_block_bytes;  // on other SMs
-    graph_.flops_per_iteration = 2.0 * kRows * consumers_ * kChunk * (3.0 * kernel_.head_dim + 2.0 * kChunk);
+    const double widths = maps_ ? 2.0 * kernel_.head_dim + kChunk : 3.0 * kernel_.head_dim + 2.0 * kChunk;
+    graph_.flops_per_iteration = 2.0 * kRows * consumers_ * kChunk * widths;
     graph_.overhead_cycles = 4.0 * node(load_).latency;
     return std::move(graph_);
   }
@@ -206,23 +212,17 @@ class StateBuilder : Builder {
     const int begin = add(numbered("Consumer", "begin_state", c, Scope::tile_begin));
     const int round = arithmetic("round_state", c, width, 0, 0.5, 0, kAloneCycles, kRows * width / 2 / kThreads);
     const int keys = matrix("read_keys", c, kChunk, width, kRows * kChunk / kThreads);
-    const int queries = matrix("read_queries", c, kChunk, width, kRows * kChunk / kThreads);
     const int fade = arithmetic("fade_state", c, width, 1, 0, 0, kListCycles);
     const int scale =
         arithmetic("scale_values", c, kChunk, 2, 0, kBytes, kListCycles, kRows * kChunk / kThreads + kChunk / 4);
     const int ask = arithmetic("correct_values", c, kChunk, 1, 0.5, 0, kAloneCycles, kRows * kChunk / 2 / kThreads);
     const int solve = matrix("solve_tokens", c, kChunk, kChunk, 0);
     const int weigh = arithmetic("weigh", c, kChunk, 1, 0.5, 0, kListCycles, kRows * kChunk / 2 / kThreads);
-    const int tokens = arithmetic("round_tokens", c, kChunk, 0, 0.5, 0, kAloneCycles, kRows * kChunk / 2 / kThreads);
     const int change = matrix("change_state", c, width, kChunk, kRows * width / kThreads);
-    const int faded = arithmetic("fade_output", c, kChunk, 1, 0, 0, kListCycles);
-    const int sum = matrix("add_tokens", c, kChunk, kChunk, kContextRegisters);
-    const int stage = arithmetic("stage_rows", c, kChunk, 0, 0.5, kBytes, kAloneCycles);
     const int end = add(numbered("Consumer", "end_state", c, Scope::tile_end));
 
     edge(begin, keys, 0, 0, false);
     then(load_, keys, 0, chunk_);
-    then(load_, queries, 0, chunk_);
     then(load_, fade, 0, chunk_);
     then(load_, scale, 0, chunk_);
     then(scale, ask);
@@ -234,6 +234,24 @@ class StateBuilder : Builder {
     then(weigh, change);
     then(fade, change);
     then(load_, change, 0, chunk_);
+    wait(change, end);
+    // A step ends with the state that the next one reads. No product is under way then: with one across a loop's end,
+    // ptxas 13.0 runs all products one after the other.
+    for (const int product : {keys, change}) wait(product, round);
+    // Edges from one chunk to the next: the state, and registers that are free.
+    for (const int reader : {keys, fade}) then(round, reader, 1);
+    then(ask, scale, 1);
+    if (!maps_) results(c, round, solve);
+  }
+
+  void results(int c, int round, int solve) {
+    constexpr double kBytes = double{kRows} * kChunk * kElementBytes;
+    const int queries = matrix("read_queries", c, kChunk, kernel_.head_dim, kRows * kChunk / kThreads);
+    const int tokens = arithmetic("round_tokens", c, kChunk, 0, 0.5, 0, kAloneCycles, kRows * kChunk / 2 / kThreads);
+    const int faded = arithmetic("fade_output", c, kChunk, 1, 0, 0, kListCycles);
+    const int sum = matrix("add_tokens", c, kChunk, kChunk, kContextRegisters);
+    const int stage = arithmetic("stage_rows", c, kChunk, 0, 0.5, kBytes, kAloneCycles);
+    then(load_, queries, 0, chunk_);
     wait(queries, faded);
     then(load_, faded, 0, chunk_);
     then(faded, sum);
@@ -242,14 +260,9 @@ class StateBuilder : Builder {
     then(load_, sum, 0, chunk_);
     wait(sum, stage);
     put(c, stage);
-    wait(change, end);
-    // A step ends with the state that the next one reads. No product is under way then: with one across a loop's end,
-    // ptxas 13.0 runs all products one after the other.
-    for (const int product : {keys, queries, change, sum}) wait(product, round);
-    // Edges from one chunk to the next: the state, and registers that are free.
-    for (const int reader : {keys, queries, fade}) then(round, reader, 1);
+    for (const int product : {queries, sum}) wait(product, round);
+    then(round, queries, 1);
     then(stage, queries, 1);
-    then(ask, scale, 1);
   }
 
   /// A consumer's results leave by a warp of another role.
@@ -266,8 +279,46 @@ class StateBuilder : Builder {
   }
 
   const int consumers_;
+  const bool maps_;
   const Multiplier groups_{Multiplier::Way::warpgroup, arch_};
   int chunk_ = 0, load_ = 0;
+};
+
+class CarryBuilder : Builder {
+ public:
+  CarryBuilder(const DeltaChunksKernel& kernel, const arch::Arch& arch)
+      : Builder(kernel, "carry", "tj::ops::delta_chunks::CarryParams", arch, 1) {}
+
+  Graph build() {
+    const std::int64_t bytes = std::int64_t{4} * kernel_.head_dim * kernel_.head_dim;
+    const int map = value("map", bytes, Scope::iteration, 1, 2), load_map = load("load_map", map, 1);
+    const double numbers = double{delta_chunks::kCarryRows} * kernel_.head_dim;
+    const int begin = carrying("begin_rows", {.alu = memory_cycles(4 * numbers)}, Scope::tile_begin);
+    const int ask = carrying("ask_rows", {.alu = memory_cycles(4 * numbers)});
+    node(ask).registers = kRowRegisters;
+    // A lane's number comes from another lane for so many columns of K.
+    const int multiply =
+        carrying("multiply_map", {.alu = numbers * kernel_.head_dim / arch_.fact("f32_per_cycle") * kShuffled});
+    const int put = carrying("put_rows", {.alu = memory_cycles(4 * numbers)});
+    then(begin, multiply);
+    then(load_map, multiply, 0, map);
+    then(ask, multiply);
+    then(multiply, put);
+    then(put, multiply, 1);
+    then(multiply, ask, 1);
+    graph_.overhead_cycles = 2.0 * node(load_map).latency;
+    return std::move(graph_);
+  }
+
+ private:
+  static constexpr int kRowRegisters = 16;
+  static constexpr double kShuffled = 1.4;  // instructions over multiplications
+
+  int carrying(const char* body, const Work& work, Scope scope = Scope::iteration) {
+    Node n = single("Carrier", body, delta_chunks::kCarryWarps, scope);
+    hold(n, work);
+    return add(std::move(n));
+  }
 };
 
 }  // namespace
@@ -287,6 +338,9 @@ Graph delta_solve_graph(const DeltaChunksKernel& kernel, const arch::Arch& arch)
 }
 Graph delta_state_graph(const DeltaChunksKernel& kernel, const arch::Arch& arch) {
   return StateBuilder(kernel, arch).build();
+}
+Graph delta_carry_graph(const DeltaChunksKernel& kernel, const arch::Arch& arch) {
+  return CarryBuilder(kernel, arch).build();
 }
 
 }  // namespace tj::ops

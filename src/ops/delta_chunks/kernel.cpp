@@ -16,7 +16,7 @@ namespace {
 using delta_chunks::kFields;
 
 constexpr const char* kOp = "delta_chunks";
-constexpr double kTypicalChunks = 128;  // of 8192 tokens
+constexpr double kTypicalChunks = 128, kTypicalSegments = 3;  // of 8192 tokens
 
 class DeltaChunks final : public Op {
  public:
@@ -24,7 +24,7 @@ class DeltaChunks final : public Op {
 
   void validate(const void* args, bool) const override {
     const DeltaChunksArgs& of = get(args);
-    if (of.records == nullptr || !delta_chunks_serve(of.call))
+    if ((of.memory.records == nullptr && of.kernel.step != DeltaStep::carry) || !delta_chunks_serve(of.call))
       support::fail(Stage::argument, Code::invalid_argument,
                     "delta_chunks: records are null, or the call is one that chunks cannot serve; allowed: memory for "
                     "records, and calls without token_states");
@@ -58,6 +58,7 @@ class DeltaChunks final : public Op {
       candidate.one_role = true;
       return {std::move(candidate)};
     }
+    if (kernel.step == DeltaStep::carry) return {{delta_carry_graph(kernel, arch), kTypicalSegments, 0, false}};
     Candidate candidate{delta_state_graph(kernel, arch), kTypicalChunks, 0, false};
     candidate.definitions = matrix_widths({64, kernel.head_dim});
     candidate.useful_flops = candidate.graph.flops_per_iteration * kTypicalChunks;
@@ -65,7 +66,7 @@ class DeltaChunks final : public Op {
   }
 
   void touches(const void* args, Touched& memory) const override {
-    const auto& [call, kernel, records, range] = get(args);
+    const auto& [call, kernel, chunks, range, segments] = get(args);
     memory.reads(call.q);
     memory.reads(call.k);
     memory.reads(call.v);
@@ -79,7 +80,7 @@ class DeltaChunks final : public Op {
     memory.reads(call.read_slots);
     memory.reads(call.write_slots);
     memory.reads(call.cu_seqlens);
-    memory.scratch(records, delta_chunks_bytes(call, range.count > 0 ? 2 : 1));
+    memory.scratch(chunks.records, delta_chunks_bytes(call, {range.count > 0 && segments == 1 ? 2 : 1, segments}));
   }
   void plan(const void* args, const Kernel& kernel, const Geometry&, LaunchPlan& plan) const override {
     delta_chunks_plan(get(args), fields_of(kernel).step, plan);
@@ -106,7 +107,8 @@ bool delta_chunks_fits(const DeltaChunksKernel& kernel) {
 
 Kernel delta_chunks_kernel(const DeltaChunksKernel& given) {
   DeltaChunksKernel kernel = given;
-  if (solves(kernel.step)) kernel.state = DType::f16, kernel.state_transposed = false;
+  if (!delta_chunks::has_states(kernel)) kernel.state = DType::f16, kernel.state_transposed = false;
+  if (kernel.step == DeltaStep::carry) kernel.dtype = DType::f16;
   return {key_of_fields<kFields>(kernel)};
 }
 

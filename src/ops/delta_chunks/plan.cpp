@@ -40,20 +40,29 @@ support::TensorMapDesc record_map(void* records, DType dtype, std::int64_t count
 std::int64_t heads_of(const GatedDeltaRuleArgs& call) { return call.o.shape[at(call.o.rank - 2)]; }
 std::int64_t tokens_of(const GatedDeltaRuleArgs& call) { return call.q.shape[at(call.q.rank - 3)]; }
 
-delta_chunks::Records records_of(const DeltaChunksArgs& args, int parts) {
+delta_chunks::Records records_of(const DeltaChunksArgs& args, int parts, int units = 1) {
   const GatedDeltaRuleArgs& call = args.call;
   delta_chunks::Records records{};
-  records.data = static_cast<unsigned char*>(args.records);
+  records.data = static_cast<unsigned char*>(args.memory.records);
   records.heads = static_cast<int>(heads_of(call));
   records.sequences = static_cast<int>(gated_delta_rule_sequences(call));
   records.chunks = static_cast<int>((tokens_of(call) + kChunk - 1) / kChunk);
   records.first = args.range.first;
   records.count = args.range.count;
   records.parts = parts;
+  records.segments = args.segments;
+  records.units = units;
+  records.by_units = divisor_of(units);
   records.by_heads = divisor_of(records.heads);
   records.by_parts = divisor_of(parts);
   return records;
 }
+
+/// What maps a sequence's segments: states behind all but the last one, and maps of those but the first and the last.
+int units_of(int segments) { return 2 * segments - 3; }
+
+std::int64_t width_of(const GatedDeltaRuleArgs& call) { return call.q.shape[at(call.q.rank - 1)]; }
+std::int64_t states_of(const GatedDeltaRuleArgs& call) { return gated_delta_rule_sequences(call) * heads_of(call); }
 
 std::size_t records_bytes(const GatedDeltaRuleArgs& call) {
   return static_cast<std::size_t>(delta_chunks_records(call) * heads_of(call)) * kRecordBytes;
@@ -88,7 +97,7 @@ void plan_solve(const DeltaChunksArgs& args, LaunchPlan& plan) {
   walk(p.tiles, call.max_sms, plan);
 }
 
-void plan_state(const DeltaChunksArgs& args, int rows, LaunchPlan& plan) {
+void plan_state(const DeltaChunksArgs& args, DeltaStep step, LaunchPlan& plan) {
   using Params = delta_chunks::StateParams;
   static_assert(sizeof(Params) <= LaunchPlan::kMaxOwnBytes);
   auto& p = *new (plan.params.data()) Params{};
@@ -100,15 +109,44 @@ void plan_state(const DeltaChunksArgs& args, int rows, LaunchPlan& plan) {
   plan.maps[2] = {offsetof(Params, v), token_map(call.v, listed)};
   plan.maps[3] = {offsetof(Params, o), token_map(call.o, listed)};
   plan.maps[4] = {offsetof(Params, record_rows),
-                  record_map(args.records, call.q.dtype, delta_chunks_records(call) * heads_of(call))};
+                  record_map(args.memory.records, call.q.dtype, delta_chunks_records(call) * heads_of(call))};
   plan.map_count = 5;
   gated_delta_rule::Params rule{};
   set_rule(call, rule);
   p.rule = {rule.initial, rule.final, rule.cu_seqlens, rule.tokens, rule.by_q, rule.by_k, rule.by_v};
-  p.records = records_of(args, static_cast<int>(call.q.shape[at(call.q.rank - 1)]) / rows);
-  p.between = reinterpret_cast<float*>(p.records.data + records_bytes(call));
-  p.tiles = static_cast<int>(gated_delta_rule_sequences(call) * heads_of(call)) * p.records.parts;
+  const int units = step == DeltaStep::map ? units_of(args.segments) : args.segments;
+  p.records = records_of(args, static_cast<int>(width_of(call)) / (step == DeltaStep::wide_state ? 128 : 64), units);
+  p.states = args.memory.states;
+  p.maps = args.memory.maps;
+  p.tiles = static_cast<int>(states_of(call)) * p.records.parts * units;
   walk(p.tiles, call.max_sms, plan);
+}
+
+void plan_carry(const DeltaChunksArgs& args, LaunchPlan& plan) {
+  using Params = delta_chunks::CarryParams;
+  static_assert(sizeof(Params) <= LaunchPlan::kMaxOwnBytes);
+  auto& p = *new (plan.params.data()) Params{};
+  plan.params_bytes = sizeof(Params);
+  const std::int64_t width = width_of(args.call), states = states_of(args.call);
+  const auto size = static_cast<std::uint64_t>(width),
+             maps = static_cast<std::uint64_t>(states * units_of(args.segments));
+  support::TensorMapDesc desc;
+  desc.base = args.memory.maps;
+  desc.dtype = DType::f32;
+  desc.rank = 4;
+  desc.dims = {size, maps * size, 1, 1};
+  desc.stride_bytes = {4, 4 * size, kMapAlignment, kMapAlignment};
+  desc.box = {static_cast<std::uint32_t>(size), static_cast<std::uint32_t>(size), 1, 1, 0};
+  desc.swizzle_bytes = 0;
+  plan.maps[0] = {offsetof(Params, map_rows), desc};
+  plan.map_count = 1;
+  p.states = args.memory.states;
+  p.maps = args.memory.maps;
+  p.segments = args.segments;
+  p.parts = static_cast<int>(width) / delta_chunks::kCarryRows;
+  p.by_parts = divisor_of(p.parts);
+  p.tiles = static_cast<int>(states) * p.parts;
+  walk(p.tiles, args.call.max_sms, plan);
 }
 
 }  // namespace
@@ -126,11 +164,18 @@ bool delta_chunks_in_ranges(const GatedDeltaRuleArgs& call) {
   return !call.cu_seqlens || gated_delta_rule_sequences(call) == 1;
 }
 
-std::size_t delta_chunks_bytes(const GatedDeltaRuleArgs& call, int ranges) {
-  if (ranges <= 1) return records_bytes(call);
-  const std::int64_t width = call.q.shape[at(call.q.rank - 1)];
-  const std::int64_t states = gated_delta_rule_sequences(call) * heads_of(call) * width * width;
-  return records_bytes(call) + static_cast<std::size_t>(states) * sizeof(float);
+std::size_t delta_chunks_bytes(const GatedDeltaRuleArgs& call, const ChunkCut& cut) {
+  std::int64_t slots = 0;
+  if (cut.segments > 1)
+    slots = cut.segments + units_of(cut.segments);
+  else if (cut.ranges > 1)
+    slots = 1;
+  const auto state = static_cast<std::size_t>(states_of(call) * width_of(call) * width_of(call)) * sizeof(float);
+  return records_bytes(call) + static_cast<std::size_t>(slots) * state;
+}
+ChunkMemory delta_chunks_memory(const GatedDeltaRuleArgs& call, const ChunkCut& cut, void* workspace) {
+  auto* const states = reinterpret_cast<float*>(static_cast<unsigned char*>(workspace) + records_bytes(call));
+  return {workspace, states, states + cut.segments * states_of(call) * width_of(call) * width_of(call)};
 }
 
 bool delta_chunks_serve(const GatedDeltaRuleArgs& call) {
@@ -140,7 +185,8 @@ bool delta_chunks_serve(const GatedDeltaRuleArgs& call) {
 
 void delta_chunks_plan(const DeltaChunksArgs& args, DeltaStep step, LaunchPlan& plan) {
   if (solves(step)) return plan_solve(args, plan);
-  plan_state(args, step == DeltaStep::wide_state ? 128 : 64, plan);
+  if (step == DeltaStep::carry) return plan_carry(args, plan);
+  plan_state(args, step, plan);
 }
 
 }  // namespace tj::ops

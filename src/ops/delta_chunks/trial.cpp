@@ -1,4 +1,5 @@
-// Problems to check the gated delta rule in chunks by; see trial.hpp. Each is one launch, of all chunks.
+// Problems to check the gated delta rule in chunks by; see trial.hpp. Each is one launch, of all chunks; steps of
+// segments cut each sequence into three.
 #include <algorithm>
 #include <functional>
 #include <string>
@@ -21,6 +22,16 @@ TrialTensor records_of(const DeltaChunksKernel& kernel, std::int64_t count) {
   return dense("records", kernel.dtype, {count, delta_chunks::kRecordBytes / 2});
 }
 
+constexpr int kSegments = 3;
+
+/// The states of f32 that a step has between launches: before each segment, and what maps segments.
+void add_between(const DeltaChunksKernel& kernel, std::int64_t heads, std::vector<TrialTensor>& tensors) {
+  if (kernel.step != DeltaStep::map && kernel.step != DeltaStep::carry) return;
+  const std::int64_t width = kernel.head_dim, units = 2 * kSegments - 3;
+  tensors.push_back(dense("states", DType::f32, {heads * kSegments, width, width}, true));
+  tensors.push_back(dense("maps", DType::f32, {heads * units, width, width}, kernel.step == DeltaStep::map));
+}
+
 /// Listed sequences.
 Trial trial_of(const DeltaChunksKernel& kernel, const Sizes& sizes, const std::vector<std::int64_t>& lengths) {
   const std::int64_t heads = sizes.at("heads"), v_heads = sizes.at("v-heads"), width = kernel.head_dim;
@@ -32,7 +43,7 @@ Trial trial_of(const DeltaChunksKernel& kernel, const Sizes& sizes, const std::v
     text += cat(text.empty() ? "" : ",", length);
   }
   const std::int64_t tokens = std::max(1, ends.back()), records = (tokens / delta_chunks::kChunk + count) * v_heads;
-  const bool made = solves(kernel.step);
+  const bool made = kernel.step != DeltaStep::state && kernel.step != DeltaStep::wide_state;
   Trial trial;
   trial.name = cat("lengths ", text, ", heads ", heads, " and ", v_heads);
   trial.kernel_flags = flags_of_fields<kFields>(kernel);
@@ -47,8 +58,11 @@ Trial trial_of(const DeltaChunksKernel& kernel, const Sizes& sizes, const std::v
                    dense("final_state", kernel.state, {count, v_heads, width, width}, !made),
                    records_of(kernel, records),
                    list_of("cu_seqlens", {count + 1}, ends)};
-  trial.with_args = [kernel, tensors = trial.tensors](Device device, std::span<void* const> places,
-                                                      const std::function<void(const void*)>& use) {
+  add_between(kernel, count * v_heads, trial.tensors);
+  const auto longest = static_cast<int>(*std::max_element(lengths.begin(), lengths.end()));
+  const int chunks = std::max(1, (longest + delta_chunks::kChunk - 1) / delta_chunks::kChunk);
+  trial.with_args = [kernel, chunks, tensors = trial.tensors](Device device, std::span<void* const> places,
+                                                              const std::function<void(const void*)>& use) {
     const auto view = [&](std::size_t i) { return tensors[i].operand.view(device, places[i]); };
     GatedDeltaRuleArgs call;
     call.q = view(0);
@@ -62,7 +76,13 @@ Trial trial_of(const DeltaChunksKernel& kernel, const Sizes& sizes, const std::v
     call.cu_seqlens = view(9);
     call.normalise = call.beta_raw = true;
     call.state_transposed = kernel.state_transposed;
-    const DeltaChunksArgs args{call, kernel, places[8]};
+    DeltaChunksArgs args{call, kernel, {places[8]}};
+    if (tensors.size() > 10) {
+      args.memory.states = static_cast<float*>(places[10]);
+      args.memory.maps = static_cast<float*>(places[11]);
+      args.segments = kSegments;
+      args.range.count = (chunks + kSegments - 1) / kSegments;
+    }
     use(&args);
   };
   return trial;

@@ -17,6 +17,8 @@ constexpr double kChunkTokens = 64;
 // Likewise for ranges, from times of an H200 (delta_chunks/README.md): solving a chunk and head; a chunk of states;
 // what a range takes beside its chunks.
 constexpr double kSolveCycles = 3600, kStateCycles = 2200, kRangeCycles = 8000;
+// A chunk of what maps a segment; states from one segment to the next.
+constexpr double kMapCycles = 1800, kCarryCycles = 4000;
 constexpr int kMostRanges = 16, kLeastChunks = 4;  // of a call; of a range
 constexpr std::int64_t kSms = 132;                 // of the card that these were measured on
 
@@ -31,6 +33,8 @@ std::int64_t narrow_tiles(const GatedDeltaRuleArgs& args, int head_dim) {
   return gated_delta_rule_sequences(args) * heads_of(args) * (head_dim / 64);
 }
 
+double waves(std::int64_t tiles) { return static_cast<double>((tiles + kSms - 1) / kSms); }
+
 }  // namespace
 
 bool prefers_chunks(const GatedDeltaRuleArgs& args) {
@@ -42,42 +46,60 @@ bool prefers_chunks(const GatedDeltaRuleArgs& args) {
   return kTokenCycles * tokens > kLaunchCycles + kChunkCycles * (chunks < 1 ? 1.0 : chunks);
 }
 
-int chunk_ranges(const GatedDeltaRuleArgs& args) {
-  if (!delta_chunks_in_ranges(args) || args.max_sms != 0) return 1;
+ChunkCut chunk_cut(const GatedDeltaRuleArgs& args) {
+  ChunkCut best;
+  if (!delta_chunks_in_ranges(args) || args.max_sms != 0) return best;
   const int width = static_cast<int>(args.q.shape[at(args.q.rank - 1)]), all = delta_chunks_most(args);
-  const std::int64_t free = kSms - narrow_tiles(args, width);  // SMs without states
-  if (free <= 0) return 1;
+  const std::int64_t tiles = narrow_tiles(args, width), free = kSms - tiles;  // SMs without states
+  if (free <= 0) return best;
   const double solved = kSolveCycles * static_cast<double>(delta_chunks_records(args) * heads_of(args));
   const double states = kStateCycles * all, beside = std::max(states, solved / static_cast<double>(free));
-  const auto cycles = [&](int ranges) {
-    return (solved / kSms + states + (ranges - 1) * beside) / ranges + ranges * kRangeCycles;
+  double least = solved / kSms + states + kRangeCycles;
+  const auto take = [&](const ChunkCut& cut, double cycles) {
+    if (cycles < least) least = cycles, best = cut;
   };
-  int best = 1;
   for (int ranges = 2; ranges <= std::min(kMostRanges, all / kLeastChunks); ++ranges)
-    if (cycles(ranges) < cycles(best)) best = ranges;
+    take({ranges, 1}, (solved / kSms + states + (ranges - 1) * beside) / ranges + ranges * kRangeCycles);
+  for (int segments = 3; segments <= std::min(kMostRanges, all / kLeastChunks); ++segments) {
+    const double chunks = (all + segments - 1) / segments;
+    take({1, segments},
+         solved / kSms +
+             chunks * (kMapCycles * waves(tiles * (2 * segments - 3)) + kStateCycles * waves(tiles * segments)) +
+             kCarryCycles * (segments - 2) + 3 * kRangeCycles);
+  }
   return best;
 }
 
-void chunk_steps(const GatedDeltaRuleArgs& args, const GatedDeltaRuleKernel& kernel, int ranges, void* scratch,
+void chunk_steps(const GatedDeltaRuleArgs& args, const GatedDeltaRuleKernel& kernel, ChunkCut cut, void* scratch,
                  const EachStep& each) {
   const bool wide = kernel.head_dim == 128 && narrow_tiles(args, kernel.head_dim) > kSms;
-  if (!delta_chunks_in_ranges(args)) ranges = 1;
-  const int all = std::max(1, delta_chunks_most(args)), count = (all + ranges - 1) / ranges;
+  if (!delta_chunks_in_ranges(args)) cut = {};
+  const ChunkMemory memory = delta_chunks_memory(args, cut, scratch);
+  const auto step = [&](DeltaStep of, ChunkRange range, int segments) {
+    const DeltaChunksKernel own = kernel_of_step(kernel, of);
+    const DeltaChunksArgs chunks{args, own, memory, range, segments};
+    each({&delta_chunks_op(), &chunks, delta_chunks_kernel(own)});
+  };
+  const int all = std::max(1, delta_chunks_most(args));
+  if (cut.segments > 1) {
+    const ChunkRange one{0, (all + cut.segments - 1) / cut.segments};
+    step(DeltaStep::solve, {}, 1);
+    for (const DeltaStep of : {DeltaStep::map, DeltaStep::carry, DeltaStep::state}) step(of, one, cut.segments);
+    return;
+  }
+  const int count = (all + cut.ranges - 1) / cut.ranges;
   for (int first = 0; first < all; first += count) {
-    const auto step = [&](DeltaStep of) {
-      const DeltaChunksKernel own = kernel_of_step(kernel, of);
-      const DeltaChunksArgs chunks{args, own, scratch, {first, ranges == 1 ? 0 : count}};
-      each({&delta_chunks_op(), &chunks, delta_chunks_kernel(own)});
-    };
-    step(first == 0 ? DeltaStep::solve : DeltaStep::solve_beside);
-    step(wide ? DeltaStep::wide_state : DeltaStep::state);
+    const ChunkRange range{first, cut.ranges == 1 ? 0 : count};
+    step(first == 0 ? DeltaStep::solve : DeltaStep::solve_beside, range, 1);
+    step(wide ? DeltaStep::wide_state : DeltaStep::state, range, 1);
   }
 }
 
 std::vector<NeededKernel> chunk_kernels(const GatedDeltaRuleKernel& kernel, const arch::Arch& arch) {
   std::vector<NeededKernel> list;
   if (!delta_chunks_op().serves(arch)) return list;
-  for (const DeltaStep step : {DeltaStep::solve, DeltaStep::solve_beside, DeltaStep::state, DeltaStep::wide_state})
+  for (const DeltaStep step : {DeltaStep::solve, DeltaStep::solve_beside, DeltaStep::state, DeltaStep::wide_state,
+                               DeltaStep::map, DeltaStep::carry})
     if (const DeltaChunksKernel own = kernel_of_step(kernel, step); delta_chunks_fits(own))
       list.push_back({&delta_chunks_op(), delta_chunks_kernel(own)});
   return list;

@@ -15,12 +15,13 @@ inline constexpr int kInChunks = 8;
 
 /// Are chunks faster than the recurrence, where the arch has them? Allocates nothing.
 bool prefers_chunks(const GatedDeltaRuleArgs& args);
-/// Ranges of chunks that the call's launches do, one after the other. A range is solved beside the states of the one
-/// before it, so that only the first one's solving is waited for. Each range takes two launches.
-int chunk_ranges(const GatedDeltaRuleArgs& args);
-/// The launches of a call in so many ranges, from 1 to as many as it has chunks. scratch: delta_chunks_bytes(args,
-/// ranges).
-void chunk_steps(const GatedDeltaRuleArgs& args, const GatedDeltaRuleKernel& kernel, int ranges, void* scratch,
+/// How the call's sequences are cut. A range is solved beside the states of the one before it, so that only the first
+/// one's solving is waited for; each range takes two launches. Segments halve their chunks' speed, and are for calls
+/// whose states leave most multiprocessors free.
+ChunkCut chunk_cut(const GatedDeltaRuleArgs& args);
+/// The launches of a call that is cut so: into 1 to as many ranges as it has chunks, or into 3 segments and more.
+/// scratch: delta_chunks_bytes(args, cut).
+void chunk_steps(const GatedDeltaRuleArgs& args, const GatedDeltaRuleKernel& kernel, ChunkCut cut, void* scratch,
                  const EachStep& each);
 /// The kernels of chunks that calls of such a kernel may take on the arch; none where it has no chunks.
 std::vector<NeededKernel> chunk_kernels(const GatedDeltaRuleKernel& kernel, const arch::Arch& arch);

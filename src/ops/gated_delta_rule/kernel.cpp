@@ -130,11 +130,11 @@ class GatedDeltaRule final : public Described<GatedDeltaRuleArgs, gated_delta_ru
 
   bool in_steps(const void*, const Kernel& kernel) const override { return kernel.choice == kInChunks; }
   std::size_t scratch_bytes(const void* args, const Kernel& kernel) const override {
-    return in_steps(args, kernel) ? delta_chunks_bytes(get(args), chunk_ranges(get(args))) : 0;
+    return in_steps(args, kernel) ? delta_chunks_bytes(get(args), chunk_cut(get(args))) : 0;
   }
   void steps(const void* args, const Kernel& kernel, void* scratch, const EachStep& each) const override {
     if (!in_steps(args, kernel)) return each({this, args, kernel});
-    chunk_steps(get(args), kernel_of_key<kFields, GatedDeltaRuleKernel>(kernel.small_key), chunk_ranges(get(args)),
+    chunk_steps(get(args), kernel_of_key<kFields, GatedDeltaRuleKernel>(kernel.small_key), chunk_cut(get(args)),
                 scratch, each);
   }
   void tensors(void* args, TensorList& list) const override {

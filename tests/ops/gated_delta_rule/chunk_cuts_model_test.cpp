@@ -1,5 +1,5 @@
-// Protects launches that do ranges of chunks: which calls have them, and the same bits as all chunks at once, against
-// f64 on the CPU model.
+// Protects sequences that are cut: which calls have ranges of chunks, with the bits of all chunks at once, and which
+// have segments side by side, both against f64 on the CPU model.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -26,15 +26,15 @@ struct Ran {
 };
 
 /// All chunks are solved first where solved_first: launches that solve need nothing of states.
-Ran run(RuleProblem& problem, int ranges, bool solved_first = false) {
+Ran run(RuleProblem& problem, const ops::ChunkCut& cut, bool solved_first = false) {
   const ops::Kernel kernel =
       ops::resolve(ops::gated_delta_rule_op(), &problem.args, std::nullopt, *arch::find("sm_90a"));
   const auto fields = ops::kernel_of_key<ops::gated_delta_rule::kFields, ops::GatedDeltaRuleKernel>(kernel.small_key);
   test::StepLauncher steps("sm_90a");
-  test::StepScratch scratch(ops::delta_chunks_bytes(problem.args, ranges));
+  test::StepScratch scratch(ops::delta_chunks_bytes(problem.args, cut));
   Ran ran;
   const auto launch = [&](auto wanted) {
-    ops::chunk_steps(problem.args, fields, ranges, scratch.data(), [&](const ops::Step& step) {
+    ops::chunk_steps(problem.args, fields, cut, scratch.data(), [&](const ops::Step& step) {
       const std::string name = step.op->request_of(step.kernel).name;
       if (wanted(name.find("_solve") != std::string::npos) && ran.wrong.empty()) ran.wrong = steps.launch(step, 7, 3);
     });
@@ -53,7 +53,7 @@ Ran run(RuleProblem& problem, int ranges, bool solved_first = false) {
 
 void check_ranges(const RuleShape& shape, int ranges, std::size_t launches) {
   RuleProblem problem(shape, 5);
-  const Ran whole = run(problem, 1), parts = run(problem, ranges);
+  const Ran whole = run(problem, {}), parts = run(problem, {ranges, 1});
   CHECK(whole.wrong == "");
   CHECK(parts.wrong == "");
   CHECK(whole.launches.size() == 2);
@@ -61,9 +61,18 @@ void check_ranges(const RuleShape& shape, int ranges, std::size_t launches) {
   CHECK(parts.launches[0] == whole.launches[0]);
   CHECK(parts.launches[2].find("solve-beside") != std::string::npos);
   CHECK(parts.bits == whole.bits);
-  const Ran apart = run(problem, ranges, true);
+  const Ran apart = run(problem, {ranges, 1}, true);
   CHECK(apart.wrong == "");
   CHECK(apart.bits == whole.bits);
+}
+
+void check_segments(const RuleShape& shape, int segments) {
+  RuleProblem problem(shape, 5);
+  const Ran ran = run(problem, {1, segments});
+  CHECK(ran.wrong == "");
+  REQUIRE(ran.launches.size() == 4);
+  CHECK(ran.launches[1].find("map") != std::string::npos);
+  CHECK(ran.launches[2].find("carry") != std::string::npos);
 }
 
 /// A call of the sizes that README.md of delta_chunks has times of.
@@ -109,14 +118,57 @@ TEST_CASE("a listed sequence ends before the tensor does, so the last ranges hav
   check_ranges(shape, 6, 12);
 }
 
-TEST_CASE("calls have ranges where states leave multiprocessors free, and solving takes long") {
-  CHECK(ops::chunk_ranges(sized(16, 32, 1, 8192)) == 4);
-  CHECK(ops::chunk_ranges(sized(16, 32, 1, 32768)) == 7);
-  CHECK(ops::chunk_ranges(sized(2, 8, 1, 8192)) == 2);
-  CHECK(ops::chunk_ranges(sized(16, 32, 8, 4096)) == 1);  // states take all
-  CHECK(ops::chunk_ranges(sized(16, 48, 1, 8192)) == 1);  // solving on what is left would take longer than states
-  CHECK(ops::chunk_ranges(sized(1, 1, 1, 128)) == 1);
+TEST_CASE("segments side by side agree with f64, from the caller's states to the last ones in their place") {
+  RuleShape shape;
+  shape.chunked = true;
+  shape.batch = 2;
+  shape.tokens = 400;
+  shape.width = 64;
+  shape.v_heads = shape.heads = 2;
+  check_segments(shape, 3);
+  shape.in_place = true;
+  check_segments(shape, 5);
+  shape.batch = 1;
+  shape.tokens = 330;
+  shape.width = 128;
+  shape.dtype = shape.state = DType::f16;
+  shape.transposed = true;
+  check_segments(shape, 4);
+}
+
+TEST_CASE("segments of a call without states and without a gate") {
+  RuleShape shape;
+  shape.chunked = true;
+  shape.tokens = 520;
+  shape.batch = 1;
+  shape.width = 64;
+  shape.initial = shape.final = false;
+  shape.gate = test::Given::none;  // nothing fades
+  check_segments(shape, 4);
+}
+
+TEST_CASE("a listed sequence ends before its last segments begin; their states are the last one's") {
+  RuleShape shape;
+  shape.chunked = true;
+  shape.lead = 2;
+  shape.tail = 500;
+  shape.width = 64;
+  shape.v_heads = shape.heads = 2;
+  for (const int length : {150, 0}) {
+    shape.lengths = {length};
+    check_segments(shape, 4);
+  }
+}
+
+TEST_CASE("calls have ranges where states leave multiprocessors free, and segments where they leave most of them") {
+  using ops::ChunkCut;
+  CHECK(ops::chunk_cut(sized(16, 32, 1, 8192)) == ChunkCut{4, 1});
+  CHECK(ops::chunk_cut(sized(16, 32, 1, 32768)) == ChunkCut{7, 1});
+  CHECK(ops::chunk_cut(sized(2, 8, 1, 8192)) == ChunkCut{1, 5});
+  CHECK(ops::chunk_cut(sized(16, 32, 8, 4096)) == ChunkCut{});  // states take all
+  CHECK(ops::chunk_cut(sized(16, 48, 1, 8192)) == ChunkCut{});  // solving on what is left takes longer than states
+  CHECK(ops::chunk_cut(sized(1, 1, 1, 128)) == ChunkCut{});
   GatedDeltaRuleArgs bounded = sized(16, 32, 1, 8192);
   bounded.max_sms = 100;
-  CHECK(ops::chunk_ranges(bounded) == 1);
+  CHECK(ops::chunk_cut(bounded) == ChunkCut{});
 }
