@@ -77,6 +77,7 @@ struct State {
   std::map<void*, std::uint64_t, std::less<void*>, Uncounted<std::pair<void* const, std::uint64_t>>> from_pool;
   Live gone;  // what went with a destroyed context, kept so that no address comes again
   int uses_of_gone = 0;
+  int breaks = 0;  // calls under a capture that would break it
   void take_from_pool(void* block, std::uint64_t bytes) {
     const std::lock_guard lock(mutex);
     from_pool[block] = bytes;
@@ -112,6 +113,15 @@ struct ContextStack {
   void clear() { count = 0; }
 };
 thread_local constinit ContextStack t_stack{};
+thread_local CUstreamCaptureMode t_capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+/// A capture by any thread is lost by these, unless the calling thread's mode is relaxed. Source: CUDA driver API
+/// manual, cuThreadExchangeStreamCaptureMode; an H200's driver of CUDA 13.0 for cuMemPoolGetAttribute.
+bool breaks_captures(const std::string& call) {
+  static constexpr const char* kCalls[] = {"cuMemPoolGetAttribute", "cuMemPoolTrimTo", "cuMemPoolCreate",
+                                           "cuModuleLoadData", "cuModuleUnload"};
+  return std::find(std::begin(kCalls), std::end(kCalls), call) != std::end(kCalls);
+}
 
 /// Logs the call and answers with the failure that was chosen for it.
 CUresult enter(const char* symbol, const std::string& detail = {}) {
@@ -122,6 +132,11 @@ CUresult enter(const char* symbol, const std::string& detail = {}) {
   if (name.ends_with("_v2")) name.resize(name.size() - 3);
   s.log.push_back(detail.empty() ? name : name + " " + detail);
   const int nth = ++s.calls[name];
+  if (s.capture == CU_STREAM_CAPTURE_STATUS_ACTIVE && t_capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
+      breaks_captures(name)) {
+    ++s.breaks;
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
   const auto chosen = s.failures.find(name);
   if (chosen == s.failures.end() || chosen->second.count(nth) == 0) return CUDA_SUCCESS;
   return static_cast<CUresult>(chosen->second[nth]);
@@ -230,7 +245,7 @@ void fake_cuda_reset(void) {
   s.calls.clear();
   s.failures.clear();
   s.retains.clear();
-  s.uses_of_gone = 0;
+  s.uses_of_gone = s.breaks = 0;
   s.context_ids.clear();
   s.from_pool.clear();
   s.pool_used = s.pool_reserved = 0;
@@ -271,6 +286,7 @@ const char* fake_cuda_leaks(void) {
   report("memory pools", s.pools.size());
   report("contexts on this thread's stack", t_stack.size());
   report("uses of what went with a context", static_cast<std::size_t>(s.uses_of_gone));
+  report("calls that break a capture", static_cast<std::size_t>(s.breaks));
   return text.c_str();
 }
 void fake_cuda_set_devices(int count) { state().device_count = count; }

@@ -164,9 +164,8 @@ int hipStreamSynchronize(void* stream) {
   return kSuccess;
 }
 int hipThreadExchangeStreamCaptureMode(int* mode) {
-  static thread_local int current = 0;
   TJ_ENTER(std::to_string(*mode));
-  std::swap(*mode, current);
+  std::swap(*mode, t_capture_mode);
   return kSuccess;
 }
 

@@ -30,6 +30,7 @@ struct State {
   std::atomic<int> device_count = 1;
   std::atomic<int> physical_units = 96;
   std::atomic<int> capture = 0;
+  int breaks = 0;                    // calls under a capture that would break it
   std::atomic<double> block_ms = 0;  // what a launched block takes; 0: times are constant
   std::string processor = "gfx1100";
   double now_ms = 0;  // what the device has worked so far
@@ -54,6 +55,14 @@ State& state() {
 }
 thread_local int t_device = 0;
 thread_local int t_last_failure = kSuccess;
+thread_local int t_capture_mode = 0;
+constexpr int kRelaxed = 2;
+/// As the fake CUDA driver's; nobody has seen it of HIP's.
+bool breaks_captures(const std::string& call) {
+  static constexpr const char* kCalls[] = {"hipMemPoolGetAttribute", "hipMemPoolTrimTo", "hipMemPoolCreate",
+                                           "hipModuleLoadData", "hipModuleUnload"};
+  return std::find(std::begin(kCalls), std::end(kCalls), call) != std::end(kCalls);
+}
 
 /// Answers of calls; HIP remembers failures.
 int answer(int result) {
@@ -68,6 +77,10 @@ int enter(const char* name, const std::string& detail = {}) {
   const std::lock_guard lock(s.mutex);
   s.log.push_back(detail.empty() ? std::string(name) : std::string(name) + " " + detail);
   const int nth = ++s.calls[name];
+  if (s.capture == 1 && t_capture_mode != kRelaxed && breaks_captures(name)) {
+    ++s.breaks;
+    return answer(kInvalidValue);
+  }
   const auto chosen = s.failures.find(name);
   if (chosen == s.failures.end() || chosen->second.count(nth) == 0) return kSuccess;
   return answer(chosen->second[nth]);
@@ -192,6 +205,7 @@ void fake_hip_reset(void) {
   s.device_count = 1;
   s.physical_units = 96;
   s.capture = 0;
+  s.breaks = 0;
   s.block_ms = 0;
   s.processor = "gfx1100";
   s.now_ms = 0;
@@ -238,6 +252,7 @@ const char* fake_hip_leaks(void) {
   report("streams", s.streams.size());
   report("graphs", s.graphs.size() + s.executables.size());
   report("memory pools", s.pools.size());
+  report("calls that break a capture", static_cast<std::size_t>(s.breaks));
   report("this thread's device", static_cast<std::size_t>(t_device));
   report("this thread's last failure", static_cast<std::size_t>(t_last_failure));
   return text.c_str();

@@ -282,9 +282,8 @@ CUresult cuStreamSynchronize(CUstream stream) {
   return CUDA_SUCCESS;
 }
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
-  static thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
   TJ_ENTER(std::to_string(*mode));
-  std::swap(*mode, current);
+  std::swap(*mode, t_capture_mode);
   return CUDA_SUCCESS;
 }
 

@@ -20,12 +20,16 @@ TEST_CASE("memory that is held is told, and a pool's free memory can be given ba
   CHECK(driver->memory_use(0).workspace_bytes == 1000);
   CHECK(driver->memory_use(0).workspace_used_bytes == 0);
   CHECK(driver->memory_use(0).allocated_bytes == 500);
+  fake.set_capture(1);  // of any thread: it goes on
+  CHECK(driver->memory_use(0).workspace_bytes == 1000);
+  fake.set_capture(0);
   memory.reset();
   CHECK(driver->trim_pool(0) == 1000);
   CHECK(driver->memory_use(0).workspace_bytes == 0);
   CHECK(driver->memory_use(0).allocated_bytes == 0);
   CHECK(driver->memory_use(7).allocated_bytes == 0);
   CHECK(driver->trim_pool(7) == 0);
+  CHECK(std::string(fake.leaks()).find("capture") == std::string::npos);
 }
 
 }  // namespace

@@ -249,6 +249,10 @@ TEST_CASE("memory of pools and of allocate() is counted, and trim() gives free m
   CHECK(use.workspace_bytes > 0);
   CHECK(use.workspace_used_bytes == 0);
   CHECK(use.allocated_bytes == 1000);
+  machine.cuda.set_capture(1);  // of any thread: asking does not break it
+  CHECK(use_of(runtime).workspace_bytes == use.workspace_bytes);
+  machine.cuda.set_capture(0);
+  CHECK_FALSE(has(machine.cuda.leaks(), "capture"));
   memory.reset();
   CHECK(runtime.trim().workspace_bytes == use.workspace_bytes);
   use = use_of(runtime);

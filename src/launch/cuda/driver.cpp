@@ -224,6 +224,7 @@ class CudaDriver final : public Driver {
     if (context == nullptr) return use;
     use.allocated_bytes = context->allocated_bytes;
     if (const CUmemoryPool pool = context->pool.load(); pool != nullptr) {
+      const RelaxedCapture relaxed(api_);
       const QuietContextScope scope(api_, context->handle);
       use.workspace_bytes = pool_bytes(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
       use.workspace_used_bytes = pool_bytes(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);

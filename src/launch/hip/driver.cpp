@@ -163,6 +163,7 @@ class HipDriver final : public Driver {
     if (device < 0 || device >= devices_->count()) return use;
     use.allocated_bytes = devices_->allocated_bytes(device);
     if (void* const pool = devices_->known_pool(device); pool != nullptr) {
+      const RelaxedHipCapture relaxed(api_);
       use.workspace_bytes = pool_bytes(pool, kReservedBytes);
       use.workspace_used_bytes = pool_bytes(pool, kUsedBytes);
     }
