@@ -1,7 +1,7 @@
 // States from segment to segment: the bodies of the graph's nodes.
 //
-// Decides what a block does for 16 rows of V of a head's states: S before each segment, S' = S M + N, all in f32
-// (state_tile.cuh). Rows need nothing of each other. A warp has four of them, and a lane so many neighbours of K.
+// Decides what a block does for eight rows of V of a head's states: S before each segment, S' = S M + N, all in f32
+// (state_tile.cuh). Rows need nothing of each other. A warp has two of them, and a lane so many neighbours of K.
 // Invariant: the states before the first segment are there already, and stay.
 #pragma once
 

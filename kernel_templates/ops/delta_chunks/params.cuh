@@ -9,7 +9,7 @@ namespace tj::ops::delta_chunks {
 inline constexpr int kChunk = 64;           ///< tokens of a chunk
 inline constexpr int kSwizzleColumns = 64;  ///< 128 bytes of 16-bit elements: the width of a block in shared memory
 inline constexpr int kSolveWarps = 4;
-inline constexpr int kCarryWarps = 4, kCarryRows = 16;     ///< of a block of the step that carries states
+inline constexpr int kCarryWarps = 4, kCarryRows = 8;      ///< of a block of the step that carries states
 inline constexpr int kBlockRows = 16, kBlockTerms = 1024;  ///< of a block of T: rows, and bytes in shared memory
 
 /// A record is what the states' kernel reads of a chunk and head, in rows of 64 elements of 16 bits: the solved matrix

@@ -311,8 +311,8 @@ class CarryBuilder : Builder {
   }
 
  private:
-  static constexpr int kRowRegisters = 16;
-  static constexpr double kShuffled = 1.4;  // instructions over multiplications
+  static constexpr int kRowRegisters = 8;
+  static constexpr double kShuffled = 1.5;  // instructions over multiplications
 
   int carrying(const char* body, const Work& work, Scope scope = Scope::iteration) {
     Node n = single("Carrier", body, delta_chunks::kCarryWarps, scope);
