@@ -301,9 +301,14 @@ std::string Store::Impl::publish(const Layer& layer, const Key& key, const std::
     file.stamp();
     file.commit();
     if (file.ok()) break;
-    // A directory that has the name goes if it is empty.
-    if (!again || file.error() != EISDIR || ::unlinkat(layer.opened.get(), name.c_str(), AT_REMOVEDIR) != 0)
-      return file.problem();
+    if (!again || file.error() != EISDIR) return file.problem();
+    std::string aside;
+    if (!free_name(layer.opened.get(), name, &aside))
+      return cat(file.problem(), ", which has files and cannot be renamed; remove it");
+    if (!aside.empty())
+      say(LogLevel::warn,
+          cat("kernel cache: ", layer.directory, "/", name, " was a folder with files in it, and is called ", aside,
+              " now; remove it where nothing in it is needed"));
   }
   remove_stale_temporaries(layer.opened.get());
   const auto gone = max_size_bytes != 0 || is_alias(key) ? evict(layer.opened.get(), max_size_bytes, kept)
