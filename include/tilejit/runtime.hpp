@@ -281,6 +281,7 @@ class TJ_API Runtime {
   /// and what a graph may launch, as a graph holds no kernel. With Options::code_max_size_bytes the library knows what
   /// was recorded. Without it a kernel stays that was launched on any stream but the default one, since that may have
   /// been recording. The driver waits for launches of a kernel before it frees it. No stream's recording is disturbed.
+  /// Throws tj::Error(argument or launch) for a device that there is not.
   TrimReport trim(std::optional<Device> device = {});
 
   /// Memory helpers for programs that have no GPU framework of their own. cpu devices use host memory.
