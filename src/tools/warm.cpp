@@ -303,7 +303,7 @@ int warm_kernels(const Settings& settings, const support::Settings& resolved, st
                  bool terminal) {
   const std::string& cache_dir = resolved.cache_dir;
   std::optional<Manifest> wanted;
-  if (!settings.manifest.empty()) wanted = read_wanted("--manifest", settings.manifest);
+  if (!settings.manifest.empty()) wanted = read_wanted("--manifest", settings.manifest, err);
   Progress progress(out, err, terminal, settings.json, resolved.log_level);
   Options options;
   options.cache_dir = cache_dir;
