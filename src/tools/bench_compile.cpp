@@ -19,6 +19,7 @@
 #include "pipeline.hpp"
 #include "support/fail.hpp"
 #include "support/json.hpp"
+#include "support/text.hpp"
 #include "tools/bench.hpp"
 #include "tools/bench_numbers.hpp"
 #include "tools/documents.hpp"
@@ -71,6 +72,8 @@ struct Subject {
   }
 };
 
+constexpr const char* kAll = "all";
+
 struct CompileWork {
   std::vector<Subject> subjects;
   std::vector<std::string> left_out;
@@ -79,8 +82,10 @@ struct CompileWork {
 std::vector<arch::Target> targets_of(const BenchArguments& arguments, const Runtime& runtime) {
   std::vector<arch::Target> targets;
   for (const std::string& name : arguments.targets) {
-    if (name == "all") {
+    if (name == kAll) {
       for (const arch::Arch* arch : arch::all()) targets.push_back({arch, false});
+    } else if (const std::string meant = support::meant(name, {kAll}); !meant.empty()) {
+      bad_use(cat("--target is '", support::shown(name), "'; allowed: names of targets, and ", kAll, meant));
     } else {
       targets.push_back(arch::parse_target(name, "--target"));
     }

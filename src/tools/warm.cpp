@@ -231,6 +231,8 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
   settings.own_flags = own_flags(app);
   settings.op_flags = parse_op_flags(app.remaining(), settings.own_flags);
   check_mode(app, settings);
+  if (settings.op_names.empty() && !settings.op_flags.empty() && !settings.tune)
+    refuse_without_op("tj-warm", settings.op_flags, settings.own_flags);
   return std::nullopt;
 }
 

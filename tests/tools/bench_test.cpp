@@ -32,6 +32,10 @@ TEST_CASE("bad use names the flag, its value and what is allowed") {
   machine.refused({"--dispatch", "--op", "conv"}, "--op is 'conv'");
   machine.refused({"--m", "64"}, "--m belongs to no op");
   machine.refused({"--op", "gemm", "--colour", "red"}, "--colour means nothing to gemm");
+  machine.refused({"--op", "gemm", "--timelin"}, "; did you mean --timeline?");
+  machine.refused({"--timelin", "--m", "64"}, "; did you mean --timeline?");
+  machine.refused({"--compile", "--target", "al"},
+                  "--target is 'al'; allowed: names of targets, and all; did you mean 'all'?");
   machine.refused({"--op", "gemm", "--m", "0"}, "--m is '0'; allowed: 1 to");
   machine.refused({"--op", "gemm", "--m", "64,128"}, "--m is '64, 128'; allowed: one size of gemm");
   machine.refused({"--op", "gemm", "--dtype", "f64"}, "f64");
