@@ -203,19 +203,23 @@ std::optional<Entry> Store::Impl::load(const Layer& layer, const Key& key) {
   });
 }
 
-std::optional<Entry> Store::Impl::load(const std::vector<Layer>& layers, const Key& key) {
+std::optional<Entry> Store::Impl::load(const std::vector<Layer>& layers, const Key& key, Served served) {
   for (const Layer& layer : layers)
     if (auto entry = load(layer, key)) return entry;
+  if (!asks_packs_again(key, served)) return std::nullopt;
+  for (const Layer& layer : layers)
+    if (layer.pack)
+      if (auto entry = load(layer, {key.request_hex, {}})) return entry;
   return std::nullopt;
 }
 
-std::optional<Entry> Store::load(const Key& key) {
+std::optional<Entry> Store::load(const Key& key, Served served) {
   if (!is_well_formed(key)) return std::nullopt;
-  return impl_->load(impl_->open(WhenMissing::leave), key);
+  return impl_->load(impl_->open(WhenMissing::leave), key, served);
 }
 
 /// Each layer's alias is followed, so that one without its kernel hides no other's.
-std::optional<Entry> Store::load_aliased(const Key& key, std::string* text_hex) {
+std::optional<Entry> Store::load_aliased(const Key& key, std::string* text_hex, Served served) {
   text_hex->clear();
   if (!is_well_formed(key)) return std::nullopt;
   const std::vector<Layer> layers = impl_->open(WhenMissing::leave);
@@ -224,7 +228,7 @@ std::optional<Entry> Store::load_aliased(const Key& key, std::string* text_hex) 
     const std::string named = alias ? aliased(*alias) : std::string();
     if (named.empty() || named == *text_hex) continue;
     *text_hex = named;
-    if (auto entry = impl_->load(layers, {named, key.compiler_hex})) return entry;
+    if (auto entry = impl_->load(layers, {named, key.compiler_hex}, served)) return entry;
   }
   return std::nullopt;
 }

@@ -96,6 +96,7 @@ class KernelMaker {
     support::Mutex mutex;                ///< of what is below
     std::weak_ptr<const Source> source;  ///< while somebody needs it
     std::string text_hex;                ///< the first half of its binary's key, once known
+    std::string taken;                   ///< the second half of that of the binary that was taken before
   };
   /// A kernel that somebody asks for.
   struct Wanted {
@@ -150,6 +151,14 @@ class KernelMaker {
   std::shared_ptr<void> wait_for_processes(const cache::Key& key, const std::string& name, bool& waited);
   void count_wait(std::chrono::steady_clock::time_point since);
   void say_waiting(const std::string& name, double waited_s, const std::string& holder, bool over) const;
+  /// What the disk has of it, by its text, or by its alias where that is empty. A binary that was taken before is taken
+  /// again: equal calls of a process give equal bits.
+  std::optional<cache::Entry> entry_of(const Wanted& wanted, const std::string& text_hex, std::string& named) const;
+  /// Whose binaries serve.
+  cache::Served served() const {
+    return settings_.pack_compiler == PackCompiler::any ? cache::Served::any_packed : cache::Served::own;
+  }
+  static void note_taken(const Wanted& wanted, const std::string& compiler_hex);
   /// Finds it by its alias, or by its text where that is known. Counts a hit.
   std::optional<Artifact> from_disk(Wanted& wanted);
   /// Finds it by its text, and then leaves an alias. Counts a hit; `made_meanwhile`: a miss that somebody else ended.

@@ -317,7 +317,7 @@ int warm_kernels(const Settings& settings, const support::Settings& resolved, st
         Stage::target, Code::unsupported,
         cat("no target that was asked for serves any op; ", document("src/arch/README.md"), " lists targets"));
   std::vector<Outcome> outcomes(jobs.size());
-  const std::vector<std::size_t> worth = jobs_worth_making(cache_dir, jobs, outcomes, progress);
+  const std::vector<std::size_t> worth = jobs_worth_making(resolved, jobs, outcomes, progress);
   progress.started(worth.size());
   const int threads = threads_for(settings.jobs, worth.size());
   const Clock::time_point start = Clock::now();
@@ -326,7 +326,7 @@ int warm_kernels(const Settings& settings, const support::Settings& resolved, st
   for (std::size_t i = 0; i < jobs.size(); ++i)
     if (jobs[i].device && outcomes[i].ok && !outcomes[i].report.target.empty())
       jobs[i].target = outcomes[i].report.target;
-  check_kept(cache_dir, resolved.cache_max_size_bytes, jobs, outcomes, progress);
+  check_kept(resolved, jobs, outcomes, progress);
   progress.end();
   std::optional<KeptChoices> choices;
   if (wanted) choices = keep_choices(*wanted, resolved, err);

@@ -71,7 +71,7 @@ class Presence {
       : settings_(settings),
         log_(settings.log_level, [&err](LogLevel, std::string_view text) { err << "tj-warm: " << text << '\n'; }),
         backends_(settings_, log_),
-        store_(settings.cache_dir, 0, {}),
+        store_(settings.cache_dir, 0, {}, settings.pack_keys),
         maker_(settings_, log_, backends_, &store_) {}
 
   std::vector<cache::LayerState> layers() const { return store_.layers(); }

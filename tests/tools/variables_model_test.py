@@ -47,7 +47,7 @@ class Variables(unittest.TestCase):
     def test_others(self):
         for name, value, allowed in (("TJ_LOG_LEVEL", "loud", "warn"), ("TJ_TUNE", "yes", "on, off"), ("TJ_CACHE_MAX_SIZE", "4X", "multiples of 1024"),
                                      ("TJ_HIP_COMPILER", "gcc", "auto, hiprtc, clang"), ("TJ_WAIT_LIMIT", "-1", "seconds from 0"),
-                                     ("TJ_COMPILE_LIMIT", "soon", "seconds from 0"), ("TJ_ON_MISS", "fail", "wait, error, quick"), ("TJ_MODEL_SEED", "x", "a number from 0"),
+                                     ("TJ_COMPILE_LIMIT", "soon", "seconds from 0"), ("TJ_ON_MISS", "fail", "wait, error, quick"), ("TJ_PACK_COMPILER", "all", "any, own"), ("TJ_MODEL_SEED", "x", "a number from 0"),
                                      ("TJ_MODEL_DISABLE", "x:y", "number"), ("TJ_MODEL_WEAKEN", "?", "number"), ("TJ_DUMP_DIR", "~/x", "a whole path")):
             with self.subTest(name=name):
                 done = run(WARM, **{name: value})
