@@ -50,6 +50,25 @@ class KernelMaker {
   /// then that.
   Artifact get_for(const ops::Maker& op, const ops::Request& request, arch::Target& target, Device device,
                    MissPolicy on_miss = MissPolicy::wait);
+  /// Has `make` compile a device's kernel without a look at the disk: for `target`, or for its PTX where the compiler
+  /// at hand refuses that, now or before. `target` is then the one that was made.
+  template <class Make>
+  void make_for(arch::Target& target, Device device, Make&& make) {
+    const auto ptx = backends_.ptx_of(device, target);
+    if (!ptx || !backends_.compiler(target).identity().present()) return make();
+    std::string why = why_no_binary(target);
+    if (why.empty()) {
+      try {
+        return make();
+      } catch (const Error& error) {
+        if (!is_refusal(target, error)) throw;
+        why = error.message;
+      }
+    }
+    backends_.warn_of_ptx(device, *ptx, why);
+    target = *ptx;
+    make();
+  }
   /// The best kernel behind a quick one that get() gave. The miss was counted then.
   Artifact best(const ops::Maker& op, const ops::Request& request, const arch::Target& target);
   void count_quick() {
@@ -129,7 +148,8 @@ class KernelMaker {
   static std::string text_hex(const Wanted& wanted);
   /// Why nobody here makes binaries for the target, as is known so far; empty where somebody may.
   std::string why_no_binary(const arch::Target& target);
-  /// A refusal is remembered of this compiler alone.
+  /// Does the error say that the compiler is too old for the target? That is then remembered, of this compiler alone.
+  bool is_refusal(const arch::Target& target, const Error& error);
   void remember_refusal(const arch::Target& target);
   Artifact compile_counted(const Wanted& wanted, const Source& source);
   Artifact make_alone(const Wanted& wanted, const Source& source);
