@@ -63,6 +63,15 @@ class Start(unittest.TestCase):
         self.assertGreaterEqual(found["kernels"], 50)
         self.assertEqual((found["compiled"], found["compilers_opened"]), ([], []))
         self.assertIn(f"{found['kernels']} kernels were in the cache, 0 were compiled\ncompiler libraries opened: none\n", done.stdout)
+        another = os.path.join(self.folder, "another")  # a node whose compiler is another file
+        os.mkdir(another)
+        os.symlink(os.path.join(FAKES, "libnvrtc.so.1"), os.path.join(another, "libnvrtc.so.13"))
+        self.with_compiler["LD_LIBRARY_PATH"] = another
+        done, there = self.start(pack)
+        self.assertEqual((done.returncode, there["kernels"], there["compilers_opened"]), (0, found["kernels"], []), done.stderr)
+        self.with_compiler["TJ_PACK_COMPILER"] = "own"
+        done, there = self.start(pack)
+        self.assertEqual((done.returncode, there["kernels"], there["compilers_opened"]), (1, 0, []), done.stderr)
 
     def test_the_first_kernel_that_the_cache_lacks_ends_the_run(self):
         """Nobody waits for kernels to be made, and none is."""
