@@ -43,6 +43,7 @@ struct Entry {
   std::string payload;  ///< the binary
   const std::string* find(std::string_view name) const;  ///< metadata value or null
   int layer = -1;                                        ///< of those that were given to the Store that loaded it
+  std::string compiler_hex = {};                         ///< of its key, once it was decoded
 };
 
 /// The second half of an alias's key: no hash is as short. An alias is an entry without a payload, which names the
@@ -54,6 +55,9 @@ inline Key alias_key(std::string request_hex) { return {std::move(request_hex), 
 Entry alias_entry(const std::string& text_hex, Fields facts);
 /// The half that an alias names; empty where the entry is none.
 std::string aliased(const Entry& entry);
+
+/// The compilers whose binaries serve a key that names one: that one alone, or, behind all of its own, any in packs.
+enum class Served { own, any_packed };
 
 struct ListedEntry {
   std::string path;
@@ -110,15 +114,15 @@ class Store {
   Store(std::string directories, std::uint64_t max_size_bytes, LogFunction log, std::string pack_keys = {});
   ~Store();
 
-  std::optional<Entry> load(const Key& key);
+  std::optional<Entry> load(const Key& key, Served served = Served::own);
   /// Loads the kernel that the request's alias names, by whichever compiler the key says. text_hex: what the alias
   /// names, where it is there and whole; else empty.
-  std::optional<Entry> load_aliased(const Key& key, std::string* text_hex);
+  std::optional<Entry> load_aliased(const Key& key, std::string* text_hex, Served served = Served::own);
   /// Gives what load() would, for inspection: nothing counts as a use, and the log has no word of it. problem: why a
   /// file that is there does not count; empty when there is none. layers() says which layers were left out.
-  std::optional<Entry> look(const Key& key, std::string* problem) const;
+  std::optional<Entry> look(const Key& key, std::string* problem, Served served = Served::own) const;
   /// Gives what load_aliased() would, likewise.
-  std::optional<Entry> look_aliased(const Key& key, std::string* problem) const;
+  std::optional<Entry> look_aliased(const Key& key, std::string* problem, Served served = Served::own) const;
   /// All entries with this second half of a key, in the order of their names; each counts as used. Of entries with one
   /// key the first layer's is taken. Meant for a few
   /// small entries that matter together: every one is read.

@@ -3,8 +3,10 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <ctime>
 #include <limits>
 
@@ -112,6 +114,22 @@ bool file_info(int directory, const std::string& name, FileInfo* info) {
   if (::fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return false;
   *info = to_info(name, status);
   return true;
+}
+
+// A folder that is renamed replaces at most an empty one.
+bool free_name(int directory, const std::string& name, std::string* aside) {
+  constexpr int kMostAside = 100;
+  aside->clear();
+  if (::unlinkat(directory, name.c_str(), AT_REMOVEDIR) == 0) return true;
+  for (int i = 1; i <= kMostAside; ++i) {
+    const std::string other = cat(name, ".aside", i);
+    if (::renameat(directory, name.c_str(), directory, other.c_str()) == 0) {
+      *aside = other;
+      return true;
+    }
+    if (errno != ENOTEMPTY && errno != EEXIST && errno != ENOTDIR) break;
+  }
+  return false;
 }
 
 namespace {

@@ -52,6 +52,10 @@ std::vector<std::string> list_names(int directory, std::string* problem = nullpt
 /// Facts of a file, without following links; false when there is no such file.
 bool file_info(int directory, const std::string& name, FileInfo* info);
 
+/// Frees a name that a folder has: an empty folder is removed, another one gets a name behind it, which `aside` is
+/// then. False, and nothing was changed, when that is refused.
+bool free_name(int directory, const std::string& name, std::string* aside);
+
 struct ReadFile {
   support::FileDescriptor file;
   std::string bytes;

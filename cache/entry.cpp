@@ -134,6 +134,7 @@ std::optional<Entry> decode(std::string_view bytes, const Key* expected, std::st
   if (why != nullptr) *why = kind;
   if (problem != nullptr) *problem = reason;
   if (!reason.empty()) return std::nullopt;
+  entry.compiler_hex = std::move(key.compiler_hex);
   return entry;
 }
 

@@ -45,24 +45,31 @@ std::optional<Entry> Store::Impl::look(const Layer& layer, const Key& key, std::
   });
 }
 
-std::optional<Entry> Store::Impl::look(const std::vector<Layer>& layers, const Key& key, std::string* problem) const {
+std::optional<Entry> Store::Impl::look(const std::vector<Layer>& layers, const Key& key, std::string* problem,
+                                       Served served) const {
   std::string first = directories.empty() ? kNoDirectory : "";
   for (const Layer& layer : layers) {
     std::string own;
     if (auto entry = look(layer, key, &own)) return entry;
     note(first, problem_in(layer, own, layers.size()));
   }
+  for (const Layer& layer : layers) {
+    std::string own;
+    if (!layer.pack || !asks_packs_again(key, served)) continue;
+    if (auto entry = look(layer, {key.request_hex, {}}, &own)) return entry;
+    note(first, problem_in(layer, own, layers.size()));
+  }
   *problem = std::move(first);
   return std::nullopt;
 }
 
-std::optional<Entry> Store::look(const Key& key, std::string* problem) const {
+std::optional<Entry> Store::look(const Key& key, std::string* problem, Served served) const {
   problem->clear();
   if (!is_well_formed(key)) return std::nullopt;
-  return impl_->look(impl_->look_at_layers(), key, problem);
+  return impl_->look(impl_->look_at_layers(), key, problem, served);
 }
 
-std::optional<Entry> Store::look_aliased(const Key& key, std::string* problem) const {
+std::optional<Entry> Store::look_aliased(const Key& key, std::string* problem, Served served) const {
   problem->clear();
   if (!is_well_formed(key)) return std::nullopt;
   const std::vector<Layer> layers = impl_->look_at_layers();
@@ -72,7 +79,7 @@ std::optional<Entry> Store::look_aliased(const Key& key, std::string* problem) c
     const auto alias = impl_->look(layer, alias_key(key.request_hex), &own);
     const std::string named = alias ? aliased(*alias) : std::string();
     if (!named.empty())
-      if (auto entry = impl_->look(layers, {named, key.compiler_hex}, &own)) return entry;
+      if (auto entry = impl_->look(layers, {named, key.compiler_hex}, &own, served)) return entry;
     note(first, alias ? own : problem_in(layer, own, layers.size()));
   }
   *problem = std::move(first);

@@ -203,19 +203,23 @@ std::optional<Entry> Store::Impl::load(const Layer& layer, const Key& key) {
   });
 }
 
-std::optional<Entry> Store::Impl::load(const std::vector<Layer>& layers, const Key& key) {
+std::optional<Entry> Store::Impl::load(const std::vector<Layer>& layers, const Key& key, Served served) {
   for (const Layer& layer : layers)
     if (auto entry = load(layer, key)) return entry;
+  if (!asks_packs_again(key, served)) return std::nullopt;
+  for (const Layer& layer : layers)
+    if (layer.pack)
+      if (auto entry = load(layer, {key.request_hex, {}})) return entry;
   return std::nullopt;
 }
 
-std::optional<Entry> Store::load(const Key& key) {
+std::optional<Entry> Store::load(const Key& key, Served served) {
   if (!is_well_formed(key)) return std::nullopt;
-  return impl_->load(impl_->open(WhenMissing::leave), key);
+  return impl_->load(impl_->open(WhenMissing::leave), key, served);
 }
 
 /// Each layer's alias is followed, so that one without its kernel hides no other's.
-std::optional<Entry> Store::load_aliased(const Key& key, std::string* text_hex) {
+std::optional<Entry> Store::load_aliased(const Key& key, std::string* text_hex, Served served) {
   text_hex->clear();
   if (!is_well_formed(key)) return std::nullopt;
   const std::vector<Layer> layers = impl_->open(WhenMissing::leave);
@@ -224,7 +228,7 @@ std::optional<Entry> Store::load_aliased(const Key& key, std::string* text_hex) 
     const std::string named = alias ? aliased(*alias) : std::string();
     if (named.empty() || named == *text_hex) continue;
     *text_hex = named;
-    if (auto entry = impl_->load(layers, {named, key.compiler_hex})) return entry;
+    if (auto entry = impl_->load(layers, {named, key.compiler_hex}, served)) return entry;
   }
   return std::nullopt;
 }
@@ -301,9 +305,14 @@ std::string Store::Impl::publish(const Layer& layer, const Key& key, const std::
     file.stamp();
     file.commit();
     if (file.ok()) break;
-    // A directory that has the name goes if it is empty.
-    if (!again || file.error() != EISDIR || ::unlinkat(layer.opened.get(), name.c_str(), AT_REMOVEDIR) != 0)
-      return file.problem();
+    if (!again || file.error() != EISDIR) return file.problem();
+    std::string aside;
+    if (!free_name(layer.opened.get(), name, &aside))
+      return cat(file.problem(), ", which has files and cannot be renamed; remove it");
+    if (!aside.empty())
+      say(LogLevel::warn,
+          cat("kernel cache: ", layer.directory, "/", name, " was a folder with files in it, and is called ", aside,
+              " now; remove it where nothing in it is needed"));
   }
   remove_stale_temporaries(layer.opened.get());
   const auto gone = max_size_bytes != 0 || is_alias(key) ? evict(layer.opened.get(), max_size_bytes, kept)

@@ -66,16 +66,22 @@ struct Store::Impl {
   std::string publish(const Layer& layer, const Key& key, const std::string& bytes, const std::string& kept);
   /// The entry of a key in one layer.
   std::optional<Entry> load(const Layer& layer, const Key& key);
-  std::optional<Entry> load(const std::vector<Layer>& layers, const Key& key);
+  std::optional<Entry> load(const std::vector<Layer>& layers, const Key& key, Served served);
   std::optional<Entry> look(const Layer& layer, const Key& key, std::string* problem) const;
   /// Layers in which somebody looks: problem says of the first what is wrong there.
-  std::optional<Entry> look(const std::vector<Layer>& layers, const Key& key, std::string* problem) const;
+  std::optional<Entry> look(const std::vector<Layer>& layers, const Key& key, std::string* problem,
+                            Served served) const;
   std::optional<Entry> load_file(const Layer& layer, const std::string& name, const Key& key, const char* consequence);
   std::optional<Entry> load_packed(const Layer& layer, const PackRecord& record);
   /// Counts an entry that was read, or says why it is not used.
   void tell(const Layer& layer, const std::string& name, const std::optional<Entry>& entry, std::uint64_t bytes,
             const std::string& problem, Rejection why, const char* consequence);
 };
+
+/// Do packs serve a key by binaries of other compilers, too? Then load(key) is asked of them once more, without one.
+inline bool asks_packs_again(const Key& key, Served served) {
+  return served == Served::any_packed && !key.compiler_hex.empty() && !is_alias(key);
+}
 
 /// The first entry of a key in a pack that read(record) gives.
 template <class Read>

@@ -25,6 +25,8 @@ constexpr Number kNumbers[] = {
     {"misses", "cache_misses", "Look-ups on disk that found no kernel.", &Counters::misses},
     {"alias_hits", "cache_alias_hits", "Look-ups on disk that found the request's alias.", &Counters::alias_hits},
     {"alias_misses", "cache_alias_misses", "Look-ups on disk whose text was made again.", &Counters::alias_misses},
+    {"other_compiler_hits", "cache_other_compiler_hits", "Kernels found in packs that another compiler made.",
+     &Counters::other_compiler_hits},
     {"shared", "cache_shared", "Misses that another call, thread or process had made meanwhile.", &Counters::shared},
     {"waits", "waits", "Times that a call waited for another thread or process.", &Counters::waits},
     {"compiles", "compiles", "Kernels made.", &Counters::compiles},

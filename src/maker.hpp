@@ -50,6 +50,25 @@ class KernelMaker {
   /// then that.
   Artifact get_for(const ops::Maker& op, const ops::Request& request, arch::Target& target, Device device,
                    MissPolicy on_miss = MissPolicy::wait);
+  /// Has `make` compile a device's kernel without a look at the disk: for `target`, or for its PTX where the compiler
+  /// at hand refuses that, now or before. `target` is then the one that was made.
+  template <class Make>
+  void make_for(arch::Target& target, Device device, Make&& make) {
+    const auto ptx = backends_.ptx_of(device, target);
+    if (!ptx || !backends_.compiler(target).identity().present()) return make();
+    std::string why = why_no_binary(target);
+    if (why.empty()) {
+      try {
+        return make();
+      } catch (const Error& error) {
+        if (!is_refusal(target, error)) throw;
+        why = error.message;
+      }
+    }
+    backends_.warn_of_ptx(device, *ptx, why);
+    target = *ptx;
+    make();
+  }
   /// The best kernel behind a quick one that get() gave. The miss was counted then.
   Artifact best(const ops::Maker& op, const ops::Request& request, const arch::Target& target);
   void count_quick() {
@@ -96,6 +115,7 @@ class KernelMaker {
     support::Mutex mutex;                ///< of what is below
     std::weak_ptr<const Source> source;  ///< while somebody needs it
     std::string text_hex;                ///< the first half of its binary's key, once known
+    std::string taken;                   ///< the second half of that of the binary that was taken before
   };
   /// A kernel that somebody asks for.
   struct Wanted {
@@ -128,7 +148,8 @@ class KernelMaker {
   static std::string text_hex(const Wanted& wanted);
   /// Why nobody here makes binaries for the target, as is known so far; empty where somebody may.
   std::string why_no_binary(const arch::Target& target);
-  /// A refusal is remembered of this compiler alone.
+  /// Does the error say that the compiler is too old for the target? That is then remembered, of this compiler alone.
+  bool is_refusal(const arch::Target& target, const Error& error);
   void remember_refusal(const arch::Target& target);
   Artifact compile_counted(const Wanted& wanted, const Source& source);
   Artifact make_alone(const Wanted& wanted, const Source& source);
@@ -150,6 +171,14 @@ class KernelMaker {
   std::shared_ptr<void> wait_for_processes(const cache::Key& key, const std::string& name, bool& waited);
   void count_wait(std::chrono::steady_clock::time_point since);
   void say_waiting(const std::string& name, double waited_s, const std::string& holder, bool over) const;
+  /// What the disk has of it, by its text, or by its alias where that is empty. A binary that was taken before is taken
+  /// again: equal calls of a process give equal bits.
+  std::optional<cache::Entry> entry_of(const Wanted& wanted, const std::string& text_hex, std::string& named) const;
+  /// Whose binaries serve.
+  cache::Served served() const {
+    return settings_.pack_compiler == PackCompiler::any ? cache::Served::any_packed : cache::Served::own;
+  }
+  static void note_taken(const Wanted& wanted, const std::string& compiler_hex);
   /// Finds it by its alias, or by its text where that is known. Counts a hit.
   std::optional<Artifact> from_disk(Wanted& wanted);
   /// Finds it by its text, and then leaves an alias. Counts a hit; `made_meanwhile`: a miss that somebody else ended.

@@ -26,6 +26,11 @@ std::optional<Artifact> kernel_in(const cache::Entry& entry, const ops::Request&
   return why->empty() ? from_entry(entry, fields, why) : std::nullopt;
 }
 
+/// Did another compiler make it than the one at hand?
+bool is_others(const cache::Key& key, const cache::Entry& entry) {
+  return !key.compiler_hex.empty() && entry.compiler_hex != key.compiler_hex;
+}
+
 }  // namespace
 
 std::string KernelMaker::text_hex(const Wanted& what) {
@@ -71,6 +76,7 @@ Artifact KernelMaker::compile_counted(const Wanted& what, const Source& source) 
       ++counts.counters.compiles;
       counts.counters.compile_s += made.report.compile_ms * 1e-3;
     });
+    note_taken(what, what.key.compiler_hex);
     return made;
   } catch (...) {
     count([](Counts& counts) { ++counts.counters.failed_compiles; });
@@ -111,12 +117,33 @@ void KernelMaker::put_remotely(const Wanted& what, const Artifact& artifact) {
   if (remote_ != nullptr) remote_->put({text_hex(what), what.key.compiler_hex}, to_entry(artifact, what.op));
 }
 
+void KernelMaker::note_taken(const Wanted& what, const std::string& compiler_hex) {
+  const std::lock_guard lock(what.place.mutex);
+  what.place.taken = compiler_hex;
+}
+
+std::optional<cache::Entry> KernelMaker::entry_of(const Wanted& what, const std::string& hex,
+                                                  std::string& named) const {
+  std::string taken;
+  {
+    const std::lock_guard lock(what.place.mutex);
+    taken = what.place.taken;
+  }
+  const auto of = [&](const std::string& compiler_hex, cache::Served served) {
+    return hex.empty() ? store_->load_aliased({what.key.request_hex, compiler_hex}, &named, served)
+                       : store_->load({hex, compiler_hex}, served);
+  };
+  const std::string& own = what.key.compiler_hex;
+  if (!taken.empty() && taken != own)
+    if (auto entry = of(taken, cache::Served::own)) return entry;
+  return of(own, !taken.empty() && taken == own ? cache::Served::own : served());
+}
+
 std::optional<Artifact> KernelMaker::from_disk(Wanted& what) {
   if (store_ == nullptr) return std::nullopt;
   const auto start = std::chrono::steady_clock::now();
   const std::string hex = text_hex(what);
-  const auto entry =
-      hex.empty() ? store_->load_aliased(what.key, &what.named) : store_->load({hex, what.key.compiler_hex});
+  const auto entry = entry_of(what, hex, what.named);
   if (hex.empty()) {
     const bool found = !what.named.empty();
     count([&](Counts& counts) { ++(found ? counts.counters.alias_hits : counts.counters.alias_misses); });
@@ -125,15 +152,15 @@ std::optional<Artifact> KernelMaker::from_disk(Wanted& what) {
   if (artifact && log_.enabled(LogLevel::trace)) {
     const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
     log_(LogLevel::trace, cat(stage_line(what.op.name(), what.request.name, what.target, "disk", taken.count()),
-                              " layer=", entry->layer));
+                              " layer=", entry->layer, is_others(what.key, *entry) ? " compiler=other" : ""));
   }
   return artifact;
 }
 
 std::optional<Artifact> KernelMaker::from_disk_by_text(const Wanted& what, bool made_meanwhile, std::string* problem) {
   if (store_ == nullptr) return std::nullopt;
-  const std::string hex = text_hex(what);
-  auto artifact = kernel_of(what, store_->load({hex, what.key.compiler_hex}), made_meanwhile, problem);
+  std::string named;
+  auto artifact = kernel_of(what, entry_of(what, text_hex(what), named), made_meanwhile, problem);
   if (artifact && !made_meanwhile) {
     log_(LogLevel::info, cat(what.title(), ": found in the cache by its text"));
     publish_alias(what);
@@ -152,12 +179,19 @@ std::optional<Artifact> KernelMaker::kernel_of(const Wanted& what, const std::op
       const auto layer = static_cast<std::size_t>(entry->layer);
       counts.hits.resize(std::max(counts.hits.size(), layer + 1));
       ++counts.hits[layer];
+      counts.counters.other_compiler_hits += is_others(what.key, *entry) ? 1 : 0;
     }
     if (!artifact && made_meanwhile) ++counts.without_fields;
   });
-  if (artifact)
+  if (artifact) {
+    note_taken(what, entry->compiler_hex);
     artifact->report.origin = KernelOrigin::disk;
-  else if (problem != nullptr)
+    if (is_others(what.key, *entry)) {
+      const std::string* maker = entry->find("compiler_version");
+      log_(LogLevel::info, cat(what.title(), ": found in a pack, as another compiler made it (",
+                               maker != nullptr ? support::shown(*maker) : "unknown", "; TJ_PACK_COMPILER)"));
+    }
+  } else if (problem != nullptr)
     *problem = cat("cache entry ", text_hex(what), " in ", support::shown_path(store_->directory()),
                    " has not the fields of such a kernel and is made anew: ", why);
   return artifact;
@@ -172,11 +206,11 @@ bool KernelMaker::on_disk(const ops::Maker* op, const ops::Request& request, con
   const auto serves = [&](const std::optional<cache::Entry>& entry) {
     return entry && kernel_in(*entry, request, target, fields, problem);
   };
-  if (serves(store_->look_aliased(key_of(request, target, compiler), problem))) return true;
+  if (serves(store_->look_aliased(key_of(request, target, compiler), problem, served()))) return true;
   if (op == nullptr || !by_text) return false;
   std::string why;
   try {
-    const auto entry = store_->look(text_key_of(*op, make_source(*op, request, target), compiler), &why);
+    const auto entry = store_->look(text_key_of(*op, make_source(*op, request, target), compiler), &why, served());
     if (serves(entry)) {
       problem->clear();
       return true;

@@ -51,6 +51,12 @@ void KernelMaker::remember_refusal(const arch::Target& target) {
   if (store_ != nullptr) store_->store_alias(hex, {hex, hex}, {{"name", kRefused}, {"target", target.name()}});
 }
 
+bool KernelMaker::is_refusal(const arch::Target& target, const Error& error) {
+  if (error.stage != Stage::compile || error.code != Code::unsupported) return false;
+  remember_refusal(target);
+  return true;
+}
+
 Artifact KernelMaker::get_for(const ops::Maker& op, const ops::Request& request, arch::Target& target, Device device,
                               MissPolicy on_miss) {
   const support::Uncancelled whole;
@@ -64,8 +70,7 @@ Artifact KernelMaker::get_for(const ops::Maker& op, const ops::Request& request,
     try {
       return get(op, request, target, on_miss);
     } catch (const Error& error) {
-      const bool old_compiler = error.stage == Stage::compile && error.code == Code::unsupported;
-      if (old_compiler) remember_refusal(target);
+      const bool old_compiler = is_refusal(target, error);
       const bool none_is_made = error.code == Code::not_in_cache || !compiler_here;
       if (!old_compiler && (!none_is_made || !on_disk(&op, request, *ptx, &problem))) throw;
       why = error.message;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <deque>
 #include <exception>
@@ -268,6 +269,9 @@ Progress Preparation::progress() const {
 
 Progress Preparation::wait(double seconds) const {
   const support::Uncancelled whole;
+  if (std::isnan(seconds))
+    support::fail(Stage::argument, Code::invalid_argument,
+                  "seconds is no number; allowed: 0 and up, or a negative number for no limit");
   const auto begun = Clock::now();
   const auto until = seconds >= 0 && seconds <= kMostSeconds ? begun + duration_of(seconds) : Clock::time_point::max();
   for (;;) {

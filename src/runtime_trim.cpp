@@ -27,6 +27,7 @@ TrimReport Runtime::Impl::unload(Device device, std::uint64_t keep_bytes) {
 
 TrimReport Runtime::Impl::trim(std::optional<Device> device) {
   const support::Uncancelled whole;
+  if (device) static_cast<void>(backends.driver(*device));  // refuses one that there is not
   TrimReport report;
   for (const KernelTable::Use& use : table.uses()) {
     if (device && !(use.device == *device)) continue;

@@ -47,10 +47,12 @@ struct Counters {
   };
   std::vector<Layer> layers;
   std::vector<DeviceUse> devices;
-  std::vector<Rejected> rejected;     ///< every reason, also those that did not occur
-  std::uint64_t misses = 0;           ///< look-ups that found no kernel
-  std::uint64_t alias_hits = 0;       ///< look-ups on disk that found what text the request has, and made none
-  std::uint64_t alias_misses = 0;     ///< look-ups that did not, whose text was made again; the binary may be a hit
+  std::vector<Rejected> rejected;  ///< every reason, also those that did not occur
+  std::uint64_t misses = 0;        ///< look-ups that found no kernel
+  std::uint64_t alias_hits = 0;    ///< look-ups on disk that found what text the request has, and made none
+  std::uint64_t alias_misses = 0;  ///< look-ups that did not, whose text was made again; the binary may be a hit
+  /// Hits in packs whose binaries another compiler made than the one at hand (Options::pack_compiler).
+  std::uint64_t other_compiler_hits = 0;
   std::uint64_t shared = 0;           ///< misses that another call, thread or process had made meanwhile
   std::uint64_t waits = 0;            ///< times that a call waited for another thread or process
   std::uint64_t compiles = 0;         ///< kernels made, without quick ones

@@ -79,7 +79,8 @@ class TJ_API Preparation {
   /// Leaves out what no thread has begun. A kernel that is being made is made: compilers cannot be interrupted.
   void cancel();
   Progress progress() const;
-  /// Waits until every kernel has ended, for so many seconds at most; negative: as long as it takes.
+  /// Waits until every kernel has ended, for so many seconds at most; negative: as long as it takes. Throws
+  /// tj::Error(argument) for what is no number.
   Progress wait(double seconds = -1) const;
   /// All kernels, in the order in which they were added.
   std::vector<PreparedKernel> kernels() const;

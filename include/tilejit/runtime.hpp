@@ -51,6 +51,9 @@ enum class LogLevel { trace, debug, info, warn, error, off };
 /// they make the best one whatever the policy.
 enum class MissPolicy { wait, error, quick };
 
+/// The compilers whose kernels serve from packs (Options::pack_compiler): any, or the one at hand alone.
+enum class PackCompiler { any, own };
+
 /// An allocator of workspaces (plan.hpp) in the place of the library's pool, such as a framework's own. It is called
 /// from any thread. Runtime::allocate() does not use it.
 struct Allocator {
@@ -132,6 +135,9 @@ struct Options {
   /// TJ_PACK_KEYS: a file of public keys. With it only packs that one of them has signed are searched
   /// (cache/README.md). Values of a remote store are believed by them, too.
   std::optional<std::string> pack_keys;
+  /// TJ_PACK_COMPILER (any, own): whether a pack's kernel serves that another compiler made than the one at hand;
+  /// default any. Kernels that the compiler at hand made go first.
+  std::optional<PackCompiler> pack_compiler;
   /// A store elsewhere that is asked before a kernel is compiled, and gets what was compiled (remote.hpp).
   std::optional<Remote> remote;
   /// Receives what would be logged, instead of the default sink (standard error). Called from any thread.
@@ -282,6 +288,7 @@ class TJ_API Runtime {
   /// and what a graph may launch, as a graph holds no kernel. With Options::code_max_size_bytes the library knows what
   /// was recorded. Without it a kernel stays that was launched on any stream but the default one, since that may have
   /// been recording. The driver waits for launches of a kernel before it frees it. No stream's recording is disturbed.
+  /// Throws tj::Error(argument or launch) for a device that there is not.
   TrimReport trim(std::optional<Device> device = {});
 
   /// Memory helpers for programs that have no GPU framework of their own. cpu devices use host memory.

@@ -141,6 +141,12 @@ std::uint64_t parse_size(const std::string& name, const std::string& text) {
   return value << shift;
 }
 
+std::uint64_t resolve_size(const std::optional<std::uint64_t>& option, const char* variable, std::uint64_t otherwise) {
+  if (option) return *option;
+  const auto size = environment_variable(variable);
+  return size ? parse_size(variable, *size) : otherwise;
+}
+
 LogLevel parse_log_level(const std::string& name, const std::string& text) {
   constexpr std::pair<const char*, LogLevel> kLevels[] = {
       {"trace", LogLevel::trace}, {"debug", LogLevel::debug}, {"info", LogLevel::info},
@@ -185,6 +191,17 @@ MissPolicy checked_miss_policy(MissPolicy policy) {
   if (policy < MissPolicy::wait || policy > MissPolicy::quick)
     refuse("Options::on_miss", cat(static_cast<int>(policy)), "MissPolicy::wait (0) to MissPolicy::quick (2)");
   return policy;
+}
+
+PackCompiler resolve_pack_compiler(const Options& options) {
+  if (options.pack_compiler) {
+    const PackCompiler compiler = *options.pack_compiler;
+    if (compiler == PackCompiler::any || compiler == PackCompiler::own) return compiler;
+    refuse("Options::pack_compiler", cat(static_cast<int>(compiler)), "PackCompiler::any (0), PackCompiler::own (1)");
+  }
+  const std::string text = environment_variable("TJ_PACK_COMPILER").value_or("any");
+  if (text == "any" || text == "own") return text == "own" ? PackCompiler::own : PackCompiler::any;
+  refuse("TJ_PACK_COMPILER", text, "any, own");
 }
 
 std::uint64_t parse_seed(const std::string& name, const std::string& text) {
@@ -257,18 +274,8 @@ Settings resolve_settings(const Options& options) {
   settings.use_disk_cache = options.use_disk_cache;
   settings.cache_dir = resolve_cache_dir(options);
 
-  settings.cache_max_size_bytes = kDefaultCacheBytes;
-  if (options.cache_max_size_bytes) {
-    settings.cache_max_size_bytes = *options.cache_max_size_bytes;
-  } else if (const auto size = environment_variable("TJ_CACHE_MAX_SIZE")) {
-    settings.cache_max_size_bytes = parse_size("TJ_CACHE_MAX_SIZE", *size);
-  }
-
-  if (options.code_max_size_bytes) {
-    settings.code_max_size_bytes = *options.code_max_size_bytes;
-  } else if (const auto size = environment_variable("TJ_CODE_MAX_SIZE")) {
-    settings.code_max_size_bytes = parse_size("TJ_CODE_MAX_SIZE", *size);
-  }
+  settings.cache_max_size_bytes = resolve_size(options.cache_max_size_bytes, "TJ_CACHE_MAX_SIZE", kDefaultCacheBytes);
+  settings.code_max_size_bytes = resolve_size(options.code_max_size_bytes, "TJ_CODE_MAX_SIZE", 0);
 
   settings.target_from_variable = !options.target;
   settings.target = options.target ? *options.target : environment_variable("TJ_TARGET").value_or("");
@@ -309,6 +316,7 @@ Settings resolve_settings(const Options& options) {
     settings.on_miss = parse_miss_policy("TJ_ON_MISS", *policy);
   }
   settings.pack_keys = resolve_path(options.pack_keys, "Options::pack_keys", "TJ_PACK_KEYS");
+  settings.pack_compiler = resolve_pack_compiler(options);
   settings.model = resolve_model(options);
   return settings;
 }

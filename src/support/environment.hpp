@@ -40,6 +40,7 @@ struct Settings {
   double compile_limit_s = 0;  ///< of a compiler that is a program; 0: no limit
   MissPolicy on_miss = MissPolicy::wait;
   std::string pack_keys;  ///< absolute; empty: packs need no signature
+  PackCompiler pack_compiler = PackCompiler::any;
   ModelSettings model;
 };
 

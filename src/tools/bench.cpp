@@ -150,11 +150,9 @@ std::optional<int> parse(const std::vector<std::string>& words, BenchArguments& 
     if (flag.values.empty()) values.emplace_back("true");
     values.insert(values.end(), flag.values.begin(), flag.values.end());
   }
+  arguments.own_flags = own_flags(app);
   if (arguments.ops.empty() && !arguments.op_flags.empty())
-    bad_use(
-        cat("--", support::shown(arguments.op_flags.begin()->first),
-            " belongs to no op, and is no flag of tj-bench's own; give --op, or leave it out (--help lists the flags)",
-            meant_flag(arguments.op_flags.begin()->first, own_flags(app))));
+    refuse_without_op("tj-bench", arguments.op_flags, arguments.own_flags);
   for (const std::string& name : arguments.ops) find_op(name);
   for (std::size_t i = 0; i < std::size(kModes); ++i)
     if (modes[i]) mode = &kModes[i];
@@ -179,7 +177,12 @@ int run(const std::vector<std::string>& words, BenchArguments& arguments) {
   const Mode* mode = nullptr;  // of kModes
   if (const std::optional<int> done = parse(words, arguments, mode)) return *done;
   take_driver(arguments.driver);
-  return mode != nullptr ? mode->run(arguments) : run_calls(arguments);
+  try {
+    return mode != nullptr ? mode->run(arguments) : run_calls(arguments);
+  } catch (const Error& error) {
+    rethrow_with_own_flag(error.message, arguments.own_flags);
+    throw;
+  }
 }
 
 }  // namespace

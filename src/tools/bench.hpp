@@ -31,6 +31,7 @@ struct BenchArguments {
   int rounds = 0;          ///< 0: the way's own number
   std::uint64_t seed = 1;  ///< of the values that operands hold
   std::string overlap;     ///< "true", "false": whether launches begin beside those before them; empty: as the op says
+  std::vector<std::string> own_flags;          ///< that tj-bench has itself
   std::function<std::uint64_t()> allocations;  ///< how often this thread has allocated so far; empty: nobody counts
   std::ostream* out = nullptr;
   std::ostream* err = nullptr;

@@ -1,9 +1,9 @@
 // tj-bench --compile: how long each step of making a kernel takes, for each target.
 //
 // Decides which kernels are made, how often, and what is printed. The steps are the pipeline's own (pipeline.hpp);
-// neither the cache nor a kernel that was made before is looked at. Invariant: a time is that of the step as a first
-// call pays it. A compiler that is a process runs again to tell its phases apart; these runs are not counted in its
-// time.
+// no kernel that was made before is looked at, in the cache or elsewhere. Invariant: a time is that of the step as a
+// first call pays it. A compiler that is a process runs again to tell its phases apart; these runs are not counted in
+// its time.
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -16,9 +16,12 @@
 #include "arch/arch.hpp"
 #include "arch/named_target.hpp"
 #include "backends.hpp"
+#include "cache/cache.hpp"
+#include "maker.hpp"
 #include "pipeline.hpp"
 #include "support/fail.hpp"
 #include "support/json.hpp"
+#include "support/text.hpp"
 #include "tools/bench.hpp"
 #include "tools/bench_numbers.hpp"
 #include "tools/documents.hpp"
@@ -71,6 +74,8 @@ struct Subject {
   }
 };
 
+constexpr const char* kAll = "all";
+
 struct CompileWork {
   std::vector<Subject> subjects;
   std::vector<std::string> left_out;
@@ -79,8 +84,10 @@ struct CompileWork {
 std::vector<arch::Target> targets_of(const BenchArguments& arguments, const Runtime& runtime) {
   std::vector<arch::Target> targets;
   for (const std::string& name : arguments.targets) {
-    if (name == "all") {
+    if (name == kAll) {
       for (const arch::Arch* arch : arch::all()) targets.push_back({arch, false});
+    } else if (const std::string meant = support::meant(name, {kAll}); !meant.empty()) {
+      bad_use(cat("--target is '", support::shown(name), "'; allowed: names of targets, and ", kAll, meant));
     } else {
       targets.push_back(arch::parse_target(name, "--target"));
     }
@@ -148,18 +155,6 @@ void make_once(Subject& subject, Backends& backends, const support::Settings& se
   const Clock::time_point start = Clock::now();
   driver->load(device->index, artifact.binary, artifact.shape.symbol, artifact.shape.smem_bytes);
   subject.add("load", ms_since(start));
-}
-
-/// Does the subject go on as PTX? Where nobody asked for its target, the device's calls take that, too.
-bool takes_ptx(Subject& subject, const Error& error, Backends& backends) {
-  if (error.stage != Stage::compile || error.code != Code::unsupported) return false;
-  const Device device{DeviceKind::cuda, 0};
-  const auto ptx = backends.ptx_of(device, subject.target);
-  if (!ptx) return false;
-  backends.warn_of_ptx(device, *ptx, error.message);
-  subject.target = *ptx;
-  subject.steps.clear();
-  return true;
 }
 
 /// Opening a compiler costs the first kernel of a process alone: it is a line of its own.
@@ -247,19 +242,20 @@ int run_compile(const BenchArguments& arguments) {
   Backends backends(settings, log);
   const std::map<std::string, double> opened = open_compilers(work, backends);
   const int rounds = arguments.rounds > 0 ? arguments.rounds : 1;
+  cache::Store store(settings.cache_dir, settings.cache_max_size_bytes, {}, settings.pack_keys);
+  KernelMaker maker(settings, log, backends, &store);  // what the device's compiler refused is known to it
   int failures = 0;
   const bool asked = !arguments.targets.empty() || support::environment_variable("TJ_TARGET").has_value();
   for (Subject& subject : work.subjects) {
     const auto make_all = [&] {
+      subject.steps.clear();
       for (int round = 0; round < rounds; ++round) make_once(subject, backends, settings);
     };
     try {
-      try {
+      if (asked)
         make_all();
-      } catch (const Error& error) {
-        if (asked || !takes_ptx(subject, error, backends)) throw;
-        make_all();
-      }
+      else
+        maker.make_for(subject.target, {DeviceKind::cuda, 0}, make_all);
     } catch (const Error& error) {
       subject.failed = error.what();
       ++failures;

@@ -1,25 +1,39 @@
 // tj-bench --start: what a process pays before its first calls, whose kernels lie in the cache or in a pack.
 //
-// Decides which kernels are got ready, and what counts as a compiler. Decides nothing about how they are found. The
-// device's own start is timed apart. Invariant: a run in which anything was compiled, or a compiler's library was
-// opened, is a failure, whatever the times.
+// Decides which kernels are got ready, when that is given up, and what counts as a compiler. Decides nothing about how
+// they are found. The device's own start is timed apart. Invariant: a kernel that the cache lacks ends the run at once,
+// and is not made. A run in which anything was compiled, or a compiler's library was opened, is a failure, whatever the
+// times.
 #include <link.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <memory>
 #include <ostream>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tilejit/tilejit.hpp>
 
+#include "backends.hpp"
+#include "cache/cache.hpp"
+#include "maker.hpp"
 #include "ops/op.hpp"
+#include "support/atomic_file.hpp"
+#include "support/environment.hpp"
 #include "support/fail.hpp"
 #include "support/json.hpp"
+#include "support/patience.hpp"
+#include "support/text.hpp"
 #include "tools/bench.hpp"
 #include "tools/bench_numbers.hpp"
 #include "tools/options.hpp"
+#include "tools/warm_make.hpp"
+#include "tuning/tunings.hpp"
 
 namespace tj::tools {
 namespace {
@@ -41,31 +55,113 @@ std::set<std::string> compilers_in_process() {
   return found;
 }
 
-std::string text_of(const ops::Flags& flags) {
-  std::string text;
-  for (const auto& [name, values] : flags) {
-    text += cat(text.empty() ? "--" : " --", name, ' ');
-    for (const std::string& value : values) text += (text.back() == ' ' ? "" : ",") + value;
+/// A kernel that is got ready.
+struct Wanted {
+  const ops::Op* op;
+  ops::Request request;
+  arch::Target target;
+};
+
+/// What a process has that starts from a cache, as far as kernels need it.
+struct Start {
+  explicit Start(const BenchArguments& arguments)
+      : settings(support::resolve_settings(bench_options(arguments))),
+        log(bench_log(arguments)),
+        backends(settings, log),
+        store(
+            settings.cache_dir, settings.cache_max_size_bytes,
+            [this](LogLevel level, std::string_view text) { log(level, text); }, settings.pack_keys),
+        maker(settings, log, backends, &store),
+        tunings(&store, log, [this](Device device) { return tuned_machine(backends, device); }, settings.use_tuning) {}
+
+  const support::Settings settings;
+  const support::Log log;
+  Backends backends;
+  cache::Store store;
+  KernelMaker maker;
+  Tunings tunings;
+};
+
+/// What was found on the way.
+struct Found {
+  std::size_t ready = 0, wanted = 0;
+  std::string missing;  ///< the first kernel that the cache lacks; empty: none
+  std::vector<std::string> compiled;
+};
+
+/// Refuses layers that cannot serve, by their names: with a name that was mistyped nothing is to be made.
+void require_layers(const Start& start) {
+  const std::vector<cache::LayerState> layers = start.store.layers();
+  if (layers.empty()) bad_use("--start: there is no cache; give --cache-dir, or TJ_CACHE_DIR, a folder or a pack");
+  for (const cache::LayerState& layer : layers) {
+    struct stat status{};
+    std::string problem = layer.problem;
+    if (problem.empty() && layers.size() == 1 && ::stat(layer.directory.c_str(), &status) != 0)
+      problem = support::errno_text(errno);
+    if (!problem.empty())
+      bad_use(cat("--start: the cache '", support::shown_path(layer.directory), "' cannot be used: ", problem,
+                  "; give --cache-dir, or TJ_CACHE_DIR, a folder or a pack that tj-warm has filled"));
   }
-  return text;
 }
 
 /// The kernels of the ops that were named, else the default set of each op that the device has kernels of.
-std::vector<KernelReport> get_ready(const BenchArguments& arguments, Runtime& runtime, Device device) {
-  std::vector<std::string> names = arguments.ops;
-  if (names.empty())
+std::vector<Wanted> wanted_kernels(const BenchArguments& arguments, Start& start, Device device) {
+  std::vector<const ops::Op*> chosen;
+  for (const std::string& name : arguments.ops) chosen.push_back(&find_op(name));
+  if (chosen.empty())
     for (const ops::Op* op : ops::all())
-      if (op->described()) names.emplace_back(op->name());
-  std::vector<KernelReport> reports;
-  for (const std::string& name : names) {
-    try {
-      for (KernelReport& report : runtime.prepare_flags(name, text_of(arguments.op_flags), device))
-        reports.push_back(std::move(report));
-    } catch (const Error& e) {  // nobody named an op that the target does not serve
-      if (e.code != Code::unsupported || !arguments.ops.empty()) throw;
+      if (op->described()) chosen.push_back(op);
+  start.tunings.refresh(device);
+  std::vector<Wanted> wanted;
+  for (const ops::Op* op : chosen) {
+    const arch::Target target = start.backends.target(device, *op);
+    const ops::ChooseKernel choose{
+        [&](const ops::ProblemKey& problem) { return start.tunings.kernel_of(*op, problem, device, *target.arch); },
+        [&]() -> const arch::Arch& { return *target.arch; }};
+    for (const ops::NeededKernel& needed : op->needed_kernels(arguments.op_flags, *target.arch, choose)) {
+      ops::Request request = needed.op->request_of(needed.kernel);
+      if (!arguments.ops.empty() || serves(*needed.op, request, *target.arch))
+        wanted.push_back({needed.op, std::move(request), start.backends.target(device, *needed.op)});
     }
   }
-  return reports;
+  return wanted;
+}
+
+/// Tells of progress where it takes long, as from a slow disk.
+class Words {
+ public:
+  explicit Words(std::ostream& err) : err_(err) {}
+  void ready(const Found& found) {
+    if (!patience_.word_is_due()) return;
+    err_ << "tj-bench: " << found.ready << " of " << found.wanted << " kernels are ready" << std::endl;
+  }
+
+ private:
+  std::ostream& err_;
+  support::Patience patience_{0};
+};
+
+Found get_ready(const std::vector<Wanted>& wanted, Start& start, Device device, std::ostream& err) {
+  Found found;
+  found.wanted = wanted.size();
+  const auto driver = start.backends.driver(device);
+  std::vector<std::unique_ptr<LoadedKernel>> loaded;
+  Words words(err);
+  for (const Wanted& each : wanted) {
+    arch::Target target = each.target;
+    try {
+      const Artifact artifact = start.maker.get_for(*each.op, each.request, target, device, MissPolicy::error);
+      loaded.push_back(start.maker.load(*each.op, each.request, target, driver, device.index, artifact));
+    } catch (const Error& error) {
+      if (error.code != Code::not_in_cache) throw;
+      found.missing = cat(each.request.name, " for ", target.name());
+      return found;
+    }
+    if (loaded.back()->report.origin == KernelOrigin::compiled) found.compiled.push_back(each.request.name);
+    ++found.ready;
+    words.ready(found);
+  }
+  return found;
 }
 
 }  // namespace
@@ -74,47 +170,50 @@ int run_start(const BenchArguments& arguments) {
   if (arguments.targets.size() > 1)
     bad_use(cat("--target is given ", arguments.targets.size(), " times; allowed without --compile: one"));
   const std::set<std::string> before = compilers_in_process();
-  Runtime runtime(bench_options(arguments));
+  Start start(arguments);
+  require_layers(start);
   const Clock::time_point begin = Clock::now();
-  const Device device = runtime.default_device();
-  const std::string target = runtime.target_of(device);
-  runtime.allocate(device, 1);
+  const Device device = start.backends.default_device();
+  const std::string target = start.backends.target(device).name();
+  const auto first = start.backends.driver(device)->allocate(device.index, 1);
   const double device_ms = ms_since(begin);
 
   const Clock::time_point ready = Clock::now();
-  const std::vector<KernelReport> reports = get_ready(arguments, runtime, device);
+  const Found found = get_ready(wanted_kernels(arguments, start, device), start, device, *arguments.err);
   const double kernels_ms = ms_since(ready);
 
   std::set<std::string> opened = compilers_in_process();
   for (const std::string& path : before) opened.erase(path);
-  const Counters counters = runtime.counters();
-  std::vector<std::string> compiled;
-  for (const KernelReport& report : reports)
-    if (report.origin == KernelOrigin::compiled) compiled.push_back(report.name);
-  const auto found = reports.size() - compiled.size();
-
+  const double load_ms = start.maker.counters().load_s * 1e3;
   std::ostream& out = *arguments.out;
   out << "on " << target << ": the device was there in " << number_text(device_ms, 1) << " ms (driver and context), "
-      << reports.size() << " kernels beside that in " << number_text(kernels_ms, 1) << " ms ("
-      << number_text(counters.load_s * 1e3, 1) << " ms of them in the driver's loading)\n"
-      << found << " kernels were in the cache, " << compiled.size() << " were compiled\n"
+      << found.ready << " kernels beside that in " << number_text(kernels_ms, 1) << " ms (" << number_text(load_ms, 1)
+      << " ms of them in the driver's loading)\n"
+      << found.ready - found.compiled.size() << " kernels were in the cache, " << found.compiled.size()
+      << " were compiled\n"
       << "compiler libraries opened: " << (opened.empty() ? "none" : "");
   for (const std::string& path : opened) out << (path == *opened.begin() ? "" : ", ") << path;
   out << '\n';
-  if (!compiled.empty()) {
-    *arguments.err << "compiled, as the cache did not have them: ";
-    for (const std::string& name : compiled) *arguments.err << (name == compiled.front() ? "" : ", ") << name;
-    *arguments.err << "; make them ahead by tj-warm, with the same flags, and give --cache-dir\n";
+  if (!found.missing.empty())
+    *arguments.err << "tj-bench: stopped, as the cache '" << support::shown_path(start.settings.cache_dir)
+                   << "' does not have " << found.missing << "; " << found.ready << " of " << found.wanted
+                   << " kernels were ready by then. Make them ahead by tj-warm, with the same flags, and give "
+                      "--cache-dir\n";
+  if (!found.compiled.empty()) {
+    *arguments.err << "tj-bench: compiled, as the driver refused what the cache has: ";
+    print_names(*arguments.err, found.compiled);
   }
   write_json(arguments, {{"mode", "start"},
                          {"target", target},
                          {"device_ms", device_ms},
-                         {"kernels", reports.size()},
+                         {"kernels", found.ready},
                          {"kernels_ms", kernels_ms},
-                         {"load_ms", counters.load_s * 1e3},
-                         {"compiled", compiled},
+                         {"load_ms", load_ms},
+                         {"missing", found.missing},
+                         {"compiled", found.compiled},
                          {"compilers_opened", opened}});
-  return compiled.empty() && opened.empty() && !reports.empty() ? kExitOk : kExitFailures;
+  const bool served = found.missing.empty() && found.compiled.empty() && found.ready > 0;
+  return served && opened.empty() ? kExitOk : kExitFailures;
 }
 
 }  // namespace tj::tools

@@ -111,13 +111,8 @@ std::string model_of(const std::string& given) {
 }
 
 void check_use(const CheckSettings& settings) {
-  if (settings.op.empty() && !settings.op_flags.empty()) {
-    const std::string& flag = settings.op_flags.begin()->first;
-    bad_use(
-        cat("--", support::shown(flag),
-            " belongs to no op, and is no flag of tj-check's own; give --op, or leave it out (--help lists the flags)",
-            meant_flag(flag, settings.own_flags)));
-  }
+  if (settings.op.empty() && !settings.op_flags.empty())
+    refuse_without_op("tj-check", settings.op_flags, settings.own_flags);
   const int given = !settings.op.empty() + settings.all + !settings.program.empty();
   if (given != 1) bad_use("give one of --op, --all and a program behind --; see --help");
   const bool sites = !settings.disabled.empty() || !settings.weakened.empty();

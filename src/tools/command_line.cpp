@@ -2,6 +2,7 @@
 #include "tools/command_line.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 
 #include <tilejit/runtime.hpp>
@@ -86,6 +87,14 @@ std::vector<std::string> own_flags(const CLI::App& app) {
 std::string meant_flag(const std::string& flag, const std::vector<std::string>& own) {
   const std::string near = support::nearest(ops::is_flag(flag) ? flag.substr(2, flag.find('=') - 2) : flag, own);
   return near.empty() ? std::string() : cat("; did you mean --", near, "?");
+}
+
+void refuse_without_op(const std::string& tool, const ops::Flags& flags, const std::vector<std::string>& own) {
+  const auto misspelt =
+      std::find_if(flags.begin(), flags.end(), [&](const auto& flag) { return !meant_flag(flag.first, own).empty(); });
+  const std::string& flag = (misspelt != flags.end() ? misspelt : flags.begin())->first;
+  bad_use(cat("--", support::shown(flag), " belongs to no op, and is no flag of ", tool,
+              "'s own; give --op, or leave it out (--help lists the flags)", meant_flag(flag, own)));
 }
 
 void rethrow_with_own_flag(const std::string& complaint, const std::vector<std::string>& own) {

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "ops/common/op_flags.hpp"
+
 namespace CLI {
 class App;
 class Option;
@@ -31,6 +33,11 @@ std::vector<std::string> own_flags(const CLI::App& app);
 
 /// "; did you mean --op?" for a flag near one of them, with or without dashes; else nothing.
 std::string meant_flag(const std::string& flag, const std::vector<std::string>& own);
+
+/// Throws tj::Error(argument): flags that are not the tool's own were given, and no op that they could belong to. Of
+/// several, one that is near a flag of the tool's own is named.
+[[noreturn]] void refuse_without_op(const std::string& tool, const ops::Flags& flags,
+                                    const std::vector<std::string>& own);
 
 /// Completes an op's complaint of a flag that it does not know: throws it with the tool's own flag that was probably
 /// meant. Returns for any other complaint.

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "support/atomic_file.hpp"
 #include "support/fail.hpp"
@@ -29,12 +30,32 @@ bool same_file(const std::string& one, const std::string& other) {
 
 constexpr mode_t kModeBits = 07777;
 
+constexpr int kWriteFlags = O_WRONLY | O_CLOEXEC | O_NOCTTY;
+
+/// Writes all of the text and closes the file. 0, or the errno. made: a file that was not there before is removed where
+/// this fails, unless another one has its name by then.
+int fill(support::FileDescriptor file, const std::string& path, bool made, const std::string& text) {
+  struct stat ours{}, there{};
+  const bool known = ::fstat(file.get(), &ours) == 0;
+  int error = support::write_all(file.get(), text);
+  const int closed = ::close(file.release());  // some file systems tell of a lost write only here
+  if (error == 0 && closed != 0 && errno != EINTR) error = errno;
+  if (error == 0 || !made || !known) return error;
+  std::error_code unknown;
+  const fs::path real = fs::canonical(path, unknown);  // a link stays
+  if (!unknown && ::lstat(real.c_str(), &there) == 0 && there.st_dev == ours.st_dev && there.st_ino == ours.st_ino)
+    ::unlink(real.c_str());
+  return error;
+}
+
 /// 0, or the errno. What was there is lost when this fails.
 int write_into(const std::string& path, const std::string& text) {
-  support::FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666));
-  const int error = file ? support::write_all(file.get(), text) : errno;
-  const int closed = file ? ::close(file.release()) : 0;  // some file systems tell of a lost write only here
-  return error != 0 ? error : closed != 0 && errno != EINTR ? errno : 0;
+  const int made = write_new_file(path, text, 0666);
+  if (made != EEXIST) return made;
+  struct stat status{};
+  const bool leads_nowhere = ::stat(path.c_str(), &status) != 0 && errno == ENOENT;
+  support::FileDescriptor file(::open(path.c_str(), kWriteFlags | O_CREAT | O_TRUNC, 0666));
+  return file ? fill(std::move(file), path, leads_nowhere, text) : errno;
 }
 
 /// 0, or the errno: the file is as it was then. A link stays, and leads to the new file.
@@ -51,6 +72,11 @@ int replace(const std::string& path, mode_t mode, const std::string& text) {
 }
 
 }  // namespace
+
+int write_new_file(const std::string& path, const std::string& text, mode_t mode) {
+  support::FileDescriptor file(::open(path.c_str(), kWriteFlags | O_CREAT | O_EXCL, mode));
+  return file ? fill(std::move(file), path, true, text) : errno;
+}
 
 void require_different_files(const std::vector<OutputPath>& outputs) {
   for (std::size_t i = 0; i < outputs.size(); ++i)

@@ -9,13 +9,16 @@
 #include <exception>
 #include <iostream>
 #include <new>
+#include <string_view>
 
 #include <tilejit/error.hpp>
 
 #include "support/atomic_file.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
+#include "support/log.hpp"
 #include "support/text.hpp"
+#include "support/variables.hpp"
 #include "tools/interrupts.hpp"
 #include "tools/options.hpp"
 
@@ -37,6 +40,15 @@ bool can_be_rewritten(int fd) {
   return ::isatty(fd) == 1 && support::environment_variable("TERM").value_or("dumb") != "dumb";
 }
 
+/// What this process would log; a variable that is wrong is told elsewhere.
+LogLevel log_level() {
+  try {
+    return support::resolve_settings({}).log_level;
+  } catch (const Error&) {
+    return LogLevel::warn;
+  }
+}
+
 }  // namespace
 
 void require_written(std::ostream& out) {
@@ -53,6 +65,9 @@ void require_written(std::ostream& out) {
 
 int run_tool(const char* tool, BadUse bad_use, std::ostream& out, std::ostream& err, const std::function<int()>& work) {
   try {
+    support::warn_of_unknown_variables(support::Log(log_level(), [&](LogLevel, std::string_view text) {
+      err << tool << ": " << text << '\n' << std::flush;
+    }));
     const int code = work();
     require_written(out);
     return code;

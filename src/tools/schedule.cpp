@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <map>
 #include <optional>
@@ -33,6 +32,7 @@
 #include "support/text.hpp"
 #include "tools/command_line.hpp"
 #include "tools/documents.hpp"
+#include "tools/input_file.hpp"
 #include "tools/options.hpp"
 #include "tools/output_file.hpp"
 #include "tools/process.hpp"
@@ -209,13 +209,9 @@ Subject of_op(const Settings& settings) {
 }
 
 /// A mistake in the file is bad use, as one on the command line is; what the graph asks for and cannot have is not.
-graph::Graph read_graph(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(graph::kMaxTextBytes + 1, '\0');
-  if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!file.eof() && (!file || file.bad()))
-    bad_use(cat("--graph: cannot read '", support::shown_path(path), "'; give a JSON file"));
-  text.resize(static_cast<std::size_t>(file.gcount()));
+graph::Graph read_graph(const std::string& path, std::ostream& err) {
+  const std::string text =
+      read_input_file({"tj-schedule", "--graph", path, "give a JSON file"}, graph::kMaxTextBytes, err);
   try {
     return ops::read_graph(text, std::filesystem::path(path).stem().string());
   } catch (const Error& e) {
@@ -223,9 +219,9 @@ graph::Graph read_graph(const std::string& path) {
   }
 }
 
-Subject of_graph(const Settings& settings) {
+Subject of_graph(const Settings& settings, std::ostream& err) {
   Subject subject;
-  subject.graph = settings.example.empty() ? read_graph(settings.graph_file) : find_example(settings.example);
+  subject.graph = settings.example.empty() ? read_graph(settings.graph_file, err) : find_example(settings.example);
   subject.name = subject.graph.name;
   subject.target = subject.graph.machine.name;
   subject.schedule = sched::schedule(subject.graph, settings.options);
@@ -252,7 +248,7 @@ int schedule(const std::vector<std::string>& words, std::ostream& out, std::ostr
     Settings settings;
     if (const auto code = parse(words, settings, out, err)) return *code;
     require_different_files({{"--svg", settings.svg}, {"--trace", settings.trace}});
-    const Subject subject = settings.op.empty() ? of_graph(settings) : of_op(settings);
+    const Subject subject = settings.op.empty() ? of_graph(settings, err) : of_op(settings);
     if (!settings.svg.empty()) write_output_file("--svg", settings.svg, sched::to_svg(subject.graph, subject.schedule));
     if (!settings.trace.empty())
       write_output_file("--trace", settings.trace, sched::to_trace(subject.graph, subject.schedule));

@@ -231,6 +231,8 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
   settings.own_flags = own_flags(app);
   settings.op_flags = parse_op_flags(app.remaining(), settings.own_flags);
   check_mode(app, settings);
+  if (settings.op_names.empty() && !settings.op_flags.empty() && !settings.tune)
+    refuse_without_op("tj-warm", settings.op_flags, settings.own_flags);
   return std::nullopt;
 }
 
@@ -303,7 +305,7 @@ int warm_kernels(const Settings& settings, const support::Settings& resolved, st
                  bool terminal) {
   const std::string& cache_dir = resolved.cache_dir;
   std::optional<Manifest> wanted;
-  if (!settings.manifest.empty()) wanted = read_wanted("--manifest", settings.manifest);
+  if (!settings.manifest.empty()) wanted = read_wanted("--manifest", settings.manifest, err);
   Progress progress(out, err, terminal, settings.json, resolved.log_level);
   Options options;
   options.cache_dir = cache_dir;
@@ -315,7 +317,7 @@ int warm_kernels(const Settings& settings, const support::Settings& resolved, st
         Stage::target, Code::unsupported,
         cat("no target that was asked for serves any op; ", document("src/arch/README.md"), " lists targets"));
   std::vector<Outcome> outcomes(jobs.size());
-  const std::vector<std::size_t> worth = jobs_worth_making(cache_dir, jobs, outcomes, progress);
+  const std::vector<std::size_t> worth = jobs_worth_making(resolved, jobs, outcomes, progress);
   progress.started(worth.size());
   const int threads = threads_for(settings.jobs, worth.size());
   const Clock::time_point start = Clock::now();
@@ -324,7 +326,7 @@ int warm_kernels(const Settings& settings, const support::Settings& resolved, st
   for (std::size_t i = 0; i < jobs.size(); ++i)
     if (jobs[i].device && outcomes[i].ok && !outcomes[i].report.target.empty())
       jobs[i].target = outcomes[i].report.target;
-  check_kept(cache_dir, resolved.cache_max_size_bytes, jobs, outcomes, progress);
+  check_kept(resolved, jobs, outcomes, progress);
   progress.end();
   std::optional<KeptChoices> choices;
   if (wanted) choices = keep_choices(*wanted, resolved, err);

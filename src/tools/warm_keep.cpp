@@ -20,9 +20,10 @@ struct Kept {
   bool has(const Job& job) const { return names.count({job.request.name, job.target}) != 0; }
 };
 
-Kept kept_in(const std::string& cache_dir) {
+Kept kept_in(const support::Settings& settings) {
   Kept kept;
-  for (const cache::ListedEntry& listed : cache::Store(cache_dir, 0, {}).list(&kept.problem)) {
+  const cache::Store store(settings.cache_dir, 0, {}, settings.pack_keys);
+  for (const cache::ListedEntry& listed : store.list(&kept.problem)) {
     if (listed.alias) continue;
     if (!listed.entry) {
       if (kept.problem.empty()) kept.problem = cat("'", shown_path(listed.path), "': ", listed.problem);
@@ -42,11 +43,12 @@ void fail_job(const Job& job, Outcome& outcome, std::string error, Progress& pro
 
 }  // namespace
 
-std::vector<std::size_t> jobs_worth_making(const std::string& cache_dir, const std::vector<Job>& jobs,
+std::vector<std::size_t> jobs_worth_making(const support::Settings& settings, const std::vector<Job>& jobs,
                                            std::vector<Outcome>& outcomes, Progress& progress) {
   std::vector<std::size_t> worth;
+  const std::string& cache_dir = settings.cache_dir;
   const std::string reason = cache::Store(cache_dir, 0, {}).cannot_keep();
-  const Kept kept = reason.empty() ? Kept{} : kept_in(cache_dir);
+  const Kept kept = reason.empty() ? Kept{} : kept_in(settings);
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     if (reason.empty() || kept.has(jobs[i]))
       worth.push_back(i);
@@ -64,9 +66,11 @@ std::string why_not_kept(const std::string& cache_dir) {
   return reason.empty() ? "it can be written; is TJ_CACHE_MAX_SIZE large enough?" : support::one_line(reason);
 }
 
-void check_kept(const std::string& cache_dir, std::uint64_t max_size_bytes, const std::vector<Job>& jobs,
-                std::vector<Outcome>& outcomes, Progress& progress) {
-  const Kept kept = kept_in(cache_dir);
+void check_kept(const support::Settings& settings, const std::vector<Job>& jobs, std::vector<Outcome>& outcomes,
+                Progress& progress) {
+  const std::string& cache_dir = settings.cache_dir;
+  const std::uint64_t max_size_bytes = settings.cache_max_size_bytes;
+  const Kept kept = kept_in(settings);
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     if (!outcomes[i].ok) continue;
     const bool there = kept.has(jobs[i]), made = outcomes[i].report.origin == KernelOrigin::compiled;

@@ -3,10 +3,11 @@
 // Decides what is a failure. Does not decide where kernels are kept, nor what is evicted (cache).
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <string>
 #include <vector>
 
+#include "support/environment.hpp"
 #include "tools/warm_make.hpp"
 
 namespace tj::tools {
@@ -14,15 +15,15 @@ namespace tj::tools {
 /// Before anything is made. Where nothing can be kept, jobs whose kernels do not lie there already get a failure as
 /// outcome, and are left out of what is made. Returns the indices of the others: all of them where the cache can be
 /// written.
-std::vector<std::size_t> jobs_worth_making(const std::string& cache_dir, const std::vector<Job>& jobs,
+std::vector<std::size_t> jobs_worth_making(const support::Settings& settings, const std::vector<Job>& jobs,
                                            std::vector<Outcome>& outcomes, Progress& progress);
 
 /// Why a measured choice could not be written, in words that end no line.
 std::string why_not_kept(const std::string& cache_dir);
 
 /// A kernel that was made but is not on disk was made in vain: that is a failure here, while a Runtime only warns. So
-/// is one that was written, and evicted since under a bound. max_size_bytes 0: no bound.
-void check_kept(const std::string& cache_dir, std::uint64_t max_size_bytes, const std::vector<Job>& jobs,
-                std::vector<Outcome>& outcomes, Progress& progress);
+/// is one that was written, and evicted since under a bound.
+void check_kept(const support::Settings& settings, const std::vector<Job>& jobs, std::vector<Outcome>& outcomes,
+                Progress& progress);
 
 }  // namespace tj::tools

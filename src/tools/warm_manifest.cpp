@@ -2,7 +2,6 @@
 #include "tools/warm_manifest.hpp"
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <ostream>
 #include <set>
@@ -13,6 +12,7 @@
 #include "support/fail.hpp"
 #include "support/log.hpp"
 #include "support/text.hpp"
+#include "tools/input_file.hpp"
 #include "tools/options.hpp"
 #include "tools/warm.hpp"
 #include "tools/warm_keep.hpp"
@@ -25,17 +25,11 @@ using support::Json;
 
 constexpr std::size_t kMaxFileBytes = std::size_t{64} << 20;  // some 300000 lines
 
-std::string read_text(const char* flag, const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text, piece(std::size_t{1} << 16, '\0');
-  while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())) || file.gcount() > 0) {
-    text.append(piece, 0, static_cast<std::size_t>(file.gcount()));
-    if (text.size() > kMaxFileBytes)
-      bad_use(
-          cat(flag, ": '", support::shown_path(path), "' is too large; allowed: at most ", kMaxFileBytes, " bytes"));
-  }
-  if (!file.eof() || file.bad())
-    bad_use(cat(flag, ": cannot read '", support::shown_path(path), "'; give a file that a run wrote under TJ_RECORD"));
+std::string read_text(const char* flag, const std::string& path, std::ostream& err) {
+  std::string text =
+      read_input_file({"tj-warm", flag, path, "give a file that a run wrote under TJ_RECORD"}, kMaxFileBytes, err);
+  if (text.size() > kMaxFileBytes)
+    bad_use(cat(flag, ": '", support::shown_path(path), "' is too large; allowed: at most ", kMaxFileBytes, " bytes"));
   return text;
 }
 
@@ -77,7 +71,7 @@ class Presence {
       : settings_(settings),
         log_(settings.log_level, [&err](LogLevel, std::string_view text) { err << "tj-warm: " << text << '\n'; }),
         backends_(settings_, log_),
-        store_(settings.cache_dir, 0, {}),
+        store_(settings.cache_dir, 0, {}, settings.pack_keys),
         maker_(settings_, log_, backends_, &store_) {}
 
   std::vector<cache::LayerState> layers() const { return store_.layers(); }
@@ -123,8 +117,8 @@ Json to_json(const std::vector<Missing>& missing) {
 
 }  // namespace
 
-Manifest read_wanted(const char* flag, const std::string& path) {
-  Manifest wanted = read_manifest(read_text(flag, path));
+Manifest read_wanted(const char* flag, const std::string& path, std::ostream& err) {
+  Manifest wanted = read_manifest(read_text(flag, path, err));
   for (const WantedKernel& kernel : wanted.kernels)
     if (kernel.op != nullptr && !serves(*kernel.op, kernel.request, *kernel.target.arch))
       wanted.bad.emplace_back(
@@ -184,7 +178,7 @@ KeptChoices keep_choices(const Manifest& wanted, const support::Settings& settin
 
 int check_covered(const std::string& path, const support::Settings& settings, bool json, std::ostream& out,
                   std::ostream& err) {
-  const Manifest wanted = read_wanted("--covers", path);
+  const Manifest wanted = read_wanted("--covers", path, err);
   Presence presence(settings, err);
   std::vector<Missing> missing;
   std::string problem;

@@ -16,8 +16,8 @@
 namespace tj::tools {
 
 /// The manifest in a file that a flag names. Throws tj::Error(argument) that names each bad line, and where nothing is
-/// listed.
-Manifest read_wanted(const char* flag, const std::string& path);
+/// listed. err: told of a pipe that is waited for.
+Manifest read_wanted(const char* flag, const std::string& path, std::ostream& err);
 /// The kernels that can be made from their lines, each once.
 std::vector<Job> jobs_of(const Manifest& wanted);
 

@@ -1,8 +1,6 @@
 // See warm_pack.hpp.
 #include "tools/warm_pack.hpp"
 
-#include <fcntl.h>
-
 #include <ostream>
 #include <utility>
 #include <vector>
@@ -10,12 +8,12 @@
 #include "cache/cache.hpp"
 #include "support/atomic_file.hpp"
 #include "support/fail.hpp"
-#include "support/file_descriptor.hpp"
 #include "support/json.hpp"
 #include "support/secret_file.hpp"
 #include "support/signature.hpp"
 #include "support/text.hpp"
 #include "tools/command_line.hpp"
+#include "tools/output_file.hpp"
 #include "tools/process.hpp"
 #include "tools/warm.hpp"
 
@@ -51,8 +49,7 @@ support::SecretKey read_secret(const std::string& path) {
 }
 
 void write_new(const std::string& path, const std::string& text, mode_t mode) {
-  const support::FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
-  int error = file ? support::write_all(file.get(), text) : errno;
+  const int error = write_new_file(path, text, mode);
   if (error == 0) return;
   refuse("--make-key", path,
          error == EEXIST ? "it is there already, and keys are not replaced; give another name"

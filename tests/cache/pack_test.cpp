@@ -74,6 +74,38 @@ TEST_CASE("what was packed is found in place, behind the written layer, and the 
   CHECK(read_bytes(p.pack) == before);
 }
 
+TEST_CASE("a pack serves under any compiler where that is wanted, behind all that the own one made; folders do not") {
+  using tj::cache::Served;
+  Packs p;
+  p.write();
+  const tj::cache::Key key = key_of("two", "another");
+  const std::string own_layer = p.scratch / "layer";
+  Store store(p.own + ":" + p.pack + ":" + own_layer, 0, p.log);
+  std::string problem;
+  CHECK_FALSE(store.load(key));
+  CHECK_FALSE(store.look(key, &problem));
+  const auto found = store.load(key, Served::any_packed), seen = store.look(key, &problem, Served::any_packed);
+  REQUIRE(found);
+  REQUIRE(seen);
+  CHECK(problem.empty());
+  CHECK(found->payload == "payload of two");
+  CHECK(seen->payload == found->payload);
+  CHECK(found->layer == 1);
+  CHECK(found->compiler_hex == key_of("two").compiler_hex);
+  CHECK_FALSE(store.load(key_of("four", "another"), Served::any_packed));
+  CHECK_FALSE(store.load(tj::cache::alias_key(key.request_hex), Served::any_packed));
+  REQUIRE(Store(own_layer, 0, {}).store(key, entry_of("the own one's")));
+  CHECK(store.load(key, Served::any_packed)->payload == "the own one's");
+  CHECK(store.look(key, &problem, Served::any_packed)->payload == "the own one's");
+  CHECK_FALSE(Store(p.own + ":" + p.full, 0, p.log).load(key, Served::any_packed));
+  std::string bytes = read_bytes(p.pack);
+  bytes[bytes.find("payload of one")] ^= 1;
+  write_bytes(p.pack, bytes);
+  CHECK_FALSE(store.load(key_of("one", "another"), Served::any_packed));
+  CHECK_FALSE(store.look(key_of("one", "another"), &problem, Served::any_packed));
+  CHECK_FALSE(problem.empty());
+}
+
 TEST_CASE("a pack alone serves, and what is new stays in memory, with one warning") {
   Packs p;
   p.write();

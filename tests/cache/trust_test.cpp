@@ -142,16 +142,40 @@ TEST_CASE("an empty directory in the place of an entry is a miss, and the entry 
   CHECK(names_in(scratch.path()).size() == 1);
 }
 
-TEST_CASE("a directory with files in the place of an entry is a miss, and stays") {
+TEST_CASE(
+    "a directory with files in the place of an entry is a miss; it goes aside, whole, and the entry takes its place") {
   const Scratch scratch;
-  REQUIRE(::mkdir((scratch / file_name(key_of("k"))).c_str(), 0700) == 0);
-  write_bytes(scratch / file_name(key_of("k")) + "/mine", "x");
+  const std::string name = file_name(key_of("k"));
+  for (const std::string& aside : {name + ".aside1", name + ".aside2"}) {
+    LogRecord log;
+    Store store(scratch.path(), 0, log);
+    std::filesystem::remove(scratch / name);
+    REQUIRE(::mkdir((scratch / name).c_str(), 0700) == 0);
+    write_bytes(scratch / name + "/mine", aside);
+    CHECK(payload(store, key_of("k")).empty());
+    CHECK(store.store(key_of("k"), entry_of("x")));
+    CHECK(payload(store, key_of("k")) == "x");
+    CHECK(read_bytes(scratch / aside + "/mine") == aside);
+    REQUIRE(log.warnings() == 2);  // the entry, and where the folder is now
+    CHECK(log.at(tj::LogLevel::warn)[1].find(name + " was a folder with files in it, and is called " + aside) !=
+          std::string::npos);
+    CHECK(store.list().size() == 1);
+    CHECK(payload_in(scratch.path(), key_of("k")) == "x");  // the next process has nothing to say or to make
+  }
+}
+
+TEST_CASE("a directory in the place of an entry that cannot be renamed is told of with the remedy") {
+  const Scratch scratch;
+  const std::string name = file_name(key_of("k"));
+  REQUIRE(::mkdir((scratch / name).c_str(), 0700) == 0);
+  write_bytes(scratch / name + "/mine", "x");
+  for (int i = 1; i <= 100; ++i) write_bytes(scratch / name + ".aside" + std::to_string(i), "");
   LogRecord log;
   Store store(scratch.path(), 0, log);
-  CHECK(payload(store, key_of("k")).empty());
   CHECK_FALSE(store.store(key_of("k"), entry_of("x")));
-  CHECK(names_in(scratch.path()).size() == 1);
-  CHECK(log.warnings() == 2);  // the entry, and that it could not be replaced
+  REQUIRE(log.warnings() == 1);
+  CHECK(log.at(tj::LogLevel::warn)[0].find("which has files and cannot be renamed; remove it") != std::string::npos);
+  CHECK(read_bytes(scratch / name + "/mine") == "x");
 }
 
 TEST_CASE("a lock file that is a link is not followed, and a missing lock is no error") {

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -55,6 +56,14 @@ TEST_CASE("a call in the background: its kernel is ready, on disk and in memory"
   CHECK(runtime.prepare(attention()).origin == KernelOrigin::memory);
   CHECK(Runtime(machine.options()).prepare(attention()).origin == KernelOrigin::disk);
   CHECK(machine.nvrtc.compiles() == 1);
+}
+
+TEST_CASE("a wait for what is no number of seconds is refused, and a negative one has no limit") {
+  Machine machine;
+  Runtime runtime(machine.options());
+  const Preparation list = runtime.prepare_async(attention());
+  CHECK(has(error_of([&] { list.wait(std::numeric_limits<double>::quiet_NaN()); }).message, "seconds is no number"));
+  CHECK(list.wait(-1).ended());
 }
 
 TEST_CASE("a list grows while it is worked at: calls, fields and flags, in their order") {

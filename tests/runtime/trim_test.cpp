@@ -48,8 +48,22 @@ tj::Options bounded(Machine& machine, int kernels) {
   return options;
 }
 
+TEST_CASE("trim() refuses a device that there is not, by its name, and then unloads nothing") {
+  Machine machine;
+  Runtime runtime(machine.options());
+  runtime.run(call_number(0));
+  CHECK(has(error_of([&] { runtime.trim(tj::Device{tj::DeviceKind::cuda, 99}); }).message,
+            "device cuda:99 does not exist; there are "));
+  CHECK(has(error_of([&] { runtime.trim(tj::Device{tj::DeviceKind::cuda, -1}); }).message,
+            "device cuda:-1 does not exist"));
+  CHECK(has(error_of([&] { runtime.trim(tj::Device{tj::DeviceKind::cpu, 1}); }).message, "device cpu has index 1"));
+  CHECK(use_of(runtime).kernels == 1);
+  CHECK(runtime.trim(kTrimmed).kernels == 1);
+}
+
 TEST_CASE("trim() unloads what nothing needs, says how much, and the next call loads it again") {
   Machine machine;
+  machine.cuda.set_devices(2);
   {
     Runtime runtime(machine.options());
     for (int i = 0; i < 3; ++i) runtime.run(call_number(i));
@@ -74,7 +88,7 @@ TEST_CASE("trim() unloads what nothing needs, says how much, and the next call l
     CHECK(use_of(runtime).code_bytes == before.code_bytes);
     CHECK(count_calls(machine.cuda, "cuModuleLoadData") == 6);
     CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 9);
-    CHECK(runtime.trim(tj::Device{tj::DeviceKind::cuda, 5}).kernels == 0);
+    CHECK(runtime.trim(tj::Device{tj::DeviceKind::cuda, 1}).kernels == 0);
     CHECK(runtime.trim(kTrimmed).kernels == 3);
   }
   CHECK(std::string(machine.cuda.leaks()) == "");

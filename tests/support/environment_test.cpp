@@ -260,6 +260,19 @@ TEST_CASE("the file of packs' keys is a path, by option or variable") {
   CHECK(refusal({{"TJ_PACK_KEYS", "~/keys"}}).find("TJ_PACK_KEYS is '~/keys'; allowed: a whole path") == 0);
 }
 
+TEST_CASE("the compilers whose packs serve are any, or the own one, by option or variable") {
+  using tj::PackCompiler;
+  CHECK(settings({}).pack_compiler == PackCompiler::any);
+  CHECK(settings({{"TJ_PACK_COMPILER", "own"}}).pack_compiler == PackCompiler::own);
+  tj::Options options;
+  options.pack_compiler = PackCompiler::any;
+  CHECK(settings({{"TJ_PACK_COMPILER", "own"}}, options).pack_compiler == PackCompiler::any);
+  CHECK(refusal({{"TJ_PACK_COMPILER", "all"}}) ==
+        "TJ_PACK_COMPILER is 'all'; allowed: any, own. Correct it or leave it unset.");
+  options.pack_compiler = static_cast<PackCompiler>(2);
+  CHECK(refusal({}, options).find("Options::pack_compiler is '2'; allowed: ") == 0);
+}
+
 TEST_CASE("limits of waits and compilers are seconds, with parts, and 0 for none") {
   CHECK(settings({}).wait_limit_s == 300);
   CHECK(settings({}).compile_limit_s == 600);

@@ -63,18 +63,46 @@ class Start(unittest.TestCase):
         self.assertGreaterEqual(found["kernels"], 50)
         self.assertEqual((found["compiled"], found["compilers_opened"]), ([], []))
         self.assertIn(f"{found['kernels']} kernels were in the cache, 0 were compiled\ncompiler libraries opened: none\n", done.stdout)
+        another = os.path.join(self.folder, "another")  # a node whose compiler is another file
+        os.mkdir(another)
+        os.symlink(os.path.join(FAKES, "libnvrtc.so.1"), os.path.join(another, "libnvrtc.so.13"))
+        self.with_compiler["LD_LIBRARY_PATH"] = another
+        done, there = self.start(pack)
+        self.assertEqual((done.returncode, there["kernels"], there["compilers_opened"]), (0, found["kernels"], []), done.stderr)
+        self.with_compiler["TJ_PACK_COMPILER"] = "own"
+        done, there = self.start(pack)
+        self.assertEqual((done.returncode, there["kernels"], there["compilers_opened"]), (1, 0, []), done.stderr)
 
-    def test_a_kernel_that_is_compiled_is_a_failure_that_names_it_and_the_compiler(self):
+    def test_the_first_kernel_that_the_cache_lacks_ends_the_run(self):
+        """Nobody waits for kernels to be made, and none is."""
+        self.FLAGS = ["--op", "fmha", "--head-dim", "64,128"]
+        there = os.path.join(self.folder, "there")
+        os.mkdir(there)
+        for lacked in range(2):
+            done, found = self.start(there)
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertIn(f"tj-bench: stopped, as the cache '{there}' does not have {found['missing']}; ", done.stderr)
+            self.assertIn("Make them ahead by tj-warm", done.stderr)
+            self.assertIn("fmha_", found["missing"])
+            self.assertEqual((found["compiled"], found["compilers_opened"]), ([], []))
+            self.assertIn("compiler libraries opened: none\n", done.stdout)
+            self.assertEqual(0 if lacked == 0 else 1, min(found["kernels"], 1))
+            if lacked == 0:
+                self.assertEqual([], os.listdir(there))
+                self.assertEqual(0, self.run_tool("tj-warm", "--op", "fmha", "--head-dim", "64", "--target", "sm_90a", "--cache-dir", there).returncode)
+
+    def test_a_cache_that_is_not_there_is_refused_by_its_name_and_not_made(self):
         self.FLAGS = ["--op", "chunk_indices"]
-        done, found = self.start(os.path.join(self.folder, "empty"))
-        self.assertEqual(done.returncode, 1, done.stdout)
-        self.assertEqual(len(found["compiled"]), 1)
-        self.assertIn("chunk_indices", found["compiled"][0])
-        self.assertEqual(len(found["compilers_opened"]), 1)
-        self.assertIn("libnvrtc", found["compilers_opened"][0])
-        self.assertIn("make them ahead by tj-warm", done.stderr)
-        done, found = self.start(os.path.join(self.folder, "empty"))
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        mistyped, plain = os.path.join(self.folder, "modle.tjp"), os.path.join(self.folder, "plain")
+        with open(plain, "w") as file:
+            file.write("no pack")
+        for cache, named, why in ((mistyped, mistyped, "No such file or directory"), (plain, plain, "no pack that can be used"),
+                                  (f"{self.folder}:{mistyped}", mistyped, "it does not exist")):
+            done = self.run_tool("tj-bench", "--start", "--driver", FAKES, *self.FLAGS, "--cache-dir", cache)
+            self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+            self.assertIn(f"--start: the cache '{named}' cannot be used: ", done.stderr)
+            self.assertIn(why, done.stderr)
+            self.assertFalse(os.path.exists(mistyped))
 
 
 if __name__ == "__main__":

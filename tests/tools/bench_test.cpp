@@ -8,6 +8,7 @@
 #include "bench_fixture.hpp"
 #include "support/expect.hpp"
 #include "tools/bench_numbers.hpp"
+#include "tools/run_tool.hpp"
 
 namespace {
 
@@ -32,6 +33,10 @@ TEST_CASE("bad use names the flag, its value and what is allowed") {
   machine.refused({"--dispatch", "--op", "conv"}, "--op is 'conv'");
   machine.refused({"--m", "64"}, "--m belongs to no op");
   machine.refused({"--op", "gemm", "--colour", "red"}, "--colour means nothing to gemm");
+  machine.refused({"--op", "gemm", "--timelin"}, "; did you mean --timeline?");
+  machine.refused({"--timelin", "--m", "64"}, "; did you mean --timeline?");
+  machine.refused({"--compile", "--target", "al"},
+                  "--target is 'al'; allowed: names of targets, and all; did you mean 'all'?");
   machine.refused({"--op", "gemm", "--m", "0"}, "--m is '0'; allowed: 1 to");
   machine.refused({"--op", "gemm", "--m", "64,128"}, "--m is '64, 128'; allowed: one size of gemm");
   machine.refused({"--op", "gemm", "--dtype", "f64"}, "f64");
@@ -85,6 +90,22 @@ TEST_CASE("what has the name of an output stays what it is, as a link or a devic
   CHECK_MESSAGE(err.str().empty(), err.str());
   CHECK(std::filesystem::is_symlink(link));
   CHECK(tj::testing::read_bytes(file).starts_with("{"));
+}
+
+TEST_CASE("--start: a kernel that the driver refuses and that is made anew is a failure, by its name") {
+  BenchMachine machine;
+  const auto start = [&] { return machine.run({"--start", "--op", "chunk_indices", "--target", "sm_90a"}); };
+  REQUIRE(run_warm({"--op", "chunk_indices", "--target", "sm_90a", "--cache-dir", machine.cache_dir()}).code ==
+          tools::kExitOk);
+  CHECK_MESSAGE(start().code == tools::kExitOk, start().err);
+  constexpr int kNoBinary = 209;
+  machine.cuda.reset();
+  machine.cuda.fail("cuModuleLoadData", 1, kNoBinary);
+  const BenchRun refused = start();
+  CHECK_MESSAGE(refused.code == tools::kExitFailures, refused.out);
+  CHECK_MESSAGE(has(refused.err, "compiled, as the driver refused what the cache has: chunk_indices"), refused.err);
+  CHECK(refused.json.at("compiled").size() == 1);
+  CHECK(refused.json.at("missing") == "");
 }
 
 TEST_CASE("many samples stand as their median and tenths") {

@@ -68,18 +68,48 @@ class Output(unittest.TestCase):
             file.write("of before")
         os.chmod(kept, 0o640)
         os.symlink("limited.svg", link)
-        for path in (kept, link, os.path.join(self.folder.name, "new.svg")):
+        new, leads_to_new = os.path.join(self.folder.name, "new.svg"), os.path.join(self.folder.name, "leads_to_new.svg")
+        os.symlink("new.svg", leads_to_new)
+        for path in (kept, link, new, leads_to_new):
             write = f"exec '{BIN}/tj-schedule' {SCHEDULE} --svg '{path}'"
             done = subprocess.run(["bash", "-c", f"ulimit -f 1; {write}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(f"{path}': File too large; raise the limit on the size of files (ulimit -f)", done.stderr)
             with open(kept) as file:
                 self.assertEqual(file.read(), "of before")
+            self.assertFalse(os.path.exists(new), path)
+        self.assertTrue(os.path.islink(leads_to_new))
         subprocess.run(["bash", "-c", f"exec '{BIN}/tj-schedule' {SCHEDULE} --svg '{link}'"], stdout=subprocess.DEVNULL, check=True)
         with open(kept) as file:
             self.assertIn("<svg", file.read())
         self.assertTrue(os.path.islink(link))
         self.assertEqual(os.stat(kept).st_mode & 0o777, 0o640)
+
+    def test_what_a_tool_did_not_make_is_not_removed(self):
+        """A device takes what fits and stays; so does a file of several names, which is written into."""
+        for path in ("/dev/full", os.path.join(self.folder.name, "to_full")):
+            if path != "/dev/full":
+                os.symlink("/dev/full", path)
+            done = self.run_tool("tj-schedule", SCHEDULE + f"--svg '{path}'", "")
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("No space left on device", done.stderr)
+            self.assertTrue(os.path.lexists(path))
+        named, other = os.path.join(self.folder.name, "named"), os.path.join(self.folder.name, "other")
+        with open(named, "w") as file:
+            file.write("of before")
+        os.link(named, other)
+        done = self.run_tool("tj-schedule", SCHEDULE + f"--svg '{named}'", "")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        limited = f"ulimit -f 1; exec '{BIN}/tj-schedule' {SCHEDULE} --svg '{named}'"
+        self.assertEqual(subprocess.run(["bash", "-c", limited], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE).returncode, 2)
+        self.assertTrue(os.path.samefile(named, other))
+
+    def test_a_secret_key_that_cannot_be_written_whole_is_not_left(self):
+        path = os.path.join(self.folder.name, "cut.key")
+        done = subprocess.run(["bash", "-c", f"ulimit -f 0; exec '{BIN}/tj-warm' --make-key '{path}'"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("File too large", done.stderr)
+        self.assertFalse(os.path.exists(path))
 
     def test_who_starts_a_tool_may_ignore_how_programs_end(self):
         with tempfile.TemporaryDirectory() as cache:  # what is not there yet is compiled, by a program that the tool waits for

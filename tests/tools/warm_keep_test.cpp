@@ -23,7 +23,10 @@ std::string failure_in(const std::string& folder, std::uint64_t bound) {
   job.target = "sm_90a";
   std::vector<tj::tools::Outcome> outcomes(1);
   outcomes[0].ok = true;
-  tj::tools::check_kept(folder, bound, {job}, outcomes, progress);
+  tj::support::Settings settings;
+  settings.cache_dir = folder;
+  settings.cache_max_size_bytes = bound;
+  tj::tools::check_kept(settings, {job}, outcomes, progress);
   CHECK_FALSE(outcomes[0].ok);
   return outcomes[0].error;
 }

@@ -58,6 +58,51 @@ TEST_CASE("a pack of the cache serves a runtime in place, and is listed and cove
   CHECK_MESSAGE(verified.code == tj::tools::kExitOk, verified.out);
 }
 
+TEST_CASE(
+    "a pack of another compiler covers what it has, and nothing of it is made again, unless the own one is insisted "
+    "on") {
+  PackedTools machine;
+  const std::string lines = machine.scratch / "run.tjm", both = machine.own + ":" + machine.pack;
+  tj::Options options = machine.options();
+  options.record_file = lines;
+  Runtime(options).prepare(config_of(true), kPackedFor);
+  REQUIRE(machine.packed().code == tj::tools::kExitOk);
+  const FakeNvrtc other;
+  const ToolRun covered = run_warm({"--covers", lines, "--cache-dir", both});
+  CHECK_MESSAGE(covered.code == tj::tools::kExitOk, covered.out);
+  const ToolRun made = run_warm({"--manifest", lines, "--cache-dir", both});
+  CHECK_MESSAGE(made.code == tj::tools::kExitOk, made.err);
+  CHECK_MESSAGE(has(made.out, " 0 compiled, "), made.out);
+  CHECK(other.compiles() == 0);
+  const tj::testing::Variable insisted("TJ_PACK_COMPILER", "own");
+  const ToolRun missing = run_warm({"--covers", lines, "--cache-dir", both});
+  CHECK(missing.code == tj::tools::kExitFailures);
+  CHECK_MESSAGE(has(missing.out, "missing: line 1: fmha_f16_d128_causal"), missing.out);
+  CHECK(run_warm({"--manifest", lines, "--cache-dir", both}).code == tj::tools::kExitOk);
+  CHECK(other.compiles() > 0);
+  CHECK(run_warm({"--covers", lines, "--cache-dir", both}).code == tj::tools::kExitOk);
+}
+
+TEST_CASE(
+    "a pack of somebody else's that a key has signed covers and keeps what it has; without the signature it does not") {
+  PackedTools machine;
+  const std::string lines = machine.scratch / "run.tjm", both = machine.own + ":" + machine.pack;
+  tj::Options options = machine.options();
+  options.record_file = lines;
+  Runtime(options).prepare(config_of(true), kPackedFor);
+  REQUIRE(run_warm({"--make-key", machine.secret}).code == tj::tools::kExitOk);
+  const tj::testing::Variable keys("TJ_PACK_KEYS", machine.secret + ".pub");
+  REQUIRE(machine.packed({"--sign", machine.secret}).code == tj::tools::kExitOk);
+  REQUIRE(::chmod(machine.pack.c_str(), 0666) == 0);  // which a key alone makes up for
+  CHECK_MESSAGE(run_warm({"--covers", lines, "--cache-dir", both}).code == tj::tools::kExitOk,
+                run_warm({"--covers", lines, "--cache-dir", both}).out);
+  const ToolRun made = run_warm({"--manifest", lines, "--cache-dir", both});
+  CHECK_MESSAGE(made.code == tj::tools::kExitOk, made.err);
+  CHECK_MESSAGE(has(made.out, " 0 compiled, "), made.out);
+  REQUIRE(machine.packed().code == tj::tools::kExitOk);
+  CHECK(run_warm({"--covers", lines, "--cache-dir", both}).code == tj::tools::kExitFailures);
+}
+
 TEST_CASE("a pack comes back as entries, once") {
   PackedTools machine;
   REQUIRE(machine.packed().code == tj::tools::kExitOk);

@@ -67,10 +67,16 @@ TEST_CASE("bad use is told apart from failure, by exit code and text") {
   const std::string dir = folder / "cache";
   bad_use({"--cache-dir", dir, "--op", "conv"}, "--op is 'conv'; allowed: fmha");
   bad_use({"--cache-dir", dir, "--target", "sm_1"}, "sm_1");
-  bad_use({"--cache-dir", dir, "--target", "sm_90a", "--dtype", "f64"}, "f64");
-  bad_use({"--cache-dir", dir, "--target", "sm_90a", "--head-dim=84"}, "84");
-  bad_use({"--cache-dir", dir, "--target", "sm_90a", "--causal", "maybe"}, "maybe");
-  bad_use({"--cache-dir", dir, "--target", "sm_90a", "--colour", "red"}, "--colour");
+  bad_use({"--cache-dir", dir, "--target", "sm_90a", "--op", "fmha", "--dtype", "f64"}, "f64");
+  bad_use({"--cache-dir", dir, "--target", "sm_90a", "--op", "fmha", "--head-dim=84"}, "84");
+  bad_use({"--cache-dir", dir, "--target", "sm_90a", "--op", "fmha", "--causal", "maybe"}, "maybe");
+  bad_use({"--cache-dir", dir, "--target", "sm_90a", "--op", "fmha", "--colour", "red"},
+          "--colour means nothing to fmha");
+  bad_use({"--cache-dir", dir, "--target", "sm_90a", "--dtype", "f16"},
+          "--dtype belongs to no op, and is no flag of tj-warm's own; give --op");
+  bad_use({"--cache-dir", dir, "--opp", "gemm"},
+          "--opp belongs to no op, and is no flag of tj-warm's own; give --op, or leave it out (--help lists the "
+          "flags); did you mean --op?");
   bad_use({"--cache-dir", dir, "--dtype"}, "--dtype needs a value");
   bad_use({"--cache-dir", dir, "--dtype", "--causal", "true"}, "--dtype needs a value");
   bad_use({"--cache-dir", dir, "--dtype", "--op", "fmha"}, "--dtype needs a value");
