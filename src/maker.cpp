@@ -212,7 +212,7 @@ Artifact KernelMaker::make_anew(Wanted what) {
 std::unique_ptr<LoadedKernel> KernelMaker::load(const ops::Maker& op, const ops::Request& request,
                                                 const arch::Target& target,
                                                 const std::shared_ptr<launch::Driver>& driver, int device,
-                                                const Artifact& artifact) {
+                                                const Artifact& artifact, MissPolicy on_miss) {
   const support::Uncancelled whole;
   const auto loaded = [&](const Artifact& from) {
     const support::ToolRange range("load", request.name);
@@ -233,6 +233,13 @@ std::unique_ptr<LoadedKernel> KernelMaker::load(const ops::Maker& op, const ops:
   } catch (const Error& e) {
     if (e.code != Code::unsupported) throw;
     count([](Counts& counts) { ++counts.refused_by_driver; });
+    if (on_miss == MissPolicy::error) {
+      count([](Counts& counts) { ++counts.counters.refused; });
+      support::fail(Stage::cache, Code::not_in_cache,
+                    cat("the cache entry of ", request.name, " for ", target.name(), " does not load (", e.message,
+                        "), and Options::on_miss (TJ_ON_MISS) is error; make it ahead by tj-warm with this machine's "
+                        "compiler (TJ_PACK_COMPILER=own), or allow calls to make kernels: wait, quick"));
+    }
     log_(LogLevel::warn, cat("the cache entry of ", request.name, " does not load and is made anew: ", e.message));
   }
   return loaded(make_anew(wanted(op, request, target)));

@@ -84,10 +84,10 @@ class KernelMaker {
     count([](Counts& counts) { ++counts.counters.quick_replaced; });
   }
   /// Loads an artifact that get() gave. An artifact from the disk that the driver refuses counts as damaged: it is made
-  /// anew and replaced, once.
+  /// anew and replaced, once. With `error` it is not: that is refused as a miss is.
   std::unique_ptr<LoadedKernel> load(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
                                      const std::shared_ptr<launch::Driver>& driver, int device,
-                                     const Artifact& artifact);
+                                     const Artifact& artifact, MissPolicy on_miss = MissPolicy::wait);
   /// Would get() find it on disk? Nothing counts as used. fields: of its maker's geometry. problem: why what lies there
   /// does not serve; empty when nothing does.
   /// op: null for a user's own kernel, which only its program can make: it is found by its alias alone.

@@ -82,7 +82,7 @@ struct Runtime::Impl {
   Counters counters() const;
   std::unique_ptr<LoadedKernel> load(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
                                      const std::shared_ptr<launch::Driver>& driver, Device device,
-                                     const Artifact& artifact);
+                                     const Artifact& artifact, MissPolicy on_miss = MissPolicy::wait);
   std::unique_ptr<LoadedKernel> load_quick(const ops::Maker& op, const ops::Request& request,
                                            const arch::Target& target, const std::shared_ptr<launch::Driver>& driver,
                                            Device device, const Artifact& artifact);

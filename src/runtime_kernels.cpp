@@ -49,7 +49,7 @@ KernelTable::Hold Runtime::Impl::load(const ops::Maker& op, const ops::Request& 
   if (how != nullptr) *how = artifact.report;
   if (KernelTable::Hold present = table.find(key); present && (!present->quick || artifact.quick)) return present;
   auto kernel = artifact.quick ? load_quick(op, request, target, driver, device, artifact)
-                               : load(op, request, target, driver, device, artifact);
+                               : load(op, request, target, driver, device, artifact, on_miss);
   if (how != nullptr) *how = kernel->report;
   KernelTable::Kept outcome;
   const std::uint64_t code_bytes = kernel->code_bytes;
@@ -110,9 +110,9 @@ void Runtime::Impl::replace_later(const ops::Maker& op, const ops::Request& requ
 std::unique_ptr<LoadedKernel> Runtime::Impl::load(const ops::Maker& op, const ops::Request& request,
                                                   const arch::Target& target,
                                                   const std::shared_ptr<launch::Driver>& driver, Device device,
-                                                  const Artifact& artifact) {
+                                                  const Artifact& artifact, MissPolicy on_miss) {
   const auto start = std::chrono::steady_clock::now();
-  auto kernel = kernel_maker.load(op, request, target, driver, device.index, artifact);
+  auto kernel = kernel_maker.load(op, request, target, driver, device.index, artifact, on_miss);
   kernel->report.load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   return kernel;
 }

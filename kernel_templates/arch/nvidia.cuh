@@ -191,10 +191,9 @@ template <int Bit>
 TJ_DEVICE void trade(u32& low, u32& high) {
   const bool upper = (lane_index() & static_cast<u32>(Bit)) != 0;
   const u32 got = __shfl_xor_sync(0xffffffffu, upper ? low : high, Bit);
-  if (upper)
-    low = got;
-  else
-    high = got;
+  // Branches give the same instructions, and take the compiler a twentieth of a product's time.
+  low = upper ? got : low;
+  high = upper ? high : got;
 }
 /// True in every lane when it is true in any.
 TJ_DEVICE bool any_in_warp(bool value) { return __any_sync(0xffffffffu, value); }

@@ -47,7 +47,7 @@ constexpr Mode kModes[] = {
      run_dispatch},
     {"--start",
      "time how a process gets kernels ready that the cache or a pack has, beside the device's own start. A kernel that "
-     "is compiled, or a compiler's library that is opened, is a failure",
+     "is missing, or a compiler's library that is opened, is a failure; nothing is compiled",
      run_start},
     {"--compile", "time how kernels are made: schedule, source, the compiler's phases, load. Needs no GPU",
      run_compile},
@@ -99,7 +99,7 @@ constexpr const char* kFooter =
     "  tj-bench --start --cache-dir model.tjp       the default kernels of every op, from a pack\n"
     "  tj-bench --compile --op gemm --tile 128x256x64 --target sm_90a,sm_100a\n"
     "  tj-bench --compile --target all              the first kernel of every op, everywhere\n"
-    "Exit codes: 0 done, 1 something could not be timed, gave no result or was compiled under --start, 2 bad use or an "
+    "Exit codes: 0 done, 1 something could not be timed, gave no result or was missing under --start, 2 bad use or an "
     "output that cannot be "
     "written.";
 

@@ -134,6 +134,21 @@ TEST_CASE("a binary of a pack that the driver refuses is made anew by the own co
   CHECK(node.other->compiles() == 1);
 }
 
+TEST_CASE("under the policy error a binary that the driver refuses is refused like a miss, and no compiler is asked") {
+  Node node;
+  constexpr int kNoBinary = 209;
+  node.cuda.fail("cuModuleLoadData", 2, kNoBinary);
+  tj::Options options = node.on_node();
+  options.on_miss = tj::MissPolicy::error;
+  Runtime runtime(options);
+  const tj::Error error = error_of([&] { runtime.run(attention()); });
+  CHECK(error.code == tj::Code::not_in_cache);
+  CHECK_MESSAGE(has(error.message, "the cache entry of fmha_f16_d128 for sm_90a does not load ("), error.message);
+  CHECK(runtime.counters().refused == 1);
+  CHECK(node.other->compiles() == 0);
+  runtime.run(attention());  // the driver takes it now
+}
+
 TEST_CASE("equal calls of a process give equal bits: the binary that was taken is taken again, whatever came or went") {
   Node node;
   {

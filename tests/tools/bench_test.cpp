@@ -92,20 +92,22 @@ TEST_CASE("what has the name of an output stays what it is, as a link or a devic
   CHECK(tj::testing::read_bytes(file).starts_with("{"));
 }
 
-TEST_CASE("--start: a kernel that the driver refuses and that is made anew is a failure, by its name") {
+TEST_CASE("--start: a kernel that the driver refuses ends the run, by its name, and is not made anew") {
   BenchMachine machine;
   const auto start = [&] { return machine.run({"--start", "--op", "chunk_indices", "--target", "sm_90a"}); };
   REQUIRE(run_warm({"--op", "chunk_indices", "--target", "sm_90a", "--cache-dir", machine.cache_dir()}).code ==
           tools::kExitOk);
   CHECK_MESSAGE(start().code == tools::kExitOk, start().err);
+  const int compiles = machine.nvrtc.compiles();
   constexpr int kNoBinary = 209;
   machine.cuda.reset();
   machine.cuda.fail("cuModuleLoadData", 1, kNoBinary);
   const BenchRun refused = start();
   CHECK_MESSAGE(refused.code == tools::kExitFailures, refused.out);
-  CHECK_MESSAGE(has(refused.err, "compiled, as the driver refused what the cache has: chunk_indices"), refused.err);
-  CHECK(refused.json.at("compiled").size() == 1);
-  CHECK(refused.json.at("missing") == "");
+  CHECK_MESSAGE(has(refused.err, "does not serve chunk_indices"), refused.err);
+  CHECK_MESSAGE(has(refused.err, " does not load ("), refused.err);
+  CHECK(has(refused.json.at("missing").get<std::string>(), "chunk_indices"));
+  CHECK(machine.nvrtc.compiles() == compiles);
 }
 
 TEST_CASE("many samples stand as their median and tenths") {

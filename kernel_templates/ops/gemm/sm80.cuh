@@ -33,8 +33,9 @@ struct Consumer {
   TJ_DEVICE float sum(int block, int at) const { return sums[block][at / 4][at % 4]; }
   TJ_DEVICE void bring(int) {}
   TJ_DEVICE void finished() {}
-  /// Makes each row compute anew what follows from the lane: values kept over rows and tiles would take registers from
-  /// the products.
+  /// Each row computes anew what follows from the lane: values kept over rows and tiles would take registers from the
+  /// products.
+  static constexpr bool kKeepsRows = false;
   TJ_DEVICE void afresh() { dev::hold(lane); }
 };
 

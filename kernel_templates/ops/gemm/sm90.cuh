@@ -78,6 +78,7 @@ struct Consumer : Partial<C_> {
 #pragma unroll
     for (int block = 0; block < kRowBlocks; ++block) dev::hold(sums[block]);
   }
+  static constexpr bool kKeepsRows = true;
   TJ_DEVICE void afresh() {}
 };
 

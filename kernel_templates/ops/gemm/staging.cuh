@@ -87,7 +87,7 @@ TJ_DEVICE void stage_rows(Consumer<C>& consumer, const Tile& tile, u32 slot) {
   if (!finishes<C>(tile)) return leave_piece(consumer, tile);
   merge_pieces(consumer, tile);
   if constexpr (kSwapped<C>) return stage_swapped(consumer, tile, slot);
-  Addends<C> addends;
+  Addends<C> addends(consumer, tile);
 #pragma unroll
   for (int part = 0; part < Parts<C>::kCount; ++part) {
     addends.load(consumer, tile, part);

@@ -4,7 +4,8 @@
 // consumer. For each of its warps the consumer has kRowBlocks times sixteen rows of kColumns columns. sum(block, i)
 // gives sums in the order of a warpgroup's products; row(block) and column() say where those begin in the tile; lane is
 // the thread's. finished() lets the sums be read, bring(part) is called before the sums of a part are read, and
-// afresh() before each row. Invariant: nothing outside d is written, nothing outside c and bias is read.
+// afresh() before each row. kKeepsRows says that there are registers for the places of all its rows. Invariant: nothing
+// outside d is written, nothing outside c and bias is read.
 #pragma once
 
 #include "fragments.cuh"
@@ -155,107 +156,28 @@ TJ_DEVICE Place place_of(const Consumer<C>& consumer, const Tile& tile, int bloc
   return {row, tile.column + consumer.column(), unit < C::kBlockM && row < rows_end<C>(consumer.params, tile)};
 }
 
-inline constexpr int kLanes = 32;
-/// The place of a thread's sums of one part of a row, among those that a block leaves.
-template <class C>
-TJ_DEVICE int sums_place(const Consumer<C>& consumer, int block, int part, int half) {
-  return (consumer.row(block) / 16 * ((kSumColumns<C> + 31) / 32) + consumer.column() / 32 + part) * 2 + half;
-}
-/// A thread's sum of column values[i] of a part.
-template <class C>
-TJ_DEVICE float sum_of(const Consumer<C>& consumer, int block, int part, int i, int half) {
-  return Parts<C>::has(part, i) ? consumer.sum(block, Parts<C>::sum(part, i, half)) : 0.0f;
-}
-/// The end of a piece that another block finishes.
-template <class C>
-TJ_DEVICE void leave_piece(Consumer<C>& consumer, const Tile& tile) {
-#pragma unroll
-  for (int part = 0; part < Parts<C>::kCount; ++part) {
-    consumer.bring(part);
-#pragma unroll
-    for (int rows = 0; rows < 2 * Consumer<C>::kRowBlocks; ++rows) {
-      consumer.afresh();
-      const int block = rows / 2, half = rows % 2;
-      float sums[8];
-#pragma unroll
-      for (int i = 0; i < 8; ++i) sums[i] = sum_of(consumer, block, part, i, half);
-      dev::leave_sums<kLanes>(tile.piece, sums_place(consumer, block, part, half), sums);
-    }
-  }
-}
+}  // namespace tj::ops::gemm
 
-/// Adds a piece's sums of so many places, of which each part of the consumer's rows of a block has two.
-template <int Places, class C>
-TJ_DEVICE void add_places(Consumer<C>& consumer, const float* piece, int block, int place, int first) {
-  float sums[Places][8];
-  dev::load_sums<kLanes>(piece, place + first, sums);
-#pragma unroll
-  for (int p = 0; p < Places; ++p) {
-    const int part = (first + p) / 2, half = (first + p) % 2;
-#pragma unroll
-    for (int i = 0; i < 8; ++i)
-      if (Parts<C>::has(part, i)) consumer.sums[block][Parts<C>::sum(part, i, half)] += sums[p][i];
-  }
-}
+#include "ops/gemm/store_pieces.cuh"
 
-/// sums += what the blocks of other slices have sent.
-template <class C>
-TJ_DEVICE void add_slices(Consumer<C>& consumer, const Tile& tile) {
-  static_assert(Consumer<C>::kRowBlocks == 1, "a sliced tile has one product a consumer");
-  const int place = sums_place(consumer, 0, 0, 0);
-#pragma unroll
-  for (int at = 0; at < 2 * Parts<C>::kCount; ++at) {
-    float earlier[8];
-    dev::read_sums<kLanes>(tile.piece, place + at, earlier);
-#pragma unroll
-    for (int i = 0; i < 8; ++i)
-      if (Parts<C>::has(at / 2, i)) consumer.sums[0][Parts<C>::sum(at / 2, i, at % 2)] += earlier[i];
-  }
-}
-
-/// Are the sums of earlier pieces added to those in registers before the tile's end? Read part by part beside it, each
-/// would cost it a round trip to L2.
-template <class C, class = void>
-inline constexpr bool kMerges = false;
-template <class C>
-inline constexpr bool kMerges<C, decltype(void(Consumer<C>::kMergedPlaces))> = kSplits<C>;
-
-/// sums += those of the earlier pieces, in the order of K.
-template <class C>
-TJ_DEVICE void merge_pieces(Consumer<C>& consumer, const Tile& tile) {
-  if constexpr (kSliced<C>) {
-    add_slices(consumer, tile);
-  } else if constexpr (kMerges<C>) {
-    constexpr int kAll = 2 * Parts<C>::kCount, kTogether = Consumer<C>::kMergedPlaces;
-    const float* from = tile.piece.sums(tile.piece.others);
-#pragma unroll 1
-    for (int other = 0; other < tile.piece.others;
-         ++other, from += static_cast<long long>(tile.piece.cluster) * tile.piece.floats) {
-#pragma unroll
-      for (int block = 0; block < Consumer<C>::kRowBlocks; ++block) {
-        const int place = sums_place(consumer, block, 0, 0);
-#pragma unroll
-        for (int first = 0; first < kAll; first += kTogether) {
-          constexpr int kLast = kAll % kTogether == 0 ? kTogether : kAll % kTogether;
-          if (first + kTogether <= kAll)
-            add_places<kTogether>(consumer, from, block, place, first);
-          else
-            add_places<kLast>(consumer, from, block, place, first);
-        }
-      }
-    }
-  }
-}
+namespace tj::ops::gemm {
 
 /// This thread's elements of c in kParts parts of its rows, loaded together. Loaded one by one, each would cost the
 /// tile's end a wait for memory. Consumers of more rows have no registers for it.
 template <class C>
 struct Addends {
   using Output = typename C::Output;
-  static constexpr bool kAhead = C::kAddC && Consumer<C>::kRowBlocks == 1;
+  static constexpr bool kAhead = C::kAddC && Consumer<C>::kRowBlocks == 1, kKeeps = kAhead && Consumer<C>::kKeepsRows;
   static constexpr int kParts = dev::kElementBytes<Output> == 2 ? 2 : 1;
   Eight<Output> eight[kParts][2];
+  Row kept[2];  ///< both rows, where there are registers for them
 
+  TJ_DEVICE Addends(const Consumer<C>& consumer, const Tile& tile) {
+    if constexpr (kKeeps) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) kept[half] = row(consumer, tile, place_of(consumer, tile, 0, half));
+    }
+  }
   TJ_DEVICE static Row row(const Consumer<C>& consumer, const Tile& tile, const Place& place) {
     const Params& params = consumer.params;
     const long long begin = tile.batch * params.c_stride_batch + place.row * params.c_stride_row;
@@ -268,8 +190,8 @@ struct Addends {
 #pragma unroll
       for (int at = 0; at < 2 * kParts; ++at) {
         if (part + at / 2 >= Parts<C>::kCount) break;
-        const Place place = place_of(consumer, tile, 0, at % 2);
-        load_part(Output{}, row(consumer, tile, place), place.column + Parts<C>::column(part + at / 2, consumer.lane),
+        const Row from = kKeeps ? kept[at % 2] : row(consumer, tile, place_of(consumer, tile, 0, at % 2));
+        load_part(Output{}, from, tile.column + consumer.column() + Parts<C>::column(part + at / 2, consumer.lane),
                   consumer.lane, eight[at / 2][at % 2]);
       }
     }
@@ -356,7 +278,24 @@ TJ_DEVICE void read_bias(const Consumer<C>& consumer, const Tile& tile, int part
               column, consumer.lane, bias.values[0]);
 }
 
-/// d, straight to memory.
+/// A row of a thread's fragments in d.
+struct RowOfD {
+  Place place;
+  Target target;
+};
+template <class C>
+TJ_DEVICE RowOfD row_of_d(const Consumer<C>& consumer, const Tile& tile, int block, int half) {
+  const Params& params = consumer.params;
+  const Place place = place_of(consumer, tile, block, half);
+  const long long begin = tile.matrix * params.d_stride_batch + place.row * params.d_stride_row;
+  const int columns = Parts<C>::kWhole ? params.n : min(params.n, place.column + Parts<C>::kColumns);
+  return {place,
+          {const_cast<void*>(row_begin(typename C::Output{}, params.d_data, begin)), place.inside ? columns : 0,
+           params.wide_d != 0}};
+}
+
+/// d, straight to memory. What follows from a row alone is made once where there are registers for it. The compiler
+/// would find that out itself, from a copy for each part, and take a tenth of its time for it.
 template <class C>
 TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
   const typename C::Output tag{};
@@ -364,8 +303,14 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
   if (!finishes<C>(tile)) return leave_piece(consumer, tile);
   merge_pieces(consumer, tile);
   if constexpr (kSwapped<C>) return store_swapped(consumer, tile);
-  const Params& params = consumer.params;
-  Addends<C> addends;
+  constexpr int kRows = 2 * Consumer<C>::kRowBlocks;
+  constexpr bool kKeeps = Consumer<C>::kKeepsRows;
+  RowOfD rows_of_d[kRows];
+  if constexpr (kKeeps) {
+#pragma unroll
+    for (int rows = 0; rows < kRows; ++rows) rows_of_d[rows] = row_of_d(consumer, tile, rows / 2, rows % 2);
+  }
+  Addends<C> addends(consumer, tile);
 #pragma unroll
   for (int part = 0; part < Parts<C>::kCount; ++part) {
     addends.load(consumer, tile, part);
@@ -374,17 +319,13 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
     Biases<C> bias;
     read_bias(consumer, tile, part, bias);
 #pragma unroll
-    for (int rows = 0; rows < 2 * Consumer<C>::kRowBlocks; ++rows) {
+    for (int rows = 0; rows < kRows; ++rows) {
       consumer.afresh();
       const int block = rows / 2, half = rows % 2;
-      const Place place = place_of(consumer, tile, block, half);
+      const RowOfD row = kKeeps ? rows_of_d[rows] : row_of_d(consumer, tile, block, half);
       float values[8];
-      finish_part(consumer, tile, place, block, part, half, bias, addends, values);
-      const long long begin = tile.matrix * params.d_stride_batch + place.row * params.d_stride_row;
-      void* row = const_cast<void*>(row_begin(tag, params.d_data, begin));
-      const int columns = Parts<C>::kWhole ? params.n : min(params.n, place.column + Parts<C>::kColumns);
-      write_part(tag, {row, place.inside ? columns : 0, params.wide_d != 0},
-                 place.column + Parts<C>::column(part, consumer.lane), consumer.lane, values);
+      finish_part(consumer, tile, row.place, block, part, half, bias, addends, values);
+      write_part(tag, row.target, row.place.column + Parts<C>::column(part, consumer.lane), consumer.lane, values);
     }
   }
 }
