@@ -29,7 +29,9 @@ enum class Grouping : std::int32_t { ends = 0, counts = 1, rows = 2, depths = 3 
 /// Shapes: b [G, N, K]. With Grouping::ends and rows, a is [M, K] and d [M, N]; with counts, a [G, R, K] and d
 /// [G, R, N]. c has d's shape, bias is [G, N]. groups is i32: [G] with ends and counts, [M] with rows. All are on one
 /// device. With a gate, d has N / 2 columns, as GemmArgs says.
-/// Types: a and b share f16, bf16 or e4m3; d is f16, bf16 or f32; c and bias are as d.
+/// Types: a and b share f16, bf16 or e4m3; d is f16, bf16 or f32; c and bias are as d. Or d is e4m3 with scale_d, as
+/// GemmArgs says: [M, ceil(N / 128)] of d's N, or [G, R, ceil(N / 128)] with counts. Scales of rows that no group has
+/// are written where d's are.
 /// Memory: K is contiguous in a and b; N in c, d and bias. Addresses and strides of a and b are multiples of 16 bytes.
 /// d may be c (same address and strides); else it overlaps no other tensor.
 ///
@@ -68,6 +70,8 @@ struct GroupedGemmArgs {
   bool gate_interleaved = false;       ///< rows of each matrix of b take turns; looked at with a gate
   std::optional<Tensor> c;             ///< needed when beta is not 0; else neither read nor looked at
   float beta = 0;                      ///< finite
+  std::optional<Tensor> scale_d;       ///< written; with d of e4m3 only
+  bool powers_of_two = false;          ///< of scale_d
 };
 
 /// The fields that choose a grouped_gemm kernel, without any memory: for prepare() and warm().

@@ -8,6 +8,7 @@
 #include "ops/activation.cuh"
 #include "ops/eight.cuh"
 #include "ops/quantise/params.cuh"
+#include "ops/scales/make.cuh"
 
 namespace tj::ops::quantise {
 
@@ -15,8 +16,6 @@ using dev::first_tile;
 using dev::next_tile;
 using dev::tile_count;
 using dev::u32;
-
-inline constexpr float kLargest = 448.0f, kLeast = 1e-4f;
 
 /// kWarps units.
 struct Tile {
@@ -127,32 +126,6 @@ TJ_DEVICE float largest_of(const float (&values)[kEach]) {
   return largest;
 }
 
-/// The least power of two that is no less.
-TJ_DEVICE float power_of_two(float x) {
-  float power = dev::exp2_approx(static_cast<float>(static_cast<int>(dev::log2_approx(x))));  // within a factor of 2
-#pragma unroll
-  for (int step = 0; step < 2; ++step)
-    if (power * 0.5f >= x) power *= 0.5f;
-#pragma unroll
-  for (int step = 0; step < 2; ++step)
-    if (power < x) power *= 2.0f;
-  return power;
-}
-TJ_DEVICE float scale_of(const Params& params, float largest) {
-  const float scale = dev::maximum(largest, kLeast) * (1.0f / kLargest);
-  return params.powers_of_two != 0 ? power_of_two(scale) : scale;
-}
-TJ_DEVICE void write_scale(const Params& params, const Unit& unit, int row, float scale) {
-  const long long begin = unit.batch * params.scale_batch + row * params.scale_row;
-  if (params.packed == 0)
-    return dev::store_global(static_cast<float*>(params.scales) + begin + unit.block * params.scale_block, scale);
-  // Units of a word's blocks are other warps': each writes its byte, and the last one those behind it.
-  auto* word = static_cast<unsigned char*>(params.scales) + 4 * (begin + unit.block / kPacked * params.scale_block);
-  dev::store_global_u8(word + unit.block % kPacked, dev::bits_of(scale) >> 23 & 0xffu);
-  if (unit.block + 1 == params.blocks)
-    for (int byte = params.blocks % kPacked; byte % kPacked != 0; ++byte) dev::store_global_u8(word + byte, 0u);
-}
-
 TJ_DEVICE void write_eight(const Params& params, const Unit& unit, int row, const float (&values)[kEach],
                            float inverse) {
   const int left = row < params.rows ? params.columns - unit.column : 0;
@@ -175,9 +148,9 @@ TJ_DEVICE void settle(Quantiser<C>& quantiser, const Unit& unit) {
 #pragma unroll
   for (int mask = 16; mask > 0; mask /= 2)
     quantiser.largest = dev::maximum(quantiser.largest, dev::shuffle_xor(quantiser.largest, mask));
-  const float scale = scale_of(params, quantiser.largest);
+  const float scale = scale_of(params.scales, quantiser.largest);
   quantiser.inverse = dev::divide_approx(1.0f, scale);
-  if (dev::lane_index() == 0) write_scale(params, unit, unit.row / kBlock, scale);
+  if (dev::lane_index() == 0) write_scale(params.scales, unit.batch, unit.row / kBlock, unit.block, scale);
 }
 
 /// All of a unit whose blocks have one row; a step of one that is read twice.
@@ -203,9 +176,10 @@ TJ_DEVICE void quantise_rows(Quantiser<C>& quantiser, const Tile& tile, int i) {
       if (tall) continue;
 #pragma unroll
       for (int mask = 8; mask > 0; mask /= 2) largest = dev::maximum(largest, dev::shuffle_xor(largest, mask));
-      const float scale = scale_of(params, largest);
+      const float scale = scale_of(params.scales, largest);
       quantiser.inverse = dev::divide_approx(1.0f, scale);
-      if (dev::lane_index() % 16u == 0 && row < params.rows) write_scale(params, unit, row, scale);
+      if (dev::lane_index() % 16u == 0 && row < params.rows)
+        write_scale(params.scales, unit.batch, row, unit.block, scale);
     }
     write_eight(params, unit, row, values, quantiser.inverse);
   }

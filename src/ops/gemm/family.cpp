@@ -51,7 +51,7 @@ bool groups_fit(const GemmTile& tile, const GemmKernel& kernel) {
   const bool whole = kernel.left_mn == depths && kernel.right_mn == depths && !kernel.parts &&
                      kernel.rung == kNoGemmRung && kernel.walk == WalkChoice::usual && !tile.swapped &&
                      !tile.sliced() && !tile.reads;
-  if (depths) return whole && tile.blocks() == 1 && tile.block_k <= kMostBox;
+  if (depths) return whole && tile.blocks() == 1 && tile.block_k <= kMostBox && !kernel.quantises();
   return whole && tile.block_m + gemm_rows_before(kernel) <= kMostBox &&
          (kernel.groups != Groups::rows || (tile.cluster_m == 1 && gemm::kRowsTogether % tile.block_m == 0));
 }
@@ -93,15 +93,20 @@ void gemm_require_type(DType dtype, const arch::Arch& arch) {
     refuse("gemm", Code::unsupported, cat("a.dtype is ", to_string(dtype), "; allowed on ", arch.name, ": f16, bf16"));
 }
 
-void gemm_require_gate(const GemmKernel& kernel, const arch::Arch& arch) {
-  if (!kernel.gated() || gemm_family(arch).gates) return;
-  const char* name = kGemmActivations[static_cast<int>(kernel.gate)];
-  refuse(gemm_op_name(kernel).data(), Code::unsupported, cat("gate is ", name, "; allowed on ", arch.name, ": none"));
+void gemm_require_end(const GemmKernel& kernel, const arch::Arch& arch) {
+  const GemmFamily& family = gemm_family(arch);
+  const char* op = gemm_op_name(kernel).data();
+  if (kernel.gated() && !family.gates)
+    refuse(op, Code::unsupported,
+           cat("gate is ", kGemmActivations[static_cast<int>(kernel.gate)], "; allowed on ", arch.name, ": none"));
+  if (kernel.quantises() && !family.quantises)
+    refuse(op, Code::unsupported,
+           cat("d.dtype is ", to_string(kernel.out), "; allowed on ", arch.name, ": f16, bf16, f32"));
 }
 
 void gemm_require(const GemmKernel& kernel, const arch::Arch& arch) {
   gemm_require_type(kernel.dtype, arch);
-  gemm_require_gate(kernel, arch);
+  gemm_require_end(kernel, arch);
   if (gemm_family(arch).rung_tile == nullptr && kernel.rung != kNoGemmRung)
     refuse("gemm", Code::unsupported,
            cat("rung is ", gemm_rung(kernel).name, "; allowed on ", arch.name, ": 0 (none), ", kGemmOwnRung, " (v",
@@ -128,7 +133,9 @@ bool gemm_tile_fits(const GemmTile& tile, const GemmKernel& kernel, const GemmFa
   if (tile.element_bytes != size_of(kernel.dtype) || (tile.element_bytes == 1 && (kernel.left_mn || kernel.right_mn)))
     return false;
   if (kernel.scales != Scales::tensor && !tile.promotes()) return false;
-  if (!family.fits(tile, kernel) || !groups_fit(tile, kernel) || (kernel.gated() && !family.gates)) return false;
+  if (!family.fits(tile, kernel) || !groups_fit(tile, kernel) || (kernel.gated() && !family.gates) ||
+      (kernel.quantises() && !family.quantises))
+    return false;
   if (tile.reads && (kernel.left_mn || kernel.right_mn)) return false;
   // Slices are a walk of their own, and K is cut once.
   if (tile.sliced() && (kernel.parts || kernel.walk != WalkChoice::usual)) return false;

@@ -83,6 +83,7 @@ WithArgs args_of(const GemmKernel& kernel, const std::vector<TrialTensor>& tenso
       args.scale_a = tensor();
       args.scale_b = tensor();
     }
+    if (kernel.quantises()) args.scale_d = tensor();
     args.activation = kernel.activation;
     args.gate = kernel.gate;
     use(&args);
@@ -109,7 +110,8 @@ Trial depths_trial(GemmKernel kernel, const Lists& lists, const Sizes& given) {
   trial.tensors = {operand("a", m), operand("b", n), dense("d", kernel.out, {groups, m, n}, true),
                    list_of("groups", {groups}, lists.list)};
   if (kernel.add_c) trial.tensors.push_back(dense("c", kernel.out, {groups, m, n}));
-  if (kernel.bias) trial.tensors.push_back(dense("bias", kernel.out, {groups, n}));
+  if (kernel.bias) trial.tensors.push_back(dense("bias", kernel.added(), {groups, n}));
+  if (kernel.quantises()) trial.tensors.push_back({"scale_d", gemm_scale_d(trial.tensors[2].operand), true});
   trial.with_args = args_of(kernel, trial.tensors);
   return trial;
 }
@@ -133,13 +135,14 @@ Trial trial_of(GemmKernel kernel, const Lists& lists, const Sizes& given) {
                    of_rows("d", kernel.out, kernel.columns(n), true),
                    list_of("groups", {static_cast<std::int64_t>(lists.list.size())}, lists.list)};
   if (kernel.add_c) trial.tensors.push_back(of_rows("c", kernel.out, n));
-  if (kernel.bias) trial.tensors.push_back(dense("bias", kernel.out, {groups, n}));
+  if (kernel.bias) trial.tensors.push_back(dense("bias", kernel.added(), {groups, n}));
   if (kernel.scales != Scales::tensor) {
     trial.tensors.push_back(of_rows("scale_a", gemm_scale_type(kernel), blocks));
     trial.tensors.push_back(dense("scale_b", gemm_scale_type(kernel),
                                   {groups, kernel.scales == Scales::row ? n : gemm_scale_blocks(n), blocks}));
     gemm_set_exponents(trial);
   }
+  if (kernel.quantises()) trial.tensors.push_back({"scale_d", gemm_scale_d(trial.tensors[2].operand), true});
   trial.with_args = args_of(kernel, trial.tensors);
   return trial;
 }

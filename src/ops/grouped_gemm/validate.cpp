@@ -50,13 +50,14 @@ void check_list(const GroupedGemmArgs& args, Size wanted, const Named& d, const 
 
 void check_bias(const GroupedGemmArgs& args, Size groups, Size n, const Named& d, const Range& d_range) {
   const Named bias{kOp, "bias", *args.bias, kBias, 2, "[G, N]"};
+  const DType type = gemm_added(args.a.dtype, args.d.dtype);
   check_form(bias);
-  check_dtype(bias, args.d.dtype, ", as d.dtype");
+  check_dtype(bias, type, type == args.d.dtype ? ", as d.dtype" : ", with d of e4m3");
   check_device(bias, args.a.device, "a");
   check_same(bias, 0, groups, "G");
   check_same(bias, 1, n, "b's N");
-  check_strides(bias, size_of(args.d.dtype), 1);
-  check_alignment(bias, size_of(args.d.dtype));
+  check_strides(bias, size_of(type), 1);
+  check_alignment(bias, size_of(type));
   check_apart(d, d_range, bias, range_of(bias));
 }
 
@@ -84,6 +85,7 @@ void check_depths(const GroupedGemmArgs& args, const Named& a, const Named& b, c
            "a.dtype is e4m3; allowed with depths: f16, bf16 (the matrix unit takes 8-bit operands with K contiguous)");
   if (args.gate != Activation::none)
     refuse(kOp, Code::unsupported, cat("gate is ", static_cast<int>(args.gate), "; allowed with depths: 0 (none)"));
+  if (args.scale_d) refuse(kOp, Code::unsupported, "d.dtype is e4m3; allowed with depths: f16, bf16, f32");
   check_same(b, 1, a.at(1), "a's K");
   check_same(d, 1, a.at(0), "a's M");
   check_same(d, 2, b.at(0), "b's N");
@@ -181,6 +183,8 @@ void validate(const GroupedGemmConfig& config) {
   product.scales = config.scales;
   product.packed_scales = config.packed_scales;
   validate(product);
+  if (depths && config.out == DType::e4m3)
+    refuse(kOp, Code::unsupported, "out is e4m3; allowed with depths: f16, bf16, f32");
   if (depths && config.m > kMaxSize / config.groups)
     refuse(kOp, Code::invalid_argument, cat("m is ", config.m, "; allowed: groups * m of at most ", kMaxSize));
   check_tiles(depths ? config.m * config.groups : config.expected_rows, config.n, config.groups, "sizes are");
@@ -206,6 +210,8 @@ void validate(const GroupedGemmArgs& args, bool on_model) {
                  : "[M, N]"};
   for (const Named* t : {&a, &b, &d}) check_form(*t);
   check_gemm_types(kOp, args.a.dtype, args.d.dtype, "a.dtype", "d.dtype");
+  const GemmArgs product = product_of(args);
+  check_gemm_quantised(kOp, product);
   check_dtype(b, args.a.dtype, ", as a.dtype");
   check_place(a, on_model);
   for (const Named* t : {&b, &d}) check_device(*t, args.a.device, "a");
@@ -230,7 +236,13 @@ void validate(const GroupedGemmArgs& args, bool on_model) {
   check_max_sms(kOp, args.max_sms);
   if (args.bias) check_bias(args, depths ? d.at(0) : b.at(0), depths ? b.at(0) : b.at(1), d, d_range);
   check_scales(args, a, b, d, d_range);
-  if (args.gate != Activation::none) check_gemm_gate_operands(product_of(args), b);
+  if (args.gate != Activation::none) check_gemm_gate_operands(product, b);
+  check_gemm_scale_d(product, d, d_range);
+  if (args.scale_d) {
+    const Named scale{kOp, "scale_d", *args.scale_d, d.axes, d.rank, d.form};
+    const Named list{kOp, "groups", args.groups, kList, 1, "[G]"};
+    check_apart(scale, range_of(scale), list, range_of(list));
+  }
 }
 
 }  // namespace tj::ops

@@ -4,6 +4,7 @@
 #include <array>
 #include <new>
 
+#include "ops/common/block_scales.hpp"
 #include "ops/common/described.hpp"
 #include "ops/common/fields.hpp"
 #include "ops/common/tensor_args.hpp"
@@ -114,8 +115,7 @@ std::vector<std::int32_t> trial_rows(std::int64_t rows) {
 
 /// Scales of blocks of one row lie as gemm() reads them faster: contiguous in M.
 Trial trial_of(const QuantiseKernel& kernel, const Sizes& sizes, bool tall) {
-  const std::int64_t m = sizes.at("m"), k = sizes.at("k"), blocks = (k + quantise::kBlock - 1) / quantise::kBlock,
-                     down = tall ? (m + quantise::kBlock - 1) / quantise::kBlock : m;
+  const std::int64_t m = sizes.at("m"), k = sizes.at("k"), blocks = scale_blocks(k), down = tall ? scale_blocks(m) : m;
   Trial trial;
   trial.name = cat("M ", m, " K ", k, tall ? " blocks of 128 rows" : "",
                    kernel.gate == Activation::none ? "" : " gated", kernel.row_indices ? " indexed" : "");
@@ -209,26 +209,21 @@ class Quantise final : public Described<QuantiseArgs, quantise_from_c> {
     const int down = of.q.rank - 2, across = of.q.rank - 1;
     p.x = of.x.data;
     p.q = static_cast<unsigned char*>(of.q.data);
-    p.scales = of.scales.data;
-    p.packed = of.scales.dtype == DType::i32;
     if (of.row_indices) p.row_indices = static_cast<const int*>(of.row_indices->data);
     p.x_rows = static_cast<int>(of.x.shape[at(down)]);
     p.x_batch = batch_stride(of.x, 3);
     p.x_row = stride(of.x, down);
     p.q_batch = batch_stride(of.q, 3);
     p.q_row = stride(of.q, down);
-    p.scale_batch = batch_stride(of.scales, 3);
-    p.scale_row = stride(of.scales, down);
-    p.scale_block = stride(of.scales, across);
     p.rows = static_cast<int>(of.q.shape[at(down)]);
     p.columns = static_cast<int>(of.q.shape[at(across)]);
+    set_block_scales(p.scales, of.scales, p.columns, of.powers_of_two);
     const bool gated = of.gate != Activation::none;
     p.wide = wide(of.x, 16) && wide(of.q, 8) && (!gated || p.columns * size_of(of.x.dtype) % 16 == 0);
     p.tall = quantise_tall(of);
-    p.powers_of_two = of.powers_of_two;
     const int unit_rows = p.tall ? quantise::kBlock : quantise::kStepRows;
     const std::int64_t batch = of.q.rank == 3 ? of.q.shape[0] : 1;
-    p.blocks = (p.columns + quantise::kBlock - 1) / quantise::kBlock;
+    p.blocks = p.scales.blocks;
     p.row_units = (p.rows + unit_rows - 1) / unit_rows;
     p.units = static_cast<int>(p.blocks * p.row_units * batch);
     p.by_blocks = divisor_of(p.blocks);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "ops/common/block_scales.hpp"
 #include "ops/common/tensor_checks.hpp"
 #include "ops/gemm/checks.hpp"
 #include "ops/quantise/params.cuh"
@@ -19,8 +20,6 @@ using support::cat;
 constexpr const char* kOp = "quantise";
 constexpr const char *kWhole[] = {"B", "M", "K"}, *kScales[] = {"B", "rows", "blocks of K"};
 
-Size blocks_of(Size size) { return (size + quantise::kBlock - 1) / quantise::kBlock; }
-
 void check_source_type(DType dtype, const char* name) {
   if (dtype != DType::f16 && dtype != DType::bf16 && dtype != DType::f32)
     refuse(kOp, Code::unsupported, cat(name, " is ", to_string(dtype), "; allowed: f16, bf16, f32"));
@@ -29,14 +28,12 @@ void check_source_type(DType dtype, const char* name) {
 void check_scales(const Named& scales, const Named& q) {
   const int down = q.rank - 2, across = q.rank - 1;
   if (q.rank == 3) check_same(scales, 0, q.at(0), "q.shape[0]");
-  if (scales.at(down) != q.at(down) && scales.at(down) != blocks_of(q.at(down)))
+  if (scales.at(down) != q.at(down) && scales.at(down) != scale_blocks(q.at(down)))
     refuse(kOp, Code::invalid_argument,
            cat("scales.shape[", down, "] is ", scales.at(down), "; allowed: ", q.at(down), " (M), or ",
-               blocks_of(q.at(down)), " (ceil(M / ", quantise::kBlock, "))"));
-  const Size blocks = blocks_of(q.at(across));
-  const bool packed = scales.tensor.dtype == DType::i32;
-  check_same(scales, across, packed ? (blocks + quantise::kPacked - 1) / quantise::kPacked : blocks,
-             packed ? "ceil(K / 512), of i32" : "ceil(K / 128)");
+               scale_blocks(q.at(down)), " (ceil(M / ", quantise::kBlock, "))"));
+  check_same(scales, across, scale_words(q.at(across), scales.tensor.dtype),
+             scales.tensor.dtype == DType::i32 ? "ceil(K / 512), of i32" : "ceil(K / 128)");
   check_strides(scales, size_of(DType::f32), -1);
   check_alignment(scales, size_of(DType::f32));
   check_no_self_overlap(scales);
@@ -96,7 +93,7 @@ void validate(const QuantiseArgs& args, bool on_model) {
   check_same(x, rank - 1, gated ? 2 * q.at(rank - 1) : q.at(rank - 1), gated ? "twice q's K, with a gate" : "q's K");
   // Units of a launch are counted in 32 bits: those of 8 rows and 128 columns.
   const Size rows = q.at(rank - 2), batches = batch ? q.at(0) : 1;
-  if (rows > kMaxSize / batches || (rows * batches + 7 * batches) / 8 + 1 > kMaxSize / blocks_of(q.at(rank - 1)))
+  if (rows > kMaxSize / batches || (rows * batches + 7 * batches) / 8 + 1 > kMaxSize / scale_blocks(q.at(rank - 1)))
     refuse(kOp, Code::invalid_argument,
            cat("q.shape is ", shape_text(args.q), "; allowed: B * M, and B * ceil(M / 8) * ceil(K / 128), of at most ",
                kMaxSize));

@@ -4,7 +4,8 @@ from __future__ import annotations
 import torch
 
 from . import _c
-from ._torch_shapes import _E4M3, _HALVES, _demand, _dtype, _finite, _rank, _same, _short, _sizes, _together, check_gate, halves
+from ._torch_shapes import (_E4M3, _HALVES, _demand, _dtype, _finite, _rank, _same, _short, _sizes, _together, added_type, check_gate, halves,
+                            quantised_like)
 
 
 def grouped_gemm_like(a, b, groups, dtype=None, *, bias=None, c=None, gate=None, grouping="ends", **options):
@@ -21,19 +22,20 @@ def grouped_gemm_like(a, b, groups, dtype=None, *, bias=None, c=None, gate=None,
 
 
 def _grouped_gemm(a, b, groups, shape, dtype, grouping="ends", bias=None, alpha=1.0, activation=None, scale_a=None, scale_b=None, expected_rows=0,
-                  c=None, beta=0.0, gate=None, gate_interleaved=False):
+                  c=None, beta=0.0, gate=None, gate_interleaved=False, quantised=False):
     op = "grouped_gemm"
     _together(op, a, {"a": a, "b": b, "groups": groups, "bias": bias, "scale_a": scale_a, "scale_b": scale_b, "c": c})
     for name, x in (("a", a), ("b", b)):
         _sizes(op, name, x)
     _dtype(op, "a", a, (*_HALVES, _E4M3), code="unsupported")
     _dtype(op, "b", b, (a.dtype,), ", as a.dtype")
-    _demand(dtype in (*_HALVES, torch.float32), op, f"d.dtype is {_short(dtype)}; allowed: f16, bf16, f32", "unsupported")
+    _demand(dtype in (*_HALVES, torch.float32) or quantised, op, f"d.dtype is {_short(dtype)}; allowed: f16, bf16, f32", "unsupported")
     _same(op, "b", b, b.dim() - 1, a.shape[-1], "a's K")
     _demand(grouping in _c.GROUPINGS, op, f"grouping is {grouping!r}; allowed: {', '.join(_c.GROUPINGS)}")
     counts, depths = grouping == "counts", grouping == "depths"
     if depths:
         _demand(a.dtype != _E4M3, op, "a.dtype is e4m3; allowed with depths: f16, bf16", "unsupported")
+        _demand(not quantised, op, "d.dtype is e4m3; allowed with depths: f16, bf16, f32", "unsupported")
         _demand(not _c.ACTIVATIONS.get(gate), op, f"gate is {gate!r}; allowed with depths: None", "unsupported")
     _rank(op, "a", a, "[G, R, K] with counts, else [M, K]", 3 if counts else 2)
     if counts:
@@ -52,7 +54,7 @@ def _grouped_gemm(a, b, groups, shape, dtype, grouping="ends", bias=None, alpha=
         for axis, size in enumerate(shape):
             _same(op, "c", c, axis, size, "d's shape")
     if bias is not None:
-        _dtype(op, "bias", bias, (dtype,), ", as d.dtype")
+        _dtype(op, "bias", bias, (added_type(a, dtype),), ", with d of e4m3" if quantised else ", as d.dtype")
         _rank(op, "bias", bias, "[G, N]", 2)
         for axis, size in enumerate((groups.shape[0], b.shape[0]) if depths else b.shape[:2]):
             _same(op, "bias", bias, axis, size, "G and b's N")
@@ -66,6 +68,12 @@ def grouped_gemm(a, b, groups, *, dtype=None, **options):
     shape, dtype = grouped_gemm_like(a, b, groups, dtype, **options)
     _grouped_gemm(a, b, groups, shape, dtype, **options)
     return torch.empty(shape, dtype=dtype, device=a.device)
+
+
+def grouped_gemm_quantised(a, b, groups, *, powers_of_two=False, packed=False, **options):
+    shape, dtype = grouped_gemm_like(a, b, groups, _E4M3, **options)
+    _grouped_gemm(a, b, groups, shape, dtype, quantised=True, **options)
+    return quantised_like(shape, a, packed)
 
 
 def grouped_gemm_out(a, b, groups, out, **options):
