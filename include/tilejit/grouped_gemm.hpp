@@ -35,17 +35,20 @@ enum class Grouping : std::int32_t { ends = 0, counts = 1, rows = 2, depths = 3 
 /// Memory: K is contiguous in a and b; N in c, d and bias. Addresses and strides of a and b are multiples of 16 bytes.
 /// d may be c (same address and strides); else it overlaps no other tensor.
 ///
-/// With Grouping::depths a is [M, K], b [N, K], c and d [G, M, N] and groups [G]. M is contiguous in a and N in b,
-/// which are f16 or bf16: a.T and b.T have a row for each token. With beta 1, d as c and f32, gradients of steps add
-/// up. A group without K gives beta * c + bias.
+/// With Grouping::depths a is [M, K], b [N, K], c and d [G, M, N] and groups [G]. M is contiguous in a and N in b, so
+/// a.T and b.T have a row for each token. With beta 1, d as c and f32, gradients of steps add up. A group without K
+/// gives beta * c + bias. Of e4m3 K is contiguous instead, as quantise() with `transposed` leaves it, and groups end at
+/// multiples of 128, the last one also at K; scale_a is [M, ceil(K / 128)], scale_b [N, ceil(K / 128)] or [ceil(N /
+/// 128), ceil(K / 128)].
 ///
 /// The list is read on the device: neither the launch nor the kernel depends on it, so a captured graph holds for all
 /// lists. Groups may be empty. Rows of d that belong to no group are not written, but with Grouping::rows: there d's
 /// rows of a group's last 128 are, whatever they name. What a holds in such rows may be anything.
 /// Legal ends are 0 to M, none below the one before it; legal counts 0 to R. With other values still no memory but
-/// these tensors' is touched. An end counts as 0 to M (to K with depths), and a group that ends before it begins is
-/// empty. A count is 0 to R. A row that names no group has none. Where ends fall, rows may have two groups: d then has
-/// either's. With TJ_CHECK=1 a call reads the list first, and names the first bad entry.
+/// these tensors' is touched. An end counts as 0 to M (to K with depths, of e4m3 as the next multiple of 128), and a
+/// group that ends before it begins is empty. A count is 0 to R. A row that names no group has none. Where ends fall,
+/// rows may have two groups: d then has either's. With TJ_CHECK=1 a call reads the list first, and names the first bad
+/// entry.
 ///
 /// e4m3: Hopper alone has it. Scales of blocks, f32: scale_a [M, ceil(K / 128)], or [G, R, ceil(K / 128)] with counts;
 /// scale_b [G, ceil(N / 128), ceil(K / 128)] or [G, N, ceil(K / 128)]. Their orders and alignment are those of

@@ -87,7 +87,7 @@ constexpr const char* kFooter =
     "  merge_states: --dtype f32,f16,bf16  --out f16,bf16,f32  --walk as fmha\n"
     "  quantise: --dtype f16,bf16,f32  --gate none,relu,gelu,silu,gelu_tanh  --row-indices true|false|both (rows of x "
     "that a list names)\n"
-    "        --walk as fmha\n"
+    "        --transposed true|false|both (q is [K, M])  --walk as fmha\n"
     "  combine: --dtype f16,bf16,f32  --out same,f16,bf16,f32  --walk as fmha\n"
     "  sum_parts: --out f16,bf16,f32  --walk as fmha\n"
     "  chunk_o: --head-ratio 1,2,3,6 (the largest that divides Hv / H)  --gated, --variable, --h-transposed "

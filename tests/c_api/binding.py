@@ -65,7 +65,7 @@ class GroupedGemmArgs(Sized):
 
 class QuantiseArgs(Sized):
     _fields_ = [("size", ctypes.c_uint64)] + [(name, ctypes.POINTER(Tensor)) for name in ("x", "q", "scales")] + [
-        ("gate", ctypes.c_int32), ("powers_of_two", ctypes.c_int32), ("max_sms", ctypes.c_int32), ("reserved", ctypes.c_int32),
+        ("gate", ctypes.c_int32), ("powers_of_two", ctypes.c_int32), ("max_sms", ctypes.c_int32), ("transposed", ctypes.c_int32),
         ("row_indices", ctypes.POINTER(Tensor))]
 
 

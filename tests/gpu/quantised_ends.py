@@ -195,7 +195,8 @@ def times():
             a, b = torch.randn(m, k, device="cuda").to(dtype), torch.randn(groups, n, k, device="cuda").to(dtype)
             options = {}
             if dtype == E4M3:
-                options = {"scale_a": torch.rand(-(-k // BLOCK), m, device="cuda").t(), "scale_b": torch.rand(groups, n // BLOCK, k // BLOCK, device="cuda")}
+                options = {"scale_a": torch.rand(-(-k // BLOCK), m, device="cuda").t(),
+                           "scale_b": torch.rand(groups, n // BLOCK, k // BLOCK, device="cuda")}
             d, half = (torch.empty(m, columns, dtype=torch.bfloat16, device="cuda") for columns in (n, n // 2))
             q, scales = ops.quantise(half)
             product = lambda: ops.grouped_gemm_out(a, b, ends, d, **options)  # noqa: E731

@@ -157,6 +157,34 @@ class GroupedGemm(unittest.TestCase):
                 call()
             self.assertIn(part, str(caught.exception))
 
+    def test_gradients_of_weights_in_e4m3(self):
+        generator = torch.Generator().manual_seed(31)
+        x, dy = (torch.randn(400, width, generator=generator).to(torch.bfloat16) for width in (K, N))
+        parts = [torch.ops.tilejit.quantise(each, transposed=True) for each in (dy, x)]
+        for each, (q, scales) in zip((dy, x), parts):
+            for other in (torch.ops.tilejit.quantise(each.t().contiguous()), tilejit.quantise(each, transposed=True)):
+                self.assertTrue(torch.equal(q.float(), other[0].float()) and torch.equal(scales, other[1]))
+            meta = torch.ops.tilejit.quantise(each.to("meta"), transposed=True)
+            self.assertEqual([x.shape for x in meta], [q.shape, scales.shape])
+            out = torch.empty_like(q), torch.empty_like(scales)
+            torch.ops.tilejit.quantise_out(each, *out, transposed=True)
+            self.assertTrue(torch.equal(out[1], scales))
+        (qa, sa), (qb, sb) = parts
+        ends, before = torch.tensor([128, 128, 400], dtype=torch.int32), torch.randn(3, N, K, generator=generator)
+        left, right = scaled(qa, sa, 1), scaled(qb, sb, 1)
+        wanted = torch.stack([left[:, i:j] @ right[:, i:j].t() for i, j in ((0, 128), (128, 128), (128, 400))])
+        options = {"grouping": "depths", "scale_a": sa, "scale_b": sb}
+        d = torch.ops.tilejit.grouped_gemm(qa, qb, ends, **options)
+        self.assertEqual((d.dtype, d.shape), (torch.float32, (3, N, K)))
+        self.assertLess(float((d.double() - wanted).norm() / wanted.norm()), 3e-4)
+        grad = before.clone()
+        torch.ops.tilejit.grouped_gemm_out(qa, qb, ends, grad, c=grad, beta=1.0, **options)
+        self.assertLess(float((grad.double() - wanted - before.double()).norm() / wanted.norm()), 3e-4)
+        self.assertTrue(torch.equal(tilejit.grouped_gemm(qa, qb, ends, **options), d))
+        with self.assertRaises(tilejit.Error) as caught:
+            torch.ops.tilejit.quantise(x.float().to("meta"), transposed=True)
+        self.assertIn("x.dtype is f32; allowed with transposed", str(caught.exception).replace("float32", "f32"))
+
     def test_exponents(self):
         """Scales that are powers of two, and the same as exponents, four in an i32."""
         generator = torch.Generator().manual_seed(19)

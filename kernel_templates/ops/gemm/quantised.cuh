@@ -9,8 +9,7 @@
 
 namespace tj::ops::gemm {
 
-inline constexpr int kQuadBytes = 16;                ///< neighbours that a lane stores
-inline constexpr int kQuadColumns = 4 * kQuadBytes;  ///< of a row, that a quad stores together
+inline constexpr int kQuadColumns = 4 * kSixteen;  ///< of a row, that a quad stores together
 
 /// The row's finished values in place of its sums, zeros in columns outside d; their largest magnitudes are `largest`.
 template <class C>
@@ -35,19 +34,6 @@ TJ_DEVICE void finish_rows(Consumer<C>& consumer, const Tile& tile,
         consumer.sums[0][Parts<C>::sum(part, i, half)] = values[i];
       }
     }
-  }
-}
-
-/// Sixteen neighbours, of which `left` lie in d.
-TJ_DEVICE void write_sixteen(unsigned char* to, u32 (&words)[4], int left, bool wide) {
-  if (wide && left >= kQuadBytes) return dev::store_global(to, words[0], words[1], words[2], words[3]);
-#pragma unroll 1  // rare, and long when written out
-  for (int e = 0; e < min(left, kQuadBytes); ++e) {
-    dev::store_global_u8(to + e, words[0] & 0xffu);
-    words[0] = words[0] >> 8 | words[1] << 24;
-    words[1] = words[1] >> 8 | words[2] << 24;
-    words[2] = words[2] >> 8 | words[3] << 24;
-    words[3] = words[3] >> 8;
   }
 }
 
@@ -97,7 +83,7 @@ TJ_DEVICE void quantise(Consumer<C>& consumer, const Tile& tile) {
       for (int first = 0; first < kScaleBlock; first += kQuadColumns) {
         u32 words[4];
         to_neighbours(consumer, block * kScaleBlock + first, half, inverse, words);
-        const int at = column + first + consumer.lane % 4 * kQuadBytes;
+        const int at = column + first + consumer.lane % 4 * kSixteen;
         write_sixteen(static_cast<unsigned char*>(params.d_data) + tile.matrix * params.d_stride_batch +
                           place.row * params.d_stride_row + at,
                       words, inside ? params.n - at : 0, params.wide_d != 0);

@@ -89,6 +89,10 @@ inline constexpr int kGroups<C, decltype(void(C::kGroups))> = C::kGroups;
 template <class C>
 inline constexpr bool kWalksGroups = kGroups<C> == kGroupEnds || kGroups<C> == kGroupCounts;
 
+/// Do boxes of K end with their group? Groups of 8-bit elements begin at multiples of 128 of K.
+template <class C>
+inline constexpr bool kEndsDepths = kGroups<C> == kGroupDepths && dev::kElementBytes<typename C::Element> == 2;
+
 /// A group, and the tiles of those before it.
 struct GroupPlace {
   int group = 0, before = 0;

@@ -1,7 +1,8 @@
 // Elements of 8 bits with scales of blocks: the bodies of the graph's nodes.
 //
 // Decides what a warp does with its unit: 128 columns of some rows, of which half a warp has one at a time, 8 elements
-// a lane. A block of 128 rows is read twice, first for its largest magnitude. Invariant: nothing outside x is read,
+// a lane. A block of 128 rows is read twice, first for its largest magnitude. Where q is transposed, a unit has 32
+// columns of 128 rows, and is read once. Invariant: nothing outside x is read,
 // nothing outside q and scales is written.
 #pragma once
 
@@ -182,6 +183,63 @@ TJ_DEVICE void quantise_rows(Quantiser<C>& quantiser, const Tile& tile, int i) {
         write_scale(params.scales, unit.batch, row, unit.block, scale);
     }
     write_eight(params, unit, row, values, quantiser.inverse);
+  }
+}
+
+/// A unit whose q is transposed: eight lanes have the rows of eight columns.
+template <class C>
+TJ_DEVICE void quantise_columns(Quantiser<C>& quantiser, const Tile& tile, int) {
+  using Element = typename C::Element;
+  const Params& params = quantiser.params;
+  const int unit = tile.index * kWarps + static_cast<int>(dev::warp_index());
+  if (unit >= params.units) return;
+  const int group = divided(unit, params.by_blocks), batch = divided(group, params.by_row_units),
+            block = group - batch * params.row_units, part = static_cast<int>(dev::lane_index()) / 4;
+  const int row = block * kBlock + part * kLaneRows,
+            column = (unit - group * params.blocks) * kUnitColumns + static_cast<int>(dev::lane_index()) % 4 * kEach;
+  const auto* from = static_cast<const typename Stored<Element>::Type*>(params.x) + batch * params.x_batch +
+                     row * params.x_row + column;
+  Stored<Element> rows[kLaneRows];
+  if (params.wide != 0 && row + kLaneRows <= params.rows && column + kEach <= params.columns) {
+#pragma unroll
+    for (int r = 0; r < kLaneRows; ++r) load_eight(from + r * params.x_row, rows[r]);
+  } else {
+#pragma unroll
+    for (int r = 0; r < kLaneRows; ++r)
+      load_some(from + r * params.x_row, row + r < params.rows ? params.columns - column : 0, rows[r]);
+  }
+  float largest[kEach] = {};
+#pragma unroll
+  for (int r = 0; r < kLaneRows; ++r) {
+    float values[kEach];
+    values_of(Element{}, rows[r], values);
+#pragma unroll
+    for (int e = 0; e < kEach; ++e) largest[e] = dev::maximum(largest[e], dev::magnitude(values[e]));
+  }
+#pragma unroll
+  for (int e = 0; e < kEach; ++e) {
+#pragma unroll
+    for (int mask = 4; mask < 32; mask *= 2) largest[e] = dev::maximum(largest[e], dev::shuffle_xor(largest[e], mask));
+    const float scale = scale_of(params.scales, largest[e]);
+    if (part == e && column + e < params.columns) write_scale(params.scales, batch, column + e, block, scale);
+    largest[e] = dev::divide_approx(1.0f, scale);
+  }
+#pragma unroll
+  for (int pair = 0; pair < kEach; pair += 2) {
+    u32 words[2][4] = {};
+#pragma unroll
+    for (int r = 0; r < kLaneRows; r += 2) {
+      float low[2], high[2];
+      dev::unpack(Element{}, rows[r].words[pair / 2], low[0], high[0]);
+      dev::unpack(Element{}, rows[r + 1].words[pair / 2], low[1], high[1]);
+      words[0][r / 4] |= dev::pack_e4m3(low[0] * largest[pair], low[1] * largest[pair]) << r % 4 * 8;
+      words[1][r / 4] |= dev::pack_e4m3(high[0] * largest[pair + 1], high[1] * largest[pair + 1]) << r % 4 * 8;
+    }
+#pragma unroll
+    for (int e = 0; e < 2; ++e)
+      if (column + pair + e < params.columns)
+        write_sixteen(params.q + batch * params.q_batch + (column + pair + e) * params.q_row + row, words[e],
+                      params.rows - row, params.wide_q != 0);
   }
 }
 

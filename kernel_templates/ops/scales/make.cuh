@@ -1,4 +1,4 @@
-// Scales of blocks, from the largest magnitude of each: for every op that quantises to e4m3.
+// Scales of blocks, from the largest magnitude of each, and stores of elements: for every op that quantises to e4m3.
 //
 // Decides a scale's value and how it is written. Invariant: words of exponents are written byte by byte, as other warps
 // and blocks have the others.
@@ -36,6 +36,21 @@ TJ_DEVICE void write_scale(const BlockScales& scales, int batch, int row, int bl
   if (block + 1 == scales.blocks)
     for (int byte = scales.blocks % kScalesPacked; byte % kScalesPacked != 0; ++byte)
       dev::store_global_u8(word + byte, 0u);
+}
+
+inline constexpr int kSixteen = 16;  ///< neighbours that a lane stores at once
+
+/// Sixteen neighbours, of which `left` lie in d.
+TJ_DEVICE void write_sixteen(unsigned char* to, dev::u32 (&words)[4], int left, bool wide) {
+  if (wide && left >= kSixteen) return dev::store_global(to, words[0], words[1], words[2], words[3]);
+#pragma unroll 1  // rare, and long when written out
+  for (int e = 0; e < min(left, kSixteen); ++e) {
+    dev::store_global_u8(to + e, words[0] & 0xffu);
+    words[0] = words[0] >> 8 | words[1] << 24;
+    words[1] = words[1] >> 8 | words[2] << 24;
+    words[2] = words[2] >> 8 | words[3] << 24;
+    words[3] = words[3] >> 8;
+  }
 }
 
 }  // namespace tj::ops

@@ -46,12 +46,14 @@ const arch::Needs& node_bodies() {
 /// Tiles whose rows are rows of the matrix instructions, and all of one group; with depths all of K is.
 bool groups_fit(const GemmTile& tile, const GemmKernel& kernel) {
   if (kernel.groups == Groups::none) return true;
-  constexpr int kMostBox = 256;                         // of the copy engine
-  const bool depths = kernel.groups == Groups::depths;  // boxes of one block end with their group
-  const bool whole = kernel.left_mn == depths && kernel.right_mn == depths && !kernel.parts &&
-                     kernel.rung == kNoGemmRung && kernel.walk == WalkChoice::usual && !tile.swapped &&
-                     !tile.sliced() && !tile.reads;
-  if (depths) return whole && tile.blocks() == 1 && tile.block_k <= kMostBox && !kernel.quantises();
+  constexpr int kMostBox = 256;  // of the copy engine
+  const bool depths = kernel.groups == Groups::depths;
+  const bool ends = depths && tile.element_bytes == 2;  // boxes of one block end with their group
+  const bool whole = kernel.left_mn == ends && kernel.right_mn == ends && !kernel.parts && kernel.rung == kNoGemmRung &&
+                     kernel.walk == WalkChoice::usual && !tile.swapped && !tile.sliced() && !tile.reads;
+  if (depths)
+    return whole && tile.blocks() == 1 && tile.block_k <= kMostBox && !kernel.quantises() &&
+           (ends || tile.block_k == gemm::kScaledElements);
   return whole && tile.block_m + gemm_rows_before(kernel) <= kMostBox &&
          (kernel.groups != Groups::rows || (tile.cluster_m == 1 && gemm::kRowsTogether % tile.block_m == 0));
 }

@@ -198,7 +198,8 @@ inline constexpr std::array<Field<GemmKernel>, 18> kGemmFields = {{
      .set =
          [](GemmKernel& kernel, unsigned value) {
            kernel.groups = static_cast<Groups>(value);
-           if (kernel.groups == Groups::depths) kernel.left_mn = kernel.right_mn = true;  // there is no other order
+           if (kernel.groups == Groups::depths)  // there is one order
+             kernel.left_mn = kernel.right_mn = kernel.dtype != DType::e4m3;
          },
      .words = words<kGemmGroups>,
      .bits = 3,

@@ -160,7 +160,8 @@ GemmArgs product_of(const GroupedGemmArgs& args) {
   product.gate_interleaved = args.gate_interleaved;
   product.scale_d = args.scale_d;
   product.powers_of_two = args.powers_of_two;
-  if (args.grouping == Grouping::depths)  // kernels of groups along K have one order, which one element does not tell
+  if (args.grouping == Grouping::depths &&
+      args.a.dtype != DType::e4m3)  // kernels of groups along K have one order, which one element does not tell
     for (Tensor* const operand : {&product.a, &product.b})
       if (operand->shape[0] == 1 && operand->shape[1] == 1)
         operand->strides[0] = 1,
@@ -204,7 +205,7 @@ GemmKernel grouped_gemm_kind(const GroupedGemmConfig& config) {
   kernel.left_scales_k = config.scale_a_transposed;
   kernel.right_scales_k = config.scale_b_transposed;
   kernel.groups = static_cast<Groups>(static_cast<int>(config.grouping) + 1);
-  kernel.left_mn = kernel.right_mn = kernel.groups == Groups::depths;
+  kernel.left_mn = kernel.right_mn = kernel.groups == Groups::depths && kernel.dtype != DType::e4m3;
   set_dense(kernel, grouped_gemm_sizes(config));
   return kernel;
 }

@@ -80,9 +80,6 @@ void check_sizes(const GroupedGemmArgs& args, const Named& a, const Named& b, co
 
 /// Sizes of groups along K.
 void check_depths(const GroupedGemmArgs& args, const Named& a, const Named& b, const Named& d) {
-  if (args.a.dtype == DType::e4m3)
-    refuse(kOp, Code::unsupported,
-           "a.dtype is e4m3; allowed with depths: f16, bf16 (the matrix unit takes 8-bit operands with K contiguous)");
   if (args.gate != Activation::none)
     refuse(kOp, Code::unsupported, cat("gate is ", static_cast<int>(args.gate), "; allowed with depths: 0 (none)"));
   if (args.scale_d) refuse(kOp, Code::unsupported, "d.dtype is e4m3; allowed with depths: f16, bf16, f32");
@@ -117,10 +114,9 @@ void check_scales(const GroupedGemmArgs& args, const Named& a, const Named& b, c
   for (const auto& [name, scale] : {std::pair{"scale_a", &args.scale_a}, {"scale_b", &args.scale_b}})
     if (!*scale)
       refuse(kOp, Code::invalid_argument, cat(name, " is absent and the other is given; allowed: both, or neither"));
-  const Size k_blocks = gemm_scale_blocks(b.at(2));
+  const Size k_blocks = gemm_scale_blocks(b.at(b.rank - 1)), n = b.at(b.rank - 2);
   check_block_scales("scale_a", *args.scale_a, a, a.at(a.rank - 2), 0, k_blocks, args.scale_a->dtype, d, d_range);
-  check_block_scales("scale_b", *args.scale_b, b, b.at(1), gemm_scale_blocks(b.at(1)), k_blocks, args.scale_a->dtype, d,
-                     d_range);
+  check_block_scales("scale_b", *args.scale_b, b, n, gemm_scale_blocks(n), k_blocks, args.scale_a->dtype, d, d_range);
 }
 
 [[noreturn]] void refuse_entry(std::size_t at, std::int32_t entry, const std::string& allowed) {
@@ -154,6 +150,8 @@ void check_groups(const GroupedGemmArgs& args, const ReadList& read) {
                    args.grouping == Grouping::counts
                        ? cat("0 to ", rows, " (R)")
                        : cat(least, group > 0 ? " (the end before it)" : "", " to ", rows, depths ? " (K)" : " (M)"));
+    if (depths && args.a.dtype == DType::e4m3 && list[group] % gemm::kScaledElements != 0 && list[group] != rows)
+      refuse_entry(group, list[group], cat("multiples of ", gemm::kScaledElements, " with e4m3, or ", rows, " (K)"));
     if (args.grouping != Grouping::counts) least = list[group];
   }
 }
@@ -174,7 +172,7 @@ void validate(const GroupedGemmConfig& config) {
   product.m = depths ? config.m : config.expected_rows;
   product.n = config.n;
   product.k = depths ? config.expected_rows : config.k;
-  product.a_transposed = product.b_transposed = depths;
+  product.a_transposed = product.b_transposed = depths && config.dtype != DType::e4m3;
   product.dtype = config.dtype;
   product.out = config.out;
   product.activation = config.activation;
@@ -217,7 +215,7 @@ void validate(const GroupedGemmArgs& args, bool on_model) {
   for (const Named* t : {&b, &d}) check_device(*t, args.a.device, "a");
   check_gemm_activation(kOp, args.gate, "gate");
   depths ? check_depths(args, a, b, d) : check_sizes(args, a, b, d);
-  for (const Named* t : {&a, &b}) check_operand(*t, depths ? 0 : t->rank - 1);
+  for (const Named* t : {&a, &b}) check_operand(*t, depths && args.a.dtype != DType::e4m3 ? 0 : t->rank - 1);
   check_strides(d, size_of(args.d.dtype), d.rank - 1);
   check_alignment(d, size_of(args.d.dtype));
   const Range d_range = range_of(d);

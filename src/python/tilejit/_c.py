@@ -59,7 +59,7 @@ GroupedGemmArgs = _sized("GroupedGemmArgs", _tensors("a", "b", "d", "groups", "b
     ("expected_rows", c_int64), ("alpha", c_float), ("grouping", c_int32), ("activation", c_int32), ("max_sms", c_int32)] + _tensors("c") + [
         ("beta", c_float), ("gate", c_int32), ("gate_interleaved", c_int32), ("powers_of_two", c_int32)] + _tensors("scale_d"))
 QuantiseArgs = _sized("QuantiseArgs", _tensors("x", "q", "scales") + [
-    ("gate", c_int32), ("powers_of_two", c_int32), ("max_sms", c_int32), ("reserved", c_int32)] + _tensors("row_indices"))
+    ("gate", c_int32), ("powers_of_two", c_int32), ("max_sms", c_int32), ("transposed", c_int32)] + _tensors("row_indices"))
 CombineArgs = _sized("CombineArgs", _tensors("y", "d", "slots", "weights", "residual") + [("max_sms", c_int32), ("reserved", c_int32)])
 ChunkIndicesArgs = _sized("ChunkIndicesArgs", _tensors("cu_seqlens", "chunk_indices", "total_chunks") + [("max_sms", c_int32), ("reserved", c_int32)])
 ChunkOArgs = _sized("ChunkOArgs", _tensors("q", "k", "v_new", "h", "o", "g_cu", "cu_seqlens", "chunk_indices", "total_chunks") + [

@@ -43,9 +43,10 @@ def _grouped_gemm(a, b, groups, *, grouping="ends", bias=None, alpha=1, activati
     return call
 
 
-def _quantise(x, *, rows=1, gate=None, powers_of_two=False, row_indices=None, packed=False, out=None, max_sms=0, stream=None, asks=False):
+def _quantise(x, *, rows=1, gate=None, powers_of_two=False, row_indices=None, packed=False, transposed=False, out=None, max_sms=0, stream=None,
+              asks=False):
     args = _c.QuantiseArgs(gate=one_of("gate", gate, _c.ACTIVATIONS), powers_of_two=max(flag(powers_of_two, "powers_of_two"), flag(packed, "packed")),
-                           max_sms=number(max_sms, "max_sms", -2**31, 2**31 - 1))
+                           max_sms=number(max_sms, "max_sms", -2**31, 2**31 - 1), transposed=flag(transposed, "transposed"))
     call = Call("quantise", args, stream, asks)
     x, row_indices = call.tensor("x", x), call.tensor("row_indices", row_indices, True)
     if out is not None and (not isinstance(out, (tuple, list)) or len(out) != 2):
@@ -53,6 +54,8 @@ def _quantise(x, *, rows=1, gate=None, powers_of_two=False, row_indices=None, pa
     each, (q, scales) = one_of("rows", rows, {1: 1, 128: 128}), out or (None, None)
     *batch, m, k = shape_of(x, 2, 3)
     k, m = k if args.gate == 0 else k // 2, m if row_indices is None else shape_of(row_indices, 1)[0]
+    if transposed:
+        m, k = k, m
     q = call.result("q", q, x, (*batch, m, k), "e4m3")
     scales = call.result("scales", scales, x, (*batch, -(-m // each), -(-k // (512 if packed else 128))), "i32" if packed else "f32")
     call.put(x=x, q=q, scales=scales, row_indices=row_indices)
@@ -104,16 +107,16 @@ def grouped_gemm(a: Tensor, b: Tensor, groups: Tensor, *, grouping: str = "ends"
 
 
 def quantise(x: Tensor, *, rows: int = 1, gate: Optional[str] = None, powers_of_two: bool = False, row_indices: Optional[SupportsDLPack] = None,
-             packed: bool = False, out: Optional[Tuple[Tensor, Tensor]] = None, max_sms: int = 0, stream: Optional[StreamLike] = None,
-             runtime: Optional[Runtime] = None) -> Tuple[Tensor, Tensor]:
+             packed: bool = False, transposed: bool = False, out: Optional[Tuple[Tensor, Tensor]] = None, max_sms: int = 0,
+             stream: Optional[StreamLike] = None, runtime: Optional[Runtime] = None) -> Tuple[Tensor, Tensor]:
     """x as e4m3 with scales of blocks: x is about q times its block's scale.
 
     x [M, K] or [B, M, K], f16, bf16 or f32. rows: 1, a scale for 128 elements of K of a row, or 128, one for 128 rows. gate: x has twice as many
     columns, and what is quantised is activation(first half) * second half: "silu" makes SwiGLU. powers_of_two: scales are rounded up to such.
     Returns (q e4m3 [M, K], scales f32 [M, ceil(K / 128)] or [ceil(M / 128), ceil(K / 128)]), made by x's framework, or `out`, such a pair. Scales
     of `out` may lie in any order. row_indices, i32 [M] on the device: row m of q is made of that row of x, of zeros for -1 and for what is no row of x;
-    without a batch. packed: scales are powers of two, as exponents of 8 bits, four in an i32: [.., ceil(K / 512)]. max_sms: as fmha. Raises
-    tilejit.Error.
+    without a batch. packed: scales are powers of two, as exponents of 8 bits, four in an i32: [.., ceil(K / 512)]. transposed: q is [K, M], and a scale
+    serves 128 rows of a column of x, f16 or bf16: scales [K, ceil(M / 128)]. max_sms: as fmha. Raises tilejit.Error.
 
     >>> import tilejit, torch
     >>> q, scales = tilejit.quantise(torch.full((2, 256), 7.0))
@@ -122,12 +125,13 @@ def quantise(x: Tensor, *, rows: int = 1, gate: Optional[str] = None, powers_of_
     """
     objects = (x,) if row_indices is None else (x, row_indices)
     objects = (*objects, *out) if isinstance(out, (tuple, list)) else objects
-    key = ("quantise", row_indices is None, *map(type, objects)), plain(rows), gate, plain(powers_of_two), plain(packed), max_sms
+    key = ("quantise", row_indices is None, *map(type, objects)), plain(rows), gate, plain(powers_of_two), plain(packed), plain(transposed), \
+        max_sms
     done = short(runtime, key, stream, objects, out)
     if done is not None:
         return done
-    call = _quantise(x, rows=rows, gate=gate, powers_of_two=powers_of_two, row_indices=row_indices, packed=packed, out=out, max_sms=max_sms,
-                     stream=stream)
+    call = _quantise(x, rows=rows, gate=gate, powers_of_two=powers_of_two, row_indices=row_indices, packed=packed, transposed=transposed,
+                     out=out, max_sms=max_sms, stream=stream)
     return call.run(runtime_of(runtime), key)
 
 

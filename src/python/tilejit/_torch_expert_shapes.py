@@ -34,7 +34,6 @@ def _grouped_gemm(a, b, groups, shape, dtype, grouping="ends", bias=None, alpha=
     _demand(grouping in _c.GROUPINGS, op, f"grouping is {grouping!r}; allowed: {', '.join(_c.GROUPINGS)}")
     counts, depths = grouping == "counts", grouping == "depths"
     if depths:
-        _demand(a.dtype != _E4M3, op, "a.dtype is e4m3; allowed with depths: f16, bf16", "unsupported")
         _demand(not quantised, op, "d.dtype is e4m3; allowed with depths: f16, bf16, f32", "unsupported")
         _demand(not _c.ACTIVATIONS.get(gate), op, f"gate is {gate!r}; allowed with depths: None", "unsupported")
     _rank(op, "a", a, "[G, R, K] with counts, else [M, K]", 3 if counts else 2)
@@ -85,7 +84,7 @@ def grouped_gemm_out(a, b, groups, out, **options):
         _same("grouped_gemm", "d", out, axis, size, "a's rows and b's N ask for")
 
 
-def quantise(x, *, rows=1, gate=None, powers_of_two=False, row_indices=None, packed=False):
+def quantise(x, *, rows=1, gate=None, powers_of_two=False, row_indices=None, packed=False, transposed=False):
     """(q, scales). Scales of rows are contiguous in M, as products read them faster."""
     op = "quantise"
     _rank(op, "x", x, "[M, K], or [B, M, K]", 2, 3)
@@ -103,6 +102,10 @@ def quantise(x, *, rows=1, gate=None, powers_of_two=False, row_indices=None, pac
     if _c.ACTIVATIONS[gate]:
         _demand(k % 2 == 0, op, f"x.shape[{x.dim() - 1}] is {k}; allowed with a gate: even numbers")
         k = k // 2
+    if transposed:
+        _demand(x.dtype in _HALVES, op, f"x.dtype is {_short(x.dtype)}; allowed with transposed: f16, bf16", "unsupported")
+        _demand(row_indices is None and not _c.ACTIVATIONS[gate], op, "a gate or row_indices is given; allowed with transposed: neither", "unsupported")
+        m, k = k, m
     blocks, kind = ((k + 511) // 512, torch.int32) if packed else ((k + 127) // 128, torch.float32)
     q = torch.empty((*batch, m, k), dtype=_E4M3, device=x.device)
     if rows == 1:
@@ -110,8 +113,8 @@ def quantise(x, *, rows=1, gate=None, powers_of_two=False, row_indices=None, pac
     return q, torch.empty((*batch, (m + 127) // 128, blocks), dtype=kind, device=x.device)
 
 
-def quantise_out(x, q, scales, *, gate=None, powers_of_two=False, row_indices=None):
-    like, _ = quantise(x, gate=gate, row_indices=row_indices)
+def quantise_out(x, q, scales, *, gate=None, powers_of_two=False, row_indices=None, transposed=False):
+    like, _ = quantise(x, gate=gate, row_indices=row_indices, transposed=transposed)
     _together("quantise", x, {"q": q, "scales": scales})
     _rank("quantise", "q", q, "[M, K], or [B, M, K]", like.dim())
     _dtype("quantise", "q", q, (_E4M3,))

@@ -41,8 +41,10 @@ SCHEMAS = {
     "grouped_gemm_quantised": "(Tensor a, Tensor b, Tensor groups, *, str grouping='ends', Tensor? bias=None, float alpha=1.0, "
                               "str? activation=None, Tensor? scale_a=None, Tensor? scale_b=None, SymInt expected_rows=0, str? gate=None, "
                               "bool gate_interleaved=False, bool powers_of_two=False, bool packed=False) -> (Tensor, Tensor)",
-    "quantise": "(Tensor x, *, int rows=1, str? gate=None, bool powers_of_two=False, Tensor? row_indices=None, bool packed=False) -> (Tensor, Tensor)",
-    "quantise_out": "(Tensor x, Tensor(a!) q, Tensor(b!) scales, *, str? gate=None, bool powers_of_two=False, Tensor? row_indices=None) -> ()",
+    "quantise": "(Tensor x, *, int rows=1, str? gate=None, bool powers_of_two=False, Tensor? row_indices=None, bool packed=False, "
+                "bool transposed=False) -> (Tensor, Tensor)",
+    "quantise_out": "(Tensor x, Tensor(a!) q, Tensor(b!) scales, *, str? gate=None, bool powers_of_two=False, Tensor? row_indices=None, "
+                    "bool transposed=False) -> ()",
     "merge_states": "(Tensor states, Tensor lse_states, *, Tensor? cu_seqlens=None, ScalarType? dtype=None) -> (Tensor, Tensor)",
     "combine": "(Tensor y, Tensor slots, *, Tensor? weights=None, Tensor? residual=None, ScalarType? dtype=None) -> Tensor",
     "combine_out": "(Tensor y, Tensor slots, Tensor(a!) out, *, Tensor? weights=None, Tensor? residual=None) -> ()",
@@ -125,14 +127,14 @@ def grouped_gemm_quantised(a, b, groups, *, powers_of_two=False, packed=False, *
     return d, scales
 
 
-def quantise(x, *, rows=1, gate=None, powers_of_two=False, row_indices=None, packed=False):
-    q, scales = _torch_expert_shapes.quantise(x, rows=rows, gate=gate, row_indices=row_indices, packed=packed)
-    run("quantise", (gate, powers_of_two or packed), (x, row_indices, q, scales), True)
+def quantise(x, *, rows=1, gate=None, powers_of_two=False, row_indices=None, packed=False, transposed=False):
+    q, scales = _torch_expert_shapes.quantise(x, rows=rows, gate=gate, row_indices=row_indices, packed=packed, transposed=transposed)
+    run("quantise", (gate, powers_of_two or packed, transposed), (x, row_indices, q, scales), True)
     return q, scales
 
 
-def quantise_out(x, q, scales, *, gate=None, powers_of_two=False, row_indices=None):
-    run("quantise", (gate, powers_of_two), (x, row_indices, q, scales), False)
+def quantise_out(x, q, scales, *, gate=None, powers_of_two=False, row_indices=None, transposed=False):
+    run("quantise", (gate, powers_of_two, transposed), (x, row_indices, q, scales), False)
 
 
 def merge_states(states, lse_states, *, cu_seqlens=None, dtype=None):

@@ -48,8 +48,8 @@ def _grouped_gemm(call, tensors, options):
 
 def _quantise(call, tensors, options):
     x, row_indices, *out = tensors
-    gate, powers_of_two = options
-    return call(x, row_indices=row_indices, out=tuple(out), gate=gate, powers_of_two=powers_of_two)
+    gate, powers_of_two, transposed = options
+    return call(x, row_indices=row_indices, out=tuple(out), gate=gate, powers_of_two=powers_of_two, transposed=transposed)
 
 
 def _merge_states(call, tensors, options):
