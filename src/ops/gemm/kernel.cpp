@@ -146,6 +146,10 @@ class Gemm final : public Described<GemmArgs, gemm_from_c> {
     check_gemm_rung(rung, gemm_sizes(problem), kernel.dtype);
     if (rung == kNoGemmRung || rung == kGemmOwnRung) return {};
     check_no_limit("gemm", gemm_sizes(problem).max_sms, kGemmRungs[rung].name);
+    if (kernel.whole())
+      refuse("gemm", Code::unsupported,
+             cat("rung is ", kGemmRungs[rung].name, "; allowed with ", kernel.gated() ? "a gate" : "d of e4m3",
+                 ": 0 (none), ", kGemmOwnRung, " (v", kGemmOwnRung, ")"));
     set_gemm_rung(kernel, rung, &arch);
     return GemmChoice{kernel.tile, 1, kernel.rung}.number();
   }

@@ -88,6 +88,19 @@ TEST_CASE("a configuration without an addend, and archs that do not quantise") {
   }
 }
 
+TEST_CASE("rungs of the ladder neither quantise nor have a gate") {
+  GemmConfig config{.m = 64, .n = 256, .k = 64};
+  const auto refusal = [&] {
+    return error_of([&] { ops::rung_kernel(ops::gemm_op(), ops::gemm_problem_key(config), 5, *arch::find("sm_90a")); })
+        .message;
+  };
+  config.out = DType::e4m3;
+  CHECK(has(refusal(), "rung is v5; allowed with d of e4m3: 0 (none), 10 (v10)"));
+  config.out = DType::f16;
+  config.gate = Activation::silu;
+  CHECK(has(refusal(), "rung is v5; allowed with a gate: 0 (none), 10 (v10)"));
+}
+
 TEST_CASE("flags that do not go with e4m3 are named, and other tiles than those of whole blocks are not made") {
   const auto refusal = [](const ops::Flags& flags) {
     return error_of([&] { static_cast<void>(ops::gemm_op().requests(flags)); }).message;
