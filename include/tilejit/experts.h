@@ -30,7 +30,8 @@ typedef struct tj_grouped_gemm_args {
   float beta;            /* factor of c; 0 leaves c out */
   int32_t gate;          /* as tj_gemm_args */
   int32_t gate_interleaved;
-  int32_t reserved; /* 0 */
+  int32_t powers_of_two;    /* as tj_gemm_args */
+  const tj_tensor* scale_d; /* as tj_gemm_args, with counts [G, R, ceil(N / 128)] */
 } tj_grouped_gemm_args;
 
 /* Elements of 8 bits with scales of blocks; shapes and meaning as tj::QuantiseArgs (quantise.hpp) says. */
@@ -42,7 +43,7 @@ typedef struct tj_quantise_args {
   int32_t gate;            /* TJ_ACTIVATION_NONE: x is quantised; else that of its first K columns times the others */
   int32_t powers_of_two;   /* not 0: scales are rounded up to powers of two */
   int32_t max_sms;         /* multiprocessors that the call may fill; 0: all */
-  int32_t reserved;        /* 0 */
+  int32_t transposed;      /* not 0: q is [K, M] and scales [K, ceil(M / 128)] */
   const tj_tensor* row_indices; /* i32 [M]: rows of x [X, K], -1 for zeros; null: x has q's rows */
 } tj_quantise_args;
 

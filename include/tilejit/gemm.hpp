@@ -33,7 +33,7 @@ enum class Scales : std::int32_t { tensor = 0, block = 1, row = 2 };
 /// on Hopper alone. K is contiguous in b then. With scales of blocks, which go with gate_interleaved false, N / 2 is a
 /// multiple of 128, or of 4 where scale_b has N rows.
 ///
-/// Types: a and b share f16, bf16 or e4m3. d is f16, bf16 or f32; c and bias are as d.
+/// Types: a and b share f16, bf16 or e4m3. d is f16, bf16 or f32; c and bias are as d. Or d is e4m3 (below).
 /// Memory: a is contiguous in K or, stored transposed, in M; b in K or in N. The last dimension of c, d and bias is
 /// contiguous. d may be c (same address and strides); else it overlaps no other tensor.
 ///
@@ -59,6 +59,14 @@ enum class Scales : std::int32_t { tensor = 0, block = 1, row = 2 };
 /// 512)]: each has the scales of four blocks of K as exponents of 8 bits (UE8M0), the first in its lowest bits.
 /// Exponent e is 2^(e - 127), 255 a NaN.
 ///
+/// Quantised d: of e4m3, on Hopper alone, with scale_d [M, ceil(N / 128)] of d's N, which is written: d times its
+/// block's scale is the result. A scale is max(largest magnitude of 128 columns of a row, 1e-4) / 448, of results in
+/// f32 that nothing has rounded; with powers_of_two it is rounded up to one. scale_d is f32, or with powers_of_two i32
+/// [M, ceil(N / 512)] of four exponents each, 0 behind the last block's; it lies in any order, and with a batch has a
+/// leading B. So d and scale_d are a and scale_a of the next product, and what quantise() (quantise.hpp) makes of an
+/// f32 result with the same bits. NaN and infinity are as quantise() has them. beta is 0; bias is as a, or bf16 beside
+/// e4m3.
+///
 /// Ladder (ladder.hpp): rungs 1 to 9, named v1 to v9, on Hopper and where there is tensor memory. Each drops a
 /// restriction of the one before; rung 10, v10, is the op's own kernel. Example: samples/02_gemm_ladder. v1 serves M <=
 /// 64, N <= 256 and K <= 64; v2 serves M <= 64 and N <= 256; both have no batch. The others serve all sizes. Operands
@@ -77,6 +85,8 @@ struct GemmArgs {
   int max_sms = 0;
   Activation gate = Activation::none;  ///< none: there is no gate
   bool gate_interleaved = false;       ///< rows of b take turns; looked at with a gate
+  std::optional<Tensor> scale_d;       ///< written; with d of e4m3 only, which has one
+  bool powers_of_two = false;          ///< of scale_d; looked at with one
 };
 
 /// The fields that choose a gemm kernel, without any memory: for prepare() and warm(). Sizes decide the tile, and
@@ -85,7 +95,7 @@ struct GemmConfig {
   using Args = GemmArgs;
   std::int64_t m = 4096, n = 4096, k = 4096, batch = 1;  ///< n: rows of b
   DType dtype = DType::f16;                              ///< of a and b; e4m3: K is contiguous in both
-  DType out = DType::f16;                                ///< of c, d and bias
+  DType out = DType::f16;                                ///< of c, d and bias; e4m3: d is quantised
   bool a_transposed = false;                             ///< M is contiguous in a instead of K
   bool b_transposed = false;                             ///< N is contiguous in b instead of K
   bool bias = false, add_c = false;                      ///< add_c: beta is not 0

@@ -29,21 +29,26 @@ enum class Grouping : std::int32_t { ends = 0, counts = 1, rows = 2, depths = 3 
 /// Shapes: b [G, N, K]. With Grouping::ends and rows, a is [M, K] and d [M, N]; with counts, a [G, R, K] and d
 /// [G, R, N]. c has d's shape, bias is [G, N]. groups is i32: [G] with ends and counts, [M] with rows. All are on one
 /// device. With a gate, d has N / 2 columns, as GemmArgs says.
-/// Types: a and b share f16, bf16 or e4m3; d is f16, bf16 or f32; c and bias are as d.
+/// Types: a and b share f16, bf16 or e4m3; d is f16, bf16 or f32; c and bias are as d. Or d is e4m3 with scale_d, as
+/// GemmArgs says: [M, ceil(N / 128)] of d's N, or [G, R, ceil(N / 128)] with counts. Scales of rows that no group has
+/// are written where d's are.
 /// Memory: K is contiguous in a and b; N in c, d and bias. Addresses and strides of a and b are multiples of 16 bytes.
 /// d may be c (same address and strides); else it overlaps no other tensor.
 ///
-/// With Grouping::depths a is [M, K], b [N, K], c and d [G, M, N] and groups [G]. M is contiguous in a and N in b,
-/// which are f16 or bf16: a.T and b.T have a row for each token. With beta 1, d as c and f32, gradients of steps add
-/// up. A group without K gives beta * c + bias.
+/// With Grouping::depths a is [M, K], b [N, K], c and d [G, M, N] and groups [G]. M is contiguous in a and N in b, so
+/// a.T and b.T have a row for each token. With beta 1, d as c and f32, gradients of steps add up. A group without K
+/// gives beta * c + bias. Of e4m3 K is contiguous instead, as quantise() with `transposed` leaves it, and groups end at
+/// multiples of 128, the last one also at K; scale_a is [M, ceil(K / 128)], scale_b [N, ceil(K / 128)] or [ceil(N /
+/// 128), ceil(K / 128)].
 ///
 /// The list is read on the device: neither the launch nor the kernel depends on it, so a captured graph holds for all
 /// lists. Groups may be empty. Rows of d that belong to no group are not written, but with Grouping::rows: there d's
 /// rows of a group's last 128 are, whatever they name. What a holds in such rows may be anything.
 /// Legal ends are 0 to M, none below the one before it; legal counts 0 to R. With other values still no memory but
-/// these tensors' is touched. An end counts as 0 to M (to K with depths), and a group that ends before it begins is
-/// empty. A count is 0 to R. A row that names no group has none. Where ends fall, rows may have two groups: d then has
-/// either's. With TJ_CHECK=1 a call reads the list first, and names the first bad entry.
+/// these tensors' is touched. An end counts as 0 to M (to K with depths, of e4m3 as the next multiple of 128), and a
+/// group that ends before it begins is empty. A count is 0 to R. A row that names no group has none. Where ends fall,
+/// rows may have two groups: d then has either's. With TJ_CHECK=1 a call reads the list first, and names the first bad
+/// entry.
 ///
 /// e4m3: Hopper alone has it. Scales of blocks, f32: scale_a [M, ceil(K / 128)], or [G, R, ceil(K / 128)] with counts;
 /// scale_b [G, ceil(N / 128), ceil(K / 128)] or [G, N, ceil(K / 128)]. Their orders and alignment are those of
@@ -68,6 +73,8 @@ struct GroupedGemmArgs {
   bool gate_interleaved = false;       ///< rows of each matrix of b take turns; looked at with a gate
   std::optional<Tensor> c;             ///< needed when beta is not 0; else neither read nor looked at
   float beta = 0;                      ///< finite
+  std::optional<Tensor> scale_d;       ///< written; with d of e4m3 only
+  bool powers_of_two = false;          ///< of scale_d
 };
 
 /// The fields that choose a grouped_gemm kernel, without any memory: for prepare() and warm().

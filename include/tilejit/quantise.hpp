@@ -31,6 +31,10 @@ struct QuantiseConfig;
 /// of zeros where that is -1. Any other number that is no row of x counts as -1; TJ_CHECK=1 refuses the call and names
 /// the first. There is no batch then.
 ///
+/// With `transposed` q is [K, M], contiguous in M, and scales are [K, ceil(M / 128)], or i32 [K, ceil(M / 512)]: a
+/// block is 128 rows of a column of x. So products along M, such as gradients of weights, read q. x is f16 or bf16
+/// then, and there are neither a gate nor row_indices. Rows of q at multiples of 16 bytes take less time.
+///
 /// NaN in x gives a NaN in q at its place, and is no part of a scale. With infinity in a block the scale is infinity,
 /// and q NaN there and 0 elsewhere. Equal calls give equal bits. Kernels exist where gemm() has e4m3: on Hopper. Errors
 /// are tj::Error, naming the argument. Thread safe.
@@ -43,6 +47,7 @@ struct QuantiseArgs {
   bool powers_of_two = false;
   /// Multiprocessors that the call's launches may fill, as GemmArgs::max_sms.
   int max_sms = 0;
+  bool transposed = false;  ///< q [K, M], scales [K, ceil(M / 128)]
 };
 
 /// The fields that choose a quantise kernel, without any memory: for prepare() and warm().
@@ -51,6 +56,7 @@ struct QuantiseConfig {
   DType dtype = DType::bf16;  ///< of x
   Activation gate = Activation::none;
   bool row_indices = false;  ///< does a list name rows of x?
+  bool transposed = false;
 };
 
 /// Runs the call on Runtime::instance().

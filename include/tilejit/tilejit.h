@@ -138,6 +138,9 @@ typedef struct tj_gemm_args {
   const tj_tensor* scale_b; /* as scale_a, or [ceil(N / 128), ceil(K / 128)] or [N, ceil(K / 128)] */
   int32_t gate;             /* TJ_ACTIVATION_NONE: no gate; else d is that of half of the columns times the others */
   int32_t gate_interleaved; /* not 0: rows of b of the two halves take turns, else those of the gate come first */
+  const tj_tensor* scale_d; /* with d of TJ_E4M3 only: f32 [M, ceil(N / 128)] of d's N, written; null: none */
+  int32_t powers_of_two;    /* not 0: scales of d are rounded up to powers of two */
+  int32_t reserved;         /* 0 */
 } tj_gemm_args;
 
 /* The list of all chunks of sequences in a row; all i32, as tj::ChunkIndicesArgs (chunk_indices.hpp) says. */

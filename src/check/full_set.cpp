@@ -79,6 +79,12 @@ std::vector<Entry> entries_of_experts() {
       {"gemm",
        {"sm_90a"},
        "--dtype e4m3 --out bf16 --scales block --scale-type f32,ue8m0 --gate none,silu --tile 128x128x128"},
+      {"quantise", {"sm_90a"}, "--dtype bf16 --transposed true"},
+      {"gemm", {"sm_90a"}, "--dtype bf16 --out e4m3 --gate none,silu --bias true --tile 64x256x64"},
+      {"gemm", {"sm_90a"}, "--dtype e4m3 --out e4m3 --scales tensor,block --gate silu --tile 64x256x128"},
+      {"grouped_gemm",
+       {"sm_90a"},
+       "--dtype e4m3 --out f32 --groups depths --scales row --add-c true --tile 128x128x128"},
       {"grouped_gemm", {"sm_90a"}, "--dtype bf16 --groups ends,depths --add-c true --tile 64x128x64"},
   };
 }

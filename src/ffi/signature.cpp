@@ -67,6 +67,8 @@ constexpr Parameter kGemm[] = {
     TJ_OPTIONAL(read, tj_gemm_args, scale_b),
     {"gate", Kind::word, true, offsetof(tj_gemm_args, gate), 0, kActivations},
     TJ_OPTIONAL(flag, tj_gemm_args, gate_interleaved),
+    TJ_OPTIONAL(written, tj_gemm_args, scale_d),
+    TJ_OPTIONAL(flag, tj_gemm_args, powers_of_two),
 };
 
 constexpr tj_chunk_indices_args kChunkIndicesDefaults = without_arguments<tj_chunk_indices_args>();
@@ -114,10 +116,11 @@ void make_gemm(const Arguments& arguments, tj_tensor& d) {
   const tj_tensor& a = arguments.with_rank("a", 2, 3);
   const tj_tensor& b = arguments.with_rank("b", 2, 3);
   const tj_tensor *c = arguments.tensor("c"), *bias = arguments.tensor("bias");
-  d.dtype = c != nullptr         ? c->dtype
-            : bias != nullptr    ? bias->dtype
-            : a.dtype == TJ_E4M3 ? static_cast<std::int32_t>(TJ_F32)
-                                 : a.dtype;
+  d.dtype = arguments.tensor("scale_d") != nullptr ? static_cast<std::int32_t>(TJ_E4M3)
+            : c != nullptr                         ? c->dtype
+            : bias != nullptr                      ? bias->dtype
+            : a.dtype == TJ_E4M3                   ? static_cast<std::int32_t>(TJ_F32)
+                                                   : a.dtype;
   const std::int64_t rows = a.shape[a.rank - 2],
                      columns = b.shape[b.rank - 2] / (arguments.number("gate") == TJ_ACTIVATION_NONE ? 1 : 2);
   const tj_tensor* batched = a.rank == 3 ? &a : b.rank == 3 ? &b : c != nullptr && c->rank == 3 ? c : nullptr;

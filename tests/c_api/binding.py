@@ -52,19 +52,20 @@ class GemmArgs(Sized):
                 ("d", ctypes.POINTER(Tensor)), ("c", ctypes.POINTER(Tensor)), ("bias", ctypes.POINTER(Tensor)),
                 ("alpha", ctypes.c_float), ("beta", ctypes.c_float), ("activation", ctypes.c_int32), ("max_sms", ctypes.c_int32),
                 ("scale_a", ctypes.POINTER(Tensor)), ("scale_b", ctypes.POINTER(Tensor)), ("gate", ctypes.c_int32),
-                ("gate_interleaved", ctypes.c_int32)]
+                ("gate_interleaved", ctypes.c_int32), ("scale_d", ctypes.POINTER(Tensor)), ("powers_of_two", ctypes.c_int32),
+                ("reserved", ctypes.c_int32)]
 
 
 class GroupedGemmArgs(Sized):
     _fields_ = [("size", ctypes.c_uint64)] + [(name, ctypes.POINTER(Tensor)) for name in ("a", "b", "d", "groups", "bias", "scale_a", "scale_b")] + [
         ("expected_rows", ctypes.c_int64), ("alpha", ctypes.c_float), ("grouping", ctypes.c_int32), ("activation", ctypes.c_int32),
         ("max_sms", ctypes.c_int32), ("c", ctypes.POINTER(Tensor)), ("beta", ctypes.c_float), ("gate", ctypes.c_int32),
-        ("gate_interleaved", ctypes.c_int32), ("reserved", ctypes.c_int32)]
+        ("gate_interleaved", ctypes.c_int32), ("powers_of_two", ctypes.c_int32), ("scale_d", ctypes.POINTER(Tensor))]
 
 
 class QuantiseArgs(Sized):
     _fields_ = [("size", ctypes.c_uint64)] + [(name, ctypes.POINTER(Tensor)) for name in ("x", "q", "scales")] + [
-        ("gate", ctypes.c_int32), ("powers_of_two", ctypes.c_int32), ("max_sms", ctypes.c_int32), ("reserved", ctypes.c_int32),
+        ("gate", ctypes.c_int32), ("powers_of_two", ctypes.c_int32), ("max_sms", ctypes.c_int32), ("transposed", ctypes.c_int32),
         ("row_indices", ctypes.POINTER(Tensor))]
 
 

@@ -77,7 +77,10 @@ TEST_CASE("the order of each op's arguments, how many may be left out, and what 
        "cu_seqlens_q, "
        "cu_seqlens_k, seqused_k, block_table",
        "o", 3, 17},
-      {"gemm", "a, b, d, c, bias, alpha, beta, activation, scale_a, scale_b, gate, gate_interleaved", "d", 2, 12},
+      {"gemm",
+       "a, b, d, c, bias, alpha, beta, activation, scale_a, scale_b, gate, gate_interleaved, "
+       "scale_d, powers_of_two",
+       "d", 2, 14},
       {"chunk_indices", "cu_seqlens, chunk_indices, total_chunks", nullptr, 3, 3},
       {"chunk_o", "q, k, v_new, h, o, g_cu, cu_seqlens, chunk_indices, total_chunks, seq_length, scale, h_transposed",
        "o", 4, 12}};

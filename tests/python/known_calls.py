@@ -14,7 +14,7 @@ FAKES = os.path.join(os.path.dirname(os.environ["TJ_TEST_LIBRARY"]), "..", "test
 driver = ctypes.CDLL(os.path.join(FAKES, "libcuda.so.1"))  # in front of a real one
 ctypes.CDLL(os.path.join(FAKES, "libnvrtc.so.1"))
 tilejit = here.tilejit
-from tilejit import _ops, _plan  # noqa: E402
+from tilejit import _ops, _plan, _products  # noqa: E402
 
 Hook = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 log = ctypes.CFUNCTYPE(ctypes.c_char_p)(("fake_cuda_log", driver))
@@ -28,16 +28,16 @@ class Short:
     """Calls take the short way, or raise LongWay."""
 
     def __init__(self):
-        self.makers = [name for name in ("_fmha", "_gemm", "_chunk_o", "_chunk_indices")]
+        self.makers = [(_ops, "_fmha"), (_products, "_gemm"), (_ops, "_chunk_o"), (_ops, "_chunk_indices")]
 
     def __enter__(self):
-        self.before = {name: getattr(_ops, name) for name in self.makers}
-        for name in self.makers:
-            setattr(_ops, name, self.refuse)
+        self.before = [getattr(*maker) for maker in self.makers]
+        for maker in self.makers:
+            setattr(*maker, self.refuse)
 
     def __exit__(self, *_):
-        for name, maker in self.before.items():
-            setattr(_ops, name, maker)
+        for maker, before in zip(self.makers, self.before):
+            setattr(*maker, before)
 
     @staticmethod
     def refuse(*_, **__):

@@ -92,14 +92,19 @@ TJ_DEVICE Tile group_tile(const Params& params, int block, const GroupPlace& fro
   return tile;
 }
 
-/// The part of K that a tile's group has. A group that ends before it begins is empty.
+/// The part of K that a tile's group has. A group that ends before it begins is empty. Of 8-bit elements an end counts
+/// as the next multiple of 128.
 template <class C>
 TJ_DEVICE void find_depths(const Params& params, Tile& tile) {
+  constexpr int kStep = kEndsDepths<C> ? 1 : C::kBlockK;
+  static_assert(kEndsDepths<C> || kStep == kScaledElements, "an iteration's scales are those of a block of K");
   const auto told = [&](int group) {
-    return max(0, min(static_cast<int>(dev::load_global_u32(params.groups + group)), params.k));
+    const int end = max(0, min(static_cast<int>(dev::load_global_u32(params.groups + group)), params.k));
+    return (end + kStep - 1) / kStep * kStep;
   };
   tile.depth_begin = tile.batch > 0 ? told(tile.batch - 1) : 0;
   tile.depth_end = max(told(tile.batch), tile.depth_begin);
+  if constexpr (!kEndsDepths<C>) tile.first = tile.depth_begin / kStep;
   tile.trip_count = params.k_blocks == 0 ? 0 : (tile.depth_end - tile.depth_begin + C::kBlockK - 1) / C::kBlockK;
   tile.row_end = params.m;
 }

@@ -40,13 +40,13 @@ TJ_DEVICE void load_depth(u32 place, const TensorMap* map, u32 full, int across,
   static_assert(B::kMnMajor, "K goes down");
   dev::copy_box_5d(place, map, full, across, kEndRows - count, down + count, kEndRows, 0);
 }
-/// An iteration's place in K, and where its group ends, of kernels with kGroupDepths.
+/// An iteration's place in K, and where its group ends, of kernels with kEndsDepths.
 struct Depth {
   int begin, end;
 };
 template <class C>
 TJ_DEVICE Depth depth_of(const Tile& tile, int i) {
-  if constexpr (kGroups<C> == kGroupDepths)
+  if constexpr (kEndsDepths<C>)
     return {tile.depth_begin + i * C::kBlockK, tile.depth_end};
   else
     return {(tile.first + i) * C::kBlockK, 0};
@@ -64,7 +64,7 @@ TJ_DEVICE void load_boxes(const TensorMap* map, int row, Depth depth, int batch,
     const u32 place = slot + at / kBlockColumns<C> * B::kPitch + first * kRowBytes<C, B::kMnMajor>;
     if constexpr (Share::kParts > 1)
       dev::copy_box_4d_multicast(place, map, full, share.mask, across + at, down, batch, half);
-    else if constexpr (kGroups<C> == kGroupDepths)
+    else if constexpr (kEndsDepths<C>)
       load_depth<B>(place, map, full, across + at, down, min(B::kDown, depth.end - down));
     else if constexpr (C::kPairs)
       PairCopy<C::kPairs>::box(place, map, full, across + at, down, batch);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "divisor.cuh"
+#include "ops/scales/params.cuh"
 #include "types.cuh"
 
 namespace tj::ops::gemm {
@@ -17,9 +18,9 @@ enum Scales : int {
   kScaledBlocks = 1,  ///< 128 elements of K of a row of a; as many of 128 rows of b
   kScaledRows = 2     ///< 128 elements of K of a row of either
 };
-inline constexpr int kScaledElements = 128;
-inline constexpr int kScalesTogether = 4;  ///< words of a row, that the copy engine brings: 16 bytes
-inline constexpr int kPackedBlocks = 4;    ///< of K, whose exponents of 8 bits make a word
+inline constexpr int kScaledElements = kScaleBlock;
+inline constexpr int kScalesTogether = 4;            ///< words of a row, that the copy engine brings: 16 bytes
+inline constexpr int kPackedBlocks = kScalesPacked;  ///< of K, whose exponents of 8 bits make a word
 /// Columns of a tile that have one scale of a block of b: tiles begin at multiples of so many.
 constexpr int scale_columns(int columns) {
   const int power = columns & -columns;  // the largest one that divides them
@@ -101,6 +102,7 @@ struct Params {
   int group_count;
   Divisor by_columns, by_box;  ///< likewise: column_tiles, a_box
   int k;                       ///< of all groups; read by kernels with kGroupDepths
+  BlockScales d_scales;        ///< written by kernels whose Output is e4m3
 };
 
 }  // namespace tj::ops::gemm

@@ -1,4 +1,5 @@
-// Scales of blocks of 8-bit operands: the bodies load_scales and bring_scales, and promote where each column has one.
+// Scales of blocks of 8-bit operands: the bodies load_scales and bring_scales, and promote where each column has one,
+// also of pieces.
 //
 // Decides where scales lie in a slot: those of the tile's rows first, then those of its columns. An iteration has
 // kScaleBlocks blocks of 128 elements of K. Where M (N) is contiguous a box has a row of scales for each block, else
@@ -118,26 +119,41 @@ TJ_DEVICE void bring_scales(Consumer<C>& consumer, const Tile& tile, int i, u32 
   }
 }
 
-/// Sums to those in f32 where each column has a scale.
-template <class C>
-TJ_DEVICE void promote(Consumer<C>& consumer, const Tile& tile, int i, u32 slot) {
+/// A piece's sums to those in f32 where each column has a scale.
+template <int Piece, class C>
+TJ_DEVICE void promote_columns(Consumer<C>& consumer, const Tile& tile, int i, u32 slot) {
+  constexpr int kSums = Consumer<C>::kPieceSums, kFirst = Piece * kSums;
 #pragma unroll
   for (int at = 0; at < kScaleBlocks<C>; ++at) {
     const int block = scaled_block<C>(tile, i, at);
 #pragma unroll
-    for (int s = 0; s < C::kBlockN / 2; s += 4) {
+    for (int s = 0; s < kSums; s += 4) {
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
-        const float column = right_scale<C>(slot, 2 * s / kTileColumns<C>,
-                                            2 * s % kTileColumns<C> + consumer.lane % 4 * 2 + e, block, at);
+        const int first = 2 * (kFirst + s);
+        const float column = right_scale<C>(slot, first / kTileColumns<C>,
+                                            first % kTileColumns<C> + consumer.lane % 4 * 2 + e, block, at);
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          float& sum = consumer.sums[0][s + 2 * half + e];
-          sum = dev::multiply_add(consumer.partial[at][s + 2 * half + e], consumer.factors[at][0][half] * column, sum);
+          float& sum = consumer.sums[0][kFirst + s + 2 * half + e];
+          const float partial = consumer.partial[Consumer<C>::template set_of<Piece>(at)][s + 2 * half + e];
+          sum = dev::multiply_add(partial, consumer.factors[at][0][half] * column, sum);
         }
       }
     }
   }
+}
+template <class C>
+TJ_DEVICE void promote(Consumer<C>& consumer, const Tile& tile, int i, u32 slot) {
+  promote_columns<0>(consumer, tile, i, slot);
+}
+template <class C>
+TJ_DEVICE void promote_low(Consumer<C>& consumer, const Tile& tile, int i, u32 slot) {
+  promote_columns<0>(consumer, tile, i, slot);
+}
+template <class C>
+TJ_DEVICE void promote_high(Consumer<C>& consumer, const Tile& tile, int i, u32 slot) {
+  promote_columns<1>(consumer, tile, i, slot);
 }
 
 }  // namespace tj::ops::gemm

@@ -23,6 +23,11 @@ template <class C, class = void>
 inline constexpr int kPieces = 1;
 template <class C>
 inline constexpr int kPieces<C, decltype(void(C::kPieces))> = C::kPieces;
+/// Do pieces follow each other with one set of sums, each once the other's are added?
+template <class C, class = void>
+inline constexpr bool kInTurn = false;
+template <class C>
+inline constexpr bool kInTurn<C, decltype(void(C::kInTurn))> = C::kInTurn;
 /// Are an iteration's sums multiplied by scales of blocks?
 template <class C, class = void>
 inline constexpr bool kScaled = false;
@@ -40,15 +45,19 @@ struct Factors<C, true> {
   static constexpr int kScaleBlocks = C::kBlockK / kBlockColumns<C>;
   float factors[kScaleBlocks][kFactorParts][2];
 };
-/// The further registers of a consumer of e4m3: the matrix unit's sums over each block of an iteration, in pieces, and
-/// alpha times both scales.
+/// The further registers of a consumer of e4m3: the matrix unit's sums over each block of an iteration, in pieces or of
+/// the one that has its turn, and alpha times both scales.
 template <class C, bool = kPromotes<C>>
 struct Partial {};
 template <class C>
 struct Partial<C, true> : Factors<C> {
-  static constexpr int kPieceSums = kSumColumns<C> / 2 / kPieces<C>;
-  float partial[C::kBlockK / kBlockColumns<C> * kPieces<C>][kPieceSums];
+  static constexpr int kPieceSums = kSumColumns<C> / 2 / kPieces<C>, kSets = kInTurn<C> ? 1 : kPieces<C>;
+  float partial[C::kBlockK / kBlockColumns<C> * kSets][kPieceSums];
   float factor;
+  template <int Piece>
+  static TJ_DEVICE constexpr int set_of(int block) {
+    return block * kSets + (kInTurn<C> ? 0 : Piece);
+  }
 };
 
 /// Rows of sums that a consumer has: those of one product, or of two in the widest swapped tiles.
@@ -140,7 +149,7 @@ TJ_DEVICE void multiply_piece(Consumer<C>& consumer, u32 a, u32 b) {
                 dev::matrix_operand((Left::kIsA ? b : a) + Piece * kColumns * kSwizzleRowBytes, 16, kSwizzleAtomBytes);
 #pragma unroll
   for (int block = 0; block < C::kBlockK / kBlockColumns<C>; ++block) {
-    auto& partial = consumer.partial[block * kPieces<C> + Piece];
+    auto& partial = consumer.partial[Consumer<C>::template set_of<Piece>(block)];
     dev::hold(partial);
     dev::matrix_multiply<Steps>(typename C::Element{}, partial, dev::operand_advance(left, block * Left::kBlock),
                                 dev::operand_advance(right, block * Right::kBlock), false);
@@ -150,7 +159,7 @@ template <int Piece, class C>
 TJ_DEVICE void piece_done(Consumer<C>& consumer) {
 #pragma unroll
   for (int block = 0; block < C::kBlockK / kBlockColumns<C>; ++block)
-    dev::hold(consumer.partial[block * kPieces<C> + Piece]);
+    dev::hold(consumer.partial[Consumer<C>::template set_of<Piece>(block)]);
 }
 
 /// sums (+)= a b^T, or in swapped tiles b a^T: 64 x kSumColumns for each block of rows. The group before may still be
@@ -196,7 +205,7 @@ TJ_DEVICE void promote_piece(Consumer<C>& consumer) {
   for (int block = 0; block < C::kBlockK / kBlockColumns<C>; ++block) {
 #pragma unroll
     for (int s = 0; s < kSums; ++s) {
-      const float partial = consumer.partial[block * kPieces<C> + Piece][s];
+      const float partial = consumer.partial[Consumer<C>::template set_of<Piece>(block)][s];
       float& sum = consumer.sums[0][Piece * kSums + s];
       if constexpr (kScaled<C>)
         sum = dev::multiply_add(

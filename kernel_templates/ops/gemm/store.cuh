@@ -255,21 +255,21 @@ TJ_DEVICE void finish_part(const Consumer<C>& consumer, const Tile& tile, const 
 template <class C>
 TJ_DEVICE void read_gated_bias(const Consumer<C>& consumer, const Tile& tile, int part, Biases<C>& bias) {
   const Params& params = consumer.params;
-  const long long begin = tile.batch * params.bias_stride_batch;
   const int first = tile.column + Parts<C>::column(part, consumer.lane);
+  const long long begin = tile.batch * params.bias_stride_batch + static_cast<long long>(first) * params.bias_step;
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    const int column = first + 4 * (i - i % 2) + i % 2;
-    if (!Parts<C>::has(part, i) || column >= params.n) continue;
-    const long long at = begin + static_cast<long long>(column) * params.bias_step;
-    bias.values[0][i] = read_element(typename C::Output{}, params.bias, at);
-    bias.values[1][i] = read_element(typename C::Output{}, params.bias, at + params.bias_other);
+    const int more = 4 * (i - i % 2) + i % 2;
+    if (!Parts<C>::has(part, i) || first + more >= params.n) continue;
+    const long long at = begin + more * params.bias_step;
+    bias.values[0][i] = read_element(Added<C>{}, params.bias, at);
+    bias.values[1][i] = read_element(Added<C>{}, params.bias, at + params.bias_other);
   }
 }
 template <class C>
 TJ_DEVICE void read_bias(const Consumer<C>& consumer, const Tile& tile, int part, Biases<C>& bias) {
   if constexpr (C::kBias && kGate<C> != 0) return read_gated_bias(consumer, tile, part, bias);
-  const typename C::Output tag{};
+  const Added<C> tag{};
   const Params& params = consumer.params;
   const int column = tile.column + consumer.column() + Parts<C>::column(part, consumer.lane);
   if constexpr (C::kBias)

@@ -64,6 +64,22 @@ inline constexpr int kHalves = kGate<C> == 0 ? 1 : 2;
 template <class C>
 inline constexpr int kTileColumns = C::kBlockN / kHalves<C>;
 
+/// The type of c and bias: that of d, or what d would have if it were not quantised.
+template <class Element, class Output>
+struct AddedElement {
+  using Type = Output;
+};
+template <class Element>
+struct AddedElement<Element, dev::E4m3> {
+  using Type = Element;
+};
+template <>
+struct AddedElement<dev::E4m3, dev::E4m3> {
+  using Type = dev::Bf16;
+};
+template <class C>
+using Added = typename AddedElement<typename C::Element, typename C::Output>::Type;
+
 /// How rows are told which matrix of b is theirs: groups.cuh has the kinds but none.
 template <class C, class = void>
 inline constexpr int kGroups = kNoGroups;
@@ -72,6 +88,10 @@ inline constexpr int kGroups<C, decltype(void(C::kGroups))> = C::kGroups;
 /// Do tiles follow each other group after group?
 template <class C>
 inline constexpr bool kWalksGroups = kGroups<C> == kGroupEnds || kGroups<C> == kGroupCounts;
+
+/// Do boxes of K end with their group? Groups of 8-bit elements begin at multiples of 128 of K.
+template <class C>
+inline constexpr bool kEndsDepths = kGroups<C> == kGroupDepths && dev::kElementBytes<typename C::Element> == 2;
 
 /// A group, and the tiles of those before it.
 struct GroupPlace {

@@ -1,13 +1,15 @@
 // Elements of 8 bits with scales of blocks: the bodies of the graph's nodes.
 //
 // Decides what a warp does with its unit: 128 columns of some rows, of which half a warp has one at a time, 8 elements
-// a lane. A block of 128 rows is read twice, first for its largest magnitude. Invariant: nothing outside x is read,
+// a lane. A block of 128 rows is read twice, first for its largest magnitude. Where q is transposed, a unit has 32
+// columns of 128 rows, and is read once. Invariant: nothing outside x is read,
 // nothing outside q and scales is written.
 #pragma once
 
 #include "ops/activation.cuh"
 #include "ops/eight.cuh"
 #include "ops/quantise/params.cuh"
+#include "ops/scales/make.cuh"
 
 namespace tj::ops::quantise {
 
@@ -15,8 +17,6 @@ using dev::first_tile;
 using dev::next_tile;
 using dev::tile_count;
 using dev::u32;
-
-inline constexpr float kLargest = 448.0f, kLeast = 1e-4f;
 
 /// kWarps units.
 struct Tile {
@@ -127,32 +127,6 @@ TJ_DEVICE float largest_of(const float (&values)[kEach]) {
   return largest;
 }
 
-/// The least power of two that is no less.
-TJ_DEVICE float power_of_two(float x) {
-  float power = dev::exp2_approx(static_cast<float>(static_cast<int>(dev::log2_approx(x))));  // within a factor of 2
-#pragma unroll
-  for (int step = 0; step < 2; ++step)
-    if (power * 0.5f >= x) power *= 0.5f;
-#pragma unroll
-  for (int step = 0; step < 2; ++step)
-    if (power < x) power *= 2.0f;
-  return power;
-}
-TJ_DEVICE float scale_of(const Params& params, float largest) {
-  const float scale = dev::maximum(largest, kLeast) * (1.0f / kLargest);
-  return params.powers_of_two != 0 ? power_of_two(scale) : scale;
-}
-TJ_DEVICE void write_scale(const Params& params, const Unit& unit, int row, float scale) {
-  const long long begin = unit.batch * params.scale_batch + row * params.scale_row;
-  if (params.packed == 0)
-    return dev::store_global(static_cast<float*>(params.scales) + begin + unit.block * params.scale_block, scale);
-  // Units of a word's blocks are other warps': each writes its byte, and the last one those behind it.
-  auto* word = static_cast<unsigned char*>(params.scales) + 4 * (begin + unit.block / kPacked * params.scale_block);
-  dev::store_global_u8(word + unit.block % kPacked, dev::bits_of(scale) >> 23 & 0xffu);
-  if (unit.block + 1 == params.blocks)
-    for (int byte = params.blocks % kPacked; byte % kPacked != 0; ++byte) dev::store_global_u8(word + byte, 0u);
-}
-
 TJ_DEVICE void write_eight(const Params& params, const Unit& unit, int row, const float (&values)[kEach],
                            float inverse) {
   const int left = row < params.rows ? params.columns - unit.column : 0;
@@ -175,9 +149,9 @@ TJ_DEVICE void settle(Quantiser<C>& quantiser, const Unit& unit) {
 #pragma unroll
   for (int mask = 16; mask > 0; mask /= 2)
     quantiser.largest = dev::maximum(quantiser.largest, dev::shuffle_xor(quantiser.largest, mask));
-  const float scale = scale_of(params, quantiser.largest);
+  const float scale = scale_of(params.scales, quantiser.largest);
   quantiser.inverse = dev::divide_approx(1.0f, scale);
-  if (dev::lane_index() == 0) write_scale(params, unit, unit.row / kBlock, scale);
+  if (dev::lane_index() == 0) write_scale(params.scales, unit.batch, unit.row / kBlock, unit.block, scale);
 }
 
 /// All of a unit whose blocks have one row; a step of one that is read twice.
@@ -203,11 +177,69 @@ TJ_DEVICE void quantise_rows(Quantiser<C>& quantiser, const Tile& tile, int i) {
       if (tall) continue;
 #pragma unroll
       for (int mask = 8; mask > 0; mask /= 2) largest = dev::maximum(largest, dev::shuffle_xor(largest, mask));
-      const float scale = scale_of(params, largest);
+      const float scale = scale_of(params.scales, largest);
       quantiser.inverse = dev::divide_approx(1.0f, scale);
-      if (dev::lane_index() % 16u == 0 && row < params.rows) write_scale(params, unit, row, scale);
+      if (dev::lane_index() % 16u == 0 && row < params.rows)
+        write_scale(params.scales, unit.batch, row, unit.block, scale);
     }
     write_eight(params, unit, row, values, quantiser.inverse);
+  }
+}
+
+/// A unit whose q is transposed: eight lanes have the rows of eight columns.
+template <class C>
+TJ_DEVICE void quantise_columns(Quantiser<C>& quantiser, const Tile& tile, int) {
+  using Element = typename C::Element;
+  const Params& params = quantiser.params;
+  const int unit = tile.index * kWarps + static_cast<int>(dev::warp_index());
+  if (unit >= params.units) return;
+  const int group = divided(unit, params.by_blocks), batch = divided(group, params.by_row_units),
+            block = group - batch * params.row_units, part = static_cast<int>(dev::lane_index()) / 4;
+  const int row = block * kBlock + part * kLaneRows,
+            column = (unit - group * params.blocks) * kUnitColumns + static_cast<int>(dev::lane_index()) % 4 * kEach;
+  const auto* from = static_cast<const typename Stored<Element>::Type*>(params.x) + batch * params.x_batch +
+                     row * params.x_row + column;
+  Stored<Element> rows[kLaneRows];
+  if (params.wide != 0 && row + kLaneRows <= params.rows && column + kEach <= params.columns) {
+#pragma unroll
+    for (int r = 0; r < kLaneRows; ++r) load_eight(from + r * params.x_row, rows[r]);
+  } else {
+#pragma unroll
+    for (int r = 0; r < kLaneRows; ++r)
+      load_some(from + r * params.x_row, row + r < params.rows ? params.columns - column : 0, rows[r]);
+  }
+  float largest[kEach] = {};
+#pragma unroll
+  for (int r = 0; r < kLaneRows; ++r) {
+    float values[kEach];
+    values_of(Element{}, rows[r], values);
+#pragma unroll
+    for (int e = 0; e < kEach; ++e) largest[e] = dev::maximum(largest[e], dev::magnitude(values[e]));
+  }
+#pragma unroll
+  for (int e = 0; e < kEach; ++e) {
+#pragma unroll
+    for (int mask = 4; mask < 32; mask *= 2) largest[e] = dev::maximum(largest[e], dev::shuffle_xor(largest[e], mask));
+    const float scale = scale_of(params.scales, largest[e]);
+    if (part == e && column + e < params.columns) write_scale(params.scales, batch, column + e, block, scale);
+    largest[e] = dev::divide_approx(1.0f, scale);
+  }
+#pragma unroll
+  for (int pair = 0; pair < kEach; pair += 2) {
+    u32 words[2][4] = {};
+#pragma unroll
+    for (int r = 0; r < kLaneRows; r += 2) {
+      float low[2], high[2];
+      dev::unpack(Element{}, rows[r].words[pair / 2], low[0], high[0]);
+      dev::unpack(Element{}, rows[r + 1].words[pair / 2], low[1], high[1]);
+      words[0][r / 4] |= dev::pack_e4m3(low[0] * largest[pair], low[1] * largest[pair]) << r % 4 * 8;
+      words[1][r / 4] |= dev::pack_e4m3(high[0] * largest[pair + 1], high[1] * largest[pair + 1]) << r % 4 * 8;
+    }
+#pragma unroll
+    for (int e = 0; e < 2; ++e)
+      if (column + pair + e < params.columns)
+        write_sixteen(params.q + batch * params.q_batch + (column + pair + e) * params.q_row + row, words[e],
+                      params.rows - row, params.wide_q != 0);
   }
 }
 

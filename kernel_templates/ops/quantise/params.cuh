@@ -2,31 +2,34 @@
 #pragma once
 
 #include "divisor.cuh"
+#include "ops/scales/params.cuh"
 #include "types.cuh"
 
 namespace tj::ops::quantise {
 
-inline constexpr int kBlock = 128;  ///< elements of K of a row, and rows, that a scale serves
-inline constexpr int kPacked = 4;   ///< blocks of K whose exponents make a word
-inline constexpr int kWarps = 8;    ///< units of a tile
-inline constexpr int kAhead = 4;    ///< pairs of rows that a warp has under way
+inline constexpr int kBlock = kScaleBlock;  ///< elements of K of a row, and rows, that a scale serves
+inline constexpr int kWarps = 8;            ///< units of a tile
+inline constexpr int kAhead = 4;            ///< pairs of rows that a warp has under way
 inline constexpr int kStepRows = 2 * kAhead;
 inline constexpr int kSteps = kBlock / kStepRows;  ///< of a block of 128 rows, which is read twice
+
+// Where q is transposed, a lane has 16 rows of 8 columns: its elements of a column are neighbours in q.
+inline constexpr int kLaneRows = 16;     ///< of the 128 of a unit
+inline constexpr int kUnitColumns = 32;  ///< of a unit
 
 struct Params {
   const void* x;
   unsigned char* q;
-  void* scales;                              ///< f32; with `packed` words of kPacked exponents
+  BlockScales scales;
   const int* row_indices;                    ///< the row of x that is quantised, for each of q; null: its own
   long long x_batch, x_row, q_batch, q_row;  ///< in elements
-  long long scale_batch, scale_row, scale_block;
-  int rows, columns;  ///< of q, in a matrix
-  int x_rows;         ///< of x, with row_indices
-  int wide;           ///< 8 elements of x and of q may be accessed at a time
-  int tall;           ///< blocks have 128 rows
-  int powers_of_two;
-  int packed;                    ///< scales are exponents of 8 bits
-  int blocks, row_units, units;  ///< blocks of K; units of one of them in a matrix; all
+  int rows, columns;                         ///< of q, in a matrix; of x where q is transposed
+  int x_rows;                                ///< of x, with row_indices
+  int wide;    ///< 8 elements of x and of q may be accessed at a time; of x where q is transposed
+  int wide_q;  ///< 16 elements of q may be; read where q is transposed
+  int tall;    ///< blocks have 128 rows
+  int blocks, row_units,
+      units;  ///< blocks of K, or units of 32 columns; units of one of them in a matrix; all
   int tiles;
   Divisor by_blocks, by_row_units;
 };

@@ -14,7 +14,9 @@ constexpr std::int64_t kLarge[] = {2048, 4096, 6144, 8192, 12288, 16384};
 
 /// Is there a tile at all? Where options leave too little shared memory there may be none.
 bool served(const GemmKernel& kind, const arch::Arch& arch) {
-  if (!gemm_serves(arch, size_of(kind.dtype)) || (kind.gated() && !gemm_family(arch).gates)) return false;
+  if (!gemm_serves(arch, size_of(kind.dtype)) || (kind.gated() && !gemm_family(arch).gates) ||
+      (kind.quantises() && !gemm_family(arch).quantises))
+    return false;
   return std::any_of(gemm_tiles().begin(), gemm_tiles().end(), [&](const GemmTile& tile) {
     return tile.blocks() == 1 && gemm_tile_fits(tile, kind, gemm_family(arch)) && gemm_blocks_per_sm(tile, arch) > 0;
   });

@@ -94,6 +94,7 @@ class GemmBuilder : protected GraphBuilder {
       flag("kRightScalesK", kernel_.right_scales_k);
     }
     if (kernel_.gated()) add_gemm_constants(kernel_, graph_, {"gate"});
+    if (kernel_.quantises()) graph_.includes.emplace_back("ops/gemm/quantised.cuh");
     constant("kClusterM", tile_.cluster_m);
     constant("kClusterN", tile_.cluster_n);
     add_gemm_constants(kernel_, graph_, {"a-major", "b-major"});

@@ -9,6 +9,7 @@ using namespace support::c_structs;
 
 GemmArgs gemm_from_c(const void* structure) {
   const tj_gemm_args g = read(static_cast<const tj_gemm_args*>(structure), "args");
+  check_reserved(g.reserved);
   GemmArgs args;
   args.a = to_tensor(g.a, "a");
   args.b = to_tensor(g.b, "b");
@@ -24,6 +25,8 @@ GemmArgs gemm_from_c(const void* structure) {
   args.max_sms = g.max_sms;
   args.gate = to_enum<Activation>(g.gate, TJ_ACTIVATION_GELU_TANH, "args.gate", kGemmActivationsAllowed);
   args.gate_interleaved = g.gate_interleaved != 0;
+  if (g.scale_d != nullptr) args.scale_d = to_tensor(g.scale_d, "scale_d");
+  args.powers_of_two = g.powers_of_two != 0;
   return args;
 }
 

@@ -1,6 +1,7 @@
 // See checks.hpp.
 #include "ops/gemm/checks.hpp"
 
+#include "ops/common/block_scales.hpp"
 #include "ops/gemm/fields.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "ops/gemm/params.cuh"
@@ -13,8 +14,9 @@ using support::cat;
 void check_gemm_types(const char* op, DType dtype, DType out, const char* dtype_name, const char* out_name) {
   if (dtype != DType::f16 && dtype != DType::bf16 && dtype != DType::e4m3)
     refuse(op, Code::unsupported, cat(dtype_name, " is ", to_string(dtype), "; allowed: f16, bf16, e4m3"));
-  if (out != DType::f16 && out != DType::bf16 && out != DType::f32)
-    refuse(op, Code::unsupported, cat(out_name, " is ", to_string(out), "; allowed: f16, bf16, f32"));
+  if (out != DType::f16 && out != DType::bf16 && out != DType::f32 && out != DType::e4m3)
+    refuse(op, Code::unsupported,
+           cat(out_name, " is ", to_string(out), "; allowed: f16, bf16, f32, or e4m3 with scales of its own"));
 }
 
 void check_gemm_activation(const char* op, Activation activation, const char* name) {
@@ -87,6 +89,51 @@ void check_block_scales(const char* name, const Tensor& tensor, const Named& ope
   check_strides(scale, size_of(DType::f32), !of_blocks && gemm_mn_major(tensor) ? down : across);
   check_alignment(scale, size_of(DType::f32));
   check_apart(d, d_range, scale, range_of(scale));
+}
+
+void check_gemm_quantised(const char* op, const GemmArgs& product) {
+  const bool wanted = product.d.dtype == DType::e4m3;
+  if (wanted != product.scale_d.has_value())
+    refuse(op, Code::invalid_argument,
+           wanted ? std::string("d.dtype is e4m3 and scale_d is absent; allowed: f16, bf16, f32, or e4m3 with scale_d")
+                  : cat("scale_d is given with d.dtype ", to_string(product.d.dtype), "; allowed with e4m3"));
+  if (wanted && product.beta != 0)
+    refuse(op, Code::unsupported, cat("beta is ", product.beta, "; allowed with d of e4m3: 0"));
+}
+
+void check_gemm_scale_d(const GemmArgs& product, const Named& d, const Range& d_range) {
+  static constexpr const char* kAxes[] = {"B", "rows", "blocks of N"};
+  if (!product.scale_d) return;
+  const Named scale{d.op,
+                    "scale_d",
+                    *product.scale_d,
+                    kAxes + 3 - d.rank,
+                    d.rank,
+                    "[M, ceil(N / 128)] of d, or of i32 [M, ceil(N / 512)], with d's batch"};
+  check_form(scale);
+  if (scale.tensor.dtype != DType::i32) check_dtype(scale, DType::f32, ", or i32 with powers_of_two");
+  if (scale.tensor.dtype == DType::i32 && !product.powers_of_two)
+    refuse(d.op, Code::invalid_argument,
+           "scale_d.dtype is i32 (exponents) and powers_of_two is false; allowed: f32, or true");
+  check_device(scale, d.tensor.device, "d");
+  const int across = d.rank - 1;
+  for (int axis = 0; axis < across; ++axis) check_same(scale, axis, d.at(axis), "d's shape");
+  check_same(scale, across, scale_words(d.at(across), scale.tensor.dtype),
+             scale.tensor.dtype == DType::i32 ? "ceil(N / 512) of d's N, of i32" : "ceil(N / 128) of d's N");
+  check_strides(scale, size_of(DType::f32), -1);
+  check_alignment(scale, size_of(DType::f32));
+  check_no_self_overlap(scale);
+  const Range range = range_of(scale);
+  check_apart(d, d_range, scale, range);
+  const auto apart = [&](const char* name, const Tensor& tensor) {
+    const Named other{d.op, name, tensor, nullptr, tensor.rank, ""};
+    check_apart(scale, range, other, range_of(other));
+  };
+  apart("a", product.a);
+  apart("b", product.b);
+  if (product.bias) apart("bias", *product.bias);
+  if (product.scale_a) apart("scale_a", *product.scale_a);
+  if (product.scale_b) apart("scale_b", *product.scale_b);
 }
 
 }  // namespace tj::ops

@@ -21,4 +21,9 @@ void check_gemm_gate_operands(const GemmArgs& product, const Named& b);
 void check_block_scales(const char* name, const Tensor& tensor, const Named& operand, std::int64_t rows,
                         std::int64_t blocks, std::int64_t k_blocks, DType type, const Named& d, const Range& d_range);
 
+/// A d of e4m3 has a scale_d and no addend, another has no scale_d: before shapes are looked at.
+void check_gemm_quantised(const char* op, const GemmArgs& product);
+/// The scale_d of a call whose other tensors are checked, if it has one.
+void check_gemm_scale_d(const GemmArgs& product, const Named& d, const Range& d_range);
+
 }  // namespace tj::ops

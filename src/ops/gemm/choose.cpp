@@ -107,8 +107,8 @@ const Rates* known(const arch::Arch& arch, const GemmKernel& kernel) {
 /// give the same iterations are one number, the least.
 RankedGemm best_parts(const GemmSizes& sizes, const GemmKernel& kernel, int tile, const Rates& rates) {
   const GemmTile& shape = gemm_tiles()[static_cast<std::size_t>(tile)];
-  // Blocks share K as it is; a gate needs whole sums.
-  if (kernel.walk == WalkChoice::split || shape.sliced() || kernel.gated()) return {{tile, 1}, 0};
+  // Blocks share K as it is; some ends need whole sums.
+  if (kernel.walk == WalkChoice::split || shape.sliced() || kernel.whole()) return {{tile, 1}, 0};
   const std::int64_t blocks = up(sizes.k, shape.block_k);
   const Prediction prediction(sizes, kernel, tile, rates);
   const double fill = cluster_places(sizes, shape, *rates.arch) / clusters_of(sizes, shape);
@@ -181,7 +181,7 @@ void set_limited_walk(const GemmSizes& sizes, const arch::Arch& arch, GemmChoice
 /// for no other walk. Tile -1: there is none.
 RankedGemm best_shared(const GemmSizes& sizes, const GemmKernel& kernel, const Rates& rates) {
   RankedGemm best{{-1, 1, kNoGemmRung, WalkChoice::split}, 0};
-  const bool usual = sizes.max_sms == 0 && kernel.walk == WalkChoice::usual && !kernel.parts && !kernel.gated();
+  const bool usual = sizes.max_sms == 0 && kernel.walk == WalkChoice::usual && !kernel.parts && !kernel.whole();
   if (rates.stores.piece_cycles <= 0 || !usual) return best;
   for (std::size_t t = 0; t < kGemmTileCount; ++t) {
     const GemmTile& tile = gemm_tiles()[t];
@@ -226,7 +226,7 @@ Kernel made_choice(const ProblemKey& problem, const arch::Arch& arch) {
     return gemm_kernel_of(problem, {kind.tile, 1});
   }
   const Rates* rates = known(arch, kind);
-  gemm_require_gate(kind, arch);
+  gemm_require_end(kind, arch);
   return gemm_kernel_of(
       problem, fewest_cycles(gemm_sizes(problem), kind, rates != nullptr ? *rates : gemm_rates_of(arch)).choice);
 }
@@ -258,7 +258,7 @@ bool gemm_shares(const GemmSizes& sizes, const GemmTile& tile, const arch::Arch&
 
 std::vector<RankedGemm> rank_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch) {
   const Rates* shipped = known(arch, kernel);
-  gemm_require_gate(kernel, arch);
+  gemm_require_end(kernel, arch);
   const Rates rates = shipped != nullptr ? *shipped : gemm_rates_of(arch);
   std::vector<RankedGemm> ranking;
   for (std::size_t t = 0; t < kGemmTileCount; ++t) {

@@ -46,12 +46,14 @@ const arch::Needs& node_bodies() {
 /// Tiles whose rows are rows of the matrix instructions, and all of one group; with depths all of K is.
 bool groups_fit(const GemmTile& tile, const GemmKernel& kernel) {
   if (kernel.groups == Groups::none) return true;
-  constexpr int kMostBox = 256;                         // of the copy engine
-  const bool depths = kernel.groups == Groups::depths;  // boxes of one block end with their group
-  const bool whole = kernel.left_mn == depths && kernel.right_mn == depths && !kernel.parts &&
-                     kernel.rung == kNoGemmRung && kernel.walk == WalkChoice::usual && !tile.swapped &&
-                     !tile.sliced() && !tile.reads;
-  if (depths) return whole && tile.blocks() == 1 && tile.block_k <= kMostBox;
+  constexpr int kMostBox = 256;  // of the copy engine
+  const bool depths = kernel.groups == Groups::depths;
+  const bool ends = depths && tile.element_bytes == 2;  // boxes of one block end with their group
+  const bool whole = kernel.left_mn == ends && kernel.right_mn == ends && !kernel.parts && kernel.rung == kNoGemmRung &&
+                     kernel.walk == WalkChoice::usual && !tile.swapped && !tile.sliced() && !tile.reads;
+  if (depths)
+    return whole && tile.blocks() == 1 && tile.block_k <= kMostBox && !kernel.quantises() &&
+           (ends || tile.block_k == gemm::kScaledElements);
   return whole && tile.block_m + gemm_rows_before(kernel) <= kMostBox &&
          (kernel.groups != Groups::rows || (tile.cluster_m == 1 && gemm::kRowsTogether % tile.block_m == 0));
 }
@@ -93,15 +95,20 @@ void gemm_require_type(DType dtype, const arch::Arch& arch) {
     refuse("gemm", Code::unsupported, cat("a.dtype is ", to_string(dtype), "; allowed on ", arch.name, ": f16, bf16"));
 }
 
-void gemm_require_gate(const GemmKernel& kernel, const arch::Arch& arch) {
-  if (!kernel.gated() || gemm_family(arch).gates) return;
-  const char* name = kGemmActivations[static_cast<int>(kernel.gate)];
-  refuse(gemm_op_name(kernel).data(), Code::unsupported, cat("gate is ", name, "; allowed on ", arch.name, ": none"));
+void gemm_require_end(const GemmKernel& kernel, const arch::Arch& arch) {
+  const GemmFamily& family = gemm_family(arch);
+  const char* op = gemm_op_name(kernel).data();
+  if (kernel.gated() && !family.gates)
+    refuse(op, Code::unsupported,
+           cat("gate is ", kGemmActivations[static_cast<int>(kernel.gate)], "; allowed on ", arch.name, ": none"));
+  if (kernel.quantises() && !family.quantises)
+    refuse(op, Code::unsupported,
+           cat("d.dtype is ", to_string(kernel.out), "; allowed on ", arch.name, ": f16, bf16, f32"));
 }
 
 void gemm_require(const GemmKernel& kernel, const arch::Arch& arch) {
   gemm_require_type(kernel.dtype, arch);
-  gemm_require_gate(kernel, arch);
+  gemm_require_end(kernel, arch);
   if (gemm_family(arch).rung_tile == nullptr && kernel.rung != kNoGemmRung)
     refuse("gemm", Code::unsupported,
            cat("rung is ", gemm_rung(kernel).name, "; allowed on ", arch.name, ": 0 (none), ", kGemmOwnRung, " (v",
@@ -128,7 +135,9 @@ bool gemm_tile_fits(const GemmTile& tile, const GemmKernel& kernel, const GemmFa
   if (tile.element_bytes != size_of(kernel.dtype) || (tile.element_bytes == 1 && (kernel.left_mn || kernel.right_mn)))
     return false;
   if (kernel.scales != Scales::tensor && !tile.promotes()) return false;
-  if (!family.fits(tile, kernel) || !groups_fit(tile, kernel) || (kernel.gated() && !family.gates)) return false;
+  if (!family.fits(tile, kernel) || !groups_fit(tile, kernel) || (kernel.gated() && !family.gates) ||
+      (kernel.quantises() && !family.quantises))
+    return false;
   if (tile.reads && (kernel.left_mn || kernel.right_mn)) return false;
   // Slices are a walk of their own, and K is cut once.
   if (tile.sliced() && (kernel.parts || kernel.walk != WalkChoice::usual)) return false;

@@ -17,7 +17,7 @@
 namespace tj::ops {
 
 inline constexpr const char* kGemmOperandTypes[] = {"f16", "bf16", "e4m3"};
-inline constexpr const char* kGemmOutputTypes[] = {"f16", "bf16", "f32"};
+inline constexpr const char* kGemmOutputTypes[] = {"f16", "bf16", "f32", "e4m3"};
 inline constexpr const char* kGemmLeftOrders[] = {"k", "m"};
 inline constexpr const char* kGemmRightOrders[] = {"k", "n"};
 inline constexpr const char* kGemmActivations[] = {"none", "relu", "gelu", "silu", "gelu_tanh"};
@@ -58,11 +58,12 @@ inline constexpr std::array<Field<GemmKernel>, 18> kGemmFields = {{
      .constant = "Element",
      .kind = Constant::element},
     {.name = "out",
-     .get = [](const GemmKernel& kernel) { return static_cast<unsigned>(kernel.out); },
-     .set = [](GemmKernel& kernel, unsigned value) { kernel.out = static_cast<DType>(value); },
+     .get = [](const GemmKernel& kernel) { return kernel.quantises() ? 3u : static_cast<unsigned>(kernel.out); },
+     .set = [](GemmKernel& kernel,
+               unsigned value) { kernel.out = value == 3 ? DType::e4m3 : static_cast<DType>(value); },
      .words = words<kGemmOutputTypes>,
      .bits = 2,
-     .flags = {"same", "f16", "bf16", "f32"},
+     .flags = {"same", "f16", "bf16", "f32", "e4m3"},
      .set_other = [](GemmKernel& kernel) { kernel.out = kernel.dtype == DType::e4m3 ? DType::bf16 : kernel.dtype; },
      .other = "same",
      .tag = "_%",
@@ -197,7 +198,8 @@ inline constexpr std::array<Field<GemmKernel>, 18> kGemmFields = {{
      .set =
          [](GemmKernel& kernel, unsigned value) {
            kernel.groups = static_cast<Groups>(value);
-           if (kernel.groups == Groups::depths) kernel.left_mn = kernel.right_mn = true;  // there is no other order
+           if (kernel.groups == Groups::depths)  // there is one order
+             kernel.left_mn = kernel.right_mn = kernel.dtype != DType::e4m3;
          },
      .words = words<kGemmGroups>,
      .bits = 3,

@@ -41,6 +41,11 @@ struct GemmSizes {
 /// How each matrix of b comes to its rows; the others are of grouped_gemm, in Grouping's order.
 enum class Groups : std::uint8_t { none, ends, counts, rows, depths };
 
+/// The type of c and bias: d's, or where d is quantised that of a, or bf16 beside e4m3.
+constexpr DType gemm_added(DType operands, DType out) {
+  return out != DType::e4m3 ? out : operands == DType::e4m3 ? DType::bf16 : operands;
+}
+
 /// The choice of a kernel: all that it is made for.
 struct GemmKernel {
   DType dtype = DType::f16, out = DType::f16;
@@ -59,6 +64,11 @@ struct GemmKernel {
   Groups groups = Groups::none;
   Activation gate = Activation::none;  ///< none: there is none
   bool gated() const { return gate != Activation::none; }
+  /// d is e4m3 with scales of blocks.
+  constexpr bool quantises() const { return out == DType::e4m3; }
+  /// One block finishes a whole row of a tile, of all of K: no launch that adds parts of K does.
+  constexpr bool whole() const { return gate != Activation::none || quantises(); }
+  constexpr DType added() const { return gemm_added(dtype, out); }
   Activation applied() const { return gated() ? gate : activation; }
   /// Columns of d that so many rows of b make.
   constexpr std::int64_t columns(std::int64_t n) const { return gate == Activation::none ? n : n / 2; }
@@ -203,6 +213,8 @@ GemmSizes gemm_sizes(const ProblemKey& problem);
 
 /// Rows of b for a trial that wants about `n` of them, and rows of d that end so many columns earlier.
 std::int64_t gemm_trial_columns(const GemmKernel& kernel, std::int64_t n, std::int64_t odd);
+/// Scales of blocks of such a d, contiguous in M: as the next product reads them faster.
+Operand gemm_scale_d(const Operand& d);
 /// Gives a trial's scales that are exponents the value 1; others are drawn.
 void gemm_set_exponents(Trial& trial);
 /// Op::trials. Without --tile: what is predicted for the sizes, or for usual ones.
@@ -214,9 +226,9 @@ bool gemm_serves(const arch::Arch& arch, int element_bytes = 2);
 int gemm_blocks_per_sm(const GemmTile& tile, const arch::Arch& arch);
 /// Throws tj::Error(target | argument, unsupported) where the arch serves no product of this type.
 void gemm_require_type(DType dtype, const arch::Arch& arch);
-/// Throws as gemm_require_type() does where the arch serves no gate, and the kernel has one.
-void gemm_require_gate(const GemmKernel& kernel, const arch::Arch& arch);
-/// Throws as gemm_require_type() does for all that an arch may not serve: a type, a rung, a gate, a tile.
+/// Throws as gemm_require_type() does where the kernel has a gate, or quantises, and the arch serves none that does.
+void gemm_require_end(const GemmKernel& kernel, const arch::Arch& arch);
+/// Throws as gemm_require_type() does for all that an arch may not serve: a type, a rung, an end, a tile.
 void gemm_require(const GemmKernel& kernel, const arch::Arch& arch);
 
 /// The graphs with costs of one tile shape; src/ops/gemm/README.md has pictures.

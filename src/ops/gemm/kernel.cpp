@@ -82,6 +82,16 @@ void refuse_gate(const GemmKernel& kernel) {
          cat("--gate is '", kGemmActivations[static_cast<int>(kernel.gate)], "'; allowed with ", with, ": none"));
 }
 
+/// The same for a d that is quantised.
+void refuse_quantised(const GemmKernel& kernel) {
+  const char* with = kernel.add_c                       ? "--add-c true"
+                     : kernel.rung != kNoGemmRung       ? "a --rung"
+                     : kernel.walk == WalkChoice::split ? "--walk split"
+                                                        : nullptr;
+  if (with != nullptr)
+    fail(Stage::argument, Code::unsupported, cat("--out is 'e4m3'; allowed with ", with, ": f16, bf16, f32"));
+}
+
 /// Why no tile that was asked for serves the kernel.
 [[noreturn]] void refuse_all(const GemmKernel& kernel, const Flags& given) {
   const bool narrow = size_of(kernel.dtype) == 1;
@@ -90,6 +100,7 @@ void refuse_gate(const GemmKernel& kernel) {
          cat("--parts is 'true' with --rung ", gemm_rung(kernel).name,
              "; a rung takes all of K: leave one of them out"));
   if (kernel.gated()) refuse_gate(kernel);
+  if (kernel.quantises()) refuse_quantised(kernel);
   if (kernel.parts && kernel.walk == WalkChoice::split)
     fail(Stage::argument, Code::unsupported, "--parts is 'true' with --walk split; both cut K: leave one of them out");
   if (const auto rung = given.find("rung"); narrow && rung != given.end())
@@ -135,6 +146,10 @@ class Gemm final : public Described<GemmArgs, gemm_from_c> {
     check_gemm_rung(rung, gemm_sizes(problem), kernel.dtype);
     if (rung == kNoGemmRung || rung == kGemmOwnRung) return {};
     check_no_limit("gemm", gemm_sizes(problem).max_sms, kGemmRungs[rung].name);
+    if (kernel.whole())
+      refuse("gemm", Code::unsupported,
+             cat("rung is ", kGemmRungs[rung].name, "; allowed with ", kernel.gated() ? "a gate" : "d of e4m3",
+                 ": 0 (none), ", kGemmOwnRung, " (v", kGemmOwnRung, ")"));
     set_gemm_rung(kernel, rung, &arch);
     return GemmChoice{kernel.tile, 1, kernel.rung}.number();
   }
@@ -198,6 +213,7 @@ class Gemm final : public Described<GemmArgs, gemm_from_c> {
     list.reads("bias", of.bias);
     list.reads("scale_a", of.scale_a);
     list.reads("scale_b", of.scale_b);
+    list.writes("scale_d", of.scale_d);
     if (of.beta != 0 && of.c && gemm_same_places(*of.c, of.d)) list.may_be_one(*of.c, of.d);
   }
   void plan(const void* args, const Kernel& kernel, const Geometry& geometry, LaunchPlan& plan) const override {

@@ -4,6 +4,7 @@
 #include <limits>
 #include <new>
 
+#include "ops/common/block_scales.hpp"
 #include "ops/common/epilogue_args.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "ops/gemm/params.cuh"
@@ -191,6 +192,7 @@ void gemm_plan(const GemmArgs& args, const GemmChoice& choice, const GemmLaunch&
   p.d_stride_batch = batch_stride(args.d, 3);
   p.d_stride_row = stride(args.d, args.d.rank - 2);
   p.wide_d = wide(args.d);
+  if (args.scale_d) set_block_scales(p.d_scales, *args.scale_d, n, args.powers_of_two);
   add_epilogue(args, wide, p);
   p.m = static_cast<int>(sizes.m);
   p.n = static_cast<int>(n);

@@ -13,8 +13,6 @@
 namespace tj::ops {
 namespace {
 
-using gemm::kRowsPerConsumer;
-
 constexpr int kLineBytes = 128;  // of L2
 std::int64_t up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
@@ -270,7 +268,8 @@ GemmPrediction::GemmPrediction(const GemmSizes& sizes, const GemmKernel& kernel,
       add_c_(kernel.add_c),
       store_(store_of(kernel, tile)),
       scattered_(!kernel.d_aligned && store_ == gemm::kDirect),
-      sums_(rates.family->thread_sums(tile_, *rates.arch)),
+      sums_(rates.family->thread_sums(tile_, *rates.arch) *
+            (kernel.quantises() ? static_cast<double>(kernel.columns(tile_.block_n)) / tile_.block_n : 1)),
       activation_(rates.activation_cycles[static_cast<std::size_t>(kernel.applied())] *
                   static_cast<double>(tile_.block_m * kernel.columns(tile_.block_n))),
       blocks_(up(up(sizes.k, tile_.block_k), tile_.cluster_k)),
@@ -310,15 +309,15 @@ double GemmPrediction::wide_loop() const {
   return tile_.consumer_rows() > gemm::kRowsPerConsumer && clusters_ > kFewWaves * places_ ? kMore : 1;
 }
 
-/// A tile's end, for which the next one's loop waits. Parts have their activations in the launch that adds them.
+/// A tile's end, which the next loop waits for. Parts have their activations in the launch that adds them.
 double GemmPrediction::end_cycles(int parts) const { return store_cycles(parts) + (parts == 1 ? activation_ : 0); }
 
 /// The stores of a tile. Blocks that began together end together: where limits were measured jointly, memory takes what
-/// all of them write at once. What leaves through shared memory does so beside.
+/// all of them write at once. What leaves through shared memory does so beside. So does what is quantised (estimate).
 double GemmPrediction::store_cycles(int parts) const {
   const bool wide = out_bytes_ == size_of(DType::f32) || parts > 1;
   const GemmStoreRates& stores = rates_.stores;
-  if (parts == 1 && store_ != gemm::kDirect && stores.staged_cycles > 0)
+  if (parts == 1 && (store_ != gemm::kDirect || out_bytes_ == 1) && stores.staged_cycles > 0)
     return rates_.turn_cycles + sums_ * stores.staged_cycles;
   if (parts == 1 && scattered_ && stores.scattered_cycles > 0)
     return rates_.turn_cycles + sums_ * stores.scattered_cycles;

@@ -83,7 +83,7 @@ class GemmRingsBuilder : protected GemmBuilder {
     Node n = single("Loader", "load_scales", 1);
     bring(n, left + boxes * right, 1);
     n.warp_cycles *= 1 + boxes;  // so many copies
-    if (tile_.blocks() > 1) n.registers = kScaleRegisters;
+    if (tile_.blocks() > 1 || kernel_.groups == Groups::depths) n.registers = kScaleRegisters;
     return add(std::move(n));
   }
   /// A product of all columns, or of one of `pieces` parts of them.
@@ -106,7 +106,8 @@ class GemmRingsBuilder : protected GemmBuilder {
   // Of ten slots they were a multiplication and more. Tiles whose iterations are short have room for eight.
   static constexpr int kMostSlots = 8, kFewSlots = 4;
   static constexpr int kLongIteration = 512;  // cycles
-  static constexpr int kScaleRegisters = 40;  // in 128x192x128c1x2, 24 spill 20 bytes (nvcc 13.0)
+  // In 128x192x128c1x2, 24 spill 20 bytes, with groups along K 4 (nvcc 13.0).
+  static constexpr int kScaleRegisters = 40;
 
   /// Warps of a role that reads rows wherever they begin. Eight read b's rows of an iteration, so that two iterations
   /// are under way: one left memory idle while its words were put in place.

@@ -10,10 +10,14 @@
 // With 8-bit operands, mma.c leaves sums over one iteration, and promote.c adds them to those of the tile:
 //   mma.c ==> promote.c -> store.c
 //   promote.c (i) -> mma.c (i+1)       one register copy of the iteration's sums
+// or in the widest tiles, whose halves of the columns have one register copy of such sums in turn:
+//   mma_low.c ==> promote_low.c -> mma_high.c ==> promote_high.c -> store.c
+//   promote_high.c (i) -> mma_low.c (i+1)
+// Where d is quantised, the tile's end is quantise.c instead of store.c.
 #include <algorithm>
-#include <cmath>
 
 #include "ops/gemm/rings_builder.hpp"
+#include "ops/gemm/sm90_cycles.hpp"
 #include "support/lasting.hpp"
 
 namespace tj::ops {
@@ -28,7 +32,6 @@ constexpr int kMostConsumers = 3;
 // Sums of three consumers: 160 registers a thread are left for each, of which its sums take 80 (tests/ops/gemm/
 // compile_test.cpp).
 constexpr int kMostSums = 3 * 64 * 160;
-constexpr int kStepBytes = 32;  // of K, of one matrix instruction
 // The tiles of every rung but the last, whose sizes choose it: one consumer.
 constexpr GemmTile kRungTile{64, 256, 64}, kClusterTile{64, 256, 64, 2, 1};
 
@@ -100,51 +103,11 @@ const arch::Needs* needs_of(const arch::Arch&, int element_bytes) {
   return element_bytes == 1 ? &narrow.get(with_narrow_elements) : &kNeeds;
 }
 
-/// Cycles in which a consumer adds an iteration's sums of 8-bit operands to those in f32; of 16-bit operands 0.
-double promote_cycles(const GemmTile& tile, const arch::Arch& arch) {
-  if (!tile.promotes()) return 0;
-  return static_cast<double>(kRowsPerConsumer) * tile.sum_columns() * tile.partial_sums() / arch.fact("f32_per_cycle");
-}
-
-/// A consumer's products of an iteration on the matrix unit.
-double own_cycles(const GemmTile& tile, const arch::Arch& arch) {
-  const double step_k = static_cast<double>(kStepBytes) / tile.element_bytes;
-  const double step = 2.0 * tile.consumer_rows() * tile.sum_columns() * step_k /
-                      Multiplier(Multiplier::Way::warpgroup, arch).flops_per_cycle(tile.element_bytes);
-  const int products = tile.consumer_rows() / kRowsPerConsumer;
-  return tile.block_k / step_k * std::max(step, products * arch.fact("matrix_least_cycles"));
-}
-
-/// An iteration's products, and what each 128 bytes of K take beyond them. Where their sums are promoted, a consumer's
-/// next group waits for it: the others' products may fill that time.
-std::int64_t iteration_cycles(const GemmTile& tile, const arch::Arch& arch) {
-  const double own = own_cycles(tile, arch);
-  const double groups = std::max(1, tile.block_k * tile.element_bytes / gemm::kSwizzleBytes);
-  const double chain = tile.promotes() ? own + arch.fact("matrix_group_cycles") + arch.fact("matrix_drain_cycles") +
-                                             promote_cycles(tile, arch)
-                                       : 0;
-  return static_cast<std::int64_t>(
-      std::ceil(std::max(tile.consumers() * (own + groups * arch.fact("product_group_cycles")), chain)));
-}
-
-/// An iteration with scales of blocks. Consumers' products begin and end together: sums of all are added while the
-/// unit waits. Both constants are fitted: 64x128x128 took 549 cycles an iteration, 64x64x256 704, 128x64x256 1147,
-/// 128x128x128 763 and 128x192x128 1030 (H200, 2026-11-28, `tj-bench --op gemm --dtype e4m3 --scales block --tile
-/// ...`).
-std::int64_t scaled_iteration_cycles(const GemmTile& tile, const arch::Arch& arch) {
-  constexpr double kScalesCycles = 50, kFurtherBlockCycles = 150;
-  const double further = tile.partial_sums() - 1;
-  const double together = tile.consumers() * (own_cycles(tile, arch) + further * arch.fact("product_group_cycles") +
-                                              promote_cycles(tile, arch)) +
-                          arch.fact("matrix_group_cycles") + arch.fact("matrix_drain_cycles") + kScalesCycles +
-                          further * kFurtherBlockCycles;
-  return std::max(iteration_cycles(tile, arch), static_cast<std::int64_t>(std::ceil(together)));
-}
-
 /// Pieces of a consumer's columns, each of whole instructions. Products of fewer than 64 columns would wait for shared
 /// memory (counted). Where sums are multiplied by scales, ptxas (13.0) lets the first piece's wait for the second, and
 /// two take longer than one.
 int pieces_of(const GemmTile& tile, const GemmKernel& kernel) {
+  if (sm90_in_turn(tile)) return 2;
   return tile.promotes() && tile.partial_sums() == 1 && tile.sum_columns() >= kLeastPieces &&
                  tile.sum_columns() % (2 * kColumnStep) == 0 && kernel.scales == Scales::tensor
              ? 2
@@ -164,6 +127,20 @@ bool gate_fits(const GemmTile& tile, const GemmKernel& kernel) {
                      kernel.walk != WalkChoice::split && kernel.activation == Activation::none;
   return whole && !tile.swapped && !tile.sliced() && !tile.reads &&
          tile.block_n % (2 * kColumnStep * tile.cluster_m) == 0;
+}
+
+/// A quad of lanes has all columns of a block of d that has one scale, and K is whole.
+bool quantising_fits(const GemmTile& tile, const GemmKernel& kernel) {
+  if (!kernel.quantises()) return true;
+  const bool whole = !kernel.add_c && !kernel.parts && kernel.rung == kNoGemmRung && kernel.walk != WalkChoice::split;
+  return whole && !tile.swapped && !tile.sliced() && !tile.reads &&
+         kernel.columns(tile.block_n) % gemm::kScaledElements == 0;
+}
+
+/// Tiles whose halves take turns are for ends that want so many columns in a thread. Nothing was timed of others. Where
+/// each column has a scale, two consumers lack registers: 8 bytes spill in 128x256x128, 1.7 KB in clusters (nvcc 13.0).
+bool turns_fit(const GemmTile& tile, const GemmKernel& kernel) {
+  return !sm90_in_turn(tile) || (kernel.whole() && (kernel.scales != Scales::row || tile.consumers() == 1));
 }
 
 /// Rows of a that a slot has room for.
@@ -242,6 +219,7 @@ class Builder : GemmRingsBuilder {
     if (pieces_of(tile_, kernel_) > 1) {
       graph_.includes.emplace_back("ops/gemm/halves.cuh");
       constant("kPieces", pieces_of(tile_, kernel_));
+      if (sm90_in_turn(tile_)) flag("kInTurn", true);
     }
     for (int c = 0; c < tile_.consumers(); ++c) consumer(c, ab);
     constrain();
@@ -267,17 +245,24 @@ class Builder : GemmRingsBuilder {
     const int begin = add(numbered("Consumer", "begin", c, Scope::tile_begin));
     const int sums = tile_.consumer_rows() * tile_.sum_columns() / (arch_.warps_per_group * arch_.warp_size);
     int registers = sums + (tile_.reads ? kFewRegisters : kContextRegisters);
-    if (tile_.promotes()) registers = std::max(registers, sums * (1 + tile_.partial_sums()) + kLoopRegisters);
+    if (tile_.promotes()) registers = std::max(registers, sums + partial_registers(sums) + kLoopRegisters);
     if (tile_.promotes()) return promoted(c, begin, registers, ab);
     const int mma = product("Consumer", c, registers);
-    const int store = end_of_tile(numbered("Consumer", "store", c, Scope::tile_end), handed_over(tile_, kernel_));
+    const int store = end_of_tile(last(c), handed_over(tile_, kernel_));
     edge(begin, mma, 0, 0, false);
     reads(mma, ab);
     follows(mma);
     wait(mma, mma, groups_under_way());
     wait(mma, store);
   }
-  /// Sums of an iteration in pieces of the columns: those of one are added while another multiplies.
+  /// The node that finishes sums.
+  Node last(int c) const {
+    return numbered("Consumer", kernel_.quantises() ? "quantise" : "store", c, Scope::tile_end);
+  }
+  /// Registers of an iteration's sums, of a thread with so many in all.
+  int partial_registers(int sums) const { return sm90_in_turn(tile_) ? sums / 2 : sums * tile_.partial_sums(); }
+  /// Sums of an iteration in pieces of the columns: those of one are added while another multiplies, or before where
+  /// they take turns.
   void promoted(int c, int begin, int registers, const Operands& ab) {
     const int pieces = pieces_of(tile_, kernel_);
     const auto body = [&](const char* name, int piece) {
@@ -289,17 +274,24 @@ class Builder : GemmRingsBuilder {
       edge(begin, products.back(), 0, 0, false);
       reads(products.back(), ab);
     }
-    const int scales = kernel_.scales == Scales::tensor ? -1 : bring_scales(c, products.back());
-    const int store = end_of_tile(numbered("Consumer", "store", c, Scope::tile_end), handed_over(tile_, kernel_));
+    const int scales = kernel_.scales == Scales::tensor
+                           ? -1
+                           : bring_scales(c, sm90_in_turn(tile_) ? products.front() : products.back());
+    const int store = end_of_tile(last(c), handed_over(tile_, kernel_));
     for (int piece = 0; piece < pieces; ++piece) {
       Node n = numbered("Consumer", body("promote", piece), c);
-      busy(n, cycles(promote_cycles(tile_, arch_) / pieces));
+      busy(n, cycles(sm90_promote_cycles(tile_, arch_) / pieces));
       n.reservations = {of("ALU", n.cycles)};
       const int mma = products[static_cast<std::size_t>(piece)], promote = add(std::move(n));
       wait(mma, promote);
       // All sums are added before the next product: ptxas (13.0) serialises products that are under way where a loop
       // turns, if their sums are read in it.
-      for (const int next : products) then(promote, next, 1);
+      if (!sm90_in_turn(tile_))
+        for (const int next : products) then(promote, next, 1);
+      else if (piece == 0)
+        then(promote, products.back());
+      else
+        then(promote, products.front(), 1);
       then(promote, promote, 1);
       then(promote, store);
       if (scales < 0) continue;
@@ -340,7 +332,7 @@ const GemmFamily& gemm_sm90() {
       .fits =
           [](const GemmTile& tile, const GemmKernel& kernel) {
             return fits(tile) && (!kernel.add_c || loads_addends(tile, kernel)) && scales_fit(tile, kernel.scales) &&
-                   gate_fits(tile, kernel);
+                   gate_fits(tile, kernel) && quantising_fits(tile, kernel) && turns_fit(tile, kernel);
           },
       .blocks_per_sm = [](const GemmTile& tile,
                           const arch::Arch& arch) { return fits(tile) && Builder::rings_fit(tile, arch) ? 1 : 0; },
@@ -348,7 +340,8 @@ const GemmFamily& gemm_sm90() {
       .store_rates = store_rates,
       .iteration_cycles =
           [](const GemmTile& tile, const arch::Arch& arch, bool scaled) {
-            return scaled && tile.promotes() ? scaled_iteration_cycles(tile, arch) : iteration_cycles(tile, arch);
+            return scaled && tile.promotes() ? sm90_scaled_iteration_cycles(tile, arch)
+                                             : sm90_iteration_cycles(tile, arch);
           },
       .thread_sums =
           [](const GemmTile& tile, const arch::Arch& arch) {
@@ -356,6 +349,7 @@ const GemmFamily& gemm_sm90() {
                    (arch.warps_per_group * arch.warp_size);
           },
       .gates = true,
+      .quantises = true,
       .rung_tile = [](const GemmRung& rung) { return rung.cluster > 1 ? place_of(kClusterTile) : place_of(kRungTile); },
       .candidates = candidates,
   };

@@ -138,6 +138,11 @@ inline constexpr GemmTile kPlainTiles[] = {
     {64, 160, 128, 1, 1, 1},
     {64, 96, 128, 1, 1, 1},
     {64, 80, 128, 1, 1, 1},
+    // Tiles whose columns take turns on one set of partial sums: with a gate they have 128 columns of d.
+    {128, 256, 128, 1, 1, 1},
+    {64, 256, 128, 1, 1, 1},
+    {128, 256, 128, 2, 1, 1},
+    {128, 256, 128, 1, 2, 1},
 };
 
 /// Swapped tiles of a width and a kind of cluster, by their rows.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "ops/common/block_scales.hpp"
 #include "ops/common/trial.hpp"
 #include "ops/common/workloads.hpp"
 #include "ops/gemm/gemm.hpp"
@@ -99,7 +100,7 @@ Trial trial_of(GemmKernel kernel, const GemmChoice& choice, const Sizes& given) 
                    matrix("b", kernel.dtype, sizes, sizes.n, sizes.k, kernel.right_mn),
                    matrix("d", kernel.out, sizes, sizes.m, kernel.columns(sizes.n), false, true)};
   if (kernel.add_c) trial.tensors.push_back(matrix("c", kernel.out, sizes, sizes.m, sizes.n, false));
-  if (kernel.bias) trial.tensors.push_back(dense("bias", kernel.out, {sizes.n}));
+  if (kernel.bias) trial.tensors.push_back(dense("bias", kernel.added(), {sizes.n}));
   if (kernel.scales != Scales::tensor) {
     const std::int64_t blocks = gemm_scale_words(kernel, sizes.k);
     const bool rows = kernel.scales == Scales::row;
@@ -109,6 +110,7 @@ Trial trial_of(GemmKernel kernel, const GemmChoice& choice, const Sizes& given) 
                                    rows && !kernel.right_scales_k));
     gemm_set_exponents(trial);
   }
+  if (kernel.quantises()) trial.tensors.push_back({"scale_d", gemm_scale_d(trial.tensors[2].operand), true});
   trial.with_args = [kernel, tensors = trial.tensors](Device device, std::span<void* const> places,
                                                       const std::function<void(const void*)>& use) {
     std::size_t next = 0;
@@ -129,6 +131,7 @@ Trial trial_of(GemmKernel kernel, const GemmChoice& choice, const Sizes& given) 
       args.scale_a = tensor();
       args.scale_b = tensor();
     }
+    if (kernel.quantises()) args.scale_d = tensor();
     args.activation = kernel.activation;
     args.gate = kernel.gate;
     use(&args);
@@ -149,7 +152,7 @@ GemmChoice choice_of(const GemmKernel& kernel, bool tile_given, bool in_parts, c
         arch);
     if (!sized) choice.parts = 1;
   }
-  if (in_parts && !kernel.gated()) choice.parts = std::max(kParts, choice.parts);
+  if (in_parts && !kernel.whole()) choice.parts = std::max(kParts, choice.parts);
   choice.walk = kernel.walk;
   return choice;
 }
@@ -184,6 +187,15 @@ void gemm_set_exponents(Trial& trial) {
       tensor.operand.numbers.assign(tensor.elements(), kOnes);
 }
 
+Operand gemm_scale_d(const Operand& d) {
+  const std::size_t across = d.shape.size() - 1;
+  const std::int64_t rows = d.shape[across - 1], blocks = scale_blocks(d.shape[across]);
+  Operand scales{DType::f32, d.shape, {1, rows}};
+  scales.shape[across] = blocks;
+  if (across == 2) scales.strides.insert(scales.strides.begin(), rows * blocks);
+  return scales;
+}
+
 std::int64_t gemm_trial_columns(const GemmKernel& kernel, std::int64_t n, std::int64_t odd) {
   if (!kernel.gated()) return n - odd;
   constexpr std::int64_t kScaled = 2 * gemm::kScaledElements;  // halves have scales of their own
@@ -204,7 +216,7 @@ std::vector<Workload> gemm_workloads(const Flags& flags, const arch::Arch& arch)
     for (const std::string& parts : in_parts) {
       GemmChoice choice = tile_given || kernel.rung != kNoGemmRung ? GemmChoice{kernel.tile, 1, kernel.rung}
                                                                    : choose_gemm(sizes, kernel, arch);
-      if (parts == "true" && !kernel.gated()) choice.parts = std::max(kParts, choice.parts);
+      if (parts == "true" && !kernel.whole()) choice.parts = std::max(kParts, choice.parts);
       choice.walk = kernel.walk;
       if (kernel.rung == kNoGemmRung) require_served(sizes, kernel, choice, arch);
       list.push_back({trial_of(kernel, choice, given), flops});

@@ -164,7 +164,7 @@ Operand matrix(DType dtype, const GemmSizes& sizes, std::int64_t rows, std::int6
 /// The best tiles for blocks that share them, where these would have pieces of any, but for what a call takes anyway.
 std::vector<RankedGemm> split_tiles(const GemmSizes& sizes, const GemmKernel& kind, const arch::Arch& arch) {
   std::vector<RankedGemm> list;
-  if (kind.gated()) return list;
+  if (kind.whole()) return list;
   const std::vector<RankedGemm> ranking = rank_gemm(sizes, kind, arch);
   for (auto [choice, cycles] : ranking) {
     const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(choice.tile)];
@@ -278,7 +278,8 @@ class GemmTunable final : public Tunable {
                                  matrix(kernel.dtype, sizes, sizes.n, sizes.k, kernel.right_mn, aligned),
                                  matrix(kernel.out, sizes, sizes.m, kernel.columns(sizes.n))};
     if (kernel.add_c) list.push_back(matrix(kernel.out, sizes, sizes.m, sizes.n));
-    if (kernel.bias) list.push_back({kernel.out, {sizes.n}, {1}});
+    if (kernel.bias) list.push_back({kernel.added(), {sizes.n}, {1}});
+    if (kernel.quantises()) list.push_back(gemm_scale_d(list[2]));
     if (kernel.scales == Scales::tensor) return list;
     const std::int64_t blocks = gemm_scale_words(kernel, sizes.k), four = 16 / size_of(DType::f32);
     const bool rows = kernel.scales == Scales::row;
@@ -305,6 +306,7 @@ class GemmTunable final : public Tunable {
       args.beta = 1;
     }
     if (kernel.bias) args.bias = tensor();
+    if (kernel.quantises()) args.scale_d = tensor();
     if (kernel.scales != Scales::tensor) {
       args.scale_a = tensor();
       args.scale_b = tensor();

@@ -133,10 +133,10 @@ void check_scales(const GemmArgs& args, const Named& a, const Named& b, const Na
                      d_range);
 }
 
-/// Checks the rules that c and bias share: their form, d's type and device, rows of d's length.
-void check_addend(const Named& t, const Named& d, std::initializer_list<Size> sizes, Size batch) {
+/// Checks the rules that c and bias share: their form, their type, d's device, rows of d's length.
+void check_addend(const Named& t, const Named& d, DType type, std::initializer_list<Size> sizes, Size batch) {
   check_form(t);
-  check_dtype(t, d.tensor.dtype, ", as d.dtype");
+  check_dtype(t, type, type == d.tensor.dtype ? ", as d.dtype" : ", with d of e4m3");
   check_device(t, d.tensor.device, "d");
   check_sizes(t, sizes, "d's shape", batch);
   check_row_contiguous(t);
@@ -178,6 +178,8 @@ void validate(const GemmConfig& config) {
     check_gemm_gate(kOp, config.activation, config.add_c, config.n);
     if (config.b_transposed) refuse(kOp, Code::unsupported, "b_transposed is true; allowed with a gate: false");
   }
+  if (config.out == DType::e4m3 && config.add_c)
+    refuse(kOp, Code::unsupported, "add_c is true; allowed with out e4m3: false");
   if (config.scales < Scales::tensor || config.scales > Scales::row ||
       (config.scales != Scales::tensor && config.dtype != DType::e4m3))
     refuse(kOp, Code::invalid_argument,
@@ -198,6 +200,7 @@ void validate(const GemmArgs& args, bool on_model) {
               d = named("d", args.d, kResult, true);
   for (const Named* t : {&a, &b, &d}) check_form(*t);
   check_gemm_types(kOp, args.a.dtype, args.d.dtype, "a.dtype", "d.dtype");
+  check_gemm_quantised(kOp, args);
   check_dtype(b, args.a.dtype, ", as a.dtype");
   check_place(a, on_model);
   for (const Named* t : {&b, &d}) check_device(*t, args.a.device, "a");
@@ -221,16 +224,17 @@ void validate(const GemmArgs& args, bool on_model) {
     for (const Named* t : {&a, &b}) check_copied(*t);
   if (args.beta != 0) {
     const Named c = named("c", *args.c, kAdded, batch);
-    check_addend(c, d, {sizes.m, sizes.n}, sizes.batch);
+    check_addend(c, d, args.d.dtype, {sizes.m, sizes.n}, sizes.batch);
     if (args.c->data != args.d.data || !gemm_same_places(*args.c, args.d)) check_apart(d, d_range, c, range_of(c));
   }
   check_scales(args, a, b, d, d_range);
   if (args.bias) {
     const Named bias = named("bias", *args.bias, kBias, batch);
-    check_addend(bias, d, {sizes.n}, sizes.batch);
+    check_addend(bias, d, gemm_added(args.a.dtype, args.d.dtype), {sizes.n}, sizes.batch);
     check_apart(d, d_range, bias, range_of(bias));
   }
   if (gated) check_gemm_gate_operands(args, b);
+  check_gemm_scale_d(args, d, d_range);
 }
 
 }  // namespace tj::ops

@@ -9,7 +9,6 @@ using namespace support::c_structs;
 
 GroupedGemmArgs grouped_gemm_from_c(const void* structure) {
   const tj_grouped_gemm_args g = read(static_cast<const tj_grouped_gemm_args*>(structure), "args");
-  check_reserved(g.reserved);
   GroupedGemmArgs args;
   args.a = to_tensor(g.a, "a");
   args.b = to_tensor(g.b, "b");
@@ -29,6 +28,8 @@ GroupedGemmArgs grouped_gemm_from_c(const void* structure) {
   args.beta = g.beta;
   args.gate = to_enum<Activation>(g.gate, TJ_ACTIVATION_GELU_TANH, "args.gate", kGemmActivationsAllowed);
   args.gate_interleaved = g.gate_interleaved != 0;
+  if (g.scale_d != nullptr) args.scale_d = to_tensor(g.scale_d, "scale_d");
+  args.powers_of_two = g.powers_of_two != 0;
   return args;
 }
 

@@ -115,6 +115,7 @@ class GroupedGemm final : public Described<GroupedGemmArgs, grouped_gemm_from_c>
     list.reads("bias", of.bias);
     list.reads("scale_a", of.scale_a);
     list.reads("scale_b", of.scale_b);
+    list.writes("scale_d", of.scale_d);
     if (of.beta != 0) list.reads("c", of.c);
     if (of.beta != 0 && of.c && gemm_same_places(*of.c, of.d)) list.may_be_one(*of.c, of.d);
   }
@@ -157,7 +158,10 @@ GemmArgs product_of(const GroupedGemmArgs& args) {
   product.beta = args.beta;
   product.gate = args.gate;
   product.gate_interleaved = args.gate_interleaved;
-  if (args.grouping == Grouping::depths)  // kernels of groups along K have one order, which one element does not tell
+  product.scale_d = args.scale_d;
+  product.powers_of_two = args.powers_of_two;
+  if (args.grouping == Grouping::depths &&
+      args.a.dtype != DType::e4m3)  // kernels of groups along K have one order, which one element does not tell
     for (Tensor* const operand : {&product.a, &product.b})
       if (operand->shape[0] == 1 && operand->shape[1] == 1)
         operand->strides[0] = 1,
@@ -201,7 +205,7 @@ GemmKernel grouped_gemm_kind(const GroupedGemmConfig& config) {
   kernel.left_scales_k = config.scale_a_transposed;
   kernel.right_scales_k = config.scale_b_transposed;
   kernel.groups = static_cast<Groups>(static_cast<int>(config.grouping) + 1);
-  kernel.left_mn = kernel.right_mn = kernel.groups == Groups::depths;
+  kernel.left_mn = kernel.right_mn = kernel.groups == Groups::depths && kernel.dtype != DType::e4m3;
   set_dense(kernel, grouped_gemm_sizes(config));
   return kernel;
 }

@@ -40,6 +40,7 @@ void grouped_gemm_plan(const GroupedGemmArgs& args, const GemmChoice& choice, co
   if (args.grouping == Grouping::depths) {  // a batch of d whose matrices have parts of K
     p.group_count = static_cast<int>(args.d.shape[0]);
     p.k = static_cast<int>(args.a.shape[1]);
+    if (args.a.dtype == DType::e4m3) return;  // groups begin and end with iterations
     for (const std::size_t operand : {offsetof(gemm::Params, a), offsetof(gemm::Params, b)})
       end_with_rows(*map_at(plan, operand));
     return;

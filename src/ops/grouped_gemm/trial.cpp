@@ -83,21 +83,25 @@ WithArgs args_of(const GemmKernel& kernel, const std::vector<TrialTensor>& tenso
       args.scale_a = tensor();
       args.scale_b = tensor();
     }
+    if (kernel.quantises()) args.scale_d = tensor();
     args.activation = kernel.activation;
     args.gate = kernel.gate;
     use(&args);
   };
 }
 
-/// M x N products over parts of K: a and b have a row for each of K.
+/// M x N products over parts of K: a and b have a row for each of K, or of e4m3 K is contiguous.
 Trial depths_trial(GemmKernel kernel, const Lists& lists, const Sizes& given) {
-  constexpr std::int64_t kWide = 8;  // elements of 16 bytes
-  const std::int64_t m = given.at("m"), n = given.at("n"), groups = static_cast<std::int64_t>(lists.counts.size()),
-                     k = std::max<std::int64_t>(lists.rows, 1);
+  const bool narrow = kernel.dtype == DType::e4m3;
+  const std::int64_t wide = 16 / size_of(kernel.dtype), m = given.at("m"), n = given.at("n"),
+                     groups = static_cast<std::int64_t>(lists.counts.size()), k = std::max<std::int64_t>(lists.rows, 1);
   set_dense(kernel, {m, n, k, groups});
   const auto operand = [&](const char* name, std::int64_t rows) {
     TrialTensor tensor = dense(name, kernel.dtype, {rows, k});
-    tensor.operand.strides = {1, (rows + kWide - 1) / kWide * kWide};
+    if (narrow)
+      tensor.operand.strides = {(k + wide - 1) / wide * wide, 1};
+    else
+      tensor.operand.strides = {1, (rows + wide - 1) / wide * wide};
     return tensor;
   };
   Trial trial;
@@ -109,7 +113,14 @@ Trial depths_trial(GemmKernel kernel, const Lists& lists, const Sizes& given) {
   trial.tensors = {operand("a", m), operand("b", n), dense("d", kernel.out, {groups, m, n}, true),
                    list_of("groups", {groups}, lists.list)};
   if (kernel.add_c) trial.tensors.push_back(dense("c", kernel.out, {groups, m, n}));
-  if (kernel.bias) trial.tensors.push_back(dense("bias", kernel.out, {groups, n}));
+  if (kernel.bias) trial.tensors.push_back(dense("bias", kernel.added(), {groups, n}));
+  if (kernel.scales != Scales::tensor) {
+    const std::int64_t blocks = gemm_scale_words(kernel, k);
+    trial.tensors.push_back(dense("scale_a", gemm_scale_type(kernel), {m, blocks}));
+    trial.tensors.push_back(
+        dense("scale_b", gemm_scale_type(kernel), {kernel.scales == Scales::row ? n : gemm_scale_blocks(n), blocks}));
+    gemm_set_exponents(trial);
+  }
   trial.with_args = args_of(kernel, trial.tensors);
   return trial;
 }
@@ -133,13 +144,14 @@ Trial trial_of(GemmKernel kernel, const Lists& lists, const Sizes& given) {
                    of_rows("d", kernel.out, kernel.columns(n), true),
                    list_of("groups", {static_cast<std::int64_t>(lists.list.size())}, lists.list)};
   if (kernel.add_c) trial.tensors.push_back(of_rows("c", kernel.out, n));
-  if (kernel.bias) trial.tensors.push_back(dense("bias", kernel.out, {groups, n}));
+  if (kernel.bias) trial.tensors.push_back(dense("bias", kernel.added(), {groups, n}));
   if (kernel.scales != Scales::tensor) {
     trial.tensors.push_back(of_rows("scale_a", gemm_scale_type(kernel), blocks));
     trial.tensors.push_back(dense("scale_b", gemm_scale_type(kernel),
                                   {groups, kernel.scales == Scales::row ? n : gemm_scale_blocks(n), blocks}));
     gemm_set_exponents(trial);
   }
+  if (kernel.quantises()) trial.tensors.push_back({"scale_d", gemm_scale_d(trial.tensors[2].operand), true});
   trial.with_args = args_of(kernel, trial.tensors);
   return trial;
 }
@@ -160,6 +172,8 @@ std::vector<Trial> grouped_gemm_trials(const Flags& flags, const arch::Arch& arc
       Sizes sizes = given;
       const int less = number++ % 2 * 16;
       if (kernel.groups == Groups::depths) {
+        if (kernel.dtype == DType::e4m3)  // groups begin at multiples
+          for (std::int32_t& count : rows) count = (count + tile.block_k - 1) / tile.block_k * tile.block_k;
         sizes.set_default("m", 2 * tile.block_m - less);
         sizes.set_default("n", 2 * tile.block_n - less);
         list.push_back(depths_trial(kernel, lists_of(std::move(rows), kernel.groups), sizes));

@@ -50,13 +50,14 @@ void check_list(const GroupedGemmArgs& args, Size wanted, const Named& d, const 
 
 void check_bias(const GroupedGemmArgs& args, Size groups, Size n, const Named& d, const Range& d_range) {
   const Named bias{kOp, "bias", *args.bias, kBias, 2, "[G, N]"};
+  const DType type = gemm_added(args.a.dtype, args.d.dtype);
   check_form(bias);
-  check_dtype(bias, args.d.dtype, ", as d.dtype");
+  check_dtype(bias, type, type == args.d.dtype ? ", as d.dtype" : ", with d of e4m3");
   check_device(bias, args.a.device, "a");
   check_same(bias, 0, groups, "G");
   check_same(bias, 1, n, "b's N");
-  check_strides(bias, size_of(args.d.dtype), 1);
-  check_alignment(bias, size_of(args.d.dtype));
+  check_strides(bias, size_of(type), 1);
+  check_alignment(bias, size_of(type));
   check_apart(d, d_range, bias, range_of(bias));
 }
 
@@ -79,11 +80,9 @@ void check_sizes(const GroupedGemmArgs& args, const Named& a, const Named& b, co
 
 /// Sizes of groups along K.
 void check_depths(const GroupedGemmArgs& args, const Named& a, const Named& b, const Named& d) {
-  if (args.a.dtype == DType::e4m3)
-    refuse(kOp, Code::unsupported,
-           "a.dtype is e4m3; allowed with depths: f16, bf16 (the matrix unit takes 8-bit operands with K contiguous)");
   if (args.gate != Activation::none)
     refuse(kOp, Code::unsupported, cat("gate is ", static_cast<int>(args.gate), "; allowed with depths: 0 (none)"));
+  if (args.scale_d) refuse(kOp, Code::unsupported, "d.dtype is e4m3; allowed with depths: f16, bf16, f32");
   check_same(b, 1, a.at(1), "a's K");
   check_same(d, 1, a.at(0), "a's M");
   check_same(d, 2, b.at(0), "b's N");
@@ -115,10 +114,9 @@ void check_scales(const GroupedGemmArgs& args, const Named& a, const Named& b, c
   for (const auto& [name, scale] : {std::pair{"scale_a", &args.scale_a}, {"scale_b", &args.scale_b}})
     if (!*scale)
       refuse(kOp, Code::invalid_argument, cat(name, " is absent and the other is given; allowed: both, or neither"));
-  const Size k_blocks = gemm_scale_blocks(b.at(2));
+  const Size k_blocks = gemm_scale_blocks(b.at(b.rank - 1)), n = b.at(b.rank - 2);
   check_block_scales("scale_a", *args.scale_a, a, a.at(a.rank - 2), 0, k_blocks, args.scale_a->dtype, d, d_range);
-  check_block_scales("scale_b", *args.scale_b, b, b.at(1), gemm_scale_blocks(b.at(1)), k_blocks, args.scale_a->dtype, d,
-                     d_range);
+  check_block_scales("scale_b", *args.scale_b, b, n, gemm_scale_blocks(n), k_blocks, args.scale_a->dtype, d, d_range);
 }
 
 [[noreturn]] void refuse_entry(std::size_t at, std::int32_t entry, const std::string& allowed) {
@@ -152,6 +150,8 @@ void check_groups(const GroupedGemmArgs& args, const ReadList& read) {
                    args.grouping == Grouping::counts
                        ? cat("0 to ", rows, " (R)")
                        : cat(least, group > 0 ? " (the end before it)" : "", " to ", rows, depths ? " (K)" : " (M)"));
+    if (depths && args.a.dtype == DType::e4m3 && list[group] % gemm::kScaledElements != 0 && list[group] != rows)
+      refuse_entry(group, list[group], cat("multiples of ", gemm::kScaledElements, " with e4m3, or ", rows, " (K)"));
     if (args.grouping != Grouping::counts) least = list[group];
   }
 }
@@ -172,7 +172,7 @@ void validate(const GroupedGemmConfig& config) {
   product.m = depths ? config.m : config.expected_rows;
   product.n = config.n;
   product.k = depths ? config.expected_rows : config.k;
-  product.a_transposed = product.b_transposed = depths;
+  product.a_transposed = product.b_transposed = depths && config.dtype != DType::e4m3;
   product.dtype = config.dtype;
   product.out = config.out;
   product.activation = config.activation;
@@ -181,6 +181,8 @@ void validate(const GroupedGemmConfig& config) {
   product.scales = config.scales;
   product.packed_scales = config.packed_scales;
   validate(product);
+  if (depths && config.out == DType::e4m3)
+    refuse(kOp, Code::unsupported, "out is e4m3; allowed with depths: f16, bf16, f32");
   if (depths && config.m > kMaxSize / config.groups)
     refuse(kOp, Code::invalid_argument, cat("m is ", config.m, "; allowed: groups * m of at most ", kMaxSize));
   check_tiles(depths ? config.m * config.groups : config.expected_rows, config.n, config.groups, "sizes are");
@@ -206,12 +208,14 @@ void validate(const GroupedGemmArgs& args, bool on_model) {
                  : "[M, N]"};
   for (const Named* t : {&a, &b, &d}) check_form(*t);
   check_gemm_types(kOp, args.a.dtype, args.d.dtype, "a.dtype", "d.dtype");
+  const GemmArgs product = product_of(args);
+  check_gemm_quantised(kOp, product);
   check_dtype(b, args.a.dtype, ", as a.dtype");
   check_place(a, on_model);
   for (const Named* t : {&b, &d}) check_device(*t, args.a.device, "a");
   check_gemm_activation(kOp, args.gate, "gate");
   depths ? check_depths(args, a, b, d) : check_sizes(args, a, b, d);
-  for (const Named* t : {&a, &b}) check_operand(*t, depths ? 0 : t->rank - 1);
+  for (const Named* t : {&a, &b}) check_operand(*t, depths && args.a.dtype != DType::e4m3 ? 0 : t->rank - 1);
   check_strides(d, size_of(args.d.dtype), d.rank - 1);
   check_alignment(d, size_of(args.d.dtype));
   const Range d_range = range_of(d);
@@ -230,7 +234,13 @@ void validate(const GroupedGemmArgs& args, bool on_model) {
   check_max_sms(kOp, args.max_sms);
   if (args.bias) check_bias(args, depths ? d.at(0) : b.at(0), depths ? b.at(0) : b.at(1), d, d_range);
   check_scales(args, a, b, d, d_range);
-  if (args.gate != Activation::none) check_gemm_gate_operands(product_of(args), b);
+  if (args.gate != Activation::none) check_gemm_gate_operands(product, b);
+  check_gemm_scale_d(product, d, d_range);
+  if (args.scale_d) {
+    const Named scale{kOp, "scale_d", *args.scale_d, d.axes, d.rank, d.form};
+    const Named list{kOp, "groups", args.groups, kList, 1, "[G]"};
+    check_apart(scale, range_of(scale), list, range_of(list));
+  }
 }
 
 }  // namespace tj::ops

@@ -9,7 +9,6 @@ using namespace support::c_structs;
 
 QuantiseArgs quantise_from_c(const void* structure) {
   const tj_quantise_args c = read(static_cast<const tj_quantise_args*>(structure), "args");
-  check_reserved(c.reserved);
   QuantiseArgs args;
   args.x = to_tensor(c.x, "x");
   args.q = to_tensor(c.q, "q");
@@ -18,6 +17,7 @@ QuantiseArgs quantise_from_c(const void* structure) {
   args.gate = to_enum<Activation>(c.gate, TJ_ACTIVATION_GELU_TANH, "args.gate", kGemmActivationsAllowed);
   args.powers_of_two = c.powers_of_two != 0;
   args.max_sms = c.max_sms;
+  args.transposed = c.transposed != 0;
   return args;
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <new>
 
+#include "ops/common/block_scales.hpp"
 #include "ops/common/described.hpp"
 #include "ops/common/fields.hpp"
 #include "ops/common/tensor_args.hpp"
@@ -33,18 +34,21 @@ struct QuantiseKernel {
   Activation gate = Activation::none;
   bool row_indices = false;
   WalkChoice walk = WalkChoice::usual;
+  bool transposed = false;
+  /// A kernel that reads x once for its columns has 16-bit elements of its own rows.
+  bool possible() const { return !transposed || (dtype != DType::f32 && gate == Activation::none && !row_indices); }
 };
 
 // With a gate, a step has twice as many loads under way, and nvcc 13.0 would take 128 registers and more: two blocks.
 // With one block of 144, SwiGLU wrote 2.1 TB/s where it wrote 3.05 before (H200, 2026-11-28).
-// A list's numbers are registers besides: 80 would spill some of a gate's.
+// A list's numbers are registers besides: 80 would spill some of a gate's. A lane that transposes has 64 words of x.
 constexpr int blocks_beside(const QuantiseKernel& kernel) {
-  return kernel.row_indices && kernel.gate != Activation::none ? 2 : 3;
+  return (kernel.row_indices && kernel.gate != Activation::none) || kernel.transposed ? 2 : 3;
 }
 
 constexpr const char* kTypes[] = {"f16", "bf16", "f32"};
 constexpr const char* kGates[] = {"none", "relu", "gelu", "silu", "gelu_tanh"};
-constexpr std::array<Field<QuantiseKernel>, 4> kFields = {
+constexpr std::array<Field<QuantiseKernel>, 5> kFields = {
     {{.name = "dtype",
       .get = [](const QuantiseKernel& kernel) { return static_cast<unsigned>(kernel.dtype); },
       .set = [](QuantiseKernel& kernel, unsigned value) { kernel.dtype = static_cast<DType>(value); },
@@ -77,7 +81,17 @@ constexpr std::array<Field<QuantiseKernel>, 4> kFields = {
       .tag_place = 2,
       .constant = "kRowIndices",
       .kind = Constant::boolean},
-     walk_field<QuantiseKernel>(3)}};
+     walk_field<QuantiseKernel>(3),
+     {.name = "transposed",
+      .get = [](const QuantiseKernel& kernel) { return unsigned{kernel.transposed}; },
+      .set = [](QuantiseKernel& kernel, unsigned value) { kernel.transposed = value != 0; },
+      .words = words<kTruth>,
+      .bits = 1,
+      .flags = {"false", "true", "both"},
+      .tag = "_transposed",
+      .tagged = [](const QuantiseKernel& kernel) { return kernel.transposed; },
+      .optional = true,
+      .tag_place = 4}}};
 
 Request request_of(const QuantiseKernel& kernel) { return request_of_fields<kFields>("quantise", kernel); }
 
@@ -85,7 +99,8 @@ class Builder : WalkBuilder {
  public:
   Builder(const QuantiseKernel& kernel, const arch::Arch& arch)
       : WalkBuilder("quantise", "Quantiser", quantise::kWarps, arch, kernel.walk, blocks_beside(kernel)),
-        bytes_(size_of(kernel.dtype)) {
+        bytes_(size_of(kernel.dtype)),
+        transposed_(kernel.transposed) {
     graph_.name = request_of(kernel).name;
     add_constants<kFields>("quantise", kernel, graph_);
   }
@@ -93,6 +108,12 @@ class Builder : WalkBuilder {
   /// One node, which waits for what it loads: blocks side by side hide that. A step follows the one before it, whose
   /// largest magnitude it goes on from.
   Candidate build() {
+    if (transposed_) {
+      const int columns = brings("quantise_columns", quantise::kWarps * quantise::kBlock * quantise::kUnitColumns *
+                                                         (static_cast<double>(bytes_) + 1));
+      node(columns).warp_cycles = node(columns).cycles;
+      return candidate(1);
+    }
     const int rows = brings(
         "quantise_rows", quantise::kWarps * quantise::kStepRows * quantise::kBlock * (static_cast<double>(bytes_) + 1));
     node(rows).warp_cycles = node(rows).cycles;
@@ -102,6 +123,7 @@ class Builder : WalkBuilder {
 
  private:
   int bytes_;
+  bool transposed_;
 };
 
 /// Each third row is none, and the last number is no row's.
@@ -114,26 +136,31 @@ std::vector<std::int32_t> trial_rows(std::int64_t rows) {
 
 /// Scales of blocks of one row lie as gemm() reads them faster: contiguous in M.
 Trial trial_of(const QuantiseKernel& kernel, const Sizes& sizes, bool tall) {
-  const std::int64_t m = sizes.at("m"), k = sizes.at("k"), blocks = (k + quantise::kBlock - 1) / quantise::kBlock,
-                     down = tall ? (m + quantise::kBlock - 1) / quantise::kBlock : m;
+  const std::int64_t m = sizes.at("m"), k = sizes.at("k"), blocks = scale_blocks(k), down = tall ? scale_blocks(m) : m;
+  const bool turned = kernel.transposed;
   Trial trial;
-  trial.name = cat("M ", m, " K ", k, tall ? " blocks of 128 rows" : "",
-                   kernel.gate == Activation::none ? "" : " gated", kernel.row_indices ? " indexed" : "");
+  trial.name =
+      cat("M ", m, " K ", k, tall ? " blocks of 128 rows" : "", kernel.gate == Activation::none ? "" : " gated",
+          kernel.row_indices ? " indexed" : "", turned ? " transposed" : "");
   trial.kernel_flags = flags_of_fields<kFields>(kernel);
   trial.flags = cat(trial.kernel_flags, " ", sizes.flags());
   if (kernel.walk != WalkChoice::usual) trial.choice = static_cast<int>(kernel.walk);
   trial.tensors = {dense("x", kernel.dtype, {m, kernel.gate == Activation::none ? k : 2 * k}),
-                   dense("q", DType::e4m3, {m, k}, true), dense("scales", DType::f32, {down, blocks}, true)};
-  if (!tall) trial.tensors[2].operand.strides = {1, down};
+                   turned ? dense("q", DType::e4m3, {k, m}, true) : dense("q", DType::e4m3, {m, k}, true),
+                   turned ? dense("scales", DType::f32, {k, scale_blocks(m)}, true)
+                          : dense("scales", DType::f32, {down, blocks}, true)};
+  if (turned) trial.tensors[2].operand.strides = {1, k};
+  if (!tall && !turned) trial.tensors[2].operand.strides = {1, down};
   if (kernel.row_indices) trial.tensors.push_back(list_of("row_indices", {m}, trial_rows(m)));
-  trial.with_args = [gate = kernel.gate, tensors = trial.tensors](Device device, std::span<void* const> places,
-                                                                  const std::function<void(const void*)>& use) {
+  trial.with_args = [gate = kernel.gate, turned, tensors = trial.tensors](Device device, std::span<void* const> places,
+                                                                          const std::function<void(const void*)>& use) {
     QuantiseArgs args;
     args.x = tensors[0].operand.view(device, places[0]);
     args.q = tensors[1].operand.view(device, places[1]);
     args.scales = tensors[2].operand.view(device, places[2]);
     if (tensors.size() > 3) args.row_indices = tensors[3].operand.view(device, places[3]);
     args.gate = gate;
+    args.transposed = turned;
     use(&args);
   };
   return trial;
@@ -149,8 +176,9 @@ class Quantise final : public Described<QuantiseArgs, quantise_from_c> {
   bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {kNeeds}); }
 
   ProblemKey problem_key(const void* args) const override {
-    return {
-        key_of_fields<kFields>(QuantiseKernel{get(args).x.dtype, get(args).gate, get(args).row_indices.has_value()})};
+    const QuantiseArgs& of = get(args);
+    return {key_of_fields<kFields>(QuantiseKernel{
+        .dtype = of.x.dtype, .gate = of.gate, .row_indices = of.row_indices.has_value(), .transposed = of.transposed})};
   }
   Request request_of(const Kernel& kernel) const override {
     return ops::request_of(kernel_of_key<kFields, QuantiseKernel>(kernel.small_key));
@@ -166,14 +194,19 @@ class Quantise final : public Described<QuantiseArgs, quantise_from_c> {
   std::vector<NeededKernel> needed_kernels(const void* config, const ChooseKernel&) const override {
     const auto& of = *static_cast<const QuantiseConfig*>(config);
     ops::validate(of);
-    return {{this, {key_of_fields<kFields>(QuantiseKernel{of.dtype, of.gate, of.row_indices})}}};
+    return {{this,
+             {key_of_fields<kFields>(QuantiseKernel{
+                 .dtype = of.dtype, .gate = of.gate, .row_indices = of.row_indices, .transposed = of.transposed})}}};
   }
   using Op::needed_kernels;
   std::vector<Request> requests(const Flags& flags) const override {
     std::vector<Request> list;
     for (const QuantiseKernel& kernel :
          kernels_of_flags<kFields, QuantiseKernel>("quantise", flags, choices_of_fields<kFields>()))
-      list.push_back(ops::request_of(kernel));
+      if (kernel.possible()) list.push_back(ops::request_of(kernel));
+    if (list.empty())
+      support::fail(Stage::argument, Code::unsupported,
+                    "--transposed is 'true'; allowed with --dtype f16 and bf16, without --gate and --row-indices");
     return list;
   }
   std::vector<Trial> trials(const Flags& given, const arch::Arch&) const override {
@@ -183,6 +216,7 @@ class Quantise final : public Described<QuantiseArgs, quantise_from_c> {
     for (const QuantiseKernel& kernel :
          kernels_of_flags<kFields, QuantiseKernel>("quantise", flags, first_of_each(choices_of_fields<kFields>())))
       for (const bool tall : {false, true}) {
+        if (!kernel.possible() || (kernel.transposed && tall)) continue;
         Sizes sizes = asked;
         sizes.set_default("block-rows", tall ? quantise::kBlock : 1);
         if ((sizes.at("block-rows") == quantise::kBlock) == tall) list.push_back(trial_of(kernel, sizes, tall));
@@ -209,26 +243,23 @@ class Quantise final : public Described<QuantiseArgs, quantise_from_c> {
     const int down = of.q.rank - 2, across = of.q.rank - 1;
     p.x = of.x.data;
     p.q = static_cast<unsigned char*>(of.q.data);
-    p.scales = of.scales.data;
-    p.packed = of.scales.dtype == DType::i32;
     if (of.row_indices) p.row_indices = static_cast<const int*>(of.row_indices->data);
     p.x_rows = static_cast<int>(of.x.shape[at(down)]);
     p.x_batch = batch_stride(of.x, 3);
     p.x_row = stride(of.x, down);
     p.q_batch = batch_stride(of.q, 3);
     p.q_row = stride(of.q, down);
-    p.scale_batch = batch_stride(of.scales, 3);
-    p.scale_row = stride(of.scales, down);
-    p.scale_block = stride(of.scales, across);
-    p.rows = static_cast<int>(of.q.shape[at(down)]);
-    p.columns = static_cast<int>(of.q.shape[at(across)]);
+    p.rows = static_cast<int>(of.q.shape[at(of.transposed ? across : down)]);
+    p.columns = static_cast<int>(of.q.shape[at(of.transposed ? down : across)]);
+    set_block_scales(p.scales, of.scales, of.transposed ? p.rows : p.columns, of.powers_of_two);
     const bool gated = of.gate != Activation::none;
-    p.wide = wide(of.x, 16) && wide(of.q, 8) && (!gated || p.columns * size_of(of.x.dtype) % 16 == 0);
+    p.wide =
+        wide(of.x, 16) && (of.transposed || wide(of.q, 8)) && (!gated || p.columns * size_of(of.x.dtype) % 16 == 0);
+    p.wide_q = of.transposed && wide(of.q, 16);
     p.tall = quantise_tall(of);
-    p.powers_of_two = of.powers_of_two;
-    const int unit_rows = p.tall ? quantise::kBlock : quantise::kStepRows;
+    const int unit_rows = p.tall || of.transposed ? quantise::kBlock : quantise::kStepRows;
     const std::int64_t batch = of.q.rank == 3 ? of.q.shape[0] : 1;
-    p.blocks = (p.columns + quantise::kBlock - 1) / quantise::kBlock;
+    p.blocks = of.transposed ? (p.columns + quantise::kUnitColumns - 1) / quantise::kUnitColumns : p.scales.blocks;
     p.row_units = (p.rows + unit_rows - 1) / unit_rows;
     p.units = static_cast<int>(p.blocks * p.row_units * batch);
     p.by_blocks = divisor_of(p.blocks);

@@ -13,9 +13,9 @@ from ._error import Error
 from ._experts import _combine, _grouped_gemm, _quantise, combine, grouped_gemm, quantise  # noqa: F401 -- three of the ops
 from ._merge import _merge_states, merge_states  # noqa: F401 -- one of the ops
 from ._library import check, device_text, encoded, flag, library, number, real, shown
+from ._products import _gemm, gemm  # noqa: F401 -- one of the ops
 from ._ready import plain, short
 from ._recurrence import _gated_delta_rule, gated_delta_rule  # noqa: F401 -- one of the ops
-from ._tensors import Spec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,25 +91,6 @@ def _fmha_sequences(call, q, k, v, beside, out, lse_out, return_lse, swapped, sc
     lse = call.result("lse", lse_out, q, (shape[1], shape[0]), "f32") if return_lse else None
     call.put(q=q, k=k, v=v, o=o, lse=lse, **beside)
     call.scale(scale)
-    return call
-
-
-def _gemm(a, b, *, c=None, bias=None, alpha=1, beta=0, activation=None, out=None, dtype=None, scale_a=None, scale_b=None, gate=None,
-          gate_interleaved=False, max_sms=0, stream=None, asks=False):
-    args = _c.GemmArgs(alpha=real(alpha, "alpha"), beta=real(beta, "beta"), activation=one_of("activation", activation, _c.ACTIVATIONS),
-                       gate=one_of("gate", gate, _c.ACTIVATIONS), gate_interleaved=flag(gate_interleaved, "gate_interleaved"), max_sms=_limit(max_sms))
-    call = Call("gemm", args, stream, asks)
-    a, b = call.tensor("a", a), call.tensor("b", b)
-    c, bias = call.tensor("c", c, True), call.tensor("bias", bias, True)
-    left, right = shape_of(a, 2, 3), shape_of(b, 2, 3)
-    batch = left[:-2] or right[:-2] or (shape_of(c, 2, 3)[:-2] if c is not None else ())
-    if dtype is None:
-        dtype = c.dtype if c is not None else bias.dtype if bias is not None else "f32" if a.dtype == "e4m3" else a.dtype
-    else:
-        dtype = Spec((), dtype).dtype
-    scale_a, scale_b = call.tensor("scale_a", scale_a, True), call.tensor("scale_b", scale_b, True)
-    d = call.result("out", out, a, (*batch, left[-2], right[-2] // (2 if args.gate else 1)), dtype)
-    call.put(a=a, b=b, d=d, c=c, bias=bias, scale_a=scale_a, scale_b=scale_b)
     return call
 
 
@@ -198,38 +179,6 @@ def fmha(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: Option
                  return_lse=return_lse, layout=layout, max_sms=max_sms, stream=stream)
     results = call.run(_runtime(runtime), key)
     return results if return_lse else results[0]
-
-
-def gemm(a: Tensor, b: Tensor, *, c: Optional[SupportsDLPack] = None, bias: Optional[SupportsDLPack] = None, alpha: float = 1, beta: float = 0,
-         activation: Optional[str] = None, out: Optional[Tensor] = None, dtype: Optional[str] = None, scale_a: Optional[SupportsDLPack] = None,
-         scale_b: Optional[SupportsDLPack] = None, gate: Optional[str] = None, gate_interleaved: bool = False, max_sms: int = 0,
-         stream: Optional[StreamLike] = None, runtime: Optional[Runtime] = None) -> Tensor:
-    """Matrix product: activation(alpha * a b^T + beta * c + bias), summed in f32.
-
-    a [M, K], b [N, K], c [M, N], bias [N]; for b of shape [K, N] give b.T, which costs nothing. With a batch, [B, M, K] and so on; what has
-    none serves all of it. a and b are f16, bf16 or e4m3 (float8_e4m3fn); the result, c and bias are f16, bf16 or f32. c is read when beta is
-    not 0. activation: None, "relu", "gelu", "gelu_tanh" or "silu". scale_a, scale_b, with e4m3: f32 of one element; or scales of
-    blocks, f32 or i32 of four exponents, [M, ceil(K / 128)] and [ceil(N / 128), ceil(K / 128)] or [N, ceil(K / 128)]. gate: "silu"
-    makes SwiGLU: d [M, N / 2] is gate(g) * u, g made by the first N / 2 rows of b and u by the others, or by rows in turns with
-    gate_interleaved; on Hopper. Returns d [M, N] or [B, M, N], made by a's framework, or `out`. dtype: the result's type; None: that of
-    c, else of bias, else of a, and f32 for e4m3. out may be c. max_sms: as fmha. Raises tilejit.Error.
-
-    >>> import numpy, tilejit
-    >>> a, b = numpy.ones((64, 128), numpy.float16), numpy.ones((32, 128), numpy.float16)
-    >>> d = tilejit.gemm(a, b, bias=numpy.full(32, -130, numpy.float16), activation="relu")
-    >>> d.shape, float(d.max())
-    ((64, 32), 0.0)
-    """
-    given = (a, b, c, bias, scale_a, scale_b, out)
-    objects = tuple([x for x in given if x is not None])
-    kinds = type(a), type(b), type(c), type(bias), type(scale_a), type(scale_b), type(out)
-    key = kinds, plain(alpha), plain(beta), activation, dtype, gate, plain(gate_interleaved), max_sms
-    done = short(runtime, key, stream, objects, out)
-    if done is not None:
-        return done
-    call = _gemm(a, b, c=c, bias=bias, alpha=alpha, beta=beta, activation=activation, out=out, dtype=dtype, scale_a=scale_a, scale_b=scale_b,
-                 gate=gate, gate_interleaved=gate_interleaved, max_sms=max_sms, stream=stream)
-    return call.run(_runtime(runtime), key)[0]
 
 
 def chunk_indices(cu_seqlens: Tensor, *, tokens: Optional[int] = None, out: Optional[Tuple[Tensor, Tensor]] = None, max_sms: int = 0,

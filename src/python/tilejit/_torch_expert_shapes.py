@@ -4,7 +4,8 @@ from __future__ import annotations
 import torch
 
 from . import _c
-from ._torch_shapes import _E4M3, _HALVES, _demand, _dtype, _finite, _rank, _same, _short, _sizes, _together, check_gate, halves
+from ._torch_shapes import (_E4M3, _HALVES, _demand, _dtype, _finite, _rank, _same, _short, _sizes, _together, added_type, check_gate, halves,
+                            quantised_like)
 
 
 def grouped_gemm_like(a, b, groups, dtype=None, *, bias=None, c=None, gate=None, grouping="ends", **options):
@@ -21,19 +22,19 @@ def grouped_gemm_like(a, b, groups, dtype=None, *, bias=None, c=None, gate=None,
 
 
 def _grouped_gemm(a, b, groups, shape, dtype, grouping="ends", bias=None, alpha=1.0, activation=None, scale_a=None, scale_b=None, expected_rows=0,
-                  c=None, beta=0.0, gate=None, gate_interleaved=False):
+                  c=None, beta=0.0, gate=None, gate_interleaved=False, quantised=False):
     op = "grouped_gemm"
     _together(op, a, {"a": a, "b": b, "groups": groups, "bias": bias, "scale_a": scale_a, "scale_b": scale_b, "c": c})
     for name, x in (("a", a), ("b", b)):
         _sizes(op, name, x)
     _dtype(op, "a", a, (*_HALVES, _E4M3), code="unsupported")
     _dtype(op, "b", b, (a.dtype,), ", as a.dtype")
-    _demand(dtype in (*_HALVES, torch.float32), op, f"d.dtype is {_short(dtype)}; allowed: f16, bf16, f32", "unsupported")
+    _demand(dtype in (*_HALVES, torch.float32) or quantised, op, f"d.dtype is {_short(dtype)}; allowed: f16, bf16, f32", "unsupported")
     _same(op, "b", b, b.dim() - 1, a.shape[-1], "a's K")
     _demand(grouping in _c.GROUPINGS, op, f"grouping is {grouping!r}; allowed: {', '.join(_c.GROUPINGS)}")
     counts, depths = grouping == "counts", grouping == "depths"
     if depths:
-        _demand(a.dtype != _E4M3, op, "a.dtype is e4m3; allowed with depths: f16, bf16", "unsupported")
+        _demand(not quantised, op, "d.dtype is e4m3; allowed with depths: f16, bf16, f32", "unsupported")
         _demand(not _c.ACTIVATIONS.get(gate), op, f"gate is {gate!r}; allowed with depths: None", "unsupported")
     _rank(op, "a", a, "[G, R, K] with counts, else [M, K]", 3 if counts else 2)
     if counts:
@@ -52,7 +53,7 @@ def _grouped_gemm(a, b, groups, shape, dtype, grouping="ends", bias=None, alpha=
         for axis, size in enumerate(shape):
             _same(op, "c", c, axis, size, "d's shape")
     if bias is not None:
-        _dtype(op, "bias", bias, (dtype,), ", as d.dtype")
+        _dtype(op, "bias", bias, (added_type(a, dtype),), ", with d of e4m3" if quantised else ", as d.dtype")
         _rank(op, "bias", bias, "[G, N]", 2)
         for axis, size in enumerate((groups.shape[0], b.shape[0]) if depths else b.shape[:2]):
             _same(op, "bias", bias, axis, size, "G and b's N")
@@ -68,6 +69,12 @@ def grouped_gemm(a, b, groups, *, dtype=None, **options):
     return torch.empty(shape, dtype=dtype, device=a.device)
 
 
+def grouped_gemm_quantised(a, b, groups, *, powers_of_two=False, packed=False, **options):
+    shape, dtype = grouped_gemm_like(a, b, groups, _E4M3, **options)
+    _grouped_gemm(a, b, groups, shape, dtype, quantised=True, **options)
+    return quantised_like(shape, a, packed)
+
+
 def grouped_gemm_out(a, b, groups, out, **options):
     shape, _ = grouped_gemm_like(a, b, groups, out.dtype, **options)
     _grouped_gemm(a, b, groups, shape, out.dtype, **options)
@@ -77,7 +84,7 @@ def grouped_gemm_out(a, b, groups, out, **options):
         _same("grouped_gemm", "d", out, axis, size, "a's rows and b's N ask for")
 
 
-def quantise(x, *, rows=1, gate=None, powers_of_two=False, row_indices=None, packed=False):
+def quantise(x, *, rows=1, gate=None, powers_of_two=False, row_indices=None, packed=False, transposed=False):
     """(q, scales). Scales of rows are contiguous in M, as products read them faster."""
     op = "quantise"
     _rank(op, "x", x, "[M, K], or [B, M, K]", 2, 3)
@@ -95,6 +102,10 @@ def quantise(x, *, rows=1, gate=None, powers_of_two=False, row_indices=None, pac
     if _c.ACTIVATIONS[gate]:
         _demand(k % 2 == 0, op, f"x.shape[{x.dim() - 1}] is {k}; allowed with a gate: even numbers")
         k = k // 2
+    if transposed:
+        _demand(x.dtype in _HALVES, op, f"x.dtype is {_short(x.dtype)}; allowed with transposed: f16, bf16", "unsupported")
+        _demand(row_indices is None and not _c.ACTIVATIONS[gate], op, "a gate or row_indices is given; allowed with transposed: neither", "unsupported")
+        m, k = k, m
     blocks, kind = ((k + 511) // 512, torch.int32) if packed else ((k + 127) // 128, torch.float32)
     q = torch.empty((*batch, m, k), dtype=_E4M3, device=x.device)
     if rows == 1:
@@ -102,8 +113,8 @@ def quantise(x, *, rows=1, gate=None, powers_of_two=False, row_indices=None, pac
     return q, torch.empty((*batch, (m + 127) // 128, blocks), dtype=kind, device=x.device)
 
 
-def quantise_out(x, q, scales, *, gate=None, powers_of_two=False, row_indices=None):
-    like, _ = quantise(x, gate=gate, row_indices=row_indices)
+def quantise_out(x, q, scales, *, gate=None, powers_of_two=False, row_indices=None, transposed=False):
+    like, _ = quantise(x, gate=gate, row_indices=row_indices, transposed=transposed)
     _together("quantise", x, {"q": q, "scales": scales})
     _rank("quantise", "q", q, "[M, K], or [B, M, K]", like.dim())
     _dtype("quantise", "q", q, (_E4M3,))

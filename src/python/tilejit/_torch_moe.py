@@ -49,8 +49,9 @@ def fused_moe(hidden: torch.Tensor, w1: torch.Tensor, w2: torch.Tensor, topk_wei
 
     hidden [T, H], f16 or bf16. w1 [E, 2 I, H]: rows of the gate first; w2 [E, H, I]. topk_weights and topk_ids [T, K]; an id that is no expert's, such
     as -1, adds nothing. Weights have hidden's type, or are float8_e4m3fn with w1_scale and w2_scale f32 of blocks, [E, ceil(rows / 128),
-    ceil(columns / 128)] or [E, rows, ceil(columns / 128)]: then hidden is quantised, and so is what the first product leaves, by rows of 128. activation:
-    "silu", "gelu", "gelu_tanh" or "relu". Sums over k are in f32, in the order of topk_ids. Returns [T, H] of hidden's type. Raises tilejit.Error.
+    ceil(columns / 128)] or [E, rows, ceil(columns / 128)]: then hidden is quantised, and so is what the first product leaves, by rows of 128, and by
+    that product where w1_scale is of blocks. activation: "silu", "gelu", "gelu_tanh" or "relu". Sums over k are in f32, in the
+    order of topk_ids. Returns [T, H] of hidden's type. Raises tilejit.Error.
 
     >>> import torch, tilejit.torch
     >>> hidden, w1, w2 = torch.ones(3, 64).half(), torch.ones(2, 128, 64).half() / 64, torch.ones(2, 64, 64).half() / 64
@@ -73,8 +74,12 @@ def fused_moe(hidden: torch.Tensor, w1: torch.Tensor, w2: torch.Tensor, topk_wei
         # A product has the gate where the scales of each half of w1 begin with it, and where a copy would.
         half = w1.shape[1] // 2
         fits = half % 128 == 0 or (w1_scale.shape[1] == w1.shape[1] and half % 4 == 0)
-        up = grouped(q, w1, ends, dtype=hidden.dtype, scale_a=scales, scale_b=w1_scale, gate=activation if fits else None, expected_rows=rows)
-        q, scales = torch.ops.tilejit.quantise(up, gate=None if fits else activation)
+        of_blocks = w1_scale.shape[1] != w1.shape[1]
+        if fits and of_blocks:  # where each row of w1 has scales, a product that quantises has few registers
+            q, scales = torch.ops.tilejit.grouped_gemm_quantised(q, w1, ends, scale_a=scales, scale_b=w1_scale, gate=activation, expected_rows=rows)
+        else:
+            up = grouped(q, w1, ends, dtype=hidden.dtype, scale_a=scales, scale_b=w1_scale, gate=activation if fits else None, expected_rows=rows)
+            q, scales = torch.ops.tilejit.quantise(up, gate=None if fits else activation)
         down = grouped(q, w2, ends, dtype=hidden.dtype, scale_a=scales, scale_b=w2_scale, expected_rows=rows)
     place = torch.empty_like(order).scatter_(0, order, torch.arange(order.numel(), device=order.device))
     slots = torch.where(known, place, -1).int().view(topk_ids.shape)

@@ -29,14 +29,22 @@ SCHEMAS = {
             "ScalarType? dtype=None, Tensor? scale_a=None, Tensor? scale_b=None, str? gate=None, bool gate_interleaved=False) -> Tensor",
     "gemm_out": "(Tensor a, Tensor b, Tensor(a!) out, *, Tensor? c=None, Tensor? bias=None, float alpha=1.0, float beta=0.0, str? activation=None, "
                 "Tensor? scale_a=None, Tensor? scale_b=None, str? gate=None, bool gate_interleaved=False) -> ()",
+    "gemm_quantised": "(Tensor a, Tensor b, *, Tensor? bias=None, float alpha=1.0, str? activation=None, Tensor? scale_a=None, "
+                      "Tensor? scale_b=None, str? gate=None, bool gate_interleaved=False, bool powers_of_two=False, bool packed=False) "
+                      "-> (Tensor, Tensor)",
     "grouped_gemm": "(Tensor a, Tensor b, Tensor groups, *, str grouping='ends', Tensor? bias=None, float alpha=1.0, str? activation=None, "
                     "ScalarType? dtype=None, Tensor? scale_a=None, Tensor? scale_b=None, SymInt expected_rows=0, Tensor? c=None, "
                     "float beta=0.0, str? gate=None, bool gate_interleaved=False) -> Tensor",
     "grouped_gemm_out": "(Tensor a, Tensor b, Tensor groups, Tensor(a!) out, *, str grouping='ends', Tensor? bias=None, float alpha=1.0, "
                         "str? activation=None, Tensor? scale_a=None, Tensor? scale_b=None, SymInt expected_rows=0, Tensor? c=None, "
                         "float beta=0.0, str? gate=None, bool gate_interleaved=False) -> ()",
-    "quantise": "(Tensor x, *, int rows=1, str? gate=None, bool powers_of_two=False, Tensor? row_indices=None, bool packed=False) -> (Tensor, Tensor)",
-    "quantise_out": "(Tensor x, Tensor(a!) q, Tensor(b!) scales, *, str? gate=None, bool powers_of_two=False, Tensor? row_indices=None) -> ()",
+    "grouped_gemm_quantised": "(Tensor a, Tensor b, Tensor groups, *, str grouping='ends', Tensor? bias=None, float alpha=1.0, "
+                              "str? activation=None, Tensor? scale_a=None, Tensor? scale_b=None, SymInt expected_rows=0, str? gate=None, "
+                              "bool gate_interleaved=False, bool powers_of_two=False, bool packed=False) -> (Tensor, Tensor)",
+    "quantise": "(Tensor x, *, int rows=1, str? gate=None, bool powers_of_two=False, Tensor? row_indices=None, bool packed=False, "
+                "bool transposed=False) -> (Tensor, Tensor)",
+    "quantise_out": "(Tensor x, Tensor(a!) q, Tensor(b!) scales, *, str? gate=None, bool powers_of_two=False, Tensor? row_indices=None, "
+                    "bool transposed=False) -> ()",
     "merge_states": "(Tensor states, Tensor lse_states, *, Tensor? cu_seqlens=None, ScalarType? dtype=None) -> (Tensor, Tensor)",
     "combine": "(Tensor y, Tensor slots, *, Tensor? weights=None, Tensor? residual=None, ScalarType? dtype=None) -> Tensor",
     "combine_out": "(Tensor y, Tensor slots, Tensor(a!) out, *, Tensor? weights=None, Tensor? residual=None) -> ()",
@@ -80,38 +88,53 @@ def gemm(a, b, *, c=None, bias=None, alpha=1.0, beta=0.0, activation=None, dtype
          gate_interleaved=False):
     shape, dtype = _torch_shapes.gemm_like(a, b, c, bias, dtype, gate)
     d = torch.empty(shape, dtype=dtype, device=a.device)
-    run("gemm", (alpha, beta, activation, gate, gate_interleaved), (a, b, c, bias, scale_a, scale_b, d), True)
+    run("gemm", (alpha, beta, activation, gate, gate_interleaved, False), (a, b, c, bias, scale_a, scale_b, d, None), True)
     return d
 
 
 def gemm_out(a, b, out, *, c=None, bias=None, alpha=1.0, beta=0.0, activation=None, scale_a=None, scale_b=None, gate=None, gate_interleaved=False):
-    run("gemm", (alpha, beta, activation, gate, gate_interleaved), (a, b, c, bias, scale_a, scale_b, out), False)
+    run("gemm", (alpha, beta, activation, gate, gate_interleaved, False), (a, b, c, bias, scale_a, scale_b, out, None), False)
 
 
-def _grouped(a, b, groups, d, made, grouping="ends", bias=None, alpha=1.0, activation=None, scale_a=None, scale_b=None, expected_rows=0, c=None,
-             beta=0.0, gate=None, gate_interleaved=False):
-    run("grouped_gemm", (grouping, alpha, beta, activation, gate, gate_interleaved, expected_rows), (a, b, groups, bias, scale_a, scale_b, c, d), made)
+def gemm_quantised(a, b, *, bias=None, alpha=1.0, activation=None, scale_a=None, scale_b=None, gate=None, gate_interleaved=False, powers_of_two=False,
+                   packed=False):
+    d, scales = _torch_shapes.quantised_like(_torch_shapes.gemm_like(a, b, None, bias, _torch_shapes.E4M3, gate)[0], a, packed)
+    run("gemm", (alpha, 0.0, activation, gate, gate_interleaved, powers_of_two or packed), (a, b, None, bias, scale_a, scale_b, d, scales), True)
+    return d, scales
+
+
+def _grouped(a, b, groups, results, made, grouping="ends", bias=None, alpha=1.0, activation=None, scale_a=None, scale_b=None, expected_rows=0, c=None,
+             beta=0.0, gate=None, gate_interleaved=False, powers_of_two=False):
+    run("grouped_gemm", (grouping, alpha, beta, activation, gate, gate_interleaved, expected_rows, powers_of_two),
+        (a, b, groups, bias, scale_a, scale_b, c, *results), made)
 
 
 def grouped_gemm(a, b, groups, *, dtype=None, **options):
     shape, dtype = _torch_expert_shapes.grouped_gemm_like(a, b, groups, dtype, **options)
     d = torch.empty(shape, dtype=dtype, device=a.device)
-    _grouped(a, b, groups, d, True, **options)
+    _grouped(a, b, groups, (d, None), True, **options)
     return d
 
 
 def grouped_gemm_out(a, b, groups, out, **options):
-    _grouped(a, b, groups, out, False, **options)
+    _grouped(a, b, groups, (out, None), False, **options)
 
 
-def quantise(x, *, rows=1, gate=None, powers_of_two=False, row_indices=None, packed=False):
-    q, scales = _torch_expert_shapes.quantise(x, rows=rows, gate=gate, row_indices=row_indices, packed=packed)
-    run("quantise", (gate, powers_of_two or packed), (x, row_indices, q, scales), True)
+def grouped_gemm_quantised(a, b, groups, *, powers_of_two=False, packed=False, **options):
+    shape, _ = _torch_expert_shapes.grouped_gemm_like(a, b, groups, _torch_shapes.E4M3, **options)
+    d, scales = _torch_shapes.quantised_like(shape, a, packed)
+    _grouped(a, b, groups, (d, scales), True, powers_of_two=powers_of_two or packed, **options)
+    return d, scales
+
+
+def quantise(x, *, rows=1, gate=None, powers_of_two=False, row_indices=None, packed=False, transposed=False):
+    q, scales = _torch_expert_shapes.quantise(x, rows=rows, gate=gate, row_indices=row_indices, packed=packed, transposed=transposed)
+    run("quantise", (gate, powers_of_two or packed, transposed), (x, row_indices, q, scales), True)
     return q, scales
 
 
-def quantise_out(x, q, scales, *, gate=None, powers_of_two=False, row_indices=None):
-    run("quantise", (gate, powers_of_two), (x, row_indices, q, scales), False)
+def quantise_out(x, q, scales, *, gate=None, powers_of_two=False, row_indices=None, transposed=False):
+    run("quantise", (gate, powers_of_two, transposed), (x, row_indices, q, scales), False)
 
 
 def merge_states(states, lse_states, *, cu_seqlens=None, dtype=None):

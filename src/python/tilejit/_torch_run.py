@@ -32,23 +32,24 @@ def _fmha(call, tensors, options):
 
 
 def _gemm(call, tensors, options):
-    a, b, c, bias, scale_a, scale_b, d = tensors
-    alpha, beta, activation, gate, gate_interleaved = options
+    a, b, c, bias, scale_a, scale_b, d, scale_d = tensors
+    alpha, beta, activation, gate, gate_interleaved, powers_of_two = options
     return call(a, b, c=c, bias=bias, scale_a=scale_a, scale_b=scale_b, alpha=alpha, beta=beta, activation=activation, gate=gate,
-                gate_interleaved=gate_interleaved, out=d)
+                gate_interleaved=gate_interleaved, powers_of_two=powers_of_two, out=d if scale_d is None else (d, scale_d))
 
 
 def _grouped_gemm(call, tensors, options):
-    a, b, groups, bias, scale_a, scale_b, c, d = tensors
-    grouping, alpha, beta, activation, gate, gate_interleaved, expected_rows = options
+    a, b, groups, bias, scale_a, scale_b, c, d, scale_d = tensors
+    grouping, alpha, beta, activation, gate, gate_interleaved, expected_rows, powers_of_two = options
     return call(a, b, groups, grouping=grouping, bias=bias, scale_a=scale_a, scale_b=scale_b, alpha=alpha, activation=activation,
-                expected_rows=expected_rows, c=c, beta=beta, gate=gate, gate_interleaved=gate_interleaved, out=d)
+                expected_rows=expected_rows, c=c, beta=beta, gate=gate, gate_interleaved=gate_interleaved, powers_of_two=powers_of_two,
+                out=d if scale_d is None else (d, scale_d))
 
 
 def _quantise(call, tensors, options):
     x, row_indices, *out = tensors
-    gate, powers_of_two = options
-    return call(x, row_indices=row_indices, out=tuple(out), gate=gate, powers_of_two=powers_of_two)
+    gate, powers_of_two, transposed = options
+    return call(x, row_indices=row_indices, out=tuple(out), gate=gate, powers_of_two=powers_of_two, transposed=transposed)
 
 
 def _merge_states(call, tensors, options):
@@ -83,8 +84,8 @@ def _gated_delta_rule(call, tensors, options):
 _OPS = {
     "fmha": (("q", "k", "v", "alibi_slopes", "sinks", "cu_seqlens_q", "cu_seqlens_k", "seqused_k", "block_table", "bias", "mod_params", "o", "lse"), 2,
              _fmha),
-    "gemm": (("a", "b", "c", "bias", "scale_a", "scale_b", "d"), 1, _gemm),
-    "grouped_gemm": (("a", "b", "groups", "bias", "scale_a", "scale_b", "c", "d"), 1, _grouped_gemm),
+    "gemm": (("a", "b", "c", "bias", "scale_a", "scale_b", "d", "scale_d"), 2, _gemm),
+    "grouped_gemm": (("a", "b", "groups", "bias", "scale_a", "scale_b", "c", "d", "scale_d"), 2, _grouped_gemm),
     "quantise": (("x", "row_indices", "q", "scales"), 2, _quantise),
     "merge_states": (("states", "lse_states", "cu_seqlens", "o", "lse"), 2, _merge_states),
     "combine": (("y", "slots", "weights", "residual", "d"), 1, _combine),

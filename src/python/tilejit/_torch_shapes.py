@@ -15,7 +15,7 @@ from ._tensors import _NUMPY_NAMES
 from ._torch_run import refuse_grad
 
 _HALVES = (torch.float16, torch.bfloat16)
-_E4M3 = torch.float8_e4m3fn
+_E4M3 = E4M3 = torch.float8_e4m3fn
 _FMHA_FORM = "[B, H, S, D]; express [B, S, H, D] memory through strides"
 
 
@@ -206,13 +206,26 @@ def gemm_like(a, b, c, bias, dtype, gate=None):
     return (*batch, a.shape[-2], b.shape[-2] // halves("gemm", gate, b)), dtype
 
 
-def _gemm(a, b, c, bias, scale_a, scale_b, shape, dtype, alpha, beta, activation, gate):
+def quantised_like(shape, a, packed):
+    """Memory for d of e4m3 and its scales. These are contiguous in M, as products read them faster, at multiples of 16 bytes."""
+    *batch, m, n = shape
+    blocks, kind = ((n + 511) // 512, torch.int32) if packed else ((n + 127) // 128, torch.float32)
+    return (torch.empty(shape, dtype=_E4M3, device=a.device),
+            torch.empty((*batch, blocks, (m + 3) // 4 * 4), dtype=kind, device=a.device)[..., :m].transpose(-1, -2))
+
+
+def added_type(a, dtype):
+    """The type of c and bias."""
+    return dtype if dtype != _E4M3 else torch.bfloat16 if a.dtype == _E4M3 else a.dtype
+
+
+def _gemm(a, b, c, bias, scale_a, scale_b, shape, dtype, alpha, beta, activation, gate, quantised=False):
     _together("gemm", a, {"a": a, "b": b, "c": c, "bias": bias, "scale_a": scale_a, "scale_b": scale_b})
     for name, x in (("a", a), ("b", b)):
         _sizes("gemm", name, x)
     _dtype("gemm", "a", a, (*_HALVES, _E4M3), code="unsupported")
     _dtype("gemm", "b", b, (a.dtype,), ", as a.dtype")
-    _demand(dtype in (*_HALVES, torch.float32), "gemm", f"d.dtype is {_short(dtype)}; allowed: f16, bf16, f32", "unsupported")
+    _demand(dtype in (*_HALVES, torch.float32) or quantised, "gemm", f"d.dtype is {_short(dtype)}; allowed: f16, bf16, f32", "unsupported")
     _same("gemm", "b", b, b.dim() - 1, a.shape[-1], "a's K")
     if a.dim() == 3 and b.dim() == 3:
         _same("gemm", "b", b, 0, a.shape[0], "a.shape[0]")
@@ -222,7 +235,7 @@ def _gemm(a, b, c, bias, scale_a, scale_b, shape, dtype, alpha, beta, activation
     _demand(beta == 0 or c is not None, "gemm", f"beta is {beta} but c is absent; allowed: 0, or a c to add")
     for name, x, sizes in (("c", c if beta != 0 else None, shape), ("bias", bias, (*shape[:-2], b.shape[-2]))):
         if x is not None:
-            _dtype("gemm", name, x, (dtype,), ", as d.dtype")
+            _dtype("gemm", name, x, (added_type(a, dtype),), ", with d of e4m3" if quantised else ", as d.dtype")
             _rank("gemm", name, x, f"{list(sizes)}, or without the batch", len(sizes), len(sizes) - (len(shape) - 2))
             for axis in range(-x.dim(), 0):
                 _same("gemm", name, x, axis + x.dim(), sizes[axis], "d's shape")
@@ -237,6 +250,13 @@ def gemm(a, b, *, c=None, bias=None, alpha=1.0, beta=0.0, activation=None, dtype
     shape, dtype = gemm_like(a, b, c, bias, dtype, gate)
     _gemm(a, b, c, bias, scale_a, scale_b, shape, dtype, alpha, beta, activation, gate)
     return torch.empty(shape, dtype=dtype, device=a.device)
+
+
+def gemm_quantised(a, b, *, bias=None, alpha=1.0, activation=None, scale_a=None, scale_b=None, gate=None, gate_interleaved=False, powers_of_two=False,
+                   packed=False):
+    shape, _ = gemm_like(a, b, None, bias, _E4M3, gate)
+    _gemm(a, b, None, bias, scale_a, scale_b, shape, _E4M3, alpha, 0.0, activation, gate, True)
+    return quantised_like(shape, a, packed)
 
 
 def gemm_out(a, b, out, *, c=None, bias=None, alpha=1.0, beta=0.0, activation=None, scale_a=None, scale_b=None, gate=None, gate_interleaved=False):

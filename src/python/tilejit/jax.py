@@ -117,10 +117,14 @@ def fmha(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, causal: bool = False, scal
 
 def gemm(a: ArrayLike, b: ArrayLike, *, c: Optional[ArrayLike] = None, bias: Optional[ArrayLike] = None, alpha: float = 1, beta: float = 0,
          activation: Optional[str] = None, dtype: Optional[str] = None, scale_a: Optional[ArrayLike] = None,
-         scale_b: Optional[ArrayLike] = None, gate: Optional[str] = None, gate_interleaved: bool = False) -> jax.Array:
-    """Matrix product, as tilejit.gemm: activation(alpha * a b^T + beta * c + bias), or with a gate. What is no array is no tracer."""
-    return _run("gemm", {"a": a, "b": b}, {"c": c, "bias": bias, "scale_a": scale_a, "scale_b": scale_b},
-                {"alpha": alpha, "beta": beta, "activation": activation, "dtype": dtype, "gate": gate, "gate_interleaved": gate_interleaved})[0]
+         scale_b: Optional[ArrayLike] = None, gate: Optional[str] = None, gate_interleaved: bool = False,
+         powers_of_two: bool = False, packed: bool = False) -> Union[jax.Array, Tuple[jax.Array, jax.Array]]:
+    """Matrix product, as tilejit.gemm: activation(alpha * a b^T + beta * c + bias), or with a gate. What is no array is no tracer. With dtype
+    "e4m3" the result is (d, scale_d)."""
+    results = _run("gemm", {"a": a, "b": b}, {"c": c, "bias": bias, "scale_a": scale_a, "scale_b": scale_b},
+                {"alpha": alpha, "beta": beta, "activation": activation, "dtype": dtype, "gate": gate, "gate_interleaved": gate_interleaved,
+                 "powers_of_two": powers_of_two, "packed": packed})
+    return results if len(results) > 1 else results[0]
 
 
 def chunk_indices(cu_seqlens: ArrayLike, *, tokens: int) -> Tuple[jax.Array, jax.Array]:

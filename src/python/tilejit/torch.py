@@ -10,6 +10,7 @@ meta tensors. A tensor that requires grad is refused outside of torch.no_grad();
                            fmha_lse: (o, lse); fmha_out: out, lse=None
     torch.ops.tilejit.gemm(a, b, *, c, bias, alpha, beta, activation, dtype, scale_a, scale_b) -> d          gemm_out: out
     torch.ops.tilejit.grouped_gemm(a, b, groups, *, grouping="ends", ...) -> d   grouped_gemm_out: out
+                           gemm_quantised, grouped_gemm_quantised: (d e4m3, scale_d), powers_of_two, packed
     torch.ops.tilejit.quantise(x, *, rows=1, gate, powers_of_two, row_indices) -> (q, scales)
                            quantise_out: q, scales
     torch.ops.tilejit.merge_states(states, lse_states, *, cu_seqlens, dtype) -> (o, lse)

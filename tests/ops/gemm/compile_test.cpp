@@ -129,6 +129,54 @@ TEST_CASE("no spill, no serialised matrix instruction, registers as the schedule
       if (!testing::sampled_out(index++)) check(*compiler, request);
 }
 
+TEST_CASE("a gate of the widest tiles in clusters with a bias: their writers leave consumers fewer registers") {
+  const auto compiler = test::nvrtc_or_skip();
+  for (const ops::Request& request : ops::gemm_op().requests(
+           {{"dtype", {"f16"}}, {"gate", {"gelu"}}, {"bias", {"true"}}, {"tile", {"128x256x64c2x1"}}}))
+    check(*compiler, request);
+  for (const ops::Request& request : ops::grouped_gemm_op().requests({{"dtype", {"bf16"}},
+                                                                      {"groups", {"counts"}},
+                                                                      {"gate", {"silu"}},
+                                                                      {"bias", {"true"}},
+                                                                      {"tile", {"128x256x64c2x1"}}}))
+    test::check_compiles(*compiler, ops::grouped_gemm_op(), request);
+}
+
+TEST_CASE("products that quantise, and e4m3 whose halves take turns") {
+  const auto compiler = test::nvrtc_or_skip();
+  using Flags = std::map<std::string, std::vector<std::string>>;
+  const Flags sets[] = {
+      {{"dtype", {"e4m3"}},
+       {"out", {"e4m3"}},
+       {"gate", {"silu", "none"}},
+       {"scales", {"tensor", "block"}},
+       {"tile", {"128x256x128", "128x256x128c1x2", "64x256x128"}}},
+      {{"dtype", {"e4m3"}},
+       {"out", {"bf16"}},
+       {"gate", {"silu"}},
+       {"scales", {"block"}},
+       {"tile", {"128x256x128c2x1"}}},
+      {{"dtype", {"e4m3"}}, {"out", {"e4m3"}}, {"bias", {"true"}}, {"tile", {"128x128x128", "64x128x128"}}},
+      {{"dtype", {"bf16"}},
+       {"out", {"e4m3"}},
+       {"gate", {"gelu"}},
+       {"bias", {"true"}},
+       {"tile", {"128x256x64", "64x256x64"}}},
+      {{"dtype", {"f16"}}, {"out", {"e4m3"}}, {"activation", {"gelu"}}, {"tile", {"192x128x64", "128x128x64c2x2"}}},
+  };
+  int index = 0;
+  for (const Flags& flags : sets)
+    for (const ops::Request& request : ops::gemm_op().requests(flags))
+      if (!testing::sampled_out(index++)) check(*compiler, request);
+  for (const ops::Request& request : ops::grouped_gemm_op().requests({{"dtype", {"e4m3"}},
+                                                                      {"groups", {"ends", "counts"}},
+                                                                      {"out", {"e4m3"}},
+                                                                      {"gate", {"silu"}},
+                                                                      {"scales", {"block"}},
+                                                                      {"tile", {"128x256x128", "64x256x128"}}}))
+    if (!testing::sampled_out(index++)) test::check_compiles(*compiler, ops::grouped_gemm_op(), request);
+}
+
 TEST_CASE("products of groups with a gate, with an addend, along K, and with exponents for scales") {
   const auto compiler = test::nvrtc_or_skip();
   using Flags = std::map<std::string, std::vector<std::string>>;
@@ -145,6 +193,12 @@ TEST_CASE("products of groups with a gate, with an addend, along K, and with exp
        {"out", {"f32", "same"}},
        {"add-c", {"true"}},
        {"tile", {"128x256x64", "128x128x64", "64x256x64"}}},
+      {{"dtype", {"e4m3"}},
+       {"groups", {"depths"}},
+       {"out", {"f32"}},
+       {"scales", {"block", "row"}},
+       {"add-c", {"true"}},
+       {"tile", {"128x192x128", "128x128x128"}}},
       {{"dtype", {"e4m3"}},
        {"groups", {"ends"}},
        {"scales", {"block", "row"}},

@@ -14,9 +14,11 @@ using testing::has;
 
 namespace {
 
+/// The plainest kernel of the tile: some are there for a gate alone.
 ops::GemmKernel plain_kernel(const ops::GemmTile& tile) {
   ops::GemmKernel kernel;
   if (tile.element_bytes == 1) kernel.dtype = DType::e4m3;
+  if (!ops::gemm_tile_fits(tile, kernel)) kernel.gate = Activation::silu;
   return kernel;
 }
 

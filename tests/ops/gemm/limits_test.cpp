@@ -122,7 +122,7 @@ TEST_CASE("products") {
              if (value > kMost) c.batch = kMost, c.m = 65;
            }},
           {"dtype is", {0, 1, 4}, {2, 3}, [](auto& c, auto value) { c.dtype = static_cast<DType>(value); }},
-          {"out is", {0, 1, 2}, {3, 4}, [](auto& c, auto value) { c.out = static_cast<DType>(value); }},
+          {"out is", {0, 1, 2, 4}, {3, 5}, [](auto& c, auto value) { c.out = static_cast<DType>(value); }},
           {"activation is",
            {0, 4},
            {-1, 5},

@@ -1,6 +1,8 @@
 // See gemm_problem.hpp.
 #include "ops/gemm/problem.hpp"
 
+#include "ops/quantised.hpp"
+
 #include <tilejit/ladder.hpp>
 
 #include <bit>
@@ -10,6 +12,7 @@
 
 #include "common/half.hpp"
 #include "common/random.hpp"
+#include "ops/gemm/gemm.hpp"
 #include "support/fail.hpp"
 #include "support/index.hpp"
 
@@ -92,17 +95,18 @@ GemmShape gemm_shape(int m, int n, int k, DType dtype, DType out) {
 }
 
 std::string GemmShape::text() const {
-  return support::cat("M ", m, " N ", n, " K ", k, " B ", batch, " ", to_string(dtype), "->", to_string(out),
-                      a_transposed ? " a^T" : "", b_transposed ? " b^T" : "", " alpha ", alpha, " beta ", beta,
-                      bias ? " bias" : "", in_place ? " in place" : "", b_shared ? " one b" : "", " activation ",
-                      static_cast<int>(activation), " gate ", static_cast<int>(gate),
-                      gate_interleaved ? " interleaved" : "", scales ? " scales" : "",
-                      blocks == Scales::tensor  ? ""
-                      : blocks == Scales::block ? " block scales"
-                                                : " row scales",
-                      packed_scales ? " packed" : "", scale_a_transposed ? " sa k" : "",
-                      scale_b_transposed ? " sb k" : "", " scale padding ", scale_padding, " padding ", padding,
-                      any_stride ? " any stride" : "", shift > 0 ? support::cat(" shift ", shift) : std::string());
+  return support::cat(
+      "M ", m, " N ", n, " K ", k, " B ", batch, " ", to_string(dtype), "->", to_string(out),
+      a_transposed ? " a^T" : "", b_transposed ? " b^T" : "", " alpha ", alpha, " beta ", beta, bias ? " bias" : "",
+      in_place ? " in place" : "", b_shared ? " one b" : "", " activation ", static_cast<int>(activation), " gate ",
+      static_cast<int>(gate), gate_interleaved ? " interleaved" : "", scales ? " scales" : "",
+      blocks == Scales::tensor  ? ""
+      : blocks == Scales::block ? " block scales"
+                                : " row scales",
+      packed_scales ? " packed" : "", packed_out ? " packed out" : "", powers_of_two ? " powers of two" : "",
+      scale_d_transposed ? " sd k" : "", scale_a_transposed ? " sa k" : "", scale_b_transposed ? " sb k" : "",
+      " scale padding ", scale_padding, " padding ", padding, any_stride ? " any stride" : "",
+      shift > 0 ? support::cat(" shift ", shift) : std::string());
 }
 
 Tensor GemmProblem::place(Memory& memory, DType dtype, std::vector<std::int64_t> shape, bool transposed,
@@ -168,6 +172,7 @@ GemmProblem::GemmProblem(const GemmShape& shape, std::uint64_t seed) : shape_(sh
                  to_wide(shape.a_transposed ? shape.m : shape.k));
   args.b = place(b_, shape.dtype, sizes(batched && !shape.b_shared, {shape.n, shape.k}), shape.b_transposed,
                  to_wide(shape.b_transposed ? shape.n : shape.k));
+  const DType added = ops::gemm_added(shape.dtype, shape.out);
   args.d = place(d_, shape.out, sizes(batched, {shape.m, shape.columns()}), false, shape.padding);
   fill(a_, seed);
   fill(b_, seed + 1);
@@ -177,7 +182,7 @@ GemmProblem::GemmProblem(const GemmShape& shape, std::uint64_t seed) : shape_(sh
   args.gate = shape.gate;
   args.gate_interleaved = shape.gate_interleaved;
   if (shape.bias) {
-    args.bias = place(bias_, shape.out, {shape.n}, false, 0);
+    args.bias = place(bias_, added, {shape.n}, false, 0);
     fill(bias_, seed + 2);
   }
   if (shape.scales) {
@@ -201,11 +206,17 @@ GemmProblem::GemmProblem(const GemmShape& shape, std::uint64_t seed) : shape_(sh
     fill(scale_a_, seed + 4);
     fill(scale_b_, seed + 5);
   }
+  if (shape.out == DType::e4m3) {
+    const int columns = shape.columns(), words = shape.packed_out ? (columns + 511) / 512 : (columns + 127) / 128;
+    args.scale_d = place(scale_d_, shape.packed_out ? DType::i32 : DType::f32, sizes(batched, {shape.m, words}),
+                         !shape.scale_d_transposed, shape.scale_padding);
+    args.powers_of_two = shape.powers_of_two || shape.packed_out;
+  }
   if (shape.in_place) {
     fill(d_, seed + 3);
     args.c = args.d;
   } else {
-    args.c = place(c_, shape.out, sizes(batched, {shape.m, shape.columns()}), false, shape.padding);
+    args.c = place(c_, added, sizes(batched, {shape.m, shape.columns()}), false, shape.padding);
     if (shape.beta != 0) fill(c_, seed + 3);  // else NaN: it must not be read
   }
   c_values_.clear();
@@ -237,6 +248,8 @@ void GemmProblem::run(Runtime& runtime, Device device) {
   if (there.bias) stage(*there.bias, bias_);
   if (there.scale_a) stage(*there.scale_a, scale_a_);
   if (there.scale_b) stage(*there.scale_b, scale_b_);
+  if (there.scale_d) stage(*there.scale_d, scale_d_);
+  const auto scales_there = there.scale_d ? kept.back().second : nullptr;
   if (shape_.in_place)
     there.c = there.d;
   else
@@ -244,6 +257,7 @@ void GemmProblem::run(Runtime& runtime, Device device) {
   call(there);
   runtime.synchronize(device);
   runtime.copy(d_.bytes.data(), kCpu, kept.front().second, device, d_.bytes.size());
+  if (there.scale_d) runtime.copy(scale_d_.bytes.data(), kCpu, scales_there, device, scale_d_.bytes.size());
 }
 
 std::vector<double> GemmProblem::reference() const {
@@ -283,7 +297,49 @@ std::vector<double> GemmProblem::reference() const {
   return result;
 }
 
+/// Each row by itself, and what lies beside scales: exponents behind the last block's are 0.
+std::string GemmProblem::quantised_problem() const {
+  const std::vector<double> wanted = reference();
+  const Tensor& scales = *args.scale_d;
+  const auto columns = static_cast<std::size_t>(shape_.columns());
+  const double limit = (shape_.gate == Activation::none ? 20 : 40) * gemm_limit(shape_.dtype, DType::f32);
+  std::vector<unsigned char> rest = d_.bytes, rest_of_scales = scale_d_.bytes;
+  const auto clear = [](std::vector<unsigned char>& bytes, const Memory& of, std::int64_t place, std::size_t size) {
+    const auto begin = static_cast<std::size_t>(static_cast<unsigned char*>(of.tensor.data) - of.bytes.data());
+    std::memset(bytes.data() + begin + static_cast<std::size_t>(place) * size, kPoison, size);
+  };
+  for (std::size_t row = 0; row < wanted.size() / columns; ++row) {
+    const auto z = static_cast<std::int64_t>(row) / shape_.m, i = static_cast<std::int64_t>(row) % shape_.m;
+    const auto values = std::span(wanted).subspan(row * columns, columns);
+    double norm = 0;
+    for (const double value : values) norm += value * value;
+    const QuantisedRow check{
+        values, [&](std::size_t j) { return element(args.d, offset(args.d, z, i, static_cast<std::int64_t>(j))); },
+        [&](std::size_t block) {
+          return written_scale(scales, offset(scales, z, i, 0), scales.strides[at(scales.rank - 1)],
+                               static_cast<std::int64_t>(block));
+        },
+        limit * std::sqrt(norm / static_cast<double>(columns)), args.powers_of_two};
+    if (const std::string wrong = check.problem(); !wrong.empty()) return support::cat("row ", row, ": ", wrong);
+    for (std::size_t j = 0; j < columns; ++j) clear(rest, d_, offset(args.d, z, i, static_cast<std::int64_t>(j)), 1);
+    const std::int64_t words = scales.shape[at(scales.rank - 1)];
+    for (std::int64_t word = 0; word < words; ++word) {
+      const std::int64_t place = offset(scales, z, i, word);
+      if (const auto blocks = (columns + 127) / 128 % 4;
+          shape_.packed_out && word + 1 == words && blocks != 0 &&
+          static_cast<const std::uint32_t*>(scales.data)[place] >> 8 * blocks != 0)
+        return support::cat("row ", row, ": exponents behind the last are not 0");
+      clear(rest_of_scales, scale_d_, place, 4);
+    }
+  }
+  for (const std::vector<unsigned char>* bytes : {&rest, &rest_of_scales})
+    for (const unsigned char byte : *bytes)
+      if (byte != kPoison) return bytes == &rest ? "memory beside d was written" : "memory beside scales was written";
+  return "";
+}
+
 std::string GemmProblem::problem() const {
+  if (args.scale_d) return quantised_problem();
   const std::vector<double> wanted = reference();
   std::vector<unsigned char> rest = d_.bytes;
   const std::size_t size = static_cast<std::size_t>(size_of(shape_.out));

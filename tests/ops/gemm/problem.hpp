@@ -26,6 +26,8 @@ struct GemmShape {
   bool scale_a_transposed = false, scale_b_transposed = false;          ///< blocks of K are contiguous in these
   bool packed_scales = false;                                           ///< blocks: exponents, four in an i32
   int scale_padding = 0;                                                ///< scales between their rows
+  bool packed_out = false, powers_of_two = false;                       ///< scales of a d of e4m3
+  bool scale_d_transposed = false;                                      ///< blocks of N are contiguous in these
   int padding = 0;          ///< elements between the rows of d (and c); of a and b as many times 16 bytes
   bool any_stride = false;  ///< rows of a and b are not rounded up to 16 bytes, but as far apart as those of d
   int shift = 0;            ///< elements from a multiple of 16 bytes to where each matrix begins
@@ -65,9 +67,10 @@ class GemmProblem {
   Tensor place(Memory& memory, DType dtype, std::vector<std::int64_t> shape, bool transposed, int padding) const;
   void fill(Memory& memory, std::uint64_t seed);
   std::vector<double> reference() const;
+  std::string quantised_problem() const;
 
   GemmShape shape_;
-  Memory a_, b_, c_, d_, bias_, scale_a_, scale_b_;
+  Memory a_, b_, c_, d_, bias_, scale_a_, scale_b_, scale_d_;
   std::vector<double> c_values_;  ///< kept: in_place overwrites them
 };
 

@@ -224,8 +224,12 @@ TEST_CASE("what does not go with groups along K is named") {
     return found;
   };
   CHECK(refusal([](GroupedGemmArgs&) {}) == "");
-  CHECK(says(refusal([](GroupedGemmArgs& g) { g.a.dtype = g.b.dtype = DType::e4m3; }),
-             "a.dtype is e4m3; allowed with depths"));
+  CHECK(says(refusal([](GroupedGemmArgs& g) { g.a.dtype = g.b.dtype = DType::e4m3; }), "a.strides[0] (M) is 1"));
+  CHECK(says(refusal([](GroupedGemmArgs& g) {
+               g.d.dtype = DType::e4m3;
+               g.scale_d = g.d;
+             }),
+             "d.dtype is e4m3; allowed with depths"));
   CHECK(says(refusal([](GroupedGemmArgs& g) { g.gate = Activation::silu; }), "gate is 3; allowed with depths"));
   CHECK(says(refusal([](GroupedGemmArgs& g) { g.d.rank = 2; }), "d.rank is 2"));
   CHECK(says(refusal([](GroupedGemmArgs& g) { g.b.shape[1] = 49; }), "b.shape[1] (K) is 49"));

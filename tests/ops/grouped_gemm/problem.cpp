@@ -8,6 +8,7 @@
 
 #include "common/half.hpp"
 #include "ops/gemm/problem.hpp"
+#include "ops/quantised.hpp"
 #include "support/fail.hpp"
 
 namespace tj::test {
@@ -54,9 +55,9 @@ std::string GroupedShape::text() const {
   std::string text =
       cat("N ", n, " K ", k, " ", to_string(dtype), "->", to_string(out), " grouping ", static_cast<int>(grouping),
           " scales ", static_cast<int>(scales), scale_a_transposed ? " sa k" : "", scale_b_transposed ? " sb k" : "",
-          packed_scales ? " packed" : "", bias ? " bias" : "", " gate ", static_cast<int>(gate),
-          gate_interleaved ? " interleaved" : "", " beta ", beta, in_place ? " in place" : "", " spare ", spare,
-          " padding ", padding, " counts");
+          packed_scales ? " packed" : "", packed_out ? " packed out" : "", bias ? " bias" : "", " gate ",
+          static_cast<int>(gate), gate_interleaved ? " interleaved" : "", " beta ", beta, in_place ? " in place" : "",
+          " spare ", spare, " padding ", padding, " counts");
   for (const int count : counts) text += cat(" ", count);
   return text;
 }
@@ -93,7 +94,16 @@ GroupedProblem::GroupedProblem(const GroupedShape& shape, std::uint64_t seed) : 
   args.beta = shape.beta;
   if (shape.beta != 0)
     args.c = shape.in_place ? args.d : of_rows(c_.data() + kGuard, shape.out, shape.columns(), pitch);
-  if (shape.bias) args.bias = Tensor::contiguous(bias_.data(), kCpu, shape.out, {groups, shape.n});
+  if (shape.bias) args.bias = Tensor::contiguous(bias_.data(), kCpu, added(), {groups, shape.n});
+  if (shape.out == DType::e4m3) {
+    const DType type = shape.packed_out ? DType::i32 : DType::f32;
+    const std::int64_t words = shape.packed_out ? (shape.columns() + 511) / 512 : blocks_of(shape.columns()),
+                       down = counts ? most : rows_;
+    scale_d_.assign(static_cast<std::size_t>(rows_ * words), std::nanf(""));
+    args.scale_d = counts ? Tensor::strided(scale_d_.data(), kCpu, type, {groups, down, words}, {down * words, 1, down})
+                          : Tensor::strided(scale_d_.data(), kCpu, type, {down, words}, {1, down});
+    args.powers_of_two = shape.packed_out;
+  }
   if (shape.scales == Scales::tensor) return;
   // Stored as [rows, blocks], or transposed; the tensors are views.
   const DType type = shape.packed_scales ? DType::i32 : DType::f32;
@@ -119,8 +129,8 @@ void GroupedProblem::fill(const GroupedShape& shape, std::uint64_t seed) {
          static_cast<std::size_t>(shape.counts[group]) * k, random);
   b_.assign(groups * n * k * in, 0);
   draw(b_, shape.dtype, 0, groups * n * k, random);
-  bias_.assign(groups * n * out, 0);
-  draw(bias_, shape.out, 0, groups * n, random);
+  bias_.assign(groups * n * static_cast<std::size_t>(size_of(added())), 0);
+  draw(bias_, added(), 0, groups * n, random);
   const auto pitch = static_cast<std::size_t>(shape.columns() + shape.padding);
   d_.assign(rows * pitch * out + 2 * kGuard, kPoison);
   c_ = d_;
@@ -177,7 +187,7 @@ double GroupedProblem::product(std::size_t group, std::int64_t row, int column) 
 double GroupedProblem::sum(std::size_t group, std::int64_t row, int column) const {
   const double bias =
       shape_.bias
-          ? value_at(bias_, shape_.out, group * static_cast<std::size_t>(shape_.n) + static_cast<std::size_t>(column))
+          ? value_at(bias_, added(), group * static_cast<std::size_t>(shape_.n) + static_cast<std::size_t>(column))
           : 0;
   return static_cast<double>(args.alpha) * product(group, row, column) + bias;
 }
@@ -195,17 +205,47 @@ double GroupedProblem::expected(std::size_t group, std::int64_t row, int column)
   return sum(group, row, column) + static_cast<double>(shape_.beta) * value_at(c_, shape_.out, guard + at);
 }
 
+/// Each row by itself; the reference has its numbers.
+std::string GroupedProblem::quantised_problem() const {
+  const auto columns = static_cast<std::size_t>(shape_.columns()),
+             pitch = columns + static_cast<std::size_t>(shape_.padding);
+  const Tensor& scales = *args.scale_d;
+  const auto apart = scales.strides[static_cast<std::size_t>(scales.rank - 1)];
+  for (std::size_t group = 0; group < shape_.counts.size(); ++group)
+    for (int i = 0; i < shape_.counts[group]; ++i) {
+      const std::int64_t row = begins_[group] + i, per = scales.rank == 3 ? scales.shape[1] : rows_;
+      const std::int64_t place = row / per * (scales.rank == 3 ? scales.strides[0] : 0) + row % per;
+      std::vector<double> wanted;
+      double norm = 0;
+      for (int column = 0; column < shape_.columns(); ++column) {
+        wanted.push_back(expected(group, row, column));
+        norm += wanted.back() * wanted.back();
+      }
+      const double limit = (shape_.gate == Activation::none ? 20 : 40) * gemm_limit(shape_.dtype, DType::f32);
+      const QuantisedRow check{
+          wanted,
+          [&](std::size_t column) { return from_e4m3(d_[kGuard + static_cast<std::size_t>(row) * pitch + column]); },
+          [&](std::size_t block) { return written_scale(scales, place, apart, static_cast<std::int64_t>(block)); },
+          limit * std::sqrt(norm / static_cast<double>(columns)), args.powers_of_two};
+      if (const std::string wrong = check.problem(); !wrong.empty())
+        return cat("group ", group, " row ", i, ": ", wrong);
+    }
+  return "";
+}
+
 std::string GroupedProblem::problem() const {
   const auto pitch = static_cast<std::size_t>(shape_.columns() + shape_.padding),
              size = static_cast<std::size_t>(size_of(shape_.out));
   const std::vector<unsigned char> inside(d_.begin() + kGuard, d_.end() - kGuard);
   std::vector<char> owned(static_cast<std::size_t>(rows_), 0);
   double wrong = 0, all = 0;
+  const bool quantised = shape_.out == DType::e4m3;
+  if (const std::string bad = quantised ? quantised_problem() : ""; !bad.empty()) return bad;
   for (std::size_t group = 0; group < shape_.counts.size(); ++group)
     for (int i = 0; i < shape_.counts[group]; ++i) {
       const std::int64_t row = begins_[group] + i;
       owned[static_cast<std::size_t>(row)] = 1;
-      for (int column = 0; column < shape_.columns(); ++column) {
+      for (int column = 0; !quantised && column < shape_.columns(); ++column) {
         const double wanted = expected(group, row, column),
                      got = value_at(inside, shape_.out,
                                     static_cast<std::size_t>(row) * pitch + static_cast<std::size_t>(column));

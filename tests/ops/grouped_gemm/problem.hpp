@@ -22,8 +22,9 @@ struct GroupedShape {
   bool bias = false;
   Activation gate = Activation::none;  ///< d has half of the columns
   bool gate_interleaved = false;
-  float beta = 0;                                                       ///< else c is added
-  bool in_place = false;                                                ///< c is d
+  bool packed_out = false;  ///< scales of a d of e4m3 are exponents; else f32
+  float beta = 0;           ///< else c is added
+  bool in_place = false;    ///< c is d
   int columns() const { return gate == Activation::none ? n : n / 2; }  ///< of d
   int spare = 0;    ///< rows of a behind the last group's, or of each group with counts
   int padding = 0;  ///< elements between rows of d
@@ -64,12 +65,14 @@ class GroupedProblem {
   double product(std::size_t group, std::int64_t row, int column) const;
   double sum(std::size_t group, std::int64_t row, int column) const;
   std::int64_t row_of(std::size_t group, int row) const;
+  std::string quantised_problem() const;
+  DType added() const { return shape_.out != DType::e4m3 ? shape_.out : DType::bf16; }  ///< type of bias
 
   GroupedShape shape_;
   std::vector<std::int64_t> begins_;  ///< of groups, in rows of a over all matrices
   std::int64_t rows_ = 0;             ///< of all matrices of a
   std::vector<unsigned char> a_, b_, c_, d_, bias_;
-  std::vector<float> scale_a_, scale_b_;
+  std::vector<float> scale_a_, scale_b_, scale_d_;
 };
 
 }  // namespace tj::test

@@ -190,9 +190,13 @@ TEST_CASE("a C structure is the descriptor") {
   CHECK(more.gate == Activation::gelu);
   CHECK(more.gate_interleaved);
   CHECK(more.grouping == Grouping::depths);
-  c.reserved = 1;
-  CHECK_THROWS_WITH_AS(static_cast<void>(ops::grouped_gemm_from_c(&c)), doctest::Contains("args.reserved is 1"), Error);
-  c.reserved = 0;
+  CHECK(!more.scale_d);
+  CHECK(!more.powers_of_two);
+  c.scale_d = &scale_a;
+  c.powers_of_two = 1;
+  const GroupedGemmArgs quantised = ops::grouped_gemm_from_c(&c);
+  CHECK(quantised.scale_d->data == problem.args.scale_a->data);
+  CHECK(quantised.powers_of_two);
   c.gate = 9;
   CHECK_THROWS_WITH_AS(static_cast<void>(ops::grouped_gemm_from_c(&c)), doctest::Contains("args.gate is 9"), Error);
   c.gate = 0;
