@@ -51,7 +51,8 @@ std::vector<support::PublicKey> read_public_keys(const std::string& path, std::s
 
 namespace {
 
-/// Why the keys of the file do not vouch for a pack with this end; empty when one of them does.
+/// Why the keys of the file do not vouch for a pack with this end, whose signature is right; empty when one of them
+/// does.
 std::string unsigned_problem(const PackEnd& end, const std::string& keys_path) {
   std::string problem;
   const std::vector<support::PublicKey> keys = read_public_keys(keys_path, &problem);
@@ -62,7 +63,7 @@ std::string unsigned_problem(const PackEnd& end, const std::string& keys_path) {
   if (!end.is_signed()) return of_keys("it is not signed");
   if (std::find(keys.begin(), keys.end(), end.key) == keys.end())
     return of_keys(cat("it is signed by the key ", support::name_of(end.key), "..., which is none of those"));
-  return is_signature_right(end) ? std::string() : "its signature is not right";
+  return {};
 }
 
 }  // namespace
@@ -88,7 +89,10 @@ std::shared_ptr<const PackIndex> PackOpener::verified(int file, std::uint64_t fi
     return nullptr;
   auto records = read_index(bytes, *end, problem);
   if (!records) return nullptr;
-  if (!keys_path_.empty()) *problem = unsigned_problem(*end, keys_path_);
+  if (has_wrong_signature(*end))
+    *problem = "its signature is not right";
+  else if (!keys_path_.empty())
+    *problem = unsigned_problem(*end, keys_path_);
   if (!problem->empty()) return nullptr;
   auto index = std::make_shared<PackIndex>();
   index->records = std::move(*records);

@@ -115,8 +115,9 @@ std::optional<std::vector<PackRecord>> read_index(std::string_view index, const 
   return records;
 }
 
-bool is_signature_right(const PackEnd& end) {
-  return end.is_signed() && support::is_signed_by(end.key, signed_text(end.digest), end.signature);
+bool has_wrong_signature(const PackEnd& end) {
+  if (!end.is_signed()) return end.signature != support::Signature{};
+  return !support::is_signed_by(end.key, signed_text(end.digest), end.signature);
 }
 
 }  // namespace tj::cache

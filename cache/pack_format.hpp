@@ -53,7 +53,7 @@ std::string encode_end(std::uint64_t count, std::string_view index, std::uint64_
 std::optional<PackEnd> read_end(std::string_view last, std::uint64_t file_bytes, std::string* problem);
 /// Empty, and why, when the index is not the one of this end.
 std::optional<std::vector<PackRecord>> read_index(std::string_view index, const PackEnd& end, std::string* problem);
-/// Has the key of the end signed it? Without a key it has not.
-bool is_signature_right(const PackEnd& end);
+/// Is its signature another one than its key's, or there without a key?
+bool has_wrong_signature(const PackEnd& end);
 
 }  // namespace tj::cache

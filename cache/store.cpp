@@ -23,6 +23,7 @@
 #include "support/atomic_file.hpp"
 #include "support/fail.hpp"
 #include "support/fork_safe.hpp"
+#include "support/process_end.hpp"
 
 namespace tj::cache {
 namespace {
@@ -298,6 +299,8 @@ bool Store::Impl::store(const Key& key, const Entry& entry) {
 
 std::string Store::Impl::publish(const Layer& layer, const Key& key, const std::string& bytes,
                                  const std::string& kept) {
+  const support::BeforeEnd whole;
+  if (!whole) return std::string(support::kProcessIsEnding);
   const std::string name = file_name(key);
   for (bool again = true;; again = false) {
     support::AtomicFile file(layer.opened.get(), name, 0600);

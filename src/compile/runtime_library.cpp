@@ -18,7 +18,7 @@ constexpr int kWatchedCalls = 4;  // a version and a compile of each kind: a bin
 
 LibraryCall::LibraryCall() {
   static constinit std::atomic<int> calls{0};
-  if (!before_end_) fail_ending();
+  if (!before_end_ || support::process_end_is_late()) fail_ending();
   if (calls.load() < kWatchedCalls && calls.fetch_add(1) < kWatchedCalls) again_.emplace();
 }
 

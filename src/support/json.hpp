@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,6 +61,24 @@ template <class Tree = Json>
 Tree parse_shallow(std::string_view text, bool throws = true) {
   const auto keep = [](int depth, typename Tree::parse_event_t, Tree&) { return depth < kMostJsonDepth; };
   return Tree::parse(text.begin(), text.end(), keep, throws);
+}
+
+/// The same for a tree of Json in whose objects no member stands twice; else it is a discarded value, and `twice` names
+/// the first such member.
+inline Json parse_distinct(std::string_view text, std::string* twice) {
+  using Event = Json::parse_event_t;
+  std::vector<std::set<std::string>> open;
+  const auto keep = [&](int depth, Event event, Json& given) {
+    if (event == Event::object_start) open.emplace_back();
+    if (event == Event::object_end && !open.empty()) open.pop_back();
+    if (event == Event::key && !open.empty() && twice->empty()) {
+      const std::string& name = given.get_ref<const std::string&>();
+      if (!open.back().insert(name).second) *twice = name;
+    }
+    return depth < kMostJsonDepth;
+  };
+  Json tree = Json::parse(text.begin(), text.end(), keep, false);
+  return twice->empty() ? tree : Json(Json::value_t::discarded);
 }
 
 /// `tree == text` would make a tree of the text, in a function that may not throw.

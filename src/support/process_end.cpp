@@ -1,12 +1,16 @@
 // See process_end.hpp.
 #include "support/process_end.hpp"
 
+#include <pthread.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 
 #include "support/fork_safe.hpp"
 #include "support/lasting.hpp"
@@ -22,6 +26,7 @@ constexpr std::chrono::seconds kTime{10}, kMoreTime{50};
 constinit std::atomic<bool> ending{false}, late{false};
 constinit std::atomic<int> under_way{0};
 constinit Bell ended;
+constinit std::atomic<int> ender{0};  ///< the thread that ends the process
 // Of this thread, which would wait for itself.
 thread_local constinit int own = 0;
 
@@ -35,7 +40,10 @@ void wait_for_others(std::chrono::seconds most) {
   }
 }
 
+int this_thread() noexcept { return static_cast<int>(::gettid()); }
+
 void at_end() {
+  ender.store(this_thread());
   ending.store(true);
   if (late.load()) return;
   wait_for_others(kTime);
@@ -45,9 +53,17 @@ void at_end() {
   wait_for_others(kMoreTime);
 }
 
+/// Two threads may not be in exit() at once. Where one is, and waits, the main thread's calls fail, and main returns.
+void wait_for_other_end() {
+  const int other = ender.load();
+  if (other != 0 && other != this_thread() && this_thread() == static_cast<int>(::getpid()))
+    std::this_thread::sleep_for(kTime + kMoreTime);
+}
+
 /// exit() calls this before all handlers, in the thread that ends the process. Handlers that a library registered in
 /// the work that is under way come behind ours then.
 void at_thread_exit(void*) {
+  wait_for_other_end();
   if (under_way.load() > own) end_first();
 }
 
@@ -67,7 +83,11 @@ void in_this_thread() {
 bool process_is_ending() noexcept { return ending.load(); }
 bool process_end_is_late() noexcept { return late.load(); }
 
-void end_first() noexcept { std::atexit(&at_end); }
+/// A child could never end that was forked while the list of handlers was locked.
+void end_first() noexcept {
+  const NoFork whole;
+  std::atexit(&at_end);
+}
 
 void end_first(const char* what) {
   static constinit Lasting<std::set<std::string>> known;
@@ -78,6 +98,7 @@ void end_first(const char* what) {
     in_forked_children([] {
       under_way.store(0);
       own = 0;
+      ender.store(0);
     });
   if (known.get().insert(what).second) end_first();
 }
@@ -107,7 +128,7 @@ void* EndFirstAgain::work(void* self) noexcept {
 BeforeEnd::BeforeEnd() noexcept : begun_(true), generation_(process_generation()) {
   under_way.fetch_add(1);
   ++own;
-  if (!ending.load()) return;
+  if (!ending.load() || own > 1) return;
   begun_ = false;
   --own;
   under_way.fetch_sub(1);

@@ -31,8 +31,8 @@ void end_first() noexcept;
 void end_first(const char* what);
 
 /// A thread that calls end_first() twice a millisecond: for a call in which a library registers exit handlers. Nothing
-/// where the system gives no thread. A gap of that time is left where exit() is called by a thread that has neither
-/// loaded nor used this library: such a thread tells nobody before it runs the handlers.
+/// where the system gives no thread. A gap of that time, longer on a loaded machine, is left where exit() is called by
+/// a thread that has neither loaded nor used this library: such a thread tells nobody before it runs the handlers.
 class EndFirstAgain {
  public:
   EndFirstAgain() noexcept;
@@ -56,7 +56,8 @@ class BeforeEnd {
   ~BeforeEnd();
   BeforeEnd(const BeforeEnd&) = delete;
   BeforeEnd& operator=(const BeforeEnd&) = delete;
-  /// False when the process is ending already: nothing waits, and the work is not to begin.
+  /// False when the process is ending already: nothing waits, and the work is not to begin. Work that is part of such
+  /// work goes on.
   explicit operator bool() const noexcept { return begun_; }
 
  private:

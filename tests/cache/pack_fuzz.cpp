@@ -19,7 +19,7 @@ void read(const std::string& last, std::uint64_t file_bytes, std::string_view in
   if (end.has_value() != problem.empty()) std::abort();
   if (!end) return;
   if (end->index_offset() > file_bytes) std::abort();
-  static_cast<void>(is_signature_right(*end));
+  static_cast<void>(has_wrong_signature(*end));
   const auto records = read_index(index, *end, &problem);
   if (records.has_value() != problem.empty()) std::abort();
   if (!records) return;

@@ -213,6 +213,23 @@ TEST_CASE("without keys a pack is trusted by its owner and mode; a link is not f
   CHECK(p.problem().find("it belongs to user") != std::string::npos);
 }
 
+TEST_CASE("a pack whose key or signature was changed is left out, also without keys") {
+  Packs p;
+  const SecretKey secret = Packs::new_key();
+  for (const SecretKey* signer : {static_cast<const SecretKey*>(nullptr), &secret}) {
+    p.write(signer);
+    const std::string whole = read_bytes(p.pack);
+    for (std::size_t from_end = 1; from_end <= 64 + 32; from_end += 5) {
+      std::string bytes = whole;
+      bytes[bytes.size() - from_end] = static_cast<char>(bytes[bytes.size() - from_end] ^ 1);
+      write_bytes(p.pack, bytes);
+      CHECK_MESSAGE(!p.problem().empty(), from_end);
+    }
+    write_bytes(p.pack, whole);
+    CHECK(p.problem().empty());
+  }
+}
+
 TEST_CASE("with keys a pack is taken when one of them has signed it, whoever owns it, and else left out") {
   Packs p;
   const SecretKey secret = Packs::new_key(), other = Packs::new_key();
@@ -234,6 +251,7 @@ TEST_CASE("with keys a pack is taken when one of them has signed it, whoever own
   bytes[bytes.size() - 20] = static_cast<char>(bytes[bytes.size() - 20] ^ 1);
   write_bytes(p.pack, bytes);
   CHECK(p.problem(p.keys).find("its signature is not right") != std::string::npos);
+  p.write(&secret);
   for (const std::string& bad : {std::string("no key\n"), std::string()}) {
     write_bytes(p.keys, bad);
     CHECK(p.problem(p.keys).find("the file of keys cannot be used: ") != std::string::npos);

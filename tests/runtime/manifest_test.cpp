@@ -104,6 +104,10 @@ TEST_CASE("lines: comments, empty ones and line ends of other systems; the same 
         R"({"tuning":"gemm","arch":"sm_90a","device":"d","sm_count":1,"fields":{},"choice":"x"})", "[1]", "7", "\xff"})
     CHECK_MESSAGE(tj::read_manifest(line).bad.size() == 1, line);
   CHECK(tj::read_manifest(std::string(100000, '{')).bad.size() == 1);
+  std::string twice = kLine;
+  twice.insert(twice.rfind("}}"), R"(,"causal":"true")");  // the last one would count
+  REQUIRE(tj::read_manifest(twice).bad.size() == 1);
+  CHECK(tj::read_manifest(twice).bad[0].second.find("'causal' stands there twice") != std::string::npos);
 }
 
 TEST_CASE("every flipped bit and every truncation of a line is refused, or is a line of its own") {

@@ -15,7 +15,7 @@ inline constexpr int kQuadColumns = 4 * kSixteen;  ///< of a row, that a quad st
 template <class C>
 TJ_DEVICE void finish_rows(Consumer<C>& consumer, const Tile& tile,
                            float (&largest)[kTileColumns<C> / kScaleBlock][2]) {
-  Addends<C> none;  // beta is 0
+  const Addends<C> none(consumer, tile);  // beta is 0
   const int left = consumer.params.n - tile.column;
 #pragma unroll
   for (int part = 0; part < Parts<C>::kCount; ++part) {
