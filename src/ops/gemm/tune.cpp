@@ -238,15 +238,21 @@ class GemmTunable final : public Tunable {
     Flags kinds = flags;
     for (const char* name : kSizeNames) kinds.erase(name);
     kinds.erase("sizes");
-    kinds["tile"].clear();  // any of each size of elements: each kind once
-    for (const int element_bytes : {size_of(DType::f16), size_of(DType::e4m3)})
-      kinds["tile"].push_back(
-          gemm_tile_name(*std::ranges::find(gemm_tiles(), element_bytes, &GemmTile::element_bytes)));
+    kinds["tile"].clear();  // whichever serves a kind: each kind once
+    for (const GemmTile& tile : gemm_tiles()) kinds["tile"].push_back(gemm_tile_name(tile));
+    std::vector<GemmKernel> found;
+    for (const Request& request : gemm_op().requests(kinds)) {
+      GemmKernel kind = gemm_kernel(request);
+      kind.tile = 0;
+      kind.parts = false;
+      const auto same = [&](const GemmKernel& of) { return gemm_small_key(of) == gemm_small_key(kind); };
+      if (std::ranges::none_of(found, same)) found.push_back(kind);
+    }
     std::vector<Problem> list;
     for (const GemmSizes& sizes : sizes_of(flags))
-      for (const Request& request : gemm_op().requests(kinds)) {
-        check(sizes, gemm_kernel(request));
-        list.push_back(make_problem(gemm_kernel(request), sizes));
+      for (const GemmKernel& kind : found) {
+        check(sizes, kind);
+        list.push_back(make_problem(kind, sizes));
       }
     return list;
   }

@@ -43,6 +43,14 @@ TEST_CASE("every combination of sizes and kinds is a problem") {
   CHECK(list.front().flops == 2.0 * 4096 * 512);
   CHECK(problems({{"sizes", {"64", "1x2x3", "4x5x6x7"}}, {"dtype", {"bf16"}}}).back().name ==
         "gemm_bf16_kk_rows 4x5x6x7");
+  // No tile serves all kinds of e4m3.
+  for (const char* gate : {"none", "silu"})
+    for (const char* out : {"bf16", "e4m3"})
+      for (const char* scales : {"block", "row"}) {
+        const Flags flags = {
+            {"sizes", {"512"}}, {"dtype", {"e4m3"}}, {"out", {out}}, {"scales", {scales}}, {"gate", {gate}}};
+        CHECK(problems(flags).size() == 1);
+      }
   const auto narrow = problems({{"sizes", {"64"}}, {"dtype", {"f16", "e4m3"}}, {"out", {"f32"}}});
   REQUIRE(narrow.size() == 2);
   CHECK(narrow.back().name == "gemm_e4m3_f32_kk 64x64x64");
