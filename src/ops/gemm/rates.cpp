@@ -268,8 +268,8 @@ GemmPrediction::GemmPrediction(const GemmSizes& sizes, const GemmKernel& kernel,
       add_c_(kernel.add_c),
       store_(store_of(kernel, tile)),
       scattered_(!kernel.d_aligned && store_ == gemm::kDirect),
-      sums_(rates.family->thread_sums(tile_, *rates.arch) *
-            (kernel.quantises() ? static_cast<double>(kernel.columns(tile_.block_n)) / tile_.block_n : 1)),
+      stored_(static_cast<double>(kernel.columns(tile_.block_n)) / tile_.block_n),
+      sums_(rates.family->thread_sums(tile_, *rates.arch) * stored_),
       activation_(rates.activation_cycles[static_cast<std::size_t>(kernel.applied())] *
                   static_cast<double>(tile_.block_m * kernel.columns(tile_.block_n))),
       blocks_(up(up(sizes.k, tile_.block_k), tile_.cluster_k)),
@@ -282,7 +282,7 @@ GemmPrediction::GemmPrediction(const GemmSizes& sizes, const GemmKernel& kernel,
       rows_(static_cast<double>(sizes.m)) {
   const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n),
              batch = static_cast<double>(sizes.batch);
-  elements_ = m * n * batch;
+  elements_ = stored_ * m * n * batch;
   operand_bytes_ = (m + n) * static_cast<double>(sizes.k) * tile_.element_bytes * batch;
   share_ = static_cast<double>(rates.arch->sm_count) / static_cast<double>(sizes.sms(*rates.arch));
   own_ = std::max(matrix_, copy_cycles(sizes, kernel, tile_, rates));
@@ -321,10 +321,10 @@ double GemmPrediction::store_cycles(int parts) const {
     return rates_.turn_cycles + sums_ * stores.staged_cycles;
   if (parts == 1 && scattered_ && stores.scattered_cycles > 0)
     return rates_.turn_cycles + sums_ * stores.scattered_cycles;
-  const auto alone = static_cast<double>(cycles_[wide ? 1 : 0].end);
+  const double alone = stored_ * static_cast<double>(cycles_[wide ? 1 : 0].end);
   if (path_.cycles <= 0) return alone;
   const double bytes =
-      std::min<double>(rows_, tile_.block_m) * tile_.block_n * (wide ? size_of(DType::f32) : out_bytes_);
+      stored_ * std::min<double>(rows_, tile_.block_m) * tile_.block_n * (wide ? size_of(DType::f32) : out_bytes_);
   const double blocks = std::min(clusters_ * parts, places_) * tile_.blocks();
   return alone + bytes * blocks / (rates_.memory_bytes_per_cycle * rates_.slowed);
 }

@@ -94,7 +94,8 @@ class GemmPrediction {
   const bool add_c_;
   const int store_;            ///< kStore of a product whose K is whole
   const bool scattered_;       ///< rows of d that are stored from registers begin anywhere
-  const double sums_;          ///< of a thread; elements of d that it makes of them, where d is quantised
+  const double stored_;        ///< of a tile's columns, how many d has: half with a gate
+  const double sums_;          ///< of a thread, as many of them as are stored
   const double activation_;    ///< of a tile
   const std::int64_t blocks_;  ///< iterations of K as a whole
   const double clusters_, places_, beside_;

@@ -47,15 +47,15 @@ std::int64_t sm90_iteration_cycles(const GemmTile& tile, const arch::Arch& arch)
 /// An iteration with scales of blocks. Consumers' products begin and end together: sums of all are added while the
 /// unit waits. Both constants are fitted: 64x128x128 took 549 cycles an iteration, 64x64x256 704, 128x64x256 1147,
 /// 128x128x128 763 and 128x192x128 1030 (H200, 2026-11-28, `tj-bench --op gemm --dtype e4m3 --scales block --tile
-/// ...`). Of halves that take turns nothing was timed: each is taken for an iteration of its own.
+/// ...`). Halves that take turns wait once: the other consumer's products fill one of their two waits. With two waits
+/// five products were predicted 10 to 11% too slow (2026-11-29, `quantised_ends.py --tiles`).
 std::int64_t sm90_scaled_iteration_cycles(const GemmTile& tile, const arch::Arch& arch) {
   constexpr double kScalesCycles = 50, kFurtherBlockCycles = 150;
   const double further = tile.partial_sums() - 1;
-  const double together =
-      tile.consumers() *
-          (own_cycles(tile, arch) + further * arch.fact("product_group_cycles") + sm90_promote_cycles(tile, arch)) +
-      waits_of(tile) * (arch.fact("matrix_group_cycles") + arch.fact("matrix_drain_cycles") + kScalesCycles) +
-      further * kFurtherBlockCycles;
+  const double together = tile.consumers() * (own_cycles(tile, arch) + further * arch.fact("product_group_cycles") +
+                                              sm90_promote_cycles(tile, arch)) +
+                          arch.fact("matrix_group_cycles") + arch.fact("matrix_drain_cycles") +
+                          waits_of(tile) * kScalesCycles + further * kFurtherBlockCycles;
   return std::max(sm90_iteration_cycles(tile, arch), static_cast<std::int64_t>(std::ceil(together)));
 }
 
