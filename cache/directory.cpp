@@ -121,13 +121,14 @@ bool free_name(int directory, const std::string& name, std::string* aside) {
   constexpr int kMostAside = 100;
   aside->clear();
   if (::unlinkat(directory, name.c_str(), AT_REMOVEDIR) == 0) return true;
+  if (errno == ENOTDIR || errno == ENOENT) return true;  // another process has freed it, and may have stored there
   for (int i = 1; i <= kMostAside; ++i) {
     const std::string other = cat(name, ".aside", i);
     if (::renameat(directory, name.c_str(), directory, other.c_str()) == 0) {
       *aside = other;
       return true;
     }
-    if (errno != ENOTEMPTY && errno != EEXIST && errno != ENOTDIR) break;
+    if (errno != ENOTEMPTY && errno != EEXIST && errno != ENOTDIR && errno != EISDIR) break;
   }
   return false;
 }

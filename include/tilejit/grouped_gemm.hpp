@@ -31,7 +31,7 @@ enum class Grouping : std::int32_t { ends = 0, counts = 1, rows = 2, depths = 3 
 /// device. With a gate, d has N / 2 columns, as GemmArgs says.
 /// Types: a and b share f16, bf16 or e4m3; d is f16, bf16 or f32; c and bias are as d. Or d is e4m3 with scale_d, as
 /// GemmArgs says: [M, ceil(N / 128)] of d's N, or [G, R, ceil(N / 128)] with counts. Scales of rows that no group has
-/// are written where d's are.
+/// are no more written than those rows.
 /// Memory: K is contiguous in a and b; N in c, d and bias. Addresses and strides of a and b are multiples of 16 bytes.
 /// d may be c (same address and strides); else it overlaps no other tensor.
 ///

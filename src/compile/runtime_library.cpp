@@ -12,7 +12,7 @@
 namespace tj::compile {
 namespace {
 
-constexpr int kWatchedCalls = 4;  // a version and a compile of each kind: a binary, PTX, quick ones
+constexpr int kWatchedCalls = 8;  // a version and a compile of each kind: a binary, PTX, quick ones
 
 }  // namespace
 

@@ -22,13 +22,14 @@ namespace {
 
 constexpr std::chrono::seconds kTime{10}, kMoreTime{50};
 
-// Of the whole process.
+// State of the whole process.
 constinit std::atomic<bool> ending{false}, late{false};
 constinit std::atomic<int> under_way{0};
 constinit Bell ended;
 constinit std::atomic<int> ender{0};  ///< the thread that ends the process
-// Of this thread, which would wait for itself.
+// This thread's, which would wait for itself; whether it is in exit(). A forked child has the forking thread's.
 thread_local constinit int own = 0;
+thread_local constinit bool ends_here = false;
 
 void wait_for_others(std::chrono::seconds most) {
   const auto until = std::chrono::steady_clock::now() + most;
@@ -43,6 +44,7 @@ void wait_for_others(std::chrono::seconds most) {
 int this_thread() noexcept { return static_cast<int>(::gettid()); }
 
 void at_end() {
+  ends_here = true;
   ender.store(this_thread());
   ending.store(true);
   if (late.load()) return;
@@ -99,6 +101,9 @@ void end_first(const char* what) {
       under_way.store(0);
       own = 0;
       ender.store(0);
+      if (ends_here) return;
+      ending.store(false);
+      late.store(false);
     });
   if (known.get().insert(what).second) end_first();
 }

@@ -115,12 +115,17 @@ void validate(const QuantiseArgs& args, bool on_model) {
   const bool gated = args.gate != Activation::none;
   if (!turned)
     check_same(x, rank - 1, gated ? 2 * q.at(rank - 1) : q.at(rank - 1), gated ? "twice q's K, with a gate" : "q's K");
-  // Units of a launch are counted in 32 bits: those of 8 rows and 128 columns.
+  // Units of a launch are counted in 32 bits: those of 8 rows and 128 columns, or of 128 rows and 32 columns.
   const Size rows = q.at(turned ? rank - 1 : rank - 2), columns = q.at(turned ? rank - 2 : rank - 1),
              batches = batch ? q.at(0) : 1;
-  if (rows > kMaxSize / batches || (rows * batches + 7 * batches) / 8 + 1 > kMaxSize / scale_blocks(columns))
+  const Size down = turned ? scale_blocks(rows) * batches : (rows * batches + 7 * batches) / 8 + 1,
+             across = turned ? (columns + 31) / 32 : scale_blocks(columns);
+  if (rows > kMaxSize / batches || down > kMaxSize / across)
     refuse(kOp, Code::invalid_argument,
-           cat("q.shape is ", shape_text(args.q), "; allowed: B * M, and B * ceil(M / 8) * ceil(K / 128), of at most ",
+           cat("q.shape is ", shape_text(args.q),
+               "; allowed: B * M, and B * ceil(M / 8) * ceil(K / 128) (transposed: B * ceil(M / 128) * ceil(K / 32)), "
+               "of at "
+               "most ",
                kMaxSize));
   for (const Named* t : {&x, &q}) {
     check_strides(*t, size_of(t->tensor.dtype), rank - 1);

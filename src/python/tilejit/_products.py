@@ -20,7 +20,10 @@ _PAIR = "(d, scale_d), with dtype e4m3"
 
 def quantised(dtype, out) -> bool:
     """Does the call ask for e4m3 with scales, by the type or by a pair of results?"""
-    return isinstance(out, (tuple, list)) or (dtype is not None and Spec((), dtype).dtype == "e4m3")
+    asked = dtype is not None and Spec((), dtype).dtype == "e4m3"
+    if isinstance(out, (tuple, list)) and dtype is not None and not asked:
+        raise Error(f"dtype is {dtype} with a pair for out; allowed: leave it out, or {_PAIR}")
+    return asked or isinstance(out, (tuple, list))
 
 
 def put_results(call, out, like, shape, dtype, packed) -> None:

@@ -97,19 +97,19 @@ std::string refusal(const std::function<void(QuantiseArgs&)>& change) {
 
 TEST_CASE("bits of a transposed copy, at edges of units, with gaps, batches and each kind of scales") {
   unsigned seed = 1;
-  for (const auto& [m, k] : {std::pair{1, 1}, {128, 32}, {129, 33}, {300, 256}, {16, 8}, {700, 70}, {143, 513}})
+  for (const auto& size : {std::pair{1, 1}, {128, 32}, {129, 33}, {300, 256}, {16, 8}, {700, 70}, {143, 513}})
     for (const DType dtype : {DType::f16, DType::bf16}) {
       Shape shape;
       shape.batch = seed % 5 == 0 ? 3 : 1;
-      shape.m = m;
-      shape.k = k;
+      shape.m = size.first;
+      shape.k = size.second;
       shape.dtype = dtype;
       shape.padding = seed % 3 == 0 ? 5 : 0;
       shape.by_row = seed % 2 == 0;
       shape.powers = seed % 4 == 1;
       shape.packed = seed % 4 == 2;
-      CAPTURE(m);
-      CAPTURE(k);
+      CAPTURE(size.first);
+      CAPTURE(size.second);
       CAPTURE(seed);
       check(shape, seed++);
     }
