@@ -171,10 +171,10 @@ class KernelMaker {
   std::shared_ptr<void> wait_for_processes(const cache::Key& key, const std::string& name, bool& waited);
   void count_wait(std::chrono::steady_clock::time_point since);
   void say_waiting(const std::string& name, double waited_s, const std::string& holder, bool over) const;
-  /// What the disk has of it, by its text, or by its alias where that is empty. A binary that was taken before is taken
-  /// again: equal calls of a process give equal bits.
+  /// The binary that the disk has of it, by its text, or by its alias where that is empty. A binary that was taken
+  /// before is taken again: equal calls of a process give equal bits.
   std::optional<cache::Entry> entry_of(const Wanted& wanted, const std::string& text_hex, std::string& named) const;
-  /// Whose binaries serve.
+  /// The compilers whose binaries serve.
   cache::Served served() const {
     return settings_.pack_compiler == PackCompiler::any ? cache::Served::any_packed : cache::Served::own;
   }

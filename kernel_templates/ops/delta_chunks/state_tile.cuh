@@ -14,7 +14,7 @@ namespace tj::ops::delta_chunks {
 
 inline constexpr int kRows = 64;  ///< of V, of a consumer
 
-/// Where the state before a tile's first chunk is, and where that behind its last goes, beside slots between launches.
+/// Places of the state before a tile's first chunk and of that behind its last, beside slots between launches.
 enum Between : int {
   kOfCaller = -1,  ///< the caller's initial or final state
   kZeros = -2,

@@ -13,7 +13,7 @@ inline constexpr int kAhead = 4;            ///< pairs of rows that a warp has u
 inline constexpr int kStepRows = 2 * kAhead;
 inline constexpr int kSteps = kBlock / kStepRows;  ///< of a block of 128 rows, which is read twice
 
-// Where q is transposed, a lane has 16 rows of 8 columns: its elements of a column are neighbours in q.
+// A lane of a transposed q has 16 rows of 8 columns: its elements of a column are neighbours in q.
 inline constexpr int kLaneRows = 16;     ///< of the 128 of a unit
 inline constexpr int kUnitColumns = 32;  ///< of a unit
 

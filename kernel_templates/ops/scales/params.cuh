@@ -1,4 +1,4 @@
-// Where scales of blocks lie that a kernel writes; written by the host, read by the device.
+// The places of the scales of blocks that a kernel writes. The host writes them down, and the device reads them.
 #pragma once
 
 namespace tj::ops {

@@ -58,7 +58,8 @@ delta_chunks::Records records_of(const DeltaChunksArgs& args, int parts, int uni
   return records;
 }
 
-/// What maps a sequence's segments: states behind all but the last one, and maps of those but the first and the last.
+/// The number of states and maps of a sequence's segments: states behind all but the last one, maps of those between
+/// the first and the last.
 int units_of(int segments) { return 2 * segments - 3; }
 
 std::int64_t width_of(const GatedDeltaRuleArgs& call) { return call.q.shape[at(call.q.rank - 1)]; }

@@ -5,7 +5,7 @@ from . import _c
 from ._calls import Call, one_of, runtime_of, shape_of
 from ._error import Error
 from ._library import flag, number, real
-from ._products import objects_of, put_results, quantised
+from ._products import objects_of, put_results, result_type
 from ._ready import plain, short
 from ._tensors import Spec
 
@@ -28,12 +28,7 @@ def _grouped_gemm(a, b, groups, *, grouping="ends", bias=None, alpha=1, activati
     call = Call("grouped_gemm", args, stream, asks)
     a, b, groups = call.tensor("a", a), call.tensor("b", b), call.tensor("groups", groups)
     bias, scale_a, scale_b, c = (call.tensor(name, x, True) for name, x in (("bias", bias), ("scale_a", scale_a), ("scale_b", scale_b), ("c", c)))
-    if quantised(dtype, out):
-        dtype = "e4m3"
-    elif dtype is None:
-        dtype = c.dtype if c is not None else bias.dtype if bias is not None else "f32" if a.dtype == "e4m3" else a.dtype
-    else:
-        dtype = Spec((), dtype).dtype
+    dtype = result_type(dtype, out, a, c, bias)
     if grouping == "depths":
         shape = (*shape_of(groups, 1), shape_of(a, 2)[0], shape_of(b, 2)[0])
     else:

@@ -26,6 +26,15 @@ def quantised(dtype, out) -> bool:
     return asked or isinstance(out, (tuple, list))
 
 
+def result_type(dtype, out, a, c, bias) -> str:
+    """The name of a product's result type: what is asked for, else that of the addends, else the operands'."""
+    if quantised(dtype, out):
+        return "e4m3"
+    if dtype is not None:
+        return Spec((), dtype).dtype
+    return c.dtype if c is not None else bias.dtype if bias is not None else "f32" if a.dtype == "e4m3" else a.dtype
+
+
 def put_results(call, out, like, shape, dtype, packed) -> None:
     """The result of a product; of e4m3 its scales, too, of 128 columns each, or exponents of them, four in an i32."""
     if dtype != "e4m3":
@@ -56,12 +65,7 @@ def _gemm(a, b, *, c=None, bias=None, alpha=1, beta=0, activation=None, out=None
     c, bias = call.tensor("c", c, True), call.tensor("bias", bias, True)
     left, right = shape_of(a, 2, 3), shape_of(b, 2, 3)
     batch = left[:-2] or right[:-2] or (shape_of(c, 2, 3)[:-2] if c is not None else ())
-    if quantised(dtype, out):
-        dtype = "e4m3"
-    elif dtype is None:
-        dtype = c.dtype if c is not None else bias.dtype if bias is not None else "f32" if a.dtype == "e4m3" else a.dtype
-    else:
-        dtype = Spec((), dtype).dtype
+    dtype = result_type(dtype, out, a, c, bias)
     scale_a, scale_b = call.tensor("scale_a", scale_a, True), call.tensor("scale_b", scale_b, True)
     put_results(call, out, a, (*batch, left[-2], right[-2] // (2 if args.gate else 1)), dtype, packed)
     call.put(a=a, b=b, c=c, bias=bias, scale_a=scale_a, scale_b=scale_b)
