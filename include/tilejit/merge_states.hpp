@@ -23,9 +23,9 @@ struct MergeStatesConfig;
 /// Types: states and o are f16, bf16 or f32 each, lse_states and lse f32. All are on one device. Memory: the last
 /// dimension of states and o is contiguous. Rows at multiples of 4 elements take less time. Outputs overlap nothing.
 ///
-/// A state whose lse is -inf has seen no key; its output is not read. A row of such states alone gives 0 and -inf. A
-/// NaN in an lse, and infinity there, give NaN. States are added in their order, in f32: equal calls give equal bits.
-/// Errors are tj::Error, naming the argument. Thread safe.
+/// A state whose lse is -inf has seen no key; its output may hold anything. A row of such states alone gives 0 and
+/// -inf. A NaN in an lse, and infinity there, give NaN. States are added in their order, in f32: equal calls give equal
+/// bits. Errors are tj::Error, naming the argument. Thread safe.
 struct MergeStatesArgs {
   static constexpr const char* kOp = "merge_states";
   using Config = MergeStatesConfig;

@@ -18,6 +18,7 @@ struct TensorMapDesc {
   std::array<std::uint64_t, 5> stride_bytes{};  ///< [0] is the element size; others multiples of 16
   std::array<std::uint32_t, 5> box{};           ///< elements, each <= 256
   int swizzle_bytes = 128;                      ///< 0, 32, 64, 128; elements outside are filled with zero
+  bool read_once = false;                       ///< a launch asks for each line once, and memory is its limit
 
   friend bool operator==(const TensorMapDesc&, const TensorMapDesc&) = default;
 };

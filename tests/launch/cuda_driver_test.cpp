@@ -309,6 +309,10 @@ TEST_CASE("a tensor map reaches the driver whole") {
   CHECK(map[3] == (100u << 16 | 128u << 4 | 1u));
   CHECK(map[8] == 256);
   CHECK(map[9] == 25600);
+  tj::launch::TensorMapDesc once = desc;
+  once.read_once = true;
+  driver->encode_tensor_map(0, once, map.data());
+  CHECK((map[1] >> 32 & 0xff) == 2);  // L2 promotion 128 bytes
   tj::launch::TensorMapDesc narrow = desc;
   narrow.dtype = tj::DType::e4m3;
   narrow.stride_bytes[0] = 1;

@@ -30,23 +30,37 @@ template <class C>
 TJ_DEVICE int block_queries(const Params& params) {
   return Packed<C>::kOn ? C::kRowsPerBlock >> params.group_shift : C::kRowsPerBlock;
 }
+/// Whole blocks of queries before a query. One thread asks often, and a division takes it forty cycles.
+template <class C>
+TJ_DEVICE int blocks_before(const Params& params, int query) {
+  if constexpr (!Packed<C>::kOn) return query / C::kRowsPerBlock;
+  static_assert(!Packed<C>::kOn || C::kRowsPerBlock == 64);
+  return query >> (6 - params.group_shift);
+}
 /// The first block of rows that a sequence may have.
 template <class C>
 TJ_DEVICE int first_row_block(const Params& params, int sequence) {
-  return listed(params.cu_seqlens_q, sequence, params.queries) / block_queries<C>(params) + sequence;
+  return blocks_before<C>(params, listed(params.cu_seqlens_q, sequence, params.queries)) + sequence;
 }
 
-/// The sequence that has a block of rows.
+/// The sequence that has a block of rows. Each look at the list asks for seven of its numbers together, as one takes as
+/// long as all.
 template <class C>
 TJ_DEVICE int sequence_of(const Params& params, int block) {
+  constexpr int kShares = 8;
   int found = 0, beyond = params.sequences;
 #pragma unroll 1
   while (beyond - found > 1) {
-    const int middle = found + (beyond - found) / 2;
-    if (first_row_block<C>(params, middle) <= block)
-      found = middle;
-    else
-      beyond = middle;
+    const int share = (beyond - found + kShares - 1) / kShares;
+    int before = 0;
+#pragma unroll
+    for (int at = 1; at < kShares; ++at) {
+      const int sequence = found + at * share;
+      const bool begins = first_row_block<C>(params, min(sequence, beyond - 1)) <= block;
+      before += sequence < beyond && begins ? 1 : 0;
+    }
+    found += before * share;
+    beyond = min(beyond, found + share);
   }
   return found;
 }
@@ -79,7 +93,7 @@ TJ_DEVICE Sequence sequence_at(const Params& params, int block, int& row) {
             end = listed(params.cu_seqlens_q, at + 1, params.queries);
   sequence.first_query = begin;
   sequence.queries = max(0, end - begin);
-  row = (block - at - begin / block_queries<C>(params)) * block_queries<C>(params);
+  row = (block - at - blocks_before<C>(params, begin)) * block_queries<C>(params);
   if (row < 0 || row > sequence.queries) row = sequence.queries;
   if constexpr (Packed<C>::kOn) row <<= params.group_shift;
   find_keys<C>(params, sequence);

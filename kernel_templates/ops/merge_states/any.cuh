@@ -1,8 +1,8 @@
 // Partial outputs of attention with their log-sum-exps, merged: the bodies of the graph's nodes, for every family.
 //
 // Decides what a thread does with its columns of a row. A state weighs e^(its log-sum-exp - the largest). A state of
-// weight 0 has seen no key: nothing of it is read but that. Invariant: states are added in their order, so equal calls
-// give equal bits.
+// weight 0 has seen no key: its values are read with the others, and dropped whatever they are. Invariant: states are
+// added in their order, so equal calls give equal bits.
 #pragma once
 
 #include "ops/columns.cuh"
@@ -66,16 +66,18 @@ TJ_DEVICE void begin(Merger<C>& merger, const Tile& tile) {
   merger.column = inside ? (unit - rows * params.row_units) * kUnitColumns +
                                static_cast<int>(dev::lane_index() % 32u) * kThreadColumns
                          : params.columns;
-  if (params.bounds != nullptr &&
-      (merger.row < static_cast<int>(dev::load_global_u32(params.bounds)) ||
-       merger.row >= static_cast<int>(dev::load_global_u32(params.bounds + params.last_bound))))
-    merger.column = params.columns;
   merger.largest = dev::minus_infinity();
   merger.sum = 0.0f;
 #pragma unroll
   for (float& output : merger.output) output = 0.0f;
   // The first lane writes the log-sum-exp; it has columns of the row.
   if (merger.column >= params.columns) return;
+  // Asked for before the first log-sum-exps, and looked at behind them: one wait for all.
+  int from = 0, end = merger.row + 1;
+  if (params.bounds != nullptr) {
+    from = static_cast<int>(dev::load_global_u32(params.bounds));
+    end = static_cast<int>(dev::load_global_u32(params.bounds + params.last_bound));
+  }
 #pragma unroll 1
   for (int first = 0; first < params.count; first += kAhead) {
     float lse[kAhead];
@@ -83,6 +85,7 @@ TJ_DEVICE void begin(Merger<C>& merger, const Tile& tile) {
 #pragma unroll
     for (int s = 0; s < kAhead; ++s) merger.largest = dev::maximum(merger.largest, lse[s]);
   }
+  if (merger.row < from || merger.row >= end) merger.column = params.columns;
 }
 
 /// The next states: all of them are under way before the first is added.
@@ -94,21 +97,20 @@ TJ_DEVICE void add_states(Merger<C>& merger, const Tile&, int i) {
   if (left <= 0) return;
   const float reference = merger.largest == dev::minus_infinity() ? 0.0f : merger.largest;
   float weights[kAhead], values[kAhead][kThreadColumns] = {};
-  read_lse(merger, first, weights);
   const long long at = place_of(params.of_states, merger.batch, merger.head, merger.row) + merger.column;
 #pragma unroll
-  for (int s = 0; s < kAhead; ++s) {
-    weights[s] = dev::exp2_approx((weights[s] - reference) * kLog2E);
-    if (weights[s] != 0.0f)
+  for (int s = 0; s < kAhead; ++s)
+    if (first + s < params.count)
       read_columns(typename C::Element{}, params.states, at + (first + s) * params.next_state, left,
                    params.wide_states != 0, values[s]);
-  }
+  read_lse(merger, first, weights);
 #pragma unroll
   for (int s = 0; s < kAhead; ++s) {
-    merger.sum += weights[s];
+    const float weight = dev::exp2_approx((weights[s] - reference) * kLog2E);
+    merger.sum += weight;
 #pragma unroll
     for (int c = 0; c < kThreadColumns; ++c)
-      merger.output[c] = dev::multiply_add(weights[s], values[s][c], merger.output[c]);
+      merger.output[c] = dev::multiply_add(weight, weight != 0.0f ? values[s][c] : 0.0f, merger.output[c]);
   }
 }
 

@@ -17,11 +17,11 @@ using support::at;
 
 constexpr int kPackedRows = 64, kPackedKeys = 128;  // of a tile
 constexpr int kMostParts = 128;
-// Estimates, none of them measured. A tile's loop fills and drains; a second launch begins, finds its log-sum-exps, and
-// reads the parts.
-constexpr double kIterationsAround = 2, kLaunchCycles = 3000;
-// Shares of the memory's rate that one multiprocessor can take where the others are idle (estimate).
-constexpr double kAlone = 3;
+// A tile begins and ends in 2.6 us in which its block reads little, and so does a second launch that merges. A block
+// alone takes at most this part of the memory's rate that would be its own if all multiprocessors had one. Source: 1024
+// to 131072 keys of 1, 4, 16 and 64 sequences in half a wave of blocks, one, two and four (32/8 heads, D 128, H200,
+// 2026-11-29; tests/gpu/fmha_features.py --times decode has these sizes).
+constexpr double kTileCycles = 4500, kLaunchCycles = 4500, kAlone = 2;
 
 int shift_of(std::int64_t group) { return std::bit_width(static_cast<std::uint64_t>(group - 1)); }
 
@@ -34,10 +34,12 @@ struct Cost {
   double merged_cycles;  ///< outputs of one part, written and read
   double sms;
   double operator()(int parts) const {
-    const double all = tiles * parts, active = std::min(all, sms), waves = up(all, sms);
-    const double iteration = block_cycles * std::max(active, sms / kAlone);
+    const double all = tiles * parts, each = up(blocks, parts), full = std::floor(all / sms), last = all - full * sms;
     const double merge = parts > 1 ? kLaunchCycles + merged_cycles * parts : 0;
-    return waves * (up(blocks, parts) + kIterationsAround) * iteration + merge;
+    return full * wave(sms, each) + (last > 0 ? wave(last, each) : 0) + merge;
+  }
+  double wave(double active, double each) const {
+    return kTileCycles + each * block_cycles * std::max(active, sms / kAlone);
   }
 };
 

@@ -98,6 +98,7 @@ void plan_batch(const FmhaArgs& args, const FmhaLaunch& kernel, int parts, Launc
                                : packed_map(args.q, args.k.shape[1], fmha_group_shift(args), kernel.rows_per_block)};
     plan.maps[1] = {offsetof(fmha::Params, k), key_map(args, args.k, kernel.block_n)};
     plan.maps[2] = {offsetof(fmha::Params, v), key_map(args, args.v, kernel.block_n)};
+    for (std::size_t i = 1; i < 3; ++i) plan.maps[i].desc.read_once = parts != 0;
     plan.map_count = 3;
   }
   p.wide_stores = wide(args.o, 16);

@@ -83,6 +83,8 @@ int boxed_last(std::int64_t size, int box, int block, int most) {
 /// Rows of b that make a column of d.
 int halves_of(const GemmArgs& args) { return args.gate == Activation::none ? 1 : 2; }
 
+constexpr int kFewRows = 64;  // of a: memory is the limit, as b passes once
+
 /// Maps of the operands and of their scales, and what boxes bring of them.
 void add_operands(const GemmArgs& args, const GemmTile& tile, const GemmLaunch& launch, gemm::Params& p,
                   LaunchPlan& plan) {
@@ -97,6 +99,7 @@ void add_operands(const GemmArgs& args, const GemmTile& tile, const GemmLaunch& 
   p.b_last = boxed_last(n, p.b_box, tile_columns, tile_columns);
   plan.maps[0] = {offsetof(gemm::Params, a), operand_map(args.a, a_mn, p.a_box, tile.block_k, tile.cluster_n)};
   plan.maps[1] = {offsetof(gemm::Params, b), operand_map(args.b, b_mn, p.b_box, tile.block_k, sharers)};
+  plan.maps[1].desc.read_once = sizes.m <= std::min(tile.block_m, kFewRows) && (args.b.rank == 3 || sizes.batch == 1);
   if (halves > 1) split_rows(plan.maps[1].desc, 1, args.gate_interleaved);
   plan.map_count = 2;
   if (gemm_scales(args) != Scales::tensor) add_scales(args, tile, plan);

@@ -47,6 +47,13 @@ TEST_CASE("one token of each sequence, groups of powers of two and of others, lo
   }
 }
 
+TEST_CASE("more sequences than one look at their list tells apart, some without a query") {
+  std::vector<int> queries(70, 1), keys(70, 9);
+  queries[0] = queries[8] = queries[63] = queries[69] = 0;
+  queries[20] = 7, keys[33] = 140;
+  CHECK(run_sequences("model:sm_90a", decode(queries, keys, 4, 1), 8150) == "");
+}
+
 TEST_CASE("several tokens, masks and modifications in parts") {
   std::uint64_t seed = 8200;
   for (const char* target : kTargets) {

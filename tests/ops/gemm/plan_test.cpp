@@ -110,3 +110,18 @@ TEST_CASE("boxes: one for few rows, smaller ones where the last tile has few, wh
         if (!fits) FAIL_CHECK("size ", size, " block ", block, " parts ", parts, " box ", rows);
       }
 }
+
+TEST_CASE("b is read once where one tile has all rows of a, and few of them") {
+  const auto once = [](std::int64_t m, std::int64_t batch) {
+    GemmArgs args = dense(m, 512, 256);
+    if (batch > 1) {
+      args.a = Tensor::contiguous(args.a.data, args.a.device, DType::f16, {batch, m, 256});
+      args.d = Tensor::contiguous(args.d.data, args.d.device, DType::f16, {batch, m, 512});
+    }
+    return planned(args, {}, 0).maps[1].desc.read_once;
+  };
+  CHECK(once(1, 1));
+  CHECK(once(64, 1));
+  CHECK_FALSE(once(65, 1));
+  CHECK_FALSE(once(1, 2));  // both batches read it
+}
