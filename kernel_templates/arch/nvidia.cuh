@@ -137,6 +137,9 @@ TJ_DEVICE void store_shared(u32 address, const u32 (&v)[4]) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3])
                : "memory");
 }
+TJ_DEVICE void store_shared_u16(u32 address, u32 value) {
+  asm volatile("st.shared.u16 [%0], %1;" ::"r"(address), "h"(static_cast<unsigned short>(value)) : "memory");
+}
 
 // ---- arithmetic -----------------------------------------------------------------------------------------------------
 /// 2^x, about 2 ulp, results below 2^-126 are zero.

@@ -24,9 +24,10 @@ std::map<std::string, Fact> cut_facts(const std::string& apart) {
        {0.447,
         apart + "; ncu counts 0.5 for 32x64x128s at 255 x 1024 x 5376, 0.2 for 128x176x64 at 353 x 7168 x 9216"}},
       {"row_read_cycles",
-       {2000,
-        "tj-warm --tune --op gemm --dtype bf16 --sizes 2x31992x4090,1x12544x5115,4x19008x5118, 16x64x128sr, H100, "
-        "2026-11-27: time of a wave over its iterations, 1770 to 2150 at 1.755 GHz"}},
+       {1000,
+        "estimate for reads by vectors of 16 bytes, counted in 16x64x128sr (NVRTC 13.0): of 16 warps, each brings rows "
+        "of every other iteration, by 100 instructions and a wait of some 1000 cycles; memory takes 905. Reads by "
+        "words took 480 instructions, and 1770 to 2150 cycles (H100, 2026-11-27)"}},
   };
 }
 

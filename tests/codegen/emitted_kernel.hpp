@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,8 +36,9 @@ class EmittedKernel {
     kernel_ = driver_->load(0, binary.bytes, unit.shape.symbol, unit.shape.smem_bytes);
   }
 
-  /// "" when the launch ended without a fault, else the fault.
-  std::string launch(ops::LaunchPlan& plan, unsigned blocks, std::uint64_t seed, std::vector<int> disabled) {
+  /// "" when the launch ended without a fault, else the fault. memory: all that it may touch; empty: not known.
+  std::string launch(ops::LaunchPlan& plan, unsigned blocks, std::uint64_t seed, std::vector<int> disabled,
+                     std::span<const support::MemoryRange> memory = {}) {
     model::ModelOptions options;
     options.seed = seed;
     options.disabled_sites = std::move(disabled);
@@ -44,8 +46,8 @@ class EmittedKernel {
     for (std::size_t m = 0; m < plan.map_count; ++m)
       driver_->encode_tensor_map(0, plan.maps[m].desc, plan.params.data() + plan.maps[m].offset);
     try {
-      driver_->launch(0, *kernel_, {{blocks, 1, 1}, unit.shape, waits_itself_}, plan.params.data(), plan.params_bytes,
-                      {});
+      driver_->launch(0, *kernel_, {{blocks, 1, 1}, unit.shape, waits_itself_, memory}, plan.params.data(),
+                      plan.params_bytes, {});
     } catch (const Error& e) {
       return e.message;
     }

@@ -52,7 +52,9 @@ class StepLauncher {
     plan.sm_count = blocks * made.kernel->unit.shape.cluster;
     op->plan(args, by, made.geometry, plan);
     const WalkBytes walk(made.kernel->unit.shape, plan);
-    std::string fault = made.kernel->launch(plan, plan.blocks, seed, {});
+    ops::Touched memory(op, args);
+    memory.scratch(walk.pieces(), walk.pieces_bytes());
+    std::string fault = made.kernel->launch(plan, plan.blocks, seed, {}, memory.ranges());
     if (fault.empty() && !walk.kept()) fault = "the memory of the walk is not as it was";
     left_sums = walk.left_sums();
     return fault;
@@ -84,9 +86,10 @@ class StepLauncher {
              std::all_of(end, last, is(kPoison));
     }
 
+    const unsigned char* pieces() const { return begin() + needs_.zeroed; }
+    std::size_t pieces_bytes() const { return needs_.pieces; }
     bool left_sums() const {
-      const unsigned char* pieces = begin() + needs_.zeroed;
-      return std::any_of(pieces, pieces + needs_.pieces, [](unsigned char each) { return each != kPoison; });
+      return std::any_of(pieces(), pieces() + needs_.pieces, [](unsigned char each) { return each != kPoison; });
     }
 
    private:

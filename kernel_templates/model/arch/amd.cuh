@@ -46,10 +46,6 @@ TJ_DEVICE void store_shared(u32 address, const u32 (&words)[Count]) {
   for (int first = 0; first < Count; first += kAtOnce)
     detail::api.shared_store(address + 4u * static_cast<u32>(first), &words[first], 4 * kAtOnce);
 }
-TJ_DEVICE void store_shared_u16(u32 address, u32 value) {
-  const unsigned short half = static_cast<unsigned short>(value);
-  detail::api.shared_store(address, &half, 2);
-}
 
 // ---- registers ------------------------------------------------------------------------------------------------------
 /// On devices, everything that follows from the value is computed after this.

@@ -117,6 +117,10 @@ TJ_DEVICE void store_shared(u32 address, float value) { detail::api.shared_store
 TJ_DEVICE void store_shared(u32 address, const float (&values)[4]) { detail::api.shared_store(address, values, 16); }
 
 TJ_DEVICE void store_shared(u32 address, const u32 (&values)[4]) { detail::api.shared_store(address, values, 16); }
+TJ_DEVICE void store_shared_u16(u32 address, u32 value) {
+  const unsigned short half = static_cast<unsigned short>(value);
+  detail::api.shared_store(address, &half, 2);
+}
 
 // ---- arithmetic -----------------------------------------------------------------------------------------------------
 /// 2^x, results below 2^-126 are zero.

@@ -140,6 +140,8 @@ class SumParts final : public Op {
     memory.reads(of.sums);
     if (of.call.beta != 0) memory.reads(of.call.c);
     memory.reads(of.call.bias);
+    memory.reads(of.call.scale_a);
+    memory.reads(of.call.scale_b);
     memory.writes(of.call.d);
   }
   void plan(const void* args, const Kernel&, const Geometry& geometry, LaunchPlan& plan) const override {

@@ -106,7 +106,7 @@ std::string GemmShape::text() const {
       packed_scales ? " packed" : "", packed_out ? " packed out" : "", powers_of_two ? " powers of two" : "",
       scale_d_transposed ? " sd k" : "", scale_a_transposed ? " sa k" : "", scale_b_transposed ? " sb k" : "",
       " scale padding ", scale_padding, " padding ", padding, any_stride ? " any stride" : "",
-      shift > 0 ? support::cat(" shift ", shift) : std::string());
+      shift > 0 ? support::cat(" shift ", shift) : std::string(), wide_a ? " wide a" : "");
 }
 
 Tensor GemmProblem::place(Memory& memory, DType dtype, std::vector<std::int64_t> shape, bool transposed,
@@ -128,7 +128,8 @@ Tensor GemmProblem::place(Memory& memory, DType dtype, std::vector<std::int64_t>
   memory.bytes.assign(
       (static_cast<std::size_t>(step) + static_cast<std::size_t>(shape_.shift)) * size + 2 * kGuardBytes + 16, kPoison);
   const auto begin = reinterpret_cast<std::uintptr_t>(memory.bytes.data() + kGuardBytes);
-  t.data = reinterpret_cast<void*>((begin + 15) / 16 * 16 + static_cast<std::size_t>(shape_.shift) * size);
+  const int shift = shape_.wide_a && &memory == &a_ ? 0 : shape_.shift;
+  t.data = reinterpret_cast<void*>((begin + 15) / 16 * 16 + static_cast<std::size_t>(shift) * size);
   return t;
 }
 
@@ -164,14 +165,14 @@ GemmProblem::GemmProblem(const GemmShape& shape, std::uint64_t seed) : shape_(sh
     return inner;
   };
   const int wide = 16 / size_of(shape.dtype);  // rows of a and b begin at multiples of 16 bytes
-  const auto to_wide = [&](int size) {
-    return shape.any_stride ? shape.padding : (wide - size % wide) % wide + wide * shape.padding;
+  const auto to_wide = [&](int size, bool any_stride) {
+    return any_stride ? shape.padding : (wide - size % wide) % wide + wide * shape.padding;
   };
   const bool batched = shape.batch > 0;
   args.a = place(a_, shape.dtype, sizes(batched, {shape.m, shape.k}), shape.a_transposed,
-                 to_wide(shape.a_transposed ? shape.m : shape.k));
+                 to_wide(shape.a_transposed ? shape.m : shape.k, shape.any_stride && !shape.wide_a));
   args.b = place(b_, shape.dtype, sizes(batched && !shape.b_shared, {shape.n, shape.k}), shape.b_transposed,
-                 to_wide(shape.b_transposed ? shape.n : shape.k));
+                 to_wide(shape.b_transposed ? shape.n : shape.k, shape.any_stride));
   const DType added = ops::gemm_added(shape.dtype, shape.out);
   args.d = place(d_, shape.out, sizes(batched, {shape.m, shape.columns()}), false, shape.padding);
   fill(a_, seed);

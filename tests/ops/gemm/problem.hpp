@@ -31,6 +31,7 @@ struct GemmShape {
   int padding = 0;          ///< elements between the rows of d (and c); of a and b as many times 16 bytes
   bool any_stride = false;  ///< rows of a and b are not rounded up to 16 bytes, but as far apart as those of d
   int shift = 0;            ///< elements from a multiple of 16 bytes to where each matrix begins
+  bool wide_a = false;      ///< a begins at such a multiple, and so do its rows
   std::string text() const;
 };
 GemmShape gemm_shape(int m, int n, int k, DType dtype = DType::f16, DType out = DType::f16);

@@ -114,6 +114,31 @@ TEST_CASE("threads read rows that begin anywhere: no copy comes before") {
   runs.check("24x64x128sr", nothing, 2);
 }
 
+TEST_CASE(
+    "threads read nothing outside: rows of every length and place, of matrices that end where their memory does") {
+  Runs runs(70);
+  int index = 0;
+  // From less than one vector to more than an iteration. Rows follow each other without a gap, or with one.
+  for (const int k : {1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 121, 127, 128, 135, 136, 137, 257, 263})
+    for (int shift = 0; shift < 8; ++shift) {
+      if (testing::sampled_out(index++)) continue;
+      // One row, some of a tile's, all of them; columns of a part of a tile, and of more than one.
+      GemmShape shape =
+          gemm_shape(index % 3 == 0   ? 1
+                     : index % 3 == 1 ? 9
+                                      : 24,
+                     index % 4 == 0 ? 67 : 1 + index % 61, k, index % 2 == 0 ? DType::bf16 : DType::f16, DType::f32);
+      shape.any_stride = true;
+      shape.shift = shift;
+      // Rows of one element without gaps would be a column, which is contiguous in M.
+      shape.padding = k == 1 || index % 5 == 0 ? 1 + index % 7 : 0;
+      shape.batch = index % 7 == 0 ? 3 : 0;
+      shape.b_shared = index % 2 == 0;
+      shape.wide_a = index % 11 == 0;
+      runs.check(index % 2 == 0 ? "16x64x128sr" : "24x64x128sr", shape, 2);
+    }
+}
+
 TEST_CASE("tiles whose threads read are taken for few rows off 16 bytes alone") {
   const arch::Arch& arch = *arch::find("sm_90a");
   const auto reads = [&](const ops::GemmSizes& sizes) {
