@@ -196,31 +196,32 @@ Store::~Store() = default;
 
 const std::string& Store::directory() const noexcept { return impl_->list; }
 
-std::optional<Entry> Store::Impl::load(const Layer& layer, const Key& key) {
+std::optional<Entry> Store::Impl::load(const Layer& layer, const Key& key, const Without& without) {
   if (layer.pack)
-    return find_packed(*layer.pack, key, [&](const PackRecord& record) { return load_packed(layer, record); });
-  return find_entry(layer.opened.get(), key, [&](const std::string& name, const Key& exact) {
+    return find_packed(*layer.pack, key, without, [&](const PackRecord& record) { return load_packed(layer, record); });
+  return find_entry(layer.opened.get(), key, without, [&](const std::string& name, const Key& exact) {
     return load_file(layer, name, exact, is_alias(exact) ? kTextAgain : kMadeAgain);
   });
 }
 
-std::optional<Entry> Store::Impl::load(const std::vector<Layer>& layers, const Key& key, Served served) {
+std::optional<Entry> Store::Impl::load(const std::vector<Layer>& layers, const Key& key, Served served,
+                                       const Without& without) {
   for (const Layer& layer : layers)
-    if (auto entry = load(layer, key)) return entry;
+    if (auto entry = load(layer, key, without)) return entry;
   if (!asks_packs_again(key, served)) return std::nullopt;
   for (const Layer& layer : layers)
     if (layer.pack)
-      if (auto entry = load(layer, {key.request_hex, {}})) return entry;
+      if (auto entry = load(layer, {key.request_hex, {}}, without)) return entry;
   return std::nullopt;
 }
 
-std::optional<Entry> Store::load(const Key& key, Served served) {
+std::optional<Entry> Store::load(const Key& key, Served served, const Without& without) {
   if (!is_well_formed(key)) return std::nullopt;
-  return impl_->load(impl_->open(WhenMissing::leave), key, served);
+  return impl_->load(impl_->open(WhenMissing::leave), key, served, without);
 }
 
 /// Each layer's alias is followed, so that one without its kernel hides no other's.
-std::optional<Entry> Store::load_aliased(const Key& key, std::string* text_hex, Served served) {
+std::optional<Entry> Store::load_aliased(const Key& key, std::string* text_hex, Served served, const Without& without) {
   text_hex->clear();
   if (!is_well_formed(key)) return std::nullopt;
   const std::vector<Layer> layers = impl_->open(WhenMissing::leave);
@@ -229,7 +230,7 @@ std::optional<Entry> Store::load_aliased(const Key& key, std::string* text_hex, 
     const std::string named = alias ? aliased(*alias) : std::string();
     if (named.empty() || named == *text_hex) continue;
     *text_hex = named;
-    if (auto entry = impl_->load(layers, {named, key.compiler_hex}, served)) return entry;
+    if (auto entry = impl_->load(layers, {named, key.compiler_hex}, served, without)) return entry;
   }
   return std::nullopt;
 }

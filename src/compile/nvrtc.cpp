@@ -141,6 +141,8 @@ class Nvrtc final : public Compiler {
 
   Identity identity() const override { return identify("nvrtc", find_library(search_())); }
 
+  bool is_library() const override { return true; }
+
   std::vector<std::string> base_options(std::string_view arch) const override {
     // -default-device: functions without an attribute are device functions. The verbose assembler reports registers.
     return {cat("--gpu-architecture=", arch), "--std=c++17", "--device-as-default-execution-space",
