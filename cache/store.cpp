@@ -24,6 +24,7 @@
 #include "support/fail.hpp"
 #include "support/fork_safe.hpp"
 #include "support/process_end.hpp"
+#include "support/seconds.hpp"
 
 namespace tj::cache {
 namespace {
@@ -126,7 +127,9 @@ bool Store::Impl::report(const std::string& path, const std::string& message) {
 
 std::vector<Layer> Store::Impl::open(WhenMissing when_missing) {
   if (directories.empty()) warn_once(cat(kNoDirectory, "; kernels are ", kNotKept, ". Set TJ_CACHE_DIR."));
+  const support::Seconds taken;
   std::vector<Layer> layers = open_layers(directories, when_missing, packs);
+  count([&](StoreCounts& counts) { counts.open_s += taken.so_far(); });
   for (const Layer& layer : layers) {
     if (layer.problem.empty()) continue;
     if (several())
@@ -153,9 +156,12 @@ std::optional<Entry> Store::Impl::load_file(const Layer& layer, const std::strin
                                             const char* consequence) {
   std::string problem;
   Rejection why = Rejection::unreadable;
+  const support::Seconds reading;
   std::optional<ReadFile> file = read_file(layer.opened.get(), name, kAdmission, &problem, &why);
+  const double read_s = reading.so_far();
   std::optional<Entry> entry;
   if (file) entry = decode(file->bytes, &key, &problem, &why);
+  count_read(read_s, reading.so_far() - read_s);
   if (entry) {
     if (layer.written) mark_used(file->file.get());
     entry->layer = static_cast<int>(layer.place);
@@ -167,8 +173,12 @@ std::optional<Entry> Store::Impl::load_file(const Layer& layer, const std::strin
 std::optional<Entry> Store::Impl::load_packed(const Layer& layer, const PackRecord& record) {
   std::string problem;
   Rejection why = Rejection::unreadable;
-  const auto bytes = read_packed(layer.opened.get(), record, &problem, &why);
+  double check_s = 0;
+  const support::Seconds reading;
+  const auto bytes = read_packed(layer.opened.get(), record, &problem, &why, &check_s);
+  const double read_s = reading.so_far() - check_s;
   auto entry = bytes ? decode(*bytes, &record.key, &problem, &why) : std::nullopt;
+  count_read(read_s, reading.so_far() - read_s);
   if (entry) entry->layer = static_cast<int>(layer.place);
   tell(layer, file_name(record.key), entry, record.bytes, problem, why, kStays);
   return entry;
@@ -266,8 +276,12 @@ std::int64_t Store::changed_ns() const {
 }
 
 StoreCounts Store::counts() const {
+  const double verify_s = impl_->packs.verify_s();
   const std::lock_guard guard(impl_->mutex);
-  return impl_->counted;
+  StoreCounts counts = impl_->counted;
+  counts.verify_s = verify_s;
+  counts.open_s -= std::min(counts.open_s, verify_s);  // packs are verified while they are opened
+  return counts;
 }
 
 bool Store::store(const Key& key, const Entry& entry) {

@@ -48,6 +48,13 @@ struct Store::Impl {
     change(counted);
   }
 
+  void count_read(double read_s, double check_s) {
+    count([=](StoreCounts& counts) {
+      counts.read_s += read_s;
+      counts.check_s += check_s;
+    });
+  }
+
   bool several() const { return directories.size() > 1; }
   void say(LogLevel level, const std::string& message) const {
     if (log) log(level, message);

@@ -50,6 +50,9 @@ class KernelMaker {
   /// then that.
   Artifact get_for(const ops::Maker& op, const ops::Request& request, arch::Target& target, Device device,
                    MissPolicy on_miss = MissPolicy::wait);
+  /// What the disk has of it, by its alias. It is counted and recorded where it is there, and not at all where get()
+  /// has to be asked.
+  std::optional<Artifact> find(const ops::Maker& op, const ops::Request& request, const arch::Target& target);
   /// Has `make` compile a device's kernel without a look at the disk: for `target`, or for its PTX where the compiler
   /// at hand refuses that, now or before. `target` is then the one that was made.
   template <class Make>
@@ -193,8 +196,10 @@ class KernelMaker {
     return settings_.pack_compiler == PackCompiler::any ? cache::Served::any_packed : cache::Served::own;
   }
   static void note_taken(const Wanted& wanted, const std::string& compiler_hex);
-  /// Finds it by its alias, or by its text where that is known. Counts a hit.
-  std::optional<Artifact> from_disk(Wanted& wanted, MissPolicy on_miss = MissPolicy::wait);
+  enum class Counted { all, hits };
+  /// Finds it by its alias, or by its text where that is known. Counts a hit, and, with `all`, a missing alias.
+  std::optional<Artifact> from_disk(Wanted& wanted, MissPolicy on_miss = MissPolicy::wait,
+                                    Counted counted = Counted::all);
   /// Finds it by its text, and then leaves an alias. Counts a hit; `made_meanwhile`: a miss that somebody else ended.
   /// problem: why an entry that is there is not used.
   std::optional<Artifact> from_disk_by_text(const Wanted& wanted, bool made_meanwhile, std::string* problem = nullptr,

@@ -8,9 +8,11 @@
 #include <utility>
 
 #include "maker.hpp"
+#include "manifest.hpp"
 #include "stage_line.hpp"
 #include "support/fail.hpp"
 #include "support/text.hpp"
+#include "support/uncancelled.hpp"
 
 namespace tj {
 
@@ -140,16 +142,25 @@ std::optional<cache::Entry> KernelMaker::entry_of(const Wanted& what, const std:
   return of(own, !taken.empty() && taken == own && !beside.lost ? cache::Served::own : served());
 }
 
-std::optional<Artifact> KernelMaker::from_disk(Wanted& what, MissPolicy on_miss) {
+std::optional<Artifact> KernelMaker::find(const ops::Maker& op, const ops::Request& request,
+                                          const arch::Target& target) {
+  const support::Uncancelled whole;
+  Wanted what = wanted(op, request, target);
+  auto found = from_disk(what, MissPolicy::wait, Counted::hits);
+  if (found && record_.wanted()) record_.add(manifest_line(request, target));
+  return found;
+}
+
+std::optional<Artifact> KernelMaker::from_disk(Wanted& what, MissPolicy on_miss, Counted counted) {
   if (store_ == nullptr) return std::nullopt;
   const auto start = std::chrono::steady_clock::now();
   const std::string hex = text_hex(what);
   const auto entry = entry_of(what, hex, what.named, beside(on_miss));
-  if (hex.empty()) {
+  auto artifact = kernel_of(what, entry, false, nullptr);
+  if (hex.empty() && (artifact || counted == Counted::all)) {
     const bool found = !what.named.empty();
     count([&](Counts& counts) { ++(found ? counts.counters.alias_hits : counts.counters.alias_misses); });
   }
-  auto artifact = kernel_of(what, entry, false, nullptr);
   if (artifact && log_.enabled(LogLevel::trace)) {
     const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
     log_(LogLevel::trace, cat(stage_line(what.op.name(), what.request.name, what.target, "disk", taken.count()),
