@@ -6,8 +6,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -58,6 +60,8 @@ std::string aliased(const Entry& entry);
 
 /// The compilers whose binaries serve a key that names one: that one alone, or, behind all of its own, any in packs.
 enum class Served { own, any_packed };
+/// Second halves of keys. Binaries of these compilers are left out of a look-up.
+using Without = std::set<std::string>;
 
 struct ListedEntry {
   std::string path;
@@ -94,6 +98,8 @@ struct PackReport {
 };
 struct UnpackReport {
   std::uint64_t written = 0, there = 0;
+  /// By target and second half of the key: kernels that were written, or were there.
+  std::map<std::pair<std::string, std::string>, std::uint64_t> kernels;
   std::vector<std::pair<std::string, std::string>> failed;  ///< entries, and why
   std::string problem;                                      ///< why the pack cannot be used
 };
@@ -114,10 +120,11 @@ class Store {
   Store(std::string directories, std::uint64_t max_size_bytes, LogFunction log, std::string pack_keys = {});
   ~Store();
 
-  std::optional<Entry> load(const Key& key, Served served = Served::own);
+  std::optional<Entry> load(const Key& key, Served served = Served::own, const Without& without = {});
   /// Loads the kernel that the request's alias names, by whichever compiler the key says. text_hex: what the alias
   /// names, where it is there and whole; else empty.
-  std::optional<Entry> load_aliased(const Key& key, std::string* text_hex, Served served = Served::own);
+  std::optional<Entry> load_aliased(const Key& key, std::string* text_hex, Served served = Served::own,
+                                    const Without& without = {});
   /// Gives what load() would, for inspection: nothing counts as a use, and the log has no word of it. problem: why a
   /// file that is there does not count; empty when there is none. layers() says which layers were left out.
   std::optional<Entry> look(const Key& key, std::string* problem, Served served = Served::own) const;

@@ -25,6 +25,11 @@ struct StoreCounts {
   std::uint64_t stores = 0, failed_stores = 0, bytes_written = 0;
   std::uint64_t alias_stores = 0;  ///< not among the stores
   std::uint64_t evictions = 0, bytes_evicted = 0;
+  // Seconds of look-ups, summed over threads.
+  double open_s = 0;    ///< layers opened, without
+  double verify_s = 0;  ///< packs seen for the first time: the index and its signature
+  double read_s = 0;    ///< entries read
+  double check_s = 0;   ///< their checksums, and that of a pack's index
 };
 
 }  // namespace tj::cache

@@ -38,11 +38,13 @@ std::vector<LayerState> Store::layers() const {
 std::optional<Entry> Store::Impl::look(const Layer& layer, const Key& key, std::string* problem) const {
   if (!layer.opened) return std::nullopt;
   if (layer.pack)
-    return find_packed(*layer.pack, key, [&](const PackRecord& record) { return look_packed(layer, record, problem); });
-  return find_entry(layer.opened.get(), key, [&](const std::string& name, const Key& exact) -> std::optional<Entry> {
-    const auto file = read_file(layer.opened.get(), name, kAdmission, problem);
-    return file ? decode(file->bytes, &exact, problem) : std::nullopt;
-  });
+    return find_packed(*layer.pack, key, {},
+                       [&](const PackRecord& record) { return look_packed(layer, record, problem); });
+  return find_entry(layer.opened.get(), key, {},
+                    [&](const std::string& name, const Key& exact) -> std::optional<Entry> {
+                      const auto file = read_file(layer.opened.get(), name, kAdmission, problem);
+                      return file ? decode(file->bytes, &exact, problem) : std::nullopt;
+                    });
 }
 
 std::optional<Entry> Store::Impl::look(const std::vector<Layer>& layers, const Key& key, std::string* problem,

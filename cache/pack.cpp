@@ -11,6 +11,7 @@
 #include "cache/directory.hpp"
 #include "support/atomic_file.hpp"
 #include "support/fail.hpp"
+#include "support/seconds.hpp"
 #include "support/signature.hpp"
 #include "support/text.hpp"
 
@@ -126,19 +127,25 @@ OpenedPack PackOpener::open(const std::string& path, std::string* problem) {
       pack.index = known->second.second;
   }
   if (pack.index) return pack;
+  const support::Seconds taken;
   pack.index = verified(pack.file.get(), static_cast<std::uint64_t>(status.st_size), problem);
-  if (!pack.index) return {};
   const std::lock_guard lock(mutex_);
+  verify_s_ += taken.so_far();
+  if (!pack.index) return {};
   known_[path] = {stamp, pack.index};
   return pack;
 }
 
-std::optional<std::string> read_packed(int file, const PackRecord& record, std::string* problem, Rejection* why) {
+std::optional<std::string> read_packed(int file, const PackRecord& record, std::string* problem, Rejection* why,
+                                       double* check_s) {
   problem->clear();
   *why = Rejection::unreadable;
   std::string bytes;
   if (!read_at(file, record.offset, static_cast<std::size_t>(record.bytes), bytes, problem)) return std::nullopt;
-  if (support::sha256(bytes) == record.sha256) return bytes;
+  const support::Seconds taken;
+  const bool right = support::sha256(bytes) == record.sha256;
+  if (check_s != nullptr) *check_s = taken.so_far();
+  if (right) return bytes;
   *why = Rejection::damaged;
   *problem = "its bytes are not those of the pack's index";
   return std::nullopt;

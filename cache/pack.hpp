@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -46,19 +47,27 @@ class PackOpener {
   explicit PackOpener(std::string keys_path) : keys_path_(std::move(keys_path)) {}
   /// No index and a problem, when it cannot be used.
   OpenedPack open(const std::string& path, std::string* problem);
+  /// Seconds that verifying took so far.
+  double verify_s() const {
+    const std::lock_guard lock(mutex_);
+    return verify_s_;
+  }
 
  private:
   using Stamp = std::array<std::int64_t, 7>;  ///< device, inode, size, modification and change
   std::shared_ptr<const PackIndex> verified(int file, std::uint64_t file_bytes, std::string* problem) const;
 
   const std::string keys_path_;
-  support::Mutex mutex_;
+  mutable support::Mutex mutex_;
+  double verify_s_ = 0;
   std::map<std::string, std::pair<Stamp, std::shared_ptr<const PackIndex>>> known_;
 };
 
 /// The public keys of a file that is trusted like an entry; empty, and why, where there are none.
 std::vector<support::PublicKey> read_public_keys(const std::string& path, std::string* problem);
-/// The bytes of one entry, when they are those of the index.
-std::optional<std::string> read_packed(int file, const PackRecord& record, std::string* problem, Rejection* why);
+/// The bytes of one entry, when they are those of the index. check_s: gets the seconds that this took, beside the
+/// reading.
+std::optional<std::string> read_packed(int file, const PackRecord& record, std::string* problem, Rejection* why,
+                                       double* check_s = nullptr);
 
 }  // namespace tj::cache

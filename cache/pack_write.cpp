@@ -108,10 +108,15 @@ UnpackReport Store::unpack(const std::string& path) {
   UnpackReport report;
   const OpenedPack pack = impl_->packs.open(path, &report.problem);
   if (!pack.index) return report;
+  const auto tell = [&](const Key& key, const Entry& entry) {
+    const std::string* target = entry.find("target");
+    if (target != nullptr && !is_alias(key) && !entry.payload.empty()) ++report.kernels[{*target, key.compiler_hex}];
+  };
   for (const PackRecord& record : pack.index->records) {
     std::string problem;
     Rejection why{};
-    if (look(record.key, &problem)) {
+    if (const auto there = look(record.key, &problem)) {
+      tell(record.key, *there);
       ++report.there;
       continue;
     }
@@ -119,9 +124,10 @@ UnpackReport Store::unpack(const std::string& path) {
     const auto entry = bytes ? decode(*bytes, &record.key, &problem) : std::nullopt;
     if (!entry)
       report.failed.emplace_back(file_name(record.key), problem);
-    else if (store(record.key, *entry))
+    else if (store(record.key, *entry)) {
+      tell(record.key, *entry);
       ++report.written;
-    else
+    } else
       report.failed.emplace_back(file_name(record.key), "it could not be kept");
   }
   return report;

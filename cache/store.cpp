@@ -24,6 +24,7 @@
 #include "support/fail.hpp"
 #include "support/fork_safe.hpp"
 #include "support/process_end.hpp"
+#include "support/seconds.hpp"
 
 namespace tj::cache {
 namespace {
@@ -126,7 +127,9 @@ bool Store::Impl::report(const std::string& path, const std::string& message) {
 
 std::vector<Layer> Store::Impl::open(WhenMissing when_missing) {
   if (directories.empty()) warn_once(cat(kNoDirectory, "; kernels are ", kNotKept, ". Set TJ_CACHE_DIR."));
+  const support::Seconds taken;
   std::vector<Layer> layers = open_layers(directories, when_missing, packs);
+  count([&](StoreCounts& counts) { counts.open_s += taken.so_far(); });
   for (const Layer& layer : layers) {
     if (layer.problem.empty()) continue;
     if (several())
@@ -153,9 +156,12 @@ std::optional<Entry> Store::Impl::load_file(const Layer& layer, const std::strin
                                             const char* consequence) {
   std::string problem;
   Rejection why = Rejection::unreadable;
+  const support::Seconds reading;
   std::optional<ReadFile> file = read_file(layer.opened.get(), name, kAdmission, &problem, &why);
+  const double read_s = reading.so_far();
   std::optional<Entry> entry;
   if (file) entry = decode(file->bytes, &key, &problem, &why);
+  count_read(read_s, reading.so_far() - read_s);
   if (entry) {
     if (layer.written) mark_used(file->file.get());
     entry->layer = static_cast<int>(layer.place);
@@ -167,8 +173,12 @@ std::optional<Entry> Store::Impl::load_file(const Layer& layer, const std::strin
 std::optional<Entry> Store::Impl::load_packed(const Layer& layer, const PackRecord& record) {
   std::string problem;
   Rejection why = Rejection::unreadable;
-  const auto bytes = read_packed(layer.opened.get(), record, &problem, &why);
+  double check_s = 0;
+  const support::Seconds reading;
+  const auto bytes = read_packed(layer.opened.get(), record, &problem, &why, &check_s);
+  const double read_s = reading.so_far() - check_s;
   auto entry = bytes ? decode(*bytes, &record.key, &problem, &why) : std::nullopt;
+  count_read(read_s, reading.so_far() - read_s);
   if (entry) entry->layer = static_cast<int>(layer.place);
   tell(layer, file_name(record.key), entry, record.bytes, problem, why, kStays);
   return entry;
@@ -196,31 +206,32 @@ Store::~Store() = default;
 
 const std::string& Store::directory() const noexcept { return impl_->list; }
 
-std::optional<Entry> Store::Impl::load(const Layer& layer, const Key& key) {
+std::optional<Entry> Store::Impl::load(const Layer& layer, const Key& key, const Without& without) {
   if (layer.pack)
-    return find_packed(*layer.pack, key, [&](const PackRecord& record) { return load_packed(layer, record); });
-  return find_entry(layer.opened.get(), key, [&](const std::string& name, const Key& exact) {
+    return find_packed(*layer.pack, key, without, [&](const PackRecord& record) { return load_packed(layer, record); });
+  return find_entry(layer.opened.get(), key, without, [&](const std::string& name, const Key& exact) {
     return load_file(layer, name, exact, is_alias(exact) ? kTextAgain : kMadeAgain);
   });
 }
 
-std::optional<Entry> Store::Impl::load(const std::vector<Layer>& layers, const Key& key, Served served) {
+std::optional<Entry> Store::Impl::load(const std::vector<Layer>& layers, const Key& key, Served served,
+                                       const Without& without) {
   for (const Layer& layer : layers)
-    if (auto entry = load(layer, key)) return entry;
+    if (auto entry = load(layer, key, without)) return entry;
   if (!asks_packs_again(key, served)) return std::nullopt;
   for (const Layer& layer : layers)
     if (layer.pack)
-      if (auto entry = load(layer, {key.request_hex, {}})) return entry;
+      if (auto entry = load(layer, {key.request_hex, {}}, without)) return entry;
   return std::nullopt;
 }
 
-std::optional<Entry> Store::load(const Key& key, Served served) {
+std::optional<Entry> Store::load(const Key& key, Served served, const Without& without) {
   if (!is_well_formed(key)) return std::nullopt;
-  return impl_->load(impl_->open(WhenMissing::leave), key, served);
+  return impl_->load(impl_->open(WhenMissing::leave), key, served, without);
 }
 
 /// Each layer's alias is followed, so that one without its kernel hides no other's.
-std::optional<Entry> Store::load_aliased(const Key& key, std::string* text_hex, Served served) {
+std::optional<Entry> Store::load_aliased(const Key& key, std::string* text_hex, Served served, const Without& without) {
   text_hex->clear();
   if (!is_well_formed(key)) return std::nullopt;
   const std::vector<Layer> layers = impl_->open(WhenMissing::leave);
@@ -229,7 +240,7 @@ std::optional<Entry> Store::load_aliased(const Key& key, std::string* text_hex, 
     const std::string named = alias ? aliased(*alias) : std::string();
     if (named.empty() || named == *text_hex) continue;
     *text_hex = named;
-    if (auto entry = impl_->load(layers, {named, key.compiler_hex}, served)) return entry;
+    if (auto entry = impl_->load(layers, {named, key.compiler_hex}, served, without)) return entry;
   }
   return std::nullopt;
 }
@@ -265,8 +276,12 @@ std::int64_t Store::changed_ns() const {
 }
 
 StoreCounts Store::counts() const {
+  const double verify_s = impl_->packs.verify_s();
   const std::lock_guard guard(impl_->mutex);
-  return impl_->counted;
+  StoreCounts counts = impl_->counted;
+  counts.verify_s = verify_s;
+  counts.open_s -= std::min(counts.open_s, verify_s);  // packs are verified while they are opened
+  return counts;
 }
 
 bool Store::store(const Key& key, const Entry& entry) {

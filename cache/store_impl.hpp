@@ -48,6 +48,13 @@ struct Store::Impl {
     change(counted);
   }
 
+  void count_read(double read_s, double check_s) {
+    count([=](StoreCounts& counts) {
+      counts.read_s += read_s;
+      counts.check_s += check_s;
+    });
+  }
+
   bool several() const { return directories.size() > 1; }
   void say(LogLevel level, const std::string& message) const {
     if (log) log(level, message);
@@ -65,8 +72,8 @@ struct Store::Impl {
   /// Publishes an entry and evicts others, but for the one of this name. Empty, or why it could not be written.
   std::string publish(const Layer& layer, const Key& key, const std::string& bytes, const std::string& kept);
   /// The entry of a key in one layer.
-  std::optional<Entry> load(const Layer& layer, const Key& key);
-  std::optional<Entry> load(const std::vector<Layer>& layers, const Key& key, Served served);
+  std::optional<Entry> load(const Layer& layer, const Key& key, const Without& without = {});
+  std::optional<Entry> load(const std::vector<Layer>& layers, const Key& key, Served served, const Without& without);
   std::optional<Entry> look(const Layer& layer, const Key& key, std::string* problem) const;
   /// Layers in which somebody looks: problem says of the first what is wrong there.
   std::optional<Entry> look(const std::vector<Layer>& layers, const Key& key, std::string* problem,
@@ -83,18 +90,21 @@ inline bool asks_packs_again(const Key& key, Served served) {
   return served == Served::any_packed && !key.compiler_hex.empty() && !is_alias(key);
 }
 
-/// The first entry of a key in a pack that read(record) gives.
+/// The first entry of a key in a pack that read(record) gives, in the order of their compilers where the key names
+/// none.
 template <class Read>
-std::optional<Entry> find_packed(const PackIndex& index, const Key& key, Read&& read) {
+std::optional<Entry> find_packed(const PackIndex& index, const Key& key, const Without& without, Read&& read) {
   for (const PackRecord& record : index.of_request(key.request_hex))
     if (key.compiler_hex.empty() ? !is_alias(record.key) : key.compiler_hex == record.key.compiler_hex)
-      if (auto entry = read(record)) return entry;
+      if (without.count(record.key.compiler_hex) == 0)
+        if (auto entry = read(record)) return entry;
   return std::nullopt;
 }
 
 /// The first entry of a key that read(name, key) gives: of all compilers, newest first, where the key names none.
 template <class Read>
-std::optional<Entry> find_entry(int directory, const Key& key, Read&& read) {
+std::optional<Entry> find_entry(int directory, const Key& key, const Without& without, Read&& read) {
+  if (without.count(key.compiler_hex) != 0) return std::nullopt;
   if (!key.compiler_hex.empty()) return read(file_name(key), key);
   std::vector<FileInfo> candidates = entry_files(directory, &key.request_hex);
   std::sort(candidates.begin(), candidates.end(), [](const FileInfo& a, const FileInfo& b) {
@@ -103,7 +113,7 @@ std::optional<Entry> find_entry(int directory, const Key& key, Read&& read) {
   for (const FileInfo& candidate : candidates) {
     Key exact;  // the name must tell the truth about the compiler, too
     parse_file_name(candidate.name, &exact);
-    if (is_alias(exact)) continue;
+    if (is_alias(exact) || without.count(exact.compiler_hex) != 0) continue;
     if (auto entry = read(candidate.name, exact)) return entry;
   }
   return std::nullopt;

@@ -22,7 +22,8 @@ struct Artifact {
   ops::Geometry geometry;
   std::string source_sha256, compiler_version;
   KernelReport report;
-  bool quick = false;  ///< made in less time, and slower; never kept on disk
+  bool quick = false;             ///< made in less time, and slower; never kept on disk
+  std::string compiler_hex = {};  ///< second half of the key of the entry that it was read from
 };
 
 /// Name and value of each member of a shape.

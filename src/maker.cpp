@@ -9,6 +9,7 @@
 #include "stage_line.hpp"
 #include "support/fail.hpp"
 #include "support/patience.hpp"
+#include "support/process_end.hpp"
 #include "support/text.hpp"
 #include "support/tool_range.hpp"
 #include "support/uncancelled.hpp"
@@ -92,7 +93,7 @@ Artifact KernelMaker::get(const ops::Maker& op, const ops::Request& request, con
   const support::Uncancelled whole;
   if (record_.wanted()) record_.add(manifest_line(request, target));
   Wanted what = wanted(op, request, target);
-  if (auto found = from_disk(what)) return std::move(*found);
+  if (auto found = from_disk(what, on_miss)) return std::move(*found);
   if (auto made_before = kept(what.place.best)) {
     count([](Counts& counts) {
       ++counts.counters.misses;
@@ -102,7 +103,7 @@ Artifact KernelMaker::get(const ops::Maker& op, const ops::Request& request, con
   }
   std::shared_ptr<const Source> source;
   if (store_ != nullptr || remote_ != nullptr || on_miss != MissPolicy::error) source = counted_source_of(what, true);
-  if (auto found = from_disk_by_text(what, false)) return std::move(*found);
+  if (auto found = from_disk_by_text(what, false, nullptr, on_miss)) return std::move(*found);
   count([](Counts& counts) { ++counts.counters.misses; });
   if (on_miss != MissPolicy::wait && source)
     if (auto found = from_remote(what)) return std::move(*found);
@@ -150,13 +151,23 @@ Artifact KernelMaker::make_alone(const Wanted& what, const Source& source) {
   if (auto found = from_disk_by_text(what, true, &problem)) return std::move(*found);
   if (!problem.empty()) log_(LogLevel::warn, problem);
   if (auto found = from_remote(what)) return std::move(*found);
-  Artifact made = compile_counted(what, source);
+  bool on_disk = false;
+  Artifact made = compile_and_publish(what, source, &on_disk);
+  if (!on_disk) keep(making, made);
   log_(LogLevel::info,
        cat(name, ": scheduled in ", made.report.schedule_ms, " ms, compiled in ", made.report.compile_ms, " ms"));
   tell(what, "schedule", made.report.schedule_ms);
   tell(what, "codegen", made.report.codegen_ms);
   tell(what, "compile", made.report.compile_ms);
-  if (!publish(what, to_entry(made, what.op))) keep(making, made);
+  return made;
+}
+
+/// The process's end waits for a compile by a library. So it waits for the file, too: the work would be lost otherwise.
+Artifact KernelMaker::compile_and_publish(const Wanted& what, const Source& source, bool* kept) {
+  std::optional<support::BeforeEnd> whole;
+  if (backends_.compiler(what.target).is_library()) whole.emplace();
+  Artifact made = compile_counted(what, source);
+  *kept = publish(what, to_entry(made, what.op));
   return made;
 }
 
@@ -202,11 +213,34 @@ void KernelMaker::refuse(const std::string& name) {
                     "calls to make kernels: wait, quick"));
 }
 
-Artifact KernelMaker::make_anew(Wanted what) {
-  const auto source = counted_source_of(what, false);
-  Artifact artifact = compile_counted(what, *source);
-  publish(what, to_entry(artifact, what.op));
-  return artifact;
+Artifact KernelMaker::make_anew(Wanted& what) {
+  bool on_disk = false;
+  return compile_and_publish(what, *counted_source_of(what, false), &on_disk);
+}
+
+std::unique_ptr<LoadedKernel> KernelMaker::load_once(const ops::Maker& op, const ops::Request& request,
+                                                     const arch::Target& target,
+                                                     const std::shared_ptr<launch::Driver>& driver, int device,
+                                                     const Artifact& artifact) {
+  const support::ToolRange range("load", request.name);
+  const auto start = Clock::now();
+  auto kernel = loaded_kernel(driver, device, *target.arch, artifact);
+  kernel->id = kernel_id(request.name, target);
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  count([seconds](Counts& counts) {
+    ++counts.counters.loads;
+    counts.counters.load_s += seconds;
+  });
+  log_(LogLevel::debug, stage_line(op.name(), request.name, target, "load", seconds * 1e3));
+  return kernel;
+}
+
+void KernelMaker::refuse_unloadable(const std::string& title, const std::string& why) {
+  count([](Counts& counts) { ++counts.counters.refused; });
+  support::fail(Stage::cache, Code::not_in_cache,
+                cat("the cache entry of ", title, " does not load (", why,
+                    "), and Options::on_miss (TJ_ON_MISS) is error; make it ahead by tj-warm with this machine's "
+                    "compiler (TJ_PACK_COMPILER=own), or allow calls to make kernels: wait, quick"));
 }
 
 std::unique_ptr<LoadedKernel> KernelMaker::load(const ops::Maker& op, const ops::Request& request,
@@ -214,35 +248,25 @@ std::unique_ptr<LoadedKernel> KernelMaker::load(const ops::Maker& op, const ops:
                                                 const std::shared_ptr<launch::Driver>& driver, int device,
                                                 const Artifact& artifact, MissPolicy on_miss) {
   const support::Uncancelled whole;
-  const auto loaded = [&](const Artifact& from) {
-    const support::ToolRange range("load", request.name);
-    const auto start = Clock::now();
-    auto kernel = loaded_kernel(driver, device, *target.arch, from);
-    kernel->id = kernel_id(request.name, target);
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    count([seconds](Counts& counts) {
-      ++counts.counters.loads;
-      counts.counters.load_s += seconds;
-    });
-    log_(LogLevel::debug, stage_line(op.name(), request.name, target, "load", seconds * 1e3));
-    return kernel;
-  };
-  if (artifact.report.origin != KernelOrigin::disk) return loaded(artifact);
-  try {
-    return loaded(artifact);
-  } catch (const Error& e) {
-    if (e.code != Code::unsupported) throw;
-    count([](Counts& counts) { ++counts.refused_by_driver; });
-    if (on_miss == MissPolicy::error) {
-      count([](Counts& counts) { ++counts.counters.refused; });
-      support::fail(Stage::cache, Code::not_in_cache,
-                    cat("the cache entry of ", request.name, " for ", target.name(), " does not load (", e.message,
-                        "), and Options::on_miss (TJ_ON_MISS) is error; make it ahead by tj-warm with this machine's "
-                        "compiler (TJ_PACK_COMPILER=own), or allow calls to make kernels: wait, quick"));
+  if (artifact.report.origin != KernelOrigin::disk) return load_once(op, request, target, driver, device, artifact);
+  std::optional<Wanted> what;
+  cache::Without refused;
+  std::optional<Artifact> other;
+  for (const Artifact* from = &artifact; from != nullptr; from = other ? &*other : nullptr) {
+    try {
+      return load_once(op, request, target, driver, device, *from);
+    } catch (const Error& error) {
+      if (error.code != Code::unsupported) throw;
+      count([](Counts& counts) { ++counts.refused_by_driver; });
+      if (!what) what.emplace(wanted(op, request, target));
+      const bool is_new = refused.insert(from->compiler_hex).second;
+      other = is_new ? another(*what, refused) : std::nullopt;
+      if (!other && on_miss == MissPolicy::error) refuse_unloadable(what->title(), error.message);
+      log_(LogLevel::warn, cat("the cache entry of ", request.name, " does not load and ",
+                               other ? "that of another compiler is tried: " : "is made anew: ", error.message));
     }
-    log_(LogLevel::warn, cat("the cache entry of ", request.name, " does not load and is made anew: ", e.message));
   }
-  return loaded(make_anew(wanted(op, request, target)));
+  return load_once(op, request, target, driver, device, make_anew(*what));
 }
 
 /// False when the time is over. The thread with the turn may first wait as long for another process. The limit of the

@@ -50,6 +50,9 @@ class KernelMaker {
   /// then that.
   Artifact get_for(const ops::Maker& op, const ops::Request& request, arch::Target& target, Device device,
                    MissPolicy on_miss = MissPolicy::wait);
+  /// What the disk has of it, by its alias. It is counted and recorded where it is there, and not at all where get()
+  /// has to be asked.
+  std::optional<Artifact> find(const ops::Maker& op, const ops::Request& request, const arch::Target& target);
   /// Has `make` compile a device's kernel without a look at the disk: for `target`, or for its PTX where the compiler
   /// at hand refuses that, now or before. `target` is then the one that was made.
   template <class Make>
@@ -83,8 +86,9 @@ class KernelMaker {
   void count_replaced() {
     count([](Counts& counts) { ++counts.counters.quick_replaced; });
   }
-  /// Loads an artifact that get() gave. An artifact from the disk that the driver refuses counts as damaged: it is made
-  /// anew and replaced, once. With `error` it is not: that is refused as a miss is.
+  /// Loads an artifact that get() gave. Of an artifact from the disk that the driver refuses, packs may have binaries
+  /// of other compilers: these are tried in their order. Else it counts as damaged: it is made anew and replaced, once.
+  /// With `error` it is not: that is refused as a miss is.
   std::unique_ptr<LoadedKernel> load(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
                                      const std::shared_ptr<launch::Driver>& driver, int device,
                                      const Artifact& artifact, MissPolicy on_miss = MissPolicy::wait);
@@ -157,7 +161,13 @@ class KernelMaker {
   std::optional<Artifact> make_quickly(const Wanted& wanted, const Source& source);
   void tell(const Wanted& what, std::string_view stage, double milliseconds) const;
   [[noreturn]] void refuse(const std::string& name);
-  Artifact make_anew(Wanted wanted);
+  [[noreturn]] void refuse_unloadable(const std::string& title, const std::string& why);
+  Artifact make_anew(Wanted& wanted);
+  /// Compiles it, and keeps it on disk, as the process's end has it; `kept` says whether the disk has it.
+  Artifact compile_and_publish(const Wanted& wanted, const Source& source, bool* kept);
+  std::unique_ptr<LoadedKernel> load_once(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
+                                          const std::shared_ptr<launch::Driver>& driver, int device,
+                                          const Artifact& artifact);
   /// Stores a kernel's entry and its alias; false when it was not stored.
   bool publish(const Wanted& wanted, const cache::Entry& entry);
   /// Has the remote store what nobody here has? It is then kept here as what was made is.
@@ -171,19 +181,33 @@ class KernelMaker {
   std::shared_ptr<void> wait_for_processes(const cache::Key& key, const std::string& name, bool& waited);
   void count_wait(std::chrono::steady_clock::time_point since);
   void say_waiting(const std::string& name, double waited_s, const std::string& holder, bool over) const;
+  /// Which binaries of the disk serve beside the first choice.
+  struct Beside {
+    bool lost = false;  ///< others in packs, too, where the own one was taken before and is gone
+    cache::Without without = {};
+  };
+  static Beside beside(MissPolicy on_miss) { return {on_miss == MissPolicy::error}; }
   /// The binary that the disk has of it, by its text, or by its alias where that is empty. A binary that was taken
   /// before is taken again: equal calls of a process give equal bits.
-  std::optional<cache::Entry> entry_of(const Wanted& wanted, const std::string& text_hex, std::string& named) const;
+  std::optional<cache::Entry> entry_of(const Wanted& wanted, const std::string& text_hex, std::string& named,
+                                       const Beside& beside) const;
   /// The compilers whose binaries serve.
   cache::Served served() const {
     return settings_.pack_compiler == PackCompiler::any ? cache::Served::any_packed : cache::Served::own;
   }
   static void note_taken(const Wanted& wanted, const std::string& compiler_hex);
-  /// Finds it by its alias, or by its text where that is known. Counts a hit.
-  std::optional<Artifact> from_disk(Wanted& wanted);
+  enum class Counted { all, hits };
+  /// Finds it by its alias, or by its text where that is known. Counts a hit, and, with `all`, a missing alias.
+  std::optional<Artifact> from_disk(Wanted& wanted, MissPolicy on_miss = MissPolicy::wait,
+                                    Counted counted = Counted::all);
   /// Finds it by its text, and then leaves an alias. Counts a hit; `made_meanwhile`: a miss that somebody else ended.
   /// problem: why an entry that is there is not used.
-  std::optional<Artifact> from_disk_by_text(const Wanted& wanted, bool made_meanwhile, std::string* problem = nullptr);
+  std::optional<Artifact> from_disk_by_text(const Wanted& wanted, bool made_meanwhile, std::string* problem = nullptr,
+                                            MissPolicy on_miss = MissPolicy::wait);
+  /// A binary that the disk has beside those of these compilers, which the driver refused.
+  std::optional<Artifact> another(const Wanted& wanted, cache::Without without);
+  /// Notes that the entry was taken, and says so where another compiler made it.
+  void take(const Wanted& wanted, const cache::Entry& entry, Artifact& artifact) const;
   std::optional<Artifact> kernel_of(const Wanted& wanted, const std::optional<cache::Entry>& entry, bool made_meanwhile,
                                     std::string* problem);
 

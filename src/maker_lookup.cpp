@@ -8,9 +8,11 @@
 #include <utility>
 
 #include "maker.hpp"
+#include "manifest.hpp"
 #include "stage_line.hpp"
 #include "support/fail.hpp"
 #include "support/text.hpp"
+#include "support/uncancelled.hpp"
 
 namespace tj {
 
@@ -108,6 +110,7 @@ std::optional<Artifact> KernelMaker::from_remote(const Wanted& what) {
   });
   if (!entry) return std::nullopt;
   artifact->report.origin = KernelOrigin::disk;
+  artifact->compiler_hex = key.compiler_hex;
   log_(LogLevel::info, cat(what.title(), ": found in the remote store"));
   if (!publish(what, *entry)) keep(what.place.best, *artifact);
   return artifact;
@@ -122,33 +125,42 @@ void KernelMaker::note_taken(const Wanted& what, const std::string& compiler_hex
   what.place.taken = compiler_hex;
 }
 
-std::optional<cache::Entry> KernelMaker::entry_of(const Wanted& what, const std::string& hex,
-                                                  std::string& named) const {
+std::optional<cache::Entry> KernelMaker::entry_of(const Wanted& what, const std::string& hex, std::string& named,
+                                                  const Beside& beside) const {
   std::string taken;
   {
     const std::lock_guard lock(what.place.mutex);
     taken = what.place.taken;
   }
   const auto of = [&](const std::string& compiler_hex, cache::Served served) {
-    return hex.empty() ? store_->load_aliased({what.key.request_hex, compiler_hex}, &named, served)
-                       : store_->load({hex, compiler_hex}, served);
+    return hex.empty() ? store_->load_aliased({what.key.request_hex, compiler_hex}, &named, served, beside.without)
+                       : store_->load({hex, compiler_hex}, served, beside.without);
   };
   const std::string& own = what.key.compiler_hex;
   if (!taken.empty() && taken != own)
     if (auto entry = of(taken, cache::Served::own)) return entry;
-  return of(own, !taken.empty() && taken == own ? cache::Served::own : served());
+  return of(own, !taken.empty() && taken == own && !beside.lost ? cache::Served::own : served());
 }
 
-std::optional<Artifact> KernelMaker::from_disk(Wanted& what) {
+std::optional<Artifact> KernelMaker::find(const ops::Maker& op, const ops::Request& request,
+                                          const arch::Target& target) {
+  const support::Uncancelled whole;
+  Wanted what = wanted(op, request, target);
+  auto found = from_disk(what, MissPolicy::wait, Counted::hits);
+  if (found && record_.wanted()) record_.add(manifest_line(request, target));
+  return found;
+}
+
+std::optional<Artifact> KernelMaker::from_disk(Wanted& what, MissPolicy on_miss, Counted counted) {
   if (store_ == nullptr) return std::nullopt;
   const auto start = std::chrono::steady_clock::now();
   const std::string hex = text_hex(what);
-  const auto entry = entry_of(what, hex, what.named);
-  if (hex.empty()) {
+  const auto entry = entry_of(what, hex, what.named, beside(on_miss));
+  auto artifact = kernel_of(what, entry, false, nullptr);
+  if (hex.empty() && (artifact || counted == Counted::all)) {
     const bool found = !what.named.empty();
     count([&](Counts& counts) { ++(found ? counts.counters.alias_hits : counts.counters.alias_misses); });
   }
-  auto artifact = kernel_of(what, entry, false, nullptr);
   if (artifact && log_.enabled(LogLevel::trace)) {
     const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
     log_(LogLevel::trace, cat(stage_line(what.op.name(), what.request.name, what.target, "disk", taken.count()),
@@ -157,10 +169,11 @@ std::optional<Artifact> KernelMaker::from_disk(Wanted& what) {
   return artifact;
 }
 
-std::optional<Artifact> KernelMaker::from_disk_by_text(const Wanted& what, bool made_meanwhile, std::string* problem) {
+std::optional<Artifact> KernelMaker::from_disk_by_text(const Wanted& what, bool made_meanwhile, std::string* problem,
+                                                       MissPolicy on_miss) {
   if (store_ == nullptr) return std::nullopt;
   std::string named;
-  auto artifact = kernel_of(what, entry_of(what, text_hex(what), named), made_meanwhile, problem);
+  auto artifact = kernel_of(what, entry_of(what, text_hex(what), named, beside(on_miss)), made_meanwhile, problem);
   if (artifact && !made_meanwhile) {
     log_(LogLevel::info, cat(what.title(), ": found in the cache by its text"));
     publish_alias(what);
@@ -183,18 +196,40 @@ std::optional<Artifact> KernelMaker::kernel_of(const Wanted& what, const std::op
     }
     if (!artifact && made_meanwhile) ++counts.without_fields;
   });
-  if (artifact) {
-    note_taken(what, entry->compiler_hex);
-    artifact->report.origin = KernelOrigin::disk;
-    if (is_others(what.key, *entry)) {
-      const std::string* maker = entry->find("compiler_version");
-      log_(LogLevel::info, cat(what.title(), ": found in a pack, as another compiler made it (",
-                               maker != nullptr ? support::shown(*maker) : "unknown", "; TJ_PACK_COMPILER)"));
-    }
-  } else if (problem != nullptr)
+  if (artifact)
+    take(what, *entry, *artifact);
+  else if (problem != nullptr)
     *problem = cat("cache entry ", text_hex(what), " in ", support::shown_path(store_->directory()),
                    " has not the fields of such a kernel and is made anew: ", why);
   return artifact;
+}
+
+void KernelMaker::take(const Wanted& what, const cache::Entry& entry, Artifact& artifact) const {
+  note_taken(what, entry.compiler_hex);
+  artifact.report.origin = KernelOrigin::disk;
+  artifact.compiler_hex = entry.compiler_hex;
+  if (!is_others(what.key, entry)) return;
+  const std::string* maker = entry.find("compiler_version");
+  log_(LogLevel::info, cat(what.title(), ": found in a pack, as another compiler made it (",
+                           maker != nullptr ? support::shown(*maker) : "unknown", "; TJ_PACK_COMPILER)"));
+}
+
+/// Counts no look-up: that of the call was a hit.
+std::optional<Artifact> KernelMaker::another(const Wanted& what, cache::Without without) {
+  if (store_ == nullptr) return std::nullopt;
+  const std::string hex = text_hex(what);
+  const bool own_before = without.count(what.key.compiler_hex) != 0;
+  for (std::string named, why;;) {
+    const auto entry = entry_of(what, hex, named, {true, without});
+    if (!entry) return std::nullopt;
+    if (auto artifact = kernel_in(*entry, what.request, what.target, what.op.geometry_fields(), &why)) {
+      if (own_before && is_others(what.key, *entry))
+        count([](Counts& counts) { ++counts.counters.other_compiler_hits; });
+      take(what, *entry, *artifact);
+      return artifact;
+    }
+    if (!without.insert(entry->compiler_hex).second) return std::nullopt;
+  }
 }
 
 bool KernelMaker::on_disk(const ops::Maker* op, const ops::Request& request, const arch::Target& target,

@@ -131,9 +131,11 @@ WantedTuning tuning_at(const Json& line) {
 
 void read_line(std::string_view text, std::size_t number, Manifest& manifest) {
   if (text.size() > kMaxLineBytes) refuse(cat("it has ", text.size(), " bytes; allowed: at most ", kMaxLineBytes));
-  std::string twice;
-  const Json line = support::parse_distinct(text, &twice);
-  if (!twice.empty()) refuse(cat("its member '", shown(twice), "' stands there twice; allowed: once"));
+  support::JsonFault fault;
+  const Json line = support::parse_distinct(text, &fault);
+  if (fault.too_deep)
+    refuse(cat("it is nested deeper than ", support::kMostJsonDepth, " levels; allowed: at most as many"));
+  if (!fault.twice.empty()) refuse(cat("its member '", shown(fault.twice), "' stands there twice; allowed: once"));
   if (!line.is_object()) refuse("it is no JSON object, or is cut short; remove it, and record again what it was");
   if (line.contains("kernel")) {
     manifest.kernels.push_back(kernel_at(line));

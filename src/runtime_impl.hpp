@@ -32,6 +32,9 @@
 
 namespace tj {
 
+/// Threads that load kernels side by side, the caller's among them. Drivers gain little from more.
+inline constexpr int kLoadThreads = 4;
+
 struct Runtime::Impl {
   explicit Impl(const Options& options);
 
@@ -76,6 +79,13 @@ struct Runtime::Impl {
                         Stream stream);
   KernelTable::Hold load(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device,
                          MissPolicy on_miss, KernelReport* how = nullptr);
+  /// Keeps a kernel that was loaded, and obeys the bound of loaded code.
+  KernelTable::Hold insert(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device,
+                           const arch::Target& target, std::unique_ptr<LoadedKernel> kernel);
+  /// Loads what the disk has of these, in a few threads. No report of a kernel that is there already, or that load()
+  /// has to be asked for.
+  class FoundOnDisk;
+  std::vector<std::optional<KernelReport>> load_found(const std::vector<ops::NeededKernel>& kernels, Device device);
   /// Unloads what nobody needs until at most so many bytes of code are left on the device.
   TrimReport unload(Device device, std::uint64_t keep_bytes);
   TrimReport trim(std::optional<Device> device);
@@ -126,7 +136,8 @@ struct Runtime::Impl {
   // Last, so that their threads end before all that they use.
   support::Workers workers;
   std::shared_ptr<support::Workers::Queue> upgrades = workers.queue(1);  ///< best kernels in the place of quick ones
-  std::unique_ptr<cache::RemoteLayer> remote;                            ///< absent: nobody gave a store
+  std::shared_ptr<support::Workers::Queue> loads = workers.queue(kLoadThreads - 1);
+  std::unique_ptr<cache::RemoteLayer> remote;  ///< absent: nobody gave a store
 };
 
 }  // namespace tj

@@ -6,13 +6,18 @@
 // one.
 #include "runtime_impl.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "ops/common/op_flags.hpp"
 #include "placement.hpp"
 #include "support/fail.hpp"
+#include "support/fork_safe.hpp"
 #include "support/uncancelled.hpp"
 
 namespace tj {
@@ -51,9 +56,15 @@ KernelTable::Hold Runtime::Impl::load(const ops::Maker& op, const ops::Request& 
   auto kernel = artifact.quick ? load_quick(op, request, target, driver, device, artifact)
                                : load(op, request, target, driver, device, artifact, on_miss);
   if (how != nullptr) *how = kernel->report;
+  return insert(op, request, small_key, device, target, std::move(kernel));
+}
+
+KernelTable::Hold Runtime::Impl::insert(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key,
+                                        Device device, const arch::Target& target,
+                                        std::unique_ptr<LoadedKernel> kernel) {
   KernelTable::Kept outcome;
   const std::uint64_t code_bytes = kernel->code_bytes;
-  KernelTable::Hold kept = table.insert(key, std::move(kernel), &outcome);
+  KernelTable::Hold kept = table.insert(hot_key(op, small_key, device), std::move(kernel), &outcome);
   if (outcome == KernelTable::Kept::present) kernel_maker.count_unloaded(1, code_bytes);  // another thread's came first
   if (outcome == KernelTable::Kept::replaced) kernel_maker.count_replaced();
   if (outcome == KernelTable::Kept::own && kept->quick) {
@@ -166,9 +177,81 @@ std::vector<ops::NeededKernel> Runtime::Impl::needed_kernels(const ops::Op& op, 
   return op.needed_kernels(given, backends.arch(device, op), choosing(op, device));
 }
 
+/// Work that is shared by threads: who comes later finds none left, and touches neither the runtime nor the reports.
+class Runtime::Impl::FoundOnDisk {
+ public:
+  FoundOnDisk(Impl& runtime, const std::vector<ops::NeededKernel>& kernels, Device device)
+      : runtime_(runtime), kernels_(kernels), device_(device), reports_(kernels.size()) {}
+
+  void work() {
+    if (generation_ != support::process_generation()) return;  // nobody waits in a forked child
+    for (std::size_t at; (at = next_.fetch_add(1)) < kernels_.size();) {
+      try {
+        if (!is_again(at)) reports_[at] = load(kernels_[at]);
+      } catch (...) {  // load() meets it again, in the caller's thread
+      }
+      done_.fetch_add(1);
+      bell_.ring();
+    }
+  }
+  std::vector<std::optional<KernelReport>> wait() {
+    for (;;) {
+      const std::uint32_t rung = bell_.rung();
+      if (done_.load() == kernels_.size()) return std::move(reports_);
+      bell_.wait(rung, std::chrono::seconds(1));
+    }
+  }
+
+ private:
+  bool is_again(std::size_t at) const {
+    const auto same = [&](const ops::NeededKernel& each) {
+      return each.op == kernels_[at].op && each.kernel == kernels_[at].kernel;
+    };
+    return std::any_of(kernels_.begin(), kernels_.begin() + static_cast<std::ptrdiff_t>(at), same);
+  }
+  std::optional<KernelReport> load(const ops::NeededKernel& needed) {
+    const ops::Op& op = *needed.op;
+    const std::uint64_t small_key = needed.kernel.small_key;
+    if (runtime_.table.find(hot_key(op, small_key, device_))) return std::nullopt;
+    const ops::Request request = op.request_of(needed.kernel);
+    const arch::Target target = runtime_.backends.target(device_, op);
+    const auto driver = runtime_.backends.driver(device_);
+    const auto artifact = runtime_.kernel_maker.find(op, request, target);
+    if (!artifact) return std::nullopt;
+    auto kernel = runtime_.load(op, request, target, driver, device_, *artifact);
+    KernelReport report = kernel->report;
+    runtime_.insert(op, request, small_key, device_, target, std::move(kernel));
+    return report;
+  }
+
+  Impl& runtime_;
+  const std::vector<ops::NeededKernel> kernels_;
+  const Device device_;
+  const std::uint32_t generation_ = support::process_generation();
+  std::atomic<std::size_t> next_{0}, done_{0};
+  support::Bell bell_;
+  std::vector<std::optional<KernelReport>> reports_;
+};
+
+std::vector<std::optional<KernelReport>> Runtime::Impl::load_found(const std::vector<ops::NeededKernel>& kernels,
+                                                                   Device device) {
+  if (store == nullptr || kernels.size() < 2) return std::vector<std::optional<KernelReport>>(kernels.size());
+  const auto found = std::make_shared<FoundOnDisk>(*this, kernels, device);
+  const std::size_t helpers = std::min<std::size_t>(kLoadThreads, kernels.size()) - 1;
+  try {
+    for (std::size_t i = 0; i < helpers; ++i) loads->add([found] { found->work(); });
+  } catch (const Error&) {  // the system gives no thread
+  }
+  found->work();
+  return found->wait();
+}
+
 std::vector<KernelReport> Runtime::Impl::prepare(const std::vector<ops::NeededKernel>& kernels, Device device) {
+  const support::Uncancelled whole;
+  std::vector<std::optional<KernelReport>> found = load_found(kernels, device);
   std::vector<KernelReport> reports;
-  for (const ops::NeededKernel& needed : kernels) reports.push_back(report(*needed.op, needed.kernel, device));
+  for (std::size_t i = 0; i < kernels.size(); ++i)
+    reports.push_back(found[i] ? std::move(*found[i]) : report(*kernels[i].op, kernels[i].kernel, device));
   return reports;
 }
 

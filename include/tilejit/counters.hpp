@@ -51,7 +51,8 @@ struct Counters {
   std::uint64_t misses = 0;        ///< look-ups that found no kernel
   std::uint64_t alias_hits = 0;    ///< look-ups on disk that found what text the request has, and made none
   std::uint64_t alias_misses = 0;  ///< look-ups that did not, whose text was made again; the binary may be a hit
-  /// Hits in packs whose binaries another compiler made than the one at hand (Options::pack_compiler).
+  /// Hits whose binaries come from packs, where another compiler made them than the one at hand
+  /// (Options::pack_compiler).
   std::uint64_t other_compiler_hits = 0;
   std::uint64_t shared = 0;           ///< misses that another call, thread or process had made meanwhile
   std::uint64_t waits = 0;            ///< times that a call waited for another thread or process

@@ -238,7 +238,7 @@ class TJ_API Runtime {
   /// Prepares the kernels that flags of tj-warm name: prepare_flags("fmha", "--dtype f16 --head-dim 64,128", device).
   /// Every combination of their values is made; a flag that is left out has the op's default set. gemm with --m, --n
   /// and --k (and --batch) makes the kernels that products of these sizes need. Throws tj::Error naming flag, value and
-  /// what is allowed; kernels before it are ready.
+  /// what is allowed; kernels before it are ready. Up to four threads load what the disk has.
   std::vector<KernelReport> prepare_flags(std::string_view op, std::string_view flags, Device device);
 
   /// Compiles for a target into the disk cache without any device. Throws tj::Error.

@@ -60,6 +60,8 @@ class Compiler {
  public:
   virtual ~Compiler() = default;
   virtual Identity identity() const = 0;
+  /// Whether it compiles in this process, whose end then waits for that.
+  virtual bool is_library() const { return false; }
   /// Options that the backend itself adds; part of the cache key.
   virtual std::vector<std::string> base_options(std::string_view arch) const = 0;
   /// Options of a job (behind the base's) that is to take a part of the time, whatever that costs its launches. Empty

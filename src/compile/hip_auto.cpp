@@ -22,6 +22,7 @@ class AutoHip final : public Compiler {
       : arch_(settings.arch), search_(std::move(search)), hiprtc_(make_hiprtc(search_)), clang_(make_clang(settings)) {}
 
   Identity identity() const override { return chosen().identity(); }
+  bool is_library() const override { return chosen().is_library(); }
   std::vector<std::string> base_options(std::string_view arch) const override { return hiprtc_->base_options(arch); }
   std::vector<std::string> quick_options() const override { return hiprtc_->quick_options(); }
   std::string version() override { return required().version(); }

@@ -18,6 +18,7 @@
 #include "compile/host_process.hpp"
 #include "support/dynamic_library.hpp"
 #include "support/environment.hpp"
+#include "support/fail.hpp"
 #include "support/fork_safe.hpp"
 #include "support/installations.hpp"
 #include "support/lasting.hpp"
@@ -49,12 +50,32 @@ void read_loader_configuration(const std::string& file, int depth, Folders& fold
   }
 }
 
+/// The loader's folders, and how its configuration was when they were read.
+struct LoaderFolders {
+  support::Mutex mutex;
+  std::vector<std::pair<std::uint64_t, std::int64_t>> stamps;  ///< sizes and times
+  Folders folders;
+};
+
+/// Each kernel of a start asks where the compiler is, and the configuration is some ten files. They are read again when
+/// one was added or removed, or ldconfig has run.
 Folders loader_folders() {
+  static constinit support::Lasting<LoaderFolders> kept;
+  LoaderFolders& known = kept.get();
+  std::vector<std::pair<std::uint64_t, std::int64_t>> stamps;
+  for (const char* path : {"/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld.so.cache"}) {
+    const FileStamp now = stamp(path);
+    stamps.emplace_back(now.size, now.mtime_ns);
+  }
+  const std::lock_guard lock(known.mutex);
+  if (stamps == known.stamps) return known.folders;
   Folders folders;
   read_loader_configuration("/etc/ld.so.conf", 4, folders);
   for (const char* fixed :
        {"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"})
     folders.emplace_back(fixed);
+  known.folders = folders;
+  known.stamps = std::move(stamps);
   return folders;
 }
 
@@ -172,6 +193,16 @@ LibrarySearch nvrtc_search() {
   for (std::string& folder : support::newest_first("/opt/cuda-*")) versions.push_back(std::move(folder));
   search.groups.push_back(below(versions, kToolkit));
   return search;
+}
+
+std::string nvrtc_search_inputs() {
+  std::string inputs;
+  for (const char* name : {"LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH"}) {
+    const auto value = support::environment_variable(name);
+    inputs += value ? support::cat(name, '=', *value, '\n') : std::string();
+  }
+  for (const std::string& folder : added_packages()) inputs += support::cat(folder, '\n');
+  return inputs;
 }
 
 LibrarySearch hiprtc_search() {

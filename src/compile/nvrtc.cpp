@@ -14,6 +14,7 @@
 
 #include "compile/backends.hpp"
 #include "compile/compile_log.hpp"
+#include "compile/found_library.hpp"
 #include "compile/library_search.hpp"
 #include "compile/phases.hpp"
 #include "compile/rtc_program.hpp"
@@ -137,9 +138,12 @@ std::string known_arch(const Api& api, std::string_view arch) {
 
 class Nvrtc final : public Compiler {
  public:
-  explicit Nvrtc(std::function<LibrarySearch()> search) : search_(std::move(search)) {}
+  explicit Nvrtc(std::function<LibrarySearch()> search, std::function<std::string()> inputs = {})
+      : found_(std::move(search), std::move(inputs)) {}
 
-  Identity identity() const override { return identify("nvrtc", find_library(search_())); }
+  Identity identity() const override { return found_.identity("nvrtc"); }
+
+  bool is_library() const override { return true; }
 
   std::vector<std::string> base_options(std::string_view arch) const override {
     // -default-device: functions without an attribute are device functions. The verbose assembler reports registers.
@@ -205,18 +209,24 @@ class Nvrtc final : public Compiler {
 
   const Api& opened() {
     const std::lock_guard lock(mutex_);
-    if (!api_) api_ = std::make_unique<Api>(open_api(search_()));
+    if (api_) return *api_;
+    try {
+      api_ = std::make_unique<Api>(open_api(found_.search()));
+    } catch (const Error&) {
+      found_.forget();  // another one may be put beside it
+      throw;
+    }
     return *api_;
   }
 
-  std::function<LibrarySearch()> search_;
+  FoundLibrary found_;
   support::Mutex mutex_;
   std::unique_ptr<Api> api_;
 };
 
 }  // namespace
 
-std::unique_ptr<Compiler> make_nvrtc() { return std::make_unique<Nvrtc>(nvrtc_search); }
+std::unique_ptr<Compiler> make_nvrtc() { return std::make_unique<Nvrtc>(nvrtc_search, nvrtc_search_inputs); }
 
 std::unique_ptr<Compiler> make_nvrtc(const LibrarySearch& search) {
   return std::make_unique<Nvrtc>([search] { return search; });

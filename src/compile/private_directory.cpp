@@ -76,7 +76,7 @@ Live& live() {
   });
 }
 
-bool process_is_ending() {
+bool all_were_removed() {
   const std::lock_guard lock(live().mutex);
   return live().ended;
 }
@@ -201,7 +201,7 @@ std::string PrivateDirectory::write(const std::string& name, std::string_view te
   const support::FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
   const int error = file ? support::write_all(file.get(), text) : errno;
   if (error == 0) return path.string();
-  if (process_is_ending()) fail(Stage::compile, Code::io, std::string(support::kProcessIsEnding));
+  if (all_were_removed()) fail(Stage::compile, Code::io, std::string(support::kProcessIsEnding));
   fail(Stage::compile, Code::io,
        cat("cannot write ", path.string(), ": ", support::errno_text(error), "; ",
            support::next_step(error, "set TMPDIR to a directory with room")));

@@ -81,6 +81,14 @@ struct MemoryUse {
   std::uint64_t allocated_bytes = 0;       ///< by allocate(), and not freed
 };
 
+/// Seconds of load() so far, by its steps and summed over threads.
+struct LoadShares {
+  double module_s = 0;      ///< the binary becomes a module
+  double function_s = 0;    ///< its function is found
+  double code_s = 0;        ///< the function's code goes to the device, where modules are loaded lazily
+  double attributes_s = 0;  ///< shared memory and parameters of the function
+};
+
 class Driver {
  public:
   virtual ~Driver() = default;
@@ -91,6 +99,8 @@ class Driver {
   /// this device cannot take are tj::Error(load, unsupported).
   virtual std::shared_ptr<Kernel> load(int device, std::string_view bytes, const std::string& symbol,
                                        std::int64_t smem_bytes) = 0;
+  /// Zeros where nobody counts.
+  virtual LoadShares load_shares() const noexcept { return {}; }
   /// Writes kTensorMapBytes to each map's out (64-byte aligned). Throws tj::Error(launch) with the driver's reason.
   virtual void encode_tensor_maps(int device, std::span<const TensorMapPlace> maps) = 0;
   void encode_tensor_map(int device, const TensorMapDesc& desc, void* out) {

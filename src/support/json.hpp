@@ -63,22 +63,30 @@ Tree parse_shallow(std::string_view text, bool throws = true) {
   return Tree::parse(text.begin(), text.end(), keep, throws);
 }
 
-/// The same for a tree of Json in whose objects no member stands twice; else it is a discarded value, and `twice` names
-/// the first such member.
-inline Json parse_distinct(std::string_view text, std::string* twice) {
+/// What parse_distinct() refuses besides texts that are no JSON.
+struct JsonFault {
+  std::string twice;      ///< the first member that stands twice in an object
+  bool too_deep = false;  ///< nested deeper than kMostJsonDepth
+  bool any() const { return too_deep || !twice.empty(); }
+};
+
+/// The whole tree of a text in whose objects no member stands twice, and which is not too deep; else a discarded value.
+inline Json parse_distinct(std::string_view text, JsonFault* fault) {
   using Event = Json::parse_event_t;
   std::vector<std::set<std::string>> open;
   const auto keep = [&](int depth, Event event, Json& given) {
     if (event == Event::object_start) open.emplace_back();
     if (event == Event::object_end && !open.empty()) open.pop_back();
-    if (event == Event::key && !open.empty() && twice->empty()) {
+    if (event == Event::key && !open.empty() && fault->twice.empty()) {
       const std::string& name = given.get_ref<const std::string&>();
-      if (!open.back().insert(name).second) *twice = name;
+      if (!open.back().insert(name).second) fault->twice = name;
     }
-    return depth < kMostJsonDepth;
+    const bool kept = depth < kMostJsonDepth;
+    fault->too_deep = fault->too_deep || !kept;
+    return kept;
   };
   Json tree = Json::parse(text.begin(), text.end(), keep, false);
-  return twice->empty() ? tree : Json(Json::value_t::discarded);
+  return fault->any() ? Json(Json::value_t::discarded) : tree;
 }
 
 /// `tree == text` would make a tree of the text, in a function that may not throw.

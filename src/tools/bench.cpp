@@ -97,6 +97,7 @@ constexpr const char* kFooter =
     "  tj-bench --dispatch                          every op, small problems\n"
     "  tj-bench --dispatch --driver FOLDER          the same with the libcuda.so.1 of a folder\n"
     "  tj-bench --start --cache-dir model.tjp       the default kernels of every op, from a pack\n"
+    "  tj-bench --start --threads 4 --op fmha       those of attention, by four threads\n"
     "  tj-bench --compile --op gemm --tile 128x256x64 --target sm_90a,sm_100a\n"
     "  tj-bench --compile --target all              the first kernel of every op, everywhere\n"
     "Exit codes: 0 done, 1 something could not be timed, gave no result or was missing under --start, 2 bad use or an "
@@ -121,6 +122,8 @@ void add_options(CLI::App& app, BenchArguments& arguments, std::array<bool, std:
          "launches begin beside those before them, where the device can (true), or behind them (false); default: "
          "as the op says")
       ->check(CLI::IsMember({"true", "false"}));
+  bounded(app.add_option("--threads", arguments.threads, "under --start: threads that get kernels ready (default: 1)"),
+          1, 256);
   bounded(app.add_option("--rounds", arguments.rounds, "how often each thing is timed"), 1, 100000);
   bounded(app.add_option("--seed", arguments.seed, "of the random values that operands hold (default: 1)"), 0,
           std::uint64_t{1} << 62);

@@ -29,6 +29,7 @@ struct BenchArguments {
   std::string driver;      ///< libcuda.so.1, or its folder, that is opened in place of the system's; empty: that
   std::string json;        ///< a file to write; empty: none
   int rounds = 0;          ///< 0: the way's own number
+  int threads = 1;         ///< that get kernels ready under --start
   std::uint64_t seed = 1;  ///< of the values that operands hold
   std::string overlap;     ///< "true", "false": whether launches begin beside those before them; empty: as the op says
   std::vector<std::string> own_flags;          ///< that tj-bench has itself

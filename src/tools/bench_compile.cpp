@@ -16,7 +16,6 @@
 #include "arch/arch.hpp"
 #include "arch/named_target.hpp"
 #include "backends.hpp"
-#include "cache/cache.hpp"
 #include "maker.hpp"
 #include "pipeline.hpp"
 #include "support/fail.hpp"
@@ -242,8 +241,7 @@ int run_compile(const BenchArguments& arguments) {
   Backends backends(settings, log);
   const std::map<std::string, double> opened = open_compilers(work, backends);
   const int rounds = arguments.rounds > 0 ? arguments.rounds : 1;
-  cache::Store store(settings.cache_dir, settings.cache_max_size_bytes, {}, settings.pack_keys);
-  KernelMaker maker(settings, log, backends, &store);  // what the device's compiler refused is known to it
+  KernelMaker maker(settings, log, backends, nullptr);  // no cache: nothing that is timed here is written there
   int failures = 0;
   const bool asked = !arguments.targets.empty() || support::environment_variable("TJ_TARGET").has_value();
   for (Subject& subject : work.subjects) {

@@ -8,12 +8,21 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <ctime>
+#include <exception>
+#include <initializer_list>
+#include <limits>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <ostream>
 #include <set>
 #include <string>
+#include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -81,11 +90,38 @@ struct Start {
   Tunings tunings;
 };
 
+/// Time by two clocks, in milliseconds.
+struct Spent {
+  double wall = 0, cpu = 0;
+  Spent& operator+=(const Spent& other) {
+    wall += other.wall;
+    cpu += other.cpu;
+    return *this;
+  }
+};
+
+double thread_cpu_ms() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
+}
+
+/// Both clocks of this thread.
+class Watch {
+ public:
+  Spent spent() const { return {ms_since(wall_), thread_cpu_ms() - cpu_}; }
+
+ private:
+  const Clock::time_point wall_ = Clock::now();
+  const double cpu_ = thread_cpu_ms();
+};
+
 /// What was found on the way.
 struct Found {
   std::size_t ready = 0, wanted = 0;
-  std::string missing;  ///< the first kernel that the cache lacks, or that the driver refuses; empty: none
-  std::string why;      ///< it is missing
+  std::string missing;    ///< the first kernel that the cache lacks, or that the driver refuses; empty: none
+  std::string why;        ///< it is missing
+  Spent look_ups, loads;  ///< summed over threads
 };
 
 /// Refuses layers that cannot serve, by their names: with a name that was mistyped nothing is to be made.
@@ -140,28 +176,141 @@ class Words {
   support::Patience patience_{0};
 };
 
-Found get_ready(const std::vector<Wanted>& wanted, Start& start, Device device, std::ostream& err) {
-  Found found;
-  found.wanted = wanted.size();
-  const auto driver = start.backends.driver(device);
-  std::vector<std::unique_ptr<LoadedKernel>> loaded;
-  Words words(err);
-  for (const Wanted& each : wanted) {
-    arch::Target target = each.target;
-    try {
-      const Artifact artifact = start.maker.get_for(*each.op, each.request, target, device, MissPolicy::error);
-      loaded.push_back(
-          start.maker.load(*each.op, each.request, target, driver, device.index, artifact, MissPolicy::error));
-    } catch (const Error& error) {
-      if (error.code != Code::not_in_cache) throw;
-      found.missing = cat(each.request.name, " for ", target.name());
-      found.why = error.message;
-      return found;
-    }
-    ++found.ready;
-    words.ready(found);
+/// Threads that take one kernel after the other.
+class Readying {
+ public:
+  Readying(const std::vector<Wanted>& wanted, Start& start, Device device, std::ostream& err)
+      : wanted_(wanted),
+        start_(start),
+        device_(device),
+        driver_(start.backends.driver(device)),
+        words_(err),
+        loaded_(wanted.size()) {
+    found_.wanted = wanted.size();
   }
-  return found;
+
+  Found run(int threads) {
+    std::vector<std::thread> helpers;
+    try {
+      for (int t = 1; t < threads; ++t) helpers.emplace_back([this] { work(); });
+    } catch (const std::system_error&) {  // fewer threads then
+    }
+    work();
+    for (std::thread& helper : helpers) helper.join();
+    if (failed_) std::rethrow_exception(failed_);
+    return found_;
+  }
+
+ private:
+  void work() {
+    Spent look_ups, loads;
+    for (std::size_t at; !over_ && (at = next_++) < wanted_.size();) try {
+        make_ready(at, look_ups, loads);
+      } catch (const Error& error) {
+        fail(at, error);
+      }
+    const std::lock_guard lock(mutex_);
+    found_.look_ups += look_ups;
+    found_.loads += loads;
+  }
+
+  void make_ready(std::size_t at, Spent& look_ups, Spent& loads) {
+    const Wanted& each = wanted_[at];
+    arch::Target target = each.target;
+    const Watch looking;
+    const Artifact artifact = start_.maker.get_for(*each.op, each.request, target, device_, MissPolicy::error);
+    look_ups += looking.spent();
+    const Watch loading;
+    loaded_[at] =
+        start_.maker.load(*each.op, each.request, target, driver_, device_.index, artifact, MissPolicy::error);
+    loads += loading.spent();
+    const std::lock_guard lock(mutex_);
+    ++found_.ready;
+    words_.ready(found_);
+  }
+
+  /// The first kernel of the list counts.
+  void fail(std::size_t at, const Error& error) {
+    over_ = true;
+    const std::lock_guard lock(mutex_);
+    if (at >= first_failed_) return;
+    first_failed_ = at;
+    failed_ = nullptr;
+    found_.missing.clear();
+    if (error.code != Code::not_in_cache) {
+      failed_ = std::make_exception_ptr(error);
+      return;
+    }
+    found_.missing = cat(wanted_[at].request.name, " for ", wanted_[at].target.name());
+    found_.why = error.message;
+  }
+
+  const std::vector<Wanted>& wanted_;
+  Start& start_;
+  const Device device_;
+  const std::shared_ptr<launch::Driver> driver_;
+  std::atomic<std::size_t> next_{0};
+  std::atomic<bool> over_{false};
+  std::mutex mutex_;  // of what is below, but for loaded_, each of which is one thread's
+  Words words_;
+  Found found_;
+  std::size_t first_failed_ = std::numeric_limits<std::size_t>::max();
+  std::exception_ptr failed_;
+  std::vector<std::unique_ptr<LoadedKernel>> loaded_;
+};
+
+/// A part of the time: of a look-up or a load where `of` names one.
+struct Share {
+  const char* name;
+  const char* of;
+  double wall_ms;
+  std::optional<double> cpu_ms = {};
+};
+
+std::vector<Share> shares_of(const Spent& choosing, const Found& found, const cache::StoreCounts& store,
+                             const launch::LoadShares& driver) {
+  std::vector<Share> shares = {{"choosing", "", choosing.wall, choosing.cpu}};
+  const auto add = [&](const char* of, const Spent& whole,
+                       std::initializer_list<std::pair<const char*, double>> parts) {
+    shares.push_back({of, "", whole.wall, whole.cpu});
+    double rest = whole.wall;
+    for (const auto& [name, seconds] : parts) {
+      shares.push_back({name, of, seconds * 1e3});
+      rest -= seconds * 1e3;
+    }
+    shares.push_back({"the rest", of, std::max(rest, 0.0)});
+  };
+  add("look-ups", found.look_ups,
+      {{"layers opened", store.open_s},
+       {"packs verified", store.verify_s},
+       {"entries read", store.read_s},
+       {"checksums", store.check_s}});
+  add("loads", found.loads,
+      {{"modules", driver.module_s},
+       {"functions", driver.function_s},
+       {"code", driver.code_s},
+       {"attributes", driver.attributes_s}});
+  return shares;
+}
+
+void print(const std::vector<Share>& shares, int threads, std::ostream& out) {
+  std::vector<std::vector<std::string>> rows = {
+      {cat("ms, summed over ", threads, threads == 1 ? " thread" : " threads"), "wall", "CPU"}};
+  for (const Share& share : shares)
+    rows.push_back({cat(*share.of != '\0' ? "  of these: " : "", share.name), number_text(share.wall_ms, 1),
+                    share.cpu_ms ? number_text(*share.cpu_ms, 1) : ""});
+  print_table(rows, out);
+}
+
+Json to_json(const std::vector<Share>& shares) {
+  Json list = Json::array();
+  for (const Share& share : shares) {
+    Json each = {{"name", share.name}, {"wall_ms", share.wall_ms}};
+    if (*share.of != '\0') each["of"] = share.of;
+    if (share.cpu_ms) each["cpu_ms"] = *share.cpu_ms;
+    list.push_back(std::move(each));
+  }
+  return list;
 }
 
 }  // namespace
@@ -179,8 +328,14 @@ int run_start(const BenchArguments& arguments) {
   const double device_ms = ms_since(begin);
 
   const Clock::time_point ready = Clock::now();
-  const Found found = get_ready(wanted_kernels(arguments, start, device), start, device, *arguments.err);
+  const Watch choice;
+  const std::vector<Wanted> wanted = wanted_kernels(arguments, start, device);
+  const Spent choosing = choice.spent();
+  Readying readying(wanted, start, device, *arguments.err);
+  const Found found = readying.run(arguments.threads);
   const double kernels_ms = ms_since(ready);
+  const std::vector<Share> shares =
+      shares_of(choosing, found, start.store.counts(), start.backends.driver(device)->load_shares());
 
   std::set<std::string> opened = compilers_in_process();
   for (const std::string& path : before) opened.erase(path);
@@ -193,6 +348,7 @@ int run_start(const BenchArguments& arguments) {
       << "compiler libraries opened: " << (opened.empty() ? "none" : "");
   for (const std::string& path : opened) out << (path == *opened.begin() ? "" : ", ") << path;
   out << '\n';
+  print(shares, arguments.threads, out);
   if (!found.missing.empty())
     *arguments.err << "tj-bench: stopped, as the cache '" << support::shown_path(start.settings.cache_dir)
                    << "' does not serve " << found.missing << "; " << found.ready << " of " << found.wanted
@@ -205,6 +361,8 @@ int run_start(const BenchArguments& arguments) {
                          {"kernels", found.ready},
                          {"kernels_ms", kernels_ms},
                          {"load_ms", load_ms},
+                         {"threads", arguments.threads},
+                         {"shares", to_json(shares)},
                          {"missing", found.missing},
                          {"compilers_opened", opened}});
   const bool served = found.missing.empty() && found.ready > 0;

@@ -7,6 +7,7 @@
 #include "cache/cache.hpp"
 #include "support/fail.hpp"
 #include "support/text.hpp"
+#include "tools/own_compiler.hpp"
 
 namespace tj::tools {
 namespace {
@@ -15,7 +16,7 @@ using support::cat;
 using support::shown_path;
 
 struct Kept {
-  std::set<std::pair<std::string, std::string>> names;  ///< and targets of all sound entries
+  std::set<std::pair<std::string, std::string>> names;  ///< and targets of all sound entries that serve here
   std::string problem;                                  ///< for which others may be there; empty when there is none
   bool has(const Job& job) const { return names.count({job.request.name, job.target}) != 0; }
 };
@@ -23,12 +24,17 @@ struct Kept {
 Kept kept_in(const support::Settings& settings) {
   Kept kept;
   const cache::Store store(settings.cache_dir, 0, {}, settings.pack_keys);
+  const std::vector<cache::LayerState> layers = store.layers();
+  const bool packs_serve = settings.pack_compiler == PackCompiler::any;
+  OwnCompilers own(settings);
   for (const cache::ListedEntry& listed : store.list(&kept.problem)) {
     if (listed.alias) continue;
     if (!listed.entry) {
       if (kept.problem.empty()) kept.problem = cat("'", shown_path(listed.path), "': ", listed.problem);
       continue;
     }
+    const bool in_pack = listed.layer < layers.size() && layers[listed.layer].pack;
+    if (!(in_pack && packs_serve) && own.is_others(*listed.entry)) continue;
     const std::string *name = listed.entry->find("name"), *target = listed.entry->find("target");
     if (name && target) kept.names.emplace(*name, *target);
   }

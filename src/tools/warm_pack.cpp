@@ -14,6 +14,7 @@
 #include "support/text.hpp"
 #include "tools/command_line.hpp"
 #include "tools/output_file.hpp"
+#include "tools/own_compiler.hpp"
 #include "tools/process.hpp"
 #include "tools/warm.hpp"
 
@@ -88,17 +89,23 @@ int unpack_cache(const std::string& path, const support::Settings& settings, boo
   }
   const cache::UnpackReport report = store.unpack(path);
   if (!report.problem.empty()) refuse("--unpack", path, report.problem);
+  std::uint64_t of_others = 0;
+  OwnCompilers own(settings);
+  for (const auto& [made_for, kernels] : report.kernels)
+    if (own.is_others(made_for.first, made_for.second)) of_others += kernels;
   if (json) {
-    const Json document = {{"pack", path},
-                           {"cache_dir", settings.cache_dir},
-                           {"written", report.written},
-                           {"there", report.there},
-                           {"failed", to_json(report.failed)}};
+    const Json document = {
+        {"pack", path},          {"cache_dir", settings.cache_dir}, {"written", report.written},
+        {"there", report.there}, {"of_other_compilers", of_others}, {"failed", to_json(report.failed)}};
     out << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
   } else {
     print("failed", report.failed, err);
     out << report.written << " entries written, " << report.there << " already in the cache, " << report.failed.size()
         << " failed; cache " << support::one_line(settings.cache_dir) << '\n';
+    if (of_others > 0)
+      out << of_others
+          << " kernels serve nothing in a folder here, as another compiler made them than the one here; name the pack "
+             "itself in TJ_CACHE_DIR\n";
   }
   return report.failed.empty() ? kExitOk : kExitFailures;
 }

@@ -14,6 +14,8 @@
 
 #include "compile/backends.hpp"
 #include "compile/library_search.hpp"
+
+#include "compile/found_library.hpp"
 #include "compile/runtime_library.hpp"
 #include "support/expect.hpp"
 
@@ -120,6 +122,35 @@ TEST_CASE("the identity is path, size and time") {
   CHECK(identity.mtime_ns > 0);
   fs::remove(path);
   CHECK_FALSE(compiler->identity().present());
+}
+
+TEST_CASE(
+    "a library that was found stays the compiler until it is gone or the variables differ, and is searched once") {
+  const TemporaryFolder tmp;
+  const std::string first = tmp.folder("first"), second = tmp.folder("second");
+  const std::string path = tmp.file("second/libnvrtc.so.12", "12");
+  int searches = 0;
+  std::string inputs = "a";
+  tj::compile::FoundLibrary found([&] { return ++searches, search_in({{first, second}}); }, [&] { return inputs; });
+  for (int i = 0; i < 3; ++i) CHECK(found.identity("nvrtc").path == path);
+  CHECK(searches == 1);
+  const std::string newer = tmp.file("first/libnvrtc.so.13", "13");
+  CHECK(found.identity("nvrtc").path == path);
+  CHECK(tj::compile::find_library(found.search()) == path);
+  tmp.file("second/libnvrtc.so.12", "another");
+  CHECK(found.identity("nvrtc").size == 7);
+  inputs = "b";
+  CHECK(found.identity("nvrtc").path == newer);
+  inputs = "a";
+  fs::remove(newer);
+  CHECK(found.identity("nvrtc").path == path);
+  found.forget();
+  tmp.file("first/libnvrtc.so.13", "13");
+  CHECK(found.identity("nvrtc").path == newer);
+  fs::remove(newer);
+  fs::remove(path);
+  CHECK_FALSE(found.identity("nvrtc").present());
+  CHECK(found.search().groups.front().size() == 2);
 }
 
 TEST_CASE("a missing NVRTC is an error that lists the places and the next step") {

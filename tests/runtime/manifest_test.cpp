@@ -13,6 +13,7 @@
 #include "ops/common/op_flags.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "runtime/runtime_fixture.hpp"
+#include "support/json.hpp"
 
 namespace {
 
@@ -108,6 +109,15 @@ TEST_CASE("lines: comments, empty ones and line ends of other systems; the same 
   twice.insert(twice.rfind("}}"), R"(,"causal":"true")");  // the last one would count
   REQUIRE(tj::read_manifest(twice).bad.size() == 1);
   CHECK(tj::read_manifest(twice).bad[0].second.find("'causal' stands there twice") != std::string::npos);
+  // The line is the first level, so that one more than is allowed has as many brackets as levels are.
+  const auto nested = [](int levels) {
+    const std::string before(static_cast<std::size_t>(levels), '['), after(static_cast<std::size_t>(levels), ']');
+    return tj::read_manifest(R"({"kernel":"fmha","deep":)" + before + after + "}").bad.at(0).second;
+  };
+  CHECK_MESSAGE(nested(tj::support::kMostJsonDepth).find("it is nested deeper than 64 levels") == 0,
+                nested(tj::support::kMostJsonDepth));
+  CHECK_MESSAGE(nested(tj::support::kMostJsonDepth - 1).find("it has no member 'target'") == 0,
+                nested(tj::support::kMostJsonDepth - 1));
 }
 
 TEST_CASE("every flipped bit and every truncation of a line is refused, or is a line of its own") {

@@ -134,6 +134,94 @@ TEST_CASE("a binary of a pack that the driver refuses is made anew by the own co
   CHECK(node.other->compiles() == 1);
 }
 
+/// A pack with binaries of two compilers, and a node with a third.
+struct NodeOfTwo : Node {
+  NodeOfTwo() {
+    Runtime(options()).prepare(attention());  // by what was the node's compiler
+    REQUIRE(tj::cache::Store(cache_dir(), 0, {}).pack(pack, nullptr).problem.empty());
+    cuda.reset();  // its counts
+    other.reset();
+    other.emplace();
+  }
+};
+constexpr int kRefused = 209;  // no binary for the device
+
+TEST_CASE("where the driver refuses one of a pack's binaries, that of the next compiler serves, whatever the policy") {
+  for (const tj::MissPolicy policy : {tj::MissPolicy::wait, tj::MissPolicy::error, tj::MissPolicy::quick}) {
+    NodeOfTwo node;
+    node.cuda.fail("cuModuleLoadData", 1, kRefused);
+    tj::Options options = node.on_node();
+    options.on_miss = policy;
+    Runtime runtime(options);
+    runtime.run(attention());
+    const Counters counters = runtime.counters();
+    CHECK(counters.other_compiler_hits == 1);
+    CHECK(counters.layers[1].hits == 1);
+    CHECK(counters.loads == 1);
+    CHECK(counters.misses + counters.compiles + counters.refused + counters.stores == 0);
+    REQUIRE(node.warnings.size() == 1);
+    CHECK_MESSAGE(has(node.warnings[0], "does not load and that of another compiler is tried: "), node.warnings[0]);
+    CHECK(runtime.trim().kernels == 1);
+    runtime.run(attention());  // the same one, which is not refused again
+    CHECK(count_calls(node.cuda, "cuModuleLoadData") == 3);
+    CHECK(node.warnings.size() == 1);
+    CHECK(node.other->compiles() + node.other->quick_compiles() == 0);
+  }
+}
+
+TEST_CASE(
+    "where the driver refuses all binaries of a pack, the own compiler makes the kernel, or the call is refused") {
+  NodeOfTwo node;
+  for (const int nth : {1, 2}) node.cuda.fail("cuModuleLoadData", nth, kRefused);
+  tj::Options options = node.on_node();
+  options.on_miss = tj::MissPolicy::error;
+  {
+    Runtime runtime(options);
+    CHECK(error_of([&] { runtime.run(attention()); }).code == tj::Code::not_in_cache);
+    CHECK(runtime.counters().refused == 1);
+    CHECK(node.other->compiles() == 0);
+  }
+  node.cuda.reset();
+  for (const int nth : {1, 2}) node.cuda.fail("cuModuleLoadData", nth, kRefused);
+  {
+    Runtime runtime(node.on_node());
+    CHECK(runtime.prepare(attention()).origin == KernelOrigin::compiled);
+    CHECK(runtime.counters().misses == 0);
+  }
+  CHECK(node.other->compiles() == 1);
+  Runtime runtime(options);
+  runtime.run(attention());
+  CHECK(runtime.counters().layers[0].hits == 1);
+}
+
+TEST_CASE("where the driver refuses the own binary, a pack's serves, and nothing is compiled") {
+  Node node;
+  node.make_own();
+  node.cuda.reset();
+  node.cuda.fail("cuModuleLoadData", 1, kRefused);
+  Runtime runtime(node.on_node());
+  runtime.run(attention());
+  CHECK(runtime.counters().other_compiler_hits == 1);
+  CHECK(node.other->compiles() == 1);
+}
+
+TEST_CASE("under the policy error a pack serves in the place of an own binary that was taken and is gone") {
+  Node node;
+  node.make_own();
+  tj::Options options = node.on_node();
+  options.on_miss = tj::MissPolicy::error;
+  Runtime runtime(options);
+  runtime.run(attention());
+  CHECK(runtime.counters().other_compiler_hits == 0);
+  std::filesystem::remove_all(node.own);  // as an eviction does
+  CHECK(runtime.trim().kernels == 1);
+  runtime.run(attention());
+  const Counters counters = runtime.counters();
+  CHECK(counters.other_compiler_hits == 1);
+  CHECK(counters.misses + counters.refused == 0);
+  CHECK(node.other->compiles() == 1);
+}
+
 TEST_CASE("under the policy error a binary that the driver refuses is refused like a miss, and no compiler is asked") {
   Node node;
   constexpr int kNoBinary = 209;

@@ -22,6 +22,19 @@ using tj::Runtime;
 
 constexpr int kThreads = 8;
 
+/// Kernels that flags name, most of them in a cache.
+struct Many : Machine {
+  static constexpr tj::Device kOn{tj::DeviceKind::cuda, 0};
+  const std::string cached = "--dtype f16,bf16 --head-dim 64,96,128 --causal true,false",
+                    all = cached + " --softcap true,false";
+  std::vector<std::string> names;  ///< of those in the cache
+  Many() {
+    for (const tj::KernelReport& each : Runtime(options()).warm_flags("fmha", cached, "sm_90a"))
+      names.push_back(each.name);
+    nvrtc.reset();
+  }
+};
+
 /// All threads enter `work` together; returns how many threw.
 int together(const std::function<void(int)>& work, int count = kThreads) {
   std::barrier start(count);
@@ -38,6 +51,71 @@ int together(const std::function<void(int)>& work, int count = kThreads) {
     });
   for (std::thread& thread : threads) thread.join();
   return failed;
+}
+
+TEST_CASE("kernels that the disk has are loaded side by side, each once, and told of in the order of the list") {
+  Many many;
+  Runtime runtime(many.options());
+  const auto reports = runtime.prepare_flags("fmha", many.cached, Many::kOn);
+  REQUIRE(reports.size() == many.names.size());
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    CHECK(reports[i].name == many.names[i]);
+    CHECK(reports[i].origin == KernelOrigin::disk);
+    CHECK(reports[i].load_ms > 0);
+  }
+  const tj::Counters counters = runtime.counters();
+  CHECK(counters.layers[0].hits == reports.size());
+  CHECK(counters.alias_hits == reports.size());
+  CHECK(counters.loads == reports.size());
+  CHECK(counters.misses + counters.alias_misses + counters.compiles == 0);
+  CHECK(count_calls(many.cuda, "cuModuleLoadData") == static_cast<int>(reports.size()));
+  for (const tj::KernelReport& each : runtime.prepare_flags("fmha", many.cached, Many::kOn))
+    CHECK(each.origin == KernelOrigin::memory);
+  CHECK(many.nvrtc.compiles() == 0);
+  CHECK(many.warnings.empty());
+}
+
+TEST_CASE(
+    "what the disk lacks among kernels that are loaded side by side is made behind them, and counts as one miss") {
+  Many many;
+  Runtime runtime(many.options());
+  const auto reports = runtime.prepare_flags("fmha", many.all, Many::kOn);
+  std::size_t found = 0;
+  for (const tj::KernelReport& each : reports) found += each.origin == KernelOrigin::disk ? 1 : 0;
+  CHECK(found == many.names.size());
+  CHECK(reports.size() > found);
+  const tj::Counters counters = runtime.counters();
+  CHECK(counters.misses == reports.size() - found);
+  CHECK(counters.alias_misses == reports.size() - found);
+  CHECK(counters.compiles == reports.size() - found);
+  CHECK(counters.layers[0].hits == found);
+  CHECK(counters.loads == reports.size());
+}
+
+TEST_CASE("a kernel that the driver does not load among others is an error of the call, and the others are ready") {
+  Many many;
+  constexpr int kNoMemory = 2;
+  {
+    Runtime runtime(many.options());
+    many.cuda.reset();
+    for (const int nth : {3, static_cast<int>(many.names.size()) + 1})
+      many.cuda.fail("cuModuleLoadData", nth, kNoMemory);
+    CHECK(error_of([&] { runtime.prepare_flags("fmha", many.cached, Many::kOn); }).code == tj::Code::out_of_memory);
+    CHECK(runtime.counters().loads == many.names.size() - 1);
+    runtime.prepare_flags("fmha", many.cached, Many::kOn);
+    CHECK(runtime.counters().loads == many.names.size());
+  }
+  CHECK(std::string(many.cuda.leaks()) == "");
+}
+
+TEST_CASE("threads that each prepare many kernels end with each of them once") {
+  Many many;
+  Runtime runtime(many.options());
+  CHECK(together([&](int) { runtime.prepare_flags("fmha", many.cached, Many::kOn); }) == 0);
+  std::uint64_t kernels = 0;
+  for (const auto& use : runtime.counters().devices) kernels += use.kernels;
+  CHECK(kernels == many.names.size());
+  CHECK(many.nvrtc.compiles() == 0);
 }
 
 TEST_CASE("threads that ask for one kernel at once compile it once, with a disk cache or without") {

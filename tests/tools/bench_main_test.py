@@ -47,9 +47,9 @@ class Start(unittest.TestCase):
     def run_tool(self, tool, *words):
         return subprocess.run([os.path.join(BUILD, "bin", tool), *words], capture_output=True, text=True, env=self.with_compiler)
 
-    def start(self, cache):
+    def start(self, cache, *more):
         written = os.path.join(self.folder, "written.json")
-        done = self.run_tool("tj-bench", "--start", "--driver", FAKES, *self.FLAGS, "--cache-dir", cache, "--json", written)
+        done = self.run_tool("tj-bench", "--start", "--driver", FAKES, *self.FLAGS, "--cache-dir", cache, "--json", written, *more)
         with open(written) as file:
             return done, json.load(file)
 
@@ -63,6 +63,16 @@ class Start(unittest.TestCase):
         self.assertGreaterEqual(found["kernels"], 50)
         self.assertEqual((found["missing"], found["compilers_opened"]), ("", []))
         self.assertIn(f"{found['kernels']} of {found['kernels']} kernels were in the cache, none was compiled\ncompiler libraries opened: none\n", done.stdout)
+        for threads in 1, 4:
+            done, there = self.start(pack, "--threads", str(threads))
+            self.assertEqual((done.returncode, there["kernels"], there["threads"]), (0, found["kernels"], threads), done.stderr)
+            shares = {share["name"]: share for share in there["shares"]}
+            for name in "choosing", "look-ups", "loads":
+                self.assertGreater(min(shares[name]["wall_ms"], shares[name]["cpu_ms"]), 0, name)
+            for of in "look-ups", "loads":
+                parts = [share["wall_ms"] for share in there["shares"] if share.get("of") == of]
+                self.assertGreater(min(parts), 0, parts)
+                self.assertAlmostEqual(sum(parts), shares[of]["wall_ms"], msg=parts)
         another = os.path.join(self.folder, "another")  # a node whose compiler is another file
         os.mkdir(another)
         os.symlink(os.path.join(FAKES, "libnvrtc.so.1"), os.path.join(another, "libnvrtc.so.13"))

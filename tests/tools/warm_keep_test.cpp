@@ -8,6 +8,7 @@
 #include <string>
 
 #include "cache/cache.hpp"
+#include "fakes/fake_nvrtc.hpp"
 #include "support/scratch.hpp"
 
 namespace {
@@ -44,6 +45,37 @@ TEST_CASE("an entry that cannot be read is told of with the reason") {
     const std::string said = failure_in(scratch.path(), bound);
     CHECK_MESSAGE(said.find("which cannot all be read: '" + path + "': ") != std::string::npos, said);
   }
+}
+
+TEST_CASE(
+    "a kernel of another compiler counts as there where it serves: in a pack, unless the own one is insisted on") {
+  const tj::test::FakeNvrtc nvrtc;
+  const Scratch scratch;
+  const std::string folder = scratch / "folder", pack = scratch / "model.tjp";
+  tj::cache::Store store(folder, 0, {});
+  tj::cache::Entry entry{{{"name", "k"}, {"target", "sm_90a"}}, "bytes"};
+  REQUIRE(store.store({std::string(64, 'a'), std::string(64, 'b')}, entry));
+  REQUIRE(store.pack(pack, nullptr).problem.empty());
+  const auto is_made = [&](const std::string& layers, tj::PackCompiler compiler) {
+    std::ostringstream out, err;
+    tj::tools::Progress progress(out, err, false, false, tj::LogLevel::warn);
+    tj::tools::Job job;
+    job.request.name = "k";
+    job.target = "sm_90a";
+    std::vector<tj::tools::Outcome> outcomes(1);
+    outcomes[0].ok = true;
+    tj::support::Settings settings;
+    settings.cache_dir = layers;
+    settings.pack_compiler = compiler;
+    tj::tools::check_kept(settings, {job}, outcomes, progress);
+    const bool there = outcomes[0].ok;
+    const auto worth = tj::tools::jobs_worth_making(settings, {job}, outcomes, progress);
+    if (layers == pack) CHECK(worth.size() == (there ? 1 : 0));  // nothing can be kept there
+    return there;
+  };
+  CHECK(is_made(pack, tj::PackCompiler::any));
+  CHECK_FALSE(is_made(pack, tj::PackCompiler::own));
+  CHECK_FALSE(is_made(folder, tj::PackCompiler::any));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "cache/cache.hpp"
 #include "runtime/runtime_fixture.hpp"
 #include "support/variable.hpp"
 #include "tools/run_tool.hpp"
@@ -109,6 +110,7 @@ TEST_CASE("a pack comes back as entries, once") {
   const ToolRun run = run_warm({"--unpack", machine.pack, "--cache-dir", machine.own});
   CHECK_MESSAGE(run.code == tj::tools::kExitOk, run.err);
   CHECK_MESSAGE(has(run.out, " 0 already in the cache, 0 failed; cache " + machine.own), run.out);
+  CHECK_MESSAGE(!has(run.out, "serve nothing"), run.out);
   const auto again =
       nlohmann::json::parse(run_warm({"--unpack", machine.pack, "--cache-dir", machine.own, "--json"}).out);
   CHECK(again["written"] == 0);
@@ -116,6 +118,25 @@ TEST_CASE("a pack comes back as entries, once") {
   const ToolRun onto_itself = run_warm({"--unpack", machine.pack, "--cache-dir", machine.pack});
   CHECK(onto_itself.code == tj::tools::kExitFailures);
   CHECK_MESSAGE(has(onto_itself.err, "it is a pack, which is only read"), onto_itself.err);
+}
+
+TEST_CASE("kernels of another compiler that come back are told of, as they serve nothing in a folder") {
+  PackedTools machine;
+  REQUIRE(machine.packed().code == tj::tools::kExitOk);
+  const FakeNvrtc other;
+  for (const char* written : {"written", "already there"}) {
+    CAPTURE(written);
+    const ToolRun run = run_warm({"--unpack", machine.pack, "--cache-dir", machine.own});
+    CHECK_MESSAGE(run.code == tj::tools::kExitOk, run.err);
+    CHECK_MESSAGE(
+        has(run.out, " kernels serve nothing in a folder here, as another compiler made them than the one here"),
+        run.out);
+  }
+  const auto json =
+      nlohmann::json::parse(run_warm({"--unpack", machine.pack, "--cache-dir", machine.own, "--json"}).out);
+  std::size_t kernels = 0;
+  for (const auto& item : tj::cache::Store(machine.own, 0, {}).list()) kernels += item.alias ? 0 : 1;
+  CHECK(json["of_other_compilers"] == kernels);
 }
 
 TEST_CASE("a key signs a pack, and with its public half others are left out") {

@@ -27,6 +27,11 @@ struct CudaContext {
   std::atomic<std::uint64_t> allocated_bytes{0};  ///< outside the pool
 };
 
+/// What loads took so far, in seconds (driver.hpp).
+struct LoadTimes {
+  std::atomic<double> module_s{0}, function_s{0}, code_s{0}, attributes_s{0};
+};
+
 class CudaContexts {
  public:
   CudaContexts(std::unique_ptr<CudaApi> api, int device_count);
@@ -35,6 +40,7 @@ class CudaContexts {
   CudaContexts& operator=(const CudaContexts&) = delete;
 
   const CudaApi& api() const noexcept { return *api_; }
+  LoadTimes& load_times() const noexcept { return load_times_; }
   int count() const noexcept { return static_cast<int>(devices_.size()); }
 
   /// The driver's handle. Throws tj::Error(argument) for an index out of range, else tj::Error(load).
@@ -62,6 +68,7 @@ class CudaContexts {
   std::unique_ptr<CudaApi> api_;
   std::vector<std::unique_ptr<Device>> devices_;
   support::Mutex mutex_;
+  mutable LoadTimes load_times_;
 };
 
 /// Makes a context current for its own life; costs one look-up where it is current already, as in a PyTorch process.

@@ -114,6 +114,11 @@ class CudaDriver final : public Driver {
     return std::make_shared<CudaKernel>(contexts_, device, bytes, symbol, smem_bytes);
   }
 
+  LoadShares load_shares() const noexcept override {
+    const LoadTimes& times = contexts_->load_times();
+    return {times.module_s, times.function_s, times.code_s, times.attributes_s};
+  }
+
   void encode_tensor_maps(int device, std::span<const TensorMapPlace> maps) override {
     for (const TensorMapPlace& map : maps) check_tensor_map(*map.desc, map.out);
     // It fails without a current context; to try it first would show up in every tool that reports failed driver calls.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "support/fail.hpp"
+#include "support/seconds.hpp"
 
 namespace tj::launch {
 
@@ -22,20 +23,31 @@ void CudaModule::load(const void* bytes, const std::string& symbol, std::int64_t
   const CudaApi& api = contexts_.api();
   const RelaxedCapture relaxed(api);
   const ContextScope scope(api, context_.handle, Stage::load);
+  LoadTimes& times = contexts_.load_times();
+  const support::Seconds taken;
+  double before = 0;
+  const auto count = [&](std::atomic<double>& share) {
+    const double now = taken.so_far();
+    share.fetch_add(now - std::exchange(before, now), std::memory_order_relaxed);
+  };
   api.check(api.module_load_data(&module_, bytes), "cuModuleLoadData", Stage::load);
+  count(times.module_s);
   const CUresult found = api.module_get_function(&function_, module_, symbol.c_str());
   if (found == CUDA_ERROR_NOT_FOUND)
     fail(Stage::load, Code::driver_error,
          cat("cuModuleGetFunction failed with ", api.explain(found), ": the binary has no kernel \"", symbol,
              "\"; clear the kernel cache"));
   api.check(found, "cuModuleGetFunction", Stage::load);
+  count(times.function_s);
   // Drivers load lazily: the rest of the loading must not happen in the first launch, which may be inside a capture.
   if (api.func_load != nullptr) api.check(api.func_load(function_), "cuFuncLoad", Stage::load);
+  count(times.code_s);
   raise_shared_memory(smem_bytes, symbol);
   std::size_t offset = 0;
   if (api.func_get_param_info != nullptr &&
       api.func_get_param_info(function_, 0, &offset, &params_bytes_) != CUDA_SUCCESS)
     params_bytes_ = 0;
+  count(times.attributes_s);
 }
 
 void CudaModule::raise_shared_memory(std::int64_t smem_bytes, const std::string& symbol) {
