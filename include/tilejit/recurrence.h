@@ -18,9 +18,9 @@ typedef struct tj_gated_delta_rule_args {
   const tj_tensor* k;             /* [.., T, Hk, K] */
   const tj_tensor* v;             /* [.., T, Hv, V] */
   const tj_tensor* o;             /* [.., T, H, V], written */
-  const tj_tensor* gate;          /* [.., T, H]; null: the decay is 1 */
+  const tj_tensor* gate;          /* [.., T, H] or [.., T, H, K]; null: the decay is 1 */
   const tj_tensor* a_log;         /* f32 [H], with TJ_GATE_RAW */
-  const tj_tensor* dt_bias;       /* [H], with TJ_GATE_RAW; null: 0 */
+  const tj_tensor* dt_bias;       /* [H] or [H, K], as the gate, with TJ_GATE_RAW; null: 0 */
   const tj_tensor* beta;          /* [.., T, H]; null: 1 */
   const tj_tensor* initial_state; /* [slots, H, V, K]; null: zeros */
   const tj_tensor* final_state;   /* as initial_state, written; null: none */

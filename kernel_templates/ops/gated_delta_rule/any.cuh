@@ -5,6 +5,7 @@
 // whatever its lists say; a state's part is read before it is written, by the same lanes.
 #pragma once
 
+#include "ops/gated_delta_rule/channels.cuh"
 #include "ops/gated_delta_rule/params.cuh"
 #include "ops/gated_delta_rule/slots.cuh"
 #include "ops/gated_delta_rule/state.cuh"
@@ -87,6 +88,24 @@ template <class C>
 TJ_DEVICE void take_token(Recurrence<C>& recurrence, const Tile& tile, int i) {
   const Place<C> place(recurrence.params, tile.part, recurrence.unit);
   if (place.valid && i > 0) recurrence.token.take(recurrence.params, place, position_of(tile, i, place.head));
+}
+
+/// The state fades by the gates of key channels.
+template <class C>
+TJ_DEVICE void fade_state(Recurrence<C>& recurrence, const Tile& tile, int i) {
+  using L = Layout<C>;
+  const Place<C> place(recurrence.params, tile.part, recurrence.unit);
+  if (!place.valid) return;
+#pragma unroll
+  for (int j = 0; j < L::kDepth; j += 4) {  // four at a time: more would take too many registers
+    float decays[4];
+    channel_decays<C>(recurrence.params, position_of(tile, i, place.head), place.run(j / L::kRun) + j % L::kRun,
+                      decays);
+#pragma unroll
+    for (int row = 0; row < L::kRows; ++row)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) recurrence.state.s[row][j + e] *= decays[e];
+  }
 }
 
 /// The results of rows, packed.

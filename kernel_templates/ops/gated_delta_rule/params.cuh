@@ -47,7 +47,7 @@ enum Option : int {
 
 struct Params {
   Tokens q, k, v, o;
-  Numbers gate, beta;
+  Numbers gate, beta;  ///< a gate of key channels has a number for each of them, one behind the other
   const float* a_log;
   const void* dt_bias;
   States initial, final;

@@ -180,7 +180,7 @@ ChunkMemory delta_chunks_memory(const GatedDeltaRuleArgs& call, const ChunkCut& 
 }
 
 bool delta_chunks_serve(const GatedDeltaRuleArgs& call) {
-  return !call.token_states && tokens_of(call) <= kMostTokens &&
+  return !call.token_states && !gates_channels(call) && tokens_of(call) <= kMostTokens &&
          delta_chunks_records(call) * heads_of(call) * delta_chunks::kRecordRows < kMostRecordRows;
 }
 

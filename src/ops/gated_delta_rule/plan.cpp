@@ -25,10 +25,12 @@ gated_delta_rule::Tokens tokens_of(const Tensor& tensor) {
           bytes_apart(tensor, tensor.rank - 2)};
 }
 
-gated_delta_rule::Numbers numbers_of(const std::optional<Tensor>& tensor) {
+/// after: so many dimensions follow that of heads.
+gated_delta_rule::Numbers numbers_of(const std::optional<Tensor>& tensor, int after) {
   if (!tensor) return {};
-  return {tensor->data, bytes_between(*tensor, 3), bytes_apart(*tensor, tensor->rank - 2),
-          bytes_apart(*tensor, tensor->rank - 1)};
+  const int heads = tensor->rank - 1 - after;
+  return {tensor->data, bytes_between(*tensor, 3 + after), bytes_apart(*tensor, heads - 1),
+          bytes_apart(*tensor, heads)};
 }
 
 gated_delta_rule::States states_of(const std::optional<Tensor>& pool, const std::optional<Tensor>& slots) {
@@ -75,8 +77,8 @@ void set_rule(const GatedDeltaRuleArgs& args, gated_delta_rule::Params& p) {
   p.k = tokens_of(args.k);
   p.v = tokens_of(args.v);
   p.o = tokens_of(args.o);
-  p.gate = numbers_of(args.gate);
-  p.beta = numbers_of(args.beta);
+  p.gate = numbers_of(args.gate, gates_channels(args) ? 1 : 0);
+  p.beta = numbers_of(args.beta, 0);
   if (args.a_log) p.a_log = static_cast<const float*>(args.a_log->data);
   if (args.dt_bias) p.dt_bias = args.dt_bias->data;
   p.initial = states_of(args.initial_state, args.read_slots);

@@ -44,7 +44,7 @@ Trial trial_of(const GatedDeltaRuleKernel& kernel, const Sizes& sizes, const std
                    dense("k", kernel.dtype, shaped({heads, width})),
                    dense("v", kernel.dtype, shaped({v_heads, width})),
                    dense("o", kernel.dtype, shaped({v_heads, width}), true),
-                   dense("gate", DType::f32, shaped({v_heads})),
+                   dense("gate", DType::f32, kernel.channel_gate ? shaped({v_heads, width}) : shaped({v_heads})),
                    dense("beta", kernel.dtype, shaped({v_heads})),
                    dense("initial_state", kernel.state, {batch, v_heads, width, width}),
                    dense("final_state", kernel.state, {batch, v_heads, width, width}, true)};

@@ -16,7 +16,8 @@ using support::cat;
 
 constexpr const char* kOp = "gated_delta_rule";
 constexpr const char *kQ[] = {"B", "T", "Hq", "K"}, *kK[] = {"B", "T", "Hk", "K"}, *kV[] = {"B", "T", "Hv", "V"},
-                     *kO[] = {"B", "T", "H", "V"}, *kEach[] = {"B", "T", "H"}, *kHeads[] = {"H"};
+                     *kO[] = {"B", "T", "H", "V"}, *kEach[] = {"B", "T", "H"}, *kChannels[] = {"B", "T", "H", "K"},
+                     *kHeads[] = {"H"}, *kHeadChannels[] = {"H", "K"};
 constexpr const char *kStates[] = {"slots", "H", "V", "K"}, *kStatesTransposed[] = {"slots", "H", "K", "V"},
                      *kTokens[] = {"N", "L", "H", "V", "K"}, *kTokensTransposed[] = {"N", "L", "H", "K", "V"};
 constexpr const char *kEnds[] = {"N + 1"}, *kSlots[] = {"N"};
@@ -111,10 +112,14 @@ void check_units(const GatedDeltaRuleArgs& args, const Main& main) {
                " sequences; allowed: sequences * H * ", each, " of at most ", kMaxSize));
 }
 
+void check_number_type(const Named& t, const GatedDeltaRuleArgs& args) {
+  check_type(t, t.tensor.dtype == DType::f32 || t.tensor.dtype == args.q.dtype, "f32, or q.dtype");
+}
+
 /// Numbers of each token and head.
 void check_numbers(const Named& t, const GatedDeltaRuleArgs& args, const Main& main) {
   check_form(t);
-  check_type(t, t.tensor.dtype == DType::f32 || t.tensor.dtype == args.q.dtype, "f32, or q.dtype");
+  check_number_type(t, args);
   check_device(t, args.q.device, "q");
   for (int axis = 0; axis < t.rank; ++axis) check_same(t, axis, main.o.at(axis), "o's shape");
   check_strides(t, size_of(t.tensor.dtype), -1);
@@ -130,6 +135,52 @@ void check_heads(const Named& t, const GatedDeltaRuleArgs& args, const Main& mai
   check_alignment(t, size_of(t.tensor.dtype));
 }
 
+/// Numbers of each token, head and key channel, as q's elements lie.
+void check_channels(const Named& t, const GatedDeltaRuleArgs& args, const Main& main) {
+  check_form(t);
+  check_number_type(t, args);
+  check_device(t, args.q.device, "q");
+  const int last = t.rank - 1;
+  for (int axis = 0; axis < last; ++axis) check_same(t, axis, main.o.at(axis), "o's shape");
+  check_same(t, last, main.q.at(last), "q's K");
+  check_strides(t, kCopyAlignmentBytes, last);
+  check_alignment(t, kCopyAlignmentBytes);
+}
+
+void check_gate(const GatedDeltaRuleArgs& args, const Main& main) {
+  const bool batch = main.first == 0;
+  const Tensor& gate = *args.gate;
+  if (gates_channels(args))
+    return check_channels({kOp, "gate", gate, kChannels + main.first, gate.rank, batch ? "[B, T, H, K]" : "[T, H, K]"},
+                          args, main);
+  check_numbers(
+      {kOp, "gate", gate, kEach + main.first, main.q.rank - 1,
+       batch ? "[B, T, H], or [B, T, H, K] for each key channel" : "[T, H], or [T, H, K] for each key channel"},
+      args, main);
+}
+
+/// A bias for each head, or for each of its key channels.
+void check_bias(const GatedDeltaRuleArgs& args, const Main& main) {
+  const bool channels = gates_channels(args);
+  const Named bias{kOp,
+                   "dt_bias",
+                   *args.dt_bias,
+                   channels ? kHeadChannels : kHeads,
+                   channels ? 2 : 1,
+                   channels ? "[H, K], as the gate has key channels" : "[H]"};
+  check_number_type(bias, args);
+  if (!channels) return check_heads(bias, args, main);
+  check_form(bias);
+  check_device(bias, args.q.device, "q");
+  check_same(bias, 0, main.o.at(main.o.rank - 2), "o's H");
+  check_same(bias, 1, main.q.at(main.q.rank - 1), "q's K");
+  check_strides(bias, kCopyAlignmentBytes, 1);
+  check_alignment(bias, kCopyAlignmentBytes);
+  if (bias.at(0) > 1 && bias.stride(0) != bias.at(1))
+    refuse(kOp, Code::unsupported,
+           cat("dt_bias.strides[0] (H) is ", bias.stride(0), "; allowed: ", bias.at(1), ", one row behind the other"));
+}
+
 void check_gates(const GatedDeltaRuleArgs& args, const Main& main) {
   if (args.gate_form < GateForm::log || args.gate_form > GateForm::raw)
     refuse(kOp, Code::invalid_argument,
@@ -137,7 +188,7 @@ void check_gates(const GatedDeltaRuleArgs& args, const Main& main) {
   const bool raw = args.gate_form == GateForm::raw;
   const int rank = main.q.rank - 1;
   const char* const form = rank == 3 ? "[B, T, H]" : "[T, H]";
-  if (args.gate) check_numbers({kOp, "gate", *args.gate, kEach + main.first, rank, form}, args, main);
+  if (args.gate) check_gate(args, main);
   if (args.beta) check_numbers({kOp, "beta", *args.beta, kEach + main.first, rank, form}, args, main);
   if (args.gate_form != GateForm::log && !args.gate)
     refuse(kOp, Code::invalid_argument,
@@ -157,11 +208,7 @@ void check_gates(const GatedDeltaRuleArgs& args, const Main& main) {
     check_dtype(a_log, DType::f32, "");
     check_heads(a_log, args, main);
   }
-  if (args.dt_bias) {
-    const Named bias{kOp, "dt_bias", *args.dt_bias, kHeads, 1, "[H]"};
-    check_type(bias, args.dt_bias->dtype == DType::f32 || args.dt_bias->dtype == args.q.dtype, "f32, or q.dtype");
-    check_heads(bias, args, main);
-  }
+  if (args.dt_bias) check_bias(args, main);
 }
 
 /// Matrices of states at the last two axes, heads before them.
@@ -242,6 +289,8 @@ std::int64_t gated_delta_rule_sequences(const GatedDeltaRuleArgs& args) {
   if (args.cu_seqlens) return args.cu_seqlens->shape[0] - 1;
   return args.q.rank == 4 ? args.q.shape[0] : 1;
 }
+
+bool gates_channels(const GatedDeltaRuleArgs& args) { return args.gate && args.gate->rank == args.q.rank; }
 
 DType gated_delta_rule_state(const GatedDeltaRuleArgs& args) {
   for (const auto* const states : {&args.initial_state, &args.final_state, &args.token_states})

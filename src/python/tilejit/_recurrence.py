@@ -46,10 +46,11 @@ def gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, *, gate: Optional[Supports
     """The gated delta rule, token after token: S' = decay S; S = S' + beta (v - S' k) k^T; o = scale * S q. Sums and S are f32.
 
     q [T, Hq, K], k [T, Hk, K], v [T, Hv, V], f16 or bf16; K = V, 64 or 128; all with a leading B for B sequences. cu_seqlens i32 [N + 1]: sequences
-    of any lengths, without B. gate, beta [.., T, H], f32 or q's type; H, the heads of o, is a multiple of Hq, Hk and Hv, by default the larger of
-    Hq and Hv. gate_form: "log", the decay is exp(gate); "exp", it is the gate; "raw", its logarithm is -exp(a_log) * softplus(gate + dt_bias),
-    a_log f32 [H], dt_bias [H]. Without a gate the decay is 1, without beta that is 1; beta_raw: it is 1 / (1 + exp(-beta)). delta=False: what is
-    added is beta v k^T. normalise: q and k are divided by sqrt(their sum of squares + 1e-6). scale: K**-0.5 where it is None.
+    of any lengths, without B. gate [.., T, H], or [.., T, H, K] for each key channel; beta [.., T, H]; f32 or q's type. H, the heads of o, is a
+    multiple of Hq, Hk and Hv, by default the larger of Hq and Hv. gate_form: "log", the decay is exp(gate); "exp", it is the gate; "raw", its
+    logarithm is -exp(a_log) * softplus(gate + dt_bias), a_log f32 [H], dt_bias [H], or [H, K] with such a gate. Without a gate the decay is 1,
+    without beta that is 1; beta_raw: it is 1 / (1 + exp(-beta)). delta=False: what is added is beta v k^T. normalise: q and k are divided by
+    sqrt(their sum of squares + 1e-6). scale: K**-0.5 where it is None.
     States f32, bf16 or f16 [slots, H, V, K], with state_transposed [slots, H, K, V]. Sequence n begins with slot read_slots[n] of initial_state
     (zeros without), and leaves its state at slot write_slots[n] of final_state, which may be initial_state. Without these lists, i32 [N], the slot is n;
     at -1 zeros are read and nothing is written. token_states [N, L, H, V, K] takes the state after each of the first L tokens.

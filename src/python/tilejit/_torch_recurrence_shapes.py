@@ -17,10 +17,16 @@ def heads_of(q, v, gate, beta, initial_state):
     """H of o: that of states, gates or beta, where one is given."""
     if initial_state is not None:
         return initial_state.shape[1]
-    for numbers in (gate, beta):
-        if numbers is not None:
-            return numbers.shape[-1]
+    if gate is not None:
+        return gate.shape[-2 if has_channels(q, gate) else -1]
+    if beta is not None:
+        return beta.shape[-1]
     return max(q.shape[-2], v.shape[-2])
+
+
+def has_channels(q, gate):
+    """Whether a gate has a number for each key channel."""
+    return gate.dim() == q.dim()
 
 
 def sequences_of(q, cu_seqlens):
@@ -52,10 +58,13 @@ def _check(q, k, v, o_shape, gate, a_log, dt_bias, beta, gate_form, initial_stat
     _demand(gate_form in _c.GATE_FORMS, _OP, f"gate_form is {gate_form!r}; allowed: {', '.join(_c.GATE_FORMS)}")
     for name, x in (("gate", gate), ("beta", beta)):
         if x is not None:
-            _rank(_OP, name, x, "[.., T, H]", last)
+            channels = name == "gate" and has_channels(q, x)
+            _rank(_OP, name, x, "[.., T, H], or [.., T, H, K] for each key channel" if name == "gate" else "[.., T, H]", last + channels)
             _dtype(_OP, name, x, (torch.float32, q.dtype))
             for axis in range(last):
                 _same(_OP, name, x, axis, o_shape[axis], "o's shape")
+            if channels:
+                _same(_OP, name, x, last, q.shape[last], "q's K")
     if initial_state is not None:
         _rank(_OP, "initial_state", initial_state, "[slots, H, V, K]", 4)
         _dtype(_OP, "initial_state", initial_state, _STATES, code="unsupported")

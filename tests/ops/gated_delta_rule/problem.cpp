@@ -141,11 +141,16 @@ RuleProblem::RuleProblem(const RuleShape& shape, unsigned seed) : shape_(shape) 
     const double g = shape.gate == Given::raw ? 2 * normal(random) : -shape.gate_size * uniform(random);
     return shape.exp_gate ? std::exp(g) : g;
   };
-  if (shape.gate != Given::none) args.gate = make(gate_, numbers, shaped({shape.heads}), 1, gate);
+  if (shape.gate != Given::none && shape.channels)
+    args.gate = make(gate_, numbers, shaped({shape.heads, shape.width}), shape.padding, gate);
+  else if (shape.gate != Given::none)
+    args.gate = make(gate_, numbers, shaped({shape.heads}), 1, gate);
   if (shape.gate == Given::raw) {
     args.gate_form = GateForm::raw;
     args.a_log = make(a_log_, DType::f32, {shape.heads}, 0, [&] { return normal(random); });
-    if (shape.bias) args.dt_bias = make(dt_bias_, numbers, {shape.heads}, 0, [&] { return normal(random); });
+    std::vector<std::int64_t> biases = {shape.heads};
+    if (shape.channels) biases.push_back(shape.width);
+    if (shape.bias) args.dt_bias = make(dt_bias_, numbers, biases, 0, [&] { return normal(random); });
   } else if (shape.exp_gate) {
     args.gate_form = GateForm::exp;
   }
@@ -189,12 +194,14 @@ double RuleProblem::token_number(const Memory& memory, std::int64_t sequence, st
   return shape_.batch > 0 ? memory.get({sequence, token, head}) : memory.get({token, head});
 }
 
-double RuleProblem::decay(std::int64_t sequence, std::int64_t token, std::int64_t head) const {
+double RuleProblem::decay(std::int64_t sequence, std::int64_t token, std::int64_t head, std::int64_t channel) const {
   if (shape_.gate == Given::none) return 1;
-  const double given = token_number(gate_, sequence, token, head);
+  const double given = !shape_.channels   ? token_number(gate_, sequence, token, head)
+                       : shape_.batch > 0 ? gate_.get({sequence, token, head, channel})
+                                          : gate_.get({token, head, channel});
   if (shape_.exp_gate) return given;
   if (shape_.gate == Given::plain) return std::exp(given);
-  const double x = given + (shape_.bias ? dt_bias_.get({head}) : 0);
+  const double x = given + (!shape_.bias ? 0 : shape_.channels ? dt_bias_.get({head, channel}) : dt_bias_.get({head}));
   return std::exp(-std::exp(a_log_.get({head})) * (x > 20 ? x : std::log1p(std::exp(x))));
 }
 
@@ -263,11 +270,13 @@ void RuleProblem::check_head(std::int64_t sequence, std::int64_t head, Errors& e
     const std::int64_t t = begin + i;
     const std::vector<double> q = row(q_, sequence, t, head, shape_.normalise),
                               k = row(k_, sequence, t, head, shape_.normalise), v = row(v_, sequence, t, head, false);
-    const double kept = decay(sequence, t, head), strength = beta(sequence, t, head);
+    std::vector<double> kept(k.size());
+    for (std::size_t j = 0; j < k.size(); ++j) kept[j] = decay(sequence, t, head, static_cast<std::int64_t>(j));
+    const double strength = beta(sequence, t, head);
     for (std::size_t r = 0; r < v.size(); ++r) {
       double* const of_row = s.data() + r * v.size();
       double held = 0, sum = 0;
-      for (std::size_t j = 0; j < k.size(); ++j) of_row[j] *= kept, held += of_row[j] * k[j];
+      for (std::size_t j = 0; j < k.size(); ++j) of_row[j] *= kept[j], held += of_row[j] * k[j];
       const double d = strength * (v[r] - (shape_.delta ? held : 0));
       for (std::size_t j = 0; j < k.size(); ++j) of_row[j] += d * k[j], sum += of_row[j] * q[j];
       const auto at = static_cast<std::int64_t>(r);

@@ -24,6 +24,7 @@ struct RuleShape {
   bool transposed = false;
   Given gate = Given::plain, beta = Given::plain;
   bool exp_gate = false, half_numbers = false, bias = true;
+  bool channels = false;  ///< a gate for each key channel
   bool delta = true, normalise = true;
   bool initial = true, final = true, in_place = false;
   std::int64_t pool = 0;                    ///< slots of the pools; 0: no lists
@@ -60,7 +61,7 @@ class RuleProblem {
   Tensor make(Memory& memory, DType dtype, std::vector<std::int64_t> shape, int padding, const Each& each);
   void make_states(std::mt19937& random);
   double token_number(const Memory& memory, std::int64_t sequence, std::int64_t token, std::int64_t head) const;
-  double decay(std::int64_t sequence, std::int64_t token, std::int64_t head) const;
+  double decay(std::int64_t sequence, std::int64_t token, std::int64_t head, std::int64_t channel) const;
   double beta(std::int64_t sequence, std::int64_t token, std::int64_t head) const;
   std::vector<double> row(const Memory& memory, std::int64_t sequence, std::int64_t token, std::int64_t head,
                           bool normalise) const;

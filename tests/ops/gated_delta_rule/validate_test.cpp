@@ -87,6 +87,29 @@ TEST_CASE("gates and beta") {
   CHECK(has(refusal([](auto& a) { a.dt_bias->dtype = DType::f16; }, raw), "dt_bias.dtype is f16"));
 }
 
+TEST_CASE("gates of key channels, by name") {
+  RuleShape shape = usual(), raw = usual();
+  shape.channels = raw.channels = true;
+  raw.gate = Given::raw;
+  CHECK(refusal([](auto&) {}, shape) == "");
+  CHECK(refusal([](auto&) {}, raw) == "");
+  CHECK(has(refusal([](auto& a) { a.gate->rank = 2; }, shape),
+            "gate.rank is 2; allowed: 3 ([B, T, H], or [B, T, H, K] for each key channel)"));
+  CHECK(has(refusal([](auto& a) { a.gate->dtype = DType::f16; }, shape), "gate.dtype is f16; allowed: f32, or"));
+  CHECK(has(refusal([](auto& a) { a.gate->shape[2] = 1; }, shape), "gate.shape[2] (H) is 1"));
+  CHECK(has(refusal([](auto& a) { a.gate->shape[3] = 64; }, shape), "gate.shape[3] (K) is 64"));
+  CHECK(has(refusal([](auto& a) { a.gate->strides[3] = 2; }, shape), "gate.strides[3]"));
+  CHECK(has(refusal([](auto& a) { a.gate->strides[1] = 129; }, shape), "gate.strides[1] (T) is 129 elements"));
+  CHECK(has(refusal([](auto& a) { a.gate->data = static_cast<char*>(a.gate->data) + 4; }, shape), "gate.data is"));
+  CHECK(has(refusal([](auto& a) { a.o.data = a.gate->data; }, shape), "overlaps"));
+  CHECK(has(refusal([](auto& a) { a.dt_bias->rank = 1; }, raw),
+            "dt_bias.rank is 1; allowed: 2 ([H, K], as the gate has key channels)"));
+  CHECK(has(refusal([](auto& a) { a.dt_bias->shape[1] = 64; }, raw), "dt_bias.shape[1] (K) is 64"));
+  CHECK(has(refusal([](auto& a) { a.dt_bias->shape[0] = 1; }, raw), "dt_bias.shape[0] (H) is 1"));
+  CHECK(has(refusal([](auto& a) { a.dt_bias->strides[0] = 256; }, raw),
+            "dt_bias.strides[0] (H) is 256; allowed: 128, one row behind the other"));
+}
+
 TEST_CASE("states and slots") {
   CHECK(
       has(refusal([](auto& a) { a.initial_state->dtype = DType::e4m3; }), "initial_state.dtype is e4m3; allowed: f16"));
