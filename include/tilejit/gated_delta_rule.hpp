@@ -41,20 +41,26 @@ enum class GateForm : std::int32_t {
 /// final_state may be initial_state itself: same address, shape and strides. A slot that one sequence writes is then
 /// read by no other. token_states [N, L, H, V, K] takes the state after each of a sequence's first L tokens.
 ///
+/// States of e4m3 have a scale in f32 for each row of V: initial_scales and final_scales [slots, H, V], token_scales
+/// [N, L, H, V]. The state is element times scale. A row that is written has the scale largest magnitude / 448, so that
+/// each element is within 1/16 of its size, or 1/1024 of the scale; rows below 1e-30 count as that. A state that a call
+/// only passes on is rounded again. States in place have scales in place. See NUMERICS.md for calls that follow.
+///
 /// Types: q, k, v, o are all f16 or all bf16. gate, beta and dt_bias are f32 or q's type, a_log is f32. States are all
-/// f32, all bf16 or all f16; between a call's tokens they are f32. Lists are i32. All are on one device; sizes are 1 to
-/// 2^30. The last dimension is contiguous, but for gates [T, H] and beta. Other strides and addresses of q, k, v, o,
-/// states and what has key channels are multiples of 16 bytes. Memory that is written meets no other tensor's.
+/// f32, all bf16, all f16 or all e4m3; between a call's tokens they are f32. Lists are i32. All are on one device;
+/// sizes are 1 to 2^30. The last dimension is contiguous, but for gates [T, H] and beta. Other strides and addresses of
+/// q, k, v, o, states and what has key channels are multiples of 16 bytes. Memory that is written meets no other
+/// tensor's.
 ///
 /// Lists never lead out of these tensors: bounds outside of 0 to T count as the nearest, an end before its beginning as
-/// no tokens, a slot that there is not as -1. Slots that two sequences write hold either's state, each element from
-/// any. TJ_CHECK=1 refuses the call, and names the first bad entry.
+/// no tokens, a slot that there is not as -1. Slots that two sequences write hold either's state, each element and
+/// scale from any. TJ_CHECK=1 refuses the call, and names the first bad entry.
 ///
 /// Few tokens a sequence are taken one after the other: reading and writing states bounds the time. On sm_90a many are
 /// taken in chunks of 64, in two launches a range of chunks. The workspace is 18 KB for a chunk and head, and with
 /// several ranges a state in f32 for each sequence and head. States and what tokens change are rounded to q's type for
-/// products then, states once a chunk. Calls with token_states or with gates of key channels are never taken so.
-/// Equal calls give equal bits. Errors are tj::Error, naming the argument. Thread safe.
+/// products then, states once a chunk. Calls with token_states, with states of e4m3 or with gates of key channels are
+/// never taken so. Equal calls give equal bits. Errors are tj::Error, naming the argument. Thread safe.
 struct GatedDeltaRuleArgs {
   static constexpr const char* kOp = "gated_delta_rule";
   using Config = GatedDeltaRuleConfig;
@@ -70,6 +76,8 @@ struct GatedDeltaRuleArgs {
   std::optional<Tensor> initial_state;  ///< zeros when absent
   std::optional<Tensor> final_state;    ///< not written when absent
   std::optional<Tensor> token_states;
+  /// [slots, H, V] and [N, L, H, V], of the states above where these are e4m3.
+  std::optional<Tensor> initial_scales, final_scales, token_scales;
   std::optional<Tensor> read_slots, write_slots;  ///< [N]
   std::optional<Tensor> cu_seqlens;               ///< [N + 1]
   bool state_transposed = false;                  ///< matrices of states are stored [K, V] instead of [V, K]

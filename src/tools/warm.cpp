@@ -93,7 +93,7 @@ constexpr const char* kFooter =
     "  chunk_o: --head-ratio 1,2,3,6 (the largest that divides Hv / H)  --gated, --variable, --h-transposed "
     "true|false|both\n"
     "        --item-heads auto,1,2,3\n"
-    "  gated_delta_rule: --dtype bf16,f16  --state f32,bf16,f16 (of states)  --head-dim 128,64\n"
+    "  gated_delta_rule: --dtype bf16,f16  --state f32,bf16,f16,e4m3 (of states)  --head-dim 128,64\n"
     "        --state-transposed true|false|both  --channel-gate true|false|both (a gate for each key channel)\n"
     "        --walk as fmha\n"
     "  delta_chunks: --step solve,solve-beside,state,wide-state,map,carry, and of gated_delta_rule's --dtype --state\n"

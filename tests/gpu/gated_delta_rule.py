@@ -20,7 +20,7 @@ from gated_delta_times import TIMES
 
 GPU, NAN = "cuda", float("nan")
 O_LIMITS = {torch.bfloat16: 5e-3, torch.float16: 1e-3}
-STATE_LIMITS = {torch.float32: 5e-4, torch.bfloat16: 4e-3, torch.float16: 1e-3}
+STATE_LIMITS = {torch.float32: 5e-4, torch.bfloat16: 4e-3, torch.float16: 1e-3, torch.float8_e4m3fn: 3e-2}
 CHUNK_LIMITS, REPEATED_LIMITS = (5e-3, 4e-3), (2e-2, 3e-2)  # of o and of states, in chunks; with repeated keys
 FEW_TOKENS = 8  # a sequence, on average, up to which calls certainly take tokens one by one
 
@@ -30,7 +30,8 @@ class Problem:
 
     def __init__(self, draw):
         self.width, self.dtype = draw.choice((64, 128)), draw.choice((torch.bfloat16, torch.float16))
-        self.state_dtype = draw.choice((torch.float32, torch.float32, torch.bfloat16, torch.float16))
+        self.state_dtype = draw.choice((torch.float32, torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn))
+        self.scaled = self.state_dtype == torch.float8_e4m3fn
         self.transposed, self.delta, self.normalise = draw.random() < 0.4, draw.random() < 0.8, draw.random() < 0.8
         self.heads = draw.choice((1, 2, 3, 4, 8, 32))
         divisors = [n for n in range(1, self.heads + 1) if self.heads % n == 0]
@@ -66,7 +67,7 @@ class Problem:
     def limits(self):
         """Of o and of states: those of chunks where the call may be served so."""
         alone = O_LIMITS[self.dtype], STATE_LIMITS[self.state_dtype]
-        if self.kept or self.channels or self.tokens <= FEW_TOKENS * (len(self.lengths) if self.listed else 1):
+        if self.kept or self.channels or self.scaled or self.tokens <= FEW_TOKENS * (len(self.lengths) if self.listed else 1):
             return alone
         return tuple(max(pair) for pair in zip(alone, REPEATED_LIMITS if self.kind == "repeated" else CHUNK_LIMITS))
 
@@ -117,10 +118,12 @@ class Problem:
                 self.writes = list(self.reads)
             elif draw.random() < 0.5:
                 self.writes[draw.randrange(count)] = -1
-        self.before = torch.full((slots, *matrix), NAN, device=GPU, dtype=self.state_dtype)
+        self.before = torch.full((slots, *matrix), NAN, device=GPU).to(self.state_dtype)
+        self.scales_before = torch.full((slots, *matrix[:2]), NAN, device=GPU)
         for slot in self.reads:
             if slot >= 0:
-                self.before[slot] = (torch.randn(matrix, device=GPU) / 4).to(self.state_dtype)
+                self.before[slot] = (torch.randn(matrix, device=GPU) * (64 if self.scaled else 0.25)).to(self.state_dtype)
+                self.scales_before[slot] = (0.3 * torch.randn(matrix[:2], device=GPU)).exp() / 256
         self.ends = [self.lead]
         for length in self.lengths:
             self.ends.append(self.ends[-1] + length)
@@ -137,10 +140,24 @@ class Problem:
         if self.initial:
             more["initial_state"] = self.before.clone()
         if self.final:
-            more["final_state"] = more["initial_state"] if self.in_place else torch.full_like(self.before, NAN)
+            more["final_state"] = more["initial_state"] if self.in_place else nan_like(self.before)
         if self.kept:
-            more["token_states"] = torch.full((len(self.lengths), self.kept, self.heads, self.width, self.width), NAN, device=GPU, dtype=self.state_dtype)
+            more["token_states"] = nan_like(self.before[:1, None]).repeat(len(self.lengths), self.kept, 1, 1, 1)
+        if self.scaled:
+            for states, scales in (("initial_state", "initial_scales"), ("final_state", "final_scales"), ("token_states", "token_scales")):
+                if states in more:
+                    more[scales] = torch.full(more[states].shape[:-1], NAN, device=GPU)
+            if self.initial:
+                more["initial_scales"].copy_(self.scales_before)
+            if self.in_place:
+                more["final_scales"] = more["initial_scales"]
         return o, more
+
+    def matrix(self, states, scales, place):
+        """A state [V, K] of each head in f64, of a tensor of states and of their scales."""
+        s = states[place].double()
+        s = s.transpose(-1, -2) if self.transposed else s
+        return s * scales[place].double()[..., None] if self.scaled else s
 
     def call(self, o, more):
         torch.ops.tilejit.gated_delta_rule_out(self.q, self.k, self.v, o, **self.options, **more)
@@ -154,8 +171,7 @@ class Problem:
             q, k = (x / (x.square().sum(-1, keepdim=True) + 1e-6).sqrt() for x in (q, k))
         s = torch.zeros(self.heads, self.width, self.width, device=GPU, dtype=torch.float64)
         if self.initial and self.reads[n] >= 0:
-            s = self.before[self.reads[n]].double()
-            s = s.transpose(1, 2) if self.transposed else s
+            s = self.matrix(self.before, self.scales_before, self.reads[n])
         outputs, states = [], [s]
         for t in range(q.shape[0]):
             s = s * decay[t].reshape(self.heads, 1, -1)
@@ -180,6 +196,10 @@ class Sum:
         return (self.wrong / self.size) ** 0.5 if self.size else self.wrong
 
 
+def nan_like(x):
+    return torch.full(x.shape, NAN, device=GPU).to(x.dtype)
+
+
 def same_bits(a, b):
     return torch.equal(a.view(torch.uint8), b.view(torch.uint8))
 
@@ -187,18 +207,17 @@ def same_bits(a, b):
 def why_wrong(problem, o, more):
     outputs, states = Sum(), Sum()
     owned = torch.zeros(o.shape[:-2], dtype=torch.bool, device=GPU)
-    turned = (lambda x: x.transpose(1, 2)) if problem.transposed else (lambda x: x)
     for n, length in enumerate(problem.lengths):
         wanted, each = problem.serial(n)
         place = slice(problem.ends[n], problem.ends[n + 1]) if problem.listed else n
         owned[place] = True
         outputs.add(o[place], wanted)
         if problem.final and problem.writes[n] >= 0:
-            states.add(turned(more["final_state"][problem.writes[n]]), each[-1])
+            states.add(problem.matrix(more["final_state"], more.get("final_scales"), problem.writes[n]), each[-1])
         for t in range(problem.kept):
             if t < length:
-                states.add(turned(more["token_states"][n, t]), each[t + 1])
-            elif not more["token_states"][n, t].isnan().all():
+                states.add(problem.matrix(more["token_states"], more.get("token_scales"), (n, t)), each[t + 1])
+            elif not more["token_states"][n, t].float().isnan().all():
                 return "the state of a token that there is not was written"
     o_limit, state_limit = problem.limits()
     if not outputs.error() <= o_limit:
@@ -209,9 +228,10 @@ def why_wrong(problem, o, more):
         return "a token of no sequence was written"
     if problem.final:
         left = [slot for slot in range(problem.before.shape[0]) if slot not in problem.writes]
-        wanted = problem.before if problem.in_place else torch.full_like(problem.before, NAN)
-        if not same_bits(more["final_state"][left], wanted[left]):
-            return "a slot that nobody writes has changed"
+        for name, before in (("final_state", problem.before), ("final_scales", problem.scales_before)):
+            wanted = before if problem.in_place else nan_like(before)
+            if name in more and not all(same_bits(more[name][slot], wanted[slot]) for slot in left):
+                return f"a slot of {name} that nobody writes has changed"
     return ""
 
 
@@ -307,7 +327,7 @@ def check_long():
     problem = Problem(draw)
     problem.width, problem.dtype, problem.state_dtype, problem.heads, problem.of = 64, torch.bfloat16, torch.float32, 1, [1, 1, 1]
     problem.lengths, problem.listed, problem.tokens, problem.lead, problem.kind, problem.beta_kind = [32768], False, 32768, 0, "none", "plain"
-    problem.channels = False
+    problem.channels = problem.scaled = False
     problem.delta = problem.normalise = problem.initial = problem.final = True
     problem.numbers, problem.transposed, problem.in_place, problem.pool, problem.kept = torch.float32, False, False, False, 0
     problem.make_tokens(draw)

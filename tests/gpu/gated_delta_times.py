@@ -8,6 +8,7 @@ import tilejit.torch
 from rotating import per_call
 
 GPU = "cuda"
+STATES = (torch.float32, torch.bfloat16, torch.float8_e4m3fn)
 ROTATED_BYTES = 512 << 20  # of states that calls of a graph change one after the other: many times L2
 
 
@@ -21,15 +22,21 @@ def time_one(batch, tokens, state_dtype, heads=32, q_heads=16, width=128, transp
     gates = (heads, width) if channels else (heads,)
     a, b = torch.randn(batch, tokens, *gates, device=GPU).bfloat16(), torch.randn(batch, tokens, heads, device=GPU).bfloat16()
     a_log, bias, o = torch.randn(heads, device=GPU), torch.randn(gates, device=GPU), torch.empty_like(v)
+    scaled = state_dtype == torch.float8_e4m3fn
     pool = torch.zeros(sets * batch, heads, width, width, device=GPU, dtype=state_dtype)
     order = torch.randperm(sets * batch, device=GPU).int().view(sets, batch)
     more = {"intermediate_states": torch.empty(batch, tokens, heads, width, width, device=GPU, dtype=state_dtype)} if kept else {}
+    if scaled:
+        more["state_scales"] = torch.ones(sets * batch, heads, width, device=GPU)
+        if kept:
+            more["intermediate_scales"] = torch.empty(batch, tokens, heads, width, device=GPU)
     calls = [lambda slots=slots: tilejit.torch.gated_delta_rule_decode(
         q, k, v, pool, a_log, a, bias, b, output=o, state_indices=slots, state_transposed=transposed, **more) for slots in order]
     moved = 2 * bytes_of_states + 2 * (q.numel() + k.numel() + v.numel() + o.numel() + a.numel() + b.numel()) + (
-        tokens * bytes_of_states if kept else 0)
+        tokens * bytes_of_states if kept else 0) + (8 * batch * heads * width if scaled else 0)
     ours = per_call(calls)
     del calls, pool
+    more.clear()
     source, target = (torch.zeros(sets, moved // 2, dtype=torch.uint8, device=GPU) for _ in range(2))
     copy = per_call([lambda i=i: target[i].copy_(source[i]) for i in range(sets)])
     what = f"{' [K, V]' if transposed else ''}{' kept' if kept else ''}{' channels' if channels else ''}"
@@ -38,15 +45,15 @@ def time_one(batch, tokens, state_dtype, heads=32, q_heads=16, width=128, transp
 
 
 def time_decode():
-    for state_dtype in (torch.float32, torch.bfloat16):
+    for state_dtype in STATES:
         for batch in (1, 8, 64, 256, 512):
             time_one(batch, 1, state_dtype)
-    for state_dtype in (torch.float32, torch.bfloat16):
+    for state_dtype in STATES:
         time_one(64, 1, state_dtype, transposed=True)
 
 
 def time_tokens():
-    for state_dtype in (torch.float32, torch.bfloat16):
+    for state_dtype in STATES:
         for tokens in (2, 4, 8):
             time_one(64, tokens, state_dtype)
         time_one(64, 4, state_dtype, kept=True)

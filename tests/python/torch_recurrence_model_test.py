@@ -102,6 +102,37 @@ class GatedDeltaRule(unittest.TestCase):
         self.torch.gated_delta_rule_decode(q, k, v, others, a_log, a, bias, b, state_indices=slots, disable_state_update=True)
         self.assertTrue(torch.equal(others, before))
 
+    def test_states_of_e4m3(self):
+        q, k, v, a, b = self.inputs(3, 2)
+        a_log, slots, e4m3 = drawn(2), torch.tensor([4, -1, 0], dtype=torch.int32), torch.float8_e4m3fn
+        before, scales = (64 * drawn(5, 2, 64, 64)).to(e4m3), torch.rand(5, 2, 64) / 64 + 0.01
+        state, of_state = before.clone(), scales.clone()
+        kept, of_kept = torch.full((3, 2, 2, 64, 64), NAN).to(e4m3), torch.full((3, 2, 2, 64), NAN)
+        o, same = self.torch.gated_delta_rule_decode(q, k, v, state, a_log, a, None, b, state_indices=slots, state_scales=of_state,
+                                                     intermediate_states=kept, intermediate_scales=of_kept)
+        self.assertIs(same, state)
+        decay = (-a_log.double().exp() * torch.nn.functional.softplus(a.double())).exp()
+        for n, slot in enumerate(slots.tolist()):
+            first = before[slot].double() * scales[slot, ..., None] if slot >= 0 else torch.zeros(2, 64, 64)
+            wanted, states = serial(q[n], k[n], v[n], decay[n], b[n].sigmoid(), first, 1 / 8)
+            self.agrees(o[n], wanted)
+            self.agrees(kept[n].double() * of_kept[n, ..., None], states, 3e-2)
+            if slot >= 0:
+                self.agrees(state[slot].double() * of_state[slot, ..., None], states[-1], 3e-2)
+                self.agrees(of_state[slot], states[-1].abs().amax(-1) / 448, 1e-5)
+        for slot in (1, 2, 3):
+            self.assertTrue(torch.equal(state[slot].view(torch.uint8), before[slot].view(torch.uint8)))
+            self.assertTrue(torch.equal(of_state[slot], scales[slot]))
+        self.refused("initial_scales is absent and initial_state.dtype is e4m3", lambda: self.torch.gated_delta_rule_decode(
+            q, k, v, state, a_log, a, None, b, state_indices=slots))
+        self.refused("state_dtype is e4m3", lambda: self.ops.gated_delta_rule(q, k, v, state_dtype=e4m3))
+        self.refused("initial_scales.dtype is f16", lambda: self.ops.gated_delta_rule_out(
+            *(x.to("meta") for x in (q, k, v, v)), initial_state=before.to("meta"), initial_scales=scales.half().to("meta")))
+        again, of_again, out = before.clone(), scales.clone(), torch.empty_like(o)
+        tilejit.gated_delta_rule(q, k, v, gate=a, gate_form="raw", a_log=a_log, beta=b, beta_raw=True, normalise=True, initial_state=again,
+                                 initial_scales=of_again, final_state=again, final_scales=of_again, read_slots=slots, write_slots=slots, out=out)
+        self.assertTrue(torch.equal(out, o) and torch.equal(of_again, of_state) and torch.equal(again.view(torch.uint8), state.view(torch.uint8)))
+
     def test_neighbours_and_results_that_are_given(self):
         q, k, v, g, beta = self.inputs(1, 3, heads=2, v_heads=1)
         out, last = torch.full((1, 3, 2, 64), NAN, dtype=q.dtype), torch.full((1, 2, 64, 64), NAN)

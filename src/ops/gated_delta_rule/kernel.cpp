@@ -20,9 +20,10 @@ using support::at;
 constexpr const char* kOp = "gated_delta_rule";
 constexpr double kTypicalTokens = 1;
 /// Four blocks of 128 threads have 128 registers for each, and half of these hold the state: 64 or 128 KB of an SM's
-/// loads under way. States of f32 with eight rows a lane take a few registers more, and so do f16 and gates of channels
-/// with transposed states (nvcc 13.0).
+/// loads under way. States of f32 with eight rows a lane take a few registers more, and so do f16, e4m3 and gates of
+/// channels with transposed states (nvcc 13.0).
 int blocks_beside(const GatedDeltaRuleKernel& kernel) {
+  if (kernel.state == DType::e4m3) return kernel.state_transposed && kernel.head_dim == 128 ? 4 : 3;
   if (kernel.state_transposed) return kernel.channel_gate && kernel.state == DType::f32 ? 3 : 4;
   return kernel.state == DType::f32 ? (kernel.head_dim == 64 ? 3 : 4) : (kernel.dtype == DType::f16 ? 3 : 4);
 }
@@ -170,9 +171,13 @@ class GatedDeltaRule final : public Described<GatedDeltaRuleArgs, gated_delta_ru
     list.reads("initial_state", of.initial_state);
     list.writes("final_state", of.final_state);
     list.writes("token_states", of.token_states);
+    list.reads("initial_scales", of.initial_scales);
+    list.writes("final_scales", of.final_scales);
+    list.writes("token_scales", of.token_scales);
     list.reads("read_slots", of.read_slots);
     list.reads("write_slots", of.write_slots);
     list.reads("cu_seqlens", of.cu_seqlens);
+    if (of.initial_scales && of.final_scales) list.may_be_one(*of.initial_scales, *of.final_scales);
     if (of.initial_state && of.final_state) list.may_be_one(*of.initial_state, *of.final_state);
   }
   void plan(const void* args, const Kernel&, const Geometry& geometry, LaunchPlan& plan) const override {

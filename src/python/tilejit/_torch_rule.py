@@ -95,14 +95,16 @@ def gated_delta_rule_decode(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, s
                             dt_bias: Optional[torch.Tensor], b: torch.Tensor, scale: Optional[float] = None,
                             output: Optional[torch.Tensor] = None, use_qk_l2norm: bool = True, *, state_indices: Optional[torch.Tensor] = None,
                             output_state_indices: Optional[torch.Tensor] = None, intermediate_states: Optional[torch.Tensor] = None,
-                            disable_state_update: bool = False, state_transposed: bool = False) -> Tuple[torch.Tensor, torch.Tensor]:
+                            disable_state_update: bool = False, state_transposed: bool = False, state_scales: Optional[torch.Tensor] = None,
+                            intermediate_scales: Optional[torch.Tensor] = None) -> Tuple[torch.Tensor, torch.Tensor]:
     """A step of serving: one token of each sequence, or a few to be verified, with gates as the model has them. The state changes in place.
 
     q, k [B, T, H, K], v [B, T, Hv, V]; a and b [B, T, Hv], f32 or q's type. The decay is exp(-exp(A_log) softplus(a + dt_bias)), A_log f32 [Hv],
     dt_bias [Hv] or None; beta is 1 / (1 + exp(-b)). For gates of key channels (KDA) a is [B, T, Hv, K] and dt_bias [Hv, K]. state [slots, Hv, V, K],
     with state_transposed [slots, Hv, K, V], f32, bf16 or f16. state_indices i32 [B]: the slot of each sequence, by default 0, 1, ...; -1 reads zeros
     and writes nothing. output_state_indices i32 [B]: where new states go instead. intermediate_states [B, L, Hv, V, K] takes the state after each of
-    the first L tokens. disable_state_update: state stays as it is. scale: K**-0.5 where it is None. Returns (o [B, T, Hv, V], or `output`; state).
+    the first L tokens. disable_state_update: state stays as it is. scale: K**-0.5 where it is None. A state of float8_e4m3fn
+    has state_scales f32 [slots, Hv, V], which change with it, and intermediate_scales [B, L, Hv, V]. Returns (o [B, T, Hv, V], or `output`; state).
     The call can stand in a CUDA graph. Raises tilejit.Error.
 
     >>> import torch, tilejit.torch
@@ -114,8 +116,10 @@ def gated_delta_rule_decode(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, s
     """
     o = q.new_empty((*v.shape[:-2], state.shape[1], v.shape[-1])) if output is None else output
     writes = {} if disable_state_update else {"final_state": state,
-                                              "write_slots": state_indices if output_state_indices is None else output_state_indices}
+                                              "write_slots": state_indices if output_state_indices is None else output_state_indices,
+                                              "final_scales": state_scales}
     torch.ops.tilejit.gated_delta_rule_out(q, k, v, o, gate=a, gate_form="raw", a_log=A_log, dt_bias=dt_bias, beta=b, beta_raw=True,
                                            normalise=use_qk_l2norm, scale=scale, initial_state=state, read_slots=state_indices,
-                                           token_states=intermediate_states, state_transposed=state_transposed, **writes)
+                                           token_states=intermediate_states, state_transposed=state_transposed, initial_scales=state_scales,
+                                           token_scales=intermediate_scales, **writes)
     return o, state

@@ -15,6 +15,8 @@ namespace tj::test {
 
 enum class Given { none, plain, raw };
 
+inline constexpr unsigned char kPoison = 0xff;  ///< of all bytes: a NaN in each type
+
 struct RuleShape {
   std::int64_t batch = 0, tokens = 1;  ///< batch 0: no such dimension
   std::vector<std::int32_t> lengths;   ///< not empty: cu_seqlens, and tokens follow from them
@@ -66,7 +68,8 @@ class RuleProblem {
   std::vector<double> row(const Memory& memory, std::int64_t sequence, std::int64_t token, std::int64_t head,
                           bool normalise) const;
   std::vector<double> first_state(std::int64_t sequence, std::int64_t head) const;
-  double state_of(const Memory& memory, std::initializer_list<std::int64_t> place, std::int64_t v,
+  /// scales: of the memory; looked at with states of e4m3 alone.
+  double state_of(const Memory& memory, const Memory& scales, std::initializer_list<std::int64_t> place, std::int64_t v,
                   std::int64_t k) const;
   struct Errors;
   void check_head(std::int64_t sequence, std::int64_t head, Errors& errors) const;
@@ -78,6 +81,7 @@ class RuleProblem {
   RuleShape shape_;
   std::int64_t tokens_ = 0;
   Memory q_, k_, v_, o_, gate_, a_log_, dt_bias_, beta_, before_, initial_, final_, each_;
+  Memory scales_before_, initial_scales_, final_scales_, each_scales_;  ///< of states of e4m3
 };
 
 }  // namespace tj::test
