@@ -25,13 +25,15 @@ enum class GateForm : std::int32_t {
 /// For a token t and a head, S is V x K, the state before it:
 ///   S' = decay_t S;  d = beta_t (v_t - S' k_t);  S = S' + d k_t^T;  o_t = scale * S q_t.
 /// Without a gate the decay is 1, which is the delta rule. Without beta it is 1. Without delta, d is beta_t v_t: gated
-/// linear attention, and the state of Mamba-2.
+/// linear attention, and the state of Mamba-2. A gate may have a number for each key channel, as Kimi Delta Attention
+/// (KDA) has: column j of S' is decay_t[j] times that of S. Without delta this is gated linear attention (GLA).
 ///
-/// Shapes, of T tokens: q [T, Hq, K], k [T, Hk, K], v [T, Hv, V], o [T, H, V]; gate and beta [T, H]; a_log and dt_bias
-/// [H]. H is a multiple of Hq, Hk and Hv; head s takes q's head s / (H / Hq), and k's and v's likewise. K = V, 64 or
-/// 128. With a leading B these are B sequences of T tokens. Without it they are one sequence, or with cu_seqlens
-/// [N + 1] on the device N of any lengths: sequence n has the tokens from cu_seqlens[n] to cu_seqlens[n + 1] - 1.
-/// A sequence without tokens leaves its state as it is.
+/// Shapes, of T tokens: q [T, Hq, K], k [T, Hk, K], v [T, Hv, V], o [T, H, V]; gate [T, H] or
+/// [T, H, K]; beta [T, H]; a_log [H]; dt_bias [H], or [H, K] with such a gate, one row behind the other. H is a
+/// multiple of Hq, Hk and Hv; head s takes q's head s / (H / Hq), and k's and v's likewise. K = V, 64 or 128. With a
+/// leading B these are B sequences of T tokens. Without it they are one sequence, or with cu_seqlens [N + 1] on the
+/// device N of any lengths: sequence n has the tokens from cu_seqlens[n] to cu_seqlens[n + 1] - 1. A sequence without
+/// tokens leaves its state as it is.
 ///
 /// States are [slots, H, V, K], or [slots, H, K, V] with state_transposed. Sequence n begins with that of slot
 /// read_slots[n] of initial_state, and leaves its last state at slot write_slots[n] of final_state. Without the list
@@ -39,28 +41,34 @@ enum class GateForm : std::int32_t {
 /// final_state may be initial_state itself: same address, shape and strides. A slot that one sequence writes is then
 /// read by no other. token_states [N, L, H, V, K] takes the state after each of a sequence's first L tokens.
 ///
+/// States of e4m3 have a scale in f32 for each row of V: initial_scales and final_scales [slots, H, V], token_scales
+/// [N, L, H, V]. The state is element times scale. A row that is written has the scale largest magnitude / 448, so that
+/// each element is within 1/16 of its size, or 1/1024 of the scale; rows below 1e-30 count as that. A state that a call
+/// only passes on is rounded again. States in place have scales in place. See NUMERICS.md for calls that follow.
+///
 /// Types: q, k, v, o are all f16 or all bf16. gate, beta and dt_bias are f32 or q's type, a_log is f32. States are all
-/// f32, all bf16 or all f16; between a call's tokens they are f32. Lists are i32. All are on one device; sizes are 1 to
-/// 2^30. The last dimension is contiguous, but for gate and beta. Other strides and addresses of q, k, v, o and states
-/// are multiples of 16 bytes. Memory that is written meets no other tensor's.
+/// f32, all bf16, all f16 or all e4m3; between a call's tokens they are f32. Lists are i32. All are on one device;
+/// sizes are 1 to 2^30. The last dimension is contiguous, but for gates [T, H] and beta. Other strides and addresses of
+/// q, k, v, o, states and what has key channels are multiples of 16 bytes. Memory that is written meets no other
+/// tensor's.
 ///
 /// Lists never lead out of these tensors: bounds outside of 0 to T count as the nearest, an end before its beginning as
-/// no tokens, a slot that there is not as -1. Slots that two sequences write hold either's state, each element from
-/// any. TJ_CHECK=1 refuses the call, and names the first bad entry.
+/// no tokens, a slot that there is not as -1. Slots that two sequences write hold either's state, each element and
+/// scale from any. TJ_CHECK=1 refuses the call, and names the first bad entry.
 ///
 /// Few tokens a sequence are taken one after the other: reading and writing states bounds the time. On sm_90a many are
 /// taken in chunks of 64, in two launches a range of chunks. The workspace is 18 KB for a chunk and head, and with
 /// several ranges a state in f32 for each sequence and head. States and what tokens change are rounded to q's type for
-/// products then, states once a chunk. Calls with token_states are never taken so.
-/// Equal calls give equal bits. Errors are tj::Error, naming the argument. Thread safe.
+/// products then, states once a chunk. Calls with token_states, with states of e4m3 or with gates of key channels are
+/// never taken so. Equal calls give equal bits. Errors are tj::Error, naming the argument. Thread safe.
 struct GatedDeltaRuleArgs {
   static constexpr const char* kOp = "gated_delta_rule";
   using Config = GatedDeltaRuleConfig;
   Tensor q, k, v, o;
-  std::optional<Tensor> gate;  ///< [.., T, H]
+  std::optional<Tensor> gate;  ///< [.., T, H], or [.., T, H, K]
   GateForm gate_form = GateForm::log;
   std::optional<Tensor> a_log;    ///< [H], with a raw gate
-  std::optional<Tensor> dt_bias;  ///< [H], with a raw gate; 0 when absent
+  std::optional<Tensor> dt_bias;  ///< [H], with a raw gate, or [H, K]; 0 when absent
   std::optional<Tensor> beta;     ///< [.., T, H]
   bool beta_raw = false;          ///< beta is 1 / (1 + exp(-b)) of what is given
   bool delta = true;
@@ -68,6 +76,8 @@ struct GatedDeltaRuleArgs {
   std::optional<Tensor> initial_state;  ///< zeros when absent
   std::optional<Tensor> final_state;    ///< not written when absent
   std::optional<Tensor> token_states;
+  /// [slots, H, V] and [N, L, H, V], of the states above where these are e4m3.
+  std::optional<Tensor> initial_scales, final_scales, token_scales;
   std::optional<Tensor> read_slots, write_slots;  ///< [N]
   std::optional<Tensor> cu_seqlens;               ///< [N + 1]
   bool state_transposed = false;                  ///< matrices of states are stored [K, V] instead of [V, K]
@@ -84,6 +94,7 @@ struct GatedDeltaRuleConfig {
   DType state_dtype = DType::f32;  ///< of states; f32 for calls without any
   int head_dim = 128;              ///< K
   bool state_transposed = false;
+  bool channel_gate = false;  ///< the gate is [.., T, H, K]; no chunks then
 };
 
 /// Runs the call on Runtime::instance().

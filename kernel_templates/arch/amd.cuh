@@ -265,6 +265,7 @@ TJ_DEVICE float with_sign(float x, float sign) { return __builtin_copysignf(x, s
 TJ_DEVICE float maximum(float a, float b) { return __builtin_fmaxf(a, b); }
 /// A NaN where one of them is.
 TJ_DEVICE float maximum_or_nan(float a, float b) { return a != a ? a : b != b ? b : __builtin_fmaxf(a, b); }
+TJ_DEVICE u32 bits_of(float value) { return detail::bits(value); }
 TJ_DEVICE float number_of(u32 bits) { return detail::number(bits); }
 TJ_DEVICE float minus_infinity() { return detail::number(0xff800000u); }
 /// The value is unchanged, but the compiler knows nothing of it any more: everything that follows from it is computed
@@ -362,6 +363,17 @@ TJ_DEVICE void unpack(Bf16, u32 packed, float& low, float& high) {
   low = detail::number(packed << 16);
   high = detail::number(packed & 0xffff0000u);
 }
+
+}  // namespace tj::dev
+
+#include "e4m3.cuh"
+
+namespace tj::dev {
+
+/// Two values as e4m3, to nearest even, the first in the low byte. Beyond 448 they are 448; NaN stays one.
+TJ_DEVICE u32 pack_e4m3(float low, float high) { return detail::e4m3(low) | detail::e4m3(high) << 8; }
+/// The other way, exact, of the low two bytes; the others are 0.
+TJ_DEVICE void unpack_e4m3(u32 both, float& low, float& high) { detail::unpack_e4m3(both, low, high); }
 
 // ---- times, in units that record ------------------------------------------------------------------------------------
 /// Cycles of a counter that all waves of a compute unit share: the lower 32 bits, on gfx11 and gfx12 all 20 bits that

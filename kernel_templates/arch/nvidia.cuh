@@ -224,6 +224,35 @@ TJ_DEVICE void unpack(Bf16, u32 packed, float& low, float& high) {
   high = __uint_as_float(packed & 0xffff0000u);
 }
 
+}  // namespace tj::dev
+
+#if __CUDA_ARCH__ < 890
+#include "e4m3.cuh"
+#endif
+
+namespace tj::dev {
+
+/// Two values as e4m3, to nearest even, the first in the low byte. Beyond 448 they are 448; NaN stays one.
+TJ_DEVICE u32 pack_e4m3(float low, float high) {
+#if __CUDA_ARCH__ < 890
+  return detail::e4m3(low) | detail::e4m3(high) << 8;
+#else
+  unsigned short both;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(both) : "f"(high), "f"(low));
+  return both;
+#endif
+}
+/// The other way, exact, of the low two bytes; the others are 0.
+TJ_DEVICE void unpack_e4m3(u32 both, float& low, float& high) {
+#if __CUDA_ARCH__ < 890
+  detail::unpack_e4m3(both, low, high);
+#else
+  u32 halves;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(static_cast<unsigned short>(both)));
+  unpack(F16{}, halves, low, high);
+#endif
+}
+
 /// For a thread that hands a slot back to whoever copies: its reads of the slot by ordinary accesses, load_matrices
 /// among them, have arrived. An arrival alone may overtake loads that wait behind other accesses. For example, products
 /// of warps beside a block whose results left in 2-byte stores multiplied rows of a later iteration (H200, 2026-11-21;

@@ -13,12 +13,6 @@
 namespace tj::dev {
 
 // ---- elements of 8 bits ---------------------------------------------------------------------------------------------
-/// Two values as e4m3, to nearest even, the first in the low byte. Beyond 448 they are 448; NaN stays one.
-TJ_DEVICE u32 pack_e4m3(float low, float high) {
-  unsigned short both;
-  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(both) : "f"(high), "f"(low));
-  return both;
-}
 TJ_DEVICE void store_global_u8(void* address, u32 value) {
   *reinterpret_cast<unsigned char*>(address) = static_cast<unsigned char>(value);
 }

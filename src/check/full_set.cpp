@@ -66,6 +66,8 @@ std::vector<Entry> entries() {
       {"chunk_o", kTensor, "--head-ratio 2 --h-transposed true"},
       {"gated_delta_rule", kAll, "--dtype bf16 --state f32,bf16"},
       {"gated_delta_rule", {"sm_90a", "sm_100a", "gfx90a"}, "--dtype f16 --head-dim 64 --state-transposed true"},
+      {"gated_delta_rule", {"sm_90a", "sm_80", "gfx1100"}, "--dtype bf16 --state bf16 --channel-gate true"},
+      {"gated_delta_rule", {"sm_90a", "sm_80", "gfx1100"}, "--dtype bf16 --state e4m3 --state-transposed both"},
       {"chunk_indices", kAll, ""},
       {"copy_rows", kAll, ""},
       {"sum_parts", kAll, "--out f16,f32"},

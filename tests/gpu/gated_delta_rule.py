@@ -3,6 +3,7 @@
     python3 tests/gpu/gated_delta_rule.py --check 300 --seed 1   # poisoned outputs, slots out of order, the same bits twice, lists that change
     python3 tests/gpu/gated_delta_rule.py --times decode         # beside a copy of as many bytes; states rotate beyond L2
     python3 tests/gpu/gated_delta_rule.py --times tokens         # 1 to 8 tokens a sequence
+    python3 tests/gpu/gated_delta_rule.py --times channels       # decoding with gates of key channels (KDA)
     python3 tests/gpu/gated_delta_rule.py --times prefill        # in chunks, beside a copy of as many bytes, and FLA where it can be imported
 
 It needs torch with CUDA, and tilejit's package: PYTHONPATH=src/python LD_LIBRARY_PATH=build/release/lib. Decides problems and prints; asserts
@@ -15,14 +16,13 @@ import sys
 import torch
 
 import tilejit.torch
-from rotating import per_call
+from gated_delta_times import TIMES
 
 GPU, NAN = "cuda", float("nan")
 O_LIMITS = {torch.bfloat16: 5e-3, torch.float16: 1e-3}
-STATE_LIMITS = {torch.float32: 5e-4, torch.bfloat16: 4e-3, torch.float16: 1e-3}
+STATE_LIMITS = {torch.float32: 5e-4, torch.bfloat16: 4e-3, torch.float16: 1e-3, torch.float8_e4m3fn: 3e-2}
 CHUNK_LIMITS, REPEATED_LIMITS = (5e-3, 4e-3), (2e-2, 3e-2)  # of o and of states, in chunks; with repeated keys
 FEW_TOKENS = 8  # a sequence, on average, up to which calls certainly take tokens one by one
-ROTATED_BYTES = 512 << 20  # of states that calls of a graph change one after the other: many times L2
 
 
 class Problem:
@@ -30,7 +30,8 @@ class Problem:
 
     def __init__(self, draw):
         self.width, self.dtype = draw.choice((64, 128)), draw.choice((torch.bfloat16, torch.float16))
-        self.state_dtype = draw.choice((torch.float32, torch.float32, torch.bfloat16, torch.float16))
+        self.state_dtype = draw.choice((torch.float32, torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn))
+        self.scaled = self.state_dtype == torch.float8_e4m3fn
         self.transposed, self.delta, self.normalise = draw.random() < 0.4, draw.random() < 0.8, draw.random() < 0.8
         self.heads = draw.choice((1, 2, 3, 4, 8, 32))
         divisors = [n for n in range(1, self.heads + 1) if self.heads % n == 0]
@@ -48,6 +49,7 @@ class Problem:
             self.lengths, self.listed, self.lead = [most] * draw.randint(1, 9), False, 0
             self.tokens = most
         self.kind = draw.choice(("plain", "none", "strong", "repeated", "raw", "exp"))
+        self.channels = self.kind != "none" and draw.random() < 0.3  # a gate for each key channel
         self.beta_kind = draw.choice(("plain", "none", "raw")) if self.kind != "repeated" else "near one"
         self.pool = draw.random() < 0.6
         self.initial, self.final, self.kept = draw.random() < 0.8, draw.random() < 0.8, draw.choice((0, 0, 2, 8))
@@ -59,13 +61,13 @@ class Problem:
 
     def __str__(self):
         return (f"{self.dtype} width {self.width} states {self.state_dtype}{' [K, V]' if self.transposed else ''} heads {self.of} of {self.heads} "
-                f"lengths {self.lengths} gate {self.kind} beta {self.beta_kind} delta {self.delta} pool {self.pool} in place {self.in_place} "
-                f"kept {self.kept}")
+                f"lengths {self.lengths} gate {self.kind}{' of channels' if self.channels else ''} beta {self.beta_kind} delta {self.delta} "
+                f"pool {self.pool} in place {self.in_place} kept {self.kept}")
 
     def limits(self):
         """Of o and of states: those of chunks where the call may be served so."""
         alone = O_LIMITS[self.dtype], STATE_LIMITS[self.state_dtype]
-        if self.kept or self.tokens <= FEW_TOKENS * (len(self.lengths) if self.listed else 1):
+        if self.kept or self.channels or self.scaled or self.tokens <= FEW_TOKENS * (len(self.lengths) if self.listed else 1):
             return alone
         return tuple(max(pair) for pair in zip(alone, REPEATED_LIMITS if self.kind == "repeated" else CHUNK_LIMITS))
 
@@ -83,16 +85,18 @@ class Problem:
         if self.kind == "repeated":
             self.k[:] = self.k.flatten(0, -3)[0].clone()
         self.options = {"delta": self.delta, "normalise": self.normalise, "scale": self.scale, "state_transposed": self.transposed}
-        uniform = torch.rand(self.shape(self.heads), device=GPU)
+        gates = (self.heads, self.width) if self.channels else (self.heads,)
+        uniform = torch.rand(self.shape(*gates), device=GPU)
         g = {"none": None, "strong": -20 * uniform, "repeated": -1e-3 * uniform, "raw": 4 * uniform - 2, "exp": uniform, "plain": -uniform}[self.kind]
         self.decay = torch.ones(self.shape(self.heads), device=GPU, dtype=torch.float64)
         if g is not None:
             g = g.to(self.numbers)
             self.options["gate"], self.decay = g, g.double() if self.kind == "exp" else g.double().exp()
         if self.kind == "raw":
-            a_log, bias = torch.randn(self.heads, device=GPU), torch.randn(self.heads, device=GPU).to(self.numbers)
+            a_log, bias = torch.randn(self.heads, device=GPU), torch.randn(gates, device=GPU).to(self.numbers)
             self.options.update(a_log=a_log, dt_bias=bias, gate_form="raw")
-            self.decay = (-a_log.double().exp() * torch.nn.functional.softplus(g.double() + bias.double())).exp()
+            factor = a_log.double().exp().view(self.heads, *(1 for _ in gates[1:]))
+            self.decay = (-factor * torch.nn.functional.softplus(g.double() + bias.double())).exp()
         elif self.kind == "exp":
             self.options["gate_form"] = "exp"
         self.strength = torch.ones(self.shape(self.heads), device=GPU, dtype=torch.float64)
@@ -114,10 +118,12 @@ class Problem:
                 self.writes = list(self.reads)
             elif draw.random() < 0.5:
                 self.writes[draw.randrange(count)] = -1
-        self.before = torch.full((slots, *matrix), NAN, device=GPU, dtype=self.state_dtype)
+        self.before = torch.full((slots, *matrix), NAN, device=GPU).to(self.state_dtype)
+        self.scales_before = torch.full((slots, *matrix[:2]), NAN, device=GPU)
         for slot in self.reads:
             if slot >= 0:
-                self.before[slot] = (torch.randn(matrix, device=GPU) / 4).to(self.state_dtype)
+                self.before[slot] = (torch.randn(matrix, device=GPU) * (64 if self.scaled else 0.25)).to(self.state_dtype)
+                self.scales_before[slot] = (0.3 * torch.randn(matrix[:2], device=GPU)).exp() / 256
         self.ends = [self.lead]
         for length in self.lengths:
             self.ends.append(self.ends[-1] + length)
@@ -134,10 +140,24 @@ class Problem:
         if self.initial:
             more["initial_state"] = self.before.clone()
         if self.final:
-            more["final_state"] = more["initial_state"] if self.in_place else torch.full_like(self.before, NAN)
+            more["final_state"] = more["initial_state"] if self.in_place else nan_like(self.before)
         if self.kept:
-            more["token_states"] = torch.full((len(self.lengths), self.kept, self.heads, self.width, self.width), NAN, device=GPU, dtype=self.state_dtype)
+            more["token_states"] = nan_like(self.before[:1, None]).repeat(len(self.lengths), self.kept, 1, 1, 1)
+        if self.scaled:
+            for states, scales in (("initial_state", "initial_scales"), ("final_state", "final_scales"), ("token_states", "token_scales")):
+                if states in more:
+                    more[scales] = torch.full(more[states].shape[:-1], NAN, device=GPU)
+            if self.initial:
+                more["initial_scales"].copy_(self.scales_before)
+            if self.in_place:
+                more["final_scales"] = more["initial_scales"]
         return o, more
+
+    def matrix(self, states, scales, place):
+        """A state [V, K] of each head in f64, of a tensor of states and of their scales."""
+        s = states[place].double()
+        s = s.transpose(-1, -2) if self.transposed else s
+        return s * scales[place].double()[..., None] if self.scaled else s
 
     def call(self, o, more):
         torch.ops.tilejit.gated_delta_rule_out(self.q, self.k, self.v, o, **self.options, **more)
@@ -151,11 +171,10 @@ class Problem:
             q, k = (x / (x.square().sum(-1, keepdim=True) + 1e-6).sqrt() for x in (q, k))
         s = torch.zeros(self.heads, self.width, self.width, device=GPU, dtype=torch.float64)
         if self.initial and self.reads[n] >= 0:
-            s = self.before[self.reads[n]].double()
-            s = s.transpose(1, 2) if self.transposed else s
+            s = self.matrix(self.before, self.scales_before, self.reads[n])
         outputs, states = [], [s]
         for t in range(q.shape[0]):
-            s = s * decay[t][:, None, None]
+            s = s * decay[t].reshape(self.heads, 1, -1)
             held = torch.einsum("hvk,hk->hv", s, k[t]) if self.delta else 0
             s = s + (strength[t][:, None] * (v[t] - held))[:, :, None] * k[t][:, None, :]
             outputs.append(torch.einsum("hvk,hk->hv", s, q[t]) * (self.width ** -0.5 if self.scale is None else self.scale))
@@ -177,6 +196,10 @@ class Sum:
         return (self.wrong / self.size) ** 0.5 if self.size else self.wrong
 
 
+def nan_like(x):
+    return torch.full(x.shape, NAN, device=GPU).to(x.dtype)
+
+
 def same_bits(a, b):
     return torch.equal(a.view(torch.uint8), b.view(torch.uint8))
 
@@ -184,18 +207,17 @@ def same_bits(a, b):
 def why_wrong(problem, o, more):
     outputs, states = Sum(), Sum()
     owned = torch.zeros(o.shape[:-2], dtype=torch.bool, device=GPU)
-    turned = (lambda x: x.transpose(1, 2)) if problem.transposed else (lambda x: x)
     for n, length in enumerate(problem.lengths):
         wanted, each = problem.serial(n)
         place = slice(problem.ends[n], problem.ends[n + 1]) if problem.listed else n
         owned[place] = True
         outputs.add(o[place], wanted)
         if problem.final and problem.writes[n] >= 0:
-            states.add(turned(more["final_state"][problem.writes[n]]), each[-1])
+            states.add(problem.matrix(more["final_state"], more.get("final_scales"), problem.writes[n]), each[-1])
         for t in range(problem.kept):
             if t < length:
-                states.add(turned(more["token_states"][n, t]), each[t + 1])
-            elif not more["token_states"][n, t].isnan().all():
+                states.add(problem.matrix(more["token_states"], more.get("token_scales"), (n, t)), each[t + 1])
+            elif not more["token_states"][n, t].float().isnan().all():
                 return "the state of a token that there is not was written"
     o_limit, state_limit = problem.limits()
     if not outputs.error() <= o_limit:
@@ -206,9 +228,10 @@ def why_wrong(problem, o, more):
         return "a token of no sequence was written"
     if problem.final:
         left = [slot for slot in range(problem.before.shape[0]) if slot not in problem.writes]
-        wanted = problem.before if problem.in_place else torch.full_like(problem.before, NAN)
-        if not same_bits(more["final_state"][left], wanted[left]):
-            return "a slot that nobody writes has changed"
+        for name, before in (("final_state", problem.before), ("final_scales", problem.scales_before)):
+            wanted = before if problem.in_place else nan_like(before)
+            if name in more and not all(same_bits(more[name][slot], wanted[slot]) for slot in left):
+                return f"a slot of {name} that nobody writes has changed"
     return ""
 
 
@@ -304,6 +327,7 @@ def check_long():
     problem = Problem(draw)
     problem.width, problem.dtype, problem.state_dtype, problem.heads, problem.of = 64, torch.bfloat16, torch.float32, 1, [1, 1, 1]
     problem.lengths, problem.listed, problem.tokens, problem.lead, problem.kind, problem.beta_kind = [32768], False, 32768, 0, "none", "plain"
+    problem.channels = problem.scaled = False
     problem.delta = problem.normalise = problem.initial = problem.final = True
     problem.numbers, problem.transposed, problem.in_place, problem.pool, problem.kept = torch.float32, False, False, False, 0
     problem.make_tokens(draw)
@@ -316,81 +340,15 @@ def check_long():
     return int(bool(why))
 
 
-def time_one(batch, tokens, state_dtype, heads=32, q_heads=16, width=128, transposed=False, kept=False):
-    """Prints what a call takes whose states change in place, and a copy of as many bytes."""
-    element = torch.tensor([], dtype=state_dtype).element_size()
-    bytes_of_states = batch * heads * width * width * element
-    sets = max(10, -(-ROTATED_BYTES // bytes_of_states)) if bytes_of_states < ROTATED_BYTES else 4
-    q, k = (torch.randn(batch, tokens, q_heads, width, device=GPU).bfloat16() for _ in range(2))
-    v = torch.randn(batch, tokens, heads, width, device=GPU).bfloat16()
-    a, b = (torch.randn(batch, tokens, heads, device=GPU).bfloat16() for _ in range(2))
-    a_log, bias, o = torch.randn(heads, device=GPU), torch.randn(heads, device=GPU), torch.empty_like(v)
-    pool = torch.zeros(sets * batch, heads, width, width, device=GPU, dtype=state_dtype)
-    order = torch.randperm(sets * batch, device=GPU).int().view(sets, batch)
-    more = {"intermediate_states": torch.empty(batch, tokens, heads, width, width, device=GPU, dtype=state_dtype)} if kept else {}
-    calls = [lambda slots=slots: tilejit.torch.gated_delta_rule_decode(
-        q, k, v, pool, a_log, a, bias, b, output=o, state_indices=slots, state_transposed=transposed, **more) for slots in order]
-    moved = 2 * bytes_of_states + 2 * (q.numel() + k.numel() + v.numel() + o.numel() + a.numel() + b.numel()) + (
-        tokens * bytes_of_states if kept else 0)
-    ours = per_call(calls)
-    del calls, pool
-    source, target = (torch.zeros(sets, moved // 2, dtype=torch.uint8, device=GPU) for _ in range(2))
-    copy = per_call([lambda i=i: target[i].copy_(source[i]) for i in range(sets)])
-    print(f"batch {batch:4} tokens {tokens} {str(state_dtype)[6:]:8}{' [K, V]' if transposed else ''}{' kept' if kept else ''}  {ours:8.2f} us "
-          f"{moved / ours / 1e6:5.2f} TB/s  a copy {copy:8.2f} us {moved / copy / 1e6:5.2f} TB/s  ({copy / ours:.2f})", flush=True)
-
-
-def time_decode():
-    for state_dtype in (torch.float32, torch.bfloat16):
-        for batch in (1, 8, 64, 256, 512):
-            time_one(batch, 1, state_dtype)
-    for state_dtype in (torch.float32, torch.bfloat16):
-        time_one(64, 1, state_dtype, transposed=True)
-
-
-def time_tokens():
-    for state_dtype in (torch.float32, torch.bfloat16):
-        for tokens in (2, 4, 8):
-            time_one(64, tokens, state_dtype)
-        time_one(64, 4, state_dtype, kept=True)
-
-
-PREFILL = ((16, 32, 1, 8192), (16, 32, 1, 32768), (16, 32, 4, 2048), (16, 32, 8, 4096), (2, 8, 1, 8192), (2, 8, 4, 8192), (16, 64, 1, 8192),
-           (16, 48, 1, 8192), (4, 16, 1, 32768))  # heads of q and k, of v, batch, tokens
-
-
-def fla_call(q, k, v, g, beta):
-    """A call of flash-linear-attention; None where it cannot be imported."""
-    try:
-        from fla.ops.gated_delta_rule import chunk_gated_delta_rule
-    except ImportError:
-        return None
-    return lambda: chunk_gated_delta_rule(q, k, v, g, beta, output_final_state=True, use_qk_l2norm_in_kernel=True)
-
-
-def time_prefill():
-    for heads, v_heads, batch, tokens in PREFILL:
-        q, k = (torch.randn(batch, tokens, heads, 128, device=GPU).bfloat16() for _ in range(2))
-        v, g, beta = torch.randn(batch, tokens, v_heads, 128, device=GPU).bfloat16(), *(
-            torch.rand(batch, tokens, v_heads, device=GPU) for _ in range(2))
-        g, o, state = -0.1 * g, torch.empty_like(v), torch.empty(batch, v_heads, 128, 128, device=GPU)
-        moved = 2 * (q.numel() + k.numel() + v.numel() + o.numel()) + 4 * (g.numel() + beta.numel() + state.numel())
-        ours = per_call([lambda: torch.ops.tilejit.gated_delta_rule_out(q, k, v, o, gate=g, beta=beta, normalise=True, final_state=state)])
-        source, target = (torch.zeros(moved // 2, dtype=torch.uint8, device=GPU) for _ in range(2))
-        copy, peer = per_call([lambda: target.copy_(source)]), fla_call(q, k, v, g, beta)
-        beside = f"  FLA {per_call([peer]):8.1f} us" if peer else ""
-        print(f"heads {heads:2}/{v_heads:2} {batch}x{tokens:5}  {ours:8.1f} us  a copy {copy:8.1f} us ({copy / ours:.2f}){beside}", flush=True)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", type=int, default=0)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
-    parser.add_argument("--times", choices=("decode", "tokens", "prefill"), action="append", default=[])
+    parser.add_argument("--times", choices=tuple(TIMES), action="append", default=[])
     options = parser.parse_args()
     wrong = check(options.check, options.seed) if options.check else 0
     for what in options.times:
-        {"decode": time_decode, "tokens": time_tokens, "prefill": time_prefill}[what]()
+        TIMES[what]()
     return 1 if wrong else 0
 
 

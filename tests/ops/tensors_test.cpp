@@ -116,14 +116,18 @@ TEST_CASE("the gated delta rule and its states, which change in place") {
   args.a_log = args.dt_bias = dense(4, DType::f32, {1});
   args.initial_state = args.final_state = dense(5, DType::f32, {3, 1, 64, 64});
   args.token_states = dense(6, DType::f32, {1, 2, 1, 64, 64});
+  args.initial_scales = args.final_scales = dense(9, DType::f32, {3, 1, 64});
+  args.token_scales = dense(10, DType::f32, {1, 2, 1, 64});
   args.read_slots = args.write_slots = dense(7, DType::i32, {1});
   args.cu_seqlens = dense(8, DType::i32, {2});
+  CHECK(listed("gated_delta_rule", args) ==
+        "q k v >o gate a_log dt_bias beta initial_state=final_state >final_state=initial_state >token_states "
+        "initial_scales=final_scales >final_scales=initial_scales >token_scales read_slots "
+        "write_slots cu_seqlens");
   CHECK(
-      listed("gated_delta_rule", args) ==
-      "q k v >o gate a_log dt_bias beta initial_state=final_state >final_state=initial_state >token_states read_slots "
-      "write_slots cu_seqlens");
-  CHECK(touched("gated_delta_rule", &args) ==
-        "0:+256 0:+256 1:+256 >2:+256 3:+8 4:+4 4:+4 3:+8 5:+49152 >5:+49152 >6:+32768 7:+4 7:+4 8:+8");
+      touched("gated_delta_rule", &args) ==
+      "0:+256 0:+256 1:+256 >2:+256 3:+8 4:+4 4:+4 3:+8 5:+49152 >5:+49152 >6:+32768 9:+768 >9:+768 >10:+512 7:+4 7:+4 "
+      "8:+8");
 }
 
 TEST_CASE(

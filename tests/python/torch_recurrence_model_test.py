@@ -14,16 +14,16 @@ def drawn(*shape, seed=0, dtype=None):
     return x if dtype is None else x.to(dtype)
 
 
-def serial(q, k, v, decay, beta, state, scale, normalise=True):
-    """(o, states after each token) of one sequence: q, k [T, H, K], v [T, Hv, V], decay and beta [T, Hv], state [Hv, V, K], in f64."""
+def serial(q, k, v, decay, beta, state, scale, normalise=True, delta=True):
+    """(o, states after each token) of one sequence: q, k [T, H, K], v [T, Hv, V], decay [T, Hv] or [T, Hv, K], beta [T, Hv], state [Hv, V, K], in f64."""
     heads, outputs, states = state.shape[0], [], []
     q, k, v = (x.double().repeat_interleave(heads // x.shape[1], 1) for x in (q, k, v))
     if normalise:
         q, k = (x / (x.square().sum(-1, keepdim=True) + 1e-6).sqrt() for x in (q, k))
     s = state.double()
     for t in range(q.shape[0]):
-        s = s * decay[t].double()[:, None, None]
-        d = beta[t].double()[:, None] * (v[t] - torch.einsum("hvk,hk->hv", s, k[t]))
+        s = s * decay[t].double().reshape(heads, 1, -1)
+        d = beta[t].double()[:, None] * (v[t] - (torch.einsum("hvk,hk->hv", s, k[t]) if delta else 0))
         s = s + d[:, :, None] * k[t][:, None, :]
         outputs.append(scale * torch.einsum("hvk,hk->hv", s, q[t]))
         states.append(s)
@@ -102,6 +102,37 @@ class GatedDeltaRule(unittest.TestCase):
         self.torch.gated_delta_rule_decode(q, k, v, others, a_log, a, bias, b, state_indices=slots, disable_state_update=True)
         self.assertTrue(torch.equal(others, before))
 
+    def test_states_of_e4m3(self):
+        q, k, v, a, b = self.inputs(3, 2)
+        a_log, slots, e4m3 = drawn(2), torch.tensor([4, -1, 0], dtype=torch.int32), torch.float8_e4m3fn
+        before, scales = (64 * drawn(5, 2, 64, 64)).to(e4m3), torch.rand(5, 2, 64) / 64 + 0.01
+        state, of_state = before.clone(), scales.clone()
+        kept, of_kept = torch.full((3, 2, 2, 64, 64), NAN).to(e4m3), torch.full((3, 2, 2, 64), NAN)
+        o, same = self.torch.gated_delta_rule_decode(q, k, v, state, a_log, a, None, b, state_indices=slots, state_scales=of_state,
+                                                     intermediate_states=kept, intermediate_scales=of_kept)
+        self.assertIs(same, state)
+        decay = (-a_log.double().exp() * torch.nn.functional.softplus(a.double())).exp()
+        for n, slot in enumerate(slots.tolist()):
+            first = before[slot].double() * scales[slot, ..., None] if slot >= 0 else torch.zeros(2, 64, 64)
+            wanted, states = serial(q[n], k[n], v[n], decay[n], b[n].sigmoid(), first, 1 / 8)
+            self.agrees(o[n], wanted)
+            self.agrees(kept[n].double() * of_kept[n, ..., None], states, 3e-2)
+            if slot >= 0:
+                self.agrees(state[slot].double() * of_state[slot, ..., None], states[-1], 3e-2)
+                self.agrees(of_state[slot], states[-1].abs().amax(-1) / 448, 1e-5)
+        for slot in (1, 2, 3):
+            self.assertTrue(torch.equal(state[slot].view(torch.uint8), before[slot].view(torch.uint8)))
+            self.assertTrue(torch.equal(of_state[slot], scales[slot]))
+        self.refused("initial_scales is absent and initial_state.dtype is e4m3", lambda: self.torch.gated_delta_rule_decode(
+            q, k, v, state, a_log, a, None, b, state_indices=slots))
+        self.refused("state_dtype is e4m3", lambda: self.ops.gated_delta_rule(q, k, v, state_dtype=e4m3))
+        self.refused("initial_scales.dtype is f16", lambda: self.ops.gated_delta_rule_out(
+            *(x.to("meta") for x in (q, k, v, v)), initial_state=before.to("meta"), initial_scales=scales.half().to("meta")))
+        again, of_again, out = before.clone(), scales.clone(), torch.empty_like(o)
+        tilejit.gated_delta_rule(q, k, v, gate=a, gate_form="raw", a_log=a_log, beta=b, beta_raw=True, normalise=True, initial_state=again,
+                                 initial_scales=of_again, final_state=again, final_scales=of_again, read_slots=slots, write_slots=slots, out=out)
+        self.assertTrue(torch.equal(out, o) and torch.equal(of_again, of_state) and torch.equal(again.view(torch.uint8), state.view(torch.uint8)))
+
     def test_neighbours_and_results_that_are_given(self):
         q, k, v, g, beta = self.inputs(1, 3, heads=2, v_heads=1)
         out, last = torch.full((1, 3, 2, 64), NAN, dtype=q.dtype), torch.full((1, 2, 64, 64), NAN)
@@ -115,11 +146,58 @@ class GatedDeltaRule(unittest.TestCase):
         array = tilejit.gated_delta_rule(q, k, v, beta=beta, delta=False, gate=torch.full((1, 3, 2), 0.5), gate_form="exp", initial_state=None)
         self.assertTrue(torch.equal(array, out))
 
+    def test_gates_of_key_channels(self):
+        q, k, v, _, beta = self.inputs(2, 3)
+        raw, state, a_log, bias = drawn(2, 3, 2, 64), drawn(2, 2, 64, 64), drawn(2), drawn(128, seed=5)
+        bounded = -5 * torch.sigmoid(a_log.double().exp()[:, None] * (raw.double() + bias.double().view(2, 64)))
+        cases = ((dict(g=-raw.abs()), -raw.abs(), beta),
+                 (dict(g=raw.bfloat16(), A_log=a_log.view(1, 1, 2, 1), dt_bias=bias, use_gate_in_kernel=True), None, beta),
+                 (dict(g=raw, A_log=a_log, dt_bias=bias, use_gate_in_kernel=True, lower_bound=-5.0), bounded, beta),
+                 (dict(g=-raw.abs(), use_beta_sigmoid_in_kernel=True), -raw.abs(), beta.sigmoid()),
+                 (dict(g=-raw.abs(), use_beta_sigmoid_in_kernel=True, allow_neg_eigval=True), -raw.abs(), 2 * beta.sigmoid()))
+        for options, g, strength in cases:
+            if g is None:
+                g = -a_log.double().exp()[:, None] * torch.nn.functional.softplus(raw.bfloat16().double() + bias.double().view(2, 64))
+            for function in (self.torch.fused_recurrent_kda, self.torch.chunk_kda):
+                for v_first in (False, True):
+                    given = state if v_first else state.transpose(2, 3).contiguous()
+                    o, last = function(q, k, v, beta=beta, initial_state=given, output_final_state=True, use_qk_l2norm_in_kernel=True,
+                                       state_v_first=v_first, **options)
+                    for n in range(2):
+                        wanted, states = serial(q[n], k[n], v[n], g[n].double().exp(), strength[n], state[n], 1 / 8)
+                        self.agrees(o[n], wanted)
+                        self.agrees(last[n] if v_first else last[n].transpose(1, 2), states[-1], 1e-4)
+        ends = torch.tensor([0, 2, 2, 3])
+        o, last = self.torch.fused_recurrent_kda(q[:1], k[:1], v[:1], -raw[:1].abs(), beta[:1], use_qk_l2norm_in_kernel=True, cu_seqlens=ends)
+        self.assertIsNone(last)
+        self.agrees(o[0, 2:], serial(q[0, 2:], k[0, 2:], v[0, 2:], (-raw[0, 2:].abs()).exp(), beta[0, 2:], torch.zeros(2, 64, 64), 1 / 8)[0])
+
+    def test_names_of_neighbours(self):
+        q, k, v, g, beta = self.inputs(1, 3)
+        ones, zeros, gk, gamma = torch.ones(3, 2), torch.zeros(2, 64, 64), -drawn(1, 3, 2, 64).abs(), -drawn(2).abs()
+        gla, simple = self.torch.fused_recurrent_gla, (self.torch.fused_recurrent_simple_gla, self.torch.chunk_simple_gla)
+        o, last = gla(q, k, v, gk, output_final_state=True)
+        wanted, states = serial(q[0], k[0], v[0], gk[0].exp(), ones, zeros, 1 / 8, False, False)
+        self.agrees(o[0], wanted)
+        self.agrees(last[0].transpose(1, 2), states[-1], 1e-4)
+        self.agrees(gla(q, k, v)[0][0], serial(q[0], k[0], v[0], ones, ones, zeros, 1 / 8, False, False)[0])
+        for function in simple:
+            self.agrees(function(q, k, v, g)[0][0], serial(q[0], k[0], v[0], g[0].exp(), ones, zeros, 1 / 8, False, False)[0])
+            wanted = serial(q[0], k[0], v[0], (g[0] + gamma).exp(), ones, zeros, 1 / 8, False, False)[0]
+            self.agrees(function(q, k, v, g, gamma)[0][0], wanted)
+            wanted = serial(q[0], k[0], v[0], gamma.exp().expand(3, 2), ones, zeros, 1 / 8, False, False)[0]
+            self.agrees(function(q, k, v, g_gamma=gamma)[0][0], wanted)
+        for function in (self.torch.fused_recurrent_delta_rule, self.torch.chunk_delta_rule):
+            o, _ = function(q, k, v, beta, use_qk_l2norm_in_kernel=True)
+            self.agrees(o[0], serial(q[0], k[0], v[0], ones, beta[0], zeros, 1 / 8)[0])
+
     def test_without_memory_and_compiled(self):
         q, k, v, g, beta = self.inputs(2, 3)
         o, state = self.ops.gated_delta_rule(*(x.to("meta") for x in (q, k, v)), gate=g.to("meta"))
         self.assertEqual((o.shape, o.dtype, state.shape, state.dtype), (v.shape, v.dtype, (2, 2, 64, 64), torch.float32))
         torch.library.opcheck(self.ops.gated_delta_rule, (q, k, v), dict(gate=g, beta=beta, state_dtype=torch.bfloat16),
+                              test_utils=("test_schema", "test_faketensor"))
+        torch.library.opcheck(self.ops.gated_delta_rule, (q, k, v), dict(gate=drawn(2, 3, 2, 64), beta=beta, gate_form="exp"),
                               test_utils=("test_schema", "test_faketensor"))
         pool = drawn(4, 2, 64, 64)
         torch.library.opcheck(self.ops.gated_delta_rule_out, (q, k, v, torch.empty_like(v)), dict(
@@ -130,6 +208,17 @@ class GatedDeltaRule(unittest.TestCase):
         q, k, v, g, beta = self.inputs(2, 3)
         rule = self.torch.fused_recurrent_gated_delta_rule
         self.refused("gk is given", lambda: rule(q, k, v, g, beta, gk=g))
+        self.refused("g.rank is 4; allowed: 3", lambda: rule(q, k, v, v, beta))
+        kda, gk = self.torch.fused_recurrent_kda, drawn(2, 3, 2, 64)
+        self.refused("g.rank is 3; allowed: 4", lambda: kda(q, k, v, g, beta))
+        self.refused("beta is None", lambda: kda(q, k, v, gk, None))
+        self.refused("A_log is None with use_gate_in_kernel", lambda: kda(q, k, v, gk, beta, use_gate_in_kernel=True))
+        self.refused("allow_neg_eigval is True without", lambda: kda(q, k, v, gk, beta, allow_neg_eigval=True))
+        self.refused("ssm_state_indices is given", lambda: kda(q, k, v, gk, beta, ssm_state_indices=gk))
+        self.refused("return_intermediate_states is given", lambda: self.torch.chunk_kda(q, k, v, gk, beta, return_intermediate_states=True))
+        self.refused("gate.shape[3] (K) is 32", lambda: kda(q, k, v, gk[..., :32].contiguous(), beta))
+        self.refused("gv is given", lambda: self.torch.fused_recurrent_gla(q, k, v, gk, v))
+        self.refused("reverse is given", lambda: self.torch.fused_recurrent_simple_gla(q, k, v, g, reverse=True))
         self.refused("q.rank is 3", lambda: rule(q[0], k[0], v[0]))
         self.refused("q.shape[0] is 2 with cu_seqlens", lambda: rule(q, k, v, cu_seqlens=torch.tensor([0, 3])))
         self.refused("beta.rank is 4", lambda: rule(q, k, v, g, v))

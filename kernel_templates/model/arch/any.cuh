@@ -197,6 +197,17 @@ TJ_DEVICE void unpack(Bf16, u32 packed, float& low, float& high) {
   high = __builtin_bit_cast(float, packed & 0xffff0000u);
 }
 
+}  // namespace tj::dev
+
+#include "e4m3.cuh"
+
+namespace tj::dev {
+
+/// Two values as e4m3, to nearest even, the first in the low byte. Beyond 448 they are 448; NaN stays one.
+TJ_DEVICE u32 pack_e4m3(float low, float high) { return detail::e4m3(low) | detail::e4m3(high) << 8; }
+/// The other way, exact, of the low two bytes; the others are 0.
+TJ_DEVICE void unpack_e4m3(u32 both, float& low, float& high) { detail::unpack_e4m3(both, low, high); }
+
 /// For a thread that hands a slot back to whoever copies: its reads of the slot by ordinary accesses have arrived.
 template <int Site>
 TJ_DEVICE void reads_arrived() {

@@ -11,19 +11,6 @@
 namespace tj::dev {
 
 // ---- elements of 8 bits ---------------------------------------------------------------------------------------------
-namespace detail {
-/// Bits of |value| are its exponent and fraction: rounded to three bits of fraction they are e4m3's but for the bias. A
-/// subnormal is a number of 2^-9, which a sum with 2^14 rounds to.
-TJ_DEVICE u32 e4m3(float value) {
-  const u32 bits = __builtin_bit_cast(u32, value), sign = bits >> 24 & 0x80u, size = bits & 0x7fffffffu;
-  if (size > 0x7f800000u) return sign | 0x7fu;
-  if (size >= 0x43e00000u) return sign | 0x7eu;  // 448
-  if (size < 0x3c800000u)                        // 2^-6
-    return sign | (__builtin_bit_cast(u32, __builtin_bit_cast(float, size) + 16384.0f) - 0x46800000u);
-  return sign | (((size + 0x7ffffu + (size >> 20 & 1u)) >> 20) - (120u << 3));
-}
-}  // namespace detail
-TJ_DEVICE u32 pack_e4m3(float low, float high) { return detail::e4m3(low) | detail::e4m3(high) << 8; }
 TJ_DEVICE void store_global_u8(void* address, u32 value) {
   detail::writes(address, 1);
   *static_cast<unsigned char*>(address) = static_cast<unsigned char>(value);

@@ -5,7 +5,9 @@
 // whatever its lists say; a state's part is read before it is written, by the same lanes.
 #pragma once
 
+#include "ops/gated_delta_rule/channels.cuh"
 #include "ops/gated_delta_rule/params.cuh"
+#include "ops/gated_delta_rule/scaled.cuh"
 #include "ops/gated_delta_rule/slots.cuh"
 #include "ops/gated_delta_rule/state.cuh"
 #include "ops/gated_delta_rule/token.cuh"
@@ -57,6 +59,30 @@ struct Recurrence {
         unit(static_cast<int>(dev::warp_index()) * (C::kLanes / 32) + static_cast<int>(dev::lane_index()) / 32) {}
 };
 
+/// Asks for a head's state in a slot.
+template <class C>
+TJ_DEVICE void ask_state(const Place<C>& place, const States& states, int slot, Stored<C>& stored) {
+  load_state<C>(place, head_of(states, slot, place.head), states.row, stored);
+  if constexpr (kScaled<typename C::StateElement>)
+    load_scales<C>(place, scales_of(states, slot, place.head), stored.scales);
+}
+template <class C>
+TJ_DEVICE void take_state(const Stored<C>& stored, State<C>& state) {
+  if constexpr (kScaled<typename C::StateElement>)
+    unpack_scaled<C>(stored, state);
+  else
+    unpack_state<C>(stored, state);
+}
+/// `scales`: the begin of the head's, looked at with elements of e4m3 alone.
+template <class C>
+TJ_DEVICE void put_state(const Place<C>& place, unsigned char* head, long long row_bytes, float* scales,
+                         State<C>& state) {
+  if constexpr (kScaled<typename C::StateElement>)
+    store_scaled<C>(place, head, row_bytes, scales, state);
+  else
+    store_state<C>(place, head, row_bytes, state);
+}
+
 /// Asks for the state, and takes the first token while it comes.
 template <class C>
 TJ_DEVICE void begin_sequence(Recurrence<C>& recurrence, const Tile& tile) {
@@ -67,11 +93,11 @@ TJ_DEVICE void begin_sequence(Recurrence<C>& recurrence, const Tile& tile) {
   const int slot = slot_of(params.initial, tile.sequence);
   Stored<C> stored;
   if (slot >= 0)
-    load_state<C>(place, head_of(params.initial, slot, place.head), params.initial.row, stored);
+    ask_state<C>(place, params.initial, slot, stored);
   else
     clear_state<C>(stored);
   if (tile.trip_count > 0) recurrence.token.take(params, place, position_of(tile, 0, place.head));
-  unpack_state<C>(stored, recurrence.state);
+  take_state<C>(stored, recurrence.state);
 }
 
 /// Asks for the token behind this one.
@@ -89,10 +115,32 @@ TJ_DEVICE void take_token(Recurrence<C>& recurrence, const Tile& tile, int i) {
   if (place.valid && i > 0) recurrence.token.take(recurrence.params, place, position_of(tile, i, place.head));
 }
 
+/// The state fades by the gates of key channels.
+template <class C>
+TJ_DEVICE void fade_state(Recurrence<C>& recurrence, const Tile& tile, int i) {
+  using L = Layout<C>;
+  const Place<C> place(recurrence.params, tile.part, recurrence.unit);
+  if (!place.valid) return;
+#pragma unroll
+  for (int j = 0; j < L::kDepth; j += 4) {  // four at a time: more would take too many registers
+    float decays[4];
+    channel_decays<C>(recurrence.params, position_of(tile, i, place.head), place.run(j / L::kRun) + j % L::kRun,
+                      decays);
+#pragma unroll
+    for (int row = 0; row < L::kRows; ++row)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) recurrence.state.s[row][j + e] *= decays[e];
+  }
+}
+
 /// The results of rows, packed.
 TJ_DEVICE void store_rows(unsigned char* to, const u32 (&words)[2]) { dev::store_global(to, words[0], words[1]); }
 TJ_DEVICE void store_rows(unsigned char* to, const u32 (&words)[4]) {
   dev::store_global(to, words[0], words[1], words[2], words[3]);
+}
+TJ_DEVICE void store_rows(unsigned char* to, const u32 (&words)[8]) {
+  dev::store_global(to, words[0], words[1], words[2], words[3]);
+  dev::store_global(to + 16, words[4], words[5], words[6], words[7]);
 }
 
 /// Rows `first` to first + 3 of a lane: a token adds `added` times k to them, and their results are `words`. Results
@@ -160,10 +208,14 @@ TJ_DEVICE void update_state(Recurrence<C>& recurrence, const Tile& tile, int i) 
     store_rows(row_of(params.o, position_of(tile, i, place.head), place.head) + 2 * place.row, words);
   const TokenStates& each = params.each;
   if (each.data != nullptr && i < each.tokens)
-    store_state<C>(place,
-                   static_cast<unsigned char*>(each.data) +
-                       (tile.sequence * each.sequence + i * each.token + place.head * each.head),
-                   each.row, recurrence.state);
+    put_state<C>(place,
+                 static_cast<unsigned char*>(each.data) +
+                     (tile.sequence * each.sequence + i * each.token + place.head * each.head),
+                 each.row,
+                 reinterpret_cast<float*>(
+                     reinterpret_cast<unsigned char*>(each.scales) +
+                     (tile.sequence * each.scale_sequence + i * each.scale_token + place.head * each.scale_head)),
+                 recurrence.state);
 }
 
 /// The sequence's last state goes to its slot.
@@ -174,7 +226,8 @@ TJ_DEVICE void end_sequence(Recurrence<C>& recurrence, const Tile& tile) {
   if (slot < 0) return;
   const Place<C> place(params, tile.part, recurrence.unit);
   if (!place.valid) return;
-  store_state<C>(place, head_of(params.final, slot, place.head), params.final.row, recurrence.state);
+  put_state<C>(place, head_of(params.final, slot, place.head), params.final.row,
+               scales_of(params.final, slot, place.head), recurrence.state);
 }
 
 }  // namespace tj::ops::gated_delta_rule

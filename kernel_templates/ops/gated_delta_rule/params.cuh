@@ -25,12 +25,16 @@ struct States {
   const int* slots;           ///< null: the slot of a sequence is its number
   long long slot, head, row;  ///< row: of a matrix as it is stored
   int count;
+  float* scales;  ///< of rows of V, one behind the other, with states of e4m3
+  long long scale_slot, scale_head;
 };
 /// The states after tokens, strides in bytes; null: none.
 struct TokenStates {
   void* data;
   long long sequence, token, head, row;
   int tokens;
+  float* scales;  ///< of rows of V, one behind the other, with states of e4m3
+  long long scale_sequence, scale_token, scale_head;
 };
 
 /// Options of a call, bits of one number.
@@ -47,7 +51,7 @@ enum Option : int {
 
 struct Params {
   Tokens q, k, v, o;
-  Numbers gate, beta;
+  Numbers gate, beta;  ///< a gate of key channels has a number for each of them, one behind the other
   const float* a_log;
   const void* dt_bias;
   States initial, final;

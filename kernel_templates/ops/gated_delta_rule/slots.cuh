@@ -19,4 +19,10 @@ TJ_DEVICE unsigned char* head_of(const States& states, int slot, int head) {
   return static_cast<unsigned char*>(states.data) + (slot * states.slot + head * states.head);
 }
 
+/// The begin of a head's scales in a slot.
+TJ_DEVICE float* scales_of(const States& states, int slot, int head) {
+  return reinterpret_cast<float*>(reinterpret_cast<unsigned char*>(states.scales) +
+                                  (slot * states.scale_slot + head * states.scale_head));
+}
+
 }  // namespace tj::ops::gated_delta_rule

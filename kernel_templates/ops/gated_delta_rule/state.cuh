@@ -10,6 +10,9 @@ namespace tj::ops::gated_delta_rule {
 
 using dev::u32;
 
+template <class Tag>
+inline constexpr bool kScaled = dev::kElementBytes<Tag> == 1;  ///< elements count times a scale of their row of V
+
 /// A unit has kTileRows rows of V and all of K. A lane has kRows rows, and of each kDepth elements in runs of kRun;
 /// kLanes lanes, kMask apart and more, share the rows.
 template <class C>
@@ -18,7 +21,7 @@ struct Layout {
   static constexpr int kEach =
       16 / dev::kElementBytes<typename C::StateElement>;  ///< neighbours in memory, of one load
   static constexpr int kTileRows = kUnitElements / kK;
-  static constexpr int kLanes = C::kTransposed ? 32 * kEach / kTileRows : 8;
+  static constexpr int kLanes = C::kTransposed ? 32 * kEach / kTileRows : kK / kEach < 8 ? kK / kEach : 8;
   static constexpr int kMask = C::kTransposed ? 32 / kLanes : 1;
   static constexpr int kRows = C::kTransposed ? kEach : kTileRows * kLanes / 32;
   static constexpr int kDepth = kK / kLanes;
@@ -27,6 +30,8 @@ struct Layout {
   static constexpr int kLoads = 64 / kEach;
   static constexpr int kUnitsOfHead = kK / kTileRows;
   static_assert(kRows * kDepth == 64);
+  /// The row of element e of load l.
+  TJ_DEVICE static constexpr int row_of(int l, int e) { return C::kTransposed ? e : l / (kLoads / kRows); }
 };
 
 /// The places of a lane's elements.
@@ -78,6 +83,7 @@ struct State {
 template <class C>
 struct Stored {
   u32 words[Layout<C>::kLoads][4];
+  float scales[kScaled<typename C::StateElement> ? Layout<C>::kRows : 1];  ///< of rows, with elements of e4m3
 };
 
 /// Memory is a head's, whose stored rows are so many bytes apart.
@@ -94,6 +100,9 @@ TJ_DEVICE void clear_state(Stored<C>& stored) {
   for (int l = 0; l < Layout<C>::kLoads; ++l)
 #pragma unroll
     for (int w = 0; w < 4; ++w) stored.words[l][w] = 0;
+  if constexpr (kScaled<typename C::StateElement>)
+#pragma unroll
+    for (int r = 0; r < Layout<C>::kRows; ++r) stored.scales[r] = 0;
 }
 
 TJ_DEVICE void values_of(dev::F32, const u32 (&words)[4], float (&values)[4]) {

@@ -87,7 +87,9 @@ TJ_DEVICE void prefetch_token(const Params& params, const Place<C>& place, const
   dev::prefetch_near(row_of(params.q, at, divided(at.head, params.by_q)) + first);
   dev::prefetch_near(row_of(params.k, at, divided(at.head, params.by_k)) + first);
   dev::prefetch_near(row_of(params.v, at, divided(at.head, params.by_v)) + 2 * place.row);
-  if (params.gate.data != nullptr) dev::prefetch_near(number_of_token(params.gate, at));
+  if (params.gate.data != nullptr)
+    dev::prefetch_near(number_of_token(params.gate, at) +
+                       (C::kChannelGate ? first * (has(params, kGateHalf) ? 1 : 2) : 0));
   if (params.beta.data != nullptr) dev::prefetch_near(number_of_token(params.beta, at));
 }
 
@@ -114,8 +116,9 @@ struct Token {
   }
   TJ_DEVICE void take(const Params& params, const Place<C>& place, const Position& at) {
     const typename C::Element tag{};
-    const u32 gate = params.gate.data != nullptr ? load_number(number_of_token(params.gate, at), has(params, kGateHalf))
-                                                 : 0,
+    const u32 gate = !C::kChannelGate && params.gate.data != nullptr
+                         ? load_number(number_of_token(params.gate, at), has(params, kGateHalf))
+                         : 0,
               strength = params.beta.data != nullptr
                              ? load_number(number_of_token(params.beta, at), has(params, kBetaHalf))
                              : 0;
@@ -136,7 +139,7 @@ struct Token {
 
  private:
   TJ_DEVICE static float decay_of(const Params& params, int head, float gate) {
-    if (params.gate.data == nullptr) return 1.0f;
+    if (C::kChannelGate || params.gate.data == nullptr) return 1.0f;  // fade_state has the gates of channels
     if (has(params, kGateExp)) return gate;
     if (has(params, kGateRaw)) {
       const u32 bias = params.dt_bias != nullptr ? load_bias(params, head) : 0;

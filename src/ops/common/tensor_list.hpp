@@ -22,7 +22,7 @@ struct ListedTensor {
 
 class TensorList {
  public:
-  static constexpr std::size_t kMost = 16;
+  static constexpr std::size_t kMost = 20;
 
   void reads(const char* name, Tensor& tensor) { entries_.at(count_++) = {name, &tensor, false}; }
   void writes(const char* name, Tensor& tensor) { entries_.at(count_++) = {name, &tensor, true}; }

@@ -42,7 +42,7 @@ class Touched {
   std::span<const support::MemoryRange> ranges() const { return {ranges_.data(), count_}; }
 
  private:
-  static constexpr std::size_t kMost = 16;  // tensors of a descriptor, and more
+  static constexpr std::size_t kMost = 20;  // tensors of a descriptor, and more
 
   void add(const Tensor& tensor, bool written, std::uintptr_t unit) {
     std::int64_t last = 0;

@@ -180,7 +180,8 @@ ChunkMemory delta_chunks_memory(const GatedDeltaRuleArgs& call, const ChunkCut& 
 }
 
 bool delta_chunks_serve(const GatedDeltaRuleArgs& call) {
-  return !call.token_states && tokens_of(call) <= kMostTokens &&
+  return !call.token_states && !gates_channels(call) && gated_delta_rule_state(call) != DType::e4m3 &&
+         tokens_of(call) <= kMostTokens &&
          delta_chunks_records(call) * heads_of(call) * delta_chunks::kRecordRows < kMostRecordRows;
 }
 

@@ -26,6 +26,9 @@ GatedDeltaRuleArgs gated_delta_rule_from_c(const void* structure) {
   given(args.read_slots, c.read_slots, "read_slots");
   given(args.write_slots, c.write_slots, "write_slots");
   given(args.cu_seqlens, c.cu_seqlens, "cu_seqlens");
+  given(args.initial_scales, c.initial_scales, "initial_scales");
+  given(args.final_scales, c.final_scales, "final_scales");
+  given(args.token_scales, c.token_scales, "token_scales");
   if (c.has_scale != 0) args.scale = c.scale;
   args.gate_form = to_enum<GateForm>(c.gate_form, TJ_GATE_RAW, "args.gate_form", "0 (log), 1 (exp), 2 (raw)");
   args.beta_raw = c.beta_raw != 0;

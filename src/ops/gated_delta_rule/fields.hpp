@@ -8,14 +8,31 @@
 
 namespace tj::ops::gated_delta_rule {
 
-inline constexpr std::array<Field<GatedDeltaRuleKernel>, 5> kFields = {
+/// Elements of e4m3 have scales, which chunks do not know.
+inline constexpr const char* kScaledStateTypes[] = {"f16", "bf16", "f32", "e4m3"};
+
+inline constexpr std::array<Field<GatedDeltaRuleKernel>, 6> kFields = {
     {dtype_field<GatedDeltaRuleKernel>(),
      [] {
        auto states = state_field<GatedDeltaRuleKernel>();
+       states.words = words<kScaledStateTypes>;
+       states.flags = {"f32", "bf16", "f16", "e4m3"};
        states.defaults = 2;
        return states;
      }(),
-     head_dim_field<GatedDeltaRuleKernel>(), state_transposed_field<GatedDeltaRuleKernel>(),
-     walk_field<GatedDeltaRuleKernel>(1)}};
+     head_dim_field<GatedDeltaRuleKernel>(),
+     state_transposed_field<GatedDeltaRuleKernel>(),
+     walk_field<GatedDeltaRuleKernel>(1),
+     {.name = "channel-gate",
+      .get = [](const GatedDeltaRuleKernel& kernel) { return static_cast<unsigned>(kernel.channel_gate); },
+      .set = [](GatedDeltaRuleKernel& kernel, unsigned value) { kernel.channel_gate = value != 0; },
+      .words = words<kTruth>,
+      .bits = 1,
+      .flags = {"false", "true", "both"},
+      .tag = "_channels",
+      .tagged = [](const GatedDeltaRuleKernel& kernel) { return kernel.channel_gate; },
+      .optional = true,
+      .constant = "kChannelGate",
+      .kind = Constant::boolean}}};
 
 }  // namespace tj::ops::gated_delta_rule

@@ -1,8 +1,9 @@
 // The gated delta rule token after token, as an op: arguments, request, graph, launch.
 //
 //   begin_sequence -> take_token -> update_state -> end_sequence    registers of one role; an iteration is a token
-//                     take_token -> load_next                       what the next token needs, on its way under this
+//                     take_token -> ask_next                        what the next token needs, on its way under this
 //                     one
+//   With a gate for each key channel, fade_state changes the state before update_state does.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,7 @@ struct GatedDeltaRuleKernel {
   int head_dim = 128;
   bool state_transposed = false;
   WalkChoice walk = WalkChoice::usual;
+  bool channel_gate = false;  ///< a gate for each key channel
 };
 
 const Op& gated_delta_rule_op();
@@ -40,6 +42,8 @@ void check_lists(const GatedDeltaRuleArgs& args, const ReadList& read);
 /// Facts of validated args.
 std::int64_t gated_delta_rule_sequences(const GatedDeltaRuleArgs& args);
 DType gated_delta_rule_state(const GatedDeltaRuleArgs& args);
+/// Does the gate have a number for each key channel?
+bool gates_channels(const GatedDeltaRuleArgs& args);
 
 /// A call's tensors and options, as every kernel that serves it has them; not how its work is cut.
 void set_rule(const GatedDeltaRuleArgs& args, gated_delta_rule::Params& p);

@@ -20,17 +20,22 @@ using support::at;
 constexpr const char* kOp = "gated_delta_rule";
 constexpr double kTypicalTokens = 1;
 /// Four blocks of 128 threads have 128 registers for each, and half of these hold the state: 64 or 128 KB of an SM's
-/// loads under way. States of f32 with eight rows a lane take a few registers more, and so does f16 (nvcc 13.0).
+/// loads under way. States of f32 with eight rows a lane take a few registers more, and so do f16, e4m3 and gates of
+/// channels with transposed states (nvcc 13.0).
 int blocks_beside(const GatedDeltaRuleKernel& kernel) {
-  if (kernel.state_transposed) return 4;
+  if (kernel.state == DType::e4m3) return kernel.state_transposed && kernel.head_dim == 128 ? 4 : 3;
+  if (kernel.state_transposed) return kernel.channel_gate && kernel.state == DType::f32 ? 3 : 4;
   return kernel.state == DType::f32 ? (kernel.head_dim == 64 ? 3 : 4) : (kernel.dtype == DType::f16 ? 3 : 4);
 }
 
 const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"ALU"}, {"memory_bytes_per_cycle", "f32_per_cycle"}});
 
 GatedDeltaRuleKernel kernel_of_args(const GatedDeltaRuleArgs& args) {
-  return {args.q.dtype, gated_delta_rule_state(args), static_cast<int>(args.q.shape[at(args.q.rank - 1)]),
-          args.state_transposed};
+  return {.dtype = args.q.dtype,
+          .state = gated_delta_rule_state(args),
+          .head_dim = static_cast<int>(args.q.shape[at(args.q.rank - 1)]),
+          .state_transposed = args.state_transposed,
+          .channel_gate = gates_channels(args)};
 }
 
 Request request_of_kernel(const GatedDeltaRuleKernel& kernel) { return request_of_fields<kFields>(kOp, kernel); }
@@ -39,7 +44,9 @@ class Builder : WalkBuilder {
  public:
   Builder(const GatedDeltaRuleKernel& kernel, const arch::Arch& arch)
       : WalkBuilder(kOp, "Recurrence", gated_delta_rule::kUnits, arch, kernel.walk, blocks_beside(kernel)),
-        token_bytes_(gated_delta_rule::kUnits * 3.0 * kernel.head_dim * size_of(kernel.dtype)) {
+        channel_gate_(kernel.channel_gate),
+        token_bytes_(gated_delta_rule::kUnits * kernel.head_dim *
+                     (3.0 * size_of(kernel.dtype) + (kernel.channel_gate ? size_of(DType::f32) : 0))) {
     graph_.name = request_of_kernel(kernel).name;
     add_constants<kFields>(kOp, kernel, graph_);
     constant("kLanes", arch.warp_size);
@@ -50,6 +57,7 @@ class Builder : WalkBuilder {
     constexpr double kElements = gated_delta_rule::kUnits * gated_delta_rule::kUnitElements;
     const int begin = at_end("begin_sequence", Scope::tile_begin);
     const int take = add(working("take_token", 0.1 * kElements)), load = brings("ask_next", token_bytes_),
+              fade = channel_gate_ ? add(working("fade_state", 1.2 * kElements)) : take,
               update = add(working("update_state", 4 * kElements)), last = at_end("end_sequence", Scope::tile_end);
     then(begin, take);
     then(take, load);
@@ -57,11 +65,19 @@ class Builder : WalkBuilder {
     then(take, update);
     then(update, take, 1);
     then(update, update, 1);
+    if (channel_gate_) fade_between(begin, load, fade, update);
     then(update, last);
     return candidate(kTypicalTokens);
   }
 
  private:
+  /// The state fades by channels before it changes. Gates are asked for with the token.
+  void fade_between(int begin, int load, int fade, int update) {
+    then(begin, fade);
+    then(load, fade, 1);
+    then(fade, update);
+    then(update, fade, 1);
+  }
   /// A node of so many multiplications and additions of f32.
   Node working(const char* body, double operations) const {
     Node work = single("Recurrence", body, node(0).warps);
@@ -69,6 +85,7 @@ class Builder : WalkBuilder {
     return work;
   }
 
+  bool channel_gate_;
   double token_bytes_;
 };
 
@@ -105,7 +122,11 @@ class GatedDeltaRule final : public Described<GatedDeltaRuleArgs, gated_delta_ru
   std::vector<NeededKernel> needed_kernels(const void* config, const ChooseKernel& choose) const override {
     const auto& of = *static_cast<const GatedDeltaRuleConfig*>(config);
     ops::validate(of);
-    const GatedDeltaRuleKernel kernel{of.dtype, of.state_dtype, of.head_dim, of.state_transposed};
+    const GatedDeltaRuleKernel kernel{.dtype = of.dtype,
+                                      .state = of.state_dtype,
+                                      .head_dim = of.head_dim,
+                                      .state_transposed = of.state_transposed,
+                                      .channel_gate = of.channel_gate};
     std::vector<NeededKernel> list = chunk_kernels(kernel, choose.arch());
     list.push_back({this, choose({key_of_fields<kFields>(kernel)})});
     return list;
@@ -150,9 +171,13 @@ class GatedDeltaRule final : public Described<GatedDeltaRuleArgs, gated_delta_ru
     list.reads("initial_state", of.initial_state);
     list.writes("final_state", of.final_state);
     list.writes("token_states", of.token_states);
+    list.reads("initial_scales", of.initial_scales);
+    list.writes("final_scales", of.final_scales);
+    list.writes("token_scales", of.token_scales);
     list.reads("read_slots", of.read_slots);
     list.reads("write_slots", of.write_slots);
     list.reads("cu_seqlens", of.cu_seqlens);
+    if (of.initial_scales && of.final_scales) list.may_be_one(*of.initial_scales, *of.final_scales);
     if (of.initial_state && of.final_state) list.may_be_one(*of.initial_state, *of.final_state);
   }
   void plan(const void* args, const Kernel&, const Geometry& geometry, LaunchPlan& plan) const override {

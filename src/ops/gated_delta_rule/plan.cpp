@@ -25,13 +25,16 @@ gated_delta_rule::Tokens tokens_of(const Tensor& tensor) {
           bytes_apart(tensor, tensor.rank - 2)};
 }
 
-gated_delta_rule::Numbers numbers_of(const std::optional<Tensor>& tensor) {
+/// after: so many dimensions follow that of heads.
+gated_delta_rule::Numbers numbers_of(const std::optional<Tensor>& tensor, int after) {
   if (!tensor) return {};
-  return {tensor->data, bytes_between(*tensor, 3), bytes_apart(*tensor, tensor->rank - 2),
-          bytes_apart(*tensor, tensor->rank - 1)};
+  const int heads = tensor->rank - 1 - after;
+  return {tensor->data, bytes_between(*tensor, 3 + after), bytes_apart(*tensor, heads - 1),
+          bytes_apart(*tensor, heads)};
 }
 
-gated_delta_rule::States states_of(const std::optional<Tensor>& pool, const std::optional<Tensor>& slots) {
+gated_delta_rule::States states_of(const std::optional<Tensor>& pool, const std::optional<Tensor>& slots,
+                                   const std::optional<Tensor>& scales) {
   gated_delta_rule::States states{};
   if (!pool) return states;
   states.data = pool->data;
@@ -40,17 +43,34 @@ gated_delta_rule::States states_of(const std::optional<Tensor>& pool, const std:
   states.row = bytes_apart(*pool, 2);
   states.count = static_cast<int>(pool->shape[0]);
   if (slots) states.slots = static_cast<const int*>(slots->data);
+  if (scales) {
+    states.scales = static_cast<float*>(scales->data);
+    states.scale_slot = bytes_apart(*scales, 0);
+    states.scale_head = bytes_apart(*scales, 1);
+  }
   return states;
 }
 
-gated_delta_rule::TokenStates token_states_of(const std::optional<Tensor>& states) {
+gated_delta_rule::TokenStates token_states_of(const std::optional<Tensor>& states,
+                                              const std::optional<Tensor>& scales) {
   if (!states) return {};
-  return {states->data,
-          bytes_apart(*states, 0),
-          bytes_apart(*states, 1),
-          bytes_apart(*states, 2),
-          bytes_apart(*states, 3),
-          static_cast<int>(states->shape[1])};
+  gated_delta_rule::TokenStates each{states->data,
+                                     bytes_apart(*states, 0),
+                                     bytes_apart(*states, 1),
+                                     bytes_apart(*states, 2),
+                                     bytes_apart(*states, 3),
+                                     static_cast<int>(states->shape[1]),
+                                     nullptr,
+                                     0,
+                                     0,
+                                     0};
+  if (scales) {
+    each.scales = static_cast<float*>(scales->data);
+    each.scale_sequence = bytes_apart(*scales, 0);
+    each.scale_token = bytes_apart(*scales, 1);
+    each.scale_head = bytes_apart(*scales, 2);
+  }
+  return each;
 }
 
 bool is_half(const std::optional<Tensor>& tensor) { return tensor && tensor->dtype != DType::f32; }
@@ -75,13 +95,13 @@ void set_rule(const GatedDeltaRuleArgs& args, gated_delta_rule::Params& p) {
   p.k = tokens_of(args.k);
   p.v = tokens_of(args.v);
   p.o = tokens_of(args.o);
-  p.gate = numbers_of(args.gate);
-  p.beta = numbers_of(args.beta);
+  p.gate = numbers_of(args.gate, gates_channels(args) ? 1 : 0);
+  p.beta = numbers_of(args.beta, 0);
   if (args.a_log) p.a_log = static_cast<const float*>(args.a_log->data);
   if (args.dt_bias) p.dt_bias = args.dt_bias->data;
-  p.initial = states_of(args.initial_state, args.read_slots);
-  p.final = states_of(args.final_state, args.write_slots);
-  p.each = token_states_of(args.token_states);
+  p.initial = states_of(args.initial_state, args.read_slots, args.initial_scales);
+  p.final = states_of(args.final_state, args.write_slots, args.final_scales);
+  p.each = token_states_of(args.token_states, args.token_scales);
   if (args.cu_seqlens) p.cu_seqlens = static_cast<const int*>(args.cu_seqlens->data);
   const auto width = static_cast<int>(args.q.shape[at(args.q.rank - 1)]);
   p.scale = args.scale.value_or(1.0f / std::sqrt(static_cast<float>(width)));

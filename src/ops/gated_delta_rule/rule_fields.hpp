@@ -9,6 +9,7 @@ namespace tj::ops::gated_delta_rule {
 
 inline constexpr const char* kTypes[] = {"f16", "bf16"};
 inline constexpr const char* kStateTypes[] = {"f16", "bf16", "f32"};
+inline constexpr DType kStateValues[] = {DType::f16, DType::bf16, DType::f32, DType::e4m3};
 inline constexpr const char* kWidths[] = {"64", "128"};
 inline constexpr int kWidthValues[] = {64, 128};
 
@@ -29,8 +30,8 @@ constexpr Field<Kernel> dtype_field() {
 template <class Kernel>
 constexpr Field<Kernel> state_field() {
   return {.name = "state",
-          .get = [](const Kernel& kernel) { return static_cast<unsigned>(kernel.state); },
-          .set = [](Kernel& kernel, unsigned value) { kernel.state = static_cast<DType>(value); },
+          .get = [](const Kernel& kernel) { return place_among<kStateValues>(kernel.state); },
+          .set = [](Kernel& kernel, unsigned place) { kernel.state = kStateValues[place]; },
           .words = words<kStateTypes>,
           .bits = 2,
           .flags = {"f32", "bf16", "f16"},

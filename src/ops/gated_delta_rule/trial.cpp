@@ -16,6 +16,35 @@ namespace {
 using gated_delta_rule::kFields;
 using support::cat;
 
+/// The call of a trial's tensors, which are listed in trial_of().
+GatedDeltaRuleArgs args_of(const GatedDeltaRuleKernel& kernel, const std::vector<TrialTensor>& tensors, Device device,
+                           std::span<void* const> places) {
+  const auto view = [&](std::size_t i) { return tensors[i].operand.view(device, places[i]); };
+  GatedDeltaRuleArgs args;
+  args.q = view(0);
+  args.k = view(1);
+  args.v = view(2);
+  args.o = view(3);
+  args.gate = view(4);
+  args.beta = view(5);
+  args.initial_state = view(6);
+  args.final_state = view(7);
+  std::size_t lists = 8;
+  if (kernel.state == DType::e4m3) {
+    args.initial_scales = view(lists++);
+    args.final_scales = view(lists++);
+  }
+  if (tensors.size() > lists) {
+    args.read_slots = view(lists);
+    args.write_slots = view(lists + 1);
+    args.cu_seqlens = view(lists + 2);
+  }
+  args.normalise = true;
+  args.beta_raw = true;
+  args.state_transposed = kernel.state_transposed;
+  return args;
+}
+
 /// Sequences of equal lengths are a batch; others have lists, and their slots stand in reverse.
 Trial trial_of(const GatedDeltaRuleKernel& kernel, const Sizes& sizes, const std::vector<std::int64_t>& lengths) {
   const std::int64_t heads = sizes.at("heads"), v_heads = sizes.at("v-heads"), width = kernel.head_dim;
@@ -44,35 +73,22 @@ Trial trial_of(const GatedDeltaRuleKernel& kernel, const Sizes& sizes, const std
                    dense("k", kernel.dtype, shaped({heads, width})),
                    dense("v", kernel.dtype, shaped({v_heads, width})),
                    dense("o", kernel.dtype, shaped({v_heads, width}), true),
-                   dense("gate", DType::f32, shaped({v_heads})),
+                   dense("gate", DType::f32, kernel.channel_gate ? shaped({v_heads, width}) : shaped({v_heads})),
                    dense("beta", kernel.dtype, shaped({v_heads})),
                    dense("initial_state", kernel.state, {batch, v_heads, width, width}),
                    dense("final_state", kernel.state, {batch, v_heads, width, width}, true)};
+  if (kernel.state == DType::e4m3) {
+    trial.tensors.push_back(dense("initial_scales", DType::f32, {batch, v_heads, width}));
+    trial.tensors.push_back(dense("final_scales", DType::f32, {batch, v_heads, width}, true));
+  }
   if (listed) {
     trial.tensors.push_back(list_of("read_slots", {batch}, slots));
     trial.tensors.push_back(list_of("write_slots", {batch}, slots));
     trial.tensors.push_back(list_of("cu_seqlens", {batch + 1}, ends));
   }
-  trial.with_args = [transposed = kernel.state_transposed, tensors = trial.tensors](
-                        Device device, std::span<void* const> places, const std::function<void(const void*)>& use) {
-    const auto view = [&](std::size_t i) { return tensors[i].operand.view(device, places[i]); };
-    GatedDeltaRuleArgs args;
-    args.q = view(0);
-    args.k = view(1);
-    args.v = view(2);
-    args.o = view(3);
-    args.gate = view(4);
-    args.beta = view(5);
-    args.initial_state = view(6);
-    args.final_state = view(7);
-    if (tensors.size() > 8) {
-      args.read_slots = view(8);
-      args.write_slots = view(9);
-      args.cu_seqlens = view(10);
-    }
-    args.normalise = true;
-    args.beta_raw = true;
-    args.state_transposed = transposed;
+  trial.with_args = [kernel, tensors = trial.tensors](Device device, std::span<void* const> places,
+                                                      const std::function<void(const void*)>& use) {
+    const GatedDeltaRuleArgs args = args_of(kernel, tensors, device, places);
     use(&args);
   };
   return trial;

@@ -1,80 +1,27 @@
 // The checks behind ops::validate(GatedDeltaRuleArgs); the words of those that every op makes are tensor_checks.hpp's.
 //
-// Decides the order of the checks. What lists say is lists.cpp's.
+// Decides the order of the checks. What is asked of states is validate_states.cpp's, what lists say lists.cpp's.
 #include <cmath>
-#include <tuple>
 
 #include "ops/common/tensor_checks.hpp"
 #include "ops/gated_delta_rule/gated_delta_rule.hpp"
 #include "ops/gated_delta_rule/params.cuh"
+#include "ops/gated_delta_rule/validate.hpp"
 #include "support/fail.hpp"
 
 namespace tj::ops {
 namespace {
 
 using support::cat;
+using namespace gated_delta_rule;
 
-constexpr const char* kOp = "gated_delta_rule";
 constexpr const char *kQ[] = {"B", "T", "Hq", "K"}, *kK[] = {"B", "T", "Hk", "K"}, *kV[] = {"B", "T", "Hv", "V"},
-                     *kO[] = {"B", "T", "H", "V"}, *kEach[] = {"B", "T", "H"}, *kHeads[] = {"H"};
-constexpr const char *kStates[] = {"slots", "H", "V", "K"}, *kStatesTransposed[] = {"slots", "H", "K", "V"},
-                     *kTokens[] = {"N", "L", "H", "V", "K"}, *kTokensTransposed[] = {"N", "L", "H", "K", "V"};
-constexpr const char *kEnds[] = {"N + 1"}, *kSlots[] = {"N"};
-
-/// A call's tensors of tokens and heads.
-struct Main {
-  Named q, k, v, o;
-  int first;  ///< the first axis of names: 0 with a batch
-  Size sequences;
-};
-
-bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
-
-void check_type(const Named& t, bool right, const char* allowed) {
-  if (!right)
-    refuse(kOp, Code::unsupported, cat(t.name, ".dtype is ", to_string(t.tensor.dtype), "; allowed: ", allowed));
-}
+                     *kO[] = {"B", "T", "H", "V"}, *kEach[] = {"B", "T", "H"}, *kChannels[] = {"B", "T", "H", "K"},
+                     *kHeads[] = {"H"}, *kHeadChannels[] = {"H", "K"};
+constexpr const char* kEnds[] = {"N + 1"};
 
 void check_width(const char* name, Size width) {
   if (width != 64 && width != 128) refuse(kOp, Code::unsupported, cat(name, " is ", width, "; allowed: 64, 128"));
-}
-
-/// An output, apart from what is read.
-void check_written(const GatedDeltaRuleArgs& args, const Named& t) {
-  const Range range = range_of(t);
-  check_no_self_overlap(t);
-  const auto apart = [&](const Tensor& other, const char* name) {
-    const Named named{kOp, name, other, t.axes, other.rank, ""};
-    check_apart(t, range, named, range_of(named));
-  };
-  const auto apart_if = [&](const std::optional<Tensor>& other, const char* name) {
-    if (other && &*other != &t.tensor) apart(*other, name);
-  };
-  apart(args.q, "q");
-  apart(args.k, "k");
-  apart(args.v, "v");
-  if (&args.o != &t.tensor) apart(args.o, "o");
-  apart_if(args.gate, "gate");
-  apart_if(args.a_log, "a_log");
-  apart_if(args.dt_bias, "dt_bias");
-  apart_if(args.beta, "beta");
-  apart_if(args.token_states, "token_states");
-  apart_if(args.read_slots, "read_slots");
-  apart_if(args.write_slots, "write_slots");
-  apart_if(args.cu_seqlens, "cu_seqlens");
-}
-
-bool same_memory(const Tensor& a, const Tensor& b) {
-  return a.data == b.data && a.rank == b.rank && a.shape == b.shape && a.strides == b.strides;
-}
-
-/// A list of i32 on the device, contiguous.
-void check_list(const Named& t, const Device& device) {
-  check_form(t);
-  check_dtype(t, DType::i32, "");
-  check_device(t, device, "q");
-  check_strides(t, size_of(DType::i32), 0);
-  check_alignment(t, size_of(DType::i32));
 }
 
 void check_main(const GatedDeltaRuleArgs& args, const Main& main, bool on_model) {
@@ -103,18 +50,22 @@ void check_main(const GatedDeltaRuleArgs& args, const Main& main, bool on_model)
 
 /// Units of a launch are counted in 32 bits.
 void check_units(const GatedDeltaRuleArgs& args, const Main& main) {
-  const Size width = args.q.shape[static_cast<std::size_t>(main.q.rank - 1)],
-             each = width * width / gated_delta_rule::kUnitElements, heads = main.o.at(main.o.rank - 2);
+  const Size width = args.q.shape[static_cast<std::size_t>(main.q.rank - 1)], each = width * width / kUnitElements,
+             heads = main.o.at(main.o.rank - 2);
   if (heads > kMaxSize / each || main.sequences > kMaxSize / (heads * each))
     refuse(kOp, Code::invalid_argument,
            cat("o.shape[", main.o.rank - 2, "] (H) is ", heads, " with ", main.sequences,
                " sequences; allowed: sequences * H * ", each, " of at most ", kMaxSize));
 }
 
+void check_number_type(const Named& t, const GatedDeltaRuleArgs& args) {
+  check_type(t, t.tensor.dtype == DType::f32 || t.tensor.dtype == args.q.dtype, "f32, or q.dtype");
+}
+
 /// Numbers of each token and head.
 void check_numbers(const Named& t, const GatedDeltaRuleArgs& args, const Main& main) {
   check_form(t);
-  check_type(t, t.tensor.dtype == DType::f32 || t.tensor.dtype == args.q.dtype, "f32, or q.dtype");
+  check_number_type(t, args);
   check_device(t, args.q.device, "q");
   for (int axis = 0; axis < t.rank; ++axis) check_same(t, axis, main.o.at(axis), "o's shape");
   check_strides(t, size_of(t.tensor.dtype), -1);
@@ -130,6 +81,52 @@ void check_heads(const Named& t, const GatedDeltaRuleArgs& args, const Main& mai
   check_alignment(t, size_of(t.tensor.dtype));
 }
 
+/// Numbers of each token, head and key channel, as q's elements lie.
+void check_channels(const Named& t, const GatedDeltaRuleArgs& args, const Main& main) {
+  check_form(t);
+  check_number_type(t, args);
+  check_device(t, args.q.device, "q");
+  const int last = t.rank - 1;
+  for (int axis = 0; axis < last; ++axis) check_same(t, axis, main.o.at(axis), "o's shape");
+  check_same(t, last, main.q.at(last), "q's K");
+  check_strides(t, kCopyAlignmentBytes, last);
+  check_alignment(t, kCopyAlignmentBytes);
+}
+
+void check_gate(const GatedDeltaRuleArgs& args, const Main& main) {
+  const bool batch = main.first == 0;
+  const Tensor& gate = *args.gate;
+  if (gates_channels(args))
+    return check_channels({kOp, "gate", gate, kChannels + main.first, gate.rank, batch ? "[B, T, H, K]" : "[T, H, K]"},
+                          args, main);
+  check_numbers(
+      {kOp, "gate", gate, kEach + main.first, main.q.rank - 1,
+       batch ? "[B, T, H], or [B, T, H, K] for each key channel" : "[T, H], or [T, H, K] for each key channel"},
+      args, main);
+}
+
+/// A bias for each head, or for each of its key channels.
+void check_bias(const GatedDeltaRuleArgs& args, const Main& main) {
+  const bool channels = gates_channels(args);
+  const Named bias{kOp,
+                   "dt_bias",
+                   *args.dt_bias,
+                   channels ? kHeadChannels : kHeads,
+                   channels ? 2 : 1,
+                   channels ? "[H, K], as the gate has key channels" : "[H]"};
+  check_number_type(bias, args);
+  if (!channels) return check_heads(bias, args, main);
+  check_form(bias);
+  check_device(bias, args.q.device, "q");
+  check_same(bias, 0, main.o.at(main.o.rank - 2), "o's H");
+  check_same(bias, 1, main.q.at(main.q.rank - 1), "q's K");
+  check_strides(bias, kCopyAlignmentBytes, 1);
+  check_alignment(bias, kCopyAlignmentBytes);
+  if (bias.at(0) > 1 && bias.stride(0) != bias.at(1))
+    refuse(kOp, Code::unsupported,
+           cat("dt_bias.strides[0] (H) is ", bias.stride(0), "; allowed: ", bias.at(1), ", one row behind the other"));
+}
+
 void check_gates(const GatedDeltaRuleArgs& args, const Main& main) {
   if (args.gate_form < GateForm::log || args.gate_form > GateForm::raw)
     refuse(kOp, Code::invalid_argument,
@@ -137,7 +134,7 @@ void check_gates(const GatedDeltaRuleArgs& args, const Main& main) {
   const bool raw = args.gate_form == GateForm::raw;
   const int rank = main.q.rank - 1;
   const char* const form = rank == 3 ? "[B, T, H]" : "[T, H]";
-  if (args.gate) check_numbers({kOp, "gate", *args.gate, kEach + main.first, rank, form}, args, main);
+  if (args.gate) check_gate(args, main);
   if (args.beta) check_numbers({kOp, "beta", *args.beta, kEach + main.first, rank, form}, args, main);
   if (args.gate_form != GateForm::log && !args.gate)
     refuse(kOp, Code::invalid_argument,
@@ -157,73 +154,7 @@ void check_gates(const GatedDeltaRuleArgs& args, const Main& main) {
     check_dtype(a_log, DType::f32, "");
     check_heads(a_log, args, main);
   }
-  if (args.dt_bias) {
-    const Named bias{kOp, "dt_bias", *args.dt_bias, kHeads, 1, "[H]"};
-    check_type(bias, args.dt_bias->dtype == DType::f32 || args.dt_bias->dtype == args.q.dtype, "f32, or q.dtype");
-    check_heads(bias, args, main);
-  }
-}
-
-/// Matrices of states at the last two axes, heads before them.
-void check_state(const Named& t, const GatedDeltaRuleArgs& args, const Main& main) {
-  check_form(t);
-  const DType dtype = gated_delta_rule_state(args);
-  check_type(t, is_half(dtype) || dtype == DType::f32, "f16, bf16, f32");
-  check_dtype(t, dtype, args.initial_state ? ", as initial_state.dtype" : ", as final_state.dtype");
-  check_device(t, args.q.device, "q");
-  check_same(t, t.rank - 3, main.o.at(main.o.rank - 2), "o's H");
-  for (const int axis : {t.rank - 2, t.rank - 1}) check_same(t, axis, main.q.at(main.q.rank - 1), "q's K");
-  check_strides(t, kCopyAlignmentBytes, t.rank - 1);
-  check_alignment(t, kCopyAlignmentBytes);
-}
-
-/// A pool and the list of its slots.
-void check_pool(const Named& pool, const std::optional<Tensor>& slots, const char* name, const GatedDeltaRuleArgs& args,
-                const Main& main) {
-  check_state(pool, args, main);
-  if (!slots) return check_same(pool, 0, main.sequences, "the number of sequences (or give slots)");
-  const Named list{kOp, name, *slots, kSlots, 1, "[N]"};
-  check_list(list, args.q.device);
-  check_same(list, 0, main.sequences, "the number of sequences");
-}
-
-void check_states(const GatedDeltaRuleArgs& args, const Main& main) {
-  const char* const* const axes = args.state_transposed ? kStatesTransposed : kStates;
-  const char* const form = args.state_transposed ? "[slots, H, K, V]" : "[slots, H, V, K]";
-  for (const auto& [name, list, states] : {std::tuple{"read_slots", &args.read_slots, &args.initial_state},
-                                           std::tuple{"write_slots", &args.write_slots, &args.final_state}})
-    if (*list && !*states)
-      refuse(kOp, Code::invalid_argument,
-             cat(name, " is given without ", states == &args.initial_state ? "initial_state" : "final_state",
-                 "; allowed: both, or neither"));
-  if (args.initial_state)
-    check_pool({kOp, "initial_state", *args.initial_state, axes, 4, form}, args.read_slots, "read_slots", args, main);
-  if (args.final_state) {
-    const Named last{kOp, "final_state", *args.final_state, axes, 4, form};
-    check_pool(last, args.write_slots, "write_slots", args, main);
-    check_written(args, last);
-    if (args.initial_state && !same_memory(*args.initial_state, *args.final_state)) {
-      const Named before{kOp, "initial_state", *args.initial_state, axes, 4, form};
-      check_apart(last, range_of(last), before, range_of(before));
-    }
-  }
-  if (args.token_states) {
-    const Named each{kOp,
-                     "token_states",
-                     *args.token_states,
-                     args.state_transposed ? kTokensTransposed : kTokens,
-                     5,
-                     args.state_transposed ? "[N, L, H, K, V]" : "[N, L, H, V, K]"};
-    check_state(each, args, main);
-    check_same(each, 0, main.sequences, "the number of sequences");
-    check_written(args, each);
-    for (const auto* const states : {&args.initial_state, &args.final_state})
-      if (*states) {
-        const Named other{kOp, states == &args.initial_state ? "initial_state" : "final_state", **states, axes, 4,
-                          form};
-        check_apart(each, range_of(each), other, range_of(other));
-      }
-  }
+  if (args.dt_bias) check_bias(args, main);
 }
 
 void check_ends(const GatedDeltaRuleArgs& args) {
@@ -243,6 +174,8 @@ std::int64_t gated_delta_rule_sequences(const GatedDeltaRuleArgs& args) {
   return args.q.rank == 4 ? args.q.shape[0] : 1;
 }
 
+bool gates_channels(const GatedDeltaRuleArgs& args) { return args.gate && args.gate->rank == args.q.rank; }
+
 DType gated_delta_rule_state(const GatedDeltaRuleArgs& args) {
   for (const auto* const states : {&args.initial_state, &args.final_state, &args.token_states})
     if (*states) return (*states)->dtype;
@@ -252,8 +185,9 @@ DType gated_delta_rule_state(const GatedDeltaRuleArgs& args) {
 void validate(const GatedDeltaRuleConfig& config) {
   if (!is_half(config.dtype))
     refuse(kOp, Code::unsupported, cat("dtype is ", to_string(config.dtype), "; allowed: f16, bf16"));
-  if (!is_half(config.state_dtype) && config.state_dtype != DType::f32)
-    refuse(kOp, Code::unsupported, cat("state_dtype is ", to_string(config.state_dtype), "; allowed: f16, bf16, f32"));
+  if (!is_state(config.state_dtype))
+    refuse(kOp, Code::unsupported,
+           cat("state_dtype is ", to_string(config.state_dtype), "; allowed: ", kStatesAllowed));
   check_width("head_dim", config.head_dim);
 }
 
@@ -272,11 +206,6 @@ void validate(const GatedDeltaRuleArgs& args, bool on_model) {
   check_gates(args, main);
   check_states(args, main);
   check_written(args, main.o);
-  for (const auto* const states : {&args.initial_state, &args.final_state})
-    if (*states) {
-      const Named other{kOp, states == &args.initial_state ? "initial_state" : "final_state", **states, kStates, 4, ""};
-      check_apart(main.o, range_of(main.o), other, range_of(other));
-    }
   if (args.scale && !std::isfinite(*args.scale))
     refuse(kOp, Code::invalid_argument, cat("scale is ", *args.scale, "; allowed: any finite value"));
   check_max_sms(kOp, args.max_sms);

@@ -57,7 +57,8 @@ SCHEMAS = {
                    "bool h_transposed=False) -> ()",
     "gated_delta_rule": "(Tensor q, Tensor k, Tensor v, *, " + _RULE_OPTIONS + ", ScalarType? state_dtype=None) -> (Tensor, Tensor)",
     "gated_delta_rule_out": "(Tensor q, Tensor k, Tensor v, Tensor(a!) out, *, " + _RULE_OPTIONS + ", Tensor(b!)? final_state=None, "
-                            "Tensor? write_slots=None, Tensor(c!)? token_states=None) -> ()",
+                            "Tensor? write_slots=None, Tensor(c!)? token_states=None, Tensor? initial_scales=None, "
+                            "Tensor(d!)? final_scales=None, Tensor(e!)? token_scales=None) -> ()",
 }
 
 
@@ -176,21 +177,21 @@ def chunk_o_out(q, k, v_new, h, out, *, g_cu=None, cu_seqlens=None, chunk_indice
 
 
 def _rule(tensors, results, made, gate=None, a_log=None, dt_bias=None, beta=None, gate_form="log", beta_raw=False, delta=True, normalise=False,
-          scale=None, initial_state=None, read_slots=None, cu_seqlens=None, state_transposed=False, write_slots=None):
+          scale=None, initial_state=None, read_slots=None, cu_seqlens=None, state_transposed=False, write_slots=None, initial_scales=None):
     run("gated_delta_rule", (gate_form, beta_raw, delta, normalise, scale, state_transposed),
-        (*tensors, gate, a_log, dt_bias, beta, initial_state, read_slots, write_slots, cu_seqlens, *results), made)
+        (*tensors, gate, a_log, dt_bias, beta, initial_state, read_slots, write_slots, cu_seqlens, initial_scales, *results), made)
 
 
 def gated_delta_rule(q, k, v, *, state_dtype=None, **options):
     given = [options.get(name) for name in ("gate", "beta", "initial_state", "cu_seqlens")]
     shape, states = _torch_recurrence_shapes.rule_like(q, k, v, *given)
     o, state = q.new_empty(shape), q.new_empty(states, dtype=_torch_recurrence_shapes.state_type(options.get("initial_state"), state_dtype))
-    _rule((q, k, v), (o, state, None), True, **options)
+    _rule((q, k, v), (o, state, None, None, None), True, **options)
     return o, state
 
 
-def gated_delta_rule_out(q, k, v, out, *, final_state=None, token_states=None, **options):
-    _rule((q, k, v), (out, final_state, token_states), False, **options)
+def gated_delta_rule_out(q, k, v, out, *, final_state=None, token_states=None, final_scales=None, token_scales=None, **options):
+    _rule((q, k, v), (out, final_state, token_states, final_scales, token_scales), False, **options)
 
 
 _functorch = torch._C._functorch

@@ -7,20 +7,27 @@ from __future__ import annotations
 import torch
 
 from . import _c
-from ._torch_shapes import _HALVES, _demand, _dtype, _finite, _rank, _same, _sizes, _together
+from ._torch_shapes import _HALVES, _demand, _dtype, _finite, _rank, _same, _short, _sizes, _together
 
 _OP = "gated_delta_rule"
 _STATES = (torch.float32, *_HALVES)
+_SCALED = (*_STATES, torch.float8_e4m3fn)  # where the call has scales
 
 
 def heads_of(q, v, gate, beta, initial_state):
     """H of o: that of states, gates or beta, where one is given."""
     if initial_state is not None:
         return initial_state.shape[1]
-    for numbers in (gate, beta):
-        if numbers is not None:
-            return numbers.shape[-1]
+    if gate is not None:
+        return gate.shape[-2 if has_channels(q, gate) else -1]
+    if beta is not None:
+        return beta.shape[-1]
     return max(q.shape[-2], v.shape[-2])
+
+
+def has_channels(q, gate):
+    """Whether a gate has a number for each key channel."""
+    return gate.dim() == q.dim()
 
 
 def sequences_of(q, cu_seqlens):
@@ -39,7 +46,7 @@ def rule_like(q, k, v, gate, beta, initial_state, cu_seqlens):
     return (*q.shape[:-2], heads, v.shape[-1]), (sequences_of(q, cu_seqlens), heads, width, width)
 
 
-def _check(q, k, v, o_shape, gate, a_log, dt_bias, beta, gate_form, initial_state, read_slots, write_slots, cu_seqlens, scale):
+def _check(q, k, v, o_shape, gate, a_log, dt_bias, beta, gate_form, initial_state, read_slots, write_slots, cu_seqlens, scale, states=_STATES):
     _together(_OP, q, {"q": q, "k": k, "v": v, "gate": gate, "a_log": a_log, "dt_bias": dt_bias, "beta": beta, "initial_state": initial_state,
                        "read_slots": read_slots, "write_slots": write_slots, "cu_seqlens": cu_seqlens})
     _dtype(_OP, "q", q, _HALVES, code="unsupported")
@@ -52,13 +59,16 @@ def _check(q, k, v, o_shape, gate, a_log, dt_bias, beta, gate_form, initial_stat
     _demand(gate_form in _c.GATE_FORMS, _OP, f"gate_form is {gate_form!r}; allowed: {', '.join(_c.GATE_FORMS)}")
     for name, x in (("gate", gate), ("beta", beta)):
         if x is not None:
-            _rank(_OP, name, x, "[.., T, H]", last)
+            channels = name == "gate" and has_channels(q, x)
+            _rank(_OP, name, x, "[.., T, H], or [.., T, H, K] for each key channel" if name == "gate" else "[.., T, H]", last + channels)
             _dtype(_OP, name, x, (torch.float32, q.dtype))
             for axis in range(last):
                 _same(_OP, name, x, axis, o_shape[axis], "o's shape")
+            if channels:
+                _same(_OP, name, x, last, q.shape[last], "q's K")
     if initial_state is not None:
         _rank(_OP, "initial_state", initial_state, "[slots, H, V, K]", 4)
-        _dtype(_OP, "initial_state", initial_state, _STATES, code="unsupported")
+        _dtype(_OP, "initial_state", initial_state, states, ", or float8_e4m3fn with scales" if states is _STATES else "", code="unsupported")
     for name, x in (("read_slots", read_slots), ("write_slots", write_slots), ("cu_seqlens", cu_seqlens)):
         if x is not None:
             _rank(_OP, name, x, "a list", 1)
@@ -75,10 +85,15 @@ def gated_delta_rule(q, k, v, *, gate=None, a_log=None, dt_bias=None, beta=None,
 
 def gated_delta_rule_out(q, k, v, out, *, gate=None, a_log=None, dt_bias=None, beta=None, gate_form="log", beta_raw=False, delta=True,
                          normalise=False, scale=None, initial_state=None, read_slots=None, cu_seqlens=None, state_transposed=False,
-                         final_state=None, write_slots=None, token_states=None):
+                         final_state=None, write_slots=None, token_states=None, initial_scales=None, final_scales=None, token_scales=None):
     rule_like(q, k, v, gate, beta, initial_state, cu_seqlens)
-    _check(q, k, v, out.shape, gate, a_log, dt_bias, beta, gate_form, initial_state, read_slots, write_slots, cu_seqlens, scale)
-    _together(_OP, q, {"q": q, "o": out, "final_state": final_state, "token_states": token_states})
+    _check(q, k, v, out.shape, gate, a_log, dt_bias, beta, gate_form, initial_state, read_slots, write_slots, cu_seqlens, scale, _SCALED)
+    _together(_OP, q, {"q": q, "o": out, "final_state": final_state, "token_states": token_states, "initial_scales": initial_scales,
+                       "final_scales": final_scales, "token_scales": token_scales})
+    for name, x, rank in (("initial_scales", initial_scales, 3), ("final_scales", final_scales, 3), ("token_scales", token_scales, 4)):
+        if x is not None:
+            _rank(_OP, name, x, "[slots, H, V]" if rank == 3 else "[N, L, H, V]", rank)
+            _dtype(_OP, name, x, (torch.float32,))
     _rank(_OP, "o", out, "[.., T, H, V], as q", q.dim())
     _dtype(_OP, "o", out, (q.dtype,), ", as q.dtype")
     for axis in (*range(q.dim() - 2), q.dim() - 1):
@@ -86,6 +101,8 @@ def gated_delta_rule_out(q, k, v, out, *, gate=None, a_log=None, dt_bias=None, b
 
 
 def state_type(initial_state, state_dtype):
-    if state_dtype is not None:
-        return state_dtype
-    return torch.float32 if initial_state is None else initial_state.dtype
+    """Of a final state that the call makes. One of e4m3 has scales, which gated_delta_rule_out takes."""
+    dtype = state_dtype if state_dtype is not None else torch.float32 if initial_state is None else initial_state.dtype
+    allowed = ", ".join(map(_short, _STATES))
+    _demand(dtype in _STATES, _OP, f"state_dtype is {_short(dtype)}; allowed: {allowed}; states of e4m3 are gated_delta_rule_out's", "unsupported")
+    return dtype

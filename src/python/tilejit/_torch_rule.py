@@ -8,29 +8,36 @@ import torch
 
 from . import _torch_ops  # noqa: F401 -- the operators
 from ._error import Error
+from ._torch_recurrence_shapes import heads_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Optional, Tuple
 
 
-def _refuse(function: str, text: str, code: str = "invalid_argument"):
+_FORMS = {3: "3 ([B, T, H]), a number for each head", 4: "4 ([B, T, H, K]), a number for each key channel"}
+_SERVED = {False: "nothing but a gate for each head (fused_recurrent_kda: for each key channel)", True: "nothing but a gate for each key channel"}
+
+
+def refuse(function: str, text: str, code: str = "invalid_argument"):
     raise Error(f"{function}: {text}", code=code)
 
 
-def _run(function, q, k, v, g, beta, scale, initial_state, output_final_state, normalise, cu_seqlens, others):
+def run_rule(function, q, k, v, g, beta, scale, initial_state, output_final_state, normalise, cu_seqlens, others, channels=False, **more):
+    """A call with the arguments of flash-linear-attention's functions. g is [B, T, H], with channels [B, T, H, K]; more: options of the operator."""
     for name, value in others.items():
         if value is not None and value is not False:
-            _refuse(function, f"{name} is given; allowed: None, as nothing but a gate for each head is served", "unsupported")
+            refuse(function, f"{name} is given; allowed: None, as {_SERVED[channels]} is served", "unsupported")
     for name, x in (("q", q), ("k", k), ("v", v)):
         if x.dim() != 4:
-            _refuse(function, f"{name}.rank is {x.dim()}; allowed: 4 ([B, T, heads, K])")
-    if beta is not None and beta.dim() != 3:
-        _refuse(function, f"beta.rank is {beta.dim()}; allowed: 3 ([B, T, H]), a number for each head", "unsupported")
-    options = dict(gate=g, beta=beta, scale=scale, initial_state=initial_state, normalise=normalise, state_transposed=True)
+            refuse(function, f"{name}.rank is {x.dim()}; allowed: 4 ([B, T, heads, K])")
+    for name, x, rank in (("g", g, 4 if channels else 3), ("beta", beta, 3)):
+        if x is not None and x.dim() != rank:
+            refuse(function, f"{name}.rank is {x.dim()}; allowed: {_FORMS[rank]}", "unsupported")
+    options = {"gate": g, "beta": beta, "scale": scale, "initial_state": initial_state, "normalise": normalise, "state_transposed": True, **more}
     if cu_seqlens is not None:
         if q.shape[0] != 1:
-            _refuse(function, f"q.shape[0] is {q.shape[0]} with cu_seqlens; allowed: 1, the tokens of all sequences one behind the other")
+            refuse(function, f"q.shape[0] is {q.shape[0]} with cu_seqlens; allowed: 1, the tokens of all sequences one behind the other")
         options["cu_seqlens"] = cu_seqlens.to(torch.int32)
         q, k, v = q[0], k[0], v[0]
         options.update({name: options[name][0] for name in ("gate", "beta") if options[name] is not None})
@@ -38,16 +45,10 @@ def _run(function, q, k, v, g, beta, scale, initial_state, output_final_state, n
     if output_final_state:
         o, state = torch.ops.tilejit.gated_delta_rule(q, k, v, state_dtype=torch.float32 if initial_state is None else None, **options)
     else:
-        o = q.new_empty((*q.shape[:-2], _heads(q, v, options), v.shape[-1]))
+        heads = heads_of(q, v, options["gate"], options["beta"], initial_state)
+        o = q.new_empty((*q.shape[:-2], heads, v.shape[-1]))
         torch.ops.tilejit.gated_delta_rule_out(q, k, v, o, **options)
     return o if cu_seqlens is None else o[None], state
-
-
-def _heads(q, v, options):
-    for numbers in (options["gate"], options["beta"]):
-        if numbers is not None:
-            return numbers.shape[-1]
-    return options["initial_state"].shape[1] if options["initial_state"] is not None else max(q.shape[-2], v.shape[-2])
 
 
 def fused_recurrent_gated_delta_rule(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, g: Optional[torch.Tensor] = None,
@@ -69,8 +70,8 @@ def fused_recurrent_gated_delta_rule(q: torch.Tensor, k: torch.Tensor, v: torch.
     >>> o[0, :, 0, 0].tolist(), state.shape
     ([0.5, 0.75, 0.875], torch.Size([1, 1, 64, 64]))
     """
-    return _run("fused_recurrent_gated_delta_rule", q, k, v, g, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel, cu_seqlens,
-                others)
+    return run_rule("fused_recurrent_gated_delta_rule", q, k, v, g, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel, cu_seqlens,
+                    others)
 
 
 def chunk_gated_delta_rule(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, g: Optional[torch.Tensor] = None, beta: Optional[torch.Tensor] = None,
@@ -87,21 +88,24 @@ def chunk_gated_delta_rule(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, g:
     >>> o[0, :, 0, 0].tolist(), state
     ([1.0, 1.0], None)
     """
-    return _run("chunk_gated_delta_rule", q, k, v, g, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel, cu_seqlens, others)
+    return run_rule("chunk_gated_delta_rule", q, k, v, g, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel, cu_seqlens, others)
 
 
 def gated_delta_rule_decode(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, state: torch.Tensor, A_log: torch.Tensor, a: torch.Tensor,
                             dt_bias: Optional[torch.Tensor], b: torch.Tensor, scale: Optional[float] = None,
                             output: Optional[torch.Tensor] = None, use_qk_l2norm: bool = True, *, state_indices: Optional[torch.Tensor] = None,
                             output_state_indices: Optional[torch.Tensor] = None, intermediate_states: Optional[torch.Tensor] = None,
-                            disable_state_update: bool = False, state_transposed: bool = False) -> Tuple[torch.Tensor, torch.Tensor]:
+                            disable_state_update: bool = False, state_transposed: bool = False, state_scales: Optional[torch.Tensor] = None,
+                            intermediate_scales: Optional[torch.Tensor] = None) -> Tuple[torch.Tensor, torch.Tensor]:
     """A step of serving: one token of each sequence, or a few to be verified, with gates as the model has them. The state changes in place.
 
     q, k [B, T, H, K], v [B, T, Hv, V]; a and b [B, T, Hv], f32 or q's type. The decay is exp(-exp(A_log) softplus(a + dt_bias)), A_log f32 [Hv],
-    dt_bias [Hv] or None; beta is 1 / (1 + exp(-b)). state [slots, Hv, V, K], with state_transposed [slots, Hv, K, V], f32, bf16 or f16. state_indices
-    i32 [B]: the slot of each sequence, by default 0, 1, ...; -1 reads zeros and writes nothing. output_state_indices i32 [B]: where new states go
-    instead. intermediate_states [B, L, Hv, V, K] takes the state after each of the first L tokens. disable_state_update: state stays as it is.
-    scale: K**-0.5 where it is None. Returns (o [B, T, Hv, V], or `output`; state). The call can stand in a CUDA graph. Raises tilejit.Error.
+    dt_bias [Hv] or None; beta is 1 / (1 + exp(-b)). For gates of key channels (KDA) a is [B, T, Hv, K] and dt_bias [Hv, K]. state [slots, Hv, V, K],
+    with state_transposed [slots, Hv, K, V], f32, bf16 or f16. state_indices i32 [B]: the slot of each sequence, by default 0, 1, ...; -1 reads zeros
+    and writes nothing. output_state_indices i32 [B]: where new states go instead. intermediate_states [B, L, Hv, V, K] takes the state after each of
+    the first L tokens. disable_state_update: state stays as it is. scale: K**-0.5 where it is None. A state of float8_e4m3fn
+    has state_scales f32 [slots, Hv, V], which change with it, and intermediate_scales [B, L, Hv, V]. Returns (o [B, T, Hv, V], or `output`; state).
+    The call can stand in a CUDA graph. Raises tilejit.Error.
 
     >>> import torch, tilejit.torch
     >>> q, state, zeros = torch.ones(1, 1, 1, 64).half(), torch.zeros(2, 1, 64, 64), torch.zeros(1, 1, 1)
@@ -112,8 +116,10 @@ def gated_delta_rule_decode(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, s
     """
     o = q.new_empty((*v.shape[:-2], state.shape[1], v.shape[-1])) if output is None else output
     writes = {} if disable_state_update else {"final_state": state,
-                                              "write_slots": state_indices if output_state_indices is None else output_state_indices}
+                                              "write_slots": state_indices if output_state_indices is None else output_state_indices,
+                                              "final_scales": state_scales}
     torch.ops.tilejit.gated_delta_rule_out(q, k, v, o, gate=a, gate_form="raw", a_log=A_log, dt_bias=dt_bias, beta=b, beta_raw=True,
                                            normalise=use_qk_l2norm, scale=scale, initial_state=state, read_slots=state_indices,
-                                           token_states=intermediate_states, state_transposed=state_transposed, **writes)
+                                           token_states=intermediate_states, state_transposed=state_transposed, initial_scales=state_scales,
+                                           token_scales=intermediate_scales, **writes)
     return o, state

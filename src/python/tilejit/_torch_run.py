@@ -73,11 +73,13 @@ def _chunk_o(call, tensors, options):
 
 
 def _gated_delta_rule(call, tensors, options):
-    q, k, v, gate, a_log, dt_bias, beta, initial_state, read_slots, write_slots, cu_seqlens, o, final_state, token_states = tensors
+    (q, k, v, gate, a_log, dt_bias, beta, initial_state, read_slots, write_slots, cu_seqlens, initial_scales, o, final_state, token_states, final_scales,
+     token_scales) = tensors
     gate_form, beta_raw, delta, normalise, scale, state_transposed = options
     return call(q, k, v, gate=gate, a_log=a_log, dt_bias=dt_bias, beta=beta, gate_form=gate_form, beta_raw=beta_raw, delta=delta,
                 normalise=normalise, scale=scale, initial_state=initial_state, read_slots=read_slots, write_slots=write_slots,
-                cu_seqlens=cu_seqlens, state_transposed=state_transposed, out=o, final_state=final_state, token_states=token_states)
+                cu_seqlens=cu_seqlens, state_transposed=state_transposed, out=o, final_state=final_state, token_states=token_states,
+                initial_scales=initial_scales, final_scales=final_scales, token_scales=token_scales)
 
 
 # The tensors of a call in the order of run(), by their names in plans; how many of them are results; how the package's own function takes them.
@@ -91,8 +93,8 @@ _OPS = {
     "combine": (("y", "slots", "weights", "residual", "d"), 1, _combine),
     "chunk_indices": (("cu_seqlens", "chunk_indices", "total_chunks"), 2, _chunk_indices),
     "chunk_o": (("q", "k", "v_new", "h", "g_cu", "cu_seqlens", "chunk_indices", "total_chunks", "o"), 1, _chunk_o),
-    "gated_delta_rule": (("q", "k", "v", "gate", "a_log", "dt_bias", "beta", "initial_state", "read_slots", "write_slots", "cu_seqlens", "o",
-                          "final_state", "token_states"), 3, _gated_delta_rule),
+    "gated_delta_rule": (("q", "k", "v", "gate", "a_log", "dt_bias", "beta", "initial_state", "read_slots", "write_slots", "cu_seqlens",
+                          "initial_scales", "o", "final_state", "token_states", "final_scales", "token_scales"), 5, _gated_delta_rule),
 }
 
 

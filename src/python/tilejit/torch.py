@@ -1,5 +1,6 @@
 """tilejit as operators of PyTorch: torch.ops.tilejit.*, and sdpa(), flash_attn_func(), flash_attn_varlen_func(), flash_attn_with_kvcache(),
-flex_attention(), fp8_gemm_nt(), fused_moe(), fused_recurrent_gated_delta_rule() and gated_delta_rule_decode() by tilejit's kernels. Forward only.
+flex_attention(), fp8_gemm_nt(), fused_moe(), fused_recurrent_gated_delta_rule(), fused_recurrent_kda() and gated_delta_rule_decode() by tilejit's
+kernels. Forward only.
 
 Importing this registers the operators. They run in eager mode, under torch.compile(fullgraph=True), in CUDA graphs, and give shapes for fake and
 meta tensors. A tensor that requires grad is refused outside of torch.no_grad(); sdpa leaves it to torch.
@@ -49,8 +50,11 @@ from ._torch_fp8 import fp8_gemm_nt, m_grouped_fp8_gemm_nt_contiguous, m_grouped
 from ._torch_moe import fused_moe  # noqa: E402
 from ._torch_merge import merge_states  # noqa: E402
 from ._torch_rule import chunk_gated_delta_rule, fused_recurrent_gated_delta_rule, gated_delta_rule_decode  # noqa: E402
+from ._torch_neighbours import (chunk_delta_rule, chunk_kda, chunk_simple_gla, fused_recurrent_delta_rule, fused_recurrent_gla,  # noqa: E402
+                                fused_recurrent_kda, fused_recurrent_simple_gla)
 from ._torch_sdpa import sdpa  # noqa: E402
 
-__all__ = ["chunk_gated_delta_rule", "flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache", "flex_attention", "fp8_gemm_nt",
-           "fused_moe", "fused_recurrent_gated_delta_rule", "gated_delta_rule_decode", "m_grouped_fp8_gemm_nt_contiguous",
+__all__ = ["chunk_delta_rule", "chunk_gated_delta_rule", "chunk_kda", "chunk_simple_gla", "flash_attn_func", "flash_attn_varlen_func",
+           "flash_attn_with_kvcache", "flex_attention", "fp8_gemm_nt", "fused_moe", "fused_recurrent_delta_rule", "fused_recurrent_gated_delta_rule",
+           "fused_recurrent_gla", "fused_recurrent_kda", "fused_recurrent_simple_gla", "gated_delta_rule_decode", "m_grouped_fp8_gemm_nt_contiguous",
            "m_grouped_fp8_gemm_nt_masked", "merge_states", "sdpa"]

@@ -14,21 +14,24 @@ extern "C" {
 enum { TJ_GATE_LOG = 0, TJ_GATE_EXP = 1, TJ_GATE_RAW = 2 };
 typedef struct tj_gated_delta_rule_args {
   uint64_t size;
-  const tj_tensor* q;             /* f16 or bf16 [T, Hq, K] or [B, T, Hq, K] */
-  const tj_tensor* k;             /* [.., T, Hk, K] */
-  const tj_tensor* v;             /* [.., T, Hv, V] */
-  const tj_tensor* o;             /* [.., T, H, V], written */
-  const tj_tensor* gate;          /* [.., T, H]; null: the decay is 1 */
-  const tj_tensor* a_log;         /* f32 [H], with TJ_GATE_RAW */
-  const tj_tensor* dt_bias;       /* [H], with TJ_GATE_RAW; null: 0 */
-  const tj_tensor* beta;          /* [.., T, H]; null: 1 */
-  const tj_tensor* initial_state; /* [slots, H, V, K]; null: zeros */
-  const tj_tensor* final_state;   /* as initial_state, written; null: none */
-  const tj_tensor* token_states;  /* [N, L, H, V, K], written; null: none */
-  const tj_tensor* read_slots;    /* i32 [N]; null: 0, 1, ... */
-  const tj_tensor* write_slots;   /* i32 [N]; null: 0, 1, ... */
-  const tj_tensor* cu_seqlens;    /* i32 [N + 1]; null: sequences of T tokens */
-  float scale;                    /* looked at only when has_scale is not 0; else K^-1/2 */
+  const tj_tensor* q;              /* f16 or bf16 [T, Hq, K] or [B, T, Hq, K] */
+  const tj_tensor* k;              /* [.., T, Hk, K] */
+  const tj_tensor* v;              /* [.., T, Hv, V] */
+  const tj_tensor* o;              /* [.., T, H, V], written */
+  const tj_tensor* gate;           /* [.., T, H] or [.., T, H, K]; null: the decay is 1 */
+  const tj_tensor* a_log;          /* f32 [H], with TJ_GATE_RAW */
+  const tj_tensor* dt_bias;        /* [H] or [H, K], as the gate, with TJ_GATE_RAW; null: 0 */
+  const tj_tensor* beta;           /* [.., T, H]; null: 1 */
+  const tj_tensor* initial_state;  /* [slots, H, V, K]; null: zeros */
+  const tj_tensor* final_state;    /* as initial_state, written; null: none */
+  const tj_tensor* token_states;   /* [N, L, H, V, K], written; null: none */
+  const tj_tensor* read_slots;     /* i32 [N]; null: 0, 1, ... */
+  const tj_tensor* write_slots;    /* i32 [N]; null: 0, 1, ... */
+  const tj_tensor* cu_seqlens;     /* i32 [N + 1]; null: sequences of T tokens */
+  const tj_tensor* initial_scales; /* f32 [slots, H, V], with an initial_state of e4m3; else null */
+  const tj_tensor* final_scales;   /* the same of final_state, written */
+  const tj_tensor* token_scales;   /* f32 [N, L, H, V], of token_states, written */
+  float scale;                     /* looked at only when has_scale is not 0; else K^-1/2 */
   int32_t has_scale;
   int32_t gate_form;        /* TJ_GATE_LOG, ... */
   int32_t beta_raw;         /* not 0: beta is the logistic function of what is given */

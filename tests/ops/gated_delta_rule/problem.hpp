@@ -15,6 +15,8 @@ namespace tj::test {
 
 enum class Given { none, plain, raw };
 
+inline constexpr unsigned char kPoison = 0xff;  ///< of all bytes: a NaN in each type
+
 struct RuleShape {
   std::int64_t batch = 0, tokens = 1;  ///< batch 0: no such dimension
   std::vector<std::int32_t> lengths;   ///< not empty: cu_seqlens, and tokens follow from them
@@ -24,6 +26,7 @@ struct RuleShape {
   bool transposed = false;
   Given gate = Given::plain, beta = Given::plain;
   bool exp_gate = false, half_numbers = false, bias = true;
+  bool channels = false;  ///< a gate for each key channel
   bool delta = true, normalise = true;
   bool initial = true, final = true, in_place = false;
   std::int64_t pool = 0;                    ///< slots of the pools; 0: no lists
@@ -60,12 +63,13 @@ class RuleProblem {
   Tensor make(Memory& memory, DType dtype, std::vector<std::int64_t> shape, int padding, const Each& each);
   void make_states(std::mt19937& random);
   double token_number(const Memory& memory, std::int64_t sequence, std::int64_t token, std::int64_t head) const;
-  double decay(std::int64_t sequence, std::int64_t token, std::int64_t head) const;
+  double decay(std::int64_t sequence, std::int64_t token, std::int64_t head, std::int64_t channel) const;
   double beta(std::int64_t sequence, std::int64_t token, std::int64_t head) const;
   std::vector<double> row(const Memory& memory, std::int64_t sequence, std::int64_t token, std::int64_t head,
                           bool normalise) const;
   std::vector<double> first_state(std::int64_t sequence, std::int64_t head) const;
-  double state_of(const Memory& memory, std::initializer_list<std::int64_t> place, std::int64_t v,
+  /// scales: of the memory; looked at with states of e4m3 alone.
+  double state_of(const Memory& memory, const Memory& scales, std::initializer_list<std::int64_t> place, std::int64_t v,
                   std::int64_t k) const;
   struct Errors;
   void check_head(std::int64_t sequence, std::int64_t head, Errors& errors) const;
@@ -77,6 +81,7 @@ class RuleProblem {
   RuleShape shape_;
   std::int64_t tokens_ = 0;
   Memory q_, k_, v_, o_, gate_, a_log_, dt_bias_, beta_, before_, initial_, final_, each_;
+  Memory scales_before_, initial_scales_, final_scales_, each_scales_;  ///< of states of e4m3
 };
 
 }  // namespace tj::test

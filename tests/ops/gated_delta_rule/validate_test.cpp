@@ -87,9 +87,31 @@ TEST_CASE("gates and beta") {
   CHECK(has(refusal([](auto& a) { a.dt_bias->dtype = DType::f16; }, raw), "dt_bias.dtype is f16"));
 }
 
+TEST_CASE("gates of key channels, by name") {
+  RuleShape shape = usual(), raw = usual();
+  shape.channels = raw.channels = true;
+  raw.gate = Given::raw;
+  CHECK(refusal([](auto&) {}, shape) == "");
+  CHECK(refusal([](auto&) {}, raw) == "");
+  CHECK(has(refusal([](auto& a) { a.gate->rank = 2; }, shape),
+            "gate.rank is 2; allowed: 3 ([B, T, H], or [B, T, H, K] for each key channel)"));
+  CHECK(has(refusal([](auto& a) { a.gate->dtype = DType::f16; }, shape), "gate.dtype is f16; allowed: f32, or"));
+  CHECK(has(refusal([](auto& a) { a.gate->shape[2] = 1; }, shape), "gate.shape[2] (H) is 1"));
+  CHECK(has(refusal([](auto& a) { a.gate->shape[3] = 64; }, shape), "gate.shape[3] (K) is 64"));
+  CHECK(has(refusal([](auto& a) { a.gate->strides[3] = 2; }, shape), "gate.strides[3]"));
+  CHECK(has(refusal([](auto& a) { a.gate->strides[1] = 129; }, shape), "gate.strides[1] (T) is 129 elements"));
+  CHECK(has(refusal([](auto& a) { a.gate->data = static_cast<char*>(a.gate->data) + 4; }, shape), "gate.data is"));
+  CHECK(has(refusal([](auto& a) { a.o.data = a.gate->data; }, shape), "overlaps"));
+  CHECK(has(refusal([](auto& a) { a.dt_bias->rank = 1; }, raw),
+            "dt_bias.rank is 1; allowed: 2 ([H, K], as the gate has key channels)"));
+  CHECK(has(refusal([](auto& a) { a.dt_bias->shape[1] = 64; }, raw), "dt_bias.shape[1] (K) is 64"));
+  CHECK(has(refusal([](auto& a) { a.dt_bias->shape[0] = 1; }, raw), "dt_bias.shape[0] (H) is 1"));
+  CHECK(has(refusal([](auto& a) { a.dt_bias->strides[0] = 256; }, raw),
+            "dt_bias.strides[0] (H) is 256; allowed: 128, one row behind the other"));
+}
+
 TEST_CASE("states and slots") {
-  CHECK(
-      has(refusal([](auto& a) { a.initial_state->dtype = DType::e4m3; }), "initial_state.dtype is e4m3; allowed: f16"));
+  CHECK(has(refusal([](auto& a) { a.initial_state->dtype = DType::i32; }), "initial_state.dtype is i32; allowed: f16"));
   CHECK(
       has(refusal([](auto& a) { a.final_state->dtype = DType::bf16; }), "final_state.dtype is bf16; allowed: f32, as"));
   CHECK(has(refusal([](auto& a) { a.token_states->dtype = DType::f16; }), "token_states.dtype is f16"));
@@ -109,6 +131,41 @@ TEST_CASE("states and slots") {
   CHECK(has(refusal([](auto& a) { a.token_states->data = a.initial_state->data; }), "overlaps"));
   CHECK(has(refusal([](auto& a) { a.o.data = a.final_state->data; }), "overlaps"));
   CHECK(refusal([](auto& a) { a.final_state = a.initial_state; }) == "");
+}
+
+TEST_CASE("scales of states of e4m3") {
+  RuleShape scaled = usual(), own = usual();
+  scaled.state = own.state = DType::e4m3;
+  own.in_place = true;
+  own.writes = own.reads;
+  CHECK(refusal([](auto&) {}, scaled) == "");
+  CHECK(refusal([](auto&) {}, own) == "");
+  CHECK(has(refusal([](auto& a) { a.initial_scales.reset(); }, scaled),
+            "initial_scales is absent and initial_state.dtype is e4m3; allowed: f32 [slots, H, V]"));
+  CHECK(has(refusal([](auto& a) { a.final_scales.reset(); }, scaled), "final_scales is absent"));
+  CHECK(has(refusal([](auto& a) { a.token_scales.reset(); }, scaled),
+            "token_scales is absent and token_states.dtype is e4m3; allowed: f32 [N, L, H, V]"));
+  CHECK(has(refusal([](auto& a) { a.initial_scales = a.final_state; }),
+            "initial_scales is given and initial_state.dtype is f32; allowed: with states of e4m3 alone"));
+  CHECK(has(refusal([](auto& a) { a.initial_state.reset(), a.read_slots.reset(); }, scaled),
+            "initial_scales is given without initial_state"));
+  CHECK(has(refusal([](auto& a) { a.initial_scales->dtype = DType::bf16; }, scaled),
+            "initial_scales.dtype is bf16; allowed: f32"));
+  CHECK(has(refusal([](auto& a) { a.final_scales->rank = 2; }, scaled),
+            "final_scales.rank is 2; allowed: 3 ([slots, H, V])"));
+  CHECK(has(refusal([](auto& a) { a.final_scales->shape[0] = 3; }, scaled), "final_scales.shape[0] (slots) is 3"));
+  CHECK(has(refusal([](auto& a) { a.final_scales->shape[2] = 64; }, scaled), "final_scales.shape[2] (V) is 64"));
+  CHECK(has(refusal([](auto& a) { a.token_scales->shape[1] = 1; }, scaled), "token_scales.shape[1] (L) is 1"));
+  CHECK(has(refusal([](auto& a) { a.token_scales->strides[2] = 130; }, scaled), "token_scales.strides[2]"));
+  CHECK(has(refusal([](auto& a) { a.initial_scales->data = static_cast<char*>(a.initial_scales->data) + 4; }, scaled),
+            "initial_scales.data is"));
+  CHECK(has(refusal([](auto& a) { a.final_scales->data = a.initial_scales->data; }, scaled), "overlaps"));
+  CHECK(has(refusal([](auto& a) { a.token_scales->data = a.o.data; }, scaled), "overlaps"));
+  CHECK(has(refusal([](auto& a) { a.final_scales->data = static_cast<char*>(a.initial_scales->data) + 4096; }, own),
+            "final_scales is not initial_scales, and final_state is initial_state"));
+  GatedDeltaRuleConfig config;
+  config.state_dtype = DType::e4m3;
+  ops::validate(config);
 }
 
 TEST_CASE("sequences") {
@@ -168,7 +225,7 @@ TEST_CASE("the first bad entry of lists, where that is asked for") {
 }
 
 TEST_CASE("a C structure is the descriptor") {
-  tj_tensor tensors[14] = {};
+  tj_tensor tensors[17] = {};
   tj_gated_delta_rule_args c{};
   c.size = sizeof c;
   const tj_tensor** const members[] = {&c.q,
@@ -184,8 +241,11 @@ TEST_CASE("a C structure is the descriptor") {
                                        &c.token_states,
                                        &c.read_slots,
                                        &c.write_slots,
-                                       &c.cu_seqlens};
-  for (std::size_t i = 0; i < 14; ++i) {
+                                       &c.cu_seqlens,
+                                       &c.initial_scales,
+                                       &c.final_scales,
+                                       &c.token_scales};
+  for (std::size_t i = 0; i < 17; ++i) {
     tensors[i].size = sizeof tensors[i];
     tensors[i].rank = 1;
     tensors[i].shape[0] = static_cast<std::int64_t>(i);
@@ -201,6 +261,9 @@ TEST_CASE("a C structure is the descriptor") {
   CHECK(args.beta->shape[0] == 7);
   CHECK(args.token_states->shape[0] == 10);
   CHECK(args.cu_seqlens->shape[0] == 13);
+  CHECK(args.initial_scales->shape[0] == 14);
+  CHECK(args.final_scales->shape[0] == 15);
+  CHECK(args.token_scales->shape[0] == 16);
   CHECK_FALSE(args.scale.has_value());
   CHECK(args.gate_form == GateForm::raw);
   CHECK((args.beta_raw && !args.delta && args.normalise && args.state_transposed));
