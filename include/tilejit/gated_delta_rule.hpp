@@ -39,7 +39,9 @@ enum class GateForm : std::int32_t {
 /// read_slots[n] of initial_state, and leaves its last state at slot write_slots[n] of final_state. Without the list
 /// the slot is n, and there are as many slots as sequences. A read of slot -1 gives zeros; a write there does nothing.
 /// final_state may be initial_state itself: same address, shape and strides. A slot that one sequence writes is then
-/// read by no other. token_states [N, L, H, V, K] takes the state after each of a sequence's first L tokens.
+/// read by no other. token_states [N, L, H, V, K] takes the state after each of a sequence's first L tokens, or after
+/// each token_every of them: place l has that after token_every (l + 1) tokens. Places without such a token stay as
+/// they are. Checkpoints of a prompt have token_every of a multiple of 64, which chunks serve.
 ///
 /// States of e4m3 have a scale in f32 for each row of V: initial_scales and final_scales [slots, H, V], token_scales
 /// [N, L, H, V]. The state is element times scale. A row that is written has the scale largest magnitude / 448, so that
@@ -59,8 +61,9 @@ enum class GateForm : std::int32_t {
 /// Few tokens a sequence are taken one after the other: reading and writing states bounds the time. On sm_90a many are
 /// taken in chunks of 64, in two launches a range of chunks. The workspace is 18 KB for a chunk and head, and with
 /// several ranges a state in f32 for each sequence and head. States and what tokens change are rounded to q's type for
-/// products then, states once a chunk. Calls with token_states, with states of e4m3 or with gates of key channels are
-/// never taken so. Equal calls give equal bits. Errors are tj::Error, naming the argument. Thread safe.
+/// products then, states once a chunk. Calls with token_states of another token_every, with states of e4m3 or with
+/// gates of key channels are never taken so. Equal calls give equal bits. Errors are tj::Error, naming the argument.
+/// Thread safe.
 struct GatedDeltaRuleArgs {
   static constexpr const char* kOp = "gated_delta_rule";
   using Config = GatedDeltaRuleConfig;
@@ -76,6 +79,7 @@ struct GatedDeltaRuleArgs {
   std::optional<Tensor> initial_state;  ///< zeros when absent
   std::optional<Tensor> final_state;    ///< not written when absent
   std::optional<Tensor> token_states;
+  int token_every = 1;  ///< tokens from one of token_states to the next
   /// [slots, H, V] and [N, L, H, V], of the states above where these are e4m3.
   std::optional<Tensor> initial_scales, final_scales, token_scales;
   std::optional<Tensor> read_slots, write_slots;  ///< [N]

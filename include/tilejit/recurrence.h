@@ -39,6 +39,7 @@ typedef struct tj_gated_delta_rule_args {
   int32_t normalise;        /* not 0: q and k are normalised first */
   int32_t state_transposed; /* not 0: matrices of states are stored [K, V] */
   int32_t max_sms;          /* multiprocessors that the call may fill; 0: all */
+  int32_t token_every;      /* tokens from one of token_states to the next; 0: 1 */
 } tj_gated_delta_rule_args;
 
 #ifdef __cplusplus

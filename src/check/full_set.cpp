@@ -64,13 +64,21 @@ std::vector<Entry> entries() {
       {"chunk_o", kWarpgroup, "--head-ratio 2 --h-transposed true"},
       {"chunk_o", kTensor, "--head-ratio 1,2,3 --gated both --variable both"},
       {"chunk_o", kTensor, "--head-ratio 2 --h-transposed true"},
-      {"gated_delta_rule", kAll, "--dtype bf16 --state f32,bf16"},
-      {"gated_delta_rule", {"sm_90a", "sm_100a", "gfx90a"}, "--dtype f16 --head-dim 64 --state-transposed true"},
-      {"gated_delta_rule", {"sm_90a", "sm_80", "gfx1100"}, "--dtype bf16 --state bf16 --channel-gate true"},
-      {"gated_delta_rule", {"sm_90a", "sm_80", "gfx1100"}, "--dtype bf16 --state e4m3 --state-transposed both"},
       {"chunk_indices", kAll, ""},
       {"copy_rows", kAll, ""},
       {"sum_parts", kAll, "--out f16,f32"},
+  };
+}
+
+/// The gated delta rule: states, gates of key channels, checkpoints.
+std::vector<Entry> entries_of_rules() {
+  const std::vector<const char*> archs = {"sm_90a", "sm_80", "sm_120a", "gfx1100", "gfx1201", "gfx90a", "gfx942"};
+  return std::vector<Entry>{
+      {"gated_delta_rule", archs, "--dtype bf16 --state f32,bf16"},
+      {"gated_delta_rule", {"sm_90a", "sm_100a", "gfx90a"}, "--dtype f16 --head-dim 64 --state-transposed true"},
+      {"gated_delta_rule", {"sm_90a", "sm_80", "gfx1100"}, "--dtype bf16 --state bf16 --channel-gate true"},
+      {"gated_delta_rule", {"sm_90a", "sm_80", "gfx1100"}, "--dtype bf16 --state e4m3 --state-transposed both"},
+      {"delta_chunks", {"sm_90a"}, "--step state,wide-state --keeps true --dtype bf16"},
   };
 }
 
@@ -96,7 +104,8 @@ std::vector<Entry> entries_of_experts() {
 std::vector<Case> full_set() {
   std::vector<Case> cases;
   std::vector<Entry> all = entries();
-  for (Entry& entry : entries_of_experts()) all.push_back(std::move(entry));
+  for (auto* const more : {entries_of_rules, entries_of_experts})
+    for (Entry& entry : more()) all.push_back(std::move(entry));
   for (const Entry& entry : all)
     for (const char* arch : entry.archs)
       cases.push_back({entry.op, std::string("model:") + arch, ops::flags_of_text(entry.flags)});

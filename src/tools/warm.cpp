@@ -97,7 +97,7 @@ constexpr const char* kFooter =
     "        --state-transposed true|false|both  --channel-gate true|false|both (a gate for each key channel)\n"
     "        --walk as fmha\n"
     "  delta_chunks: --step solve,solve-beside,state,wide-state,map,carry, and of gated_delta_rule's --dtype --state\n"
-    "        --head-dim --state-transposed\n"
+    "        --head-dim --state-transposed  --keeps true|false|both (states after every so many chunks)\n"
     "  chunk_indices, copy_rows: none\n"
     "A flag that is left out means the op's default set, at most 16 kernels, of gemm at most 48:\n"
     "  fmha: both dtypes  head dims 64 and 128  causal and full  scale from 1e-6 to 1  walks and tiles that their "

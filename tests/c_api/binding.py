@@ -95,7 +95,7 @@ class GatedDeltaRuleArgs(Sized):
     _fields_ = [("size", ctypes.c_uint64)] + [(name, ctypes.POINTER(Tensor)) for name in (
         "q", "k", "v", "o", "gate", "a_log", "dt_bias", "beta", "initial_state", "final_state", "token_states", "read_slots", "write_slots",
         "cu_seqlens", "initial_scales", "final_scales", "token_scales")] + [("scale", ctypes.c_float)] + [(name, ctypes.c_int32) for name in (
-            "has_scale", "gate_form", "beta_raw", "without_delta", "normalise", "state_transposed", "max_sms")]
+            "has_scale", "gate_form", "beta_raw", "without_delta", "normalise", "state_transposed", "max_sms", "token_every")]
 
 
 class KernelReport(Sized):

@@ -102,6 +102,15 @@ class GatedDeltaRule(unittest.TestCase):
         self.torch.gated_delta_rule_decode(q, k, v, others, a_log, a, bias, b, state_indices=slots, disable_state_update=True)
         self.assertTrue(torch.equal(others, before))
 
+    def test_checkpoints(self):
+        q, k, v, g, beta = self.inputs(1, 130)
+        g, out, states = 0.1 * g, torch.empty_like(v), torch.full((1, 2, 2, 64, 64), NAN)
+        self.ops.gated_delta_rule_out(q, k, v, out, gate=g, beta=beta, normalise=True, token_states=states, token_every=64)
+        wanted, each = serial(q[0], k[0], v[0], g[0].exp(), beta[0], torch.zeros(2, 64, 64), 1 / 8)
+        self.agrees(out[0], wanted, 5e-3)
+        self.agrees(states[0], each[[63, 127]])
+        self.refused("token_every is 0", lambda: self.ops.gated_delta_rule_out(q, k, v, out, token_states=states, token_every=0))
+
     def test_states_of_e4m3(self):
         q, k, v, a, b = self.inputs(3, 2)
         a_log, slots, e4m3 = drawn(2), torch.tensor([4, -1, 0], dtype=torch.int32), torch.float8_e4m3fn

@@ -48,6 +48,7 @@ struct SolveParams {
 /// Facts of a call for the states' kernel.
 struct StateRule {
   gated_delta_rule::States initial, final;
+  gated_delta_rule::TokenStates each;  ///< by chunks
   const int* cu_seqlens;
   int tokens;
   Divisor by_q, by_k, by_v;

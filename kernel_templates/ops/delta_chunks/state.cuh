@@ -145,13 +145,9 @@ TJ_DEVICE void begin_state(Consumer<C>& consumer, const Tile& tile) {
   round_state(consumer);
 }
 
-/// The sequence's last state goes to its slot.
+/// The state goes to a stored one.
 template <class C>
-TJ_DEVICE void put_state(const Consumer<C>& consumer, const Tile& tile) {
-  const gated_delta_rule::States& states = consumer.params.rule.final;
-  const int slot = gated_delta_rule::slot_of(states, tile.sequence);
-  if (slot < 0) return;
-  const StatePlace<C> place(states, slot, tile.head, first_row(consumer, tile));
+TJ_DEVICE void put_at(const Consumer<C>& consumer, const StatePlace<C>& place) {
   const typename C::StateElement tag{};
 #pragma unroll
   for (int j = 0; j < C::kHeadDim / 8; ++j)
@@ -165,6 +161,24 @@ TJ_DEVICE void put_state(const Consumer<C>& consumer, const Tile& tile) {
         store_pair(tag, place.at(j, half, 0), low, high);
       }
     }
+}
+
+/// The sequence's last state goes to its slot.
+template <class C>
+TJ_DEVICE void put_state(const Consumer<C>& consumer, const Tile& tile) {
+  const gated_delta_rule::States& states = consumer.params.rule.final;
+  const int slot = gated_delta_rule::slot_of(states, tile.sequence);
+  if (slot >= 0) put_at(consumer, StatePlace<C>(states, slot, tile.head, first_row(consumer, tile)));
+}
+
+/// The state after a whole chunk goes to the caller's, where it is one of those that are kept.
+template <class C>
+TJ_DEVICE void keep_state(Consumer<C>& consumer, const Tile& tile, int i) {
+  const gated_delta_rule::TokenStates& each = consumer.params.rule.each;
+  const int kept = place_of(tile, i).rows == kChunk ? gated_delta_rule::kept_place(each, tile.chunk + i + 1) : -1;
+  if (kept >= 0)
+    put_at(consumer, StatePlace<C>(gated_delta_rule::head_of(each, tile.sequence, kept, tile.head), each.row,
+                                   first_row(consumer, tile)));
 }
 
 template <class C>

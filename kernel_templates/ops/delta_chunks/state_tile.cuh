@@ -31,6 +31,7 @@ struct Tile {
   int sequence, head, part;
   int batch, first, end;  ///< tokens
   int record;             ///< of the first chunk
+  int chunk;              ///< the first one's number in its sequence
   int from, to;           ///< slots, or of Between
 };
 /// The tile's unit of its head: a segment, or what maps one.
@@ -58,10 +59,11 @@ TJ_DEVICE void take_unit(Tile& tile, const Records& records, int head, int unit,
   tile.trip_count = max(0, behind - first);
   tile.first += first * kChunk;
   tile.record += first;
+  tile.chunk = first;
 }
 template <class C>
 TJ_DEVICE Tile tile_at(const StateParams& params, int index) {
-  Tile tile{index, index < params.tiles, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+  Tile tile{index, index < params.tiles, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
   if (!tile.valid) return tile;
   const StateRule& rule = params.rule;
   const int units = divided(index, params.records.by_parts), head = divided(units, params.records.by_units);

@@ -22,6 +22,8 @@ struct StatePlace {
         row_bytes(states.row),
         row0(row),
         column0(2 * static_cast<int>(dev::lane_index() % 4u)) {}
+  TJ_DEVICE StatePlace(unsigned char* of_head, long long bytes, int row)
+      : head(of_head), row_bytes(bytes), row0(row), column0(2 * static_cast<int>(dev::lane_index() % 4u)) {}
   TJ_DEVICE unsigned char* at(int j, int half, int e) const {
     const int v = row0 + 8 * half, k = 8 * j + column0 + e;
     return head + (C::kTransposed ? k * row_bytes + v * kBytes : v * row_bytes + k * kBytes);

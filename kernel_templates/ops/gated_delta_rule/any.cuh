@@ -207,14 +207,12 @@ TJ_DEVICE void update_state(Recurrence<C>& recurrence, const Tile& tile, int i) 
   if (place.share == 0)
     store_rows(row_of(params.o, position_of(tile, i, place.head), place.head) + 2 * place.row, words);
   const TokenStates& each = params.each;
-  if (each.data != nullptr && i < each.tokens)
-    put_state<C>(place,
-                 static_cast<unsigned char*>(each.data) +
-                     (tile.sequence * each.sequence + i * each.token + place.head * each.head),
-                 each.row,
+  const int kept = kept_place(each, i + 1);
+  if (kept >= 0)
+    put_state<C>(place, head_of(each, tile.sequence, kept, place.head), each.row,
                  reinterpret_cast<float*>(
                      reinterpret_cast<unsigned char*>(each.scales) +
-                     (tile.sequence * each.scale_sequence + i * each.scale_token + place.head * each.scale_head)),
+                     (tile.sequence * each.scale_sequence + kept * each.scale_token + place.head * each.scale_head)),
                  recurrence.state);
 }
 

@@ -28,11 +28,13 @@ struct States {
   float* scales;  ///< of rows of V, one behind the other, with states of e4m3
   long long scale_slot, scale_head;
 };
-/// The states after tokens, strides in bytes; null: none.
+/// The states after every so many tokens, or chunks; strides in bytes; null: none.
 struct TokenStates {
   void* data;
   long long sequence, token, head, row;
-  int tokens;
+  int tokens;  ///< there is room for so many states
+  int every;
+  Divisor by_every;
   float* scales;  ///< of rows of V, one behind the other, with states of e4m3
   long long scale_sequence, scale_token, scale_head;
 };

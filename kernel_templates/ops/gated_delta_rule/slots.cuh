@@ -19,6 +19,16 @@ TJ_DEVICE unsigned char* head_of(const States& states, int slot, int head) {
   return static_cast<unsigned char*>(states.data) + (slot * states.slot + head * states.head);
 }
 
+/// The place of the state after so many tokens, or chunks, of a sequence; -1: it is not kept.
+TJ_DEVICE int kept_place(const TokenStates& each, int count) {
+  if (each.data == nullptr) return -1;
+  const int place = divided(count, each.by_every);
+  return place * each.every == count && place <= each.tokens ? place - 1 : -1;
+}
+/// The begin of a head's state there.
+TJ_DEVICE unsigned char* head_of(const TokenStates& each, int sequence, int place, int head) {
+  return static_cast<unsigned char*>(each.data) + (sequence * each.sequence + place * each.token + head * each.head);
+}
 /// The begin of a head's scales in a slot.
 TJ_DEVICE float* scales_of(const States& states, int slot, int head) {
   return reinterpret_cast<float*>(reinterpret_cast<unsigned char*>(states.scales) +

@@ -15,7 +15,7 @@ inline bool has_states(const DeltaChunksKernel& kernel) {
   return !solves(kernel.step) && kernel.step != DeltaStep::carry;
 }
 
-inline constexpr std::array<Field<DeltaChunksKernel>, 5> kFields = {
+inline constexpr std::array<Field<DeltaChunksKernel>, 6> kFields = {
     {{.name = "step",
       .get = [](const DeltaChunksKernel& kernel) { return static_cast<unsigned>(kernel.step); },
       .set = [](DeltaChunksKernel& kernel, unsigned value) { kernel.step = static_cast<DeltaStep>(value); },
@@ -31,6 +31,15 @@ inline constexpr std::array<Field<DeltaChunksKernel>, 5> kFields = {
        return states;
      }(),
      gated_delta_rule::head_dim_field<DeltaChunksKernel>(),
-     gated_delta_rule::state_transposed_field<DeltaChunksKernel>()}};
+     gated_delta_rule::state_transposed_field<DeltaChunksKernel>(),
+     {.name = "keeps",
+      .get = [](const DeltaChunksKernel& kernel) { return static_cast<unsigned>(kernel.keeps); },
+      .set = [](DeltaChunksKernel& kernel, unsigned value) { kernel.keeps = value != 0; },
+      .words = words<kTruth>,
+      .bits = 1,
+      .flags = {"false", "true", "both"},
+      .tag = "_keeps",
+      .tagged = [](const DeltaChunksKernel& kernel) { return kernel.keeps; },
+      .optional = true}}};
 
 }  // namespace tj::ops::delta_chunks

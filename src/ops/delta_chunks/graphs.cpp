@@ -8,6 +8,7 @@
 //   read_keys -> correct_values -> solve_tokens -> weigh -> change_state -> round_state -> read_keys of the next chunk
 //   scale_values -> correct_values      fade_state -> change_state      solve_tokens -> round_tokens -> add_tokens
 //   read_queries -> fade_output -> add_tokens -> stage_rows -> put_rows
+// A kernel that keeps states has keep_state behind round_state.
 // The step that maps segments has no node of the last line, nor round_tokens.
 // Carry, an iteration is a segment:
 //   load_map, ask_rows -> multiply_map -> put_rows
@@ -183,6 +184,7 @@ class StateBuilder : Builder {
   static constexpr int kThreads = 128;
   // Cycles of a body beside its work: of one whose lists come from shared memory first, and of others. They are half of
   // those in timelines of an H200 (tj-bench --timeline: 66 to 135, and 13 to 40), as marks take cycles, too.
+  static constexpr double kEvery = 16;  // chunks from one state that is kept to the next, which costs alone ask for
   static constexpr double kListCycles = 40, kAloneCycles = 12;
 
   int matrix(const char* body, int c, int width, int depth, int registers) {
@@ -242,6 +244,16 @@ class StateBuilder : Builder {
     for (const int reader : {keys, fade}) then(round, reader, 1);
     then(ask, scale, 1);
     if (!maps_) results(c, round, solve);
+    if (kernel_.keeps) keep(c, round, fade);
+  }
+
+  /// The caller's copy of the state, behind all products of a step: none is under way while it is stored.
+  void keep(int c, int round, int fade) {
+    Node n = numbered("Consumer", "keep_state", c);
+    busy(n, cycles(kAloneCycles + memory_cycles(double{kRows} * kernel_.head_dim * size_of(kernel_.state)) / kEvery));
+    const int keep = add(std::move(n));
+    then(round, keep);
+    then(keep, fade, 1);
   }
 
   void results(int c, int round, int solve) {

@@ -27,7 +27,7 @@ class DeltaChunks final : public Op {
     if ((of.memory.records == nullptr && of.kernel.step != DeltaStep::carry) || !delta_chunks_serve(of.call))
       support::fail(Stage::argument, Code::invalid_argument,
                     "delta_chunks: records are null, or the call is one that chunks cannot serve; allowed: memory for "
-                    "records, and calls without token_states");
+                    "records, and calls that delta_chunks_serve()");
   }
   Device device_of(const void* args) const override { return get(args).call.q.device; }
   bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {delta_chunks_needs()}); }
@@ -77,6 +77,7 @@ class DeltaChunks final : public Op {
     memory.reads(call.beta);
     memory.reads(call.initial_state);
     memory.writes(call.final_state);
+    memory.writes(call.token_states);
     memory.reads(call.read_slots);
     memory.reads(call.write_slots);
     memory.reads(call.cu_seqlens);
@@ -109,6 +110,7 @@ Kernel delta_chunks_kernel(const DeltaChunksKernel& given) {
   DeltaChunksKernel kernel = given;
   if (!delta_chunks::has_states(kernel)) kernel.state = DType::f16, kernel.state_transposed = false;
   if (kernel.step == DeltaStep::carry) kernel.dtype = DType::f16;
+  if (kernel.step != DeltaStep::state && kernel.step != DeltaStep::wide_state) kernel.keeps = false;
   return {key_of_fields<kFields>(kernel)};
 }
 

@@ -114,7 +114,11 @@ void plan_state(const DeltaChunksArgs& args, DeltaStep step, LaunchPlan& plan) {
   plan.map_count = 5;
   gated_delta_rule::Params rule{};
   set_rule(call, rule);
-  p.rule = {rule.initial, rule.final, rule.cu_seqlens, rule.tokens, rule.by_q, rule.by_k, rule.by_v};
+  p.rule = {rule.initial, rule.final, rule.each, rule.cu_seqlens, rule.tokens, rule.by_q, rule.by_k, rule.by_v};
+  if (call.token_states) {
+    p.rule.each.every /= kChunk;
+    p.rule.each.by_every = divisor_of(p.rule.each.every);
+  }
   const int units = step == DeltaStep::map ? units_of(args.segments) : args.segments;
   p.records = records_of(args, static_cast<int>(width_of(call)) / (step == DeltaStep::wide_state ? 128 : 64), units);
   p.states = args.memory.states;
@@ -180,8 +184,8 @@ ChunkMemory delta_chunks_memory(const GatedDeltaRuleArgs& call, const ChunkCut& 
 }
 
 bool delta_chunks_serve(const GatedDeltaRuleArgs& call) {
-  return !call.token_states && !gates_channels(call) && gated_delta_rule_state(call) != DType::e4m3 &&
-         tokens_of(call) <= kMostTokens &&
+  return (!call.token_states || call.token_every % kChunk == 0) && !gates_channels(call) &&
+         gated_delta_rule_state(call) != DType::e4m3 && tokens_of(call) <= kMostTokens &&
          delta_chunks_records(call) * heads_of(call) * delta_chunks::kRecordRows < kMostRecordRows;
 }
 

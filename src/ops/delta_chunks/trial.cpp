@@ -22,7 +22,7 @@ TrialTensor records_of(const DeltaChunksKernel& kernel, std::int64_t count) {
   return dense("records", kernel.dtype, {count, delta_chunks::kRecordBytes / 2});
 }
 
-constexpr int kSegments = 3;
+constexpr int kSegments = 3, kKept = 2;
 
 /// The states of f32 that a step has between launches: before each segment, and what maps segments.
 void add_between(const DeltaChunksKernel& kernel, std::int64_t heads, std::vector<TrialTensor>& tensors) {
@@ -59,6 +59,8 @@ Trial trial_of(const DeltaChunksKernel& kernel, const Sizes& sizes, const std::v
                    records_of(kernel, records),
                    list_of("cu_seqlens", {count + 1}, ends)};
   add_between(kernel, count * v_heads, trial.tensors);
+  if (kernel.keeps)
+    trial.tensors.push_back(dense("token_states", kernel.state, {count, kKept, v_heads, width, width}, true));
   const auto longest = static_cast<int>(*std::max_element(lengths.begin(), lengths.end()));
   const int chunks = std::max(1, (longest + delta_chunks::kChunk - 1) / delta_chunks::kChunk);
   trial.with_args = [kernel, chunks, tensors = trial.tensors](Device device, std::span<void* const> places,
@@ -77,7 +79,10 @@ Trial trial_of(const DeltaChunksKernel& kernel, const Sizes& sizes, const std::v
     call.normalise = call.beta_raw = true;
     call.state_transposed = kernel.state_transposed;
     DeltaChunksArgs args{call, kernel, {places[8]}};
-    if (tensors.size() > 10) {
+    if (kernel.keeps) {
+      call.token_states = view(10);
+      call.token_every = delta_chunks::kChunk;
+    } else if (tensors.size() > 10) {
       args.memory.states = static_cast<float*>(places[10]);
       args.memory.maps = static_cast<float*>(places[11]);
       args.segments = kSegments;

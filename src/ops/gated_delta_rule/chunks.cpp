@@ -22,8 +22,13 @@ constexpr double kMapCycles = 1800, kCarryCycles = 4000;
 constexpr int kMostRanges = 16, kLeastChunks = 4;  // of a call; of a range
 constexpr std::int64_t kSms = 132;                 // of the card that these were measured on
 
-DeltaChunksKernel kernel_of_step(const GatedDeltaRuleKernel& kernel, DeltaStep step) {
-  return {kernel.dtype, kernel.state, kernel.head_dim, kernel.state_transposed, step};
+DeltaChunksKernel kernel_of_step(const GatedDeltaRuleKernel& kernel, DeltaStep step, bool keeps) {
+  return {kernel.dtype,
+          kernel.state,
+          kernel.head_dim,
+          kernel.state_transposed,
+          step,
+          keeps && (step == DeltaStep::state || step == DeltaStep::wide_state)};
 }
 
 std::int64_t heads_of(const GatedDeltaRuleArgs& args) { return args.o.shape[at(args.o.rank - 2)]; }
@@ -76,7 +81,7 @@ void chunk_steps(const GatedDeltaRuleArgs& args, const GatedDeltaRuleKernel& ker
   if (!delta_chunks_in_ranges(args)) cut = {};
   const ChunkMemory memory = delta_chunks_memory(args, cut, scratch);
   const auto step = [&](DeltaStep of, ChunkRange range, int segments) {
-    const DeltaChunksKernel own = kernel_of_step(kernel, of);
+    const DeltaChunksKernel own = kernel_of_step(kernel, of, args.token_states.has_value());
     const DeltaChunksArgs chunks{args, own, memory, range, segments};
     each({&delta_chunks_op(), &chunks, delta_chunks_kernel(own)});
   };
@@ -100,7 +105,7 @@ std::vector<NeededKernel> chunk_kernels(const GatedDeltaRuleKernel& kernel, cons
   if (kernel.channel_gate || kernel.state == DType::e4m3 || !delta_chunks_op().serves(arch)) return list;
   for (const DeltaStep step : {DeltaStep::solve, DeltaStep::solve_beside, DeltaStep::state, DeltaStep::wide_state,
                                DeltaStep::map, DeltaStep::carry})
-    if (const DeltaChunksKernel own = kernel_of_step(kernel, step); delta_chunks_fits(own))
+    if (const DeltaChunksKernel own = kernel_of_step(kernel, step, false); delta_chunks_fits(own))
       list.push_back({&delta_chunks_op(), delta_chunks_kernel(own)});
   return list;
 }

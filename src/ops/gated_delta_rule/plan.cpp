@@ -51,8 +51,8 @@ gated_delta_rule::States states_of(const std::optional<Tensor>& pool, const std:
   return states;
 }
 
-gated_delta_rule::TokenStates token_states_of(const std::optional<Tensor>& states,
-                                              const std::optional<Tensor>& scales) {
+gated_delta_rule::TokenStates token_states_of(const std::optional<Tensor>& states, const std::optional<Tensor>& scales,
+                                              int every) {
   if (!states) return {};
   gated_delta_rule::TokenStates each{states->data,
                                      bytes_apart(*states, 0),
@@ -60,6 +60,8 @@ gated_delta_rule::TokenStates token_states_of(const std::optional<Tensor>& state
                                      bytes_apart(*states, 2),
                                      bytes_apart(*states, 3),
                                      static_cast<int>(states->shape[1]),
+                                     every,
+                                     divisor_of(every),
                                      nullptr,
                                      0,
                                      0,
@@ -101,7 +103,7 @@ void set_rule(const GatedDeltaRuleArgs& args, gated_delta_rule::Params& p) {
   if (args.dt_bias) p.dt_bias = args.dt_bias->data;
   p.initial = states_of(args.initial_state, args.read_slots, args.initial_scales);
   p.final = states_of(args.final_state, args.write_slots, args.final_scales);
-  p.each = token_states_of(args.token_states, args.token_scales);
+  p.each = token_states_of(args.token_states, args.token_scales, args.token_every);
   if (args.cu_seqlens) p.cu_seqlens = static_cast<const int*>(args.cu_seqlens->data);
   const auto width = static_cast<int>(args.q.shape[at(args.q.rank - 1)]);
   p.scale = args.scale.value_or(1.0f / std::sqrt(static_cast<float>(width)));

@@ -187,6 +187,11 @@ void check_states(const GatedDeltaRuleArgs& args, const Main& main) {
   check_pair({args.initial_state, args.initial_scales, "initial_state", "initial_scales"}, kScalesForm);
   check_pair({args.final_state, args.final_scales, "final_state", "final_scales"}, kScalesForm);
   check_pair({args.token_states, args.token_scales, "token_states", "token_scales"}, kTokenScalesForm);
+  if (args.token_every < 1 || args.token_every > kMaxSize)
+    refuse(kOp, Code::invalid_argument, cat("token_every is ", args.token_every, "; allowed: 1 to ", kMaxSize));
+  if (args.token_every != 1 && !args.token_states)
+    refuse(kOp, Code::invalid_argument,
+           cat("token_every is ", args.token_every, " without token_states; allowed: both, or 1"));
   check_shapes(args, main);
   const bool own = in_place(args);
   if (args.final_state) check_written(args, final_of(args), own ? &args.initial_state : nullptr);

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
 def _gated_delta_rule(q, k, v, *, gate=None, beta=None, gate_form="log", a_log=None, dt_bias=None, beta_raw=False, delta=True, normalise=False,
                       scale=None, initial_state=None, final_state=None, token_states=None, read_slots=None, write_slots=None, cu_seqlens=None,
-                      state_transposed=False, out=None, initial_scales=None, final_scales=None, token_scales=None, max_sms=0, stream=None,
-                      asks=False):
+                      state_transposed=False, out=None, initial_scales=None, final_scales=None, token_scales=None, token_every=1, max_sms=0,
+                      stream=None, asks=False):
     args = _c.GatedDeltaRuleArgs(gate_form=one_of("gate_form", gate_form, _c.GATE_FORMS), beta_raw=flag(beta_raw, "beta_raw"),
                                  without_delta=not flag(delta, "delta"), normalise=flag(normalise, "normalise"),
-                                 state_transposed=flag(state_transposed, "state_transposed"), max_sms=number(max_sms, "max_sms", -2**31, 2**31 - 1))
+                                 state_transposed=flag(state_transposed, "state_transposed"),
+                                 token_every=number(token_every, "token_every", 1, 2**30), max_sms=number(max_sms, "max_sms", -2**31, 2**31 - 1))
     call = Call("gated_delta_rule", args, stream, asks)
     q, k, v = call.tensor("q", q), call.tensor("k", k), call.tensor("v", v)
     options = {name: call.tensor(name, x, True) for name, x in (
@@ -44,7 +45,7 @@ def gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, *, gate: Optional[Supports
                      token_states: Optional[SupportsDLPack] = None, read_slots: Optional[SupportsDLPack] = None,
                      write_slots: Optional[SupportsDLPack] = None, cu_seqlens: Optional[SupportsDLPack] = None, state_transposed: bool = False,
                      initial_scales: Optional[SupportsDLPack] = None, final_scales: Optional[SupportsDLPack] = None,
-                     token_scales: Optional[SupportsDLPack] = None, out: Optional[Tensor] = None, max_sms: int = 0,
+                     token_scales: Optional[SupportsDLPack] = None, token_every: int = 1, out: Optional[Tensor] = None, max_sms: int = 0,
                      stream: Optional[StreamLike] = None, runtime: Optional[Runtime] = None) -> Tensor:
     """The gated delta rule, token after token: S' = decay S; S = S' + beta (v - S' k) k^T; o = scale * S q. Sums and S are f32.
 
@@ -56,7 +57,8 @@ def gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, *, gate: Optional[Supports
     sqrt(their sum of squares + 1e-6). scale: K**-0.5 where it is None.
     States f32, bf16, f16 or e4m3 [slots, H, V, K], with state_transposed [slots, H, K, V]. Sequence n begins with slot read_slots[n] of initial_state
     (zeros without), and leaves its state at slot write_slots[n] of final_state, which may be initial_state. Without these lists, i32 [N], the slot is n;
-    at -1 zeros are read and nothing is written. token_states [N, L, H, V, K] takes the state after each of the first L tokens.
+    at -1 zeros are read and nothing is written. token_states [N, L, H, V, K] takes the state after each of the first L tokens, or
+    after every token_every of them; chunks serve multiples of 64.
     States of e4m3 count times scales f32, one for each row of V: initial_scales and final_scales [slots, H, V], token_scales [N, L, H, V]. The scale of a
     row that is written is its largest magnitude / 448. Final scales are initial_scales where final_state is initial_state.
     Returns o [.., T, H, V], made by q's framework, or `out`. max_sms: as fmha. Raises tilejit.Error.
@@ -68,7 +70,8 @@ def gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, *, gate: Optional[Supports
     """
     given = (q, k, v, gate, a_log, dt_bias, beta, initial_state, read_slots, write_slots, cu_seqlens, initial_scales, out, final_state, token_states,
              final_scales, token_scales)
-    key = (tuple(map(type, given)), gate_form, plain(beta_raw), plain(delta), plain(normalise), plain(scale), plain(state_transposed), max_sms)
+    key = (tuple(map(type, given)), gate_form, plain(beta_raw), plain(delta), plain(normalise), plain(scale), plain(state_transposed),
+           plain(token_every), max_sms)
     if out is None and (final_state is not None or token_states is not None):
         key = None  # the short way makes all results or none
     done = short(runtime, key, stream, tuple([x for x in given if x is not None]), out) if key is not None else None
@@ -77,5 +80,6 @@ def gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, *, gate: Optional[Supports
     call = _gated_delta_rule(q, k, v, gate=gate, beta=beta, gate_form=gate_form, a_log=a_log, dt_bias=dt_bias, beta_raw=beta_raw, delta=delta,
                              normalise=normalise, scale=scale, initial_state=initial_state, final_state=final_state, token_states=token_states,
                              read_slots=read_slots, write_slots=write_slots, cu_seqlens=cu_seqlens, state_transposed=state_transposed, out=out,
-                             initial_scales=initial_scales, final_scales=final_scales, token_scales=token_scales, max_sms=max_sms, stream=stream)
+                             initial_scales=initial_scales, final_scales=final_scales, token_scales=token_scales, token_every=token_every,
+                             max_sms=max_sms, stream=stream)
     return call.run(runtime_of(runtime), key)[0]

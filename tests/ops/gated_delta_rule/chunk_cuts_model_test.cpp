@@ -136,6 +136,24 @@ TEST_CASE("segments side by side agree with f64, from the caller's states to the
   check_segments(shape, 4);
 }
 
+TEST_CASE("checkpoints of sequences that are cut") {
+  RuleShape shape;
+  shape.chunked = true;
+  shape.batch = 2;
+  shape.tokens = 400;
+  shape.width = 64;
+  shape.v_heads = shape.heads = 2;
+  shape.kept = 6;
+  shape.every = 64;
+  RuleProblem ranges(shape, 6), segments(shape, 6);
+  CHECK(run(ranges, {3, 1}).wrong == "");
+  const Ran ran = run(segments, {1, 4});
+  CHECK(ran.wrong == "");
+  REQUIRE(ran.launches.size() == 4);
+  CHECK(ran.launches[1].find("keeps") == std::string::npos);
+  CHECK(ran.launches[3].find("keeps") != std::string::npos);
+}
+
 TEST_CASE("segments of a call without states and without a gate") {
   RuleShape shape;
   shape.chunked = true;

@@ -124,6 +124,32 @@ TEST_CASE("sequences of any lengths, without tokens among them, and slots out of
   CHECK(run(shape, 91) == "");
 }
 
+TEST_CASE("checkpoints: states after every so many chunks, of equal lengths and of lists") {
+  unsigned seed = 100;
+  for (const int every : {64, 128})
+    for (const bool transposed : {false, true}) {
+      RuleShape shape = chunked(200);
+      shape.batch = 2;
+      shape.width = 64;
+      shape.kept = transposed ? 2 : 4;  // fewer than there are, and more
+      shape.every = every;
+      shape.transposed = transposed;
+      shape.state = transposed ? DType::bf16 : DType::f32;
+      shape.padding = transposed ? 8 : 0;
+      shape.final = shape.initial = !transposed;
+      CAPTURE(seed);
+      CHECK(run(shape, seed++) == "");
+    }
+  RuleShape listed;
+  listed.chunked = true;
+  listed.lengths = {130, 0, 64, 1, 63, 192};
+  listed.lead = 2;
+  listed.v_heads = listed.heads = 2;
+  listed.kept = 3;
+  listed.every = 64;
+  CHECK(run(listed, seed) == "");
+}
+
 TEST_CASE("no gate, strong gates, repeated keys, beta near 1" * doctest::skip(testing::left_out())) {
   unsigned seed = 120;
   for (const std::int64_t tokens : {63, 64, 65, 300})

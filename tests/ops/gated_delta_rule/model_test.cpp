@@ -149,6 +149,10 @@ TEST_CASE("the state after each of some tokens, and nothing else left") {
   listed.lengths = {1, 4, 0};
   listed.kept = 3;
   CHECK(run(listed, 111) == "");
+  listed.lengths = {1, 9, 0, 3, 6};
+  listed.every = 3;
+  listed.kept = 2;
+  CHECK(run(listed, 112) == "");
 }
 
 TEST_CASE("no gate, strong gates, repeated keys, beta near 1, at 1, 63, 64 and 65 tokens" *

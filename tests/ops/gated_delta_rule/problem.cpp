@@ -194,6 +194,7 @@ void RuleProblem::make_states(std::mt19937& random) {
   if (shape.pool > 0 && shape.initial) args.read_slots = list_of(reads);
   if (shape.pool > 0 && shape.final) args.write_slots = list_of(writes);
   if (shape.kept == 0) return;
+  args.token_every = shape.every;
   args.token_states = make(each_, shape.state, {sequences(), shape.kept, shape.heads, width, width}, padding, {});
   if (scaled)
     args.token_scales = make(each_scales_, DType::f32, {sequences(), shape.kept, shape.heads, width}, padding, {});

@@ -31,7 +31,8 @@ struct RuleShape {
   bool initial = true, final = true, in_place = false;
   std::int64_t pool = 0;                    ///< slots of the pools; 0: no lists
   std::vector<std::int32_t> reads, writes;  ///< of a pool
-  std::int64_t kept = 0;                    ///< tokens whose states are kept
+  std::int64_t kept = 0;                    ///< states that are kept,
+  int every = 1;                            ///< after so many tokens each
   int padding = 0;                          ///< elements between rows, a multiple of 8
   double gate_size = 0.1, beta_least = 0, key_size = 1;
   bool repeated_keys = false;
@@ -75,6 +76,7 @@ class RuleProblem {
   void check_head(std::int64_t sequence, std::int64_t head, Errors& errors) const;
   void begin_and_count(std::int64_t sequence, std::int64_t& begin, std::int64_t& count) const;
   std::string check_slots() const;
+  std::string check_kept() const;
   std::string check_rest() const;
   std::int64_t sequences() const;
 

@@ -63,7 +63,8 @@ void RuleProblem::check_head(std::int64_t sequence, std::int64_t head, Errors& e
       Errors::add(errors.o, errors.o_size, shape_.batch > 0 ? o_.get({sequence, t, head, at}) : o_.get({t, head, at}),
                   scale * sum);
     }
-    if (i < shape_.kept) compare(each_, each_scales_, {sequence, i, head});
+    const std::int64_t place = (i + 1) / shape_.every - 1;
+    if ((i + 1) % shape_.every == 0 && place < shape_.kept) compare(each_, each_scales_, {sequence, place, head});
   }
   const std::int64_t slot = shape_.pool > 0 && shape_.final ? writes[static_cast<std::size_t>(sequence)] : sequence;
   const Memory& last = shape_.in_place ? initial_ : final_;
@@ -122,7 +123,22 @@ std::string RuleProblem::check_rest() const {
   for (std::int64_t t = 0; t < tokens_; ++t)
     if (!owned[static_cast<std::size_t>(t)] && !is_poison(o_.bytes.data() + o_.at({t}), o_.at({1})))
       return "token " + std::to_string(t) + ", which no sequence has, was written";
-  return check_slots();
+  const std::string kept = check_kept();
+  return kept.empty() ? check_slots() : kept;
+}
+
+/// States after tokens that there are not are as they were.
+std::string RuleProblem::check_kept() const {
+  for (std::int64_t sequence = 0; sequence < sequences() && shape_.kept > 0; ++sequence) {
+    std::int64_t begin = 0, count = 0;
+    begin_and_count(sequence, begin, count);
+    for (std::int64_t place = count / shape_.every; place < shape_.kept; ++place)
+      for (const Memory* memory : {&each_, &each_scales_})
+        if (!memory->bytes.empty() &&
+            !is_poison(memory->bytes.data() + memory->at({sequence, place}), memory->at({0, 1})))
+          return "the state of a token that there is not was written";
+  }
+  return "";
 }
 
 std::string RuleProblem::problem() const {

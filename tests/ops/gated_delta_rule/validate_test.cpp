@@ -131,6 +131,10 @@ TEST_CASE("states and slots") {
   CHECK(has(refusal([](auto& a) { a.token_states->data = a.initial_state->data; }), "overlaps"));
   CHECK(has(refusal([](auto& a) { a.o.data = a.final_state->data; }), "overlaps"));
   CHECK(refusal([](auto& a) { a.final_state = a.initial_state; }) == "");
+  CHECK(refusal([](auto& a) { a.token_every = 64; }) == "");
+  CHECK(has(refusal([](auto& a) { a.token_every = 0; }), "token_every is 0; allowed: 1 to"));
+  CHECK(has(refusal([](auto& a) { a.token_every = 2, a.token_states.reset(); }),
+            "token_every is 2 without token_states"));
 }
 
 TEST_CASE("scales of states of e4m3") {
@@ -268,6 +272,9 @@ TEST_CASE("a C structure is the descriptor") {
   CHECK(args.gate_form == GateForm::raw);
   CHECK((args.beta_raw && !args.delta && args.normalise && args.state_transposed));
   CHECK(args.max_sms == 5);
+  CHECK(args.token_every == 1);
+  c.token_every = 128;
+  CHECK(ops::gated_delta_rule_from_c(&c).token_every == 128);
   c.gate_form = 3;
   CHECK_THROWS_AS(ops::gated_delta_rule_from_c(&c), Error);
 }
