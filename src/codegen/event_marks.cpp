@@ -68,8 +68,9 @@ void EventWriter::mark(MarkKind kind, const Event& event, const Section& section
   const bool iterates = of_iteration(event, section);
   const int id = sites_.add(Mark{0, kind, family_.family,
                                  event.node < 0 ? std::vector<int>() : family_.copies_of(event.node), what, iterates});
-  line_of(cat("dev::record<", id, ">(recorded.records, next_record, ",
-              iterates ? section.iteration(event.iteration) : "0", ");"));
+  const bool may_lack = section.since_begin && iterates && event.iteration < 0;  // as of a group that is empty then
+  line_of(cat(may_lack ? cat("if (s >= ", -event.iteration, ") ") : "", "dev::record<", id,
+              ">(recorded.records, next_record, ", iterates ? section.iteration(event.iteration) : "0", ");"));
 }
 
 void EventWriter::write_marked(const Event& event, const Section& section) {

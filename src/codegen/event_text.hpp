@@ -19,11 +19,12 @@ namespace tj::codegen {
 
 /// How an iteration number is written in the section being emitted.
 struct Section {
-  const char* name;      ///< "prologue"
-  const char* variable;  ///< "" (absolute), "s" or "n"
-  bool fast = false;     ///< instances may use the fast variant
-  int trip_count = -1;   ///< the loop's trip count, where an absolute section is for one alone
-  int steps = 1 << 30;   ///< the most steps that a section of steps s has: the first ones
+  const char* name;          ///< "prologue"
+  const char* variable;      ///< "" (absolute), "s" or "n"
+  bool fast = false;         ///< instances may use the fast variant
+  int trip_count = -1;       ///< the loop's trip count, where an absolute section is for one alone
+  int steps = 1 << 30;       ///< the most steps that a section of steps s has: the first ones
+  bool since_begin = false;  ///< its first steps lack iterations
   bool absolute() const { return variable[0] == '\0'; }
   std::string iteration(int value) const;
 };

@@ -192,8 +192,11 @@ class RoleWriter {
     if (const auto rolled = variants ? std::nullopt : roll(pattern_)) return write_rolled(*rolled);
     if (pattern_.peel >= kManyStages && lacks_iterations_alone(pattern_)) return write_in_two();
     w_.open("if (n >= ", full, ")");
-    for (const auto& step : pattern_.prologue) events(step, {"prologue", ""});
-    write_steady();
+    const bool joined =
+        general_steps() > pattern_.peel && schedule_.ii >= kLongIteration && begins_as_it_repeats(pattern_);
+    if (!joined)
+      for (const auto& step : pattern_.prologue) events(step, {"prologue", ""});
+    write_steady(joined);
     for (const auto& step : pattern_.drain) events(step, {"epilogue", "n"});
     events(pattern_.drain_end, {"epilogue", "n"});
     for (int n = 1; n < pattern_.peel; ++n) {
@@ -276,18 +279,34 @@ class RoleWriter {
     if (open > 0) w_.close();
   }
 
-  void write_steady() {
-    const bool variant = !variants_.empty();
-    int general_steps = 0;  // so many at most, with those before the steady ones, need a general variant
+  /// So many steps at most, with those before the steady ones, need a general variant.
+  int general_steps() const {
+    int steps = 0;
     for (int index : role().nodes)
       if (node(index).has_fast_variant)
-        general_steps = std::max(general_steps, std::min(node(index).max_fast_begin, 1 << 29) + stage_of(node(index)));
-    w_.line("int s = ", pattern_.peel, ";  // a step runs stage k of iteration s - k");
+        steps = std::max(steps, std::min(node(index).max_fast_begin, 1 << 29) + stage_of(node(index)));
+    return steps;
+  }
+
+  /// joined: general steps begin with the first one. A text of its own for the first steps is a fifth of what causal
+  /// attention compiles, and the conditions are nothing beside an iteration of thousands of cycles.
+  void write_steady(bool joined) {
+    const bool variant = !variants_.empty();
+    const int general = general_steps();
+    w_.line("int s = ", joined ? 0 : pattern_.peel, ";  // a step runs stage k of iteration s - k");
     events_.repeat(pattern_.steady);
-    if (general_steps > pattern_.peel) {
+    if (general > pattern_.peel) {
       write_first_fast();
-      w_.open("for (; s < (n < first_fast ? n : first_fast); ++s)");
-      events(pattern_.steady, {.name = "steady", .variable = "s", .steps = general_steps});
+      if (joined) {
+        w_.line("const int fast_from = first_fast < ", pattern_.peel, " ? ", pattern_.peel, " : first_fast;");
+        w_.line("#pragma unroll 1");
+      }
+      w_.open("for (; s < (n < ", joined ? "fast_from ? n : fast_from" : "first_fast ? n : first_fast", "); ++s)");
+      const Section section{.name = "steady", .variable = "s", .steps = general, .since_begin = joined};
+      if (joined)
+        since_begin(pattern_.steady, section);
+      else
+        events(pattern_.steady, section);
       w_.close();
     }
     // Copies would only be compiled, for no gain, in two cases. A role of one thread waits most of the time; the test
@@ -298,6 +317,18 @@ class RoleWriter {
     w_.open("for (; s < n; ++s)");
     events(pattern_.steady, {variant ? "steady, fast variants" : "steady", "s", true});
     w_.close();
+  }
+
+  void since_begin(const std::vector<Event>& list, const Section& section) {
+    int open = 0;
+    for (const Event& event : list) {
+      const int from = of_earlier(event) ? -event.iteration : 0;
+      if (from != open && open > 0) w_.close();
+      if (from != open && from > 0) w_.open("if (s >= ", from, ")");
+      open = from;
+      events_.write(event, section);
+    }
+    if (open > 0) w_.close();
   }
 
   int stage_of(const graph::Node& n) const { return role_stage(graph_, schedule_, graph_.node_index(n.name)); }

@@ -87,4 +87,39 @@ bool lacks_iterations_alone(const Pattern& pattern) {
   return true;
 }
 
+bool of_earlier(const Event& event) {
+  switch (event.kind) {
+    case EventKind::wait_full:
+    case EventKind::matrix_fence:
+    case EventKind::call:
+    case EventKind::done:
+    case EventKind::release:
+      return event.iteration < 0;
+    default:
+      return false;
+  }
+}
+
+bool begins_as_it_repeats(const Pattern& pattern) {
+  const auto& steady = pattern.steady;
+  const auto is_earlier_group = [](const Event& event) {
+    return event.kind == EventKind::matrix_commit && event.iteration < 0;
+  };
+  const auto lacks = [&](const Event& event) { return of_earlier(event) || is_earlier_group(event); };
+  const auto compared = [](std::vector<Event> events) {
+    std::erase_if(events, [](const Event& event) { return event.kind == EventKind::matrix_wait; });
+    for (Event& event : events)
+      if (event.kind == EventKind::order_arrive) event.node = -1;  // the last call of the turn, which may be lacking
+    return events;
+  };
+  if (pattern.peel == 0 || std::none_of(steady.begin(), steady.end(), is_earlier_group)) return false;
+  for (int s = 0; s < pattern.peel; ++s) {
+    std::vector<Event> expected;
+    for (Event event : compared(steady))
+      if (!lacks(event) || event.iteration + s >= 0) expected.push_back(event);
+    if (compared(relative(pattern.prologue[static_cast<std::size_t>(s)], s)) != expected) return false;
+  }
+  return true;
+}
+
 }  // namespace tj::codegen

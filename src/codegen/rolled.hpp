@@ -28,4 +28,11 @@ std::optional<Rolled> roll(const Pattern& pattern);
 /// 1 alone. False where nothing runs behind: no step at the end lacks anything then.
 bool lacks_iterations_alone(const Pattern& pattern);
 
+/// Does an event of the repeating step belong to an iteration that the first steps may lack? The commit of a group does
+/// not: an empty group keeps waits for groups what they are.
+bool of_earlier(const Event& event);
+/// Are the first steps the repeating one less products of earlier iterations, but for the numbers of groups that
+/// waits leave? Then the text of the repeating step serves them, where such events have conditions.
+bool begins_as_it_repeats(const Pattern& pattern);
+
 }  // namespace tj::codegen

@@ -178,6 +178,16 @@ bool touches(const Scheduled& s, int role, int value) {
   return false;
 }
 
+/// What orders calls and slots: waits for groups are numbers of groups, and turns name the last call there.
+std::vector<Event> ordered(std::vector<Event> events) {
+  std::erase_if(events, [](const Event& event) {
+    return event.kind == EventKind::matrix_wait || event.kind == EventKind::matrix_commit;
+  });
+  for (Event& event : events)
+    if (event.kind == EventKind::order_arrive) event.node = -1;
+  return events;
+}
+
 }  // namespace
 
 TEST_CASE("for every trip count, each role waits before it reads and hands back every slot once") {
@@ -281,6 +291,32 @@ TEST_CASE("where the first steps only lack waits, one body with guards is the si
     }
   }
   CHECK(rolled_roles >= 5);  // the consumers of products: 2 a schedule, or one that holds both
+}
+
+TEST_CASE("first steps that only lack products of earlier iterations are the repeating step with conditions") {
+  int roles = 0;
+  for (const Scheduled& s : cases()) {
+    CAPTURE(sched::to_text(s.graph, s.schedule));
+    for (std::size_t r = 0; r < s.schedule.roles.size(); ++r) {
+      const auto pattern = codegen::find_pattern(s.graph, s.schedule, static_cast<int>(r));
+      if (!codegen::begins_as_it_repeats(pattern)) continue;
+      ++roles;
+      for (int step = 0; step < pattern.peel; ++step) {
+        std::vector<Event> run;
+        for (const Event& event : pattern.steady)
+          if (!codegen::of_earlier(event) || step >= -event.iteration) run.push_back(event);
+        const auto at = static_cast<std::size_t>(step);
+        CHECK(ordered(run) == ordered(codegen::relative(pattern.prologue[at], step)));
+      }
+      codegen::Pattern other = pattern;
+      std::erase_if(other.prologue[0], [](const Event& event) { return event.kind == EventKind::release; });
+      CHECK_FALSE(codegen::begins_as_it_repeats(other));
+      other.prologue[0] = pattern.prologue[0];
+      std::swap(other.prologue[0].front(), other.prologue[0].back());
+      CHECK_FALSE(codegen::begins_as_it_repeats(other));
+    }
+  }
+  CHECK(roles >= 2);  // the consumers of attention
 }
 
 TEST_CASE("steps that lack a call, or a wait for a ring, are not made one body") {
