@@ -1,5 +1,5 @@
-// Protects the number of parts that keys of few queries are split into: blocks fill the multiprocessors once, and no
-// second launch merges what one could do.
+// Protects the number of parts that keys of few queries are split into. Blocks fill the multiprocessors once. No second
+// launch merges what one could do.
 #include <doctest/doctest.h>
 
 #include <cstdint>
