@@ -106,6 +106,10 @@ PackReport Store::pack(const std::string& path, const support::SecretKey* secret
 
 UnpackReport Store::unpack(const std::string& path) {
   UnpackReport report;
+  if (struct stat there{}; ::lstat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode) && !S_ISLNK(there.st_mode)) {
+    report.problem = "it is no pack, as it is no file; give the file that tj-warm --pack wrote";
+    return report;
+  }
   const OpenedPack pack = impl_->packs.open(path, &report.problem);
   if (!pack.index) return report;
   const auto tell = [&](const Key& key, const Entry& entry) {
@@ -124,11 +128,11 @@ UnpackReport Store::unpack(const std::string& path) {
     const auto entry = bytes ? decode(*bytes, &record.key, &problem) : std::nullopt;
     if (!entry)
       report.failed.emplace_back(file_name(record.key), problem);
-    else if (store(record.key, *entry)) {
+    else if (impl_->store(record.key, *entry, &problem)) {
       tell(record.key, *entry);
       ++report.written;
     } else
-      report.failed.emplace_back(file_name(record.key), "it could not be kept");
+      report.failed.emplace_back(file_name(record.key), cat("it could not be kept: ", problem));
   }
   return report;
 }

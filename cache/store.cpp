@@ -285,37 +285,47 @@ StoreCounts Store::counts() const {
 }
 
 bool Store::store(const Key& key, const Entry& entry) {
-  const bool stored = impl_->store(key, entry);
-  impl_->count([&](StoreCounts& counts) { ++(stored ? counts.stores : counts.failed_stores); });
+  std::string problem;
+  return impl_->store(key, entry, &problem);
+}
+
+bool Store::Impl::store(const Key& key, const Entry& entry, std::string* problem) {
+  const bool stored = write(key, entry, problem);
+  count([&](StoreCounts& counts) { ++(stored ? counts.stores : counts.failed_stores); });
   return stored;
 }
 
-bool Store::Impl::store(const Key& key, const Entry& entry) {
+bool Store::Impl::write(const Key& key, const Entry& entry, std::string* problem) {
+  problem->clear();
   if (!is_well_formed(key)) {
-    say(LogLevel::error, cat("kernel cache: '", file_name(key), "' is no key; make one with make_key()"));
+    *problem = cat("'", file_name(key), "' is no key; make one with make_key()");
+    say(LogLevel::error, cat("kernel cache: ", *problem));
     return false;
   }
   const std::vector<Layer> layers = open_to_write();
   const Layer* const layer = layer_to_write(layers);
-  if (layer == nullptr) return false;
+  if (layer == nullptr) {
+    *problem = "no layer can be written";
+    return false;
+  }
   const std::string bytes = encode(key, entry);
   constexpr std::uint64_t kMaxBytes = kMaxFileBytes;
   const std::uint64_t bound = max_size_bytes != 0 ? std::min(max_size_bytes, kMaxBytes) : kMaxBytes;
   if (bytes.size() > bound) {
-    warn_once(cat("an entry of ", bytes.size(), " bytes exceeds the bound of ", bound, " bytes and is ", kNotKept,
-                  "; raise TJ_CACHE_MAX_SIZE (at most 64M counts here)."));
+    *problem = cat("an entry of ", bytes.size(), " bytes exceeds the bound of ", bound, " bytes");
+    warn_once(cat(*problem, " and is ", kNotKept, "; raise TJ_CACHE_MAX_SIZE (at most 64M counts here)."));
     return false;
   }
-  const std::string problem = publish(*layer, key, bytes, file_name(key));
-  if (!problem.empty())
-    warn_once(cat("cannot write into ", layer->directory, ": ", problem, ". New kernels are ", kNotKept, "."));
-  return problem.empty();
+  *problem = publish(*layer, key, bytes, file_name(key));
+  if (!problem->empty())
+    warn_once(cat("cannot write into ", layer->directory, ": ", *problem, ". New kernels are ", kNotKept, "."));
+  return problem->empty();
 }
 
 std::string Store::Impl::publish(const Layer& layer, const Key& key, const std::string& bytes,
                                  const std::string& kept) {
   const support::BeforeEnd whole;
-  if (!whole) return std::string(support::kProcessIsEnding);
+  if (!whole) return std::string(support::kNothingIsKept);
   const std::string name = file_name(key);
   for (bool again = true;; again = false) {
     support::AtomicFile file(layer.opened.get(), name, 0600);

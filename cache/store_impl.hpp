@@ -68,7 +68,9 @@ struct Store::Impl {
   std::vector<Layer> open(WhenMissing when_missing);
   /// The same, where something is to be written; none is told, too.
   std::vector<Layer> open_to_write();
-  bool store(const Key& key, const Entry& entry);
+  /// Counts what write() does. False, and why, when the entry is not kept.
+  bool store(const Key& key, const Entry& entry, std::string* problem);
+  bool write(const Key& key, const Entry& entry, std::string* problem);
   /// Publishes an entry and evicts others, but for the one of this name. Empty, or why it could not be written.
   std::string publish(const Layer& layer, const Key& key, const std::string& bytes, const std::string& kept);
   /// The entry of a key in one layer.

@@ -143,7 +143,7 @@ class Plan::Impl::Maker {
 Plan Runtime::plan(const ops::Op& op, const void* args) {
   auto made = std::make_shared<Plan::Impl>();
   made->runtime = impl_;
-  Plan::Impl::Maker(*impl_, op, args).fill(*made);
+  Plan::Impl::Maker(*used(impl_), op, args).fill(*made);
   return Plan(std::move(made));
 }
 

@@ -279,19 +279,20 @@ Runtime::~Runtime() {
 Runtime& Runtime::instance() {
   // Never destroyed: kernels may be launched by other static objects' destructors.
   static constinit support::Lasting<Runtime> runtime;
+  support::may_end_here();
   return runtime.get();
 }
 
-std::string Runtime::target_of(Device device) const { return impl_->backends.target(device).name(); }
+std::string Runtime::target_of(Device device) const { return used(impl_)->backends.target(device).name(); }
 std::string Runtime::target_of(Device device, std::string_view op) const {
-  return impl_->backends.target(device, detail::find_op(op)).name();
+  return used(impl_)->backends.target(device, detail::find_op(op)).name();
 }
-Counters Runtime::counters() const { return impl_->counters(); }
-TrimReport Runtime::trim(std::optional<Device> device) { return impl_->trim(device); }
-Device Runtime::default_device() const { return impl_->backends.default_device(); }
+Counters Runtime::counters() const { return used(impl_)->counters(); }
+TrimReport Runtime::trim(std::optional<Device> device) { return used(impl_)->trim(device); }
+Device Runtime::default_device() const { return used(impl_)->backends.default_device(); }
 
 std::shared_ptr<void> Runtime::allocate(Device device, std::size_t bytes) {
-  return impl_->backends.driver(device)->allocate(device.index, bytes);
+  return used(impl_)->backends.driver(device)->allocate(device.index, bytes);
 }
 
 void Runtime::copy(void* dst, Device dst_device, const void* src, Device src_device, std::size_t bytes) {
@@ -304,16 +305,16 @@ void Runtime::copy(void* dst, Device dst_device, const void* src, Device src_dev
          cat("copy from ", to_string(src_device), " to ", to_string(dst_device),
              "; allowed are copies within a device or to and from cpu"));
   const Device device = to_device ? dst_device : src_device;
-  impl_->backends.driver(device)->copy(device.index, dst, to_device, src, from_device, bytes);
+  used(impl_)->backends.driver(device)->copy(device.index, dst, to_device, src, from_device, bytes);
 }
 
 void Runtime::synchronize(Device device, Stream stream) {
-  impl_->backends.driver(device)->synchronize(device.index, stream);
+  used(impl_)->backends.driver(device)->synchronize(device.index, stream);
 }
 double Runtime::time_ms(Device device, const std::function<void()>& work) {
   if (!work)
     fail(Stage::argument, Code::invalid_argument, "work is empty; allowed: a function that enqueues what is timed");
-  return impl_->backends.driver(device)->time_ms(device.index, work);
+  return used(impl_)->backends.driver(device)->time_ms(device.index, work);
 }
 
 namespace custom {

@@ -25,6 +25,7 @@
 #include "support/environment.hpp"
 #include "support/fork_safe.hpp"
 #include "support/log.hpp"
+#include "support/process_end.hpp"
 #include "support/tool_range.hpp"
 #include "support/walk_param.hpp"
 #include "support/workers.hpp"
@@ -34,6 +35,13 @@ namespace tj {
 
 /// Threads that load kernels side by side, the caller's among them. Drivers gain little from more.
 inline constexpr int kLoadThreads = 4;
+
+/// Members of Runtime come to its parts by this, each in the thread that asks.
+template <class Impl>
+Impl* used(const std::shared_ptr<Impl>& impl) {
+  support::may_end_here();
+  return impl.get();
+}
 
 struct Runtime::Impl {
   explicit Impl(const Options& options);

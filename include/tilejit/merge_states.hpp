@@ -32,7 +32,8 @@ struct MergeStatesArgs {
   Tensor states, lse_states, o;
   std::optional<Tensor> lse;  ///< natural logarithm
   /// i32 [B + 1], on the device: rows of the last of "..." before its first number and from its last one on are neither
-  /// read nor written, as those of no sequence in FmhaArgs.
+  /// read nor written, as those of no sequence in FmhaArgs. Legal numbers are 0 to those rows, none below the one
+  /// before it; TJ_CHECK=1 refuses the call and names the first bad one.
   std::optional<Tensor> cu_seqlens;
   /// Multiprocessors that the call's launches may fill, as GemmArgs::max_sms.
   int max_sms = 0;

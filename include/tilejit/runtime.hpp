@@ -171,9 +171,11 @@ const ops::Op& op_of() {
 /// another thread was compiling with it.
 ///
 /// Calls may come while the process ends: from destructors of static objects, and from threads that go on. The end
-/// waits for compiles that are under way; one that would begin then is refused, as a compiler may be gone. A thread
-/// that pthread_cancel() cancels within a call in C, while it makes a kernel or runs one on the CPU model, or while the
-/// library reads files or logs, finishes that first. Within a driver, cancellation of a call in C++ is not supported.
+/// waits for compiles that are under way; one that would begin then is refused, as a compiler may be gone. Signals do
+/// what the program says: NVRTC is kept from setting handlers of its own, also in compiles that the program asks it for
+/// later. A thread that pthread_cancel() cancels within a call in C, while it makes a kernel or runs one on the CPU
+/// model, or while the library reads files or logs, finishes that first. Within a driver, cancellation of a call in C++
+/// is not supported.
 class TJ_API Runtime {
  public:
   /// Reads the environment once, for what the options leave open. Opens no driver and no compiler and makes no folder.

@@ -8,6 +8,7 @@
 
 #include <string>
 
+#include "support/process_end.hpp"
 #include "support/uncancelled.hpp"
 
 namespace tj::c_api {
@@ -30,6 +31,7 @@ template <class Work>
 tj_status guarded(Work&& work) noexcept {
   const support::Uncancelled whole;
   try {
+    support::may_end_here();
     forget_last_error();
     work();
     return TJ_OK;

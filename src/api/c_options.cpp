@@ -2,6 +2,7 @@
 #include "api/c_options.hpp"
 
 #include "support/c_structs.hpp"
+#include "support/fail.hpp"
 
 namespace tj::c_api {
 
@@ -59,6 +60,14 @@ Remote to_remote(const tj_remote* given) {
   return remote;
 }
 
+/// -1: the environment says it, or nobody.
+std::optional<std::uint64_t> to_bound(std::int64_t bytes, const char* name) {
+  if (bytes < -1)
+    support::fail(Stage::argument, Code::invalid_argument,
+                  support::cat(name, " is ", bytes, "; allowed: -1 (default), 0 (no bound) or a number of bytes"));
+  return bytes < 0 ? std::nullopt : std::optional(static_cast<std::uint64_t>(bytes));
+}
+
 }  // namespace
 
 Options to_options(const tj_options* given) {
@@ -75,8 +84,8 @@ Options to_options(const tj_options* given) {
   set(options.hip_compiler, o.hip_compiler);
   set(options.record_file, o.record_file);
   set(options.pack_keys, o.pack_keys);
-  if (o.cache_max_size_bytes >= 0) options.cache_max_size_bytes = static_cast<std::uint64_t>(o.cache_max_size_bytes);
-  if (o.code_max_size_bytes >= 0) options.code_max_size_bytes = static_cast<std::uint64_t>(o.code_max_size_bytes);
+  options.cache_max_size_bytes = to_bound(o.cache_max_size_bytes, "options.cache_max_size_bytes");
+  options.code_max_size_bytes = to_bound(o.code_max_size_bytes, "options.code_max_size_bytes");
   if (o.log_level != TJ_LOG_DEFAULT)
     options.log_level = to_enum<LogLevel>(o.log_level, TJ_LOG_OFF, "options.log_level", "-1 (default) to 5 (off)");
   options.use_disk_cache = to_enum<int>(o.use_disk_cache, 1, "options.use_disk_cache", "0 (no), 1 (yes)") != 0;

@@ -30,65 +30,66 @@ const ops::Op& op_for(std::string_view name, const void* args) {
 
 }  // namespace
 
-void Runtime::run(const ops::Op& op, const void* args, Stream stream) { impl_->run(op, args, stream); }
+void Runtime::run(const ops::Op& op, const void* args, Stream stream) { used(impl_)->run(op, args, stream); }
 void Runtime::run(std::string_view op, const void* args, Stream stream) { run(op_for(op, args), args, stream); }
 Plan Runtime::plan(std::string_view op, const void* args) { return plan(op_for(op, args), args); }
 
-KernelReport Runtime::prepare(const ops::Op& op, const void* args) { return impl_->prepare(op, args); }
+KernelReport Runtime::prepare(const ops::Op& op, const void* args) { return used(impl_)->prepare(op, args); }
 KernelReport Runtime::prepare(std::string_view op, const void* args) { return prepare(op_for(op, args), args); }
 KernelReport Runtime::prepare_config(const ops::Op& op, const void* config, Device device) {
-  return impl_->prepare(op.needed_kernels(config, impl_->choosing(op, device)), device).back();
+  return used(impl_)->prepare(op.needed_kernels(config, used(impl_)->choosing(op, device)), device).back();
 }
 std::vector<KernelReport> Runtime::prepare_flags(std::string_view name, std::string_view flags, Device device) {
-  return impl_->prepare(impl_->needed_kernels(detail::find_op(name), flags, device), device);
+  return used(impl_)->prepare(used(impl_)->needed_kernels(detail::find_op(name), flags, device), device);
 }
 
 Preparation& Preparation::add(std::string_view op, const void* args) { return add(op_for(op, args), args); }
 
 KernelReport Runtime::warm_config(const ops::Op& op, const void* config, std::string_view target) {
   const arch::Target parsed = arch::parse_target(target);
-  return impl_->warm(op.needed_kernels(config, Impl::choosing(op, parsed)), parsed).back();
+  return used(impl_)->warm(op.needed_kernels(config, Impl::choosing(op, parsed)), parsed).back();
 }
 std::vector<KernelReport> Runtime::warm_flags(std::string_view name, std::string_view flags, std::string_view target) {
   const ops::Op& op = detail::find_op(name);
   const arch::Target parsed = arch::parse_target(target);
-  return impl_->warm(op.needed_kernels(ops::flags_of_text(flags), *parsed.arch, Impl::choosing(op, parsed)), parsed);
+  return used(impl_)->warm(op.needed_kernels(ops::flags_of_text(flags), *parsed.arch, Impl::choosing(op, parsed)),
+                           parsed);
 }
 KernelReport Runtime::warm_op(const ops::Request& request, std::string_view target) {
-  return impl_->kernel_maker.get(detail::find_op(request.op), request, arch::parse_target(target)).report;
+  return used(impl_)->kernel_maker.get(detail::find_op(request.op), request, arch::parse_target(target)).report;
 }
 
 KernelReport Runtime::warm_op(const ops::Request& request, Device device) {
   const ops::Op& op = detail::find_op(request.op);
-  arch::Target target = impl_->backends.target(device, op);
-  return impl_->kernel_maker.get_for(op, request, target, device).report;
+  arch::Target target = used(impl_)->backends.target(device, op);
+  return used(impl_)->kernel_maker.get_for(op, request, target, device).report;
 }
 
 TuneReport Runtime::tune_op(std::string_view op, const ops::Problem& problem, Device device,
                             const TuneOptions& options) {
-  return impl_->tune(detail::find_op(op), problem, device, options);
+  return used(impl_)->tune(detail::find_op(op), problem, device, options);
 }
 TuneReport Runtime::tune(const ops::Op& op, const void* args, const TuneOptions& options) {
-  return impl_->tune(op, args, options);
+  return used(impl_)->tune(op, args, options);
 }
 TuneReport Runtime::tune(std::string_view op, const void* args, const TuneOptions& options) {
   return tune(op_for(op, args), args, options);
 }
 
 void Ladder::run(const ops::Op& op, const void* args, int rung, Stream stream) {
-  runtime_->impl_->run_rung(op, args, rung, stream);
+  used(runtime_->impl_)->run_rung(op, args, rung, stream);
 }
 void Ladder::run(std::string_view op, const void* args, int rung, Stream stream) {
   run(op_for(op, args), args, rung, stream);
 }
 KernelReport Ladder::prepare(const ops::Op& op, const void* args, int rung) {
-  return runtime_->impl_->prepare(op, args, rung);
+  return used(runtime_->impl_)->prepare(op, args, rung);
 }
 KernelReport Ladder::prepare(std::string_view op, const void* args, int rung) {
   return prepare(op_for(op, args), args, rung);
 }
 KernelReport Ladder::prepare_config(const ops::Op& op, const void* config, int rung, Device device) {
-  Runtime::Impl& impl = *runtime_->impl_;
+  Runtime::Impl& impl = *used(runtime_->impl_);
   impl.tunings.refresh(device);
   const ops::ChooseKernel choose{
       [&](const ops::ProblemKey& problem) { return impl.rung_kernel(op, problem, rung, device); },

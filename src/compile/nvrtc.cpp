@@ -17,6 +17,7 @@
 #include "compile/found_library.hpp"
 #include "compile/library_search.hpp"
 #include "compile/phases.hpp"
+#include "compile/program_signals.hpp"
 #include "compile/rtc_program.hpp"
 #include "compile/runtime_library.hpp"
 #include "support/fail.hpp"
@@ -96,6 +97,8 @@ Api open_api(const LibrarySearch& search) {
   library.get(api.log_size, "nvrtcGetProgramLogSize");
   library.get(api.log, "nvrtcGetProgramLog");
   library.find(api.set_callback, "nvrtcSetFlowCallback");
+  support::end_first_in(reinterpret_cast<const void*>(api.compile));
+  keep_programs_signals(reinterpret_cast<const void*>(api.compile));
   api.check(api.version(&api.major, &api.minor), "Version");
   int count = 0;
   api.check(api.arch_count(&count), "GetNumSupportedArchs");

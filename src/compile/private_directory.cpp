@@ -99,11 +99,27 @@ std::string make_directory(const std::string& base) {
   return path;
 }
 
-/// The mark is written under the lock: a process that sees it and gets the lock knows that the owner is gone.
+/// Removes a new folder, which nobody would recognise without its mark. It takes no file descriptor.
+[[noreturn]] void give_up(const std::string& directory, int error) {
+  ::unlink(owner_of(directory).c_str());
+  ::rmdir(directory.c_str());
+  {
+    const std::lock_guard lock(live().mutex);
+    live().paths.erase(directory);
+    if (live().ended) fail(Stage::compile, Code::io, std::string(support::kProcessIsEnding));
+  }
+  fail(Stage::compile, Code::io,
+       cat("cannot write ", owner_of(directory), ": ", support::errno_text(error), "; ",
+           support::next_step(error, "set TMPDIR to a directory with room")));
+}
+
+/// The mark is written under the lock: a process that sees it and gets the lock knows that the owner is gone. Without
+/// locks there is no mark: others would take the folder for a leftover.
 support::LockFile claim(const std::string& directory) {
   support::LockFile owner(AT_FDCWD, owner_of(directory).c_str(), O_CREAT | O_EXCL);
-  if (!owner || owner.try_lock(0, 0) != 0) return {};
-  [[maybe_unused]] const int error = support::write_all(owner.get(), kMark);
+  if (!owner) give_up(directory, errno);
+  if (owner.try_lock(0, 0) != 0) return {};
+  if (const int error = support::write_all(owner.get(), kMark); error != 0) give_up(directory, error);
   return owner;
 }
 

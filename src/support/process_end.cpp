@@ -1,6 +1,7 @@
 // See process_end.hpp.
 #include "support/process_end.hpp"
 
+#include <cxxabi.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -8,11 +9,13 @@
 #include <chrono>
 #include <cstdlib>
 #include <mutex>
+#include <new>
 #include <set>
 #include <string>
 #include <thread>
 
 #include "support/fork_safe.hpp"
+#include "support/imported_calls.hpp"
 #include "support/lasting.hpp"
 #include "support/process.hpp"
 #include "support/signals_blocked.hpp"
@@ -72,15 +75,35 @@ void at_thread_exit(void*) {
 /// The thread that loads the library is nearly always the one that ends the process.
 __attribute__((constructor)) void in_loading_thread() { at_thread_end(&at_thread_exit, nullptr); }
 
-/// Once a thread: any thread that uses the library may end the process.
-void in_this_thread() {
-  thread_local constinit bool done = false;
-  if (done) return;
-  done = true;
-  at_thread_end(&at_thread_exit, nullptr);
+/// A library's exit handler, and what it is called with.
+struct Handler {
+  void (*run)(void*);
+  void* argument;
+};
+
+void run_at_end(void* handler) {
+  at_end();
+  const Handler& each = *static_cast<const Handler*>(handler);
+  each.run(each.argument);
+}
+
+/// As __cxa_atexit(), which atexit() and destructors of static objects come to.
+int register_handler(void (*run)(void*), void* argument, void* library) {
+  const NoFork whole;
+  auto* const handler = new (std::nothrow) Handler{run, argument};  // for ever, as the list that it goes into
+  if (handler == nullptr) return abi::__cxa_atexit(run, argument, library);
+  return abi::__cxa_atexit(&run_at_end, handler, library);
 }
 
 }  // namespace
+
+void may_end_here() {
+  thread_local constinit bool known = false;
+  if (known) [[likely]]
+    return;
+  known = true;
+  at_thread_end(&at_thread_exit, nullptr);
+}
 
 bool process_is_ending() noexcept { return ending.load(); }
 bool process_end_is_late() noexcept { return late.load(); }
@@ -94,7 +117,7 @@ void end_first() noexcept {
 void end_first(const char* what) {
   static constinit Lasting<std::set<std::string>> known;
   static constinit Mutex mutex;
-  in_this_thread();
+  may_end_here();
   const std::lock_guard lock(mutex);
   if (known.get().empty())
     in_forked_children([] {
@@ -106,6 +129,10 @@ void end_first(const char* what) {
       late.store(false);
     });
   if (known.get().insert(what).second) end_first();
+}
+
+bool end_first_in(const void* inside) noexcept {
+  return lead_calls(inside, "__cxa_atexit", reinterpret_cast<void*>(&register_handler));
 }
 
 EndFirstAgain::EndFirstAgain() noexcept : generation_(process_generation()) {

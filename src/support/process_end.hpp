@@ -19,10 +19,16 @@ namespace tj::support {
 constexpr std::string_view kProcessIsEnding =
     "this process is ending: nothing is compiled any more; make what it needs before main returns";
 
+constexpr std::string_view kNothingIsKept = "this process is ending: nothing is written any more";
+
 /// Whether exit handlers run by now.
 bool process_is_ending() noexcept;
 /// Whether they have waited long enough: work that can be broken off is.
 bool process_end_is_late() noexcept;
+
+/// For each thread that uses the library: exit() in it waits for each BeforeEnd before it runs any handler. It is done
+/// once a thread, and takes two nanoseconds then.
+void may_end_here();
 
 /// Has the process's end wait for each BeforeEnd before it runs the exit handlers that are registered by now. Each call
 /// takes a few bytes that stay.
@@ -30,9 +36,14 @@ void end_first() noexcept;
 /// The same, done once for a name.
 void end_first(const char* what);
 
-/// A thread that calls end_first() twice a millisecond: for a call in which a library registers exit handlers. Nothing
-/// where the system gives no thread. A gap of that time, longer on a loaded machine, is left where exit() is called by
-/// a thread that has neither loaded nor used this library: such a thread tells nobody before it runs the handlers.
+/// From now on each exit handler that the library with this address registers waits for every BeforeEnd before it runs.
+/// False when its calls cannot be led elsewhere (imported_calls.hpp). Done once for a library.
+bool end_first_in(const void* inside) noexcept;
+
+/// A thread that calls end_first() twice a millisecond: for a call in which a library registers exit handlers that
+/// end_first_in() does not reach. Nothing where the system gives no thread. A gap of that time, longer on a loaded
+/// machine, is left where exit() is called by a thread that has neither loaded nor used this library: such a thread
+/// tells nobody before it runs the handlers.
 class EndFirstAgain {
  public:
   EndFirstAgain() noexcept;

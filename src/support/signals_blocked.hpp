@@ -10,12 +10,15 @@
 
 namespace tj::support {
 
+/// Signals of a thread's own fault.
+constexpr int kFaults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
+
 class SignalsBlocked {
  public:
   SignalsBlocked() noexcept {
     sigset_t all;
     ::sigfillset(&all);
-    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) ::sigdelset(&all, fault);
+    for (const int fault : kFaults) ::sigdelset(&all, fault);
     ::pthread_sigmask(SIG_BLOCK, &all, &before_);
   }
   ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }

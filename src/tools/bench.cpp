@@ -113,7 +113,7 @@ void add_options(CLI::App& app, BenchArguments& arguments, std::array<bool, std:
                  "several, and all")
       ->delimiter(',')
       ->check(no_flag);
-  app.add_option("--cache-dir", arguments.cache_dir, "in place of TJ_CACHE_DIR")->check(no_flag);
+  app.add_option("--cache-dir", arguments.cache_dir, "in place of TJ_CACHE_DIR")->check(some_folder);
   app.add_option("--driver", arguments.driver, "a libcuda.so.1, or the folder that has it, in place of the system's")
       ->check(no_flag);
   app.add_option("--json", arguments.json, "also write one JSON document to this file")->check(no_flag);

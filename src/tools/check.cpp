@@ -95,7 +95,7 @@ void add_options(CLI::App& app, CheckSettings& settings, std::vector<std::string
                "switch off or weaken each site in turn, change ring depths, and expect each to be found")
       ->excludes(list);
   bounded(app.add_option("--jobs", settings.seeds.threads, "runs at a time (default: one a core)"), 1, 256);
-  app.add_option("--cache-dir", settings.cache_dir, "in place of TJ_CACHE_DIR")->check(no_flag);
+  app.add_option("--cache-dir", settings.cache_dir, "in place of TJ_CACHE_DIR")->check(some_folder);
   app.add_flag("--json", settings.json, "print one JSON document and nothing else");
   app.allow_extras();
   app.footer(kFooter);

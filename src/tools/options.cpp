@@ -20,6 +20,12 @@ std::string no_flag(const std::string& value) {
   return ops::is_flag(value) ? cat("needs a value, and is followed by ", support::shown(value)) : std::string();
 }
 
+std::string some_folder(const std::string& value) {
+  if (const std::string problem = no_flag(value); !problem.empty()) return problem;
+  if (value.find_first_not_of(':') != std::string::npos) return {};
+  return cat("is '", value, "'; allowed: a folder, or several with ':' between them");
+}
+
 const ops::Op& find_op(const std::string& name) {
   if (const ops::Op* op = ops::find(name)) return *op;
   bad_use(cat("--op is '", support::shown(name), "'; allowed: ", ops::known_ops(name)));

@@ -21,6 +21,8 @@ inline constexpr int kExitBadUse = 2;
 /// For options that take any text: a flag in the place of their value means that the value was forgotten. Empty when it
 /// is none. So is an empty text, which a variable of the shell was that is not set.
 std::string no_flag(const std::string& value);
+/// The same for --cache-dir, which names one folder at least.
+std::string some_folder(const std::string& value);
 
 /// Throws tj::Error(argument) that lists the ops when there is none of this name.
 const ops::Op& find_op(const std::string& name);

@@ -135,7 +135,7 @@ void add_options(CLI::App& app, Settings& settings) {
   app.add_option("--op", settings.op_names, "fmha, gemm, ... (default: every op)")->delimiter(',')->check(no_flag);
   app.add_option("--cache-dir", settings.cache_dir,
                  "in place of TJ_CACHE_DIR: a folder, or layers with ':' between them")
-      ->check(no_flag);
+      ->check(some_folder);
   bounded(app.add_option("--jobs", settings.jobs, "kernels made at a time (default: one a core)"), 1, 256);
   app.add_flag("--json", settings.json, "print one JSON document and nothing else");
   auto* list =
@@ -327,7 +327,7 @@ int warm_kernels(const Settings& settings, const support::Settings& resolved, st
   for (std::size_t i = 0; i < jobs.size(); ++i)
     if (jobs[i].device && outcomes[i].ok && !outcomes[i].report.target.empty())
       jobs[i].target = outcomes[i].report.target;
-  check_kept(resolved, jobs, outcomes, progress);
+  check_kept(resolved, jobs, outcomes, runtime.counters().evictions, progress);
   progress.end();
   std::optional<KeptChoices> choices;
   if (wanted) choices = keep_choices(*wanted, resolved, err);

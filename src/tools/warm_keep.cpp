@@ -73,7 +73,7 @@ std::string why_not_kept(const std::string& cache_dir) {
 }
 
 void check_kept(const support::Settings& settings, const std::vector<Job>& jobs, std::vector<Outcome>& outcomes,
-                Progress& progress) {
+                std::uint64_t evictions, Progress& progress) {
   const std::string& cache_dir = settings.cache_dir;
   const std::uint64_t max_size_bytes = settings.cache_max_size_bytes;
   const Kept kept = kept_in(settings);
@@ -86,7 +86,7 @@ void check_kept(const support::Settings& settings, const std::vector<Job>& jobs,
       fail_job(jobs[i], outcomes[i],
                cat("may be in the cache at '", shown_path(cache_dir), "', which cannot all be read: ", kept.problem),
                progress);
-    else if (!there && max_size_bytes == 0)
+    else if (!there && (max_size_bytes == 0 || evictions == 0))
       fail_job(jobs[i], outcomes[i],
                cat("was in the cache at '", shown_path(cache_dir),
                    "', and is not there any more; does something else remove files there?"),

@@ -22,8 +22,8 @@ std::vector<std::size_t> jobs_worth_making(const support::Settings& settings, co
 std::string why_not_kept(const std::string& cache_dir);
 
 /// A kernel that was made but is not on disk was made in vain: that is a failure here, while a Runtime only warns. So
-/// is one that was written, and evicted since under a bound.
+/// is one that was written, and is gone since. evictions: entries that this process removed to stay within a bound.
 void check_kept(const support::Settings& settings, const std::vector<Job>& jobs, std::vector<Outcome>& outcomes,
-                Progress& progress);
+                std::uint64_t evictions, Progress& progress);
 
 }  // namespace tj::tools

@@ -1,6 +1,8 @@
 // See warm_pack.hpp.
 #include "tools/warm_pack.hpp"
 
+#include <unistd.h>
+
 #include <ostream>
 #include <utility>
 #include <vector>
@@ -115,7 +117,12 @@ int make_key(const std::string& path, std::ostream& out) {
   const auto key = support::SecretKey::make(&problem);
   if (!key) refuse("--make-key", path, problem);
   write_new(path, key->line(), 0600);
-  write_new(path + ".pub", support::line_of(key->public_key()), 0644);
+  try {
+    write_new(path + ".pub", support::line_of(key->public_key()), 0644);
+  } catch (const Error&) {  // both or none: a second try would be refused for the secret one
+    ::unlink(path.c_str());
+    throw;
+  }
   out << "secret key " << shown_path(path) << ", public key " << shown_path(path + ".pub") << ": "
       << support::name_of(key->public_key()) << "...\n";
   return kExitOk;

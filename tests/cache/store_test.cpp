@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -9,6 +10,7 @@
 #include <string>
 
 #include "cache/directory.hpp"
+#include "support/process_end.hpp"
 #include "tests/cache/cache_fixture.hpp"
 
 using tj::LogLevel;
@@ -49,6 +51,23 @@ TEST_CASE("a stored entry is found by another store, in files only the user can 
   struct stat status{};
   REQUIRE(::stat((directory + "/" + file_name(key_of("k"))).c_str(), &status) == 0);
   CHECK((status.st_mode & 07777) == 0600);
+}
+
+TEST_CASE("a process that ends keeps nothing more, and does not speak of compiling") {
+  const Scratch scratch;
+  CHECK(tj::testing::wait_for(tj::testing::start_child([&] {
+          static std::string said;
+          static Store* const store =
+              new Store(scratch.path(), 0, [](LogLevel, std::string_view text) { said += text; });
+          std::atexit([] {  // behind the library's own, which is newer
+            const bool stored = store->store(key_of("k"), entry_of("binary"));
+            const bool told = said.find("this process is ending: nothing is written any more") != std::string::npos;
+            ::_exit(!stored && told ? 0 : 1);
+          });
+          tj::support::end_first("this test");
+          std::exit(2);
+          return 3;
+        })) == 0);
 }
 
 TEST_CASE("damage is a miss, said once, and the next store repairs it") {

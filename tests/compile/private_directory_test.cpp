@@ -57,6 +57,24 @@ TEST_CASE("a folder that cannot be removed is removed when the process ends") {
   CHECK(tj::testing::names_in(base.path()).empty());
 }
 
+TEST_CASE("a folder that cannot be marked is gone again, and the reason is told") {
+  const Scratch base;
+  const tj::testing::Variable place("TMPDIR", base.path());
+  CHECK(wait_for(start_child([&] {
+          {
+            const PrivateDirectory first;
+          }  // looks for leftovers, which takes file descriptors
+          rlimit before{};
+          ::getrlimit(RLIMIT_NOFILE, &before);
+          const rlimit none{0, before.rlim_max};
+          ::setrlimit(RLIMIT_NOFILE, &none);
+          const std::string said = error_of([] { const PrivateDirectory second; }).message;
+          ::setrlimit(RLIMIT_NOFILE, &before);
+          return has(said, ".owner: Too many open files; raise the limit of open files") ? 0 : 1;
+        })) == 0);
+  CHECK(tj::testing::names_in(base.path()).empty());
+}
+
 TEST_CASE("no program that is started meanwhile gets a file that is being written") {
   const PrivateDirectory directory;
   const std::string name = directory.path() + "/pipe";

@@ -5,9 +5,11 @@
 // Knows 9.0, 10.0 and 10.3 with their variants only. Steered through fake_nvrtc_control.h; FakeNvrtc in fake_nvrtc.hpp
 // puts it where the library finds it.
 #include <nvrtc.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -23,8 +25,10 @@ namespace {
 
 struct State {
   std::mutex mutex;
+  int under_way = 0;
   int compiles = 0;
   int quick = 0;
+  bool compiled = false;  ///< ever, in this process
   bool refuse = false, knows_times = true, hold = std::getenv("FAKE_NVRTC_HOLD") != nullptr;
   std::optional<bool> refused_quick;  ///< of compiles of this kind alone
   std::string refusal;
@@ -38,6 +42,54 @@ nvrtcResult copy(const std::string& from, char* to) {
   std::memcpy(to, from.data(), from.size());
   return NVRTC_SUCCESS;
 }
+
+/// A compile: what an exit handler destroys would be missing in it.
+class UnderWay {
+ public:
+  UnderWay() {
+    const std::lock_guard lock(state().mutex);
+    ++state().under_way;
+  }
+  ~UnderWay() {
+    const std::lock_guard lock(state().mutex);
+    --state().under_way;
+  }
+  UnderWay(const UnderWay&) = delete;
+  UnderWay& operator=(const UnderWay&) = delete;
+};
+
+void at_exit() {
+  const std::lock_guard lock(state().mutex);
+  if (state().under_way > 0) ::_exit(6);
+}
+
+/// As the first front end of a process does it: a signal would end the process by exit(), and the handlers that were
+/// there come back at its end.
+class FrontEnd {
+ public:
+  FrontEnd() {
+    if (interrupt_ != SIG_IGN) std::signal(SIGINT, &end);
+    terminate_ = std::signal(SIGTERM, &end);
+    file_size_ = std::signal(SIGXFSZ, SIG_IGN);
+    struct sigaction action{};
+    action.sa_handler = &end;
+    ::sigaction(SIGHUP, &action, &hangup_);
+  }
+  ~FrontEnd() {
+    std::signal(SIGINT, interrupt_);
+    std::signal(SIGTERM, terminate_);
+    std::signal(SIGXFSZ, file_size_);
+    ::sigaction(SIGHUP, &hangup_, nullptr);
+  }
+  FrontEnd(const FrontEnd&) = delete;
+  FrontEnd& operator=(const FrontEnd&) = delete;
+
+ private:
+  using Handler = void (*)(int);
+  static void end(int) { std::exit(4); }
+  Handler interrupt_ = std::signal(SIGINT, SIG_IGN), terminate_ = nullptr, file_size_ = nullptr;
+  struct sigaction hangup_{};
+};
 
 constexpr const char* kQuick = "--Ofast-compile=";
 constexpr auto kCancelled = static_cast<nvrtcResult>(16);
@@ -133,7 +185,14 @@ nvrtcResult nvrtcSetFlowCallback(nvrtcProgram program, int (*callback)(void*, vo
   return NVRTC_SUCCESS;
 }
 nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char* const* options) {
+  const UnderWay whole;
   std::unique_lock lock(state().mutex);
+  std::optional<FrontEnd> front_end;
+  if (!state().compiled) {
+    front_end.emplace();
+    std::atexit(&at_exit);
+  }
+  state().compiled = true;
   ++state().compiles;
   bool timed = false, quick = false;
   std::string virtual_arch;

@@ -15,6 +15,22 @@ namespace {
 
 using namespace tj::test;
 
+TEST_CASE("bounds of bytes below -1 are refused by name") {
+  tj_options how;
+  tj_options_init(&how);
+  const auto refusal = [&how](std::int64_t& bound, std::int64_t bytes) {
+    const std::int64_t before = std::exchange(bound, bytes);
+    tj_runtime* runtime = nullptr;
+    const tj_status status = tj_runtime_create(&how, &runtime);
+    bound = before;
+    if (status == TJ_OK) tj_runtime_destroy(runtime);
+    return status == TJ_OK ? std::string() : std::string(tj_last_error());
+  };
+  CHECK(has(refusal(how.cache_max_size_bytes, -7), "options.cache_max_size_bytes is -7; allowed: -1 (default), 0 ("));
+  CHECK(has(refusal(how.code_max_size_bytes, -7), "options.code_max_size_bytes is -7; allowed: -1 (default), 0 ("));
+  CHECK(refusal(how.cache_max_size_bytes, 0) == "");
+}
+
 TEST_CASE("a call that fails leaves null where its result would be") {
   Machine machine;
   const std::string cache = machine.cache_dir();

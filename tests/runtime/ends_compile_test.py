@@ -1,10 +1,12 @@
-"""Protects the end of a process in whose threads NVRTC compiles: it waits for what compiles, begins nothing more, and says so.
+"""Protects the end of a process in whose threads NVRTC compiles: it waits for what compiles, begins nothing more, and says so. Signals end it as
+the program says.
 
 NVRTC registers exit handlers when it is opened and in its first compiles. They destroy what its calls work with. Programs are compiled here, as
 a user would. The driver does nothing. Times only choose the moment at which a process ends: each has to be right.
 """
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,6 +27,7 @@ MOMENTS_MS = (0, 30, 60, 90, 130, 200, 300)  # NVRTC 13 registers handlers some 
 PROGRAM = r"""
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -47,6 +50,7 @@ static tj::GemmConfig config(int number) {
 static std::atomic<int> made{0};
 static std::atomic<bool> refused{false};
 static bool long_end = false, late_call = false;
+static std::atomic<int> handled{0};
 
 /// Compiles until it is refused, and asks once more then.
 static void compile_all() {
@@ -84,6 +88,9 @@ int main(int, char** words) {
     tj::Runtime::instance().warm(config(1), "sm_90a");
     tj::prepare_async(config(0), kGpu);
     std::thread([&] { sleep_ms(ms); std::exit(0); }).join();
+  } else if (mode == "exits-first") {  // from a thread that used the library for something else, beside the first compile
+    std::thread first([] { compile_all(); });
+    std::thread([&] { tj::Runtime::instance().counters(); sleep_ms(ms); std::exit(0); }).join();
   } else if (mode == "calls") {  // a thread of the program's compiles, and the end takes its time
     long_end = true;
     std::thread(compile_all).detach();
@@ -92,6 +99,19 @@ int main(int, char** words) {
   } else if (mode == "first-call") {
     std::thread(compile_all).detach();
     sleep_ms(ms);
+  } else if (mode == "handles") {  // the program's own handlers, beside the first compile
+    for (const int number : {SIGINT, SIGTERM}) std::signal(number, [](int) { ++handled; });
+    std::thread first([] { tj::Runtime::instance().warm(config(0), "sm_90a"); });
+    sleep_ms(ms);
+    for (const int number : {SIGINT, SIGTERM}) ::kill(::getpid(), number);
+    first.join();
+    return handled == 2 ? 7 : 5;
+  } else if (mode == "ended") {  // no handler: the signal ends the process
+    std::signal(SIGTERM, SIG_DFL);
+    std::thread([] { tj::Runtime::instance().warm(config(0), "sm_90a"); }).detach();
+    sleep_ms(ms);
+    ::kill(::getpid(), SIGTERM);
+    sleep_ms(10000);
   } else if (mode == "late") {
     late_call = true;
     tj::Runtime::instance().warm(config(31), "sm_90a");
@@ -121,13 +141,13 @@ class Ends(unittest.TestCase):
     def tearDownClass(cls):
         cls.shared.cleanup()
 
-    def ends_well(self, mode, ms=0, **variables):
+    def ends_well(self, mode, ms=0, status=0, **variables):
         with tempfile.TemporaryDirectory(prefix="tilejit_ends_") as cache, self.subTest(mode=mode, ms=ms):
             environment = {**os.environ, "TJ_CACHE_DIR": cache, "LD_LIBRARY_PATH": f"{self.folder / 'driver'}:{os.environ.get('LD_LIBRARY_PATH', '')}",
                            **variables}
             environment.pop("TJ_TARGET", None)
             done = subprocess.run([self.program, mode, str(ms)], env=environment, timeout=HANGS, capture_output=True, text=True)
-            self.assertEqual((0, ""), (done.returncode, done.stderr))
+            self.assertEqual((status, ""), (done.returncode, done.stderr))
 
     def test_beside_the_first_compile_of_a_process_in_the_background(self):
         for ms in MOMENTS_MS:
@@ -140,10 +160,18 @@ class Ends(unittest.TestCase):
     def test_by_exit_in_another_thread(self):
         for ms in MOMENTS_MS[:4]:
             self.ends_well("exits", ms)
+        for ms in range(0, 60, 4):
+            self.ends_well("exits-first", ms)
 
     def test_beside_the_first_compile_in_a_thread_of_the_programs(self):
         for ms in MOMENTS_MS:
             self.ends_well("first-call", ms)
+
+    def test_signals_are_the_programs_own_matter_beside_the_first_compile(self):
+        for ms in range(0, 120, 6):  # NVRTC's front end has its own handlers from some 15 ms on, for 20 to 150 ms
+            self.ends_well("handles", ms, status=7)
+        for ms in range(0, 120, 20):
+            self.ends_well("ended", ms, status=-signal.SIGTERM)
 
     def test_an_end_that_takes_long_refuses_new_compiles(self):
         for ms in MOMENTS_MS[:2]:

@@ -294,14 +294,14 @@ class Ends(unittest.TestCase):
                     self.assertEqual((0, ""), (done.returncode, done.stderr))
 
     def test_nothing_of_the_library_is_destroyed(self):
-        """Each object that would be is registered by a call of the C++ ABI."""
+        """Each object that would be is registered by a call of the C++ ABI. process_end.cpp passes on those of a compiler, and has no such object."""
         if shutil.which("nm") is None:
             self.skipTest("no nm")
         found = []
         for archive in sorted(LIBRARY.parent.glob("libtilejit_*.a")):
             listing = subprocess.run(["nm", "-A", "--undefined-only", archive], check=True, capture_output=True, text=True).stdout
             found += [line.split(":")[-2] + line.split()[-1] for line in listing.splitlines() if line.split()[-1] in ("__cxa_atexit", "__cxa_thread_atexit")]
-        self.assertEqual(["lasting.cpp.o__cxa_thread_atexit"], sorted(set(found)))
+        self.assertEqual(["lasting.cpp.o__cxa_thread_atexit", "process_end.cpp.o__cxa_atexit"], sorted(set(found)))
 
     def test_the_library_is_closed_while_a_thread_compiles(self):
         done = subprocess.run([self.closes, LIBRARY, self.folder], env=self.scripted, timeout=HANGS, capture_output=True, text=True)

@@ -80,6 +80,7 @@ TEST_CASE("a mistake in flags is refused by flag, value and what is allowed") {
   CHECK(has(refusal("fmha", "--headdim 64"), "did you mean --head-dim?"));
   CHECK(has(refusal("fmha", "f16"), "'f16' is not understood"));
   CHECK(has(refusal("fmha", "--dtype="), "--dtype needs a value"));
+  CHECK(has(refusal("fmha", "--dtype"), "--dtype is 'true', as without a value; allowed are f16"));
   CHECK(has(refusal("gemm", "--m 512 --n 512"), "--k is missing"));
   CHECK(has(refusal("gemm", "--m 0 --n 512 --k 512"), "m is 0; allowed: 1 to "));
   CHECK(has(refusal("conv", ""), "op 'conv' is unknown"));

@@ -139,6 +139,37 @@ TEST_CASE("kernels of another compiler that come back are told of, as they serve
   CHECK(json["of_other_compilers"] == kernels);
 }
 
+TEST_CASE("both halves of a key are written, or none") {
+  const tj::testing::Scratch scratch;
+  const std::string secret = scratch / "key";
+  tj::testing::write_bytes(secret + ".pub", "somebody's");
+  const ToolRun refused = run_warm({"--make-key", secret});
+  CHECK(refused.code == tj::tools::kExitBadUse);
+  CHECK_MESSAGE(has(refused.err, "key.pub': it is there already"), refused.err);
+  CHECK(tj::testing::names_in(scratch.path()) == std::vector<std::string>{"key.pub"});
+}
+
+TEST_CASE("what is no file is no pack, and a cache without a folder is none") {
+  const tj::testing::Scratch scratch;
+  for (const std::string& path : {scratch.path(), std::string("/dev/null")}) {
+    const ToolRun run = run_warm({"--unpack", path, "--cache-dir", scratch / "cache"});
+    CHECK(run.code == tj::tools::kExitBadUse);
+    CHECK_MESSAGE(has(run.err, "it is no pack, as it is no file"), run.err);
+  }
+  const ToolRun run = run_warm({"--list", "--cache-dir", "::"});
+  CHECK(run.code == tj::tools::kExitBadUse);
+  CHECK_MESSAGE(has(run.err, "is '::'; allowed: a folder, or several"), run.err);
+}
+
+TEST_CASE("an entry of a pack that cannot be kept is named with the reason") {
+  PackedTools machine;
+  REQUIRE(machine.packed().code == tj::tools::kExitOk);
+  const tj::testing::Variable bound("TJ_CACHE_MAX_SIZE", "10");
+  const ToolRun run = run_warm({"--unpack", machine.pack, "--cache-dir", machine.scratch / "other"});
+  CHECK(run.code == tj::tools::kExitFailures);
+  CHECK_MESSAGE(has(run.err, "it could not be kept: an entry of "), run.err);
+}
+
 TEST_CASE("a key signs a pack, and with its public half others are left out") {
   PackedTools machine;
   const ToolRun made = run_warm({"--make-key", machine.secret});

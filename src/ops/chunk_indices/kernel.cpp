@@ -8,6 +8,7 @@
 
 #include "ops/chunk_indices/params.cuh"
 #include "ops/common/described.hpp"
+#include "ops/common/list_checks.hpp"
 #include "ops/common/tensor_checks.hpp"
 #include "ops/common/tensor_list.hpp"
 #include "ops/common/trial.hpp"
@@ -93,6 +94,9 @@ class ChunkIndices final : public Described<ChunkIndicesArgs, chunk_indices_from
     check_apart(indices, indices_range, ends, ends_range);
     check_apart(total, total_range, ends, ends_range);
     check_apart(total, total_range, indices, indices_range);
+  }
+  void check_lists(const void* args, const ReadList& read) const override {
+    check_begins(kOp, "cu_seqlens", read(get(args).cu_seqlens), kMaxSize, "the most tokens");
   }
   Device device_of(const void* args) const override { return get(args).cu_seqlens.device; }
   bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {kNeeds}); }

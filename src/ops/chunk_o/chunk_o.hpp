@@ -28,6 +28,9 @@ struct ChunkOKernel {
 /// The divisor of so many value heads that share a key head.
 int chunk_o_divisor(std::int64_t heads);
 
+/// Reads the lists of a valid call, and throws tj::Error(argument) for the first number that it may not have.
+void check_chunks(const ChunkOArgs& args, const ReadList& read);
+
 ChunkOKernel chunk_o_kernel(const ChunkOArgs& args);
 /// Throws tj::Error(argument) for heads that are not supported.
 ChunkOKernel chunk_o_kernel(const ChunkOConfig& config);

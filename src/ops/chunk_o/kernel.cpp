@@ -33,6 +33,7 @@ class ChunkO final : public Described<ChunkOArgs, chunk_o_from_c> {
   std::string_view name() const override { return "chunk_o"; }
 
   void validate(const void* args, bool on_model) const override { ops::validate(get(args), on_model); }
+  void check_lists(const void* args, const ReadList& read) const override { check_chunks(get(args), read); }
   Device device_of(const void* args) const override { return get(args).q.device; }
   bool serves(const arch::Arch& arch) const override { return arch::serves(arch, chunk_o_needs()); }
 

@@ -100,8 +100,8 @@ std::vector<std::string> values_of(const Flags& flags, const FlagChoice& choice)
   for (const std::string& word : given ? found->second : usual) {
     if (std::find(choice.allowed.begin(), choice.allowed.end(), word) == choice.allowed.end())
       fail(Stage::argument, Code::invalid_argument,
-           cat("--", choice.name, " is '", shown(word), "'; allowed are ", joined(choice.allowed),
-               meant(word, choice.allowed)));
+           cat("--", choice.name, " is '", shown(word), word == "true" ? "', as without a value" : "'",
+               "; allowed are ", joined(choice.allowed), meant(word, choice.allowed)));
     if (word == "both")
       values.insert(values.end(), {"false", "true"});
     else

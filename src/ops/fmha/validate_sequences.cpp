@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "ops/common/list_checks.hpp"
 #include "ops/common/tensor_checks.hpp"
 #include "ops/fmha/sequences.hpp"
 #include "ops/fmha/validate.hpp"
@@ -136,20 +137,6 @@ namespace {
 
 using Numbers = std::vector<std::int32_t>;
 
-void check_begins(const char* name, const Numbers& list, Size rows, const char* of) {
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    const std::int32_t least = i == 0 ? 0 : list[i - 1];
-    if (list[i] < least || list[i] > rows)
-      refuse(kOp, Code::invalid_argument,
-             cat(name, "[", i, "] is ", list[i], "; allowed: ", least, i == 0 ? "" : ", the one before it,", " to ",
-                 rows, ", ", of));
-  }
-}
-
-}  // namespace
-
-namespace {
-
 /// The pages that a sequence's keys lie in.
 void check_table_entries(const FmhaArgs& args, const Numbers& lengths, const ReadList& read) {
   const Numbers table = read(*args.block_table);
@@ -185,14 +172,14 @@ Numbers checked_lengths(const FmhaArgs& args, const Numbers& begins, const ReadL
 
 void check_sequences(const FmhaArgs& args, const ReadList& read) {
   if (!has_sequences(args)) return;
-  check_begins("cu_seqlens_q", read(*args.cu_seqlens_q), args.q.shape[0], "q.shape[0]");
+  check_begins(kOp, "cu_seqlens_q", read(*args.cu_seqlens_q), args.q.shape[0], "q.shape[0]");
   Numbers begins;
   if (args.cu_seqlens_k) {
     begins = read(*args.cu_seqlens_k);
     if (args.block_table)
-      check_begins("cu_seqlens_k", begins, kMaxSize, "as no tensor is larger");
+      check_begins(kOp, "cu_seqlens_k", begins, kMaxSize, "as no tensor is larger");
     else
-      check_begins("cu_seqlens_k", begins, args.k.shape[0], "k.shape[0]");
+      check_begins(kOp, "cu_seqlens_k", begins, args.k.shape[0], "k.shape[0]");
   }
   const Numbers lengths = checked_lengths(args, begins, read);
   if (args.block_table) check_table_entries(args, lengths, read);

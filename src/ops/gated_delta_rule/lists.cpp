@@ -48,9 +48,10 @@ Numbers slots_of(const std::optional<Tensor>& list, Size sequences, const ReadLi
 /// Written slots, each with its sequence, in order.
 using Written = std::vector<std::pair<std::int32_t, std::size_t>>;
 
-Written check_written_once(const Numbers& slots) {
+/// Up to the first slot that is none at all.
+Written check_written_once(const Numbers& slots, Size count) {
   Written written;
-  for (std::size_t i = 0; i < slots.size(); ++i)
+  for (std::size_t i = 0; i < slots.size() && slots[i] >= -1 && slots[i] < count; ++i)
     if (slots[i] >= 0) written.emplace_back(slots[i], i);
   std::sort(written.begin(), written.end());
   std::size_t worst = slots.size(), first = 0;
@@ -83,8 +84,8 @@ void check_lists(const GatedDeltaRuleArgs& args, const ReadList& read) {
   if (args.initial_state) check_slots("read_slots", reads, args.initial_state->shape[0]);
   if (!args.final_state) return;
   const Numbers writes = slots_of(args.write_slots, sequences, read);
+  const Written written = check_written_once(writes, args.final_state->shape[0]);
   check_slots("write_slots", writes, args.final_state->shape[0]);
-  const Written written = check_written_once(writes);
   if (args.initial_state && args.initial_state->data == args.final_state->data) check_read_apart(reads, written);
 }
 

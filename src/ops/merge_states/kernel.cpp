@@ -115,6 +115,7 @@ class MergeStates final : public Described<MergeStatesArgs, merge_states_from_c>
   std::string_view name() const override { return "merge_states"; }
 
   void validate(const void* args, bool on_model) const override { ops::validate(get(args), on_model); }
+  void check_lists(const void* args, const ReadList& read) const override { check_sequences(get(args), read); }
   Device device_of(const void* args) const override { return get(args).states.device; }
   bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {kNeeds}); }
 

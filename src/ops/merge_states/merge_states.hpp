@@ -18,6 +18,8 @@ MergeStatesArgs merge_states_from_c(const void* structure);
 /// Passing allocates nothing. Reads no tensor memory. Thread safe.
 void validate(const MergeStatesArgs& args, bool on_model);
 void validate(const MergeStatesConfig& config);
+/// Reads the list of a valid call, and throws tj::Error(argument) for the first number that it may not have.
+void check_sequences(const MergeStatesArgs& args, const ReadList& read);
 
 /// The kernel of such types. draws: its blocks draw their tiles.
 std::uint64_t merge_states_small_key(const MergeStatesConfig& config, bool draws = false);

@@ -1,6 +1,7 @@
 // The checks behind ops::validate(MergeStatesArgs); the words of those that every op makes are tensor_checks.hpp's.
 //
 // Decides the order of the checks.
+#include "ops/common/list_checks.hpp"
 #include "ops/common/tensor_checks.hpp"
 #include "ops/merge_states/merge_states.hpp"
 #include "ops/merge_states/params.cuh"
@@ -101,6 +102,13 @@ void validate(const MergeStatesArgs& args, bool on_model) {
   if (args.cu_seqlens)
     check_bounds({kOp, "cu_seqlens", *args.cu_seqlens, kBegins, 1, "[B + 1]"}, o, args.lse ? &lse : nullptr);
   check_max_sms(kOp, args.max_sms);
+}
+
+void check_sequences(const MergeStatesArgs& args, const ReadList& read) {
+  if (!args.cu_seqlens) return;
+  const int rows = args.o.rank - 2;
+  check_begins(kOp, "cu_seqlens", read(*args.cu_seqlens), args.o.shape[static_cast<std::size_t>(rows)],
+               cat("o.shape[", rows, "]").c_str());
 }
 
 }  // namespace tj::ops

@@ -69,6 +69,17 @@ TEST_CASE("what the listing does not take is named with its value and what is al
   refused([](auto& c) { c.total_chunks.data = pairs + 7; }, unsupported, {"total_chunks at", "overlaps chunk_indices"});
 }
 
+TEST_CASE("TJ_CHECK names the first bad end") {
+  const auto bad = [](const std::vector<std::int32_t>& list) {
+    const ChunkIndicesArgs args = good();
+    return testing::said_by([&] { ops::chunk_indices_op().check_lists(&args, [&](const Tensor&) { return list; }); });
+  };
+  CHECK(bad({0, 50, 50, 1 << 30}) == "");
+  CHECK(has(bad({-7, 10}), "cu_seqlens[0] is -7; allowed: 0 to 1073741824"));
+  CHECK(has(bad({0, 50, 20}), "cu_seqlens[2] is 20; allowed: 50, the one before it,"));
+  CHECK(has(bad({0, (1 << 30) + 1}), "cu_seqlens[1] is 1073741825"));
+}
+
 TEST_CASE("what the listing takes") {
   accepted([](auto&) {});
   accepted([](auto& c) { c.cu_seqlens.shape[0] = 1; });  // no sequence

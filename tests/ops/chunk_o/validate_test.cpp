@@ -129,6 +129,39 @@ TEST_CASE("lists and lengths") {
   CHECK(error.message.find("v_heads_per_head is 0") != std::string::npos);
 }
 
+TEST_CASE("TJ_CHECK names the first bad entry of the lists") {
+  struct Lists {
+    std::vector<std::int32_t> ends = {0, 70, 70, 200}, rows = {0, 0, 0, 1, 2, 0, 2, 1, 2, 2, -9, -9}, total = {5};
+  };
+  const auto bad = [](const std::function<void(Lists&)>& change) {
+    Lists lists;
+    change(lists);
+    const ChunkOArgs args = good();
+    return testing::said_by([&] {
+      ops::chunk_o_op().check_lists(&args, [&](const Tensor& list) {
+        if (list.data == args.cu_seqlens->data) return lists.ends;
+        return list.data == args.total_chunks->data ? lists.total : lists.rows;
+      });
+    });
+  };
+  CHECK(bad([](Lists&) {}) == "");
+  CHECK(bad([](Lists& l) { l.total[0] = 0, l.rows[0] = 7; }) == "");
+  CHECK(testing::has(bad([](Lists& l) { l.ends[0] = -7; }), "cu_seqlens[0] is -7; allowed: 0 to 200, q.shape[0]"));
+  CHECK(testing::has(bad([](Lists& l) { l.ends[2] = 20; }),
+                     "cu_seqlens[2] is 20; allowed: 70, the one before it, to 200"));
+  CHECK(testing::has(bad([](Lists& l) { l.ends[3] = 201; }), "cu_seqlens[3] is 201"));
+  CHECK(testing::has(bad([](Lists& l) { l.total[0] = -1; }), "total_chunks[0] is -1; allowed: 0 and more"));
+  CHECK(
+      testing::has(bad([](Lists& l) { l.total[0] = 6; }), "chunk_indices[5][0] is -9; allowed: 0 to 2, the sequences"));
+  CHECK(testing::has(bad([](Lists& l) { l.rows[2] = 1; }),
+                     "chunk_indices[1][0] is 1; allowed: sequences that have a token"));
+  CHECK(testing::has(bad([](Lists& l) { l.rows[3] = 2; }),
+                     "chunk_indices[1][1] is 2; allowed: 0 to 1, the chunks of sequence"));
+  CHECK(testing::has(
+      bad([](Lists& l) { l.rows[9] = 0; }),
+      "chunk_indices[4][1] is 0; allowed: chunks of sequence 2 that no other row names, and row 2 names this"));
+}
+
 TEST_CASE("requests: one name, one key and one cache key for each kernel; flags that cannot be are refused") {
   std::set<std::string> names;
   std::set<std::uint64_t> keys;

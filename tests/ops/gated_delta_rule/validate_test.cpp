@@ -220,6 +220,8 @@ TEST_CASE("the first bad entry of lists, where that is asked for") {
   CHECK(has(bad(pool, [](RuleProblem& p) { p.reads[1] = 4; }), "read_slots[1] is 4; allowed: -1 (none) to 3"));
   CHECK(has(bad(pool, [](RuleProblem& p) { p.writes[0] = -2; }), "write_slots[0] is -2"));
   CHECK(has(bad(pool, [](RuleProblem& p) { p.writes[1] = 2; }), "write_slots[1] is 2; allowed: slots that no other"));
+  CHECK(has(bad(pool, [](RuleProblem& p) { p.writes = {1, 1}, p.args.write_slots->data = p.writes.data(); }),
+            "write_slots[1] is 1; allowed: slots that no other"));
   CHECK(bad(pool, [](RuleProblem& p) { p.writes = {-1, -1}, p.args.write_slots->data = p.writes.data(); }) == "");
   CHECK(bad(pool, [](RuleProblem& p) { p.reads[1] = 0; }) == "");
   pool.in_place = true;

@@ -140,6 +140,26 @@ TEST_CASE("one state, many, odd widths, one row") {
   }
 }
 
+TEST_CASE("TJ_CHECK names the first bad bound of rows") {
+  const Problem problem(3, 2, 4, 64, DType::f32, DType::f16, 7301);
+  MergeStatesArgs args = problem.args;
+  const auto bad = [&](std::vector<std::int32_t> list) {
+    args.cu_seqlens = Tensor::contiguous(list.data(), kCpu, DType::i32, {static_cast<std::int64_t>(list.size())});
+    Options options;
+    options.check_lists = true;
+    try {
+      Runtime(options).run(args);
+    } catch (const Error& error) {
+      return error.message;
+    }
+    return std::string();
+  };
+  CHECK(bad({0, 1, 4}) == "");
+  CHECK(bad({-1, 1, 4}).find("cu_seqlens[0] is -1; allowed: 0 to 4, o.shape[") != std::string::npos);
+  CHECK(bad({0, 3, 2}).find("cu_seqlens[2] is 2; allowed: 3, the one before it, to 4") != std::string::npos);
+  CHECK(bad({0, 5, 4}).find("cu_seqlens[1] is 5") != std::string::npos);
+}
+
 TEST_CASE("bad arguments are named") {
   const Problem problem(3, 2, 4, 64, DType::f32, DType::f16, 7300);
   MergeStatesArgs args = problem.args;
