@@ -21,7 +21,6 @@
 #include <ostream>
 #include <set>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -190,24 +189,26 @@ class Readying {
   }
 
   Found run(int threads) {
-    std::vector<std::thread> helpers;
-    try {
-      for (int t = 1; t < threads; ++t) helpers.emplace_back([this] { work(); });
-    } catch (const std::system_error&) {  // fewer threads then
+    {
+      std::vector<std::jthread> helpers;  // waited for, come what may
+      try {
+        for (int t = 1; t < threads; ++t) helpers.emplace_back([this] { work(); });
+      } catch (const std::exception&) {  // fewer threads then
+      }
+      work();
     }
-    work();
-    for (std::thread& helper : helpers) helper.join();
-    if (failed_) std::rethrow_exception(failed_);
+    tell_missing();
     return found_;
   }
 
  private:
+  /// No exception leaves it: in a helper's thread it would end the process.
   void work() {
     Spent look_ups, loads;
     for (std::size_t at; !over_ && (at = next_++) < wanted_.size();) try {
         make_ready(at, look_ups, loads);
-      } catch (const Error& error) {
-        fail(at, error);
+      } catch (...) {
+        fail(at, std::current_exception());
       }
     const std::lock_guard lock(mutex_);
     found_.look_ups += look_ups;
@@ -230,19 +231,25 @@ class Readying {
   }
 
   /// The first kernel of the list counts.
-  void fail(std::size_t at, const Error& error) {
+  void fail(std::size_t at, std::exception_ptr error) {
     over_ = true;
     const std::lock_guard lock(mutex_);
     if (at >= first_failed_) return;
     first_failed_ = at;
-    failed_ = nullptr;
-    found_.missing.clear();
-    if (error.code != Code::not_in_cache) {
-      failed_ = std::make_exception_ptr(error);
-      return;
+    failed_ = std::move(error);
+  }
+
+  /// In the caller's thread: a kernel that is not served is told of, and any other error is the caller's.
+  void tell_missing() {
+    if (!failed_) return;
+    try {
+      std::rethrow_exception(failed_);
+    } catch (const Error& error) {
+      if (error.code != Code::not_in_cache) throw;
+      const Wanted& lacked = wanted_[first_failed_];
+      found_.missing = cat(lacked.request.name, " for ", lacked.target.name());
+      found_.why = error.message;
     }
-    found_.missing = cat(wanted_[at].request.name, " for ", wanted_[at].target.name());
-    found_.why = error.message;
   }
 
   const std::vector<Wanted>& wanted_;
