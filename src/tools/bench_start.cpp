@@ -274,9 +274,12 @@ struct Share {
   std::optional<double> cpu_ms = {};
 };
 
-std::vector<Share> shares_of(const Spent& choosing, const Found& found, const cache::StoreCounts& store,
+/// before, after: what the store had counted when the look-ups began, and at their end.
+std::vector<Share> shares_of(const Spent& verifying, const Spent& choosing, const Found& found,
+                             const cache::StoreCounts& before, const cache::StoreCounts& after,
                              const launch::LoadShares& driver) {
-  std::vector<Share> shares = {{"choosing", "", choosing.wall, choosing.cpu}};
+  std::vector<Share> shares = {{"packs verified", "", verifying.wall, verifying.cpu},
+                               {"choosing", "", choosing.wall, choosing.cpu}};
   const auto add = [&](const char* of, const Spent& whole,
                        std::initializer_list<std::pair<const char*, double>> parts) {
     shares.push_back({of, "", whole.wall, whole.cpu});
@@ -288,10 +291,9 @@ std::vector<Share> shares_of(const Spent& choosing, const Found& found, const ca
     shares.push_back({"the rest", of, std::max(rest, 0.0)});
   };
   add("look-ups", found.look_ups,
-      {{"layers opened", store.open_s},
-       {"packs verified", store.verify_s},
-       {"entries read", store.read_s},
-       {"checksums", store.check_s}});
+      {{"layers opened", after.open_s - before.open_s},
+       {"entries read", after.read_s - before.read_s},
+       {"checksums", after.check_s - before.check_s}});
   add("loads", found.loads,
       {{"modules", driver.module_s},
        {"functions", driver.function_s},
@@ -327,7 +329,9 @@ int run_start(const BenchArguments& arguments) {
     bad_use(cat("--target is given ", arguments.targets.size(), " times; allowed without --compile: one"));
   const std::set<std::string> before = compilers_in_process();
   Start start(arguments);
+  const Watch opening;
   require_layers(start);
+  const Spent verifying = opening.spent();
   const Clock::time_point begin = Clock::now();
   const Device device = start.backends.default_device();
   const std::string target = start.backends.target(device).name();
@@ -338,11 +342,12 @@ int run_start(const BenchArguments& arguments) {
   const Watch choice;
   const std::vector<Wanted> wanted = wanted_kernels(arguments, start, device);
   const Spent choosing = choice.spent();
+  const cache::StoreCounts before_look_ups = start.store.counts();
   Readying readying(wanted, start, device, *arguments.err);
   const Found found = readying.run(arguments.threads);
   const double kernels_ms = ms_since(ready);
-  const std::vector<Share> shares =
-      shares_of(choosing, found, start.store.counts(), start.backends.driver(device)->load_shares());
+  const std::vector<Share> shares = shares_of(verifying, choosing, found, before_look_ups, start.store.counts(),
+                                              start.backends.driver(device)->load_shares());
 
   std::set<std::string> opened = compilers_in_process();
   for (const std::string& path : before) opened.erase(path);
