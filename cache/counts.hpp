@@ -26,10 +26,9 @@ struct StoreCounts {
   std::uint64_t alias_stores = 0;  ///< not among the stores
   std::uint64_t evictions = 0, bytes_evicted = 0;
   // Seconds of look-ups, summed over threads.
-  double open_s = 0;    ///< layers opened, without
-  double verify_s = 0;  ///< packs seen for the first time: the index and its signature
-  double read_s = 0;    ///< entries read
-  double check_s = 0;   ///< their checksums, and that of a pack's index
+  double open_s = 0;   ///< layers opened, and packs verified that no call has seen before
+  double read_s = 0;   ///< entries read
+  double check_s = 0;  ///< their checksums
 };
 
 }  // namespace tj::cache

@@ -127,11 +127,9 @@ OpenedPack PackOpener::open(const std::string& path, std::string* problem) {
       pack.index = known->second.second;
   }
   if (pack.index) return pack;
-  const support::Seconds taken;
   pack.index = verified(pack.file.get(), static_cast<std::uint64_t>(status.st_size), problem);
-  const std::lock_guard lock(mutex_);
-  verify_s_ += taken.so_far();
   if (!pack.index) return {};
+  const std::lock_guard lock(mutex_);
   known_[path] = {stamp, pack.index};
   return pack;
 }

@@ -47,11 +47,6 @@ class PackOpener {
   explicit PackOpener(std::string keys_path) : keys_path_(std::move(keys_path)) {}
   /// No index and a problem, when it cannot be used.
   OpenedPack open(const std::string& path, std::string* problem);
-  /// Seconds that verifying took so far.
-  double verify_s() const {
-    const std::lock_guard lock(mutex_);
-    return verify_s_;
-  }
 
  private:
   using Stamp = std::array<std::int64_t, 7>;  ///< device, inode, size, modification and change
@@ -59,7 +54,6 @@ class PackOpener {
 
   const std::string keys_path_;
   mutable support::Mutex mutex_;
-  double verify_s_ = 0;
   std::map<std::string, std::pair<Stamp, std::shared_ptr<const PackIndex>>> known_;
 };
 

@@ -276,12 +276,8 @@ std::int64_t Store::changed_ns() const {
 }
 
 StoreCounts Store::counts() const {
-  const double verify_s = impl_->packs.verify_s();
   const std::lock_guard guard(impl_->mutex);
-  StoreCounts counts = impl_->counted;
-  counts.verify_s = verify_s;
-  counts.open_s -= std::min(counts.open_s, verify_s);  // packs are verified while they are opened
-  return counts;
+  return impl_->counted;
 }
 
 bool Store::store(const Key& key, const Entry& entry) {

@@ -2,6 +2,7 @@
 #include "description.hpp"
 
 #include "arch/arch.hpp"
+#include "compile/backends.hpp"
 #include "compile/library_search.hpp"
 #include "custom/graph_document.hpp"
 #include "support/environment.hpp"
@@ -12,7 +13,7 @@ namespace tj {
 
 std::string description() {
   using support::Json;
-  const std::string nvrtc = compile::find_library(compile::nvrtc_search());
+  const std::string nvrtc = compile::make_nvrtc()->identity().path;
   Json out;
   out["version"] = support::kVersion;
   out["build_id"] = support::kBuildId;

@@ -92,6 +92,10 @@ class KernelMaker {
   std::unique_ptr<LoadedKernel> load(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
                                      const std::shared_ptr<launch::Driver>& driver, int device,
                                      const Artifact& artifact, MissPolicy on_miss = MissPolicy::wait);
+  /// Loads an artifact or throws: nothing else is tried, made, said or counted where the driver refuses it.
+  std::unique_ptr<LoadedKernel> load_once(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
+                                          const std::shared_ptr<launch::Driver>& driver, int device,
+                                          const Artifact& artifact);
   /// Would get() find it on disk? Nothing counts as used. fields: of its maker's geometry. problem: why what lies there
   /// does not serve; empty when nothing does.
   /// op: null for a user's own kernel, which only its program can make: it is found by its alias alone.
@@ -165,9 +169,6 @@ class KernelMaker {
   Artifact make_anew(Wanted& wanted);
   /// Compiles it, and keeps it on disk, as the process's end has it; `kept` says whether the disk has it.
   Artifact compile_and_publish(const Wanted& wanted, const Source& source, bool* kept);
-  std::unique_ptr<LoadedKernel> load_once(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
-                                          const std::shared_ptr<launch::Driver>& driver, int device,
-                                          const Artifact& artifact);
   /// Stores a kernel's entry and its alias; false when it was not stored.
   bool publish(const Wanted& wanted, const cache::Entry& entry);
   /// Has the remote store what nobody here has? It is then kept here as what was made is.

@@ -90,10 +90,16 @@ struct Runtime::Impl {
   /// Keeps a kernel that was loaded, and obeys the bound of loaded code.
   KernelTable::Hold insert(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device,
                            const arch::Target& target, std::unique_ptr<LoadedKernel> kernel);
-  /// Loads what the disk has of these, in a few threads. No report of a kernel that is there already, or that load()
-  /// has to be asked for.
+  /// What came of a kernel that was looked for on disk. Neither: it is there already, or load() has to be asked for it.
+  struct OnDisk {
+    std::optional<KernelReport> report;  ///< it was loaded
+    std::optional<Artifact> artifact;    ///< it was found and counted, and did not load
+  };
   class FoundOnDisk;
-  std::vector<std::optional<KernelReport>> load_found(const std::vector<ops::NeededKernel>& kernels, Device device);
+  /// Loads what the disk has of these, in a few threads. It makes nothing.
+  std::vector<OnDisk> load_found(const std::vector<ops::NeededKernel>& kernels, Device device);
+  /// Loads an artifact that did not load in load_found(), with all that may be tried beside it.
+  KernelReport load_again(const ops::Op& op, const ops::Kernel& kernel, Device device, const Artifact& artifact);
   /// Unloads what nobody needs until at most so many bytes of code are left on the device.
   TrimReport unload(Device device, std::uint64_t keep_bytes);
   TrimReport trim(std::optional<Device> device);

@@ -18,6 +18,7 @@
 #include "placement.hpp"
 #include "support/fail.hpp"
 #include "support/fork_safe.hpp"
+#include "support/seconds.hpp"
 #include "support/uncancelled.hpp"
 
 namespace tj {
@@ -122,9 +123,9 @@ std::unique_ptr<LoadedKernel> Runtime::Impl::load(const ops::Maker& op, const op
                                                   const arch::Target& target,
                                                   const std::shared_ptr<launch::Driver>& driver, Device device,
                                                   const Artifact& artifact, MissPolicy on_miss) {
-  const auto start = std::chrono::steady_clock::now();
+  const support::Seconds taken;
   auto kernel = kernel_maker.load(op, request, target, driver, device.index, artifact, on_miss);
-  kernel->report.load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  kernel->report.load_ms = taken.so_far() * 1e3;
   return kernel;
 }
 
@@ -177,27 +178,28 @@ std::vector<ops::NeededKernel> Runtime::Impl::needed_kernels(const ops::Op& op, 
   return op.needed_kernels(given, backends.arch(device, op), choosing(op, device));
 }
 
-/// Work that is shared by threads: who comes later finds none left, and touches neither the runtime nor the reports.
+/// Work that is shared by threads: who comes later finds none left, and touches neither the runtime nor the results.
+/// Nothing is made here: what the driver refuses is left to the caller's thread.
 class Runtime::Impl::FoundOnDisk {
  public:
   FoundOnDisk(Impl& runtime, const std::vector<ops::NeededKernel>& kernels, Device device)
-      : runtime_(runtime), kernels_(kernels), device_(device), reports_(kernels.size()) {}
+      : runtime_(runtime), kernels_(kernels), device_(device), results_(kernels.size()) {}
 
   void work() {
     if (generation_ != support::process_generation()) return;  // nobody waits in a forked child
     for (std::size_t at; (at = next_.fetch_add(1)) < kernels_.size();) {
       try {
-        if (!is_again(at)) reports_[at] = load(kernels_[at]);
-      } catch (...) {  // load() meets it again, in the caller's thread
+        if (!is_again(at)) load(kernels_[at], results_[at]);
+      } catch (...) {  // the caller's thread meets it again
       }
       done_.fetch_add(1);
       bell_.ring();
     }
   }
-  std::vector<std::optional<KernelReport>> wait() {
+  std::vector<OnDisk> wait() {
     for (;;) {
       const std::uint32_t rung = bell_.rung();
-      if (done_.load() == kernels_.size()) return std::move(reports_);
+      if (done_.load() == kernels_.size()) return std::move(results_);
       bell_.wait(rung, std::chrono::seconds(1));
     }
   }
@@ -209,19 +211,22 @@ class Runtime::Impl::FoundOnDisk {
     };
     return std::any_of(kernels_.begin(), kernels_.begin() + static_cast<std::ptrdiff_t>(at), same);
   }
-  std::optional<KernelReport> load(const ops::NeededKernel& needed) {
+  void load(const ops::NeededKernel& needed, OnDisk& result) {
     const ops::Op& op = *needed.op;
     const std::uint64_t small_key = needed.kernel.small_key;
-    if (runtime_.table.find(hot_key(op, small_key, device_))) return std::nullopt;
+    if (runtime_.table.find(hot_key(op, small_key, device_))) return;
     const ops::Request request = op.request_of(needed.kernel);
     const arch::Target target = runtime_.backends.target(device_, op);
     const auto driver = runtime_.backends.driver(device_);
-    const auto artifact = runtime_.kernel_maker.find(op, request, target);
-    if (!artifact) return std::nullopt;
-    auto kernel = runtime_.load(op, request, target, driver, device_, *artifact);
+    result.artifact = runtime_.kernel_maker.find(op, request, target);
+    if (!result.artifact) return;
+    const support::Seconds taken;
+    auto kernel = runtime_.kernel_maker.load_once(op, request, target, driver, device_.index, *result.artifact);
+    kernel->report.load_ms = taken.so_far() * 1e3;
     KernelReport report = kernel->report;
     runtime_.insert(op, request, small_key, device_, target, std::move(kernel));
-    return report;
+    result.report = std::move(report);
+    result.artifact.reset();
   }
 
   Impl& runtime_;
@@ -230,12 +235,12 @@ class Runtime::Impl::FoundOnDisk {
   const std::uint32_t generation_ = support::process_generation();
   std::atomic<std::size_t> next_{0}, done_{0};
   support::Bell bell_;
-  std::vector<std::optional<KernelReport>> reports_;
+  std::vector<OnDisk> results_;
 };
 
-std::vector<std::optional<KernelReport>> Runtime::Impl::load_found(const std::vector<ops::NeededKernel>& kernels,
-                                                                   Device device) {
-  if (store == nullptr || kernels.size() < 2) return std::vector<std::optional<KernelReport>>(kernels.size());
+std::vector<Runtime::Impl::OnDisk> Runtime::Impl::load_found(const std::vector<ops::NeededKernel>& kernels,
+                                                             Device device) {
+  if (store == nullptr || kernels.size() < 2) return std::vector<OnDisk>(kernels.size());
   const auto found = std::make_shared<FoundOnDisk>(*this, kernels, device);
   const std::size_t helpers = std::min<std::size_t>(kLoadThreads, kernels.size()) - 1;
   try {
@@ -248,11 +253,29 @@ std::vector<std::optional<KernelReport>> Runtime::Impl::load_found(const std::ve
 
 std::vector<KernelReport> Runtime::Impl::prepare(const std::vector<ops::NeededKernel>& kernels, Device device) {
   const support::Uncancelled whole;
-  std::vector<std::optional<KernelReport>> found = load_found(kernels, device);
+  std::vector<OnDisk> found = load_found(kernels, device);
   std::vector<KernelReport> reports;
-  for (std::size_t i = 0; i < kernels.size(); ++i)
-    reports.push_back(found[i] ? std::move(*found[i]) : report(*kernels[i].op, kernels[i].kernel, device));
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    const ops::Op& op = *kernels[i].op;
+    const ops::Kernel& kernel = kernels[i].kernel;
+    if (found[i].report)
+      reports.push_back(std::move(*found[i].report));
+    else if (found[i].artifact && !table.find(hot_key(op, kernel.small_key, device)))
+      reports.push_back(load_again(op, kernel, device, *found[i].artifact));
+    else
+      reports.push_back(report(op, kernel, device));
+  }
   return reports;
+}
+
+KernelReport Runtime::Impl::load_again(const ops::Op& op, const ops::Kernel& kernel, Device device,
+                                       const Artifact& artifact) {
+  const ops::Request request = op.request_of(kernel);
+  const arch::Target target = backends.target(device, op);
+  auto loaded = load(op, request, target, backends.driver(device), device, artifact);
+  KernelReport report = loaded->report;
+  insert(op, request, kernel.small_key, device, target, std::move(loaded));
+  return report;
 }
 
 std::vector<KernelReport> Runtime::Impl::warm(const std::vector<ops::NeededKernel>& kernels,

@@ -10,7 +10,8 @@
 
 namespace tj::compile {
 
-/// NVIDIA's run-time compiler: CUDA C++ to a cubin.
+/// NVIDIA's run-time compiler: CUDA C++ to a cubin. All of a process stay with the file that the first one found
+/// (found_library.hpp).
 std::unique_ptr<Compiler> make_nvrtc();
 /// NVIDIA's compiler, with the library looked for in another place.
 std::unique_ptr<Compiler> make_nvrtc(const LibrarySearch& search);

@@ -103,9 +103,9 @@ class Hiprtc final : public Compiler {
  public:
   Hiprtc(LibrarySearch search, std::string arch) : search_(std::move(search)), arch_(std::move(arch)) {}
 
-  /// hiprtc adds options of its own accord that the environment names.
   bool is_library() const override { return true; }
 
+  /// hiprtc adds options of its own accord that the environment names.
   Identity identity() const override {
     const std::string added = support::environment_variable("HIPRTC_COMPILE_OPTIONS_APPEND").value_or("");
     return identify(added.empty() ? "hiprtc" : cat("hiprtc HIPRTC_COMPILE_OPTIONS_APPEND=", added),

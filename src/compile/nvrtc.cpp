@@ -141,10 +141,9 @@ std::string known_arch(const Api& api, std::string_view arch) {
 
 class Nvrtc final : public Compiler {
  public:
-  explicit Nvrtc(std::function<LibrarySearch()> search, std::function<std::string()> inputs = {})
-      : found_(std::move(search), std::move(inputs)) {}
+  explicit Nvrtc(std::shared_ptr<FoundLibrary> found) : found_(std::move(found)) {}
 
-  Identity identity() const override { return found_.identity("nvrtc"); }
+  Identity identity() const override { return found_->identity("nvrtc"); }
 
   bool is_library() const override { return true; }
 
@@ -214,25 +213,29 @@ class Nvrtc final : public Compiler {
     const std::lock_guard lock(mutex_);
     if (api_) return *api_;
     try {
-      api_ = std::make_unique<Api>(open_api(found_.search()));
+      api_ = std::make_unique<Api>(open_api(found_->search()));
     } catch (const Error&) {
-      found_.forget();  // another one may be put beside it
+      found_->forget();  // another one may be put beside it
       throw;
     }
     return *api_;
   }
 
-  FoundLibrary found_;
+  const std::shared_ptr<FoundLibrary> found_;
   support::Mutex mutex_;
   std::unique_ptr<Api> api_;
 };
 
 }  // namespace
 
-std::unique_ptr<Compiler> make_nvrtc() { return std::make_unique<Nvrtc>(nvrtc_search, nvrtc_search_inputs); }
+/// One for the process, so that all of it names one file, and runtimes that are made later stay with it.
+std::unique_ptr<Compiler> make_nvrtc() {
+  static const auto found = std::make_shared<FoundLibrary>(nvrtc_search, nvrtc_search_inputs);
+  return std::make_unique<Nvrtc>(found);
+}
 
 std::unique_ptr<Compiler> make_nvrtc(const LibrarySearch& search) {
-  return std::make_unique<Nvrtc>([search] { return search; });
+  return std::make_unique<Nvrtc>(std::make_shared<FoundLibrary>([search] { return search; }));
 }
 
 }  // namespace tj::compile

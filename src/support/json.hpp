@@ -54,12 +54,26 @@ void drop(Value& value, nlohmann::detail::value_t type) noexcept {
 
 }  // namespace json_detail
 
-inline constexpr int kMostJsonDepth = 64;  ///< far beyond what the library and its tools write
+inline constexpr int kMostJsonDepth = 64;  ///< objects and arrays in each other, far beyond what the library writes
+
+namespace json_detail {
+
+/// The depth that nlohmann gives with an event is the number of objects and arrays around it. One that begins is a
+/// level of its own; a number, a text and a name are none.
+inline bool is_shallow(int depth, nlohmann::detail::parse_event_t event) {
+  using Event = nlohmann::detail::parse_event_t;
+  const bool begins = event == Event::object_start || event == Event::array_start;
+  return begins ? depth < kMostJsonDepth : depth <= kMostJsonDepth;
+}
+
+}  // namespace json_detail
 
 /// Drops what is nested deeper than kMostJsonDepth. A text that is no JSON is an exception, or a discarded value.
 template <class Tree = Json>
 Tree parse_shallow(std::string_view text, bool throws = true) {
-  const auto keep = [](int depth, typename Tree::parse_event_t, Tree&) { return depth < kMostJsonDepth; };
+  const auto keep = [](int depth, typename Tree::parse_event_t event, Tree&) {
+    return json_detail::is_shallow(depth, event);
+  };
   return Tree::parse(text.begin(), text.end(), keep, throws);
 }
 
@@ -81,7 +95,7 @@ inline Json parse_distinct(std::string_view text, JsonFault* fault) {
       const std::string& name = given.get_ref<const std::string&>();
       if (!open.back().insert(name).second) fault->twice = name;
     }
-    const bool kept = depth < kMostJsonDepth;
+    const bool kept = json_detail::is_shallow(depth, event);
     fault->too_deep = fault->too_deep || !kept;
     return kept;
   };

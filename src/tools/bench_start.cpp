@@ -21,7 +21,6 @@
 #include <ostream>
 #include <set>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -190,24 +189,26 @@ class Readying {
   }
 
   Found run(int threads) {
-    std::vector<std::thread> helpers;
-    try {
-      for (int t = 1; t < threads; ++t) helpers.emplace_back([this] { work(); });
-    } catch (const std::system_error&) {  // fewer threads then
+    {
+      std::vector<std::jthread> helpers;  // waited for, come what may
+      try {
+        for (int t = 1; t < threads; ++t) helpers.emplace_back([this] { work(); });
+      } catch (const std::exception&) {  // fewer threads then
+      }
+      work();
     }
-    work();
-    for (std::thread& helper : helpers) helper.join();
-    if (failed_) std::rethrow_exception(failed_);
+    tell_missing();
     return found_;
   }
 
  private:
+  /// No exception leaves it: in a helper's thread it would end the process.
   void work() {
     Spent look_ups, loads;
     for (std::size_t at; !over_ && (at = next_++) < wanted_.size();) try {
         make_ready(at, look_ups, loads);
-      } catch (const Error& error) {
-        fail(at, error);
+      } catch (...) {
+        fail(at, std::current_exception());
       }
     const std::lock_guard lock(mutex_);
     found_.look_ups += look_ups;
@@ -230,19 +231,25 @@ class Readying {
   }
 
   /// The first kernel of the list counts.
-  void fail(std::size_t at, const Error& error) {
+  void fail(std::size_t at, std::exception_ptr error) {
     over_ = true;
     const std::lock_guard lock(mutex_);
     if (at >= first_failed_) return;
     first_failed_ = at;
-    failed_ = nullptr;
-    found_.missing.clear();
-    if (error.code != Code::not_in_cache) {
-      failed_ = std::make_exception_ptr(error);
-      return;
+    failed_ = std::move(error);
+  }
+
+  /// In the caller's thread: a kernel that is not served is told of, and any other error is the caller's.
+  void tell_missing() {
+    if (!failed_) return;
+    try {
+      std::rethrow_exception(failed_);
+    } catch (const Error& error) {
+      if (error.code != Code::not_in_cache) throw;
+      const Wanted& lacked = wanted_[first_failed_];
+      found_.missing = cat(lacked.request.name, " for ", lacked.target.name());
+      found_.why = error.message;
     }
-    found_.missing = cat(wanted_[at].request.name, " for ", wanted_[at].target.name());
-    found_.why = error.message;
   }
 
   const std::vector<Wanted>& wanted_;
@@ -267,9 +274,12 @@ struct Share {
   std::optional<double> cpu_ms = {};
 };
 
-std::vector<Share> shares_of(const Spent& choosing, const Found& found, const cache::StoreCounts& store,
+/// before, after: what the store had counted when the look-ups began, and at their end.
+std::vector<Share> shares_of(const Spent& verifying, const Spent& choosing, const Found& found,
+                             const cache::StoreCounts& before, const cache::StoreCounts& after,
                              const launch::LoadShares& driver) {
-  std::vector<Share> shares = {{"choosing", "", choosing.wall, choosing.cpu}};
+  std::vector<Share> shares = {{"packs verified", "", verifying.wall, verifying.cpu},
+                               {"choosing", "", choosing.wall, choosing.cpu}};
   const auto add = [&](const char* of, const Spent& whole,
                        std::initializer_list<std::pair<const char*, double>> parts) {
     shares.push_back({of, "", whole.wall, whole.cpu});
@@ -281,10 +291,9 @@ std::vector<Share> shares_of(const Spent& choosing, const Found& found, const ca
     shares.push_back({"the rest", of, std::max(rest, 0.0)});
   };
   add("look-ups", found.look_ups,
-      {{"layers opened", store.open_s},
-       {"packs verified", store.verify_s},
-       {"entries read", store.read_s},
-       {"checksums", store.check_s}});
+      {{"layers opened", after.open_s - before.open_s},
+       {"entries read", after.read_s - before.read_s},
+       {"checksums", after.check_s - before.check_s}});
   add("loads", found.loads,
       {{"modules", driver.module_s},
        {"functions", driver.function_s},
@@ -320,7 +329,9 @@ int run_start(const BenchArguments& arguments) {
     bad_use(cat("--target is given ", arguments.targets.size(), " times; allowed without --compile: one"));
   const std::set<std::string> before = compilers_in_process();
   Start start(arguments);
+  const Watch opening;
   require_layers(start);
+  const Spent verifying = opening.spent();
   const Clock::time_point begin = Clock::now();
   const Device device = start.backends.default_device();
   const std::string target = start.backends.target(device).name();
@@ -331,11 +342,12 @@ int run_start(const BenchArguments& arguments) {
   const Watch choice;
   const std::vector<Wanted> wanted = wanted_kernels(arguments, start, device);
   const Spent choosing = choice.spent();
+  const cache::StoreCounts before_look_ups = start.store.counts();
   Readying readying(wanted, start, device, *arguments.err);
   const Found found = readying.run(arguments.threads);
   const double kernels_ms = ms_since(ready);
-  const std::vector<Share> shares =
-      shares_of(choosing, found, start.store.counts(), start.backends.driver(device)->load_shares());
+  const std::vector<Share> shares = shares_of(verifying, choosing, found, before_look_ups, start.store.counts(),
+                                              start.backends.driver(device)->load_shares());
 
   std::set<std::string> opened = compilers_in_process();
   for (const std::string& path : before) opened.erase(path);

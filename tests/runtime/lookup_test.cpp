@@ -2,11 +2,15 @@
 // never results. Also the report's words about the kernel.
 #include <doctest/doctest.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 
 #include "cache/cache.hpp"
+#include "description.hpp"
 #include "runtime/runtime_fixture.hpp"
+#include "support/variable.hpp"
 
 namespace {
 
@@ -28,6 +32,23 @@ std::string only_entry(const std::string& cache_dir) {
     if (name.ends_with(".tjk") && !name.ends_with("-alias.tjk")) entries.push_back(cache_dir + "/" + name);
   REQUIRE(entries.size() == 1);
   return entries.front();
+}
+
+TEST_CASE("a process that has found NVRTC stays with it, and describes itself by it") {
+  Machine machine;
+  const char* path = std::getenv("LD_LIBRARY_PATH");
+  const std::string earlier = machine.scratch / "earlier";
+  std::filesystem::create_directory(earlier);
+  const tj::testing::Variable search("LD_LIBRARY_PATH", earlier + ":" + path);
+  const auto described = [] { return nlohmann::json::parse(tj::description()).at("nvrtc").get<std::string>(); };
+  Runtime first(machine.options());
+  CHECK(first.prepare(config_of()).origin == KernelOrigin::compiled);
+  const std::string in_use = described();
+  CHECK(has(in_use, "libnvrtc.so.13"));
+  std::filesystem::create_symlink(TJ_FAKES_DIR "/libnvrtc.so.1", earlier + "/libnvrtc.so.13");
+  CHECK(described() == in_use);
+  Runtime second(machine.options());
+  CHECK(second.prepare(config_of()).origin == KernelOrigin::disk);
 }
 
 TEST_CASE("the first call compiles, the second finds memory, another runtime the disk") {

@@ -110,14 +110,18 @@ TEST_CASE("lines: comments, empty ones and line ends of other systems; the same 
   REQUIRE(tj::read_manifest(twice).bad.size() == 1);
   CHECK(tj::read_manifest(twice).bad[0].second.find("'causal' stands there twice") != std::string::npos);
   // The line is the first level, so that one more than is allowed has as many brackets as levels are.
-  const auto nested = [](int levels) {
+  const auto nested = [](int levels, const std::string& inside) {
     const std::string before(static_cast<std::size_t>(levels), '['), after(static_cast<std::size_t>(levels), ']');
-    return tj::read_manifest(R"({"kernel":"fmha","deep":)" + before + after + "}").bad.at(0).second;
+    return tj::read_manifest(R"({"kernel":"fmha","deep":)" + before + inside + after + "}").bad.at(0).second;
   };
-  CHECK_MESSAGE(nested(tj::support::kMostJsonDepth).find("it is nested deeper than 64 levels") == 0,
-                nested(tj::support::kMostJsonDepth));
-  CHECK_MESSAGE(nested(tj::support::kMostJsonDepth - 1).find("it has no member 'target'") == 0,
-                nested(tj::support::kMostJsonDepth - 1));
+  for (const std::string inside : {"", "7", R"("text")", "null"}) {
+    const std::string deeper = nested(tj::support::kMostJsonDepth, inside);
+    CHECK_MESSAGE(deeper.find("it is nested deeper than 64 levels") == 0, deeper);
+    const std::string deepest = nested(tj::support::kMostJsonDepth - 1, inside);
+    CHECK_MESSAGE(deepest.find("it has no member 'target'") == 0, deepest);
+  }
+  const std::string object = nested(tj::support::kMostJsonDepth - 2, R"({"name":7})");
+  CHECK_MESSAGE(object.find("it has no member 'target'") == 0, object);
 }
 
 TEST_CASE("every flipped bit and every truncation of a line is refused, or is a line of its own") {

@@ -102,6 +102,10 @@ TEST_CASE("a text that is deeper than a reader may go loses what is deeper") {
   for (const auto* at = &tree; at->is_array() && !at->empty(); at = &at->front()) ++depth;
   CHECK(depth > 16);
   CHECK(depth <= tj::support::kMostJsonDepth);
+  constexpr std::size_t kMost = tj::support::kMostJsonDepth;
+  const std::string deepest = std::string(kMost, '[') + "7" + std::string(kMost, ']');
+  CHECK(tj::support::parse_shallow(deepest).dump() == deepest);
+  CHECK(tj::support::parse_shallow("[" + deepest + "]").dump().find('7') == std::string::npos);
 }
 
 TEST_CASE("a graph, its text and its schedule's text survive a want of memory at every place" *

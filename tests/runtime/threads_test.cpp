@@ -108,6 +108,41 @@ TEST_CASE("a kernel that the driver does not load among others is an error of th
   CHECK(std::string(many.cuda.leaks()) == "");
 }
 
+TEST_CASE("a binary among others that the driver refuses is made anew once, by the caller's thread") {
+  constexpr int kInvalidImage = 200;
+  for (const bool compiles : {true, false}) {
+    CAPTURE(compiles);
+    Many many;
+    tj::Options options = many.options();
+    std::atomic<int> elsewhere{0};
+    options.log_sink = [&, caller = std::this_thread::get_id()](tj::LogLevel, std::string_view text) {
+      const std::lock_guard lock(many.mutex);
+      many.warnings.emplace_back(text);
+      if (std::this_thread::get_id() != caller) ++elsewhere;
+    };
+    Runtime runtime(options);
+    const int kernels = static_cast<int>(many.names.size());
+    many.cuda.reset();
+    for (const int nth : {3, kernels + 1}) many.cuda.fail("cuModuleLoadData", nth, kInvalidImage);
+    if (!compiles) many.nvrtc.refuse("a.cu(1): error: nothing is right\n");
+    const auto prepare = [&] { return runtime.prepare_flags("fmha", many.cached, Many::kOn); };
+    if (compiles)
+      CHECK(prepare().size() == many.names.size());
+    else
+      CHECK(error_of(prepare).code == tj::Code::compile_failed);
+    const tj::Counters counters = runtime.counters();
+    CHECK(counters.loads == many.names.size() - (compiles ? 0 : 1));
+    CHECK(counters.layers[0].hits == many.names.size());
+    CHECK(counters.compiles == (compiles ? 1 : 0));
+    CHECK(counters.failed_compiles == (compiles ? 0 : 1));
+    CHECK(counters.rejected.back().reason == "driver");
+    CHECK(counters.rejected.back().entries == 1);
+    REQUIRE(many.warnings.size() == 1);
+    CHECK_MESSAGE(has(many.warnings[0], "does not load and is made anew"), many.warnings[0]);
+    CHECK(elsewhere == 0);
+  }
+}
+
 TEST_CASE("threads that each prepare many kernels end with each of them once") {
   Many many;
   Runtime runtime(many.options());
