@@ -91,7 +91,8 @@ struct GatedDeltaRuleArgs {
 };
 
 /// The fields that choose a gated_delta_rule kernel, without any memory: for prepare() and warm(). They make the kernel
-/// that takes tokens one by one; `tj-warm --op delta_chunks` makes those of chunks.
+/// that takes tokens one by one, and on sm_90a those of chunks. `tj-warm --op gated_delta_rule` makes the first alone,
+/// `--op delta_chunks` the others.
 struct GatedDeltaRuleConfig {
   using Args = GatedDeltaRuleArgs;
   DType dtype = DType::bf16;       ///< of q
@@ -99,6 +100,7 @@ struct GatedDeltaRuleConfig {
   int head_dim = 128;              ///< K
   bool state_transposed = false;
   bool channel_gate = false;  ///< the gate is [.., T, H, K]; no chunks then
+  bool checkpoints = false;   ///< calls have token_states of token_every 64, 128, ...: their chunks' kernels are others
 };
 
 /// Runs the call on Runtime::instance().

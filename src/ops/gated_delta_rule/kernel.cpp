@@ -127,7 +127,7 @@ class GatedDeltaRule final : public Described<GatedDeltaRuleArgs, gated_delta_ru
                                       .head_dim = of.head_dim,
                                       .state_transposed = of.state_transposed,
                                       .channel_gate = of.channel_gate};
-    std::vector<NeededKernel> list = chunk_kernels(kernel, choose.arch());
+    std::vector<NeededKernel> list = chunk_kernels(kernel, of.checkpoints, choose.arch());
     list.push_back({this, choose({key_of_fields<kFields>(kernel)})});
     return list;
   }
