@@ -25,28 +25,30 @@ enum class GateForm : std::int32_t {
 /// For a token t and a head, S is V x K, the state before it:
 ///   S' = decay_t S;  d = beta_t (v_t - S' k_t);  S = S' + d k_t^T;  o_t = scale * S q_t.
 /// Without a gate the decay is 1, which is the delta rule. Without beta it is 1. Without delta, d is beta_t v_t: gated
-/// linear attention, and the state of Mamba-2. A gate may have a number for each key channel, as Kimi Delta Attention
-/// (KDA) has: column j of S' is decay_t[j] times that of S. Without delta this is gated linear attention (GLA).
+/// linear attention, and the state of Mamba-2. A gate may have a number for each key channel: column j of S' is
+/// decay_t[j] times that of S. Kimi Delta Attention (KDA) has such a gate; without delta this is gated linear attention
+/// (GLA).
 ///
 /// Shapes, of T tokens: q [T, Hq, K], k [T, Hk, K], v [T, Hv, V], o [T, H, V]; gate [T, H] or
 /// [T, H, K]; beta [T, H]; a_log [H]; dt_bias [H], or [H, K] with such a gate, one row behind the other. H is a
 /// multiple of Hq, Hk and Hv; head s takes q's head s / (H / Hq), and k's and v's likewise. K = V, 64 or 128. With a
 /// leading B these are B sequences of T tokens. Without it they are one sequence, or with cu_seqlens [N + 1] on the
 /// device N of any lengths: sequence n has the tokens from cu_seqlens[n] to cu_seqlens[n + 1] - 1. A sequence without
-/// tokens leaves its state as it is.
+/// tokens leaves its state as it is, but for e4m3 (below).
 ///
 /// States are [slots, H, V, K], or [slots, H, K, V] with state_transposed. Sequence n begins with that of slot
 /// read_slots[n] of initial_state, and leaves its last state at slot write_slots[n] of final_state. Without the list
 /// the slot is n, and there are as many slots as sequences. A read of slot -1 gives zeros; a write there does nothing.
 /// final_state may be initial_state itself: same address, shape and strides. A slot that one sequence writes is then
-/// read by no other. token_states [N, L, H, V, K] takes the state after each of a sequence's first L tokens, or after
-/// each token_every of them: place l has that after token_every (l + 1) tokens. Places without such a token stay as
-/// they are. Checkpoints of a prompt have token_every of a multiple of 64, which chunks serve.
+/// read by no other. token_states [N, L, H, V, K] takes L states of each sequence. Place l has the state after
+/// token_every (l + 1) tokens, by default after l + 1. Places without such a token stay as they are. Checkpoints of a
+/// prompt have token_every of a multiple of 64, which chunks serve.
 ///
 /// States of e4m3 have a scale in f32 for each row of V: initial_scales and final_scales [slots, H, V], token_scales
-/// [N, L, H, V]. The state is element times scale. A row that is written has the scale largest magnitude / 448, so that
-/// each element is within 1/16 of its size, or 1/1024 of the scale; rows below 1e-30 count as that. A state that a call
-/// only passes on is rounded again. States in place have scales in place. See NUMERICS.md for calls that follow.
+/// [N, L, H, V]. The state is element times scale. A row that is written has the scale largest magnitude / 448. Each
+/// element is then within 1/16 of its size, or 1/1024 of the scale. Largest magnitudes below 1e-30 count as that. A
+/// state that a call only passes on is rounded again. States in place have scales in place. See NUMERICS.md for calls
+/// that follow.
 ///
 /// Types: q, k, v, o are all f16 or all bf16. gate, beta and dt_bias are f32 or q's type, a_log is f32. States are all
 /// f32, all bf16, all f16 or all e4m3; between a call's tokens they are f32. Lists are i32. All are on one device;
@@ -91,7 +93,8 @@ struct GatedDeltaRuleArgs {
 };
 
 /// The fields that choose a gated_delta_rule kernel, without any memory: for prepare() and warm(). They make the kernel
-/// that takes tokens one by one; `tj-warm --op delta_chunks` makes those of chunks.
+/// that takes tokens one by one, and on sm_90a those of chunks. `tj-warm --op gated_delta_rule` makes the first alone,
+/// `--op delta_chunks` the others.
 struct GatedDeltaRuleConfig {
   using Args = GatedDeltaRuleArgs;
   DType dtype = DType::bf16;       ///< of q
@@ -99,6 +102,7 @@ struct GatedDeltaRuleConfig {
   int head_dim = 128;              ///< K
   bool state_transposed = false;
   bool channel_gate = false;  ///< the gate is [.., T, H, K]; no chunks then
+  bool checkpoints = false;   ///< calls have token_states of token_every 64, 128, ...: their chunks' kernels are others
 };
 
 /// Runs the call on Runtime::instance().

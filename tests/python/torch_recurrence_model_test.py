@@ -227,6 +227,7 @@ class GatedDeltaRule(unittest.TestCase):
         self.refused("return_intermediate_states is given", lambda: self.torch.chunk_kda(q, k, v, gk, beta, return_intermediate_states=True))
         self.refused("gate.shape[3] (K) is 32", lambda: kda(q, k, v, gk[..., :32].contiguous(), beta))
         self.refused("gv is given", lambda: self.torch.fused_recurrent_gla(q, k, v, gk, v))
+        self.refused("gk.rank is 3; allowed: 4", lambda: self.torch.fused_recurrent_gla(q, k, v, g))
         self.refused("reverse is given", lambda: self.torch.fused_recurrent_simple_gla(q, k, v, g, reverse=True))
         self.refused("q.rank is 3", lambda: rule(q[0], k[0], v[0]))
         self.refused("q.shape[0] is 2 with cu_seqlens", lambda: rule(q, k, v, cu_seqlens=torch.tensor([0, 3])))
@@ -236,6 +237,17 @@ class GatedDeltaRule(unittest.TestCase):
         self.refused("gate_form is 'log2'", lambda: self.ops.gated_delta_rule(q.to("meta"), k.to("meta"), v.to("meta"), gate_form="log2"))
         self.refused("gate_form is 'log2'", lambda: tilejit.gated_delta_rule(q, k, v, gate_form="log2"))
         self.refused("initial_state.dtype is i32", lambda: rule(q, k, v, initial_state=torch.zeros(2, 2, 64, 64, dtype=torch.int32)))
+
+    def test_refusals_of_ranks(self):
+        q, k, v, g, beta = self.inputs(2, 3)
+        for rank in (0, 1, 2, 3, 5):
+            state, text = torch.zeros((2,) * rank), f"state.rank is {rank}; allowed: 4"
+            for last in (False, True):
+                self.refused(f"initial_{text}", lambda: self.torch.fused_recurrent_gated_delta_rule(q, k, v, g, beta, None, state, last))
+            self.refused(f"initial_{text}", lambda: self.ops.gated_delta_rule(*(x.to("meta") for x in (q, k, v)), initial_state=state.to("meta")))
+            self.refused(text, lambda: self.torch.gated_delta_rule_decode(q, k, v, state, g[0, 0], g, None, beta))
+        for name in ("gate", "beta"):
+            self.refused(f"{name}.rank is 0; allowed: 3", lambda: self.ops.gated_delta_rule(q, k, v, **{name: torch.zeros(())}))
 
 
 if __name__ == "__main__":

@@ -37,10 +37,11 @@ TJ_DEVICE void channel_decays(const Params& params, const Position& at, int firs
   if (has(params, kGateExp)) return;
   float biases[N] = {}, a_log = 0;
   if (raw) a_log = dev::load_global(params.a_log + at.head);
-  if (params.dt_bias != nullptr)
-    load_numbers(
-        tag, static_cast<const unsigned char*>(params.dt_bias) + (at.head * C::kHeadDim + first) * (bias_half ? 2 : 4),
-        bias_half, biases);
+  if (params.dt_bias != nullptr) {
+    const long long number = static_cast<long long>(at.head) * C::kHeadDim + first;
+    load_numbers(tag, static_cast<const unsigned char*>(params.dt_bias) + number * (bias_half ? 2 : 4), bias_half,
+                 biases);
+  }
 #pragma unroll
   for (int n = 0; n < N; ++n) decays[n] = exponential(raw ? raw_gate(decays[n], a_log, biases[n]) : decays[n]);
 }

@@ -182,9 +182,9 @@ class StateBuilder : Builder {
  private:
   static constexpr int kRows = 64;
   static constexpr int kThreads = 128;
+  static constexpr double kEvery = 16;  // Costs assume a kept state every 16 chunks.
   // Cycles of a body beside its work: of one whose lists come from shared memory first, and of others. They are half of
   // those in timelines of an H200 (tj-bench --timeline: 66 to 135, and 13 to 40), as marks take cycles, too.
-  static constexpr double kEvery = 16;  // chunks from one state that is kept to the next, which costs alone ask for
   static constexpr double kListCycles = 40, kAloneCycles = 12;
 
   int matrix(const char* body, int c, int width, int depth, int registers) {

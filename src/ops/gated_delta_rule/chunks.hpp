@@ -24,6 +24,7 @@ ChunkCut chunk_cut(const GatedDeltaRuleArgs& args);
 void chunk_steps(const GatedDeltaRuleArgs& args, const GatedDeltaRuleKernel& kernel, ChunkCut cut, void* scratch,
                  const EachStep& each);
 /// The kernels of chunks that calls of such a kernel may take on the arch; none where it has no chunks.
-std::vector<NeededKernel> chunk_kernels(const GatedDeltaRuleKernel& kernel, const arch::Arch& arch);
+/// keeps: of calls with token_states.
+std::vector<NeededKernel> chunk_kernels(const GatedDeltaRuleKernel& kernel, bool keeps, const arch::Arch& arch);
 
 }  // namespace tj::ops

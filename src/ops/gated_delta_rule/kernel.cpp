@@ -19,9 +19,9 @@ using support::at;
 
 constexpr const char* kOp = "gated_delta_rule";
 constexpr double kTypicalTokens = 1;
-/// Four blocks of 128 threads have 128 registers for each, and half of these hold the state: 64 or 128 KB of an SM's
-/// loads under way. States of f32 with eight rows a lane take a few registers more, and so do f16, e4m3 and gates of
-/// channels with transposed states (nvcc 13.0).
+/// Four blocks of 128 threads have 128 registers for each thread. Half of these hold the state: 64 or 128 KB of an SM's
+/// loads are under way. States of f32 with eight rows a lane take a few registers more. So do states of f16 and e4m3,
+/// and gates of channels with transposed states (nvcc 13.0).
 int blocks_beside(const GatedDeltaRuleKernel& kernel) {
   if (kernel.state == DType::e4m3) return kernel.state_transposed && kernel.head_dim == 128 ? 4 : 3;
   if (kernel.state_transposed) return kernel.channel_gate && kernel.state == DType::f32 ? 3 : 4;
@@ -127,7 +127,7 @@ class GatedDeltaRule final : public Described<GatedDeltaRuleArgs, gated_delta_ru
                                       .head_dim = of.head_dim,
                                       .state_transposed = of.state_transposed,
                                       .channel_gate = of.channel_gate};
-    std::vector<NeededKernel> list = chunk_kernels(kernel, choose.arch());
+    std::vector<NeededKernel> list = chunk_kernels(kernel, of.checkpoints, choose.arch());
     list.push_back({this, choose({key_of_fields<kFields>(kernel)})});
     return list;
   }

@@ -106,7 +106,7 @@ def fused_recurrent_gla(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, gk: O
     [1.0, 2.0, 3.0]
     """
     return run_rule("fused_recurrent_gla", q, k, v, gk, None, scale, initial_state, output_final_state, False, cu_seqlens,
-                    {"gv": gv, "reverse": reverse, **others}, channels=True, delta=False)
+                    {"gv": gv, "reverse": reverse, **others}, channels=True, gate_name="gk", delta=False)
 
 
 def _simple_gla(function, q, k, v, g, g_gamma, scale, initial_state, output_final_state, reverse, cu_seqlens, others):

@@ -15,7 +15,12 @@ _SCALED = (*_STATES, torch.float8_e4m3fn)  # where the call has scales
 
 
 def heads_of(q, v, gate, beta, initial_state):
-    """H of o: that of states, gates or beta, where one is given."""
+    """H of o: that of states, gates or beta, where one is given. Their ranks are checked."""
+    last = q.dim() - 1
+    for name, x, form, ranks in (("gate", gate, "[.., T, H], or [.., T, H, K] for each key channel", (last, last + 1)),
+                                 ("beta", beta, "[.., T, H]", (last,)), ("initial_state", initial_state, "[slots, H, V, K]", (4,))):
+        if x is not None:
+            _rank(_OP, name, x, form, *ranks)
     if initial_state is not None:
         return initial_state.shape[1]
     if gate is not None:
@@ -60,14 +65,12 @@ def _check(q, k, v, o_shape, gate, a_log, dt_bias, beta, gate_form, initial_stat
     for name, x in (("gate", gate), ("beta", beta)):
         if x is not None:
             channels = name == "gate" and has_channels(q, x)
-            _rank(_OP, name, x, "[.., T, H], or [.., T, H, K] for each key channel" if name == "gate" else "[.., T, H]", last + channels)
             _dtype(_OP, name, x, (torch.float32, q.dtype))
             for axis in range(last):
                 _same(_OP, name, x, axis, o_shape[axis], "o's shape")
             if channels:
                 _same(_OP, name, x, last, q.shape[last], "q's K")
     if initial_state is not None:
-        _rank(_OP, "initial_state", initial_state, "[slots, H, V, K]", 4)
         _dtype(_OP, "initial_state", initial_state, states, ", or float8_e4m3fn with scales" if states is _STATES else "", code="unsupported")
     for name, x in (("read_slots", read_slots), ("write_slots", write_slots), ("cu_seqlens", cu_seqlens)):
         if x is not None:

@@ -23,15 +23,18 @@ def refuse(function: str, text: str, code: str = "invalid_argument"):
     raise Error(f"{function}: {text}", code=code)
 
 
-def run_rule(function, q, k, v, g, beta, scale, initial_state, output_final_state, normalise, cu_seqlens, others, channels=False, **more):
-    """A call with the arguments of flash-linear-attention's functions. g is [B, T, H], with channels [B, T, H, K]; more: options of the operator."""
+def run_rule(function, q, k, v, g, beta, scale, initial_state, output_final_state, normalise, cu_seqlens, others, channels=False, gate_name="g", **more):
+    """A call with the arguments of flash-linear-attention's functions. g is [B, T, H], with channels [B, T, H, K]. more: options of the operator.
+
+    gate_name: g's name in the function, for errors.
+    """
     for name, value in others.items():
         if value is not None and value is not False:
             refuse(function, f"{name} is given; allowed: None, as {_SERVED[channels]} is served", "unsupported")
     for name, x in (("q", q), ("k", k), ("v", v)):
         if x.dim() != 4:
             refuse(function, f"{name}.rank is {x.dim()}; allowed: 4 ([B, T, heads, K])")
-    for name, x, rank in (("g", g, 4 if channels else 3), ("beta", beta, 3)):
+    for name, x, rank in ((gate_name, g, 4 if channels else 3), ("beta", beta, 3)):
         if x is not None and x.dim() != rank:
             refuse(function, f"{name}.rank is {x.dim()}; allowed: {_FORMS[rank]}", "unsupported")
     options = {"gate": g, "beta": beta, "scale": scale, "initial_state": initial_state, "normalise": normalise, "state_transposed": True, **more}
@@ -114,6 +117,8 @@ def gated_delta_rule_decode(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, s
     >>> o.shape, state[0].count_nonzero().item(), state[1].count_nonzero().item()
     (torch.Size([1, 1, 1, 64]), 0, 4096)
     """
+    if state.dim() != 4:
+        refuse("gated_delta_rule_decode", f"state.rank is {state.dim()}; allowed: 4 ([slots, H, V, K], or [slots, H, K, V] with state_transposed)")
     o = q.new_empty((*v.shape[:-2], state.shape[1], v.shape[-1])) if output is None else output
     writes = {} if disable_state_update else {"final_state": state,
                                               "write_slots": state_indices if output_state_indices is None else output_state_indices,

@@ -1,5 +1,5 @@
-// Protects gates of key channels on the CPU model, against the serial recurrence in f64: forms of gates, types, widths
-// and orders of states, archs, lists, pools and kept states, with the delta (KDA) and without it (GLA).
+// Protects gates of key channels on the CPU model, against the serial recurrence in f64. Gates have each form, with the
+// delta (KDA) and without it (GLA). States have each type, width and order, in lists, pools and kept. Archs are all.
 #include <doctest/doctest.h>
 
 #include <string>

@@ -1,5 +1,6 @@
-// Protects states of e4m3 on the CPU model: each element within half a step of the serial recurrence's in f64 beside
-// its row's scale, types, widths and orders, pools, kept states, archs, and rows of zeros, tiny numbers and NaN.
+// Protects states of e4m3 on the CPU model. Each element is within half a step of the serial recurrence's in f64,
+// beside its row's scale. Types, widths, orders and archs are all; states lie in pools or are kept. Rows may be zeros,
+// tiny numbers or NaN.
 #include <doctest/doctest.h>
 
 #include <cmath>
