@@ -22,6 +22,7 @@
 #include "compile/runtime_library.hpp"
 #include "support/fail.hpp"
 #include "support/fork_safe.hpp"
+#include "support/lasting.hpp"
 #include "support/text.hpp"
 
 namespace tj::compile {
@@ -230,8 +231,9 @@ class Nvrtc final : public Compiler {
 
 /// One for the process, so that all of it names one file, and runtimes that are made later stay with it.
 std::unique_ptr<Compiler> make_nvrtc() {
-  static const auto found = std::make_shared<FoundLibrary>(nvrtc_search, nvrtc_search_inputs);
-  return std::make_unique<Nvrtc>(found);
+  static constinit support::Lasting<const std::shared_ptr<FoundLibrary>> found;
+  return std::make_unique<Nvrtc>(
+      found.get([] { return std::make_shared<FoundLibrary>(nvrtc_search, nvrtc_search_inputs); }));
 }
 
 std::unique_ptr<Compiler> make_nvrtc(const LibrarySearch& search) {

@@ -169,7 +169,8 @@ TEST_CASE("a runtime records each kernel that calls ask for, once, also one that
   options.record_file = machine.scratch / "second";
   Runtime from_disk(options);
   CHECK(from_disk.prepare(config_of(true), {tj::DeviceKind::cuda, 0}).origin == tj::KernelOrigin::disk);
-  CHECK(recorded(*options.record_file) == lines);
+  const std::vector<std::string> found = recorded(*options.record_file);
+  CHECK(std::is_permutation(found.begin(), found.end(), lines.begin(), lines.end()));  // threads find them
   machine.nvrtc.refuse("no");
   CHECK_THROWS_AS(from_disk.prepare(config_of(true, 64), {tj::DeviceKind::cuda, 0}), tj::Error);
   CHECK(has(recorded(*options.record_file).back(), R"("head-dim":"64")"));
