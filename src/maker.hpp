@@ -50,8 +50,8 @@ class KernelMaker {
   /// then that.
   Artifact get_for(const ops::Maker& op, const ops::Request& request, arch::Target& target, Device device,
                    MissPolicy on_miss = MissPolicy::wait);
-  /// What the disk has of it, by its alias. It is counted and recorded where it is there, and not at all where get()
-  /// has to be asked.
+  /// The kernel that the disk has, by its alias. It is counted and recorded where it is there, and not at all where
+  /// get() has to be asked.
   std::optional<Artifact> find(const ops::Maker& op, const ops::Request& request, const arch::Target& target);
   /// Has `make` compile a device's kernel without a look at the disk: for `target`, or for its PTX where the compiler
   /// at hand refuses that, now or before. `target` is then the one that was made.

@@ -90,7 +90,8 @@ struct Runtime::Impl {
   /// Keeps a kernel that was loaded, and obeys the bound of loaded code.
   KernelTable::Hold insert(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device,
                            const arch::Target& target, std::unique_ptr<LoadedKernel> kernel);
-  /// What came of a kernel that was looked for on disk. Neither: it is there already, or load() has to be asked for it.
+  /// A kernel that was looked for on disk: loaded, or refused by the driver. Neither: it is there already, or load()
+  /// has to be asked for it.
   struct OnDisk {
     std::optional<KernelReport> report;  ///< it was loaded
     std::optional<Artifact> artifact;    ///< it was found and counted, and did not load

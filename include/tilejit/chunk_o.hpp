@@ -33,8 +33,8 @@ struct ChunkOConfig;
 ///
 /// Legal values: those of cu_seqlens are 0 to T, none below the one before it; total_chunks is 0 or more. Each row that
 /// is counted names a sequence from 0 to N - 1 and a chunk that it has, no chunk twice. With other values in the lists,
-/// still no memory but these tensors' is read or written. A row is ignored, and nothing of o is written for it, in
-/// three cases: there is no such sequence; the sequence begins below 0 or from T on; it has no such chunk. An end
+/// still no memory but these tensors' is read or written. A row is ignored, and writes nothing of o, in three
+/// cases. There is no such sequence; the sequence begins below 0 or from T on; it has no such chunk. An end
 /// behind T counts as T, a total_chunks below 0 as 0. A token that several rows cover gets the result of one of them,
 /// each element from any. TJ_CHECK=1 refuses the call, and names the first bad entry.
 struct ChunkOArgs {

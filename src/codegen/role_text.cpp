@@ -288,8 +288,8 @@ class RoleWriter {
     return steps;
   }
 
-  /// joined: general steps begin with the first one. A text of its own for the first steps is a fifth of what causal
-  /// attention compiles, and the conditions are nothing beside an iteration of thousands of cycles.
+  /// joined: general steps begin with the first one. A text of its own for the first steps is a fifth of the text of
+  /// causal attention. The conditions take nothing beside an iteration of thousands of cycles.
   void write_steady(bool joined) {
     const bool variant = !variants_.empty();
     const int general = general_steps();

@@ -23,8 +23,8 @@ struct LibrarySearch {
 /// libtilejit's own folder, LD_LIBRARY_PATH, CUDA_HOME and CUDA_PATH, the loader's configured folders, the usual places
 /// of the CUDA toolkit. Folders that may hold NVIDIA's wheels (nvidia/cu13/lib, nvidia/cuda_nvrtc/lib) come with those.
 LibrarySearch nvrtc_search();
-/// What nvrtc_search() goes by besides the folders that are there: variables of the environment, and folders that were
-/// added. Asks the file system nothing.
+/// The inputs of nvrtc_search() besides the folders that are there: variables of the environment, and folders that
+/// were added. Asks the file system nothing.
 std::string nvrtc_search_inputs();
 /// Adds a folder of Python packages that libtilejit does not lie in: NVIDIA's wheels in it are searched behind
 /// LD_LIBRARY_PATH. A folder that is known already changes nothing. Thread safe.

@@ -7,8 +7,8 @@
 namespace tj::support {
 
 /// From now on the library that has the address `inside` calls `to` where it called `name`. False when it has no such
-/// call that goes through the loader. What has `to` may not be unloaded; this library never is (-z nodelete). Thread
-/// safe; a call that is under way goes on where it is.
+/// call that goes through the loader. The library that has `to` may not be unloaded; this one never is (-z nodelete).
+/// Thread safe; a call that is under way goes on where it is.
 bool lead_calls(const void* inside, const char* name, void* to) noexcept;
 
 }  // namespace tj::support

@@ -77,7 +77,7 @@ Tree parse_shallow(std::string_view text, bool throws = true) {
   return Tree::parse(text.begin(), text.end(), keep, throws);
 }
 
-/// What parse_distinct() refuses besides texts that are no JSON.
+/// Faults that parse_distinct() finds besides texts that are no JSON.
 struct JsonFault {
   std::string twice;      ///< the first member that stands twice in an object
   bool too_deep = false;  ///< nested deeper than kMostJsonDepth

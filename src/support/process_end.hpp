@@ -42,8 +42,8 @@ bool end_first_in(const void* inside) noexcept;
 
 /// A thread that calls end_first() twice a millisecond: for a call in which a library registers exit handlers that
 /// end_first_in() does not reach. Nothing where the system gives no thread. A gap of that time, longer on a loaded
-/// machine, is left where exit() is called by a thread that has neither loaded nor used this library: such a thread
-/// tells nobody before it runs the handlers.
+/// machine, is left where a thread calls exit() that has neither loaded nor used this library. Such a thread tells
+/// nobody before it runs the handlers.
 class EndFirstAgain {
  public:
   EndFirstAgain() noexcept;

@@ -27,7 +27,7 @@ struct CudaContext {
   std::atomic<std::uint64_t> allocated_bytes{0};  ///< outside the pool
 };
 
-/// What loads took so far, in seconds (driver.hpp).
+/// Seconds that loads took so far (driver.hpp).
 struct LoadTimes {
   std::atomic<double> module_s{0}, function_s{0}, code_s{0}, attributes_s{0};
 };

@@ -91,7 +91,7 @@ void check_tensor_map(const TensorMapDesc& desc, const void* out) {
 /// How much of memory comes to L2 with what a box asks for. Rows that begin anywhere in a line of 128 bytes ask twice
 /// for each 128 bytes. With 256 bytes at a time L2 then brings too much: 3000 x 2112 x 7160 took 180 us, 154 with 128,
 /// and 27 x 8960 x 1480 11.2 and 9.9 (H100, 2026-11-27). Rows on lines that are read once come faster with 128 on an
-/// H200 (2026-11-29): keys of 16 sequences of 8192 took 125 us, 134 with 256; 1 x 32000 x 4096 63 and 67. An H100 took
+/// H200 (2026-11-29). Keys of 16 sequences of 8192 took 125 us, 134 with 256; 1 x 32000 x 4096 63 and 67. An H100 took
 /// 93.3 us for that product with 128, 88.5 with 256; it was not looked at again. Rows that many tiles read come faster
 /// with 256: 16384 x 4096 x 1024 took 189 us, 208 with 128 (H200).
 CUtensorMapL2promotion promotion(const TensorMapDesc& desc) {

@@ -19,7 +19,7 @@ constexpr int kPackedRows = 64, kPackedKeys = 128;  // of a tile
 constexpr int kMostParts = 128;
 // A tile begins and ends in 2.6 us in which its block reads little, and so does a second launch that merges. A block
 // alone reads at most twice its share of the memory's rate. Source: tests/gpu/fmha_features.py --times decode on an
-// H200, 2026-11-29, 32/8 heads, D 128, in half a wave of blocks, one, two and four.
+// H200, 2026-11-29, 32/8 heads, D 128. Half a wave of blocks, one, two and four were timed.
 constexpr double kTileCycles = 4500, kLaunchCycles = 4500, kAlone = 2;
 
 int shift_of(std::int64_t group) { return std::bit_width(static_cast<std::uint64_t>(group - 1)); }

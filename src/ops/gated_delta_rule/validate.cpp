@@ -1,6 +1,6 @@
 // The checks behind ops::validate(GatedDeltaRuleArgs); the words of those that every op makes are tensor_checks.hpp's.
 //
-// Decides the order of the checks. What is asked of states is validate_states.cpp's, what lists say lists.cpp's.
+// Decides the order of the checks. validate_states.cpp checks states, lists.cpp reads lists.
 #include <cmath>
 
 #include "ops/common/tensor_checks.hpp"

@@ -1,4 +1,4 @@
-// What the checks of gated_delta_rule's tensors have in common; internal to validate.cpp and validate_states.cpp.
+// The common part of the checks of gated_delta_rule's tensors; internal to validate.cpp and validate_states.cpp.
 //
 // Decides words alone, and which tensors an output lies apart from.
 #pragma once

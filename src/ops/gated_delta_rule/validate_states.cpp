@@ -1,7 +1,7 @@
 // The checks of gated_delta_rule's states: pools with their slots and scales, and states after tokens.
 //
-// Decides what is asked of them, and that what is written lies apart from everything else. What lists say is
-// lists.cpp's.
+// Decides what is asked of them, and that what is written lies apart from everything else. lists.cpp reads
+// lists.
 #include <tuple>
 
 #include "ops/common/tensor_checks.hpp"

@@ -1,4 +1,4 @@
-// What a problem of the gated delta rule compares with the serial recurrence in f64; see problem.hpp.
+// A problem of the gated delta rule compares its results with the serial recurrence in f64; see problem.hpp.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
