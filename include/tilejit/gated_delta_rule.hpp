@@ -47,8 +47,8 @@ enum class GateForm : std::int32_t {
 /// States of e4m3 have a scale in f32 for each row of V: initial_scales and final_scales [slots, H, V], token_scales
 /// [N, L, H, V]. The state is element times scale. A row that is written has the scale largest magnitude / 448. Each
 /// element is then within 1/16 of its size, or 1/1024 of the scale. Largest magnitudes below 1e-30 count as that. A
-/// state that a call only passes on is rounded again. States in place have scales in place. See NUMERICS.md for calls
-/// that follow.
+/// state that a call only passes on is rounded again. States in place have scales in place. See src/ops/NUMERICS.md
+/// for calls that follow.
 ///
 /// Types: q, k, v, o are all f16 or all bf16. gate, beta and dt_bias are f32 or q's type, a_log is f32. States are all
 /// f32, all bf16, all f16 or all e4m3; between a call's tokens they are f32. Lists are i32. All are on one device;
@@ -57,8 +57,9 @@ enum class GateForm : std::int32_t {
 /// tensor's.
 ///
 /// Lists never lead out of these tensors: bounds outside of 0 to T count as the nearest, an end before its beginning as
-/// no tokens, a slot that there is not as -1. Slots that two sequences write hold either's state, each element and
-/// scale from any. TJ_CHECK=1 refuses the call, and names the first bad entry.
+/// no tokens, a slot that there is not as -1. Where bounds fall, calls in chunks leave any numbers in o and states.
+/// Slots that two sequences write hold either's state, each element and scale from any. TJ_CHECK=1 refuses the call,
+/// and names the first bad entry.
 ///
 /// Few tokens a sequence are taken one after the other: reading and writing states bounds the time. On sm_90a many are
 /// taken in chunks of 64, in two launches a range of chunks. The workspace is 18 KB for a chunk and head, and with

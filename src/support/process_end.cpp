@@ -83,14 +83,16 @@ struct Handler {
 
 void run_at_end(void* handler) {
   at_end();
-  const Handler& each = *static_cast<const Handler*>(handler);
+  auto* const kept = static_cast<Handler*>(handler);
+  const Handler each = *kept;
+  delete kept;  // a list of handlers calls each of them once
   each.run(each.argument);
 }
 
 /// As __cxa_atexit(), which atexit() and destructors of static objects come to.
 int register_handler(void (*run)(void*), void* argument, void* library) {
   const NoFork whole;
-  auto* const handler = new (std::nothrow) Handler{run, argument};  // for ever, as the list that it goes into
+  auto* const handler = new (std::nothrow) Handler{run, argument};
   if (handler == nullptr) return abi::__cxa_atexit(run, argument, library);
   return abi::__cxa_atexit(&run_at_end, handler, library);
 }

@@ -13,9 +13,11 @@
 namespace tj::support {
 
 struct alignas(64) WalkParam {
-  std::uint64_t counter = 0;  ///< address of 32 bits of device memory, or more: 0 before the launch, and after it
-  std::uint64_t pieces = 0;   ///< of a split walk: where blocks leave sums
-  std::uint32_t blocks = 0;   ///< of the grid
+  std::uint64_t counter = 0;      ///< address of 32 bits of device memory, or more: 0 before the launch, and after it
+  std::uint64_t pieces = 0;       ///< of a split walk: where blocks leave sums
+  std::uint32_t blocks = 0;       ///< of the grid
+  std::uint32_t unused[11] = {};  ///< a place for each byte: what lies between members would come along with a copy,
+                                  ///< and plans compare all bytes of two launches
 };
 static_assert(sizeof(WalkParam) == 64, "as kernel_templates/walk.cuh");
 
@@ -51,7 +53,7 @@ inline std::size_t add_walk(std::span<std::byte> params, std::size_t params_byte
                             unsigned blocks) {
   const std::size_t offset = walk_offset(params_bytes);
   const auto counter = reinterpret_cast<std::uintptr_t>(place.memory);
-  const WalkParam walk{counter, counter + place.zeroed, blocks};
+  const WalkParam walk{counter, counter + place.zeroed, blocks, {}};
   std::memset(params.data() + params_bytes, 0, offset - params_bytes);
   std::memcpy(params.data() + offset, &walk, sizeof walk);
   return offset + sizeof walk;

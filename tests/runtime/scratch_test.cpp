@@ -19,9 +19,9 @@ GemmArgs product() {
                                tj::DType::f16, {rows, columns}, {pitch, 1});
   };
   GemmArgs args;
-  args.a = matrix(0, 100, 511, 511);
-  args.b = matrix(1, 64, 511, 512);
-  args.d = matrix(2, 100, 64, 64);
+  args.a = matrix(0, 1000, 511, 511);
+  args.b = matrix(1, 1024, 511, 512);
+  args.d = matrix(2, 1000, 1024, 1024);
   return args;
 }
 
@@ -33,8 +33,8 @@ TEST_CASE("an operand that begins anywhere costs one copy, in scratch memory tha
     CHECK(count_calls(machine.cuda, "cuMemAllocFromPoolAsync") == 1);
     CHECK(count_calls(machine.cuda, "cuMemFreeAsync") == 1);
     CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 2);
-    CHECK(std::string(machine.cuda.log()).find("cuMemAllocFromPoolAsync 102400\n") !=
-          std::string::npos);  // 100 rows of 512 elements
+    CHECK(std::string(machine.cuda.log()).find("cuMemAllocFromPoolAsync 1024000\n") !=
+          std::string::npos);  // 1000 rows of 512 elements
     runtime.prepare(product());
     CHECK(count_calls(machine.cuda, "cuMemAllocFromPoolAsync") == 1);  // nothing is launched, nothing is needed
   }
@@ -55,6 +55,7 @@ TEST_CASE("with alpha 0 nothing is copied") {
 GemmArgs long_product() {
   GemmArgs args = product();
   args.a = tj::Tensor::strided(args.a.data, args.a.device, tj::DType::f16, {100, 16384}, {16384, 1});
+  args.d = tj::Tensor::contiguous(args.d.data, args.d.device, tj::DType::f16, {100, 64});
   args.b = tj::Tensor::strided(args.b.data, args.b.device, tj::DType::f16, {64, 16384}, {16384, 1});
   return args;
 }

@@ -134,7 +134,13 @@ def fused_recurrent_simple_gla(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
 def chunk_simple_gla(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, g: Optional[torch.Tensor] = None, g_gamma: Optional[torch.Tensor] = None,
                      scale: Optional[float] = None, initial_state: Optional[torch.Tensor] = None, output_final_state: bool = False,
                      cu_seqlens: Optional[torch.Tensor] = None, **others: object) -> States:
-    """fla.ops.simple_gla.chunk_simple_gla: arguments, shapes and results of fused_recurrent_simple_gla. Raises tilejit.Error."""
+    """fla.ops.simple_gla.chunk_simple_gla: arguments, shapes and results of fused_recurrent_simple_gla. Raises tilejit.Error.
+
+    >>> import torch, tilejit.torch
+    >>> q = torch.ones(1, 3, 1, 64).half()
+    >>> tilejit.torch.chunk_simple_gla(q, q, q, torch.zeros(1, 3, 1), scale=1 / 64)[0][0, :, 0, 0].tolist()
+    [1.0, 2.0, 3.0]
+    """
     return _simple_gla("chunk_simple_gla", q, k, v, g, g_gamma, scale, initial_state, output_final_state, False, cu_seqlens, others)
 
 
@@ -157,5 +163,11 @@ def fused_recurrent_delta_rule(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
 def chunk_delta_rule(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, beta: Optional[torch.Tensor] = None, scale: Optional[float] = None,
                      initial_state: Optional[torch.Tensor] = None, output_final_state: bool = False, use_qk_l2norm_in_kernel: bool = False,
                      cu_seqlens: Optional[torch.Tensor] = None, **others: object) -> States:
-    """fla.ops.delta_rule.chunk_delta_rule: arguments, shapes and results of fused_recurrent_delta_rule. Raises tilejit.Error."""
+    """fla.ops.delta_rule.chunk_delta_rule: arguments, shapes and results of fused_recurrent_delta_rule. Raises tilejit.Error.
+
+    >>> import torch, tilejit.torch
+    >>> q = torch.ones(1, 2, 1, 64).half() / 8
+    >>> tilejit.torch.chunk_delta_rule(q, q, q * 8, torch.ones(1, 2, 1), scale=1)[0][0, :, 0, 0].tolist()
+    [1.0, 1.0]
+    """
     return run_rule("chunk_delta_rule", q, k, v, None, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel, cu_seqlens, others)
