@@ -29,7 +29,8 @@ bool may_set(int number, const struct sigaction& now, const void* caller) {
   return owner != nullptr && owner == library_of(caller);
 }
 
-/// As sigaction(), and as signal(), of who may not change anything: they tell what there is.
+/// Both functions stand in for sigaction() and signal() of a library that may not change anything. They tell what there
+/// is.
 int keep_action(int number, const struct sigaction* wanted, struct sigaction* before) {
   struct sigaction now{};
   if (const int result = ::sigaction(number, nullptr, &now); result != 0) return result;

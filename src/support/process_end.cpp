@@ -89,7 +89,7 @@ void run_at_end(void* handler) {
   each.run(each.argument);
 }
 
-/// As __cxa_atexit(), which atexit() and destructors of static objects come to.
+/// The function stands in for __cxa_atexit(), which atexit() and destructors of static objects come to.
 int register_handler(void (*run)(void*), void* argument, void* library) {
   const NoFork whole;
   auto* const handler = new (std::nothrow) Handler{run, argument};

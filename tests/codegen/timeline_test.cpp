@@ -178,7 +178,7 @@ bool touches(const Scheduled& s, int role, int value) {
   return false;
 }
 
-/// What orders calls and slots: waits for groups are numbers of groups, and turns name the last call there.
+/// Events that order calls and slots. Waits for groups are numbers of groups, and turns name the last call there.
 std::vector<Event> ordered(std::vector<Event> events) {
   std::erase_if(events, [](const Event& event) {
     return event.kind == EventKind::matrix_wait || event.kind == EventKind::matrix_commit;

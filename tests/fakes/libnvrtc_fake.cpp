@@ -63,8 +63,8 @@ void at_exit() {
   if (state().under_way > 0) ::_exit(6);
 }
 
-/// As the first front end of a process does it: a signal would end the process by exit(), and the handlers that were
-/// there come back at its end.
+/// The class sets signal handlers as the first front end of a process does. A signal would end the process by exit().
+/// The handlers that were there come back at its end.
 class FrontEnd {
  public:
   FrontEnd() {

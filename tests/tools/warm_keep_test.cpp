@@ -15,21 +15,32 @@ namespace {
 
 using tj::testing::Scratch;
 
-/// The failure of a kernel that was in the cache, or was made, and is not found there.
-std::string failure_in(const std::string& folder, std::uint64_t bound, std::uint64_t evictions) {
+/// One kernel that was in the cache, or was made, and what the tool's checks say of it.
+struct Kept {
   std::ostringstream out, err;
-  tj::tools::Progress progress(out, err, false, false, tj::LogLevel::warn);
-  tj::tools::Job job;
-  job.request.name = "k";
-  job.target = "sm_90a";
-  std::vector<tj::tools::Outcome> outcomes(1);
-  outcomes[0].ok = true;
+  tj::tools::Progress progress{out, err, false, false, tj::LogLevel::warn};
+  std::vector<tj::tools::Job> jobs = std::vector<tj::tools::Job>(1);
+  std::vector<tj::tools::Outcome> outcomes = std::vector<tj::tools::Outcome>(1);
   tj::support::Settings settings;
-  settings.cache_dir = folder;
-  settings.cache_max_size_bytes = bound;
-  tj::tools::check_kept(settings, {job}, outcomes, evictions, progress);
-  CHECK_FALSE(outcomes[0].ok);
-  return outcomes[0].error;
+
+  explicit Kept(const std::string& layers) {
+    jobs[0].request.name = "k";
+    jobs[0].target = "sm_90a";
+    outcomes[0].ok = true;
+    settings.cache_dir = layers;
+  }
+  bool check(std::uint64_t evictions) {
+    tj::tools::check_kept(settings, jobs, outcomes, evictions, progress);
+    return outcomes[0].ok;
+  }
+};
+
+/// The failure of a kernel that is not found in a folder.
+std::string failure_in(const std::string& folder, std::uint64_t bound, std::uint64_t evictions) {
+  Kept kept(folder);
+  kept.settings.cache_max_size_bytes = bound;
+  CHECK_FALSE(kept.check(evictions));
+  return kept.outcomes[0].error;
 }
 
 TEST_CASE("an entry that cannot be read is told of with the reason") {
@@ -58,19 +69,10 @@ TEST_CASE(
   REQUIRE(store.store({std::string(64, 'a'), std::string(64, 'b')}, entry));
   REQUIRE(store.pack(pack, nullptr).problem.empty());
   const auto is_made = [&](const std::string& layers, tj::PackCompiler compiler) {
-    std::ostringstream out, err;
-    tj::tools::Progress progress(out, err, false, false, tj::LogLevel::warn);
-    tj::tools::Job job;
-    job.request.name = "k";
-    job.target = "sm_90a";
-    std::vector<tj::tools::Outcome> outcomes(1);
-    outcomes[0].ok = true;
-    tj::support::Settings settings;
-    settings.cache_dir = layers;
-    settings.pack_compiler = compiler;
-    tj::tools::check_kept(settings, {job}, outcomes, 0, progress);
-    const bool there = outcomes[0].ok;
-    const auto worth = tj::tools::jobs_worth_making(settings, {job}, outcomes, progress);
+    Kept kept(layers);
+    kept.settings.pack_compiler = compiler;
+    const bool there = kept.check(0);
+    const auto worth = tj::tools::jobs_worth_making(kept.settings, kept.jobs, kept.outcomes, kept.progress);
     if (layers == pack) CHECK(worth.size() == (there ? 1 : 0));  // nothing can be kept there
     return there;
   };
