@@ -8,6 +8,7 @@
 //   --third N      leaves out each third problem from the N-th on in the fit (0 to 2), and judges these alone as well
 //   --set F=V      a fact's value to begin with
 //   --worst N      problems that are listed (10)
+//   --table FILE   each kernel that the choice ranks, a line each: sizes, name, measured and predicted us
 //
 // A step changes one to three of the facts at random and is kept where the score falls. The score is what the kernels
 // that would be taken need beyond the best ones; those predicted alike count by halves. So that predictions stay times,
@@ -36,7 +37,7 @@ using namespace tj;
 using ops::GemmChoice;
 
 constexpr double kAlike = 0.02;  // of a prediction
-constexpr double kErrorWeight = 0.03;
+constexpr double kErrorWeight = 0.15;
 
 struct Timed {
   GemmChoice choice;
@@ -214,8 +215,20 @@ void print_worst(const std::vector<Case>& cases, const arch::Arch& arch, std::si
   }
 }
 
+void write_table(const std::string& file, const std::vector<Case>& cases, const arch::Arch& arch) {
+  std::ofstream out(file);
+  const ops::GemmRates rates = ops::gemm_rates_of(arch);
+  for (const Case& of : cases)
+    for (const Timed& timed : of.timed)
+      if (const double cycles = ranked(of, timed, rates); cycles > 0)
+        out << of.sizes.m << ' ' << of.sizes.n << ' ' << of.sizes.k << ' ' << timed.name << ' ' << timed.us << ' '
+            << cycles / arch.clock_ghz * 1e-3 << '\n';
+  if (!out.flush()) throw std::runtime_error(file + ": cannot be written");
+}
+
 struct Wish {
   std::vector<std::string> facts, files, sets;
+  std::string table;
   int steps = 0, third = -1, worst = 10;
   unsigned seed = 1;
 };
@@ -241,8 +254,10 @@ Wish wish_of(int count, char** words) {
       wish.worst = std::stoi(words[i]);
     else if (word == "--seed")
       wish.seed = static_cast<unsigned>(std::stoul(words[i]));
+    else if (word == "--table")
+      wish.table = words[i];
     else
-      throw std::invalid_argument(word + ": allowed are --fact, --set, --steps, --third, --worst and --seed");
+      throw std::invalid_argument(word + ": allowed are --fact, --set, --steps, --third, --worst, --table and --seed");
   }
   if (wish.files.empty()) throw std::invalid_argument("no document of tune_drawn.py is named");
   if (wish.steps > 0 && wish.facts.empty()) throw std::invalid_argument("--steps without --fact");
@@ -273,6 +288,7 @@ int run(const Wish& wish) {
       std::printf("  --set %s=%.4g  (%.4g before)\n", fact.c_str(), arch.fact(fact), arch::find("sm_90a")->fact(fact));
   }
   print_worst(all, arch, static_cast<std::size_t>(wish.worst));
+  if (!wish.table.empty()) write_table(wish.table, all, arch);
   return 0;
 }
 

@@ -11,6 +11,12 @@
 
 namespace tj::ops::gemm {
 
+/// Do threads read b (rows.cuh)? Then it has no map.
+template <class C, class = void>
+inline constexpr bool kReadsRight = false;
+template <class C>
+inline constexpr bool kReadsRight<C, decltype(void(C::kRightWarps))> = true;
+
 /// Issues the copies; no state of its own.
 template <class C_>
 struct Loader {
@@ -18,7 +24,7 @@ struct Loader {
   const Params& params;
   TJ_DEVICE Loader(const Params& p, int) : params(p) {
     dev::prefetch_map(&p.a);
-    dev::prefetch_map(&p.b);
+    if constexpr (!kReadsRight<C>) dev::prefetch_map(&p.b);
   }
 };
 

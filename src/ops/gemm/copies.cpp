@@ -60,6 +60,8 @@ Tensor aligned(const GemmArgs& args, const Tensor& operand, bool mn, std::byte*&
   return as_rows(copy.destination, mn);
 }
 
+const GemmTile& tile_of(const GemmChoice& choice) { return gemm_tiles()[static_cast<std::size_t>(choice.tile)]; }
+
 std::size_t scale_bytes(const GemmArgs& args) {
   return gemm_scales(args) == Scales::tensor ? 0
                                              : bytes_of(*args.scale_a, gemm_scales_mn(args, false)) +
@@ -72,16 +74,19 @@ bool gemm_copied(const Tensor& operand) { return copied(operand, gemm_mn_major(o
 
 // Operands are not read with alpha 0: the plan makes legal maps of them.
 std::size_t gemm_copy_bytes(const GemmArgs& args, const GemmChoice& choice) {
-  return args.alpha == 0 || gemm_tiles()[static_cast<std::size_t>(choice.tile)].reads
-             ? 0
-             : bytes_of(args.a, gemm_mn_major(args.a)) + bytes_of(args.b, gemm_mn_major(args.b)) + scale_bytes(args);
+  if (args.alpha == 0) return 0;
+  const GemmTile& tile = tile_of(choice);
+  const std::size_t left = tile.reads_left() ? 0 : bytes_of(args.a, gemm_mn_major(args.a)),
+                    right = tile.reads ? 0 : bytes_of(args.b, gemm_mn_major(args.b));
+  return left + right + scale_bytes(args);
 }
 
 void copy_gemm_operands(GemmArgs& args, const GemmChoice& choice, std::byte*& scratch, bool draws,
                         const EachStep& each) {
   if (gemm_copy_bytes(args, choice) == 0) return;
-  args.a = aligned(args, args.a, gemm_mn_major(args.a), scratch, draws, each);
-  args.b = aligned(args, args.b, gemm_mn_major(args.b), scratch, draws, each);
+  const GemmTile& tile = tile_of(choice);
+  if (!tile.reads_left()) args.a = aligned(args, args.a, gemm_mn_major(args.a), scratch, draws, each);
+  if (!tile.reads) args.b = aligned(args, args.b, gemm_mn_major(args.b), scratch, draws, each);
   if (gemm_scales(args) == Scales::tensor) return;
   const bool left_mn = gemm_scales_mn(args, false), right_mn = gemm_scales_mn(args, true);
   args.scale_a = aligned(args, *args.scale_a, left_mn, scratch, draws, each);

@@ -138,7 +138,7 @@ bool gemm_tile_fits(const GemmTile& tile, const GemmKernel& kernel, const GemmFa
   if (!family.fits(tile, kernel) || !groups_fit(tile, kernel) || (kernel.gated() && !family.gates) ||
       (kernel.quantises() && !family.quantises))
     return false;
-  if (tile.reads && (kernel.left_mn || kernel.right_mn)) return false;
+  if (tile.reads && (kernel.right_mn || (kernel.left_mn && tile.reads_left()))) return false;
   // Slices are a walk of their own, and K is cut once.
   if (tile.sliced() && (kernel.parts || kernel.walk != WalkChoice::usual)) return false;
   const bool few = tile.swapped && tile.block_m < gemm::kSwizzleColumns;  // a box brings rows that no sum needs

@@ -30,8 +30,11 @@ struct GemmCopyRates {
   double cached_bytes = 0, memory_bytes_per_cycle = 0;
   /// Rates that all SMs share, as limits that add up with others; 0: nobody has measured them.
   double joint_bytes_per_cycle = 0, joint_outside_rows_per_cycle = 0;
-  double hidden_start_cycles = 0;  ///< of a cluster's start, by a launch before that it overlaps
-  double kb_power_cycles = 0;      ///< of an SM at the power limit, for a KB of copies
+  double hidden_start_cycles = 0;   ///< of a cluster's start, by a launch before that it overlaps
+  double hidden_launch_cycles = 0;  ///< of a launch's start, where blocks begin beside the launch before
+  /// One SM's rate from memory while others have no tile. 0: that of all of them together.
+  double lone_memory_bytes_per_cycle = 0;
+  double kb_power_cycles = 0;  ///< of an SM at the power limit, for a KB of copies
   /// The thread that asks for an operand's copies takes so long in each iteration; shared: where blocks share them. 0:
   /// nobody has measured it.
   double issue_cycles = 0, shared_issue_cycles = 0;
@@ -46,13 +49,15 @@ struct GemmCopyRates {
 /// How long a tile's end takes for each sum of a thread, by the ways of d out of the registers. Where nobody has
 /// measured them, fragment_store_cycles stands for all.
 struct GemmStoreRates {
-  double staged_cycles = 0;     ///< into shared memory; what goes on from there does so beside the next tile
-  double scattered_cycles = 0;  ///< to rows that begin between multiples of 16 bytes
-  double piece_cycles = 0;      ///< of a block that leaves one piece of a tile and adds another
-  double piece_sum_cycles = 0;  ///< of it, for each sum of a thread more
-  double slice_cycles = 0;      ///< of a block that adds what others of its cluster have sent
-  double slice_sum_cycles = 0;  ///< of it, for each sum of a thread and each other block more
-  double apart_factor = 1;      ///< of a byte from L2 where blocks are at different iterations of their tiles
+  double staged_cycles = 0;      ///< into shared memory; what goes on from there does so beside the next tile
+  double staged_end_cycles = 0;  ///< of the last tile more, until that is in memory
+  double scattered_cycles = 0;   ///< to rows that begin between multiples of 16 bytes
+  double row_cycles = 0;         ///< the same, through shared memory by one warp
+  double piece_cycles = 0;       ///< of a block that leaves one piece of a tile and adds another
+  double piece_sum_cycles = 0;   ///< of it, for each sum of a thread more
+  double slice_cycles = 0;       ///< of a block that adds what others of its cluster have sent
+  double slice_sum_cycles = 0;   ///< of it, for each sum of a thread and each other block more
+  double apart_factor = 1;       ///< of a byte from L2 where blocks are at different iterations of their tiles
 };
 
 struct GemmFamily {

@@ -85,31 +85,6 @@ int halves_of(const GemmArgs& args) { return args.gate == Activation::none ? 1 :
 
 constexpr int kFewRows = 64;  // of a: memory is the limit, as b passes once
 
-/// Maps of the operands and of their scales, and what boxes bring of them.
-void add_operands(const GemmArgs& args, const GemmTile& tile, const GemmLaunch& launch, gemm::Params& p,
-                  LaunchPlan& plan) {
-  const GemmSizes sizes = gemm_sizes(args);
-  const int halves = halves_of(args), tile_columns = tile.block_n / halves;
-  const std::int64_t n = sizes.n / halves;
-  const bool a_mn = gemm_mn_major(args.a), b_mn = gemm_mn_major(args.b);
-  const int columns = launch.pairs ? tile.block_n / 2 : tile_columns, sharers = launch.pairs ? 1 : tile.cluster_m;
-  p.a_box = a_mn ? gemm::kSwizzleColumns : gemm_box(sizes.m, tile.block_m, tile.cluster_n, launch.skips);
-  p.b_box = b_mn ? gemm::kSwizzleColumns : gemm_box(n, columns, sharers, launch.skips);
-  p.a_last = boxed_last(sizes.m, p.a_box, tile.block_m, tile.left_rows(a_mn));
-  p.b_last = boxed_last(n, p.b_box, tile_columns, tile_columns);
-  plan.maps[0] = {offsetof(gemm::Params, a), operand_map(args.a, a_mn, p.a_box, tile.block_k, tile.cluster_n)};
-  plan.maps[1] = {offsetof(gemm::Params, b), operand_map(args.b, b_mn, p.b_box, tile.block_k, sharers)};
-  plan.maps[1].desc.read_once = sizes.m <= std::min(tile.block_m, kFewRows) && (args.b.rank == 3 || sizes.batch == 1);
-  if (halves > 1) split_rows(plan.maps[1].desc, 1, args.gate_interleaved);
-  plan.map_count = 2;
-  if (gemm_scales(args) != Scales::tensor) add_scales(args, tile, plan);
-  if (args.alpha == 0)
-    for (std::size_t i = 0; i < plan.map_count; ++i) make_legal(plan.maps[i].desc);
-}
-
-/// Can a thread store two (f32) or eight elements at a time?
-bool wide(const Tensor& tensor) { return ops::wide(tensor, tensor.dtype == DType::f32 ? 8 : 16); }
-
 /// Member by member into a parameter that is zeroed: what lies between members would come along with a copy, and plans
 /// compare all bytes.
 void fill(gemm::Operand& operand, const Tensor& tensor, bool mn_major) {
@@ -125,6 +100,37 @@ void fill(gemm::Operand& operand, const Tensor& tensor, bool mn_major) {
   operand.wide = reinterpret_cast<std::uintptr_t>(tensor.data) % kMapAlignment == 0 && aligned(operand.stride_batch) &&
                  aligned(operand.stride_down);
 }
+
+/// Maps of the operands and of their scales, and what boxes bring of them.
+void add_operands(const GemmArgs& args, const GemmTile& tile, const GemmLaunch& launch, gemm::Params& p,
+                  LaunchPlan& plan) {
+  const GemmSizes sizes = gemm_sizes(args);
+  const int halves = halves_of(args), tile_columns = tile.block_n / halves;
+  const std::int64_t n = sizes.n / halves;
+  const bool a_mn = gemm_mn_major(args.a), b_mn = gemm_mn_major(args.b);
+  const int columns = launch.pairs ? tile.block_n / 2 : tile_columns, sharers = launch.pairs ? 1 : tile.cluster_m;
+  p.a_box = a_mn ? gemm::kSwizzleColumns : gemm_box(sizes.m, tile.block_m, tile.cluster_n, launch.skips);
+  p.b_box = b_mn ? gemm::kSwizzleColumns : gemm_box(n, columns, sharers, launch.skips);
+  p.a_last = boxed_last(sizes.m, p.a_box, tile.block_m, tile.left_rows(a_mn));
+  p.b_last = boxed_last(n, p.b_box, tile_columns, tile_columns);
+  plan.maps[0] = {offsetof(gemm::Params, a), operand_map(args.a, a_mn, p.a_box, tile.block_k, tile.cluster_n)};
+  plan.map_count = 1;
+  if (tile.reads) {
+    fill(p.operands.b, args.b, b_mn);
+    if (args.alpha == 0) make_legal(plan.maps[0].desc);
+    return;
+  }
+  plan.maps[1] = {offsetof(gemm::Params, b), operand_map(args.b, b_mn, p.b_box, tile.block_k, sharers)};
+  plan.maps[1].desc.read_once = sizes.m <= std::min(tile.block_m, kFewRows) && (args.b.rank == 3 || sizes.batch == 1);
+  if (halves > 1) split_rows(plan.maps[1].desc, 1, args.gate_interleaved);
+  plan.map_count = 2;
+  if (gemm_scales(args) != Scales::tensor) add_scales(args, tile, plan);
+  if (args.alpha == 0)
+    for (std::size_t i = 0; i < plan.map_count; ++i) make_legal(plan.maps[i].desc);
+}
+
+/// Can a thread store two (f32) or eight elements at a time?
+bool wide(const Tensor& tensor) { return ops::wide(tensor, tensor.dtype == DType::f32 ? 8 : 16); }
 
 /// Products of tiles that do not fit into 32 bits are more than any place: validate() sees to the number of tiles.
 void set_divisors(gemm::Params& p) {

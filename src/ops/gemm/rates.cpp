@@ -1,19 +1,12 @@
-// Costs of products; see rates.hpp.
+// Rates of products on an arch, and which tiles are taken by their prediction; see rates.hpp.
 #include "ops/gemm/rates.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
-#include <numeric>
-
-#include "ops/common/tensor_checks.hpp"
-#include "ops/gemm/params.cuh"
-#include "ops/sum_parts/sum_parts.hpp"
 
 namespace tj::ops {
 namespace {
 
-constexpr int kLineBytes = 128;  // of L2
 std::int64_t up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
 /// Cycles of an SM for an element's activation, by the busier of its units; 0 where their rates are not known.
@@ -69,6 +62,8 @@ GemmRates gemm_rates_of(const arch::Arch& arch) {
   rates.shared_issue_cycles = copies.shared_issue_cycles;
   rates.slice_copy_factor = copies.slice_copy_factor;
   rates.row_read_cycles = copies.row_read_cycles;
+  rates.hidden_launch_cycles = copies.hidden_launch_cycles;
+  rates.lone_memory_bytes_per_cycle = copies.lone_memory_bytes_per_cycle;
   if (arch.cluster_groups > 0) rates.near_sms = static_cast<double>(arch.sm_count) / arch.cluster_groups;
   rates.near_share = copies.near_share;
   if (arch.has_fact("busy_clock_ghz")) rates.slowed = arch.clock_ghz / arch.fact("busy_clock_ghz");
@@ -88,149 +83,6 @@ GemmRates gemm_rates_of(const arch::Arch& arch) {
   return rates;
 }
 
-namespace {
-
-/// Copies of all tiles whose 128 bytes lie in two lines: they are asked for twice, and all SMs share the path. Blocks
-/// that share a copy read it once. Rows that end 64 bytes behind a line make half of them so, at 16 bytes 7 of 8.
-double unaligned_bytes(const GemmSizes& sizes, const GemmKernel& kernel, const GemmTile& tile, double iterations) {
-  // Rows that are copied first lie on whole lines, unless they are shorter (copies.cpp).
-  const auto off_lines = [&](std::int64_t row_elements) {
-    const std::int64_t bytes = row_elements * tile.element_bytes;
-    const bool direct = bytes % kCopyAlignmentBytes == 0 || bytes < kLineBytes;
-    return direct ? 1 - static_cast<double>(std::gcd(bytes, std::int64_t{kLineBytes})) / kLineBytes : 0.0;
-  };
-  const double rows = off_lines(kernel.left_mn ? sizes.m : sizes.k) *
-                          static_cast<double>(std::min<std::int64_t>(sizes.m, tile.block_m)) / tile.cluster_n +
-                      off_lines(kernel.right_mn ? sizes.n : sizes.k) *
-                          static_cast<double>(std::min<std::int64_t>(sizes.n, tile.block_n)) / tile.cluster_m;
-  return rows * tile.block_k * tile.element_bytes * iterations;
-}
-
-/// Columns of b that a block brings: of a pair, each brings half.
-int own_columns(const GemmKernel& kernel, const GemmTile& tile, const GemmRates& rates) {
-  GemmKernel of_tile = kernel;
-  of_tile.tile = static_cast<int>(&tile - kGemmTiles.data());
-  return gemm_pairs(of_tile, *rates.family) ? tile.block_n / 2 : tile.block_n;
-}
-
-int store_of(const GemmKernel& kernel, int tile) {
-  GemmKernel of_tile = kernel;
-  of_tile.tile = tile;
-  return gemm_store(of_tile);
-}
-
-/// Rows (columns) outside the matrix that copies of an operand bring. Families that leave out no boxes have no cost for
-/// them. Boxes of an operand whose M (N) is contiguous lie partly outside at most (partial_cycles).
-double rows_outside(std::int64_t size, bool mn_major, int block, int parts) {
-  if (mn_major) return 0;
-  const std::int64_t box = gemm_box(size, block, parts, true), last = size % block;
-  return static_cast<double>(std::min<std::int64_t>(block, up(last, box) * box) - last);
-}
-
-/// What the copy engine takes more in an iteration for an operand whose M (N) is contiguous, and whose last tile ends
-/// within a box: each element of K is a row there that is partly outside. It is spread over all tiles, as few such
-/// boxes are not seen: 3 x 5064 x 2560, b transposed, takes 7.9 us in 32x64x128s (H100, 2026-11-27).
-double partial_cycles(std::int64_t size, bool mn_major, int block, int parts, const GemmTile& tile,
-                      const GemmRates& rates) {
-  if (!mn_major || size % gemm::kSwizzleColumns == 0) return 0;
-  return rates.copy_partial_row_cycles * tile.block_k / parts / static_cast<double>(up(size, block));
-}
-
-/// Rows outside the matrix cost no traffic, but more of the copy engine's time than those inside. What blocks share is
-/// read once, and arrives more slowly; of a pair, each block brings half of b.
-double copy_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const GemmTile& tile, const GemmRates& rates) {
-  const int columns = own_columns(kernel, tile, rates);
-  const std::int64_t inside_a = std::min<std::int64_t>(sizes.m, tile.block_m),
-                     inside_b = std::min<std::int64_t>(sizes.n, columns);
-  const double outside = rows_outside(inside_a, kernel.left_mn, tile.block_m, tile.cluster_n) +
-                         rows_outside(inside_b, kernel.right_mn, columns, tile.cluster_m);
-  const double partial = partial_cycles(sizes.m, kernel.left_mn, tile.block_m, tile.cluster_n, tile, rates) +
-                         partial_cycles(sizes.n, kernel.right_mn, columns, tile.cluster_m, tile, rates);
-  const int row_bytes = tile.block_k * tile.element_bytes;
-  const double factor_a = tile.cluster_n > 1 ? rates.multicast_factor : 1,
-               factor_b = tile.cluster_m > 1 && columns == tile.block_n ? rates.multicast_factor : 1;
-  // The blocks of a cluster share a path, and those that do a tile together share no copies. Few of them find room.
-  const double filled = std::min(
-                   1.0, clusters_of(sizes, tile) * tile.blocks() / static_cast<double>(sizes.sms(*rates.arch))),
-               apart = tile.sliced() ? 1 + (rates.slice_copy_factor - 1) * filled : 1;
-  const double path = (static_cast<double>(inside_a) * factor_a + static_cast<double>(inside_b) * factor_b) *
-                      row_bytes * rates.copy_cycles_per_byte * apart;
-  const double brought = path + outside * (row_bytes / kLineBytes) * rates.copy_outside_row_cycles + partial;
-  if (tile.reads) return std::max(brought, rates.row_read_cycles);
-  // A thread for each operand asks for copies where one for both would take too long.
-  return std::max(brought, tile.blocks() > 1 ? rates.shared_issue_cycles : rates.issue_cycles);
-}
-
-/// Reads of an operand that L2 answers at once, where so many blocks or clusters of a group of SMs share it: those that
-/// come at about the same time.
-double read_at_once(double sharers, const GemmRates& rates) {
-  return 1 + std::max(0.0, sharers - 1) * rates.near_share;
-}
-
-/// One iteration of every tile by what all SMs read from L2, and by the rows outside the matrix that their copy engines
-/// fill: two limits that add up. Blocks that share a copy read it once.
-GemmPath joint_path(const GemmSizes& sizes, const GemmKernel& kernel, const GemmTile& tile, const GemmRates& rates) {
-  if (rates.joint_bytes_per_cycle <= 0) return {};
-  const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n);
-  const auto tiles = [](std::int64_t size, int block, int blocks) {
-    return static_cast<double>(up(size, std::int64_t{block} * blocks)) * blocks;
-  };
-  const double down = tiles(sizes.m, tile.block_m, tile.cluster_m),
-               across = tiles(sizes.n, tile.block_n, tile.cluster_n);
-  // Blocks of a group of SMs do neighbouring tiles: some rows of them, and as many columns as that makes.
-  const auto places = std::min(clusters_of(sizes, tile), static_cast<double>(cluster_places(sizes, tile, *rates.arch)));
-  const double near = rates.near_sms / tile.blocks(),
-               near_rows = std::min<double>(
-                   near, gemm_group_rows(tile, static_cast<std::int64_t>(down / tile.cluster_m), places));
-  const double reads_a =
-                   across / tile.cluster_n / read_at_once(std::min(near / near_rows, across / tile.cluster_n), rates),
-               reads_b = down / tile.cluster_m / read_at_once(near_rows, rates);
-  const double columns = tile.block_n / own_columns(kernel, tile, rates);
-  const double rows = m * reads_a + n * reads_b / columns;
-  const double outside = rows_outside(sizes.m, kernel.left_mn, tile.block_m, tile.cluster_n) * reads_a +
-                         rows_outside(sizes.n, kernel.right_mn, tile.block_n, tile.cluster_m) * reads_b / columns;
-  const int row_bytes = tile.block_k * tile.element_bytes;
-  const double at_once = static_cast<double>(sizes.batch) * tile.cluster_k;
-  const double bytes = at_once * rows * row_bytes, fills = at_once * outside * row_bytes / kLineBytes;
-  const double apart = at_once * row_bytes * (m * across / tile.cluster_n + n * down / tile.cluster_m / columns);
-  return {bytes, bytes / rates.joint_bytes_per_cycle + fills / rates.joint_outside_rows_per_cycle,
-          apart / rates.joint_bytes_per_cycle + fills / rates.joint_outside_rows_per_cycle};
-}
-
-/// The launches that copy operands whose rows begin anywhere (copies.cpp), each read and written once. Where no tile
-/// reads such rows itself, all have them alike.
-double copied_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const GemmTile& tile, const GemmRates& rates) {
-  if (rates.row_read_cycles <= 0 || tile.reads) return 0;
-  double cycles = 0;
-  const auto add = [&](std::int64_t rows, std::int64_t row) {
-    if ((rows == 1 && sizes.batch == 1) || row * tile.element_bytes % kCopyAlignmentBytes == 0) return;
-    const double bytes = static_cast<double>(rows) * static_cast<double>(row * sizes.batch) * tile.element_bytes;
-    cycles += rates.next_launch_cycles + 2 * bytes / rates.memory_bytes_per_cycle;
-  };
-  kernel.left_mn ? add(sizes.k, sizes.m) : add(sizes.m, sizes.k);
-  kernel.right_mn ? add(sizes.k, sizes.n) : add(sizes.n, sizes.k);
-  return cycles;
-}
-
-/// The sixth power.
-double sixth(double time) {
-  const double cube = time * time * time;
-  return cube * cube;
-}
-/// A time that limits give together: the longest one, and more where they lie close to each other. It is the sixth root
-/// of the sum of their sixth powers, taken once: hot calls of new sizes wait for it.
-double joined(double sixths) { return std::cbrt(std::sqrt(sixths)); }
-
-/// An iteration of all SMs by what they read from L2 together, over several waves.
-double shared_path_cycles(const GemmSizes& sizes, const GemmTile& tile, const GemmRates& rates) {
-  const double rows =
-      static_cast<double>(tile.block_m) / tile.cluster_n + static_cast<double>(tile.block_n) / tile.cluster_m;
-  return static_cast<double>(sizes.sms(*rates.arch)) * rows * tile.block_k * tile.element_bytes /
-         rates.sustained_bytes_per_cycle;
-}
-
-}  // namespace
-
 int cluster_places(const GemmSizes& sizes, const GemmTile& tile, const arch::Arch& arch) {
   auto sms = static_cast<int>(sizes.sms(arch));
   if (tile.blocks() > 2 && arch.large_cluster_sms > 0) sms = std::min(sms, arch.large_cluster_sms);
@@ -246,6 +98,9 @@ double gemm_doubt(const GemmTile& tile, const GemmSizes& sizes, const arch::Arch
   // (gpu.gemm_facts_bench). Pairs of more waves gain at the power limit: 3000 x 28672 x 8192 took 2067 us in
   // 208x128x64c1x2s, and 2273 in 208x128x64s (H100, 2026-11-27).
   constexpr double kPairs = 1.05, kSomeWaves = 8;
+  // Slices read as others do where memory is the limit, and have more launches' worth of sums: 9 x 38016 x 3584 takes
+  // 73 us in 16x64x128c1x1x2s, 69 in 16x64x128s and 65 in 64x48x128 (H200, 2026-11-29).
+  if (tile.sliced() && clusters_of(sizes, tile) > cluster_places(sizes, tile, arch)) return 1 / (1 - kLeastGain);
   if (gemm_taken_unmeasured(tile, sizes, arch)) {
     const bool doubtful = tile.blocks() == 2 && !tile.sliced() && arch.large_cluster_sms > 0 &&
                           clusters_of(sizes, tile) <= kSomeWaves * cluster_places(sizes, tile, arch);
@@ -258,142 +113,6 @@ double gemm_doubt(const GemmTile& tile, const GemmSizes& sizes, const arch::Arch
 double clusters_of(const GemmSizes& sizes, const GemmTile& tile) {
   return static_cast<double>(up(sizes.m, tile.block_m * tile.cluster_m)) *
          static_cast<double>(up(sizes.n, tile.block_n * tile.cluster_n)) * static_cast<double>(sizes.batch);
-}
-
-GemmPrediction::GemmPrediction(const GemmSizes& sizes, const GemmKernel& kernel, int tile, const GemmRates& rates)
-    : rates_(rates),
-      tile_(kGemmTiles[static_cast<std::size_t>(tile)]),
-      cycles_(rates.cycles[static_cast<std::size_t>(tile)]),
-      out_bytes_(size_of(kernel.out)),
-      add_c_(kernel.add_c),
-      store_(store_of(kernel, tile)),
-      scattered_(!kernel.d_aligned && store_ == gemm::kDirect),
-      stored_(static_cast<double>(kernel.columns(tile_.block_n)) / tile_.block_n),
-      sums_(rates.family->thread_sums(tile_, *rates.arch) * stored_),
-      activation_(rates.activation_cycles[static_cast<std::size_t>(kernel.applied())] *
-                  static_cast<double>(tile_.block_m * kernel.columns(tile_.block_n))),
-      blocks_(up(up(sizes.k, tile_.block_k), tile_.cluster_k)),
-      clusters_(clusters_of(sizes, tile_)),
-      places_(cluster_places(sizes, tile_, *rates.arch)),
-      beside_(rates.beside[static_cast<std::size_t>(tile)]),
-      stores_beside_(rates.stores_beside[static_cast<std::size_t>(tile)]),
-      matrix_(static_cast<double>(
-          (kernel.scales == Scales::tensor ? rates.matrix : rates.scaled)[static_cast<std::size_t>(tile)])),
-      rows_(static_cast<double>(sizes.m)) {
-  const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n),
-             batch = static_cast<double>(sizes.batch);
-  elements_ = stored_ * m * n * batch;
-  operand_bytes_ = (m + n) * static_cast<double>(sizes.k) * tile_.element_bytes * batch;
-  share_ = static_cast<double>(rates.arch->sm_count) / static_cast<double>(sizes.sms(*rates.arch));
-  own_ = std::max(matrix_, copy_cycles(sizes, kernel, tile_, rates));
-  path_ = joint_path(sizes, kernel, tile_, rates);
-  copied_ = copied_cycles(sizes, kernel, tile_, rates);
-  shared_ = std::max(own_, shared_path_cycles(sizes, tile_, rates));
-  lines_ = unaligned_bytes(sizes, kernel, tile_, clusters_ * tile_.blocks()) /
-           rates.unaligned_bytes_per_cycle;  // tiles beyond the matrix included
-}
-
-/// The sixth powers of two limits: loops of an SM that alone take so long, of which the matrix unit is busy for a part;
-/// what all SMs read in so many iterations of every tile. At the power limit products and copies take their time one
-/// after the other.
-double GemmPrediction::loop_sixths(double loop, double busy, double iterations, double path) const {
-  const double kb = share_ * path_.bytes * iterations / 1024 / static_cast<double>(rates_.arch->sm_count);
-  const double power = std::min(busy, loop) * rates_.slowed + kb * rates_.kb_power_cycles;
-  return sixth(std::max(loop * rates_.slowed, power)) + sixth(path * iterations);
-}
-
-/// Tiles of two products a consumer take 4 to 12% more than they should where blocks do several and products are the
-/// limit: 12326 x 7168 x 4608 took 1303 us, predicted were 1158; 208 x 128 took 1215 (1173) (H100, 2026-11-27).
-double GemmPrediction::wide_loop() const {
-  constexpr double kMore = 1.087, kFewWaves = 2;
-  return tile_.consumer_rows() > gemm::kRowsPerConsumer && clusters_ > kFewWaves * places_ ? kMore : 1;
-}
-
-/// A tile's end, which the next loop waits for. Parts have their activations in the launch that adds them.
-double GemmPrediction::end_cycles(int parts) const { return store_cycles(parts) + (parts == 1 ? activation_ : 0); }
-
-/// The stores of a tile. Blocks that began together end together: where limits were measured jointly, memory takes what
-/// all of them write at once. What leaves through shared memory does so beside. So does what is quantised (estimate).
-double GemmPrediction::store_cycles(int parts) const {
-  const bool wide = out_bytes_ == size_of(DType::f32) || parts > 1;
-  const GemmStoreRates& stores = rates_.stores;
-  if (parts == 1 && (store_ != gemm::kDirect || out_bytes_ == 1) && stores.staged_cycles > 0)
-    return rates_.turn_cycles + sums_ * stores.staged_cycles;
-  if (parts == 1 && scattered_ && stores.scattered_cycles > 0)
-    return rates_.turn_cycles + sums_ * stores.scattered_cycles;
-  const double alone = stored_ * static_cast<double>(cycles_[wide ? 1 : 0].end);
-  if (path_.cycles <= 0) return alone;
-  const double bytes =
-      stored_ * std::min<double>(rows_, tile_.block_m) * tile_.block_n * (wide ? size_of(DType::f32) : out_bytes_);
-  const double blocks = std::min(clusters_ * parts, places_) * tile_.blocks();
-  return alone + bytes * blocks / (rates_.memory_bytes_per_cycle * rates_.slowed);
-}
-
-/// The last of the blocks that do a tile together gets the others' sums, and adds them.
-double GemmPrediction::slice_cycles() const {
-  if (!tile_.sliced()) return 0;
-  return rates_.stores.slice_cycles + (tile_.cluster_k - 1) * sums_ * rates_.stores.slice_sum_cycles;
-}
-
-double GemmPrediction::cycles(int parts) const {
-  const double waves = std::ceil(clusters_ * parts / places_), end = end_cycles(parts);
-  const auto iterations = static_cast<double>(gemm_part_blocks(blocks_, parts));  // of one tile
-  // One of several blocks on an SM stores while another multiplies. A block that has room for the next tile's sums does
-  // both.
-  const auto by_iterations = [&](double iteration) {
-    const double loop = iterations * iteration, alone = stores_beside_ ? std::max(0.0, end - loop) : end;
-    return wide_loop() * waves * loop + (std::ceil(waves / beside_) - 1) * alone;
-  };
-  // Each operand read once, the result written once; or the sums of each part.
-  const double compulsory = operand_bytes_ + elements_ * (parts == 1 ? out_bytes_ : size_of(DType::f32) * parts);
-  const double even = clusters_ * parts / places_;  // waves, were none of them partly empty
-  const bool cached = compulsory <= rates_.cache_bytes;
-  // All SMs' time over the time in which they have a tile.
-  const double idle = rates_.own_share ? share_ * waves / even : 1;
-  const double by_memory = idle * compulsory / (cached ? rates_.cache_bytes_per_cycle : rates_.memory_bytes_per_cycle);
-  double work = 0;
-  if (path_.cycles > 0) {
-    work = joined(
-        loop_sixths(by_iterations(own_), wide_loop() * even * iterations * matrix_, iterations * parts, path_.cycles) +
-        sixth(by_memory) + sixth(lines_ * iterations * parts));
-  } else {
-    const bool sustained = waves > 1 && by_iterations(own_) > by_memory;
-    work = std::max({by_iterations(sustained ? shared_ : own_), by_memory, lines_ * iterations * parts});
-  }
-  // Clusters that do many tiles begin beside the launch before (plan.cpp), which hides how they come together.
-  constexpr double kManyWaves = 4;
-  const double hidden = waves >= kManyWaves && tile_.blocks() > 1 ? rates_.hidden_start_cycles : 0;
-  const double product =
-      (static_cast<double>(cycles_[0].start) - hidden + slice_cycles() + end) * rates_.slowed + work + copied_;
-  return parts == 1 ? product : product + sum_cycles(parts);
-}
-
-/// All clusters have as many iterations. Beside its own tiles, a cluster leaves the sums of one piece and reads as
-/// many: as long as that was measured, else as fast as copies go, with a round trip between the two.
-double GemmPrediction::split_cycles() const {
-  const double places = places_ * beside_, iterations = std::ceil(clusters_ * static_cast<double>(blocks_) / places);
-  const double tiles = std::ceil(clusters_ / places);
-  const double sums = static_cast<double>(tile_.block_m) * tile_.block_n * sizeof(float);
-  const double compulsory = operand_bytes_ + elements_ * out_bytes_;
-  const double by_memory =
-      compulsory / (compulsory > rates_.cache_bytes ? rates_.memory_bytes_per_cycle : rates_.cache_bytes_per_cycle);
-  const double per_tile = (tiles - 1) * end_cycles(1), lines = lines_ * static_cast<double>(blocks_);
-  const GemmStoreRates& stores = rates_.stores;
-  double work = std::max({iterations * (tiles > 1 ? shared_ : own_) * beside_ + per_tile, by_memory, lines});
-  if (path_.cycles > 0)
-    work = joined(loop_sixths(iterations * own_ * beside_ + per_tile, iterations * matrix_ * beside_,
-                              static_cast<double>(blocks_), path_.apart_cycles * stores.apart_factor) +
-                  sixth(by_memory) + sixth(lines));
-  const double pieces = stores.piece_cycles > 0
-                            ? (stores.piece_cycles + stores.piece_sum_cycles * sums_) * rates_.slowed
-                            : 2 * sums * rates_.copy_cycles_per_byte + rates_.copy_latency_cycles;
-  return (static_cast<double>(cycles_[0].start) + end_cycles(1)) * rates_.slowed + work + pieces + copied_;
-}
-
-/// The launch that adds the parts: as long as memory takes, L2 or not, but not less than the round trips of a thread.
-double GemmPrediction::sum_cycles(int parts) const {
-  const double by_memory = sum_parts_bytes(elements_, parts, out_bytes_, add_c_) / rates_.memory_bytes_per_cycle;
-  return rates_.next_launch_cycles + std::max(by_memory, sum_parts_trips(parts) * rates_.copy_latency_cycles);
 }
 
 }  // namespace tj::ops

@@ -25,9 +25,11 @@ struct GemmRates {
          sustained_bytes_per_cycle = 0;  ///< of all SMs together
   double copy_latency_cycles = 0, next_launch_cycles = 0;
   double joint_bytes_per_cycle = 0, joint_outside_rows_per_cycle = 0, hidden_start_cycles = 0, kb_power_cycles = 0,
-         issue_cycles = 0, shared_issue_cycles = 0, slice_copy_factor = 1, row_read_cycles = 0;  ///< GemmCopyRates
-  double near_sms = 1;    ///< of a group whose reads L2 may answer at once
-  double near_share = 0;  ///< GemmCopyRates
+         issue_cycles = 0, shared_issue_cycles = 0, slice_copy_factor = 1, row_read_cycles = 0,
+         hidden_launch_cycles = 0,
+         lone_memory_bytes_per_cycle = 0;  ///< GemmCopyRates
+  double near_sms = 1;                     ///< of a group whose reads L2 may answer at once
+  double near_share = 0;                   ///< GemmCopyRates
   GemmStoreRates stores;
   std::array<double, 5> activation_cycles{};  ///< of an SM, for an element, by Activation
   double turn_cycles = 0;                     ///< of a tile's end, whichever way d takes
@@ -85,7 +87,9 @@ class GemmPrediction {
   double wide_loop() const;
   double store_cycles(int parts) const;
   double slice_cycles() const;
+  double start_cycles(int parts) const;
   double loop_sixths(double loop, double busy, double iterations, double path) const;
+  double waves_cycles(double loop, double parts, double by_memory, double compulsory, bool cached) const;
 
   const GemmRates& rates_;
   const GemmTile& tile_;

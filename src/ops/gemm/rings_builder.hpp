@@ -57,15 +57,18 @@ class GemmRingsBuilder : protected GemmBuilder {
       return {read("read_a", "a", tile_.block_m), read("read_b", "b", tile_.block_n)};
     if (tile_.reads) {
       graph_.includes.emplace_back("ops/gemm/rows.cuh");
-      constant("kLeftWarps", kLeftWarps);
       constant("kRightWarps", kRightWarps);
+    }
+    if (tile_.reads_left()) {
+      constant("kLeftWarps", kLeftWarps);
       return {read_rows("read_a", "a", slot_rows, kLeftWarps), read_rows("read_b", "b", columns, kRightWarps)};
     }
     launch_.skips = !graph_.pairs;
     if (launch_.skips) flag("kSkips", true);
+    const int a = load("load_a", "a", tile_.left_rows(kernel_.left_mn), slot_rows, {tile_.cluster_n, 1});
+    if (tile_.reads) return {a, read_rows("read_b", "b", columns, kRightWarps)};
     const int sharers = graph_.pairs ? 1 : tile_.cluster_m;
-    return {load("load_a", "a", tile_.left_rows(kernel_.left_mn), slot_rows, {tile_.cluster_n, 1}),
-            load("load_b", "b", columns, columns, {sharers, sharers > 1 ? tile_.cluster_n : 1})};
+    return {a, load("load_b", "b", columns, columns, {sharers, sharers > 1 ? tile_.cluster_n : 1})};
   }
   /// The copies of an iteration's scales of blocks, those of rows and of columns in one slot.
   int load_scales() {

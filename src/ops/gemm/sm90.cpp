@@ -88,7 +88,11 @@ const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"TC", "TMA"},
                                                             "shared_copy_issue_cycles",
                                                             "slice_copy_factor",
                                                             "near_read_share",
-                                                            "row_read_cycles"},
+                                                            "row_read_cycles",
+                                                            "row_store_cycles",
+                                                            "staged_end_cycles",
+                                                            "hidden_launch_cycles",
+                                                            "lone_memory_bytes_per_cycle"},
                                                            {"sm90"}});
 
 arch::Needs with_narrow_elements() {
@@ -164,7 +168,8 @@ bool fits(const GemmTile& tile) {
 /// Sums of f32 of two products a consumer leave no registers for addends beside those of so many rows: 144 spill 8
 /// bytes, 160 184 (nvcc 13.0).
 bool loads_addends(const GemmTile& tile, const GemmKernel& kernel) {
-  constexpr int kMostRows = 136;
+  constexpr int kMostRows = 136, kMostBesideReaders = 64;
+  if (tile.reads && tile.block_m > kMostBesideReaders) return false;
   return kernel.out != DType::f32 || tile.consumer_rows() == kRowsPerConsumer || tile.block_m <= kMostRows;
 }
 
@@ -182,6 +187,8 @@ GemmCopyRates copy_rates(const arch::Arch& arch) {
           .joint_bytes_per_cycle = arch.fact("joint_copy_bytes_per_cycle"),
           .joint_outside_rows_per_cycle = arch.fact("joint_outside_rows_per_cycle"),
           .hidden_start_cycles = arch.overlapped_launch ? arch.fact("cluster_start_cycles") : 0,
+          .hidden_launch_cycles = arch.overlapped_launch ? arch.fact("hidden_launch_cycles") : 0,
+          .lone_memory_bytes_per_cycle = arch.fact("lone_memory_bytes_per_cycle"),
           .kb_power_cycles = arch.fact("copied_kb_power_cycles"),
           .issue_cycles = arch.fact("copy_issue_cycles"),
           .shared_issue_cycles = arch.fact("shared_copy_issue_cycles"),
@@ -192,7 +199,9 @@ GemmCopyRates copy_rates(const arch::Arch& arch) {
 
 GemmStoreRates store_rates(const arch::Arch& arch) {
   return {.staged_cycles = arch.fact("staged_store_cycles"),
+          .staged_end_cycles = arch.fact("staged_end_cycles"),
           .scattered_cycles = arch.fact("scattered_store_cycles"),
+          .row_cycles = arch.fact("row_store_cycles"),
           .piece_cycles = arch.fact("tile_piece_cycles"),
           .piece_sum_cycles = arch.fact("piece_sum_cycles"),
           .slice_cycles = arch.fact("slice_cycles"),

@@ -25,7 +25,9 @@ struct GemmTile {
   int element_bytes = 2;
   bool swapped = false;
   int cluster_k = 1;
-  bool reads = false;  ///< threads read a and b, so that rows may begin anywhere
+  bool reads = false;  ///< threads read b, and few rows of a, so that rows may begin anywhere
+  /// Do threads read a as well? More rows are copied: each block of columns would read them again.
+  constexpr bool reads_left() const { return reads && block_m <= 32; }
   constexpr int blocks() const { return cluster_m * cluster_n * cluster_k; }
   constexpr bool sliced() const { return cluster_k > 1; }
   /// Rows of a that copies bring to a block: where M is contiguous they come in boxes of 64.
@@ -174,8 +176,9 @@ inline constexpr SwappedTiles kSwappedTiles[] = {
     // Blocks do a tile together.
     {64, 128, 1, 1, {16, 24, 32, 48, 80, 112}, 2},
     {64, 128, 1, 1, {16, 32}, 4},
-    // Few rows that the copy engine cannot read as they lie.
-    {64, 128, 1, 1, {16, 24, 32}, 1, true},
+    // Few rows that the copy engine cannot read as they lie. Of more, it brings a, which is copied before.
+    {64, 128, 1, 1, {16, 24, 32, 48, 64}, 1, true},
+    {64, 128, 1, 2, {64, 80, 96}, 1, true},
     // 8-bit elements: a consumer has two sets of sums. Two of few rows with one block of K an iteration would share a
     // role, where ptxas (13.0) serialises their products.
     {64, 256, 1, 1, {16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128}, 1, false, 1},
@@ -230,7 +233,7 @@ constexpr int gemm_box(std::int64_t size, int block, int parts, bool skips) {
 /// All shipped ones, in the order in which equals are preferred.
 inline std::span<const GemmTile> gemm_tiles() { return kGemmTiles; }
 /// "128x256x64", "128x256x64c2x1" in clusters of two below each other, "72x64x64s" swapped, "64x64x128c1x1x2" in two
-/// slices, "32x64x128sr" where threads read a and b.
+/// slices, "32x64x128sr" where threads read a and b, "96x64x128c1x2sr" b alone.
 std::string gemm_tile_name(const GemmTile& tile);
 
 }  // namespace tj::ops

@@ -34,7 +34,7 @@ TEST_CASE("e4m3 with scales, each type of d") {
 }
 
 TEST_CASE("the runtime takes parts where it predicts a gain") {
-  GemmShape shape = gemm_shape(16, 64, 8192);
+  GemmShape shape = gemm_shape(16, 64, 24576);
   shape.bias = true;
   shape.activation = Activation::gelu;
   GemmProblem problem(shape, 700);

@@ -115,6 +115,31 @@ TEST_CASE("threads read rows that begin anywhere: no copy comes before") {
 }
 
 TEST_CASE(
+    "threads read rows of b that begin anywhere beside copies of a, which blocks share: a alone is copied before") {
+  Runs runs(60);
+  int index = 0;
+  for (const char* tile : {"48x64x128sr", "64x64x128sr", "64x64x128c1x2sr", "96x64x128c1x2sr", "80x64x128c1x2sr"})
+    for (const int k : {3, 125, 254, 391, 1031}) {
+      if (testing::sampled_out(index++)) continue;
+      // One cluster's columns in part, one block of which has none; several clusters.
+      GemmShape shape = gemm_shape(index % 3 == 0 ? 133 : 45, index % 3 == 1 ? 61 : 200, k,
+                                   index % 2 == 0 ? DType::bf16 : DType::f16, DType::f32);
+      shape.any_stride = true;
+      shape.shift = index % 4;
+      shape.padding = index % 3;
+      shape.batch = index % 5 == 0 ? 2 : 0;
+      const GemmArgs& args = GemmProblem(shape, 1).args;
+      CAPTURE(tile);
+      CHECK(ops::gemm_scratch_bytes(args, by_tile(tile)) < static_cast<std::size_t>(shape.n * k) * 2 + 1024 * 1024);
+      runs.check(tile, shape, 2);
+    }
+  for (const GemmShape& shape : ends(90, 100, 203)) runs.check("96x64x128c1x2sr", shape, 2);
+  GemmShape nothing = gemm_shape(90, 100, 203);
+  nothing.alpha = 0;
+  runs.check("96x64x128c1x2sr", nothing, 2);
+}
+
+TEST_CASE(
     "threads read nothing outside: rows of every length and place, of matrices that end where their memory does") {
   Runs runs(70);
   int index = 0;
