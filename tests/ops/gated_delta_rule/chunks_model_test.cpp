@@ -218,13 +218,13 @@ TEST_CASE("bounds that fall count as rising ones, for all launches alike") {
     CHECK(problem.run() == "");
   }
   std::mt19937 random(162);
-  for (const std::size_t sequences : {2, 4, 7, 9, 18}) {
+  for (const std::int32_t sequences : {2, 4, 7, 9, 18}) {
     CAPTURE(sequences);
-    shape.lengths.assign(sequences, 40);
+    shape.lengths.assign(static_cast<std::size_t>(sequences), 40);
     RuleProblem problem(shape, 163);
     REQUIRE(ops::prefers_chunks(problem.args));
-    const auto tokens = 40 * static_cast<std::int32_t>(sequences);
-    for (std::int32_t& end : problem.ends) end = std::uniform_int_distribution<std::int32_t>(-20, tokens + 20)(random);
+    std::uniform_int_distribution<std::int32_t> anywhere(-20, 40 * sequences + 20);
+    for (std::int32_t& end : problem.ends) end = anywhere(random);
     CHECK(problem.run() == "");
   }
 }
