@@ -246,7 +246,8 @@ void KernelMaker::refuse_unloadable(const std::string& title, const std::string&
 std::unique_ptr<LoadedKernel> KernelMaker::load(const ops::Maker& op, const ops::Request& request,
                                                 const arch::Target& target,
                                                 const std::shared_ptr<launch::Driver>& driver, int device,
-                                                const Artifact& artifact, MissPolicy on_miss) {
+                                                const Artifact& artifact, MissPolicy on_miss,
+                                                const Error* refused_before) {
   const support::Uncancelled whole;
   if (artifact.report.origin != KernelOrigin::disk) return load_once(op, request, target, driver, device, artifact);
   std::optional<Wanted> what;
@@ -254,6 +255,7 @@ std::unique_ptr<LoadedKernel> KernelMaker::load(const ops::Maker& op, const ops:
   std::optional<Artifact> other;
   for (const Artifact* from = &artifact; from != nullptr; from = other ? &*other : nullptr) {
     try {
+      if (refused_before != nullptr) throw Error(*std::exchange(refused_before, nullptr));
       return load_once(op, request, target, driver, device, *from);
     } catch (const Error& error) {
       if (error.code != Code::unsupported) throw;

@@ -89,9 +89,11 @@ class KernelMaker {
   /// Loads an artifact that get() gave. Of an artifact from the disk that the driver refuses, packs may have binaries
   /// of other compilers: these are tried in their order. Else it counts as damaged: it is made anew and replaced, once.
   /// With `error` it is not: that is refused as a miss is.
+  /// refused: what load_once() threw of this artifact, of Code::unsupported; null where it was not tried.
   std::unique_ptr<LoadedKernel> load(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
                                      const std::shared_ptr<launch::Driver>& driver, int device,
-                                     const Artifact& artifact, MissPolicy on_miss = MissPolicy::wait);
+                                     const Artifact& artifact, MissPolicy on_miss = MissPolicy::wait,
+                                     const Error* refused = nullptr);
   /// Loads an artifact or throws: nothing else is tried, made, said or counted where the driver refuses it.
   std::unique_ptr<LoadedKernel> load_once(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
                                           const std::shared_ptr<launch::Driver>& driver, int device,

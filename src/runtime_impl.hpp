@@ -95,19 +95,21 @@ struct Runtime::Impl {
   struct OnDisk {
     std::optional<KernelReport> report;  ///< it was loaded
     std::optional<Artifact> artifact;    ///< it was found and counted, and did not load
+    std::optional<Error> refused;        ///< the driver cannot take that one: it is not asked again
   };
   class FoundOnDisk;
   /// Loads what the disk has of these, in a few threads. It makes nothing.
   std::vector<OnDisk> load_found(const std::vector<ops::NeededKernel>& kernels, Device device);
   /// Loads an artifact that did not load in load_found(), with all that may be tried beside it.
-  KernelReport load_again(const ops::Op& op, const ops::Kernel& kernel, Device device, const Artifact& artifact);
+  KernelReport load_again(const ops::Op& op, const ops::Kernel& kernel, Device device, const OnDisk& found);
   /// Unloads what nobody needs until at most so many bytes of code are left on the device.
   TrimReport unload(Device device, std::uint64_t keep_bytes);
   TrimReport trim(std::optional<Device> device);
   Counters counters() const;
   std::unique_ptr<LoadedKernel> load(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
                                      const std::shared_ptr<launch::Driver>& driver, Device device,
-                                     const Artifact& artifact, MissPolicy on_miss = MissPolicy::wait);
+                                     const Artifact& artifact, MissPolicy on_miss = MissPolicy::wait,
+                                     const Error* refused = nullptr);
   std::unique_ptr<LoadedKernel> load_quick(const ops::Maker& op, const ops::Request& request,
                                            const arch::Target& target, const std::shared_ptr<launch::Driver>& driver,
                                            Device device, const Artifact& artifact);

@@ -122,9 +122,9 @@ void Runtime::Impl::replace_later(const ops::Maker& op, const ops::Request& requ
 std::unique_ptr<LoadedKernel> Runtime::Impl::load(const ops::Maker& op, const ops::Request& request,
                                                   const arch::Target& target,
                                                   const std::shared_ptr<launch::Driver>& driver, Device device,
-                                                  const Artifact& artifact, MissPolicy on_miss) {
+                                                  const Artifact& artifact, MissPolicy on_miss, const Error* refused) {
   const support::Seconds taken;
-  auto kernel = kernel_maker.load(op, request, target, driver, device.index, artifact, on_miss);
+  auto kernel = kernel_maker.load(op, request, target, driver, device.index, artifact, on_miss, refused);
   kernel->report.load_ms = taken.so_far() * 1e3;
   return kernel;
 }
@@ -221,7 +221,13 @@ class Runtime::Impl::FoundOnDisk {
     result.artifact = runtime_.kernel_maker.find(op, request, target);
     if (!result.artifact) return;
     const support::Seconds taken;
-    auto kernel = runtime_.kernel_maker.load_once(op, request, target, driver, device_.index, *result.artifact);
+    std::unique_ptr<LoadedKernel> kernel;
+    try {
+      kernel = runtime_.kernel_maker.load_once(op, request, target, driver, device_.index, *result.artifact);
+    } catch (const Error& error) {
+      if (error.code == Code::unsupported) result.refused = error;
+      return;
+    }
     kernel->report.load_ms = taken.so_far() * 1e3;
     KernelReport report = kernel->report;
     runtime_.insert(op, request, small_key, device_, target, std::move(kernel));
@@ -261,7 +267,7 @@ std::vector<KernelReport> Runtime::Impl::prepare(const std::vector<ops::NeededKe
     if (found[i].report)
       reports.push_back(std::move(*found[i].report));
     else if (found[i].artifact && !table.find(hot_key(op, kernel.small_key, device)))
-      reports.push_back(load_again(op, kernel, device, *found[i].artifact));
+      reports.push_back(load_again(op, kernel, device, found[i]));
     else
       reports.push_back(report(op, kernel, device));
   }
@@ -269,10 +275,11 @@ std::vector<KernelReport> Runtime::Impl::prepare(const std::vector<ops::NeededKe
 }
 
 KernelReport Runtime::Impl::load_again(const ops::Op& op, const ops::Kernel& kernel, Device device,
-                                       const Artifact& artifact) {
+                                       const OnDisk& found) {
   const ops::Request request = op.request_of(kernel);
   const arch::Target target = backends.target(device, op);
-  auto loaded = load(op, request, target, backends.driver(device), device, artifact);
+  auto loaded = load(op, request, target, backends.driver(device), device, *found.artifact, MissPolicy::wait,
+                     found.refused ? &*found.refused : nullptr);
   KernelReport report = loaded->report;
   insert(op, request, kernel.small_key, device, target, std::move(loaded));
   return report;

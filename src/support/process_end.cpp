@@ -2,12 +2,16 @@
 #include "support/process_end.hpp"
 
 #include <cxxabi.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <unistd.h>
+#include <unwind.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <new>
 #include <set>
@@ -46,11 +50,36 @@ void wait_for_others(std::chrono::seconds most) {
 
 int this_thread() noexcept { return static_cast<int>(::gettid()); }
 
+bool ends_elsewhere() noexcept {
+  const int other = ender.load();
+  return other != 0 && other != this_thread();
+}
+/// False where another thread was first.
+bool take_end() noexcept {
+  int nobody = 0;
+  return ender.compare_exchange_strong(nobody, this_thread()) || nobody == this_thread();
+}
+
+/// A second thread in exit() stays there until the first one has ended the process, as POSIX wants it since 2024 and
+/// the C library of GNU does since 2.41. Nobody waits for its work any more. One more handler brings a third thread
+/// here.
+[[noreturn]] void stay() noexcept {
+  int before = 0;
+  ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+  end_first();
+  under_way.fetch_sub(own);
+  own = 0;
+  ended.ring();
+  for (;;) ::pause();
+}
+
+/// While this thread waits, a handler of ours is the newest one for others that call exit().
 void at_end() {
+  if (!take_end()) stay();
   ends_here = true;
-  ender.store(this_thread());
   ending.store(true);
-  if (late.load()) return;
+  if (late.load() || under_way.load() <= own) return;
+  end_first();
   wait_for_others(kTime);
   if (under_way.load() <= own) return;
   late.store(true);
@@ -58,17 +87,25 @@ void at_end() {
   wait_for_others(kMoreTime);
 }
 
-/// Two threads may not be in exit() at once. Where one is, and waits, the main thread's calls fail, and main returns.
-void wait_for_other_end() {
-  const int other = ender.load();
-  if (other != 0 && other != this_thread() && this_thread() == static_cast<int>(::getpid()))
-    std::this_thread::sleep_for(kTime + kMoreTime);
+_Unwind_Reason_Code find_exit(_Unwind_Context* frame, void* found) {
+  Dl_info info{};
+  const std::uintptr_t behind = ::_Unwind_GetIP(frame);  // of a call, whose function may end there
+  if (behind == 0 || ::dladdr(reinterpret_cast<void*>(behind - 1), &info) == 0) return _URC_NO_REASON;
+  if (info.dli_sname == nullptr || std::strcmp(info.dli_sname, "exit") != 0) return _URC_NO_REASON;
+  *static_cast<bool*>(found) = true;
+  return _URC_END_OF_STACK;
+}
+/// A thread's own end destroys what is local to it, as exit() does. The stack says which of them it is.
+bool in_exit() noexcept {
+  bool found = false;
+  ::_Unwind_Backtrace(&find_exit, &found);
+  return found;
 }
 
 /// exit() calls this before all handlers, in the thread that ends the process. Handlers that a library registered in
 /// the work that is under way come behind ours then.
 void at_thread_exit(void*) {
-  wait_for_other_end();
+  if (ends_elsewhere() && in_exit()) stay();
   if (under_way.load() > own) end_first();
 }
 
@@ -111,9 +148,11 @@ bool process_is_ending() noexcept { return ending.load(); }
 bool process_end_is_late() noexcept { return late.load(); }
 
 /// A child could never end that was forked while the list of handlers was locked.
+/// Two handlers: while one thread is on its way from the first to what it does, another one that calls exit() takes the
+/// second.
 void end_first() noexcept {
   const NoFork whole;
-  std::atexit(&at_end);
+  for (int i = 0; i < 2; ++i) std::atexit(&at_end);
 }
 
 void end_first(const char* what) {
@@ -153,7 +192,7 @@ void* EndFirstAgain::work(void* self) noexcept {
   EndFirstAgain& again = *static_cast<EndFirstAgain*>(self);
   for (;;) {
     const std::uint32_t rung = again.bell_.rung();
-    if (again.over_.load() || ending.load()) return nullptr;
+    if (again.over_.load() || late.load()) return nullptr;
     end_first();
     again.bell_.wait(rung, std::chrono::microseconds(500));
   }

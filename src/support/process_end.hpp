@@ -3,7 +3,8 @@
 // Decides what goes on when the process ends, and what begins no more. Libraries such as compilers register exit
 // handlers that destroy what their calls work with, some of them during their first calls. exit() runs the handlers
 // that were registered last first, so ours is registered behind them. Invariant: while one BeforeEnd lives, no handler
-// runs that was registered before it was made. Its work has 10 s, and 50 more in which process_end_is_late().
+// runs that was registered before it was made. Its work has 10 s, and 50 more in which process_end_is_late(). A second
+// thread that calls exit() meanwhile stays in it.
 #pragma once
 
 #include <pthread.h>
@@ -26,8 +27,8 @@ bool process_is_ending() noexcept;
 /// Whether they have waited long enough: work that can be broken off is.
 bool process_end_is_late() noexcept;
 
-/// For each thread that uses the library: exit() in it waits for each BeforeEnd before it runs any handler. It is done
-/// once a thread, and takes two nanoseconds then.
+/// For each thread that uses the library: exit() in it waits for each BeforeEnd before it runs any handler, and runs
+/// none where another thread is in exit(). It is done once a thread, and takes two nanoseconds then.
 void may_end_here();
 
 /// Has the process's end wait for each BeforeEnd before it runs the exit handlers that are registered by now. Each call

@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <string>
 
 #include "fakes/fake_hip_control.h"
@@ -34,6 +35,9 @@ class FakeHip {
     find(handle, last_params, "fake_hip_last_params");
     find(handle, set_device, "hipSetDevice");
     find(handle, get_device, "hipGetDevice");
+    find(handle, reset_device, "hipDeviceReset");
+    find(handle, take, "hipMalloc");
+    find(handle, free, "hipFree");
     reset();
   }
 
@@ -52,6 +56,9 @@ class FakeHip {
   // The runtime's own calls, for tests that play another user of the process.
   int (*set_device)(int device);
   int (*get_device)(int* device);
+  int (*reset_device)();
+  int (*take)(void** memory, std::size_t bytes);
+  int (*free)(void* memory);
 
  private:
   template <class Function>

@@ -29,6 +29,7 @@ int take_memory(void** memory, std::size_t bytes) {
   const std::lock_guard lock(state().mutex);
   state().memory.insert(block);
   state().memory_bytes[block] = bytes;
+  state().numbers[block] = ++state().last_number;
   give_name("memory", block);
   return kSuccess;
 }
@@ -74,6 +75,20 @@ int hipSetDevice(int device) {
   TJ_ENTER(std::to_string(device));
   if (device < 0 || device >= state().device_count) return answer(kInvalidDevice);
   t_device = device;
+  return kSuccess;
+}
+/// Modules and events stay, as with ROCm 6 and 7. The next memory may have the addresses of that which goes.
+int hipDeviceReset() {
+  TJ_ENTER();
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  for (auto* live : {&s.memory, &s.streams, &s.pools}) {
+    for (void* handle : *live) std::free(handle);
+    live->clear();
+  }
+  s.memory_bytes.clear();
+  s.numbers.clear();
+  s.pool_bytes = 0;
   return kSuccess;
 }
 int hipDeviceGetAttribute(int* value, int attribute, int device) {
@@ -217,6 +232,15 @@ int hipEventDestroy(void* event) {
 
 #if TJ_FAKE_HIP_RELEASE >= 6
 
+/// HIP_POINTER_ATTRIBUTE_BUFFER_ID alone.
+int hipPointerGetAttribute(void* value, int attribute, void* memory) {
+  TJ_ENTER(std::to_string(attribute) + " of " + name_of(memory));
+  const std::lock_guard lock(state().mutex);
+  const auto found = state().numbers.find(memory);
+  if (attribute != 7 || found == state().numbers.end()) return answer(kInvalidValue);
+  std::memcpy(value, &found->second, sizeof(found->second));
+  return kSuccess;
+}
 int hipMallocAsync(void** memory, std::size_t bytes, void*) {
   TJ_ENTER(std::to_string(bytes));
   return take_memory(memory, bytes);

@@ -16,7 +16,8 @@ const char* fake_hip_log(void);
 /* Off: calls are neither logged nor counted, and allocate nothing. */
 void fake_hip_record(int on);
 /* Things that are still held: modules, memory, events, streams, graphs, pools; this thread's device when it is not 0,
- * and its last failure when nobody asked for it; empty when nothing is. */
+ * and its last failure when nobody asked for it; calls with memory or a pool that was not there; empty when nothing
+ * is. */
 const char* fake_hip_leaks(void);
 /* Devices to pretend (default 1), each with 96 compute units, counted in pairs by the properties, and 64 KB of shared
  * memory. */

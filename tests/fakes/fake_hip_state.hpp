@@ -46,6 +46,9 @@ struct State {
   std::map<std::string, int> calls;
   std::map<std::string, std::map<int, int>> failures;
   std::map<void*, std::size_t> memory_bytes;  // of each block of `memory`
+  std::map<void*, unsigned> numbers;          // of each block of `memory`, and of no other one ever
+  unsigned last_number = 0;
+  int dead_uses = 0;  // calls with memory or a pool that is not there, by which a real runtime may crash
   std::set<void*> modules, memory, events, streams, graphs, executables, pools;
   std::atomic<unsigned long long> pool_bytes = 0;  ///< the largest that was taken from a pool; trimming gives it back
 };
@@ -109,9 +112,15 @@ int make(std::set<void*>& live, const char* kind, void** handle) {
 /// A release that is told to fail has released all the same, as in a runtime that is going down.
 int destroy(std::set<void*>& live, void* handle, int result) {
   const std::lock_guard lock(state().mutex);
-  if (live.erase(handle) == 0) return answer(kInvalidHandle);
+  if (live.erase(handle) == 0) {
+    ++state().dead_uses;
+    return answer(kInvalidHandle);
+  }
   state().names.erase(handle);
-  if (&live == &state().memory) state().memory_bytes.erase(handle);
+  if (&live == &state().memory) {
+    state().memory_bytes.erase(handle);
+    state().numbers.erase(handle);
+  }
   std::free(handle);
   return result;
 }
@@ -162,7 +171,9 @@ void carry_out(void* module, unsigned grid, unsigned threads, unsigned shared_by
 
 bool is_live(const std::set<void*>& live, void* handle) {
   const std::lock_guard lock(state().mutex);
-  return live.count(handle) > 0;
+  if (live.count(handle) > 0) return true;
+  if (&live == &state().pools) ++state().dead_uses;
+  return false;
 }
 
 /// Work goes where the stream's work goes: into what it captures, else onto the device's clock.
@@ -205,7 +216,7 @@ void fake_hip_reset(void) {
   s.device_count = 1;
   s.physical_units = 96;
   s.capture = 0;
-  s.breaks = 0;
+  s.breaks = s.dead_uses = 0;
   s.block_ms = 0;
   s.processor = "gfx1100";
   s.now_ms = 0;
@@ -222,6 +233,7 @@ void fake_hip_reset(void) {
     live->clear();
   }
   s.memory_bytes.clear();
+  s.numbers.clear();
   s.code.clear();
   t_device = 0;
   t_last_failure = kSuccess;
@@ -252,6 +264,7 @@ const char* fake_hip_leaks(void) {
   report("streams", s.streams.size());
   report("graphs", s.graphs.size() + s.executables.size());
   report("memory pools", s.pools.size());
+  report("calls with what is not there", static_cast<std::size_t>(s.dead_uses));
   report("calls that break a capture", static_cast<std::size_t>(s.breaks));
   report("this thread's device", static_cast<std::size_t>(t_device));
   report("this thread's last failure", static_cast<std::size_t>(t_last_failure));

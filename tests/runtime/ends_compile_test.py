@@ -91,6 +91,10 @@ int main(int, char** words) {
   } else if (mode == "exits-first") {  // from a thread that used the library for something else, beside the first compile
     std::thread first([] { compile_all(); });
     std::thread([&] { tj::Runtime::instance().counters(); sleep_ms(ms); std::exit(0); }).join();
+  } else if (mode == "exits-second") {  // from a thread that never used the library, while main's return waits for a first compile
+    std::thread(compile_all).detach();
+    std::thread([ms] { sleep_ms(ms); std::exit(0); }).detach();
+    sleep_ms(5);
   } else if (mode == "calls") {  // a thread of the program's compiles, and the end takes its time
     long_end = true;
     std::thread(compile_all).detach();
@@ -162,6 +166,10 @@ class Ends(unittest.TestCase):
             self.ends_well("exits", ms)
         for ms in range(0, 60, 4):
             self.ends_well("exits-first", ms)
+
+    def test_by_exit_in_another_thread_while_main_s_return_waits(self):
+        for ms in (6, 8, *range(10, 90, 10)):
+            self.ends_well("exits-second", ms)
 
     def test_beside_the_first_compile_in_a_thread_of_the_programs(self):
         for ms in MOMENTS_MS:

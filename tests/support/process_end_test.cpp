@@ -76,4 +76,85 @@ TEST_CASE("a main thread that ends while another one is in exit() waits for it")
         })) == 0);
 }
 
+/// A child whose main thread ends it while another thread works; `other` is called by a third one meanwhile, which goes
+/// on to exit(). 0: the main thread alone ran the program's handlers, and did so behind the work.
+int two_exits(void (*other)()) {
+  return wait_for(start_child([other] {
+    static std::atomic<bool> working{true}, second{false};
+    ::alarm(200);
+    static const auto look = [] {
+      if (working || ::gettid() != ::getpid()) ::_exit(working ? 8 : 9);
+    };
+    std::atexit([] {
+      look();
+      ::_exit(0);
+    });
+    std::atexit([] {
+      look();
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    });
+    tj::support::end_first();
+    const std::atomic<bool>* const begun = [] {
+      static std::atomic<bool> work{false};
+      std::thread([] {
+        const BeforeEnd whole;
+        work = true;
+        while (!second) std::this_thread::yield();
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        working = false;
+      }).detach();
+      return &work;
+    }();
+    while (!*begun) std::this_thread::yield();
+    std::thread([other] {
+      while (!tj::support::process_is_ending()) std::this_thread::yield();
+      other();
+      second = true;
+      std::exit(4);
+    }).detach();
+    std::exit(3);
+    return 5;
+  }));
+}
+
+TEST_CASE("a second thread that calls exit() runs no handler, whether it has used the library or not") {
+  CHECK(two_exits([] {}) == 0);
+  CHECK(two_exits([] { tj::support::may_end_here(); }) == 0);
+}
+
+TEST_CASE("nobody waits for the work of a thread that calls exit() as the second one") {
+  CHECK(wait_for(start_child([] {
+          static std::atomic<bool> begun{false};
+          ::alarm(200);
+          std::atexit([] { ::_exit(tj::support::process_end_is_late() ? 6 : 0); });
+          tj::support::end_first();
+          std::thread([] {
+            const BeforeEnd in_this_thread;
+            begun = true;
+            while (!tj::support::process_is_ending()) std::this_thread::yield();
+            std::exit(4);
+          }).detach();
+          while (!begun) std::this_thread::yield();
+          std::exit(3);
+          return 5;
+        })) == 0);
+}
+
+TEST_CASE("a thread that has used the library and comes to its own end while the process ends can be joined") {
+  CHECK(wait_for(start_child([] {
+          ::alarm(200);
+          static std::thread user([] {
+            tj::support::may_end_here();
+            while (!tj::support::process_is_ending()) std::this_thread::yield();
+          });
+          std::atexit([] {
+            user.join();
+            ::_exit(0);
+          });
+          tj::support::end_first();
+          std::exit(3);
+          return 5;
+        })) == 0);
+}
+
 }  // namespace

@@ -27,18 +27,6 @@ struct Tile {
   int record, head;
   Place place;
 };
-/// The last sequence whose records begin no later.
-TJ_DEVICE int sequence_of(const SolveParams& params, int record) {
-  int low = 0, high = params.records.sequences - 1;
-  while (low < high) {
-    const int middle = (low + high + 1) / 2;
-    if (bound_at(params.rule, middle) / kChunk + middle <= record)
-      low = middle;
-    else
-      high = middle - 1;
-  }
-  return low;
-}
 template <class C>
 TJ_DEVICE Tile tile_at(const SolveParams& params, int index) {
   Tile tile{index, index < params.tiles, 0, 0, 0, {0, 0, 0}};
@@ -47,20 +35,21 @@ TJ_DEVICE Tile tile_at(const SolveParams& params, int index) {
   const Records& records = params.records;
   const int chunk = divided(index, records.by_heads);
   tile.head = index - chunk * records.heads;
-  const int sequence = records.count > 0 ? divided(chunk, records.by_count) : sequence_of(params, chunk);
-  int end = rule.tokens, before = sequence * records.chunks;  // records of sequences before this one
+  Span tokens{0, rule.tokens};
+  int sequence, before;  // records of sequences before this one
   if (rule.cu_seqlens == nullptr) {
-    tile.place.batch = sequence;
-  } else {
-    tile.place.token = bound_at(rule, sequence);
-    end = bound_at(rule, sequence + 1);
-    before = tile.place.token / kChunk + sequence;
+    tile.place.batch = sequence = divided(chunk, records.by_count);
+    before = sequence * records.chunks;
+  } else {  // with a range, the list has one sequence
+    sequence = sequence_of(rule, records.sequences, chunk, tokens);
+    before = tokens.begin / kChunk + sequence;
+    tile.place.token = tokens.begin;
   }
   const int number = records.count > 0 ? records.first + chunk - sequence * records.count : chunk - before;
-  if (number < 0 || number > (end - tile.place.token) / kChunk) return tile;
+  if (number < 0 || number > (tokens.end - tokens.begin) / kChunk) return tile;
   tile.record = before + number;
   tile.place.token += number * kChunk;
-  tile.place.rows = min(kChunk, end - tile.place.token);
+  tile.place.rows = min(kChunk, tokens.end - tile.place.token);
   tile.trip_count = tile.place.rows > 0 ? 1 : 0;
   return tile;
 }

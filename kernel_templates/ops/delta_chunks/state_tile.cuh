@@ -75,8 +75,9 @@ TJ_DEVICE Tile tile_at(const StateParams& params, int index) {
     tile.end = rule.tokens;
     tile.record = tile.sequence * params.records.chunks;
   } else {
-    tile.first = bound_at(rule, tile.sequence);
-    tile.end = max(tile.first, bound_at(rule, tile.sequence + 1));
+    const Span tokens = tokens_of(rule, params.records.sequences, tile.sequence);
+    tile.first = tokens.begin;
+    tile.end = tokens.end;
     tile.record = tile.first / kChunk + tile.sequence;
   }
   take_unit<C>(tile, params.records, head, units - head * params.records.units,

@@ -80,6 +80,7 @@ static_assert(sizeof(HipPoolProperties) == 88);
 #define TJ_HIP_OPTIONAL_CALLS(X)                                                                                     \
   X(get_properties_r0600, hipGetDevicePropertiesR0600, (void* properties, int device))                               \
   X(get_properties, hipGetDeviceProperties, (void* properties, int device))                                          \
+  X(pointer_get_attribute, hipPointerGetAttribute, (void* value, int attribute, void* memory))                       \
   X(stream_is_capturing, hipStreamIsCapturing, (void* stream, int* status))                                          \
   X(exchange_capture_mode, hipThreadExchangeStreamCaptureMode, (int* mode))                                          \
   X(mem_alloc_async, hipMallocAsync, (void** memory, std::size_t bytes, void* stream))                               \

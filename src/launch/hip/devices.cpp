@@ -14,6 +14,14 @@ namespace {
 // has to map it again. More than the sums of any product in parts, which is what short calls take.
 constexpr std::uint64_t kKeptPoolBytes = 128 * 1024 * 1024;
 constexpr int kReleaseThreshold = 4;  // hipMemPoolAttrReleaseThreshold
+constexpr int kBufferId = 7;          // HIP_POINTER_ATTRIBUTE_BUFFER_ID: the runtime writes 4 bytes
+
+int number_of(const HipApi& api, void* piece, std::uint64_t& number) noexcept {
+  number = 0;
+  const int result = api.pointer_get_attribute(&number, kBufferId, piece);
+  if (result != kHipSuccess) api.forget_failure();
+  return result;
+}
 
 }  // namespace
 
@@ -22,8 +30,12 @@ HipDevices::HipDevices(std::unique_ptr<HipApi> api, int device_count) : api_(std
 }
 
 HipDevices::~HipDevices() {
-  for (const auto& device : devices_)
-    if (device->pool.load() != nullptr) hip_quietly(*api_, api_->mem_pool_destroy(device->pool.load()));
+  for (const auto& device : devices_) {
+    const HipLife* const life = device->life.load();
+    if (life == nullptr || !alive(*life)) continue;
+    if (life->pool.load() != nullptr) hip_quietly(*api_, api_->mem_pool_destroy(life->pool.load()));
+    if (life->piece != nullptr) hip_quietly(*api_, api_->mem_free(life->piece));
+  }
 }
 
 void HipDevices::check_index(int index) const {
@@ -47,11 +59,51 @@ const HipProperties& HipDevices::properties(int index) {
   return *device.properties;
 }
 
-void* HipDevices::pool(int index) {
+bool HipDevices::alive(const HipLife& life) const noexcept {
+  if (life.number == 0) return true;
+  std::uint64_t number = 0;
+  const int result = number_of(*api_, life.piece, number);
+  if (result == kHipSuccess) return number == life.number;  // the piece's address may have been given to somebody else
+  return result != kHipInvalidValue;
+}
+
+HipLife& HipDevices::life(int index) {
   Device& device = this->device(index);
-  if (device.pool_known.load(std::memory_order_acquire)) return device.pool.load(std::memory_order_relaxed);
+  HipLife* const life = device.life.load(std::memory_order_acquire);
+  return life != nullptr && alive(*life) ? *life : begin_life(device, index);
+}
+
+HipLife* HipDevices::known_life(int index) const noexcept {
+  if (index < 0 || index >= count()) return nullptr;
+  HipLife* const life = devices_[static_cast<std::size_t>(index)]->life.load(std::memory_order_acquire);
+  return life != nullptr && alive(*life) ? life : nullptr;
+}
+
+HipLife& HipDevices::begin_life(Device& device, int index) {
   const std::lock_guard lock(mutex_);
-  if (device.pool_known.load()) return device.pool.load();
+  HipLife* const before = device.life.load();
+  if (before != nullptr && alive(*before)) return *before;
+  auto made = std::make_unique<HipLife>();
+  device.lives.reserve(device.lives.size() + 1);
+  if (api_->pointer_get_attribute != nullptr) {
+    const RelaxedHipCapture relaxed(*api_);
+    const HipDeviceScope scope(*api_, index, Stage::load);
+    api_->check(api_->mem_alloc(&made->piece, 1), "hipMalloc", Stage::load);
+    if (number_of(*api_, made->piece, made->number) != kHipSuccess || made->number == 0) {
+      made->number = 0;
+      hip_quietly(*api_, api_->mem_free(std::exchange(made->piece, nullptr)));
+    }
+  }
+  device.lives.push_back(std::move(made));
+  HipLife& life = *device.lives.back();
+  device.life.store(&life, std::memory_order_release);
+  return life;
+}
+
+void* HipDevices::pool(int index, HipLife& life) {
+  if (life.pool_known.load(std::memory_order_acquire)) return life.pool.load(std::memory_order_relaxed);
+  const std::lock_guard lock(mutex_);
+  if (life.pool_known.load()) return life.pool.load();
   HipPoolProperties properties;
   properties.device = index;
   void* pool = nullptr;
@@ -61,12 +113,12 @@ void* HipDevices::pool(int index) {
     std::uint64_t kept = kKeptPoolBytes;
     hip_quietly(*api_,
                 api_->mem_pool_set_attribute(pool, kReleaseThreshold, &kept));  // without it, it is a pool all the same
-    device.pool.store(pool);
+    life.pool.store(pool);
   } else {
     api_->forget_failure();
   }
-  device.pool_known.store(true, std::memory_order_release);
-  return device.pool.load();
+  life.pool_known.store(true, std::memory_order_release);
+  return life.pool.load();
 }
 
 HipDeviceScope::HipDeviceScope(const HipApi& api, int device, Stage stage) : api_(api) {

@@ -2,7 +2,8 @@
 //
 // Decides how code objects are started and how memory of AMD's devices is handled. Knows neither ops nor compilers.
 // Invariant: kernels and allocations keep what they need alive, so they may outlive the driver object. Nothing here
-// resets a device or leaves another one current. The null stream is the device's default stream.
+// resets a device or leaves another one current. Where others reset a device, kernels stay, and memory that went with
+// it is not released. The null stream is the device's default stream.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -139,7 +140,8 @@ class HipDriver final : public Driver {
     if (!api_.has_pools() || !devices_->allocates_in_order(device)) return unordered_scratch(device, bytes, recorded);
     const std::size_t wanted = std::max<std::size_t>(bytes, 1);
     // Memory that a graph records belongs to the graph, whatever the pool.
-    void* const pool = recorded ? nullptr : devices_->pool(device);
+    HipLife& life = devices_->life(device);
+    void* const pool = recorded ? nullptr : devices_->pool(device, life);
     void* memory = nullptr;
     {
       const HipDeviceScope scope(api_, device, Stage::launch);
@@ -152,7 +154,8 @@ class HipDriver final : public Driver {
       }
       api_.check(result, pool != nullptr ? "hipMallocFromPoolAsync" : "hipMallocAsync", Stage::launch);
     }
-    return {memory, [devices = devices_, device, handle = stream.handle](void* pointer) {
+    return {memory, [devices = devices_, &life, device, handle = stream.handle](void* pointer) {
+              if (!devices->alive(life)) return;
               const QuietHipDeviceScope scope(devices->api(), device);
               if (scope.entered()) hip_quietly(devices->api(), devices->api().mem_free_async(pointer, handle));
             }};
@@ -160,9 +163,10 @@ class HipDriver final : public Driver {
 
   MemoryUse memory_use(int device) noexcept override {
     MemoryUse use;
-    if (device < 0 || device >= devices_->count()) return use;
-    use.allocated_bytes = devices_->allocated_bytes(device);
-    if (void* const pool = devices_->known_pool(device); pool != nullptr) {
+    const HipLife* const life = devices_->known_life(device);
+    if (life == nullptr) return use;
+    use.allocated_bytes = life->allocated_bytes;
+    if (void* const pool = life->pool.load(); pool != nullptr) {
       const RelaxedHipCapture relaxed(api_);
       use.workspace_bytes = pool_bytes(pool, kReservedBytes);
       use.workspace_used_bytes = pool_bytes(pool, kUsedBytes);
@@ -171,7 +175,8 @@ class HipDriver final : public Driver {
   }
 
   std::uint64_t trim_pool(int device) noexcept override {
-    void* const pool = devices_->known_pool(device);
+    const HipLife* const life = devices_->known_life(device);
+    void* const pool = life != nullptr ? life->pool.load() : nullptr;
     if (pool == nullptr || api_.mem_pool_trim_to == nullptr) return 0;
     const RelaxedHipCapture relaxed(api_);
     const QuietHipDeviceScope scope(api_, device);
@@ -246,14 +251,16 @@ class HipDriver final : public Driver {
   }
 
   std::shared_ptr<void> plain_memory(int device, std::size_t bytes, Stage stage) {
+    HipLife& life = devices_->life(device);
     void* memory = nullptr;
     {
       const HipDeviceScope scope(api_, device, stage);
       api_.check(api_.mem_alloc(&memory, std::max<std::size_t>(bytes, 1)), "hipMalloc", stage);
     }
-    devices_->allocated_bytes(device) += bytes;
-    return {memory, [devices = devices_, device, bytes](void* pointer) {
-              devices->allocated_bytes(device) -= bytes;
+    life.allocated_bytes += bytes;
+    return {memory, [devices = devices_, &life, device, bytes](void* pointer) {
+              life.allocated_bytes -= bytes;
+              if (!devices->alive(life)) return;  // the memory went with it
               const RelaxedHipCapture relaxed(devices->api());
               const QuietHipDeviceScope scope(devices->api(), device);
               if (scope.entered()) hip_quietly(devices->api(), devices->api().mem_free(pointer));

@@ -13,9 +13,11 @@ constexpr int kRelaxed = 2;  // other threads of the process may load and alloca
 
 class HipRecording final : public Recording {
  public:
-  HipRecording(std::shared_ptr<HipDevices> devices, int device) : devices_(std::move(devices)), device_(device) {}
+  HipRecording(std::shared_ptr<HipDevices> devices, int device, const HipLife& life)
+      : devices_(std::move(devices)), life_(life), device_(device) {}
+  /// A reset destroys the streams that the graph runs on, which it would destroy once more.
   ~HipRecording() override {
-    if (exec_ == nullptr) return;
+    if (exec_ == nullptr || !devices_->alive(life_)) return;
     const QuietHipDeviceScope scope(devices_->api(), device_);
     if (scope.entered()) hip_quietly(devices_->api(), devices_->api().graph_exec_destroy(exec_));
   }
@@ -26,12 +28,16 @@ class HipRecording final : public Recording {
   }
 
   void replay(Stream stream) override {
+    if (!devices_->alive(life_))
+      support::fail(Stage::launch, Code::driver_error,
+                    "the device that these launches were recorded on was reset; record them anew");
     const HipDeviceScope scope(devices_->api(), device_, Stage::launch);
     devices_->api().check(devices_->api().graph_launch(exec_, stream.handle), "hipGraphLaunch", Stage::launch);
   }
 
  private:
   std::shared_ptr<HipDevices> devices_;
+  const HipLife& life_;
   int device_;
   void* exec_ = nullptr;
 };
@@ -78,10 +84,11 @@ std::shared_ptr<Recording> record_hip_graph(std::shared_ptr<HipDevices> devices,
     support::fail(
         Stage::launch, Code::unsupported,
         support::cat("the HIP runtime at ", api.path, " has no graphs to record launches in; install ROCm 6 or newer"));
+  const HipLife& life = devices->life(device);
   const HipDeviceScope scope(api, device, Stage::launch);
   Capture capture(api);
   work(capture.begin());
-  auto recording = std::make_shared<HipRecording>(std::move(devices), device);
+  auto recording = std::make_shared<HipRecording>(std::move(devices), device, life);
   recording->instantiate(capture.end());
   return recording;
 }

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -199,6 +200,33 @@ TEST_CASE("bad bounds of sequences never lead out of the tensors") {
   CHECK(problem.run() == "");
   problem.ends = {2147483647, -1, 130, 2147483647};  // none; 130 tokens from 0 on; the others
   CHECK(problem.run() == "");
+}
+
+TEST_CASE("bounds that fall count as rising ones, for all launches alike") {
+  RuleShape shape;
+  shape.chunked = true;
+  shape.width = 64;
+  shape.lengths = {64, 64, 64};
+  shape.kept = 3;
+  shape.every = 64;
+  const std::vector<std::vector<std::int32_t>> lists = {
+      {64, 128, 0, 64}, {0, 128, 64, 192}, {192, 0, 192, 0}, {100, 40, 20, 192}, {0, 64, 128, 64}};
+  for (const std::vector<std::int32_t>& list : lists) {
+    CAPTURE(list[1]);
+    RuleProblem problem(shape, 161);
+    problem.ends = list;
+    CHECK(problem.run() == "");
+  }
+  std::mt19937 random(162);
+  for (const std::int32_t sequences : {2, 4, 7, 9, 18}) {
+    CAPTURE(sequences);
+    shape.lengths.assign(static_cast<std::size_t>(sequences), 40);
+    RuleProblem problem(shape, 163);
+    REQUIRE(ops::prefers_chunks(problem.args));
+    std::uniform_int_distribution<std::int32_t> anywhere(-20, 40 * sequences + 20);
+    for (std::int32_t& end : problem.ends) end = anywhere(random);
+    CHECK(problem.run() == "");
+  }
 }
 
 TEST_CASE("scale, and gates that leave nothing" * doctest::skip(testing::left_out())) {

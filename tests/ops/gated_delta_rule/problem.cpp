@@ -37,6 +37,21 @@ std::uint8_t nearest_e4m3(double value) {
   return best;
 }
 
+/// Bounds from first to last - 1 rise, between least and most: the middle one, then those of either half. Those of the
+/// whole list's ends are moved last.
+void rise(std::vector<std::int64_t>& bounds, std::size_t first, std::size_t last, std::int64_t least,
+          std::int64_t most) {
+  if (first < last) {
+    const std::size_t middle = (first + last - 1) / 2;
+    bounds[middle] = std::clamp(bounds[middle], least, most);
+    rise(bounds, first, middle, least, bounds[middle]);
+    rise(bounds, middle + 1, last, bounds[middle], most);
+    return;
+  }
+  if (first == 1) bounds[0] = std::clamp(bounds[0], least, most);
+  if (first == bounds.size() - 1) bounds[first] = std::clamp(bounds[first], first == 1 ? bounds[0] : least, most);
+}
+
 }  // namespace
 
 std::size_t RuleProblem::Memory::at(std::initializer_list<std::int64_t> place) const {
@@ -265,8 +280,11 @@ void RuleProblem::begin_and_count(std::int64_t sequence, std::int64_t& begin, st
   count = tokens_;
   if (ends.empty()) return;
   const auto at = static_cast<std::size_t>(sequence);
-  begin = std::clamp<std::int64_t>(ends[at], 0, tokens_);
-  count = std::max<std::int64_t>(0, std::clamp<std::int64_t>(ends[at + 1], 0, tokens_) - begin);
+  std::vector<std::int64_t> bounds(ends.size());
+  for (std::size_t i = 0; i < ends.size(); ++i) bounds[i] = std::clamp<std::int64_t>(ends[i], 0, tokens_);
+  if (shape_.chunked) rise(bounds, 1, ends.size() - 1, 0, tokens_);
+  begin = bounds[at];
+  count = std::max<std::int64_t>(0, bounds[at + 1] - begin);
 }
 
 }  // namespace tj::test
