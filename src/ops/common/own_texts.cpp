@@ -26,6 +26,7 @@ unsigned TextSets::number(const char* op, const char* names, const char* buffer,
   if (sets_.size() == kMost)
     refuse(op, Code::unsupported, cat(names, "; allowed: ", kMost, " in one process, with what changes in ", buffer));
   sets_.push_back(set);
+  count_.store(sets_.size(), std::memory_order_release);
   return numbers_[kept] = static_cast<unsigned>(sets_.size());
 }
 
@@ -41,8 +42,7 @@ std::span<const char* const> TextSets::words() {
     words.fill("");
     return words;
   }();
-  const std::lock_guard lock(mutex_);
-  return {kWords.data(), sets_.size() + 1};
+  return {kWords.data(), count_.load(std::memory_order_acquire) + 1};
 }
 
 void check_own_text(const char* op, const OwnText& of, const DeviceText& text) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <deque>
 #include <map>
@@ -49,13 +50,14 @@ class TextSets {
   unsigned number(const char* op, const char* names, const char* buffer, const Set& set);
   /// The set of a number, of which 0 is empty.
   Set texts(unsigned number);
-  /// An empty word for each set that there is, and one for none: requests have the texts.
+  /// An empty word for each set that there is, and one for none: requests have the texts. Takes no lock.
   std::span<const char* const> words();
 
  private:
   support::Mutex mutex_;
   std::map<std::array<const DeviceText::Kept*, kMostOwnTexts>, unsigned> numbers_;
   std::deque<Set> sets_;
+  std::atomic<std::size_t> count_{0};  ///< of sets; hot calls ask for it
 };
 
 /// Throws tj::Error(argument, invalid_argument) naming the text, and why it cannot be compiled.

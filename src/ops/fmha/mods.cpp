@@ -99,6 +99,7 @@ void check_params(const FmhaArgs& args, const FmhaBeside& of) {
 }  // namespace
 
 unsigned mods_number(const FmhaConfig& config) {
+  if (!has_mods(config)) return 0;  // most calls, on the hot path
   return sets().number(kOp, "score_mod, mask_mod and key_range are another set of texts", "mod_params",
                        {config.score_mod, config.mask_mod, config.key_range});
 }
