@@ -101,6 +101,10 @@ TEST_CASE("texts are part of the key, of the request and of the name; equal ones
       CHECK(ops::gemm_request(*a).fields != ops::gemm_request(*b).fields);
       CHECK(ops::gemm_request(*a).name != ops::gemm_request(*b).name);
     }
+  ops::GemmKernel parts = ops::of_parts(relu);
+  const std::uint64_t key = ops::gemm_small_key(parts);
+  parts.end_text = relu.end_text;  // which is never asked of a part
+  CHECK(ops::gemm_small_key(parts) == key);
   // A request that another process wrote has the text.
   const ops::Request request = ops::gemm_request(relu);
   CHECK(ops::gemm_op().kernel_of(request).small_key == ops::gemm_small_key(relu));
