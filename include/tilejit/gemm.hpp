@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 
+#include <tilejit/device_text.hpp>
 #include <tilejit/runtime.hpp>
 #include <tilejit/tensor.hpp>
 
@@ -67,6 +68,14 @@ enum class Scales : std::int32_t { tensor = 0, block = 1, row = 2 };
 /// f32 result with the same bits. NaN and infinity are as quantise() has them. beta is 0; bias is as a, or bf16 beside
 /// e4m3.
 ///
+/// An end of one's own: end_text, the body of a function in device code that gives a float, takes the place of the
+/// activation. It is told (value, row, column, batch, params), where value is alpha * scales * a b^T + bias. beta * c
+/// is added behind it: d = end_text(..) + beta * c, which is rounded or quantised then. With a gate value is gate(g) *
+/// u. row and column are d's, batch is 0 without one; each element is asked for once, of whole sums. params.i32(n) and
+/// params.f32(n) are numbers of end_params; a place outside of it counts as the last. "return value > 0 ? value * value
+/// : 0;" squares what relu leaves. Equal texts are one kernel, which is compiled at the first call. A text that does
+/// not compile is a tj::Error with its line. src/ops/gemm/README.md has what texts may use.
+///
 /// Ladder (ladder.hpp): rungs 1 to 9, named v1 to v9, on Hopper and where there is tensor memory. Each drops a
 /// restriction of the one before; rung 10, v10, is the op's own kernel. Example: samples/02_gemm_ladder. v1 serves M <=
 /// 64, N <= 256 and K <= 64; v2 serves M <= 64 and N <= 256; both have no batch. The others serve all sizes. Operands
@@ -87,6 +96,8 @@ struct GemmArgs {
   bool gate_interleaved = false;       ///< rows of b take turns; looked at with a gate
   std::optional<Tensor> scale_d;       ///< written; with d of e4m3 only, which has one
   bool powers_of_two = false;          ///< of scale_d; looked at with one
+  DeviceText end_text;                 ///< up to 2048 characters; activation is none then
+  std::optional<Tensor> end_params;    ///< i32 or f32 [N], what end_text reads
 };
 
 /// The fields that choose a gemm kernel, without any memory: for prepare() and warm(). Sizes decide the tile, and
@@ -105,6 +116,7 @@ struct GemmConfig {
        scale_b_transposed = false;  ///< of blocks: K is contiguous instead of M, and instead of N with Scales::row
   Activation gate = Activation::none;
   bool packed_scales = false;  ///< scales of blocks are i32, of four exponents
+  DeviceText end_text = {};    ///< calls with this text
 };
 
 /// Runs the call on Runtime::instance().

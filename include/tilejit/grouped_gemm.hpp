@@ -54,6 +54,9 @@ enum class Grouping : std::int32_t { ends = 0, counts = 1, rows = 2, depths = 3 
 /// scale_b [G, ceil(N / 128), ceil(K / 128)] or [G, N, ceil(K / 128)]. Their orders and alignment are those of
 /// GemmArgs, and so are i32 of four exponents each. Without them each product is as it is.
 ///
+/// An end of one's own: end_text takes the place of the activation, as GemmArgs says. It is told (value, row, column,
+/// group, params). row is d's, or with counts and depths that of the group's matrix.
+///
 /// Kernels exist on Hopper. Equal calls give equal bits. Errors are tj::Error, naming the argument. Thread safe.
 struct GroupedGemmArgs {
   static constexpr const char* kOp = "grouped_gemm";
@@ -75,6 +78,8 @@ struct GroupedGemmArgs {
   float beta = 0;                      ///< finite
   std::optional<Tensor> scale_d;       ///< written; with d of e4m3 only
   bool powers_of_two = false;          ///< of scale_d
+  DeviceText end_text;                 ///< as GemmArgs
+  std::optional<Tensor> end_params;    ///< i32 or f32 [N], what end_text reads
 };
 
 /// The fields that choose a grouped_gemm kernel, without any memory: for prepare() and warm().
@@ -91,6 +96,7 @@ struct GroupedGemmConfig {
   Activation gate = Activation::none;                           ///< n are rows of b's matrices
   bool add_c = false;                                           ///< beta is not 0
   bool packed_scales = false;                                   ///< as GemmConfig
+  DeviceText end_text = {};                                     ///< as GemmConfig
 };
 
 /// Runs the call on Runtime::instance().

@@ -53,14 +53,15 @@ class GemmArgs(Sized):
                 ("alpha", ctypes.c_float), ("beta", ctypes.c_float), ("activation", ctypes.c_int32), ("max_sms", ctypes.c_int32),
                 ("scale_a", ctypes.POINTER(Tensor)), ("scale_b", ctypes.POINTER(Tensor)), ("gate", ctypes.c_int32),
                 ("gate_interleaved", ctypes.c_int32), ("scale_d", ctypes.POINTER(Tensor)), ("powers_of_two", ctypes.c_int32),
-                ("reserved", ctypes.c_int32)]
+                ("reserved", ctypes.c_int32), ("end_text", ctypes.c_char_p), ("end_params", ctypes.POINTER(Tensor))]
 
 
 class GroupedGemmArgs(Sized):
     _fields_ = [("size", ctypes.c_uint64)] + [(name, ctypes.POINTER(Tensor)) for name in ("a", "b", "d", "groups", "bias", "scale_a", "scale_b")] + [
         ("expected_rows", ctypes.c_int64), ("alpha", ctypes.c_float), ("grouping", ctypes.c_int32), ("activation", ctypes.c_int32),
         ("max_sms", ctypes.c_int32), ("c", ctypes.POINTER(Tensor)), ("beta", ctypes.c_float), ("gate", ctypes.c_int32),
-        ("gate_interleaved", ctypes.c_int32), ("powers_of_two", ctypes.c_int32), ("scale_d", ctypes.POINTER(Tensor))]
+        ("gate_interleaved", ctypes.c_int32), ("powers_of_two", ctypes.c_int32), ("scale_d", ctypes.POINTER(Tensor)),
+        ("end_text", ctypes.c_char_p), ("end_params", ctypes.POINTER(Tensor))]
 
 
 class QuantiseArgs(Sized):
@@ -357,17 +358,12 @@ class Runtime:
         self._call("fmha", args, stream, rung)
 
     def gemm(self, a, b, d, c=None, bias=None, alpha=1.0, beta=0.0, activation=NO_ACTIVATION, stream=None, rung=None,
-             scale_a=None, scale_b=None, gate=NO_ACTIVATION, gate_interleaved=False):
+             scale_a=None, scale_b=None, gate=NO_ACTIVATION, gate_interleaved=False, end_text=None, end_params=None):
         args = GemmArgs(a=ctypes.pointer(a), b=ctypes.pointer(b), d=ctypes.pointer(d), alpha=alpha, beta=beta, activation=activation, gate=gate,
-                        gate_interleaved=gate_interleaved)
-        if c is not None:
-            args.c = ctypes.pointer(c)
-        if bias is not None:
-            args.bias = ctypes.pointer(bias)
-        if scale_a is not None:
-            args.scale_a = ctypes.pointer(scale_a)
-        if scale_b is not None:
-            args.scale_b = ctypes.pointer(scale_b)
+                        gate_interleaved=gate_interleaved, end_text=None if end_text is None else end_text.encode())
+        for name, tensor in dict(c=c, bias=bias, scale_a=scale_a, scale_b=scale_b, end_params=end_params).items():
+            if tensor is not None:
+                setattr(args, name, ctypes.pointer(tensor))
         self._call("gemm", args, stream, rung)
 
     def chunk_indices(self, cu_seqlens, chunk_indices, total_chunks, stream=None):

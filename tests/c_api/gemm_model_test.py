@@ -134,6 +134,16 @@ class Model(unittest.TestCase):
                     self.assertAlmostEqual(d.at(i, j), max(gate, 0.0) * other, delta=1e-3 * (1 + abs(gate * other)))
         self.refused("args.gate is 5", "4 (gelu_tanh)", call=lambda: self.runtime.gemm(a.view(), b.view(), d.view(), gate=5))
 
+    def test_an_end_of_ones_own(self):
+        a, b, d = Matrix(tj.F16, 5, 16).fill(lambda: 0.5), Matrix(tj.F16, 6, 16).fill(lambda: -1.0), Matrix(tj.F32, 5, 6)
+        numbers = (ctypes.c_float * 3)(10, 20, 30)
+        given = tj.tensor(ctypes.addressof(numbers), CPU0, tj.F32, [3])
+        self.runtime.gemm(a.view(), b.view(), d.view(), end_text="return value * params.f32(column) + row;", end_params=given)
+        for i in range(5):
+            for j in range(6):  # a place beyond the last number counts as it
+                self.assertEqual(d.at(i, j), -8.0 * numbers[min(j, 2)] + i)
+        self.refused("gemm: end_params is absent", call=lambda: self.runtime.gemm(a.view(), b.view(), d.view(), end_text="return params.f32(0);"))
+
     def test_refusals(self):
         a, b, d = Matrix(tj.F16, 8, 16), Matrix(tj.F16, 24, 16), Matrix(tj.F16, 8, 24)
         gemm = self.runtime.gemm

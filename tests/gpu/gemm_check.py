@@ -3,6 +3,7 @@
 
     python3 tests/gpu/gemm_check.py --cases 300 [--dtype f16,bf16,e4m3] [--seed N] [--json FILE]
     python3 tests/gpu/gemm_check.py --cases 200 --gate silu     # d = gate(g) * u, of halves of b's rows
+    python3 tests/gpu/gemm_check.py --cases 200 --ends          # texts of device code end the products
     python3 tests/gpu/gemm_check.py --quantised                 # the error of quantised products against those of what was quantised
 
 Random sizes, orders, types, batches, strides with gaps and epilogues; outputs poisoned, guard bands checked. The reference is
@@ -20,6 +21,7 @@ import secrets
 import sys
 
 sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "c_api")]
+import own_ends  # noqa: E402
 from fmha_check import Guarded, double  # noqa: E402
 
 LIMITS = {"f16": 5e-4, "bf16": 4e-3, "f32": 1e-5}
@@ -141,10 +143,12 @@ def reference(xp, a, b, c, bias, case):
     result = xp.matmul(a, xp.swapaxes(b, -1, -2) if xp.__name__ == "numpy" else b.transpose(-1, -2)) * factor
     if case["alpha"] == 0:
         result = result * 0.0
-    if case["beta"] != 0:
-        result = result + case["beta"] * double(xp, c)
     if bias is not None:
         result = result + double(xp, bias)
+    added = case["beta"] * double(xp, c) if case["beta"] != 0 else 0.0
+    if case.get("end") is not None:
+        return own_ends.of_product(xp, result, case["end"]) + added
+    result = result + added
     gate, half = case.get("gate", "none"), columns_of(case) if "n" in case else 0
     if gate == "none":
         return activate(xp, result, case["activation"])
@@ -155,7 +159,7 @@ def reference(xp, a, b, c, bias, case):
 def limit_of(case):
     if case["out"] != "f32":
         return LIMITS[case["out"]]
-    factors = 2 if case.get("gate", "none") != "none" else 1  # each of which has the error of a sum
+    factors = 2 if case.get("gate", "none") != "none" or case.get("end") == own_ends.SQUARED else 1  # each of which has the error of a sum
     return factors * (E4M3_F32_LIMIT if case["dtype"] == "e4m3" else max(LIMITS["f32"], CHAIN_LIMIT * case["k"]))
 
 
@@ -206,7 +210,8 @@ def run_case(torch, runtime, tj, device, case, seed):
     runtime.gemm(bound(a, case["dtype"]), bound(b, case["dtype"]), bound(d, case["out"]), c=bound(c, case["out"]) if c is not None else None,
                  bias=bound(bias, case["out"]) if bias is not None else None, alpha=case["alpha"], beta=case["beta"],
                  activation=ACTIVATIONS.index(case["activation"]), stream=torch.cuda.current_stream().cuda_stream,
-                 scale_a=scale_a, scale_b=scale_b, gate=ACTIVATIONS.index(gate), gate_interleaved=case.get("gate_interleaved", False))
+                 scale_a=scale_a, scale_b=scale_b, gate=ACTIVATIONS.index(gate), gate_interleaved=case.get("gate_interleaved", False),
+                 **own_ends.arguments(torch, tj, device, case.get("end")))
     torch.cuda.synchronize()
     wanted = reference(torch, of_a, of_b, before, bias.view if bias is not None else None, case)
     error = relative_error(double(torch, d.view), wanted)
@@ -259,12 +264,14 @@ def run_quantised(torch, runtime, tj, device, seed, report):
     return failed
 
 
-def run_correctness(torch, runtime, tj, device, count, seed, report, dtypes=("f16", "bf16"), gate="none"):
+def run_correctness(torch, runtime, tj, device, count, seed, report, dtypes=("f16", "bf16"), gate="none", ends=False):
     """All cases. `report` is called with a line for each failure. Returns the section of the JSON document."""
     cases = random_cases(random.Random(seed), count, dtypes)
     if gate != "none":
         draw = random.Random(seed + 1)
         cases = [with_gate(case, gate, draw) for case in cases]
+    if ends:
+        cases = [own_ends.with_end(case, number // KINDS + number) for number, case in enumerate(cases)]
     limits = {name: value for name, value in {**LIMITS, "e4m3 to f32": E4M3_F32_LIMIT}.items() if name in LIMITS or "e4m3" in dtypes}
     worst = {}  # of what was run: a type that no case has is not there
     failures = []
@@ -306,6 +313,10 @@ def self_test(np):
         gated = with_gate(case, "gelu", random.Random(4))
         assert gated["n"] % 2 == 0 and gated["n"] >= case["n"] and gated["beta"] == 0 and not gated["b_transposed"] and columns_of(gated) == gated["n"] // 2
     assert unlike(np.ones(3), np.ones(3)) == 0 and abs(unlike(np.array([1.0, 0.0]), np.array([0.0, 1.0])) - 1) < 1e-12
+    own_ends.self_test(np)
+    case, numbers = {"alpha": 1.0, "beta": 2.0, "activation": "none", "end": 1}, np.array(own_ends.PARAMS)
+    wanted = (plain + bias.astype(float)) * numbers[:4] + 0.125 * numbers[[-1, -1, 0]][:, None] + 2 * c.astype(float)
+    assert np.allclose(reference(np, a, b, c, bias, case), wanted)
     wanted = np.ones((2, 2))
     assert relative_error(wanted, wanted) == 0 and relative_error(wanted * 1.01, wanted) > 5e-4 and relative_error(wanted * math.nan, wanted) == math.inf
     scaled = {"alpha": 2.0, "beta": 0.0, "activation": "none", "scales": [0.5, None]}
@@ -333,6 +344,7 @@ def parse():
     parser.add_argument("--dtype", default=",".join(DTYPES), help="of a and b, separated by commas")
     parser.add_argument("--seed", type=int, help="default: fresh, and printed")
     parser.add_argument("--gate", choices=ACTIVATIONS, default="none", help="of all cases")
+    parser.add_argument("--ends", action="store_true", help="texts of device code end all cases; without --gate")
     parser.add_argument("--quantised", action="store_true", help="only products of what is quantised first")
     parser.add_argument("--library", help="libtilejit.so; default: the newest below build/")
     parser.add_argument("--cache-dir", help="default: the library's own")
@@ -371,7 +383,7 @@ def main():
         device = binding.Device(binding.CUDA, 0)
         if options.quantised:
             return 1 if run_quantised(torch, runtime, binding, device, seed, print) else 0
-        section = run_correctness(torch, runtime, binding, device, options.cases, seed, print, options.dtypes, options.gate)
+        section = run_correctness(torch, runtime, binding, device, options.cases, seed, print, options.dtypes, options.gate, options.ends)
     worst = ", ".join(f"{name} {error:.2e} (limit {section['limits'][name]:.0e})" for name, error in section["worst_error"].items())
     print(f"{section['cases']} random shapes, {section['failed']} failed; worst relative error {worst}")
     if options.json:

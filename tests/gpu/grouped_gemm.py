@@ -2,6 +2,7 @@
 
     python3 tests/gpu/grouped_gemm.py --check 200 --seed 1     # poisoned outputs, NaN in rows of no group, the same bits twice, lists that change
     python3 tests/gpu/grouped_gemm.py --check 100 --gate silu  # likewise, all with a gate
+    python3 tests/gpu/grouped_gemm.py --check 100 --ends       # likewise, all with a text of device code; also with --gate
     python3 tests/gpu/grouped_gemm.py --quantised              # the error of quantised products against those of what was quantised
     python3 tests/gpu/grouped_gemm.py --times gate             # products with SwiGLU beside products, and SwiGLU of what they leave
     python3 tests/gpu/grouped_gemm.py --times contiguous       # e4m3 beside one product of as many rows; bf16 beside torch's grouped product
@@ -19,6 +20,7 @@ import sys
 
 import torch
 
+import own_ends
 import tilejit.torch
 from fmha_features import microseconds
 from gemm_check import E4M3_F32_LIMIT, LIMITS, QUANTISED_LIMIT, activate, unlike
@@ -63,8 +65,8 @@ def problem(draw):
     return groups, n, k, grouping, dtype, draw.choice((torch.float32, torch.bfloat16)), counts
 
 
-def drawn_ends(draw, gate, groups, n, d_shape, out, scaled):
-    """(options, what of a product's row makes d's): bias, an addend, a gate."""
+def drawn_ends(draw, gate, groups, n, d_shape, out, scaled, texts):
+    """Options that end a product: bias, an addend, a gate, a text of device code."""
     options = {}
     if draw.random() < 0.3:
         options["bias"] = torch.randn(groups, n, device=GPU).to(out)
@@ -72,23 +74,28 @@ def drawn_ends(draw, gate, groups, n, d_shape, out, scaled):
         options.update(gate=gate, gate_interleaved=not scaled and draw.random() < 0.5)
     elif draw.random() < 0.3:
         options.update(c=torch.randn(d_shape, device=GPU).to(out), beta=draw.choice((1.0, -0.5)))
+    if texts:
+        end = draw.randrange(0 if out == torch.float32 and gate == "none" else 1, len(own_ends.ENDS))  # squares in f32 alone, which has their range
+        options.update(end_text=own_ends.text_of(end, "group"), end_params=own_ends.on_gpu(torch) if own_ends.ENDS[end][2] else None)
     return options
 
 
-def ended(sums, options, group, rows_of):
+def ended(sums, options, group, rows_of, places):
     """Rows of d in f64 of rows of products."""
     if "bias" in options:
         sums = sums + options["bias"][group].double()
-    if "c" in options:
-        sums = sums + options["beta"] * rows_of(options["c"]).double()
-    if "gate" not in options:
-        return sums
-    half = sums.shape[1] // 2
-    left, right = (sums[:, ::2], sums[:, 1::2]) if options["gate_interleaved"] else (sums[:, :half], sums[:, half:])
-    return activate(torch, left, options["gate"]) * right
+    if "gate" in options:
+        half = sums.shape[1] // 2
+        left, right = (sums[:, ::2], sums[:, 1::2]) if options["gate_interleaved"] else (sums[:, :half], sums[:, half:])
+        sums = activate(torch, left, options["gate"]) * right
+    if "end_text" in options:
+        end = next(i for i in range(len(own_ends.ENDS)) if own_ends.text_of(i, "group") == options["end_text"])
+        column = torch.arange(sums.shape[1], device=GPU)
+        sums = own_ends.applied(torch, end, sums, rows_of(places)[:, None], column, group, own_ends.numbers(torch, device=GPU))
+    return sums + options["beta"] * rows_of(options["c"]).double() if "c" in options else sums
 
 
-def check_one(draw, gate="none"):
+def check_one(draw, gate="none", texts=False):
     """Why the problem is wrong; "" when it is right."""
     groups, n, k, grouping, dtype, out, counts = problem(draw)
     if gate != "none":
@@ -110,7 +117,7 @@ def check_one(draw, gate="none"):
         scale_b = torch.rand(groups, -(-n // each), blocks, device=GPU) + 0.5
         options.update(scale_a=scale_a, scale_b=scale_b)
         left, right = left * spread(scale_a, 1, a.shape), right * spread(scale_b, each, b.shape)
-    ends = drawn_ends(draw, gate, groups, n, (*a_shape[:-1], columns), out, "scale_b" in options)
+    ends = drawn_ends(draw, gate, groups, n, (*a_shape[:-1], columns), out, "scale_b" in options, texts)
     options.update(ends)
     results = []
     for _ in range(2):
@@ -118,17 +125,18 @@ def check_one(draw, gate="none"):
         torch.ops.tilejit.grouped_gemm_out(a, b, listed, d, **options)
         results.append(d)
     owned = torch.zeros(a_shape[:-1], dtype=torch.bool, device=GPU)
-    norm, wrong = 0.0, 0.0
+    norm, wrong, places = 0.0, 0.0, torch.arange(rows, device=GPU).expand(a_shape[:-1])
     for number, (group, begin, end) in enumerate(slices):
         (owned if group is None else owned[group])[begin:end] = True
         rows_of = (lambda x: x[begin:end]) if group is None else (lambda x: x[group][begin:end])
-        wanted = ended(rows_of(left) @ right[number].t(), options, number, rows_of)
+        wanted = ended(rows_of(left) @ right[number].t(), options, number, rows_of, places)
         norm += float(wanted.norm()) ** 2
         wrong += float((rows_of(results[0]).double() - wanted).norm()) ** 2
     error = (wrong / norm) ** 0.5 if norm else 0.0
     said = f"G {groups} N {n} K {k} {grouping} {dtype}->{out} rows {sum(counts)} {sorted(ends)} {gate}: "
+    squares = options.get("end_text") == own_ends.text_of(own_ends.SQUARED, "group")
     limit = E4M3_F32_LIMIT if (dtype, out) == (E4M3, torch.float32) else LIMITS["f32" if out == torch.float32 else "bf16"]
-    if not error <= limit:
+    if not error <= (2 if squares else 1) * limit:
         return said + f"error {error:.1e}"
     if grouping != "rows" and not results[0][~owned].isnan().all():
         return said + "a row of no group was written"
@@ -208,11 +216,11 @@ def check_quantised():
     return wrong
 
 
-def check(count, seed, gate="none"):
+def check(count, seed, gate="none", texts=False):
     draw, wrong = random.Random(seed), 0
     torch.manual_seed(seed)
     for number in range(count):
-        why = check_one(draw, gate) or (gate == "none" and (check_combine(draw) or check_rows(draw)))
+        why = check_one(draw, gate, texts) or (gate == "none" and (check_combine(draw) or check_rows(draw)))
         if why:
             wrong += 1
             print(f"WRONG {number}: {why}", flush=True)
@@ -367,10 +375,11 @@ def main():
     parser.add_argument("--check", type=int, default=0)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
     parser.add_argument("--gate", choices=("none", "relu", "gelu", "silu", "gelu_tanh"), default="none", help="of all problems of --check")
+    parser.add_argument("--ends", action="store_true", help="texts of device code end all problems of --check, also behind a gate")
     parser.add_argument("--quantised", action="store_true", help="the error of products of what is quantised first")
     parser.add_argument("--times", choices=("contiguous", "masked", "quantise", "combine", "gate", "moe"), action="append", default=[])
     options = parser.parse_args()
-    wrong = check(options.check, options.seed, options.gate) if options.check else 0
+    wrong = check(options.check, options.seed, options.gate, options.ends) if options.check else 0
     wrong += check_quantised() if options.quantised else 0
     for what in options.times:
         {"contiguous": time_contiguous, "masked": time_masked, "quantise": time_quantise, "combine": time_combine,

@@ -109,6 +109,10 @@ class Calls(unittest.TestCase):
         self.close(self.runtime.gemm(batch, b.T), batch.astype(numpy.float64) @ b.astype(numpy.float64))
         kept = c.copy()
         self.assertIs(self.runtime.gemm(a, b.T, c=kept, beta=1, out=kept), kept)
+        scales = numpy.linspace(0.5, 2, exact.shape[1], dtype=numpy.float32)
+        d = self.runtime.gemm(a, b.T, c=c, bias=bias, beta=0.5, end_text="return value > 0 ? value * params.f32(column) : -1.0f;", end_params=scales)
+        self.close(d, numpy.where(exact + bias > 0, (exact + bias) * scales, -1) + 0.5 * c)
+        self.refused("end_text is", "allowed: device code as a text", call=lambda: self.runtime.gemm(a, b.T, end_text=print))
         self.close(kept, exact + c)
 
     @unittest.skipUnless(ml_dtypes, here.NO_BF16)

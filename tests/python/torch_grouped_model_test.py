@@ -46,6 +46,27 @@ class GroupedGemm(unittest.TestCase):
         self.assertEqual(meta.shape, d.shape)
         self.agrees(tilejit.grouped_gemm(a, b, ends), d.double())
 
+    def test_an_end_of_ones_own(self):
+        generator = torch.Generator().manual_seed(23)
+        a, b = (torch.randn(*shape, generator=generator).to(torch.bfloat16) / 8 for shape in ((90, K), (2, N, K)))
+        ends, weights = torch.tensor([33, 90], dtype=torch.int32), positive(90)
+        plain = torch.cat((a[:33].double() @ b[0].double().t(), a[33:].double() @ b[1].double().t()))
+        wanted = plain * weights.double()[:, None] + torch.arange(90).ge(33)[:, None]
+        options = {"end_text": "return value * params.f32(row) + group;", "end_params": weights}
+        self.agrees(torch.ops.tilejit.grouped_gemm(a, b, ends, **options), wanted)
+        self.agrees(tilejit.grouped_gemm(a, b, ends, **options), wanted)
+        d = torch.empty(90, N, dtype=torch.bfloat16)
+        torch.ops.tilejit.grouped_gemm_out(a, b, ends, d, **options)
+        self.agrees(d, wanted)
+        squared = {"end_text": "return value > 0 ? value * value : 0;"}
+        for found in (torch.ops.tilejit.gemm(a, b[0], **squared), tilejit.gemm(a, b[0], **squared)):
+            self.agrees(found, (a.double() @ b[0].double().t()).relu().square())
+        meta = torch.ops.tilejit.gemm(a.to("meta"), b[0].to("meta"), end_params=weights.to("meta"), **squared)
+        self.assertEqual(meta.shape, (90, N))
+        for kind in ("cpu", "meta"):
+            with self.assertRaisesRegex(tilejit.Error, "activation is .*allowed with end_text"):
+                torch.ops.tilejit.gemm(a.to(kind), b[0].to(kind), activation="relu", **squared)
+
     def test_gate_and_addend(self):
         generator = torch.Generator().manual_seed(13)
         a, b = (torch.randn(*shape, generator=generator).to(torch.bfloat16) / 8 for shape in ((90, K), (2, N, K)))

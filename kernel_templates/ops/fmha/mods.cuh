@@ -6,23 +6,13 @@
 #pragma once
 
 #include "ops/fmha/params.cuh"
+#include "ops/text_params.cuh"
 
 namespace tj::ops::fmha {
 
-/// The buffer of a call's texts: numbers of 32 bits, by their place. A place outside of it counts as the last one.
-class ModParams {
- public:
-  TJ_DEVICE ModParams(const Params& params) : words_(params.mod_params), last_(params.last_mod_param) {}
-  TJ_DEVICE int i32(int place) const { return static_cast<int>(dev::load_global_u32(words_ + at(place))); }
-  TJ_DEVICE float f32(int place) const { return dev::load_global(reinterpret_cast<const float*>(words_ + at(place))); }
-
- private:
-  TJ_DEVICE unsigned at(int place) const {
-    const auto from_begin = static_cast<unsigned>(place);
-    return from_begin < last_ ? from_begin : last_;
-  }
-  const unsigned* words_;
-  unsigned last_;
+/// The buffer of a call's texts.
+struct ModParams : TextParams {
+  TJ_DEVICE ModParams(const Params& params) : TextParams(params.mod_params, params.last_mod_param) {}
 };
 
 /// Queries [q0, q1) of a tile, by their places among the keys.

@@ -4,7 +4,7 @@
 // Invariant: nothing outside d is written, nothing outside c and bias is read.
 #pragma once
 
-#include "ops/activation.cuh"
+#include "ops/own_end.cuh"
 
 namespace tj::ops::gemm {
 
@@ -89,7 +89,7 @@ TJ_DEVICE void leave_piece(const Consumer<C>& consumer, const Tile& tile) {
   }
 }
 
-/// d = activation(alpha * sums + beta * c + bias), straight to memory.
+/// d, straight to memory.
 template <class C>
 TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
   if (!finishes<C>(tile)) return leave_piece(consumer, tile);
@@ -120,9 +120,7 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
                  params.wide_c != 0, added);
 #pragma unroll
       for (int e = 0; e < kRun; ++e) {
-        float value = params.alpha * values[e];
-        if constexpr (C::kAddC) value = dev::multiply_add(params.beta, added[e], value);
-        values[e] = activate<C::kActivation>(value + bias[e]);
+        values[e] = ended<C>(params, params.alpha * values[e], added[e], bias[e], {row, column + e, tile.batch});
       }
       write_run(tag, params.d_data, tile.matrix * params.d_stride_batch + row * params.d_stride_row + column, there,
                 params.wide_d != 0, values);

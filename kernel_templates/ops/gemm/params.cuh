@@ -103,6 +103,8 @@ struct Params {
   Divisor by_columns, by_box;  ///< likewise: column_tiles, a_box
   int k;                       ///< of all groups; read by kernels with kGroupDepths
   BlockScales d_scales;        ///< written by kernels whose Output is e4m3
+  const unsigned* end_params;  ///< numbers that a user's text reads, and the place of the last of them (own_end.cuh)
+  unsigned last_end_param;
 };
 
 }  // namespace tj::ops::gemm

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "fragments.cuh"
-#include "ops/activation.cuh"
+#include "ops/own_end.cuh"
 
 namespace tj::ops::gemm {
 
@@ -212,10 +212,16 @@ struct Biases {
   float values[kHalves<C>][8] = {};
 };
 
-/// values = gate(alpha * sums + bias) * (alpha * other sums + bias) of one part of a row.
+/// The place in d of values[i] of a part of a row.
 template <class C>
-TJ_DEVICE void finish_gated(const Consumer<C>& consumer, int block, int part, int half, const Biases<C>& bias,
-                            float (&values)[8]) {
+TJ_DEVICE EndPlace end_place(const Consumer<C>& consumer, const Tile& tile, const Place& place, int part, int i) {
+  return {place.row, place.column + Parts<C>::column(part, consumer.lane) + 4 * (i - i % 2) + i % 2, tile.batch};
+}
+
+/// values = gate(alpha * sums + bias) * (alpha * other sums + bias) of one part of a row. A text comes behind.
+template <class C>
+TJ_DEVICE void finish_gated(const Consumer<C>& consumer, const Tile& tile, const Place& place, int block, int part,
+                            int half, const Biases<C>& bias, float (&values)[8]) {
   static_assert(!C::kAddC && !kSplits<C> && C::kActivation == 0 && Consumer<C>::kColumns == C::kBlockN,
                 "a gate has sums of whole rows of a tile");
   constexpr int kOther = C::kBlockN / 4;  // sums from a column's to those of the column that it multiplies
@@ -230,14 +236,16 @@ TJ_DEVICE void finish_gated(const Consumer<C>& consumer, int block, int part, in
     const float gate = factor * consumer.sum(block, at) + bias.values[0][i],
                 other = factor * consumer.sum(block, at + kOther) + bias.values[1][i];
     values[i] = activate<kGate<C>>(gate) * other;
+    if constexpr (kOwnEnd<C>)
+      values[i] = own_end<C>(consumer.params, values[i], end_place(consumer, tile, place, part, i));
   }
 }
 
-/// values = activation(alpha * sums + beta * c + bias) of one part of a row.
+/// The finished values of one part of a row (own_end.cuh).
 template <class C>
 TJ_DEVICE void finish_part(const Consumer<C>& consumer, const Tile& tile, const Place& place, int block, int part,
                            int half, const Biases<C>& bias, const Addends<C>& addends, float (&values)[8]) {
-  if constexpr (kGate<C> != 0) return finish_gated(consumer, block, part, half, bias, values);
+  if constexpr (kGate<C> != 0) return finish_gated(consumer, tile, place, block, part, half, bias, values);
   const float factor = product_factor(consumer);
   float earlier[8] = {}, added[8] = {};
   constexpr bool kReads = kSplits<C> && !kMerges<C>;
@@ -246,9 +254,8 @@ TJ_DEVICE void finish_part(const Consumer<C>& consumer, const Tile& tile, const 
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
     const float sum = sum_of(consumer, block, part, i, half);
-    float value = factor * (kReads ? earlier[i] + sum : sum);
-    if constexpr (C::kAddC) value = dev::multiply_add(consumer.params.beta, added[i], value);
-    values[i] = activate<C::kActivation>(value + bias.values[0][i]);
+    values[i] = ended<C>(consumer.params, factor * (kReads ? earlier[i] + sum : sum), added[i], bias.values[0][i],
+                         end_place(consumer, tile, place, part, i));
   }
 }
 /// Elements one by one: halves may take turns.

@@ -62,7 +62,8 @@ TJ_DEVICE void turn_back(u32 (&words)[4]) {
 template <class C>
 struct SwappedAddends {
   static constexpr bool kWords = C::kAddC && kTurned<C>;
-  static constexpr int kParts = kWords ? (Parts<C>::kCount > 6 ? 2 : 4) : 1;  // tiles of many rows lack the registers
+  // Tiles of many rows lack the registers, and a text takes some, too.
+  static constexpr int kParts = kWords ? (Parts<C>::kCount > (kOwnEnd<C> ? 4 : 6) ? 2 : 4) : 1;
   u32 words[kParts][2][4];
 
   TJ_DEVICE void load(const Consumer<C>& consumer, const Tile& tile, int block, int part) {
@@ -106,7 +107,7 @@ struct SwappedAddends {
   }
 };
 
-/// values = activation(alpha * sums + beta * c + bias) of one part of a column.
+/// The finished values of one part of a column (own_end.cuh).
 template <class C>
 TJ_DEVICE void finish_swapped(const Consumer<C>& consumer, const Tile& tile, const Column<C>& column, int block,
                               int part, int half, const SwappedAddends<C>& addends, float (&values)[8]) {
@@ -115,9 +116,9 @@ TJ_DEVICE void finish_swapped(const Consumer<C>& consumer, const Tile& tile, con
   if constexpr (C::kAddC) addends.read(consumer, tile, column, part, half, added);
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    float value = factor * sum_of(consumer, block, part, i, half);
-    if constexpr (C::kAddC) value = dev::multiply_add(consumer.params.beta, added[i], value);
-    values[i] = activate<C::kActivation>(value + column.bias);
+    const EndPlace place{swapped_row(consumer, tile, part, i), column.at, tile.batch};
+    values[i] =
+        ended<C>(consumer.params, factor * sum_of(consumer, block, part, i, half), added[i], column.bias, place);
   }
 }
 

@@ -5,8 +5,8 @@
 // added in their order; nothing outside d is written, nothing outside c and bias is read.
 #pragma once
 
-#include "ops/activation.cuh"
 #include "ops/columns.cuh"
+#include "ops/own_end.cuh"
 #include "ops/sum_parts/params.cuh"
 
 namespace tj::ops::sum_parts {
@@ -87,7 +87,7 @@ TJ_DEVICE float activated(int kind, float x) {
   return x;
 }
 
-/// d = activation(alpha * scales * sums + beta * c + bias).
+/// The finished columns, in the order of own_end.cuh. A text is compiled in; activations are looked at here.
 template <class C>
 TJ_DEVICE void finish_columns(Adder<C>& adder, const Tile&) {
   const typename C::Output tag{};
@@ -107,8 +107,9 @@ TJ_DEVICE void finish_columns(Adder<C>& adder, const Tile&) {
 #pragma unroll
   for (int c = 0; c < kColumns; ++c) {
     float value = factor * adder.sums[c];
+    if constexpr (kOwnEnd<C>) value = own_end<C>(params, value + bias[c], {row, adder.column + c, batch});
     if (params.c != nullptr) value = dev::multiply_add(params.beta, added[c], value);
-    values[c] = activated(params.activation, value + bias[c]);
+    values[c] = kOwnEnd<C> ? value : activated(params.activation, value + bias[c]);
   }
   write_columns(tag, params.d, batch * params.d_stride_batch + row * params.d_stride_row + adder.column, left,
                 params.wide_d != 0, values);

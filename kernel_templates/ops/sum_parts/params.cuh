@@ -26,6 +26,8 @@ struct Params {
   int activation;                 ///< gemm's
   float alpha, beta;
   const float *scale_a, *scale_b;  ///< further factors of the sums; null: none
+  const unsigned* end_params;      ///< numbers that a user's text reads, and the place of the last of them
+  unsigned last_end_param;
 };
 
 }  // namespace tj::ops::sum_parts

@@ -1,5 +1,5 @@
-// The inputs of a product's end as launch parameters see them: c, bias, scales. gemm reads them itself, or sum_parts
-// does once K was cut.
+// The inputs of a product's end as launch parameters see them: c, bias, scales, a text's buffer. gemm reads them
+// itself, or sum_parts does once K was cut.
 //
 // Decides strides and what is left out. The op decides how many elements a thread stores at once, which makes rows
 // wide.
@@ -7,6 +7,7 @@
 
 #include <tilejit/gemm.hpp>
 
+#include "ops/common/own_texts.hpp"
 #include "ops/common/tensor_args.hpp"
 
 namespace tj::ops {
@@ -32,6 +33,7 @@ void add_epilogue(const GemmArgs& args, bool (*wide)(const Tensor&), Params& p) 
   p.scale_b = scale(args.scale_b);
   p.alpha = args.alpha;
   p.beta = args.beta;
+  set_text_params(args.end_params, &Params::end_params, &Params::last_end_param, p);
 }
 
 }  // namespace tj::ops

@@ -183,7 +183,7 @@ inline constexpr std::array<Field<FmhaKernel>, 18> kFmhaFields = {
       .get = [](const FmhaKernel& config) { return mods_number(config); },
       .set = [](FmhaKernel& config, unsigned place) { set_mods_number(config, place); },
       .words = mods_words,
-      .bits = kFmhaModBits,
+      .bits = kOwnTextBits,
       .tagged = [](const FmhaKernel&) { return false; },
       .optional = true}}};
 

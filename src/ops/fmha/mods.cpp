@@ -1,18 +1,11 @@
 // See mods.hpp.
 #include "ops/fmha/mods.hpp"
 
-#include <array>
-#include <deque>
 #include <iterator>
-#include <map>
-#include <mutex>
 
 #include "ops/common/tensor_args.hpp"
 #include "ops/common/tensor_checks.hpp"
-#include "support/device_texts.hpp"
 #include "support/fail.hpp"
-#include "support/fork_safe.hpp"
-#include "support/hash.hpp"
 #include "support/lasting.hpp"
 
 namespace tj::ops {
@@ -23,55 +16,44 @@ using support::cat;
 constexpr const char* kOp = "fmha";
 
 /// A text that a call may have.
-struct Mod {
-  const char *name, *field, *constant, *declaration;
-  bool returns;
+struct Mod : OwnText {
   DeviceText FmhaArgs::* of_args;
   DeviceText FmhaConfig::* of_config;
 };
 constexpr Mod kMods[] = {
-    {"score_mod", "score-mod", "kScoreMod",
-     "float score_mod([[maybe_unused]] float score, [[maybe_unused]] int b, [[maybe_unused]] int h, [[maybe_unused]] "
-     "int q, [[maybe_unused]] int k, [[maybe_unused]] const ModParams& params)",
-     true, &FmhaArgs::score_mod, &FmhaConfig::score_mod},
-    {"mask_mod", "mask-mod", "kMaskMod",
-     "bool mask_mod([[maybe_unused]] int b, [[maybe_unused]] int h, [[maybe_unused]] int q, [[maybe_unused]] int k, "
-     "[[maybe_unused]] const ModParams& params)",
-     true, &FmhaArgs::mask_mod, &FmhaConfig::mask_mod},
-    {"key_range", "key-range", "kKeyRange",
-     "void key_range([[maybe_unused]] int b, [[maybe_unused]] int h, [[maybe_unused]] int q0, [[maybe_unused]] int q1, "
-     "[[maybe_unused]] const ModParams& params, [[maybe_unused]] int& k0, [[maybe_unused]] int& k1, [[maybe_unused]] "
-     "int& all0, [[maybe_unused]] int& all1)",
-     false, &FmhaArgs::key_range, &FmhaConfig::key_range},
+    {{"score_mod", "score-mod", "kScoreMod",
+      "float score_mod([[maybe_unused]] float score, [[maybe_unused]] int b, [[maybe_unused]] int h, [[maybe_unused]] "
+      "int q, [[maybe_unused]] int k, [[maybe_unused]] const ModParams& params)",
+      "return score * 2;"},
+     &FmhaArgs::score_mod,
+     &FmhaConfig::score_mod},
+    {{"mask_mod", "mask-mod", "kMaskMod",
+      "bool mask_mod([[maybe_unused]] int b, [[maybe_unused]] int h, [[maybe_unused]] int q, [[maybe_unused]] int k, "
+      "[[maybe_unused]] const ModParams& params)",
+      "return k <= q;"},
+     &FmhaArgs::mask_mod,
+     &FmhaConfig::mask_mod},
+    {{"key_range", "key-range", "kKeyRange",
+      "void key_range([[maybe_unused]] int b, [[maybe_unused]] int h, [[maybe_unused]] int q0, [[maybe_unused]] int "
+      "q1, [[maybe_unused]] const ModParams& params, [[maybe_unused]] int& k0, [[maybe_unused]] int& k1, "
+      "[[maybe_unused]] int& all0, [[maybe_unused]] int& all1)",
+      nullptr},
+     &FmhaArgs::key_range,
+     &FmhaConfig::key_range},
 };
-constexpr std::size_t kModCount = std::size(kMods);
+static_assert(std::size(kMods) == kMostOwnTexts);
 
-using Set = std::array<const DeviceText::Kept*, kModCount>;
-struct Sets {
-  support::Mutex mutex;
-  std::map<Set, unsigned> numbers;
-  std::deque<std::array<DeviceText, kModCount>> texts;  ///< of number 1 and on
-};
-Sets& sets() {
-  static constinit support::Lasting<Sets> all;
+TextSets& sets() {
+  static constinit support::Lasting<TextSets> all;
   return all.get();
 }
 
-void check_text(const Mod& mod, const DeviceText& text) {
-  if (!text.given()) return;
-  const DeviceText::Kept& kept = *text.kept();
-  if (!kept.problem.empty()) refuse(kOp, Code::invalid_argument, cat(mod.name, " ", kept.problem));
-  if (mod.returns && !kept.returns)
-    refuse(kOp, Code::invalid_argument,
-           cat(mod.name, " has no return; allowed: the body of a function, such as ",
-               mod.of_args == &FmhaArgs::mask_mod ? "return k <= q;" : "return score * 2;"));
-}
 [[noreturn, gnu::noinline, gnu::cold]] void refuse_range() {
   refuse(kOp, Code::invalid_argument,
          "key_range is given; allowed: with mask_mod or score_mod, which hide the keys that it leaves out");
 }
 
-constexpr const char *kBiasAxes[] = {"B", "H", "Sq", "Sk"}, *kParamAxes[] = {"N"};
+constexpr const char* kBiasAxes[] = {"B", "H", "Sq", "Sk"};
 
 void check_bias_shape(const Named& bias, const FmhaBeside& of, Size batch, Size heads, bool varlen) {
   if (bias.at(0) != 1) check_same(bias, 0, batch, of.batch_like);
@@ -103,21 +85,13 @@ void check_bias(const FmhaArgs& args, const FmhaBeside& of, Size batch, Size hea
 
 void check_params(const FmhaArgs& args, const FmhaBeside& of) {
   if (!args.mod_params) {
-    for (const Mod& mod : kMods)
-      if ((args.*mod.of_args).given() && (args.*mod.of_args).kept()->reads_params)
-        refuse(kOp, Code::invalid_argument,
-               cat("mod_params is absent; allowed: a tensor of f32 or i32, as ", mod.name, " reads params"));
+    for (const Mod& mod : kMods) check_text_reads(kOp, mod, args.*mod.of_args, "mod_params");
     return;
   }
   if (!has_mods(args))
     refuse(kOp, Code::invalid_argument, "mod_params is given; allowed: with score_mod, mask_mod or key_range");
-  const Named params{kOp, "mod_params", *args.mod_params, kParamAxes, 1, "[N]"};
-  check_form(params);
-  if (params.tensor.dtype != DType::i32) check_dtype(params, DType::f32, ", or i32");
-  check_device(params, of.q.tensor.device, "q");
-  check_strides(params, size_of(DType::f32), 0);
-  check_alignment(params, size_of(DType::f32));
-  const Range range = range_of(params);
+  const Range range = check_text_params(kOp, "mod_params", *args.mod_params, of.q);
+  const Named params{kOp, "mod_params", *args.mod_params, nullptr, 1, "[N]"};
   check_apart(of.o, of.outputs.o, params, range);
   if (of.lse != nullptr) check_apart(*of.lse, range_of(*of.lse), params, range);
 }
@@ -125,39 +99,18 @@ void check_params(const FmhaArgs& args, const FmhaBeside& of) {
 }  // namespace
 
 unsigned mods_number(const FmhaConfig& config) {
-  if (!has_mods(config)) return 0;
-  constexpr std::size_t kMost = (std::size_t{1} << kFmhaModBits) - 1;
-  Sets& all = sets();
-  const Set set = {config.score_mod.kept(), config.mask_mod.kept(), config.key_range.kept()};
-  const std::lock_guard lock(all.mutex);
-  const auto found = all.numbers.find(set);
-  if (found != all.numbers.end()) return found->second;
-  if (all.texts.size() == kMost)
-    refuse(kOp, Code::unsupported,
-           cat("score_mod, mask_mod and key_range are another set of texts; allowed: ", kMost,
-               " in one process, with what changes in mod_params"));
-  all.texts.push_back({config.score_mod, config.mask_mod, config.key_range});
-  return all.numbers[set] = static_cast<unsigned>(all.texts.size());
+  if (!has_mods(config)) return 0;  // most calls, on the hot path
+  return sets().number(kOp, "score_mod, mask_mod and key_range are another set of texts", "mod_params",
+                       {config.score_mod, config.mask_mod, config.key_range});
 }
 
 void set_mods_number(FmhaConfig& config, unsigned number) {
   if (number == 0) return;
-  Sets& all = sets();
-  const std::lock_guard lock(all.mutex);
-  const auto& texts = all.texts.at(number - 1);
-  for (std::size_t i = 0; i < kModCount; ++i) config.*kMods[i].of_config = texts[i];
+  const TextSets::Set texts = sets().texts(number);
+  for (std::size_t i = 0; i < kMostOwnTexts; ++i) config.*kMods[i].of_config = texts[i];
 }
 
-std::span<const char* const> mods_words() {
-  static constexpr std::array<const char*, 1u << kFmhaModBits> kWords = [] {
-    std::array<const char*, 1u << kFmhaModBits> words{};
-    words.fill("");
-    return words;
-  }();
-  Sets& all = sets();
-  const std::lock_guard lock(all.mutex);
-  return {kWords.data(), all.texts.size() + 1};
-}
+std::span<const char* const> mods_words() { return sets().words(); }
 
 void set_mods(FmhaConfig& config, const FmhaArgs& args) {
   for (const Mod& mod : kMods) config.*mod.of_config = args.*mod.of_args;
@@ -175,40 +128,31 @@ void set_mods(fmha::Params& params, const FmhaArgs& args) {
     params.last_bias_query = static_cast<int>(bias.shape[2] - 1);
     params.last_bias_key = static_cast<int>(bias.shape[3] - 1);
   }
-  // No text reads a buffer that is not there.
-  if (args.mod_params) {
-    params.mod_params = static_cast<const unsigned*>(args.mod_params->data);
-    params.last_mod_param = static_cast<unsigned>(args.mod_params->shape[0] - 1);
-  }
+  set_text_params(args.mod_params, &fmha::Params::mod_params, &fmha::Params::last_mod_param, params);
 }
 
 void check_mods(const FmhaConfig& config) {
-  for (const Mod& mod : kMods) check_text(mod, config.*mod.of_config);
+  for (const Mod& mod : kMods) check_own_text(kOp, mod, config.*mod.of_config);
   if (config.key_range.given() && !config.mask_mod.given() && !config.score_mod.given()) refuse_range();
 }
 
 void check_mods(const FmhaArgs& args, const FmhaBeside& of, Size batch, Size heads, bool varlen) {
-  for (const Mod& mod : kMods) check_text(mod, args.*mod.of_args);
+  for (const Mod& mod : kMods) check_own_text(kOp, mod, args.*mod.of_args);
   if (args.key_range.given() && !args.mask_mod.given() && !args.score_mod.given()) refuse_range();
   check_params(args, of);
   if (args.bias) check_bias(args, of, batch, heads, varlen);
 }
 
-std::string mods_tag(const FmhaConfig& config) {
-  if (!has_mods(config)) return {};
-  support::FieldHash hash;
-  for (const auto& [name, text] : mods_fields(config)) hash.field(name, text);
-  return "_own" + support::to_hex(hash.finish()).substr(0, 16);
-}
+std::string mods_tag(const FmhaConfig& config) { return texts_tag(mods_fields(config)); }
 
-std::vector<std::pair<std::string, std::string>> mods_fields(const FmhaConfig& config) {
-  std::vector<std::pair<std::string, std::string>> fields;
+TextFields mods_fields(const FmhaConfig& config) {
+  TextFields fields;
   for (const Mod& mod : kMods)
     if (const DeviceText& text = config.*mod.of_config; text.given()) fields.emplace_back(mod.field, text.text());
   return fields;
 }
 
-void read_mods(FmhaConfig& config, const std::vector<std::pair<std::string, std::string>>& fields) {
+void read_mods(FmhaConfig& config, const TextFields& fields) {
   for (const auto& [name, text] : fields)
     for (const Mod& mod : kMods)
       if (name == mod.field) config.*mod.of_config = text;
@@ -216,31 +160,18 @@ void read_mods(FmhaConfig& config, const std::vector<std::pair<std::string, std:
 
 FmhaConfig take_mods(Flags& flags) {
   FmhaConfig config;
-  for (const Mod& mod : kMods) {
-    const auto found = flags.find(mod.field);
-    if (found == flags.end()) continue;
-    std::string text;  // a text has commas, too
-    for (std::size_t i = 0; i < found->second.size(); ++i) text += (i == 0 ? "" : ",") + found->second[i];
-    config.*mod.of_config = text;
-    flags.erase(found);
-  }
+  for (const Mod& mod : kMods) config.*mod.of_config = take_text(flags, mod);
   return config;
 }
 
 void add_mods(graph::Graph& graph, const FmhaConfig& config) {
-  for (const Mod& mod : kMods) {
-    const DeviceText& text = config.*mod.of_config;
-    if (!text.given()) continue;
-    graph.config.emplace_back(cat("static constexpr bool ", mod.constant), "true");
-    graph.functions.push_back({mod.name, cat("static TJ_DEVICE ", mod.declaration), std::string(text.text())});
-  }
+  for (const Mod& mod : kMods) add_text(graph, mod, config.*mod.of_config);
 }
 
 int mods_operations(const FmhaConfig& config) {
   int operations = has_bias(config) ? 6 : 0;
   for (const Mod& mod : kMods)
-    if (const DeviceText& text = config.*mod.of_config; text.given() && mod.returns)
-      operations += 2 + text.kept()->operations;
+    if (mod.example != nullptr) operations += text_operations(config.*mod.of_config);
   return operations;
 }
 

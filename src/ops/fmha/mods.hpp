@@ -7,21 +7,17 @@
 
 #include <span>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include <tilejit/fmha.hpp>
 
 #include "graph/graph.hpp"
 #include "ops/common/op_flags.hpp"
+#include "ops/common/own_texts.hpp"
 #include "ops/fmha/params.cuh"
 #include "ops/fmha/validate.hpp"
 #include "ops/op.hpp"
 
 namespace tj::ops {
-
-/// Bits of the hot key for the texts of a kernel. A process has at most 2^bits - 1 different sets of texts.
-inline constexpr unsigned kFmhaModBits = 12;
 
 /// Does a call or a kernel have texts, or numbers of its own for scores?
 template <class Fields>
@@ -56,9 +52,9 @@ void check_mods(const FmhaArgs& args, const FmhaBeside& of, Size batch, Size hea
 /// "_own0123456789abcdef" of a kernel with texts, else nothing.
 std::string mods_tag(const FmhaConfig& config);
 /// The fields of a request.
-std::vector<std::pair<std::string, std::string>> mods_fields(const FmhaConfig& config);
+TextFields mods_fields(const FmhaConfig& config);
 /// Reads those of a request; others are left alone.
-void read_mods(FmhaConfig& config, const std::vector<std::pair<std::string, std::string>>& fields);
+void read_mods(FmhaConfig& config, const TextFields& fields);
 /// Takes --score-mod, --mask-mod and --key-range out of `flags`, and sets them in kernels.
 FmhaConfig take_mods(Flags& flags);
 /// Constants and functions of Config.

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "ops/common/end_text.hpp"
 #include "ops/common/graph_builder.hpp"
 #include "ops/gemm/family.hpp"
 #include "ops/gemm/params.cuh"
@@ -100,6 +101,7 @@ class GemmBuilder : protected GraphBuilder {
     add_gemm_constants(kernel_, graph_, {"a-major", "b-major"});
     known("kStore", launch_.store, store_);
     add_gemm_constants(kernel_, graph_, {"parts", "bias", "add-c", "activation"});
+    add_end_text(graph_, kernel_.end_text, kernel_.groups != Groups::none);
   }
 
   /// A copy of `rows` rows into a ring of its own by the threads of the role itself. They issue as many loads as they

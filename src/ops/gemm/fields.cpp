@@ -8,6 +8,7 @@ namespace tj::ops {
 namespace {
 
 using support::cat;
+using support::fail;
 
 /// Words that are made when the first asks.
 struct Names {
@@ -90,6 +91,7 @@ Request gemm_request(const GemmKernel& given) {
   const GemmKernel kernel = canonical(given);
   Request request = request_of_fields<kGemmFields>(gemm_op_name(kernel), kernel);
   for (auto& field : rung_fields(kernel)) request.fields.push_back(std::move(field));
+  add_end_text(request, kernel.end_text);
   return request;
 }
 
@@ -102,7 +104,11 @@ std::string gemm_flags(const GemmKernel& kernel) {
   return flags_of_fields<kGemmFields>(canonical(kernel), kernel.rung == kNoGemmRung ? "" : "tile");
 }
 
-GemmKernel gemm_kernel(const Request& request) { return kernel_of_fields<kGemmFields, GemmKernel>(request); }
+GemmKernel gemm_kernel(const Request& request) {
+  auto kernel = kernel_of_fields<kGemmFields, GemmKernel>(request);
+  kernel.end_text = end_text_of(request.fields);
+  return kernel;
+}
 
 GemmKernel gemm_kernel(std::uint64_t small_key) { return kernel_of_key<kGemmFields, GemmKernel>(small_key); }
 
@@ -122,11 +128,28 @@ const FlagChoice& gemm_flag_choice(std::string_view name) {
   return *std::find_if(all.begin(), all.end(), [&](const FlagChoice& choice) { return name == choice.name; });
 }
 
+namespace {
+
+std::vector<GemmKernel> combinations_of(const char* op, Flags flags, const std::vector<FlagChoice>& choices) {
+  const DeviceText text = take_end_text(flags);
+  std::vector<GemmKernel> kernels = kernels_of_flags<kGemmFields, GemmKernel>(op, flags, choices);
+  for (GemmKernel& kernel : kernels)
+    if (!kernel.parts) kernel.end_text = text;  // the launch that adds parts has the text
+  if (text.given())
+    std::erase_if(kernels, [](const GemmKernel& kernel) { return kernel.activation != Activation::none; });
+  if (kernels.empty())
+    fail(Stage::argument, Code::invalid_argument,
+         "--end-text is given with --activation, whose place it takes: leave one of them out");
+  return kernels;
+}
+
+}  // namespace
+
 std::vector<GemmKernel> gemm_combinations(const Flags& flags) {
-  return kernels_of_flags<kGemmFields, GemmKernel>("gemm", flags, gemm_flag_choices());
+  return combinations_of("gemm", flags, gemm_flag_choices());
 }
 std::vector<GemmKernel> grouped_gemm_combinations(const Flags& flags) {
-  return kernels_of_flags<kGemmFields, GemmKernel>("grouped_gemm", flags, grouped_gemm_flag_choices());
+  return combinations_of("grouped_gemm", flags, grouped_gemm_flag_choices());
 }
 
 GemmKernel of_parts(GemmKernel kernel) {

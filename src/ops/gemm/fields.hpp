@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/common/end_text.hpp"
 #include "ops/common/fields.hpp"
 #include "ops/common/walk_field.hpp"
 #include "ops/gemm/gemm.hpp"
@@ -42,7 +43,7 @@ constexpr bool is_usual(const GemmTile& tile) {
 std::vector<std::string> gemm_tile_flags();
 std::vector<std::string> gemm_rung_flags();
 
-inline constexpr std::array<Field<GemmKernel>, 18> kGemmFields = {{
+inline constexpr std::array<Field<GemmKernel>, 19> kGemmFields = {{
     {.name = "dtype",
      .get =
          [](const GemmKernel& kernel) {
@@ -231,6 +232,7 @@ inline constexpr std::array<Field<GemmKernel>, 18> kGemmFields = {{
      .tagged = [](const GemmKernel& kernel) { return kernel.packed_scales; },
      .optional = true,
      .tag_place = 14},
+    end_text_field<GemmKernel>(),
 }};
 
 }  // namespace tj::ops

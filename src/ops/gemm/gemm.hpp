@@ -63,6 +63,8 @@ struct GemmKernel {
   bool packed_scales = false;  ///< exponents of two, four in an i32
   Groups groups = Groups::none;
   Activation gate = Activation::none;  ///< none: there is none
+  DeviceText end_text = {};            ///< in the place of an activation
+  bool activates() const { return activation != Activation::none || end_text.given(); }
   bool gated() const { return gate != Activation::none; }
   /// d is e4m3 with scales of blocks.
   constexpr bool quantises() const { return out == DType::e4m3; }

@@ -214,6 +214,7 @@ class Gemm final : public Described<GemmArgs, gemm_from_c> {
     list.reads("scale_a", of.scale_a);
     list.reads("scale_b", of.scale_b);
     list.writes("scale_d", of.scale_d);
+    list.reads("end_params", of.end_params);
     if (of.beta != 0 && of.c && gemm_same_places(*of.c, of.d)) list.may_be_one(*of.c, of.d);
   }
   void plan(const void* args, const Kernel& kernel, const Geometry& geometry, LaunchPlan& plan) const override {
@@ -250,6 +251,7 @@ GemmKernel gemm_kind(const GemmArgs& args) {
   GemmKernel kernel{args.a.dtype,          args.d.dtype,   gemm_mn_major(args.a), gemm_mn_major(args.b),
                     args.bias.has_value(), args.beta != 0, args.activation};
   kernel.gate = args.gate;
+  kernel.end_text = args.end_text;
   kernel.d_aligned =
       copy_aligned(args.d, args.d.rank - 1) && rows_whole(kernel.columns(gemm_sizes(args).n), kernel.out);
   kernel.scales = gemm_scales(args);
@@ -294,6 +296,7 @@ GemmKernel gemm_kind(const GemmConfig& config) {
   GemmKernel kernel{config.dtype, config.out,   config.a_transposed, config.b_transposed,
                     config.bias,  config.add_c, config.activation};
   kernel.gate = config.gate;
+  kernel.end_text = config.end_text;
   kernel.scales = config.scales;
   kernel.packed_scales = config.packed_scales;
   kernel.left_scales_k = config.scale_a_transposed;

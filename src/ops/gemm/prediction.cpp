@@ -166,7 +166,8 @@ GemmPrediction::GemmPrediction(const GemmSizes& sizes, const GemmKernel& kernel,
       scattered_(!kernel.d_aligned && store_ == gemm::kDirect),
       stored_(static_cast<double>(kernel.columns(tile_.block_n)) / tile_.block_n),
       sums_(rates.family->thread_sums(tile_, *rates.arch) * stored_),
-      activation_(rates.activation_cycles[static_cast<std::size_t>(kernel.applied())] *
+      activation_((rates.activation_cycles[static_cast<std::size_t>(kernel.applied())] +
+                   gemm_text_cycles(kernel.end_text, *rates.arch)) *
                   static_cast<double>(tile_.block_m * kernel.columns(tile_.block_n))),
       blocks_(up(up(sizes.k, tile_.block_k), tile_.cluster_k)),
       clusters_(clusters_of(sizes, tile_)),

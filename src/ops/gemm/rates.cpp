@@ -9,22 +9,6 @@ namespace {
 
 std::int64_t up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
-/// Cycles of an SM for an element's activation, by the busier of its units; 0 where their rates are not known.
-double activation_cycles(Activation activation, const arch::Arch& arch) {
-  struct Work {
-    // Instructions that take as long. gelu and silu were timed in tiles of 160 x 64 and 192 x 128 (H100, 2026-11-27),
-    // the others are counted.
-    double f32, special;
-  };
-  if (!arch.has_fact("f32_per_cycle") || !arch.has_fact("exp2_per_cycle")) return 0;
-  const Work work = activation == Activation::gelu        ? Work{17, 1}
-                    : activation == Activation::silu      ? Work{9, 1}
-                    : activation == Activation::gelu_tanh ? Work{13, 1}
-                    : activation == Activation::relu      ? Work{1, 0}
-                                                          : Work{0, 0};
-  return std::max(work.f32 / arch.fact("f32_per_cycle"), work.special / arch.fact("exp2_per_cycle"));
-}
-
 }  // namespace
 
 GemmRates gemm_rates_of(const arch::Arch& arch) {
@@ -69,7 +53,7 @@ GemmRates gemm_rates_of(const arch::Arch& arch) {
   if (arch.has_fact("busy_clock_ghz")) rates.slowed = arch.clock_ghz / arch.fact("busy_clock_ghz");
   rates.own_share = family.own_share;
   for (std::size_t i = 0; i < rates.activation_cycles.size(); ++i)
-    rates.activation_cycles[i] = activation_cycles(static_cast<Activation>(i), arch);
+    rates.activation_cycles[i] = gemm_activation_cycles(static_cast<Activation>(i), arch);
   for (std::size_t t = 0; t < kGemmTileCount; ++t) {
     const GemmTile& tile = kGemmTiles[t];
     rates.beside[t] = family.blocks_per_sm(tile, arch);

@@ -42,6 +42,11 @@ struct GemmRates {
   std::array<std::array<GemmTileCycles, 2>, kGemmTileCount> cycles{};  ///< by tile, then 16-bit and f32 output
 };
 
+/// Cycles of an SM for an element's activation, by the busier of its units; 0 where their rates are not known.
+double gemm_activation_cycles(Activation activation, const arch::Arch& arch);
+/// The same of a user's text, whose operators are counted.
+double gemm_text_cycles(const DeviceText& text, const arch::Arch& arch);
+
 /// Fails where the arch has no family for products.
 GemmRates gemm_rates_of(const arch::Arch& arch);
 

@@ -51,7 +51,7 @@ void in_parts(const GemmArgs& args, const Kernel& kernel, void* scratch, const E
     if (blocks) product.scale_a = args.scale_a, product.scale_b = args.scale_b;
     each({&gemm_op(), &product, kernel});
   }
-  each({&sum_parts_op(), &sum, {sum_parts_small_key(args.d.dtype, draws(args, kernel))}});
+  each({&sum_parts_op(), &sum, {sum_parts_small_key(args.d.dtype, draws(args, kernel), args.end_text)}});
 }
 
 }  // namespace
@@ -86,7 +86,7 @@ std::vector<NeededKernel> gemm_needed_kernels(const GemmConfig& config, const Ke
   const GemmChoice choice = GemmChoice::of(kernel.choice);
   if (gemm_copies(config) && !gemm_tiles()[static_cast<std::size_t>(choice.tile)].reads)
     list.push_back({&copy_rows_op(), {}});
-  if (choice.parts > 1) list.push_back({&sum_parts_op(), {sum_parts_small_key(config.out)}});
+  if (choice.parts > 1) list.push_back({&sum_parts_op(), {sum_parts_small_key(config.out, false, config.end_text)}});
   list.push_back({&gemm_op(), kernel});
   return list;
 }

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "ops/common/block_scales.hpp"
+#include "ops/common/end_text.hpp"
 #include "ops/common/trial.hpp"
 #include "ops/common/workloads.hpp"
 #include "ops/gemm/gemm.hpp"
@@ -84,7 +85,7 @@ TrialTensor matrix(const char* name, DType dtype, const GemmSizes& sizes, std::i
 std::string kernel_flags(GemmKernel kernel, const GemmChoice& choice) {
   kernel.tile = choice.tile;
   kernel.parts = choice.parts > 1;
-  return gemm_flags(kernel);
+  return gemm_flags(kernel) + end_text_flag(kernel.end_text);
 }
 
 Trial trial_of(GemmKernel kernel, const GemmChoice& choice, const Sizes& given) {
@@ -111,6 +112,7 @@ Trial trial_of(GemmKernel kernel, const GemmChoice& choice, const Sizes& given) 
     gemm_set_exponents(trial);
   }
   if (kernel.quantises()) trial.tensors.push_back({"scale_d", gemm_scale_d(trial.tensors[2].operand), true});
+  if (kernel.end_text.given()) trial.tensors.push_back(dense("end_params", DType::f32, {sizes.n}));
   trial.with_args = [kernel, tensors = trial.tensors](Device device, std::span<void* const> places,
                                                       const std::function<void(const void*)>& use) {
     std::size_t next = 0;
@@ -132,6 +134,8 @@ Trial trial_of(GemmKernel kernel, const GemmChoice& choice, const Sizes& given) 
       args.scale_b = tensor();
     }
     if (kernel.quantises()) args.scale_d = tensor();
+    if (kernel.end_text.given()) args.end_params = tensor();
+    args.end_text = kernel.end_text;
     args.activation = kernel.activation;
     args.gate = kernel.gate;
     use(&args);

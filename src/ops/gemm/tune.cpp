@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "ops/common/end_text.hpp"
 #include "ops/common/tensor_checks.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "ops/gemm/rates.hpp"
@@ -215,6 +216,9 @@ class GemmTunable final : public Tunable {
 
   Problem problem_of(const void* args) const override {
     const auto& of = *static_cast<const GemmArgs*>(args);
+    if (of.end_text.given())
+      fail(Stage::argument, Code::unsupported,
+           "gemm: end_text is given; allowed in tuning: calls without, as what it costs is the user's");
     return make_problem(gemm_kind(of), gemm_sizes(of));
   }
 
@@ -232,6 +236,8 @@ class GemmTunable final : public Tunable {
     if (flags.count("rung") > 0)
       fail(Stage::argument, Code::invalid_argument,
            "--rung is given; a rung is one kernel, with nothing to choose: leave it out");
+    if (flags.count("end-text") > 0)
+      fail(Stage::argument, Code::invalid_argument, "--end-text is given; what it costs is the user's: leave it out");
     if (flags.count("walk") > 0)
       fail(Stage::argument, Code::invalid_argument,
            "--walk is given; how tiles come to blocks is what is measured: leave it out");
@@ -260,6 +266,7 @@ class GemmTunable final : public Tunable {
   std::optional<Problem> problem_of(const Fields& fields) const override {
     return problem_of_fields(fields, [](const Problem& given) {
       check(sizes_of(given), kind_of(given));
+      if (kind_of(given).end_text.given()) return std::optional<Problem>();
       return std::optional(make_problem(kind_of(given), sizes_of(given)));
     });
   }
@@ -345,13 +352,17 @@ const Tunable& gemm_tunable() {
   return tunable.get();
 }
 
-std::vector<GemmConfig> gemm_configs(const Flags& flags) {
+std::vector<GemmConfig> gemm_configs(const Flags& given) {
+  Flags flags = given;
+  const DeviceText text = take_end_text(flags);  // which is no part of what is measured
   const bool sized = flags.count("sizes") > 0 || std::any_of(std::begin(kSizeNames), std::end(kSizeNames),
                                                              [&](const char* name) { return flags.count(name) > 0; });
   std::vector<GemmConfig> list;
   if (sized)
-    for (const Problem& problem : gemm_tunable().problems(flags))
+    for (const Problem& problem : gemm_tunable().problems(flags)) {
       list.push_back(config_of(sizes_of(problem), kind_of(problem)));
+      list.back().end_text = text;
+    }
   return list;
 }
 

@@ -4,6 +4,7 @@
 // built.
 #include <cmath>
 
+#include "ops/common/end_text.hpp"
 #include "ops/common/tensor_checks.hpp"
 #include "ops/gemm/checks.hpp"
 #include "ops/gemm/gemm.hpp"
@@ -173,6 +174,7 @@ void validate(const GemmConfig& config) {
     if (config.dtype == DType::e4m3 && value)
       refuse(kOp, Code::unsupported, cat(name, " is true; allowed with e4m3: false (K is contiguous)"));
   check_gemm_activation(kOp, config.activation);
+  check_end_text(kOp, config.end_text, config.activation);
   check_gemm_activation(kOp, config.gate, "gate");
   if (config.gate != Activation::none) {
     check_gemm_gate(kOp, config.activation, config.add_c, config.n);
@@ -235,6 +237,7 @@ void validate(const GemmArgs& args, bool on_model) {
   }
   if (gated) check_gemm_gate_operands(args, b);
   check_gemm_scale_d(args, d, d_range);
+  check_end_text(kOp, args, d, d_range);
 }
 
 }  // namespace tj::ops

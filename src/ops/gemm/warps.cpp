@@ -43,7 +43,7 @@ bool gemm_large_pieces(const GemmTile& tile) {
 }
 
 bool gemm_warps_fit(const GemmTile& tile, const GemmKernel& kernel) {
-  const bool plain = !kernel.left_mn && !kernel.right_mn && !kernel.add_c && kernel.activation == Activation::none;
+  const bool plain = !kernel.left_mn && !kernel.right_mn && !kernel.add_c && !kernel.activates();
   return gemm_warps(tile).count() > 0 && (plain || !gemm_large_pieces(tile));
 }
 

@@ -30,6 +30,8 @@ GroupedGemmArgs grouped_gemm_from_c(const void* structure) {
   args.gate_interleaved = g.gate_interleaved != 0;
   if (g.scale_d != nullptr) args.scale_d = to_tensor(g.scale_d, "scale_d");
   args.powers_of_two = g.powers_of_two != 0;
+  if (g.end_text != nullptr) args.end_text = g.end_text;
+  if (g.end_params != nullptr) args.end_params = to_tensor(g.end_params, "end_params");
   return args;
 }
 

@@ -116,6 +116,7 @@ class GroupedGemm final : public Described<GroupedGemmArgs, grouped_gemm_from_c>
     list.reads("scale_a", of.scale_a);
     list.reads("scale_b", of.scale_b);
     list.writes("scale_d", of.scale_d);
+    list.reads("end_params", of.end_params);
     if (of.beta != 0) list.reads("c", of.c);
     if (of.beta != 0 && of.c && gemm_same_places(*of.c, of.d)) list.may_be_one(*of.c, of.d);
   }
@@ -160,6 +161,8 @@ GemmArgs product_of(const GroupedGemmArgs& args) {
   product.gate_interleaved = args.gate_interleaved;
   product.scale_d = args.scale_d;
   product.powers_of_two = args.powers_of_two;
+  product.end_text = args.end_text;
+  product.end_params = args.end_params;
   if (args.grouping == Grouping::depths &&
       args.a.dtype != DType::e4m3)  // kernels of groups along K have one order, which one element does not tell
     for (Tensor* const operand : {&product.a, &product.b})
@@ -199,6 +202,7 @@ GemmKernel grouped_gemm_kind(const GroupedGemmConfig& config) {
   kernel.bias = config.bias;
   kernel.activation = config.activation;
   kernel.gate = config.gate;
+  kernel.end_text = config.end_text;
   kernel.add_c = config.add_c;
   kernel.scales = config.scales;
   kernel.packed_scales = config.packed_scales;

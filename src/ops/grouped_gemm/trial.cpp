@@ -3,6 +3,7 @@
 // Decides lists that reach all of a kernel: empty groups, groups of one row, of a whole tile, of several.
 #include <algorithm>
 
+#include "ops/common/end_text.hpp"
 #include "ops/common/trial.hpp"
 #include "ops/grouped_gemm/grouped_gemm.hpp"
 #include "support/fail.hpp"
@@ -84,6 +85,8 @@ WithArgs args_of(const GemmKernel& kernel, const std::vector<TrialTensor>& tenso
       args.scale_b = tensor();
     }
     if (kernel.quantises()) args.scale_d = tensor();
+    if (kernel.end_text.given()) args.end_params = tensor();
+    args.end_text = kernel.end_text;
     args.activation = kernel.activation;
     args.gate = kernel.gate;
     use(&args);
@@ -106,7 +109,7 @@ Trial depths_trial(GemmKernel kernel, const Lists& lists, const Sizes& given) {
   };
   Trial trial;
   trial.name = cat("G ", groups, " M ", m, " N ", n, " K ", k);
-  trial.kernel_flags = gemm_flags(kernel);
+  trial.kernel_flags = gemm_flags(kernel) + end_text_flag(kernel.end_text);
   trial.flags = cat(trial.kernel_flags, " --m ", m, " --n ", n, " --counts ");
   for (std::size_t g = 0; g < lists.counts.size(); ++g) trial.flags += cat(g == 0 ? "" : ",", lists.counts[g]);
   trial.choice = GemmChoice{kernel.tile, 1}.number();
@@ -121,6 +124,7 @@ Trial depths_trial(GemmKernel kernel, const Lists& lists, const Sizes& given) {
         dense("scale_b", gemm_scale_type(kernel), {kernel.scales == Scales::row ? n : gemm_scale_blocks(n), blocks}));
     gemm_set_exponents(trial);
   }
+  if (kernel.end_text.given()) trial.tensors.push_back(dense("end_params", DType::f32, {n}));
   trial.with_args = args_of(kernel, trial.tensors);
   return trial;
 }
@@ -136,7 +140,7 @@ Trial trial_of(GemmKernel kernel, const Lists& lists, const Sizes& given) {
   };
   Trial trial;
   trial.name = cat("G ", groups, " rows ", lists.rows, " N ", n, " K ", k);
-  trial.kernel_flags = gemm_flags(kernel);
+  trial.kernel_flags = gemm_flags(kernel) + end_text_flag(kernel.end_text);
   trial.flags = cat(trial.kernel_flags, " --n ", n, " --k ", k, " --counts ");
   for (std::size_t g = 0; g < lists.counts.size(); ++g) trial.flags += cat(g == 0 ? "" : ",", lists.counts[g]);
   trial.choice = GemmChoice{kernel.tile, 1}.number();
@@ -152,6 +156,7 @@ Trial trial_of(GemmKernel kernel, const Lists& lists, const Sizes& given) {
     gemm_set_exponents(trial);
   }
   if (kernel.quantises()) trial.tensors.push_back({"scale_d", gemm_scale_d(trial.tensors[2].operand), true});
+  if (kernel.end_text.given()) trial.tensors.push_back(dense("end_params", DType::f32, {n}));
   trial.with_args = args_of(kernel, trial.tensors);
   return trial;
 }

@@ -4,6 +4,7 @@
 // passes needs no further check before its tensor maps are built.
 #include <cmath>
 
+#include "ops/common/end_text.hpp"
 #include "ops/gemm/checks.hpp"
 #include "ops/grouped_gemm/grouped_gemm.hpp"
 #include "support/fail.hpp"
@@ -177,6 +178,7 @@ void validate(const GroupedGemmConfig& config) {
   product.out = config.out;
   product.activation = config.activation;
   product.gate = config.gate;
+  product.end_text = config.end_text;
   product.add_c = config.add_c;
   product.scales = config.scales;
   product.packed_scales = config.packed_scales;
@@ -241,6 +243,7 @@ void validate(const GroupedGemmArgs& args, bool on_model) {
     const Named list{kOp, "groups", args.groups, kList, 1, "[G]"};
     check_apart(scale, range_of(scale), list, range_of(list));
   }
+  check_end_text(kOp, product, d, d_range);
 }
 
 }  // namespace tj::ops

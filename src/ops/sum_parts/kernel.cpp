@@ -8,6 +8,7 @@
 #include <cmath>
 #include <new>
 
+#include "ops/common/end_text.hpp"
 #include "ops/common/epilogue_args.hpp"
 #include "ops/common/fields.hpp"
 #include "ops/common/touched.hpp"
@@ -36,9 +37,10 @@ bool wide(const Tensor& tensor) { return ops::wide(tensor, sum_parts::kColumns *
 struct SumPartsKernel {
   DType out = DType::f16;
   WalkChoice walk = WalkChoice::usual;
+  DeviceText end_text = {};
 };
 constexpr const char* kOutputs[] = {"f16", "bf16", "f32"};
-constexpr std::array<Field<SumPartsKernel>, 2> kFields = {
+constexpr std::array<Field<SumPartsKernel>, 3> kFields = {
     {{.name = "out",
       .get = [](const SumPartsKernel& kernel) { return static_cast<unsigned>(kernel.out); },
       .set = [](SumPartsKernel& kernel, unsigned value) { kernel.out = static_cast<DType>(value); },
@@ -49,20 +51,37 @@ constexpr std::array<Field<SumPartsKernel>, 2> kFields = {
       .tag = "_%",
       .constant = "Output",
       .kind = Constant::element},
-     walk_field<SumPartsKernel>(1)}};
+     walk_field<SumPartsKernel>(1),
+     end_text_field<SumPartsKernel>()}};
 
-SumPartsKernel kernel_of(DType out, bool draws) { return {out, draws ? WalkChoice::dynamic : WalkChoice::usual}; }
+SumPartsKernel kernel_of(DType out, bool draws, const DeviceText& end_text = {}) {
+  return {out, draws ? WalkChoice::dynamic : WalkChoice::usual, end_text};
+}
+SumPartsKernel kernel_of_request(const Request& request) {
+  auto kernel = kernel_of_fields<kFields, SumPartsKernel>(request);
+  kernel.end_text = end_text_of(request.fields);
+  return kernel;
+}
+Request request_of_kernel(const SumPartsKernel& kernel) {
+  Request request = request_of_fields<kFields>("sum_parts", kernel);
+  add_end_text(request, kernel.end_text);
+  return request;
+}
 
-std::vector<SumPartsKernel> kernels_of(const Flags& flags, const std::vector<FlagChoice>& choices) {
-  return kernels_of_flags<kFields, SumPartsKernel>("sum_parts", flags, choices);
+std::vector<SumPartsKernel> kernels_of(Flags flags, const std::vector<FlagChoice>& choices) {
+  const DeviceText text = take_end_text(flags);
+  auto kernels = kernels_of_flags<kFields, SumPartsKernel>("sum_parts", flags, choices);
+  for (SumPartsKernel& kernel : kernels) kernel.end_text = text;
+  return kernels;
 }
 
 class Builder : WalkBuilder {
  public:
   Builder(const SumPartsKernel& kernel, const arch::Arch& arch)
       : WalkBuilder("sum_parts", "Adder", sum_parts::kWarps, arch, kernel.walk) {
-    graph_.name = request_of_fields<kFields>("sum_parts", kernel).name;
+    graph_.name = request_of_kernel(kernel).name;
     add_constants<kFields>("sum_parts", kernel, graph_);
+    add_end_text(graph_, kernel.end_text);
   }
 
   Candidate build() {
@@ -102,9 +121,11 @@ class SumParts final : public Op {
   Device device_of(const void* args) const override { return get(args).call.d.device; }
   bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {kNeeds}); }
 
-  ProblemKey problem_key(const void* args) const override { return {sum_parts_small_key(get(args).call.d.dtype)}; }
+  ProblemKey problem_key(const void* args) const override {
+    return {sum_parts_small_key(get(args).call.d.dtype, false, get(args).call.end_text)};
+  }
   Request request_of(const Kernel& kernel) const override {
-    return request_of_fields<kFields>("sum_parts", kernel_of_key<kFields, SumPartsKernel>(kernel.small_key));
+    return request_of_kernel(kernel_of_key<kFields, SumPartsKernel>(kernel.small_key));
   }
   Kernel kernel_of(const ProblemKey& problem, int choice) const override {
     auto kernel = kernel_of_key<kFields, SumPartsKernel>(problem.kind);
@@ -112,12 +133,12 @@ class SumParts final : public Op {
     return {key_of_fields<kFields>(kernel), choice};
   }
   Kernel kernel_of(const Request& request) const override {
-    return {key_of_fields<kFields>(kernel_of_fields<kFields, SumPartsKernel>(request))};
+    return {key_of_fields<kFields>(kernel_of_request(request))};
   }
   std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override {
     std::vector<Request> list;
     for (const SumPartsKernel& kernel : kernels_of(flags, choices_of_fields<kFields>()))
-      list.push_back(request_of_fields<kFields>("sum_parts", kernel));
+      list.push_back(request_of_kernel(kernel));
     return list;
   }
   std::vector<Trial> trials(const Flags& given, const arch::Arch&) const override {
@@ -131,7 +152,7 @@ class SumParts final : public Op {
 
   std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
     arch::require(arch, "sum_parts", kNeeds);
-    return {Builder(kernel_of_fields<kFields, SumPartsKernel>(request), arch).build()};
+    return {Builder(kernel_of_request(request), arch).build()};
   }
   GeometryFields geometry_fields() const override { return kWalkGeometry; }
 
@@ -142,6 +163,7 @@ class SumParts final : public Op {
     memory.reads(of.call.bias);
     memory.reads(of.call.scale_a);
     memory.reads(of.call.scale_b);
+    memory.reads(of.call.end_params);
     memory.writes(of.call.d);
   }
   void plan(const void* args, const Kernel&, const Geometry& geometry, LaunchPlan& plan) const override {
@@ -175,18 +197,21 @@ class SumParts final : public Op {
                        pitch = (n + sum_parts::kColumns - 1) / sum_parts::kColumns * sum_parts::kColumns;
     Trial trial;
     trial.name = cat("M ", m, " N ", n, " parts ", parts);
-    trial.kernel_flags = flags_of_fields<kFields>(kernel);
+    trial.kernel_flags = flags_of_fields<kFields>(kernel) + end_text_flag(kernel.end_text);
     if (kernel.walk != WalkChoice::usual) trial.choice = static_cast<int>(kernel.walk);
     trial.flags = cat(trial.kernel_flags, " ", sizes.flags());
     trial.tensors = {{"sums", {DType::f32, {parts, m, n}, {m * pitch, pitch, 1}}},
                      dense("d", kernel.out, {m, n}, true),
                      dense("bias", kernel.out, {n})};
+    if (kernel.end_text.given()) trial.tensors.push_back(dense("end_params", DType::f32, {n}));
     trial.tensors[0].room = static_cast<std::size_t>(parts * m * pitch);
-    trial.with_args = [parts, tensors = trial.tensors](Device device, std::span<void* const> places,
-                                                       const std::function<void(const void*)>& use) {
+    trial.with_args = [parts, text = kernel.end_text, tensors = trial.tensors](
+                          Device device, std::span<void* const> places, const std::function<void(const void*)>& use) {
       GemmArgs call;
       call.d = tensors[1].operand.view(device, places[1]);
       call.bias = tensors[2].operand.view(device, places[2]);
+      call.end_text = text;
+      if (text.given()) call.end_params = tensors[3].operand.view(device, places[3]);
       const SumPartsArgs args{call, tensors[0].operand.view(device, places[0]), static_cast<int>(parts)};
       use(&args);
     };
@@ -201,10 +226,10 @@ const Op& sum_parts_op() {
   return op.get();
 }
 
-Request sum_parts_request(DType out, bool draws) {
-  return request_of_fields<kFields>("sum_parts", kernel_of(out, draws));
+Request sum_parts_request(DType out, bool draws) { return request_of_kernel(kernel_of(out, draws)); }
+std::uint64_t sum_parts_small_key(DType out, bool draws, const DeviceText& end_text) {
+  return key_of_fields<kFields>(kernel_of(out, draws, end_text));
 }
-std::uint64_t sum_parts_small_key(DType out, bool draws) { return key_of_fields<kFields>(kernel_of(out, draws)); }
 
 double sum_parts_bytes(double elements, int parts, int out_bytes, bool add_c) {
   return elements * (parts * static_cast<double>(sizeof(float)) + out_bytes * (add_c ? 2 : 1));

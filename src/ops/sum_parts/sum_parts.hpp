@@ -7,7 +7,8 @@
 
 namespace tj::ops {
 
-/// d of the call = activation(alpha * scales * (sums of part 0 + part 1 + ...) + beta * c + bias), in this order. sums:
+/// d of the call = activation(alpha * scales * (sums of part 0 + part 1 + ...) + beta * c + bias), in this order, or
+/// end_text(alpha * scales * (..) + bias) + beta * c. sums:
 /// f32 [parts x batch, M, N], the batch's matrices of one part behind each other, rows at multiples of 16 bytes.
 /// Without parts the sums are 0. The call has passed gemm's validation; neither a nor b of it is read, nor a scale
 /// where there are no parts.
@@ -18,9 +19,9 @@ struct SumPartsArgs {
 };
 
 const Op& sum_parts_op();
-/// One kernel for each type of d. draws: its blocks draw their tiles.
+/// One kernel for each type of d and each text that ends the product. draws: its blocks draw their tiles.
 Request sum_parts_request(DType out, bool draws = false);
-std::uint64_t sum_parts_small_key(DType out, bool draws = false);
+std::uint64_t sum_parts_small_key(DType out, bool draws = false, const DeviceText& end_text = {});
 
 /// Memory that adding moves, in bytes.
 double sum_parts_bytes(double elements, int parts, int out_bytes, bool add_c);

@@ -54,10 +54,12 @@ FmhaArgs = _sized("FmhaArgs", _tensors("q", "k", "v", "o", "lse") + [
 MergeStatesArgs = _sized("MergeStatesArgs", _tensors("states", "lse_states", "o", "lse", "cu_seqlens") + [("max_sms", c_int32), ("reserved", c_int32)])
 GemmArgs = _sized("GemmArgs", _tensors("a", "b", "d", "c", "bias") + [
     ("alpha", c_float), ("beta", c_float), ("activation", c_int32), ("max_sms", c_int32)] + _tensors("scale_a", "scale_b") + [
-        ("gate", c_int32), ("gate_interleaved", c_int32)] + _tensors("scale_d") + [("powers_of_two", c_int32), ("reserved", c_int32)])
+        ("gate", c_int32), ("gate_interleaved", c_int32)] + _tensors("scale_d") + [("powers_of_two", c_int32), ("reserved", c_int32),
+            ("end_text", c_char_p)] + _tensors("end_params"))
 GroupedGemmArgs = _sized("GroupedGemmArgs", _tensors("a", "b", "d", "groups", "bias", "scale_a", "scale_b") + [
     ("expected_rows", c_int64), ("alpha", c_float), ("grouping", c_int32), ("activation", c_int32), ("max_sms", c_int32)] + _tensors("c") + [
-        ("beta", c_float), ("gate", c_int32), ("gate_interleaved", c_int32), ("powers_of_two", c_int32)] + _tensors("scale_d"))
+        ("beta", c_float), ("gate", c_int32), ("gate_interleaved", c_int32), ("powers_of_two", c_int32)] + _tensors("scale_d") + [
+            ("end_text", c_char_p)] + _tensors("end_params"))
 QuantiseArgs = _sized("QuantiseArgs", _tensors("x", "q", "scales") + [
     ("gate", c_int32), ("powers_of_two", c_int32), ("max_sms", c_int32), ("transposed", c_int32)] + _tensors("row_indices"))
 CombineArgs = _sized("CombineArgs", _tensors("y", "d", "slots", "weights", "residual") + [("max_sms", c_int32), ("reserved", c_int32)])

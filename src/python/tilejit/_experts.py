@@ -4,7 +4,7 @@ from __future__ import annotations
 from . import _c
 from ._calls import Call, one_of, runtime_of, shape_of
 from ._error import Error
-from ._library import flag, number, real
+from ._library import device_text, flag, number, real
 from ._products import objects_of, put_results, result_type
 from ._ready import plain, short
 from ._tensors import Spec
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 
 def _grouped_gemm(a, b, groups, *, grouping="ends", bias=None, alpha=1, activation=None, out=None, dtype=None, scale_a=None, scale_b=None,
-                  expected_rows=0, c=None, beta=0, gate=None, gate_interleaved=False, powers_of_two=False, packed=False, max_sms=0, stream=None,
-                  asks=False):
+                  expected_rows=0, c=None, beta=0, gate=None, gate_interleaved=False, powers_of_two=False, packed=False, end_text=None,
+                  end_params=None, max_sms=0, stream=None, asks=False):
     args = _c.GroupedGemmArgs(expected_rows=number(expected_rows, "expected_rows", -2**63, 2**63 - 1), alpha=real(alpha, "alpha"),
                               grouping=one_of("grouping", grouping, _c.GROUPINGS), activation=one_of("activation", activation, _c.ACTIVATIONS),
                               max_sms=number(max_sms, "max_sms", -2**31, 2**31 - 1), beta=real(beta, "beta"),
                               gate=one_of("gate", gate, _c.ACTIVATIONS), gate_interleaved=flag(gate_interleaved, "gate_interleaved"),
-                              powers_of_two=max(flag(powers_of_two, "powers_of_two"), flag(packed, "packed")))
+                              powers_of_two=max(flag(powers_of_two, "powers_of_two"), flag(packed, "packed")),
+                              end_text=device_text("end_text", end_text))
     call = Call("grouped_gemm", args, stream, asks)
     a, b, groups = call.tensor("a", a), call.tensor("b", b), call.tensor("groups", groups)
     bias, scale_a, scale_b, c = (call.tensor(name, x, True) for name, x in (("bias", bias), ("scale_a", scale_a), ("scale_b", scale_b), ("c", c)))
@@ -34,7 +35,7 @@ def _grouped_gemm(a, b, groups, *, grouping="ends", bias=None, alpha=1, activati
     else:
         shape = (*shape_of(a, 2, 3)[:-1], shape_of(b, 3)[1] // (2 if args.gate else 1))
     put_results(call, out, a, shape, dtype, packed)
-    call.put(a=a, b=b, groups=groups, bias=bias, scale_a=scale_a, scale_b=scale_b, c=c)
+    call.put(a=a, b=b, groups=groups, bias=bias, scale_a=scale_a, scale_b=scale_b, c=c, end_params=call.tensor("end_params", end_params, True))
     return call
 
 
@@ -71,7 +72,8 @@ def grouped_gemm(a: Tensor, b: Tensor, groups: Tensor, *, grouping: str = "ends"
                  activation: Optional[str] = None, out: Union[Tensor, Tuple[Tensor, Tensor], None] = None, dtype: Optional[str] = None,
                  scale_a: Optional[SupportsDLPack] = None, scale_b: Optional[SupportsDLPack] = None, expected_rows: int = 0,
                  c: Optional[SupportsDLPack] = None, beta: float = 0, gate: Optional[str] = None, gate_interleaved: bool = False,
-                 powers_of_two: bool = False, packed: bool = False, max_sms: int = 0, stream: Optional[StreamLike] = None,
+                 powers_of_two: bool = False, packed: bool = False, end_text: Optional[str] = None, end_params: Optional[SupportsDLPack] = None,
+                 max_sms: int = 0, stream: Optional[StreamLike] = None,
                  runtime: Optional[Runtime] = None) -> Union[Tensor, Tuple[Tensor, Tensor]]:
     """Products of groups of rows: activation(alpha * rows b[g]^T + beta * rows of c + bias[g]) for each group g, summed in f32.
 
@@ -81,22 +83,24 @@ def grouped_gemm(a: Tensor, b: Tensor, groups: Tensor, *, grouping: str = "ends"
     is of tokens x; entry g is the place behind group g's last, d [G, M, N]. Types, activation, gate and dtype as gemm's; scale_a and scale_b are
     scales of blocks with e4m3, as include/tilejit/grouped_gemm.hpp says. Returns d [M, N], [G, R, N] or [G, M, N], made by a's framework, or
     `out`. Rows that no group has are not written. dtype "e4m3", or a pair for out: (d, scale_d), as gemm() gives them.
-    expected_rows: of a group; it chooses the kernel, 0 for unknown. max_sms: as fmha. Raises tilejit.Error.
+    expected_rows: of a group; it chooses the kernel, 0 for unknown. end_text and end_params: as gemm's, told (value, row, column, group, params),
+    with d's rows, or those of a group's matrix. max_sms: as fmha. Raises tilejit.Error.
 
     >>> import numpy, tilejit
     >>> a, b = numpy.ones((5, 64), numpy.float16), numpy.ones((2, 32, 64), numpy.float16)
     >>> tilejit.grouped_gemm(a, b, numpy.array([2, 5], numpy.int32)).shape
     (5, 32)
     """
-    given = (a, b, groups, bias, scale_a, scale_b, c)
+    given = (a, b, groups, bias, scale_a, scale_b, c, end_params)
     key = (tuple(map(type, given)), tuple(map(type, out)) if isinstance(out, (tuple, list)) else type(out), plain(alpha), plain(beta), grouping,
-           activation, gate, plain(gate_interleaved), plain(powers_of_two), plain(packed), dtype, plain(expected_rows), max_sms)
+           activation, gate, plain(gate_interleaved), plain(powers_of_two), plain(packed), dtype, plain(expected_rows), max_sms,
+           end_text)
     done = short(runtime, key, stream, objects_of(given, out), out)
     if done is not None:
         return done
     call = _grouped_gemm(a, b, groups, grouping=grouping, bias=bias, alpha=alpha, activation=activation, out=out, dtype=dtype, scale_a=scale_a,
                          scale_b=scale_b, expected_rows=expected_rows, c=c, beta=beta, gate=gate, gate_interleaved=gate_interleaved,
-                         powers_of_two=powers_of_two, packed=packed, max_sms=max_sms, stream=stream)
+                         powers_of_two=powers_of_two, packed=packed, end_text=end_text, end_params=end_params, max_sms=max_sms, stream=stream)
     results = call.run(runtime_of(runtime), key)
     return results if len(results) > 1 else results[0]
 

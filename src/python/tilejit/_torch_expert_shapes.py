@@ -4,8 +4,8 @@ from __future__ import annotations
 import torch
 
 from . import _c
-from ._torch_shapes import (_E4M3, _HALVES, _demand, _dtype, _finite, _rank, _same, _short, _sizes, _together, added_type, check_gate, halves,
-                            quantised_like)
+from ._torch_shapes import (_E4M3, _HALVES, _demand, _dtype, _finite, _rank, _same, _short, _sizes, _together, added_type, check_end, check_gate,
+                            halves, quantised_like)
 
 
 def grouped_gemm_like(a, b, groups, dtype=None, *, bias=None, c=None, gate=None, grouping="ends", **options):
@@ -22,9 +22,9 @@ def grouped_gemm_like(a, b, groups, dtype=None, *, bias=None, c=None, gate=None,
 
 
 def _grouped_gemm(a, b, groups, shape, dtype, grouping="ends", bias=None, alpha=1.0, activation=None, scale_a=None, scale_b=None, expected_rows=0,
-                  c=None, beta=0.0, gate=None, gate_interleaved=False, quantised=False):
+                  c=None, beta=0.0, gate=None, gate_interleaved=False, end_params=None, end_text=None, quantised=False):
     op = "grouped_gemm"
-    _together(op, a, {"a": a, "b": b, "groups": groups, "bias": bias, "scale_a": scale_a, "scale_b": scale_b, "c": c})
+    _together(op, a, {"a": a, "b": b, "groups": groups, "bias": bias, "scale_a": scale_a, "scale_b": scale_b, "c": c, "end_params": end_params})
     for name, x in (("a", a), ("b", b)):
         _sizes(op, name, x)
     _dtype(op, "a", a, (*_HALVES, _E4M3), code="unsupported")
@@ -45,6 +45,7 @@ def _grouped_gemm(a, b, groups, shape, dtype, grouping="ends", bias=None, alpha=
           "a's M" if grouping == "rows" else "b.shape[0]")
     _demand(activation in _c.ACTIVATIONS, op, f"activation is {activation!r}; allowed: {', '.join(map(str, _c.ACTIVATIONS))}")
     check_gate(op, gate, beta, activation)
+    check_end(op, end_params, end_text, activation)
     _finite(op, alpha=alpha, beta=beta)
     _demand(beta == 0 or c is not None, op, f"beta is {beta} but c is absent; allowed: 0, or a c to add")
     if beta != 0:

@@ -21,26 +21,27 @@ _FMHA_OPTIONS = ("bool causal=False, float? scale=None, int window_left=-1, int 
 _RULE_OPTIONS = ("Tensor? gate=None, Tensor? a_log=None, Tensor? dt_bias=None, Tensor? beta=None, str gate_form='log', bool beta_raw=False, "
                  "bool delta=True, bool normalise=False, float? scale=None, Tensor? initial_state=None, Tensor? read_slots=None, "
                  "Tensor? cu_seqlens=None, bool state_transposed=False")
+_END = ", Tensor? end_params=None, str? end_text=None"
 SCHEMAS = {
     "fmha": "(Tensor q, Tensor k, Tensor v, *, " + _FMHA_OPTIONS + ") -> Tensor",
     "fmha_lse": "(Tensor q, Tensor k, Tensor v, *, " + _FMHA_OPTIONS + ") -> (Tensor, Tensor)",
     "fmha_out": "(Tensor q, Tensor k, Tensor v, Tensor(a!) out, *, " + _FMHA_OPTIONS + ", Tensor(b!)? lse=None) -> ()",
     "gemm": "(Tensor a, Tensor b, *, Tensor? c=None, Tensor? bias=None, float alpha=1.0, float beta=0.0, str? activation=None, "
-            "ScalarType? dtype=None, Tensor? scale_a=None, Tensor? scale_b=None, str? gate=None, bool gate_interleaved=False) -> Tensor",
+            "ScalarType? dtype=None, Tensor? scale_a=None, Tensor? scale_b=None, str? gate=None, bool gate_interleaved=False" + _END + ") -> Tensor",
     "gemm_out": "(Tensor a, Tensor b, Tensor(a!) out, *, Tensor? c=None, Tensor? bias=None, float alpha=1.0, float beta=0.0, str? activation=None, "
-                "Tensor? scale_a=None, Tensor? scale_b=None, str? gate=None, bool gate_interleaved=False) -> ()",
+                "Tensor? scale_a=None, Tensor? scale_b=None, str? gate=None, bool gate_interleaved=False" + _END + ") -> ()",
     "gemm_quantised": "(Tensor a, Tensor b, *, Tensor? bias=None, float alpha=1.0, str? activation=None, Tensor? scale_a=None, "
-                      "Tensor? scale_b=None, str? gate=None, bool gate_interleaved=False, bool powers_of_two=False, bool packed=False) "
+                      "Tensor? scale_b=None, str? gate=None, bool gate_interleaved=False, bool powers_of_two=False, bool packed=False" + _END + ") "
                       "-> (Tensor, Tensor)",
     "grouped_gemm": "(Tensor a, Tensor b, Tensor groups, *, str grouping='ends', Tensor? bias=None, float alpha=1.0, str? activation=None, "
                     "ScalarType? dtype=None, Tensor? scale_a=None, Tensor? scale_b=None, SymInt expected_rows=0, Tensor? c=None, "
-                    "float beta=0.0, str? gate=None, bool gate_interleaved=False) -> Tensor",
+                    "float beta=0.0, str? gate=None, bool gate_interleaved=False" + _END + ") -> Tensor",
     "grouped_gemm_out": "(Tensor a, Tensor b, Tensor groups, Tensor(a!) out, *, str grouping='ends', Tensor? bias=None, float alpha=1.0, "
                         "str? activation=None, Tensor? scale_a=None, Tensor? scale_b=None, SymInt expected_rows=0, Tensor? c=None, "
-                        "float beta=0.0, str? gate=None, bool gate_interleaved=False) -> ()",
+                        "float beta=0.0, str? gate=None, bool gate_interleaved=False" + _END + ") -> ()",
     "grouped_gemm_quantised": "(Tensor a, Tensor b, Tensor groups, *, str grouping='ends', Tensor? bias=None, float alpha=1.0, "
                               "str? activation=None, Tensor? scale_a=None, Tensor? scale_b=None, SymInt expected_rows=0, str? gate=None, "
-                              "bool gate_interleaved=False, bool powers_of_two=False, bool packed=False) -> (Tensor, Tensor)",
+                              "bool gate_interleaved=False, bool powers_of_two=False, bool packed=False" + _END + ") -> (Tensor, Tensor)",
     "quantise": "(Tensor x, *, int rows=1, str? gate=None, bool powers_of_two=False, Tensor? row_indices=None, bool packed=False, "
                 "bool transposed=False) -> (Tensor, Tensor)",
     "quantise_out": "(Tensor x, Tensor(a!) q, Tensor(b!) scales, *, str? gate=None, bool powers_of_two=False, Tensor? row_indices=None, "
@@ -86,28 +87,30 @@ def fmha_out(q, k, v, out, *, lse=None, **options):
 
 
 def gemm(a, b, *, c=None, bias=None, alpha=1.0, beta=0.0, activation=None, dtype=None, scale_a=None, scale_b=None, gate=None,
-         gate_interleaved=False):
+         gate_interleaved=False, end_params=None, end_text=None):
     shape, dtype = _torch_shapes.gemm_like(a, b, c, bias, dtype, gate)
     d = torch.empty(shape, dtype=dtype, device=a.device)
-    run("gemm", (alpha, beta, activation, gate, gate_interleaved, False), (a, b, c, bias, scale_a, scale_b, d, None), True)
+    run("gemm", (alpha, beta, activation, gate, gate_interleaved, False, end_text), (a, b, c, bias, scale_a, scale_b, end_params, d, None), True)
     return d
 
 
-def gemm_out(a, b, out, *, c=None, bias=None, alpha=1.0, beta=0.0, activation=None, scale_a=None, scale_b=None, gate=None, gate_interleaved=False):
-    run("gemm", (alpha, beta, activation, gate, gate_interleaved, False), (a, b, c, bias, scale_a, scale_b, out, None), False)
+def gemm_out(a, b, out, *, c=None, bias=None, alpha=1.0, beta=0.0, activation=None, scale_a=None, scale_b=None, gate=None, gate_interleaved=False,
+             end_params=None, end_text=None):
+    run("gemm", (alpha, beta, activation, gate, gate_interleaved, False, end_text), (a, b, c, bias, scale_a, scale_b, end_params, out, None), False)
 
 
 def gemm_quantised(a, b, *, bias=None, alpha=1.0, activation=None, scale_a=None, scale_b=None, gate=None, gate_interleaved=False, powers_of_two=False,
-                   packed=False):
+                   packed=False, end_params=None, end_text=None):
     d, scales = _torch_shapes.quantised_like(_torch_shapes.gemm_like(a, b, None, bias, _torch_shapes.E4M3, gate)[0], a, packed)
-    run("gemm", (alpha, 0.0, activation, gate, gate_interleaved, powers_of_two or packed), (a, b, None, bias, scale_a, scale_b, d, scales), True)
+    run("gemm", (alpha, 0.0, activation, gate, gate_interleaved, powers_of_two or packed, end_text),
+        (a, b, None, bias, scale_a, scale_b, end_params, d, scales), True)
     return d, scales
 
 
 def _grouped(a, b, groups, results, made, grouping="ends", bias=None, alpha=1.0, activation=None, scale_a=None, scale_b=None, expected_rows=0, c=None,
-             beta=0.0, gate=None, gate_interleaved=False, powers_of_two=False):
-    run("grouped_gemm", (grouping, alpha, beta, activation, gate, gate_interleaved, expected_rows, powers_of_two),
-        (a, b, groups, bias, scale_a, scale_b, c, *results), made)
+             beta=0.0, gate=None, gate_interleaved=False, powers_of_two=False, end_params=None, end_text=None):
+    run("grouped_gemm", (grouping, alpha, beta, activation, gate, gate_interleaved, expected_rows, powers_of_two, end_text),
+        (a, b, groups, bias, scale_a, scale_b, c, end_params, *results), made)
 
 
 def grouped_gemm(a, b, groups, *, dtype=None, **options):

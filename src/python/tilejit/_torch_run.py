@@ -32,18 +32,19 @@ def _fmha(call, tensors, options):
 
 
 def _gemm(call, tensors, options):
-    a, b, c, bias, scale_a, scale_b, d, scale_d = tensors
-    alpha, beta, activation, gate, gate_interleaved, powers_of_two = options
+    a, b, c, bias, scale_a, scale_b, end_params, d, scale_d = tensors
+    alpha, beta, activation, gate, gate_interleaved, powers_of_two, end_text = options
     return call(a, b, c=c, bias=bias, scale_a=scale_a, scale_b=scale_b, alpha=alpha, beta=beta, activation=activation, gate=gate,
-                gate_interleaved=gate_interleaved, powers_of_two=powers_of_two, out=d if scale_d is None else (d, scale_d))
+                gate_interleaved=gate_interleaved, powers_of_two=powers_of_two, end_text=end_text, end_params=end_params,
+                out=d if scale_d is None else (d, scale_d))
 
 
 def _grouped_gemm(call, tensors, options):
-    a, b, groups, bias, scale_a, scale_b, c, d, scale_d = tensors
-    grouping, alpha, beta, activation, gate, gate_interleaved, expected_rows, powers_of_two = options
+    a, b, groups, bias, scale_a, scale_b, c, end_params, d, scale_d = tensors
+    grouping, alpha, beta, activation, gate, gate_interleaved, expected_rows, powers_of_two, end_text = options
     return call(a, b, groups, grouping=grouping, bias=bias, scale_a=scale_a, scale_b=scale_b, alpha=alpha, activation=activation,
                 expected_rows=expected_rows, c=c, beta=beta, gate=gate, gate_interleaved=gate_interleaved, powers_of_two=powers_of_two,
-                out=d if scale_d is None else (d, scale_d))
+                end_text=end_text, end_params=end_params, out=d if scale_d is None else (d, scale_d))
 
 
 def _quantise(call, tensors, options):
@@ -86,8 +87,8 @@ def _gated_delta_rule(call, tensors, options):
 _OPS = {
     "fmha": (("q", "k", "v", "alibi_slopes", "sinks", "cu_seqlens_q", "cu_seqlens_k", "seqused_k", "block_table", "bias", "mod_params", "o", "lse"), 2,
              _fmha),
-    "gemm": (("a", "b", "c", "bias", "scale_a", "scale_b", "d", "scale_d"), 2, _gemm),
-    "grouped_gemm": (("a", "b", "groups", "bias", "scale_a", "scale_b", "c", "d", "scale_d"), 2, _grouped_gemm),
+    "gemm": (("a", "b", "c", "bias", "scale_a", "scale_b", "end_params", "d", "scale_d"), 2, _gemm),
+    "grouped_gemm": (("a", "b", "groups", "bias", "scale_a", "scale_b", "c", "end_params", "d", "scale_d"), 2, _grouped_gemm),
     "quantise": (("x", "row_indices", "q", "scales"), 2, _quantise),
     "merge_states": (("states", "lse_states", "cu_seqlens", "o", "lse"), 2, _merge_states),
     "combine": (("y", "slots", "weights", "residual", "d"), 1, _combine),

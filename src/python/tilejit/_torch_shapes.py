@@ -196,6 +196,14 @@ def check_gate(op, gate, beta, activation):
         _demand(beta == 0, op, f"beta is {beta}; allowed with a gate: 0", "unsupported")
 
 
+def check_end(op, end_params, end_text, activation):
+    """An end of one's own, and what it reads."""
+    _demand(end_text is None or not _c.ACTIVATIONS[activation], op, f"activation is {activation!r}; allowed with end_text: None")
+    if end_params is not None:
+        _rank(op, "end_params", end_params, "[N]", 1)
+        _dtype(op, "end_params", end_params, (torch.float32, torch.int32))
+
+
 def gemm_like(a, b, c, bias, dtype, gate=None):
     """(shape, type) of a product."""
     _rank("gemm", "a", a, "[M, K], or [B, M, K]", 2, 3)
@@ -219,8 +227,8 @@ def added_type(a, dtype):
     return dtype if dtype != _E4M3 else torch.bfloat16 if a.dtype == _E4M3 else a.dtype
 
 
-def _gemm(a, b, c, bias, scale_a, scale_b, shape, dtype, alpha, beta, activation, gate, quantised=False):
-    _together("gemm", a, {"a": a, "b": b, "c": c, "bias": bias, "scale_a": scale_a, "scale_b": scale_b})
+def _gemm(a, b, c, bias, scale_a, scale_b, shape, dtype, alpha, beta, activation, gate, end, quantised=False):
+    _together("gemm", a, {"a": a, "b": b, "c": c, "bias": bias, "scale_a": scale_a, "scale_b": scale_b, "end_params": end[0]})
     for name, x in (("a", a), ("b", b)):
         _sizes("gemm", name, x)
     _dtype("gemm", "a", a, (*_HALVES, _E4M3), code="unsupported")
@@ -231,6 +239,7 @@ def _gemm(a, b, c, bias, scale_a, scale_b, shape, dtype, alpha, beta, activation
         _same("gemm", "b", b, 0, a.shape[0], "a.shape[0]")
     _demand(activation in _c.ACTIVATIONS, "gemm", f"activation is {activation!r}; allowed: {', '.join(map(str, _c.ACTIVATIONS))}")
     check_gate("gemm", gate, beta, activation)
+    check_end("gemm", *end, activation)
     _finite("gemm", alpha=alpha, beta=beta)
     _demand(beta == 0 or c is not None, "gemm", f"beta is {beta} but c is absent; allowed: 0, or a c to add")
     for name, x, sizes in (("c", c if beta != 0 else None, shape), ("bias", bias, (*shape[:-2], b.shape[-2]))):
@@ -246,22 +255,23 @@ def _gemm(a, b, c, bias, scale_a, scale_b, shape, dtype, alpha, beta, activation
 
 
 def gemm(a, b, *, c=None, bias=None, alpha=1.0, beta=0.0, activation=None, dtype=None, scale_a=None, scale_b=None, gate=None,
-         gate_interleaved=False):
+         gate_interleaved=False, end_params=None, end_text=None):
     shape, dtype = gemm_like(a, b, c, bias, dtype, gate)
-    _gemm(a, b, c, bias, scale_a, scale_b, shape, dtype, alpha, beta, activation, gate)
+    _gemm(a, b, c, bias, scale_a, scale_b, shape, dtype, alpha, beta, activation, gate, (end_params, end_text))
     return torch.empty(shape, dtype=dtype, device=a.device)
 
 
 def gemm_quantised(a, b, *, bias=None, alpha=1.0, activation=None, scale_a=None, scale_b=None, gate=None, gate_interleaved=False, powers_of_two=False,
-                   packed=False):
+                   packed=False, end_params=None, end_text=None):
     shape, _ = gemm_like(a, b, None, bias, _E4M3, gate)
-    _gemm(a, b, None, bias, scale_a, scale_b, shape, _E4M3, alpha, 0.0, activation, gate, True)
+    _gemm(a, b, None, bias, scale_a, scale_b, shape, _E4M3, alpha, 0.0, activation, gate, (end_params, end_text), True)
     return quantised_like(shape, a, packed)
 
 
-def gemm_out(a, b, out, *, c=None, bias=None, alpha=1.0, beta=0.0, activation=None, scale_a=None, scale_b=None, gate=None, gate_interleaved=False):
+def gemm_out(a, b, out, *, c=None, bias=None, alpha=1.0, beta=0.0, activation=None, scale_a=None, scale_b=None, gate=None, gate_interleaved=False,
+             end_params=None, end_text=None):
     shape, _ = gemm_like(a, b, c, bias, None, gate)
-    _gemm(a, b, c, bias, scale_a, scale_b, shape, out.dtype, alpha, beta, activation, gate)
+    _gemm(a, b, c, bias, scale_a, scale_b, shape, out.dtype, alpha, beta, activation, gate, (end_params, end_text))
     _together("gemm", a, {"a": a, "d": out})
     _rank("gemm", "d", out, "[M, N], or [B, M, N] for a batch", len(shape))
     times = halves("gemm", gate, b)

@@ -9,7 +9,7 @@ meta tensors. A tensor that requires grad is refused outside of torch.no_grad();
                            sinks=None, cu_seqlens_q=None, cu_seqlens_k=None, seqused_k=None, block_table=None, bias=None, mod_params=None,
                            score_mod=None, mask_mod=None, key_range=None) -> o
                            fmha_lse: (o, lse); fmha_out: out, lse=None
-    torch.ops.tilejit.gemm(a, b, *, c, bias, alpha, beta, activation, dtype, scale_a, scale_b) -> d          gemm_out: out
+    torch.ops.tilejit.gemm(a, b, *, c, bias, alpha, beta, activation, dtype, scale_a, scale_b, end_params, end_text) -> d    gemm_out: out
     torch.ops.tilejit.grouped_gemm(a, b, groups, *, grouping="ends", ...) -> d   grouped_gemm_out: out
                            gemm_quantised, grouped_gemm_quantised: (d e4m3, scale_d), powers_of_two, packed
     torch.ops.tilejit.quantise(x, *, rows=1, gate, powers_of_two, row_indices) -> (q, scales)

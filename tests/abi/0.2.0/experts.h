@@ -32,6 +32,8 @@ typedef struct tj_grouped_gemm_args {
   int32_t gate_interleaved;
   int32_t powers_of_two;    /* as tj_gemm_args */
   const tj_tensor* scale_d; /* as tj_gemm_args, with counts [G, R, ceil(N / 128)] */
+  const char* end_text;     /* as tj_gemm_args */
+  const tj_tensor* end_params;
 } tj_grouped_gemm_args;
 
 /* Elements of 8 bits with scales of blocks; shapes and meaning as tj::QuantiseArgs (quantise.hpp) says. */

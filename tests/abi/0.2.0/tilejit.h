@@ -124,23 +124,25 @@ typedef struct tj_merge_states_args {
 /* Matrix product; shapes, alignment and meaning as tj::GemmArgs (gemm.hpp) says. */
 typedef struct tj_gemm_args {
   uint64_t size;
-  const tj_tensor* a;       /* [M, K] or [B, M, K] */
-  const tj_tensor* b;       /* [N, K] or [B, N, K] */
-  const tj_tensor* d;       /* [M, N] or [B, M, N], written; with a gate N / 2 columns */
-  const tj_tensor* c;       /* as d; null: none */
-  const tj_tensor* bias;    /* [N] or [B, N]; null: none */
-  float alpha;              /* 1 for a plain product; 0 leaves a and b out */
-  float beta;               /* factor of c; 0 leaves c out */
-  int32_t activation;       /* TJ_ACTIVATION_NONE, ... */
-  int32_t max_sms;          /* multiprocessors that the call may fill; 0: all */
-  const tj_tensor* scale_a; /* with TJ_E4M3 only: f32, one element or [M, ceil(K / 128)], or i32 of four exponents
-                               (gemm.hpp); null: 1 */
-  const tj_tensor* scale_b; /* as scale_a, or [ceil(N / 128), ceil(K / 128)] or [N, ceil(K / 128)] */
-  int32_t gate;             /* TJ_ACTIVATION_NONE: no gate; else d is that of half of the columns times the others */
-  int32_t gate_interleaved; /* not 0: rows of b of the two halves take turns, else those of the gate come first */
-  const tj_tensor* scale_d; /* with d of TJ_E4M3 only: f32 [M, ceil(N / 128)] of d's N, written; null: none */
-  int32_t powers_of_two;    /* not 0: scales of d are rounded up to powers of two */
-  int32_t reserved;         /* 0 */
+  const tj_tensor* a;          /* [M, K] or [B, M, K] */
+  const tj_tensor* b;          /* [N, K] or [B, N, K] */
+  const tj_tensor* d;          /* [M, N] or [B, M, N], written; with a gate N / 2 columns */
+  const tj_tensor* c;          /* as d; null: none */
+  const tj_tensor* bias;       /* [N] or [B, N]; null: none */
+  float alpha;                 /* 1 for a plain product; 0 leaves a and b out */
+  float beta;                  /* factor of c; 0 leaves c out */
+  int32_t activation;          /* TJ_ACTIVATION_NONE, ... */
+  int32_t max_sms;             /* multiprocessors that the call may fill; 0: all */
+  const tj_tensor* scale_a;    /* with TJ_E4M3 only: f32, one element or [M, ceil(K / 128)], or i32 of four exponents
+                                  (gemm.hpp); null: 1 */
+  const tj_tensor* scale_b;    /* as scale_a, or [ceil(N / 128), ceil(K / 128)] or [N, ceil(K / 128)] */
+  int32_t gate;                /* TJ_ACTIVATION_NONE: no gate; else d is that of half of the columns times the others */
+  int32_t gate_interleaved;    /* not 0: rows of b of the two halves take turns, else those of the gate come first */
+  const tj_tensor* scale_d;    /* with d of TJ_E4M3 only: f32 [M, ceil(N / 128)] of d's N, written; null: none */
+  int32_t powers_of_two;       /* not 0: scales of d are rounded up to powers of two */
+  int32_t reserved;            /* 0 */
+  const char* end_text;        /* body of a function in the place of the activation, as tj::GemmArgs says; null: none */
+  const tj_tensor* end_params; /* i32 or f32 [N], what end_text reads; null: none */
 } tj_gemm_args;
 
 /* The list of all chunks of sequences in a row; all i32, as tj::ChunkIndicesArgs (chunk_indices.hpp) says. */

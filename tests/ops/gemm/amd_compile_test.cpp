@@ -54,9 +54,11 @@ TEST_CASE("a machine without a compiler of HIP is skipped") {
 
 TEST_CASE("every tile, with operands of every order and epilogues") {
   constexpr DType f16 = DType::f16, bf16 = DType::bf16, f32 = DType::f32;
+  ops::GemmKernel own = kind(bf16, bf16, false, false, true);
+  own.end_text = "return value > 0.0f ? value * params.f32(column) + params.f32(row) : 0.0f;";
   check("gfx1100", 1,
         {kind(f16, f16, false, false, false), kind(bf16, bf16, true, true, true, Activation::gelu),
          kind(f16, f32, false, true, true), kind(f16, f16, true, false, false)});
-  check("gfx1201", 2, {kind(bf16, f32, true, true, true, Activation::silu), kind(f16, f16, false, false, false)});
-  check("gfx90a", 2, {kind(f16, f16, false, true, true, Activation::relu), kind(bf16, bf16, false, false, false)});
+  check("gfx1201", 2, {kind(bf16, f32, true, true, true, Activation::silu), kind(f16, f16, false, false, false), own});
+  check("gfx90a", 2, {kind(f16, f16, false, true, true, Activation::relu), kind(bf16, bf16, false, false, false), own});
 }

@@ -247,6 +247,13 @@ void GemmProblem::run(Runtime& runtime, Device device) {
   stage(there.a, a_);
   stage(there.b, b_);
   if (there.bias) stage(*there.bias, bias_);
+  if (there.end_params) {
+    Memory memory{{}, *there.end_params};
+    const auto* bytes = static_cast<const unsigned char*>(memory.tensor.data);
+    memory.bytes.assign(bytes, bytes + 4 * memory.tensor.shape[0]);
+    memory.tensor.data = memory.bytes.data();
+    stage(*there.end_params, memory);
+  }
   if (there.scale_a) stage(*there.scale_a, scale_a_);
   if (there.scale_b) stage(*there.scale_b, scale_b_);
   if (there.scale_d) stage(*there.scale_d, scale_d_);
@@ -285,14 +292,15 @@ std::vector<double> GemmProblem::reference() const {
           for (std::size_t k = 0; k < row.size(); ++k) sum += row[k] * b[static_cast<std::size_t>(j) * row.size() + k];
         return factor * sum + (args.bias ? element(*args.bias, j) : 0.0);
       };
-      for (std::int64_t j = 0; j < shape_.columns(); ++j)
-        if (shape_.gate == Activation::none)
-          result.push_back(
-              activated(product(j) + static_cast<double>(shape_.beta) * c_values_[result.size()], shape_.activation));
-        else if (shape_.gate_interleaved)
-          result.push_back(activated(product(2 * j), shape_.gate) * product(2 * j + 1));
-        else
-          result.push_back(activated(product(j), shape_.gate) * product(j + shape_.columns()));
+      for (std::int64_t j = 0; j < shape_.columns(); ++j) {
+        const double added = static_cast<double>(shape_.beta) * c_values_[result.size()];
+        const auto value = [&] {
+          if (shape_.gate == Activation::none) return product(j);
+          if (shape_.gate_interleaved) return activated(product(2 * j), shape_.gate) * product(2 * j + 1);
+          return activated(product(j), shape_.gate) * product(j + shape_.columns());
+        };
+        result.push_back(end ? end(value(), i, j, z) + added : activated(value() + added, shape_.activation));
+      }
     }
   }
   return result;

@@ -8,6 +8,8 @@
 #include <tilejit/ops.hpp>
 #include <tilejit/runtime.hpp>
 
+#include "ops/gemm/own_ends.hpp"
+
 namespace tj::test {
 
 struct GemmShape {
@@ -51,6 +53,7 @@ class GemmProblem {
   GemmProblem(const GemmShape& shape, std::uint64_t seed);
   GemmArgs args;  ///< in host memory
   int rung = 0;   ///< of the op's ladder
+  OwnEnd end;     ///< what args.end_text says, in f64
 
   /// Runs it there: on the cpu in place, on a GPU through copies of the whole allocations, guard bands included.
   void run(Runtime& runtime, Device device);

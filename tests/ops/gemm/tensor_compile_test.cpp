@@ -25,6 +25,10 @@ TEST_CASE("no spill, registers for the block's roles") {
       {{"dtype", {"bf16"}}, {"tile", {"128x192x64", "128x64x64"}}, {"a-major", {"m"}}, {"b-major", {"n"}}},
       {{"dtype", {"f16"}}, {"tile", {"256x128x64"}}, {"add-c", {"true"}}, {"bias", {"true"}}, {"activation", {"silu"}}},
       {{"dtype", {"f16"}}, {"tile", {"128x256x64"}}, {"parts", {"true"}}},
+      {{"dtype", {"bf16"}},
+       {"tile", {"128x128x64"}},
+       {"bias", {"true"}},
+       {"end-text", {"return value > 0.0f ? value * params.f32(column) + params.f32(row) : 0.0f;"}}},
       // Pairs of blocks.
       {{"dtype", {"bf16"}},
        {"tile", {"256x128x64c2x1"}},

@@ -35,6 +35,12 @@ TEST_CASE("no spill, registers for the blocks of an SM") {
         {"d-aligned", {"false"}}}},
       {"sm_89", {{"dtype", {"f16"}}, {"tile", {"64x64x128"}}, {"a-major", {"m"}}, {"b-major", {"n"}}}},
       {"sm_90", {{"dtype", {"bf16"}}, {"tile", {"128x192x64", "64x256x64"}}}},
+      {"sm_80",
+       {{"dtype", {"bf16"}},
+        {"tile", {"128x128x64", "64x64x128"}},
+        {"add-c", {"true"}},
+        {"bias", {"true"}},
+        {"end-text", {"return value > 0.0f ? value * params.f32(column) + params.f32(row) : 0.0f;"}}}},
       {"sm_90",
        {{"dtype", {"f16"}},
         {"tile", {"128x128x64"}},
@@ -66,4 +72,7 @@ TEST_CASE("no spill, registers for the blocks of an SM") {
                        *arch::find("sm_89"));
   test::check_compiles(*compiler, ops::sum_parts_op(), ops::sum_parts_op().requests({}).front(),
                        *arch::find("sm_120a"));
+  const Flags text{{"end-text", {"return value > 0.0f ? value * params.f32(column) + params.f32(row) : 0.0f;"}}};
+  test::check_compiles(*compiler, ops::sum_parts_op(), ops::sum_parts_op().requests(text).front(),
+                       *arch::find("sm_80"));
 }

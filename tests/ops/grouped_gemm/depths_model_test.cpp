@@ -15,6 +15,7 @@
 #include "arch/arch.hpp"
 #include "codegen/emitted_kernel.hpp"
 #include "common/half.hpp"
+#include "ops/gemm/own_ends.hpp"
 #include "ops/grouped_gemm/grouped_gemm.hpp"
 #include "support/expect.hpp"
 #include "support/full.hpp"
@@ -69,6 +70,7 @@ class Problem {
   }
   GroupedGemmArgs args;
   std::vector<std::int32_t> list;
+  test::OwnEnd end;  ///< what args.end_text says, in f64
 
   std::string run() {
     testing::model_runtime().run(args);
@@ -83,10 +85,12 @@ class Problem {
           const auto row =
               static_cast<std::size_t>(g) * static_cast<std::size_t>(shape_.m) + static_cast<std::size_t>(i);
           const std::size_t at = row * static_cast<std::size_t>(shape_.n) + static_cast<std::size_t>(j);
-          double wanted = static_cast<double>(shape_.beta) * before_[at];
+          double wanted = 0;
           if (shape_.bias) wanted += bias_values_[g * static_cast<std::size_t>(shape_.n) + static_cast<std::size_t>(j)];
           for (std::int64_t k = begin; k < list[g]; ++k)
             wanted += element(args.a, a_, i, k) * element(args.b, b_, j, k);
+          if (end) wanted = end(wanted, i, j, static_cast<std::int64_t>(g));
+          wanted += static_cast<double>(shape_.beta) * before_[at];
           const double got = get(d_, at);
           if (std::isnan(got)) return support::cat("d[", g, ", ", i, ", ", j, "] is NaN");
           wrong += (got - wanted) * (got - wanted);
@@ -138,6 +142,19 @@ std::string refusal(const std::function<void(GroupedGemmArgs&)>& change) {
 }
 
 }  // namespace
+
+TEST_CASE("ends of one's own, by the rows of a group's matrix; a group without K has its bias for a value") {
+  for (int example = 0; example < test::kEndExamples; ++example) {
+    if (testing::sampled_out(example)) continue;
+    Shape shape{{70, 0, 3, 129}, 70, 40, 5};
+    shape.bias = example != 2;
+    shape.beta = example == 1 ? -0.5f : 0;
+    CAPTURE(example);
+    Problem problem(shape, 900u + static_cast<unsigned>(example));
+    test::set_end(problem.args, problem.end, example, "group");
+    CHECK(problem.run() == "");
+  }
+}
 
 TEST_CASE("groups that begin and end anywhere, empty ones, none; in place, with a bias, each type") {
   unsigned seed = 1;

@@ -86,3 +86,30 @@ TEST_CASE("an addend: each way to tell groups, in place and beside, with a bias"
       CHECK(run(shape, seed++) == "");
     }
 }
+
+TEST_CASE("an end of one's own: places of d's rows, numbers of groups, a gate, an addend, a quantised d") {
+  int number = 0;
+  for (const Grouping grouping : kGroupings)
+    for (int example = 0; example < test::kEndExamples; ++example, ++number) {
+      if (testing::sampled_out(number)) continue;
+      GroupedShape shape;
+      shape.counts = {70, 0, 3, 129, 1};
+      shape.grouping = grouping;
+      shape.dtype = number % 3 == 2 ? DType::e4m3 : DType::bf16;
+      shape.out = example == 0 || number % 2 == 0 ? DType::f32 : DType::bf16;
+      shape.n = 2 * 68;
+      shape.k = 96;
+      shape.spare = 2;
+      shape.padding = number % 2 == 0 ? 5 : 0;
+      shape.bias = number % 3 == 0;
+      if (example == 3) shape.gate = Activation::silu;
+      if (example == 1) shape.beta = -0.5f;
+      if (example == 2) shape.out = DType::e4m3;
+      CAPTURE(shape.text());
+      GroupedProblem problem(shape, static_cast<std::uint64_t>(120 + number));
+      test::set_end(problem.args, problem.end, example, "group");
+      if (example == 0) problem.args.alpha = 0.125f;
+      problem.run(testing::model_runtime());
+      CHECK(problem.problem() == "");
+    }
+}

@@ -192,17 +192,24 @@ double GroupedProblem::sum(std::size_t group, std::int64_t row, int column) cons
   return static_cast<double>(args.alpha) * product(group, row, column) + bias;
 }
 
+double GroupedProblem::ended(double value, std::size_t group, std::int64_t row, int column) const {
+  if (!end) return value;
+  const std::int64_t of_d = shape_.grouping == Grouping::counts ? row - begins_[group] : row;
+  return end(value, of_d, column, static_cast<std::int64_t>(group));
+}
+
 double GroupedProblem::expected(std::size_t group, std::int64_t row, int column) const {
   if (shape_.gate != Activation::none) {
     const int half = shape_.columns(), gate = shape_.gate_interleaved ? 2 * column : column,
               other = shape_.gate_interleaved ? gate + 1 : column + half;
-    return activated(sum(group, row, gate), shape_.gate) * sum(group, row, other);
+    return ended(activated(sum(group, row, gate), shape_.gate) * sum(group, row, other), group, row, column);
   }
-  if (shape_.beta == 0) return sum(group, row, column);
+  const double value = ended(sum(group, row, column), group, row, column);
+  if (shape_.beta == 0) return value;
   const auto pitch = static_cast<std::size_t>(shape_.columns() + shape_.padding);
   const std::size_t at = static_cast<std::size_t>(row) * pitch + static_cast<std::size_t>(column),
                     guard = kGuard / static_cast<std::size_t>(size_of(shape_.out));
-  return sum(group, row, column) + static_cast<double>(shape_.beta) * value_at(c_, shape_.out, guard + at);
+  return value + static_cast<double>(shape_.beta) * value_at(c_, shape_.out, guard + at);
 }
 
 /// Each row by itself; the reference has its numbers.

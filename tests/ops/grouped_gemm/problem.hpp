@@ -9,6 +9,8 @@
 #include <tilejit/grouped_gemm.hpp>
 #include <tilejit/runtime.hpp>
 
+#include "ops/gemm/own_ends.hpp"
+
 namespace tj::test {
 
 struct GroupedShape {
@@ -51,6 +53,7 @@ class GroupedProblem {
   GroupedProblem(const GroupedShape& shape, std::uint64_t seed);
   GroupedGemmArgs args;
   std::vector<std::int32_t> list;  ///< a test may write what it likes
+  OwnEnd end;                      ///< what args.end_text says, in f64
 
   void run(Runtime& runtime) { runtime.run(args); }
   /// "": every row of a group is the product, in f64; no other element of d's memory was written. Else what is wrong.
@@ -62,6 +65,7 @@ class GroupedProblem {
  private:
   void fill(const GroupedShape& shape, std::uint64_t seed);
   double expected(std::size_t group, std::int64_t row, int column) const;
+  double ended(double value, std::size_t group, std::int64_t row, int column) const;
   double product(std::size_t group, std::int64_t row, int column) const;
   double sum(std::size_t group, std::int64_t row, int column) const;
   std::int64_t row_of(std::size_t group, int row) const;
