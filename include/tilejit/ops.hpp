@@ -1,6 +1,7 @@
 // All ops of the library: a header each.
 #pragma once
 
+#include <tilejit/chunk_cumsum.hpp>
 #include <tilejit/chunk_indices.hpp>
 #include <tilejit/chunk_o.hpp>
 #include <tilejit/combine.hpp>

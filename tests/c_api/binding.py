@@ -69,14 +69,15 @@ class QuantiseArgs(Sized):
         ("row_indices", ctypes.POINTER(Tensor))]
 
 
-class MergeStatesArgs(Sized):
-    _fields_ = [("size", ctypes.c_uint64)] + [(name, ctypes.POINTER(Tensor)) for name in ("states", "lse_states", "o", "lse", "cu_seqlens")] + [
-        ("max_sms", ctypes.c_int32), ("reserved", ctypes.c_int32)]
+def _structure(name, tensors, numbers):
+    """Addresses of tensors, then numbers of 32 bits."""
+    fields = [("size", ctypes.c_uint64)] + [(each, ctypes.POINTER(Tensor)) for each in tensors.split()]
+    return type(name, (Sized,), {"_fields_": fields + [(each, ctypes.c_int32) for each in numbers.split()]})
 
 
-class CombineArgs(Sized):
-    _fields_ = [("size", ctypes.c_uint64)] + [(name, ctypes.POINTER(Tensor)) for name in ("y", "d", "slots", "weights", "residual")] + [
-        ("max_sms", ctypes.c_int32), ("reserved", ctypes.c_int32)]
+MergeStatesArgs = _structure("MergeStatesArgs", "states lse_states o lse cu_seqlens", "max_sms reserved")
+CombineArgs = _structure("CombineArgs", "y d slots weights residual", "max_sms reserved")
+ChunkCumsumArgs = _structure("ChunkCumsumArgs", "gate g_cu a_log dt_bias cu_seqlens", "gate_form max_sms")
 
 
 class ChunkIndicesArgs(Sized):

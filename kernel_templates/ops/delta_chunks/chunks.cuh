@@ -4,6 +4,7 @@
 // chunks share one, and nobody need count chunks. Invariant: whatever lists say, records and tokens are inside.
 #pragma once
 
+#include "ops/chunks/places.cuh"
 #include "ops/delta_chunks/params.cuh"
 #include "ops/gated_delta_rule/state.cuh"
 #include "ops/gated_delta_rule/token.cuh"
@@ -11,6 +12,7 @@
 
 namespace tj::ops::delta_chunks {
 
+using chunks::Place;
 using dev::u32;
 using dev::u64;
 
@@ -22,14 +24,8 @@ inline constexpr int kMatrixK = 16;
 /// A number of the list, inside the tokens.
 template <class Rule>
 TJ_DEVICE int bound_at(const Rule& rule, int index) {
-  const int bound = static_cast<int>(dev::load_global_u32(rule.cu_seqlens + index));
-  return max(0, min(bound, rule.tokens));
+  return chunks::bound_at(rule.cu_seqlens, rule.tokens, index);
 }
-
-/// Tokens of a chunk: so many from `token` on.
-struct Place {
-  int batch, token, rows;
-};
 
 /// A chunk's rows into a slot: blocks of 64 columns from `column` on. Rows behind a sequence's end are zeros.
 template <class Params>

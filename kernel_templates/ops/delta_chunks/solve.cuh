@@ -27,18 +27,6 @@ struct Tile {
   int record, head;
   Place place;
 };
-/// The last sequence whose records begin no later.
-TJ_DEVICE int sequence_of(const SolveParams& params, int record) {
-  int low = 0, high = params.records.sequences - 1;
-  while (low < high) {
-    const int middle = (low + high + 1) / 2;
-    if (bound_at(params.rule, middle) / kChunk + middle <= record)
-      low = middle;
-    else
-      high = middle - 1;
-  }
-  return low;
-}
 template <class C>
 TJ_DEVICE Tile tile_at(const SolveParams& params, int index) {
   Tile tile{index, index < params.tiles, 0, 0, 0, {0, 0, 0}};
@@ -47,7 +35,8 @@ TJ_DEVICE Tile tile_at(const SolveParams& params, int index) {
   const Records& records = params.records;
   const int chunk = divided(index, records.by_heads);
   tile.head = index - chunk * records.heads;
-  const int sequence = records.count > 0 ? divided(chunk, records.by_count) : sequence_of(params, chunk);
+  const int sequence = records.count > 0 ? divided(chunk, records.by_count)
+                                         : chunks::sequence_of(rule.cu_seqlens, rule.tokens, records.sequences, chunk);
   int end = rule.tokens, before = sequence * records.chunks;  // records of sequences before this one
   if (rule.cu_seqlens == nullptr) {
     tile.place.batch = sequence;

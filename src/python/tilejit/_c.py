@@ -69,6 +69,8 @@ GatedDeltaRuleArgs = _sized("GatedDeltaRuleArgs", _tensors(
     "initial_scales", "final_scales", "token_scales") + [
         ("scale", c_float), ("has_scale", c_int32), ("gate_form", c_int32), ("beta_raw", c_int32), ("without_delta", c_int32), ("normalise", c_int32),
         ("state_transposed", c_int32), ("max_sms", c_int32), ("token_every", c_int32)])
+ChunkCumsumArgs = _sized("ChunkCumsumArgs", _tensors("gate", "g_cu", "a_log", "dt_bias", "cu_seqlens") + [
+    ("gate_form", c_int32), ("max_sms", c_int32)])
 KernelReport = _sized("KernelReport", [
     ("name", c_char_p), ("target", c_char_p), ("schedule_json", c_char_p), ("source_path", c_char_p), ("schedule_ms", c_double),
     ("codegen_ms", c_double), ("compile_ms", c_double), ("load_ms", c_double), ("origin", c_int32), ("registers", c_int32)])

@@ -10,7 +10,7 @@ import functools
 
 import torch
 
-from . import _torch_expert_shapes, _torch_recurrence_shapes, _torch_merge_shapes, _torch_shapes
+from . import _torch_expert_shapes, _torch_recurrence_shapes, _torch_merge_shapes, _torch_shapes, _torch_stage_shapes
 from ._error import Error
 from ._torch_run import refuse_grad, refuse_tangent, run
 
@@ -21,6 +21,7 @@ _FMHA_OPTIONS = ("bool causal=False, float? scale=None, int window_left=-1, int 
 _RULE_OPTIONS = ("Tensor? gate=None, Tensor? a_log=None, Tensor? dt_bias=None, Tensor? beta=None, str gate_form='log', bool beta_raw=False, "
                  "bool delta=True, bool normalise=False, float? scale=None, Tensor? initial_state=None, Tensor? read_slots=None, "
                  "Tensor? cu_seqlens=None, bool state_transposed=False")
+_CUMSUM_OPTIONS = "str gate_form='log', Tensor? a_log=None, Tensor? dt_bias=None, Tensor? cu_seqlens=None"
 SCHEMAS = {
     "fmha": "(Tensor q, Tensor k, Tensor v, *, " + _FMHA_OPTIONS + ") -> Tensor",
     "fmha_lse": "(Tensor q, Tensor k, Tensor v, *, " + _FMHA_OPTIONS + ") -> (Tensor, Tensor)",
@@ -59,6 +60,8 @@ SCHEMAS = {
     "gated_delta_rule_out": "(Tensor q, Tensor k, Tensor v, Tensor(a!) out, *, " + _RULE_OPTIONS + ", Tensor(b!)? final_state=None, "
                             "Tensor? write_slots=None, Tensor(c!)? token_states=None, Tensor? initial_scales=None, "
                             "Tensor(d!)? final_scales=None, Tensor(e!)? token_scales=None, int token_every=1) -> ()",
+    "chunk_cumsum": "(Tensor gate, *, " + _CUMSUM_OPTIONS + ") -> Tensor",
+    "chunk_cumsum_out": "(Tensor gate, Tensor(a!) out, *, " + _CUMSUM_OPTIONS + ") -> ()",
 }
 
 
@@ -195,6 +198,16 @@ def gated_delta_rule_out(q, k, v, out, *, final_state=None, token_states=None, f
     _rule((q, k, v), (out, final_state, token_states, final_scales, token_scales), False, **options)
 
 
+def chunk_cumsum_out(gate, out, *, gate_form="log", a_log=None, dt_bias=None, cu_seqlens=None, made=False):
+    run("chunk_cumsum", (gate_form,), (gate, a_log, dt_bias, cu_seqlens, out), made)
+
+
+def chunk_cumsum(gate, **options):
+    g_cu = torch.empty(gate.shape, dtype=torch.float32, device=gate.device)
+    chunk_cumsum_out(gate, g_cu, made=True, **options)
+    return g_cu
+
+
 _functorch = torch._C._functorch
 _CAST = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -234,7 +247,7 @@ def _tags():
 
 def _define():
     library, tags, shapes = torch.library.Library("tilejit", "DEF"), _tags(), {}
-    for part in (_torch_shapes, _torch_expert_shapes, _torch_merge_shapes, _torch_recurrence_shapes):
+    for part in (_torch_shapes, _torch_expert_shapes, _torch_merge_shapes, _torch_recurrence_shapes, _torch_stage_shapes):
         shapes.update(vars(part))
     for name, schema in SCHEMAS.items():
         for twin in (name, "_" + name):

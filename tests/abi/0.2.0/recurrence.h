@@ -1,4 +1,4 @@
-/* Recurrences over tokens in C, as gated_delta_rule.hpp has them.
+/* Recurrences over tokens in C, as gated_delta_rule.hpp and the headers of its stages have them.
  *
  * A part of tilejit.h, which includes it. */
 #include "tilejit.h" /* before the guard: it includes this file, in its order */
@@ -41,6 +41,18 @@ typedef struct tj_gated_delta_rule_args {
   int32_t max_sms;          /* multiprocessors that the call may fill; 0: all */
   int32_t token_every;      /* tokens from one of token_states to the next; 0: 1 */
 } tj_gated_delta_rule_args;
+
+/* Running sums of gates inside chunks; shapes and meaning as tj::ChunkCumsumArgs (chunk_cumsum.hpp) says. */
+typedef struct tj_chunk_cumsum_args {
+  uint64_t size;
+  const tj_tensor* gate;       /* f32, f16 or bf16 [T, H] or [B, T, H] */
+  const tj_tensor* g_cu;       /* f32, as gate, written */
+  const tj_tensor* a_log;      /* f32 [H], with TJ_GATE_RAW */
+  const tj_tensor* dt_bias;    /* [H], with TJ_GATE_RAW; null: 0 */
+  const tj_tensor* cu_seqlens; /* i32 [N + 1]; null: sequences of T tokens */
+  int32_t gate_form;           /* TJ_GATE_LOG, ... */
+  int32_t max_sms;             /* multiprocessors that the call may fill; 0: all */
+} tj_chunk_cumsum_args;
 
 #ifdef __cplusplus
 }

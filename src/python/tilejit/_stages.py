@@ -1,0 +1,54 @@
+"""Stages of the gated delta rule in chunks: the calls of Python, and how their arguments become structures of C; see _ops.py."""
+from __future__ import annotations
+
+from . import _c
+from ._calls import Call, one_of, runtime_of, shape_of
+from ._library import number
+from ._ready import short
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Optional
+
+    from ._runtime import Runtime
+    from ._types import StreamLike, SupportsDLPack, Tensor
+
+
+def _limit(max_sms):
+    return number(max_sms, "max_sms", -2**31, 2**31 - 1)
+
+
+def _given(objects):
+    """What the short way takes: objects that are there."""
+    return tuple([x for x in objects if x is not None])
+
+
+def _chunk_cumsum(gate, *, gate_form="log", a_log=None, dt_bias=None, cu_seqlens=None, out=None, max_sms=0, stream=None, asks=False):
+    args = _c.ChunkCumsumArgs(gate_form=one_of("gate_form", gate_form, _c.GATE_FORMS), max_sms=_limit(max_sms))
+    call = Call("chunk_cumsum", args, stream, asks)
+    gate = call.tensor("gate", gate)
+    options = {name: call.tensor(name, x, True) for name, x in (("a_log", a_log), ("dt_bias", dt_bias), ("cu_seqlens", cu_seqlens))}
+    call.put(gate=gate, g_cu=call.result("out", out, gate, shape_of(gate, 2, 3), "f32"), **options)
+    return call
+
+
+def chunk_cumsum(gate: Tensor, *, gate_form: str = "log", a_log: Optional[SupportsDLPack] = None, dt_bias: Optional[SupportsDLPack] = None,
+                 cu_seqlens: Optional[SupportsDLPack] = None, out: Optional[Tensor] = None, max_sms: int = 0, stream: Optional[StreamLike] = None,
+                 runtime: Optional[Runtime] = None) -> Tensor:
+    """Running sums of the decays' logarithms inside chunks of 64 tokens: the first stage of the gated delta rule in chunks.
+
+    gate [T, H] or [B, T, H], f32, f16 or bf16; gate_form, a_log f32 [H] and dt_bias [H] as gated_delta_rule. cu_seqlens i32 [N + 1]: sequences of
+    any lengths, without B; each begins chunks of its own, and tokens of none keep what the result held. Returns g_cu f32 [.., T, H], natural
+    logarithms, made by gate's framework, or `out`. max_sms: as fmha. Raises tilejit.Error.
+
+    >>> import numpy, tilejit
+    >>> tilejit.chunk_cumsum(-numpy.ones((66, 1), numpy.float32))[[0, 1, 63, 64, 65], 0].tolist()
+    [-1.0, -2.0, -64.0, -1.0, -2.0]
+    """
+    given = (gate, a_log, dt_bias, cu_seqlens, out)
+    key = ("chunk_cumsum", *map(type, given)), gate_form, max_sms
+    done = short(runtime, key, stream, _given(given), out)
+    if done is not None:
+        return done
+    call = _chunk_cumsum(gate, gate_form=gate_form, a_log=a_log, dt_bias=dt_bias, cu_seqlens=cu_seqlens, out=out, max_sms=max_sms, stream=stream)
+    return call.run(runtime_of(runtime), key)[0]

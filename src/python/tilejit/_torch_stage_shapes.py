@@ -1,0 +1,43 @@
+"""Results of torch's operators of the gated delta rule's stages without memory; see _torch_shapes.py.
+
+Decides which shapes, types and devices are refused before anything runs. Invariant: no element of a tensor is read.
+"""
+from __future__ import annotations
+
+import torch
+
+from . import _c
+from ._torch_shapes import _HALVES, _demand, _dtype, _rank, _same, _sizes, _together
+
+
+def _tokens(op, name, x, first, rank, form):
+    """A tensor of as many tokens as the first one, with or without a batch."""
+    _rank(op, name, x, form, *((rank, rank + 1) if x is first[0] else (first[0].dim() - first[1] + rank,)))
+    _sizes(op, name, x)
+    for axis in range(first[0].dim() - first[1] + 1):
+        _same(op, name, x, axis, first[0].shape[axis], "the first tensor's shape")
+
+
+def _ends(op, cu_seqlens):
+    if cu_seqlens is not None:
+        _rank(op, "cu_seqlens", cu_seqlens, "[N + 1]", 1)
+        _dtype(op, "cu_seqlens", cu_seqlens, (torch.int32,))
+
+
+def chunk_cumsum(gate, *, gate_form="log", a_log=None, dt_bias=None, cu_seqlens=None):
+    op = "chunk_cumsum"
+    _together(op, gate, {"gate": gate, "a_log": a_log, "dt_bias": dt_bias, "cu_seqlens": cu_seqlens})
+    _tokens(op, "gate", gate, (gate, 2), 2, "[T, H], or [B, T, H]")
+    _dtype(op, "gate", gate, (torch.float32, *_HALVES), code="unsupported")
+    _demand(gate_form in _c.GATE_FORMS, op, f"gate_form is {gate_form!r}; allowed: {', '.join(_c.GATE_FORMS)}")
+    _ends(op, cu_seqlens)
+    return gate.new_empty(gate.shape, dtype=torch.float32)
+
+
+def chunk_cumsum_out(gate, out, **options):
+    op, like = "chunk_cumsum", chunk_cumsum(gate, **options)
+    _together(op, gate, {"g_cu": out})
+    _rank(op, "g_cu", out, "[.., T, H], as gate", gate.dim())
+    _dtype(op, "g_cu", out, (torch.float32,))
+    for axis in range(gate.dim()):
+        _same(op, "g_cu", out, axis, like.shape[axis], "gate's shape")

@@ -1,0 +1,64 @@
+"""Stages of the gated delta rule in chunks, under the names and in the layouts that callers of flash-linear-attention know.
+
+Decides how their arguments become those of tilejit's ops, and what is refused by name. Everything here can be traced by torch.compile.
+"""
+from __future__ import annotations
+
+import torch
+
+from . import _torch_ops  # noqa: F401 -- the operators
+from ._torch_rule import refuse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Optional
+
+_CHUNK = 64
+
+
+def _check(function, chunk_size, others):
+    if chunk_size != _CHUNK:
+        refuse(function, f"chunk_size is {chunk_size}; allowed: {_CHUNK}", "unsupported")
+    others.pop("chunk_indices", None)  # what it says follows from cu_seqlens
+    for name, value in others.items():
+        if value is not None and value is not False:
+            refuse(function, f"{name} is given; allowed: None, or False", "unsupported")
+
+
+def _packed(function, cu_seqlens, *tensors):
+    """The list in i32, and tensors without their batch of one where there is a list."""
+    if cu_seqlens is None:
+        return (None, *tensors)
+    for x in tensors:
+        if x is not None and x.shape[0] != 1:
+            refuse(function, f"shape[0] (B) is {x.shape[0]} with cu_seqlens; allowed: 1, the tokens of all sequences one behind the other")
+    return (cu_seqlens.to(torch.int32), *(None if x is None else x[0] for x in tensors))
+
+
+def _ranked(function, rank, form, **tensors):
+    for name, x in tensors.items():
+        if x is not None and x.dim() != rank:
+            refuse(function, f"{name}.rank is {x.dim()}; allowed: {rank} ({form})", "unsupported")
+
+
+def chunk_local_cumsum(g: torch.Tensor, chunk_size: int = _CHUNK, reverse: bool = False, scale: Optional[float] = None,
+                       cu_seqlens: Optional[torch.Tensor] = None, head_first: bool = False, output_dtype: Optional[torch.dtype] = torch.float32,
+                       **others: object) -> torch.Tensor:
+    """fla.ops.utils.chunk_local_cumsum of a gate for each head: running sums inside chunks of 64 tokens.
+
+    g [B, T, H], f32, f16 or bf16. cu_seqlens [N + 1]: B is 1, and the sequences of N lengths follow each other. Returns f32 [B, T, H]. chunk_size is
+    64; reverse, scale, head_first, another output_dtype and gates of key channels are refused by name. chunk_indices is not looked at. Raises
+    tilejit.Error.
+
+    >>> import torch, tilejit.torch
+    >>> tilejit.torch.chunk_local_cumsum(torch.ones(1, 65, 1), 64)[0, [0, 63, 64], 0].tolist()
+    [1.0, 64.0, 1.0]
+    """
+    name = "chunk_local_cumsum"
+    _check(name, chunk_size, {"reverse": reverse, "scale": scale, "head_first": head_first, **others})
+    if output_dtype not in (None, torch.float32) or output_dtype is None and g.dtype != torch.float32:
+        refuse(name, f"output_dtype is {output_dtype}; allowed: torch.float32", "unsupported")
+    _ranked(name, 3, "[B, T, H], a number for each head", g=g)
+    ends, gate = _packed(name, cu_seqlens, g)
+    sums = torch.ops.tilejit.chunk_cumsum(gate, cu_seqlens=ends)
+    return sums if ends is None else sums[None]

@@ -1,0 +1,116 @@
+// See problem.hpp.
+#include "ops/chunk_stages/problem.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "support/model_runtime.hpp"
+
+namespace tj::test {
+
+StageProblem::StageProblem(const StageShape& shape, unsigned seed) : shape_(shape) {
+  std::mt19937 random(seed);
+  std::normal_distribution<double> normal;
+  std::uniform_real_distribution<double> uniform;
+  tokens_ = shape.tokens;
+  if (!shape.lengths.empty()) {
+    ends = {shape.lead};
+    for (const std::int32_t length : shape.lengths) ends.push_back(ends.back() + length);
+    tokens_ = std::max(1, ends.back() + shape.tail);
+  }
+  const auto shaped = [&](std::vector<std::int64_t> last) {
+    last.insert(last.begin(), tokens_);
+    if (shape.batch > 0) last.insert(last.begin(), shape.batch);
+    return last;
+  };
+  const DType numbers = shape.half_numbers ? shape.dtype : DType::f32;
+  cumsum.gate = make_tensor(gate_, numbers, shaped({shape.heads}), 1, [&] {
+    if (shape.form == GateForm::raw) return 4 * uniform(random) - 2;
+    return shape.form == GateForm::exp ? uniform(random) : -shape.gate_size * uniform(random);
+  });
+  cumsum.gate_form = shape.form;
+  if (shape.form == GateForm::raw) {
+    cumsum.a_log = make_tensor(a_log_, DType::f32, {shape.heads}, 0, [&] { return normal(random); });
+    cumsum.dt_bias = make_tensor(dt_bias_, numbers, {shape.heads}, 0, [&] { return normal(random); });
+  }
+  cumsum.g_cu = make_tensor(g_cu_, DType::f32, shaped({shape.heads}), 2, {});
+  if (!ends.empty()) cumsum.cu_seqlens = list_tensor(ends);
+}
+
+std::int64_t StageProblem::sequences() const {
+  return ends.empty() ? std::max<std::int64_t>(1, shape_.batch) : static_cast<std::int64_t>(ends.size()) - 1;
+}
+
+std::vector<StageProblem::Chunk> StageProblem::chunks() const {
+  std::vector<Chunk> list;
+  for (std::int64_t n = 0; n < sequences(); ++n) {
+    const auto at = static_cast<std::size_t>(n);
+    const std::int64_t begin = ends.empty() ? 0 : ends[at], end = ends.empty() ? tokens_ : ends[at + 1];
+    for (std::int64_t first = begin; first < end; first += kChunkTokens)
+      list.push_back({n, first, std::min<std::int64_t>(kChunkTokens, end - first)});
+  }
+  return list;
+}
+
+double StageProblem::number(const Memory& memory, std::int64_t sequence, std::int64_t token, std::int64_t head) const {
+  return shape_.batch > 0 ? memory.get({sequence, token, head}) : memory.get({token, head});
+}
+
+std::string StageProblem::run_twice(const std::function<void()>& run, std::initializer_list<Memory*> results) {
+  std::vector<std::vector<unsigned char>> before, first;
+  for (Memory* memory : results) before.push_back(memory->bytes);
+  run();
+  for (Memory* memory : results) first.push_back(memory->bytes);
+  std::size_t i = 0;
+  for (Memory* memory : results) std::copy(before[i].begin(), before[i].end(), memory->bytes.begin()), ++i;
+  run();
+  i = 0;
+  for (Memory* memory : results)
+    if (memory->bytes != first[i++]) return "other bits";
+  return "";
+}
+
+std::string StageProblem::check_gaps(const Memory& memory, std::int64_t per_token) const {
+  std::vector<bool> written(memory.bytes.size());
+  const auto bytes = static_cast<std::size_t>(size_of(memory.dtype));
+  const std::size_t axis = shape_.batch > 0 ? 1 : 0;
+  const std::int64_t rows = per_token / memory.shape.back();
+  for (const Chunk& chunk : chunks())
+    for (std::int64_t t = chunk.first; t < chunk.first + chunk.rows; ++t)
+      for (std::int64_t row = 0; row < rows; ++row)
+        for (std::int64_t e = 0; e < memory.shape.back(); ++e) {
+          std::int64_t at = t * memory.strides[axis] + (axis > 0 ? chunk.sequence * memory.strides[0] : 0) + e;
+          if (rows > 1 || memory.shape.size() > axis + 2) at += row * memory.strides[axis + 1];
+          std::fill_n(written.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(at) * bytes), bytes, true);
+        }
+  for (std::size_t i = 0; i < written.size(); ++i)
+    if (!written[i] && memory.bytes[i] != kPoison) return "byte " + std::to_string(i) + " of no token was written";
+  return "";
+}
+
+std::string StageProblem::run_cumsum(const std::string& target) {
+  const std::string other = run_twice([&] { testing::model_runtime(target.c_str()).run(cumsum); }, {&g_cu_});
+  if (!other.empty()) return other;
+  for (const Chunk& chunk : chunks())
+    for (std::int64_t head = 0; head < shape_.heads; ++head) {
+      double sum = 0, size = 0;
+      for (std::int64_t t = chunk.first; t < chunk.first + chunk.rows; ++t) {
+        double gate = number(gate_, chunk.sequence, t, head);
+        if (shape_.form == GateForm::exp) gate = gate > 0 ? std::log(gate) : -150 * std::log(2.0);
+        if (shape_.form == GateForm::raw) {
+          const double x = gate + dt_bias_.get({head});
+          gate = -std::exp(a_log_.get({head})) * std::log1p(std::exp(x));
+        }
+        sum += gate, size += std::abs(gate);
+        const double found = number(g_cu_, chunk.sequence, t, head);
+        const double each = shape_.form == GateForm::log ? 0 : 2e-6 * (size + static_cast<double>(t - chunk.first + 1));
+        if (!(std::abs(found - sum) <= 8 * 0x1p-24 * size + each))
+          return "g_cu of token " + std::to_string(t) + " head " + std::to_string(head) + " is " +
+                 std::to_string(found) + ", not " + std::to_string(sum);
+      }
+    }
+  return check_gaps(g_cu_, shape_.heads);
+}
+
+}  // namespace tj::test

@@ -1,0 +1,61 @@
+"""Protects the gated delta rule's stages under torch: operators and names of flash-linear-attention have the values of f64, lists begin chunks of
+their own, and what is not served is refused by name."""
+import unittest
+
+import here
+from with_torch import WHY, torch
+
+tilejit = here.tilejit
+
+
+def drawn(*shape, seed=0, dtype=None):
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(seed + sum(shape)))
+    return x if dtype is None else x.to(dtype)
+
+
+def sums(g):
+    """Of one sequence [T, H]: running sums inside chunks, in f64."""
+    return torch.cat([part.double().cumsum(0) for part in g.split(64)])
+
+
+@unittest.skipIf(torch is None, WHY)
+class Stages(unittest.TestCase):
+    def setUp(self):
+        import tilejit.torch
+        self.torch, self.ops = tilejit.torch, torch.ops.tilejit
+
+    def agrees(self, found, wanted, limit):
+        self.assertEqual(found.shape, wanted.shape)
+        self.assertLess(float((found.double() - wanted).norm() / wanted.norm()), limit)
+
+    def refused(self, text, call):
+        with self.assertRaises(tilejit.Error) as caught:
+            call()
+        self.assertIn(text, str(caught.exception))
+
+    def test_cumsum(self):
+        g = -torch.rand(2, 70, 3)
+        found = self.torch.chunk_local_cumsum(g, 64)
+        self.agrees(found, torch.stack([sums(x) for x in g]), 1e-6)
+        ends = torch.tensor([0, 66, 66, 70])
+        listed = self.torch.chunk_local_cumsum(g[:1], 64, cu_seqlens=ends, chunk_indices=None)
+        self.agrees(listed[0], torch.cat([sums(g[0, :66]), sums(g[0, 66:])]), 1e-6)
+        self.assertTrue(torch.equal(tilejit.chunk_cumsum(g), found))
+        out = torch.empty(2, 70, 3)
+        self.ops.chunk_cumsum_out(g.bfloat16(), out)
+        self.agrees(out, torch.stack([sums(x) for x in g.bfloat16()]), 1e-6)
+        for text, call in (("chunk_size is 32; allowed: 64", lambda: self.torch.chunk_local_cumsum(g, 32)),
+                           ("reverse is given", lambda: self.torch.chunk_local_cumsum(g, 64, reverse=True)),
+                           ("g.rank is 4; allowed: 3", lambda: self.torch.chunk_local_cumsum(g[..., None], 64)),
+                           ("shape[0] (B) is 2 with cu_seqlens", lambda: self.torch.chunk_local_cumsum(g, 64, cu_seqlens=ends)),
+                           ("gate.dtype is float64", lambda: self.ops.chunk_cumsum(g.double().to("meta")))):
+            self.refused(text, call)
+
+    def test_operators(self):
+        g = -torch.rand(1, 70, 3)
+        torch.library.opcheck(self.ops.chunk_cumsum, (g,), {})
+        torch.library.opcheck(self.ops.chunk_cumsum_out, (g, torch.empty(1, 70, 3)), {})
+
+
+if __name__ == "__main__":
+    unittest.main()
