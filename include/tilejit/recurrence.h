@@ -54,6 +54,18 @@ typedef struct tj_chunk_cumsum_args {
   int32_t max_sms;             /* multiprocessors that the call may fill; 0: all */
 } tj_chunk_cumsum_args;
 
+/* The solved matrix of each chunk; shapes and meaning as tj::ChunkSolveArgs (chunk_solve.hpp) says. */
+typedef struct tj_chunk_solve_args {
+  uint64_t size;
+  const tj_tensor* k;          /* f16 or bf16 [T, Hk, K] or [B, T, Hk, K] */
+  const tj_tensor* a;          /* [.., T, H, 64], written */
+  const tj_tensor* beta;       /* [.., T, H]; null: 1 */
+  const tj_tensor* g_cu;       /* f32 [.., T, H]; null: 0 */
+  const tj_tensor* cu_seqlens; /* i32 [N + 1]; null: sequences of T tokens */
+  int32_t max_sms;             /* multiprocessors that the call may fill; 0: all */
+  int32_t reserved;            /* 0 */
+} tj_chunk_solve_args;
+
 #ifdef __cplusplus
 }
 #endif

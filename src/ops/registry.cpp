@@ -19,6 +19,7 @@
   OP(merge_states)     \
   OP(chunk_indices)    \
   OP(chunk_cumsum)     \
+  OP(chunk_solve)      \
   OP(chunk_o)          \
   OP(gated_delta_rule) \
   OP(delta_chunks)     \

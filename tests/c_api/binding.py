@@ -69,14 +69,14 @@ class QuantiseArgs(Sized):
         ("row_indices", ctypes.POINTER(Tensor))]
 
 
-def _structure(name, tensors, numbers):
-    """Addresses of tensors, then numbers of 32 bits."""
+def _structure(name, tensors, numbers):  # numbers: of 32 bits
     fields = [("size", ctypes.c_uint64)] + [(each, ctypes.POINTER(Tensor)) for each in tensors.split()]
     return type(name, (Sized,), {"_fields_": fields + [(each, ctypes.c_int32) for each in numbers.split()]})
 
 
 MergeStatesArgs = _structure("MergeStatesArgs", "states lse_states o lse cu_seqlens", "max_sms reserved")
 CombineArgs = _structure("CombineArgs", "y d slots weights residual", "max_sms reserved")
+ChunkSolveArgs = _structure("ChunkSolveArgs", "k a beta g_cu cu_seqlens", "max_sms reserved")
 ChunkCumsumArgs = _structure("ChunkCumsumArgs", "gate g_cu a_log dt_bias cu_seqlens", "gate_form max_sms")
 
 

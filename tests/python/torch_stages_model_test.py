@@ -18,6 +18,17 @@ def sums(g):
     return torch.cat([part.double().cumsum(0) for part in g.split(64)])
 
 
+def solved(k, beta, g_cu):
+    """Of one sequence, k [T, Hk, K], beta and g_cu [T, H]: A [T, H, 64] in f64."""
+    heads, parts = beta.shape[1], []
+    k = k.double().repeat_interleave(heads // k.shape[1], 1)
+    for x, b, g in zip(k.split(64), beta.double().split(64), g_cu.double().split(64)):
+        below = torch.einsum("ihd,jhd->hij", x, x) * b.T[:, :, None] * (g.T[:, :, None] - g.T[:, None, :]).exp()
+        a = torch.linalg.inv(torch.eye(len(x), dtype=torch.float64) + below.tril(-1))
+        parts.append(torch.nn.functional.pad(a, (0, 64 - len(x))).transpose(0, 1))
+    return torch.cat(parts)
+
+
 @unittest.skipIf(torch is None, WHY)
 class Stages(unittest.TestCase):
     def setUp(self):
@@ -50,6 +61,16 @@ class Stages(unittest.TestCase):
                            ("shape[0] (B) is 2 with cu_seqlens", lambda: self.torch.chunk_local_cumsum(g, 64, cu_seqlens=ends)),
                            ("gate.dtype is float64", lambda: self.ops.chunk_cumsum(g.double().to("meta")))):
             self.refused(text, call)
+
+    def test_solve(self):
+        k, beta, g = drawn(2, 70, 1, 64, dtype=torch.bfloat16) / 8, torch.rand(2, 70, 2), -torch.rand(2, 70, 2).cumsum(1) / 8
+        found = self.ops.chunk_solve(k, beta=beta, g_cu=g)
+        for n in range(2):
+            self.agrees(found[n], solved(k[n], beta[n], g[n]), 3e-3)
+        self.assertTrue(torch.equal(tilejit.chunk_solve(k, beta=beta, g_cu=g), found))
+        self.assertEqual(self.ops.chunk_solve(k.to("meta")).shape, (2, 70, 1, 64))
+        self.refused("K) is 32", lambda: self.ops.chunk_solve(k[..., :32].contiguous()))
+        torch.library.opcheck(self.ops.chunk_solve, (k,), {"beta": beta, "g_cu": g})
 
     def test_operators(self):
         g = -torch.rand(1, 70, 3)

@@ -2,6 +2,8 @@
 #include "ops/common/chunk_trial.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <functional>
 #include <utility>
 
 #include "ops/chunks/params.cuh"
@@ -26,13 +28,27 @@ ChunkTrial::ChunkTrial(const ChunkSizes& sizes, const std::vector<std::int64_t>&
   trial_.kernel_flags = std::move(kernel_flags);
 }
 
-std::size_t ChunkTrial::add(std::string name, DType dtype, const std::vector<std::int64_t>& last, bool written) {
+std::vector<std::int64_t> ChunkTrial::shaped(const std::vector<std::int64_t>& last) const {
   std::int64_t all = 0;
   for (const std::int64_t length : lengths_) all += length;
   std::vector<std::int64_t> shape = listed_ ? std::vector{std::max<std::int64_t>(1, all)}
                                             : std::vector{sequences(), std::max<std::int64_t>(1, lengths_[0])};
   shape.insert(shape.end(), last.begin(), last.end());
-  return add_dense(std::move(name), dtype, std::move(shape), written);
+  return shape;
+}
+
+std::size_t ChunkTrial::add(std::string name, DType dtype, const std::vector<std::int64_t>& last, bool written) {
+  return add_dense(std::move(name), dtype, shaped(last), written);
+}
+
+std::size_t ChunkTrial::add_bits(std::string name, const std::vector<std::int64_t>& last, float value) {
+  const std::vector<std::int64_t> shape = shaped(last);
+  std::int64_t count = 1;
+  for (const std::int64_t size : shape) count *= size;
+  trial_.tensors.push_back(
+      list_of(std::move(name), shape,
+              std::vector<std::int32_t>(static_cast<std::size_t>(count), std::bit_cast<std::int32_t>(value))));
+  return trial_.tensors.size() - 1;
 }
 
 std::size_t ChunkTrial::add_dense(std::string name, DType dtype, std::vector<std::int64_t> shape, bool written) {

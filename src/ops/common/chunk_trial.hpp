@@ -37,6 +37,8 @@ class ChunkTrial {
   ChunkTrial(const ChunkSizes& sizes, const std::vector<std::int64_t>& lengths, std::string kernel_flags);
   /// [.., T, last], of tokens; its number.
   std::size_t add(std::string name, DType dtype, const std::vector<std::int64_t>& last, bool written = false);
+  /// [.., T, last] of i32 whose bits are those of a number in f32, for inputs that random values would make infinite.
+  std::size_t add_bits(std::string name, const std::vector<std::int64_t>& last, float value);
   /// A tensor of any shape.
   std::size_t add_dense(std::string name, DType dtype, std::vector<std::int64_t> shape, bool written = false);
   /// The list, where there is one.
@@ -47,6 +49,8 @@ class ChunkTrial {
   Trial build(std::function<void(const View& view, const Use& use)> with) const;
 
  private:
+  std::vector<std::int64_t> shaped(const std::vector<std::int64_t>& last) const;
+
   Trial trial_;
   std::vector<std::int64_t> lengths_;
   bool listed_;

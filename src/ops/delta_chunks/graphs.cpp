@@ -59,46 +59,52 @@ class Builder : protected GraphBuilder {
   const Copier engine_{Copier::Way::engine, arch_};
 };
 
+/// Records, or the solved matrix alone, which has no queries, and whose gates are sums already.
 class SolveBuilder : Builder {
  public:
-  SolveBuilder(const DeltaChunksKernel& kernel, const arch::Arch& arch)
-      : Builder(kernel, "solve", "tj::ops::delta_chunks::SolveParams", arch, kSolveBlocks) {}
+  SolveBuilder(const DeltaChunksKernel& kernel, const arch::Arch& arch, bool alone)
+      : Builder(kernel, alone ? "alone" : "solve", "tj::ops::delta_chunks::SolveParams", arch, kSolveBlocks),
+        alone_(alone) {}
 
   Graph build() {
     const int k = value("k", tokens_bytes(), Scope::iteration, 1, 1),
-              q = value("q", tokens_bytes(), Scope::iteration, 1, 1),
+              q = alone_ ? -1 : value("q", tokens_bytes(), Scope::iteration, 1, 1),
               factors = value("factors", kListBytes, Scope::iteration, 1, 1, kListAlignment),
               gates = value("gates", kListBytes, Scope::iteration, 1, 1, kListAlignment),
               lower = value("lower", kBelow * delta_chunks::kBlockTerms, Scope::iteration, 1, 1, kListAlignment),
               inverses = value("inverses", kBlocks * delta_chunks::kBlockTerms, Scope::iteration, 1, 1, kListAlignment);
     const int load_k = load("load_k", k, delta_chunks::kSolveWarps),
-              load_q = load("load_q", q, delta_chunks::kSolveWarps);
+              load_q = alone_ ? -1 : load("load_q", q, delta_chunks::kSolveWarps);
     const int ask = solving("ask_gates", {.alu = kAskCycles});
     node(ask).latency = kGateLatency;
     node(ask).registers = kGateRegisters;
-    const int gated = solving("sum_gates", {.alu = kSumCycles});
-    const double weights = kWeightBlocks * kBlock * kBlock;  // of P, or of A
-    const int multiply = solving("multiply_tokens", products(kernel_.head_dim / kDepth * (2.0 * kWeightBlocks + 2)));
-    const int weigh_queries = solving("put_weights", weigh(weights, 8));
-    const int compare = solving("compare_tokens", {.alu = weights * (4 + kSplit) / arch_.fact("f32_per_cycle")});
-    const int numbers = solving("put_numbers", weigh(3.0 * kChunk, 10));
+    const int gated = solving(alone_ ? "take_sums" : "sum_gates", {.alu = kSumCycles});
+    const double steps = kernel_.head_dim / kDepth;
+    const int multiply = solving(alone_ ? "multiply_keys" : "multiply_tokens",
+                                 products(steps * (alone_ ? kWeightBlocks : 2.0 * kWeightBlocks + 2)));
+    const int weigh_queries = alone_ ? -1 : solving("put_weights", weigh(kWeights, 8));
+    const int compare = solving("compare_tokens", {.alu = kWeights * (4 + kSplit) / arch_.fact("f32_per_cycle")});
+    const int numbers = alone_ ? -1 : solving("put_numbers", weigh(3.0 * kChunk, 10));
     const int invert =
         solving("invert_blocks",
                 {.alu = kBlocks * 32 * kBlock * kBlock / 2 / arch_.fact("f32_per_cycle") + kBlock * kChainCycles});
-    node(multiply).registers = 2 * kBlocks * kRegisters;
+    node(multiply).registers = (alone_ ? 1 : 2) * kBlocks * kRegisters;
     node(invert).registers = kRegisters;
+    const auto compares = [&](int reader) {
+      then(multiply, reader, 0, factors);
+      then(gated, reader, 0, gates);
+    };
     then(load_k, multiply, 0, k);
-    then(load_q, multiply, 0, q);
+    if (!alone_) then(load_q, multiply, 0, q);
     then(ask, gated);
-    then(multiply, weigh_queries);
-    then(multiply, weigh_queries, 0, factors);
-    then(gated, weigh_queries, 0, gates);
-    then(weigh_queries, compare);  // registers: nothing holds products with q any more
+    if (!alone_) {
+      then(multiply, weigh_queries);
+      compares(weigh_queries);
+      then(weigh_queries, compare);  // registers: nothing holds products with q any more
+    }
     then(multiply, compare);
-    then(multiply, compare, 0, factors);
-    then(gated, compare, 0, gates);
-    then(multiply, numbers, 0, factors);
-    then(gated, numbers, 0, gates);
+    compares(compare);
+    if (!alone_) compares(numbers);
     then(compare, invert);
     const int put = below_the_diagonal(compare, invert, lower, inverses);
     then(gated, put, 0, gates);
@@ -117,6 +123,7 @@ class SolveBuilder : Builder {
   static constexpr double kAskCycles = 100, kSumCycles = 300;    // estimates, of one warp: loads; sums of 64 tokens
   static constexpr double kChainCycles = 20, kSplit = 6;  // estimates: a step of substitution; of a number in two terms
 
+  static constexpr double kWeights = kWeightBlocks * kBlock * kBlock;  // of P, or of A
   /// Products of 16 x 16 x 16.
   Work products(double count) const {
     return {.matrix = count * 2 * kBlock * kBlock * kDepth / arch_.fact("matrix_flops_per_cycle")};
@@ -142,15 +149,17 @@ class SolveBuilder : Builder {
       then(last, solve);
       solved.push_back(last = solve);
     }
-    const int put = solving("put_blocks", weigh(kWeightBlocks * kBlock * kBlock, 6));
+    const int put = solving(alone_ ? "put_rows" : "put_blocks", weigh(kWeights, 6));
     for (const int each : solved) then(each, put);
     return put;
   }
   int solving(const char* body, const Work& work) {
-    Node n = single("Solver", body, delta_chunks::kSolveWarps);
+    Node n = single(alone_ ? "Lone" : "Solver", body, delta_chunks::kSolveWarps);
     hold(n, work);
     return add(std::move(n));
   }
+
+  const bool alone_;
 };
 
 class StateBuilder : Builder {
@@ -346,7 +355,10 @@ const arch::Needs& delta_chunks_needs() {
 }
 
 Graph delta_solve_graph(const DeltaChunksKernel& kernel, const arch::Arch& arch) {
-  return SolveBuilder(kernel, arch).build();
+  return SolveBuilder(kernel, arch, false).build();
+}
+Graph delta_matrix_graph(const DeltaChunksKernel& kernel, const arch::Arch& arch) {
+  return SolveBuilder(kernel, arch, true).build();
 }
 Graph delta_state_graph(const DeltaChunksKernel& kernel, const arch::Arch& arch) {
   return StateBuilder(kernel, arch).build();

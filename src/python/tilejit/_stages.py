@@ -52,3 +52,35 @@ def chunk_cumsum(gate: Tensor, *, gate_form: str = "log", a_log: Optional[Suppor
         return done
     call = _chunk_cumsum(gate, gate_form=gate_form, a_log=a_log, dt_bias=dt_bias, cu_seqlens=cu_seqlens, out=out, max_sms=max_sms, stream=stream)
     return call.run(runtime_of(runtime), key)[0]
+
+
+def _chunk_solve(k, *, beta=None, g_cu=None, cu_seqlens=None, out=None, max_sms=0, stream=None, asks=False):
+    call = Call("chunk_solve", _c.ChunkSolveArgs(max_sms=_limit(max_sms)), stream, asks)
+    k = call.tensor("k", k)
+    options = {name: call.tensor(name, x, True) for name, x in (("beta", beta), ("g_cu", g_cu), ("cu_seqlens", cu_seqlens))}
+    shape = shape_of(k, 3, 4)
+    heads = next((x.shape[-1] for x in (options["beta"], options["g_cu"]) if x is not None), shape[-2])
+    call.put(k=k, a=call.result("out", out, k, (*shape[:-2], heads, 64), k.dtype), **options)
+    return call
+
+
+def chunk_solve(k: Tensor, *, beta: Optional[SupportsDLPack] = None, g_cu: Optional[SupportsDLPack] = None,
+                cu_seqlens: Optional[SupportsDLPack] = None, out: Optional[Tensor] = None, max_sms: int = 0, stream: Optional[StreamLike] = None,
+                runtime: Optional[Runtime] = None) -> Tensor:
+    """The solved matrix of each chunk of 64 tokens, A = (I + M)^-1: the second stage of the gated delta rule in chunks.
+
+    M_ij = beta_i (k_i k_j) e^(g_cu_i - g_cu_j) for j < i, else 0. k [T, Hk, K] or [B, T, Hk, K], f16 or bf16, K 64 or 128; beta [.., T, H], f32 or
+    k's type, 1 when absent; g_cu f32 [.., T, H], as chunk_cumsum gives it, 0 when absent; H a multiple of Hk, by default beta's, else g_cu's, else Hk.
+    cu_seqlens i32 [N + 1]: sequences of any lengths, without B. Returns a [.., T, H, 64] of k's type: row i of A for token i of a chunk; made by k's
+    framework, or `out`. max_sms: as fmha. On family sm90 alone. Raises tilejit.Error.
+
+    >>> import tilejit, torch
+    >>> tilejit.chunk_solve(torch.ones(2, 1, 64).half() / 8)[:, 0, :2].tolist()
+    [[1.0, 0.0], [-1.0, 1.0]]
+    """
+    given = (k, beta, g_cu, cu_seqlens, out)
+    key = ("chunk_solve", *map(type, given)), max_sms
+    done = short(runtime, key, stream, _given(given), out)
+    if done is not None:
+        return done
+    return _chunk_solve(k, beta=beta, g_cu=g_cu, cu_seqlens=cu_seqlens, out=out, max_sms=max_sms, stream=stream).run(runtime_of(runtime), key)[0]

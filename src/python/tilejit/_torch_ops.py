@@ -60,6 +60,7 @@ SCHEMAS = {
     "gated_delta_rule_out": "(Tensor q, Tensor k, Tensor v, Tensor(a!) out, *, " + _RULE_OPTIONS + ", Tensor(b!)? final_state=None, "
                             "Tensor? write_slots=None, Tensor(c!)? token_states=None, Tensor? initial_scales=None, "
                             "Tensor(d!)? final_scales=None, Tensor(e!)? token_scales=None, int token_every=1) -> ()",
+    "chunk_solve": "(Tensor k, *, Tensor? beta=None, Tensor? g_cu=None, Tensor? cu_seqlens=None) -> Tensor",
     "chunk_cumsum": "(Tensor gate, *, " + _CUMSUM_OPTIONS + ") -> Tensor",
     "chunk_cumsum_out": "(Tensor gate, Tensor(a!) out, *, " + _CUMSUM_OPTIONS + ") -> ()",
 }
@@ -206,6 +207,12 @@ def chunk_cumsum(gate, **options):
     g_cu = torch.empty(gate.shape, dtype=torch.float32, device=gate.device)
     chunk_cumsum_out(gate, g_cu, made=True, **options)
     return g_cu
+
+
+def chunk_solve(k, *, beta=None, g_cu=None, cu_seqlens=None):
+    a = k.new_empty(_torch_stage_shapes.solve_like(k, beta, g_cu))
+    run("chunk_solve", (), (k, beta, g_cu, cu_seqlens, a), True)
+    return a
 
 
 _functorch = torch._C._functorch

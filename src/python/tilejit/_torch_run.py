@@ -87,6 +87,11 @@ def _chunk_cumsum(call, tensors, options):
     return call(gate, gate_form=options[0], a_log=a_log, dt_bias=dt_bias, cu_seqlens=cu_seqlens, out=g_cu)
 
 
+def _chunk_solve(call, tensors, options):
+    k, beta, g_cu, cu_seqlens, a = tensors
+    return call(k, beta=beta, g_cu=g_cu, cu_seqlens=cu_seqlens, out=a)
+
+
 # The tensors of a call in the order of run(), by their names in plans; how many of them are results; how the package's own function takes them.
 _OPS = {
     "fmha": (("q", "k", "v", "alibi_slopes", "sinks", "cu_seqlens_q", "cu_seqlens_k", "seqused_k", "block_table", "bias", "mod_params", "o", "lse"), 2,
@@ -101,6 +106,7 @@ _OPS = {
     "gated_delta_rule": (("q", "k", "v", "gate", "a_log", "dt_bias", "beta", "initial_state", "read_slots", "write_slots", "cu_seqlens",
                           "initial_scales", "o", "final_state", "token_states", "final_scales", "token_scales"), 5, _gated_delta_rule),
     "chunk_cumsum": (("gate", "a_log", "dt_bias", "cu_seqlens", "g_cu"), 1, _chunk_cumsum),
+    "chunk_solve": (("k", "beta", "g_cu", "cu_seqlens", "a"), 1, _chunk_solve),
 }
 
 

@@ -41,3 +41,30 @@ def chunk_cumsum_out(gate, out, **options):
     _dtype(op, "g_cu", out, (torch.float32,))
     for axis in range(gate.dim()):
         _same(op, "g_cu", out, axis, like.shape[axis], "gate's shape")
+
+
+def _check_rows(op, k, numbers, cu_seqlens, rows=()):
+    """k and what lies beside it. numbers: names and tensors of numbers for each token and head; rows: of others with a last dimension."""
+    _together(op, k, {"k": k, "cu_seqlens": cu_seqlens, **dict(numbers), **dict(rows)})
+    _tokens(op, "k", k, (k, 3), 3, "[T, Hk, K], or [B, T, Hk, K]")
+    _dtype(op, "k", k, _HALVES, code="unsupported")
+    _demand((k.shape[-1] == 64) | (k.shape[-1] == 128), op, f"k.shape[{k.dim() - 1}] (K) is {k.shape[-1]}; allowed: 64, 128", "unsupported")
+    for name, x in rows:
+        _tokens(op, name, x, (k, 3), 3, "[.., T, H, ..], as k")
+        _dtype(op, name, x, (k.dtype,), ", as k.dtype")
+    for name, x in numbers:
+        if x is not None:
+            _tokens(op, name, x, (k, 3), 2, "[.., T, H]")
+            _dtype(op, name, x, (torch.float32,) if name == "g_cu" else (torch.float32, k.dtype), code="unsupported")
+    _ends(op, cu_seqlens)
+
+
+def solve_like(k, beta, g_cu):
+    """The shape of a; H is beta's, else that of g_cu, else of k."""
+    heads = next((x.shape[-1] for x in (beta, g_cu) if x is not None), k.shape[-2])
+    return (*k.shape[:-2], heads, 64)
+
+
+def chunk_solve(k, *, beta=None, g_cu=None, cu_seqlens=None):
+    _check_rows("chunk_solve", k, (("beta", beta), ("g_cu", g_cu)), cu_seqlens)
+    return k.new_empty(solve_like(k, beta, g_cu))

@@ -21,6 +21,7 @@ meta tensors. A tensor that requires grad is refused outside of torch.no_grad();
     torch.ops.tilejit.gated_delta_rule(q, k, v, *, gate, beta, ...) -> (o, final_state)
                       gated_delta_rule_out: out, final_state=None, write_slots=None, token_states=None
     torch.ops.tilejit.chunk_cumsum(gate, *, gate_form, ...) -> g_cu             chunk_cumsum_out: out
+    torch.ops.tilejit.chunk_solve(k, *, beta, g_cu, cu_seqlens) -> a
 
 Arguments are those of tilejit.fmha(), gemm(), grouped_gemm(), quantise(), merge_states(), combine(), chunk_indices(), chunk_o(),
 gated_delta_rule() and its stages. It needs PyTorch 2.4 or later.

@@ -19,7 +19,7 @@ StageProblem::StageProblem(const StageShape& shape, unsigned seed) : shape_(shap
     for (const std::int32_t length : shape.lengths) ends.push_back(ends.back() + length);
     tokens_ = std::max(1, ends.back() + shape.tail);
   }
-  const auto shaped = [&](std::vector<std::int64_t> last) {
+  const Shaped shaped = [&](std::vector<std::int64_t> last) {
     last.insert(last.begin(), tokens_);
     if (shape.batch > 0) last.insert(last.begin(), shape.batch);
     return last;
@@ -36,6 +36,40 @@ StageProblem::StageProblem(const StageShape& shape, unsigned seed) : shape_(shap
   }
   cumsum.g_cu = make_tensor(g_cu_, DType::f32, shaped({shape.heads}), 2, {});
   if (!ends.empty()) cumsum.cu_seqlens = list_tensor(ends);
+  make_rows(shaped, random);
+}
+
+std::string StageProblem::Error::above(const char* name, double limit) const {
+  const double error = size > 0 ? std::sqrt(wrong / size) : std::sqrt(wrong);
+  return error <= limit ? "" : std::string(name) + " is wrong by " + std::to_string(error);
+}
+
+/// Keys, beta and sums of gates, the last as the first stage would leave them.
+void StageProblem::make_rows(const Shaped& shaped, std::mt19937& random) {
+  std::normal_distribution<double> normal;
+  std::uniform_real_distribution<double> uniform;
+  const double small = 1 / std::sqrt(static_cast<double>(shape_.width));
+  solve.k = make_tensor(k_, shape_.dtype, shaped({shape_.k_heads, shape_.width}), shape_.padding,
+                        [&] { return small * normal(random); });
+  solve.a = make_tensor(a_, shape_.dtype, shaped({shape_.heads, kChunkTokens}), shape_.padding, {});
+  if (shape_.strengths)
+    solve.beta = make_tensor(beta_, shape_.half_numbers ? shape_.dtype : DType::f32, shaped({shape_.heads}), 3,
+                             [&] { return uniform(random); });
+  if (shape_.gated) {
+    solve.g_cu = make_tensor(sums_, DType::f32, shaped({shape_.heads}), 1, {});
+    for (const Chunk& chunk : chunks())
+      for (std::int64_t head = 0; head < shape_.heads; ++head) {
+        double sum = 0;
+        for (std::int64_t t = chunk.first; t < chunk.first + chunk.rows; ++t) {
+          sum -= shape_.gate_size * uniform(random);
+          if (shape_.batch > 0)
+            sums_.set({chunk.sequence, t, head}, sum);
+          else
+            sums_.set({t, head}, sum);
+        }
+      }
+  }
+  solve.cu_seqlens = cumsum.cu_seqlens;
 }
 
 std::int64_t StageProblem::sequences() const {
@@ -55,6 +89,37 @@ std::vector<StageProblem::Chunk> StageProblem::chunks() const {
 
 double StageProblem::number(const Memory& memory, std::int64_t sequence, std::int64_t token, std::int64_t head) const {
   return shape_.batch > 0 ? memory.get({sequence, token, head}) : memory.get({token, head});
+}
+
+double StageProblem::element(const Memory& memory, std::int64_t sequence, std::int64_t token, std::int64_t head,
+                             std::int64_t column) const {
+  return shape_.batch > 0 ? memory.get({sequence, token, head, column}) : memory.get({token, head, column});
+}
+double StageProblem::beta_of(const Chunk& chunk, std::int64_t token, std::int64_t head) const {
+  return shape_.strengths ? number(beta_, chunk.sequence, token, head) : 1;
+}
+double StageProblem::sum_of(const Chunk& chunk, std::int64_t token, std::int64_t head) const {
+  return shape_.gated ? number(sums_, chunk.sequence, token, head) : 0;
+}
+
+std::vector<double> StageProblem::matrix_of(const Chunk& chunk, std::int64_t head) const {
+  const std::int64_t k_head = head / (shape_.heads / shape_.k_heads);
+  std::vector<double> matrix(kChunkTokens * kChunkTokens);
+  for (std::int64_t i = 0; i < chunk.rows; ++i) {
+    matrix[static_cast<std::size_t>(i * kChunkTokens + i)] = 1;
+    for (std::int64_t j = 0; j < i; ++j) {
+      double product = 0;
+      for (std::int64_t e = 0; e < shape_.width; ++e)
+        product += element(k_, chunk.sequence, chunk.first + i, k_head, e) *
+                   element(k_, chunk.sequence, chunk.first + j, k_head, e);
+      const double weight = beta_of(chunk, chunk.first + i, head) * product *
+                            std::exp(sum_of(chunk, chunk.first + i, head) - sum_of(chunk, chunk.first + j, head));
+      for (std::int64_t c = 0; c <= j; ++c)
+        matrix[static_cast<std::size_t>(i * kChunkTokens + c)] -=
+            weight * matrix[static_cast<std::size_t>(j * kChunkTokens + c)];
+    }
+  }
+  return matrix;
 }
 
 std::string StageProblem::run_twice(const std::function<void()>& run, std::initializer_list<Memory*> results) {
@@ -90,7 +155,7 @@ std::string StageProblem::check_gaps(const Memory& memory, std::int64_t per_toke
 }
 
 std::string StageProblem::run_cumsum(const std::string& target) {
-  const std::string other = run_twice([&] { testing::model_runtime(target.c_str()).run(cumsum); }, {&g_cu_});
+  const std::string other = run_twice([&] { testing::model_runtime(target).run(cumsum); }, {&g_cu_});
   if (!other.empty()) return other;
   for (const Chunk& chunk : chunks())
     for (std::int64_t head = 0; head < shape_.heads; ++head) {
@@ -111,6 +176,24 @@ std::string StageProblem::run_cumsum(const std::string& target) {
       }
     }
   return check_gaps(g_cu_, shape_.heads);
+}
+
+std::string StageProblem::run_solve(const std::string& target) {
+  const std::string other = run_twice([&] { testing::model_runtime(target).run(solve); }, {&a_});
+  if (!other.empty()) return other;
+  Error error;
+  for (const Chunk& chunk : chunks())
+    for (std::int64_t head = 0; head < shape_.heads; ++head) {
+      const std::vector<double> wanted = matrix_of(chunk, head);
+      for (std::int64_t i = 0; i < chunk.rows; ++i)
+        for (std::int64_t j = 0; j < kChunkTokens; ++j) {
+          const double found = element(a_, chunk.sequence, chunk.first + i, head, j);
+          if (j >= i && found != (j == i ? 1 : 0)) return "a is not lower, or its diagonal is not 1";
+          error.add(found, wanted[static_cast<std::size_t>(i * kChunkTokens + j)]);
+        }
+    }
+  const std::string wrong = error.above("a", shape_.dtype == DType::bf16 ? 2e-3 : 3e-4);
+  return wrong.empty() ? check_gaps(a_, shape_.heads * kChunkTokens) : wrong;
 }
 
 }  // namespace tj::test

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -32,10 +33,12 @@ class StageProblem {
   StageProblem(const StageShape& shape, unsigned seed);
   StageProblem(const StageProblem&) = delete;
   ChunkCumsumArgs cumsum;
+  ChunkSolveArgs solve;
 
   /// Each runs a stage on the CPU model twice. "": the numbers agree with f64, bits are the same, and nothing else was
   /// written.
   std::string run_cumsum(const std::string& target = "model:sm_90a");
+  std::string run_solve(const std::string& target = "model:sm_90a");
 
   std::vector<std::int32_t> ends;
 
@@ -44,8 +47,21 @@ class StageProblem {
     std::int64_t sequence, first, rows;
   };
   using Place = std::initializer_list<std::int64_t>;
+  struct Error {  ///< of a result, relative to f64
+    double wrong = 0, size = 0;
+    void add(double found, double wanted) { wrong += (found - wanted) * (found - wanted), size += wanted * wanted; }
+    std::string above(const char* name, double limit) const;
+  };
+  using Shaped = std::function<std::vector<std::int64_t>(std::vector<std::int64_t>)>;
+  void make_rows(const Shaped& shaped, std::mt19937& random);
   std::vector<Chunk> chunks() const;
   std::int64_t sequences() const;
+  double element(const Memory& memory, std::int64_t sequence, std::int64_t token, std::int64_t head,
+                 std::int64_t column) const;
+  double beta_of(const Chunk& chunk, std::int64_t token, std::int64_t head) const;
+  double sum_of(const Chunk& chunk, std::int64_t token, std::int64_t head) const;
+  /// A of a chunk and head: 64 numbers a row.
+  std::vector<double> matrix_of(const Chunk& chunk, std::int64_t head) const;
   /// A number of a token and head.
   double number(const Memory& memory, std::int64_t sequence, std::int64_t token, std::int64_t head) const;
   std::string run_twice(const std::function<void()>& run, std::initializer_list<Memory*> results);
@@ -55,6 +71,7 @@ class StageProblem {
   StageShape shape_;
   std::int64_t tokens_ = 0;
   Memory gate_, a_log_, dt_bias_, g_cu_;
+  Memory k_, beta_, sums_, a_;
 };
 
 }  // namespace tj::test
