@@ -20,6 +20,7 @@
   OP(chunk_indices)    \
   OP(chunk_cumsum)     \
   OP(chunk_solve)      \
+  OP(chunk_wu)         \
   OP(chunk_o)          \
   OP(gated_delta_rule) \
   OP(delta_chunks)     \

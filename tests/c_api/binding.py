@@ -76,13 +76,10 @@ def _structure(name, tensors, numbers):  # numbers: of 32 bits
 
 MergeStatesArgs = _structure("MergeStatesArgs", "states lse_states o lse cu_seqlens", "max_sms reserved")
 CombineArgs = _structure("CombineArgs", "y d slots weights residual", "max_sms reserved")
+ChunkIndicesArgs = _structure("ChunkIndicesArgs", "cu_seqlens chunk_indices total_chunks", "max_sms reserved")
 ChunkSolveArgs = _structure("ChunkSolveArgs", "k a beta g_cu cu_seqlens", "max_sms reserved")
+ChunkWuArgs = _structure("ChunkWuArgs", "k v a w u beta g_cu cu_seqlens", "max_sms reserved")
 ChunkCumsumArgs = _structure("ChunkCumsumArgs", "gate g_cu a_log dt_bias cu_seqlens", "gate_form max_sms")
-
-
-class ChunkIndicesArgs(Sized):
-    _fields_ = [("size", ctypes.c_uint64), ("cu_seqlens", ctypes.POINTER(Tensor)), ("chunk_indices", ctypes.POINTER(Tensor)),
-                ("total_chunks", ctypes.POINTER(Tensor)), ("max_sms", ctypes.c_int32), ("reserved", ctypes.c_int32)]
 
 
 class ChunkOArgs(Sized):

@@ -29,6 +29,17 @@ def solved(k, beta, g_cu):
     return torch.cat(parts)
 
 
+def products(k, v, a, beta, g_cu):
+    """Of one sequence: w and u in f64."""
+    heads, ws, us = beta.shape[1], [], []
+    k, v = (x.double().repeat_interleave(heads // x.shape[1], 1) for x in (k, v))
+    for x, y, m, b, g in zip(k.split(64), v.split(64), a.double().split(64), beta.double().split(64), g_cu.double().split(64)):
+        weights = m[:, :, :len(x)] * b.T[None]
+        ws.append(torch.einsum("ihj,jhd->ihd", weights * g.T.exp()[None], x))
+        us.append(torch.einsum("ihj,jhd->ihd", weights, y))
+    return torch.cat(ws), torch.cat(us)
+
+
 @unittest.skipIf(torch is None, WHY)
 class Stages(unittest.TestCase):
     def setUp(self):
@@ -71,6 +82,26 @@ class Stages(unittest.TestCase):
         self.assertEqual(self.ops.chunk_solve(k.to("meta")).shape, (2, 70, 1, 64))
         self.refused("K) is 32", lambda: self.ops.chunk_solve(k[..., :32].contiguous()))
         torch.library.opcheck(self.ops.chunk_solve, (k,), {"beta": beta, "g_cu": g})
+
+    def test_w_and_u(self):
+        k, v = drawn(2, 70, 1, 64, dtype=torch.bfloat16) / 8, drawn(2, 70, 2, 64, seed=1, dtype=torch.bfloat16)
+        beta, g = torch.rand(2, 70, 2), -torch.rand(2, 70, 2) / 8
+        sums_ = self.torch.chunk_local_cumsum(g, 64)
+        w, u, a = self.torch.chunk_gated_delta_rule_fwd_intra(k, v, sums_, beta)
+        for n in range(2):
+            wanted = products(k[n], v[n], a[n], beta[n], sums_[n])
+            self.agrees(w[n], wanted[0], 3e-3)
+            self.agrees(u[n], wanted[1], 3e-3)
+        again = self.torch.recompute_w_u_fwd(k, v, beta, a, sums_)
+        self.assertTrue(torch.equal(again[0], w) and torch.equal(again[1], u))
+        ends = torch.tensor([0, 70])
+        listed = self.torch.chunk_gated_delta_rule_fwd_intra(k[:1], v[:1], sums_[:1], beta[:1], cu_seqlens=ends)
+        self.assertTrue(all(torch.equal(x[:1], y) for x, y in zip((w, u, a), listed)))
+        pair = tilejit.chunk_wu(k, v, a, beta=beta, g_cu=sums_)
+        self.assertTrue(torch.equal(pair[0], w) and torch.equal(pair[1], u))
+        self.refused("use_exp2 is given", lambda: self.torch.recompute_w_u_fwd(k, v, beta, a, sums_, use_exp2=True))
+        self.refused("A.rank is 3", lambda: self.torch.recompute_w_u_fwd(k, v, beta, a[0], sums_))
+        torch.library.opcheck(self.ops.chunk_wu, (k, v, a), {"beta": beta, "g_cu": sums_})
 
     def test_operators(self):
         g = -torch.rand(1, 70, 3)

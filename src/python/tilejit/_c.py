@@ -70,6 +70,7 @@ GatedDeltaRuleArgs = _sized("GatedDeltaRuleArgs", _tensors(
         ("scale", c_float), ("has_scale", c_int32), ("gate_form", c_int32), ("beta_raw", c_int32), ("without_delta", c_int32), ("normalise", c_int32),
         ("state_transposed", c_int32), ("max_sms", c_int32), ("token_every", c_int32)])
 ChunkSolveArgs = _sized("ChunkSolveArgs", _tensors("k", "a", "beta", "g_cu", "cu_seqlens") + [("max_sms", c_int32), ("reserved", c_int32)])
+ChunkWuArgs = _sized("ChunkWuArgs", _tensors("k", "v", "a", "w", "u", "beta", "g_cu", "cu_seqlens") + [("max_sms", c_int32), ("reserved", c_int32)])
 ChunkCumsumArgs = _sized("ChunkCumsumArgs", _tensors("gate", "g_cu", "a_log", "dt_bias", "cu_seqlens") + [
     ("gate_form", c_int32), ("max_sms", c_int32)])
 KernelReport = _sized("KernelReport", [

@@ -3,12 +3,13 @@ from __future__ import annotations
 
 from . import _c
 from ._calls import Call, one_of, runtime_of, shape_of
+from ._error import Error
 from ._library import number
 from ._ready import short
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Optional
+    from typing import Optional, Tuple
 
     from ._runtime import Runtime
     from ._types import StreamLike, SupportsDLPack, Tensor
@@ -84,3 +85,40 @@ def chunk_solve(k: Tensor, *, beta: Optional[SupportsDLPack] = None, g_cu: Optio
     if done is not None:
         return done
     return _chunk_solve(k, beta=beta, g_cu=g_cu, cu_seqlens=cu_seqlens, out=out, max_sms=max_sms, stream=stream).run(runtime_of(runtime), key)[0]
+
+
+def _chunk_wu(k, v, a, *, beta=None, g_cu=None, cu_seqlens=None, out=None, max_sms=0, stream=None, asks=False):
+    call = Call("chunk_wu", _c.ChunkWuArgs(max_sms=_limit(max_sms)), stream, asks)
+    k, v, a = call.tensor("k", k), call.tensor("v", v), call.tensor("a", a)
+    options = {name: call.tensor(name, x, True) for name, x in (("beta", beta), ("g_cu", g_cu), ("cu_seqlens", cu_seqlens))}
+    if out is not None and (not isinstance(out, (tuple, list)) or len(out) != 2):
+        raise Error(f"out is {type(out).__name__}; allowed: a pair of tensors, (w, u)")
+    w, u = out or (None, None)
+    rows = shape_of(a, 3, 4)[:-1]
+    w, u = call.result("w", w, k, (*rows, shape_of(k, 3, 4)[-1]), k.dtype), call.result("u", u, k, (*rows, shape_of(v, 3, 4)[-1]), k.dtype)
+    call.put(k=k, v=v, a=a, w=w, u=u, **options)
+    return call
+
+
+def chunk_wu(k: Tensor, v: Tensor, a: Tensor, *, beta: Optional[SupportsDLPack] = None, g_cu: Optional[SupportsDLPack] = None,
+             cu_seqlens: Optional[SupportsDLPack] = None, out: Optional[Tuple[Tensor, Tensor]] = None, max_sms: int = 0,
+             stream: Optional[StreamLike] = None, runtime: Optional[Runtime] = None) -> Tuple[Tensor, Tensor]:
+    """Products of each chunk's solved matrix with keys and values: the third stage of the gated delta rule in chunks.
+
+    w_i = sum of a_ij beta_j e^g_cu_j k_j, u_i = sum of a_ij beta_j v_j, over the tokens j <= i of i's chunk. k [T, Hk, K], v [T, Hv, V], f16 or bf16,
+    K = V, 64 or 128; a [T, H, 64] as chunk_solve gives it; beta [T, H], f32 or k's type, 1 when absent; g_cu f32 [T, H], 0 when absent; all with a
+    leading B for B sequences. H is a multiple of Hk and Hv. cu_seqlens i32 [N + 1]: sequences of any lengths, without B. Returns (w [.., T, H, K],
+    u [.., T, H, V]), made by k's framework, or `out`, such a pair. max_sms: as fmha. Raises tilejit.Error.
+
+    >>> import tilejit, torch
+    >>> k = torch.ones(2, 1, 64).half() / 8
+    >>> w, u = tilejit.chunk_wu(k, k, tilejit.chunk_solve(k))
+    >>> u[:, 0, 0].tolist()
+    [0.125, 0.0]
+    """
+    given = (k, v, a, beta, g_cu, cu_seqlens, *out) if isinstance(out, (tuple, list)) else (k, v, a, beta, g_cu, cu_seqlens)
+    key = ("chunk_wu", *map(type, given)), max_sms
+    done = short(runtime, key, stream, _given(given), out)
+    if done is not None:
+        return done
+    return _chunk_wu(k, v, a, beta=beta, g_cu=g_cu, cu_seqlens=cu_seqlens, out=out, max_sms=max_sms, stream=stream).run(runtime_of(runtime), key)

@@ -61,6 +61,7 @@ SCHEMAS = {
                             "Tensor? write_slots=None, Tensor(c!)? token_states=None, Tensor? initial_scales=None, "
                             "Tensor(d!)? final_scales=None, Tensor(e!)? token_scales=None, int token_every=1) -> ()",
     "chunk_solve": "(Tensor k, *, Tensor? beta=None, Tensor? g_cu=None, Tensor? cu_seqlens=None) -> Tensor",
+    "chunk_wu": "(Tensor k, Tensor v, Tensor a, *, Tensor? beta=None, Tensor? g_cu=None, Tensor? cu_seqlens=None) -> (Tensor, Tensor)",
     "chunk_cumsum": "(Tensor gate, *, " + _CUMSUM_OPTIONS + ") -> Tensor",
     "chunk_cumsum_out": "(Tensor gate, Tensor(a!) out, *, " + _CUMSUM_OPTIONS + ") -> ()",
 }
@@ -213,6 +214,12 @@ def chunk_solve(k, *, beta=None, g_cu=None, cu_seqlens=None):
     a = k.new_empty(_torch_stage_shapes.solve_like(k, beta, g_cu))
     run("chunk_solve", (), (k, beta, g_cu, cu_seqlens, a), True)
     return a
+
+
+def chunk_wu(k, v, a, *, beta=None, g_cu=None, cu_seqlens=None):
+    w, u = _torch_stage_shapes.wu_like(k, v, a)
+    run("chunk_wu", (), (k, v, a, beta, g_cu, cu_seqlens, w, u), True)
+    return w, u
 
 
 _functorch = torch._C._functorch

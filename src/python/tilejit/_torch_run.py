@@ -92,6 +92,11 @@ def _chunk_solve(call, tensors, options):
     return call(k, beta=beta, g_cu=g_cu, cu_seqlens=cu_seqlens, out=a)
 
 
+def _chunk_wu(call, tensors, options):
+    k, v, a, beta, g_cu, cu_seqlens, w, u = tensors
+    return call(k, v, a, beta=beta, g_cu=g_cu, cu_seqlens=cu_seqlens, out=(w, u))
+
+
 # The tensors of a call in the order of run(), by their names in plans; how many of them are results; how the package's own function takes them.
 _OPS = {
     "fmha": (("q", "k", "v", "alibi_slopes", "sinks", "cu_seqlens_q", "cu_seqlens_k", "seqused_k", "block_table", "bias", "mod_params", "o", "lse"), 2,
@@ -107,6 +112,7 @@ _OPS = {
                           "initial_scales", "o", "final_state", "token_states", "final_scales", "token_scales"), 5, _gated_delta_rule),
     "chunk_cumsum": (("gate", "a_log", "dt_bias", "cu_seqlens", "g_cu"), 1, _chunk_cumsum),
     "chunk_solve": (("k", "beta", "g_cu", "cu_seqlens", "a"), 1, _chunk_solve),
+    "chunk_wu": (("k", "v", "a", "beta", "g_cu", "cu_seqlens", "w", "u"), 2, _chunk_wu),
 }
 
 

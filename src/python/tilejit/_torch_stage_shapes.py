@@ -68,3 +68,16 @@ def solve_like(k, beta, g_cu):
 def chunk_solve(k, *, beta=None, g_cu=None, cu_seqlens=None):
     _check_rows("chunk_solve", k, (("beta", beta), ("g_cu", g_cu)), cu_seqlens)
     return k.new_empty(solve_like(k, beta, g_cu))
+
+
+def wu_like(k, v, a):
+    """w and u of all tokens and a's heads."""
+    rows = a.shape[:-1]
+    return k.new_empty((*rows, k.shape[-1])), k.new_empty((*rows, v.shape[-1]))
+
+
+def chunk_wu(k, v, a, *, beta=None, g_cu=None, cu_seqlens=None):
+    _check_rows("chunk_wu", k, (("beta", beta), ("g_cu", g_cu)), cu_seqlens, (("v", v), ("a", a)))
+    _same("chunk_wu", "v", v, v.dim() - 1, k.shape[-1], "k's K (V and K are equal)")
+    _same("chunk_wu", "a", a, a.dim() - 1, 64, "tokens of a chunk")
+    return wu_like(k, v, a)

@@ -11,7 +11,7 @@ from ._torch_rule import refuse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Optional
+    from typing import Optional, Tuple
 
 _CHUNK = 64
 
@@ -62,3 +62,45 @@ def chunk_local_cumsum(g: torch.Tensor, chunk_size: int = _CHUNK, reverse: bool 
     ends, gate = _packed(name, cu_seqlens, g)
     sums = torch.ops.tilejit.chunk_cumsum(gate, cu_seqlens=ends)
     return sums if ends is None else sums[None]
+
+
+def recompute_w_u_fwd(k: torch.Tensor, v: torch.Tensor, beta: torch.Tensor, A: torch.Tensor, g: Optional[torch.Tensor] = None,
+                      cu_seqlens: Optional[torch.Tensor] = None, **others: object) -> Tuple[torch.Tensor, torch.Tensor]:
+    """fla.ops.gated_delta_rule.wy_fast.recompute_w_u_fwd: products of solved matrices with keys and values.
+
+    k [B, T, H, K], v [B, T, Hv, V], f16 or bf16, K = V, 64 or 128; beta [B, T, Hv]; A [B, T, Hv, 64] of k's type; g f32 [B, T, Hv], running sums as
+    chunk_local_cumsum gives them. cu_seqlens [N + 1]: B is 1. Returns (w [B, T, Hv, K], u [B, T, Hv, V]). Others, as gk and use_exp2, are refused by
+    name. Raises tilejit.Error.
+    """
+    name = "recompute_w_u_fwd"
+    _check(name, _CHUNK, others)
+    _ranked(name, 4, "[B, T, heads, ..]", k=k, v=v, A=A)
+    ends, k, v, beta, a, g = _packed(name, cu_seqlens, k, v, beta, A, g)
+    w, u = torch.ops.tilejit.chunk_wu(k, v, a, beta=beta, g_cu=g, cu_seqlens=ends)
+    return (w, u) if ends is None else (w[None], u[None])
+
+
+def chunk_gated_delta_rule_fwd_intra(k: torch.Tensor, v: torch.Tensor, g: Optional[torch.Tensor] = None, beta: Optional[torch.Tensor] = None,
+                                     cu_seqlens: Optional[torch.Tensor] = None, chunk_size: int = _CHUNK,
+                                     **others: object) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """fla.ops.gated_delta_rule.chunk_fwd.chunk_gated_delta_rule_fwd_intra: what chunks solve by themselves, on family sm90.
+
+    k [B, T, H, K], v [B, T, Hv, V], f16 or bf16, K = V, 64 or 128; g f32 [B, T, Hv], running sums as chunk_local_cumsum gives them; beta [B, T, Hv].
+    cu_seqlens [N + 1]: B is 1. Returns (w [B, T, Hv, K], u [B, T, Hv, V], A [B, T, Hv, 64]). chunk_size is 64; use_exp2 is refused by name.
+    chunk_indices is not looked at. Raises tilejit.Error.
+
+    >>> import torch, tilejit.torch
+    >>> k = torch.ones(1, 2, 1, 64).half() / 8
+    >>> w, u, a = tilejit.torch.chunk_gated_delta_rule_fwd_intra(k, k, None, torch.ones(1, 2, 1))
+    >>> u[0, :, 0, 0].tolist(), a.shape
+    ([0.125, 0.0], torch.Size([1, 2, 1, 64]))
+    """
+    name = "chunk_gated_delta_rule_fwd_intra"
+    _check(name, chunk_size, others)
+    if beta is None:
+        refuse(name, "beta is None; allowed: [B, T, Hv]")
+    _ranked(name, 4, "[B, T, heads, ..]", k=k, v=v)
+    ends, k, v, beta, g = _packed(name, cu_seqlens, k, v, beta, g)
+    a = torch.ops.tilejit.chunk_solve(k, beta=beta, g_cu=g, cu_seqlens=ends)
+    w, u = torch.ops.tilejit.chunk_wu(k, v, a, beta=beta, g_cu=g, cu_seqlens=ends)
+    return (w, u, a) if ends is None else (w[None], u[None], a[None])

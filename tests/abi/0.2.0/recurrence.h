@@ -66,6 +66,21 @@ typedef struct tj_chunk_solve_args {
   int32_t reserved;            /* 0 */
 } tj_chunk_solve_args;
 
+/* Products of each chunk's solved matrix; shapes and meaning as tj::ChunkWuArgs (chunk_wu.hpp) says. */
+typedef struct tj_chunk_wu_args {
+  uint64_t size;
+  const tj_tensor* k;          /* f16 or bf16 [T, Hk, K] or [B, T, Hk, K] */
+  const tj_tensor* v;          /* [.., T, Hv, V] */
+  const tj_tensor* a;          /* [.., T, H, 64] */
+  const tj_tensor* w;          /* [.., T, H, K], written */
+  const tj_tensor* u;          /* [.., T, H, V], written */
+  const tj_tensor* beta;       /* [.., T, H]; null: 1 */
+  const tj_tensor* g_cu;       /* f32 [.., T, H]; null: 0 */
+  const tj_tensor* cu_seqlens; /* i32 [N + 1]; null: sequences of T tokens */
+  int32_t max_sms;             /* multiprocessors that the call may fill; 0: all */
+  int32_t reserved;            /* 0 */
+} tj_chunk_wu_args;
+
 #ifdef __cplusplus
 }
 #endif

@@ -62,14 +62,44 @@ void StageProblem::make_rows(const Shaped& shaped, std::mt19937& random) {
         double sum = 0;
         for (std::int64_t t = chunk.first; t < chunk.first + chunk.rows; ++t) {
           sum -= shape_.gate_size * uniform(random);
-          if (shape_.batch > 0)
-            sums_.set({chunk.sequence, t, head}, sum);
-          else
-            sums_.set({t, head}, sum);
+          put(sums_, chunk.sequence, {t, head, 0}, sum);
         }
       }
   }
   solve.cu_seqlens = cumsum.cu_seqlens;
+  make_products(shaped, random);
+}
+
+/// Solved matrices as the second stage would leave them, with NaN above the diagonal.
+void StageProblem::make_products(const Shaped& shaped, std::mt19937& random) {
+  std::normal_distribution<double> normal;
+  wu.k = solve.k;
+  wu.v = make_tensor(v_, shape_.dtype, shaped({shape_.v_heads, shape_.width}), shape_.padding,
+                     [&] { return normal(random); });
+  wu.a = make_tensor(solved_, shape_.dtype, shaped({shape_.heads, kChunkTokens}), shape_.padding, {});
+  for (const Chunk& chunk : chunks())
+    for (std::int64_t head = 0; head < shape_.heads; ++head) {
+      const std::vector<double> matrix = matrix_of(chunk, head);
+      for (std::int64_t i = 0; i < chunk.rows; ++i)
+        for (std::int64_t j = 0; j <= i; ++j)
+          put(solved_, chunk.sequence, {chunk.first + i, head, j},
+              matrix[static_cast<std::size_t>(i * kChunkTokens + j)]);
+    }
+  wu.w = make_tensor(w_, shape_.dtype, shaped({shape_.heads, shape_.width}), shape_.padding, {});
+  wu.u = make_tensor(u_, shape_.dtype, shaped({shape_.heads, shape_.width}), shape_.padding, {});
+  wu.beta = solve.beta;
+  wu.g_cu = solve.g_cu;
+  wu.cu_seqlens = solve.cu_seqlens;
+}
+
+/// Of a token, a head and, where the tensor has them, a column.
+void StageProblem::put(Memory& memory, std::int64_t sequence, Place place, double value) const {
+  const auto* const p = place.begin();
+  const bool columns = memory.shape.size() > (shape_.batch > 0 ? 3u : 2u);
+  if (shape_.batch > 0)
+    columns ? memory.set({sequence, p[0], p[1], p[2]}, value) : memory.set({sequence, p[0], p[1]}, value);
+  else
+    columns ? memory.set({p[0], p[1], p[2]}, value) : memory.set({p[0], p[1]}, value);
 }
 
 std::int64_t StageProblem::sequences() const {
@@ -194,6 +224,34 @@ std::string StageProblem::run_solve(const std::string& target) {
     }
   const std::string wrong = error.above("a", shape_.dtype == DType::bf16 ? 2e-3 : 3e-4);
   return wrong.empty() ? check_gaps(a_, shape_.heads * kChunkTokens) : wrong;
+}
+
+std::string StageProblem::run_wu(const std::string& target) {
+  const std::string other = run_twice([&] { testing::model_runtime(target).run(wu); }, {&w_, &u_});
+  if (!other.empty()) return other;
+  Error of_w, of_u;
+  for (const Chunk& chunk : chunks())
+    for (std::int64_t head = 0; head < shape_.heads; ++head)
+      for (std::int64_t i = 0; i < chunk.rows; ++i)
+        for (std::int64_t e = 0; e < shape_.width; ++e) {
+          double w = 0, u = 0;
+          for (std::int64_t j = 0; j <= i; ++j) {
+            const std::int64_t token = chunk.first + j;
+            const double weight =
+                element(solved_, chunk.sequence, chunk.first + i, head, j) * beta_of(chunk, token, head);
+            w += weight * std::exp(sum_of(chunk, token, head)) *
+                 element(k_, chunk.sequence, token, head / (shape_.heads / shape_.k_heads), e);
+            u += weight * element(v_, chunk.sequence, token, head / (shape_.heads / shape_.v_heads), e);
+          }
+          of_w.add(element(w_, chunk.sequence, chunk.first + i, head, e), w);
+          of_u.add(element(u_, chunk.sequence, chunk.first + i, head, e), u);
+        }
+  const double limit = shape_.dtype == DType::bf16 ? 2.5e-3 : 4e-4;
+  for (const std::string& wrong :
+       {of_w.above("w", limit), of_u.above("u", limit), check_gaps(w_, shape_.heads * shape_.width),
+        check_gaps(u_, shape_.heads * shape_.width)})
+    if (!wrong.empty()) return wrong;
+  return "";
 }
 
 }  // namespace tj::test

@@ -34,11 +34,13 @@ class StageProblem {
   StageProblem(const StageProblem&) = delete;
   ChunkCumsumArgs cumsum;
   ChunkSolveArgs solve;
+  ChunkWuArgs wu;
 
   /// Each runs a stage on the CPU model twice. "": the numbers agree with f64, bits are the same, and nothing else was
   /// written.
   std::string run_cumsum(const std::string& target = "model:sm_90a");
   std::string run_solve(const std::string& target = "model:sm_90a");
+  std::string run_wu(const std::string& target = "model:sm_90a");
 
   std::vector<std::int32_t> ends;
 
@@ -54,12 +56,14 @@ class StageProblem {
   };
   using Shaped = std::function<std::vector<std::int64_t>(std::vector<std::int64_t>)>;
   void make_rows(const Shaped& shaped, std::mt19937& random);
+  void make_products(const Shaped& shaped, std::mt19937& random);
   std::vector<Chunk> chunks() const;
   std::int64_t sequences() const;
   double element(const Memory& memory, std::int64_t sequence, std::int64_t token, std::int64_t head,
                  std::int64_t column) const;
   double beta_of(const Chunk& chunk, std::int64_t token, std::int64_t head) const;
   double sum_of(const Chunk& chunk, std::int64_t token, std::int64_t head) const;
+  void put(Memory& memory, std::int64_t sequence, Place place, double value) const;
   /// A of a chunk and head: 64 numbers a row.
   std::vector<double> matrix_of(const Chunk& chunk, std::int64_t head) const;
   /// A number of a token and head.
@@ -71,7 +75,7 @@ class StageProblem {
   StageShape shape_;
   std::int64_t tokens_ = 0;
   Memory gate_, a_log_, dt_bias_, g_cu_;
-  Memory k_, beta_, sums_, a_;
+  Memory k_, v_, beta_, sums_, a_, solved_, w_, u_;
 };
 
 }  // namespace tj::test
