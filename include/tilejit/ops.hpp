@@ -5,6 +5,7 @@
 #include <tilejit/chunk_indices.hpp>
 #include <tilejit/chunk_o.hpp>
 #include <tilejit/chunk_solve.hpp>
+#include <tilejit/chunk_states.hpp>
 #include <tilejit/chunk_wu.hpp>
 #include <tilejit/combine.hpp>
 #include <tilejit/fmha.hpp>

@@ -21,6 +21,7 @@
   OP(chunk_cumsum)     \
   OP(chunk_solve)      \
   OP(chunk_wu)         \
+  OP(chunk_states)     \
   OP(chunk_o)          \
   OP(gated_delta_rule) \
   OP(delta_chunks)     \

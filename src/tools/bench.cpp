@@ -86,6 +86,7 @@ constexpr const char* kFooter =
     "  chunk_o: as tj-warm lists them, and --heads --lengths 8192,8192 (of sequences)\n"
     "  chunk_indices: --lengths\n"
     "  chunk_cumsum: --dtype --v-heads --lengths\n"
+    "  chunk_states: as tj-warm lists them, and --heads --v-heads --lengths\n"
     "  chunk_solve, chunk_wu: --dtype --head-dim --heads --v-heads --lengths\n"
     "  merge_states: --dtype --out --states --heads --rows --d\n"
     "  quantise: --dtype --gate --row-indices --m --k --block-rows 1,128\n"

@@ -101,6 +101,7 @@ constexpr const char* kFooter =
     "  chunk_cumsum: --dtype bf16,f16 (of gates in 16 bits; bf16 also for those in f32)  --walk as fmha\n"
     "  chunk_solve: --dtype bf16,f16  --head-dim 128,64\n"
     "  chunk_wu: as chunk_solve, and --walk as fmha\n"
+    "  chunk_states: as chunk_solve, --state f32,bf16,f16 (of states)  --state-transposed true|false|both\n"
     "  chunk_indices, copy_rows: none\n"
     "A flag that is left out means the op's default set, at most 16 kernels, of gemm at most 48:\n"
     "  fmha: both dtypes  head dims 64 and 128  causal and full  scale from 1e-6 to 1  walks and tiles that their "

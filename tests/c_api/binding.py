@@ -79,6 +79,8 @@ CombineArgs = _structure("CombineArgs", "y d slots weights residual", "max_sms r
 ChunkIndicesArgs = _structure("ChunkIndicesArgs", "cu_seqlens chunk_indices total_chunks", "max_sms reserved")
 ChunkSolveArgs = _structure("ChunkSolveArgs", "k a beta g_cu cu_seqlens", "max_sms reserved")
 ChunkWuArgs = _structure("ChunkWuArgs", "k v a w u beta g_cu cu_seqlens", "max_sms reserved")
+ChunkStatesArgs = _structure("ChunkStatesArgs", "k w u h v_new g_cu initial_state final_state cu_seqlens",
+                             "state_transposed values_by_tokens max_sms reserved")
 ChunkCumsumArgs = _structure("ChunkCumsumArgs", "gate g_cu a_log dt_bias cu_seqlens", "gate_form max_sms")
 
 

@@ -40,6 +40,18 @@ def products(k, v, a, beta, g_cu):
     return torch.cat(ws), torch.cat(us)
 
 
+def states(k, w, u, g_cu, first):
+    """Of one sequence, states [H, K, V]: h of each chunk, v_new, the last states, in f64."""
+    s, before, changes = first.double(), [], []
+    k = k.double().repeat_interleave(w.shape[1] // k.shape[1], 1)
+    for x, y, z, g in zip(k.split(64), w.double().split(64), u.double().split(64), g_cu.double().split(64)):
+        before.append(s)
+        d = z - torch.einsum("hkv,ihk->ihv", s, y)
+        changes.append(d)
+        s = s * g[-1].exp()[:, None, None] + torch.einsum("ihk,ihv->hkv", x, d * (g[-1] - g).exp()[:, :, None])
+    return torch.stack(before), torch.cat(changes), s
+
+
 @unittest.skipIf(torch is None, WHY)
 class Stages(unittest.TestCase):
     def setUp(self):
@@ -102,6 +114,25 @@ class Stages(unittest.TestCase):
         self.refused("use_exp2 is given", lambda: self.torch.recompute_w_u_fwd(k, v, beta, a, sums_, use_exp2=True))
         self.refused("A.rank is 3", lambda: self.torch.recompute_w_u_fwd(k, v, beta, a[0], sums_))
         torch.library.opcheck(self.ops.chunk_wu, (k, v, a), {"beta": beta, "g_cu": sums_})
+
+    def test_states(self):
+        k, v = drawn(2, 70, 1, 64, dtype=torch.bfloat16) / 8, drawn(2, 70, 2, 64, seed=1, dtype=torch.bfloat16)
+        beta, g = torch.rand(2, 70, 2), self.torch.chunk_local_cumsum(-torch.rand(2, 70, 2) / 8, 64)
+        first = drawn(2, 2, 64, 64)
+        w, u, _ = self.torch.chunk_gated_delta_rule_fwd_intra(k, v, g, beta)
+        h, v_new, last = self.torch.chunk_gated_delta_rule_fwd_h(k, w, u, g, initial_state=first, output_final_state=True)
+        for n in range(2):
+            for found, wanted in zip((h[n], v_new[n], last[n]), states(k[n], w[n], u[n], g[n], first[n])):
+                self.agrees(found, wanted, 5e-3)
+        ends = torch.tensor([0, 66, 66, 70])
+        h, v_new, last = self.torch.chunk_gated_delta_rule_fwd_h(k[:1], w[:1], u[:1], g[:1], cu_seqlens=ends, output_final_state=True)
+        self.assertEqual((h.shape[1], last.shape[0]), (4, 3))
+        self.assertEqual(float(last[1].abs().max()), 0)
+        self.assertEqual(len(self.torch.chunk_gated_delta_rule_fwd_h(k, w, u, save_new_value=False)), 3)
+        array_h, array_v = tilejit.chunk_states(k, w, u, g_cu=g)
+        self.assertEqual((array_h.shape, array_v.shape), ((4, 2, 64, 64), (256, 2, 64)))
+        self.refused("gk is given", lambda: self.torch.chunk_gated_delta_rule_fwd_h(k, w, u, gk=g))
+        torch.library.opcheck(self.ops.chunk_states, (k, w, u), {"g_cu": g}, test_utils=("test_schema", "test_faketensor"))
 
     def test_operators(self):
         g = -torch.rand(1, 70, 3)

@@ -14,8 +14,9 @@
 //   load_map, ask_rows -> multiply_map -> put_rows
 // The first line is the chain of the state: a recurrence that no order of the other nodes shortens.
 #include <iterator>
+#include <string>
 
-#include "ops/common/graph_builder.hpp"
+#include "ops/delta_chunks/builder.hpp"
 #include "ops/delta_chunks/delta_chunks.hpp"
 #include "ops/delta_chunks/fields.hpp"
 #include "ops/delta_chunks/params.cuh"
@@ -28,35 +29,22 @@ using delta_chunks::kChunk;
 using delta_chunks::kFields;
 using graph::Graph;
 
-constexpr int kElementBytes = 2;
-constexpr double kSharedBytesPerCycle = 128;  // CUDA C++ Programming Guide: 32 banks of 4 bytes
 constexpr int kSolveBlocks = 5;        // on an SM: registers, and shared memory where K is 128, have no room for more
-constexpr int kWriterRegisters = 32;   // with 24, kernels of two consumers spill 8 bytes (NVRTC 13.0)
 constexpr int kContextRegisters = 40;  // of a consumer's bodies, beside sums and operands
 
-class Builder : protected GraphBuilder {
+void name_graph(const DeltaChunksKernel& kernel, Graph& graph) {
+  graph.name = request_of_fields<kFields>("delta_chunks", kernel).name;
+  add_constants<kFields>("delta_chunks", kernel, graph);
+}
+
+class Builder : protected delta_chunks::LoadBuilder {
  protected:
   Builder(const DeltaChunksKernel& kernel, const char* text, const char* params, const arch::Arch& arch, int blocks)
-      : GraphBuilder("delta_chunks", text, arch, blocks), kernel_(kernel) {
-    graph_.name = request_of_fields<kFields>("delta_chunks", kernel).name;
-    graph_.params_type = params;
-    add_constants<kFields>("delta_chunks", kernel, graph_);
-  }
-  std::int64_t tokens_bytes() const { return std::int64_t{kChunk} * kernel_.head_dim * kElementBytes; }
-
-  int load(const char* body, int ring, int warps) {
-    Node n = single("Loader", body, warps);
-    const auto bytes = static_cast<double>(graph_.values[static_cast<std::size_t>(ring)].slot_bytes);
-    engine_.issue(n, 1);
-    n.warps = warps;
-    const int run = cycles(engine_.run_cycles(bytes));
-    n.reservations = {of("TMA", run)};
-    n.latency = run + cycles(engine_.latency_cycles());
-    return add(std::move(n));
+      : LoadBuilder("delta_chunks", text, params, arch, blocks), kernel_(kernel) {
+    name_graph(kernel, graph_);
   }
 
   const DeltaChunksKernel kernel_;
-  const Copier engine_{Copier::Way::engine, arch_};
 };
 
 /// Records, or the solved matrix alone, which has no queries, and whose gates are sums already.
@@ -67,8 +55,8 @@ class SolveBuilder : Builder {
         alone_(alone) {}
 
   Graph build() {
-    const int k = value("k", tokens_bytes(), Scope::iteration, 1, 1),
-              q = alone_ ? -1 : value("q", tokens_bytes(), Scope::iteration, 1, 1),
+    const int k = value("k", tokens_bytes(kernel_.head_dim), Scope::iteration, 1, 1),
+              q = alone_ ? -1 : value("q", tokens_bytes(kernel_.head_dim), Scope::iteration, 1, 1),
               factors = value("factors", kListBytes, Scope::iteration, 1, 1, kListAlignment),
               gates = value("gates", kListBytes, Scope::iteration, 1, 1, kListAlignment),
               lower = value("lower", kBelow * delta_chunks::kBlockTerms, Scope::iteration, 1, 1, kListAlignment),
@@ -162,12 +150,14 @@ class SolveBuilder : Builder {
   const bool alone_;
 };
 
-class StateBuilder : Builder {
+class StateBuilder : delta_chunks::ConsumerBuilder {
  public:
   StateBuilder(const DeltaChunksKernel& kernel, const arch::Arch& arch)
-      : Builder(kernel, "state", "tj::ops::delta_chunks::StateParams", arch, 1),
+      : ConsumerBuilder("delta_chunks", "state", "tj::ops::delta_chunks::StateParams", "Consumer", arch),
+        kernel_(kernel),
         consumers_(kernel.step == DeltaStep::wide_state ? 2 : 1),
         maps_(kernel.step == DeltaStep::map) {
+    name_graph(kernel, graph_);
     constant("kConsumers", consumers_);
     constant("kMaps", maps_ ? 1 : 0);
   }
@@ -175,7 +165,7 @@ class StateBuilder : Builder {
   Graph build() {
     constexpr int kMost = 4;
     chunk_ = value("chunk",
-                   (maps_ ? 1 : 2) * tokens_bytes() + delta_chunks::kRecordBytes +
+                   (maps_ ? 1 : 2) * tokens_bytes(kernel_.head_dim) + delta_chunks::kRecordBytes +
                        std::int64_t{kChunk} * kRows * consumers_ * kElementBytes,
                    Scope::iteration, 2, kMost);
     load_ = load("load_chunk", chunk_, 1);
@@ -189,33 +179,7 @@ class StateBuilder : Builder {
   }
 
  private:
-  static constexpr int kRows = 64;
-  static constexpr int kThreads = 128;
   static constexpr double kEvery = 16;  // Costs assume a kept state every 16 chunks.
-  // Cycles of a body beside its work: of one whose lists come from shared memory first, and of others. They are half of
-  // those in timelines of an H200 (tj-bench --timeline: 66 to 135, and 13 to 40), as marks take cycles, too.
-  static constexpr double kListCycles = 40, kAloneCycles = 12;
-
-  int matrix(const char* body, int c, int width, int depth, int registers) {
-    Node n = numbered("Consumer", body, c);
-    multiply(n, groups_, groups_.product(2.0 * kRows * width * depth, depth));
-    n.registers = registers;
-    return add(std::move(n));
-  }
-  /// Operations of f32 and conversions, so many for each of `columns` columns, and bytes of shared memory. A warp is
-  /// alone on its scheduler, so it sees the latency of its first load.
-  int arithmetic(const char* body, int c, int columns, double operations, double conversions, double bytes,
-                 double latency, int registers = 0) {
-    Node n = numbered("Consumer", body, c);
-    const double elements = double{kRows} * columns;
-    const int work =
-        cycles(elements * (operations / arch_.fact("f32_per_cycle") + conversions / arch_.fact("convert_per_cycle")) +
-               bytes / kSharedBytesPerCycle);
-    busy(n, work + cycles(latency));
-    n.reservations = {of("ALU", work)};
-    n.registers = registers;
-    return add(std::move(n));
-  }
 
   void consumer(int c) {
     const int width = kernel_.head_dim;
@@ -280,28 +244,15 @@ class StateBuilder : Builder {
     then(tokens, sum);
     then(load_, sum, 0, chunk_);
     wait(sum, stage);
-    put(c, stage);
+    put("put_rows", c, stage, "o" + std::to_string(c));
     for (const int product : {queries, sum}) wait(product, round);
     then(round, queries, 1);
     then(stage, queries, 1);
   }
 
-  /// A consumer's results leave by a warp of another role.
-  void put(int c, int stage) {
-    constexpr double kBytes = double{kRows} * kChunk * kElementBytes;
-    Node n = numbered("Writer", "put_rows", c);
-    n.async = graph::Async::store;
-    n.warps = 1;
-    n.registers = kWriterRegisters;
-    n.reservations = {of("TMA", cycles(engine_.run_cycles(kBytes)))};
-    busy(n, cycles(engine_.arrival_cycles(kBytes)));
-    const int o = value("o" + std::to_string(c), std::int64_t{kChunk} * kRows * kElementBytes, Scope::iteration, 2, 2);
-    then(stage, add(std::move(n)), 0, o);
-  }
-
+  const DeltaChunksKernel kernel_;
   const int consumers_;
   const bool maps_;
-  const Multiplier groups_{Multiplier::Way::warpgroup, arch_};
   int chunk_ = 0, load_ = 0;
 };
 

@@ -71,6 +71,9 @@ GatedDeltaRuleArgs = _sized("GatedDeltaRuleArgs", _tensors(
         ("state_transposed", c_int32), ("max_sms", c_int32), ("token_every", c_int32)])
 ChunkSolveArgs = _sized("ChunkSolveArgs", _tensors("k", "a", "beta", "g_cu", "cu_seqlens") + [("max_sms", c_int32), ("reserved", c_int32)])
 ChunkWuArgs = _sized("ChunkWuArgs", _tensors("k", "v", "a", "w", "u", "beta", "g_cu", "cu_seqlens") + [("max_sms", c_int32), ("reserved", c_int32)])
+ChunkStatesArgs = _sized("ChunkStatesArgs", _tensors(
+    "k", "w", "u", "h", "v_new", "g_cu", "initial_state", "final_state", "cu_seqlens") + [
+        ("state_transposed", c_int32), ("values_by_tokens", c_int32), ("max_sms", c_int32), ("reserved", c_int32)])
 ChunkCumsumArgs = _sized("ChunkCumsumArgs", _tensors("gate", "g_cu", "a_log", "dt_bias", "cu_seqlens") + [
     ("gate_form", c_int32), ("max_sms", c_int32)])
 KernelReport = _sized("KernelReport", [

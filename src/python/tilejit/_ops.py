@@ -16,7 +16,7 @@ from ._library import check, device_text, encoded, flag, library, number, real, 
 from ._products import _gemm, gemm  # noqa: F401 -- one of the ops
 from ._ready import plain, short
 from ._recurrence import _gated_delta_rule, gated_delta_rule  # noqa: F401 -- one of the ops
-from ._stages import _chunk_cumsum, _chunk_solve, _chunk_wu, chunk_cumsum, chunk_solve, chunk_wu  # noqa: F401 -- three of the ops
+from ._stages import _chunk_cumsum, _chunk_solve, _chunk_states, _chunk_wu, chunk_cumsum, chunk_solve, chunk_states, chunk_wu  # noqa: F401
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _chunk_o(q, k, v_new, h, *, g_cu=None, cu_seqlens=None, chunk_indices=None, 
 
 _MAKERS = {"fmha": _fmha, "gemm": _gemm, "grouped_gemm": _grouped_gemm, "quantise": _quantise, "combine": _combine,
            "merge_states": _merge_states, "chunk_indices": _chunk_indices, "chunk_o": _chunk_o, "gated_delta_rule": _gated_delta_rule,
-           "chunk_cumsum": _chunk_cumsum, "chunk_solve": _chunk_solve, "chunk_wu": _chunk_wu}
+           "chunk_cumsum": _chunk_cumsum, "chunk_solve": _chunk_solve, "chunk_wu": _chunk_wu, "chunk_states": _chunk_states}
 
 
 def _asking(op, arguments, options) -> Call:

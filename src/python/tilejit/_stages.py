@@ -4,7 +4,7 @@ from __future__ import annotations
 from . import _c
 from ._calls import Call, one_of, runtime_of, shape_of
 from ._error import Error
-from ._library import number
+from ._library import flag, number
 from ._ready import short
 
 TYPE_CHECKING = False
@@ -122,3 +122,59 @@ def chunk_wu(k: Tensor, v: Tensor, a: Tensor, *, beta: Optional[SupportsDLPack] 
     if done is not None:
         return done
     return _chunk_wu(k, v, a, beta=beta, g_cu=g_cu, cu_seqlens=cu_seqlens, out=out, max_sms=max_sms, stream=stream).run(runtime_of(runtime), key)
+
+
+def _chunk_states(k, w, u, *, g_cu=None, initial_state=None, final_state=None, cu_seqlens=None, state_transposed=False, values_by_tokens=False,
+                  chunks=None, out=None, max_sms=0, stream=None, asks=False):
+    args = _c.ChunkStatesArgs(state_transposed=flag(state_transposed, "state_transposed"), max_sms=_limit(max_sms),
+                              values_by_tokens=flag(values_by_tokens, "values_by_tokens"))
+    call = Call("chunk_states", args, stream, asks)
+    k, w, u = call.tensor("k", k), call.tensor("w", w), call.tensor("u", u)
+    options = {name: call.tensor(name, x, True) for name, x in (("g_cu", g_cu), ("initial_state", initial_state), ("cu_seqlens", cu_seqlens))}
+    if out is not None and (not isinstance(out, (tuple, list)) or len(out) != 2):
+        raise Error(f"out is {type(out).__name__}; allowed: a pair of tensors, (h, v_new)")
+    h, v_new = out or (None, None)
+    of_u, width = shape_of(u, 3, 4), shape_of(k, 3, 4)[-1]
+    if h is None:
+        count = _most_chunks(of_u, options["cu_seqlens"], chunks)
+    matrix = (width, of_u[-1]) if state_transposed else (of_u[-1], width)
+    h = call.result("h", h, k, () if h is not None else (count, of_u[-2], *matrix), k.dtype)
+    rows = of_u if values_by_tokens else () if v_new is not None else (count * 64, *of_u[-2:])
+    v_new = call.result("v_new", v_new, k, rows, k.dtype)
+    if final_state is not None:
+        options["final_state"] = call.result("final_state", final_state, k, (), k.dtype)
+    call.put(k=k, w=w, u=u, h=h, v_new=v_new, **options)
+    return call
+
+
+def _most_chunks(of_u, cu_seqlens, chunks):
+    """Of all sequences; with a list, which the device has, the most that there can be."""
+    if chunks is not None:
+        return number(chunks, "chunks", 1, 2**30)
+    if cu_seqlens is not None:
+        return of_u[0] // 64 + max(shape_of(cu_seqlens, 1)[0] - 1, 1)
+    return (of_u[0] if len(of_u) == 4 else 1) * ((of_u[-3] + 63) // 64)
+
+
+def chunk_states(k: Tensor, w: Tensor, u: Tensor, *, g_cu: Optional[SupportsDLPack] = None, initial_state: Optional[SupportsDLPack] = None,
+                 final_state: Optional[SupportsDLPack] = None, cu_seqlens: Optional[SupportsDLPack] = None, state_transposed: bool = False,
+                 values_by_tokens: bool = False, chunks: Optional[int] = None, out: Optional[Tuple[Tensor, Tensor]] = None, max_sms: int = 0,
+                 stream: Optional[StreamLike] = None, runtime: Optional[Runtime] = None) -> Tuple[Tensor, Tensor]:
+    """States before each chunk of 64 tokens, and the values that change them: the fourth stage of the gated delta rule in chunks.
+
+    From chunk to chunk, S the state before it: h = S; v_new_i = u_i - S w_i; S = e^g_last S + sum of e^(g_last - g_i) v_new_i k_i^T. k [T, Hk, K],
+    w [T, H, K], u [T, H, V], f16 or bf16, K = V, 64 or 128; g_cu f32 [T, H], 0 when absent; all with a leading B for B sequences. initial_state and
+    final_state, which is written, [N, H, V, K], f32, bf16 or f16. cu_seqlens i32 [N + 1]: sequences of any lengths, without B. state_transposed:
+    matrices of h and of states are [K, V]. Returns (h [C, H, V, K], v_new [64 C, H, V]), made by k's framework, or `out`, such a pair. Chunks are
+    counted over all sequences, as chunk_indices lists them; chunk c has rows 64 c on of v_new. C: `chunks`, by default the most that there can be.
+    values_by_tokens: v_new has u's shape. max_sms: as fmha. On family sm90 alone. Raises tilejit.Error.
+
+    >>> import tilejit, torch
+    >>> k = torch.ones(2, 1, 64).half() / 8
+    >>> h, v_new = tilejit.chunk_states(k, *tilejit.chunk_wu(k, k, tilejit.chunk_solve(k)))
+    >>> h.shape, v_new[:3, 0, 0].tolist()
+    (torch.Size([1, 1, 64, 64]), [0.125, 0.0, 0.0])
+    """
+    call = _chunk_states(k, w, u, g_cu=g_cu, initial_state=initial_state, final_state=final_state, cu_seqlens=cu_seqlens,
+                         state_transposed=state_transposed, values_by_tokens=values_by_tokens, chunks=chunks, out=out, max_sms=max_sms, stream=stream)
+    return tuple(call.run(runtime_of(runtime))[:2])

@@ -62,6 +62,9 @@ SCHEMAS = {
                             "Tensor(d!)? final_scales=None, Tensor(e!)? token_scales=None, int token_every=1) -> ()",
     "chunk_solve": "(Tensor k, *, Tensor? beta=None, Tensor? g_cu=None, Tensor? cu_seqlens=None) -> Tensor",
     "chunk_wu": "(Tensor k, Tensor v, Tensor a, *, Tensor? beta=None, Tensor? g_cu=None, Tensor? cu_seqlens=None) -> (Tensor, Tensor)",
+    "chunk_states": "(Tensor k, Tensor w, Tensor u, *, Tensor? g_cu=None, Tensor? initial_state=None, Tensor? cu_seqlens=None, "
+                    "bool state_transposed=False, bool values_by_tokens=False, SymInt? chunks=None, ScalarType? state_dtype=None) "
+                    "-> (Tensor, Tensor, Tensor)",
     "chunk_cumsum": "(Tensor gate, *, " + _CUMSUM_OPTIONS + ") -> Tensor",
     "chunk_cumsum_out": "(Tensor gate, Tensor(a!) out, *, " + _CUMSUM_OPTIONS + ") -> ()",
 }
@@ -220,6 +223,13 @@ def chunk_wu(k, v, a, *, beta=None, g_cu=None, cu_seqlens=None):
     w, u = _torch_stage_shapes.wu_like(k, v, a)
     run("chunk_wu", (), (k, v, a, beta, g_cu, cu_seqlens, w, u), True)
     return w, u
+
+
+def chunk_states(k, w, u, *, g_cu=None, initial_state=None, cu_seqlens=None, state_transposed=False, values_by_tokens=False, chunks=None,
+                 state_dtype=None):
+    results = _torch_stage_shapes.states_like(k, u, initial_state, cu_seqlens, state_transposed, values_by_tokens, chunks, state_dtype)
+    run("chunk_states", (state_transposed, values_by_tokens), (k, w, u, g_cu, initial_state, cu_seqlens, *results), True)
+    return results
 
 
 _functorch = torch._C._functorch

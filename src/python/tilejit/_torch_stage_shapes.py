@@ -81,3 +81,27 @@ def chunk_wu(k, v, a, *, beta=None, g_cu=None, cu_seqlens=None):
     _same("chunk_wu", "v", v, v.dim() - 1, k.shape[-1], "k's K (V and K are equal)")
     _same("chunk_wu", "a", a, a.dim() - 1, 64, "tokens of a chunk")
     return wu_like(k, v, a)
+
+
+def states_like(k, u, initial_state, cu_seqlens, state_transposed, values_by_tokens, chunks, state_dtype):
+    """h, v_new and the last states."""
+    rows, heads, width = u.shape[:-2], u.shape[-2], k.shape[-1]
+    batched = u.dim() == 4
+    sequences = cu_seqlens.shape[0] - 1 if cu_seqlens is not None else rows[0] if batched else 1
+    if chunks is None:
+        tokens = rows[-1]
+        chunks = tokens // 64 + sequences if cu_seqlens is not None else sequences * ((tokens + 63) // 64)
+    matrix = (width, u.shape[-1]) if state_transposed else (u.shape[-1], width)
+    dtype = state_dtype if state_dtype is not None else torch.float32 if initial_state is None else initial_state.dtype
+    v_new = k.new_empty(u.shape) if values_by_tokens else k.new_empty((64 * chunks, heads, u.shape[-1]))
+    return k.new_empty((chunks, heads, *matrix)), v_new, k.new_empty((sequences, heads, *matrix), dtype=dtype)
+
+
+def chunk_states(k, w, u, *, g_cu=None, initial_state=None, cu_seqlens=None, state_transposed=False, values_by_tokens=False, chunks=None,
+                 state_dtype=None):
+    _check_rows("chunk_states", k, (("g_cu", g_cu),), cu_seqlens, (("w", w), ("u", u)))
+    _same("chunk_states", "u", u, u.dim() - 1, k.shape[-1], "k's K (V and K are equal)")
+    if initial_state is not None:
+        _rank("chunk_states", "initial_state", initial_state, "[N, H, V, K]", 4)
+        _together("chunk_states", k, {"initial_state": initial_state})
+    return states_like(k, u, initial_state, cu_seqlens, state_transposed, values_by_tokens, chunks, state_dtype)

@@ -104,3 +104,32 @@ def chunk_gated_delta_rule_fwd_intra(k: torch.Tensor, v: torch.Tensor, g: Option
     a = torch.ops.tilejit.chunk_solve(k, beta=beta, g_cu=g, cu_seqlens=ends)
     w, u = torch.ops.tilejit.chunk_wu(k, v, a, beta=beta, g_cu=g, cu_seqlens=ends)
     return (w, u, a) if ends is None else (w[None], u[None], a[None])
+
+
+def chunk_gated_delta_rule_fwd_h(k: torch.Tensor, w: torch.Tensor, u: torch.Tensor, g: Optional[torch.Tensor] = None,
+                                 gk: Optional[torch.Tensor] = None, initial_state: Optional[torch.Tensor] = None,
+                                 output_final_state: bool = False, chunk_size: int = _CHUNK, save_new_value: bool = True,
+                                 cu_seqlens: Optional[torch.Tensor] = None,
+                                 **others: object) -> Tuple[torch.Tensor, Optional[torch.Tensor], Optional[torch.Tensor]]:
+    """fla.ops.common.chunk_delta_h.chunk_gated_delta_rule_fwd_h: states before each chunk, on family sm90.
+
+    k [B, T, H, K], w [B, T, Hv, K], u [B, T, Hv, V], f16 or bf16, K = V, 64 or 128; g f32 [B, T, Hv], running sums as chunk_local_cumsum gives them;
+    initial_state [N, Hv, K, V]. cu_seqlens [N + 1]: B is 1. Returns (h [B, NT, Hv, K, V], v_new [B, T, Hv, V] or None, the last states f32
+    [N, Hv, K, V] or None). With cu_seqlens NT is the most chunks that there can be, T // 64 + N, as nothing waits for the host; those behind the
+    last one hold anything. Others, as gk and use_exp2, are refused by name; chunk_indices is not looked at. Raises tilejit.Error.
+
+    >>> import torch, tilejit.torch
+    >>> k = torch.ones(1, 2, 1, 64).half() / 8
+    >>> w, u, a = tilejit.torch.chunk_gated_delta_rule_fwd_intra(k, k, None, torch.ones(1, 2, 1))
+    >>> h, v_new, state = tilejit.torch.chunk_gated_delta_rule_fwd_h(k, w, u, output_final_state=True)
+    >>> h.shape, v_new.shape, state.shape
+    (torch.Size([1, 1, 1, 64, 64]), torch.Size([1, 2, 1, 64]), torch.Size([1, 1, 64, 64]))
+    """
+    name = "chunk_gated_delta_rule_fwd_h"
+    _check(name, chunk_size, {"gk": gk, **others})
+    _ranked(name, 4, "[B, T, heads, ..]", k=k, w=w, u=u)
+    batch, (ends, k, w, u, g) = k.shape[0], _packed(name, cu_seqlens, k, w, u, g)
+    h, v_new, state = torch.ops.tilejit.chunk_states(k, w, u, g_cu=g, initial_state=initial_state, cu_seqlens=ends, state_transposed=True,
+                                                     values_by_tokens=True, state_dtype=torch.float32 if initial_state is None else None)
+    h, v_new = h.reshape(batch, -1, *h.shape[1:]), v_new if ends is None else v_new[None]
+    return h, v_new if save_new_value else None, state.float() if output_final_state else None

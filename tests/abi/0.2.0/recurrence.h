@@ -81,6 +81,24 @@ typedef struct tj_chunk_wu_args {
   int32_t reserved;            /* 0 */
 } tj_chunk_wu_args;
 
+/* States before each chunk; shapes and meaning as tj::ChunkStatesArgs (chunk_states.hpp) says. */
+typedef struct tj_chunk_states_args {
+  uint64_t size;
+  const tj_tensor* k;             /* f16 or bf16 [T, Hk, K] or [B, T, Hk, K] */
+  const tj_tensor* w;             /* [.., T, H, K] */
+  const tj_tensor* u;             /* [.., T, H, V] */
+  const tj_tensor* h;             /* [C, H, V, K], written */
+  const tj_tensor* v_new;         /* [R, H, V], or as u; written; null: none */
+  const tj_tensor* g_cu;          /* f32 [.., T, H]; null: 0 */
+  const tj_tensor* initial_state; /* [N, H, V, K]; null: zeros */
+  const tj_tensor* final_state;   /* as initial_state, written; null: none */
+  const tj_tensor* cu_seqlens;    /* i32 [N + 1]; null: sequences of T tokens */
+  int32_t state_transposed;       /* not 0: matrices of h and of states are stored [K, V] */
+  int32_t values_by_tokens;       /* not 0: v_new has a row for each token */
+  int32_t max_sms;                /* multiprocessors that the call may fill; 0: all */
+  int32_t reserved;               /* 0 */
+} tj_chunk_states_args;
+
 #ifdef __cplusplus
 }
 #endif

@@ -90,6 +90,7 @@ void StageProblem::make_products(const Shaped& shaped, std::mt19937& random) {
   wu.beta = solve.beta;
   wu.g_cu = solve.g_cu;
   wu.cu_seqlens = solve.cu_seqlens;
+  make_states(shaped, random);
 }
 
 /// Of a token, a head and, where the tensor has them, a column.

@@ -25,6 +25,9 @@ struct StageShape {
   bool gated = true, strengths = true;
   GateForm form = GateForm::log;
   double gate_size = 0.1;
+  DType state = DType::f32;
+  bool transposed = false, by_tokens = false;  ///< matrices of states are [K, V]; v_new has rows of tokens
+  bool initial = true;
   int padding = 0;  ///< elements between rows, a multiple of 8
 };
 
@@ -35,12 +38,14 @@ class StageProblem {
   ChunkCumsumArgs cumsum;
   ChunkSolveArgs solve;
   ChunkWuArgs wu;
+  ChunkStatesArgs states;
 
   /// Each runs a stage on the CPU model twice. "": the numbers agree with f64, bits are the same, and nothing else was
   /// written.
   std::string run_cumsum(const std::string& target = "model:sm_90a");
   std::string run_solve(const std::string& target = "model:sm_90a");
   std::string run_wu(const std::string& target = "model:sm_90a");
+  std::string run_states(const std::string& target = "model:sm_90a");
 
   std::vector<std::int32_t> ends;
 
@@ -57,6 +62,11 @@ class StageProblem {
   using Shaped = std::function<std::vector<std::int64_t>(std::vector<std::int64_t>)>;
   void make_rows(const Shaped& shaped, std::mt19937& random);
   void make_products(const Shaped& shaped, std::mt19937& random);
+  void make_states(const Shaped& shaped, std::mt19937& random);
+  double state_of(const Memory& memory, std::int64_t at, std::int64_t head, std::int64_t v, std::int64_t k) const;
+  /// Adds the errors of one head of a sequence, from chunk to chunk; `number`: of its first chunk.
+  void compare_states(std::int64_t sequence, std::int64_t head, std::int64_t number, Error (&errors)[3],
+                      bool& padded) const;
   std::vector<Chunk> chunks() const;
   std::int64_t sequences() const;
   double element(const Memory& memory, std::int64_t sequence, std::int64_t token, std::int64_t head,
@@ -75,7 +85,7 @@ class StageProblem {
   StageShape shape_;
   std::int64_t tokens_ = 0;
   Memory gate_, a_log_, dt_bias_, g_cu_;
-  Memory k_, v_, beta_, sums_, a_, solved_, w_, u_;
+  Memory k_, v_, beta_, sums_, a_, solved_, w_, u_, given_w_, given_u_, h_, v_new_, initial_, final_;
 };
 
 }  // namespace tj::test
