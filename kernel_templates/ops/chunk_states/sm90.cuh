@@ -80,6 +80,7 @@ struct Stager : delta_chunks::Consumer<C_> {
 TJ_DEVICE int token_of(int pair, int at) {
   return 16 * pair + at / 2 * 8 + 2 * static_cast<int>(dev::lane_index() % 4u) + at % 2;
 }
+/// Sums come from near: those of the next chunk are asked for with these.
 template <class C>
 TJ_DEVICE void ask_sums(Stager<C>& stager, const Tile& tile, int i) {
   const gated_delta_rule::Numbers& sums = stager.stage.sums;
@@ -89,6 +90,9 @@ TJ_DEVICE void ask_sums(Stager<C>& stager, const Tile& tile, int i) {
     return dev::load_global(reinterpret_cast<const float*>(gated_delta_rule::number_of_token(sums, at)));
   };
   const bool given = sums.data != nullptr;
+  const int ahead = kChunk + delta_chunks::group_warp() * 16 + static_cast<int>(dev::lane_index() % 16u);
+  if (given && place.token + ahead < tile.end)
+    dev::prefetch_near(gated_delta_rule::number_of_token(sums, {place.batch, place.token + ahead, tile.head}));
 #pragma unroll
   for (int pair = 0; pair < kChunk / 16; ++pair)
 #pragma unroll

@@ -2,7 +2,7 @@
 //
 //   read_w -> correct_w -> weigh_w -> change_state -> round_state -> read_w of the next chunk     the state's chain
 //   take_values -> correct_w      ask_sums -> fade_all -> change_state      ask_sums -> weigh_w
-//   round_state -> keep_before of the next chunk      correct_w -> stage_values -> put_values
+//   change_state -> keep_before -> round_state      correct_w -> stage_values -> put_values
 #pragma once
 
 #include <tilejit/chunk_states.hpp>

@@ -43,7 +43,6 @@ class Builder : delta_chunks::ConsumerBuilder {
     const int begin = add(numbered(context_, "begin_state", 0, Scope::tile_begin));
     Node asked = numbered(context_, "ask_sums", 0);
     busy(asked, cycles(kAskCycles));
-    asked.latency = kSumLatency;
     asked.registers = kChunkColumns / 4 + 1;
     const int ask = add(std::move(asked));
     Node kept = numbered(context_, "keep_before", 0);
@@ -71,7 +70,8 @@ class Builder : delta_chunks::ConsumerBuilder {
     then(correct, weigh);
     then(weigh, change);
     then(fade, change);
-    then(keep, read);
+    order(change, keep, node(change).cycles);  // under the product, which leaves what is kept alone
+    then(keep, round);
     wait(change, end);
     // A step ends with the state that the next one reads, and with no product under way, as in delta_chunks.
     for (const int product : {read, change}) wait(product, round);
@@ -84,8 +84,8 @@ class Builder : delta_chunks::ConsumerBuilder {
   }
 
  private:
-  static constexpr double kAskCycles = 60;  // an estimate: 17 loads of each thread
-  static constexpr int kSumLatency = 1500;  // of rows of memory, as delta_chunks has it
+  static constexpr double kAskCycles =
+      60;  // an estimate: 17 loads of each thread, of what was asked for a chunk before
 
   /// v_new leaves by a warp of another role.
   void values(int correct) {
