@@ -298,10 +298,11 @@ class CarryBuilder : Builder {
 const arch::Needs& delta_chunks_needs() {
   static constinit support::Lasting<const arch::Needs> needs;
   return needs.get([] {
-    return arch::Needs{{"TC", "EXP", "ALU", "TMA"},
-                       {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_drain_cycles", "exp2_per_cycle",
-                        "f32_per_cycle", "convert_per_cycle", "copy_latency_cycles", "copy_cycles_per_kb"},
-                       {"sm90"}};
+    return arch::Needs{
+        {"TC", "EXP", "ALU", "TMA"},
+        {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_drain_cycles", "exp2_per_cycle", "f32_per_cycle",
+         "convert_per_cycle", "copy_latency_cycles", "copy_cycles_per_kb", "memory_bytes_per_cycle"},
+        {"sm90"}};
   });
 }
 

@@ -71,6 +71,12 @@ def recompute_w_u_fwd(k: torch.Tensor, v: torch.Tensor, beta: torch.Tensor, A: t
     k [B, T, H, K], v [B, T, Hv, V], f16 or bf16, K = V, 64 or 128; beta [B, T, Hv]; A [B, T, Hv, 64] of k's type; g f32 [B, T, Hv], running sums as
     chunk_local_cumsum gives them. cu_seqlens [N + 1]: B is 1. Returns (w [B, T, Hv, K], u [B, T, Hv, V]). Others, as gk and use_exp2, are refused by
     name. Raises tilejit.Error.
+
+    >>> import torch, tilejit.torch
+    >>> k, beta = torch.ones(1, 2, 1, 64).half() / 8, torch.ones(1, 2, 1)
+    >>> w, u, a = tilejit.torch.chunk_gated_delta_rule_fwd_intra(k, k, None, beta)
+    >>> tilejit.torch.recompute_w_u_fwd(k, k, beta, a)[0][0, :, 0, 0].tolist()
+    [0.125, 0.0]
     """
     name = "recompute_w_u_fwd"
     _check(name, _CHUNK, others)
