@@ -1,4 +1,4 @@
-/* Recurrences over tokens in C, as gated_delta_rule.hpp has them.
+/* Recurrences over tokens in C, as gated_delta_rule.hpp and the headers of its stages have them.
  *
  * A part of tilejit.h, which includes it. */
 #include <tilejit/tilejit.h> /* before the guard: it includes this file, in its order */
@@ -41,6 +41,63 @@ typedef struct tj_gated_delta_rule_args {
   int32_t max_sms;          /* multiprocessors that the call may fill; 0: all */
   int32_t token_every;      /* tokens from one of token_states to the next; 0: 1 */
 } tj_gated_delta_rule_args;
+
+/* Running sums of gates inside chunks; shapes and meaning as tj::ChunkCumsumArgs (chunk_cumsum.hpp) says. */
+typedef struct tj_chunk_cumsum_args {
+  uint64_t size;
+  const tj_tensor* gate;       /* f32, f16 or bf16 [T, H] or [B, T, H] */
+  const tj_tensor* g_cu;       /* f32, as gate, written */
+  const tj_tensor* a_log;      /* f32 [H], with TJ_GATE_RAW */
+  const tj_tensor* dt_bias;    /* [H], with TJ_GATE_RAW; null: 0 */
+  const tj_tensor* cu_seqlens; /* i32 [N + 1]; null: sequences of T tokens */
+  int32_t gate_form;           /* TJ_GATE_LOG, ... */
+  int32_t max_sms;             /* multiprocessors that the call may fill; 0: all */
+} tj_chunk_cumsum_args;
+
+/* The solved matrix of each chunk; shapes and meaning as tj::ChunkSolveArgs (chunk_solve.hpp) says. */
+typedef struct tj_chunk_solve_args {
+  uint64_t size;
+  const tj_tensor* k;          /* f16 or bf16 [T, Hk, K] or [B, T, Hk, K] */
+  const tj_tensor* a;          /* [.., T, H, 64], written */
+  const tj_tensor* beta;       /* [.., T, H]; null: 1 */
+  const tj_tensor* g_cu;       /* f32 [.., T, H]; null: 0 */
+  const tj_tensor* cu_seqlens; /* i32 [N + 1]; null: sequences of T tokens */
+  int32_t max_sms;             /* multiprocessors that the call may fill; 0: all */
+  int32_t reserved;            /* 0 */
+} tj_chunk_solve_args;
+
+/* Products of each chunk's solved matrix; shapes and meaning as tj::ChunkWuArgs (chunk_wu.hpp) says. */
+typedef struct tj_chunk_wu_args {
+  uint64_t size;
+  const tj_tensor* k;          /* f16 or bf16 [T, Hk, K] or [B, T, Hk, K] */
+  const tj_tensor* v;          /* [.., T, Hv, V] */
+  const tj_tensor* a;          /* [.., T, H, 64] */
+  const tj_tensor* w;          /* [.., T, H, K], written */
+  const tj_tensor* u;          /* [.., T, H, V], written */
+  const tj_tensor* beta;       /* [.., T, H]; null: 1 */
+  const tj_tensor* g_cu;       /* f32 [.., T, H]; null: 0 */
+  const tj_tensor* cu_seqlens; /* i32 [N + 1]; null: sequences of T tokens */
+  int32_t max_sms;             /* multiprocessors that the call may fill; 0: all */
+  int32_t reserved;            /* 0 */
+} tj_chunk_wu_args;
+
+/* States before each chunk; shapes and meaning as tj::ChunkStatesArgs (chunk_states.hpp) says. */
+typedef struct tj_chunk_states_args {
+  uint64_t size;
+  const tj_tensor* k;             /* f16 or bf16 [T, Hk, K] or [B, T, Hk, K] */
+  const tj_tensor* w;             /* [.., T, H, K] */
+  const tj_tensor* u;             /* [.., T, H, V] */
+  const tj_tensor* h;             /* [C, H, V, K], written */
+  const tj_tensor* v_new;         /* [R, H, V], or as u; written; null: none */
+  const tj_tensor* g_cu;          /* f32 [.., T, H]; null: 0 */
+  const tj_tensor* initial_state; /* [N, H, V, K]; null: zeros */
+  const tj_tensor* final_state;   /* as initial_state, written; null: none */
+  const tj_tensor* cu_seqlens;    /* i32 [N + 1]; null: sequences of T tokens */
+  int32_t state_transposed;       /* not 0: matrices of h and of states are stored [K, V] */
+  int32_t values_by_tokens;       /* not 0: v_new has a row for each token */
+  int32_t max_sms;                /* multiprocessors that the call may fill; 0: all */
+  int32_t reserved;               /* 0 */
+} tj_chunk_states_args;
 
 #ifdef __cplusplus
 }

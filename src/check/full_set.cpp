@@ -78,6 +78,10 @@ std::vector<Entry> entries_of_rules() {
       {"gated_delta_rule", {"sm_90a", "sm_100a", "gfx90a"}, "--dtype f16 --head-dim 64 --state-transposed true"},
       {"gated_delta_rule", {"sm_90a", "sm_80", "gfx1100"}, "--dtype bf16 --state bf16 --channel-gate true"},
       {"gated_delta_rule", {"sm_90a", "sm_80", "gfx1100"}, "--dtype bf16 --state e4m3 --state-transposed both"},
+      {"chunk_cumsum", archs, ""},
+      {"chunk_wu", archs, ""},
+      {"chunk_states", {"sm_90a"}, "--state-transposed both"},
+      {"chunk_solve", {"sm_90a"}, "--dtype bf16,f16"},
       {"delta_chunks", {"sm_90a"}, "--step state,wide-state --keeps true --dtype bf16"},
   };
 }

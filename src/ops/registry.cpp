@@ -18,6 +18,10 @@
   OP(sum_parts)        \
   OP(merge_states)     \
   OP(chunk_indices)    \
+  OP(chunk_cumsum)     \
+  OP(chunk_solve)      \
+  OP(chunk_wu)         \
+  OP(chunk_states)     \
   OP(chunk_o)          \
   OP(gated_delta_rule) \
   OP(delta_chunks)     \

@@ -175,10 +175,11 @@ TEST_CASE("an op without node bodies for a family is refused, naming the family 
   // Ops that run on these families as well.
   const std::map<std::string_view, std::set<std::string_view>> served = {
       {"sm80",
-       {"fmha", "gemm", "copy_rows", "sum_parts", "merge_states", "combine", "chunk_indices", "gated_delta_rule"}},
+       {"fmha", "gemm", "copy_rows", "sum_parts", "merge_states", "combine", "chunk_indices", "chunk_cumsum",
+        "chunk_wu", "gated_delta_rule"}},
       {"sm100",
-       {"fmha", "gemm", "chunk_o", "copy_rows", "sum_parts", "merge_states", "combine", "chunk_indices",
-        "gated_delta_rule"}}};
+       {"fmha", "gemm", "chunk_o", "copy_rows", "sum_parts", "merge_states", "combine", "chunk_indices", "chunk_cumsum",
+        "chunk_wu", "gated_delta_rule"}}};
   for (const char* name : {"sm_100a", "sm_120a", "sm_121a", "sm_90", "sm_89", "sm_86", "sm_80"}) {
     const arch::Arch& arch = *arch::find(name);
     for (const ops::Op* op : ops::all()) {

@@ -70,19 +70,19 @@ class QuantiseArgs(Sized):
         ("row_indices", ctypes.POINTER(Tensor))]
 
 
-class MergeStatesArgs(Sized):
-    _fields_ = [("size", ctypes.c_uint64)] + [(name, ctypes.POINTER(Tensor)) for name in ("states", "lse_states", "o", "lse", "cu_seqlens")] + [
-        ("max_sms", ctypes.c_int32), ("reserved", ctypes.c_int32)]
+def _structure(name, tensors, numbers):  # numbers: of 32 bits
+    fields = [("size", ctypes.c_uint64)] + [(each, ctypes.POINTER(Tensor)) for each in tensors.split()]
+    return type(name, (Sized,), {"_fields_": fields + [(each, ctypes.c_int32) for each in numbers.split()]})
 
 
-class CombineArgs(Sized):
-    _fields_ = [("size", ctypes.c_uint64)] + [(name, ctypes.POINTER(Tensor)) for name in ("y", "d", "slots", "weights", "residual")] + [
-        ("max_sms", ctypes.c_int32), ("reserved", ctypes.c_int32)]
-
-
-class ChunkIndicesArgs(Sized):
-    _fields_ = [("size", ctypes.c_uint64), ("cu_seqlens", ctypes.POINTER(Tensor)), ("chunk_indices", ctypes.POINTER(Tensor)),
-                ("total_chunks", ctypes.POINTER(Tensor)), ("max_sms", ctypes.c_int32), ("reserved", ctypes.c_int32)]
+MergeStatesArgs = _structure("MergeStatesArgs", "states lse_states o lse cu_seqlens", "max_sms reserved")
+CombineArgs = _structure("CombineArgs", "y d slots weights residual", "max_sms reserved")
+ChunkIndicesArgs = _structure("ChunkIndicesArgs", "cu_seqlens chunk_indices total_chunks", "max_sms reserved")
+ChunkSolveArgs = _structure("ChunkSolveArgs", "k a beta g_cu cu_seqlens", "max_sms reserved")
+ChunkWuArgs = _structure("ChunkWuArgs", "k v a w u beta g_cu cu_seqlens", "max_sms reserved")
+ChunkStatesArgs = _structure("ChunkStatesArgs", "k w u h v_new g_cu initial_state final_state cu_seqlens",
+                             "state_transposed values_by_tokens max_sms reserved")
+ChunkCumsumArgs = _structure("ChunkCumsumArgs", "gate g_cu a_log dt_bias cu_seqlens", "gate_form max_sms")
 
 
 class ChunkOArgs(Sized):

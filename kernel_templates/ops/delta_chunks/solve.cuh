@@ -35,13 +35,13 @@ TJ_DEVICE Tile tile_at(const SolveParams& params, int index) {
   const Records& records = params.records;
   const int chunk = divided(index, records.by_heads);
   tile.head = index - chunk * records.heads;
-  Span tokens{0, rule.tokens};
+  chunks::Span tokens{0, rule.tokens};
   int sequence, before;  // records of sequences before this one
   if (rule.cu_seqlens == nullptr) {
     tile.place.batch = sequence = divided(chunk, records.by_count);
     before = sequence * records.chunks;
   } else {  // with a range, the list has one sequence
-    sequence = sequence_of(rule, records.sequences, chunk, tokens);
+    sequence = chunks::sequence_of(rule.cu_seqlens, rule.tokens, records.sequences, chunk, tokens);
     before = tokens.begin / kChunk + sequence;
     tile.place.token = tokens.begin;
   }
@@ -146,8 +146,9 @@ TJ_DEVICE void square_queries(const Solver<C>& solver, u32 q, u32 place, u32 fac
   put_factors(rule, token_number(factors, kChunk + solver.own * kBlockRows), rule.scale, squares);
 }
 
-/// Sixteen rows of a warp: with_k = k k^T, with_q = q k^T, up to the diagonal's block; and factors of k.
-template <class C>
+/// Sixteen rows of a warp: with_k = k k^T, with_q = q k^T, up to the diagonal's block; and factors of k. Without
+/// queries there is no q.
+template <bool Queries, class C>
 TJ_DEVICE void multiply_rows(Solver<C>& solver, u32 k, u32 q, u32 place, u32 factors) {
   const int own = solver.own;
   const typename C::Element tag{};
@@ -160,14 +161,14 @@ TJ_DEVICE void multiply_rows(Solver<C>& solver, u32 k, u32 q, u32 place, u32 fac
   for (int step = 0; step < C::kHeadDim / kMatrixK; ++step) {
     u32 of_k[4], of_q[4];
     load_rows(k, place, step, of_k);
-    load_rows(q, place, step, of_q);
+    if constexpr (Queries) load_rows(q, place, step, of_q);
 #pragma unroll
     for (int j = 0; j < kBlocks; ++j) {
       if (j > own) continue;
       u32 keys[4];
       load_rows(k + static_cast<u32>(j) * kBlockRows * kSwizzleRowBytes, across, step, keys);
       dev::multiply_16(tag, solver.with_k[j], of_k, keys);
-      dev::multiply_16(tag, solver.with_q[j], of_q, keys);
+      if constexpr (Queries) dev::multiply_16(tag, solver.with_q[j], of_q, keys);
     }
   }
   float squares[8] = {};
@@ -178,12 +179,18 @@ TJ_DEVICE void multiply_rows(Solver<C>& solver, u32 k, u32 q, u32 place, u32 fac
   put_factors(solver.params.rule, token_number(factors, solver.own * kBlockRows), 1.0f, squares);
 }
 
+/// The place of the warp's rows that a lane names.
+template <class C>
+TJ_DEVICE u32 first_rows(const Solver<C>& solver) {
+  return static_cast<u32>(solver.own) * kBlockRows * kSwizzleRowBytes + dev::down_place();
+}
+
 /// Products of tokens, and factors that normalise the rows of k, then of q.
 template <class C>
 TJ_DEVICE void multiply_tokens(Solver<C>& solver, const Tile&, int, u32 k, u32 q, u32 factors) {
-  const u32 place = static_cast<u32>(solver.own) * kBlockRows * kSwizzleRowBytes + dev::down_place();
+  const u32 place = first_rows(solver);
   square_queries(solver, q, place, factors);
-  multiply_rows(solver, k, q, place, factors);
+  multiply_rows<true>(solver, k, q, place, factors);
 }
 
 /// Numbers of a lane's four tokens of a block: 2q, 2q + 1, and the two that are eight further on.
@@ -345,15 +352,15 @@ TJ_DEVICE void solve_third(Solver<C>& solver, const Tile&, int, u32 lower, u32 i
   solve_apart<3>(solver, lower, inverses);
 }
 
-/// A goes to the record, a warp's sixteen columns of it, and zeros above the diagonal.
+/// A goes to memory, a warp's sixteen columns of it, and zeros above the diagonal: so many rows of it, row_bytes apart.
 template <class C>
-TJ_DEVICE void put_blocks(Solver<C>& solver, const Tile& tile, int, u32 gates) {
+TJ_DEVICE void put_matrix(const Solver<C>& solver, u32 gates, unsigned char* matrix, long long row_bytes, int rows) {
   int own = solver.own;
   dev::hold(own);  // places follow from it here, and wait in no registers
   const int lane = static_cast<int>(dev::lane_index()), first = own * kBlockRows + lane / 4;
   const float sums[2] = {dev::load_shared<float>(token_number(gates, first)),
                          dev::load_shared<float>(token_number(gates, first + 8))};
-  unsigned char* const record = record_of(solver.params, tile) + lane / 4 * kSwizzleRowBytes + own * 32;
+  matrix += lane / 4 * row_bytes + own * 32;
 #pragma unroll
   for (int apart = 0; apart < kBlocks; ++apart) {
     const int block = (own + apart) % kBlocks;
@@ -377,8 +384,13 @@ TJ_DEVICE void put_blocks(Solver<C>& solver, const Tile& tile, int, u32 gates) {
     }
 #pragma unroll
     for (int h = 0; h < 2; ++h)
-      put_sixteen(record + (block * kBlockRows + 8 * h) * kSwizzleRowBytes, words[2 * h], words[2 * h + 1]);
+      put_sixteen(matrix + (block * kBlockRows + 8 * h) * row_bytes, words[2 * h], words[2 * h + 1],
+                  block * kBlockRows + 8 * h + lane / 4 < rows);
   }
+}
+template <class C>
+TJ_DEVICE void put_blocks(Solver<C>& solver, const Tile& tile, int, u32 gates) {
+  put_matrix(solver, gates, record_of(solver.params, tile), kSwizzleRowBytes, kChunk);
 }
 
 }  // namespace tj::ops::delta_chunks

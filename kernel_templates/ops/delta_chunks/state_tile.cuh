@@ -75,7 +75,8 @@ TJ_DEVICE Tile tile_at(const StateParams& params, int index) {
     tile.end = rule.tokens;
     tile.record = tile.sequence * params.records.chunks;
   } else {
-    const Span tokens = tokens_of(rule, params.records.sequences, tile.sequence);
+    const chunks::Span tokens =
+        chunks::tokens_of(rule.cu_seqlens, rule.tokens, params.records.sequences, tile.sequence);
     tile.first = tokens.begin;
     tile.end = tokens.end;
     tile.record = tile.first / kChunk + tile.sequence;

@@ -85,6 +85,8 @@ bool delta_chunks_fits(const DeltaChunksKernel& kernel);
 std::vector<Trial> delta_chunks_trials(const Flags& flags);
 /// Graphs of the op.
 graph::Graph delta_solve_graph(const DeltaChunksKernel& kernel, const arch::Arch& arch);
+/// The solved matrix of each chunk alone, in a caller's tensor: the kernel of chunk_solve.
+graph::Graph delta_matrix_graph(const DeltaChunksKernel& kernel, const arch::Arch& arch);
 graph::Graph delta_state_graph(const DeltaChunksKernel& kernel, const arch::Arch& arch);
 graph::Graph delta_carry_graph(const DeltaChunksKernel& kernel, const arch::Arch& arch);
 

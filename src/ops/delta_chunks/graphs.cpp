@@ -14,8 +14,9 @@
 //   load_map, ask_rows -> multiply_map -> put_rows
 // The first line is the chain of the state: a recurrence that no order of the other nodes shortens.
 #include <iterator>
+#include <string>
 
-#include "ops/common/graph_builder.hpp"
+#include "ops/delta_chunks/builder.hpp"
 #include "ops/delta_chunks/delta_chunks.hpp"
 #include "ops/delta_chunks/fields.hpp"
 #include "ops/delta_chunks/params.cuh"
@@ -28,77 +29,70 @@ using delta_chunks::kChunk;
 using delta_chunks::kFields;
 using graph::Graph;
 
-constexpr int kElementBytes = 2;
-constexpr double kSharedBytesPerCycle = 128;  // CUDA C++ Programming Guide: 32 banks of 4 bytes
 constexpr int kSolveBlocks = 5;        // on an SM: registers, and shared memory where K is 128, have no room for more
-constexpr int kWriterRegisters = 32;   // with 24, kernels of two consumers spill 8 bytes (NVRTC 13.0)
 constexpr int kContextRegisters = 40;  // of a consumer's bodies, beside sums and operands
 
-class Builder : protected GraphBuilder {
+void name_graph(const DeltaChunksKernel& kernel, Graph& graph) {
+  graph.name = request_of_fields<kFields>("delta_chunks", kernel).name;
+  add_constants<kFields>("delta_chunks", kernel, graph);
+}
+
+class Builder : protected delta_chunks::LoadBuilder {
  protected:
   Builder(const DeltaChunksKernel& kernel, const char* text, const char* params, const arch::Arch& arch, int blocks)
-      : GraphBuilder("delta_chunks", text, arch, blocks), kernel_(kernel) {
-    graph_.name = request_of_fields<kFields>("delta_chunks", kernel).name;
-    graph_.params_type = params;
-    add_constants<kFields>("delta_chunks", kernel, graph_);
-  }
-  std::int64_t tokens_bytes() const { return std::int64_t{kChunk} * kernel_.head_dim * kElementBytes; }
-
-  int load(const char* body, int ring, int warps) {
-    Node n = single("Loader", body, warps);
-    const auto bytes = static_cast<double>(graph_.values[static_cast<std::size_t>(ring)].slot_bytes);
-    engine_.issue(n, 1);
-    n.warps = warps;
-    const int run = cycles(engine_.run_cycles(bytes));
-    n.reservations = {of("TMA", run)};
-    n.latency = run + cycles(engine_.latency_cycles());
-    return add(std::move(n));
+      : LoadBuilder("delta_chunks", text, params, arch, blocks), kernel_(kernel) {
+    name_graph(kernel, graph_);
   }
 
   const DeltaChunksKernel kernel_;
-  const Copier engine_{Copier::Way::engine, arch_};
 };
 
+/// Records, or the solved matrix alone, which has no queries, and whose gates are sums already.
 class SolveBuilder : Builder {
  public:
-  SolveBuilder(const DeltaChunksKernel& kernel, const arch::Arch& arch)
-      : Builder(kernel, "solve", "tj::ops::delta_chunks::SolveParams", arch, kSolveBlocks) {}
+  SolveBuilder(const DeltaChunksKernel& kernel, const arch::Arch& arch, bool alone)
+      : Builder(kernel, alone ? "alone" : "solve", "tj::ops::delta_chunks::SolveParams", arch, kSolveBlocks),
+        alone_(alone) {}
 
   Graph build() {
-    const int k = value("k", tokens_bytes(), Scope::iteration, 1, 1),
-              q = value("q", tokens_bytes(), Scope::iteration, 1, 1),
+    const int k = value("k", tokens_bytes(kernel_.head_dim), Scope::iteration, 1, 1),
+              q = alone_ ? -1 : value("q", tokens_bytes(kernel_.head_dim), Scope::iteration, 1, 1),
               factors = value("factors", kListBytes, Scope::iteration, 1, 1, kListAlignment),
               gates = value("gates", kListBytes, Scope::iteration, 1, 1, kListAlignment),
               lower = value("lower", kBelow * delta_chunks::kBlockTerms, Scope::iteration, 1, 1, kListAlignment),
               inverses = value("inverses", kBlocks * delta_chunks::kBlockTerms, Scope::iteration, 1, 1, kListAlignment);
     const int load_k = load("load_k", k, delta_chunks::kSolveWarps),
-              load_q = load("load_q", q, delta_chunks::kSolveWarps);
+              load_q = alone_ ? -1 : load("load_q", q, delta_chunks::kSolveWarps);
     const int ask = solving("ask_gates", {.alu = kAskCycles});
     node(ask).latency = kGateLatency;
     node(ask).registers = kGateRegisters;
-    const int gated = solving("sum_gates", {.alu = kSumCycles});
-    const double weights = kWeightBlocks * kBlock * kBlock;  // of P, or of A
-    const int multiply = solving("multiply_tokens", products(kernel_.head_dim / kDepth * (2.0 * kWeightBlocks + 2)));
-    const int weigh_queries = solving("put_weights", weigh(weights, 8));
-    const int compare = solving("compare_tokens", {.alu = weights * (4 + kSplit) / arch_.fact("f32_per_cycle")});
-    const int numbers = solving("put_numbers", weigh(3.0 * kChunk, 10));
+    const int gated = solving(alone_ ? "take_sums" : "sum_gates", {.alu = kSumCycles});
+    const double steps = kernel_.head_dim / kDepth;
+    const int multiply = solving(alone_ ? "multiply_keys" : "multiply_tokens",
+                                 products(steps * (alone_ ? kWeightBlocks : 2.0 * kWeightBlocks + 2)));
+    const int weigh_queries = alone_ ? -1 : solving("put_weights", weigh(kWeights, 8));
+    const int compare = solving("compare_tokens", {.alu = kWeights * (4 + kSplit) / arch_.fact("f32_per_cycle")});
+    const int numbers = alone_ ? -1 : solving("put_numbers", weigh(3.0 * kChunk, 10));
     const int invert =
         solving("invert_blocks",
                 {.alu = kBlocks * 32 * kBlock * kBlock / 2 / arch_.fact("f32_per_cycle") + kBlock * kChainCycles});
-    node(multiply).registers = 2 * kBlocks * kRegisters;
+    node(multiply).registers = (alone_ ? 1 : 2) * kBlocks * kRegisters;
     node(invert).registers = kRegisters;
+    const auto compares = [&](int reader) {
+      then(multiply, reader, 0, factors);
+      then(gated, reader, 0, gates);
+    };
     then(load_k, multiply, 0, k);
-    then(load_q, multiply, 0, q);
+    if (!alone_) then(load_q, multiply, 0, q);
     then(ask, gated);
-    then(multiply, weigh_queries);
-    then(multiply, weigh_queries, 0, factors);
-    then(gated, weigh_queries, 0, gates);
-    then(weigh_queries, compare);  // registers: nothing holds products with q any more
+    if (!alone_) {
+      then(multiply, weigh_queries);
+      compares(weigh_queries);
+      then(weigh_queries, compare);  // registers: nothing holds products with q any more
+    }
     then(multiply, compare);
-    then(multiply, compare, 0, factors);
-    then(gated, compare, 0, gates);
-    then(multiply, numbers, 0, factors);
-    then(gated, numbers, 0, gates);
+    compares(compare);
+    if (!alone_) compares(numbers);
     then(compare, invert);
     const int put = below_the_diagonal(compare, invert, lower, inverses);
     then(gated, put, 0, gates);
@@ -117,6 +111,7 @@ class SolveBuilder : Builder {
   static constexpr double kAskCycles = 100, kSumCycles = 300;    // estimates, of one warp: loads; sums of 64 tokens
   static constexpr double kChainCycles = 20, kSplit = 6;  // estimates: a step of substitution; of a number in two terms
 
+  static constexpr double kWeights = kWeightBlocks * kBlock * kBlock;  // of P, or of A
   /// Products of 16 x 16 x 16.
   Work products(double count) const {
     return {.matrix = count * 2 * kBlock * kBlock * kDepth / arch_.fact("matrix_flops_per_cycle")};
@@ -142,23 +137,27 @@ class SolveBuilder : Builder {
       then(last, solve);
       solved.push_back(last = solve);
     }
-    const int put = solving("put_blocks", weigh(kWeightBlocks * kBlock * kBlock, 6));
+    const int put = solving(alone_ ? "put_rows" : "put_blocks", weigh(kWeights, 6));
     for (const int each : solved) then(each, put);
     return put;
   }
   int solving(const char* body, const Work& work) {
-    Node n = single("Solver", body, delta_chunks::kSolveWarps);
+    Node n = single(alone_ ? "Lone" : "Solver", body, delta_chunks::kSolveWarps);
     hold(n, work);
     return add(std::move(n));
   }
+
+  const bool alone_;
 };
 
-class StateBuilder : Builder {
+class StateBuilder : delta_chunks::ConsumerBuilder {
  public:
   StateBuilder(const DeltaChunksKernel& kernel, const arch::Arch& arch)
-      : Builder(kernel, "state", "tj::ops::delta_chunks::StateParams", arch, 1),
+      : ConsumerBuilder("delta_chunks", "state", "tj::ops::delta_chunks::StateParams", "Consumer", arch),
+        kernel_(kernel),
         consumers_(kernel.step == DeltaStep::wide_state ? 2 : 1),
         maps_(kernel.step == DeltaStep::map) {
+    name_graph(kernel, graph_);
     constant("kConsumers", consumers_);
     constant("kMaps", maps_ ? 1 : 0);
   }
@@ -166,7 +165,7 @@ class StateBuilder : Builder {
   Graph build() {
     constexpr int kMost = 4;
     chunk_ = value("chunk",
-                   (maps_ ? 1 : 2) * tokens_bytes() + delta_chunks::kRecordBytes +
+                   (maps_ ? 1 : 2) * tokens_bytes(kernel_.head_dim) + delta_chunks::kRecordBytes +
                        std::int64_t{kChunk} * kRows * consumers_ * kElementBytes,
                    Scope::iteration, 2, kMost);
     load_ = load("load_chunk", chunk_, 1);
@@ -180,33 +179,7 @@ class StateBuilder : Builder {
   }
 
  private:
-  static constexpr int kRows = 64;
-  static constexpr int kThreads = 128;
   static constexpr double kEvery = 16;  // Costs assume a kept state every 16 chunks.
-  // Cycles of a body beside its work: of one whose lists come from shared memory first, and of others. They are half of
-  // those in timelines of an H200 (tj-bench --timeline: 66 to 135, and 13 to 40), as marks take cycles, too.
-  static constexpr double kListCycles = 40, kAloneCycles = 12;
-
-  int matrix(const char* body, int c, int width, int depth, int registers) {
-    Node n = numbered("Consumer", body, c);
-    multiply(n, groups_, groups_.product(2.0 * kRows * width * depth, depth));
-    n.registers = registers;
-    return add(std::move(n));
-  }
-  /// Operations of f32 and conversions, so many for each of `columns` columns, and bytes of shared memory. A warp is
-  /// alone on its scheduler, so it sees the latency of its first load.
-  int arithmetic(const char* body, int c, int columns, double operations, double conversions, double bytes,
-                 double latency, int registers = 0) {
-    Node n = numbered("Consumer", body, c);
-    const double elements = double{kRows} * columns;
-    const int work =
-        cycles(elements * (operations / arch_.fact("f32_per_cycle") + conversions / arch_.fact("convert_per_cycle")) +
-               bytes / kSharedBytesPerCycle);
-    busy(n, work + cycles(latency));
-    n.reservations = {of("ALU", work)};
-    n.registers = registers;
-    return add(std::move(n));
-  }
 
   void consumer(int c) {
     const int width = kernel_.head_dim;
@@ -271,28 +244,15 @@ class StateBuilder : Builder {
     then(tokens, sum);
     then(load_, sum, 0, chunk_);
     wait(sum, stage);
-    put(c, stage);
+    put("put_rows", c, stage, "o" + std::to_string(c));
     for (const int product : {queries, sum}) wait(product, round);
     then(round, queries, 1);
     then(stage, queries, 1);
   }
 
-  /// A consumer's results leave by a warp of another role.
-  void put(int c, int stage) {
-    constexpr double kBytes = double{kRows} * kChunk * kElementBytes;
-    Node n = numbered("Writer", "put_rows", c);
-    n.async = graph::Async::store;
-    n.warps = 1;
-    n.registers = kWriterRegisters;
-    n.reservations = {of("TMA", cycles(engine_.run_cycles(kBytes)))};
-    busy(n, cycles(engine_.arrival_cycles(kBytes)));
-    const int o = value("o" + std::to_string(c), std::int64_t{kChunk} * kRows * kElementBytes, Scope::iteration, 2, 2);
-    then(stage, add(std::move(n)), 0, o);
-  }
-
+  const DeltaChunksKernel kernel_;
   const int consumers_;
   const bool maps_;
-  const Multiplier groups_{Multiplier::Way::warpgroup, arch_};
   int chunk_ = 0, load_ = 0;
 };
 
@@ -338,15 +298,19 @@ class CarryBuilder : Builder {
 const arch::Needs& delta_chunks_needs() {
   static constinit support::Lasting<const arch::Needs> needs;
   return needs.get([] {
-    return arch::Needs{{"TC", "EXP", "ALU", "TMA"},
-                       {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_drain_cycles", "exp2_per_cycle",
-                        "f32_per_cycle", "convert_per_cycle", "copy_latency_cycles", "copy_cycles_per_kb"},
-                       {"sm90"}};
+    return arch::Needs{
+        {"TC", "EXP", "ALU", "TMA"},
+        {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_drain_cycles", "exp2_per_cycle", "f32_per_cycle",
+         "convert_per_cycle", "copy_latency_cycles", "copy_cycles_per_kb", "memory_bytes_per_cycle"},
+        {"sm90"}};
   });
 }
 
 Graph delta_solve_graph(const DeltaChunksKernel& kernel, const arch::Arch& arch) {
-  return SolveBuilder(kernel, arch).build();
+  return SolveBuilder(kernel, arch, false).build();
+}
+Graph delta_matrix_graph(const DeltaChunksKernel& kernel, const arch::Arch& arch) {
+  return SolveBuilder(kernel, arch, true).build();
 }
 Graph delta_state_graph(const DeltaChunksKernel& kernel, const arch::Arch& arch) {
   return StateBuilder(kernel, arch).build();

@@ -4,6 +4,7 @@
 
 #include "ops/common/tensor_args.hpp"
 #include "ops/delta_chunks/delta_chunks.hpp"
+#include "ops/delta_chunks/launches.hpp"
 #include "ops/delta_chunks/params.cuh"
 #include "support/index.hpp"
 
@@ -11,20 +12,13 @@ namespace tj::ops {
 namespace {
 
 using delta_chunks::kChunk;
+using delta_chunks::kMostTokens;
 using delta_chunks::kRecordBytes;
+using delta_chunks::token_map;
+using delta_chunks::walk_chunks;
 using support::at;
 
-constexpr std::int64_t kMostTokens = kEndRows - kChunk;          // of lists: boxes end with a sequence
 constexpr std::int64_t kMostRecordRows = std::int64_t{1} << 31;  // a copy's coordinate
-
-/// Column, token, head, batch; of lists so that boxes end with a sequence.
-support::TensorMapDesc token_map(const Tensor& tensor, bool listed) {
-  const int last = tensor.rank - 1;
-  support::TensorMapDesc desc = tensor_map(tensor, {last, last - 2, last - 1, last == 3 ? 0 : kNoDimension},
-                                           {delta_chunks::kSwizzleColumns, kChunk});
-  if (listed) end_with_rows(desc);
-  return desc;
-}
 
 support::TensorMapDesc record_map(void* records, DType dtype, std::int64_t count) {
   support::TensorMapDesc desc;
@@ -69,12 +63,6 @@ std::size_t records_bytes(const GatedDeltaRuleArgs& call) {
   return static_cast<std::size_t>(delta_chunks_records(call) * heads_of(call)) * kRecordBytes;
 }
 
-void walk(int tiles, int max_sms, LaunchPlan& plan) {
-  plan.limit_sms(max_sms);
-  const auto all = static_cast<unsigned>(tiles);
-  plan.blocks = plan.sm_count == 0 ? all : std::min(all, plan.resident_blocks());
-}
-
 void plan_solve(const DeltaChunksArgs& args, LaunchPlan& plan) {
   using Params = delta_chunks::SolveParams;
   static_assert(sizeof(Params) <= LaunchPlan::kMaxOwnBytes);
@@ -95,7 +83,7 @@ void plan_solve(const DeltaChunksArgs& args, LaunchPlan& plan) {
   const std::int64_t chunks =
       p.records.count == 0 ? delta_chunks_records(call) : std::int64_t{p.records.count} * p.records.sequences;
   p.tiles = static_cast<int>(chunks * heads_of(call));
-  walk(p.tiles, call.max_sms, plan);
+  walk_chunks(p.tiles, call.max_sms, plan);
 }
 
 void plan_state(const DeltaChunksArgs& args, DeltaStep step, LaunchPlan& plan) {
@@ -124,7 +112,7 @@ void plan_state(const DeltaChunksArgs& args, DeltaStep step, LaunchPlan& plan) {
   p.states = args.memory.states;
   p.maps = args.memory.maps;
   p.tiles = static_cast<int>(states_of(call)) * p.records.parts * units;
-  walk(p.tiles, call.max_sms, plan);
+  walk_chunks(p.tiles, call.max_sms, plan);
 }
 
 void plan_carry(const DeltaChunksArgs& args, LaunchPlan& plan) {
@@ -151,7 +139,7 @@ void plan_carry(const DeltaChunksArgs& args, LaunchPlan& plan) {
   p.parts = static_cast<int>(width) / delta_chunks::kCarryRows;
   p.by_parts = divisor_of(p.parts);
   p.tiles = static_cast<int>(states) * p.parts;
-  walk(p.tiles, args.call.max_sms, plan);
+  walk_chunks(p.tiles, args.call.max_sms, plan);
 }
 
 }  // namespace

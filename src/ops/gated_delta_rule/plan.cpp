@@ -2,47 +2,27 @@
 #include <cmath>
 #include <new>
 
-#include "ops/common/tensor_args.hpp"
 #include "ops/common/walk.hpp"
 #include "ops/gated_delta_rule/gated_delta_rule.hpp"
 #include "ops/gated_delta_rule/params.cuh"
+#include "ops/gated_delta_rule/tensors.hpp"
 #include "support/index.hpp"
 
 namespace tj::ops {
 namespace {
 
+using gated_delta_rule::bytes_apart;
+using gated_delta_rule::is_half;
+using gated_delta_rule::numbers_of;
+using gated_delta_rule::states_of;
+using gated_delta_rule::tokens_of;
 using support::at;
 
 constexpr unsigned kBlocksPerSm = 16;  // more than run at a time
 
-long long bytes_apart(const Tensor& tensor, int dimension) { return stride(tensor, dimension) * size_of(tensor.dtype); }
-long long bytes_between(const Tensor& tensor, int batched_rank) {
-  return batch_stride(tensor, batched_rank) * size_of(tensor.dtype);
-}
-
-gated_delta_rule::Tokens tokens_of(const Tensor& tensor) {
-  return {tensor.data, bytes_between(tensor, 4), bytes_apart(tensor, tensor.rank - 3),
-          bytes_apart(tensor, tensor.rank - 2)};
-}
-
-/// after: so many dimensions follow that of heads.
-gated_delta_rule::Numbers numbers_of(const std::optional<Tensor>& tensor, int after) {
-  if (!tensor) return {};
-  const int heads = tensor->rank - 1 - after;
-  return {tensor->data, bytes_between(*tensor, 3 + after), bytes_apart(*tensor, heads - 1),
-          bytes_apart(*tensor, heads)};
-}
-
-gated_delta_rule::States states_of(const std::optional<Tensor>& pool, const std::optional<Tensor>& slots,
-                                   const std::optional<Tensor>& scales) {
-  gated_delta_rule::States states{};
-  if (!pool) return states;
-  states.data = pool->data;
-  states.slot = bytes_apart(*pool, 0);
-  states.head = bytes_apart(*pool, 1);
-  states.row = bytes_apart(*pool, 2);
-  states.count = static_cast<int>(pool->shape[0]);
-  if (slots) states.slots = static_cast<const int*>(slots->data);
+gated_delta_rule::States pool_of(const std::optional<Tensor>& pool, const std::optional<Tensor>& slots,
+                                 const std::optional<Tensor>& scales) {
+  gated_delta_rule::States states = states_of(pool, slots);
   if (scales) {
     states.scales = static_cast<float*>(scales->data);
     states.scale_slot = bytes_apart(*scales, 0);
@@ -75,15 +55,12 @@ gated_delta_rule::TokenStates token_states_of(const std::optional<Tensor>& state
   return each;
 }
 
-bool is_half(const std::optional<Tensor>& tensor) { return tensor && tensor->dtype != DType::f32; }
-
 int options_of(const GatedDeltaRuleArgs& args) {
   using namespace gated_delta_rule;
-  const auto bit = [](bool given, Option option) { return given ? static_cast<int>(option) : 0; };
-  return bit(args.gate_form == GateForm::exp, kGateExp) | bit(args.gate_form == GateForm::raw, kGateRaw) |
-         bit(args.beta_raw, kBetaRaw) | bit(!args.delta, kWithoutDelta) | bit(args.normalise, kNormalise) |
-         bit(is_half(args.gate), kGateHalf) | bit(is_half(args.beta), kBetaHalf) |
-         bit(is_half(args.dt_bias), kBiasHalf);
+  return option(args.gate_form == GateForm::exp, kGateExp) | option(args.gate_form == GateForm::raw, kGateRaw) |
+         option(args.beta_raw, kBetaRaw) | option(!args.delta, kWithoutDelta) | option(args.normalise, kNormalise) |
+         option(is_half(args.gate), kGateHalf) | option(is_half(args.beta), kBetaHalf) |
+         option(is_half(args.dt_bias), kBiasHalf);
 }
 
 Divisor heads_of(const Tensor& o, const Tensor& of) {
@@ -101,8 +78,8 @@ void set_rule(const GatedDeltaRuleArgs& args, gated_delta_rule::Params& p) {
   p.beta = numbers_of(args.beta, 0);
   if (args.a_log) p.a_log = static_cast<const float*>(args.a_log->data);
   if (args.dt_bias) p.dt_bias = args.dt_bias->data;
-  p.initial = states_of(args.initial_state, args.read_slots, args.initial_scales);
-  p.final = states_of(args.final_state, args.write_slots, args.final_scales);
+  p.initial = pool_of(args.initial_state, args.read_slots, args.initial_scales);
+  p.final = pool_of(args.final_state, args.write_slots, args.final_scales);
   p.each = token_states_of(args.token_states, args.token_scales, args.token_every);
   if (args.cu_seqlens) p.cu_seqlens = static_cast<const int*>(args.cu_seqlens->data);
   const auto width = static_cast<int>(args.q.shape[at(args.q.rank - 1)]);

@@ -14,16 +14,16 @@ import sys as _sys
 
 from ._device import Device
 from ._error import Error
-from ._ops import (chunk_indices, chunk_o, combine, fmha, gated_delta_rule, gemm, grouped_gemm, merge_states, plan, prepare, prepare_async,
-                   quantise, tune, warm)
+from ._ops import (chunk_cumsum, chunk_indices, chunk_o, chunk_solve, chunk_states, chunk_wu, combine, fmha, gated_delta_rule, gemm, grouped_gemm,
+                   merge_states, plan, prepare, prepare_async, quantise, tune, warm)
 from ._plan import Plan
 from ._runtime import KernelReport, Runtime, TuneReport, instance
 from ._tensors import Spec
 
 __all__ = ["Device", "Error", "Graph", "KernelReport", "Plan", "Preparation", "Progress", "Remote", "Runtime", "Schedule", "Spec", "TuneReport",
-           "build_id", "chunk_indices", "chunk_o", "combine", "counters", "custom", "default_device", "devices", "fmha", "gated_delta_rule", "gemm",
-           "graph", "grouped_gemm", "instance", "merge_states", "plan", "prepare", "prepare_async", "prometheus", "quantise", "schedule", "target_of",
-           "trim", "tune", "warm"]
+           "build_id", "chunk_cumsum", "chunk_indices", "chunk_o", "chunk_solve", "chunk_states", "chunk_wu", "combine", "counters", "custom",
+           "default_device", "devices", "fmha", "gated_delta_rule", "gemm", "graph", "grouped_gemm", "instance", "merge_states", "plan", "prepare",
+           "prepare_async", "prometheus", "quantise", "schedule", "target_of", "trim", "tune", "warm"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

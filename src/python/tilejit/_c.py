@@ -71,6 +71,13 @@ GatedDeltaRuleArgs = _sized("GatedDeltaRuleArgs", _tensors(
     "initial_scales", "final_scales", "token_scales") + [
         ("scale", c_float), ("has_scale", c_int32), ("gate_form", c_int32), ("beta_raw", c_int32), ("without_delta", c_int32), ("normalise", c_int32),
         ("state_transposed", c_int32), ("max_sms", c_int32), ("token_every", c_int32)])
+ChunkSolveArgs = _sized("ChunkSolveArgs", _tensors("k", "a", "beta", "g_cu", "cu_seqlens") + [("max_sms", c_int32), ("reserved", c_int32)])
+ChunkWuArgs = _sized("ChunkWuArgs", _tensors("k", "v", "a", "w", "u", "beta", "g_cu", "cu_seqlens") + [("max_sms", c_int32), ("reserved", c_int32)])
+ChunkStatesArgs = _sized("ChunkStatesArgs", _tensors(
+    "k", "w", "u", "h", "v_new", "g_cu", "initial_state", "final_state", "cu_seqlens") + [
+        ("state_transposed", c_int32), ("values_by_tokens", c_int32), ("max_sms", c_int32), ("reserved", c_int32)])
+ChunkCumsumArgs = _sized("ChunkCumsumArgs", _tensors("gate", "g_cu", "a_log", "dt_bias", "cu_seqlens") + [
+    ("gate_form", c_int32), ("max_sms", c_int32)])
 KernelReport = _sized("KernelReport", [
     ("name", c_char_p), ("target", c_char_p), ("schedule_json", c_char_p), ("source_path", c_char_p), ("schedule_ms", c_double),
     ("codegen_ms", c_double), ("compile_ms", c_double), ("load_ms", c_double), ("origin", c_int32), ("registers", c_int32)])

@@ -16,6 +16,7 @@ from ._library import check, device_text, encoded, flag, library, number, real, 
 from ._products import _gemm, gemm  # noqa: F401 -- one of the ops
 from ._ready import plain, short
 from ._recurrence import _gated_delta_rule, gated_delta_rule  # noqa: F401 -- one of the ops
+from ._stages import _chunk_cumsum, _chunk_solve, _chunk_states, _chunk_wu, chunk_cumsum, chunk_solve, chunk_states, chunk_wu  # noqa: F401
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -124,7 +125,8 @@ def _chunk_o(q, k, v_new, h, *, g_cu=None, cu_seqlens=None, chunk_indices=None, 
 
 
 _MAKERS = {"fmha": _fmha, "gemm": _gemm, "grouped_gemm": _grouped_gemm, "quantise": _quantise, "combine": _combine,
-           "merge_states": _merge_states, "chunk_indices": _chunk_indices, "chunk_o": _chunk_o, "gated_delta_rule": _gated_delta_rule}
+           "merge_states": _merge_states, "chunk_indices": _chunk_indices, "chunk_o": _chunk_o, "gated_delta_rule": _gated_delta_rule,
+           "chunk_cumsum": _chunk_cumsum, "chunk_solve": _chunk_solve, "chunk_wu": _chunk_wu, "chunk_states": _chunk_states}
 
 
 def _asking(op, arguments, options) -> Call:
@@ -239,9 +241,9 @@ def _flags(flags: dict) -> bytes:
 def prepare(op: Any, *arguments: Any, device: Optional[DeviceLike] = None, runtime: Optional[Runtime] = None, **options: Any) -> KernelReport:
     """Gets the kernels of a call compiled, cached and loaded, without launching.
 
-    op: "fmha", "merge_states", "gemm", "grouped_gemm", "quantise", "combine", "chunk_indices", "chunk_o" or "gated_delta_rule". With
-    tensors, or Specs in their place: those of such a call, and its other arguments. Without: flags as tj-warm has them, dashes as underscores;
-    lists are combined; on `device`, or the default one. With tensors, device is None.
+    op: "fmha", "merge_states", "gemm", "grouped_gemm", "quantise", "combine", "chunk_indices", "chunk_o", "gated_delta_rule" or one of its stages,
+    as "chunk_cumsum". With tensors, or Specs in their place: those of such a call, and its other arguments. Without: flags as tj-warm has them,
+    dashes as underscores; lists are combined; on `device`, or the default one. With tensors, device is None.
     Returns a KernelReport, of the last kernel. Raises tilejit.Error.
 
     >>> import tilejit

@@ -253,6 +253,8 @@ class Runtime:
         quantise, merge_states = staticmethod(_ops.quantise), staticmethod(_ops.merge_states)
         combine, gated_delta_rule = staticmethod(_ops.combine), staticmethod(_ops.gated_delta_rule)
         chunk_indices, chunk_o = staticmethod(_ops.chunk_indices), staticmethod(_ops.chunk_o)
+        chunk_cumsum, chunk_solve = staticmethod(_ops.chunk_cumsum), staticmethod(_ops.chunk_solve)
+        chunk_wu, chunk_states = staticmethod(_ops.chunk_wu), staticmethod(_ops.chunk_states)
         prepare, warm, tune, plan = staticmethod(_ops.prepare), staticmethod(_ops.warm), staticmethod(_ops.tune), staticmethod(_ops.plan)
         prepare_async = staticmethod(_ops.prepare_async)
 
@@ -263,8 +265,8 @@ class Runtime:
         check(library().tj_synchronize(handle.value, device.c, handle_of(stream)))
 
 
-_KERNELS = ("fmha", "gemm", "grouped_gemm", "quantise", "combine", "merge_states", "chunk_indices", "chunk_o", "gated_delta_rule", "prepare",
-            "prepare_async", "warm", "tune", "plan")
+_KERNELS = ("fmha", "gemm", "grouped_gemm", "quantise", "combine", "merge_states", "chunk_indices", "chunk_o", "gated_delta_rule", "chunk_cumsum",
+            "chunk_solve", "chunk_wu", "chunk_states", "prepare", "prepare_async", "warm", "tune", "plan")
 
 
 def _method(function):

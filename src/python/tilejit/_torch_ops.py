@@ -10,7 +10,7 @@ import functools
 
 import torch
 
-from . import _torch_expert_shapes, _torch_recurrence_shapes, _torch_merge_shapes, _torch_shapes
+from . import _torch_expert_shapes, _torch_recurrence_shapes, _torch_merge_shapes, _torch_shapes, _torch_stage_shapes
 from ._error import Error
 from ._torch_run import refuse_grad, refuse_tangent, run
 
@@ -22,6 +22,7 @@ _RULE_OPTIONS = ("Tensor? gate=None, Tensor? a_log=None, Tensor? dt_bias=None, T
                  "bool delta=True, bool normalise=False, float? scale=None, Tensor? initial_state=None, Tensor? read_slots=None, "
                  "Tensor? cu_seqlens=None, bool state_transposed=False")
 _END = ", Tensor? end_params=None, str? end_text=None"
+_CUMSUM_OPTIONS = "str gate_form='log', Tensor? a_log=None, Tensor? dt_bias=None, Tensor? cu_seqlens=None"
 SCHEMAS = {
     "fmha": "(Tensor q, Tensor k, Tensor v, *, " + _FMHA_OPTIONS + ") -> Tensor",
     "fmha_lse": "(Tensor q, Tensor k, Tensor v, *, " + _FMHA_OPTIONS + ") -> (Tensor, Tensor)",
@@ -60,6 +61,13 @@ SCHEMAS = {
     "gated_delta_rule_out": "(Tensor q, Tensor k, Tensor v, Tensor(a!) out, *, " + _RULE_OPTIONS + ", Tensor(b!)? final_state=None, "
                             "Tensor? write_slots=None, Tensor(c!)? token_states=None, Tensor? initial_scales=None, "
                             "Tensor(d!)? final_scales=None, Tensor(e!)? token_scales=None, int token_every=1) -> ()",
+    "chunk_solve": "(Tensor k, *, Tensor? beta=None, Tensor? g_cu=None, Tensor? cu_seqlens=None) -> Tensor",
+    "chunk_wu": "(Tensor k, Tensor v, Tensor a, *, Tensor? beta=None, Tensor? g_cu=None, Tensor? cu_seqlens=None) -> (Tensor, Tensor)",
+    "chunk_states": "(Tensor k, Tensor w, Tensor u, *, Tensor? g_cu=None, Tensor? initial_state=None, Tensor? cu_seqlens=None, "
+                    "bool state_transposed=False, bool values_by_tokens=False, SymInt? chunks=None, ScalarType? state_dtype=None) "
+                    "-> (Tensor, Tensor, Tensor)",
+    "chunk_cumsum": "(Tensor gate, *, " + _CUMSUM_OPTIONS + ") -> Tensor",
+    "chunk_cumsum_out": "(Tensor gate, Tensor(a!) out, *, " + _CUMSUM_OPTIONS + ") -> ()",
 }
 
 
@@ -198,6 +206,35 @@ def gated_delta_rule_out(q, k, v, out, *, final_state=None, token_states=None, f
     _rule((q, k, v), (out, final_state, token_states, final_scales, token_scales), False, **options)
 
 
+def chunk_cumsum_out(gate, out, *, gate_form="log", a_log=None, dt_bias=None, cu_seqlens=None, made=False):
+    run("chunk_cumsum", (gate_form,), (gate, a_log, dt_bias, cu_seqlens, out), made)
+
+
+def chunk_cumsum(gate, **options):
+    g_cu = torch.empty(gate.shape, dtype=torch.float32, device=gate.device)
+    chunk_cumsum_out(gate, g_cu, made=True, **options)
+    return g_cu
+
+
+def chunk_solve(k, *, beta=None, g_cu=None, cu_seqlens=None):
+    a = k.new_empty(_torch_stage_shapes.solve_like(k, beta, g_cu))
+    run("chunk_solve", (), (k, beta, g_cu, cu_seqlens, a), True)
+    return a
+
+
+def chunk_wu(k, v, a, *, beta=None, g_cu=None, cu_seqlens=None):
+    w, u = _torch_stage_shapes.wu_like(k, v, a)
+    run("chunk_wu", (), (k, v, a, beta, g_cu, cu_seqlens, w, u), True)
+    return w, u
+
+
+def chunk_states(k, w, u, *, g_cu=None, initial_state=None, cu_seqlens=None, state_transposed=False, values_by_tokens=False, chunks=None,
+                 state_dtype=None):
+    results = _torch_stage_shapes.states_like(k, u, initial_state, cu_seqlens, state_transposed, values_by_tokens, chunks, state_dtype)
+    run("chunk_states", (state_transposed, values_by_tokens), (k, w, u, g_cu, initial_state, cu_seqlens, *results), True)
+    return results
+
+
 _functorch = torch._C._functorch
 _CAST = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -237,7 +274,7 @@ def _tags():
 
 def _define():
     library, tags, shapes = torch.library.Library("tilejit", "DEF"), _tags(), {}
-    for part in (_torch_shapes, _torch_expert_shapes, _torch_merge_shapes, _torch_recurrence_shapes):
+    for part in (_torch_shapes, _torch_expert_shapes, _torch_merge_shapes, _torch_recurrence_shapes, _torch_stage_shapes):
         shapes.update(vars(part))
     for name, schema in SCHEMAS.items():
         for twin in (name, "_" + name):

@@ -83,6 +83,28 @@ def _gated_delta_rule(call, tensors, options):
                 initial_scales=initial_scales, final_scales=final_scales, token_scales=token_scales, token_every=token_every)
 
 
+def _chunk_cumsum(call, tensors, options):
+    gate, a_log, dt_bias, cu_seqlens, g_cu = tensors
+    return call(gate, gate_form=options[0], a_log=a_log, dt_bias=dt_bias, cu_seqlens=cu_seqlens, out=g_cu)
+
+
+def _chunk_solve(call, tensors, options):
+    k, beta, g_cu, cu_seqlens, a = tensors
+    return call(k, beta=beta, g_cu=g_cu, cu_seqlens=cu_seqlens, out=a)
+
+
+def _chunk_wu(call, tensors, options):
+    k, v, a, beta, g_cu, cu_seqlens, w, u = tensors
+    return call(k, v, a, beta=beta, g_cu=g_cu, cu_seqlens=cu_seqlens, out=(w, u))
+
+
+def _chunk_states(call, tensors, options):
+    k, w, u, g_cu, initial_state, cu_seqlens, h, v_new, final_state = tensors
+    state_transposed, values_by_tokens = options
+    return call(k, w, u, g_cu=g_cu, initial_state=initial_state, cu_seqlens=cu_seqlens, state_transposed=state_transposed,
+                values_by_tokens=values_by_tokens, final_state=final_state, out=(h, v_new))
+
+
 # The tensors of a call in the order of run(), by their names in plans; how many of them are results; how the package's own function takes them.
 _OPS = {
     "fmha": (("q", "k", "v", "alibi_slopes", "sinks", "cu_seqlens_q", "cu_seqlens_k", "seqused_k", "block_table", "bias", "mod_params", "o", "lse"), 2,
@@ -96,6 +118,10 @@ _OPS = {
     "chunk_o": (("q", "k", "v_new", "h", "g_cu", "cu_seqlens", "chunk_indices", "total_chunks", "o"), 1, _chunk_o),
     "gated_delta_rule": (("q", "k", "v", "gate", "a_log", "dt_bias", "beta", "initial_state", "read_slots", "write_slots", "cu_seqlens",
                           "initial_scales", "o", "final_state", "token_states", "final_scales", "token_scales"), 5, _gated_delta_rule),
+    "chunk_cumsum": (("gate", "a_log", "dt_bias", "cu_seqlens", "g_cu"), 1, _chunk_cumsum),
+    "chunk_solve": (("k", "beta", "g_cu", "cu_seqlens", "a"), 1, _chunk_solve),
+    "chunk_wu": (("k", "v", "a", "beta", "g_cu", "cu_seqlens", "w", "u"), 2, _chunk_wu),
+    "chunk_states": (("k", "w", "u", "g_cu", "initial_state", "cu_seqlens", "h", "v_new", "final_state"), 3, _chunk_states),
 }
 
 

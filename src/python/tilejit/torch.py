@@ -20,9 +20,13 @@ meta tensors. A tensor that requires grad is refused outside of torch.no_grad();
     torch.ops.tilejit.chunk_o(q, k, v_new, h, *, ...) -> o                      chunk_o_out: out
     torch.ops.tilejit.gated_delta_rule(q, k, v, *, gate, beta, ...) -> (o, final_state)
                       gated_delta_rule_out: out, final_state=None, write_slots=None, token_states=None
+    torch.ops.tilejit.chunk_cumsum(gate, *, gate_form, ...) -> g_cu             chunk_cumsum_out: out
+    torch.ops.tilejit.chunk_solve(k, *, beta, g_cu, cu_seqlens) -> a
+    torch.ops.tilejit.chunk_wu(k, v, a, *, beta, g_cu, cu_seqlens) -> (w, u)
+    torch.ops.tilejit.chunk_states(k, w, u, *, g_cu, initial_state, ...) -> (h, v_new, final_state)
 
-Arguments are those of tilejit.fmha(), gemm(), grouped_gemm(), quantise(), merge_states(), combine(), chunk_indices(), chunk_o() and
-gated_delta_rule(). It needs PyTorch 2.4 or later.
+Arguments are those of tilejit.fmha(), gemm(), grouped_gemm(), quantise(), merge_states(), combine(), chunk_indices(), chunk_o(),
+gated_delta_rule() and its stages. It needs PyTorch 2.4 or later.
 
 >>> import torch, tilejit.torch
 >>> q = torch.ones(1, 2, 64, 64, dtype=torch.float16)
@@ -53,8 +57,11 @@ from ._torch_rule import chunk_gated_delta_rule, fused_recurrent_gated_delta_rul
 from ._torch_neighbours import (chunk_delta_rule, chunk_kda, chunk_simple_gla, fused_recurrent_delta_rule, fused_recurrent_gla,  # noqa: E402
                                 fused_recurrent_kda, fused_recurrent_simple_gla)
 from ._torch_sdpa import sdpa  # noqa: E402
+from ._torch_stages import (chunk_gated_delta_rule_fwd_h, chunk_gated_delta_rule_fwd_intra, chunk_local_cumsum,  # noqa: E402
+                            recompute_w_u_fwd)
 
-__all__ = ["chunk_delta_rule", "chunk_gated_delta_rule", "chunk_kda", "chunk_simple_gla", "flash_attn_func", "flash_attn_varlen_func",
-           "flash_attn_with_kvcache", "flex_attention", "fp8_gemm_nt", "fused_moe", "fused_recurrent_delta_rule", "fused_recurrent_gated_delta_rule",
-           "fused_recurrent_gla", "fused_recurrent_kda", "fused_recurrent_simple_gla", "gated_delta_rule_decode", "m_grouped_fp8_gemm_nt_contiguous",
-           "m_grouped_fp8_gemm_nt_masked", "merge_states", "sdpa"]
+__all__ = ["chunk_delta_rule", "chunk_gated_delta_rule", "chunk_gated_delta_rule_fwd_h", "chunk_gated_delta_rule_fwd_intra", "chunk_kda",
+           "chunk_local_cumsum", "chunk_simple_gla", "flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache", "flex_attention",
+           "fp8_gemm_nt", "fused_moe", "fused_recurrent_delta_rule", "fused_recurrent_gated_delta_rule", "fused_recurrent_gla", "fused_recurrent_kda",
+           "fused_recurrent_simple_gla", "gated_delta_rule_decode", "m_grouped_fp8_gemm_nt_contiguous", "m_grouped_fp8_gemm_nt_masked", "merge_states",
+           "recompute_w_u_fwd", "sdpa"]

@@ -5,37 +5,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "common/half.hpp"
-#include "ops/gemm/problem.hpp"
-
 namespace tj::test {
 namespace {
-
-const Device kCpu{DeviceKind::cpu, 0};
-Tensor tensor_of(void* data, DType dtype, const std::vector<std::int64_t>& shape,
-                 const std::vector<std::int64_t>& strides) {
-  Tensor tensor;
-  tensor.data = data;
-  tensor.device = kCpu;
-  tensor.dtype = dtype;
-  tensor.rank = static_cast<int>(shape.size());
-  std::copy(shape.begin(), shape.end(), tensor.shape.begin());
-  std::copy(strides.begin(), strides.end(), tensor.strides.begin());
-  return tensor;
-}
-
-Tensor list_of(std::vector<std::int32_t>& list) {
-  return tensor_of(list.data(), DType::i32, {static_cast<std::int64_t>(list.size())}, {1});
-}
-
-/// The nearest element; ties go to either.
-std::uint8_t nearest_e4m3(double value) {
-  std::uint8_t best = 0;
-  for (int bits = 1; bits < 256; ++bits)
-    if (std::abs(from_e4m3(static_cast<std::uint8_t>(bits)) - value) < std::abs(from_e4m3(best) - value))
-      best = static_cast<std::uint8_t>(bits);
-  return best;
-}
 
 /// Bounds from first to last - 1 rise, between least and most: the middle one, then those of either half. Those of the
 /// whole list's ends are moved last.
@@ -54,66 +25,6 @@ void rise(std::vector<std::int64_t>& bounds, std::size_t first, std::size_t last
 
 }  // namespace
 
-std::size_t RuleProblem::Memory::at(std::initializer_list<std::int64_t> place) const {
-  std::int64_t at = 0;
-  std::size_t axis = 0;
-  for (const std::int64_t i : place) at += i * strides[axis++];
-  return static_cast<std::size_t>(at) * static_cast<std::size_t>(size_of(dtype));
-}
-double RuleProblem::Memory::get(std::initializer_list<std::int64_t> place) const {
-  if (dtype == DType::f32) {
-    float value = 0;
-    std::memcpy(&value, bytes.data() + at(place), 4);
-    return static_cast<double>(value);
-  }
-  if (dtype == DType::e4m3) return from_e4m3(bytes[at(place)]);
-  std::uint16_t half = 0;
-  std::memcpy(&half, bytes.data() + at(place), 2);
-  return static_cast<double>(samples::to_float(half, dtype));
-}
-void RuleProblem::Memory::set(std::initializer_list<std::int64_t> place, double value) {
-  if (dtype == DType::e4m3) {
-    bytes[at(place)] = nearest_e4m3(value);
-    return;
-  }
-  const auto number = static_cast<float>(value);
-  const std::uint16_t half = dtype == DType::f32 ? std::uint16_t{0} : samples::from_float(number, dtype);
-  if (dtype == DType::f32)
-    std::memcpy(bytes.data() + at(place), &number, 4);
-  else
-    std::memcpy(bytes.data() + at(place), &half, 2);
-}
-
-Tensor RuleProblem::make(Memory& memory, DType dtype, std::vector<std::int64_t> shape, int padding, const Each& each) {
-  memory.dtype = dtype;
-  memory.shape = shape;
-  memory.strides.assign(shape.size(), 1);
-  std::int64_t pitch = shape.back() + padding;
-  for (std::size_t i = shape.size() - 1; i-- > 0;) {
-    memory.strides[i] = pitch;
-    pitch = pitch * shape[i] + padding;
-  }
-  const auto bytes = static_cast<std::size_t>(size_of(dtype));
-  memory.bytes.assign((static_cast<std::size_t>(pitch) + 16) * bytes, kPoison);
-  Memory flat = memory;
-  flat.strides = {1};
-  if (each) {
-    std::vector<std::int64_t> place(shape.size(), 0);
-    for (bool more = true; more;) {
-      std::int64_t at = 0;
-      for (std::size_t i = 0; i < shape.size(); ++i) at += place[i] * memory.strides[i];
-      flat.set({at}, each());
-      more = false;
-      for (std::size_t i = shape.size(); i-- > 0 && !more;) {
-        more = ++place[i] < shape[i];
-        if (!more) place[i] = 0;
-      }
-    }
-    memory.bytes = std::move(flat.bytes);
-  }
-  return tensor_of(memory.bytes.data(), dtype, shape, memory.strides);
-}
-
 std::int64_t RuleProblem::sequences() const {
   if (!shape_.lengths.empty()) return static_cast<std::int64_t>(shape_.lengths.size());
   return std::max<std::int64_t>(1, shape_.batch);
@@ -128,7 +39,7 @@ RuleProblem::RuleProblem(const RuleShape& shape, unsigned seed) : shape_(shape) 
     ends = {shape.lead};
     for (const std::int32_t length : shape.lengths) ends.push_back(ends.back() + length);
     tokens_ = std::max(1, ends.back() + shape.tail);
-    args.cu_seqlens = list_of(ends);
+    args.cu_seqlens = list_tensor(ends);
   }
   const auto shaped = [&](std::vector<std::int64_t> last) {
     last.insert(last.begin(), tokens_);
@@ -137,11 +48,12 @@ RuleProblem::RuleProblem(const RuleShape& shape, unsigned seed) : shape_(shape) 
   };
   // Elements of size 1 / sqrt(width), as normalised rows have.
   const auto small = [&] { return normal(random) / std::sqrt(static_cast<double>(shape.width)); };
-  args.q = make(q_, shape.dtype, shaped({shape.q_heads, shape.width}), shape.padding, small);
-  args.k = make(k_, shape.dtype, shaped({shape.k_heads, shape.width}), shape.padding,
-                [&] { return shape.key_size * small(); });
-  args.v = make(v_, shape.dtype, shaped({shape.v_heads, shape.width}), shape.padding, [&] { return normal(random); });
-  args.o = make(o_, shape.dtype, shaped({shape.heads, shape.width}), shape.padding, {});
+  args.q = make_tensor(q_, shape.dtype, shaped({shape.q_heads, shape.width}), shape.padding, small);
+  args.k = make_tensor(k_, shape.dtype, shaped({shape.k_heads, shape.width}), shape.padding,
+                       [&] { return shape.key_size * small(); });
+  args.v =
+      make_tensor(v_, shape.dtype, shaped({shape.v_heads, shape.width}), shape.padding, [&] { return normal(random); });
+  args.o = make_tensor(o_, shape.dtype, shaped({shape.heads, shape.width}), shape.padding, {});
   for (std::int64_t t = 0; t < tokens_; ++t)
     if (!ends.empty() && (t < ends.front() || t >= ends.back()))
       for (Memory* memory : {&q_, &k_, &v_})
@@ -155,21 +67,21 @@ RuleProblem::RuleProblem(const RuleShape& shape, unsigned seed) : shape_(shape) 
     return shape.exp_gate ? std::exp(g) : g;
   };
   if (shape.gate != Given::none && shape.channels)
-    args.gate = make(gate_, numbers, shaped({shape.heads, shape.width}), shape.padding, gate);
+    args.gate = make_tensor(gate_, numbers, shaped({shape.heads, shape.width}), shape.padding, gate);
   else if (shape.gate != Given::none)
-    args.gate = make(gate_, numbers, shaped({shape.heads}), 1, gate);
+    args.gate = make_tensor(gate_, numbers, shaped({shape.heads}), 1, gate);
   if (shape.gate == Given::raw) {
     args.gate_form = GateForm::raw;
-    args.a_log = make(a_log_, DType::f32, {shape.heads}, 0, [&] { return normal(random); });
+    args.a_log = make_tensor(a_log_, DType::f32, {shape.heads}, 0, [&] { return normal(random); });
     std::vector<std::int64_t> biases = {shape.heads};
     if (shape.channels) biases.push_back(shape.width);
-    if (shape.bias) args.dt_bias = make(dt_bias_, numbers, biases, 0, [&] { return normal(random); });
+    if (shape.bias) args.dt_bias = make_tensor(dt_bias_, numbers, biases, 0, [&] { return normal(random); });
   } else if (shape.exp_gate) {
     args.gate_form = GateForm::exp;
   }
   args.beta_raw = shape.beta == Given::raw;
   if (shape.beta != Given::none)
-    args.beta = make(beta_, numbers, shaped({shape.heads}), 3, [&] {
+    args.beta = make_tensor(beta_, numbers, shaped({shape.heads}), 3, [&] {
       return args.beta_raw ? 3 * normal(random) : shape.beta_least + (1 - shape.beta_least) * uniform(random);
     });
   args.delta = shape.delta;
@@ -191,8 +103,9 @@ void RuleProblem::make_states(std::mt19937& random) {
   const auto any_scale = [&] { return std::exp(normal(random)) / 64; };
   if (shape.initial)
     args.initial_state =
-        make(initial_, shape.state, states, padding, [&] { return (scaled ? 64 : 1) * normal(random); });
-  if (shape.initial && scaled) args.initial_scales = make(initial_scales_, DType::f32, scales, padding, any_scale);
+        make_tensor(initial_, shape.state, states, padding, [&] { return (scaled ? 64 : 1) * normal(random); });
+  if (shape.initial && scaled)
+    args.initial_scales = make_tensor(initial_scales_, DType::f32, scales, padding, any_scale);
   for (std::int64_t slot = 0; shape.initial && slot < shape.pool; ++slot)
     if (std::find(reads.begin(), reads.end(), slot) == reads.end())
       for (Memory* memory : {&initial_, &initial_scales_})
@@ -203,16 +116,18 @@ void RuleProblem::make_states(std::mt19937& random) {
     args.final_state = args.initial_state;
     args.final_scales = args.initial_scales;
   } else if (shape.final) {
-    args.final_state = make(final_, shape.state, states, padding, {});
-    if (scaled) args.final_scales = make(final_scales_, DType::f32, scales, padding, {});
+    args.final_state = make_tensor(final_, shape.state, states, padding, {});
+    if (scaled) args.final_scales = make_tensor(final_scales_, DType::f32, scales, padding, {});
   }
-  if (shape.pool > 0 && shape.initial) args.read_slots = list_of(reads);
-  if (shape.pool > 0 && shape.final) args.write_slots = list_of(writes);
+  if (shape.pool > 0 && shape.initial) args.read_slots = list_tensor(reads);
+  if (shape.pool > 0 && shape.final) args.write_slots = list_tensor(writes);
   if (shape.kept == 0) return;
   args.token_every = shape.every;
-  args.token_states = make(each_, shape.state, {sequences(), shape.kept, shape.heads, width, width}, padding, {});
+  args.token_states =
+      make_tensor(each_, shape.state, {sequences(), shape.kept, shape.heads, width, width}, padding, {});
   if (scaled)
-    args.token_scales = make(each_scales_, DType::f32, {sequences(), shape.kept, shape.heads, width}, padding, {});
+    args.token_scales =
+        make_tensor(each_scales_, DType::f32, {sequences(), shape.kept, shape.heads, width}, padding, {});
 }
 
 double RuleProblem::token_number(const Memory& memory, std::int64_t sequence, std::int64_t token,

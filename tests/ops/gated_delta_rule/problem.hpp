@@ -11,11 +11,11 @@
 
 #include <tilejit/gated_delta_rule.hpp>
 
+#include "ops/gated_delta_rule/memory.hpp"
+
 namespace tj::test {
 
 enum class Given { none, plain, raw };
-
-inline constexpr unsigned char kPoison = 0xff;  ///< of all bytes: a NaN in each type
 
 struct RuleShape {
   std::int64_t batch = 0, tokens = 1;  ///< batch 0: no such dimension
@@ -52,16 +52,6 @@ class RuleProblem {
   std::vector<std::int32_t> ends, reads, writes;  ///< the lists that the device sees
 
  private:
-  struct Memory {
-    std::vector<unsigned char> bytes;
-    std::vector<std::int64_t> shape, strides;
-    DType dtype = DType::f32;
-    std::size_t at(std::initializer_list<std::int64_t> place) const;
-    double get(std::initializer_list<std::int64_t> place) const;
-    void set(std::initializer_list<std::int64_t> place, double value);
-  };
-  using Each = std::function<double()>;
-  Tensor make(Memory& memory, DType dtype, std::vector<std::int64_t> shape, int padding, const Each& each);
   void make_states(std::mt19937& random);
   double token_number(const Memory& memory, std::int64_t sequence, std::int64_t token, std::int64_t head) const;
   double decay(std::int64_t sequence, std::int64_t token, std::int64_t head, std::int64_t channel) const;

@@ -1,0 +1,48 @@
+// The solved matrix A of each chunk alone: the bodies of the kernel of chunk_solve.
+//
+// Decides what is left of the kernel that makes records (solve.cuh): gates come as running sums, there are no queries,
+// and rows of A go to the caller's tensor, which is o of the rule. Invariant: rows of no token are not written.
+#pragma once
+
+#include "ops/delta_chunks/solve.cuh"
+
+namespace tj::ops::delta_chunks {
+
+template <class C_>
+struct Lone : Solver<C_> {
+  using C = C_;
+  TJ_DEVICE Lone(const SolveParams& p, int which) : Solver<C_>(p, which) {}
+};
+
+/// Running sums in powers of two, then beta, of all tokens of a chunk: a warp does it, a lane two tokens.
+template <class C>
+TJ_DEVICE void take_sums(Lone<C>& lone, const Tile& tile, int, u32 gates) {
+  if (lone.own != 0) return;
+  const typename C::Element tag{};
+  const gated_delta_rule::Params& rule = lone.params.rule;
+  const int lane = static_cast<int>(dev::lane_index());
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const bool inside = lane + 32 * half < tile.place.rows;
+    const float sum = dev::number_of(lone.numbers.gate[half]) * gated_delta_rule::kLog2E,
+                beta = gated_delta_rule::beta_value(
+                    rule,
+                    gated_delta_rule::value_of(tag, lone.numbers.beta[half], has(rule, gated_delta_rule::kBetaHalf)));
+    dev::store_shared(token_number(gates, lane + 32 * half), inside ? sum : 0.0f);
+    dev::store_shared(token_number(gates, kChunk + lane + 32 * half), inside ? beta : 0.0f);
+  }
+}
+
+template <class C>
+TJ_DEVICE void multiply_keys(Lone<C>& lone, const Tile&, int, u32 k, u32 factors) {
+  multiply_rows<false>(lone, k, k, first_rows(lone), factors);
+}
+
+template <class C>
+TJ_DEVICE void put_rows(Lone<C>& lone, const Tile& tile, int, u32 gates) {
+  const gated_delta_rule::Tokens& a = lone.params.rule.o;
+  put_matrix(lone, gates, gated_delta_rule::row_of(a, {tile.place.batch, tile.place.token, tile.head}, tile.head),
+             a.token, tile.place.rows);
+}
+
+}  // namespace tj::ops::delta_chunks

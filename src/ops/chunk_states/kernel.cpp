@@ -1,0 +1,208 @@
+// States before each chunk: requests and graph; see chunk_states.hpp.
+#include <array>
+
+#include "ops/chunk_states/chunk_states.hpp"
+#include "ops/common/chunk_kernel.hpp"
+#include "ops/common/chunk_tokens.hpp"
+#include "ops/common/chunk_trial.hpp"
+#include "ops/common/described.hpp"
+#include "ops/common/machine.hpp"
+#include "ops/common/tensor_list.hpp"
+#include "ops/delta_chunks/builder.hpp"
+#include "ops/delta_chunks/delta_chunks.hpp"
+#include "support/index.hpp"
+#include "support/lasting.hpp"
+
+namespace tj::ops {
+namespace {
+
+using graph::Graph;
+using support::at;
+
+constexpr const char* kOp = "chunk_states";
+constexpr double kTypicalChunks = 128;
+
+constexpr std::array<Field<ChunkStatesKernel>, 4> kFields = {
+    {gated_delta_rule::dtype_field<ChunkStatesKernel>(), gated_delta_rule::state_field<ChunkStatesKernel>(),
+     gated_delta_rule::head_dim_field<ChunkStatesKernel>(),
+     gated_delta_rule::state_transposed_field<ChunkStatesKernel>()}};
+
+class Builder : delta_chunks::ConsumerBuilder {
+ public:
+  Builder(const ChunkStatesKernel& kernel, const arch::Arch& arch)
+      : ConsumerBuilder(kOp, "sm90", "tj::ops::chunk_states::Params", "Stager", arch), width_(kernel.head_dim) {
+    graph_.name = request_of_fields<kFields>(kOp, kernel).name;
+    add_constants<kFields>(kOp, kernel, graph_);
+    constant("kConsumers", 1);
+    constant("kMaps", 0);
+  }
+
+  Graph build() {
+    const int chunk = value("chunk", 2 * tokens_bytes(width_) + tokens_bytes(kRows), Scope::iteration, 2, 4),
+              load_chunk = load("load_chunk", chunk, 1);
+    const int begin = add(numbered(context_, "begin_state", 0, Scope::tile_begin));
+    Node asked = numbered(context_, "ask_sums", 0);
+    busy(asked, cycles(kAskCycles));
+    asked.registers = kChunkColumns / 4 + 1;
+    const int ask = add(std::move(asked));
+    Node kept = numbered(context_, "keep_before", 0);
+    busy(kept, cycles(kAloneCycles + memory_cycles(double{kRows} * width_ * kElementBytes)));
+    const int keep = add(std::move(kept));
+    const int round = arithmetic("round_state", 0, width_, 0, 0.5, 0, kAloneCycles, kRows * width_ / 2 / kThreads),
+              read = matrix("read_w", 0, kChunkColumns, width_, kRows * kChunkColumns / kThreads),
+              fade = arithmetic("fade_all", 0, width_, 1, 0, 0, kAloneCycles),
+              take = arithmetic("take_values", 0, kChunkColumns, 0, 0, tokens_bytes(kRows), kListCycles,
+                                kChunkColumns / 4),
+              correct = arithmetic("correct_w", 0, kChunkColumns, 1, 1, 0, kAloneCycles, kChunkColumns / 4),
+              weigh = arithmetic("weigh_w", 0, kChunkColumns, 2, 0.5, 0, kListCycles, kChunkColumns / 4),
+              change = matrix("change_state", 0, width_, kChunkColumns, kRows * width_ / kThreads);
+    const int end = add(numbered(context_, "end_state", 0, Scope::tile_end));
+    edge(begin, read, 0, 0, false);
+    then(load_chunk, read, 0, chunk);
+    then(load_chunk, take, 0, chunk);
+    then(load_chunk, change, 0, chunk);
+    wait(read, correct);
+    then(take, correct);
+    then(correct, take, 1);
+    then(ask, weigh);
+    then(ask, fade);
+    for (const int reader : {weigh, fade}) then(reader, ask, 1);
+    then(correct, weigh);
+    then(weigh, change);
+    then(fade, change);
+    order(change, keep, node(change).cycles);  // under the product, which leaves what is kept alone
+    then(keep, round);
+    wait(change, end);
+    // A step ends with the state that the next one reads, and with no product under way, as in delta_chunks.
+    for (const int product : {read, change}) wait(product, round);
+    for (const int reader : {read, fade, keep}) then(round, reader, 1);
+    values(correct);
+    graph_.least_smem_bytes = arch_.smem_per_block_bytes;
+    graph_.flops_per_iteration = 2.0 * kRows * kChunkColumns * 2 * width_;
+    graph_.overhead_cycles = 4.0 * node(load_chunk).latency;
+    return std::move(graph_);
+  }
+
+ private:
+  static constexpr double kAskCycles =
+      60;  // an estimate: 17 loads of each thread, of what was asked for a chunk before
+
+  /// v_new leaves by a warp of another role.
+  void values(int correct) {
+    const int stage = arithmetic("stage_values", 0, kChunkColumns, 0, 0, tokens_bytes(kRows), kAloneCycles);
+    then(correct, stage);
+    then(stage, correct, 1);
+    put("put_values", 0, stage, "v_new");
+  }
+
+  const int width_;
+};
+
+class ChunkStates final : public Described<ChunkStatesArgs, chunk_states_from_c> {
+ public:
+  std::string_view name() const override { return kOp; }
+
+  void validate(const void* args, bool on_model) const override { ops::validate(get(args), on_model); }
+  void check_lists(const void* args, const ReadList& read) const override {
+    const ChunkStatesArgs& of = get(args);
+    check_token_ends({kOp, "k", of.k, 3, of.cu_seqlens}, read);
+  }
+  Device device_of(const void* args) const override { return get(args).k.device; }
+  bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {delta_chunks_needs()}); }
+
+  ProblemKey problem_key(const void* args) const override {
+    const ChunkStatesArgs& of = get(args);
+    return {key_of_fields<kFields>(ChunkStatesKernel{
+        of.k.dtype, chunk_states_type(of), static_cast<int>(of.k.shape[at(of.k.rank - 1)]), of.state_transposed})};
+  }
+  Request request_of(const Kernel& kernel) const override {
+    return request_of_fields<kFields>(kOp, kernel_of_key<kFields, ChunkStatesKernel>(kernel.small_key));
+  }
+  Kernel kernel_of(const Request& request) const override {
+    return {key_of_fields<kFields>(kernel_of_fields<kFields, ChunkStatesKernel>(request))};
+  }
+  std::vector<NeededKernel> needed_kernels(const void* config, const ChooseKernel& choose) const override {
+    const auto& of = *static_cast<const ChunkStatesConfig*>(config);
+    ops::validate(of);
+    const ChunkStatesKernel kernel{of.dtype, of.state_dtype, of.head_dim, of.state_transposed};
+    return {{this, choose({key_of_fields<kFields>(kernel)})}};
+  }
+  using Op::needed_kernels;
+  std::vector<Request> requests(const Flags& flags) const override {
+    return requests_of_flags<kFields, ChunkStatesKernel>(kOp, flags);
+  }
+  std::vector<Trial> trials(const Flags& given, const arch::Arch&) const override {
+    Flags flags = given;
+    std::vector<Trial> list;
+    const ChunkSizes sizes(kOp, flags);
+    for (const ChunkStatesKernel& kernel :
+         kernels_of_flags<kFields, ChunkStatesKernel>(kOp, flags, first_of_each(choices_of_fields<kFields>())))
+      for (const std::vector<std::int64_t>& lengths : sizes.lengths()) list.push_back(trial_of(kernel, sizes, lengths));
+    return list;
+  }
+
+  std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
+    arch::require(arch, kOp, delta_chunks_needs());
+    const auto kernel = kernel_of_fields<kFields, ChunkStatesKernel>(request);
+    Candidate candidate{Builder(kernel, arch).build(), kTypicalChunks, 0, false};
+    candidate.definitions = matrix_widths({64, kernel.head_dim});
+    candidate.useful_flops = candidate.graph.flops_per_iteration * kTypicalChunks;
+    return {std::move(candidate)};
+  }
+  void tensors(void* args, TensorList& list) const override {
+    ChunkStatesArgs& of = get(args);
+    list.reads("k", of.k);
+    list.reads("w", of.w);
+    list.reads("u", of.u);
+    list.writes("h", of.h);
+    list.writes("v_new", of.v_new);
+    list.reads("g_cu", of.g_cu);
+    list.reads("initial_state", of.initial_state);
+    list.writes("final_state", of.final_state);
+    list.reads("cu_seqlens", of.cu_seqlens);
+  }
+  void plan(const void* args, const Kernel&, const Geometry&, LaunchPlan& plan) const override {
+    chunk_states_plan(get(args), plan);
+  }
+
+ private:
+  static Trial trial_of(const ChunkStatesKernel& kernel, const ChunkSizes& sizes,
+                        const std::vector<std::int64_t>& lengths) {
+    ChunkTrial trial(sizes, lengths, flags_of_fields<kFields>(kernel));
+    const std::int64_t heads = sizes.v_heads(), width = kernel.head_dim, chunks = trial.chunks(),
+                       sequences = trial.sequences();
+    const std::size_t k = trial.add("k", kernel.dtype, {sizes.heads(), width}),
+                      w = trial.add_bits("w", {heads, width / 2}, kNearNothing),
+                      u = trial.add("u", kernel.dtype, {heads, width}),
+                      h = trial.add_dense("h", kernel.dtype, {chunks, heads, width, width}, true),
+                      v_new = trial.add_dense("v_new", kernel.dtype, {chunks * 64, heads, width}, true),
+                      first = trial.add_dense("initial_state", kernel.state, {sequences, heads, width, width}),
+                      last = trial.add_dense("final_state", kernel.state, {sequences, heads, width, width}, true);
+    const std::optional<std::size_t> ends = trial.add_ends();
+    return trial.build([=](const ChunkTrial::View& view, const ChunkTrial::Use& use) {
+      ChunkStatesArgs args;
+      args.k = view(k);
+      args.u = view(u);
+      args.w = args.u;  // its form
+      args.w.data = view(w).data;
+      args.h = view(h);
+      args.v_new = view(v_new);
+      args.initial_state = view(first);
+      args.final_state = view(last);
+      args.state_transposed = kernel.state_transposed;
+      if (ends) args.cu_seqlens = view(*ends);
+      use(&args);
+    });
+  }
+  /// As two numbers of 16 bits they are small, and one of them is nothing: what random ones would grow to is infinite.
+  static constexpr float kNearNothing = 0x1p-7f;
+};
+
+}  // namespace
+
+const Op& chunk_states_op() {
+  static constinit support::Lasting<const ChunkStates> op;
+  return op.get();
+}
+
+}  // namespace tj::ops
