@@ -241,7 +241,7 @@ double GemmPrediction::start_cycles(int parts) const {
   constexpr double kManyWaves = 4;
   const double tiles = clusters_ * parts;
   double hidden = std::ceil(tiles / places_) >= kManyWaves && tile_.blocks() > 1 ? rates_.hidden_start_cycles : 0;
-  if (2 * tiles * tile_.blocks() <= places_ * tile_.blocks()) hidden += rates_.hidden_launch_cycles;
+  if (2 * tiles <= places_) hidden += rates_.hidden_launch_cycles;
   const double last = parts == 1 && store_ != gemm::kDirect ? rates_.stores.staged_end_cycles : 0;
   return static_cast<double>(cycles_[0].start) + last - hidden;
 }
