@@ -22,8 +22,8 @@ struct ChunkStatesConfig;
 /// T tokens. Without it they are one sequence, or with cu_seqlens [N + 1] on the device N of any lengths, as
 /// chunk_cumsum() says.
 ///
-/// Chunks are counted over all sequences, as chunk_indices() lists them: chunk c has row c of h, and the rows of v_new
-/// from 64 c on, of which those behind its tokens are zeros. chunk_o() reads both. With values_by_tokens v_new is [T,
+/// Chunks are counted over all sequences, as chunk_indices() lists them. Chunk c has row c of h, and 64 rows of v_new
+/// from 64 c on; rows behind its tokens are zeros. chunk_o() reads both. With values_by_tokens v_new is [T,
 /// H, V], or [B, T, H, V], and token t has row t. Chunks for which h or v_new have no row are left out there; rows of
 /// no chunk, and of no token, keep what they held. A sequence without tokens leaves its state as it is.
 ///
