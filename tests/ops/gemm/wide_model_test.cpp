@@ -139,6 +139,14 @@ TEST_CASE(
       runs.check(tile, shape, 2);
     }
   for (const GemmShape& shape : ends(90, 100, 203)) runs.check("96x64x128c1x2sr", shape, 2);
+  for (const int m : {1, 72, 90}) {  // M of a is contiguous, of whole 16 bytes or not
+    GemmShape shape = gemm_shape(m, 100, 203);
+    shape.a_transposed = true;
+    shape.any_stride = true;
+    shape.batch = m == 72 ? 2 : 0;
+    shape.b_shared = m == 72;
+    for (const char* tile : {"48x64x128sr", "96x64x128c1x2sr"}) runs.check(tile, shape, 2);
+  }
   GemmShape nothing = gemm_shape(90, 100, 203);
   nothing.alpha = 0;
   runs.check("96x64x128c1x2sr", nothing, 2);
