@@ -26,9 +26,9 @@ struct ChunkCumsumConfig;
 /// i32. All are on one device; sizes are 1 to 2^30. a_log, dt_bias and lists are contiguous. g_cu meets no other
 /// tensor's memory.
 ///
-/// Lists never lead out of these tensors: bounds outside of 0 to T count as the nearest. Where bounds fall, g_cu has
-/// any numbers. TJ_CHECK=1 refuses the call, and names the first bad entry. Equal calls give equal bits. Errors are
-/// tj::Error, naming the argument. Thread safe.
+/// Lists never lead out of these tensors: bounds outside of 0 to T count as the nearest. Bounds that fall are moved so
+/// that none does (src/ops/delta_chunks/README.md), in all stages alike. TJ_CHECK=1 refuses the call, and names the
+/// first bad entry. Equal calls give equal bits. Errors are tj::Error, naming the argument. Thread safe.
 struct ChunkCumsumArgs {
   static constexpr const char* kOp = "chunk_cumsum";
   using Config = ChunkCumsumConfig;

@@ -22,19 +22,20 @@ struct ChunkStatesConfig;
 /// T tokens. Without it they are one sequence, or with cu_seqlens [N + 1] on the device N of any lengths, as
 /// chunk_cumsum() says.
 ///
-/// Chunks are counted over all sequences, as chunk_indices() lists them: chunk c has row c of h, and the rows of v_new
-/// from 64 c on, of which those behind its tokens are zeros. chunk_o() reads both. With values_by_tokens v_new is [T,
+/// Chunks are counted over all sequences, as chunk_indices() lists them. Chunk c has row c of h, and 64 rows of v_new
+/// from 64 c on; rows behind its tokens are zeros. chunk_o() reads both. With values_by_tokens v_new is [T,
 /// H, V], or [B, T, H, V], and token t has row t. Chunks for which h or v_new have no row are left out there; rows of
 /// no chunk, and of no token, keep what they held. A sequence without tokens leaves its state as it is.
 ///
 /// Types: k, w, u, h and v_new f16 or bf16, the same; g_cu f32, natural logarithms; states both f32, both bf16 or both
-/// f16; lists i32. All are on one device; sizes are 1 to 2^30. Last dimensions are contiguous but for g_cu; other
-/// strides and addresses of k, w, u, h, v_new and states are multiples of 16 bytes. Lists are contiguous. Memory that
-/// is written meets no other tensor's.
+/// f16; lists i32. All are on one device; sizes are 1 to 2^30, T at most 2^28 - 64. Last dimensions are contiguous but
+/// for g_cu; other strides and addresses of k, w, u, h, v_new and states are multiples of 16 bytes. Lists are
+/// contiguous. Memory that is written meets no other tensor's.
 ///
-/// Family sm90 alone has kernels: other targets are refused by name. Lists never lead out of these tensors: bounds
-/// outside of 0 to T count as the nearest. Where bounds fall, results have any numbers. TJ_CHECK=1 refuses the call,
-/// and names the first bad entry. Equal calls give equal bits. Errors are tj::Error, naming the argument. Thread safe.
+/// Family sm90 alone has kernels: other targets are refused by name. Bounds that are bad count as chunk_cumsum() says.
+/// Chunks before a sequence are counted by bounds that are not moved, so rows of h may then be left out. TJ_CHECK=1
+/// refuses the call, and names the first bad entry. Equal calls give equal bits. Errors are tj::Error, naming the
+/// argument. Thread safe.
 struct ChunkStatesArgs {
   static constexpr const char* kOp = "chunk_states";
   using Config = ChunkStatesConfig;

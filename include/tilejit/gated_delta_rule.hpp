@@ -57,8 +57,8 @@ enum class GateForm : std::int32_t {
 /// tensor's.
 ///
 /// Lists never lead out of these tensors: bounds outside of 0 to T count as the nearest, an end before its beginning as
-/// no tokens, a slot that there is not as -1. Where bounds fall, sequences may share tokens, whose o is that of any.
-/// In chunks they share none: bounds are moved so that none falls (src/ops/delta_chunks/README.md). Slots that two
+/// no tokens, a slot that there is not as -1. By bounds that fall, sequences may share tokens, whose o is that of
+/// any. In chunks they share none: bounds are moved so that none falls (src/ops/delta_chunks/README.md). Slots that two
 /// sequences write hold either's state, each element and scale from any. TJ_CHECK=1 refuses the call, and names the
 /// first bad entry.
 ///

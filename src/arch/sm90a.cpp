@@ -58,12 +58,11 @@ std::map<std::string, Fact> joint_facts() {
   const std::string apart =
       "fit of tj-warm --tune --op gemm --dtype f16, 377 sizes (tests/gpu/MEASURED.md, The fit), all tiles, H100, "
       "2026-11-27";
-  // What names it was refined by hand between fits to two thirds of these sizes: where N is whole 16 bytes,
-  // the choice took 1.023 of the best one's time before and 1.016 after; where K is no whole line 1.089 and 1.069.
+  // Facts that name it were refined by hand between fits to two thirds of these sizes. For N of whole 16 bytes the
+  // choice took 1.023 of the best one's time before, and 1.016 after; for K of no whole lines 1.089 and 1.069.
   const std::string now =
       "tj-warm --tune --op gemm --dtype f16, 63 sizes drawn by drawing.py with seed 771203344, 28 of K or N off lines "
-      "with "
-      "1390021777, all tiles, H200, 2026-11-29";
+      "with 1390021777, all tiles, H200, 2026-11-29";
   std::map<std::string, Fact> all = {
       {"copy_outside_row_cycles", {1, apart + "; where all SMs fill rows, joint_outside_rows_per_cycle limits them"}},
       {"copy_partial_row_cycles",

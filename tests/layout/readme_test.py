@@ -13,14 +13,24 @@ class Readme(unittest.TestCase):
         self.assertIsNotNone(example)
         self.assertEqual((ROOT / "samples/00_hello/main.cpp").read_text(), example.group(1))
 
-    def test_links(self):
-        documents = [p for p in ROOT.glob("*.md")]
+    def documents(self):
+        found = [p for p in ROOT.glob("*.md")]
         for folder in ("include", "src", "cache", "kernel_templates", "tests", "samples"):
-            documents += (ROOT / folder).rglob("*.md")
-        for document in documents:
+            found += (ROOT / folder).rglob("*.md")
+        return found
+
+    def test_links(self):
+        for document in self.documents():
             for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", document.read_text()):
                 if "://" not in target:
                     self.assertTrue((document.parent / target).exists(), f"{document.relative_to(ROOT)}: {target}")
+
+    def test_headings(self):
+        """A document begins with its heading, and no line of it runs into a heading's mark: a formatter of C++ makes "#name" of "# name"."""
+        for document in self.documents():
+            text = re.sub(r"^```.*?^```|^ {4}.*?$", "", document.read_text(), flags=re.S | re.M)
+            self.assertTrue(text.startswith("# "), document.relative_to(ROOT))
+            self.assertEqual(re.findall(r"^#+[^#\s].*", text, re.M), [], document.relative_to(ROOT))
 
     def test_facts(self):
         read = set()

@@ -134,6 +134,35 @@ class Stages(unittest.TestCase):
         self.refused("gk is given", lambda: self.torch.chunk_gated_delta_rule_fwd_h(k, w, u, gk=g))
         torch.library.opcheck(self.ops.chunk_states, (k, w, u), {"g_cu": g}, test_utils=("test_schema", "test_faketensor"))
 
+    def test_one_of_two_results(self):
+        k = drawn(70, 1, 64, dtype=torch.bfloat16) / 8
+        h, v_new = tilejit.chunk_states(k, k, k)
+        mine = torch.zeros_like(h), torch.zeros_like(v_new)
+        self.assertTrue(torch.equal(tilejit.chunk_states(k, k, k, out=(mine[0], None))[1], v_new))
+        self.assertTrue(torch.equal(tilejit.chunk_states(k, k, k, out=(None, mine[1]))[0], h))
+        self.assertTrue(torch.equal(mine[0], h) and torch.equal(mine[1], v_new))
+        self.refused("h has 0 dimensions", lambda: tilejit.chunk_states(k, k, k, out=(torch.tensor(1.0).bfloat16(), None)))
+
+    def test_bad_ranks(self):
+        k, one, list_ = drawn(2, 1, 64, dtype=torch.bfloat16), torch.tensor(1.0), torch.tensor([0, 2])
+        number, end = one.bfloat16(), torch.tensor(1, dtype=torch.int32)
+        for text, call in (("beta has 0 dimensions", lambda: tilejit.chunk_solve(k, beta=one)),
+                           ("beta.rank is 0; allowed: 2", lambda: self.ops.chunk_solve(k, beta=one)),
+                           ("k.rank is 0; allowed: 3 or 4", lambda: self.ops.chunk_solve(number)),
+                           ("k.rank is 0", lambda: self.ops.chunk_wu(number, k, k)),
+                           ("cu_seqlens.rank is 0; allowed: 1", lambda: self.ops.chunk_states(k, k, k, cu_seqlens=end)),
+                           ("u.rank is 0", lambda: self.ops.chunk_states(k, k, number)),
+                           ("chunks is -1; allowed: 1 and up", lambda: self.ops.chunk_states(k, k, k, chunks=-1)),
+                           ("u.shape[1] is 2 in [2, 2, 64]; allowed: 1, as w's H",
+                            lambda: self.ops.chunk_states(*(x.to("meta") for x in (k, k, k.expand(2, 2, 64))))),
+                           ("beta.rank is 0; allowed: 3",
+                            lambda: self.torch.chunk_gated_delta_rule_fwd_intra(k[None], k[None], None, one, cu_seqlens=list_)),
+                           ("g.rank is 0; allowed: 3", lambda: self.torch.chunk_gated_delta_rule_fwd_h(k[None], k[None], k[None], one)),
+                           ("g.rank is 2; allowed: 3",
+                            lambda: self.torch.recompute_w_u_fwd(k[None], k[None], one.expand(1, 2, 1), k[None], one.expand(2, 1)))):
+            with self.subTest(text):
+                self.refused(text, call)
+
     def test_operators(self):
         g = -torch.rand(1, 70, 3)
         torch.library.opcheck(self.ops.chunk_cumsum, (g,), {})

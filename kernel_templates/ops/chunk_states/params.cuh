@@ -5,8 +5,8 @@
 
 namespace tj::ops::chunk_states {
 
-/// The states' kernel of delta_chunks knows the first member: k; w at the place of q, u at that of v, v_new at that of
-/// o, and h, by chunks of all sequences, as states that are kept; there are no records.
+/// The states' kernel of delta_chunks knows the first member. There w is at the place of q, u at that of v, and v_new
+/// at that of o. h stands for states that are kept, by chunks of all sequences. There are no records.
 struct Params {
   delta_chunks::StateParams state;
   gated_delta_rule::Numbers sums;  ///< running sums of gates; null: 0

@@ -1,11 +1,11 @@
 // The states of a head from chunk to chunk as a stage: the bodies of the graph's nodes, on warpgroup matrix
 // instructions.
 //
-// Decides what differs from the states' kernel of delta_chunks: w takes the place of keys in the first product, u that
-// of what is solved, there are no results, and the state before each chunk goes to h.
+// Decides what differs from the states' kernel of delta_chunks. w takes the place of keys in the first product, and u
+// that of solved values. There are no results, and the state before each chunk goes to h.
 //   R = S W^T; D = U^T - R; S = total S + (keep D) K
-// Invariant: a body touches registers of its own context and the slots that it is given; nothing is written outside of
-// h and v_new, whatever lists say.
+// Invariant: a body touches registers of its own context and the slots that it is given. Nothing is written outside of
+// h, v_new and last states, whatever lists say.
 #pragma once
 
 #include "ops/chunk_states/params.cuh"

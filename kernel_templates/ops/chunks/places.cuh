@@ -20,9 +20,9 @@ TJ_DEVICE int bound_at(const int* ends, int tokens, int index) {
   const int bound = static_cast<int>(dev::load_global_u32(ends + index));
   return max(0, min(bound, tokens));
 }
-/// Tokens from begin to end - 1. Sequences have such by bounds that rise: the one in the list's middle is taken as it
-/// is, those of either half are moved to its side, and so on in each half. Those of a list that rises stay. The two
-/// functions below go through the same halves.
+/// Tokens from begin to end - 1. Bounds that fall are moved: the one in the list's middle stays, those of either half
+/// are moved to its side, and so on in each half. Those of a list that rises stay. The two functions below go through
+/// the same halves.
 struct Span {
   int begin, end;
 };

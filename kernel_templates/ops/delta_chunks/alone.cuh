@@ -1,7 +1,7 @@
 // The solved matrix A of each chunk alone: the bodies of the kernel of chunk_solve.
 //
-// Decides what is left of the kernel that makes records (solve.cuh): gates come as running sums, there are no queries,
-// and rows of A go to the caller's tensor, which is o of the rule. Invariant: rows of no token are not written.
+// Decides what is left of the kernel that makes records (solve.cuh). Gates come as running sums, and there are no
+// queries. Rows of A go to the caller's tensor, which is o of the rule. Invariant: rows of no token are not written.
 #pragma once
 
 #include "ops/delta_chunks/solve.cuh"

@@ -97,7 +97,7 @@ struct Params {
                               ///< the sum that is multiplied
   float alpha, beta;
   const float *scale_a, *scale_b;  ///< read by kernels on e4m3, where not null; further factors of the product
-  Operands operands;               ///< read by kernels whose threads read a and b
+  Operands operands;               ///< read by kernels whose threads read a and b, or b alone
   const int* groups;               ///< read by kernels with kGroups, as those four say; m is a group's rows with counts
   int group_count;
   Divisor by_columns, by_box;  ///< likewise: column_tiles, a_box

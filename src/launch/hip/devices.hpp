@@ -1,8 +1,8 @@
 // HIP's devices, as other users of the process (PyTorch, the runtime API) share them.
 //
-// Decides when a device is made current, what is remembered of it, when it counts as reset by others, and how much free
-// memory its pool keeps. HIP has one current device a thread and no contexts. Invariant: no call leaves another device
-// current than it found, nor a failure of a call that was handled.
+// Decides when a device is made current, and when it counts as reset by others. Decides what is remembered of it, and
+// how much free memory its pool keeps. HIP has one current device a thread and no contexts. Invariant: no call leaves
+// another device current than it found, nor a failure of a call that was handled.
 #pragma once
 
 #include <atomic>

@@ -2,8 +2,8 @@
 //
 // Decides how code objects are started and how memory of AMD's devices is handled. Knows neither ops nor compilers.
 // Invariant: kernels and allocations keep what they need alive, so they may outlive the driver object. Nothing here
-// resets a device or leaves another one current. Where others reset a device, kernels stay, and memory that went with
-// it is not released. The null stream is the device's default stream.
+// resets a device or leaves another one current. Kernels outlive a reset by others; memory that went with it is not
+// released. The null stream is the device's default stream.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>

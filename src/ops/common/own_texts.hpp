@@ -1,8 +1,8 @@
 // Texts of device code that a call of an op brings along, as functions of a kernel's Config.
 //
-// Decides how a text becomes a field of a kernel, part of its name, a flag of command lines, and a function; and how
-// the buffer that texts read is checked. Does not decide what a text is told: a row of OwnText does, which is an op's.
-// Invariant: kernels whose texts differ have numbers, fields and tags that differ.
+// Decides how a text becomes a field of a kernel, part of its name, a flag of command lines, and a function. Decides
+// how the buffer that texts read is checked. Does not decide what a text is told: a row of OwnText does, which is an
+// op's. Invariant: kernels whose texts differ have numbers, fields and tags that differ.
 #pragma once
 
 #include <array>

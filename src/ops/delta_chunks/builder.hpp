@@ -71,7 +71,7 @@ class ConsumerBuilder : protected LoadBuilder {
     n.registers = registers;
     return add(std::move(n));
   }
-  /// What a consumer has staged of a chunk leaves by a warp of another role.
+  /// Rows that a consumer has staged leave by a warp of another role.
   void put(const char* body, int c, int stage, std::string name) {
     constexpr double kBytes = double{kRows} * kChunk * kElementBytes;
     Node n = numbered("Writer", body, c);

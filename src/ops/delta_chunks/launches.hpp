@@ -1,4 +1,6 @@
-// What launches over chunks share: maps of tokens, and a persistent walk. On the hot path: allocates nothing.
+// Maps of tokens and a persistent walk, for launches over chunks.
+//
+// Decides how boxes of a chunk's rows end with a sequence. On the hot path: allocates nothing.
 #pragma once
 
 #include <algorithm>

@@ -93,7 +93,8 @@ void copy_gemm_operands(GemmArgs& args, const GemmChoice& choice, std::byte*& sc
   args.scale_b = aligned(args, *args.scale_b, right_mn, scratch, draws, each);
 }
 
-bool gemm_copies(const GemmConfig& config) {
+bool gemm_copies(const GemmConfig& config, const GemmChoice& choice) {
+  const GemmTile& tile = tile_of(choice);
   const auto off = [&](std::int64_t rows, std::int64_t row) {
     return (rows > 1 || config.batch > 1) && row * size_of(config.dtype) % kCopyAlignmentBytes != 0;
   };
@@ -108,7 +109,8 @@ bool gemm_copies(const GemmConfig& config) {
   const bool scales = config.scales != Scales::tensor && (scale(config.m, config.scale_a_transposed) ||
                                                           scale(of_blocks ? gemm_scale_blocks(config.n) : config.n,
                                                                 of_blocks || config.scale_b_transposed));
-  return scales || operand(config.m, config.a_transposed) || operand(config.n, config.b_transposed);
+  return scales || (!tile.reads_left() && operand(config.m, config.a_transposed)) ||
+         (!tile.reads && operand(config.n, config.b_transposed));
 }
 
 }  // namespace tj::ops

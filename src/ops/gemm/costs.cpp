@@ -43,7 +43,8 @@ double gemm_activation_cycles(Activation activation, const arch::Arch& arch) {
 }
 
 double gemm_text_cycles(const DeviceText& text, const arch::Arch& arch) {
-  return arch.has_fact("f32_per_cycle") ? text_operations(text) / arch.fact("f32_per_cycle") : 0;
+  if (!text.given() || !arch.has_fact("f32_per_cycle")) return 0;  // no look at facts for most calls
+  return text_operations(text) / arch.fact("f32_per_cycle");
 }
 
 }  // namespace tj::ops

@@ -53,17 +53,17 @@ double rows_outside(std::int64_t size, bool mn_major, int block, int parts) {
   return static_cast<double>(std::min<std::int64_t>(block, up(last, box) * box) - last);
 }
 
-/// What the copy engine takes more in an iteration for an operand whose M (N) is contiguous, and whose last tile ends
-/// within a box: each element of K is a row there that is partly outside. It is spread over all tiles, as few such
-/// boxes are not seen: 3 x 5064 x 2560, b transposed, takes 7.9 us in 32x64x128s (H100, 2026-11-27).
+/// The copy engine's time for boxes that lie partly outside: of an operand whose M (N) is contiguous, and whose last
+/// tile ends within a box. Each element of K is such a row. It is spread over all tiles, as few such boxes are not
+/// seen. Example: 3 x 5064 x 2560, b transposed, takes 7.9 us in 32x64x128s (H100, 2026-11-27).
 double partial_cycles(std::int64_t size, bool mn_major, int block, int parts, const GemmTile& tile,
                       const GemmRates& rates) {
   if (!mn_major || size % gemm::kSwizzleColumns == 0) return 0;
   return rates.copy_partial_row_cycles * tile.block_k / parts / static_cast<double>(up(size, block));
 }
 
-/// Rows outside the matrix cost no traffic, but more of the copy engine's time than those inside. What blocks share is
-/// read once, and arrives more slowly; of a pair, each block brings half of b.
+/// Rows outside the matrix cost no traffic, but more of the copy engine's time than those inside. Shared boxes are
+/// read once, and arrive more slowly; of a pair, each block brings half of b.
 double copy_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const GemmTile& tile, const GemmRates& rates) {
   const int columns = own_columns(kernel, tile, rates);
   const std::int64_t inside_a = std::min<std::int64_t>(sizes.m, tile.block_m),
@@ -123,8 +123,8 @@ GemmPath joint_path(const GemmSizes& sizes, const GemmKernel& kernel, const Gemm
           apart / rates.joint_bytes_per_cycle + fills / rates.joint_outside_rows_per_cycle};
 }
 
-/// The launches that copy operands whose rows begin anywhere (copies.cpp), each read and written once. Where no tile
-/// reads such rows itself, all have them alike.
+/// The launches that copy operands whose rows begin anywhere (copies.cpp), each read and written once. They are
+/// left out for archs that have no tile which reads such rows itself: all tiles have them alike there.
 double copied_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const GemmTile& tile, const GemmRates& rates) {
   if (rates.row_read_cycles <= 0 || tile.reads_left()) return 0;
   double cycles = 0;
@@ -210,7 +210,7 @@ double GemmPrediction::wide_loop() const {
 double GemmPrediction::end_cycles(int parts) const { return store_cycles(parts) + (parts == 1 ? activation_ : 0); }
 
 /// The stores of a tile. Blocks that began together end together: where limits were measured jointly, memory takes what
-/// all of them write at once. What leaves through shared memory does so beside. So does what is quantised (estimate).
+/// all of them write at once. Rows through shared memory leave beside, and so do quantised ones (estimate).
 double GemmPrediction::store_cycles(int parts) const {
   const bool wide = out_bytes_ == size_of(DType::f32) || parts > 1;
   const GemmStoreRates& stores = rates_.stores;
@@ -234,14 +234,14 @@ double GemmPrediction::slice_cycles() const {
   return rates_.stores.slice_cycles + (tile_.cluster_k - 1) * sums_ * rates_.stores.slice_sum_cycles;
 }
 
-/// Blocks begin beside the launch before (plan.cpp) where there are few, or clusters do many tiles. That hides how the
-/// latter come together. Example: 17 x 3072 x 1024 takes 3.3 us in 64 tiles of 48 columns, and 3.8 in 77 of 40 (H200,
+/// Few blocks begin beside the launch before (plan.cpp), and so do clusters of many tiles, whose coming together that
+/// hides. Example: 17 x 3072 x 1024 takes 3.3 us in 64 tiles of 48 columns, and 3.8 in 77 of 40 (H200,
 /// 2026-11-29).
 double GemmPrediction::start_cycles(int parts) const {
   constexpr double kManyWaves = 4;
   const double tiles = clusters_ * parts;
   double hidden = std::ceil(tiles / places_) >= kManyWaves && tile_.blocks() > 1 ? rates_.hidden_start_cycles : 0;
-  if (2 * tiles * tile_.blocks() <= places_ * tile_.blocks()) hidden += rates_.hidden_launch_cycles;
+  if (2 * tiles <= places_) hidden += rates_.hidden_launch_cycles;
   const double last = parts == 1 && store_ != gemm::kDirect ? rates_.stores.staged_end_cycles : 0;
   return static_cast<double>(cycles_[0].start) + last - hidden;
 }

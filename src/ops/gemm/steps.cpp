@@ -84,8 +84,7 @@ void gemm_steps(const GemmArgs& args, const Kernel& kernel, void* scratch, const
 std::vector<NeededKernel> gemm_needed_kernels(const GemmConfig& config, const Kernel& kernel) {
   std::vector<NeededKernel> list;
   const GemmChoice choice = GemmChoice::of(kernel.choice);
-  if (gemm_copies(config) && !gemm_tiles()[static_cast<std::size_t>(choice.tile)].reads)
-    list.push_back({&copy_rows_op(), {}});
+  if (gemm_copies(config, choice)) list.push_back({&copy_rows_op(), {}});
   if (choice.parts > 1) list.push_back({&sum_parts_op(), {sum_parts_small_key(config.out, false, config.end_text)}});
   list.push_back({&gemm_op(), kernel});
   return list;

@@ -12,14 +12,14 @@ namespace tj::ops {
 
 /// Is it an operand that the copy engine cannot read as it is: rows or a base between multiples of 16 bytes?
 bool gemm_copied(const Tensor& operand);
-/// Bytes that the copies of all such operands take. A tile whose threads read them has none.
+/// Bytes that the copies of all such operands take. An operand that a tile's threads read has none.
 std::size_t gemm_copy_bytes(const GemmArgs& args, const GemmChoice& choice);
 /// Copies those of a and b that must be copied to scratch, and puts the copies in their place; scratch moves on. draws:
 /// blocks of these launches draw their tiles.
 void copy_gemm_operands(GemmArgs& args, const GemmChoice& choice, std::byte*& scratch, bool draws,
                         const EachStep& each);
-/// Do rows of dense operands of these sizes have to be copied first?
-bool gemm_copies(const GemmConfig& config);
+/// Do rows of dense operands of these sizes have to be copied first, for this tile?
+bool gemm_copies(const GemmConfig& config, const GemmChoice& choice);
 
 bool gemm_in_steps(const GemmArgs& args, const GemmChoice& choice);
 std::size_t gemm_scratch_bytes(const GemmArgs& args, const GemmChoice& choice);

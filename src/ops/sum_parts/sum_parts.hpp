@@ -7,9 +7,9 @@
 
 namespace tj::ops {
 
-/// d of the call = activation(alpha * scales * (sums of part 0 + part 1 + ...) + beta * c + bias), in this order, or
-/// end_text(alpha * scales * (..) + bias) + beta * c. sums:
-/// f32 [parts x batch, M, N], the batch's matrices of one part behind each other, rows at multiples of 16 bytes.
+/// d of the call = activation(alpha * scales * (sums of part 0 + part 1 + ...) + beta * c + bias), in this order. With
+/// a text it is end_text(alpha * scales * (..) + bias) + beta * c. sums: f32 [parts x batch, M, N], the batch's
+/// matrices of one part behind each other, rows at multiples of 16 bytes.
 /// Without parts the sums are 0. The call has passed gemm's validation; neither a nor b of it is read, nor a scale
 /// where there are no parts.
 struct SumPartsArgs {

@@ -60,7 +60,7 @@ def _chunk_solve(k, *, beta=None, g_cu=None, cu_seqlens=None, out=None, max_sms=
     k = call.tensor("k", k)
     options = {name: call.tensor(name, x, True) for name, x in (("beta", beta), ("g_cu", g_cu), ("cu_seqlens", cu_seqlens))}
     shape = shape_of(k, 3, 4)
-    heads = next((x.shape[-1] for x in (options["beta"], options["g_cu"]) if x is not None), shape[-2])
+    heads = next((shape_of(x, 2, 3)[-1] for x in (options["beta"], options["g_cu"]) if x is not None), shape[-2])
     call.put(k=k, a=call.result("out", out, k, (*shape[:-2], heads, 64), k.dtype), **options)
     return call
 
@@ -135,11 +135,9 @@ def _chunk_states(k, w, u, *, g_cu=None, initial_state=None, final_state=None, c
         raise Error(f"out is {type(out).__name__}; allowed: a pair of tensors, (h, v_new)")
     h, v_new = out or (None, None)
     of_u, width = shape_of(u, 3, 4), shape_of(k, 3, 4)[-1]
-    if h is None:
-        count = _most_chunks(of_u, options["cu_seqlens"], chunks)
     matrix = (width, of_u[-1]) if state_transposed else (of_u[-1], width)
-    h = call.result("h", h, k, () if h is not None else (count, of_u[-2], *matrix), k.dtype)
-    rows = of_u if values_by_tokens else () if v_new is not None else (count * 64, *of_u[-2:])
+    h = call.result("h", h, k, () if h is not None else (_most_chunks(of_u, options["cu_seqlens"], chunks), of_u[-2], *matrix), k.dtype)
+    rows = of_u if values_by_tokens else () if v_new is not None else (shape_of(h, 4)[0] * 64, *of_u[-2:])
     v_new = call.result("v_new", v_new, k, rows, k.dtype)
     if final_state is not None:
         options["final_state"] = call.result("final_state", final_state, k, (), k.dtype)

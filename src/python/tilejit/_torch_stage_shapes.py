@@ -18,6 +18,9 @@ def _tokens(op, name, x, first, rank, form):
         _same(op, name, x, axis, first[0].shape[axis], "the first tensor's shape")
 
 
+_ROWS = "[T, heads, X], or [B, T, heads, X]"
+
+
 def _ends(op, cu_seqlens):
     if cu_seqlens is not None:
         _rank(op, "cu_seqlens", cu_seqlens, "[N + 1]", 1)
@@ -61,6 +64,10 @@ def _check_rows(op, k, numbers, cu_seqlens, rows=()):
 
 def solve_like(k, beta, g_cu):
     """The shape of a; H is beta's, else that of g_cu, else of k."""
+    _rank("chunk_solve", "k", k, _ROWS, 3, 4)
+    for name, x in (("beta", beta), ("g_cu", g_cu)):
+        if x is not None:
+            _rank("chunk_solve", name, x, "[.., T, H]", k.dim() - 1)
     heads = next((x.shape[-1] for x in (beta, g_cu) if x is not None), k.shape[-2])
     return (*k.shape[:-2], heads, 64)
 
@@ -72,6 +79,8 @@ def chunk_solve(k, *, beta=None, g_cu=None, cu_seqlens=None):
 
 def wu_like(k, v, a):
     """w and u of all tokens and a's heads."""
+    for name, x in (("k", k), ("v", v), ("a", a)):
+        _rank("chunk_wu", name, x, _ROWS, 3, 4)
     rows = a.shape[:-1]
     return k.new_empty((*rows, k.shape[-1])), k.new_empty((*rows, v.shape[-1]))
 
@@ -85,12 +94,17 @@ def chunk_wu(k, v, a, *, beta=None, g_cu=None, cu_seqlens=None):
 
 def states_like(k, u, initial_state, cu_seqlens, state_transposed, values_by_tokens, chunks, state_dtype):
     """h, v_new and the last states."""
+    for name, x in (("k", k), ("u", u)):
+        _rank("chunk_states", name, x, _ROWS, 3, 4)
+    _ends("chunk_states", cu_seqlens)
     rows, heads, width = u.shape[:-2], u.shape[-2], k.shape[-1]
     batched = u.dim() == 4
     sequences = cu_seqlens.shape[0] - 1 if cu_seqlens is not None else rows[0] if batched else 1
     if chunks is None:
         tokens = rows[-1]
         chunks = tokens // 64 + sequences if cu_seqlens is not None else sequences * ((tokens + 63) // 64)
+    else:
+        _demand(chunks >= 1, "chunk_states", f"chunks is {chunks}; allowed: 1 and up")
     matrix = (width, u.shape[-1]) if state_transposed else (u.shape[-1], width)
     dtype = state_dtype if state_dtype is not None else torch.float32 if initial_state is None else initial_state.dtype
     v_new = k.new_empty(u.shape) if values_by_tokens else k.new_empty((64 * chunks, heads, u.shape[-1]))
@@ -101,6 +115,7 @@ def chunk_states(k, w, u, *, g_cu=None, initial_state=None, cu_seqlens=None, sta
                  state_dtype=None):
     _check_rows("chunk_states", k, (("g_cu", g_cu),), cu_seqlens, (("w", w), ("u", u)))
     _same("chunk_states", "u", u, u.dim() - 1, k.shape[-1], "k's K (V and K are equal)")
+    _same("chunk_states", "u", u, u.dim() - 2, w.shape[-2], "w's H")
     if initial_state is not None:
         _rank("chunk_states", "initial_state", initial_state, "[N, H, V, K]", 4)
         _together("chunk_states", k, {"initial_state": initial_state})

@@ -81,6 +81,7 @@ def recompute_w_u_fwd(k: torch.Tensor, v: torch.Tensor, beta: torch.Tensor, A: t
     name = "recompute_w_u_fwd"
     _check(name, _CHUNK, others)
     _ranked(name, 4, "[B, T, heads, ..]", k=k, v=v, A=A)
+    _ranked(name, 3, "[B, T, Hv]", beta=beta, g=g)
     ends, k, v, beta, a, g = _packed(name, cu_seqlens, k, v, beta, A, g)
     w, u = torch.ops.tilejit.chunk_wu(k, v, a, beta=beta, g_cu=g, cu_seqlens=ends)
     return (w, u) if ends is None else (w[None], u[None])
@@ -106,6 +107,7 @@ def chunk_gated_delta_rule_fwd_intra(k: torch.Tensor, v: torch.Tensor, g: Option
     if beta is None:
         refuse(name, "beta is None; allowed: [B, T, Hv]")
     _ranked(name, 4, "[B, T, heads, ..]", k=k, v=v)
+    _ranked(name, 3, "[B, T, Hv]", beta=beta, g=g)
     ends, k, v, beta, g = _packed(name, cu_seqlens, k, v, beta, g)
     a = torch.ops.tilejit.chunk_solve(k, beta=beta, g_cu=g, cu_seqlens=ends)
     w, u = torch.ops.tilejit.chunk_wu(k, v, a, beta=beta, g_cu=g, cu_seqlens=ends)
@@ -134,6 +136,7 @@ def chunk_gated_delta_rule_fwd_h(k: torch.Tensor, w: torch.Tensor, u: torch.Tens
     name = "chunk_gated_delta_rule_fwd_h"
     _check(name, chunk_size, {"gk": gk, **others})
     _ranked(name, 4, "[B, T, heads, ..]", k=k, w=w, u=u)
+    _ranked(name, 3, "[B, T, Hv]", g=g)
     batch, (ends, k, w, u, g) = k.shape[0], _packed(name, cu_seqlens, k, w, u, g)
     h, v_new, state = torch.ops.tilejit.chunk_states(k, w, u, g_cu=g, initial_state=initial_state, cu_seqlens=ends, state_transposed=True,
                                                      values_by_tokens=True, state_dtype=torch.float32 if initial_state is None else None)

@@ -1,5 +1,6 @@
 // Protects the whole chain of stages on the CPU model: cumsum, solve, w and u, states and chunk output give what the
-// fused gated delta rule gives, with lists of sequences and zero lengths.
+// fused gated delta rule gives, with lists of sequences and zero lengths. All stages take bounds that fall for the same
+// rising ones.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -9,6 +10,7 @@
 
 #include <tilejit/tilejit.hpp>
 
+#include "ops/chunk_stages/problem.hpp"
 #include "ops/gated_delta_rule/memory.hpp"
 #include "support/model_runtime.hpp"
 
@@ -114,6 +116,14 @@ TEST_CASE("stages give what the fused op gives") {
   runtime.run(output);
   CHECK(error_between(o, fused) < 7e-3);  // each is within 5e-3 of f64
   CHECK(error_between(last, fused_last) < 4e-3);
+}
+
+TEST_CASE("bounds that fall count as rising ones, for all stages alike") {
+  const test::StageShape shape{.lengths = {40, 40, 40, 40}, .heads = 2, .width = 64, .by_tokens = true};
+  test::StageProblem problem(shape, 12);
+  CHECK(problem.run_alike({0, 120, 40, 100, 160}, {0, 40, 40, 100, 160}) == "");
+  CHECK(problem.run_alike({160, 0, 160, 0, 160}, {0, 0, 160, 160, 160}) == "");
+  CHECK(problem.run_alike({-9, 30, 70, 10, 1 << 30}, {0, 30, 70, 70, 160}) == "");
 }
 
 }  // namespace

@@ -46,6 +46,8 @@ class StageProblem {
   std::string run_solve(const std::string& target = "model:sm_90a");
   std::string run_wu(const std::string& target = "model:sm_90a");
   std::string run_states(const std::string& target = "model:sm_90a");
+  /// Runs all stages with one list, then with the other one. "": the same tokens and last states have the same bits.
+  std::string run_alike(const std::vector<std::int32_t>& one, const std::vector<std::int32_t>& other);
 
   std::vector<std::int32_t> ends;
 

@@ -1,6 +1,8 @@
 // The states' stage of problem.hpp.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <utility>
 
 #include "ops/chunk_stages/problem.hpp"
 #include "support/model_runtime.hpp"
@@ -91,6 +93,27 @@ std::string StageProblem::run_states(const std::string& target) {
         std::string(padded ? "" : "rows behind a chunk's tokens are not zero"),
         shape_.by_tokens ? check_gaps(v_new_, shape_.heads * shape_.width) : std::string()})
     if (!wrong.empty()) return wrong;
+  return "";
+}
+
+std::string StageProblem::run_alike(const std::vector<std::int32_t>& one, const std::vector<std::int32_t>& other) {
+  const std::pair<const char*, Memory*> results[] = {{"g_cu", &g_cu_}, {"a", &a_},         {"w", &w_},
+                                                     {"u", &u_},       {"v_new", &v_new_}, {"final_state", &final_}};
+  std::vector<std::vector<unsigned char>> first;
+  for (const auto& list : {one, other}) {
+    for (const auto& result : results) std::fill(result.second->bytes.begin(), result.second->bytes.end(), kPoison);
+    ends = list;
+    cumsum.cu_seqlens = solve.cu_seqlens = wu.cu_seqlens = states.cu_seqlens = list_tensor(ends);
+    Runtime& runtime = testing::model_runtime();
+    runtime.run(cumsum);
+    runtime.run(solve);
+    runtime.run(wu);
+    runtime.run(states);
+    if (first.empty())
+      for (const auto& result : results) first.push_back(result.second->bytes);
+  }
+  for (std::size_t i = 0; i < std::size(results); ++i)
+    if (results[i].second->bytes != first[i]) return std::string(results[i].first) + " has other bits";
   return "";
 }
 

@@ -65,7 +65,7 @@ TEST_CASE("tiles of every kind: through shared memory and not, swapped, sliced, 
   test::StepKernels kernels;
   int number = 0;
   for (const char* tile : {"128x128x64", "64x64x128", "16x64x128", "128x256x64c2x1", "72x64x128s", "136x256x64s",
-                           "48x64x128c2x2s", "64x64x128c1x1x2", "24x64x128c1x1x2s", "32x64x128sr"})
+                           "48x64x128c2x2s", "64x64x128c1x1x2", "24x64x128c1x1x2s", "32x64x128sr", "64x64x128c1x2sr"})
     for (int i = 0; i < 2; ++i, ++number) {
       if (testing::sampled_out(number)) continue;
       const bool reads = std::string(tile).back() == 'r';

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "arch/arch.hpp"
+#include "ops/gemm/checks.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "ops/gemm/steps.hpp"
 #include "ops/sum_parts/sum_parts.hpp"
@@ -185,7 +186,15 @@ TEST_CASE("what is made ahead is what a call launches; a rung is never cut") {
   CHECK(names({6, 1}) == "gemm_f16_bf16_kk_64x64x128 ");
   config.k = 16383;
   CHECK(names({6, 8}) == "copy_rows sum_parts_bf16 gemm_f16_f32_kk_64x64x128_parts ");
+  const auto copies = [&](const char* tile) { return has(names({test::gemm_tile_named(tile), 1}), "copy_rows"); };
+  CHECK(!copies("32x64x128sr"));     // threads read both operands
+  CHECK(copies("96x64x128c1x2sr"));  // they read b alone
+  config.a_transposed = true;
+  CHECK(!copies("96x64x128c1x2sr"));  // M is contiguous, of whole 16 bytes
+  CHECK(copies("64x64x128"));
+  config.a_transposed = false;
   config.k = 16384;
+  CHECK(!copies("96x64x128c1x2sr"));
   CHECK(ops::gemm_kernel(config, hopper()).parts);
   for (int rung = 3; rung < ops::kGemmOwnRung; ++rung) {
     const ops::Kernel kernel = ops::rung_kernel(ops::gemm_op(), ops::gemm_problem_key(config), rung, hopper());

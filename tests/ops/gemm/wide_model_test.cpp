@@ -128,12 +128,25 @@ TEST_CASE(
       shape.shift = index % 4;
       shape.padding = index % 3;
       shape.batch = index % 5 == 0 ? 2 : 0;
-      const GemmArgs& args = GemmProblem(shape, 1).args;
+      const GemmProblem problem(shape, 1);
+      GemmArgs of_b = problem.args;  // with an a that nobody copies
+      of_b.a = Tensor::contiguous(nullptr, of_b.b.device, of_b.b.dtype, {shape.m, 64});
+      const std::size_t both = ops::gemm_scratch_bytes(problem.args, by_tile("64x64x128")),
+                        right = ops::gemm_scratch_bytes(of_b, by_tile("64x64x128"));
       CAPTURE(tile);
-      CHECK(ops::gemm_scratch_bytes(args, by_tile(tile)) < static_cast<std::size_t>(shape.n * k) * 2 + 1024 * 1024);
+      CHECK(right > 0);
+      CHECK(ops::gemm_scratch_bytes(problem.args, by_tile(tile)) == both - right);
       runs.check(tile, shape, 2);
     }
   for (const GemmShape& shape : ends(90, 100, 203)) runs.check("96x64x128c1x2sr", shape, 2);
+  for (const int m : {1, 72, 90}) {  // M of a is contiguous, of whole 16 bytes or not
+    GemmShape shape = gemm_shape(m, 100, 203);
+    shape.a_transposed = true;
+    shape.any_stride = true;
+    shape.batch = m == 72 ? 2 : 0;
+    shape.b_shared = m == 72;
+    for (const char* tile : {"48x64x128sr", "96x64x128c1x2sr"}) runs.check(tile, shape, 2);
+  }
   GemmShape nothing = gemm_shape(90, 100, 203);
   nothing.alpha = 0;
   runs.check("96x64x128c1x2sr", nothing, 2);
