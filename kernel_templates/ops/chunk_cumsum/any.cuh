@@ -74,18 +74,19 @@ TJ_DEVICE void ask_gates(Summer<C>& summer, const Tile&, int) {
   if (rule.dt_bias != nullptr) summer.bias = gated_delta_rule::load_bias(rule, summer.head);
 }
 
-/// The natural logarithm of a token's decay.
+/// The natural logarithm of a token's decay. A decay of 0 is one that nothing is left of in f32: differences of
+/// infinite sums would be NaN.
 template <class C>
 TJ_DEVICE float log_decay(const Summer<C>& summer, u32 number) {
-  constexpr float kNothing = -150.0f;  // powers of two
+  constexpr float kNothing = -150.0f * gated_delta_rule::kLn2, kLeast = -3.0e38f;
   const typename C::Element tag{};
   const gated_delta_rule::Params& rule = summer.params.rule;
-  const float gate = gated_delta_rule::value_of(tag, number, has(rule, gated_delta_rule::kGateHalf));
-  if (has(rule, gated_delta_rule::kGateRaw))
-    return gated_delta_rule::raw_gate(gate, summer.a_log, gated_delta_rule::bias_of(tag, rule, summer.bias));
-  if (!has(rule, gated_delta_rule::kGateExp)) return gate;
-  const float powers = dev::log2_approx(gate);
-  return (powers < kNothing ? kNothing : powers) * gated_delta_rule::kLn2;
+  float gate = gated_delta_rule::value_of(tag, number, has(rule, gated_delta_rule::kGateHalf));
+  if (has(rule, gated_delta_rule::kGateExp))
+    gate = dev::log2_approx(gate) * gated_delta_rule::kLn2;
+  else if (has(rule, gated_delta_rule::kGateRaw))
+    gate = gated_delta_rule::raw_gate(gate, summer.a_log, gated_delta_rule::bias_of(tag, rule, summer.bias));
+  return gate < kLeast ? kNothing : gate;
 }
 
 /// Sums go to g_cu. All lanes of a warp take part: two units may share a wave.

@@ -2,6 +2,8 @@
 // chunk's end, lists with zero lengths and bad bounds, and what is refused by name.
 #include <doctest/doctest.h>
 
+#include <cstdint>
+#include <limits>
 #include <string>
 
 #include "ops/chunk_stages/problem.hpp"
@@ -40,6 +42,14 @@ TEST_CASE("strong gates, and a decay of nothing") {
   StageProblem nothing({.tokens = 66, .heads = 1, .form = GateForm::exp}, 5);
   static_cast<float*>(nothing.cumsum.gate.data)[0] = 0;
   CHECK(nothing.run_cumsum() == "");
+  for (const bool half : {false, true}) {  // its logarithm
+    StageProblem infinite({.tokens = 66, .heads = 1, .half_numbers = half}, 5);
+    if (half)
+      static_cast<std::uint16_t*>(infinite.cumsum.gate.data)[4] = 0xff80;
+    else
+      static_cast<float*>(infinite.cumsum.gate.data)[4] = -std::numeric_limits<float>::infinity();
+    CHECK(infinite.run_cumsum() == "");
+  }
 }
 
 TEST_CASE("bad bounds stay inside, and TJ_CHECK names the first") {

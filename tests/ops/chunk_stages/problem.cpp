@@ -193,7 +193,8 @@ std::string StageProblem::run_cumsum(const std::string& target) {
       double sum = 0, size = 0;
       for (std::int64_t t = chunk.first; t < chunk.first + chunk.rows; ++t) {
         double gate = number(gate_, chunk.sequence, t, head);
-        if (shape_.form == GateForm::exp) gate = gate > 0 ? std::log(gate) : -150 * std::log(2.0);
+        if (shape_.form == GateForm::exp) gate = std::log(gate);
+        if (shape_.form != GateForm::raw && std::isinf(gate)) gate = -150 * std::log(2.0);
         if (shape_.form == GateForm::raw) {
           const double x = gate + dt_bias_.get({head});
           gate = -std::exp(a_log_.get({head})) * std::log1p(std::exp(x));
