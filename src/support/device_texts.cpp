@@ -84,14 +84,17 @@ std::string unmatched(const std::string& code) {
   return open.empty() ? std::string() : cat("'", open.back().first, "' in line ", open.back().second);
 }
 
+bool is_empty(const std::string& code) {
+  return std::all_of(code.begin(), code.end(), [](char c) { return c == ' ' || c == '\n' || c == '\t'; });
+}
+
 std::string problem_of(std::string_view text, const std::string& code) {
   if (text.size() > support::kMostDeviceText)
     return cat("has ", text.size(), " characters; allowed: at most ", support::kMostDeviceText);
   const auto plain = [](char c) { return c == '\n' || c == '\t' || (c >= ' ' && c <= '~'); };
   if (!std::all_of(text.begin(), text.end(), plain))
     return "has a character that is not printable ASCII; allowed: such characters, blanks and line ends";
-  if (std::all_of(code.begin(), code.end(), [](char c) { return c == ' ' || c == '\n' || c == '\t'; }))
-    return "is empty; allowed: the body of a function, such as return k <= q;";
+  if (is_empty(code)) return "is empty; allowed: the body of a function";
   if (const std::string bracket = unmatched(code); !bracket.empty())
     return cat("has ", bracket, " without its other half; allowed: brackets that match");
   if (code.find('#') != std::string::npos || text.find("\\\n") != std::string_view::npos)
@@ -104,6 +107,7 @@ DeviceText::Kept known(std::string_view text) {
   kept.text = text.substr(0, support::kMostDeviceText + 1);
   const std::string code = code_of(kept.text);
   kept.problem = problem_of(text, code);
+  kept.empty = is_empty(code);
   kept.returns = has_word(code, "return");
   kept.reads_params = has_word(code, "params");
   for (const char c : code)

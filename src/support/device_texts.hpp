@@ -14,6 +14,7 @@ namespace tj {
 struct DeviceText::Kept {
   std::string text;
   std::string problem;        ///< why it cannot be compiled, with what is allowed; empty: it may be tried
+  bool empty = false;         ///< it has no code; `problem` says so
   bool returns = false;       ///< it has the word `return`
   bool reads_params = false;  ///< it has the word `params`
   int operations = 0;         ///< operators and calls, for predictions

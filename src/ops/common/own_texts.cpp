@@ -48,10 +48,11 @@ std::span<const char* const> TextSets::words() {
 void check_own_text(const char* op, const OwnText& of, const DeviceText& text) {
   if (!text.given()) return;
   const DeviceText::Kept& kept = *text.kept();
-  if (!kept.problem.empty()) refuse(op, Code::invalid_argument, cat(of.name, " ", kept.problem));
+  const auto example = [&] { return of.example != nullptr ? cat(", such as ", of.example) : std::string(); };
+  if (!kept.problem.empty())
+    refuse(op, Code::invalid_argument, cat(of.name, " ", kept.problem, kept.empty ? example() : ""));
   if (of.example != nullptr && !kept.returns)
-    refuse(op, Code::invalid_argument,
-           cat(of.name, " has no return; allowed: the body of a function, such as ", of.example));
+    refuse(op, Code::invalid_argument, cat(of.name, " has no return; allowed: the body of a function", example()));
 }
 
 void check_text_reads(const char* op, const OwnText& of, const DeviceText& text, const char* buffer) {

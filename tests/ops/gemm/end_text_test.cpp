@@ -47,7 +47,7 @@ TEST_CASE("texts and buffers that cannot be are refused before anything is compi
   const struct {
     const char *text, *said;
   } cases[] = {
-      {"", "end_text is empty"},
+      {"", "end_text is empty; allowed: the body of a function, such as return value * 2;"},
       {"value * 2;", "end_text has no return; allowed: the body of a function, such as return value * 2;"},
       {"return (value;", "end_text has '(' in line 1 without its other half"},
       {"#define X\nreturn value;", "end_text has a directive of the preprocessor"},
