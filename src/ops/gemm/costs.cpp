@@ -28,18 +28,18 @@ GemmTileCycles gemm_tile_cycles(const GemmTile& tile, int out_bytes, const GemmF
 }
 
 double gemm_activation_cycles(Activation activation, const arch::Arch& arch) {
-  struct Work {
+  struct Instructions {
     // Instructions that take as long. gelu and silu were timed in tiles of 160 x 64 and 192 x 128 (H100, 2026-11-27),
     // the others are counted.
     double f32, special;
   };
   if (!arch.has_fact("f32_per_cycle") || !arch.has_fact("exp2_per_cycle")) return 0;
-  const Work work = activation == Activation::gelu        ? Work{17, 1}
-                    : activation == Activation::silu      ? Work{9, 1}
-                    : activation == Activation::gelu_tanh ? Work{13, 1}
-                    : activation == Activation::relu      ? Work{1, 0}
-                                                          : Work{0, 0};
-  return std::max(work.f32 / arch.fact("f32_per_cycle"), work.special / arch.fact("exp2_per_cycle"));
+  const Instructions taken = activation == Activation::gelu        ? Instructions{17, 1}
+                             : activation == Activation::silu      ? Instructions{9, 1}
+                             : activation == Activation::gelu_tanh ? Instructions{13, 1}
+                             : activation == Activation::relu      ? Instructions{1, 0}
+                                                                   : Instructions{0, 0};
+  return std::max(taken.f32 / arch.fact("f32_per_cycle"), taken.special / arch.fact("exp2_per_cycle"));
 }
 
 double gemm_text_cycles(const DeviceText& text, const arch::Arch& arch) {
