@@ -42,8 +42,9 @@ enum class Grouping : std::int32_t { ends = 0, counts = 1, rows = 2, depths = 3 
 /// 128), ceil(K / 128)].
 ///
 /// The list is read on the device: neither the launch nor the kernel depends on it, so a captured graph holds for all
-/// lists. Groups may be empty. Rows of d that belong to no group are not written, but with Grouping::rows: there d's
-/// rows of a group's last 128 are, whatever they name. What a holds in such rows may be anything.
+/// lists. Groups may be empty. Rows of d that belong to no group are not written, but with Grouping::rows: of the 128
+/// rows in which a group ends, those behind it may be written, as the tile has it. What a holds in such rows may be
+/// anything.
 /// Legal ends are 0 to M, none below the one before it; legal counts 0 to R. With other values still no memory but
 /// these tensors' is touched. An end counts as 0 to M (to K with depths, of e4m3 as the next multiple of 128), and a
 /// group that ends before it begins is empty. A count is 0 to R. A row that names no group has none. Where ends fall,
@@ -67,7 +68,7 @@ struct GroupedGemmArgs {
   float alpha = 1;  ///< finite
   Activation activation = Activation::none;
   std::optional<Tensor> scale_a, scale_b;  ///< with e4m3 only; both or neither
-  /// Rows that a group is expected to have, or K with depths: it decides the tile, never the result. 0: M / G, R, K /
+  /// Rows that a group is expected to have, or K with depths: it decides the tile, never the rows of groups. 0: M / G, R, K /
   /// G.
   std::int64_t expected_rows = 0;
   /// Multiprocessors that the call's launches may fill, as GemmArgs::max_sms.

@@ -4,6 +4,7 @@
 // Invariant: every member function of Runtime may be called from any thread at any time.
 #pragma once
 
+#include <atomic>
 #include <concepts>
 #include <cstdint>
 #include <functional>
@@ -157,11 +158,17 @@ concept OpConfig = requires { typename T::Args; } && OpArgs<typename T::Args>;
 namespace detail {
 /// The library's op of this name. Throws tj::Error(argument) with the names that there are.
 TJ_API const ops::Op& find_op(std::string_view name);
-/// The op of a descriptor, looked up once.
+/// The op of a descriptor, looked up once. A static object that is made at run time would have a guard, which a child
+/// of fork() may find taken by a thread that it does not have.
 template <OpArgs Args>
 const ops::Op& op_of() {
-  static const ops::Op& op = find_op(Args::kOp);
-  return op;
+  static constinit std::atomic<const ops::Op*> known{nullptr};
+  const ops::Op* op = known.load(std::memory_order_acquire);
+  if (op != nullptr) [[likely]]
+    return *op;
+  op = &find_op(Args::kOp);
+  known.store(op, std::memory_order_release);
+  return *op;
 }
 }  // namespace detail
 

@@ -3,6 +3,7 @@
 Looks at the repository, then at planted files.
 """
 import os
+import re
 import sys
 import tempfile
 import unittest
@@ -44,6 +45,13 @@ class Includes(unittest.TestCase):
                     path.parent.mkdir(parents=True, exist_ok=True)
                     path.write_text(content, encoding="utf-8")
                 self.assertEqual([f"src/case.cpp: {each}" for each in expected], list(headers.check_includes(Path(folder))))
+
+    def test_public_headers_guard_no_static(self):
+        """A static object that is made at run time has a guard in the program. A child of fork() would wait for ever where another thread held it."""
+        found = [f"{path.relative_to(ROOT)}:{number}" for path in sorted((ROOT / "include").rglob("*.h*"))
+                 for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+                 if re.match(r"\s+static\s+(?!constexpr\b|constinit\b)[^;(]*[={]", line)]
+        self.assertEqual([], found)
 
 
 if __name__ == "__main__":

@@ -152,6 +152,8 @@ class Package(unittest.TestCase):
         with open("/dev/full", "w") as full:
             done = subprocess.run([sys.executable, "-m", "tilejit"], stdout=full, stderr=subprocess.PIPE, text=True, env=env)
         self.assertEqual((done.returncode, done.stderr), (1, "tilejit: standard output cannot be written: No space left on device\n"))
+        done = subprocess.run(f"'{sys.executable}' -m tilejit >&-", shell=True, stderr=subprocess.PIPE, text=True, env=env)
+        self.assertEqual((done.returncode, done.stderr), (1, "tilejit: standard output is closed\n"))
 
 
 if __name__ == "__main__":

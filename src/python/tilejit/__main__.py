@@ -59,6 +59,9 @@ def main() -> int:
     parser.add_argument("--cmake-dir", action="store_true", help="print the folder for CMake's tilejit_DIR")
     parser.add_argument("--include-dir", action="store_true", help="print the folder of tilejit/tilejit.hpp")
     given = parser.parse_args()
+    if sys.stdout is None:  # closed before Python started
+        print("tilejit: standard output is closed", file=sys.stderr)
+        return 1
     try:
         if given.cmake_dir:
             print(_folder("lib", "cmake", "tilejit"))
@@ -66,8 +69,7 @@ def main() -> int:
             print(_folder("include"))
         if not given.cmake_dir and not given.include_dir:
             _show()
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
     except Error as error:
         print(f"tilejit: {error}", file=sys.stderr)
         return 1

@@ -96,7 +96,9 @@ TEST_CASE("lists, where a user wants them looked at: the first bad entry by name
   };
   CHECK(told(Grouping::ends, 0, 40) == "");
   CHECK(told(Grouping::counts, 1, 130) == "");
-  CHECK(told(Grouping::rows, 3, -1) == "");
+  CHECK(told(Grouping::rows, 39, -1) == "");  // the last of its group
+  // A tile of 64 rows takes what its own first row names, so that a row of none within a group would cut it.
+  CHECK(has(told(Grouping::rows, 3, -1), {"groups[4] is 0; allowed: -1, as groups[3]", "the next multiple of 128"}));
   CHECK(has(told(Grouping::ends, 1, 39), {"groups[1] is 39; allowed: 40 (the end before it) to 170 (M)"}));
   CHECK(has(told(Grouping::ends, 2, 171), {"groups[2] is 171"}));
   CHECK(has(told(Grouping::ends, 0, -1), {"groups[0] is -1; allowed: 0 to 170 (M)"}));
