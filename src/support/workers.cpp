@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <exception>
 #include <iterator>
 #include <memory>
 #include <mutex>
@@ -180,8 +181,12 @@ void Workers::Queue::lose(Thread& thread, std::shared_ptr<Task>& task) {
   const std::lock_guard lock(state_->mutex);
   thread.done = true;
   --threads_;
-  std::string problem;
-  if (!state_->stopped && !process_is_ending()) begin_threads(&problem);
+  if (state_->stopped || process_is_ending()) return;
+  try {
+    std::string problem;
+    begin_threads(&problem);
+  } catch (const std::exception&) {  // no memory: the next task that is added begins one
+  }
 }
 
 void* Workers::Queue::work(void* given) {

@@ -47,21 +47,55 @@ assert len(ended) == count, (begun, ended)
 work.wait()
 assert len(begun) == count, begun[count:]
 """
+NONE_BEHIND = """
+calls = []
+rt = tilejit.Runtime(log_sink=lambda level, text: calls.append(text), log_level="trace")
+other = tilejit.Runtime(remote=tilejit.Remote(lambda name: calls.append(name), trusted=True), log_level="error")
+rt.warm("chunk_indices", "sm_90a")
+count = len(calls)
+other.warm("merge_states", "sm_90a")
+assert 0 < count < len(calls), calls
+tilejit._library._end_callbacks()
+calls.clear()
+for each in rt, other:
+    each.warm("combine", "sm_90a")
+assert calls == [], calls
+"""
 ALLOCATOR = """
+import ctypes, numpy
 class Own:
     def allocate(self, device, size, stream):
         calls.append("allocate")
-        return None
+        self.block = ctypes.create_string_buffer(size + 256)
+        return ctypes.addressof(self.block) + -ctypes.addressof(self.block) % 256
     def deallocate(self, *_):
         calls.append("deallocate")
 calls = []
-rt = tilejit.Runtime(allocator=Own(), log_sink=lambda level, text: calls.append(text), log_level="trace")
-values = {}
-other = tilejit.Runtime(remote=tilejit.Remote(lambda name: calls.append(name), trusted=True), log_level="error")
+rt = tilejit.Runtime(allocator=Own(), log_level="error")
+a = numpy.ones((33, 65), numpy.float16)[:, 1:]  # begins anywhere: it is copied into a workspace first
+rt.gemm(a, a)
+assert calls == ["allocate", "deallocate"], calls
 tilejit._library._end_callbacks()
-for each in rt, other:
-    each.warm("chunk_indices", "sm_90a")
-assert calls == [], calls
+try:
+    rt.gemm(a, a)
+except tilejit.Error as error:
+    assert error.code == "out_of_memory", error
+else:
+    assert False
+assert calls == ["allocate", "deallocate"], calls
+"""
+LATE_REMOTE = """
+tilejit._library._MOST_SECONDS = 0.05
+rt = tilejit.Runtime(remote=tilejit.Remote(lambda name: time.sleep(1), None, None, trusted=True, time_limit_s=5))
+threading.Thread(target=lambda: rt.warm("chunk_indices", "sm_90a"), daemon=True).start()
+time.sleep(0.1)
+"""
+LATE_LOG = """
+tilejit._library._MOST_SECONDS = 0.05
+rt = tilejit.Runtime(log_sink=lambda level, text: time.sleep(0.5), log_level="debug")
+work = tilejit.Preparation(threads=2, runtime=rt).add("combine", device="cpu").add("merge_states", device="cpu")
+threading.Thread(target=lambda: rt.warm("chunk_indices", "sm_90a"), daemon=True).start()
+time.sleep(0.1)
 """
 
 
@@ -96,7 +130,15 @@ class End(unittest.TestCase):
         self.ends(LAST_CALL, 1)
 
     def test_none_is_called_behind_the_end(self):
+        self.ends(NONE_BEHIND, 1)
+
+    @unittest.skipUnless(here.numpy, here.NO_NUMPY)
+    def test_no_memory_is_asked_for_behind_the_end(self):
         self.ends(ALLOCATOR, 1)
+
+    def test_functions_that_take_longer_end_with_their_threads(self):
+        self.ends(LATE_REMOTE, 2)
+        self.ends(LATE_LOG, 2)
 
 
 if __name__ == "__main__":
