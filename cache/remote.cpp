@@ -1,6 +1,8 @@
 // See remote.hpp.
 #include "cache/remote.hpp"
 
+#include <cxxabi.h>
+
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -82,6 +84,8 @@ RemoteAnswer RemoteLayer::ask(const char* function, const std::shared_ptr<Call>&
       if (!call->given_up.load()) answer = work(*functions, *call);
     } catch (const std::exception& error) {
       thrown = error.what();
+    } catch (abi::__forced_unwind&) {  // the thread ends in the user's function; who asked waits until its time is over
+      throw;
     } catch (...) {
       thrown = "it threw something that is no std::exception";
     }

@@ -6,6 +6,8 @@
 // one.
 #include "runtime_impl.hpp"
 
+#include <cxxabi.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -190,10 +192,12 @@ class Runtime::Impl::FoundOnDisk {
     for (std::size_t at; (at = next_.fetch_add(1)) < kernels_.size();) {
       try {
         if (!is_again(at)) load(kernels_[at], results_[at]);
+      } catch (abi::__forced_unwind&) {  // the thread ends in a function of the user's; nobody waits for its kernel
+        count_one();
+        throw;
       } catch (...) {  // the caller's thread meets it again
       }
-      done_.fetch_add(1);
-      bell_.ring();
+      count_one();
     }
   }
   std::vector<OnDisk> wait() {
@@ -205,6 +209,10 @@ class Runtime::Impl::FoundOnDisk {
   }
 
  private:
+  void count_one() {
+    done_.fetch_add(1);
+    bell_.ring();
+  }
   bool is_again(std::size_t at) const {
     const auto same = [&](const ops::NeededKernel& each) {
       return each.op == kernels_[at].op && each.kernel == kernels_[at].kernel;

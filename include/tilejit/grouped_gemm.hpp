@@ -68,8 +68,8 @@ struct GroupedGemmArgs {
   float alpha = 1;  ///< finite
   Activation activation = Activation::none;
   std::optional<Tensor> scale_a, scale_b;  ///< with e4m3 only; both or neither
-  /// Rows that a group is expected to have, or K with depths: it decides the tile, never the rows of groups. 0: M / G, R, K /
-  /// G.
+  /// Rows that a group is expected to have, or K with depths: it decides the tile, never the rows of groups. 0: M / G,
+  /// R, K / G.
   std::int64_t expected_rows = 0;
   /// Multiprocessors that the call's launches may fill, as GemmArgs::max_sms.
   int max_sms = 0;

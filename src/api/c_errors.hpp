@@ -1,9 +1,11 @@
 // Failures at the C boundary: a status, and the texts of the thread's last error.
 //
 // Decides which status an exception becomes, and how long its texts live. Does not decide what is wrong with an
-// argument (c_structs, and the C++ calls). Invariant: nothing is thrown into C.
+// argument (c_structs, and the C++ calls). Invariant: nothing is thrown into C; the end of a
+// thread (pthread_exit() in a callback) passes.
 #pragma once
 
+#include <cxxabi.h>
 #include <tilejit/tilejit.h>
 
 #include <string>
@@ -28,13 +30,15 @@ tj_status record_exception() noexcept;
 /// Every function of the C interface that returns a status is one call of this. A hot call bears the 12 ns that
 /// Uncancelled takes: the driver it calls has cancellation points, and holds locks of its own there.
 template <class Work>
-tj_status guarded(Work&& work) noexcept {
+tj_status guarded(Work&& work) {
   const support::Uncancelled whole;
   try {
     support::may_end_here();
     forget_last_error();
     work();
     return TJ_OK;
+  } catch (abi::__forced_unwind&) {  // the thread ends in a function of the caller's, such as a log sink
+    throw;
   } catch (...) {
     return record_exception();
   }

@@ -1,6 +1,7 @@
 // The options of a runtime from their structure in tilejit.h.
 #include "api/c_options.hpp"
 
+#include "api/host_gate.hpp"
 #include "support/c_structs.hpp"
 #include "support/fail.hpp"
 
@@ -13,16 +14,17 @@ namespace {
 /// A function that is missing stays empty: the runtime refuses it by name.
 Allocator to_allocator(const tj_options& o) {
   const auto c_device = [](Device device) { return tj_device{static_cast<std::int32_t>(device.kind), device.index}; };
+  HostGate* const gate = HostGate::at(o.allocator_user);
   Allocator allocator;
   if (o.allocate != nullptr)
-    allocator.allocate = [allocate = o.allocate, user = o.allocator_user, c_device](Device device, std::size_t bytes,
-                                                                                    Stream stream) {
-      return allocate(user, c_device(device), bytes, stream.handle);
+    allocator.allocate = [allocate = o.allocate, user = o.allocator_user, c_device, gate](
+                             Device device, std::size_t bytes, Stream stream) {
+      return through<void*>(gate, nullptr, [&] { return allocate(user, c_device(device), bytes, stream.handle); });
     };
   if (o.deallocate != nullptr)
-    allocator.deallocate = [deallocate = o.deallocate, user = o.allocator_user, c_device](
+    allocator.deallocate = [deallocate = o.deallocate, user = o.allocator_user, c_device, gate](
                                Device device, void* memory, std::size_t bytes, Stream stream) {
-      deallocate(user, c_device(device), memory, bytes, stream.handle);
+      if (const HostGate::Inside inside(gate); inside) deallocate(user, c_device(device), memory, bytes, stream.handle);
     };
   return allocator;
 }
@@ -43,17 +45,23 @@ Remote to_remote(const tj_remote* given) {
   defaults.size = sizeof(defaults);
   const tj_remote r = read(given, "options.remote", defaults);
   check_reserved(r.reserved, "options.remote.reserved");
+  const auto asked = [gate = HostGate::at(r.user)](auto&& call) {
+    return to_answer(through<std::int32_t>(gate, TJ_REMOTE_FAILED, call));
+  };
   Remote remote;
   if (r.get != nullptr)
-    remote.get = [r](std::string_view name, const RemoteSink& sink) {
-      return to_answer(r.get(r.user, std::string(name).c_str(), take_piece, const_cast<RemoteSink*>(&sink)));
+    remote.get = [r, asked](std::string_view name, const RemoteSink& sink) {
+      return asked(
+          [&] { return r.get(r.user, std::string(name).c_str(), take_piece, const_cast<RemoteSink*>(&sink)); });
     };
   if (r.put != nullptr)
-    remote.put = [r](std::string_view name, std::string_view bytes) {
-      return to_answer(r.put(r.user, std::string(name).c_str(), bytes.data(), bytes.size()));
+    remote.put = [r, asked](std::string_view name, std::string_view bytes) {
+      return asked([&] { return r.put(r.user, std::string(name).c_str(), bytes.data(), bytes.size()); });
     };
   if (r.has != nullptr)
-    remote.has = [r](std::string_view name) { return to_answer(r.has(r.user, std::string(name).c_str())); };
+    remote.has = [r, asked](std::string_view name) {
+      return asked([&] { return r.has(r.user, std::string(name).c_str()); });
+    };
   if (r.time_limit_s != 0) remote.time_limit_s = r.time_limit_s;
   if (r.sign_key != nullptr) remote.sign_key = r.sign_key;
   remote.trusted = to_enum<int>(r.trusted, 1, "options.remote.trusted", "0 (no), 1 (yes)") != 0;
@@ -103,8 +111,10 @@ Options to_options(const tj_options* given) {
   if (o.allocate != nullptr || o.deallocate != nullptr) options.allocator = to_allocator(o);
   if (o.remote != nullptr) options.remote = to_remote(o.remote);
   if (o.log_sink != nullptr)
-    options.log_sink = [sink = o.log_sink, user = o.log_user](LogLevel level, std::string_view text) {
-      sink(user, static_cast<std::int32_t>(level), text.data(), text.size());
+    options.log_sink = [sink = o.log_sink, user = o.log_user, gate = HostGate::at(o.log_user)](LogLevel level,
+                                                                                               std::string_view text) {
+      if (const HostGate::Inside inside(gate); inside)
+        sink(user, static_cast<std::int32_t>(level), text.data(), text.size());
     };
   return options;
 }

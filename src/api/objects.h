@@ -30,6 +30,16 @@ extern "C" {
  * before a runtime is used. */
 TJ_C_API tj_status tj_add_packages_folder(const char* folder);
 
+/* The end of a language's interpreter, whose functions runtimes call from threads of their own. A gate is made for each
+ * interpreter and lives as long as the process. Given as log_user, allocator_user or tj_remote.user, it is what that
+ * option's functions pass through. Behind a closed gate none of them is called: log lines are lost, a remote store
+ * fails, there is no memory, and no memory is given back. */
+typedef struct tj_host_gate tj_host_gate;
+TJ_C_API tj_status tj_host_gate_create(tj_host_gate** out);
+/* Closes it for good, and waits for functions under way, for so many seconds (above 0) at most. The caller must hold no
+ * lock that they need, such as the GIL. Null and what is no gate are ignored. */
+TJ_C_API tj_status tj_host_gate_close(tj_host_gate* gate, double seconds);
+
 /* Most tensors of a call. */
 enum { TJ_MAX_OBJECTS = 9 };
 

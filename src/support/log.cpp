@@ -5,6 +5,7 @@
 // throws and never decides an outcome; a message is one line; no thread waits for another's line.
 #include "support/log.hpp"
 
+#include <cxxabi.h>
 #include <spdlog/details/log_msg.h>
 #include <spdlog/pattern_formatter.h>
 #include <unistd.h>
@@ -59,6 +60,8 @@ void Log::operator()(LogLevel level, std::string_view message) const {
     if (sink_) return sink_(level, line);
     const spdlog::memory_buf_t text = formatted(level, line);
     [[maybe_unused]] const int error = write_all(STDERR_FILENO, {text.data(), text.size()});
+  } catch (abi::__forced_unwind&) {  // the thread ends in the sink
+    throw;
   } catch (...) {  // a sink that throws must not turn a warning into a failed launch
   }
 }

@@ -1,9 +1,11 @@
 // See workers.hpp.
 #include "support/workers.hpp"
 
+#include <cxxabi.h>
 #include <pthread.h>
 
 #include <algorithm>
+#include <exception>
 #include <iterator>
 #include <memory>
 #include <mutex>
@@ -18,13 +20,15 @@
 #include "support/signals_blocked.hpp"
 
 namespace tj::support {
-namespace {
 
-struct Thread {
+struct Workers::Thread {
   pthread_t id{};
   bool done = false;
 };
-using Threads = std::vector<std::unique_ptr<Thread>>;
+
+namespace {
+
+using Threads = std::vector<std::unique_ptr<Workers::Thread>>;
 
 void join(const Threads& threads) noexcept {
   for (const auto& thread : threads) ::pthread_join(thread->id, nullptr);
@@ -56,7 +60,7 @@ namespace {
 
 struct Start {
   std::shared_ptr<Workers::Queue> queue;
-  Thread* thread = nullptr;
+  Workers::Thread* thread = nullptr;
 };
 
 }  // namespace
@@ -167,7 +171,25 @@ bool Workers::Queue::take(std::shared_ptr<Task>& task, bool ending, Tasks& dropp
   return true;
 }
 
-void* Workers::Queue::work(void* given) noexcept {
+/// Another thread takes its place while there is work.
+void Workers::Queue::lose(Thread& thread, std::shared_ptr<Task>& task) {
+  {
+    const std::lock_guard lock(state_->mutex);
+    std::erase(running_, task);
+  }
+  task.reset();
+  const std::lock_guard lock(state_->mutex);
+  thread.done = true;
+  --threads_;
+  if (state_->stopped || process_is_ending()) return;
+  try {
+    std::string problem;
+    begin_threads(&problem);
+  } catch (const std::exception&) {  // no memory: the next task that is added begins one
+  }
+}
+
+void* Workers::Queue::work(void* given) {
   const std::unique_ptr<Start> start(static_cast<Start*>(given));
   Queue& queue = *start->queue;
   Tasks dropped;
@@ -182,6 +204,9 @@ void* Workers::Queue::work(void* given) noexcept {
     }
     try {
       (*task)();
+    } catch (abi::__forced_unwind&) {  // the thread ends in a function of the user's
+      queue.lose(*start->thread, task);
+      throw;
     } catch (...) {  // against the rule; nobody is there to be told
     }
     {

@@ -19,9 +19,10 @@ namespace tj::support {
 
 class Workers {
  public:
-  /// Throws nothing.
+  /// Throws nothing. It may end its thread by pthread_exit(), as a function of the user's may: another takes its place.
   using Task = std::function<void()>;
   class Queue;
+  struct Thread;  ///< for workers.cpp
 
   Workers();
   ~Workers() { stop(); }
@@ -58,10 +59,11 @@ class Workers::Queue : public std::enable_shared_from_this<Workers::Queue> {
   Queue(Key, std::shared_ptr<State> state, int most) : state_(std::move(state)), most_(most) {}
 
  private:
-  static void* work(void* start) noexcept;
+  static void* work(void* start);  ///< not noexcept: a thread may end in a task
   bool take(std::shared_ptr<Task>& task, bool ending, Tasks& dropped);
   bool begin_threads(std::string* problem);
   void forget_parents();
+  void lose(Thread& thread, std::shared_ptr<Task>& task);
 
   // Guarded by the workers' mutex.
   const std::shared_ptr<State> state_;

@@ -1,9 +1,10 @@
-// Protects that levels filter, that a user's sink gets everything and may throw, and that the default names tilejit. A
-// line that nobody reads stops its own thread alone.
+// Protects that levels filter, that a user's sink gets everything and may throw or end its thread, and that the default
+// names tilejit. A line that nobody reads stops its own thread alone.
 #include "support/log.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <string>
@@ -124,4 +125,14 @@ TEST_CASE("a thread that is stuck in writing a line keeps no fork waiting, and n
   });
   REQUIRE(tj::testing::wait_for(child) == 0);
   CHECK(tj::testing::read_bytes(path).find("[tilejit] [warning] of the child\n") != std::string::npos);
+}
+
+TEST_CASE("a thread may end in a sink") {
+  const Log log(LogLevel::trace, [](LogLevel, std::string_view) { ::pthread_exit(nullptr); });
+  std::atomic<bool> behind{false};
+  std::thread([&] {
+    log(LogLevel::error, "the last line");
+    behind = true;
+  }).join();
+  CHECK_FALSE(behind.load());
 }

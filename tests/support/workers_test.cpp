@@ -3,6 +3,7 @@
 #include "support/workers.hpp"
 
 #include <doctest/doctest.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
@@ -213,6 +214,21 @@ TEST_CASE("a worker has the program's signals blocked") {
   sigset_t own;
   ::pthread_sigmask(SIG_SETMASK, nullptr, &own);
   CHECK(::sigismember(&own, SIGTERM) == 0);
+}
+
+TEST_CASE("a task may end its thread, and the others are worked at by another one") {
+  std::atomic<int> done{0};
+  Workers workers;
+  const auto queue = workers.queue(1);
+  for (int i = 0; i < 6; ++i)
+    REQUIRE(queue->add([&, i] {
+      ++done;
+      if (i % 3 == 1) ::pthread_exit(nullptr);
+    }));
+  wait_until([&] { return done == 6; });
+  REQUIRE(queue->add([&] { ++done; }));
+  wait_until([&] { return done == 7; });
+  workers.stop();
 }
 
 }  // namespace

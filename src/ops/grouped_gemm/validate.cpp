@@ -132,8 +132,8 @@ void check_named(const std::vector<std::int32_t>& list, Size groups) {
     if (!here) refuse_entry(m, list[m], cat("-1 (none) to ", groups - 1));
     if (m > first && list[m] != -1 && list[m - 1] == -1 && list[first] != -1)
       refuse_entry(m, list[m],
-                   cat("-1, as groups[", m - 1, "]: behind a row of none come rows of none, up to the next multiple of ",
-                       gemm::kRowsTogether));
+                   cat("-1, as groups[", m - 1,
+                       "]: behind a row of none come rows of none, up to the next multiple of ", gemm::kRowsTogether));
     if (!alike)
       refuse_entry(
           m, list[m],

@@ -136,6 +136,8 @@ CALLS = {
     "tj_plan_get_info": (_STATUS, [_HANDLE, POINTER(PlanInfo)]),
     "tj_plan_run": (_STATUS, [_HANDLE, c_void_p, c_size_t, c_void_p, c_void_p]),
     "tj_add_packages_folder": (_STATUS, [_TEXT]),
+    "tj_host_gate_create": (_STATUS, [POINTER(_HANDLE)]),
+    "tj_host_gate_close": (_STATUS, [_HANDLE, c_double]),
     "tj_object_calls_create": (_STATUS, [POINTER(_TEXT), c_size_t, c_size_t, c_void_p, c_void_p, c_void_p, POINTER(_HANDLE)]),
     "tj_object_plan_create": (_STATUS, [_HANDLE, POINTER(c_void_p), c_void_p, c_void_p, c_void_p, POINTER(_HANDLE)]),
     "tj_object_plan_destroy": (None, [_HANDLE]),

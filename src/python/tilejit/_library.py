@@ -1,10 +1,12 @@
 """Finds libtilejit, opens it at the first use, and turns a status into an Error.
 
 Decides where the library is looked for: in the package itself, as in a wheel, else by the loader, as for a tree that was installed
-(LD_LIBRARY_PATH, ld.so.conf). Decides which other folders of packages the library may take NVRTC from. Invariant: importing the package opens nothing.
+(LD_LIBRARY_PATH, ld.so.conf). Decides which other folders of packages the library may take NVRTC from. Decides when functions of the program, such
+as a log sink, are called for the last time. Invariant: importing the package opens nothing.
 """
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import sys
@@ -18,6 +20,7 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 _NVRTC = ("cu13", "cuda_nvrtc")
 _MOST_SHOWN = 200
 _MOST_BITS_SHOWN = 128
+_MOST_SECONDS = 10.0  # that the interpreter's end waits for functions of the program
 _NO_FLAGS = (str, bytes, bytearray, list, tuple, dict, set)
 _lock = threading.Lock()
 # A child that were forked while another thread opens the library would wait for that thread for ever: forks wait for it.
@@ -41,9 +44,12 @@ def _open():
     _declare(found, path, _c.CALLS)
     keeps = ctypes.PyDLL(path, handle=found._handle)
     _declare(keeps, path, _c.KEEPING)
+    gate = ctypes.c_void_p()
+    if found.tj_host_gate_create(ctypes.byref(gate)) != _c.OK:
+        raise MemoryError
     for folder in _wheels():
         found.tj_add_packages_folder(os.fsencode(folder))
-    return found, keeps
+    return found, keeps, gate
 
 
 def _wheels():
@@ -67,15 +73,29 @@ def _declare(opened, path, calls):
 
 def library():
     """The opened library. Any thread may call it at any time."""
-    return _pair()[0]
+    return _all()[0]
 
 
 def keeping():
     """The same, with calls that keep the GIL."""
-    return _pair()[1]
+    return _all()[1]
 
 
-def _pair():
+def gate():
+    """What functions of the program are given to the library with: they are not called any more once the interpreter ends."""
+    return _all()[2]
+
+
+def _end_callbacks():
+    """Runs while threads of the library still get Python's lock. Later it would end them, or be gone. Waits for functions under way."""
+    if _opened is not None:
+        _opened[0].tj_host_gate_close(_opened[2], _MOST_SECONDS)
+
+
+atexit.register(_end_callbacks)
+
+
+def _all():
     global _opened
     if _opened is None:
         with _lock:

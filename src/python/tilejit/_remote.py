@@ -8,7 +8,7 @@ import ctypes
 
 from . import _c
 from ._error import Error
-from ._library import encoded, flag, real, shown
+from ._library import encoded, flag, gate, real, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Remote:
 
     def c(self):
         """The structure, which keeps the functions that it points at."""
-        c = _c.Remote(time_limit_s=self.time_limit_s, trusted=int(self.trusted), sign_key=encoded(self.sign_key, "sign_key"))
+        c = _c.Remote(user=gate(), time_limit_s=self.time_limit_s, trusted=int(self.trusted), sign_key=encoded(self.sign_key, "sign_key"))
         if self.get is not None:
             c.get = _getter(self.get)
         if self.put is not None:

@@ -13,7 +13,7 @@ import json
 from . import _c, _ops
 from ._device import Device
 from ._error import Error
-from ._library import check, encoded, flag, library, number, real, shown
+from ._library import check, encoded, flag, gate, library, number, real, shown
 from ._ready import default_ready
 from ._tensors import handle_of
 
@@ -116,12 +116,13 @@ def _options(given: dict):
     if given["log_sink"] is not None:
         if not callable(given["log_sink"]):
             raise Error(f"log_sink is {shown(given['log_sink'])}; allowed: a function of (level, text)")
-        c.log_sink = _sink(given["log_sink"])
+        c.log_sink, c.log_user = _sink(given["log_sink"]), gate()
     if given["allocator"] is not None:
         if not all(callable(getattr(given["allocator"], each, None)) for each in ("allocate", "deallocate")):
             raise Error(f"allocator is {shown(given['allocator'])}; allowed: an object with allocate(device, bytes, stream) and "
                         "deallocate(device, address, bytes, stream)")
         c.allocate, c.deallocate = _allocator(given["allocator"])
+        c.allocator_user = gate()
     if given["remote"] is not None:
         from ._remote import Remote
         if not isinstance(given["remote"], Remote):
@@ -140,7 +141,8 @@ class Runtime:
     cache_dir may be several folders with ":" between them, of which the first that can be written is. log_sink: called with (level, text) from any
     thread. allocator: an object with allocate(device, bytes, stream) -> address and deallocate(device, address, bytes, stream), for workspaces.
     remote: a tilejit.Remote, a store elsewhere that is asked before a kernel is compiled. code_max_size_bytes: bytes of kernels that stay loaded
-    on a GPU, those used last; 0 for no bound.
+    on a GPU, those used last; 0 for no bound. When the interpreter ends (atexit), log_sink, allocator and remote are called no more: it waits up to
+    10 s for those under way.
 
     Has all functions of the package as methods. Any thread may call any of them at any time. Raises tilejit.Error that names the option.
 
