@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -54,6 +55,8 @@ struct Workers::State {
 
 namespace {
 
+thread_local constinit const Workers::Queue* works_at = nullptr;  ///< of a thread that is none of the program's
+
 struct Start {
   std::shared_ptr<Workers::Queue> queue;
   Thread* thread = nullptr;
@@ -94,6 +97,14 @@ void Workers::stop() {
 bool Workers::stopped() const {
   const std::lock_guard lock(state_->mutex);
   return state_->stopped;
+}
+
+std::string_view Workers::why_wait_no_more() {
+  if (works_at == nullptr) return {};
+  if (process_is_ending()) return kProcessIsEnding;
+  State& state = *works_at->state_;
+  const std::lock_guard lock(state.mutex);
+  return state.stopped ? "this runtime is ending: it waits for nobody who makes a kernel" : std::string_view();
 }
 
 void Workers::Queue::forget_parents() {
@@ -170,6 +181,7 @@ bool Workers::Queue::take(std::shared_ptr<Task>& task, bool ending, Tasks& dropp
 void* Workers::Queue::work(void* given) noexcept {
   const std::unique_ptr<Start> start(static_cast<Start*>(given));
   Queue& queue = *start->queue;
+  works_at = &queue;
   Tasks dropped;
   for (std::shared_ptr<Task> task;;) {
     const BeforeEnd before_end;
