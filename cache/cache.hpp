@@ -88,6 +88,8 @@ struct LockWait {
   /// Told once more when the time is over.
   std::function<void(double waited_s, const std::string& holder, bool over)> says;
   bool* waited = nullptr;  ///< set, where it is wanted, when somebody else has the lock
+  /// Asked many times a second while somebody else has the lock. True: the wait ends then, and nothing is told.
+  std::function<bool()> given_up = {};
 };
 
 /// A pack as it was made. left_out: layers and entries that cannot be used, and why; problem: why there is no pack.

@@ -114,14 +114,15 @@ NoLock cannot_open(int directory, int error) {
   return {is_link ? "it is a symbolic link, which is not followed" : support::errno_text(error), ours ? error : 0};
 }
 
-/// 0, EAGAIN when the time is over, or another errno. Asks again and again: a call that waits could not be given up in
-/// a thread.
+/// 0, EAGAIN when the time is over, ECANCELED when the wait was given up, or another errno. Asks again and again: a
+/// call that waits could not be given up in a thread.
 int lock_byte(const LockFile& file, off_t offset, support::Patience& patience, const LockWait& wait) {
   auto pause = kFirstPause;
   for (;;) {
     const int error = file.try_lock(offset, 1);
     if (error != EAGAIN) return error;
     if (wait.waited != nullptr) *wait.waited = true;
+    if (wait.given_up && wait.given_up()) return ECANCELED;
     if (wait.says && patience.word_is_due()) wait.says(patience.waited_s(), holder(file, offset), false);
     if (patience.over()) {
       if (wait.says) wait.says(patience.waited_s(), holder(file, offset), true);
@@ -146,8 +147,9 @@ std::shared_ptr<void> lock_key(int directory, const Key& key, const LockWait& wa
       return nullptr;
     }
     if (const int error = lock_byte(file, offset, patience, wait); error != 0) {
-      reason->problem =
-          error == EAGAIN ? "another process has held it for longer than the limit" : support::errno_text(error);
+      reason->problem = error == EAGAIN      ? "another process has held it for longer than the limit"
+                        : error == ECANCELED ? "the wait for another process was given up"
+                                             : support::errno_text(error);
       return nullptr;
     }
     if (still_there(directory, file)) return std::make_shared<HeldLock>(std::move(file), offset);

@@ -13,6 +13,7 @@
 #include "support/text.hpp"
 #include "support/tool_range.hpp"
 #include "support/uncancelled.hpp"
+#include "support/workers.hpp"
 
 namespace tj {
 
@@ -274,11 +275,12 @@ std::unique_ptr<LoadedKernel> KernelMaker::load(const ops::Maker& op, const ops:
 /// False when the time is over. The thread with the turn may first wait as long for another process. The limit of the
 /// threads that wait for it counts only from then: otherwise all of them would make the kernel at once.
 bool KernelMaker::wait_for_turn(Making& making, const std::string& name, bool& waited) {
-  constexpr std::chrono::seconds kLongestStep{1};
+  constexpr std::chrono::milliseconds kLongestStep{200};
   if (making.turn.try_lock()) return true;
   waited = true;
   support::Patience patience(settings_.wait_limit_s), longest(2 * settings_.wait_limit_s);
   while (!making.turn.try_lock_for(patience.step(kLongestStep))) {
+    if (support::process_is_ending()) end_wait(name, support::Workers::why_wait_no_more());
     if (patience.word_is_due()) say_waiting(name, patience.waited_s(), "another thread", false);
     const auto since = making.since.load();
     if (since != 0) patience.counts_from(Clock::time_point(Clock::duration(since)));
@@ -295,7 +297,17 @@ std::shared_ptr<void> KernelMaker::wait_for_processes(const cache::Key& key, con
   const auto says = [&](double waited_s, const std::string& holder, bool over) {
     say_waiting(name, waited_s, holder, over);
   };
-  return store_->lock(key, {settings_.wait_limit_s, says, &waited});
+  std::string_view why;
+  const auto given_up = [&why] { return !(why = support::Workers::why_wait_no_more()).empty(); };
+  auto held = store_->lock(key, {settings_.wait_limit_s, says, &waited, given_up});
+  end_wait(name, why);
+  return held;
+}
+
+/// A thread of the library's own, which only waits, is none that the end of its runtime or process should wait for.
+void KernelMaker::end_wait(const std::string& name, std::string_view why) {
+  if (!why.empty())
+    support::fail(Stage::compile, Code::io, cat(name, " was waited for, and somebody else makes it: ", why));
 }
 
 void KernelMaker::count_wait(Clock::time_point since) {

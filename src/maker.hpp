@@ -2,7 +2,7 @@
 //
 // Decides who makes a kernel when several ask for it at once, how long the others wait, and what is said meanwhile. The
 // steps of making are pipeline.hpp's. Invariant: whoever waits ends: with the kernel, with an error, or with a kernel
-// of its own after the limit.
+// of its own after the limit. The end of the runtime or the process ends waits of the library's own threads.
 #pragma once
 
 #include <atomic>
@@ -182,6 +182,8 @@ class KernelMaker {
   static void keep(Making& making, Artifact artifact);
   bool wait_for_turn(Making& making, const std::string& name, bool& waited);
   std::shared_ptr<void> wait_for_processes(const cache::Key& key, const std::string& name, bool& waited);
+  /// Throws tj::Error(compile, io) where there is a reason.
+  static void end_wait(const std::string& name, std::string_view why);
   void count_wait(std::chrono::steady_clock::time_point since);
   void say_waiting(const std::string& name, double waited_s, const std::string& holder, bool over) const;
   /// Which binaries of the disk serve beside the first choice.

@@ -48,8 +48,9 @@ struct Progress {
 /// call that needs a kernel of the list meanwhile waits for it as for any other thread's.
 ///
 /// A copy is the same list. A list goes on when its last copy is gone. The runtime's end drops what has not begun, and
-/// waits for the rest; so does the process's end, which breaks off after 10 s what it can. After a fork() the child
-/// goes on with what was not ready, from its next call of a member on; cancel() there is the child's own. Thread safe.
+/// waits for the rest; so does the process's end, which breaks off after 10 s what it can. Both give up at once a
+/// kernel that is only waited for while another process makes it: it fails. After a fork() the child goes on with what
+/// was not ready, from its next call of a member on; cancel() there is the child's own. Thread safe.
 class TJ_API Preparation {
  public:
   /// An empty list. Throws tj::Error(argument) for options out of range.
@@ -77,6 +78,7 @@ class TJ_API Preparation {
   Preparation& add_flags(std::string_view op, std::string_view flags, Device device);
 
   /// Leaves out what no thread has begun. A kernel that is being made is made: compilers cannot be interrupted.
+  /// A kernel that another process makes is waited for, as TJ_WAIT_LIMIT has it.
   void cancel();
   Progress progress() const;
   /// Waits until every kernel has ended, for so many seconds at most; negative: as long as it takes. Throws

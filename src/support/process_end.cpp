@@ -109,8 +109,22 @@ void at_thread_exit(void*) {
   if (under_way.load() > own) end_first();
 }
 
-/// The thread that loads the library is nearly always the one that ends the process.
-__attribute__((constructor)) void in_loading_thread() { at_thread_end(&at_thread_exit, nullptr); }
+/// A child waits for no thread of its parent, and it has not begun to end unless this very thread is in exit().
+void begin_child() {
+  under_way.store(0);
+  own = 0;
+  ender.store(0);
+  if (ends_here) return;
+  ending.store(false);
+  late.store(false);
+}
+
+/// The thread that loads the library is nearly always the one that ends the process. Forked children are told of before
+/// anything can be counted: a count that a child keeps would never fall.
+__attribute__((constructor)) void in_loading_thread() {
+  at_thread_end(&at_thread_exit, nullptr);
+  in_forked_children(&begin_child);
+}
 
 /// A library's exit handler, and what it is called with.
 struct Handler {
@@ -160,15 +174,6 @@ void end_first(const char* what) {
   static constinit Mutex mutex;
   may_end_here();
   const std::lock_guard lock(mutex);
-  if (known.get().empty())
-    in_forked_children([] {
-      under_way.store(0);
-      own = 0;
-      ender.store(0);
-      if (ends_here) return;
-      ending.store(false);
-      late.store(false);
-    });
   if (known.get().insert(what).second) end_first();
 }
 

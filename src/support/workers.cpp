@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -58,6 +59,8 @@ struct Workers::State {
 
 namespace {
 
+thread_local constinit const Workers::Queue* works_at = nullptr;  ///< of a thread that is none of the program's
+
 struct Start {
   std::shared_ptr<Workers::Queue> queue;
   Workers::Thread* thread = nullptr;
@@ -98,6 +101,14 @@ void Workers::stop() {
 bool Workers::stopped() const {
   const std::lock_guard lock(state_->mutex);
   return state_->stopped;
+}
+
+std::string_view Workers::why_wait_no_more() {
+  if (works_at == nullptr) return {};
+  if (process_is_ending()) return kProcessIsEnding;
+  State& state = *works_at->state_;
+  const std::lock_guard lock(state.mutex);
+  return state.stopped ? "this runtime is ending: it waits for nobody who makes a kernel" : std::string_view();
 }
 
 void Workers::Queue::forget_parents() {
@@ -192,6 +203,7 @@ void Workers::Queue::lose(Thread& thread, std::shared_ptr<Task>& task) {
 void* Workers::Queue::work(void* given) {
   const std::unique_ptr<Start> start(static_cast<Start*>(given));
   Queue& queue = *start->queue;
+  works_at = &queue;
   Tasks dropped;
   for (std::shared_ptr<Task> task;;) {
     const BeforeEnd before_end;

@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace tj::support {
@@ -34,6 +35,9 @@ class Workers {
   /// Destroys all tasks that have not begun, and waits for the others. No queue takes any afterwards. No task calls it.
   void stop();
   bool stopped() const;
+  /// Why the calling thread, one of some workers, is to wait for nobody else any more: the process is ending, or the
+  /// workers have been stopped. Empty otherwise, and in all other threads. For waits alone: work goes on.
+  static std::string_view why_wait_no_more();
 
  private:
   struct State;

@@ -1,10 +1,19 @@
-// Protects a kernel whose compile ends while the process does: the end waits for it until it is on disk.
+// Protects a kernel whose compile ends while the process does: the end waits for it until it is on disk. Protects the
+// end from threads that only wait for a kernel which another process makes.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <string>
 #include <thread>
+#include <vector>
+
+#include <tilejit/preparation.hpp>
 
 #include "cache/cache.hpp"
 #include "runtime/runtime_fixture.hpp"
@@ -42,6 +51,82 @@ TEST_CASE("a kernel whose compile is under way while the process ends is kept wi
   }
   CHECK(kernels == 1);
   CHECK(aliases == 1);
+}
+
+/// Holds the lock of attention()'s kernel as another process does that makes it.
+class HeldKernel {
+ public:
+  explicit HeldKernel(Machine& machine) : store_(machine.cache_dir(), 0, {}) {
+    tj::Runtime(machine.options()).prepare(attention());
+    for (const tj::cache::ListedEntry& listed : store_.list()) {
+      if (listed.alias) continue;
+      const std::string name = std::filesystem::path(listed.path).filename();
+      std::filesystem::remove(listed.path);
+      held_ = store_.lock({name.substr(0, 64), name.substr(65, 64)});
+    }
+    REQUIRE(held_ != nullptr);
+  }
+
+ private:
+  tj::cache::Store store_;
+  std::shared_ptr<void> held_;
+};
+
+void wait_for_words(Machine& machine, const std::string& text) {
+  const auto said = [&] {
+    const std::lock_guard lock(machine.mutex);
+    return std::any_of(machine.warnings.begin(), machine.warnings.end(),
+                       [&](const std::string& each) { return has(each, text); });
+  };
+  while (!said()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+/// A child that ends while a list's threads wait, one for another process and one for it. 0: both gave that up.
+int ends_beside_waits(Machine& machine, int kernels) {
+  return tj::testing::wait_for(tj::testing::start_child([&] {
+    static tj::Preparation* list = nullptr;
+    static int wanted = 0;
+    ::alarm(400);
+    wanted = kernels;
+    std::atexit([] {
+      int given_up = 0;
+      for (const tj::PreparedKernel& each : list->kernels())
+        given_up +=
+            each.error && each.error->code == tj::Code::io && has(each.error->message, tj::support::kProcessIsEnding);
+      ::_exit(tj::support::process_end_is_late() ? 8 : given_up == wanted ? 0 : 9);
+    });
+    tj::Runtime runtime(machine.options());
+    list = new tj::Preparation(runtime, {.threads = kernels});
+    for (int i = 0; i < kernels; ++i) list->add(attention());
+    wait_for_words(machine, "waiting for process");
+    if (kernels > 1) wait_for_words(machine, "waiting for another thread");
+    std::exit(1);
+    return 1;
+  }));
+}
+
+TEST_CASE("the process's end does not wait for a list's thread that only waits for another process or thread") {
+  Machine machine;
+  const HeldKernel held(machine);
+  CHECK(ends_beside_waits(machine, 1) == 0);
+  CHECK(ends_beside_waits(machine, 2) == 0);
+}
+
+TEST_CASE("a runtime's end does not wait for a list's thread that only waits for another process") {
+  Machine machine;
+  const HeldKernel held(machine);
+  tj::Options options = machine.options();
+  options.wait_limit_s = 30;  // then it would be made here
+  auto runtime = std::make_unique<tj::Runtime>(options);
+  tj::Preparation list(*runtime);
+  list.add(attention());
+  wait_for_words(machine, "waiting for process");
+  runtime.reset();
+  const std::vector<tj::PreparedKernel> kernels = list.kernels();
+  REQUIRE(kernels.size() == 1);
+  REQUIRE(kernels[0].state == tj::PrepareState::failed);
+  CHECK(has(kernels[0].error->message, "this runtime is ending"));
+  CHECK(machine.nvrtc.compiles() == 1);
 }
 
 }  // namespace

@@ -58,6 +58,56 @@ TEST_CASE("the end waits for what has begun, refuses what begins then, and work 
         })) == 0);
 }
 
+/// A child of this process that has called no end_first() yet, in which `forks` is called while another thread's
+/// BeforeEnd lives. Gives what `forks` gives.
+int beside_work(int (*forks)()) {
+  return wait_for(start_child([forks] {
+    ::alarm(400);
+    static std::atomic<bool> begun{false};
+    std::thread([] {
+      const BeforeEnd whole;
+      begun = true;
+      for (;;) ::pause();
+    }).detach();
+    while (!begun) std::this_thread::yield();
+    ::_exit(forks());
+    return 9;
+  }));
+}
+/// It leaves by exit(). 0: without a wait for what only its parent has.
+int leaves_at_once() {
+  ::alarm(200);
+  std::atexit([] { ::_exit(tj::support::process_end_is_late() ? 6 : 0); });
+  std::exit(3);
+  return 5;
+}
+/// The same, where its own work is waited for.
+int waits_for_its_own() {
+  ::alarm(200);
+  static std::atomic<int> state{0};
+  std::atexit([] { ::_exit(tj::support::process_end_is_late() || state != 2 ? 7 : 0); });
+  std::thread([] {
+    const BeforeEnd whole;
+    state = 1;
+    while (!tj::support::process_is_ending()) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    state = 2;
+  }).detach();
+  while (state == 0) std::this_thread::yield();
+  tj::support::end_first();
+  std::exit(4);
+  return 5;
+}
+
+TEST_CASE("a child that is forked during the process's first work waits for its own work alone") {
+  CHECK(beside_work([] { return wait_for(start_child(leaves_at_once)); }) == 0);
+  CHECK(beside_work([] { return wait_for(start_child(waits_for_its_own)); }) == 0);
+  CHECK(beside_work([] {
+          const BeforeEnd in_this_thread;
+          return wait_for(start_child(waits_for_its_own));
+        }) == 0);
+}
+
 TEST_CASE("a main thread that ends while another one is in exit() waits for it") {
   CHECK(wait_for(start_child([] {
           tj::support::end_first("this test");
