@@ -145,7 +145,7 @@ TEST_CASE(
   };
   CHECK(has(run(4104), "grid 132x1x1"));
   CHECK(has(last_launch(machine.cuda), " cluster 2"));
-  CHECK_MESSAGE(has(run(300), "grid 72x1x1"), last_launch(machine.cuda));  // 2 x 9 clusters of four 160 x 128
+  CHECK_MESSAGE(has(run(450), "grid 108x1x1"), last_launch(machine.cuda));  // 3 x 9 clusters of four 160 x 128
   CHECK(has(last_launch(machine.cuda), " cluster 4"));
   CHECK(count_calls(machine.cuda, "cuOccupancyMaxActiveClusters") == machine.nvrtc.compiles());
 }
