@@ -9,6 +9,7 @@
 #include "custom/listed_kernel.hpp"
 #include "graph/graph.hpp"
 #include "graph/json_code.hpp"
+#include "graph/json_reader.hpp"
 #include "ops/common/machine.hpp"
 #include "sched/schedule.hpp"
 
