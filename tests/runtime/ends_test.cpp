@@ -17,6 +17,7 @@
 
 #include "cache/cache.hpp"
 #include "runtime/runtime_fixture.hpp"
+#include "support/full.hpp"
 #include "support/process_end.hpp"
 
 namespace {
@@ -106,6 +107,7 @@ int ends_beside_waits(Machine& machine, int kernels) {
 }
 
 TEST_CASE("the process's end does not wait for a list's thread that only waits for another process or thread") {
+  if (tj::testing::kThreadSanitized) return;
   Machine machine;
   const HeldKernel held(machine);
   CHECK(ends_beside_waits(machine, 1) == 0);

@@ -18,6 +18,18 @@ inline constexpr bool kSanitized = true;
 inline constexpr bool kSanitized = false;
 #endif
 
+/// The build of the thread sanitizer. It ends a process that ends beside its own threads with an error.
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TJ_THREAD_SANITIZED
+#endif
+#endif
+#ifdef TJ_THREAD_SANITIZED
+inline constexpr bool kThreadSanitized = true;
+#else
+inline constexpr bool kThreadSanitized = false;
+#endif
+
 /// Cases whose paths through the library others take as well are left out there.
 inline bool left_out() { return kSanitized && !full_run(); }
 
