@@ -40,7 +40,7 @@ std::map<std::string, Fact> end_facts(const std::string& now) {
       {"fragment_store_cycles", {52, now + ", beside what the writes of all SMs take"}},
       {"staged_store_cycles", {42, now}},
       {"scattered_store_cycles", {300, now}},
-      {"row_store_cycles", {45, "estimate: staged_store_cycles, as loads of eight words at a time are under way"}},
+      {"row_store_cycles", {45, "estimate, near staged_store_cycles: a warp of its own stores beside the next tile"}},
       {"staged_end_cycles", {900, now}},
       {"hidden_launch_cycles", {1800, now}},
       {"lone_memory_bytes_per_cycle", {35, now + ": 14 x 10240 x 8192 takes 52 us in 160 tiles of 64 columns"}},

@@ -9,7 +9,7 @@ namespace tj::ops::chunk_cumsum {
 
 inline constexpr int kUnits = 8;  ///< of a tile, each of 32 lanes: neighbouring heads share what memory brings
 
-/// Of the rule there are the gate, what its numbers mean, and g_cu at the place of o.
+/// The rule has the gate and what its numbers mean; g_cu stands at the place of o.
 struct Params {
   gated_delta_rule::Params rule;
   chunks::Sequences sequences;

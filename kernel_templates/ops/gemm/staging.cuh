@@ -139,13 +139,12 @@ TJ_DEVICE void put_box(Writer<C>& writer, const Tile& tile, u32 slot) {
   }
 }
 
-/// A consumer's slot to d by one warp, wherever rows begin: 32 neighbouring columns at a time. All loads of several
-/// rows come before their first store: a single warp would wait for each otherwise. Two loads at a time took some 230
-/// cycles a row, however wide: 3448 x 4092 x 976 took 77 us in 144x192x64s, and 62 in 64x192x64 (H200, 2026-11-29).
+/// A consumer's slot to d by one warp, wherever rows begin: 32 neighbouring columns at a time. All loads of a row come
+/// before its first store: a single warp would wait for each otherwise.
 template <class C>
 TJ_DEVICE void put_rows(Writer<C>& writer, const Tile& tile, u32 slot) {
   if (!finishes<C>(tile)) return;
-  constexpr int kSteps = kStagedColumns<C> / 32, kLoads = 8, kRows = kSteps < kLoads ? kLoads / kSteps : 1;
+  constexpr int kSteps = kStagedColumns<C> / 32;
   const Params& params = writer.params;
   const int first = staged_row(writer, tile), first_column = staged_column(writer, tile),
             lane = static_cast<int>(dev::lane_index());
@@ -154,21 +153,16 @@ TJ_DEVICE void put_rows(Writer<C>& writer, const Tile& tile, u32 slot) {
   unsigned short* to = static_cast<unsigned short*>(params.d_data) + tile.batch * params.d_stride_batch +
                        first * params.d_stride_row + first_column + lane;
 #pragma unroll 1
-  for (int row = 0; row < rows; row += kRows) {
-    u32 values[kRows][kSteps];
+  for (int row = 0; row < rows; ++row, to += params.d_stride_row) {
+    u32 values[kSteps];
 #pragma unroll
-    for (int i = 0; i < kRows; ++i)
+    for (int step = 0; step < kSteps; ++step) {
+      const int column = lane + step * 32;
+      values[step] = dev::load_shared_u16(staged_address<C>(slot, row, column / 8) + column % 8 * 2);
+    }
 #pragma unroll
-      for (int step = 0; step < kSteps; ++step) {
-        const int column = lane + step * 32;
-        values[i][step] =
-            dev::load_shared_u16(staged_address<C>(slot, min(row + i, rows - 1), column / 8) + column % 8 * 2);
-      }
-#pragma unroll
-    for (int i = 0; i < kRows; ++i, to += params.d_stride_row)
-#pragma unroll
-      for (int step = 0; step < kSteps; ++step)
-        if (row + i < rows && step * 32 < columns) dev::store_global_u16(to + step * 32, values[i][step]);
+    for (int step = 0; step < kSteps; ++step)
+      if (step * 32 < columns) dev::store_global_u16(to + step * 32, values[step]);
   }
 }
 

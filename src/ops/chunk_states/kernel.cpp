@@ -194,7 +194,7 @@ class ChunkStates final : public Described<ChunkStatesArgs, chunk_states_from_c>
       use(&args);
     });
   }
-  /// As two numbers of 16 bits they are small, and one of them is nothing: what random ones would grow to is infinite.
+  /// Each value is two numbers of 16 bits, a small one and 0. Random ones would grow without bound.
   static constexpr float kNearNothing = 0x1p-7f;
 };
 

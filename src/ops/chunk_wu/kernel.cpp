@@ -54,7 +54,7 @@ class Builder : WalkBuilder {
   Candidate build() {
     constant("kLanes", arch_.warp_size);
     const int begin = at_end("begin", Scope::tile_begin);
-    // Of all rows half are below the tokens of an iteration, and an operation is a multiplication and an addition.
+    // Half of all rows are below the tokens of an iteration. An operation is a multiplication and an addition.
     const double multiplied = 0.5 * chunks::kChunk * chunk_wu::kAhead * width_;
     Node n = single("Multiplier", "add_tokens", node(begin).warps);
     hold(n, {.alu = multiplied / arch_.fact("f32_per_cycle") +

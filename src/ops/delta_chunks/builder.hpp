@@ -22,7 +22,7 @@ class LoadBuilder : protected GraphBuilder {
       : GraphBuilder(op, text, arch, blocks) {
     graph_.params_type = params;
   }
-  /// Of a chunk's rows.
+  /// The bytes of a chunk's rows.
   static constexpr std::int64_t tokens_bytes(int width) { return std::int64_t{kChunk} * width * kElementBytes; }
 
   int load(const char* body, int ring, int warps) {

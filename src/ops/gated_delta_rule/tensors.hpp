@@ -19,7 +19,7 @@ inline long long bytes_between(const Tensor& tensor, int batched_rank) {
   return batch_stride(tensor, batched_rank) * size_of(tensor.dtype);
 }
 
-/// Of [.., T, H, X].
+/// Address and steps in bytes of a tensor [.., T, H, X].
 inline Tokens tokens_of(const Tensor& tensor) {
   return {tensor.data, bytes_between(tensor, 4), bytes_apart(tensor, tensor.rank - 3),
           bytes_apart(tensor, tensor.rank - 2)};
@@ -33,7 +33,7 @@ inline Numbers numbers_of(const std::optional<Tensor>& tensor, int after) {
           bytes_apart(*tensor, heads)};
 }
 
-/// Of [slots, H, V, K].
+/// Address and steps in bytes of a pool [slots, H, V, K].
 inline States states_of(const std::optional<Tensor>& pool, const std::optional<Tensor>& slots = {}) {
   States states{};
   if (!pool) return states;
