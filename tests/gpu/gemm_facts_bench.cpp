@@ -10,9 +10,10 @@
 //   --worst N      problems that are listed (10)
 //   --table FILE   each kernel that the choice ranks, a line each: sizes, name, measured and predicted us
 //
-// A step changes one to three of the facts at random and is kept where the score falls. The score is what the kernels
-// that would be taken need beyond the best ones; those predicted alike count by halves. So that predictions stay times,
-// a little is added for their error.
+// A step changes one to three of the facts at random and is kept where the score falls. The score is the spread of
+// predicted over measured times among a problem's kernels, of those that are near the best or predicted to be. A part
+// is what the kernels that would be taken need beyond the best ones; those predicted alike count by halves. That part
+// alone fits the problems at hand and no others: too few kernels say something in it.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -37,7 +38,10 @@ using namespace tj;
 using ops::GemmChoice;
 
 constexpr double kAlike = 0.02;  // of a prediction
-constexpr double kErrorWeight = 0.15;
+constexpr double kNear = 0.15;   // of the best time
+constexpr double kErrorWeight = 0.02, kTakenWeight = 0.4;
+/// Of a launch and of a time as it is measured, which no prediction has: small problems would have a wide spread.
+constexpr double kLaunchUs = 1.5, kTimedUs = 0.5;
 
 struct Timed {
   GemmChoice choice;
@@ -121,9 +125,23 @@ double ranked(const Case& of, const Timed& timed, const ops::GemmRates& rates) {
 
 struct Judged {
   double excess = 0, smooth = 0,
-         error = 0;  ///< of the kernel that is taken, beyond the best; logarithm of predicted over measured
+         error = 0;   ///< of the kernel that is taken, beyond the best; logarithm of predicted over measured
+  double spread = 0;  ///< variance of that logarithm among kernels near the best
   const Timed* taken = nullptr;
 };
+
+double spread_of(const Case& of, const std::vector<std::pair<double, const Timed*>>& list, double fewest,
+                 double clock_ghz) {
+  double weights = 0, sum = 0, squares = 0;
+  for (const auto& [cycles, timed] : list) {
+    const double near = std::min(timed->us / of.best, cycles / fewest) - 1, weight = std::exp2(-near / kNear),
+                 log = std::log((cycles / clock_ghz * 1e-3 + kLaunchUs) / (timed->us + kTimedUs));
+    weights += weight;
+    sum += weight * log;
+    squares += weight * log * log;
+  }
+  return squares / weights - (sum / weights) * (sum / weights);
+}
 
 Judged judge(const Case& of, const ops::GemmRates& rates) {
   Judged judged;
@@ -142,12 +160,13 @@ Judged judge(const Case& of, const ops::GemmRates& rates) {
     judged.error += std::abs(std::log(us / timed->us)) / static_cast<double>(list.size());
   }
   judged.smooth /= weights;
+  judged.spread = spread_of(of, list, fewest, rates.arch->clock_ghz);
   judged.excess = judged.taken->us / of.best - 1;
   return judged;
 }
 
 struct Score {
-  double total = 0, mean = 0, high = 0, worst = 0, error = 0;
+  double total = 0, mean = 0, high = 0, worst = 0, error = 0, spread = 0;
 };
 Score score_of(const std::vector<Case>& cases, const arch::Arch& arch) {
   const ops::GemmRates rates = ops::gemm_rates_of(arch);
@@ -161,6 +180,7 @@ Score score_of(const std::vector<Case>& cases, const arch::Arch& arch) {
     score.total += judged.smooth;
     squares += judged.smooth * judged.smooth;
     score.error += judged.error;
+    score.spread += judged.spread;
   }
   const auto count = static_cast<double>(cases.size());
   score.mean /= count;
@@ -168,15 +188,18 @@ Score score_of(const std::vector<Case>& cases, const arch::Arch& arch) {
   std::sort(excesses.begin(), excesses.end());
   score.high = excesses[static_cast<std::size_t>(0.95 * (count - 1))];
   score.worst = excesses.back();
-  score.total = score.total / count + 0.3 * std::sqrt(squares / count) + kErrorWeight * score.error;
+  score.spread = std::sqrt(score.spread / count);
+  score.total = score.spread + kErrorWeight * score.error +
+                kTakenWeight * (score.total / count + 0.3 * std::sqrt(squares / count));
   return score;
 }
 
 void print(const char* of, std::size_t count, const Score& score) {
   std::printf(
-      "%s: %zu problems, taken over best %.2f%%, 95th percentile %.1f%%, worst %.1f%%; error of predictions %.1f%%; "
-      "score %.5f\n",
-      of, count, 100 * score.mean, 100 * score.high, 100 * score.worst, 100 * score.error, score.total);
+      "%s: %zu problems, taken over best %.2f%%, 95th percentile %.1f%%, worst %.1f%%; error of predictions %.1f%%, "
+      "spread %.1f%%; score %.5f\n",
+      of, count, 100 * score.mean, 100 * score.high, 100 * score.worst, 100 * score.error, 100 * score.spread,
+      score.total);
 }
 
 void fit(const std::vector<Case>& cases, const std::vector<std::string>& facts, int steps, unsigned seed,
