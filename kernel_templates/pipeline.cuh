@@ -35,6 +35,27 @@ TJ_DEVICE Tile next_tile(const Params& params, const Tile& tile) {
   return tile_at<C>(params, tile.index + static_cast<int>(grid_blocks()));
 }
 
+/// Completes a tile, at the one place of a role through which all its tiles come. An op whose `tile_at` leaves
+/// something out has `void complete_tile(Config, const Params&, Tile&)`. A walk asks for tiles in two places: what
+/// `tile_at` does stands twice in the machine code.
+template <class C, class Params, class Tile>
+TJ_DEVICE auto complete(const Params& params, Tile& tile, int) -> decltype(complete_tile(C{}, params, tile)) {
+  complete_tile(C{}, params, tile);
+}
+template <class C, class Params, class Tile>
+TJ_DEVICE void complete(const Params&, Tile&, long) {}
+template <class C, class Params, class Tile>
+TJ_DEVICE void complete(const Params& params, Tile& tile) {
+  complete<C>(params, tile, 0);
+}
+
+/// The same in each place of a walk.
+template <class C, class Params, class Tile>
+TJ_DEVICE Tile completed(const Params& params, Tile tile) {
+  if (tile.valid) complete<C>(params, tile);
+  return tile;
+}
+
 /// Places that have a tile: those before this one. All roles of all blocks must get the same number.
 template <class C, class Params>
 TJ_DEVICE int tile_count(const Params& params) {
@@ -89,6 +110,10 @@ template <class R>
 TJ_DEVICE u32 barriers_of(u32 shared, u32 member) {
   return shared + member * (R::kSlots * 16u);
 }
+
+// Never called, as tile_at(): an arch may lack it.
+template <int Site>
+TJ_DEVICE void mbarrier_phase_done();
 
 template <class R>
 TJ_DEVICE void ring_init(u32 shared) {

@@ -121,7 +121,8 @@ void WalkWriter::open_pieces() const {
   const auto known = [&](const std::string& piece) {
     return family_.single_thread() ? piece : cat("dev::uniform(", piece, ")");
   };
-  const char* const tile = "const Tile tile = cut_tile<Config>(tile_at<Config>(params, piece.place), piece);";
+  const std::string tile = cat("Tile tile = ", walked("tile_at<Config>(params, piece.place)"), ";");
+  const char* const cut = "tile = cut_tile<Config>(tile, piece);";
   if (sliced()) {
     w_.line("const dev::Piece piece = ",
             known(cat("dev::slice_of<", kSlicesType, ", ", family_.graph.cluster,
@@ -129,6 +130,8 @@ void WalkWriter::open_pieces() const {
             ";");
     w_.line(tile);
     w_.open("if (tile.valid)");
+    complete();
+    w_.line(cut);
     return expect_slices();
   }
   const std::string walk =
@@ -136,19 +139,31 @@ void WalkWriter::open_pieces() const {
   w_.open("for (dev::Piece piece = ", known(cat("dev::first_piece", walk, ")")),
           "; piece.valid; piece = ", known(cat("dev::next_piece", walk, ", piece)")), ")");
   w_.line(tile);
+  complete();
+  w_.line(cut);
+}
+
+/// One role has no copies to save, and waves of AMD lack scalar registers for what the walk would carry.
+bool WalkWriter::completes_at_once() const { return !family_.graph.machine.shared_barriers; }
+std::string WalkWriter::walked(const std::string& tile) const {
+  return completes_at_once() ? cat("dev::completed<Config>(params, ", tile, ")") : tile;
+}
+void WalkWriter::complete() const {
+  if (!completes_at_once()) w_.line("dev::complete<Config>(params, tile);");
 }
 
 void WalkWriter::open() {
-  if (family_.graph.cuts()) {
-    open_pieces();
-  } else if (dynamic()) {
-    w_.open("for (Tile tile = first_tile<Config>(params); tile.valid;)");
+  if (family_.graph.cuts()) return open_pieces();
+  if (dynamic()) {
+    w_.open("for (Tile tile = ", walked("first_tile<Config>(params)"), "; tile.valid;)");
   } else if (family_.graph.walks()) {
-    w_.open("for (Tile tile = first_tile<Config>(params); tile.valid; tile = next_tile<Config>(params, tile))");
+    w_.open("for (Tile tile = ", walked("first_tile<Config>(params)"),
+            "; tile.valid; tile = ", walked("next_tile<Config>(params, tile)"), ")");
   } else {  // then fillings and tiles are known to be 0, and nothing is kept for a next tile
-    w_.line("const Tile tile = first_tile<Config>(params);");
+    w_.line("Tile tile = ", walked("first_tile<Config>(params)"), ";");
     w_.open("if (tile.valid)");
   }
+  complete();
 }
 
 void WalkWriter::draw() {
@@ -183,7 +198,7 @@ void WalkWriter::close() {
   if (dynamic() && !keeps()) read_place();
   w_.line("base += static_cast<unsigned>(n);");
   w_.line("++tiles;");
-  if (dynamic()) w_.line("tile = tile_at<Config>(params, place);");
+  if (dynamic()) w_.line("tile = ", walked("tile_at<Config>(params, place)"), ";");
   w_.close();
 }
 

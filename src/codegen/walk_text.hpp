@@ -56,6 +56,9 @@ class WalkWriter {
   bool split() const { return family_.graph.walk == graph::Walk::split; }
   bool sliced() const { return family_.graph.walk == graph::Walk::sliced; }
   void open_pieces() const;
+  bool completes_at_once() const;
+  std::string walked(const std::string& tile) const;
+  void complete() const;
   void expect_slices() const;
   bool draws() const;
   bool keeps() const;

@@ -40,6 +40,7 @@ TJ_KERNEL(measure, %(threads)d, tj::ops::fmha::Params, params) {
   dev::proxy_fence<1>();
   dev::block_sync();
   Tile tile = tile_at<Config>(params, 0);
+  dev::complete<Config>(params, tile);
   tile.first_block = 0, tile.trip_count = 4;
   Consumer<Config> consumer(params, 0);
   begin(consumer, tile);

@@ -60,7 +60,7 @@ MAX_FUNCTION_LINES = 60
 MAX_TEMPLATE_PARAMETERS = 4
 
 # Names that the kernel contract gives to every op's templates; codegen writes them.
-CONTRACT = {"begin", "fast_begin", "first_tile", "next_tile", "tile_at", "tile_count"}
+CONTRACT = {"begin", "complete_tile", "fast_begin", "first_tile", "next_tile", "tile_at", "tile_count"}
 HARDWARE = (r"(?<![A-Za-z0-9])(sm_?\d{2,3}[af]?|gfx\d+\w*|compute_\d+|hopper|blackwell|ampere|rdna\d?|cdna\d?|"
             r"w?gmma|wmma|mfma|mma|tcgen\d*|tma|ldmatrix|setmaxnreg)(?![a-z0-9])")
 

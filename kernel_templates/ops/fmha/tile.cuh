@@ -96,7 +96,11 @@ TJ_DEVICE Tile tile_at(const Params& params, int index) {
   Tile tile;
   tile.index = index;
   tile.valid = index < params.tiles;
-  if (!tile.valid) return tile;
+  return tile;
+}
+template <class C>
+TJ_DEVICE void complete_tile(C, const Params& params, Tile& tile) {
+  int index = tile.index;
   if constexpr (Packed<C>::kOn) {  // parts of a tile stand next to each other
     tile.part = index % params.parts;
     index /= params.parts;
@@ -126,7 +130,6 @@ TJ_DEVICE Tile tile_at(const Params& params, int index) {
   }
   if constexpr (KeyRange<C>::kOn) take_range<C>(params, tile);
   if constexpr (Packed<C>::kOn) take_part(params, tile);
-  return tile;
 }
 
 /// A row of a tile: its query, and its head of all.

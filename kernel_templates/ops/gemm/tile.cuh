@@ -178,8 +178,12 @@ TJ_DEVICE Tile tile_at(const Params& params, int block, const GroupPlace& from =
   Tile tile;
   tile.index = block;
   tile.valid = block / kBlocks<C> < params.tiles;
-  if (!tile.valid) return tile;
-  int index = block / kBlocks<C>;
+  return tile;
+}
+template <class C>
+TJ_DEVICE void complete_tile(C, const Params& params, Tile& tile) {
+  if constexpr (kWalksGroups<C>) return;
+  int index = tile.index / kBlocks<C>;
   if constexpr (kBlocks<C> > 1 || kSliced<C>) index = dealt_place(params, index);
   // Down group_rows tiles, then one to the right: blocks that run together share rows of a and of b in L2.
   const int per_batch = params.row_tiles * params.column_tiles;
@@ -219,7 +223,6 @@ TJ_DEVICE Tile tile_at(const Params& params, int block, const GroupPlace& from =
   tile.right_batch = tile.batch * params.b_batched;
   if constexpr (kGroups<C> == kGroupOfRow) name_group<C>(params, tile);
   if constexpr (kGroups<C> == kGroupDepths) find_depths<C>(params, tile);
-  return tile;
 }
 template <class C>
 TJ_DEVICE Tile next_tile(const Params& params, const Tile& tile) {
