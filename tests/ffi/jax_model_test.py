@@ -82,6 +82,14 @@ class Jax(unittest.TestCase):
         c = tilejit.jax.gemm(a, b, c=d, beta=-1)
         self.assertLess(most(c - (jnp.einsum("bmk,nk->bmn", f32(a), f32(b)) - d)), 1e-3)
 
+    def test_sizes_of_0(self):
+        none = self.k[:, :, :0]
+        o, lse = jax.jit(lambda q, k: tilejit.jax.fmha(q, k, k, return_lse=True))(self.q, none)
+        self.assertEqual((most(o), float(lse.max())), (0, -jnp.inf))
+        self.assertEqual(tilejit.jax.fmha(none, none, none).shape, none.shape)
+        d = tilejit.jax.gemm(jnp.ones((5, 0), jnp.bfloat16), jnp.ones((7, 0), jnp.bfloat16), bias=jnp.full(7, 2.0, jnp.bfloat16))
+        self.assertEqual((d.shape, float(d.min()), float(d.max())), ((5, 7), 2, 2))
+
     def test_chunks(self):
         @jax.jit
         def chunked(q, h, ends):

@@ -129,6 +129,15 @@ class Functions(unittest.TestCase):
         self.module.gemm(a, b, d, c, None, 1.0, 1, 0)
         self.assertLess(np.abs(a.astype(float) @ b.astype(float).T + c - d).max(), 1e-2)
 
+    def test_sizes_of_0(self):
+        none, o = self.q[:, :, :0], np.full_like(self.q, np.nan)
+        self.module.fmha(self.q, none, none, o)
+        self.assertEqual(float(np.abs(o).max()), 0)
+        self.module.fmha(none, self.q, self.q, none.copy())
+        d = np.full((5, 7), np.nan, np.float32)
+        self.module.gemm(np.empty((5, 0), np.float16), np.empty((7, 0), np.float16), d)
+        self.assertEqual(float(np.abs(d).max()), 0)
+
     @unittest.skipUnless(here.ml_dtypes, here.NO_BF16)
     def test_chunks(self):
         ends = np.array([0, 65, 65, 100], np.int32)

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "ops/common/empty.hpp"
 #include "support/fail.hpp"
 #include "support/text_stream.hpp"
 
@@ -47,16 +48,19 @@ void check_no_limit(const char* op, Size max_sms, const char* rung) {
            cat("max_sms is ", max_sms, " and rung is ", rung, "; allowed with a rung: 0, for all multiprocessors"));
 }
 
-void check_form(const Named& t) {
-  if (t.tensor.data == nullptr)
+void check_form(const Named& t, unsigned may_be_empty) {
+  const bool empty = may_be_empty != 0 && is_empty(t.tensor);
+  if (t.tensor.data == nullptr && !empty)
     refuse(t.op, Code::invalid_argument, cat(t.name, ".data is null; allowed: the address of its first element"));
   if (t.tensor.rank != t.rank)
     refuse(t.op, Code::invalid_argument,
            cat(t.name, ".rank is ", t.tensor.rank, "; allowed: ", t.rank, " (", t.form, ")"));
-  for (int i = 0; i < t.rank; ++i)
-    if (t.at(i) < 1 || t.at(i) > kMaxSize)
+  for (int i = 0; i < t.rank; ++i) {
+    const Size least = (may_be_empty >> i & 1) != 0 ? 0 : 1;
+    if (t.at(i) < least || t.at(i) > kMaxSize)
       refuse(t.op, Code::invalid_argument,
-             cat(t.name, ".shape[", i, "] (", t.axes[i], ") is ", t.at(i), "; allowed: 1 to ", kMaxSize));
+             cat(t.name, ".shape[", i, "] (", t.axes[i], ") is ", t.at(i), "; allowed: ", least, " to ", kMaxSize));
+  }
 }
 
 void check_dtype(const Named& t, DType wanted, const char* why) {
@@ -92,6 +96,7 @@ void check_same(const Named& t, int axis, Size wanted, const char* like) {
 }
 
 void check_strides(const Named& t, int alignment_bytes, int contiguous_axis) {
+  if (is_empty(t.tensor)) return;
   const int element_bytes = size_of(t.tensor.dtype);
   for (int i = 0; i < t.rank; ++i) {
     if (t.at(i) == 1) continue;
@@ -127,6 +132,7 @@ bool copy_aligned(const Tensor& tensor, int contiguous) {
 }
 
 void check_alignment(const Named& t, int alignment_bytes) {
+  if (is_empty(t.tensor)) return;
   if (reinterpret_cast<std::uintptr_t>(t.tensor.data) % static_cast<std::uintptr_t>(alignment_bytes) != 0)
     refuse(t.op, Code::unsupported,
            cat(t.name, ".data is ", address_text(t.tensor.data), "; allowed: addresses that are multiples of ",
@@ -134,6 +140,7 @@ void check_alignment(const Named& t, int alignment_bytes) {
 }
 
 Range range_of(const Named& t) {
+  if (is_empty(t.tensor)) return {};
   Size last = 0;
   for (int i = 0; i < t.rank; ++i) {
     Size offset = 0;
@@ -151,6 +158,7 @@ Range range_of(const Named& t) {
 }
 
 void check_no_self_overlap(const Named& t) {
+  if (is_empty(t.tensor)) return;
   int order[kMaxRank];
   int count = 0;
   for (int i = 0; i < t.rank; ++i) {
