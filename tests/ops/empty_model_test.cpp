@@ -4,18 +4,16 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <deque>
-#include <functional>
 #include <initializer_list>
-#include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include <tilejit/counters.hpp>
 #include <tilejit/ops.hpp>
 #include <tilejit/plan.hpp>
 
-#include "support/full.hpp"
 #include "support/model_runtime.hpp"
 
 using namespace tj;

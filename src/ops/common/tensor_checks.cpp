@@ -49,8 +49,7 @@ void check_no_limit(const char* op, Size max_sms, const char* rung) {
 }
 
 void check_form(const Named& t, unsigned may_be_empty) {
-  const bool empty = may_be_empty != 0 && is_empty(t.tensor);
-  if (t.tensor.data == nullptr && !empty)
+  if (t.tensor.data == nullptr && !(may_be_empty != 0 && is_empty(t.tensor)))
     refuse(t.op, Code::invalid_argument, cat(t.name, ".data is null; allowed: the address of its first element"));
   if (t.tensor.rank != t.rank)
     refuse(t.op, Code::invalid_argument,
@@ -96,12 +95,16 @@ void check_same(const Named& t, int axis, Size wanted, const char* like) {
 }
 
 void check_strides(const Named& t, int alignment_bytes, int contiguous_axis) {
-  if (is_empty(t.tensor)) return;
   const int element_bytes = size_of(t.tensor.dtype);
   for (int i = 0; i < t.rank; ++i) {
     if (t.at(i) == 1) continue;
     const Size stride = t.stride(i);
     const bool contiguous = i == contiguous_axis;
+    const bool legal = stride > 0 && stride < kMaxStrideBytes / element_bytes &&
+                       (contiguous ? stride == 1 : stride * element_bytes % alignment_bytes == 0);
+    if (legal) [[likely]]
+      continue;
+    if (is_empty(t.tensor)) return;
     if (contiguous && stride != 1)
       refuse(t.op, Code::unsupported,
              cat(t.name, ".strides[", i, "] (", t.axes[i], ") is ", stride, "; allowed: 1 (a contiguous ",
@@ -114,10 +117,9 @@ void check_strides(const Named& t, int alignment_bytes, int contiguous_axis) {
       refuse(t.op, Code::unsupported,
              cat(t.name, ".strides[", i, "] (", t.axes[i], ") is ", stride, " elements of ", element_bytes,
                  " bytes; allowed: below 2^40 bytes"));
-    if (!contiguous && (stride * element_bytes) % alignment_bytes != 0)
-      refuse(t.op, Code::unsupported,
-             cat(t.name, ".strides[", i, "] (", t.axes[i], ") is ", stride, " elements, ", stride * element_bytes,
-                 " bytes; allowed: multiples of ", alignment_bytes, " bytes (pad the rows or make a contiguous copy)"));
+    refuse(t.op, Code::unsupported,
+           cat(t.name, ".strides[", i, "] (", t.axes[i], ") is ", stride, " elements, ", stride * element_bytes,
+               " bytes; allowed: multiples of ", alignment_bytes, " bytes (pad the rows or make a contiguous copy)"));
   }
 }
 
@@ -132,21 +134,23 @@ bool copy_aligned(const Tensor& tensor, int contiguous) {
 }
 
 void check_alignment(const Named& t, int alignment_bytes) {
-  if (is_empty(t.tensor)) return;
-  if (reinterpret_cast<std::uintptr_t>(t.tensor.data) % static_cast<std::uintptr_t>(alignment_bytes) != 0)
+  if (reinterpret_cast<std::uintptr_t>(t.tensor.data) % static_cast<std::uintptr_t>(alignment_bytes) != 0 &&
+      !is_empty(t.tensor))
     refuse(t.op, Code::unsupported,
            cat(t.name, ".data is ", address_text(t.tensor.data), "; allowed: addresses that are multiples of ",
                alignment_bytes, " bytes"));
 }
 
 Range range_of(const Named& t) {
-  if (is_empty(t.tensor)) return {};
   Size last = 0;
   for (int i = 0; i < t.rank; ++i) {
     Size offset = 0;
+    if (t.at(i) == 0) return {};
     if (t.at(i) == 1) continue;
-    if (__builtin_mul_overflow(t.at(i) - 1, t.stride(i), &offset) || __builtin_add_overflow(last, offset, &last))
+    if (__builtin_mul_overflow(t.at(i) - 1, t.stride(i), &offset) || __builtin_add_overflow(last, offset, &last)) {
+      if (is_empty(t.tensor)) return {};
       refuse_overflow(t);
+    }
   }
   Size bytes = 0;
   Range range{reinterpret_cast<std::uintptr_t>(t.tensor.data), 0};
@@ -158,10 +162,10 @@ Range range_of(const Named& t) {
 }
 
 void check_no_self_overlap(const Named& t) {
-  if (is_empty(t.tensor)) return;
   int order[kMaxRank];
   int count = 0;
   for (int i = 0; i < t.rank; ++i) {
+    if (t.at(i) == 0) return;
     if (t.at(i) == 1) continue;
     int place = count++;
     for (; place > 0 && t.stride(order[place - 1]) > t.stride(i); --place) order[place] = order[place - 1];

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <tilejit/counters.hpp>
+#include <tilejit/ladder.hpp>
 #include <tilejit/ops.hpp>
 #include <tilejit/plan.hpp>
 
@@ -169,15 +170,30 @@ TEST_CASE("no keys of few queries, whose heads are rows; lists and pages without
   }
 }
 
-TEST_CASE("pages that are not there have no keys, whatever lists say") {
-  for (const char* target : {"model:sm_90a", "model:sm_80"}) {
-    Call call({.queries = 5});
-    call.as_lists(16);
-    std::vector<std::int32_t> table(6, 1 << 20);
-    call.nothing.assign(call.nothing.size(), 40);
-    call.args.block_table = Tensor::contiguous(table.data(), kHost, DType::i32, {2, 3});
-    CHECK(call.run(target) == "");
+TEST_CASE("no keys, on every rung of the ladder") {
+  Ladder ladder(model_runtime("model:sm_120a"));
+  for (int rung = 1; rung <= 6; ++rung) {
+    CAPTURE(rung);
+    Call call({});
+    ladder.run(call.args, rung);
+    CHECK(call.problem() == "");
+    Call none({.queries = 0});
+    ladder.run(none.args, rung);
+    CHECK(ladder.prepare(none.args, rung).name.empty());
   }
+}
+
+TEST_CASE("pages that are not there have no keys, whatever lists say") {
+  for (const char* target : {"model:sm_90a", "model:sm_80"})
+    for (const std::int64_t pages : {3, 400}) {  // of many, in parts that are merged
+      Call call({.queries = 5});
+      call.as_lists(16);
+      std::vector<std::int32_t> table(static_cast<std::size_t>(2 * pages), 1 << 20);
+      call.nothing.assign(call.nothing.size(), 40);
+      call.args.block_table = Tensor::contiguous(table.data(), kHost, DType::i32, {2, pages});
+      CHECK((model_runtime(target).plan(call.args).workspace_bytes() > 0) == (pages == 400));
+      CHECK(call.run(target) == "");
+    }
 }
 
 TEST_CASE("TJ_CHECK reads the lists of calls without queries, and passes those without keys") {
