@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/common/empty.hpp"
 #include "support/fail.hpp"
 
 namespace tj {
@@ -16,6 +17,7 @@ constexpr std::uintptr_t kPage = 4096;
 
 /// The tensor is not validated yet and may hold any numbers: doubles cannot overflow here.
 double bytes_of(const Tensor& tensor) {
+  if (ops::is_empty(tensor)) return 0;
   double last = 0;
   for (int i = 0; i < std::clamp(tensor.rank, 0, kMaxRank); ++i) {
     const auto at = static_cast<std::size_t>(i);

@@ -39,6 +39,7 @@ class Plan::Impl::Maker {
     const void* const call = placement_.get();
     op_.validate(call, runtime_.backends.on_model(device_));
     placement_.check_span();
+    if (op_.asks_for_nothing(call)) return fill_without_launches(plan);
     kernel_ = runtime_.prepared_kernel(op_, op_.problem_key(call), device_);
     plan.op = &op_;
     plan.device = device_;
@@ -54,13 +55,25 @@ class Plan::Impl::Maker {
       plan.launches.push_back({{}, first[i].plan, found});
       encode_tensor_maps(*first[i].kernel, plan.launches.back().plan);
     }
-    for (std::size_t i = 0; i < placement_.tensors(); ++i) add_tensor(plan, i, first);
+    for (std::size_t i = 0; i < placement_.tensors(); ++i) {
+      const auto element = static_cast<std::uintptr_t>(size_of(placement_.tensor(i).tensor->dtype));
+      add_tensor(plan, i, (moves_freely(i, first, plan) ? element : kAlignment) - 1);
+    }
     for (std::size_t i = 0; i < first.size(); ++i) plan.launches[i].kernel = std::move(first[i].kernel);
     if (runtime_.backends.on_model(device_)) plan.args = op_.copy(placement_.get());
     if (runtime_.settings.check_lists) plan.checked = op_.copy(placement_.get());
   }
 
  private:
+  /// Of a call that asks for nothing. Its runs take addresses as others do.
+  void fill_without_launches(Plan::Impl& plan) {
+    plan.op = &op_;
+    plan.device = device_;
+    plan.choices = runtime_.tunings.version(device_);
+    for (std::size_t i = 0; i < placement_.tensors(); ++i) add_tensor(plan, i, 0);
+    if (runtime_.settings.check_lists) plan.checked = op_.copy(placement_.get());
+  }
+
   /// A plan keeps its kernels, so they are the best ones.
   MissPolicy on_miss() const {
     return runtime_.settings.on_miss == MissPolicy::error ? MissPolicy::error : MissPolicy::wait;
@@ -96,11 +109,11 @@ class Plan::Impl::Maker {
     plan.workspace_bytes = plan.draws ? walk_offset_ + walk_.bytes() : scratch_bytes;
   }
 
-  void add_tensor(Plan::Impl& plan, std::size_t i, const std::vector<Planned>& first) {
+  /// mask: the bits of an address that count, where the tensor has any elements.
+  void add_tensor(Plan::Impl& plan, std::size_t i, std::uintptr_t mask) {
     const ops::ListedTensor& listed = placement_.tensor(i);
     PlannedTensor tensor;
-    tensor.mask =
-        (moves_freely(i, first, plan) ? static_cast<std::uintptr_t>(size_of(listed.tensor->dtype)) : kAlignment) - 1;
+    tensor.mask = placement_.bytes(i) == 0 ? 0 : mask;
     tensor.remainder = placement_.places()[i] & tensor.mask;
     tensor.bytes = placement_.bytes(i);
     tensor.written = listed.written;
@@ -181,14 +194,15 @@ void Plan::Impl::check(std::span<void* const> addresses, Places& places) const {
   }
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     places[i] = reinterpret_cast<std::uintptr_t>(addresses[i]);
-    if (places[i] == 0 || (places[i] & tensors[i].mask) != tensors[i].remainder ||
+    if ((places[i] == 0 && tensors[i].bytes > 0) || (places[i] & tensors[i].mask) != tensors[i].remainder ||
         places[i] + tensors[i].bytes < places[i]) [[unlikely]]
       refuse(i, places[i]);
   }
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (!tensors[i].written) continue;
+    if (!tensors[i].written || tensors[i].bytes == 0) continue;
     for (std::size_t j = 0; j < tensors.size(); ++j) {
-      const bool meet = places[i] < places[j] + tensors[j].bytes && places[j] < places[i] + tensors[i].bytes;
+      const bool meet =
+          tensors[j].bytes > 0 && places[i] < places[j] + tensors[j].bytes && places[j] < places[i] + tensors[i].bytes;
       if (meet && i != j && !(tensors[i].may_be == static_cast<int>(j) && places[i] == places[j])) [[unlikely]]
         refuse_overlap(i, j, places);
     }
@@ -205,7 +219,7 @@ void Plan::Impl::check_workspace(void* workspace, const Places& places) const {
          cat(op->name(), ": workspace is ", workspace, "; allowed: an address from which ", workspace_bytes,
              " bytes end within the address space"));
   for (std::size_t i = 0; i < tensors.size(); ++i)
-    if (begin < places[i] + tensors[i].bytes && places[i] < begin + workspace_bytes)
+    if (tensors[i].bytes > 0 && begin < places[i] + tensors[i].bytes && places[i] < begin + workspace_bytes)
       refuse_overlap(tensors.size(), i, places);
 }
 

@@ -212,6 +212,7 @@ Preparation& Preparation::add(const ops::Op& op, const void* args) {
   if (placement.any_null()) args = placement.get();
   const Device device = op.device_of(args);
   op.validate(args, inside->backends.on_model(device));
+  if (op.asks_for_nothing(args)) return *this;
   const ops::Kernel kernel = inside->prepared_kernel(op, op.problem_key(args), device);
   std::vector<Wanted> wanted;
   op.steps(args, kernel, ops::nowhere(), [&](const ops::Step& step) {

@@ -42,6 +42,7 @@ PreparedCall CallPreparer::prepare(const ops::Op& op, const void* args, std::opt
   PreparedCall call;
   call.device = op.device_of(args);
   op.validate(args, backends_.on_model(call.device));
+  if (op.asks_for_nothing(args)) return call;
   tunings_.refresh(call.device);
   const ops::ProblemKey problem = op.problem_key(args);
   call.kernel = choice ? op.kernel_of(problem, *choice)

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <utility>
 
+#include "ops/common/empty.hpp"
 #include "ops/known_ops.hpp"
 #include "pipeline.hpp"
 #include "placement.hpp"
@@ -79,6 +80,7 @@ void Runtime::Impl::run(const ops::Op& op, const void* args, Stream stream) {
   const Device device = op.device_of(args);
   op.validate(args, backends.on_model(device));
   if (settings.check_lists) check_lists(op, args, device, stream);
+  if (op.asks_for_nothing(args)) return;
   run({&op, args, kernel_of(op, op.problem_key(args), device)}, device, stream);
 }
 
@@ -87,6 +89,7 @@ void Runtime::Impl::check_lists(const ops::Op& op, const void* args, Device devi
   if (driver->capturing(device.index, stream)) return;  // nothing has run that may have written them
   bool waited = false;
   op.check_lists(args, [&](const Tensor& list) {
+    if (ops::is_empty(list)) return std::vector<std::int32_t>();
     if (!waited) driver->synchronize(device.index, stream);
     waited = true;
     std::int64_t last = 0;
@@ -104,6 +107,7 @@ ops::Kernel Runtime::Impl::kernel_of(const ops::Op& op, const ops::ProblemKey& p
 void Runtime::Impl::run_rung(const ops::Op& op, const void* args, int rung, Stream stream) {
   const Device device = op.device_of(args);
   op.validate(args, backends.on_model(device));
+  if (op.asks_for_nothing(args)) return;
   run({&op, args, rung_kernel(op, op.problem_key(args), rung, device)}, device, stream);
 }
 
@@ -151,6 +155,10 @@ TuneReport Runtime::Impl::tune(const ops::Op& op, const void* args, const TuneOp
   Placement placement(op, args);
   const Device device = op.device_of(args);
   op.validate(placement.get(), backends.on_model(device));
+  if (op.asks_for_nothing(placement.get()))
+    fail(
+        Stage::argument, Code::invalid_argument,
+        cat("the outputs of '", op.name(), "' have no element; allowed in a measurement: calls that launch something"));
   return tune(op, op.tunable()->problem_of(placement.get()), device, options);
 }
 

@@ -136,6 +136,7 @@ KernelReport Runtime::Impl::prepare(const ops::Op& op, const void* args, std::op
   if (placement.any_null()) args = placement.get();
   const Device device = op.device_of(args);
   op.validate(args, backends.on_model(device));
+  if (op.asks_for_nothing(args)) return {};
   tunings.refresh(device);
   const ops::ProblemKey problem = op.problem_key(args);
   return load_steps({&op, args, rung ? rung_kernel(op, problem, *rung, device) : kernel_of(op, problem, device)},

@@ -25,7 +25,7 @@ enum class Scales : std::int32_t { tensor = 0, block = 1, row = 2 };
 
 /// Matrix product, d = activation(alpha * a b^T + beta * c + bias), accumulated in f32.
 ///
-/// Shapes: a [M, K], b [N, K], c and d [M, N], bias [N]; sizes are 1 to 2^30. With a batch, d is [B, M, N]. Each other
+/// Shapes: a [M, K], b [N, K], c and d [M, N], bias [N]; sizes are 0 to 2^30. With a batch, d is [B, M, N]. Each other
 /// tensor then has a leading B, or one dimension less and is shared by the whole batch. All are on one device.
 ///
 /// With a gate, N is even and d is [M, N / 2]: d = gate(g) * u, where g and u are the columns of alpha * a b^T + bias

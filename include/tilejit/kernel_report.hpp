@@ -10,7 +10,7 @@ enum class KernelOrigin { memory, disk, compiled };
 
 /// The kernel that prepare() found or made. Times are in milliseconds, 0 for steps that were not needed.
 struct KernelReport {
-  std::string name;    ///< e.g. "fmha_f16_d128_causal"
+  std::string name;    ///< e.g. "fmha_f16_d128_causal"; empty of a call that launches nothing
   std::string target;  ///< e.g. "sm_90a"
   KernelOrigin origin = KernelOrigin::compiled;
   double schedule_ms = 0, codegen_ms = 0, compile_ms = 0, load_ms = 0;

@@ -19,7 +19,7 @@ struct MergeStatesConfig;
 /// of all e^lse_states[n].
 ///
 /// Shapes: states [N, ..., D], lse_states [N, ...], o [..., D], lse [...]; "..." is one to three dimensions, in the
-/// same order in all of them: strides express [H, T] beside [T, H, D]. N is 1 to 2^30, as is the product of all rows.
+/// same order in all of them: strides express [H, T] beside [T, H, D]. N is 1 to 2^30, the product of all rows from 0.
 /// Types: states and o are f16, bf16 or f32 each, lse_states and lse f32. All are on one device. Memory: the last
 /// dimension of states and o is contiguous. Rows at multiples of 4 elements take less time. Outputs overlap nothing.
 ///

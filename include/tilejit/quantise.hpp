@@ -22,7 +22,7 @@ struct QuantiseConfig;
 /// gelu_tanh GeGLU.
 ///
 /// Shapes: x [M, K], or [M, 2 K] with a gate; q [M, K]; scales [M, ceil(K / 128)] for blocks of a row,
-/// [ceil(M / 128), ceil(K / 128)] for blocks of 128 rows. With a batch, all have a leading B. M and B * M are 1 to
+/// [ceil(M / 128), ceil(K / 128)] for blocks of 128 rows. With a batch, all have a leading B. M and B * M are 0 to
 /// 2^30. Types: x is f16, bf16 or f32, q e4m3, scales f32 or i32. All are on one device. Memory: the last dimension of
 /// x and q is contiguous. Scales lie in any order; contiguous in M, gemm() reads them faster. Rows of x and q at
 /// multiples of 16 and 8 bytes take less time. Outputs overlap nothing.

@@ -39,6 +39,8 @@ std::string allowed_for(const Parameter& parameter) {
       return "a whole number";
     case Kind::real:
       return cat("a number", parameter.has != 0 ? none : "");
+    case Kind::text:
+      return cat("a text", none);
     case Kind::word:
       return cat(words_of(parameter), ", or a number from 0 to ", parameter.words.size() - 1);
     default:
@@ -109,7 +111,16 @@ void Arguments::real(const Parameter& parameter, double value) {
   if (parameter.has != 0) put(parameter.has, std::int32_t{1});
 }
 
+void Arguments::text(const Parameter& parameter, std::string_view value) {
+  if (value.find('\0') != std::string_view::npos)
+    refuse(*signature_, cat(parameter.name, " has a zero byte; allowed: a text without"));
+  std::string& own = texts_.at(place_of(parameter));
+  own = value;
+  put(parameter.offset, static_cast<const char*>(own.c_str()));
+}
+
 void Arguments::word(const Parameter& parameter, std::string_view value) {
+  if (parameter.kind == Kind::text) return text(parameter, value);
   const auto& words = parameter.words;
   const auto found = std::find(words.begin(), words.end(), value);
   if (parameter.kind == Kind::word && found == words.end()) {
@@ -176,6 +187,10 @@ std::uint64_t Arguments::kind() const noexcept {
   add(signature_->op, std::strlen(signature_->op));
   for (const Parameter& parameter : signature_->parameters) {
     const std::size_t place = place_of(parameter);
+    if (parameter.kind == Kind::text) {
+      add(texts_.at(place).c_str(), texts_.at(place).size() + 1);
+      continue;
+    }
     if (!is_tensor(parameter)) {
       add(structure_.data() + parameter.offset,
           parameter.kind == Kind::whole ? sizeof(std::int64_t) : sizeof(std::int32_t));

@@ -1,7 +1,7 @@
 // A call's arguments on their way into the op's structure of tilejit.h.
 //
 // Decides how a value becomes a member, and names the argument where it cannot. Decides nothing about legal values: the
-// op's own reader and its checks do. Invariant: the structure points at this object's tensors alone.
+// op's own reader and its checks do. Invariant: the structure points at this object's tensors and texts alone.
 #pragma once
 
 #include <array>
@@ -28,6 +28,7 @@ class Arguments {
   void flag(const Parameter& parameter, bool value);
   void whole(const Parameter& parameter, std::int64_t value);
   void real(const Parameter& parameter, double value);
+  /// A name of a number, or a text of device code, which is copied.
   void word(const Parameter& parameter, std::string_view value);
 
   const Signature& signature() const noexcept { return *signature_; }
@@ -49,18 +50,20 @@ class Arguments {
   std::uint64_t kind() const noexcept;
 
  private:
-  static constexpr std::size_t kMostParameters = 20, kMostBytes = 256;
+  static constexpr std::size_t kMostParameters = 24, kMostBytes = 256;
 
   [[noreturn]] void refuse_kind(const Parameter& parameter, const std::string& given);
   template <class Value>
   void put(std::size_t offset, const Value& value);
   std::size_t place_of(const Parameter& parameter) const noexcept;
   void check_complete() const;
+  void text(const Parameter& parameter, std::string_view value);
 
   const Signature* signature_;
   alignas(8) std::array<std::byte, kMostBytes> structure_{};
   std::array<tj_tensor, kMostParameters> tensors_{};
   std::array<bool, kMostParameters> given_{};
+  std::array<std::string, kMostParameters> texts_{};  ///< that the structure points at
   bool wrong_kind_ = false;
 };
 

@@ -46,6 +46,11 @@ constexpr Parameter kFmha[] = {
     TJ_OPTIONAL(read, tj_fmha_args, cu_seqlens_k),
     TJ_OPTIONAL(read, tj_fmha_args, seqused_k),
     TJ_OPTIONAL(read, tj_fmha_args, block_table),
+    TJ_OPTIONAL(read, tj_fmha_args, bias),
+    TJ_OPTIONAL(text, tj_fmha_args, score_mod),
+    TJ_OPTIONAL(text, tj_fmha_args, mask_mod),
+    TJ_OPTIONAL(text, tj_fmha_args, key_range),
+    TJ_OPTIONAL(read, tj_fmha_args, mod_params),
 };
 
 constexpr const char* kActivations[] = {"none", "relu", "gelu", "silu", "gelu_tanh"};
@@ -69,6 +74,8 @@ constexpr Parameter kGemm[] = {
     TJ_OPTIONAL(flag, tj_gemm_args, gate_interleaved),
     TJ_OPTIONAL(written, tj_gemm_args, scale_d),
     TJ_OPTIONAL(flag, tj_gemm_args, powers_of_two),
+    TJ_OPTIONAL(text, tj_gemm_args, end_text),
+    TJ_OPTIONAL(read, tj_gemm_args, end_params),
 };
 
 constexpr tj_chunk_indices_args kChunkIndicesDefaults = without_arguments<tj_chunk_indices_args>();

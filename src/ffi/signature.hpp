@@ -21,7 +21,8 @@ namespace tj::ffi {
 
 class Arguments;
 
-enum class Kind { read, written, flag, real, whole, word };
+/// text: of device code, as it is; word: a name of a number.
+enum class Kind { read, written, flag, real, whole, word, text };
 
 struct Parameter {
   const char* name = "";

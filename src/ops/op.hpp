@@ -189,6 +189,8 @@ class Op : public Maker {
   /// user wants that; kernels take lists as they are.
   virtual void check_lists(const void* /*args*/, const ReadList& /*read*/) const {}
   virtual Device device_of(const void* args) const = 0;
+  /// Has nothing that validated args ask for an element? Then nothing is looked up, made or launched. On the hot path.
+  virtual bool asks_for_nothing(const void* /*args*/) const { return false; }
   /// Whether the arch has a kernel of this op at all; candidates() says what another lacks. Asked once for a device.
   virtual bool serves(const arch::Arch& /*arch*/) const { return true; }
 

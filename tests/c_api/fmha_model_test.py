@@ -98,6 +98,21 @@ class Model(unittest.TestCase):
                 self.assertEqual(runtime.prepare(CPU0, head_dim=DIM, causal=True).origin, tj.FROM_DISK)
                 self.run_case(runtime, causal=True, transposed=False)
 
+    def test_sizes_of_0(self):
+        """Tensors without elements have null for an address."""
+        def empty(heads, rows):
+            return tj.tensor(None, CPU0, tj.F16, [1, heads, rows, DIM], [0, 0, 0, 0])
+
+        q, k = Array(tj.F16, (1, HEADS, SEQ_Q, DIM)).fill(lambda: 1), empty(KV_HEADS, 0)
+        o, lse = Array(tj.F16, (1, HEADS, SEQ_Q, DIM)).fill(lambda: math.nan), Array(tj.F32, (1, HEADS, SEQ_Q)).fill(lambda: math.nan)
+        with tempfile.TemporaryDirectory() as folder, tj.Runtime(LIBRARY, cache_dir=folder, target="model:sm_90a") as runtime:
+            runtime.fmha(empty(HEADS, 0), k, k, empty(HEADS, 0))
+            self.assertEqual(os.listdir(folder), [])
+            runtime.fmha(q.view(), k, k, o.view(), lse=lse.view())
+        for head in range(HEADS):
+            for row in range(SEQ_Q):
+                self.assertEqual((set(o.row(head, row)), lse.row(head, row)), ({0.0}, -math.inf))
+
     def test_rungs(self):
         with tempfile.TemporaryDirectory() as folder, tj.Runtime(LIBRARY, cache_dir=folder, target="model:sm_120a") as runtime:
             report = runtime.prepare(CPU0, head_dim=DIM, causal=True, rung=4)

@@ -75,12 +75,12 @@ TEST_CASE("the order of each op's arguments, how many may be left out, and what 
       {"fmha",
        "q, k, v, o, lse, causal, scale, window_left, window_right, top_left, softcap, alibi_slopes, sinks, "
        "cu_seqlens_q, "
-       "cu_seqlens_k, seqused_k, block_table",
-       "o", 3, 17},
+       "cu_seqlens_k, seqused_k, block_table, bias, score_mod, mask_mod, key_range, mod_params",
+       "o", 3, 22},
       {"gemm",
        "a, b, d, c, bias, alpha, beta, activation, scale_a, scale_b, gate, gate_interleaved, "
-       "scale_d, powers_of_two",
-       "d", 2, 14},
+       "scale_d, powers_of_two, end_text, end_params",
+       "d", 2, 16},
       {"chunk_indices", "cu_seqlens, chunk_indices, total_chunks", nullptr, 3, 3},
       {"chunk_o", "q, k, v_new, h, o, g_cu, cu_seqlens, chunk_indices, total_chunks, seq_length, scale, h_transposed",
        "o", 4, 12}};
@@ -108,10 +108,11 @@ TEST_CASE("each kind of parameter takes its values and refuses the others, with 
     const Signature& signature;
     const char *name, *allowed;
   };
-  for (const Row& row : {Row{fmha, "q", "a tensor"}, Row{fmha, "lse", "a tensor, or None"},
-                         Row{fmha, "causal", "true or false"}, Row{fmha, "scale", "a number, or None"},
-                         Row{gemm, "alpha", "a number"}, Row{chunk_o, "seq_length", "a whole number"},
-                         Row{gemm, "activation", "none, relu, gelu, silu, gelu_tanh, or a number from 0 to 4"}}) {
+  for (const Row& row :
+       {Row{fmha, "q", "a tensor"}, Row{fmha, "lse", "a tensor, or None"}, Row{fmha, "causal", "true or false"},
+        Row{fmha, "scale", "a number, or None"}, Row{gemm, "alpha", "a number"},
+        Row{chunk_o, "seq_length", "a whole number"}, Row{gemm, "end_text", "a text, or None"},
+        Row{gemm, "activation", "none, relu, gelu, silu, gelu_tanh, or a number from 0 to 4"}}) {
     CAPTURE(row.name);
     Arguments arguments(row.signature);
     const Parameter& one = parameter(row.signature, row.name);
@@ -131,7 +132,8 @@ TEST_CASE("each kind of parameter takes its values and refuses the others, with 
                         (one.kind == Kind::flag && (value == 0 || value == 1));
       CHECK(said([&] { arguments.whole(one, value); }) == (fits ? "" : refusal(std::to_string(value).c_str())));
     }
-    if (one.kind != Kind::word) CHECK(said([&] { arguments.word(one, "relu"); }) == refusal("'relu'"));
+    if (one.kind != Kind::word)
+      CHECK(said([&] { arguments.word(one, "relu"); }) == (one.kind == Kind::text ? "" : refusal("'relu'")));
     CHECK(arguments.wrong_kind());
   }
   Arguments product(gemm);
@@ -140,6 +142,23 @@ TEST_CASE("each kind of parameter takes its values and refuses the others, with 
         "gemm: activation is 'tanh'; allowed: none, relu, gelu, silu, gelu_tanh");
   CHECK(!product.wrong_kind());  // a word, but not one of these
   CHECK(said([&] { product.word(activation, "silu"); }) == "");
+}
+
+TEST_CASE("a text is copied, and calls with other texts are of another kind") {
+  const auto kind_of = [](const char* name, std::string_view text) {
+    Arguments arguments(ffi::fmha_signature());
+    if (!text.empty()) arguments.word(parameter(arguments.signature(), name), std::string(text));
+    return arguments.kind();
+  };
+  const std::uint64_t one = kind_of("mask_mod", "return true;");
+  CHECK(one == kind_of("mask_mod", "return true;"));
+  std::vector<std::uint64_t> kinds = {one, kind_of("mask_mod", ""), kind_of("mask_mod", "return k <= q;"),
+                                      kind_of("score_mod", "return true;")};
+  std::sort(kinds.begin(), kinds.end());
+  CHECK(std::adjacent_find(kinds.begin(), kinds.end()) == kinds.end());
+  Arguments arguments(ffi::fmha_signature());
+  CHECK(said([&] { arguments.word(parameter(arguments.signature(), "mask_mod"), {"a\0b", 3}); }) ==
+        "fmha: mask_mod has a zero byte; allowed: a text without");
 }
 
 TEST_CASE("a tensor is found by its name and rank once it is given") {

@@ -82,6 +82,30 @@ class Jax(unittest.TestCase):
         c = tilejit.jax.gemm(a, b, c=d, beta=-1)
         self.assertLess(most(c - (jnp.einsum("bmk,nk->bmn", f32(a), f32(b)) - d)), 1e-3)
 
+    def test_texts_of_device_code(self):
+        @jax.jit
+        def near(q, k, v, distance):
+            return tilejit.jax.fmha(q, k, v, mask_mod="return k <= q && q - k < params.i32(0);", score_mod="return score * 0.5f;", mod_params=distance)
+        o = near(self.q, self.k, self.v, jnp.array([3], jnp.int32))
+        seen = jnp.tri(70, dtype=bool) & ~jnp.tri(70, k=-3, dtype=bool)
+        scores = jnp.where(seen, f32(self.q) @ f32(self.k).swapaxes(-1, -2) / 16, -jnp.inf)
+        self.assertLess(most(jax.nn.softmax(scores) @ f32(self.v) - f32(o)), 3e-2)
+        biased = tilejit.jax.fmha(self.q, self.k, self.v, scale=1 / 16, bias=jnp.where(seen, 0, -jnp.inf)[None, None])
+        self.assertLess(most(f32(biased) - f32(o)), 3e-2)
+        a, factors = self.q[0, 0], jnp.linspace(1, 2, 70, dtype=jnp.float32)
+        d = tilejit.jax.gemm(a, a, end_text="return value * params.f32(column);", end_params=factors, dtype="f32")
+        self.assertLess(most(d - f32(a) @ f32(a).T * factors), 1e-2)
+        with self.assertRaisesRegex(Exception, "mask_mod"):
+            jax.block_until_ready(tilejit.jax.fmha(self.q, self.k, self.v, mask_mod="return (k;"))
+
+    def test_sizes_of_0(self):
+        none = self.k[:, :, :0]
+        o, lse = jax.jit(lambda q, k: tilejit.jax.fmha(q, k, k, return_lse=True))(self.q, none)
+        self.assertEqual((most(o), float(lse.max())), (0, -jnp.inf))
+        self.assertEqual(tilejit.jax.fmha(none, none, none).shape, none.shape)
+        d = tilejit.jax.gemm(jnp.ones((5, 0), jnp.bfloat16), jnp.ones((7, 0), jnp.bfloat16), bias=jnp.full(7, 2.0, jnp.bfloat16))
+        self.assertEqual((d.shape, float(d.min()), float(d.max())), ((5, 7), 2, 2))
+
     def test_chunks(self):
         @jax.jit
         def chunked(q, h, ends):

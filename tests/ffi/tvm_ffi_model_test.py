@@ -129,6 +129,34 @@ class Functions(unittest.TestCase):
         self.module.gemm(a, b, d, c, None, 1.0, 1, 0)
         self.assertLess(np.abs(a.astype(float) @ b.astype(float).T + c - d).max(), 1e-2)
 
+    def test_texts_of_device_code(self):
+        q, o = self.q, np.empty_like(self.q)
+        wide, distance = self.q.astype(float), np.array([3], np.int32)
+        none = [None] * 6
+        self.module.fmha(q, q, q, o, None, False, None, -1, -1, False, 0.0, *none, None, "return score * 0.5f;",
+                         "return k <= q && q - k < params.i32(0);", "k0 = max(0, q0 - 2); k1 = q1;", distance)
+        seen = np.tri(70, dtype=bool) & ~np.tri(70, k=-3, dtype=bool)
+        scores = np.where(seen, wide @ wide.swapaxes(-1, -2) / 16, -np.inf)
+        self.assertLess(np.abs(softmax(scores) @ wide - o).max(), 3e-3)
+        bias = np.where(seen, 0, -np.inf).astype(np.float32)[None, None]
+        again = np.empty_like(o)
+        self.module.fmha(q, q, q, again, None, False, 1 / 16, -1, -1, False, 0.0, *none, bias)
+        self.assertLess(np.abs(again.astype(float) - o).max(), 3e-3)
+        a, d, factors = q[0, 0], np.empty((70, 70), np.float32), np.linspace(1, 2, 70, dtype=np.float32)
+        self.module.gemm(a, a, d, None, None, 1.0, 0.0, "none", None, None, "none", False, None, False, "return value * params.f32(column);", factors)
+        self.assertLess(np.abs(a.astype(float) @ a.astype(float).T * factors - d).max(), 1e-2)
+        self.refused(ValueError, "mask_mod .*brackets|mask_mod", "fmha", q, q, q, o, None, False, None, -1, -1, False, 0.0, *none, None, None, "return (k;")
+        self.refused(TypeError, "score_mod is 3; allowed: a text, or None", "fmha", q, q, q, o, None, False, None, -1, -1, False, 0.0, *none, None, 3)
+
+    def test_sizes_of_0(self):
+        none, o = self.q[:, :, :0], np.full_like(self.q, np.nan)
+        self.module.fmha(self.q, none, none, o)
+        self.assertEqual(float(np.abs(o).max()), 0)
+        self.module.fmha(none, self.q, self.q, none.copy())
+        d = np.full((5, 7), np.nan, np.float32)
+        self.module.gemm(np.empty((5, 0), np.float16), np.empty((7, 0), np.float16), d)
+        self.assertEqual(float(np.abs(d).max()), 0)
+
     @unittest.skipUnless(here.ml_dtypes, here.NO_BF16)
     def test_chunks(self):
         ends = np.array([0, 65, 65, 100], np.int32)
@@ -212,9 +240,9 @@ class Functions(unittest.TestCase):
         q, o = self.q, np.empty_like(self.q)
         d = np.empty((70, 70), np.float16)
         for kind, pattern, *call in (
-                (TypeError, r"there are 2 arguments; allowed: 3 to 17 \(q, k, v, o, lse, causal, scale, window_left, window_right, top_left, softcap, alibi_slopes, sinks, "
-                 r"cu_seqlens_q, cu_seqlens_k, seqused_k, block_table\)", "fmha", q, q),
-                (TypeError, "there are 18 arguments; allowed: 3 to 17", "fmha", q, q, q, o, None, True, None, -1, -1, False, 0, None, None, None, None, None, None, 1),
+                (TypeError, r"there are 2 arguments; allowed: 3 to 22 \(q, k, v, o, lse, causal, scale, window_left, window_right, top_left, softcap, alibi_slopes, sinks, "
+                 r"cu_seqlens_q, cu_seqlens_k, seqused_k, block_table, bias, score_mod, mask_mod, key_range, mod_params\)", "fmha", q, q),
+                (TypeError, "there are 23 arguments; allowed: 3 to 22", "fmha", q, q, q, o, None, True, None, -1, -1, False, 0, *[None] * 11, 1),
                 (TypeError, r"there are 0 arguments; allowed: 3 \(", "chunk_indices"),
                 (TypeError, "k is 1.5; allowed: a tensor$", "fmha", q, 1.5, q, o),
                 (TypeError, "k is None; allowed: a tensor$", "fmha", q, None, q, o),

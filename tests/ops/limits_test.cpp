@@ -43,12 +43,12 @@ TEST_CASE("attention") {
   check_limits<FmhaArgs>(
       good, [](const FmhaArgs& args) { ops::validate(args, false); },
       {
-          {"(Sk)", {1, kMost}, {0, kMost + 1}, [&](auto& a, auto value) { keys(a, 2, value); }},
-          {"(Sq)", {1, 64, 65}, {0, -1}, [&](auto& a, auto value) { queries(a, 2, value); }},
+          {"(Sk)", {0, 1, kMost}, {-1, kMost + 1}, [&](auto& a, auto value) { keys(a, 2, value); }},
+          {"(Sq)", {0, 1, 64, 65}, {-1}, [&](auto& a, auto value) { queries(a, 2, value); }},
           {"(H)", {1, kMost}, {0, kMost + 1}, [&](auto& a, auto value) { queries(a, 1, value); }},
           {"(B)",
-           {1, kMost / 2},
-           {0, kMost + 1},
+           {0, 1, kMost / 2},
+           {-1, kMost + 1},
            [&](auto& a, auto value) {
              queries(a, 0, value);
              keys(a, 0, value);
@@ -241,8 +241,8 @@ TEST_CASE("chunk output and the list of chunks") {
            {0, kMost + 1},
            [](auto& a, auto value) { resize(a.cu_seqlens, 0, value); }},
           {"chunk_indices.shape[0]",
-           {1, kMost},
-           {0, kMost + 1},
+           {0, 1, kMost},
+           {-1, kMost + 1},
            [](auto& a, auto value) { resize(a.chunk_indices, 0, value); }},
           {"chunk_indices.shape[1]", {2}, {1, 3}, [](auto& a, auto value) { resize(a.chunk_indices, 1, value); }},
           {"total_chunks.shape[0]", {1}, {0, 2}, [](auto& a, auto value) { resize(a.total_chunks, 0, value); }},

@@ -38,7 +38,7 @@ def wrong_calls():
             ("k.dtype is bf16", "fmha", (q, k.bfloat16(), k), {}), ("q.dtype is f32", "fmha", (q.float(), k.float(), k.float()), {}),
             ("v.shape[2]", "fmha", (q, k, k[:, :, :9]), {}), ("H a multiple of Hkv", "fmha", (q[:, :3], k, k), {}),
             ("k.strides[3] (D) is 2", "fmha", (q, k.repeat(1, 1, 1, 2)[..., ::2], k), {}), ("k.shape[0]", "fmha", (q, k.repeat(2, 1, 1, 1), k), {}),
-            ("k.shape[2]", "fmha", (q, k[:, :, :0], k[:, :, :0]), {}), ("scale is inf", "fmha", (q, k, k), dict(scale=float("inf"))),
+            ("k.shape[1]", "fmha", (q, k[:, :0], k[:, :0]), {}), ("scale is inf", "fmha", (q, k, k), dict(scale=float("inf"))),
             ("q requires grad", "fmha", (needs, k, k), {}), ("o.shape[2]", "fmha_out", (q, k, k, q[:, :, :9].clone()), {}),
             ("lse.dtype is f16", "fmha_out", (q, k, k, q.clone()), dict(lse=normal(9, 1, 4, 33))), ("a.rank is 1", "gemm", (a[0], a), {}),
             ("b.shape[1]", "gemm", (a, a[:, :8]), {}), ("c is absent", "gemm", (a, a), dict(beta=1.0)), ("bias.", "gemm", (a, a), dict(bias=a[0])),

@@ -54,6 +54,21 @@ class Torch(unittest.TestCase):
         self.assertTrue(torch.equal(found, wanted))
         long.synchronize()
 
+    def test_sizes_of_0(self):
+        """Empty tensors of torch have no address; a graph has nothing of a call without queries."""
+        none, out = self.k[:, :, :0], torch.empty_like(self.q)
+        tilejit.prepare("fmha", self.q, none, none)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            tilejit.fmha(self.q, none, none, out=out)
+            tilejit.fmha(none, self.k, self.v)
+        out.fill_(float("nan"))
+        graph.replay()
+        torch.cuda.synchronize()
+        self.assertEqual(int(out.count_nonzero()), 0)
+        self.assertEqual(int(tilejit.gemm(out[0, 0, :, :0], out[0, 0, :, :0]).count_nonzero()), 0)
+
     def test_products(self):
         a, b = torch.randn(500, 256, device="cuda", dtype=torch.float16), torch.randn(256, 320, device="cuda", dtype=torch.float16)
         self.close(tilejit.gemm(a, b.T), a.double() @ b.double(), 5e-4)

@@ -253,6 +253,18 @@ class Operators(Case):
         self.close(d, wide[0][0, 0].double() @ wide[1][0, 0].double().T + 1, 1e-2)
         self.refused("q.dtype is f32", call=lambda: self.ops.fmha(*wide))
 
+    def test_sizes_of_0(self):
+        """torch gives tensors without elements no address."""
+        q, k = self.q, self.k[:, :, :0]
+        self.assertEqual(torch.empty(0).data_ptr(), 0)
+        o, lse = self.ops.fmha_lse(q, k, k)
+        self.assertEqual((float(o.abs().max()), float(lse.max())), (0, -float("inf")))
+        for x, y in ((q[:, :, :0], self.k), (q[:0], self.k[:0])):
+            self.assertEqual(self.ops.fmha(x, y, y).shape, x.shape)
+        a, b = torch.empty(5, 0, dtype=torch.float16), torch.empty(7, 0, dtype=torch.float16)
+        self.assertTrue(torch.equal(self.ops.gemm(a, b, bias=torch.full((7,), 2.0, dtype=torch.float16)), torch.full((5, 7), 2.0, dtype=torch.float16)))
+        self.assertEqual(self.ops.gemm(a.new_empty(0, 64), a.new_ones(7, 64)).shape, (0, 7))
+
     def test_refusals(self):
         q, k, v, f = self.q, self.k, self.v, self.ops.fmha
         self.refused("v.rank is 3", call=lambda: f(q, k, v[0]))
@@ -265,7 +277,7 @@ class Operators(Case):
         self.refused("k.strides[2]", "broadcast", call=lambda: f(q, k[:, :, :1].expand(k.shape), v))
         self.refused("k.strides[3] (D) is 2", call=lambda: f(q, normal(4, 1, 2, 100, 128)[..., ::2], v))
         self.refused("q.data is", "16 bytes", call=lambda: f(normal(4, 1, 4, 70, 72).reshape(-1)[1:17921].view(q.shape), k, v))
-        self.refused("k.shape[2] (Sk) is 0", call=lambda: f(q, k[:, :, :0], v[:, :, :0]))
+        self.refused("k.shape[1] (Hkv) is 0", call=lambda: f(q, k[:, :0], v[:, :0]))
         self.refused("scale is nan", call=lambda: f(q, k, v, scale=float("nan")))
         self.refused("o.shape[2]", call=lambda: self.ops.fmha_out(q, k, v, q[:, :, :9].clone()))
         self.refused("activation is 'tanh'", call=lambda: self.ops.gemm(q[0, 0], q[0, 0], activation="tanh"))

@@ -103,9 +103,13 @@ class Sdpa(unittest.TestCase):
             self.sdpa(k, q, q, mask, fallback=False)
 
     def test_empty(self):
-        q = self.q[:, :, :0]
-        self.left("no size of 0", q, q, q)
-        self.unserved("no size of 0", self.q, q, q)
+        """Of what has no element, torch's shapes; without keys zeros, as torch gives."""
+        none, heads = self.q[:, :, :0], self.q[:, :0]
+        for q, k in ((none, none), (none, self.k), (self.q[:0], self.k[:0]), (self.q, none)):
+            found, wanted = self.sdpa(q, k, k, fallback=False), self.torchs(q, k, k)
+            self.assertEqual((found.shape, found.dtype), (wanted.shape, wanted.dtype))
+            self.assertTrue(torch.equal(found, wanted))
+        self.left("and heads", heads, heads, heads)
 
     def unserved(self, part, *given, **options):
         with self.assertRaisesRegex(tilejit.Error, "^argument: sdpa: .*" + part):

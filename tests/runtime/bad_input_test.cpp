@@ -77,7 +77,7 @@ TEST_CASE("pointers, ranks, types, shapes") {
               {"lse.dtype is f16", [](FmhaArgs& a) { a.lse->dtype = DType::f16; }},
               {"is 84", [](FmhaArgs& a) { a = attention({2, 4, 2, 300, 500, 84}); }},
               {"(H) is 4 and k.shape[1] (Hkv) is 3", [](FmhaArgs& a) { a = attention({2, 4, 3, 300, 500, 128}); }},
-              {"q.shape[2] (Sq) is 0", [](FmhaArgs& a) { a.q.shape[2] = 0; }},
+              {"q.shape[2] (Sq) is -1", [](FmhaArgs& a) { a.q.shape[2] = -1; }},
               {"k.shape[2] (Sk) is -5", [](FmhaArgs& a) { a.k.shape[2] = -5; }},
               {"v.shape[2]", [](FmhaArgs& a) { a.v.shape[2] = 499; }},
               {"lse.shape[2]", [](FmhaArgs& a) { a.lse->shape[2] = 299; }}});

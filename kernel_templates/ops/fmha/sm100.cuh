@@ -281,14 +281,14 @@ TJ_DEVICE void store(Output<C>& context, const Tile& tile, u32 sums, u32 output)
   const float reference = dev::load_shared<float>(place + kRowsPerTensorTile * 4u),
               sum = sink.added(params, reference, dev::load_shared<float>(place));
   const RowEnd<> end(sum);
-  const bool gathered = !mask_of<C>(params).tiles_differ() || tile.trip_count > 0;  // rows that see the same see some
+  const bool gathered = tile.trip_count > 0;  // some product went there
   const int row = row_of(context, tile);
   const bool inside = row < mask_of<C>(params, tile).queries;
   unsigned short* const base = output_row<C>(params, tile, row);
 #pragma unroll
   for (int column = 0; column < kOutputs<C>; column += kOutputChunk) {
     float values[kOutputChunk] = {};
-    if (gathered) {  // else nothing is there
+    if (gathered) {
       dev::tensor_load(dev::tensor_lanes(output) + static_cast<u32>(column), values);
       dev::tensor_load_wait<0>();
       dev::hold(values);

@@ -8,6 +8,7 @@
 #include "ops/common/chunk_tokens.hpp"
 #include "ops/common/chunk_trial.hpp"
 #include "ops/common/described.hpp"
+#include "ops/common/empty.hpp"
 #include "ops/common/tensor_list.hpp"
 #include "ops/common/walk.hpp"
 #include "ops/gated_delta_rule/rule_fields.hpp"
@@ -68,6 +69,7 @@ class ChunkCumsum final : public Described<ChunkCumsumArgs, chunk_cumsum_from_c>
     check_token_ends(tokens_of_call(get(args)), read);
   }
   Device device_of(const void* args) const override { return get(args).gate.device; }
+  bool asks_for_nothing(const void* args) const override { return is_empty(get(args).g_cu); }
   bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {kNeeds}); }
 
   ProblemKey problem_key(const void* args) const override {

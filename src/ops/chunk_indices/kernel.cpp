@@ -76,7 +76,7 @@ class ChunkIndices final : public Described<ChunkIndicesArgs, chunk_indices_from
         indices{kOp, "chunk_indices", in.chunk_indices, kIndexAxes, 2, "[C, 2]"},
         total{kOp, "total_chunks", in.total_chunks, kTotalAxes, 1, "[1]"};
     for (const Named* t : {&ends, &indices, &total}) {
-      check_form(*t);
+      check_form(*t, t == &indices ? axis_bits({0}) : 0);
       check_dtype(*t, DType::i32, "");
     }
     check_place(ends, on_model);

@@ -6,6 +6,7 @@
 
 #include "ops/chunk_o/chunk_o.hpp"
 #include "ops/chunk_o/params.cuh"
+#include "ops/common/empty.hpp"
 #include "ops/common/tensor_checks.hpp"
 #include "support/fail.hpp"
 
@@ -23,8 +24,8 @@ constexpr const char *kQ[] = {"T", "H", "D"}, *kO[] = {"T", "Hv", "D"}, *kV[] = 
 constexpr const char *kStates[] = {"C", "Hv", "V", "K"}, *kStatesTransposed[] = {"C", "Hv", "K", "V"};
 
 /// Checks a tensor that the copy engine brings: bf16, rows at multiples of 16 bytes.
-void check_copied(const Named& t, const Device& device) {
-  check_form(t);
+void check_copied(const Named& t, const Device& device, unsigned may_be_empty) {
+  check_form(t, may_be_empty);
   check_dtype(t, DType::bf16, "");
   check_device(t, device, "q");
   check_strides(t, kCopyAlignmentBytes, t.rank - 1);
@@ -32,8 +33,8 @@ void check_copied(const Named& t, const Device& device) {
 }
 
 /// A dense list of i32 that the device reads.
-void check_list(const Named& t, const Device& device) {
-  check_form(t);
+void check_list(const Named& t, const Device& device, unsigned may_be_empty) {
+  check_form(t, may_be_empty);
   check_dtype(t, DType::i32, "");
   check_device(t, device, "q");
   Size dense = 1;
@@ -66,7 +67,7 @@ void check_lists(const ChunkOArgs& args, const Named& o, const Range& o_range) {
       {kOp, "chunk_indices", *args.chunk_indices, kIndices, 2, "[n, 2]"},
       {kOp, "total_chunks", *args.total_chunks, kOne, args.total_chunks->rank == 0 ? 0 : 1, "[1], or rank 0"}};
   for (const Named& t : lists) {
-    check_list(t, args.q.device);
+    check_list(t, args.q.device, is_empty(args.o) ? axis_bits({0}) : 0);
     check_apart(o, o_range, t, range_of(t));
   }
   check_same(lists[1], 1, 2, "a sequence and a chunk of it");
@@ -101,7 +102,7 @@ void check_items(const ChunkOArgs& args) {
 
 void check_gates(const ChunkOArgs& args, const Named& o, const Range& o_range) {
   const Named g{kOp, "g_cu", *args.g_cu, kG, 2, "[T, Hv]"};
-  check_form(g);
+  check_form(g, axis_bits({0}));
   check_dtype(g, DType::f32, "");
   check_device(g, args.q.device, "q");
   check_same(g, 0, args.q.shape[0], "q.shape[0]");
@@ -121,7 +122,7 @@ void check_shapes(const Named& q, const Named& k, const Named& v, const Named& h
            cat("o.shape[1] (Hv) is ", o.at(1), "; allowed: multiples of q.shape[1] (H), ", q.at(1)));
   check_same(v, 1, o.at(1), "o.shape[1]");
   check_same(v, 2, kWidth, "the only size there are kernels for");
-  if (v.at(0) < kChunk)
+  if (v.at(0) < kChunk && !is_empty(o.tensor))
     refuse(kOp, Code::invalid_argument,
            cat("v_new.shape[0] (R) is ", v.at(0), "; allowed: at least ", kChunk, ", the rows of a chunk"));
   if (v.at(0) > 1 && v.stride(0) >= kMaxStrideBytes / (2 * kChunk))
@@ -145,9 +146,11 @@ void validate(const ChunkOArgs& args, bool on_model) {
       v{kOp, "v_new", args.v_new, kV, 3, "[R, Hv, 128]"},
       h{kOp, "h", args.h, args.h_transposed ? kStatesTransposed : kStates, 4, "[C, Hv, 128, 128]"},
       o{kOp, "o", args.o, kO, 3, "[T, Hv, 128]"};
-  check_form(q);
+  // Without tokens there need be neither rows nor states.
+  const unsigned first = is_empty(args.o) ? axis_bits({0}) : 0;
+  check_form(q, first);
   check_place(q, on_model);
-  for (const Named* t : {&q, &k, &v, &h, &o}) check_copied(*t, args.q.device);
+  for (const Named* t : {&q, &k, &v, &h, &o}) check_copied(*t, args.q.device, first);
   check_shapes(q, k, v, h, o);
   check_items(args);
   const Range o_range = range_of(o);
@@ -155,7 +158,7 @@ void validate(const ChunkOArgs& args, bool on_model) {
   for (const Named* t : {&q, &k, &v, &h}) check_apart(o, o_range, *t, range_of(*t));
   if (args.g_cu) check_gates(args, o, o_range);
   check_lists(args, o, o_range);
-  if (!args.cu_seqlens) check_length(args);
+  if (!args.cu_seqlens && !is_empty(args.o)) check_length(args);
   if (args.scale && !std::isfinite(*args.scale))
     refuse(kOp, Code::invalid_argument, cat("scale is ", *args.scale, "; allowed: any finite value"));
   check_max_sms(kOp, args.max_sms);

@@ -6,6 +6,7 @@
 #include "ops/common/chunk_tokens.hpp"
 #include "ops/common/chunk_trial.hpp"
 #include "ops/common/described.hpp"
+#include "ops/common/empty.hpp"
 #include "ops/common/tensor_list.hpp"
 #include "ops/delta_chunks/delta_chunks.hpp"
 #include "ops/delta_chunks/launches.hpp"
@@ -58,6 +59,7 @@ class ChunkSolve final : public Described<ChunkSolveArgs, chunk_solve_from_c> {
     check_token_ends(tokens_of_call(get(args)), read);
   }
   Device device_of(const void* args) const override { return get(args).k.device; }
+  bool asks_for_nothing(const void* args) const override { return is_empty(get(args).a); }
   bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {delta_chunks_needs()}); }
 
   ProblemKey problem_key(const void* args) const override {

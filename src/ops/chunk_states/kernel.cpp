@@ -6,6 +6,7 @@
 #include "ops/common/chunk_tokens.hpp"
 #include "ops/common/chunk_trial.hpp"
 #include "ops/common/described.hpp"
+#include "ops/common/empty.hpp"
 #include "ops/common/machine.hpp"
 #include "ops/common/tensor_list.hpp"
 #include "ops/delta_chunks/builder.hpp"
@@ -108,6 +109,11 @@ class ChunkStates final : public Described<ChunkStatesArgs, chunk_states_from_c>
     check_token_ends({kOp, "k", of.k, 3, of.cu_seqlens}, read);
   }
   Device device_of(const void* args) const override { return get(args).k.device; }
+  /// Without tokens states are copied.
+  bool asks_for_nothing(const void* args) const override {
+    const ChunkStatesArgs& of = get(args);
+    return is_empty(of.k) && (!of.final_state || is_empty(*of.final_state));
+  }
   bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {delta_chunks_needs()}); }
 
   ProblemKey problem_key(const void* args) const override {

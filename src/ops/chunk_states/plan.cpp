@@ -5,6 +5,7 @@
 #include "ops/chunk_states/chunk_states.hpp"
 #include "ops/chunk_states/params.cuh"
 #include "ops/common/chunk_tokens.hpp"
+#include "ops/common/empty.hpp"
 #include "ops/delta_chunks/launches.hpp"
 #include "ops/gated_delta_rule/tensors.hpp"
 #include "support/index.hpp"
@@ -13,13 +14,27 @@ namespace tj::ops {
 
 using support::at;
 
-void chunk_states_plan(const ChunkStatesArgs& args, LaunchPlan& plan) {
+namespace {
+
+/// Maps need rows also where there are no tokens, and nobody reads or writes any.
+ChunkStatesArgs with_rows(const ChunkStatesArgs& given) {
+  ChunkStatesArgs args = given;
+  if (!is_empty(given.k)) return args;
+  for (Tensor* const each : {&args.k, &args.w, &args.u}) *each = stand_in(*each, *given.final_state);
+  if (given.v_new) args.v_new = stand_in(*given.v_new, *given.final_state);
+  return args;
+}
+
+}  // namespace
+
+void chunk_states_plan(const ChunkStatesArgs& given, LaunchPlan& plan) {
   using chunk_states::Params;
   using delta_chunks::StateParams;
   using namespace gated_delta_rule;
   static_assert(sizeof(Params) <= LaunchPlan::kMaxOwnBytes);
   auto& p = *new (plan.params.data()) Params{};
   plan.params_bytes = sizeof(Params);
+  const ChunkStatesArgs args = with_rows(given);
   const bool listed = args.cu_seqlens.has_value();
   const auto map_of = [](std::size_t member, const support::TensorMapDesc& desc) {
     return LaunchPlan::Map{offsetof(Params, state) + member, desc};
@@ -34,7 +49,7 @@ void chunk_states_plan(const ChunkStatesArgs& args, LaunchPlan& plan) {
     plan.map_count = 4;
     p.values = args.values_by_tokens ? chunk_states::kValuesOfTokens : chunk_states::kValuesOfChunks;
   }
-  const ChunkTokens tokens{"chunk_states", "k", args.k, 3, args.cu_seqlens};
+  const ChunkTokens tokens{"chunk_states", "k", given.k, 3, given.cu_seqlens};
   const chunks::Sequences sequences = sequences_of(tokens);
   const auto heads = static_cast<int>(args.w.shape[at(args.w.rank - 2)]),
              width = static_cast<int>(args.k.shape[at(args.k.rank - 1)]);

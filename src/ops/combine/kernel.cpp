@@ -7,6 +7,7 @@
 #include "ops/combine/combine.hpp"
 #include "ops/combine/params.cuh"
 #include "ops/common/described.hpp"
+#include "ops/common/empty.hpp"
 #include "ops/common/fields.hpp"
 #include "ops/common/tensor_args.hpp"
 #include "ops/common/tensor_list.hpp"
@@ -126,6 +127,7 @@ class Combine final : public Described<CombineArgs, combine_from_c> {
   void validate(const void* args, bool on_model) const override { ops::validate(get(args), on_model); }
   void check_lists(const void* args, const ReadList& read) const override { check_slots(get(args), read); }
   Device device_of(const void* args) const override { return get(args).y.device; }
+  bool asks_for_nothing(const void* args) const override { return is_empty(get(args).d); }
   bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {kNeeds}); }
 
   ProblemKey problem_key(const void* args) const override {

@@ -45,7 +45,7 @@ void validate(const CombineConfig& config) {
 void validate(const CombineArgs& args, bool on_model) {
   const Named y{kOp, "y", args.y, kRows, 2, "[S, H]"}, d{kOp, "d", args.d, kSums, 2, "[T, H]"},
       slots{kOp, "slots", args.slots, kChoices, 2, "[T, J]"};
-  for (const Named* t : {&y, &d, &slots}) check_form(*t);
+  for (const Named* t : {&y, &d, &slots}) check_form(*t, kAllAxes);
   check_element(args.y.dtype, "y.dtype");
   check_element(args.d.dtype, "d.dtype");
   check_dtype(slots, DType::i32, "");
@@ -53,7 +53,7 @@ void validate(const CombineArgs& args, bool on_model) {
   check_device(d, args.y.device, "y");
   check_same(d, 1, y.at(1), "y's H");
   const Size units = (d.at(1) + combine::kUnitColumns - 1) / combine::kUnitColumns;
-  if (d.at(0) > kMaxSize / units)
+  if (units != 0 && d.at(0) > kMaxSize / units)
     refuse(kOp, Code::invalid_argument,
            cat("d.shape is ", shape_text(args.d), "; allowed: T * ceil(H / ", combine::kUnitColumns, ") of at most ",
                kMaxSize));
@@ -64,14 +64,14 @@ void validate(const CombineArgs& args, bool on_model) {
   check_operand(slots, y, d, d_range);
   if (args.weights) {
     const Named weights{kOp, "weights", *args.weights, kChoices, 2, "[T, J]"};
-    check_form(weights);
+    check_form(weights, kAllAxes);
     check_dtype(weights, DType::f32, "");
     check_same(weights, 1, slots.at(1), "slots' J");
     check_operand(weights, y, d, d_range);
   }
   if (args.residual) {
     const Named residual{kOp, "residual", *args.residual, kSums, 2, "[T, H]"};
-    check_form(residual);
+    check_form(residual, kAllAxes);
     check_dtype(residual, args.d.dtype, ", as d.dtype");
     check_same(residual, 1, d.at(1), "d's H");
     check_operand(residual, y, d, d_range);

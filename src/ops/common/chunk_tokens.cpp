@@ -1,6 +1,7 @@
 // See chunk_tokens.hpp.
 #include "ops/common/chunk_tokens.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include "ops/common/list_checks.hpp"
@@ -28,7 +29,7 @@ Named named_of(const ChunkTokens& tokens, const char* name, const Tensor& tensor
 }
 
 void check_tokens(const ChunkTokens& tokens, const Named& first, bool on_model) {
-  check_form(first);
+  check_form(first, tokens.from_zero());
   check_place(first, on_model);
   if (!tokens.ends) return;
   if (tokens.batched())
@@ -41,13 +42,10 @@ void check_tokens(const ChunkTokens& tokens, const Named& first, bool on_model) 
   check_device(ends, tokens.first.device, tokens.name);
   check_strides(ends, size_of(DType::i32), 0);
   check_alignment(ends, size_of(DType::i32));
-  if (ends.at(0) < 2)
-    refuse(tokens.op, Code::invalid_argument,
-           "cu_seqlens.shape[0] (N + 1) is 1; allowed: at least 2, for one sequence");
 }
 
 void check_beside(const ChunkTokens& tokens, const Named& other) {
-  check_form(other);
+  check_form(other, tokens.from_zero());
   check_device(other, tokens.first.device, tokens.name);
   for (int axis = 0; axis < (tokens.batched() ? 2 : 1); ++axis)
     if (other.at(axis) != tokens.first.shape[static_cast<std::size_t>(axis)])
@@ -103,7 +101,7 @@ chunks::Sequences sequences_of(const ChunkTokens& tokens) {
   const auto all = static_cast<int>(tokens.tokens());
   const int chunks = (all + chunks::kChunk - 1) / chunks::kChunk;
   return {tokens.ends ? static_cast<const int*>(tokens.ends->data) : nullptr, all, static_cast<int>(tokens.sequences()),
-          chunks, divisor_of(chunks)};
+          chunks, divisor_of(std::max(chunks, 1))};
 }
 
 Size slots_of(const ChunkTokens& tokens) {

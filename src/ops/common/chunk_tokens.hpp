@@ -24,6 +24,7 @@ struct ChunkTokens {
   const std::optional<Tensor>& ends;
   bool batched() const { return first.rank == rank + 1; }
   int first_axis() const { return batched() ? 0 : 1; }  ///< of names that begin with a batch
+  unsigned from_zero() const { return batched() ? axis_bits({0, 1}) : axis_bits({0}); }  ///< B and T, for check_form()
   Size tokens() const { return first.shape[batched() ? 1 : 0]; }
   Size sequences() const { return ends ? ends->shape[0] - 1 : batched() ? first.shape[0] : 1; }
 };

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "ops/common/empty.hpp"
 #include "support/fail.hpp"
 #include "support/text_stream.hpp"
 
@@ -47,16 +48,18 @@ void check_no_limit(const char* op, Size max_sms, const char* rung) {
            cat("max_sms is ", max_sms, " and rung is ", rung, "; allowed with a rung: 0, for all multiprocessors"));
 }
 
-void check_form(const Named& t) {
-  if (t.tensor.data == nullptr)
+void check_form(const Named& t, unsigned may_be_empty) {
+  if (t.tensor.data == nullptr && !(may_be_empty != 0 && is_empty(t.tensor)))
     refuse(t.op, Code::invalid_argument, cat(t.name, ".data is null; allowed: the address of its first element"));
   if (t.tensor.rank != t.rank)
     refuse(t.op, Code::invalid_argument,
            cat(t.name, ".rank is ", t.tensor.rank, "; allowed: ", t.rank, " (", t.form, ")"));
-  for (int i = 0; i < t.rank; ++i)
-    if (t.at(i) < 1 || t.at(i) > kMaxSize)
+  for (int i = 0; i < t.rank; ++i) {
+    const Size least = (may_be_empty >> i & 1) != 0 ? 0 : 1;
+    if (t.at(i) < least || t.at(i) > kMaxSize)
       refuse(t.op, Code::invalid_argument,
-             cat(t.name, ".shape[", i, "] (", t.axes[i], ") is ", t.at(i), "; allowed: 1 to ", kMaxSize));
+             cat(t.name, ".shape[", i, "] (", t.axes[i], ") is ", t.at(i), "; allowed: ", least, " to ", kMaxSize));
+  }
 }
 
 void check_dtype(const Named& t, DType wanted, const char* why) {
@@ -97,6 +100,11 @@ void check_strides(const Named& t, int alignment_bytes, int contiguous_axis) {
     if (t.at(i) == 1) continue;
     const Size stride = t.stride(i);
     const bool contiguous = i == contiguous_axis;
+    const bool legal = stride > 0 && stride < kMaxStrideBytes / element_bytes &&
+                       (contiguous ? stride == 1 : stride * element_bytes % alignment_bytes == 0);
+    if (legal) [[likely]]
+      continue;
+    if (is_empty(t.tensor)) return;
     if (contiguous && stride != 1)
       refuse(t.op, Code::unsupported,
              cat(t.name, ".strides[", i, "] (", t.axes[i], ") is ", stride, "; allowed: 1 (a contiguous ",
@@ -109,10 +117,9 @@ void check_strides(const Named& t, int alignment_bytes, int contiguous_axis) {
       refuse(t.op, Code::unsupported,
              cat(t.name, ".strides[", i, "] (", t.axes[i], ") is ", stride, " elements of ", element_bytes,
                  " bytes; allowed: below 2^40 bytes"));
-    if (!contiguous && (stride * element_bytes) % alignment_bytes != 0)
-      refuse(t.op, Code::unsupported,
-             cat(t.name, ".strides[", i, "] (", t.axes[i], ") is ", stride, " elements, ", stride * element_bytes,
-                 " bytes; allowed: multiples of ", alignment_bytes, " bytes (pad the rows or make a contiguous copy)"));
+    refuse(t.op, Code::unsupported,
+           cat(t.name, ".strides[", i, "] (", t.axes[i], ") is ", stride, " elements, ", stride * element_bytes,
+               " bytes; allowed: multiples of ", alignment_bytes, " bytes (pad the rows or make a contiguous copy)"));
   }
 }
 
@@ -127,7 +134,8 @@ bool copy_aligned(const Tensor& tensor, int contiguous) {
 }
 
 void check_alignment(const Named& t, int alignment_bytes) {
-  if (reinterpret_cast<std::uintptr_t>(t.tensor.data) % static_cast<std::uintptr_t>(alignment_bytes) != 0)
+  if (reinterpret_cast<std::uintptr_t>(t.tensor.data) % static_cast<std::uintptr_t>(alignment_bytes) != 0 &&
+      !is_empty(t.tensor))
     refuse(t.op, Code::unsupported,
            cat(t.name, ".data is ", address_text(t.tensor.data), "; allowed: addresses that are multiples of ",
                alignment_bytes, " bytes"));
@@ -137,9 +145,12 @@ Range range_of(const Named& t) {
   Size last = 0;
   for (int i = 0; i < t.rank; ++i) {
     Size offset = 0;
+    if (t.at(i) == 0) return {};
     if (t.at(i) == 1) continue;
-    if (__builtin_mul_overflow(t.at(i) - 1, t.stride(i), &offset) || __builtin_add_overflow(last, offset, &last))
+    if (__builtin_mul_overflow(t.at(i) - 1, t.stride(i), &offset) || __builtin_add_overflow(last, offset, &last)) {
+      if (is_empty(t.tensor)) return {};
       refuse_overflow(t);
+    }
   }
   Size bytes = 0;
   Range range{reinterpret_cast<std::uintptr_t>(t.tensor.data), 0};
@@ -154,6 +165,7 @@ void check_no_self_overlap(const Named& t) {
   int order[kMaxRank];
   int count = 0;
   for (int i = 0; i < t.rank; ++i) {
+    if (t.at(i) == 0) return;
     if (t.at(i) == 1) continue;
     int place = count++;
     for (; place > 0 && t.stride(order[place - 1]) > t.stride(i); --place) order[place] = order[place - 1];

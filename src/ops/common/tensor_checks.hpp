@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 
 #include <tilejit/error.hpp>
@@ -33,7 +34,7 @@ struct Named {
   Size stride(int i) const { return tensor.strides[static_cast<std::size_t>(i)]; }
 };
 
-/// Half-open byte range of a tensor, as addresses.
+/// Half-open byte range of a tensor, as addresses; 0 to 0 of one without elements, which overlaps none.
 struct Range {
   std::uintptr_t begin = 0, end = 0;
   bool overlaps(const Range& other) const { return begin < other.end && other.begin < end; }
@@ -47,8 +48,16 @@ void check_max_sms(const char* op, int max_sms);
 /// Kernels of a ladder's rungs stay as they are.
 void check_no_limit(const char* op, Size max_sms, const char* rung);
 
-/// An address, the right rank, sizes of 1 to kMaxSize.
-void check_form(const Named& t);
+/// Dimensions by number, as bits.
+constexpr unsigned axis_bits(std::initializer_list<int> axes) {
+  unsigned bits = 0;
+  for (const int axis : axes) bits |= 1u << axis;
+  return bits;
+}
+inline constexpr unsigned kAllAxes = ~0u;
+/// An address, the right rank, sizes of 1 to kMaxSize, or from 0 on in dimensions of may_be_empty. A tensor that has no
+/// element needs no address, and no check below says anything of its strides and its place.
+void check_form(const Named& t, unsigned may_be_empty = 0);
 /// `why` follows the wanted type: ", as q.dtype".
 void check_dtype(const Named& t, DType wanted, const char* why);
 /// `like` is the tensor whose device is `wanted`.

@@ -12,6 +12,7 @@
 
 #include <tilejit/tensor.hpp>
 
+#include "ops/common/empty.hpp"
 #include "support/memory_range.hpp"
 
 namespace tj::ops {
@@ -45,6 +46,7 @@ class Touched {
   static constexpr std::size_t kMost = 20;  // tensors of a descriptor, and more
 
   void add(const Tensor& tensor, bool written, std::uintptr_t unit) {
+    if (is_empty(tensor)) return;
     std::int64_t last = 0;
     for (int i = 0; i < tensor.rank; ++i)
       last += (tensor.shape[static_cast<std::size_t>(i)] - 1) * tensor.strides[static_cast<std::size_t>(i)];

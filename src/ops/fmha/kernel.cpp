@@ -7,6 +7,7 @@
 #include "arch/options.hpp"
 #include "ops/common/choice_shelf.hpp"
 #include "ops/common/described.hpp"
+#include "ops/common/empty.hpp"
 #include "ops/common/op_flags.hpp"
 #include "ops/common/tensor_checks.hpp"
 #include "ops/common/tensor_list.hpp"
@@ -81,6 +82,10 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
   void validate(const void* args, bool on_model) const override { ops::validate(get(args), on_model); }
   void check_lists(const void* args, const ReadList& read) const override { check_sequences(get(args), read); }
   Device device_of(const void* args) const override { return get(args).q.device; }
+  bool asks_for_nothing(const void* args) const override {
+    const FmhaArgs& of = get(args);
+    return is_empty(of.o) || (has_sequences(of) && fmha_sequences(of) == 0);
+  }
 
   ProblemKey problem_key(const void* args) const override {
     ProblemKey key = fmha_problem_key(fmha_kernel(get(args)), fmha_sizes(get(args)));

@@ -1,6 +1,7 @@
 // See mask.hpp.
 #include "ops/fmha/mask.hpp"
 
+#include "ops/common/empty.hpp"
 #include "ops/fmha/mods.hpp"
 
 #include <algorithm>
@@ -64,8 +65,9 @@ fmha::Mask mask_of(const FmhaArgs& args) {
   set_mask(config, args);
   config.varlen = args.cu_seqlens_q.has_value();
   set_mods(config, args);
-  // Of pages the tensor has one's keys.
-  const std::int64_t keys = args.k.shape[2] * (args.block_table ? args.block_table->shape[1] : 1);
+  // Of pages the tensor has one's keys. Without any, none of a table is there.
+  const std::int64_t keys =
+      is_empty(args.k) ? 0 : args.k.shape[2] * (args.block_table ? args.block_table->shape[1] : 1);
   return mask(config, args.q.shape[2], keys, args.top_left, args.window);
 }
 

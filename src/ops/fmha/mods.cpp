@@ -64,7 +64,7 @@ void check_bias_shape(const Named& bias, const FmhaBeside& of, Size batch, Size 
 
 void check_bias(const FmhaArgs& args, const FmhaBeside& of, Size batch, Size heads, bool varlen) {
   const Named given{kOp, "bias", *args.bias, kBiasAxes, 4, "[B or 1, H or 1, Sq or 1, Sk or 1]"};
-  check_form(given);
+  check_form(given, axis_bits({0, 2, 3}));
   check_bias_shape(given, of, batch, heads, varlen);
   Tensor stored = *args.bias;  // a stride of 0 is one number for all
   for (std::size_t i = 0; i < 4; ++i)

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "ops/common/element.hpp"
+#include "ops/common/empty.hpp"
 #include "ops/common/tensor_args.hpp"
 #include "ops/fmha/fmha.hpp"
 #include "ops/fmha/mask.hpp"
@@ -140,9 +141,23 @@ void plan_batch(const FmhaArgs& args, const FmhaLaunch& kernel, int parts, Launc
   plan.blocks = !kernel.walks || plan.sm_count == 0 ? tiles : std::min(tiles, plan.resident_blocks());
 }
 
+/// No tile has an iteration then. Maps, which need rows, are of one that nobody reads.
+void plan_without_keys(const FmhaArgs& given, const FmhaLaunch& kernel, int parts, LaunchPlan& plan) {
+  FmhaArgs some = given;
+  some.k = stand_in(given.k, given.q);
+  some.v = stand_in(given.v, given.q);
+  if (given.bias && is_empty(*given.bias)) some.bias = stand_in(*given.bias, given.q);
+  if (has_sequences(given)) some = as_batch(some);
+  plan_batch(some, kernel, parts, plan);
+  auto& p = *std::launder(reinterpret_cast<fmha::Params*>(plan.params.data()));
+  set_mask(p, has_sequences(given) ? as_batch(given) : given);
+}
+
 }  // namespace
 
 void fmha_plan(const FmhaArgs& given, const FmhaLaunch& kernel, LaunchPlan& plan, int parts) {
+  if (is_empty(given.k)) [[unlikely]]
+    return plan_without_keys(given, kernel, parts, plan);
   if (has_sequences(given)) return plan_batch(as_batch(given), kernel, parts, plan);
   plan_batch(given, kernel, parts, plan);
 }

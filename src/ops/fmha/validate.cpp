@@ -43,7 +43,7 @@ void check_shapes(const Named& q, const Named& k, const Named& v, const Named& o
   // Blocks of a launch are counted in 32 bits; no kernel takes fewer than 64 rows a block.
   const Size heads = q.at(0) * q.at(1),
              row_blocks = (q.at(2) + 63) / 64;  // both factors at most 2^30: the product fits
-  if (heads > kMaxSize / row_blocks)
+  if (row_blocks != 0 && heads > kMaxSize / row_blocks)
     refuse(kOp, Code::invalid_argument,
            cat("q.shape is ", shape_text(q.tensor), "; allowed: B * H * ceil(Sq / 64) of at most ", kMaxSize));
 }
@@ -55,11 +55,13 @@ void check_window(const char* name, Size keys) {
 
 constexpr const char* kHeadAxes[] = {"B", "H"};
 
+constexpr unsigned kFromZero = axis_bits({0, 2});  // B, Sq and Sk
+
 /// A tensor of f32 with a number for each head. rank: of those of the batch's elements too, 2.
 void check_heads(const char* name, const Tensor& tensor, int rank, const char* form, const FmhaBeside& of, Size batch,
                  Size head_count) {
   const Named heads{kOp, name, tensor, kHeadAxes + 2 - rank, rank, form};
-  check_form(heads);
+  check_form(heads, rank == 2 ? axis_bits({0}) : 0);
   check_dtype(heads, DType::f32, "");
   check_device(heads, of.q.tensor.device, "q");
   if (rank == 2) check_same(heads, 0, batch, of.batch_like);
@@ -153,14 +155,14 @@ void validate(const FmhaArgs& args, bool on_model) {
     return validate_sequences(args, on_model);
   const Named q{kOp, "q", args.q, kQueryAxes, 4, kForm}, k{kOp, "k", args.k, kKeyAxes, 4, kForm},
       v{kOp, "v", args.v, kValueAxes, 4, kForm}, o{kOp, "o", args.o, kOutputAxes, 4, kForm};
-  for (const Named* t : {&q, &k, &v, &o}) check_form(*t);
+  for (const Named* t : {&q, &k, &v, &o}) check_form(*t, kFromZero);
   check_fmha_types(q, k, v, o, on_model);
   check_shapes(q, k, v, o);
   const FmhaOutputs outputs = check_fmha_places(q, k, v, o);
   check_fmha_numbers(args);
   const Named lse{kOp, "lse", args.lse ? *args.lse : args.o, kQueryAxes, 3, "[B, H, Sq]"};
   if (args.lse) {
-    check_form(lse);
+    check_form(lse, kFromZero);
     for (int i = 0; i < 3; ++i) check_same(lse, i, q.at(i), "q's shape");
   }
   check_fmha_beside(args, {q, k, v, o, args.lse ? &lse : nullptr, outputs, "q.shape[0]"}, q.at(0), q.at(1));

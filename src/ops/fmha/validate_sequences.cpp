@@ -26,9 +26,12 @@ constexpr const char *kBegins[] = {"B + 1"}, *kSequences[] = {"B"}, *kTable[] = 
 constexpr const char *kForm = "[T, H, D], with cu_seqlens_q",
                      *kPagesForm = "[pages, page size, Hkv, D], with block_table";
 
+constexpr unsigned kFirst = axis_bits({0}),
+                   kLast = axis_bits({1});  // rows, pages and sequences; rows of lse, pages of one
+
 /// A list of i32 without gaps.
 void check_list(const Named& t, const FmhaArgs& args, Size size, const char* like) {
-  check_form(t);
+  check_form(t, kFirst);
   check_dtype(t, DType::i32, "");
   check_device(t, args.q.device, "q");
   check_same(t, 0, size, like);
@@ -55,8 +58,6 @@ void check_lists(const FmhaArgs& args) {
   if (args.block_table && !args.cu_seqlens_k && !args.seqused_k) refuse_absent("seqused_k", "block_table");
   const Named begins{kOp, "cu_seqlens_q", *args.cu_seqlens_q, kBegins, 1, "[B + 1]"};
   check_form(begins);
-  if (begins.at(0) < 2)
-    refuse(kOp, Code::invalid_argument, "cu_seqlens_q.shape[0] (B + 1) is 1; allowed: at least 2, for one sequence");
   each_list(args, [&](const Named& list, Size size) { check_list(list, args, size, "B of cu_seqlens_q asks for"); });
 }
 
@@ -73,7 +74,7 @@ void check_pages(const Named& t) {
 
 void check_table(const Named& k, const Named& v, const FmhaArgs& args) {
   const Named table{kOp, "block_table", *args.block_table, kTable, 2, "[B, pages]"};
-  check_form(table);
+  check_form(table, kFirst | kLast);
   check_dtype(table, DType::i32, "");
   check_device(table, args.q.device, "q");
   check_same(table, 0, fmha_sequences(args), "B of cu_seqlens_q");
@@ -110,7 +111,7 @@ void validate_sequences(const FmhaArgs& args, bool on_model) {
       k{kOp, "k", args.k, paged ? kPageAxes : kKeyAxes, paged ? 4 : 3, form},
       v{kOp, "v", args.v, paged ? kValuePageAxes : kValueAxes, paged ? 4 : 3, form},
       o{kOp, "o", args.o, kOutputAxes, 3, kForm};
-  for (const Named* t : {&q, &k, &v, &o}) check_form(*t);
+  for (const Named* t : {&q, &k, &v, &o}) check_form(*t, kFirst);
   check_fmha_types(q, k, v, o, on_model);
   check_lists(args);
   check_shapes(q, k, v, o, args);
@@ -119,7 +120,7 @@ void validate_sequences(const FmhaArgs& args, bool on_model) {
   check_fmha_numbers(args);
   const Named lse{kOp, "lse", args.lse ? *args.lse : args.o, kLseAxes, 2, "[H, T]"};
   if (args.lse) {
-    check_form(lse);
+    check_form(lse, kLast);
     check_same(lse, 0, q.at(1), "q.shape[1]");
     check_same(lse, 1, q.at(0), "q.shape[0]");
   }

@@ -1,6 +1,7 @@
 // The gated delta rule: requests and graph; see gated_delta_rule.hpp. One kernel for each type, width and order of
 // states serves all options: memory bounds the time anyway.
 #include "ops/common/described.hpp"
+#include "ops/common/empty.hpp"
 #include "ops/common/tensor_list.hpp"
 #include "ops/common/trial.hpp"
 #include "ops/common/walk.hpp"
@@ -96,6 +97,11 @@ class GatedDeltaRule final : public Described<GatedDeltaRuleArgs, gated_delta_ru
   void validate(const void* args, bool on_model) const override { ops::validate(get(args), on_model); }
   void check_lists(const void* args, const ReadList& read) const override { ops::check_lists(get(args), read); }
   Device device_of(const void* args) const override { return get(args).q.device; }
+  /// Without tokens states go from one pool to the other.
+  bool asks_for_nothing(const void* args) const override {
+    const GatedDeltaRuleArgs& of = get(args);
+    return gated_delta_rule_sequences(of) == 0 || (is_empty(of.o) && !of.final_state);
+  }
   bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {kNeeds}); }
 
   ProblemKey problem_key(const void* args) const override {

@@ -20,13 +20,16 @@ constexpr const char *kQ[] = {"B", "T", "Hq", "K"}, *kK[] = {"B", "T", "Hk", "K"
                      *kHeads[] = {"H"}, *kHeadChannels[] = {"H", "K"};
 constexpr const char* kEnds[] = {"N + 1"};
 
+/// B and T.
+unsigned tokens_from_zero(const Main& main) { return main.first == 0 ? axis_bits({0, 1}) : axis_bits({0}); }
+
 void check_width(const char* name, Size width) {
   if (width != 64 && width != 128) refuse(kOp, Code::unsupported, cat(name, " is ", width, "; allowed: 64, 128"));
 }
 
 void check_main(const GatedDeltaRuleArgs& args, const Main& main, bool on_model) {
   const auto& [q, k, v, o, first, sequences] = main;
-  for (const Named* t : {&q, &k, &v, &o}) check_form(*t);
+  for (const Named* t : {&q, &k, &v, &o}) check_form(*t, tokens_from_zero(main));
   check_type(q, is_half(args.q.dtype), "f16, bf16");
   check_place(q, on_model);
   for (const Named* t : {&k, &v, &o}) {
@@ -64,7 +67,7 @@ void check_number_type(const Named& t, const GatedDeltaRuleArgs& args) {
 
 /// Numbers of each token and head.
 void check_numbers(const Named& t, const GatedDeltaRuleArgs& args, const Main& main) {
-  check_form(t);
+  check_form(t, tokens_from_zero(main));
   check_number_type(t, args);
   check_device(t, args.q.device, "q");
   for (int axis = 0; axis < t.rank; ++axis) check_same(t, axis, main.o.at(axis), "o's shape");
@@ -83,7 +86,7 @@ void check_heads(const Named& t, const GatedDeltaRuleArgs& args, const Main& mai
 
 /// Numbers of each token, head and key channel, as q's elements lie.
 void check_channels(const Named& t, const GatedDeltaRuleArgs& args, const Main& main) {
-  check_form(t);
+  check_form(t, tokens_from_zero(main));
   check_number_type(t, args);
   check_device(t, args.q.device, "q");
   const int last = t.rank - 1;
@@ -162,9 +165,8 @@ void check_ends(const GatedDeltaRuleArgs& args) {
     refuse(kOp, Code::invalid_argument,
            "q.rank is 4 with cu_seqlens; allowed: 3 ([T, Hq, K], the tokens of all sequences)");
   const Named ends{kOp, "cu_seqlens", *args.cu_seqlens, kEnds, 1, "[N + 1]"};
+  check_form(ends);
   check_list(ends, args.q.device);
-  if (ends.at(0) < 2)
-    refuse(kOp, Code::invalid_argument, "cu_seqlens.shape[0] (N + 1) is 1; allowed: at least 2, for one sequence");
 }
 
 }  // namespace

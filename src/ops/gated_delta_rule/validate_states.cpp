@@ -32,7 +32,7 @@ bool same_memory(const Tensor& a, const Tensor& b) {
 
 /// Matrices of states at the last two axes, heads before them.
 void check_state(const Named& t, const GatedDeltaRuleArgs& args, const Main& main) {
-  check_form(t);
+  check_form(t, (1u << (t.rank - 3)) - 1);  // slots; N and L
   const DType dtype = gated_delta_rule_state(args);
   check_type(t, is_state(dtype), kStatesAllowed);
   check_dtype(t, dtype, args.initial_state ? ", as initial_state.dtype" : ", as final_state.dtype");
@@ -56,7 +56,7 @@ void check_pool(const Named& pool, const std::optional<Tensor>& slots, const cha
 /// Scales of the rows of V of states, where these are e4m3; axes: those of states, without K.
 void check_scales(const Named& scales, const Named& states, const char* like, const GatedDeltaRuleArgs& args,
                   const Main& main) {
-  check_form(scales);
+  check_form(scales, (1u << (scales.rank - 2)) - 1);
   check_dtype(scales, DType::f32, "");
   check_device(scales, args.q.device, "q");
   const int last = scales.rank - 1;
@@ -141,7 +141,7 @@ void check_type(const Named& t, bool right, const char* allowed) {
 
 /// A list of i32 on the device, contiguous.
 void check_list(const Named& t, const Device& device) {
-  check_form(t);
+  check_form(t, axis_bits({0}));
   check_dtype(t, DType::i32, "");
   check_device(t, device, "q");
   check_strides(t, size_of(DType::i32), 0);

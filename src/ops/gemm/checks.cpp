@@ -2,6 +2,7 @@
 #include "ops/gemm/checks.hpp"
 
 #include "ops/common/block_scales.hpp"
+#include "ops/common/empty.hpp"
 #include "ops/gemm/fields.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "ops/gemm/params.cuh"
@@ -36,6 +37,7 @@ void check_gemm_gate(const char* op, Activation activation, bool add_c, std::int
 
 void check_gemm_gate_operands(const GemmArgs& product, const Named& b) {
   const Size n = b.at(b.rank - 2);
+  if (is_empty(b.tensor)) return;
   if (gemm_mn_major(b.tensor))
     refuse(b.op, Code::unsupported,
            cat("b.strides[", b.rank - 1, "] (K) is ", b.stride(b.rank - 1), "; allowed with a gate: 1"));
@@ -63,7 +65,7 @@ void check_block_scales(const char* name, const Tensor& tensor, const Named& ope
                     rank,
                     blocks > 0 ? "[ceil(N / 128), ceil(K / 128)] or [N, ceil(K / 128)], with b's batch"
                                : "[M, ceil(K / 128)], with a's batch"};
-  check_form(scale);
+  check_form(scale, kAllAxes);
   const bool packed = type == DType::i32;
   if (type != DType::f32 && !packed)
     refuse(
@@ -82,7 +84,7 @@ void check_block_scales(const char* name, const Tensor& tensor, const Named& ope
              packed ? "ceil(K / 512), of i32" : "ceil(K / 128)");
   const bool of_blocks = blocks > 0 && (rows == 1 || scale.at(down) != rows),
              row = scale.at(down) == 1 || scale.stride(down) == 1;
-  if (scale.at(across) > 1 && scale.stride(across) != 1 && (of_blocks || !row))
+  if (!is_empty(tensor) && scale.at(across) > 1 && scale.stride(across) != 1 && (of_blocks || !row))
     refuse(operand.op, Code::unsupported,
            cat(name, ".strides are ", scale.stride(down), " and ", scale.stride(across), "; allowed: 1 for ",
                of_blocks ? "the last dimension" : "one of them", " (make a contiguous copy)"));
@@ -110,7 +112,7 @@ void check_gemm_scale_d(const GemmArgs& product, const Named& d, const Range& d_
                     kAxes + 3 - d.rank,
                     d.rank,
                     "[M, ceil(N / 128)] of d, or of i32 [M, ceil(N / 512)], with d's batch"};
-  check_form(scale);
+  check_form(scale, kAllAxes);
   if (scale.tensor.dtype != DType::i32) check_dtype(scale, DType::f32, ", or i32 with powers_of_two");
   if (scale.tensor.dtype == DType::i32 && !product.powers_of_two)
     refuse(d.op, Code::invalid_argument,

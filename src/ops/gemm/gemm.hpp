@@ -166,6 +166,8 @@ struct RankedGemm {
 std::vector<RankedGemm> rank_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch);
 
 GemmSizes gemm_sizes(const GemmArgs& args);
+/// The same product where K is 0: of one column that nobody reads, as alpha is 0. turned: rows follow each other, too.
+GemmArgs without_depth(GemmArgs args, bool turned = false);
 /// The kind of a call's kernel: all but its tile, with K whole.
 GemmKernel gemm_kind(const GemmArgs& args);
 /// The kernel of a kind with that choice.

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "ops/common/described.hpp"
+#include "ops/common/empty.hpp"
 #include "ops/common/op_flags.hpp"
 #include "ops/common/tensor_checks.hpp"
 #include "ops/common/tensor_list.hpp"
@@ -125,16 +126,25 @@ void refuse_quantised(const GemmKernel& kernel) {
            kernel.right_mn ? ", --b-major n" : "", ": ", joined(known)));
 }
 
+/// Calls use(args), or use() with the same product where K is 0.
+template <class Use>
+decltype(auto) with_depth(const GemmArgs& args, const Use& use) {
+  if (!is_empty(args.a)) [[likely]]
+    return use(args);
+  return use(without_depth(args));
+}
+
 class Gemm final : public Described<GemmArgs, gemm_from_c> {
  public:
   std::string_view name() const override { return "gemm"; }
 
   void validate(const void* args, bool on_model) const override { ops::validate(get(args), on_model); }
   Device device_of(const void* args) const override { return get(args).a.device; }
+  bool asks_for_nothing(const void* args) const override { return is_empty(get(args).d); }
   bool serves(const arch::Arch& arch) const override { return gemm_serves(arch); }
 
   ProblemKey problem_key(const void* args) const override {
-    return gemm_problem_key(gemm_sizes(get(args)), gemm_kind(get(args)));
+    return with_depth(get(args), [](const GemmArgs& of) { return gemm_problem_key(gemm_sizes(of), gemm_kind(of)); });
   }
   Kernel choose(const ProblemKey& problem, const arch::Arch& arch) const override { return choose_gemm(problem, arch); }
   Kernel kernel_of(const ProblemKey& problem, int choice) const override {
@@ -195,13 +205,14 @@ class Gemm final : public Described<GemmArgs, gemm_from_c> {
     return gemm_candidates(gemm_kernel(request), arch);
   }
   bool in_steps(const void* args, const Kernel& kernel) const override {
-    return gemm_in_steps(get(args), GemmChoice::of(kernel.choice));
+    return with_depth(get(args), [&](const GemmArgs& of) { return gemm_in_steps(of, GemmChoice::of(kernel.choice)); });
   }
   std::size_t scratch_bytes(const void* args, const Kernel& kernel) const override {
-    return gemm_scratch_bytes(get(args), GemmChoice::of(kernel.choice));
+    return with_depth(get(args),
+                      [&](const GemmArgs& of) { return gemm_scratch_bytes(of, GemmChoice::of(kernel.choice)); });
   }
   void steps(const void* args, const Kernel& kernel, void* scratch, const EachStep& each) const override {
-    gemm_steps(get(args), kernel, scratch, each);
+    with_depth(get(args), [&](const GemmArgs& of) { gemm_steps(of, kernel, scratch, each); });
   }
   GeometryFields geometry_fields() const override { return kGemmGeometry; }
   void tensors(void* args, TensorList& list) const override {
@@ -218,7 +229,9 @@ class Gemm final : public Described<GemmArgs, gemm_from_c> {
     if (of.beta != 0 && of.c && gemm_same_places(*of.c, of.d)) list.may_be_one(*of.c, of.d);
   }
   void plan(const void* args, const Kernel& kernel, const Geometry& geometry, LaunchPlan& plan) const override {
-    gemm_plan(get(args), GemmChoice::of(kernel.choice), geometry.as<GemmLaunch>(), plan);
+    with_depth(get(args), [&](const GemmArgs& of) {
+      gemm_plan(of, GemmChoice::of(kernel.choice), geometry.as<GemmLaunch>(), plan);
+    });
   }
   const Tunable* tunable() const override { return &gemm_tunable(); }
   std::vector<Trial> trials(const Flags& flags, const arch::Arch& arch) const override {
@@ -232,6 +245,20 @@ std::string gemm_choice_name(const GemmChoice& choice) {
   return cat(gemm_tile_name(gemm_tiles()[static_cast<std::size_t>(choice.tile)]),
              choice.parts == 1 ? "" : cat("k", choice.parts),
              choice.walk == WalkChoice::usual ? "" : cat("+", kWalkWords[static_cast<std::size_t>(choice.walk)]));
+}
+
+GemmArgs without_depth(GemmArgs args, bool turned) {
+  for (Tensor* const operand : {&args.a, &args.b}) {
+    const std::size_t rows = static_cast<std::size_t>(operand->rank - 2), depth = rows + 1;
+    if (turned) std::swap(operand->shape[rows], operand->shape[depth]);
+    *operand = stand_in(*operand, args.d);
+    if (!turned) continue;
+    std::swap(operand->shape[rows], operand->shape[depth]);
+    std::swap(operand->strides[rows], operand->strides[depth]);
+  }
+  args.alpha = 0;
+  args.scale_a.reset(), args.scale_b.reset();
+  return args;
 }
 
 const Op& gemm_op() {

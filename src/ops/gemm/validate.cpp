@@ -4,6 +4,7 @@
 // built.
 #include <cmath>
 
+#include "ops/common/empty.hpp"
 #include "ops/common/end_text.hpp"
 #include "ops/common/tensor_checks.hpp"
 #include "ops/gemm/checks.hpp"
@@ -40,7 +41,7 @@ Named named(const char* name, const Tensor& t, const Axes& axes, bool may_batch)
 /// Tiles of a launch are counted in 32 bits. Those of 64 x 32 count here; smaller ones are taken where they fit, too.
 void check_tiles(const GemmSizes& sizes, const char* name) {
   const Size rows = (sizes.m + 63) / 64, columns = (sizes.n + 31) / 32;  // the product fits: both are at most 2^25
-  if (rows * columns > kMaxSize / sizes.batch)
+  if (sizes.batch != 0 && rows * columns > kMaxSize / sizes.batch)
     refuse(kOp, Code::invalid_argument,
            cat(name, " B ", sizes.batch, ", M ", sizes.m, ", N ", sizes.n,
                "; allowed: B * ceil(M / 64) * ceil(N / 32) of at most ", kMaxSize));
@@ -54,6 +55,7 @@ void check_sizes(const Named& t, std::initializer_list<Size> wanted, const char*
 }
 
 void check_operand(const Named& t) {
+  if (is_empty(t.tensor)) return;
   const int rows = t.rank - 2, depth = t.rank - 1;
   if (t.tensor.dtype == DType::e4m3 && t.at(depth) > 1 && t.stride(depth) != 1)
     refuse(kOp, Code::unsupported,
@@ -69,7 +71,7 @@ void check_operand(const Named& t) {
 
 /// Rows that are copied first are tiles of a launch.
 void check_copied(const Named& t) {
-  if (!gemm_copied(t.tensor)) return;
+  if (is_empty(t.tensor) || !gemm_copied(t.tensor)) return;
   const int down = gemm_mn_major(t.tensor) ? t.rank - 1 : t.rank - 2;
   const Size batch = t.rank == 3 ? t.at(0) : 1;
   if (t.at(down) > kMaxSize / batch)
@@ -136,7 +138,7 @@ void check_scales(const GemmArgs& args, const Named& a, const Named& b, const Na
 
 /// Checks the rules that c and bias share: their form, their type, d's device, rows of d's length.
 void check_addend(const Named& t, const Named& d, DType type, std::initializer_list<Size> sizes, Size batch) {
-  check_form(t);
+  check_form(t, kAllAxes);
   check_dtype(t, type, type == d.tensor.dtype ? ", as d.dtype" : ", with d of e4m3");
   check_device(t, d.tensor.device, "d");
   check_sizes(t, sizes, "d's shape", batch);
@@ -200,7 +202,7 @@ void validate(const GemmArgs& args, bool on_model) {
   const bool batch = args.d.rank == 3;
   const Named a = named("a", args.a, kLeft, batch), b = named("b", args.b, kRight, batch),
               d = named("d", args.d, kResult, true);
-  for (const Named* t : {&a, &b, &d}) check_form(*t);
+  for (const Named* t : {&a, &b, &d}) check_form(*t, kAllAxes);
   check_gemm_types(kOp, args.a.dtype, args.d.dtype, "a.dtype", "d.dtype");
   check_gemm_quantised(kOp, args);
   check_dtype(b, args.a.dtype, ", as a.dtype");

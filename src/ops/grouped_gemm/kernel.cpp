@@ -2,6 +2,7 @@
 #include <bit>
 
 #include "ops/common/described.hpp"
+#include "ops/common/empty.hpp"
 #include "ops/common/tensor_args.hpp"
 #include "ops/common/tensor_checks.hpp"
 #include "ops/common/tensor_list.hpp"
@@ -91,6 +92,10 @@ class GroupedGemm final : public Described<GroupedGemmArgs, grouped_gemm_from_c>
     return gemm_candidates(gemm_kernel(request), arch);
   }
 
+  bool asks_for_nothing(const void* args) const override {
+    const GroupedGemmArgs& of = get(args);
+    return is_empty(of.d) || (of.grouping != Grouping::depths && of.b.shape[0] == 0);
+  }
   bool in_steps(const void* args, const Kernel& kernel) const override { return scratch_bytes(args, kernel) > 0; }
   std::size_t scratch_bytes(const void* args, const Kernel& kernel) const override {
     return gemm_copy_bytes(product_of(get(args)), GemmChoice::of(kernel.choice));
@@ -163,6 +168,8 @@ GemmArgs product_of(const GroupedGemmArgs& args) {
   product.powers_of_two = args.powers_of_two;
   product.end_text = args.end_text;
   product.end_params = args.end_params;
+  if (is_empty(args.a) && !is_empty(args.d)) [[unlikely]]
+    return without_depth(product, args.grouping == Grouping::depths && args.a.dtype != DType::e4m3);
   if (args.grouping == Grouping::depths &&
       args.a.dtype != DType::e4m3)  // kernels of groups along K have one order, which one element does not tell
     for (Tensor* const operand : {&product.a, &product.b})

@@ -40,7 +40,7 @@ void check_tiles(Size rows, Size n, Size groups, const char* name) {
 void check_list(const GroupedGemmArgs& args, Size wanted, const Named& d, const Range& d_range) {
   const bool rows = args.grouping == Grouping::rows;
   const Named list{kOp, "groups", args.groups, rows ? kListRows : kList, 1, rows ? "[M]" : "[G]"};
-  check_form(list);
+  check_form(list, kAllAxes);
   check_dtype(list, DType::i32, "");
   check_device(list, args.a.device, "a");
   check_same(list, 0, wanted, rows ? "a's M" : "b.shape[0]");
@@ -52,7 +52,7 @@ void check_list(const GroupedGemmArgs& args, Size wanted, const Named& d, const 
 void check_bias(const GroupedGemmArgs& args, Size groups, Size n, const Named& d, const Range& d_range) {
   const Named bias{kOp, "bias", *args.bias, kBias, 2, "[G, N]"};
   const DType type = gemm_added(args.a.dtype, args.d.dtype);
-  check_form(bias);
+  check_form(bias, kAllAxes);
   check_dtype(bias, type, type == args.d.dtype ? ", as d.dtype" : ", with d of e4m3");
   check_device(bias, args.a.device, "a");
   check_same(bias, 0, groups, "G");
@@ -73,7 +73,7 @@ void check_sizes(const GroupedGemmArgs& args, const Named& a, const Named& b, co
   if (counts)
     for (const Named* t : {&a, &d}) check_same(*t, 0, b.at(0), "b.shape[0]");
   const Size rows = a.at(rank - 2);
-  if (counts && rows > kMaxSize / b.at(0))
+  if (counts && b.at(0) != 0 && rows > kMaxSize / b.at(0))
     refuse(kOp, Code::invalid_argument,
            cat("a.shape is ", shape_text(args.a), "; allowed: G * R of at most ", kMaxSize));
   check_tiles(counts ? rows * b.at(0) : rows, b.at(1), b.at(0), "d has");
@@ -87,7 +87,7 @@ void check_depths(const GroupedGemmArgs& args, const Named& a, const Named& b, c
   check_same(b, 1, a.at(1), "a's K");
   check_same(d, 1, a.at(0), "a's M");
   check_same(d, 2, b.at(0), "b's N");
-  if (a.at(0) > kMaxSize / d.at(0))
+  if (d.at(0) != 0 && a.at(0) > kMaxSize / d.at(0))
     refuse(kOp, Code::invalid_argument,
            cat("d.shape is ", shape_text(args.d), "; allowed: G * M of at most ", kMaxSize));
   check_tiles(a.at(0) * d.at(0), b.at(0), d.at(0), "d has");
@@ -97,7 +97,7 @@ void check_residual(const GroupedGemmArgs& args, const Named& d, const Range& d_
   if (!args.c)
     refuse(kOp, Code::invalid_argument, cat("beta is ", args.beta, " but c is absent; allowed: 0, or a c to add"));
   const Named c{kOp, "c", *args.c, d.axes, d.rank, d.form};
-  check_form(c);
+  check_form(c, kAllAxes);
   check_dtype(c, args.d.dtype, ", as d.dtype");
   check_device(c, args.a.device, "a");
   for (int axis = 0; axis < d.rank; ++axis) check_same(c, axis, d.at(axis), "d's shape");
@@ -212,7 +212,7 @@ void validate(const GroupedGemmArgs& args, bool on_model) {
         depths   ? "[G, M, N] with depths"
         : counts ? "[G, R, N] with counts"
                  : "[M, N]"};
-  for (const Named* t : {&a, &b, &d}) check_form(*t);
+  for (const Named* t : {&a, &b, &d}) check_form(*t, kAllAxes);
   check_gemm_types(kOp, args.a.dtype, args.d.dtype, "a.dtype", "d.dtype");
   const GemmArgs product = product_of(args);
   check_gemm_quantised(kOp, product);

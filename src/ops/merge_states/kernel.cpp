@@ -4,6 +4,7 @@
 #include <new>
 
 #include "ops/common/described.hpp"
+#include "ops/common/empty.hpp"
 #include "ops/common/fields.hpp"
 #include "ops/common/tensor_args.hpp"
 #include "ops/common/tensor_list.hpp"
@@ -117,6 +118,7 @@ class MergeStates final : public Described<MergeStatesArgs, merge_states_from_c>
   void validate(const void* args, bool on_model) const override { ops::validate(get(args), on_model); }
   void check_lists(const void* args, const ReadList& read) const override { check_sequences(get(args), read); }
   Device device_of(const void* args) const override { return get(args).states.device; }
+  bool asks_for_nothing(const void* args) const override { return is_empty(get(args).o); }
   bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {kNeeds}); }
 
   ProblemKey problem_key(const void* args) const override {

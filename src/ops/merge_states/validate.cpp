@@ -1,6 +1,7 @@
 // The checks behind ops::validate(MergeStatesArgs); the words of those that every op makes are tensor_checks.hpp's.
 //
 // Decides the order of the checks.
+#include "ops/common/empty.hpp"
 #include "ops/common/list_checks.hpp"
 #include "ops/common/tensor_checks.hpp"
 #include "ops/merge_states/merge_states.hpp"
@@ -24,6 +25,7 @@ void check_type(const char* name, DType dtype) {
 void check_units(const Named& o) {
   const Size units = (o.at(o.rank - 1) + merge_states::kUnitColumns - 1) / merge_states::kUnitColumns;
   Size rows = units;
+  if (is_empty(o.tensor)) return;
   for (int i = 0; i < o.rank - 1; ++i) {
     if (o.at(i) > kMaxSize / rows)
       refuse(kOp, Code::invalid_argument,
@@ -82,7 +84,9 @@ void validate(const MergeStatesArgs& args, bool on_model) {
       states{kOp, "states", args.states, kAxes + 4 - rank, rank + 1, "[N, ..., D], with the dimensions of o"},
       lse_states{kOp, "lse_states", args.lse_states, kAxes + 4 - rank, rank, "[N, ...], with the dimensions of o"},
       lse{kOp, "lse", args.lse ? *args.lse : args.o, inner, rank - 1, "[...], with the dimensions of o"};
-  for (const Named* t : {&o, &states, &lse_states}) check_form(*t);
+  const unsigned rows = (1u << (rank - 1)) - 1;  // B, H and S of o, from 0
+  check_form(o, rows);
+  for (const Named* t : {&states, &lse_states}) check_form(*t, rows << 1);
   check_type("states.dtype", args.states.dtype);
   check_type("o.dtype", args.o.dtype);
   check_dtype(lse_states, DType::f32, "");
@@ -92,7 +96,7 @@ void validate(const MergeStatesArgs& args, bool on_model) {
   for (int i = 0; i < rank; ++i) check_same(states, i + 1, o.at(i), "o's shape");
   for (int i = 0; i < rank - 1; ++i) check_same(lse_states, i + 1, o.at(i), "o's shape");
   if (args.lse) {
-    check_form(lse);
+    check_form(lse, rows);
     check_dtype(lse, DType::f32, "");
     check_device(lse, args.states.device, "states");
     for (int i = 0; i < rank - 1; ++i) check_same(lse, i, o.at(i), "o's shape");

@@ -6,6 +6,7 @@
 
 #include "ops/common/block_scales.hpp"
 #include "ops/common/described.hpp"
+#include "ops/common/empty.hpp"
 #include "ops/common/fields.hpp"
 #include "ops/common/tensor_args.hpp"
 #include "ops/common/tensor_checks.hpp"
@@ -173,6 +174,7 @@ class Quantise final : public Described<QuantiseArgs, quantise_from_c> {
   void validate(const void* args, bool on_model) const override { ops::validate(get(args), on_model); }
   void check_lists(const void* args, const ReadList& read) const override { check_rows(get(args), read); }
   Device device_of(const void* args) const override { return get(args).x.device; }
+  bool asks_for_nothing(const void* args) const override { return is_empty(get(args).q); }
   bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {kNeeds}); }
 
   ProblemKey problem_key(const void* args) const override {

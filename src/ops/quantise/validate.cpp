@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ops/common/block_scales.hpp"
+#include "ops/common/empty.hpp"
 #include "ops/common/tensor_checks.hpp"
 #include "ops/gemm/checks.hpp"
 #include "ops/quantise/params.cuh"
@@ -62,7 +63,7 @@ void check_row_indices(const Tensor& tensor, const Named& x, const std::array<Wr
   const Named list{kOp, "row_indices", tensor, kAxes, 1, "[M]"};
   if (x.rank == 3)
     refuse(kOp, Code::unsupported, "row_indices is given with a batch; allowed with q [M, K] and x [X, K]");
-  check_form(list);
+  check_form(list, kAllAxes);
   check_dtype(list, DType::i32, "");
   check_device(list, x.tensor.device, "x");
   check_same(list, 0, outputs[0].tensor.at(0), "q's M");
@@ -94,7 +95,7 @@ void validate(const QuantiseArgs& args, bool on_model) {
                 rank,   turned ? "[K, M], or [B, K, M] for a batch, with transposed" : form},
       x{kOp, "x", args.x, kWhole + first, rank, batch ? "[B, M, K], as q" : "[M, K], as q"},
       scales{kOp, "scales", args.scales, kScales + first, rank, "a scale for each block, with q's batch"};
-  for (const Named* t : {&q, &x, &scales}) check_form(*t);
+  for (const Named* t : {&q, &x, &scales}) check_form(*t, kAllAxes);
   check_source_type(args.x.dtype, "x.dtype");
   check_dtype(q, DType::e4m3, "");
   if (args.scales.dtype != DType::i32) check_dtype(scales, DType::f32, ", or i32 with powers_of_two");
@@ -120,7 +121,7 @@ void validate(const QuantiseArgs& args, bool on_model) {
              batches = batch ? q.at(0) : 1;
   const Size down = turned ? scale_blocks(rows) * batches : (rows * batches + 7 * batches) / 8 + 1,
              across = turned ? (columns + 31) / 32 : scale_blocks(columns);
-  if (rows > kMaxSize / batches || down > kMaxSize / across)
+  if (!is_empty(args.q) && (rows > kMaxSize / batches || down > kMaxSize / across))
     refuse(kOp, Code::invalid_argument,
            cat("q.shape is ", shape_text(args.q),
                "; allowed: B * M, and B * ceil(M / 8) * ceil(K / 128) (transposed: B * ceil(M / 128) * ceil(K / 32)), "

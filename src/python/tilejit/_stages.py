@@ -148,7 +148,7 @@ def _chunk_states(k, w, u, *, g_cu=None, initial_state=None, final_state=None, c
 def _most_chunks(of_u, cu_seqlens, chunks):
     """Of all sequences; with a list, which the device has, the most that there can be."""
     if chunks is not None:
-        return number(chunks, "chunks", 1, 2**30)
+        return number(chunks, "chunks", 0, 2**30)
     if cu_seqlens is not None:
         return of_u[0] // 64 + max(shape_of(cu_seqlens, 1)[0] - 1, 1)
     return (of_u[0] if len(of_u) == 4 else 1) * ((of_u[-3] + 63) // 64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 import torch
 
 from . import _c
-from ._torch_shapes import (_E4M3, _HALVES, _demand, _dtype, _finite, _rank, _same, _short, _sizes, _together, added_type, check_end, check_gate,
+from ._torch_shapes import (_E4M3, _HALVES, _demand, _dtype, _finite, _rank, _same, _short, _together, added_type, check_end, check_gate,
                             halves, quantised_like)
 
 
@@ -25,8 +25,6 @@ def _grouped_gemm(a, b, groups, shape, dtype, grouping="ends", bias=None, alpha=
                   c=None, beta=0.0, gate=None, gate_interleaved=False, end_params=None, end_text=None, quantised=False):
     op = "grouped_gemm"
     _together(op, a, {"a": a, "b": b, "groups": groups, "bias": bias, "scale_a": scale_a, "scale_b": scale_b, "c": c, "end_params": end_params})
-    for name, x in (("a", a), ("b", b)):
-        _sizes(op, name, x)
     _dtype(op, "a", a, (*_HALVES, _E4M3), code="unsupported")
     _dtype(op, "b", b, (a.dtype,), ", as a.dtype")
     _demand(dtype in (*_HALVES, torch.float32) or quantised, op, f"d.dtype is {_short(dtype)}; allowed: f16, bf16, f32", "unsupported")
@@ -89,7 +87,6 @@ def quantise(x, *, rows=1, gate=None, powers_of_two=False, row_indices=None, pac
     """(q, scales). Scales of rows are contiguous in M, as products read them faster."""
     op = "quantise"
     _rank(op, "x", x, "[M, K], or [B, M, K]", 2, 3)
-    _sizes(op, "x", x)
     _dtype(op, "x", x, (*_HALVES, torch.float32), code="unsupported")
     _together(op, x, {"x": x, "row_indices": row_indices})
     _demand(rows in (1, 128), op, f"rows is {rows}; allowed: 1, 128")

@@ -121,13 +121,9 @@ def flash_attn_varlen_func(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu
     options = dict(causal=causal, scale=softmax_scale, window_left=left, window_right=right, softcap=softcap, alibi_slopes=alibi_slopes,
                    sinks=None if sinks is None else sinks.to(torch.float32), cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, seqused_k=seqused_k,
                    block_table=block_table)
-    wants_lse, shape = return_attn_probs or return_softmax_lse, (*q.shape[:2], v.shape[-1])
+    wants_lse = return_attn_probs or return_softmax_lse
     o, lse = out, torch.empty((q.shape[1], q.shape[0]), dtype=torch.float32, device=q.device) if wants_lse else None
-    if q.shape[0] == 0 or k.shape[0] == 0:  # nothing to compute
-        o = torch.zeros(shape, dtype=q.dtype, device=q.device) if out is None else out.zero_()
-        if wants_lse:
-            lse.copy_((torch.full((q.shape[1],), -torch.inf, device=q.device) if sinks is None else sinks.to(torch.float32))[:, None].expand_as(lse))
-    elif out is not None:
+    if out is not None:
         torch.ops.tilejit.fmha_out(q, k, v, out, lse=lse, **options)
     elif wants_lse:
         o, lse = torch.ops.tilejit.fmha_lse(q, k, v, **options)

@@ -12,7 +12,7 @@ from ._torch_shapes import _HALVES, _demand, _dtype, _rank, _same, _short, _size
 def merge_states(states, lse_states, *, cu_seqlens=None, dtype=None):
     op = "merge_states"
     _rank(op, "states", states, "[N, ..., D]", 3, 4, 5)
-    _sizes(op, "states", states)
+    _sizes(op, "states", states, (0, states.dim() - 1))
     dtype = states.dtype if dtype is None else dtype
     _dtype(op, "states", states, (*_HALVES, torch.float32), code="unsupported")
     _demand(dtype in (*_HALVES, torch.float32), op, f"o.dtype is {_short(dtype)}; allowed: f16, bf16, f32", "unsupported")

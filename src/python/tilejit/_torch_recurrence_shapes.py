@@ -46,7 +46,7 @@ def rule_like(q, k, v, gate, beta, initial_state, cu_seqlens):
     form = "[T, heads, K], or [B, T, heads, K]"
     for name, x in (("q", q), ("k", k), ("v", v)):
         _rank(_OP, name, x, form, *((3, 4) if name == "q" else (q.dim(),)))
-        _sizes(_OP, name, x)
+        _sizes(_OP, name, x, (x.dim() - 2, x.dim() - 1))
     heads, width = heads_of(q, v, gate, beta, initial_state), q.shape[-1]
     return (*q.shape[:-2], heads, v.shape[-1]), (sequences_of(q, cu_seqlens), heads, width, width)
 

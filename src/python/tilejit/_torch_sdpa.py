@@ -128,12 +128,12 @@ def _kind_of_shapes(named, dtype, gqa):
             return "strides", (f"{name} has the strides {tuple(x.stride())}; served: a contiguous last dimension, and multiples of {_ALIGNED} above 0 "
                                "in the others")
     width, heads, kv_heads = q.shape[-1], q.shape[-3], k.shape[-3]
-    if width % 8 != 0 or v.shape[-1] % 8 != 0 or width > 256 or v.shape[-1] > 256 or k.shape[-1] != width:
+    if width % 8 != 0 or v.shape[-1] % 8 != 0 or 0 in (width, v.shape[-1]) or width > 256 or v.shape[-1] > 256 or k.shape[-1] != width:
         return "width", (f"the last dimensions are {width}, {k.shape[-1]} and {v.shape[-1]}; served: multiples of 8 up to 256, the same in query "
                          "and key")
-    if k.shape[:-1] != v.shape[:-1] or q.dim() == 4 and k.shape[0] != q.shape[0] or 0 in q.shape or 0 in k.shape:
-        return "shapes", (f"query is {tuple(q.shape)}, key {tuple(k.shape)} and value {tuple(v.shape)}; served: one batch, key and value alike, no "
-                          "size of 0")
+    if k.shape[:-1] != v.shape[:-1] or q.dim() == 4 and k.shape[0] != q.shape[0] or 0 in (heads, kv_heads):
+        return "shapes", (f"query is {tuple(q.shape)}, key {tuple(k.shape)} and value {tuple(v.shape)}; served: one batch, key and value alike, and "
+                          "heads")
     if heads != kv_heads and not (kv_heads == 1 or gqa and heads % kv_heads == 0):
         return "heads", f"query has {heads} heads and key {kv_heads}; served: as many, 1 in key, or with enable_gqa a divisor"
     return None

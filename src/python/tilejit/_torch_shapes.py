@@ -32,8 +32,9 @@ def _rank(op, name, x, form, *ranks):
     _demand(x.dim() in ranks, op, f"{name}.rank is {x.dim()}; allowed: {' or '.join(map(str, ranks))} ({form})")
 
 
-def _sizes(op, name, x):
-    for axis in range(x.dim()):
+def _sizes(op, name, x, axes):
+    """Of these dimensions; others may be 0."""
+    for axis in axes:
         _demand(x.shape[axis] >= 1, op, f"{name}.shape[{axis}] is {x.shape[axis]}; allowed: 1 and up")
 
 
@@ -101,7 +102,7 @@ def _fmha(q, k, v, *, causal=False, scale=None, window_left=-1, window_right=-1,
         q, k, v = _fmha_lists(q, k, v, lists)
     for name, x in (("q", q), ("k", k), ("v", v)):
         _rank("fmha", name, x, _FMHA_FORM, 4)
-        _sizes("fmha", name, x)
+        _sizes("fmha", name, x, (1, 3))
     _dtype("fmha", "q", q, _HALVES, code="unsupported")
     for name, x, axis in (("q", q, "D"), ("v", v, "Dv")):
         width = x.shape[3]
@@ -229,8 +230,6 @@ def added_type(a, dtype):
 
 def _gemm(a, b, c, bias, scale_a, scale_b, shape, dtype, alpha, beta, activation, gate, end, quantised=False):
     _together("gemm", a, {"a": a, "b": b, "c": c, "bias": bias, "scale_a": scale_a, "scale_b": scale_b, "end_params": end[0]})
-    for name, x in (("a", a), ("b", b)):
-        _sizes("gemm", name, x)
     _dtype("gemm", "a", a, (*_HALVES, _E4M3), code="unsupported")
     _dtype("gemm", "b", b, (a.dtype,), ", as a.dtype")
     _demand(dtype in (*_HALVES, torch.float32) or quantised, "gemm", f"d.dtype is {_short(dtype)}; allowed: f16, bf16, f32", "unsupported")
@@ -315,7 +314,7 @@ def _chunk_o(q, k, v_new, h, g_cu, cu_seqlens, chunk_indices, total_chunks, scal
     _rank("chunk_o", "k", k, "[T, H, 128]", 3)
     _rank("chunk_o", "h", h, "[C, Hv, 128, 128]", 4)
     for name, x in (("q", q), ("k", k), ("v_new", v_new), ("h", h)):
-        _sizes("chunk_o", name, x)
+        _sizes("chunk_o", name, x, range(1, x.dim()))
         _dtype("chunk_o", name, x, (torch.bfloat16,))
         _same("chunk_o", name, x, x.dim() - 1, 128, "the only size there are kernels for")
     for axis in range(3):

@@ -13,8 +13,9 @@ from ._torch_shapes import _HALVES, _demand, _dtype, _rank, _same, _sizes, _toge
 def _tokens(op, name, x, first, rank, form):
     """A tensor of as many tokens as the first one, with or without a batch."""
     _rank(op, name, x, form, *((rank, rank + 1) if x is first[0] else (first[0].dim() - first[1] + rank,)))
-    _sizes(op, name, x)
-    for axis in range(first[0].dim() - first[1] + 1):
+    tokens = first[0].dim() - first[1] + 1
+    _sizes(op, name, x, range(tokens, x.dim()))
+    for axis in range(tokens):
         _same(op, name, x, axis, first[0].shape[axis], "the first tensor's shape")
 
 

@@ -69,9 +69,11 @@ def _spec(name, x) -> Spec:
 
 
 def _attributes(args) -> dict:
-    """Members of the structure that are numbers, by their names; the handlers know no `max_sms`."""
+    """Members of the structure that are numbers or texts, by their names; the handlers know no `max_sms`."""
     found = {}
     for name, kind in args._fields_:
+        if kind.__name__ == "c_char_p" and getattr(args, name):
+            found[name] = getattr(args, name).decode()
         number = _NUMBERS.get(kind.__name__)
         if number is not None and name not in ("size", "reserved", "max_sms") and not name.startswith("has_") and getattr(args, "has_" + name, 1):
             found[name] = number(getattr(args, name))
@@ -106,24 +108,28 @@ def _run(op, needed: dict, optional: dict, options: dict):
 def fmha(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, causal: bool = False, scale: Optional[float] = None, window: Tuple[int, int] = (-1, -1),
          top_left: bool = False, softcap: float = 0.0, alibi_slopes: Optional[ArrayLike] = None, sinks: Optional[ArrayLike] = None,
          cu_seqlens_q: Optional[ArrayLike] = None, cu_seqlens_k: Optional[ArrayLike] = None, seqused_k: Optional[ArrayLike] = None,
-         block_table: Optional[ArrayLike] = None, return_lse: bool = False, layout: str = "bhsd") -> Union[jax.Array, Tuple[jax.Array, jax.Array]]:
-    """Attention forward, as tilejit.fmha: o, or (o, lse) with return_lse. Only arrays may be tracers."""
+         block_table: Optional[ArrayLike] = None, bias: Optional[ArrayLike] = None, score_mod: Optional[str] = None, mask_mod: Optional[str] = None,
+         key_range: Optional[str] = None, mod_params: Optional[ArrayLike] = None, return_lse: bool = False,
+         layout: str = "bhsd") -> Union[jax.Array, Tuple[jax.Array, jax.Array]]:
+    """Attention forward, as tilejit.fmha: o, or (o, lse) with return_lse. Only arrays may be tracers: texts of device code are constants."""
     results = _run("fmha", {"q": q, "k": k, "v": v}, {"alibi_slopes": alibi_slopes, "sinks": sinks, "cu_seqlens_q": cu_seqlens_q,
-                                                   "cu_seqlens_k": cu_seqlens_k, "seqused_k": seqused_k, "block_table": block_table},
-                   {"causal": causal, "scale": scale, "window": window, "top_left": top_left, "softcap": softcap, "return_lse": return_lse,
-                    "layout": layout})
+                                                   "cu_seqlens_k": cu_seqlens_k, "seqused_k": seqused_k, "block_table": block_table,
+                                                   "bias": bias, "mod_params": mod_params},
+                   {"causal": causal, "scale": scale, "window": window, "top_left": top_left, "softcap": softcap, "score_mod": score_mod,
+                    "mask_mod": mask_mod, "key_range": key_range, "return_lse": return_lse, "layout": layout})
     return results if return_lse else results[0]
 
 
 def gemm(a: ArrayLike, b: ArrayLike, *, c: Optional[ArrayLike] = None, bias: Optional[ArrayLike] = None, alpha: float = 1, beta: float = 0,
          activation: Optional[str] = None, dtype: Optional[str] = None, scale_a: Optional[ArrayLike] = None,
          scale_b: Optional[ArrayLike] = None, gate: Optional[str] = None, gate_interleaved: bool = False,
-         powers_of_two: bool = False, packed: bool = False) -> Union[jax.Array, Tuple[jax.Array, jax.Array]]:
+         powers_of_two: bool = False, packed: bool = False, end_text: Optional[str] = None,
+         end_params: Optional[ArrayLike] = None) -> Union[jax.Array, Tuple[jax.Array, jax.Array]]:
     """Matrix product, as tilejit.gemm: activation(alpha * a b^T + beta * c + bias), or with a gate. What is no array is no tracer. With dtype
     "e4m3" the result is (d, scale_d)."""
-    results = _run("gemm", {"a": a, "b": b}, {"c": c, "bias": bias, "scale_a": scale_a, "scale_b": scale_b},
+    results = _run("gemm", {"a": a, "b": b}, {"c": c, "bias": bias, "scale_a": scale_a, "scale_b": scale_b, "end_params": end_params},
                 {"alpha": alpha, "beta": beta, "activation": activation, "dtype": dtype, "gate": gate, "gate_interleaved": gate_interleaved,
-                 "powers_of_two": powers_of_two, "packed": packed})
+                 "powers_of_two": powers_of_two, "packed": packed, "end_text": end_text})
     return results if len(results) > 1 else results[0]
 
 

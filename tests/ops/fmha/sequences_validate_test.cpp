@@ -86,7 +86,7 @@ TEST_CASE("lists that are missing, of another type, length or place") {
   refused("cu_seqlens_q.dtype is f32", good(), [](FmhaArgs& a) { a.cu_seqlens_q->dtype = DType::f32; });
   refused("cu_seqlens_k.shape[0] (B + 1) is 5", good(), [](FmhaArgs& a) { a.cu_seqlens_k->shape[0] = 5; });
   refused("seqused_k.shape[0] (B) is 4", good(), [](FmhaArgs& a) { a.seqused_k->shape[0] = 4; });
-  refused("cu_seqlens_q.shape[0] (B + 1) is 1", good(), [](FmhaArgs& a) { a.cu_seqlens_q->shape[0] = 1; });
+  refused("cu_seqlens_q.shape[0] (B + 1) is 0", good(), [](FmhaArgs& a) { a.cu_seqlens_q->shape[0] = 0; });
   refused("seqused_k.device is cpu", good(), [](FmhaArgs& a) { a.seqused_k->device = {DeviceKind::cpu, 0}; });
   refused("cu_seqlens_q.strides[0]", good(), [](FmhaArgs& a) { a.cu_seqlens_q->strides[0] = 2; });
   refused("overlaps cu_seqlens_k", good(), [](FmhaArgs& a) { a.cu_seqlens_k->data = a.o.data; });

@@ -175,12 +175,12 @@ TEST_CASE("shapes that disagree") {
 }
 
 TEST_CASE("sizes out of range") {
-  refused(Code::invalid_argument, {"q.shape[2] (Sq) is 0"}, [](auto& a) { a.q.shape[2] = 0; });
+  refused(Code::invalid_argument, {"q.shape[2] (Sq) is -1"}, [](auto& a) { a.q.shape[2] = -1; });
   refused(Code::invalid_argument, {"k.shape[2] (Sk) is -5"}, [](auto& a) { a.k.shape[2] = -5; });
   refused(Code::invalid_argument, {"k.shape[2] (Sk) is 2147483648"},
           [](auto& a) { a.k.shape[2] = a.v.shape[2] = std::int64_t{1} << 31; });
   // Rows that overlap make such a length possible in 32 GiB: the last block of keys would end beyond 31 bits.
-  refused(Code::invalid_argument, {"k.shape[2] (Sk) is 2147483647", "1 to 1073741824"}, [](auto& a) {
+  refused(Code::invalid_argument, {"k.shape[2] (Sk) is 2147483647", "0 to 1073741824"}, [](auto& a) {
     a.k.shape[2] = a.v.shape[2] = 2147483647;
     a.k.strides[2] = a.v.strides[2] = 8;
   });

@@ -176,7 +176,7 @@ TEST_CASE("sequences") {
   RuleShape listed;
   listed.lengths = {1, 2};
   CHECK(refusal([](auto&) {}, listed) == "");
-  CHECK(has(refusal([](auto& a) { a.cu_seqlens->shape[0] = 1; }, listed), "cu_seqlens.shape[0] (N + 1) is 1"));
+  CHECK(has(refusal([](auto& a) { a.cu_seqlens->shape[0] = 0; }, listed), "cu_seqlens.shape[0] (N + 1) is 0"));
   CHECK(has(refusal([](auto& a) { a.cu_seqlens->dtype = DType::f32; }, listed), "cu_seqlens.dtype is f32"));
   CHECK(has(refusal([](auto& a) { a.initial_state->shape[0] = 1; }, listed), "initial_state.shape[0] (slots) is 1"));
   std::vector<std::int32_t> ends = {0, 3};

@@ -139,11 +139,24 @@ TEST_CASE("products") {
   check_limits<GemmArgs>(good, [](const GemmArgs& args) { ops::validate(args, false); },
                          {
                              {"(K)",
-                              {1, kMost},
-                              {0, kMost + 1},
+                              {0, 1, kMost},
+                              {-1, kMost + 1},
                               [](auto& a, auto value) {
                                 resize(a.a, 1, value);
                                 resize(a.b, 1, value);
+                              }},
+                             {"(M)",
+                              {0, 1},
+                              {-1, kMost + 1},
+                              [](auto& a, auto value) {
+                                for (Tensor* each : {&a.a, &a.d, &*a.c}) resize(*each, 0, value);
+                              }},
+                             {"(N)",
+                              {0, 1},
+                              {-1, kMost + 1},
+                              [](auto& a, auto value) {
+                                resize(a.b, 0, value), resize(*a.bias, 0, value);
+                                for (Tensor* each : {&a.d, &*a.c}) resize(*each, 1, value);
                               }},
                              {"a.strides[0]",
                               {32, 33, 1, kMostStride / 2 - 1},

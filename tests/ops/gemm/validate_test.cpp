@@ -66,7 +66,7 @@ TEST_CASE("what gemm does not take is named with its value and what is allowed")
   refused([](GemmArgs& g) { g.a.data = nullptr; }, bad, {"gemm: a.data is null"});
   refused([](GemmArgs& g) { g.d.rank = 4; }, bad, {"d.rank is 4", "[M, N], or [B, M, N]"});
   refused([](GemmArgs& g) { g.a.rank = 3; }, bad, {"a.rank is 3", "allowed: 2"});
-  refused([](GemmArgs& g) { g.d.shape[0] = 0; }, bad, {"d.shape[0] (M) is 0"});
+  refused([](GemmArgs& g) { g.d.shape[0] = -1; }, bad, {"d.shape[0] (M) is -1"});
   refused([](GemmArgs& g) { g.a.dtype = DType::f32; }, unsupported, {"a.dtype is f32", "f16, bf16"});
   refused([](GemmArgs& g) { g.a.dtype = DType::i32; }, unsupported, {"a.dtype is i32", "f16, bf16, e4m3"});
   refused([](GemmArgs& g) { g.d.dtype = DType::e4m3; }, bad, {"d.dtype is e4m3", "f16, bf16, f32"});
