@@ -179,6 +179,24 @@ TEST_CASE("channels in chunks: many tokens that hardly fade" * doctest::skip(tes
   }
 }
 
+TEST_CASE("channels in chunks: where a kernel of 128 rows would spill, one of 64 rows serves" *
+          doctest::skip(testing::left_out())) {
+  RuleShape shape = chunked(64);
+  shape.batch = 5;
+  shape.v_heads = shape.heads = 14;
+  shape.kept = 1;
+  shape.every = 64;
+  for (const bool transposed : {false, true}) {
+    shape.transposed = transposed;
+    RuleProblem problem(shape, 150);
+    const test::Ran ran = test::run_cut(problem, {});
+    CHECK(ran.wrong == "");
+    REQUIRE(ran.launches.size() == 2);
+    CHECK((ran.launches[1].find("wide-state") == std::string::npos) == transposed);
+    CHECK(ran.launches[1].find("keeps_channels") != std::string::npos);
+  }
+}
+
 TEST_CASE("channels in chunks: bad bounds of sequences never lead out of the tensors") {
   RuleShape shape;
   shape.channels = shape.chunked = true;

@@ -130,6 +130,12 @@ TEST_CASE("calls have ranges where states leave multiprocessors free, and segmen
   CHECK(ops::chunk_cut(sized(16, 32, 8, 4096)) == ChunkCut{});  // states take all
   CHECK(ops::chunk_cut(sized(16, 48, 1, 8192)) == ChunkCut{});  // solving on what is left takes longer than states
   CHECK(ops::chunk_cut(sized(1, 1, 1, 128)) == ChunkCut{});
+  GatedDeltaRuleArgs channels = sized(16, 32, 1, 8192);
+  channels.gate = channels.o;  // solving takes longer than states then
+  CHECK(ops::chunk_cut(channels) == ChunkCut{});
+  channels = sized(2, 8, 1, 8192);
+  channels.gate = channels.o;
+  CHECK(ops::chunk_cut(channels) == ChunkCut{1, 8});
   GatedDeltaRuleArgs bounded = sized(16, 32, 1, 8192);
   bounded.max_sms = 100;
   CHECK(ops::chunk_cut(bounded) == ChunkCut{});
