@@ -30,8 +30,8 @@ struct Consumer {
   float values[kChunk / 2];                 ///< beta V^T
   float fade[kChunk / 4];                   ///< of the thread's tokens
   u32 asked[kChunk / 4];                    ///< X, rounded
-  u32 rest[kChunk / 4];                     ///< what X loses so; with gates of key channels
   u32 added[kChunk / 4], kept[kChunk / 4];  ///< D and keep D, rounded
+  u32 rest[kChunk / 4];                     ///< what keep D loses so; with gates of key channels
   float output[kChunk / 2];
   TJ_DEVICE Consumer(const StateParams& p, int which) : params(p), copy(which) {}
 };
@@ -291,35 +291,27 @@ TJ_DEVICE void correct_values(Consumer<C>& consumer, const Tile&, int) {
     const float low = dev::multiply_add(-fade[0], consumer.change[2 * word], consumer.values[2 * word]);
     const float high = dev::multiply_add(-fade[1], consumer.change[2 * word + 1], consumer.values[2 * word + 1]);
     consumer.asked[word] = dev::pack(tag, low, high);
-    if constexpr (C::kChannelGate) {
-      float rounded[2];
-      dev::unpack(tag, consumer.asked[word], rounded[0], rounded[1]);
-      consumer.rest[word] = dev::pack(tag, low - rounded[0], high - rounded[1]);
-    }
   }
 }
 
-/// D = X A^T: 64 x kChunk. Gates of key channels round k once more, for both products with the state; X has two terms
-/// then, which makes up for it.
+/// D = X A^T: 64 x kChunk.
 template <class C>
 TJ_DEVICE void solve_tokens(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
-  using Steps = dev::MatrixSteps<kChunk / kMatrixK, 0, kMatrixK * 2, 0>;
-  const u64 right = dev::matrix_operand(chunk + Slot<C>::kRecord, 16, kSwizzleAtomBytes);
+  const u32 record = chunk + Slot<C>::kRecord;
   dev::hold(consumer.change);
   dev::hold(consumer.asked);
-  if constexpr (C::kChannelGate) dev::hold(consumer.rest);
-  dev::matrix_multiply<Steps>(typename C::Element{}, consumer.change, consumer.asked, right, false);
-  if constexpr (C::kChannelGate)
-    dev::matrix_multiply<Steps>(typename C::Element{}, consumer.change, consumer.rest, right, true);
+  dev::matrix_multiply<dev::MatrixSteps<kChunk / kMatrixK, 0, kMatrixK * 2, 0>>(
+      typename C::Element{}, consumer.change, consumer.asked, dev::matrix_operand(record, 16, kSwizzleAtomBytes),
+      false);
 }
 template <class C>
 TJ_DEVICE void solve_tokens_done(Consumer<C>& consumer) {
   dev::hold(consumer.change);
   dev::hold(consumer.asked);
-  if constexpr (C::kChannelGate) dev::hold(consumer.rest);
 }
 
-/// keep D.
+/// keep D. With gates of key channels k is rounded once more before S takes it, and keep D has two terms, which makes
+/// up for that.
 template <class C>
 TJ_DEVICE void weigh(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
   const u32 record = chunk + Slot<C>::kRecord;
@@ -330,8 +322,15 @@ TJ_DEVICE void weigh(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
     load_numbers(record, kKeep, pair, keep);
 #pragma unroll
     for (int w = 0; w < 4; ++w) {
-      const float low = consumer.change[8 * pair + 2 * w], high = consumer.change[8 * pair + 2 * w + 1];
-      consumer.kept[4 * pair + w] = dev::pack(tag, low * keep[w / 2 * 2], high * keep[w / 2 * 2 + 1]);
+      const int word = 4 * pair + w;
+      const float low = consumer.change[2 * word] * keep[w / 2 * 2],
+                  high = consumer.change[2 * word + 1] * keep[w / 2 * 2 + 1];
+      consumer.kept[word] = dev::pack(tag, low, high);
+      if constexpr (C::kChannelGate) {
+        float rounded[2];
+        dev::unpack(tag, consumer.kept[word], rounded[0], rounded[1]);
+        consumer.rest[word] = dev::pack(tag, low - rounded[0], high - rounded[1]);
+      }
     }
   }
 }
@@ -345,16 +344,20 @@ TJ_DEVICE void round_tokens(Consumer<C>& consumer, const Tile&, int) {
 /// S += (keep D) K: 64 x K.
 template <class C>
 TJ_DEVICE void change_state(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
+  using Steps = dev::MatrixSteps<kChunk / kMatrixK, 0, kMatrixK * kSwizzleRowBytes, dev::kRightMn>;
+  const u64 right = dev::matrix_operand(chunk + Slot<C>::kKept, kBlockBytes, kSwizzleAtomBytes);
   dev::hold(consumer.state);
   dev::hold(consumer.kept);
-  dev::matrix_multiply<dev::MatrixSteps<kChunk / kMatrixK, 0, kMatrixK * kSwizzleRowBytes, dev::kRightMn>>(
-      typename C::Element{}, consumer.state, consumer.kept,
-      dev::matrix_operand(chunk + Slot<C>::kKept, kBlockBytes, kSwizzleAtomBytes), true);
+  if constexpr (C::kChannelGate) dev::hold(consumer.rest);
+  dev::matrix_multiply<Steps>(typename C::Element{}, consumer.state, consumer.kept, right, true);
+  if constexpr (C::kChannelGate)
+    dev::matrix_multiply<Steps>(typename C::Element{}, consumer.state, consumer.rest, right, true);
 }
 template <class C>
 TJ_DEVICE void change_state_done(Consumer<C>& consumer) {
   dev::hold(consumer.state);
   dev::hold(consumer.kept);
+  if constexpr (C::kChannelGate) dev::hold(consumer.rest);
 }
 
 /// Part of each token's result that the state before the chunk gives.

@@ -65,12 +65,12 @@ class StateBuilder : delta_chunks::ConsumerBuilder {
     const int fade = arithmetic("fade_state", c, width, 1, 0, 0, kListCycles);
     const int scale =
         arithmetic("scale_values", c, kChunk, 2, 0, kBytes, kListCycles, kRows * kChunk / kThreads + kChunk / 4);
-    const int terms = kernel_.channel_gate ? 2 : 1;  // of X
-    const int ask = arithmetic("correct_values", c, kChunk, 2 * terms - 1, 0.5 * terms, 0, kAloneCycles,
-                               kRows * kChunk / 2 / kThreads * terms);
-    const int solve = matrix("solve_tokens", c, kChunk, kChunk * terms, 0);
-    const int weigh = arithmetic("weigh", c, kChunk, 1, 0.5, 0, kListCycles, kRows * kChunk / 2 / kThreads);
-    const int change = matrix("change_state", c, width, kChunk, kRows * width / kThreads);
+    const int ask = arithmetic("correct_values", c, kChunk, 1, 0.5, 0, kAloneCycles, kRows * kChunk / 2 / kThreads);
+    const int solve = matrix("solve_tokens", c, kChunk, kChunk, 0);
+    const int terms = kernel_.channel_gate ? 2 : 1;  // of keep D
+    const int weigh = arithmetic("weigh", c, kChunk, 2 * terms - 1, 0.5 * terms, 0, kListCycles,
+                                 kRows * kChunk / 2 / kThreads * terms);
+    const int change = matrix("change_state", c, width, kChunk * terms, kRows * width / kThreads);
     const int end = add(numbered("Consumer", "end_state", c, Scope::tile_end));
 
     edge(begin, keys, 0, 0, false);

@@ -20,7 +20,7 @@ struct Cycles {
 // 15 us for a token of 64 sequences of 32 heads on an H200 (README.md), and times of ranges there
 // (delta_chunks/README.md). The recurrence with gates of channels took twice as long there; what chunks take with them
 // is what their graphs say, and no time.
-constexpr Cycles kOfHeads = {1600, 3500, 3600, 2200, 1800}, kOfChannels = {3000, 15000, 12800, 2500, 2100};
+constexpr Cycles kOfHeads = {1600, 3500, 3600, 2200, 1800}, kOfChannels = {3000, 15000, 12800, 2700, 2250};
 constexpr double kLaunchCycles = 20000;  // of two launches, for a range of chunks
 constexpr double kChunkTokens = 64;
 constexpr double kRangeCycles = 8000;              // what a range takes beside its chunks

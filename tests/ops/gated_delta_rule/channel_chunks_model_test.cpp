@@ -186,13 +186,13 @@ TEST_CASE("channels in chunks: where a kernel of 128 rows would spill, one of 64
   shape.v_heads = shape.heads = 14;
   shape.kept = 1;
   shape.every = 64;
-  for (const bool transposed : {false, true}) {
-    shape.transposed = transposed;
+  for (const DType state : {DType::f32, DType::bf16}) {
+    shape.state = state;
     RuleProblem problem(shape, 150);
     const test::Ran ran = test::run_cut(problem, {});
     CHECK(ran.wrong == "");
     REQUIRE(ran.launches.size() == 2);
-    CHECK((ran.launches[1].find("wide-state") == std::string::npos) == transposed);
+    CHECK((ran.launches[1].find("wide-state") != std::string::npos) == (state == DType::f32));
     CHECK(ran.launches[1].find("keeps_channels") != std::string::npos);
   }
 }
