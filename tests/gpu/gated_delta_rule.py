@@ -5,6 +5,7 @@
     python3 tests/gpu/gated_delta_rule.py --times tokens         # 1 to 8 tokens a sequence
     python3 tests/gpu/gated_delta_rule.py --times channels       # decoding with gates of key channels (KDA)
     python3 tests/gpu/gated_delta_rule.py --times prefill        # in chunks, beside a copy of as many bytes, and FLA where it can be imported
+    python3 tests/gpu/gated_delta_rule.py --times kda            # the same with gates of key channels
     python3 tests/gpu/gated_delta_rule.py --times stages         # stages as ops of their own; gated_delta_stages.py checks them
 
 It needs torch with CUDA, and tilejit's package: PYTHONPATH=src/python LD_LIBRARY_PATH=build/release/lib. Decides problems and prints; asserts
@@ -69,7 +70,7 @@ class Problem:
     def limits(self):
         """Of o and of states: those of chunks where the call may be served so."""
         alone = O_LIMITS[self.dtype], STATE_LIMITS[self.state_dtype]
-        if self.every % 64 and self.kept or self.channels or self.scaled or self.tokens <= FEW_TOKENS * (len(self.lengths) if self.listed else 1):
+        if self.every % 64 and self.kept or self.scaled or self.tokens <= FEW_TOKENS * (len(self.lengths) if self.listed else 1):
             return alone
         return tuple(max(pair) for pair in zip(alone, REPEATED_LIMITS if self.kind == "repeated" else CHUNK_LIMITS))
 
@@ -89,7 +90,8 @@ class Problem:
         self.options = {"delta": self.delta, "normalise": self.normalise, "scale": self.scale, "state_transposed": self.transposed}
         gates = (self.heads, self.width) if self.channels else (self.heads,)
         uniform = torch.rand(self.shape(*gates), device=GPU)
-        g = {"none": None, "strong": -20 * uniform, "repeated": -1e-3 * uniform, "raw": 4 * uniform - 2, "exp": uniform, "plain": -uniform}[self.kind]
+        g = {"none": None, "strong": -20 * uniform, "repeated": -1e-3 * uniform, "raw": 4 * uniform - 2, "exp": uniform, "plain": -uniform,
+             "weak": -1e-3 * uniform}[self.kind]
         self.decay = torch.ones(self.shape(self.heads), device=GPU, dtype=torch.float64)
         if g is not None:
             g = g.to(self.numbers)
@@ -317,20 +319,21 @@ def check(count, seed):
         if why:
             wrong += 1
             print(f"WRONG {number}: {why}", flush=True)
-    wrong += check_long()
+    wrong += check_long() + check_long(channels=True)
     wrong += check_replay()
     wrong += check_chain()
-    print(f"{count} problems, 32768 tokens without a gate and graph replays with other lists, {wrong} wrong, seed {seed}")
+    print(f"{count} problems, 32768 tokens without a gate and with weak ones of channels, graph replays with other lists, {wrong} wrong, seed {seed}")
     return wrong
 
 
-def check_long():
-    """32768 tokens without a gate."""
+def check_long(channels=False):
+    """32768 tokens without a gate, or with weak gates of key channels."""
     draw = random.Random(5)
     problem = Problem(draw)
     problem.width, problem.dtype, problem.state_dtype, problem.heads, problem.of = 64, torch.bfloat16, torch.float32, 1, [1, 1, 1]
-    problem.lengths, problem.listed, problem.tokens, problem.lead, problem.kind, problem.beta_kind = [32768], False, 32768, 0, "none", "plain"
-    problem.channels, problem.scaled, problem.every = False, False, 1
+    problem.lengths, problem.listed, problem.tokens, problem.lead, problem.beta_kind = [32768], False, 32768, 0, "plain"
+    problem.kind = "weak" if channels else "none"
+    problem.channels, problem.scaled, problem.every = channels, False, 1
     problem.delta = problem.normalise = problem.initial = problem.final = True
     problem.numbers, problem.transposed, problem.in_place, problem.pool, problem.kept = torch.float32, False, False, False, 0
     problem.make_tokens(draw)
@@ -339,7 +342,7 @@ def check_long():
     problem.call(o, more)
     why = why_wrong(problem, o, more)
     if why:
-        print(f"WRONG: 32768 tokens: {why}")
+        print(f"WRONG: 32768 tokens{' with gates of channels' if channels else ''}: {why}")
     return int(bool(why))
 
 

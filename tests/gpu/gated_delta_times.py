@@ -72,20 +72,26 @@ PREFILL = ((16, 32, 1, 8192), (16, 32, 1, 32768), (16, 32, 4, 2048), (16, 32, 8,
            (16, 48, 1, 8192), (4, 16, 1, 32768))  # heads of q and k, of v, batch, tokens
 
 
+KDA = ((32, 32, 1, 8192), (32, 32, 1, 32768), (32, 32, 4, 2048), (32, 32, 8, 4096), (8, 8, 1, 8192), (2, 2, 1, 32768))  # Kimi Linear has 32 heads
+
+
 def fla_call(q, k, v, g, beta):
     """A call of flash-linear-attention; None where it cannot be imported."""
     try:
-        from fla.ops.gated_delta_rule import chunk_gated_delta_rule
+        if g.dim() == 4:
+            from fla.ops.kda import chunk_kda as function
+        else:
+            from fla.ops.gated_delta_rule import chunk_gated_delta_rule as function
     except ImportError:
         return None
-    return lambda: chunk_gated_delta_rule(q, k, v, g, beta, output_final_state=True, use_qk_l2norm_in_kernel=True)
+    return lambda: function(q, k, v, g, beta, output_final_state=True, use_qk_l2norm_in_kernel=True)
 
 
-def time_prefill():
-    for heads, v_heads, batch, tokens in PREFILL:
+def time_prefill(problems=PREFILL, channels=False):
+    for heads, v_heads, batch, tokens in problems:
         q, k = (torch.randn(batch, tokens, heads, 128, device=GPU).bfloat16() for _ in range(2))
-        v, g, beta = torch.randn(batch, tokens, v_heads, 128, device=GPU).bfloat16(), *(
-            torch.rand(batch, tokens, v_heads, device=GPU) for _ in range(2))
+        v, beta = torch.randn(batch, tokens, v_heads, 128, device=GPU).bfloat16(), torch.rand(batch, tokens, v_heads, device=GPU)
+        g = torch.rand(batch, tokens, v_heads, *((128,) if channels else ()), device=GPU)
         g, o, state = -0.1 * g, torch.empty_like(v), torch.empty(batch, v_heads, 128, 128, device=GPU)
         moved = 2 * (q.numel() + k.numel() + v.numel() + o.numel()) + 4 * (g.numel() + beta.numel() + state.numel())
         ours = per_call([lambda: torch.ops.tilejit.gated_delta_rule_out(q, k, v, o, gate=g, beta=beta, normalise=True, final_state=state)])
@@ -95,4 +101,8 @@ def time_prefill():
         print(f"heads {heads:2}/{v_heads:2} {batch}x{tokens:5}  {ours:8.1f} us  a copy {copy:8.1f} us ({copy / ours:.2f}){beside}", flush=True)
 
 
-TIMES = {"decode": time_decode, "tokens": time_tokens, "channels": time_channels, "prefill": time_prefill, "stages": time_stages}
+def time_kda():
+    time_prefill(KDA, channels=True)
+
+
+TIMES = {"decode": time_decode, "tokens": time_tokens, "channels": time_channels, "prefill": time_prefill, "kda": time_kda, "stages": time_stages}

@@ -190,6 +190,9 @@ class GatedDeltaRule(unittest.TestCase):
         self.agrees(o[0], wanted)
         self.agrees(last[0].transpose(1, 2), states[-1], 1e-4)
         self.agrees(gla(q, k, v)[0][0], serial(q[0], k[0], v[0], ones, ones, zeros, 1 / 8, False, False)[0])
+        o, last = self.torch.chunk_gla(q, k, v, gk, output_final_state=True)
+        self.agrees(o[0], wanted)
+        self.agrees(last[0].transpose(1, 2), states[-1], 1e-4)
         for function in simple:
             self.agrees(function(q, k, v, g)[0][0], serial(q[0], k[0], v[0], g[0].exp(), ones, zeros, 1 / 8, False, False)[0])
             wanted = serial(q[0], k[0], v[0], (g[0] + gamma).exp(), ones, zeros, 1 / 8, False, False)[0]
@@ -228,6 +231,8 @@ class GatedDeltaRule(unittest.TestCase):
         self.refused("gate.shape[3] (K) is 32", lambda: kda(q, k, v, gk[..., :32].contiguous(), beta))
         self.refused("gv is given", lambda: self.torch.fused_recurrent_gla(q, k, v, gk, v))
         self.refused("gk.rank is 3; allowed: 4", lambda: self.torch.fused_recurrent_gla(q, k, v, g))
+        self.refused("g.rank is 3; allowed: 4", lambda: self.torch.chunk_gla(q, k, v, g))
+        self.refused("g is None", lambda: self.torch.chunk_gla(q, k, v, None))
         self.refused("reverse is given", lambda: self.torch.fused_recurrent_simple_gla(q, k, v, g, reverse=True))
         self.refused("q.rank is 3", lambda: rule(q[0], k[0], v[0]))
         self.refused("q.shape[0] is 2 with cu_seqlens", lambda: rule(q, k, v, cu_seqlens=torch.tensor([0, 3])))

@@ -29,7 +29,7 @@ TJ_DEVICE void take_sums(Lone<C>& lone, const Tile& tile, int, u32 gates) {
                     rule,
                     gated_delta_rule::value_of(tag, lone.numbers.beta[half], has(rule, gated_delta_rule::kBetaHalf)));
     dev::store_shared(token_number(gates, lane + 32 * half), inside ? sum : 0.0f);
-    dev::store_shared(token_number(gates, kChunk + lane + 32 * half), inside ? beta : 0.0f);
+    dev::store_shared(token_number(beta_list<C>(gates), lane + 32 * half), inside ? beta : 0.0f);
   }
 }
 

@@ -66,6 +66,14 @@ TJ_DEVICE void multiply_terms(float (&sums)[8], const Terms& left, const Terms& 
   dev::multiply_16(tag, sums, left.high, right.high);
 }
 
+/// The same for eight columns, of which the right operand has two words a term.
+TJ_DEVICE void multiply_terms(float (&sums)[4], const Terms& left, const u32 (&high)[2], const u32 (&low)[2]) {
+  const dev::Bf16 tag{};
+  dev::mma_m16n8k16(tag, sums, left.low, high[0], high[1]);
+  dev::mma_m16n8k16(tag, sums, left.high, low[0], low[1]);
+  dev::mma_m16n8k16(tag, sums, left.high, high[0], high[1]);
+}
+
 // ---- the inverse of a block -----------------------------------------------------------------------------------------
 /// Sums of a strictly lower block in kBlockTerms bytes, four of a row in 16 bytes. Neither stores nor substitute() meet
 /// in a bank.

@@ -17,10 +17,13 @@ using chunks::Place;
 using dev::u32;
 using dev::u64;
 
-inline constexpr int kSwizzleRowBytes = 128;
+inline constexpr int kSwizzleRowBytes = kRowBytes;
 inline constexpr u32 kSwizzleAtomBytes = 1024;
 inline constexpr u32 kBlockBytes = kChunk * kSwizzleRowBytes;  ///< of a chunk's rows, a block of columns
 inline constexpr int kMatrixK = 16;
+/// Rows of a record.
+template <class C>
+inline constexpr int kRowsOfRecord = kRecordRows + (C::kChannelGate ? kFadedMatrices * C::kHeadDim : 0);
 
 /// A number of the list, inside the tokens.
 template <class Rule>

@@ -12,12 +12,27 @@ using gated_delta_rule::has;
 
 /// A number of a token in a list in shared memory.
 TJ_DEVICE u32 token_number(u32 list, int token) { return list + static_cast<u32>(token) * 4u; }
+/// Gates are sums of tokens, then beta. With gates of key channels the sums lie elsewhere, and beta is all.
+template <class C>
+TJ_DEVICE u32 beta_list(u32 gates) {
+  return C::kChannelGate ? gates : token_number(gates, kChunk);
+}
+template <class C>
+TJ_DEVICE float sum_of(u32 gates, int token) {
+  return C::kChannelGate ? 0.0f : dev::load_shared<float>(token_number(gates, token));
+}
+/// The decay between two tokens' sums; of channels it is in the products already.
+template <class C>
+TJ_DEVICE float fade_between(float later, float earlier) {
+  return C::kChannelGate ? 1.0f : dev::exp2_approx(later - earlier);
+}
 /// Numbers of a lane's tokens as they lie in memory, and of a head. All are asked for before the first one is used, as
 /// memory answers after a thousand cycles.
 struct Numbers {
   u32 gate[2], beta[2], bias;
   float a_log;
 };
+template <class C>
 TJ_DEVICE Numbers load_numbers(const gated_delta_rule::Params& rule, const Place& place, int head) {
   const int lane = static_cast<int>(dev::lane_index());
   const auto position = [&](int half) {  // of no token: the last one's
@@ -25,7 +40,7 @@ TJ_DEVICE Numbers load_numbers(const gated_delta_rule::Params& rule, const Place
   };
   const gated_delta_rule::Position at[2] = {position(0), position(1)};
   Numbers numbers = {};
-  if (rule.gate.data != nullptr) {
+  if (!C::kChannelGate && rule.gate.data != nullptr) {
 #pragma unroll
     for (int half = 0; half < 2; ++half)
       numbers.gate[half] = gated_delta_rule::load_number(gated_delta_rule::number_of_token(rule.gate, at[half]),
@@ -37,7 +52,7 @@ TJ_DEVICE Numbers load_numbers(const gated_delta_rule::Params& rule, const Place
       numbers.beta[half] = gated_delta_rule::load_number(gated_delta_rule::number_of_token(rule.beta, at[half]),
                                                          has(rule, gated_delta_rule::kBetaHalf));
   }
-  if (rule.gate.data != nullptr && has(rule, gated_delta_rule::kGateRaw)) {
+  if (!C::kChannelGate && rule.gate.data != nullptr && has(rule, gated_delta_rule::kGateRaw)) {
     numbers.a_log = dev::load_global(rule.a_log + at[0].head);
     if (rule.dt_bias != nullptr) numbers.bias = gated_delta_rule::load_bias(rule, at[0].head);
   }
@@ -70,17 +85,17 @@ TJ_DEVICE void sum_gates(const gated_delta_rule::Params& rule, const Numbers& nu
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const bool inside = lane + 32 * half < place.rows;
-    const float decay = log_decay<C>(rule, numbers, numbers.gate[half]),
+    const float decay = C::kChannelGate ? 0.0f : log_decay<C>(rule, numbers, numbers.gate[half]),
                 strength = gated_delta_rule::beta_value(
                     rule, gated_delta_rule::value_of(tag, numbers.beta[half], has(rule, gated_delta_rule::kBetaHalf)));
     sums[half] = inside ? decay : 0.0f;
     beta[half] = inside ? strength : 0.0f;
   }
-  chunks::add_up(sums, lane, 0);
+  if constexpr (!C::kChannelGate) chunks::add_up(sums, lane, 0);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    dev::store_shared(token_number(gates, lane + 32 * half), sums[half]);
-    dev::store_shared(token_number(gates, kChunk + lane + 32 * half), beta[half]);
+    if constexpr (!C::kChannelGate) dev::store_shared(token_number(gates, lane + 32 * half), sums[half]);
+    dev::store_shared(token_number(beta_list<C>(gates), lane + 32 * half), beta[half]);
   }
 }
 

@@ -15,15 +15,19 @@ inline constexpr int kBlockRows = 16, kBlockTerms = 1024;  ///< of a block of T:
 
 /// A record is what the states' kernel reads of a chunk and head, in rows of 64 elements of 16 bits: the solved matrix
 /// A, the weights P, then lists of f32, a number for each token in the order of number_place(), in two rows each. The
-/// rest of its 1024 bytes is nothing.
+/// rest of their rows is nothing. With gates of key channels three matrices of faded rows follow, each of tokens by K
+/// in blocks of 64 columns (channels.cuh).
 inline constexpr int kNumberRows = 16, kRecordRows = 2 * kChunk + kNumberRows;
-inline constexpr int kRecordBytes = kRecordRows * 128;
+inline constexpr int kRowBytes = 128, kRecordBytes = kRecordRows * kRowBytes;
+inline constexpr int kFadedMatrices = 3;
+inline constexpr int kMostBoxRows = 256;  ///< of a copy
 enum Number : int {
-  kFade,   ///< of the state before the chunk as a token's key reads it, times beta
-  kBeta,   ///< of a token's value
-  kKeep,   ///< of a token's change in the state behind the chunk
-  kOut,    ///< of the state before the chunk in a token's result
-  kTotal,  ///< the first one: of the state before the chunk in that behind it
+  kFade,    ///< of the state before the chunk as a token's key reads it, times beta
+  kBeta,    ///< of a token's value
+  kKeep,    ///< of a token's change in the state behind the chunk
+  kOut,     ///< of the state before the chunk in a token's result
+  kTotal,   ///< the first one: of the state before the chunk in that behind it
+  kTotals,  ///< with gates of key channels in its place: a number for each of them
 };
 
 /// Places of sequences and of their records.

@@ -98,7 +98,7 @@ struct Solver {
 /// Gates and beta are asked for, and added up later: memory answers after a thousand cycles.
 template <class C>
 TJ_DEVICE void ask_gates(Solver<C>& solver, const Tile& tile, int) {
-  if (solver.own == 0) solver.numbers = load_numbers(solver.params.rule, tile.place, tile.head);
+  if (solver.own == 0) solver.numbers = load_numbers<C>(solver.params.rule, tile.place, tile.head);
 }
 template <class C>
 TJ_DEVICE void sum_gates(Solver<C>& solver, const Tile& tile, int, u32 gates) {
@@ -107,8 +107,10 @@ TJ_DEVICE void sum_gates(Solver<C>& solver, const Tile& tile, int, u32 gates) {
 
 // ---- products of tokens ---------------------------------------------------------------------------------------------
 /// The record of this tile.
+template <class C>
 TJ_DEVICE unsigned char* record_of(const SolveParams& params, const Tile& tile) {
-  return params.records.data + (static_cast<long long>(tile.record) * params.records.heads + tile.head) * kRecordBytes;
+  constexpr int kBytes = kRowsOfRecord<C> * kRowBytes;
+  return params.records.data + (static_cast<long long>(tile.record) * params.records.heads + tile.head) * kBytes;
 }
 
 /// Factors that normalise sixteen rows, from the squares on the diagonal of a product: a quad has one of each half in a
@@ -132,18 +134,18 @@ TJ_DEVICE void load_rows(u32 tokens, u32 place, int step, u32 (&words)[4]) {
   dev::load_matrices(tokens + static_cast<u32>(step) / kSteps * kBlockBytes + dev::pieces_on(place, pieces), words);
 }
 
-/// Factors of q, times the scale. A left operand's words of eight rows are the right operand of these rows as columns.
+/// Factors of sixteen rows, times the scale. A left operand's words of eight rows are the right operand of these rows
+/// as columns.
 template <class C>
-TJ_DEVICE void square_queries(const Solver<C>& solver, u32 q, u32 place, u32 factors) {
+TJ_DEVICE void square_rows(const Solver<C>& solver, u32 tokens, u32 place, u32 factors, float scale) {
   float squares[8] = {};
 #pragma unroll
   for (int step = 0; step < C::kHeadDim / kMatrixK; ++step) {
-    u32 of_q[4];
-    load_rows(q, place, step, of_q);
-    dev::multiply_16(typename C::Element{}, squares, of_q, {of_q[0], of_q[2], of_q[1], of_q[3]});
+    u32 rows[4];
+    load_rows(tokens, place, step, rows);
+    dev::multiply_16(typename C::Element{}, squares, rows, {rows[0], rows[2], rows[1], rows[3]});
   }
-  const gated_delta_rule::Params& rule = solver.params.rule;
-  put_factors(rule, token_number(factors, kChunk + solver.own * kBlockRows), rule.scale, squares);
+  put_factors(solver.params.rule, token_number(factors, solver.own * kBlockRows), scale, squares);
 }
 
 /// Sixteen rows of a warp: with_k = k k^T, with_q = q k^T, up to the diagonal's block; and factors of k. Without
@@ -189,7 +191,7 @@ TJ_DEVICE u32 first_rows(const Solver<C>& solver) {
 template <class C>
 TJ_DEVICE void multiply_tokens(Solver<C>& solver, const Tile&, int, u32 k, u32 q, u32 factors) {
   const u32 place = first_rows(solver);
-  square_queries(solver, q, place, factors);
+  square_rows(solver, q, place, token_number(factors, kChunk), solver.params.rule.scale);
   multiply_rows<true>(solver, k, q, place, factors);
 }
 
@@ -214,7 +216,7 @@ TJ_DEVICE void compare_tokens(Solver<C>& solver, const Tile& tile, int, u32 fact
   const bool delta = !has(solver.params.rule, gated_delta_rule::kWithoutDelta);
   float factor[2], beta[2];
   numbers_of_rows(tile, factors, row, factor);
-  numbers_of_rows(tile, token_number(gates, kChunk), row, beta);
+  numbers_of_rows(tile, beta_list<C>(gates), row, beta);
 #pragma unroll
   for (int i = 0; i < 2; ++i) factor[i] = delta ? factor[i] * beta[i] : 0.0f;
 #pragma unroll
@@ -246,15 +248,15 @@ TJ_DEVICE void put_weights(Solver<C>& solver, const Tile& tile, int, u32 factors
   float factor[2], sums[2];
   numbers_of_rows(tile, token_number(factors, kChunk), row, factor);
 #pragma unroll
-  for (int i = 0; i < 2; ++i) sums[i] = dev::load_shared<float>(token_number(gates, row + 8 * i));
-  unsigned char* const weights = record_of(solver.params, tile) + kBlockBytes + row * kSwizzleRowBytes;
+  for (int i = 0; i < 2; ++i) sums[i] = sum_of<C>(gates, row + 8 * i);
+  unsigned char* const weights = record_of<C>(solver.params, tile) + kBlockBytes + row * kSwizzleRowBytes;
 #pragma unroll
   for (int j = 0; j < kBlocks; ++j) {
     u32 words[4] = {};
     if (j <= own) {
-      float column_factor[4], column_sum[4];
+      float column_factor[4], column_sum[4] = {};
       numbers_of_pairs(factors, j, column_factor);
-      numbers_of_pairs(gates, j, column_sum);
+      if constexpr (!C::kChannelGate) numbers_of_pairs(gates, j, column_sum);
 #pragma unroll
       for (int w = 0; w < 4; ++w) {  // two columns of row i
         const int i = w % 2;
@@ -262,7 +264,7 @@ TJ_DEVICE void put_weights(Solver<C>& solver, const Tile& tile, int, u32 factors
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
           const int column = kBlockRows * j + w / 2 * 8 + 2 * (lane % 4) + e;
-          const float fade = dev::exp2_approx(sums[i] - column_sum[w / 2 * 2 + e]);
+          const float fade = fade_between<C>(sums[i], column_sum[w / 2 * 2 + e]);
           const float number = solver.with_q[j][2 * w + e] * factor[i] * column_factor[w / 2 * 2 + e] * fade;
           pair[e] = column <= row + 8 * i ? number : 0.0f;
         }
@@ -279,25 +281,24 @@ template <class C>
 TJ_DEVICE void put_numbers(Solver<C>& solver, const Tile& tile, int, u32 factors, u32 gates) {
   if (solver.own != kSolveWarps - 1) return;
   const gated_delta_rule::Params& rule = solver.params.rule;
-  const float last = dev::load_shared<float>(token_number(gates, kChunk - 1));
-  unsigned char* const record = record_of(solver.params, tile) + 2 * kBlockBytes;
+  const float last = sum_of<C>(gates, kChunk - 1);
+  unsigned char* const record = record_of<C>(solver.params, tile) + 2 * kBlockBytes;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int token = static_cast<int>(dev::lane_index()) + 32 * half;
     const bool inside = token < tile.place.rows;
-    const float sum = dev::load_shared<float>(token_number(gates, token)),
-                beta = dev::load_shared<float>(token_number(gates, kChunk + token)),
+    const float sum = sum_of<C>(gates, token), beta = dev::load_shared<float>(token_number(beta_list<C>(gates), token)),
                 k_factor = dev::load_shared<float>(token_number(factors, token)),
                 q_factor = dev::load_shared<float>(token_number(factors, kChunk + token)),
-                before = dev::exp2_approx(sum);
+                before = fade_between<C>(sum, 0.0f);
     const auto put = [&](Number list, float value) {
       dev::store_global(reinterpret_cast<float*>(record + list * 2 * kSwizzleRowBytes + number_place(token)), value);
     };
     put(kFade, inside && !has(rule, gated_delta_rule::kWithoutDelta) ? before * k_factor * beta : 0.0f);
     put(kBeta, beta);
-    put(kKeep, inside ? dev::exp2_approx(last - sum) * k_factor : 0.0f);
+    put(kKeep, inside ? fade_between<C>(last, sum) * k_factor : 0.0f);
     put(kOut, inside ? before * q_factor : 0.0f);
-    put(kTotal, half == 0 ? dev::exp2_approx(last) : 0.0f);
+    put(kTotal, half == 0 ? fade_between<C>(last, 0.0f) : 0.0f);
   }
 }
 
@@ -358,23 +359,22 @@ TJ_DEVICE void put_matrix(const Solver<C>& solver, u32 gates, unsigned char* mat
   int own = solver.own;
   dev::hold(own);  // places follow from it here, and wait in no registers
   const int lane = static_cast<int>(dev::lane_index()), first = own * kBlockRows + lane / 4;
-  const float sums[2] = {dev::load_shared<float>(token_number(gates, first)),
-                         dev::load_shared<float>(token_number(gates, first + 8))};
+  const float sums[2] = {sum_of<C>(gates, first), sum_of<C>(gates, first + 8)};
   matrix += lane / 4 * row_bytes + own * 32;
 #pragma unroll
   for (int apart = 0; apart < kBlocks; ++apart) {
     const int block = (own + apart) % kBlocks;
     u32 words[4] = {};
     if (solver.own + apart < kBlocks) {
-      float row_sum[4];
-      numbers_of_pairs(gates, block, row_sum);
+      float row_sum[4] = {};
+      if constexpr (!C::kChannelGate) numbers_of_pairs(gates, block, row_sum);
 #pragma unroll
       for (int w = 0; w < 4; ++w) {  // columns first + 8 (w % 2), two rows of eight w / 2
         float pair[2];
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
           const int row = kBlockRows * block + 8 * (w / 2) + 2 * (lane % 4) + e;
-          const float fade = dev::exp2_approx(row_sum[w / 2 * 2 + e] - sums[w % 2]);
+          const float fade = fade_between<C>(row_sum[w / 2 * 2 + e], sums[w % 2]);
           const float number =
               apart == 0 ? number_of_terms(solver.columns[0], 2 * w + e) : solver.solved[apart - 1][2 * w + e];
           pair[e] = apart > 0 || row >= first + 8 * (w % 2) ? number * fade : 0.0f;
@@ -390,7 +390,7 @@ TJ_DEVICE void put_matrix(const Solver<C>& solver, u32 gates, unsigned char* mat
 }
 template <class C>
 TJ_DEVICE void put_blocks(Solver<C>& solver, const Tile& tile, int, u32 gates) {
-  put_matrix(solver, gates, record_of(solver.params, tile), kSwizzleRowBytes, kChunk);
+  put_matrix(solver, gates, record_of<C>(solver.params, tile), kSwizzleRowBytes, kChunk);
 }
 
 }  // namespace tj::ops::delta_chunks

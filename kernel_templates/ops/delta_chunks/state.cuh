@@ -31,6 +31,7 @@ struct Consumer {
   float fade[kChunk / 4];                   ///< of the thread's tokens
   u32 asked[kChunk / 4];                    ///< X, rounded
   u32 added[kChunk / 4], kept[kChunk / 4];  ///< D and keep D, rounded
+  u32 rest[kChunk / 4];                     ///< what keep D loses so; with gates of key channels
   float output[kChunk / 2];
   TJ_DEVICE Consumer(const StateParams& p, int which) : params(p), copy(which) {}
 };
@@ -47,6 +48,18 @@ TJ_DEVICE void load_numbers(u32 record, Number list, int pair, float (&four)[4])
   const u32 row = 2 * static_cast<u32>(list) + static_cast<u32>(pair) / 2,
             piece = static_cast<u32>(pair) % 2 * 4 + dev::lane_index() % 4;
   dev::load_shared(dev::piece_address(record + 2 * kBlockBytes, row, piece), four);
+}
+
+/// Columns times their numbers.
+template <int Sums>
+TJ_DEVICE void fade_columns(float (&sums)[Sums], u32 record, Number list) {
+#pragma unroll
+  for (int pair = 0; pair < Sums / 8; ++pair) {
+    float four[4];
+    load_numbers(record, list, pair, four);
+#pragma unroll
+    for (int at = 0; at < 8; ++at) sums[8 * pair + at] *= four[at / 4 * 2 + at % 2];
+  }
 }
 
 /// The thread's first row of V.
@@ -205,7 +218,7 @@ TJ_DEVICE void multiply_state(Consumer<C>& consumer, float (&sums)[kChunk / 2], 
 }
 template <class C>
 TJ_DEVICE void read_keys(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
-  multiply_state(consumer, consumer.change, chunk);
+  multiply_state(consumer, consumer.change, chunk + Slot<C>::kKeys);
 }
 template <class C>
 TJ_DEVICE void read_keys_done(Consumer<C>& consumer) {
@@ -226,6 +239,10 @@ TJ_DEVICE void read_queries_done(Consumer<C>& consumer) {
 template <class C>
 TJ_DEVICE void fade_state(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
   const u32 record = chunk + Slot<C>::kRecord;
+  if constexpr (C::kChannelGate) {
+    fade_columns(consumer.state, record, kTotals);
+    return;
+  }
   const float total = dev::load_shared<float>(dev::piece_address(record + 2 * kBlockBytes, 2 * kTotal, 0));
 #pragma unroll
   for (float& value : consumer.state) value *= total;
@@ -293,7 +310,8 @@ TJ_DEVICE void solve_tokens_done(Consumer<C>& consumer) {
   dev::hold(consumer.asked);
 }
 
-/// keep D.
+/// keep D. With gates of key channels k is rounded once more before S takes it, and keep D has two terms, which makes
+/// up for that.
 template <class C>
 TJ_DEVICE void weigh(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
   const u32 record = chunk + Slot<C>::kRecord;
@@ -304,8 +322,15 @@ TJ_DEVICE void weigh(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
     load_numbers(record, kKeep, pair, keep);
 #pragma unroll
     for (int w = 0; w < 4; ++w) {
-      const float low = consumer.change[8 * pair + 2 * w], high = consumer.change[8 * pair + 2 * w + 1];
-      consumer.kept[4 * pair + w] = dev::pack(tag, low * keep[w / 2 * 2], high * keep[w / 2 * 2 + 1]);
+      const int word = 4 * pair + w;
+      const float low = consumer.change[2 * word] * keep[w / 2 * 2],
+                  high = consumer.change[2 * word + 1] * keep[w / 2 * 2 + 1];
+      consumer.kept[word] = dev::pack(tag, low, high);
+      if constexpr (C::kChannelGate) {
+        float rounded[2];
+        dev::unpack(tag, consumer.kept[word], rounded[0], rounded[1]);
+        consumer.rest[word] = dev::pack(tag, low - rounded[0], high - rounded[1]);
+      }
     }
   }
 }
@@ -319,29 +344,26 @@ TJ_DEVICE void round_tokens(Consumer<C>& consumer, const Tile&, int) {
 /// S += (keep D) K: 64 x K.
 template <class C>
 TJ_DEVICE void change_state(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
+  using Steps = dev::MatrixSteps<kChunk / kMatrixK, 0, kMatrixK * kSwizzleRowBytes, dev::kRightMn>;
+  const u64 right = dev::matrix_operand(chunk + Slot<C>::kKept, kBlockBytes, kSwizzleAtomBytes);
   dev::hold(consumer.state);
   dev::hold(consumer.kept);
-  dev::matrix_multiply<dev::MatrixSteps<kChunk / kMatrixK, 0, kMatrixK * kSwizzleRowBytes, dev::kRightMn>>(
-      typename C::Element{}, consumer.state, consumer.kept, dev::matrix_operand(chunk, kBlockBytes, kSwizzleAtomBytes),
-      true);
+  if constexpr (C::kChannelGate) dev::hold(consumer.rest);
+  dev::matrix_multiply<Steps>(typename C::Element{}, consumer.state, consumer.kept, right, true);
+  if constexpr (C::kChannelGate)
+    dev::matrix_multiply<Steps>(typename C::Element{}, consumer.state, consumer.rest, right, true);
 }
 template <class C>
 TJ_DEVICE void change_state_done(Consumer<C>& consumer) {
   dev::hold(consumer.state);
   dev::hold(consumer.kept);
+  if constexpr (C::kChannelGate) dev::hold(consumer.rest);
 }
 
 /// Part of each token's result that the state before the chunk gives.
 template <class C>
 TJ_DEVICE void fade_output(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
-  const u32 record = chunk + Slot<C>::kRecord;
-#pragma unroll
-  for (int pair = 0; pair < kChunk / 16; ++pair) {
-    float out[4];
-    load_numbers(record, kOut, pair, out);
-#pragma unroll
-    for (int at = 0; at < 8; ++at) consumer.output[8 * pair + at] *= out[at / 4 * 2 + at % 2];
-  }
+  fade_columns(consumer.output, chunk + Slot<C>::kRecord, kOut);
 }
 
 /// O += D P^T.
@@ -370,25 +392,6 @@ TJ_DEVICE void stage_rows(Consumer<C>& consumer, const Tile&, int, u32 slot) {
     dev::store_matrices_transposed(token_place(slot, pair), {dev::pack(tag, o[0], o[1]), dev::pack(tag, o[2], o[3]),
                                                              dev::pack(tag, o[4], o[5]), dev::pack(tag, o[6], o[7])});
   }
-}
-
-/// Brings to o what a consumer has left in shared memory.
-template <class C_>
-struct Writer {
-  using C = C_;
-  const StateParams& params;
-  const int copy;  ///< the consumer's
-  TJ_DEVICE Writer(const StateParams& p, int which) : params(p), copy(which) {}
-};
-template <class C>
-TJ_DEVICE void put_rows(Writer<C>& writer, const Tile& tile, int i, u32 slot) {
-  const StateParams& params = writer.params;
-  const Place place = place_of(tile, i);
-  const int column = first_column<C>(tile) + writer.copy * kRows;
-  if (params.rule.cu_seqlens != nullptr)
-    dev::store_box_5d(&params.o, slot, column, kEndRows - place.rows, place.token + place.rows, kEndRows, tile.head);
-  else
-    dev::store_box_4d(&params.o, slot, column, place.token, tile.head, place.batch);
 }
 
 }  // namespace tj::ops::delta_chunks

@@ -1,4 +1,4 @@
-// Tiles of the states' kernel, and what its loads bring; see state.cuh.
+// Tiles of the states' kernel, what its loads bring and its stores take away; see state.cuh.
 //
 // Decides which chunks a tile does of a sequence, and how a chunk's slot is laid out. Invariant: a launch's chunks of a
 // sequence follow those of the launch before it.
@@ -100,27 +100,55 @@ struct Loader {
   const StateParams& params;
   TJ_DEVICE Loader(const StateParams& p, int) : params(p) {}
 };
-/// A chunk's slot: rows of k, of q where there are results, the record, rows of v.
+/// A chunk's slot: rows of k, of q where there are results, the record, rows of v. With gates of key channels rows of k
+/// and q are the record's faded ones, behind its numbers: k as it reads the state, k as it is kept, q.
 template <class C>
 struct Slot {
-  static constexpr u32 kTokenBytes = C::kHeadDim / kSwizzleColumns * kBlockBytes;
-  static constexpr u32 kQueries = kTokenBytes, kRecord = (C::kMaps ? 1 : 2) * kTokenBytes,
-                       kValues = kRecord + kRecordBytes;
+  static constexpr u32 kTokenBytes = C::kHeadDim / kSwizzleColumns * kBlockBytes, kTokens = C::kMaps ? 1 : 2;
+  static constexpr int kCopiedRows =
+      kRecordRows + (C::kChannelGate ? (kFadedMatrices - (C::kMaps ? 1 : 0)) * C::kHeadDim : 0);
+  static constexpr int kBoxes = (kCopiedRows + kMostBoxRows - 1) / kMostBoxRows, kBoxRows = kCopiedRows / kBoxes;
+  static constexpr u32 kRecord = C::kChannelGate ? 0 : kTokens * kTokenBytes,
+                       kKeys = C::kChannelGate ? kRecordBytes : 0, kKept = C::kChannelGate ? kKeys + kTokenBytes : 0,
+                       kQueries = kKept + kTokenBytes, kValues = kRecord + kCopiedRows * kRowBytes;
 };
 
 template <class C>
 TJ_DEVICE void load_chunk(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
   const StateParams& params = loader.params;
   const Place place = place_of(tile, i);
-  copy_chunk(params, &params.k, place, divided(tile.head, params.rule.by_k), 0, C::kHeadDim, slot, full);
+  if constexpr (!C::kChannelGate)
+    copy_chunk(params, &params.k, place, divided(tile.head, params.rule.by_k), 0, C::kHeadDim, slot, full);
   const int record = (tile.record + i) * params.records.heads + tile.head;
-  dev::copy_box_4d(slot + Slot<C>::kRecord, &params.record_rows, full, 0, record * kRecordRows, 0, 0);
+#pragma unroll
+  for (int box = 0; box < Slot<C>::kBoxes; ++box)
+    dev::copy_box_4d(slot + Slot<C>::kRecord + static_cast<u32>(box * Slot<C>::kBoxRows * kRowBytes),
+                     &params.record_rows, full, 0, record * kRowsOfRecord<C> + box * Slot<C>::kBoxRows, 0, 0);
   const int values = tile.from == kIdentity ? kNoHead : divided(tile.head, params.rule.by_v);
   copy_chunk(params, &params.v, place, values, first_column<C>(tile), C::kConsumers * kRows, slot + Slot<C>::kValues,
              full);
-  if constexpr (C::kMaps) return;
+  if constexpr (C::kMaps || C::kChannelGate) return;
   copy_chunk(params, &params.q, place, divided(tile.head, params.rule.by_q), 0, C::kHeadDim, slot + Slot<C>::kQueries,
              full);
+}
+
+/// Brings to o what a consumer has left in shared memory.
+template <class C_>
+struct Writer {
+  using C = C_;
+  const StateParams& params;
+  const int copy;  ///< the consumer's
+  TJ_DEVICE Writer(const StateParams& p, int which) : params(p), copy(which) {}
+};
+template <class C>
+TJ_DEVICE void put_rows(Writer<C>& writer, const Tile& tile, int i, u32 slot) {
+  const StateParams& params = writer.params;
+  const Place place = place_of(tile, i);
+  const int column = first_column<C>(tile) + writer.copy * kRows;
+  if (params.rule.cu_seqlens != nullptr)
+    dev::store_box_5d(&params.o, slot, column, kEndRows - place.rows, place.token + place.rows, kEndRows, tile.head);
+  else
+    dev::store_box_4d(&params.o, slot, column, place.token, tile.head, place.batch);
 }
 
 }  // namespace tj::ops::delta_chunks

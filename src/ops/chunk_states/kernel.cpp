@@ -36,6 +36,7 @@ class Builder : delta_chunks::ConsumerBuilder {
     add_constants<kFields>(kOp, kernel, graph_);
     constant("kConsumers", 1);
     constant("kMaps", 0);
+    flag("kChannelGate", false);
   }
 
   Graph build() {

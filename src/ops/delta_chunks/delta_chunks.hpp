@@ -31,7 +31,8 @@ struct DeltaChunksKernel {
   int head_dim = 128;
   bool state_transposed = false;
   DeltaStep step = DeltaStep::solve;
-  bool keeps = false;  ///< states after so many chunks, of the steps that make states
+  bool keeps = false;         ///< states after so many chunks, of the steps that make states
+  bool channel_gate = false;  ///< a gate for each key channel
 };
 
 /// How a call's sequences are cut: into ranges of chunks, a solving and a states' launch each, one after the other; or

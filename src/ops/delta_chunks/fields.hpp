@@ -15,7 +15,7 @@ inline bool has_states(const DeltaChunksKernel& kernel) {
   return !solves(kernel.step) && kernel.step != DeltaStep::carry;
 }
 
-inline constexpr std::array<Field<DeltaChunksKernel>, 6> kFields = {
+inline constexpr std::array<Field<DeltaChunksKernel>, 7> kFields = {
     {{.name = "step",
       .get = [](const DeltaChunksKernel& kernel) { return static_cast<unsigned>(kernel.step); },
       .set = [](DeltaChunksKernel& kernel, unsigned value) { kernel.step = static_cast<DeltaStep>(value); },
@@ -40,6 +40,7 @@ inline constexpr std::array<Field<DeltaChunksKernel>, 6> kFields = {
       .flags = {"false", "true", "both"},
       .tag = "_keeps",
       .tagged = [](const DeltaChunksKernel& kernel) { return kernel.keeps; },
-      .optional = true}}};
+      .optional = true},
+     gated_delta_rule::channel_gate_field<DeltaChunksKernel>()}};
 
 }  // namespace tj::ops::delta_chunks

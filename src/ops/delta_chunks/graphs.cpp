@@ -1,9 +1,6 @@
-// The dependence graphs of the gated delta rule in chunks, with their costs; see delta_chunks.hpp.
+// The dependence graphs of the gated delta rule in chunks, with their costs; see delta_chunks.hpp. solve_graph.cpp has
+// that of records.
 //
-// Records, an iteration is a chunk and a head; one role does it all:
-//   load_k, load_q -> multiply_tokens -> put_weights -> compare_tokens -> invert_blocks -> solve_first, _second, _third
-//   solve_third -> put_blocks      multiply_tokens -> put_numbers      ask_gates -> sum_gates -> all that compares or
-//   puts
 // States, an iteration is a chunk; for each consumer c of 64 rows of V:
 //   read_keys -> correct_values -> solve_tokens -> weigh -> change_state -> round_state -> read_keys of the next chunk
 //   scale_values -> correct_values      fade_state -> change_state      solve_tokens -> round_tokens -> add_tokens
@@ -13,142 +10,19 @@
 // Carry, an iteration is a segment:
 //   load_map, ask_rows -> multiply_map -> put_rows
 // The first line is the chain of the state: a recurrence that no order of the other nodes shortens.
-#include <iterator>
 #include <string>
 
-#include "ops/delta_chunks/builder.hpp"
-#include "ops/delta_chunks/delta_chunks.hpp"
-#include "ops/delta_chunks/fields.hpp"
 #include "ops/delta_chunks/params.cuh"
+#include "ops/delta_chunks/step_builder.hpp"
 #include "support/lasting.hpp"
 
 namespace tj::ops {
 namespace {
 
 using delta_chunks::kChunk;
-using delta_chunks::kFields;
 using graph::Graph;
 
-constexpr int kSolveBlocks = 5;        // on an SM: registers, and shared memory where K is 128, have no room for more
 constexpr int kContextRegisters = 40;  // of a consumer's bodies, beside sums and operands
-
-void name_graph(const DeltaChunksKernel& kernel, Graph& graph) {
-  graph.name = request_of_fields<kFields>("delta_chunks", kernel).name;
-  add_constants<kFields>("delta_chunks", kernel, graph);
-}
-
-class Builder : protected delta_chunks::LoadBuilder {
- protected:
-  Builder(const DeltaChunksKernel& kernel, const char* text, const char* params, const arch::Arch& arch, int blocks)
-      : LoadBuilder("delta_chunks", text, params, arch, blocks), kernel_(kernel) {
-    name_graph(kernel, graph_);
-  }
-
-  const DeltaChunksKernel kernel_;
-};
-
-/// Records, or the solved matrix alone, which has no queries, and whose gates are sums already.
-class SolveBuilder : Builder {
- public:
-  SolveBuilder(const DeltaChunksKernel& kernel, const arch::Arch& arch, bool alone)
-      : Builder(kernel, alone ? "alone" : "solve", "tj::ops::delta_chunks::SolveParams", arch, kSolveBlocks),
-        alone_(alone) {}
-
-  Graph build() {
-    const int k = value("k", tokens_bytes(kernel_.head_dim), Scope::iteration, 1, 1),
-              q = alone_ ? -1 : value("q", tokens_bytes(kernel_.head_dim), Scope::iteration, 1, 1),
-              factors = value("factors", kListBytes, Scope::iteration, 1, 1, kListAlignment),
-              gates = value("gates", kListBytes, Scope::iteration, 1, 1, kListAlignment),
-              lower = value("lower", kBelow * delta_chunks::kBlockTerms, Scope::iteration, 1, 1, kListAlignment),
-              inverses = value("inverses", kBlocks * delta_chunks::kBlockTerms, Scope::iteration, 1, 1, kListAlignment);
-    const int load_k = load("load_k", k, delta_chunks::kSolveWarps),
-              load_q = alone_ ? -1 : load("load_q", q, delta_chunks::kSolveWarps);
-    const int ask = solving("ask_gates", {.alu = kAskCycles});
-    node(ask).latency = kGateLatency;
-    node(ask).registers = kGateRegisters;
-    const int gated = solving(alone_ ? "take_sums" : "sum_gates", {.alu = kSumCycles});
-    const double steps = kernel_.head_dim / kDepth;
-    const int multiply = solving(alone_ ? "multiply_keys" : "multiply_tokens",
-                                 products(steps * (alone_ ? kWeightBlocks : 2.0 * kWeightBlocks + 2)));
-    const int weigh_queries = alone_ ? -1 : solving("put_weights", weigh(kWeights, 8));
-    const int compare = solving("compare_tokens", {.alu = kWeights * (4 + kSplit) / arch_.fact("f32_per_cycle")});
-    const int numbers = alone_ ? -1 : solving("put_numbers", weigh(3.0 * kChunk, 10));
-    const int invert =
-        solving("invert_blocks",
-                {.alu = kBlocks * 32 * kBlock * kBlock / 2 / arch_.fact("f32_per_cycle") + kBlock * kChainCycles});
-    node(multiply).registers = (alone_ ? 1 : 2) * kBlocks * kRegisters;
-    node(invert).registers = kRegisters;
-    const auto compares = [&](int reader) {
-      then(multiply, reader, 0, factors);
-      then(gated, reader, 0, gates);
-    };
-    then(load_k, multiply, 0, k);
-    if (!alone_) then(load_q, multiply, 0, q);
-    then(ask, gated);
-    if (!alone_) {
-      then(multiply, weigh_queries);
-      compares(weigh_queries);
-      then(weigh_queries, compare);  // registers: nothing holds products with q any more
-    }
-    then(multiply, compare);
-    compares(compare);
-    if (!alone_) compares(numbers);
-    then(compare, invert);
-    const int put = below_the_diagonal(compare, invert, lower, inverses);
-    then(gated, put, 0, gates);
-    then(put, multiply, 1);
-    if (kernel_.step == DeltaStep::solve_beside) graph_.grids = graph::Grids::joins;
-    graph_.overhead_cycles = 2.0 * node(load_k).latency;
-    return std::move(graph_);
-  }
-
- private:
-  static constexpr std::int64_t kListBytes = 512, kListAlignment = 128;
-  static constexpr int kBlock = delta_chunks::kBlockRows, kBlocks = kChunk / kBlock, kDepth = 16, kRegisters = 8;
-  static constexpr int kBelow = kBlocks * (kBlocks - 1) / 2, kWeightBlocks = kBelow + kBlocks;
-  static constexpr int kTerms = 3;                               // of the products of two numbers of two terms each
-  static constexpr int kGateRegisters = 6, kGateLatency = 1500;  // of 64 rows of memory, in a timeline of an H200
-  static constexpr double kAskCycles = 100, kSumCycles = 300;    // estimates, of one warp: loads; sums of 64 tokens
-  static constexpr double kChainCycles = 20, kSplit = 6;  // estimates: a step of substitution; of a number in two terms
-
-  static constexpr double kWeights = kWeightBlocks * kBlock * kBlock;  // of P, or of A
-  /// Products of 16 x 16 x 16.
-  Work products(double count) const {
-    return {.matrix = count * 2 * kBlock * kBlock * kDepth / arch_.fact("matrix_flops_per_cycle")};
-  }
-  /// Numbers that fade, and operations of each.
-  Work weigh(double count, double operations) const {
-    return {.exp = count / arch_.fact("exp2_per_cycle"), .alu = count * operations / arch_.fact("f32_per_cycle")};
-  }
-  /// Blocks of T so many below the diagonal: each warp has those of its columns, and goes on from them. Returns the
-  /// node that puts all of them.
-  int below_the_diagonal(int compare, int invert, int lower, int inverses) {
-    constexpr const char* kBodies[] = {"solve_first", "solve_second", "solve_third"};
-    int last = invert;
-    std::vector<int> solved = {invert};
-    static_assert(std::size(kBodies) == kBlocks - 1);
-    for (int apart = 1; apart < kBlocks; ++apart) {
-      Work work = products(double{kTerms} * (kBlocks - apart) * (apart + 1));
-      work.alu = kSplit * (kBlocks - apart) * 2 * kBlock * kBlock / arch_.fact("f32_per_cycle");
-      const int solve = solving(kBodies[apart - 1], work);
-      node(solve).registers = 2 * kRegisters;
-      then(compare, solve, 0, lower);
-      then(invert, solve, 0, inverses);
-      then(last, solve);
-      solved.push_back(last = solve);
-    }
-    const int put = solving(alone_ ? "put_rows" : "put_blocks", weigh(kWeights, 6));
-    for (const int each : solved) then(each, put);
-    return put;
-  }
-  int solving(const char* body, const Work& work) {
-    Node n = single(alone_ ? "Lone" : "Solver", body, delta_chunks::kSolveWarps);
-    hold(n, work);
-    return add(std::move(n));
-  }
-
-  const bool alone_;
-};
 
 class StateBuilder : delta_chunks::ConsumerBuilder {
  public:
@@ -157,15 +31,16 @@ class StateBuilder : delta_chunks::ConsumerBuilder {
         kernel_(kernel),
         consumers_(kernel.step == DeltaStep::wide_state ? 2 : 1),
         maps_(kernel.step == DeltaStep::map) {
-    name_graph(kernel, graph_);
+    delta_chunks::name_graph(kernel, graph_);
     constant("kConsumers", consumers_);
     constant("kMaps", maps_ ? 1 : 0);
   }
 
   Graph build() {
     constexpr int kMost = 4;
+    const int matrices = (maps_ ? 1 : 2) + (kernel_.channel_gate ? 1 : 0);
     chunk_ = value("chunk",
-                   (maps_ ? 1 : 2) * tokens_bytes(kernel_.head_dim) + delta_chunks::kRecordBytes +
+                   matrices * tokens_bytes(kernel_.head_dim) + delta_chunks::kRecordBytes +
                        std::int64_t{kChunk} * kRows * consumers_ * kElementBytes,
                    Scope::iteration, 2, kMost);
     load_ = load("load_chunk", chunk_, 1);
@@ -192,8 +67,10 @@ class StateBuilder : delta_chunks::ConsumerBuilder {
         arithmetic("scale_values", c, kChunk, 2, 0, kBytes, kListCycles, kRows * kChunk / kThreads + kChunk / 4);
     const int ask = arithmetic("correct_values", c, kChunk, 1, 0.5, 0, kAloneCycles, kRows * kChunk / 2 / kThreads);
     const int solve = matrix("solve_tokens", c, kChunk, kChunk, 0);
-    const int weigh = arithmetic("weigh", c, kChunk, 1, 0.5, 0, kListCycles, kRows * kChunk / 2 / kThreads);
-    const int change = matrix("change_state", c, width, kChunk, kRows * width / kThreads);
+    const int terms = kernel_.channel_gate ? 2 : 1;  // of keep D
+    const int weigh = arithmetic("weigh", c, kChunk, 2 * terms - 1, 0.5 * terms, 0, kListCycles,
+                                 kRows * kChunk / 2 / kThreads * terms);
+    const int change = matrix("change_state", c, width, kChunk * terms, kRows * width / kThreads);
     const int end = add(numbered("Consumer", "end_state", c, Scope::tile_end));
 
     edge(begin, keys, 0, 0, false);
@@ -256,10 +133,10 @@ class StateBuilder : delta_chunks::ConsumerBuilder {
   int chunk_ = 0, load_ = 0;
 };
 
-class CarryBuilder : Builder {
+class CarryBuilder : delta_chunks::StepBuilder {
  public:
   CarryBuilder(const DeltaChunksKernel& kernel, const arch::Arch& arch)
-      : Builder(kernel, "carry", "tj::ops::delta_chunks::CarryParams", arch, 1) {}
+      : StepBuilder(kernel, "carry", "tj::ops::delta_chunks::CarryParams", arch, 1) {}
 
   Graph build() {
     const std::int64_t bytes = std::int64_t{4} * kernel_.head_dim * kernel_.head_dim;
@@ -306,12 +183,6 @@ const arch::Needs& delta_chunks_needs() {
   });
 }
 
-Graph delta_solve_graph(const DeltaChunksKernel& kernel, const arch::Arch& arch) {
-  return SolveBuilder(kernel, arch, false).build();
-}
-Graph delta_matrix_graph(const DeltaChunksKernel& kernel, const arch::Arch& arch) {
-  return SolveBuilder(kernel, arch, true).build();
-}
 Graph delta_state_graph(const DeltaChunksKernel& kernel, const arch::Arch& arch) {
   return StateBuilder(kernel, arch).build();
 }

@@ -103,13 +103,16 @@ const Op& delta_chunks_op() {
 }
 
 bool delta_chunks_fits(const DeltaChunksKernel& kernel) {
-  return kernel.step != DeltaStep::wide_state || kernel.head_dim == 128;
+  if (kernel.step != DeltaStep::wide_state) return true;
+  const bool spills = kernel.channel_gate &&  // 4 to 80 bytes (NVRTC 13.0)
+                      (kernel.state != DType::f32 || (kernel.keeps && kernel.state_transposed));
+  return kernel.head_dim == 128 && !spills;
 }
 
 Kernel delta_chunks_kernel(const DeltaChunksKernel& given) {
   DeltaChunksKernel kernel = given;
   if (!delta_chunks::has_states(kernel)) kernel.state = DType::f16, kernel.state_transposed = false;
-  if (kernel.step == DeltaStep::carry) kernel.dtype = DType::f16;
+  if (kernel.step == DeltaStep::carry) kernel.dtype = DType::f16, kernel.channel_gate = false;
   if (kernel.step != DeltaStep::state && kernel.step != DeltaStep::wide_state) kernel.keeps = false;
   return {key_of_fields<kFields>(kernel)};
 }

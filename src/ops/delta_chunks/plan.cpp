@@ -13,21 +13,28 @@ namespace {
 
 using delta_chunks::kChunk;
 using delta_chunks::kMostTokens;
-using delta_chunks::kRecordBytes;
 using delta_chunks::token_map;
 using delta_chunks::walk_chunks;
 using support::at;
 
 constexpr std::int64_t kMostRecordRows = std::int64_t{1} << 31;  // a copy's coordinate
 
-support::TensorMapDesc record_map(void* records, DType dtype, std::int64_t count) {
+/// Rows of a record, and those that a step copies: the one that maps segments reads no queries.
+int record_rows(const GatedDeltaRuleArgs& call, DeltaStep step = DeltaStep::state) {
+  const auto width = static_cast<int>(call.q.shape[at(call.q.rank - 1)]);
+  const int matrices = delta_chunks::kFadedMatrices - (step == DeltaStep::map ? 1 : 0);
+  return delta_chunks::kRecordRows + (gates_channels(call) ? matrices * width : 0);
+}
+support::TensorMapDesc record_map(const DeltaChunksArgs& args, DeltaStep step, std::int64_t count) {
+  constexpr int kMost = delta_chunks::kMostBoxRows;
+  const int copied = record_rows(args.call, step), boxes = (copied + kMost - 1) / kMost;
   support::TensorMapDesc desc;
-  desc.base = records;
-  desc.dtype = dtype;
+  desc.base = args.memory.records;
+  desc.dtype = args.call.q.dtype;
   desc.rank = 4;
-  desc.dims = {64, static_cast<std::uint64_t>(count) * delta_chunks::kRecordRows, 1, 1};
-  desc.stride_bytes = {2, 128, kMapAlignment, kMapAlignment};
-  desc.box = {64, delta_chunks::kRecordRows, 1, 1, 0};
+  desc.dims = {64, static_cast<std::uint64_t>(count * record_rows(args.call)), 1, 1};
+  desc.stride_bytes = {2, delta_chunks::kRowBytes, kMapAlignment, kMapAlignment};
+  desc.box = {64, static_cast<std::uint32_t>(copied / boxes), 1, 1, 0};
   return desc;
 }
 
@@ -60,7 +67,8 @@ std::int64_t width_of(const GatedDeltaRuleArgs& call) { return call.q.shape[at(c
 std::int64_t states_of(const GatedDeltaRuleArgs& call) { return gated_delta_rule_sequences(call) * heads_of(call); }
 
 std::size_t records_bytes(const GatedDeltaRuleArgs& call) {
-  return static_cast<std::size_t>(delta_chunks_records(call) * heads_of(call)) * kRecordBytes;
+  return static_cast<std::size_t>(delta_chunks_records(call) * heads_of(call) * record_rows(call)) *
+         delta_chunks::kRowBytes;
 }
 
 void plan_solve(const DeltaChunksArgs& args, LaunchPlan& plan) {
@@ -97,8 +105,7 @@ void plan_state(const DeltaChunksArgs& args, DeltaStep step, LaunchPlan& plan) {
   plan.maps[1] = {offsetof(Params, k), token_map(call.k, listed)};
   plan.maps[2] = {offsetof(Params, v), token_map(call.v, listed)};
   plan.maps[3] = {offsetof(Params, o), token_map(call.o, listed)};
-  plan.maps[4] = {offsetof(Params, record_rows),
-                  record_map(args.memory.records, call.q.dtype, delta_chunks_records(call) * heads_of(call))};
+  plan.maps[4] = {offsetof(Params, record_rows), record_map(args, step, delta_chunks_records(call) * heads_of(call))};
   plan.map_count = 5;
   gated_delta_rule::Params rule{};
   set_rule(call, rule);
@@ -172,9 +179,9 @@ ChunkMemory delta_chunks_memory(const GatedDeltaRuleArgs& call, const ChunkCut& 
 }
 
 bool delta_chunks_serve(const GatedDeltaRuleArgs& call) {
-  return (!call.token_states || call.token_every % kChunk == 0) && !gates_channels(call) &&
-         gated_delta_rule_state(call) != DType::e4m3 && tokens_of(call) <= kMostTokens &&
-         delta_chunks_records(call) * heads_of(call) * delta_chunks::kRecordRows < kMostRecordRows;
+  return (!call.token_states || call.token_every % kChunk == 0) && gated_delta_rule_state(call) != DType::e4m3 &&
+         tokens_of(call) <= kMostTokens &&
+         delta_chunks_records(call) * heads_of(call) * record_rows(call) < kMostRecordRows;
 }
 
 void delta_chunks_plan(const DeltaChunksArgs& args, DeltaStep step, LaunchPlan& plan) {

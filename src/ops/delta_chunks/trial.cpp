@@ -18,8 +18,10 @@ using support::cat;
 
 /// Half of a record is numbers of f32, which are no numbers of another type. So results are words, and inputs elements.
 TrialTensor records_of(const DeltaChunksKernel& kernel, std::int64_t count) {
-  if (solves(kernel.step)) return dense("records", DType::i32, {count, delta_chunks::kRecordBytes / 4}, true);
-  return dense("records", kernel.dtype, {count, delta_chunks::kRecordBytes / 2});
+  const std::int64_t faded = kernel.channel_gate ? delta_chunks::kFadedMatrices * kernel.head_dim : 0,
+                     bytes = (delta_chunks::kRecordRows + faded) * delta_chunks::kRowBytes;
+  if (solves(kernel.step)) return dense("records", DType::i32, {count, bytes / 4}, true);
+  return dense("records", kernel.dtype, {count, bytes / 2});
 }
 
 constexpr int kSegments = 3, kKept = 2;
@@ -52,7 +54,8 @@ Trial trial_of(const DeltaChunksKernel& kernel, const Sizes& sizes, const std::v
                    dense("k", kernel.dtype, {tokens, heads, width}),
                    dense("v", kernel.dtype, {tokens, v_heads, width}),
                    dense("o", kernel.dtype, {tokens, v_heads, width}, !made),
-                   dense("gate", DType::f32, {tokens, v_heads}),
+                   kernel.channel_gate ? dense("gate", DType::f32, {tokens, v_heads, width})
+                                       : dense("gate", DType::f32, {tokens, v_heads}),
                    dense("beta", kernel.dtype, {tokens, v_heads}),
                    dense("initial_state", kernel.state, {count, v_heads, width, width}),
                    dense("final_state", kernel.state, {count, v_heads, width, width}, !made),

@@ -10,15 +10,21 @@ namespace {
 
 using support::at;
 
-// Cycles of an SM, all of them estimates. The recurrence takes a token of a head's state in so many, where arithmetic
-// bounds it: 15 us for one of 64 sequences of 32 heads on an H200 (README.md). A range of chunks has two launches.
-constexpr double kTokenCycles = 1600, kChunkCycles = 3500, kLaunchCycles = 20000;
+/// Cycles of an SM, all of them estimates.
+struct Cycles {
+  double token;  ///< of the recurrence, of a head's state, where arithmetic bounds it
+  double chunk;  ///< of a head, all launches together
+  // What ranges and segments cost: solving a chunk and head; a chunk of states; a chunk of what maps a segment.
+  double solve, state, map;
+};
+// 15 us for a token of 64 sequences of 32 heads on an H200 (README.md), and times of ranges there
+// (delta_chunks/README.md). The recurrence with gates of channels took twice as long there; what chunks take with them
+// is what their graphs say, and no time.
+constexpr Cycles kOfHeads = {1600, 3500, 3600, 2200, 1800}, kOfChannels = {3000, 15000, 12800, 2700, 2250};
+constexpr double kLaunchCycles = 20000;  // of two launches, for a range of chunks
 constexpr double kChunkTokens = 64;
-// Likewise for ranges, from times of an H200 (delta_chunks/README.md): solving a chunk and head; a chunk of states;
-// what a range takes beside its chunks.
-constexpr double kSolveCycles = 3600, kStateCycles = 2200, kRangeCycles = 8000;
-// A chunk of what maps a segment; states from one segment to the next.
-constexpr double kMapCycles = 1800, kCarryCycles = 4000;
+constexpr double kRangeCycles = 8000;              // what a range takes beside its chunks
+constexpr double kCarryCycles = 4000;              // states from one segment to the next
 constexpr int kMostRanges = 16, kLeastChunks = 4;  // of a call; of a range
 constexpr std::int64_t kSms = 132;                 // of the card that these were measured on
 
@@ -28,8 +34,11 @@ DeltaChunksKernel kernel_of_step(const GatedDeltaRuleKernel& kernel, DeltaStep s
           kernel.head_dim,
           kernel.state_transposed,
           step,
-          keeps && (step == DeltaStep::state || step == DeltaStep::wide_state)};
+          keeps && (step == DeltaStep::state || step == DeltaStep::wide_state),
+          kernel.channel_gate};
 }
+
+const Cycles& cycles_of(const GatedDeltaRuleArgs& args) { return gates_channels(args) ? kOfChannels : kOfHeads; }
 
 std::int64_t heads_of(const GatedDeltaRuleArgs& args) { return args.o.shape[at(args.o.rank - 2)]; }
 
@@ -48,7 +57,8 @@ bool prefers_chunks(const GatedDeltaRuleArgs& args) {
   const auto sequences = static_cast<double>(gated_delta_rule_sequences(args));
   const double tokens = static_cast<double>(args.q.shape[at(args.q.rank - 3)]) / (listed ? sequences : 1.0);
   const double chunks = tokens / kChunkTokens + (listed ? 0.5 : 0.0);
-  return kTokenCycles * tokens > kLaunchCycles + kChunkCycles * (chunks < 1 ? 1.0 : chunks);
+  const Cycles& cycles = cycles_of(args);
+  return cycles.token * tokens > kLaunchCycles + cycles.chunk * (chunks < 1 ? 1.0 : chunks);
 }
 
 ChunkCut chunk_cut(const GatedDeltaRuleArgs& args) {
@@ -57,8 +67,9 @@ ChunkCut chunk_cut(const GatedDeltaRuleArgs& args) {
   const int width = static_cast<int>(args.q.shape[at(args.q.rank - 1)]), all = delta_chunks_most(args);
   const std::int64_t tiles = narrow_tiles(args, width), free = kSms - tiles;  // SMs without states
   if (free <= 0) return best;
-  const double solved = kSolveCycles * static_cast<double>(delta_chunks_records(args) * heads_of(args));
-  const double states = kStateCycles * all, beside = std::max(states, solved / static_cast<double>(free));
+  const Cycles& of = cycles_of(args);
+  const double solved = of.solve * static_cast<double>(delta_chunks_records(args) * heads_of(args));
+  const double states = of.state * all, beside = std::max(states, solved / static_cast<double>(free));
   double least = solved / kSms + states + kRangeCycles;
   const auto take = [&](const ChunkCut& cut, double cycles) {
     if (cycles < least) least = cycles, best = cut;
@@ -67,21 +78,22 @@ ChunkCut chunk_cut(const GatedDeltaRuleArgs& args) {
     take({ranges, 1}, (solved / kSms + states + (ranges - 1) * beside) / ranges + ranges * kRangeCycles);
   for (int segments = 3; segments <= std::min(kMostRanges, all / kLeastChunks); ++segments) {
     const double chunks = (all + segments - 1) / segments;
-    take({1, segments},
-         solved / kSms +
-             chunks * (kMapCycles * waves(tiles * (2 * segments - 3)) + kStateCycles * waves(tiles * segments)) +
-             kCarryCycles * (segments - 2) + 3 * kRangeCycles);
+    take({1, segments}, solved / kSms +
+                            chunks * (of.map * waves(tiles * (2 * segments - 3)) + of.state * waves(tiles * segments)) +
+                            kCarryCycles * (segments - 2) + 3 * kRangeCycles);
   }
   return best;
 }
 
 void chunk_steps(const GatedDeltaRuleArgs& args, const GatedDeltaRuleKernel& kernel, ChunkCut cut, void* scratch,
                  const EachStep& each) {
-  const bool wide = kernel.head_dim == 128 && narrow_tiles(args, kernel.head_dim) > kSms;
+  const bool keeps = args.token_states.has_value(),
+             wide = narrow_tiles(args, kernel.head_dim) > kSms &&
+                    delta_chunks_fits(kernel_of_step(kernel, DeltaStep::wide_state, keeps));
   if (!delta_chunks_in_ranges(args)) cut = {};
   const ChunkMemory memory = delta_chunks_memory(args, cut, scratch);
   const auto step = [&](DeltaStep of, ChunkRange range, int segments) {
-    const DeltaChunksKernel own = kernel_of_step(kernel, of, args.token_states.has_value());
+    const DeltaChunksKernel own = kernel_of_step(kernel, of, keeps);
     const DeltaChunksArgs chunks{args, own, memory, range, segments};
     each({&delta_chunks_op(), &chunks, delta_chunks_kernel(own)});
   };
@@ -102,7 +114,7 @@ void chunk_steps(const GatedDeltaRuleArgs& args, const GatedDeltaRuleKernel& ker
 
 std::vector<NeededKernel> chunk_kernels(const GatedDeltaRuleKernel& kernel, bool keeps, const arch::Arch& arch) {
   std::vector<NeededKernel> list;
-  if (kernel.channel_gate || kernel.state == DType::e4m3 || !delta_chunks_op().serves(arch)) return list;
+  if (kernel.state == DType::e4m3 || !delta_chunks_op().serves(arch)) return list;
   for (const DeltaStep step : {DeltaStep::solve, DeltaStep::solve_beside, DeltaStep::state, DeltaStep::wide_state,
                                DeltaStep::map, DeltaStep::carry})
     if (const DeltaChunksKernel own = kernel_of_step(kernel, step, keeps); delta_chunks_fits(own))

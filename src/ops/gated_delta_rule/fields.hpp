@@ -20,19 +20,7 @@ inline constexpr std::array<Field<GatedDeltaRuleKernel>, 6> kFields = {
        states.defaults = 2;
        return states;
      }(),
-     head_dim_field<GatedDeltaRuleKernel>(),
-     state_transposed_field<GatedDeltaRuleKernel>(),
-     walk_field<GatedDeltaRuleKernel>(1),
-     {.name = "channel-gate",
-      .get = [](const GatedDeltaRuleKernel& kernel) { return static_cast<unsigned>(kernel.channel_gate); },
-      .set = [](GatedDeltaRuleKernel& kernel, unsigned value) { kernel.channel_gate = value != 0; },
-      .words = words<kTruth>,
-      .bits = 1,
-      .flags = {"false", "true", "both"},
-      .tag = "_channels",
-      .tagged = [](const GatedDeltaRuleKernel& kernel) { return kernel.channel_gate; },
-      .optional = true,
-      .constant = "kChannelGate",
-      .kind = Constant::boolean}}};
+     head_dim_field<GatedDeltaRuleKernel>(), state_transposed_field<GatedDeltaRuleKernel>(),
+     walk_field<GatedDeltaRuleKernel>(1), channel_gate_field<GatedDeltaRuleKernel>()}};
 
 }  // namespace tj::ops::gated_delta_rule

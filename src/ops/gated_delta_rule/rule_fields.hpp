@@ -67,4 +67,19 @@ constexpr Field<Kernel> state_transposed_field() {
           .kind = Constant::boolean};
 }
 
+template <class Kernel>
+constexpr Field<Kernel> channel_gate_field() {
+  return {.name = "channel-gate",
+          .get = [](const Kernel& kernel) { return static_cast<unsigned>(kernel.channel_gate); },
+          .set = [](Kernel& kernel, unsigned value) { kernel.channel_gate = value != 0; },
+          .words = words<kTruth>,
+          .bits = 1,
+          .flags = {"false", "true", "both"},
+          .tag = "_channels",
+          .tagged = [](const Kernel& kernel) { return kernel.channel_gate; },
+          .optional = true,
+          .constant = "kChannelGate",
+          .kind = Constant::boolean};
+}
+
 }  // namespace tj::ops::gated_delta_rule

@@ -78,8 +78,8 @@ def chunk_kda(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, g: torch.Tensor
               A_log: Optional[torch.Tensor] = None, dt_bias: Optional[torch.Tensor] = None, **others: object) -> States:
     """fla.ops.kda.chunk_kda: arguments, shapes and results of fused_recurrent_kda.
 
-    Gates of key channels have no chunked form here yet. Tokens are taken one after the other, which takes long for thousands. safe_gate is a hint to
-    other kernels, and changes nothing. Other arguments, as return_intermediate_states, are refused by name. Raises tilejit.Error.
+    Many tokens are taken in chunks of 64 on sm_90a, whatever the decays are; elsewhere one after the other, which takes long for thousands. safe_gate is
+    a hint to other kernels, and changes nothing. Other arguments, as return_intermediate_states, are refused by name. Raises tilejit.Error.
 
     >>> import torch, tilejit.torch
     >>> q = torch.ones(1, 2, 1, 64).half() / 8
@@ -107,6 +107,23 @@ def fused_recurrent_gla(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, gk: O
     """
     return run_rule("fused_recurrent_gla", q, k, v, gk, None, scale, initial_state, output_final_state, False, cu_seqlens,
                     {"gv": gv, "reverse": reverse, **others}, channels=True, gate_name="gk", delta=False)
+
+
+def chunk_gla(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, g: torch.Tensor, scale: Optional[float] = None,
+              initial_state: Optional[torch.Tensor] = None, output_final_state: bool = False, cu_seqlens: Optional[torch.Tensor] = None,
+              **others: object) -> States:
+    """fla.ops.gla.chunk_gla: arguments, shapes and results of fused_recurrent_gla, whose gk is g here.
+
+    Many tokens are taken in chunks of 64 on sm_90a, whatever the decays are; elsewhere one after the other. Raises tilejit.Error.
+
+    >>> import torch, tilejit.torch
+    >>> q = torch.ones(1, 3, 1, 64).half()
+    >>> tilejit.torch.chunk_gla(q, q, q, torch.zeros(1, 3, 1, 64), scale=1 / 64)[0][0, :, 0, 0].tolist()
+    [1.0, 2.0, 3.0]
+    """
+    if g is None:
+        refuse("chunk_gla", "g is None; allowed: a tensor")
+    return run_rule("chunk_gla", q, k, v, g, None, scale, initial_state, output_final_state, False, cu_seqlens, others, channels=True, delta=False)
 
 
 def _simple_gla(function, q, k, v, g, g_gamma, scale, initial_state, output_final_state, reverse, cu_seqlens, others):

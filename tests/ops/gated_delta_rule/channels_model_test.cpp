@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "ops/gated_delta_rule/chunks.hpp"
 #include "ops/gated_delta_rule/problem.hpp"
 #include "support/full.hpp"
 
@@ -88,22 +87,20 @@ TEST_CASE("gates of key channels: lists, pools, kept states, and many tokens one
   CHECK(run_channels(shape, 51) == "");
   shape = channels(90);
   shape.gate_size = 0.1;
-  RuleProblem many(shape, 52);
-  CHECK_FALSE(ops::prefers_chunks(many.args));
-  CHECK(many.run() == "");
+  CHECK(run_channels(shape, 52, "model:sm_80") == "");
 }
 
 TEST_CASE("gates of key channels: strong ones, one key after the other, heads that share" *
           doctest::skip(testing::left_out())) {
   RuleShape shape = channels(65);
   shape.gate_size = 20;
-  CHECK(run_channels(shape, 60) == "");
+  CHECK(run_channels(shape, 60, "model:sm_80") == "");
   shape = channels(64);
   shape.batch = 0;
   shape.repeated_keys = true;
   shape.gate_size = 1e-3;
   shape.beta_least = 0.8;
-  CHECK(run_channels(shape, 61) == "");
+  CHECK(run_channels(shape, 61, "model:sm_80") == "");
   shape = channels(2);
   shape.q_heads = 2;
   shape.v_heads = 3;

@@ -6,74 +6,18 @@
 #include <string>
 #include <vector>
 
-#include "arch/arch.hpp"
-#include "ops/common/fields.hpp"
+#include "ops/gated_delta_rule/chunk_run.hpp"
 #include "ops/gated_delta_rule/chunks.hpp"
-#include "ops/gated_delta_rule/fields.hpp"
 #include "ops/gated_delta_rule/problem.hpp"
-#include "ops/step_launcher.hpp"
 
 using namespace tj;
+using test::check_ranges;
+using test::check_segments;
+using test::Ran;
 using test::RuleProblem;
 using test::RuleShape;
 
 namespace {
-
-struct Ran {
-  std::string wrong;  ///< "": the numbers agree with f64
-  std::vector<std::string> launches;
-  std::vector<unsigned char> bits;  ///< of results
-};
-
-/// All chunks are solved first where solved_first: launches that solve need nothing of states.
-Ran run(RuleProblem& problem, const ops::ChunkCut& cut, bool solved_first = false) {
-  const ops::Kernel kernel =
-      ops::resolve(ops::gated_delta_rule_op(), &problem.args, std::nullopt, *arch::find("sm_90a"));
-  const auto fields = ops::kernel_of_key<ops::gated_delta_rule::kFields, ops::GatedDeltaRuleKernel>(kernel.small_key);
-  test::StepLauncher steps("sm_90a");
-  test::StepScratch scratch(ops::delta_chunks_bytes(problem.args, cut));
-  Ran ran;
-  const auto launch = [&](auto wanted) {
-    ops::chunk_steps(problem.args, fields, cut, scratch.data(), [&](const ops::Step& step) {
-      const std::string name = step.op->request_of(step.kernel).name;
-      if (wanted(name.find("_solve") != std::string::npos) && ran.wrong.empty()) ran.wrong = steps.launch(step, 7, 3);
-    });
-  };
-  if (solved_first) launch([](bool solves) { return solves; });
-  launch([&](bool solves) { return !solves || !solved_first; });
-  if (ran.wrong.empty())
-    ran.wrong = scratch.kept_around() ? problem.problem() : "memory beside the scratch was written";
-  ran.launches = steps.launches;
-  std::int64_t bytes = 2;
-  for (int d = 0; d < problem.args.o.rank; ++d) bytes *= problem.args.o.shape[static_cast<std::size_t>(d)];
-  const auto* const o = static_cast<const unsigned char*>(problem.args.o.data);
-  ran.bits.assign(o, o + bytes);
-  return ran;
-}
-
-void check_ranges(const RuleShape& shape, int ranges, std::size_t launches) {
-  RuleProblem problem(shape, 5);
-  const Ran whole = run(problem, {}), parts = run(problem, {ranges, 1});
-  CHECK(whole.wrong == "");
-  CHECK(parts.wrong == "");
-  CHECK(whole.launches.size() == 2);
-  REQUIRE(parts.launches.size() == launches);
-  CHECK(parts.launches[0] == whole.launches[0]);
-  CHECK(parts.launches[2].find("solve-beside") != std::string::npos);
-  CHECK(parts.bits == whole.bits);
-  const Ran apart = run(problem, {ranges, 1}, true);
-  CHECK(apart.wrong == "");
-  CHECK(apart.bits == whole.bits);
-}
-
-void check_segments(const RuleShape& shape, int segments) {
-  RuleProblem problem(shape, 5);
-  const Ran ran = run(problem, {1, segments});
-  CHECK(ran.wrong == "");
-  REQUIRE(ran.launches.size() == 4);
-  CHECK(ran.launches[1].find("map") != std::string::npos);
-  CHECK(ran.launches[2].find("carry") != std::string::npos);
-}
 
 /// A call of the sizes that README.md of delta_chunks has times of.
 GatedDeltaRuleArgs sized(std::int64_t q_heads, std::int64_t heads, std::int64_t batch, std::int64_t tokens) {
@@ -146,8 +90,8 @@ TEST_CASE("checkpoints of sequences that are cut") {
   shape.kept = 6;
   shape.every = 64;
   RuleProblem ranges(shape, 6), segments(shape, 6);
-  CHECK(run(ranges, {3, 1}).wrong == "");
-  const Ran ran = run(segments, {1, 4});
+  CHECK(test::run_cut(ranges, {3, 1}).wrong == "");
+  const Ran ran = test::run_cut(segments, {1, 4});
   CHECK(ran.wrong == "");
   REQUIRE(ran.launches.size() == 4);
   CHECK(ran.launches[1].find("keeps") == std::string::npos);
@@ -186,6 +130,12 @@ TEST_CASE("calls have ranges where states leave multiprocessors free, and segmen
   CHECK(ops::chunk_cut(sized(16, 32, 8, 4096)) == ChunkCut{});  // states take all
   CHECK(ops::chunk_cut(sized(16, 48, 1, 8192)) == ChunkCut{});  // solving on what is left takes longer than states
   CHECK(ops::chunk_cut(sized(1, 1, 1, 128)) == ChunkCut{});
+  GatedDeltaRuleArgs channels = sized(16, 32, 1, 8192);
+  channels.gate = channels.o;  // solving takes longer than states then
+  CHECK(ops::chunk_cut(channels) == ChunkCut{});
+  channels = sized(2, 8, 1, 8192);
+  channels.gate = channels.o;
+  CHECK(ops::chunk_cut(channels) == ChunkCut{1, 8});
   GatedDeltaRuleArgs bounded = sized(16, 32, 1, 8192);
   bounded.max_sms = 100;
   CHECK(ops::chunk_cut(bounded) == ChunkCut{});

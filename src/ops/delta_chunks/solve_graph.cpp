@@ -1,0 +1,187 @@
+// The graph of records of the gated delta rule in chunks, with its costs; see delta_chunks.hpp.
+//
+// An iteration is a chunk and a head; one role does it all:
+//   load_k, load_q -> multiply_tokens -> put_weights -> compare_tokens -> invert_blocks -> solve_first, _second, _third
+//   solve_third -> put_blocks      multiply_tokens -> put_numbers      ask_gates -> sum_gates -> all that compares or
+//   puts
+// With gates of key channels multiply_faded takes the place of multiply_tokens:
+//   load_k, load_q, sum_channels -> multiply_faded, put_faded
+#include <iterator>
+#include <vector>
+
+#include "ops/delta_chunks/params.cuh"
+#include "ops/delta_chunks/step_builder.hpp"
+
+namespace tj::ops {
+namespace {
+
+using delta_chunks::kChunk;
+using graph::Graph;
+
+/// On an SM: registers, and shared memory where K is 128, have no room for more.
+constexpr int kSolveBlocks = 5, kChannelBlocks = 3;
+
+/// What makes records, and of which calls.
+enum class Solves {
+  all,
+  channels,  ///< gates of key channels
+  alone,     ///< the solved matrix alone: there are no queries, and gates are sums already
+};
+constexpr const char* kTexts[] = {"solve", "channels", "alone"};
+constexpr const char* kContexts[] = {"Solver", "ChannelSolver", "Lone"};
+
+class SolveBuilder : delta_chunks::StepBuilder {
+ public:
+  SolveBuilder(const DeltaChunksKernel& kernel, const arch::Arch& arch, Solves solves)
+      : StepBuilder(kernel, kTexts[static_cast<int>(solves)], "tj::ops::delta_chunks::SolveParams", arch,
+                    solves == Solves::channels ? kChannelBlocks : kSolveBlocks),
+        solves_(solves),
+        alone_(solves == Solves::alone),
+        channels_(solves == Solves::channels) {}
+
+  Graph build() {
+    const int k = value("k", tokens_bytes(kernel_.head_dim), Scope::iteration, 1, 1),
+              q = alone_ ? -1 : value("q", tokens_bytes(kernel_.head_dim), Scope::iteration, 1, 1),
+              sums = channels_ ? value("sums", channel_bytes(), Scope::iteration, 1, 1) : -1,
+              factors = value("factors", kListBytes, Scope::iteration, 1, 1, kListAlignment),
+              gates = value("gates", channels_ ? kListBytes / 2 : kListBytes, Scope::iteration, 1, 1, kListAlignment),
+              lower = value("lower", kBelow * delta_chunks::kBlockTerms, Scope::iteration, 1, 1, kListAlignment),
+              inverses = value("inverses", kBlocks * delta_chunks::kBlockTerms, Scope::iteration, 1, 1, kListAlignment);
+    const int load_k = load("load_k", k, delta_chunks::kSolveWarps),
+              load_q = alone_ ? -1 : load("load_q", q, delta_chunks::kSolveWarps);
+    const int ask = solving("ask_gates", {.alu = kAskCycles});
+    node(ask).latency = kGateLatency;
+    node(ask).registers = kGateRegisters;
+    const int gated = solving(alone_ ? "take_sums" : "sum_gates", {.alu = kSumCycles});
+    const int sum = channels_ ? sum_channels() : -1;
+    const int multiply = channels_ ? multiply_faded() : multiply_tokens();
+    const int weigh_queries = alone_ ? -1 : solving("put_weights", weigh(kWeights, 8));
+    const int compare = solving("compare_tokens", {.alu = kWeights * (4 + kSplit) / arch_.fact("f32_per_cycle")});
+    const int numbers = alone_ ? -1 : solving("put_numbers", weigh(3.0 * kChunk, 10));
+    const int invert =
+        solving("invert_blocks",
+                {.alu = kBlocks * 32 * kBlock * kBlock / 2 / arch_.fact("f32_per_cycle") + kBlock * kChainCycles});
+    const int faded = channels_ ? put_faded() : -1;
+    node(multiply).registers = (alone_ ? 1 : 2) * kBlocks * kRegisters;
+    node(invert).registers = kRegisters;
+    const auto compares = [&](int reader) {
+      then(multiply, reader, 0, factors);
+      then(gated, reader, 0, gates);
+    };
+    if (!channels_) then(load_k, multiply, 0, k);
+    if (!channels_ && !alone_) then(load_q, multiply, 0, q);
+    then(ask, gated);
+    if (channels_)
+      for (const int reader : {multiply, faded}) {
+        then(load_k, reader, 0, k);
+        then(load_q, reader, 0, q);
+        then(sum, reader, 0, sums);
+      }
+    if (!alone_) {
+      then(multiply, weigh_queries);
+      compares(weigh_queries);
+      then(weigh_queries, compare);  // registers: nothing holds products with q any more
+    }
+    then(multiply, compare);
+    compares(compare);
+    if (!alone_) compares(numbers);
+    then(compare, invert);
+    const int put = below_the_diagonal(compare, invert, lower, inverses);
+    then(gated, put, 0, gates);
+    then(put, multiply, 1);
+    if (kernel_.step == DeltaStep::solve_beside) graph_.grids = graph::Grids::joins;
+    graph_.overhead_cycles = 2.0 * node(load_k).latency;
+    return std::move(graph_);
+  }
+
+ private:
+  static constexpr std::int64_t kListBytes = 512, kListAlignment = 128;
+  static constexpr int kBlock = delta_chunks::kBlockRows, kBlocks = kChunk / kBlock, kDepth = 16, kRegisters = 8;
+  static constexpr int kBelow = kBlocks * (kBlocks - 1) / 2, kWeightBlocks = kBelow + kBlocks;
+  static constexpr int kTerms = 3;                               // of the products of two numbers of two terms each
+  static constexpr int kGateRegisters = 6, kGateLatency = 1500;  // of 64 rows of memory, in a timeline of an H200
+  static constexpr double kAskCycles = 100, kSumCycles = 300;    // estimates, of one warp: loads; sums of 64 tokens
+  static constexpr double kChainCycles = 20, kSplit = 6;  // estimates: a step of substitution; of a number in two terms
+  // Estimates of a number of a channel: its gate and sum; its factor and place; what is made of it for the record.
+  static constexpr double kGateOperations = 8, kFade = 3, kPutOperations = 6;
+
+  static constexpr double kWeights = kWeightBlocks * kBlock * kBlock;  // of P, or of A
+  /// Products of 16 x 16 x 16.
+  Work products(double count) const {
+    return {.matrix = count * 2 * kBlock * kBlock * kDepth / arch_.fact("matrix_flops_per_cycle")};
+  }
+  int multiply_tokens() {
+    const double steps = kernel_.head_dim / kDepth;
+    return solving(alone_ ? "multiply_keys" : "multiply_tokens",
+                   products(steps * (alone_ ? kWeightBlocks : 2.0 * kWeightBlocks + 2)));
+  }
+  std::int64_t channel_bytes() const { return std::int64_t{4} * kChunk * kernel_.head_dim; }
+  double channel_numbers() const { return double{kChunk} * kernel_.head_dim; }
+  /// A thread has a channel, and asks for sixteen tokens at a time.
+  int sum_channels() {
+    Work work = weigh(channel_numbers(), kGateOperations);
+    work.alu += memory_cycles(4 * channel_numbers());
+    const int sum = solving("sum_channels", work);
+    node(sum).latency += kGateLatency;
+    return sum;
+  }
+  /// Blocks of sixteen rows and sixteen columns: rows of k and q fade, twice for the diagonal's, and the columns.
+  int multiply_faded() {
+    const double steps = kernel_.head_dim / kDepth, block = double{kBlock} * kDepth * steps;
+    Work work = products(steps * (2 * kTerms * kWeightBlocks + 2 * kBlocks));
+    const double rows = (kBelow + 2 * kBlocks) * block, columns = kWeightBlocks * block;
+    work.exp = (rows + columns) / arch_.fact("exp2_per_cycle");
+    work.alu = (2 * rows + columns) * (kFade + kSplit) / arch_.fact("f32_per_cycle");
+    return solving("multiply_faded", work);
+  }
+  /// Three matrices of rows, with two decays of each number.
+  int put_faded() {
+    Work work = weigh(2 * channel_numbers(), kPutOperations);
+    work.alu += memory_cycles(double{delta_chunks::kFadedMatrices} * kElementBytes * channel_numbers());
+    return solving("put_faded", work);
+  }
+  /// Numbers that fade, and operations of each.
+  Work weigh(double count, double operations) const {
+    return {.exp = count / arch_.fact("exp2_per_cycle"), .alu = count * operations / arch_.fact("f32_per_cycle")};
+  }
+  /// Blocks of T so many below the diagonal: each warp has those of its columns, and goes on from them. Returns the
+  /// node that puts all of them.
+  int below_the_diagonal(int compare, int invert, int lower, int inverses) {
+    constexpr const char* kBodies[] = {"solve_first", "solve_second", "solve_third"};
+    int last = invert;
+    std::vector<int> solved = {invert};
+    static_assert(std::size(kBodies) == kBlocks - 1);
+    for (int apart = 1; apart < kBlocks; ++apart) {
+      Work work = products(double{kTerms} * (kBlocks - apart) * (apart + 1));
+      work.alu = kSplit * (kBlocks - apart) * 2 * kBlock * kBlock / arch_.fact("f32_per_cycle");
+      const int solve = solving(kBodies[apart - 1], work);
+      node(solve).registers = 2 * kRegisters;
+      then(compare, solve, 0, lower);
+      then(invert, solve, 0, inverses);
+      then(last, solve);
+      solved.push_back(last = solve);
+    }
+    const int put = solving(alone_ ? "put_rows" : "put_blocks", weigh(kWeights, 6));
+    for (const int each : solved) then(each, put);
+    return put;
+  }
+  int solving(const char* body, const Work& work) {
+    Node n = single(kContexts[static_cast<int>(solves_)], body, delta_chunks::kSolveWarps);
+    hold(n, work);
+    return add(std::move(n));
+  }
+
+  const Solves solves_;
+  const bool alone_, channels_;
+};
+
+}  // namespace
+
+Graph delta_solve_graph(const DeltaChunksKernel& kernel, const arch::Arch& arch) {
+  return SolveBuilder(kernel, arch, kernel.channel_gate ? Solves::channels : Solves::all).build();
+}
+Graph delta_matrix_graph(const DeltaChunksKernel& kernel, const arch::Arch& arch) {
+  return SolveBuilder(kernel, arch, Solves::alone).build();
+}
+
+}  // namespace tj::ops
