@@ -131,21 +131,21 @@ TEST_CASE(
   Machine machine;
   Runtime runtime(machine.options());
   machine.cuda.set_param_bytes(sizeof(tj::ops::gemm::Params));
-  const auto run = [&](std::int64_t rows) {
+  const auto run = [&](std::int64_t rows, std::int64_t columns) {
     const auto matrix = [&](std::uint64_t place, std::int64_t m, std::int64_t n) {
       return tj::Tensor::contiguous(address(kFirstAddress + place * kAddressStep), {tj::DeviceKind::cuda, 0},
                                     tj::DType::f16, {m, n});
     };
     tj::GemmArgs args;  // rows of K that are no whole lines: blocks share their copies
     args.a = matrix(0, rows, 4104);
-    args.b = matrix(1, 4104, 4104);
-    args.d = matrix(2, rows, 4104);
+    args.b = matrix(1, columns, 4104);
+    args.d = matrix(2, rows, columns);
     runtime.run(args);
     return last_launch(machine.cuda);
   };
-  CHECK(has(run(4104), "grid 132x1x1"));
+  CHECK(has(run(4104, 4104), "grid 132x1x1"));
   CHECK(has(last_launch(machine.cuda), " cluster 2"));
-  CHECK_MESSAGE(has(run(450), "grid 108x1x1"), last_launch(machine.cuda));  // 3 x 9 clusters of four 160 x 128
+  CHECK_MESSAGE(has(run(450, 2056), "grid 108x1x1"), last_launch(machine.cuda));  // 3 x 9 clusters of four 96 x 128
   CHECK(has(last_launch(machine.cuda), " cluster 4"));
   CHECK(count_calls(machine.cuda, "cuOccupancyMaxActiveClusters") == machine.nvrtc.compiles());
 }
