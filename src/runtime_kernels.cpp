@@ -182,37 +182,47 @@ std::vector<ops::NeededKernel> Runtime::Impl::needed_kernels(const ops::Op& op, 
 }
 
 /// Work that is shared by threads: who comes later finds none left, and touches neither the runtime nor the results.
-/// Nothing is made here: what the driver refuses is left to the caller's thread.
+/// Nothing is made here: what the driver refuses is left to the caller's thread, and so is, in a child that a function
+/// of the user's forks, all that other threads had begun.
 class Runtime::Impl::FoundOnDisk {
  public:
   FoundOnDisk(Impl& runtime, const std::vector<ops::NeededKernel>& kernels, Device device)
-      : runtime_(runtime), kernels_(kernels), device_(device), results_(kernels.size()) {}
+      : runtime_(runtime), kernels_(kernels), device_(device), results_(kernels.size()), done_(kernels.size()) {}
 
   void work() {
-    if (generation_ != support::process_generation()) return;  // nobody waits in a forked child
+    if (in_child()) return;  // nobody waits for this thread there
     for (std::size_t at; (at = next_.fetch_add(1)) < kernels_.size();) {
       try {
         if (!is_again(at)) load(kernels_[at], results_[at]);
       } catch (abi::__forced_unwind&) {  // the thread ends in a function of the user's; nobody waits for its kernel
-        count_one();
+        tell(at);
         throw;
       } catch (...) {  // the caller's thread meets it again
       }
-      count_one();
+      tell(at);
     }
   }
   std::vector<OnDisk> wait() {
-    for (;;) {
-      const std::uint32_t rung = bell_.rung();
-      if (done_.load() == kernels_.size()) return std::move(results_);
-      bell_.wait(rung, std::chrono::seconds(1));
-    }
+    std::vector<OnDisk> results(kernels_.size());
+    for (std::size_t at = 0; at < kernels_.size(); ++at)
+      if (is_done(at)) results[at] = std::move(results_[at]);
+    return results;
   }
 
  private:
-  void count_one() {
-    done_.fetch_add(1);
+  bool in_child() const { return generation_ != support::process_generation(); }
+  void tell(std::size_t at) {
+    done_[at].store(true);
     bell_.ring();
+  }
+  /// Waits for the thread that does it. False where that one stayed in the parent.
+  bool is_done(std::size_t at) {
+    for (;;) {
+      const std::uint32_t rung = bell_.rung();
+      if (done_[at].load()) return true;
+      if (in_child()) return false;
+      bell_.wait(rung, std::chrono::seconds(1));
+    }
   }
   bool is_again(std::size_t at) const {
     const auto same = [&](const ops::NeededKernel& each) {
@@ -248,9 +258,10 @@ class Runtime::Impl::FoundOnDisk {
   const std::vector<ops::NeededKernel> kernels_;
   const Device device_;
   const std::uint32_t generation_ = support::process_generation();
-  std::atomic<std::size_t> next_{0}, done_{0};
+  std::atomic<std::size_t> next_{0};
   support::Bell bell_;
   std::vector<OnDisk> results_;
+  std::vector<std::atomic<bool>> done_;  ///< results that stay as they are
 };
 
 std::vector<Runtime::Impl::OnDisk> Runtime::Impl::load_found(const std::vector<ops::NeededKernel>& kernels,

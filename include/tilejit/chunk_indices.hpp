@@ -26,7 +26,7 @@ inline constexpr int kChunkTokens = 64;
 /// written behind the tensor. Rows behind the last chunk keep what they held. N may be 0. All are i32 on one device;
 /// cu_seqlens is contiguous, rows of chunk_indices begin at multiples of 8 bytes. Legal values of cu_seqlens are 0 to
 /// T, none below the one before it. With other values, still no memory but these tensors' is read or written. Chunks
-/// are then listed as the numbers say, and total_chunks is right below 2^32 chunks (as bits, without a sign).
+/// are then listed as the numbers say, and total_chunks is at most 2^32 - 1 (as bits, without a sign).
 /// TJ_CHECK=1 refuses the call where a number is below 0, below the one before it or above 2^30, and names the first.
 struct ChunkIndicesArgs {
   static constexpr const char* kOp = "chunk_indices";

@@ -33,9 +33,9 @@ struct ChunkStatesConfig;
 /// contiguous. Memory that is written meets no other tensor's.
 ///
 /// Family sm90 alone has kernels: other targets are refused by name. Bounds that are bad count as chunk_cumsum() says.
-/// Chunks before a sequence are counted by bounds that are not moved, so rows of h may then be left out. TJ_CHECK=1
-/// refuses the call, and names the first bad entry. Equal calls give equal bits. Errors are tj::Error, naming the
-/// argument. Thread safe.
+/// Chunks before a sequence are counted by bounds that are not moved, so rows of h and of v_new may then be left out,
+/// and none is another chunk's. TJ_CHECK=1 refuses the call, and names the first bad entry. Equal calls give equal
+/// bits. Errors are tj::Error, naming the argument. Thread safe.
 struct ChunkStatesArgs {
   static constexpr const char* kOp = "chunk_states";
   using Config = ChunkStatesConfig;

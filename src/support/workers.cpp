@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <iterator>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -17,43 +16,25 @@
 #include "support/atomic_file.hpp"
 #include "support/fail.hpp"
 #include "support/fork_safe.hpp"
+#include "support/lasting.hpp"
 #include "support/process_end.hpp"
 #include "support/signals_blocked.hpp"
 
 namespace tj::support {
 
-struct Workers::Thread {
-  pthread_t id{};
-  bool done = false;
-};
-
-namespace {
-
-using Threads = std::vector<std::unique_ptr<Workers::Thread>>;
-
-void join(const Threads& threads) noexcept {
-  for (const auto& thread : threads) ::pthread_join(thread->id, nullptr);
-}
-
-}  // namespace
-
 struct Workers::State {
   Mutex mutex;  ///< of what is below, and of the queues
   bool stopped = false;
   std::uint32_t generation = process_generation();
-  Threads threads;
+  std::vector<pthread_t> threads;  ///< begun, and not joined
   std::vector<std::weak_ptr<Queue>> queues;
 
-  /// Takes those that have ended. A child drops its parent's.
-  Threads ended() {
-    Threads gone;
+  /// Lets go of those that have ended. It waits for none: what is local to a thread may take long to be destroyed, and
+  /// may call the library. A child drops its parent's.
+  void join_ended() {
     if (generation != process_generation()) threads.clear();
     generation = process_generation();
-    const auto alive =
-        std::stable_partition(threads.begin(), threads.end(), [](const auto& each) { return !each->done; });
-    std::move(alive, threads.end(), std::back_inserter(gone));
-    threads.erase(alive, threads.end());
-    return gone;
+    std::erase_if(threads, [](pthread_t thread) { return ::pthread_tryjoin_np(thread, nullptr) == 0; });
   }
 };
 
@@ -61,10 +42,25 @@ namespace {
 
 thread_local constinit const Workers::Queue* works_at = nullptr;  ///< of a thread that is none of the program's
 
-struct Start {
-  std::shared_ptr<Workers::Queue> queue;
-  Workers::Thread* thread = nullptr;
-};
+using Kept = std::shared_ptr<Workers::Queue>;
+
+/// Comes behind the destructors of all that tasks have made local to the thread: these may ask about the queue.
+void leave(void* kept) {
+  works_at = nullptr;
+  delete static_cast<Kept*>(kept);
+}
+
+/// Waits without the mutex. A thread whose own end stops its workers waits for the others alone, and a child forked in
+/// the meantime for none.
+void join(const std::vector<pthread_t>& threads, std::uint32_t generation) noexcept {
+  for (const pthread_t thread : threads) {
+    if (generation != process_generation()) return;
+    if (::pthread_equal(thread, ::pthread_self()) != 0)
+      ::pthread_detach(thread);
+    else
+      ::pthread_join(thread, nullptr);
+  }
+}
 
 }  // namespace
 
@@ -79,12 +75,13 @@ std::shared_ptr<Workers::Queue> Workers::queue(int most) {
 }
 
 void Workers::stop() {
-  Threads all;
+  std::vector<pthread_t> all;
+  const std::uint32_t generation = process_generation();
   std::vector<std::pair<std::shared_ptr<Queue>, Tasks>> dropped;
   {
     const std::lock_guard lock(state_->mutex);
     state_->stopped = true;
-    join(state_->ended());
+    state_->join_ended();
     all.swap(state_->threads);
     for (const auto& each : state_->queues)
       if (auto queue = each.lock()) {
@@ -95,7 +92,7 @@ void Workers::stop() {
       }
   }
   dropped.clear();  // without the lock, and before the wait: who waits for a task learns that it is gone
-  join(all);
+  join(all, generation);
 }
 
 bool Workers::stopped() const {
@@ -123,15 +120,15 @@ void Workers::Queue::forget_parents() {
 bool Workers::Queue::begin_threads(std::string* problem) {
   const SignalsBlocked blocked;
   while (threads_ < most_ && static_cast<std::size_t>(threads_) < waiting_.size() + running_.size()) {
-    auto thread = std::make_unique<Thread>();
-    auto start = std::make_unique<Start>(Start{shared_from_this(), thread.get()});
+    pthread_t thread{};
+    auto kept = std::make_unique<Kept>(shared_from_this());
     state_->threads.reserve(state_->threads.size() + 1);
-    if (const int error = ::pthread_create(&thread->id, nullptr, &work, start.get()); error != 0) {
+    if (const int error = ::pthread_create(&thread, nullptr, &work, kept.get()); error != 0) {
       *problem = errno_text(error);
       return false;
     }
-    static_cast<void>(start.release());
-    state_->threads.push_back(std::move(thread));
+    static_cast<void>(kept.release());
+    state_->threads.push_back(thread);
     ++threads_;
   }
   return true;
@@ -139,12 +136,11 @@ bool Workers::Queue::begin_threads(std::string* problem) {
 
 bool Workers::Queue::add(Task task) {
   end_first("");
-  Threads gone;
   std::string problem;
   {
     const std::lock_guard lock(state_->mutex);
     if (state_->stopped || process_is_ending()) return false;
-    gone = state_->ended();
+    state_->join_ended();
     forget_parents();
     waiting_.push_back(std::make_shared<Task>(std::move(task)));
     if (!begin_threads(&problem) && threads_ == 0)
@@ -152,7 +148,6 @@ bool Workers::Queue::add(Task task) {
     else
       problem.clear();
   }
-  join(gone);
   if (!problem.empty())
     fail(Stage::load, Code::out_of_memory,
          cat("the system gives no thread for work in the background: ", problem,
@@ -163,7 +158,7 @@ bool Workers::Queue::add(Task task) {
 void Workers::Queue::go_on() {
   const std::lock_guard lock(state_->mutex);
   if (generation_ == 0 || generation_ == process_generation() || state_->stopped) return;
-  join(state_->ended());
+  state_->join_ended();
   forget_parents();
   std::string problem;
   begin_threads(&problem);  // where there is none now, there may be one at the next call
@@ -183,14 +178,13 @@ bool Workers::Queue::take(std::shared_ptr<Task>& task, bool ending, Tasks& dropp
 }
 
 /// Another thread takes its place while there is work.
-void Workers::Queue::lose(Thread& thread, std::shared_ptr<Task>& task) {
+void Workers::Queue::lose(std::shared_ptr<Task>& task) {
   {
     const std::lock_guard lock(state_->mutex);
     std::erase(running_, task);
   }
   task.reset();
   const std::lock_guard lock(state_->mutex);
-  thread.done = true;
   --threads_;
   if (state_->stopped || process_is_ending()) return;
   try {
@@ -200,24 +194,21 @@ void Workers::Queue::lose(Thread& thread, std::shared_ptr<Task>& task) {
   }
 }
 
-void* Workers::Queue::work(void* given) {
-  const std::unique_ptr<Start> start(static_cast<Start*>(given));
-  Queue& queue = *start->queue;
+void* Workers::Queue::work(void* kept) {
+  Queue& queue = **static_cast<Kept*>(kept);
+  at_thread_end(&leave, kept);
   works_at = &queue;
   Tasks dropped;
   for (std::shared_ptr<Task> task;;) {
     const BeforeEnd before_end;
     {
       const std::lock_guard lock(queue.state_->mutex);
-      if (!queue.take(task, !before_end, dropped)) {
-        start->thread->done = true;
-        break;
-      }
+      if (!queue.take(task, !before_end, dropped)) break;
     }
     try {
       (*task)();
     } catch (abi::__forced_unwind&) {  // the thread ends in a function of the user's
-      queue.lose(*start->thread, task);
+      queue.lose(task);
       throw;
     } catch (...) {  // against the rule; nobody is there to be told
     }

@@ -1,7 +1,8 @@
 // Threads of the library's own, for long work that no caller waits for.
 //
 // Decides when a thread begins and ends, and what becomes of the work when the process forks or ends. Does not decide
-// what is worked at. Invariants: a queue's tasks begin in their order; no thread is there without a task.
+// what is worked at. Invariants: a queue's tasks begin in their order; no thread is there without a task. A queue is
+// there until what tasks have made local to its threads is destroyed, which may call the library.
 //
 // A fork: the child has none of these threads. Its next call of a queue there starts threads of its own, and tasks that
 // were under way in the parent begin anew. The process's end: no task begins any more, and the process waits for those
@@ -23,7 +24,6 @@ class Workers {
   /// Throws nothing. It may end its thread by pthread_exit(), as a function of the user's may: another takes its place.
   using Task = std::function<void()>;
   class Queue;
-  struct Thread;  ///< for workers.cpp
 
   Workers();
   ~Workers() { stop(); }
@@ -63,11 +63,11 @@ class Workers::Queue : public std::enable_shared_from_this<Workers::Queue> {
   Queue(Key, std::shared_ptr<State> state, int most) : state_(std::move(state)), most_(most) {}
 
  private:
-  static void* work(void* start);  ///< not noexcept: a thread may end in a task
+  static void* work(void* kept);  ///< not noexcept: a thread may end in a task
   bool take(std::shared_ptr<Task>& task, bool ending, Tasks& dropped);
   bool begin_threads(std::string* problem);
   void forget_parents();
-  void lose(Thread& thread, std::shared_ptr<Task>& task);
+  void lose(std::shared_ptr<Task>& task);
 
   // Guarded by the workers' mutex.
   const std::shared_ptr<State> state_;

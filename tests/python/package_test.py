@@ -40,6 +40,36 @@ thread.join()
 print(os.waitpid(child, 0)[1])
 """
 
+# The signal comes in the middle of the first call, wherever that is.
+SIGNAL = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[1])
+import tilejit
+from tilejit import _library
+signal.alarm(60)
+done = []
+def fork(*_):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        tilejit.counters()
+        os._exit(0)
+    done.append(os.waitpid(child, 0)[1])
+def call(*_):
+    done.append(tilejit.counters()["loads"])
+    gates.append(_library.gate().value)
+gates, sent, declare = [], [], _library._declare
+def interrupted(*given):
+    declare(*given)
+    if not sent:
+        sent.append(True)
+        os.kill(os.getpid(), signal.SIGUSR1)
+_library._declare = interrupted
+signal.signal(signal.SIGUSR1, {"fork": fork, "call": call}[sys.argv[2]])
+tilejit.counters()
+print(done, all(each == _library.gate().value for each in gates))
+"""
+
 
 class Package(unittest.TestCase):
     def test_structures_are_those_of_the_header(self):
@@ -92,6 +122,13 @@ class Package(unittest.TestCase):
         """The child neither waits for a thread that it does not have, nor finds the loader half done. sys.path may hold anything."""
         done = subprocess.run([sys.executable, "-c", FORK, os.path.dirname(PACKAGE), os.environ["TJ_TEST_LIBRARY"]], capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stdout), (0, "0\n"), done.stderr)
+
+    def test_a_signals_handler_while_its_thread_opens_the_library(self):
+        """The handler may fork, or call the library; whose gate it has given away then is the one that the interpreter's end closes."""
+        environment = dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(os.environ["TJ_TEST_LIBRARY"]))
+        for act in ("fork", "call"):
+            done = subprocess.run([sys.executable, "-c", SIGNAL, os.path.dirname(PACKAGE), act], capture_output=True, text=True, env=environment)
+            self.assertEqual((done.returncode, done.stdout), (0, "[0] True\n"), f"{act}: {done.stderr}")
 
     def test_nvrtc_of_another_folder_of_packages(self):
         """A wheel of NVRTC in a folder of sys.path that is not the package's is found, where LD_LIBRARY_PATH names no other."""
@@ -149,11 +186,16 @@ class Package(unittest.TestCase):
         done = subprocess.run([sys.executable, "-m", "tilejit", "--cmake-dir"], capture_output=True, text=True, env=env)
         self.assertEqual(done.returncode, 1)
         self.assertIn("is no wheel", done.stderr)
-        with open("/dev/full", "w") as full:
-            done = subprocess.run([sys.executable, "-m", "tilejit"], stdout=full, stderr=subprocess.PIPE, text=True, env=env)
-        self.assertEqual((done.returncode, done.stderr), (1, "tilejit: standard output cannot be written: No space left on device\n"))
-        done = subprocess.run(f"'{sys.executable}' -m tilejit >&-", shell=True, stderr=subprocess.PIPE, text=True, env=env)
-        self.assertEqual((done.returncode, done.stderr), (1, "tilejit: standard output is closed\n"))
+        done = subprocess.run([sys.executable, "-m", "tilejit", "--help"], capture_output=True, text=True, env=env)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for part in ("python -m tilejit", "--help", "--cmake-dir", "--include-dir"):
+            self.assertIn(part, done.stdout)
+        for words in ("", " --help"):
+            for unbuffered in ("", " -u"):
+                done = subprocess.run(f"'{sys.executable}'{unbuffered} -m tilejit{words} > /dev/full", shell=True, stderr=subprocess.PIPE, text=True, env=env)
+                self.assertEqual((done.returncode, done.stderr), (1, "tilejit: standard output cannot be written: No space left on device\n"))
+            done = subprocess.run(f"'{sys.executable}' -m tilejit{words} >&-", shell=True, stderr=subprocess.PIPE, text=True, env=env)
+            self.assertEqual((done.returncode, done.stderr), (1, "tilejit: standard output is closed\n"))
 
 
 if __name__ == "__main__":

@@ -43,6 +43,18 @@ class Ready(Case):
                 self.assertEqual((len(short.params), short), (1, long))
                 self.assertIs(returned, other_options["out"])
 
+    def test_the_host_that_was_given_away_stays(self):
+        """A signal's handler, or another thread, may ask for it while it is made."""
+        given, real = [], _ready._host
+        def made():
+            if not given:
+                given.append(None)
+                given[0] = _ready.host()
+            return real()
+        with mock.patch.object(_ready, "_hosts", {}), mock.patch.object(_ready, "_host", made):
+            self.assertEqual(_ready.host(), given[0])
+            self.assertEqual(_ready.host(), given[0])
+
     def test_made_results(self):
         q = Array((1, 2, 96, 64))
         o = self.known(lambda: self.runtime.fmha(q, q, q))

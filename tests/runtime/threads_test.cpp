@@ -1,11 +1,14 @@
-// Protects a runtime that many threads use at once: one compile a kernel, every call launched. Readers of the table of
-// kernels never see a half-written slot.
+// Protects a runtime that many threads use at once: one compile a kernel, every call launched, and a forked child that
+// goes on alone. Readers of the table of kernels never see a half-written slot.
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <barrier>
+#include <cstddef>
 #include <functional>
 #include <memory>
+#include <string_view>
 #include <thread>
 
 #include "kernel_table.hpp"
@@ -142,6 +145,36 @@ TEST_CASE("a binary among others that the driver refuses is loaded once, and mad
     CHECK(elsewhere == 0);
     CHECK(count_calls(many.cuda, "cuModuleLoadData") == kernels + (compiles ? 1 : 0));
   }
+}
+
+TEST_CASE("a child that the log's sink forks while others load kernels of a list makes what they had begun itself") {
+  constexpr int kOthers = 3;  // threads beside the caller's
+  Many many;
+  std::atomic<int> loading{0};
+  std::atomic<bool> forked{false};
+  pid_t child = -1;
+  tj::Options options = many.options();
+  options.log_level = tj::LogLevel::trace;
+  options.log_sink = [&, caller = std::this_thread::get_id()](tj::LogLevel, std::string_view) {
+    if (forked) return;
+    if (std::this_thread::get_id() != caller) {
+      for (++loading; !forked;) std::this_thread::yield();
+      return;
+    }
+    while (loading < kOthers) std::this_thread::yield();
+    child = ::fork();
+    forked = true;
+    if (child == 0) ::alarm(60);
+  };
+  std::size_t reports = 0;
+  {
+    Runtime runtime(options);
+    reports = runtime.prepare_flags("fmha", many.cached, Many::kOn).size();
+    if (child == 0) ::_exit(reports == many.names.size() && runtime.counters().compiles == 0 ? 0 : 1);
+  }
+  CHECK(reports == many.names.size());
+  REQUIRE(child > 0);
+  CHECK(tj::testing::wait_for(child) == 0);
 }
 
 TEST_CASE("threads that each prepare many kernels end with each of them once") {

@@ -1,5 +1,5 @@
 // Protects work in the background: its order, how much goes on at once, its end, and what becomes of it in a forked
-// child.
+// child. Destructors of what is local to a thread run at that thread's end, and may call the library.
 #include "support/workers.hpp"
 
 #include <doctest/doctest.h>
@@ -9,9 +9,12 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "support/fork_safe.hpp"
@@ -229,6 +232,92 @@ TEST_CASE("a task may end its thread, and the others are worked at by another on
   REQUIRE(queue->add([&] { ++done; }));
   wait_until([&] { return done == 7; });
   workers.stop();
+}
+
+/// An object of a thread's own. It is destroyed as the thread ends, behind all tasks.
+struct AtEnd {
+  ~AtEnd() {
+    if (act) act();
+  }
+  std::function<void()> act;
+};
+thread_local AtEnd at_end;
+
+/// A task makes the object, and the thread comes to its destructor before this returns.
+void begin_end(Workers::Queue& queue, Gate& gate, std::function<void()> act) {
+  REQUIRE(queue.add([&gate, act = std::move(act)] {
+    at_end.act = [&gate, act] {
+      gate.pass();
+      act();
+    };
+  }));
+  gate.wait_for_arrivals(1);
+}
+
+TEST_CASE("what a thread's end destroys may ask about the end of its workers, and is told when that has begun") {
+  CHECK(wait_for(start_child([] {
+          ::alarm(60);
+          Gate gate;
+          Workers workers;
+          const auto queue = workers.queue(1);
+          std::string_view why;
+          begin_end(*queue, gate,
+                    [&why] { wait_until([&why] { return !(why = Workers::why_wait_no_more()).empty(); }); });
+          gate.open();
+          workers.stop();  // waits for that thread, without what the question needs
+          return why.find("this runtime is ending") == why.npos ? 1 : 0;
+        })) == 0);
+}
+
+TEST_CASE("no call waits for what the end of another thread destroys") {
+  CHECK(wait_for(start_child([] {
+          ::alarm(60);
+          Gate gate;
+          std::atomic<int> done{0};
+          Workers workers;
+          const auto queue = workers.queue(1);
+          begin_end(*queue, gate, [&done] { ++done; });
+          if (!queue->add([&done] { ++done; })) return 1;
+          wait_until([&done] { return done == 1; });
+          gate.open();
+          workers.stop();
+          return done == 2 ? 0 : 2;
+        })) == 0);
+}
+
+TEST_CASE("a queue that all others have let go of is there until its thread's end is over") {
+  Gate task;
+  std::atomic<int> there{0};
+  Workers workers;
+  auto queue = workers.queue(1);
+  const std::weak_ptr<Workers::Queue> asked = queue;
+  REQUIRE(queue->add([&] {
+    at_end.act = [&] { there = asked.expired() ? -1 : 1; };
+    task.pass();
+  }));
+  task.wait_for_arrivals(1);
+  queue.reset();
+  task.open();
+  wait_until([&] { return there != 0; });
+  CHECK(there == 1);
+  workers.stop();
+  CHECK(asked.expired());
+}
+
+TEST_CASE("the end of a thread may end its own workers") {
+  CHECK(wait_for(start_child([] {
+          ::alarm(60);
+          Gate gate;
+          auto workers = std::make_unique<Workers>();
+          std::atomic<bool> ended{false};
+          begin_end(*workers->queue(1), gate, [&] {
+            workers.reset();
+            ended = true;
+          });
+          gate.open();
+          wait_until([&] { return ended.load(); });
+          return 0;
+        })) == 0);
 }
 
 }  // namespace

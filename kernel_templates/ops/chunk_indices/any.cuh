@@ -2,7 +2,7 @@
 //
 // Decides how one block finds the places of its sequences' chunks: it counts the chunks of all sequences before its
 // own, so that no block waits for another. Invariant: nothing is read but cu_seqlens, nothing is written behind the
-// capacity, whatever the lengths say.
+// capacity, whatever the lengths say, and no chunk takes another one's row: counts stop at 2^32 - 1.
 #pragma once
 
 #include "ops/chunk_indices/params.cuh"
@@ -43,6 +43,9 @@ TJ_DEVICE u32 chunks_of(const Params& params, int sequence) {
   return static_cast<int>(end) > static_cast<int>(begin) ? (end - begin - 1) / C::kChunk + 1 : 0;
 }
 
+/// Lengths of a list that falls may have any sum.
+TJ_DEVICE u32 sum_of(u32 chunks, u32 others) { return chunks + min(others, ~chunks); }
+
 template <class C>
 TJ_DEVICE void begin(Lister<C>& lister, const Tile&) {
   lister.before = 0;
@@ -67,7 +70,7 @@ TJ_DEVICE void count_chunks(Lister<C>& lister, const Tile& tile, int i) {
   for (int k = 0; k < C::kBatch; k += 32) {
     const u32 chunks =
         chunks_of<C>(lister.params, min(at + k, tile.first - 1));  // no load waits for the question whether it counts
-    if (at + k < tile.first) lister.before += chunks;
+    if (at + k < tile.first) lister.before = sum_of(lister.before, chunks);
   }
 }
 
@@ -79,24 +82,24 @@ TJ_DEVICE void list_chunks(Lister<C>& lister, const Tile& tile) {
   u32 all_before = lister.before;
   for (int u = 0; u < unit; ++u) {
     const int sequence = tile.first + u * 32 + lane;
-    if (sequence < params.sequences) all_before += chunks_of<C>(params, sequence);
+    if (sequence < params.sequences) all_before = sum_of(all_before, chunks_of<C>(params, sequence));
   }
   const int first = tile.first + unit * 32, first_of_warp = first - unit % (C::kLanes / 32) * 32;
   const u32 own = first + lane < params.sequences ? chunks_of<C>(params, first + lane) : 0;
   u32 own_before = 0, of_warp = own;
 #pragma unroll
   for (int bit = 1; bit < 32; bit *= 2) {  // sums over aligned groups of 2, 4, ... lanes
-    all_before += dev::shuffle_xor(all_before, bit);
+    all_before = sum_of(all_before, dev::shuffle_xor(all_before, bit));
     const u32 neighbours = dev::shuffle_xor(of_warp, bit);
-    if ((lane & bit) != 0) own_before += neighbours;
-    of_warp += neighbours;
+    if ((lane & bit) != 0) own_before = sum_of(own_before, neighbours);
+    of_warp = sum_of(of_warp, neighbours);
   }
   if (tile.index == params.tiles - 1 && unit == C::kWarps - 1 && lane == 0)
-    dev::store_global(params.total, all_before + of_warp);
+    dev::store_global(params.total, sum_of(all_before, of_warp));
 #pragma unroll 1
   for (int s = 0; s < 32 && first_of_warp + s < params.sequences;
        ++s) {  // s is the same in all of a warp; a lane without such a sequence has no chunk of it
-    const u32 place = from_unit(all_before + own_before, s),
+    const u32 place = from_unit(sum_of(all_before, own_before), s),
               room = place < static_cast<u32>(params.capacity) ? static_cast<u32>(params.capacity) - place : 0;
     const u32 chunks = min(from_unit(own, s), room);
     for (u32 c = static_cast<u32>(lane); c < chunks; c += 32)

@@ -22,7 +22,11 @@ using dev::next_tile;
 using dev::tile_count;
 using dev::u32;
 
-/// A tile of delta_chunks' states, and the number of its first chunk among those of all sequences.
+/// Numbers of chunks from these on have no row: h has at most 2^30 matrices, v_new as many rows.
+inline constexpr u32 kNoMatrix = 1u << 30, kNoRows = kNoMatrix / kChunk;
+
+/// A tile of delta_chunks' states, and the number of its first chunk among those of all sequences. A list that falls
+/// may have lengths of any sum: it stops where no number has a row.
 struct Tile : delta_chunks::Tile {
   u32 before;
 };
@@ -40,7 +44,7 @@ TJ_DEVICE Tile tile_at(const Params& params, int index) {
   for (int n = 0; n < tile.sequence; ++n) {
     const int begin = end;
     end = delta_chunks::bound_at(rule, n + 1);
-    tile.before += static_cast<u32>(max(0, end - begin) + kChunk - 1) / kChunk;
+    tile.before = min(tile.before + static_cast<u32>(max(0, end - begin) + kChunk - 1) / kChunk, kNoMatrix);
   }
   return tile;
 }
@@ -212,7 +216,7 @@ TJ_DEVICE void put_values(Writer<C>& writer, const Tile& tile, int i, u32 slot) 
   const int column = delta_chunks::first_column<C>(tile);
   const Place place = delta_chunks::place_of(tile, i);
   if (writer.params.values == kValuesOfChunks) {
-    const int row = static_cast<int>((tile.before + static_cast<u32>(i)) * kChunk);
+    const int row = static_cast<int>(min(tile.before + static_cast<u32>(i), kNoRows) * kChunk);
     dev::store_box_4d(&params.o, slot, column, row, tile.head, 0);
   } else if (writer.params.values == kValuesOfTokens) {
     if (params.rule.cu_seqlens != nullptr)

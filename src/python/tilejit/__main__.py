@@ -55,7 +55,9 @@ def tool() -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tilejit", description="Prints devices, targets, cache and versions.")
+    # Its own --help would end the process, and say nothing of an output that cannot be written.
+    parser = argparse.ArgumentParser(prog="python -m tilejit", description="Prints devices, targets, cache and versions.", add_help=False)
+    parser.add_argument("-h", "--help", action="store_true", help="show this help message and exit")
     parser.add_argument("--cmake-dir", action="store_true", help="print the folder for CMake's tilejit_DIR")
     parser.add_argument("--include-dir", action="store_true", help="print the folder of tilejit/tilejit.hpp")
     given = parser.parse_args()
@@ -63,11 +65,14 @@ def main() -> int:
         print("tilejit: standard output is closed", file=sys.stderr)
         return 1
     try:
-        if given.cmake_dir:
-            print(_folder("lib", "cmake", "tilejit"))
-        if given.include_dir:
-            print(_folder("include"))
-        if not given.cmake_dir and not given.include_dir:
+        if given.help:
+            print(parser.format_help(), end="")
+        elif given.cmake_dir or given.include_dir:
+            if given.cmake_dir:
+                print(_folder("lib", "cmake", "tilejit"))
+            if given.include_dir:
+                print(_folder("include"))
+        else:
             _show()
         sys.stdout.flush()
     except Error as error:

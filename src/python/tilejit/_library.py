@@ -22,7 +22,8 @@ _MOST_SHOWN = 200
 _MOST_BITS_SHOWN = 128
 _MOST_SECONDS = 10.0  # that the interpreter's end waits for functions of the program
 _NO_FLAGS = (str, bytes, bytearray, list, tuple, dict, set)
-_lock = threading.Lock()
+# Of the thread that opens the library: a handler of a signal may call it, or fork, in the middle of that.
+_lock = threading.RLock()
 # A child that were forked while another thread opens the library would wait for that thread for ever: forks wait for it.
 os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 _opened = None
@@ -100,7 +101,9 @@ def _all():
     if _opened is None:
         with _lock:
             if _opened is None:
-                _opened = _open()
+                made = _open()
+                if _opened is None:  # else a signal's handler has opened it meanwhile, and may have given its gate away
+                    _opened = made
     return _opened
 
 

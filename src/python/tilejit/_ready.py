@@ -60,15 +60,15 @@ def _named(text: str) -> int:
     return id(name)
 
 
-_the_host = None
+_hosts = {}
 
 
 def host() -> int:
     """Functions of Python that the library calls; the structure lives as long as the process."""
-    global _the_host
-    if _the_host is None:
-        _the_host = _host()
-    return ctypes.addressof(_the_host)
+    found = _hosts.get("host")
+    if found is None:
+        found = _hosts.setdefault("host", _host())  # the first one stays: another thread, or a signal's handler, may have given it away
+    return ctypes.addressof(found)
 
 
 def plain(value):

@@ -19,6 +19,7 @@ using test::Ints;
 namespace {
 
 constexpr Device kCpu{DeviceKind::cpu, 0};
+constexpr std::int64_t kMostCounted = std::numeric_limits<std::uint32_t>::max();
 
 std::string of_lengths(const Ints& lengths, std::int32_t start = 0) {
   return test::list_chunks_of(testing::model_runtime(), kCpu, lengths, start);
@@ -101,7 +102,7 @@ TEST_CASE("no list is left by numbers that make no sense") {
 }
 
 TEST_CASE(
-    "random numbers in place of lengths: no access outside the tensors, the number is the sum of all in 32 bits") {
+    "random numbers in place of lengths: no access outside the tensors, the number is the sum of all up to 2^32 - 1") {
   constexpr std::int32_t kLeast = std::numeric_limits<std::int32_t>::min(),
                          kMost = std::numeric_limits<std::int32_t>::max(), kPoison = -77;
   constexpr std::int32_t kOdd[] = {0,       1,     63,        64, 65,  1000,   1 << 25,
@@ -119,15 +120,31 @@ TEST_CASE(
           ChunkIndicesArgs{Tensor::contiguous(ends.data(), kCpu, DType::i32, {static_cast<std::int64_t>(count) + 1}),
                            Tensor::contiguous(list, kCpu, DType::i32, {static_cast<std::int64_t>(capacity), 2}),
                            Tensor::contiguous(&total, kCpu, DType::i32, {1})});
-      std::uint32_t expected = 0;
+      std::int64_t expected = 0;
       for (std::size_t s = 0; s < count; ++s)
-        if (ends[s + 1] > ends[s])
-          expected += (static_cast<std::uint32_t>(ends[s + 1]) - static_cast<std::uint32_t>(ends[s]) - 1) / 64 + 1;
-      CHECK(static_cast<std::uint32_t>(total) == expected);
+        expected += (std::max<std::int64_t>(0, std::int64_t{ends[s + 1]} - ends[s]) + 63) / 64;
+      CHECK(static_cast<std::uint32_t>(total) == std::min(expected, kMostCounted));
       const auto poison = [](std::int32_t value) { return value == kPoison; };
       CHECK(std::all_of(pairs.begin(), pairs.begin() + 16, poison));
       CHECK(std::all_of(pairs.end() - 16, pairs.end(), poison));
     }
+  }
+}
+
+TEST_CASE("no chunk takes the row of another one, whatever the list adds up to") {
+  constexpr std::int32_t kLeast = std::numeric_limits<std::int32_t>::min(),
+                         kMost = std::numeric_limits<std::int32_t>::max();
+  for (const std::size_t count :
+       {131, 300}) {  // 64 sequences of 2^26 chunks and more; behind them one that would have row 1
+    Ints ends = {0, 1, kLeast}, pairs(6, -77);
+    while (ends.size() < count) ends.insert(ends.end(), {kMost, kLeast});
+    ends.insert(ends.end(), {kLeast + 1});
+    std::int32_t total = 0;
+    testing::model_runtime().run(ChunkIndicesArgs{
+        Tensor::contiguous(ends.data(), kCpu, DType::i32, {static_cast<std::int64_t>(ends.size())}),
+        Tensor::contiguous(pairs.data(), kCpu, DType::i32, {3, 2}), Tensor::contiguous(&total, kCpu, DType::i32, {1})});
+    CHECK(static_cast<std::uint32_t>(total) == kMostCounted);
+    CHECK(pairs == Ints{0, 0, 2, 0, 2, 1});
   }
 }
 

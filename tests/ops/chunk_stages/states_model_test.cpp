@@ -1,9 +1,15 @@
 // Protects states before each chunk on the CPU model, against f64: types, widths, both orders of matrices, v_new by
-// chunks and by tokens, lists with zero lengths and bad bounds, few rows of h, and what is refused by name.
+// chunks and by tokens, lists with zero lengths and bad bounds, few rows of h, and what is refused by name. Lengths of
+// a list that falls have any sum.
+#include <sys/mman.h>
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "ops/chunk_stages/problem.hpp"
 #include "support/expect.hpp"
@@ -64,6 +70,37 @@ TEST_CASE("bad bounds, and few rows, stay inside") {
   problem.ends = {-5, 1 << 30, -7, 160};
   problem.states.cu_seqlens = test::list_tensor(problem.ends);
   CHECK_NOTHROW(testing::model_runtime().run(problem.states));
+}
+
+TEST_CASE("a chunk behind those that can be counted has no row, whatever its list adds up to") {
+  constexpr std::int64_t kTokens = (std::int64_t{1} << 28) - 64, kWidth = 64, kRows = 64, kApart = 8;
+  constexpr std::size_t kBytes = 2 * (kTokens * kApart + kWidth);  // rows overlap: nothing but the first ones is read
+  const auto free = [](void* memory) { munmap(memory, kBytes); };
+  const std::unique_ptr<void, decltype(free)> zeros(
+      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0), free);
+  REQUIRE(zeros.get() != MAP_FAILED);
+  const Device cpu{DeviceKind::cpu, 0};
+  for (const int power : {24, 25, 26}) {
+    CAPTURE(power);
+    const std::int64_t chunks = std::int64_t{1} << power, most = kTokens / kChunkTokens, whole = chunks / most;
+    // All sequences but the last count as empty: half the bounds alternate, and those behind the middle are zeros.
+    std::vector<std::int32_t> ends;
+    for (std::int64_t n = 0; n < whole; ++n) ends.insert(ends.end(), {0, static_cast<std::int32_t>(kTokens)});
+    ends.insert(ends.end(), {0, static_cast<std::int32_t>((chunks - whole * most) * kChunkTokens)});
+    ends.resize(2 * ends.size(), 0);
+    ends.push_back(static_cast<std::int32_t>(kRows));
+    std::vector<unsigned char> h(2 * kWidth * kWidth, test::kPoison), v_new(2 * kRows * kWidth, test::kPoison);
+    ChunkStatesArgs args;
+    args.k = args.w = args.u =
+        Tensor::strided(zeros.get(), cpu, DType::bf16, {kTokens, 1, kWidth}, {kApart, kApart, 1});
+    args.h = Tensor::contiguous(h.data(), cpu, DType::bf16, {1, 1, kWidth, kWidth});
+    args.v_new = Tensor::contiguous(v_new.data(), cpu, DType::bf16, {kRows, 1, kWidth});
+    args.cu_seqlens = test::list_tensor(ends);
+    CHECK_NOTHROW(testing::model_runtime().run(args));
+    const auto poison = [](unsigned char byte) { return byte == test::kPoison; };
+    CHECK(std::all_of(h.begin(), h.end(), poison));
+    CHECK(std::all_of(v_new.begin(), v_new.end(), poison));
+  }
 }
 
 TEST_CASE("what cannot be served is refused by name") {
