@@ -3,6 +3,7 @@
 // Decides which problems its kernels are checked by. Does not decide their tensors.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "ops/common/chunk_trial.hpp"
@@ -23,7 +24,7 @@ class ChunkStage : public Tabled<Args, kFromC, kFields> {
     for (const Fields& kernel : this->few_kernels(flags))
       for (const std::vector<std::int64_t>& lengths : sizes.lengths()) {
         ChunkTrial trial(sizes, lengths, flags_of_fields<kFields>(kernel));
-        if (const std::optional<int> choice = this->walk_choice(kernel)) trial.choice(*choice);
+        if (const std::optional<int> choice = walk_choice(kernel)) trial.choice(*choice);
         list.push_back(trial_of(trial, kernel, sizes));
       }
     return list;

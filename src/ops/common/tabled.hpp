@@ -21,8 +21,26 @@ namespace tj::ops {
 template <class Of, std::size_t N>
 Of structure_of(const std::array<Field<Of>, N>& fields);
 
+/// The choice that stands for a kernel's walk: none for the usual one.
+template <class Fields>
+std::optional<int> walk_choice(const Fields& kernel) {
+  if constexpr (requires { kernel.walk; })
+    if (kernel.walk != WalkChoice::usual) return static_cast<int>(kernel.walk);
+  return {};
+}
+
+/// A trial with a kernel's flags and choice; its name and tensors are the op's to add.
+template <const auto& kFields, class Fields>
+Trial trial_with(const Fields& kernel, const Sizes& sizes) {
+  Trial trial;
+  trial.kernel_flags = flags_of_fields<kFields>(kernel);
+  trial.flags = trial.kernel_flags + " " + sizes.flags();
+  trial.choice = walk_choice(kernel);
+  return trial;
+}
+
 /// A call's key has max_sms as its first size where limited calls take another walk, else 0. Such a table has the row
-/// of walk_field().
+/// of walk_field(). Combinations of flags that are no kernel are those whose structure says possible() is false.
 template <class Args, Args (*kFromC)(const void* structure), const auto& kFields>
 class Tabled : public Described<Args, kFromC> {
  protected:
@@ -58,8 +76,11 @@ class Tabled : public Described<Args, kFromC> {
   using Op::needed_kernels;
   std::vector<Request> requests(const Flags& flags) const override {
     std::vector<Request> list;
-    for (const Fields& kernel : kernels_of_flags<kFields, Fields>(this->name(), flags, choices_of_fields<kFields>()))
+    for (const Fields& kernel : kernels_of_flags<kFields, Fields>(this->name(), flags, choices_of_fields<kFields>())) {
+      if constexpr (requires { kernel.possible(); })
+        if (!kernel.possible()) continue;
       list.push_back(request_of_fields<kFields>(this->name(), kernel));
+    }
     return list;
   }
   std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
@@ -82,19 +103,6 @@ class Tabled : public Described<Args, kFromC> {
   /// The kernels that flags name, one where they name none: of trials.
   std::vector<Fields> few_kernels(const Flags& flags) const {
     return kernels_of_flags<kFields, Fields>(this->name(), flags, first_of_each(choices_of_fields<kFields>()));
-  }
-  static std::optional<int> walk_choice(const Fields& kernel) {
-    if constexpr (kWalks)
-      if (kernel.walk != WalkChoice::usual) return static_cast<int>(kernel.walk);
-    return {};
-  }
-  /// A trial of the kernel with its flags and its choice; name and tensors are the op's to add.
-  static Trial trial_of_sizes(const Fields& kernel, const Sizes& sizes) {
-    Trial trial;
-    trial.kernel_flags = flags_of_fields<kFields>(kernel);
-    trial.flags = trial.kernel_flags + " " + sizes.flags();
-    trial.choice = walk_choice(kernel);
-    return trial;
   }
 };
 
