@@ -5,9 +5,8 @@
 
 #include "ops/chunk_cumsum/chunk_cumsum.hpp"
 #include "ops/chunk_cumsum/params.cuh"
+#include "ops/common/chunk_stage.hpp"
 #include "ops/common/chunk_tokens.hpp"
-#include "ops/common/chunk_trial.hpp"
-#include "ops/common/described.hpp"
 #include "ops/common/empty.hpp"
 #include "ops/common/tensor_list.hpp"
 #include "ops/common/walk.hpp"
@@ -33,14 +32,13 @@ constexpr std::array<Field<CumsumKernel>, 2> kFields = {
 CumsumKernel kernel_of_args(const ChunkCumsumArgs& args) {
   return {args.gate.dtype == DType::f32 ? DType::bf16 : args.gate.dtype};
 }
-Request request_of_kernel(const CumsumKernel& kernel) { return request_of_fields<kFields>(kOp, kernel); }
 ChunkTokens tokens_of_call(const ChunkCumsumArgs& args) { return {kOp, "gate", args.gate, 2, args.cu_seqlens}; }
 
 class Builder : WalkBuilder {
  public:
   Builder(const CumsumKernel& kernel, const arch::Arch& arch)
       : WalkBuilder(kOp, "Summer", chunk_cumsum::kUnits, arch, kernel.walk, 4) {
-    graph_.name = request_of_kernel(kernel).name;
+    graph_.name = request_of_fields<kFields>(kOp, kernel).name;
     add_constants<kFields>(kOp, kernel, graph_);
   }
 
@@ -60,7 +58,7 @@ class Builder : WalkBuilder {
   static constexpr double kOperations = 16;  // of a number: five steps of sums over lanes, in the worst case a softplus
 };
 
-class ChunkCumsum final : public Described<ChunkCumsumArgs, chunk_cumsum_from_c> {
+class ChunkCumsum final : public ChunkStage<ChunkCumsumArgs, chunk_cumsum_from_c, kFields> {
  public:
   std::string_view name() const override { return kOp; }
 
@@ -70,66 +68,10 @@ class ChunkCumsum final : public Described<ChunkCumsumArgs, chunk_cumsum_from_c>
   }
   Device device_of(const void* args) const override { return get(args).gate.device; }
   bool asks_for_nothing(const void* args) const override { return is_empty(get(args).g_cu); }
-  bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {kNeeds}); }
 
   ProblemKey problem_key(const void* args) const override {
     return {key_of_fields<kFields>(kernel_of_args(get(args))), {get(args).max_sms}};
   }
-  Kernel choose(const ProblemKey& problem, const arch::Arch& arch) const override {
-    if (problem.sizes[0] == 0) return {problem.kind};
-    return kernel_of(problem, static_cast<int>(limited_walk(arch, arch.shared_barriers)));
-  }
-  Kernel kernel_of(const ProblemKey& problem, int choice) const override {
-    auto kernel = kernel_of_key<kFields, CumsumKernel>(problem.kind);
-    kernel.walk = static_cast<WalkChoice>(choice);
-    return {key_of_fields<kFields>(kernel), choice};
-  }
-  Request request_of(const Kernel& kernel) const override {
-    return request_of_kernel(kernel_of_key<kFields, CumsumKernel>(kernel.small_key));
-  }
-  Kernel kernel_of(const Request& request) const override {
-    return {key_of_fields<kFields>(kernel_of_fields<kFields, CumsumKernel>(request))};
-  }
-  std::vector<NeededKernel> needed_kernels(const void* config, const ChooseKernel& choose) const override {
-    const auto& of = *static_cast<const ChunkCumsumConfig*>(config);
-    ops::validate(of);
-    return {{this, choose({key_of_fields<kFields>(CumsumKernel{of.dtype})})}};
-  }
-  using Op::needed_kernels;
-  std::vector<Request> requests(const Flags& flags) const override {
-    std::vector<Request> list;
-    for (const CumsumKernel& kernel : kernels_of_flags<kFields, CumsumKernel>(kOp, flags, choices_of_fields<kFields>()))
-      list.push_back(request_of_kernel(kernel));
-    return list;
-  }
-  std::vector<Trial> trials(const Flags& given, const arch::Arch&) const override {
-    Flags flags = given;
-    std::vector<Trial> list;
-    const ChunkSizes sizes(kOp, flags);
-    for (const CumsumKernel& kernel :
-         kernels_of_flags<kFields, CumsumKernel>(kOp, flags, first_of_each(choices_of_fields<kFields>())))
-      for (const std::vector<std::int64_t>& lengths : sizes.lengths()) {
-        ChunkTrial trial(sizes, lengths, flags_of_fields<kFields>(kernel));
-        const std::size_t gate = trial.add("gate", kernel.dtype, {sizes.v_heads()}),
-                          g_cu = trial.add("g_cu", DType::f32, {sizes.v_heads()}, true);
-        const std::optional<std::size_t> ends = trial.add_ends();
-        if (kernel.walk != WalkChoice::usual) trial.choice(static_cast<int>(kernel.walk));
-        list.push_back(trial.build([gate, g_cu, ends](const ChunkTrial::View& view, const ChunkTrial::Use& use) {
-          ChunkCumsumArgs args;
-          args.gate = view(gate);
-          args.g_cu = view(g_cu);
-          if (ends) args.cu_seqlens = view(*ends);
-          use(&args);
-        }));
-      }
-    return list;
-  }
-
-  std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
-    arch::require(arch, kOp, kNeeds);
-    return {Builder(kernel_of_fields<kFields, CumsumKernel>(request), arch).build()};
-  }
-  GeometryFields geometry_fields() const override { return kWalkGeometry; }
   void tensors(void* args, TensorList& list) const override {
     ChunkCumsumArgs& of = get(args);
     list.reads("gate", of.gate);
@@ -158,6 +100,28 @@ class ChunkCumsum final : public Described<ChunkCumsumArgs, chunk_cumsum_from_c>
     p.units = static_cast<int>(slots_of(tokens)) * p.rule.heads;
     p.tiles = (p.units + chunk_cumsum::kUnits - 1) / chunk_cumsum::kUnits;
     walk_tiles(p.tiles, kBlocksPerSm, geometry, of.max_sms, plan);
+  }
+
+ private:
+  const arch::Needs& needs() const override { return kNeeds; }
+  CumsumKernel fields_of(const ChunkCumsumConfig& of) const override {
+    ops::validate(of);
+    return {of.dtype};
+  }
+  Candidate candidate(const CumsumKernel& kernel, const arch::Arch& arch) const override {
+    return Builder(kernel, arch).build();
+  }
+  Trial trial_of(ChunkTrial& trial, const CumsumKernel& kernel, const ChunkSizes& sizes) const override {
+    const std::size_t gate = trial.add("gate", kernel.dtype, {sizes.v_heads()}),
+                      g_cu = trial.add("g_cu", DType::f32, {sizes.v_heads()}, true);
+    const std::optional<std::size_t> ends = trial.add_ends();
+    return trial.build([=](const ChunkTrial::View& view, const ChunkTrial::Use& use) {
+      ChunkCumsumArgs args;
+      args.gate = view(gate);
+      args.g_cu = view(g_cu);
+      if (ends) args.cu_seqlens = view(*ends);
+      use(&args);
+    });
   }
 };
 

@@ -1,43 +1,25 @@
 // The checks behind ops::validate(ChunkCumsumArgs); the words of those that every op makes are tensor_checks.hpp's.
 #include "ops/chunk_cumsum/chunk_cumsum.hpp"
 #include "ops/common/chunk_tokens.hpp"
+#include "ops/gated_delta_rule/raw_gate.hpp"
 #include "support/fail.hpp"
 
 namespace tj::ops {
 namespace {
 
 using support::cat;
+using namespace gated_delta_rule;
 
 constexpr const char* kOp = "chunk_cumsum";
-constexpr const char *kEach[] = {"B", "T", "H"}, *kHeads[] = {"H"};
-
-/// Numbers of each head, of a raw gate.
-void check_heads(const ChunkCumsumArgs& args, const Named& gate, const Named& t) {
-  check_form(t);
-  check_device(t, args.gate.device, "gate");
-  check_same(t, 0, gate.at(gate.rank - 1), "gate's H");
-  check_strides(t, size_of(t.tensor.dtype), 0);
-  check_alignment(t, size_of(t.tensor.dtype));
-}
+constexpr const char* kEach[] = {"B", "T", "H"};
 
 void check_raw(const ChunkCumsumArgs& args, const Named& gate) {
-  const bool raw = args.gate_form == GateForm::raw;
-  if (raw && !args.a_log)
-    refuse(kOp, Code::invalid_argument, "a_log is absent and gate_form is 2 (raw); allowed: f32 [H]");
-  for (const auto* const given : {&args.a_log, &args.dt_bias})
-    if (*given && !raw)
-      refuse(kOp, Code::invalid_argument,
-             cat(given == &args.a_log ? "a_log" : "dt_bias", " is given and gate_form is ",
-                 static_cast<int>(args.gate_form), "; allowed with gate_form 2 (raw) alone"));
-  if (args.a_log) {
-    const Named a_log{kOp, "a_log", *args.a_log, kHeads, 1, "[H]"};
-    check_dtype(a_log, DType::f32, "");
-    check_heads(args, gate, a_log);
-  }
+  const GateHeads heads{kOp, gate.at(gate.rank - 1), "gate's H", args.gate.device, "gate"};
+  check_raw_gate(args.gate_form, args.a_log, args.dt_bias, heads);
   if (!args.dt_bias) return;
-  const Named bias{kOp, "dt_bias", *args.dt_bias, kHeads, 1, "[H]"};
+  const Named bias = head_numbers(kOp, "dt_bias", *args.dt_bias);
   if (args.dt_bias->dtype != DType::f32) check_dtype(bias, args.gate.dtype, ", as gate.dtype, or f32");
-  check_heads(args, gate, bias);
+  check_head_numbers(bias, heads);
 }
 
 }  // namespace
@@ -59,13 +41,11 @@ void validate(const ChunkCumsumArgs& args, bool on_model) {
   const Size heads = gate.at(gate.rank - 1);
   check_token_numbers(tokens, g_cu, heads, "gate's H", {});
   check_chunk_units(tokens, heads, 1);
-  if (args.gate_form < GateForm::log || args.gate_form > GateForm::raw)
-    refuse(kOp, Code::invalid_argument,
-           cat("gate_form is ", static_cast<int>(args.gate_form), "; allowed: 0 (log), 1 (exp), 2 (raw)"));
+  check_gate_form(kOp, args.gate_form);
   check_raw(args, gate);
   std::optional<Named> a_log, bias;
-  if (args.a_log) a_log.emplace(Named{kOp, "a_log", *args.a_log, kHeads, 1, "[H]"});
-  if (args.dt_bias) bias.emplace(Named{kOp, "dt_bias", *args.dt_bias, kHeads, 1, "[H]"});
+  if (args.a_log) a_log.emplace(head_numbers(kOp, "a_log", *args.a_log));
+  if (args.dt_bias) bias.emplace(head_numbers(kOp, "dt_bias", *args.dt_bias));
   check_written({&g_cu}, {&gate, a_log ? &*a_log : nullptr, bias ? &*bias : nullptr}, args.cu_seqlens);
   check_max_sms(kOp, args.max_sms);
 }

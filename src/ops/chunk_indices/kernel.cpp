@@ -7,8 +7,8 @@
 #include <new>
 
 #include "ops/chunk_indices/params.cuh"
-#include "ops/common/described.hpp"
 #include "ops/common/list_checks.hpp"
+#include "ops/common/tabled.hpp"
 #include "ops/common/tensor_checks.hpp"
 #include "ops/common/tensor_list.hpp"
 #include "ops/common/trial.hpp"
@@ -45,9 +45,8 @@ void check_size(const Named& t, int axis, Size wanted, const char* why) {
 
 class Builder : WalkBuilder {
  public:
-  Builder(const Request& request, const arch::Arch& arch)
-      : WalkBuilder(kOp, "Lister", kWarps, arch, kernel_of_fields<kWalkFields, WalkKernel>(request).walk) {
-    graph_.name = request.name;
+  Builder(const WalkKernel& kernel, const arch::Arch& arch) : WalkBuilder(kOp, "Lister", kWarps, arch, kernel.walk) {
+    graph_.name = request_of_fields<kWalkFields>(kOp, kernel).name;
   }
 
   Candidate build() {
@@ -66,7 +65,7 @@ class Builder : WalkBuilder {
   }
 };
 
-class ChunkIndices final : public Described<ChunkIndicesArgs, chunk_indices_from_c> {
+class ChunkIndices final : public Tabled<ChunkIndicesArgs, chunk_indices_from_c, kWalkFields> {
  public:
   std::string_view name() const override { return kOp; }
 
@@ -99,19 +98,8 @@ class ChunkIndices final : public Described<ChunkIndicesArgs, chunk_indices_from
     check_begins(kOp, "cu_seqlens", read(get(args).cu_seqlens), kMaxSize, "the most tokens");
   }
   Device device_of(const void* args) const override { return get(args).cu_seqlens.device; }
-  bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {kNeeds}); }
 
   ProblemKey problem_key(const void* args) const override { return {0, {get(args).max_sms}}; }
-  Kernel choose(const ProblemKey& problem, const arch::Arch& arch) const override {
-    if (problem.sizes[0] == 0) return {};
-    return {key_of_fields<kWalkFields>(WalkKernel{limited_walk(arch, arch.shared_barriers)})};
-  }
-  std::vector<NeededKernel> needed_kernels(const void*, const ChooseKernel& choose) const override {
-    return {{this, choose({})}};
-  }
-  Request request_of(const Kernel& kernel) const override {
-    return request_of_fields<kWalkFields>(kOp, kernel_of_key<kWalkFields, WalkKernel>(kernel.small_key));
-  }
   std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override {
     if (!flags.empty())
       fail(Stage::argument, Code::invalid_argument,
@@ -147,12 +135,6 @@ class ChunkIndices final : public Described<ChunkIndicesArgs, chunk_indices_from
     return {std::move(trial)};
   }
 
-  std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
-    arch::require(arch, kOp, kNeeds);
-    return {Builder(request, arch).build()};
-  }
-  GeometryFields geometry_fields() const override { return kWalkGeometry; }
-
   void tensors(void* args, TensorList& list) const override {
     ChunkIndicesArgs& of = get(args);
     list.reads("cu_seqlens", of.cu_seqlens);
@@ -171,6 +153,13 @@ class ChunkIndices final : public Described<ChunkIndicesArgs, chunk_indices_from
     p.sequences = static_cast<int>(in.cu_seqlens.shape[0]) - 1;
     p.tiles = std::max(1, (p.sequences + kSequences - 1) / kSequences);
     walk_tiles(p.tiles, kBlocksPerSm, geometry, in.max_sms, plan);
+  }
+
+ private:
+  const arch::Needs& needs() const override { return kNeeds; }
+  WalkKernel fields_of(const ChunkIndicesConfig&) const override { return {}; }
+  Candidate candidate(const WalkKernel& kernel, const arch::Arch& arch) const override {
+    return Builder(kernel, arch).build();
   }
 };
 

@@ -3,9 +3,8 @@
 
 #include "ops/chunk_solve/chunk_solve.hpp"
 #include "ops/common/chunk_kernel.hpp"
+#include "ops/common/chunk_stage.hpp"
 #include "ops/common/chunk_tokens.hpp"
-#include "ops/common/chunk_trial.hpp"
-#include "ops/common/described.hpp"
 #include "ops/common/empty.hpp"
 #include "ops/common/tensor_list.hpp"
 #include "ops/delta_chunks/delta_chunks.hpp"
@@ -50,7 +49,7 @@ void set_rule(const ChunkSolveArgs& of, gated_delta_rule::Params& rule) {
   rule.by_k = divisor_of(rule.heads / static_cast<int>(of.k.shape[at(of.k.rank - 2)]));
 }
 
-class ChunkSolve final : public Described<ChunkSolveArgs, chunk_solve_from_c> {
+class ChunkSolve final : public ChunkStage<ChunkSolveArgs, chunk_solve_from_c, kChunkFields> {
  public:
   std::string_view name() const override { return kOp; }
 
@@ -60,63 +59,10 @@ class ChunkSolve final : public Described<ChunkSolveArgs, chunk_solve_from_c> {
   }
   Device device_of(const void* args) const override { return get(args).k.device; }
   bool asks_for_nothing(const void* args) const override { return is_empty(get(args).a); }
-  bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {delta_chunks_needs()}); }
 
   ProblemKey problem_key(const void* args) const override {
     const Tensor& k = get(args).k;
     return {key_of_fields<kChunkFields>(ChunkKernel{k.dtype, static_cast<int>(k.shape[at(k.rank - 1)])})};
-  }
-  Request request_of(const Kernel& kernel) const override {
-    return request_of_fields<kChunkFields>(kOp, kernel_of_key<kChunkFields, ChunkKernel>(kernel.small_key));
-  }
-  Kernel kernel_of(const Request& request) const override {
-    return {key_of_fields<kChunkFields>(kernel_of_fields<kChunkFields, ChunkKernel>(request))};
-  }
-  std::vector<NeededKernel> needed_kernels(const void* config, const ChooseKernel& choose) const override {
-    const auto& of = *static_cast<const ChunkSolveConfig*>(config);
-    ops::validate(of);
-    return {{this, choose({key_of_fields<kChunkFields>(ChunkKernel{of.dtype, of.head_dim})})}};
-  }
-  using Op::needed_kernels;
-  std::vector<Request> requests(const Flags& flags) const override {
-    return requests_of_flags<kChunkFields, ChunkKernel>(kOp, flags);
-  }
-  std::vector<Trial> trials(const Flags& given, const arch::Arch&) const override {
-    Flags flags = given;
-    std::vector<Trial> list;
-    const ChunkSizes sizes(kOp, flags);
-    for (const ChunkKernel& kernel :
-         kernels_of_flags<kChunkFields, ChunkKernel>(kOp, flags, first_of_each(choices_of_fields<kChunkFields>())))
-      for (const std::vector<std::int64_t>& lengths : sizes.lengths()) {
-        ChunkTrial trial(sizes, lengths, flags_of_fields<kChunkFields>(kernel));
-        const std::size_t k = trial.add("k", kernel.dtype, {sizes.heads(), kernel.head_dim}),
-                          a = trial.add("a", kernel.dtype, {sizes.v_heads(), chunks::kChunk}, true),
-                          beta = trial.add_bits("beta", {sizes.v_heads()}, kSmall),
-                          g_cu = trial.add("g_cu", DType::f32, {sizes.v_heads()});
-        const std::optional<std::size_t> ends = trial.add_ends();
-        list.push_back(trial.build([=](const ChunkTrial::View& view, const ChunkTrial::Use& use) {
-          ChunkSolveArgs args;
-          args.k = view(k);
-          args.a = view(a);
-          args.beta = view(beta);
-          args.beta->dtype = DType::f32;
-          args.g_cu = view(g_cu);
-          if (ends) args.cu_seqlens = view(*ends);
-          use(&args);
-        }));
-      }
-    return list;
-  }
-
-  std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
-    arch::require(arch, kOp, delta_chunks_needs());
-    const auto kernel = kernel_of_fields<kChunkFields, ChunkKernel>(request);
-    Candidate candidate{
-        delta_matrix_graph({.dtype = kernel.dtype, .state = DType::f16, .head_dim = kernel.head_dim}, arch), 1, 0,
-        false};
-    candidate.graph.name = request.name;
-    candidate.one_role = true;
-    return {std::move(candidate)};
   }
   void tensors(void* args, TensorList& list) const override {
     ChunkSolveArgs& of = get(args);
@@ -140,6 +86,37 @@ class ChunkSolve final : public Described<ChunkSolveArgs, chunk_solve_from_c> {
     p.records = records_of(tokens, p.rule.heads);
     p.tiles = static_cast<int>(slots_of(tokens)) * p.rule.heads;
     delta_chunks::walk_chunks(p.tiles, of.max_sms, plan);
+  }
+
+ private:
+  const arch::Needs& needs() const override { return delta_chunks_needs(); }
+  ChunkKernel fields_of(const ChunkSolveConfig& of) const override {
+    ops::validate(of);
+    return {of.dtype, of.head_dim};
+  }
+  Candidate candidate(const ChunkKernel& kernel, const arch::Arch& arch) const override {
+    Candidate made{delta_matrix_graph({.dtype = kernel.dtype, .state = DType::f16, .head_dim = kernel.head_dim}, arch),
+                   1, 0, false};
+    made.graph.name = request_of_fields<kChunkFields>(kOp, kernel).name;
+    made.one_role = true;
+    return made;
+  }
+  Trial trial_of(ChunkTrial& trial, const ChunkKernel& kernel, const ChunkSizes& sizes) const override {
+    const std::size_t k = trial.add("k", kernel.dtype, {sizes.heads(), kernel.head_dim}),
+                      a = trial.add("a", kernel.dtype, {sizes.v_heads(), chunks::kChunk}, true),
+                      beta = trial.add_bits("beta", {sizes.v_heads()}, kSmall),
+                      g_cu = trial.add("g_cu", DType::f32, {sizes.v_heads()});
+    const std::optional<std::size_t> ends = trial.add_ends();
+    return trial.build([=](const ChunkTrial::View& view, const ChunkTrial::Use& use) {
+      ChunkSolveArgs args;
+      args.k = view(k);
+      args.a = view(a);
+      args.beta = view(beta);
+      args.beta->dtype = DType::f32;
+      args.g_cu = view(g_cu);
+      if (ends) args.cu_seqlens = view(*ends);
+      use(&args);
+    });
   }
 };
 

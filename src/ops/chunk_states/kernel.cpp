@@ -2,15 +2,14 @@
 #include <array>
 
 #include "ops/chunk_states/chunk_states.hpp"
-#include "ops/common/chunk_kernel.hpp"
+#include "ops/common/chunk_stage.hpp"
 #include "ops/common/chunk_tokens.hpp"
-#include "ops/common/chunk_trial.hpp"
-#include "ops/common/described.hpp"
 #include "ops/common/empty.hpp"
 #include "ops/common/machine.hpp"
 #include "ops/common/tensor_list.hpp"
 #include "ops/delta_chunks/builder.hpp"
 #include "ops/delta_chunks/delta_chunks.hpp"
+#include "ops/gated_delta_rule/rule_fields.hpp"
 #include "support/index.hpp"
 #include "support/lasting.hpp"
 
@@ -100,7 +99,7 @@ class Builder : delta_chunks::ConsumerBuilder {
   const int width_;
 };
 
-class ChunkStates final : public Described<ChunkStatesArgs, chunk_states_from_c> {
+class ChunkStates final : public ChunkStage<ChunkStatesArgs, chunk_states_from_c, kFields> {
  public:
   std::string_view name() const override { return kOp; }
 
@@ -115,46 +114,11 @@ class ChunkStates final : public Described<ChunkStatesArgs, chunk_states_from_c>
     const ChunkStatesArgs& of = get(args);
     return is_empty(of.k) && (!of.final_state || is_empty(*of.final_state));
   }
-  bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {delta_chunks_needs()}); }
 
   ProblemKey problem_key(const void* args) const override {
     const ChunkStatesArgs& of = get(args);
     return {key_of_fields<kFields>(ChunkStatesKernel{
         of.k.dtype, chunk_states_type(of), static_cast<int>(of.k.shape[at(of.k.rank - 1)]), of.state_transposed})};
-  }
-  Request request_of(const Kernel& kernel) const override {
-    return request_of_fields<kFields>(kOp, kernel_of_key<kFields, ChunkStatesKernel>(kernel.small_key));
-  }
-  Kernel kernel_of(const Request& request) const override {
-    return {key_of_fields<kFields>(kernel_of_fields<kFields, ChunkStatesKernel>(request))};
-  }
-  std::vector<NeededKernel> needed_kernels(const void* config, const ChooseKernel& choose) const override {
-    const auto& of = *static_cast<const ChunkStatesConfig*>(config);
-    ops::validate(of);
-    const ChunkStatesKernel kernel{of.dtype, of.state_dtype, of.head_dim, of.state_transposed};
-    return {{this, choose({key_of_fields<kFields>(kernel)})}};
-  }
-  using Op::needed_kernels;
-  std::vector<Request> requests(const Flags& flags) const override {
-    return requests_of_flags<kFields, ChunkStatesKernel>(kOp, flags);
-  }
-  std::vector<Trial> trials(const Flags& given, const arch::Arch&) const override {
-    Flags flags = given;
-    std::vector<Trial> list;
-    const ChunkSizes sizes(kOp, flags);
-    for (const ChunkStatesKernel& kernel :
-         kernels_of_flags<kFields, ChunkStatesKernel>(kOp, flags, first_of_each(choices_of_fields<kFields>())))
-      for (const std::vector<std::int64_t>& lengths : sizes.lengths()) list.push_back(trial_of(kernel, sizes, lengths));
-    return list;
-  }
-
-  std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
-    arch::require(arch, kOp, delta_chunks_needs());
-    const auto kernel = kernel_of_fields<kFields, ChunkStatesKernel>(request);
-    Candidate candidate{Builder(kernel, arch).build(), kTypicalChunks, 0, false};
-    candidate.definitions = matrix_widths({64, kernel.head_dim});
-    candidate.useful_flops = candidate.graph.flops_per_iteration * kTypicalChunks;
-    return {std::move(candidate)};
   }
   void tensors(void* args, TensorList& list) const override {
     ChunkStatesArgs& of = get(args);
@@ -173,9 +137,18 @@ class ChunkStates final : public Described<ChunkStatesArgs, chunk_states_from_c>
   }
 
  private:
-  static Trial trial_of(const ChunkStatesKernel& kernel, const ChunkSizes& sizes,
-                        const std::vector<std::int64_t>& lengths) {
-    ChunkTrial trial(sizes, lengths, flags_of_fields<kFields>(kernel));
+  const arch::Needs& needs() const override { return delta_chunks_needs(); }
+  ChunkStatesKernel fields_of(const ChunkStatesConfig& of) const override {
+    ops::validate(of);
+    return {of.dtype, of.state_dtype, of.head_dim, of.state_transposed};
+  }
+  Candidate candidate(const ChunkStatesKernel& kernel, const arch::Arch& arch) const override {
+    Candidate made{Builder(kernel, arch).build(), kTypicalChunks, 0, false};
+    made.definitions = matrix_widths({64, kernel.head_dim});
+    made.useful_flops = made.graph.flops_per_iteration * kTypicalChunks;
+    return made;
+  }
+  Trial trial_of(ChunkTrial& trial, const ChunkStatesKernel& kernel, const ChunkSizes& sizes) const override {
     const std::int64_t heads = sizes.v_heads(), width = kernel.head_dim, chunks = trial.chunks(),
                        sequences = trial.sequences();
     const std::size_t k = trial.add("k", kernel.dtype, {sizes.heads(), width}),

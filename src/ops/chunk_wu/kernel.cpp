@@ -5,9 +5,8 @@
 #include "ops/chunk_wu/chunk_wu.hpp"
 #include "ops/chunk_wu/params.cuh"
 #include "ops/common/chunk_kernel.hpp"
+#include "ops/common/chunk_stage.hpp"
 #include "ops/common/chunk_tokens.hpp"
-#include "ops/common/chunk_trial.hpp"
-#include "ops/common/described.hpp"
 #include "ops/common/empty.hpp"
 #include "ops/common/tensor_list.hpp"
 #include "ops/common/walk.hpp"
@@ -35,12 +34,8 @@ constexpr std::array<Field<WuKernel>, 3> kFields = {
     {gated_delta_rule::dtype_field<WuKernel>(), gated_delta_rule::head_dim_field<WuKernel>(), walk_field<WuKernel>(1)}};
 
 WuKernel kernel_of_args(const ChunkWuArgs& args) {
-  WuKernel kernel;
-  kernel.dtype = args.k.dtype;
-  kernel.head_dim = static_cast<int>(args.k.shape[at(args.k.rank - 1)]);
-  return kernel;
+  return {{args.k.dtype, static_cast<int>(args.k.shape[at(args.k.rank - 1)])}};
 }
-Request request_of_kernel(const WuKernel& kernel) { return request_of_fields<kFields>(kOp, kernel); }
 ChunkTokens tokens_of_call(const ChunkWuArgs& args) { return {kOp, "k", args.k, 3, args.cu_seqlens}; }
 
 class Builder : WalkBuilder {
@@ -48,7 +43,7 @@ class Builder : WalkBuilder {
   Builder(const WuKernel& kernel, const arch::Arch& arch)
       : WalkBuilder(kOp, "Multiplier", chunk_wu::kUnits, arch, kernel.walk, blocks_beside(kernel.head_dim)),
         width_(kernel.head_dim) {
-    graph_.name = request_of_kernel(kernel).name;
+    graph_.name = request_of_fields<kFields>(kOp, kernel).name;
     add_constants<kFields>(kOp, kernel, graph_);
   }
 
@@ -71,32 +66,7 @@ class Builder : WalkBuilder {
   int width_;
 };
 
-Trial trial_of(const WuKernel& kernel, const ChunkSizes& sizes, const std::vector<std::int64_t>& lengths) {
-  ChunkTrial trial(sizes, lengths, flags_of_fields<kFields>(kernel));
-  const std::int64_t heads = sizes.v_heads(), width = kernel.head_dim;
-  const std::size_t k = trial.add("k", kernel.dtype, {sizes.heads(), width}),
-                    v = trial.add("v", kernel.dtype, {heads, width}),
-                    a = trial.add("a", kernel.dtype, {heads, chunks::kChunk}),
-                    w = trial.add("w", kernel.dtype, {heads, width}, true),
-                    u = trial.add("u", kernel.dtype, {heads, width}, true),
-                    beta = trial.add("beta", kernel.dtype, {heads}), g_cu = trial.add("g_cu", DType::f32, {heads});
-  const std::optional<std::size_t> ends = trial.add_ends();
-  if (kernel.walk != WalkChoice::usual) trial.choice(static_cast<int>(kernel.walk));
-  return trial.build([=](const ChunkTrial::View& view, const ChunkTrial::Use& use) {
-    ChunkWuArgs args;
-    args.k = view(k);
-    args.v = view(v);
-    args.a = view(a);
-    args.w = view(w);
-    args.u = view(u);
-    args.beta = view(beta);
-    args.g_cu = view(g_cu);
-    if (ends) args.cu_seqlens = view(*ends);
-    use(&args);
-  });
-}
-
-class ChunkWu final : public Described<ChunkWuArgs, chunk_wu_from_c> {
+class ChunkWu final : public ChunkStage<ChunkWuArgs, chunk_wu_from_c, kFields> {
  public:
   std::string_view name() const override { return kOp; }
 
@@ -106,53 +76,10 @@ class ChunkWu final : public Described<ChunkWuArgs, chunk_wu_from_c> {
   }
   Device device_of(const void* args) const override { return get(args).k.device; }
   bool asks_for_nothing(const void* args) const override { return is_empty(get(args).u); }
-  bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {kNeeds}); }
 
   ProblemKey problem_key(const void* args) const override {
     return {key_of_fields<kFields>(kernel_of_args(get(args))), {get(args).max_sms}};
   }
-  Kernel choose(const ProblemKey& problem, const arch::Arch& arch) const override {
-    if (problem.sizes[0] == 0) return {problem.kind};
-    return kernel_of(problem, static_cast<int>(limited_walk(arch, arch.shared_barriers)));
-  }
-  Kernel kernel_of(const ProblemKey& problem, int choice) const override {
-    auto kernel = kernel_of_key<kFields, WuKernel>(problem.kind);
-    kernel.walk = static_cast<WalkChoice>(choice);
-    return {key_of_fields<kFields>(kernel), choice};
-  }
-  Request request_of(const Kernel& kernel) const override {
-    return request_of_kernel(kernel_of_key<kFields, WuKernel>(kernel.small_key));
-  }
-  Kernel kernel_of(const Request& request) const override {
-    return {key_of_fields<kFields>(kernel_of_fields<kFields, WuKernel>(request))};
-  }
-  std::vector<NeededKernel> needed_kernels(const void* config, const ChooseKernel& choose) const override {
-    const auto& of = *static_cast<const ChunkWuConfig*>(config);
-    ops::validate(of);
-    WuKernel kernel;
-    kernel.dtype = of.dtype;
-    kernel.head_dim = of.head_dim;
-    return {{this, choose({key_of_fields<kFields>(kernel)})}};
-  }
-  using Op::needed_kernels;
-  std::vector<Request> requests(const Flags& flags) const override {
-    return requests_of_flags<kFields, WuKernel>(kOp, flags);
-  }
-  std::vector<Trial> trials(const Flags& given, const arch::Arch&) const override {
-    Flags flags = given;
-    std::vector<Trial> list;
-    const ChunkSizes sizes(kOp, flags);
-    for (const WuKernel& kernel :
-         kernels_of_flags<kFields, WuKernel>(kOp, flags, first_of_each(choices_of_fields<kFields>())))
-      for (const std::vector<std::int64_t>& lengths : sizes.lengths()) list.push_back(trial_of(kernel, sizes, lengths));
-    return list;
-  }
-
-  std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
-    arch::require(arch, kOp, kNeeds);
-    return {Builder(kernel_of_fields<kFields, WuKernel>(request), arch).build()};
-  }
-  GeometryFields geometry_fields() const override { return kWalkGeometry; }
   void tensors(void* args, TensorList& list) const override {
     ChunkWuArgs& of = get(args);
     list.reads("k", of.k);
@@ -186,6 +113,38 @@ class ChunkWu final : public Described<ChunkWuArgs, chunk_wu_from_c> {
     p.by_v = divisor_of(p.heads / static_cast<int>(of.v.shape[at(of.v.rank - 2)]));
     p.tiles = static_cast<int>(slots_of(tokens)) * p.heads * 2;
     walk_tiles(p.tiles, kBlocksPerSm, geometry, of.max_sms, plan);
+  }
+
+ private:
+  const arch::Needs& needs() const override { return kNeeds; }
+  WuKernel fields_of(const ChunkWuConfig& of) const override {
+    ops::validate(of);
+    return {{of.dtype, of.head_dim}};
+  }
+  Candidate candidate(const WuKernel& kernel, const arch::Arch& arch) const override {
+    return Builder(kernel, arch).build();
+  }
+  Trial trial_of(ChunkTrial& trial, const WuKernel& kernel, const ChunkSizes& sizes) const override {
+    const std::int64_t heads = sizes.v_heads(), width = kernel.head_dim;
+    const std::size_t k = trial.add("k", kernel.dtype, {sizes.heads(), width}),
+                      v = trial.add("v", kernel.dtype, {heads, width}),
+                      a = trial.add("a", kernel.dtype, {heads, chunks::kChunk}),
+                      w = trial.add("w", kernel.dtype, {heads, width}, true),
+                      u = trial.add("u", kernel.dtype, {heads, width}, true),
+                      beta = trial.add("beta", kernel.dtype, {heads}), g_cu = trial.add("g_cu", DType::f32, {heads});
+    const std::optional<std::size_t> ends = trial.add_ends();
+    return trial.build([=](const ChunkTrial::View& view, const ChunkTrial::Use& use) {
+      ChunkWuArgs args;
+      args.k = view(k);
+      args.v = view(v);
+      args.a = view(a);
+      args.w = view(w);
+      args.u = view(u);
+      args.beta = view(beta);
+      args.g_cu = view(g_cu);
+      if (ends) args.cu_seqlens = view(*ends);
+      use(&args);
+    });
   }
 };
 

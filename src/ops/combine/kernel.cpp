@@ -6,9 +6,8 @@
 
 #include "ops/combine/combine.hpp"
 #include "ops/combine/params.cuh"
-#include "ops/common/described.hpp"
 #include "ops/common/empty.hpp"
-#include "ops/common/fields.hpp"
+#include "ops/common/tabled.hpp"
 #include "ops/common/tensor_args.hpp"
 #include "ops/common/tensor_list.hpp"
 #include "ops/common/trial.hpp"
@@ -56,19 +55,13 @@ constexpr std::array<Field<CombineKernel>, 3> kFields = {
       .kind = Constant::element},
      walk_field<CombineKernel>(1)}};
 
-Request request_of(const CombineKernel& kernel) { return request_of_fields<kFields>("combine", kernel); }
-
-std::vector<CombineKernel> kernels_of(const Flags& flags, const std::vector<FlagChoice>& choices) {
-  return kernels_of_flags<kFields, CombineKernel>("combine", flags, choices);
-}
-
 class Builder : WalkBuilder {
  public:
   Builder(const CombineKernel& kernel, const arch::Arch& arch)
       : WalkBuilder("combine", "Combiner", combine::kWarps, arch, kernel.walk, kBlocksBeside),
         row_bytes_(combine::kUnitColumns * size_of(kernel.dtype)),
         ahead_(combine::rows_ahead(size_of(kernel.dtype))) {
-    graph_.name = request_of(kernel).name;
+    graph_.name = request_of_fields<kFields>("combine", kernel).name;
     add_constants<kFields>("combine", kernel, graph_);
   }
 
@@ -99,11 +92,8 @@ std::vector<std::int32_t> trial_slots(std::int64_t count, std::int64_t rows) {
 Trial trial_of(const CombineKernel& kernel, const Sizes& sizes) {
   const std::int64_t tokens = sizes.at("tokens"), columns = sizes.at("columns"), choices = sizes.at("choices"),
                      rows = tokens * choices;
-  Trial trial;
+  Trial trial = trial_with<kFields>(kernel, sizes);
   trial.name = cat("tokens ", tokens, " columns ", columns, " choices ", choices);
-  trial.kernel_flags = flags_of_fields<kFields>(kernel);
-  if (kernel.walk != WalkChoice::usual) trial.choice = static_cast<int>(kernel.walk);
-  trial.flags = cat(trial.kernel_flags, " ", sizes.flags());
   trial.tensors = {dense("y", kernel.dtype, {rows, columns}), dense("d", kernel.out, {tokens, columns}, true),
                    list_of("slots", {tokens, choices}, trial_slots(rows, rows)),
                    dense("weights", DType::f32, {tokens, choices}), dense("residual", kernel.out, {tokens, columns})};
@@ -120,7 +110,7 @@ Trial trial_of(const CombineKernel& kernel, const Sizes& sizes) {
   return trial;
 }
 
-class Combine final : public Described<CombineArgs, combine_from_c> {
+class Combine final : public Tabled<CombineArgs, combine_from_c, kFields> {
  public:
   std::string_view name() const override { return "combine"; }
 
@@ -128,48 +118,18 @@ class Combine final : public Described<CombineArgs, combine_from_c> {
   void check_lists(const void* args, const ReadList& read) const override { check_slots(get(args), read); }
   Device device_of(const void* args) const override { return get(args).y.device; }
   bool asks_for_nothing(const void* args) const override { return is_empty(get(args).d); }
-  bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {kNeeds}); }
 
   ProblemKey problem_key(const void* args) const override {
     return {key_of_fields<kFields>(CombineKernel{get(args).y.dtype, get(args).d.dtype})};
-  }
-  Request request_of(const Kernel& kernel) const override {
-    return ops::request_of(kernel_of_key<kFields, CombineKernel>(kernel.small_key));
-  }
-  Kernel kernel_of(const ProblemKey& problem, int choice) const override {
-    auto kernel = kernel_of_key<kFields, CombineKernel>(problem.kind);
-    kernel.walk = static_cast<WalkChoice>(choice);
-    return {key_of_fields<kFields>(kernel), choice};
-  }
-  Kernel kernel_of(const Request& request) const override {
-    return {key_of_fields<kFields>(kernel_of_fields<kFields, CombineKernel>(request))};
-  }
-  std::vector<NeededKernel> needed_kernels(const void* config, const ChooseKernel&) const override {
-    const auto& of = *static_cast<const CombineConfig*>(config);
-    ops::validate(of);
-    return {{this, {key_of_fields<kFields>(CombineKernel{of.dtype, of.out})}}};
-  }
-  using Op::needed_kernels;
-  std::vector<Request> requests(const Flags& flags) const override {
-    std::vector<Request> list;
-    for (const CombineKernel& kernel : kernels_of(flags, choices_of_fields<kFields>()))
-      list.push_back(ops::request_of(kernel));
-    return list;
   }
   std::vector<Trial> trials(const Flags& given, const arch::Arch&) const override {
     Flags flags = given;
     const Sizes sizes(name(), flags, {{"tokens", 19}, {"columns", 300}, {"choices", 9}});
     std::vector<Trial> list;
-    for (const CombineKernel& kernel : kernels_of(flags, first_of_each(choices_of_fields<kFields>())))
-      list.push_back(trial_of(kernel, sizes));
+    for (const CombineKernel& kernel : few_kernels(flags)) list.push_back(trial_of(kernel, sizes));
     return list;
   }
 
-  std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
-    arch::require(arch, "combine", kNeeds);
-    return {Builder(kernel_of_fields<kFields, CombineKernel>(request), arch).build()};
-  }
-  GeometryFields geometry_fields() const override { return kWalkGeometry; }
   void tensors(void* args, TensorList& list) const override {
     CombineArgs& of = get(args);
     list.reads("y", of.y);
@@ -207,6 +167,16 @@ class Combine final : public Described<CombineArgs, combine_from_c> {
     p.by_row_units = divisor_of(p.row_units);
     p.tiles = (p.units + combine::kWarps - 1) / combine::kWarps;
     walk_tiles(p.tiles, kBlocksPerSm, geometry, of.max_sms, plan);
+  }
+
+ private:
+  const arch::Needs& needs() const override { return kNeeds; }
+  CombineKernel fields_of(const CombineConfig& of) const override {
+    ops::validate(of);
+    return {of.dtype, of.out};
+  }
+  Candidate candidate(const CombineKernel& kernel, const arch::Arch& arch) const override {
+    return Builder(kernel, arch).build();
   }
 };
 

@@ -1,7 +1,7 @@
 // The gated delta rule: requests and graph; see gated_delta_rule.hpp. One kernel for each type, width and order of
 // states serves all options: memory bounds the time anyway.
-#include "ops/common/described.hpp"
 #include "ops/common/empty.hpp"
+#include "ops/common/tabled.hpp"
 #include "ops/common/tensor_list.hpp"
 #include "ops/common/trial.hpp"
 #include "ops/common/walk.hpp"
@@ -39,8 +39,6 @@ GatedDeltaRuleKernel kernel_of_args(const GatedDeltaRuleArgs& args) {
           .channel_gate = gates_channels(args)};
 }
 
-Request request_of_kernel(const GatedDeltaRuleKernel& kernel) { return request_of_fields<kFields>(kOp, kernel); }
-
 class Builder : WalkBuilder {
  public:
   Builder(const GatedDeltaRuleKernel& kernel, const arch::Arch& arch)
@@ -48,7 +46,7 @@ class Builder : WalkBuilder {
         channel_gate_(kernel.channel_gate),
         token_bytes_(gated_delta_rule::kUnits * kernel.head_dim *
                      (3.0 * size_of(kernel.dtype) + (kernel.channel_gate ? size_of(DType::f32) : 0))) {
-    graph_.name = request_of_kernel(kernel).name;
+    graph_.name = request_of_fields<kFields>(kOp, kernel).name;
     add_constants<kFields>(kOp, kernel, graph_);
     constant("kLanes", arch.warp_size);
   }
@@ -90,7 +88,7 @@ class Builder : WalkBuilder {
   double token_bytes_;
 };
 
-class GatedDeltaRule final : public Described<GatedDeltaRuleArgs, gated_delta_rule_from_c> {
+class GatedDeltaRule final : public Tabled<GatedDeltaRuleArgs, gated_delta_rule_from_c, kFields> {
  public:
   std::string_view name() const override { return kOp; }
 
@@ -102,7 +100,6 @@ class GatedDeltaRule final : public Described<GatedDeltaRuleArgs, gated_delta_ru
     const GatedDeltaRuleArgs& of = get(args);
     return gated_delta_rule_sequences(of) == 0 || (is_empty(of.o) && !of.final_state);
   }
-  bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {kNeeds}); }
 
   ProblemKey problem_key(const void* args) const override {
     const GatedDeltaRuleArgs& of = get(args);
@@ -110,50 +107,23 @@ class GatedDeltaRule final : public Described<GatedDeltaRuleArgs, gated_delta_ru
   }
   Kernel choose(const ProblemKey& problem, const arch::Arch& arch) const override {
     if (problem.sizes[1] != 0 && arch::serves(arch, {delta_chunks_needs()})) return kernel_of(problem, kInChunks);
-    if (problem.sizes[0] == 0) return {problem.kind};
-    return kernel_of(problem, static_cast<int>(limited_walk(arch, arch.shared_barriers)));
+    return Tabled::choose(problem, arch);
   }
   Kernel kernel_of(const ProblemKey& problem, int choice) const override {
-    if (choice == kInChunks) return {problem.kind, choice};
-    auto kernel = kernel_of_key<kFields, GatedDeltaRuleKernel>(problem.kind);
-    kernel.walk = static_cast<WalkChoice>(choice);
-    return {key_of_fields<kFields>(kernel), choice};
+    return choice == kInChunks ? Kernel{problem.kind, choice} : Tabled::kernel_of(problem, choice);
   }
-  Request request_of(const Kernel& kernel) const override {
-    return request_of_kernel(kernel_of_key<kFields, GatedDeltaRuleKernel>(kernel.small_key));
-  }
-  Kernel kernel_of(const Request& request) const override {
-    return {key_of_fields<kFields>(kernel_of_fields<kFields, GatedDeltaRuleKernel>(request))};
-  }
+  using Tabled::kernel_of;
   std::vector<NeededKernel> needed_kernels(const void* config, const ChooseKernel& choose) const override {
     const auto& of = *static_cast<const GatedDeltaRuleConfig*>(config);
-    ops::validate(of);
-    const GatedDeltaRuleKernel kernel{.dtype = of.dtype,
-                                      .state = of.state_dtype,
-                                      .head_dim = of.head_dim,
-                                      .state_transposed = of.state_transposed,
-                                      .channel_gate = of.channel_gate};
+    const GatedDeltaRuleKernel kernel = fields_of(of);
     std::vector<NeededKernel> list = chunk_kernels(kernel, of.checkpoints, choose.arch());
     list.push_back({this, choose({key_of_fields<kFields>(kernel)})});
     return list;
   }
-  using Op::needed_kernels;
-  std::vector<Request> requests(const Flags& flags) const override {
-    std::vector<Request> list;
-    for (const GatedDeltaRuleKernel& kernel :
-         kernels_of_flags<kFields, GatedDeltaRuleKernel>(kOp, flags, choices_of_fields<kFields>()))
-      list.push_back(request_of_kernel(kernel));
-    return list;
-  }
+  using Tabled::needed_kernels;
   std::vector<Trial> trials(const Flags& flags, const arch::Arch&) const override {
     return gated_delta_rule_trials(flags);
   }
-
-  std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
-    arch::require(arch, kOp, kNeeds);
-    return {Builder(kernel_of_fields<kFields, GatedDeltaRuleKernel>(request), arch).build()};
-  }
-  GeometryFields geometry_fields() const override { return kWalkGeometry; }
 
   bool in_steps(const void*, const Kernel& kernel) const override { return kernel.choice == kInChunks; }
   std::size_t scratch_bytes(const void* args, const Kernel& kernel) const override {
@@ -188,6 +158,20 @@ class GatedDeltaRule final : public Described<GatedDeltaRuleArgs, gated_delta_ru
   }
   void plan(const void* args, const Kernel&, const Geometry& geometry, LaunchPlan& plan) const override {
     gated_delta_rule_plan(get(args), geometry, plan);
+  }
+
+ private:
+  const arch::Needs& needs() const override { return kNeeds; }
+  GatedDeltaRuleKernel fields_of(const GatedDeltaRuleConfig& of) const override {
+    ops::validate(of);
+    return {.dtype = of.dtype,
+            .state = of.state_dtype,
+            .head_dim = of.head_dim,
+            .state_transposed = of.state_transposed,
+            .channel_gate = of.channel_gate};
+  }
+  Candidate candidate(const GatedDeltaRuleKernel& kernel, const arch::Arch& arch) const override {
+    return Builder(kernel, arch).build();
   }
 };
 

@@ -6,6 +6,7 @@
 #include "ops/common/tensor_checks.hpp"
 #include "ops/gated_delta_rule/gated_delta_rule.hpp"
 #include "ops/gated_delta_rule/params.cuh"
+#include "ops/gated_delta_rule/raw_gate.hpp"
 #include "ops/gated_delta_rule/validate.hpp"
 #include "support/fail.hpp"
 
@@ -17,7 +18,7 @@ using namespace gated_delta_rule;
 
 constexpr const char *kQ[] = {"B", "T", "Hq", "K"}, *kK[] = {"B", "T", "Hk", "K"}, *kV[] = {"B", "T", "Hv", "V"},
                      *kO[] = {"B", "T", "H", "V"}, *kEach[] = {"B", "T", "H"}, *kChannels[] = {"B", "T", "H", "K"},
-                     *kHeads[] = {"H"}, *kHeadChannels[] = {"H", "K"};
+                     *kHeadChannels[] = {"H", "K"};
 constexpr const char* kEnds[] = {"N + 1"};
 
 /// B and T.
@@ -75,13 +76,8 @@ void check_numbers(const Named& t, const GatedDeltaRuleArgs& args, const Main& m
   check_alignment(t, size_of(t.tensor.dtype));
 }
 
-/// Numbers of each head.
-void check_heads(const Named& t, const GatedDeltaRuleArgs& args, const Main& main) {
-  check_form(t);
-  check_device(t, args.q.device, "q");
-  check_same(t, 0, main.o.at(main.o.rank - 2), "o's H");
-  check_strides(t, size_of(t.tensor.dtype), 0);
-  check_alignment(t, size_of(t.tensor.dtype));
+GateHeads gate_heads(const GatedDeltaRuleArgs& args, const Main& main) {
+  return {kOp, main.o.at(main.o.rank - 2), "o's H", args.q.device, "q"};
 }
 
 /// Numbers of each token, head and key channel, as q's elements lie.
@@ -110,15 +106,13 @@ void check_gate(const GatedDeltaRuleArgs& args, const Main& main) {
 
 /// A bias for each head, or for each of its key channels.
 void check_bias(const GatedDeltaRuleArgs& args, const Main& main) {
-  const bool channels = gates_channels(args);
-  const Named bias{kOp,
-                   "dt_bias",
-                   *args.dt_bias,
-                   channels ? kHeadChannels : kHeads,
-                   channels ? 2 : 1,
-                   channels ? "[H, K], as the gate has key channels" : "[H]"};
+  if (!gates_channels(args)) {
+    const Named bias = head_numbers(kOp, "dt_bias", *args.dt_bias);
+    check_number_type(bias, args);
+    return check_head_numbers(bias, gate_heads(args, main));
+  }
+  const Named bias{kOp, "dt_bias", *args.dt_bias, kHeadChannels, 2, "[H, K], as the gate has key channels"};
   check_number_type(bias, args);
-  if (!channels) return check_heads(bias, args, main);
   check_form(bias);
   check_device(bias, args.q.device, "q");
   check_same(bias, 0, main.o.at(main.o.rank - 2), "o's H");
@@ -131,10 +125,7 @@ void check_bias(const GatedDeltaRuleArgs& args, const Main& main) {
 }
 
 void check_gates(const GatedDeltaRuleArgs& args, const Main& main) {
-  if (args.gate_form < GateForm::log || args.gate_form > GateForm::raw)
-    refuse(kOp, Code::invalid_argument,
-           cat("gate_form is ", static_cast<int>(args.gate_form), "; allowed: 0 (log), 1 (exp), 2 (raw)"));
-  const bool raw = args.gate_form == GateForm::raw;
+  check_gate_form(kOp, args.gate_form);
   const int rank = main.q.rank - 1;
   const char* const form = rank == 3 ? "[B, T, H]" : "[T, H]";
   if (args.gate) check_gate(args, main);
@@ -145,18 +136,7 @@ void check_gates(const GatedDeltaRuleArgs& args, const Main& main) {
                "; allowed: a gate, or gate_form 0 without one"));
   if (args.beta_raw && !args.beta)
     refuse(kOp, Code::invalid_argument, "beta is absent and beta_raw is true; allowed: a beta, or beta_raw false");
-  if (raw && !args.a_log)
-    refuse(kOp, Code::invalid_argument, "a_log is absent and gate_form is 2 (raw); allowed: f32 [H]");
-  for (const auto* const given : {&args.a_log, &args.dt_bias})
-    if (*given && !raw)
-      refuse(kOp, Code::invalid_argument,
-             cat(given == &args.a_log ? "a_log" : "dt_bias", " is given and gate_form is ",
-                 static_cast<int>(args.gate_form), "; allowed with gate_form 2 (raw) alone"));
-  if (args.a_log) {
-    const Named a_log{kOp, "a_log", *args.a_log, kHeads, 1, "[H]"};
-    check_dtype(a_log, DType::f32, "");
-    check_heads(a_log, args, main);
-  }
+  check_raw_gate(args.gate_form, args.a_log, args.dt_bias, gate_heads(args, main));
   if (args.dt_bias) check_bias(args, main);
 }
 

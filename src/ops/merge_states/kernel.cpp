@@ -3,9 +3,8 @@
 #include <array>
 #include <new>
 
-#include "ops/common/described.hpp"
 #include "ops/common/empty.hpp"
-#include "ops/common/fields.hpp"
+#include "ops/common/tabled.hpp"
 #include "ops/common/tensor_args.hpp"
 #include "ops/common/tensor_list.hpp"
 #include "ops/common/trial.hpp"
@@ -55,14 +54,13 @@ constexpr std::array<Field<MergeStatesKernel>, 3> kFields = {
 MergeStatesKernel kernel_of(const MergeStatesConfig& config, WalkChoice walk = WalkChoice::usual) {
   return {config, walk};
 }
-Request request_of(const MergeStatesKernel& kernel) { return request_of_fields<kFields>("merge_states", kernel); }
 
 class Builder : WalkBuilder {
  public:
   Builder(const MergeStatesKernel& kernel, const arch::Arch& arch)
       : WalkBuilder("merge_states", "Merger", merge_states::kWarps, arch, kernel.walk),
         element_bytes_(size_of(kernel.dtype)) {
-    graph_.name = request_of(kernel).name;
+    graph_.name = request_of_fields<kFields>("merge_states", kernel).name;
     add_constants<kFields>("merge_states", kernel, graph_);
   }
 
@@ -91,11 +89,8 @@ merge_states::RowStrides row_strides(const Tensor& tensor, int first, int rows_r
 
 Trial trial_of(const MergeStatesKernel& kernel, const Sizes& sizes) {
   const std::int64_t n = sizes.at("states"), heads = sizes.at("heads"), rows = sizes.at("rows"), width = sizes.at("d");
-  Trial trial;
+  Trial trial = trial_with<kFields>(kernel, sizes);
   trial.name = cat("N ", n, " H ", heads, " rows ", rows, " D ", width);
-  trial.kernel_flags = flags_of_fields<kFields>(kernel);
-  if (kernel.walk != WalkChoice::usual) trial.choice = static_cast<int>(kernel.walk);
-  trial.flags = cat(trial.kernel_flags, " ", sizes.flags());
   trial.tensors = {dense("states", kernel.dtype, {n, heads, rows, width}),
                    dense("lse_states", DType::f32, {n, heads, rows}),
                    dense("o", kernel.out, {heads, rows, width}, true), dense("lse", DType::f32, {heads, rows}, true)};
@@ -111,7 +106,7 @@ Trial trial_of(const MergeStatesKernel& kernel, const Sizes& sizes) {
   return trial;
 }
 
-class MergeStates final : public Described<MergeStatesArgs, merge_states_from_c> {
+class MergeStates final : public Tabled<MergeStatesArgs, merge_states_from_c, kFields> {
  public:
   std::string_view name() const override { return "merge_states"; }
 
@@ -119,50 +114,18 @@ class MergeStates final : public Described<MergeStatesArgs, merge_states_from_c>
   void check_lists(const void* args, const ReadList& read) const override { check_sequences(get(args), read); }
   Device device_of(const void* args) const override { return get(args).states.device; }
   bool asks_for_nothing(const void* args) const override { return is_empty(get(args).o); }
-  bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {kNeeds}); }
 
   ProblemKey problem_key(const void* args) const override {
     return {merge_states_small_key({get(args).states.dtype, get(args).o.dtype})};
-  }
-  Request request_of(const Kernel& kernel) const override {
-    return ops::request_of(kernel_of_key<kFields, MergeStatesKernel>(kernel.small_key));
-  }
-  Kernel kernel_of(const ProblemKey& problem, int choice) const override {
-    auto kernel = kernel_of_key<kFields, MergeStatesKernel>(problem.kind);
-    kernel.walk = static_cast<WalkChoice>(choice);
-    return {key_of_fields<kFields>(kernel), choice};
-  }
-  Kernel kernel_of(const Request& request) const override {
-    return {key_of_fields<kFields>(kernel_of_fields<kFields, MergeStatesKernel>(request))};
-  }
-  std::vector<NeededKernel> needed_kernels(const void* config, const ChooseKernel&) const override {
-    const auto& of = *static_cast<const MergeStatesConfig*>(config);
-    ops::validate(of);
-    return {{this, {merge_states_small_key(of)}}};
-  }
-  using Op::needed_kernels;
-  std::vector<Request> requests(const Flags& flags) const override {
-    std::vector<Request> list;
-    for (const MergeStatesKernel& kernel :
-         kernels_of_flags<kFields, MergeStatesKernel>("merge_states", flags, choices_of_fields<kFields>()))
-      list.push_back(ops::request_of(kernel));
-    return list;
   }
   std::vector<Trial> trials(const Flags& given, const arch::Arch&) const override {
     Flags flags = given;
     const Sizes sizes(name(), flags, {{"states", 11}, {"heads", 3}, {"rows", 7}, {"d", 136}});
     std::vector<Trial> list;
-    for (const MergeStatesKernel& kernel : kernels_of_flags<kFields, MergeStatesKernel>(
-             "merge_states", flags, first_of_each(choices_of_fields<kFields>())))
-      list.push_back(trial_of(kernel, sizes));
+    for (const MergeStatesKernel& kernel : few_kernels(flags)) list.push_back(trial_of(kernel, sizes));
     return list;
   }
 
-  std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
-    arch::require(arch, "merge_states", kNeeds);
-    return {Builder(kernel_of_fields<kFields, MergeStatesKernel>(request), arch).build()};
-  }
-  GeometryFields geometry_fields() const override { return kWalkGeometry; }
   void tensors(void* args, TensorList& list) const override {
     MergeStatesArgs& of = get(args);
     list.reads("states", of.states);
@@ -206,6 +169,16 @@ class MergeStates final : public Described<MergeStatesArgs, merge_states_from_c>
     p.wide_o = wide(of.o, merge_states::kThreadColumns * size_of(of.o.dtype));
     p.tiles = (p.units + merge_states::kWarps - 1) / merge_states::kWarps;
     walk_tiles(p.tiles, kBlocksPerSm, geometry, of.max_sms, plan);
+  }
+
+ private:
+  const arch::Needs& needs() const override { return kNeeds; }
+  MergeStatesKernel fields_of(const MergeStatesConfig& of) const override {
+    ops::validate(of);
+    return {of};
+  }
+  Candidate candidate(const MergeStatesKernel& kernel, const arch::Arch& arch) const override {
+    return Builder(kernel, arch).build();
   }
 };
 

@@ -5,9 +5,8 @@
 #include <new>
 
 #include "ops/common/block_scales.hpp"
-#include "ops/common/described.hpp"
 #include "ops/common/empty.hpp"
-#include "ops/common/fields.hpp"
+#include "ops/common/tabled.hpp"
 #include "ops/common/tensor_args.hpp"
 #include "ops/common/tensor_checks.hpp"
 #include "ops/common/tensor_list.hpp"
@@ -94,15 +93,13 @@ constexpr std::array<Field<QuantiseKernel>, 5> kFields = {
       .optional = true,
       .tag_place = 4}}};
 
-Request request_of(const QuantiseKernel& kernel) { return request_of_fields<kFields>("quantise", kernel); }
-
 class Builder : WalkBuilder {
  public:
   Builder(const QuantiseKernel& kernel, const arch::Arch& arch)
       : WalkBuilder("quantise", "Quantiser", quantise::kWarps, arch, kernel.walk, blocks_beside(kernel)),
         bytes_(size_of(kernel.dtype)),
         transposed_(kernel.transposed) {
-    graph_.name = request_of(kernel).name;
+    graph_.name = request_of_fields<kFields>("quantise", kernel).name;
     add_constants<kFields>("quantise", kernel, graph_);
   }
 
@@ -139,13 +136,10 @@ std::vector<std::int32_t> trial_rows(std::int64_t rows) {
 Trial trial_of(const QuantiseKernel& kernel, const Sizes& sizes, bool tall) {
   const std::int64_t m = sizes.at("m"), k = sizes.at("k"), blocks = scale_blocks(k), down = tall ? scale_blocks(m) : m;
   const bool turned = kernel.transposed;
-  Trial trial;
+  Trial trial = trial_with<kFields>(kernel, sizes);
   trial.name =
       cat("M ", m, " K ", k, tall ? " blocks of 128 rows" : "", kernel.gate == Activation::none ? "" : " gated",
           kernel.row_indices ? " indexed" : "", turned ? " transposed" : "");
-  trial.kernel_flags = flags_of_fields<kFields>(kernel);
-  trial.flags = cat(trial.kernel_flags, " ", sizes.flags());
-  if (kernel.walk != WalkChoice::usual) trial.choice = static_cast<int>(kernel.walk);
   trial.tensors = {dense("x", kernel.dtype, {m, kernel.gate == Activation::none ? k : 2 * k}),
                    turned ? dense("q", DType::e4m3, {k, m}, true) : dense("q", DType::e4m3, {m, k}, true),
                    turned ? dense("scales", DType::f32, {k, scale_blocks(m)}, true)
@@ -167,7 +161,7 @@ Trial trial_of(const QuantiseKernel& kernel, const Sizes& sizes, bool tall) {
   return trial;
 }
 
-class Quantise final : public Described<QuantiseArgs, quantise_from_c> {
+class Quantise final : public Tabled<QuantiseArgs, quantise_from_c, kFields> {
  public:
   std::string_view name() const override { return "quantise"; }
 
@@ -175,37 +169,14 @@ class Quantise final : public Described<QuantiseArgs, quantise_from_c> {
   void check_lists(const void* args, const ReadList& read) const override { check_rows(get(args), read); }
   Device device_of(const void* args) const override { return get(args).x.device; }
   bool asks_for_nothing(const void* args) const override { return is_empty(get(args).q); }
-  bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {kNeeds}); }
 
   ProblemKey problem_key(const void* args) const override {
     const QuantiseArgs& of = get(args);
     return {key_of_fields<kFields>(QuantiseKernel{
         .dtype = of.x.dtype, .gate = of.gate, .row_indices = of.row_indices.has_value(), .transposed = of.transposed})};
   }
-  Request request_of(const Kernel& kernel) const override {
-    return ops::request_of(kernel_of_key<kFields, QuantiseKernel>(kernel.small_key));
-  }
-  Kernel kernel_of(const ProblemKey& problem, int choice) const override {
-    auto kernel = kernel_of_key<kFields, QuantiseKernel>(problem.kind);
-    kernel.walk = static_cast<WalkChoice>(choice);
-    return {key_of_fields<kFields>(kernel), choice};
-  }
-  Kernel kernel_of(const Request& request) const override {
-    return {key_of_fields<kFields>(kernel_of_fields<kFields, QuantiseKernel>(request))};
-  }
-  std::vector<NeededKernel> needed_kernels(const void* config, const ChooseKernel&) const override {
-    const auto& of = *static_cast<const QuantiseConfig*>(config);
-    ops::validate(of);
-    return {{this,
-             {key_of_fields<kFields>(QuantiseKernel{
-                 .dtype = of.dtype, .gate = of.gate, .row_indices = of.row_indices, .transposed = of.transposed})}}};
-  }
-  using Op::needed_kernels;
   std::vector<Request> requests(const Flags& flags) const override {
-    std::vector<Request> list;
-    for (const QuantiseKernel& kernel :
-         kernels_of_flags<kFields, QuantiseKernel>("quantise", flags, choices_of_fields<kFields>()))
-      if (kernel.possible()) list.push_back(ops::request_of(kernel));
+    std::vector<Request> list = Tabled::requests(flags);
     if (list.empty())
       support::fail(Stage::argument, Code::unsupported,
                     "--transposed is 'true'; allowed with --dtype f16 and bf16, without --gate and --row-indices");
@@ -215,8 +186,7 @@ class Quantise final : public Described<QuantiseArgs, quantise_from_c> {
     Flags flags = given;
     const Sizes asked(name(), flags, {{"m", 141}, {"k", 333}, {"block-rows", 0}});
     std::vector<Trial> list;
-    for (const QuantiseKernel& kernel :
-         kernels_of_flags<kFields, QuantiseKernel>("quantise", flags, first_of_each(choices_of_fields<kFields>())))
+    for (const QuantiseKernel& kernel : few_kernels(flags))
       for (const bool tall : {false, true}) {
         if (!kernel.possible() || (kernel.transposed && tall)) continue;
         Sizes sizes = asked;
@@ -226,11 +196,6 @@ class Quantise final : public Described<QuantiseArgs, quantise_from_c> {
     return list;
   }
 
-  std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
-    arch::require(arch, "quantise", kNeeds);
-    return {Builder(kernel_of_fields<kFields, QuantiseKernel>(request), arch).build()};
-  }
-  GeometryFields geometry_fields() const override { return kWalkGeometry; }
   void tensors(void* args, TensorList& list) const override {
     QuantiseArgs& of = get(args);
     list.reads("x", of.x);
@@ -268,6 +233,16 @@ class Quantise final : public Described<QuantiseArgs, quantise_from_c> {
     p.by_row_units = divisor_of(p.row_units);
     p.tiles = (p.units + quantise::kWarps - 1) / quantise::kWarps;
     walk_tiles(p.tiles, kBlocksPerSm, geometry, of.max_sms, plan);
+  }
+
+ private:
+  const arch::Needs& needs() const override { return kNeeds; }
+  QuantiseKernel fields_of(const QuantiseConfig& of) const override {
+    ops::validate(of);
+    return {.dtype = of.dtype, .gate = of.gate, .row_indices = of.row_indices, .transposed = of.transposed};
+  }
+  Candidate candidate(const QuantiseKernel& kernel, const arch::Arch& arch) const override {
+    return Builder(kernel, arch).build();
   }
 };
 

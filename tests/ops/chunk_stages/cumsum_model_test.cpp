@@ -83,7 +83,11 @@ TEST_CASE("what cannot be served is refused by name") {
   refused("g_cu.dtype is bf16; allowed: f32", [](auto& a) { a.g_cu.dtype = DType::bf16; });
   refused("g_cu.shape[2] (H) is 2", [](auto& a) { a.g_cu.shape[2] = 2; });
   refused("g_cu.shape[1] (T) is 69", [](auto& a) { a.g_cu.shape[1] = 69; });
-  refused("a_log is absent and gate_form is 2 (raw)", [](auto& a) { a.gate_form = GateForm::raw; });
+  refused("chunk_cumsum: a_log is absent and gate_form is 2 (raw)", [](auto& a) { a.gate_form = GateForm::raw; });
+  refused("a_log is given and gate_form is 0", [](auto& a) { a.a_log = a.gate; });
+  refused("dt_bias is given and gate_form is 1", [](auto& a) { a.dt_bias = a.gate, a.gate_form = GateForm::exp; });
+  refused("a_log.dtype is bf16; allowed: f32",
+          [](auto& a) { a.a_log = a.gate, a.a_log->dtype = DType::bf16, a.gate_form = GateForm::raw; });
   refused("gate_form is 5", [](auto& a) { a.gate_form = static_cast<GateForm>(5); });
   refused("gate.rank is 3 with cu_seqlens", [&](auto& a) {
     problem.ends = {0, 70};
