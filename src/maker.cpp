@@ -280,7 +280,8 @@ bool KernelMaker::wait_for_turn(Making& making, const std::string& name, bool& w
   waited = true;
   support::Patience patience(settings_.wait_limit_s), longest(2 * settings_.wait_limit_s);
   while (!making.turn.try_lock_for(patience.step(kLongestStep))) {
-    if (support::process_is_ending()) end_wait(name, support::Workers::why_wait_no_more());
+    if (support::process_is_ending() || support::Workers::WaitLimit::of_this_thread_is_over())
+      end_wait(name, support::Workers::why_wait_no_more());
     if (patience.word_is_due()) say_waiting(name, patience.waited_s(), "another thread", false);
     const auto since = making.since.load();
     if (since != 0) patience.counts_from(Clock::time_point(Clock::duration(since)));

@@ -5,6 +5,7 @@
 #include <tilejit/preparation.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -57,6 +58,7 @@ struct Preparation::Impl : std::enable_shared_from_this<Impl> {
   /// Leaves a kernel out that waits, or, with `begun`, one that was being made.
   void leave_out(std::size_t at, bool begun);
   void leave_out_waiting();
+  void cancel();
   std::size_t size();
   Progress progress();
 
@@ -64,6 +66,7 @@ struct Preparation::Impl : std::enable_shared_from_this<Impl> {
   struct Item {
     Wanted wanted;
     PreparedKernel kernel;
+    std::atomic<bool> cancelled{false};  ///< while it was being made: a wait for another maker ends
   };
   const std::weak_ptr<Runtime::Impl> runtime;
   const std::shared_ptr<support::Workers::Queue> queue;
@@ -156,6 +159,13 @@ void Preparation::Impl::leave_out_waiting() {
   for (std::size_t at = 0, count = size(); at < count; ++at) leave_out(at, false);
 }
 
+void Preparation::Impl::cancel() {
+  leave_out_waiting();
+  const std::lock_guard lock(mutex);
+  for (Item& item : items)
+    if (item.kernel.state == PrepareState::making) item.cancelled = true;
+}
+
 std::size_t Preparation::Impl::size() {
   const std::lock_guard lock(mutex);
   return items.size();
@@ -164,13 +174,17 @@ std::size_t Preparation::Impl::size() {
 void Preparation::Impl::make(Runtime::Impl& inside, std::size_t at) {
   if (Clock::now() >= limit) leave_out_waiting();
   Wanted wanted;
+  const std::atomic<bool>* cancelled = nullptr;
   {
     const std::lock_guard lock(mutex);
     PrepareState& state = items[at].kernel.state;
     if (!is_open(state)) return;
     state = PrepareState::making;
     wanted = items[at].wanted;
+    cancelled = &items[at].cancelled;  // a deque's items stay where they are
   }
+  const auto is_over = [this, cancelled] { return cancelled->load() || Clock::now() >= limit; };
+  const support::Workers::WaitLimit waits(is_over);
   PreparedKernel result;
   result.report.name = wanted.request.name;
   try {
@@ -183,6 +197,7 @@ void Preparation::Impl::make(Runtime::Impl& inside, std::size_t at) {
   } catch (const std::exception& error) {
     result.error = Error(Stage::load, Code::internal, error.what());
   }
+  if (result.error && waits.ended_a_wait()) return leave_out(at, true);
   const std::lock_guard lock(mutex);
   if (result.error) result.state = PrepareState::failed;
   ++(result.error ? counted.failed : counted.ready);
@@ -260,7 +275,7 @@ Preparation& Preparation::add(const custom::Kernel& kernel, Device device) {
 
 void Preparation::cancel() {
   const support::Uncancelled whole;
-  impl_->leave_out_waiting();
+  impl_->cancel();
 }
 
 Progress Preparation::progress() const {

@@ -20,7 +20,7 @@ enum { TJ_PREPARE_FAILED = 3, TJ_PREPARE_LEFT_OUT = 4 };
 /* Options of a list. A member that is left 0 has its default. */
 typedef struct tj_prepare_options {
   uint64_t size;
-  double time_limit_s; /* seconds after which no kernel is begun; 0: no limit */
+  double time_limit_s; /* seconds after which no kernel is begun, nor another maker waited for; 0: no limit */
   int32_t threads;     /* kernels made at once, up to 256; 0 counts as 1 */
   int32_t reserved;    /* 0 */
 } tj_prepare_options;
@@ -48,7 +48,7 @@ TJ_C_API tj_status tj_preparation_add_custom(tj_preparation* list, const tj_cust
 /* Makes a list of the kernels of one call. options may be null. On failure *out is null. */
 TJ_C_API tj_status tj_prepare_async(tj_runtime* runtime, const char* op, const void* args,
                                     const tj_prepare_options* options, tj_preparation** out);
-/* Leaves out what no thread has begun. */
+/* Leaves out what no thread has begun, and what the list only waits for while another thread or process makes it. */
 TJ_C_API tj_status tj_preparation_cancel(tj_preparation* list);
 /* Waits until every kernel has ended, for so many seconds at most. 0 only looks; negative: as long as it takes.
  * progress may be null. That kernels failed is no error of this call. */

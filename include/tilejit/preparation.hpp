@@ -22,7 +22,8 @@ namespace tj {
 /// - making: a thread makes it, or waits for another thread or process that does;
 /// - ready: compiled, cached and loaded;
 /// - failed: `error` says why;
-/// - left_out: not begun before cancel(), the time limit or the runtime's end.
+/// - left_out: not begun before cancel(), the time limit or the runtime's end, or only waited for when one of the first
+///   two came.
 enum class PrepareState { waiting, making, ready, failed, left_out };
 
 struct PreparedKernel {
@@ -77,8 +78,8 @@ class TJ_API Preparation {
   /// Adds those that flags of tj-warm name, as Runtime::prepare_flags() takes them.
   Preparation& add_flags(std::string_view op, std::string_view flags, Device device);
 
-  /// Leaves out what no thread has begun. A kernel that is being made is made: compilers cannot be interrupted.
-  /// A kernel that another process makes is waited for, as TJ_WAIT_LIMIT has it.
+  /// Leaves out what no thread has begun. A kernel that is being made is made: compilers cannot be interrupted. A
+  /// kernel that this list only waits for, as another thread or process makes it, is left out within a second.
   void cancel();
   Progress progress() const;
   /// Waits until every kernel has ended, for so many seconds at most; negative: as long as it takes. Throws

@@ -74,8 +74,10 @@ struct TrimReport {
 
 /// How kernels are made in the background (preparation.hpp).
 struct PrepareOptions {
-  int threads = 1;          ///< kernels that are made at once, 1 to 256
-  double time_limit_s = 0;  ///< seconds from the preparation's start on, after which no kernel is begun; 0: no limit
+  int threads = 1;  ///< kernels that are made at once, 1 to 256
+  /// Seconds from the preparation's start on, after which no kernel is begun, and no other maker is waited for; 0: no
+  /// limit.
+  double time_limit_s = 0;
 };
 
 /// Each field wins over its environment variable. An absent field takes the variable's value, else the default.

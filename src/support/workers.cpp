@@ -41,6 +41,7 @@ struct Workers::State {
 namespace {
 
 thread_local constinit const Workers::Queue* works_at = nullptr;  ///< of a thread that is none of the program's
+thread_local constinit Workers::WaitLimit* wait_limit = nullptr;
 
 using Kept = std::shared_ptr<Workers::Queue>;
 
@@ -104,8 +105,20 @@ std::string_view Workers::why_wait_no_more() {
   if (works_at == nullptr) return {};
   if (process_is_ending()) return kProcessIsEnding;
   State& state = *works_at->state_;
-  const std::lock_guard lock(state.mutex);
-  return state.stopped ? "this runtime is ending: it waits for nobody who makes a kernel" : std::string_view();
+  {
+    const std::lock_guard lock(state.mutex);
+    if (state.stopped) return "this runtime is ending: it waits for nobody who makes a kernel";
+  }
+  return WaitLimit::of_this_thread_is_over() ? "nobody waits for it any more" : std::string_view();
+}
+
+Workers::WaitLimit::WaitLimit(FunctionRef<bool()> is_over) : is_over_(is_over) { wait_limit = this; }
+Workers::WaitLimit::~WaitLimit() { wait_limit = nullptr; }
+
+bool Workers::WaitLimit::of_this_thread_is_over() {
+  if (wait_limit == nullptr || !wait_limit->is_over_()) return false;
+  wait_limit->ended_a_wait_ = true;
+  return true;
 }
 
 void Workers::Queue::forget_parents() {

@@ -17,6 +17,8 @@
 #include <string_view>
 #include <utility>
 
+#include "support/function_ref.hpp"
+
 namespace tj::support {
 
 class Workers {
@@ -35,14 +37,34 @@ class Workers {
   /// Destroys all tasks that have not begun, and waits for the others. No queue takes any afterwards. No task calls it.
   void stop();
   bool stopped() const;
-  /// Why the calling thread, one of some workers, is to wait for nobody else any more: the process is ending, or the
-  /// workers have been stopped. Empty otherwise, and in all other threads. For waits alone: work goes on.
+  /// Why the calling thread, one of some workers, is to wait for nobody else any more: the process is ending, the
+  /// workers have been stopped, or its WaitLimit is over. Empty otherwise, and in all other threads. For waits alone:
+  /// work goes on.
   static std::string_view why_wait_no_more();
+
+  class WaitLimit;
 
  private:
   struct State;
   using Tasks = std::deque<std::shared_ptr<Task>>;
   std::shared_ptr<State> state_;
+};
+
+/// While it lives, the calling thread waits for nobody else once `is_over` says so. At most one a thread.
+class Workers::WaitLimit {
+ public:
+  explicit WaitLimit(FunctionRef<bool()> is_over);
+  ~WaitLimit();
+  WaitLimit(const WaitLimit&) = delete;
+  WaitLimit& operator=(const WaitLimit&) = delete;
+  /// Has a wait been given up for this reason?
+  bool ended_a_wait() const noexcept { return ended_a_wait_; }
+  /// Is the calling thread's over? Who asks gives the wait up then. False where it has none.
+  static bool of_this_thread_is_over();
+
+ private:
+  FunctionRef<bool()> is_over_;
+  bool ended_a_wait_ = false;
 };
 
 /// Thread safe.

@@ -21,6 +21,7 @@
 #include "graph/json_reader.hpp"
 #include "ops/common/machine.hpp"
 #include "ops/common/op_flags.hpp"
+#include "ops/common/own_texts.hpp"
 #include "ops/op.hpp"
 #include "pipeline.hpp"
 #include "sched/picture/svg.hpp"
@@ -66,10 +67,12 @@ struct Subject {
 Flags parse_op_flags(const std::vector<std::string>& words) {
   Flags flags;
   for (const ops::GivenFlag& flag : ops::read_flags(words)) {
-    const std::string value = flag.values.empty() ? "true" : flag.values.front();
-    if (value == "both" || flag.values.size() > 1 || flags.count(flag.name) != 0)
+    std::vector<std::string> values = flag.values;
+    if (values.empty()) values.emplace_back("true");
+    const bool several = !ops::is_text_flag(flag.name) && (values.front() == "both" || values.size() > 1);
+    if (several || flags.count(flag.name) != 0)
       bad_use(cat("--", support::shown(flag.name), " has several values; tj-schedule shows one kernel, give one"));
-    flags[flag.name] = {value};
+    flags[flag.name] = std::move(values);
   }
   return flags;
 }

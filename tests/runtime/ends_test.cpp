@@ -1,5 +1,5 @@
 // Protects a kernel whose compile ends while the process does: the end waits for it until it is on disk. Protects the
-// end from threads that only wait for a kernel which another process makes.
+// end, and a list's cancel() and time limit, from threads that only wait for a kernel which another process makes.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -129,6 +129,77 @@ TEST_CASE("a runtime's end does not wait for a list's thread that only waits for
   REQUIRE(kernels[0].state == tj::PrepareState::failed);
   CHECK(has(kernels[0].error->message, "this runtime is ending"));
   CHECK(machine.nvrtc.compiles() == 1);
+}
+
+/// A list of `kernels` threads that wait for the held kernel, one for another process and the others for it.
+tj::Preparation waiting_list(tj::Runtime& runtime, Machine& machine, int kernels, double time_limit_s = 0) {
+  tj::Preparation list(runtime, {.threads = kernels, .time_limit_s = time_limit_s});
+  for (int i = 0; i < kernels; ++i) list.add(attention());
+  wait_for_words(machine, "waiting for process");
+  if (kernels > 1) wait_for_words(machine, "waiting for another thread");
+  return list;
+}
+
+tj::Options patient(Machine& machine) {
+  tj::Options options = machine.options();
+  options.wait_limit_s = 300;  // then it would be made here
+  return options;
+}
+
+TEST_CASE("a list that is cancelled leaves out what it only waits for") {
+  for (const int kernels : {1, 2}) {
+    CAPTURE(kernels);
+    Machine machine;
+    const HeldKernel held(machine);
+    tj::Runtime runtime(patient(machine));
+    tj::Preparation list = waiting_list(runtime, machine, kernels);
+    CHECK(!list.progress().ended());
+    list.cancel();
+    const tj::Progress progress = list.wait();
+    CHECK(progress.left_out == static_cast<std::size_t>(kernels));
+    CHECK(progress.failed == 0);
+    CHECK(list.kernels()[0].report.name == "fmha_f16_d128");
+    CHECK(!list.kernels()[0].error);
+    CHECK(machine.nvrtc.compiles() == 1);
+  }
+}
+
+TEST_CASE("a list that was cancelled beside a wait goes on with what is added later") {
+  Machine machine;
+  auto held = std::make_unique<HeldKernel>(machine);
+  tj::Runtime runtime(patient(machine));
+  tj::Preparation list = waiting_list(runtime, machine, 1);
+  list.cancel();
+  list.wait();
+  held.reset();
+  list.add(attention());
+  const tj::Progress progress = list.wait();
+  CHECK(progress.ready == 1);
+  CHECK(progress.left_out == 1);
+}
+
+TEST_CASE("a list's time limit ends its waits for other makers") {
+  Machine machine;
+  const HeldKernel held(machine);
+  tj::Runtime runtime(patient(machine));
+  const tj::Preparation list = waiting_list(runtime, machine, 2, 1.5);
+  CHECK(list.wait().left_out == 2);
+  CHECK(machine.nvrtc.compiles() == 1);
+}
+
+TEST_CASE("a call goes on waiting for another process where a list beside it was cancelled") {
+  Machine machine;
+  auto held = std::make_unique<HeldKernel>(machine);
+  tj::Runtime runtime(patient(machine));
+  tj::Preparation list = waiting_list(runtime, machine, 1);
+  std::thread call([&] { runtime.prepare(attention()); });
+  wait_for_words(machine, "waiting for another thread");
+  list.cancel();
+  CHECK(list.wait().left_out == 1);
+  CHECK(machine.nvrtc.compiles() == 1);
+  held.reset();
+  call.join();
+  CHECK(machine.nvrtc.compiles() == 2);
 }
 
 }  // namespace

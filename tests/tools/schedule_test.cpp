@@ -147,6 +147,30 @@ TEST_CASE("roles from the joint search, or by the simple split") {
   CHECK(run_schedule({"--op", "fmha", "--roles", "any"}).code == 2);
 }
 
+TEST_CASE("a comma in a text of device code separates no values") {
+  const auto shown = [](const std::vector<std::string>& words) {
+    const ToolRun result = run_schedule(words);
+    REQUIRE_MESSAGE(result.code == 0, result.err);
+    return nlohmann::json::parse(result.out)["kernel"].get<std::string>();
+  };
+  const std::vector<std::string> gemm = {"--op", "gemm", "--target", "sm_90a", "--json"};
+  const auto end = [&](const std::string& text) {
+    std::vector<std::string> words = gemm;
+    words.insert(words.end(), {"--end-text", text});
+    return shown(words);
+  };
+  const std::string name = end("return fmaxf(value, 0.f);");
+  CHECK(has(name, "_own"));
+  CHECK(name != end("return fmaxf(value, 1.f);"));  // what stands behind the comma counts
+  for (const char* flag : {"--score-mod", "--mask-mod"})
+    CHECK(has(shown({"--op", "fmha", "--target", "sm_90a", "--json", flag, "return min(k, q) == k;"}), "_own"));
+  CHECK(has(shown({"--op", "fmha", "--target", "sm_90a", "--json", "--mask-mod", "return k <= q;", "--key-range",
+                   "first = max(0, q_first), last = q_last;"}),
+            "_own"));
+  CHECK(has(run_schedule({"--op", "gemm", "--end-text", "return value, 1;", "--end-text", "return 2;"}).err,
+            "--end-text has several values"));
+}
+
 TEST_CASE("example graphs as text and as JSON") {
   const ToolRun text = run_schedule({"--graph-example", "fa_hopper"});
   CHECK(text.code == 0);

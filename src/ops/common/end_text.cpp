@@ -12,11 +12,11 @@ using support::cat;
 constexpr const char* kBuffer = "end_params";
 
 constexpr OwnText kEndOfBatch{
-    "end_text", "end-text", "kEndText",
+    "end_text", kEndTextField, "kEndText",
     "float end_text([[maybe_unused]] float value, [[maybe_unused]] int row, [[maybe_unused]] "
     "int column, [[maybe_unused]] int batch, [[maybe_unused]] const tj::ops::TextParams& params)",
     "return value * 2;"},
-    kEndOfGroup{"end_text", "end-text", "kEndText",
+    kEndOfGroup{"end_text", kEndTextField, "kEndText",
                 "float end_text([[maybe_unused]] float value, [[maybe_unused]] int row, [[maybe_unused]] int column, "
                 "[[maybe_unused]] int group, [[maybe_unused]] const tj::ops::TextParams& params)",
                 "return value * 2;"};

@@ -79,6 +79,10 @@ std::string texts_tag(const TextFields& fields) {
   return "_own" + support::to_hex(hash.finish()).substr(0, 16);
 }
 
+bool is_text_flag(std::string_view flag) {
+  return flag == kEndTextField || flag == kScoreModField || flag == kMaskModField || flag == kKeyRangeField;
+}
+
 DeviceText take_text(Flags& flags, const OwnText& of) {
   const auto found = flags.find(of.field);
   if (found == flags.end()) return {};

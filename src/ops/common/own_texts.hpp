@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -29,10 +30,16 @@ namespace tj::ops {
 inline constexpr unsigned kOwnTextBits = 12;
 inline constexpr std::size_t kMostOwnTexts = 3;  ///< of a call
 
+/// Names of texts in requests and on the command line.
+inline constexpr const char kEndTextField[] = "end-text", kScoreModField[] = "score-mod", kMaskModField[] = "mask-mod",
+                            kKeyRangeField[] = "key-range";
+/// Is this flag's value a text? Then a comma in it separates no values.
+bool is_text_flag(std::string_view flag);
+
 /// A text that a call of an op may have.
 struct OwnText {
   const char* name;         ///< of the argument, and of the function
-  const char* field;        ///< "score-mod", in requests and on the command line
+  const char* field;        ///< one of the names above
   const char* constant;     ///< of Config: true where there is a text, else absent
   const char* declaration;  ///< of the function, without its storage
   const char* example;      ///< of a text that returns a value; null: the function has no value

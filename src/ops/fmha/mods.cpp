@@ -21,19 +21,19 @@ struct Mod : OwnText {
   DeviceText FmhaConfig::* of_config;
 };
 constexpr Mod kMods[] = {
-    {{"score_mod", "score-mod", "kScoreMod",
+    {{"score_mod", kScoreModField, "kScoreMod",
       "float score_mod([[maybe_unused]] float score, [[maybe_unused]] int b, [[maybe_unused]] int h, [[maybe_unused]] "
       "int q, [[maybe_unused]] int k, [[maybe_unused]] const ModParams& params)",
       "return score * 2;"},
      &FmhaArgs::score_mod,
      &FmhaConfig::score_mod},
-    {{"mask_mod", "mask-mod", "kMaskMod",
+    {{"mask_mod", kMaskModField, "kMaskMod",
       "bool mask_mod([[maybe_unused]] int b, [[maybe_unused]] int h, [[maybe_unused]] int q, [[maybe_unused]] int k, "
       "[[maybe_unused]] const ModParams& params)",
       "return k <= q;"},
      &FmhaArgs::mask_mod,
      &FmhaConfig::mask_mod},
-    {{"key_range", "key-range", "kKeyRange",
+    {{"key_range", kKeyRangeField, "kKeyRange",
       "void key_range([[maybe_unused]] int b, [[maybe_unused]] int h, [[maybe_unused]] int q0, [[maybe_unused]] int "
       "q1, [[maybe_unused]] const ModParams& params, [[maybe_unused]] int& k0, [[maybe_unused]] int& k1, "
       "[[maybe_unused]] int& all0, [[maybe_unused]] int& all1)",

@@ -139,9 +139,9 @@ class FmhaTunable final : public Tunable {
                                      {"page-size", "lengths change from call to call"},
                                      {"packed", "its parts are predicted"},
                                      {"bias", "what it costs is the user's"},
-                                     {"score-mod", "what it costs is the user's"},
-                                     {"mask-mod", "what it costs is the user's"},
-                                     {"key-range", "what it costs is the user's"},
+                                     {kScoreModField, "what it costs is the user's"},
+                                     {kMaskModField, "what it costs is the user's"},
+                                     {kKeyRangeField, "what it costs is the user's"},
                                      {"out", "results of q's type are measured"}})
       if (flags.count(name) > 0)
         fail(Stage::argument, Code::invalid_argument, cat("--", name, " is given; ", what, ": leave it out"));

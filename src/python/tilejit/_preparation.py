@@ -78,7 +78,7 @@ class Preparation:
         return self
 
     def cancel(self) -> None:
-        """Leaves out what no thread has begun. A kernel that is being made is made."""
+        """Leaves out what no thread has begun, and what another thread or process makes. A kernel that the list makes is made."""
         check(library().tj_preparation_cancel(self._handle.value))
 
     def wait(self, seconds: Optional[float] = None) -> Progress:
