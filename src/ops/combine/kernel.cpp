@@ -6,6 +6,7 @@
 
 #include "ops/combine/combine.hpp"
 #include "ops/combine/params.cuh"
+#include "ops/common/element_field.hpp"
 #include "ops/common/empty.hpp"
 #include "ops/common/tabled.hpp"
 #include "ops/common/tensor_args.hpp"
@@ -29,22 +30,12 @@ struct CombineKernel {
   DType dtype = DType::bf16, out = DType::bf16;
   WalkChoice walk = WalkChoice::usual;
 };
-constexpr const char* kTypes[] = {"f16", "bf16", "f32"};
 constexpr std::array<Field<CombineKernel>, 3> kFields = {
-    {{.name = "dtype",
-      .get = [](const CombineKernel& kernel) { return static_cast<unsigned>(kernel.dtype); },
-      .set = [](CombineKernel& kernel, unsigned value) { kernel.dtype = static_cast<DType>(value); },
-      .words = words<kTypes>,
-      .bits = 2,
-      .flags = {"f16", "bf16", "f32"},
-      .defaults = 3,
-      .tag = "_%",
-      .constant = "Element",
-      .kind = Constant::element},
+    {element_field<CombineKernel>(),
      {.name = "out",
       .get = [](const CombineKernel& kernel) { return static_cast<unsigned>(kernel.out); },
       .set = [](CombineKernel& kernel, unsigned value) { kernel.out = static_cast<DType>(value); },
-      .words = words<kTypes>,
+      .words = words<kElementWords>,
       .bits = 2,
       .flags = {"same", "f16", "bf16", "f32"},
       .set_other = [](CombineKernel& kernel) { kernel.out = kernel.dtype; },

@@ -3,6 +3,7 @@
 #include <array>
 #include <new>
 
+#include "ops/common/element_field.hpp"
 #include "ops/common/empty.hpp"
 #include "ops/common/tabled.hpp"
 #include "ops/common/tensor_args.hpp"
@@ -27,22 +28,12 @@ const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"ALU"}, {"memory_byt
 struct MergeStatesKernel : MergeStatesConfig {
   WalkChoice walk = WalkChoice::usual;
 };
-constexpr const char* kTypes[] = {"f16", "bf16", "f32"};
 constexpr std::array<Field<MergeStatesKernel>, 3> kFields = {
-    {{.name = "dtype",
-      .get = [](const MergeStatesKernel& kernel) { return static_cast<unsigned>(kernel.dtype); },
-      .set = [](MergeStatesKernel& kernel, unsigned value) { kernel.dtype = static_cast<DType>(value); },
-      .words = words<kTypes>,
-      .bits = 2,
-      .flags = {"f32", "f16", "bf16"},
-      .defaults = 3,
-      .tag = "_%",
-      .constant = "Element",
-      .kind = Constant::element},
+    {element_field<MergeStatesKernel>({"f32", "f16", "bf16"}),
      {.name = "out",
       .get = [](const MergeStatesKernel& kernel) { return static_cast<unsigned>(kernel.out); },
       .set = [](MergeStatesKernel& kernel, unsigned value) { kernel.out = static_cast<DType>(value); },
-      .words = words<kTypes>,
+      .words = words<kElementWords>,
       .bits = 2,
       .flags = {"f16", "bf16", "f32"},
       .defaults = 3,

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "ops/common/block_scales.hpp"
+#include "ops/common/element_field.hpp"
 #include "ops/common/empty.hpp"
 #include "ops/common/tabled.hpp"
 #include "ops/common/tensor_args.hpp"
@@ -46,19 +47,9 @@ constexpr int blocks_beside(const QuantiseKernel& kernel) {
   return (kernel.row_indices && kernel.gate != Activation::none) || kernel.transposed ? 2 : 3;
 }
 
-constexpr const char* kTypes[] = {"f16", "bf16", "f32"};
 constexpr const char* kGates[] = {"none", "relu", "gelu", "silu", "gelu_tanh"};
 constexpr std::array<Field<QuantiseKernel>, 5> kFields = {
-    {{.name = "dtype",
-      .get = [](const QuantiseKernel& kernel) { return static_cast<unsigned>(kernel.dtype); },
-      .set = [](QuantiseKernel& kernel, unsigned value) { kernel.dtype = static_cast<DType>(value); },
-      .words = words<kTypes>,
-      .bits = 2,
-      .flags = {"f16", "bf16", "f32"},
-      .defaults = 3,
-      .tag = "_%",
-      .constant = "Element",
-      .kind = Constant::element},
+    {element_field<QuantiseKernel>(),
      {.name = "gate",
       .get = [](const QuantiseKernel& kernel) { return static_cast<unsigned>(kernel.gate); },
       .set = [](QuantiseKernel& kernel, unsigned value) { kernel.gate = static_cast<Activation>(value); },
