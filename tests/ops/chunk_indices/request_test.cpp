@@ -56,7 +56,7 @@ TEST_CASE("what the listing does not take is named with its value and what is al
   refused([](auto& c) { c.total_chunks.device = {DeviceKind::cuda, 0}; }, bad,
           {"total_chunks.device is cuda:0", "cu_seqlens.device is cpu"});
   refused([](auto& c) { c.chunk_indices.shape[1] = 3; }, bad, {"chunk_indices.shape[1]", "is 3", "allowed: 2"});
-  refused([](auto& c) { c.chunk_indices.shape[0] = 0; }, bad, {"chunk_indices.shape[0] (C) is 0"});
+  refused([](auto& c) { c.chunk_indices.shape[0] = -1; }, bad, {"chunk_indices.shape[0] (C) is -1"});
   refused([](auto& c) { c.total_chunks.shape[0] = 2; }, bad, {"total_chunks.shape[0]", "is 2", "allowed: 1"});
   refused([](auto& c) { c.cu_seqlens.strides[0] = 2; }, unsupported, {"cu_seqlens.strides[0]", "is 2", "allowed: 1"});
   refused([](auto& c) { c.chunk_indices.strides[0] = 3; }, unsupported,
