@@ -49,7 +49,7 @@ TJ_DEVICE void complete(const Params& params, Tile& tile) {
   complete<C>(params, tile, 0);
 }
 
-/// The same in each place of a walk.
+/// A tile with what tile_at() left out, for walks that complete it at each of their places.
 template <class C, class Params, class Tile>
 TJ_DEVICE Tile completed(const Params& params, Tile tile) {
   if (tile.valid) complete<C>(params, tile);

@@ -23,8 +23,8 @@ struct ChunkCumsumConfig;
 /// they are one sequence, or with cu_seqlens [N + 1] on the device N of any lengths: sequence n has the tokens from
 /// cu_seqlens[n] to cu_seqlens[n + 1] - 1. Tokens of no sequence keep what g_cu held. A decay of 0,
 /// which is -infinity with GateForm::log, counts as 2^-150. Types: gate f32, f16 or bf16; dt_bias f32 or the gate's;
-/// a_log and g_cu f32; lists i32. All are on one device; sizes are up to 2^30. a_log, dt_bias and lists are contiguous.
-/// g_cu meets no other tensor's memory.
+/// a_log and g_cu f32; lists i32. All are on one device; sizes are up to 2^30, T, B and sequences from 0. a_log,
+/// dt_bias and lists are contiguous. g_cu meets no other tensor's memory.
 ///
 /// Lists never lead out of these tensors: bounds outside of 0 to T count as the nearest. Bounds that fall are moved so
 /// that none does (src/ops/delta_chunks/README.md), in all stages alike. TJ_CHECK=1 refuses the call, and names the

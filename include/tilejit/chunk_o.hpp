@@ -23,8 +23,8 @@ struct ChunkOConfig;
 /// Hv is a multiple of H; value head s belongs to key head s / (Hv / H). Chunk c, counted over all sequences, has row c
 /// of h and the rows of v_new from 64 c on; rows of v_new behind a chunk's tokens may hold anything. Tensors are bf16,
 /// but g_cu is f32 (natural logarithms, summed up inside each chunk) and the three lists are i32. All are on one
-/// device; sizes are up to 2^30. The last dimension is contiguous; the other strides and the addresses of q, k, v_new,
-/// h and o are multiples of 16 bytes. o's memory meets no other tensor's.
+/// device; sizes are up to 2^30, T, B and sequences from 0. The last dimension is contiguous; the other strides and the
+/// addresses of q, k, v_new, h and o are multiples of 16 bytes. o's memory meets no other tensor's.
 ///
 /// Sequences of any lengths: cu_seqlens, chunk_indices and total_chunks as chunk_indices() makes them, each contiguous
 /// (rows of chunk_indices with gaps, which chunk_indices() can write, are refused). They are read on the device:

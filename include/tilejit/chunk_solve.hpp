@@ -21,8 +21,9 @@ struct ChunkSolveConfig;
 /// s / (H / Hk). K is 64 or 128. With a leading B these are B sequences of T tokens. Without it they are one sequence,
 /// or with cu_seqlens [N + 1] on the device N of any lengths, as chunk_cumsum() says. Tokens of no sequence keep what a
 /// held. Types: k and a f16 or bf16, the same; beta f32 or k's type; g_cu f32, natural logarithms; lists i32. All are
-/// on one device; sizes are up to 2^30, T at most 2^28 - 64. Dimensions of K and of 64 are contiguous; other strides
-/// and addresses of k and a are multiples of 16 bytes. Lists are contiguous. a meets no other tensor's memory.
+/// on one device; sizes are up to 2^30, T at most 2^28 - 64; T, B and sequences from 0. Dimensions of K and of 64 are
+/// contiguous; other strides and addresses of k and a are multiples of 16 bytes. Lists are contiguous. a meets no other
+/// tensor's memory.
 ///
 /// Family sm90 alone has kernels: other targets are refused by name. Bounds that are bad count as chunk_cumsum() says.
 /// TJ_CHECK=1 refuses the call, and names the first bad entry. Equal calls give equal bits. Errors are tj::Error,

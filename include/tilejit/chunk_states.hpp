@@ -28,9 +28,9 @@ struct ChunkStatesConfig;
 /// no chunk, and of no token, keep what they held. A sequence without tokens leaves its state as it is.
 ///
 /// Types: k, w, u, h and v_new f16 or bf16, the same; g_cu f32, natural logarithms; states both f32, both bf16 or both
-/// f16; lists i32. All are on one device; sizes are up to 2^30, T at most 2^28 - 64. Last dimensions are contiguous but
-/// for g_cu; other strides and addresses of k, w, u, h, v_new and states are multiples of 16 bytes. Lists are
-/// contiguous. Memory that is written meets no other tensor's.
+/// f16; lists i32. All are on one device; sizes are up to 2^30, T at most 2^28 - 64; T, B and sequences from 0. Last
+/// dimensions are contiguous but for g_cu; other strides and addresses of k, w, u, h, v_new and states are multiples of
+/// 16 bytes. Lists are contiguous. Memory that is written meets no other tensor's.
 ///
 /// Family sm90 alone has kernels: other targets are refused by name. Bounds that are bad count as chunk_cumsum() says.
 /// Chunks before a sequence are counted by bounds that are not moved, so rows of h and of v_new may then be left out,

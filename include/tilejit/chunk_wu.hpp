@@ -21,9 +21,9 @@ struct ChunkWuConfig;
 /// the diagonal are not looked at. With a leading B these are B sequences of T tokens. Without it they are one
 /// sequence, or with cu_seqlens [N + 1] on the device N of any lengths, as chunk_cumsum() says. Tokens of no sequence
 /// keep what w and u held. Types: k, v, a, w and u f16 or bf16, the same; beta f32 or k's type; g_cu f32, natural
-/// logarithms; lists i32. All are on one device; sizes are up to 2^30, T at most 2^28 - 64. Last dimensions of k, v, a,
-/// w and u are contiguous; their other strides and addresses are multiples of 16 bytes. Lists are contiguous. w and u
-/// meet no other tensor's memory.
+/// logarithms; lists i32. All are on one device; sizes are up to 2^30, T at most 2^28 - 64; T, B and sequences from 0.
+/// Last dimensions of k, v, a, w and u are contiguous; their other strides and addresses are multiples of 16 bytes.
+/// Lists are contiguous. w and u meet no other tensor's memory.
 ///
 /// Bounds that are bad count as chunk_cumsum() says. TJ_CHECK=1 refuses the call, and names the first bad entry. Equal
 /// calls give equal bits. Errors are tj::Error, naming the argument. Thread safe.

@@ -52,9 +52,9 @@ enum class GateForm : std::int32_t {
 ///
 /// Types: q, k, v, o are all f16 or all bf16. gate, beta and dt_bias are f32 or q's type, a_log is f32. States are all
 /// f32, all bf16, all f16 or all e4m3; between a call's tokens they are f32. Lists are i32. All are on one device;
-/// sizes are up to 2^30. The last dimension is contiguous, but for gates [T, H] and beta. Other strides and addresses
-/// of q, k, v, o, states and what has key channels are multiples of 16 bytes. Memory that is written meets no other
-/// tensor's.
+/// sizes are up to 2^30; T, B and sequences from 0. The last dimension is contiguous, but for gates [T, H] and beta.
+/// Other strides and addresses of q, k, v, o, states and what has key channels are multiples of 16 bytes. Memory that
+/// is written meets no other tensor's.
 ///
 /// Lists never lead out of these tensors: bounds outside of 0 to T count as the nearest, an end before its beginning as
 /// no tokens, a slot that there is not as -1. By bounds that fall, sequences may share tokens, whose o is that of

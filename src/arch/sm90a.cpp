@@ -137,7 +137,8 @@ std::map<std::string, Fact> facts() {
         "iterates in 299 cycles, 8 instructions and two groups; less 50 for each group"}},
       {"unaligned_copy_bytes_per_cycle",
        {3770,
-        "of rows of 128 bytes that lie in two lines; see joint_facts. 39 sizes on an H100 gave 2600 (2026-11-27)"}},
+        "of rows of 128 bytes that lie in two lines; see spread in joint_facts. 39 sizes on an H100 gave 2600 "
+        "(2026-11-27)"}},
       {"sustained_copy_bytes_per_cycle",
        {7800, products + ": 4096^3, 1024 iterations of 24 KB an SM in tiles of 128 x 64 and 512 of 40 KB in tiles of "
                          "64 x 256, 295 and 226 us, tiles' ends taken off"}},
@@ -146,9 +147,9 @@ std::map<std::string, Fact> facts() {
        {2390, "a copy on an H200 reads and writes 4.2 TB/s (torch, 2026-11-20), at 1.755 GHz"}},
       {"cluster_start_cycles",
        {10,
-        "see joint_facts; launches that overlap hide a part: 8 x 16 tiles at K 512, two blocks "
+        "see spread in joint_facts; launches that overlap hide a part: 8 x 16 tiles at K 512, two blocks "
         "that share a copy less each alone, took 0 to 0.71 us more (H200, 2026-11-21)"}},
-      {"next_launch_cycles", {5040, "see joint_facts: a call's second launch and its scratch memory"}},
+      {"next_launch_cycles", {5040, "see spread in joint_facts: a call's second launch and its scratch memory"}},
   };
   all.merge(joint_facts());
   return all;

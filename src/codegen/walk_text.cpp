@@ -143,7 +143,8 @@ void WalkWriter::open_pieces() const {
   w_.line(cut);
 }
 
-/// One role has no copies to save, and waves of AMD lack scalar registers for what the walk would carry.
+/// Where all warps have one role, completing later saves no text. Waves of AMD lack scalar registers for what the walk
+/// would carry until then.
 bool WalkWriter::completes_at_once() const { return !family_.graph.machine.shared_barriers; }
 std::string WalkWriter::walked(const std::string& tile) const {
   return completes_at_once() ? cat("dev::completed<Config>(params, ", tile, ")") : tile;

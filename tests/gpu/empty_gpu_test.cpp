@@ -1,5 +1,5 @@
-// Protects calls with sizes of 0 on a real device: the driver takes the maps of tensors without elements, launches
-// write what they should, and calls that ask for nothing launch nothing, which would be an error.
+// Protects calls with sizes of 0 on a real device. The driver takes the maps of tensors without elements, and launches
+// write what they should. Calls that ask for nothing launch nothing: a launch of no blocks would be an error.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -3,14 +3,14 @@
 // Decides how tokens fade towards each other where each key channel fades by itself. With C the running sum of a
 // channel's gates, in powers of two and from the chunk's begin, all of these are sums over the channels:
 //   L = strictLower(beta_i k_i k_j 2^(C_i - C_j)), P = lower(q_i k_j 2^(C_i - C_j)) scale
-// A product of matrices needs a factor for each side, so columns j share a token m: rows have k_i 2^(C_i - C_m), and
-// columns k_j 2^(C_m - C_j). Sixteen columns left of the diagonal's block share their last token, and no exponent is
-// above zero. In the diagonal's block eight columns share the fourth of them. A token's decay is at least 2^kLeast, so
-// exponents of columns are at most 4 kLeast off zero there, and those of rows no more above it. Nothing overflows, and
-// smaller decays count as 2^kLeast, which f32 hardly tells from zero. Factors are two terms of bf16 as in blocks.cuh,
-// which has the range.
-// Behind a record's numbers are three matrices: k_i 2^C_i reads the state before the chunk, as q_i 2^C_i does for
-// results, and k_i 2^(C_last - C_i) is kept in the state behind it. Their exponents are at most zero.
+// A product of matrices needs a factor for each side, so columns j share a token m. Rows have k_i 2^(C_i - C_m) then,
+// and columns k_j 2^(C_m - C_j). Sixteen columns left of the diagonal's block share their last token, and no exponent
+// is above zero. In the diagonal's block eight columns share the fourth of them. A token's decay is at least 2^kLeast;
+// smaller ones count as that. So exponents of columns are at most 104 off zero there, those of rows at most 104 above
+// it. Nothing overflows. A row's factor that f32 flushes has a weight below 2^-22 (104 - 126). Factors are two terms
+// of bf16 as in blocks.cuh, which has the range.
+// Behind a record's numbers are three matrices. The state before the chunk is read by k_i 2^C_i, and for results by
+// q_i 2^C_i. The state behind it keeps k_i 2^(C_last - C_i). All these exponents are at most zero.
 // Invariant: rows of no token are zeros.
 #pragma once
 
