@@ -149,8 +149,7 @@ TEST_CASE("each error at each call of packing: a whole pack, or the old one and 
     CHECK(report.entries == 2);
     const bool right = made == read_bytes(again);  // only one without a signature is
     CHECK((status == whole || status == none || status == part));
-    CHECK(right == (status == whole));
-    std::string problem;
+    if (status != part) CHECK(right == (status == whole));  // a folder's end may be unknown behind its last entry
     if (status == none)
       CHECK(Store(places.own() + ":" + places.pack(), 0, {}, places.keys()).layers()[1].problem == "");
     if (status == part) CHECK(Store(places.own() + ":" + places.pack(), 0, {}).layers()[1].problem == "");
