@@ -1,5 +1,6 @@
 // Protects the cache against each error at each system call, once and from there on: of a store with an eviction, a
-// look-up, and packs that are written, searched and unpacked. Each ends with the truth, and the next call heals.
+// look-up, packs that are written, searched and unpacked, and a manifest's line. Each ends with the truth, and the next
+// call heals.
 #include <doctest/doctest.h>
 
 #if defined(__x86_64__) && defined(__linux__)
@@ -9,7 +10,10 @@
 #include <cerrno>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
+#include "support/log.hpp"
+#include "support/record_file.hpp"
 #include "support/signature.hpp"
 #include "tests/cache/tracer.hpp"
 #include "tests/support/full.hpp"
@@ -70,7 +74,7 @@ class Places {
 
 /// work(places): in the child. check(places, its status): afterwards.
 template <class Work, class Check>
-void at_each_call_by_each_error(Work&& work, Check&& check) {
+void at_each_call_by_each_error(Work&& work, Check&& check, int fewest = 10) {
   int n = 0;
   for (bool reached = true; reached && n < 500; ++n)
     for (int way = 0; way < static_cast<int>(kWays.size()); ++way) {
@@ -92,7 +96,7 @@ void at_each_call_by_each_error(Work&& work, Check&& check) {
       CAPTURE((which == Which::from_nth));
       check(places, status);
     }
-  CHECK(n > 10);  // the calls were seen at all
+  CHECK(n > fewest);  // the calls were seen at all
   CHECK(n < 500);
 }
 
@@ -180,6 +184,28 @@ TEST_CASE("each error at each call of unpacking: each entry is written or named,
     CHECK(rest.failed.empty());
     CHECK(rest.written + rest.there == 2);
   });
+}
+
+TEST_CASE("each error at each call of adding to a manifest: the line is whole or not there, and that is told") {
+  if (!can_trace()) return;
+  const auto work = [](const Places& places) {
+    int warnings = 0;
+    const tj::support::Log log(tj::LogLevel::warn, [&](tj::LogLevel, std::string_view) { ++warnings; });
+    tj::support::RecordFile record(places.full() + "/run.tjm", log);
+    record.add("a line");
+    return warnings;
+  };
+  const auto check = [](const Places& places, int status) {
+    CHECK((status == 0 || status == 1));
+    const std::string path = places.full() + "/run.tjm";
+    const bool there = std::filesystem::exists(path) && read_bytes(path) == "a line\n";
+    CHECK(there == (status == 0));
+    const tj::support::Log log(tj::LogLevel::off, {});
+    tj::support::RecordFile again(path, log);
+    again.add("the next line");
+    CHECK(read_bytes(path) == (there ? "a line\nthe next line\n" : "the next line\n"));
+  };
+  at_each_call_by_each_error(work, check, 2);
 }
 
 }  // namespace
