@@ -13,6 +13,7 @@
 #include "support/atomic_file.hpp"
 #include "support/directory.hpp"
 #include "support/fail.hpp"
+#include "support/interruptions.hpp"
 
 namespace tj::cache {
 namespace {
@@ -138,14 +139,16 @@ namespace {
 /// Adds to `bytes` until there are `wanted`, or the file ends; false with a problem.
 bool read_up_to(int file, std::size_t wanted, std::string& bytes, std::string* problem) {
   std::size_t filled = bytes.size();
+  support::Interruptions interruptions;
   bytes.resize(wanted);
   while (filled < wanted) {
     const ssize_t count = ::read(file, bytes.data() + filled, wanted - filled);
     if (count > 0) {
       filled += static_cast<std::size_t>(count);
+      interruptions.came_further();
     } else if (count == 0) {
       break;
-    } else if (errno != EINTR) {
+    } else if (!interruptions.again(errno)) {
       *problem = "cannot read it: " + errno_text(errno);
       return false;
     }

@@ -11,6 +11,7 @@
 #include "cache/directory.hpp"
 #include "support/atomic_file.hpp"
 #include "support/fail.hpp"
+#include "support/interruptions.hpp"
 #include "support/seconds.hpp"
 #include "support/signature.hpp"
 #include "support/text.hpp"
@@ -25,14 +26,16 @@ constexpr std::uint64_t kMaxKeysBytes = 1 << 20;
 /// So many bytes from there on; false with a problem, also where the file ends before.
 bool read_at(int file, std::uint64_t offset, std::size_t count, std::string& bytes, std::string* problem) {
   bytes.resize(count);
+  support::Interruptions interruptions;
   for (std::size_t filled = 0; filled < count;) {
     const ssize_t got = ::pread(file, bytes.data() + filled, count - filled, static_cast<off_t>(offset + filled));
-    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && interruptions.again(errno)) continue;
     if (got <= 0) {
       *problem = got == 0 ? "it is shorter than it was" : "cannot read it: " + support::errno_text(errno);
       return false;
     }
     filled += static_cast<std::size_t>(got);
+    interruptions.came_further();
   }
   return true;
 }

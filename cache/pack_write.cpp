@@ -28,15 +28,20 @@ struct Place {
   const PackRecord* record = nullptr;
 };
 
-std::map<std::string, Place> places_of(const std::vector<Layer>& layers) {
+/// Tells of folders that cannot be read.
+std::map<std::string, Place> places_of(const std::vector<Layer>& layers, PackReport& report) {
   std::map<std::string, Place> places;
   for (const Layer& layer : layers) {
     if (layer.pack)
       for (const PackRecord& record : layer.pack->records)
         places.try_emplace(file_name(record.key), Place{&layer, &record});
-    else if (layer.opened)
-      for (FileInfo& info : entry_files(layer.opened.get(), nullptr))
-        places.try_emplace(info.name, Place{&layer, nullptr});
+    else if (layer.opened) {
+      Key key;
+      std::string problem;
+      for (const std::string& name : list_names(layer.opened.get(), &problem))
+        if (parse_file_name(name, &key)) places.try_emplace(name, Place{&layer, nullptr});
+      if (!problem.empty()) report.left_out.emplace_back(layer.directory, problem);
+    }
   }
   return places;
 }
@@ -79,7 +84,7 @@ PackReport Store::pack(const std::string& path, const support::SecretKey* secret
   std::vector<PackRecord> records;
   std::uint64_t at = kPackMagic.size();
   file.write(kPackMagic);
-  for (const auto& [name, place] : places_of(layers)) {
+  for (const auto& [name, place] : places_of(layers, report)) {
     std::string problem;
     const auto bytes = bytes_of(name, place, &problem);
     if (!bytes) {

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "support/fail.hpp"
+#include "support/interruptions.hpp"
 #include "support/process_end.hpp"
 
 namespace tj::support {
@@ -37,9 +38,10 @@ std::string random_name() {
 /// Some file systems have nothing to flush and say so.
 bool flush(int file) {
   int status = 0;
+  Interruptions interruptions;
   do {
     status = ::fsync(file);
-  } while (status != 0 && errno == EINTR);
+  } while (status != 0 && interruptions.again(errno));
   return status == 0 || errno == EINVAL || errno == ENOTSUP;
 }
 
@@ -115,15 +117,17 @@ FileDescriptor open_to_append(const std::string& path, mode_t mode) {
 
 int write_all(int file, std::string_view bytes, off_t at) {
   const SignalsAreErrors guard;
+  Interruptions interruptions;
   while (!bytes.empty()) {
     const ssize_t count =
         at < 0 ? ::write(file, bytes.data(), bytes.size()) : ::pwrite(file, bytes.data(), bytes.size(), at);
     if (count > 0) {
       if (at >= 0) at += count;
       bytes.remove_prefix(static_cast<std::size_t>(count));
+      interruptions.came_further();
     } else if (count == 0) {
       return EIO;
-    } else if (errno != EINTR) {
+    } else if (!interruptions.again(errno)) {
       return errno;
     }
   }

@@ -10,12 +10,11 @@
 
 #include "support/file_descriptor.hpp"
 #include "support/fork_safe.hpp"
+#include "support/interruptions.hpp"
 #include "support/lasting.hpp"
 
 namespace tj::support {
 namespace {
-
-constexpr int kMostInterruptions = 100;  // of one call: a file system that says nothing else does not work
 
 struct flock region(short type, off_t first, off_t bytes) {
   struct flock asked{};

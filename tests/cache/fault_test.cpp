@@ -6,122 +6,27 @@
 
 #if defined(__x86_64__) && defined(__linux__)
 #include <signal.h>
-#include <sys/ptrace.h>
 #include <sys/syscall.h>
-#include <sys/user.h>
+#include <unistd.h>
 
 #include <cerrno>
-#include <set>
 
-#include "tests/cache/cache_fixture.hpp"
+#include "tests/cache/tracer.hpp"
 
 using tj::cache::Store;
+using tj::testing::Accident;
+using tj::testing::can_trace;
 using tj::testing::entry_of;
 using tj::testing::key_of;
+using tj::testing::kNotReached;
 using tj::testing::payload_in;
 using tj::testing::Scratch;
+using tj::testing::Tracer;
+using tj::testing::Which;
 
 namespace {
 
 const std::string kOld(9000, 'o'), kNew(12000, 'n');
-constexpr int kNotReached = -1000;
-constexpr int kNoTracing = -2000;
-
-enum class Accident { none, kill, fail };
-/// Calls of one kind, and what they answer; error 0: not by kind.
-struct Kind {
-  long call = 0;
-  int error = 0;
-  bool only_nth = false;  ///< else all of them
-};
-
-bool touches_files(unsigned long long call) {
-  static const std::set<unsigned long long> calls = {
-      SYS_open,   SYS_openat,   SYS_mkdir,  SYS_stat,      SYS_lstat,  SYS_fstat,     SYS_newfstatat,
-      SYS_write,  SYS_read,     SYS_fsync,  SYS_close,     SYS_rename, SYS_renameat,  SYS_renameat2,
-      SYS_unlink, SYS_unlinkat, SYS_fchmod, SYS_utimensat, SYS_fcntl,  SYS_getrandom, SYS_getdents64};
-  return calls.count(call) != 0;
-}
-
-class Tracer {
- public:
-  /// Runs `work` in a child and lets the accident happen to its n-th file call (from 0), or to those of a kind. Returns
-  /// the exit status, or minus the signal, or kNotReached when there were fewer calls (then nothing happened to them).
-  template <class Work>
-  static int run(Work&& work, Accident accident, int n, Kind kind = {}) {
-    const pid_t child = tj::testing::start_child([&] {
-      if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) return 97;
-      ::raise(SIGSTOP);
-      return work();
-    });
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    if (!WIFSTOPPED(status)) return kNoTracing;
-    ::ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL);
-    return Tracer{child, accident, n, kind}.follow();
-  }
-
- private:
-  Tracer(pid_t child, Accident accident, int n, Kind kind) : child_(child), accident_(accident), n_(n), kind_(kind) {}
-
-  int follow() {
-    int deliver = 0;
-    for (bool entering = true;;) {
-      ::ptrace(PTRACE_SYSCALL, child_, nullptr, deliver);
-      int status = 0;
-      ::waitpid(child_, &status, 0);
-      if (WIFSIGNALED(status)) return -WTERMSIG(status);
-      if (WIFEXITED(status)) return reached_ ? WEXITSTATUS(status) : kNotReached;
-      const bool at_call = WSTOPSIG(status) == (SIGTRAP | 0x80);
-      deliver = at_call || WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
-      if (!at_call) continue;
-      if (entering) {
-        at_entry();
-      } else if (failing_) {
-        at_exit();
-      }
-      entering = !entering;
-    }
-  }
-
-  void at_entry() {
-    user_regs_struct registers{};
-    ::ptrace(PTRACE_GETREGS, child_, nullptr, &registers);
-    const bool of_kind =
-        kind_.error != 0 ? static_cast<long>(registers.orig_rax) == kind_.call : touches_files(registers.orig_rax);
-    const bool all = kind_.error != 0 && !kind_.only_nth;
-    if (!of_kind || (seen_++ != n_ && !all)) return;
-    reached_ = true;
-    if (accident_ == Accident::kill) ::kill(child_, SIGKILL);
-    if (accident_ != Accident::fail) return;
-    failing_ = true;
-    registers.orig_rax = ~0ull;  // no such call: it does nothing
-    ::ptrace(PTRACE_SETREGS, child_, nullptr, &registers);
-  }
-
-  void at_exit() {
-    failing_ = false;
-    user_regs_struct registers{};
-    ::ptrace(PTRACE_GETREGS, child_, nullptr, &registers);
-    registers.rax = static_cast<unsigned long long>(-static_cast<long long>(kind_.error != 0 ? kind_.error : EIO));
-    ::ptrace(PTRACE_SETREGS, child_, nullptr, &registers);
-  }
-
-  pid_t child_;
-  Accident accident_;
-  int n_;
-  Kind kind_;
-  int seen_ = 0;
-  bool reached_ = false;
-  bool failing_ = false;
-};
-
-bool can_trace() {
-  if (Tracer::run([] { return 0; }, Accident::none, 0) != kNoTracing) return true;
-  MESSAGE("this machine does not allow tracing a child; left out");
-  return false;
-}
-
 /// Goes through all n until the work has no n-th call; `prepare` before and `check(status)` after each.
 template <class Prepare, class Work, class Check>
 void at_every_call(Accident accident, Prepare&& prepare, Work&& work, Check&& check) {
@@ -203,7 +108,7 @@ TEST_CASE("a file system without times keeps entries all the same") {
       Store store(scratch.path() + "/cache", 0, {});
       return store.store(key_of("k"), entry_of(kNew)) && store.load(key_of("k")) ? 0 : 1;
     };
-    CHECK(Tracer::run(work, Accident::fail, 0, {SYS_utimensat, error}) == 0);
+    CHECK(Tracer::run(work, Accident::fail, 0, {SYS_utimensat, error, Which::all}) == 0);
     CHECK(payload_in(scratch.path() + "/cache", key_of("k")) == kNew);
   }
 }
@@ -217,7 +122,7 @@ TEST_CASE("a call that is interrupted for ever ends all the same") {
       const auto entry = Store(scratch.path() + "/cache", 0, {}).load(key_of("k"));
       return !entry || entry->payload == kOld ? 0 : 1;
     };
-    CHECK(Tracer::run(look, Accident::fail, 0, {SYS_openat, error}) == 0);
+    CHECK(Tracer::run(look, Accident::fail, 0, {SYS_openat, error, Which::all}) == 0);
   }
 }
 
@@ -227,7 +132,7 @@ TEST_CASE("one call that is interrupted, or finds a file replaced, costs no comp
     const Scratch scratch;
     with_old_entry(scratch.path());
     const auto look = [&] { return Store(scratch.path() + "/cache", 0, {}).load(key_of("k")) ? 0 : 1; };
-    CHECK(Tracer::run(look, Accident::fail, 1, {SYS_openat, error, true}) == 0);  // the directory is the first
+    CHECK(Tracer::run(look, Accident::fail, 1, {SYS_openat, error}) == 0);  // the directory is the first
   }
 }
 
@@ -340,7 +245,7 @@ TEST_CASE(
       const auto lock = store.lock(key_of("k"));
       return lock == nullptr && store.store(key_of("k"), entry_of(kNew)) ? 0 : 1;
     };
-    CHECK(Tracer::run(lock_and_store, Accident::fail, 0, {SYS_fcntl, error}) == 0);
+    CHECK(Tracer::run(lock_and_store, Accident::fail, 0, {SYS_fcntl, error, Which::all}) == 0);
     const bool stored = payload_in(scratch / "cache", key_of("k")) == kNew;
     CHECK(stored);
   }
@@ -356,7 +261,7 @@ TEST_CASE("each call of a lock that is interrupted once is made again: there is 
         Store store(scratch / "cache", 0, {});
         return store.lock(key_of("k")) != nullptr ? 0 : 1;
       };
-      status = Tracer::run(lock, Accident::fail, calls, {call, EINTR, true});
+      status = Tracer::run(lock, Accident::fail, calls, {call, EINTR});
       CAPTURE(call);
       CAPTURE(calls);
       CHECK((status == 0 || status == kNotReached));
