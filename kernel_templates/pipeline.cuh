@@ -111,7 +111,7 @@ TJ_DEVICE u32 barriers_of(u32 shared, u32 member) {
   return shared + member * (R::kSlots * 16u);
 }
 
-// Never called, as tile_at(): an arch may lack it.
+// Declared for archs that lack it. Nothing calls it there.
 template <int Site>
 TJ_DEVICE void mbarrier_phase_done();
 

@@ -66,8 +66,9 @@ enum class GateForm : std::int32_t {
 /// taken in chunks of 64, in two launches a range of chunks. The workspace is 18 KB for a chunk and head, and with
 /// several ranges a state in f32 for each sequence and head. States and what tokens change are rounded to q's type for
 /// products then, states once a chunk. Calls with token_states of another token_every or with states of e4m3 are never
-/// taken so. With gates of key channels the workspace is 66 KB for a chunk and head where K is 128, 42 KB where it is
-/// 64, and a token's decay of a channel below 2^-26 counts as 2^-26. Any decay from 0 to 1 is right: nothing overflows.
+/// taken so. With gates of key channels the workspace is 66 KB for a chunk and head where K is 128, and 42 KB where it
+/// is 64. A token's decay of a channel below 2^-26 counts as 2^-26 then. Any decay from 0 to 1 is right: nothing
+/// overflows.
 /// Equal calls give equal bits. Errors are tj::Error, naming the argument. Thread safe.
 struct GatedDeltaRuleArgs {
   static constexpr const char* kOp = "gated_delta_rule";

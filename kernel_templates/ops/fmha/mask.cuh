@@ -35,7 +35,7 @@ struct Mask {
     const int behind = causal ? 0 : right;  // added last: a place and a window may be 2^30 each
     return {place > left ? place - left : 0, place < keys - behind ? end + behind : keys};
   }
-  /// The end of a row's keys, 0 where it sees none before it. Rows that all see the same have 0 to the last.
+  /// The end of a row's keys, 0 where it sees none before it. Where rows do not differ, it is the number of keys.
   constexpr int end_of(int row) const {
     const int end = keys_of(row).end;
     return rows_differ() && end < 0 ? 0 : end;
