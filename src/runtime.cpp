@@ -156,9 +156,8 @@ TuneReport Runtime::Impl::tune(const ops::Op& op, const void* args, const TuneOp
   const Device device = op.device_of(args);
   op.validate(placement.get(), backends.on_model(device));
   if (op.asks_for_nothing(placement.get()))
-    fail(
-        Stage::argument, Code::invalid_argument,
-        cat("the outputs of '", op.name(), "' have no element; allowed in a measurement: calls that launch something"));
+    fail(Stage::argument, Code::invalid_argument,
+         cat("the call of '", op.name(), "' writes nothing; allowed in a measurement: calls that launch something"));
   return tune(op, op.tunable()->problem_of(placement.get()), device, options);
 }
 

@@ -113,7 +113,7 @@ void Arguments::real(const Parameter& parameter, double value) {
 
 void Arguments::text(const Parameter& parameter, std::string_view value) {
   if (value.find('\0') != std::string_view::npos)
-    refuse(*signature_, cat(parameter.name, " has a zero byte; allowed: a text without"));
+    refuse(*signature_, cat(parameter.name, " has a zero byte; allowed: a text without a zero byte"));
   std::string& own = texts_.at(place_of(parameter));
   own = value;
   put(parameter.offset, static_cast<const char*>(own.c_str()));
@@ -188,6 +188,10 @@ std::uint64_t Arguments::kind() const noexcept {
   for (const Parameter& parameter : signature_->parameters) {
     const std::size_t place = place_of(parameter);
     if (parameter.kind == Kind::text) {
+      const char* text = nullptr;
+      std::memcpy(&text, structure_.data() + parameter.offset, sizeof text);
+      const bool given = text != nullptr;  // an empty text is not none: the op refuses it
+      add(&given, sizeof given);
       add(texts_.at(place).c_str(), texts_.at(place).size() + 1);
       continue;
     }

@@ -46,7 +46,7 @@ struct ListForm {
   std::string arch;
   Loads loads;
   int cluster = 1;
-  bool ahead = false;
+  bool ahead = false, completes = false;
 };
 
 /// All numbers twice, one after the other in the same workspace.
@@ -80,6 +80,7 @@ void check_list(const std::string& walk, const ListForm& form) {
   const testing::Scratch scratch;
   const ListedKernel source(form.arch, walk, form.loads, form.cluster);
   if (form.ahead) source.read_ahead();
+  if (form.completes) source.complete_apart();
   for (const int seed : {1, 2}) {
     if (seed > 1 && (form.loads != Loads::engine || testing::kSanitized) && !testing::full_run()) continue;
     CAPTURE(seed);
@@ -134,6 +135,13 @@ TEST_CASE("the same where a role loads and stores, and where one role does every
   for (const std::string walk : kListWalks) {
     check_list(walk, {"sm_80", Loads::threads});
     if (walk != "persistent") check_list(walk, {"gfx1100", Loads::itself});
+  }
+}
+
+TEST_CASE("complete_tile says what tile_at leaves out") {
+  for (const std::string walk : {"one_tile", "persistent", "dynamic"}) {
+    check_list(walk, {kListTarget, Loads::engine, 1, false, true});
+    if (walk != "persistent") check_list(walk, {"gfx1100", Loads::itself, 1, false, true});
   }
 }
 

@@ -70,6 +70,12 @@ class ListedKernel {
     edit("using dev::first_tile;\nusing dev::next_tile;\n", "");
     edit(tiles, kReadAhead + tiles);
   }
+  /// `tile_at` leaves the steps out, and `complete_tile` says them.
+  void complete_apart() const {
+    const std::string iterations = "template <class C>\nTJ_DEVICE int tile_iterations";
+    edit("  tile.trip_count = params.row_steps;\n", "");
+    edit(iterations, kCompletes + iterations);
+  }
   /// Replaces the first occurrence in listed.cuh.
   void edit(const std::string& piece, const std::string& other) const {
     std::string text = testing::read_bytes(folder() + "/listed.cuh");
@@ -191,6 +197,11 @@ TJ_DEVICE void finish(Adder<C>& adder, const Tile& tile) {
     dev::store_global(static_cast<void*>(params.changed), 1u);
 }
 }  // namespace user::listed
+)";
+  inline static const std::string kCompletes = R"(template <class C>
+TJ_DEVICE void complete_tile(C, const Params& params, Tile& tile) {
+  tile.trip_count = params.row_steps;
+}
 )";
   inline static const std::string kReadAhead = R"(
 template <class C>

@@ -97,6 +97,11 @@ class Jax(unittest.TestCase):
         self.assertLess(most(d - f32(a) @ f32(a).T * factors), 1e-2)
         with self.assertRaisesRegex(Exception, "mask_mod"):
             jax.block_until_ready(tilejit.jax.fmha(self.q, self.k, self.v, mask_mod="return (k;"))
+        for text in ("mask_mod", "score_mod", "key_range"):
+            with self.assertRaisesRegex(Exception, f"{text} is empty; allowed"):
+                jax.block_until_ready(tilejit.jax.fmha(self.q, self.k, self.v, **{text: ""}))
+        with self.assertRaisesRegex(Exception, "end_text is empty; allowed"):
+            jax.block_until_ready(tilejit.jax.gemm(a, a, end_text=""))
 
     def test_sizes_of_0(self):
         none = self.k[:, :, :0]

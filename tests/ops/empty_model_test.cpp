@@ -14,6 +14,7 @@
 #include <tilejit/ops.hpp>
 #include <tilejit/plan.hpp>
 
+#include "support/expect.hpp"
 #include "support/model_runtime.hpp"
 
 using namespace tj;
@@ -297,6 +298,76 @@ TEST_CASE("stages over chunks without tokens") {
     model_runtime().run(states);
     CHECK(all(*states.final_state, 0.5f));
   }
+}
+
+TEST_CASE("stages over chunks with tokens and a list of no sequence write nothing") {
+  for (const std::int64_t tokens : {20, 64, 200}) {
+    CAPTURE(tokens);
+    Memory memory;
+    const float poison = floats(memory.tensor(DType::f32, {1}, 0x7f))[0];
+    const auto rows = [&](unsigned char byte) { return memory.tensor(DType::bf16, {tokens, 2, 64}, byte); };
+    const auto untouched = [](const Tensor& tensor) {
+      const auto* const bytes = static_cast<const unsigned char*>(tensor.data);
+      return std::all_of(bytes, bytes + elements(tensor) * size_of(tensor.dtype),
+                         [](unsigned char byte) { return byte == 0x7f; });
+    };
+    // What stands behind the list is no bound: a kernel that read it would write.
+    std::int32_t list[] = {0, static_cast<std::int32_t>(tokens), 77, 77};
+    const Tensor ends = Tensor::contiguous(list, kHost, DType::i32, {1});
+    ChunkCumsumArgs cumsum;
+    cumsum.gate = memory.tensor(DType::f32, {tokens, 2}), cumsum.g_cu = memory.tensor(DType::f32, {tokens, 2}, 0x7f);
+    cumsum.cu_seqlens = ends;
+    check_nothing(cumsum, {cumsum.gate.data, cumsum.g_cu.data, list});
+    CHECK(all(cumsum.g_cu, poison));
+    ChunkSolveArgs solve;
+    solve.k = rows(0), solve.a = rows(0x7f), solve.cu_seqlens = ends;
+    check_nothing(solve, {});
+    CHECK(untouched(solve.a));
+    ChunkWuArgs wu;
+    wu.k = rows(0), wu.v = rows(0), wu.a = rows(0), wu.w = rows(0x7f), wu.u = rows(0x7f), wu.cu_seqlens = ends;
+    check_nothing(wu, {});
+    CHECK(untouched(wu.w));
+    CHECK(untouched(wu.u));
+    ChunkStatesArgs states;
+    states.k = rows(0), states.w = rows(0), states.u = rows(0), states.cu_seqlens = ends;
+    for (const std::int64_t chunks : {tokens / 64, tokens / 64 + 2}) {
+      states.h = memory.tensor(DType::bf16, {chunks, 2, 64, 64}, 0x7f);
+      states.v_new = memory.tensor(DType::bf16, {64 * chunks, 2, 64}, 0x7f);
+      states.final_state.reset();
+      check_nothing(states, {});
+      states.final_state = memory.tensor(DType::f32, {0, 2, 64, 64});
+      check_nothing(states, {});
+      CHECK(untouched(states.h));
+      CHECK(untouched(*states.v_new));
+    }
+    states.final_state = memory.tensor(DType::f32, {1, 2, 64, 64});
+    CHECK(testing::error_of([&] { model_runtime("model:sm_90a").run(states); }).message ==
+          "chunk_states: final_state.shape[0] (N) is 1 in [1, 2, 64, 64]; allowed: 0, as the number of sequences");
+  }
+}
+
+TEST_CASE("chunk output of a list of no sequence writes nothing; such a list has no chunk") {
+  for (const std::int64_t tokens : {20, 64, 200})
+    for (const std::int64_t chunks : {tokens / 64, tokens / 64 + 1}) {
+      CAPTURE(tokens);
+      CAPTURE(chunks);
+      Memory memory;
+      ChunkIndicesArgs lists;
+      lists.cu_seqlens = memory.tensor(DType::i32, {1});
+      lists.chunk_indices = memory.tensor(DType::i32, {chunks, 2}, 0x7f);
+      lists.total_chunks = memory.tensor(DType::i32, {1}, 0x7f);
+      model_runtime().run(lists);
+      CHECK(static_cast<std::int32_t*>(lists.total_chunks.data)[0] == 0);
+      ChunkOArgs args;
+      args.q = memory.tensor(DType::bf16, {tokens, 1, 128}), args.k = memory.tensor(DType::bf16, {tokens, 1, 128});
+      args.v_new = memory.tensor(DType::bf16, {64 * chunks, 2, 128});
+      args.h = memory.tensor(DType::bf16, {chunks, 2, 128, 128});
+      args.o = memory.tensor(DType::bf16, {tokens, 2, 128}, 0x7f);
+      args.cu_seqlens = lists.cu_seqlens, args.chunk_indices = lists.chunk_indices;
+      args.total_chunks = lists.total_chunks;
+      check_nothing(args, {});
+      CHECK(static_cast<std::uint16_t*>(args.o.data)[0] == 0x7f7f);
+    }
 }
 
 TEST_CASE("chunk output without tokens; a list of chunks with room for none") {

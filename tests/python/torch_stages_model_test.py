@@ -134,6 +134,12 @@ class Stages(unittest.TestCase):
         self.refused("gk is given", lambda: self.torch.chunk_gated_delta_rule_fwd_h(k, w, u, gk=g))
         torch.library.opcheck(self.ops.chunk_states, (k, w, u), {"g_cu": g}, test_utils=("test_schema", "test_faketensor"))
 
+    def test_no_chunks(self):
+        k, begins = drawn(20, 1, 64, dtype=torch.bfloat16), torch.tensor([0], dtype=torch.int32)
+        for x, ends in ((k, begins), (k[:0], begins), (k[:0], None)):
+            for found in (tilejit.chunk_states(x, x, x, cu_seqlens=ends, chunks=0), self.ops.chunk_states(x, x, x, cu_seqlens=ends, chunks=0)[:2]):
+                self.assertEqual([tuple(each.shape) for each in found], [(0, 1, 64, 64), (0, 1, 64)])
+
     def test_one_of_two_results(self):
         k = drawn(70, 1, 64, dtype=torch.bfloat16) / 8
         h, v_new = tilejit.chunk_states(k, k, k)
@@ -152,7 +158,7 @@ class Stages(unittest.TestCase):
                            ("k.rank is 0", lambda: self.ops.chunk_wu(number, k, k)),
                            ("cu_seqlens.rank is 0; allowed: 1", lambda: self.ops.chunk_states(k, k, k, cu_seqlens=end)),
                            ("u.rank is 0", lambda: self.ops.chunk_states(k, k, number)),
-                           ("chunks is -1; allowed: 1 and up", lambda: self.ops.chunk_states(k, k, k, chunks=-1)),
+                           ("chunks is -1; allowed: 0 and up", lambda: self.ops.chunk_states(k, k, k, chunks=-1)),
                            ("u.shape[1] is 2 in [2, 2, 64]; allowed: 1, as w's H",
                             lambda: self.ops.chunk_states(*(x.to("meta") for x in (k, k, k.expand(2, 2, 64))))),
                            ("beta.rank is 0; allowed: 3",

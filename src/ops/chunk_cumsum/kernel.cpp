@@ -7,7 +7,6 @@
 #include "ops/chunk_cumsum/params.cuh"
 #include "ops/common/chunk_stage.hpp"
 #include "ops/common/chunk_tokens.hpp"
-#include "ops/common/empty.hpp"
 #include "ops/common/tensor_list.hpp"
 #include "ops/common/walk.hpp"
 #include "ops/gated_delta_rule/rule_fields.hpp"
@@ -67,7 +66,7 @@ class ChunkCumsum final : public ChunkStage<ChunkCumsumArgs, chunk_cumsum_from_c
     check_token_ends(tokens_of_call(get(args)), read);
   }
   Device device_of(const void* args) const override { return get(args).gate.device; }
-  bool asks_for_nothing(const void* args) const override { return is_empty(get(args).g_cu); }
+  bool asks_for_nothing(const void* args) const override { return tokens_of_call(get(args)).nothing(); }
 
   ProblemKey problem_key(const void* args) const override {
     return {key_of_fields<kFields>(kernel_of_args(get(args))), {get(args).max_sms}};

@@ -28,6 +28,9 @@ struct ChunkOKernel {
 /// The divisor of so many value heads that share a key head.
 int chunk_o_divisor(std::int64_t heads);
 
+/// Does the call write nothing? Tokens are of no sequence where the list has none.
+bool chunk_o_nothing(const ChunkOArgs& args);
+
 /// Reads the lists of a valid call, and throws tj::Error(argument) for the first number that it may not have.
 void check_chunks(const ChunkOArgs& args, const ReadList& read);
 

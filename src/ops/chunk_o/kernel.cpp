@@ -5,7 +5,6 @@
 
 #include "ops/chunk_o/fields.hpp"
 #include "ops/common/described.hpp"
-#include "ops/common/empty.hpp"
 #include "ops/common/op_flags.hpp"
 #include "ops/common/tensor_list.hpp"
 #include "ops/common/trial.hpp"
@@ -36,7 +35,7 @@ class ChunkO final : public Described<ChunkOArgs, chunk_o_from_c> {
   void validate(const void* args, bool on_model) const override { ops::validate(get(args), on_model); }
   void check_lists(const void* args, const ReadList& read) const override { check_chunks(get(args), read); }
   Device device_of(const void* args) const override { return get(args).q.device; }
-  bool asks_for_nothing(const void* args) const override { return is_empty(get(args).o); }
+  bool asks_for_nothing(const void* args) const override { return chunk_o_nothing(get(args)); }
   bool serves(const arch::Arch& arch) const override { return arch::serves(arch, chunk_o_needs()); }
 
   ProblemKey problem_key(const void* args) const override {

@@ -67,7 +67,7 @@ void check_lists(const ChunkOArgs& args, const Named& o, const Range& o_range) {
       {kOp, "chunk_indices", *args.chunk_indices, kIndices, 2, "[n, 2]"},
       {kOp, "total_chunks", *args.total_chunks, kOne, args.total_chunks->rank == 0 ? 0 : 1, "[1], or rank 0"}};
   for (const Named& t : lists) {
-    check_list(t, args.q.device, is_empty(args.o) ? axis_bits({0}) : 0);
+    check_list(t, args.q.device, chunk_o_nothing(args) ? axis_bits({0}) : 0);
     check_apart(o, o_range, t, range_of(t));
   }
   check_same(lists[1], 1, 2, "a sequence and a chunk of it");
@@ -112,7 +112,7 @@ void check_gates(const ChunkOArgs& args, const Named& o, const Range& o_range) {
   check_apart(o, o_range, g, range_of(g));
 }
 
-void check_shapes(const Named& q, const Named& k, const Named& v, const Named& h, const Named& o) {
+void check_shapes(const Named& q, const Named& k, const Named& v, const Named& h, const Named& o, bool nothing) {
   check_same(q, 2, kWidth, "the only size there are kernels for");
   for (int i = 0; i < 3; ++i) check_same(k, i, q.at(i), "q's shape");
   check_same(o, 0, q.at(0), "q.shape[0]");
@@ -122,7 +122,7 @@ void check_shapes(const Named& q, const Named& k, const Named& v, const Named& h
            cat("o.shape[1] (Hv) is ", o.at(1), "; allowed: multiples of q.shape[1] (H), ", q.at(1)));
   check_same(v, 1, o.at(1), "o.shape[1]");
   check_same(v, 2, kWidth, "the only size there are kernels for");
-  if (v.at(0) < kChunk && !is_empty(o.tensor))
+  if (v.at(0) < kChunk && !nothing)
     refuse(kOp, Code::invalid_argument,
            cat("v_new.shape[0] (R) is ", v.at(0), "; allowed: at least ", kChunk, ", the rows of a chunk"));
   if (v.at(0) > 1 && v.stride(0) >= kMaxStrideBytes / (2 * kChunk))
@@ -135,6 +135,10 @@ void check_shapes(const Named& q, const Named& k, const Named& v, const Named& h
 
 }  // namespace
 
+bool chunk_o_nothing(const ChunkOArgs& args) {
+  return is_empty(args.o) || (args.cu_seqlens && args.cu_seqlens->shape[0] == 1);
+}
+
 void validate(const ChunkOConfig& config) {
   if (config.v_heads_per_head < 1 || config.v_heads_per_head > kMaxSize)
     refuse(kOp, Code::invalid_argument,
@@ -146,12 +150,13 @@ void validate(const ChunkOArgs& args, bool on_model) {
       v{kOp, "v_new", args.v_new, kV, 3, "[R, Hv, 128]"},
       h{kOp, "h", args.h, args.h_transposed ? kStatesTransposed : kStates, 4, "[C, Hv, 128, 128]"},
       o{kOp, "o", args.o, kO, 3, "[T, Hv, 128]"};
-  // Without tokens there need be neither rows nor states.
-  const unsigned first = is_empty(args.o) ? axis_bits({0}) : 0;
+  // Without tokens or sequences there need be neither rows nor states.
+  const bool nothing = chunk_o_nothing(args);
+  const unsigned first = nothing ? axis_bits({0}) : 0;
   check_form(q, first);
   check_place(q, on_model);
   for (const Named* t : {&q, &k, &v, &h, &o}) check_copied(*t, args.q.device, first);
-  check_shapes(q, k, v, h, o);
+  check_shapes(q, k, v, h, o, nothing);
   check_items(args);
   const Range o_range = range_of(o);
   check_no_self_overlap(o);

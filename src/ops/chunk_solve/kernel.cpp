@@ -5,7 +5,6 @@
 #include "ops/common/chunk_kernel.hpp"
 #include "ops/common/chunk_stage.hpp"
 #include "ops/common/chunk_tokens.hpp"
-#include "ops/common/empty.hpp"
 #include "ops/common/tensor_list.hpp"
 #include "ops/delta_chunks/delta_chunks.hpp"
 #include "ops/delta_chunks/launches.hpp"
@@ -58,7 +57,7 @@ class ChunkSolve final : public ChunkStage<ChunkSolveArgs, chunk_solve_from_c, k
     check_token_ends(tokens_of_call(get(args)), read);
   }
   Device device_of(const void* args) const override { return get(args).k.device; }
-  bool asks_for_nothing(const void* args) const override { return is_empty(get(args).a); }
+  bool asks_for_nothing(const void* args) const override { return tokens_of_call(get(args)).nothing(); }
 
   ProblemKey problem_key(const void* args) const override {
     const Tensor& k = get(args).k;

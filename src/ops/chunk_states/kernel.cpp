@@ -99,20 +99,21 @@ class Builder : delta_chunks::ConsumerBuilder {
   const int width_;
 };
 
+ChunkTokens tokens_of_call(const ChunkStatesArgs& args) { return {kOp, "k", args.k, 3, args.cu_seqlens}; }
+
 class ChunkStates final : public ChunkStage<ChunkStatesArgs, chunk_states_from_c, kFields> {
  public:
   std::string_view name() const override { return kOp; }
 
   void validate(const void* args, bool on_model) const override { ops::validate(get(args), on_model); }
   void check_lists(const void* args, const ReadList& read) const override {
-    const ChunkStatesArgs& of = get(args);
-    check_token_ends({kOp, "k", of.k, 3, of.cu_seqlens}, read);
+    check_token_ends(tokens_of_call(get(args)), read);
   }
   Device device_of(const void* args) const override { return get(args).k.device; }
-  /// Without tokens states are copied.
+  /// Without tokens states are copied; without sequences there are none.
   bool asks_for_nothing(const void* args) const override {
     const ChunkStatesArgs& of = get(args);
-    return is_empty(of.k) && (!of.final_state || is_empty(*of.final_state));
+    return tokens_of_call(of).nothing() && (!of.final_state || is_empty(*of.final_state));
   }
 
   ProblemKey problem_key(const void* args) const override {

@@ -1,7 +1,6 @@
 // The checks behind ops::validate(ChunkStatesArgs); the words of those that every op makes are tensor_checks.hpp's.
 #include "ops/chunk_states/chunk_states.hpp"
 #include "ops/common/chunk_rows.hpp"
-#include "ops/common/empty.hpp"
 #include "support/fail.hpp"
 
 namespace tj::ops {
@@ -17,12 +16,12 @@ constexpr const char *kKeys[] = {"B", "T", "Hk", "K"}, *kOfKeys[] = {"B", "T", "
 
 bool is_state(DType dtype) { return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16; }
 
-/// Rows of chunks and of sequences may be none only where there are no tokens.
-unsigned without_tokens(const ChunkTokens& tokens) { return is_empty(tokens.first) ? axis_bits({0}) : 0; }
+/// Rows of chunks and of sequences may be none only where there are no tokens or no sequences.
+unsigned may_be_none(const ChunkTokens& tokens) { return tokens.nothing() ? axis_bits({0}) : 0; }
 
 /// Matrices of all heads, of states or of h.
 void check_matrices(const ChunkTokens& tokens, const Named& t, Size heads, Size width) {
-  check_form(t, without_tokens(tokens));
+  check_form(t, may_be_none(tokens));
   check_device(t, tokens.first.device, "k");
   check_same(t, 1, heads, "w's H");
   for (const int axis : {2, 3}) check_same(t, axis, width, "k's K (V and K are equal)");
@@ -56,7 +55,7 @@ Named values_of(const ChunkStatesArgs& args, const ChunkTokens& tokens) {
 
 void check_values(const ChunkStatesArgs& args, const ChunkTokens& tokens, const Named& v_new, Size heads, Size width) {
   if (args.values_by_tokens) return check_rows_beside(tokens, v_new, width, "k's K (V and K are equal)");
-  check_form(v_new, without_tokens(tokens));
+  check_form(v_new, may_be_none(tokens));
   check_device(v_new, args.k.device, "k");
   check_dtype(v_new, args.k.dtype, ", as k.dtype");
   check_same(v_new, 1, heads, "w's H");

@@ -7,7 +7,6 @@
 #include "ops/common/chunk_kernel.hpp"
 #include "ops/common/chunk_stage.hpp"
 #include "ops/common/chunk_tokens.hpp"
-#include "ops/common/empty.hpp"
 #include "ops/common/tensor_list.hpp"
 #include "ops/common/walk.hpp"
 #include "ops/gated_delta_rule/tensors.hpp"
@@ -75,7 +74,7 @@ class ChunkWu final : public ChunkStage<ChunkWuArgs, chunk_wu_from_c, kFields> {
     check_token_ends(tokens_of_call(get(args)), read);
   }
   Device device_of(const void* args) const override { return get(args).k.device; }
-  bool asks_for_nothing(const void* args) const override { return is_empty(get(args).u); }
+  bool asks_for_nothing(const void* args) const override { return tokens_of_call(get(args)).nothing(); }
 
   ProblemKey problem_key(const void* args) const override {
     return {key_of_fields<kFields>(kernel_of_args(get(args))), {get(args).max_sms}};

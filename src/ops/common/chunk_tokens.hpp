@@ -10,6 +10,7 @@
 #include <tilejit/tensor.hpp>
 
 #include "ops/chunks/params.cuh"
+#include "ops/common/empty.hpp"
 #include "ops/common/tensor_checks.hpp"
 #include "ops/op.hpp"
 
@@ -27,6 +28,8 @@ struct ChunkTokens {
   unsigned from_zero() const { return batched() ? axis_bits({0, 1}) : axis_bits({0}); }  ///< B and T, for check_form()
   Size tokens() const { return first.shape[batched() ? 1 : 0]; }
   Size sequences() const { return ends ? ends->shape[0] - 1 : batched() ? first.shape[0] : 1; }
+  /// Tokens behind the last bound belong to no sequence: without sequences nothing is written.
+  bool nothing() const { return is_empty(first) || sequences() == 0; }
 };
 
 /// A tensor beside the first: names of its axes begin with those of a batch, rank is that without one.

@@ -121,6 +121,8 @@ class FmhaTunable final : public Tunable {
     if (of.o.dtype == DType::f32)
       fail(Stage::argument, Code::unsupported, "fmha: o.dtype is f32; allowed in tuning: q.dtype");
     const FmhaSizes sizes = fmha_sizes(of);
+    if (sizes.keys == 0)
+      fail(Stage::argument, Code::invalid_argument, "fmha: k.shape[2] (Sk) is 0; allowed in tuning: 1 and up");
     Flags flags;
     const std::int64_t values[] = {sizes.batch, sizes.heads, sizes.kv_heads, sizes.queries, sizes.keys};
     for (std::size_t i = 0; i < std::size(kSizeNames); ++i) flags[kSizeNames[i]] = {cat(values[i])};

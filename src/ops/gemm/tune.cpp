@@ -219,6 +219,9 @@ class GemmTunable final : public Tunable {
     if (of.end_text.given())
       fail(Stage::argument, Code::unsupported,
            "gemm: end_text is given; allowed in tuning: calls without, as what it costs is the user's");
+    if (gemm_sizes(of).k == 0)
+      fail(Stage::argument, Code::invalid_argument,
+           cat("gemm: a.shape[", of.a.rank - 1, "] (K) is 0; allowed in tuning: 1 and up"));
     return make_problem(gemm_kind(of), gemm_sizes(of));
   }
 

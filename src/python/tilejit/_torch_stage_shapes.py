@@ -105,7 +105,7 @@ def states_like(k, u, initial_state, cu_seqlens, state_transposed, values_by_tok
         tokens = rows[-1]
         chunks = tokens // 64 + sequences if cu_seqlens is not None else sequences * ((tokens + 63) // 64)
     else:
-        _demand(chunks >= 1, "chunk_states", f"chunks is {chunks}; allowed: 1 and up")
+        _demand(chunks >= 0, "chunk_states", f"chunks is {chunks}; allowed: 0 and up")
     matrix = (width, u.shape[-1]) if state_transposed else (u.shape[-1], width)
     dtype = state_dtype if state_dtype is not None else torch.float32 if initial_state is None else initial_state.dtype
     v_new = k.new_empty(u.shape) if values_by_tokens else k.new_empty((64 * chunks, heads, u.shape[-1]))

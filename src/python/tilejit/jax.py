@@ -72,7 +72,7 @@ def _attributes(args) -> dict:
     """Members of the structure that are numbers or texts, by their names; the handlers know no `max_sms`."""
     found = {}
     for name, kind in args._fields_:
-        if kind.__name__ == "c_char_p" and getattr(args, name):
+        if kind.__name__ == "c_char_p" and getattr(args, name) is not None:  # an empty text is for the op to refuse
             found[name] = getattr(args, name).decode()
         number = _NUMBERS.get(kind.__name__)
         if number is not None and name not in ("size", "reserved", "max_sms") and not name.startswith("has_") and getattr(args, "has_" + name, 1):

@@ -79,6 +79,14 @@ TEST_CASE("a call that leaves multiprocessors to others has one walk, and is ref
         "fmha: max_sms is 100; allowed in tuning: 0, as calls with a limit have one kernel");
 }
 
+TEST_CASE("a call without keys is refused by its argument") {
+  FmhaArgs args;
+  args.q = args.k = args.v = args.o = Tensor::contiguous(nullptr, {DeviceKind::cuda, 0}, DType::f16, {1, 2, 64, 64});
+  args.k.shape[2] = args.v.shape[2] = 0;
+  CHECK(error_of([&] { tunable().problem_of(&args); }).message ==
+        "fmha: k.shape[2] (Sk) is 0; allowed in tuning: 1 and up");
+}
+
 TEST_CASE("what is no problem is refused by its flag") {
   CHECK(has(refusal({{"heads", {"4"}}}), "--seq-q is missing"));
   CHECK(has(refusal({{"seq-q", {"64"}}, {"walk", {"dynamic"}}}), "--walk is given; it is what is measured"));

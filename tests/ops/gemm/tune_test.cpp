@@ -4,6 +4,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <initializer_list>
 
 #include "arch/arch.hpp"
 #include "ops/gemm/gemm.hpp"
@@ -67,6 +69,21 @@ TEST_CASE("what is no problem is refused by its flag") {
   CHECK(has(refusal({{"sizes", {"1"}}, {"tile", {"128x256x64"}}}), "--tile is given; it is what is measured"));
   CHECK(has(refusal({{"sizes", {"1"}}, {"dtype", {"f8"}}}), "--dtype is 'f8'"));
   CHECK(has(refusal({{"sizes", {"1"}}, {"colour", {"red"}}}), "--colour means nothing to gemm"));
+}
+
+TEST_CASE("a call over a K of 0 is refused by its argument: no record could name it") {
+  const auto tensor = [](std::initializer_list<std::int64_t> sizes) {
+    return Tensor::contiguous(nullptr, {DeviceKind::cuda, 0}, DType::f16, sizes);
+  };
+  GemmArgs args;
+  args.a = tensor({16, 0}), args.b = tensor({24, 0}), args.d = tensor({16, 24});
+  CHECK(error_of([&] { ops::gemm_tunable().problem_of(&args); }).message ==
+        "gemm: a.shape[1] (K) is 0; allowed in tuning: 1 and up");
+  args.a = tensor({3, 16, 0}), args.d = tensor({3, 16, 24});
+  CHECK(error_of([&] { ops::gemm_tunable().problem_of(&args); }).message ==
+        "gemm: a.shape[2] (K) is 0; allowed in tuning: 1 and up");
+  args.a = tensor({16, 8}), args.b = tensor({24, 8}), args.d = tensor({16, 24});
+  CHECK(ops::gemm_tunable().problem_of(ops::gemm_tunable().problem_of(&args).fields).has_value());
 }
 
 TEST_CASE("a problem survives its fields; a field that was changed is noticed or is another problem") {
