@@ -87,18 +87,8 @@ class SolveBuilder : delta_chunks::StepBuilder {
     then(compare, invert);
     int solved = invert;
     if (!alone_) {
-      if (queries >= 0) {
-        then(load_k, queries, 0, k);
-        then(load_q, queries, 0, q);
-        then(invert, queries);  // registers: nothing holds L any more
-        then(queries, weighed);
-        node(queries).registers = kBlocks * kRegisters;
-      }
-      then(invert, weighed);
-      const int solve = solve_weights(compare, invert, lower, inverses);
-      then(weighed, solve);
-      solved = solving("put_weights", weigh(kWeights, kPutWeight));
-      then(solve, solved);
+      if (queries >= 0) multiply_late(queries, invert, weighed, {load_k, k, load_q, q});
+      solved = solve_weights(compare, invert, weighed, lower, inverses);
       then(gated, solved, 0, gates);
     }
     const int put = below_the_diagonal(compare, invert, solved, lower, inverses);
@@ -160,15 +150,31 @@ class SolveBuilder : delta_chunks::StepBuilder {
   Work weigh(double count, double operations) const {
     return {.exp = count / arch_.fact("exp2_per_cycle"), .alu = count * operations / arch_.fact("f32_per_cycle")};
   }
+  /// Loads and their rings.
+  struct Loaded {
+    int load_k, k, load_q, q;
+  };
+  void multiply_late(int queries, int invert, int weighed, const Loaded& loaded) {
+    then(loaded.load_k, queries, 0, loaded.k);
+    then(loaded.load_q, queries, 0, loaded.q);
+    then(invert, queries);  // registers: nothing holds L any more
+    then(queries, weighed);
+    node(queries).registers = kBlocks * kRegisters;
+  }
   /// Each warp has the blocks of its rows of B, from P in registers. Warps that have many of them have few of T.
-  int solve_weights(int compare, int invert, int lower, int inverses) {
+  /// Returns the node that puts them.
+  int solve_weights(int compare, int invert, int weighed, int lower, int inverses) {
     constexpr int kProducts = kWeightBlocks + kBlocks * (kBlocks - 1) * (kBlocks + 1) / 6;
     Work work = products(double{kTerms} * kProducts);
     work.alu = kSplit * (kWeightBlocks + kBelow) * kBlock * kBlock / arch_.fact("f32_per_cycle");
+    then(invert, weighed);
     const int solve = solving("solve_weights", work);
     then(compare, solve, 0, lower);
     then(invert, solve, 0, inverses);
-    return solve;
+    then(weighed, solve);
+    const int put = solving("put_weights", weigh(kWeights, kPutWeight));
+    then(solve, put);
+    return put;
   }
   /// Blocks of T so many below the diagonal: each warp has those of its columns, and goes on from them. They wait for
   /// `before`, as nothing holds products with q behind it. Returns the node that puts all of them.
