@@ -77,6 +77,7 @@ struct Stager : delta_chunks::Consumer<C_> {
   const Params& stage;
   float sums[kChunk / 4], last;  ///< of the thread's tokens in the order of its columns; of the chunk
   u32 wanted[kChunk / 4];        ///< u
+  u32 added[kChunk / 4];         ///< D, rounded
   TJ_DEVICE Stager(const Params& p, int which) : delta_chunks::Consumer<C_>(p.state, which), stage(p) {}
 };
 

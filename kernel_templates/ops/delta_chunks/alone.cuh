@@ -1,10 +1,11 @@
 // The solved matrix A of each chunk alone: the bodies of the kernel of chunk_solve.
 //
-// Decides what is left of the kernel that makes records (solve.cuh). Gates come as running sums, and there are no
-// queries. Rows of A go to the caller's tensor, which is o of the rule. Invariant: rows of no token are not written.
+// Decides what is left of the kernel that makes records (solve.cuh, matrix.cuh). Gates come as running sums, and there
+// are no queries. Rows of A go to the caller's tensor, which is o of the rule. Invariant: rows of no token are not
+// written.
 #pragma once
 
-#include "ops/delta_chunks/solve.cuh"
+#include "ops/delta_chunks/matrix.cuh"
 
 namespace tj::ops::delta_chunks {
 
@@ -35,7 +36,7 @@ TJ_DEVICE void take_sums(Lone<C>& lone, const Tile& tile, int, u32 gates) {
 
 template <class C>
 TJ_DEVICE void multiply_keys(Lone<C>& lone, const Tile&, int, u32 k, u32 factors) {
-  multiply_rows<false>(lone, k, k, first_rows(lone), factors);
+  square_keys(lone, k, factors);
 }
 
 template <class C>

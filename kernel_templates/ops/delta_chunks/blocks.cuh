@@ -58,6 +58,16 @@ TJ_DEVICE void load_terms_transposed(u32 place, Terms& terms) {
   dev::load_matrices_transposed(lane_row(place) + kTermBytes, terms.low);
 }
 
+/// Matrices of a block that lie by rows in the order of columns, or the other way: a right operand that is not
+/// transposed where load_terms() has it transposed, and so on.
+TJ_DEVICE void swap_middle(Terms& terms) {
+  const u32 high = terms.high[1], low = terms.low[1];
+  terms.high[1] = terms.high[2];
+  terms.low[1] = terms.low[2];
+  terms.high[2] = high;
+  terms.low[2] = low;
+}
+
 /// sums += left right, for 16 rows and 16 columns.
 TJ_DEVICE void multiply_terms(float (&sums)[8], const Terms& left, const Terms& right) {
   const dev::Bf16 tag{};

@@ -14,7 +14,7 @@ inline constexpr int kCarryWarps = 4, kCarryRows = 8;      ///< of a block of th
 inline constexpr int kBlockRows = 16, kBlockTerms = 1024;  ///< of a block of T: rows, and bytes in shared memory
 
 /// A record is what the states' kernel reads of a chunk and head, in rows of 64 elements of 16 bits: the solved matrix
-/// A, the weights P, then lists of f32, a number for each token in the order of number_place(), in two rows each. The
+/// A, the weights B, then lists of f32, a number for each token in the order of number_place(), in two rows each. The
 /// rest of their rows is nothing. With gates of key channels three matrices of faded rows follow, each of tokens by K
 /// in blocks of 64 columns (channels.cuh).
 inline constexpr int kNumberRows = 16, kRecordRows = 2 * kChunk + kNumberRows;

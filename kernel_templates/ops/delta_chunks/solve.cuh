@@ -1,261 +1,95 @@
 // Weights between a chunk's tokens: the bodies of the kernel that makes records.
 //
-// Decides what one block does for a chunk and a head. With G the running sum of the gates, from the chunk's begin:
-//   L = strictLower(beta_i k_i k_j), T = (I + L)^-1, A = lower(e^(G_i - G_j) T), P = lower(e^(G_i - G_j) q_i k_j) scale
-// L has no gate in it, so nothing of it overflows: with E = diag(e^G), (I + E L E^-1)^-1 = E T E^-1. What normalises
-// rows is in L, P and the numbers. Blocks of 16 x 16 of T, i the row's and j the column's:
-//   T_jj by substitution in f32, T_ij = T_ii sum_(j <= k < i) (-L_ik) T_kj
-// Warp w makes L and P of rows w, then T of columns w. Its blocks of T are transposed. A product's result in
-// registers is then the next left operand; right ones come from shared memory.
+// Decides what is made beside the solved matrix (matrix.cuh):
+//   P = lower(q_i k_j) scale, B = lower(e^(G_i - G_j) P T)
+// B takes what states ask of tokens to results. So B is all that results see of T, and rounding A costs them nothing.
+// Where keys repeat, numbers of P are alike, and those of B cancel in f32. Warp w has rows w of B, from P in
+// registers: B_ij = (P_ij - sum_(j < k <= i) B_ik L_kj) T_jj. It has as many blocks of B as T leaves it time for.
 // Invariant: rows of no token reach no row nor column of one.
 #pragma once
 
-#include "ops/delta_chunks/blocks.cuh"
-#include "ops/delta_chunks/chunks.cuh"
-#include "ops/delta_chunks/gates.cuh"
+#include "ops/delta_chunks/matrix.cuh"
 
 namespace tj::ops::delta_chunks {
 
-using dev::first_tile;
-using dev::next_tile;
-using dev::tile_count;
-/// A chunk of the launch's range and a head, heads first.
-struct Tile {
-  int index;
-  bool valid;
-  int trip_count;  ///< 0: there is no such chunk
-  int record, head;
-  Place place;
-};
-template <class C>
-TJ_DEVICE Tile tile_at(const SolveParams& params, int index) {
-  Tile tile{index, index < params.tiles, 0, 0, 0, {0, 0, 0}};
-  if (!tile.valid) return tile;
-  const gated_delta_rule::Params& rule = params.rule;
-  const Records& records = params.records;
-  const int chunk = divided(index, records.by_heads);
-  tile.head = index - chunk * records.heads;
-  chunks::Span tokens{0, rule.tokens};
-  int sequence, before;  // records of sequences before this one
-  if (rule.cu_seqlens == nullptr) {
-    tile.place.batch = sequence = divided(chunk, records.by_count);
-    before = sequence * records.chunks;
-  } else {  // with a range, the list has one sequence
-    sequence = chunks::sequence_of(rule.cu_seqlens, rule.tokens, records.sequences, chunk, tokens);
-    before = tokens.begin / kChunk + sequence;
-    tile.place.token = tokens.begin;
-  }
-  const int number = records.count > 0 ? records.first + chunk - sequence * records.count : chunk - before;
-  if (number < 0 || number > (tokens.end - tokens.begin) / kChunk) return tile;
-  tile.record = before + number;
-  tile.place.token += number * kChunk;
-  tile.place.rows = min(kChunk, tokens.end - tile.place.token);
-  tile.trip_count = tile.place.rows > 0 ? 1 : 0;
-  return tile;
-}
-
-template <class C_>
-struct Loader {
-  using C = C_;
-  const SolveParams& params;
-  TJ_DEVICE Loader(const SolveParams& p, int) : params(p) {
-    dev::prefetch_map(&p.k);
-    dev::prefetch_map(&p.q);
-  }
-};
-template <class C>
-TJ_DEVICE void load_k(Loader<C>& loader, const Tile& tile, int, u32 slot, u32 full) {
-  const SolveParams& params = loader.params;
-  copy_chunk(params, &params.k, tile.place, divided(tile.head, params.rule.by_k), 0, C::kHeadDim, slot, full);
-}
 template <class C>
 TJ_DEVICE void load_q(Loader<C>& loader, const Tile& tile, int, u32 slot, u32 full) {
   const SolveParams& params = loader.params;
   copy_chunk(params, &params.q, tile.place, divided(tile.head, params.rule.by_q), 0, C::kHeadDim, slot, full);
 }
 
-inline constexpr int kBlocks = kChunk / kBlockRows, kSteps = kSwizzleColumns / kMatrixK;
-static_assert(kBlocks == kSolveWarps, "a warp has a row and a column of blocks");
-
-/// A block left of the diagonal: those of row 1, of row 2, of row 3.
-TJ_DEVICE u32 lower_block(u32 lower, int row, int column) {
-  return lower + static_cast<u32>((row * (row - 1) / 2 + column) * kBlockTerms);
-}
-
-/// Four warps: rows of blocks, then columns of them.
-template <class C_>
-struct Solver {
-  using C = C_;
-  const SolveParams& params;
-  float with_k[kBlocks][8], with_q[kBlocks][8];  ///< k k^T, then L, and q k^T: up to the diagonal
-  Terms columns[kBlocks - 1];                    ///< of T, transposed, from the diagonal on
-  float solved[kBlocks - 1][8];                  ///< the same below the diagonal, in f32
-  Numbers numbers;                               ///< of the first warp
-  const int own;                                 ///< the warp's row of blocks, and its column
-  TJ_DEVICE Solver(const SolveParams& p, int) : params(p), own(static_cast<int>(dev::warp_index() % kSolveWarps)) {}
-};
-
-/// Gates and beta are asked for, and added up later: memory answers after a thousand cycles.
-template <class C>
-TJ_DEVICE void ask_gates(Solver<C>& solver, const Tile& tile, int) {
-  if (solver.own == 0) solver.numbers = load_numbers<C>(solver.params.rule, tile.place, tile.head);
-}
 template <class C>
 TJ_DEVICE void sum_gates(Solver<C>& solver, const Tile& tile, int, u32 gates) {
   if (solver.own == 0) sum_gates<C>(solver.params.rule, solver.numbers, tile.place, gates);
 }
 
-// ---- products of tokens ---------------------------------------------------------------------------------------------
-/// The record of this tile.
-template <class C>
-TJ_DEVICE unsigned char* record_of(const SolveParams& params, const Tile& tile) {
-  constexpr int kBytes = kRowsOfRecord<C> * kRowBytes;
-  return params.records.data + (static_cast<long long>(tile.record) * params.records.heads + tile.head) * kBytes;
-}
-
-/// Factors that normalise sixteen rows, from the squares on the diagonal of a product: a quad has one of each half in a
-/// lane. `factors`: that of the first row.
-TJ_DEVICE void put_factors(const gated_delta_rule::Params& rule, u32 factors, float scale, const float (&product)[8]) {
-  const int lane = static_cast<int>(dev::lane_index());
-  if (lane % 4 != lane / 8) return;
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const float square = lane / 4 % 2 != 0 ? product[6 * i + 1] : product[6 * i];
-    const float factor = has(rule, gated_delta_rule::kNormalise)
-                             ? gated_delta_rule::inverse_root(square + gated_delta_rule::kNormaliseEpsilon)
-                             : 1.0f;
-    dev::store_shared(token_number(factors, lane / 4 + 8 * i), factor * scale);
-  }
-}
-
-/// An operand of a step of K: `place`, a lane's of the first step, counts from the tokens' slot.
-TJ_DEVICE void load_rows(u32 tokens, u32 place, int step, u32 (&words)[4]) {
-  const u32 pieces = static_cast<u32>(step) % kSteps * 2;
-  dev::load_matrices(tokens + static_cast<u32>(step) / kSteps * kBlockBytes + dev::pieces_on(place, pieces), words);
-}
-
-/// Factors of sixteen rows, times the scale. A left operand's words of eight rows are the right operand of these rows
-/// as columns.
-template <class C>
-TJ_DEVICE void square_rows(const Solver<C>& solver, u32 tokens, u32 place, u32 factors, float scale) {
-  float squares[8] = {};
-#pragma unroll
-  for (int step = 0; step < C::kHeadDim / kMatrixK; ++step) {
-    u32 rows[4];
-    load_rows(tokens, place, step, rows);
-    dev::multiply_16(typename C::Element{}, squares, rows, {rows[0], rows[2], rows[1], rows[3]});
-  }
-  put_factors(solver.params.rule, token_number(factors, solver.own * kBlockRows), scale, squares);
-}
-
-/// Sixteen rows of a warp: with_k = k k^T, with_q = q k^T, up to the diagonal's block; and factors of k. Without
-/// queries there is no q.
-template <bool Queries, class C>
-TJ_DEVICE void multiply_rows(Solver<C>& solver, u32 k, u32 q, u32 place, u32 factors) {
-  const int own = solver.own;
-  const typename C::Element tag{};
-#pragma unroll
-  for (int j = 0; j < kBlocks; ++j)
-#pragma unroll
-    for (int at = 0; at < 8; ++at) solver.with_k[j][at] = solver.with_q[j][at] = 0.0f;
-  const u32 across = dev::across_place();
-#pragma unroll(C::kHeadDim / kMatrixK / 2)  // with more, loads run further ahead and take more registers
-  for (int step = 0; step < C::kHeadDim / kMatrixK; ++step) {
-    u32 of_k[4], of_q[4];
-    load_rows(k, place, step, of_k);
-    if constexpr (Queries) load_rows(q, place, step, of_q);
-#pragma unroll
-    for (int j = 0; j < kBlocks; ++j) {
-      if (j > own) continue;
-      u32 keys[4];
-      load_rows(k + static_cast<u32>(j) * kBlockRows * kSwizzleRowBytes, across, step, keys);
-      dev::multiply_16(tag, solver.with_k[j], of_k, keys);
-      if constexpr (Queries) dev::multiply_16(tag, solver.with_q[j], of_q, keys);
-    }
-  }
-  float squares[8] = {};
-#pragma unroll
-  for (int j = 0; j < kBlocks; ++j)
-#pragma unroll
-    for (int at = 0; at < 8; ++at) squares[at] = j == own ? solver.with_k[j][at] : squares[at];
-  put_factors(solver.params.rule, token_number(factors, solver.own * kBlockRows), 1.0f, squares);
-}
-
-/// The place of the warp's rows that a lane names.
-template <class C>
-TJ_DEVICE u32 first_rows(const Solver<C>& solver) {
-  return static_cast<u32>(solver.own) * kBlockRows * kSwizzleRowBytes + dev::down_place();
-}
-
-/// Products of tokens, and factors that normalise the rows of k, then of q.
+// ---- weights -------------------------------------------------------------------------------------------------------
+/// Products of keys, and factors that normalise the rows of k, then of q.
 template <class C>
 TJ_DEVICE void multiply_tokens(Solver<C>& solver, const Tile&, int, u32 k, u32 q, u32 factors) {
-  const u32 place = first_rows(solver);
-  square_rows(solver, q, place, token_number(factors, kChunk), solver.params.rule.scale);
-  multiply_rows<true>(solver, k, q, place, factors);
+  square_rows(solver, q, first_rows(solver), token_number(factors, kChunk), solver.params.rule.scale);
+  square_keys(solver, k, factors);
 }
-
-/// Numbers of a lane's four tokens of a block: 2q, 2q + 1, and the two that are eight further on.
-TJ_DEVICE void numbers_of_pairs(u32 list, int block, float (&numbers)[4]) {
-  const int column = kBlockRows * block + 2 * static_cast<int>(dev::lane_index() % 4);
-#pragma unroll
-  for (int at = 0; at < 4; ++at)
-    numbers[at] = dev::load_shared<float>(token_number(list, column + at / 2 * 8 + at % 2));
-}
-/// A list's numbers of two tokens, eight apart; 0 where there is no token.
-TJ_DEVICE void numbers_of_rows(const Tile& tile, u32 list, int row, float (&numbers)[2]) {
-#pragma unroll
-  for (int i = 0; i < 2; ++i)
-    numbers[i] = row + 8 * i < tile.place.rows ? dev::load_shared<float>(token_number(list, row + 8 * i)) : 0.0f;
-}
-
-/// L, in place of k k^T. Its blocks left of the diagonal go to shared memory, negative.
+/// Products of queries with keys come later: registers.
 template <class C>
-TJ_DEVICE void compare_tokens(Solver<C>& solver, const Tile& tile, int, u32 factors, u32 gates, u32 lower) {
+TJ_DEVICE void multiply_queries(Solver<C>& solver, const Tile&, int, u32 k, u32 q) {
+  multiply_rows<true>(solver, q, k);
+}
+
+/// P without gates, in place of q k^T.
+template <class C>
+TJ_DEVICE void weigh_queries(Solver<C>& solver, const Tile& tile, int, u32 factors) {
   const int lane = static_cast<int>(dev::lane_index()), own = solver.own, row = own * kBlockRows + lane / 4;
-  const bool delta = !has(solver.params.rule, gated_delta_rule::kWithoutDelta);
-  float factor[2], beta[2];
-  numbers_of_rows(tile, factors, row, factor);
-  numbers_of_rows(tile, beta_list<C>(gates), row, beta);
-#pragma unroll
-  for (int i = 0; i < 2; ++i) factor[i] = delta ? factor[i] * beta[i] : 0.0f;
+  float factor[2];
+  numbers_of_rows(tile, token_number(factors, kChunk), row, factor);
 #pragma unroll
   for (int j = 0; j < kBlocks; ++j) {
     if (j > own) continue;
-    float(&below)[8] = solver.with_k[j];
     float of_column[4];
     numbers_of_pairs(factors, j, of_column);
 #pragma unroll
     for (int at = 0; at < 8; ++at) {
       const int i = at / 2 % 2, column = kBlockRows * j + at / 4 * 8 + 2 * (lane % 4) + at % 2;
-      const float number = below[at] * factor[i] * of_column[at / 4 * 2 + at % 2];
-      below[at] = column < row + 8 * i ? number : 0.0f;
+      const float number = solver.with_q[j][at] * factor[i] * of_column[at / 4 * 2 + at % 2];
+      solver.with_q[j][at] = column <= row + 8 * i ? number : 0.0f;
     }
-    if (j == own) continue;
-    float left[8];
-#pragma unroll
-    for (int at = 0; at < 8; ++at) left[at] = -below[at];
-    Terms terms;
-    split_block(left, terms);
-    store_terms(lower_block(lower, own, j), terms);
   }
 }
 
-/// The weights P go to the record.
+/// B = P T, in place of P: a warp's blocks from the diagonal to the left. Each one that is done leaves those that wait.
 template <class C>
-TJ_DEVICE void put_weights(Solver<C>& solver, const Tile& tile, int, u32 factors, u32 gates) {
-  const int lane = static_cast<int>(dev::lane_index()), own = solver.own, row = own * kBlockRows + lane / 4;
-  float factor[2], sums[2];
-  numbers_of_rows(tile, token_number(factors, kChunk), row, factor);
+TJ_DEVICE void solve_weights(Solver<C>& solver, const Tile&, int, u32 lower, u32 inverses) {
 #pragma unroll
-  for (int i = 0; i < 2; ++i) sums[i] = sum_of<C>(gates, row + 8 * i);
+  for (int j = kBlocks - 1; j >= 0; --j) {
+    if (j > solver.own) continue;
+    Terms left, right;
+    split_block(solver.with_q[j], left);
+    load_terms(inverses + static_cast<u32>(j * kBlockTerms), right);
+    swap_middle(right);
+#pragma unroll
+    for (float& number : solver.with_q[j]) number = 0.0f;
+    multiply_terms(solver.with_q[j], left, right);
+    if (j > 0) split_block(solver.with_q[j], left);
+#pragma unroll
+    for (int m = 0; m < j; ++m) {
+      load_terms_transposed(lower_block(lower, j, m), right);
+      swap_middle(right);
+      multiply_terms(solver.with_q[m], left, right);
+    }
+  }
+}
+
+/// B fades, and goes to the record: a warp's sixteen rows of it, and zeros above the diagonal.
+template <class C>
+TJ_DEVICE void put_weights(Solver<C>& solver, const Tile& tile, int, u32 gates) {
+  const int lane = static_cast<int>(dev::lane_index()), own = solver.own, row = own * kBlockRows + lane / 4;
+  const float sums[2] = {sum_of<C>(gates, row), sum_of<C>(gates, row + 8)};
   unsigned char* const weights = record_of<C>(solver.params, tile) + kBlockBytes + row * kSwizzleRowBytes;
 #pragma unroll
   for (int j = 0; j < kBlocks; ++j) {
     u32 words[4] = {};
     if (j <= own) {
-      float column_factor[4], column_sum[4] = {};
-      numbers_of_pairs(factors, j, column_factor);
+      float column_sum[4] = {};
       if constexpr (!C::kChannelGate) numbers_of_pairs(gates, j, column_sum);
 #pragma unroll
       for (int w = 0; w < 4; ++w) {  // two columns of row i
@@ -265,8 +99,7 @@ TJ_DEVICE void put_weights(Solver<C>& solver, const Tile& tile, int, u32 factors
         for (int e = 0; e < 2; ++e) {
           const int column = kBlockRows * j + w / 2 * 8 + 2 * (lane % 4) + e;
           const float fade = fade_between<C>(sums[i], column_sum[w / 2 * 2 + e]);
-          const float number = solver.with_q[j][2 * w + e] * factor[i] * column_factor[w / 2 * 2 + e] * fade;
-          pair[e] = column <= row + 8 * i ? number : 0.0f;
+          pair[e] = column <= row + 8 * i ? solver.with_q[j][2 * w + e] * fade : 0.0f;
         }
         words[w] = dev::pack(typename C::Element{}, pair[0], pair[1]);
       }
@@ -302,92 +135,6 @@ TJ_DEVICE void put_numbers(Solver<C>& solver, const Tile& tile, int, u32 factors
   }
 }
 
-// ---- the inverse ----------------------------------------------------------------------------------------------------
-/// Blocks of T on the diagonal, one of a warp: transposed, for all warps.
-template <class C>
-TJ_DEVICE void invert_blocks(Solver<C>& solver, const Tile&, int, u32 inverses) {
-  const u32 place = inverses + static_cast<u32>(solver.own * kBlockTerms);
-  const int column = static_cast<int>(dev::lane_index()) % kBlockRows;
-  float rows[kBlockRows];
-#pragma unroll
-  for (int j = 0; j < kBlocks; ++j)
-    if (j == solver.own) store_sums(place, solver.with_k[j]);
-  dev::warp_sync();
-  substitute(place, column, rows);
-  dev::warp_sync();
-  if (dev::lane_index() < kBlockRows) store_columns(place, column, rows);
-}
-
-/// Blocks of T so many below the diagonal. All warps write the members, so that nothing of them outlives a tile.
-template <int Apart, class C>
-TJ_DEVICE void solve_apart(Solver<C>& solver, u32 lower, u32 inverses) {
-  const int own = solver.own, row = own + Apart;
-  float(&solved)[8] = solver.solved[Apart - 1];
-#pragma unroll
-  for (float& number : solved) number = 0.0f;
-  if (row < kBlocks) {
-    float sums[8] = {};
-    Terms left, right;
-#pragma unroll
-    for (int k = 0; k < Apart; ++k) {
-      load_terms(lower_block(lower, row, own + k), right);
-      multiply_terms(sums, solver.columns[k], right);
-    }
-    split_block(sums, left);
-    load_terms_transposed(inverses + static_cast<u32>(row * kBlockTerms), right);
-    multiply_terms(solved, left, right);
-  }
-  if constexpr (Apart < kBlocks - 1) split_block(solved, solver.columns[Apart]);
-}
-template <class C>
-TJ_DEVICE void solve_first(Solver<C>& solver, const Tile&, int, u32 lower, u32 inverses) {
-  load_terms(inverses + static_cast<u32>(solver.own * kBlockTerms), solver.columns[0]);
-  solve_apart<1>(solver, lower, inverses);
-}
-template <class C>
-TJ_DEVICE void solve_second(Solver<C>& solver, const Tile&, int, u32 lower, u32 inverses) {
-  solve_apart<2>(solver, lower, inverses);
-}
-template <class C>
-TJ_DEVICE void solve_third(Solver<C>& solver, const Tile&, int, u32 lower, u32 inverses) {
-  solve_apart<3>(solver, lower, inverses);
-}
-
-/// A goes to memory, a warp's sixteen columns of it, and zeros above the diagonal: so many rows of it, row_bytes apart.
-template <class C>
-TJ_DEVICE void put_matrix(const Solver<C>& solver, u32 gates, unsigned char* matrix, long long row_bytes, int rows) {
-  int own = solver.own;
-  dev::hold(own);  // places follow from it here, and wait in no registers
-  const int lane = static_cast<int>(dev::lane_index()), first = own * kBlockRows + lane / 4;
-  const float sums[2] = {sum_of<C>(gates, first), sum_of<C>(gates, first + 8)};
-  matrix += lane / 4 * row_bytes + own * 32;
-#pragma unroll
-  for (int apart = 0; apart < kBlocks; ++apart) {
-    const int block = (own + apart) % kBlocks;
-    u32 words[4] = {};
-    if (solver.own + apart < kBlocks) {
-      float row_sum[4] = {};
-      if constexpr (!C::kChannelGate) numbers_of_pairs(gates, block, row_sum);
-#pragma unroll
-      for (int w = 0; w < 4; ++w) {  // columns first + 8 (w % 2), two rows of eight w / 2
-        float pair[2];
-#pragma unroll
-        for (int e = 0; e < 2; ++e) {
-          const int row = kBlockRows * block + 8 * (w / 2) + 2 * (lane % 4) + e;
-          const float fade = fade_between<C>(row_sum[w / 2 * 2 + e], sums[w % 2]);
-          const float number =
-              apart == 0 ? number_of_terms(solver.columns[0], 2 * w + e) : solver.solved[apart - 1][2 * w + e];
-          pair[e] = apart > 0 || row >= first + 8 * (w % 2) ? number * fade : 0.0f;
-        }
-        words[w] = dev::transpose_matrix(dev::pack(typename C::Element{}, pair[0], pair[1]));
-      }
-    }
-#pragma unroll
-    for (int h = 0; h < 2; ++h)
-      put_sixteen(matrix + (block * kBlockRows + 8 * h) * row_bytes, words[2 * h], words[2 * h + 1],
-                  block * kBlockRows + 8 * h + lane / 4 < rows);
-  }
-}
 template <class C>
 TJ_DEVICE void put_blocks(Solver<C>& solver, const Tile& tile, int, u32 gates) {
   put_matrix(solver, gates, record_of<C>(solver.params, tile), kSwizzleRowBytes, kChunk);

@@ -3,7 +3,7 @@
 //
 // Decides what one node computes. A consumer has 64 rows of V of the state S [V, K] in f32. Rows need nothing of each
 // other, and what a product leaves in registers is the left operand of the next one:
-//   R = S K^T; X = beta V^T - fade R; D = X A^T; S = total S + (keep D) K; O = out (S Q^T) + D P^T
+//   R = S K^T; X = beta V^T - fade R; D = X A^T; S = total S + (keep D) K; O = out (S Q^T) + X B^T
 // with S before the chunk on the right of the first and the last, rounded. All are 64 rows of V by tokens or K.
 // Invariant: a body touches registers of its own context and the slots that it is given.
 #pragma once
@@ -25,13 +25,13 @@ struct Consumer {
   const StateParams& params;
   const int copy;
   float state[C::kHeadDim / 2];
-  u32 before[C::kHeadDim / 4];              ///< S, rounded
-  float change[kChunk / 2];                 ///< R, then D
-  float values[kChunk / 2];                 ///< beta V^T
-  float fade[kChunk / 4];                   ///< of the thread's tokens
-  u32 asked[kChunk / 4];                    ///< X, rounded
-  u32 added[kChunk / 4], kept[kChunk / 4];  ///< D and keep D, rounded
-  u32 rest[kChunk / 4];                     ///< what keep D loses so; with gates of key channels
+  u32 before[C::kHeadDim / 4];  ///< S, rounded
+  float change[kChunk / 2];     ///< R, then D
+  float values[kChunk / 2];     ///< beta V^T
+  float fade[kChunk / 4];       ///< of the thread's tokens
+  u32 asked[kChunk / 4];        ///< X, rounded
+  u32 kept[kChunk / 4];         ///< keep D, rounded
+  u32 rest[kChunk / 4];         ///< what keep D loses so; with gates of key channels
   float output[kChunk / 2];
   TJ_DEVICE Consumer(const StateParams& p, int which) : params(p), copy(which) {}
 };
@@ -335,12 +335,6 @@ TJ_DEVICE void weigh(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
   }
 }
 
-/// D as results read it.
-template <class C>
-TJ_DEVICE void round_tokens(Consumer<C>& consumer, const Tile&, int) {
-  round_rows(typename C::Element{}, consumer.change, consumer.added);
-}
-
 /// S += (keep D) K: 64 x K.
 template <class C>
 TJ_DEVICE void change_state(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
@@ -366,20 +360,20 @@ TJ_DEVICE void fade_output(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
   fade_columns(consumer.output, chunk + Slot<C>::kRecord, kOut);
 }
 
-/// O += D P^T.
+/// O += X B^T.
 template <class C>
 TJ_DEVICE void add_tokens(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
   const u32 record = chunk + Slot<C>::kRecord;
   dev::hold(consumer.output);
-  dev::hold(consumer.added);
+  dev::hold(consumer.asked);
   dev::matrix_multiply<dev::MatrixSteps<kChunk / kMatrixK, 0, kMatrixK * 2, 0>>(
-      typename C::Element{}, consumer.output, consumer.added,
+      typename C::Element{}, consumer.output, consumer.asked,
       dev::matrix_operand(record + kBlockBytes, 16, kSwizzleAtomBytes), true);
 }
 template <class C>
 TJ_DEVICE void add_tokens_done(Consumer<C>& consumer) {
   dev::hold(consumer.output);
-  dev::hold(consumer.added);
+  dev::hold(consumer.asked);
 }
 
 /// Results, rounded, by tokens, as the copy engine wants them.

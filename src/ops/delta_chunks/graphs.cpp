@@ -3,10 +3,10 @@
 //
 // States, an iteration is a chunk; for each consumer c of 64 rows of V:
 //   read_keys -> correct_values -> solve_tokens -> weigh -> change_state -> round_state -> read_keys of the next chunk
-//   scale_values -> correct_values      fade_state -> change_state      solve_tokens -> round_tokens -> add_tokens
+//   scale_values -> correct_values -> add_tokens      fade_state -> change_state
 //   read_queries -> fade_output -> add_tokens -> stage_rows -> put_rows
 // A kernel that keeps states has keep_state behind round_state.
-// The step that maps segments has no node of the last line, nor round_tokens.
+// The step that maps segments has no node of the last line, nor add_tokens.
 // Carry, an iteration is a segment:
 //   load_map, ask_rows -> multiply_map -> put_rows
 // The first line is the chain of the state: a recurrence that no order of the other nodes shortens.
@@ -93,7 +93,7 @@ class StateBuilder : delta_chunks::ConsumerBuilder {
     // Edges from one chunk to the next: the state, and registers that are free.
     for (const int reader : {keys, fade}) then(round, reader, 1);
     then(ask, scale, 1);
-    if (!maps_) results(c, round, solve);
+    if (!maps_) results(c, round, ask, solve);
     if (kernel_.keeps) keep(c, round, fade);
   }
 
@@ -106,10 +106,9 @@ class StateBuilder : delta_chunks::ConsumerBuilder {
     then(keep, fade, 1);
   }
 
-  void results(int c, int round, int solve) {
+  void results(int c, int round, int ask, int solve) {
     constexpr double kBytes = double{kRows} * kChunk * kElementBytes;
     const int queries = matrix("read_queries", c, kChunk, kernel_.head_dim, kRows * kChunk / kThreads);
-    const int tokens = arithmetic("round_tokens", c, kChunk, 0, 0.5, 0, kAloneCycles, kRows * kChunk / 2 / kThreads);
     const int faded = arithmetic("fade_output", c, kChunk, 1, 0, 0, kListCycles);
     const int sum = matrix("add_tokens", c, kChunk, kChunk, kContextRegisters);
     const int stage = arithmetic("stage_rows", c, kChunk, 0, 0.5, kBytes, kAloneCycles);
@@ -117,8 +116,8 @@ class StateBuilder : delta_chunks::ConsumerBuilder {
     wait(queries, faded);
     then(load_, faded, 0, chunk_);
     then(faded, sum);
-    wait(solve, tokens);
-    then(tokens, sum);
+    then(ask, sum);
+    if (kernel_.keeps && consumers_ > 1) wait(solve, sum);  // registers: kernels that keep states spill otherwise
     then(load_, sum, 0, chunk_);
     wait(sum, stage);
     put("put_rows", c, stage, "o" + std::to_string(c));

@@ -1,9 +1,9 @@
 // The graph of records of the gated delta rule in chunks, with its costs; see delta_chunks.hpp.
 //
 // An iteration is a chunk and a head; one role does it all:
-//   load_k, load_q -> multiply_tokens -> put_weights -> compare_tokens -> invert_blocks -> solve_first, _second, _third
-//   solve_third -> put_blocks      multiply_tokens -> put_numbers      ask_gates -> sum_gates -> all that compares or
-//   puts
+//   load_k, load_q -> multiply_tokens -> compare_tokens -> invert_blocks -> multiply_queries -> weigh_queries
+//   weigh_queries -> solve_weights -> put_weights -> solve_first -> solve_second -> solve_third -> put_blocks
+//   multiply_tokens -> put_numbers      ask_gates -> sum_gates -> all that compares or puts
 // With gates of key channels multiply_faded takes the place of multiply_tokens:
 //   load_k, load_q, sum_channels -> multiply_faded, put_faded
 #include <iterator>
@@ -55,14 +55,15 @@ class SolveBuilder : delta_chunks::StepBuilder {
     const int gated = solving(alone_ ? "take_sums" : "sum_gates", {.alu = kSumCycles});
     const int sum = channels_ ? sum_channels() : -1;
     const int multiply = channels_ ? multiply_faded() : multiply_tokens();
-    const int weigh_queries = alone_ ? -1 : solving("put_weights", weigh(kWeights, 8));
+    const int queries = solves_ == Solves::all ? solving("multiply_queries", products(pairs())) : -1;
+    const int weighed = alone_ ? -1 : solving("weigh_queries", {.alu = kWeights * 3 / arch_.fact("f32_per_cycle")});
     const int compare = solving("compare_tokens", {.alu = kWeights * (4 + kSplit) / arch_.fact("f32_per_cycle")});
     const int numbers = alone_ ? -1 : solving("put_numbers", weigh(3.0 * kChunk, 10));
     const int invert =
         solving("invert_blocks",
                 {.alu = kBlocks * 32 * kBlock * kBlock / 2 / arch_.fact("f32_per_cycle") + kBlock * kChainCycles});
     const int faded = channels_ ? put_faded() : -1;
-    node(multiply).registers = (alone_ ? 1 : 2) * kBlocks * kRegisters;
+    node(multiply).registers = (channels_ ? 2 : 1) * kBlocks * kRegisters;
     node(invert).registers = kRegisters;
     const auto compares = [&](int reader) {
       then(multiply, reader, 0, factors);
@@ -78,15 +79,19 @@ class SolveBuilder : delta_chunks::StepBuilder {
         then(sum, reader, 0, sums);
       }
     if (!alone_) {
-      then(multiply, weigh_queries);
-      compares(weigh_queries);
-      then(weigh_queries, compare);  // registers: nothing holds products with q any more
+      then(multiply, weighed, 0, factors);
     }
     then(multiply, compare);
     compares(compare);
     if (!alone_) compares(numbers);
     then(compare, invert);
-    const int put = below_the_diagonal(compare, invert, lower, inverses);
+    int solved = invert;
+    if (!alone_) {
+      if (queries >= 0) multiply_late(queries, invert, weighed, {load_k, k, load_q, q});
+      solved = solve_weights(compare, invert, weighed, lower, inverses);
+      then(gated, solved, 0, gates);
+    }
+    const int put = below_the_diagonal(compare, invert, solved, lower, inverses);
     then(gated, put, 0, gates);
     then(put, multiply, 1);
     if (kernel_.step == DeltaStep::solve_beside) graph_.grids = graph::Grids::joins;
@@ -104,16 +109,17 @@ class SolveBuilder : delta_chunks::StepBuilder {
   static constexpr double kChainCycles = 20, kSplit = 6;  // estimates: a step of substitution; of a number in two terms
   // Estimates of a number of a channel: its gate and sum; its factor and place; what is made of it for the record.
   static constexpr double kGateOperations = 8, kFade = 3, kPutOperations = 6;
+  static constexpr double kPutWeight = 6;  // estimate: operations of a number of B or A that goes to the record
 
-  static constexpr double kWeights = kWeightBlocks * kBlock * kBlock;  // of P, or of A
+  static constexpr double kWeights = kWeightBlocks * kBlock * kBlock;  // of B, or of A
   /// Products of 16 x 16 x 16.
   Work products(double count) const {
     return {.matrix = count * 2 * kBlock * kBlock * kDepth / arch_.fact("matrix_flops_per_cycle")};
   }
+  double pairs() const { return double{kWeightBlocks} * kernel_.head_dim / kDepth; }
   int multiply_tokens() {
-    const double steps = kernel_.head_dim / kDepth;
-    return solving(alone_ ? "multiply_keys" : "multiply_tokens",
-                   products(steps * (alone_ ? kWeightBlocks : 2.0 * kWeightBlocks + 2)));
+    const double squares = alone_ ? 0 : 2.0 * kernel_.head_dim / kDepth;
+    return solving(alone_ ? "multiply_keys" : "multiply_tokens", products(pairs() + squares));
   }
   std::int64_t channel_bytes() const { return std::int64_t{4} * kChunk * kernel_.head_dim; }
   double channel_numbers() const { return double{kChunk} * kernel_.head_dim; }
@@ -144,11 +150,37 @@ class SolveBuilder : delta_chunks::StepBuilder {
   Work weigh(double count, double operations) const {
     return {.exp = count / arch_.fact("exp2_per_cycle"), .alu = count * operations / arch_.fact("f32_per_cycle")};
   }
-  /// Blocks of T so many below the diagonal: each warp has those of its columns, and goes on from them. Returns the
-  /// node that puts all of them.
-  int below_the_diagonal(int compare, int invert, int lower, int inverses) {
+  /// Loads and their rings.
+  struct Loaded {
+    int load_k, k, load_q, q;
+  };
+  void multiply_late(int queries, int invert, int weighed, const Loaded& loaded) {
+    then(loaded.load_k, queries, 0, loaded.k);
+    then(loaded.load_q, queries, 0, loaded.q);
+    then(invert, queries);  // registers: nothing holds L any more
+    then(queries, weighed);
+    node(queries).registers = kBlocks * kRegisters;
+  }
+  /// Each warp has the blocks of its rows of B, from P in registers. Warps that have many of them have few of T.
+  /// Returns the node that puts them.
+  int solve_weights(int compare, int invert, int weighed, int lower, int inverses) {
+    constexpr int kProducts = kWeightBlocks + kBlocks * (kBlocks - 1) * (kBlocks + 1) / 6;
+    Work work = products(double{kTerms} * kProducts);
+    work.alu = kSplit * (kWeightBlocks + kBelow) * kBlock * kBlock / arch_.fact("f32_per_cycle");
+    then(invert, weighed);
+    const int solve = solving("solve_weights", work);
+    then(compare, solve, 0, lower);
+    then(invert, solve, 0, inverses);
+    then(weighed, solve);
+    const int put = solving("put_weights", weigh(kWeights, kPutWeight));
+    then(solve, put);
+    return put;
+  }
+  /// Blocks of T so many below the diagonal: each warp has those of its columns, and goes on from them. They wait for
+  /// `before`, as nothing holds products with q behind it. Returns the node that puts all of them.
+  int below_the_diagonal(int compare, int invert, int before, int lower, int inverses) {
     constexpr const char* kBodies[] = {"solve_first", "solve_second", "solve_third"};
-    int last = invert;
+    int last = before;
     std::vector<int> solved = {invert};
     static_assert(std::size(kBodies) == kBlocks - 1);
     for (int apart = 1; apart < kBlocks; ++apart) {
@@ -161,7 +193,7 @@ class SolveBuilder : delta_chunks::StepBuilder {
       then(last, solve);
       solved.push_back(last = solve);
     }
-    const int put = solving(alone_ ? "put_rows" : "put_blocks", weigh(kWeights, 6));
+    const int put = solving(alone_ ? "put_rows" : "put_blocks", weigh(kWeights, kPutWeight));
     for (const int each : solved) then(each, put);
     return put;
   }

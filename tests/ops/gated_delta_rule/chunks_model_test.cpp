@@ -167,6 +167,19 @@ TEST_CASE("no gate, strong gates, repeated keys, beta near 1" * doctest::skip(te
     }
 }
 
+TEST_CASE("repeated keys from no state on: rounding does not add up in results") {
+  RuleShape shape = chunked(192);
+  shape.batch = 0;
+  shape.gate_size = 1e-3;
+  shape.repeated_keys = true;
+  shape.beta_least = 0.8;
+  shape.initial = shape.final = false;
+  for (const int width : {128, 64}) {
+    shape.width = width;
+    CHECK(run(shape, 180) == "");
+  }
+}
+
 TEST_CASE("many tokens without a gate, and few multiprocessors" * doctest::skip(testing::left_out())) {
   RuleShape shape = chunked(2000);
   shape.width = 64;

@@ -146,7 +146,7 @@ std::string RuleProblem::problem() const {
   for (std::int64_t sequence = 0; sequence < sequences(); ++sequence)
     for (std::int64_t head = 0; head < shape_.heads; ++head) check_head(sequence, head, errors);
   const bool rounded = shape_.chunked;  // states and changes are rounded once a chunk, for products
-  const double o_limit = rounded                       ? (shape_.repeated_keys ? 2e-2 : 5e-3)
+  const double o_limit = rounded                       ? (shape_.repeated_keys && shape_.channels ? 1e-2 : 5e-3)
                          : shape_.dtype == DType::bf16 ? 3e-3
                                                        : 5e-4,
                state_limit = rounded                       ? (shape_.repeated_keys ? 3e-2 : 4e-3)
