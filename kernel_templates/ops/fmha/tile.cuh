@@ -96,11 +96,7 @@ TJ_DEVICE Tile tile_at(const Params& params, int index) {
   Tile tile;
   tile.index = index;
   tile.valid = index < params.tiles;
-  return tile;
-}
-template <class C>
-TJ_DEVICE void complete_tile(C, const Params& params, Tile& tile) {
-  int index = tile.index;
+  if (!tile.valid) return tile;
   if constexpr (Packed<C>::kOn) {  // parts of a tile stand next to each other
     tile.part = index % params.parts;
     index /= params.parts;
@@ -130,6 +126,7 @@ TJ_DEVICE void complete_tile(C, const Params& params, Tile& tile) {
   }
   if constexpr (KeyRange<C>::kOn) take_range<C>(params, tile);
   if constexpr (Packed<C>::kOn) take_part(params, tile);
+  return tile;
 }
 
 /// A row of a tile: its query, and its head of all.

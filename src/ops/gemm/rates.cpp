@@ -82,7 +82,7 @@ double gemm_doubt(const GemmTile& tile, const GemmSizes& sizes, const arch::Arch
   // of few rows arrive more slowly: 146 x 4096 x 3584 takes 14.1 us in 80x64x128c1x2s, and 10.2 in 80x64x128s (H200,
   // 2026-11-29). Pairs of more waves gain at the power limit: 3000 x 28672 x 8192 took 2067 us in 208x128x64c1x2s, and
   // 2273 in 208x128x64s (H100, 2026-11-27). Those of 8-bit elements were not timed again.
-  constexpr double kShared = 1.12, kFewRows = 1.1, kShared8Bit = 1.05, kSomeWaves = 8;
+  constexpr double kShared = 1.05, kFewRows = 1.1, kSomeWaves = 8;
   constexpr int kRows = 48;
   // Slices read as others do where memory is the limit, and have more launches' worth of sums: 9 x 38016 x 3584 takes
   // 73 us in 16x64x128c1x1x2s, 69 in 16x64x128s and 65 in 64x48x128 (H200, 2026-11-29).
@@ -91,7 +91,7 @@ double gemm_doubt(const GemmTile& tile, const GemmSizes& sizes, const arch::Arch
     const bool shared = tile.blocks() >= 2 && !tile.sliced() && arch.large_cluster_sms > 0 &&
                         clusters_of(sizes, tile) <= kSomeWaves * cluster_places(sizes, tile, arch);
     if (!shared) return 1;
-    if (tile.element_bytes == 1) return tile.blocks() == 2 ? kShared8Bit : 1;
+    if (tile.element_bytes == 1) return tile.blocks() == 2 ? kShared : 1;
     return tile.cluster_n > 1 && tile.block_m / tile.cluster_n < kRows ? kShared * kFewRows : kShared;
   }
   return tile.blocks() <= 4 && arch.large_cluster_sms > 0 ? 1 / (1 - kLeastGain)
