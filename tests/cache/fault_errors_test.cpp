@@ -79,7 +79,8 @@ void at_each_call_by_each_error(Work&& work, Check&& check, int fewest = 10) {
   for (bool reached = true; reached && n < 500; ++n)
     for (int way = 0; way < static_cast<int>(kWays.size()); ++way) {
       if (!runs(n, way)) continue;
-      const auto& [error, which] = kWays[static_cast<std::size_t>(way)];
+      const int error = kWays[static_cast<std::size_t>(way)].error;
+      const Which which = kWays[static_cast<std::size_t>(way)].which;
       const Places places;
       const int status = Tracer::run(
           [&] {
