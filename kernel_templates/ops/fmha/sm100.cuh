@@ -281,7 +281,8 @@ TJ_DEVICE void store(Output<C>& context, const Tile& tile, u32 sums, u32 output)
   const float reference = dev::load_shared<float>(place + kRowsPerTensorTile * 4u),
               sum = sink.added(params, reference, dev::load_shared<float>(place));
   const RowEnd<> end(sum);
-  const bool gathered = tile.trip_count > 0;  // some product went there
+  const auto mask = mask_of<C>(params);
+  const bool gathered = mask.tiles_differ() ? tile.trip_count > 0 : mask.keys > 0;  // some product went there
   const int row = row_of(context, tile);
   const bool inside = row < mask_of<C>(params, tile).queries;
   unsigned short* const base = output_row<C>(params, tile, row);
