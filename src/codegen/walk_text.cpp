@@ -143,7 +143,7 @@ void WalkWriter::open_pieces() const {
   w_.line(cut);
 }
 
-/// Where all warps have one role, completing later saves no text. Waves of AMD lack scalar registers for what the walk
+/// Completing later saves no text where all warps have one role. Waves of AMD lack scalar registers for what the walk
 /// would carry until then.
 bool WalkWriter::completes_at_once() const { return !family_.graph.machine.shared_barriers; }
 std::string WalkWriter::walked(const std::string& tile) const {

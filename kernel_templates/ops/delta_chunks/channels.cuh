@@ -35,7 +35,7 @@ TJ_DEVICE u32 sums_of_token(u32 sums, int token) {
   return sums + static_cast<u32>(token * C::kHeadDim) * 4u;
 }
 TJ_DEVICE u32 odd_token(int token) { return static_cast<u32>(token % 2) * 64u; }
-/// Those of channels 16 step + 2q + {0, 1, 8, 9}.
+/// A thread's sums are of channels 16 step + 2q + {0, 1, 8, 9}.
 template <class C>
 TJ_DEVICE void load_sums(u32 sums, int token, int step, float (&four)[4]) {
   const u32 place = static_cast<u32>(step) * 64u + dev::lane_index() % 4u * 16u;

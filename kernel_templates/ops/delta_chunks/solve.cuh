@@ -3,7 +3,7 @@
 // Decides what is made beside the solved matrix (matrix.cuh):
 //   P = lower(q_i k_j) scale, B = lower(e^(G_i - G_j) P T)
 // B takes what states ask of tokens to results. So B is all that results see of T, and rounding A costs them nothing.
-// Where keys repeat, numbers of P are alike, and those of B cancel in f32. Warp w has rows w of B, from P in
+// Numbers of P are alike where keys repeat, and those of B cancel in f32. Warp w has rows w of B, from P in
 // registers: B_ij = (P_ij - sum_(j < k <= i) B_ik L_kj) T_jj. It has as many blocks of B as T leaves it time for.
 // Invariant: rows of no token reach no row nor column of one.
 #pragma once

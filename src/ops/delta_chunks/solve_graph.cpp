@@ -21,7 +21,7 @@ using graph::Graph;
 /// On an SM: registers, and shared memory where K is 128, have no room for more.
 constexpr int kSolveBlocks = 5, kChannelBlocks = 3;
 
-/// What makes records, and of which calls.
+/// The kernel that makes records, and the calls that it serves.
 enum class Solves {
   all,
   channels,  ///< gates of key channels

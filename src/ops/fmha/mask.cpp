@@ -65,7 +65,7 @@ fmha::Mask mask_of(const FmhaArgs& args) {
   set_mask(config, args);
   config.varlen = args.cu_seqlens_q.has_value();
   set_mods(config, args);
-  // Of pages the tensor has one's keys. Without any, none of a table is there.
+  // The tensor of pages has one page's keys. A tensor without pages has no page that a table could name.
   const std::int64_t keys =
       is_empty(args.k) ? 0 : args.k.shape[2] * (args.block_table ? args.block_table->shape[1] : 1);
   return mask(config, args.q.shape[2], keys, args.top_left, args.window);

@@ -14,7 +14,7 @@ using support::at;
 struct Cycles {
   double token;  ///< of the recurrence, of a head's state, where arithmetic bounds it
   double chunk;  ///< of a head, all launches together
-  // What ranges and segments cost: solving a chunk and head; a chunk of states; a chunk of what maps a segment.
+  // Cycles that ranges and segments cost: solving a chunk and head; a chunk of states; a chunk of a segment's map.
   double solve, state, map;
 };
 // 15 us for a token of 64 sequences of 32 heads on an H200 (README.md), and times of ranges there
