@@ -20,19 +20,8 @@ using test::RuleShape;
 
 namespace {
 
-RuleShape chunked(std::int64_t tokens) {
-  RuleShape shape;
-  shape.batch = 1;
-  shape.tokens = tokens;
-  shape.channels = shape.chunked = true;
-  return shape;
-}
-
-std::string run(const RuleShape& shape, unsigned seed) {
-  RuleProblem problem(shape, seed);
-  if (!ops::prefers_chunks(problem.args)) return "not in chunks";
-  return problem.run();
-}
+RuleShape chunked(std::int64_t tokens) { return test::in_chunks(tokens, true); }
+constexpr auto run = test::run_chunks;
 
 }  // namespace
 
@@ -51,26 +40,7 @@ TEST_CASE("channels in chunks: lengths around a chunk, and fewer tokens than chu
 
 TEST_CASE("channels in chunks: types, widths and orders of states, and blocks of 128 rows" *
           doctest::skip(testing::left_out())) {
-  unsigned seed = 10;
-  int index = 0;
-  for (const DType dtype : {DType::bf16, DType::f16})
-    for (const DType state : {DType::f32, DType::bf16, DType::f16})
-      for (const int width : {128, 64}) {
-        if (testing::thinned_out(index++)) continue;
-        RuleShape shape = chunked(70);
-        shape.dtype = dtype;
-        shape.state = state;
-        shape.width = width;
-        shape.transposed = seed % 3 == 0;
-        shape.padding = seed % 2 == 0 ? 8 : 0;
-        shape.half_numbers = seed % 5 == 0;
-        CAPTURE(seed);
-        CHECK(run(shape, seed++) == "");
-      }
-  RuleShape many = chunked(64);
-  many.batch = 5;
-  many.v_heads = many.heads = 14;
-  CHECK(run(many, seed) == "");
+  test::check_chunk_states(true, 14);
 }
 
 TEST_CASE("channels in chunks: logarithms, decays and raw gates, with the delta (KDA) and without it (GLA)" *

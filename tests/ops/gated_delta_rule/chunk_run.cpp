@@ -7,8 +7,47 @@
 #include "ops/common/fields.hpp"
 #include "ops/gated_delta_rule/fields.hpp"
 #include "ops/step_launcher.hpp"
+#include "support/full.hpp"
 
 namespace tj::test {
+
+RuleShape in_chunks(std::int64_t tokens, bool channels) {
+  RuleShape shape;
+  shape.batch = 1;
+  shape.tokens = tokens;
+  shape.chunked = true;
+  shape.channels = channels;
+  return shape;
+}
+
+std::string run_chunks(const RuleShape& shape, unsigned seed) {
+  RuleProblem problem(shape, seed);
+  if (!ops::prefers_chunks(problem.args)) return "not in chunks";
+  return problem.run();
+}
+
+void check_chunk_states(bool channels, int heads) {
+  unsigned seed = 10;
+  int index = 0;
+  for (const DType dtype : {DType::bf16, DType::f16})
+    for (const DType state : {DType::f32, DType::bf16, DType::f16})
+      for (const int width : {128, 64}) {
+        if (testing::thinned_out(index++)) continue;
+        RuleShape shape = in_chunks(70, channels);
+        shape.dtype = dtype;
+        shape.state = state;
+        shape.width = width;
+        shape.transposed = seed % 3 == 0;
+        shape.padding = seed % 2 == 0 ? 8 : 0;
+        shape.half_numbers = seed % 5 == 0;
+        CAPTURE(seed);
+        CHECK(run_chunks(shape, seed++) == "");
+      }
+  RuleShape many = in_chunks(64, channels);
+  many.batch = 5;
+  many.v_heads = many.heads = heads;
+  CHECK(run_chunks(many, seed) == "");
+}
 
 Ran run_cut(RuleProblem& problem, const ops::ChunkCut& cut, bool solved_first) {
   const ops::Kernel kernel =

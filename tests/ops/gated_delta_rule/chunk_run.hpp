@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,13 @@ struct Ran {
   std::vector<std::string> launches;
   std::vector<unsigned char> bits;  ///< of results
 };
+
+/// One sequence, served in chunks; with gates of key channels, or of heads as they are by default.
+RuleShape in_chunks(std::int64_t tokens, bool channels = false);
+/// What is wrong, also where the call would not be served in chunks; "": nothing.
+std::string run_chunks(const RuleShape& shape, unsigned seed);
+/// Types, widths and orders of states, and so many heads that blocks have 128 rows.
+void check_chunk_states(bool channels, int heads);
 
 /// All chunks are solved first where solved_first: launches that solve need nothing of states.
 Ran run_cut(RuleProblem& problem, const ops::ChunkCut& cut, bool solved_first = false);
