@@ -38,6 +38,7 @@ RuntimeLibrary open_found(const LibrarySearch& search, const std::string& advice
   if (path.empty())
     support::fail(Stage::compile, Code::not_found,
                   support::cat(search.library, " was not found; searched ", describe(search), "; ", advice));
+  if (support::process_is_ending()) LibraryCall::fail_ending();  // nothing holds its constructors' exit handlers back
   if (before) before(path);
   std::string reason;
   auto library = support::DynamicLibrary::open_first({path}, &reason);

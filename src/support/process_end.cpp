@@ -102,11 +102,11 @@ bool in_exit() noexcept {
   return found;
 }
 
-/// exit() calls this before all handlers, in the thread that ends the process. Handlers that a library registered in
-/// the work that is under way come behind ours then.
+/// exit() calls this before all handlers, in the thread that ends the process. The wait stands here, as a handler that
+/// a library registers meanwhile would run before ours.
 void at_thread_exit(void*) {
-  if (ends_elsewhere() && in_exit()) stay();
-  if (under_way.load() > own) end_first();
+  if (!ends_elsewhere() && under_way.load() <= own) return;
+  if (in_exit()) at_end();
 }
 
 /// A child waits for no thread of its parent, and it has not begun to end unless this very thread is in exit().

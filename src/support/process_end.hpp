@@ -42,9 +42,9 @@ void end_first(const char* what);
 bool end_first_in(const void* inside) noexcept;
 
 /// A thread that calls end_first() twice a millisecond: for a call in which a library registers exit handlers that
-/// end_first_in() does not reach. Nothing where the system gives no thread. A gap of that time, longer on a loaded
-/// machine, is left where a thread calls exit() that has neither loaded nor used this library. Such a thread tells
-/// nobody before it runs the handlers.
+/// end_first_in() does not reach. A gap is left where a thread calls exit() that has neither loaded nor used this
+/// library: it tells nobody before it runs the handlers. Example: NVRTC's constructors register 3000 of them in some 6
+/// ms. So no library is opened once process_is_ending(). Nothing where the system gives no thread.
 class EndFirstAgain {
  public:
   EndFirstAgain() noexcept;

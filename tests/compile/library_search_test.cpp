@@ -1,13 +1,16 @@
 // Protects: the compiler that a cache key names is the one that compiles, and stat finds it in a fixed order. Where
 // there is none, the error says which places were searched.
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <tilejit/error.hpp>
@@ -18,6 +21,8 @@
 #include "compile/found_library.hpp"
 #include "compile/runtime_library.hpp"
 #include "support/expect.hpp"
+#include "support/process_end.hpp"
+#include "support/scratch.hpp"
 
 namespace {
 
@@ -86,6 +91,31 @@ TEST_CASE("a library's path is told before it is opened, and one that does not o
   CHECK_MESSAGE(absent.starts_with("libnvrtc was not found; searched "), absent);
   CHECK_MESSAGE(absent.ends_with("; install one"), absent);
   CHECK(told.size() == 1);
+}
+
+TEST_CASE("work that the process's end waits for opens no library any more") {
+  const TemporaryFolder tmp;
+  const std::string path = tmp.folder("libnvrtc.so.12");
+  fs::copy_file(TJ_FAKES_DIR "/libhiprtc.so.6", path);
+  static LibrarySearch search;
+  search = search_in({{tmp.path.string()}});
+  CHECK(tj::testing::wait_for(tj::testing::start_child([] {
+          static std::atomic<int> state{0};
+          ::alarm(200);
+          std::atexit([] { ::_exit(state == 2 ? 0 : 6); });
+          tj::support::end_first();
+          std::thread([] {
+            const tj::support::BeforeEnd whole;
+            state = 1;
+            while (!tj::support::process_is_ending()) std::this_thread::yield();
+            const std::string refused =
+                tj::testing::error_of([] { tj::compile::open_found(search, "install one"); }).message;
+            state = refused == tj::support::kProcessIsEnding ? 2 : 3;
+          }).detach();
+          while (state == 0) std::this_thread::yield();
+          std::exit(3);
+          return 5;
+        })) == 0);
 }
 
 TEST_CASE("libraries beside the one that was found are opened and stay; a file that is none is no error") {

@@ -172,6 +172,37 @@ TEST_CASE("a second thread that calls exit() runs no handler, whether it has use
   CHECK(two_exits([] { tj::support::may_end_here(); }) == 0);
 }
 
+/// A child that calls exit() while two threads' work registers handlers, as the constructors of a library do that is
+/// opened. 0: none of these ran before the work was done.
+int exits_beside_registrations() {
+  return wait_for(start_child([] {
+    static std::atomic<int> working{2}, begun{0};
+    ::alarm(200);
+    std::atexit([] { ::_exit(0); });
+    tj::support::may_end_here();
+    for (int t = 0; t < 2; ++t)
+      std::thread([] {
+        const BeforeEnd whole;
+        for (int count = 0; count < 5000; ++count) {
+          std::atexit([] {
+            if (working != 0) ::_exit(6);
+          });
+          if (count == 100) ++begun;
+        }
+        --working;
+      }).detach();
+    while (begun != 2) std::this_thread::yield();
+    std::exit(3);
+    return 5;
+  }));
+}
+
+TEST_CASE("exit() in a thread that has used the library runs no handler that work registers meanwhile") {
+  int wrong = 0;
+  for (int i = 0; i < 50; ++i) wrong += exits_beside_registrations() != 0;
+  CHECK(wrong == 0);
+}
+
 TEST_CASE("nobody waits for the work of a thread that calls exit() as the second one") {
   CHECK(wait_for(start_child([] {
           static std::atomic<bool> begun{false};
