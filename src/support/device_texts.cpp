@@ -35,7 +35,17 @@ Texts& texts() {
   return all.get();
 }
 
-/// The code of a text: comments, and what stands in quotes, are blanks; line ends stay.
+/// Does the quote at this place part the digits of a number? Example: 0xFF'FF.
+bool parts_digits(std::string_view code, std::size_t quote) {
+  std::size_t begin = quote;
+  while (begin > 0 && (support::is_word_letter(code[begin - 1]) || code[begin - 1] == '.' || code[begin - 1] == '\''))
+    --begin;
+  while (begin < quote && code[begin] == '.') ++begin;
+  return begin < quote && support::is_digit(code[begin]);
+}
+
+/// The code of a text: comments, and what stands in quotes, are blanks; line ends stay. A comment that does not end
+/// stays as it is.
 std::string code_of(std::string_view text) {
   std::string code(text);
   for (std::size_t i = 0; i < code.size();) {
@@ -44,8 +54,9 @@ std::string code_of(std::string_view text) {
       end = std::min(code.find('\n', i), code.size());
     } else if (code.compare(i, 2, "/*") == 0) {
       const std::size_t close = code.find("*/", i + 2);
-      end = close == std::string::npos ? code.size() : close + 2;
-    } else if (code[i] == '"' || (code[i] == '\'' && !(i > 0 && support::is_digit(code[i - 1])))) {
+      if (close == std::string::npos) return code;
+      end = close + 2;
+    } else if (code[i] == '"' || (code[i] == '\'' && !parts_digits(code, i))) {
       while (end < code.size() && code[end] != code[i]) end += code[end] == '\\' ? 2 : 1;
       end = std::min(end + 1, code.size());
     } else {
@@ -84,6 +95,29 @@ std::string unmatched(const std::string& code) {
   return open.empty() ? std::string() : cat("'", open.back().first, "' in line ", open.back().second);
 }
 
+/// A line that the preprocessor joins with the next one, which may be the library's.
+bool joins_lines(std::string_view text) {
+  for (std::size_t at = text.find('\\'); at != std::string_view::npos; at = text.find('\\', at + 1)) {
+    const std::size_t next = text.find_first_not_of(" \t", at + 1);
+    if (next == std::string_view::npos || text[next] == '\n') return true;
+  }
+  return false;
+}
+
+/// Quotes inside of one are no ends of it.
+bool has_raw_string(std::string_view text, const std::string& code) {
+  for (std::size_t at = text.find("R\""); at != std::string_view::npos; at = text.find("R\"", at + 1))
+    if (code[at] == 'R') return true;
+  return false;
+}
+
+/// Another spelling of a bracket or of a directive, if the code has one.
+std::string_view digraph_in(const std::string& code) {
+  for (const std::string_view each : {"%:", "<%", "%>", "<:", ":>"})
+    if (code.find(each) != std::string::npos) return each;
+  return {};
+}
+
 bool is_empty(const std::string& code) {
   return std::all_of(code.begin(), code.end(), [](char c) { return c == ' ' || c == '\n' || c == '\t'; });
 }
@@ -95,9 +129,14 @@ std::string problem_of(std::string_view text, const std::string& code) {
   if (!std::all_of(text.begin(), text.end(), plain))
     return "has a character that is not printable ASCII; allowed: such characters, blanks and line ends";
   if (is_empty(code)) return "is empty; allowed: the body of a function";
+  if (code.find("/*") != std::string::npos) return "has a comment that does not end; allowed: comments that do";
+  if (has_raw_string(text, code)) return "has a raw string; allowed: other strings";
+  if (const std::string_view digraph = digraph_in(code); !digraph.empty())
+    return cat("has '", digraph,
+               "', another spelling of a bracket or a directive; allowed: brackets, or a blank in between");
   if (const std::string bracket = unmatched(code); !bracket.empty())
     return cat("has ", bracket, " without its other half; allowed: brackets that match");
-  if (code.find('#') != std::string::npos || text.find("\\\n") != std::string_view::npos)
+  if (code.find('#') != std::string::npos || joins_lines(text))
     return "has a directive of the preprocessor or a line that goes on; allowed: statements";
   return {};
 }

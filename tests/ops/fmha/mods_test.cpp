@@ -10,6 +10,7 @@
 #include "ops/fmha/fmha.hpp"
 #include "ops/fmha/mods.hpp"
 #include "ops/fmha/problem.hpp"
+#include "support/device_texts.hpp"
 #include "support/model_runtime.hpp"
 
 using namespace tj;
@@ -50,6 +51,12 @@ TEST_CASE("texts that cannot be one are refused before anything is compiled, by 
       {"k <= q;", "mask_mod has no return; allowed: the body of a function, such as return k <= q;"},
       {"// return\n k <= q;", "mask_mod has no return"},
       {"#define X 1\nreturn X;", "mask_mod has a directive of the preprocessor"},
+      {"%:include \"/tmp/x.h\"\nreturn k <= q;", "mask_mod has '%:', another spelling of a bracket or a directive"},
+      {"return k <= q; %> static void other() <%", "mask_mod has '<%', another spelling"},
+      {"return k <= q; // one line \\ ", "mask_mod has a directive of the preprocessor or a line that goes on"},
+      {"return k <= q; /* no end", "mask_mod has a comment that does not end"},
+      {"const char* s = R\"(\")\"; return k <= q;", "mask_mod has a raw string; allowed: other strings"},
+      {"return 0xa'b > k; } static int other() { return 0xa'b;", "mask_mod has '}' in line 1 without its other half"},
       {"return k <= q; // \xc3\xa4", "mask_mod has a character that is not printable ASCII"},
       {"return k <= q;" + std::string(2100, ' '), "mask_mod has 2114 characters; allowed: at most 2048"},
       {"return params.i32(k) == 1;", "mod_params is absent; allowed: a tensor of f32 or i32, as mask_mod reads params"},
@@ -68,6 +75,14 @@ TEST_CASE("texts that cannot be one are refused before anything is compiled, by 
   with.args.score_mod = "return score * params.f32(h);";
   with.args.mod_params->dtype = DType::f16;
   CHECK(says(refusal(with.args), "mod_params.dtype is f16; allowed: f32, or i32"));
+}
+
+TEST_CASE("digits that a quote parts, characters, and what looks like an end in quotes are code") {
+  for (const char* text : {"return k <= 0xFF'FF;", "return k <= 1'000;", "return k != '}';",
+                           "return k % 2 == 0; // <% '", "const char* s = \"%: \\\" /* \"; return s[0] == k;"}) {
+    CAPTURE(std::string(text));
+    CHECK(DeviceText(text).kept()->problem == "");
+  }
 }
 
 TEST_CASE("a compiler's error names the text and the user's line") {
