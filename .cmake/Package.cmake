@@ -81,7 +81,7 @@ if(tj_installed_samples)
   install(TARGETS ${tj_installed_samples} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT samples EXCLUDE_FROM_ALL)
   foreach(sample IN LISTS tj_samples_with_resources)
     install(DIRECTORY "samples/${sample}" DESTINATION "${CMAKE_INSTALL_DATAROOTDIR}/tilejit/samples" COMPONENT samples EXCLUDE_FROM_ALL
-      FILES_MATCHING PATTERN "*.json" PATTERN "*.cuh")
+      FILES_MATCHING PATTERN "*.json" PATTERN "*.cuh" PATTERN "*.py")
   endforeach()
 endif()
 

@@ -138,10 +138,9 @@ KernelTable::Hold Runtime::Impl::loaded(const ops::Step& step, Device device, St
 TuneReport Runtime::Impl::tune(const ops::Op& op, const ops::Problem& problem, Device device,
                                const TuneOptions& options) {
   const support::Uncancelled whole;
-  if (device.kind != DeviceKind::cuda)
+  if (device.kind == DeviceKind::cpu)
     fail(Stage::target, Code::unsupported,
-         cat("tuning measures on a GPU", device.kind == DeviceKind::hip ? " of NVIDIA" : "", ", and the device is ",
-             to_string(device), "; run it where the kernels will run"));
+         cat("tuning measures on a GPU, and the device is ", to_string(device), "; run it where the kernels will run"));
   TuneSteps steps{backends.driver(device), device, {}, {}};
   steps.load = [&](const ops::Step& call) { load_steps(call, device); };
   steps.launch = [&](const ops::Step& call, Stream stream) { run(call, device, stream); };

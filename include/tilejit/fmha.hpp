@@ -26,7 +26,7 @@ struct FmhaWindow {
 ///   q [B, H, Sq, D]; k [B, Hkv, Sk, D]; v [B, Hkv, Sk, Dv]; o [B, H, Sq, Dv]; lse f32 [B, H, Sq]; D and Dv are
 ///   multiples of 8 up to 256; H is a multiple of Hkv; B, Sq, Sk are 0 to 2^30, others from 1. A GPU whose registers or
 ///   shared memory do not hold a tile of such rows refuses the call and says so: src/ops/fmha/README.md has which.
-/// q, k, v and o share one dtype, f16 or bf16, and one device; o may be f32 instead (on sm_90a and the archs of sm_80).
+/// q, k, v and o share one dtype, f16 or bf16, and one device; o may be f32 instead.
 /// The last dimension is contiguous; the other strides and the base addresses of q, k and v are multiples of 16 bytes,
 /// on the model as on GPUs. max_sms leaves multiprocessors to other work, such as communication. Blocks draw their
 /// tiles from a counter, which takes workspace, in calls with max_sms on AMD, and in causal ones on sm_90a with many

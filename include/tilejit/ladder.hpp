@@ -4,6 +4,7 @@
 // ladder never takes a rung's kernel.
 #pragma once
 
+#include <functional>
 #include <string_view>
 
 #include <tilejit/export.hpp>
@@ -30,6 +31,16 @@ class TJ_API Ladder {
   /// Runs a rung of the op of this name; `args` points at its descriptor.
   void run(std::string_view op, const void* args, int rung, Stream stream = {});
 
+  /// Records `calls` calls of a rung as a graph, once. Each call of the function that this returns replays the graph
+  /// on the device's default stream, waits for it, and gives the milliseconds that it took by device events: the host's
+  /// share of a call is not in them. The graph holds neither kernels nor tensors: they stay loaded and allocated while
+  /// the function is used, by one thread at a time. Run the rung once before. Throws tj::Error as run() does: argument
+  /// for calls below 1; launch, unsupported, on the model and where a driver records nothing (ROCm 5).
+  template <OpArgs Args>
+  std::function<double()> record(const Args& args, int rung, int calls) {
+    return record(detail::op_of<Args>(), &args, rung, calls);
+  }
+
   /// Makes one rung's kernel ready, as Runtime::prepare() does the op's own.
   template <OpArgs Args>
   KernelReport prepare(const Args& args, int rung) {
@@ -43,6 +54,7 @@ class TJ_API Ladder {
 
  private:
   void run(const ops::Op& op, const void* args, int rung, Stream stream);
+  std::function<double()> record(const ops::Op& op, const void* args, int rung, int calls);
   KernelReport prepare(const ops::Op& op, const void* args, int rung);
   KernelReport prepare_config(const ops::Op& op, const void* config, int rung, Device device);
   Runtime* runtime_;

@@ -3,7 +3,9 @@
 //
 //   04_fmha_ladder [--steps all|1,3,own,...] [--seq-len 1024,2048,...] [--iterations N] [--output-dir DIR]
 //
-// Exits 0 when every step is right, 1 when one is not, 2 when something could not run; then nothing was written.
+// A step that fails is a row that says so, and the next one runs. PyTorch's attention is timed by a Python child, where
+// there is a torch. Exits 0 when every step is right, 1 when one is not, 2 when one failed; files are written all the
+// same, after each length. A command line that is refused ends with 2 too, and nothing was run or written.
 #include <tilejit/ladder.hpp>
 #include <tilejit/tilejit.hpp>
 
@@ -11,31 +13,42 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
+#include "04_fmha_ladder/problem.hpp"
+#include "04_fmha_ladder/steps.hpp"
 #include "common/arguments.hpp"
 #include "common/files.hpp"
 #include "common/fmha_reference.hpp"
-#include "common/half.hpp"
 #include "common/output.hpp"
 #include "common/random.hpp"
+#include "common/resources.hpp"
 #include "common/step_report.hpp"
+#include "common/torch_rows.hpp"
 
 namespace {
 
 namespace samples = tj::samples;
+namespace ladder = sample::fmha_ladder;
+using ladder::Problem;
+using ladder::Step;
 
 constexpr const char* kUsage =
     "04_fmha_ladder [options]\n"
-    "  --steps all|1,3,own,...  steps 1 to 6, and the library's own kernel; step 1, the baseline, always runs "
-    "(default: all)\n"
+    "  --steps all|1,3,own,...  steps 1 to 6, the library's own kernel, and PyTorch's: sdpa, cudnn, flash; step 1 "
+    "always "
+    "runs (default: all)\n"
     "  --seq-len N,N,...        default 1024,2048,4096,8192,16384 on a GPU, 192 on the model\n"
-    "  --iterations N           a time is the median of so many (default: 20 on a GPU, 1 on the model)\n"
+    "  --iterations N           a time is the median of so many (default: 100 on a GPU, 1 on the model)\n"
     "  --output-dir DIR         for fmha_steps.json, fmha_steps.md and fmha_steps.log; without it nothing is written\n"
+    "  --correctness-check      compare each result with f64, which is done anyway; --no-correctness-check leaves it "
+    "out\n"
+    "  --torch auto|on|off      time PyTorch's attention too, by a Python child (auto: on a GPU)\n"
+    "  --python PROGRAM         the Python with torch (default: python3)\n"
     "  --batch N --heads N --head-dim 64|128 --dtype fp16|bf16 --causal true|false\n"
     "                           default 4 32 128 fp16 true on a GPU; on the model batch 1 and heads 1\n"
     "  --target sm_90|sm_120a|model:sm_120a|...\n"
@@ -46,94 +59,27 @@ constexpr const char* kUsage =
     "model)\n"
     "  --seed N                 of the random data (default: fresh, and printed)\n";
 
-constexpr tj::Device kHost{tj::DeviceKind::cpu, 0};
+using ladder::kHost;
 /// The default target where that has no steps, and the target that runs them in its place: a Hopper has both kinds of
 /// instructions.
 constexpr const char* kInPlace[][2] = {{"model:sm_90a", "model:sm_120a"}, {"sm_90a", "sm_90"}};
-constexpr int kOwn = 0, kBaseline = 1, kSteps = 6;
-constexpr std::int64_t kReferenceWork = 1 << 29;  // elements read by the f64 reference; beyond it rows are sampled
-constexpr double kLeastTimedMs = 1;               // calls that are shorter are timed several in a row
-constexpr double kMostModelPairs = 1 << 22;       // of queries and keys: a minute or so on the CPU model
-constexpr std::uint16_t kPoison = 0xffff;         // NaN: what a kernel leaves out is seen
-
-struct StepText {
-  const char *name, *description;
-  std::vector<std::string> changes;
-};
-
-const StepText& text_of(int step) {
-  static const std::vector<StepText> texts = {
-      {"library",
-       "The kernel that the library chooses by itself, to compare with.",
-       {"tile shapes and their schedule as predicted best, held to nothing"}},
-      {"basic",
-       "Matrix instructions on tiles of 64 queries by 64 keys, with an online softmax; one thing after the other.",
-       {"e^x: a multiplication and a 2^x that keeps results below 2^-126",
-        "keys are transposed through shared memory before the product",
-        "one slot for keys and one for values, no iterations overlap", "one block on an SM",
-        "each output is divided by its row's sum"}},
-      {"exp2",
-       "A cheaper exponential.",
-       {"2^x in the place of e^x, log2(e) folded into the scale: one multiply-add a score",
-        "results below 2^-126 become 0, which saves two multiplications"}},
-      {"transposed_k",
-       "Keys are read as they lie.",
-       {"the loads of matrices hand the product what it needs: no transpose, no second place in shared memory, no "
-        "barrier for it"}},
-      {"latency",
-       "Latencies tell the scheduler how long copies are under way.",
-       {"copies of keys are to be issued 2 iterations before their use, of values 4, as far as rings of them fit the "
-        "shared memory of a block"}},
-      {"occupancy",
-       "Two blocks side by side on an SM.",
-       {"each has half of the registers and of the shared memory; one computes while the other waits"}},
-      {"division",
-       "An approximate division at the end.",
-       {"outputs are multiplied by an approximated reciprocal of their row's sum"}},
-  };
-  return texts[static_cast<std::size_t>(step)];
-}
+constexpr double kLeastTimedMs = 1;          // calls that are shorter are timed several in a row
+constexpr double kMostModelPairs = 1 << 22;  // of queries and keys: a minute or so on the CPU model
 
 struct Settings {
-  std::vector<int> steps;
+  std::vector<Step> steps;
   std::vector<std::int64_t> seq_lens;
-  std::string output_dir;
+  std::string output_dir, python;
+  bool torch = false, check = true;
 };
 
 [[noreturn]] void refuse(const std::string& message) {
   throw tj::Error(tj::Stage::argument, tj::Code::invalid_argument, message);
 }
 
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
-
-std::vector<int> parse_steps(const std::string& text) {
-  std::set<int> asked = {kBaseline};
-  for (const std::string& word : split(text)) {
-    int step = kSteps;
-    while (step > 0 && word != std::to_string(step) && word != text_of(step).name) --step;
-    if (word == "all")
-      for (int each = kOwn; each <= kSteps; ++each) asked.insert(each);
-    else if (step > 0 || word == "own")
-      asked.insert(step);
-    else
-      refuse("--steps has '" + word + "'; allowed: all, or some of 1 to 6 and own, separated by commas");
-  }
-  std::vector<int> steps(asked.upper_bound(kOwn), asked.end());
-  if (asked.count(kOwn) > 0) steps.push_back(kOwn);
-  return steps;
-}
-
 std::vector<std::int64_t> parse_lengths(const std::string& text) {
   std::vector<std::int64_t> lengths;
-  for (const std::string& word : split(text)) {
+  for (const std::string& word : ladder::split(text)) {
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
     if (error != std::errc() || end != word.data() + word.size() || value < 1 || value > 1 << 20)
@@ -151,10 +97,23 @@ std::string one_of(samples::Arguments& words, const char* name, const std::vecto
   refuse(std::string(name) + " is '" + given + "'; allowed: " + list);
 }
 
+bool parse_torch(samples::Arguments& words, bool model) {
+  const std::string given = one_of(words, "--torch", {"auto", "on", "off"});
+  return given == "on" || (given == "auto" && !model);
+}
+bool parse_check(samples::Arguments& words) {
+  const bool on = words.take_switch("--correctness-check"), off = words.take_switch("--no-correctness-check");
+  if (on && off) refuse("--correctness-check and --no-correctness-check are both given; allowed: one of them");
+  return !off;
+}
+
 Settings parse(samples::Arguments& words, samples::StepReport& report) {
   const bool model = report.on_model;
   Settings settings;
-  settings.steps = parse_steps(words.take("--steps").value_or("all"));
+  settings.steps = ladder::named_steps(words.take("--steps").value_or("all"));
+  settings.torch = parse_torch(words, model);
+  settings.python = words.take("--python").value_or("python3");
+  settings.check = parse_check(words);
   settings.seq_lens = parse_lengths(words.take("--seq-len").value_or(model ? "192" : "1024,2048,4096,8192,16384"));
   settings.output_dir = words.take("--output-dir").value_or("");
   const auto number = [&](const char* name, std::uint64_t least, std::uint64_t most, std::uint64_t otherwise) {
@@ -165,7 +124,7 @@ Settings parse(samples::Arguments& words, samples::StepReport& report) {
   report.head_dim = std::stoll(one_of(words, "--head-dim", {"128", "64"}));
   report.dtype = one_of(words, "--dtype", {"fp16", "f16", "bf16"}) == "bf16" ? tj::DType::bf16 : tj::DType::f16;
   report.causal = one_of(words, "--causal", {"true", "false"}) == "true";
-  report.iterations = static_cast<int>(number("--iterations", 1, 100000, model ? 1 : 20));
+  report.iterations = static_cast<int>(number("--iterations", 1, 100000, model ? 1 : 100));
   report.settle_ms = static_cast<int>(number("--settle", 0, 10000, model ? 0 : 20));
   report.seed = number("--seed", 0, UINT64_MAX, samples::fresh_seed());
   if (!words.rest().empty()) refuse("'" + words.rest().front() + "' means nothing to this sample; see --help");
@@ -188,130 +147,154 @@ void say(samples::StepReport& report, const std::vector<std::string>& lines) {
   std::fflush(stdout);
 }
 
-/// One length's tensors on the host and on the device.
-class Problem {
- public:
-  Problem(tj::Runtime& runtime, tj::Device device, const samples::StepReport& report, std::int64_t length)
-      : runtime_(runtime), device_(device), report_(report), length_(length) {
-    const auto rows = static_cast<std::size_t>(report.batch * report.heads * length),
-               elements = rows * static_cast<std::size_t>(report.head_dim);
-    for (std::size_t t = 0; t < 3; ++t) inputs_[t] = samples::random_normal(elements, report.dtype, report.seed + t);
-    for (std::size_t t = 0; t < 3; ++t) memory_[t] = upload(inputs_[t]);
-    o_.assign(elements, kPoison);
-    lse_.assign(rows, NAN);
-    memory_[3] = upload(o_), memory_[4] = upload(lse_);
-  }
+samples::StepResult begun(const Step& step, std::int64_t length) {
+  samples::StepResult result;
+  result.step = step.word, result.number = step.number;
+  result.name = step.name, result.description = step.description, result.key_changes = step.changes;
+  result.seq_len = length;
+  return result;
+}
 
-  tj::FmhaArgs on_device() const {
-    return args(device_, memory_[0].get(), memory_[1].get(), memory_[2].get(), memory_[3].get(), memory_[4].get());
-  }
+/// Makes a rung's kernel and looks at its schedule, beside that of the rung before.
+void prepare(tj::Runtime& runtime, const Problem& problem, const Step& step, const samples::StepResult* before,
+             samples::StepResult& result) {
+  const tj::KernelReport kernel = tj::Ladder(runtime).prepare(problem.on_device(), step.rung);
+  result.kernel = kernel.name;
+  result.schedule = samples::schedule_facts(kernel.schedule_json);
+  if (before != nullptr)
+    for (const std::string& change : samples::schedule_changes(before->schedule, result.schedule))
+      result.key_changes.push_back("schedule: " + change);
+  if (step.hints.k == 0) return;
+  result.hints = samples::latency_hints({{"k", step.hints.k, 0}, {"v", step.hints.v, 0}}, result.schedule);
+  for (const std::string& line : samples::dropped_hints(result.hints)) result.key_changes.push_back(line);
+}
 
-  /// Runs a step once over a poisoned result and compares; the first result is what later ones are held against.
-  void check(int step, samples::StepResult& result) {
-    std::fill(o_.begin(), o_.end(), kPoison);
-    std::fill(lse_.begin(), lse_.end(), NAN);
-    runtime_.copy(memory_[3].get(), device_, o_.data(), kHost, o_.size() * 2);
-    runtime_.copy(memory_[4].get(), device_, lse_.data(), kHost, lse_.size() * sizeof(float));
-    tj::Ladder(runtime_).run(on_device(), step);
-    runtime_.synchronize(device_);
-    runtime_.copy(o_.data(), kHost, memory_[3].get(), device_, o_.size() * 2);
-    runtime_.copy(lse_.data(), kHost, memory_[4].get(), device_, lse_.size() * sizeof(float));
-    const tj::FmhaArgs here =
-        args(kHost, inputs_[0].data(), inputs_[1].data(), inputs_[2].data(), o_.data(), lse_.data());
-    result.reference = samples::compare_fmha(here, {kReferenceWork, report_.seed, 0});
-    if (baseline_.empty()) baseline_ = o_;
-    result.baseline_error = samples::relative_distance(o_, baseline_, report_.dtype);
-    result.right = result.reference.within(report_.dtype) && result.baseline_error <= samples::max_error(report_.dtype);
+/// Does `work`, whose failure is the step's and nobody else's.
+template <class Work>
+void attempt(samples::StepResult& result, const Work& work) {
+  try {
+    if (result.failed.empty()) work();
+  } catch (const std::exception& error) {
+    result.failed = error.what();
   }
+}
 
-  double ms_of(int step, int calls) const {
-    const tj::FmhaArgs call = on_device();
-    tj::Ladder ladder(runtime_);
-    return runtime_.time_ms(device_, [&] {
-      for (int c = 0; c < calls; ++c) ladder.run(call, step);
-    }) / calls;
-  }
-  double flops() const { return samples::fmha_flops(on_device()); }
+double median(std::vector<double> times) {
+  if (times.empty()) return 0;
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
 
- private:
-  template <class T>
-  std::shared_ptr<void> upload(const std::vector<T>& data) const {
-    std::shared_ptr<void> memory = runtime_.allocate(device_, data.size() * sizeof(T));
-    runtime_.copy(memory.get(), device_, data.data(), kHost, data.size() * sizeof(T));
-    return memory;
-  }
-  tj::FmhaArgs args(tj::Device device, const void* q, const void* k, const void* v, void* o, void* lse) const {
-    const auto tensor = [&](const void* data) {
-      return tj::Tensor::contiguous(const_cast<void*>(data), device, report_.dtype,
-                                    {report_.batch, report_.heads, length_, report_.head_dim});
-    };
-    tj::FmhaArgs args;
-    args.q = tensor(q), args.k = tensor(k), args.v = tensor(v), args.o = tensor(o);
-    args.lse = tj::Tensor::contiguous(lse, device, tj::DType::f32, {report_.batch, report_.heads, length_});
-    args.causal = report_.causal;
-    return args;
-  }
-
-  tj::Runtime& runtime_;
-  tj::Device device_;
-  const samples::StepReport& report_;
-  std::int64_t length_;
-  std::vector<std::uint16_t> inputs_[3], o_, baseline_;
-  std::vector<float> lse_;
-  std::shared_ptr<void> memory_[5];
+/// A step on its way to its times.
+struct Entrant {
+  int rung = 0;
+  samples::StepResult* result = nullptr;
+  int calls = 1;
+  std::function<double()> graph = {};
+  std::vector<double> times = {}, graph_times = {};
 };
 
 /// Steps take turns, so that none has the cooler device, and each runs for a while before it is timed.
-std::vector<double> time_steps(const Problem& problem, const std::vector<int>& steps,
-                               const samples::StepReport& report) {
-  std::vector<std::vector<double>> times(steps.size());
-  std::vector<int> calls;
-  for (const int step : steps) {
-    const double once = report.on_model ? kLeastTimedMs : std::max(1e-3, problem.ms_of(step, 1));
-    calls.push_back(std::max(1, static_cast<int>(std::ceil(kLeastTimedMs / once))));
-  }
+void time_steps(const Problem& problem, std::vector<Entrant>& entrants, const samples::StepReport& report) {
+  for (Entrant& e : entrants)
+    attempt(*e.result, [&] {
+      const double once = report.on_model ? kLeastTimedMs : std::max(1e-3, problem.ms_of(e.rung, 1));
+      e.calls = std::max(1, static_cast<int>(std::ceil(kLeastTimedMs / once)));
+      e.graph = problem.recorded(e.rung, e.calls);
+    });
   for (int round = 0; round < report.iterations; ++round)
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-      for (double ran = 0; ran < report.settle_ms;) ran += calls[i] * problem.ms_of(steps[i], calls[i]);
-      times[i].push_back(problem.ms_of(steps[i], calls[i]));
-    }
-  std::vector<double> medians;
-  for (auto& each : times) {
-    std::nth_element(each.begin(), each.begin() + static_cast<std::ptrdiff_t>(each.size() / 2), each.end());
-    medians.push_back(each[each.size() / 2]);
+    for (Entrant& e : entrants)
+      attempt(*e.result, [&] {
+        for (double ran = 0; ran < report.settle_ms;) ran += e.calls * problem.ms_of(e.rung, e.calls);
+        e.times.push_back(problem.ms_of(e.rung, e.calls));
+        if (e.graph) e.graph_times.push_back(e.graph());
+      });
+  for (Entrant& e : entrants) e.result->latency_ms = median(e.times), e.result->graph_ms = median(e.graph_times);
+}
+
+/// What PyTorch's rows of a length have found out, or why there is nothing.
+void take_torch(const std::vector<samples::TorchRow>& rows, tj::DType dtype, bool check, samples::StepResult& result) {
+  result.skipped = "--torch is off, or auto on the model";
+  for (const samples::TorchRow& row : rows) {
+    if (row.row != result.step || row.seq_len != result.seq_len) continue;
+    result.skipped = row.missing;
+    result.kernel = row.by;
+    result.latency_ms = row.latency_ms, result.graph_ms = row.graph_ms;
+    result.checked = check;
+    result.reference.o_error = row.error, result.reference.rows = row.rows_compared;
+    result.right = row.error <= samples::max_error(dtype);
   }
-  return medians;
+}
+
+void run_rungs(tj::Runtime& runtime, tj::Device device, const Settings& settings, std::int64_t length,
+               const samples::StepReport& report, std::vector<samples::StepResult>& results) {
+  Problem problem(runtime, device, report, length);
+  const samples::StepResult* before = nullptr;
+  std::vector<Entrant> entrants;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const Step& step = settings.steps[i];
+    if (step.rung == ladder::kNotOurs) continue;
+    samples::StepResult& result = results[i];
+    attempt(result, [&] {
+      prepare(runtime, problem, step, before, result);
+      before = &result;
+      result.checked = settings.check;
+      if (settings.check) problem.check(step.rung, result);
+    });
+    entrants.push_back({.rung = step.rung, .result = &result});
+  }
+  time_steps(problem, entrants, report);
+  samples::set_gains(results, problem.flops());
 }
 
 void run_length(tj::Runtime& runtime, tj::Device device, const Settings& settings, std::int64_t length,
-                samples::StepReport& report) {
-  Problem problem(runtime, device, report, length);
+                const std::vector<samples::TorchRow>& torch, samples::StepReport& report) {
   std::vector<samples::StepResult> results;
-  for (const int step : settings.steps) {
-    samples::StepResult result;
-    const StepText& text = text_of(step);
-    result.step = step == kOwn ? "own" : std::to_string(step);
-    result.name = text.name, result.description = text.description, result.key_changes = text.changes,
-    result.seq_len = length;
-    const tj::KernelReport kernel = tj::Ladder(runtime).prepare(problem.on_device(), step);
-    result.kernel = kernel.name;
-    result.schedule = samples::schedule_facts(kernel.schedule_json);
-    if (!results.empty())
-      for (const std::string& change : samples::schedule_changes(results.back().schedule, result.schedule))
-        result.key_changes.push_back("schedule: " + change);
-    problem.check(step, result);
-    results.push_back(std::move(result));
+  for (const Step& step : settings.steps) {
+    results.push_back(begun(step, length));
+    if (step.rung == ladder::kNotOurs) take_torch(torch, report.dtype, settings.check, results.back());
   }
-  const std::vector<double> times = time_steps(problem, settings.steps, report);
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    samples::StepResult& result = results[i];
-    result.latency_ms = times[i];
-    result.tflops = samples::tflops(problem.flops(), times[i]);
-    result.gain_baseline = times[0] / times[i];
-    result.gain_previous = times[i == 0 ? 0 : i - 1] / times[i];
+  try {
+    run_rungs(runtime, device, settings, length, report, results);
+  } catch (const std::exception& error) {  // there is no problem of this length
+    for (std::size_t i = 0; i < results.size(); ++i)
+      if (settings.steps[i].rung != ladder::kNotOurs) results[i].failed = error.what();
+  }
+  for (samples::StepResult& result : results) {
     say(report, samples::step_lines(report, result));
     report.results.push_back(std::move(result));
   }
+}
+
+std::vector<samples::TorchRow> torch_rows(const Settings& settings, const samples::StepReport& report) {
+  samples::TorchCall call;
+  for (const Step& step : settings.steps)
+    if (step.rung == ladder::kNotOurs) call.rows.push_back(step.word);
+  if (!settings.torch || call.rows.empty()) return {};
+  call.python = settings.python;
+  call.script = samples::resources("04_fmha_ladder") + "/torch_rows.py";
+  call.seq_lens = settings.seq_lens;
+  call.batch = report.batch, call.heads = report.heads, call.head_dim = report.head_dim;
+  call.dtype = report.dtype, call.causal = report.causal, call.check = settings.check;
+  call.iterations = report.iterations, call.settle_ms = report.settle_ms, call.seed = report.seed;
+  return samples::time_torch(call);
+}
+
+void write(const Settings& settings, const samples::StepReport& report) {
+  if (settings.output_dir.empty()) return;
+  samples::write_files(settings.output_dir, {{"fmha_steps.json", samples::steps_json(report)},
+                                             {"fmha_steps.md", samples::steps_markdown(report)},
+                                             {"fmha_steps.log", samples::steps_log(report)}});
+}
+
+/// 0, 1 or 2, as the head of this file says. A failure is told on standard error too.
+int exit_code(const samples::StepReport& report) {
+  for (const samples::StepResult& result : report.results)
+    if (!result.failed.empty())
+      std::fprintf(stderr, "04_fmha_ladder: step %s, sequence length %lld: %s\n", result.step.c_str(),
+                   static_cast<long long>(result.seq_len), result.failed.c_str());
+  return report.any_failed() ? 2 : report.right() ? 0 : 1;
 }
 
 int main_checked(int argc, char** argv) {
@@ -337,15 +320,16 @@ int main_checked(int argc, char** argv) {
   const Settings settings = parse(words, report);
   if (!settings.output_dir.empty()) samples::check_writable(settings.output_dir);
   say(report, samples::head_lines(report, settings.seq_lens));
-  for (const std::int64_t length : settings.seq_lens) run_length(*runtime, device, settings, length, report);
-  say(report, samples::summary_lines(report));
-  if (!settings.output_dir.empty()) {
-    samples::write_files(settings.output_dir, {{"fmha_steps.json", samples::steps_json(report)},
-                                               {"fmha_steps.md", samples::steps_markdown(report)},
-                                               {"fmha_steps.log", samples::steps_log(report)}});
-    std::printf("\nwritten to %s: fmha_steps.json, fmha_steps.md, fmha_steps.log\n", settings.output_dir.c_str());
+  const std::vector<samples::TorchRow> torch = torch_rows(settings, report);
+  for (const std::int64_t length : settings.seq_lens) {
+    run_length(*runtime, device, settings, length, torch, report);
+    write(settings, report);
   }
-  return report.right() ? 0 : 1;
+  say(report, samples::summary_lines(report));
+  write(settings, report);
+  if (!settings.output_dir.empty())
+    std::printf("\nwritten to %s: fmha_steps.json, fmha_steps.md, fmha_steps.log\n", settings.output_dir.c_str());
+  return exit_code(report);
 }
 
 }  // namespace

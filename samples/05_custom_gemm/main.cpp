@@ -11,14 +11,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "05_custom_gemm/gemm_gelu_params.cuh"
 #include "common/arguments.hpp"
+#include "common/device_memory.hpp"
 #include "common/half.hpp"
 #include "common/output.hpp"
 #include "common/random.hpp"
@@ -62,33 +61,12 @@ void make_problem(samples::Arguments& words, bool model, Problem& p) {
   p.d.assign(m * n + kGuard, kPoison);
 }
 
-template <class T>
-std::shared_ptr<void> upload(tj::Runtime& runtime, tj::Device device, const std::vector<T>& data) {
-  std::shared_ptr<void> memory = runtime.allocate(device, data.size() * sizeof(T));
-  runtime.copy(memory.get(), device, data.data(), kHost, data.size() * sizeof(T));
-  return memory;
-}
-
-std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw tj::Error(tj::Stage::argument, tj::Code::io, "cannot read " + path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-void print_kernel(const tj::KernelReport& report) {
-  std::printf("kernel   %s for %s, %s", report.name.c_str(), report.target.c_str(),
-              report.origin == tj::KernelOrigin::compiled ? "made" : "cache hit");
-  std::printf(" (schedule %.1f, source %.1f, compiler %.1f, load %.1f ms)\n", report.schedule_ms, report.codegen_ms,
-              report.compile_ms, report.load_ms);
-  std::printf("schedule %s\n", samples::schedule_summary(report.schedule_json, "         ").c_str());
-}
-
 /// Runs and times the kernel; p.d receives the result.
 void run(tj::Runtime& runtime, tj::Device device, int iterations, Problem& p) {
-  const std::string folder = samples::resources("05_custom_gemm");
-  const tj::custom::Kernel kernel(runtime, {"gemm_gelu", read_text(folder + "/gemm_gelu.json"), folder});
-  const auto a = upload(runtime, device, p.a), b = upload(runtime, device, p.b), bias = upload(runtime, device, p.bias),
-             d = upload(runtime, device, p.d);
+  const tj::custom::Kernel kernel(runtime, {"gemm_gelu", samples::resource_text("05_custom_gemm", "gemm_gelu.json"),
+                                            samples::resources("05_custom_gemm")});
+  const auto a = samples::upload(runtime, device, p.a), b = samples::upload(runtime, device, p.b),
+             bias = samples::upload(runtime, device, p.bias), d = samples::upload(runtime, device, p.d);
 
   sample::gemm_gelu::Params params;
   params.a = kernel.tensor_map(tj::Tensor::contiguous(a.get(), device, tj::DType::f16, {1, 1, p.m, p.k}),
@@ -102,7 +80,7 @@ void run(tj::Runtime& runtime, tj::Device device, int iterations, Problem& p) {
   params.tiles = params.row_blocks * ((p.n + kBlockN - 1) / kBlockN);
   const unsigned blocks = std::min(static_cast<unsigned>(params.tiles), kernel.sm_count(device));
 
-  print_kernel(kernel.prepare(device));
+  std::fputs(samples::kernel_text(kernel.prepare(device)).c_str(), stdout);
   if (iterations > 1) kernel.launch(device, params, blocks);  // the first run warms the clocks and is not timed
   const double ms = runtime.time_ms(device, [&] {
     for (int i = 0; i < iterations; ++i) kernel.launch(device, params, blocks);

@@ -32,6 +32,13 @@ const std::uint16_t* row_of(const Tensor& t, std::int64_t b, std::int64_t h, std
   return static_cast<const std::uint16_t*>(t.data) + b * t.strides[0] + h * t.strides[1] + s * t.strides[2];
 }
 
+/// Element d of the output's row: f32, or the type of q.
+double output_of(const Tensor& o, const RowPlace& at, std::size_t d) {
+  if (o.dtype != DType::f32) return static_cast<double>(to_float(row_of(o, at.batch, at.head, at.row)[d], o.dtype));
+  const std::int64_t row = at.batch * o.strides[0] + at.head * o.strides[1] + at.row * o.strides[2];
+  return static_cast<double>(static_cast<const float*>(o.data)[row + static_cast<std::int64_t>(d)]);
+}
+
 /// The key that query `row` stands at: row + Sk - Sq, or row.
 std::int64_t stands_at(const FmhaArgs& args, std::int64_t row) {
   return args.top_left ? row : row + args.k.shape[2] - args.q.shape[2];
@@ -155,9 +162,8 @@ void compare_row(const FmhaArgs& args, const FmhaModsOfHost& mods, const RowPlac
   const auto dim = static_cast<std::size_t>(args.v.shape[3]);
   sums.o.resize(dim);
   const double lse = reference_row(args, mods, at, sums.scratch, sums.o.data());
-  const std::uint16_t* o = row_of(args.o, at.batch, at.head, at.row);
   for (std::size_t d = 0; d < dim; ++d) {
-    const double value = static_cast<double>(to_float(o[d], args.o.dtype));
+    const double value = output_of(args.o, at, d);
     const double difference = value - sums.o[d];
     sums.difference += std::isfinite(value) ? difference * difference : kInfinity;
     sums.reference += sums.o[d] * sums.o[d];
@@ -211,6 +217,7 @@ FmhaComparison compare_fmha(const FmhaArgs& args, const CompareOptions& options)
     result.lse_error = std::max(result.lse_error, s.lse_error);
   }
   // A reference of nothing but zeros (no row sees a key) allows nothing but zeros.
+  result.o_mean_square = difference / static_cast<double>(result.rows * args.v.shape[3]);
   result.o_error = reference > 0 ? std::sqrt(difference / reference) : (difference > 0 ? kInfinity : 0.0);
   return result;
 }

@@ -42,8 +42,9 @@ struct CompareOptions {
 };
 
 struct FmhaComparison {
-  double o_error = 0;    ///< ||o - ref|| / ||ref|| over the compared rows; infinite when an element is not finite
-  double lse_error = 0;  ///< largest |lse - ref|; infinite where only one of them is -inf; 0 without lse
+  double o_error = 0;        ///< ||o - ref|| / ||ref|| over the compared rows; infinite when an element is not finite
+  double lse_error = 0;      ///< largest |lse - ref|; infinite where only one of them is -inf; 0 without lse
+  double o_mean_square = 0;  ///< mean of (o - ref)^2 over the compared elements; NaN when there are none
   std::int64_t rows = 0, rows_total = 0;
 
   bool within(DType dtype) const { return o_error <= max_error(dtype) && lse_error <= kMaxLseError; }
@@ -51,7 +52,7 @@ struct FmhaComparison {
   std::string text(DType dtype) const;
 };
 
-/// Compares args.o, and args.lse where present, with the reference. All tensors in host memory.
+/// Compares args.o, of q's type or f32, and args.lse where present, with the reference. All tensors in host memory.
 FmhaComparison compare_fmha(const FmhaArgs& args, const CompareOptions& options = {});
 
 /// ||a - b|| / ||b|| of f16 or bf16 values. Infinite when one of a is not finite, or when b is nothing but zeros and a

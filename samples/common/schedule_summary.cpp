@@ -64,4 +64,12 @@ std::string schedule_summary(const std::string& schedule_json, const std::string
   return text;
 }
 
+std::string kernel_text(const KernelReport& report) {
+  return "kernel   " + report.name + " for " + report.target + ", " +
+         (report.origin == KernelOrigin::compiled ? "made" : "cache hit") +
+         format(" (schedule %.1f, source %.1f, compiler %.1f, load %.1f ms)\n", report.schedule_ms, report.codegen_ms,
+                report.compile_ms, report.load_ms) +
+         "schedule " + schedule_summary(report.schedule_json, "         ") + "\n";
+}
+
 }  // namespace tj::samples

@@ -16,8 +16,13 @@ using Lines = std::vector<std::string>;
 
 long long wide(std::int64_t value) { return static_cast<long long>(value); }
 
-const Lines kColumns = {"seq len",     "step",  "name",  "latency (ms)", "TFLOP/s", "vs baseline",
-                        "vs previous", "right", "error", "II",           "slots",   "busy, as scheduled"};
+const Lines kColumns = {
+    "seq len",     "step",  "name",  "latency (ms)", "in a graph (ms)", "TFLOP/s",           "vs baseline",
+    "vs previous", "right", "error", "II",           "slots",           "busy, as scheduled"};
+
+/// A number that is there, else a dash.
+std::string number_or_dash(const char* pattern, double value) { return value > 0 ? format(pattern, value) : "-"; }
+std::string right_text(const StepResult& r) { return !r.checked ? "not checked" : r.right ? "yes" : "NO"; }
 
 /// The time by the schedule: the part of it that each unit is held.
 std::string busy_text(const ScheduleFacts& schedule) {
@@ -28,18 +33,22 @@ std::string busy_text(const ScheduleFacts& schedule) {
 }
 
 Lines cells(const StepResult& r) {
-  return {std::to_string(r.seq_len),
-          r.step,
-          r.name,
-          format("%.3f", r.latency_ms),
-          format("%.4g", r.tflops),
-          format("%.2fx", r.gain_baseline),
-          format("%.2fx", r.gain_previous),
-          r.right ? "yes" : "NO",
-          format("%.1e", r.reference.o_error),
-          std::to_string(r.schedule.ii),
-          r.schedule.slots_text(),
-          busy_text(r.schedule)};
+  Lines row = {std::to_string(r.seq_len), r.step, r.name};
+  if (!r.ran()) {
+    row.push_back(r.failed.empty() ? "not run" : "FAILED");
+    row.resize(kColumns.size(), "-");
+    row.back() = r.failed + r.skipped;
+    return row;
+  }
+  for (const std::string& cell :
+       {format("%.3f", r.latency_ms), number_or_dash("%.3f", r.graph_ms), format("%.4g", r.tflops),
+        number_or_dash("%.2fx", r.gain_baseline), number_or_dash("%.2fx", r.gain_previous), right_text(r),
+        r.checked ? format("%.1e", r.reference.o_error) : std::string("-"),
+        r.schedule.ii > 0 ? std::to_string(r.schedule.ii) : std::string("-"),
+        r.schedule.ii > 0 ? r.schedule.slots_text() : std::string("-"),
+        r.schedule.ii > 0 ? busy_text(r.schedule) : std::string("-")})
+    row.push_back(cell);
+  return row;
 }
 
 Lines problem_lines(const StepReport& report) {
@@ -59,8 +68,44 @@ std::string line_of(const Lines& words, const std::vector<std::size_t>& widths) 
 
 }  // namespace
 
+std::vector<LatencyHint> latency_hints(const std::vector<LatencyHint>& asked, const ScheduleFacts& schedule) {
+  std::vector<LatencyHint> hints = asked;
+  for (LatencyHint& hint : hints)
+    for (const auto& [value, depth] : schedule.slots)
+      if (value == hint.value) hint.given = std::min(hint.asked, depth - 1);
+  return hints;
+}
+
+std::vector<std::string> dropped_hints(const std::vector<LatencyHint>& hints) {
+  Lines lines;
+  for (const LatencyHint& hint : hints)
+    if (!hint.met())
+      lines.push_back(
+          format("the hint of %d iterations for copies of %s is %s: the shared memory of a block has room "
+                 "for a ring of %d slot%s",
+                 hint.asked, hint.value.c_str(), hint.given == 0 ? "dropped" : format("cut to %d", hint.given).c_str(),
+                 hint.given + 1, hint.given == 0 ? "" : "s"));
+  return lines;
+}
+
+void set_gains(std::vector<StepResult>& results, double flops) {
+  const StepResult *baseline = nullptr, *previous = nullptr;
+  for (StepResult& result : results) {
+    if (!result.ran() || !(result.ms() > 0)) continue;
+    result.tflops = samples::tflops(flops, result.ms());
+    if (baseline == nullptr) baseline = &result;
+    result.gain_baseline = baseline->ms() / result.ms();
+    result.gain_previous = previous != nullptr ? previous->ms() / result.ms() : 1;
+    previous = &result;
+  }
+}
+
 bool StepReport::right() const {
-  return std::all_of(results.begin(), results.end(), [](const StepResult& result) { return result.right; });
+  return std::all_of(results.begin(), results.end(),
+                     [](const StepResult& result) { return !result.ran() || !result.checked || result.right; });
+}
+bool StepReport::any_failed() const {
+  return std::any_of(results.begin(), results.end(), [](const StepResult& result) { return !result.failed.empty(); });
 }
 
 std::string StepReport::timing_text() const {
@@ -88,14 +133,20 @@ std::vector<std::string> step_lines(const StepReport& report, const StepResult& 
                  r.description,
                  "Changes:"};
   for (const std::string& change : r.key_changes) lines.push_back("  - " + change);
+  if (!r.skipped.empty()) lines.push_back("Not run: " + r.skipped);
+  if (!r.failed.empty()) lines.push_back("[ERROR] Step " + r.step + " failed: " + r.failed);
+  if (!r.ran()) return lines;
   lines.push_back("Kernel:      " + r.kernel);
-  lines.push_back(format("Latency:     %.3f ms", r.latency_ms));
+  lines.push_back(format("Latency:     %.3f ms", r.latency_ms) +
+                  (r.graph_ms > 0 ? format(", %.3f ms in a graph", r.graph_ms) : std::string()));
   lines.push_back(format("Throughput:  %.4g TFLOP/s", r.tflops));
   lines.push_back(
       format("Gain:        %.2fx over the baseline, %.2fx over the step before", r.gain_baseline, r.gain_previous));
-  lines.push_back(format("Right:       %s; against f64: ", r.right ? "yes" : "NO") + r.reference.text(report.dtype));
-  lines.push_back(
-      format("             against the baseline: %.2e (limit %.0e)", r.baseline_error, max_error(report.dtype)));
+  lines.push_back(r.checked ? "Right:       " + right_text(r) + "; against f64: " + r.reference.text(report.dtype)
+                            : "Right:       not checked, as --no-correctness-check asks");
+  if (r.checked && r.baseline_error >= 0)
+    lines.push_back(
+        format("             against the first rung: %.2e (limit %.0e)", r.baseline_error, max_error(report.dtype)));
   return lines;
 }
 
@@ -137,7 +188,9 @@ std::string steps_markdown(const StepReport& report) {
   text += "\n";
   for (const StepResult& result : report.results) row(cells(result));
   text +=
-      "\nError: of the output against f64; right: that, the log-sum-exp and the distance from the baseline's output "
+      "\nTFLOP/s and gains are of times in a graph where there are any; the baseline is the first step that ran. "
+      "Error: "
+      "of the output against f64; right: that, the log-sum-exp and the distance from the first rung's output "
       "within their limits.\n\n## The steps\n";
   Lines told;
   for (const StepResult& result : report.results) {
@@ -147,12 +200,63 @@ std::string steps_markdown(const StepReport& report) {
     for (const std::string& change : result.key_changes) text += "- " + change + "\n";
     text += "\n";
     for (const StepResult& each : report.results)
-      if (each.step == result.step)
+      if (each.step == result.step && !each.ran())
+        text += format("- sequence length %lld: ", wide(each.seq_len)) +
+                (each.failed.empty() ? "not run: " + each.skipped : "[ERROR] failed: " + each.failed) + "\n";
+      else if (each.step == result.step)
         text += format("- sequence length %lld: %.3f ms, %.4g TFLOP/s, %.2fx the baseline\n", wide(each.seq_len),
-                       each.latency_ms, each.tflops, each.gain_baseline);
+                       each.ms(), each.tflops, each.gain_baseline);
   }
   return text;
 }
+
+namespace {
+
+Json result_json(const StepReport& report, const StepResult& r) {
+  const auto there = [](bool is, double value) { return is ? Json(value) : Json(nullptr); };
+  Json slots = Json::object(), busy = Json::object(), hints = Json::object();
+  for (const auto& [value, depth] : r.schedule.slots) slots[value] = depth;
+  for (const auto& [unit, percent] : r.schedule.busy) busy[unit] = percent;
+  for (const LatencyHint& hint : r.hints)
+    hints[hint.value] = {{"asked", hint.asked}, {"given", hint.given}, {"met", hint.met()}};
+  const bool compared = r.ran() && r.checked, right = r.ran() && (!r.checked || r.right);
+  return {{"seq_len", r.seq_len},
+          {"step", r.number},
+          {"word", r.step},
+          {"name", r.name},
+          {"description", r.description},
+          {"kernel", r.kernel},
+          {"ran", r.ran()},
+          {"failed", r.failed},
+          {"not_run", r.skipped},
+          {"latency_ms", there(r.ran(), r.ms())},
+          {"call_ms", there(r.ran(), r.latency_ms)},
+          {"graph_ms", there(r.graph_ms > 0, r.graph_ms)},
+          {"tflops", there(r.ran(), r.tflops)},
+          {"gain_vs_baseline", there(r.gain_baseline > 0, r.gain_baseline)},
+          {"gain_vs_previous", there(r.gain_previous > 0, r.gain_previous)},
+          {"speedup_vs_baseline", there(r.gain_baseline > 0, r.gain_baseline)},
+          {"speedup_vs_previous", there(r.gain_previous > 0, r.gain_previous)},
+          {"checked", compared},
+          {"right", right},
+          {"correct", right},
+          {"error", there(compared, r.reference.o_error)},
+          {"limit", max_error(report.dtype)},
+          {"lse_error", there(compared, r.reference.lse_error)},
+          {"rows_compared", r.reference.rows},
+          {"error_vs_baseline", there(compared && r.baseline_error >= 0, r.baseline_error)},
+          {"key_changes", r.key_changes},
+          {"hints", hints},
+          {"ii", r.schedule.ii},
+          {"length", r.schedule.length},
+          {"stages", r.schedule.stages},
+          {"slots", slots},
+          {"blocks_per_sm", r.schedule.blocks_per_sm},
+          {"busy_percent", busy},
+          {"certificate", r.schedule.certificate}};
+}
+
+}  // namespace
 
 std::string steps_json(const StepReport& report) {
   Json out = {{"target", report.target},
@@ -166,38 +270,12 @@ std::string steps_json(const StepReport& report) {
               {"iterations", report.iterations},
               {"settle_ms", report.settle_ms},
               {"seed", report.seed},
-              {"right", report.right()}};
+              {"right", report.right()},
+              {"any_failed", report.any_failed()}};
   out["results"] = Json::array();
-  for (const StepResult& r : report.results) {
-    Json slots = Json::object();
-    for (const auto& [value, depth] : r.schedule.slots) slots[value] = depth;
-    Json busy = Json::object();
-    for (const auto& [unit, percent] : r.schedule.busy) busy[unit] = percent;
-    out["results"].push_back({{"seq_len", r.seq_len},
-                              {"step", r.step},
-                              {"name", r.name},
-                              {"description", r.description},
-                              {"kernel", r.kernel},
-                              {"latency_ms", r.latency_ms},
-                              {"tflops", r.tflops},
-                              {"gain_vs_baseline", r.gain_baseline},
-                              {"gain_vs_previous", r.gain_previous},
-                              {"right", r.right},
-                              {"error", r.reference.o_error},
-                              {"limit", max_error(report.dtype)},
-                              {"lse_error", r.reference.lse_error},
-                              {"rows_compared", r.reference.rows},
-                              {"error_vs_baseline", r.baseline_error},
-                              {"key_changes", r.key_changes},
-                              {"ii", r.schedule.ii},
-                              {"length", r.schedule.length},
-                              {"stages", r.schedule.stages},
-                              {"slots", slots},
-                              {"blocks_per_sm", r.schedule.blocks_per_sm},
-                              {"busy_percent", busy},
-                              {"certificate", r.schedule.certificate}});
-  }
+  for (const StepResult& r : report.results) out["results"].push_back(result_json(report, r));
   out["log"] = report.log;
+  out["logs"] = report.log;
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -12,18 +12,41 @@
 
 namespace tj::samples {
 
+/// Copies of a value that were to be issued so many iterations before their use.
+struct LatencyHint {
+  std::string value;         ///< "k"
+  int asked = 0, given = 0;  ///< whole iterations; given is what its ring has room for
+  bool met() const { return given >= asked; }
+};
+
+/// The hints beside the rings of a schedule: a ring of n slots lets a copy go out n - 1 whole iterations ahead.
+std::vector<LatencyHint> latency_hints(const std::vector<LatencyHint>& asked, const ScheduleFacts& schedule);
+/// Sentences on those that are not met.
+std::vector<std::string> dropped_hints(const std::vector<LatencyHint>& hints);
+
 /// One step at one sequence length.
 struct StepResult {
   std::string step, name, description;   ///< "1", "basic", one sentence
+  int number = 0;                        ///< of the step, in JSON
   std::vector<std::string> key_changes;  ///< its changes from the step before, then their effect on the schedule
-  std::string kernel;                    ///< KernelReport::name
+  std::string kernel;                    ///< KernelReport::name; of another library, what it calls itself
   std::int64_t seq_len = 0;
-  double latency_ms = 0, tflops = 0;
-  double gain_baseline = 1, gain_previous = 1;  ///< how many times as fast
+  double latency_ms = 0;  ///< of a call among calls in a row
+  double graph_ms = 0;    ///< of a call in a graph that is replayed; 0: not timed so
+  double tflops = 0;
+  double gain_baseline = 0, gain_previous = 0;  ///< how many times as fast; 0: there is nothing to compare with
+  bool checked = true;                          ///< false: nobody asked for a comparison
   FmhaComparison reference;                     ///< beside f64
-  double baseline_error = 0;                    ///< ||o - baseline's o|| / ||baseline's o||
+  double baseline_error = -1;                   ///< ||o - first rung's o|| / ||first rung's o||; -1: not compared
   bool right = false;
+  std::string failed;   ///< why it ended before its end; empty: it did not
+  std::string skipped;  ///< why it did not run, where that is no failure
+  std::vector<LatencyHint> hints;
   ScheduleFacts schedule;
+
+  bool ran() const { return failed.empty() && skipped.empty(); }
+  /// The time that gains and rates are of: that in a graph, where there is one.
+  double ms() const { return graph_ms > 0 ? graph_ms : latency_ms; }
 };
 
 struct StepReport {
@@ -37,9 +60,14 @@ struct StepReport {
   std::vector<StepResult> results;
   std::vector<std::string> log;  ///< lines
 
+  /// Were the results right of all steps that ran?
   bool right() const;
+  bool any_failed() const;
   std::string timing_text() const;
 };
+
+/// Sets rates and gains of one length's results, in their order. The baseline is the first that ran.
+void set_gains(std::vector<StepResult>& results, double flops);
 
 /// Lines for one result, and for the head of a run.
 std::vector<std::string> step_lines(const StepReport& report, const StepResult& result);
@@ -47,6 +75,8 @@ std::vector<std::string> head_lines(const StepReport& report, const std::vector<
 /// The table of all results.
 std::vector<std::string> summary_lines(const StepReport& report);
 
+/// Beside this sample's keys each result has those of the tutorial: step, name, description, latency_ms, tflops,
+/// speedup_vs_baseline, speedup_vs_previous, correct, key_changes; and the report has logs.
 std::string steps_json(const StepReport& report);
 std::string steps_markdown(const StepReport& report);
 std::string steps_log(const StepReport& report);

@@ -4,6 +4,8 @@
 #include <tilejit/ladder.hpp>
 #include <tilejit/preparation.hpp>
 
+#include <functional>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -81,6 +83,17 @@ void Ladder::run(const ops::Op& op, const void* args, int rung, Stream stream) {
 }
 void Ladder::run(std::string_view op, const void* args, int rung, Stream stream) {
   run(op_for(op, args), args, rung, stream);
+}
+std::function<double()> Ladder::record(const ops::Op& op, const void* args, int rung, int calls) {
+  if (calls < 1) fail(Stage::argument, Code::invalid_argument, cat("calls is ", calls, "; allowed: 1 and up"));
+  const Device device = op.device_of(args);
+  std::shared_ptr<launch::Driver> driver = used(runtime_->impl_)->backends.driver(device);
+  std::shared_ptr<launch::Recording> recording = driver->record(device.index, [&](Stream stream) {
+    for (int call = 0; call < calls; ++call) run(op, args, rung, stream);
+  });
+  return [driver = std::move(driver), recording = std::move(recording), index = device.index] {
+    return driver->time_ms(index, [&] { recording->replay({}); });
+  };
 }
 KernelReport Ladder::prepare(const ops::Op& op, const void* args, int rung) {
   return used(runtime_->impl_)->prepare(op, args, rung);

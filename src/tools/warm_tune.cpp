@@ -74,22 +74,13 @@ std::vector<Task> tasks_of(const TuneWork& work, const std::vector<const ops::Op
   return tasks;
 }
 
-/// Refuses what is measured on no machine; the rest is up to this one's GPU.
-void check_targets(const std::vector<std::string>& names) {
-  for (const std::string& name : names)
-    if (arch::parse_target(name).arch->vendor != "nvidia")
-      bad_use(cat("--target is '", name,
-                  "'; allowed with --tune: targets of NVIDIA GPUs, on such a GPU. For AMD's nothing is measured: calls "
-                  "there take the predicted kernel"));
-}
-
 /// Throws tj::Error that says why there is no first GPU, or that it runs none of the targets that are asked for.
 void check_gpu(const TuneWork& work, const Runtime& runtime, Device gpu) {
   std::string target;
   try {
     target = runtime.target_of(gpu);
   } catch (const Error& error) {
-    support::fail(Stage::target, error.code, cat("--tune measures on an NVIDIA GPU: ", error.message));
+    support::fail(Stage::target, error.code, cat("--tune measures on a GPU: ", error.message));
   }
   for (const std::string& name : work.targets)
     if (arch::parse_target(name).name() != target)
@@ -177,7 +168,6 @@ Json to_json(const TuneReport& report) {
 }  // namespace
 
 int tune_problems(const TuneWork& work, LogLevel level, std::ostream& out, std::ostream& err, bool terminal) {
-  check_targets(work.targets);
   const std::vector<Task> tasks = tasks_of(work, tunable_ops(work.op_names));
 
   Progress progress(out, err, terminal, work.json, level);
@@ -187,7 +177,8 @@ int tune_problems(const TuneWork& work, LogLevel level, std::ostream& out, std::
   if (!work.targets.empty() && !arch::parse_target(work.targets.front()).model)
     options.target = work.targets.front();  // of those that the GPU can run
   Runtime runtime(options);
-  const Device gpu{DeviceKind::cuda, 0};
+  Device gpu = runtime.default_device();
+  if (gpu.kind == DeviceKind::cpu) gpu = {DeviceKind::cuda, 0};  // whose absence is said
   TuneOptions how;
   how.only = work.only;
   how.limit = work.limit;

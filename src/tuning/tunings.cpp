@@ -128,7 +128,11 @@ bool TunedTable::first_ask(const ops::Op& op, const ops::ProblemKey& key) const 
 }
 
 bool Tunings::served(Device device) const noexcept {
-  return device.kind == DeviceKind::cuda && device.index >= 0 && static_cast<std::size_t>(device.index) < kDevices;
+  return device.kind != DeviceKind::cpu && device.index >= 0 && static_cast<std::size_t>(device.index) < kDevices;
+}
+
+std::size_t Tunings::place_of(Device device) noexcept {
+  return static_cast<std::size_t>(device.index) + (device.kind == DeviceKind::hip ? kDevices : 0);
 }
 
 ops::Kernel Tunings::kernel_of(const ops::Op& op, const ops::ProblemKey& problem, Device device,
@@ -148,7 +152,7 @@ void Tunings::tell(Device device, const ops::Op& op, const ops::ProblemKey& prob
   NamedTuning told;
   {
     const std::lock_guard lock(mutex_);
-    for (const NamedTuning& each : known_[static_cast<std::size_t>(device.index)].named)
+    for (const NamedTuning& each : known_[place_of(device)].named)
       if (each.tuned.op == &op && each.tuned.key == problem) told = each;  // the later one of a problem
   }
   if (told.tuned.op != nullptr) asked_(machine, op, told.problem, told.choice);
@@ -161,7 +165,7 @@ void Tunings::refresh(Device device) {
 const TunedTable& Tunings::table(Device device) {
   static constinit support::Lasting<const TunedTable> none;
   if (!served(device)) return none.get([] { return TunedTable({}); });
-  const TunedTable* known = known_[static_cast<std::size_t>(device.index)].table.load(std::memory_order_acquire);
+  const TunedTable* known = known_[place_of(device)].table.load(std::memory_order_acquire);
   return known != nullptr ? *known : load(device);
 }
 
@@ -169,7 +173,7 @@ const TunedTable& Tunings::load(Device device) {
   const support::Uncancelled whole;
   const TunedMachine machine = this->machine(device);
   const std::lock_guard turn(reading_);
-  Known& known = known_[static_cast<std::size_t>(device.index)];
+  Known& known = known_[place_of(device)];
   const std::int64_t changed_ns = store_ != nullptr ? store_->changed_ns() : 0;
   const TunedTable* present = known.table.load(std::memory_order_acquire);
   if (present != nullptr && known.changed_ns == changed_ns) return *present;
@@ -226,7 +230,7 @@ bool Tunings::keep(Device device, const ops::Op& op, const ops::Problem& problem
   const std::lock_guard turn(reading_);
   std::vector<NamedTuning> list = read(machine);
   const std::lock_guard lock(mutex_);
-  Known& known = known_[static_cast<std::size_t>(device.index)];
+  Known& known = known_[place_of(device)];
   const Tuned tuned{&op, op.tunable()->key_of(problem), chosen.kernel.choice};
   std::erase_if(known.own, [&](const NamedTuning& own) { return own.tuned.op == &op && own.tuned.key == tuned.key; });
   if (!kept) known.own.push_back({tuned, problem, chosen.name});  // others may tune again what is on disk

@@ -104,7 +104,7 @@ class Tunings {
 
   /// Another number whenever other choices hold on the device.
   std::uint64_t version(Device device) const noexcept {
-    return served(device) ? known_[static_cast<std::size_t>(device.index)].version.load(std::memory_order_acquire) : 0;
+    return served(device) ? known_[place_of(device)].version.load(std::memory_order_acquire) : 0;
   }
 
   TunedMachine machine(Device device) const { return machine_of_(device); }
@@ -114,7 +114,7 @@ class Tunings {
             double measured_us);
 
  private:
-  static constexpr std::size_t kDevices = 64;
+  static constexpr std::size_t kDevices = 64;  ///< of each kind
   struct Known {
     std::atomic<const TunedTable*> table{nullptr};
     std::atomic<std::uint64_t> version{0};            ///< counts tables that differ from the one before
@@ -124,6 +124,8 @@ class Tunings {
     std::vector<std::unique_ptr<TunedTable>> tables;  ///< superseded ones too: a hot call may still read one
   };
   bool served(Device device) const noexcept;
+  /// Of a device that is served: CUDA's devices, then HIP's.
+  static std::size_t place_of(Device device) noexcept;
   const TunedTable& table(Device device);
   const TunedTable& load(Device device);
   std::vector<NamedTuning> read(const TunedMachine& machine);
@@ -139,7 +141,7 @@ class Tunings {
   support::Turn reading_;           ///< who reads records, and logs what is wrong with them
   support::Mutex mutex_;            ///< of what is below
   std::set<std::string> reported_;  ///< records that were said to be of no use
-  std::array<Known, kDevices> known_;
+  std::array<Known, 2 * kDevices> known_;
 };
 
 /// The text of a record, for listings: "gemm_f16_kk 4096x4096x4096 on NVIDIA H200: 128x256x64"; empty for other

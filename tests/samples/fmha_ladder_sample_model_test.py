@@ -1,5 +1,5 @@
-"""Protects sample 04_fmha_ladder as a user runs it on the CPU model: all steps right, what each changes, its three exports, exit codes, and
-mistakes that are named and leave nothing behind."""
+"""Protects sample 04_fmha_ladder as a user runs it on the CPU model: all steps right, what each changes, its three exports, exit codes, steps that fail while
+others go on, PyTorch's rows, and mistakes that are named and leave nothing behind."""
 import json
 import os
 import subprocess
@@ -11,7 +11,9 @@ sys.path.insert(0, os.path.join(os.environ["TJ_TEST_REPO_DIR"], "tests", "suppor
 import skips  # noqa: E402
 
 BUILD = os.environ["TJ_TEST_BUILD_DIR"]
+TORCH = os.path.join(os.environ["TJ_TEST_REPO_DIR"], ".deps", "torch")
 PROGRAM = os.path.join(BUILD, "samples", "04_fmha_ladder")
+TORCHS = ["PyTorch SDPA", "SDPA by cuDNN", "SDPA by FlashAttention"]
 STEPS = ["basic", "exp2", "transposed_k", "latency", "occupancy", "division"]
 
 
@@ -26,8 +28,8 @@ class Sample(unittest.TestCase):
     def file(self, *name):
         return os.path.join(self.folder.name, *name)
 
-    def run_sample(self, *words, target="model:sm_120a"):
-        environment = {**os.environ, "TJ_CACHE_DIR": self.file("cache"), "TJ_TARGET": target}
+    def run_sample(self, *words, target="model:sm_120a", **more):
+        environment = {**os.environ, "TJ_CACHE_DIR": self.file("cache"), "TJ_TARGET": target, **more}
         return subprocess.run([PROGRAM, *words], capture_output=True, text=True, env=environment)
 
     def test_all(self):
@@ -38,14 +40,24 @@ class Sample(unittest.TestCase):
             report = json.load(file)
         self.assertTrue(report["right"])
         self.assertEqual([report[key] for key in ("target", "head_dim", "dtype", "causal", "seed")], ["model:sm_120a", 128, "f16", True, 7])
-        self.assertEqual([(r["seq_len"], r["name"]) for r in report["results"]], [(s, name) for s in (100, 192) for name in STEPS + ["library"]])
+        self.assertEqual([(r["seq_len"], r["name"]) for r in report["results"]], [(s, name) for s in (100, 192) for name in TORCHS + STEPS + ["library"]])
+        self.assertEqual([r["step"] for r in report["results"]][:10], [0, 97, 98, 1, 2, 3, 4, 5, 6, 99])
+        self.assertEqual(report["logs"], report["log"])
         for result in report["results"]:
+            if result["name"] in TORCHS:
+                self.assertEqual((result["ran"], result["not_run"]), (False, "--torch is off, or auto on the model"))
+                continue
+            self.assertEqual(result["correct"], result["right"])
+            self.assertEqual(result["speedup_vs_baseline"], result["gain_vs_baseline"])
             self.assertTrue(result["right"])
             self.assertLessEqual(result["error"], result["limit"])
             self.assertLessEqual(result["error_vs_baseline"], result["limit"])
             self.assertEqual(result["rows_compared"], result["seq_len"])
             self.assertGreater(result["latency_ms"], 0)
         steps = {r["name"]: r for r in report["results"]}
+        self.assertEqual([steps[name]["hints"] for name in STEPS[:3]], [{}] * 3)
+        self.assertEqual(steps["latency"]["hints"], {"k": {"asked": 2, "given": 1, "met": False}, "v": {"asked": 4, "given": 2, "met": False}})
+        self.assertTrue(any("the hint of 2 iterations for copies of k is dropped" in change for change in steps["occupancy"]["key_changes"]))
         self.assertEqual([steps[name]["slots"]["v"] for name in STEPS], [1, 1, 1, 3, 1, 1])
         self.assertEqual([steps[name]["blocks_per_sm"] for name in STEPS], [1, 1, 1, 1, 2, 2])
         self.assertEqual([steps[name]["stages"] > 1 for name in STEPS[:4]], [False, False, False, True])
@@ -71,11 +83,61 @@ class Sample(unittest.TestCase):
         self.assertEqual(usual.returncode, 0, usual.stderr)
         self.assertIn("model:sm_120a in its place", usual.stdout)
 
+    def test_a_step_that_fails(self):
+        done = self.run_sample("--target", "model:sm_90a", "--seq-len", "40,64", "--output-dir", self.file("out"))
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+        self.assertIn("[ERROR] Step 3 failed: ", done.stdout)
+        self.assertIn("04_fmha_ladder: step 3, sequence length 64: ", done.stderr)
+        with open(self.file("out", "fmha_steps.json"), encoding="utf-8") as file:
+            report = json.load(file)
+        self.assertTrue(report["any_failed"])
+        for result in report["results"]:
+            if result["name"] == "library":
+                self.assertTrue(result["right"])
+                self.assertEqual(result["gain_vs_baseline"], 1)
+            elif result["name"] not in TORCHS:
+                self.assertIn("does not run on 'sm_90a'", result["failed"])
+        with open(self.file("out", "fmha_steps.md"), encoding="utf-8") as file:
+            self.assertIn("- sequence length 64: [ERROR] failed: ", file.read())
+
+    def test_checks(self):
+        without = self.run_sample("--steps", "1", "--seq-len", "20", "--no-correctness-check")
+        self.assertEqual(without.returncode, 0, without.stderr)
+        self.assertIn("not checked", without.stdout)
+        asked = self.run_sample("--steps", "1", "--seq-len", "20", "--correctness-check")
+        self.assertEqual(asked.returncode, 0, asked.stderr)
+        self.assertIn("Right:       yes; against f64: ", asked.stdout)
+
+    def test_torch_is_not_there(self):
+        done = self.run_sample("--steps", "sdpa", "--seq-len", "20", "--torch", "on", "--python", self.file("no python"))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("cannot be run; give --python", done.stdout)
+        plain = self.run_sample("--steps", "sdpa,cudnn", "--seq-len", "20", "--torch", "on", "--python", sys.executable, PYTHONPATH=self.file("empty"))
+        self.assertEqual(plain.returncode, 0, plain.stdout + plain.stderr)
+        self.assertRegex(plain.stdout, "no torch: No module named 'torch'|SDPA by PyTorch|PyTorch [0-9]")
+
+    @unittest.skipUnless(os.path.isdir(TORCH), "torch was not fetched into .deps (tests/run.sh --setup)")
+    def test_torch(self):
+        done = self.run_sample("--steps", "sdpa,cudnn,2", "--seq-len", "20,30", "--torch", "on", "--python", sys.executable, "--output-dir", self.file("out"), PYTHONPATH=TORCH)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        with open(self.file("out", "fmha_steps.json"), encoding="utf-8") as file:
+            results = json.load(file)["results"]
+        self.assertEqual([r["word"] for r in results], ["sdpa", "cudnn", "1", "2"] * 2)
+        for result in results:
+            if result["word"] == "cudnn" and not result["ran"]:  # of a GPU
+                self.assertNotEqual(result["not_run"], "")
+                continue
+            self.assertTrue(result["right"])
+            self.assertGreater(result["latency_ms"], 0)
+        self.assertIn("PyTorch ", results[0]["kernel"])
+        self.assertEqual(results[0]["gain_vs_baseline"], 1)
+
     def test_mistakes(self):
         with open(self.file("plain"), "w", encoding="utf-8") as file:
             file.write("kept")
         for words, part in ((["--steps", "7"], "'7'"), (["--seq-len", "64,x"], "'x'"), (["--seq-len", "100000"], "too much for the CPU model"), (["--dtype", "f32"], "fp16, f16, bf16"),
-                            (["--causal", "maybe"], "true, false"), (["--head-dim", "80"], "128, 64"), (["--colour"], "--colour"), (["--target", "model:sm_90a"], "does not run on 'sm_90a'"),
+                            (["--causal", "maybe"], "true, false"), (["--head-dim", "80"], "128, 64"), (["--colour"], "--colour"), (["--torch", "maybe"], "auto, on, off"),
+                            (["--correctness-check", "--no-correctness-check"], "both given"), (["--target", "sm_4"], "sm_4"),
                             (["--output-dir", self.file("plain", "below")], "cannot write into")):
             done = self.run_sample(*words)
             self.assertEqual(done.returncode, 2, done.stdout + done.stderr)

@@ -67,12 +67,29 @@ class Sample(unittest.TestCase):
         self.assertIn("cache hit (disk)", again.stdout)
         self.assertIn("seed 5", again.stdout)
 
+    def test_best_unchecked_and_wide(self):
+        size = ("--head-dim", "64", "--heads", "1", "--seq-q", "3", "--seq-k", "70")
+        best = self.run_sample(*size, "--best-of", "2", "--verify", "off")
+        self.assertEqual(best.returncode, 0, best.stdout + best.stderr)
+        self.assertRegex(best.stdout, r"best +[0-9.]+ ms, .* best of 2 runs timed one by one")
+        self.assertIn("check    none: --verify is off", best.stdout)
+        self.assertNotIn("against f64", best.stdout)
+        write_npy(self.file("x.npy"), (1, 1, 4, 64), [0.25] * 256)
+        wide = self.run_sample(*[self.file("x.npy")] * 3, self.file("o.npy"), "--out", "f32")
+        self.assertEqual(wide.returncode, 0, wide.stdout + wide.stderr)
+        self.assertIn("o in f32", wide.stdout)
+        self.assertRegex(wide.stdout, "ok: against f64, .*; mean squared error [0-9.e+-]+")
+        with open(self.file("o.npy"), "rb") as file:
+            data = file.read()
+        self.assertIn(b"'<f4'", data[:80])
+        self.assertEqual(struct.unpack("<256f", data[-1024:]), (0.25,) * 256)
+
     def test_mistakes(self):
         write_npy(self.file("q.npy"), (1, 1, 1, 64), [0.0] * 64)
         write_npy(self.file("f4.npy"), (1, 1, 1, 64), [0.0] * 64, "<f4")
         write_npy(self.file("flat.npy"), (64,), [0.0] * 64)
         q, out = self.file("q.npy"), self.file("o.npy")
-        for words, part in ((["--head-dim", "81", "--seq-q", "4"], "81"), (["--dtype", "f32"], "f16, bf16"), (["--colour"], "--colour"),
+        for words, part in ((["--head-dim", "81", "--seq-q", "4"], "81"), (["--dtype", "f32"], "f16, bf16"), (["--colour"], "--colour"), (["--out", "bf16"], "same, f32"), (["--verify", "no"], "on, off"),
                             ([q, q, q], "four files"), ([q, q, self.file("absent.npy"), out], "absent.npy"), ([q, q, q, out, "--seed", "1"], "--seed"),
                             ([self.file("f4.npy"), q, q, out], "f32"), ([self.file("flat.npy"), q, q, out], "4, [B, H, S, D]"),
                             (["--heads", "3", "--kv-heads", "2", "--seq-q", "4"], "multiple")):

@@ -8,7 +8,7 @@ sys.path.insert(0, os.path.join(os.environ["TJ_TEST_REPO_DIR"], "tests", "suppor
 import skips  # noqa: E402
 
 FOLDER = os.path.join(os.environ["TJ_TEST_BUILD_DIR"], "samples")
-WITH_HELP = ("01_fmha", "02_gemm_ladder", "03_chunk_o", "04_fmha_ladder", "05_custom_gemm", "06_graphs")
+WITH_HELP = ("01_fmha", "02_gemm_ladder", "03_chunk_o", "04_fmha_ladder", "05_custom_gemm", "06_graphs", "09_rmsnorm_gemm")
 
 
 @unittest.skipUnless(os.path.exists(os.path.join(FOLDER, "00_hello")), "the samples are not built (TJ_SAMPLES)")

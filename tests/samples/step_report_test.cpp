@@ -37,8 +37,10 @@ StepReport report_of(int steps) {
     result.seq_len = 2048;
     result.latency_ms = 4.0 / i;
     result.tflops = 40.0 * i;
-    result.gain_baseline = i;
+    result.gain_baseline = i, result.gain_previous = 1;
+    result.number = i;
     result.right = true;
+    result.schedule.ii = 100;
     result.schedule.slots = {{"k", i}};
     result.schedule.busy = {{"TC", 30.0 * i}, {"EXP", 5}};
     report.results.push_back(result);
@@ -73,8 +75,9 @@ TEST_CASE("log, JSON and Markdown say the same; a wrong step shows in each") {
   CHECK_FALSE(report.right());
   const std::string table = joined(samples::summary_lines(report)), markdown = samples::steps_markdown(report);
   const auto json = nlohmann::json::parse(samples::steps_json(report));
-  CHECK(has(table, "| 2048    | 2    | name2 | 2.000        | 80      | 2.00x       | 1.00x       | NO"));
-  CHECK(has(markdown, "| 2048 | 2 | name2 | 2.000 | 80 | 2.00x | 1.00x | NO |"));
+  CHECK(has(table,
+            "| 2048    | 2    | name2 | 2.000        | -               | 80      | 2.00x       | 1.00x       | NO"));
+  CHECK(has(markdown, "| 2048 | 2 | name2 | 2.000 | - | 80 | 2.00x | 1.00x | NO |"));
   CHECK(has(markdown, "| k 2 | TC 60%, EXP 5% |"));
   CHECK(has(markdown,
             "### Step 2: name2\n\nWhat it is.\n\n- change of 2\n\n- sequence length 2048: 2.000 ms, 80 TFLOP/s, 2.00x "
@@ -90,6 +93,80 @@ TEST_CASE("log, JSON and Markdown say the same; a wrong step shows in each") {
   report.log = {"one", "two"};
   CHECK(samples::steps_log(report) == "one\ntwo\n");
   CHECK(nlohmann::json::parse(samples::steps_json(report))["log"].size() == 2);
+}
+
+TEST_CASE("each result has the tutorial's keys, and the report its logs") {
+  StepReport report = report_of(2);
+  report.results[1].graph_ms = 1.5;
+  report.log = {"one"};
+  const auto json = nlohmann::json::parse(samples::steps_json(report));
+  CHECK(json["logs"] == json["log"]);
+  const auto& result = json["results"][1];
+  CHECK(result["step"] == 2);
+  CHECK(result["word"] == "2");
+  CHECK(result["latency_ms"] == 1.5);  // as the tutorial times: in a graph
+  CHECK(result["call_ms"] == 2.0);
+  CHECK(result["speedup_vs_baseline"] == 2.0);
+  CHECK(result["speedup_vs_previous"] == 1.0);
+  CHECK(result["correct"] == true);
+  for (const char* key : {"name", "description", "tflops", "key_changes"}) CHECK(result.contains(key));
+  CHECK(json["results"][0]["graph_ms"].is_null());
+}
+
+TEST_CASE("a step that failed or did not run is a row that says why, and counts for no gain") {
+  StepReport report = report_of(4);
+  report.results[0].skipped = "no torch: none here";
+  report.results[2].failed = "it is out of memory";
+  report.results[3].checked = false, report.results[3].right = false;
+  for (auto& result : report.results) result.gain_baseline = result.gain_previous = 0;
+  samples::set_gains(report.results, 4e9);
+  CHECK(report.right());
+  CHECK(report.any_failed());
+  CHECK(report.results[1].gain_baseline == 1);
+  CHECK(report.results[3].gain_baseline == 2);
+  CHECK(report.results[3].gain_previous == 2);
+  CHECK(report.results[3].tflops == 4);
+  const std::string table = joined(samples::summary_lines(report)), markdown = samples::steps_markdown(report);
+  for (const std::string& text : {table, markdown}) {
+    CHECK(has(text, "| not run"));
+    CHECK(has(text, "no torch: none here"));
+    CHECK(has(text, "| FAILED"));
+    CHECK(has(text, "it is out of memory"));
+    CHECK(has(text, "not checked"));
+  }
+  CHECK(has(markdown, "- sequence length 2048: [ERROR] failed: it is out of memory"));
+  CHECK(has(joined(samples::step_lines(report, report.results[2])), "[ERROR] Step 3 failed: it is out of memory\n"));
+  const auto json = nlohmann::json::parse(samples::steps_json(report));
+  CHECK(json["any_failed"] == true);
+  CHECK(json["results"][2]["failed"] == "it is out of memory");
+  CHECK(json["results"][2]["correct"] == false);
+  CHECK(json["results"][2]["latency_ms"].is_null());
+  CHECK(json["results"][0]["not_run"] == "no torch: none here");
+  CHECK(json["results"][3]["correct"] == true);  // nobody asked
+  CHECK(json["results"][3]["checked"] == false);
+}
+
+TEST_CASE("a latency hint beyond what its ring has room for is said to be dropped or cut") {
+  samples::ScheduleFacts schedule;
+  schedule.slots = {{"q", 1}, {"k", 1}, {"v", 3}};
+  const auto hints = samples::latency_hints({{"k", 2, 0}, {"v", 4, 0}, {"q", 0, 0}}, schedule);
+  CHECK(hints[0].given == 0);
+  CHECK(hints[1].given == 2);
+  CHECK(hints[2].met());
+  const auto lines = samples::dropped_hints(hints);
+  REQUIRE(lines.size() == 2);
+  CHECK(has(lines[0], "the hint of 2 iterations for copies of k is dropped"));
+  CHECK(has(lines[0], "a ring of 1 slot"));
+  CHECK(has(lines[1], "the hint of 4 iterations for copies of v is cut to 2"));
+  CHECK(has(lines[1], "a ring of 3 slots"));
+  schedule.slots = {{"k", 4}, {"v", 5}};
+  CHECK(samples::dropped_hints(samples::latency_hints({{"k", 2, 0}, {"v", 4, 0}}, schedule)).empty());
+  StepReport report = report_of(1);
+  report.results[0].hints = hints;
+  const auto json = nlohmann::json::parse(samples::steps_json(report));
+  CHECK(json["results"][0]["hints"]["v"]["asked"] == 4);
+  CHECK(json["results"][0]["hints"]["v"]["given"] == 2);
+  CHECK(json["results"][0]["hints"]["v"]["met"] == false);
 }
 
 TEST_CASE("files are all there, or none is and nothing is left") {

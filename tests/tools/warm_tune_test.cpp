@@ -6,6 +6,7 @@
 
 #include <sstream>
 
+#include "fakes/fake_hip.hpp"
 #include "ops/gemm/params.cuh"
 #include "runtime/runtime_fixture.hpp"
 #include "tools/run_tool.hpp"
@@ -156,24 +157,25 @@ TEST_CASE("bad use is refused before anything is made") {
   CHECK(run_warm({"--tune-limit", "3", "--cache-dir", machine.cache_dir()}).code == tj::tools::kExitBadUse);
 }
 
-TEST_CASE("for AMD's targets it says that nothing is measured there, whatever this machine has") {
+TEST_CASE("a target of AMD's without such a GPU, or beside one of NVIDIA's, is refused by name") {
   TuneMachine machine;
-  for (const int devices : {1, 0}) {
-    machine.cuda.set_devices(devices);
-    machine.refused({"--sizes", "64", "--target", "gfx1100"},
-                    "--target is 'gfx1100'; allowed with --tune: targets of NVIDIA GPUs, on such a GPU");
-    machine.refused({"--sizes", "64", "--target", "sm_90a", "--target", "model:gfx942"},
-                    "For AMD's nothing is measured: calls there take the predicted kernel");
-  }
+  FakeHip hip;
+  hip.set_devices(0);
+  const ToolRun none = machine.tune({"--sizes", "64", "--target", "gfx1100"});
+  CHECK(none.code != tj::tools::kExitOk);
+  CHECK_MESSAGE(has(none.err, "--tune measures on a GPU: no driver for hip:0"), none.err);
+  machine.refused({"--sizes", "64", "--target", "sm_90a", "--target", "model:gfx942"},
+                  "--target is 'model:gfx942'; allowed with --tune: one that this machine's first GPU runs, such as "
+                  "sm_90a");
 }
 
 TEST_CASE("without a GPU, or on the model, it says that it needs one") {
   TuneMachine machine;
   ::setenv("TJ_TARGET", "model:sm_90a", 1);
-  machine.refused({"--sizes", "64"}, "--tune measures on an NVIDIA GPU: target 'model:sm_90a' runs on the cpu");
+  machine.refused({"--sizes", "64"}, "--tune measures on a GPU: target 'model:sm_90a' runs on the cpu");
   ::unsetenv("TJ_TARGET");
   machine.cuda.set_devices(0);
-  machine.refused({"--sizes", "64"}, "--tune measures on an NVIDIA GPU: no driver for cuda:0");
+  machine.refused({"--sizes", "64"}, "--tune measures on a GPU: no driver for cuda:0");
 }
 
 TEST_CASE("a cache that cannot be written is a failure") {

@@ -262,8 +262,7 @@ TJ_DEVICE void pv(Consumer<C>& consumer, const Tile&, int, u32 v) {
 }
 
 // ---- the end of a tile ----------------------------------------------------------------------------------------------
-/// The lane's part of sixteen elements.
-TJ_DEVICE void store_part(unsigned short* destination, const u32 (&words)[dev::kOwnWords], bool wide) {
+TJ_DEVICE void store_words(unsigned short* destination, const u32 (&words)[dev::kOwnWords], bool wide) {
   if (wide) {
     if constexpr (dev::kOwnWords == 4)
       dev::store_global(destination, words[0], words[1], words[2], words[3]);
@@ -276,6 +275,24 @@ TJ_DEVICE void store_part(unsigned short* destination, const u32 (&words)[dev::k
     dev::store_global_u16(destination + 2 * w, words[w] & 0xffffu);
     dev::store_global_u16(destination + 2 * w + 1, words[w] >> 16);
   }
+}
+
+/// The lane's part of a query's sixteen elements, from element own_k() on. All lanes of the wave trade sums; `stored`
+/// says which have a part that is.
+template <class C>
+TJ_DEVICE void store_part(const Params& params, const float (&sums)[dev::kSums], unsigned short* destination,
+                          bool stored) {
+  u32 whole[dev::kOperandWords], words[dev::kOwnWords];
+  dev::sums_as_operand(typename C::Element{}, sums, whole);
+  dev::own_part(whole, words);
+  if (stored) store_words(destination, words, params.wide_stores != 0);
+}
+/// The same in f32.
+template <class C>
+TJ_DEVICE void store_part(const Params& params, const float (&sums)[dev::kSums], float* destination, bool stored) {
+  float values[dev::kSums];
+  dev::sums_in_order(sums, values);
+  if (stored) store_floats<dev::kSums>(params, destination, values);
 }
 
 /// Weights carry a power of two as a bias, and so does their sum. The log-sum-exp is told without it.
@@ -292,17 +309,14 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
     const float gathered = sum_of_query(query.sum),
                 sum = Sinks<C>::kOn ? sink.added(params, query.reference, gathered * kUnbiased) / kUnbiased : gathered;
     const RowEnd<> end(sum);
-    unsigned short* const base = output_row<C>(params, tile, row);
+    const auto base = output_row<C>(params, tile, row);
 #pragma unroll
     for (int d = 0; d < kOutputs<C> / kMatrix; ++d) {
-      u32 words[dev::kOperandWords], own[dev::kOwnWords];
 #pragma unroll
       for (int s = 0; s < dev::kSums; ++s) query.output[d][s] = end.output(query.output[d][s]);
-      dev::sums_as_operand(typename C::Element{}, query.output[d], words);
-      dev::own_part(words, own);
       const int column = d * kMatrix + static_cast<int>(dev::own_k());
-      if (inside && (kOutputs<C> == kValueDim<C> || column < kValueDim<C>))
-        store_part(base + column, own, params.wide_stores != 0);
+      store_part<C>(params, query.output[d], base + column,
+                    inside && (kOutputs<C> == kValueDim<C> || column < kValueDim<C>));
     }
     if (params.lse != nullptr && inside && dev::lane_index() < kMatrix)
       store_lse<C>(params, tile, row, sink.lse(end.lse(params, query.reference, sum * kUnbiased), sum));

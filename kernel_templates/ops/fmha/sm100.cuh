@@ -271,6 +271,11 @@ TJ_DEVICE void store_eight(const Params& params, unsigned short* destination, co
   for (int b = 0; b < 4; ++b) words[b] = dev::pack(typename C::Element{}, values[2 * b], values[2 * b + 1]);
   dev::store_halves(destination, words, 8, params.wide_stores != 0);
 }
+/// The same in f32.
+template <class C>
+TJ_DEVICE void store_eight(const Params& params, float* destination, const float* values) {
+  store_floats<8>(params, destination, values);
+}
 
 /// The row's output and log-sum-exp, to memory.
 template <class C>
@@ -285,7 +290,7 @@ TJ_DEVICE void store(Output<C>& context, const Tile& tile, u32 sums, u32 output)
   const bool gathered = mask.tiles_differ() ? tile.trip_count > 0 : mask.keys > 0;  // some product went there
   const int row = row_of(context, tile);
   const bool inside = row < mask_of<C>(params, tile).queries;
-  unsigned short* const base = output_row<C>(params, tile, row);
+  const auto base = output_row<C>(params, tile, row);
 #pragma unroll
   for (int column = 0; column < kOutputs<C>; column += kOutputChunk) {
     float values[kOutputChunk] = {};

@@ -71,14 +71,39 @@ struct RowEnd {
   }
 };
 
+/// An element of o: 16 bits, or f32.
+template <bool Wide>
+struct OutputElement {
+  using Type = unsigned short;
+};
+template <>
+struct OutputElement<true> {
+  using Type = float;
+};
+
 /// Rows past the last query have none of the two.
-template <class C, class Element = unsigned short>
-TJ_DEVICE Element* output_row(const Params& params, const Tile& tile, int row) {
+template <class C>
+TJ_DEVICE auto output_row(const Params& params, const Tile& tile, int row) {
+  using Element = typename OutputElement<WideOutput<C>::kOn>::Type;
   const RowPlace place = row_place<C>(params, tile, row);
   Element* const of_row = static_cast<Element*>(params.o) + tile.batch * params.o_stride_batch +
                           place.head * params.o_stride_head +
                           (queries_begin<C>(tile) + place.query) * params.o_stride_row;
   return Packed<C>::kOn ? of_row + tile.part * params.part_o : of_row;
+}
+/// Elements of o in f32, a multiple of four.
+template <int kCount>
+TJ_DEVICE void store_floats(const Params& params, float* destination, const float* values) {
+#pragma unroll
+  for (int first = 0; first < kCount; first += 4) {
+    const float four[4] = {values[first], values[first + 1], values[first + 2], values[first + 3]};
+    if (params.wide_stores != 0) {
+      dev::store_global(destination + first, four);
+      continue;
+    }
+#pragma unroll
+    for (int e = 0; e < 4; ++e) dev::store_global(destination + first + e, four[e]);
+  }
 }
 template <class C>
 TJ_DEVICE void store_lse(const Params& params, const Tile& tile, int row, float lse) {

@@ -10,15 +10,6 @@
 
 namespace tj::ops::fmha {
 
-template <bool Wide>
-struct OutputElement {
-  using Type = unsigned short;
-};
-template <>
-struct OutputElement<true> {
-  using Type = float;
-};
-
 template <class C>
 TJ_DEVICE void store_row(const Rows<C>& rows, const Params& params, u32 row_half, unsigned short* destination,
                          bool inside) {
@@ -93,7 +84,6 @@ TJ_DEVICE void store_lse_of(const Rows<C>& rows, int half, const RowEnd<Division
 /// `first_row` is the thread's first.
 template <class Division = ByReciprocal, class C>
 TJ_DEVICE void store(Rows<C>& rows, const Params& params, const Tile& tile, int first_row) {
-  using Element = typename OutputElement<WideOutput<C>::kOn>::Type;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int row = first_row + half * 8;
@@ -105,7 +95,7 @@ TJ_DEVICE void store(Rows<C>& rows, const Params& params, const Tile& tile, int 
     // A part that weighs nothing leaves its log-sum-exp alone. One with a sink and no key weighs, and is 0.
     if constexpr (Packed<C>::kOn)
       stored = stored && (params.parts == 1 || lse_of(rows, half, end, sink, sum, params) != dev::minus_infinity());
-    store_row(rows, params, static_cast<u32>(half), output_row<C, Element>(params, tile, row), stored);
+    store_row(rows, params, static_cast<u32>(half), output_row<C>(params, tile, row), stored);
     store_lse_of(rows, half, end, sink, sum, params, tile, row);
   }
 }

@@ -121,10 +121,8 @@ const std::vector<arch::Needs>& fmha_needs() {
 std::vector<Candidate> fmha_candidates(const FmhaKernel& config, const arch::Arch& arch) {
   arch::require(arch, "fmha", fmha_needs());
   const FmhaFamily* const of_arch = find_fmha_family(arch);
-  if (of_arch != nullptr && !of_arch->packs && (config.packed || config.out_f32))
-    refuse("fmha", Code::unsupported,
-           support::cat(config.packed ? "packed is true" : "o.dtype is f32", "; allowed on ", arch.name, ": ",
-                        config.packed ? "false" : "q.dtype"));
+  if (of_arch != nullptr && !of_arch->packs && config.packed)
+    refuse("fmha", Code::unsupported, support::cat("packed is true; allowed on ", arch.name, ": false"));
   if (const FmhaFamily* family = of_arch) return of_tile(config, arch, family->candidates(config, arch));
   support::fail(Stage::target, Code::unsupported,
                 support::cat("fmha has no node bodies for family '", arch.family, "' of '", arch.name, "'"));

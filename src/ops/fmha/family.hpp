@@ -22,7 +22,7 @@ struct FmhaFamily {
   std::vector<Candidate> (*candidates)(const FmhaKernel& config, const arch::Arch& arch);
   bool walks = false;      ///< blocks of its usual kernels do tile after tile, where all tiles are equal
   bool has_rungs = false;  ///< its kernels can be held to a rung of the ladder
-  bool packs = false;      ///< has kernels that pack heads into rows, and such that write f32
+  bool packs = false;      ///< has kernels that pack heads into rows
   /// Cycles of an iteration of the tile, of all its consumers; 0 for a tile that it does not have. Without it, the
   /// usual tile serves all sizes.
   double (*iteration_cycles)(const FmhaKernel& config, const FmhaTile& tile, const arch::Arch& arch) = nullptr;
