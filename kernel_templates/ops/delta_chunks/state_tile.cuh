@@ -145,10 +145,7 @@ TJ_DEVICE void put_rows(Writer<C>& writer, const Tile& tile, int i, u32 slot) {
   const StateParams& params = writer.params;
   const Place place = place_of(tile, i);
   const int column = first_column<C>(tile) + writer.copy * kRows;
-  if (params.rule.cu_seqlens != nullptr)
-    dev::store_box_5d(&params.o, slot, column, kEndRows - place.rows, place.token + place.rows, kEndRows, tile.head);
-  else
-    dev::store_box_4d(&params.o, slot, column, place.token, tile.head, place.batch);
+  store_rows(params.rule.cu_seqlens != nullptr, &params.o, place, tile.head, column, slot);
 }
 
 }  // namespace tj::ops::delta_chunks
