@@ -23,7 +23,7 @@ inline constexpr u32 kBlockBytes = kChunk * kSwizzleRowBytes;  ///< of a chunk's
 inline constexpr int kMatrixK = 16;
 /// Rows of a record.
 template <class C>
-inline constexpr int kRowsOfRecord = kRecordRows + (C::kChannelGate ? kFadedMatrices * C::kHeadDim : 0);
+inline constexpr int kRowsOfRecord = record_rows(C::kHeadDim, C::kChannelGate);
 
 /// A number of the list, inside the tokens.
 template <class Rule>
