@@ -20,6 +20,9 @@ constexpr Equivalent kEquivalents[] = {
     {"chunk_o_", "steady: commit qh.0",
      "no wait is for this group alone: its product becomes part of the group that the next commit closes, and the next "
      "wait is for all"},
+    {"chunk_wu_", "steady: warp sync before release of ring chunk",
+     "lanes read the slot before their weights are handed back, which syncs the warp; behind that only the matrix unit "
+     "reads it, for all of a warpgroup at once"},
     {"fmha_", "tile end: warp sync before release of ring q",
      "every tile has keys, and then only the matrix unit reads the slot, for all of a warpgroup at once: a lane that "
      "has waited for the group knows it of the other lanes' parts"},

@@ -220,10 +220,7 @@ TJ_DEVICE void put_values(Writer<C>& writer, const Tile& tile, int i, u32 slot) 
     const int row = static_cast<int>(min(tile.before + static_cast<u32>(i), kNoRows) * kChunk);
     dev::store_box_4d(&params.o, slot, column, row, tile.head, 0);
   } else if (writer.params.values == kValuesOfTokens) {
-    if (params.rule.cu_seqlens != nullptr)
-      dev::store_box_5d(&params.o, slot, column, kEndRows - place.rows, place.token + place.rows, kEndRows, tile.head);
-    else
-      dev::store_box_4d(&params.o, slot, column, place.token, tile.head, place.batch);
+    delta_chunks::store_rows(params.rule.cu_seqlens != nullptr, &params.o, place, tile.head, column, slot);
   }
 }
 

@@ -4,6 +4,7 @@
 #include "divisor.cuh"
 #include "ops/chunks/params.cuh"
 #include "ops/gated_delta_rule/params.cuh"
+#include "types.cuh"
 
 namespace tj::ops::chunk_wu {
 
@@ -17,6 +18,17 @@ struct Params {
   chunks::Sequences sequences;
   int half_beta;  ///< beta is of k's type
   int heads, tiles;
+  Divisor by_heads, by_k, by_v;
+};
+
+/// Those of the text on warpgroup matrix instructions, whose tiles are items. Maps of tokens have rank 4: column,
+/// token, head, batch; with lists rank 5, boxes end with a sequence (types.cuh).
+struct MatrixParams {
+  TensorMap k, v, a, w, u;
+  gated_delta_rule::Numbers beta, sums;
+  chunks::Sequences sequences;
+  int half_beta;
+  int heads, items;
   Divisor by_heads, by_k, by_v;
 };
 

@@ -21,8 +21,8 @@ struct Terms {
   u32 high[4], low[4];
 };
 
-TJ_DEVICE void split_pair(float first, float second, u32& high, u32& low) {
-  const dev::Bf16 tag{};
+template <class Tag>
+TJ_DEVICE void split_pair(Tag tag, float first, float second, u32& high, u32& low) {
   float high_first, high_second;
   high = dev::pack(tag, first, second);
   dev::unpack(tag, high, high_first, high_second);
@@ -30,7 +30,7 @@ TJ_DEVICE void split_pair(float first, float second, u32& high, u32& low) {
 }
 TJ_DEVICE void split_block(const float (&sums)[8], Terms& terms) {
 #pragma unroll
-  for (int w = 0; w < 4; ++w) split_pair(sums[2 * w], sums[2 * w + 1], terms.high[w], terms.low[w]);
+  for (int w = 0; w < 4; ++w) split_pair(dev::Bf16{}, sums[2 * w], sums[2 * w + 1], terms.high[w], terms.low[w]);
 }
 TJ_DEVICE float number_of_terms(const Terms& terms, int at) {
   const dev::Bf16 tag{};
@@ -118,7 +118,8 @@ TJ_DEVICE void store_columns(u32 place, int column, const float (&rows)[kBlockRo
   for (int half = 0; half < 2; ++half) {
     u32 high[4], low[4];
 #pragma unroll
-    for (int w = 0; w < 4; ++w) split_pair(rows[8 * half + 2 * w], rows[8 * half + 2 * w + 1], high[w], low[w]);
+    for (int w = 0; w < 4; ++w)
+      split_pair(dev::Bf16{}, rows[8 * half + 2 * w], rows[8 * half + 2 * w + 1], high[w], low[w]);
     const u32 to = place + static_cast<u32>(column / 8 + 2 * half) * 128u + static_cast<u32>(column % 8) * 16u;
     dev::store_shared(to, high);
     dev::store_shared(to + kTermBytes, low);

@@ -91,7 +91,7 @@ TJ_DEVICE void fade_words(const u32 (&words)[4], const float (&fades)[2][4], Ter
     const float* const fade = fades[w % 2] + w / 2 * 2;
     float low, high;
     dev::unpack(typename C::Element{}, words[w], low, high);
-    split_pair(low * fade[0], high * fade[1], terms.high[w], terms.low[w]);
+    split_pair(dev::Bf16{}, low * fade[0], high * fade[1], terms.high[w], terms.low[w]);
   }
 }
 /// Eight columns of keys, whose words are a left operand's of these rows; `shared`: the sums of the token m.
@@ -107,7 +107,7 @@ TJ_DEVICE void fade_keys(u32 sums, int token, int step, const float (&shared)[4]
     dev::unpack(typename C::Element{}, words[w], pair[0], pair[1]);
 #pragma unroll
     for (int e = 0; e < 2; ++e) pair[e] *= dev::exp2_approx(shared[2 * w + e] - of_column[2 * w + e]);
-    split_pair(pair[0], pair[1], high[w], low[w]);
+    split_pair(dev::Bf16{}, pair[0], pair[1], high[w], low[w]);
   }
 }
 

@@ -23,7 +23,7 @@ inline constexpr u32 kBlockBytes = kChunk * kSwizzleRowBytes;  ///< of a chunk's
 inline constexpr int kMatrixK = 16;
 /// Rows of a record.
 template <class C>
-inline constexpr int kRowsOfRecord = kRecordRows + (C::kChannelGate ? kFadedMatrices * C::kHeadDim : 0);
+inline constexpr int kRowsOfRecord = record_rows(C::kHeadDim, C::kChannelGate);
 
 /// A number of the list, inside the tokens.
 template <class Rule>
@@ -32,16 +32,27 @@ TJ_DEVICE int bound_at(const Rule& rule, int index) {
 }
 
 /// A chunk's rows into a slot: blocks of 64 columns from `column` on. Rows behind a sequence's end are zeros.
-template <class Params>
-TJ_DEVICE void copy_chunk(const Params& params, const TensorMap* map, const Place& place, int head, int column,
-                          int columns, u32 slot, u32 full) {
+TJ_DEVICE void copy_rows(bool listed, const TensorMap* map, const Place& place, int head, int column, int columns,
+                         u32 slot, u32 full) {
 #pragma unroll 1
   for (int d = 0; d < columns; d += kSwizzleColumns, slot += kBlockBytes) {
-    if (params.rule.cu_seqlens != nullptr)
+    if (listed)
       dev::copy_box_5d(slot, map, full, column + d, kEndRows - place.rows, place.token + place.rows, kEndRows, head);
     else
       dev::copy_box_4d(slot, map, full, column + d, place.token, head, place.batch);
   }
+}
+template <class Params>
+TJ_DEVICE void copy_chunk(const Params& params, const TensorMap* map, const Place& place, int head, int column,
+                          int columns, u32 slot, u32 full) {
+  copy_rows(params.rule.cu_seqlens != nullptr, map, place, head, column, columns, slot, full);
+}
+/// A block of 64 columns of a chunk's rows goes to memory; those of no token stay.
+TJ_DEVICE void store_rows(bool listed, const TensorMap* map, const Place& place, int head, int column, u32 slot) {
+  if (listed)
+    dev::store_box_5d(map, slot, column, kEndRows - place.rows, place.token + place.rows, kEndRows, head);
+  else
+    dev::store_box_4d(map, slot, column, place.token, head, place.batch);
 }
 
 /// Lists of numbers have the eight tokens of a lane's two blocks of columns in 16 bytes: tokens 8j + 2q + e and those

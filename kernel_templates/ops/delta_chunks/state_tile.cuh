@@ -105,12 +105,14 @@ struct Loader {
 template <class C>
 struct Slot {
   static constexpr u32 kTokenBytes = C::kHeadDim / kSwizzleColumns * kBlockBytes, kTokens = C::kMaps ? 1 : 2;
-  static constexpr int kCopiedRows =
-      kRecordRows + (C::kChannelGate ? (kFadedMatrices - (C::kMaps ? 1 : 0)) * C::kHeadDim : 0);
-  static constexpr int kBoxes = (kCopiedRows + kMostBoxRows - 1) / kMostBoxRows, kBoxRows = kCopiedRows / kBoxes;
+  static constexpr int kCopiedRows = copied_rows(C::kHeadDim, C::kChannelGate, C::kMaps),
+                       kBoxes = boxes_of(kCopiedRows), kBoxRows = kCopiedRows / kBoxes;
   static constexpr u32 kRecord = C::kChannelGate ? 0 : kTokens * kTokenBytes,
                        kKeys = C::kChannelGate ? kRecordBytes : 0, kKept = C::kChannelGate ? kKeys + kTokenBytes : 0,
                        kQueries = kKept + kTokenBytes, kValues = kRecord + kCopiedRows * kRowBytes;
+  static_assert(kValues + C::kConsumers * kBlockBytes ==
+                    chunk_bytes(C::kHeadDim, C::kChannelGate, C::kMaps, C::kConsumers),
+                "the host's slot is this one");
 };
 
 template <class C>
@@ -145,10 +147,7 @@ TJ_DEVICE void put_rows(Writer<C>& writer, const Tile& tile, int i, u32 slot) {
   const StateParams& params = writer.params;
   const Place place = place_of(tile, i);
   const int column = first_column<C>(tile) + writer.copy * kRows;
-  if (params.rule.cu_seqlens != nullptr)
-    dev::store_box_5d(&params.o, slot, column, kEndRows - place.rows, place.token + place.rows, kEndRows, tile.head);
-  else
-    dev::store_box_4d(&params.o, slot, column, place.token, tile.head, place.batch);
+  store_rows(params.rule.cu_seqlens != nullptr, &params.o, place, tile.head, column, slot);
 }
 
 }  // namespace tj::ops::delta_chunks

@@ -1,10 +1,9 @@
 // Products of each chunk's solved matrix: requests, graph, launch; see chunk_wu.hpp.
-#include <array>
 #include <new>
 
 #include "ops/chunk_wu/chunk_wu.hpp"
+#include "ops/chunk_wu/fields.hpp"
 #include "ops/chunk_wu/params.cuh"
-#include "ops/common/chunk_kernel.hpp"
 #include "ops/common/chunk_stage.hpp"
 #include "ops/common/chunk_tokens.hpp"
 #include "ops/common/tensor_list.hpp"
@@ -16,6 +15,9 @@
 namespace tj::ops {
 namespace {
 
+using chunk_wu::kFields;
+using chunk_wu::WuKernel;
+using chunk_wu::WuLaunch;
 using support::at;
 
 constexpr const char* kOp = "chunk_wu";
@@ -25,12 +27,6 @@ constexpr int blocks_beside(int head_dim) { return head_dim == 128 ? 3 : 4; }
 constexpr double kTypicalIterations = chunks::kChunk / chunk_wu::kAhead;
 
 const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"ALU"}, {"memory_bytes_per_cycle", "f32_per_cycle"}});
-
-struct WuKernel : ChunkKernel {
-  WalkChoice walk = WalkChoice::usual;
-};
-constexpr std::array<Field<WuKernel>, 3> kFields = {
-    {gated_delta_rule::dtype_field<WuKernel>(), gated_delta_rule::head_dim_field<WuKernel>(), walk_field<WuKernel>(1)}};
 
 WuKernel kernel_of_args(const ChunkWuArgs& args) {
   return {{args.k.dtype, static_cast<int>(args.k.shape[at(args.k.rank - 1)])}};
@@ -90,8 +86,10 @@ class ChunkWu final : public ChunkStage<ChunkWuArgs, chunk_wu_from_c, kFields> {
     list.reads("g_cu", of.g_cu);
     list.reads("cu_seqlens", of.cu_seqlens);
   }
+  GeometryFields geometry_fields() const override { return chunk_wu::kWuGeometry; }
   void plan(const void* args, const Kernel&, const Geometry& geometry, LaunchPlan& plan) const override {
     using namespace gated_delta_rule;
+    if (geometry.as<WuLaunch>().engine) return chunk_wu::sm90_plan(get(args), plan);
     const ChunkWuArgs& of = get(args);
     static_assert(sizeof(chunk_wu::Params) <= LaunchPlan::kMaxOwnBytes);
     auto& p = *new (plan.params.data()) chunk_wu::Params{};
@@ -111,7 +109,7 @@ class ChunkWu final : public ChunkStage<ChunkWuArgs, chunk_wu_from_c, kFields> {
     p.by_k = divisor_of(p.heads / static_cast<int>(of.k.shape[at(of.k.rank - 2)]));
     p.by_v = divisor_of(p.heads / static_cast<int>(of.v.shape[at(of.v.rank - 2)]));
     p.tiles = static_cast<int>(slots_of(tokens)) * p.heads * 2;
-    walk_tiles(p.tiles, kBlocksPerSm, geometry, of.max_sms, plan);
+    walk_tiles(p.tiles, kBlocksPerSm, Geometry::of(WalkLaunch{geometry.as<WuLaunch>().walks}), of.max_sms, plan);
   }
 
  private:
@@ -121,7 +119,11 @@ class ChunkWu final : public ChunkStage<ChunkWuArgs, chunk_wu_from_c, kFields> {
     return {{of.dtype, of.head_dim}};
   }
   Candidate candidate(const WuKernel& kernel, const arch::Arch& arch) const override {
-    return Builder(kernel, arch).build();
+    if (kernel.walk == WalkChoice::usual && arch::serves(arch, {chunk_wu::sm90_needs()}))
+      return chunk_wu::sm90_candidate(kernel, arch);
+    Candidate made = Builder(kernel, arch).build();
+    made.geometry = Geometry::of(WuLaunch{made.graph.walks(), false});
+    return made;
   }
   Trial trial_of(ChunkTrial& trial, const WuKernel& kernel, const ChunkSizes& sizes) const override {
     const std::int64_t heads = sizes.v_heads(), width = kernel.head_dim;

@@ -71,17 +71,18 @@ class ConsumerBuilder : protected LoadBuilder {
     n.registers = registers;
     return add(std::move(n));
   }
-  /// Rows that a consumer has staged leave by a warp of another role.
-  void put(const char* body, int c, int stage, std::string name) {
-    constexpr double kBytes = double{kRows} * kChunk * kElementBytes;
+  /// Rows that a consumer has staged leave by a warp of another role, so many columns of them. Returns the node.
+  int put(const char* body, int c, int stage, std::string name, int columns = kChunkColumns) {
+    const std::int64_t bytes = std::int64_t{kRows} * columns * kElementBytes;
     Node n = numbered("Writer", body, c);
     n.async = graph::Async::store;
     n.warps = 1;
     n.registers = kWriterRegisters;
-    n.reservations = {of("TMA", cycles(engine_.run_cycles(kBytes)))};
-    busy(n, cycles(engine_.arrival_cycles(kBytes)));
-    const int o = value(std::move(name), std::int64_t{kChunk} * kRows * kElementBytes, Scope::iteration, 2, 2);
-    then(stage, add(std::move(n)), 0, o);
+    n.reservations = {of("TMA", cycles(engine_.run_cycles(static_cast<double>(bytes))))};
+    busy(n, cycles(engine_.arrival_cycles(static_cast<double>(bytes))));
+    const int o = value(std::move(name), bytes, Scope::iteration, 2, 2), put = add(std::move(n));
+    then(stage, put, 0, o);
+    return put;
   }
 
   const char* const context_;

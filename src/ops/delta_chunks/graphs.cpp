@@ -38,10 +38,7 @@ class StateBuilder : delta_chunks::ConsumerBuilder {
 
   Graph build() {
     constexpr int kMost = 4;
-    const int matrices = (maps_ ? 1 : 2) + (kernel_.channel_gate ? 1 : 0);
-    chunk_ = value("chunk",
-                   matrices * tokens_bytes(kernel_.head_dim) + delta_chunks::kRecordBytes +
-                       std::int64_t{kChunk} * kRows * consumers_ * kElementBytes,
+    chunk_ = value("chunk", delta_chunks::chunk_bytes(kernel_.head_dim, kernel_.channel_gate, maps_, consumers_),
                    Scope::iteration, 2, kMost);
     load_ = load("load_chunk", chunk_, 1);
     for (int c = 0; c < consumers_; ++c) consumer(c);

@@ -19,22 +19,20 @@ using support::at;
 
 constexpr std::int64_t kMostRecordRows = std::int64_t{1} << 31;  // a copy's coordinate
 
-/// Rows of a record, and those that a step copies: the one that maps segments reads no queries.
-int record_rows(const GatedDeltaRuleArgs& call, DeltaStep step = DeltaStep::state) {
-  const auto width = static_cast<int>(call.q.shape[at(call.q.rank - 1)]);
-  const int matrices = delta_chunks::kFadedMatrices - (step == DeltaStep::map ? 1 : 0);
-  return delta_chunks::kRecordRows + (gates_channels(call) ? matrices * width : 0);
+std::int64_t width_of(const GatedDeltaRuleArgs& call) { return call.q.shape[at(call.q.rank - 1)]; }
+int record_rows(const GatedDeltaRuleArgs& call) {
+  return delta_chunks::record_rows(static_cast<int>(width_of(call)), gates_channels(call));
 }
 support::TensorMapDesc record_map(const DeltaChunksArgs& args, DeltaStep step, std::int64_t count) {
-  constexpr int kMost = delta_chunks::kMostBoxRows;
-  const int copied = record_rows(args.call, step), boxes = (copied + kMost - 1) / kMost;
+  const int copied = delta_chunks::copied_rows(static_cast<int>(width_of(args.call)), gates_channels(args.call),
+                                               step == DeltaStep::map);
   support::TensorMapDesc desc;
   desc.base = args.memory.records;
   desc.dtype = args.call.q.dtype;
   desc.rank = 4;
   desc.dims = {64, static_cast<std::uint64_t>(count * record_rows(args.call)), 1, 1};
   desc.stride_bytes = {2, delta_chunks::kRowBytes, kMapAlignment, kMapAlignment};
-  desc.box = {64, static_cast<std::uint32_t>(copied / boxes), 1, 1, 0};
+  desc.box = {64, static_cast<std::uint32_t>(copied / delta_chunks::boxes_of(copied)), 1, 1, 0};
   return desc;
 }
 
@@ -63,7 +61,6 @@ delta_chunks::Records records_of(const DeltaChunksArgs& args, int parts, int uni
 /// the first and the last.
 int units_of(int segments) { return 2 * segments - 3; }
 
-std::int64_t width_of(const GatedDeltaRuleArgs& call) { return call.q.shape[at(call.q.rank - 1)]; }
 std::int64_t states_of(const GatedDeltaRuleArgs& call) { return gated_delta_rule_sequences(call) * heads_of(call); }
 
 std::size_t records_bytes(const GatedDeltaRuleArgs& call) {

@@ -18,8 +18,8 @@ using support::cat;
 
 /// Half of a record is numbers of f32, which are no numbers of another type. So results are words, and inputs elements.
 TrialTensor records_of(const DeltaChunksKernel& kernel, std::int64_t count) {
-  const std::int64_t faded = kernel.channel_gate ? delta_chunks::kFadedMatrices * kernel.head_dim : 0,
-                     bytes = (delta_chunks::kRecordRows + faded) * delta_chunks::kRowBytes;
+  const std::int64_t bytes =
+      std::int64_t{delta_chunks::record_rows(kernel.head_dim, kernel.channel_gate)} * delta_chunks::kRowBytes;
   if (solves(kernel.step)) return dense("records", DType::i32, {count, bytes / 4}, true);
   return dense("records", kernel.dtype, {count, bytes / 2});
 }

@@ -38,8 +38,20 @@ TEST_CASE("w and u agree with f64") {
   CHECK(StageProblem({.tokens = 70, .gate_size = 20}, 5).run_wu() == "");
 }
 
+TEST_CASE("rings come round, whatever multiprocessors a call may fill") {
+  for (const int max_sms : {0, 1, 3})
+    for (const std::int64_t width : {64, 128}) {
+      CAPTURE(max_sms);
+      StageProblem problem(
+          {.lengths = {130, 0, 128, 7}, .k_heads = 1, .v_heads = 2, .heads = 6, .width = width, .dtype = DType::f16},
+          9);
+      problem.wu.max_sms = max_sms;
+      CHECK(problem.run_wu() == "");
+    }
+}
+
 TEST_CASE("every family has them") {
-  for (const char* target : {"model:sm_80", "model:sm_100a", "model:gfx90a", "model:gfx1100"}) {
+  for (const char* target : {"model:sm_80", "model:sm_90", "model:sm_100a", "model:gfx90a", "model:gfx1100"}) {
     CAPTURE(target);
     CHECK(StageProblem({.lengths = {65, 0, 3}, .heads = 2, .half_numbers = true}, 6).run_wu(target) == "");
   }
