@@ -10,6 +10,7 @@
 #include <tilejit/custom.hpp>
 #include <tilejit/error.hpp>
 #include <tilejit/graph.hpp>
+#include <tilejit/graph_examples.hpp>
 #include <tilejit/ops.hpp>
 #include <tilejit/preparation.hpp>
 #include <tilejit/runtime.hpp>

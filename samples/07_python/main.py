@@ -1,7 +1,7 @@
 """From a dependence graph to a result, in Python: a loop is scheduled, its picture is written, a kernel is made and called.
 
     python main.py [--graph NAME] [--machine NAME] [--tma-cycles N] [--gemm-cycles N] [--exp-cycles N] [--tmem-cycles N]
-                   [--load-cycles N] [--compute-cycles N] [--output-dir FOLDER]
+                   [--load-cycles N] [--compute-cycles N] [--sub-tiles N] [--output-dir FOLDER]
 
 First the loops of 06_graphs, with the same parameters: they run no kernel. Then attention, and D = GELU(A B^T + bias) of 05_custom_gemm from
 its graph and node bodies, on the CPU model, against f64. Needs numpy; no GPU. Exits 0 when all schedules are proven and all results are right,
@@ -9,88 +9,39 @@ its graph and node bodies, on the CPU model, against f64. Needs numpy; no GPU. E
 """
 import argparse
 import ctypes
+import inspect
 import sys
 from pathlib import Path
 
 import numpy
 
 import tilejit
-from tilejit.graph import Edge, Graph, Instruction
+from tilejit import graphs
+from tilejit.graph import Graph, Machine
 
-TILE_BYTES, SCORE_BYTES = 128 * 128 * 2, 128 * 128 * 4  # of f16, and of f32 sums
 BLOCK_M, BLOCK_N, BLOCK_K = 128, 256, 64  # as gemm_gelu.json
 MAX_ERROR = 6e-4
 
 
-def load(name, cycles, **memory):
-    return Instruction(name, cycles, "TMA", variable_latency=True, streaming=True, memory=memory)
-
-
-def simplified_fa(machine="hopper", gemm_cycles=1, exp_cycles=1):
-    """S = Q K^T, P = exp(S), O += P V, with everything in place already."""
-    return Graph("simplified_fa", machine, [
-        Instruction("S", gemm_cycles, "TC"),
-        Instruction("P", exp_cycles, "EXP"),
-        Instruction("O", gemm_cycles, "TC"),
+def own_loop():
+    """D = scale(A B), with both operands copied, on a machine of its own."""
+    copy = {"cycles": 1, "fu": "TMA", "variable_latency": True, "streaming": True, "memory": {"SMEM": 16384}}
+    machine = Machine({"TMA": 1, "TC": 1, "ALU": 2}, {"SMEM": 65536})
+    return graphs.custom_kernel(machine, [
+        {"name": "load_a", **copy},
+        {"name": "load_b", **copy},
+        {"name": "mma", "cycles": 4, "fu": "TC"},
+        {"name": "scale", "cycles": 3, "fu": "ALU"},
     ], [
-        Edge("S", "P", gemm_cycles),
-        Edge("P", "O", exp_cycles),
-        Edge("O", "O", gemm_cycles, delta=1),
-    ])
+        {"src": "load_a", "dst": "mma", "delay": 1},
+        {"src": "load_b", "dst": "mma", "delay": 1},
+        {"src": "mma", "dst": "scale", "delay": 4},
+        {"src": "mma", "dst": "mma", "delay": 4, "delta": 1},
+    ], name="own_kernel")
 
 
-def fa_hopper(tma_cycles=1, gemm_cycles=2, exp_cycles=2):
-    """The same with copies of K and V from global memory."""
-    return Graph("fa_hopper", "hopper", [
-        load("K_load", tma_cycles, SMEM=TILE_BYTES),
-        load("V_load", tma_cycles, SMEM=TILE_BYTES),
-        Instruction("S", gemm_cycles, "TC"),
-        Instruction("P", exp_cycles, "EXP"),
-        Instruction("O", gemm_cycles, "TC"),
-    ], [
-        Edge("K_load", "S", tma_cycles),
-        Edge("V_load", "O", tma_cycles),
-        Edge("S", "P", gemm_cycles),
-        Edge("P", "O", exp_cycles),
-        Edge("O", "O", gemm_cycles, delta=1),
-    ])
-
-
-def fa_blackwell(tma_cycles=1, gemm_cycles=1, exp_cycles=2, tmem_cycles=1):
-    """Products twice as fast, with their results in tensor memory: scores are read from there, weights written back."""
-    return Graph("fa_blackwell", "blackwell", [
-        load("K_load", tma_cycles, SMEM=TILE_BYTES),
-        load("V_load", tma_cycles, SMEM=TILE_BYTES),
-        Instruction("S", gemm_cycles, "TC", memory={"TMEM": SCORE_BYTES}),
-        Instruction("S_read", tmem_cycles, "TMEM"),
-        Instruction("P", exp_cycles, "EXP"),
-        Instruction("P_write", tmem_cycles, "TMEM"),
-        Instruction("O", gemm_cycles, "TC"),
-    ], [
-        Edge("K_load", "S", tma_cycles),
-        Edge("S", "S_read", gemm_cycles),
-        Edge("S_read", "P", tmem_cycles),
-        Edge("P", "P_write", exp_cycles),
-        Edge("P_write", "O", tmem_cycles),
-        Edge("V_load", "O", tma_cycles),
-        Edge("O", "O", gemm_cycles, delta=1),
-    ])
-
-
-def simple_gemm(machine="hopper", load_cycles=1, compute_cycles=2):
-    """C += A B with copies of both operands."""
-    return Graph("simple_gemm", machine, [
-        load("A_load", load_cycles),
-        load("B_load", load_cycles),
-        Instruction("C", compute_cycles, "TC"),
-    ], [
-        Edge("A_load", "C", load_cycles),
-        Edge("B_load", "C", load_cycles),
-        Edge("C", "C", compute_cycles, delta=1),
-    ])
-
-
-LOOPS = (simplified_fa, fa_hopper, fa_blackwell, simple_gemm)
+LOOPS = {"simplified_fa": graphs.flash_attention_forward_simplified, "fa_hopper": graphs.flash_attention_forward_hopper,
+         "fa_blackwell": graphs.flash_attention_forward_blackwell, "simple_gemm": graphs.simple_gemm_pipeline, "own_kernel": own_loop}
 
 
 def show(schedule):
@@ -105,11 +56,13 @@ def show(schedule):
 def loops(given, folder):
     """Schedules each loop; writes graph, schedule, picture and trace."""
     good = True
-    for make in LOOPS:
-        names = make.__code__.co_varnames[:make.__code__.co_argcount]
-        if given["graph"] not in (None, make.__name__):
+    for name, make in LOOPS.items():
+        names = set(inspect.signature(make).parameters)
+        if given["graph"] is None and "tmem_cycles" in names:
+            names.discard("machine")  # not every machine has tensor memory
+        if given["graph"] not in (None, name):
             continue
-        graph = make(**{name: given[name] for name in names if given[name] is not None})
+        graph = make(**{each: given[each] for each in names if given[each] is not None})
         schedule = tilejit.schedule(graph)
         good = show(schedule) and good
         texts = {".json": graph.json(), ".schedule.json": schedule.json(), ".svg": schedule.svg(), ".trace.json": schedule.trace()}
@@ -156,10 +109,11 @@ def own_kernel(runtime, random, m=300, n=200, k=136):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--graph", choices=[make.__name__ for make in LOOPS])
+    parser.add_argument("--graph", choices=LOOPS)
     parser.add_argument("--machine")
     for name in ("tma", "gemm", "exp", "tmem", "load", "compute"):
         parser.add_argument(f"--{name}-cycles", type=int)
+    parser.add_argument("--sub-tiles", type=int)
     parser.add_argument("--output-dir", type=Path)
     given = parser.parse_args()
     if given.output_dir:

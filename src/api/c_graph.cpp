@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <tilejit/graph.hpp>
+#include <tilejit/graph_examples.hpp>
 
 #include "api/c_errors.hpp"
 #include "description.hpp"
@@ -89,6 +90,17 @@ extern "C" tj_status tj_graph(const char* graph_json, const char* format, const 
     const auto& form = format_of<tj::Graph>(kGraphs, format);
     thread_local constinit PerThread<std::string> place;
     give(place, form.write(tj::Graph::parse(graph_json)), out);
+  });
+}
+
+extern "C" tj_status tj_graph_example(const char* name, const char* parameters_json, const char** out) {
+  return tj::c_api::guarded([&] {
+    tj::c_api::need(out, "out");
+    *out = nullptr;
+    if (name == nullptr) refuse("name is null; allowed: a name, such as fa_hopper");
+    const tj::GraphExample parameters = tj::GraphExample::parse(parameters_json ? parameters_json : "");
+    thread_local constinit PerThread<std::string> place;
+    give(place, tj::example_graph(name, parameters).json(), out);
   });
 }
 

@@ -307,6 +307,12 @@ Graph from_document(const Json& document) {
   return graph;
 }
 
+Graph::Machine read_machine(const Json& json) {
+  const Json probe = {{"machine", json}, {"instructions", {{{"name", "none"}, {"cycles", 1}}}}};
+  ops::read_graph(probe.dump(-1, ' ', false, Json::error_handler_t::replace), "machine");
+  return from_document(probe).machine;
+}
+
 graph::Graph read_document(const Graph& graph) {
   return ops::read_graph(to_document(graph), support::shown(graph.name));
 }

@@ -19,6 +19,9 @@ std::string to_document(const Graph& graph);
 /// The graph of a document that the reader has taken.
 Graph from_document(const graph::Json& document);
 
+/// The machine of a document: a name or an object. Throws tj::Error(graph).
+Graph::Machine read_machine(const graph::Json& json);
+
 /// The graph that is scheduled. Throws tj::Error(graph).
 graph::Graph read_document(const Graph& graph);
 

@@ -1,32 +1,40 @@
 // Small graphs with known answers, on machines whose costs are normalised to small integers.
 //
 // Decides nothing about real hardware: one cycle here is "one tile operation". They anchor the scheduler's tests and
-// serve as `tj-schedule --graph-example`. Invariant: with default parameters their II and length are fixed
-// (src/sched/README.md).
+// serve users (tj::example_graph, `tj-schedule --graph-example`). Invariant: with default parameters their II and
+// length are fixed (src/sched/README.md).
 #pragma once
 
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.hpp"
 
 namespace tj::graph {
 
-/// Units TC, EXP, TMA, one instance each; 227 KiB of SMEM.
+/// Units TC, EXP, TMA, one instance each; 227 KiB of SMEM; registers move between roles.
 Machine normalised_hopper();
 /// Units TC, EXP, TMA, TMEM, one instance each; 227 KiB of SMEM, 256 KiB of TMEM.
 Machine normalised_blackwell();
 
 /// S = gemm, P = exp(S), O += gemm(P). All parameters in cycles, at least 0. The machine needs units TC and EXP, else
 /// tj::Error(graph).
-Graph simplified_fa(int gemm_cycles = 1, int exp_cycles = 1, const Machine& machine = normalised_hopper());
-/// simplified_fa with loads of K and V.
-Graph fa_hopper(int tma_cycles = 1, int gemm_cycles = 2, int exp_cycles = 2);
+Graph simplified_fa(int gemm_cycles = 1, int exp_cycles = 1, const Machine& machine = normalised_hopper(),
+                    int sub_tiles = 1);
+/// simplified_fa with loads of K and V, which all sub-tiles share.
+Graph fa_hopper(int tma_cycles = 1, int gemm_cycles = 2, int exp_cycles = 2,
+                const Machine& machine = normalised_hopper(), int sub_tiles = 1);
 /// fa_hopper with transfers between tensor memory and registers around the exponential.
-Graph fa_blackwell(int tma_cycles = 1, int gemm_cycles = 1, int exp_cycles = 2, int tmem_cycles = 1);
-/// C += gemm(A, B) with both operands loaded. The machine needs units TC and TMA, else tj::Error(graph).
-Graph simple_gemm(int load_cycles = 1, int compute_cycles = 2, const Machine& machine = normalised_hopper());
+Graph fa_blackwell(int tma_cycles = 1, int gemm_cycles = 1, int exp_cycles = 2, int tmem_cycles = 1,
+                   const Machine& machine = normalised_blackwell(), int sub_tiles = 1);
+/// C += gemm(A, B) with both operands loaded; sub-tiles have an A each and share B. The machine needs units TC and TMA,
+/// else tj::Error(graph).
+Graph simple_gemm(int load_cycles = 1, int compute_cycles = 2, const Machine& machine = normalised_hopper(),
+                  int sub_tiles = 1);
 
 /// Costs of attention_with_tensor_memory(): cycles, bytes and registers, for one sub-tile of query rows.
 struct TensorMemoryAttention {
@@ -53,9 +61,30 @@ struct TensorMemoryAttention {
 /// SMEM, TMEM; else tj::Error(graph).
 Graph attention_with_tensor_memory(const TensorMemoryAttention& costs, const Machine& machine);
 
-/// Names that example() knows, in a fixed order.
-const std::vector<std::string>& example_names();
-/// The named graph with default parameters; throws tj::Error(graph, invalid_argument) listing the names.
-Graph example(std::string_view name);
+inline constexpr int kMaxSubTiles = 3;  ///< the registers of a block hold no more of these tiles
+inline constexpr int kMaxExampleCost = 65536;
+
+/// The parameters of an example.
+struct ExampleParameters {
+  std::map<std::string, int> costs{};  ///< cycles by the names of Example::costs; those left out have their defaults
+  int sub_tiles = 1;
+  std::optional<Machine> machine{};  ///< none: the example's own
+};
+
+/// A graph that has a name.
+struct Example {
+  std::string name;
+  std::string machine;                             ///< "hopper" or "blackwell"
+  std::vector<std::pair<std::string, int>> costs;  ///< names and defaults: {"gemm", 2}
+};
+
+/// All that example() knows, in a fixed order.
+const std::vector<Example>& examples();
+/// Their names.
+std::vector<std::string> example_names();
+/// Throws tj::Error(graph, invalid_argument) listing the names.
+const Example& find_example(std::string_view name);
+/// The named graph. Throws tj::Error(graph, invalid_argument) that names the parameter, its value and what is allowed.
+Graph example(std::string_view name, const ExampleParameters& parameters = {});
 
 }  // namespace tj::graph

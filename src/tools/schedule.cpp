@@ -6,14 +6,17 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <filesystem>
 #include <limits>
 #include <map>
 #include <optional>
 #include <ostream>
+#include <system_error>
 
 #include <tilejit/error.hpp>
+#include <tilejit/graph_examples.hpp>
 
 #include "arch/arch.hpp"
 #include "arch/named_target.hpp"
@@ -46,6 +49,9 @@ using Flags = std::map<std::string, std::vector<std::string>>;
 
 struct Settings {
   std::string op, target, example, graph_file;
+  std::string machine;             ///< of the example
+  std::vector<std::string> costs;  ///< of the example: "gemm=2"
+  int sub_tiles = 1;
   std::string svg, trace;  ///< files to write
   std::string roles = "joint";
   int streaming_latency = -1;
@@ -81,8 +87,24 @@ constexpr const char* kFooter =
     "Examples:\n"
     "  tj-schedule --op fmha --head-dim 128 --causal true --target sm_90a --svg fmha.svg\n"
     "  tj-schedule --graph-example fa_hopper        attention on normalised costs\n"
+    "  tj-schedule --graph-example fa_hopper --costs gemm=1,exp=2 --sub-tiles 2\n"
     "  tj-schedule --graph FILE --trace trace.json  a graph of your own\n"
     "Exit codes: 0 done, 1 there is no such schedule, 2 bad use or an output that cannot be written.";
+
+void add_example_options(CLI::App& app, Settings& settings) {
+  app.add_option("--graph-example", settings.example,
+                 "instead of an op: simplified_fa, fa_hopper, fa_blackwell or simple_gemm, on normalised costs")
+      ->check(no_flag);
+  app.add_option("--costs", settings.costs, "costs of --graph-example, in cycles, such as gemm=2,exp=1")
+      ->delimiter(',')
+      ->check(no_flag);
+  bounded(app.add_option("--sub-tiles", settings.sub_tiles,
+                         "tiles of rows that --graph-example works on side by side, each with instructions of its own"),
+          1, graph::kMaxSubTiles);
+  app.add_option("--machine", settings.machine,
+                 "machine of --graph-example: hopper, blackwell, sm_90a, ... (default: the example's own)")
+      ->check(no_flag);
+}
 
 void add_options(CLI::App& app, Settings& settings) {
   app.add_option("--op", settings.op,
@@ -94,9 +116,7 @@ void add_options(CLI::App& app, Settings& settings) {
                  "the first known "
                  "architecture)")
       ->check(no_flag);
-  app.add_option("--graph-example", settings.example,
-                 "instead of an op: simplified_fa, fa_hopper, fa_blackwell or simple_gemm, on normalised costs")
-      ->check(no_flag);
+  add_example_options(app, settings);
   app.add_option("--graph", settings.graph_file,
                  cat("instead of an op: a JSON file with a machine, instructions and edges (",
                      document("src/graph/README.md"), ")"))
@@ -157,15 +177,44 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
                   meant_flag(extras.front(), settings.own_flags)));
     if (!settings.target.empty()) bad_use(cat("--target means nothing to ", instead, ": the graph brings its machine"));
   }
+  for (const auto& flag : {"--costs", "--sub-tiles", "--machine"})
+    if (settings.example.empty() && app.count(flag) > 0)
+      bad_use(cat(flag, " means nothing without --graph-example; give both"));
   settings.op_flags = parse_op_flags(extras);
   return std::nullopt;
 }
 
-graph::Graph find_example(const std::string& name) {
+/// {"gemm=2"} -> {gemm: 2}.
+std::map<std::string, int> read_costs(const std::vector<std::string>& words) {
+  std::map<std::string, int> costs;
+  for (const std::string& word : words) {
+    const std::size_t split = word.find('=');
+    int cycles = 0;
+    const char* end = word.data() + word.size();
+    const char* begin = split == std::string::npos ? end : word.data() + split + 1;
+    const auto [read, error] = std::from_chars(begin, end, cycles);
+    if (split == 0 || begin == end || read != end || error != std::errc())
+      bad_use(
+          cat("--costs has '", support::shown(word), "'; allowed are names with whole cycles, such as gemm=2,exp=1"));
+    if (!costs.emplace(word.substr(0, split), cycles).second)
+      bad_use(cat("--costs has '", support::shown(word.substr(0, split)), "' twice; keep one"));
+  }
+  return costs;
+}
+
+graph::Graph find_example(const Settings& settings) {
+  const std::string& name = settings.example;
   const std::vector<std::string> known = graph::example_names();
-  if (std::find(known.begin(), known.end(), name) != known.end()) return graph::example(name);
-  bad_use(cat("--graph-example is '", support::shown(name), "'; allowed are ", ops::joined(known),
-              support::meant(name, known)));
+  if (std::find(known.begin(), known.end(), name) == known.end())
+    bad_use(cat("--graph-example is '", support::shown(name), "'; allowed are ", ops::joined(known),
+                support::meant(name, known)));
+  GraphExample parameters{{}, read_costs(settings.costs), settings.sub_tiles};
+  parameters.machine.name = settings.machine;
+  try {
+    return ops::read_graph(example_graph(name, parameters).json(), name);
+  } catch (const Error& e) {
+    bad_use(e.message);
+  }
 }
 
 /// The target as other tools take it: what was given, else what the environment asks for.
@@ -224,7 +273,7 @@ graph::Graph read_graph(const std::string& path, std::ostream& err) {
 
 Subject of_graph(const Settings& settings, std::ostream& err) {
   Subject subject;
-  subject.graph = settings.example.empty() ? read_graph(settings.graph_file, err) : find_example(settings.example);
+  subject.graph = settings.example.empty() ? read_graph(settings.graph_file, err) : find_example(settings);
   subject.name = subject.graph.name;
   subject.target = subject.graph.machine.name;
   subject.schedule = sched::schedule(subject.graph, settings.options);

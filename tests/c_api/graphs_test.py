@@ -101,6 +101,35 @@ class Graphs(unittest.TestCase):
             self.assertIn(part, LIBRARY.c.tj_last_error())
             self.assertIsNone(out.value)
 
+    def test_examples(self):
+        """Known graphs with their parameters; each mistake names the parameter, its value and what is allowed."""
+        def example(name, parameters=None):
+            out = ctypes.c_char_p(b"before")
+            LIBRARY.check(LIBRARY.c.tj_graph_example(name, parameters, ctypes.byref(out)))
+            return out.value.decode()
+
+        for name in ("simplified_fa", "fa_hopper", "fa_blackwell", "simple_gemm"):
+            known, found = json.loads(graph(name)), without_time(schedule(example(name.encode())))
+            for key in ("ii", "length", "nodes", "certificate"):
+                self.assertEqual(found[key], without_time(schedule(json.dumps({"name": name, **known})))[key], (name, key))
+        two = without_time(schedule(example(b"fa_hopper", b'{"costs": {"gemm": 1, "exp": 2}, "sub_tiles": 2}')))
+        self.assertEqual((two["ii"], two["proven_ii"], len(two["roles"])), (4, True, 3))
+        self.assertEqual([turn["role"] for turn in two["order_barriers"][0]["turns"]], ["compute0", "compute1"])
+        other = json.loads(example(b"simple_gemm", b'{"machine": {"functional_units": {"TC": 1, "TMA": 2}}}'))
+        self.assertEqual(other["machine"]["functional_units"], {"TC": 1, "TMA": 2})
+        for call, part in (((None, None), "name is null"), ((b"fa", None), "example graph 'fa' is not known; use one of simplified_fa, fa_hopper"),
+                           ((b"fa_hopper", b'{"costs": {"gem": 1}}'), "cost 'gem' means nothing to example graph 'fa_hopper'; allowed are tma, gemm, exp"),
+                           ((b"fa_hopper", b'{"costs": {"gemm": -1}}'), "costs.gemm is -1; it must be a whole number from 0 to 65536"),
+                           ((b"fa_hopper", b'{"costs": {"gemm": "2"}}'), "costs.gemm is \"2\"; it must be a whole number from 0 to 65536"),
+                           ((b"fa_hopper", b'{"sub_tiles": 4}'), "sub_tiles is 4; it must be a whole number from 1 to 3"),
+                           ((b"fa_hopper", b'{"subtiles": 2}'), "the document has the key 'subtiles'"),
+                           ((b"fa_hopper", b'{"machine": "ampere"}'), "machine is 'ampere'; allowed are hopper, blackwell, "),
+                           ((b"fa_blackwell", b'{"machine": "hopper"}'), "has no unit 'TMEM'; add it")):
+            with self.assertRaises(tj.TilejitError) as caught:
+                example(*call)
+            self.assertEqual(caught.exception.status, tj.INVALID_ARGUMENT)
+            self.assertIn(part, caught.exception.message)
+
     def test_description(self):
         out = ctypes.c_char_p()
         LIBRARY.check(LIBRARY.c.tj_describe(ctypes.byref(out)))

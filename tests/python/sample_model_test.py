@@ -22,7 +22,7 @@ class Sample(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             done = run("--output-dir", folder)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-            self.assertEqual(len(os.listdir(folder)), 16)
+            self.assertEqual(len(os.listdir(folder)), 20)
             with open(os.path.join(folder, "fa_hopper.svg"), encoding="utf-8") as file:
                 self.assertIn("<svg", file.read())
         for part in ("fa_hopper on hopper (normalised): II 4", "fa_blackwell on blackwell (normalised): II 2", "attention on model:sm_90a", "check    ok"):
@@ -33,6 +33,9 @@ class Sample(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("simple_gemm on blackwell (normalised): II 5", done.stdout)
         self.assertNotIn("fa_hopper", done.stdout)
+        done = run("--graph", "fa_hopper", "--gemm-cycles", "1", "--exp-cycles", "2", "--sub-tiles", "2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("role compute1, 4 warps: O.1 at 6, S.1 at 3, P.1 at 4", done.stdout)
         done = run("--machine", "toaster")
         self.assertEqual(done.returncode, 1)
         self.assertIn("07_python: graph: ", done.stderr)

@@ -51,9 +51,9 @@ class Sample(unittest.TestCase):
         done = self.run_sample("--output-dir", self.folder.name)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         for part in ("fa_hopper on hopper: 5 instructions, 5 edges", "II 4 (proven); units allow 4, recurrences 2", "one iteration takes 9 (proven), 3 in flight",
-                     "fa_blackwell on blackwell: 7 instructions, 7 edges", "role load, 1 warp:", "ring K_load: ", "wrote 16 files"):
+                     "fa_blackwell on blackwell: 7 instructions, 7 edges", "role load, 1 warp:", "ring K: ", "own_kernel on its own machine: 4 instructions, 4 edges", "wrote 20 files"):
             self.assertIn(part, done.stdout)
-        self.assertEqual(sorted(os.listdir(self.folder.name)), sorted(f"{name}.{end}" for name in GRAPHS for end in ("json", "schedule.json", "svg", "trace.json")))
+        self.assertEqual(sorted(os.listdir(self.folder.name)), sorted(f"{name}.{end}" for name in (*GRAPHS, "own_kernel") for end in ("json", "schedule.json", "svg", "trace.json")))
         for name in GRAPHS:
             picture = xml.etree.ElementTree.parse(os.path.join(self.folder.name, name + ".svg")).getroot()
             self.assertTrue(picture.tag.endswith("svg"))
@@ -97,9 +97,21 @@ class Sample(unittest.TestCase):
         self.assertEqual(list(found), ["simple_gemm"])
         self.assertEqual([unit["name"] for unit in found["simple_gemm"]["units"]], ["TC", "EXP", "TMA", "TMEM"])
 
+    def test_sub_tiles(self):
+        """Two sub-tiles: exponentials of one run under products of the other; where they take longer than a product, roles take turns on TC."""
+        for gemm, exp, turns in ((2, 2, False), (1, 2, True), (2, 4, True)):
+            found, nodes = self.schedules("--graph", "fa_hopper", "--sub-tiles", "2", "--gemm-cycles", str(gemm), "--exp-cycles", str(exp))
+            schedule, nodes = found["fa_hopper"], nodes["fa_hopper"]
+            self.assertEqual(schedule["ii"], max(4 * gemm, 2 * exp))
+            self.assertEqual({nodes[each + ".0"]["role"] for each in "SPO"} & {nodes[each + ".1"]["role"] for each in "SPO"}, set())
+            self.assertEqual([[turn["role"] for turn in each["turns"]] for each in schedule["order_barriers"]], [["compute0", "compute1"]] if turns else [])
+        found, _ = self.schedules("--graph", "fa_hopper", "--sub-tiles", "3")
+        self.assertEqual(len(found["fa_hopper"]["nodes"]), 11)
+
     def test_mistakes(self):
         for words, part in ((["--graph", "fa"], "--graph is 'fa'; allowed: simplified_fa"), (["--gemm-cycles", "-1"], "--gemm-cycles"),
-                            (["--graph", "fa_hopper", "--tmem-cycles", "1"], "--tmem-cycles means nothing to fa_hopper"), (["--colour"], "--colour"),
+                            (["--graph", "fa_hopper", "--tmem-cycles", "1"], "--tmem-cycles means nothing to fa_hopper"), (["--colour"], "--colour"), (["--sub-tiles", "4"], "--sub-tiles"),
+                            (["--graph", "fa_hopper", "--machine", "gfx90a"], "machine 'gfx90a' has no unit 'TMA'; add it"),
                             (["--machine", "ampere"], "machine is 'ampere'; allowed are hopper, blackwell"), (["--output-dir", "/dev/null/a"], "/dev/null")):
             done = self.run_sample(*words)
             self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
@@ -121,6 +133,12 @@ class Sample(unittest.TestCase):
             self.assertEqual(self.run_sample("--graph", "fa_hopper", "--output-dir", self.folder.name, *cycles).returncode, 0)
             with open(picture, encoding="utf-8") as by_c, open(os.path.join(self.folder.name, "fa_hopper.svg"), encoding="utf-8") as by_code:
                 self.assertEqual(by_c.read(), by_code.read())
+        done = subprocess.run([program, "1", "1", "2", picture, "2"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("turns on TC: compute0 (O.0 S.0), then compute1 (O.1 S.1)", done.stdout)
+        refused = subprocess.run([program, "1", "1", "2", picture, "4"], capture_output=True, text=True)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("sub_tiles is 4", refused.stderr)
         refused = subprocess.run([program, "-1"], capture_output=True, text=True)
         self.assertEqual(refused.returncode, 2)
         self.assertIn("graph: graph 'graph': instructions[0].cycles is -1", refused.stderr)

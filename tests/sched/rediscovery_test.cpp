@@ -13,6 +13,8 @@
 #include "graph/examples.hpp"
 #include "ops/common/machine.hpp"
 #include "ops/fmha/sm90.hpp"
+#include "ops/op.hpp"
+#include "pipeline.hpp"
 #include "sched/joint/joint.hpp"
 #include "sched/schedule.hpp"
 #include "support/index.hpp"
@@ -257,6 +259,38 @@ TEST_CASE(
   CHECK(lifted.roles == 5);
   CHECK(members(graph, lifted, "correct.0") == Members{"correct.0", "correct.1"});
   CHECK(members(graph, lifted, "s.0") == Members{"s.0", "s.1", "o.0", "o.1"});
+}
+
+// The shipped graph, whose schedule is made with Candidate::copies_apart. For these head dims nothing hangs on that.
+TEST_CASE("Blackwell, the shipped loop: five roles from costs alone, as with copies that are held apart") {
+  const arch::Arch& arch = *arch::find("sm_100a");
+  const ops::Op& op = *ops::find("fmha");
+  for (const char* head_dim : {"64", "128"}) {
+    CAPTURE(head_dim);
+    const ops::Request request = op.requests_for({{"dtype", {"f16"}}, {"head-dim", {head_dim}}}, arch).front();
+    const graph::Graph graph = choose(op, request, arch).candidate.graph;
+    sched::Options apart;
+    apart.copies_apart = true;
+    const sched::Schedule held = sched::schedule(graph, apart), found = sched::schedule(graph);
+    CHECK(found.proven_ii);
+    CHECK(found.proven_length);
+    CHECK(found.ii == held.ii);
+    CHECK(found.length == held.length);
+    REQUIRE(found.roles.size() == 5);
+    const auto role = [&](const char* name) { return found.role[at(graph.node_index(name))]; };
+    CHECK(role("load_k") == role("load_v"));
+    CHECK(role("qk.0") == role("pv_0.1"));
+    CHECK(role("maximum.0") == role("weights_0.0"));
+    CHECK(role("maximum.1") == role("weights_0.1"));
+    CHECK(role("correct.0") == role("correct.1"));
+    CHECK(std::set<int>{role("load_k"), role("qk.0"), role("maximum.0"), role("maximum.1"), role("correct.0")}.size() ==
+          5);
+    // A correction that never moved the output would have room in a softmax role at head dim 128.
+    graph::Graph light = graph;
+    for (graph::Node& node : light.nodes)
+      if (node.body == "correct") node.warp_cycles = node.cycles;
+    CHECK(sched::schedule(light).roles.size() == (head_dim == std::string("128") ? 4 : 5));
+  }
 }
 
 TEST_CASE("one limit at a time: the certificate names what binds") {

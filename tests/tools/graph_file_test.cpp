@@ -97,3 +97,31 @@ TEST_CASE("bad use names the flag") {
   refused({"--graph", data("fa_hopper.json"), "--target", "sm_90a"}, "--target");
   refused({"--graph", data("fa_hopper.json"), "--causal"}, "--causal");
 }
+
+TEST_CASE("an example takes costs, sub-tiles and a machine; wrong ones are bad use, by name") {
+  const ToolRun turns = run_schedule({"--graph-example", "fa_hopper", "--costs", "gemm=1,exp=2", "--sub-tiles", "2"});
+  REQUIRE(turns.code == 0);
+  CHECK(has(turns.out, "II 4 (proven), length 7 (proven)"));
+  CHECK(has(turns.out, "turns on TC: compute0 (O.0 S.0), then compute1 (O.1 S.1)"));
+  const ToolRun other =
+      run_schedule({"--graph-example", "simple_gemm", "--machine", "blackwell", "--costs", "compute=5"});
+  REQUIRE(other.code == 0);
+  CHECK(has(other.out, "simple_gemm for blackwell (normalised)"));
+  CHECK(has(other.out, "II 5 (proven)"));
+  const auto refused = [](std::vector<std::string> words, const char* part) {
+    const ToolRun result = run_schedule(words);
+    CHECK(result.code == 2);
+    CHECK_MESSAGE(has(result.err, part), result.err);
+  };
+  const std::string example = "--graph-example", name = "fa_hopper";
+  refused({example, name, "--costs", "tmem=1"}, "cost 'tmem' means nothing to example graph 'fa_hopper'; allowed are");
+  refused({example, name, "--costs", "gemm"}, "--costs has 'gemm'; allowed are names with whole cycles, such as");
+  refused({example, name, "--costs", "gemm=2x"}, "--costs has 'gemm=2x'");
+  refused({example, name, "--costs", "gemm=-1"},
+          "cost 'gemm' of example graph 'fa_hopper' is -1; allowed are 0 to 65536");
+  refused({example, name, "--costs", "gemm=1,gemm=2"}, "--costs has 'gemm' twice; keep one");
+  refused({example, name, "--sub-tiles", "4"}, "--sub-tiles");
+  refused({example, name, "--machine", "toaster"}, "machine is 'toaster'; allowed are hopper, blackwell");
+  refused({"--graph", data("fa_hopper.json"), "--costs", "gemm=2"}, "--costs means nothing without --graph-example");
+  refused({"--op", "fmha", "--sub-tiles", "2"}, "--sub-tiles means nothing without --graph-example");
+}

@@ -246,7 +246,10 @@ class Builder : private FmhaBuilder {
   int correct(int c) {
     Node n = numbered("Correction", "correct", kTiles);  // one object, for both sub-tiles
     n.name = cat("correct.", c);
-    return work(std::move(n), costs_.exchange, {});
+    const int index = work(std::move(n), costs_.exchange, {});
+    // It looks at factors, and seldom moves anything. Where it does, no other instruction of its role may have to wait.
+    node(index).warp_cycles = std::max(costs_.exchange, costs_.correction);
+    return index;
   }
 
   struct SubTile {

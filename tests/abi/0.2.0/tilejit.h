@@ -321,24 +321,6 @@ TJ_C_API tj_status tj_plan_get_info(const tj_plan* plan, tj_plan_info* info);
 TJ_C_API tj_status tj_plan_run(const tj_plan* plan, void* const* addresses, size_t count, void* workspace,
                                void* stream);
 
-/* ---- graphs of your own ---- */
-
-/* Schedules a dependence graph, as tj::schedule() (graph.hpp) does; needs no runtime and no device.
- *
- * graph_json: src/graph/README.md has the format. options_json: members of tj::ScheduleOptions, such as
- * {"max_stages": 2, "turns": false}; null or "": defaults. format says what *out is:
- *   - null or "json": the schedule, whose keys src/sched/README.md has;
- *   - "text": a listing; "svg": a picture; "trace": events for Perfetto or chrome://tracing;
- *   - "verify": what Schedule::verify() finds, a line each; "" when the schedule is right.
- * *out lives until this thread's next tj_schedule(); on failure it is null. */
-TJ_C_API tj_status tj_schedule(const char* graph_json, const char* options_json, const char* format, const char** out);
-/* Reads and checks a graph as tj::Graph::parse() does. format says what *out is:
- *   - null or "json": the graph, without members that have their defaults;
- *   - "text": a listing;
- *   - "machine": the description of its machine as a JSON object, even when the graph only names the machine.
- * *out lives until this thread's next tj_graph(); on failure it is null. */
-TJ_C_API tj_status tj_graph(const char* graph_json, const char* format, const char** out);
-
 /* ---- devices and memory ---- */
 
 /* The first GPU, else TJ_CPU with the model. Under a target of a GPU it is that vendor's first GPU, present or not:
@@ -391,6 +373,7 @@ TJ_C_API const char* tj_build_id(void);
 
 #include "custom.h"
 #include "experts.h"
+#include "graphs.h"
 #include "preparation.h"
 #include "recurrence.h"
 #include "remote.h"
