@@ -77,8 +77,9 @@ enum class Scales : std::int32_t { tensor = 0, block = 1, row = 2 };
 /// not compile is a tj::Error with its line. src/ops/gemm/README.md has what texts may use.
 ///
 /// Ladder (ladder.hpp): rungs 1 to 9, named v1 to v9, on Hopper and where there is tensor memory. Each drops a
-/// restriction of the one before; rung 10, v10, is the op's own kernel. Example: samples/02_gemm_ladder. v1 serves M <=
-/// 64, N <= 256 and K <= 64; v2 serves M <= 64 and N <= 256; both have no batch. The others serve all sizes. Operands
+/// restriction of the one before; rung 10, v10, is the op's own kernel, in the best tile whose blocks
+/// have two consumers. Example: samples/02_gemm_ladder. v1 serves M <=
+/// 128, N <= 128 and K <= 64; v2 serves M <= 128 and N <= 128; both have no batch. The others serve all sizes. Operands
 /// are f16 or bf16.
 struct GemmArgs {
   static constexpr const char* kOp = "gemm";

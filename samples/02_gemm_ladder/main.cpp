@@ -1,7 +1,8 @@
 // One matrix product on ten rungs. The graph is the same; from rung to rung more is left to the scheduler, up to the
-// kernel that tj::gemm uses. Runs each, checks it, and says what its schedule changed.
+// kernel that tj::gemm uses. Runs each, checks it, and says what it adds and what that changed: in the schedule, and in
+// the kernel's source.
 //
-//   02_gemm_ladder [--rungs all|v1,v4,...] [--size M,N,K] [--json FILE] [--markdown FILE]
+//   02_gemm_ladder [--rungs all|v1,v4,...] [--size M,N,K] [--lines N] [--json FILE] [--markdown FILE]
 //
 // d = a b^T: a [M, K] and b [N, K] are f16 or bf16, rows contiguous; sums are f32. v1 and v2 serve one tile, and run on
 // that part of the size. Exits 0 when every rung is right, 1 when one is not, 2 when something could not run.
@@ -17,8 +18,10 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "common/arguments.hpp"
@@ -26,8 +29,11 @@
 #include "common/gemm_reference.hpp"
 #include "common/half.hpp"
 #include "common/ladder_report.hpp"
+#include "common/lines_report.hpp"
 #include "common/output.hpp"
 #include "common/random.hpp"
+#include "common/rung_texts.hpp"
+#include "common/schedule_summary.hpp"
 
 namespace {
 
@@ -40,6 +46,8 @@ constexpr const char* kUsage =
     "  --target sm_90a|model:sm_90a\n"
     "                          default: the first GPU, else the model; TJ_TARGET says the same\n"
     "  --dtype f16|bf16        default f16\n"
+    "  --lines N               lines of each rung's schedule and source that are shown, of those that differ from the "
+    "rung before (default 8). Kernels are compiled anew for it; 0: they come from the cache, and no source is shown\n"
     "  --json FILE --markdown FILE\n"
     "                          the table in these forms as well\n"
     "  --rounds N --calls N    a time is the median of so many rounds of so many calls in a row (default: 7 and 20 on "
@@ -50,9 +58,9 @@ constexpr const char* kUsage =
 
 constexpr tj::Device kHost{tj::DeviceKind::cpu, 0};
 constexpr int kRungs = 10;
-constexpr std::int64_t kTileM = 64, kTileN = 256, kTileK = 64;  // what v1 and v2 serve (tilejit/ladder.hpp)
-constexpr std::size_t kGuard = 1024;                            // elements behind d that nobody may touch
-constexpr std::uint16_t kPoison = 0xffff;                       // NaN: what a kernel leaves out is seen
+constexpr std::int64_t kTileM = 128, kTileN = 128, kTileK = 64;  // what v1 and v2 serve (tilejit/gemm.hpp)
+constexpr std::size_t kGuard = 1024;                             // elements behind d that nobody may touch
+constexpr std::uint16_t kPoison = 0xffff;                        // NaN: what a kernel leaves out is seen
 
 struct Size {
   std::int64_t m = 0, n = 0, k = 0;
@@ -171,16 +179,24 @@ tj::GemmArgs args_of(const Problem& p, tj::Device device, const Settings& settin
   return args;
 }
 
+/// The texts of a rung's kernel that are compared with those of the rung before.
+struct Texts {
+  std::string schedule, unit;
+};
+
 /// Runs a rung once over a poisoned result and compares.
 samples::Rung check(tj::Runtime& runtime, tj::Device device, const Settings& settings, int rung, const Size& size,
-                    Problem& p) {
+                    Problem& p, Texts& texts) {
   samples::Rung result;
   result.name = "v" + std::to_string(rung);
+  result.adds = samples::rung_adds(rung);
   result.m = size.m, result.n = size.n, result.k = size.k;
   const tj::GemmArgs args = args_of(p, device, settings, size);
   const tj::KernelReport report = tj::Ladder(runtime).prepare(args, rung);
   result.kernel = report.name;
   result.schedule = samples::schedule_facts(report.schedule_json);
+  texts = {samples::schedule_summary(report.schedule_json, ""),
+           samples::code_lines(samples::text_of_file(report.source_path), report.name)};
   std::fill(p.d.begin(), p.d.end(), kPoison);
   runtime.copy(p.d_memory.get(), device, p.d.data(), kHost, p.d.size() * 2);
   tj::Ladder(runtime).run(args, rung);
@@ -240,6 +256,12 @@ int main_checked(int argc, char** argv) {
   }
   tj::Options options;
   options.target = words.take("--target");
+  const std::size_t lines = words.take_number("--lines", 0, 10000).value_or(8);
+  std::optional<samples::SourceFolder> sources;
+  if (lines > 0) {
+    options.dump_dir = sources.emplace().path();
+    options.use_disk_cache = false;  // sources are those of kernels that are made now
+  }
   tj::Runtime runtime(options);
   const bool on_model = options.target && options.target->rfind("model:", 0) == 0;
   const tj::Device device = on_model ? kHost : runtime.default_device();
@@ -254,17 +276,25 @@ int main_checked(int argc, char** argv) {
               ladder.device.c_str(), static_cast<unsigned long long>(settings.seed), ladder.timing_text().c_str());
 
   std::map<Size, Problem> problems;
+  Texts texts;  // of the rung before
   for (const int rung : settings.rungs) {
     const Size size = size_of_rung(rung, settings.size);
     if (problems.count(size) == 0) problems.emplace(size, make_problem(runtime, device, settings, size));
-    ladder.rungs.push_back(check(runtime, device, settings, rung, size, problems.at(size)));
+    Texts now_texts;
+    ladder.rungs.push_back(check(runtime, device, settings, rung, size, problems.at(size), now_texts));
     samples::Rung& now = ladder.rungs.back();
-    if (ladder.rungs.size() > 1) now.changes = samples::rung_changes(ladder.rungs[ladder.rungs.size() - 2], now);
+    if (ladder.rungs.size() > 1) {
+      now.changes = samples::rung_changes(ladder.rungs[ladder.rungs.size() - 2], now);
+      now.schedule_lines = samples::changed_lines(texts.schedule, now_texts.schedule);
+      now.unit_lines = samples::changed_lines(texts.unit, now_texts.unit);
+    }
+    texts = std::move(now_texts);
+    std::printf("\n%s", samples::rung_paragraph(now, lines).c_str());
   }
   time_rungs(runtime, device, settings, problems, ladder);
   std::printf("\n%s\n", samples::ladder_text(ladder).c_str());
   write_file(settings.json, samples::ladder_json(ladder));
-  write_file(settings.markdown, samples::ladder_markdown(ladder));
+  write_file(settings.markdown, samples::ladder_markdown(ladder, lines));
   std::printf("check    %s: each rung against f64 within %.0e, and nothing written beside the result\n",
               ladder.right() ? "ok" : "WRONG", samples::max_gemm_error(settings.dtype));
   return ladder.right() ? 0 : 1;

@@ -52,6 +52,15 @@ std::vector<std::string> cells(const Ladder& ladder, std::size_t i) {
           sentence(rung.changes)};
 }
 
+/// Some of the lines, and a word of the rest.
+std::string some_lines(const char* of, const std::vector<std::string>& lines, std::size_t most) {
+  if (lines.empty()) return {};
+  std::string text = format("  %s, lines that change:\n", of);
+  for (std::size_t i = 0; i < std::min(lines.size(), most); ++i) text += "    " + lines[i] + "\n";
+  if (lines.size() > most) text += format("    and %zu more\n", lines.size() - most);
+  return text;
+}
+
 const std::vector<std::string> kLadderColumns = {"rung",
                                                  "M x N x K",
                                                  "us",
@@ -115,7 +124,12 @@ std::string ladder_text(const Ladder& ladder) {
   return text;
 }
 
-std::string ladder_markdown(const Ladder& ladder) {
+std::string rung_paragraph(const Rung& rung, std::size_t lines) {
+  return rung.name + ": " + rung.adds + "\n" + some_lines("schedule", rung.schedule_lines, lines) +
+         some_lines("unit", rung.unit_lines, lines);
+}
+
+std::string ladder_markdown(const Ladder& ladder, std::size_t lines) {
   std::string text = "# The ladder of a matrix product\n\n" + ladder.target + " on " + ladder.device + ", " +
                      ladder.dtype + "; " + ladder.timing_text() + ".\n\n|";
   for (const std::string& column : kLadderColumns) text += " " + column + " |";
@@ -125,7 +139,15 @@ std::string ladder_markdown(const Ladder& ladder) {
     text += "\n|";
     for (const std::string& cell : cells(ladder, i)) text += " " + cell + " |";
   }
-  return text + "\n";
+  text += "\n";
+  for (const Rung& rung : ladder.rungs) {
+    if (rung.adds.empty()) continue;
+    const std::string paragraph = rung_paragraph(rung, lines);
+    const std::size_t first = paragraph.find('\n') + 1;
+    text += "\n" + paragraph.substr(0, first);
+    if (first < paragraph.size()) text += "\n```\n" + paragraph.substr(first) + "```\n";
+  }
+  return text;
 }
 
 std::string ladder_json(const Ladder& ladder) {
@@ -157,6 +179,9 @@ std::string ladder_json(const Ladder& ladder) {
                             {"walk", rung.schedule.walk},
                             {"certificate", rung.schedule.certificate},
                             {"changes", rung.changes},
+                            {"adds", rung.adds},
+                            {"schedule_lines", rung.schedule_lines},
+                            {"unit_lines", rung.unit_lines},
                             {"error", rung.error},
                             {"limit", rung.limit},
                             {"rows_compared", rung.rows_compared},

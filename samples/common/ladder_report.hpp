@@ -20,6 +20,9 @@ struct Rung {
   bool guarded = true;  ///< nothing was written beside the result
   ScheduleFacts schedule;
   std::vector<std::string> changes;  ///< since the rung before
+  std::string adds;                  ///< what the rung adds, in a sentence or two
+  /// Lines of the schedule and of the kernel's source that the rung before lacks ("+ ..."), or has alone ("- ...").
+  std::vector<std::string> schedule_lines, unit_lines;
 
   double tflops() const {
     return ms > 0 ? 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) / ms * 1e-9 : 0;
@@ -44,7 +47,10 @@ struct Ladder {
 std::vector<std::string> rung_changes(const Rung& before, const Rung& now);
 
 std::string ladder_text(const Ladder& ladder);
-std::string ladder_markdown(const Ladder& ladder);
+/// A paragraph for the rung: what it adds, then lines that changed, at most `lines` of the schedule and of the source.
+std::string rung_paragraph(const Rung& rung, std::size_t lines);
+/// With a paragraph for each rung whose `adds` is given.
+std::string ladder_markdown(const Ladder& ladder, std::size_t lines);
 std::string ladder_json(const Ladder& ladder);
 
 }  // namespace tj::samples

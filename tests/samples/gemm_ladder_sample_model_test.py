@@ -43,23 +43,33 @@ class Sample(unittest.TestCase):
             self.assertLessEqual(rung["error"], rung["limit"])
             self.assertEqual(rung["rows_compared"], rung["m"])
         self.assertEqual([rungs[v]["k"] for v in ("v1", "v2", "v3")], [64, 136, 136])
-        self.assertEqual([rungs[v]["m"] for v in ("v1", "v2", "v3")], [64, 64, 100])
+        self.assertEqual([rungs[v]["m"] for v in ("v1", "v2", "v3")], [100, 100, 100])
+        self.assertEqual([rungs[v]["n"] for v in ("v1", "v2", "v3")], [128, 128, 300])
         self.assertIsNone(rungs["v3"]["gain"])
         self.assertIsNotNone(rungs["v4"]["gain"])
-        self.assertEqual([len(rungs[v]["roles"]) for v in ("v6", "v7")], [1, 2])
+        self.assertEqual([len(rungs[v]["roles"]) for v in ("v6", "v7")], [1, 3])  # copies, a consumer and what stores
         self.assertEqual([rungs[v]["slots"]["a"] for v in ("v4", "v5", "v8")], [1, 2, 4])
         self.assertEqual([rungs[v]["cluster"] for v in ("v8", "v9")], [1, 2])
         self.assertGreater(rungs["v4"]["ii"], rungs["v5"]["ii"])
         self.assertTrue(any("load_a" in change for change in rungs["v4"]["changes"]))
         self.assertTrue(any(change == "b: one copy for 1 -> 2 blocks" for change in rungs["v9"]["changes"]))
+        for name, rung in rungs.items():  # a paragraph each: what it adds, and lines that change
+            self.assertIn(f"\n{name}: {rung['adds']}\n", done.stdout)
+            if name not in ("v1", "v2"):
+                self.assertTrue(any(line.startswith("+ ") for line in rung["unit_lines"]), name)
+        self.assertTrue(any(line.startswith("+ static constexpr unsigned kSlots = 2") for line in rungs["v5"]["unit_lines"]), rungs["v5"]["unit_lines"])
+        self.assertTrue(any(line.startswith("+ role store") for line in rungs["v7"]["schedule_lines"]), rungs["v7"]["schedule_lines"])
+        self.assertFalse([line for line in rungs["v5"]["unit_lines"] if "_v5" in line or "//" in line])
         with open(self.file("l.md"), encoding="utf-8") as file:
             text = file.read()
+        self.assertIn(f"\nv4: {rungs['v4']['adds']}\n", text)
         for rung in rungs.values():
             self.assertIn(f"| {rung['rung']} |", text)
 
     def test_some_in_bf16(self):
-        done = self.run_sample("--rungs", "v5,v3", "--size", "70,20,64", "--dtype", "bf16")
+        done = self.run_sample("--rungs", "v5,v3", "--size", "70,20,64", "--dtype", "bf16", "--lines", "0")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertNotIn("unit, lines", done.stdout)
         self.assertLess(done.stdout.index("\nv5"), done.stdout.index("\nv3"))
 
     def test_mistakes(self):

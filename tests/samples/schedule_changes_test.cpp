@@ -11,6 +11,7 @@
 #include "common/gemm_reference.hpp"
 #include "common/half.hpp"
 #include "common/ladder_report.hpp"
+#include "common/lines_report.hpp"
 #include "common/random.hpp"
 #include "common/schedule_changes.hpp"
 
@@ -84,13 +85,33 @@ TEST_CASE("the ladder's table, JSON and Markdown say the same; a gain needs equa
   CHECK(json["rungs"][2]["ii"] == 450);
   CHECK(json["rungs"][2]["slots"]["b"] == 2);
   CHECK(json["rungs"][2]["changes"].size() == ladder.rungs[2].changes.size());
-  for (const std::string& text : {tj::samples::ladder_text(ladder), tj::samples::ladder_markdown(ladder)})
+  for (const std::string& text : {tj::samples::ladder_text(ladder), tj::samples::ladder_markdown(ladder, 8)})
     for (const char* part : {"v3", "1.50x", "450", "load, all", "a 2, b 2", "II 900 -> 450 cycles"})
       CHECK(text.find(part) != std::string::npos);
   CHECK(ladder.right());
   ladder.rungs[1].error = NAN;
   CHECK_FALSE(ladder.right());
   CHECK(tj::samples::ladder_text(ladder).find("WRONG") != std::string::npos);
+}
+
+TEST_CASE("lines of two sources that differ: once each, without places, comments, the kernel's name and its notes") {
+  const std::string before = tj::samples::code_lines(
+                        "struct k_v4 {\n  int slots = 1;  // of a\n}\n  dev::wait_full<11, RingA>(shared);\n  "
+                        "dev::warp_sync<3>();\nTJ_NOTES(\nx",
+                        "k_v4"),
+                    now = tj::samples::code_lines(
+                        "struct k_v5 {\n  int slots = 2;\n  dev::wait_full<4, RingA>(shared);\n  "
+                        "dev::wait_full<5, RingA>(shared);\n  dev::at_node<2>(s);\n  dev::warp_sync<9>();\n",
+                        "k_v5");
+  CHECK(before == "int slots = 1;\ndev::wait_full<RingA>(shared);\ndev::warp_sync();\n");
+  CHECK(tj::samples::changed_lines(before, now) == Words{"+ int slots = 2;", "- int slots = 1;"});
+  CHECK(tj::samples::changed_lines(now, now).empty());
+  Rung rung;
+  rung.name = "v5";
+  rung.adds = "Two slots.";
+  rung.unit_lines = tj::samples::changed_lines(before, now);
+  CHECK(tj::samples::rung_paragraph(rung, 1) ==
+        "v5: Two slots.\n  unit, lines that change:\n    + int slots = 2;\n    and 1 more\n");
 }
 
 TEST_CASE("the reference of products: exact where a sum is, and every row of a small one") {

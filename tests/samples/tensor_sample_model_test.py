@@ -48,7 +48,7 @@ class Samples(unittest.TestCase):
             ladder = json.load(file)
         self.assertTrue(ladder["right"])
         rungs = {rung["rung"]: rung for rung in ladder["rungs"]}
-        self.assertEqual([len(rungs[name]["roles"]) for name in ("v6", "v7")], [1, 3])  # copies, products and what stores
+        self.assertEqual([len(rungs[name]["roles"]) for name in ("v6", "v7")], [1, 4])  # copies, products, what reads sums and what stores
         self.assertEqual([rungs[name]["cluster"] for name in ("v7", "v9")], [1, 2])
 
 

@@ -55,7 +55,7 @@ TEST_CASE("rungs of the ladder are shown as they are constrained") {
     REQUIRE(result.code == 0);
     const auto json = nlohmann::json::parse(result.out);
     CHECK(has(json["kernel"].get<std::string>(), std::string("_") + rung));
-    CHECK(json["roles"].size() == (std::string(rung) == "v8" ? 3 : 1));  // a role for each operand's copies
+    CHECK(json["roles"].size() == (std::string(rung) == "v8" ? 4 : 1));  // a role for each operand's copies
     CHECK(json["walk"] == (std::string(rung) == "v8" ? "persistent" : "one_tile"));
     CHECK(json["ii"].get<int>() < ii);
     ii = json["ii"];

@@ -8,10 +8,12 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <tuple>
 
 #include "ops/common/choice_shelf.hpp"
 #include "ops/common/tensor_checks.hpp"
+#include "ops/gemm/family.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "ops/gemm/params.cuh"
 #include "ops/gemm/rates.hpp"
@@ -243,6 +245,21 @@ Kernel choose_gemm(const ProblemKey& problem, const arch::Arch& arch) {
 
 GemmChoice choose_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch) {
   return GemmChoice::of(choose_gemm(gemm_problem_key(sizes, kernel), arch).choice);
+}
+
+std::optional<GemmChoice> choose_gemm_consumers(const ProblemKey& problem, const arch::Arch& arch) {
+  const GemmFamily& family = gemm_family(arch);
+  if (family.consumers == nullptr) return {};
+  struct Consumers;  // has a shelf of its own: rating all tiles takes longer than a launch
+  const bool kept = lasts(arch);
+  if (const Kernel* made = kept ? ChoiceShelf<Consumers>::find(problem, arch) : nullptr)
+    return GemmChoice::of(made->choice);
+  for (const RankedGemm& ranked : rank_gemm(gemm_sizes(problem), gemm_kernel(problem.kind), arch)) {
+    if (family.consumers(gemm_tiles()[static_cast<std::size_t>(ranked.choice.tile)]) < 2) continue;
+    if (kept) ChoiceShelf<Consumers>::keep(problem, arch, gemm_kernel_of(problem, ranked.choice));
+    return ranked.choice;
+  }
+  return {};
 }
 
 double gemm_split_cycles(const GemmSizes& sizes, const GemmKernel& kernel, int tile, const arch::Arch& arch) {

@@ -87,8 +87,10 @@ struct GemmFamily {
   /// Do two blocks of the same columns multiply as one (Graph::pairs)? Then b is in shared memory once for both, half
   /// in each. Null: none do.
   bool (*in_pairs)(const GemmKernel& kernel) = nullptr;
-  /// The tile of a rung, a place in gemm_tiles(). Null: it serves none.
+  /// The tile of a rung that serves all sizes, a place in gemm_tiles(). Null: it serves none.
   int (*rung_tile)(const GemmRung& rung) = nullptr;
+  /// Consumers of a block with this tile: each has sums of its own and stores them. Null where rung_tile is.
+  int (*consumers)(const GemmTile& tile) = nullptr;
 
   /// The ways to make a kernel that the arch serves. iterations: of the tile that they are rated by.
   std::vector<Candidate> (*candidates)(const GemmKernel& kernel, const arch::Arch& arch, double iterations);

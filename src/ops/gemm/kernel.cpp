@@ -154,7 +154,11 @@ class Gemm final : public Described<GemmArgs, gemm_from_c> {
   std::optional<int> rung_choice(const ProblemKey& problem, int rung, const arch::Arch& arch) const override {
     GemmKernel kernel = gemm_kernel(problem.kind);
     check_gemm_rung(rung, gemm_sizes(problem), kernel.dtype);
-    if (rung == kNoGemmRung || rung == kGemmOwnRung) return {};
+    if (rung == kNoGemmRung) return {};
+    if (rung == kGemmOwnRung) {
+      const auto choice = choose_gemm_consumers(problem, arch);
+      return choice ? std::optional(choice->number()) : std::nullopt;
+    }
     check_no_limit("gemm", gemm_sizes(problem).max_sms, kGemmRungs[rung].name);
     if (kernel.whole())
       refuse("gemm", Code::unsupported,

@@ -8,9 +8,10 @@ namespace {
 
 using support::cat;
 
-/// The tile of a rung by the arch's family. The usual family's stands for a family that serves no rung, and for no
-/// arch.
+/// The tile of a rung. One that serves a single tile has the same on every arch. Of others the arch's family says it;
+/// the usual family's stands for a family that serves no rung, and for no arch.
 int tile_of(const GemmRung& rung, const arch::Arch* arch) {
+  if (rung.max_tiles == 1) return place_of(kLoneTile);
   const GemmFamily* family = arch == nullptr ? nullptr : find_gemm_family(*arch);
   return (family != nullptr && family->rung_tile != nullptr ? *family : usual_gemm_family()).rung_tile(rung);
 }
@@ -35,20 +36,19 @@ void check_gemm_rung(int rung, const GemmSizes& sizes, DType dtype) {
   if (size_of(dtype) != 2)
     refuse("gemm", Code::unsupported,
            cat("rung is ", limits.name, " and a.dtype is ", to_string(dtype), "; allowed with a rung: f16, bf16"));
-  GemmKernel kernel;
-  set_gemm_rung(kernel, rung, nullptr);
-  const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
   const auto most = [&](const char* name, std::int64_t value, std::int64_t allowed) {
     if (value > allowed)
       refuse("gemm", Code::unsupported,
-             cat("rung is ", limits.name, " and ", name, " is ", value, "; allowed: at most ", allowed));
+             cat("rung is ", limits.name, " and ", name, " is ", value, "; allowed: at most ", allowed, ", as ",
+                 limits.name, " does one tile of ", gemm_tile_name(kLoneTile),
+                 limits.max_iterations == 1 ? " and one iteration of it" : ""));
   };
   if (limits.max_tiles == 1) {
-    most("M", sizes.m, tile.block_m);
-    most("N", sizes.n, tile.block_n);
+    most("M", sizes.m, kLoneTile.block_m);
+    most("N", sizes.n, kLoneTile.block_n);
     most("the batch", sizes.batch, 1);
   }
-  if (limits.max_iterations == 1) most("K", sizes.k, tile.block_k);
+  if (limits.max_iterations == 1) most("K", sizes.k, kLoneTile.block_k);
 }
 
 }  // namespace tj::ops

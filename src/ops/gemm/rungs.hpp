@@ -1,25 +1,30 @@
 // The rungs of the matrix product's ladder: constraints on one graph, from a loop that one role runs step by step to
 // the op's own kernel.
 //
-// Decides what each rung leaves to the scheduler. Which tile it has is the family's to say. Invariant: no rung has node
+// Decides what each rung leaves to the scheduler, and the tile of rungs that serve one tile. Which tile the others have
+// is the family's to say. Invariant: no rung has node
 // bodies or a graph of its own beyond the kind of its copies. Each gives the scheduler at least the freedom of the rung
-// before, and the last leaves out nothing.
+// before. The last leaves out nothing: it is the op's own kernel, of a tile whose blocks have two consumers.
 #pragma once
 
 #include <span>
+
+#include "ops/gemm/tiles.hpp"
 
 namespace tj::ops {
 
 /// One rung of the ladder: what is not left to the scheduler and to the choice of a grid. 0 is no limit.
 struct GemmRung {
   const char* name;
-  bool thread_copies = false;  ///< the role's own threads bring the operands, not the copy engine
+  bool thread_copies = false;  ///< the role's own threads bring the operands and store d, not the copy engine
   int max_slots = 0, max_stages = 0;
   bool one_role = false;
   bool tile_a_block = false;  ///< no block does a second tile; row by row, in place of groups of rows
   int max_tiles = 0, max_iterations = 0;
   int cluster = 1;  ///< blocks that share copies; of the last rung, the choice decides
 };
+/// The tile of rungs that serve a single one, whichever family multiplies.
+inline constexpr GemmTile kLoneTile{128, 128, 64};
 inline constexpr int kNoGemmRung = 0, kGemmOwnRung = 10;
 inline constexpr int kAnyOfRung = 0;
 

@@ -27,8 +27,8 @@ constexpr int kNarrow = 32;                                      // columns
 // Registers of a role that stores: 32 sums of a part, as many of c, of bias and on their way, addresses.
 constexpr int kStoreRegisters = 120;
 
-// The tiles of rungs: a product has 128 rows, and that of a pair of blocks 256.
-constexpr GemmTile kRungTile{128, 256, 64}, kPairTile{128, 256, 64, 2, 1};
+// The tile of a pair's rung: 256 x 256. Other rungs have the one tile that all have in common.
+constexpr GemmTile kPairTile{128, 256, 64, 2, 1};
 
 // Every unit and fact that is read for the family.
 const arch::Needs& kNeeds = support::lasting<arch::Needs>(
@@ -141,7 +141,8 @@ const GemmFamily& gemm_sm100() {
           },
       .stores_beside = stores_beside,
       .in_pairs = in_pairs,
-      .rung_tile = [](const GemmRung& rung) { return rung.cluster > 1 ? place_of(kPairTile) : place_of(kRungTile); },
+      .rung_tile = [](const GemmRung& rung) { return rung.cluster > 1 ? place_of(kPairTile) : place_of(kLoneTile); },
+      .consumers = [](const GemmTile& tile) { return tile.block_m / product_rows(tile); },
       .candidates = candidates,
   };
   return family;

@@ -32,7 +32,7 @@ constexpr int kMostConsumers = 3;
 // Sums of three consumers: 160 registers a thread are left for each, of which its sums take 80 (tests/ops/gemm/
 // compile_test.cpp).
 constexpr int kMostSums = 3 * 64 * 160;
-// The tiles of every rung but the last, whose sizes choose it: one consumer.
+// The tiles of rungs that serve all sizes, but for the last, whose sizes choose it: one consumer.
 constexpr GemmTile kRungTile{64, 256, 64}, kClusterTile{64, 256, 64, 2, 1};
 
 // Registers of a consumer beside its sums: addresses, counters and the part of d that its store works on. Example: 64 x
@@ -253,7 +253,9 @@ class Builder : GemmRingsBuilder {
   void consumer(int c, const Operands& ab) {
     const int begin = add(numbered("Consumer", "begin", c, Scope::tile_begin));
     const int sums = tile_.consumer_rows() * tile_.sum_columns() / (arch_.warps_per_group * arch_.warp_size);
-    int registers = sums + (tile_.reads ? kFewRegisters : kContextRegisters);
+    // Consumers of one role store one behind the other, with the same registers.
+    const bool alone = c == 0 || !gemm_rung(kernel_).one_role;
+    int registers = sums + (!alone ? 0 : tile_.reads ? kFewRegisters : kContextRegisters);
     if (tile_.promotes()) registers = std::max(registers, sums + partial_registers(sums) + kLoopRegisters);
     if (tile_.promotes()) return promoted(c, begin, registers, ab);
     const int mma = product("Consumer", c, registers);
@@ -360,6 +362,7 @@ const GemmFamily& gemm_sm90() {
       .gates = true,
       .quantises = true,
       .rung_tile = [](const GemmRung& rung) { return rung.cluster > 1 ? place_of(kClusterTile) : place_of(kRungTile); },
+      .consumers = [](const GemmTile& tile) { return tile.consumers(); },
       .candidates = candidates,
   };
   return family;

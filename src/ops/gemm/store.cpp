@@ -33,7 +33,7 @@ int gemm_store(const GemmKernel& kernel, bool in_pairs) {
   const bool full = tile.promotes() && tile.blocks() > 1 && tile.sum_columns() > kMostPromotedColumns;
   const int columns = static_cast<int>(kernel.columns(tile.block_n));
   const bool may_stage = kernel.out != DType::f32 && !kernel.quantises() && columns % gemm::kSwizzleColumns == 0 &&
-                         kernel.rung == kNoGemmRung && !full && tile.consumer_rows() == gemm::kRowsPerConsumer &&
+                         !gemm_rung(kernel).thread_copies && !full && tile.consumer_rows() == gemm::kRowsPerConsumer &&
                          !tile.reads;
   const int bytes = tile.block_m * columns * size_of(kernel.out);
   if (may_stage && !kernel.d_aligned && bytes <= kMostRowBytes) return gemm::kRows;

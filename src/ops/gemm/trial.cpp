@@ -58,11 +58,8 @@ void set_defaults(Sizes& sizes, const GemmKernel& kernel, const Extent& extent) 
   const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
   const GemmRung& rung = gemm_rung(kernel);
   const bool alone = rung.max_tiles == 1;
-  GemmKernel least = kernel;  // such a rung serves the same on every arch
-  if (alone) set_gemm_rung(least, kernel.rung, nullptr);
-  const int rows = std::min(tile.block_m, gemm_tiles()[static_cast<std::size_t>(least.tile)].block_m);
   const auto less = [&](int block) { return std::min<std::int64_t>(extent.less, block / 2); };
-  sizes.set_default("m", (alone ? 1 : extent.m) * rows * tile.cluster_m - less(rows));
+  sizes.set_default("m", (alone ? 1 : extent.m) * tile.block_m * tile.cluster_m - less(tile.block_m));
   const std::int64_t n = (alone ? 1 : extent.n) * tile.block_n * tile.cluster_n - less(tile.block_n);
   sizes.set_default("n", gemm_trial_columns(kernel, n, kernel.d_aligned ? 0 : kOdd));
   // Each block of a sliced tile has as many iterations as other blocks have of a whole one, so that rings come round.

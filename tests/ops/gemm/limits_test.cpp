@@ -31,52 +31,52 @@ TEST_CASE("rungs of the ladder of products") {
       {
           {"rung is", {0, 3, 10}, {-1, 11}, [](auto& c, auto value) { c.rung = static_cast<int>(value); }},
           {"rung is v1 and M",
-           {1, 64},
-           {65, 128},
+           {1, 64, 128},
+           {129, 256},
            [](auto& c, auto value) {
-             c.sizes = {value, 256, 64};
+             c.sizes = {value, 128, 64};
              c.rung = 1;
            }},
           {"rung is v1 and N",
-           {1, 256},
-           {257},
+           {1, 128},
+           {129, 256},
            [](auto& c, auto value) {
-             c.sizes = {64, value, 64};
+             c.sizes = {128, value, 64};
              c.rung = 1;
            }},
           {"rung is v1 and K",
            {1, 64},
            {65},
            [](auto& c, auto value) {
-             c.sizes = {64, 256, value};
+             c.sizes = {128, 128, value};
              c.rung = 1;
            }},
           {"rung is v1 and the batch",
            {1},
            {2},
            [](auto& c, auto value) {
-             c.sizes = {64, 256, 64, value};
+             c.sizes = {128, 128, 64, value};
              c.rung = 1;
            }},
           {"rung is v2 and M",
-           {64},
-           {65},
+           {128},
+           {129},
            [](auto& c, auto value) {
-             c.sizes = {value, 256, 4096};
+             c.sizes = {value, 128, 4096};
              c.rung = 2;
            }},
           {"rung is v2 and N",
-           {256},
-           {257},
+           {128},
+           {129},
            [](auto& c, auto value) {
-             c.sizes = {64, value, 4096};
+             c.sizes = {128, value, 4096};
              c.rung = 2;
            }},
           {"rung is v2 and the batch",
            {1},
            {2},
            [](auto& c, auto value) {
-             c.sizes = {64, 256, 4096, value};
+             c.sizes = {128, 128, 4096, value};
              c.rung = 2;
            }},
           {"and a.dtype is e4m3",

@@ -32,11 +32,11 @@ std::string run_rung(const std::string& arch, const GemmShape& shape, int rung, 
 }
 
 std::vector<GemmShape> shapes_of_rung(int rung) {
-  std::vector<GemmShape> shapes = {{64, 256, 64}, {1, 1, 1}, {33, 97, 40}, {50, 200, 24}};
+  std::vector<GemmShape> shapes = {{128, 128, 64}, {1, 1, 1}, {33, 97, 40}, {50, 120, 24}};
   shapes[2].a_transposed = shapes[3].b_transposed = true;
-  if (rung >= 2) shapes.insert(shapes.end(), {{40, 130, 64}, {64, 256, 130}, {7, 255, 200}, {64, 250, 450}});
+  if (rung >= 2) shapes.insert(shapes.end(), {{40, 100, 64}, {128, 128, 130}, {7, 127, 200}, {120, 125, 450}});
   if (rung < 3) return shapes;
-  shapes.insert(shapes.end(), {{200, 300, 136}, {129, 513, 72}, {100, 260, 330, 3}});
+  shapes.insert(shapes.end(), {{200, 300, 136}, {200, 304, 136}, {129, 513, 72}, {100, 260, 330, 3}});
   shapes.back().a_transposed = shapes.back().b_transposed = shapes.back().b_shared = true;
   shapes[shapes.size() - 2].dtype = shapes[shapes.size() - 2].out = DType::bf16;
   GemmShape all{130, 300, 90};

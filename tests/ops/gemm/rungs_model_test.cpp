@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,7 @@ TEST_CASE("every rung is right: odd sizes, orders, a batch, what is added, no it
 
 TEST_CASE("a rung constrains the schedule as it says, and each gives at least the freedom of the one before") {
   int before = 1 << 30;
+  bool alone = true;  // the rung before served one tile, which is not that of the others
   std::vector<std::string> names;
   for (int rung = 1; rung <= 9; ++rung) {
     CAPTURE(rung);
@@ -75,11 +77,46 @@ TEST_CASE("a rung constrains the schedule as it says, and each gives at least th
     CHECK(choice.schedule.proven_ii);
     const double slower =
         limits.cluster > 1 ? arch::find("sm_90a")->fact("multicast_copy_factor") : 1;  // of what blocks share
-    CHECK(choice.schedule.ii <= before * slower);
+    CHECK((choice.schedule.ii <= before * slower || alone != (limits.max_tiles == 1)));
+    alone = limits.max_tiles == 1;
+    const bool by_engine = std::any_of(choice.candidate.graph.nodes.begin(), choice.candidate.graph.nodes.end(),
+                                       [](const graph::Node& n) { return n.async == graph::Async::store; });
+    CHECK(by_engine != limits.thread_copies);
     before = choice.schedule.ii;
     CHECK(std::find(names.begin(), names.end(), choice.candidate.graph.name) == names.end());
     names.push_back(choice.candidate.graph.name);
   }
+}
+
+TEST_CASE("a tile of rungs that serve one is 128 x 128 x 64, on every arch with a ladder") {
+  for (const char* arch : {"sm_90a", "sm_100a", "sm_103a"})
+    for (const int rung : {1, 2}) {
+      CAPTURE(arch);
+      ops::GemmKernel kernel;
+      ops::set_gemm_rung(kernel, rung, arch::find(arch));
+      CHECK(ops::gemm_tile_name(ops::gemm_tiles()[static_cast<std::size_t>(kernel.tile)]) == "128x128x64");
+      const Choice choice = choose(ops::gemm_op(), ops::gemm_request(kernel), *arch::find(arch));
+      CHECK(choice.schedule.roles.size() == 1);  // two consumers of 64 rows on sm_90a
+    }
+}
+
+TEST_CASE("the last rung has two consumers, whatever the sizes: at the sample's own, and at others") {
+  for (const char* name : {"sm_90a", "sm_100a"})
+    for (const auto& [m, n, k] : {std::array{4096, 4096, 4096}, {8192, 8192, 8192}, {192, 600, 200}, {1, 64, 8}}) {
+      const arch::Arch& arch = *arch::find(name);
+      GemmConfig config;
+      config.m = m, config.n = n, config.k = k;
+      const ops::ProblemKey problem = ops::gemm_problem_key(config);
+      for (int call = 0; call < 2; ++call) {  // the second time it is remembered
+        const ops::Request request = ops::gemm_op().request_of(ops::rung_kernel(ops::gemm_op(), problem, 10, arch));
+        CAPTURE(request.name);
+        const Choice choice = choose(ops::gemm_op(), request, arch);
+        int stores = 0;
+        for (const graph::Node& node : choice.candidate.graph.nodes)
+          stores += node.scope == graph::Scope::tile_end && node.context == "Consumer";
+        CHECK(stores >= 2);
+      }
+    }
 }
 
 TEST_CASE("the last rung is the op's own kernel, of the same key") {
@@ -113,10 +150,10 @@ TEST_CASE("what a rung does not serve is refused by name") {
     CAPTURE(message);
     for (const char* part : parts) CHECK(message.find(part) != std::string::npos);
   };
-  refused(1, {65, 256, 64}, {"v1", "M is 65", "at most 64"});
-  refused(1, {64, 257, 64}, {"v1", "N is 257", "at most 256"});
-  refused(1, {64, 256, 65}, {"v1", "K is 65", "at most 64"});
-  refused(2, {64, 300, 4096}, {"v2", "N is 300"});
+  refused(1, {129, 128, 64}, {"v1", "M is 129", "at most 128, as v1 does one tile of 128x128x64"});
+  refused(1, {128, 129, 64}, {"v1", "N is 129", "at most 128"});
+  refused(1, {128, 128, 65}, {"v1", "K is 65", "at most 64", "one iteration"});
+  refused(2, {64, 300, 4096}, {"v2", "N is 300", "at most 128, as v2 does one tile of 128x128x64"});
   refused(2, {64, 20, 64, 2}, {"v2", "batch is 2", "at most 1"});
   refused(-1, {64, 20, 64}, {"rung is -1", "1 (v1) to 10 (v10)"});
   refused(11, {64, 20, 64}, {"rung is 11", "1 (v1) to 10 (v10)"});

@@ -35,6 +35,11 @@ TEST_CASE("a rung constrains the schedule as it says") {
     const bool engine = std::any_of(graph.nodes.begin(), graph.nodes.end(),
                                     [](const graph::Node& n) { return n.async == graph::Async::copy; });
     CHECK(engine != limits.thread_copies);
+    const bool by_engine = std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                                       [](const graph::Node& n) { return n.async == graph::Async::store; });
+    CHECK(by_engine != limits.thread_copies);
+    CHECK(ops::gemm_tile_name(ops::gemm_tiles()[static_cast<std::size_t>(ops::gemm_kernel(requests.front()).tile)]) ==
+          (limits.cluster > 1 ? "128x256x64c2x1" : "128x128x64"));
     CHECK(graph.cluster == limits.cluster);
     CHECK(choice.schedule.proven_ii);
   }
