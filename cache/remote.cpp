@@ -41,11 +41,13 @@ struct RemoteLayer::Call {
   bool ended = false;
   RemoteAnswer answer = RemoteAnswer::failed;
   std::string thrown;
-  // The state of the thread that works at it, until it has ended.
   std::string bytes;
   bool too_long = false;
 
+  /// A piece, until the function has ended: who kept the sink is told that no more are wanted.
   bool take(std::string_view piece) {
+    const std::lock_guard lock(mutex);
+    if (ended) return false;
     too_long = too_long || piece.size() > kMaxValueBytes - bytes.size();
     if (too_long || given_up.load()) return false;
     bytes.append(piece);
@@ -178,8 +180,8 @@ std::optional<Entry> RemoteLayer::get(const Key& key, const Judge& serves) {
   if (!functions_->get || key.compiler_hex.empty() || !is_well_formed(key)) return std::nullopt;
   const std::string name = file_name(key);
   const auto call = std::make_shared<Call>();
-  const RemoteAnswer answer = ask("get", call, [name](const Remote& store, Call& own) {
-    return store.get(name, [&own](std::string_view piece) { return own.take(piece); });
+  const RemoteAnswer answer = ask("get", call, [name, call](const Remote& store, Call&) {
+    return store.get(name, [call](std::string_view piece) { return call->take(piece); });
   });
   if (answer == RemoteAnswer::failed) return std::nullopt;
   if (answer == RemoteAnswer::absent) {

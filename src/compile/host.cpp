@@ -13,6 +13,7 @@
 #include "compile/library_search.hpp"
 #include "compile/phases.hpp"
 #include "compile/program_search.hpp"
+#include "support/elf.hpp"
 #include "support/fail.hpp"
 
 namespace tj::compile {
@@ -91,7 +92,8 @@ class HostCompiler final : public Compiler {
 
     Binary binary;
     binary.log = result.output;
-    if (!result.ended_well() || !read_file(object, binary.bytes)) refuse(path, job, result);
+    if (!result.ended_well() || !read_file(object, binary.bytes) || !support::elf_problem(binary.bytes).empty())
+      refuse(path, job, result);
     binary.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     if (job.time_phases)
       binary.phases =
@@ -106,7 +108,7 @@ class HostCompiler final : public Compiler {
   [[noreturn]] static void refuse(const std::string& path, const Job& job, const ProcessResult& result) {
     const std::string first = first_error(result.output);
     const bool silent = first.empty() && result.status > 0;
-    const std::string how = result.how(result.ended_well() ? cat("ended well and wrote no object for ", job.name)
+    const std::string how = result.how(result.ended_well() ? cat("ended well and wrote no whole object for ", job.name)
                                                            : cat("refused ", job.name));
     fail(Stage::compile, Code::compile_failed,
          cat(path, " ", how, silent ? cat(" with status ", result.status, ", and named no error") : std::string(),

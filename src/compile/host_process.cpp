@@ -1,8 +1,11 @@
 // See host_process.hpp.
 #include "compile/host_process.hpp"
 
+#include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <system_error>
 
 #include "compile/program_search.hpp"
 #include "support/atomic_file.hpp"
@@ -58,6 +61,10 @@ ProcessResult run_process(const std::vector<std::string>& argv, const PrivateDir
 }
 
 bool read_file(const std::string& path, std::string& bytes) {
+  constexpr std::uintmax_t kMostBytes = std::uintmax_t{1} << 28;
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error) || std::filesystem::file_size(path, error) > kMostBytes || error)
+    return false;  // a pipe or a device has no end
   std::ifstream in(path, std::ios::binary);
   if (!in) return false;
   try {

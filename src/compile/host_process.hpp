@@ -30,7 +30,7 @@ struct ProcessResult {
 ProcessResult run_process(const std::vector<std::string>& argv, const PrivateDirectory& directory, double limit_s = 0,
                           const std::string& first_on_path = {});
 
-/// The whole file, or false.
+/// The whole of a regular file of at most 256 MiB, or false.
 bool read_file(const std::string& path, std::string& bytes);
 
 }  // namespace tj::compile

@@ -10,6 +10,7 @@
 #include <array>
 #include <climits>
 #include <ctime>
+#include <utility>
 
 namespace tj::support {
 namespace {
@@ -38,13 +39,16 @@ void wake(Word& word, int how_many) noexcept {
 constinit Word inside{0};  ///< threads in short sections
 constinit Word forks{0};   ///< that wait for them, or are under way
 constinit Word generation{1};
-thread_local constinit int depth = 0;  ///< short sections that this thread is in
+// This thread's: short sections that it is in; the process that it forks.
+thread_local constinit int depth = 0;
+thread_local constinit ::pid_t forks_here = 0;
 
 constexpr std::size_t kMostActions = 8;
 constinit std::array<std::atomic<void (*)()>, kMostActions> actions{};
 
 void before_fork() {
   forks.fetch_add(1);
+  forks_here = ::getpid();
   // Inside a section of its own this thread runs foreign code, which forks to start a program: waiting for others might
   // never end.
   if (depth > 0) return;
@@ -54,10 +58,13 @@ void before_fork() {
 }
 
 void after_fork_in_parent() {
+  forks_here = 0;
   if (forks.fetch_sub(1) == 1) wake(forks, INT_MAX);
 }
 
+/// Once for a child: by the list of handlers, or before, where a handler of the program's calls the library.
 void after_fork_in_child() {
+  if (std::exchange(forks_here, 0) == 0) return;
   forks.store(0);
   inside.store(depth > 0 ? 1 : 0);
   generation.fetch_add(1);
@@ -70,8 +77,20 @@ void after_fork_in_child() {
 
 }  // namespace
 
+/// A handler of the program's around its own fork: it cannot wait for that.
+void NoFork::enter_while_forking() noexcept {
+  if (::getpid() != forks_here) {
+    --depth;
+    after_fork_in_child();
+    ++depth;
+  }
+  inside.fetch_add(1);
+}
+
 void NoFork::enter() noexcept {
   if (depth++ > 0) return;
+  if (forks_here != 0) [[unlikely]]
+    return enter_while_forking();
   for (;;) {
     inside.fetch_add(1);
     std::uint32_t under_way = forks.load();

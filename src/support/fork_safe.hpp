@@ -27,6 +27,7 @@ class NoFork {
  private:
   friend class Mutex;
   static void enter() noexcept;
+  static void enter_while_forking() noexcept;
   static void leave() noexcept;
 };
 

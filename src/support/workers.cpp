@@ -75,24 +75,22 @@ std::shared_ptr<Workers::Queue> Workers::queue(int most) {
   return made;
 }
 
+/// Nothing is allocated: a runtime can end where there is no memory. Tasks go without the lock, and before the wait:
+/// who waits for one learns that it is gone.
 void Workers::stop() {
   std::vector<pthread_t> all;
   const std::uint32_t generation = process_generation();
-  std::vector<std::pair<std::shared_ptr<Queue>, Tasks>> dropped;
-  {
+  for (bool more = true; more;) {
+    std::shared_ptr<Queue> of;
+    std::shared_ptr<Task> dropped;
     const std::lock_guard lock(state_->mutex);
     state_->stopped = true;
     state_->join_ended();
-    all.swap(state_->threads);
+    if (all.empty()) all.swap(state_->threads);
     for (const auto& each : state_->queues)
-      if (auto queue = each.lock()) {
-        queue->forget_parents();
-        Tasks tasks = std::move(queue->waiting_);
-        queue->waiting_.clear();
-        dropped.emplace_back(std::move(queue), std::move(tasks));
-      }
+      if (dropped == nullptr && (of = each.lock()) != nullptr) dropped = of->drop();
+    more = dropped != nullptr;
   }
-  dropped.clear();  // without the lock, and before the wait: who waits for a task learns that it is gone
   join(all, generation);
 }
 
@@ -178,16 +176,27 @@ void Workers::Queue::go_on() {
 }
 
 /// False, and the thread is none of the queue's any more, when there is nothing to do.
-bool Workers::Queue::take(std::shared_ptr<Task>& task, bool ending, Tasks& dropped) {
-  if (ending) dropped.swap(waiting_);
+bool Workers::Queue::take(std::shared_ptr<Task>& task) {
   if (waiting_.empty()) {
     --threads_;
     return false;
   }
+  try {
+    running_.push_back(waiting_.front());
+  } catch (const std::bad_alloc&) {  // a forked child does not begin it anew then
+  }
   task = std::move(waiting_.front());
   waiting_.pop_front();
-  running_.push_back(task);
   return true;
+}
+
+/// A task that is not begun any more, or none: one that waits, and in a forked child one that ran in its parent.
+std::shared_ptr<Workers::Task> Workers::Queue::drop() {
+  Tasks& tasks = waiting_.empty() && generation_ != process_generation() ? running_ : waiting_;
+  if (tasks.empty()) return nullptr;
+  std::shared_ptr<Task> task = std::move(tasks.front());
+  tasks.pop_front();
+  return task;
 }
 
 /// Another thread takes its place while there is work.
@@ -211,15 +220,14 @@ void* Workers::Queue::work(void* kept) {
   Queue& queue = **static_cast<Kept*>(kept);
   at_thread_end(&leave, kept);
   works_at = &queue;
-  Tasks dropped;
   for (std::shared_ptr<Task> task;;) {
     const BeforeEnd before_end;
     {
       const std::lock_guard lock(queue.state_->mutex);
-      if (!queue.take(task, !before_end, dropped)) break;
+      if (!queue.take(task)) break;
     }
     try {
-      (*task)();
+      if (before_end) (*task)();
     } catch (abi::__forced_unwind&) {  // the thread ends in a function of the user's
       queue.lose(task);
       throw;

@@ -86,7 +86,8 @@ class Workers::Queue : public std::enable_shared_from_this<Workers::Queue> {
 
  private:
   static void* work(void* kept);  ///< not noexcept: a thread may end in a task
-  bool take(std::shared_ptr<Task>& task, bool ending, Tasks& dropped);
+  bool take(std::shared_ptr<Task>& task);
+  std::shared_ptr<Task> drop();
   bool begin_threads(std::string* problem);
   void forget_parents();
   void lose(std::shared_ptr<Task>& task);

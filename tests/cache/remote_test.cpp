@@ -253,6 +253,22 @@ TEST_CASE("a value without end is not taken into memory") {
   CHECK(layer->counts().rejected == 1);
 }
 
+TEST_CASE("a sink that a store's function keeps takes nothing behind its end") {
+  Shelf s;
+  tj::RemoteSink kept;
+  Remote remote = s.functions(true);
+  remote.get = [&](std::string_view, const tj::RemoteSink& sink) {
+    kept = sink;
+    return RemoteAnswer::absent;
+  };
+  {
+    const auto layer = s.layer(remote);
+    CHECK(got(*layer, key_of("k")).empty());
+    CHECK_FALSE(kept("late"));
+  }
+  CHECK_FALSE(kept("later"));
+}
+
 TEST_CASE("functions that hang are given up after the time limit, and hinder no others") {
   Shelf s;
   std::atomic<bool> go{false};

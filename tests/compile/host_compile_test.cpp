@@ -117,11 +117,18 @@ TEST_CASE("a compiler that crashes or says nothing is reported") {
   };
   CHECK(contains(refused_by("kill -9 $$\n").message, "was ended by signal 9"));
   const Error unwritten = refused_by("exit 0\n");
-  CHECK(contains(unwritten.message, "ended well and wrote no object for "));
+  CHECK(contains(unwritten.message, "ended well and wrote no whole object for "));
   CHECK_FALSE(contains(unwritten.message, "with status"));  // it is 0, and no error was to be named
   CHECK(
       contains(refused_by("exit 3\n").message, " with status 3, and named no error; check that it is a C++ compiler"));
-  refused_by("for word; do [ \"$last\" = -o ] && /bin/mkdir \"$word\"; last=$word; done\n");  // a folder for an object
+  // A folder for an object, a pipe that nobody writes into, a device without an end, a file of holes, words.
+  for (const char* made : {"/bin/mkdir \"$word\"", "/usr/bin/mkfifo \"$word\"", "/bin/ln -s /dev/zero \"$word\"",
+                           "/usr/bin/truncate -s 200G \"$word\"", "echo object > \"$word\"", ": > \"$word\""}) {
+    CAPTURE(std::string(made));
+    const Error error =
+        refused_by("for word; do [ \"$last\" = -o ] && " + std::string(made) + "; last=$word; done; exit 0\n");
+    CHECK(contains(error.message, "ended well and wrote no whole object for "));
+  }
   const Error wordy = refused_by("printf '%100000s\\n' error:\nexit 1\n");
   CHECK(wordy.message.size() < 2000);
   CHECK_FALSE(contains(wordy.message, "named no error"));

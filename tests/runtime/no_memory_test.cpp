@@ -3,12 +3,14 @@
 // fails, texts are whole or not there.
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <cerrno>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <new>
 #include <string>
+#include <thread>
 #include <tilejit/graph.hpp>
 #include <vector>
 
@@ -25,6 +27,7 @@
 #include "support/scratch.hpp"
 #include "support/text_stream.hpp"
 #include "support/variable.hpp"
+#include "support/workers.hpp"
 
 namespace {
 
@@ -79,6 +82,30 @@ constexpr const char* kGraph = R"({"name": "two", "machine": "hopper",
             {"src": "a product with a long name", "dst": "a product with a long name", "delay": 2, "delta": 1}]})";
 
 }  // namespace
+
+TEST_CASE("work in the background ends where there is no memory: tasks that wait go, and one under way is waited for") {
+  std::atomic<bool> begun{false}, open{false};
+  std::atomic<int> done{0};
+  const auto kept = std::make_shared<int>(1);
+  tj::support::Workers workers;
+  const auto queue = workers.queue(1);
+  REQUIRE(queue->add([&] {
+    begun = true;
+    while (!open) std::this_thread::yield();
+    ++done;
+  }));
+  for (int i = 0; i < 3; ++i) REQUIRE(queue->add([&done, kept] { ++done; }));
+  std::thread opener([&] {
+    while (!begun || kept.use_count() > 1) std::this_thread::yield();
+    open = true;
+  });
+  while (!begun) std::this_thread::yield();
+  tj::testing::fail_allocations_from(0);
+  workers.stop();
+  tj::testing::fail_allocations_from(-1);
+  opener.join();
+  CHECK(done == 1);
+}
 
 TEST_CASE("a document is dropped without memory, whatever its depth and wherever its making ended" *
           doctest::skip(kAsserts)) {

@@ -3,6 +3,8 @@
 #include "support/fork_safe.hpp"
 
 #include <doctest/doctest.h>
+#include <pthread.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -50,6 +52,36 @@ class Busy {
   std::atomic<int> rounds_{0};
   std::vector<std::thread> threads_;
 };
+
+// Handlers of the program's that were registered before the library's. They come between the library's own two.
+std::atomic<bool> handlers_call{false};
+constinit Mutex mutex_of_handlers;
+void call_in_handler() {
+  if (handlers_call) const std::lock_guard lock(mutex_of_handlers);
+}
+__attribute__((constructor(101))) void register_first() {
+  ::pthread_atfork(call_in_handler, call_in_handler, call_in_handler);
+}
+
+TEST_CASE("handlers around a fork may call the library, in the parent and in the child") {
+  Busy busy(2, [] { const std::lock_guard lock(mutex_of_handlers); });
+  int wrong = 0;
+  for (int i = 0; i < 20; ++i) {
+    ::alarm(100);
+    handlers_call = true;
+    const std::uint32_t generation = tj::support::process_generation();
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(50);
+      const std::lock_guard lock(mutex_of_handlers);
+      ::_exit(tj::support::process_generation() == generation + 1 ? 0 : 1);
+    }
+    handlers_call = false;
+    wrong += wait_for(child) != 0;
+  }
+  ::alarm(0);
+  CHECK(wrong == 0);
+}
 
 TEST_CASE("a forked child finds each mutex free, and what it guards whole") {
   Mutex outer, inner;
