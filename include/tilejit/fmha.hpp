@@ -58,7 +58,7 @@ struct FmhaWindow {
 /// them, and is not asked there. A text that does not compile is an Error(compile), which names the text and its line.
 ///
 /// Ladder (ladder.hpp): rungs 1 basic, 2 exp2, 3 transposed_k, 4 latency, 5 occupancy and 6 division. They run on
-/// architectures whose products are a warp's (sm_80, sm_120a and their like), with tiles of 64 queries and 64 keys.
+/// architectures whose products are a warp's or a wave's (sm_80, sm_120a, gfx1100, ...), with tiles of 64 queries.
 /// Example: samples/04_fmha_ladder.
 struct FmhaArgs {
   static constexpr const char* kOp = "fmha";

@@ -52,7 +52,8 @@ constexpr const char* kUsage =
     "  --batch N --heads N --head-dim 64|128 --dtype fp16|bf16 --causal true|false\n"
     "                           default 4 32 128 fp16 true on a GPU; on the model batch 1 and heads 1\n"
     "  --target sm_90|sm_120a|model:sm_120a|...\n"
-    "                           an arch whose products are a warp's: TJ_TARGET says the same (default: the first GPU, "
+    "                           an arch whose products are a warp's or a wave's: TJ_TARGET says the same (default: the "
+    "first GPU, "
     "else model:sm_120a);\n"
     "                           sm_90+smem-sm=100K has the shared memory of sm_120a\n"
     "  --settle MS              each step runs for so long before each of its times (default: 20 on a GPU, 0 on the "
@@ -165,7 +166,8 @@ void prepare(tj::Runtime& runtime, const Problem& problem, const Step& step, con
     for (const std::string& change : samples::schedule_changes(before->schedule, result.schedule))
       result.key_changes.push_back("schedule: " + change);
   if (step.hints.k == 0) return;
-  result.hints = samples::latency_hints({{"k", step.hints.k, 0}, {"v", step.hints.v, 0}}, result.schedule);
+  result.hints = samples::latency_hints(
+      {{"k", step.hints.k, 0, "load_k", "qk"}, {"v", step.hints.v, 0, "load_v", "pv"}}, result.schedule);
   for (const std::string& line : samples::dropped_hints(result.hints)) result.key_changes.push_back(line);
 }
 

@@ -12,15 +12,14 @@ constexpr u32 kThreads = kWaves * dev::kWave;
 template <class C>
 constexpr u32 kStride = C::kBlockK * 2 + C::kRowPadding;  ///< bytes from row to row of a slot
 
-/// The pieces of a thread on their way: of X, then of W.
+/// The pieces of a thread on their way. The rows of a slot are those of X, then those of W.
 template <class C_>
 struct Loader {
   using C = C_;
-  static constexpr int kX = C::kBlockM * C::kBlockK / kPiece / kThreads,
-                       kW = C::kBlockN * C::kBlockK / kPiece / kThreads;
-  static_assert(kX > 0 && kW > 0, "every thread copies a piece of each");
+  static constexpr u32 kPieces = C::kBlockK / kPiece;  ///< of a row
+  static constexpr int kLoads = static_cast<int>((C::kBlockM + C::kBlockN) * kPieces / kThreads);
   const Params& params;
-  u32 x[kX][4], w[kW][4];
+  u32 words[kLoads][4];
   TJ_DEVICE Loader(const Params& p, int) : params(p) {}
 };
 template <class C_>
@@ -33,42 +32,31 @@ struct Consumer {
       : params(p), row(static_cast<int>(dev::warp_index() % kWaves) * kMatrix + static_cast<int>(dev::operand_row())) {}
 };
 
-/// Zeros outside of the matrix.
-template <class C, int Count>
-TJ_DEVICE void load_rows(const void* matrix, int rows, int k, int first_row, int first_k, u32 (&words)[Count][4]) {
-  constexpr u32 kPieces = C::kBlockK / kPiece;
-#pragma unroll
-  for (int n = 0; n < Count; ++n) {
-    const u32 at = dev::thread_index() + static_cast<u32>(n) * kThreads;
-    const int row = first_row + static_cast<int>(at / kPieces),
-              column = first_k + static_cast<int>(at % kPieces) * kPiece;
-    const bool there = row < rows && column < k;
-    const unsigned short* from = static_cast<const unsigned short*>(matrix);
-    dev::load_global(there ? from + static_cast<long long>(row) * k + column : from, words[n]);
-#pragma unroll
-    for (u32& word : words[n]) word = there ? word : 0u;
-  }
-}
-template <class C, int Count>
-TJ_DEVICE void put_rows(u32 slot, const u32 (&words)[Count][4]) {
-  constexpr u32 kPieces = C::kBlockK / kPiece;
-#pragma unroll
-  for (int n = 0; n < Count; ++n) {
-    const u32 at = dev::thread_index() + static_cast<u32>(n) * kThreads;
-    dev::store_shared(slot + at / kPieces * kStride<C> + at % kPieces * 16u, words[n]);
-  }
-}
+/// Zeros outside of the matrices.
 template <class C>
 TJ_DEVICE void load(Loader<C>& loader, const Tile& tile, int i) {
   const Params& params = loader.params;
-  load_rows<C>(params.x, params.m, params.k, tile.row, i * C::kBlockK, loader.x);
-  load_rows<C>(params.w, params.n, params.k, tile.column, i * C::kBlockK, loader.w);
+#pragma unroll
+  for (int n = 0; n < Loader<C>::kLoads; ++n) {
+    const u32 at = dev::thread_index() + static_cast<u32>(n) * kThreads;
+    const int place = static_cast<int>(at / Loader<C>::kPieces);
+    const bool of_x = place < C::kBlockM;
+    const int row = of_x ? tile.row + place : tile.column + place - C::kBlockM;
+    const int column = i * C::kBlockK + static_cast<int>(at % Loader<C>::kPieces) * kPiece;
+    const bool there = row < (of_x ? params.m : params.n) && column < params.k;
+    const unsigned short* from = static_cast<const unsigned short*>(of_x ? params.x : params.w);
+    dev::load_global(there ? from + static_cast<long long>(row) * params.k + column : from, loader.words[n]);
+#pragma unroll
+    for (u32& word : loader.words[n]) word = there ? word : 0u;
+  }
 }
-/// A slot has the rows of X, then those of W.
 template <class C>
 TJ_DEVICE void put(Loader<C>& loader, const Tile&, int, u32 slot) {
-  put_rows<C>(slot, loader.x);
-  put_rows<C>(slot + C::kBlockM * kStride<C>, loader.w);
+#pragma unroll
+  for (int n = 0; n < Loader<C>::kLoads; ++n) {
+    const u32 at = dev::thread_index() + static_cast<u32>(n) * kThreads;
+    dev::store_shared(slot + at / Loader<C>::kPieces * kStride<C> + at % Loader<C>::kPieces * 16u, loader.words[n]);
+  }
 }
 
 template <class C>
@@ -111,18 +99,13 @@ TJ_DEVICE void mma(Consumer<C>& consumer, const Tile&, int, u32 slot) {
   }
 }
 
-/// Lanes that have other parts of the row add theirs; where operands are held twice, each has all of it.
-TJ_DEVICE float whole_row(float squares) {
-  if constexpr (dev::kCopies == 1) {
-    squares += dev::shuffle_xor<16>(squares);
-    if constexpr (dev::kWave == 64) squares += dev::shuffle_xor<32>(squares);
-  }
-  return squares;
-}
 template <class C>
 TJ_DEVICE void finish(Consumer<C>& consumer, const Tile& tile) {
   const Params& params = consumer.params;
-  const float scale = inverse_rms(params, whole_row(consumer.squares));
+  float squares = consumer.squares;  // of the whole row where operands are held twice, else of the lane's part
+  if constexpr (dev::kCopies == 1) squares += dev::shuffle_xor<16>(squares);
+  if constexpr (dev::kCopies == 1 && dev::kWave == 64) squares += dev::shuffle_xor<32>(squares);
+  const float scale = inverse_rms(params, squares);
   const int row = tile.row + consumer.row;
 #pragma unroll
   for (int j = 0; j < C::kBlockN / kMatrix; ++j) {

@@ -25,13 +25,8 @@ struct Tile {
 /// Blocks that run at the same time share columns of W.
 template <class C>
 TJ_DEVICE Tile tile_at(const Params& params, int index) {
-  Tile tile;
-  tile.index = index;
-  tile.valid = index < params.tiles;
-  tile.row = index % params.row_blocks * C::kBlockM;
-  tile.column = index / params.row_blocks * C::kBlockN;
-  tile.trip_count = (params.k + C::kBlockK - 1) / C::kBlockK;
-  return tile;
+  return {index, index < params.tiles, index % params.row_blocks * C::kBlockM, index / params.row_blocks * C::kBlockN,
+          (params.k + C::kBlockK - 1) / C::kBlockK};
 }
 
 /// The squares of two neighbours, added to a row's sum.

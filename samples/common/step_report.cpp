@@ -70,9 +70,17 @@ std::string line_of(const Lines& words, const std::vector<std::size_t>& widths) 
 
 std::vector<LatencyHint> latency_hints(const std::vector<LatencyHint>& asked, const ScheduleFacts& schedule) {
   std::vector<LatencyHint> hints = asked;
-  for (LatencyHint& hint : hints)
+  const auto cycle_of = [&](const std::string& name) {
+    for (const ScheduleFacts::Node& node : schedule.nodes)
+      if (node.name.substr(0, node.name.find('.')) == name) return node.cycle;
+    return 0;
+  };
+  for (LatencyHint& hint : hints) {
+    const int ahead = schedule.ii > 0 ? (cycle_of(hint.use) - cycle_of(hint.load)) / schedule.ii : 0;
+    hint.given = std::clamp(ahead, 0, hint.asked);
     for (const auto& [value, depth] : schedule.slots)
-      if (value == hint.value) hint.given = std::min(hint.asked, depth - 1);
+      if (value == hint.value) hint.slots = depth;
+  }
   return hints;
 }
 
@@ -81,10 +89,10 @@ std::vector<std::string> dropped_hints(const std::vector<LatencyHint>& hints) {
   for (const LatencyHint& hint : hints)
     if (!hint.met())
       lines.push_back(
-          format("the hint of %d iterations for copies of %s is %s: the shared memory of a block has room "
-                 "for a ring of %d slot%s",
+          format("the hint of %d iterations for copies of %s is %s: a block has room for no more, with a "
+                 "ring of %d slot%s",
                  hint.asked, hint.value.c_str(), hint.given == 0 ? "dropped" : format("cut to %d", hint.given).c_str(),
-                 hint.given + 1, hint.given == 0 ? "" : "s"));
+                 hint.slots, hint.slots == 1 ? "" : "s"));
   return lines;
 }
 

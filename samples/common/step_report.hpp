@@ -15,11 +15,13 @@ namespace tj::samples {
 /// Copies of a value that were to be issued so many iterations before their use.
 struct LatencyHint {
   std::string value;         ///< "k"
-  int asked = 0, given = 0;  ///< whole iterations; given is what its ring has room for
+  int asked = 0, given = 0;  ///< whole iterations; given is what the schedule has
+  std::string load, use;     ///< nodes: that of the copy, and its first reader without the number of its copy
+  int slots = 0;             ///< of the value's ring
   bool met() const { return given >= asked; }
 };
 
-/// The hints beside the rings of a schedule: a ring of n slots lets a copy go out n - 1 whole iterations ahead.
+/// The hints beside what a schedule has: whole iterations from the issue of a copy to its use.
 std::vector<LatencyHint> latency_hints(const std::vector<LatencyHint>& asked, const ScheduleFacts& schedule);
 /// Sentences on those that are not met.
 std::vector<std::string> dropped_hints(const std::vector<LatencyHint>& hints);

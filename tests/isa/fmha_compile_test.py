@@ -16,12 +16,14 @@ from amd_device import Device
 TOLERANCE = {tj.F16: 6e-4, tj.BF16: 5e-3}  # as of the tests on devices and on the model
 LSE_TOLERANCE = 1e-3
 FULL = os.environ.get("TJ_TEST_FULL", "0") not in ("", "0")
-# processor, type, head dim, causal, scale, batch, query heads, key heads, queries, keys; heads within rows, or rows within heads
+# processor, type, head dim, causal, scale, batch, query heads, key heads, queries, keys; heads within rows, or rows within heads; type of o, if another
 CASES = [
     ("gfx1100", tj.F16, 64, True, None, (1, 2, 1, 33, 70), (0, 2, 1, 3)),
     ("gfx1201", tj.F16, 128, False, -0.2, (1, 1, 1, 16, 65), None),
     ("gfx90a", tj.F16, 64, True, None, (1, 1, 1, 40, 66), None),
     ("gfx942", tj.BF16, 128, False, None, (1, 1, 1, 16, 65), None),
+    ("gfx1100", tj.F16, 64, True, None, (1, 2, 1, 17, 65), (0, 2, 1, 3), tj.F32),
+    ("gfx90a", tj.F16, 64, False, None, (1, 1, 1, 16, 66), None, tj.F32),
 ]
 if FULL:
     CASES += [
@@ -58,11 +60,11 @@ def reference(q, k, v, causal, scale):
 
 class Attention(unittest.TestCase):
     def run_case(self, device, runtime, case, seed):
-        _, dtype, head_dim, causal, scale, (batch, heads, key_heads, queries, keys), order = case
+        _, dtype, head_dim, causal, scale, (batch, heads, key_heads, queries, keys), order, *out = case
         chance = np.random.default_rng(seed)
         q = normal(chance, dtype, (batch, heads, queries, head_dim), order)
         k, v = (normal(chance, dtype, (batch, key_heads, keys, head_dim), order) for _ in range(2))
-        o, lse = Tensor(dtype, (batch, heads, queries, head_dim), order), Tensor(tj.F32, (batch, heads, queries))
+        o, lse = Tensor(out[0] if out else dtype, (batch, heads, queries, head_dim), order), Tensor(tj.F32, (batch, heads, queries))
         device.memory, device.seed = [each.memory for each in (q, k, v, o, lse)], seed
         runtime.fmha(q.view, k.view, v.view, o.view, lse=lse.view, causal=causal, scale=scale)
         device.check()

@@ -83,6 +83,15 @@ class Sample(unittest.TestCase):
         self.assertEqual(usual.returncode, 0, usual.stderr)
         self.assertIn("model:sm_120a in its place", usual.stdout)
 
+    def test_on_amd(self):
+        done = self.run_sample("--steps", "2,4,6", "--seq-len", "70", "--head-dim", "64", "--output-dir", self.file("out"), target="model:gfx1100")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        with open(self.file("out", "fmha_steps.json"), encoding="utf-8") as file:
+            results = {r["word"]: r for r in json.load(file)["results"]}
+        self.assertEqual(list(results), ["1", "2", "4", "6"])
+        self.assertEqual([results[word]["stages"] > 1 for word in results], [False, False, True, True])
+        self.assertEqual([results["4"]["hints"][value]["given"] for value in "kv"], [1, 1])  # registers hold one block
+
     def test_a_step_that_fails(self):
         done = self.run_sample("--target", "model:sm_90a", "--seq-len", "40,64", "--output-dir", self.file("out"))
         self.assertEqual(done.returncode, 2, done.stdout + done.stderr)

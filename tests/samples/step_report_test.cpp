@@ -148,19 +148,21 @@ TEST_CASE("a step that failed or did not run is a row that says why, and counts 
 
 TEST_CASE("a latency hint beyond what its ring has room for is said to be dropped or cut") {
   samples::ScheduleFacts schedule;
+  schedule.ii = 100;
   schedule.slots = {{"q", 1}, {"k", 1}, {"v", 3}};
-  const auto hints = samples::latency_hints({{"k", 2, 0}, {"v", 4, 0}, {"q", 0, 0}}, schedule);
+  schedule.nodes = {{"load_k", "", 40}, {"qk.0", "", 130}, {"load_v", "", 0}, {"pv.0", "", 250}};
+  const std::vector<samples::LatencyHint> asked = {{"k", 2, 0, "load_k", "qk"}, {"v", 4, 0, "load_v", "pv"}};
+  const auto hints = samples::latency_hints(asked, schedule);
   CHECK(hints[0].given == 0);
   CHECK(hints[1].given == 2);
-  CHECK(hints[2].met());
   const auto lines = samples::dropped_hints(hints);
   REQUIRE(lines.size() == 2);
   CHECK(has(lines[0], "the hint of 2 iterations for copies of k is dropped"));
   CHECK(has(lines[0], "a ring of 1 slot"));
   CHECK(has(lines[1], "the hint of 4 iterations for copies of v is cut to 2"));
   CHECK(has(lines[1], "a ring of 3 slots"));
-  schedule.slots = {{"k", 4}, {"v", 5}};
-  CHECK(samples::dropped_hints(samples::latency_hints({{"k", 2, 0}, {"v", 4, 0}}, schedule)).empty());
+  schedule.nodes[1].cycle = 245, schedule.nodes[3].cycle = 420;
+  CHECK(samples::dropped_hints(samples::latency_hints(asked, schedule)).empty());
   StepReport report = report_of(1);
   report.results[0].hints = hints;
   const auto json = nlohmann::json::parse(samples::steps_json(report));

@@ -332,7 +332,7 @@ class TuneWords(unittest.TestCase):
             for p in kinds.values():
                 words = [tool, "--tune", "--json", "--op", "gemm", "--cache-dir", folder, "--dtype", p["dtype"], "--sizes", "64x64x64", *gemm_speed.tune_words(p)]
                 done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""})
-                self.assertIn("--tune measures on an NVIDIA GPU", done.stderr, words)
+                self.assertIn("--tune measures on a GPU", done.stderr, words)
 
 
 if __name__ == "__main__":

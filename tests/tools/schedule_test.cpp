@@ -90,8 +90,9 @@ TEST_CASE("what each rung of attention changes is shown") {
 TEST_CASE("attention's rungs are for archs whose products are a warp's") {
   const ToolRun elsewhere = run_schedule({"--op", "fmha", "--target", "sm_90a", "--rung", "2"});
   CHECK(elsewhere.code == 1);
-  CHECK(has(elsewhere.err,
-            "fmha: rung 2 (exp2) does not run on 'sm_90a'; rungs are for archs whose products are a warp's: sm_"));
+  CHECK(has(
+      elsewhere.err,
+      "fmha: rung 2 (exp2) does not run on 'sm_90a'; rungs are for archs whose products are a warp's or a wave's: "));
   const ToolRun unknown = run_schedule({"--op", "fmha", "--target", "sm_120a", "--rung", "7"});
   CHECK(unknown.code == 2);
   CHECK(has(

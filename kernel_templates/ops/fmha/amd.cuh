@@ -182,8 +182,8 @@ TJ_DEVICE float largest_score(const Query<C>& query) {
 }
 
 /// Masks, and moves a query's reference for its exponents; C::kSlack stands in the place of kSlack.
-template <class C, class Variant>
-TJ_DEVICE void row_max(Consumer<C>& consumer, const Tile& tile, int i, Variant) {
+template <class Powers, class C, class Variant>
+TJ_DEVICE void row_max_by(Consumer<C>& consumer, const Tile& tile, int i, Variant) {
   const Params& params = consumer.params;
   bool any = false;
 #pragma unroll
@@ -201,7 +201,7 @@ TJ_DEVICE void row_max(Consumer<C>& consumer, const Tile& tile, int i, Variant) 
     if constexpr (!Variant::kFast) mask(query, params, tile, i, row);
     const float largest = largest_score(query);
     const bool moved = moves(params, query.reference, largest, C::kSlack);
-    query.correction = move_to(params, moved, largest, query.reference);
+    query.correction = move_to<Powers>(params, moved, largest, query.reference);
     any = any || moved;
   }
   if (!dev::any_in_warp(any)) return;
@@ -217,24 +217,36 @@ TJ_DEVICE void row_max(Consumer<C>& consumer, const Tile& tile, int i, Variant) 
   }
 }
 
+template <class C, class Variant>
+TJ_DEVICE void row_max(Consumer<C>& consumer, const Tile& tile, int i, Variant variant) {
+  row_max_by<PowersOfTwo>(consumer, tile, i, variant);
+}
 template <class C>
 TJ_DEVICE void row_max(Consumer<C>& consumer, const Tile& tile, int i) {
   row_max(consumer, tile, i, dev::General{});
 }
 
-/// The weights of sixteen keys as the right operand of the next product, and their sum. All carry 2^C::kWeightBias,
-/// which the end of the tile divides by. A NaN reaches every output of its query by the sum, so that weights need not
-/// keep it.
-template <class C>
+/// Weights that carry 2^C::kWeightBias, which the end of the tile divides by. `offset` is the bias less reference *
+/// scale_log2.
+struct BiasedPowers : PowersOfTwo {
+  template <class C>
+  TJ_DEVICE static float weight(const Params& params, float score, float reference, float offset) {
+    constexpr float kBias = C::kWeightBias;
+    return dev::exp2_approx(kAnyScores<C> ? dev::multiply_add(score - reference, params.scale_log2, kBias)
+                                          : dev::multiply_add(score, params.scale_log2, offset));
+  }
+};
+
+/// The weights of sixteen keys as the right operand of the next product, and their sum. A NaN reaches every output of
+/// its query by the sum, so that weights need not keep it.
+template <class Powers, class C>
 TJ_DEVICE void weigh(Query<C>& query, const Params& params, int n, u32 (&words)[dev::kOperandWords]) {
   constexpr float kBias = C::kWeightBias;
   const float reference = finite_reference(query.reference), offset = kBias - reference * params.scale_log2;
   float weights[dev::kSums], sums[2] = {};
 #pragma unroll
   for (int s = 0; s < dev::kSums; ++s) {
-    const float score = query.scores[n][s];
-    weights[s] = dev::exp2_approx(kAnyScores<C> ? dev::multiply_add(score - reference, params.scale_log2, kBias)
-                                                : dev::multiply_add(score, params.scale_log2, offset));
+    weights[s] = Powers::template weight<C>(params, query.scores[n][s], reference, offset);
     sums[s % 2] += weights[s];
   }
   query.sum += sums[0] + sums[1];
@@ -242,14 +254,14 @@ TJ_DEVICE void weigh(Query<C>& query, const Params& params, int n, u32 (&words)[
 }
 
 /// output += v^T weights: rows are elements of the head dim, columns queries.
-template <class C>
-TJ_DEVICE void pv(Consumer<C>& consumer, const Tile&, int, u32 v) {
+template <class Powers, class C>
+TJ_DEVICE void pv_by(Consumer<C>& consumer, u32 v) {
   const u32 values = one_address(v + dev::operand_row() * kValueStride<C> + dev::operand_k() * 2);
 #pragma unroll
   for (int n = 0; n < C::kBlockN / kMatrix; ++n) {
     u32 right[C::kRowBlocks][dev::kOperandWords];
 #pragma unroll
-    for (int r = 0; r < C::kRowBlocks; ++r) weigh(consumer.queries[r], consumer.params, n, right[r]);
+    for (int r = 0; r < C::kRowBlocks; ++r) weigh<Powers>(consumer.queries[r], consumer.params, n, right[r]);
 #pragma unroll
     for (int d = 0; d < kOutputs<C> / kMatrix; ++d) {
       u32 left[dev::kOperandWords];
@@ -259,6 +271,11 @@ TJ_DEVICE void pv(Consumer<C>& consumer, const Tile&, int, u32 v) {
         dev::mma_m16n16k16(typename C::Element{}, consumer.queries[r].output[d], left, right[r]);
     }
   }
+}
+
+template <class C>
+TJ_DEVICE void pv(Consumer<C>& consumer, const Tile&, int, u32 v) {
+  pv_by<BiasedPowers>(consumer, v);
 }
 
 // ---- the end of a tile ----------------------------------------------------------------------------------------------
@@ -296,8 +313,8 @@ TJ_DEVICE void store_part(const Params& params, const float (&sums)[dev::kSums],
 }
 
 /// Weights carry a power of two as a bias, and so does their sum. The log-sum-exp is told without it.
-template <class C>
-TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
+template <class Division, class C>
+TJ_DEVICE void store_by(Consumer<C>& consumer, const Tile& tile) {
   constexpr float kUnbiased = 1.0f / static_cast<float>(1 << C::kWeightBias);
   const Params& params = consumer.params;
   const Sink<C> sink(params, tile);
@@ -308,7 +325,7 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
     const bool inside = row < mask_of<C>(params, tile).queries;
     const float gathered = sum_of_query(query.sum),
                 sum = Sinks<C>::kOn ? sink.added(params, query.reference, gathered * kUnbiased) / kUnbiased : gathered;
-    const RowEnd<> end(sum);
+    const RowEnd<Division> end(sum);
     const auto base = output_row<C>(params, tile, row);
 #pragma unroll
     for (int d = 0; d < kOutputs<C> / kMatrix; ++d) {
@@ -321,6 +338,11 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
     if (params.lse != nullptr && inside && dev::lane_index() < kMatrix)
       store_lse<C>(params, tile, row, sink.lse(end.lse(params, query.reference, sum * kUnbiased), sum));
   }
+}
+
+template <class C>
+TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
+  store_by<ByReciprocal>(consumer, tile);
 }
 
 }  // namespace tj::ops::fmha

@@ -11,6 +11,7 @@
 // memory.
 #include <algorithm>
 
+#include "ops/fmha/rungs.hpp"
 #include "ops/fmha/warps_builder.hpp"
 #include "support/lasting.hpp"
 
@@ -45,14 +46,17 @@ Powers powers_of(const FmhaKernel& config, const arch::Arch& arch) {
   return config.dtype == DType::f16 && arch.has_fact("matrix_flushes_subnormals") ? kWithoutSubnormals : kUsual;
 }
 
+const FmhaRung& rung_of(const FmhaKernel& config) { return fmha_rungs()[static_cast<std::size_t>(config.rung)]; }
+
 /// Columns that threads bring of a head dim (amd_load.cuh).
 int brought_columns(int head_dim) { return head_dim <= 64 ? 64 : head_dim <= 128 ? 128 : 256; }
 
 class Builder : private FmhaWarpBuilder {
  public:
   Builder(const FmhaKernel& config, const FmhaWarpTile& tile, const arch::Arch& arch)
-      : FmhaWarpBuilder(config, tile, Multiplier::Way::wave, "convert_per_cycle", arch) {
-    set_name(cat(rows_, "x", keys_, "_", tile_.warps, "waves"));
+      : FmhaWarpBuilder(config, tile, Multiplier::Way::wave, "convert_per_cycle", arch), rung_(rung_of(config)) {
+    set_name(cat(rows_, "x", keys_, "_", tile_.warps, "waves", held() ? cat("_", rung_.name) : ""));
+    if (held()) graph_.includes = {cat("ops/fmha/", arch_.family, "_rungs.cuh")};
     const int padding = multiplier_.row_padding();
     constant("kRowPadding", padding);
     constant("kSlack", powers_of(config_, arch_).slack);
@@ -61,6 +65,9 @@ class Builder : private FmhaWarpBuilder {
           kPieceBytes);
     value("v", value_columns() * (std::int64_t{keys_} * kFmhaElementBytes + padding), Scope::iteration, 1, 2,
           kPieceBytes);
+    if (rung_.transposes_keys)
+      value("k_columns", key_columns() * (std::int64_t{keys_} * kFmhaElementBytes + padding), Scope::iteration, 1, 2,
+            kPieceBytes);
     nodes();
     graph_.overhead_cycles = 2.0 * copier_.latency_cycles() + arch_.fact("tile_turn_cycles");
   }
@@ -73,10 +80,23 @@ class Builder : private FmhaWarpBuilder {
     return held < std::min<std::int64_t>(graph_.machine.max_registers_per_thread,
                                          graph_.machine.registers / (tile_.warps * arch_.warp_size));
   }
-  Candidate candidate() { return made(); }
+  /// Do two blocks' keys and values fit a multiprocessor? Rungs have one tile, whether they run one block or two.
+  bool two_blocks_fit() const {
+    const auto bytes = graph_.values[kKeys].slot_bytes + graph_.values[kValues].slot_bytes;
+    return 2 * bytes <= graph_.machine.memory_bytes.at("SMEM") * tile_.blocks_per_sm;
+  }
+  Candidate candidate() {
+    Candidate candidate = made();
+    candidate.max_stages = rung_.max_stages;
+    candidate.max_slots = rung_.max_slots;
+    return candidate;
+  }
 
  private:
-  static constexpr int kKeys = 0, kValues = 1;  ///< values of the graph
+  static constexpr int kKeys = 0, kValues = 1, kColumns = 2;  ///< values of the graph
+
+  /// Is the kernel held to a rung of the ladder?
+  bool held() const { return config_.rung != kNoFmhaRung; }
 
   int key_columns() const { return brought_columns(config_.head_dim); }
   int value_columns() const { return brought_columns(fmha_value_dim(config_)); }
@@ -92,8 +112,11 @@ class Builder : private FmhaWarpBuilder {
   }
 
   /// The least time that a load is on its way: as long as its registers are its own, all of an interval but the time of
-  /// its put.
+  /// its put. A rung that asks for nothing ahead has it for as long as memory takes. One that asks for more than an
+  /// interval has an interval, as registers hold one block.
   double load_cycles(bool as_columns) const {
+    if (held() && rung_.k_ahead == 0)
+      return copier_.arrival_cycles(bytes_of(as_columns ? value_columns() : key_columns()));
     const double put_cycles = cycles(put(as_columns).longest());
     const Work parts[] = {product(), maximum(), weighted_product(), put(false), put(true)};
     double chain = issue_cycles(false) + issue_cycles(true), matrix = 0, shared = 0, alu = 0;
@@ -126,20 +149,31 @@ class Builder : private FmhaWarpBuilder {
     hold(n, put(as_columns));
     return add(std::move(n));
   }
+  Work transposition() const {
+    Work work;
+    work.shared = shared_cycles(3.0 * copied_keys());  // elements are gathered one by one
+    return work;
+  }
   void nodes() {
     const int load_k = load("load_k", false), put_k = put("put_k", false), load_v = load("load_v", true),
               put_v = put("put_v", true);
     Bodies bodies;
     bodies.queries = "load_q";
-    const Chain c =
-        chain(bodies, product(), weighted_product(), kContextRegisters + (tile_.row_blocks - 1) * kRowBlockRegisters);
+    if (rung_.transposes_keys) bodies.keys = "transpose_k", bodies.qk = "qk_columns";
+    if (rung_.natural_exponential) bodies.row_max = "row_max_natural", bodies.pv = "pv_natural";
+    if (held()) bodies.store = rung_.exact_division ? "store_divided" : "store_approximated";
+    // In the place of the multiply-add a difference and four products.
+    const Chain c = chain(bodies, product(), weighted_product(rung_.natural_exponential ? 6 : 2),
+                          kContextRegisters + (tile_.row_blocks - 1) * kRowBlockRegisters, transposition());
     through_registers(load_k, put_k);
     through_registers(load_v, put_v);
-    then(put_k, c.qk, 0, kKeys);
+    then(put_k, c.keys >= 0 ? c.keys : c.qk, 0, kKeys);
+    if (c.keys >= 0) then(c.keys, c.qk, 0, kColumns);
     then(put_v, c.pv, 0, kValues);
     rounds(c);
   }
 
+  const FmhaRung& rung_;
   const Copier copier_{Copier::Way::registers, arch_};
 };
 
@@ -157,9 +191,12 @@ const arch::Needs& needs() {
 std::vector<Candidate> candidates(const FmhaKernel& config, const arch::Arch& arch) {
   constexpr int kWarps = 4;
   std::vector<Candidate> list;
+  const bool held = config.rung != kNoFmhaRung;
   for (const int block_n : {64, 32})
     for (const int row_blocks : {1, 2})
       for (const int blocks : {1, 2, 3}) {
+        // A rung has sixteen rows a wave, and as many keys as there is room for.
+        if (held && (row_blocks != 1 || blocks != rung_of(config).blocks_per_sm || !list.empty())) continue;
         // A thread makes columns of at least two rows of values.
         const auto pieces = [&](int head_dim) {
           return block_n * brought_columns(head_dim) * kFmhaElementBytes / kPieceBytes / (kWarps * arch.warp_size);
@@ -167,7 +204,7 @@ std::vector<Candidate> candidates(const FmhaKernel& config, const arch::Arch& ar
         const int values = pieces(fmha_value_dim(config));
         if (values < 2 || values > 16 || pieces(config.head_dim) < 1) continue;
         Builder builder(config, {block_n, kWarps, row_blocks, blocks, true}, arch);
-        if (builder.registers_suffice()) list.push_back(builder.candidate());
+        if (builder.registers_suffice() && (!held || builder.two_blocks_fit())) list.push_back(builder.candidate());
       }
   return list;
 }
@@ -175,7 +212,7 @@ std::vector<Candidate> candidates(const FmhaKernel& config, const arch::Arch& ar
 }  // namespace
 
 const FmhaFamily& fmha_amd() {
-  static constexpr FmhaFamily family{"amd", needs, candidates};
+  static constexpr FmhaFamily family{.name = "amd", .needs = needs, .candidates = candidates, .has_rungs = true};
   return family;
 }
 

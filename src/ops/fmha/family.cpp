@@ -88,7 +88,7 @@ std::vector<Candidate> of_tile(const FmhaKernel& config, const arch::Arch& arch,
   if (all.empty() && std::max(config.head_dim, fmha_value_dim(config)) > 128)
     support::fail(Stage::target, Code::unsupported,
                   support::cat("fmha: head_dim is ", config.head_dim, " and that of v is ", fmha_value_dim(config),
-                               "; allowed on ", arch.name,
+                               "; allowed on ", arch.name, config.rung != kNoFmhaRung ? " with a rung" : "",
                                ": up to 128 in both, as no tile of wider rows fits the registers, the shared and the "
                                "tensor memory of a block there"));
   if (config.tile == kUsualFmhaTile) return all;

@@ -69,7 +69,7 @@ void require_fmha_rungs(std::int32_t rung, const arch::Arch& arch) {
     if (has_rungs(*each)) served += cat(served.empty() ? "" : ", ", each->name);
   support::fail(Stage::target, Code::unsupported,
                 cat("fmha: rung ", rung, " (", kRungs[rung].name, ") does not run on '", arch.name,
-                    "'; rungs are for archs whose products are a warp's: ", served));
+                    "'; rungs are for archs whose products are a warp's or a wave's: ", served));
 }
 
 FmhaSlots fmha_rung_slots(const FmhaRung& rung, std::int64_t fit) {

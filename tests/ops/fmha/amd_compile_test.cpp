@@ -18,7 +18,8 @@ namespace {
 int matrix_instructions(const graph::Graph& graph, const codegen::Unit& unit) {
   const int of_product = test::constant_of(graph, "kRowBlocks") * test::constant_of(graph, "kBlockN") / 16 *
                          test::constant_of(graph, "kHeadDim") / 16;
-  return of_product * (test::calls_of(unit.text, "qk") + test::calls_of(unit.text, "pv"));
+  return of_product * (test::calls_of(unit.text, "qk") + test::calls_of(unit.text, "qk_columns") +
+                       test::calls_of(unit.text, "pv") + test::calls_of(unit.text, "pv_natural"));
 }
 
 void check(const char* arch, std::map<std::string, std::vector<std::string>> flags, const std::string& which = "auto") {
@@ -54,6 +55,12 @@ TEST_CASE("windows, softcap, ALiBi and sinks") {
   check("gfx1100", {{"dtype", {"f16"}}, {"causal", {"true"}}, {"windowed", {"true"}}});
   check("gfx942",
         {{"dtype", {"f16"}}, {"causal", {"true"}}, {"softcap", {"true"}}, {"alibi", {"true"}}, {"sinks", {"true"}}});
+}
+
+TEST_CASE("rungs of the ladder") {
+  for (const char* rung : {"basic", "transposed_k", "latency", "division"})
+    check("gfx1100", {{"dtype", {"f16"}}, {"head-dim", {"128"}}, {"causal", {"true"}}, {"rung", {rung}}});
+  check("gfx90a", {{"dtype", {"bf16"}}, {"head-dim", {"64"}}, {"causal", {"false"}}, {"rung", {"basic", "division"}}});
 }
 
 TEST_CASE("hiprtc, where it is there") { check("gfx90a", {{"dtype", {"f16"}}, {"causal", {"true"}}}, "hiprtc"); }

@@ -1,5 +1,6 @@
-// Protects every rung of attention's ladder on the CPU model against f64, with copies by threads (sm_80) and by the
-// copy engine (sm_120a); and that a barrier which only the first rungs have is missed when it is switched off.
+// Protects every rung of attention's ladder on the CPU model against f64, with copies by threads (sm_80), by the copy
+// engine (sm_120a) and through registers, with waves of 32 and of 64 lanes (AMD); and that a barrier which only the
+// first rungs have is missed when it is switched off.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -26,7 +27,7 @@ TEST_CASE(
   const FmhaShape forms[] = {{1, 2, 1, 65, 400, 128, f16, true, false, true},
                              {2, 1, 1, 64, 512, 64, bf16, false, true, true}};
   std::uint64_t seed = 8100;
-  for (const char* target : {"model:sm_80", "model:sm_120a"})
+  for (const char* target : {"model:sm_80", "model:sm_120a", "model:gfx1100", "model:gfx1201", "model:gfx90a"})
     for (int rung = 1; rung <= ops::kLastFmhaRung; ++rung) {
       for (FmhaShape shape : {forms[rung % 2], forms[rung % 2]}) {
         if (seed % 2 == 0) shape.seq_q = 33, shape.seq_k = 70;

@@ -111,6 +111,30 @@ TEST_CASE("each rung changes what its name says, and nothing else of the kernel'
   }
 }
 
+TEST_CASE("on AMD, too; there copies are an interval ahead at most, as registers hold one block") {
+  for (const char* arch : {"gfx1100", "gfx1201", "gfx90a", "gfx942"})
+    for (const int head_dim : {64, 128})
+      for (int rung = 1; rung <= ops::kLastFmhaRung; ++rung) {
+        CAPTURE(arch);
+        CAPTURE(head_dim);
+        CAPTURE(rung);
+        const Choice now = chosen(rung, arch, head_dim);
+        CHECK(has(now, "row_max_natural") == (rung < 2));
+        CHECK(has(now, "pv_natural") == (rung < 2));
+        CHECK(has(now, "transpose_k") == (rung < 3));
+        CHECK(has(now, "qk_columns") == (rung < 3));
+        CHECK((stages(now) == 1) == (rung < 4));
+        CHECK(now.candidate.graph.blocks_per_sm == (rung < 5 ? 1 : 2));
+        CHECK(has(now, "store_divided") == (rung < 6));
+        CHECK(has(now, "store_approximated") == (rung == 6));
+        for (const char* value : {"k", "v"})
+          if (rung < 4) CHECK(slots(now, value) == 1);
+        if (rung >= 4) CHECK(ahead(now, "load_k", "qk.0") >= 1);
+        if (rung >= 4) CHECK(ahead(now, "load_v", "pv.0") < 2);
+        CHECK(sched::verify(now.candidate.graph, now.schedule).empty());
+      }
+}
+
 TEST_CASE("copies are as far ahead as was asked where memory allows, else as far as their rings go") {
   const Choice roomy = chosen(4, "sm_80");  // 163 KB: 2 and 4 iterations fit
   CHECK(slots(roomy, "k") == 3);
