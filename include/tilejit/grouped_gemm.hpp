@@ -58,7 +58,8 @@ enum class Grouping : std::int32_t { ends = 0, counts = 1, rows = 2, depths = 3 
 /// An end of one's own: end_text takes the place of the activation, as GemmArgs says. It is told (value, row, column,
 /// group, params). row is d's, or with counts and depths that of the group's matrix.
 ///
-/// Kernels exist on Hopper. Equal calls give equal bits. Errors are tj::Error, naming the argument. Thread safe.
+/// Kernels of f16 and bf16 exist on all archs that gemm() serves. A gate and a quantised d are Hopper's alone. Equal
+/// calls give equal bits. Errors are tj::Error, naming the argument. Thread safe.
 struct GroupedGemmArgs {
   static constexpr const char* kOp = "grouped_gemm";
   using Config = GroupedGemmConfig;

@@ -83,7 +83,7 @@ constexpr const char* kFooter =
     "fmha\n"
     "  grouped_gemm: --groups ends,counts,rows,depths (whose rows, or K, are told), and of gemm's --dtype --out --bias "
     "--add-c --activation\n"
-    "        --gate --tile --scales --scale-a-major --scale-b-major --scale-type --d-aligned\n"
+    "        --gate --tile --scales --scale-a-major --scale-b-major --scale-type --d-aligned --walk (usual, dynamic)\n"
     "  merge_states: --dtype f32,f16,bf16  --out f16,bf16,f32  --walk as fmha\n"
     "  quantise: --dtype f16,bf16,f32  --gate none,relu,gelu,silu,gelu_tanh  --row-indices true|false|both (rows of x "
     "that a list names)\n"

@@ -55,8 +55,8 @@ struct Consumer {
 
 // ---- operands -------------------------------------------------------------------------------------------------------
 template <class C>
-TJ_DEVICE int first_k(const Tile& tile, int i) {
-  return (tile.first + tile.trip_count - 1 - i) * C::kBlockK;
+TJ_DEVICE Depth depth_from_end(const Tile& tile, int i) {
+  return depth_of<C>(tile, tile.trip_count - 1 - i);
 }
 /// Whole tiles have all of K but, in the first iteration, its end.
 template <class C>
@@ -93,11 +93,12 @@ struct Share {
 };
 
 template <class C, int Rows, bool MnMajor, class Variant>
-TJ_DEVICE void read_operand(const Operand& operand, int batch, int mn, int k, u32 (&words)[kLoads<C>(Rows)][4],
+TJ_DEVICE void read_operand(const Operand& operand, int batch, int mn, const Depth& k, u32 (&words)[kLoads<C>(Rows)][4],
                             Variant) {
   using S = Share<C, Rows, MnMajor>;
   const S share;
-  const int down = MnMajor ? k : mn, across = MnMajor ? mn : k;
+  const int down = MnMajor ? k.begin : mn, across = MnMajor ? mn : k.begin,
+            end = MnMajor ? depth_end<C>(operand.down, k) : operand.down;
   const unsigned short* const block = static_cast<const unsigned short*>(operand.data) + batch * operand.stride_batch +
                                       down * operand.stride_down + across;
   const long long mine = share.down * operand.stride_down + share.piece * kPiece;
@@ -107,15 +108,14 @@ TJ_DEVICE void read_operand(const Operand& operand, int batch, int mn, int k, u3
     if constexpr (Variant::kFast)
       dev::load_global(eight, words[n]);
     else
-      read_eight(eight,
-                 down + share.down + n * S::kApart < operand.down ? operand.across - across - share.piece * kPiece : 0,
+      read_eight(eight, down + share.down + n * S::kApart < end ? operand.across - across - share.piece * kPiece : 0,
                  words[n]);
   }
 }
 template <class C, class Variant>
 TJ_DEVICE void read_ab(Reader<C>& reader, const Tile& tile, int i, Variant variant) {
   const Params& params = reader.params;
-  const int k = first_k<C>(tile, i);
+  const Depth k = depth_from_end<C>(tile, i);
   read_operand<C, C::kBlockM, C::kLeftMn>(params.operands.a, tile.batch, tile.row, k, reader.a, variant);
   read_operand<C, C::kBlockN, C::kRightMn>(params.operands.b, tile.batch, tile.column, k, reader.b, variant);
 }

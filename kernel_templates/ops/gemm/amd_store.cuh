@@ -105,7 +105,7 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
 #pragma unroll
     for (int r = 0; r < Consumer<C>::kRowBlocks; ++r) {
       const int row = tile.row + consumer.row(r) + static_cast<int>(dev::sum_column());
-      const int there = row < params.m ? params.n - column : 0;
+      const int there = row < rows_end<C>(params, tile) ? params.n - column : 0;
       float values[kRun];
       dev::sums_in_order(consumer.sums[r][c], values);
       if constexpr (kSplits<C>) {

@@ -21,16 +21,16 @@ struct Fetcher {
 };
 
 /// A block of `Across` elements of each of `Down` rows: parts of RowBytes one after the other. A thread brings 16 bytes
-/// of a row, then the same of rows further down; neighbours bring a row together.
+/// of a row, then the same of rows further down; neighbours bring a row together. end: behind the last row that counts.
 template <int RowBytes, int Across, int Down, int Threads>
-TJ_DEVICE void fetch_block(const Operand& operand, int batch, int down, int across, u32 slot, u32 thread) {
+TJ_DEVICE void fetch_block(const Operand& operand, int batch, int down, int end, int across, u32 slot, u32 thread) {
   constexpr int kPieces = RowBytes / 16, kColumns = RowBytes / 2, kAtOnce = Threads / kPieces,
                 kRounds = (Down + kAtOnce - 1) / kAtOnce;
   static_assert(Across % kColumns == 0 && Threads % kPieces == 0 && kAtOnce % 8 == 0,
                 "a thread keeps its place in the swizzle");
   const int row = static_cast<int>(thread) / kPieces, piece = static_cast<int>(thread) % kPieces;
   const u32 place = dev::piece_address<RowBytes>(slot, static_cast<u32>(row), static_cast<u32>(piece));
-  const int left = operand.down - down - row;  // rows from this thread's first on
+  const int left = end - down - row;  // rows from this thread's first on
   const long long step = kAtOnce * operand.stride_down;
 #pragma unroll
   for (int part = 0; part < Across / kColumns; ++part) {
@@ -51,18 +51,18 @@ TJ_DEVICE void fetch_block(const Operand& operand, int batch, int down, int acro
 }
 
 template <class C, bool MnMajor, int Rows>
-TJ_DEVICE void fetch_operand(const Fetcher<C>& fetcher, const Operand& operand, int batch, int row, int k, u32 slot) {
+TJ_DEVICE void fetch_operand(const Fetcher<C>& fetcher, const Operand& operand, int batch, int row, Depth k, u32 slot) {
   if constexpr (MnMajor)
-    fetch_block<kRowBytes<C, true>, Rows, C::kBlockK, 32 * C::kFetchingWarps>(operand, batch, k, row, slot,
-                                                                              fetcher.thread);
+    fetch_block<kRowBytes<C, true>, Rows, C::kBlockK, 32 * C::kFetchingWarps>(
+        operand, batch, k.begin, depth_end<C>(operand.down, k), row, slot, fetcher.thread);
   else
-    fetch_block<kRowBytes<C, false>, C::kBlockK, Rows, 32 * C::kFetchingWarps>(operand, batch, row, k, slot,
-                                                                               fetcher.thread);
+    fetch_block<kRowBytes<C, false>, C::kBlockK, Rows, 32 * C::kFetchingWarps>(operand, batch, row, operand.down,
+                                                                               k.begin, slot, fetcher.thread);
 }
 /// Both, one behind the other in the slot.
 template <class C>
 TJ_DEVICE void fetch_ab(Fetcher<C>& fetcher, const Tile& tile, int i, u32 slot) {
-  const int k = (tile.first + i) * C::kBlockK;
+  const Depth k = depth_of<C>(tile, i);
   fetch_operand<C, C::kLeftMn, C::kBlockM>(fetcher, fetcher.operands.a, tile.batch, tile.row, k, slot);
   fetch_operand<C, C::kRightMn, C::kBlockN>(fetcher, fetcher.operands.b, tile.batch, tile.column, k,
                                             slot + kLeftBytes<C>);

@@ -46,6 +46,14 @@ TJ_DEVICE GroupRows find_group(const Params& params, int index, GroupPlace& plac
   return rows;
 }
 
+/// Tiles of all groups, for clusters that draw theirs.
+template <class C>
+TJ_DEVICE int group_tiles(const Params& params) {
+  GroupPlace place;
+  find_group<C>(params, 0x7fffffff, place);
+  return place.before;
+}
+
 /// Rows that boxes bring of so many that are inside, at most those of a tile.
 template <class C>
 TJ_DEVICE int group_rows(const Params& params, int inside) {

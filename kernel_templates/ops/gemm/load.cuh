@@ -46,18 +46,6 @@ TJ_DEVICE void load_depth(u32 place, const TensorMap* map, u32 full, int across,
   static_assert(B::kMnMajor, "K goes down");
   dev::copy_box_5d(place, map, full, across, kEndRows - count, down + count, kEndRows, 0);
 }
-/// An iteration's place in K, and where its group ends, of kernels with kEndsDepths.
-struct Depth {
-  int begin, end;
-};
-template <class C>
-TJ_DEVICE Depth depth_of(const Tile& tile, int i) {
-  if constexpr (kEndsDepths<C>)
-    return {tile.depth_begin + i * C::kBlockK, tile.depth_end};
-  else
-    return {(tile.first + i) * C::kBlockK, 0};
-}
-
 /// Issues the boxes beside each other that begin `first` rows below the slot's first. half: of a map of two.
 template <class C, class B, class Share>
 TJ_DEVICE void load_boxes(const TensorMap* map, int row, Depth depth, int batch, u32 slot, u32 full, Share share,

@@ -147,11 +147,6 @@ TJ_DEVICE int boxed_rows(int inside, int last, int most) {
   return inside >= Block ? most : inside > 0 ? last : 0;
 }
 
-template <class C>
-TJ_DEVICE int tile_count(const Params& params) {
-  return params.tiles * kBlocks<C>;
-}
-
 /// The place of a cluster's tile in the order of tiles. Clusters with neighbouring numbers go to groups of
 /// multiprocessors in turn. Those of one group get neighbouring places of their wave: what several multiprocessors of a
 /// group read at once, L2 gives once.
@@ -168,9 +163,19 @@ TJ_DEVICE int dealt_place(const Params& params, int cluster) {
 template <class C>
 TJ_DEVICE void group_tile();
 template <class C>
+TJ_DEVICE void group_tiles();
+template <class C>
 TJ_DEVICE void name_group();
 template <class C>
 TJ_DEVICE void find_depths();
+
+template <class C>
+TJ_DEVICE int tile_count(const Params& params) {
+  if constexpr (kWalksGroups<C>)
+    return group_tiles<C>(params) * kBlocks<C>;
+  else
+    return params.tiles * kBlocks<C>;
+}
 
 template <class C>
 TJ_DEVICE Tile tile_at(const Params& params, int block, const GroupPlace& from = {}) {
@@ -231,6 +236,27 @@ TJ_DEVICE Tile next_tile(const Params& params, const Tile& tile) {
     return tile_at<C>(params, next, tile.place);
   else
     return tile_at<C>(params, next);
+}
+
+/// An iteration's place in K, and where its group ends, of kernels with kEndsDepths.
+struct Depth {
+  int begin, end;
+};
+template <class C>
+TJ_DEVICE Depth depth_of(const Tile& tile, int i) {
+  if constexpr (kEndsDepths<C>)
+    return {tile.depth_begin + i * C::kBlockK, tile.depth_end};
+  else
+    return {(tile.first + i) * C::kBlockK, 0};
+}
+
+/// Behind the last row of K of an operand that counts: the group's, or all of them.
+template <class C>
+TJ_DEVICE int depth_end(int all, const Depth& depth) {
+  if constexpr (kEndsDepths<C>)
+    return min(all, depth.end);
+  else
+    return all;
 }
 
 template <class C>

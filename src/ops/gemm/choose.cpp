@@ -100,7 +100,7 @@ const Rates* known(const arch::Arch& arch, const GemmKernel& kernel) {
     if (meant(rates)) return &rates;
   const Rates*& last = last_made();
   if (last != nullptr && meant(*last)) return last;
-  gemm_require_type(kernel.dtype, arch);
+  gemm_require_type(kernel, arch);
   return last = made_rates(arch);
 }
 
@@ -199,8 +199,11 @@ RankedGemm best_shared(const GemmSizes& sizes, const GemmKernel& kernel, const R
 }
 
 RankedGemm fewest_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const Rates& rates) {
-  const RankedGemm whole = best_whole(sizes, kernel, rates);
-  if (kernel.groups != Groups::none) return whole;  // no tile is known before the lists are read
+  RankedGemm whole = best_whole(sizes, kernel, rates);
+  if (kernel.groups != Groups::none) {  // no tile is known before the lists are read
+    set_limited_walk(sizes, *rates.arch, whole.choice);
+    return whole;
+  }
   const double gain = joint(rates) ? kGemmJointPartsGain : kPartsGain;
   RankedGemm cut{{-1, 1}, 0};
   for (std::size_t t = 0; t < kGemmTileCount && whole.cycles * gain > rates.next_launch_cycles; ++t) {

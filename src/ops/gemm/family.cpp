@@ -50,7 +50,8 @@ bool groups_fit(const GemmTile& tile, const GemmKernel& kernel) {
   const bool depths = kernel.groups == Groups::depths;
   const bool ends = depths && tile.element_bytes == 2;  // boxes of one block end with their group
   const bool whole = kernel.left_mn == ends && kernel.right_mn == ends && !kernel.parts && kernel.rung == kNoGemmRung &&
-                     kernel.walk == WalkChoice::usual && !tile.swapped && !tile.sliced() && !tile.reads;
+                     (kernel.walk == WalkChoice::usual || kernel.walk == WalkChoice::dynamic) && !tile.swapped &&
+                     !tile.sliced() && !tile.reads;
   if (depths)
     return whole && tile.blocks() == 1 && tile.block_k <= kMostBox && !kernel.quantises() &&
            (ends || tile.block_k == gemm::kScaledElements);
@@ -73,9 +74,9 @@ const GemmFamily* find_gemm_family(const arch::Arch& arch) {
   return nullptr;
 }
 
-const GemmFamily& gemm_family(const arch::Arch& arch) {
+const GemmFamily& gemm_family(const arch::Arch& arch, std::string_view op) {
   const GemmFamily* family = find_gemm_family(arch);
-  if (family == nullptr) arch::require(arch, "gemm", node_bodies());
+  if (family == nullptr) arch::require(arch, op, node_bodies());
   return *family;
 }
 
@@ -87,12 +88,14 @@ bool gemm_serves(const arch::Arch& arch, int element_bytes) {
   return needs != nullptr && arch::lacks(arch, *needs).empty();
 }
 
-void gemm_require_type(DType dtype, const arch::Arch& arch) {
-  const GemmFamily& family = gemm_family(arch);
-  const arch::Needs* needs = family.needs(arch, size_of(dtype));
-  arch::require(arch, "gemm", needs != nullptr ? *needs : *family.needs(arch, size_of(DType::f16)));
+void gemm_require_type(const GemmKernel& kernel, const arch::Arch& arch) {
+  const std::string_view op = gemm_op_name(kernel);
+  const GemmFamily& family = gemm_family(arch, op);
+  const arch::Needs* needs = family.needs(arch, size_of(kernel.dtype));
+  arch::require(arch, op, needs != nullptr ? *needs : *family.needs(arch, size_of(DType::f16)));
   if (needs == nullptr)
-    refuse("gemm", Code::unsupported, cat("a.dtype is ", to_string(dtype), "; allowed on ", arch.name, ": f16, bf16"));
+    refuse(op.data(), Code::unsupported,
+           cat("a.dtype is ", to_string(kernel.dtype), "; allowed on ", arch.name, ": f16, bf16"));
 }
 
 void gemm_require_end(const GemmKernel& kernel, const arch::Arch& arch) {
@@ -107,7 +110,7 @@ void gemm_require_end(const GemmKernel& kernel, const arch::Arch& arch) {
 }
 
 void gemm_require(const GemmKernel& kernel, const arch::Arch& arch) {
-  gemm_require_type(kernel.dtype, arch);
+  gemm_require_type(kernel, arch);
   gemm_require_end(kernel, arch);
   if (gemm_family(arch).rung_tile == nullptr && kernel.rung != kNoGemmRung)
     refuse("gemm", Code::unsupported,

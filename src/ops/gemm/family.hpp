@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "ops/common/copier.hpp"
@@ -98,8 +99,8 @@ struct GemmFamily {
 
 /// Null where no family serves the arch.
 const GemmFamily* find_gemm_family(const arch::Arch& arch);
-/// Throws tj::Error(target, unsupported) where none does.
-const GemmFamily& gemm_family(const arch::Arch& arch);
+/// Throws tj::Error(target, unsupported) where none does, naming the op.
+const GemmFamily& gemm_family(const arch::Arch& arch, std::string_view op = "gemm");
 /// The one whose tiles stand for a request that names no arch.
 const GemmFamily& usual_gemm_family();
 

@@ -232,7 +232,7 @@ bool gemm_serves(const arch::Arch& arch, int element_bytes = 2);
 /// Blocks with this tile that run side by side on an SM; 0: the arch does not serve it.
 int gemm_blocks_per_sm(const GemmTile& tile, const arch::Arch& arch);
 /// Throws tj::Error(target | argument, unsupported) where the arch serves no product of this type.
-void gemm_require_type(DType dtype, const arch::Arch& arch);
+void gemm_require_type(const GemmKernel& kernel, const arch::Arch& arch);
 /// Throws as gemm_require_type() does where the kernel has a gate, or quantises, and the arch serves none that does.
 void gemm_require_end(const GemmKernel& kernel, const arch::Arch& arch);
 /// Throws as gemm_require_type() does for all that an arch may not serve: a type, a rung, an end, a tile.

@@ -34,6 +34,9 @@ std::int64_t up_to_groups(std::int64_t all, std::int64_t groups) { return (all +
   if (kernel.scales != Scales::tensor && !narrow)
     fail(Stage::argument, Code::unsupported,
          cat("--scales is given; allowed with --dtype ", to_string(kernel.dtype), ": tensor"));
+  if (kernel.walk == WalkChoice::persistent || kernel.walk == WalkChoice::split)
+    fail(Stage::argument, Code::unsupported,
+         cat("--walk is '", kWalkWords[static_cast<int>(kernel.walk)], "'; allowed with groups: usual, dynamic"));
   GemmKernel any = kernel;
   std::vector<std::string> known;
   for (any.tile = 0; any.tile < static_cast<int>(gemm_tiles().size()); ++any.tile)
@@ -51,15 +54,12 @@ class GroupedGemm final : public Described<GroupedGemmArgs, grouped_gemm_from_c>
   void validate(const void* args, bool on_model) const override { ops::validate(get(args), on_model); }
   void check_lists(const void* args, const ReadList& read) const override { check_groups(get(args), read); }
   Device device_of(const void* args) const override { return get(args).a.device; }
-  bool serves(const arch::Arch& arch) const override { return arch::lacks(arch, needs(arch, DType::f16)).empty(); }
+  bool serves(const arch::Arch& arch) const override { return gemm_serves(arch); }
 
   ProblemKey problem_key(const void* args) const override {
     return gemm_problem_key(grouped_gemm_sizes(get(args)), grouped_gemm_kind(get(args)));
   }
-  Kernel choose(const ProblemKey& problem, const arch::Arch& arch) const override {
-    require(gemm_kernel(problem.kind), arch);
-    return choose_gemm(problem, arch);
-  }
+  Kernel choose(const ProblemKey& problem, const arch::Arch& arch) const override { return choose_gemm(problem, arch); }
   Kernel kernel_of(const ProblemKey& problem, int choice) const override {
     return gemm_kernel_of(problem, GemmChoice::of(choice));
   }
@@ -88,7 +88,6 @@ class GroupedGemm final : public Described<GroupedGemmArgs, grouped_gemm_from_c>
     return list;
   }
   std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
-    require(gemm_kernel(request), arch);
     return gemm_candidates(gemm_kernel(request), arch);
   }
 
@@ -130,15 +129,6 @@ class GroupedGemm final : public Described<GroupedGemmArgs, grouped_gemm_from_c>
   }
   std::vector<Trial> trials(const Flags& flags, const arch::Arch& arch) const override {
     return grouped_gemm_trials(flags, arch);
-  }
-
- private:
-  /// Those of the one family whose node bodies know groups.
-  static const arch::Needs& needs(const arch::Arch& arch, DType dtype) {
-    return *usual_gemm_family().needs(arch, size_of(dtype));
-  }
-  void require(const GemmKernel& kernel, const arch::Arch& arch) const {
-    arch::require(arch, name(), needs(arch, kernel.dtype));
   }
 };
 

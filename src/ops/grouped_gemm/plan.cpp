@@ -15,7 +15,7 @@ namespace {
 
 using support::at;
 
-/// Null where the plan has no such map.
+/// Null where the plan has no such map: threads may read operands themselves.
 support::TensorMapDesc* map_at(LaunchPlan& plan, std::size_t offset) {
   for (std::size_t i = 0; i < plan.map_count; ++i)
     if (plan.maps[i].offset == offset) return &plan.maps[i].desc;
@@ -42,7 +42,7 @@ void grouped_gemm_plan(const GroupedGemmArgs& args, const GemmChoice& choice, co
     p.k = static_cast<int>(args.a.shape[1]);
     if (args.a.dtype == DType::e4m3) return;  // groups begin and end with iterations
     for (const std::size_t operand : {offsetof(gemm::Params, a), offsetof(gemm::Params, b)})
-      end_with_rows(*map_at(plan, operand));
+      if (support::TensorMapDesc* map = map_at(plan, operand)) end_with_rows(*map);
     return;
   }
   if (launch.store == gemm::kCopied) end_with_rows(*map_at(plan, offsetof(gemm::Params, d)));
@@ -50,7 +50,8 @@ void grouped_gemm_plan(const GroupedGemmArgs& args, const GemmChoice& choice, co
   const GemmTile& tile = gemm_tiles()[at(choice.tile)];
   const GemmSizes expected = grouped_gemm_sizes(args);
   p.a_box = gemm_box(expected.m, tile.block_m, tile.cluster_n, launch.skips);
-  map_at(plan, offsetof(gemm::Params, a))->box[1] = static_cast<std::uint32_t>(p.a_box);
+  if (support::TensorMapDesc* map = map_at(plan, offsetof(gemm::Params, a)))
+    map->box[1] = static_cast<std::uint32_t>(p.a_box);
   if (const GemmKernel kernel = grouped_gemm_kind(args); gemm_rows_before(kernel) > 0)
     map_at(plan, offsetof(gemm::Params, left_scales))->box[0] += static_cast<std::uint32_t>(gemm_rows_before(kernel));
   const bool counts = args.grouping == Grouping::counts;

@@ -8,17 +8,12 @@
 #include <vector>
 
 #include "codegen/amd_kernel.hpp"
+#include "ops/gemm/checks.hpp"
 #include "ops/gemm/gemm.hpp"
 
 using namespace tj;
 
 namespace {
-
-int matrix_instructions(const graph::Graph& graph, const codegen::Unit& unit) {
-  const auto of = [&](const char* name) { return test::constant_of(graph, name); };
-  return of("kBlockM") / of("kWarpsM") / 16 * of("kBlockN") / of("kWarpsN") / 16 * of("kBlockK") / 16 *
-         test::calls_of(unit.text, "mma");
-}
 
 /// Compiles every `step`-th of the tiles that the arch serves, each with the next of these kinds.
 void check(const char* arch, std::size_t step, const std::vector<ops::GemmKernel>& kinds) {
@@ -34,7 +29,7 @@ void check(const char* arch, std::size_t step, const std::vector<ops::GemmKernel
       kernel.left_mn = kernel.right_mn = false;
     const ops::Request request = ops::gemm_request(kernel);
     CAPTURE(request.name);
-    test::check_amd_kernel(*compiler, ops::gemm_op(), request, *arch::find(arch), matrix_instructions);
+    test::check_amd_kernel(*compiler, ops::gemm_op(), request, *arch::find(arch), test::gemm_wave_products);
   }
   CHECK(next >= 4);
 }

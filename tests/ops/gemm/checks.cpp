@@ -9,6 +9,7 @@
 #include <tilejit/tilejit.hpp>
 
 #include "arch/arch.hpp"
+#include "codegen/amd_kernel.hpp"
 #include "ops/gemm/parts.hpp"
 #include "support/full.hpp"
 #include "support/model_runtime.hpp"
@@ -26,6 +27,12 @@ std::string run_gemm_on_model(const std::string& arch, const GemmShape& shape, s
   GemmProblem problem(shape, seed);
   problem.run(testing::model_runtime("model:" + arch), {DeviceKind::cpu, 0});
   return problem.problem();
+}
+
+int gemm_wave_products(const graph::Graph& graph, const codegen::Unit& unit) {
+  const auto of = [&](const char* name) { return constant_of(graph, name); };
+  return of("kBlockM") / of("kWarpsM") / 16 * of("kBlockN") / of("kWarpsN") / 16 * of("kBlockK") / 16 *
+         calls_of(unit.text, "mma");
 }
 
 void check_gemm_edges(const std::string& arch) {

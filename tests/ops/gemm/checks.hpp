@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/emit.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "ops/gemm/problem.hpp"
 
@@ -19,6 +20,9 @@ int gemm_tile_named(const std::string& name);
 
 /// Through the runtime, on the arch's model: "", or what is wrong with the result.
 std::string run_gemm_on_model(const std::string& arch, const GemmShape& shape, std::uint64_t seed);
+
+/// Matrix instructions of a unit of waves.
+int gemm_wave_products(const graph::Graph& graph, const codegen::Unit& unit);
 
 /// Sizes at the edges of tiles and of K.
 void check_gemm_edges(const std::string& arch);

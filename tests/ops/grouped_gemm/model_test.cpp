@@ -8,9 +8,8 @@
 
 #include <tilejit/tilejit.hpp>
 
-#include "arch/arch.hpp"
-#include "codegen/emitted_kernel.hpp"
-#include "ops/grouped_gemm/grouped_gemm.hpp"
+#include "ops/gemm/gemm.hpp"
+#include "ops/grouped_gemm/checks.hpp"
 #include "ops/grouped_gemm/problem.hpp"
 #include "support/full.hpp"
 #include "support/model_runtime.hpp"
@@ -26,26 +25,6 @@ std::string run(const GroupedShape& shape, std::uint64_t seed) {
   GroupedProblem problem(shape, seed);
   problem.run(testing::model_runtime());
   return problem.problem();
-}
-
-/// A kernel of the tile, on as many blocks as a test likes. The empty text: the tile has no such kernel.
-std::string run_tile(const GroupedShape& shape, int index, std::uint64_t seed, unsigned blocks, int& served) {
-  GroupedProblem problem(shape, seed);
-  ops::GemmKernel kernel = ops::grouped_gemm_kind(problem.args);
-  kernel.tile = index;
-  const arch::Arch& arch = *arch::find("sm_90a");
-  const ops::GemmTile& tile = ops::gemm_tiles()[static_cast<std::size_t>(index)];
-  if (!ops::gemm_tile_fits(tile, kernel) || ops::gemm_blocks_per_sm(tile, arch) == 0) return "";
-  ++served;
-  const ops::Candidate candidate = ops::gemm_candidate(kernel, arch);
-  sched::Options options;
-  options.order_barriers = candidate.turns;
-  test::EmittedKernel emitted(candidate.graph, options);
-  ops::LaunchPlan plan;
-  plan.sm_count = blocks;
-  ops::grouped_gemm_plan(problem.args, {index, 1}, candidate.geometry.as<ops::GemmLaunch>(), plan);
-  const std::string fault = emitted.launch(plan, plan.blocks, seed, {});
-  return fault.empty() ? problem.problem() : fault;
 }
 
 }  // namespace
@@ -70,9 +49,11 @@ TEST_CASE("every tile that serves groups, with groups of one row, of none, of wh
       shape.scale_a_transposed = true;
       shape.scale_b_transposed = t % 4 == 0;
     }
+    if (!test::serves_groups("sm_90a", shape, t)) continue;
+    ++served;
     CAPTURE(shape.text());
     CAPTURE(t);
-    CHECK(run_tile(shape, t, 100 + static_cast<std::uint64_t>(t), t % 2 == 0 ? 2 : 5, served) == "");
+    CHECK(test::run_grouped_tile("sm_90a", shape, t, 100 + static_cast<std::uint64_t>(t), t % 2 == 0 ? 2 : 5) == "");
   }
   CHECK(served > (testing::left_out() ? 0 : 8));
 }
