@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "arch/fact_file.hpp"
 #include "arch/named_target.hpp"
 #include "model_reports.hpp"
 #include "support/fail.hpp"
@@ -38,11 +39,25 @@ Backends::Backends(const support::Settings& settings, const support::Log& log)
     : log_(log),
       hip_compiler_(settings.hip_compiler),
       compile_limit_s_(settings.compile_limit_s),
-      model_settings_(settings.model) {
-  if (!settings.target.empty())
-    forced_ =
-        std::make_unique<arch::Target>(settings.target_from_variable ? arch::parse_target(settings.target, "TJ_TARGET")
-                                                                     : arch::parse_target(settings.target));
+      model_settings_(settings.model),
+      facts_(settings.facts_file.empty() ? nullptr : &arch::load_facts(settings.facts_file, settings.facts_from)) {
+  if (settings.target.empty()) return;
+  arch::Target target = settings.target_from_variable ? arch::parse_target(settings.target, "TJ_TARGET")
+                                                      : arch::parse_target(settings.target);
+  target.arch = &arch::with_facts(*target.arch, facts_);
+  forced_ = std::make_unique<arch::Target>(target);
+}
+
+arch::Target Backends::named(std::string_view text) const {
+  arch::Target target = arch::parse_target(text);
+  target.arch = &arch::with_facts(*target.arch, facts_);
+  return target;
+}
+
+/// Nobody has named the model's arch, and nothing is timed there: another file's facts are no mistake.
+arch::Target Backends::with_facts(Device device, const arch::Target& detected) const {
+  if (facts_ == nullptr || (device.kind == DeviceKind::cpu && !arch::fits(*detected.arch, *facts_))) return detected;
+  return {&arch::with_facts(*detected.arch, facts_), detected.model};
 }
 
 std::shared_ptr<launch::Driver> Backends::driver_if_present(DeviceKind kind) {
@@ -126,7 +141,7 @@ std::optional<arch::Target> Backends::ptx_of(Device device, const arch::Target& 
 
 arch::Target Backends::target(Device device) {
   require_possible(device);
-  if (!forced_) return detect(device);
+  if (!forced_) return with_facts(device, detect(device));
   if (forced_->model) {
     if (device.kind != DeviceKind::cpu)
       fail(Stage::target, Code::invalid_argument,

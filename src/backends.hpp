@@ -43,6 +43,9 @@ class Backends {
   /// that serves the op. The other target is taken only if nobody asked for the first, with a warning, one for each
   /// device and op. If none serves the op, it is target(device), which the op refuses.
   arch::Target target(Device device, const ops::Maker& op);
+  /// The target that a caller names, with the facts of the settings' file. Throws tj::Error(target), also where the
+  /// file is of another arch.
+  arch::Target named(std::string_view text) const;
   /// The target's PTX, for a device whose target the compiler at hand is too old for. None where that is no way: the
   /// target was asked for, or its instructions are of one generation.
   std::optional<arch::Target> ptx_of(Device device, const arch::Target& target) const;
@@ -72,6 +75,7 @@ class Backends {
   };
 
   arch::Target detect(Device device);
+  arch::Target with_facts(Device device, const arch::Target& detected) const;
   bool first_time(Device device, std::string_view topic);
   Archs archs_of(const arch::Target& target) const;
   /// Null for a device that is not kept.
@@ -93,6 +97,7 @@ class Backends {
   std::string hip_compiler_;
   double compile_limit_s_;
   const support::ModelSettings model_settings_;
+  const arch::FactFile* facts_;  ///< null: the shipped ones
   std::unique_ptr<arch::Target> forced_;
   support::Mutex mutex_;
   std::vector<std::unique_ptr<const Archs>> kept_archs_;

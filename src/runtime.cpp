@@ -335,7 +335,7 @@ KernelReport Kernel::prepare(Device device) const {
 }
 KernelReport Kernel::warm(std::string_view target) const {
   const auto& maker = *static_cast<const CustomMaker*>(maker_);
-  return runtime_->kernel_maker.get(maker, maker.request(), arch::parse_target(target)).report;
+  return runtime_->kernel_maker.get(maker, maker.request(), runtime_->backends.named(target)).report;
 }
 
 TensorMap Kernel::tensor_map(const Tensor& tensor, const Box& box) const {

@@ -99,6 +99,11 @@ struct Options {
   /// smem-sm= is the same limit for an SM, which blocks side by side share. Reports, cache and dumped files name what
   /// an option changes, in one order.
   std::optional<std::string> target;
+  /// TJ_FACTS: a file with facts of one arch, as tj-bench --calibrate writes it, in the place of those shipped
+  /// (src/arch/README.md). Kernels are then chosen and scheduled by them. Cache, reports and manifests have the facts'
+  /// hash in the target's name: "sm_90a+facts=0123456789abcdef". A target of another arch is refused, but for the CPU
+  /// model where nobody names a target. Empty, the default: the shipped facts.
+  std::optional<std::string> facts_file;
   /// TJ_DUMP_DIR: a folder. Sources and compiler logs of what is made are written there; a kernel that is found on disk
   /// is not made again.
   std::optional<std::string> dump_dir;

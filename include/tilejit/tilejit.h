@@ -269,6 +269,7 @@ typedef struct tj_options {
   const tj_remote* remote; /* a store elsewhere, as remote.h says; null: none */
   /* Bytes of binaries that stay loaded on a device. 0: no bound; -1: as TJ_CODE_MAX_SIZE says. */
   int64_t code_max_size_bytes;
+  const char* facts_file; /* a file with facts of an arch, as TJ_FACTS says */
 } tj_options;
 
 /* ---- runtimes ---- */

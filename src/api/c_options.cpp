@@ -92,6 +92,7 @@ Options to_options(const tj_options* given) {
   set(options.hip_compiler, o.hip_compiler);
   set(options.record_file, o.record_file);
   set(options.pack_keys, o.pack_keys);
+  set(options.facts_file, o.facts_file);
   options.cache_max_size_bytes = to_bound(o.cache_max_size_bytes, "options.cache_max_size_bytes");
   options.code_max_size_bytes = to_bound(o.code_max_size_bytes, "options.code_max_size_bytes");
   if (o.log_level != TJ_LOG_DEFAULT)

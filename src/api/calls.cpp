@@ -48,17 +48,19 @@ std::vector<KernelReport> Runtime::prepare_flags(std::string_view name, std::str
 Preparation& Preparation::add(std::string_view op, const void* args) { return add(op_for(op, args), args); }
 
 KernelReport Runtime::warm_config(const ops::Op& op, const void* config, std::string_view target) {
-  const arch::Target parsed = arch::parse_target(target);
+  const arch::Target parsed = used(impl_)->backends.named(target);
   return used(impl_)->warm(op.needed_kernels(config, Impl::choosing(op, parsed)), parsed).back();
 }
 std::vector<KernelReport> Runtime::warm_flags(std::string_view name, std::string_view flags, std::string_view target) {
   const ops::Op& op = detail::find_op(name);
-  const arch::Target parsed = arch::parse_target(target);
+  const arch::Target parsed = used(impl_)->backends.named(target);
   return used(impl_)->warm(op.needed_kernels(ops::flags_of_text(flags), *parsed.arch, Impl::choosing(op, parsed)),
                            parsed);
 }
 KernelReport Runtime::warm_op(const ops::Request& request, std::string_view target) {
-  return used(impl_)->kernel_maker.get(detail::find_op(request.op), request, arch::parse_target(target)).report;
+  return used(impl_)
+      ->kernel_maker.get(detail::find_op(request.op), request, used(impl_)->backends.named(target))
+      .report;
 }
 
 KernelReport Runtime::warm_op(const ops::Request& request, Device device) {

@@ -27,6 +27,8 @@ struct Fact {
   std::string source;
 };
 
+struct FactFile;  // fact_file.hpp
+
 struct Arch {
   std::string
       name;  ///< "sm_90a"; with options in their order where it has less than another: "sm_90+copies=threads+smem=99K"
@@ -43,7 +45,8 @@ struct Arch {
   std::vector<std::string> device_names = {};  ///< names of devices that run it, where they go by names (gcnArchName
                                                ///< without its features); no capability then
   std::vector<Unit> units;
-  std::map<std::string, Fact> facts;  ///< rates per SM per cycle, latencies in cycles; names in arch/README.md
+  std::map<std::string, Fact> facts;     ///< rates per SM per cycle, latencies in cycles; names in arch/README.md
+  const FactFile* facts_file = nullptr;  ///< whose facts stand among them, in the place of shipped ones; null: none do
   std::int64_t smem_per_block_bytes = 0;
   std::int64_t smem_per_sm_bytes = 0;                ///< shared memory of all blocks that run side by side on an SM
   std::int64_t smem_reserved_bytes = 0;              ///< bytes of it that each block takes beyond its own

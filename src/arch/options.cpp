@@ -2,9 +2,9 @@
 // for others.
 //
 // Decides which options there are, what each takes away, and the one name of each result. Values that a target has
-// anyway are left out of the name; the rest stands in a fixed order. Does not decide what runs: an arch made here is
-// data like any other. Invariant: nothing is ever added, and an arch that was made lives, at one address, as long as
-// the process.
+// anyway are left out of the name; the rest stands in a fixed order. One option takes nothing: it puts a file's facts
+// in the place of those shipped (fact_file.hpp). Does not decide what runs: an arch made here is data like any other.
+// Invariant: nothing is ever added, and an arch that was made lives, at one address, as long as the process.
 #include "arch/options.hpp"
 
 #include <algorithm>
@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "arch/fact_file.hpp"
 #include "support/fail.hpp"
 #include "support/lasting.hpp"
 #include "support/text.hpp"
@@ -27,7 +28,7 @@ using support::cat;
 using support::shown;
 
 constexpr char kSeparator = '+';
-constexpr std::string_view kCode = "code", kCopies = "copies", kSmem = "smem", kSmemSm = "smem-sm";
+constexpr std::string_view kCode = "code", kCopies = "copies", kSmem = "smem", kSmemSm = "smem-sm", kFacts = "facts";
 constexpr std::string_view kPtx = "ptx";
 constexpr std::int64_t kKilobyte = 1024;
 // CUDA occupancy data: an SM gives shared memory in units of 128 bytes from compute capability 8.0 on.
@@ -55,6 +56,7 @@ struct Less {
   bool ptx = false;
   bool thread_copies = false;
   std::int64_t smem_bytes = 0, smem_sm_bytes = 0;  ///< bytes of a block and of an SM; 0: all that the arch has
+  const FactFile* facts = nullptr;                 ///< that replace the arch's; null: none
 };
 
 template <class... Parts>
@@ -100,6 +102,19 @@ bool read_code(std::string_view text, std::string_view value, const Arch& base) 
   return true;
 }
 
+/// The facts of a file that was read before, by their hash.
+const FactFile& read_hash(std::string_view text, std::string_view value, const Arch& base) {
+  const FactFile* const file = find_facts(value);
+  if (file == nullptr)
+    refuse(text, kFacts, " is '", shown(value),
+           "', which no file of facts has that was given; allowed: the hash of the file that TJ_FACTS, "
+           "Options::facts_file or --facts names");
+  if (file->arch != base.name)
+    refuse(text, kFacts, " is '", value, "', which is of facts of '", file->arch, "'; allowed: facts of '", base.name,
+           "'");
+  return *file;
+}
+
 Less read_options(std::string_view text, const Arch& base) {
   Less less;
   std::vector<std::string_view> seen;
@@ -108,9 +123,10 @@ Less read_options(std::string_view text, const Arch& base) {
     const std::string_view option = text.substr(at + 1, next == text.npos ? next : next - at - 1);
     const std::size_t equals = std::min(option.find('='), option.size());
     const std::string_view key = option.substr(0, equals), value = option.substr(std::min(equals + 1, option.size()));
-    if (key != kCode && key != kCopies && key != kSmem && key != kSmemSm)
+    if (key != kCode && key != kCopies && key != kSmem && key != kSmemSm && key != kFacts)
       refuse(text, "option '", shown(option), "' is unknown; ", options_help(),
-             support::meant(key, {std::string(kCode), std::string(kCopies), std::string(kSmem), std::string(kSmemSm)}));
+             support::meant(key, {std::string(kCode), std::string(kCopies), std::string(kSmem), std::string(kSmemSm),
+                                  std::string(kFacts)}));
     if (std::find(seen.begin(), seen.end(), key) != seen.end())
       refuse(text, "option '", key, "' is given twice; give it once");
     seen.push_back(key);
@@ -118,6 +134,8 @@ Less read_options(std::string_view text, const Arch& base) {
       less.ptx = read_code(text, value, base);
     else if (key == kCopies)
       less.thread_copies = read_copies(text, value, base);
+    else if (key == kFacts)
+      less.facts = &read_hash(text, value, base);
     else if (key == kSmem)
       less.smem_bytes = read_smem(text, key, value, base, base.smem_per_block_bytes, "a block");
     else
@@ -137,9 +155,23 @@ Less read_options(std::string_view text, const Arch& base) {
   return less;
 }
 
+/// Before anything is taken away: what the arch lacks then, it lacks whatever a file says of it.
+void replace_facts(Arch& arch, const FactFile& file) {
+  arch.facts_file = &file;
+  for (const auto& [name, fact] : file.facts) {
+    if (name == "clock_ghz")
+      arch.clock_ghz = fact.value;
+    else if (name == "sm_count")
+      arch.sm_count = static_cast<int>(fact.value);
+    else
+      arch.facts[name] = fact;
+  }
+}
+
 Arch without(const Arch& base, const Less& less) {
   Arch arch = base;
   arch.base = base.name;
+  if (less.facts != nullptr) replace_facts(arch, *less.facts);
   if (less.ptx) {
     arch.name += cat(kSeparator, kCode, "=", kPtx);
     arch.ptx = cat("compute_", base.device_major, base.device_minor);
@@ -163,6 +195,7 @@ Arch without(const Arch& base, const Less& less) {
     arch.smem_per_sm_bytes = less.smem_sm_bytes;
     arch.smem_per_block_bytes = std::min(arch.smem_per_block_bytes, less.smem_sm_bytes - base.smem_reserved_bytes);
   }
+  if (less.facts != nullptr) arch.name += cat(kSeparator, kFacts, "=", less.facts->hash);
   return arch;
 }
 
@@ -198,8 +231,9 @@ std::string options_help() {
 
 const Arch& with_options(std::string_view text, const Arch& base) {
   const Less less = read_options(text, base);
-  return less.ptx || less.thread_copies || less.smem_bytes > 0 || less.smem_sm_bytes > 0 ? kept(without(base, less))
-                                                                                         : base;
+  const bool other =
+      less.ptx || less.thread_copies || less.smem_bytes > 0 || less.smem_sm_bytes > 0 || less.facts != nullptr;
+  return other ? kept(without(base, less)) : base;
 }
 
 const Arch* as_ptx(const Arch& arch) {

@@ -97,7 +97,7 @@ std::optional<ops::Request> custom_request(const std::vector<std::pair<std::stri
 }
 
 std::vector<ops::Candidate> CustomMaker::candidates(const ops::Request&, const arch::Arch& arch) const {
-  if (graph_.machine.name != arch.name)
+  if (!ops::is_machine_of(graph_.machine.name, arch))
     fail(Stage::target, Code::unsupported,
          cat("graph '", graph_.name, "' is for the machine '", graph_.machine.name, "', the target is '", arch.name,
              "'; give a graph with the costs of '", arch.name, "'"));

@@ -280,6 +280,9 @@ Settings resolve_settings(const Options& options) {
   settings.target_from_variable = !options.target;
   settings.target = options.target ? *options.target : environment_variable("TJ_TARGET").value_or("");
 
+  settings.facts_file = resolve_path(options.facts_file, "Options::facts_file", "TJ_FACTS");
+  settings.facts_from = options.facts_file ? "Options::facts_file" : "TJ_FACTS";
+
   settings.dump_dir = resolve_path(options.dump_dir, "Options::dump_dir", "TJ_DUMP_DIR");
   settings.record_file = resolve_path(options.record_file, "Options::record_file", "TJ_RECORD");
 

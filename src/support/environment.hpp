@@ -29,6 +29,8 @@ struct Settings {
   std::uint64_t code_max_size_bytes = 0;  ///< of kernels that are loaded on a device; 0: no bound
   std::string target;                     ///< empty: by device
   bool target_from_variable = false;
+  std::string facts_file;   ///< absolute; empty: the shipped facts
+  std::string facts_from;   ///< who named it: "TJ_FACTS"
   std::string dump_dir;     ///< empty: no dumps
   std::string record_file;  ///< absolute; empty: nothing is recorded
   LogLevel log_level = LogLevel::warn;

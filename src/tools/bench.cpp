@@ -22,7 +22,9 @@
 #include "support/json.hpp"
 #include "support/lasting.hpp"
 #include "support/text.hpp"
+#include "tools/calibrate.hpp"
 #include "tools/command_line.hpp"
+#include "tools/facts.hpp"
 #include "tools/options.hpp"
 #include "tools/output_file.hpp"
 #include "tools/process.hpp"
@@ -67,6 +69,9 @@ const std::vector<OwnMode>& own_modes() {
          "record when a kernel's roles come to their nodes and waits, and show it beside the schedule as a table, a "
          "trace, a picture. The CPU model counts steps, no cycles",
          timeline},
+        {"--calibrate",
+         "measure facts of the card at hand, and write them into the file that is named behind it, for TJ_FACTS",
+         calibrate_card},
     };
   });
 }
@@ -103,6 +108,7 @@ constexpr const char* kFooter =
     "  tj-bench --start --threads 4 --op fmha       those of attention, by four threads\n"
     "  tj-bench --compile --op gemm --tile 128x256x64 --target sm_90a,sm_100a\n"
     "  tj-bench --compile --target all              the first kernel of every op, everywhere\n"
+    "  tj-bench --calibrate card.json               facts of this card, for TJ_FACTS=card.json\n"
     "Exit codes: 0 done, 1 something could not be timed, gave no result or was missing under --start, 2 bad use or an "
     "output that cannot be "
     "written.";
@@ -117,6 +123,7 @@ void add_options(CLI::App& app, BenchArguments& arguments, std::array<bool, std:
       ->delimiter(',')
       ->check(no_flag);
   app.add_option("--cache-dir", arguments.cache_dir, "in place of TJ_CACHE_DIR")->check(some_folder);
+  add_facts_option(app, arguments.facts);
   app.add_option("--driver", arguments.driver, "a libcuda.so.1, or the folder that has it, in place of the system's")
       ->check(no_flag);
   app.add_option("--json", arguments.json, "also write one JSON document to this file")->check(no_flag);
@@ -196,6 +203,7 @@ int run(const std::vector<std::string>& words, BenchArguments& arguments) {
 Options bench_options(const BenchArguments& arguments) {
   Options options;
   if (!arguments.cache_dir.empty()) options.cache_dir = arguments.cache_dir;
+  set_facts(options.facts_file, arguments.facts);
   if (!arguments.targets.empty()) options.target = arguments.targets.front();
   options.log_sink = [err = arguments.err](LogLevel, std::string_view text) {
     *err << cat("tj-bench: ", text, "\n") << std::flush;

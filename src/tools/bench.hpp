@@ -26,6 +26,7 @@ struct BenchArguments {
   ops::Flags op_flags;               ///< those that belong to the op
   std::vector<std::string> targets;  ///< names, or "all"; empty: TJ_TARGET, else the device at hand
   std::string cache_dir;             ///< empty: TJ_CACHE_DIR or the usual one
+  std::string facts;                 ///< a file of them; empty: TJ_FACTS, else none
   std::string driver;      ///< libcuda.so.1, or its folder, that is opened in place of the system's; empty: that
   std::string json;        ///< a file to write; empty: none
   int rounds = 0;          ///< 0: the way's own number

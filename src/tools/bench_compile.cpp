@@ -24,6 +24,7 @@
 #include "tools/bench.hpp"
 #include "tools/bench_numbers.hpp"
 #include "tools/documents.hpp"
+#include "tools/facts.hpp"
 #include "tools/options.hpp"
 
 namespace tj::tools {
@@ -82,20 +83,21 @@ struct CompileWork {
 
 std::vector<arch::Target> targets_of(const BenchArguments& arguments, const Runtime& runtime) {
   std::vector<arch::Target> targets;
+  const arch::FactFile* const facts = given_facts(arguments.facts);
   for (const std::string& name : arguments.targets) {
     if (name == kAll) {
       for (const arch::Arch* arch : arch::all()) targets.push_back({arch, false});
     } else if (const std::string meant = support::meant(name, {kAll}); !meant.empty()) {
       bad_use(cat("--target is '", support::shown(name), "'; allowed: names of targets, and ", kAll, meant));
     } else {
-      targets.push_back(arch::parse_target(name, "--target"));
+      targets.push_back(parse_target(name, "--target", facts));
     }
   }
   if (!targets.empty()) return targets;
   const std::string asked = support::environment_variable("TJ_TARGET").value_or("");
-  if (!asked.empty()) return {arch::parse_target(asked, "TJ_TARGET")};
+  if (!asked.empty()) return {parse_target(asked, "TJ_TARGET", facts)};
   const Device device = runtime.default_device();
-  if (device.kind == DeviceKind::cpu) return {{arch::all().front(), false}};
+  if (device.kind == DeviceKind::cpu) return {usual_target(facts)};
   return {arch::parse_target(runtime.target_of(device))};
 }
 

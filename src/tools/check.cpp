@@ -16,12 +16,14 @@
 #include <tilejit/error.hpp>
 
 #include "arch/arch.hpp"
+#include "arch/fact_file.hpp"
 #include "arch/named_target.hpp"
 #include "ops/common/op_flags.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
 #include "support/text.hpp"
 #include "tools/command_line.hpp"
+#include "tools/facts.hpp"
 #include "tools/options.hpp"
 #include "tools/process.hpp"
 
@@ -107,8 +109,9 @@ void add_options(CLI::App& app, CheckSettings& settings, std::vector<std::string
 /// The arch's model, whether or not that was said.
 std::string model_of(const std::string& given) {
   std::string name = given.empty() ? support::environment_variable("TJ_TARGET").value_or("") : given;
-  if (name.empty()) name = arch::all().front()->name;
-  arch::Target target = arch::parse_target(name, given.empty() ? "TJ_TARGET" : "--target");
+  const arch::FactFile* const facts = given_facts("");
+  if (name.empty()) name = arch::shipped_name(*usual_target(facts).arch);
+  arch::Target target = parse_target(name, given.empty() ? "TJ_TARGET" : "--target", facts);
   target.model = true;
   return target.name();
 }
@@ -210,7 +213,8 @@ struct CheckKernels::State {
 CheckKernels::CheckKernels(const CheckSettings& settings) : state_(std::make_unique<State>()) {
   Options options;
   if (!settings.cache_dir.empty()) options.cache_dir = settings.cache_dir;
-  options.target = "";  // each case has its own
+  options.target = "";      // each case has its own,
+  options.facts_file = "";  // and its facts in its name
   state_->settings = support::resolve_settings(options);
 }
 CheckKernels::~CheckKernels() = default;

@@ -36,6 +36,7 @@
 #include "support/text.hpp"
 #include "tools/command_line.hpp"
 #include "tools/documents.hpp"
+#include "tools/facts.hpp"
 #include "tools/input_file.hpp"
 #include "tools/options.hpp"
 #include "tools/output_file.hpp"
@@ -55,7 +56,8 @@ struct Settings {
   std::string svg, trace;  ///< files to write
   std::string roles = "joint";
   int streaming_latency = -1;
-  bool json = false;
+  bool json = false, show_facts = false;
+  std::string facts;  ///< a file of them
   sched::Options options;
   Flags op_flags;
   std::vector<std::string> own_flags;  ///< that tj-schedule has itself
@@ -67,6 +69,7 @@ struct Subject {
   graph::Graph graph;
   sched::Schedule schedule;
   std::optional<double> tflops;
+  const arch::Arch* arch = nullptr;  ///< whose facts gave the costs; null: a graph brings its own
 };
 
 /// "--dtype f16 --causal" -> {dtype: [f16], causal: [true]}.
@@ -147,6 +150,9 @@ void add_options(CLI::App& app, Settings& settings) {
                  "also write a trace for Perfetto or chrome://tracing to this file, one microsecond a cycle")
       ->check(no_flag);
   app.add_flag("--json", settings.json, "print one JSON document");
+  add_facts_option(app, settings.facts);
+  app.add_flag("--show-facts", settings.show_facts,
+               "list each fact of the architecture that costs follow from, its value, and where it comes from");
   app.footer(kFooter);
 }
 
@@ -176,6 +182,9 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
       bad_use(cat("'", support::shown(extras.front()), "' means nothing to ", instead, "; see --help",
                   meant_flag(extras.front(), settings.own_flags)));
     if (!settings.target.empty()) bad_use(cat("--target means nothing to ", instead, ": the graph brings its machine"));
+    if (!settings.facts.empty() || settings.show_facts)
+      bad_use(cat(settings.facts.empty() ? "--show-facts" : "--facts", " means nothing to ", instead,
+                  ": the graph brings its costs"));
   }
   for (const auto& flag : {"--costs", "--sub-tiles", "--machine"})
     if (settings.example.empty() && app.count(flag) > 0)
@@ -218,11 +227,11 @@ graph::Graph find_example(const Settings& settings) {
 }
 
 /// The target as other tools take it: what was given, else what the environment asks for.
-arch::Target find_target(const std::string& given) {
+arch::Target find_target(const std::string& given, const arch::FactFile* facts) {
   const std::string text = given.empty() ? support::environment_variable("TJ_TARGET").value_or("") : given;
-  if (text.empty()) return {arch::all().front(), false};
   try {
-    return arch::parse_target(text, given.empty() ? "TJ_TARGET" : "--target");
+    if (text.empty()) return usual_target(facts);
+    return parse_target(text, given.empty() ? "TJ_TARGET" : "--target", facts);
   } catch (const Error& e) {
     bad_use(e.message);
   }
@@ -239,7 +248,7 @@ std::vector<ops::Request> find_requests(const ops::Op& op, const Settings& setti
 
 Subject of_op(const Settings& settings) {
   const ops::Op& op = find_op(settings.op);
-  const arch::Target target = find_target(settings.target);
+  const arch::Target target = find_target(settings.target, given_facts(settings.facts));
   const std::vector<ops::Request> requests = find_requests(op, settings, target);
   const auto served = std::find_if(requests.begin(), requests.end(), [&](const ops::Request& each) {
     return !each.beside && serves(op, each, *target.arch);
@@ -250,6 +259,7 @@ Subject of_op(const Settings& settings) {
   Subject subject;
   subject.name = request.name;
   subject.target = target.name();
+  subject.arch = target.arch;
   const double all_flops = candidate.graph.flops_per_iteration * candidate.typical_iterations;
   if (all_flops > 0)  // of the flops that the user asked for: masked work counts as time, not as result
     subject.tflops = sched::predict_tflops(candidate.graph, choice.schedule, target.arch->sm_count,
@@ -280,17 +290,19 @@ Subject of_graph(const Settings& settings, std::ostream& err) {
   return subject;
 }
 
-void print(const Subject& subject, bool json, std::ostream& out) {
-  if (json) {
+void print(const Subject& subject, const Settings& settings, std::ostream& out) {
+  if (settings.json) {
     auto document = support::Json::parse(sched::to_json(subject.graph, subject.schedule));
     document["kernel"] = subject.name;
     document["target"] = subject.target;
     document["predicted_tflops"] = subject.tflops ? support::Json(*subject.tflops) : support::Json(nullptr);
+    if (subject.arch != nullptr) document["facts"] = facts_json(*subject.arch);
     out << document.dump(2, ' ', false, support::Json::error_handler_t::replace) << "\n";
     return;
   }
   out << subject.name << " for " << subject.target << "\n" << sched::to_text(subject.graph, subject.schedule);
   if (subject.tflops) out << "predicted: " << static_cast<int>(*subject.tflops + 0.5) << " TFLOP/s\n";
+  if (subject.arch != nullptr) print_facts(*subject.arch, settings.show_facts, out);
 }
 
 }  // namespace
@@ -304,7 +316,7 @@ int schedule(const std::vector<std::string>& words, std::ostream& out, std::ostr
     if (!settings.svg.empty()) write_output_file("--svg", settings.svg, sched::to_svg(subject.graph, subject.schedule));
     if (!settings.trace.empty())
       write_output_file("--trace", settings.trace, sched::to_trace(subject.graph, subject.schedule));
-    print(subject, settings.json, out);
+    print(subject, settings, out);
     return kExitOk;
   });
 }

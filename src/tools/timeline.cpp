@@ -9,6 +9,7 @@
 #include "ops/common/op_flags.hpp"
 #include "support/fail.hpp"
 #include "tools/command_line.hpp"
+#include "tools/facts.hpp"
 #include "tools/options.hpp"
 #include "tools/output_file.hpp"
 
@@ -36,6 +37,7 @@ std::optional<int> parse(const std::vector<std::string>& words, TimelineSettings
       ->required();
   app.add_option("--target", problem.target,
                  "sm_90a, model:sm_90a, ... (default: TJ_TARGET, else the first GPU, else the CPU model)");
+  add_facts_option(app, problem.facts);
   app.add_option(
          "--trace", settings.trace,
          "write a trace for Perfetto (ui.perfetto.dev) or chrome://tracing to this file, one microsecond a cycle")

@@ -16,6 +16,7 @@
 #include "support/environment.hpp"
 #include "support/fail.hpp"
 #include "tools/bench_memory.hpp"
+#include "tools/facts.hpp"
 #include "tools/options.hpp"
 
 namespace tj::tools {
@@ -58,6 +59,7 @@ class Runner {
     Options options;
     if (!problem.target.empty()) options.target = problem.target;
     options.use_disk_cache = false;
+    set_facts(options.facts_file, problem.facts);
     if (problem.seed != 1) options.model_seed = problem.seed;
     return support::resolve_settings(options);
   }

@@ -17,7 +17,7 @@
 namespace tj::tools {
 
 struct TimelineProblem {
-  std::string op, target;                ///< target empty: as the environment or the device says
+  std::string op, target, facts;         ///< target empty: as the environment or the device says
   ops::Flags flags;                      ///< the op's: kernel and sizes
   unsigned first_block = 0, blocks = 4;  ///< which of the grid's record
   std::uint32_t warp_records = 8192;     ///< for each role of a block; a power of two

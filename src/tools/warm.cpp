@@ -24,6 +24,7 @@
 #include "support/text.hpp"
 #include "tools/command_line.hpp"
 #include "tools/documents.hpp"
+#include "tools/facts.hpp"
 #include "tools/process.hpp"
 #include "tools/warm_keep.hpp"
 #include "tools/warm_make.hpp"
@@ -39,7 +40,7 @@ using Clock = std::chrono::steady_clock;
 
 struct Settings {
   std::vector<std::string> targets, op_names;
-  std::string cache_dir;
+  std::string cache_dir, facts;
   int jobs = 0;  ///< 0: one a core
   bool json = false, list = false, verify = false, tune = false;
   std::string manifest, covers;              ///< paths; empty: not wanted
@@ -141,6 +142,7 @@ void add_options(CLI::App& app, Settings& settings) {
   app.add_option("--cache-dir", settings.cache_dir,
                  "in place of TJ_CACHE_DIR: a folder, or layers with ':' between them")
       ->check(some_folder);
+  add_facts_option(app, settings.facts);
   bounded(app.add_option("--jobs", settings.jobs, "kernels made at a time (default: one a core)"), 1, 256);
   app.add_flag("--json", settings.json, "print one JSON document and nothing else");
   auto* list =
@@ -197,8 +199,10 @@ std::optional<Mode> mode_of(const Settings& settings) {
   if (settings.list || settings.verify)
     return Mode{"--list or --verify, which take", "--cache-dir and --json", {"--list", "--verify"}};
   if (!settings.manifest.empty())
-    return Mode{"--manifest, which takes", "--cache-dir, --jobs and --json", {"--manifest", "--jobs"}};
-  if (!settings.covers.empty()) return Mode{"--covers, which takes", "--cache-dir and --json", {"--covers"}};
+    return Mode{
+        "--manifest, which takes", "--cache-dir, --facts, --jobs and --json", {"--manifest", "--jobs", "--facts"}};
+  if (!settings.covers.empty())
+    return Mode{"--covers, which takes", "--cache-dir, --facts and --json", {"--covers", "--facts"}};
   if (!settings.pack.empty())
     return Mode{"--pack, which takes", "--cache-dir, --sign and --json", {"--pack", "--sign"}};
   if (!settings.unpack.empty()) return Mode{"--unpack, which takes", "--cache-dir and --json", {"--unpack"}};
@@ -250,13 +254,14 @@ std::vector<Job> find_jobs(const Settings& settings, const Runtime& runtime, std
   if (chosen.empty()) chosen = ops::all();
 
   std::vector<std::string> targets;
-  for (const std::string& name : settings.targets) targets.push_back(arch::parse_target(name, "--target").name());
+  const arch::FactFile* const facts = given_facts(settings.facts);
+  for (const std::string& name : settings.targets) targets.push_back(parse_target(name, "--target", facts).name());
   const std::string asked = support::environment_variable("TJ_TARGET").value_or("");
-  if (targets.empty() && !asked.empty()) targets.push_back(arch::parse_target(asked, "TJ_TARGET").name());
+  if (targets.empty() && !asked.empty()) targets.push_back(parse_target(asked, "TJ_TARGET", facts).name());
   const bool of_device = targets.empty();  // then an op takes what a call of it would
   const Device device = of_device ? runtime.default_device() : Device{};
   const bool on_device = of_device && device.kind != DeviceKind::cpu;
-  if (of_device) targets.push_back(on_device ? runtime.target_of(device) : arch::all().front()->name);
+  if (of_device) targets.push_back(on_device ? runtime.target_of(device) : usual_target(facts).name());
   std::vector<Job> jobs;
   std::set<std::pair<std::string, std::string>> seen;  // "--causal both,true" names some kernels twice
   for (const std::string& each_target : targets)
@@ -315,6 +320,8 @@ int warm_kernels(const Settings& settings, const support::Settings& resolved, st
   Progress progress(out, err, terminal, settings.json, resolved.log_level);
   Options options;
   options.cache_dir = cache_dir;
+  set_facts(options.facts_file, settings.facts);
+  if (wanted) options.facts_file = "";  // each line names its own facts, or none
   progress.follow(options);
   Runtime runtime(options);
   std::vector<Job> jobs = wanted ? jobs_of(*wanted) : find_jobs(settings, runtime, err);
@@ -359,15 +366,16 @@ int run(const Settings& settings, std::ostream& out, std::ostream& err, bool ter
   Options options;
   if (!settings.cache_dir.empty()) options.cache_dir = settings.cache_dir;
   const support::Settings resolved = support::resolve_settings(options);
+  given_facts(settings.facts);  // names of targets in manifests may have their hash
   if (settings.list || settings.verify) return list_cache(resolved, settings.verify, settings.json, out, err);
   if (!settings.covers.empty()) return check_covered(settings.covers, resolved, settings.json, out, err);
   if (!settings.pack.empty()) return pack_cache(settings.pack, settings.sign, resolved, settings.json, out, err);
   if (!settings.unpack.empty()) return unpack_cache(settings.unpack, resolved, settings.json, out, err);
   if (!settings.make_key.empty()) return make_key(settings.make_key, out);
   if (settings.tune) {
-    const TuneWork work{settings.op_names,   settings.targets,     settings.op_flags,
-                        resolved.cache_dir,  settings.tune_only,   settings.jobs,
-                        settings.tune_limit, settings.tune_rounds, settings.json};
+    const TuneWork work{settings.op_names,  settings.targets, settings.op_flags,   resolved.cache_dir,
+                        settings.tune_only, settings.jobs,    settings.tune_limit, settings.tune_rounds,
+                        settings.json,      settings.facts};
     return tune_problems(work, resolved.log_level, out, err, terminal);
   }
   return warm_kernels(settings, resolved, out, err, terminal);

@@ -44,6 +44,7 @@ struct TuneWork {
   std::vector<std::string> only;        ///< names of kernels; empty: all
   int jobs = 0, limit = 0, rounds = 0;  ///< 0: the default
   bool json = false;
+  std::string facts = {};  ///< a file; empty: TJ_FACTS, else none
 };
 /// --tune: makes the kernels of each problem, times them on the first GPU, keeps what was fastest, prints all of it.
 /// Returns an exit code; throws tj::Error.

@@ -17,6 +17,7 @@
 #include "support/fail.hpp"
 #include "support/json.hpp"
 #include "support/text.hpp"
+#include "tools/facts.hpp"
 #include "tools/warm.hpp"
 #include "tools/warm_keep.hpp"
 #include "tools/warm_make.hpp"
@@ -83,7 +84,7 @@ void check_gpu(const TuneWork& work, const Runtime& runtime, Device gpu) {
     support::fail(Stage::target, error.code, cat("--tune measures on a GPU: ", error.message));
   }
   for (const std::string& name : work.targets)
-    if (arch::parse_target(name).name() != target)
+    if (parse_target(name, "--target", given_facts(work.facts)).name() != target)
       bad_use(cat("--target is '", name, "'; allowed with --tune: one that this machine's first GPU runs, such as ",
                   target));
 }
@@ -173,6 +174,7 @@ int tune_problems(const TuneWork& work, LogLevel level, std::ostream& out, std::
   Progress progress(out, err, terminal, work.json, level);
   Options options;
   options.cache_dir = work.cache_dir;
+  set_facts(options.facts_file, work.facts);
   progress.follow(options);
   if (!work.targets.empty() && !arch::parse_target(work.targets.front()).model)
     options.target = work.targets.front();  // of those that the GPU can run

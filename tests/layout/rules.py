@@ -26,7 +26,7 @@ ARROWS = {
     "": {"support", "arch", "graph", "ops", "sched", "codegen", "compile", "launch", "model", "cache", "custom", "tuning"},
     "api": {"support", "ops", ""}, "ffi": {"support", "ops", "", "api"},
     "check": {"support", "arch", "graph", "ops", "sched", "codegen", "compile", "launch", "model", "cache", "tuning", ""},
-    "tools": {"support", "arch", "graph", "ops", "sched", "codegen", "compile", "launch", "model", "cache", "tuning", "", "check"},
+    "tools": {"support", "arch", "graph", "ops", "sched", "codegen", "compile", "launch", "model", "cache", "tuning", "", "check", "templates"},
 }
 
 # Arrows between the parts of a folder: what else of the folder each may include. "" is the folder's own files.
@@ -36,7 +36,7 @@ PARTS = {
 }
 
 # Files of kernel_templates for host code: launch parameters; the agreement of a unit of the model with the library.
-HOST_VIEW = {"ops": ("/params.cuh", "types.cuh"), "model": ("model/abi.h",)}
+HOST_VIEW = {"ops": ("/params.cuh", "types.cuh"), "model": ("model/abi.h",), "tools": ("calibrate/params.cuh",)}
 
 # Third-party headers and the only folders that may know them.
 THIRD_PARTY = {

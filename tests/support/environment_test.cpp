@@ -73,6 +73,19 @@ TEST_CASE("several folders of the cache: each absolute and once, empty ones left
   CHECK(settings({{"HOME", "/h"}, {"XDG_CACHE_HOME", "/x:y"}}).cache_dir.empty());
 }
 
+TEST_CASE("the file of facts: option, variable, none; made absolute") {
+  CHECK(settings({}).facts_file.empty());
+  CHECK(settings({{"TJ_FACTS", "/r//f"}}).facts_file == "/r/f");
+  CHECK(settings({{"TJ_FACTS", "/r/f"}}).facts_from == "TJ_FACTS");
+  CHECK(refusal({{"TJ_FACTS", "~/f"}}).find("TJ_FACTS is '~/f'; allowed: a whole path") == 0);
+  tj::Options options;
+  options.facts_file = "f";
+  CHECK(settings({{"TJ_FACTS", "/r"}}, options).facts_file == std::filesystem::current_path() / "f");
+  CHECK(settings({{"TJ_FACTS", "/r"}}, options).facts_from == "Options::facts_file");
+  options.facts_file = "";
+  CHECK(settings({{"TJ_FACTS", "/r"}}, options).facts_file.empty());
+}
+
 TEST_CASE("the record: option, variable, none; made absolute") {
   CHECK(settings({}).record_file.empty());
   CHECK(settings({{"TJ_RECORD", "/r//f"}}).record_file == "/r/f");

@@ -206,9 +206,11 @@ TEST_CASE("files that list nothing, and flags that a manifest does not take, are
   refused({"--covers", run.scratch.path()}, "--covers: cannot read '");
   refused({"--covers", "/dev/null"}, "lists nothing; give a file that a run wrote under TJ_RECORD");
   refused({"--manifest"}, "--manifest");
-  refused({"--manifest", run.file, "--op", "fmha"}, "--op is given with --manifest, which takes --cache-dir, --jobs");
+  refused({"--manifest", run.file, "--op", "fmha"},
+          "--op is given with --manifest, which takes --cache-dir, --facts, --jobs");
   refused({"--manifest", run.file, "--dtype", "f16"}, "--dtype is given with --manifest, which takes");
-  refused({"--covers", run.file, "--jobs", "2"}, "--jobs is given with --covers, which takes --cache-dir and --json");
+  refused({"--covers", run.file, "--jobs", "2"},
+          "--jobs is given with --covers, which takes --cache-dir, --facts and --json");
   refused({"--covers", run.file, "--manifest", run.file}, " are given; give one of them");
   refused({"--covers", run.file, "--list"}, " are given; give one of them");
   refused({"--manifest", run.file, "--tune"}, " are given; give one of them");

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "arch/fact_file.hpp"
 #include "arch/options.hpp"
 #include "graph/json_reader.hpp"
 
@@ -49,6 +50,10 @@ std::string write_graph(const graph::Graph& graph) {
   std::vector<graph::Machine> machines = all_machines();
   if (const arch::Arch* own = arch::find(graph.machine.name)) machines.push_back(machine_of(*own));  // with options
   return graph::to_json(graph, machines);
+}
+
+bool is_machine_of(std::string_view machine, const arch::Arch& arch) {
+  return machine == arch.name || machine == arch::shipped_name(arch);
 }
 
 std::int64_t least_smem_for(const arch::Arch& arch, int blocks) {

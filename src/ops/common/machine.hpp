@@ -19,6 +19,10 @@ namespace tj::ops {
 /// memory and registers what each of `blocks_per_sm` blocks side by side on an SM has: the graph says the same number.
 graph::Machine machine_of(const arch::Arch& arch, int blocks_per_sm = 1);
 
+/// Whether a graph for the machine of this name runs on the arch: its own name, or without its file of facts. A user's
+/// graph brings its costs, which such a file does not change.
+bool is_machine_of(std::string_view machine, const arch::Arch& arch);
+
 /// A user's graph (graph/json_reader.hpp), which may name the machine of any arch, with options too (arch::parse_arch).
 /// Throws as read_json does.
 graph::Graph read_graph(std::string_view text, std::string_view name);

@@ -111,7 +111,7 @@ Options = _sized("Options", [
     ("log_level", c_int32), ("use_disk_cache", c_int32), ("log_sink", LogSink), ("log_user", c_void_p), ("use_tuning", c_int32),
     ("reserved", c_int32), ("wait_limit_s", c_double), ("compile_limit_s", c_double), ("allocate", Allocate), ("deallocate", Deallocate),
     ("allocator_user", c_void_p), ("record_file", c_char_p), ("pack_keys", c_char_p), ("on_miss", c_int32), ("reserved2", c_int32),
-    ("remote", POINTER(Remote)), ("code_max_size_bytes", c_int64)])
+    ("remote", POINTER(Remote)), ("code_max_size_bytes", c_int64), ("facts_file", c_char_p)])
 TrimReport = _sized("TrimReport", [("kernels", c_uint64), ("code_bytes", c_uint64), ("workspace_bytes", c_uint64)])
 PrepareOptions = _sized("PrepareOptions", [("time_limit_s", c_double), ("threads", c_int32), ("reserved", c_int32)])
 Progress = _sized("Progress", [

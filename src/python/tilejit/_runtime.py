@@ -94,7 +94,7 @@ def _allocator(given):
 def _options(given: dict):
     c = _c.Options()
     library().tj_options_init(ctypes.byref(c))
-    for name in ("cache_dir", "target", "dump_dir", "hip_compiler", "record_file", "pack_keys"):
+    for name in ("cache_dir", "target", "dump_dir", "hip_compiler", "record_file", "pack_keys", "facts_file"):
         setattr(c, name, encoded(given[name], name))
     for name in ("cache_max_size_bytes", "code_max_size_bytes"):
         if given[name] is not None:
@@ -134,15 +134,15 @@ def _options(given: dict):
 class Runtime:
     """A runtime of its own. tilejit.fmha() and the others use one of the whole process, with the options that the environment gives.
 
-    cache_dir, target, dump_dir, hip_compiler, record_file, pack_keys: texts or paths; cache_max_size_bytes: a number; log_level: "trace",
+    cache_dir, target, dump_dir, hip_compiler, record_file, pack_keys, facts_file: texts or paths; cache_max_size_bytes: a number; log_level: "trace",
     "debug", "info", "warn", "error" or "off"; use_disk_cache, use_tuning: True or False; wait_limit_s, compile_limit_s: seconds, 0 for none.
     on_miss: what a call does whose kernel is not in the cache. "wait" until it is made, "error", or "quick": take a slower kernel until the
     best one is there; the bits of its results may differ. None leaves a setting to its variable (TJ_CACHE_DIR, TJ_ON_MISS, ...) or default.
     cache_dir may be several folders with ":" between them, of which the first that can be written is. log_sink: called with (level, text) from any
     thread. allocator: an object with allocate(device, bytes, stream) -> address and deallocate(device, address, bytes, stream), for workspaces.
     remote: a tilejit.Remote, a store elsewhere that is asked before a kernel is compiled. code_max_size_bytes: bytes of kernels that stay loaded
-    on a GPU, those used last; 0 for no bound. When the interpreter ends (atexit), log_sink, allocator and remote are called no more: it waits up to
-    10 s for those under way.
+    on a GPU, those used last; 0 for no bound. facts_file: facts of one arch in the place of those shipped, as TJ_FACTS names them.
+    When the interpreter ends (atexit), log_sink, allocator and remote are called no more: it waits up to 10 s for those under way.
 
     Has all functions of the package as methods. Any thread may call any of them at any time. Raises tilejit.Error that names the option.
 
@@ -157,7 +157,7 @@ class Runtime:
                  use_tuning: Optional[bool] = None, wait_limit_s: Optional[float] = None, compile_limit_s: Optional[float] = None,
                  log_sink: Optional[Callable[[str, str], None]] = None, allocator: Optional[Allocator] = None,
                  record_file: Optional[Path] = None, on_miss: Optional[str] = None, pack_keys: Optional[Path] = None,
-                 remote: Optional[Remote] = None, code_max_size_bytes: Optional[int] = None) -> None:
+                 remote: Optional[Remote] = None, code_max_size_bytes: Optional[int] = None, facts_file: Optional[Path] = None) -> None:
         given = {name: value for name, value in locals().items() if name != "self"}
         options, handle = _options(given), ctypes.c_void_p()
         check(library().tj_runtime_create(ctypes.byref(options), ctypes.byref(handle)))
