@@ -51,6 +51,11 @@ struct ChunkOArgs {
   /// Multiprocessors that the call's launches may fill: their blocks are at most those that fit on so many at once. 0,
   /// or as many as the device has: all.
   int max_sms = 0;
+  /// Slots of each ring that copies of q and k, of h and of v_new fill: so many chunks are in shared memory at once. 0:
+  /// as many as fit. Two fit with one value head an item, one with more heads; what does not fit is refused.
+  int num_stages = 0;
+  /// L2 lets go of the lines of h and v_new first, as one block alone reads them.
+  bool evict_first = false;
 };
 
 /// The fields that choose a chunk_o kernel, without any memory: for prepare() and warm().
@@ -60,6 +65,8 @@ struct ChunkOConfig {
   bool gated = true;            ///< g_cu is given
   bool variable_length = true;  ///< the three lists are given
   bool h_transposed = false;    ///< as ChunkOArgs::h_transposed
+  int num_stages = 0;           ///< as ChunkOArgs::num_stages
+  bool evict_first = false;     ///< as ChunkOArgs::evict_first
 };
 
 /// Runs the call on Runtime::instance().

@@ -45,6 +45,8 @@ struct TJ_API Graph {
     threads,  ///< each thread's copies, once they are done, arrive at the barrier of the ring that they fill
     unit      ///< the matrix unit, asked by one thread, arrives at the barriers of the rings that it fills and reads
   };
+  /// What L2 is told of the lines that a bulk copy reads: to let go of them first, or last.
+  enum class CacheHint { none, evict_first, evict_last };
   /// The memory of a value's slots.
   enum class Space { shared, tensor };
   /// Grids that follow each other in a stream, on machines with `overlapped_launch`.
@@ -128,7 +130,8 @@ struct TJ_API Graph {
     int copy = 0;               ///< which copy of that context, 0 to 63
     bool merges = false;        ///< it leaves or adds the sums of a tile's pieces: see Walk::split and Walk::sliced
     bool fast_variant = false;  ///< a cheaper body is right from an iteration on
-    std::optional<int> max_fast_begin{};  ///< that iteration is at most this; none: any
+    std::optional<int> max_fast_begin{};     ///< that iteration is at most this; none: any
+    CacheHint cache_hint = CacheHint::none;  ///< of bulk copies alone
     bool operator==(const Instruction&) const = default;
   };
 

@@ -31,6 +31,45 @@ TJ_DEVICE void copy_box_5d(u32 destination, const TensorMap* map, u32 barrier, i
       : "memory");
 }
 
+/// The policy of L2 that a hint stands for.
+TJ_DEVICE u64 cache_policy(EvictFirst) {
+  u64 policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+TJ_DEVICE u64 cache_policy(EvictLast) {
+  u64 policy;
+  asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+/// A box of a rank-4 or a rank-5 tensor whose lines L2 keeps as the hint says.
+TJ_DEVICE void copy_box_4d(u32 destination, const TensorMap* map, u32 barrier, int c0, int c1, int c2, int c3, NoHint) {
+  copy_box_4d(destination, map, barrier, c0, c1, c2, c3);
+}
+template <class Hint>
+TJ_DEVICE void copy_box_4d(u32 destination, const TensorMap* map, u32 barrier, int c0, int c1, int c2, int c3,
+                           Hint hint) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%3, "
+      "%4, %5, %6}], [%2], %7;" ::"r"(destination),
+      "l"(reinterpret_cast<u64>(map)), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "l"(cache_policy(hint))
+      : "memory");
+}
+TJ_DEVICE void copy_box_5d(u32 destination, const TensorMap* map, u32 barrier, int c0, int c1, int c2, int c3, int c4,
+                           NoHint) {
+  copy_box_5d(destination, map, barrier, c0, c1, c2, c3, c4);
+}
+template <class Hint>
+TJ_DEVICE void copy_box_5d(u32 destination, const TensorMap* map, u32 barrier, int c0, int c1, int c2, int c3, int c4,
+                           Hint hint) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%3, "
+      "%4, %5, %6, %7}], [%2], %8;" ::"r"(destination),
+      "l"(reinterpret_cast<u64>(map)), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4),
+      "l"(cache_policy(hint))
+      : "memory");
+}
+
 /// Copies a box to the same place in every block of the cluster whose rank's bit is set in `mask`. Its bytes complete
 /// on the barrier at the same place there.
 TJ_DEVICE void copy_box_4d_multicast(u32 destination, const TensorMap* map, u32 barrier, u32 mask, int c0, int c1,

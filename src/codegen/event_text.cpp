@@ -373,6 +373,8 @@ std::string EventWriter::call_of(const Event& event, const Section& section) con
     if (edge.src == event.node && family_.value_of_ring(ring).shared_by > 1) text += cat(", ", family_.share(ring));
   }
   if (n.has_fast_variant) text += section.fast ? ", dev::Fast{}" : ", dev::General{}";
+  if (n.cache_hint != graph::CacheHint::none)
+    text += n.cache_hint == graph::CacheHint::evict_first ? ", dev::EvictFirst{}" : ", dev::EvictLast{}";
   text += ");";
   if (n.scope == Scope::iteration) text += cat("  // ", family_.placed(event.node), ", ", section.name);
   return text;

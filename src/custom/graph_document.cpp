@@ -23,11 +23,13 @@ concept Of = std::same_as<std::remove_const_t<T>, U>;
 
 constexpr const char* kScopes[] = {"tile_begin", "iteration", "tile_end"};
 constexpr const char* kAsyncs[] = {"none", "copy", "matrix", "store", "threads", "unit"};
+constexpr const char* kCacheHints[] = {"none", "evict_first", "evict_last"};
 constexpr const char* kSpaces[] = {"shared", "tensor"};
 constexpr const char* kGrids[] = {"ordered", "opens", "joins"};
 constexpr const char* kWalks[] = {"one_tile", "persistent", "dynamic", "split", "sliced"};
 constexpr const auto& words_of(Graph::Scope) { return kScopes; }
 constexpr const auto& words_of(Graph::Async) { return kAsyncs; }
+constexpr const auto& words_of(Graph::CacheHint) { return kCacheHints; }
 constexpr const auto& words_of(Graph::Space) { return kSpaces; }
 constexpr const auto& words_of(Graph::Grids) { return kGrids; }
 constexpr const auto& words_of(Graph::Walk) { return kWalks; }
@@ -66,6 +68,7 @@ void walk_members(auto&& walk, Of<Graph::Instruction> auto& instruction) {
   walk("merges", instruction.merges);
   walk("fast_variant", instruction.fast_variant);
   walk("max_fast_begin", instruction.max_fast_begin);
+  walk("cache_hint", instruction.cache_hint);
 }
 
 void walk_members(auto&& walk, Of<Graph::Edge> auto& edge) {

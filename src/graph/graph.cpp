@@ -151,6 +151,8 @@ void check_nodes(const Graph& graph) {
     if (node.async == Async::store && node.scope == Scope::tile_begin)
       reject(graph, "node '", node.name,
              "' stores out of shared memory at the tile's begin; allowed are the loop and the tile's end");
+    if (node.cache_hint != CacheHint::none && node.async != Async::copy)
+      reject(graph, "node '", node.name, "' has a cache_hint and is no bulk copy; allowed with async 'copy' alone");
     check_own_use(graph, node);
   }
 }

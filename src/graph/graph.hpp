@@ -87,6 +87,9 @@ constexpr bool reads_by_itself(Async async) {
   return async == Async::matrix || async == Async::store || async == Async::unit;
 }
 
+/// What L2 is told of the lines that a copy reads: to let go of them first, or last.
+enum class CacheHint { none, evict_first, evict_last };
+
 /// The memory of a value's slots.
 enum class Space {
   shared,  ///< a block's shared memory
@@ -140,10 +143,11 @@ struct Node {
       false;  ///< it only brings its inputs out of shared memory by ordinary accesses: a role of its own does it
   bool merges =
       false;  ///< where blocks share a tile: it leaves its block's sums in memory, or adds the others' to them
-  bool has_fast_variant = false;  ///< a cheaper body is right from iteration fast_begin(context) on
-  int max_fast_begin = 1 << 30;   ///< no tile's fast_begin is later than this iteration
-  int warps = 4;                  ///< warps of the role that runs it
-  int registers = 0;              ///< registers a thread that its value takes from issue until its last reader is done
+  bool has_fast_variant = false;           ///< a cheaper body is right from iteration fast_begin(context) on
+  int max_fast_begin = 1 << 30;            ///< no tile's fast_begin is later than this iteration
+  CacheHint cache_hint = CacheHint::none;  ///< of a bulk copy; its body is told it, and passes it on
+  int warps = 4;                           ///< warps of the role that runs it
+  int registers = 0;  ///< registers a thread that its value takes from issue until its last reader is done
   std::map<std::string, std::int64_t> memory_bytes;  ///< footprint per space (user graphs)
 };
 

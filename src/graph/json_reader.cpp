@@ -98,7 +98,8 @@ class Reader {
     fields_.keys(json, place,
                  {"name",      "cycles", "fu",        "latency",     "rrt",     "issue_cycles", "variable_latency",
                   "streaming", "memory", "registers", "body",        "context", "copy",         "scope",
-                  "async",     "drains", "warps",     "warp_cycles", "merges",  "fast_variant", "max_fast_begin"});
+                  "async",     "drains", "warps",     "warp_cycles", "merges",  "fast_variant", "max_fast_begin",
+                  "cache_hint"});
     Node node;
     node.name = fields_.name(fields_.text(fields_.required(json, place, "name"), place + ".name"), place + ".name");
     const auto [first, is_new] = index_.emplace(node.name, static_cast<int>(graph_.nodes.size()));
@@ -133,6 +134,8 @@ class Reader {
         json, place, "async", {"none", "copy", "matrix", "store", "threads", "unit"}, static_cast<int>(usual)));
     node.warps = fields_.number_or(json, place, "warps", issued_by_one(node.async) ? 1 : Node().warps, 1, kMaxWarps);
     node.warp_cycles = fields_.number_or(json, place, "warp_cycles", 0, 0, kMaxTotalCycles);
+    node.cache_hint =
+        static_cast<CacheHint>(fields_.word(json, place, "cache_hint", {"none", "evict_first", "evict_last"}, 0));
     node.drains = fields_.flag(json, place, "drains");
     node.merges = fields_.flag(json, place, "merges");
     node.has_fast_variant = fields_.flag(json, place, "fast_variant");

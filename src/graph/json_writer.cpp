@@ -44,6 +44,8 @@ void execution_json(const Node& node, Json& json) {
     json["async"] = kAsync[static_cast<int>(node.async)];
   if (node.warps != (issued_by_one(node.async) ? 1 : usual.warps)) json["warps"] = node.warps;
   if (node.warp_cycles != 0) json["warp_cycles"] = node.warp_cycles;
+  if (node.cache_hint != CacheHint::none)
+    json["cache_hint"] = node.cache_hint == CacheHint::evict_first ? "evict_first" : "evict_last";
   if (node.drains) json["drains"] = true;
   if (node.merges) json["merges"] = true;
   if (node.has_fast_variant) json["fast_variant"] = true;

@@ -89,7 +89,7 @@ class ChunkOArgs(Sized):
     _fields_ = [("size", ctypes.c_uint64)] + [(name, ctypes.POINTER(Tensor)) for name in (
         "q", "k", "v_new", "h", "o", "g_cu", "cu_seqlens", "chunk_indices", "total_chunks")] + [
         ("seq_length", ctypes.c_int64), ("scale", ctypes.c_float), ("has_scale", ctypes.c_int32),
-        ("h_transposed", ctypes.c_int32), ("max_sms", ctypes.c_int32)]
+        ("h_transposed", ctypes.c_int32), ("max_sms", ctypes.c_int32), ("num_stages", ctypes.c_int32), ("evict_first", ctypes.c_int32)]
 
 
 class GatedDeltaRuleArgs(Sized):
@@ -372,8 +372,9 @@ class Runtime:
         self._call("chunk_indices", args, stream)
 
     def chunk_o(self, q, k, v_new, h, o, g_cu=None, cu_seqlens=None, chunk_indices=None, total_chunks=None, seq_length=0,
-                scale=None, h_transposed=False, max_sms=0, stream=None):
-        args = ChunkOArgs(seq_length=seq_length, h_transposed=int(h_transposed), max_sms=max_sms)
+                scale=None, h_transposed=False, max_sms=0, num_stages=0, evict_first=False, stream=None):
+        args = ChunkOArgs(seq_length=seq_length, h_transposed=int(h_transposed), max_sms=max_sms, num_stages=num_stages,
+                          evict_first=int(evict_first))
         given = dict(q=q, k=k, v_new=v_new, h=h, o=o, g_cu=g_cu, cu_seqlens=cu_seqlens, chunk_indices=chunk_indices, total_chunks=total_chunks)
         for name, tensor in given.items():
             if tensor is not None:

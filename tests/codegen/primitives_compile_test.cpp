@@ -36,6 +36,9 @@ TJ_DEVICE void bulk(const Params& p, u32 base) {
       prefetch_map(&p.map);
       expect_full<1, Ring>(base, 2);
       copy_box_4d(slot_address<Ring>(base, 2), &p.map, full_barrier<Ring>(base, 2), 0, 0, 0, 0);
+      copy_box_4d(slot_address<Ring>(base, 2), &p.map, full_barrier<Ring>(base, 2), 0, 0, 0, 0, NoHint{});
+      copy_box_4d(slot_address<Ring>(base, 2), &p.map, full_barrier<Ring>(base, 2), 0, 0, 0, 0, EvictFirst{});
+      copy_box_5d(slot_address<Ring>(base, 2), &p.map, full_barrier<Ring>(base, 2), 0, 0, 0, 0, 0, EvictLast{});
       store_box_4d(&p.map, slot_address<Ring>(base, 2), 0, 0, 0, 0);
       store_commit<2>();
       store_wait<3, 0>();

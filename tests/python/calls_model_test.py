@@ -133,9 +133,10 @@ class Calls(unittest.TestCase):
         rows, total = self.runtime.chunk_indices(ends, tokens=tokens)
         self.assertEqual(rows[:total[0]].tolist(), [[0, 0], [0, 1], [1, 0]])
         q, k = (random.standard_normal((tokens, 1, 128)).astype(ml_dtypes.bfloat16) for _ in range(2))
-        v = random.standard_normal((3 * 64, 2, 128)).astype(ml_dtypes.bfloat16)
-        h = random.standard_normal((3, 2, 128, 128)).astype(ml_dtypes.bfloat16)
-        o = self.runtime.chunk_o(q, k, v, h, cu_seqlens=ends, chunk_indices=rows, total_chunks=total, scale=1)
+        v, h = (random.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((3 * 64, 2, 128), (3, 2, 128, 128)))
+        lists = {"cu_seqlens": ends, "chunk_indices": rows, "total_chunks": total}
+        o = self.runtime.chunk_o(q, k, v, h, **lists, scale=1)
+        self.assertEqual(self.runtime.chunk_o(q, k, v, h, **lists, scale=1, num_stages=1, evict_first=True).tobytes(), o.tobytes())
         wanted = numpy.empty(o.shape)
         for chunk, (begin, end) in enumerate(((0, 64), (64, 66), (66, 70))):
             for head in range(2):

@@ -20,6 +20,17 @@ TJ_DEVICE void copy_box_5d(u32 destination, const TensorMap* map, u32 barrier, i
   detail::api.copy_box(destination, map, barrier, coordinates, 5);
 }
 
+/// A box of a rank-4 or a rank-5 tensor. The model has no L2, and looks at no hint.
+template <class Hint>
+TJ_DEVICE void copy_box_4d(u32 destination, const TensorMap* map, u32 barrier, int c0, int c1, int c2, int c3, Hint) {
+  copy_box_4d(destination, map, barrier, c0, c1, c2, c3);
+}
+template <class Hint>
+TJ_DEVICE void copy_box_5d(u32 destination, const TensorMap* map, u32 barrier, int c0, int c1, int c2, int c3, int c4,
+                           Hint) {
+  copy_box_5d(destination, map, barrier, c0, c1, c2, c3, c4);
+}
+
 /// Copies a box to the same place in every block of the cluster whose rank's bit is set in `mask`. Its bytes complete
 /// on the barrier at the same place there.
 TJ_DEVICE void copy_box_4d_multicast(u32 destination, const TensorMap* map, u32 barrier, u32 mask, int c0, int c1,

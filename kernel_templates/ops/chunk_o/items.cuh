@@ -158,40 +158,41 @@ TJ_DEVICE void load_qk(TokenLoader<C>& loader, const Tile&, int i, u32 slot, u32
   }
 }
 
-template <class C>
-TJ_DEVICE void load_h(StateLoader<C>& loader, const Tile&, int i, u32 slot, u32 full) {
+template <class C, class Hint = dev::NoHint>
+TJ_DEVICE void load_h(StateLoader<C>& loader, const Tile&, int i, u32 slot, u32 full, Hint hint = {}) {
   const Item item = item_at<C>(loader.params, i);
 #pragma unroll 1
   for (int d = 0; d < kWidth; d += kSwizzleColumns, slot += kStateBlockBytes)
-    dev::copy_box_4d(slot, &loader.params.h, full, d, 0, item.head + loader.copy, item.chunk);
+    dev::copy_box_4d(slot, &loader.params.h, full, d, 0, item.head + loader.copy, item.chunk, hint);
 }
 
 /// Rows of v that no token has are asked for outside the chunk, where the copy engine finds zeros.
-template <class C>
-TJ_DEVICE void load_v_rows(const ValueLoader<C>& loader, const Item& item, int rows, int d, u32 slot, u32 full) {
+template <class C, class Hint>
+TJ_DEVICE void load_v_rows(const ValueLoader<C>& loader, const Item& item, int rows, int d, u32 slot, u32 full,
+                           Hint hint) {
   const int head = item.head + loader.copy;
 #pragma unroll 1
   for (int row = 0; row < kChunk; row += kFewRows, slot += kFewRows * kSwizzleRowBytes) {
     if (row + kFewRows <= rows || row >= rows) {
-      dev::copy_box_4d(slot, &loader.params.v_few, full, d, row < rows ? row : kChunk, head, item.chunk);
+      dev::copy_box_4d(slot, &loader.params.v_few, full, d, row < rows ? row : kChunk, head, item.chunk, hint);
     } else {
 #pragma unroll 1
       for (int one = 0; one < kFewRows; ++one)
         dev::copy_box_4d(slot + one * kSwizzleRowBytes, &loader.params.v_one, full, d,
-                         row + one < rows ? row + one : kChunk, head, item.chunk);
+                         row + one < rows ? row + one : kChunk, head, item.chunk, hint);
     }
   }
 }
-template <class C>
-TJ_DEVICE void load_v(ValueLoader<C>& loader, const Tile&, int i, u32 slot, u32 full) {
+template <class C, class Hint = dev::NoHint>
+TJ_DEVICE void load_v(ValueLoader<C>& loader, const Tile&, int i, u32 slot, u32 full, Hint hint = {}) {
   const int rows = loader.places.at(loader.params, i).rows;
   const Item item = item_at<C>(loader.params, i);
 #pragma unroll 1
   for (int d = 0; d < kWidth; d += kSwizzleColumns, slot += kChunkBlockBytes) {
     if (rows == kChunk)
-      dev::copy_box_4d(slot, &loader.params.v, full, d, 0, item.head + loader.copy, item.chunk);
+      dev::copy_box_4d(slot, &loader.params.v, full, d, 0, item.head + loader.copy, item.chunk, hint);
     else
-      load_v_rows(loader, item, rows, d, slot, full);
+      load_v_rows(loader, item, rows, d, slot, full, hint);
   }
 }
 

@@ -59,6 +59,12 @@ TJ_DEVICE void mma(Product<C>& product, const Tile&, int i, u32 a, u32 b, u32 su
 template <class C>
 inline constexpr int kConsumerRows = kProductRows<C>;
 
+/// Columns that one load of sums brings.
+template <class C, class = void>
+inline constexpr int kLoadColumns = 32;
+template <class C>
+inline constexpr int kLoadColumns<C, decltype(void(C::kLoadColumns))> = C::kLoadColumns;
+
 /// Four warps that bring a product's rows of sums to d, a quarter each, 32 columns at a time.
 template <class C_>
 struct Consumer {
@@ -91,7 +97,11 @@ struct Consumer {
 #pragma unroll
         for (int i = 0; i < 16; ++i) sums[block][i] = 0.0f;
       } else {
-        dev::tensor_load_fragment(dev::tensor_place(columns, block * 16, part * 32), sums[block]);
+        constexpr int kWords = kLoadColumns<C> / 2;
+#pragma unroll
+        for (int i = 0; i < 16; i += kWords)
+          dev::tensor_load_fragment(dev::tensor_place(columns, block * 16, part * 32 + 2 * i),
+                                    reinterpret_cast<float(&)[kWords]>(sums[block][i]));
       }
     }
     dev::tensor_load_wait<0>();

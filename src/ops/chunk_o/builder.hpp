@@ -40,6 +40,17 @@ class ChunkOBuilder : protected GraphBuilder {
     graph_.overhead_cycles = 2.0 * arch_.fact("copy_latency_cycles");
   }
 
+  /// A ring that copies fill: with as many slots as the kernel asks for, else with `least` or more.
+  void copied(const std::string& name, std::int64_t bytes, int least) {
+    const int asked = kernel_.stages;
+    value(name, bytes, Scope::iteration, asked > 0 ? asked : least, asked > 0 ? asked : kMaxSlots);
+  }
+  /// Those of all heads. The first of them.
+  int copied_of_heads(const char* name, std::int64_t bytes, int least) {
+    const int first = value_count();
+    for (int c = 0; c < heads_; ++c) copied(support::cat(name, c), bytes, least);
+    return first;
+  }
   /// One head's rings of a kind lie one behind the other, so that one text can serve all consumers. The first of them.
   int of_heads(const char* name, std::int64_t bytes, int least, int most) {
     const int first = value_count();
@@ -58,6 +69,7 @@ class ChunkOBuilder : protected GraphBuilder {
     n.reservations = {of("TMA", held)};
     n.latency = held + cycles(engine_.latency_cycles());
     n.registers = kLoadRegisters;
+    if (kernel_.evict_first && ring != 0) n.cache_hint = graph::CacheHint::evict_first;  // nobody reads them again
     return add(std::move(n));
   }
   int put(int c) {

@@ -22,6 +22,8 @@ ChunkOArgs chunk_o_from_c(const void* structure) {
   if (c.has_scale != 0) args.scale = c.scale;
   args.h_transposed = c.h_transposed != 0;
   args.max_sms = c.max_sms;
+  args.num_stages = c.num_stages;
+  args.evict_first = c.evict_first != 0;
   return args;
 }
 

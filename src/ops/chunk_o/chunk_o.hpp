@@ -24,6 +24,8 @@ struct ChunkOKernel {
   bool variable = true;       ///< sequences of any length, read on the device; else all of one
   bool h_transposed = false;  ///< h is [K, V]
   int heads = 0;              ///< value heads of one item, which share a key head; 0: the fastest by prediction
+  int stages = 0;             ///< slots of each ring that copies fill; 0: as many as fit
+  bool evict_first = false;   ///< of h and v_new, in L2
 };
 /// The divisor of so many value heads that share a key head.
 int chunk_o_divisor(std::int64_t heads);

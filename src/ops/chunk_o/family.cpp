@@ -1,5 +1,6 @@
 // The family of chunk_o's kernels that serves an arch, and the items that are tried there; see family.hpp.
 #include "ops/chunk_o/family.hpp"
+#include "ops/chunk_o/fields.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -43,6 +44,37 @@ void require_heads(const ChunkOFamily& family, int heads, const arch::Arch& arch
                 cat("--item-heads is '", heads, "'; allowed on ", arch.name, ": ", allowed));
 }
 
+/// Have all rings of the graph room for their fewest slots?
+bool rings_fit(const graph::Graph& graph) {
+  constexpr std::int64_t kBarrierBytes = 1024;
+  std::int64_t bytes = kBarrierBytes;
+  for (const graph::Value& value : graph.values)
+    if (value.space == graph::Space::shared) bytes += value.min_slots * value.slot_bytes;
+  return bytes <= graph.machine.memory_bytes.at("SMEM");
+}
+
+/// The heads of items that a kernel may have.
+std::vector<int> heads_of(const ChunkOKernel& kernel, const ChunkOFamily& family, const arch::Arch& arch) {
+  std::vector<int> list;
+  for (const int heads : {2, 3, 1})
+    if (kernel.divisor % heads == 0 && (kernel.heads == 0 || kernel.heads == heads) && heads <= family.most_heads &&
+        (kernel.stages == 0 || rings_fit(family.graph(kernel, heads, arch))))
+      list.push_back(heads);
+  return list;
+}
+
+[[noreturn]] void refuse_stages(ChunkOKernel kernel, const ChunkOFamily& family, const arch::Arch& arch) {
+  const int asked = kernel.stages;
+  std::string allowed = "0 (as many as fit)";
+  for (kernel.stages = 1; kernel.stages <= kMostChunkOStages; ++kernel.stages)
+    if (!heads_of(kernel, family, arch).empty()) allowed += cat(", ", kernel.stages);
+  support::fail(
+      Stage::argument, Code::unsupported,
+      cat("chunk_o: num_stages is ", asked, "; allowed on ", arch.name,
+          kernel.heads == 0 ? "" : cat(" with ", kernel.heads, kernel.heads == 1 ? " head" : " heads", " an item"),
+          ", whose blocks have ", arch.smem_per_block_bytes, " bytes of shared memory: ", allowed));
+}
+
 }  // namespace
 
 graph::Graph chunk_o_graph(const ChunkOKernel& kernel, int heads, const arch::Arch& arch) {
@@ -62,10 +94,10 @@ std::vector<Candidate> chunk_o_candidates(const ChunkOKernel& kernel, const arch
   arch::require(arch, "chunk_o", chunk_o_needs());
   const ChunkOFamily& family = family_of(arch);
   require_heads(family, kernel.heads, arch);
+  const std::vector<int> items = heads_of(kernel, family, arch);
+  if (items.empty() && kernel.stages != 0) refuse_stages(kernel, family, arch);
   std::vector<Candidate> list;
-  for (const int heads : {2, 3, 1}) {
-    if (kernel.divisor % heads != 0 || (kernel.heads != 0 && kernel.heads != heads) || heads > family.most_heads)
-      continue;
+  for (const int heads : items) {
     Candidate candidate{family.graph(kernel, heads, arch), kTypicalItems / heads / std::max(1, arch.sm_count), 0,
                         false};
     candidate.copies_apart = true;

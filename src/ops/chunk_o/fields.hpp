@@ -16,7 +16,10 @@ inline constexpr int kChunkODivisors[] = {1, 2, 3, 6};
 inline constexpr const char* kChunkODivisorWords[] = {"1", "2", "3", "6"};
 inline constexpr const char* kChunkOItemWords[] = {"auto", "1", "2", "3"};
 
-inline constexpr std::array<Field<ChunkOKernel>, 5> kChunkOFields = {
+inline constexpr const char* kChunkOStageWords[] = {"auto", "1", "2", "3", "4"};
+inline constexpr int kMostChunkOStages = 4;
+
+inline constexpr std::array<Field<ChunkOKernel>, 7> kChunkOFields = {
     {{.name = "head-ratio",
       .get = [](const ChunkOKernel& kernel) { return place_among<kChunkODivisors>(kernel.divisor); },
       .set = [](ChunkOKernel& kernel, unsigned place) { kernel.divisor = kChunkODivisors[place]; },
@@ -62,6 +65,24 @@ inline constexpr std::array<Field<ChunkOKernel>, 5> kChunkOFields = {
       .bits = 4,
       .flags = {"auto", "1", "2", "3"},
       .tag = "_h%",
-      .tagged = [](const ChunkOKernel& kernel) { return kernel.heads != 0; }}}};
+      .tagged = [](const ChunkOKernel& kernel) { return kernel.heads != 0; }},
+     {.name = "num-stages",
+      .get = [](const ChunkOKernel& kernel) { return static_cast<unsigned>(kernel.stages); },
+      .set = [](ChunkOKernel& kernel, unsigned place) { kernel.stages = static_cast<int>(place); },
+      .words = words<kChunkOStageWords>,
+      .bits = 3,
+      .flags = {"auto", "1", "2", "3", "4"},
+      .tag = "_s%",
+      .tagged = [](const ChunkOKernel& kernel) { return kernel.stages != 0; },
+      .optional = true},
+     {.name = "evict-first",
+      .get = [](const ChunkOKernel& kernel) { return unsigned{kernel.evict_first}; },
+      .set = [](ChunkOKernel& kernel, unsigned place) { kernel.evict_first = place != 0; },
+      .words = words<kTruth>,
+      .bits = 1,
+      .flags = {"false", "true", "both"},
+      .tag = "_ef",
+      .tagged = [](const ChunkOKernel& kernel) { return kernel.evict_first; },
+      .optional = true}}};
 
 }  // namespace tj::ops

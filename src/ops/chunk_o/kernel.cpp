@@ -139,12 +139,20 @@ ChunkOKernel chunk_o_kernel(const ChunkOArgs& args) {
   kernel.gated = args.g_cu.has_value();
   kernel.variable = args.cu_seqlens.has_value();
   kernel.h_transposed = args.h_transposed;
+  kernel.stages = args.num_stages;
+  kernel.evict_first = args.evict_first;
   return kernel;
 }
 
 ChunkOKernel chunk_o_kernel(const ChunkOConfig& config) {
   validate(config);
-  return {chunk_o_divisor(config.v_heads_per_head), config.gated, config.variable_length, config.h_transposed, 0};
+  return {chunk_o_divisor(config.v_heads_per_head),
+          config.gated,
+          config.variable_length,
+          config.h_transposed,
+          0,
+          config.num_stages,
+          config.evict_first};
 }
 
 ChunkOKernel chunk_o_kernel(const Request& request) { return kernel_of_fields<kChunkOFields, ChunkOKernel>(request); }

@@ -54,10 +54,9 @@ class Builder : ChunkOBuilder {
   /// slots of the other values do not fit beside them.
   void values() {
     constexpr auto of_columns = [](int columns) { return std::int64_t{columns} * graph::kTensorColumnBytes; };
-    value("qk", 2 * kTokenBytes, Scope::iteration, 2, kMaxSlots);
-    h_ = of_heads("h", kStateBytes, heads_ == 1 ? 2 : 1,
-                  kMaxSlots);  // two of several heads do not fit beside the others
-    v_ = of_heads("v", kTokenBytes, 2, kMaxSlots);
+    copied("qk", 2 * kTokenBytes, 2);
+    h_ = copied_of_heads("h", kStateBytes, heads_ == 1 ? 2 : 1);  // two of several heads do not fit beside the others
+    v_ = copied_of_heads("v", kTokenBytes, 2);
     o_ = of_heads("o", kTokenBytes, 1, 2);
     scores_ = value("scores", of_columns(kChunk), Scope::iteration, 1, 2);
     weights_ = value("weights", of_columns(kChunk / 2), Scope::iteration, 1, 2);

@@ -52,9 +52,9 @@ class Builder : ChunkOBuilder {
  private:
   void values() {
     const Slots slots = slots_of(heads_);
-    value("qk", 2 * kTokenBytes, Scope::iteration, slots.qk, kMaxSlots);
-    h_ = of_heads("h", kStateBytes, slots.h, kMaxSlots);
-    v_ = of_heads("v", kTokenBytes, slots.v, kMaxSlots);
+    copied("qk", 2 * kTokenBytes, slots.qk);
+    h_ = copied_of_heads("h", kStateBytes, slots.h);
+    v_ = copied_of_heads("v", kTokenBytes, slots.v);
     o_ = of_heads("o", kTokenBytes, 1, 2);
   }
 

@@ -84,6 +84,8 @@ Trial chunk_o_trial(const ChunkOKernel& kernel, std::int64_t heads, const std::v
       args.seq_length = length;
     }
     args.h_transposed = kernel.h_transposed;
+    args.num_stages = kernel.stages;
+    args.evict_first = kernel.evict_first;
     use(&args);
   };
   return trial;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "ops/chunk_o/chunk_o.hpp"
+#include "ops/chunk_o/fields.hpp"
 #include "ops/chunk_o/params.cuh"
 #include "ops/common/empty.hpp"
 #include "ops/common/tensor_checks.hpp"
@@ -133,6 +134,12 @@ void check_shapes(const Named& q, const Named& k, const Named& v, const Named& h
   for (const int i : {2, 3}) check_same(h, i, kWidth, "the only size there are kernels for");
 }
 
+void check_stages(int stages) {
+  if (stages < 0 || stages > kMostChunkOStages)
+    refuse(kOp, Code::invalid_argument,
+           cat("num_stages is ", stages, "; allowed: 0 (as many as fit), 1 to ", kMostChunkOStages));
+}
+
 }  // namespace
 
 bool chunk_o_nothing(const ChunkOArgs& args) {
@@ -143,6 +150,7 @@ void validate(const ChunkOConfig& config) {
   if (config.v_heads_per_head < 1 || config.v_heads_per_head > kMaxSize)
     refuse(kOp, Code::invalid_argument,
            cat("v_heads_per_head is ", config.v_heads_per_head, "; allowed: 1 to ", kMaxSize));
+  check_stages(config.num_stages);
 }
 
 void validate(const ChunkOArgs& args, bool on_model) {
@@ -167,6 +175,7 @@ void validate(const ChunkOArgs& args, bool on_model) {
   if (args.scale && !std::isfinite(*args.scale))
     refuse(kOp, Code::invalid_argument, cat("scale is ", *args.scale, "; allowed: any finite value"));
   check_max_sms(kOp, args.max_sms);
+  check_stages(args.num_stages);
 }
 
 }  // namespace tj::ops

@@ -116,6 +116,10 @@ void gemm_require(const GemmKernel& kernel, const arch::Arch& arch) {
     refuse("gemm", Code::unsupported,
            cat("rung is ", gemm_rung(kernel).name, "; allowed on ", arch.name, ": 0 (none), ", kGemmOwnRung, " (v",
                kGemmOwnRung, ")"));
+  if (kernel.loads != 0 && !gemm_family(arch).loads_sums)
+    refuse("gemm", Code::unsupported,
+           cat("load-columns is ", kGemmLoadColumns[kernel.loads], "; allowed on ", arch.name,
+               ", whose sums are in registers: 32"));
   const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
   if (tile.sliced() && (kernel.parts || kernel.walk != WalkChoice::usual))
     refuse("gemm", Code::unsupported,

@@ -82,8 +82,9 @@ struct GemmFamily {
   bool (*stores_beside)(const GemmTile& tile, const arch::Arch& arch) = nullptr;
   /// An SM draws no more of memory's rates than its share.
   bool own_share = false;
-  bool gates = false;      ///< do its node bodies multiply halves of a tile's columns?
-  bool quantises = false;  ///< do they make e4m3 and scales of a tile's rows?
+  bool loads_sums = false;  ///< are sums in tensor memory, from which a tile's end loads them?
+  bool gates = false;       ///< do its node bodies multiply halves of a tile's columns?
+  bool quantises = false;   ///< do they make e4m3 and scales of a tile's rows?
 
   /// Do two blocks of the same columns multiply as one (Graph::pairs)? Then b is in shared memory once for both, half
   /// in each. Null: none do.

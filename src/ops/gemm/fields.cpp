@@ -120,7 +120,7 @@ const std::vector<FlagChoice>& gemm_flag_choices() {
 }
 const std::vector<FlagChoice>& grouped_gemm_flag_choices() {
   static constinit support::Lasting<const std::vector<FlagChoice>> all;
-  return all.get([] { return choices_without({"a-major", "b-major", "parts", "rung"}); });
+  return all.get([] { return choices_without({"a-major", "b-major", "parts", "rung", "load-columns"}); });
 }
 
 const FlagChoice& gemm_flag_choice(std::string_view name) {
@@ -161,6 +161,7 @@ GemmKernel of_parts(GemmKernel kernel) {
   parts.left_scales_k = kernel.left_scales_k;
   parts.right_scales_k = kernel.right_scales_k;
   parts.packed_scales = kernel.packed_scales;
+  parts.loads = kernel.loads;
   parts.parts = true;
   return parts;
 }

@@ -26,6 +26,7 @@ inline constexpr const char* kGemmScales[] = {"tensor", "block", "row"};
 inline constexpr const char* kGemmGroups[] = {"none", "ends", "counts", "rows", "depths"};
 inline constexpr const char* kGemmLeftScaleOrders[] = {"m", "k"};
 inline constexpr const char* kGemmRightScaleOrders[] = {"n", "k"};
+inline constexpr const char* kGemmLoadColumns[] = {"32", "16", "8"};
 inline constexpr const char* kGemmScaleTypes[] = {"f32", "ue8m0"};
 inline constexpr const char* kGemmActivationsAllowed = "0 (none), 1 (relu), 2 (gelu), 3 (silu), 4 (gelu_tanh)";
 /// Names of gemm_tiles() and of gemm_rungs(), in their order.
@@ -43,7 +44,7 @@ constexpr bool is_usual(const GemmTile& tile) {
 std::vector<std::string> gemm_tile_flags();
 std::vector<std::string> gemm_rung_flags();
 
-inline constexpr std::array<Field<GemmKernel>, 19> kGemmFields = {{
+inline constexpr std::array<Field<GemmKernel>, 20> kGemmFields = {{
     {.name = "dtype",
      .get =
          [](const GemmKernel& kernel) {
@@ -232,6 +233,16 @@ inline constexpr std::array<Field<GemmKernel>, 19> kGemmFields = {{
      .tagged = [](const GemmKernel& kernel) { return kernel.packed_scales; },
      .optional = true,
      .tag_place = 14},
+    {.name = "load-columns",
+     .get = [](const GemmKernel& kernel) { return static_cast<unsigned>(kernel.loads); },
+     .set = [](GemmKernel& kernel, unsigned value) { kernel.loads = static_cast<int>(value); },
+     .words = words<kGemmLoadColumns>,
+     .bits = 2,
+     .flags = {"32", "16", "8"},
+     .tag = "_ld%",
+     .tagged = [](const GemmKernel& kernel) { return kernel.loads != 0; },
+     .optional = true,
+     .tag_place = 15},
     end_text_field<GemmKernel>(),
 }};
 

@@ -63,6 +63,7 @@ struct GemmKernel {
   bool packed_scales = false;  ///< exponents of two, four in an i32
   Groups groups = Groups::none;
   Activation gate = Activation::none;  ///< none: there is none
+  int loads = 0;                       ///< of sums from tensor memory: 32 >> loads columns each
   DeviceText end_text = {};            ///< in the place of an activation
   bool activates() const { return activation != Activation::none || end_text.given(); }
   bool gated() const { return gate != Activation::none; }
@@ -130,11 +131,13 @@ struct GemmChoice {
   int parts = 1;
   int rung = kNoGemmRung;  ///< in gemm_rungs(); never the last, which is none
   WalkChoice walk = WalkChoice::usual;
+  int loads = 0;  ///< GemmKernel::loads; 0 leaves the kind's
   bool operator==(const GemmChoice&) const = default;
   /// The choice in one number, as Op has choices.
-  int number() const { return static_cast<int>(walk) << 24 | rung << 16 | (parts - 1) << 8 | tile; }
+  int number() const { return loads << 26 | static_cast<int>(walk) << 24 | rung << 16 | (parts - 1) << 8 | tile; }
   static GemmChoice of(int number) {
-    return {number & 0xff, (number >> 8 & 0xff) + 1, number >> 16 & 0xff, static_cast<WalkChoice>(number >> 24)};
+    return {number & 0xff, (number >> 8 & 0xff) + 1, number >> 16 & 0xff, static_cast<WalkChoice>(number >> 24 & 3),
+            number >> 26};
   }
 };
 inline constexpr int kMostGemmParts = 128;

@@ -299,6 +299,7 @@ GemmKernel chosen(GemmKernel kind, const GemmChoice& choice) {
   kind.tile = choice.tile;
   kind.rung = choice.rung;
   if (choice.walk != WalkChoice::usual) kind.walk = choice.walk;
+  if (choice.loads != 0) kind.loads = choice.loads;
   return choice.parts > 1 ? of_parts(kind) : kind;
 }
 

@@ -87,6 +87,7 @@ class Builder : GemmRingsBuilder {
   }
   Candidate build(double iterations) {
     const Operands ab = operands(tile_.block_m);
+    if (kernel_.loads != 0) constant("kLoadColumns", 32 >> kernel_.loads);
     for (int c = 0; c < tile_.block_m / rows(); ++c) sums_of(c, ab);
     constrain();
     Candidate made = candidate(iterations);
@@ -143,6 +144,7 @@ const GemmFamily& gemm_sm100() {
             return static_cast<double>(product_rows(tile)) * tile.block_n / (arch.warps_per_group * arch.warp_size);
           },
       .stores_beside = stores_beside,
+      .loads_sums = true,
       .in_pairs = in_pairs,
       .rung_tile = [](const GemmRung& rung) { return rung.cluster > 1 ? place_of(kPairTile) : place_of(kLoneTile); },
       .consumers = [](const GemmTile& tile) { return tile.block_m / product_rows(tile); },

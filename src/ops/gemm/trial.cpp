@@ -155,6 +155,7 @@ GemmChoice choice_of(const GemmKernel& kernel, bool tile_given, bool in_parts, c
   }
   if (in_parts && !kernel.whole()) choice.parts = std::max(kParts, choice.parts);
   choice.walk = kernel.walk;
+  choice.loads = kernel.loads;
   return choice;
 }
 
@@ -219,9 +220,11 @@ std::vector<Workload> gemm_workloads(const Flags& flags, const arch::Arch& arch)
                                                                    : choose_gemm(sizes, kernel, arch);
       if (parts == "true" && !kernel.whole()) choice.parts = std::max(kParts, choice.parts);
       choice.walk = kernel.walk;
+      choice.loads = kernel.loads;
       if (kernel.rung == kNoGemmRung) require_served(sizes, kernel, choice, arch);
       list.push_back({trial_of(kernel, choice, given), flops});
-      if (!tile_given && parts != "true" && kernel.rung == kNoGemmRung && kernel.walk == WalkChoice::usual)
+      if (!tile_given && parts != "true" && kernel.rung == kNoGemmRung && kernel.walk == WalkChoice::usual &&
+          kernel.loads == 0)
         list.back().trial.choice.reset();  // a call's own, which may have been measured
     }
   return list;

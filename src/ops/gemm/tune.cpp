@@ -239,6 +239,9 @@ class GemmTunable final : public Tunable {
     if (flags.count("rung") > 0)
       fail(Stage::argument, Code::invalid_argument,
            "--rung is given; a rung is one kernel, with nothing to choose: leave it out");
+    if (flags.count("load-columns") > 0)
+      fail(Stage::argument, Code::invalid_argument,
+           "--load-columns is given; calls load 32 columns at once, and no other is measured: leave it out");
     if (flags.count(kEndTextField) > 0)
       fail(Stage::argument, Code::invalid_argument, "--end-text is given; what it costs is the user's: leave it out");
     if (flags.count("walk") > 0)

@@ -65,7 +65,8 @@ QuantiseArgs = _sized("QuantiseArgs", _tensors("x", "q", "scales") + [
 CombineArgs = _sized("CombineArgs", _tensors("y", "d", "slots", "weights", "residual") + [("max_sms", c_int32), ("reserved", c_int32)])
 ChunkIndicesArgs = _sized("ChunkIndicesArgs", _tensors("cu_seqlens", "chunk_indices", "total_chunks") + [("max_sms", c_int32), ("reserved", c_int32)])
 ChunkOArgs = _sized("ChunkOArgs", _tensors("q", "k", "v_new", "h", "o", "g_cu", "cu_seqlens", "chunk_indices", "total_chunks") + [
-    ("seq_length", c_int64), ("scale", c_float), ("has_scale", c_int32), ("h_transposed", c_int32), ("max_sms", c_int32)])
+    ("seq_length", c_int64), ("scale", c_float), ("has_scale", c_int32), ("h_transposed", c_int32), ("max_sms", c_int32), ("num_stages", c_int32),
+    ("evict_first", c_int32)])
 GatedDeltaRuleArgs = _sized("GatedDeltaRuleArgs", _tensors(
     "q", "k", "v", "o", "gate", "a_log", "dt_bias", "beta", "initial_state", "final_state", "token_states", "read_slots", "write_slots", "cu_seqlens",
     "initial_scales", "final_scales", "token_scales") + [

@@ -111,9 +111,10 @@ def _chunk_indices(cu_seqlens, *, tokens=None, out=None, max_sms=0, stream=None,
 
 
 def _chunk_o(q, k, v_new, h, *, g_cu=None, cu_seqlens=None, chunk_indices=None, total_chunks=None, seq_length=0, scale=None, h_transposed=False,
-             out=None, max_sms=0, stream=None, asks=False):
+             out=None, max_sms=0, num_stages=0, evict_first=False, stream=None, asks=False):
     args = _c.ChunkOArgs(seq_length=number(seq_length, "seq_length", -2**63, 2**63 - 1), h_transposed=flag(h_transposed, "h_transposed"),
-                         max_sms=_limit(max_sms))
+                         max_sms=_limit(max_sms), num_stages=number(num_stages, "num_stages", -2**31, 2**31 - 1),
+                         evict_first=flag(evict_first, "evict_first"))
     call = Call("chunk_o", args, stream, asks)
     q, k, v_new, h = (call.tensor(name, x) for name, x in (("q", q), ("k", k), ("v_new", v_new), ("h", h)))
     options = {name: call.tensor(name, x, True) for name, x in (("g_cu", g_cu), ("cu_seqlens", cu_seqlens), ("chunk_indices", chunk_indices),
@@ -205,14 +206,15 @@ def chunk_indices(cu_seqlens: Tensor, *, tokens: Optional[int] = None, out: Opti
 
 def chunk_o(q: Tensor, k: Tensor, v_new: Tensor, h: Tensor, *, g_cu: Optional[SupportsDLPack] = None, cu_seqlens: Optional[SupportsDLPack] = None,
             chunk_indices: Optional[SupportsDLPack] = None, total_chunks: Optional[SupportsDLPack] = None, seq_length: int = 0,
-            scale: Optional[float] = None, h_transposed: bool = False, out: Optional[Tensor] = None, max_sms: int = 0,
-            stream: Optional[StreamLike] = None, runtime: Optional[Runtime] = None) -> Tensor:
+            scale: Optional[float] = None, h_transposed: bool = False, out: Optional[Tensor] = None, max_sms: int = 0, num_stages: int = 0,
+            evict_first: bool = False, stream: Optional[StreamLike] = None, runtime: Optional[Runtime] = None) -> Tensor:
     """Output of the gated delta rule, chunk by chunk: the last step of its forward pass, summed in f32.
 
     q, k bf16 [T, H, 128]; v_new bf16 [R, Hv, 128]; h bf16 [C, Hv, 128, 128]; g_cu f32 [T, Hv] or None. Sequences of any lengths: cu_seqlens,
     and chunk_indices and total_chunks as chunk_indices() gives them; else all have seq_length tokens. h_transposed: h's matrices are stored
     [K, V]. scale: 128**-0.5 where it is None. Returns o bf16 [T, Hv, 128], made by q's framework, or `out`. The formula stands in
-    include/tilejit/chunk_o.hpp. max_sms: as fmha. Raises tilejit.Error.
+    include/tilejit/chunk_o.hpp. max_sms: as fmha. num_stages: slots of the rings that copies fill, 0 as many as fit. evict_first: L2 lets go of
+    the lines of h and v_new first. Raises tilejit.Error.
 
     >>> import ml_dtypes, numpy, tilejit
     >>> q = numpy.ones((64, 1, 128), ml_dtypes.bfloat16)
@@ -221,12 +223,13 @@ def chunk_o(q: Tensor, k: Tensor, v_new: Tensor, h: Tensor, *, g_cu: Optional[Su
     [1.0, 2.0, 3.0, 4.0]
     """
     given = (q, k, v_new, h, g_cu, cu_seqlens, chunk_indices, total_chunks, out)
-    key = (tuple(map(type, given)), seq_length, plain(scale), h_transposed, max_sms)
+    key = (tuple(map(type, given)), seq_length, plain(scale), h_transposed, max_sms, num_stages, evict_first)
     done = short(runtime, key, stream, tuple([x for x in given if x is not None]), out)
     if done is not None:
         return done
     call = _chunk_o(q, k, v_new, h, g_cu=g_cu, cu_seqlens=cu_seqlens, chunk_indices=chunk_indices, total_chunks=total_chunks,
-                    seq_length=seq_length, scale=scale, h_transposed=h_transposed, out=out, max_sms=max_sms, stream=stream)
+                    seq_length=seq_length, scale=scale, h_transposed=h_transposed, out=out, max_sms=max_sms, num_stages=num_stages,
+                    evict_first=evict_first, stream=stream)
     return call.run(_runtime(runtime), key)[0]
 
 

@@ -104,6 +104,7 @@ class Instruction:
     merges: bool = False
     fast_variant: bool = False
     max_fast_begin: Optional[int] = None
+    cache_hint: str = "none"
 
 
 @dataclass

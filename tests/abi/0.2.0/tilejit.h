@@ -172,10 +172,11 @@ typedef struct tj_chunk_o_args {
   int32_t has_scale;
   int32_t h_transposed; /* 1: matrices of h are stored [K, V] */
   int32_t max_sms;      /* multiprocessors that the call may fill; 0: all */
+  int32_t num_stages;   /* slots of each ring that copies fill; 0: as many as fit */
+  int32_t evict_first;  /* 1: L2 lets go of the lines of h and v_new first */
 } tj_chunk_o_args;
 
-/* The kernel that was found or made, as tj::KernelReport says. The texts live until this thread's next call that fills
- * a report. */
+/* The kernel that was found or made, as tj::KernelReport says. Its texts live until this thread's next report. */
 typedef struct tj_kernel_report {
   uint64_t size; /* set by the caller; only that many bytes are written */
   const char* name;

@@ -14,6 +14,7 @@ TEST_CASE("no spill, no serialised matrix instruction, registers as the schedule
       {{"head-ratio", {"1", "2", "3"}}},
       {{"head-ratio", {"6"}}, {"item-heads", {"1", "2"}}, {"h-transposed", {"true"}}},
       {{"head-ratio", {"2", "3"}}, {"gated", {"false"}}, {"variable", {"false"}}},
+      {{"head-ratio", {"2"}}, {"num-stages", {"1", "2"}}, {"evict-first", {"true"}}},
       {{"head-ratio", {"1"}}, {"gated", {"both"}}, {"variable", {"both"}}, {"h-transposed", {"true"}}},
   };
   for (const Flags& flags : sets)

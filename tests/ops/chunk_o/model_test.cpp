@@ -89,6 +89,19 @@ TEST_CASE("ratios of heads, in items of one, two and three") {
   }
 }
 
+TEST_CASE("stages that are asked for, and hints to L2: the same results") {
+  for (const char* target : kTargets)
+    for (const int stages : {0, 1, 2}) {
+      ChunkOProblem problem(lengths({130, 1, 64}, 1, 2), 9251);
+      problem.args.num_stages = stages;
+      problem.args.evict_first = stages != 1;
+      CAPTURE(target);
+      CAPTURE(stages);
+      on_model(target).run(problem.args);
+      CHECK(problem.problem() == "");
+    }
+}
+
 TEST_CASE("gates from 0 to where factors above the diagonal are infinite") {
   for (const char* target : kTargets) {
     CAPTURE(target);

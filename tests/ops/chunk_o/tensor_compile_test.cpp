@@ -13,6 +13,7 @@ TEST_CASE("no spill, registers as the schedule gives") {
   const Flags sets[] = {
       {{"head-ratio", {"1", "2"}}, {"h-transposed", {"true"}}},
       {{"head-ratio", {"1", "2"}}, {"gated", {"false"}}, {"variable", {"false"}}},
+      {{"head-ratio", {"2"}}, {"num-stages", {"1", "2"}}, {"evict-first", {"true"}}},
       {{"head-ratio", {"6"}}, {"item-heads", {"1", "2"}}, {"variable", {"false"}}},
   };
   for (const Flags& flags : sets)

@@ -68,6 +68,50 @@ TEST_CASE("what is right passes") {
   CHECK_NOTHROW(ops::validate(args, true));
 }
 
+TEST_CASE("stages that are asked for are slots of all rings that copies fill; what does not fit is refused by name") {
+  const auto choice = [](int ratio, int stages, const char* arch, int heads = 0) {
+    ops::ChunkOKernel kernel;
+    kernel.divisor = ratio;
+    kernel.stages = stages;
+    kernel.heads = heads;
+    kernel.evict_first = true;
+    return choose(ops::chunk_o_op(), ops::chunk_o_request(kernel), *arch::find(arch));
+  };
+  for (const char* arch : {"sm_90a", "sm_100a"})
+    for (const int stages : {1, 2}) {
+      CAPTURE(arch);
+      CAPTURE(stages);
+      const Choice made = choice(2, stages, arch);
+      const graph::Graph& graph = made.candidate.graph;
+      int rings = 0, hints = 0;
+      for (const sched::Ring& ring : made.schedule.rings) {
+        const std::string& name = graph.values[static_cast<std::size_t>(ring.value)].name;
+        if (name != "qk" && name != "h0" && name != "h1" && name != "v0" && name != "v1") continue;
+        CHECK(ring.slots == stages);
+        ++rings;
+      }
+      CHECK(rings == (stages == 1 ? 5 : 3));  // two stages of two heads do not fit: items have one
+      for (const graph::Node& node : graph.nodes)
+        if (node.cache_hint != graph::CacheHint::none) {
+          CHECK((node.body == "load_h" || node.body == "load_v"));
+          ++hints;
+        }
+      CHECK(hints == (stages == 1 ? 4 : 2));
+      CHECK(testing::error_of([&] { choice(2, 2, arch, 2); }).message.find("num_stages is 2; allowed on ") !=
+            std::string::npos);
+      const Error error = testing::error_of([&] { choice(1, 3, arch); });
+      CAPTURE(error.message);
+      CHECK(error.stage == Stage::argument);
+      CHECK(error.message.find("chunk_o: num_stages is 3; allowed on ") == 0);
+      CHECK(error.message.find("bytes of shared memory: 0 (as many as fit), 1, 2") != std::string::npos);
+    }
+  refuses([](ChunkOArgs& a) { a.num_stages = -1; }, {"num_stages is -1", "0 (as many as fit), 1 to 4"});
+  refuses([](ChunkOArgs& a) { a.num_stages = 5; }, {"num_stages is 5", "1 to 4"});
+  ChunkOConfig config;
+  config.num_stages = 9;
+  CHECK(testing::error_of([&] { ops::chunk_o_kernel(config); }).message.find("num_stages is 9") != std::string::npos);
+}
+
 TEST_CASE("tensors of the wrong form, type, size or place") {
   refuses([](ChunkOArgs& a) { a.q.data = nullptr; }, {"chunk_o: q.data is null"});
   refuses([](ChunkOArgs& a) { a.h.rank = 3; }, {"h.rank is 3", "4", "[C, Hv, 128, 128]"});

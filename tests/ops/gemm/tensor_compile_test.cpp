@@ -29,6 +29,7 @@ TEST_CASE("no spill, registers for the block's roles") {
        {"tile", {"128x128x64"}},
        {"bias", {"true"}},
        {"end-text", {"return value > 0.0f ? value * params.f32(column) + params.f32(row) : 0.0f;"}}},
+      {{"dtype", {"f16"}}, {"rung", {"v7", "v9"}}, {"load-columns", {"16", "8"}}},
       // Pairs of blocks.
       {{"dtype", {"bf16"}},
        {"tile", {"256x128x64c2x1"}},

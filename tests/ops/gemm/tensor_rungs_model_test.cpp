@@ -3,12 +3,17 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <string>
 
 #include "arch/arch.hpp"
+#include "ops/gemm/checks.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "ops/gemm/lists.hpp"
+#include "ops/gemm/parts.hpp"
+#include "ops/gemm/problem.hpp"
 #include "pipeline.hpp"
 #include "sched/schedule.hpp"
+#include "support/expect.hpp"
 
 using namespace tj;
 
@@ -43,4 +48,33 @@ TEST_CASE("a rung constrains the schedule as it says") {
     CHECK(graph.cluster == limits.cluster);
     CHECK(choice.schedule.proven_ii);
   }
+}
+
+TEST_CASE("a tile's end loads so many columns of sums at once as a flag says: the same results, kernels of their own") {
+  const arch::Arch& arch = *arch::find("sm_100a");
+  test::StepKernels kernels("sm_100a");
+  for (const int loads : {0, 1, 2}) {
+    CAPTURE(loads);
+    for (const char* tile : {"128x128x64", "64x32x128"}) {
+      const ops::GemmChoice choice{test::gemm_tile_named(tile), 1, ops::kNoGemmRung, ops::WalkChoice::usual, loads};
+      CHECK(ops::GemmChoice::of(choice.number()) == choice);
+      test::GemmProblem problem(test::GemmShape{140, 136, 72}, 51);
+      CHECK(kernels.run(problem, choice, 51, 2) == "");
+    }
+    const std::string columns = std::to_string(32 >> loads);
+    const auto requests =
+        ops::gemm_op().requests_for({{"dtype", {"f16"}}, {"rung", {"v7"}}, {"load-columns", {columns}}}, arch);
+    REQUIRE(requests.size() == 1);
+    CHECK((requests.front().name.find("_ld" + columns) != std::string::npos) == (loads > 0));
+    CHECK(ops::gemm_kernel(requests.front()).loads == loads);
+    const graph::Graph graph = choose(ops::gemm_op(), requests.front(), arch).candidate.graph;
+    CHECK(std::any_of(graph.config.begin(), graph.config.end(), [&](const auto& member) {
+            return member.first.find("kLoadColumns") != std::string::npos && member.second == columns;
+          }) == (loads > 0));
+  }
+  ops::GemmKernel elsewhere;
+  elsewhere.loads = 2;
+  elsewhere.tile = test::gemm_tile_named("128x128x64");
+  const Error error = testing::error_of([&] { ops::gemm_require(elsewhere, *arch::find("sm_90a")); });
+  CHECK(error.message == "gemm: load-columns is 8; allowed on sm_90a, whose sums are in registers: 32");
 }
