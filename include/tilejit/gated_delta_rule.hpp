@@ -65,11 +65,10 @@ enum class GateForm : std::int32_t {
 /// Few tokens a sequence are taken one after the other: reading and writing states bounds the time. On sm_90a many are
 /// taken in chunks of 64, in two launches a range of chunks. The workspace is 18 KB for a chunk and head, and with
 /// several ranges a state in f32 for each sequence and head. States and what tokens change are rounded to q's type for
-/// products then, states once a chunk. Calls with token_states of another token_every or with states of e4m3 are never
-/// taken so. With gates of key channels the workspace is 66 KB for a chunk and head where K is 128, and 42 KB where it
-/// is 64. A token's decay of a channel below 2^-26 counts as 2^-26 then. Any decay from 0 to 1 is right: nothing
-/// overflows.
-/// Equal calls give equal bits. Errors are tj::Error, naming the argument. Thread safe.
+/// products then, states once a chunk. Calls with token_states of another token_every are never taken so. With gates of
+/// key channels the workspace is 66 KB for a chunk and head where K is 128, and 42 KB where it is 64. A token's decay
+/// of a channel below 2^-26 counts as 2^-26 then. Any decay from 0 to 1 is right: nothing overflows. Equal calls give
+/// equal bits. Errors are tj::Error, naming the argument. Thread safe.
 struct GatedDeltaRuleArgs {
   static constexpr const char* kOp = "gated_delta_rule";
   using Config = GatedDeltaRuleConfig;

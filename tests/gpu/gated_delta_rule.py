@@ -12,6 +12,7 @@ It needs torch with CUDA, and tilejit's package: PYTHONPATH=src/python LD_LIBRAR
 nothing about times. Exit status 1: a result is wrong.
 """
 import argparse
+import math
 import random
 import sys
 
@@ -68,11 +69,12 @@ class Problem:
                 f"pool {self.pool} in place {self.in_place} kept {self.kept} every {self.every}")
 
     def limits(self):
-        """Of o and of states: those of chunks where the call may be served so."""
+        """Of o and of states: those of chunks where the call may be served so; states of e4m3 are rounded behind that."""
         alone = O_LIMITS[self.dtype], STATE_LIMITS[self.state_dtype]
-        if self.every % 64 and self.kept or self.scaled or self.tokens <= FEW_TOKENS * (len(self.lengths) if self.listed else 1):
+        if self.every % 64 and self.kept or self.tokens <= FEW_TOKENS * (len(self.lengths) if self.listed else 1):
             return alone
-        return tuple(max(pair) for pair in zip(alone, REPEATED_LIMITS if self.kind == "repeated" else CHUNK_LIMITS))
+        o, state = REPEATED_LIMITS if self.kind == "repeated" else CHUNK_LIMITS
+        return max(alone[0], o), math.hypot(alone[1], state) if self.scaled else max(alone[1], state)
 
     def shape(self, *last):
         return (self.tokens, *last) if self.listed else (len(self.lengths), self.tokens, *last)

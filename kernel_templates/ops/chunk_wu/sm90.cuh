@@ -3,7 +3,7 @@
 //
 // Decides what one node does for an item: a chunk and a head. Consumer 0 makes w of keys, consumer 1 u of values:
 //   w = (A beta e^g) k, u = (A beta) v
-// Weights are in A, in f32. What they make of A goes into products as two terms of the elements' type: in bf16 that
+// A is taken times its columns' weights in f32, and goes into products as two terms of the elements' type: in bf16 that
 // leaves 16 bits of each number. So nothing but w and u is rounded to 16 bits.
 // Invariant: nothing outside of a sequence's tokens is written, whatever lists say; elements of A above the diagonal
 // count as zeros.
@@ -16,6 +16,7 @@
 namespace tj::ops::chunk_wu {
 
 using chunks::Place;
+using delta_chunks::group_warp;
 using delta_chunks::kBlockBytes;
 using delta_chunks::kChunk;
 using delta_chunks::kMatrixK;
@@ -118,7 +119,7 @@ TJ_DEVICE void ask_numbers(Teller<C>& teller, const Tile&, int i) {
 TJ_DEVICE u32 weight_place(u32 weights, int consumer, int token) {
   return weights + static_cast<u32>(consumer) * kWeightBytes + static_cast<u32>(delta_chunks::number_place(token));
 }
-/// What a token's key counts, beta e^g, and its value, beta; 0 behind the chunk's end.
+/// The weight of a token's key, beta e^g, and that of its value, beta; 0 behind the chunk's end.
 template <class C>
 TJ_DEVICE void put_weights(Teller<C>& teller, const Tile&, int, u32 weights) {
   const MatrixParams& params = teller.params;
@@ -146,8 +147,6 @@ struct Consumer {
   float products[C_::kHeadDim / 2];
   TJ_DEVICE Consumer(const MatrixParams& p, int which) : params(p), copy(which) {}
 };
-TJ_DEVICE int group_warp() { return static_cast<int>(dev::warp_index() & 3u); }
-
 /// A times the weights of its columns, in two terms. Above the diagonal it is a choice, not a factor, that leaves
 /// zeros.
 template <class C>

@@ -25,6 +25,9 @@ inline constexpr int kMatrixK = 16;
 template <class C>
 inline constexpr int kRowsOfRecord = record_rows(C::kHeadDim, C::kChannelGate);
 
+/// The warp's number in a consumer.
+TJ_DEVICE int group_warp() { return static_cast<int>(dev::warp_index() & 3u); }
+
 /// A number of the list, inside the tokens.
 template <class Rule>
 TJ_DEVICE int bound_at(const Rule& rule, int index) {

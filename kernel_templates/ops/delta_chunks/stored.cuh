@@ -1,8 +1,10 @@
 // States as they are stored: where a thread's elements lie, and how they come and go. Included by node bodies.
 //
-// Decides places. Two neighbours along K are one access where states are [V, K].
+// Decides places. Two neighbours along K are one access where states are [V, K]. Elements of e4m3 are as they lie here,
+// without their scales.
 #pragma once
 
+#include "ops/gated_delta_rule/scaled.cuh"
 #include "ops/gated_delta_rule/slots.cuh"
 
 namespace tj::ops::delta_chunks {
@@ -32,12 +34,20 @@ struct StatePlace {
 TJ_DEVICE void load_pair(dev::F32, const unsigned char* from, float& low, float& high) {
   dev::load_global(reinterpret_cast<const float*>(from), low, high);
 }
+TJ_DEVICE void load_pair(dev::E4m3, const unsigned char* from, float& low, float& high) {
+  dev::unpack_e4m3(dev::load_global_u16(from), low, high);
+}
 template <class Tag>
 TJ_DEVICE void load_pair(Tag tag, const unsigned char* from, float& low, float& high) {
   dev::unpack(tag, dev::load_global_u32(from), low, high);
 }
 TJ_DEVICE float load_one(dev::F32, const unsigned char* from) {
   return dev::load_global(reinterpret_cast<const float*>(from));
+}
+TJ_DEVICE float load_one(dev::E4m3, const unsigned char* from) {
+  float low, high;
+  dev::unpack_e4m3(dev::load_global_u8(from), low, high);
+  return low;
 }
 template <class Tag>
 TJ_DEVICE float load_one(Tag tag, const unsigned char* from) {
@@ -48,12 +58,18 @@ TJ_DEVICE float load_one(Tag tag, const unsigned char* from) {
 TJ_DEVICE void store_pair(dev::F32, unsigned char* to, float low, float high) {
   dev::store_global(reinterpret_cast<float*>(to), low, high);
 }
+TJ_DEVICE void store_pair(dev::E4m3, unsigned char* to, float low, float high) {
+  dev::store_global_u16(to, dev::pack_e4m3(low, high));
+}
 template <class Tag>
 TJ_DEVICE void store_pair(Tag tag, unsigned char* to, float low, float high) {
   dev::store_global(to, dev::pack(tag, low, high));
 }
 TJ_DEVICE void store_one(dev::F32, unsigned char* to, float value) {
   dev::store_global(reinterpret_cast<float*>(to), value);
+}
+TJ_DEVICE void store_one(dev::E4m3, unsigned char* to, float value) {
+  dev::store_global_u8(to, dev::pack_e4m3(value, value));
 }
 template <class Tag>
 TJ_DEVICE void store_one(Tag tag, unsigned char* to, float value) {

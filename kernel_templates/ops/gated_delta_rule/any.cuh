@@ -210,10 +210,7 @@ TJ_DEVICE void update_state(Recurrence<C>& recurrence, const Tile& tile, int i) 
   const int kept = kept_place(each, i + 1);
   if (kept >= 0)
     put_state<C>(place, head_of(each, tile.sequence, kept, place.head), each.row,
-                 reinterpret_cast<float*>(
-                     reinterpret_cast<unsigned char*>(each.scales) +
-                     (tile.sequence * each.scale_sequence + kept * each.scale_token + place.head * each.scale_head)),
-                 recurrence.state);
+                 scales_of(each, tile.sequence, kept, place.head), recurrence.state);
 }
 
 /// The sequence's last state goes to its slot.

@@ -34,5 +34,9 @@ TJ_DEVICE float* scales_of(const States& states, int slot, int head) {
   return reinterpret_cast<float*>(reinterpret_cast<unsigned char*>(states.scales) +
                                   (slot * states.scale_slot + head * states.scale_head));
 }
+TJ_DEVICE float* scales_of(const TokenStates& each, int sequence, int place, int head) {
+  return reinterpret_cast<float*>(reinterpret_cast<unsigned char*>(each.scales) +
+                                  (sequence * each.scale_sequence + place * each.scale_token + head * each.scale_head));
+}
 
 }  // namespace tj::ops::gated_delta_rule

@@ -26,7 +26,7 @@ inline constexpr std::array<Field<DeltaChunksKernel>, 7> kFields = {
       .tag = "_%"},
      gated_delta_rule::dtype_field<DeltaChunksKernel>(),
      [] {
-       auto states = gated_delta_rule::state_field<DeltaChunksKernel>();
+       auto states = gated_delta_rule::scaled_state_field<DeltaChunksKernel>();
        states.tagged = has_states;
        return states;
      }(),

@@ -78,6 +78,9 @@ class DeltaChunks final : public Op {
     memory.reads(call.initial_state);
     memory.writes(call.final_state);
     memory.writes(call.token_states);
+    memory.reads(call.initial_scales);
+    memory.writes(call.final_scales);
+    memory.writes(call.token_scales);
     memory.reads(call.read_slots);
     memory.reads(call.write_slots);
     memory.reads(call.cu_seqlens);

@@ -176,8 +176,7 @@ ChunkMemory delta_chunks_memory(const GatedDeltaRuleArgs& call, const ChunkCut& 
 }
 
 bool delta_chunks_serve(const GatedDeltaRuleArgs& call) {
-  return (!call.token_states || call.token_every % kChunk == 0) && gated_delta_rule_state(call) != DType::e4m3 &&
-         tokens_of(call) <= kMostTokens &&
+  return (!call.token_states || call.token_every % kChunk == 0) && tokens_of(call) <= kMostTokens &&
          delta_chunks_records(call) * heads_of(call) * record_rows(call) < kMostRecordRows;
 }
 

@@ -34,6 +34,47 @@ void add_between(const DeltaChunksKernel& kernel, std::int64_t heads, std::vecto
   tensors.push_back(dense("maps", DType::f32, {heads * units, width, width}, kernel.step == DeltaStep::map));
 }
 
+bool writes_states(const DeltaChunksKernel& kernel) {
+  return kernel.step == DeltaStep::state || kernel.step == DeltaStep::wide_state;
+}
+
+/// Scales of rows of V, with states of e4m3.
+void add_scales(const DeltaChunksKernel& kernel, std::int64_t sequences, std::int64_t heads,
+                std::vector<TrialTensor>& tensors) {
+  if (kernel.state != DType::e4m3) return;
+  const std::int64_t width = kernel.head_dim;
+  tensors.push_back(dense("initial_scales", DType::f32, {sequences, heads, width}));
+  tensors.push_back(dense("final_scales", DType::f32, {sequences, heads, width}, writes_states(kernel)));
+  if (kernel.keeps) tensors.push_back(dense("token_scales", DType::f32, {sequences, kKept, heads, width}, true));
+}
+
+/// The call of a trial's tensors, which are listed in trial_of(); `scales`: the first one's number.
+template <class View>
+GatedDeltaRuleArgs call_of(const DeltaChunksKernel& kernel, std::size_t scales, const View& view) {
+  GatedDeltaRuleArgs call;
+  call.q = view(0);
+  call.k = view(1);
+  call.v = view(2);
+  call.o = view(3);
+  call.gate = view(4);
+  call.beta = view(5);
+  call.initial_state = view(6);
+  call.final_state = view(7);
+  call.cu_seqlens = view(9);
+  call.normalise = call.beta_raw = true;
+  call.state_transposed = kernel.state_transposed;
+  if (kernel.keeps) {
+    call.token_states = view(10);
+    call.token_every = delta_chunks::kChunk;
+  }
+  if (kernel.state == DType::e4m3) {
+    call.initial_scales = view(scales);
+    call.final_scales = view(scales + 1);
+    if (kernel.keeps) call.token_scales = view(scales + 2);
+  }
+  return call;
+}
+
 /// Listed sequences.
 Trial trial_of(const DeltaChunksKernel& kernel, const Sizes& sizes, const std::vector<std::int64_t>& lengths) {
   const std::int64_t heads = sizes.at("heads"), v_heads = sizes.at("v-heads"), width = kernel.head_dim;
@@ -45,7 +86,7 @@ Trial trial_of(const DeltaChunksKernel& kernel, const Sizes& sizes, const std::v
     text += cat(text.empty() ? "" : ",", length);
   }
   const std::int64_t tokens = std::max(1, ends.back()), records = (tokens / delta_chunks::kChunk + count) * v_heads;
-  const bool made = kernel.step != DeltaStep::state && kernel.step != DeltaStep::wide_state;
+  const bool written = writes_states(kernel);
   Trial trial;
   trial.name = cat("lengths ", text, ", heads ", heads, " and ", v_heads);
   trial.kernel_flags = flags_of_fields<kFields>(kernel);
@@ -53,39 +94,27 @@ Trial trial_of(const DeltaChunksKernel& kernel, const Sizes& sizes, const std::v
   trial.tensors = {dense("q", kernel.dtype, {tokens, heads, width}),
                    dense("k", kernel.dtype, {tokens, heads, width}),
                    dense("v", kernel.dtype, {tokens, v_heads, width}),
-                   dense("o", kernel.dtype, {tokens, v_heads, width}, !made),
+                   dense("o", kernel.dtype, {tokens, v_heads, width}, written),
                    kernel.channel_gate ? dense("gate", DType::f32, {tokens, v_heads, width})
                                        : dense("gate", DType::f32, {tokens, v_heads}),
                    dense("beta", kernel.dtype, {tokens, v_heads}),
                    dense("initial_state", kernel.state, {count, v_heads, width, width}),
-                   dense("final_state", kernel.state, {count, v_heads, width, width}, !made),
+                   dense("final_state", kernel.state, {count, v_heads, width, width}, written),
                    records_of(kernel, records),
                    list_of("cu_seqlens", {count + 1}, ends)};
   add_between(kernel, count * v_heads, trial.tensors);
   if (kernel.keeps)
     trial.tensors.push_back(dense("token_states", kernel.state, {count, kKept, v_heads, width, width}, true));
+  const std::size_t scales = trial.tensors.size();
+  add_scales(kernel, count, v_heads, trial.tensors);
   const auto longest = static_cast<int>(*std::max_element(lengths.begin(), lengths.end()));
   const int chunks = std::max(1, (longest + delta_chunks::kChunk - 1) / delta_chunks::kChunk);
-  trial.with_args = [kernel, chunks, tensors = trial.tensors](Device device, std::span<void* const> places,
-                                                              const std::function<void(const void*)>& use) {
-    const auto view = [&](std::size_t i) { return tensors[i].operand.view(device, places[i]); };
-    GatedDeltaRuleArgs call;
-    call.q = view(0);
-    call.k = view(1);
-    call.v = view(2);
-    call.o = view(3);
-    call.gate = view(4);
-    call.beta = view(5);
-    call.initial_state = view(6);
-    call.final_state = view(7);
-    call.cu_seqlens = view(9);
-    call.normalise = call.beta_raw = true;
-    call.state_transposed = kernel.state_transposed;
+  trial.with_args = [kernel, chunks, scales, tensors = trial.tensors](Device device, std::span<void* const> places,
+                                                                      const std::function<void(const void*)>& use) {
+    const GatedDeltaRuleArgs call =
+        call_of(kernel, scales, [&](std::size_t i) { return tensors[i].operand.view(device, places[i]); });
     DeltaChunksArgs args{call, kernel, {places[8]}};
-    if (kernel.keeps) {
-      call.token_states = view(10);
-      call.token_every = delta_chunks::kChunk;
-    } else if (tensors.size() > 10) {
+    if (!kernel.keeps && scales > 10) {
       args.memory.states = static_cast<float*>(places[10]);
       args.memory.maps = static_cast<float*>(places[11]);
       args.segments = kSegments;

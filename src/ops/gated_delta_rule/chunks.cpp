@@ -114,7 +114,7 @@ void chunk_steps(const GatedDeltaRuleArgs& args, const GatedDeltaRuleKernel& ker
 
 std::vector<NeededKernel> chunk_kernels(const GatedDeltaRuleKernel& kernel, bool keeps, const arch::Arch& arch) {
   std::vector<NeededKernel> list;
-  if (kernel.state == DType::e4m3 || !delta_chunks_op().serves(arch)) return list;
+  if (!delta_chunks_op().serves(arch)) return list;
   for (const DeltaStep step : {DeltaStep::solve, DeltaStep::solve_beside, DeltaStep::state, DeltaStep::wide_state,
                                DeltaStep::map, DeltaStep::carry})
     if (const DeltaChunksKernel own = kernel_of_step(kernel, step, keeps); delta_chunks_fits(own))

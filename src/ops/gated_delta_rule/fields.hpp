@@ -8,15 +8,10 @@
 
 namespace tj::ops::gated_delta_rule {
 
-/// Elements of e4m3 have scales, which chunks do not know.
-inline constexpr const char* kScaledStateTypes[] = {"f16", "bf16", "f32", "e4m3"};
-
 inline constexpr std::array<Field<GatedDeltaRuleKernel>, 6> kFields = {
     {dtype_field<GatedDeltaRuleKernel>(),
      [] {
-       auto states = state_field<GatedDeltaRuleKernel>();
-       states.words = words<kScaledStateTypes>;
-       states.flags = {"f32", "bf16", "f16", "e4m3"};
+       auto states = scaled_state_field<GatedDeltaRuleKernel>();
        states.defaults = 2;
        return states;
      }(),

@@ -40,6 +40,16 @@ constexpr Field<Kernel> state_field() {
           .kind = Constant::element};
 }
 
+/// With elements of e4m3, which have scales.
+inline constexpr const char* kScaledStateTypes[] = {"f16", "bf16", "f32", "e4m3"};
+template <class Kernel>
+constexpr Field<Kernel> scaled_state_field() {
+  auto states = state_field<Kernel>();
+  states.words = words<kScaledStateTypes>;
+  states.flags = {"f32", "bf16", "f16", "e4m3"};
+  return states;
+}
+
 template <class Kernel>
 constexpr Field<Kernel> head_dim_field() {
   return {.name = "head-dim",

@@ -39,8 +39,9 @@ void RuleProblem::check_head(std::int64_t sequence, std::int64_t head, Errors& e
       for (std::int64_t k = 0; k < width; ++k) {
         const double found = state_of(memory, scales, place, v, k);
         Errors::add(errors.state, errors.state_size, found, row[k]);
-        // Half a step of e4m3, which is 2^-9 where elements are small, beside what f32 loses.
-        const double half_step = std::max(std::abs(row[k]) / 16, largest / 448 / 1024) * 1.0001 + 1e-5 * largest;
+        // Half a step of e4m3, which is 2^-9 where elements are small, beside what f32 loses, or chunks.
+        const double half_step =
+            std::max(std::abs(row[k]) / 16, largest / 448 / 1024) * 1.0001 + (shape_.chunked ? 1e-2 : 1e-5) * largest;
         if (memory.dtype == DType::e4m3 && !(std::abs(found - row[k]) <= half_step))
           errors.wrong = "an element of a state is " + std::to_string(found) + " for " + std::to_string(row[k]);
       }
@@ -149,10 +150,11 @@ std::string RuleProblem::problem() const {
   const double o_limit = rounded                       ? (shape_.repeated_keys && shape_.channels ? 1e-2 : 5e-3)
                          : shape_.dtype == DType::bf16 ? 3e-3
                                                        : 5e-4,
-               state_limit = rounded                       ? (shape_.repeated_keys ? 3e-2 : 4e-3)
+               in_chunks = shape_.repeated_keys ? 3e-2 : 4e-3,
+               state_limit = shape_.state == DType::e4m3   ? std::hypot(3e-2, rounded ? in_chunks : 0)
+                             : rounded                     ? in_chunks
                              : shape_.state == DType::f32  ? 2e-5
                              : shape_.state == DType::bf16 ? 3e-3
-                             : shape_.state == DType::e4m3 ? 3e-2
                                                            : 5e-4;
   if (!errors.wrong.empty()) return errors.wrong;
   const double o = std::sqrt(errors.o / std::max(errors.o_size, 1e-30)),

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/gated_delta_rule/chunks.hpp"
+#include "ops/gated_delta_rule/chunk_run.hpp"
 #include "ops/gated_delta_rule/problem.hpp"
 #include "ops/gemm/problem.hpp"
 #include "support/full.hpp"
@@ -80,10 +80,58 @@ TEST_CASE("states of e4m3: pools in place and to others, kept states, lists, man
   CHECK(run_scaled(shape, 32) == "");
   shape.initial = false;
   CHECK(run_scaled(shape, 33) == "");
-  shape = scaled(90);
-  RuleProblem many(shape, 34);
-  CHECK_FALSE(ops::prefers_chunks(many.args));
-  CHECK(many.run() == "");
+}
+
+TEST_CASE("states of e4m3 in chunks: types, widths and orders, gates of heads and of key channels" *
+          doctest::skip(testing::left_out())) {
+  unsigned seed = 80;
+  int index = 0;
+  for (const DType dtype : {DType::bf16, DType::f16})
+    for (const int width : {64, 128})
+      for (const bool transposed : {false, true})
+        for (const bool channels : {false, true}) {
+          if (testing::thinned_out(index++)) continue;
+          RuleShape shape = test::in_chunks(70 + seed % 3, channels);
+          shape.state = DType::e4m3;
+          shape.dtype = dtype;
+          shape.width = width;
+          shape.transposed = transposed;
+          shape.padding = seed % 3 == 0 ? 16 : 0;
+          CAPTURE(seed);
+          CHECK(test::run_chunks(shape, seed++) == "");
+        }
+}
+
+TEST_CASE("states of e4m3 in chunks: lists without tokens among them, pools in place, checkpoints, ranges, segments") {
+  RuleShape shape;
+  shape.chunked = true;
+  shape.state = DType::e4m3;
+  shape.lengths = {130, 0, 64, 1, 63};
+  shape.lead = 2;
+  shape.tail = 1;
+  shape.v_heads = shape.heads = 2;
+  shape.width = 64;
+  shape.pool = 7;
+  for (const bool in_place : {true, false}) {
+    shape.in_place = in_place;
+    shape.reads = {5, -1, 0, 3, 2};
+    shape.writes = in_place ? shape.reads : std::vector<std::int32_t>{2, 6, -1, 0, 4};
+    CHECK(test::run_chunks(shape, 100) == "");
+  }
+  for (const bool transposed : {false, true}) {
+    RuleShape kept = test::in_chunks(200);
+    kept.state = DType::e4m3;
+    kept.width = transposed ? 128 : 64;
+    kept.transposed = transposed;
+    kept.kept = 3;
+    kept.every = 64;
+    CHECK(test::run_chunks(kept, 101) == "");
+  }
+  RuleShape cut = test::in_chunks(300);
+  cut.state = DType::e4m3;
+  cut.width = 64;
+  test::check_ranges(cut, 2, 4);
+  test::check_segments(cut, 3);
 }
 
 TEST_CASE("states of e4m3: all archs" * doctest::skip(testing::left_out())) {
