@@ -26,7 +26,7 @@ TJ_DEVICE void timed(const Params& p, Body&& body) {
   }
 }
 
-/// What makes a result needed: nobody knows that it is never this number.
+/// Makes a result needed: nobody knows that it is never this number.
 TJ_DEVICE void keep(const Params& p, float value) {
   if (value == 123.456f * p.one) dev::store_global(p.out, 0u);
 }

@@ -43,7 +43,7 @@ bool fits(const Arch& arch, const FactFile& file);
 /// The name without its facts: "sm_90a+smem=99K" of "sm_90a+smem=99K+facts=0123456789abcdef".
 std::string shipped_name(const Arch& arch);
 
-/// Where a fact comes from, as tools print it.
+/// The place that a fact comes from, as tools print it.
 struct FactOrigin {
   std::string name;
   double value = 0;

@@ -9,7 +9,7 @@
 
 namespace tj::arch {
 
-/// What a file may say of a fact: a number from `least` to `most`.
+/// The numbers that a file may say of a fact: from `least` to `most`.
 struct FactLimits {
   const char* name;
   double least, most;

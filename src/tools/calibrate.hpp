@@ -1,8 +1,8 @@
 // tj-bench --calibrate: measures the facts of the card at hand and writes them into a file for TJ_FACTS.
 //
-// Decides the command line, the order of work, what is printed and what the file says. What is measured is
-// calibrate_facts.hpp's, what such a file may say arch/fact_file.hpp's. Invariant: a file that was written is one that
-// the library reads; a fact that gave no result, or one outside its limits, is named and left out.
+// Decides the command line, the order of work, what is printed and what the file says. Does not decide what is
+// measured (calibrate_facts.hpp), nor what such a file may say (arch/fact_file.hpp). Invariant: a file that was written
+// is one that the library reads; a fact that gave no result, or one outside its limits, is named and left out.
 #pragma once
 
 #include <iosfwd>

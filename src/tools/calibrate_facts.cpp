@@ -25,7 +25,7 @@ Samples each(Samples samples, const std::function<double(double)>& of) {
   return samples;
 }
 
-/// What an SM does of something in a cycle.
+/// Amounts of something that an SM does in a cycle.
 Samples rate(Lab& lab, const Probe& probe, double amount_of_warp) {
   const double amount = amount_of_warp * (probe.threads / kLanes);
   return each(lab.cycles(probe, 32), [&](double cycles) { return amount / cycles; });

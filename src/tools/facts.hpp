@@ -1,6 +1,7 @@
 // The file of facts that a tool was given, and what tools say of facts.
 //
-// Decides precedence (--facts, else TJ_FACTS) and how origins are printed. What a file may say is arch/fact_file.hpp's.
+// Decides precedence (--facts, else TJ_FACTS) and how origins are printed. Does not decide what a file may say
+// (arch/fact_file.hpp).
 #pragma once
 
 #include <iosfwd>
@@ -23,7 +24,7 @@ void add_facts_option(CLI::App& app, std::string& path);
 const arch::FactFile* given_facts(const std::string& flag);
 /// parse_target(text, from), with these facts. Throws tj::Error(target), also where they are of another arch.
 arch::Target parse_target(std::string_view text, std::string_view from, const arch::FactFile* facts);
-/// Where nobody names a target and there is no GPU: the facts' arch, else the first known one. No model.
+/// The target when nobody names one and there is no GPU: of the facts' arch, else the first known one. No model.
 arch::Target usual_target(const arch::FactFile* facts);
 /// The path for Options::facts_file: what --facts says, and nothing where TJ_FACTS is left to say it.
 void set_facts(std::optional<std::string>& option, const std::string& flag);

@@ -157,7 +157,7 @@ class Options(Sized):
                 ("wait_limit_s", ctypes.c_double), ("compile_limit_s", ctypes.c_double), ("allocate", Allocate), ("deallocate", Deallocate),
                 ("allocator_user", ctypes.c_void_p), ("record_file", ctypes.c_char_p), ("pack_keys", ctypes.c_char_p), ("on_miss", ctypes.c_int32),
                 ("reserved2", ctypes.c_int32), ("remote", ctypes.POINTER(Remote)),
-                ("code_max_size_bytes", ctypes.c_int64)]
+                ("code_max_size_bytes", ctypes.c_int64), ("facts_file", ctypes.c_char_p)]
 
 
 class TrimReport(Sized):

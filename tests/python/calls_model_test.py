@@ -326,19 +326,6 @@ class Calls(unittest.TestCase):
             self.assertTrue(lines[0].startswith('{"kernel":"fmha","target":"model:sm_90a","fields":{"dtype":"f16","head-dim":"64"'), lines[0])
         self.refused("record_file is 3", call=lambda: tilejit.Runtime(record_file=3))
 
-    def test_a_file_of_facts(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "facts.json")
-            with open(path, "w", encoding="ascii") as file:
-                file.write('{"tilejit_facts": 1, "arch": "sm_90a", "facts": {"exp2_per_cycle": 15}}')
-            with tilejit.Runtime(target="model:sm_90a", facts_file=path) as runtime:
-                self.assertRegex(runtime.target_of("cpu"), "^model:sm_90a[+]facts=[0-9a-f]{16}$")
-            self.refused("the target is 'sm_80'", call=lambda: tilejit.Runtime(target="model:sm_80", facts_file=path))
-            with open(path, "w", encoding="ascii") as file:
-                file.write('{"tilejit_facts": 1, "arch": "sm_90a", "facts": {"exp2_per_cycle": 0}}')
-            self.refused("'facts.exp2_per_cycle' is '0'; allowed: numbers from 1 to 4096", call=lambda: tilejit.Runtime(facts_file=path))
-        self.refused("facts_file is 3", call=lambda: tilejit.Runtime(facts_file=3))
-
     def test_counters(self):
         with tempfile.TemporaryDirectory() as folder:
             def counted():
