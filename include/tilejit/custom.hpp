@@ -7,9 +7,9 @@
 //
 // Limits: a grid has one dimension, and the graph's walk says how its tiles come to blocks. A kernel has one
 // parameter, by value, of at most 4 KB. Where blocks draw or share tiles, each launch takes counters and
-// memory for sums from Options::allocator, else from the library's pool. The graph names its target's machine, so each
-// target needs a graph of its own. A folder has at most 256 files and 4 MiB. A body sees the library's primitives and
-// no standard header. A graph has one schedule, without autotuning.
+// memory for sums from Options::allocator, else from the library's pool. The graph names the machines that it is for.
+// A folder has at most 256 files and 4 MiB. A body sees the library's primitives and no standard header. Of a graph's
+// candidates the one is made that is predicted to do most; nothing is tuned among them.
 #pragma once
 
 #include <array>
@@ -44,7 +44,7 @@ namespace tj::custom {
 /// end afterwards.
 struct Description {
   std::string name;  ///< 1 to 64 letters, digits, '_', '-' and '.': in reports, logs and names of dumped files
-  /// The JSON text itself, or Graph::json(), with "code" and the machine of the target, such as "sm_90a".
+  /// The JSON text itself, or Graph::json(), with "code" and the targets' machines, such as "sm_90a".
   std::string graph;
   std::string folder;  ///< its *.cuh, *.hpp and *.h files, subfolders included, are what units may include
   int max_stages = 0;  ///< most iterations in flight; 0: any

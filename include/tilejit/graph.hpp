@@ -31,6 +31,28 @@
 
 namespace tj {
 
+/// The options of a schedule. Members have the names of the keys of the JSON form.
+struct TJ_API ScheduleOptions {
+  int max_stages = 0;  ///< most iterations in flight; 1: they do not overlap; 0: any
+  int min_ii = 0;      ///< no smaller interval is tried, in cycles; at most 2^22
+  int max_slots = 0;   ///< most slots of a ring; 0: what values and memory allow
+  int max_roles = 0;   ///< most roles; 0: as many as pay
+  /// Nodes that the exact search may visit before it settles for less, unproven; at most 2^40. None: by the size of the
+  /// graph, some quarter of a second.
+  std::optional<std::uint64_t> node_budget{};
+  bool streaming_latency_zero = false;  ///< streaming loads count with latency 0
+  bool turns = true;                    ///< roles that alternate on a unit are held to their turns
+  bool joint = true;  ///< roles and cycles in one search; false: roles first, of loads and of each copy of the rest
+  bool mixed_roles = false;   ///< any instruction may share a role with any other; needs `joint`
+  bool copies_apart = false;  ///< instructions that compute for different copies have different roles
+  bool operator==(const ScheduleOptions&) const = default;
+
+  /// {"max_stages": 2, "turns": false}; keys that are left out have what `usual` has, else their defaults; an empty
+  /// text has no keys. Throws tj::Error(schedule, invalid_argument) that names key, value and what is allowed.
+  static ScheduleOptions parse(std::string_view json, const ScheduleOptions& usual);
+  static ScheduleOptions parse(std::string_view json);
+};
+
 /// A loop and the machine that it is for. Plain data: nothing is checked before it is used.
 struct TJ_API Graph {
   /// The part of a tile in which an instruction runs, or a value is filled: once before the loop, in the loop, once
@@ -72,6 +94,25 @@ struct TJ_API Graph {
     std::string name{};
     int capacity = 1;  ///< instances, 1 to 4096
     bool operator==(const Unit&) const = default;
+  };
+
+  /// Members with an expression in the place of their number, by name; "memory.SMEM" for a space. An expression has
+  /// numbers, + - * /, parentheses, min, max, ceil, floor, facts of the target (src/arch/README.md) and parameters. A
+  /// whole number is rounded up. The member itself is not looked at then.
+  using Expressions = std::map<std::string, std::string>;
+
+  /// A name that expressions may use.
+  struct Parameter {
+    std::string name{};
+    std::string value{};  ///< a number or an expression, which may use facts and the parameters before it
+    bool operator==(const Parameter&) const = default;
+  };
+
+  /// A form of the graph: parameters with other values. The form that does most in a second is taken.
+  struct Candidate {
+    std::string name{};                               ///< unique, 1 to 128 bytes
+    std::map<std::string, std::string> parameters{};  ///< by name: numbers or expressions
+    bool operator==(const Candidate&) const = default;
   };
 
   /// Either a name and nothing else, or a description without a name.
@@ -132,6 +173,7 @@ struct TJ_API Graph {
     bool fast_variant = false;  ///< a cheaper body is right from an iteration on
     std::optional<int> max_fast_begin{};     ///< that iteration is at most this; none: any
     CacheHint cache_hint = CacheHint::none;  ///< of bulk copies alone
+    Expressions expressions{};               ///< such as {"cycles", "16384 / matrix_flops_per_cycle"}
     bool operator==(const Instruction&) const = default;
   };
 
@@ -145,6 +187,7 @@ struct TJ_API Graph {
     int spill_cycles = 0;             ///< added to the delay where the edge crosses roles
     std::optional<bool> same_role{};  ///< both ends share a role; absent: where the graph has `code` and no value flows
     bool updates = false;             ///< dst writes into the value's slot in tensor memory
+    Expressions expressions{};
     bool operator==(const Edge&) const = default;
   };
 
@@ -162,10 +205,11 @@ struct TJ_API Graph {
     int shared_stride = 1;           ///< how far the ranks of those blocks are apart
     bool within_warp = false;        ///< each warp reads only what the same warp has written
     Space space = Space::shared;
+    Expressions expressions{};
     bool operator==(const Value&) const = default;
   };
 
-  /// A constant of the unit: a flag, a number, or the name of a type.
+  /// A constant of the unit: a flag, a number, or the name of a type. A text that begins with '=' is an expression.
   struct Constant {
     std::string name{};
     std::variant<bool, int, std::string> value{};
@@ -174,10 +218,11 @@ struct TJ_API Graph {
 
   /// The texts of a kernel's unit.
   struct Code {
-    std::string namespace_name;         ///< of bodies, contexts and tiles: "user::gemm"; JSON: "namespace"
-    std::vector<std::string> includes;  ///< files of the folder or of the library, in this order
-    std::string params_type;            ///< type of the kernel's one parameter: "user::gemm::Params"
-    std::vector<Constant> config;       ///< members of the unit's `Config`
+    std::string namespace_name;              ///< of bodies, contexts and tiles: "user::gemm"; JSON: "namespace"
+    std::vector<std::string> includes;       ///< files of the folder or of the library, in this order
+    std::string params_type;                 ///< type of the kernel's one parameter: "user::gemm::Params"
+    std::vector<Constant> config;            ///< members of the unit's `Config`
+    std::vector<std::string> definitions{};  ///< preprocessor names of the unit: "WIDE", "PARTS=4"
     bool operator==(const Code&) const = default;
   };
 
@@ -196,10 +241,17 @@ struct TJ_API Graph {
   /// For the sums of a block's piece: of global memory where the walk is split, of the last block's shared memory where
   /// it is sliced.
   std::int64_t piece_bytes = 0;
-  int most_iterations = 0;            ///< of a tile, which the launch must keep to; 0: any number
-  std::int64_t least_smem_bytes = 0;  ///< of shared memory that a block is launched with
-  double flops_per_iteration = 0;     ///< of a block; for predictions
-  double overhead_cycles = 0;         ///< of a tile beside its iterations; for predictions
+  int most_iterations = 0;             ///< of a tile, which the launch must keep to; 0: any number
+  std::int64_t least_smem_bytes = 0;   ///< of shared memory that a block is launched with
+  double flops_per_iteration = 0;      ///< of a block; for predictions
+  double overhead_cycles = 0;          ///< of a tile beside its iterations; for predictions
+  ScheduleOptions options{};           ///< how it is scheduled where a call says nothing else
+  std::vector<std::string> targets{};  ///< further machines, by name, that the graph serves as it serves `machine`
+  std::vector<Parameter> parameters{};
+  std::vector<Candidate> candidates{};  ///< empty: one form, with the parameters as they stand
+  double typical_iterations = 1;        ///< of a tile, by which candidates are compared
+  double useful_flops = 0;  ///< of that tile; 0: flops_per_iteration times typical_iterations, or 1 where that is 0
+  Expressions expressions{};
   bool operator==(const Graph&) const = default;
 
   /// The graph of a JSON text, which may say its name itself. Throws tj::Error(graph, invalid_argument) that names the
@@ -210,32 +262,16 @@ struct TJ_API Graph {
   /// parse(json()) has the same schedules; defaults of its values are written out. Throws as check() does.
   std::string json() const;
 
-  /// Throws tj::Error(graph, invalid_argument) as parse() does when this is no legal graph.
+  /// Throws tj::Error(graph, invalid_argument) as parse() does when this is no legal graph, on any of its machines and
+  /// in any form.
   void check() const;
+
+  /// The graph for one machine (empty: `machine`) and in one form (empty: parameters as they stand), without
+  /// expressions and parameters. Throws tj::Error(graph, invalid_argument) that names what is not known.
+  Graph resolved(std::string_view target = "", std::string_view candidate = "") const;
 
   /// A listing to read: machine, instructions, edges, values. Throws as check() does.
   std::string text() const;
-};
-
-/// The options of a schedule. Members have the names of the keys of the JSON form.
-struct TJ_API ScheduleOptions {
-  int max_stages = 0;  ///< most iterations in flight; 1: they do not overlap; 0: any
-  int min_ii = 0;      ///< no smaller interval is tried, in cycles; at most 2^22
-  int max_slots = 0;   ///< most slots of a ring; 0: what values and memory allow
-  int max_roles = 0;   ///< most roles; 0: as many as pay
-  /// Nodes that the exact search may visit before it settles for less, unproven; at most 2^40. None: by the size of the
-  /// graph, some quarter of a second.
-  std::optional<std::uint64_t> node_budget{};
-  bool streaming_latency_zero = false;  ///< streaming loads count with latency 0
-  bool turns = true;                    ///< roles that alternate on a unit are held to their turns
-  bool joint = true;  ///< roles and cycles in one search; false: roles first, of loads and of each copy of the rest
-  bool mixed_roles = false;   ///< any instruction may share a role with any other; needs `joint`
-  bool copies_apart = false;  ///< instructions that compute for different copies have different roles
-  bool operator==(const ScheduleOptions&) const = default;
-
-  /// {"max_stages": 2, "turns": false}; keys that are left out have their defaults, an empty text all of them. Throws
-  /// tj::Error(schedule, invalid_argument) that names key, value and what is allowed.
-  static ScheduleOptions parse(std::string_view json);
 };
 
 /// A schedule: the cycle, stage and role in which each instruction of a graph runs. It never changes, and its copies
@@ -291,6 +327,7 @@ class TJ_API Schedule {
   int ii() const;                          ///< cycles from the begin of an iteration to that of the next
   int length() const;                      ///< cycles of one iteration, to the end of its last result
   int stages() const;                      ///< iterations in flight
+  const std::string& candidate() const;    ///< the form that was taken; empty where the graph has no candidates
   int resource_bound() const;              ///< no smaller II serves the units (ResMII)
   int recurrence_bound() const;            ///< no smaller II serves the cycles of edges (RecMII)
   bool proven_ii() const;                  ///< no smaller II is possible under these options
@@ -327,13 +364,16 @@ class TJ_API Schedule {
   struct State;
   explicit Schedule(std::shared_ptr<const State> state);
   friend TJ_API Schedule schedule(const Graph& graph, const ScheduleOptions& options);
+  friend TJ_API Schedule schedule(const Graph& graph);
   std::shared_ptr<const State> state_;
 };
 
 /// The schedule of a graph with the shortest interval, then the shortest iteration, then the fewest roles. Throws
 /// tj::Error. Stage graph: the graph is not legal. Stage schedule, invalid_argument: an option is wrong; the message
 /// names it, its value and what is allowed. Stage schedule, unsupported: no schedule fits; the message names what is
-/// lacking.
-TJ_API Schedule schedule(const Graph& graph, const ScheduleOptions& options = {});
+/// lacking. A graph with candidates is scheduled in the form that does most useful flops in a cycle.
+TJ_API Schedule schedule(const Graph& graph, const ScheduleOptions& options);
+/// The same with Graph::options.
+TJ_API Schedule schedule(const Graph& graph);
 
 }  // namespace tj

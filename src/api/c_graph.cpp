@@ -43,7 +43,8 @@ constexpr Format<tj::Schedule> kSchedules[] = {{"json", [](const tj::Schedule& s
                                                {"verify", verified}};
 constexpr Format<tj::Graph> kGraphs[] = {{"json", [](const tj::Graph& g) { return g.json(); }},
                                          {"text", [](const tj::Graph& g) { return g.text(); }},
-                                         {"machine", tj::machine_json}};
+                                         {"machine", tj::machine_json},
+                                         {"resolved", [](const tj::Graph& g) { return g.resolved().json(); }}};
 
 /// The first one for null.
 template <class Subject>
@@ -76,7 +77,8 @@ extern "C" tj_status tj_schedule(const char* graph_json, const char* options_jso
     if (graph_json == nullptr) refuse("graph_json is null; allowed: the JSON text of a graph");
     const auto& form = format_of<tj::Schedule>(kSchedules, format);
     const tj::Graph graph = tj::Graph::parse(graph_json);
-    const tj::Schedule made = tj::schedule(graph, tj::ScheduleOptions::parse(options_json ? options_json : ""));
+    const auto options = tj::ScheduleOptions::parse(options_json ? options_json : "", graph.options);
+    const tj::Schedule made = tj::schedule(graph, options);
     thread_local constinit PerThread<std::string> place;
     give(place, form.write(made), out);
   });

@@ -50,28 +50,41 @@ std::string arch_names() {
   return names;
 }
 
-graph::Graph read_graph(const custom::Description& description) {
-  graph::Graph graph = ops::read_graph(description.graph, description.name);
-  graph.name = description.name;  // its own may have letters that the unit's text cannot show
-  if (!graph::has_code(graph))
-    fail(Stage::graph, Code::invalid_argument,
-         cat("graph '", graph.name, "' has no 'code'; say namespace, includes and params_type of its kernel"));
-  if (arch::find(graph.machine.name) == nullptr)
-    fail(Stage::graph, Code::invalid_argument,
-         cat("graph '", graph.name, "' is for the machine '", graph.machine.name,
-             "', which is no target; give machine one of ", arch_names()));
-  return graph;
+/// What of a graph's options a kernel cannot have.
+void check_options(const std::string& name, const ScheduleOptions& options) {
+  const auto reject = [&](const auto&... parts) {
+    fail(Stage::graph, Code::invalid_argument, cat("graph '", name, "': options.", parts...));
+  };
+  if (options.min_ii != 0) reject("min_ii is ", options.min_ii, "; allowed for a kernel: 0");
+  if (options.streaming_latency_zero) reject("streaming_latency_zero is true; allowed for a kernel: false");
+  if (!options.joint) reject("joint is false; allowed for a kernel: true");
+  if (options.max_roles != (options.mixed_roles ? 1 : 0))
+    reject("max_roles is ", options.max_roles, " and mixed_roles is ", options.mixed_roles ? "true" : "false",
+           "; allowed for a kernel: 0 and false, or 1 and true (one role)");
+}
+
+Document read_document(const custom::Description& description) {
+  Document document(description.graph, description.name);
+  for (const std::string& target : document.targets().empty() ? std::vector<std::string>{""} : document.targets())
+    for (const Form& form : document.forms(target)) {
+      if (!graph::has_code(form.graph))
+        fail(
+            Stage::graph, Code::invalid_argument,
+            cat("graph '", description.name, "' has no 'code'; say namespace, includes and params_type of its kernel"));
+      if (arch::find(form.graph.machine.name) == nullptr)
+        fail(Stage::graph, Code::invalid_argument,
+             cat("graph '", description.name, "' is for the machine '", form.graph.machine.name,
+                 "', which is no target; give machine one of ", arch_names()));
+      check_options(description.name, form.options);
+    }
+  return document;
 }
 
 }  // namespace
 
-CustomMaker::CustomMaker(const custom::Description& description, graph::Graph graph,
+CustomMaker::CustomMaker(const custom::Description& description, Document document,
                          std::vector<ops::TemplateText> templates)
-    : graph_(std::move(graph)),
-      templates_(std::move(templates)),
-      max_stages_(description.max_stages),
-      max_slots_(description.max_slots),
-      turns_(description.turns) {
+    : description_(description), document_(std::move(document)), templates_(std::move(templates)) {
   support::FieldHash files;
   for (const ops::TemplateText& file : templates_) files.field(file.name, file.text);
   request_.op = kCustomOp;
@@ -79,9 +92,9 @@ CustomMaker::CustomMaker(const custom::Description& description, graph::Graph gr
   const std::array<std::string, kFields.size()> values = {description.name,
                                                           support::to_hex(support::sha256(description.graph)),
                                                           support::to_hex(files.finish()),
-                                                          cat(max_stages_),
-                                                          cat(max_slots_),
-                                                          turns_ ? "1" : "0"};
+                                                          cat(description.max_stages),
+                                                          cat(description.max_slots),
+                                                          description.turns ? "1" : "0"};
   for (std::size_t i = 0; i < values.size(); ++i) request_.fields.emplace_back(kFields[i], values[i]);
   support::FieldHash all;
   for (const auto& [field, value] : request_.fields) all.field(field, value);
@@ -97,25 +110,46 @@ std::optional<ops::Request> custom_request(const std::vector<std::pair<std::stri
 }
 
 std::vector<ops::Candidate> CustomMaker::candidates(const ops::Request&, const arch::Arch& arch) const {
-  if (!ops::is_machine_of(graph_.machine.name, arch))
+  std::string known, own;
+  for (const std::string& each : document_.targets()) {
+    const std::string machine = document_.form(each, "").graph.machine.name;  // options in their order
+    if (machine == arch.name)
+      own = each;
+    else if (own.empty() && ops::is_machine_of(machine, arch))
+      own = arch.name;  // with the facts of a file
+    known += cat(known.empty() ? "'" : "', '", machine);
+  }
+  if (own.empty())
     fail(Stage::target, Code::unsupported,
-         cat("graph '", graph_.name, "' is for the machine '", graph_.machine.name, "', the target is '", arch.name,
+         cat("graph '", description_.name, "' is for the machine ", known, "', the target is '", arch.name,
              "'; give a graph with the costs of '", arch.name, "'"));
-  ops::Candidate candidate;
-  candidate.graph = graph_;
-  candidate.turns = turns_;
-  candidate.max_stages = max_stages_;
-  candidate.max_slots = max_slots_;
-  return {std::move(candidate)};
+  std::vector<ops::Candidate> candidates;
+  for (Form& form : document_.forms(own)) {
+    ops::Candidate& candidate = candidates.emplace_back();
+    candidate.graph = std::move(form.graph);
+    // Its own name may have letters that the unit's text cannot show.
+    candidate.graph.name = description_.name + (form.candidate.empty() ? "" : "_" + form.candidate);
+    candidate.typical_iterations = form.typical_iterations;
+    candidate.useful_flops = form.useful_flops;
+    candidate.turns = description_.turns && form.options.turns;
+    candidate.max_stages = description_.max_stages != 0 ? description_.max_stages : form.options.max_stages;
+    candidate.max_slots = description_.max_slots != 0 ? description_.max_slots : form.options.max_slots;
+    candidate.one_role = form.options.mixed_roles;
+    candidate.copies_apart = form.options.copies_apart;
+    candidate.node_budget = form.options.node_budget.value_or(0);
+    candidate.definitions = std::move(form.definitions);
+  }
+  return candidates;
 }
 
 std::unique_ptr<CustomMaker> read_custom(const custom::Description& description) {
   const support::Uncancelled whole;
   check_description(description);
-  graph::Graph graph = read_graph(description);
+  Document document = read_document(description);
   std::vector<ops::TemplateText> files = read_templates(description.folder);
-  check_templates(graph, description.folder, files);
-  return std::make_unique<CustomMaker>(description, std::move(graph), std::move(files));
+  for (const std::string& target : document.targets())
+    for (const Form& form : document.forms(target)) check_templates(form.graph, description.folder, files);
+  return std::make_unique<CustomMaker>(description, std::move(document), std::move(files));
 }
 
 support::TensorMapDesc describe(const Tensor& tensor, const custom::Box& box) {

@@ -12,6 +12,7 @@
 
 #include <tilejit/custom.hpp>
 
+#include "custom/document.hpp"
 #include "graph/graph.hpp"
 #include "ops/op.hpp"
 #include "support/tensor_map.hpp"
@@ -24,7 +25,7 @@ inline constexpr const char* kCustomOp = "custom";
 class CustomMaker final : public ops::Maker {
  public:
   /// The files must be checked already.
-  CustomMaker(const custom::Description& description, graph::Graph graph, std::vector<ops::TemplateText> templates);
+  CustomMaker(const custom::Description& description, Document document, std::vector<ops::TemplateText> templates);
 
   std::string_view name() const override { return kCustomOp; }
   std::vector<ops::Candidate> candidates(const ops::Request& request, const arch::Arch& arch) const override;
@@ -35,10 +36,9 @@ class CustomMaker final : public ops::Maker {
   const std::string& identity() const { return identity_; }
 
  private:
-  graph::Graph graph_;
+  const custom::Description description_;
+  const Document document_;
   std::vector<ops::TemplateText> templates_;
-  int max_stages_, max_slots_;
-  bool turns_;
   ops::Request request_;
   std::string identity_;
 };

@@ -36,16 +36,23 @@ Graph::Machine Graph::Machine::described(std::string_view name) {
 Graph Graph::parse(std::string_view json, std::string_view name) {
   const std::string subject = support::cat("graph '", support::shown(name), "'");
   const std::string given = graph::Fields(subject).name(std::string(name), "name");
-  ops::read_graph(json, given);
-  const graph::Json document = graph::parse_json(json, subject);
-  Graph graph = from_document(document);
-  if (!document.contains("name")) graph.name = given;
+  const Document document(json, given);
+  Graph graph = from_document(document.tree());
+  if (!document.tree().contains("name")) graph.name = given;
   return graph;
 }
 
-std::string Graph::json() const { return ops::write_graph(read_document(*this)); }
+std::string Graph::json() const {
+  const graph::Graph one = read_document(*this);
+  const std::string more = text_of_document(*this);
+  return more.empty() ? ops::write_graph(one) : more;
+}
 
-void Graph::check() const { read_document(*this); }
+void Graph::check() const { document_of(*this); }
+
+Graph Graph::resolved(std::string_view target, std::string_view candidate) const {
+  return from_document(document_of(*this).resolved(target, candidate));
+}
 
 std::string Graph::text() const { return graph::to_text(read_document(*this)); }
 

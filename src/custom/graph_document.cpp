@@ -1,12 +1,15 @@
-// See graph_document.hpp. Members are listed once, for both ways: Write and Read walk the same lists.
+// See graph_document.hpp. Write and Read walk the lists of graph_members.hpp.
 #include "custom/graph_document.hpp"
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <iterator>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
+#include "custom/graph_members.hpp"
 #include "graph/json_fields.hpp"
 #include "ops/common/machine.hpp"
 #include "support/fail.hpp"
@@ -18,105 +21,12 @@ namespace {
 using graph::Json;
 using support::cat;
 
-template <class T, class U>
-concept Of = std::same_as<std::remove_const_t<T>, U>;
-
-constexpr const char* kScopes[] = {"tile_begin", "iteration", "tile_end"};
-constexpr const char* kAsyncs[] = {"none", "copy", "matrix", "store", "threads", "unit"};
-constexpr const char* kCacheHints[] = {"none", "evict_first", "evict_last"};
-constexpr const char* kSpaces[] = {"shared", "tensor"};
-constexpr const char* kGrids[] = {"ordered", "opens", "joins"};
-constexpr const char* kWalks[] = {"one_tile", "persistent", "dynamic", "split", "sliced"};
-constexpr const auto& words_of(Graph::Scope) { return kScopes; }
-constexpr const auto& words_of(Graph::Async) { return kAsyncs; }
-constexpr const auto& words_of(Graph::CacheHint) { return kCacheHints; }
-constexpr const auto& words_of(Graph::Space) { return kSpaces; }
-constexpr const auto& words_of(Graph::Grids) { return kGrids; }
-constexpr const auto& words_of(Graph::Walk) { return kWalks; }
-
-void walk_members(auto&& walk, Of<Graph::Machine> auto& machine) {
-  walk("functional_units", machine.functional_units);
-  walk("memory", machine.memory);
-  walk("warps_per_group", machine.warps_per_group);
-  walk("warp_size", machine.warp_size);
-  walk("registers", machine.registers);
-  walk("max_registers_per_thread", machine.max_registers_per_thread);
-  walk("register_step", machine.register_step);
-  walk("register_roles", machine.register_roles);
-  walk("shared_barriers", machine.shared_barriers);
-  walk("overlapped_launch", machine.overlapped_launch);
-  walk("max_cluster", machine.max_cluster);
+/// A text that is a number stands as one.
+Json number_or_text(const std::string& text) {
+  const Json number = Json::parse(text, nullptr, false);
+  return number.is_number() && number.dump() == text ? number : Json(text);
 }
-
-/// All but what holds units: cycles and fu, or rrt.
-void walk_members(auto&& walk, Of<Graph::Instruction> auto& instruction) {
-  walk("name", instruction.name);
-  walk("latency", instruction.latency);
-  walk("issue_cycles", instruction.issue_cycles);
-  walk("variable_latency", instruction.variable_latency);
-  walk("streaming", instruction.streaming);
-  walk("memory", instruction.memory);
-  walk("registers", instruction.registers);
-  walk("warp_cycles", instruction.warp_cycles);
-  walk("scope", instruction.scope);
-  walk("async", instruction.async);
-  walk("drains", instruction.drains);
-  walk("warps", instruction.warps);
-  walk("body", instruction.body);
-  walk("context", instruction.context);
-  walk("copy", instruction.copy);
-  walk("merges", instruction.merges);
-  walk("fast_variant", instruction.fast_variant);
-  walk("max_fast_begin", instruction.max_fast_begin);
-  walk("cache_hint", instruction.cache_hint);
-}
-
-void walk_members(auto&& walk, Of<Graph::Edge> auto& edge) {
-  walk("src", edge.src);
-  walk("dst", edge.dst);
-  walk("delay", edge.delay);
-  walk("delta", edge.delta);
-  walk("blocking", edge.blocking);
-  walk("value", edge.value);
-  walk("spill_cycles", edge.spill_cycles);
-  walk("same_role", edge.same_role);
-  walk("updates", edge.updates);
-}
-
-void walk_members(auto&& walk, Of<Graph::Value> auto& value) {
-  walk("name", value.name);
-  walk("slot_bytes", value.slot_bytes);
-  walk("copied_bytes", value.copied_bytes);
-  walk("alignment", value.alignment);
-  walk("scope", value.scope);
-  walk("min_slots", value.min_slots);
-  walk("max_slots", value.max_slots);
-  walk("shared_by", value.shared_by);
-  walk("shared_stride", value.shared_stride);
-  walk("within_warp", value.within_warp);
-  walk("space", value.space);
-}
-
-void walk_members(auto&& walk, Of<Graph::Code> auto& code) {
-  walk("namespace", code.namespace_name);
-  walk("includes", code.includes);
-  walk("params_type", code.params_type);
-  walk("config", code.config);
-}
-
-/// The members of a graph, all but the machine and the lists.
-void walk_members(auto&& walk, Of<Graph> auto& graph) {
-  walk("cluster", graph.cluster);
-  walk("pairs", graph.pairs);
-  walk("blocks_per_sm", graph.blocks_per_sm);
-  walk("walk", graph.walk);
-  walk("grids", graph.grids);
-  walk("piece_bytes", graph.piece_bytes);
-  walk("most_iterations", graph.most_iterations);
-  walk("least_smem_bytes", graph.least_smem_bytes);
-  walk("flops_per_iteration", graph.flops_per_iteration);
-  walk("overhead_cycles", graph.overhead_cycles);
-}
+std::string text_of(const Json& json) { return json.is_string() ? json.get<std::string>() : json.dump(); }
 
 /// Texts, optional members and maps are left out when they are empty: the reader says what that means.
 class Write {
@@ -147,6 +57,30 @@ class Write {
     for (const auto& [space, each] : bytes) to_[key][space] = each;
   }
   void operator()(const char* key, const std::vector<std::string>& texts) { to_[key] = texts; }
+  void operator()(const char* key, const std::vector<Graph::Parameter>& parameters) {
+    to_[key] = Json::object();
+    for (const Graph::Parameter& each : parameters) once(key, each.name, number_or_text(each.value));
+  }
+  void operator()(const char* key, const std::vector<Graph::Candidate>& candidates) {
+    to_[key] = Json::array();
+    for (const Graph::Candidate& each : candidates) {
+      Json own = Json::object();
+      for (const auto& [name, value] : each.parameters) own[name] = number_or_text(value);
+      to_[key].push_back({{"name", each.name}, {"parameters", std::move(own)}});
+    }
+  }
+  /// Texts in the place of numbers: "cycles", "memory.SMEM".
+  void expressions(const char* list, const Graph::Expressions& texts) {
+    for (const auto& [member, text] : texts) {
+      if (!may_be_expression(list, member))
+        fields_.reject(graph::Fields::join(place_, "expressions"), " has '", support::shown(member),
+                       "', which is no number of ", place_.empty() ? "a graph" : place_);
+      if (constexpr std::string_view memory = "memory."; member.substr(0, memory.size()) == memory)
+        to_["memory"][member.substr(memory.size())] = text;
+      else
+        to_[member] = text;
+    }
+  }
   void operator()(const char* key, const std::vector<Graph::Unit>& units) {
     to_[key] = Json::object();
     for (const Graph::Unit& unit : units) once(key, unit.name, unit.capacity);
@@ -175,13 +109,51 @@ class Write {
 /// Reads members from the document. A member that the document leaves out keeps the graph's default.
 class Read {
  public:
-  explicit Read(const Json& from) : from_(from) {}
+  /// `texts` takes what stands in the place of numbers.
+  explicit Read(const Json& from, Graph::Expressions* texts = nullptr) : from_(from), texts_(texts) {}
 
-  void operator()(const char* key, auto& member) {
-    if (const auto found = from_.find(key); found != from_.end()) take(*found, member);
+  void operator()(const char* key, auto& member) const {
+    const auto found = from_.find(key);
+    if (found == from_.end()) return;
+    if constexpr (is_number(std::type_identity<std::remove_cvref_t<decltype(member)>>())) {
+      if (texts_ != nullptr && found->is_string()) {
+        texts_->emplace(key, found->template get<std::string>());
+        return;
+      }
+    }
+    take(*found, member);
+  }
+  void operator()(const char* key, std::map<std::string, std::int64_t>& bytes) const {
+    const auto found = from_.find(key);
+    if (found == from_.end()) return;
+    for (const auto& [space, each] : found->items()) {
+      if (texts_ != nullptr && each.is_string())
+        texts_->emplace(cat(key, ".", space), each.template get<std::string>());
+      else
+        bytes[space] = each.template get<std::int64_t>();
+    }
   }
 
  private:
+  template <class T>
+  static constexpr bool is_number(std::type_identity<T>) {
+    return std::is_arithmetic_v<T> && !std::same_as<T, bool>;
+  }
+  template <class T>
+  static constexpr bool is_number(std::type_identity<std::optional<T>>) {
+    return is_number(std::type_identity<T>());
+  }
+
+  static void take(const Json& json, std::vector<Graph::Parameter>& parameters) {
+    for (const auto& [name, value] : json.items()) parameters.push_back({name, text_of(value)});
+  }
+  static void take(const Json& json, std::vector<Graph::Candidate>& candidates) {
+    for (const Json& each : json) {
+      Graph::Candidate& candidate = candidates.emplace_back();
+      candidate.name = each.at("name").get<std::string>();
+      for (const auto& [name, value] : each.at("parameters").items()) candidate.parameters[name] = text_of(value);
+    }
+  }
   static void take(const Json& json, std::vector<Graph::Unit>& units) {
     for (const auto& [name, capacity] : json.items()) units.push_back({name, capacity.get<int>()});
   }
@@ -215,6 +187,7 @@ class Read {
   }
 
   const Json& from_;
+  Graph::Expressions* const texts_;
 };
 
 graph::Fields fields_of(const Graph& graph) { return graph::Fields(cat("graph '", support::shown(graph.name), "'")); }
@@ -243,18 +216,20 @@ Json instruction_json(const graph::Fields& fields, const Graph::Instruction& ins
   } else {
     write("rrt", instruction.rrt);
   }
+  write.expressions("instructions", instruction.expressions);
   return json;
 }
 
 Graph::Instruction instruction_from(const Json& json) {
   Graph::Instruction instruction;
-  walk_members(Read(json), instruction);
+  const Read read(json, &instruction.expressions);
+  walk_members(read, instruction);
   if (const auto table = json.find("rrt"); table != json.end()) {
-    Read{json}("rrt", instruction.rrt);
+    read("rrt", instruction.rrt);
     if (table->empty()) instruction.cycles = 0;
     return instruction;
   }
-  Read{json}("cycles", instruction.cycles);
+  read("cycles", instruction.cycles);
   if (const auto unit = json.find("fu"); unit != json.end() && !unit->is_null())
     instruction.fu = unit->get<std::string>();
   return instruction;
@@ -269,7 +244,9 @@ Json list_json(const graph::Fields& fields, const char* key, const std::vector<T
       json.push_back(instruction_json(fields, each, place));
     } else {
       json.push_back(Json::object());
-      walk_members(Write(fields, place, json.back()), each);
+      Write write(fields, place, json.back());
+      walk_members(write, each);
+      write.expressions(key, each.expressions);
     }
   }
   return json;
@@ -277,10 +254,14 @@ Json list_json(const graph::Fields& fields, const char* key, const std::vector<T
 
 }  // namespace
 
-std::string to_document(const Graph& graph) {
+Json document_json(const Graph& graph) {
   const graph::Fields fields = fields_of(graph);
   Json json = {{"name", graph.name}, {"machine", machine_json(fields, graph.machine)}};
-  walk_members(Write(fields, "", json), graph);
+  Write write(fields, "", json);
+  walk_members(write, graph);
+  write.expressions("", graph.expressions);
+  json["options"] = Json::object();
+  walk_members(Write(fields, "options", json["options"]), graph.options);
   if (graph.code) {
     json["code"] = Json::object();
     walk_members(Write(fields, "code", json["code"]), *graph.code);
@@ -288,13 +269,19 @@ std::string to_document(const Graph& graph) {
   json["instructions"] = list_json(fields, "instructions", graph.instructions);
   if (graph.lists_values || !graph.values.empty()) json["values"] = list_json(fields, "values", graph.values);
   json["edges"] = list_json(fields, "edges", graph.edges);
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json;
+}
+
+std::string to_document(const Graph& graph) {
+  return document_json(graph).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 Graph from_document(const Json& document) {
   Graph graph;
   Read{document}("name", graph.name);
-  walk_members(Read(document), graph);
+  walk_members(Read(document, &graph.expressions), graph);
+  if (const auto options = document.find("options"); options != document.end())
+    walk_members(Read(*options), graph.options);
   if (const Json& machine = document.at("machine"); machine.is_string())
     graph.machine.name = machine.get<std::string>();
   else
@@ -303,10 +290,16 @@ Graph from_document(const Json& document) {
   for (const Json& each : document.at("instructions")) graph.instructions.push_back(instruction_from(each));
   if (const auto values = document.find("values"); values != document.end()) {
     graph.lists_values = true;
-    for (const Json& each : *values) walk_members(Read(each), graph.values.emplace_back());
+    for (const Json& each : *values) {
+      Graph::Value& value = graph.values.emplace_back();
+      walk_members(Read(each, &value.expressions), value);
+    }
   }
   if (const auto edges = document.find("edges"); edges != document.end())
-    for (const Json& each : *edges) walk_members(Read(each), graph.edges.emplace_back());
+    for (const Json& each : *edges) {
+      Graph::Edge& edge = graph.edges.emplace_back();
+      walk_members(Read(each, &edge.expressions), edge);
+    }
   return graph;
 }
 
@@ -316,8 +309,8 @@ Graph::Machine read_machine(const Json& json) {
   return from_document(probe).machine;
 }
 
-graph::Graph read_document(const Graph& graph) {
-  return ops::read_graph(to_document(graph), support::shown(graph.name));
-}
+Document document_of(const Graph& graph) { return Document(to_document(graph), support::shown(graph.name)); }
+
+graph::Graph read_document(const Graph& graph) { return document_of(graph).form("", "").graph; }
 
 }  // namespace tj

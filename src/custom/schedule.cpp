@@ -8,6 +8,7 @@
 
 #include <tilejit/graph.hpp>
 
+#include "custom/document.hpp"
 #include "custom/graph_document.hpp"
 #include "graph/json_fields.hpp"
 #include "graph/json_tree.hpp"
@@ -28,26 +29,14 @@ struct Schedule::State {
   std::vector<Ring> rings;
   std::vector<Turns> turns;
   std::vector<Unit> units;
+  std::string candidate;
+
+  static std::shared_ptr<const State> of(ScheduledForm form);
 };
 
 namespace {
 
 using support::at;
-
-sched::Options to_options(const ScheduleOptions& given) {
-  sched::Options options;
-  if (given.node_budget) options.node_budget = std::min(*given.node_budget, sched::kBudgetBySize - 1);
-  options.max_stages = given.max_stages;
-  options.min_ii = given.min_ii;
-  options.max_slots = given.max_slots;
-  options.max_roles = given.max_roles;
-  options.streaming_latency_zero = given.streaming_latency_zero;
-  options.order_barriers = given.turns;
-  options.joint = given.joint;
-  options.mixed_roles = given.mixed_roles;
-  options.copies_apart = given.copies_apart;
-  return options;
-}
 
 std::vector<Schedule::Node> nodes_of(const graph::Graph& graph, const sched::Schedule& schedule) {
   std::vector<Schedule::Node> nodes;
@@ -92,22 +81,47 @@ std::vector<Schedule::Unit> units_of(const graph::Graph& graph) {
 
 }  // namespace
 
-Schedule schedule(const Graph& graph, const ScheduleOptions& options) {
+sched::Options to_options(const ScheduleOptions& given) {
+  sched::Options options;
+  if (given.node_budget) options.node_budget = std::min(*given.node_budget, sched::kBudgetBySize - 1);
+  options.max_stages = given.max_stages;
+  options.min_ii = given.min_ii;
+  options.max_slots = given.max_slots;
+  options.max_roles = given.max_roles;
+  options.streaming_latency_zero = given.streaming_latency_zero;
+  options.order_barriers = given.turns;
+  options.joint = given.joint;
+  options.mixed_roles = given.mixed_roles;
+  options.copies_apart = given.copies_apart;
+  return options;
+}
+
+std::shared_ptr<const Schedule::State> Schedule::State::of(ScheduledForm form) {
   auto state = std::make_shared<Schedule::State>();
-  state->graph = read_document(graph);
-  state->schedule = sched::schedule(state->graph, to_options(options));
+  state->candidate = std::move(form.form.candidate);
+  state->graph = std::move(form.form.graph);
+  state->schedule = std::move(form.schedule);
   state->nodes = nodes_of(state->graph, state->schedule);
   state->roles = roles_of(state->schedule);
   state->rings = rings_of(state->graph, state->schedule);
   state->turns = turns_of(state->graph, state->schedule);
   state->units = units_of(state->graph);
-  return Schedule(std::move(state));
+  return state;
+}
+
+Schedule schedule(const Graph& graph, const ScheduleOptions& options) {
+  return Schedule(Schedule::State::of(best_form(document_of(graph).forms(""), &options)));
+}
+
+Schedule schedule(const Graph& graph) {
+  return Schedule(Schedule::State::of(best_form(document_of(graph).forms(""), nullptr)));
 }
 
 Schedule::Schedule(std::shared_ptr<const State> state) : state_(std::move(state)) {}
 
 int Schedule::ii() const { return state_->schedule.ii; }
 int Schedule::length() const { return state_->schedule.length; }
+const std::string& Schedule::candidate() const { return state_->candidate; }
 int Schedule::stages() const { return (length() + ii() - 1) / ii(); }
 int Schedule::resource_bound() const { return state_->schedule.res_mii; }
 int Schedule::recurrence_bound() const { return state_->schedule.rec_mii; }
@@ -147,31 +161,44 @@ double Schedule::predicted_tflops(int sm_count, double clock_ghz, double iterati
 }
 
 std::string Schedule::text() const { return sched::to_text(state_->graph, state_->schedule); }
-std::string Schedule::json() const { return sched::to_json(state_->graph, state_->schedule); }
+std::string Schedule::json() const {
+  std::string text = sched::to_json(state_->graph, state_->schedule);
+  if (!candidate().empty()) text.insert(text.find('{') + 1, "\n  \"candidate\": \"" + candidate() + "\",");
+  return text;
+}
 std::string Schedule::svg() const { return sched::to_svg(state_->graph, state_->schedule); }
 std::string Schedule::trace() const { return sched::to_trace(state_->graph, state_->schedule); }
 
-ScheduleOptions ScheduleOptions::parse(std::string_view json) {
-  ScheduleOptions options;
-  if (json.empty()) return options;
-  const graph::Json tree = graph::parse_json(json, "options", Stage::schedule);
-  const graph::Fields fields("options", Stage::schedule);
-  fields.keys(tree, "the document",
+ScheduleOptions read_options(const graph::Fields& fields, const graph::Json& json, const std::string& place,
+                             const ScheduleOptions& usual) {
+  ScheduleOptions options = usual;
+  fields.keys(json, place.empty() ? "the document" : place,
               {"max_stages", "min_ii", "max_slots", "max_roles", "node_budget", "streaming_latency_zero", "turns",
                "joint", "mixed_roles", "copies_apart"});
-  const auto number = [&](const char* key, int most) { return fields.number_or(tree, "", key, 0, 0, most); };
-  options.max_stages = number("max_stages", INT32_MAX);
-  options.min_ii = number("min_ii", sched::kMaxMinIi);
-  options.max_slots = number("max_slots", INT32_MAX);
-  options.max_roles = number("max_roles", INT32_MAX);
-  if (const graph::Json* budget = graph::Fields::optional(tree, "node_budget"))
-    options.node_budget = fields.integer(*budget, "node_budget", 0, sched::kMaxNodeBudget);
-  options.streaming_latency_zero = fields.flag(tree, "", "streaming_latency_zero");
-  options.turns = fields.flag(tree, "", "turns", options.turns);
-  options.joint = fields.flag(tree, "", "joint", options.joint);
-  options.mixed_roles = fields.flag(tree, "", "mixed_roles");
-  options.copies_apart = fields.flag(tree, "", "copies_apart");
+  const auto number = [&](const char* key, int& member, int most) {
+    member = fields.number_or(json, place, key, member, 0, most);
+  };
+  const auto flag = [&](const char* key, bool& member) { member = fields.flag(json, place, key, member); };
+  number("max_stages", options.max_stages, INT32_MAX);
+  number("min_ii", options.min_ii, sched::kMaxMinIi);
+  number("max_slots", options.max_slots, INT32_MAX);
+  number("max_roles", options.max_roles, INT32_MAX);
+  if (const graph::Json* budget = graph::Fields::optional(json, "node_budget"))
+    options.node_budget = fields.integer(*budget, graph::Fields::join(place, "node_budget"), 0, sched::kMaxNodeBudget);
+  flag("streaming_latency_zero", options.streaming_latency_zero);
+  flag("turns", options.turns);
+  flag("joint", options.joint);
+  flag("mixed_roles", options.mixed_roles);
+  flag("copies_apart", options.copies_apart);
   return options;
+}
+
+ScheduleOptions ScheduleOptions::parse(std::string_view json) { return parse(json, {}); }
+
+ScheduleOptions ScheduleOptions::parse(std::string_view json, const ScheduleOptions& usual) {
+  if (json.empty()) return usual;
+  return read_options(graph::Fields("options", Stage::schedule), graph::parse_json(json, "options", Stage::schedule),
+                      "", usual);
 }
 
 }  // namespace tj

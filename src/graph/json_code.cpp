@@ -51,7 +51,8 @@ const char* scope_word(Scope scope) {
 }
 
 void read_code(const Fields& fields, const Json& json, Graph& graph) {
-  fields.keys(json, "code", {"namespace", "includes", "params_type", "config"});
+  // Definitions are for the compiler: custom/document.cpp reads them.
+  fields.keys(json, "code", {"namespace", "includes", "params_type", "config", "definitions"});
   graph.namespace_name = short_text(fields, fields.required(json, "code", "namespace"), "code.namespace");
   graph.params_type = short_text(fields, fields.required(json, "code", "params_type"), "code.params_type");
   const Json& includes = fields.list(fields.required(json, "code", "includes"), "code.includes", kMaxIncludes);

@@ -16,6 +16,7 @@
 #include <system_error>
 
 #include <tilejit/error.hpp>
+#include <tilejit/graph.hpp>
 #include <tilejit/graph_examples.hpp>
 
 #include "arch/arch.hpp"
@@ -50,6 +51,7 @@ using Flags = std::map<std::string, std::vector<std::string>>;
 
 struct Settings {
   std::string op, target, example, graph_file;
+  std::string candidate;           ///< of the graph file
   std::string machine;             ///< of the example
   std::vector<std::string> costs;  ///< of the example: "gemm=2"
   int sub_tiles = 1;
@@ -124,6 +126,9 @@ void add_options(CLI::App& app, Settings& settings) {
                  cat("instead of an op: a JSON file with a machine, instructions and edges (",
                      document("src/graph/README.md"), ")"))
       ->check(no_flag);
+  app.add_option("--candidate", settings.candidate,
+                 "the form of --graph to show (default: that which does most in a cycle)")
+      ->check(no_flag);
   bounded(app.add_option("--max-stages", settings.options.max_stages,
                          "most stages of an iteration in flight; 1: iterations do not overlap; 0: any (default)"),
           0, std::numeric_limits<int>::max());
@@ -181,7 +186,8 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
     if (!extras.empty())
       bad_use(cat("'", support::shown(extras.front()), "' means nothing to ", instead, "; see --help",
                   meant_flag(extras.front(), settings.own_flags)));
-    if (!settings.target.empty()) bad_use(cat("--target means nothing to ", instead, ": the graph brings its machine"));
+    if (!settings.target.empty() && !settings.example.empty())
+      bad_use(cat("--target means nothing to ", instead, ": the graph brings its machine"));
     if (!settings.facts.empty() || settings.show_facts)
       bad_use(cat(settings.facts.empty() ? "--show-facts" : "--facts", " means nothing to ", instead,
                   ": the graph brings its costs"));
@@ -189,6 +195,8 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
   for (const auto& flag : {"--costs", "--sub-tiles", "--machine"})
     if (settings.example.empty() && app.count(flag) > 0)
       bad_use(cat(flag, " means nothing without --graph-example; give both"));
+  if (settings.graph_file.empty() && !settings.candidate.empty())
+    bad_use("--candidate means nothing without --graph; give both");
   settings.op_flags = parse_op_flags(extras);
   return std::nullopt;
 }
@@ -270,28 +278,88 @@ Subject of_op(const Settings& settings) {
   return subject;
 }
 
-/// A mistake in the file is bad use, as one on the command line is; what the graph asks for and cannot have is not.
-graph::Graph read_graph(const std::string& path, std::ostream& err) {
+/// Options of the command line go before those of the graph.
+void put_options(const sched::Options& given, ScheduleOptions& options) {
+  if (given.max_stages != 0) options.max_stages = given.max_stages;
+  if (given.min_ii != 0) options.min_ii = given.min_ii;
+  if (given.max_slots != 0) options.max_slots = given.max_slots;
+  if (given.node_budget != sched::kBudgetBySize) options.node_budget = given.node_budget;
+  if (given.streaming_latency_zero) options.streaming_latency_zero = true;
+  if (!given.joint) options.joint = false;
+}
+
+sched::Options options_of(const ScheduleOptions& given) {
+  sched::Options options;
+  if (given.node_budget) options.node_budget = *given.node_budget;
+  options.max_stages = given.max_stages;
+  options.min_ii = given.min_ii;
+  options.max_slots = given.max_slots;
+  options.max_roles = given.max_roles;
+  options.streaming_latency_zero = given.streaming_latency_zero;
+  options.order_barriers = given.turns;
+  options.joint = given.joint;
+  options.mixed_roles = given.mixed_roles;
+  options.copies_apart = given.copies_apart;
+  return options;
+}
+
+/// The graph of the file for the target. A mistake in the file is bad use, as one on the command line is; what the
+/// graph asks for and cannot have is not.
+Graph read_graph(const Settings& settings, std::ostream& err) {
+  const std::string& path = settings.graph_file;
   const std::string text =
       read_input_file({"tj-schedule", "--graph", path, "give a JSON file"}, graph::kMaxTextBytes, err);
+  const char* flag = "";  // that the next mistake is in
   try {
-    return ops::read_graph(text, std::filesystem::path(path).stem().string());
+    Graph graph = Graph::parse(text, std::filesystem::path(path).stem().string());
+    if (!settings.target.empty()) {
+      flag = "--target ";
+      graph.resolved(settings.target);  // refuses others than its own
+      graph.machine.name = settings.target;
+      graph.targets.clear();
+    }
+    flag = "--candidate ";
+    return settings.candidate.empty() ? graph : graph.resolved("", settings.candidate);
   } catch (const Error& e) {
-    bad_use(cat("--graph ", support::shown_path(path), ": ", e.message));
+    bad_use(cat("--graph ", support::shown_path(path), ": ", flag, e.message));
   }
 }
 
-Subject of_graph(const Settings& settings, std::ostream& err) {
+Subject of_example(const Settings& settings) {
   Subject subject;
-  subject.graph = settings.example.empty() ? read_graph(settings.graph_file, err) : find_example(settings);
+  subject.graph = find_example(settings);
   subject.name = subject.graph.name;
-  subject.target = subject.graph.machine.name;
   subject.schedule = sched::schedule(subject.graph, settings.options);
   return subject;
 }
 
+<<<<<<< HEAD
 void print(const Subject& subject, const Settings& settings, std::ostream& out) {
   if (settings.json) {
+=======
+Subject of_graph(const Settings& settings, std::ostream& err) {
+  Graph given = read_graph(settings, err);
+  put_options(settings.options, given.options);
+  std::string candidate = settings.candidate;
+  if (!given.candidates.empty()) candidate = tj::schedule(given).candidate();
+  const Graph one = candidate == settings.candidate ? given.resolved() : given.resolved("", candidate);
+  Subject subject;
+  subject.graph = ops::read_graph(one.json(), one.name);
+  subject.name = one.name + (candidate.empty() ? "" : " as " + candidate);
+  subject.schedule = sched::schedule(subject.graph, options_of(given.options));
+  return subject;
+}
+
+Subject of_settings(const Settings& settings, std::ostream& err) {
+  if (!settings.op.empty()) return of_op(settings);
+  Subject subject = settings.example.empty() ? of_graph(settings, err) : of_example(settings);
+  subject.target = subject.graph.machine.name;
+  return subject;
+}
+
+void print(const Subject& subject, bool json, std::ostream& out) {
+  if (json) {
+>>>>>>> 832e4053fa051c3fcdfc2582d5c7750249cc637d
     auto document = support::Json::parse(sched::to_json(subject.graph, subject.schedule));
     document["kernel"] = subject.name;
     document["target"] = subject.target;
@@ -312,7 +380,7 @@ int schedule(const std::vector<std::string>& words, std::ostream& out, std::ostr
     Settings settings;
     if (const auto code = parse(words, settings, out, err)) return *code;
     require_different_files({{"--svg", settings.svg}, {"--trace", settings.trace}});
-    const Subject subject = settings.op.empty() ? of_graph(settings, err) : of_op(settings);
+    const Subject subject = of_settings(settings, err);
     if (!settings.svg.empty()) write_output_file("--svg", settings.svg, sched::to_svg(subject.graph, subject.schedule));
     if (!settings.trace.empty())
       write_output_file("--trace", settings.trace, sched::to_trace(subject.graph, subject.schedule));

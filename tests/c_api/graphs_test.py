@@ -95,7 +95,7 @@ class Graphs(unittest.TestCase):
         self.assertEqual(json.loads(read_graph(json.dumps({**named, "machine": machine}), "machine")), machine)
         out = ctypes.c_char_p()
         for call, part in (((None, None, ctypes.byref(out)), b"graph_json is null"), ((b"{", None, ctypes.byref(out)), b"not JSON"),
-                           ((b"{}", b"svg", ctypes.byref(out)), b"format is 'svg'; allowed: json, text, machine, or null for json"),
+                           ((b"{}", b"svg", ctypes.byref(out)), b"format is 'svg'; allowed: json, text, machine, resolved, or null for json"),
                            ((b"{}", None, None), b"out is null")):
             self.assertEqual(LIBRARY.c.tj_graph(*call), tj.INVALID_ARGUMENT)
             self.assertIn(part, LIBRARY.c.tj_last_error())

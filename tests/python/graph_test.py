@@ -46,6 +46,31 @@ class Graphs(unittest.TestCase):
             self.assertEqual(graph.json(), Graph.parse(json.dumps(given)).json(), name)
             self.assertEqual(tilejit.schedule(graph).nodes, tilejit.schedule(json.dumps(given)).nodes, name)
 
+    def test_expressions_and_candidates(self):
+        """One document for two GPUs and two sizes of tile."""
+        graph = Graph("forms", "sm_90a", [Instruction("mma", "2 * 128 * n * 64 / matrix_flops_per_cycle", "TC")], targets=["sm_100a"], parameters={"n": 64},
+                      candidates=[{"name": "narrow", "parameters": {"n": 64}}, {"name": "wide", "parameters": {"n": "4 * 64"}}],
+                      typical_iterations=32, flops_per_iteration="2 * 128 * n * 64", overhead_cycles=2000, options={"min_ii": 100})
+        schedule = tilejit.schedule(graph)
+        self.assertEqual((schedule.candidate, schedule.ii), ("wide", 1024))
+        again = Graph.parse(graph.json())
+        self.assertEqual(again.json(), graph.json())
+        self.assertEqual((again.candidates[1].parameters, again.options), ({"n": "4 * 64"}, {"min_ii": 100}))
+        one = graph.resolved()
+        self.assertEqual((one.instructions[0].cycles, one.flops_per_iteration, one.candidates), (256, 1048576, []))
+        self.assertEqual(tilejit.schedule(one).ii, 256)
+        self.assertEqual(tilejit.schedule(one, min_ii=300).ii, 300)
+        self.assertGreater(tilejit.schedule(one).predicted_tflops(132, 1.5, 32), 0)
+        for change, part in (({"parameters": {"m": 64}}, "candidates[0].parameters.n is no entry of parameters"), ({"targets": ["sm_1"]}, "machine is 'sm_1'"),
+                             ({"overhead_cycles": "x"}, "overhead_cycles is 'x': there is no 'x'; machine 'sm_90a' with the graph's parameters has"),
+                             ({"options": {"roles": 1}}, "options has the key 'roles'")):
+            wrong = Graph.parse(graph.json())
+            for name, value in change.items():
+                setattr(wrong, name, value)
+            with self.assertRaises(tilejit.Error) as caught:
+                wrong.check()
+            self.assertIn(part, str(caught.exception))
+
     def test_built_in_code(self):
         graph = hopper()
         self.assertEqual(Graph.parse(graph.json()), graph)

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/expect.hpp"
@@ -124,4 +125,30 @@ TEST_CASE("an example takes costs, sub-tiles and a machine; wrong ones are bad u
   refused({example, name, "--machine", "toaster"}, "machine is 'toaster'; allowed are hopper, blackwell");
   refused({"--graph", data("fa_hopper.json"), "--costs", "gemm=2"}, "--costs means nothing without --graph-example");
   refused({"--op", "fmha", "--sub-tiles", "2"}, "--sub-tiles means nothing without --graph-example");
+}
+
+TEST_CASE("a graph with candidates and targets: the best form, a named one, another target") {
+  const tj::testing::Scratch scratch;
+  const std::string path = scratch / "forms.json";
+  tj::testing::write_bytes(path, R"({"machine": "sm_90a", "targets": ["sm_100a"], "parameters": {"n": 64},
+    "candidates": [{"name": "narrow", "parameters": {"n": 64}}, {"name": "wide", "parameters": {"n": 256}}],
+    "typical_iterations": 32, "flops_per_iteration": "2 * 128 * n * 64", "overhead_cycles": 2000,
+    "instructions": [{"name": "mma", "cycles": "2 * 128 * n * 64 / matrix_flops_per_cycle", "fu": "TC"}]})");
+  const auto shown = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"--graph", path};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_schedule(words);
+  };
+  CHECK(has(shown({}).out, "forms as wide for sm_90a"));
+  CHECK(has(shown({"--candidate", "narrow"}).out, "forms as narrow for sm_90a"));
+  CHECK(has(shown({"--target", "sm_100a"}).out, "forms as wide for sm_100a"));
+  CHECK(has(shown({"--min-ii", "5000"}).out, "II 5000"));
+  for (const auto& [words, part] : std::vector<std::pair<std::vector<std::string>, const char*>>{
+           {{"--candidate", "middle"}, "the candidate is 'middle'; this graph has narrow, wide"},
+           {{"--target", "sm_80"}, "the target is 'sm_80'; this graph is for sm_90a, sm_100a"}}) {
+    const ToolRun refused = shown(words);
+    CHECK(refused.code == 2);
+    CHECK_MESSAGE(has(refused.err, part), refused.err);
+  }
+  CHECK(has(run_schedule({"--op", "fmha", "--candidate", "a"}).err, "--candidate means nothing without --graph"));
 }

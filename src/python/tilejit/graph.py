@@ -3,6 +3,9 @@
 Members are called as the keys of the JSON form, and mean the same; src/graph/README.md explains each. `async` and `namespace` are words of
 languages: they are async_ and namespace here. Times are cycles of the graph's own, sizes are bytes. Needs no device and no compiler.
 
+Numbers of instructions, edges, values and the graph may be texts, too: expressions over facts of the target and the graph's parameters,
+{"cycles": "16384 / matrix_flops_per_cycle"}; so may texts of Code.config that begin with "=".
+
 Decides how a graph stands in Python. What is legal, and every text, is the library's.
 """
 from __future__ import annotations
@@ -15,8 +18,10 @@ from typing import Any, Dict, List, Optional, Union
 
 from ._error import Error
 from ._library import check, encoded, library, shown
+from ._schedule import Node, Ring, Role, Turn, Turns, Unit
 
-_MANY = {"instructions", "edges", "values"}
+_MANY = {"instructions", "edges", "values", "candidates"}
+Number = Union[int, str]  # or an expression
 
 
 def _key(name: str) -> str:
@@ -84,26 +89,26 @@ class Instruction:
     """What runs once an iteration, or once a tile. fu: the unit that it holds for `cycles`; rrt: rows in the place of both."""
 
     name: str
-    cycles: Optional[int] = None
+    cycles: Optional[Number] = None
     fu: Optional[str] = None
     rrt: Optional[Dict[str, List[int]]] = None
-    latency: Optional[int] = None
-    issue_cycles: Optional[int] = None
+    latency: Optional[Number] = None
+    issue_cycles: Optional[Number] = None
     variable_latency: bool = False
     streaming: bool = False
-    memory: Dict[str, int] = field(default_factory=dict)
-    registers: int = 0
-    warp_cycles: int = 0
+    memory: Dict[str, Number] = field(default_factory=dict)
+    registers: Number = 0
+    warp_cycles: Number = 0
     scope: str = "iteration"
     async_: Optional[str] = None
     drains: bool = False
-    warps: Optional[int] = None
+    warps: Optional[Number] = None
     body: Optional[str] = None
     context: Optional[str] = None
-    copy: int = 0
+    copy: Number = 0
     merges: bool = False
     fast_variant: bool = False
-    max_fast_begin: Optional[int] = None
+    max_fast_begin: Optional[Number] = None
     cache_hint: str = "none"
 
 
@@ -113,11 +118,11 @@ class Edge:
 
     src: str
     dst: str
-    delay: int
-    delta: int = 0
+    delay: Number
+    delta: Number = 0
     blocking: bool = False
     value: Optional[str] = None
-    spill_cycles: int = 0
+    spill_cycles: Number = 0
     same_role: Optional[bool] = None
     updates: bool = False
 
@@ -127,26 +132,35 @@ class Value:
     """What roles exchange through memory: it becomes a ring of slots."""
 
     name: str
-    slot_bytes: int = 0
-    copied_bytes: Optional[int] = None
-    alignment: int = 1024
+    slot_bytes: Number = 0
+    copied_bytes: Optional[Number] = None
+    alignment: Number = 1024
     scope: str = "iteration"
-    min_slots: int = 1
-    max_slots: Optional[int] = None
-    shared_by: int = 1
-    shared_stride: int = 1
+    min_slots: Number = 1
+    max_slots: Optional[Number] = None
+    shared_by: Number = 1
+    shared_stride: Number = 1
     within_warp: bool = False
     space: str = "shared"
 
 
 @dataclass
 class Code:
-    """The texts of a kernel's unit. config: flags, numbers and names of types."""
+    """The texts of a kernel's unit. config: flags, numbers and names of types. definitions: preprocessor names, "WIDE", "PARTS=4"."""
 
     namespace: str = ""
     includes: List[str] = field(default_factory=list)
     params_type: str = ""
     config: Dict[str, Union[bool, int, str]] = field(default_factory=dict)
+    definitions: List[str] = field(default_factory=list)
+
+
+@dataclass
+class Candidate:
+    """A form of a graph: parameters with other values. The form that does most useful flops in a cycle is taken."""
+
+    name: str
+    parameters: Dict[str, Union[int, float, str]] = field(default_factory=dict)
 
 
 def _text(call, *arguments) -> str:
@@ -161,7 +175,9 @@ class Graph:
     """A loop and the machine that it is for. Plain data: nothing is checked before it is used.
 
     values: None where each result in SMEM is one; a list, also an empty one, is all that there are. walk: how tiles come to blocks,
-    "one_tile", "persistent", "dynamic", "split" or "sliced".
+    "one_tile", "persistent", "dynamic", "split" or "sliced". options: how it is scheduled where a call says nothing else, as schedule() has
+    them. targets: further machines, by name, that it serves. parameters: names for expressions. candidates: forms with other parameters,
+    compared by useful_flops of a tile of typical_iterations.
 
     >>> import tilejit
     >>> graph = tilejit.Graph("product", "hopper", [
@@ -178,16 +194,22 @@ class Graph:
     edges: List[Edge] = field(default_factory=list)
     values: Optional[List[Value]] = None
     code: Optional[Code] = None
-    cluster: int = 1
+    cluster: Number = 1
     pairs: bool = False
-    blocks_per_sm: int = 1
+    blocks_per_sm: Number = 1
     walk: str = "persistent"
     grids: str = "ordered"
-    piece_bytes: int = 0
-    most_iterations: int = 0
-    least_smem_bytes: int = 0
-    flops_per_iteration: float = 0
-    overhead_cycles: float = 0
+    piece_bytes: Number = 0
+    most_iterations: Number = 0
+    least_smem_bytes: Number = 0
+    flops_per_iteration: Union[float, str] = 0
+    overhead_cycles: Union[float, str] = 0
+    options: Dict[str, Union[int, bool]] = field(default_factory=dict)
+    targets: List[str] = field(default_factory=list)
+    parameters: Dict[str, Union[int, float, str]] = field(default_factory=dict)
+    candidates: List[Candidate] = field(default_factory=list)
+    typical_iterations: Union[float, str] = 1
+    useful_flops: Union[float, str] = 0
 
     @classmethod
     def parse(cls, text: str, name: str = "graph") -> "Graph":
@@ -206,6 +228,7 @@ class Graph:
             graph.machine = _from(Machine, graph.machine)
         graph.instructions = [_from(Instruction, each) for each in graph.instructions]
         graph.edges = [_from(Edge, each) for each in graph.edges]
+        graph.candidates = [_from(Candidate, each) for each in graph.candidates]
         if graph.values is not None:
             graph.values = [_from(Value, each) for each in graph.values]
         if graph.code is not None:
@@ -221,6 +244,10 @@ class Graph:
         """The JSON text, without what is as usual: one line for each instruction, value and edge. Raises as check() does."""
         return _text(library().tj_graph, self._given(), "json")
 
+    def resolved(self) -> "Graph":
+        """The graph on its machine with the parameters as they stand, without expressions, parameters and candidates."""
+        return Graph.parse(_text(library().tj_graph, self._given(), "resolved"))
+
     def check(self) -> None:
         """Raises tilejit.Error where this is no legal graph."""
         self.json()
@@ -230,64 +257,7 @@ class Graph:
         return _text(library().tj_graph, self._given(), "text")
 
     def schedule(self, **options) -> "Schedule":
-        """As tilejit.schedule()."""
         return schedule(self, **options)
-
-
-@dataclass(frozen=True)
-class Node:
-    """stage: cycle / II; so many iterations behind the newest it runs. role: its role's name."""
-
-    name: str
-    cycle: int
-    stage: int
-    role: str
-    scope: str
-
-
-@dataclass(frozen=True)
-class Role:
-    """Warps that run the same instructions. registers: a thread's, 0 as compiled. nodes: names, in the order of their issue."""
-
-    name: str
-    warps: int
-    registers: int
-    nodes: List[str]
-
-
-@dataclass(frozen=True)
-class Ring:
-    """The slots of a value, with the names of the roles that fill and read them."""
-
-    value: str
-    slots: int
-    slot_bytes: int
-    shared_by: int
-    producer: str
-    consumers: List[str]
-
-
-@dataclass(frozen=True)
-class Turn:
-    role: str
-    nodes: List[str]
-
-
-@dataclass(frozen=True)
-class Turns:
-    """Roles that alternate on a unit: before its nodes each waits for the role before it, the first for the last."""
-
-    unit: str
-    turns: List[Turn]
-
-
-@dataclass(frozen=True)
-class Unit:
-    """cycles: that an iteration holds, times instances."""
-
-    name: str
-    capacity: int
-    cycles: int
 
 
 class Schedule:
@@ -295,14 +265,15 @@ class Schedule:
 
     ii, length: cycles between iterations, and of one. resource_bound, recurrence_bound: no smaller interval serves the units (ResMII), the
     cycles of edges (RecMII). proven_ii, proven_length; certificate says why. stages: iterations in flight. joint: roles and cycles are from
-    one search; search_nodes: that it visited. nodes, roles, rings, turns, units: as the classes of this module.
+    one search; search_nodes: that it visited. candidate: the form of the graph that was taken, or None. nodes, roles, rings, turns, units: as
+    the classes of this module.
     """
 
     def __init__(self, graph: str, options: str):
         self._graph, self._options = graph, options
         self._json = self._as("json")
         found: Dict[str, Any] = _json.loads(self._json)
-        self.graph, self.machine = found["graph"], found["machine"]
+        self.graph, self.machine, self.candidate = found["graph"], found["machine"], found.get("candidate")
         self.ii, self.length = found["ii"], found["length"]
         self.stages = -(-self.length // self.ii)
         self.resource_bound, self.recurrence_bound = found["res_mii"], found["rec_mii"]
@@ -336,7 +307,9 @@ class Schedule:
                 raise Error(f"{name} is {value}; allowed: 1 and up", "schedule")
         if not clock_ghz > 0:
             raise Error(f"clock_ghz is {clock_ghz}; allowed: above 0", "schedule")
-        flops = _json.loads(self._graph).get("flops_per_iteration", 0)
+        if self.candidate is not None:
+            raise Error(f"the graph has candidates; allowed: a graph with the parameters of '{self.candidate}' and no candidates", "schedule")
+        flops = _json.loads(_text(library().tj_graph, self._graph, "resolved")).get("flops_per_iteration", 0)
         cycles = self._overhead_cycles + (iterations - 1) * self.ii + self.length
         return flops * iterations / cycles * clock_ghz * sm_count * self._blocks_per_sm / 1e3
 
@@ -367,9 +340,10 @@ class Schedule:
 def schedule(graph: Union[Graph, str], **options) -> Schedule:
     """The shortest interval, then the shortest iteration, then the fewest roles.
 
-    graph: a Graph, or its JSON text. options: max_stages, min_ii, max_slots, max_roles, node_budget, streaming_latency_zero, turns, joint,
-    mixed_roles, copies_apart; tj::ScheduleOptions (include/tilejit/graph.hpp) says what each means. Raises tilejit.Error: "graph" where the
-    graph is not legal; "schedule" for an option, or with the code "unsupported" where no schedule fits, naming what is lacking.
+    graph: a Graph, or its JSON text. options go before the graph's: max_stages, min_ii, max_slots, max_roles, node_budget,
+    streaming_latency_zero, turns, joint, mixed_roles, copies_apart; tj::ScheduleOptions (include/tilejit/graph.hpp) says what each means.
+    Raises tilejit.Error: "graph" where the graph is not legal; "schedule" for an option, or with the code "unsupported" where no schedule
+    fits, naming what is lacking.
 
     >>> import tilejit
     >>> text = '{"machine": "hopper", "instructions": [{"name": "a", "cycles": 3, "fu": "TC"}]}'

@@ -13,7 +13,8 @@ extern "C" {
 /* Schedules a dependence graph, as tj::schedule() (graph.hpp) does; needs no runtime and no device.
  *
  * graph_json: src/graph/README.md has the format. options_json: members of tj::ScheduleOptions, such as
- * {"max_stages": 2, "turns": false}; null or "": defaults. format says what *out is:
+ * {"max_stages": 2, "turns": false}, which go before the graph's own "options"; null or "": none. format says what *out
+ * is:
  *   - null or "json": the schedule, whose keys src/sched/README.md has;
  *   - "text": a listing; "svg": a picture; "trace": events for Perfetto or chrome://tracing;
  *   - "verify": what Schedule::verify() finds, a line each; "" when the schedule is right.
@@ -22,7 +23,8 @@ TJ_C_API tj_status tj_schedule(const char* graph_json, const char* options_json,
 /* Reads and checks a graph as tj::Graph::parse() does. format says what *out is:
  *   - null or "json": the graph, without members that have their defaults;
  *   - "text": a listing;
- *   - "machine": the description of its machine as a JSON object, even when the graph only names the machine.
+ *   - "machine": the description of its machine as a JSON object, even when the graph only names the machine;
+ *   - "resolved": the graph without expressions and parameters, as Graph::resolved() gives it.
  * *out lives until this thread's next tj_graph(); on failure it is null. */
 TJ_C_API tj_status tj_graph(const char* graph_json, const char* format, const char** out);
 /* Writes the JSON text of a graph with a known schedule, as tj::example_graph() (graph_examples.hpp) gives it.

@@ -1,0 +1,61 @@
+"""The parts of a schedule, as tilejit.Schedule has them. Decides their names in Python."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import List
+
+
+@dataclass(frozen=True)
+class Node:
+    """stage: cycle / II; so many iterations behind the newest it runs. role: its role's name."""
+
+    name: str
+    cycle: int
+    stage: int
+    role: str
+    scope: str
+
+
+@dataclass(frozen=True)
+class Role:
+    """Warps that run the same instructions. registers: a thread's, 0 as compiled. nodes: names, in the order of their issue."""
+
+    name: str
+    warps: int
+    registers: int
+    nodes: List[str]
+
+
+@dataclass(frozen=True)
+class Ring:
+    """The slots of a value, with the names of the roles that fill and read them."""
+
+    value: str
+    slots: int
+    slot_bytes: int
+    shared_by: int
+    producer: str
+    consumers: List[str]
+
+
+@dataclass(frozen=True)
+class Turn:
+    role: str
+    nodes: List[str]
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Roles that alternate on a unit: before its nodes each waits for the role before it, the first for the last."""
+
+    unit: str
+    turns: List[Turn]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """cycles: that an iteration holds, times instances."""
+
+    name: str
+    capacity: int
+    cycles: int
