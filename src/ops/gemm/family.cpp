@@ -126,7 +126,7 @@ void gemm_require(const GemmKernel& kernel, const arch::Arch& arch) {
            cat("tile is ", gemm_tile_name(tile), ", whose blocks do a tile together; allowed with ",
                kernel.parts ? "parts of K" : "another walk", ": other tiles"));
   if (gemm_blocks_per_sm(tile, arch) == 0)
-    refuse("gemm", Code::unsupported,
+    refuse(gemm_op_name(kernel).data(), Code::unsupported,
            cat("tile is ", gemm_tile_name(tile), "; allowed on ", arch.name, ": ", served_tiles(arch)));
 }
 
