@@ -333,10 +333,6 @@ Subject of_example(const Settings& settings) {
   return subject;
 }
 
-<<<<<<< HEAD
-void print(const Subject& subject, const Settings& settings, std::ostream& out) {
-  if (settings.json) {
-=======
 Subject of_graph(const Settings& settings, std::ostream& err) {
   Graph given = read_graph(settings, err);
   put_options(settings.options, given.options);
@@ -357,9 +353,8 @@ Subject of_settings(const Settings& settings, std::ostream& err) {
   return subject;
 }
 
-void print(const Subject& subject, bool json, std::ostream& out) {
-  if (json) {
->>>>>>> 832e4053fa051c3fcdfc2582d5c7750249cc637d
+void print(const Subject& subject, const Settings& settings, std::ostream& out) {
+  if (settings.json) {
     auto document = support::Json::parse(sched::to_json(subject.graph, subject.schedule));
     document["kernel"] = subject.name;
     document["target"] = subject.target;
