@@ -19,8 +19,8 @@ enum class RemoteAnswer : std::int32_t {
   failed   ///< the store could not be asked; any other number counts as this
 };
 
-/// Takes the bytes of a value, piece by piece in their order. False: no more are wanted, get() ends soon. Behind the end
-/// of get() it takes nothing and says false.
+/// Takes the bytes of a value, piece by piece in their order. False: no more are wanted, get() ends soon. Behind the
+/// end of get() it takes nothing and says false.
 using RemoteSink = std::function<bool(std::string_view bytes)>;
 
 /// A remote store, in three functions. A name has at most 160 letters, digits, '-' and '.'; a value has at most 65 MiB,

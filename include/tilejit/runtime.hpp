@@ -56,8 +56,8 @@ enum class MissPolicy { wait, error, quick };
 enum class PackCompiler { any, own };
 
 /// An allocator of workspaces (plan.hpp) in the place of the library's pool, such as a framework's own. It is called
-/// from any thread. Runtime::allocate() does not use it. `allocate` may throw. `deallocate` must return: where it throws
-/// or ends its thread, the process ends.
+/// from any thread. Runtime::allocate() does not use it. `allocate` may throw. `deallocate` must return: where it
+/// throws or ends its thread, the process ends.
 struct Allocator {
   /// Gives at least `bytes` bytes on the device at a multiple of 256, for work on this stream; null when there is no
   /// memory. While the stream records a graph, the memory must live as long as the graph.

@@ -64,22 +64,22 @@ std::vector<Entry> entries() {
       {"gemm", kTensor, "--dtype bf16 --tile 128x256x64c2x1 --a-major k,m --b-major k,n"},
       {"gemm", kTensor, "--rung v1,v2,v3,v4,v5,v6,v7,v8,v9"},
       {"gemm", kTensor, "--dtype f16 --rung v7 --load-columns 16,8"},
-      {"chunk_o", kWarpgroup, "--head-ratio 1,2,3 --gated both --variable both"},
-      {"chunk_o", kWarpgroup, "--head-ratio 2 --h-transposed true"},
-      {"chunk_o", kWarpgroup, "--head-ratio 2 --num-stages 1,2 --evict-first true"},
-      {"chunk_o", kTensor, "--head-ratio 1,2,3 --gated both --variable both"},
-      {"chunk_o", kTensor, "--head-ratio 2 --h-transposed true"},
-      {"chunk_o", kTensor, "--head-ratio 2 --num-stages 1,2 --evict-first true"},
-      {"chunk_indices", kAll, ""},
       {"copy_rows", kAll, ""},
       {"sum_parts", kAll, "--out f16,f32"},
   };
 }
 
-/// The gated delta rule: states, gates of key channels, checkpoints.
+/// The gated delta rule: output of chunks, states, gates of key channels, checkpoints.
 std::vector<Entry> entries_of_rules() {
   const std::vector<const char*> archs = {"sm_90a", "sm_80", "sm_120a", "gfx1100", "gfx1201", "gfx90a", "gfx942"};
   return std::vector<Entry>{
+      {"chunk_o", {"sm_90a"}, "--head-ratio 1,2,3 --gated both --variable both"},
+      {"chunk_o", {"sm_90a"}, "--head-ratio 2 --h-transposed true"},
+      {"chunk_o", {"sm_90a"}, "--head-ratio 2 --num-stages 1,2 --evict-first true"},
+      {"chunk_o", {"sm_100a"}, "--head-ratio 1,2,3 --gated both --variable both"},
+      {"chunk_o", {"sm_100a"}, "--head-ratio 2 --h-transposed true"},
+      {"chunk_o", {"sm_100a"}, "--head-ratio 2 --num-stages 1,2 --evict-first true"},
+      {"chunk_indices", archs, ""},
       {"gated_delta_rule", archs, "--dtype bf16 --state f32,bf16"},
       {"gated_delta_rule", {"sm_90a", "sm_100a", "gfx90a"}, "--dtype f16 --head-dim 64 --state-transposed true"},
       {"gated_delta_rule", {"sm_90a", "sm_80", "gfx1100"}, "--dtype bf16 --state bf16 --channel-gate true"},

@@ -1,8 +1,8 @@
 // Texts of device code that users bring (tilejit/device_text.hpp): what is known of each.
 //
-// Decides which texts may be compiled at all: not empty, not too long, plain characters, brackets that match, no way out
-// of the function that they are put into. Does not decide what a compiler says of them. Invariant: an entry never moves
-// and never ends.
+// Decides which texts may be compiled at all: not empty, not too long, plain characters, brackets that match, no way
+// out of the function that they are put into. Does not decide what a compiler says of them. Invariant: an entry never
+// moves and never ends.
 #pragma once
 
 #include <cstddef>
