@@ -104,7 +104,7 @@ bool joins_lines(std::string_view text) {
   return false;
 }
 
-/// Quotes inside of one are no ends of it.
+/// A raw string may have quotes inside that do not end it.
 bool has_raw_string(std::string_view text, const std::string& code) {
   for (std::size_t at = text.find("R\""); at != std::string_view::npos; at = text.find("R\"", at + 1))
     if (code[at] == 'R') return true;

@@ -62,7 +62,7 @@ void after_fork_in_parent() {
   if (forks.fetch_sub(1) == 1) wake(forks, INT_MAX);
 }
 
-/// Once for a child: by the list of handlers, or before, where a handler of the program's calls the library.
+/// A child does this once: by the list of handlers, or before, where a handler of the program's calls the library.
 void after_fork_in_child() {
   if (std::exchange(forks_here, 0) == 0) return;
   forks.store(0);

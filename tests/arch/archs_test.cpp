@@ -176,10 +176,10 @@ TEST_CASE("an op without node bodies for a family is refused, naming the family 
   const std::map<std::string_view, std::set<std::string_view>> served = {
       {"sm80",
        {"fmha", "gemm", "copy_rows", "sum_parts", "merge_states", "combine", "chunk_indices", "chunk_cumsum",
-        "chunk_wu", "gated_delta_rule"}},
+        "chunk_wu", "gated_delta_rule", "grouped_gemm"}},
       {"sm100",
        {"fmha", "gemm", "chunk_o", "copy_rows", "sum_parts", "merge_states", "combine", "chunk_indices", "chunk_cumsum",
-        "chunk_wu", "gated_delta_rule"}}};
+        "chunk_wu", "gated_delta_rule", "grouped_gemm"}}};
   for (const char* name : {"sm_100a", "sm_120a", "sm_121a", "sm_90", "sm_89", "sm_86", "sm_80"}) {
     const arch::Arch& arch = *arch::find(name);
     for (const ops::Op* op : ops::all()) {

@@ -102,7 +102,8 @@ const char* const kDocuments[] = {
   "code": {"namespace": "user", "includes": ["a.cuh"], "params_type": "P", "config": {"kA": 1}, "definitions": ["WIDE"]},
   "instructions": [
     {"name": "load", "cycles": 3, "fu": "TMA", "latency": 9, "issue_cycles": 2, "variable_latency": true, "streaming": true,
-     "memory": {"SMEM": 1024}, "registers": 4, "warp_cycles": 1, "body": "b", "context": "C", "copy": 1, "warps": 2},
+     "memory": {"SMEM": 1024}, "registers": 4, "warp_cycles": 1, "body": "b", "context": "C", "copy": 1, "warps": 2,
+     "cache_hint": "evict_first"},
     {"name": "mma", "rrt": {"TC": [1, 2]}, "latency": 7, "context": "C", "async": "unit", "fast_variant": true, "max_fast_begin": 3},
     {"name": "late", "cycles": 1, "fu": null, "context": "C"},
     {"name": "end", "cycles": 1, "fu": null, "context": "C", "scope": "tile_end", "drains": true, "merges": true}],
