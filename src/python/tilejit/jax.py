@@ -36,6 +36,7 @@ __all__ = ["chunk_indices", "chunk_o", "fmha", "gemm"]
 _PLATFORMS = {"cpu": "", "CUDA": "_cuda", "ROCM": "_hip"}
 _DTYPES = {"f16": jnp.float16, "bf16": jnp.bfloat16, "f32": jnp.float32, "i32": jnp.int32, "e4m3": jnp.float8_e4m3fn}
 _NUMBERS = {"c_float": numpy.float32, "c_int": numpy.int32, "c_long": numpy.int64}
+_NO_ATTRIBUTES = ("size", "reserved", "max_sms", "num_stages", "evict_first")  # the handlers do not know them
 
 
 def _register() -> None:
@@ -69,13 +70,13 @@ def _spec(name, x) -> Spec:
 
 
 def _attributes(args) -> dict:
-    """Members of the structure that are numbers or texts, by their names; the handlers know no `max_sms`."""
+    """Members of the structure that are numbers or texts, by their names, but for _NO_ATTRIBUTES."""
     found = {}
     for name, kind in args._fields_:
         if kind.__name__ == "c_char_p" and getattr(args, name) is not None:  # an empty text is for the op to refuse
             found[name] = getattr(args, name).decode()
         number = _NUMBERS.get(kind.__name__)
-        if number is not None and name not in ("size", "reserved", "max_sms") and not name.startswith("has_") and getattr(args, "has_" + name, 1):
+        if number is not None and name not in _NO_ATTRIBUTES and not name.startswith("has_") and getattr(args, "has_" + name, 1):
             found[name] = number(getattr(args, name))
     return found
 
