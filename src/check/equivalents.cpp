@@ -11,15 +11,26 @@ constexpr const char* kFencedBefore =
     "the fence before the product in front of it covers its registers too: between that fence and this product nothing "
     "but matrix instructions touches them";
 
+constexpr const char* kClosedByNext =
+    "no wait is for this group alone: its product becomes part of the group that the next commit closes, and the next "
+    "wait is for all";
+constexpr const char* kCopiesBehindStore =
+    "the thread that stores d copies the next tile's operands, too, behind its wait for the store; all warps wait for "
+    "these operands before they stage d again";
+
 constexpr Equivalent kEquivalents[] = {
     {"fmha_", "steady: fence before pv.0", kFencedBefore},
     {"fmha_", "steady, fast variants: fence before pv.0", kFencedBefore},
     {"gemm_", "role compute0, loop: fence before mma.1", kFencedBefore},
     {"chunk_o_", "steady: fence before pv.0", kFencedBefore},
     {"chunk_o_", "steady: fence before qh.0", kFencedBefore},
-    {"chunk_o_", "steady: commit qh.0",
-     "no wait is for this group alone: its product becomes part of the group that the next commit closes, and the next "
-     "wait is for all"},
+    {"chunk_o_", "steady: commit qh.0", kClosedByNext},
+    {"gemm_*_v1", "role compute0, short: fence before mma.1", kFencedBefore},
+    {"gemm_*_v1", "role compute0, short: commit mma.0", kClosedByNext},
+    {"gemm_*_v2", "role compute0, loop: commit mma.0", kClosedByNext},
+    {"gemm_*_v4", "role compute0, tile end: wait ring d0 empty", kCopiesBehindStore},
+    {"gemm_*_v5", "role compute0, tile end: wait ring d0 empty", kCopiesBehindStore},
+    {"gemm_*_v6", "role compute0, tile end: wait ring d0 empty", kCopiesBehindStore},
     {"chunk_wu_", "steady: warp sync before release of ring chunk",
      "lanes read the slot before their weights are handed back, which syncs the warp; behind that only the matrix unit "
      "reads it, for all of a warpgroup at once"},
@@ -28,13 +39,19 @@ constexpr Equivalent kEquivalents[] = {
      "has waited for the group knows it of the other lanes' parts"},
 };
 
+bool names(std::string_view pattern, std::string_view kernel) {
+  const std::size_t star = pattern.find('*');
+  if (star == std::string_view::npos) return kernel.starts_with(pattern);
+  return kernel.starts_with(pattern.substr(0, star)) && kernel.ends_with(pattern.substr(star + 1));
+}
+
 }  // namespace
 
 std::span<const Equivalent> equivalents() { return kEquivalents; }
 
 const Equivalent* equivalent_of(std::string_view kernel, std::string_view mutant) {
   for (const Equivalent& each : kEquivalents)
-    if (kernel.starts_with(each.kernels) && mutant.ends_with(each.mutant)) return &each;
+    if (names(each.kernels, kernel) && mutant.ends_with(each.mutant)) return &each;
   return nullptr;
 }
 

@@ -11,7 +11,7 @@
 namespace tj::check {
 
 struct Equivalent {
-  const char* kernels;   ///< beginning of the kernel's name; "" for all
+  const char* kernels;   ///< beginning of the kernel's name; "" for all; "gemm_*_v4": behind the '*' its end
   const char* mutant;    ///< end of the mutant's text, behind the number of its site
   const char* argument;  ///< why no execution differs
 };

@@ -39,16 +39,18 @@ void wake(Word& word, int how_many) noexcept {
 constinit Word inside{0};  ///< threads in short sections
 constinit Word forks{0};   ///< that wait for them, or are under way
 constinit Word generation{1};
-// This thread's: short sections that it is in; the process that it forks.
-thread_local constinit int depth = 0;
-thread_local constinit ::pid_t forks_here = 0;
+// This thread's: short sections that it is in; forks that it is in, one in a handler of another; the process that the
+// first of them was called in; of which of them a child has begun before the list of handlers came to it.
+thread_local constinit int depth = 0, forking = 0;
+thread_local constinit ::pid_t forks_from = 0;
+thread_local constinit int begun = 0;
 
 constexpr std::size_t kMostActions = 8;
 constinit std::array<std::atomic<void (*)()>, kMostActions> actions{};
 
 void before_fork() {
   forks.fetch_add(1);
-  forks_here = ::getpid();
+  if (forking++ == 0) forks_from = ::getpid();
   // Inside a section of its own this thread runs foreign code, which forks to start a program: waiting for others might
   // never end.
   if (depth > 0) return;
@@ -58,18 +60,24 @@ void before_fork() {
 }
 
 void after_fork_in_parent() {
-  forks_here = 0;
+  --forking;
   if (forks.fetch_sub(1) == 1) wake(forks, INT_MAX);
 }
 
-/// A child does this once: by the list of handlers, or before, where a handler of the program's calls the library.
-void after_fork_in_child() {
-  if (std::exchange(forks_here, 0) == 0) return;
-  forks.store(0);
+/// `own`: forks that this thread is in by now, as the child.
+void begin_child(int own) {
+  forks.store(static_cast<std::uint32_t>(own));
   inside.store(depth > 0 ? 1 : 0);
   generation.fetch_add(1);
   for (const auto& action : actions)
     if (void (*const act)() = action.load()) act();
+}
+
+/// A child begins once: by the list of handlers, or before, where a handler of the program's calls the library.
+void after_fork_in_child() {
+  const bool done = begun == forking;
+  begun = forking = 0;
+  if (!done) begin_child(0);
 }
 
 // At start, so that no fork comes before it.
@@ -79,9 +87,10 @@ void after_fork_in_child() {
 
 /// A handler of the program's around its own fork: it cannot wait for that.
 void NoFork::enter_while_forking() noexcept {
-  if (::getpid() != forks_here) {
+  if (begun != forking && ::getpid() != forks_from) {
     --depth;
-    after_fork_in_child();
+    begin_child(forking - 1);
+    begun = forking;
     ++depth;
   }
   inside.fetch_add(1);
@@ -89,14 +98,18 @@ void NoFork::enter_while_forking() noexcept {
 
 void NoFork::enter() noexcept {
   if (depth++ > 0) return;
-  if (forks_here != 0) [[unlikely]]
+  if (forking > 0) [[unlikely]]
     return enter_while_forking();
-  for (;;) {
+  for (Clock::time_point end{};;) {
     inside.fetch_add(1);
     std::uint32_t under_way = forks.load();
-    if (under_way == 0) return;
+    if (under_way == 0) [[likely]]
+      return;
+    if (end == Clock::time_point{}) end = Clock::now() + kLongestFork;
+    if (Clock::now() >= end) return;  // a handler of that fork may wait for this very thread
     if (inside.fetch_sub(1) == 1) wake(inside, INT_MAX);
-    for (; under_way != 0; under_way = forks.load()) wait_on(forks, under_way, std::chrono::seconds(1));
+    for (; under_way != 0 && Clock::now() < end; under_way = forks.load())
+      wait_on(forks, under_way, std::chrono::seconds(1));
   }
 }
 
