@@ -1,17 +1,21 @@
 // See object.hpp.
 #include "model/object.hpp"
 
+#include <dlfcn.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
+#include <utility>
 
 #include "model/thread.hpp"
 #include "support/atomic_file.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
+#include "support/fork_safe.hpp"
 
 namespace tj::model {
 namespace {
@@ -26,6 +30,15 @@ void require_cpu() {
        "machine or use a GPU");
 }
 
+/// Is a library of this name loaded? The loader would give that one, whatever the file is now. Example: dlclose()
+/// unloads nothing while the loader ends a process, and the unit's number is free again.
+bool name_is_taken(const std::string& name) {
+  const support::NoFork whole;
+  void* const library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_NOLOAD);
+  if (library != nullptr) ::dlclose(library);
+  return library != nullptr;
+}
+
 // No file system is involved, so none that is mounted noexec can be in the way.
 std::shared_ptr<support::DynamicLibrary> open_in_memory(std::string_view bytes, support::FileDescriptor& memory,
                                                         std::string& problem, int& error) {
@@ -35,7 +48,17 @@ std::shared_ptr<support::DynamicLibrary> open_in_memory(std::string_view bytes, 
     problem = cat("memfd_create: ", support::errno_text(error));
     return nullptr;
   }
-  return support::DynamicLibrary::open_first({cat("/proc/self/fd/", memory.get())}, &problem);
+  const auto name = [&] { return cat("/proc/self/fd/", memory.get()); };
+  while (name_is_taken(name())) {
+    support::FileDescriptor next(::fcntl(memory.get(), F_DUPFD_CLOEXEC, memory.get() + 1));
+    if (!next) {
+      error = errno;
+      problem = cat("fcntl: ", support::errno_text(error));
+      return nullptr;
+    }
+    memory = std::move(next);
+  }
+  return support::DynamicLibrary::open_first({name()}, &problem);
 }
 
 // For systems where memory files may not be executed or /proc is absent. The file is gone again before this returns.
