@@ -61,7 +61,7 @@ class Graphs(unittest.TestCase):
         self.assertEqual(tilejit.schedule(one).ii, 256)
         self.assertEqual(tilejit.schedule(one, min_ii=300).ii, 300)
         self.assertGreater(tilejit.schedule(one).predicted_tflops(132, 1.5, 32), 0)
-        for change, part in (({"parameters": {"m": 64}}, "candidates[0].parameters.n is no entry of parameters"), ({"targets": ["sm_1"]}, "machine is 'sm_1'"),
+        for change, part in (({"parameters": {"m": 64}}, "candidates[0].parameters.n is no entry of parameters"), ({"targets": ["sm_1"]}, "targets[0] is 'sm_1'"),
                              ({"overhead_cycles": "x"}, "overhead_cycles is 'x': there is no 'x'; machine 'sm_90a' with the graph's parameters has"),
                              ({"options": {"roles": 1}}, "options has the key 'roles'")):
             wrong = Graph.parse(graph.json())
