@@ -12,6 +12,7 @@
 #include "graph/code.hpp"
 #include "ops/common/machine.hpp"
 #include "ops/op.hpp"
+#include "sched/user_options.hpp"
 #include "support/fail.hpp"
 #include "support/text.hpp"
 
@@ -320,7 +321,8 @@ ScheduledForm best_form(std::vector<Form> forms, const ScheduleOptions* options)
   double best_rate = 0;
   for (Form& form : forms) {
     try {
-      sched::Schedule schedule = sched::schedule(form.graph, to_options(options != nullptr ? *options : form.options));
+      sched::Schedule schedule =
+          sched::schedule(form.graph, sched::to_options(options != nullptr ? *options : form.options));
       graph::Graph one = form.graph;
       one.flops_per_iteration = 1;
       const double rate = form.useful_flops / form.typical_iterations *

@@ -59,7 +59,6 @@ bool may_be_expression(std::string_view list, std::string_view member);
 /// The keys of tj::ScheduleOptions in an object; those that are left out are as in `usual`.
 ScheduleOptions read_options(const graph::Fields& fields, const graph::Json& json, const std::string& place,
                              const ScheduleOptions& usual);
-sched::Options to_options(const ScheduleOptions& given);
 
 /// A form and its schedule.
 struct ScheduledForm {
