@@ -67,7 +67,7 @@ struct TJ_API Graph {
     threads,  ///< each thread's copies, once they are done, arrive at the barrier of the ring that they fill
     unit      ///< the matrix unit, asked by one thread, arrives at the barriers of the rings that it fills and reads
   };
-  /// What L2 is told of the lines that a bulk copy reads: to let go of them first, or last.
+  /// A hint on the lines that a bulk copy reads. By it, L2 lets go of them first, or last.
   enum class CacheHint { none, evict_first, evict_last };
   /// The memory of a value's slots.
   enum class Space { shared, tensor };
@@ -110,7 +110,7 @@ struct TJ_API Graph {
 
   /// A form of the graph: parameters with other values. The form that does most in a second is taken.
   struct Candidate {
-    std::string name{};                               ///< unique, 1 to 128 bytes
+    std::string name{};                               ///< unique, 1 to 64 letters, digits, '_', '-' and '.'
     std::map<std::string, std::string> parameters{};  ///< by name: numbers or expressions
     bool operator==(const Candidate&) const = default;
   };

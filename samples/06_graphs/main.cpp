@@ -11,8 +11,10 @@
 // not, 2 when something could not run.
 #include <tilejit/tilejit.hpp>
 
+#include <cstdint>
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -86,16 +88,21 @@ void print(const tj::Graph& graph, const tj::Schedule& schedule) {
   }
 }
 
-/// The named graph, or all. Each takes the costs that it knows; a named one must know all that are given.
+/// The named graph, or all. Each takes the costs that it knows; a named one must know all that are given. own_kernel
+/// takes no parameters.
 std::vector<tj::Graph> chosen(const std::string& only, const std::string& machine,
-                              const std::map<std::string, int>& given, int sub_tiles) {
+                              const std::map<std::string, int>& given, const std::optional<std::uint64_t>& sub_tiles) {
+  const bool own = only == "own_kernel";
+  if (own && !given.empty()) refuse("--" + given.begin()->first + "-cycles means nothing to own_kernel");
+  if (own && !machine.empty()) refuse("--machine means nothing to own_kernel");
+  if (own && sub_tiles) refuse("--sub-tiles means nothing to own_kernel");
   std::vector<tj::Graph> graphs;
   std::string names;
   for (const std::string& name : tj::example_graph_names()) {
     names += name + ", ";
     if (!only.empty() && only != name) continue;
     const std::map<std::string, int> known = tj::example_graph_costs(name);
-    tj::GraphExample parameters{.sub_tiles = sub_tiles};
+    tj::GraphExample parameters{.sub_tiles = static_cast<int>(sub_tiles.value_or(1))};
     // A loop that reads tensor memory stays on its own machine where it is not asked for alone.
     if (!only.empty() || known.count("tmem") == 0) parameters.machine.name = machine;
     for (const auto& [cost, cycles] : given) {
@@ -106,7 +113,7 @@ std::vector<tj::Graph> chosen(const std::string& only, const std::string& machin
     }
     graphs.push_back(tj::example_graph(name, parameters));
   }
-  if (only.empty() || only == "own_kernel") graphs.push_back(own_kernel());
+  if (only.empty() || own) graphs.push_back(own_kernel());
   if (graphs.empty()) refuse("--graph is '" + only + "'; allowed: " + names + "own_kernel");
   return graphs;
 }
@@ -124,7 +131,7 @@ int main_checked(int argc, char** argv) {
   const std::string only = words.take("--graph").value_or("");
   const std::string machine = words.take("--machine").value_or("");
   const std::string folder = words.take("--output-dir").value_or("");
-  const int sub_tiles = static_cast<int>(words.take_number("--sub-tiles", 1, 3).value_or(1));
+  const auto sub_tiles = words.take_number("--sub-tiles", 1, 3);
   for (const char* name : kCosts)
     if (const auto cycles = words.take_number("--" + std::string(name) + "-cycles", 0, kMaxCycles))
       given[name] = static_cast<int>(*cycles);

@@ -95,6 +95,18 @@ extern "C" tj_status tj_graph(const char* graph_json, const char* format, const 
   });
 }
 
+extern "C" tj_status tj_graph_resolved(const char* graph_json, const char* target, const char* candidate,
+                                       const char** out) {
+  return tj::c_api::guarded([&] {
+    tj::c_api::need(out, "out");
+    *out = nullptr;
+    if (graph_json == nullptr) refuse("graph_json is null; allowed: the JSON text of a graph");
+    const tj::Graph graph = tj::Graph::parse(graph_json);
+    thread_local constinit PerThread<std::string> place;
+    give(place, graph.resolved(target ? target : "", candidate ? candidate : "").json(), out);
+  });
+}
+
 extern "C" tj_status tj_graph_example(const char* name, const char* parameters_json, const char** out) {
   return tj::c_api::guarded([&] {
     tj::c_api::need(out, "out");

@@ -145,7 +145,7 @@ class Reader {
     const std::string range = cat(limits->whole ? "whole numbers" : "numbers", " from ", short_text(limits->least),
                                   " to ", short_text(limits->most));
     if (!value->is_number()) refuse("'facts.", name, "' is ", value_of(*value), "; allowed: ", range);
-    const double number = value->get<double>();
+    const double number = value->get<double>() + 0.0;  // -0 becomes 0, so that both have one hash
     if (!(number >= limits->least && number <= limits->most) || (limits->whole && number != std::floor(number)))
       refuse("'facts.", name, "' is ", value_of(*value), "; allowed: ", range);
     return {number, cat(support::shown_path(path_), measured.empty() ? "" : cat(" (", measured, ")"))};
@@ -178,7 +178,7 @@ Known& known() {
   return all.get();
 }
 
-/// Of what is shipped, by the words that sources have.
+/// The kind of a shipped fact, by the words that sources have: FactOrigin::kind.
 std::string kind_of(std::string_view source) {
   const auto has = [&](std::string_view word) { return source.find(word) != std::string_view::npos; };
   if (source.starts_with("estimate")) return has("nobody here has run") ? "guess" : "estimate";
@@ -241,10 +241,9 @@ const Arch& with_facts(const Arch& arch, const FactFile* file) {
   return parse_arch(cat(arch.name, kFactsOption, file->hash));
 }
 
-std::string shipped_name(const Arch& arch) {
-  const std::size_t at = arch.name.find(kFactsOption);
-  return arch.name.substr(0, at);
-}
+std::string shipped_name(const Arch& arch) { return shipped_name(std::string_view(arch.name)); }
+
+std::string shipped_name(std::string_view target) { return std::string(target.substr(0, target.find(kFactsOption))); }
 
 std::vector<FactOrigin> fact_origins(const Arch& arch) {
   std::vector<FactOrigin> list;

@@ -42,6 +42,8 @@ const Arch& with_facts(const Arch& arch, const FactFile* file);
 bool fits(const Arch& arch, const FactFile& file);
 /// The name without its facts: "sm_90a+smem=99K" of "sm_90a+smem=99K+facts=0123456789abcdef".
 std::string shipped_name(const Arch& arch);
+/// The same of a target's name, whether its file has been read or not.
+std::string shipped_name(std::string_view target);
 
 /// The place that a fact comes from, as tools print it.
 struct FactOrigin {

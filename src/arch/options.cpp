@@ -155,7 +155,7 @@ Less read_options(std::string_view text, const Arch& base) {
   return less;
 }
 
-/// Before anything is taken away: what the arch lacks then, it lacks whatever a file says of it.
+/// Facts are replaced before options take anything away. So an arch lacks what options took, whatever a file says.
 void replace_facts(Arch& arch, const FactFile& file) {
   arch.facts_file = &file;
   for (const auto& [name, fact] : file.facts) {

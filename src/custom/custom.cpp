@@ -50,7 +50,7 @@ std::string arch_names() {
   return names;
 }
 
-/// What of a graph's options a kernel cannot have.
+/// Refuses options of a graph that no kernel can have.
 void check_options(const std::string& name, const ScheduleOptions& options) {
   const auto reject = [&](const auto&... parts) {
     fail(Stage::graph, Code::invalid_argument, cat("graph '", name, "': options.", parts...));
@@ -112,12 +112,8 @@ std::optional<ops::Request> custom_request(const std::vector<std::pair<std::stri
 std::vector<ops::Candidate> CustomMaker::candidates(const ops::Request&, const arch::Arch& arch) const {
   std::string known, own;
   for (const std::string& each : document_.targets()) {
-    const std::string machine = document_.form(each, "").graph.machine.name;  // options in their order
-    if (machine == arch.name)
-      own = each;
-    else if (own.empty() && ops::is_machine_of(machine, arch))
-      own = arch.name;  // with the facts of a file
-    known += cat(known.empty() ? "'" : "', '", machine);
+    if (ops::is_machine_of(each, arch)) own = arch.name;  // with the facts of a file, where there is one
+    known += cat(known.empty() ? "'" : "', '", each);
   }
   if (own.empty())
     fail(Stage::target, Code::unsupported,

@@ -2,11 +2,9 @@
 #include "custom/document.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <span>
 #include <utility>
 
@@ -14,6 +12,7 @@
 #include "graph/code.hpp"
 #include "ops/common/machine.hpp"
 #include "ops/op.hpp"
+#include "sched/user_options.hpp"
 #include "support/fail.hpp"
 #include "support/text.hpp"
 
@@ -49,20 +48,11 @@ bool among(Keys keys, std::string_view key) {
   return std::any_of(keys.begin(), keys.end(), [&](const char* each) { return key == each; });
 }
 
-/// The arch of a machine's name; null for others.
-const arch::Arch* arch_of(const std::string& machine) {
-  try {
-    return &arch::parse_arch(machine);
-  } catch (const Error&) {
-    return nullptr;  // the reader says what is wrong with it
-  }
-}
-
 Numbers facts_of(const Json& machine) {
   if (!machine.is_string()) return {{}, "the machine, an object,"};
   const std::string& name = machine.get_ref<const std::string&>();
   Numbers numbers{{}, cat("machine '", shown(name), "'")};
-  const arch::Arch* arch = arch_of(name);
+  const arch::Arch* arch = ops::arch_named(name);
   if (arch == nullptr) return numbers;
   for (const auto& [fact, value] : arch->facts) numbers.values.emplace(fact, value.value);
   const std::pair<const char*, double> more[] = {
@@ -103,14 +93,18 @@ class Resolver {
   }
 
   /// Rounded up; what floating point adds to a whole number does not count.
-  std::int64_t whole(const Json& json, const std::string& place) const {
-    constexpr double kTiny = 1e-9;
+  std::int64_t whole(const Json& json, const std::string& place, bool may_be_negative) const {
+    constexpr double kTiny = 1e-9, kMostTiny = 1e-6;
     const double value = number(json, place);
-    if (std::abs(value) > kMostNumber)
-      fields_.reject(place, " is '", shown(json.get_ref<const std::string&>()), "', which is ", value,
-                     "; allowed are numbers up to ", kMostNumber);
+    const auto refuse = [&](const auto&... allowed) {
+      fields_.reject(place, " is '", shown(json.get_ref<const std::string&>()), "', which is ", value, "; allowed are ",
+                     allowed...);
+    };
+    if (std::abs(value) > kMostNumber) refuse("numbers up to ", kMostNumber);
+    if (value < 0 && !may_be_negative) refuse("0 and more");  // a fraction would be rounded up to 0
     const double nearest = std::round(value);
-    return static_cast<std::int64_t>(std::abs(value - nearest) <= kTiny * std::abs(value) ? nearest : std::ceil(value));
+    const bool is_whole = std::abs(value - nearest) <= std::min(kTiny * std::abs(value), kMostTiny);
+    return static_cast<std::int64_t>(is_whole ? nearest : std::ceil(value));
   }
 
   void members(Json& object, const std::string& place, Keys whole_keys, Keys real_keys = {}) const {
@@ -118,7 +112,7 @@ class Resolver {
     for (auto& [key, member] : object.items()) {
       if (!member.is_string()) continue;
       if (among(whole_keys, key))
-        member = whole(member, Fields::join(place, key));
+        member = whole(member, Fields::join(place, key), key == "delay");
       else if (among(real_keys, key))
         member = number(member, Fields::join(place, key));
     }
@@ -133,7 +127,7 @@ class Resolver {
       if (!(*found)[i].is_object()) continue;
       if (const auto memory = (*found)[i].find("memory"); memory != (*found)[i].end() && memory->is_object())
         for (auto& [space, bytes] : memory->items())
-          if (bytes.is_string()) bytes = whole(bytes, cat(place, ".memory.", shown(space)));
+          if (bytes.is_string()) bytes = whole(bytes, cat(place, ".memory.", shown(space)), false);
     }
   }
 
@@ -145,7 +139,7 @@ class Resolver {
     for (auto& [key, value] : config->items()) {
       if (!value.is_string() || value.get_ref<const std::string&>().substr(0, 1) != std::string(1, kConfigMark))
         continue;
-      value = whole(Json(value.get_ref<const std::string&>().substr(1)), cat("code.config.", shown(key)));
+      value = whole(Json(value.get_ref<const std::string&>().substr(1)), cat("code.config.", shown(key)), true);
     }
   }
 
@@ -169,6 +163,9 @@ std::vector<std::string> read_definitions(const Fields& fields, const Json& tree
         !std::all_of(value.begin(), value.end(), support::is_word_letter))
       fields.reject(place, " is '", shown(text),
                     "'; allowed are names, such as WIDE, and names with a word, such as PARTS=4");
+    for (const std::string& before : definitions)
+      if (before.substr(0, before.find('=')) == text.substr(0, split))
+        fields.reject(place, " is '", shown(text), "', and '", shown(before), "' before it has its name; keep one");
     definitions.push_back(text);
   }
   return definitions;
@@ -200,26 +197,26 @@ Document::Document(std::string_view text, std::string_view name)
 }
 
 void Document::read_targets() {
-  const Json* machine = Fields::optional(tree_, "machine");
-  if (machine != nullptr && machine->is_string()) targets_.push_back(machine->get<std::string>());
+  const Json& machine = fields_.required(tree_, "", "machine");
+  if (!machine.is_string() && !machine.is_object())
+    fields_.reject("machine is ", graph::value_text(machine), "; allowed are a name, such as \"hopper\", or an object");
+  // The name as the machine has it, before facts of it are missed.
+  const auto known = [&](const std::string& name, const std::string& place) {
+    const arch::Arch* const arch = ops::arch_named(name);
+    if (arch == nullptr) ops::need_machine(fields_, place, name);
+    return arch == nullptr ? name : arch->name;
+  };
+  if (machine.is_string()) targets_.push_back(known(machine.get_ref<const std::string&>(), "machine"));
   const Json* given = Fields::optional(tree_, "targets");
-  if (!targets_.empty() && arch_of(targets_[0]) == nullptr) need_machine(targets_[0]);
   if (given == nullptr || fields_.list(*given, "targets", kMaxTargets).empty()) return;
   if (targets_.empty()) fields_.reject("targets are given, and the machine has no name; give machine a name as well");
   for (const Json& each : fields_.list(*given, "targets", kMaxTargets)) {
     const std::string place = cat("targets[", targets_.size() - 1, "]");
-    const std::string name = fields_.name(fields_.text(each, place), place);
+    const std::string name = known(fields_.name(fields_.text(each, place), place), place);
     if (std::find(targets_.begin(), targets_.end(), name) != targets_.end())
       fields_.reject(place, " is '", shown(name), "', which stands before it, or is the machine; keep one");
-    if (arch_of(name) == nullptr) need_machine(name);
     targets_.push_back(name);
   }
-}
-
-/// Refuses a name that no machine has, before facts of it are missed.
-void Document::need_machine(const std::string& machine) const {
-  const Json probe = {{"machine", machine}, {"instructions", {{{"name", "none"}, {"cycles", 1}}}}};
-  ops::read_graph(probe.dump(-1, ' ', false, Json::error_handler_t::replace), name_);
 }
 
 void Document::read_candidates() {
@@ -252,9 +249,10 @@ void Document::read_candidates() {
 
 std::string Document::machine_for(std::string_view target) const {
   std::string known;
-  const arch::Arch* const arch = arch_of(std::string(target));
+  const arch::Arch* const arch = ops::arch_named(target);
   for (const std::string& each : targets_) {
-    if (each == target || (arch != nullptr && ops::is_machine_of(each, *arch))) return std::string(target);
+    if (arch != nullptr && ops::is_machine_of(each, *arch)) return arch->name;
+    if (each == target) return each;
     known += (known.empty() ? "" : ", ") + each;
   }
   fields_.reject("the target is '", shown(target), "'; this graph is for ",
@@ -263,9 +261,11 @@ std::string Document::machine_for(std::string_view target) const {
 
 Json Document::resolved(std::string_view target, std::string_view candidate) const {
   Json tree = tree_;
-  if (!target.empty()) tree["machine"] = machine_for(target);
-  const Json* machine = Fields::optional(tree, "machine");
-  Resolver resolver(fields_, machine == nullptr ? Numbers() : facts_of(*machine));
+  if (!target.empty())
+    tree["machine"] = machine_for(target);
+  else if (!targets_.empty())
+    tree["machine"] = targets_[0];
+  Resolver resolver(fields_, facts_of(tree["machine"]));
   const Json* instead = nullptr;
   if (!candidate.empty()) {
     const auto found = std::find(candidates_.begin(), candidates_.end(), candidate);
@@ -321,7 +321,8 @@ ScheduledForm best_form(std::vector<Form> forms, const ScheduleOptions* options)
   double best_rate = 0;
   for (Form& form : forms) {
     try {
-      sched::Schedule schedule = sched::schedule(form.graph, to_options(options != nullptr ? *options : form.options));
+      sched::Schedule schedule =
+          sched::schedule(form.graph, sched::to_options(options != nullptr ? *options : form.options));
       graph::Graph one = form.graph;
       one.flops_per_iteration = 1;
       const double rate = form.useful_flops / form.typical_iterations *

@@ -33,7 +33,7 @@ class Document {
   Document(std::string_view text, std::string_view name);
 
   const graph::Json& tree() const { return tree_; }
-  /// The machine and further targets, by name; empty where the machine is described.
+  /// The machine and further targets, by name, with options in their order; empty where the machine is described.
   const std::vector<std::string>& targets() const { return targets_; }
   /// An empty target: the machine. An empty candidate: the parameters as they stand.
   Form form(std::string_view target, std::string_view candidate) const;
@@ -44,7 +44,6 @@ class Document {
 
  private:
   void read_targets();
-  void need_machine(const std::string& machine) const;
   void read_candidates();
   std::string machine_for(std::string_view target) const;
 
@@ -60,7 +59,6 @@ bool may_be_expression(std::string_view list, std::string_view member);
 /// The keys of tj::ScheduleOptions in an object; those that are left out are as in `usual`.
 ScheduleOptions read_options(const graph::Fields& fields, const graph::Json& json, const std::string& place,
                              const ScheduleOptions& usual);
-sched::Options to_options(const ScheduleOptions& given);
 
 /// A form and its schedule.
 struct ScheduledForm {

@@ -29,7 +29,8 @@ class Evaluator {
       fields_.reject(place_, " is an expression of ", text_.size(), " bytes; at most ", kMaxExpressionBytes,
                      " are allowed");
     const double result = sum();
-    if (next() != '\0') reject("'", shown(text_.substr(at_, 1)), "' is not expected there");
+    next();
+    if (at_ < text_.size()) reject("'", shown(text_.substr(at_, 1)), "' is not expected there");
     return result;
   }
 
@@ -94,8 +95,8 @@ class Evaluator {
     const char first = next();
     if (is_digit(first) || first == '.') return number();
     if (is_word_letter(first)) return named();
-    reject(first == '\0' ? "it ends where a number or a name is expected" : "a number or a name is expected at byte ",
-           first == '\0' ? std::string() : std::to_string(at_ + 1));
+    if (at_ == text_.size()) reject("it ends where a number or a name is expected");
+    reject("a number or a name is expected at byte ", at_ + 1);
   }
   double number() {
     double value = 0;

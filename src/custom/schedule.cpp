@@ -1,7 +1,6 @@
 // Schedules of users' graphs, as tilejit/graph.hpp shows them.
 //
 // Decides the names under which a schedule's parts are read. Finds no schedule and draws none itself (sched).
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <utility>
@@ -80,21 +79,6 @@ std::vector<Schedule::Unit> units_of(const graph::Graph& graph) {
 }
 
 }  // namespace
-
-sched::Options to_options(const ScheduleOptions& given) {
-  sched::Options options;
-  if (given.node_budget) options.node_budget = std::min(*given.node_budget, sched::kBudgetBySize - 1);
-  options.max_stages = given.max_stages;
-  options.min_ii = given.min_ii;
-  options.max_slots = given.max_slots;
-  options.max_roles = given.max_roles;
-  options.streaming_latency_zero = given.streaming_latency_zero;
-  options.order_barriers = given.turns;
-  options.joint = given.joint;
-  options.mixed_roles = given.mixed_roles;
-  options.copies_apart = given.copies_apart;
-  return options;
-}
 
 std::shared_ptr<const Schedule::State> Schedule::State::of(ScheduledForm form) {
   auto state = std::make_shared<Schedule::State>();

@@ -87,7 +87,7 @@ constexpr bool reads_by_itself(Async async) {
   return async == Async::matrix || async == Async::store || async == Async::unit;
 }
 
-/// What L2 is told of the lines that a copy reads: to let go of them first, or last.
+/// A hint on the lines that a copy reads. By it, L2 lets go of them first, or last.
 enum class CacheHint { none, evict_first, evict_last };
 
 /// The memory of a value's slots.

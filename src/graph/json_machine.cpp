@@ -12,6 +12,7 @@ namespace {
 using support::cat;
 using support::shown;
 
+constexpr const char* kPlace = "machine";
 constexpr std::int64_t kMaxCapacity = 4096;
 constexpr std::int64_t kMaxGroupWarps = 32;
 constexpr std::int64_t kMaxLanes = 128;  ///< of a warp
@@ -36,29 +37,30 @@ bool same(const Machine& a, const Machine& b) {
                     [](const Unit& x, const Unit& y) { return x.name == y.name && x.capacity == y.capacity; });
 }
 
-Machine find_machine(const Fields& fields, const std::string& given, const std::vector<Machine>& machines,
-                     const MachineFinder& find) {
+}  // namespace
+
+Machine find_machine(const Fields& fields, const std::string& place, const std::string& given,
+                     const std::vector<Machine>& machines, const MachineFinder& find) {
   std::string known;
   if (given == "hopper") return normalised_hopper();
   if (given == "blackwell") return normalised_blackwell();
   for (const Machine& each : named_machines(machines)) {
     if (each.name == given) return each;
-    known += each.name + ", ";
+    known += (known.empty() ? "" : ", ") + each.name;
   }
   try {
     if (std::optional<Machine> found = find ? find(given) : std::nullopt) return std::move(*found);
   } catch (const Error& e) {
-    fields.reject("machine is '", shown(given), "': ", shown(e.message, 1000));
+    fields.reject(place, " is '", shown(given), "': ", shown(e.message, 1000));
   }
-  fields.reject("machine is '", shown(given), "'; allowed are ", known, "or an object");
+  fields.reject(place, " is '", shown(given), "'; allowed are ", known, place == kPlace ? ", or an object" : "");
 }
-
-}  // namespace
 
 ReadMachine read_machine(const Fields& fields, const Json& json, const std::vector<Machine>& machines,
                          const MachineFinder& find, int blocks_per_sm) {
   if (json.is_string())
-    return {share_of(find_machine(fields, json.get_ref<const std::string&>(), machines, find), blocks_per_sm), true};
+    return {share_of(find_machine(fields, kPlace, json.get_ref<const std::string&>(), machines, find), blocks_per_sm),
+            true};
   if (!json.is_object())
     fields.reject("machine is ", value_text(json), "; allowed are a name, such as \"hopper\", or an object");
   fields.keys(json, "machine",

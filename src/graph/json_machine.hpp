@@ -5,6 +5,7 @@
 // it was, but for its name.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "graph/graph.hpp"
@@ -18,6 +19,10 @@ struct ReadMachine {
   Machine machine;
   bool bounded = true;  ///< the machine says which memory spaces it has
 };
+
+/// The machine of a name that stands at `place`: "machine", which may be an object as well, or "targets[0]".
+Machine find_machine(const Fields& fields, const std::string& place, const std::string& given,
+                     const std::vector<Machine>& machines, const MachineFinder& find);
 
 /// The share of each of `blocks_per_sm` blocks of a named machine; a machine that is an object says it itself.
 ReadMachine read_machine(const Fields& fields, const Json& json, const std::vector<Machine>& machines,

@@ -14,6 +14,7 @@
 #include <tilejit/tilejit.hpp>
 
 #include "arch/arch.hpp"
+#include "arch/fact_file.hpp"
 #include "arch/named_target.hpp"
 #include "backends.hpp"
 #include "maker.hpp"
@@ -86,7 +87,9 @@ std::vector<arch::Target> targets_of(const BenchArguments& arguments, const Runt
   const arch::FactFile* const facts = given_facts(arguments.facts);
   for (const std::string& name : arguments.targets) {
     if (name == kAll) {
-      for (const arch::Arch* arch : arch::all()) targets.push_back({arch, false});
+      for (const arch::Arch* arch : arch::all())
+        targets.push_back(
+            {facts != nullptr && arch::fits(*arch, *facts) ? &arch::with_facts(*arch, facts) : arch, false});
     } else if (const std::string meant = support::meant(name, {kAll}); !meant.empty()) {
       bad_use(cat("--target is '", support::shown(name), "'; allowed: names of targets, and ", kAll, meant));
     } else {

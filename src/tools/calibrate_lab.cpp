@@ -26,7 +26,7 @@ unsigned blocks_of(const launch::DeviceInfo& info, bool model) {
   return model ? kModelBlocks : static_cast<unsigned>(std::max(1, info.sm_count));
 }
 
-/// From the first warp's begin to the last one's end. The clock has 32 bits, and comes round.
+/// The cycles from the first warp's begin to the last one's end. The clock has 32 bits, and comes round.
 std::uint32_t span(const std::uint32_t* times, int warps) {
   std::int32_t first = 0, last = 0;
   for (int warp = 0; warp < warps; ++warp) {
@@ -121,7 +121,7 @@ std::vector<double> Lab::cycles(const Probe& probe, int repeats) {
   return samples;
 }
 
-/// Of one of `count` enqueued pieces of work; replayed from a graph where there are such.
+/// The seconds of one of `count` enqueued pieces of work. They are replayed from a graph where the driver has graphs.
 std::vector<double> Lab::seconds(int count, const std::function<void(Stream)>& work) {
   std::shared_ptr<launch::Recording> recording;
   const auto all = [&](Stream stream) {

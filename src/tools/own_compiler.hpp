@@ -5,6 +5,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 
 #include "backends.hpp"
 #include "cache/cache.hpp"
@@ -15,7 +16,7 @@ namespace tj::tools {
 
 class OwnCompilers {
  public:
-  explicit OwnCompilers(const support::Settings& settings) : settings_(settings) {}
+  explicit OwnCompilers(support::Settings settings) : settings_(without_facts(std::move(settings))) {}
 
   /// Did another compiler make a kernel for this target? compiler_hex: the second half of its key. False where there is
   /// no compiler, as any binary serves then, and for a target that this version does not know.
@@ -24,6 +25,12 @@ class OwnCompilers {
   bool is_others(const cache::Entry& entry);
 
  private:
+  /// No compiler depends on facts, so that their file need not be there.
+  static support::Settings without_facts(support::Settings settings) {
+    settings.facts_file.clear();
+    return settings;
+  }
+
   const support::Settings settings_;
   const support::Log log_{LogLevel::off, {}};
   Backends backends_{settings_, log_};

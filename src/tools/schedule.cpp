@@ -13,6 +13,7 @@
 #include <map>
 #include <optional>
 #include <ostream>
+#include <set>
 #include <system_error>
 
 #include <tilejit/error.hpp>
@@ -20,6 +21,7 @@
 #include <tilejit/graph_examples.hpp>
 
 #include "arch/arch.hpp"
+#include "arch/fact_file.hpp"
 #include "arch/named_target.hpp"
 #include "graph/examples.hpp"
 #include "graph/json_reader.hpp"
@@ -31,6 +33,7 @@
 #include "sched/picture/svg.hpp"
 #include "sched/picture/trace.hpp"
 #include "sched/schedule.hpp"
+#include "sched/user_options.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
 #include "support/json.hpp"
@@ -63,6 +66,7 @@ struct Settings {
   sched::Options options;
   Flags op_flags;
   std::vector<std::string> own_flags;  ///< that tj-schedule has itself
+  std::set<std::string> given;         ///< flags of it that the command line has
 };
 
 /// The graph that is scheduled, and what its prediction needs.
@@ -118,8 +122,7 @@ void add_options(CLI::App& app, Settings& settings) {
       ->check(no_flag);
   app.add_option("--target", settings.target,
                  "sm_90a, model:sm_90a, sm_90+copies=threads+smem=99K, sm_90+code=ptx, ... (default: TJ_TARGET, else "
-                 "the first known "
-                 "architecture)")
+                 "the first known architecture); for --graph its machine or one of its targets (default: its machine)")
       ->check(no_flag);
   add_example_options(app, settings);
   app.add_option("--graph", settings.graph_file,
@@ -171,6 +174,8 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
   app.allow_extras();
   if (const std::optional<int> done = parse_words(app, words, out, err)) return done;
   settings.own_flags = own_flags(app);
+  for (const CLI::Option* option : app.get_options())
+    if (option->count() > 0) settings.given.insert(option->get_name());
   settings.options.joint = settings.roles == "joint";
   settings.options.streaming_latency_zero = settings.streaming_latency == 0;
   const std::vector<std::string> extras = app.remaining();
@@ -188,7 +193,7 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
                   meant_flag(extras.front(), settings.own_flags)));
     if (!settings.target.empty() && !settings.example.empty())
       bad_use(cat("--target means nothing to ", instead, ": the graph brings its machine"));
-    if (!settings.facts.empty() || settings.show_facts)
+    if (!settings.example.empty() && (!settings.facts.empty() || settings.show_facts))
       bad_use(cat(settings.facts.empty() ? "--show-facts" : "--facts", " means nothing to ", instead,
                   ": the graph brings its costs"));
   }
@@ -279,28 +284,26 @@ Subject of_op(const Settings& settings) {
 }
 
 /// Options of the command line go before those of the graph.
-void put_options(const sched::Options& given, ScheduleOptions& options) {
-  if (given.max_stages != 0) options.max_stages = given.max_stages;
-  if (given.min_ii != 0) options.min_ii = given.min_ii;
-  if (given.max_slots != 0) options.max_slots = given.max_slots;
-  if (given.node_budget != sched::kBudgetBySize) options.node_budget = given.node_budget;
-  if (given.streaming_latency_zero) options.streaming_latency_zero = true;
-  if (!given.joint) options.joint = false;
+void put_options(const Settings& settings, ScheduleOptions& options) {
+  const sched::Options& given = settings.options;
+  const auto has = [&](const char* flag) { return settings.given.count(flag) != 0; };
+  if (has("--max-stages")) options.max_stages = given.max_stages;
+  if (has("--min-ii")) options.min_ii = given.min_ii;
+  if (has("--max-slots")) options.max_slots = given.max_slots;
+  if (has("--budget")) options.node_budget = given.node_budget;
+  if (has("--streaming-latency")) options.streaming_latency_zero = true;
+  if (has("--roles")) options.joint = given.joint;
 }
 
-sched::Options options_of(const ScheduleOptions& given) {
-  sched::Options options;
-  if (given.node_budget) options.node_budget = *given.node_budget;
-  options.max_stages = given.max_stages;
-  options.min_ii = given.min_ii;
-  options.max_slots = given.max_slots;
-  options.max_roles = given.max_roles;
-  options.streaming_latency_zero = given.streaming_latency_zero;
-  options.order_barriers = given.turns;
-  options.joint = given.joint;
-  options.mixed_roles = given.mixed_roles;
-  options.copies_apart = given.copies_apart;
-  return options;
+/// The arch of the graph's machine with the facts given; null where the machine is no arch, which has none.
+const arch::Arch* find_arch(const Settings& settings, const std::string& machine) {
+  const arch::Arch* const arch = ops::arch_named(machine);
+  if (arch != nullptr) return &arch::with_facts(*arch, given_facts(settings.facts));
+  if (!settings.facts.empty() || settings.show_facts)
+    bad_use(cat(settings.facts.empty() ? "--show-facts" : "--facts", " means nothing to ",
+                machine.empty() ? "a machine that the graph describes" : cat("machine '", machine, "'"),
+                ", which has no facts; allowed: a graph whose machine is a target, such as sm_90a"));
+  return nullptr;
 }
 
 /// The graph of the file for the target. A mistake in the file is bad use, as one on the command line is; what the
@@ -312,12 +315,11 @@ Graph read_graph(const Settings& settings, std::ostream& err) {
   const char* flag = "";  // that the next mistake is in
   try {
     Graph graph = Graph::parse(text, std::filesystem::path(path).stem().string());
-    if (!settings.target.empty()) {
-      flag = "--target ";
-      graph.resolved(settings.target);  // refuses others than its own
-      graph.machine.name = settings.target;
-      graph.targets.clear();
-    }
+    flag = "--target ";
+    if (!settings.target.empty()) graph.machine.name = graph.resolved(settings.target).machine.name;
+    flag = "";
+    if (const arch::Arch* const arch = find_arch(settings, graph.machine.name)) graph.machine.name = arch->name;
+    graph.targets.clear();
     flag = "--candidate ";
     return settings.candidate.empty() ? graph : graph.resolved("", settings.candidate);
   } catch (const Error& e) {
@@ -335,14 +337,16 @@ Subject of_example(const Settings& settings) {
 
 Subject of_graph(const Settings& settings, std::ostream& err) {
   Graph given = read_graph(settings, err);
-  put_options(settings.options, given.options);
+  put_options(settings, given.options);
   std::string candidate = settings.candidate;
   if (!given.candidates.empty()) candidate = tj::schedule(given).candidate();
   const Graph one = candidate == settings.candidate ? given.resolved() : given.resolved("", candidate);
   Subject subject;
   subject.graph = ops::read_graph(one.json(), one.name);
+  const arch::Arch* const arch = arch::find(given.machine.name);
+  if (arch != nullptr && (arch->facts_file != nullptr || settings.show_facts)) subject.arch = arch;
   subject.name = one.name + (candidate.empty() ? "" : " as " + candidate);
-  subject.schedule = sched::schedule(subject.graph, options_of(given.options));
+  subject.schedule = sched::schedule(subject.graph, sched::to_options(given.options));
   return subject;
 }
 

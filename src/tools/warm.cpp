@@ -367,12 +367,12 @@ int run(const Settings& settings, std::ostream& out, std::ostream& err, bool ter
   Options options;
   if (!settings.cache_dir.empty()) options.cache_dir = settings.cache_dir;
   const support::Settings resolved = support::resolve_settings(options);
-  given_facts(settings.facts);  // names of targets in manifests may have their hash
   if (settings.list || settings.verify) return list_cache(resolved, settings.verify, settings.json, out, err);
-  if (!settings.covers.empty()) return check_covered(settings.covers, resolved, settings.json, out, err);
   if (!settings.pack.empty()) return pack_cache(settings.pack, settings.sign, resolved, settings.json, out, err);
   if (!settings.unpack.empty()) return unpack_cache(settings.unpack, resolved, settings.json, out, err);
   if (!settings.make_key.empty()) return make_key(settings.make_key, out);
+  given_facts(settings.facts);  // names of targets in manifests may have their hash
+  if (!settings.covers.empty()) return check_covered(settings.covers, resolved, settings.json, out, err);
   if (settings.tune) {
     const TuneWork work{settings.op_names,  settings.targets, settings.op_flags,   resolved.cache_dir,
                         settings.tune_only, settings.jobs,    settings.tune_limit, settings.tune_rounds,

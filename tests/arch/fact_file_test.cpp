@@ -85,6 +85,7 @@ TEST_CASE("the same facts have one hash, whatever their order and what else a fi
       "/other.json", "--facts");
   CHECK(&one == &same);
   CHECK(one.hash != read("sm_90a", R"("copy_latency_cycles": 501, "exp2_per_cycle": 15)").hash);
+  CHECK(&read("sm_90a", R"("slice_cycles": 0)") == &read("sm_90a", R"("slice_cycles": -0.0)"));
   CHECK(one.hash != read("sm_100", R"("copy_latency_cycles": 500, "exp2_per_cycle": 15)").hash);
   CHECK(one.hash != read("sm_90a", R"("copy_latency_cycles": 500)").hash);
 }

@@ -225,6 +225,7 @@ def _declare(library):
         "tj_last_error": (ctypes.c_char_p, []),
         "tj_schedule": (status, [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p)]),
         "tj_graph": (status, [ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p)]),
+        "tj_graph_resolved": (status, [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p)]),
         "tj_graph_example": (status, [ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p)]),
         "tj_counters": (status, [ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p)]),
         "tj_trim": (status, [ctypes.c_void_p, ctypes.POINTER(Device), ctypes.POINTER(TrimReport)]),

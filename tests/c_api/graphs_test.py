@@ -101,6 +101,27 @@ class Graphs(unittest.TestCase):
             self.assertIn(part, LIBRARY.c.tj_last_error())
             self.assertIsNone(out.value)
 
+    def test_resolved(self):
+        """A graph for one machine and in one form; what it is not for, and has not, is listed."""
+        text = json.dumps({"machine": "sm_90a", "targets": ["sm_100a"], "parameters": {"n": 1}, "candidates": [{"name": "wide", "parameters": {"n": 2}}],
+                           "instructions": [{"name": "a", "cycles": "n * 3", "fu": "TC"}]}).encode()
+
+        def resolved(target, candidate):
+            out = ctypes.c_char_p(b"before")
+            LIBRARY.check(LIBRARY.c.tj_graph_resolved(text, target, candidate, ctypes.byref(out)))
+            found = json.loads(out.value)
+            return found["machine"], found["instructions"][0]["cycles"]
+
+        self.assertEqual(resolved(None, None), ("sm_90a", 3))
+        self.assertEqual(resolved(b"", b"wide"), ("sm_90a", 6))
+        self.assertEqual(resolved(b"sm_100a", b"wide"), ("sm_100a", 6))
+        out = ctypes.c_char_p(b"before")
+        for call, part in (((text, b"sm_80", None), b"the target is 'sm_80'; this graph is for sm_90a, sm_100a"), ((None, None, None), b"graph_json is null"),
+                           ((text, None, b"tall"), b"the candidate is 'tall'; this graph has wide")):
+            self.assertEqual(LIBRARY.c.tj_graph_resolved(*call, ctypes.byref(out)), tj.INVALID_ARGUMENT)
+            self.assertIn(part, LIBRARY.c.tj_last_error())
+            self.assertIsNone(out.value)
+
     def test_examples(self):
         """Known graphs with their parameters; each mistake names the parameter, its value and what is allowed."""
         def example(name, parameters=None):

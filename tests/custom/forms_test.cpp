@@ -12,6 +12,7 @@
 #include <tilejit/graph.hpp>
 
 #include "arch/arch.hpp"
+#include "arch/fact_file.hpp"
 #include "custom/custom.hpp"
 #include "custom/document.hpp"
 #include "custom/expression.hpp"
@@ -93,6 +94,8 @@ TEST_CASE("what is no expression is refused with its place") {
   refuses_expression("sqrt(2)", "there is no function 'sqrt'; allowed are min, max, ceil, floor");
   refuses_expression("ceil(1, 2)", "'ceil' has 2 arguments; allowed is one");
   refuses_expression("1e5", "'e' is not expected there");
+  refuses_expression(std::string("8\0garbage", 9), "' is not expected there");
+  refuses_expression(std::string("8 + \0", 5), "a number or a name is expected at byte 5");
   refuses_expression("$", "a number or a name is expected at byte 1");
   refuses_expression(std::string(40, '(') + "1" + std::string(40, ')'), "nested deeper than 32 levels");
   refuses_expression(std::string(100, '-') + "1", "nested deeper than 32 levels");
@@ -125,6 +128,32 @@ TEST_CASE("a graph is worked out for each of its targets, from the facts of each
   CHECK(has(error_of([&] { graph.resolved("sm_80"); }).message,
             "the target is 'sm_80'; this graph is for sm_90a, sm_100a, sm_90+smem=99K"));
   CHECK(has(error_of([&] { graph.resolved("", "wide"); }).message, "the candidate is 'wide'; this graph has none"));
+}
+
+TEST_CASE("a whole number is the next one, but for what floating point adds; only delays may be negative") {
+  const auto one = [](const std::string& cycles, const std::string& delay) {
+    return Graph::parse(changed(product("", cycles), "\"delay\": 1,", "\"delay\": \"" + delay + "\",")).resolved();
+  };
+  CHECK(one("0.1 * 3 * 10", "0 - 2.5").instructions[1].cycles == 3);
+  CHECK(one("0.1 * 3 * 10", "0 - 2.5").edges[1].delay == -2);
+  Graph large = Graph::parse(product(""));
+  large.values[0].expressions["copied_bytes"] = "0 * bytes";
+  large.expressions["least_smem_bytes"] = "100000.00001";  // 1e-10 of it, and no rounding
+  CHECK(large.resolved().least_smem_bytes == 100001);
+}
+
+TEST_CASE("a machine has its name whatever the order and the spelling of its options") {
+  const Graph graph = Graph::parse(changed(product(""), "sm_90+smem=99K", "sm_90+smem=101376+copies=engine"));
+  const Graph one = graph.resolved("sm_90+smem=99K");
+  CHECK(one.machine.name == "sm_90+smem=99K");
+  CHECK(graph.resolved("sm_90+copies=engine+smem=101376") == one);
+  const std::string text =
+      R"({"machine": "sm_90a+smem=204800", "instructions": [{"name": "a", "cycles": "sm_count"}]})";
+  const tj::arch::FactFile& file =
+      tj::arch::read_facts(R"({"tilejit_facts": 1, "arch": "sm_90a", "facts": {"sm_count": 78}})", "/f.json", "test");
+  const tj::arch::Arch& arch = tj::arch::with_facts(tj::arch::parse_arch("sm_90a+smem=200K"), &file);
+  CHECK(Graph::parse(text).resolved(arch.name).instructions[0].cycles == 78);
+  CHECK(Graph::parse(text).resolved().instructions[0].cycles == 132);
 }
 
 TEST_CASE("expressions, parameters, candidates, targets and options survive being written and parsed") {
@@ -208,7 +237,7 @@ TEST_CASE("mistakes beside a graph are named by place, value and what is allowed
                "instructions[1].cycles is '100000000 * 100000000', which is 1e+16");
   refuses_text(changed(product(), "\"sm_100a\"", "\"sm_90a\""),
                "targets[0] is 'sm_90a', which stands before it, or is the machine");
-  refuses_text(changed(product(), "\"sm_100a\"", "\"sm_1\""), "machine is 'sm_1'; allowed are hopper");
+  refuses_text(changed(product(), "\"sm_100a\"", "\"sm_1\""), "targets[0] is 'sm_1'; allowed are hopper");
   refuses_text(changed(product(), "\"sm_100a\"", "\"sm_80\""),
                "there is no 'copy_cycles_per_kb'; machine 'sm_80' with the graph's parameters has");
   refuses_text(changed(product(), "\"block_k\": 64", "\"2k\": 64"), "parameters.2k is no name");
@@ -225,6 +254,14 @@ TEST_CASE("mistakes beside a graph are named by place, value and what is allowed
                "candidates 'narrow', parameters.block_n is 'b': there is no 'b'");
   refuses_text(changed(product(), "4096 / block_k", "0"), "typical_iterations is 0; allowed are 1 and more");
   refuses_text(changed(product(), "PARTS=4", "PARTS="), "code.definitions[1] is 'PARTS='; allowed are names");
+  refuses_text(changed(product(), "PARTS=4", "WIDE=2"),
+               "code.definitions[1] is 'WIDE=2', and 'WIDE' before it has its name; keep one");
+  refuses_text(product("", "-0.5"), "instructions[1].cycles is '-0.5', which is -0.5; allowed are 0 and more");
+  refuses_text(changed(product(), "\"sm_100a\"", "\"sm_90+smem=101376\""),
+               "targets[1] is 'sm_90+smem=99K', which stands before it, or is the machine");
+  refuses_text(changed(product(), "\"machine\": \"sm_90a\", ", ""), "machine is missing; give it");
+  refuses_text(changed(product(), "\"machine\": \"sm_90a\"", "\"machine\": 3"),
+               "machine is 3; allowed are a name, such as \"hopper\", or an object");
   refuses_text(changed(product(), "WIDE", "-DX"), "code.definitions[0] is '-DX'");
   refuses_text(changed(product(), "=block_n\"", "=block\""), "code.config.kBlockN is 'block': there is no 'block'");
   refuses_text(

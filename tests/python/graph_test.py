@@ -61,7 +61,15 @@ class Graphs(unittest.TestCase):
         self.assertEqual(tilejit.schedule(one).ii, 256)
         self.assertEqual(tilejit.schedule(one, min_ii=300).ii, 300)
         self.assertGreater(tilejit.schedule(one).predicted_tflops(132, 1.5, 32), 0)
-        for change, part in (({"parameters": {"m": 64}}, "candidates[0].parameters.n is no entry of parameters"), ({"targets": ["sm_1"]}, "machine is 'sm_1'"),
+        wide = graph.resolved(candidate="wide")
+        self.assertEqual((wide.instructions[0].cycles, wide.flops_per_iteration), (1024, 4194304))
+        self.assertAlmostEqual(schedule.predicted_tflops(132, 1.5, 32), tilejit.schedule(wide).predicted_tflops(132, 1.5, 32))
+        self.assertEqual(graph.resolved("sm_100a", "narrow").machine, "sm_100a")
+        for call, part in ((("sm_80",), "the target is 'sm_80'; this graph is for sm_90a, sm_100a"), (("", "tall"), "the candidate is 'tall'; this graph has narrow, wide")):
+            with self.assertRaises(tilejit.Error) as caught:
+                graph.resolved(*call)
+            self.assertIn(part, str(caught.exception))
+        for change, part in (({"parameters": {"m": 64}}, "candidates[0].parameters.n is no entry of parameters"), ({"targets": ["sm_1"]}, "targets[0] is 'sm_1'"),
                              ({"overhead_cycles": "x"}, "overhead_cycles is 'x': there is no 'x'; machine 'sm_90a' with the graph's parameters has"),
                              ({"options": {"roles": 1}}, "options has the key 'roles'")):
             wrong = Graph.parse(graph.json())

@@ -110,7 +110,10 @@ class Sample(unittest.TestCase):
 
     def test_mistakes(self):
         for words, part in ((["--graph", "fa"], "--graph is 'fa'; allowed: simplified_fa"), (["--gemm-cycles", "-1"], "--gemm-cycles"),
-                            (["--graph", "fa_hopper", "--tmem-cycles", "1"], "--tmem-cycles means nothing to fa_hopper"), (["--colour"], "--colour"), (["--sub-tiles", "4"], "--sub-tiles"),
+                            (["--graph", "fa_hopper", "--tmem-cycles", "1"], "--tmem-cycles means nothing to fa_hopper"), (["--colour"], "--colour"),
+                            (["--graph", "own_kernel", "--gemm-cycles", "3"], "--gemm-cycles means nothing to own_kernel"),
+                            (["--graph", "own_kernel", "--machine", "hopper"], "--machine means nothing to own_kernel"),
+                            (["--graph", "own_kernel", "--sub-tiles", "1"], "--sub-tiles means nothing to own_kernel"), (["--sub-tiles", "4"], "--sub-tiles"),
                             (["--graph", "fa_hopper", "--machine", "gfx90a"], "machine 'gfx90a' has no unit 'TMA'; add it"),
                             (["--machine", "ampere"], "machine is 'ampere'; allowed are hopper, blackwell"), (["--output-dir", "/dev/null/a"], "/dev/null")):
             done = self.run_sample(*words)

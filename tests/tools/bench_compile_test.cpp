@@ -2,11 +2,13 @@
 // phases under their names. Neither a missing device nor a refused source goes unsaid.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <iterator>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "arch/fact_file.hpp"
 #include "bench_fixture.hpp"
 #include "support/expect.hpp"
 
@@ -92,6 +94,19 @@ TEST_CASE("a kernel that cannot be made is a failure with its log, beside those 
   CHECK(result.json["kernels"][1]["ok"] == true);
   CHECK(row_of(result.out, "chunk_indices", "sm_80").empty());
   CHECK(!row_of(result.out, "chunk_indices", "sm_90a").empty());
+}
+
+TEST_CASE("of all targets, that of a file of facts is made by its facts") {
+  BenchMachine machine;
+  const std::string file = machine.scratch / "facts.json";
+  tj::testing::write_bytes(file, R"({"tilejit_facts": 1, "arch": "sm_90a", "facts": {"copy_latency_cycles": 700}})");
+  const BenchRun result = machine.run({"--compile", "--op", "chunk_indices", "--target", "all", "--facts", file});
+  std::vector<std::string> targets;
+  for (const auto& kernel : result.json["kernels"]) targets.push_back(kernel["target"].get<std::string>());
+  const auto count = [&](const std::string& target) { return std::count(targets.begin(), targets.end(), target); };
+  CHECK(count("sm_90a") == 0);
+  CHECK(count("sm_90a+facts=" + tj::arch::load_facts(file, "test").hash) == 1);
+  CHECK(count("sm_80") == 1);
 }
 
 TEST_CASE("an NVRTC without the option gives the whole, and no phases") {

@@ -155,6 +155,61 @@ TEST_CASE("tj-warm makes a file's kernels, and those of manifests by the facts t
   CHECK_MESSAGE(has(wrong.err, "the target is 'sm_80'"), wrong.err);
 }
 
+TEST_CASE("tj-schedule works a graph's expressions out by the file's facts, and leaves its numbers") {
+  const FactsMachine machine;
+  const std::string file = machine.write("drawn.json", R"("copy_latency_cycles": 704)");
+  const auto graph = [&](const std::string& name, const std::string& on, const std::string& cycles) {
+    const std::string path = machine.scratch / name;
+    tj::testing::write_bytes(path, R"({"machine": ")" + on + R"(", "instructions": [{"name": "a", "cycles": )" +
+                                       cycles + R"(, "fu": "TC"}]})");
+    return path;
+  };
+  const std::string told = graph("told.json", "sm_90a", R"("copy_latency_cycles")"),
+                    plain = graph("plain.json", "sm_90a", "9");
+  const std::string cut = graph("cut.json", "sm_90a+smem=204800", R"("copy_latency_cycles")");
+  const auto run = [](std::vector<std::string> words, int code = tj::tools::kExitOk) {
+    words.insert(words.begin(), "--graph");
+    const ToolRun result = run_schedule(words);
+    CHECK_MESSAGE(result.code == code, result.err);
+    return result.out + result.err;
+  };
+  const std::string target = FactsMachine::target(file);
+  CHECK_FALSE(has(run({told}), "II 704"));
+  CHECK_FALSE(has(run({told}), "facts of"));
+  const std::string shown = run({told, "--facts", file});
+  CHECK(has(shown, "told for " + target));
+  CHECK(has(shown, "II 704 (proven)"));
+  CHECK(has(shown, "704  file: " + file));
+  CHECK(has(run({cut, "--facts", file}), "II 704 (proven)"));
+  CHECK(has(run({plain, "--facts", file}), "II 9 (proven)"));
+  CHECK(has(run({told, "--show-facts"}), "shipped, document: CUDA C++"));
+  const std::string bare = graph("bare.json", "hopper", "9");
+  CHECK(has(run({bare, "--facts", file}, tj::tools::kExitBadUse), "--facts means nothing to machine 'hopper'"));
+  CHECK(has(run({bare, "--show-facts"}, tj::tools::kExitBadUse), "--show-facts means nothing to machine 'hopper'"));
+  const std::string other = machine.write("other.json", R"("exp2_per_cycle": 15)", "sm_80");
+  CHECK(has(run({told, "--facts", other}, tj::tools::kExitBadUse), "'arch' 'sm_80', and the target is 'sm_90a'"));
+  const tj::testing::Variable variable("TJ_FACTS", machine.second.c_str());
+  CHECK(has(run({told}), "II 701 (proven)"));
+  CHECK(has(run({told, "--facts", file}), "II 704 (proven)"));
+  CHECK(has(run({bare}), "II 9 (proven)"));
+}
+
+TEST_CASE("TJ_FACTS that names no file stops the modes of tj-warm that read targets, and no other") {
+  FactsMachine machine;
+  const std::string cache = machine.cache_dir(), pack = machine.scratch / "a.tjp", key = machine.scratch / "a.key";
+  Runtime(machine.options()).prepare(attention());
+  const tj::testing::Variable variable("TJ_FACTS", "/nonexistent/facts.json");
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"--list"}, {"--verify"}, {"--pack", pack}, {"--unpack", pack}, {"--make-key", key}}) {
+    CAPTURE(words.front());
+    std::vector<std::string> all = words;
+    if (words.front() != "--make-key") all.insert(all.end(), {"--cache-dir", cache});
+    const ToolRun result = run_warm(all);
+    CHECK_MESSAGE(result.code == tj::tools::kExitOk, result.err);
+  }
+  CHECK(has(run_warm({"--covers", pack, "--cache-dir", cache}).err, "TJ_FACTS is '/nonexistent/facts.json'"));
+}
+
 TEST_CASE("tj-schedule says which fact came from where, and schedules by the file's") {
   const FactsMachine machine;
   const std::string file = machine.write("shown.json", R"("copy_latency_cycles": 703)");

@@ -150,5 +150,17 @@ TEST_CASE("a graph with candidates and targets: the best form, a named one, anot
     CHECK(refused.code == 2);
     CHECK_MESSAGE(has(refused.err, part), refused.err);
   }
+  // A flag gives a usual value back.
+  tj::testing::write_bytes(path, R"({"machine": "hopper", "options": {"max_stages": 1, "joint": false},
+    "instructions": [{"name": "a", "cycles": 3, "fu": "TC"}, {"name": "b", "cycles": 3, "fu": "EXP"}],
+    "edges": [{"src": "a", "dst": "b", "delay": 3}]})");
+  CHECK(has(shown({}).out, "II 4"));
+  CHECK(has(shown({"--max-stages", "0"}).out, "II 3"));
+  const auto joint = [&](std::vector<std::string> more) {
+    more.push_back("--json");
+    return nlohmann::json::parse(shown(more).out)["joint"];
+  };
+  CHECK(joint({}) == false);
+  CHECK(joint({"--roles", "joint"}) == true);
   CHECK(has(run_schedule({"--op", "fmha", "--candidate", "a"}).err, "--candidate means nothing without --graph"));
 }

@@ -5,7 +5,10 @@
 
 #include "arch/fact_file.hpp"
 #include "arch/options.hpp"
+#include "graph/json_fields.hpp"
+#include "graph/json_machine.hpp"
 #include "graph/json_reader.hpp"
+#include "support/fail.hpp"
 
 namespace tj::ops {
 
@@ -37,19 +40,33 @@ std::vector<graph::Machine> all_machines() {
   return machines;
 }
 
+std::optional<graph::Machine> with_options(const std::string& machine) {
+  if (!arch::has_options(machine)) return std::nullopt;
+  return machine_of(arch::parse_arch(machine));
+}
+
 }  // namespace
 
 graph::Graph read_graph(std::string_view text, std::string_view name) {
-  return graph::read_json(text, name, all_machines(), [](const std::string& machine) -> std::optional<graph::Machine> {
-    if (!arch::has_options(machine)) return std::nullopt;
-    return machine_of(arch::parse_arch(machine));
-  });
+  return graph::read_json(text, name, all_machines(), with_options);
+}
+
+void need_machine(const graph::Fields& fields, const std::string& place, const std::string& name) {
+  graph::find_machine(fields, place, name, all_machines(), with_options);
 }
 
 std::string write_graph(const graph::Graph& graph) {
   std::vector<graph::Machine> machines = all_machines();
   if (const arch::Arch* own = arch::find(graph.machine.name)) machines.push_back(machine_of(*own));  // with options
   return graph::to_json(graph, machines);
+}
+
+const arch::Arch* arch_named(std::string_view machine) {
+  try {
+    return &arch::parse_arch(machine);
+  } catch (const Error&) {
+    return nullptr;
+  }
 }
 
 bool is_machine_of(std::string_view machine, const arch::Arch& arch) {

@@ -13,19 +13,28 @@
 #include "arch/arch.hpp"
 #include "graph/graph.hpp"
 
+namespace tj::graph {
+class Fields;
+}
+
 namespace tj::ops {
 
 /// Units of the arch with their capacities, its memory spaces, its registers and how they move; named like the arch. Of
 /// memory and registers what each of `blocks_per_sm` blocks side by side on an SM has: the graph says the same number.
 graph::Machine machine_of(const arch::Arch& arch, int blocks_per_sm = 1);
 
-/// Whether a graph for the machine of this name runs on the arch: its own name, or without its file of facts. A user's
-/// graph brings its costs, which such a file does not change.
+/// The arch that a graph's machine is named after, with its options; null for other names.
+const arch::Arch* arch_named(std::string_view machine);
+
+/// Whether a graph for the machine of this name runs on the arch: its own name, or without its file of facts. Such a
+/// file changes no number of a user's graph; expressions have its facts.
 bool is_machine_of(std::string_view machine, const arch::Arch& arch);
 
 /// A user's graph (graph/json_reader.hpp), which may name the machine of any arch, with options too (arch::parse_arch).
 /// Throws as read_json does.
 graph::Graph read_graph(std::string_view text, std::string_view name);
+/// Throws as read_graph does where no machine has this name; the message says which place named it.
+void need_machine(const graph::Fields& fields, const std::string& place, const std::string& name);
 /// The document of such a graph, its machine by name where it has one.
 std::string write_graph(const graph::Graph& graph);
 

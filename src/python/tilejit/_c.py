@@ -159,6 +159,7 @@ CALLS = {
     "tj_preparation_get": (_STATUS, [_HANDLE, c_size_t, POINTER(c_int32), POINTER(KernelReport)]),
     "tj_schedule": (_STATUS, [_TEXT, _TEXT, _TEXT, POINTER(_TEXT)]),
     "tj_graph": (_STATUS, [_TEXT, _TEXT, POINTER(_TEXT)]),
+    "tj_graph_resolved": (_STATUS, [_TEXT, _TEXT, _TEXT, POINTER(_TEXT)]),
     "tj_graph_example": (_STATUS, [_TEXT, _TEXT, POINTER(_TEXT)]),
     "tj_default_device": (_STATUS, [_HANDLE, POINTER(Device)]),
     "tj_target_of": (_STATUS, [_HANDLE, Device, POINTER(_TEXT)]),

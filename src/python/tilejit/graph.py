@@ -163,11 +163,15 @@ class Candidate:
     parameters: Dict[str, Union[int, float, str]] = field(default_factory=dict)
 
 
-def _text(call, *arguments) -> str:
+def _text(call, *arguments, names=None) -> str:
     out = ctypes.c_char_p()
-    names = ("graph", "options", "format")[-len(arguments):] if len(arguments) == 3 else ("graph", "format")
+    names = names or (("graph", "options", "format") if len(arguments) == 3 else ("graph", "format"))
     check(call(*(encoded(each, name) for each, name in zip(arguments, names)), ctypes.byref(out)))
     return out.value.decode("utf-8", "replace")
+
+
+def _resolved(graph: str, target: str, candidate: str) -> str:
+    return _text(library().tj_graph_resolved, graph, target, candidate, names=("graph", "target", "candidate"))
 
 
 @dataclass
@@ -244,9 +248,10 @@ class Graph:
         """The JSON text, without what is as usual: one line for each instruction, value and edge. Raises as check() does."""
         return _text(library().tj_graph, self._given(), "json")
 
-    def resolved(self) -> "Graph":
-        """The graph on its machine with the parameters as they stand, without expressions, parameters and candidates."""
-        return Graph.parse(_text(library().tj_graph, self._given(), "resolved"))
+    def resolved(self, target: str = "", candidate: str = "") -> "Graph":
+        """The graph for one machine ("": its own) and in one form ("": the parameters as they stand), without expressions, parameters and
+        candidates. Raises tilejit.Error that lists the graph's machines or forms where it has no such one."""
+        return Graph.parse(_resolved(self._given(), target, candidate))
 
     def check(self) -> None:
         """Raises tilejit.Error where this is no legal graph."""
@@ -257,6 +262,7 @@ class Graph:
         return _text(library().tj_graph, self._given(), "text")
 
     def schedule(self, **options) -> "Schedule":
+        """tilejit.schedule(self, **options)."""
         return schedule(self, **options)
 
 
@@ -307,9 +313,7 @@ class Schedule:
                 raise Error(f"{name} is {value}; allowed: 1 and up", "schedule")
         if not clock_ghz > 0:
             raise Error(f"clock_ghz is {clock_ghz}; allowed: above 0", "schedule")
-        if self.candidate is not None:
-            raise Error(f"the graph has candidates; allowed: a graph with the parameters of '{self.candidate}' and no candidates", "schedule")
-        flops = _json.loads(_text(library().tj_graph, self._graph, "resolved")).get("flops_per_iteration", 0)
+        flops = _json.loads(_resolved(self._graph, "", self.candidate or "")).get("flops_per_iteration", 0)
         cycles = self._overhead_cycles + (iterations - 1) * self.ii + self.length
         return flops * iterations / cycles * clock_ghz * sm_count * self._blocks_per_sm / 1e3
 

@@ -24,9 +24,18 @@ TJ_C_API tj_status tj_schedule(const char* graph_json, const char* options_json,
  *   - null or "json": the graph, without members that have their defaults;
  *   - "text": a listing;
  *   - "machine": the description of its machine as a JSON object, even when the graph only names the machine;
- *   - "resolved": the graph without expressions and parameters, as Graph::resolved() gives it.
+ *   - "resolved": as tj_graph_resolved(), on its machine and with the parameters as they stand.
  * *out lives until this thread's next tj_graph(); on failure it is null. */
 TJ_C_API tj_status tj_graph(const char* graph_json, const char* format, const char** out);
+/* The JSON text of a graph for one machine and in one form, without expressions and parameters, as Graph::resolved()
+ * gives it.
+ *
+ * target: the graph's machine or one of its "targets"; null or "": its machine. candidate: the name of one of its
+ * "candidates"; null or "": the parameters as they stand. Others are TJ_INVALID_ARGUMENT, and the text of
+ * tj_last_error() lists those of the graph.
+ * *out lives until this thread's next tj_graph_resolved(); on failure it is null. */
+TJ_C_API tj_status tj_graph_resolved(const char* graph_json, const char* target, const char* candidate,
+                                     const char** out);
 /* Writes the JSON text of a graph with a known schedule, as tj::example_graph() (graph_examples.hpp) gives it.
  *
  * name: "simplified_fa", "fa_hopper", "fa_blackwell" or "simple_gemm". parameters_json: members of tj::GraphExample,

@@ -281,6 +281,8 @@ static void check_graphs(
   EXPECT(tj_graph(graph, NULL, &text) == TJ_OK && strstr(text, "\"instructions\"") != NULL);
   EXPECT(tj_graph(graph, "machine", &text) == TJ_OK && strstr(text, "functional_units") != NULL);
   EXPECT(tj_graph("{}", "text", &text) == TJ_INVALID_ARGUMENT && text == NULL);
+  EXPECT(tj_graph_resolved(graph, NULL, "", &text) == TJ_OK && strstr(text, "\"instructions\"") != NULL);
+  EXPECT(tj_graph_resolved(graph, "sm_80", NULL, &text) == TJ_INVALID_ARGUMENT && text == NULL);
   EXPECT(tj_graph_example("fa_hopper", "{\"sub_tiles\": 2}", &text) == TJ_OK && strstr(text, "\"S.1\"") != NULL);
   EXPECT(tj_graph_example("fa", NULL, &text) == TJ_INVALID_ARGUMENT && text == NULL);
   EXPECT(tj_describe(&text) == TJ_OK && strstr(text, "\"targets\"") != NULL && strstr(text, "\"cache_dir\"") != NULL);
