@@ -35,8 +35,8 @@ inline constexpr unsigned long long kEndBytes = 1ull << 36;  ///< times kEndRows
 
 namespace tj::dev {
 
-/// What L2 is told of the lines that a bulk copy reads: nothing, to let go of them first, or last. The unit tells the
-/// body of a node with a cache hint, as its last argument.
+/// L2 is told of the lines that a bulk copy reads: nothing, to let go of them first, or last. The unit tells the body
+/// of a node with a cache hint, as its last argument.
 struct NoHint {};
 struct EvictFirst {};
 struct EvictLast {};

@@ -144,8 +144,7 @@ KernelReport Runtime::Impl::prepare(const ops::Op& op, const void* args, std::op
 }
 
 ops::Kernel Runtime::Impl::rung_kernel(const ops::Op& op, const ops::ProblemKey& problem, int rung, Device device) {
-  const std::optional<int> choice = op.rung_choice(problem, rung, backends.arch(device, op));
-  return choice ? op.kernel_of(problem, *choice) : kernel_of(op, problem, device);
+  return ops::rung_kernel(op, problem, rung, backends.arch(device, op), [&] { return kernel_of(op, problem, device); });
 }
 
 KernelReport Runtime::Impl::load_steps(const ops::Step& call, Device device, MissPolicy on_miss) {

@@ -14,7 +14,9 @@ struct ChunkWuConfig;
 
 /// For each chunk of kChunkTokens tokens and each head, with A as chunk_solve() gives it:
 ///   w_i = sum over j <= i of A_ij beta_j e^g_j k_j;   u_i = sum over j <= i of A_ij beta_j v_j.
-/// Sums in f32, rounded once. A key or a value that is NaN or infinite may reach all rows of its chunk.
+/// Sums in f32, rounded once. A key or a value that is NaN or infinite may reach all rows of its chunk. On sm_90a with
+/// f16 each A_ij beta_j e^g_j and A_ij beta_j counts in steps of 2^-24 below 2^-13, and overflows from 65520 on; other
+/// archs have them in f32.
 ///
 /// Shapes, of T tokens: k [T, Hk, K], v [T, Hv, V], a [T, H, 64], beta and g_cu [T, H], w [T, H, K], u [T, H, V]. H is
 /// a multiple of Hk and Hv; head s takes k's head s / (H / Hk), and v's likewise. K = V, 64 or 128. Elements of a above

@@ -77,8 +77,8 @@ enum class Scales : std::int32_t { tensor = 0, block = 1, row = 2 };
 /// not compile is a tj::Error with its line. src/ops/gemm/README.md has what texts may use.
 ///
 /// Ladder (ladder.hpp): rungs 1 to 9, named v1 to v9, on Hopper and where there is tensor memory. Each drops a
-/// restriction of the one before; rung 10, v10, is the op's own kernel, in the best tile whose blocks
-/// have two consumers. Example: samples/02_gemm_ladder. v1 serves M <=
+/// restriction of the one before; rung 10, v10, is the op's own kernel, also a measured one. Where that has one
+/// consumer, it is the same in the best tile whose blocks have two. Example: samples/02_gemm_ladder. v1 serves M <=
 /// 128, N <= 128 and K <= 64; v2 serves M <= 128 and N <= 128; both have no batch. The others serve all sizes. Operands
 /// are f16 or bf16.
 struct GemmArgs {

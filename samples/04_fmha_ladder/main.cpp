@@ -215,7 +215,7 @@ void time_steps(const Problem& problem, std::vector<Entrant>& entrants, const sa
   for (Entrant& e : entrants) e.result->latency_ms = median(e.times), e.result->graph_ms = median(e.graph_times);
 }
 
-/// What PyTorch's rows of a length have found out, or why there is nothing.
+/// Takes the findings of PyTorch's rows of a length, or why there is nothing.
 void take_torch(const std::vector<samples::TorchRow>& rows, tj::DType dtype, bool check, samples::StepResult& result) {
   result.skipped = "--torch is off, or auto on the model";
   for (const samples::TorchRow& row : rows) {

@@ -52,7 +52,7 @@ inline const std::vector<Step>& all_steps() {
        "Matrix instructions on tiles of 64 queries by 64 keys, with an online softmax; one thing after the other.",
        {"e^x: a multiplication and a 2^x that keeps results below 2^-126",
         "keys are transposed through shared memory before the product",
-        "one slot for keys and one for values, no iterations overlap", "one block on an SM",
+        "one slot for keys and one for values, no iterations overlap", "nothing is kept free for a second block",
         "each output is divided by its row's sum"}},
       {"2",
        2,

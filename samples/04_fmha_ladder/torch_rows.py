@@ -6,6 +6,7 @@ Without torch it says so in a line and ends with 0: the ladder goes on without t
 import argparse
 import contextlib
 import json
+import math
 import statistics
 import time
 
@@ -23,7 +24,7 @@ def options():
 
 
 def write(**line):
-    print(json.dumps(line), flush=True)
+    print(json.dumps(line, allow_nan=False), flush=True)
 
 
 class Problem:
@@ -39,7 +40,7 @@ class Problem:
         return self.torch.nn.functional.scaled_dot_product_attention(self.q, self.k, self.v, is_causal=self.given.causal == "true")
 
     def error(self, o):
-        """Of some rows against f64: ||o - ref|| / ||ref||."""
+        """Of some rows against f64: ||o - ref|| / ||ref||; None where that is no number."""
         torch, (batch, heads, seq_len, width) = self.torch, self.q.shape
         wrong = whole = 0.0
         rows = torch.randperm(batch * heads * seq_len, generator=torch.Generator().manual_seed(self.given.seed))[:CHECKED_ROWS].tolist()
@@ -50,7 +51,8 @@ class Problem:
             wanted = torch.softmax(scores, 0) @ self.v[b, h, :keys].double()
             wrong += float(((o[b, h, s].double() - wanted) ** 2).sum())
             whole += float((wanted ** 2).sum())
-        return (wrong / whole) ** 0.5, len(rows)
+        error = (wrong / whole) ** 0.5
+        return error if math.isfinite(error) else None, len(rows)  # JSON has no NaN
 
     def ms(self, work):
         if not self.gpu:

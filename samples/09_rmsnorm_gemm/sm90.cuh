@@ -17,7 +17,7 @@ struct Loader {
   }
 };
 
-/// What lies outside of X and W arrives as zeros.
+/// Elements outside of X and W arrive as zeros.
 template <class C>
 TJ_DEVICE void load_x(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
   dev::copy_box_4d(slot, &loader.params.x_map, full, i * C::kBlockK, tile.row, 0, 0);

@@ -1,8 +1,7 @@
 // Lines of text that two versions of something do not have in common: of two schedules, or of two kernels' sources.
 //
 // Decides what is left out of sources because it says nothing: numbers of sites, places in memory, comments, notes for
-// the model.
-// Invariant: equal texts give no lines.
+// the model. Invariant: equal texts give no lines.
 #pragma once
 
 #include <string>
@@ -14,8 +13,8 @@ namespace tj::samples {
 /// once, in the order of its text, without blanks around it.
 std::vector<std::string> changed_lines(const std::string& before, const std::string& now);
 
-/// What a kernel's source does, line by line: without its name, comments, numbers of sites, places in memory, and the
-/// notes behind it.
+/// A kernel's source, line by line: without its name, comments, numbers of sites, places in memory, and the notes
+/// behind it.
 std::string code_lines(const std::string& source, const std::string& kernel);
 
 }  // namespace tj::samples

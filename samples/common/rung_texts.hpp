@@ -16,7 +16,7 @@
 
 namespace tj::samples {
 
-/// What rung 1 to 10 adds to the rung before, in a sentence or two.
+/// The addition of rung 1 to 10 to the rung before, in a sentence or two.
 inline const char* rung_adds(int rung) {
   static constexpr const char* kTexts[] = {
       "One tile and one iteration. The threads of one role load a and b into shared memory, multiply once, and store d "

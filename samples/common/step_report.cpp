@@ -88,11 +88,9 @@ std::vector<std::string> dropped_hints(const std::vector<LatencyHint>& hints) {
   Lines lines;
   for (const LatencyHint& hint : hints)
     if (!hint.met())
-      lines.push_back(
-          format("the hint of %d iterations for copies of %s is %s: a block has room for no more, with a "
-                 "ring of %d slot%s",
-                 hint.asked, hint.value.c_str(), hint.given == 0 ? "dropped" : format("cut to %d", hint.given).c_str(),
-                 hint.slots, hint.slots == 1 ? "" : "s"));
+      lines.push_back(format("the hint of %d iterations for copies of %s is %s, with a ring of %d slot%s", hint.asked,
+                             hint.value.c_str(), hint.given == 0 ? "dropped" : format("cut to %d", hint.given).c_str(),
+                             hint.slots, hint.slots == 1 ? "" : "s"));
   return lines;
 }
 

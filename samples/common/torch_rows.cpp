@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <sstream>
 
 #include <nlohmann/json.hpp>
@@ -57,7 +58,8 @@ std::string end_of(int status, const std::string& python) {
 void take(const Json& line, TorchRow& row) {
   row.latency_ms = line.value("latency_ms", 0.0);
   row.graph_ms = line.value("graph_ms", 0.0);
-  row.error = line.value("error", 0.0);
+  const Json error = line.value("error", Json(0.0));  // null: NaN or infinity, which JSON does not have
+  row.error = error.is_null() ? std::numeric_limits<double>::quiet_NaN() : error.get<double>();
   row.rows_compared = line.value("rows_compared", std::int64_t{0});
   row.by = line.value("by", std::string());
   row.missing = line.value("missing", std::string());

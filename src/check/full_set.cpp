@@ -89,6 +89,7 @@ std::vector<Entry> entries_of_rules() {
       {"chunk_states", {"sm_90a"}, "--state-transposed both"},
       {"chunk_solve", {"sm_90a"}, "--dtype bf16,f16"},
       {"delta_chunks", {"sm_90a"}, "--step state,wide-state --keeps true --dtype bf16"},
+      {"delta_chunks", {"sm_90a"}, "--step state,wide-state --state e4m3 --keeps both --dtype bf16"},
       {"delta_chunks", {"sm_90a"}, "--step solve,state,wide-state,map --channel-gate true --dtype bf16"},
   };
 }

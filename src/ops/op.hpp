@@ -204,6 +204,8 @@ class Op : public Maker {
   /// The choice of a rung of the op's ladder. None for a rung that is the op's own kernel. Throws tj::Error(argument)
   /// for a rung that does not exist or does not serve the sizes, tj::Error(target) where the arch has none.
   virtual std::optional<int> rung_choice(const ProblemKey& problem, int rung, const arch::Arch& arch) const;
+  /// Is the op's own kernel, which may be a measured one, such a rung too? Then it is taken in place of rung_choice().
+  virtual bool is_rung(const Kernel& /*own*/, int /*rung*/, const arch::Arch& /*arch*/) const { return false; }
 
   virtual Request request_of(const Kernel& kernel) const = 0;
   /// The kernel of a request that requests() gave; its choice is not told.
@@ -250,7 +252,14 @@ class Op : public Maker {
 /// The kernel that serves args by a choice; without one, by what the op takes where nothing was measured.
 Kernel resolve(const Op& op, const void* args, std::optional<int> choice, const arch::Arch& arch);
 
-/// The kernel of a rung where nothing was measured; throws as Op::rung_choice() does.
+/// The kernel of a rung, where own() gives the problem's own kernel; throws as Op::rung_choice() does.
+template <class Own>
+Kernel rung_kernel(const Op& op, const ProblemKey& problem, int rung, const arch::Arch& arch, const Own& own) {
+  const std::optional<int> choice = op.rung_choice(problem, rung, arch);
+  const Kernel usual = own();
+  return choice && !op.is_rung(usual, rung, arch) ? op.kernel_of(problem, *choice) : usual;
+}
+/// The same where nothing was measured.
 Kernel rung_kernel(const Op& op, const ProblemKey& problem, int rung, const arch::Arch& arch);
 
 /// Tells which of a call's launches, shown in order, stands for the call: the last of the op's own. A call without any

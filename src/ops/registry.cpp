@@ -78,8 +78,7 @@ Kernel resolve(const Op& op, const void* args, std::optional<int> choice, const 
 }
 
 Kernel rung_kernel(const Op& op, const ProblemKey& problem, int rung, const arch::Arch& arch) {
-  const std::optional<int> choice = op.rung_choice(problem, rung, arch);
-  return choice ? op.kernel_of(problem, *choice) : op.choose(problem, arch);
+  return rung_kernel(op, problem, rung, arch, [&] { return op.choose(problem, arch); });
 }
 
 const std::vector<const Op*>& all() {

@@ -41,7 +41,7 @@ KernelReport warm(const char* file, const char* arch) {
 TEST_CASE("for NVIDIA's archs") {
   if (!compile::make_compiler("nvrtc", {})->identity().present()) testing::skip("no NVRTC on this machine");
   for (const auto& [file, arch] :
-       {std::pair{"sm90.json", "sm_90a"}, {"sm80.json", "sm_80"}, {"sm80.json", "sm_120a"}}) {
+       {std::pair{"sm90.json", "sm_90a"}, {"sm80.json", "sm_80"}, {"sm80.json", "sm_100"}, {"sm80.json", "sm_120a"}}) {
     CAPTURE(arch);
     const KernelReport report = warm(file, arch);
     CHECK(report.target == arch);

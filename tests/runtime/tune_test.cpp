@@ -146,6 +146,7 @@ TEST_CASE("another runtime notices a new record at its next prepare, not in hot 
   tj::Ladder ladder(other);
   const std::string predicted = kernel_of(early, square(1024));
   CHECK(ladder.prepare(square(1024), 0, kGpu).name == predicted);
+  const std::string last = ladder.prepare(square(1024), 10, kGpu).name;
   early.run(square_product(1024));
   const TuneReport report = tune(tuner);
   std::filesystem::last_write_time(machine.cache_dir(),
@@ -156,6 +157,8 @@ TEST_CASE("another runtime notices a new record at its next prepare, not in hot 
   const std::string measured = "gemm_f16_kk_" + report.variants[static_cast<std::size_t>(report.chosen)].name;
   CHECK(kernel_of(early, square(1024)) == measured);
   CHECK(ladder.prepare(square(1024), 0, kGpu).name == measured);
+  CHECK(last != measured);
+  CHECK(ladder.prepare(square(1024), 10, kGpu).name == measured);  // its blocks have two consumers
 }
 
 TEST_CASE("records are left alone where the option or the setting says so, and where there is no cache") {

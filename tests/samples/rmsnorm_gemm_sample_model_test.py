@@ -40,10 +40,12 @@ class Sample(unittest.TestCase):
     def test_products_of_a_warp(self):
         self.check("model:sm_80", "role load (4 warps", "squares.1", "rings: x x4 w x4")
         self.check("model:sm_120a", "rings: x x3 w x3", sizes=((65, 136, 200),))
+        for target in ("model:sm_100", "model:sm_103", "model:sm_110"):
+            self.check(target, sizes=((1, 8, 8),))
 
     def test_products_of_a_wave(self):
         self.check("model:gfx1100", "role compute0 (4 warps", "squares@", "rings: xw x2")
-        for target in ("model:gfx1201", "model:gfx90a"):
+        for target in ("model:gfx1201", "model:gfx90a", "model:gfx950"):
             self.check(target, sizes=((65, 136, 200),))
 
     def test_mistakes(self):

@@ -2,6 +2,7 @@
 // Python that is not there, or that fails, is no failure of the caller's.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,16 @@ TEST_CASE("lines are read by row and length; words of others, and lines of other
   CHECK(rows[2].rows_compared == 7);
   CHECK(rows[2].by == "PyTorch 9");
   CHECK(rows[3].missing == "the child left the row out");
+}
+
+TEST_CASE("an error that is no number is NaN, which is wrong, and the row keeps its times") {
+  const auto rows = samples::read_torch_rows(
+      call_of("", ""),
+      "{\"row\": \"sdpa\", \"seq_len\": 64, \"latency_ms\": 2.5, \"error\": null, \"rows_compared\": 7}\n", "");
+  CHECK(rows[0].missing.empty());
+  CHECK(rows[0].latency_ms == 2.5);
+  CHECK(rows[0].rows_compared == 7);
+  CHECK(std::isnan(rows[0].error));
 }
 
 TEST_CASE("without torch each row says so; a child that ends badly is said with how") {

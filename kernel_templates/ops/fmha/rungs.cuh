@@ -1,4 +1,4 @@
-// What rungs of attention's ladder do to numbers, the same for every family that has rungs.
+// Numbers of the rungs of attention's ladder, the same for every family that has rungs.
 //
 // Decides how a weight and an output are worked out there. Does not decide who holds them (sm80_rungs.cuh,
 // amd_rungs.cuh).

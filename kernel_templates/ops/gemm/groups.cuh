@@ -1,5 +1,5 @@
-// Tiles of products whose rows come in groups, each with a matrix of b of its own: for every family with the copy
-// engine. Included by kernels with kGroups, after the family's node bodies.
+// Tiles of products whose rows come in groups, each with a matrix of b of its own, or of groups along K: for every
+// family. Included by kernels with kGroups, after the family's node bodies.
 //
 // Decides which group a tile belongs to, from lists in the device's memory: no launch depends on what they say.
 // Invariant: lists may hold anything. No row outside a and d is read or written, and each tile is found in as many
@@ -19,6 +19,10 @@ struct GroupRows {
 /// A number of the list, an end or a count, as a row of the matrix.
 TJ_DEVICE int told_row(const Params& params, u32 told) { return max(0, min(static_cast<int>(told), params.m)); }
 
+/// No lists of one's own ask for so many blocks (the host's validate.cpp). Lists that hold anything may, beyond all
+/// numbers: tiles behind so many are left out.
+inline constexpr int kMostBlocks = 1 << 30;
+
 /// The group of the cluster's tile `index`, from `place` on; behind the last group there is none. Several numbers are
 /// asked for together: one after the other, each would take a round trip. A group that ends before it begins is empty.
 template <class C>
@@ -36,7 +40,8 @@ TJ_DEVICE GroupRows find_group(const Params& params, int index, GroupPlace& plac
 #pragma unroll
     for (int i = 0; i < kTogether; ++i) {
       rows.end = told_row(params, told[i]);
-      const int behind = place.before + max(0, rows.template tiles<kRows>()) * params.column_tiles;
+      const int own = max(0, rows.template tiles<kRows>()) * params.column_tiles;
+      const int behind = min(place.before + own, kMostBlocks / kBlocks<C>);
       if (index < behind) return rows;
       place.before = behind;
       if (kEnds) rows.begin = rows.end;

@@ -247,7 +247,7 @@ class Builder : private FmhaBuilder {
     Node n = numbered("Correction", "correct", kTiles);  // one object, for both sub-tiles
     n.name = cat("correct.", c);
     const int index = work(std::move(n), costs_.exchange, {});
-    // It looks at factors, and seldom moves anything. Where it does, no other instruction of its role may have to wait.
+    // It looks at factors, and seldom moves anything. No other instruction of its role may have to wait when it does.
     node(index).warp_cycles = std::max(costs_.exchange, costs_.correction);
     return index;
   }

@@ -250,15 +250,19 @@ GemmChoice choose_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const a
   return GemmChoice::of(choose_gemm(gemm_problem_key(sizes, kernel), arch).choice);
 }
 
-std::optional<GemmChoice> choose_gemm_consumers(const ProblemKey& problem, const arch::Arch& arch) {
+int gemm_consumers(const GemmChoice& choice, const arch::Arch& arch) {
   const GemmFamily& family = gemm_family(arch);
-  if (family.consumers == nullptr) return {};
+  return family.consumers == nullptr ? 0 : family.consumers(gemm_tiles()[static_cast<std::size_t>(choice.tile)]);
+}
+
+std::optional<GemmChoice> choose_gemm_consumers(const ProblemKey& problem, const arch::Arch& arch) {
+  if (gemm_family(arch).consumers == nullptr) return {};
   struct Consumers;  // has a shelf of its own: rating all tiles takes longer than a launch
   const bool kept = lasts(arch);
   if (const Kernel* made = kept ? ChoiceShelf<Consumers>::find(problem, arch) : nullptr)
     return GemmChoice::of(made->choice);
   for (const RankedGemm& ranked : rank_gemm(gemm_sizes(problem), gemm_kernel(problem.kind), arch)) {
-    if (family.consumers(gemm_tiles()[static_cast<std::size_t>(ranked.choice.tile)]) < 2) continue;
+    if (gemm_consumers(ranked.choice, arch) < 2) continue;
     if (kept) ChoiceShelf<Consumers>::keep(problem, arch, gemm_kernel_of(problem, ranked.choice));
     return ranked.choice;
   }

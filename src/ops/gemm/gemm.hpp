@@ -153,8 +153,11 @@ std::int64_t gemm_part_blocks(std::int64_t k_blocks, int parts);
 /// facts.
 Kernel choose_gemm(const ProblemKey& problem, const arch::Arch& arch);
 GemmChoice choose_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch);
-/// The choice of the ladder's last rung: of those whose blocks have two consumers at least, the one with the fewest
-/// predicted cycles. None where the arch has no ladder, or no such tile serves the problem.
+/// Consumers of a block on the arch, 0 where that has no ladder.
+int gemm_consumers(const GemmChoice& choice, const arch::Arch& arch);
+/// The choice of the ladder's last rung where the op's own kernel has one consumer: of those whose blocks have two at
+/// least, the one with the fewest predicted cycles. None where the arch has no ladder, or no such tile serves the
+/// problem.
 std::optional<GemmChoice> choose_gemm_consumers(const ProblemKey& problem, const arch::Arch& arch);
 /// What choose_gemm() takes for large products of this kind, to be made ahead: tiles, and how they come to blocks.
 /// There are none where the arch serves none, and for kinds of parts or of a rung, whose tiles are others.

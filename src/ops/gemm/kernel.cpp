@@ -167,6 +167,9 @@ class Gemm final : public Described<GemmArgs, gemm_from_c> {
     set_gemm_rung(kernel, rung, &arch);
     return GemmChoice{kernel.tile, 1, kernel.rung}.number();
   }
+  bool is_rung(const Kernel& own, int rung, const arch::Arch& arch) const override {
+    return rung == kGemmOwnRung && gemm_consumers(GemmChoice::of(own.choice), arch) >= 2;
+  }
   Request request_of(const Kernel& kernel) const override { return gemm_request(gemm_kernel(kernel.small_key)); }
 
   Kernel kernel_of(const Request& request) const override { return {gemm_small_key(gemm_kernel(request))}; }

@@ -1,10 +1,10 @@
 // The rungs of the matrix product's ladder: constraints on one graph, from a loop that one role runs step by step to
 // the op's own kernel.
 //
-// Decides what each rung leaves to the scheduler, and the tile of rungs that serve one tile. Which tile the others have
-// is the family's to say. Invariant: no rung has node
-// bodies or a graph of its own beyond the kind of its copies. Each gives the scheduler at least the freedom of the rung
-// before. The last leaves out nothing: it is the op's own kernel, of a tile whose blocks have two consumers.
+// Decides what each rung leaves to the scheduler, and the tile of rungs that serve one tile. The family says the tile
+// of the others. Invariant: no rung has node bodies or a graph of its own beyond the kind of its copies. Each gives the
+// scheduler at least the freedom of the rung before. The last leaves out nothing: it is the op's own kernel, of a tile
+// whose blocks have two consumers.
 #pragma once
 
 #include <span>

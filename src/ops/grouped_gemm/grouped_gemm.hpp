@@ -32,6 +32,10 @@ GemmSizes grouped_gemm_sizes(const GroupedGemmConfig& config);
 GemmKernel grouped_gemm_kind(const GroupedGemmArgs& args);
 GemmKernel grouped_gemm_kind(const GroupedGemmConfig& config);
 
+/// Tiles of so many rows that lists may ask for: each group begins with one of its own. counts: groups have all.m rows
+/// at most, else all groups together.
+std::int64_t grouped_gemm_row_tiles(const GemmSizes& all, std::int64_t groups, bool counts, int rows);
+
 /// Plans one launch. The grid depends on no list.
 void grouped_gemm_plan(const GroupedGemmArgs& args, const GemmChoice& choice, const GemmLaunch& launch,
                        LaunchPlan& plan);

@@ -1,5 +1,6 @@
 // Requests of grouped_gemm; see grouped_gemm.hpp.
 #include <bit>
+#include <limits>
 
 #include "ops/common/described.hpp"
 #include "ops/common/empty.hpp"
@@ -27,6 +28,19 @@ std::int64_t coarse(std::int64_t rows) {
 
 /// A group's share.
 std::int64_t up_to_groups(std::int64_t all, std::int64_t groups) { return (all + groups - 1) / groups; }
+
+/// The limit on multiprocessors that decides the kernel. One launch of HIP has fewer than 2^32 threads, and a block for
+/// each tile of the longest lists may be more. Then the limit is one that no device reaches, so blocks draw their
+/// tiles.
+std::int64_t limit_of(const GroupedGemmArgs& args, const GemmSizes& all) {
+  if (args.max_sms > 0 || args.grouping == Grouping::depths || args.grouping == Grouping::rows) return args.max_sms;
+  constexpr int kLeastRows = 16, kLeastColumns = 32;  // of any tile
+  constexpr std::int64_t kMostThreads = 512;          // of any block
+  const std::int64_t tiles =
+      grouped_gemm_row_tiles(all, args.b.shape[0], args.grouping == Grouping::counts, kLeastRows) *
+      ((all.n + kLeastColumns - 1) / kLeastColumns);
+  return tiles >= (std::int64_t{1} << 32) / kMostThreads ? std::numeric_limits<int>::max() : 0;
+}
 
 /// Why none of the kernels that were asked for is there.
 [[noreturn]] void refuse_all(const GemmKernel& kernel) {
@@ -179,7 +193,7 @@ GemmSizes grouped_gemm_sizes(const GroupedGemmArgs& args) {
   const std::int64_t groups = args.b.shape[0],
                      known = args.grouping == Grouping::counts ? all.m : up_to_groups(all.m, groups);
   const std::int64_t rows = args.expected_rows > 0 ? std::min(args.expected_rows, all.m) : known;
-  return {coarse(rows), all.n, all.k, groups, args.max_sms};
+  return {coarse(rows), all.n, all.k, groups, limit_of(args, all)};
 }
 GemmSizes grouped_gemm_sizes(const GroupedGemmConfig& config) {
   if (config.grouping == Grouping::depths) return {config.m, config.n, coarse(config.expected_rows), config.groups};

@@ -22,13 +22,12 @@ support::TensorMapDesc* map_at(LaunchPlan& plan, std::size_t offset) {
   return nullptr;
 }
 
-/// Tiles of a cluster's rows that lists may ask for: each group begins with one of its own.
-std::int64_t most_row_tiles(const GemmSizes& all, std::int64_t groups, bool counts, int rows) {
+}  // namespace
+
+std::int64_t grouped_gemm_row_tiles(const GemmSizes& all, std::int64_t groups, bool counts, int rows) {
   if (counts) return groups * ((all.m + rows - 1) / rows);
   return std::min(groups, all.m) + (all.m - std::min(groups, all.m)) / rows;
 }
-
-}  // namespace
 
 void grouped_gemm_plan(const GroupedGemmArgs& args, const GemmChoice& choice, const GemmLaunch& launch,
                        LaunchPlan& plan) {
@@ -56,7 +55,8 @@ void grouped_gemm_plan(const GroupedGemmArgs& args, const GemmChoice& choice, co
     map_at(plan, offsetof(gemm::Params, left_scales))->box[0] += static_cast<std::uint32_t>(gemm_rows_before(kernel));
   const bool counts = args.grouping == Grouping::counts;
   const int rows = tile.block_m * tile.cluster_m;
-  const std::int64_t tiles = most_row_tiles(gemm_sizes(product), args.b.shape[0], counts, rows) * p.column_tiles;
+  const std::int64_t tiles =
+      grouped_gemm_row_tiles(gemm_sizes(product), args.b.shape[0], counts, rows) * p.column_tiles;
   const auto blocks = static_cast<unsigned>(tile.blocks());
   const unsigned places = std::max(1u, plan.resident_blocks() / blocks);
   const unsigned clusters = plan.sm_count == 0 || !launch.walks

@@ -36,6 +36,9 @@ TEST_CASE("w and u agree with f64") {
   for (const std::int64_t tokens : {1, 63, 64}) CHECK(StageProblem({.tokens = tokens, .heads = 2}, 3).run_wu() == "");
   CHECK(StageProblem({.tokens = 70, .gated = false, .strengths = false}, 4).run_wu() == "");
   CHECK(StageProblem({.tokens = 70, .gate_size = 20}, 5).run_wu() == "");
+  // Weights of late tokens are below all numbers of f16; w and u are not.
+  for (const double size : {1.0, 2.0})
+    CHECK(StageProblem({.tokens = 70, .dtype = DType::f16, .gate_size = size}, 5).run_wu() == "");
 }
 
 TEST_CASE("rings come round, whatever multiprocessors a call may fill") {

@@ -57,6 +57,11 @@ TEST_CASE("windows, softcap, ALiBi and sinks") {
         {{"dtype", {"f16"}}, {"causal", {"true"}}, {"softcap", {"true"}}, {"alibi", {"true"}}, {"sinks", {"true"}}});
 }
 
+TEST_CASE("o in f32") {
+  for (const char* arch : {"gfx1100", "gfx90a"})
+    check(arch, {{"dtype", {"f16"}}, {"out", {"f32"}}, {"head-dim", {"128"}}, {"causal", {"true"}}});
+}
+
 TEST_CASE("rungs of the ladder") {
   for (const char* rung : {"basic", "transposed_k", "latency", "division"})
     check("gfx1100", {{"dtype", {"f16"}}, {"head-dim", {"128"}}, {"causal", {"true"}}, {"rung", {rung}}});

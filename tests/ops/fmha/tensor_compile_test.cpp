@@ -37,3 +37,14 @@ TEST_CASE("windows, softcap, ALiBi and sinks: no spill, registers for the block'
     }
   }
 }
+
+TEST_CASE("o in f32: no spill, registers for the block's roles") {
+  const auto compiler = test::nvrtc_or_skip();
+  int row = 0;
+  for (const auto& [head_dim, arch] : {std::tuple{"64", "sm_100a"}, {"128", "sm_103a"}}) {
+    int place = row++;
+    for (const ops::Request& request : ops::fmha_op().requests(
+             {{"out", {"f32"}}, {"dtype", {"bf16"}}, {"head-dim", {head_dim}}, {"causal", {"both"}}}))
+      if (!testing::sampled_out(place++)) test::check_compiles(*compiler, ops::fmha_op(), request, *arch::find(arch));
+  }
+}

@@ -26,7 +26,7 @@ std::string run_chunks(const RuleShape& shape, unsigned seed) {
   return problem.run();
 }
 
-void check_chunk_states(bool channels, int heads) {
+void check_chunk_states(bool channels) {
   unsigned seed = 10;
   int index = 0;
   for (const DType dtype : {DType::bf16, DType::f16})
@@ -43,10 +43,19 @@ void check_chunk_states(bool channels, int heads) {
         CAPTURE(seed);
         CHECK(run_chunks(shape, seed++) == "");
       }
-  RuleShape many = in_chunks(64, channels);
+  RuleShape many = in_chunks(64, channels);  // of more blocks than there are multiprocessors
   many.batch = 5;
-  many.v_heads = many.heads = heads;
-  CHECK(run_chunks(many, seed) == "");
+  many.v_heads = many.heads = 14;
+  for (const DType state : {DType::f32, DType::e4m3}) {
+    many.state = state;
+    many.transposed = state == DType::e4m3;
+    RuleProblem problem(many, seed++);
+    CHECK(ops::prefers_chunks(problem.args));
+    const Ran ran = run_cut(problem, {});
+    CHECK(ran.wrong == "");
+    REQUIRE(ran.launches.size() == 2);
+    CHECK((ran.launches[1].find("wide-state") != std::string::npos) == (!channels || state == DType::f32));
+  }
 }
 
 Ran run_cut(RuleProblem& problem, const ops::ChunkCut& cut, bool solved_first) {

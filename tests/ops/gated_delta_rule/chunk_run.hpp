@@ -22,7 +22,7 @@ RuleShape in_chunks(std::int64_t tokens, bool channels = false);
 /// What is wrong, also where the call would not be served in chunks; "": nothing.
 std::string run_chunks(const RuleShape& shape, unsigned seed);
 /// Types, widths and orders of states, and so many heads that blocks have 128 rows.
-void check_chunk_states(bool channels, int heads);
+void check_chunk_states(bool channels);
 
 /// All chunks are solved first where solved_first: launches that solve need nothing of states.
 Ran run_cut(RuleProblem& problem, const ops::ChunkCut& cut, bool solved_first = false);

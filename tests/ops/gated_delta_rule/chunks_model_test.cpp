@@ -35,7 +35,7 @@ TEST_CASE("lengths around a chunk") {
 }
 
 TEST_CASE("types, widths and orders of states, and blocks of 128 rows" * doctest::skip(testing::left_out())) {
-  test::check_chunk_states(false, 13);
+  test::check_chunk_states(false);
 }
 
 TEST_CASE("gates and beta in each form, with and without the delta" * doctest::skip(testing::left_out())) {

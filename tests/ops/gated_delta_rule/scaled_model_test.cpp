@@ -80,6 +80,7 @@ TEST_CASE("states of e4m3: pools in place and to others, kept states, lists, man
   CHECK(run_scaled(shape, 32) == "");
   shape.initial = false;
   CHECK(run_scaled(shape, 33) == "");
+  CHECK(run_scaled(scaled(90), 34, "model:sm_80") == "");
 }
 
 TEST_CASE("states of e4m3 in chunks: types, widths and orders, gates of heads and of key channels" *
@@ -145,13 +146,17 @@ TEST_CASE("states of e4m3: all archs" * doctest::skip(testing::left_out())) {
     }
 }
 
-TEST_CASE("states of e4m3: every element comes and goes as it is, rows of zeros, of tiny numbers and of NaN") {
+namespace {
+
+/// The states of a sequence without a token, which are rounded again and nothing else; beside them are `others` tokens.
+void check_elements(std::int32_t others) {
   RuleShape shape = scaled(1);
   shape.batch = 0;
-  shape.lengths = {0};  // no token: the state is rounded again, and nothing else
+  shape.lengths = {0, others};
   shape.heads = shape.v_heads = 1;
   shape.gate = shape.beta = Given::none;
   RuleProblem problem(shape, 60);
+  CHECK(ops::prefers_chunks(problem.args) == (others > 0));
   auto* const elements = static_cast<std::uint8_t*>(problem.args.initial_state->data);
   auto* const scales = static_cast<float*>(problem.args.initial_scales->data);
   for (int v = 0; v < 64; ++v) {
@@ -183,6 +188,13 @@ TEST_CASE("states of e4m3: every element comes and goes as it is, rows of zeros,
       else
         CHECK((before == after && std::abs(factors[v] / scales[v] - 1) < 1e-6f));
     }
+}
+
+}  // namespace
+
+TEST_CASE("states of e4m3: every element comes and goes as it is, rows of zeros, of tiny numbers and of NaN") {
+  check_elements(0);
+  check_elements(200);
 }
 
 TEST_CASE("states of e4m3 over many calls in place: gates bound what rounding adds up to") {

@@ -119,6 +119,23 @@ TEST_CASE("the last rung has two consumers, whatever the sizes: at the sample's 
     }
 }
 
+TEST_CASE("the last rung is the op's own kernel, also a measured one, where its blocks have two consumers") {
+  const arch::Arch& arch = *arch::find("sm_90a");
+  GemmConfig config;
+  const ops::ProblemKey problem = ops::gemm_problem_key(config);
+  int several = 0, single = 0;
+  for (const ops::RankedGemm& ranked : ops::rank_gemm(ops::gemm_sizes(config), ops::gemm_kernel(problem.kind), arch)) {
+    const ops::Kernel own = ops::gemm_op().kernel_of(problem, ranked.choice.number());
+    const ops::Kernel last = ops::rung_kernel(ops::gemm_op(), problem, 10, arch, [&] { return own; });
+    const bool two = ops::gemm_consumers(ranked.choice, arch) >= 2;
+    ++(two ? several : single);
+    CHECK((last == own) == two);
+    CHECK(ops::gemm_consumers(ops::GemmChoice::of(last.choice), arch) >= 2);
+    CHECK(!(ops::rung_kernel(ops::gemm_op(), problem, 9, arch, [&] { return own; }) == own));
+  }
+  CHECK((several > 1 && single > 0));
+}
+
 TEST_CASE("the last rung is the op's own kernel, of the same key") {
   const arch::Arch& arch = *arch::find("sm_90a");
   GemmConfig config;

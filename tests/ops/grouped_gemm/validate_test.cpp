@@ -142,6 +142,23 @@ TEST_CASE("calls that differ by less than a power of two in their expected rows 
   CHECK(kernel() == one);
 }
 
+TEST_CASE("blocks of AMD draw their tiles where lists may ask for more threads than a launch of HIP has") {
+  for (const Grouping grouping : {Grouping::ends, Grouping::counts})
+    for (const std::int64_t rows : {1 << 20, 1 << 28}) {
+      GroupedProblem problem(shape_of(grouping), 1);
+      GroupedGemmArgs& args = problem.args;
+      const std::size_t row_axis = grouping == Grouping::counts ? 1 : 0, columns = row_axis + 1;
+      args.a.shape[row_axis] = args.d.shape[row_axis] = rows;
+      args.b.shape[1] = args.d.shape[columns] = 64;
+      const auto walk_on = [&](const char* arch) {
+        const ops::Op& op = ops::grouped_gemm_op();
+        return ops::GemmChoice::of(op.choose(op.problem_key(&args), *arch::find(arch)).choice).walk;
+      };
+      CHECK(walk_on("gfx90a") == (rows > 1 << 20 ? ops::WalkChoice::dynamic : ops::WalkChoice::usual));
+      for (const char* nvidia : {"sm_80", "sm_90a", "sm_100a"}) CHECK(walk_on(nvidia) == ops::WalkChoice::usual);
+    }
+}
+
 TEST_CASE("a C structure is the descriptor") {
   GroupedProblem problem(shape_of(Grouping::rows, DType::e4m3), 1);
   const auto c_tensor = [](const Tensor& tensor) {
