@@ -78,7 +78,9 @@ TEST_CASE(
   const tj::testing::Variable insisted("TJ_PACK_COMPILER", "own");
   const ToolRun missing = run_warm({"--covers", lines, "--cache-dir", both});
   CHECK(missing.code == tj::tools::kExitFailures);
-  CHECK_MESSAGE(has(missing.out, "missing: line 1: fmha_f16_d128_causal"), missing.out);
+  // Kernels of one call are recorded in the order in which threads find them.
+  const bool first = has(missing.out, "missing: line 1: fmha_f16_d128_causal");
+  CHECK_MESSAGE((first || has(missing.out, "missing: line 2: fmha_f16_d128_causal")), missing.out);
   CHECK(run_warm({"--manifest", lines, "--cache-dir", both}).code == tj::tools::kExitOk);
   CHECK(other.compiles() > 0);
   CHECK(run_warm({"--covers", lines, "--cache-dir", both}).code == tj::tools::kExitOk);
