@@ -286,7 +286,10 @@ Graph from_document(const Json& document) {
     graph.machine.name = machine.get<std::string>();
   else
     walk_members(Read(machine), graph.machine);
-  if (const auto code = document.find("code"); code != document.end()) walk_members(Read(*code), graph.code.emplace());
+  if (const auto code = document.find("code"); code != document.end()) {
+    graph.code = Graph::Code();  // clang 14 takes no emplace() of a class within the one that has the member
+    walk_members(Read(*code), *graph.code);
+  }
   for (const Json& each : document.at("instructions")) graph.instructions.push_back(instruction_from(each));
   if (const auto values = document.find("values"); values != document.end()) {
     graph.lists_values = true;

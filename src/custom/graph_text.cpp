@@ -57,7 +57,7 @@ std::string text_of_document(const Graph& graph) {
   least.instructions.resize(1);
   least.edges.resize(1);
   least.values.resize(1);
-  if (graph.code) least.code.emplace();
+  if (graph.code) least.code = Graph::Code();
   const Json usual = document_json(least);
   Json json = document_json(graph);
   drop_usual(json, usual);
