@@ -68,6 +68,10 @@ Numbers facts_of(const Json& machine) {
   return numbers;
 }
 
+Json without(Json object, Keys keys) {
+  return graph::members_kept(std::move(object), [&](const std::string& key, const Json&) { return !among(keys, key); });
+}
+
 /// The numbers of one form put into the tree.
 class Resolver {
  public:
@@ -283,8 +287,8 @@ Json Document::resolved(std::string_view target, std::string_view candidate) con
   resolver.list(tree, "values", kOfValue);
   resolver.list(tree, "edges", kOfEdge);
   resolver.config(tree);
-  for (const char* key : {"targets", "parameters", "candidates"}) tree.erase(key);
-  return tree;
+  static constexpr const char* kOfForms[] = {"targets", "parameters", "candidates"};
+  return without(std::move(tree), kOfForms);
 }
 
 Form Document::form(std::string_view target, std::string_view candidate) const {
@@ -298,8 +302,10 @@ Form Document::form(std::string_view target, std::string_view candidate) const {
   if (form.typical_iterations < 1)
     fields_.reject("typical_iterations is ", form.typical_iterations, "; allowed are 1 and more");
   form.useful_flops = fields_.real_or(tree, "", "useful_flops", 0);
-  for (const char* key : kBeside) tree.erase(key);
-  if (const auto code = tree.find("code"); code != tree.end() && code->is_object()) code->erase("definitions");
+  tree = without(std::move(tree), kBeside);
+  static constexpr const char* kDefinitions[] = {"definitions"};
+  if (const auto code = tree.find("code"); code != tree.end() && code->is_object())
+    *code = without(std::move(*code), kDefinitions);
   // A document that is a graph and nothing else is read as it was written.
   form.graph = tree == tree_ ? ops::read_graph(text_, name_)
                              : ops::read_graph(tree.dump(-1, ' ', false, Json::error_handler_t::replace), name_);

@@ -19,10 +19,11 @@ using support::cat;
 /// Members that have their defaults are left out.
 void drop_usual(Json& json, const Json& usual) {
   constexpr std::string_view kNeeded[] = {"name", "cycles", "src", "dst", "delay", "slot_bytes"};
-  for (const auto& [key, value] : usual.items()) {
-    if (std::find(std::begin(kNeeded), std::end(kNeeded), key) != std::end(kNeeded)) continue;
-    if (const auto found = json.find(key); found != json.end() && *found == value) json.erase(found);
-  }
+  json = graph::members_kept(std::move(json), [&](const std::string& key, const Json& value) {
+    const auto found = usual.find(key);
+    return found == usual.end() || *found != value ||
+           std::find(std::begin(kNeeded), std::end(kNeeded), key) != std::end(kNeeded);
+  });
 }
 
 /// Does it say more than one graph?
@@ -66,7 +67,8 @@ std::string text_of_document(const Graph& graph) {
       for (Json& each : *found) drop_usual(each, usual[list][0]);
   for (const char* part : {"options", "code"})
     if (const auto found = json.find(part); found != json.end()) drop_usual(*found, usual[part]);
-  if (json["options"].empty()) json.erase("options");
+  json = graph::members_kept(
+      std::move(json), [](const std::string& key, const Json& value) { return key != "options" || !value.empty(); });
   if (!says_more(json)) return {};
   std::string out = "{";
   for (const auto& [key, value] : json.items()) {

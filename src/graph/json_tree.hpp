@@ -7,6 +7,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <tilejit/error.hpp>
 
@@ -19,5 +20,15 @@ using support::Json;
 /// Throws tj::Error(stage, invalid_argument) that starts with `subject` and names the place: "instructions[3].cycles",
 /// or line and column.
 Json parse_json(std::string_view text, const std::string& subject, Stage stage = Stage::graph);
+
+/// The members of an object that `keeps` wants, by key and value. nlohmann's erase() leaves a broken object where
+/// memory runs out.
+template <class Keeps>
+Json members_kept(Json object, const Keeps& keeps) {
+  Json kept = Json::object();
+  for (auto member = object.begin(); member != object.end(); ++member)
+    if (keeps(member.key(), member.value())) kept[member.key()] = std::move(member.value());
+  return kept;
+}
 
 }  // namespace tj::graph

@@ -43,7 +43,9 @@ TEST_CASE("every fact of every arch has limits that hold it, and nothing else ha
     CHECK((name == "clock_ghz" || name == "sm_count" || std::any_of(arch::all().begin(), arch::all().end(), has_it)));
   }
   for (const arch::Arch* each : arch::all())
-    for (const auto& [name, fact] : each->facts) {
+    for (const auto& entry : each->facts) {
+      const std::string& name = entry.first;
+      const auto& fact = entry.second;
       CAPTURE(each->name);
       CAPTURE(name);
       const arch::FactLimits* limits = arch::limits_of(name);

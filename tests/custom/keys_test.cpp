@@ -121,7 +121,9 @@ const char* const kDocuments[] = {
 
 TEST_CASE("the table of keys has what the reader takes, and nothing else") {
   const Keys table = keys_of_document(), reader = keys_of_reader();
-  for (const auto& [place, keys] : reader) {
+  for (const auto& entry : reader) {
+    const std::string& place = entry.first;
+    const std::set<std::string>& keys = entry.second;
     CAPTURE(place);
     REQUIRE(table.count(place) == 1);
     std::set<std::string> known = table.at(place);
@@ -143,9 +145,11 @@ TEST_CASE("each key is read into a graph in code, and written again with its val
     Keys before, after;
     collect(Json::parse(document), before);
     collect(Json::parse(graph.json()), after);
-    for (const auto& [place, keys] : before)
-      for (const std::string& key : keys) CHECK_MESSAGE(after[place].count(key) == 1, (place + "." + key));
+    for (const auto& entry : before)
+      for (const std::string& key : entry.second)
+        CHECK_MESSAGE(after[entry.first].count(key) == 1, (entry.first + "." + key));
   }
-  for (const auto& [place, keys] : keys_of_reader())
-    for (const std::string& key : keys) CHECK_MESSAGE(given[place].count(key) == 1, (place + "." + key));
+  for (const auto& entry : keys_of_reader())
+    for (const std::string& key : entry.second)
+      CHECK_MESSAGE(given[entry.first].count(key) == 1, (entry.first + "." + key));
 }

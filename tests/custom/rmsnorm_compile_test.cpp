@@ -40,8 +40,10 @@ KernelReport warm(const char* file, const char* arch) {
 
 TEST_CASE("for NVIDIA's archs") {
   if (!compile::make_compiler("nvrtc", {})->identity().present()) testing::skip("no NVRTC on this machine");
-  for (const auto& [file, arch] :
+  for (const auto& each :
        {std::pair{"sm90.json", "sm_90a"}, {"sm80.json", "sm_80"}, {"sm80.json", "sm_100"}, {"sm80.json", "sm_120a"}}) {
+    const char* const file = each.first;
+    const char* const arch = each.second;
     CAPTURE(arch);
     const KernelReport report = warm(file, arch);
     CHECK(report.target == arch);
