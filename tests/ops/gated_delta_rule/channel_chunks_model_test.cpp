@@ -21,7 +21,7 @@ using test::RuleShape;
 namespace {
 
 RuleShape chunked(std::int64_t tokens) { return test::in_chunks(tokens, true); }
-constexpr auto ran = test::run_chunks;
+constexpr auto checked = test::run_chunks;
 
 }  // namespace
 
@@ -29,7 +29,7 @@ TEST_CASE("channels in chunks: lengths around a chunk, and fewer tokens than chu
   unsigned seed = 1;
   for (const std::int64_t tokens : {63, 64, 65, 200}) {
     CAPTURE(tokens);
-    CHECK(ran(chunked(tokens), seed++) == "");
+    CHECK(checked(chunked(tokens), seed++) == "");
   }
   for (const std::int64_t tokens : {1, 8}) {
     RuleProblem few(chunked(tokens), seed);
@@ -61,7 +61,7 @@ TEST_CASE("channels in chunks: logarithms, decays and raw gates, with the delta 
         shape.bias = seed % 3 != 0;
         shape.gate_size = 0.3;
         CAPTURE(seed);
-        CHECK(ran(shape, seed++) == "");
+        CHECK(checked(shape, seed++) == "");
       }
 }
 
@@ -77,7 +77,7 @@ TEST_CASE("channels in chunks: heads that share, and fewer of v than of q") {
     shape.heads = each[3];
     shape.normalise = seed % 2 == 0;
     CAPTURE(seed);
-    CHECK(ran(shape, seed++) == "");
+    CHECK(checked(shape, seed++) == "");
   }
 }
 
@@ -90,19 +90,19 @@ TEST_CASE("channels in chunks: lists, without tokens among them, slots out of or
   shape.v_heads = shape.heads = 2;
   shape.width = 64;
   shape.padding = 8;
-  CHECK(ran(shape, 90) == "");
+  CHECK(checked(shape, 90) == "");
   shape.width = 128;
   shape.pool = 9;
   shape.reads = {5, -1, 0, 3, 8, 2, 7};
   shape.writes = shape.reads;
   shape.in_place = true;
-  CHECK(ran(shape, 91) == "");
+  CHECK(checked(shape, 91) == "");
   RuleShape kept = chunked(200);
   kept.batch = 2;
   kept.width = 64;
   kept.kept = 4;
   kept.every = 64;
-  CHECK(ran(kept, 92) == "");
+  CHECK(checked(kept, 92) == "");
 }
 
 TEST_CASE("channels in chunks: no decay, weak and strong ones, repeated keys, beta near 1" *
@@ -117,7 +117,7 @@ TEST_CASE("channels in chunks: no decay, weak and strong ones, repeated keys, be
       shape.beta_least = shape.repeated_keys ? 0.8 : size == 0.1 ? 0.99 : 0;
       CAPTURE(tokens);
       CAPTURE(size);
-      CHECK(ran(shape, seed++) == "");
+      CHECK(checked(shape, seed++) == "");
     }
 }
 
@@ -125,7 +125,7 @@ TEST_CASE("channels in chunks: every decay strong, one that leaves nothing, and 
   RuleShape shape = chunked(100);
   shape.width = 64;
   shape.gate_size = 1e4;
-  CHECK(ran(shape, 171) == "");
+  CHECK(checked(shape, 171) == "");
   RuleProblem all(shape, 172);
   float* const gates = static_cast<float*>(all.args.gate->data);
   const std::int64_t count = 100 * 64;

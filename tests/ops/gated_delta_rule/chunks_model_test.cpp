@@ -22,7 +22,7 @@ using test::RuleShape;
 namespace {
 
 RuleShape chunked(std::int64_t tokens) { return test::in_chunks(tokens, false); }
-constexpr auto ran = test::run_chunks;
+constexpr auto checked = test::run_chunks;
 
 }  // namespace
 
@@ -30,7 +30,7 @@ TEST_CASE("lengths around a chunk") {
   unsigned seed = 1;
   for (const std::int64_t tokens : {63, 64, 65, 200}) {
     CAPTURE(tokens);
-    CHECK(ran(chunked(tokens), seed++) == "");
+    CHECK(checked(chunked(tokens), seed++) == "");
   }
 }
 
@@ -54,7 +54,7 @@ TEST_CASE("gates and beta in each form, with and without the delta" * doctest::s
         shape.exp_gate = gate == Given::plain && seed % 2 == 1;
         shape.gate_size = 0.02;
         CAPTURE(seed);
-        CHECK(ran(shape, seed++) == "");
+        CHECK(checked(shape, seed++) == "");
       }
 }
 
@@ -70,7 +70,7 @@ TEST_CASE("heads that share, and fewer of v than of q") {
     shape.heads = each[3];
     shape.normalise = seed % 2 == 0;
     CAPTURE(seed);
-    CHECK(ran(shape, seed++) == "");
+    CHECK(checked(shape, seed++) == "");
   }
 }
 
@@ -85,7 +85,7 @@ TEST_CASE("sequences of any lengths, without tokens among them, and slots out of
   shape.padding = 8;
   for (const bool final : {true, false}) {
     shape.final = shape.initial = final;
-    CHECK(ran(shape, 90) == "");
+    CHECK(checked(shape, 90) == "");
   }
   shape.width = 128;
   shape.final = shape.initial = true;
@@ -93,7 +93,7 @@ TEST_CASE("sequences of any lengths, without tokens among them, and slots out of
   shape.reads = {5, -1, 0, 3, 8, 2, 7};
   shape.writes = shape.reads;
   shape.in_place = true;
-  CHECK(ran(shape, 91) == "");
+  CHECK(checked(shape, 91) == "");
 }
 
 TEST_CASE("checkpoints: states after every so many chunks, of equal lengths and of lists") {
@@ -110,7 +110,7 @@ TEST_CASE("checkpoints: states after every so many chunks, of equal lengths and 
       shape.padding = transposed ? 8 : 0;
       shape.final = shape.initial = !transposed;
       CAPTURE(seed);
-      CHECK(ran(shape, seed++) == "");
+      CHECK(checked(shape, seed++) == "");
     }
   RuleShape listed;
   listed.chunked = true;
@@ -119,7 +119,7 @@ TEST_CASE("checkpoints: states after every so many chunks, of equal lengths and 
   listed.v_heads = listed.heads = 2;
   listed.kept = 3;
   listed.every = 64;
-  CHECK(ran(listed, seed) == "");
+  CHECK(checked(listed, seed) == "");
 }
 
 TEST_CASE("no gate, strong gates, repeated keys, beta near 1" * doctest::skip(testing::left_out())) {
@@ -134,7 +134,7 @@ TEST_CASE("no gate, strong gates, repeated keys, beta near 1" * doctest::skip(te
       shape.beta_least = kind == 2 ? 0.8 : kind == 3 ? 0.99 : 0;
       CAPTURE(tokens);
       CAPTURE(kind);
-      CHECK(ran(shape, seed++) == "");
+      CHECK(checked(shape, seed++) == "");
     }
 }
 
@@ -147,7 +147,7 @@ TEST_CASE("repeated keys from no state on: rounding does not add up in results")
   shape.initial = shape.final = false;
   for (const int width : {128, 64}) {
     shape.width = width;
-    CHECK(ran(shape, 180) == "");
+    CHECK(checked(shape, 180) == "");
   }
 }
 
@@ -170,7 +170,7 @@ TEST_CASE("keys longer than 1, which nothing normalises" * doctest::skip(testing
       shape.key_size = size;
       shape.gate = Given::none;
       CAPTURE(seed);
-      CHECK(ran(shape, seed++) == "");
+      CHECK(checked(shape, seed++) == "");
     }
 }
 
@@ -220,5 +220,5 @@ TEST_CASE("scale, and gates that leave nothing" * doctest::skip(testing::left_ou
   problem.args.scale = -2.5f;
   CHECK(problem.run() == "");
   shape.gate_size = 1e4;
-  CHECK(ran(shape, 171) == "");
+  CHECK(checked(shape, 171) == "");
 }
