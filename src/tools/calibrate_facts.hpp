@@ -22,7 +22,7 @@ struct Experiment {
   FactSamples (*run)(Lab& lab);
 };
 
-/// Those that measure a fact of the arch, in the order in which they run: the shortest first.
+/// Experiments that measure a fact of the arch, in the order in which they run: the shortest first.
 std::vector<Experiment> experiments_for(const arch::Arch& arch);
 
 }  // namespace tj::tools

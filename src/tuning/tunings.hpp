@@ -124,7 +124,7 @@ class Tunings {
     std::vector<std::unique_ptr<TunedTable>> tables;  ///< superseded ones too: a hot call may still read one
   };
   bool served(Device device) const noexcept;
-  /// Of a device that is served: CUDA's devices, then HIP's.
+  /// The table of a device that is served has this place: CUDA's devices come first, then HIP's.
   static std::size_t place_of(Device device) noexcept;
   const TunedTable& table(Device device);
   const TunedTable& load(Device device);

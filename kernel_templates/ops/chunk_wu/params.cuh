@@ -21,7 +21,7 @@ struct Params {
   Divisor by_heads, by_k, by_v;
 };
 
-/// Those of the text on warpgroup matrix instructions, whose tiles are items. Maps of tokens have rank 4: column,
+/// Parameters of the text on warpgroup matrix instructions, whose tiles are items. Maps of tokens have rank 4: column,
 /// token, head, batch; with lists rank 5, boxes end with a sequence (types.cuh).
 struct MatrixParams {
   TensorMap k, v, a, w, u;

@@ -45,7 +45,7 @@ class ChunkOBuilder : protected GraphBuilder {
     const int asked = kernel_.stages;
     value(name, bytes, Scope::iteration, asked > 0 ? asked : least, asked > 0 ? asked : kMaxSlots);
   }
-  /// Those of all heads. The first of them.
+  /// Adds the values of all heads, and returns the first one's number.
   int copied_of_heads(const char* name, std::int64_t bytes, int least) {
     const int first = value_count();
     for (int c = 0; c < heads_; ++c) copied(support::cat(name, c), bytes, least);

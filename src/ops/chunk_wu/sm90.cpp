@@ -76,7 +76,7 @@ class Builder : delta_chunks::ConsumerBuilder {
   }
 
   void consumer(int c) {
-    // Of an element a product with its weight, a choice, two roundings and what the first one loses.
+    // An element takes a product with its weight, a choice, two roundings and what the first one loses.
     const int weigh = arithmetic("weigh", c, kChunk, 4, 1.5, tokens_bytes(kChunk), kListCycles,
                                  kTerms * kRows * kChunk / 2 / kThreads),
               product = matrix("multiply", c, width_, kTerms * kChunk, kRows * width_ / kThreads),

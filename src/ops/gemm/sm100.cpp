@@ -26,8 +26,8 @@ constexpr int kMostRows = graph::kTensorLanes, kLeastRows = 64;  // of one produ
 constexpr int kNarrow = 32;                                      // columns
 // Registers of a role that stores: 32 sums of a part, as many of c, of bias and on their way, addresses.
 constexpr int kStoreRegisters = 120;
-// Of the warps that copy, ask and store, where a tile's group is looked for: with 40 they spill up to 80 bytes (NVRTC
-// 13.0, tests/ops/grouped_gemm/families_compile_test.cpp).
+// Warps that copy, ask and store have so many where they look for a tile's group: with 40 they spill up to 80 bytes
+// (NVRTC 13.0, tests/ops/grouped_gemm/families_compile_test.cpp).
 constexpr int kGroupRegisters = 64;
 
 // The tile of a pair's rung: 256 x 256. Other rungs have the one tile that all have in common.
