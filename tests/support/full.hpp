@@ -38,8 +38,11 @@ inline bool left_out() { return kSanitized && !full_run(); }
 inline bool thinned_out(int index) { return kSanitized ? !full_run() && index % 6 != 0 : index < 0; }
 
 /// Every second entry of a product of lists runs, under the address sanitizer every twelfth. With the sum of an entry's
-/// places in those lists as index, each value of each list runs beside every second one of the others.
-inline bool sampled_out(int index) { return !full_run() && (index % 2 != 0 || thinned_out(index / 2)); }
+/// places in those lists as index, each value of each list runs beside every second one of the others. Dear lists say
+/// how many entries one stands for.
+inline bool sampled_out(int index, int every = 2) {
+  return !full_run() && (index % every != 0 || thinned_out(index / every));
+}
 
 /// A third of so many drawn problems run, as each run draws others; under the address sanitizer an eighth of them.
 inline int drawn(int count) { return full_run() ? count : thinned_out(1) ? (count + 7) / 8 : (count + 2) / 3; }

@@ -13,7 +13,7 @@ bool serves_groups(const std::string& arch, const GroupedShape& shape, int tile)
 /// That kernel on as many blocks as a test likes: "", or what is wrong.
 std::string run_grouped_tile(const std::string& arch, const GroupedShape& shape, int tile, std::uint64_t seed,
                              unsigned blocks);
-/// Groups along K in every tile that the arch has for them, on few blocks. Returns how many tiles these are.
+/// Groups along K in every second tile that the arch has for them, on few blocks. Returns how many tiles these are.
 int check_depths_tiles(const std::string& arch);
 
 }  // namespace tj::test
