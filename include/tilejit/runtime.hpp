@@ -33,6 +33,9 @@ struct Problem;
 namespace custom {
 class Kernel;  // custom.hpp
 }
+namespace dist {
+class Group;  // dist.hpp
+}
 
 class Ladder;       // ladder.hpp
 class Preparation;  // preparation.hpp
@@ -321,6 +324,7 @@ class TJ_API Runtime {
 
  private:
   friend class custom::Kernel;
+  friend class dist::Group;
   friend class Ladder;
   friend class Plan;
   friend class Preparation;

@@ -377,6 +377,7 @@ TJ_C_API const char* tj_build_id(void);
 #include <tilejit/experts.h>
 #include <tilejit/graphs.h>
 #include <tilejit/preparation.h>
+#include <tilejit/dist.h>
 #include <tilejit/recurrence.h>
 #include <tilejit/remote.h>
 #include <tilejit/trim.h>

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <tilejit/custom.hpp>
+#include <tilejit/dist.hpp>
 #include <tilejit/error.hpp>
 #include <tilejit/graph.hpp>
 #include <tilejit/graph_examples.hpp>

@@ -1,0 +1,96 @@
+// Attention over sequences that several GPUs hold together.
+//
+// Decides how ranks meet, how a sequence is split over them, and what a call of all of them means. Does not start ranks
+// and does not move bytes: NCCL does, which is opened at run time. Invariant: each rank has one device.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tilejit/export.hpp>
+#include <tilejit/fmha.hpp>
+#include <tilejit/runtime.hpp>
+#include <tilejit/tensor.hpp>
+
+namespace tj::dist {
+
+/// The rows of a sequence that each of P ranks holds. Example of eight rows and two ranks:
+///
+///   contiguous   rank 0: 0 1 2 3    rank 1: 4 5 6 7    one run each, of any length
+///   zigzag       rank 0: 0 1 6 7    rank 1: 2 3 4 5    2 P pieces; rank r has pieces r and 2 P - 1 - r
+///   striped      rank 0: 0 2 4 6    rank 1: 1 3 5 7    rank r has rows r, r + P, r + 2 P, ...
+///
+/// Causal work is equal on all ranks for zigzag and striped, and not for contiguous.
+enum class Split : std::uint8_t { contiguous, zigzag, striped };
+
+/// Attention forward of one sequence a batch element whose rows are split over the ranks of a group. Each rank passes
+/// its own rows, in the order of Split, and gets the output of these rows over the keys of all ranks.
+///
+/// Shapes and types are FmhaArgs', with S of this rank: q [B, H, S, D]; k [B, Hkv, S, D]; v [B, Hkv, S, Dv];
+/// o [B, H, S, Dv]; lse f32 [B, H, S]. Rows of k and of v lie one behind another in memory: [B, S, Hkv, D] or
+/// [B, Hkv, S, D] without gaps. All ranks pass equal values of everything but addresses and, with contiguous, S.
+///
+/// Masks count rows of the whole sequence. A window is allowed with causal; sinks, ALiBi and windows with contiguous
+/// and zigzag alone. lengths has each rank's S where contiguous runs differ; empty: all have this rank's. Zigzag takes
+/// an even S.
+///
+/// Each rank brings the keys and values that its rows see into workspace, from all ranks, and then attends to them.
+/// With contiguous and zigzag a row's output has the bits of a call of one GPU over the same keys in the same tile.
+/// With striped the ranks' keys are parts, whose outputs are merged in the ranks' order.
+struct ContextFmhaArgs {
+  Tensor q, k, v, o;
+  std::optional<Tensor> lse;
+  std::optional<float> scale;
+  bool causal = false;
+  Split split = Split::zigzag;
+  std::vector<std::int64_t> lengths;
+  FmhaWindow window;
+  float softcap = 0;
+  std::optional<Tensor> alibi_slopes, sinks;
+  int max_sms = 0;  ///< of the launches, as FmhaArgs::max_sms
+};
+
+/// Ranks that work together, one device each. A copy is the same member. Calls are collective: every rank makes the
+/// same ones in the same order, each from a thread or process of its own. Not thread safe: one call of a member at a
+/// time.
+class TJ_API Group {
+ public:
+  /// An id that one rank makes and brings to all others by means of its own, for NCCL's communicators. Throws
+  /// tj::Error(load, not_found) without NCCL, and (launch, driver_error) with its reason.
+  static std::string unique_id();
+  /// Joins a group; returns when all `size` ranks have joined. The device's context is NCCL's matter: `device` is a GPU
+  /// of NVIDIA, or cpu where a library stands in for NCCL. NCCL_NVLS_ENABLE=0 must be in the environment: nothing here
+  /// needs NVLink multicast, and NCCL must not set it up. Throws tj::Error.
+  Group(Runtime& runtime, std::string_view id, int rank, int size, Device device);
+  /// A member that sends by the caller's ncclComm_t, which stays the caller's and outlives all copies.
+  Group(Runtime& runtime, void* nccl_comm, Device device);
+  /// `size` ranks of one process on the CPU model: each is given to a thread of its own. No NCCL is needed.
+  static std::vector<Group> on_model(Runtime& runtime, int size);
+  ~Group();
+  Group(const Group&) = default;
+  Group& operator=(const Group&) = default;
+
+  int rank() const noexcept;
+  int size() const noexcept;
+  Device device() const noexcept;
+
+  /// Gets the kernels of a call ready, as Runtime::prepare() does. Sends nothing. Needed before a graph's capture.
+  void prepare(const ContextFmhaArgs& args);
+  /// Enqueues the call on the stream; on the model it is done on return. Throws tj::Error: argument, before anything is
+  /// sent; launch for what NCCL or a rank that does not come says. After a failed exchange the group is broken, and
+  /// says so.
+  void fmha(const ContextFmhaArgs& args, Stream stream = {});
+  /// Throws tj::Error(launch) when NCCL has met an error since, such as a rank that is gone. Never waits.
+  void check();
+
+ private:
+  struct Impl;
+  explicit Group(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace tj::dist

@@ -1,0 +1,191 @@
+// NCCL, opened at run time: its communicators send and receive.
+//
+// Decides how NCCL is found, what of it is needed, and the words for its errors. Knows no tensor. Invariant: no message
+// is half handed over: a group of NCCL's calls is always closed.
+#include <array>
+#include <cstring>
+#include <mutex>
+
+#include "dist/transport.hpp"
+#include "support/dynamic_library.hpp"
+#include "support/environment.hpp"
+#include "support/fail.hpp"
+#include "support/lasting.hpp"
+
+namespace tj::dist {
+namespace {
+
+using support::cat;
+using support::fail;
+
+// Source: nccl.h of NCCL 2.28.
+using Result = int;
+using Comm = void*;
+struct UniqueId {
+  char bytes[128];
+};
+constexpr Result kSuccess = 0, kInProgress = 7;
+constexpr int kInt8 = 0;
+/// Sends and receives of one group, and errors that come later.
+constexpr int kLeastVersion = 21000;
+
+struct Api {
+  std::string path;
+  int version = 0;
+  Result (*get_version)(int*) = nullptr;
+  Result (*get_unique_id)(UniqueId*) = nullptr;
+  Result (*comm_init_rank)(Comm*, int, UniqueId, int) = nullptr;
+  Result (*comm_destroy)(Comm) = nullptr;
+  Result (*comm_count)(Comm, int*) = nullptr;
+  Result (*comm_user_rank)(Comm, int*) = nullptr;
+  Result (*comm_get_async_error)(Comm, Result*) = nullptr;
+  const char* (*get_error_string)(Result) = nullptr;
+  const char* (*get_last_error)(Comm) = nullptr;  ///< null: before 2.13
+  Result (*group_start)() = nullptr;
+  Result (*group_end)() = nullptr;
+  Result (*send)(const void*, std::size_t, int, int, Comm, void*) = nullptr;
+  Result (*receive)(void*, std::size_t, int, int, Comm, void*) = nullptr;
+
+  void check(Result result, const char* call, Comm comm) const {
+    if (result == kSuccess || result == kInProgress) return;
+    const char* last = get_last_error != nullptr ? get_last_error(comm) : nullptr;
+    fail(Stage::launch, Code::driver_error,
+         cat(call, " failed with ", get_error_string(result), " (", result, ")",
+             last != nullptr && *last != '\0' ? cat(": ", last) : std::string(),
+             "; NCCL_DEBUG=WARN says more; make a new communicator on all ranks"));
+  }
+};
+
+template <class Function>
+void find(const support::DynamicLibrary& library, Function*& function, const char* name, std::string& missing) {
+  function = reinterpret_cast<Function*>(library.symbol(name));
+  if (function == nullptr) missing = name;
+}
+
+Api open() {
+  // The bare name first: a framework has loaded it, or the loader's path has it.
+  std::string searched;
+  auto library = support::DynamicLibrary::open_first({"libnccl.so.2"}, &searched);
+  if (!library)
+    fail(Stage::load, Code::not_found,
+         cat("NCCL is missing: libnccl.so.2 does not open; install NCCL, or put its folder on LD_LIBRARY_PATH; tried ",
+             searched));
+  Api api;
+  api.path = library->path();
+  std::string missing, none;
+  find(*library, api.get_version, "ncclGetVersion", missing);
+  find(*library, api.get_unique_id, "ncclGetUniqueId", missing);
+  find(*library, api.comm_init_rank, "ncclCommInitRank", missing);
+  find(*library, api.comm_destroy, "ncclCommDestroy", missing);
+  find(*library, api.comm_count, "ncclCommCount", missing);
+  find(*library, api.comm_user_rank, "ncclCommUserRank", missing);
+  find(*library, api.comm_get_async_error, "ncclCommGetAsyncError", missing);
+  find(*library, api.get_error_string, "ncclGetErrorString", missing);
+  find(*library, api.get_last_error, "ncclGetLastError", none);
+  find(*library, api.group_start, "ncclGroupStart", missing);
+  find(*library, api.group_end, "ncclGroupEnd", missing);
+  find(*library, api.send, "ncclSend", missing);
+  find(*library, api.receive, "ncclRecv", missing);
+  if (missing.empty()) api.get_version(&api.version);
+  if (!missing.empty() || api.version < kLeastVersion)
+    fail(Stage::load, Code::unsupported,
+         cat("NCCL at ", api.path, missing.empty() ? cat(" has version ", api.version) : cat(" has no ", missing),
+             "; version 2.10 or newer is needed"));
+  support::keep_open(std::move(library));
+  return api;
+}
+
+const Api& nccl() {
+  static constinit support::Lasting<const Api> api;
+  return api.get(open);
+}
+
+/// Closes the group of calls when one of them throws.
+class Calls {
+ public:
+  explicit Calls(const Api& api, Comm comm) : api_(api), comm_(comm) {
+    api_.check(api_.group_start(), "ncclGroupStart", comm_);
+  }
+  ~Calls() {
+    if (!ended_) api_.group_end();
+  }
+  Calls(const Calls&) = delete;
+  Calls& operator=(const Calls&) = delete;
+  void end() {
+    ended_ = true;
+    api_.check(api_.group_end(), "ncclGroupEnd", comm_);
+  }
+
+ private:
+  const Api& api_;
+  const Comm comm_;
+  bool ended_ = false;
+};
+
+class Nccl final : public Transport {
+ public:
+  Nccl(const Api& api, Comm comm, bool owned) : api_(api), comm_(comm), owned_(owned) {
+    api_.check(api_.comm_user_rank(comm_, &rank_), "ncclCommUserRank", comm_);
+    api_.check(api_.comm_count(comm_, &size_), "ncclCommCount", comm_);
+  }
+  ~Nccl() override {
+    if (owned_) api_.comm_destroy(comm_);
+  }
+  int rank() const noexcept override { return rank_; }
+  int size() const noexcept override { return size_; }
+
+  void exchange(std::span<const Send> sends, std::span<const Receive> receives, Stream stream) override {
+    check();
+    Calls calls(api_, comm_);
+    for (const Send& each : sends)
+      api_.check(api_.send(each.from, each.bytes, kInt8, each.to, comm_, stream.handle), "ncclSend", comm_);
+    for (const Receive& each : receives)
+      api_.check(api_.receive(each.to, each.bytes, kInt8, each.from, comm_, stream.handle), "ncclRecv", comm_);
+    calls.end();
+  }
+  void check() override {
+    Result since = kSuccess;
+    api_.check(api_.comm_get_async_error(comm_, &since), "ncclCommGetAsyncError", comm_);
+    api_.check(since, "an earlier call of NCCL", comm_);
+  }
+
+ private:
+  const Api& api_;
+  const Comm comm_;
+  const bool owned_;
+  int rank_ = 0, size_ = 0;
+};
+
+}  // namespace
+
+std::string nccl_unique_id() {
+  const Api& api = nccl();
+  UniqueId id{};
+  api.check(api.get_unique_id(&id), "ncclGetUniqueId", nullptr);
+  return std::string(id.bytes, sizeof(id.bytes));
+}
+
+std::unique_ptr<Transport> nccl_by_id(std::string_view id, int rank, int size, Device) {
+  UniqueId given{};
+  if (id.size() != sizeof(given.bytes))
+    fail(Stage::argument, Code::invalid_argument,
+         cat("id has ", id.size(), " bytes; allowed: the ", sizeof(given.bytes), " of unique_id()"));
+  std::memcpy(given.bytes, id.data(), sizeof(given.bytes));
+  const auto multicast = support::environment_variable("NCCL_NVLS_ENABLE");
+  if (!multicast || *multicast != "0")
+    fail(Stage::launch, Code::unsupported,
+         cat("NCCL_NVLS_ENABLE is ", multicast ? cat("'", *multicast, "'") : "not set",
+             "; set it to 0 before the process's first communicator: NVLink multicast is not used here"));
+  const Api& api = nccl();
+  Comm comm = nullptr;
+  api.check(api.comm_init_rank(&comm, size, given, rank), "ncclCommInitRank", nullptr);
+  return std::make_unique<Nccl>(api, comm, true);
+}
+
+std::unique_ptr<Transport> nccl_of(void* comm, Device) {
+  if (comm == nullptr)
+    fail(Stage::argument, Code::invalid_argument, "nccl_comm is null; allowed: an ncclComm_t that all ranks have made");
+  return std::make_unique<Nccl>(nccl(), comm, false);
+}
+
+}  // namespace tj::dist

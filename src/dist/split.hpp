@@ -1,0 +1,54 @@
+// A sequence's rows on the ranks of a group: who holds which, who needs which, and which calls of attention follow.
+//
+// Decides transfers and calls from lengths alone. Moves nothing and knows no tensor. Invariant: the ranks agree without
+// a word: each transfer follows from the same arguments at its two ends.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <tilejit/dist.hpp>
+
+namespace tj::dist {
+
+/// [begin, end).
+struct Range {
+  std::int64_t begin = 0, end = 0;
+  std::int64_t rows() const { return end - begin; }
+  bool empty() const { return end <= begin; }
+  friend bool operator==(const Range&, const Range&) = default;
+};
+
+/// What a split depends on. lengths has a number for each rank. left: as FmhaWindow.
+struct SplitShape {
+  Split split = Split::contiguous;
+  std::vector<std::int64_t> lengths;
+  bool causal = false;
+  std::int64_t left = FmhaWindow::kAll;
+  int size() const { return static_cast<int>(lengths.size()); }
+};
+
+/// Rows that go from one rank to another: `from` of the sender's own, `to` of those that the receiver gathers.
+struct Transfer {
+  std::int64_t from = 0, to = 0, rows = 0;
+  friend bool operator==(const Transfer&, const Transfer&) = default;
+};
+
+/// A call of attention: rows of the rank's own over rows that it has gathered. Rows are aligned at their ends.
+struct Visit {
+  Range queries, keys;
+  bool causal = false;
+  friend bool operator==(const Visit&, const Visit&) = default;
+};
+
+/// The rows that a rank gathers: as many as this, counted from 0.
+std::int64_t gathered_rows(const SplitShape& shape, int rank);
+/// What `from` sends to `to`, in the order of both; what a rank keeps is a transfer to itself.
+std::vector<Transfer> transfers(const SplitShape& shape, int from, int to);
+/// The rank's calls. Where merges() says so they see parts of the keys of the same queries, in the order of merging;
+/// else each has queries of its own.
+std::vector<Visit> visits(const SplitShape& shape, int rank);
+bool merges(const SplitShape& shape);
+
+}  // namespace tj::dist

@@ -1,0 +1,53 @@
+// How bytes go between the ranks of a group.
+//
+// Decides what a rank hands over: what it sends and what it receives, in one order for each pair. Does not decide who
+// needs what (split.hpp). Invariant: messages of a pair arrive in the order of their sending.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <tilejit/tensor.hpp>
+
+#include "support/log.hpp"
+
+namespace tj::dist {
+
+struct Send {
+  int to = 0;
+  const void* from = nullptr;
+  std::size_t bytes = 0;
+};
+struct Receive {
+  int from = 0;
+  void* to = nullptr;
+  std::size_t bytes = 0;
+};
+
+/// One rank's end. Not thread safe.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual int rank() const noexcept = 0;
+  virtual int size() const noexcept = 0;
+  /// Enqueues all of them on the stream; messages to the rank itself are among them. Throws tj::Error(launch).
+  virtual void exchange(std::span<const Send> sends, std::span<const Receive> receives, Stream stream) = 0;
+  /// Throws tj::Error(launch) for an error that has come since.
+  virtual void check() = 0;
+};
+
+/// Throws tj::Error(load, not_found) without NCCL.
+std::string nccl_unique_id();
+/// Waits for all ranks. Throws tj::Error(argument, load, launch).
+std::unique_ptr<Transport> nccl_by_id(std::string_view id, int rank, int size, Device device);
+/// Of the caller's communicator.
+std::unique_ptr<Transport> nccl_of(void* comm, Device device);
+
+/// Ranks of one process that copy host memory, each from a thread of its own. A rank that does not come within the
+/// limit (0: none) ends the exchange of all, and the ends are of no use then.
+std::vector<std::unique_ptr<Transport>> local_transports(int size, double wait_limit_s);
+
+}  // namespace tj::dist

@@ -1,0 +1,19 @@
+/* Steers the fake NCCL. */
+#ifndef TJ_FAKE_NCCL_CONTROL_H
+#define TJ_FAKE_NCCL_CONTROL_H
+#ifdef __cplusplus
+extern "C" {
+#endif
+void fake_nccl_reset(void);
+/* The call of this name fails from now on with ncclSystemError; null: none does. */
+void fake_nccl_fail(const char* call);
+/* What ncclCommGetAsyncError tells; 0: no error. */
+void fake_nccl_set_async(int error);
+void fake_nccl_set_version(int version);
+/* Communicators that are not destroyed, and groups of calls that are not closed. */
+int fake_nccl_comms(void);
+int fake_nccl_open_groups(void);
+#ifdef __cplusplus
+}
+#endif
+#endif
