@@ -10,6 +10,7 @@
 #   SAMPLE=06_graphs bash samples/run.sh --output-dir schedules
 #   SAMPLE=07_python bash samples/run.sh --output-dir schedules
 #   SAMPLE=09_rmsnorm_gemm bash samples/run.sh --m 1000 --n 512 --k 800
+#   SAMPLE=10_context_parallel bash samples/run.sh --split striped
 set -eu -o pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../tests/setup.sh"
 sample="${SAMPLE:-01_fmha}"

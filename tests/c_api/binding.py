@@ -75,6 +75,11 @@ def _structure(name, tensors, numbers):  # numbers: of 32 bits
     return type(name, (Sized,), {"_fields_": fields + [(each, ctypes.c_int32) for each in numbers.split()]})
 
 
+ContextFmhaArgs = type("ContextFmhaArgs", (Sized,), {"_fields_": [("size", ctypes.c_uint64)] + [
+    (each, ctypes.POINTER(Tensor)) for each in ("q", "k", "v", "o", "lse", "alibi_slopes", "sinks")] + [
+        ("lengths", ctypes.POINTER(ctypes.c_int64)), ("lengths_count", ctypes.c_uint64), ("window_left", ctypes.c_int64),
+        ("scale", ctypes.c_float), ("has_scale", ctypes.c_int32), ("has_window", ctypes.c_int32), ("causal", ctypes.c_int32),
+        ("split", ctypes.c_int32), ("max_sms", ctypes.c_int32), ("softcap", ctypes.c_float), ("reserved", ctypes.c_int32)]})
 MergeStatesArgs = _structure("MergeStatesArgs", "states lse_states o lse cu_seqlens", "max_sms reserved")
 CombineArgs = _structure("CombineArgs", "y d slots weights residual", "max_sms reserved")
 ChunkIndicesArgs = _structure("ChunkIndicesArgs", "cu_seqlens chunk_indices total_chunks", "max_sms reserved")
@@ -211,6 +216,14 @@ def _declare(library):
         "tj_preparation_add": (status, [handle, ctypes.c_char_p, ctypes.c_void_p]),
         "tj_preparation_add_flags": (status, [handle, ctypes.c_char_p, ctypes.c_char_p, Device]),
         "tj_preparation_add_custom": (status, [handle, handle, Device]),
+        "tj_group_unique_id": (status, [ctypes.c_void_p]),
+        "tj_group_create": (status, [handle, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32, Device, ctypes.POINTER(handle)]),
+        "tj_group_of_comm": (status, [handle, ctypes.c_void_p, Device, ctypes.POINTER(handle)]),
+        "tj_group_on_model": (status, [handle, ctypes.c_int32, ctypes.POINTER(handle)]),
+        "tj_group_destroy": (None, [handle]),
+        "tj_group_prepare": (status, [handle, ctypes.POINTER(ContextFmhaArgs)]),
+        "tj_group_fmha": (status, [handle, ctypes.POINTER(ContextFmhaArgs), ctypes.c_void_p]),
+        "tj_group_check": (status, [handle]),
         "tj_prepare_async": (status, [handle, ctypes.c_char_p, ctypes.c_void_p, ctypes.POINTER(PrepareOptions), ctypes.POINTER(handle)]),
         "tj_preparation_cancel": (status, [handle]),
         "tj_preparation_wait": (status, [handle, ctypes.c_double, ctypes.POINTER(Progress)]),

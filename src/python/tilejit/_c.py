@@ -18,6 +18,8 @@ DEVICES = {"cpu": 0, "cuda": 1, "hip": 2}
 DEVICE_NAMES = {number: name for name, number in DEVICES.items()}
 ORIGINS = ("memory", "disk", "compiled")
 ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "silu": 3, "gelu_tanh": 4}
+SPLITS = {"contiguous": 0, "zigzag": 1, "striped": 2}
+GROUP_ID_BYTES = 128
 GATE_FORMS = {"log": 0, "exp": 1, "raw": 2}
 GROUPINGS = {"ends": 0, "counts": 1, "rows": 2, "depths": 3}
 MISS_POLICIES = ("wait", "error", "quick")
@@ -51,6 +53,9 @@ FmhaArgs = _sized("FmhaArgs", _tensors("q", "k", "v", "o", "lse") + [
     ("window_left", c_int64), ("window_right", c_int64), ("softcap", c_float), ("reserved", c_int32)] + _tensors(
         "alibi_slopes", "sinks", "cu_seqlens_q", "cu_seqlens_k", "seqused_k", "block_table", "bias", "mod_params") + [
             (name, c_char_p) for name in ("score_mod", "mask_mod", "key_range")])
+ContextFmhaArgs = _sized("ContextFmhaArgs", _tensors("q", "k", "v", "o", "lse", "alibi_slopes", "sinks") + [
+    ("lengths", POINTER(c_int64)), ("lengths_count", c_uint64), ("window_left", c_int64), ("scale", c_float), ("has_scale", c_int32),
+    ("has_window", c_int32), ("causal", c_int32), ("split", c_int32), ("max_sms", c_int32), ("softcap", c_float), ("reserved", c_int32)])
 MergeStatesArgs = _sized("MergeStatesArgs", _tensors("states", "lse_states", "o", "lse", "cu_seqlens") + [("max_sms", c_int32), ("reserved", c_int32)])
 GemmArgs = _sized("GemmArgs", _tensors("a", "b", "d", "c", "bias") + [
     ("alpha", c_float), ("beta", c_float), ("activation", c_int32), ("max_sms", c_int32)] + _tensors("scale_a", "scale_b") + [
@@ -157,6 +162,14 @@ CALLS = {
     "tj_preparation_cancel": (_STATUS, [_HANDLE]),
     "tj_preparation_wait": (_STATUS, [_HANDLE, c_double, POINTER(Progress)]),
     "tj_preparation_get": (_STATUS, [_HANDLE, c_size_t, POINTER(c_int32), POINTER(KernelReport)]),
+    "tj_group_unique_id": (_STATUS, [c_void_p]),
+    "tj_group_create": (_STATUS, [_HANDLE, c_void_p, c_int32, c_int32, Device, POINTER(_HANDLE)]),
+    "tj_group_of_comm": (_STATUS, [_HANDLE, c_void_p, Device, POINTER(_HANDLE)]),
+    "tj_group_on_model": (_STATUS, [_HANDLE, c_int32, POINTER(_HANDLE)]),
+    "tj_group_destroy": (None, [_HANDLE]),
+    "tj_group_prepare": (_STATUS, [_HANDLE, POINTER(ContextFmhaArgs)]),
+    "tj_group_fmha": (_STATUS, [_HANDLE, POINTER(ContextFmhaArgs), c_void_p]),
+    "tj_group_check": (_STATUS, [_HANDLE]),
     "tj_schedule": (_STATUS, [_TEXT, _TEXT, _TEXT, POINTER(_TEXT)]),
     "tj_graph": (_STATUS, [_TEXT, _TEXT, POINTER(_TEXT)]),
     "tj_graph_resolved": (_STATUS, [_TEXT, _TEXT, _TEXT, POINTER(_TEXT)]),

@@ -1,0 +1,131 @@
+"""Attention over sequences that several GPUs hold together: groups of ranks, one device each.
+
+Decides how ranks of Python programs meet. What a call means is tilejit/dist.hpp's; NCCL moves the bytes.
+"""
+from __future__ import annotations
+
+import ctypes
+
+from . import _c
+from ._calls import Call, one_of, runtime_of, shape_of
+from ._device import Device
+from ._error import Error
+from ._library import check, flag, library, number, numbers, real, shown
+from ._ops import _FMHA_PAIR, _LAYOUTS, _two
+from ._runtime import Handle
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, List, Optional, Sequence, Tuple, Union
+
+    from ._runtime import Runtime
+    from ._types import DeviceLike, StreamLike, SupportsDLPack, Tensor
+
+__all__ = ["Group", "unique_id"]
+
+_MOST_RANKS = 1024
+
+
+def unique_id() -> bytes:
+    """An id that one rank makes and brings to all others, for Group. Raises tilejit.Error without NCCL."""
+    made = ctypes.create_string_buffer(_c.GROUP_ID_BYTES)
+    check(library().tj_group_unique_id(made))
+    return made.raw
+
+
+class Group:
+    """One rank's member of a group. Calls are collective: every rank makes the same ones in the same order.
+
+    id: what unique_id() gave on one rank. device: this rank's, which is also the thread's current one. NCCL_NVLS_ENABLE=0 must be in the
+    environment before the process's first communicator. Returns when all ranks have joined. Raises tilejit.Error. One call of a member at a time.
+    """
+
+    def __init__(self, id: bytes, rank: int, size: int, device: DeviceLike, *, runtime: Optional[Runtime] = None) -> None:
+        if not isinstance(id, bytes) or len(id) != _c.GROUP_ID_BYTES:
+            raise Error(f"id is {shown(id)}; allowed: the {_c.GROUP_ID_BYTES} bytes of unique_id()")
+        rank, size = number(rank, "rank", -2**31, 2**31 - 1), number(size, "size", -2**31, 2**31 - 1)
+        owner, handle = runtime_of(runtime).handle(), ctypes.c_void_p()
+        check(library().tj_group_create(owner.value, id, rank, size, Device.of(device).c, ctypes.byref(handle)))
+        self._take(handle, owner, rank, size)
+
+    def _take(self, handle, owner, rank, size):
+        self._handle = Handle(handle, library().tj_group_destroy, owner)
+        self.rank, self.size = rank, size
+
+    @classmethod
+    def of_torch(cls, process_group: Any = None, device: Optional[DeviceLike] = None, *, runtime: Optional[Runtime] = None) -> Group:
+        """A group of the ranks of a torch process group, by default of all. It has a communicator of its own; the process group only brings
+        the id. device: by default torch's current GPU."""
+        import torch
+        from torch import distributed
+        rank, size = distributed.get_rank(process_group), distributed.get_world_size(process_group)
+        given = [unique_id() if rank == 0 else None]
+        first = 0 if process_group is None else distributed.get_global_rank(process_group, 0)
+        distributed.broadcast_object_list(given, first, group=process_group)
+        return cls(given[0], rank, size, f"cuda:{torch.cuda.current_device()}" if device is None else device, runtime=runtime)
+
+    @classmethod
+    def on_model(cls, size: int, *, runtime: Optional[Runtime] = None) -> List[Group]:
+        """All ranks of a group of this process on the CPU model, each for a thread of its own. Needs no NCCL.
+
+        >>> import numpy, threading, tilejit.dist
+        >>> q = numpy.ones((1, 8, 2, 64), numpy.float16)  # [B, S, H, D], rows of each rank
+        >>> o = {}
+        >>> def run(member):
+        ...     o[member.rank] = member.fmha(q, q, q, causal=True, layout="bshd")
+        >>> threads = [threading.Thread(target=run, args=(member,)) for member in tilejit.dist.Group.on_model(2)]
+        >>> for each in threads: each.start()
+        >>> for each in threads: each.join()
+        >>> o[1].shape
+        (1, 8, 2, 64)
+        """
+        ranks = number(size, "size", 1, _MOST_RANKS)
+        owner, handles = runtime_of(runtime).handle(), (ctypes.c_void_p * ranks)()
+        check(library().tj_group_on_model(owner.value, ranks, handles))
+        members = []
+        for rank in range(ranks):
+            members.append(cls.__new__(cls))
+            members[-1]._take(ctypes.c_void_p(handles[rank]), owner, rank, ranks)
+        return members
+
+    def fmha(self, q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, split: str = "zigzag", lengths: Optional[Sequence[int]] = None,
+             scale: Optional[float] = None, window_left: Optional[int] = None, softcap: float = 0.0,
+             alibi_slopes: Optional[SupportsDLPack] = None, sinks: Optional[SupportsDLPack] = None, out: Any = None, return_lse: bool = False,
+             layout: str = "bhsd", max_sms: int = 0, stream: Optional[StreamLike] = None) -> Union[Tensor, Tuple[Tensor, Tensor]]:
+        """Attention of this rank's rows over the keys of all ranks; every rank calls it with its own rows.
+
+        q [B, H, S, D], k [B, Hkv, S, D], v [B, Hkv, S, Dv], o [B, H, S, Dv], or with layout="bshd" the second and third dimensions exchanged; rows
+        of k and v lie one behind another. split, the rows that rank r of P holds: "contiguous", one run; "zigzag", of 2 P pieces those of number r
+        and 2 P - 1 - r; "striped", rows r, r + P, ... lengths: S of each rank, where contiguous runs differ. window_left: keys that a query
+        sees before its place, with causal. Other arguments are tilejit.fmha's. Returns o, or (o, lse). Raises tilejit.Error.
+        """
+        call, args, results, return_lse = self._call(q, k, v, causal, split, lengths, scale, window_left, softcap, alibi_slopes, sinks, out,
+                                                     return_lse, layout, max_sms, stream)
+        check(library().tj_group_fmha(self._handle.value, ctypes.byref(args), call.stream() or None))
+        made = tuple(finish(result) for finish, result in zip(call.finish, results))
+        return made if return_lse else made[0]
+
+    def _call(self, q, k, v, causal, split, lengths, scale, window_left, softcap, alibi_slopes, sinks, out, return_lse, layout, max_sms, stream):
+        args = _c.ContextFmhaArgs(causal=flag(causal, "causal"), split=one_of("split", split, _c.SPLITS), softcap=real(softcap, "softcap"),
+                                  max_sms=number(max_sms, "max_sms", -2**31, 2**31 - 1))
+        if window_left is not None:
+            args.window_left, args.has_window = number(window_left, "window_left", -2**63, 2**63 - 1), 1
+        if lengths is not None:
+            counts = numbers(lengths, "lengths", -2**63, 2**63 - 1)
+            args.lengths, args.lengths_count = (ctypes.c_int64 * len(counts))(*counts), len(counts)
+        call, swapped, return_lse = Call("context fmha", args, stream), one_of("layout", layout, _LAYOUTS), flag(return_lse, "return_lse")
+        q, k, v = call.tensor("q", q), call.tensor("k", k), call.tensor("v", v)
+        slopes, sinks = call.tensor("alibi_slopes", alibi_slopes, True), call.tensor("sinks", sinks, True)
+        out, lse_out = _two(out, _FMHA_PAIR) if return_lse else (out, None)
+        o = call.result("out", out, q, (*shape_of(q, 4)[:3], shape_of(v, 4)[3]), q.dtype)
+        if swapped:
+            for each in (q, shape_of(k, 4) and k, v, shape_of(o, 4) and o):
+                each.swap(1, 2)
+        lse = call.result("lse", lse_out, q, q.shape[:3], "f32") if return_lse else None
+        call.put(q=q, k=k, v=v, o=o, lse=lse, alibi_slopes=slopes, sinks=sinks)
+        call.scale(scale)
+        return call, args, call.results, return_lse
+
+    def check(self) -> None:
+        """Raises tilejit.Error when NCCL has met an error since, such as a rank that is gone. Never waits."""
+        check(library().tj_group_check(self._handle.value))
