@@ -34,9 +34,9 @@ typedef struct tj_context_fmha_args {
   int32_t has_scale;
   int32_t has_window;
   int32_t causal;
-  int32_t split;   /* TJ_SPLIT_CONTIGUOUS, ... */
-  int32_t max_sms; /* multiprocessors that the launches may fill; 0: all */
-  float softcap;   /* 0: off */
+  int32_t split;    /* TJ_SPLIT_CONTIGUOUS, ... */
+  int32_t max_sms;  /* multiprocessors that the launches may fill; 0: all */
+  float softcap;    /* 0: off */
   int32_t reserved; /* 0 */
 } tj_context_fmha_args;
 

@@ -374,10 +374,10 @@ TJ_C_API const char* tj_build_id(void);
 #endif
 
 #include <tilejit/custom.h>
+#include <tilejit/dist.h>
 #include <tilejit/experts.h>
 #include <tilejit/graphs.h>
 #include <tilejit/preparation.h>
-#include <tilejit/dist.h>
 #include <tilejit/recurrence.h>
 #include <tilejit/remote.h>
 #include <tilejit/trim.h>

@@ -35,25 +35,23 @@ class Tensor(Sized):
                 ("rank", ctypes.c_int32), ("shape", ctypes.c_int64 * MAX_RANK), ("strides", ctypes.c_int64 * MAX_RANK)]
 
 
+def _tensors(names):
+    return [(name, ctypes.POINTER(Tensor)) for name in names.split()]
+
+
 class FmhaArgs(Sized):
-    _fields_ = [("size", ctypes.c_uint64), ("q", ctypes.POINTER(Tensor)), ("k", ctypes.POINTER(Tensor)),
-                ("v", ctypes.POINTER(Tensor)), ("o", ctypes.POINTER(Tensor)), ("lse", ctypes.POINTER(Tensor)),
-                ("scale", ctypes.c_float), ("has_scale", ctypes.c_int32), ("causal", ctypes.c_int32),
-                ("max_sms", ctypes.c_int32), ("has_window", ctypes.c_int32), ("top_left", ctypes.c_int32),
-                ("window_left", ctypes.c_int64), ("window_right", ctypes.c_int64), ("softcap", ctypes.c_float),
-                ("reserved", ctypes.c_int32), ("alibi_slopes", ctypes.POINTER(Tensor)), ("sinks", ctypes.POINTER(Tensor)),
-                ("cu_seqlens_q", ctypes.POINTER(Tensor)), ("cu_seqlens_k", ctypes.POINTER(Tensor)), ("seqused_k", ctypes.POINTER(Tensor)),
-                ("block_table", ctypes.POINTER(Tensor)), ("bias", ctypes.POINTER(Tensor)), ("mod_params", ctypes.POINTER(Tensor)),
+    _fields_ = [("size", ctypes.c_uint64), *_tensors("q k v o lse"), ("scale", ctypes.c_float), ("has_scale", ctypes.c_int32), ("causal", ctypes.c_int32),
+                ("max_sms", ctypes.c_int32), ("has_window", ctypes.c_int32), ("top_left", ctypes.c_int32), ("window_left", ctypes.c_int64),
+                ("window_right", ctypes.c_int64), ("softcap", ctypes.c_float), ("reserved", ctypes.c_int32),
+                *_tensors("alibi_slopes sinks cu_seqlens_q cu_seqlens_k seqused_k block_table bias mod_params"),
                 ("score_mod", ctypes.c_char_p), ("mask_mod", ctypes.c_char_p), ("key_range", ctypes.c_char_p)]
 
 
 class GemmArgs(Sized):
-    _fields_ = [("size", ctypes.c_uint64), ("a", ctypes.POINTER(Tensor)), ("b", ctypes.POINTER(Tensor)),
-                ("d", ctypes.POINTER(Tensor)), ("c", ctypes.POINTER(Tensor)), ("bias", ctypes.POINTER(Tensor)),
-                ("alpha", ctypes.c_float), ("beta", ctypes.c_float), ("activation", ctypes.c_int32), ("max_sms", ctypes.c_int32),
-                ("scale_a", ctypes.POINTER(Tensor)), ("scale_b", ctypes.POINTER(Tensor)), ("gate", ctypes.c_int32),
-                ("gate_interleaved", ctypes.c_int32), ("scale_d", ctypes.POINTER(Tensor)), ("powers_of_two", ctypes.c_int32),
-                ("reserved", ctypes.c_int32), ("end_text", ctypes.c_char_p), ("end_params", ctypes.POINTER(Tensor))]
+    _fields_ = [("size", ctypes.c_uint64), *_tensors("a b d c bias"), ("alpha", ctypes.c_float), ("beta", ctypes.c_float), ("activation", ctypes.c_int32),
+                ("max_sms", ctypes.c_int32), *_tensors("scale_a scale_b"), ("gate", ctypes.c_int32), ("gate_interleaved", ctypes.c_int32),
+                *_tensors("scale_d"), ("powers_of_two", ctypes.c_int32), ("reserved", ctypes.c_int32), ("end_text", ctypes.c_char_p),
+                *_tensors("end_params")]
 
 
 class GroupedGemmArgs(Sized):
@@ -71,15 +69,13 @@ class QuantiseArgs(Sized):
 
 
 def _structure(name, tensors, numbers):  # numbers: of 32 bits
-    fields = [("size", ctypes.c_uint64)] + [(each, ctypes.POINTER(Tensor)) for each in tensors.split()]
+    fields = [("size", ctypes.c_uint64), *_tensors(tensors)]
     return type(name, (Sized,), {"_fields_": fields + [(each, ctypes.c_int32) for each in numbers.split()]})
 
 
-ContextFmhaArgs = type("ContextFmhaArgs", (Sized,), {"_fields_": [("size", ctypes.c_uint64)] + [
-    (each, ctypes.POINTER(Tensor)) for each in ("q", "k", "v", "o", "lse", "alibi_slopes", "sinks")] + [
-        ("lengths", ctypes.POINTER(ctypes.c_int64)), ("lengths_count", ctypes.c_uint64), ("window_left", ctypes.c_int64),
-        ("scale", ctypes.c_float), ("has_scale", ctypes.c_int32), ("has_window", ctypes.c_int32), ("causal", ctypes.c_int32),
-        ("split", ctypes.c_int32), ("max_sms", ctypes.c_int32), ("softcap", ctypes.c_float), ("reserved", ctypes.c_int32)]})
+ContextFmhaArgs = type("ContextFmhaArgs", (Sized,), {"_fields_": _structure("", "q k v o lse alibi_slopes sinks", "")._fields_ + [
+    ("lengths", ctypes.POINTER(ctypes.c_int64)), ("lengths_count", ctypes.c_uint64), ("window_left", ctypes.c_int64), ("scale", ctypes.c_float)] + [
+        (each, ctypes.c_int32) for each in "has_scale has_window causal split max_sms".split()] + [("softcap", ctypes.c_float), ("reserved", ctypes.c_int32)]})
 MergeStatesArgs = _structure("MergeStatesArgs", "states lse_states o lse cu_seqlens", "max_sms reserved")
 CombineArgs = _structure("CombineArgs", "y d slots weights residual", "max_sms reserved")
 ChunkIndicesArgs = _structure("ChunkIndicesArgs", "cu_seqlens chunk_indices total_chunks", "max_sms reserved")
@@ -216,14 +212,11 @@ def _declare(library):
         "tj_preparation_add": (status, [handle, ctypes.c_char_p, ctypes.c_void_p]),
         "tj_preparation_add_flags": (status, [handle, ctypes.c_char_p, ctypes.c_char_p, Device]),
         "tj_preparation_add_custom": (status, [handle, handle, Device]),
-        "tj_group_unique_id": (status, [ctypes.c_void_p]),
+        "tj_group_unique_id": (status, [ctypes.c_void_p]), "tj_group_destroy": (None, [handle]), "tj_group_check": (status, [handle]),
         "tj_group_create": (status, [handle, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32, Device, ctypes.POINTER(handle)]),
         "tj_group_of_comm": (status, [handle, ctypes.c_void_p, Device, ctypes.POINTER(handle)]),
         "tj_group_on_model": (status, [handle, ctypes.c_int32, ctypes.POINTER(handle)]),
-        "tj_group_destroy": (None, [handle]),
-        "tj_group_prepare": (status, [handle, ctypes.POINTER(ContextFmhaArgs)]),
-        "tj_group_fmha": (status, [handle, ctypes.POINTER(ContextFmhaArgs), ctypes.c_void_p]),
-        "tj_group_check": (status, [handle]),
+        **{f"tj_group_{name}": (status, [handle, ctypes.POINTER(ContextFmhaArgs), *more]) for name, more in (("prepare", []), ("fmha", [ctypes.c_void_p]))},
         "tj_prepare_async": (status, [handle, ctypes.c_char_p, ctypes.c_void_p, ctypes.POINTER(PrepareOptions), ctypes.POINTER(handle)]),
         "tj_preparation_cancel": (status, [handle]),
         "tj_preparation_wait": (status, [handle, ctypes.c_double, ctypes.POINTER(Progress)]),

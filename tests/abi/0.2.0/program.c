@@ -303,6 +303,25 @@ static void check_counters(tj_runtime* runtime) {
   EXPECT(tj_trim(runtime, NULL, &freed) == TJ_INVALID_ARGUMENT);
 }
 
+static void check_groups(attention* a) {
+  tj_group* member = NULL;
+  tj_context_fmha_args args;
+  const tj_device cpu = {TJ_CPU, 0};
+  char id[TJ_GROUP_ID_BYTES] = "none";
+  EXPECT(tj_group_on_model(a->runtime, 1, &member) == TJ_OK && member != NULL);
+  memset(&args, 0, sizeof args);
+  args.size = sizeof args;
+  EXPECT(tj_group_prepare(member, &args) == TJ_INVALID_ARGUMENT);
+  EXPECT(tj_group_fmha(member, NULL, NULL) == TJ_INVALID_ARGUMENT &&
+         tj_group_fmha(NULL, &args, NULL) == TJ_INVALID_ARGUMENT);
+  EXPECT(tj_group_check(member) == TJ_OK);
+  tj_group_destroy(member);
+  tj_group_destroy(NULL);
+  EXPECT(tj_group_create(a->runtime, id, 2, 1, cpu, &member) == TJ_INVALID_ARGUMENT && member == NULL);
+  EXPECT(tj_group_of_comm(a->runtime, NULL, cpu, &member) == TJ_INVALID_ARGUMENT && member == NULL);
+  EXPECT(tj_group_unique_id(NULL) == TJ_INVALID_ARGUMENT);
+}
+
 int main(int argc, char** argv) {
   tj_runtime* runtime = make_runtime();
   attention a;
@@ -313,6 +332,7 @@ int main(int argc, char** argv) {
   check_rungs(&a);
   check_tuning(&a);
   check_plan(&a);
+  check_groups(&a);
   check_device(&a);
   check_custom(runtime, &a, argv[1]);
   check_counters(runtime);

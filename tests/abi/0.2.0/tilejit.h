@@ -374,6 +374,7 @@ TJ_C_API const char* tj_build_id(void);
 #endif
 
 #include "custom.h"
+#include "dist.h"
 #include "experts.h"
 #include "graphs.h"
 #include "preparation.h"

@@ -1,0 +1,65 @@
+/* Groups of ranks in C, as dist.hpp has them.
+ *
+ * A part of tilejit.h, which includes it. */
+#include "tilejit.h" /* before the guard: it includes this file, in its order */
+
+#ifndef TILEJIT_DIST_H
+#define TILEJIT_DIST_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One rank's member of a group, as tj::dist::Group. */
+typedef struct tj_group tj_group;
+
+/* The rows that each rank holds: the numbers of tj::dist::Split, which has an example of each. */
+enum { TJ_SPLIT_CONTIGUOUS = 0, TJ_SPLIT_ZIGZAG = 1, TJ_SPLIT_STRIPED = 2 };
+#define TJ_GROUP_ID_BYTES 128
+
+/* Attention over a split sequence; shapes and meaning as tj::dist::ContextFmhaArgs says. */
+typedef struct tj_context_fmha_args {
+  uint64_t size;
+  const tj_tensor* q;            /* [B, H, S, D], rows of this rank */
+  const tj_tensor* k;            /* [B, Hkv, S, D] */
+  const tj_tensor* v;            /* [B, Hkv, S, Dv] */
+  const tj_tensor* o;            /* [B, H, S, Dv], written */
+  const tj_tensor* lse;          /* f32 [B, H, S], written; null: not wanted */
+  const tj_tensor* alibi_slopes; /* f32 [H] or [B, H]; null: none */
+  const tj_tensor* sinks;        /* f32 [H]; null: none */
+  const int64_t* lengths;        /* rows of each rank; null: as many as this one's */
+  uint64_t lengths_count;        /* of these numbers: the group's size, or 0 */
+  int64_t window_left;           /* looked at only when has_window is not 0: keys that a query sees before its place */
+  float scale;                   /* looked at only when has_scale is not 0; else D^-1/2 */
+  int32_t has_scale;
+  int32_t has_window;
+  int32_t causal;
+  int32_t split;    /* TJ_SPLIT_CONTIGUOUS, ... */
+  int32_t max_sms;  /* multiprocessors that the launches may fill; 0: all */
+  float softcap;    /* 0: off */
+  int32_t reserved; /* 0 */
+} tj_context_fmha_args;
+
+/* Writes an id of TJ_GROUP_ID_BYTES bytes, which one rank makes and brings to all others. */
+TJ_C_API tj_status tj_group_unique_id(void* id);
+/* Joins a group by NCCL; returns when all ranks have joined. On failure *out is null. The runtime must live longer. */
+TJ_C_API tj_status tj_group_create(tj_runtime* runtime, const void* id, int32_t rank, int32_t ranks, tj_device device,
+                                   tj_group** out);
+/* A member that sends by the caller's ncclComm_t, which must live longer. */
+TJ_C_API tj_status tj_group_of_comm(tj_runtime* runtime, void* nccl_comm, tj_device device, tj_group** out);
+/* Writes `ranks` members on the CPU model into `out`, each for a thread of its own. */
+TJ_C_API tj_status tj_group_on_model(tj_runtime* runtime, int32_t ranks, tj_group** out);
+/* Null is ignored. */
+TJ_C_API void tj_group_destroy(tj_group* group);
+/* Gets the kernels of a call ready. Sends nothing. */
+TJ_C_API tj_status tj_group_prepare(tj_group* group, const tj_context_fmha_args* args);
+/* Every rank's call together is one call of attention. stream: as tj_run() takes it. */
+TJ_C_API tj_status tj_group_fmha(tj_group* group, const tj_context_fmha_args* args, void* stream);
+/* Fails when NCCL has met an error since. Never waits. */
+TJ_C_API tj_status tj_group_check(tj_group* group);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TILEJIT_DIST_H */
