@@ -55,17 +55,15 @@ class GemmArgs(Sized):
 
 
 class GroupedGemmArgs(Sized):
-    _fields_ = [("size", ctypes.c_uint64)] + [(name, ctypes.POINTER(Tensor)) for name in ("a", "b", "d", "groups", "bias", "scale_a", "scale_b")] + [
-        ("expected_rows", ctypes.c_int64), ("alpha", ctypes.c_float), ("grouping", ctypes.c_int32), ("activation", ctypes.c_int32),
-        ("max_sms", ctypes.c_int32), ("c", ctypes.POINTER(Tensor)), ("beta", ctypes.c_float), ("gate", ctypes.c_int32),
-        ("gate_interleaved", ctypes.c_int32), ("powers_of_two", ctypes.c_int32), ("scale_d", ctypes.POINTER(Tensor)),
-        ("end_text", ctypes.c_char_p), ("end_params", ctypes.POINTER(Tensor))]
+    _fields_ = [("size", ctypes.c_uint64), *_tensors("a b d groups bias scale_a scale_b"), ("expected_rows", ctypes.c_int64),
+                ("alpha", ctypes.c_float), ("grouping", ctypes.c_int32), ("activation", ctypes.c_int32), ("max_sms", ctypes.c_int32), *_tensors("c"),
+                ("beta", ctypes.c_float), ("gate", ctypes.c_int32), ("gate_interleaved", ctypes.c_int32), ("powers_of_two", ctypes.c_int32),
+                *_tensors("scale_d"), ("end_text", ctypes.c_char_p), *_tensors("end_params")]
 
 
 class QuantiseArgs(Sized):
-    _fields_ = [("size", ctypes.c_uint64)] + [(name, ctypes.POINTER(Tensor)) for name in ("x", "q", "scales")] + [
-        ("gate", ctypes.c_int32), ("powers_of_two", ctypes.c_int32), ("max_sms", ctypes.c_int32), ("transposed", ctypes.c_int32),
-        ("row_indices", ctypes.POINTER(Tensor))]
+    _fields_ = [("size", ctypes.c_uint64), *_tensors("x q scales"), ("gate", ctypes.c_int32), ("powers_of_two", ctypes.c_int32),
+                ("max_sms", ctypes.c_int32), ("transposed", ctypes.c_int32), *_tensors("row_indices")]
 
 
 def _structure(name, tensors, numbers):  # numbers: of 32 bits
@@ -81,23 +79,19 @@ CombineArgs = _structure("CombineArgs", "y d slots weights residual", "max_sms r
 ChunkIndicesArgs = _structure("ChunkIndicesArgs", "cu_seqlens chunk_indices total_chunks", "max_sms reserved")
 ChunkSolveArgs = _structure("ChunkSolveArgs", "k a beta g_cu cu_seqlens", "max_sms reserved")
 ChunkWuArgs = _structure("ChunkWuArgs", "k v a w u beta g_cu cu_seqlens", "max_sms reserved")
-ChunkStatesArgs = _structure("ChunkStatesArgs", "k w u h v_new g_cu initial_state final_state cu_seqlens",
-                             "state_transposed values_by_tokens max_sms reserved")
+ChunkStatesArgs = _structure("ChunkStatesArgs", "k w u h v_new g_cu initial_state final_state cu_seqlens", "state_transposed values_by_tokens max_sms reserved")
 ChunkCumsumArgs = _structure("ChunkCumsumArgs", "gate g_cu a_log dt_bias cu_seqlens", "gate_form max_sms")
 
 
 class ChunkOArgs(Sized):
-    _fields_ = [("size", ctypes.c_uint64)] + [(name, ctypes.POINTER(Tensor)) for name in (
-        "q", "k", "v_new", "h", "o", "g_cu", "cu_seqlens", "chunk_indices", "total_chunks")] + [
-        ("seq_length", ctypes.c_int64), ("scale", ctypes.c_float), ("has_scale", ctypes.c_int32),
-        ("h_transposed", ctypes.c_int32), ("max_sms", ctypes.c_int32), ("num_stages", ctypes.c_int32), ("evict_first", ctypes.c_int32)]
+    _fields_ = [("size", ctypes.c_uint64), *_tensors("q k v_new h o g_cu cu_seqlens chunk_indices total_chunks"), ("seq_length", ctypes.c_int64),
+                ("scale", ctypes.c_float), *((name, ctypes.c_int32) for name in "has_scale h_transposed max_sms num_stages evict_first".split())]
 
 
 class GatedDeltaRuleArgs(Sized):
-    _fields_ = [("size", ctypes.c_uint64)] + [(name, ctypes.POINTER(Tensor)) for name in (
-        "q", "k", "v", "o", "gate", "a_log", "dt_bias", "beta", "initial_state", "final_state", "token_states", "read_slots", "write_slots",
-        "cu_seqlens", "initial_scales", "final_scales", "token_scales")] + [("scale", ctypes.c_float)] + [(name, ctypes.c_int32) for name in (
-            "has_scale", "gate_form", "beta_raw", "without_delta", "normalise", "state_transposed", "max_sms", "token_every")]
+    _fields_ = [("size", ctypes.c_uint64), *_tensors("q k v o gate a_log dt_bias beta initial_state final_state token_states read_slots write_slots "
+                                                     "cu_seqlens initial_scales final_scales token_scales"), ("scale", ctypes.c_float)] + [
+        (name, ctypes.c_int32) for name in "has_scale gate_form beta_raw without_delta normalise state_transposed max_sms token_every".split()]
 
 
 class KernelReport(Sized):
