@@ -51,9 +51,9 @@ enum class Grouping : std::int32_t { ends = 0, counts = 1, rows = 2, depths = 3 
 /// rows may have two groups: d then has either's. With TJ_CHECK=1 a call reads the list first, and names the first bad
 /// entry.
 ///
-/// e4m3: Hopper alone has it. Scales of blocks, f32: scale_a [M, ceil(K / 128)], or [G, R, ceil(K / 128)] with counts;
-/// scale_b [G, ceil(N / 128), ceil(K / 128)] or [G, N, ceil(K / 128)]. Their orders and alignment are those of
-/// GemmArgs, and so are i32 of four exponents each. Without them each product is as it is.
+/// e4m3: on the archs that GemmArgs names. Scales of blocks, f32: scale_a [M, ceil(K / 128)], or [G, R, ceil(K / 128)]
+/// with counts; scale_b [G, ceil(N / 128), ceil(K / 128)] or [G, N, ceil(K / 128)]. Their orders and alignment are
+/// those of GemmArgs, and so are i32 of four exponents each. Without them each product is as it is.
 ///
 /// An end of one's own: end_text takes the place of the activation, as GemmArgs says. It is told (value, row, column,
 /// group, params). row is d's, or with counts and depths that of the group's matrix.

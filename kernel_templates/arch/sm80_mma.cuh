@@ -124,6 +124,15 @@ TJ_DEVICE void mma_m16n8k16(Bf16, float (&d)[4], const u32 (&a)[4], u32 b0, u32 
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+/// The same of e4m3, with 32 of K: a word has four elements, from k 4q on, or from 4q + 16 on. For sm_89 and later.
+TJ_DEVICE void mma_m16n8k32(E4m3, float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
 /// The value is unchanged, but the compiler knows nothing of it any more: everything that follows from it is computed
 /// after this.
 TJ_DEVICE void hold(int& value) { asm volatile("" : "+r"(value)); }

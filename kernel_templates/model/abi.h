@@ -43,9 +43,9 @@ typedef struct tj_model_matrix {
   unsigned long long descriptor_a, descriptor_b;
 } tj_model_matrix;
 
-/* One matrix instruction of a warp, m16n8k16, as one lane issues it. */
+/* One matrix instruction of a warp, m16n8k16, or m16n8k32 of e4m3, as one lane issues it. */
 typedef struct tj_model_mma {
-  enum tj_model_element element; /* never e4m3 */
+  enum tj_model_element element;
   float* d;                      /* this lane's four sums */
   const unsigned* a;             /* its four registers of the left operand */
   unsigned b[2];                 /* and two of the right */

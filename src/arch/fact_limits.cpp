@@ -60,6 +60,8 @@ constexpr FactLimits kAll[] = {
     {"operand_bytes_per_cycle", kLeastRate, kMostBytes},
     {"operand_copies", 1, 8, true, true},
     {"operand_registers", 1, 255, true, true},
+    {"other_8bit_bias", 0, 127, true, true},
+    {"other_8bit_largest", 1, 65504, true, true},
     {"piece_sum_cycles", 0, kMostCycles},
     {"product_group_cycles", 0, kMostCycles},
     {"row_read_cycles", 0, kMostLongCycles},

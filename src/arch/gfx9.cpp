@@ -81,7 +81,11 @@ Arch make_gfx942() {
       "AMD Instinct MI300X, product specifications: 1307 TFLOP/s of f16 and bf16 by matrices, 304 compute units, 2.1 "
       "GHz, 5.3 TB/s, 256 MB of Infinity Cache";
   Arch a = gfx9("gfx942");
+  const char* narrow =
+      "AMD CDNA 3 ISA reference guide, data formats: FP8 and BF8 have a NaN in the place of -0 and no infinity";
   a.facts["matrix_flops_per_cycle"] = {2048, source};
+  a.facts["other_8bit_bias"] = {8, narrow};
+  a.facts["other_8bit_largest"] = {240, narrow};
   a.facts["matrix_issue_cycles"] = {16, "the same specifications: 16 x 16 x 16 x 2 flop at 512 a clock and SIMD"};
   a.facts["memory_bytes_per_cycle"] = {2524, source};
   a.facts["cache_bytes"] = {256.0 * 1024 * 1024, source};

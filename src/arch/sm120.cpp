@@ -25,6 +25,7 @@ Arch make_sm120a() {
   a.units = {{"TC", 1}, {"EXP", 1}, {"ALU", 1}, {"LSU", 1}, {"TMA", 1}};
   a.facts = {
       {"matrix_flops_per_cycle", {512, whitepaper}},
+      {"matrix_flops_per_cycle_8bit", {1024, "the same whitepaper: 419 TFLOP/s dense fp8 with f32 sums"}},
       {"matrix_group_cycles", {70, hopper}},
       {"exp2_per_cycle", {16, guide}},
       {"f32_per_cycle", {128, guide}},
@@ -67,6 +68,7 @@ Arch make_sm121a() {
   a.name = "sm_121a";
   a.device_minor = 1;
   a.facts["matrix_flops_per_cycle"] = {1024, chip};
+  a.facts["matrix_flops_per_cycle_8bit"] = {2048, "estimate: twice as many as of 16 bits, as sm_120a has"};
   a.facts["memory_bytes_per_cycle"] = {108, "NVIDIA DGX Spark datasheet: 273 GB/s, at 2.52 GHz"};
   a.facts["cache_bytes"] = {24.0 * 1024 * 1024, "estimate: 24 MB of L2 for the GPU of GB10 (NVIDIA, Hot Chips 2025)"};
   a.sm_count = 48;     // the talk above

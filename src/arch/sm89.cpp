@@ -9,6 +9,7 @@ Arch make_sm89() {
       "CUDA C++ Best Practices Guide 13, throughput of native arithmetic instructions, compute capability 8.9";
   const char* whitepaper =
       "NVIDIA Ada GPU Architecture whitepaper: RTX 4090, 165.2 TFLOP/s dense f16 with f32 sums, 128 SMs, 2.52 GHz";
+  const char* eight = "the same whitepaper: RTX 4090, 330.3 TFLOP/s dense fp8 with f32 sums";
   const char* banks =
       "CUDA C++ Programming Guide 13.0, shared memory of compute capability 5.x, to which 8.x refers: 32 banks of 32 "
       "bits a clock";
@@ -25,6 +26,7 @@ Arch make_sm89() {
   a.units = {{"TC", 1}, {"EXP", 1}, {"ALU", 1}, {"LSU", 1}};
   a.facts = {
       {"matrix_flops_per_cycle", {512, whitepaper}},
+      {"matrix_flops_per_cycle_8bit", {1024, eight}},
       {"matrix_group_cycles", {70, hopper}},
       {"exp2_per_cycle", {16, guide}},
       {"f32_per_cycle", {128, guide}},

@@ -108,6 +108,8 @@ std::vector<Entry> entries_of_experts() {
        {"sm_90a"},
        "--dtype e4m3 --out f32 --groups depths --scales row --add-c true --tile 128x128x128"},
       {"grouped_gemm", {"sm_90a"}, "--dtype bf16 --groups ends,depths --add-c true --tile 64x128x64"},
+      {"gemm", {"sm_89", "sm_120a"}, "--dtype e4m3 --out bf16 --scales tensor,block,row --tile 64x128x128"},
+      {"grouped_gemm", {"sm_89", "sm_120a"}, "--dtype e4m3 --out bf16 --groups ends --scales block --tile 64x128x128"},
       {"grouped_gemm",
        {"sm_80", "sm_120a", "sm_100a", "gfx1100", "gfx90a"},
        "--dtype bf16 --groups ends,counts,depths --bias true --tile 64x128x64"},

@@ -81,12 +81,16 @@ float e4m3_to_float(std::uint8_t bits) {
   return values.get(all_values)[bits];
 }
 
-TJ_VECTOR void multiply_e4m3(const float* a, const float* b, float* c, int columns) {
+void multiply_e4m3(const float* a, const float* b, float* c, int columns) {
+  multiply_e4m3_rows(a, b, c, columns, kMatrixRows);
+}
+
+TJ_VECTOR void multiply_e4m3_rows(const float* a, const float* b, float* c, int columns, int rows) {
   std::array<int, kMatrixRows * kDepth> left{};
   std::array<int, kMaxMatrixColumns * kDepth> right{};
-  for (int i = 0; i < kMatrixRows * kDepth; ++i) left[static_cast<std::size_t>(i)] = exponent_of(a[i]);
+  for (int i = 0; i < rows * kDepth; ++i) left[static_cast<std::size_t>(i)] = exponent_of(a[i]);
   for (int i = 0; i < columns * kDepth; ++i) right[static_cast<std::size_t>(i)] = exponent_of(b[i]);
-  for (int i = 0; i < kMatrixRows; ++i)
+  for (int i = 0; i < rows; ++i)
     for (int j = 0; j < columns; j += 8) {
       float* sums = c + i * columns + j;
       _mm256_storeu_ps(sums, add_row(a + i * kDepth, left.data() + i * kDepth, b + j, right.data() + j, columns,

@@ -56,6 +56,7 @@ void multiply_rows(const float* a, const float* b, float* c, int columns, int ro
 /// shifted to the largest exponent among them and cut off 13 bits behind its point. Then they are added, and the sum
 /// keeps 13 bits of fraction.
 void multiply_e4m3(const float* a, const float* b, float* c, int columns);
+void multiply_e4m3_rows(const float* a, const float* b, float* c, int columns, int rows);
 
 /// e4m3 to f32, exact; 0x7f and 0xff are NaN.
 float e4m3_to_float(std::uint8_t bits);

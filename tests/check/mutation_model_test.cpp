@@ -229,6 +229,9 @@ TEST_CASE(
     rows.push_back({kFullOnly, "gemm", "model:sm_90", tile, 2, graph::Walk::persistent, testing::Shape::last});
     rows.push_back({kFullOnly, "gemm", "model:sm_120a", tile, 2, graph::Walk::persistent, testing::Shape::last});
   }
+  const char* narrow = "--dtype e4m3 --out bf16 --scales block --tile 64x128x128";
+  rows.push_back({kSampled, "gemm", "model:sm_89", narrow, 2, graph::Walk::persistent, testing::Shape::first});
+  rows.push_back({kFullOnly, "gemm", "model:sm_120a", narrow, 2, graph::Walk::persistent, testing::Shape::last});
   judge_rows(rows);
 }
 

@@ -128,6 +128,9 @@ TEST_CASE("the units that the tests of the model and of a device run compile for
     }
     ++place;
   }
+  for (const char* name : {"sm_89", "sm_90", "sm_120a"})
+    if (!testing::sampled_out(place++))
+      CHECK(compiler->compile(device_job(testing::narrow_matrix_text(), *arch::find(name))).warnings.empty());
   arch::Arch earlier = *arch::find("sm_90");  // what is there before sm_90 is there on it, too
   earlier.primitives = "sm80";
   for (const std::string_view text : texts)

@@ -25,6 +25,9 @@ std::string code_arch() {
   tj::testing::skip("no arch of the family is for " + info.name);
 }
 
+/// From compute capability 8.9 on.
+bool has_narrow_products(const tj::arch::Arch& arch) { return arch.device_major * 10 + arch.device_minor >= 89; }
+
 }  // namespace
 
 TEST_CASE("matrices of a warp and copies by threads on a device") {
@@ -35,6 +38,7 @@ TEST_CASE("matrices of a warp and copies by threads on a device") {
     CAPTURE(primitives);
     const auto make = [&](std::string_view text) { return PrimitiveUnit::on_device(text, primitives, arch); };
     tj::testing::check_products(make);
+    if (has_narrow_products(*tj::arch::find(arch))) tj::testing::check_narrow_products(make);
     tj::testing::check_matrix_loads(make);
     tj::testing::check_tile_places(make);
     tj::testing::check_copy_sizes(make);

@@ -107,6 +107,9 @@ using MakeUnit = std::function<PrimitiveUnit(std::string_view text)>;
 
 // Defined in warp_matrix_checks.cpp and thread_copies_checks.cpp; by doctest's assertions.
 void check_products(const MakeUnit& make);
+/// Of e4m3, on archs that have such an instruction: every finite byte, whole numbers exactly, NaN, and what a sum loses
+/// at most (narrow_matrix_checks.cpp).
+void check_narrow_products(const MakeUnit& make);
 void check_matrix_loads(const MakeUnit& make);
 void check_tile_places(const MakeUnit& make);
 void check_copy_sizes(const MakeUnit& make);

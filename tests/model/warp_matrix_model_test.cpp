@@ -22,6 +22,13 @@ TEST_CASE("fragments and products are those of the matrices, whichever way eithe
   }
 }
 
+TEST_CASE("products of e4m3 are those of what its bytes mean, subnormal numbers and NaN too") {
+  for (const char* arch : {"sm_89", "sm_120a"}) {
+    CAPTURE(arch);
+    tj::testing::check_narrow_products(on(arch));
+  }
+}
+
 TEST_CASE("each lane gets its two elements of each matrix, straight and transposed, and stores are the way back") {
   for (const char* arch : {"sm_80", "sm_90", "sm_121a"}) {
     CAPTURE(arch);
@@ -57,6 +64,10 @@ TJ_KERNEL(kernel, 32, Params, p) {
     case 5:
       if (lane_index() != 3) load_matrices(base, four);
       break;
+    case 6:
+      if (lane_index() == 13) mma_m16n8k32(E4m3{}, d, four, 0, 0);
+      else mma_m16n8k16(F16{}, d, four, 0, 0);
+      break;
   }
 }
 )";
@@ -70,6 +81,7 @@ TEST_CASE("misuse is reported with the lane that is wrong") {
   CHECK(contains(message(1), "out of bounds"));
   CHECK(contains(message(2), "lane 7: asks for 2 transposed matrices, lane 0 for 2"));
   CHECK(contains(message(3), "lane 9: multiplies elements of another type"));
+  CHECK(contains(message(6), "lane 13: multiplies elements of another type"));
   CHECK(contains(message(4), "all 32 lanes must execute the same"));
   CHECK(outcome_of([&] { unit.run("kernel", 5, 32); }).code == Code::deadlock);
 }

@@ -67,6 +67,12 @@ TJ_DEVICE void mma_m16n8k16(Tag tag, float (&d)[4], const u32 (&a)[4], u32 b0, u
   detail::api.mma(&instruction);
 }
 
+/// The same of e4m3, with 32 of K: fragments as on the device.
+TJ_DEVICE void mma_m16n8k32(E4m3 tag, float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  const tj_model_mma instruction = {detail::element(tag), d, a, {b0, b1}};
+  detail::api.mma(&instruction);
+}
+
 /// On devices, what follows from the value is computed after this.
 TJ_DEVICE void hold(int&) {}
 

@@ -22,23 +22,23 @@ struct Fetcher {
 
 /// A block of `Across` elements of each of `Down` rows: parts of RowBytes one after the other. A thread brings 16 bytes
 /// of a row, then the same of rows further down; neighbours bring a row together. end: behind the last row that counts.
-template <int RowBytes, int Across, int Down, int Threads>
+template <int ElementBytes, int RowBytes, int Across, int Down, int Threads>
 TJ_DEVICE void fetch_block(const Operand& operand, int batch, int down, int end, int across, u32 slot, u32 thread) {
-  constexpr int kPieces = RowBytes / 16, kColumns = RowBytes / 2, kAtOnce = Threads / kPieces,
-                kRounds = (Down + kAtOnce - 1) / kAtOnce;
+  constexpr int kPieces = RowBytes / 16, kColumns = RowBytes / ElementBytes, kPiece = 16 / ElementBytes,
+                kAtOnce = Threads / kPieces, kRounds = (Down + kAtOnce - 1) / kAtOnce;
   static_assert(Across % kColumns == 0 && Threads % kPieces == 0 && kAtOnce % 8 == 0,
                 "a thread keeps its place in the swizzle");
   const int row = static_cast<int>(thread) / kPieces, piece = static_cast<int>(thread) % kPieces;
   const u32 place = dev::piece_address<RowBytes>(slot, static_cast<u32>(row), static_cast<u32>(piece));
   const int left = end - down - row;  // rows from this thread's first on
-  const long long step = kAtOnce * operand.stride_down;
+  const long long step = kAtOnce * operand.stride_down * ElementBytes;
 #pragma unroll
   for (int part = 0; part < Across / kColumns; ++part) {
-    const int column = across + part * kColumns + piece * 8;
-    const u32 present = static_cast<u32>(max(0, min(8, operand.across - column))) * 2;
+    const int column = across + part * kColumns + piece * kPiece;
+    const u32 present = static_cast<u32>(max(0, min(kPiece, operand.across - column)) * ElementBytes);
     // An address where nothing is present is outside the operand, and is not read.
-    const auto* from = static_cast<const unsigned short*>(operand.data) + batch * operand.stride_batch +
-                       (down + row) * operand.stride_down + column;
+    const auto* from = static_cast<const unsigned char*>(operand.data) +
+                       (batch * operand.stride_batch + (down + row) * operand.stride_down + column) * ElementBytes;
 #pragma unroll 8  // more would take the registers of those who multiply
     for (int round = 0; round < kRounds; ++round) {
       const int further = round * kAtOnce;
@@ -52,12 +52,13 @@ TJ_DEVICE void fetch_block(const Operand& operand, int batch, int down, int end,
 
 template <class C, bool MnMajor, int Rows>
 TJ_DEVICE void fetch_operand(const Fetcher<C>& fetcher, const Operand& operand, int batch, int row, Depth k, u32 slot) {
+  constexpr int kBytes = dev::kElementBytes<typename C::Element>;
   if constexpr (MnMajor)
-    fetch_block<kRowBytes<C, true>, Rows, C::kBlockK, 32 * C::kFetchingWarps>(
+    fetch_block<kBytes, kRowBytes<C, true>, Rows, C::kBlockK, 32 * C::kFetchingWarps>(
         operand, batch, k.begin, depth_end<C>(operand.down, k), row, slot, fetcher.thread);
   else
-    fetch_block<kRowBytes<C, false>, C::kBlockK, Rows, 32 * C::kFetchingWarps>(operand, batch, row, operand.down,
-                                                                               k.begin, slot, fetcher.thread);
+    fetch_block<kBytes, kRowBytes<C, false>, C::kBlockK, Rows, 32 * C::kFetchingWarps>(
+        operand, batch, row, operand.down, k.begin, slot, fetcher.thread);
 }
 /// Both, one behind the other in the slot.
 template <class C>

@@ -68,6 +68,11 @@ enum Store : int {
   kRows = 2     ///< through shared memory by a warp of its own, wherever rows begin
 };
 
+/// Strides of scales of blocks, in scales or words.
+struct ScaleStrides {
+  long long batch, row, block;
+};
+
 struct Params {
   /// Rank 4: the contiguous dimension, the other one, batch, 1. d's is read by kernels with Store::kCopied.
   TensorMap a, b, d;
@@ -102,7 +107,11 @@ struct Params {
   int group_count;
   Divisor by_columns, by_box;  ///< likewise: column_tiles, a_box
   int k;                       ///< of all groups; read by kernels with kGroupDepths
-  BlockScales d_scales;        ///< written by kernels whose Output is e4m3
+  union {
+    BlockScales d_scales;  ///< written by kernels whose Output is e4m3
+    ScaleStrides
+        scale_strides[2];  ///< of scale_a and scale_b: read by other kernels with kScales whose threads read these
+  };
   const unsigned* end_params;  ///< numbers that a user's text reads, and the place of the last of them (own_end.cuh)
   unsigned last_end_param;
 };

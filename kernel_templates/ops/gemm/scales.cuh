@@ -15,12 +15,6 @@ inline constexpr int kScaleBlocks = Factors<C>::kScaleBlocks;
 template <class C>
 inline constexpr bool kScalesColumns = C::kScales == kScaledRows;
 
-/// Are scales exponents of two, of 8 bits, four blocks' in a word?
-template <class C, class = void>
-inline constexpr bool kPacked = false;
-template <class C>
-inline constexpr bool kPacked<C, decltype(void(C::kPackedScales))> = C::kPackedScales;
-
 /// Scales of `Rows` rows in a slot, in words. Where K is contiguous, a box begins at a multiple of four words, as the
 /// copy engine takes no other place.
 template <bool KMajor, bool Packed, int Rows, int Blocks>
@@ -37,13 +31,10 @@ struct ScaleBox {
 /// The scale of block `block` of K in the word at an address.
 template <class C>
 TJ_DEVICE float scale_at(u32 address, int block) {
-  if constexpr (kPacked<C>) {
-    const u32 exponent = dev::load_shared<u32>(address) >> block % kPackedBlocks * 8 & 0xffu;
-    // 0 is 2^-127, whose bits are those of a fraction alone, and 255 a NaN.
-    return dev::number_of(exponent << 23 | (exponent % 255u == 0 ? 1u << 22 : 0u));
-  } else {
+  if constexpr (kPacked<C>)
+    return packed_scale(dev::load_shared<u32>(address), block);
+  else
     return dev::load_shared<float>(address);
-  }
 }
 /// Rows that a box brings before the tile: up to three, where M is contiguous and a tile may begin at any row.
 template <class C>

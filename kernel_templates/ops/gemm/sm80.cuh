@@ -13,12 +13,36 @@ namespace tj::ops::gemm {
 
 inline constexpr int kMatrix = 16;  ///< rows, columns and depth of what four matrices of shared memory make
 
+/// Rows that a warp has of a tile, in blocks of sixteen, and columns.
+template <class C>
+inline constexpr int kWarpRows = C::kBlockM / C::kWarpsM / kMatrix;
+template <class C>
+inline constexpr int kWarpColumns = C::kBlockN / C::kWarpsN;
+
+/// Scales of an iteration's block of K for a thread: of its rows, and of each of its columns or all of them together.
+template <class C, bool = kScaled<C>>
+struct Factors {};
+template <class C>
+struct Factors<C, true> {
+  static constexpr int kRightScales = C::kScales == kScaledRows ? kWarpColumns<C> / 4 : 1;
+  float left_scales[2 * kWarpRows<C>], right_scales[kRightScales];
+};
+/// The further registers of e4m3: an iteration's sums of half of a warp's columns, and alpha times the scales of all of
+/// a and b.
+template <class C, bool = kPromotes<C>>
+struct Partial {};
+template <class C>
+struct Partial<C, true> : Factors<C> {
+  float partial[kWarpRows<C>][kWarpColumns<C> / 16][4];
+  float factor;
+};
+
 /// The warps of the block, each with its piece of the tile. A thread holds rows lane / 4 and lane / 4 + 8 of each
 /// sixteen, columns 8j + 2(lane % 4) + {0, 1}.
 template <class C_>
-struct Consumer {
+struct Consumer : Partial<C_> {
   using C = C_;
-  static constexpr int kRowBlocks = C::kBlockM / C::kWarpsM / kMatrix, kColumns = C::kBlockN / C::kWarpsN;
+  static constexpr int kRowBlocks = kWarpRows<C>, kColumns = kWarpColumns<C>;
   const Params& params;
   const int warp;
   int lane;
@@ -42,21 +66,40 @@ struct Consumer {
 /// The factor of the sums.
 template <class C>
 TJ_DEVICE float product_factor(const Consumer<C>& consumer) {
-  return consumer.params.alpha;
+  if constexpr (kPromotes<C>)
+    return consumer.factor;
+  else
+    return consumer.params.alpha;
 }
 
-template <class C>
-TJ_DEVICE void begin(Consumer<C>& consumer, const Tile&) {
+template <int Rows, int Groups>
+TJ_DEVICE void clear(float (&sums)[Rows][Groups][4]) {
 #pragma unroll
-  for (int block = 0; block < Consumer<C>::kRowBlocks; ++block) {
+  for (int block = 0; block < Rows; ++block) {
 #pragma unroll
-    for (int at = 0; at < Consumer<C>::kColumns / 2; ++at) consumer.sums[block][at / 4][at % 4] = 0.0f;
+    for (int at = 0; at < 4 * Groups; ++at) sums[block][at / 4][at % 4] = 0.0f;
   }
 }
+template <class C>
+TJ_DEVICE void begin(Consumer<C>& consumer, const Tile& tile) {
+  if constexpr (kPromotes<C>) consumer.factor = tensor_factor<C>(consumer.params, tile);
+  clear(consumer.sums);
+}
+template <class Tag>
+TJ_DEVICE void multiply_words(Tag tag, float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  if constexpr (dev::kElementBytes<Tag> == 1)
+    dev::mma_m16n8k32(tag, d, a, b0, b1);
+  else
+    dev::mma_m16n8k16(tag, d, a, b0, b1);
+}
 
-/// The places of an operand's blocks of 16 of M or N by 16 of K for a warp. The slot has room for `Rows` of M or N, of
-/// which the warp has `Own`. A lane names a row of eight elements in each block: a row of M or N in a K-major operand,
-/// else a row of K.
+/// Steps of 32 bytes of K in an iteration.
+template <class C>
+inline constexpr int kSteps = C::kBlockK * dev::kElementBytes<typename C::Element> / (2 * kMatrix);
+
+/// The places of an operand's blocks of 16 of M or N by 32 bytes of K for a warp; k counts pairs of bytes. The slot has
+/// room for `Rows` of M or N, of which the warp has `Own`. A lane names a row of 16 bytes in each block: a row of M or
+/// N in a K-major operand, else a row of K.
 template <class C, bool MnMajor, int Rows, int Own>
 struct Blocks {
   static constexpr int kBytes = kRowBytes<C, MnMajor>, kColumns = kBytes / 2,
@@ -102,13 +145,13 @@ TJ_DEVICE void load_right(const RightBlocks<C>& b, int block, int k, u32 (&words
     dev::load_matrices(b.at(block, k), words);
 }
 
-/// sums += a b^T for steps `First` to `Last` - 1 of 16 of K. While sixteen columns are multiplied, the next sixteen are
-/// loaded. Rows of the next 16 of K take the place of those before as soon as these have met the last columns, also of
-/// a step that another call multiplies. So little is under way at once that a thread has room for its sums.
-template <int First, int Last, class C>
-TJ_DEVICE void multiply(Consumer<C>& consumer, u32 slot) {
-  constexpr int kSteps = C::kBlockK / kMatrix, kRows = Consumer<C>::kRowBlocks,
-                kAcross = Consumer<C>::kColumns / kMatrix;
+/// sums += a b^T for steps `First` to `Last` - 1 of 32 bytes of K, and for `Across` blocks of sixteen columns from
+/// block `From` on. While sixteen columns are multiplied, the next sixteen are loaded. Rows of the next step take the
+/// place of those before as soon as these have met the last columns, also of a step that another call multiplies. So
+/// little is under way at once that a thread has room for its sums.
+template <int First, int Last, int From, int Across, class C>
+TJ_DEVICE void multiply(Consumer<C>& consumer, float (&sums)[kWarpRows<C>][2 * Across][4], u32 slot) {
+  constexpr int kRows = Consumer<C>::kRowBlocks;
   const LeftBlocks<C> a(slot, consumer.row(0), C::kLeftMn ? dev::across_row() : dev::down_row(),
                         C::kLeftMn ? dev::across_piece() : dev::down_piece());
   const RightBlocks<C> b(slot + kLeftBytes<C>, consumer.column(), C::kRightMn ? dev::down_row() : dev::across_row(),
@@ -117,31 +160,35 @@ TJ_DEVICE void multiply(Consumer<C>& consumer, u32 slot) {
   u32(&left)[kRows][4] = consumer.left;
   u32(&right)[2][4] = consumer.right;
   if constexpr (First == 0) {
-    load_right<C>(b, 0, 0, right[0]);
+    load_right<C>(b, From, 0, right[0]);
 #pragma unroll
     for (int r = 0; r < kRows; ++r) load_left<C>(a, r, 0, left[r]);
   }
 #pragma unroll
-  for (int at = First * kAcross; at < Last * kAcross; ++at) {
-    const int step = at / kAcross, j = at % kAcross, next = at + 1;
-    if (next < kSteps * kAcross) load_right<C>(b, next % kAcross, next / kAcross * kMatrix, right[next % 2]);
+  for (int at = First * Across; at < Last * Across; ++at) {
+    const int step = at / Across, j = at % Across, next = at + 1;
+    if (next < kSteps<C> * Across) load_right<C>(b, From + next % Across, next / Across * kMatrix, right[next % 2]);
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      dev::mma_m16n8k16(tag, consumer.sums[r][2 * j], left[r], right[at % 2][0], right[at % 2][1]);
-      dev::mma_m16n8k16(tag, consumer.sums[r][2 * j + 1], left[r], right[at % 2][2], right[at % 2][3]);
-      if (j + 1 == kAcross && step + 1 < kSteps) load_left<C>(a, r, (step + 1) * kMatrix, left[r]);
+      multiply_words(tag, sums[r][2 * j], left[r], right[at % 2][0], right[at % 2][1]);
+      multiply_words(tag, sums[r][2 * j + 1], left[r], right[at % 2][2], right[at % 2][3]);
+      if (j + 1 == Across && step + 1 < kSteps<C>) load_left<C>(a, r, (step + 1) * kMatrix, left[r]);
     }
   }
 }
+/// Sixteens of columns of a warp.
+template <class C>
+inline constexpr int kAcross = kWarpColumns<C> / kMatrix;
+
 /// An iteration in two nodes, so that the schedule can place what else the warps issue in its middle.
 template <class C>
 TJ_DEVICE void mma_first(Consumer<C>& consumer, const Tile&, int, u32 slot) {
-  multiply<0, C::kBlockK / kMatrix / 2>(consumer, slot);
+  multiply<0, kSteps<C> / 2, 0, kAcross<C>>(consumer, consumer.sums, slot);
 }
 /// Follows mma_first of the same iteration, which has loaded what it begins with.
 template <class C>
 TJ_DEVICE void mma_second(Consumer<C>& consumer, const Tile&, int, u32 slot) {
-  multiply<C::kBlockK / kMatrix / 2, C::kBlockK / kMatrix>(consumer, slot);
+  multiply<kSteps<C> / 2, kSteps<C>, 0, kAcross<C>>(consumer, consumer.sums, slot);
 }
 
 }  // namespace tj::ops::gemm

@@ -15,9 +15,6 @@ namespace tj::ops::gemm {
 inline constexpr int kMatrixK = 16;      ///< of 16-bit elements
 inline constexpr int kMatrixBytes = 32;  ///< of K, of any elements
 
-template <class C>
-inline constexpr bool kPromotes = dev::kElementBytes<typename C::Element> == 1;
-
 /// Pieces of a consumer's columns: each is a product of its own, whose sums are added while the next one multiplies.
 template <class C, class = void>
 inline constexpr int kPieces = 1;
@@ -28,12 +25,6 @@ template <class C, class = void>
 inline constexpr bool kInTurn = false;
 template <class C>
 inline constexpr bool kInTurn<C, decltype(void(C::kInTurn))> = C::kInTurn;
-/// Are an iteration's sums multiplied by scales of blocks?
-template <class C, class = void>
-inline constexpr bool kScaled = false;
-template <class C>
-inline constexpr bool kScaled<C, decltype(void(C::kScales))> = true;
-
 /// The registers of a consumer for an iteration's scales of blocks: for each block of K and each part of its columns
 /// that has one scale of b, the factors of a thread's two rows. Where each column has a scale, the rows' scales alone.
 template <class C, bool = kScaled<C>>
@@ -92,16 +83,6 @@ struct Consumer : Partial<C_> {
 };
 
 // ---- one consumer ---------------------------------------------------------------------------------------------------
-/// Early, so that the tile's end does not wait for them. Without iterations the scales are no more read than a and b
-/// are.
-template <class C>
-TJ_DEVICE void read_scales(Consumer<C>& consumer, const Tile& tile) {
-  const Params& params = consumer.params;
-  consumer.factor = params.alpha;
-  if (tile.trip_count == 0) return;
-  if (params.scale_a != nullptr) consumer.factor *= dev::load_global(params.scale_a);
-  if (params.scale_b != nullptr) consumer.factor *= dev::load_global(params.scale_b);
-}
 /// The factor of the sums.
 template <class C>
 TJ_DEVICE float product_factor(const Consumer<C>& consumer) {
@@ -117,7 +98,7 @@ TJ_DEVICE float product_factor(const Consumer<C>& consumer) {
 template <class C>
 TJ_DEVICE void begin(Consumer<C>& consumer, const Tile& tile) {
   if constexpr (C::kAddC) prefetch_addends(consumer, tile);
-  if constexpr (kPromotes<C>) read_scales(consumer, tile);
+  if constexpr (kPromotes<C>) consumer.factor = tensor_factor<C>(consumer.params, tile);
 #pragma unroll
   for (int block = 0; block < Consumer<C>::kRowBlocks; ++block) {
 #pragma unroll

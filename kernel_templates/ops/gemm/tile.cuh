@@ -80,6 +80,20 @@ struct AddedElement<dev::E4m3, dev::E4m3> {
 template <class C>
 using Added = typename AddedElement<typename C::Element, typename C::Output>::Type;
 
+/// Are sums of some of K added to others in f32? Matrix units keep 13 bits of fraction of sums of 8-bit products.
+template <class C>
+inline constexpr bool kPromotes = dev::kElementBytes<typename C::Element> == 1;
+/// Are an iteration's sums multiplied by scales of blocks?
+template <class C, class = void>
+inline constexpr bool kScaled = false;
+template <class C>
+inline constexpr bool kScaled<C, decltype(void(C::kScales))> = true;
+/// Are those exponents of two, of 8 bits, four blocks' in a word?
+template <class C, class = void>
+inline constexpr bool kPacked = false;
+template <class C>
+inline constexpr bool kPacked<C, decltype(void(C::kPackedScales))> = C::kPackedScales;
+
 /// How rows are told which matrix of b is theirs: groups.cuh has the kinds but none.
 template <class C, class = void>
 inline constexpr int kGroups = kNoGroups;
@@ -114,6 +128,23 @@ struct Tile {
   GroupPlace place;             ///< likewise: where the search for the next tile's group begins
   int depth_begin, depth_end;   ///< of kernels with kGroupDepths: the group's part of K
 };
+
+/// The factor of a tile's sums: alpha and the scales of all of a and of b. To be asked for early, so that the tile's
+/// end does not wait. Without iterations scales are no more read than a and b are.
+template <class C>
+TJ_DEVICE float tensor_factor(const Params& params, const Tile& tile) {
+  float factor = params.alpha;
+  if (kScaled<C> || tile.trip_count == 0) return factor;
+  if (params.scale_a != nullptr) factor *= dev::load_global(params.scale_a);
+  if (params.scale_b != nullptr) factor *= dev::load_global(params.scale_b);
+  return factor;
+}
+/// The scale of block `block` of K in its word of exponents. 0 is 2^-127, whose bits are those of a fraction alone, and
+/// 255 a NaN.
+TJ_DEVICE float packed_scale(u32 word, int block) {
+  const u32 exponent = word >> block % kPackedBlocks * 8 & 0xffu;
+  return dev::number_of(exponent << 23 | (exponent % 255u == 0 ? 1u << 22 : 0u));
+}
 
 /// The row behind the last one of d that the tile's rows may be.
 template <class C>

@@ -65,9 +65,9 @@ class Multiplier {
   /// Lanes that hold each element of an operand.
   double operand_copies() const { return way_ == Way::wave ? arch_.fact("operand_copies") : 1; }
   /// loaded_bytes: that all warps together load of operands.
-  Work work(double flops, double loaded_bytes) const {
+  Work work(double flops, double loaded_bytes, int element_bytes = 2) const {
     Work work;
-    work.matrix = flops / flops_per_cycle();
+    work.matrix = flops / flops_per_cycle(element_bytes);
     work.shared = loaded_bytes * operand_copies() / arch_.fact("shared_bytes_per_cycle");
     if (way_ == Way::wave && arch_.has_fact("matrix_lane_share"))
       work.alu = work.matrix * arch_.fact("matrix_lane_share");

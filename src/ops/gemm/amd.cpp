@@ -92,7 +92,7 @@ class Builder : GemmWarpsBuilder {
     busy(mma, products);
     mma.reservations = {of("TC", each.matrix), of("LSU", loads)};
     mma.registers = lasting_registers(tile_, arch_);
-    multiply_and_store(handed, {std::move(mma)});
+    multiply_and_store(handed, {{std::move(mma)}});
     return candidate(iterations);
   }
 

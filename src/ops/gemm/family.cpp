@@ -93,9 +93,14 @@ void gemm_require_type(const GemmKernel& kernel, const arch::Arch& arch) {
   const GemmFamily& family = gemm_family(arch, op);
   const arch::Needs* needs = family.needs(arch, size_of(kernel.dtype));
   arch::require(arch, op, needs != nullptr ? *needs : *family.needs(arch, size_of(DType::f16)));
-  if (needs == nullptr)
-    refuse(op.data(), Code::unsupported,
-           cat("a.dtype is ", to_string(kernel.dtype), "; allowed on ", arch.name, ": f16, bf16"));
+  if (needs != nullptr) return;
+  const auto number = [&](const char* fact) { return static_cast<int>(arch.fact(fact)); };
+  refuse(op.data(), Code::unsupported,
+         cat("a.dtype is ", to_string(kernel.dtype), "; allowed on ", arch.name, ": f16, bf16",
+             arch.has_fact("other_8bit_bias")
+                 ? cat(", as its own 8-bit type is another one, of bias ", number("other_8bit_bias"),
+                       " with numbers up to ", number("other_8bit_largest"))
+                 : ""));
 }
 
 void gemm_require_end(const GemmKernel& kernel, const arch::Arch& arch) {

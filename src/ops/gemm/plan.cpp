@@ -67,6 +67,19 @@ void add_scales(const GemmArgs& args, const GemmTile& tile, LaunchPlan& plan) {
   if (gated) split_rows(plan.maps[plan.map_count - 1].desc, right_mn ? 0 : 1, false);
 }
 
+/// Where threads find scales of blocks.
+void add_scale_places(const GemmArgs& args, gemm::Params& p) {
+  p.scale_a = static_cast<const float*>(args.scale_a->data);
+  p.scale_b = static_cast<const float*>(args.scale_b->data);
+  if (args.scale_d) return;  // no such kernel quantises
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Tensor& scales = i == 0 ? *args.scale_a : *args.scale_b;
+    p.scale_strides[i].batch = batch_stride(scales, 3);
+    p.scale_strides[i].row = stride(scales, scales.rank - 2);
+    p.scale_strides[i].block = stride(scales, scales.rank - 1);
+  }
+}
+
 /// Makes the map of an operand that is not read one that the copy engine takes, whatever the operand's address and
 /// strides.
 void make_legal(support::TensorMapDesc& desc) {
@@ -203,6 +216,7 @@ void gemm_plan(const GemmArgs& args, const GemmChoice& choice, const GemmLaunch&
   p.wide_d = wide(args.d);
   if (args.scale_d) set_block_scales(p.d_scales, *args.scale_d, n, args.powers_of_two);
   add_epilogue(args, wide, p);
+  if (gemm_scales(args) != Scales::tensor) add_scale_places(args, p);
   p.m = static_cast<int>(sizes.m);
   p.n = static_cast<int>(n);
   p.bias_step = args.gate_interleaved ? 2 : 1;

@@ -2,6 +2,9 @@
 //
 //   load_ab (fetch_ab) -> mma_first -> mma_second -> store     by the copy engine, or by the threads of the role
 //   mma_second (i) -> mma_first (i+1)                          sums into one set of registers
+// e4m3: sums over 128 of K, of half of the columns at a time, are added to the tile's in f32, times scales of blocks:
+//   load_ab -> mma_low -> promote_low -> mma_high -> promote_high -> store
+//   bring_scales -> promote_low, promote_high (i) -> mma_low, bring_scales (i+1)
 // A product holds the warps that issue it. Copies have a role of their own, which runs ahead as far as the ring lets
 // it, also into the next tile. If the sums need its registers, one role does all.
 //
@@ -26,18 +29,46 @@ constexpr int kMostBlocksPerSm = 2;  // one multiplies while the other waits, or
 // multiply and one or two that copy.
 constexpr int kFetchingWarps = 2;
 // Registers that pieces of 32 x 96 take beside operand_registers when they have an addend, or MN-major operands (both
-// of them; one when threads copy). Without these, they spill up to 16, 136 and 116 bytes on sm_90 (nvcc 13.0).
+// of them; one when threads copy). Without these, they spill up to 16, 136 and 116 bytes on sm_90 (nvcc 13.0). With a
+// scale for each column, or scales of blocks and groups, pieces of e4m3 spill up to 180 bytes on sm_120a.
 constexpr int kMoreRegisters = 40;
 constexpr int kSquareColumns = 64;
-constexpr int kSmParts = 4;  // each has a quarter of the warps and of the registers: CUDA C++ Programming Guide,
-                             // compute capability 8.x and later
+constexpr int kScaleCycles = 40;  // estimate: of a thread that asks for its rows' and columns' scales of blocks
+constexpr int kSmParts = 4;       // each has a quarter of the warps and of the registers: CUDA C++ Programming Guide,
+                                  // compute capability 8.x and later
+
+constexpr const char* kNarrowRate = "matrix_flops_per_cycle_8bit";  // archs with an instruction for e4m3 have it
+
+arch::Needs with_narrow_elements(arch::Needs needs) {
+  needs.units.push_back("ALU");
+  needs.facts.insert(needs.facts.end(), {kNarrowRate, "f32_per_cycle"});
+  return needs;
+}
 
 // Every unit and fact that is read for the family; of copies those of whoever brings them.
 const arch::Needs& kByEngine = support::lasting(gemm_warp_needs("sm80", {"copy_latency_cycles", "copy_cycles_per_kb"}));
 const arch::Needs& kByThreads =
     support::lasting(gemm_warp_needs("sm80", {"thread_copy_latency_cycles", "thread_copy_cycles_per_kb"}));
+const arch::Needs& kNarrowByEngine = support::lasting(with_narrow_elements(kByEngine));
+const arch::Needs& kNarrowByThreads = support::lasting(with_narrow_elements(kByThreads));
+
+bool multiplies(const arch::Arch& arch, int element_bytes) { return element_bytes == 2 || arch.has_fact(kNarrowRate); }
+
+const arch::Needs* needs_of(const arch::Arch& arch, int element_bytes) {
+  if (!multiplies(arch, element_bytes)) return nullptr;
+  const bool by_engine = Copier::into_rings(arch).by_engine();
+  if (element_bytes == 1) return by_engine ? &kNarrowByEngine : &kNarrowByThreads;
+  return by_engine ? &kByEngine : &kByThreads;
+}
+
+/// With a scale for each column and groups, eight warps have no register to spare (ptxas 13.0: 16 bytes spill on
+/// sm_120a).
+bool fits(const GemmTile& tile, const GemmKernel& kernel) {
+  return gemm_warps_fit(tile, kernel) && (kernel.scales != Scales::row || gemm_warps(tile).count() <= kSmParts);
+}
 
 int blocks_per_sm(const GemmTile& tile, const arch::Arch& arch) {
+  if (!multiplies(arch, tile.element_bytes)) return 0;
   const int warps = gemm_warps(tile).count();
   if (warps == 0 || (gemm_large_pieces(tile) && !Copier::into_rings(arch).by_engine())) return 0;
   for (int blocks = kMostBlocksPerSm; blocks > 0; --blocks) {
@@ -73,7 +104,16 @@ class Builder : GemmWarpsBuilder {
     graph_.includes.emplace_back(copier_.by_engine() ? "ops/gemm/load.cuh" : "ops/gemm/fetch.cuh");
     constant("kFetchingWarps", copying_);
     const int copied = copy();
-    multiply_and_store(copied, {half("mma_first", 0), half("mma_second", product_registers())});
+    if (tile_.promotes()) {
+      graph_.includes.emplace_back("ops/gemm/warp_e4m3.cuh");
+      const Nodes nodes = multiply_and_store(copied, {{half("mma_low", 0)},
+                                                      {promotion("promote_low"), false},
+                                                      {half("mma_high", product_registers())},
+                                                      {promotion("promote_high"), false}});
+      if (kernel_.scales != Scales::tensor) bring_scales(nodes);
+    } else {
+      multiply_and_store(copied, {{half("mma_first", 0)}, {half("mma_second", product_registers())}});
+    }
     Candidate made = candidate(iterations);
     made.one_role = !apart_;
     return made;
@@ -114,9 +154,12 @@ class Builder : GemmWarpsBuilder {
   int product_registers() const {
     const int threads = warps_.count() * arch_.warp_size;
     const bool mn = copier_.by_engine() ? kernel_.left_mn && kernel_.right_mn : kernel_.left_mn || kernel_.right_mn;
-    const bool more = tile_.block_n / warps_.n > kSquareColumns || kernel_.add_c || mn;
-    const int registers = tile_.block_m * tile_.block_n / threads + static_cast<int>(arch_.fact("operand_registers")) +
-                          (more ? kMoreRegisters : 0);
+    const bool scales =
+        kernel_.scales == Scales::row || (kernel_.scales == Scales::block && kernel_.groups != Groups::none);
+    const bool more = tile_.block_n / warps_.n > kSquareColumns || kernel_.add_c || mn || scales;
+    const int sums = tile_.block_m * tile_.block_n / threads;
+    const int registers = (tile_.promotes() ? sums + sums / 2 : sums) +
+                          static_cast<int>(arch_.fact("operand_registers")) + (more ? kMoreRegisters : 0);
     return apart_ ? registers : std::min(registers, most_registers_);  // in one role less is under way at once
   }
   /// The unit is an SM's, the warps are a block's: beside another block's their products last longer. What copies bring
@@ -129,6 +172,25 @@ class Builder : GemmWarpsBuilder {
     busy(n, up_half(iteration()));
     n.registers = registers;
     return n;
+  }
+
+  /// Sums of 8-bit elements over 128 of K, of half of the columns, are added to others.
+  Node promotion(const char* body) const {
+    Node promote = single("Consumer", body, warps_.count());
+    const int adds = cycles(static_cast<double>(tile_.block_m) * tile_.block_n / 2 / arch_.fact("f32_per_cycle"));
+    busy(promote, beside_ * adds);
+    promote.reservations = {of("ALU", adds)};
+    return promote;
+  }
+  /// Scales of blocks come out of memory while an iteration's products are under way.
+  void bring_scales(const Nodes& nodes) {
+    Node bring = single("Consumer", "bring_scales", warps_.count());
+    busy(bring, kScaleCycles);
+    bring.latency = cycles(copier_.latency_cycles());
+    const int brought = add(std::move(bring)), low = nodes.steps[1], high = nodes.steps[3];
+    edge(nodes.begin, brought, 0, 0, false);
+    then(brought, low);
+    then(high, brought, 1);
   }
 
   const Copier copier_;
@@ -151,11 +213,8 @@ std::vector<Candidate> candidates(const GemmKernel& kernel, const arch::Arch& ar
 const GemmFamily& gemm_sm80() {
   static constexpr GemmFamily family = {
       .arch_family = "sm80",
-      .needs =
-          [](const arch::Arch& arch, int element_bytes) {
-            return element_bytes != 2 ? nullptr : Copier::into_rings(arch).by_engine() ? &kByEngine : &kByThreads;
-          },
-      .fits = gemm_warps_fit,
+      .needs = needs_of,
+      .fits = fits,
       .blocks_per_sm = blocks_per_sm,
       .copy_rates = [](const arch::Arch& arch) { return gemm_copy_rates(Copier::into_rings(arch)); },
       .iteration_cycles = [](const GemmTile& tile, const arch::Arch& arch,

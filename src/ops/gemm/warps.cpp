@@ -19,10 +19,21 @@ struct Shared {
 // with its area. Rows are finished 32 columns at a time. Pieces of 64 x 96 load a sixth less, and a block of eight
 // copies least for its products. Beside their sums, registers hold only what K-major operands, a copy by one thread and
 // a plain end take (nvcc 13.0: else spills, 4 to 112 bytes).
-constexpr Shared kShared[] = {{{128, 256, 64}, {2, 4}}, {{128, 192, 64}, {4, 2}}, {{128, 128, 64}, {2, 2}},
-                              {{64, 256, 64}, {1, 4}},  {{128, 64, 64}, {2, 2}},  {{64, 128, 64}, {2, 2}},
-                              {{64, 64, 128}, {2, 2}},  {{64, 32, 128}, {4, 1}},  {{16, 64, 128}, {1, 2}},
-                              {{128, 128, 32}, {2, 2}}, {{128, 256, 32}, {2, 4}}, {{256, 192, 32}, {4, 2}}};
+constexpr Shared kShared[] = {{{128, 256, 64}, {2, 4}},
+                              {{128, 192, 64}, {4, 2}},
+                              {{128, 128, 64}, {2, 2}},
+                              {{64, 256, 64}, {1, 4}},
+                              {{128, 64, 64}, {2, 2}},
+                              {{64, 128, 64}, {2, 2}},
+                              {{64, 64, 128}, {2, 2}},
+                              {{64, 32, 128}, {4, 1}},
+                              {{16, 64, 128}, {1, 2}},
+                              {{128, 128, 32}, {2, 2}},
+                              {{128, 256, 32}, {2, 4}},
+                              {{256, 192, 32}, {4, 2}},
+                              // 8-bit elements: each piece has half of its sums again.
+                              {{128, 128, 128, 1, 1, 1}, {2, 4}},
+                              {{64, 128, 128, 1, 1, 1}, {1, 4}}};
 
 constexpr int kSquarePiece = 64 * 64;
 // The factor by which an iteration of warps' products is longer where copies go out only one ahead of it: 128 x 128 x
@@ -58,11 +69,12 @@ int gemm_warp_slots(const GemmTile& tile, const arch::Arch& arch, int blocks_per
 
 GemmWarpCycles gemm_warp_cycles(const GemmTile& tile, const arch::Arch& arch) {
   const GemmWarps warps = gemm_warps(tile);
-  const double rows =
-      static_cast<double>(tile.block_m) / warps.m + static_cast<double>(tile.block_n) / warps.n;  // that a warp loads
+  const int turns = tile.promotes() ? 2 : 1;  // rows of a come once for each half of the columns
+  const double rows = static_cast<double>(turns * tile.block_m) / warps.m +
+                      static_cast<double>(tile.block_n) / warps.n;  // that a warp loads
   const double bytes = rows * tile.block_k * tile.element_bytes * warps.count();
   const double flops = 2.0 * tile.block_m * tile.block_n * tile.block_k;
-  const Work work = Multiplier(Multiplier::Way::warp, arch).work(flops, bytes);
+  const Work work = Multiplier(Multiplier::Way::warp, arch).work(flops, bytes, tile.element_bytes);
   return {cycles(work.matrix), cycles(work.shared),
           cycles(static_cast<double>(gemm_slot_bytes(tile)) / arch.fact("shared_bytes_per_cycle"))};
 }

@@ -2,7 +2,8 @@
 // who copies.
 //
 //   ab -> mma -> store            whatever hands on a slot of both operands: a copy into the ring, or a put
-//   mma (i) -> mma (i+1)          sums into one set of registers; a product may be in parts, one after the other
+//   mma (i) -> mma (i+1)          sums into one set of registers; a product may be in parts, one after the other, and
+//                                 between them sums may be added to others
 //
 // Decides the role that multiplies and what binds its products. Copies, costs and registers are the families'
 // (sm80.cpp, amd.cpp). Invariant: one product reads both operands, so they come and go together, in value 0.
@@ -25,17 +26,28 @@ class GemmWarpsBuilder : protected GemmBuilder {
     constant("kWarpsN", warps_.n);
   }
 
+  /// What the consumers do in an iteration, one after the other; products read the slot.
+  struct Step {
+    Node node;
+    bool reads = true;
+  };
+  struct Nodes {
+    int begin;  ///< of a tile
+    std::vector<int> steps;
+  };
   /// copied: the node that hands on a slot.
-  void multiply_and_store(int copied, std::vector<Node> parts) {
-    const int begin = add(single("Consumer", "begin", warps_.count(), Scope::tile_begin));
-    std::vector<int> mma;
-    for (Node& part : parts) mma.push_back(add(std::move(part)));
+  Nodes multiply_and_store(int copied, std::vector<Step> steps) {
+    Nodes made = {add(single("Consumer", "begin", warps_.count(), Scope::tile_begin)), {}};
+    for (Step& step : steps) made.steps.push_back(add(std::move(step.node)));
+    const int first = made.steps.front(), last = made.steps.back();
     const int store = add(single("Consumer", "store", warps_.count(), Scope::tile_end));
-    edge(begin, mma.front(), 0, 0, false);
-    for (const int part : mma) then(copied, part, 0, 0);
-    for (std::size_t part = 1; part < mma.size(); ++part) then(mma[part - 1], mma[part]);
-    then(mma.back(), mma.front(), 1);
-    then(mma.back(), store);
+    edge(made.begin, first, 0, 0, false);
+    for (std::size_t i = 0; i < steps.size(); ++i)
+      if (steps[i].reads) then(copied, made.steps[i], 0, 0);
+    for (std::size_t i = 1; i < steps.size(); ++i) then(made.steps[i - 1], made.steps[i]);
+    then(last, first, 1);
+    then(last, store);
+    return made;
   }
 
   const GemmWarps warps_;

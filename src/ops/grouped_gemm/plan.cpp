@@ -51,8 +51,9 @@ void grouped_gemm_plan(const GroupedGemmArgs& args, const GemmChoice& choice, co
   p.a_box = gemm_box(expected.m, tile.block_m, tile.cluster_n, launch.skips);
   if (support::TensorMapDesc* map = map_at(plan, offsetof(gemm::Params, a)))
     map->box[1] = static_cast<std::uint32_t>(p.a_box);
-  if (const GemmKernel kernel = grouped_gemm_kind(args); gemm_rows_before(kernel) > 0)
-    map_at(plan, offsetof(gemm::Params, left_scales))->box[0] += static_cast<std::uint32_t>(gemm_rows_before(kernel));
+  if (const int before = gemm_rows_before(grouped_gemm_kind(args)); before > 0)
+    if (support::TensorMapDesc* map = map_at(plan, offsetof(gemm::Params, left_scales)))
+      map->box[0] += static_cast<std::uint32_t>(before);
   const bool counts = args.grouping == Grouping::counts;
   const int rows = tile.block_m * tile.cluster_m;
   const std::int64_t tiles =

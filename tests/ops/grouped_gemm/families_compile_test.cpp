@@ -44,6 +44,21 @@ TEST_CASE("warps' products of groups and those in tensor memory") {
         {"add-c", {"true"}}}},
       {"sm_100", {{"dtype", {"bf16"}}, {"groups", {"counts"}}, {"tile", {"64x32x128", "128x64x64"}}}},
       {"sm_120a", {{"dtype", {"f16"}}, {"groups", all}, {"tile", {"128x128x32"}}, {"activation", {"silu"}}}},
+      {"sm_120a",
+       {{"dtype", {"e4m3"}},
+        {"groups", all},
+        {"tile", {"128x128x128", "64x128x128"}},
+        {"scales", {"block", "tensor"}},
+        {"out", {"bf16"}},
+        {"bias", {"true"}}}},
+      {"sm_89",
+       {{"dtype", {"e4m3"}},
+        {"groups", {"ends", "depths"}},
+        {"tile", {"64x128x128"}},
+        {"scales", {"block", "row"}},
+        {"scale-type", {"ue8m0"}},
+        {"out", {"f32"}},
+        {"add-c", {"true"}}}},
       {"sm_100a", {{"dtype", {"bf16"}}, {"groups", all}, {"tile", {"128x128x64"}}, {"bias", {"true"}}}},
       {"sm_100a",
        {{"dtype", {"bf16"}}, {"groups", {"depths"}}, {"tile", {"128x256x64"}}, {"out", {"f32"}}, {"add-c", {"true"}}}},
@@ -70,8 +85,9 @@ TEST_CASE("every tile that serves groups, with one end or another") {
       if (ops::gemm_blocks_per_sm(tile, arch) == 0) continue;
       ops::GemmKernel kernel;
       kernel.dtype = kernel.out = t % 2 == 0 ? DType::bf16 : DType::f16;
+      if (tile.element_bytes == 1) kernel.dtype = DType::e4m3;
       kernel.groups = static_cast<ops::Groups>(served / 2 % 4 + 1);
-      kernel.left_mn = kernel.right_mn = kernel.groups == ops::Groups::depths;
+      kernel.left_mn = kernel.right_mn = kernel.groups == ops::Groups::depths && tile.element_bytes == 2;
       kernel.bias = kernel.add_c = served % 3 == 0;
       kernel.tile = t;
       if (!ops::gemm_tile_fits(tile, kernel, ops::gemm_family(arch))) {
