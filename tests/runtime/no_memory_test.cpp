@@ -14,7 +14,6 @@
 #include <tilejit/graph.hpp>
 #include <vector>
 
-#include "compile/private_directory.hpp"
 #include "custom/custom.hpp"
 #include "custom/sample_kernel.hpp"
 #include "support/allocations.hpp"
@@ -23,6 +22,7 @@
 #include "support/installations.hpp"
 #include "support/json.hpp"
 #include "support/made_code_object.hpp"
+#include "support/private_directory.hpp"
 #include "support/process.hpp"
 #include "support/scratch.hpp"
 #include "support/text_stream.hpp"
@@ -182,7 +182,7 @@ TEST_CASE("a search for files survives a want of memory at every place") {
 TEST_CASE("a compile's folder is removed without memory, with all that is in it") {
   const tj::testing::Scratch base;
   const tj::testing::Variable place("TMPDIR", base.path());
-  auto directory = std::make_unique<tj::compile::PrivateDirectory>();
+  auto directory = std::make_unique<tj::support::PrivateDirectory>();
   directory->write("include/a.cuh", "text");
   directory->write("include/ops/b.cuh", "text");
   tj::testing::fail_allocations_from(0);
@@ -194,7 +194,7 @@ TEST_CASE("a compile's folder is removed without memory, with all that is in it"
 TEST_CASE("what a killed process left in the temporary folder is looked for without memory") {
   const tj::testing::Scratch base;
   std::filesystem::create_directory(base / "tilejit-abcdef");
-  CHECK(runs_dry([&] { tj::compile::sweep_private_directories(base.path()); }) > 3);
+  CHECK(runs_dry([&] { tj::support::sweep_private_directories(base.path()); }) > 3);
 }
 
 TEST_CASE("a program is ended and reaped where its waiter runs out of memory, whichever allocation fails") {
