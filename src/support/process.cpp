@@ -20,6 +20,7 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -74,7 +75,7 @@ struct Start {
   char* const* environment = nullptr;
   int input = -1;  ///< -1: nothing
   int output = -1;
-  pid_t group = 0;   ///< 0: its own; kCallersGroup; else that one, which has a member
+  pid_t group = 0;   ///< 0: its own; kCallersGroup; else that one, which has a leader
   pid_t parent = 0;  ///< the process whose end ends the program; 0: none
   int error = 0;     ///< written by the child
 };
@@ -178,8 +179,49 @@ int start(std::vector<std::string> words, std::vector<std::string> environment, 
 
 // ---- programs with a limit ------------------------------------------------------------------------------------------
 
+/// The group of a program. It ends when this process is gone, however that came. The kernel ends the program alone
+/// then: a compiler's driver, say, but not the compiler. A small program leads the group and reads from a pipe that
+/// nobody writes to. Its end is that of this process, and of its forked children. It is there before the program, so
+/// that no moment is left out. Where it cannot be started, the program leads the group, and that end is missing.
+/// Invariant: while it lives, the group's number is no other's.
+class Watcher {
+ public:
+  Watcher() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) return;
+    into_ = FileDescriptor(ends[1]);
+    const FileDescriptor from(ends[0]);
+    if (!into_ || !from) return;
+    Start how;
+    how.input = how.output = from.get();  // nothing is written
+    pid_t child = -1;
+    if (start({"/bin/sh", "-c", "read gone; kill -s KILL -- \"-$$\""}, {}, child, how) != 0) return;
+    leader_ = child;
+    handle_ = FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
+  }
+  ~Watcher() {
+    if (leader_ <= 0) return;
+    // It may have ended with its group. Where nobody reaps children, its number may be another's then.
+    if (handle_)
+      ::syscall(SYS_pidfd_send_signal, handle_.get(), SIGKILL, nullptr, 0);
+    else
+      ::kill(leader_, SIGKILL);
+    reap(leader_);
+  }
+  Watcher(const Watcher&) = delete;
+  Watcher& operator=(const Watcher&) = delete;
+
+  pid_t group() const noexcept { return leader_; }  ///< 0: there is none
+
+ private:
+  FileDescriptor into_, handle_;
+  pid_t leader_ = 0;
+};
+using Watchers = std::map<pid_t, std::unique_ptr<Watcher>>;  ///< by their programs
+
 struct Running {
   Mutex mutex;
+  Watchers watchers;  ///< of programs that nobody waits for yet
   std::set<pid_t> groups;
   std::atomic<bool> ending{false};
 };
@@ -188,10 +230,22 @@ Running& running() {
   return list.get([] {
     in_forked_children([] {
       running().groups.clear();  // the parent's
+      for (auto& each : running().watchers) static_cast<void>(each.second.release());
+      running().watchers.clear();
       running().ending.store(false);
     });
     return Running{};
   });
+}
+
+std::unique_ptr<Watcher> watcher_of(pid_t child) {
+  Running& all = running();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.watchers.find(child);
+  if (found == all.watchers.end()) return nullptr;
+  std::unique_ptr<Watcher> watcher = std::move(found->second);
+  all.watchers.erase(found);
+  return watcher;
 }
 
 /// True once it has ended, false after this time or when there is something to read. Leaves it to be reaped.
@@ -206,52 +260,17 @@ bool has_ended(pid_t child, const FileDescriptor& watch, int output, std::chrono
   return ::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0;
 }
 
-/// Ends a group when this process is gone, however that came. The kernel does so for the group's first program alone: a
-/// compiler's driver, say, but not for the compiler. A small program in the group reads from a pipe that nobody writes
-/// to. Its end is that of this process, and of its forked children. Where it cannot be started, that is all that is
-/// missing. Invariant: while it lives, the group's number is no other's.
-class Watcher {
- public:
-  explicit Watcher(pid_t group) {
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) return;
-    into_ = FileDescriptor(ends[1]);
-    const FileDescriptor from(ends[0]);
-    if (!into_ || !from) return;
-    Start how;
-    how.input = how.output = from.get();  // nothing is written
-    how.group = group;
-    const std::string number = std::to_string(group);
-    pid_t child = -1;
-    if (start({"/bin/sh", "-c", "read gone; kill -s KILL -- \"-$1\"", "sh", number}, {}, child, how) != 0) return;
-    child_ = child;
-    handle_ = FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
-  }
-  ~Watcher() {
-    if (child_ <= 0) return;
-    // It may have ended with its group. Where nobody reaps children, its number may be another's then.
-    if (handle_)
-      ::syscall(SYS_pidfd_send_signal, handle_.get(), SIGKILL, nullptr, 0);
-    else
-      ::kill(child_, SIGKILL);
-    reap(child_);
-  }
-  Watcher(const Watcher&) = delete;
-  Watcher& operator=(const Watcher&) = delete;
-
- private:
-  FileDescriptor into_, handle_;
-  pid_t child_ = -1;
-};
-
 /// A program that somebody waits for, which does not outlive him: where no memory is left to go on, its group is ended
 /// and it is reaped. Invariant: its number is listed no longer than it is its own.
 class Reaped {
  public:
-  explicit Reaped(pid_t child) noexcept : child_(child) {}
+  explicit Reaped(pid_t child)
+      : child_(child),
+        watcher_(watcher_of(child)),
+        group_(watcher_ && watcher_->group() > 0 ? watcher_->group() : child) {}
   ~Reaped() {
     if (child_ <= 0) return;
-    ::kill(-child_, SIGKILL);
+    end_group();
     reap_now();
   }
   Reaped(const Reaped&) = delete;
@@ -261,19 +280,22 @@ class Reaped {
   void list() {
     list_ = &running();
     const std::lock_guard lock(list_->mutex);
-    list_->groups.insert(child_);
-    if (list_->ending.load()) ::kill(-child_, SIGKILL);
+    list_->groups.insert(group_);
+    if (list_->ending.load()) end_group();
   }
+  void end_group() const noexcept { ::kill(-group_, SIGKILL); }
   int reap_now() {
     const pid_t child = std::exchange(child_, 0);
     if (list_ == nullptr) return reap(child);
     const std::lock_guard lock(list_->mutex);
-    list_->groups.erase(child);  // before its number is free for others
+    list_->groups.erase(group_);  // before its number is free for others
     return reap(child);
   }
 
  private:
   pid_t child_;
+  const std::unique_ptr<Watcher> watcher_;
+  const pid_t group_;
   Running* list_ = nullptr;
 };
 
@@ -293,12 +315,21 @@ int start_process(std::vector<std::string> words, std::vector<std::string> envir
   if (!aside) return errno;
   Start how;
   how.output = aside.get();
-  how.group = group == ProcessGroup::own ? 0 : kCallersGroup;
   how.parent = ::getpid();
-  return start(std::move(words), std::move(environment), child, how);
+  how.group = kCallersGroup;
+  if (group == ProcessGroup::callers) return start(std::move(words), std::move(environment), child, how);
+  Watchers one;  // no memory is asked for once the program runs
+  how.group = one.emplace(0, std::make_unique<Watcher>()).first->second->group();
+  if (const int error = start(std::move(words), std::move(environment), child, how); error != 0) return error;
+  auto of_child = one.extract(one.begin());
+  of_child.key() = child;
+  const std::lock_guard lock(running().mutex);
+  running().watchers.insert(std::move(of_child));
+  return 0;
 }
 
 int wait_for_process(pid_t child) {
+  const auto watcher = watcher_of(child);
   const int status = reap(child);
   stay_if_ending();
   return status;
@@ -334,7 +365,6 @@ int wait_for_process(pid_t child, double limit_s, bool& over, ProgramOutput* out
   constexpr std::chrono::seconds kLongestStep{60};
   Reaped reaped(child);
   reaped.list();
-  const Watcher watcher(child);
   const FileDescriptor watch(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
   const Patience patience(limit_s);
   over = false;
@@ -347,7 +377,7 @@ int wait_for_process(pid_t child, double limit_s, bool& over, ProgramOutput* out
     read_some();
     if (over || !patience.over()) continue;
     over = true;
-    ::kill(-child, SIGKILL);
+    reaped.end_group();
   }
   read_some();
   stay_if_ending();
