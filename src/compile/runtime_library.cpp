@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -24,6 +25,7 @@ constexpr std::array<const char*, kLibraries> kNames = {"NVRTC", "hiprtc"};
 struct Calls {
   std::atomic<int> under_way{0};
   std::atomic<bool> cut_off{false};
+  std::atomic<std::uint32_t> first_in{0};  ///< the generation of the process that made the first call; 0: none
 };
 constinit std::array<Calls, kLibraries> calls_of{};
 /// This thread's. The forking thread takes them along: it may fork in a signal's handler.
@@ -41,13 +43,23 @@ __attribute__((constructor)) void look_at_forks() { support::in_forked_children(
 
 std::size_t index_of(CompilerLibrary library) { return static_cast<std::size_t>(library); }
 
-[[noreturn]] void fail_cut_off(const char* library) {
+[[noreturn]] void fail_forked(const char* library, const char* when, const char* next_step) {
   support::fail(Stage::compile, Code::io,
-                support::cat(library,
-                             " cannot be used in this process: it was forked while another thread of its parent was in "
-                             "a call of that library, which has locks that nobody gives back here; make the kernel in "
-                             "the parent (this process then finds it in the cache), fork while nothing is compiled, "
-                             "or start a program (exec) instead"));
+                support::cat(library, " cannot be used in this process: it was forked while ", when, "; ", next_step,
+                             ", or start a program (exec) instead"));
+}
+
+void refuse_forked(const Calls& calls, const char* library) {
+  if (calls.cut_off.load())
+    fail_forked(
+        library,
+        "another thread of its parent was in a call of that library, which has locks that nobody gives back "
+        "here",
+        "make the kernel in the parent (this process then finds it in the cache), fork while nothing is compiled");
+  const std::uint32_t first = calls.first_in.load();
+  if (first != 0 && first <= support::ended_generation())
+    fail_forked(library, "its parent was ending, whose exit handlers may have taken that library down",
+                "fork before main returns");
 }
 
 }  // namespace
@@ -64,8 +76,10 @@ LibraryCall::Counted::~Counted() {
 
 LibraryCall::LibraryCall(CompilerLibrary of) : counted_(of) {
   static constinit std::atomic<int> calls{0};
-  if (calls_of[index_of(of)].cut_off.load()) fail_cut_off(kNames[index_of(of)]);
+  refuse_forked(calls_of[index_of(of)], kNames[index_of(of)]);
   if (!before_end_ || support::process_end_is_late()) fail_ending();
+  std::uint32_t none = 0;
+  calls_of[index_of(of)].first_in.compare_exchange_strong(none, support::process_generation());
   if (calls.load() < kWatchedCalls && calls.fetch_add(1) < kWatchedCalls) again_.emplace();
 }
 

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <cstdlib>
 #include <string>
 #include <thread>
 
@@ -109,6 +109,32 @@ TEST_CASE("a child that was forked beside a compile is refused also when its par
   CHECK(compile_said().empty());  // the parent's own calls go on
   ::close(go[0]);
   ::close(go[1]);
+}
+
+/// Runs behind the library's own exit handlers, so that what it forks comes from a process that is ending.
+void fork_at_end() {
+  int status = 1;
+  std::thread([&] {
+    status = wait_for(start_child([] {
+      ::alarm(kHangs_s);
+      const std::string said = compile_said();
+      return has(said, "NVRTC cannot be used in this process: it was forked while its parent was ending") &&
+                     has(said, "fork before main returns")
+                 ? 0
+                 : 1;
+    }));
+  }).join();
+  ::_exit(status);
+}
+
+TEST_CASE("a child of a process that is ending is refused a library that exit handlers may have taken down") {
+  const tj::test::FakeNvrtc fake;
+  CHECK(wait_for(start_child([] {
+          std::atexit(&fork_at_end);
+          if (!compile_said().empty()) return 2;
+          std::exit(3);
+          return 4;
+        })) == 0);
 }
 
 }  // namespace
