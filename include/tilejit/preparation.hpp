@@ -51,7 +51,8 @@ struct Progress {
 /// A copy is the same list. A list goes on when its last copy is gone. The runtime's end drops what has not begun, and
 /// waits for the rest; so does the process's end, which breaks off after 10 s what it can. Both give up at once a
 /// kernel that is only waited for while another process makes it: it fails. After a fork() the child goes on with what
-/// was not ready, from its next call of a member on; cancel() there is the child's own. Thread safe.
+/// was not ready, from its next call of a member on, as far as it can compile (runtime.hpp); cancel() there is the
+/// child's own. Thread safe.
 class TJ_API Preparation {
  public:
   /// An empty list. Throws tj::Error(argument) for options out of range.

@@ -162,7 +162,7 @@ void add_finding(std::vector<Finding>& findings, std::vector<std::string>& known
 
 ProgramReport try_program(const Program& program, const Seeds& seeds, const std::function<void()>& done,
                           const Waits& waits) {
-  const compile::PrivateDirectory directory;
+  const support::PrivateDirectory directory;
   ProgramReport report;
   std::vector<std::string> known;
   for (std::uint64_t i = 0; i < seeds.count; ++i) {

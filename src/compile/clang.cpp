@@ -38,7 +38,7 @@ bool says_unknown_arch(const std::string& output) {
 }
 
 /// A folder with the linker under the one name that clang looks for.
-std::string tool_folder(const PrivateDirectory& directory, const std::string& lld) {
+std::string tool_folder(const support::PrivateDirectory& directory, const std::string& lld) {
   const std::string folder = directory.path() + "/tools";
   std::error_code failed;
   std::filesystem::create_directory(folder, failed);
@@ -50,7 +50,7 @@ std::string tool_folder(const PrivateDirectory& directory, const std::string& ll
 }
 
 /// Up to the types, up to the optimised bitcode. The linker makes machine code of that: it links bitcode.
-std::vector<ShorterRun> shorter_runs(const PrivateDirectory& directory) {
+std::vector<ShorterRun> shorter_runs(const support::PrivateDirectory& directory) {
   return {{kFrontEnd, {"-fsyntax-only"}}, {kOptimiser, {"-emit-llvm", "-c", "-o", directory.path() + "/unit.bc"}}};
 }
 
@@ -70,7 +70,7 @@ class Clang final : public Compiler {
 
   std::string version() override {
     const HipClang found = require();
-    const PrivateDirectory directory;
+    const support::PrivateDirectory directory;
     const ProcessResult result = run_process({found.clang, "--version"}, directory, limit_s_);
     return result.output.substr(0, result.output.find('\n'));
   }
@@ -78,7 +78,7 @@ class Clang final : public Compiler {
   Binary compile(const Job& job) override {
     const auto start = std::chrono::steady_clock::now();
     const HipClang found = require();
-    const PrivateDirectory directory;
+    const support::PrivateDirectory directory;
     for (const Header& header : included_by(job.text, job.headers))
       directory.write("include/" + header.name, header.text);
     const std::string unit = directory.write("unit/" + job.name, job.text), object = directory.path() + "/unit.co";

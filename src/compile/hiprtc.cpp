@@ -116,14 +116,14 @@ class Hiprtc final : public Compiler {
   std::vector<std::string> quick_options() const override { return {kHipQuickOption}; }
 
   std::string version() override {
-    const LibraryCall call;
+    const LibraryCall call(CompilerLibrary::hiprtc);
     const Api& api = opened();
     return cat(api.version.major, ".", api.version.minor);
   }
 
   Binary compile(const Job& job) override {
     const std::lock_guard turn(one_at_a_time());
-    const LibraryCall call;
+    const LibraryCall call(CompilerLibrary::hiprtc);
     const Api& api = opened();
     refuse_aborting_arch(api.version, job.arch, api.path);
     std::vector<std::string> options = base_options(job.arch);

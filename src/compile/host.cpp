@@ -69,7 +69,7 @@ class HostCompiler final : public Compiler {
 
   std::string version() override {
     const std::string path = require_compiler();
-    const PrivateDirectory directory;
+    const support::PrivateDirectory directory;
     const ProcessResult result = run_process({path, "--version"}, directory, limit_s_);
     return result.output.substr(0, result.output.find('\n'));
   }
@@ -77,7 +77,7 @@ class HostCompiler final : public Compiler {
   Binary compile(const Job& job) override {
     const auto start = std::chrono::steady_clock::now();
     const std::string path = require_compiler();
-    const PrivateDirectory directory;
+    const support::PrivateDirectory directory;
     for (const Header& header : included_by(job.text, job.headers))
       directory.write("include/" + header.name, header.text);
     const std::string unit = directory.write("unit/" + job.name, job.text), object = directory.path() + "/unit.so";

@@ -34,8 +34,8 @@ std::string ProcessResult::how(const std::string& otherwise) const {
   return status < 0 && status != support::kUnknownStatus ? cat("was ended by signal ", -status) : otherwise;
 }
 
-ProcessResult run_process(const std::vector<std::string>& argv, const PrivateDirectory& directory, double limit_s,
-                          const std::string& first_on_path) {
+ProcessResult run_process(const std::vector<std::string>& argv, const support::PrivateDirectory& directory,
+                          double limit_s, const std::string& first_on_path) {
   support::ProgramOutput output;
   const auto refuse = [&argv](int error) {
     fail(Stage::compile, Code::io,

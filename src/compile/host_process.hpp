@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "compile/private_directory.hpp"
+#include "support/private_directory.hpp"
 #include "support/process.hpp"
 
 namespace tj::compile {
@@ -27,8 +27,8 @@ struct ProcessResult {
 /// results. After limit_s seconds (0: never) it is ended, with all that it has started. `first_on_path`: a folder that
 /// goes before those of PATH. Throws tj::Error(compile, io) when it cannot be started, tj::Error(compile,
 /// compile_failed) when its time is over.
-ProcessResult run_process(const std::vector<std::string>& argv, const PrivateDirectory& directory, double limit_s = 0,
-                          const std::string& first_on_path = {});
+ProcessResult run_process(const std::vector<std::string>& argv, const support::PrivateDirectory& directory,
+                          double limit_s = 0, const std::string& first_on_path = {});
 
 /// The whole of a regular file of at most 256 MiB, or false.
 bool read_file(const std::string& path, std::string& bytes);

@@ -159,13 +159,13 @@ class Nvrtc final : public Compiler {
   std::vector<std::string> quick_options() const override { return {"--Ofast-compile=max"}; }
 
   std::string version() override {
-    const LibraryCall call;
+    const LibraryCall call(CompilerLibrary::nvrtc);
     const Api& api = opened();
     return cat(api.major, ".", api.minor);
   }
 
   Binary compile(const Job& job) override {
-    const LibraryCall call;
+    const LibraryCall call(CompilerLibrary::nvrtc);
     const Api& api = opened();
     const std::string arch = known_arch(api, job.arch);
     const bool ptx = arch.starts_with(kVirtual);

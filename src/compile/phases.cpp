@@ -58,7 +58,7 @@ void take_nvrtc_times(Binary& binary) {
 }
 
 std::vector<Phase> phases_by_shorter_runs(const std::vector<std::string>& argv, const std::vector<ShorterRun>& runs,
-                                          const PrivateDirectory& directory, const std::string& first_on_path,
+                                          const support::PrivateDirectory& directory, const std::string& first_on_path,
                                           double whole_ms, const char* rest) {
   std::vector<Phase> phases;
   double before_ms = 0;

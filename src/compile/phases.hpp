@@ -30,7 +30,7 @@ struct ShorterRun {
 /// Runs argv (without an output) as each of these says, and calls what is left of whole_ms `rest`. Empty when a run
 /// fails.
 std::vector<Phase> phases_by_shorter_runs(const std::vector<std::string>& argv, const std::vector<ShorterRun>& runs,
-                                          const PrivateDirectory& directory, const std::string& first_on_path,
+                                          const support::PrivateDirectory& directory, const std::string& first_on_path,
                                           double whole_ms, const char* rest);
 
 }  // namespace tj::compile

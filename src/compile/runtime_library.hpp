@@ -36,11 +36,15 @@ struct RuntimeLibrary {
   [[noreturn]] void fail_symbol(const char* name) const;
 };
 
+enum class CompilerLibrary { nvrtc, hiprtc };
+
 /// A call into such a library, which its exit handlers wait for. NVRTC 13 registers five of them in its first compiles.
+/// A child that was forked beside another thread's call has the library's locks as that thread left them: there each
+/// call is refused, as it would wait for ever or take half a list for a whole one. A child's own children inherit that.
 class LibraryCall {
  public:
-  /// Throws tj::Error(compile, io) when the process is ending.
-  LibraryCall();
+  /// Throws tj::Error(compile, io) when the process is ending, and in such a child.
+  explicit LibraryCall(CompilerLibrary of);
   ~LibraryCall();
   LibraryCall(const LibraryCall&) = delete;
   LibraryCall& operator=(const LibraryCall&) = delete;
@@ -48,6 +52,15 @@ class LibraryCall {
   [[noreturn]] static void fail_ending();
 
  private:
+  /// Counted before the library is entered, and until it is left.
+  struct Counted {
+    explicit Counted(CompilerLibrary of) noexcept;
+    ~Counted();
+    Counted(const Counted&) = delete;
+    Counted& operator=(const Counted&) = delete;
+    const CompilerLibrary library;
+  };
+  Counted counted_;
   support::BeforeEnd before_end_;
   std::optional<support::EndFirstAgain> again_;
 };

@@ -4,18 +4,16 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <utility>
 
 #include "model/thread.hpp"
 #include "support/atomic_file.hpp"
-#include "support/environment.hpp"
 #include "support/fail.hpp"
 #include "support/fork_safe.hpp"
+#include "support/private_directory.hpp"
 
 namespace tj::model {
 namespace {
@@ -63,20 +61,16 @@ std::shared_ptr<support::DynamicLibrary> open_in_memory(std::string_view bytes, 
 
 // For systems where memory files may not be executed or /proc is absent. The file is gone again before this returns.
 std::shared_ptr<support::DynamicLibrary> open_from_disk(std::string_view bytes, std::string& problem) {
-  std::string directory = support::environment_variable("TMPDIR").value_or("/tmp") + "/tilejit-XXXXXX";
-  if (::mkdtemp(directory.data()) == nullptr) {
-    problem += cat("\n", directory, ": ", support::errno_text(errno));
+  try {
+    const support::PrivateDirectory directory;
+    std::string reason;
+    auto library = support::DynamicLibrary::open_first({directory.write("unit.so", bytes)}, &reason);
+    if (!library) problem += "\n" + reason;
+    return library;
+  } catch (const Error& error) {
+    problem += "\n" + error.message;
     return nullptr;
   }
-  const std::string file = directory + "/unit.so";
-  std::string reason;
-  std::shared_ptr<support::DynamicLibrary> library;
-  if (support::write_file_atomically(file, bytes, 0700, &reason))
-    library = support::DynamicLibrary::open_first({file}, &reason);
-  if (!library) problem += "\n" + reason;
-  ::unlink(file.c_str());
-  ::rmdir(directory.c_str());
-  return library;
 }
 
 }  // namespace

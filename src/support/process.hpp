@@ -15,8 +15,8 @@
 
 namespace tj::support {
 
-/// The group of the caller gets a terminal's signals together with it; one of its own can be ended with all that the
-/// program has started.
+/// The group of the caller gets a terminal's signals together with it. One of its own can be ended with all that the
+/// program has started, and ends with this process, however and whenever that ends.
 enum class ProcessGroup { callers, own };
 
 /// Starts words[0], a path or a name to look up on PATH, with the other words as its arguments. The program gets these
@@ -54,7 +54,7 @@ class ProgramOutput {
 
 /// Waits for a program with a group of its own, which is ended, `over` set, after limit_s seconds (0: never). Reads
 /// `output` meanwhile; what the program has left running may write on and is not waited for. The group ends with this
-/// process, however that ends, and with this call where that throws std::bad_alloc.
+/// call where that throws std::bad_alloc.
 int wait_for_process(pid_t child, double limit_s, bool& over, ProgramOutput* output = nullptr);
 
 /// Ends the programs that wait_for_process(child, limit_s, over) waits for, at the end of this process. None is started

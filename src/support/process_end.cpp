@@ -32,6 +32,7 @@ constexpr std::chrono::seconds kTime{10}, kMoreTime{50};
 // State of the whole process.
 constinit std::atomic<bool> ending{false}, late{false};
 constinit std::atomic<int> under_way{0};
+constinit std::atomic<std::uint32_t> ended_forebear{0};
 constinit Bell ended;
 constinit std::atomic<int> ender{0};  ///< the thread that ends the process
 // This thread's, which would wait for itself; whether it is in exit(). A forked child has the forking thread's.
@@ -115,6 +116,7 @@ void begin_child() {
   own = 0;
   ender.store(0);
   if (ends_here) return;
+  if (ending.load()) ended_forebear.store(process_generation() - 1);
   ending.store(false);
   late.store(false);
 }
@@ -160,6 +162,7 @@ void may_end_here() {
 
 bool process_is_ending() noexcept { return ending.load(); }
 bool process_end_is_late() noexcept { return late.load(); }
+std::uint32_t ended_generation() noexcept { return ended_forebear.load(); }
 
 /// A child could never end that was forked while the list of handlers was locked.
 /// Two handlers: while one thread is on its way from the first to what it does, another one that calls exit() takes the

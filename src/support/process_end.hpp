@@ -26,6 +26,9 @@ constexpr std::string_view kNothingIsKept = "this process is ending: nothing is 
 bool process_is_ending() noexcept;
 /// Whether they have waited long enough: work that can be broken off is.
 bool process_end_is_late() noexcept;
+/// The last process of this one's forebears that was ending when it forked, by its generation (fork_safe.hpp); 0: none.
+/// Of what was made in it or before, exit handlers may have destroyed any part.
+std::uint32_t ended_generation() noexcept;
 
 /// For each thread that uses the library: exit() in it waits for each BeforeEnd before it runs any handler, and runs
 /// none where another thread is in exit(). It is done once a thread, and takes two nanoseconds then.

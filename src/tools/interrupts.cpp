@@ -17,8 +17,8 @@
 #include <thread>
 #include <vector>
 
-#include "compile/private_directory.hpp"
 #include "support/environment.hpp"
+#include "support/private_directory.hpp"
 #include "support/process.hpp"
 #include "support/text_stream.hpp"
 
@@ -77,11 +77,11 @@ void end_children() {
   support::end_processes();
   try {
     end_children();
-    compile::abandon_compiles();
+    support::abandon_compiles();
     // A program of the user that was ended has had no chance to remove its own.
-    compile::sweep_private_directories(support::environment_variable("TMPDIR").value_or("/tmp"));
+    support::sweep_private_directories(support::environment_variable("TMPDIR").value_or("/tmp"));
   } catch (...) {  // no memory: the next process removes them
-    compile::abandon_compiles();
+    support::abandon_compiles();
   }
   std::signal(signal, SIG_DFL);
   sigset_t own;

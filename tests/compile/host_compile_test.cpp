@@ -136,7 +136,7 @@ TEST_CASE("a compiler that crashes or says nothing is reported") {
 }
 
 TEST_CASE("of a compiler that writes for ever, start and end are kept, and nothing stands on the disk") {
-  const tj::compile::PrivateDirectory directory;
+  const tj::support::PrivateDirectory directory;
   const Error error = outcome_of(
       [&] { tj::compile::run_process({"/bin/sh", "-c", "echo start; yes text & exec yes line"}, directory, 0.3); });
   CHECK(contains(error.message, "had not finished after 0.3 s"));
@@ -148,7 +148,7 @@ TEST_CASE("of a compiler that writes for ever, start and end are kept, and nothi
 
 TEST_CASE("the environment of a caller does not reach the compiler") {
   const Variable cpath("CPATH", "/nonexistent"), options("CXXFLAGS", "-DBROKEN");
-  const tj::compile::PrivateDirectory directory;
+  const tj::support::PrivateDirectory directory;
   const auto result = tj::compile::run_process({"/usr/bin/env"}, directory);
   CHECK(result.status == 0);
   CHECK(contains(result.output, "LC_ALL=C"));
@@ -159,7 +159,7 @@ TEST_CASE("the environment of a caller does not reach the compiler") {
 
 TEST_CASE("a compiler finds its linker where the caller has no PATH") {
   const Variable none("PATH", "");  // counts as unset
-  const tj::compile::PrivateDirectory directory;
+  const tj::support::PrivateDirectory directory;
   CHECK(contains(tj::compile::run_process({"/usr/bin/env"}, directory).output, "PATH=/usr/local/bin:/usr/bin:/bin\n"));
 }
 

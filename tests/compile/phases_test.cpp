@@ -56,7 +56,7 @@ TEST_CASE("a log without a table, or with one that ends early, is left as it is"
 }
 
 TEST_CASE("a process's phases are what longer runs take beyond shorter ones, and add up to the whole") {
-  const PrivateDirectory directory;
+  const tj::support::PrivateDirectory directory;
   const std::vector<Phase> phases = phases_by_shorter_runs(
       {"/bin/sh", "-c"}, {{"one", {"exit 0"}}, {"two", {"sleep 0.05"}}}, directory, {}, 1e6, "rest");
   CHECK(names_of(phases) == std::vector<std::string>{"one", "two", "rest"});

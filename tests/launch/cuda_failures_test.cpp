@@ -179,4 +179,24 @@ TEST_CASE("an error that the driver has no words for has its number") {
   }
 }
 
+TEST_CASE("a driver that does not work in a forked child is told so, at its start and in each call") {
+  constexpr int kNotInitialized = 3;
+  tj::test::FakeCuda fake;
+  for (const char* call : {"cuInit", "cuModuleLoadData", "cuLaunchKernelEx"}) {
+    CAPTURE(call);
+    fake.reset();
+    fake.fail(call, 1, kNotInitialized);
+    std::string message;
+    try {
+      message = whole_run();
+    } catch (const tj::Error& error) {
+      message = error.message;
+    }
+    CHECK_MESSAGE(message.find(std::string(call) + " failed with ") != std::string::npos, message);
+    CHECK_MESSAGE(message.find("forked from one that had used CUDA cannot use it: fork before the first call") !=
+                      std::string::npos,
+                  message);
+  }
+}
+
 }  // namespace

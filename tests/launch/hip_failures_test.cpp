@@ -163,4 +163,24 @@ TEST_CASE("where the runtime has memory in a stream's order and the device has n
   }
 }
 
+TEST_CASE("a driver that does not work in a forked child is told so, at its start and in each call") {
+  constexpr int kNotInitialized = 3;
+  tj::test::FakeHip fake;
+  for (const char* call : {"hipModuleLoadData", "hipModuleLaunchKernel"}) {
+    CAPTURE(call);
+    start(fake);
+    fake.fail(call, 1, kNotInitialized);
+    std::string message;
+    try {
+      message = whole_run();
+    } catch (const tj::Error& error) {
+      message = error.message;
+    }
+    CHECK_MESSAGE(message.find(std::string(call) + " failed with ") != std::string::npos, message);
+    CHECK_MESSAGE(message.find("forked from one that had used HIP cannot use it: fork before the first call") !=
+                      std::string::npos,
+                  message);
+  }
+}
+
 }  // namespace

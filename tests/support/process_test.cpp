@@ -193,6 +193,35 @@ TEST_CASE("what a program has started does not outlive the process that waits fo
   wait_until_gone(started);
 }
 
+TEST_CASE("nor does it outlive a process that is killed before it waits, and whose forked child lives on") {
+  const tj::testing::Scratch scratch;
+  const std::string note = scratch / "note";
+  int living[2];
+  REQUIRE(::pipe2(living, O_CLOEXEC) == 0);
+  const pid_t parent = tj::testing::start_child([&] {
+    ::close(living[1]);
+    const FileDescriptor output(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+    pid_t child = 0;
+    tj::support::start_process({"sh", "-c",
+                                "sleep 1000 & echo $! > $0.new; until [ -e $0.forked ]; do :; done; "
+                                "mv $0.new $0; wait",
+                                note},
+                               {"PATH=/usr/bin:/bin"}, output.get(), child, tj::support::ProcessGroup::own);
+    char none = 0;
+    if (::fork() == 0) return static_cast<int>(::read(living[0], &none, 1));  // to the end of the test
+    tj::testing::write_bytes(note + ".forked", "");
+    for (;;) ::pause();
+    return 1;
+  });
+  while (!std::filesystem::exists(note)) ::usleep(1000);
+  const auto started = static_cast<pid_t>(std::stol(tj::testing::read_bytes(note)));
+  REQUIRE(::kill(parent, SIGKILL) == 0);
+  CHECK(tj::testing::wait_for(parent) == -SIGKILL);
+  wait_until_gone(started);
+  ::close(living[0]);
+  ::close(living[1]);
+}
+
 TEST_CASE("a program is found on PATH as a shell finds it, and a text is not given to one") {
   const tj::testing::Scratch scratch;
   tj::testing::write_bytes(scratch / "text", "echo no\n");

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "compile/private_directory.hpp"
+#include "support/private_directory.hpp"
 #include "support/process.hpp"
 #include "support/scratch.hpp"
 #include "tools/options.hpp"
@@ -61,7 +61,7 @@ int ended_by(int signal, const std::string& folder, bool ignored = false) {
     begin(folder);
     if (ignored) std::signal(signal, SIG_IGN);
     return run([&](const Seen&, std::ostream&) {
-      const compile::PrivateDirectory directory;
+      const support::PrivateDirectory directory;
       ::kill(::getpid(), signal);
       if (!ignored)
         for (;;) ::pause();
@@ -102,7 +102,7 @@ TEST_CASE("a tool that fails while a signal ends it ends by the signal, and leav
   CHECK(wait_for(start_child([&] {
           begin(scratch.path());
           return run([](const Seen&, std::ostream&) {
-            const compile::PrivateDirectory directory;
+            const support::PrivateDirectory directory;
             for (int i = 0; i < 300; ++i) directory.write(std::to_string(i), "text");
             ::kill(::getpid(), SIGTERM);
             for (int i = 0; i < 300;)  // until the folder is being removed

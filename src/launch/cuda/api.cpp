@@ -18,8 +18,14 @@ void find(const support::DynamicLibrary& library, Function*& function, const cha
   function = reinterpret_cast<Function*>(library.symbol(name));
 }
 
+constexpr const char* kForked =
+    "a process that was forked from one that had used CUDA cannot use it: fork before the first call, or start a "
+    "program (exec) instead";
+
 const char* next_step(CUresult result) {
   switch (result) {
+    case CUDA_ERROR_NOT_INITIALIZED:
+      return kForked;
     case CUDA_ERROR_OUT_OF_MEMORY:
       return "free device memory or use smaller tensors";
     case CUDA_ERROR_NO_BINARY_FOR_GPU:
@@ -72,6 +78,10 @@ std::string CudaApi::explain(CUresult result) const {
   get_error_string(result, &text);
   return cat(name != nullptr ? name : "unknown CUDA error", " (", static_cast<int>(result),
              "): ", text != nullptr ? text : "no description");
+}
+
+std::string_view CudaApi::forked_advice(CUresult result) noexcept {
+  return result == CUDA_ERROR_NOT_INITIALIZED ? kForked : "";
 }
 
 void CudaApi::fail_call(CUresult result, const char* call, Stage stage) const {

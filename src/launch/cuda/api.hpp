@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include <tilejit/error.hpp>
 
@@ -94,6 +95,8 @@ struct CudaApi {
   [[noreturn]] void fail_call(CUresult result, const char* call, Stage stage) const;
   /// "CUDA_ERROR_INVALID_VALUE (1): invalid argument".
   std::string explain(CUresult result) const;
+  /// Why a process that was forked has no device, and what to do; empty for other results.
+  static std::string_view forked_advice(CUresult result) noexcept;
 };
 
 /// Null and a reason when the library or a required call is missing. The library stays open until the process ends.

@@ -334,7 +334,9 @@ std::shared_ptr<Driver> open_cuda(std::string* reason) {
   std::unique_ptr<CudaApi> api = open_cuda_api(&why);
   if (!api) return nullptr;
   const auto refuse = [&](const char* call, CUresult result) {
-    why = cat("the NVIDIA driver at ", api->path, " finds no device: ", call, " failed with ", api->explain(result));
+    const std::string_view advice = CudaApi::forked_advice(result);
+    why = cat("the NVIDIA driver at ", api->path, " finds no device: ", call, " failed with ", api->explain(result),
+              advice.empty() ? "" : "; ", advice);
     return nullptr;
   };
   if (const CUresult result = api->init(0); result != CUDA_SUCCESS) return refuse("cuInit", result);

@@ -20,6 +20,9 @@ using support::DynamicLibrary;
 
 const char* next_step(int result) {
   switch (result) {
+    case kHipNotInitialized:
+      return "a process that was forked from one that had used HIP cannot use it: fork before the first call, or start "
+             "a program (exec) instead";
     case kHipOutOfMemory:
       return "free device memory or use smaller tensors";
     case kHipNoDevice:

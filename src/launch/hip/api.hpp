@@ -19,6 +19,7 @@ enum HipResult : int {
   kHipSuccess = 0,
   kHipInvalidValue = 1,
   kHipOutOfMemory = 2,
+  kHipNotInitialized = 3,
   kHipDeinitialized = 4,
   kHipInvalidConfiguration = 9,
   kHipInvalidDeviceFunction = 98,

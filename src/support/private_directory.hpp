@@ -1,8 +1,9 @@
-// A folder for a compiler's files that nobody has to clean up by hand.
+// A folder for files of a moment, such as a compiler's, that nobody has to clean up by hand.
 //
 // Decides where it lies, how its owner is known, and when it goes. It goes with its object, or at the process's normal
-// end. If the process ended otherwise, the next process that compiles removes it. Invariant: only a folder that bears
-// this library's mark, and whose owner is gone, is removed for others, and an empty one of its name after an hour.
+// end. If the process ended otherwise, the next process that makes such a folder there removes it. Invariant: only a
+// folder that bears this library's mark, and whose owner is gone, is removed for others, and an empty one of its name
+// after an hour.
 #pragma once
 
 #include <string>
@@ -10,7 +11,7 @@
 
 #include "support/lock_file.hpp"
 
-namespace tj::compile {
+namespace tj::support {
 
 /// A new directory, mode 0700, in TMPDIR or /tmp; removed with all its content. Throws tj::Error(compile, io).
 class PrivateDirectory {
@@ -26,7 +27,7 @@ class PrivateDirectory {
 
  private:
   std::string path_;
-  support::LockFile owner_;  ///< locked while this lives
+  LockFile owner_;  ///< locked while this lives
   unsigned generation_;
 };
 
@@ -37,4 +38,4 @@ void sweep_private_directories(const std::string& base);
 /// called; programs that handle signals call it before they end themselves.
 void abandon_compiles() noexcept;
 
-}  // namespace tj::compile
+}  // namespace tj::support

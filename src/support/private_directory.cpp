@@ -1,5 +1,5 @@
 // See private_directory.hpp.
-#include "compile/private_directory.hpp"
+#include "support/private_directory.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -28,12 +28,10 @@
 #include "support/process_end.hpp"
 #include "support/uncancelled.hpp"
 
-namespace tj::compile {
+namespace tj::support {
 namespace {
 
 namespace fs = std::filesystem;
-using support::cat;
-using support::fail;
 
 constexpr std::string_view kPrefix = "tilejit-";
 constexpr const char* kOwner = ".owner";
@@ -47,8 +45,8 @@ std::string owner_of(const std::string& directory) { return cat(directory, "/", 
 bool remove_directory(const std::string& path) noexcept {
   constexpr int kTries = 20;
   for (int i = 0; i < kTries; ++i) {
-    const support::FileDescriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (folder && support::empty_directory(folder.get(), kOwner)) {
+    const FileDescriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (folder && empty_directory(folder.get(), kOwner)) {
       ::unlinkat(folder.get(), kOwner, 0);
       if (::rmdir(path.c_str()) == 0) return true;
     }
@@ -60,15 +58,15 @@ bool remove_directory(const std::string& path) noexcept {
 
 /// The directories of this process.
 struct Live {
-  support::Mutex mutex;
+  Mutex mutex;
   std::set<std::string> paths;
   std::set<std::string> swept;  ///< folders in which leftovers were looked for, once a process
   bool ended = false;           ///< nobody would remove what is made now
 };
 Live& live() {
-  static constinit support::Lasting<Live> list;
+  static constinit Lasting<Live> list;
   return list.get([] {
-    support::in_forked_children([] {
+    in_forked_children([] {
       live().paths.clear();  // the parent's
       live().ended = false;
     });
@@ -90,11 +88,11 @@ bool first_in(const std::string& base) {
 std::string make_directory(const std::string& base) {
   std::string path = cat(base, "/", kPrefix, std::string(kRandomLetters, 'X'));
   const std::lock_guard lock(live().mutex);
-  if (live().ended) fail(Stage::compile, Code::io, std::string(support::kProcessIsEnding));
+  if (live().ended) fail(Stage::compile, Code::io, std::string(kProcessIsEnding));
   if (::mkdtemp(path.data()) == nullptr)
     fail(Stage::compile, Code::io,
-         cat("cannot make a directory in ", base, ": ", support::errno_text(errno), "; ",
-             support::next_step(errno, "set TMPDIR to a writable directory")));
+         cat("cannot make a directory in ", base, ": ", errno_text(errno), "; ",
+             next_step(errno, "set TMPDIR to a writable directory")));
   live().paths.insert(path);
   return path;
 }
@@ -106,20 +104,20 @@ std::string make_directory(const std::string& base) {
   {
     const std::lock_guard lock(live().mutex);
     live().paths.erase(directory);
-    if (live().ended) fail(Stage::compile, Code::io, std::string(support::kProcessIsEnding));
+    if (live().ended) fail(Stage::compile, Code::io, std::string(kProcessIsEnding));
   }
   fail(Stage::compile, Code::io,
-       cat("cannot write ", owner_of(directory), ": ", support::errno_text(error), "; ",
-           support::next_step(error, "set TMPDIR to a directory with room")));
+       cat("cannot write ", owner_of(directory), ": ", errno_text(error), "; ",
+           next_step(error, "set TMPDIR to a directory with room")));
 }
 
 /// The mark is written under the lock: a process that sees it and gets the lock knows that the owner is gone. Without
 /// locks there is no mark: others would take the folder for a leftover.
-support::LockFile claim(const std::string& directory) {
-  support::LockFile owner(AT_FDCWD, owner_of(directory).c_str(), O_CREAT | O_EXCL);
+LockFile claim(const std::string& directory) {
+  LockFile owner(AT_FDCWD, owner_of(directory).c_str(), O_CREAT | O_EXCL);
   if (!owner) give_up(directory, errno);
   if (owner.try_lock(0, 0) != 0) return {};
-  if (const int error = support::write_all(owner.get(), kMark); error != 0) give_up(directory, error);
+  if (const int error = write_all(owner.get(), kMark); error != 0) give_up(directory, error);
   return owner;
 }
 
@@ -129,7 +127,7 @@ bool is_ours(const std::string& base, const std::string& name) {
   return ::lstat(cat(base, "/", name).c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::geteuid();
 }
 
-bool has_mark(const support::LockFile& owner) {
+bool has_mark(const LockFile& owner) {
   std::array<char, kMark.size()> bytes{};
   return ::pread(owner.get(), bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()) &&
          std::string_view(bytes.data(), bytes.size()) == kMark;
@@ -142,7 +140,7 @@ void remove_unmarked(const std::string& path) {
   struct stat folder{}, owner{};
   if (::lstat(path.c_str(), &folder) != 0 || ::time(nullptr) - folder.st_mtime < kLongestClaim_s) return;
   std::vector<std::string> names;
-  if (support::list_directory(path, names) != 0 || names != std::vector<std::string>(names.size(), kOwner)) return;
+  if (list_directory(path, names) != 0 || names != std::vector<std::string>(names.size(), kOwner)) return;
   if (::lstat(owner_of(path).c_str(), &owner) == 0 && S_ISREG(owner.st_mode) && owner.st_size == 0)
     ::unlink(owner_of(path).c_str());
   ::rmdir(path.c_str());  // refused where anything is inside
@@ -155,11 +153,11 @@ __attribute__((destructor)) void at_normal_end() { abandon_compiles(); }
 
 void sweep_private_directories(const std::string& base) {
   std::vector<std::string> names;
-  support::list_directory(base, names);  // as far as it can be read
+  list_directory(base, names);  // as far as it can be read
   for (const std::string& name : names) {
     if (!is_ours(base, name)) continue;
     const std::string path = cat(base, "/", name);
-    const support::LockFile owner(AT_FDCWD, owner_of(path).c_str(), 0);
+    const LockFile owner(AT_FDCWD, owner_of(path).c_str(), 0);
     if (owner && owner.try_lock(0, 0) != 0) continue;  // its owner is alive
     if (owner && has_mark(owner))
       remove_directory(path);
@@ -170,8 +168,8 @@ void sweep_private_directories(const std::string& base) {
 
 void abandon_compiles() noexcept {
   // A second caller waits. It ends the process, and would leave what the first caller has not removed yet.
-  static constinit support::Turn removing;
-  support::end_processes();
+  static constinit Turn removing;
+  end_processes();
   const std::lock_guard turn(removing);
   try {
     std::set<std::string> paths;
@@ -185,16 +183,16 @@ void abandon_compiles() noexcept {
   }
 }
 
-PrivateDirectory::PrivateDirectory() : generation_(support::process_generation()) {
-  const std::string base = support::environment_variable("TMPDIR").value_or("/tmp");
+PrivateDirectory::PrivateDirectory() : generation_(process_generation()) {
+  const std::string base = environment_variable("TMPDIR").value_or("/tmp");
   if (first_in(base)) sweep_private_directories(base);
   path_ = make_directory(base);
   owner_ = claim(path_);
 }
 
 PrivateDirectory::~PrivateDirectory() {
-  if (generation_ != support::process_generation()) return;  // the parent's
-  const support::Uncancelled whole;
+  if (generation_ != process_generation()) return;  // the parent's
+  const Uncancelled whole;
   {
     const std::lock_guard lock(live().mutex);
     if (live().paths.count(path_) == 0) return;  // removed already, at the process's end
@@ -214,13 +212,13 @@ std::string PrivateDirectory::write(const std::string& name, std::string_view te
     std::error_code failed;
     fs::create_directory(folder /= part, failed);
   }
-  const support::FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
-  const int error = file ? support::write_all(file.get(), text) : errno;
+  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
+  const int error = file ? write_all(file.get(), text) : errno;
   if (error == 0) return path.string();
-  if (all_were_removed()) fail(Stage::compile, Code::io, std::string(support::kProcessIsEnding));
+  if (all_were_removed()) fail(Stage::compile, Code::io, std::string(kProcessIsEnding));
   fail(Stage::compile, Code::io,
-       cat("cannot write ", path.string(), ": ", support::errno_text(error), "; ",
-           support::next_step(error, "set TMPDIR to a directory with room")));
+       cat("cannot write ", path.string(), ": ", errno_text(error), "; ",
+           next_step(error, "set TMPDIR to a directory with room")));
 }
 
-}  // namespace tj::compile
+}  // namespace tj::support
