@@ -1,4 +1,4 @@
-// Attention over sequences that several GPUs hold together.
+// Attention over sequences that several GPUs hold together, and products beside their collectives.
 //
 // Decides how ranks meet, how a sequence is split over them, and what a call of all of them means. Does not start ranks
 // and does not move bytes: NCCL does, which is opened at run time. Invariant: each rank has one device.
@@ -13,6 +13,7 @@
 
 #include <tilejit/export.hpp>
 #include <tilejit/fmha.hpp>
+#include <tilejit/gemm.hpp>
 #include <tilejit/runtime.hpp>
 #include <tilejit/tensor.hpp>
 
@@ -54,6 +55,30 @@ struct ContextFmhaArgs {
   int max_sms = 0;  ///< of the launches, as FmhaArgs::max_sms
 };
 
+/// A product whose rows of a are split over the ranks: each passes its own rows and gets the rows of all, d =
+/// activation(alpha * a b^T + beta * c + bias) as GemmArgs has it. The other ranks' rows travel while the product of
+/// those that have come is made, this rank's first.
+///
+/// product.a is [M of this rank, K], rows one behind another; product.b [N, K] is this rank's own, often its part of
+/// the columns; product.d and c are [M of all ranks, N]. a and b are f16 or bf16, without scales and batch. lengths has
+/// each rank's M; empty: all have this rank's.
+struct AllGatherGemmArgs {
+  GemmArgs product;
+  std::vector<std::int64_t> lengths;
+};
+
+/// A product whose K is split over the ranks: each passes its part of K of all rows, and gets its own rows of the sum
+/// over all ranks, d = activation(alpha * sum of a b^T + beta * c + bias). Sums travel in f32 while the next ones are
+/// made, and are added in the ranks' order: equal calls give equal bits.
+///
+/// product.a is [M of all ranks, K of this rank], product.b [N, K of this rank]; product.d and c are [M of this rank,
+/// N]. a and b are f16 or bf16, without scales, batch and gate. lengths has each rank's rows of d; empty: all have this
+/// rank's.
+struct GemmReduceScatterArgs {
+  GemmArgs product;
+  std::vector<std::int64_t> lengths;
+};
+
 /// Ranks that work together, one device each. A copy is the same member. Calls are collective: every rank makes the
 /// same ones in the same order, each from a thread or process of its own. Not thread safe: one call of a member at a
 /// time.
@@ -84,6 +109,11 @@ class TJ_API Group {
   /// sent; launch for what NCCL or a rank that does not come says. After a failed exchange the group is broken, and
   /// says so.
   void fmha(const ContextFmhaArgs& args, Stream stream = {});
+  /// The same of products beside their collectives.
+  void prepare(const AllGatherGemmArgs& args);
+  void all_gather_gemm(const AllGatherGemmArgs& args, Stream stream = {});
+  void prepare(const GemmReduceScatterArgs& args);
+  void gemm_reduce_scatter(const GemmReduceScatterArgs& args, Stream stream = {});
   /// Throws tj::Error(launch) when NCCL has met an error since, such as a rank that is gone. Never waits.
   void check();
 

@@ -129,7 +129,8 @@ def on_gpus(given, torch):
     group.check()
     if rank == 0:
         share = alone_ms.item() / ranks / split_ms.item()
-        print(f"{ranks} GPUs, {given.split}, {given.seq_len} rows, {given.heads}/{given.kv_heads} heads of {given.head_dim}, {'causal' if causal else 'full'}: "
+        print(f"{ranks} GPUs, {given.split}, {given.seq_len} rows, {given.heads}/{given.kv_heads} heads of {given.head_dim}, "
+              f"{'causal' if causal else 'full'}: "
               f"one {alone_ms.item():.3f} ms, together {split_ms.item():.3f} ms, {share:.3f} of {ranks} times one GPU's rate, "
               f"{split_ms.item() - alone_ms.item() / ranks:.3f} ms not hidden; largest difference {worst.item():.1e}")
     result = report(worst.item()) if rank == 0 else int(worst.item() > MAX_ERROR)

@@ -10,6 +10,7 @@
 #include <tilejit/merge_states.hpp>
 
 #include "dist/group.hpp"
+#include "dist/lengths.hpp"
 #include "dist/split.hpp"
 #include "ops/op.hpp"
 #include "support/fail.hpp"
@@ -19,10 +20,11 @@ namespace {
 
 using support::cat;
 
+constexpr const char* kOp = "context fmha";
 constexpr std::size_t kAlignment = 256;
 
 [[noreturn]] void refuse(Code code, const std::string& what) {
-  support::fail(Stage::argument, code, cat("context fmha: ", what));
+  support::fail(Stage::argument, code, cat(kOp, ": ", what));
 }
 
 /// Rows of k or v in memory: `chunks` runs of rows, `chunk_stride` bytes apart.
@@ -177,27 +179,18 @@ void check_masks(const ContextFmhaArgs& args) {
   if (striped && args.sinks) refuse(Code::unsupported, "sinks with split striped; allowed: contiguous, zigzag");
 }
 
-std::vector<std::int64_t> checked_lengths(const ContextFmhaArgs& args, int rank, int size) {
+std::vector<std::int64_t> lengths_of(const ContextFmhaArgs& args, int rank, int size) {
   const std::int64_t own = args.q.shape[2];
   if (args.k.shape[2] != own)
     refuse(Code::invalid_argument, cat("k.shape[2] is ", args.k.shape[2], "; allowed: q.shape[2], ", own));
   if (args.split == Split::zigzag && own % 2 != 0)
     refuse(Code::invalid_argument,
            cat("q.shape[2] is ", own, " with split zigzag; allowed: two pieces of equal length"));
-  std::vector<std::int64_t> lengths = args.lengths;
-  if (lengths.empty()) lengths.assign(static_cast<std::size_t>(size), own);
-  if (std::ssize(lengths) != size)
-    refuse(Code::invalid_argument,
-           cat("lengths has ", lengths.size(), " numbers; allowed: one a rank, ", size, ", or none"));
-  if (lengths[static_cast<std::size_t>(rank)] != own)
-    refuse(Code::invalid_argument, cat("lengths[", rank, "] is ", lengths[static_cast<std::size_t>(rank)],
-                                       "; allowed: q.shape[2] of this rank, ", own));
+  std::vector<std::int64_t> lengths = checked_lengths(kOp, args.lengths, own, "q.shape[2]", rank, size);
   for (std::size_t r = 0; r < lengths.size(); ++r)
-    if (lengths[r] < 0 || lengths[r] > std::int64_t{1} << 30 || (args.split != Split::contiguous && lengths[r] != own))
-      refuse(Code::invalid_argument,
-             cat("lengths[", r, "] is ", lengths[r], "; allowed: ",
-                 args.split == Split::contiguous ? cat("0 to ", std::int64_t{1} << 30)
-                                                 : cat(own, ": with zigzag and striped all ranks have as many rows")));
+    if (args.split != Split::contiguous && lengths[r] != own)
+      refuse(Code::invalid_argument, cat("lengths[", r, "] is ", lengths[r], "; allowed: ", own,
+                                         ": with zigzag and striped all ranks have as many rows"));
   return lengths;
 }
 
@@ -224,7 +217,7 @@ Call checked(const Member& member, const ContextFmhaArgs& args) {
   const FmhaArgs own = own_call(args);
   detail::op_of<FmhaArgs>().validate(&own, member.device.kind == DeviceKind::cpu);
   const int rank = member.transport.rank();
-  Call call{args, {args.split, checked_lengths(args, rank, member.transport.size()), args.causal, args.window.left},
+  Call call{args, {args.split, lengths_of(args, rank, member.transport.size()), args.causal, args.window.left},
             rank, {},
             {},   {},
             {},   {}};

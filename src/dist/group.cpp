@@ -15,10 +15,19 @@ struct Group::Impl {
   Impl(Runtime& of, std::shared_ptr<Runtime::Impl> parts, std::unique_ptr<Transport> by, Device on)
       : inside(std::move(parts)),
         transport(std::move(by)),
-        member{of, *transport, on,
-               [this](std::size_t bytes, Stream stream) { return inside->workspace(member.device, bytes, stream); }} {}
+        side(inside->backends.driver(on)->side_stream(on.index)),
+        member{of,
+               *transport,
+               on,
+               [this](std::size_t bytes, Stream stream) { return inside->workspace(member.device, bytes, stream); },
+               [this](const ops::Op& op, const void* args) {
+                 inside->load_steps({&op, args, inside->kernel_of(op, op.problem_key(args), member.device)},
+                                    member.device);
+               },
+               *side} {}
   const std::shared_ptr<Runtime::Impl> inside;
   const std::unique_ptr<Transport> transport;
+  const std::shared_ptr<launch::SideStream> side;
   const Member member;
 };
 
@@ -71,6 +80,14 @@ Device Group::device() const noexcept { return impl_->member.device; }
 
 void Group::prepare(const ContextFmhaArgs& args) { prepare_context_fmha(impl_->member, args); }
 void Group::fmha(const ContextFmhaArgs& args, Stream stream) { run_context_fmha(impl_->member, args, stream); }
+void Group::prepare(const AllGatherGemmArgs& args) { prepare_all_gather_gemm(impl_->member, args); }
+void Group::all_gather_gemm(const AllGatherGemmArgs& args, Stream stream) {
+  run_all_gather_gemm(impl_->member, args, stream);
+}
+void Group::prepare(const GemmReduceScatterArgs& args) { prepare_gemm_reduce_scatter(impl_->member, args); }
+void Group::gemm_reduce_scatter(const GemmReduceScatterArgs& args, Stream stream) {
+  run_gemm_reduce_scatter(impl_->member, args, stream);
+}
 void Group::check() { impl_->transport->check(); }
 
 }  // namespace tj::dist

@@ -62,6 +62,18 @@ class Recording {
   virtual void replay(Stream stream) = 0;
 };
 
+/// A second stream of a device, whose work goes beside that of another one. The model has no streams: there it does
+/// nothing, as all work is done when it has been enqueued.
+class SideStream {
+ public:
+  virtual ~SideStream() = default;
+  virtual Stream get() const noexcept { return {}; }
+  /// What is enqueued here from now on waits for all that `main` has been given.
+  virtual void follow(Stream /*main*/) {}
+  /// What `main` is given from now on waits for all that was enqueued here.
+  virtual void join(Stream /*main*/) {}
+};
+
 /// A tensor map and where it is wanted.
 struct TensorMapPlace {
   const TensorMapDesc* desc;
@@ -116,6 +128,8 @@ class Driver {
   virtual unsigned resident_clusters(int device, const Kernel& kernel, const LaunchConfig& config) = 0;
   /// True while the stream records a graph.
   virtual bool capturing(int device, Stream stream) = 0;
+
+  virtual std::shared_ptr<SideStream> side_stream(int /*device*/) { return std::make_shared<SideStream>(); }
 
   virtual std::shared_ptr<void> allocate(int device, std::size_t bytes) = 0;
   /// Memory for work that is enqueued on the stream until its owner lets go. A stream that records a graph records the

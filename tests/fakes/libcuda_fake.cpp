@@ -300,6 +300,10 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
   set_worked_ms(event, now_ms());
   return is_live(state().events, event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
+  TJ_ENTER(name_of(stream) + " behind " + name_of(event));
+  return is_live(state().events, event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
 CUresult cuEventSynchronize(CUevent event) {
   TJ_ENTER(name_of(event));
   return is_live(state().events, event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;

@@ -46,6 +46,7 @@ namespace tj::launch {
   X(max_active_clusters, cuOccupancyMaxActiveClusters)        \
   X(stream_is_capturing, cuStreamIsCapturing)                 \
   X(stream_synchronize, cuStreamSynchronize)                  \
+  X(stream_wait_event, cuStreamWaitEvent)                     \
   X(exchange_capture_mode, cuThreadExchangeStreamCaptureMode) \
   X(mem_alloc, cuMemAlloc_v2)                                 \
   X(mem_free, cuMemFree_v2)                                   \

@@ -15,6 +15,7 @@
 #include "launch/cuda/context.hpp"
 #include "launch/cuda/graph.hpp"
 #include "launch/cuda/kernel.hpp"
+#include "launch/cuda/side_stream.hpp"
 #include "launch/cuda/tensor_map.hpp"
 #include "launch/driver.hpp"
 #include "support/fail.hpp"
@@ -170,6 +171,10 @@ class CudaDriver final : public Driver {
     api_.check(api_.max_active_clusters(&count, function, description.get()), "cuOccupancyMaxActiveClusters",
                Stage::load);
     return static_cast<unsigned>(std::max(count, 1));
+  }
+
+  std::shared_ptr<SideStream> side_stream(int device) override {
+    return make_side_stream(contexts_, contexts_->context(device));
   }
 
   bool capturing(int device, Stream stream) override {

@@ -1,0 +1,244 @@
+// Products beside their collectives: rows of a are gathered, or sums over parts of K are scattered.
+//
+// Decides in which order shards are multiplied and which bytes travel meanwhile. Invariant: nothing is sent before the
+// call and all kernels behind it are known to be right; sums are added in the ranks' order.
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <utility>
+
+#include "dist/group.hpp"
+#include "dist/lengths.hpp"
+#include "ops/op.hpp"
+#include "ops/sum_parts/sum_parts.hpp"
+#include "support/fail.hpp"
+
+namespace tj::dist {
+namespace {
+
+using support::cat;
+
+constexpr const char *kGather = "all-gather gemm", *kScatter = "gemm reduce-scatter";
+
+[[noreturn]] void refuse(const char* op, const std::string& what) {
+  support::fail(Stage::argument, Code::unsupported, cat(op, ": ", what));
+}
+
+/// Rows of a matrix [M, K].
+Tensor some_rows(const Tensor& t, std::int64_t begin, std::int64_t rows) {
+  Tensor some = t;
+  some.shape[0] = rows;
+  if (t.data != nullptr) some.data = static_cast<std::byte*>(t.data) + begin * t.strides[0] * size_of(t.dtype);
+  return some;
+}
+
+void check_common(const char* op, const GemmArgs& product, const Member& member) {
+  if (product.a.rank != 2 || product.b.rank != 2 || product.d.rank != 2)
+    refuse(op, cat("a, b and d have ", product.a.rank, ", ", product.b.rank, " and ", product.d.rank,
+                   " dimensions; allowed: matrices, 2"));
+  if (product.a.device != member.device)
+    refuse(op,
+           cat("a is on ", to_string(product.a.device), "; allowed: the group's device, ", to_string(member.device)));
+  if (product.a.dtype != DType::f16 && product.a.dtype != DType::bf16)
+    refuse(op, cat("a is ", to_string(product.a.dtype), "; allowed: f16, bf16"));
+  if (product.scale_a || product.scale_b || product.scale_d) refuse(op, "scales are given; allowed: none");
+}
+
+void validate(const GemmArgs& product, Device device) {
+  detail::op_of<GemmArgs>().validate(&product, device.kind == DeviceKind::cpu);
+}
+
+/// The ranks of a call, in the order of shards: rank `at(n)` n places behind this one.
+struct Ranks {
+  int rank = 0, size = 1;
+  std::vector<std::int64_t> lengths;
+  int behind(int n) const { return (rank + n) % size; }
+  int before(int n) const { return (rank + size - n) % size; }
+  std::int64_t rows(int of) const { return lengths[static_cast<std::size_t>(of)]; }
+  std::int64_t first(int of) const { return std::accumulate(lengths.begin(), lengths.begin() + of, std::int64_t{0}); }
+  std::int64_t all() const { return first(size); }
+};
+
+// ---- gathering ------------------------------------------------------------------------------------------------------
+
+struct Gather {
+  const AllGatherGemmArgs& args;
+  Ranks ranks;
+
+  std::size_t row_bytes() const {
+    return static_cast<std::size_t>(args.product.a.shape[1] * size_of(args.product.a.dtype));
+  }
+  /// The product of a rank's rows, which lie at `a`.
+  GemmArgs shard(int of, void* a) const {
+    GemmArgs call = args.product;
+    if (of != ranks.rank) {
+      call.a.data = a;
+      call.a.shape[0] = ranks.rows(of);
+      call.a.strides[0] = call.a.shape[1];
+    }
+    call.d = some_rows(args.product.d, ranks.first(of), ranks.rows(of));
+    if (call.c) call.c = some_rows(*args.product.c, ranks.first(of), ranks.rows(of));
+    return call;
+  }
+  /// Remote rows in the order of their arrival, one shard behind the other.
+  std::size_t place(int n) const {
+    std::int64_t before = 0;
+    for (int m = 1; m < n; ++m) before += ranks.rows(ranks.before(m));
+    return static_cast<std::size_t>(before) * row_bytes();
+  }
+};
+
+Gather checked(const Member& member, const AllGatherGemmArgs& args) {
+  const GemmArgs& product = args.product;
+  check_common(kGather, product, member);
+  Gather gather{args, {member.transport.rank(), member.transport.size(), {}}};
+  gather.ranks.lengths =
+      checked_lengths(kGather, args.lengths, product.a.shape[0], "a.shape[0]", gather.ranks.rank, gather.ranks.size);
+  if (product.d.shape[0] != gather.ranks.all())
+    refuse(kGather,
+           cat("d.shape[0] is ", product.d.shape[0], "; allowed: the rows of all ranks, ", gather.ranks.all()));
+  if (product.a.strides[1] != 1 || product.a.strides[0] != product.a.shape[1])
+    refuse(kGather, cat("a.strides are [", product.a.strides[0], ", ", product.a.strides[1], "]; allowed: [",
+                        product.a.shape[1], ", 1], rows one behind another: pass a contiguous copy"));
+  validate(gather.shard(gather.ranks.rank, nullptr), member.device);
+  return gather;
+}
+
+void prepare(const Member& member, const Gather& gather) {
+  for (int of = 0; of < gather.ranks.size; ++of) member.runtime.prepare(gather.shard(of, nullptr));
+}
+
+// ---- scattering -----------------------------------------------------------------------------------------------------
+
+struct Scatter {
+  const GemmReduceScatterArgs& args;
+  Ranks ranks;
+  std::int64_t row_floats = 0;
+
+  std::size_t matrix_bytes(std::int64_t rows) const {
+    return static_cast<std::size_t>(rows * row_floats) * sizeof(float);
+  }
+  Tensor sums(void* at, std::int64_t rows) const {
+    Tensor t;
+    t.data = at;
+    t.device = args.product.d.device;
+    t.dtype = DType::f32;
+    t.rank = 2;
+    t.shape = {rows, args.product.d.shape[1]};
+    t.strides = {row_floats, 1};
+    return t;
+  }
+  /// This rank's sums for the rows of another one.
+  GemmArgs part(int of, void* at) const {
+    GemmArgs call;
+    call.a = some_rows(args.product.a, ranks.first(of), ranks.rows(of));
+    call.b = args.product.b;
+    call.d = sums(at, ranks.rows(of));
+    call.max_sms = args.product.max_sms;
+    return call;
+  }
+  /// The call of this rank's rows of d, whose sums come from all.
+  GemmArgs own() const {
+    GemmArgs call = args.product;
+    call.a = some_rows(args.product.a, ranks.first(ranks.rank), ranks.rows(ranks.rank));
+    return call;
+  }
+};
+
+Scatter checked(const Member& member, const GemmReduceScatterArgs& args) {
+  const GemmArgs& product = args.product;
+  check_common(kScatter, product, member);
+  if (product.gate != Activation::none) refuse(kScatter, "a gate is given; allowed: none");
+  Scatter scatter{args, {member.transport.rank(), member.transport.size(), {}}};
+  scatter.ranks.lengths =
+      checked_lengths(kScatter, args.lengths, product.d.shape[0], "d.shape[0]", scatter.ranks.rank, scatter.ranks.size);
+  if (product.a.shape[0] != scatter.ranks.all())
+    refuse(kScatter,
+           cat("a.shape[0] is ", product.a.shape[0], "; allowed: the rows of d on all ranks, ", scatter.ranks.all()));
+  scatter.row_floats = (product.d.shape[1] + 3) / 4 * 4;  // rows at multiples of 16 bytes, as sums are read
+  validate(scatter.own(), member.device);
+  return scatter;
+}
+
+ops::SumPartsArgs adding(const Scatter& scatter, const GemmArgs& own, void* received) {
+  ops::SumPartsArgs call{own, scatter.sums(received, scatter.ranks.rows(scatter.ranks.rank)), scatter.ranks.size};
+  call.sums.rank = 3;
+  call.sums.shape = {scatter.ranks.size, call.sums.shape[0], call.sums.shape[1]};
+  call.sums.strides = {call.sums.shape[1] * scatter.row_floats, scatter.row_floats, 1};
+  return call;
+}
+
+void prepare(const Member& member, const Scatter& scatter) {
+  for (int of = 0; of < scatter.ranks.size; ++of) member.runtime.prepare(scatter.part(of, nullptr));
+  if (scatter.ranks.rows(scatter.ranks.rank) == 0) return;
+  const GemmArgs own = scatter.own();
+  const ops::SumPartsArgs call = adding(scatter, own, nullptr);
+  member.load(ops::sum_parts_op(), &call);
+}
+
+}  // namespace
+
+void prepare_all_gather_gemm(const Member& member, const AllGatherGemmArgs& args) {
+  prepare(member, checked(member, args));
+}
+
+void run_all_gather_gemm(const Member& member, const AllGatherGemmArgs& args, Stream stream) {
+  const Gather gather = checked(member, args);
+  const Ranks& ranks = gather.ranks;
+  prepare(member, gather);
+  const std::size_t bytes = gather.place(ranks.size);
+  const std::shared_ptr<void> memory = bytes > 0 ? member.workspace(bytes, stream) : nullptr;
+  auto* const gathered = static_cast<std::byte*>(memory.get());
+  const auto bytes_of = [&](int of) { return static_cast<std::size_t>(ranks.rows(of)) * gather.row_bytes(); };
+  member.side.follow(stream);
+  for (int n = 0; n < ranks.size; ++n) {
+    // The next shard travels while this one is multiplied.
+    if (n + 1 < ranks.size) {
+      const int to = ranks.behind(n + 1), from = ranks.before(n + 1);
+      const Send send{to, args.product.a.data, bytes_of(ranks.rank)};
+      const Receive receive{from, gathered + gather.place(n + 1), bytes_of(from)};
+      if (n > 0) member.side.join(stream);  // only what this shard's product waits for
+      member.transport.exchange({&send, send.bytes > 0 ? 1u : 0u}, {&receive, receive.bytes > 0 ? 1u : 0u},
+                                member.side_stream(stream));
+    } else if (n > 0) {
+      member.side.join(stream);
+    }
+    const int of = ranks.before(n);
+    member.runtime.run(gather.shard(of, n == 0 ? nullptr : gathered + gather.place(n)), stream);
+  }
+}
+
+void prepare_gemm_reduce_scatter(const Member& member, const GemmReduceScatterArgs& args) {
+  prepare(member, checked(member, args));
+}
+
+void run_gemm_reduce_scatter(const Member& member, const GemmReduceScatterArgs& args, Stream stream) {
+  const Scatter scatter = checked(member, args);
+  const Ranks& ranks = scatter.ranks;
+  prepare(member, scatter);
+  const std::size_t own_bytes = scatter.matrix_bytes(ranks.rows(ranks.rank)),
+                    bytes_of_all = scatter.matrix_bytes(ranks.all());
+  const std::size_t bytes = own_bytes * static_cast<std::size_t>(ranks.size) + bytes_of_all;
+  const std::shared_ptr<void> memory = bytes > 0 ? member.workspace(bytes, stream) : nullptr;
+  auto* const received = static_cast<std::byte*>(memory.get());
+  std::byte* sent = received + own_bytes * static_cast<std::size_t>(ranks.size);
+  const auto place = [&](int of) { return received + own_bytes * static_cast<std::size_t>(of); };
+  for (int n = 1; n < ranks.size; ++n) {
+    const int to = ranks.behind(n), from = ranks.before(n);
+    member.runtime.run(scatter.part(to, sent), stream);
+    const Send send{to, sent, scatter.matrix_bytes(ranks.rows(to))};
+    const Receive receive{from, place(from), own_bytes};
+    member.side.follow(stream);  // the sums travel while the next ones are made
+    member.transport.exchange({&send, send.bytes > 0 ? 1u : 0u}, {&receive, receive.bytes > 0 ? 1u : 0u},
+                              member.side_stream(stream));
+    sent += send.bytes;
+  }
+  if (ranks.rows(ranks.rank) > 0) member.runtime.run(scatter.part(ranks.rank, place(ranks.rank)), stream);
+  member.side.join(stream);
+  if (ranks.rows(ranks.rank) == 0) return;
+  const GemmArgs own = scatter.own();
+  const ops::SumPartsArgs call = adding(scatter, own, received);
+  member.runtime.run("sum_parts", &call, stream);
+}
+
+}  // namespace tj::dist
