@@ -40,6 +40,15 @@ typedef struct tj_context_fmha_args {
   int32_t reserved; /* 0 */
 } tj_context_fmha_args;
 
+/* Products beside their collectives; shapes and meaning as tj::dist::AllGatherGemmArgs and GemmReduceScatterArgs say.
+ */
+typedef struct tj_split_gemm_args {
+  uint64_t size;
+  const tj_gemm_args* product;
+  const int64_t* lengths; /* rows of each rank; null: as many as this one's */
+  uint64_t lengths_count; /* of these numbers: the group's size, or 0 */
+} tj_split_gemm_args;
+
 /* Writes an id of TJ_GROUP_ID_BYTES bytes, which one rank makes and brings to all others. */
 TJ_C_API tj_status tj_group_unique_id(void* id);
 /* Joins a group by NCCL; returns when all ranks have joined. On failure *out is null. The runtime must live longer. */
@@ -55,6 +64,11 @@ TJ_C_API void tj_group_destroy(tj_group* group);
 TJ_C_API tj_status tj_group_prepare(tj_group* group, const tj_context_fmha_args* args);
 /* Every rank's call together is one call of attention. stream: as tj_run() takes it. */
 TJ_C_API tj_status tj_group_fmha(tj_group* group, const tj_context_fmha_args* args, void* stream);
+/* The same of products: rows of a are gathered, or sums over parts of K are scattered. */
+TJ_C_API tj_status tj_group_prepare_all_gather_gemm(tj_group* group, const tj_split_gemm_args* args);
+TJ_C_API tj_status tj_group_all_gather_gemm(tj_group* group, const tj_split_gemm_args* args, void* stream);
+TJ_C_API tj_status tj_group_prepare_gemm_reduce_scatter(tj_group* group, const tj_split_gemm_args* args);
+TJ_C_API tj_status tj_group_gemm_reduce_scatter(tj_group* group, const tj_split_gemm_args* args, void* stream);
 /* Fails when NCCL has met an error since. Never waits. */
 TJ_C_API tj_status tj_group_check(tj_group* group);
 

@@ -12,6 +12,7 @@
 
 #include "api/c_errors.hpp"
 #include "api/c_runtime.hpp"
+#include "ops/gemm/gemm.hpp"
 #include "support/c_structs.hpp"
 #include "support/fail.hpp"
 
@@ -30,6 +31,20 @@ tj::dist::Group& member_of(tj_group* group) {
   return group->member;
 }
 
+std::vector<std::int64_t> lengths_of(const std::int64_t* lengths, std::uint64_t count) {
+  if (lengths == nullptr && count != 0)
+    refuse(cat("lengths is null and lengths_count is ", count, "; allowed: 0 of them"));
+  return lengths == nullptr ? std::vector<std::int64_t>() : std::vector<std::int64_t>(lengths, lengths + count);
+}
+
+template <class Args>
+Args to_product(const tj_split_gemm_args* given) {
+  if (given == nullptr) refuse("args is null; allowed: the address of a tj_split_gemm_args");
+  const tj_split_gemm_args a = read(given, "args");
+  if (a.product == nullptr) refuse("args.product is null; allowed: the address of a tj_gemm_args");
+  return {tj::ops::gemm_from_c(a.product), lengths_of(a.lengths, a.lengths_count)};
+}
+
 tj::dist::ContextFmhaArgs to_args(const tj_context_fmha_args* given) {
   if (given == nullptr) refuse("args is null; allowed: the address of a tj_context_fmha_args");
   const tj_context_fmha_args a = read(given, "args");
@@ -44,9 +59,7 @@ tj::dist::ContextFmhaArgs to_args(const tj_context_fmha_args* given) {
   optional(args.lse, a.lse, "lse");
   optional(args.alibi_slopes, a.alibi_slopes, "alibi_slopes");
   optional(args.sinks, a.sinks, "sinks");
-  if (a.lengths == nullptr && a.lengths_count != 0)
-    refuse(cat("lengths is null and lengths_count is ", a.lengths_count, "; allowed: 0 of them"));
-  if (a.lengths != nullptr) args.lengths.assign(a.lengths, a.lengths + a.lengths_count);
+  args.lengths = lengths_of(a.lengths, a.lengths_count);
   if (a.has_window != 0) args.window.left = a.window_left;
   if (a.has_scale != 0) args.scale = a.scale;
   args.causal = a.causal != 0;
@@ -112,6 +125,25 @@ tj_status tj_group_prepare(tj_group* group, const tj_context_fmha_args* args) {
 
 tj_status tj_group_fmha(tj_group* group, const tj_context_fmha_args* args, void* stream) {
   return guarded([&] { member_of(group).fmha(to_args(args), tj::Stream{stream}); });
+}
+
+tj_status tj_group_prepare_all_gather_gemm(tj_group* group, const tj_split_gemm_args* args) {
+  return guarded([&] { member_of(group).prepare(to_product<tj::dist::AllGatherGemmArgs>(args)); });
+}
+
+tj_status tj_group_all_gather_gemm(tj_group* group, const tj_split_gemm_args* args, void* stream) {
+  return guarded(
+      [&] { member_of(group).all_gather_gemm(to_product<tj::dist::AllGatherGemmArgs>(args), tj::Stream{stream}); });
+}
+
+tj_status tj_group_prepare_gemm_reduce_scatter(tj_group* group, const tj_split_gemm_args* args) {
+  return guarded([&] { member_of(group).prepare(to_product<tj::dist::GemmReduceScatterArgs>(args)); });
+}
+
+tj_status tj_group_gemm_reduce_scatter(tj_group* group, const tj_split_gemm_args* args, void* stream) {
+  return guarded([&] {
+    member_of(group).gemm_reduce_scatter(to_product<tj::dist::GemmReduceScatterArgs>(args), tj::Stream{stream});
+  });
 }
 
 tj_status tj_group_check(tj_group* group) {

@@ -48,6 +48,25 @@ void validate(const GemmArgs& product, Device device) {
   detail::op_of<GemmArgs>().validate(&product, device.kind == DeviceKind::cpu);
 }
 
+/// Work in the side stream, which the caller's stream waits for at the end, also where a call throws: the workspace
+/// goes back behind it.
+class Beside {
+ public:
+  Beside(launch::SideStream& side, Stream main) : side_(side), main_(main) { side_.follow(main_); }
+  ~Beside() {
+    try {
+      side_.join(main_);
+    } catch (const Error&) {  // a device that is lost has no order to keep
+    }
+  }
+  Beside(const Beside&) = delete;
+  Beside& operator=(const Beside&) = delete;
+
+ private:
+  launch::SideStream& side_;
+  const Stream main_;
+};
+
 /// The ranks of a call, in the order of shards: rank `at(n)` n places behind this one.
 struct Ranks {
   int rank = 0, size = 1;
@@ -190,7 +209,7 @@ void run_all_gather_gemm(const Member& member, const AllGatherGemmArgs& args, St
   const std::shared_ptr<void> memory = bytes > 0 ? member.workspace(bytes, stream) : nullptr;
   auto* const gathered = static_cast<std::byte*>(memory.get());
   const auto bytes_of = [&](int of) { return static_cast<std::size_t>(ranks.rows(of)) * gather.row_bytes(); };
-  member.side.follow(stream);
+  const Beside beside(member.side, stream);
   for (int n = 0; n < ranks.size; ++n) {
     // The next shard travels while this one is multiplied.
     if (n + 1 < ranks.size) {
@@ -223,6 +242,7 @@ void run_gemm_reduce_scatter(const Member& member, const GemmReduceScatterArgs& 
   auto* const received = static_cast<std::byte*>(memory.get());
   std::byte* sent = received + own_bytes * static_cast<std::size_t>(ranks.size);
   const auto place = [&](int of) { return received + own_bytes * static_cast<std::size_t>(of); };
+  const Beside beside(member.side, stream);
   for (int n = 1; n < ranks.size; ++n) {
     const int to = ranks.behind(n), from = ranks.before(n);
     member.runtime.run(scatter.part(to, sent), stream);

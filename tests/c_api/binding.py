@@ -54,6 +54,11 @@ class GemmArgs(Sized):
                 *_tensors("end_params")]
 
 
+class SplitGemmArgs(Sized):
+    _fields_ = [("size", ctypes.c_uint64), ("product", ctypes.POINTER(GemmArgs)), ("lengths", ctypes.POINTER(ctypes.c_int64)),
+                ("lengths_count", ctypes.c_uint64)]
+
+
 class GroupedGemmArgs(Sized):
     _fields_ = [("size", ctypes.c_uint64), *_tensors("a b d groups bias scale_a scale_b"), ("expected_rows", ctypes.c_int64),
                 ("alpha", ctypes.c_float), ("grouping", ctypes.c_int32), ("activation", ctypes.c_int32), ("max_sms", ctypes.c_int32), *_tensors("c"),
@@ -210,7 +215,10 @@ def _declare(library):
         "tj_group_create": (status, [handle, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32, Device, ctypes.POINTER(handle)]),
         "tj_group_of_comm": (status, [handle, ctypes.c_void_p, Device, ctypes.POINTER(handle)]),
         "tj_group_on_model": (status, [handle, ctypes.c_int32, ctypes.POINTER(handle)]),
-        **{f"tj_group_{name}": (status, [handle, ctypes.POINTER(ContextFmhaArgs), *more]) for name, more in (("prepare", []), ("fmha", [ctypes.c_void_p]))},
+        **{f"tj_group_{name}": (status, [handle, ctypes.POINTER(args), *more]) for name, args, more in (
+            ("prepare", ContextFmhaArgs, []), ("fmha", ContextFmhaArgs, [ctypes.c_void_p]),
+            *((f"{prefix}{kind}", SplitGemmArgs, more) for kind in ("all_gather_gemm", "gemm_reduce_scatter")
+              for prefix, more in (("prepare_", []), ("", [ctypes.c_void_p]))))},
         "tj_prepare_async": (status, [handle, ctypes.c_char_p, ctypes.c_void_p, ctypes.POINTER(PrepareOptions), ctypes.POINTER(handle)]),
         "tj_preparation_cancel": (status, [handle]),
         "tj_preparation_wait": (status, [handle, ctypes.c_double, ctypes.POINTER(Progress)]),

@@ -73,6 +73,24 @@ class Split(unittest.TestCase):
         for rank, found in together(dist.Group.on_model(3, runtime=self.runtime), work).items():
             numpy.testing.assert_allclose(found.astype(float), o[:, :, ends[rank]:ends[rank + 1]].astype(float), atol=2e-3)
 
+    def test_products(self):
+        random = numpy.random.default_rng(4)
+        a, b = (random.standard_normal(shape).astype(numpy.float16) for shape in ((80, 64), (40, 64)))
+        wanted = a.astype(float) @ b.astype(float).T
+        ends = (0, 50, 80)
+
+        def work(member):
+            own = slice(ends[member.rank], ends[member.rank + 1])
+            depth = slice(32 * member.rank, 32 * member.rank + 32)
+            parts = [numpy.ascontiguousarray(each[:, depth]) for each in (a, b)]
+            return (member.all_gather_gemm(numpy.ascontiguousarray(a[own]), b, lengths=(50, 30), activation="relu"),
+                    member.gemm_reduce_scatter(*parts, lengths=(50, 30), alpha=2, dtype="f32"), member.gemm_reduce_scatter(*parts))
+
+        for rank, found in together(dist.Group.on_model(2, runtime=self.runtime), work).items():
+            numpy.testing.assert_allclose(found[0].astype(float), wanted.clip(0), atol=0.05)
+            numpy.testing.assert_allclose(found[1], 2 * wanted[ends[rank]:ends[rank + 1]], atol=1e-3)
+            numpy.testing.assert_allclose(found[2].astype(float), wanted[40 * rank:40 * rank + 40], atol=0.05)
+
     def test_errors_name_the_argument(self):
         member = dist.Group.on_model(1, runtime=self.runtime)[0]
         member.check()
@@ -83,6 +101,10 @@ class Split(unittest.TestCase):
                            ("window.left is 3 without causal", lambda: member.fmha(self.q, self.q, self.q, window_left=3)),
                            ("q has 3 dimensions", lambda: member.fmha(self.q[0], self.q, self.q)),
                            ("id is 'x'; allowed: the 128 bytes of unique_id()", lambda: dist.Group("x", 0, 1, "cpu")),
+                           ("a.shape[0] is 96; allowed: the rows of d on all ranks, 9",
+                            lambda: member.gemm_reduce_scatter(self.q[0, 0], self.q[0, 0], lengths=(9,))),
+                           ("lengths has 2 numbers", lambda: member.gemm_reduce_scatter(self.q[0, 0], self.q[0, 0], lengths=(9, 9))),
+                           ("a has 4 dimensions", lambda: member.all_gather_gemm(self.q, self.q)),
                            ("size is 0", lambda: dist.Group.on_model(0))):
             with self.assertRaises(tilejit.Error) as caught:
                 call()

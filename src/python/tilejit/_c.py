@@ -61,6 +61,7 @@ GemmArgs = _sized("GemmArgs", _tensors("a", "b", "d", "c", "bias") + [
     ("alpha", c_float), ("beta", c_float), ("activation", c_int32), ("max_sms", c_int32)] + _tensors("scale_a", "scale_b") + [
         ("gate", c_int32), ("gate_interleaved", c_int32)] + _tensors("scale_d") + [("powers_of_two", c_int32), ("reserved", c_int32),
             ("end_text", c_char_p)] + _tensors("end_params"))
+SplitGemmArgs = _sized("SplitGemmArgs", [("product", POINTER(GemmArgs)), ("lengths", POINTER(c_int64)), ("lengths_count", c_uint64)])
 GroupedGemmArgs = _sized("GroupedGemmArgs", _tensors("a", "b", "d", "groups", "bias", "scale_a", "scale_b") + [
     ("expected_rows", c_int64), ("alpha", c_float), ("grouping", c_int32), ("activation", c_int32), ("max_sms", c_int32)] + _tensors("c") + [
         ("beta", c_float), ("gate", c_int32), ("gate_interleaved", c_int32), ("powers_of_two", c_int32)] + _tensors("scale_d") + [
@@ -169,6 +170,8 @@ CALLS = {
     "tj_group_destroy": (None, [_HANDLE]),
     "tj_group_prepare": (_STATUS, [_HANDLE, POINTER(ContextFmhaArgs)]),
     "tj_group_fmha": (_STATUS, [_HANDLE, POINTER(ContextFmhaArgs), c_void_p]),
+    **{f"tj_group_{kind}": (_STATUS, [_HANDLE, POINTER(SplitGemmArgs), c_void_p]) for kind in ("all_gather_gemm", "gemm_reduce_scatter")},
+    **{f"tj_group_prepare_{kind}": (_STATUS, [_HANDLE, POINTER(SplitGemmArgs)]) for kind in ("all_gather_gemm", "gemm_reduce_scatter")},
     "tj_group_check": (_STATUS, [_HANDLE]),
     "tj_schedule": (_STATUS, [_TEXT, _TEXT, _TEXT, POINTER(_TEXT)]),
     "tj_graph": (_STATUS, [_TEXT, _TEXT, POINTER(_TEXT)]),

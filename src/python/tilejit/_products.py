@@ -55,7 +55,8 @@ def objects_of(given, out) -> tuple:
 
 
 def _gemm(a, b, *, c=None, bias=None, alpha=1, beta=0, activation=None, out=None, dtype=None, scale_a=None, scale_b=None, gate=None,
-          gate_interleaved=False, powers_of_two=False, packed=False, end_text=None, end_params=None, max_sms=0, stream=None, asks=False):
+          gate_interleaved=False, powers_of_two=False, packed=False, end_text=None, end_params=None, max_sms=0, stream=None, asks=False,
+          rows=None):
     args = _c.GemmArgs(alpha=real(alpha, "alpha"), beta=real(beta, "beta"), activation=one_of("activation", activation, _c.ACTIVATIONS),
                        gate=one_of("gate", gate, _c.ACTIVATIONS), gate_interleaved=flag(gate_interleaved, "gate_interleaved"),
                        powers_of_two=max(flag(powers_of_two, "powers_of_two"), flag(packed, "packed")),
@@ -67,7 +68,7 @@ def _gemm(a, b, *, c=None, bias=None, alpha=1, beta=0, activation=None, out=None
     batch = left[:-2] or right[:-2] or (shape_of(c, 2, 3)[:-2] if c is not None else ())
     dtype = result_type(dtype, out, a, c, bias)
     scale_a, scale_b = call.tensor("scale_a", scale_a, True), call.tensor("scale_b", scale_b, True)
-    put_results(call, out, a, (*batch, left[-2], right[-2] // (2 if args.gate else 1)), dtype, packed)
+    put_results(call, out, a, (*batch, left[-2] if rows is None else rows, right[-2] // (2 if args.gate else 1)), dtype, packed)
     call.put(a=a, b=b, c=c, bias=bias, scale_a=scale_a, scale_b=scale_b, end_params=call.tensor("end_params", end_params, True))
     return call
 

@@ -1,4 +1,4 @@
-"""Attention over sequences that several GPUs hold together: groups of ranks, one device each.
+"""Attention over sequences that several GPUs hold together, and products beside their collectives: groups of ranks, one device each.
 
 Decides how ranks of Python programs meet. What a call means is tilejit/dist.hpp's; NCCL moves the bytes.
 """
@@ -12,7 +12,9 @@ from ._device import Device
 from ._error import Error
 from ._library import check, flag, library, number, numbers, real, shown
 from ._ops import _FMHA_PAIR, _LAYOUTS, _two
+from ._products import _gemm
 from ._runtime import Handle
+from ._tensors import view
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["Group", "unique_id"]
 
 _MOST_RANKS = 1024
+
+
+def _counts(lengths):
+    return None if lengths is None else numbers(lengths, "lengths", -2**63, 2**63 - 1)
 
 
 def unique_id() -> bytes:
@@ -110,8 +116,8 @@ class Group:
                                   max_sms=number(max_sms, "max_sms", -2**31, 2**31 - 1))
         if window_left is not None:
             args.window_left, args.has_window = number(window_left, "window_left", -2**63, 2**63 - 1), 1
-        if lengths is not None:
-            counts = numbers(lengths, "lengths", -2**63, 2**63 - 1)
+        counts = _counts(lengths)
+        if counts is not None:
             args.lengths, args.lengths_count = (ctypes.c_int64 * len(counts))(*counts), len(counts)
         call, swapped, return_lse = Call("context fmha", args, stream), one_of("layout", layout, _LAYOUTS), flag(return_lse, "return_lse")
         q, k, v = call.tensor("q", q), call.tensor("k", k), call.tensor("v", v)
@@ -125,6 +131,40 @@ class Group:
         call.put(q=q, k=k, v=v, o=o, lse=lse, alibi_slopes=slopes, sinks=sinks)
         call.scale(scale)
         return call, args, call.results, return_lse
+
+    def all_gather_gemm(self, a: Tensor, b: Tensor, *, lengths: Optional[Sequence[int]] = None, c: Optional[SupportsDLPack] = None,
+                        bias: Optional[SupportsDLPack] = None, alpha: float = 1, beta: float = 0, activation: Optional[str] = None, out: Any = None,
+                        dtype: Optional[str] = None, max_sms: int = 0, stream: Optional[StreamLike] = None) -> Tensor:
+        """A product whose rows of a are split over the ranks: a [M of this rank, K], contiguous; b [N, K], this rank's own; returns d [M of all
+        ranks, N], while rows of other ranks travel beside the products. c is as d. lengths: M of each rank, where they differ. Other arguments are
+        tilejit.gemm's. Raises tilejit.Error.
+        """
+        counts = _counts(lengths)
+        rows = sum(counts) if counts is not None else self.size * shape_of(view("a", a), 2)[0]
+        return self._product("tj_group_all_gather_gemm", counts, rows, a, b, c=c, bias=bias, alpha=alpha, beta=beta, activation=activation, out=out,
+                             dtype=dtype, max_sms=max_sms, stream=stream)
+
+    def gemm_reduce_scatter(self, a: Tensor, b: Tensor, *, lengths: Optional[Sequence[int]] = None, c: Optional[SupportsDLPack] = None,
+                            bias: Optional[SupportsDLPack] = None, alpha: float = 1, beta: float = 0, activation: Optional[str] = None, out: Any = None,
+                            dtype: Optional[str] = None, max_sms: int = 0, stream: Optional[StreamLike] = None) -> Tensor:
+        """A product whose K is split over the ranks: a [M of all ranks, K of this rank], b [N, K of this rank]; returns this rank's rows of the sum
+        over all ranks, d [M of this rank, N], added in f32 in the ranks' order. c is as d. lengths: rows of d of each rank, where they differ.
+        Other arguments are tilejit.gemm's. Raises tilejit.Error.
+        """
+        counts = _counts(lengths)
+        if counts is not None and len(counts) != self.size:
+            raise Error(f"lengths has {len(counts)} numbers; allowed: one a rank, {self.size}, or None")
+        rows = counts[self.rank] if counts is not None else shape_of(view("a", a), 2)[0] // self.size
+        return self._product("tj_group_gemm_reduce_scatter", counts, rows, a, b, c=c, bias=bias, alpha=alpha, beta=beta, activation=activation,
+                             out=out, dtype=dtype, max_sms=max_sms, stream=stream)
+
+    def _product(self, name, counts, rows, a, b, **options):
+        call = _gemm(a, b, rows=rows, **options)
+        args = _c.SplitGemmArgs(product=ctypes.pointer(call.args))
+        if counts is not None:
+            args.lengths, args.lengths_count = (ctypes.c_int64 * len(counts))(*counts), len(counts)
+        check(getattr(library(), name)(self._handle.value, ctypes.byref(args), call.stream() or None))
+        return call.finish[0](call.results[0])
 
     def check(self) -> None:
         """Raises tilejit.Error when NCCL has met an error since, such as a rank that is gone. Never waits."""

@@ -314,6 +314,10 @@ static void check_groups(attention* a) {
   EXPECT(tj_group_prepare(member, &args) == TJ_INVALID_ARGUMENT);
   EXPECT(tj_group_fmha(member, NULL, NULL) == TJ_INVALID_ARGUMENT &&
          tj_group_fmha(NULL, &args, NULL) == TJ_INVALID_ARGUMENT);
+  EXPECT(tj_group_all_gather_gemm(member, NULL, NULL) == TJ_INVALID_ARGUMENT);
+  EXPECT(tj_group_gemm_reduce_scatter(NULL, NULL, NULL) == TJ_INVALID_ARGUMENT);
+  EXPECT(tj_group_prepare_all_gather_gemm(member, NULL) == TJ_INVALID_ARGUMENT);
+  EXPECT(tj_group_prepare_gemm_reduce_scatter(member, NULL) == TJ_INVALID_ARGUMENT);
   EXPECT(tj_group_check(member) == TJ_OK);
   tj_group_destroy(member);
   tj_group_destroy(NULL);
