@@ -49,7 +49,7 @@ void check_results(const graph::Graph& graph, const sched::Schedule& schedule, i
       test::ChunkOProblem problem(shape, 900 + seed);
       ops::LaunchPlan plan;
       plan.sm_count = blocks;
-      ops::chunk_o_plan(problem.args, heads, plan);
+      ops::chunk_o_plan(problem.args, {.heads = heads}, plan);
       CHECK(kernel.launch(plan, plan.blocks, seed++, {}) == "");
       CHECK(problem.problem() == "");
     }
