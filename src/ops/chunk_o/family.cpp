@@ -20,9 +20,9 @@ namespace tj::ops {
 TJ_CHUNK_O_FAMILIES(TJ_DECLARE)
 #undef TJ_DECLARE
 
-namespace {
-
 using support::cat;
+
+namespace {
 
 constexpr double kTypicalItems = 128 * 32;  // value heads and chunks: 8192 tokens of 32 heads
 
