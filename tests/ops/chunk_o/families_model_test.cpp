@@ -42,7 +42,7 @@ TEST_CASE("lengths at the edges of chunks; what lies around sequences is neither
   std::uint64_t seed = 1;
   for (std::size_t a = 0; a < kArchs.size(); ++a)
     for (std::size_t l = 0; l < lists.size(); ++l, ++seed) {
-      if (testing::sampled_out(static_cast<int>(a + l), 3)) continue;
+      if (testing::sampled_out(static_cast<int>(a + l), 4)) continue;
       ChunkOShape shape{.lengths = lists[l], .heads = 1, .v_heads = 2};
       shape.lead = 3;
       shape.tail = 5;
@@ -57,7 +57,7 @@ TEST_CASE("each order of h, with gates and without, lists and equal lengths, rat
   std::uint64_t seed = 100;
   for (std::size_t a = 0; a < kArchs.size(); ++a)
     for (int form = 0; form < 8; ++form, ++seed) {
-      if (testing::sampled_out(static_cast<int>(a) + form, 3)) continue;
+      if (testing::sampled_out(static_cast<int>(a) + form, 5)) continue;
       ChunkOShape shape{.lengths = {100, 100}, .heads = 1 + form % 2, .gated = (form & 1) == 0};
       shape.v_heads = shape.heads * (form % 3 + 1);
       shape.variable = (form & 2) == 0;
@@ -73,7 +73,9 @@ TEST_CASE("each order of h, with gates and without, lists and equal lengths, rat
 
 TEST_CASE("no chunk, no sequence, many more items than blocks, one multiprocessor") {
   std::uint64_t seed = 200;
+  int place = 0;
   for (const std::string arch : kArchs) {
+    if (testing::sampled_out(place++)) continue;
     CAPTURE(arch);
     ChunkOShape nothing{.lengths = {0, 0}};
     nothing.tail = 70;
@@ -115,7 +117,7 @@ TEST_CASE("lists that say anything: nothing outside the tensors is read, what is
 }
 
 TEST_CASE("stages and hints where there is room, and what they are refused with") {
-  for (const std::string arch : kArchs) {
+  for (const std::string arch : {"sm_80", "sm_90", "sm_120a", "gfx942", "gfx1100"}) {
     CAPTURE(arch);
     const bool engine = arch == "sm_90" || arch == "sm_120a", deep = arch == "sm_80" || arch == "sm_90";
     ChunkOProblem problem({.lengths = {130, 1}}, 400);
@@ -146,7 +148,7 @@ TEST_CASE("random problems") {
   const auto below = [&](int bound) {
     return static_cast<int>(samples::random_bits(seed, next++) % static_cast<std::uint64_t>(bound));
   };
-  for (int round = 0; round < testing::drawn(24); ++round) {
+  for (int round = 0; round < testing::drawn(12); ++round) {
     const std::string arch = kArchs[static_cast<std::size_t>(below(static_cast<int>(kArchs.size())))];
     ChunkOShape shape{.lengths = {}, .heads = 1 + below(2)};
     for (int i = below(3); i >= 0; --i) shape.lengths.push_back(below(3) == 0 ? below(3) * 64 : below(140));
