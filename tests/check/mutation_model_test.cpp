@@ -204,7 +204,8 @@ TEST_CASE("sites of chunk output on products of warps, by threads and by the eng
               {kSampled, "chunk_o", "model:sm_90", "--head-ratio 1", 2, kOwnWalk},
               {kFullOnly, "chunk_o", "model:sm_120a", "--head-ratio 1 --gated false", 1, kOwnWalk},
               {kFullOnly, "chunk_o", "model:gfx1100", "--head-ratio 1", 0, kOwnWalk},
-              {kSampled, "chunk_o", "model:gfx950", "--head-ratio 1 --h-transposed true", 0, kOwnWalk}});
+              {kSampled, "chunk_o", "model:gfx90a", "--head-ratio 1 --h-transposed true", 0, kOwnWalk},
+              {kFullOnly, "chunk_o", "model:gfx950", "--head-ratio 1 --h-transposed true", 0, kOwnWalk}});
 }
 
 TEST_CASE(
