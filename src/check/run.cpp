@@ -112,7 +112,8 @@ void Run::launch(const Kernel& kernel, const ops::Step& step, std::uint64_t seed
   driver_->set_options(std::move(options));
   ops::LaunchPlan plan;
   // Few blocks, so that each does several tiles; some, where they share a counter.
-  plan.sm_count = kernel.loaded->shape.cluster * (kernel.loaded->draws() ? kDrawingClusters : 1);
+  plan.sm_count =
+      kernel.loaded->shape.cluster * (kernel.loaded->draws() ? kDrawingClusters : subject_.trial.multiprocessors);
   std::shared_ptr<void> walk;
   plan_over(step, *kernel.loaded, plan, [&](const support::WalkMemory& memory) {
     walk = make_walk_memory(*driver_, 0, memory);

@@ -43,6 +43,7 @@ struct Trial {
   std::string kernel_flags;   ///< "--dtype f16": a command line that makes all trials of its kernel
   std::optional<int> choice;  ///< how it is served, by an op that can choose; empty: as any call
   std::vector<TrialTensor> tensors;
+  unsigned multiprocessors = 1;  ///< that checks run it on, of clusters, unless blocks draw their tiles
   /// Calls `use` with the op's descriptor over tensors at these places, in the order of `tensors`, in memory of this
   /// device.
   std::function<void(Device device, std::span<void* const> places, const std::function<void(const void* args)>& use)>
