@@ -32,6 +32,9 @@ class CustomMaker final : public ops::Maker {
   const std::vector<ops::TemplateText>& templates() const override { return templates_; }
 
   const ops::Request& request() const { return request_; }
+  /// The request of one candidate's kernel, whichever is predicted to do most.
+  ops::Request request_of(const std::string& candidate) const;
+  const Document& document() const { return document_; }
   /// Differs wherever the kernels may.
   const std::string& identity() const { return identity_; }
 
@@ -52,6 +55,9 @@ struct CustomLaunch {
 /// The request whose fields these are; none where they are not those of a user's kernel. Nobody can make the kernel
 /// from it, as it has only hashes of graph and files. It says where the kernel lies on disk.
 std::optional<ops::Request> custom_request(const std::vector<std::pair<std::string, std::string>>& fields);
+
+/// The candidate that a request names; empty where it names none.
+std::string candidate_of(const ops::Request& request);
 
 /// Reads the folder and the graph and checks that they fit each other. Throws tj::Error (see custom::Kernel).
 std::unique_ptr<CustomMaker> read_custom(const custom::Description& description);

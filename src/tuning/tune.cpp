@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "support/fail.hpp"
-#include "tuning/random_values.hpp"
+#include "support/random_values.hpp"
 
 namespace tj {
 namespace {

@@ -15,7 +15,7 @@
 #include "ops/common/trial.hpp"
 #include "support/full.hpp"
 #include "support/scratch.hpp"
-#include "tuning/random_values.hpp"
+#include "support/random_values.hpp"
 
 using namespace tj;
 

@@ -28,6 +28,8 @@ struct TrialTensor {
   Operand operand;
   bool written = false;  ///< alone: it holds nothing when the kernel begins
   std::size_t room = 0;  ///< elements that there is memory for, where that is more than up to the last
+  /// Makes its bytes, in the place of random numbers, also of one that is written; none: as that is. Empty: no fill.
+  std::function<std::string(std::uint64_t seed)> fill = {};
 
   std::size_t elements() const;  ///< from the first to the last, gaps and room included
   std::size_t bytes() const { return elements() * static_cast<std::size_t>(size_of(operand.dtype)); }
@@ -42,6 +44,10 @@ struct Trial {
   std::string flags;          ///< "--dtype f16 --seq-q 200": a command line that makes this trial alone
   std::string kernel_flags;   ///< "--dtype f16": a command line that makes all trials of its kernel
   std::optional<int> choice;  ///< how it is served, by an op that can choose; empty: as any call
+  /// Says what is wrong with results in host memory, "" where nothing is.
+  using Judge = std::function<std::string(std::span<const void* const> places)>;
+  /// Works out the expected results from what the tensors hold before. Empty: values are not compared.
+  std::function<Judge(std::span<const void* const> places)> judge = {};
   std::vector<TrialTensor> tensors;
   /// Calls `use` with the op's descriptor over tensors at these places, in the order of `tensors`, in memory of this
   /// device.
