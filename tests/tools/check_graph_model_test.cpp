@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "custom/warp_kernel.hpp"
 #include "support/expect.hpp"
-#include "support/scratch.hpp"
 #include "tools/check.hpp"
 #include "tools/options.hpp"
+#include "tools/tried_product.hpp"
 
 namespace {
 
+using tj::test::TriedProduct;
 using tj::testing::has;
 
 struct GraphCheck {
@@ -21,64 +21,41 @@ struct GraphCheck {
   std::string out, err;
 };
 
-/// A product of 64 x 64 with trials, in a folder of its own.
-class TriedProduct {
- public:
-  explicit TriedProduct(const std::string& expected = "sum(l, k, a[i0, l] * b[i1, l])") {
-    const std::string trials = R"x("parameters": {"slots": 4}, "candidates": [
-    {"name": "two", "parameters": {"slots": 2}}, {"name": "three", "parameters": {"slots": 3}}],
-  "trials": [{"name": "deep", "sizes": {"k": 640}, "blocks": 1,
-    "tensors": [{"name": "a", "dtype": "f16", "shape": [64, "k"]}, {"name": "b", "dtype": "f16", "shape": [64, "k"], "fill": "normal / sqrt(k)"},
-                {"name": "d", "dtype": "f32", "shape": [64, 64], "written": true, "expected": ")x" +
-                               expected + R"("}],
-    "params": [{"kind": "pointer", "of": "a"}, {"kind": "pointer", "of": "b"}, {"kind": "pointer", "of": "d"}, {"kind": "i32", "of": "k"}]}],
-  )";
-    std::string graph = kernel_.description.graph;
-    graph.insert(graph.find("\"code\""), trials);
-    graph.replace(graph.find("\"max_slots\": 4"), 14, "\"max_slots\": \"slots\"");
-    tj::testing::write_bytes(path(), graph);
-  }
-  std::string path() const { return kernel_.folder() + "/product.json"; }
-
-  GraphCheck run(const std::string& more) const {
-    std::istringstream split("--graph " + path() + " --seeds 2 " + more);
-    std::vector<std::string> words;
-    for (std::string word; split >> word;) words.push_back(word);
-    std::ostringstream out, err;
-    GraphCheck done;
-    done.code = tj::tools::check(words, out, err, false);
-    done.out = out.str();
-    done.err = err.str();
-    return done;
-  }
-
- private:
-  tj::test::WarpKernel kernel_{"sm_80", true};
-};
+GraphCheck run_check(const TriedProduct& product, const std::string& more) {
+  std::istringstream split("--graph " + product.path() + " --seeds 2 " + more);
+  std::vector<std::string> words;
+  for (std::string word; split >> word;) words.push_back(word);
+  std::ostringstream out, err;
+  GraphCheck done;
+  done.code = tj::tools::check(words, out, err, false);
+  done.out = out.str();
+  done.err = err.str();
+  return done;
+}
 
 }  // namespace
 
 TEST_CASE("a graph's kernel is checked by its trials in each candidate, and compared with what they expect") {
   const TriedProduct product;
-  const GraphCheck done = product.run("");
+  const GraphCheck done = run_check(product, "");
   CHECK_MESSAGE(done.code == tj::tools::kExitOk, done.out, done.err);
   CHECK_MESSAGE(has(done.out, "clean: product_two on model:sm_80, trial deep"), done.out);
   CHECK_MESSAGE(has(done.out, "clean: product_three on model:sm_80, trial deep"), done.out);
   const TriedProduct wrong("1 + sum(l, k, a[i0, l] * b[i1, l])");
-  const GraphCheck found = wrong.run("--candidate two");
+  const GraphCheck found = run_check(wrong, "--candidate two");
   CHECK(found.code == tj::tools::kExitFailures);
   CHECK_MESSAGE(has(found.out, " is expected, within "), found.out);
   CHECK_MESSAGE(has(found.out, "of 4096 elements are wrong"), found.out);
   CHECK_MESSAGE(
       has(found.out, "tj-check --graph " + wrong.path() + " --target model:sm_80 --trial deep --candidate two"),
       found.out);
-  const GraphCheck unclean = wrong.run("--candidate two --mutate");
+  const GraphCheck unclean = run_check(wrong, "--candidate two --mutate");
   CHECK(unclean.code == tj::tools::kExitFailures);
   CHECK_MESSAGE(has(unclean.err, "is not clean itself"), unclean.err);
 }
 
 TEST_CASE("each barrier less of a graph's kernel is found") {
-  const GraphCheck done = TriedProduct().run("--mutate --candidate two");
+  const GraphCheck done = run_check(TriedProduct(), "--mutate --candidate two");
   CHECK_MESSAGE(done.code == tj::tools::kExitOk, done.out, done.err);
   CHECK_MESSAGE(has(done.out, "product_two model:sm_80"), done.out);
   CHECK_MESSAGE(has(done.out, "100.0%"), done.out);
@@ -87,7 +64,7 @@ TEST_CASE("each barrier less of a graph's kernel is found") {
 TEST_CASE("mistakes around a graph are named") {
   const TriedProduct product;
   const auto refused = [&](const std::string& more, const std::string& words) {
-    const GraphCheck done = product.run(more);
+    const GraphCheck done = run_check(product, more);
     CHECK(done.code == tj::tools::kExitBadUse);
     CHECK_MESSAGE(has(done.err, words), done.err);
   };
