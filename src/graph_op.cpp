@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -17,9 +18,9 @@ namespace {
 using support::cat;
 using support::fail;
 
-/// A launch of a trial: what the op is called with.
+/// A launch of a trial: what the op is called with. One form of it for each choice.
 struct TrialCall {
-  const ResolvedTrial* trial;
+  std::span<const std::shared_ptr<const ResolvedTrial>> forms;
   Device device;
   std::span<void* const> places;
 };
@@ -57,11 +58,12 @@ ops::Trial op_trial(std::shared_ptr<const ResolvedTrial> own, const std::string&
     const ResolvedTrial::Tensor& tensor = own->tensors[t];
     trial.tensors.push_back(ops::dense(tensor.name, tensor.dtype, tensor.shape, tensor.written));
     if (!tensor.fill.empty())
-      trial.tensors.back().fill = [own, t](std::uint64_t seed) { return own->content_of(t, seed); };
+      trial.tensors.back().operand.fill = [own, t](std::uint64_t seed) { return own->content_of(t, seed); };
   }
-  trial.with_args = [own](Device device, std::span<void* const> places,
-                          const std::function<void(const void* args)>& use) {
-    const TrialCall call{own.get(), device, places};
+  std::vector<std::shared_ptr<const ResolvedTrial>> forms(static_cast<std::size_t>(choice) + 1, own);
+  trial.with_args = [forms = std::move(forms)](Device device, std::span<void* const> places,
+                                               const std::function<void(const void* args)>& use) {
+    const TrialCall call{forms, device, places};
     use(&call);
   };
   if (own->judges()) trial.judge = [own](std::span<const void* const> places) { return own->judge(places); };
@@ -70,10 +72,16 @@ ops::Trial op_trial(std::shared_ptr<const ResolvedTrial> own, const std::string&
 
 }  // namespace
 
-GraphOp::GraphOp(const custom::Description& description) : maker_(read_custom(description)) {
+GraphOp::GraphOp(const custom::Description& description) : own_(read_custom(description)), maker_(own_.get()) {
+  need_trials();
+}
+
+GraphOp::GraphOp(const CustomMaker& maker) : maker_(&maker) { need_trials(); }
+
+void GraphOp::need_trials() const {
   if (!maker_->document().tree().contains("trials"))
     fail(Stage::argument, Code::invalid_argument,
-         cat("graph '", description.name, "' has no 'trials'; say there by which launches its kernel is tried"));
+         cat("graph '", maker_->request().name, "' has no 'trials'; say there by which launches its kernel is tried"));
 }
 
 Device GraphOp::device_of(const void* args) const { return static_cast<const TrialCall*>(args)->device; }
@@ -82,15 +90,11 @@ std::string GraphOp::candidate_of(int choice) const {
   return choice == 0 ? "" : maker_->document().candidates()[static_cast<std::size_t>(choice) - 1];
 }
 
-ops::Request GraphOp::request_of(const ops::Kernel& kernel) const {
-  return kernel.choice == 0 ? maker_->request() : maker_->request_of(candidate_of(kernel.choice));
-}
-
 std::vector<ops::Request> GraphOp::requests(const ops::Flags&) const { return {maker_->request()}; }
 
-void GraphOp::plan(const void* args, const ops::Kernel&, const ops::Geometry&, ops::LaunchPlan& plan) const {
+void GraphOp::plan(const void* args, const ops::Kernel& kernel, const ops::Geometry&, ops::LaunchPlan& plan) const {
   const auto& call = *static_cast<const TrialCall*>(args);
-  const ResolvedTrial& trial = *call.trial;
+  const ResolvedTrial& trial = *call.forms[static_cast<std::size_t>(kernel.choice)];
   plan.blocks = trial.blocks_of(std::max(1u, plan.resident_blocks()));
   plan.params_bytes = trial.params_bytes;
   for (const ResolvedTrial::Param& param : trial.params) {
@@ -134,7 +138,7 @@ std::vector<int> GraphOp::choices(const ops::Flags& flags, const arch::Arch& arc
   std::optional<Error> refused;
   std::erase_if(chosen, [&](int choice) {
     try {
-      tj::choose(*this, request_of({1, choice}), arch);
+      tj::choose(*this, maker_->request_of(choice), arch);
       return false;
     } catch (const Error& e) {
       if (e.stage != Stage::schedule || e.code == Code::invalid_argument) throw;
@@ -184,6 +188,67 @@ std::vector<ops::Trial> GraphOp::trials(const ops::Flags& flags, const arch::Arc
 std::vector<ops::Trial> GraphOp::timed_trials(const ops::Flags& flags, const arch::Arch& arch) const {
   const std::vector<int> one = {flags.count("candidate") > 0 ? choices(flags, arch).front() : usual_choice(arch)};
   return trials(flags, arch, one, true);
+}
+
+std::vector<ops::Variant> GraphOp::variants(const ops::Problem& problem, const arch::Arch& arch) const {
+  const std::vector<int> with_schedule = choices({}, arch);
+  {
+    const std::lock_guard lock(mutex_);
+    target_ = target_of(arch);
+  }
+  std::vector<ops::Variant> variants = ops::graph_variants(problem);
+  std::erase_if(variants, [&](const ops::Variant& each) {
+    return std::find(with_schedule.begin(), with_schedule.end(), each.kernel.choice) == with_schedule.end();
+  });
+  const int usual = usual_choice(arch);
+  for (ops::Variant& each : variants) each.kernel = kernel_of(ops::ProblemKey(), each.kernel.choice);
+  std::stable_partition(variants.begin(), variants.end(),
+                        [&](const ops::Variant& each) { return each.kernel.choice == usual; });
+  return variants;
+}
+
+std::optional<ops::Problem> GraphOp::problem_of(const std::vector<std::pair<std::string, std::string>>& fields) const {
+  if (maker_->problem() == nullptr || maker_->problem()->fields != fields) return std::nullopt;
+  return *maker_->problem();
+}
+
+GraphOp::Forms GraphOp::timed_forms() const {
+  std::string target;
+  {
+    const std::lock_guard lock(mutex_);
+    target = target_;
+  }
+  Forms forms(1);
+  for (const std::string& candidate : maker_->document().candidates()) {
+    std::vector<ResolvedTrial> trials = maker_->document().trials(target, candidate);
+    const auto timed = std::find_if(trials.begin(), trials.end(), [](const auto& each) { return each.times(); });
+    if (timed == trials.end())
+      fail(Stage::argument, Code::invalid_argument,
+           cat("graph '", maker_->request().name,
+               "' has no trial whose 'use' is 'time' or 'both'; give it one, by which candidates are timed"));
+    forms.push_back(std::make_shared<const ResolvedTrial>(std::move(*timed)));
+  }
+  return forms;
+}
+
+std::vector<ops::Operand> GraphOp::operands(const ops::Problem&) const {
+  const Forms forms = timed_forms();
+  for (const auto& each : forms)
+    for (std::size_t t = 0; each != nullptr && t < each->tensors.size(); ++t)
+      if (each->tensors[t].shape != forms[1]->tensors[t].shape)
+        fail(Stage::argument, Code::invalid_argument,
+             cat("trial '", each->name, "' of graph '", maker_->request().name, "' has other shapes of '",
+                 each->tensors[t].name, "' in some candidate; allowed where candidates are timed: the same in all"));
+  std::vector<ops::Operand> operands;
+  for (const ops::TrialTensor& tensor : op_trial(forms[1], "", 1).tensors) operands.push_back(tensor.operand);
+  return operands;
+}
+
+void GraphOp::with_args(const ops::Problem&, Device device, std::span<void* const> places,
+                        const std::function<void(const void*)>& use) const {
+  const Forms forms = timed_forms();
+  const TrialCall call{forms, device, places};
+  use(&call);
 }
 
 }  // namespace tj

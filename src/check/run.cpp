@@ -88,8 +88,8 @@ Run::Run(const Subject& subject, std::uint64_t data_seed) : subject_(subject) {
   for (const ops::TrialTensor& tensor : subject.trial.tensors) {
     Memory memory = room(tensor.bytes());
     std::byte* inside = memory.filled.data() + memory.begin;
-    const std::string own = tensor.fill ? tensor.fill(data_seed + tensors_.size()) : std::string();
-    if (tensor.fill) {
+    if (tensor.operand.fill) {
+      const std::string own = tensor.operand.fill(data_seed + tensors_.size());
       std::memcpy(inside, own.data(), own.size());
     } else if (!tensor.operand.numbers.empty()) {
       std::memcpy(inside, tensor.operand.numbers.data(), tensor.operand.numbers.size() * sizeof(std::int32_t));
@@ -191,7 +191,7 @@ std::string Run::results() const {
 std::string Run::no_number() const {
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const ops::TrialTensor& tensor = subject_.trial.tensors[i];
-    const auto& [dtype, shape, strides, numbers] = tensor.operand;
+    const auto& [dtype, shape, strides, numbers, fill] = tensor.operand;
     if (!tensor.written) continue;
     const std::byte* begin = tensors_[i].bytes.data() + tensors_[i].begin;
     std::vector<std::int64_t> at(shape.size(), 0);

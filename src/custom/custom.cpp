@@ -100,6 +100,9 @@ CustomMaker::CustomMaker(const custom::Description& description, Document docume
   support::FieldHash all;
   for (const auto& [field, value] : request_.fields) all.field(field, value);
   identity_ = support::to_hex(all.finish());
+  if (document_.candidates().empty()) return;
+  problem_ = ops::graph_problem(request_, document_.candidates());
+  problem_key_ = ops::graph_problem_key(*problem_);
 }
 
 std::optional<ops::Request> custom_request(const std::vector<std::pair<std::string, std::string>>& fields) {
@@ -113,6 +116,10 @@ std::optional<ops::Request> custom_request(const std::vector<std::pair<std::stri
 
 std::string candidate_of(const ops::Request& request) {
   return !request.fields.empty() && request.fields.back().first == kCandidate ? request.fields.back().second : "";
+}
+
+ops::Request CustomMaker::request_of(int choice) const {
+  return choice == 0 ? request_ : request_of(document_.candidates()[static_cast<std::size_t>(choice) - 1]);
 }
 
 ops::Request CustomMaker::request_of(const std::string& candidate) const {

@@ -14,13 +14,14 @@
 
 #include "custom/document.hpp"
 #include "graph/graph.hpp"
+#include "ops/common/graph_choice.hpp"
 #include "ops/op.hpp"
 #include "support/tensor_map.hpp"
 
 namespace tj {
 
 /// The op in requests of users' own kernels.
-inline constexpr const char* kCustomOp = "custom";
+inline constexpr const char* kCustomOp = ops::kGraphOpName;
 
 class CustomMaker final : public ops::Maker {
  public:
@@ -35,6 +36,11 @@ class CustomMaker final : public ops::Maker {
   /// The request of one candidate's kernel, whichever is predicted to do most.
   ops::Request request_of(const std::string& candidate) const;
   const Document& document() const { return document_; }
+  /// By a choice: the place of a candidate, counted from 1; 0: whichever is predicted to do most.
+  ops::Request request_of(int choice) const;
+  /// What is measured among candidates; null where there are none.
+  const ops::Problem* problem() const { return problem_ ? &*problem_ : nullptr; }
+  const ops::ProblemKey& problem_key() const { return problem_key_; }
   /// Differs wherever the kernels may.
   const std::string& identity() const { return identity_; }
 
@@ -44,6 +50,8 @@ class CustomMaker final : public ops::Maker {
   std::vector<ops::TemplateText> templates_;
   ops::Request request_;
   std::string identity_;
+  std::optional<ops::Problem> problem_;
+  ops::ProblemKey problem_key_;
 };
 
 struct CustomLaunch {

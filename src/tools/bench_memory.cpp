@@ -26,7 +26,7 @@ void fill(launch::Driver& driver, Device device, void* memory, std::size_t bytes
 }
 
 std::string pattern_of(const ops::TrialTensor& tensor, std::uint64_t seed) {
-  if (tensor.fill) return tensor.fill(seed);
+  if (tensor.operand.fill) return tensor.operand.fill(seed);
   if (!tensor.operand.numbers.empty())
     return {reinterpret_cast<const char*>(tensor.operand.numbers.data()),
             tensor.operand.numbers.size() * sizeof(std::int32_t)};

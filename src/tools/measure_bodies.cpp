@@ -89,7 +89,7 @@ void print(const MeasuredTimeline& measured, const std::vector<MeasuredBody>& bo
            "of costs\n";
   std::size_t width = 4;
   for (const graph::Node& node : measured.graph().nodes) width = std::max(width, node.name.size());
-  out << "node" << std::string(width - 4, ' ') << "  graph: cycles  warp cycles  latency   measured: call  complete\n";
+  out << "node" << std::string(width - 4, ' ') << "   graph: issue  warp cycles  latency   measured: call  complete\n";
   for (const MeasuredBody& body : bodies) {
     const graph::Node& node = measured.graph().nodes[at(body.node)];
     out << node.name << std::string(width - node.name.size(), ' ') << right(cat(node.cycles), 15)

@@ -28,8 +28,6 @@ struct TrialTensor {
   Operand operand;
   bool written = false;  ///< alone: it holds nothing when the kernel begins
   std::size_t room = 0;  ///< elements that there is memory for, where that is more than up to the last
-  /// Makes its bytes, in the place of random numbers, also of one that is written; none: as that is. Empty: no fill.
-  std::function<std::string(std::uint64_t seed)> fill = {};
 
   std::size_t elements() const;  ///< from the first to the last, gaps and room included
   std::size_t bytes() const { return elements() * static_cast<std::size_t>(size_of(operand.dtype)); }
