@@ -87,7 +87,7 @@ TEST_CASE("formulas have indices, tensors, sums, names of their own and comparis
            {"log(0)", "no finite number"},
            {"sum(l, 9999, sum(j, 9999, 1))", "too many steps"}}) {
     const std::string given = text;
-    CHECK_MESSAGE(has(error_of([&] { value(given); }).message, words), text);
+    CHECK_MESSAGE(has(error_of([&] { value(given); }).message, words), given);
   }
   // Expressions of costs stay what they were.
   CHECK_THROWS(tj::evaluate("where(1, 2, 3)", {}, tj::graph::Fields("g"), "cycles"));
