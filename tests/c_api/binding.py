@@ -198,6 +198,7 @@ def _declare(library):
         "tj_custom_destroy": (None, [handle]),
         "tj_custom_prepare": (status, [handle, Device, ctypes.POINTER(KernelReport)]),
         "tj_custom_warm": (status, [handle, ctypes.c_char_p, ctypes.POINTER(KernelReport)]),
+        "tj_custom_tune": (status, [handle, Device, ctypes.POINTER(TuneOptions), ctypes.POINTER(TuneReport)]),
         "tj_custom_tensor_map": (status, [handle, ctypes.POINTER(Tensor), ctypes.POINTER(Box), ctypes.c_void_p]),
         "tj_custom_sm_count": (status, [handle, Device, ctypes.POINTER(ctypes.c_uint32)]),
         "tj_custom_launch": (status, [handle, Device, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32, ctypes.c_void_p]),

@@ -258,7 +258,7 @@ TEST_CASE("progress is for terminals") {
 
 TEST_CASE("bad use: the argument, its value, what is allowed, exit code 2") {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"", "--op, --all"},
+      {"", "--op, --graph, --all"},
       {"--op gem", "allowed: fmha, gemm"},
       {"--op fmha --seq-q zero", "--seq-q is 'zero'"},
       {"--op fmha --target sm_1", "sm_1"},
