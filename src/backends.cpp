@@ -157,16 +157,21 @@ arch::Target Backends::target(Device device) {
   return *forced_;
 }
 
+const arch::Arch& serving_arch(const ops::Op& op, const arch::Arch& usual) {
+  if (op.serves(usual)) return usual;
+  const auto other = std::find_if(arch::all().begin(), arch::all().end(), [&](const arch::Arch* each) {
+    return arch::same_devices(*each, usual) && op.serves(*each);
+  });
+  return other != arch::all().end() ? **other : usual;
+}
+
 Backends::Archs Backends::archs_of(const arch::Target& target) const {
   Archs archs{target.arch, {}};
   if (forced_ || target.model || !target.arch->ptx.empty())
     return archs;  // a target that was asked for is obeyed, and the model stands for an arch that serves everything
   for (const ops::Op* op : ops::all()) {
-    if (op->serves(*target.arch)) continue;
-    const auto other = std::find_if(arch::all().begin(), arch::all().end(), [&](const arch::Arch* each) {
-      return arch::same_devices(*each, *target.arch) && op->serves(*each);
-    });
-    if (other != arch::all().end()) archs.others.emplace_back(op->name(), *other);
+    const arch::Arch& serving = serving_arch(*op, *target.arch);
+    if (&serving != target.arch) archs.others.emplace_back(op->name(), &serving);
   }
   return archs;
 }

@@ -28,6 +28,10 @@ namespace tj {
 
 struct TunedMachine;
 
+/// The arch whose kernels of an op devices of `usual` take: `usual`, or where it has none, the first other one of the
+/// same devices that has. `usual` where none has. Thread safe.
+const arch::Arch& serving_arch(const ops::Op& op, const arch::Arch& usual);
+
 class Backends {
  public:
   /// log outlives this.

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "custom/custom.hpp"
+#include "ops/common/graph_choice.hpp"
 #include "ops/known_ops.hpp"
 #include "support/fail.hpp"
 #include "support/json.hpp"
@@ -107,7 +108,8 @@ TunedMachine machine_of(const arch::Arch& arch, const ops::Op& op) {
 WantedTuning tuning_at(const Json& line) {
   need_members(line, {"tuning", "arch", "device", "sm_count", "fields", "choice"}, "driver");
   WantedTuning tuning;
-  tuning.op = &op_at(line, "tuning", "");
+  const bool of_graph = text_at(line, "tuning") == kCustomOp;
+  tuning.op = of_graph ? &ops::graph_choice() : &op_at(line, "tuning", "custom, ");
   const ops::Tunable* tunable = tuning.op->tunable();
   if (tunable == nullptr)
     refuse(cat("its tuning is '", tuning.op->name(), "', an op without a choice; remove the line"));

@@ -269,7 +269,9 @@ Preparation& Preparation::add(const custom::Kernel& kernel, Device device) {
     fail(Stage::argument, Code::invalid_argument,
          "kernel is one of another runtime; allowed: kernels of the preparation's own");
   const auto& maker = *static_cast<const CustomMaker*>(kernel.maker_);
-  impl_->add(*inside, {{&maker, maker.request(), 0, device}});
+  inside->tunings.refresh(device);
+  const int choice = inside->choice_of(maker, device);
+  impl_->add(*inside, {{&maker, maker.request_of(choice), static_cast<std::uint64_t>(choice), device}});
   return *this;
 }
 

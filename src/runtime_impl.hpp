@@ -16,6 +16,7 @@
 #include "backends.hpp"
 #include "cache/cache.hpp"
 #include "custom/custom.hpp"
+#include "graph_op.hpp"
 #include "kernel_table.hpp"
 #include "maker.hpp"
 #include "manifest.hpp"
@@ -78,6 +79,10 @@ struct Runtime::Impl {
 
   // ---- kernels of users' own: the caller is the op ------------------------------------------------------------------
   const CustomMaker& keep(std::unique_ptr<CustomMaker> made);
+  /// The candidate that was measured to be the fastest on the device, counted from 1; 0: nothing was.
+  int choice_of(const CustomMaker& maker, Device device);
+  /// Of a maker that is kept. Throws tj::Error(argument) where its document has no trials.
+  const GraphOp& graph_op(const CustomMaker& maker);
   void run(const CustomMaker& maker, Device device, const CustomLaunch& what, Stream stream);
   /// Encodes a tensor map, without a lock once the kernel is loaded there.
   void encode(const CustomMaker& maker, Device device, const support::TensorMapDesc& desc, void* out);
@@ -150,6 +155,7 @@ struct Runtime::Impl {
   support::Mutex customs_mutex;
   std::map<std::string, std::unique_ptr<CustomMaker>>
       customs;  ///< by identity; kept, so that a key of the table stays theirs
+  std::map<const CustomMaker*, std::unique_ptr<GraphOp>> graph_ops;  ///< kept for the same reason
   // Last, so that their threads end before all that they use.
   support::Workers workers;
   std::shared_ptr<support::Workers::Queue> upgrades = workers.queue(1);  ///< best kernels in the place of quick ones

@@ -54,7 +54,8 @@ struct ChunkOArgs {
   /// Slots of each ring that copies of q and k, of h and of v_new fill: so many chunks are in shared memory at once. 0:
   /// as many as fit. Two fit with one value head an item, one with more heads; what does not fit is refused.
   int num_stages = 0;
-  /// L2 lets go of the lines of h and v_new first, as one block alone reads them.
+  /// L2 lets go of the lines of h and v_new first, as one block alone reads them. Refused where threads copy: on sm_80,
+  /// sm_86, sm_89 and AMD.
   bool evict_first = false;
 };
 

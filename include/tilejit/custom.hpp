@@ -9,7 +9,7 @@
 // parameter, by value, of at most 4 KB. Where blocks draw or share tiles, each launch takes counters and
 // memory for sums from Options::allocator, else from the library's pool. The graph names the machines that it is for.
 // A folder has at most 256 files and 4 MiB. A body sees the library's primitives and no standard header. Of a graph's
-// candidates the one is made that is predicted to do most; nothing is tuned among them.
+// candidates the one is made that is predicted to do most, or that tune() or tj-warm --tune found to be the fastest.
 #pragma once
 
 #include <array>
@@ -73,6 +73,12 @@ class TJ_API Kernel {
   KernelReport prepare(Device device) const;
   /// Compiles for a target ("sm_90a", "model:sm_90a") into the disk cache without any device. Throws tj::Error.
   KernelReport warm(std::string_view target) const;
+
+  /// Times the graph's candidates on a GPU, by the first trial of its document that is timed, and keeps the fastest:
+  /// later launches on devices of the same name and driver take it, of this process and of others. Names of kernels in
+  /// the options are those of candidates. Throws tj::Error: argument where the graph has no candidates or no trial,
+  /// target where the device is no GPU, and as launch() does where no candidate can be measured.
+  TuneReport tune(Device device, const TuneOptions& options = {}) const;
 
   /// A map of the tensor's memory, for a member of the parameter; valid as long as that memory. The tensor's dimensions
   /// are those that the body's copy names (copy_box_4d: four). The last one is contiguous, the other strides and the

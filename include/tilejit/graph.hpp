@@ -28,6 +28,7 @@
 #include <vector>
 
 #include <tilejit/export.hpp>
+#include <tilejit/graph_trial.hpp>
 
 namespace tj {
 
@@ -101,12 +102,7 @@ struct TJ_API Graph {
   /// whole number is rounded up. The member itself is not looked at then.
   using Expressions = std::map<std::string, std::string>;
 
-  /// A name that expressions may use.
-  struct Parameter {
-    std::string name{};
-    std::string value{};  ///< a number or an expression, which may use facts and the parameters before it
-    bool operator==(const Parameter&) const = default;
-  };
+  using Parameter = GraphParameter;  ///< a name that expressions may use
 
   /// A form of the graph: parameters with other values. The form that does most in a second is taken.
   struct Candidate {
@@ -249,7 +245,8 @@ struct TJ_API Graph {
   std::vector<std::string> targets{};  ///< further machines, by name, that the graph serves as it serves `machine`
   std::vector<Parameter> parameters{};
   std::vector<Candidate> candidates{};  ///< empty: one form, with the parameters as they stand
-  double typical_iterations = 1;        ///< of a tile, by which candidates are compared
+  std::vector<GraphTrial> trials{};
+  double typical_iterations = 1;  ///< of a tile, by which candidates are compared
   double useful_flops = 0;  ///< of that tile; 0: flops_per_iteration times typical_iterations, or 1 where that is 0
   Expressions expressions{};
   bool operator==(const Graph&) const = default;

@@ -11,6 +11,7 @@
 #include "api/c_custom.hpp"
 #include "api/c_errors.hpp"
 #include "api/c_runtime.hpp"
+#include "api/c_tune.hpp"
 #include "support/c_structs.hpp"
 
 namespace {
@@ -58,6 +59,14 @@ tj_status tj_custom_warm(const tj_custom* kernel, const char* target, tj_kernel_
   return guarded([&] {
     check_report(report);
     write_report(kernel_of(kernel).warm(text_of(target, "target", "sm_90a")), report);
+  });
+}
+
+tj_status tj_custom_tune(const tj_custom* kernel, tj_device device, const tj_tune_options* options,
+                         tj_tune_report* report) {
+  return guarded([&] {
+    check_tune_report(report);
+    write_tuned(kernel_of(kernel).tune(to_device(device, "device"), to_tune_options(options)), report);
   });
 }
 

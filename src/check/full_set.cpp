@@ -76,6 +76,8 @@ std::vector<Entry> entries_of_rules() {
       {"chunk_o", {"sm_90a"}, "--head-ratio 1,2,3 --gated both --variable both"},
       {"chunk_o", {"sm_90a"}, "--head-ratio 2 --h-transposed true"},
       {"chunk_o", {"sm_90a"}, "--head-ratio 2 --num-stages 1,2 --evict-first true"},
+      {"chunk_o", {archs.begin() + 1, archs.end()}, "--head-ratio 1 --gated both --variable both"},
+      {"chunk_o", {"sm_80", "sm_120a", "gfx1100", "gfx90a"}, "--head-ratio 1 --h-transposed true"},
       {"chunk_o", {"sm_100a"}, "--head-ratio 1,2,3 --gated both --variable both"},
       {"chunk_o", {"sm_100a"}, "--head-ratio 2 --h-transposed true"},
       {"chunk_o", {"sm_100a"}, "--head-ratio 2 --num-stages 1,2 --evict-first true"},

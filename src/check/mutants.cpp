@@ -94,7 +94,9 @@ std::vector<Judged> judge(const std::vector<const Subject*>& subjects, Kernels& 
                           const Seeds& seeds, const std::function<void()>& done) {
   std::vector<Problem> problems;
   for (const Subject* subject : subjects) {
-    const Outcome whole = Run(*subject, seeds.data)(seeds.first, {});
+    Outcome whole = Run(*subject, seeds.data)(seeds.first, {});
+    if (!whole.fault && !whole.wrong.empty())
+      whole.fault = Fault{subject->own().name, Code::model_fault, whole.wrong, {}};
     if (whole.fault)
       support::fail(Stage::model, whole.fault->code,
                     cat(whole.fault->kernel, " is not clean itself, at seed ", seeds.first, ": ", whole.fault->message,

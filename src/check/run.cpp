@@ -9,7 +9,7 @@
 #include "prepared.hpp"
 #include "support/fail.hpp"
 #include "support/hash.hpp"
-#include "tuning/random_values.hpp"
+#include "support/random_values.hpp"
 
 namespace tj::check {
 namespace {
@@ -88,7 +88,10 @@ Run::Run(const Subject& subject, std::uint64_t data_seed) : subject_(subject) {
   for (const ops::TrialTensor& tensor : subject.trial.tensors) {
     Memory memory = room(tensor.bytes());
     std::byte* inside = memory.filled.data() + memory.begin;
-    if (!tensor.operand.numbers.empty()) {
+    if (tensor.operand.fill) {
+      const std::string own = tensor.operand.fill(data_seed + tensors_.size());
+      std::memcpy(inside, own.data(), own.size());
+    } else if (!tensor.operand.numbers.empty()) {
       std::memcpy(inside, tensor.operand.numbers.data(), tensor.operand.numbers.size() * sizeof(std::int32_t));
     } else if (!tensor.written) {
       const std::string values = normal_values(tensor.operand.dtype, tensor.elements(), data_seed + tensors_.size());
@@ -96,6 +99,10 @@ Run::Run(const Subject& subject, std::uint64_t data_seed) : subject_(subject) {
     }
     tensors_.push_back(std::move(memory));
   }
+  if (!subject.trial.judge) return;
+  std::vector<const void*> places;
+  for (const Memory& memory : tensors_) places.push_back(memory.filled.data() + memory.begin);
+  judge_ = subject.trial.judge(places);
 }
 
 void Run::launch(const Kernel& kernel, const ops::Step& step, std::uint64_t seed, const std::vector<Change>& changes) {
@@ -112,7 +119,8 @@ void Run::launch(const Kernel& kernel, const ops::Step& step, std::uint64_t seed
   driver_->set_options(std::move(options));
   ops::LaunchPlan plan;
   // Few blocks, so that each does several tiles; some, where they share a counter.
-  plan.sm_count = kernel.loaded->shape.cluster * (kernel.loaded->draws() ? kDrawingClusters : 1);
+  plan.sm_count =
+      kernel.loaded->shape.cluster * (kernel.loaded->draws() ? kDrawingClusters : subject_.trial.multiprocessors);
   std::shared_ptr<void> walk;
   plan_over(step, *kernel.loaded, plan, [&](const support::WalkMemory& memory) {
     walk = make_walk_memory(*driver_, 0, memory);
@@ -150,6 +158,7 @@ Outcome Run::operator()(std::uint64_t seed, const std::vector<Change>& changes) 
   else
     outcome.results = results();
   outcome.no_number = no_number();
+  if (judge_ && !outcome.fault) outcome.wrong = judge_(std::vector<const void*>(places.begin(), places.end()));
   return outcome;
 }
 
@@ -183,7 +192,7 @@ std::string Run::results() const {
 std::string Run::no_number() const {
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const ops::TrialTensor& tensor = subject_.trial.tensors[i];
-    const auto& [dtype, shape, strides, numbers] = tensor.operand;
+    const auto& [dtype, shape, strides, numbers, fill] = tensor.operand;
     if (!tensor.written) continue;
     const std::byte* begin = tensors_[i].bytes.data() + tensors_[i].begin;
     std::vector<std::int64_t> at(shape.size(), 0);

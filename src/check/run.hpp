@@ -53,7 +53,8 @@ struct Outcome {
   std::optional<Fault> fault;
   std::string results;  ///< all bytes that were to be written; empty after a fault
   std::string
-      no_number;  ///< "element [3, 5] of d is NaN", as finite values have no such result; "" where there is none
+      no_number;      ///< "element [3, 5] of d is NaN", as finite values have no such result; "" where there is none
+  std::string wrong;  ///< the trial's judge says so of the results; "" where it finds nothing, or there is none
 };
 
 /// Memory of its own and a model of its own: one for each thread.
@@ -79,6 +80,7 @@ class Run {
   const Subject& subject_;
   std::shared_ptr<model::ModelDriver> driver_ = model::open_model_driver();
   std::vector<Memory> tensors_;
+  ops::Trial::Judge judge_;  ///< null where the trial has none
 };
 
 }  // namespace tj::check

@@ -95,6 +95,8 @@ std::vector<Finding> try_seeds(const Subject& subject, const Seeds& seeds, const
                                 ", of values that are all finite, and nothing was reported: a node may read or change "
                                 "the sums of a product before its wait"),
                             {}};
+    if (!outcome.fault && !outcome.wrong.empty())
+      outcome.fault = Fault{subject.own().name, Code::model_fault, outcome.wrong, {}};
     if (!outcome.fault && outcome.results != wanted)
       outcome.fault = Fault{subject.own().name,
                             Code::model_fault,

@@ -22,6 +22,7 @@ using support::fail;
 constexpr std::size_t kMaxNameBytes = 64;
 /// The fields of a request, in its order.
 constexpr std::array kFields = {"name", "graph", "templates", "max_stages", "max_slots", "turns"};
+constexpr const char* kCandidate = "candidate";  ///< a further field, where the request is of one
 
 static_assert(sizeof(TensorMap) == support::kTensorMapBytes && alignof(TensorMap) == 64);
 
@@ -99,17 +100,36 @@ CustomMaker::CustomMaker(const custom::Description& description, Document docume
   support::FieldHash all;
   for (const auto& [field, value] : request_.fields) all.field(field, value);
   identity_ = support::to_hex(all.finish());
+  if (document_.candidates().empty()) return;
+  problem_ = ops::graph_problem(request_, document_.candidates());
+  problem_key_ = ops::graph_problem_key(*problem_);
 }
 
 std::optional<ops::Request> custom_request(const std::vector<std::pair<std::string, std::string>>& fields) {
+  const bool of_one = fields.size() == kFields.size() + 1 && fields.back().first == kCandidate;
   const bool all =
-      std::equal(fields.begin(), fields.end(), kFields.begin(), kFields.end(),
+      std::equal(fields.begin(), fields.end() - (of_one ? 1 : 0), kFields.begin(), kFields.end(),
                  [](const auto& field, std::string_view name) { return field.first == name && !field.second.empty(); });
-  if (!all) return std::nullopt;
-  return ops::Request{kCustomOp, fields, fields.front().second};
+  if (!all || (of_one && fields.back().second.empty())) return std::nullopt;
+  return ops::Request{kCustomOp, fields, fields.front().second + (of_one ? "_" + fields.back().second : "")};
 }
 
-std::vector<ops::Candidate> CustomMaker::candidates(const ops::Request&, const arch::Arch& arch) const {
+std::string candidate_of(const ops::Request& request) {
+  return !request.fields.empty() && request.fields.back().first == kCandidate ? request.fields.back().second : "";
+}
+
+ops::Request CustomMaker::request_of(int choice) const {
+  return choice == 0 ? request_ : request_of(document_.candidates()[static_cast<std::size_t>(choice) - 1]);
+}
+
+ops::Request CustomMaker::request_of(const std::string& candidate) const {
+  ops::Request request = request_;
+  request.name += "_" + candidate;
+  request.fields.emplace_back(kCandidate, candidate);
+  return request;
+}
+
+std::vector<ops::Candidate> CustomMaker::candidates(const ops::Request& request, const arch::Arch& arch) const {
   std::string known, own;
   for (const std::string& each : document_.targets()) {
     if (ops::is_machine_of(each, arch)) own = arch.name;  // with the facts of a file, where there is one
@@ -120,7 +140,13 @@ std::vector<ops::Candidate> CustomMaker::candidates(const ops::Request&, const a
          cat("graph '", description_.name, "' is for the machine ", known, "', the target is '", arch.name,
              "'; give a graph with the costs of '", arch.name, "'"));
   std::vector<ops::Candidate> candidates;
-  for (Form& form : document_.forms(own)) {
+  const std::string only = candidate_of(request);
+  std::vector<Form> forms;
+  if (only.empty())
+    forms = document_.forms(own);
+  else
+    forms.push_back(document_.form(own, only));
+  for (Form& form : forms) {
     ops::Candidate& candidate = candidates.emplace_back();
     candidate.graph = std::move(form.graph);
     // Its own name may have letters that the unit's text cannot show.

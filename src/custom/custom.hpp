@@ -14,13 +14,14 @@
 
 #include "custom/document.hpp"
 #include "graph/graph.hpp"
+#include "ops/common/graph_choice.hpp"
 #include "ops/op.hpp"
 #include "support/tensor_map.hpp"
 
 namespace tj {
 
 /// The op in requests of users' own kernels.
-inline constexpr const char* kCustomOp = "custom";
+inline constexpr const char* kCustomOp = ops::kGraphOpName;
 
 class CustomMaker final : public ops::Maker {
  public:
@@ -32,6 +33,14 @@ class CustomMaker final : public ops::Maker {
   const std::vector<ops::TemplateText>& templates() const override { return templates_; }
 
   const ops::Request& request() const { return request_; }
+  /// The request of one candidate's kernel, whichever is predicted to do most.
+  ops::Request request_of(const std::string& candidate) const;
+  const Document& document() const { return document_; }
+  /// By a choice: the place of a candidate, counted from 1; 0: whichever is predicted to do most.
+  ops::Request request_of(int choice) const;
+  /// What is measured among candidates; null where there are none.
+  const ops::Problem* problem() const { return problem_ ? &*problem_ : nullptr; }
+  const ops::ProblemKey& problem_key() const { return problem_key_; }
   /// Differs wherever the kernels may.
   const std::string& identity() const { return identity_; }
 
@@ -41,6 +50,8 @@ class CustomMaker final : public ops::Maker {
   std::vector<ops::TemplateText> templates_;
   ops::Request request_;
   std::string identity_;
+  std::optional<ops::Problem> problem_;
+  ops::ProblemKey problem_key_;
 };
 
 struct CustomLaunch {
@@ -52,6 +63,9 @@ struct CustomLaunch {
 /// The request whose fields these are; none where they are not those of a user's kernel. Nobody can make the kernel
 /// from it, as it has only hashes of graph and files. It says where the kernel lies on disk.
 std::optional<ops::Request> custom_request(const std::vector<std::pair<std::string, std::string>>& fields);
+
+/// The candidate that a request names; empty where it names none.
+std::string candidate_of(const ops::Request& request);
 
 /// Reads the folder and the graph and checks that they fit each other. Throws tj::Error (see custom::Kernel).
 std::unique_ptr<CustomMaker> read_custom(const custom::Description& description);

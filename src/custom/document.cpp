@@ -8,7 +8,7 @@
 #include <span>
 #include <utility>
 
-#include "custom/expression.hpp"
+#include "custom/numbers.hpp"
 #include "graph/code.hpp"
 #include "ops/common/machine.hpp"
 #include "ops/op.hpp"
@@ -27,7 +27,6 @@ using Keys = std::span<const char* const>;
 
 constexpr std::size_t kMaxTargets = 32, kMaxParameters = 64, kMaxCandidates = 64, kMaxDefinitions = 64;
 constexpr std::size_t kMaxForms = 256;  ///< of all targets
-constexpr double kMostNumber = 9e15;    ///< up to which every whole number is one
 
 // Members that may be expressions.
 constexpr const char* kOfInstruction[] = {"cycles",      "latency", "issue_cycles", "registers",
@@ -38,7 +37,7 @@ constexpr const char* kOfValue[] = {"slot_bytes", "copied_bytes", "alignment",  
 constexpr const char* kOfGraph[] = {"cluster", "blocks_per_sm", "piece_bytes", "most_iterations", "least_smem_bytes"};
 constexpr const char* kRealOfGraph[] = {"flops_per_iteration", "overhead_cycles", "typical_iterations", "useful_flops"};
 /// Keys beside a graph: the reader of graphs does not see them.
-constexpr const char* kBeside[] = {"options",     "targets", "parameters", "candidates", "typical_iterations",
+constexpr const char* kBeside[] = {"options",     "targets", "parameters", "candidates", "trials", "typical_iterations",
                                    "useful_flops"};
 
 constexpr std::string_view kMemory = "memory.";
@@ -48,26 +47,6 @@ bool among(Keys keys, std::string_view key) {
   return std::any_of(keys.begin(), keys.end(), [&](const char* each) { return key == each; });
 }
 
-Numbers facts_of(const Json& machine) {
-  if (!machine.is_string()) return {{}, "the machine, an object,"};
-  const std::string& name = machine.get_ref<const std::string&>();
-  Numbers numbers{{}, cat("machine '", shown(name), "'")};
-  const arch::Arch* arch = ops::arch_named(name);
-  if (arch == nullptr) return numbers;
-  for (const auto& [fact, value] : arch->facts) numbers.values.emplace(fact, value.value);
-  const std::pair<const char*, double> more[] = {
-      {"sm_count", arch->sm_count},
-      {"clock_ghz", arch->clock_ghz},
-      {"warp_size", arch->warp_size},
-      {"max_cluster", arch->max_cluster},
-      {"max_registers_per_thread", arch->max_registers_per_thread},
-      {"registers_per_sm", static_cast<double>(arch->registers_per_sm)},
-      {"smem_per_block_bytes", static_cast<double>(arch->smem_per_block_bytes)},
-      {"smem_per_sm_bytes", static_cast<double>(arch->smem_per_sm_bytes)}};
-  for (const auto& [fact, value] : more) numbers.values.emplace(fact, value);
-  return numbers;
-}
-
 Json without(Json object, Keys keys) {
   return graph::members_kept(std::move(object), [&](const std::string& key, const Json&) { return !among(keys, key); });
 }
@@ -75,50 +54,16 @@ Json without(Json object, Keys keys) {
 /// The numbers of one form put into the tree.
 class Resolver {
  public:
-  Resolver(const Fields& fields, Numbers numbers) : fields_(fields), numbers_(std::move(numbers)) {}
-
-  /// `instead` has the values of a candidate.
-  void parameters(const Json& given, const Json* instead, const std::string& candidate) {
-    for (const auto& [name, usual] : given.items()) {
-      if (numbers_.values.count(name) != 0)
-        fields_.reject("parameters.", shown(name), " has the name of a fact of ", numbers_.owner, "; take another");
-      const bool own = instead != nullptr && instead->contains(name);
-      const std::string place =
-          own ? cat("candidates '", candidate, "', parameters.", shown(name)) : cat("parameters.", shown(name));
-      numbers_.values.emplace(name, number(own ? instead->at(name) : usual, place));
-    }
-    numbers_.owner += given.empty() ? "" : " with the graph's parameters";
-  }
-
-  double number(const Json& json, const std::string& place) const {
-    if (json.is_string()) return evaluate(json.get_ref<const std::string&>(), numbers_, fields_, place);
-    if (json.is_number() && std::isfinite(json.get<double>())) return json.get<double>();
-    fields_.reject(place, " is ", graph::value_text(json), "; allowed are a number and an expression");
-  }
-
-  /// Rounded up; what floating point adds to a whole number does not count.
-  std::int64_t whole(const Json& json, const std::string& place, bool may_be_negative) const {
-    constexpr double kTiny = 1e-9, kMostTiny = 1e-6;
-    const double value = number(json, place);
-    const auto refuse = [&](const auto&... allowed) {
-      fields_.reject(place, " is '", shown(json.get_ref<const std::string&>()), "', which is ", value, "; allowed are ",
-                     allowed...);
-    };
-    if (std::abs(value) > kMostNumber) refuse("numbers up to ", kMostNumber);
-    if (value < 0 && !may_be_negative) refuse("0 and more");  // a fraction would be rounded up to 0
-    const double nearest = std::round(value);
-    const bool is_whole = std::abs(value - nearest) <= std::min(kTiny * std::abs(value), kMostTiny);
-    return static_cast<std::int64_t>(is_whole ? nearest : std::ceil(value));
-  }
+  explicit Resolver(const NumberReader& numbers) : numbers_(numbers) {}
 
   void members(Json& object, const std::string& place, Keys whole_keys, Keys real_keys = {}) const {
     if (!object.is_object()) return;  // the reader complains
     for (auto& [key, member] : object.items()) {
       if (!member.is_string()) continue;
       if (among(whole_keys, key))
-        member = whole(member, Fields::join(place, key), key == "delay");
+        member = numbers_.whole(member, Fields::join(place, key), key == "delay");
       else if (among(real_keys, key))
-        member = number(member, Fields::join(place, key));
+        member = numbers_.number(member, Fields::join(place, key));
     }
   }
 
@@ -131,7 +76,7 @@ class Resolver {
       if (!(*found)[i].is_object()) continue;
       if (const auto memory = (*found)[i].find("memory"); memory != (*found)[i].end() && memory->is_object())
         for (auto& [space, bytes] : memory->items())
-          if (bytes.is_string()) bytes = whole(bytes, cat(place, ".memory.", shown(space)), false);
+          if (bytes.is_string()) bytes = numbers_.whole(bytes, cat(place, ".memory.", shown(space)), false);
     }
   }
 
@@ -143,13 +88,13 @@ class Resolver {
     for (auto& [key, value] : config->items()) {
       if (!value.is_string() || value.get_ref<const std::string&>().substr(0, 1) != std::string(1, kConfigMark))
         continue;
-      value = whole(Json(value.get_ref<const std::string&>().substr(1)), cat("code.config.", shown(key)), true);
+      value =
+          numbers_.whole(Json(value.get_ref<const std::string&>().substr(1)), cat("code.config.", shown(key)), true);
     }
   }
 
  private:
-  const Fields& fields_;
-  Numbers numbers_;
+  const NumberReader& numbers_;
 };
 
 std::vector<std::string> read_definitions(const Fields& fields, const Json& tree) {
@@ -198,6 +143,14 @@ Document::Document(std::string_view text, std::string_view name)
   form("", "");
   for (const std::string& candidate : candidates_) form("", candidate);
   for (std::size_t t = 1; t < targets_.size(); ++t) forms(targets_[t]);
+  check_trials();
+}
+
+void Document::check_trials() const {
+  if (Fields::optional(tree_, "trials") == nullptr) return;
+  const std::vector<std::string> none(1);
+  for (const std::string& target : targets_.empty() ? none : targets_)
+    for (const std::string& candidate : candidates_.empty() ? none : candidates_) trials(target, candidate);
 }
 
 void Document::read_targets() {
@@ -263,13 +216,13 @@ std::string Document::machine_for(std::string_view target) const {
                  known.empty() ? "a machine of its own" : known);
 }
 
-Json Document::resolved(std::string_view target, std::string_view candidate) const {
-  Json tree = tree_;
-  if (!target.empty())
-    tree["machine"] = machine_for(target);
-  else if (!targets_.empty())
-    tree["machine"] = targets_[0];
-  Resolver resolver(fields_, facts_of(tree["machine"]));
+Json Document::machine_of(std::string_view target) const {
+  if (!target.empty()) return machine_for(target);
+  return targets_.empty() ? tree_["machine"] : Json(targets_[0]);
+}
+
+NumberReader Document::numbers(const Json& machine, std::string_view candidate) const {
+  NumberReader numbers(fields_, facts_of(machine));
   const Json* instead = nullptr;
   if (!candidate.empty()) {
     const auto found = std::find(candidates_.begin(), candidates_.end(), candidate);
@@ -280,15 +233,34 @@ Json Document::resolved(std::string_view target, std::string_view candidate) con
     }
     instead = &tree_["candidates"][static_cast<std::size_t>(found - candidates_.begin())]["parameters"];
   }
-  if (const Json* parameters = Fields::optional(tree_, "parameters"))
-    resolver.parameters(*parameters, instead, std::string(candidate));
+  if (const Json* parameters = Fields::optional(tree_, "parameters"); parameters != nullptr && !parameters->empty()) {
+    numbers.add(*parameters, "parameters", instead, std::string(candidate));
+    numbers.of_more("the graph's parameters");
+  }
+  return numbers;
+}
+
+Json Document::resolved(std::string_view target, std::string_view candidate) const {
+  Json tree = tree_;
+  tree["machine"] = machine_of(target);
+  return with_numbers(std::move(tree), numbers(tree["machine"], candidate));
+}
+
+Json Document::with_numbers(Json tree, const NumberReader& numbers) {
+  const Resolver resolver(numbers);
   resolver.members(tree, "", kOfGraph, kRealOfGraph);
   resolver.list(tree, "instructions", kOfInstruction);
   resolver.list(tree, "values", kOfValue);
   resolver.list(tree, "edges", kOfEdge);
   resolver.config(tree);
-  static constexpr const char* kOfForms[] = {"targets", "parameters", "candidates"};
+  static constexpr const char* kOfForms[] = {"targets", "parameters", "candidates", "trials"};
   return without(std::move(tree), kOfForms);
+}
+
+std::vector<ResolvedTrial> Document::trials(std::string_view target, std::string_view candidate) const {
+  const Json* given = Fields::optional(tree_, "trials");
+  if (given == nullptr) return {};
+  return read_trials(fields_, *given, numbers(machine_of(target), candidate));
 }
 
 Form Document::form(std::string_view target, std::string_view candidate) const {

@@ -11,6 +11,8 @@
 
 #include <tilejit/graph.hpp>
 
+#include "custom/numbers.hpp"
+#include "custom/trials.hpp"
 #include "graph/graph.hpp"
 #include "graph/json_fields.hpp"
 #include "graph/json_tree.hpp"
@@ -39,12 +41,20 @@ class Document {
   Form form(std::string_view target, std::string_view candidate) const;
   /// Every form for a target.
   std::vector<Form> forms(std::string_view target) const;
-  /// The tree of form(), without expressions, parameters, candidates and further targets.
+  /// The tree of form(), without expressions, parameters, candidates, trials and further targets.
   graph::Json resolved(std::string_view target, std::string_view candidate) const;
+  /// The names of candidates; none where there is one form.
+  const std::vector<std::string>& candidates() const { return candidates_; }
+  /// The trials of a form's kernel.
+  std::vector<ResolvedTrial> trials(std::string_view target, std::string_view candidate) const;
 
  private:
   void read_targets();
   void read_candidates();
+  void check_trials() const;
+  graph::Json machine_of(std::string_view target) const;
+  NumberReader numbers(const graph::Json& machine, std::string_view candidate) const;
+  static graph::Json with_numbers(graph::Json tree, const NumberReader& numbers);
   std::string machine_for(std::string_view target) const;
 
   std::string name_, text_;

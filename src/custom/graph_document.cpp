@@ -26,6 +26,9 @@ Json number_or_text(const std::string& text) {
   const Json number = Json::parse(text, nullptr, false);
   return number.is_number() && number.dump() == text ? number : Json(text);
 }
+template <class T>
+concept Listed = Of<T, GraphTrial> || Of<T, GraphTrialTensor> || Of<T, GraphTrialParam>;
+
 std::string text_of(const Json& json) { return json.is_string() ? json.get<std::string>() : json.dump(); }
 
 /// Texts, optional members and maps are left out when they are empty: the reader says what that means.
@@ -56,7 +59,22 @@ class Write {
   void operator()(const char* key, const std::map<std::string, std::int64_t>& bytes) {
     for (const auto& [space, each] : bytes) to_[key][space] = each;
   }
-  void operator()(const char* key, const std::vector<std::string>& texts) { to_[key] = texts; }
+  void operator()(const char* key, const std::vector<std::string>& texts) {
+    const bool numbers = std::string_view(key) == "shape" || std::string_view(key) == "box";
+    to_[key] = Json::array();
+    for (const std::string& text : texts) to_[key].push_back(numbers ? number_or_text(text) : Json(text));
+  }
+  /// The objects of a list, whose members stand in graph_members.hpp.
+  template <class T>
+    requires Listed<T>
+  void operator()(const char* key, const std::vector<T>& list) {
+    to_[key] = Json::array();
+    for (const T& each : list) {
+      to_[key].push_back(Json::object());
+      walk_members(
+          Write(fields_, cat(graph::Fields::join(place_, key), "[", to_[key].size() - 1, "]"), to_[key].back()), each);
+    }
+  }
   void operator()(const char* key, const std::vector<Graph::Parameter>& parameters) {
     to_[key] = Json::object();
     for (const Graph::Parameter& each : parameters) once(key, each.name, number_or_text(each.value));
@@ -144,6 +162,15 @@ class Read {
     return is_number(std::type_identity<T>());
   }
 
+  static void take(const Json& json, std::string& text) { text = text_of(json); }
+  static void take(const Json& json, std::vector<std::string>& texts) {
+    for (const Json& each : json) texts.push_back(text_of(each));
+  }
+  template <class T>
+    requires Listed<T>
+  static void take(const Json& json, std::vector<T>& list) {
+    for (const Json& each : json) walk_members(Read(each), list.emplace_back());
+  }
   static void take(const Json& json, std::vector<Graph::Parameter>& parameters) {
     for (const auto& [name, value] : json.items()) parameters.push_back({name, text_of(value)});
   }

@@ -9,6 +9,8 @@
 
 #include <tilejit/graph.hpp>
 
+#include "custom/trials.hpp"
+
 namespace tj {
 
 template <class T, class U>
@@ -20,6 +22,9 @@ inline constexpr const char* kCacheHints[] = {"none", "evict_first", "evict_last
 inline constexpr const char* kSpaces[] = {"shared", "tensor"};
 inline constexpr const char* kGrids[] = {"ordered", "opens", "joins"};
 inline constexpr const char* kWalks[] = {"one_tile", "persistent", "dynamic", "split", "sliced"};
+constexpr const auto& words_of(DType) { return kTrialTypes; }
+constexpr const auto& words_of(GraphTrial::Use) { return kTrialUses; }
+constexpr const auto& words_of(GraphTrialParam::Kind) { return kTrialParams; }
 constexpr const auto& words_of(Graph::Scope) { return kScopes; }
 constexpr const auto& words_of(Graph::Async) { return kAsyncs; }
 constexpr const auto& words_of(Graph::CacheHint) { return kCacheHints; }
@@ -98,6 +103,32 @@ inline void walk_members(auto&& walk, Of<Graph::Code> auto& code) {
   walk("definitions", code.definitions);
 }
 
+inline void walk_members(auto&& walk, Of<GraphTrialTensor> auto& tensor) {
+  walk("name", tensor.name);
+  walk("dtype", tensor.dtype);
+  walk("shape", tensor.shape);
+  walk("fill", tensor.fill);
+  walk("written", tensor.written);
+  walk("expected", tensor.expected);
+  walk("tolerance", tensor.tolerance);
+}
+
+inline void walk_members(auto&& walk, Of<GraphTrialParam> auto& param) {
+  walk("kind", param.kind);
+  walk("of", param.of);
+  walk("box", param.box);
+  walk("swizzle_bytes", param.swizzle_bytes);
+}
+
+inline void walk_members(auto&& walk, Of<GraphTrial> auto& trial) {
+  walk("name", trial.name);
+  walk("use", trial.use);
+  walk("sizes", trial.sizes);
+  walk("tensors", trial.tensors);
+  walk("params", trial.params);
+  walk("blocks", trial.blocks);
+}
+
 /// The members of a graph, all but the machine and the lists.
 inline void walk_members(auto&& walk, Of<Graph> auto& graph) {
   walk("cluster", graph.cluster);
@@ -113,6 +144,7 @@ inline void walk_members(auto&& walk, Of<Graph> auto& graph) {
   walk("targets", graph.targets);
   walk("parameters", graph.parameters);
   walk("candidates", graph.candidates);
+  walk("trials", graph.trials);
   walk("typical_iterations", graph.typical_iterations);
   walk("useful_flops", graph.useful_flops);
 }

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "custom/document.hpp"
 #include "custom/graph_document.hpp"
@@ -18,7 +19,8 @@ using support::cat;
 
 /// Members that have their defaults are left out.
 void drop_usual(Json& json, const Json& usual) {
-  constexpr std::string_view kNeeded[] = {"name", "cycles", "src", "dst", "delay", "slot_bytes"};
+  constexpr std::string_view kNeeded[] = {"name",  "cycles", "src", "dst",     "delay",  "slot_bytes", "dtype",
+                                          "shape", "kind",   "of",  "tensors", "params", "blocks"};
   json = graph::members_kept(std::move(json), [&](const std::string& key, const Json& value) {
     const auto found = usual.find(key);
     return found == usual.end() || *found != value ||
@@ -26,9 +28,22 @@ void drop_usual(Json& json, const Json& usual) {
   });
 }
 
+void drop_usual_of_trials(Json& trials, Graph least) {
+  least.trials.resize(1);
+  least.trials[0].tensors.resize(1);
+  least.trials[0].params.resize(1);
+  const Json usual = document_json(least)["trials"][0];
+  for (Json& trial : trials) {
+    drop_usual(trial, usual);
+    for (const char* list : {"tensors", "params"})
+      for (Json& each : trial[list]) drop_usual(each, usual[list][0]);
+  }
+}
+
 /// Does it say more than one graph?
 bool says_more(const Json& json) {
-  for (const char* key : {"options", "targets", "parameters", "candidates", "typical_iterations", "useful_flops"})
+  for (const char* key :
+       {"options", "targets", "parameters", "candidates", "trials", "typical_iterations", "useful_flops"})
     if (json.contains(key)) return true;
   if (json.contains("code") && json["code"].contains("definitions")) return true;
   const auto has_text = [](std::string_view list, const Json& object) {
@@ -65,6 +80,7 @@ std::string text_of_document(const Graph& graph) {
   for (const char* list : {"instructions", "values", "edges"})
     if (const auto found = json.find(list); found != json.end())
       for (Json& each : *found) drop_usual(each, usual[list][0]);
+  if (const auto trials = json.find("trials"); trials != json.end()) drop_usual_of_trials(*trials, std::move(least));
   for (const char* part : {"options", "code"})
     if (const auto found = json.find(part); found != json.end()) drop_usual(*found, usual[part]);
   json = graph::members_kept(

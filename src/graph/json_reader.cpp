@@ -38,7 +38,7 @@ class Reader {
         {"name", "machine", "instructions", "edges", "values", "code", "cluster", "pairs", "blocks_per_sm", "walk",
          "grids", "piece_bytes", "most_iterations", "least_smem_bytes", "flops_per_iteration", "overhead_cycles",
          // These keys stand beside a graph. custom/document.cpp reads them and leaves them out here.
-         "options", "targets", "parameters", "candidates", "typical_iterations", "useful_flops"});
+         "options", "targets", "parameters", "candidates", "trials", "typical_iterations", "useful_flops"});
     const Json* own_name = Fields::optional(tree_, "name");
     graph_.name = own_name ? fields_.name(fields_.text(*own_name, "name"), "name") : std::string(name);
     graph_.blocks_per_sm = fields_.number_or(tree_, "", "blocks_per_sm", 1, 1, kMaxBlocksPerSm);

@@ -25,6 +25,7 @@
 #include "tools/calibrate.hpp"
 #include "tools/command_line.hpp"
 #include "tools/facts.hpp"
+#include "tools/measure_bodies.hpp"
 #include "tools/options.hpp"
 #include "tools/output_file.hpp"
 #include "tools/process.hpp"
@@ -69,6 +70,10 @@ const std::vector<OwnMode>& own_modes() {
          "record when a kernel's roles come to their nodes and waits, and show it beside the schedule as a table, a "
          "trace, a picture. The CPU model counts steps, no cycles",
          timeline},
+        {"--measure-bodies",
+         "measure the cycles of a kernel's node bodies on a GPU, and show them beside the graph's costs; of a graph of "
+         "your own, write them into it",
+         measure_bodies},
         {"--calibrate",
          "measure facts of the card at hand, and write them into the file that is named behind it, for TJ_FACTS",
          calibrate_card},

@@ -6,7 +6,7 @@
 
 #include "ops/copy_rows/copy_rows.hpp"
 #include "support/fail.hpp"
-#include "tuning/random_values.hpp"
+#include "support/random_values.hpp"
 
 namespace tj::tools {
 namespace {
@@ -26,6 +26,7 @@ void fill(launch::Driver& driver, Device device, void* memory, std::size_t bytes
 }
 
 std::string pattern_of(const ops::TrialTensor& tensor, std::uint64_t seed) {
+  if (tensor.operand.fill) return tensor.operand.fill(seed);
   if (!tensor.operand.numbers.empty())
     return {reinterpret_cast<const char*>(tensor.operand.numbers.data()),
             tensor.operand.numbers.size() * sizeof(std::int32_t)};

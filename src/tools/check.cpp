@@ -36,6 +36,9 @@ constexpr std::uint64_t kUsualSeeds = 20, kSeedsOfMutants = 200;  // most mutant
 constexpr std::uint64_t kMostSeeds = 1000000;
 
 constexpr const char* kFooter =
+    "With --graph, --trial and --candidate name what is tried: default all trials whose use is \"both\" or \"check\", "
+    "in\n"
+    "every candidate that has a schedule. Results are compared where the trial says what it expects.\n"
     "With --op, further flags select kernels and sizes and belong to the op. Several values are separated by\n"
     "commas, and all combinations are checked. A flag that is left out has its first value, a size one in which\n"
     "each ring's slots come round.\n"
@@ -61,6 +64,7 @@ constexpr const char* kFooter =
     "Examples:\n"
     "  tj-check --op fmha --head-dim 128 --causal true --target gfx1100\n"
     "  tj-check --op gemm --tile 128x128x64 --mutate\n"
+    "  tj-check --graph gemm.json --trial edges --mutate\n"
     "  tj-check --seeds 50 --target model:sm_90a -- samples/05_custom_gemm --m 300 --k 1000\n"
     "Exit codes: 0 clean (--mutate: every mutant caught or equivalent), 1 findings (survivors) or a kernel that cannot "
     "be made, 2 bad use or an output\nthat cannot be written.";
@@ -72,6 +76,7 @@ void add_options(CLI::App& app, CheckSettings& settings, std::vector<std::string
   auto* op = app.add_option("--op", settings.op, "fmha, gemm, chunk_o, ...")->check(no_flag);
   auto* all =
       app.add_flag("--all", settings.all, "every shipped op, on every family of matrix instructions")->excludes(op);
+  add_graph_options(app, settings.graph, "is tried");
   app.add_option("--target", settings.target,
                  "sm_90a or model:sm_90a, gfx1100, ...: either means the model of that architecture (default: "
                  "TJ_TARGET, else the first known one)")
@@ -117,22 +122,22 @@ std::string model_of(const std::string& given) {
 }
 
 void check_use(const CheckSettings& settings) {
-  if (settings.op.empty() && !settings.op_flags.empty())
+  if (settings.op.empty() && !settings.graph.given() && !settings.op_flags.empty())
     refuse_without_op("tj-check", settings.op_flags, settings.own_flags);
-  const int given = !settings.op.empty() + settings.all + !settings.program.empty();
-  if (given != 1) bad_use("give one of --op, --all and a program behind --; see --help");
+  const int given = !settings.op.empty() + settings.graph.given() + settings.all + !settings.program.empty();
+  if (given != 1) bad_use("give one of --op, --graph, --all and a program behind --; see --help");
   const bool sites = !settings.disabled.empty() || !settings.weakened.empty();
   if (settings.seeds.data != 1 && !settings.program.empty())
     bad_use(cat("--data-seed is '", settings.seeds.data,
                 "' with a program; allowed: leave it out, a program chooses its own values"));
   if (settings.mutate && !settings.program.empty())
     bad_use(
-        "--mutate is given with a program; mutants are made of --op or --all: switch a program's sites off by "
+        "--mutate is given with a program; mutants are made of --op, --graph or --all: switch a program's sites off by "
         "--disable-site");
   if (sites && (settings.mutate || settings.all || settings.list_sites))
     bad_use(
-        "--disable-site and --weaken-site are given with --mutate, --all or --list-sites; allowed: with --op or a "
-        "program");
+        "--disable-site and --weaken-site are given with --mutate, --all or --list-sites; allowed: with --op, "
+        "--graph or a program");
 }
 
 /// Fills settings; an exit code when there is nothing left to do (help, or a mistake that was reported).
@@ -161,6 +166,12 @@ std::optional<int> parse(const std::vector<std::string>& words, CheckSettings& s
   for (const std::string& text : off) settings.disabled.push_back(support::parse_site("--disable-site", text));
   for (const std::string& text : weak) settings.weakened.push_back(support::parse_site("--weaken-site", text));
   check_use(settings);
+  if (settings.graph.given()) {
+    settings.graph_op = read_graph_op("tj-check", settings.graph, err);
+    // A graph says itself what it is for.
+    if (settings.target.empty() && !support::environment_variable("TJ_TARGET"))
+      settings.target = settings.graph_op->maker().document().targets().front();
+  }
   settings.target = model_of(settings.target);
   return std::nullopt;
 }
@@ -227,22 +238,25 @@ check::Kernels& CheckKernels::of(const std::string& target) {
 }
 
 std::vector<CheckCase> check_cases(const CheckSettings& settings, CheckKernels& kernels, CheckProgress& progress) {
+  const ops::Op* const own = settings.graph_op.get();
+  const auto op_of = [&](const check::Case& of) -> const ops::Op& { return own != nullptr ? *own : find_op(of.op); };
   const std::vector<check::Case> cases =
       settings.all ? check::full_set() : std::vector<check::Case>{{settings.op, settings.target, settings.op_flags}};
   std::vector<std::pair<const check::Case*, ops::Trial>> trials;
   for (const check::Case& each : cases)
-    for (ops::Trial& trial : find_op(each.op).trials(each.flags, *kernels.of(each.target).target().arch))
+    for (ops::Trial& trial : op_of(each).trials(each.flags, *kernels.of(each.target).target().arch))
       trials.emplace_back(&each, std::move(trial));
   progress.begin("kernels for problems", trials.size());
   std::vector<CheckCase> made;
   for (auto& [of, trial] : trials) {
     check::Kernels& maker = kernels.of(of->target);
+    const std::string subject = own != nullptr ? settings.graph.flags() : cat("--op ", of->op);
     std::string command =
-        cat("tj-check --op ", of->op, " --target ", of->target, trial.flags.empty() ? "" : " ", trial.flags);
-    std::string of_kernel = cat("tj-check --op ", of->op, " --target ", of->target,
-                                trial.kernel_flags.empty() ? "" : " ", trial.kernel_flags);
-    made.push_back({check::make_subject(find_op(of->op), std::move(trial), maker), &maker, std::move(command),
-                    std::move(of_kernel)});
+        cat("tj-check ", subject, " --target ", of->target, trial.flags.empty() ? "" : " ", trial.flags);
+    std::string of_kernel =
+        cat("tj-check ", subject, " --target ", of->target, trial.kernel_flags.empty() ? "" : " ", trial.kernel_flags);
+    made.push_back(
+        {check::make_subject(op_of(*of), std::move(trial), maker), &maker, std::move(command), std::move(of_kernel)});
     progress.step();
   }
   progress.end();

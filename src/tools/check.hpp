@@ -18,6 +18,7 @@
 #include "check/mutants.hpp"
 #include "check/seeds.hpp"
 #include "support/sites.hpp"
+#include "tools/graph_files.hpp"
 #include "tools/process.hpp"
 
 namespace tj::tools {
@@ -28,6 +29,8 @@ int check(const std::vector<std::string>& words, std::ostream& out, std::ostream
 
 struct CheckSettings {
   std::string op, target, cache_dir;
+  GraphFiles graph;
+  std::shared_ptr<const GraphOp> graph_op;  ///< of these files; null: there are none
   ops::Flags op_flags;
   std::vector<std::string> own_flags;  ///< that tj-check has itself
   check::Seeds seeds;

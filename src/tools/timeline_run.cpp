@@ -38,10 +38,14 @@ class Runner {
         log_(log),
         settings_(settings_of(problem)),
         backends_(settings_, log_),
-        op_(find_op(problem.op)),
+        op_(problem.graph != nullptr ? *problem.graph : find_op(problem.op)),
         device_(backends_.default_device()),
         target_(backends_.target(device_, op_)),
         driver_(backends_.driver(device_)) {
+    if (problem.needs_device && target_.model)
+      support::fail(Stage::target, Code::not_found,
+                    cat("cycles of node bodies are measured on a GPU, and there is none here that is served; --target ",
+                        target_.name(), " counts steps of the CPU model, which are no cycles"));
     run_.on_model = target_.model;
     run_.target = target_.name();
     run_.device = driver_->device_info(device_.index).name;
@@ -68,7 +72,9 @@ class Runner {
   /// too long.
   ops::Trial trial_of() const {
     std::vector<ops::Trial> trials;
-    if (run_.on_model)
+    if (problem_.graph != nullptr)
+      trials = problem_.graph->timed_trials(problem_.flags, *target_.arch);
+    else if (run_.on_model)
       trials = op_.trials(problem_.flags, *target_.arch);
     else
       for (ops::Workload& workload : ops::workloads(op_, problem_.flags, *target_.arch))

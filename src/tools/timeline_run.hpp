@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "codegen/record.hpp"
+#include "graph_op.hpp"
 #include "ops/common/op_flags.hpp"
 #include "pipeline.hpp"
 #include "support/log.hpp"
@@ -23,6 +24,8 @@ struct TimelineProblem {
   std::uint32_t warp_records = 8192;     ///< for each role of a block; a power of two
   int launches = 10;       ///< timed, with and without marks, before the one that is looked at; on a device only
   std::uint64_t seed = 1;  ///< of the tensors' values, and of the model's order
+  const GraphOp* graph = nullptr;  ///< in the place of `op`; outlives the run
+  bool needs_device = false;       ///< the model is not taken where there is no GPU
 };
 
 struct RecordedRun {

@@ -43,6 +43,7 @@ struct Settings {
   std::string cache_dir, facts;
   int jobs = 0;  ///< 0: one a core
   bool json = false, list = false, verify = false, tune = false;
+  GraphFiles graph;
   std::string manifest, covers;              ///< paths; empty: not wanted
   std::string pack, unpack, sign, make_key;  ///< likewise
   std::vector<std::string> tune_only;
@@ -62,75 +63,6 @@ Flags parse_op_flags(const std::vector<std::string>& words, const std::vector<st
   }
   return flags;
 }
-
-constexpr const char* kFooter =
-    "Further flags select kernels and belong to the op; several values are separated by commas, and all combinations "
-    "are made.\n"
-    "  fmha: --dtype f16,bf16  --head-dim 64,128,...  --value-dim same,128,...  --causal true|false|both  "
-    "--general-scale true|false|both\n"
-    "        --windowed, --softcap, --alibi, --sinks, --varlen true|false|both  --page-size 0,16,... (keys of a page)\n"
-    "        --out same,f32  --packed true (few queries: heads as rows, keys in parts)  --bias none,f32,same\n"
-    "        --score-mod TEXT  --mask-mod 'return k <= q;'  --key-range TEXT (device code; src/ops/fmha/README.md)\n"
-    "        --rung basic,...  --tile 128x128,...  --walk usual,persistent,dynamic (how tiles come to blocks)\n"
-    "  gemm: --dtype f16,bf16,e4m3  --out same,f16,bf16,f32,e4m3 (d is quantised)  --a-major k,m  --b-major k,n  "
-    "--bias, --add-c true|false|both\n"
-    "        --activation none,relu,gelu,silu,gelu_tanh  --tile 128x256x64,...  --parts true|false|both (sums over "
-    "parts of K, "
-    "which sum_parts adds)\n"
-    "        --scales tensor,block,row (what one scale of e4m3 serves)  --scale-a-major m,k  --scale-b-major n,k  "
-    "--scale-type f32,ue8m0\n"
-    "        --gate none,relu,gelu,silu,gelu_tanh (of half of the columns, times the others; n are rows of b)\n"
-    "        --rung v1,...  --d-aligned true|false|both (d and its rows begin at multiples of 16 bytes)\n"
-    "        --walk as fmha  --load-columns 32,16,8 (of one load of sums from tensor memory)\n"
-    "  grouped_gemm: --groups ends,counts,rows,depths (whose rows, or K, are told), and of gemm's --dtype --out --bias "
-    "--add-c --activation\n"
-    "        --gate --tile --scales --scale-a-major --scale-b-major --scale-type --d-aligned --walk (usual, dynamic)\n"
-    "  merge_states: --dtype f32,f16,bf16  --out f16,bf16,f32  --walk as fmha\n"
-    "  quantise: --dtype f16,bf16,f32  --gate none,relu,gelu,silu,gelu_tanh  --row-indices true|false|both (rows of x "
-    "that a list names)\n"
-    "        --transposed true|false|both (q is [K, M])  --walk as fmha\n"
-    "  combine: --dtype f16,bf16,f32  --out same,f16,bf16,f32  --walk as fmha\n"
-    "  sum_parts: --out f16,bf16,f32  --walk as fmha\n"
-    "  chunk_o: --head-ratio 1,2,3,6 (the largest that divides Hv / H)  --gated, --variable, --h-transposed "
-    "true|false|both\n"
-    "        --item-heads auto,1,2,3  --num-stages auto,1,2,3,4 (slots of rings that copies fill)  --evict-first "
-    "true|false|both (of h and v_new, in L2)\n"
-    "  gated_delta_rule: --dtype bf16,f16  --state f32,bf16,f16,e4m3 (of states)  --head-dim 128,64\n"
-    "        --state-transposed true|false|both  --channel-gate true|false|both (a gate for each key channel)\n"
-    "        --walk as fmha\n"
-    "  delta_chunks: --step solve,solve-beside,state,wide-state,map,carry, and of gated_delta_rule's --dtype --state\n"
-    "        --head-dim --state-transposed --channel-gate  --keeps true|false|both (states after every so many "
-    "chunks)\n"
-    "  chunk_cumsum: --dtype bf16,f16 (of gates in 16 bits; bf16 also for those in f32)  --walk as fmha\n"
-    "  chunk_solve: --dtype bf16,f16  --head-dim 128,64\n"
-    "  chunk_wu: as chunk_solve, and --walk as fmha\n"
-    "  chunk_states: as chunk_solve, --state f32,bf16,f16 (of states)  --state-transposed true|false|both\n"
-    "  chunk_indices, copy_rows: none\n"
-    "A flag that is left out means the op's default set, at most 16 kernels, of gemm at most 48:\n"
-    "  fmha: both dtypes  head dims 64 and 128  causal and full  scale from 1e-6 to 1  walks and tiles that their "
-    "calls take\n"
-    "  gemm: f16 and bf16  K contiguous in a and b  no epilogue  the usual tiles of 64 and 128 rows\n"
-    "        tiles that products of 2048 to 16384 rows, columns and K take on the target\n"
-    "  chunk_o: ratios 1, 2 and 3  with gates  any lengths  h as V x K\n"
-    "Other tiles of gemm are made when a call first takes them, or named by --tile. Kernels that a target does not\n"
-    "serve are left out and named. It is a failure when --op names an op that has no kernel there.\n"
-    "--tune takes sizes in place of tiles: --m, --n, --k (and --batch), or --sizes S,MxNxK,MxNxKxBATCH,...\n"
-    "(S: M, N and K alike). Attention takes --seq-q, --seq-k, --heads, --kv-heads and --batch, not --walk\n"
-    "and --tile. Chunk output takes --tokens, --sequences, --heads and --v-heads, not --item-heads.\n"
-    "Later calls of these sizes on a device of the same name take what was fastest.\n"
-    "TJ_TUNE=off brings the predicted choices back.\n"
-    "--manifest and --covers read a file that a run wrote under TJ_RECORD=FILE, or several of them merged by sort -u.\n"
-    "Users' own kernels are looked for, and made by their program alone.\n"
-    "Examples:\n"
-    "  tj-warm --op fmha --dtype f16 --head-dim 128 --target sm_90a\n"
-    "  tj-warm --op gemm --tile 128x256x64 --target sm_90a,gfx942\n"
-    "  tj-warm --list                               what the cache has\n"
-    "  tj-warm --manifest model.tjm                 makes what a run asked for\n"
-    "  tj-warm --covers model.tjm                   is all of it there\n"
-    "  tj-warm --pack model.tjp --sign secret.key   one file of it, for TJ_CACHE_DIR and TJ_PACK_KEYS\n"
-    "  tj-warm --tune --op gemm --sizes 4096,64x7168x2048    on a GPU\n"
-    "Exit codes: 0 done, 1 a kernel failed, is missing or is not kept, an entry is damaged, or the cache cannot be "
-    "used, 2 bad use\nor an output that cannot be written.";
 
 void add_options(CLI::App& app, Settings& settings) {
   app.add_option("--target", settings.targets,
@@ -177,6 +109,8 @@ void add_options(CLI::App& app, Settings& settings) {
                    ->excludes("--verify")
                    ->excludes("--manifest")
                    ->excludes("--covers");
+  add_graph_options(app, settings.graph, "has its candidates timed (with --tune)");
+  app.get_option("--graph")->needs(tune);
   app.add_option("--tune-only", settings.tune_only,
                  "names of the kernels that are timed, such as 128x256x64 (default: all)")
       ->delimiter(',')
@@ -237,7 +171,7 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
                "tj-warm");
   add_options(app, settings);
   app.allow_extras();
-  app.footer(kFooter);
+  app.footer(warm_footer());
   if (const std::optional<int> done = parse_words(app, words, out, err)) return done;
   settings.own_flags = own_flags(app);
   settings.op_flags = parse_op_flags(app.remaining(), settings.own_flags);
@@ -376,7 +310,7 @@ int run(const Settings& settings, std::ostream& out, std::ostream& err, bool ter
   if (settings.tune) {
     const TuneWork work{settings.op_names,  settings.targets, settings.op_flags,   resolved.cache_dir,
                         settings.tune_only, settings.jobs,    settings.tune_limit, settings.tune_rounds,
-                        settings.json,      settings.facts};
+                        settings.json,      settings.facts,   settings.graph};
     return tune_problems(work, resolved.log_level, out, err, terminal);
   }
   return warm_kernels(settings, resolved, out, err, terminal);

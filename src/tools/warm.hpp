@@ -12,6 +12,7 @@
 #include "cache/cache.hpp"
 #include "support/environment.hpp"
 #include "support/json.hpp"
+#include "tools/graph_files.hpp"
 #include "tools/options.hpp"
 
 namespace tj::tools {
@@ -34,6 +35,9 @@ void print_layers(const std::vector<cache::LayerState>& layers, std::ostream& ou
 int check_covered(const std::string& path, const support::Settings& settings, bool json, std::ostream& out,
                   std::ostream& err);
 
+/// The text behind the options of --help.
+const char* warm_footer();
+
 /// The flags of an op, each with all values that were given to it.
 using Flags = std::map<std::string, std::vector<std::string>>;
 
@@ -45,6 +49,7 @@ struct TuneWork {
   int jobs = 0, limit = 0, rounds = 0;  ///< 0: the default
   bool json = false;
   std::string facts = {};  ///< a file; empty: TJ_FACTS, else none
+  GraphFiles graph = {};   ///< of a user's own, whose candidates are timed in the place of ops' kernels
 };
 /// --tune: makes the kernels of each problem, times them on the first GPU, keeps what was fastest, prints all of it.
 /// Returns an exit code; throws tj::Error.

@@ -38,9 +38,14 @@ using support::cat;
 using support::Json;
 
 struct Task {
-  const ops::Op* op = nullptr;
+  const ops::Op* op = nullptr;  ///< null: a graph's
   ops::Problem problem;
+  std::optional<custom::Kernel> graph = {};
 };
+
+TuneReport measure(const Task& task, Runtime& runtime, Device gpu, const TuneOptions& how) {
+  return task.graph ? task.graph->tune(gpu, how) : runtime.tune_op(task.op->name(), task.problem, gpu, how);
+}
 
 std::vector<const ops::Op*> tunable_ops(const std::vector<std::string>& names) {
   std::string known;
@@ -95,6 +100,7 @@ void make_ahead(const std::vector<Task>& tasks, Device gpu, const TuneOptions& h
   std::vector<Job> jobs;
   std::set<std::string> seen;
   for (const Task& task : tasks) {
+    if (task.op == nullptr) continue;  // its runtime makes the kernels of a graph
     const std::string target = runtime.target_of(gpu, task.op->name());
     std::vector<ops::Variant> variants;
     try {
@@ -137,8 +143,8 @@ void print(const TuneReport& report, std::ostream& out) {
       row(v.name, {predicted, "-", "-"}, cat("refused: ", v.refused));
       continue;
     }
-    row(v.name, {predicted, number(v.measured_us, 1), number(report.flops / v.measured_us * 1e-6, 1)},
-        static_cast<int>(i) == report.chosen ? "chosen" : "");
+    const std::string rate = report.flops > 0 ? number(report.flops / v.measured_us * 1e-6, 1) : "-";
+    row(v.name, {predicted, number(v.measured_us, 1), rate}, static_cast<int>(i) == report.chosen ? "chosen" : "");
   }
   out << std::flush;
 }
@@ -166,10 +172,28 @@ Json to_json(const TuneReport& report) {
   return json;
 }
 
+/// The tasks of ops; where a graph is given, none yet, and its description.
+std::vector<Task> tasks_or_graph(const TuneWork& work, custom::Description& graph, std::ostream& err) {
+  if (!work.graph.given()) return tasks_of(work, tunable_ops(work.op_names));
+  if (!work.op_names.empty() || !work.flags.empty())
+    bad_use("--graph is given with --op or flags of ops; allowed: one of them");
+  graph = read_graph_files("tj-warm", work.graph, err);
+  return {};
+}
+
+void need_room(const TuneWork& work) {
+  if (const std::string reason = cache::Store(work.cache_dir, 0, {}).cannot_keep(); !reason.empty())
+    support::fail(Stage::cache, Code::io,
+                  cat("no choice can be kept in the cache at '", support::shown_path(work.cache_dir),
+                      "', so nothing was measured: ", reason,
+                      ". Give --cache-dir, or TJ_CACHE_DIR, a folder of your own with room"));
+}
+
 }  // namespace
 
 int tune_problems(const TuneWork& work, LogLevel level, std::ostream& out, std::ostream& err, bool terminal) {
-  const std::vector<Task> tasks = tasks_of(work, tunable_ops(work.op_names));
+  custom::Description graph;
+  std::vector<Task> tasks = tasks_or_graph(work, graph, err);
 
   Progress progress(out, err, terminal, work.json, level);
   Options options;
@@ -187,18 +211,15 @@ int tune_problems(const TuneWork& work, LogLevel level, std::ostream& out, std::
   if (work.rounds > 0) how.rounds = work.rounds;
   how.seed = fresh_seed();
   check_gpu(work, runtime, gpu);
-  if (const std::string reason = cache::Store(work.cache_dir, 0, {}).cannot_keep(); !reason.empty())
-    support::fail(Stage::cache, Code::io,
-                  cat("no choice can be kept in the cache at '", support::shown_path(work.cache_dir),
-                      "', so nothing was measured: ", reason,
-                      ". Give --cache-dir, or TJ_CACHE_DIR, a folder of your own with room"));
+  need_room(work);
+  if (work.graph.given()) tasks.push_back({nullptr, {{}, graph.name, 0}, custom::Kernel(runtime, graph)});
   make_ahead(tasks, gpu, how, work.jobs, runtime, progress);
   Json problems = Json::array();
   std::size_t failures = 0, changed = 0;
   std::string device;
   for (const Task& task : tasks) {
     try {
-      const TuneReport report = runtime.tune_op(task.op->name(), task.problem, gpu, how);
+      const TuneReport report = measure(task, runtime, gpu, how);
       device = report.device;
       changed += report.chosen != report.usual ? 1 : 0;
       if (work.json)

@@ -5,8 +5,9 @@
 #include <cmath>
 #include <optional>
 
+#include "ops/common/graph_choice.hpp"
 #include "support/fail.hpp"
-#include "tuning/random_values.hpp"
+#include "support/random_values.hpp"
 
 namespace tj {
 namespace {
@@ -31,7 +32,8 @@ std::shared_ptr<void> make_operand(const ops::Operand& operand, const TuneSteps&
   const std::size_t bytes = static_cast<std::size_t>(elements) * static_cast<std::size_t>(size_of(operand.dtype));
   auto memory = steps.driver->allocate(steps.device.index, bytes);
   const std::string pattern =
-      operand.numbers.empty()
+      operand.fill ? operand.fill(seed)
+      : operand.numbers.empty()
           ? normal_values(operand.dtype, std::min(kPatternValues, static_cast<std::size_t>(elements)), seed)
           : std::string(reinterpret_cast<const char*>(operand.numbers.data()), bytes);
   for (std::size_t at = 0; at < bytes; at += pattern.size())
@@ -194,7 +196,10 @@ TuneReport tune(const ops::Op& op, const ops::Problem& problem, const TuneOption
   load_all(op, problem, variants, steps, report);
   measure(op, problem, variants, options, steps, report);
   const auto chosen = static_cast<std::size_t>(report.chosen);
-  report.kept = tunings.keep(steps.device, op, problem, variants[chosen], report.variants[chosen].measured_us);
+  // A user's graph is measured as an op of its own, and found by its fields.
+  const ops::Op* const kept_as = ops::find_tuned(op.name());
+  report.kept = tunings.keep(steps.device, kept_as != nullptr ? *kept_as : op, problem, variants[chosen],
+                             report.variants[chosen].measured_us);
   return report;
 }
 

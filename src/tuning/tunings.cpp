@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "ops/common/graph_choice.hpp"
 #include "support/fail.hpp"
 #include "support/lasting.hpp"
 #include "support/text.hpp"
@@ -59,7 +60,7 @@ cache::Entry tuning_entry(const TunedMachine& machine, const ops::Op& op, const 
 
 std::optional<NamedTuning> read_tuning(const cache::Key& key, const cache::Entry& entry, const TunedMachine& machine,
                                        std::string& problem) {
-  const ops::Op* op = ops::find(text(entry, "op"));
+  const ops::Op* op = ops::find_tuned(text(entry, "op"));
   const ops::Tunable* tunable = op != nullptr ? op->tunable() : nullptr;
   if (tunable == nullptr) {
     problem = cat("it is about '", text(entry, "op"), "', an op without a choice");

@@ -175,7 +175,7 @@ TEST_CASE("an op without node bodies for a family is refused, naming the family 
   // Ops that run on these families as well.
   const std::map<std::string_view, std::set<std::string_view>> served = {
       {"sm80",
-       {"fmha", "gemm", "copy_rows", "sum_parts", "merge_states", "combine", "chunk_indices", "chunk_cumsum",
+       {"fmha", "gemm", "chunk_o", "copy_rows", "sum_parts", "merge_states", "combine", "chunk_indices", "chunk_cumsum",
         "chunk_wu", "gated_delta_rule", "grouped_gemm"}},
       {"sm100",
        {"fmha", "gemm", "chunk_o", "copy_rows", "sum_parts", "merge_states", "combine", "chunk_indices", "chunk_cumsum",

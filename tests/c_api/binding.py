@@ -54,11 +54,6 @@ class GemmArgs(Sized):
                 *_tensors("end_params")]
 
 
-class SplitGemmArgs(Sized):
-    _fields_ = [("size", ctypes.c_uint64), ("product", ctypes.POINTER(GemmArgs)), ("lengths", ctypes.POINTER(ctypes.c_int64)),
-                ("lengths_count", ctypes.c_uint64)]
-
-
 class GroupedGemmArgs(Sized):
     _fields_ = [("size", ctypes.c_uint64), *_tensors("a b d groups bias scale_a scale_b"), ("expected_rows", ctypes.c_int64),
                 ("alpha", ctypes.c_float), ("grouping", ctypes.c_int32), ("activation", ctypes.c_int32), ("max_sms", ctypes.c_int32), *_tensors("c"),
@@ -76,9 +71,6 @@ def _structure(name, tensors, numbers):  # numbers: of 32 bits
     return type(name, (Sized,), {"_fields_": fields + [(each, ctypes.c_int32) for each in numbers.split()]})
 
 
-ContextFmhaArgs = type("ContextFmhaArgs", (Sized,), {"_fields_": _structure("", "q k v o lse alibi_slopes sinks", "")._fields_ + [
-    ("lengths", ctypes.POINTER(ctypes.c_int64)), ("lengths_count", ctypes.c_uint64), ("window_left", ctypes.c_int64), ("scale", ctypes.c_float)] + [
-        (each, ctypes.c_int32) for each in "has_scale has_window causal split max_sms".split()] + [("softcap", ctypes.c_float), ("reserved", ctypes.c_int32)]})
 MergeStatesArgs = _structure("MergeStatesArgs", "states lse_states o lse cu_seqlens", "max_sms reserved")
 CombineArgs = _structure("CombineArgs", "y d slots weights residual", "max_sms reserved")
 ChunkIndicesArgs = _structure("ChunkIndicesArgs", "cu_seqlens chunk_indices total_chunks", "max_sms reserved")
@@ -203,6 +195,7 @@ def _declare(library):
         "tj_custom_destroy": (None, [handle]),
         "tj_custom_prepare": (status, [handle, Device, ctypes.POINTER(KernelReport)]),
         "tj_custom_warm": (status, [handle, ctypes.c_char_p, ctypes.POINTER(KernelReport)]),
+        "tj_custom_tune": (status, [handle, Device, ctypes.POINTER(TuneOptions), ctypes.POINTER(TuneReport)]),
         "tj_custom_tensor_map": (status, [handle, ctypes.POINTER(Tensor), ctypes.POINTER(Box), ctypes.c_void_p]),
         "tj_custom_sm_count": (status, [handle, Device, ctypes.POINTER(ctypes.c_uint32)]),
         "tj_custom_launch": (status, [handle, Device, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32, ctypes.c_void_p]),
@@ -211,14 +204,6 @@ def _declare(library):
         "tj_preparation_add": (status, [handle, ctypes.c_char_p, ctypes.c_void_p]),
         "tj_preparation_add_flags": (status, [handle, ctypes.c_char_p, ctypes.c_char_p, Device]),
         "tj_preparation_add_custom": (status, [handle, handle, Device]),
-        "tj_group_unique_id": (status, [ctypes.c_void_p]), "tj_group_destroy": (None, [handle]), "tj_group_check": (status, [handle]),
-        "tj_group_create": (status, [handle, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32, Device, ctypes.POINTER(handle)]),
-        "tj_group_of_comm": (status, [handle, ctypes.c_void_p, Device, ctypes.POINTER(handle)]),
-        "tj_group_on_model": (status, [handle, ctypes.c_int32, ctypes.POINTER(handle)]),
-        **{f"tj_group_{name}": (status, [handle, ctypes.POINTER(args), *more]) for name, args, more in (
-            ("prepare", ContextFmhaArgs, []), ("fmha", ContextFmhaArgs, [ctypes.c_void_p]),
-            *((f"{prefix}{kind}", SplitGemmArgs, more) for kind in ("all_gather_gemm", "gemm_reduce_scatter")
-              for prefix, more in (("prepare_", []), ("", [ctypes.c_void_p]))))},
         "tj_prepare_async": (status, [handle, ctypes.c_char_p, ctypes.c_void_p, ctypes.POINTER(PrepareOptions), ctypes.POINTER(handle)]),
         "tj_preparation_cancel": (status, [handle]),
         "tj_preparation_wait": (status, [handle, ctypes.c_double, ctypes.POINTER(Progress)]),
@@ -258,7 +243,8 @@ class Library:
         path = path or os.environ.get("TJ_TEST_LIBRARY") or "libtilejit.so"
         self.c = ctypes.CDLL(path)
         self.path = path
-        self.functions = _declare(self.c)
+        import binding_groups  # which needs the structures of this file
+        self.functions = _declare(self.c) + binding_groups.declare(self.c)
 
     def check(self, status):
         if status != OK:

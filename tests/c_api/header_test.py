@@ -13,12 +13,13 @@ from pathlib import Path
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.environ["TJ_TEST_REPO_DIR"], "tests", "support"))
 import binding as tj
+import binding_groups
 import skips
 
 ROOT = os.environ["TJ_TEST_REPO_DIR"]
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 STRUCTURES = {"tj_device": tj.Device, "tj_tensor": tj.Tensor, "tj_fmha_args": tj.FmhaArgs, "tj_gemm_args": tj.GemmArgs, "tj_grouped_gemm_args": tj.GroupedGemmArgs,
-              "tj_quantise_args": tj.QuantiseArgs, "tj_combine_args": tj.CombineArgs, "tj_merge_states_args": tj.MergeStatesArgs, "tj_context_fmha_args": tj.ContextFmhaArgs, "tj_split_gemm_args": tj.SplitGemmArgs, "tj_chunk_indices_args": tj.ChunkIndicesArgs, "tj_chunk_o_args": tj.ChunkOArgs, "tj_gated_delta_rule_args": tj.GatedDeltaRuleArgs, "tj_chunk_cumsum_args": tj.ChunkCumsumArgs, "tj_chunk_solve_args": tj.ChunkSolveArgs, "tj_chunk_wu_args": tj.ChunkWuArgs, "tj_chunk_states_args": tj.ChunkStatesArgs,
+              "tj_quantise_args": tj.QuantiseArgs, "tj_combine_args": tj.CombineArgs, "tj_merge_states_args": tj.MergeStatesArgs, "tj_context_fmha_args": binding_groups.ContextFmhaArgs, "tj_split_gemm_args": binding_groups.SplitGemmArgs, "tj_chunk_indices_args": tj.ChunkIndicesArgs, "tj_chunk_o_args": tj.ChunkOArgs, "tj_gated_delta_rule_args": tj.GatedDeltaRuleArgs, "tj_chunk_cumsum_args": tj.ChunkCumsumArgs, "tj_chunk_solve_args": tj.ChunkSolveArgs, "tj_chunk_wu_args": tj.ChunkWuArgs, "tj_chunk_states_args": tj.ChunkStatesArgs,
               "tj_kernel_report": tj.KernelReport, "tj_options": tj.Options,
               "tj_tune_options": tj.TuneOptions, "tj_tune_report": tj.TuneReport, "tj_plan_info": tj.PlanInfo, "tj_trim_report": tj.TrimReport,
               "tj_custom_description": tj.CustomDescription, "tj_box": tj.Box, "tj_prepare_options": tj.PrepareOptions, "tj_progress": tj.Progress}

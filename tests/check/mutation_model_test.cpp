@@ -199,6 +199,15 @@ TEST_CASE("sites of chunk output with short rings, on a warpgroup's products and
               {kSampled, "chunk_o", "model:sm_100a", "--head-ratio 2"}});
 }
 
+TEST_CASE("sites of chunk output on products of warps, by threads and by the engine, and of waves") {
+  judge_rows({{kSampled, "chunk_o", "model:sm_80", "--head-ratio 1", 2, kOwnWalk},
+              {kSampled, "chunk_o", "model:sm_90", "--head-ratio 1", 2, kOwnWalk},
+              {kFullOnly, "chunk_o", "model:sm_120a", "--head-ratio 1 --gated false", 1, kOwnWalk},
+              {kFullOnly, "chunk_o", "model:gfx1100", "--head-ratio 1", 0, kOwnWalk},
+              {kSampled, "chunk_o", "model:gfx90a", "--head-ratio 1 --h-transposed true", 0, kOwnWalk},
+              {kFullOnly, "chunk_o", "model:gfx950", "--head-ratio 1 --h-transposed true", 0, kOwnWalk}});
+}
+
 TEST_CASE(
     "sites of products with short rings: two consumer roles; one; clusters that share b, a, and both; sums that are "
     "promoted") {

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -134,7 +135,10 @@ void refuses_graph(const std::string& part, Change&& change) {
 }
 
 std::vector<std::string> known_documents() {
-  std::vector<std::string> texts = {read_bytes(std::string(tj::test::kSampleFolder) + "/gemm_gelu.json")};
+  nlohmann::ordered_json product =
+      nlohmann::ordered_json::parse(read_bytes(std::string(tj::test::kSampleFolder) + "/gemm_gelu.json"));
+  product.erase("trials");  // they stand beside the graph
+  std::vector<std::string> texts = {product.dump()};
   for (const auto& entry : std::filesystem::directory_iterator(TJ_REPO_DIR "/tests/graph/data"))
     texts.push_back(read_bytes(entry.path().string()));
   REQUIRE(texts.size() > 5);

@@ -76,7 +76,11 @@ Keys keys_of_reader() {
           {"values[]", allowed(with(R"(, "values": [{"zz": 1}])"))},
           {"code", allowed(with(R"(, "code": {"zz": 1})"))},
           {"options", allowed(with(R"(, "options": {"zz": 1})"))},
-          {"candidates[]", allowed(with(R"(, "candidates": [{"zz": 1}])"))}};
+          {"candidates[]", allowed(with(R"(, "candidates": [{"zz": 1}])"))},
+          {"trials[]", allowed(with(R"(, "trials": [{"zz": 1}])"))},
+          {"trials[].tensors[]", allowed(with(R"(, "trials": [{"name": "t", "tensors": [{"zz": 1}]}])"))},
+          {"trials[].params[]", allowed(with(R"(, "trials": [{"name": "t", "tensors": [
+              {"name": "d", "dtype": "f32", "shape": [1], "written": true}], "params": [{"zz": 1}]}])"))}};
 }
 
 void collect(const Json& json, Keys& keys) {
@@ -84,10 +88,15 @@ void collect(const Json& json, Keys& keys) {
   for (const char* part : {"machine", "code", "options"})
     if (json.contains(part) && json[part].is_object())
       for (const auto& [key, value] : json[part].items()) keys[part].insert(key);
-  for (const char* list : {"instructions", "edges", "values", "candidates"})
+  for (const char* list : {"instructions", "edges", "values", "candidates", "trials"})
     if (json.contains(list))
       for (const Json& each : json[list])
         for (const auto& [key, value] : each.items()) keys[std::string(list) + "[]"].insert(key);
+  if (json.contains("trials"))
+    for (const Json& trial : json["trials"])
+      for (const char* list : {"tensors", "params"})
+        for (const Json& each : trial[list])
+          for (const auto& [key, value] : each.items()) keys[std::string("trials[].") + list + "[]"].insert(key);
 }
 
 /// Documents that have all keys between them, each with a value that is not the default.
@@ -114,8 +123,12 @@ const char* const kDocuments[] = {
   "edges": [{"src": "load", "dst": "mma", "delay": 9, "value": "v", "blocking": true, "spill_cycles": 2, "same_role": true},
             {"src": "mma", "dst": "mma", "delay": 2, "delta": 1},
             {"src": "mma", "dst": "late", "delay": 2, "value": "t", "updates": true}]})",
-    R"({"name": "forms", "machine": "sm_90a", "targets": ["sm_100a"], "parameters": {"n": 2},
-  "candidates": [{"name": "one", "parameters": {"n": 3}}], "instructions": [{"name": "a", "cycles": "n", "fu": "TC"}]})"};
+    R"json({"name": "forms", "machine": "sm_90a", "targets": ["sm_100a"], "parameters": {"n": 2},
+  "trials": [{"name": "small", "use": "check", "sizes": {"m": "n * 64"}, "blocks": "min(n, blocks_at_once)",
+    "tensors": [{"name": "a", "dtype": "f16", "shape": ["m", 64], "fill": "normal / 2"},
+                {"name": "d", "dtype": "f32", "shape": ["m"], "written": true, "expected": "a[i0, 0]", "tolerance": 0.5}],
+    "params": [{"kind": "map", "of": "a", "box": [64, 32], "swizzle_bytes": 64}, {"kind": "pointer", "of": "d"}]}],
+  "candidates": [{"name": "one", "parameters": {"n": 3}}], "instructions": [{"name": "a", "cycles": "n", "fu": "TC"}]})json"};
 
 }  // namespace
 
@@ -129,6 +142,7 @@ TEST_CASE("the table of keys has what the reader takes, and nothing else") {
     std::set<std::string> known = table.at(place);
     if (place.empty())  // lists and objects, whose members have rows of their own
       known.insert({"instructions", "edges", "values", "code", "options"});
+    if (place == "trials[]") known.insert({"tensors", "params"});
     for (const std::string& key : keys) CHECK_MESSAGE(known.count(key) == 1, key);
     for (const std::string& key : known) CHECK_MESSAGE(keys.count(key) == 1, key);
   }

@@ -14,8 +14,8 @@
 #include "ops/common/tensor_list.hpp"
 #include "ops/common/trial.hpp"
 #include "support/full.hpp"
+#include "support/random_values.hpp"
 #include "support/scratch.hpp"
-#include "tuning/random_values.hpp"
 
 using namespace tj;
 

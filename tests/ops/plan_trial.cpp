@@ -10,7 +10,7 @@
 #include "arch/arch.hpp"
 #include "ops/common/tensor_list.hpp"
 #include "support/fail.hpp"
-#include "tuning/random_values.hpp"
+#include "support/random_values.hpp"
 
 namespace tj::test {
 namespace {

@@ -77,7 +77,7 @@ class Contents(Installed):
     def test_help_leads_to_documents(self):
         text = run(self.prefix / "bin/tj-schedule", "--help", env=self.clean)
         self.assertIn(str(self.docs / "src/graph/README.md"), text)
-        done = subprocess.run([self.prefix / "bin/tj-bench", "--compile", "--op", "chunk_o", "--target", "gfx1100"], env=self.clean, capture_output=True, text=True)
+        done = subprocess.run([self.prefix / "bin/tj-bench", "--compile", "--op", "chunk_states", "--target", "gfx1100"], env=self.clean, capture_output=True, text=True)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn(str(self.docs / "src/arch/README.md"), done.stderr)
 

@@ -38,6 +38,17 @@ class Custom(unittest.TestCase):
         self.runtime.close()  # the kernel keeps what it needs
         self.assertEqual(kernel.prepare("cpu").origin, "memory")
 
+    def test_tuning_is_refused_without_candidates_or_a_gpu(self):
+        own = graph()
+        self.assertEqual(own.trials[0]["name"], "edges")
+        kernel = tilejit.custom.Kernel("own", own, FOLDER, runtime=self.runtime)
+        self.refused("graph 'own' has no candidates", lambda: kernel.tune("cpu"))
+        own.parameters, own.candidates = {"slots": 4}, [{"name": "deep", "parameters": {}}, {"name": "flat", "parameters": {"slots": 2}}]
+        own.values[0].max_slots = "slots"
+        forms = tilejit.custom.Kernel("own", own, FOLDER, runtime=self.runtime)
+        self.refused("tuning measures on a GPU, and the device is cpu", lambda: forms.tune("cpu", only=["flat"], rounds=1), "target")
+        self.refused("rounds", lambda: forms.tune("cpu", rounds=0))
+
     @unittest.skipUnless(numpy, here.NO_NUMPY)
     def test_refusals(self):
         make = tilejit.custom.Kernel

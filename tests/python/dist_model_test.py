@@ -127,7 +127,8 @@ class Split(unittest.TestCase):
 
     def test_sample(self):
         for words, env in ((["--split", "striped", "--seq-len", "64"], {}), (["--full", "--seq-len", "64"], {"RANK": "0", "WORLD_SIZE": "2"})):
-            env = dict(os.environ, PYTHONPATH=os.path.join(here.ROOT, "src", "python"), LD_LIBRARY_PATH=os.path.dirname(os.environ["TJ_TEST_LIBRARY"]), **env)
+            env = dict(os.environ, PYTHONPATH=os.path.join(here.ROOT, "src", "python"),
+                       LD_LIBRARY_PATH=os.path.dirname(os.environ["TJ_TEST_LIBRARY"]), **env)
             done = subprocess.run([sys.executable, "-B", SAMPLE, *words], capture_output=True, text=True, env=env)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             self.assertIn("check    ok", done.stdout)

@@ -11,6 +11,7 @@ import unittest
 
 import here
 import binding
+import binding_groups
 
 PACKAGE = os.path.join(here.ROOT, "src", "python", "tilejit")
 tilejit = here.tilejit
@@ -76,7 +77,7 @@ class Package(unittest.TestCase):
         """The binding of tests/c_api is held against the header by a C compiler."""
         compared = 0
         for name, structure in vars(_c).items():
-            other = getattr(binding, name, None)
+            other = getattr(binding, name, None) or getattr(binding_groups, name, None)
             if name != "ObjectHost" and inspect.isclass(structure) and issubclass(structure, ctypes.Structure) and structure is not _c.Sized:
                 self.assertEqual(ctypes.sizeof(structure), ctypes.sizeof(other), name)
                 self.assertEqual([(field, getattr(structure, field).offset) for field, _ in self.fields(structure)],

@@ -61,15 +61,15 @@ class Recipe:
         self.folder.cleanup()
 
     # ---- what a user does -------------------------------------------------------------------------------------------
-    def add_files(self, *folders):
-        """Copies the recipe's files below these folders; none may be there already. Returns their names."""
+    def add_files(self, *folders, replaces=()):
+        """Copies the recipe's files below these folders; but for `replaces`, none may be in the project. Returns their names."""
         names = []
         for folder in folders:
             for path in sorted((self.source / folder).rglob("*")):
                 if not path.is_file():
                     continue
                 name = path.relative_to(self.source)
-                if (REPO / name).exists():
+                if (REPO / name).exists() and str(name) not in replaces:
                     raise AssertionError(f"{name} is in the project already: a recipe only adds files")
                 (self.copy / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, self.copy / name)

@@ -1,6 +1,6 @@
 """Protects the recipe "new family of an op": one file of the host, one of the device and one line in the op's list are enough
-for chunk_o on archs that have only a warp's matrix instructions. It is scheduled, emitted, right on the CPU model, and checked
-by tj-check."""
+for chunk_o on archs that have only a warp's matrix instructions. The copy of the project loses its own family of them first.
+The recipe's is scheduled, emitted, right on the CPU model, and checked by tj-check."""
 import unittest
 
 from recipe import REPO, Recipe, run
@@ -13,9 +13,12 @@ class NewFamily(unittest.TestCase):
     def test_on_the_model(self):
         recipe = Recipe("new_family")
         self.addCleanup(recipe.close)
-        self.assertEqual(FILES, sorted(recipe.add_files("src", "kernel_templates")))
-        recipe.insert(FAMILIES, before=r"  FAMILY\(sm100\)", text="  FAMILY(sm80)                      \\")
-        self.assertEqual({FAMILIES: (1, 0)}, recipe.changed())  # the recipe: one line, and nothing else that was there before
+        recipe.replace(FAMILIES, "  FAMILY(sm80)                      \\\n", "")
+        for name in FILES:
+            (recipe.copy / name).unlink()
+        self.assertEqual(FILES, sorted(recipe.add_files("src", "kernel_templates", replaces=FILES)))
+        recipe.insert(FAMILIES, before=r"  FAMILY\(sm90\)", text="  FAMILY(sm80)                      \\")
+        self.assertEqual(set(FILES), set(recipe.changed()))  # the recipe: one line, and nothing else that was there before
         recipe.add_files("tests")
         recipe.compile("src/ops/chunk_o/sm80.cpp")
         recipe.compile(FAMILIES)

@@ -18,7 +18,7 @@
 #include "arch/arch.hpp"
 #include "ops/common/trial.hpp"
 #include "ops/op.hpp"
-#include "tuning/random_values.hpp"
+#include "support/random_values.hpp"
 
 namespace {
 

@@ -1,12 +1,13 @@
 // Protects the devices that tensor memory serves. A B200 and a B300 get such kernels only on request, since these never
-// ran on one. An op that nothing else of theirs serves is the exception: kernels are then compiled and launched for it.
-// The driver and the compiler are the fakes.
+// ran on one. An op that nothing else of theirs serves would be the exception. The driver and the compiler are the
+// fakes.
 #include <doctest/doctest.h>
 
 #include <tilejit/ladder.hpp>
 
 #include <cstdlib>
 
+#include "backends.hpp"
 #include "runtime/runtime_fixture.hpp"
 
 namespace {
@@ -80,60 +81,42 @@ TEST_CASE("a data-center Blackwell runs what every GPU since 9.0 can, unless ten
   }
 }
 
-TEST_CASE(
-    "an op that the usual target has no kernel for takes the target of the same device that has, with one warning for "
-    "each device") {
+TEST_CASE("chunk output as well: by the usual target, without a word; by tensor memory where that is asked for") {
   for (const Served& each : kServed) {
     CAPTURE(each.tensor);
     Machine machine;
     machine.cuda.set_capability(10, each.minor);
-    machine.cuda.set_devices(2);
-    const auto refused_by = [&](const char* target) {
-      tj::Options options = machine.options();
-      options.target = target;
-      return error_of([&] { Runtime(options).prepare(kChunks, kDevice); }).message;
-    };
-    CHECK_MESSAGE(has(refused_by(each.usual), "chunk_o does not run on '" + std::string(each.usual)),
-                  "what is asked for is obeyed");
     {
       Runtime runtime(machine.options());
-      CHECK(runtime.target_of(kDevice) == each.usual);
-      CHECK(runtime.target_of(kDevice, "fmha") == each.usual);
-      CHECK(machine.warnings.empty());
-      CHECK(runtime.target_of(kDevice, "chunk_o") == each.tensor);
+      CHECK(runtime.target_of(kDevice, "chunk_o") == each.usual);
       const tj::KernelReport report = runtime.prepare(kChunks, kDevice);
-      CHECK(report.target == each.tensor);
+      CHECK(report.target == each.usual);
       CHECK(report.origin == tj::KernelOrigin::compiled);
+      CHECK_FALSE(has(report.schedule_json, "TMEM"));
       CHECK(runtime.prepare(chunks()).origin == tj::KernelOrigin::memory);
       for (int call = 0; call < 3; ++call) runtime.run(chunks());
       CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 3);
-      CHECK(runtime.prepare(config_of()).target == each.usual);
-      CHECK(runtime.prepare(tj::GemmConfig{}, kDevice).target == each.usual);
-      REQUIRE(machine.warnings.size() == 1);
-      for (const char* said : {"chunk_o has no kernel for", each.usual, each.tensor, "cuda:0"})
-        CHECK_MESSAGE(has(machine.warnings[0], said), machine.warnings[0]);
-      CHECK(runtime.prepare(kChunks, {tj::DeviceKind::cuda, 1}).target == each.tensor);
-      CHECK(machine.warnings.size() == 2);
+      CHECK(machine.warnings.empty());
     }
-    // The entry is that of the other target: a runtime that is told to take it, and one that warms for it, find it.
     tj::Options options = machine.options();
     options.target = each.tensor;
     Runtime told(options);
-    CHECK(told.prepare(kChunks, kDevice).origin == tj::KernelOrigin::disk);
+    const tj::KernelReport report = told.prepare(kChunks, kDevice);
+    CHECK(report.target == each.tensor);
+    CHECK(has(report.schedule_json, "TMEM"));
     CHECK(told.warm(kChunks, each.tensor).origin == tj::KernelOrigin::disk);
-    CHECK(machine.warnings.size() == 2);
-    const tj::Error warmed = error_of([&] { told.warm(kChunks, each.usual); });
-    CHECK_MESSAGE(has(warmed.message, "does not run on"), warmed.message);
+    CHECK(told.warm(kChunks, each.usual).origin == tj::KernelOrigin::disk);
+    CHECK(machine.warnings.empty());
   }
 }
 
-TEST_CASE("what was measured on a device for such an op is found again, with that target's kernels") {
+TEST_CASE("what was measured on a device for chunk output is found again, with its target's kernels") {
   Machine machine;
   machine.cuda.set_capability(10, 0);
   {
     Runtime runtime(machine.options());
     const tj::TuneReport report = runtime.tune(chunks());
-    CHECK(report.target == "sm_100a");
+    CHECK(report.target == "sm_100");
     CHECK(report.variants.size() > 1);
     CHECK(report.kept);
   }
@@ -142,15 +125,24 @@ TEST_CASE("what was measured on a device for such an op is found again, with tha
   for (const std::string& warning : machine.warnings) CHECK_MESSAGE(!has(warning, "tuning record"), warning);
 }
 
+TEST_CASE("an op that a target has no kernel for takes the target of the same devices that has") {
+  const auto taken = [](const char* op, const char* usual) {
+    return tj::serving_arch(*tj::ops::find(op), *tj::arch::find(usual)).name;
+  };
+  CHECK(taken("chunk_states", "sm_90") == "sm_90a");
+  CHECK(taken("chunk_o", "sm_90") == "sm_90");  // has one
+  CHECK(taken("chunk_o", "sm_100") == "sm_100");
+  CHECK(taken("chunk_states", "sm_100") == "sm_100");  // none of them has
+}
+
 TEST_CASE("where no target of the device has a kernel for an op, the refusal is that of its usual one") {
   Machine machine;
   machine.cuda.set_capability(8, 0);
   Runtime runtime(machine.options());
+  CHECK(runtime.target_of(kDevice, "chunk_states") == "sm_80");
+  const tj::Error error = error_of([&] { runtime.prepare(tj::ChunkStatesConfig{}, kDevice); });
+  CHECK_MESSAGE(has(error.message, "chunk_states does not run on 'sm_80'"), error.message);
   CHECK(runtime.target_of(kDevice, "chunk_o") == "sm_80");
-  const tj::Error error = error_of([&] { runtime.prepare(kChunks, kDevice); });
-  CHECK_MESSAGE(has(error.message, "chunk_o does not run on 'sm_80'"), error.message);
-  const tj::Error call = error_of([&] { runtime.run(chunks()); });
-  CHECK(call.message == error.message);
   CHECK(machine.warnings.empty());
   CHECK(error_of([&] { runtime.target_of(kDevice, "chunk"); }).message.find("op 'chunk' is unknown") !=
         std::string::npos);

@@ -14,7 +14,7 @@
 #include <tilejit/tilejit.hpp>
 
 #include "runtime/runtime_fixture.hpp"
-#include "tuning/random_values.hpp"
+#include "support/random_values.hpp"
 
 namespace {
 

@@ -20,8 +20,8 @@ class Sample(unittest.TestCase):
     def tearDown(self):
         self.folder.cleanup()
 
-    def run_sample(self, *words):
-        environment = {**os.environ, "TJ_TARGET": "model:sm_90a", "TJ_CACHE_DIR": os.path.join(self.folder.name, "cache"),
+    def run_sample(self, *words, target="model:sm_90a"):
+        environment = {**os.environ, "TJ_TARGET": target, "TJ_CACHE_DIR": os.path.join(self.folder.name, "cache"),
                        "LD_LIBRARY_PATH": os.path.join(BUILD, "lib") + ":" + os.environ.get("LD_LIBRARY_PATH", "")}
         return subprocess.run([PROGRAM, *words], capture_output=True, text=True, env=environment)
 
@@ -32,6 +32,13 @@ class Sample(unittest.TestCase):
             done = self.run_sample(*words)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             for part in ["model:sm_90a", "chunk_indices for", "II ", "GB/s", "ok: ", "against f64", *parts]:
+                self.assertIn(part, done.stdout)
+
+    def test_other_families(self):
+        for arch in ("sm_80", "sm_90", "sm_120a", "gfx90a", "gfx942", "gfx1100", "gfx1201"):
+            done = self.run_sample("--lengths", "65,0,64", "--seed", "7", target="model:" + arch)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            for part in [f"model:{arch}", "ok: 3 of 3 chunks listed", "258 of 258 rows", "against f64"]:
                 self.assertIn(part, done.stdout)
 
     def test_mistakes(self):

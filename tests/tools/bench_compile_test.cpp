@@ -74,12 +74,13 @@ TEST_CASE("flags name kernels; without them the first of each op is made") {
 
 TEST_CASE("an op that a target does not serve is left out in words, and a use when nothing is left") {
   BenchMachine machine;
-  const BenchRun result = machine.run({"--compile", "--op", "chunk_o", "--target", "sm_90a,sm_80"});
+  const BenchRun result = machine.run({"--compile", "--op", "chunk_states", "--target", "sm_90a,sm_80"});
   CHECK_MESSAGE(result.code == tools::kExitOk, result.err);
   REQUIRE(result.json["left_out"].size() == 1);
-  CHECK(result.json["left_out"][0] == "chunk_o on sm_80");
-  CHECK(has(result.out, "left out, as the target does not serve it: chunk_o on sm_80"));
-  machine.refused({"--compile", "--op", "chunk_o", "--target", "sm_80"}, "no target that was asked for serves any op");
+  CHECK(result.json["left_out"][0] == "chunk_states on sm_80");
+  CHECK(has(result.out, "left out, as the target does not serve it: chunk_states on sm_80"));
+  machine.refused({"--compile", "--op", "chunk_states", "--target", "sm_80"},
+                  "no target that was asked for serves any op");
 }
 
 TEST_CASE("a kernel that cannot be made is a failure with its log, beside those that can") {

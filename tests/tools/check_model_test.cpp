@@ -258,13 +258,13 @@ TEST_CASE("progress is for terminals") {
 
 TEST_CASE("bad use: the argument, its value, what is allowed, exit code 2") {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"", "--op, --all"},
+      {"", "--op, --graph, --all"},
       {"--op gem", "allowed: fmha, gemm"},
       {"--op fmha --seq-q zero", "--seq-q is 'zero'"},
       {"--op fmha --target sm_1", "sm_1"},
       {"--op fmha --seeds 0", "--seeds"},
       {"--op fmha --colour red", "--colour means nothing to fmha"},
-      {"--op chunk_o --target sm_80", "sm_80"},
+      {"--op chunk_states --target sm_80", "sm_80"},
       {"--all --seq-q 3", "--seq-q belongs to no op"},
       {"--bogus", "--bogus belongs to no op, and is no flag"},
       {"--bogus -- true", "--bogus belongs to no op, and is no flag"},

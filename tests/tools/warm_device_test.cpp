@@ -28,17 +28,14 @@ Warmed warmed(Machine& machine, const char* op) {
 
 }  // namespace
 
-TEST_CASE(
-    "on a data-center Blackwell chunk output is made for tensor memory, with one warning, and all else for every such "
-    "GPU") {
-  for (const auto& [minor, usual, tensor] : {std::tuple{0, "sm_100", "sm_100a"}, std::tuple{3, "sm_103", "sm_103a"}}) {
+TEST_CASE("on a data-center Blackwell kernels are made for every such GPU, chunk output's too, without a word") {
+  for (const auto& [minor, usual] : {std::pair{0, "sm_100"}, std::pair{3, "sm_103"}}) {
     Machine machine;
     machine.cuda.set_capability(10, minor);
     CHECK(warmed(machine, "sum_parts").target == usual);
     const Warmed chunks = warmed(machine, "chunk_o");
-    CHECK(chunks.target == tensor);
-    CHECK_MESSAGE(has(chunks.said, "chunk_o has no kernel for '" + std::string(usual) + "'"), chunks.said);
-    CHECK(chunks.said.find("chunk_o has", chunks.said.find("chunk_o has") + 1) == std::string::npos);
+    CHECK(chunks.target == usual);
+    CHECK_MESSAGE(chunks.said.find("has no kernel") == std::string::npos, chunks.said);
     tj::Runtime runtime(machine.options());
     CHECK(runtime.prepare(tj::ChunkOConfig{}, {tj::DeviceKind::cuda, 0}).origin == tj::KernelOrigin::disk);
   }

@@ -106,8 +106,7 @@ TEST_CASE("bad use is told apart from failure, by exit code and text") {
 TEST_CASE("a target that the op has no node bodies for is a failure that says where the op runs") {
   const Scratch folder;
   for (const char* target : {"sm_80", "model:sm_120a"}) {
-    const ToolRun result =
-        run_warm({"--cache-dir", folder / "cache", "--op", "chunk_o", "--head-ratio", "2", "--target", target});
+    const ToolRun result = run_warm({"--cache-dir", folder / "cache", "--op", "chunk_states", "--target", target});
     CHECK(result.code != tj::tools::kExitOk);
     CHECK(result.code != tj::tools::kExitBadUse);
     CHECK_MESSAGE(result.err.find("it runs on sm_90a, model:sm_90a") != std::string::npos, result.err);

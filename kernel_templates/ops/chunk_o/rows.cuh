@@ -5,6 +5,7 @@
 // + 2(lane % 4) + {0, 1}. Invariant: of o only rows that a token has are written.
 #pragma once
 
+#include "fragments.cuh"
 #include "ops/chunk_o/items.cuh"
 
 namespace tj::ops::chunk_o {
@@ -54,33 +55,39 @@ TJ_DEVICE float gate_of_row(const float (&gates)[2], int row0, int half) {
   return dev::shuffle_from(row0 < 32 ? gates[0] : gates[1], (row0 + 8 * half) % 32);
 }
 
-/// Stores 8 * Groups columns of the item's rows from group `first` on, rounded. Those of a whole chunk go into shared
-/// memory as the copy engine wants them. Of other chunks, the rows that a token has go straight to memory: what lies
-/// behind them belongs to another sequence.
+/// Stores 8 * Groups columns of the item's rows from group `first` on, rounded, straight to memory: the rows that a
+/// token has. What lies behind them belongs to another sequence. The four lanes of a row trade words, so that a lane
+/// stores 16 bytes.
+template <int Groups>
+TJ_DEVICE void store_rows_to_memory(const Params& params, const Place& place, int head, int first,
+                                    const u32 (&words)[2][Groups]) {
+  static_assert(Groups % 4 == 0, "a group for each lane of a row");
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int row = first_row() + 8 * half;
+    unsigned short* to = static_cast<unsigned short*>(params.o_data) + (place.token + row) * params.o_stride_token +
+                         head * params.o_stride_head + 8 * (first + static_cast<int>(dev::lane_index() & 3u));
+#pragma unroll
+    for (int j = 0; j < Groups; j += 4) {
+      u32 eight[4] = {words[half][j], words[half][j + 1], words[half][j + 2], words[half][j + 3]};
+      dev::transpose_quad(eight);
+      if (row < place.rows) dev::store_global(to + 8 * j, eight[0], eight[1], eight[2], eight[3]);
+    }
+  }
+}
+/// The same of 8 * Groups columns. Those of a whole chunk go into shared memory as the copy engine wants them, those of
+/// other chunks straight to memory.
 template <int Groups>
 TJ_DEVICE void store_rows(const Params& params, const Place& place, int head, int first, const u32 (&words)[2][Groups],
                           u32 slot) {
-  const int lane = static_cast<int>(dev::lane_index()), row0 = first_row();
-  if (place.rows == kChunk) {
-    const int row = row0 - lane / 4 + lane % 16;
+  if (place.rows != kChunk) return store_rows_to_memory(params, place, head, first, words);
+  const int lane = static_cast<int>(dev::lane_index()), row = first_row() - lane / 4 + lane % 16;
 #pragma unroll
-    for (int pair = 0; pair < Groups / 2; ++pair) {  // two groups of 8 columns, both halves of the rows
-      const int group = first + 2 * pair + lane / 16;
-      const u32 address = slot + (group / 8 * kChunk + row) * kSwizzleRowBytes + ((group % 8) ^ (row % 8)) * 16;
-      dev::store_matrices(address,
-                          {words[0][2 * pair], words[1][2 * pair], words[0][2 * pair + 1], words[1][2 * pair + 1]});
-    }
-    return;
-  }
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int row = row0 + 8 * half;
-    unsigned short* to = static_cast<unsigned short*>(params.o_data) + (place.token + row) * params.o_stride_token +
-                         head * params.o_stride_head + 8 * first + first_column();
-    if (row < place.rows) {
-#pragma unroll
-      for (int j = 0; j < Groups; ++j) dev::store_global(to + 8 * j, words[half][j]);
-    }
+  for (int pair = 0; pair < Groups / 2; ++pair) {  // two groups of 8 columns, both halves of the rows
+    const int group = first + 2 * pair + lane / 16;
+    const u32 address = slot + (group / 8 * kChunk + row) * kSwizzleRowBytes + ((group % 8) ^ (row % 8)) * 16;
+    dev::store_matrices(address,
+                        {words[0][2 * pair], words[1][2 * pair], words[0][2 * pair + 1], words[1][2 * pair + 1]});
   }
 }
 

@@ -9,6 +9,7 @@
 // context, the slots and the columns that it is given, and no row of o but those of its tokens.
 #pragma once
 
+#include "ops/chunk_o/load.cuh"
 #include "ops/chunk_o/rows.cuh"
 
 namespace tj::ops::chunk_o {

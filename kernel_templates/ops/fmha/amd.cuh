@@ -88,17 +88,10 @@ TJ_DEVICE void load_q(Consumer<C>& consumer, const Tile& tile) {
   }
 }
 
-/// An address that others differ from by numbers: so that they do in the instructions, and need no registers.
-TJ_DEVICE u32 one_address(u32 address) {
-  int held = static_cast<int>(address);
-  dev::hold(held);
-  return static_cast<u32>(held);
-}
-
 /// scores = k q^T: rows are keys, columns queries.
 template <class C>
 TJ_DEVICE void qk(Consumer<C>& consumer, const Tile&, int, u32 k) {
-  const u32 keys = one_address(k + dev::operand_row() * kKeyStride<C> + dev::operand_k() * 2);
+  const u32 keys = dev::one_address(k + dev::operand_row() * kKeyStride<C> + dev::operand_k() * 2);
 #pragma unroll
   for (int n = 0; n < C::kBlockN / kMatrix; ++n) {
 #pragma unroll
@@ -256,7 +249,7 @@ TJ_DEVICE void weigh(Query<C>& query, const Params& params, int n, u32 (&words)[
 /// output += v^T weights: rows are elements of the head dim, columns queries.
 template <class Powers, class C>
 TJ_DEVICE void pv_by(Consumer<C>& consumer, u32 v) {
-  const u32 values = one_address(v + dev::operand_row() * kValueStride<C> + dev::operand_k() * 2);
+  const u32 values = dev::one_address(v + dev::operand_row() * kValueStride<C> + dev::operand_k() * 2);
 #pragma unroll
   for (int n = 0; n < C::kBlockN / kMatrix; ++n) {
     u32 right[C::kRowBlocks][dev::kOperandWords];

@@ -149,36 +149,20 @@ TJ_DEVICE void put_k(Loader<C>& loader, const Tile&, int, u32 slot) {
         loader.k[n]);
 }
 
-/// The address at which the values of sixteen keys begin in the rows of sixteen elements of the output. Blocks of keys
-/// change places by those rows, so that the stores of neighbouring threads do not meet in one bank.
+/// The address at which the values of sixteen keys begin in the rows of sixteen elements of the output.
 template <class C>
 TJ_DEVICE u32 value_place(u32 slot, u32 sixteen, u32 block) {
-  constexpr u32 kBlocks = C::kBlockN / kMatrix;
-  return slot + sixteen * kMatrix * kValueStride<C> + (block ^ sixteen % kBlocks) * (kMatrix * 2);
+  return dev::column_place<C::kBlockN / kMatrix>(slot, kValueStride<C>, sixteen, block);
 }
 /// kValueLoads rows of eight columns become eight rows: 2, 4 or 8 keys at once.
 template <class C>
 TJ_DEVICE void put_v(Loader<C>& loader, const Tile&, int, u32 slot) {
-  constexpr int kWords = kValueLoads<C> / 2;
-  static_assert(kWords == 1 || kWords == 2 || kWords == 4 || kWords == 8,
-                "whole words of keys, at most sixteen keys a thread");
-  constexpr int kAtOnce = kWords * 4 % 16 == 0 && C::kRowPadding % 16 == 0 ? 4 : kWords < 2 ? 1 : 2;
+  static_assert(kValueLoads<C> <= 16, "at most sixteen keys a thread");
   const ValueShare<C> share;
   const u32 key = share.value_row, element = share.piece * kPiece;
-  const u32 column =
-      value_place<C>(slot, element / kMatrix, key / kMatrix) + element % kMatrix * kValueStride<C> + key % kMatrix * 2;
-#pragma unroll
-  for (int e = 0; e < kPiece; ++e) {
-    const u32 place = column + static_cast<u32>(e) * kValueStride<C>;
-#pragma unroll
-    for (int first = 0; first < kWords; first += kAtOnce) {
-      u32 words[kAtOnce];
-#pragma unroll
-      for (int w = 0; w < kAtOnce; ++w)
-        words[w] = dev::column_of(loader.v[2 * (first + w)], loader.v[2 * (first + w) + 1], e);
-      dev::store_shared(place + static_cast<u32>(first) * 4, words);
-    }
-  }
+  dev::put_columns<C::kRowPadding>(
+      value_place<C>(slot, element / kMatrix, key / kMatrix) + element % kMatrix * kValueStride<C> + key % kMatrix * 2,
+      kValueStride<C>, loader.v);
 }
 
 }  // namespace tj::ops::fmha

@@ -132,23 +132,9 @@ TJ_DEVICE void put_operand(const u32 (&loaded)[kLoads<C>(Rows)][4], u32 slot) {
           slot + static_cast<u32>(share.down + n * S::kApart) * kRowStride<C> + static_cast<u32>(share.piece) * 16,
           loaded[n]);
   } else {
-    constexpr int kWords = S::kCount / 2, kAtOnce = kWords % 4 == 0 && C::kRowPadding % 16 == 0 ? 4
-                                                    : kWords % 2 == 0                           ? 2
-                                                                                                : 1;
-    static_assert(S::kCount % 2 == 0, "columns of whole words");
-#pragma unroll
-    for (int e = 0; e < kPiece; ++e) {
-      const u32 place =
-          slot + static_cast<u32>(share.piece * kPiece + e) * kRowStride<C> + static_cast<u32>(share.down) * 2;
-#pragma unroll
-      for (int first = 0; first < kWords; first += kAtOnce) {
-        u32 words[kAtOnce];
-#pragma unroll
-        for (int w = 0; w < kAtOnce; ++w)
-          words[w] = dev::column_of(loaded[2 * (first + w)], loaded[2 * (first + w) + 1], e);
-        dev::store_shared(place + static_cast<u32>(first) * 4, words);
-      }
-    }
+    dev::put_columns<C::kRowPadding>(
+        slot + static_cast<u32>(share.piece * kPiece) * kRowStride<C> + static_cast<u32>(share.down) * 2, kRowStride<C>,
+        loaded);
   }
 }
 template <class C>
@@ -170,19 +156,12 @@ TJ_DEVICE void begin(Consumer<C>& consumer, const Tile&) {
   }
 }
 
-/// An address that others differ from by numbers: so that they do in the instructions, and need no registers.
-TJ_DEVICE u32 one_address(u32 address) {
-  int held = static_cast<int>(address);
-  dev::hold(held);
-  return static_cast<u32>(held);
-}
-
 /// sums += a b^T.
 template <class C>
 TJ_DEVICE void mma(Consumer<C>& consumer, const Tile&, int, u32 slot) {
   const u32 lane = dev::operand_row() * kRowStride<C> + dev::operand_k() * 2;
-  const u32 a = one_address(slot + static_cast<u32>(consumer.row(0)) * kRowStride<C> + lane);
-  const u32 b = one_address(slot + static_cast<u32>(C::kBlockM + consumer.column(0)) * kRowStride<C> + lane);
+  const u32 a = dev::one_address(slot + static_cast<u32>(consumer.row(0)) * kRowStride<C> + lane);
+  const u32 b = dev::one_address(slot + static_cast<u32>(C::kBlockM + consumer.column(0)) * kRowStride<C> + lane);
 #pragma unroll
   for (u32 k = 0; k < C::kBlockK / kMatrix; ++k) {
     dev::hold_back();

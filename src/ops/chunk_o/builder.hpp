@@ -30,14 +30,17 @@ class ChunkOBuilder : protected GraphBuilder {
       16;  ///< a thread's, of what each load keeps from item to item: where its items lie
 
   ChunkOBuilder(const ChunkOKernel& kernel, int heads, const arch::Arch& arch)
-      : GraphBuilder("chunk_o", arch.family, arch), kernel_(kernel), heads_(heads) {
+      : ChunkOBuilder(kernel, heads, {Copier::Way::engine, arch}, arch) {}
+  ChunkOBuilder(const ChunkOKernel& kernel, int heads, const Copier& copier, const arch::Arch& arch)
+      : GraphBuilder("chunk_o", arch.family, arch), kernel_(kernel), heads_(heads), copier_(copier) {
     graph_.name = support::cat(chunk_o_request(kernel_).name, kernel_.heads == 0 ? support::cat("_h", heads_) : "");
     constant("kHeads", heads_);
+    flag("kBulkCopies", copier_.by_engine());
     add_constants<kChunkOFields>("chunk_o", kernel_, graph_);
     graph_.flops_per_iteration = 2.0 * heads_ * chunk_o::kChunk *
                                  (2.0 * chunk_o::kChunk * chunk_o::kWidth + double{chunk_o::kWidth} * chunk_o::kWidth);
     // The first item has nothing to hide behind.
-    graph_.overhead_cycles = 2.0 * arch_.fact("copy_latency_cycles");
+    graph_.overhead_cycles = 2.0 * copier_.latency_cycles();
   }
 
   /// A ring that copies fill: with as many slots as the kernel asks for, else with `least` or more.
@@ -57,17 +60,17 @@ class ChunkOBuilder : protected GraphBuilder {
     for (int c = 0; c < heads_; ++c) value(support::cat(name, c), bytes, Scope::iteration, least, most);
     return first;
   }
-  /// The copy engine is held for as long as the SM's share of memory's rate takes: it is what the loop waits for.
+  /// Whoever copies is held for as long as the SM's share of memory's rate takes: it is what the loop waits for.
   int copy_cycles(std::int64_t bytes) const {
-    return cycles(std::max(memory_cycles(static_cast<double>(bytes)), engine_.run_cycles(static_cast<double>(bytes))));
+    return cycles(std::max(memory_cycles(static_cast<double>(bytes)), copier_.run_cycles(static_cast<double>(bytes))));
   }
 
   int load(const char* body, const char* context, int c, int ring) {
     Node n = ring == 0 ? single(context, body, 1) : numbered(context, body, c);
-    engine_.issue(n, 1);
+    copier_.issue(n, 1);
     const int held = copy_cycles(graph_.values[static_cast<std::size_t>(ring)].slot_bytes);
     n.reservations = {of("TMA", held)};
-    n.latency = held + cycles(engine_.latency_cycles());
+    n.latency = held + cycles(copier_.latency_cycles());
     n.registers = kLoadRegisters;
     if (kernel_.evict_first && ring != 0) n.cache_hint = graph::CacheHint::evict_first;  // nobody reads them again
     return add(std::move(n));
@@ -78,14 +81,14 @@ class ChunkOBuilder : protected GraphBuilder {
     n.warps = 1;
     n.reservations = {of("TMA", copy_cycles(kTokenBytes))};
     // Its thread waits until the slot is read.
-    busy(n, cycles(engine_.arrival_cycles(static_cast<double>(kTokenBytes))));
+    busy(n, cycles(copier_.arrival_cycles(static_cast<double>(kTokenBytes))));
     n.registers = kLoadRegisters;
     return add(std::move(n));
   }
 
   ChunkOKernel kernel_;
   int heads_ = 1;
-  const Copier engine_{Copier::Way::engine, arch_};
+  const Copier copier_;
 };
 
 }  // namespace tj::ops

@@ -47,7 +47,7 @@ std::uint64_t chunk_o_small_key(const ChunkOKernel& kernel);
 /// The graph with costs for `heads` value heads an item; src/ops/chunk_o/README.md has a picture.
 graph::Graph chunk_o_graph(const ChunkOKernel& kernel, int heads, const arch::Arch& arch);
 /// The needs of each kind of its node bodies: what it asks of an arch.
-const std::vector<arch::Needs>& chunk_o_needs();
+std::vector<arch::Needs> chunk_o_needs(const arch::Arch& arch);
 std::vector<Candidate> chunk_o_candidates(const ChunkOKernel& kernel, const arch::Arch& arch);
 
 /// A problem to check it by: sequences of these lengths; without lists all of the first one's.
@@ -66,10 +66,13 @@ const Tunable& chunk_o_tunable();
 /// Numbers of its kernel that a launch must know.
 struct ChunkOLaunch {
   int heads = 1;  ///< of an item
+  int parts = 1;  ///< items that a head's columns of V are shared by; more than one with one head an item
+  bool bulk_copies = true;
 };
-inline constexpr std::array kChunkOGeometry = {geometry_field<&ChunkOLaunch::heads>("heads", 1)};
-/// heads: of an item.
-void chunk_o_plan(const ChunkOArgs& args, int heads, LaunchPlan& plan);
+inline constexpr std::array kChunkOGeometry = {geometry_field<&ChunkOLaunch::heads>("heads", 1),
+                                               geometry_field<&ChunkOLaunch::parts>("parts", 1),
+                                               geometry_field<&ChunkOLaunch::bulk_copies>("bulk_copies")};
+void chunk_o_plan(const ChunkOArgs& args, const ChunkOLaunch& kernel, LaunchPlan& plan);
 
 /// Throws tj::Error(argument, invalid_argument | unsupported) naming the argument, its value and what is allowed.
 /// on_model: the request runs on the CPU model, so its tensors must live in host memory; else on a GPU. Passing

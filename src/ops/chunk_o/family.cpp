@@ -6,12 +6,13 @@
 #include <utility>
 
 #include "support/fail.hpp"
-#include "support/lasting.hpp"
 
 // One line for each family: src/ops/chunk_o/<name>.cpp defines const ChunkOFamily& chunk_o_<name>().
 #define TJ_CHUNK_O_FAMILIES(FAMILY) \
+  FAMILY(sm80)                      \
   FAMILY(sm90)                      \
-  FAMILY(sm100)
+  FAMILY(sm100)                     \
+  FAMILY(amd)
 
 namespace tj::ops {
 
@@ -19,9 +20,9 @@ namespace tj::ops {
 TJ_CHUNK_O_FAMILIES(TJ_DECLARE)
 #undef TJ_DECLARE
 
-namespace {
-
 using support::cat;
+
+namespace {
 
 constexpr double kTypicalItems = 128 * 32;  // value heads and chunks: 8192 tokens of 32 heads
 
@@ -42,6 +43,20 @@ void require_heads(const ChunkOFamily& family, int heads, const arch::Arch& arch
   for (int each = 1; each <= family.most_heads; ++each) allowed += cat(", ", each);
   support::fail(Stage::argument, Code::unsupported,
                 cat("--item-heads is '", heads, "'; allowed on ", arch.name, ": ", allowed));
+}
+
+ChunkOLaunch launch_of(const ChunkOFamily& family, int heads, const arch::Arch& arch) {
+  ChunkOLaunch launch = family.launch == nullptr ? ChunkOLaunch{} : family.launch(arch);
+  launch.heads = heads;
+  return launch;
+}
+
+/// Hints to L2 are the copy engine's.
+void require_hints(const ChunkOKernel& kernel, const ChunkOLaunch& launch, const arch::Arch& arch) {
+  if (!kernel.evict_first || launch.bulk_copies) return;
+  support::fail(Stage::argument, Code::unsupported,
+                cat("chunk_o: evict_first is true; allowed on ", arch.name,
+                    ", whose threads copy: false, as hints to L2 are the copy engine's"));
 }
 
 /// Have all rings of the graph room for their fewest slots?
@@ -81,27 +96,25 @@ graph::Graph chunk_o_graph(const ChunkOKernel& kernel, int heads, const arch::Ar
   return family_of(arch).graph(kernel, heads, arch);
 }
 
-const std::vector<arch::Needs>& chunk_o_needs() {
-  static constinit support::Lasting<const std::vector<arch::Needs>> kinds;
-  return kinds.get([] {
-    std::vector<arch::Needs> list;
-    for (const auto& family : kFamilies) list.push_back(family().needs());
-    return list;
-  });
+std::vector<arch::Needs> chunk_o_needs(const arch::Arch& arch) {
+  std::vector<arch::Needs> list;
+  for (const auto& family : kFamilies) list.push_back(family().needs(arch));
+  return list;
 }
 
 std::vector<Candidate> chunk_o_candidates(const ChunkOKernel& kernel, const arch::Arch& arch) {
-  arch::require(arch, "chunk_o", chunk_o_needs());
+  arch::require(arch, "chunk_o", chunk_o_needs(arch));
   const ChunkOFamily& family = family_of(arch);
   require_heads(family, kernel.heads, arch);
+  require_hints(kernel, launch_of(family, 1, arch), arch);
   const std::vector<int> items = heads_of(kernel, family, arch);
   if (items.empty() && kernel.stages != 0) refuse_stages(kernel, family, arch);
   std::vector<Candidate> list;
   for (const int heads : items) {
     Candidate candidate{family.graph(kernel, heads, arch), kTypicalItems / heads / std::max(1, arch.sm_count), 0,
                         false};
-    candidate.copies_apart = true;
-    candidate.geometry = Geometry::of(ChunkOLaunch{heads});
+    candidate.copies_apart = arch.shared_barriers;
+    candidate.geometry = Geometry::of(launch_of(family, heads, arch));
     candidate.useful_flops = candidate.graph.flops_per_iteration * candidate.typical_iterations;
     if (family.definitions != nullptr) candidate.definitions = family.definitions();
     list.push_back(std::move(candidate));

@@ -36,7 +36,7 @@ class ChunkO final : public Described<ChunkOArgs, chunk_o_from_c> {
   void check_lists(const void* args, const ReadList& read) const override { check_chunks(get(args), read); }
   Device device_of(const void* args) const override { return get(args).q.device; }
   bool asks_for_nothing(const void* args) const override { return chunk_o_nothing(get(args)); }
-  bool serves(const arch::Arch& arch) const override { return arch::serves(arch, chunk_o_needs()); }
+  bool serves(const arch::Arch& arch) const override { return arch::serves(arch, chunk_o_needs(arch)); }
 
   ProblemKey problem_key(const void* args) const override {
     ProblemKey key = chunk_o_problem_key(chunk_o_kernel(get(args)), chunk_o_sizes(get(args)));
@@ -83,8 +83,9 @@ class ChunkO final : public Described<ChunkOArgs, chunk_o_from_c> {
     std::vector<Trial> list;
     for (const ChunkOKernel& kernel : usual_kernels(kernels))
       for (const std::vector<std::int64_t>& each :
-           lengths.empty() ? std::vector<std::vector<std::int64_t>>{{70, 64, 130}, {128, 128, 128}}
-                           : std::vector<std::vector<std::int64_t>>{lengths})  // parts of chunks, whole ones
+           lengths.empty()
+               ? std::vector<std::vector<std::int64_t>>{{70, 64, 130}, {128, 128, 128}, {1}}
+               : std::vector<std::vector<std::int64_t>>{lengths})  // parts of chunks, whole ones, blocks of one item
         list.push_back(chunk_o_trial(kernel, sizes.at("heads"), each));
     return list;
   }
@@ -101,7 +102,7 @@ class ChunkO final : public Described<ChunkOArgs, chunk_o_from_c> {
     list.reads("total_chunks", of.total_chunks);
   }
   void plan(const void* args, const Kernel&, const Geometry& geometry, LaunchPlan& plan) const override {
-    chunk_o_plan(get(args), geometry.as<ChunkOLaunch>().heads, plan);
+    chunk_o_plan(get(args), geometry.as<ChunkOLaunch>(), plan);
   }
 };
 
@@ -126,7 +127,8 @@ std::vector<TileCount> chunk_o_tiles(const void* args, const Geometry& geometry,
   const auto& of = *static_cast<const ChunkOArgs*>(args);
   // A block walks its share of items as one tile. How many chunks the lists have is read on the device: as many as
   // there is room for.
-  const std::int64_t items = of.h.shape[0] * (of.o.shape[1] / geometry.as<ChunkOLaunch>().heads),
+  const auto kernel = geometry.as<ChunkOLaunch>();
+  const std::int64_t items = of.h.shape[0] * (of.o.shape[1] / kernel.heads * kernel.parts),
                      walkers = std::max<std::int64_t>(blocks, 1);
   return {{std::min(items, walkers), (items + walkers - 1) / walkers}};
 }

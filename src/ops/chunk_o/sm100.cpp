@@ -84,7 +84,7 @@ class Builder : ChunkOBuilder {
   int fetch(const char* body, const char* context, int copy) {
     Node n = of_warps(body, context, copy);
     n.cycles = n.warp_cycles = cycles(arch_.fact("exchange_cycles"));
-    n.latency = n.cycles + cycles(arch_.fact("copy_latency_cycles"));
+    n.latency = n.cycles + cycles(copier_.latency_cycles());
     n.registers = kContextRegisters;
     return add(std::move(n));
   }
@@ -173,7 +173,8 @@ Graph graph_of(const ChunkOKernel& kernel, int heads, const arch::Arch& arch) {
 }  // namespace
 
 const ChunkOFamily& chunk_o_sm100() {
-  static constexpr ChunkOFamily family{"sm100", []() -> const arch::Needs& { return kNeeds; }, kMostHeads, graph_of};
+  static constexpr ChunkOFamily family{"sm100", [](const arch::Arch&) -> const arch::Needs& { return kNeeds; },
+                                       kMostHeads, graph_of};
   return family;
 }
 

@@ -75,7 +75,7 @@ class Builder : ChunkOBuilder {
   int fetch(int c) {
     Node n = numbered("Consumer", "fetch", c);
     n.cycles = n.warp_cycles = cycles(arch_.fact("shared_unit_cycles"));
-    n.latency = n.cycles + cycles(arch_.fact("copy_latency_cycles"));
+    n.latency = n.cycles + cycles(copier_.latency_cycles());
     n.registers = kContextRegisters;
     return add(std::move(n));
   }
@@ -144,8 +144,8 @@ Graph graph_of(const ChunkOKernel& kernel, int heads, const arch::Arch& arch) {
 }  // namespace
 
 const ChunkOFamily& chunk_o_sm90() {
-  static constexpr ChunkOFamily family{"sm90", []() -> const arch::Needs& { return kNeeds; }, kMostHeads, graph_of,
-                                       [] { return matrix_widths({kChunk, kWidth}); }};
+  static constexpr ChunkOFamily family{"sm90", [](const arch::Arch&) -> const arch::Needs& { return kNeeds; },
+                                       kMostHeads, graph_of, [] { return matrix_widths({kChunk, kWidth}); }};
   return family;
 }
 

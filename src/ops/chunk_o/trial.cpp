@@ -51,6 +51,7 @@ Trial chunk_o_trial(const ChunkOKernel& kernel, std::int64_t heads, const std::v
   if (v_heads == 0) v_heads = heads * kernel.divisor;
   Trial trial;
   if (kernel.heads != 0) trial.choice = kernel.heads;
+  if (lists.chunks == 1) trial.multiprocessors = 2;  // the parts of a head are items: a block has one alone
   std::string text;
   for (const std::int64_t length : lengths) text += cat(text.empty() ? "" : ",", length);
   trial.name = cat("lengths ", text, " H ", heads, "/", v_heads);

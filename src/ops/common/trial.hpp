@@ -42,7 +42,12 @@ struct Trial {
   std::string flags;          ///< "--dtype f16 --seq-q 200": a command line that makes this trial alone
   std::string kernel_flags;   ///< "--dtype f16": a command line that makes all trials of its kernel
   std::optional<int> choice;  ///< how it is served, by an op that can choose; empty: as any call
+  /// Says what is wrong with results in host memory, "" where nothing is.
+  using Judge = std::function<std::string(std::span<const void* const> places)>;
+  /// Works out the expected results from what the tensors hold before. Empty: values are not compared.
+  std::function<Judge(std::span<const void* const> places)> judge = {};
   std::vector<TrialTensor> tensors;
+  unsigned multiprocessors = 1;  ///< that checks run it on, of clusters, unless blocks draw their tiles
   /// Calls `use` with the op's descriptor over tensors at these places, in the order of `tensors`, in memory of this
   /// device.
   std::function<void(Device device, std::span<void* const> places, const std::function<void(const void* args)>& use)>

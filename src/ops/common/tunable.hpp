@@ -42,6 +42,8 @@ struct Operand {
   /// The tensor holds these, if it is of i32 and has no gaps. Empty: its values are random, or none where it is only
   /// written.
   std::vector<std::int32_t> numbers = {};
+  /// Makes its bytes, in the place of random numbers, also of one that is written. Empty: as said above.
+  std::function<std::string(std::uint64_t seed)> fill = {};
 
   /// The tensor, of memory at this place.
   Tensor view(Device device, void* data) const;

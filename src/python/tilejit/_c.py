@@ -152,6 +152,7 @@ CALLS = {
     "tj_custom_destroy": (None, [_HANDLE]),
     "tj_custom_prepare": (_STATUS, [_HANDLE, Device, POINTER(KernelReport)]),
     "tj_custom_warm": (_STATUS, [_HANDLE, _TEXT, POINTER(KernelReport)]),
+    "tj_custom_tune": (_STATUS, [_HANDLE, Device, POINTER(TuneOptions), POINTER(TuneReport)]),
     "tj_custom_tensor_map": (_STATUS, [_HANDLE, c_void_p, POINTER(Box), c_void_p]),
     "tj_custom_sm_count": (_STATUS, [_HANDLE, Device, POINTER(c_uint32)]),
     "tj_custom_launch": (_STATUS, [_HANDLE, Device, c_void_p, c_size_t, c_uint32, c_void_p]),

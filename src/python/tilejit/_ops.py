@@ -310,6 +310,20 @@ def _names(only) -> bytes:
     return encoded(",".join(names), "only")
 
 
+def tune_options(only: Sequence[str], limit: int, rounds: int, seed: int) -> _c.TuneOptions:
+    return _c.TuneOptions(only=_names(only), seed=number(seed, "seed", 0, 2**64 - 1), limit=number(limit, "limit", 0, 2**31 - 1),
+                          rounds=number(rounds, "rounds", 1, 2**31 - 1))
+
+
+def tuned(measure) -> TuneReport:
+    """The report that measure(pointer) fills."""
+    from ._runtime import TuneReport
+    report = _c.TuneReport()
+    check(measure(ctypes.byref(report)))
+    texts = (getattr(report, name).decode() for name in ("problem", "device", "target", "chosen"))
+    return TuneReport(*texts, report.measured_us, report.usual_us, report.flops, report.variants, report.measured, bool(report.kept))
+
+
 def tune(op: Any, *arguments: Any, only: Sequence[str] = (), limit: int = 0, rounds: int = 10, seed: int = 0,
          runtime: Optional[Runtime] = None, **options: Any) -> TuneReport:
     """Measures the kernels that can serve a call's sizes on its GPU, and keeps the fastest one's name in the cache: calls of these sizes take it.
@@ -325,13 +339,8 @@ def tune(op: Any, *arguments: Any, only: Sequence[str] = (), limit: int = 0, rou
     ...     print(error.stage, error.code)
     target unsupported
     """
-    from ._runtime import TuneReport
-    call, report, handle = _asking(op, arguments, options), _c.TuneReport(), _runtime(runtime).handle()
-    how = _c.TuneOptions(only=_names(only), seed=number(seed, "seed", 0, 2**64 - 1), limit=number(limit, "limit", 0, 2**31 - 1),
-                         rounds=number(rounds, "rounds", 1, 2**31 - 1))
-    check(library().tj_tune(handle.value, call.op, ctypes.addressof(call.args), ctypes.byref(how), ctypes.byref(report)))
-    texts = (getattr(report, name).decode() for name in ("problem", "device", "target", "chosen"))
-    return TuneReport(*texts, report.measured_us, report.usual_us, report.flops, report.variants, report.measured, bool(report.kept))
+    call, handle, how = _asking(op, arguments, options), _runtime(runtime).handle(), tune_options(only, limit, rounds, seed)
+    return tuned(lambda report: library().tj_tune(handle.value, call.op, ctypes.addressof(call.args), ctypes.byref(how), report))
 
 
 def plan(op: Any, *arguments: Any, runtime: Optional[Runtime] = None, **options: Any) -> Plan:

@@ -10,7 +10,7 @@ from . import _c
 from ._device import Device
 from ._error import Error
 from ._library import check, encoded, library, number, numbers
-from ._ops import _runtime
+from ._ops import _runtime, tune_options, tuned
 from ._runtime import Handle, KernelReport
 from ._tensors import handle_of, view
 
@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Optional, Sequence, Union
 
-    from ._runtime import Runtime
+    from ._runtime import Runtime, TuneReport
     from ._types import DeviceLike, Path, StreamLike, SupportsDLPack
     from .graph import Graph
 
@@ -71,6 +71,12 @@ class Kernel:
         report = _c.KernelReport()
         check(library().tj_custom_warm(self._value, encoded(target, "target"), ctypes.byref(report)))
         return KernelReport.from_c(report)
+
+    def tune(self, device: Optional[DeviceLike] = None, only: Sequence[str] = (), limit: int = 0, rounds: int = 10, seed: int = 0) -> TuneReport:
+        """Times the graph's candidates on a GPU, by the first trial of its document that is timed, and keeps the fastest: later launches on such
+        devices take it. only: names of candidates. Raises tilejit.Error with the stage "argument" where there are no candidates or no trial."""
+        how, at = tune_options(only, limit, rounds, seed), self._device(device)
+        return tuned(lambda report: library().tj_custom_tune(self._value, at, ctypes.byref(how), report))
 
     def tensor_map(self, tensor: SupportsDLPack, box: Sequence[int], swizzle_bytes: int = 128) -> bytes:
         """What the copy engine reads of a tensor, as the 128 bytes of a tj::TensorMap; a parameter holds them at a multiple of 64. Valid as

@@ -181,7 +181,8 @@ class Graph:
     values: None where each result in SMEM is one; a list, also an empty one, is all that there are. walk: how tiles come to blocks,
     "one_tile", "persistent", "dynamic", "split" or "sliced". options: how it is scheduled where a call says nothing else, as schedule() has
     them. targets: further machines, by name, that it serves. parameters: names for expressions. candidates: forms with other parameters,
-    compared by useful_flops of a tile of typical_iterations.
+    compared by useful_flops of a tile of typical_iterations. trials: launches by which tj-check and tj-warm try its kernel, as dictionaries
+    of the JSON form.
 
     >>> import tilejit
     >>> graph = tilejit.Graph("product", "hopper", [
@@ -212,6 +213,7 @@ class Graph:
     targets: List[str] = field(default_factory=list)
     parameters: Dict[str, Union[int, float, str]] = field(default_factory=dict)
     candidates: List[Candidate] = field(default_factory=list)
+    trials: List[Dict[str, object]] = field(default_factory=list)
     typical_iterations: Union[float, str] = 1
     useful_flops: Union[float, str] = 0
 

@@ -39,6 +39,10 @@ TJ_C_API void tj_custom_destroy(tj_custom* kernel);
 TJ_C_API tj_status tj_custom_prepare(const tj_custom* kernel, tj_device device, tj_kernel_report* report);
 /* Compiles the kernel into the disk cache for a target, without any device. report may be null. */
 TJ_C_API tj_status tj_custom_warm(const tj_custom* kernel, const char* target, tj_kernel_report* report);
+/* Times the graph's candidates on a GPU and keeps the fastest, as tj::custom::Kernel::tune() says. options and report
+ * may be null; the report's texts live until this thread's next tj_tune() or tj_custom_tune(). */
+TJ_C_API tj_status tj_custom_tune(const tj_custom* kernel, tj_device device, const tj_tune_options* options,
+                                  tj_tune_report* report);
 /* Writes a tensor map of 128 bytes to out. The parameter must hold it at a multiple of 64 bytes. */
 TJ_C_API tj_status tj_custom_tensor_map(const tj_custom* kernel, const tj_tensor* tensor, const tj_box* box, void* out);
 /* *out is the number of the device's multiprocessors, which the model has too. */

@@ -257,6 +257,7 @@ static void check_custom(tj_runtime* runtime, attention* a, const char* folder) 
   EXPECT(tj_custom_create(runtime, &description, &kernel) == TJ_OK && kernel != NULL);
   EXPECT(tj_custom_prepare(kernel, kHost, &report) == TJ_OK && strstr(report.name, "gemm_gelu") != NULL);
   EXPECT(tj_custom_warm(kernel, "model:sm_90a", NULL) == TJ_OK);
+  EXPECT(tj_custom_tune(kernel, kHost, NULL, NULL) == TJ_UNSUPPORTED); /* the graph has no candidates */
   check_preparation(runtime, a, kernel);
   EXPECT(tj_custom_tensor_map(kernel, &a->input, &box, map) == TJ_OK);
   EXPECT(tj_custom_sm_count(kernel, kHost, &count) == TJ_OK && count > 0);

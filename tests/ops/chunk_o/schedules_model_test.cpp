@@ -28,8 +28,8 @@ sched::Options usual() {
 }
 
 /// No chunk, fewer items than slots and more, in blocks that do all, some or one of them.
-void check_results(const graph::Graph& graph, const sched::Schedule& schedule, int heads, bool gated = true,
-                   const char* arch = "sm_90a") {
+void check_results(const graph::Graph& graph, const sched::Schedule& schedule, const ops::ChunkOLaunch& launch,
+                   bool gated = true, const char* arch = "sm_90a") {
   const std::vector<std::string> problems = sched::verify(graph, schedule);
   CHECK_MESSAGE(problems.empty(), problems.front());
   test::EmittedKernel kernel(graph, schedule, *arch::find(arch));
@@ -38,7 +38,7 @@ void check_results(const graph::Graph& graph, const sched::Schedule& schedule, i
     for (const unsigned blocks : {1u, 2u, 5u}) {
       test::ChunkOShape shape;
       shape.lengths = lengths;
-      shape.v_heads = heads;
+      shape.v_heads = launch.heads;
       shape.gated = gated;
       shape.gate_scale = 3;
       shape.lead = 2;
@@ -49,7 +49,7 @@ void check_results(const graph::Graph& graph, const sched::Schedule& schedule, i
       test::ChunkOProblem problem(shape, 900 + seed);
       ops::LaunchPlan plan;
       plan.sm_count = blocks;
-      ops::chunk_o_plan(problem.args, heads, plan);
+      ops::chunk_o_plan(problem.args, launch, plan);
       CHECK(kernel.launch(plan, plan.blocks, seed++, {}) == "");
       CHECK(problem.problem() == "");
     }
@@ -62,18 +62,18 @@ TEST_CASE("one stage and turns; roles by the simple split and two slots") {
   sched::Options options = usual();
   options.max_stages = 1;
   options.order_barriers = true;
-  check_results(graph, sched::schedule(graph, options), 2);
+  check_results(graph, sched::schedule(graph, options), {.heads = 2});
   options = usual();
   options.joint = false;
   options.max_slots = 2;
-  check_results(graph, sched::schedule(graph, options), 2);
+  check_results(graph, sched::schedule(graph, options), {.heads = 2});
 }
 
 TEST_CASE("all heads in one role that computes; without gates") {
   const graph::Graph graph = graph_of(2, false);
   const sched::Schedule schedule = sched::schedule(graph);
   CHECK(schedule.roles.size() == 3);  // what loads, what computes, what stores
-  check_results(graph, schedule, 2, false);
+  check_results(graph, schedule, {.heads = 2}, false);
 }
 
 TEST_CASE(
@@ -92,11 +92,11 @@ TEST_CASE(
   changed.length += changed.ii;
   for (sched::Role& role : changed.roles)
     if (role.warps == 1) role.registers += 16;  // of a load under way
-  check_results(graph, changed, 1);
+  check_results(graph, changed, {.heads = 1});
   changed = found;
   for (sched::Ring& ring : changed.rings)
     ring.slots = value_of(ring).name[0] == 'o' ? value_of(ring).max_slots : value_of(ring).min_slots;
-  check_results(graph, changed, 1);
+  check_results(graph, changed, {.heads = 1});
 }
 
 TEST_CASE("over tensor memory: one stage, and slots for scores and weights of two items") {
@@ -111,6 +111,20 @@ TEST_CASE("over tensor memory: one stage, and slots for scores and weights of tw
       const graph::Value& value = graph.values[static_cast<std::size_t>(ring.value)];
       if (value.space == graph::Space::tensor) ring.slots = value.max_slots;
     }
-    for (const sched::Schedule& schedule : {single, ahead}) check_results(graph, schedule, heads, true, "sm_100a");
+    for (const sched::Schedule& schedule : {single, ahead})
+      check_results(graph, schedule, {.heads = heads}, true, "sm_100a");
+  }
+}
+
+TEST_CASE("warps and waves: one stage; copies by threads, by the engine and through registers") {
+  for (const char* arch : {"sm_80", "sm_90", "gfx1100"}) {
+    CAPTURE(arch);
+    const graph::Graph graph = graph_of(1, true, arch);
+    sched::Options options;
+    options.max_stages = 1;
+    options.max_slots = 1;
+    const std::string waves = arch;
+    check_results(graph, sched::schedule(graph, options),
+                  {.parts = waves == "gfx1100" ? 2 : 1, .bulk_copies = waves == "sm_90"}, true, arch);
   }
 }

@@ -8,6 +8,7 @@
 // its tokens.
 #pragma once
 
+#include "ops/chunk_o/load.cuh"
 #include "ops/chunk_o/rows.cuh"
 #include "tiles.cuh"
 

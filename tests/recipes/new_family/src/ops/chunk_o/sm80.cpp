@@ -34,7 +34,7 @@ class Builder : ChunkOBuilder {
     const int load_qk = load("load_qk", "TokenLoader", 0, tokens), load_h = load("load_h", "StateLoader", 0, h),
               load_v = load("load_v", "ValueLoader", 0, v);
     const int fetch = compute("fetch", {.alu = 1}, kContextRegisters);
-    node(fetch).latency += cycles(engine_.latency_cycles());
+    node(fetch).latency += cycles(copier_.latency_cycles());
     const int qk = compute("qk", product(kChunk, kWidth, true), words(kChunk)),
               qh = compute("qh", product(kWidth, kWidth, true), words(kWidth)),
               weigh = compute("weigh", weights(), words(kChunk) / 2),
@@ -93,7 +93,7 @@ class Builder : ChunkOBuilder {
 
 const ChunkOFamily& chunk_o_sm80() {
   static constexpr ChunkOFamily family{
-      "sm80", []() -> const arch::Needs& { return kNeeds; }, 1,
+      "sm80", [](const arch::Arch&) -> const arch::Needs& { return kNeeds; }, 1,
       [](const ChunkOKernel& kernel, int, const arch::Arch& arch) { return Builder(kernel, arch).build(); }};
   return family;
 }
