@@ -46,9 +46,9 @@ typedef struct tj_model_matrix {
 /* One matrix instruction of a warp, m16n8k16, or m16n8k32 of e4m3, as one lane issues it. */
 typedef struct tj_model_mma {
   enum tj_model_element element;
-  float* d;                      /* this lane's four sums */
-  const unsigned* a;             /* its four registers of the left operand */
-  unsigned b[2];                 /* and two of the right */
+  float* d;          /* this lane's four sums */
+  const unsigned* a; /* its four registers of the left operand */
+  unsigned b[2];     /* and two of the right */
 } tj_model_mma;
 
 /* How the lanes of a wave hold its matrix instruction, 16 rows, 16 columns, 16 of K:
@@ -61,7 +61,7 @@ enum tj_model_wave_layout {
 
 /* That instruction, as one lane issues it. */
 typedef struct tj_model_wave_mma {
-  enum tj_model_element element; /* never e4m3 */
+  enum tj_model_element element; /* e4m3, with gfx12 alone: 32 of K, four elements a word */
   enum tj_model_wave_layout layout;
   int flushes;       /* 1: subnormal elements and sums count as 0, in and out */
   float* d;          /* this lane's sums */

@@ -17,6 +17,9 @@ Arch gfx12(const char* name, const char* source, int compute_units, double ghz, 
   a.facts["matrix_flops_per_cycle"] = {1024,
                                        "AMD Radeon RX 9070 XT, product specifications: 195 TFLOP/s of f16 by matrices, "
                                        "64 compute units, 2.97 GHz boost"};
+  a.facts["matrix_flops_per_cycle_8bit"] = {
+      2048,
+      "the same specifications: 389 TFLOP/s of FP8 by matrices; AMD RDNA 4 ISA reference guide: FP8 is e4m3 of OCP"};
   a.facts["matrix_issue_cycles"] = {16, "the same specifications: 16 x 16 x 16 x 2 flop at 512 a clock and SIMD"};
   a.facts["operand_copies"] = {1, "AMD RDNA 4 ISA reference guide, WMMA: each element of an operand is in one lane"};
   a.facts["operand_registers"] = {32, "estimate: pieces of 64 x 64 of two operands, in fragments of 4 registers"};

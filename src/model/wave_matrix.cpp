@@ -45,6 +45,21 @@ void check(Thread& last, const Requests& requests) {
     if (own.element != first.element)
       fault(lane_of(last, lane), "multiplies elements of another type than lane 0 of its wave");
   }
+  if (first.element == TJ_MODEL_E4M3 && first.layout != TJ_MODEL_GFX12)
+    fault(last, "multiplies elements of e4m3, for which its arch has no instruction");
+}
+
+/// The same of e4m3, as f32: out[k * 16 + line] or [line * 16 + k] of the first or last 16 of its 32 of K. Which of
+/// them an instruction takes does not matter, as long as both operands have the same.
+void gather_bytes(const Requests& requests, const unsigned* tj_model_wave_mma::* words, unsigned half, bool turned,
+                  float* out) {
+  for (unsigned lane = 0; lane < 2 * kSide; ++lane)
+    for (unsigned element = 0; element < 8; ++element) {
+      const unsigned line = lane % kSide, k = lane / kSide * 8 + element,
+                     word = (request_of(requests, lane).*words)[2 * half + element / 4];
+      out[turned ? k * kSide + line : line * kSide + k] =
+          e4m3_to_float(static_cast<std::uint8_t>(word >> element % 4 * 8));
+    }
 }
 
 /// out[line * 16 + k], line a row of the left operand or a column of the right one. `which` says how a report calls it.
@@ -78,12 +93,31 @@ unsigned row_of(const Layout& layout, unsigned lane, unsigned v) {
   return layout.interleaved ? 2 * v + lane / kSide : lane / kSide * layout.sums + v;
 }
 
-void multiply_all(Thread& last, const Requests& requests) {
-  check(last, requests);
-  const Layout& layout = kLayouts[request_of(requests, 0).layout];
+/// Sums of all lanes, row by row.
+void take_sums(const Requests& requests, const Layout& layout, float* sums) {
+  for (unsigned lane = 0; lane < layout.lanes; ++lane)
+    for (unsigned v = 0; v < layout.sums; ++v)
+      sums[row_of(layout, lane, v) * kSide + lane % kSide] = request_of(requests, lane).d[v];
+}
+void give_sums(const Requests& requests, const Layout& layout, const float* sums) {
+  for (unsigned lane = 0; lane < layout.lanes; ++lane)
+    for (unsigned v = 0; v < layout.sums; ++v)
+      request_of(requests, lane).d[v] = sums[row_of(layout, lane, v) * kSide + lane % kSide];
+}
+
+void multiply_bytes(const Requests& requests, float* sums) {
+  alignas(32) float left[kSide * kSide], right[kSide * kSide];
+  for (unsigned half = 0; half < 2; ++half) {
+    gather_bytes(requests, &tj_model_wave_mma::a, half, false, left);
+    gather_bytes(requests, &tj_model_wave_mma::b, half, true, right);
+    multiply_rows(left, right, sums, kSide, kSide);
+  }
+}
+
+void multiply_halves(Thread& last, const Requests& requests, float* sums) {
   const tj_model_element element = request_of(requests, 0).element;
   alignas(32) std::uint16_t a[kSide * kSide], b[kSide * kSide];  // [row][k], [column][k]
-  alignas(32) float left[kSide * kSide], right[kSide * kSide], transposed[kSide * kSide], sums[kSide * kSide];
+  alignas(32) float left[kSide * kSide], right[kSide * kSide], transposed[kSide * kSide];
   gather(last, requests, &tj_model_wave_mma::a, "the left operand's row", a);
   gather(last, requests, &tj_model_wave_mma::b, "the right operand's column", b);
   to_floats(a, kSide * kSide, element, left);
@@ -96,15 +130,21 @@ void multiply_all(Thread& last, const Requests& requests) {
   flush_if(right, element);
   for (unsigned k = 0; k < kSide; ++k)
     for (unsigned column = 0; column < kSide; ++column) transposed[k * kSide + column] = right[column * kSide + k];
-  for (unsigned lane = 0; lane < layout.lanes; ++lane)
-    for (unsigned v = 0; v < layout.sums; ++v)
-      sums[row_of(layout, lane, v) * kSide + lane % kSide] = request_of(requests, lane).d[v];
   flush_if(sums, TJ_MODEL_BF16);  // an f32 is subnormal where a bf16 is
   multiply_rows(left, transposed, sums, kSide, kSide);
   flush_if(sums, TJ_MODEL_BF16);
-  for (unsigned lane = 0; lane < layout.lanes; ++lane)
-    for (unsigned v = 0; v < layout.sums; ++v)
-      request_of(requests, lane).d[v] = sums[row_of(layout, lane, v) * kSide + lane % kSide];
+}
+
+void multiply_all(Thread& last, const Requests& requests) {
+  check(last, requests);
+  const Layout& layout = kLayouts[request_of(requests, 0).layout];
+  alignas(32) float sums[kSide * kSide];
+  take_sums(requests, layout, sums);
+  if (request_of(requests, 0).element == TJ_MODEL_E4M3)
+    multiply_bytes(requests, sums);
+  else
+    multiply_halves(last, requests, sums);
+  give_sums(requests, layout, sums);
 }
 
 }  // namespace

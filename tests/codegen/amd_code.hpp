@@ -23,12 +23,12 @@ T read_at(std::string_view bytes, std::size_t offset) {
   return value;
 }
 
-/// First halves of the instructions' encodings: v_wmma_f32_16x16x16 of f16 and bf16; v_mfma_f32_16x16x16 of f16, of
-/// bf16 on gfx90a and from gfx942 on. Source: AMD RDNA 3 and 4 ISA reference guides, VOP3P; AMD CDNA 2 and 3 ISA
+/// First halves of the instructions' encodings: v_wmma_f32_16x16x16 of f16, bf16 and fp8; v_mfma_f32_16x16x16 of f16,
+/// of bf16 on gfx90a and from gfx942 on. Source: AMD RDNA 3 and 4 ISA reference guides, VOP3P; AMD CDNA 2 and 3 ISA
 /// reference guides, VOP3P-MAI.
 inline bool is_matrix_instruction(std::uint32_t word, bool mfma) {
   const std::uint32_t high = word >> 16;
-  return mfma ? high == 0xd3cd || high == 0xd3e7 || high == 0xd3e1 : high == 0xcc40 || high == 0xcc41;
+  return mfma ? high == 0xd3cd || high == 0xd3e7 || high == 0xd3e1 : high == 0xcc40 || high == 0xcc41 || high == 0xcc46;
 }
 
 }  // namespace detail

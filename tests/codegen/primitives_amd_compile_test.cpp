@@ -123,6 +123,7 @@ void check_units(compile::Compiler& compiler, const std::string& arch) {
     return testing::matrix_instructions(binary.bytes, mfma);
   };
   CHECK(compiled(testing::wave_products_text(), wave) == 2 * 4);  // four products, of either type
+  if (arch::find(arch)->primitives == "gfx12") CHECK(compiled(testing::narrow_wave_text(), wave) == 2);
   CHECK(compiled(testing::wave_exchange_text(), wave) == 0);
   CHECK(compiled(testing::counters_text(), 64) == 0);
   CHECK(compiled(testing::wave_barriers_text(), 256) == 0);

@@ -1,5 +1,5 @@
-// Expectations of a warp's product of e4m3, on whatever runs the primitives: fragments as loads of matrices leave them,
-// against sums of what the format's definition makes of each byte. Shared by the tests of the model and of a device.
+// Expectations of a warp's and of a wave's product of e4m3, on whatever runs the primitives. A byte is what the
+// format's definition makes of it. Shared by the tests of the model and of a device.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -12,7 +12,7 @@
 namespace tj::testing {
 namespace {
 
-constexpr std::size_t kSide = 16, kDepth = 64;  // rows of a and of b; two instructions of 32 of K
+constexpr std::size_t kSide = 16;  // rows of a and of b
 
 // Rows of 64 bytes, in swizzled tiles of rows of 128: d (16 x 16) = a b^T + what out holds.
 constexpr const char* kText = R"(
@@ -58,9 +58,11 @@ double value_of(std::uint8_t byte) {
 }
 
 struct Narrow {
-  std::vector<std::uint8_t> a = std::vector<std::uint8_t>(kSide * kDepth), b = a;
+  std::size_t depth;
+  std::vector<std::uint8_t> a = std::vector<std::uint8_t>(kSide * depth), b = a;
   std::vector<float> before = std::vector<float>(kSide * kSide), out;
 
+  explicit Narrow(std::size_t k) : depth(k) {}
   void fill(unsigned seed, const std::vector<std::uint8_t>& from) {
     std::mt19937 random(seed);
     for (std::uint8_t& byte : a) byte = from[random() % from.size()];
@@ -78,8 +80,8 @@ struct Narrow {
     for (std::size_t i = 0; i < kSide; ++i)
       for (std::size_t j = 0; j < kSide; ++j) {
         double sum = static_cast<double>(before[i * kSide + j]), size = std::abs(sum);
-        for (std::size_t k = 0; k < kDepth; ++k) {
-          const double term = value_of(a[i * kDepth + k]) * value_of(b[j * kDepth + k]);
+        for (std::size_t k = 0; k < depth; ++k) {
+          const double term = value_of(a[i * depth + k]) * value_of(b[j * depth + k]);
           sum += term;
           size += std::abs(term);
         }
@@ -94,49 +96,54 @@ struct Narrow {
 
 std::string_view narrow_matrix_text() { return kText; }
 
-void check_narrow_products(const MakeUnit& make) {
-  PrimitiveUnit unit = make(kText);
+namespace {
+
+/// depth: K of the unit's product. loss: the share of all that is added which a sum may lose.
+void check(PrimitiveUnit unit, std::size_t depth, double loss) {
   std::vector<std::uint8_t> finite, tiny;
   for (int byte = 0; byte < 256; ++byte)
     if ((byte & 0x7f) != 0x7f) finite.push_back(static_cast<std::uint8_t>(byte));
   for (int byte = 0; byte < 8; ++byte) tiny.push_back(static_cast<std::uint8_t>(byte % 2 * 0x80 + byte));
 
-  Narrow whole;  // 0, 1 to 4 and their negatives: sums stay below 2^11
+  Narrow whole(depth);  // 0, 1 to 4 and their negatives: sums stay below 2^11
   whole.fill(1, {0x00, 0x38, 0x40, 0x44, 0x48, 0xb8, 0xc0, 0xc4, 0xc8});
   for (std::size_t i = 0; i < whole.before.size(); ++i) whole.before[i] = static_cast<float>(i % 100) - 50.0f;
   whole.run(unit);
   CHECK(whole.wrong(0) == 0);
 
-  Narrow subnormal;  // of both operands: multiples of 2^-18 below 2^-6
+  Narrow subnormal(depth);  // of both operands: multiples of 2^-18 below 2^-6
   subnormal.fill(2, tiny);
   subnormal.run(unit);
   CHECK(subnormal.wrong(0) == 0);
 
   for (unsigned seed = 3; seed < 8; ++seed) {
     CAPTURE(seed);
-    Narrow any;
+    Narrow any(depth);
     any.fill(seed, finite);
     any.run(unit);
-    CHECK(any.wrong(2 * 34 * 0x1p-13) == 0);
-    // Each byte by itself: a product of one pair and 63 zeros is exact.
-    Narrow alone;
+    CHECK(any.wrong(loss) == 0);
+    Narrow alone(depth);  // one pair and zeros: exact
     for (std::size_t i = 0; i < kSide; ++i) {
-      alone.a[i * kDepth + (seed * 16 + i * 5) % kDepth] = finite[(seed * 16 + i) % finite.size()];
-      for (std::size_t k = 0; k < kDepth; ++k)
-        alone.b[i * kDepth + k] = finite[(seed * 31 + i * 64 + k) % finite.size()];
+      alone.a[i * depth + (seed * 16 + i * 5) % depth] = finite[(seed * 16 + i) % finite.size()];
+      for (std::size_t k = 0; k < depth; ++k) alone.b[i * depth + k] = finite[(seed * 31 + i * 64 + k) % finite.size()];
     }
     alone.run(unit);
     CHECK(alone.wrong(0) == 0);
   }
 
   for (const std::uint8_t nan : {std::uint8_t{0x7f}, std::uint8_t{0xff}}) {  // reaches its row, or its column
-    Narrow problem;
+    Narrow problem(depth);
     problem.fill(9, finite);
-    problem.a[5 * kDepth + 37] = nan;
-    problem.b[11 * kDepth + 2] = nan;
+    problem.a[5 * depth + 27] = nan;
+    problem.b[11 * depth + 2] = nan;
     problem.run(unit);
-    CHECK(problem.wrong(2 * 34 * 0x1p-13) == 0);
+    CHECK(problem.wrong(loss) == 0);
   }
 }
+
+}  // namespace
+
+void check_narrow_products(const MakeUnit& make) { check(make(kText), 64, 2 * 34 * 0x1p-13); }
+void check_narrow_wave_products(const MakeUnit& make) { check(make(narrow_wave_text()), 32, 34 * 0x1p-23); }
 
 }  // namespace tj::testing

@@ -11,6 +11,8 @@ namespace tj::testing {
 std::vector<std::string_view> warp_matrix_texts();
 /// That of check_narrow_products(), for archs with products of e4m3 by warps.
 std::string_view narrow_matrix_text();
+/// A wave's product of e4m3, 32 of K.
+std::string_view narrow_wave_text();
 /// The unit of check_copy_sizes(), check_copied_tiles() and wrong_copied_words().
 std::string_view thread_copies_text();
 

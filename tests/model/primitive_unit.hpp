@@ -110,6 +110,8 @@ void check_products(const MakeUnit& make);
 /// Of e4m3, on archs that have such an instruction: every finite byte, whole numbers exactly, NaN, and what a sum loses
 /// at most (narrow_matrix_checks.cpp).
 void check_narrow_products(const MakeUnit& make);
+/// The same of a wave, whose sums are f32's.
+void check_narrow_wave_products(const MakeUnit& make);
 void check_matrix_loads(const MakeUnit& make);
 void check_tile_places(const MakeUnit& make);
 void check_copy_sizes(const MakeUnit& make);

@@ -57,6 +57,26 @@ TJ_KERNEL(kernel, kWave, Params, p) {
 }
 )";
 
+// d += left right for one tile of e4m3, 32 of K.
+constexpr const char* kNarrow = R"(
+struct Params { const char* left; const char* right; float* out; };
+TJ_DEVICE void load_operand(const char* from, u32 (&words)[kOperandWords]) {
+#pragma unroll
+  for (u32 w = 0; w < kOperandWords; ++w) words[w] = load_global_u32(from + operand_row() * 32 + operand_k() * 2 + 4 * w);
+}
+TJ_KERNEL(kernel, kWave, Params, p) {
+  u32 a[kOperandWords], b[kOperandWords];
+  load_operand(p.left, a);
+  load_operand(p.right, b);
+  float d[kSums];
+#pragma unroll
+  for (int v = 0; v < kSums; ++v) d[v] = load_global(p.out + sum_row(v) * 16 + sum_column());
+  mma_m16n16k32(E4m3{}, d, a, b);
+#pragma unroll
+  for (int v = 0; v < kSums; ++v) store_global(p.out + sum_row(v) * 16 + sum_column(), d[v]);
+}
+)";
+
 // Exchange in a wave, by every primitive, and accesses to shared memory of every size.
 constexpr const char* kExchange = R"(
 struct Params { u32* out; int lane; };
@@ -135,6 +155,7 @@ TJ_KERNEL(kernel, 256, Params, p) {
 
 }  // namespace
 
+std::string_view narrow_wave_text() { return kNarrow; }
 std::string_view wave_products_text() { return kProducts; }
 std::string_view wave_exchange_text() { return kExchange; }
 std::string_view wave_barriers_text() { return kBarriers; }

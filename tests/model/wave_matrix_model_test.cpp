@@ -92,6 +92,11 @@ TEST_CASE("products over the maps are those of the matrices, and sums become ope
   }
 }
 
+TEST_CASE("products of e4m3 are those of what its bytes mean, on the arch that has the instruction") {
+  tj::testing::check_narrow_wave_products(
+      [](std::string_view text) { return tj::testing::PrimitiveUnit::on_model(text, "gfx1201"); });
+}
+
 TEST_CASE(
     "subnormal elements and sums count as 0 where the arch says that its matrix instructions flush them, and nowhere "
     "else") {

@@ -72,7 +72,6 @@ namespace detail {
 /// takes subnormal numbers as 0.
 template <class Tag>
 TJ_DEVICE void multiply(Tag tag, tj_model_wave_layout layout, float* d, const u32* a, const u32* b, int flushes = 0) {
-  static_assert(kElementBytes<Tag> == 2, "elements of 16 bits");
   const tj_model_wave_mma instruction = {element(tag), layout, flushes, d, a, b};
   api.wave_mma(&instruction);
 }

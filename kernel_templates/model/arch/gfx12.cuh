@@ -20,4 +20,10 @@ TJ_DEVICE void mma_m16n16k16(Tag tag, float (&d)[kSums], const u32 (&a)[kOperand
   detail::multiply(tag, TJ_MODEL_GFX12, d, a, b);
 }
 
+/// The same of e4m3, with 32 of K.
+TJ_DEVICE void mma_m16n16k32(E4m3 tag, float (&d)[kSums], const u32 (&a)[kOperandWords],
+                             const u32 (&b)[kOperandWords]) {
+  detail::multiply(tag, TJ_MODEL_GFX12, d, a, b);
+}
+
 }  // namespace tj::dev

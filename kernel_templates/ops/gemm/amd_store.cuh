@@ -120,7 +120,8 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
                  params.wide_c != 0, added);
 #pragma unroll
       for (int e = 0; e < kRun; ++e) {
-        values[e] = ended<C>(params, params.alpha * values[e], added[e], bias[e], {row, column + e, tile.batch});
+        values[e] =
+            ended<C>(params, product_factor(consumer) * values[e], added[e], bias[e], {row, column + e, tile.batch});
       }
       write_run(tag, params.d_data, tile.matrix * params.d_stride_batch + row * params.d_stride_row + column, there,
                 params.wide_d != 0, values);

@@ -145,10 +145,10 @@ TJ_DEVICE void load_right(const RightBlocks<C>& b, int block, int k, u32 (&words
     dev::load_matrices(b.at(block, k), words);
 }
 
-/// sums += a b^T for steps `First` to `Last` - 1 of 32 bytes of K, and for `Across` blocks of sixteen columns from
-/// block `From` on. While sixteen columns are multiplied, the next sixteen are loaded. Rows of the next step take the
-/// place of those before as soon as these have met the last columns, also of a step that another call multiplies. So
-/// little is under way at once that a thread has room for its sums.
+/// sums += a b^T for steps `First` to `Last` - 1 of 32 bytes of K, and `Across` sixteens of columns from the `From`-th
+/// on. While sixteen columns are multiplied, the next sixteen are loaded. Rows of the next step take the place of those
+/// before as soon as these have met the last columns. Another call may multiply that step. So little is under way at
+/// once that a thread has room for its sums.
 template <int First, int Last, int From, int Across, class C>
 TJ_DEVICE void multiply(Consumer<C>& consumer, float (&sums)[kWarpRows<C>][2 * Across][4], u32 slot) {
   constexpr int kRows = Consumer<C>::kRowBlocks;

@@ -6,18 +6,9 @@
 // the family's node bodies. Invariant: no scale is read of a row or column that lies outside the matrix.
 #pragma once
 
-namespace tj::ops::gemm {
+#include "ops/gemm/memory_scales.cuh"
 
-/// The scale of block `block` of K of a row of scales.
-template <class C>
-TJ_DEVICE float memory_scale(const float* scales, const ScaleStrides& strides, int batch, int row, int block) {
-  const long long place =
-      batch * strides.batch + row * strides.row + (kPacked<C> ? block / kPackedBlocks : block) * strides.block;
-  if constexpr (kPacked<C>)
-    return packed_scale(dev::load_global_u32(scales + place), block);
-  else
-    return dev::load_global(scales + place);
-}
+namespace tj::ops::gemm {
 
 /// Places of rows are made anew in each iteration: kept in registers, they would take those of sums.
 template <class C>

@@ -3,6 +3,7 @@
 //
 //   read_ab -> put_ab -> mma -> store     put_ab (i) -> read_ab (i+1): the registers of what is on its way are free
 //   again mma (i) -> mma (i+1)                  sums into one set of registers
+// e4m3 as warps' (sm80.cpp): mma_low -> promote_low -> mma_high -> promote_high, and bring_scales.
 // One role does it all, and a block has one tile. Reads begin a whole interval before they are put. With two slots, an
 // iteration meets one barrier; with one, two. Decides which tiles fit registers and shared memory. Invariant: a tile
 // that it serves has a layout of warps.hpp.
@@ -17,7 +18,7 @@ const GemmFamily& gemm_amd();
 
 namespace {
 
-constexpr int kPieceElements = 8, kMatrix = 16;
+constexpr int kPieceBytes = 16, kMatrix = 16;
 // Registers that bodies need beside sums, operands and loads on their way: for addresses and the next operands
 // (tests/ops/gemm/amd_compile_test.cpp).
 constexpr int kContextRegisters = 40;
@@ -26,6 +27,7 @@ constexpr int kMostBlocksPerSm = 2;  // one multiplies while the other waits, or
 // Every unit and fact that is read for the family.
 const arch::Needs& kNeeds = support::lasting(
     gemm_warp_needs("amd", {"thread_copy_latency_cycles", "thread_copy_cycles_per_kb", "operand_copies"}));
+const arch::Needs& kNarrowNeeds = support::lasting(gemm_narrow_needs(kNeeds));
 
 int threads_of(const GemmTile& tile, const arch::Arch& arch) { return gemm_warps(tile).count() * arch.warp_size; }
 Multiplier waves(const arch::Arch& arch) { return {Multiplier::Way::wave, arch}; }
@@ -33,7 +35,7 @@ std::int64_t slot_bytes(const GemmTile& tile, const arch::Arch& arch) {
   return std::int64_t{tile.block_m + tile.block_n} * (tile.block_k * tile.element_bytes + waves(arch).row_padding());
 }
 int words_on_their_way(const GemmTile& tile, const arch::Arch& arch) {
-  return (tile.block_m + tile.block_n) * tile.block_k / 2 / threads_of(tile, arch);
+  return (tile.block_m + tile.block_n) * tile.block_k * tile.element_bytes / 4 / threads_of(tile, arch);
 }
 int sums_of(const GemmTile& tile, const arch::Arch& arch) {
   return tile.block_m * tile.block_n / threads_of(tile, arch);
@@ -41,17 +43,18 @@ int sums_of(const GemmTile& tile, const arch::Arch& arch) {
 /// Registers of a thread that are always held: sums, and what is beside them all the time.
 int lasting_registers(const GemmTile& tile, const arch::Arch& arch) {
   const int rows = tile.block_m / gemm_warps(tile).m / kMatrix;
-  return sums_of(tile, arch) + (rows + 2) * waves(arch).operand_words() + kContextRegisters;
+  const int partial = tile.promotes() ? sums_of(tile, arch) / 2 : 0;
+  return sums_of(tile, arch) + partial + (rows + 2) * waves(arch).operand_words() + kContextRegisters;
 }
 
 int blocks_per_sm(const GemmTile& tile, const arch::Arch& arch) {
-  if (gemm_warps(tile).count() == 0 || tile.element_bytes != 2) return 0;
-  const int threads = threads_of(tile, arch);
+  if (gemm_warps(tile).count() == 0 || !gemm_multiplies(arch, tile.element_bytes)) return 0;
+  const int threads = threads_of(tile, arch), piece = kPieceBytes / tile.element_bytes;
   for (const int rows :
        {tile.block_m,
         tile.block_n})  // threads read whole rows at once, and of K at least two each, to make words of columns
-    if (threads % (rows / kPieceElements) != 0 || threads % (tile.block_k / kPieceElements) != 0 ||
-        rows * tile.block_k / kPieceElements / threads < 2)
+    if (threads % (rows / piece) != 0 || threads % (tile.block_k / piece) != 0 ||
+        rows * tile.block_k / piece / threads < 2)
       return 0;
   const int registers = lasting_registers(tile, arch) + words_on_their_way(tile, arch);
   for (int blocks = kMostBlocksPerSm; blocks > 0; --blocks) {
@@ -61,6 +64,12 @@ int blocks_per_sm(const GemmTile& tile, const arch::Arch& arch) {
     if (slot_bytes(tile, arch) <= share.memory_bytes.at("SMEM") && registers <= given) return blocks;
   }
   return 0;
+}
+
+/// With a scale for each column, four waves have no register to spare beside what they read (clang 19: 20 spill on
+/// gfx1201).
+bool fits(const GemmTile& tile, const GemmKernel& kernel) {
+  return gemm_warps_fit(tile, kernel) && (kernel.scales != Scales::row || gemm_warps(tile).count() >= 8);
 }
 
 class Builder : GemmWarpsBuilder {
@@ -88,11 +97,20 @@ class Builder : GemmWarpsBuilder {
     const int load = add(std::move(read)), handed = add(std::move(put));
     through_registers(load, handed);
 
-    Node mma = single("Consumer", "mma", warps_.count());
-    busy(mma, products);
-    mma.reservations = {of("TC", each.matrix), of("LSU", loads)};
-    mma.registers = lasting_registers(tile_, arch_);
-    multiply_and_store(handed, {{std::move(mma)}});
+    const auto product = [&](const char* body, int parts) {
+      Node mma = single("Consumer", body, warps_.count());
+      busy(mma, products / parts);
+      mma.reservations = {of("TC", each.matrix / parts), of("LSU", loads / parts)};
+      mma.registers = lasting_registers(tile_, arch_);
+      return mma;
+    };
+    if (tile_.promotes()) {
+      graph_.includes.emplace_back("ops/gemm/wave_e4m3.cuh");
+      multiply_narrow(
+          handed, [&](const char* body) { return product(body, 2); }, graph_.blocks_per_sm, copier_.arrival_cycles(0));
+    } else {
+      multiply_and_store(handed, {{product("mma", 1)}});
+    }
     return candidate(iterations);
   }
 
@@ -109,8 +127,11 @@ std::vector<Candidate> candidates(const GemmKernel& kernel, const arch::Arch& ar
 const GemmFamily& gemm_amd() {
   static constexpr GemmFamily family = {
       .arch_family = "amd",
-      .needs = [](const arch::Arch&, int element_bytes) { return element_bytes == 2 ? &kNeeds : nullptr; },
-      .fits = gemm_warps_fit,
+      .needs = [](const arch::Arch& arch, int element_bytes) -> const arch::Needs* {
+        if (!gemm_multiplies(arch, element_bytes)) return nullptr;
+        return element_bytes == 2 ? &kNeeds : &kNarrowNeeds;
+      },
+      .fits = fits,
       .blocks_per_sm = blocks_per_sm,
       .copy_rates = [](const arch::Arch& arch) { return gemm_copy_rates({Copier::Way::registers, arch}); },
       .iteration_cycles = [](const GemmTile& tile, const arch::Arch& arch,

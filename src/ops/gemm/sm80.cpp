@@ -11,6 +11,7 @@
 // Decides how many blocks share an SM. Invariant: a tile that it serves has a layout of warps.hpp.
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include "ops/gemm/warps_builder.hpp"
 #include "support/lasting.hpp"
@@ -33,29 +34,18 @@ constexpr int kFetchingWarps = 2;
 // scale for each column, or scales of blocks and groups, pieces of e4m3 spill up to 180 bytes on sm_120a.
 constexpr int kMoreRegisters = 40;
 constexpr int kSquareColumns = 64;
-constexpr int kScaleCycles = 40;  // estimate: of a thread that asks for its rows' and columns' scales of blocks
-constexpr int kSmParts = 4;       // each has a quarter of the warps and of the registers: CUDA C++ Programming Guide,
-                                  // compute capability 8.x and later
-
-constexpr const char* kNarrowRate = "matrix_flops_per_cycle_8bit";  // archs with an instruction for e4m3 have it
-
-arch::Needs with_narrow_elements(arch::Needs needs) {
-  needs.units.push_back("ALU");
-  needs.facts.insert(needs.facts.end(), {kNarrowRate, "f32_per_cycle"});
-  return needs;
-}
+constexpr int kSmParts = 4;  // each has a quarter of the warps and of the registers: CUDA C++ Programming Guide,
+                             // compute capability 8.x and later
 
 // Every unit and fact that is read for the family; of copies those of whoever brings them.
 const arch::Needs& kByEngine = support::lasting(gemm_warp_needs("sm80", {"copy_latency_cycles", "copy_cycles_per_kb"}));
 const arch::Needs& kByThreads =
     support::lasting(gemm_warp_needs("sm80", {"thread_copy_latency_cycles", "thread_copy_cycles_per_kb"}));
-const arch::Needs& kNarrowByEngine = support::lasting(with_narrow_elements(kByEngine));
-const arch::Needs& kNarrowByThreads = support::lasting(with_narrow_elements(kByThreads));
-
-bool multiplies(const arch::Arch& arch, int element_bytes) { return element_bytes == 2 || arch.has_fact(kNarrowRate); }
+const arch::Needs& kNarrowByEngine = support::lasting(gemm_narrow_needs(kByEngine));
+const arch::Needs& kNarrowByThreads = support::lasting(gemm_narrow_needs(kByThreads));
 
 const arch::Needs* needs_of(const arch::Arch& arch, int element_bytes) {
-  if (!multiplies(arch, element_bytes)) return nullptr;
+  if (!gemm_multiplies(arch, element_bytes)) return nullptr;
   const bool by_engine = Copier::into_rings(arch).by_engine();
   if (element_bytes == 1) return by_engine ? &kNarrowByEngine : &kNarrowByThreads;
   return by_engine ? &kByEngine : &kByThreads;
@@ -68,7 +58,7 @@ bool fits(const GemmTile& tile, const GemmKernel& kernel) {
 }
 
 int blocks_per_sm(const GemmTile& tile, const arch::Arch& arch) {
-  if (!multiplies(arch, tile.element_bytes)) return 0;
+  if (!gemm_multiplies(arch, tile.element_bytes)) return 0;
   const int warps = gemm_warps(tile).count();
   if (warps == 0 || (gemm_large_pieces(tile) && !Copier::into_rings(arch).by_engine())) return 0;
   for (int blocks = kMostBlocksPerSm; blocks > 0; --blocks) {
@@ -106,11 +96,10 @@ class Builder : GemmWarpsBuilder {
     const int copied = copy();
     if (tile_.promotes()) {
       graph_.includes.emplace_back("ops/gemm/warp_e4m3.cuh");
-      const Nodes nodes = multiply_and_store(copied, {{half("mma_low", 0)},
-                                                      {promotion("promote_low"), false},
-                                                      {half("mma_high", product_registers())},
-                                                      {promotion("promote_high"), false}});
-      if (kernel_.scales != Scales::tensor) bring_scales(nodes);
+      multiply_narrow(
+          copied,
+          [&](const char* body) { return half(body, body == std::string_view("mma_low") ? 0 : product_registers()); },
+          beside_, copier_.latency_cycles());
     } else {
       multiply_and_store(copied, {{half("mma_first", 0)}, {half("mma_second", product_registers())}});
     }
@@ -172,25 +161,6 @@ class Builder : GemmWarpsBuilder {
     busy(n, up_half(iteration()));
     n.registers = registers;
     return n;
-  }
-
-  /// Sums of 8-bit elements over 128 of K, of half of the columns, are added to others.
-  Node promotion(const char* body) const {
-    Node promote = single("Consumer", body, warps_.count());
-    const int adds = cycles(static_cast<double>(tile_.block_m) * tile_.block_n / 2 / arch_.fact("f32_per_cycle"));
-    busy(promote, beside_ * adds);
-    promote.reservations = {of("ALU", adds)};
-    return promote;
-  }
-  /// Scales of blocks come out of memory while an iteration's products are under way.
-  void bring_scales(const Nodes& nodes) {
-    Node bring = single("Consumer", "bring_scales", warps_.count());
-    busy(bring, kScaleCycles);
-    bring.latency = cycles(copier_.latency_cycles());
-    const int brought = add(std::move(bring)), low = nodes.steps[1], high = nodes.steps[3];
-    edge(nodes.begin, brought, 0, 0, false);
-    then(brought, low);
-    then(high, brought, 1);
   }
 
   const Copier copier_;

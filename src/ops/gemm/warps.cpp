@@ -35,6 +35,7 @@ constexpr Shared kShared[] = {{{128, 256, 64}, {2, 4}},
                               {{128, 128, 128, 1, 1, 1}, {2, 4}},
                               {{64, 128, 128, 1, 1, 1}, {1, 4}}};
 
+constexpr const char* kNarrowRate = "matrix_flops_per_cycle_8bit";
 constexpr int kSquarePiece = 64 * 64;
 // The factor by which an iteration of warps' products is longer where copies go out only one ahead of it: 128 x 128 x
 // 64 on an H200 (2026-11-21), profiled.
@@ -98,6 +99,15 @@ arch::Needs gemm_warp_needs(const char* family, std::initializer_list<const char
                        {family}};
   needs.facts.insert(needs.facts.end(), own.begin(), own.end());
   return needs;
+}
+
+arch::Needs gemm_narrow_needs(arch::Needs needs) {
+  needs.units.emplace_back("ALU");
+  needs.facts.insert(needs.facts.end(), {kNarrowRate, "f32_per_cycle"});
+  return needs;
+}
+bool gemm_multiplies(const arch::Arch& arch, int element_bytes) {
+  return element_bytes == 2 || arch.has_fact(kNarrowRate);
 }
 
 }  // namespace tj::ops

@@ -39,5 +39,9 @@ double gemm_warp_sums(const GemmTile& tile, const arch::Arch& arch);
 
 /// The needs of both families, and the facts that one alone reads: of whoever copies, of its fragments.
 arch::Needs gemm_warp_needs(const char* family, std::initializer_list<const char*> own);
+/// The same with what products of 8-bit elements need.
+arch::Needs gemm_narrow_needs(arch::Needs needs);
+/// Does the arch have an instruction for elements of this size? One for e4m3 has a rate.
+bool gemm_multiplies(const arch::Arch& arch, int element_bytes);
 
 }  // namespace tj::ops

@@ -50,6 +50,33 @@ class GemmWarpsBuilder : protected GemmBuilder {
     return made;
   }
 
+  /// Products of e4m3, of half of the columns at a time, and the additions behind each: product(body) makes the node of
+  /// one. Scales of blocks come out of memory while products are under way, `latency` cycles after they are asked for.
+  /// beside: blocks of an SM.
+  template <class Product>
+  void multiply_narrow(int copied, const Product& product, int beside, double latency) {
+    const int adds = cycles(static_cast<double>(tile_.block_m) * tile_.block_n / 2 / arch_.fact("f32_per_cycle"));
+    const auto promotion = [&](const char* body) {
+      Node promote = single("Consumer", body, warps_.count());
+      busy(promote, beside * adds);
+      promote.reservations = {of("ALU", adds)};
+      return promote;
+    };
+    const Nodes nodes = multiply_and_store(copied, {{product("mma_low")},
+                                                    {promotion("promote_low"), false},
+                                                    {product("mma_high")},
+                                                    {promotion("promote_high"), false}});
+    if (kernel_.scales == Scales::tensor) return;
+    constexpr int kScaleCycles = 40;  // estimate: of a thread that asks for its rows' and columns' scales
+    Node bring = single("Consumer", "bring_scales", warps_.count());
+    busy(bring, kScaleCycles);
+    bring.latency = cycles(latency);
+    const int brought = add(std::move(bring)), low = nodes.steps[1], high = nodes.steps[3];
+    edge(nodes.begin, brought, 0, 0, false);
+    then(brought, low);
+    then(high, brought, 1);
+  }
+
   const GemmWarps warps_;
 };
 

@@ -25,8 +25,13 @@ void check(const char* arch, std::size_t step, const std::vector<ops::GemmKernel
     if (served++ % step != 0) continue;
     ops::GemmKernel kernel = kinds[next++ % kinds.size()];
     kernel.tile = tile;
-    if (!ops::gemm_tile_fits(ops::gemm_tiles()[static_cast<std::size_t>(tile)], kernel))
+    const ops::GemmTile& shape = ops::gemm_tiles()[static_cast<std::size_t>(tile)];
+    if (shape.element_bytes == 1) {
+      kernel.dtype = DType::e4m3;
+      kernel.scales = Scales::block;
       kernel.left_mn = kernel.right_mn = false;
+    }
+    if (!ops::gemm_tile_fits(shape, kernel)) kernel.left_mn = kernel.right_mn = false;
     const ops::Request request = ops::gemm_request(kernel);
     CAPTURE(request.name);
     test::check_amd_kernel(*compiler, ops::gemm_op(), request, *arch::find(arch), test::gemm_wave_products);
@@ -55,5 +60,18 @@ TEST_CASE("every tile, with operands of every order and epilogues") {
         {kind(f16, f16, false, false, false), kind(bf16, bf16, true, true, true, Activation::gelu),
          kind(f16, f32, false, true, true), kind(f16, f16, true, false, false)});
   check("gfx1201", 2, {kind(bf16, f32, true, true, true, Activation::silu), kind(f16, f16, false, false, false), own});
+  const auto compiler = testing::hip_compiler("gfx1201");
+  if (!compiler) return;
+  const std::map<std::string, std::vector<std::string>> narrow[] = {
+      {{"dtype", {"e4m3"}}, {"tile", {"64x128x128"}}, {"out", {"f32"}}, {"add-c", {"true"}}},
+      {{"dtype", {"e4m3"}},
+       {"tile", {"128x128x128"}},
+       {"scales", {"row"}},
+       {"scale-type", {"ue8m0"}},
+       {"bias", {"true"}}},
+      {{"dtype", {"e4m3"}}, {"tile", {"128x128x128"}}, {"scales", {"block"}}, {"parts", {"true"}}, {"out", {"f32"}}}};
+  for (const auto& flags : narrow)
+    for (const ops::Request& request : ops::gemm_op().requests(flags))
+      test::check_amd_kernel(*compiler, ops::gemm_op(), request, *arch::find("gfx1201"), test::gemm_wave_products);
   check("gfx90a", 2, {kind(f16, f16, false, true, true, Activation::relu), kind(bf16, bf16, false, false, false), own});
 }

@@ -32,7 +32,7 @@ std::string run_gemm_on_model(const std::string& arch, const GemmShape& shape, s
 int gemm_wave_products(const graph::Graph& graph, const codegen::Unit& unit) {
   const auto of = [&](const char* name) { return constant_of(graph, name); };
   return of("kBlockM") / of("kWarpsM") / 16 * of("kBlockN") / of("kWarpsN") / 16 * of("kBlockK") / 16 *
-         calls_of(unit.text, "mma");
+         (2 * calls_of(unit.text, "mma") + calls_of(unit.text, "mma_low") + calls_of(unit.text, "mma_high")) / 2;
 }
 
 void check_gemm_edges(const std::string& arch) {

@@ -113,6 +113,13 @@ TEST_CASE("waves' products of groups") {
       {"gfx942", {{"dtype", {"f16"}}, {"groups", {"depths", "counts"}}, {"tile", {"128x128x64"}}, {"add-c", {"true"}}}},
       {"gfx1100", {{"dtype", {"bf16"}}, {"groups", {"ends", "depths"}}, {"tile", {"64x128x64"}}, {"out", {"f32"}}}},
       {"gfx1201", {{"dtype", {"f16"}}, {"groups", {"ends", "counts"}}, {"tile", {"64x64x128"}}, {"bias", {"true"}}}},
+      {"gfx1201",
+       {{"dtype", {"e4m3"}},
+        {"groups", {"counts", "depths"}},
+        {"tile", {"64x128x128"}},
+        {"scales", {"block"}},
+        {"out", {"f32"}},
+        {"add-c", {"true"}}}},
       {"gfx1201", {{"dtype", {"bf16"}}, {"groups", {"ends"}}, {"walk", {"dynamic"}}, {"tile", {"64x128x64"}}}},
   };
   for (const auto& [arch, flags] : sets) {
