@@ -131,7 +131,7 @@ function(tj_is_for_sanitizer result folder name label)
       set(wanted ON)
     endif()
   elseif(label MATCHES "^(unit|model)$" AND NOT folder MATCHES "^(check|tools|samples)$" AND
-         NOT "_${name}" MATCHES "_(sites|schedules|steps|rungs|shapes|lists|peaked|devices)_model$|^_(gemm|fmha)_(amd|warps|e4m3|parts|wide|slices|mods|end_text|tensor|decode|pages|scales)_model$" AND
+         NOT "_${name}" MATCHES "_(sites|schedules|steps|rungs|shapes|lists|peaked|devices|families)_model$|^_(gemm|fmha)_(amd|warps|warps_e4m3|e4m3|parts|wide|slices|mods|end_text|tensor|decode|pages|scales)_model$" AND
          NOT "${folder}.${name}" MATCHES "^codegen\\.barriers_model$|^ops\\.(fmha_tensor|numerics_model)$|^sched\\.(oracle_.*|.*brute_force|rediscovery)$")
     set(wanted ON)
   endif()
