@@ -132,7 +132,9 @@ TEST_CASE("stages and hints where there is room, and what they are refused with"
   }
   ChunkOProblem problem({}, 401);
   problem.args.num_stages = 2;
-  for (const auto& [arch, kilobytes] : {std::pair{"sm_120a", 99}, {"gfx1100", 64}, {"gfx90a", 64}}) {
+  for (const auto& each : {std::pair{"sm_120a", 99}, {"gfx1100", 64}, {"gfx90a", 64}}) {
+    const char* const arch = each.first;
+    const int kilobytes = each.second;
     const Error deep = testing::error_of([&] { runtime_of(arch).run(problem.args); });
     CHECK_MESSAGE(deep.message.find("num_stages is 2; allowed on " + std::string(arch)) != std::string::npos,
                   deep.message);
