@@ -34,10 +34,10 @@ typedef struct tj_context_fmha_args {
   int32_t has_scale;
   int32_t has_window;
   int32_t causal;
-  int32_t split;    /* TJ_SPLIT_CONTIGUOUS, ... */
-  int32_t max_sms;  /* multiprocessors that the launches may fill; 0: all */
-  float softcap;    /* 0: off */
-  int32_t reserved; /* 0 */
+  int32_t split;       /* TJ_SPLIT_CONTIGUOUS, ... */
+  int32_t max_sms;     /* multiprocessors that the launches may fill; 0: all */
+  float softcap;       /* 0: off */
+  int32_t heads_first; /* memory of k and v: not 0: [B, Hkv, S, D], else [B, S, Hkv, D] */
 } tj_context_fmha_args;
 
 /* Products beside their collectives; shapes and meaning as tj::dist::AllGatherGemmArgs and GemmReduceScatterArgs say.

@@ -32,14 +32,14 @@ enum class Split : std::uint8_t { contiguous, zigzag, striped };
 /// its own rows, in the order of Split, and gets the output of these rows over the keys of all ranks.
 ///
 /// Shapes and types are FmhaArgs', with S of this rank: q [B, H, S, D]; k [B, Hkv, S, D]; v [B, Hkv, S, Dv];
-/// o [B, H, S, Dv]; lse f32 [B, H, S]. Rows of k and of v lie one behind another in memory: [B, S, Hkv, D] or
-/// [B, Hkv, S, D] without gaps. All ranks pass equal values of everything but addresses and, with contiguous, S.
+/// o [B, H, S, Dv]; lse f32 [B, H, S]. k and v have no gaps in memory, which is [B, S, Hkv, D], with heads_first
+/// [B, Hkv, S, D]. All ranks pass equal values of everything but addresses and, with contiguous, S.
 ///
 /// Masks count rows of the whole sequence. A window is allowed with causal; sinks, ALiBi and windows with contiguous
 /// and zigzag alone. lengths has each rank's S where contiguous runs differ; empty: all have this rank's. Zigzag takes
 /// an even S.
 ///
-/// Each rank brings the keys and values that its rows see into workspace, from all ranks, and then attends to them.
+/// Each rank brings keys and values into workspace, from the first that its rows see to the last, and then attends.
 /// With contiguous and zigzag a row's output has the bits of a call of one GPU over the same keys in the same tile.
 /// With striped the ranks' keys are parts, whose outputs are merged in the ranks' order.
 struct ContextFmhaArgs {
@@ -52,7 +52,8 @@ struct ContextFmhaArgs {
   FmhaWindow window;
   float softcap = 0;
   std::optional<Tensor> alibi_slopes, sinks;
-  int max_sms = 0;  ///< of the launches, as FmhaArgs::max_sms
+  int max_sms = 0;           ///< of the launches, as FmhaArgs::max_sms
+  bool heads_first = false;  ///< memory of k and v
 };
 
 /// A product whose rows of a are split over the ranks: each passes its own rows and gets the rows of all, d =
@@ -79,19 +80,21 @@ struct GemmReduceScatterArgs {
   std::vector<std::int64_t> lengths;
 };
 
-/// Ranks that work together, one device each. A copy is the same member. Calls are collective: every rank makes the
-/// same ones in the same order, each from a thread or process of its own. Not thread safe: one call of a member at a
-/// time.
+/// Ranks that work together, one device each. A copy is the same member, which may outlive its runtime. Calls are
+/// collective: every rank makes the same ones in the same order, each from a thread or process of its own. Work of
+/// other communicators goes before or behind them in one order on all ranks, as NCCL asks. Graphs that recorded calls
+/// go before the last copy. A child of fork() has no group. Not thread safe: one call of a member at a time.
 class TJ_API Group {
  public:
   /// An id that one rank makes and brings to all others by means of its own, for NCCL's communicators. Throws
   /// tj::Error(load, not_found) without NCCL, and (launch, driver_error) with its reason.
   static std::string unique_id();
-  /// Joins a group; returns when all `size` ranks have joined. The device's context is NCCL's matter: `device` is a GPU
-  /// of NVIDIA, or cpu where a library stands in for NCCL. NCCL_NVLS_ENABLE=0 must be in the environment: nothing here
-  /// needs NVLink multicast, and NCCL must not set it up. Throws tj::Error.
+  /// Joins a group; returns when all `size` ranks have joined. `device` is a GPU of NVIDIA, which is the thread's
+  /// current one (cudaSetDevice), or cpu where a library stands in for NCCL. NCCL_NVLS_ENABLE=0 must be in the
+  /// environment: nothing here needs NVLink multicast, and NCCL must not set it up. Throws tj::Error.
   Group(Runtime& runtime, std::string_view id, int rank, int size, Device device);
-  /// A member that sends by the caller's ncclComm_t, which stays the caller's and outlives all copies.
+  /// A member that sends by the caller's ncclComm_t, which stays the caller's and outlives all copies. How it was made
+  /// is the caller's matter, NVLink multicast too.
   Group(Runtime& runtime, void* nccl_comm, Device device);
   /// `size` ranks of one process on the CPU model: each is given to a thread of its own. No NCCL is needed.
   static std::vector<Group> on_model(Runtime& runtime, int size);
@@ -106,8 +109,8 @@ class TJ_API Group {
   /// Gets the kernels of a call ready, as Runtime::prepare() does. Sends nothing. Needed before a graph's capture.
   void prepare(const ContextFmhaArgs& args);
   /// Enqueues the call on the stream; on the model it is done on return. Throws tj::Error: argument, before anything is
-  /// sent; launch for what NCCL or a rank that does not come says. After a failed exchange the group is broken, and
-  /// says so.
+  /// sent; launch for what NCCL says, or a rank that does not come. A call that fails behind its first exchange breaks
+  /// the group: later calls of this rank say so, and other ranks may wait for it.
   void fmha(const ContextFmhaArgs& args, Stream stream = {});
   /// The same of products beside their collectives.
   void prepare(const AllGatherGemmArgs& args);

@@ -68,7 +68,7 @@ tj::dist::ContextFmhaArgs to_args(const tj_context_fmha_args* given) {
   args.split = static_cast<tj::dist::Split>(a.split);
   args.max_sms = a.max_sms;
   args.softcap = a.softcap;
-  check_reserved(a.reserved);
+  args.heads_first = a.heads_first != 0;
   return args;
 }
 
@@ -110,6 +110,7 @@ tj_status tj_group_of_comm(tj_runtime* runtime, void* nccl_comm, tj_device devic
 tj_status tj_group_on_model(tj_runtime* runtime, int32_t ranks, tj_group** out) {
   return guarded([&] {
     need(out, "out");
+    for (std::int32_t r = 0; r < ranks && r < 1024; ++r) out[r] = nullptr;
     std::vector<std::unique_ptr<tj_group>> made;
     for (tj::dist::Group& member : tj::dist::Group::on_model(runtime_of(runtime), ranks))
       made.push_back(std::make_unique<tj_group>(tj_group{std::move(member)}));

@@ -33,19 +33,19 @@ struct KeyRows {
   std::int64_t chunks = 0, row_bytes = 0, chunk_stride = 0;
 };
 
-KeyRows rows_of(const char* name, const Tensor& t) {
-  const std::int64_t heads = t.shape[1], d = t.shape[3], bytes = size_of(t.dtype);
-  const bool whole = t.strides[2] == heads * d && t.strides[1] == d, by_head = !whole && t.strides[2] == d;
-  if (t.strides[3] != 1 || (!whole && !by_head))
-    refuse(Code::unsupported,
-           cat(name, ".strides are [", t.strides[0], ", ", t.strides[1], ", ", t.strides[2], ", ", t.strides[3],
-               "]; allowed: those of [B, S, Hkv, D] or [B, Hkv, S, D] memory, whose rows ",
-               "lie one behind another: pass a contiguous copy"));
-  if (whole) return {false, t.shape[0], heads * d * bytes, t.strides[0] * bytes};
-  if (t.strides[0] != heads * t.strides[1] && t.shape[0] > 1)
-    refuse(Code::unsupported, cat(name, ".strides[0] is ", t.strides[0], "; allowed: ", heads * t.strides[1],
-                                  ", heads without gaps: pass a contiguous copy"));
-  return {true, t.shape[0] * heads, d * bytes, t.strides[1] * bytes};
+KeyRows rows_of(const char* name, const Tensor& t, bool heads_first) {
+  const std::int64_t heads = t.shape[1], rows = t.shape[2], d = t.shape[3], bytes = size_of(t.dtype);
+  const std::int64_t of_head = heads_first ? rows * d : d, of_row = heads_first ? d : heads * d;
+  // A stride counts where its dimension has more than one element.
+  const bool dense = (heads <= 1 || t.strides[1] == of_head) && (rows <= 1 || t.strides[2] == of_row) &&
+                     t.strides[3] == 1 && (!heads_first || t.shape[0] <= 1 || t.strides[0] == heads * rows * d);
+  if (!dense)
+    refuse(Code::unsupported, cat(name, ".strides are [", t.strides[0], ", ", t.strides[1], ", ", t.strides[2], ", ",
+                                  t.strides[3], "]; allowed with heads_first ",
+                                  heads_first ? "true: those of [B, Hkv, S, D]" : "false: those of [B, S, Hkv, D]",
+                                  " memory without gaps: pass a contiguous copy, or set heads_first as memory is"));
+  if (heads_first) return {true, t.shape[0] * heads, d * bytes, rows * d * bytes};
+  return {false, t.shape[0], heads * d * bytes, (t.shape[0] > 1 ? t.strides[0] : rows * heads * d) * bytes};
 }
 
 /// Rows that were gathered, in the order of memory of the rank's own.
@@ -222,8 +222,8 @@ Call checked(const Member& member, const ContextFmhaArgs& args) {
             {},   {},
             {},   {}};
   const std::int64_t count = gathered_rows(call.shape, rank);
-  call.k = gathered(args.k, rows_of("k", args.k), count);
-  call.v = gathered(args.v, rows_of("v", args.v), count);
+  call.k = gathered(args.k, rows_of("k", args.k, args.heads_first), count);
+  call.v = gathered(args.v, rows_of("v", args.v, args.heads_first), count);
   call.visits = visits(call.shape, rank);
   if (call.merges()) {
     call.states = states_of(args, call.visits.size(), true);
@@ -236,7 +236,7 @@ Call checked(const Member& member, const ContextFmhaArgs& args) {
 void add_messages(const Call& call, const Tensor& own, const Gathered& all, std::vector<Send>& sends,
                   std::vector<Receive>& receives) {
   const KeyRows& rows = all.rows;
-  const std::int64_t own_stride = rows_of("own", own).chunk_stride;
+  const std::int64_t own_stride = rows_of("own", own, rows.by_head).chunk_stride;
   const auto each = [&](int from, int to, const auto& add) {
     for (const Transfer& transfer : transfers(call.shape, from, to))
       for (std::int64_t chunk = 0; chunk < rows.chunks; ++chunk)
@@ -271,16 +271,19 @@ std::size_t workspace_bytes(const Call& call) {
   return rounded(call.k.bytes()) + rounded(call.v.bytes()) + rounded(call.state_bytes()) + rounded(call.lse_bytes());
 }
 
-/// Loads what the call launches, and refuses what one of its parts would refuse.
-void prepare_parts(const Member& member, const Call& call) {
-  for (std::size_t n = 0; n < call.visits.size(); ++n) member.runtime.prepare(call.visit(n));
-  if (call.merges()) member.runtime.prepare(call.merge());
-}
+const ops::Op& fmha_op() { return detail::op_of<FmhaArgs>(); }
+const ops::Op& merge_op() { return detail::op_of<MergeStatesArgs>(); }
 
 }  // namespace
 
 void prepare_context_fmha(const Member& member, const ContextFmhaArgs& args) {
-  prepare_parts(member, checked(member, args));
+  const Call call = checked(member, args);
+  for (std::size_t n = 0; n < call.visits.size(); ++n) {
+    const FmhaArgs visit = call.visit(n);
+    member.prepare(fmha_op(), &visit);
+  }
+  const MergeStatesArgs merge = call.merge();
+  if (call.merges()) member.prepare(merge_op(), &merge);
 }
 
 void run_context_fmha(const Member& member, const ContextFmhaArgs& args, Stream stream) {
@@ -288,14 +291,20 @@ void run_context_fmha(const Member& member, const ContextFmhaArgs& args, Stream 
   const std::size_t bytes = workspace_bytes(call);
   const std::shared_ptr<void> memory = bytes > 0 ? member.workspace(bytes, stream) : nullptr;
   place(call, memory.get());
-  prepare_parts(member, call);
+  std::vector<FmhaArgs> visits;
+  for (std::size_t n = 0; n < call.visits.size(); ++n) {
+    visits.push_back(call.visit(n));
+    member.load(fmha_op(), &visits.back(), stream);
+  }
+  const MergeStatesArgs merge = call.merge();
+  if (call.merges()) member.load(merge_op(), &merge, stream);
   std::vector<Send> sends;
   std::vector<Receive> receives;
   add_messages(call, args.k, call.k, sends, receives);
   add_messages(call, args.v, call.v, sends, receives);
-  member.transport.exchange(sends, receives, stream);
-  for (std::size_t n = 0; n < call.visits.size(); ++n) member.runtime.run(call.visit(n), stream);
-  if (call.merges()) member.runtime.run(call.merge(), stream);
+  member.exchange(sends, receives, stream);
+  for (const FmhaArgs& visit : visits) member.run(fmha_op(), &visit, stream);
+  if (call.merges()) member.run(merge_op(), &merge, stream);
 }
 
 }  // namespace tj::dist

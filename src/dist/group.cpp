@@ -12,22 +12,56 @@ using support::cat;
 using support::fail;
 
 struct Group::Impl {
-  Impl(Runtime& of, std::shared_ptr<Runtime::Impl> parts, std::unique_ptr<Transport> by, Device on)
+  Impl(std::shared_ptr<Runtime::Impl> parts, std::unique_ptr<Transport> by, Device on)
       : inside(std::move(parts)),
         transport(std::move(by)),
         side(inside->backends.driver(on)->side_stream(on.index)),
-        member{of,
-               *transport,
+        member{*transport,
                on,
                [this](std::size_t bytes, Stream stream) { return inside->workspace(member.device, bytes, stream); },
-               [this](const ops::Op& op, const void* args) {
-                 inside->load_steps({&op, args, inside->kernel_of(op, op.problem_key(args), member.device)},
-                                    member.device);
-               },
-               *side} {}
+               [this](const ops::Op& op, const void* args) { inside->prepare(op, args); },
+               [this](const ops::Op& op, const void* args) { make(op, args); },
+               [this](const ops::Op& op, const void* args, Stream stream) { load(op, args, stream); },
+               [this](const ops::Op& op, const void* args, Stream stream) { inside->run(op, args, stream); },
+               *side,
+               begun} {}
+
+  void make(const ops::Op& op, const void* args) const {
+    inside->load_steps({&op, args, inside->kernel_of(op, op.problem_key(args), member.device)}, member.device);
+  }
+  void load(const ops::Op& op, const void* args, Stream stream) const {
+    op.validate(args, inside->backends.on_model(member.device));
+    if (op.asks_for_nothing(args)) return;
+    const ops::Kernel kernel = inside->kernel_of(op, op.problem_key(args), member.device);
+    op.steps(args, kernel, ops::nowhere(), [&](const ops::Step& step) { inside->loaded(step, member.device, stream); });
+  }
+  /// A call of all ranks. One that fails between its exchanges leaves messages of the ranks out of step for good.
+  template <class Work>
+  void together(const Work& work) {
+    check();
+    begun = false;
+    try {
+      work();
+    } catch (const Error& error) {
+      if (begun) {
+        broken = error.message;
+        transport->give_up(broken);
+      }
+      throw;
+    }
+  }
+  void check() const {
+    if (!broken.empty())
+      fail(Stage::launch, Code::driver_error,
+           cat("the group is broken, as an earlier call of this rank failed: ", broken, "; make a new one"));
+    transport->check();
+  }
+
   const std::shared_ptr<Runtime::Impl> inside;
   const std::unique_ptr<Transport> transport;
   const std::shared_ptr<launch::SideStream> side;
+  bool begun = false;
+  std::string broken;  ///< why; empty while it works
   const Member member;
 };
 
@@ -57,20 +91,21 @@ Group::Group(Runtime& runtime, std::string_view id, int rank, int size, Device d
   if (rank < 0 || rank >= size)
     fail(Stage::argument, Code::invalid_argument, cat("rank is ", rank, "; allowed: 0 to ", size - 1));
   check_device(device);
-  impl_ = std::make_shared<Impl>(runtime, runtime.impl_, nccl_by_id(id, rank, size, device), device);
+  impl_ = std::make_shared<Impl>(runtime.impl_,
+                                 nccl_by_id(id, rank, size, device, runtime.impl_->settings.wait_limit_s), device);
 }
 
 Group::Group(Runtime& runtime, void* nccl_comm, Device device) {
   check_device(device);
-  impl_ = std::make_shared<Impl>(runtime, runtime.impl_, nccl_of(nccl_comm, device), device);
+  impl_ =
+      std::make_shared<Impl>(runtime.impl_, nccl_of(nccl_comm, device, runtime.impl_->settings.wait_limit_s), device);
 }
 
 std::vector<Group> Group::on_model(Runtime& runtime, int size) {
   check_size(size);
   std::vector<Group> members;
   for (auto& transport : local_transports(size, runtime.impl_->settings.wait_limit_s))
-    members.push_back(
-        Group(std::make_shared<Impl>(runtime, runtime.impl_, std::move(transport), Device{DeviceKind::cpu, 0})));
+    members.push_back(Group(std::make_shared<Impl>(runtime.impl_, std::move(transport), Device{DeviceKind::cpu, 0})));
   return members;
 }
 
@@ -79,15 +114,17 @@ int Group::size() const noexcept { return impl_->transport->size(); }
 Device Group::device() const noexcept { return impl_->member.device; }
 
 void Group::prepare(const ContextFmhaArgs& args) { prepare_context_fmha(impl_->member, args); }
-void Group::fmha(const ContextFmhaArgs& args, Stream stream) { run_context_fmha(impl_->member, args, stream); }
+void Group::fmha(const ContextFmhaArgs& args, Stream stream) {
+  impl_->together([&] { run_context_fmha(impl_->member, args, stream); });
+}
 void Group::prepare(const AllGatherGemmArgs& args) { prepare_all_gather_gemm(impl_->member, args); }
 void Group::all_gather_gemm(const AllGatherGemmArgs& args, Stream stream) {
-  run_all_gather_gemm(impl_->member, args, stream);
+  impl_->together([&] { run_all_gather_gemm(impl_->member, args, stream); });
 }
 void Group::prepare(const GemmReduceScatterArgs& args) { prepare_gemm_reduce_scatter(impl_->member, args); }
 void Group::gemm_reduce_scatter(const GemmReduceScatterArgs& args, Stream stream) {
-  run_gemm_reduce_scatter(impl_->member, args, stream);
+  impl_->together([&] { run_gemm_reduce_scatter(impl_->member, args, stream); });
 }
-void Group::check() { impl_->transport->check(); }
+void Group::check() { impl_->check(); }
 
 }  // namespace tj::dist

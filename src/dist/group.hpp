@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <span>
 
 #include <tilejit/dist.hpp>
 
@@ -13,18 +14,28 @@
 
 namespace tj::dist {
 
-/// What a call works with.
+/// The parts of a member that its calls work with.
 struct Member {
-  Runtime& runtime;
   Transport& transport;
   Device device;
   /// Memory for work on the stream, until its owner lets go.
   std::function<std::shared_ptr<void>(std::size_t bytes, Stream stream)> workspace;
-  /// Gets the kernels of a call of an op ready that only other ops have.
-  std::function<void(const ops::Op& op, const void* args)> load;
+  /// Makes and loads the kernels of an op's call, whose addresses may be null.
+  std::function<void(const ops::Op& op, const void* args)> prepare;
+  /// The same for an op without plans, whose addresses nobody looks at.
+  std::function<void(const ops::Op& op, const void* args)> make;
+  /// Loads those that a call on the stream launches, as Options::on_miss and a capture allow.
+  std::function<void(const ops::Op& op, const void* args, Stream stream)> load;
+  std::function<void(const ops::Op& op, const void* args, Stream stream)> run;
   launch::SideStream& side;  ///< bytes travel in it while the caller's stream has products
-  /// That of `side` where it has one, else the caller's.
+  bool& begun;               ///< this call has exchanged something
+
+  /// The stream of `side` where it has one, else the caller's.
   Stream side_stream(Stream caller) const { return side.get().handle != nullptr ? side.get() : caller; }
+  void exchange(std::span<const Send> sends, std::span<const Receive> receives, Stream stream) const {
+    begun = true;
+    transport.exchange(sends, receives, stream);
+  }
 };
 
 /// Gets the kernels of a call ready.

@@ -7,8 +7,8 @@
 
 namespace tj::dist {
 
-/// What a call gave, or as many as this rank has for each. `own` rows are what `name` of this rank has. Throws
-/// tj::Error(argument), whose message begins with the op.
+/// The lengths that a call gave, or this rank's for each. This rank has `own` rows, which its argument `name` says.
+/// Throws tj::Error(argument), whose message begins with the op.
 std::vector<std::int64_t> checked_lengths(const char* op, const std::vector<std::int64_t>& given, std::int64_t own,
                                           const char* name, int rank, int size);
 

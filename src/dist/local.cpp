@@ -2,10 +2,11 @@
 //
 // Decides when a message may be read and when its memory is the sender's again. Invariant: an exchange ends for no rank
 // before all of its readers have copied.
-#include <algorithm>
+#include <chrono>
 #include <cstring>
-#include <limits>
 #include <mutex>
+#include <new>
+#include <utility>
 
 #include "dist/transport.hpp"
 #include "support/fail.hpp"
@@ -29,6 +30,7 @@ struct Hub {
   support::Bell bell;
   support::Mutex mutex;  ///< of what is below
   std::vector<Rank> at;
+  int readers = 0;     ///< ranks that copy out of others' memory at the moment
   std::string broken;  ///< why; empty while it works
 };
 
@@ -38,17 +40,24 @@ class Local final : public Transport {
   int rank() const noexcept override { return rank_; }
   int size() const noexcept override { return static_cast<int>(hub_->at.size()); }
   void check() override {
-    const std::lock_guard lock(hub_->mutex);
-    check_locked();
+    if (broken()) fail_broken();
+  }
+  void give_up(const std::string& why) noexcept override {
+    try {
+      break_with(cat("a call of rank ", rank_, " failed: ", why));
+    } catch (const std::bad_alloc&) {  // the others' limit of time ends their waits
+    }
   }
 
   void exchange(std::span<const Send> sends, std::span<const Receive> receives, Stream) override {
     const std::uint64_t number = come(sends);
     wait("come to", number, &Hub::Rank::come);
-    for (const auto& [from, to] : matched(receives)) std::memcpy(to.to, from.from, to.bytes);
+    const std::vector<Pair> pairs = matched(receives);
+    for (const auto& [from, to] : pairs) std::memcpy(to.to, from.from, to.bytes);
     {
       const std::lock_guard lock(hub_->mutex);
       own().copied = number;
+      --hub_->readers;
     }
     hub_->bell.ring();
     wait("end", number, &Hub::Rank::copied);
@@ -60,16 +69,37 @@ class Local final : public Transport {
     Receive to;
   };
   Hub::Rank& own() { return hub_->at[static_cast<std::size_t>(rank_)]; }
-  void check_locked() const {
-    if (!hub_->broken.empty())
-      fail(Stage::launch, Code::driver_error, cat("the group is broken: ", hub_->broken, "; make a new one"));
+  bool broken() const {
+    const std::lock_guard lock(hub_->mutex);
+    return !hub_->broken.empty();
+  }
+  /// The first reason stays.
+  void break_with(std::string why) {
+    {
+      const std::lock_guard lock(hub_->mutex);
+      if (hub_->broken.empty()) hub_->broken = std::move(why);
+    }
+    hub_->bell.ring();
+  }
+  /// Its caller's memory may be freed afterwards, so it waits for those that still copy out of it.
+  [[noreturn]] void fail_broken() const {
+    while (true) {
+      const std::uint32_t before = hub_->bell.rung();
+      std::string why;
+      {
+        const std::lock_guard lock(hub_->mutex);
+        if (hub_->readers == 0) why = hub_->broken;
+      }
+      if (!why.empty()) fail(Stage::launch, Code::driver_error, cat("the group is broken: ", why, "; make a new one"));
+      hub_->bell.wait(before, std::chrono::milliseconds(100));
+    }
   }
 
   std::uint64_t come(std::span<const Send> sends) {
+    if (broken()) fail_broken();
     std::uint64_t number = 0;
     {
       const std::lock_guard lock(hub_->mutex);
-      check_locked();
       own().sends.assign(sends.begin(), sends.end());
       number = ++own().come;
     }
@@ -85,44 +115,49 @@ class Local final : public Transport {
       std::string missing;
       {
         const std::lock_guard lock(hub_->mutex);
-        check_locked();
         for (std::size_t r = 0; r < hub_->at.size(); ++r)
           if (hub_->at[r].*done < number) missing += cat(missing.empty() ? "" : ", ", r);
-        if (missing.empty()) return;
-        if (patience.over())
-          hub_->broken = cat("rank ", missing, " of ", size(), " did not ", what, " exchange ", number, " within ",
-                             hub_->wait_limit_s, " s (TJ_WAIT_LIMIT)");
       }
-      if (patience.over()) hub_->bell.ring();
+      if (missing.empty()) return;
+      if (broken()) fail_broken();
+      if (patience.over())
+        break_with(cat("rank ", missing, " of ", size(), " did not ", what, " exchange ", number, " within ",
+                       hub_->wait_limit_s, " s (TJ_WAIT_LIMIT)"));
       hub_->bell.wait(before, patience.step(std::chrono::milliseconds(100)));
     }
   }
 
-  /// The n-th message from a rank is the n-th that it sends to this one.
+  /// The n-th message from a rank is the n-th that it sends to this one. Counts this rank as a reader.
   std::vector<Pair> matched(std::span<const Receive> receives) {
-    const std::lock_guard lock(hub_->mutex);
-    check_locked();
     std::vector<Pair> pairs;
-    for (int from = 0; from < size(); ++from) {
-      std::vector<Send> sent;
-      for (const Send& send : hub_->at[static_cast<std::size_t>(from)].sends)
-        if (send.to == rank_) sent.push_back(send);
-      std::size_t n = 0;
-      for (const Receive& receive : receives) {
-        if (receive.from != from) continue;
-        if (n == sent.size() || sent[n].bytes != receive.bytes) break_off(from, n, sent, receive.bytes);
-        pairs.push_back({sent[n++], receive});
+    std::string wrong;
+    {
+      const std::lock_guard lock(hub_->mutex);
+      for (int from = 0; from < size() && wrong.empty(); ++from) wrong = match(from, receives, pairs);
+      if (wrong.empty() && hub_->broken.empty()) {
+        ++hub_->readers;
+        return pairs;
       }
-      if (n != sent.size()) break_off(from, n, sent, 0);
     }
-    return pairs;
+    if (!wrong.empty()) break_with(std::move(wrong));
+    fail_broken();
   }
-  [[noreturn]] void break_off(int from, std::size_t n, const std::vector<Send>& sent, std::size_t wanted) {
-    hub_->broken = cat("rank ", rank_, " waits for ", wanted, " bytes as message ", n, " of rank ", from,
-                       ", which sends ", n < sent.size() ? sent[n].bytes : 0, ": the ranks' arguments differ");
-    hub_->bell.ring();
-    check_locked();
-    fail(Stage::launch, Code::internal, "a broken group went on");
+  /// Adds the pairs of one sender; returns what does not fit.
+  std::string match(int from, std::span<const Receive> receives, std::vector<Pair>& pairs) const {
+    std::vector<Send> sent;
+    for (const Send& send : hub_->at[static_cast<std::size_t>(from)].sends)
+      if (send.to == rank_) sent.push_back(send);
+    std::size_t n = 0;
+    const auto differs = [&](std::size_t wanted) {
+      return cat("rank ", rank_, " waits for ", wanted, " bytes as message ", n, " of rank ", from, ", which sends ",
+                 n < sent.size() ? sent[n].bytes : 0, ": the ranks' arguments differ");
+    };
+    for (const Receive& receive : receives) {
+      if (receive.from != from) continue;
+      if (n == sent.size() || sent[n].bytes != receive.bytes) return differs(receive.bytes);
+      pairs.push_back({sent[n++], receive});
+    }
+    return n == sent.size() ? std::string() : differs(0);
   }
 
   const std::shared_ptr<Hub> hub_;

@@ -2,15 +2,19 @@
 //
 // Decides how NCCL is found, what of it is needed, and the words for its errors. Knows no tensor. Invariant: no message
 // is half handed over: a group of NCCL's calls is always closed.
-#include <array>
+#include <chrono>
+#include <cstdint>
 #include <cstring>
-#include <mutex>
+#include <thread>
 
 #include "dist/transport.hpp"
 #include "support/dynamic_library.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
+#include "support/fork_safe.hpp"
 #include "support/lasting.hpp"
+#include "support/patience.hpp"
+#include "support/process_end.hpp"
 
 namespace tj::dist {
 namespace {
@@ -36,6 +40,8 @@ struct Api {
   Result (*get_unique_id)(UniqueId*) = nullptr;
   Result (*comm_init_rank)(Comm*, int, UniqueId, int) = nullptr;
   Result (*comm_destroy)(Comm) = nullptr;
+  Result (*comm_abort)(Comm) = nullptr;
+  Result (*comm_cu_device)(Comm, int*) = nullptr;
   Result (*comm_count)(Comm, int*) = nullptr;
   Result (*comm_user_rank)(Comm, int*) = nullptr;
   Result (*comm_get_async_error)(Comm, Result*) = nullptr;
@@ -77,6 +83,8 @@ Api open() {
   find(*library, api.get_unique_id, "ncclGetUniqueId", missing);
   find(*library, api.comm_init_rank, "ncclCommInitRank", missing);
   find(*library, api.comm_destroy, "ncclCommDestroy", missing);
+  find(*library, api.comm_abort, "ncclCommAbort", missing);
+  find(*library, api.comm_cu_device, "ncclCommCuDevice", missing);
   find(*library, api.comm_count, "ncclCommCount", missing);
   find(*library, api.comm_user_rank, "ncclCommUserRank", missing);
   find(*library, api.comm_get_async_error, "ncclCommGetAsyncError", missing);
@@ -86,7 +94,7 @@ Api open() {
   find(*library, api.group_end, "ncclGroupEnd", missing);
   find(*library, api.send, "ncclSend", missing);
   find(*library, api.receive, "ncclRecv", missing);
-  if (missing.empty()) api.get_version(&api.version);
+  if (missing.empty()) api.check(api.get_version(&api.version), "ncclGetVersion", nullptr);
   if (!missing.empty() || api.version < kLeastVersion)
     fail(Stage::load, Code::unsupported,
          cat("NCCL at ", api.path, missing.empty() ? cat(" has version ", api.version) : cat(" has no ", missing),
@@ -96,6 +104,8 @@ Api open() {
 }
 
 const Api& nccl() {
+  if (support::process_is_ending())
+    fail(Stage::load, Code::unsupported, "the process is ending: NCCL is not opened any more");
   static constinit support::Lasting<const Api> api;
   return api.get(open);
 }
@@ -124,13 +134,19 @@ class Calls {
 
 class Nccl final : public Transport {
  public:
-  Nccl(const Api& api, Comm comm, bool owned) : api_(api), comm_(comm), owned_(owned) {
-    api_.check(api_.comm_user_rank(comm_, &rank_), "ncclCommUserRank", comm_);
-    api_.check(api_.comm_count(comm_, &size_), "ncclCommCount", comm_);
+  Nccl(const Api& api, Comm comm, bool owned, Device device, double wait_limit_s)
+      : api_(api), comm_(comm), owned_(owned), wait_limit_s_(wait_limit_s) {
+    try {
+      settle("ncclCommInitRank");
+      api_.check(api_.comm_user_rank(comm_, &rank_), "ncclCommUserRank", comm_);
+      api_.check(api_.comm_count(comm_, &size_), "ncclCommCount", comm_);
+      check_device(device);
+    } catch (...) {
+      let_go();
+      throw;
+    }
   }
-  ~Nccl() override {
-    if (owned_) api_.comm_destroy(comm_);
-  }
+  ~Nccl() override { let_go(); }
   int rank() const noexcept override { return rank_; }
   int size() const noexcept override { return size_; }
 
@@ -142,17 +158,51 @@ class Nccl final : public Transport {
     for (const Receive& each : receives)
       api_.check(api_.receive(each.to, each.bytes, kInt8, each.from, comm_, stream.handle), "ncclRecv", comm_);
     calls.end();
+    settle("ncclGroupEnd");
   }
-  void check() override {
-    Result since = kSuccess;
-    api_.check(api_.comm_get_async_error(comm_, &since), "ncclCommGetAsyncError", comm_);
-    api_.check(since, "an earlier call of NCCL", comm_);
-  }
+  void check() override { api_.check(state(), "an earlier call of NCCL", comm_); }
+  void give_up(const std::string&) noexcept override { failed_ = true; }
 
  private:
+  Result state() const {
+    Result since = kSuccess;
+    api_.check(api_.comm_get_async_error(comm_, &since), "ncclCommGetAsyncError", comm_);
+    return since;
+  }
+  /// A communicator that does not block tells by its state when a call is done.
+  void settle(const char* call) const {
+    support::Patience patience(wait_limit_s_);
+    Result since = state();
+    for (; since == kInProgress && !patience.over(); since = state())
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    if (since == kInProgress)
+      fail(
+          Stage::launch, Code::driver_error,
+          cat(call, " is not done after ", wait_limit_s_, " s (TJ_WAIT_LIMIT): a rank has not come; make a new group"));
+    api_.check(since, call, comm_);
+  }
+  void check_device(Device device) const {
+    if (device.kind != DeviceKind::cuda) return;
+    int own = -1;
+    api_.check(api_.comm_cu_device(comm_, &own), "ncclCommCuDevice", comm_);
+    if (own != device.index)
+      fail(Stage::argument, Code::invalid_argument,
+           cat("device is ", to_string(device), " and the communicator's is cuda:", own,
+               "; allowed: the same, so make the device current before the group or its communicator"));
+  }
+  /// A child of fork() and an ending process leave it: NCCL's threads may be gone.
+  void let_go() noexcept {
+    if (!owned_ || generation_ != support::process_generation() || support::process_is_ending()) return;
+    // Behind an error the other ranks may never come, and destroying waits for them.
+    failed_ ? api_.comm_abort(comm_) : api_.comm_destroy(comm_);
+  }
+
   const Api& api_;
   const Comm comm_;
   const bool owned_;
+  const double wait_limit_s_;
+  const std::uint32_t generation_ = support::process_generation();
+  bool failed_ = false;
   int rank_ = 0, size_ = 0;
 };
 
@@ -165,7 +215,7 @@ std::string nccl_unique_id() {
   return std::string(id.bytes, sizeof(id.bytes));
 }
 
-std::unique_ptr<Transport> nccl_by_id(std::string_view id, int rank, int size, Device) {
+std::unique_ptr<Transport> nccl_by_id(std::string_view id, int rank, int size, Device device, double wait_limit_s) {
   UniqueId given{};
   if (id.size() != sizeof(given.bytes))
     fail(Stage::argument, Code::invalid_argument,
@@ -179,13 +229,13 @@ std::unique_ptr<Transport> nccl_by_id(std::string_view id, int rank, int size, D
   const Api& api = nccl();
   Comm comm = nullptr;
   api.check(api.comm_init_rank(&comm, size, given, rank), "ncclCommInitRank", nullptr);
-  return std::make_unique<Nccl>(api, comm, true);
+  return std::make_unique<Nccl>(api, comm, true, device, wait_limit_s);
 }
 
-std::unique_ptr<Transport> nccl_of(void* comm, Device) {
+std::unique_ptr<Transport> nccl_of(void* comm, Device device, double wait_limit_s) {
   if (comm == nullptr)
     fail(Stage::argument, Code::invalid_argument, "nccl_comm is null; allowed: an ncclComm_t that all ranks have made");
-  return std::make_unique<Nccl>(nccl(), comm, false);
+  return std::make_unique<Nccl>(nccl(), comm, false, device, wait_limit_s);
 }
 
 }  // namespace tj::dist

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <numeric>
 #include <utility>
+#include <vector>
 
 #include "dist/group.hpp"
 #include "dist/lengths.hpp"
@@ -20,8 +21,8 @@ using support::cat;
 
 constexpr const char *kGather = "all-gather gemm", *kScatter = "gemm reduce-scatter";
 
-[[noreturn]] void refuse(const char* op, const std::string& what) {
-  support::fail(Stage::argument, Code::unsupported, cat(op, ": ", what));
+[[noreturn]] void refuse(const char* op, const std::string& what, Code code = Code::invalid_argument) {
+  support::fail(Stage::argument, code, cat(op, ": ", what));
 }
 
 /// Rows of a matrix [M, K].
@@ -40,8 +41,10 @@ void check_common(const char* op, const GemmArgs& product, const Member& member)
     refuse(op,
            cat("a is on ", to_string(product.a.device), "; allowed: the group's device, ", to_string(member.device)));
   if (product.a.dtype != DType::f16 && product.a.dtype != DType::bf16)
-    refuse(op, cat("a is ", to_string(product.a.dtype), "; allowed: f16, bf16"));
-  if (product.scale_a || product.scale_b || product.scale_d) refuse(op, "scales are given; allowed: none");
+    refuse(op, cat("a is ", to_string(product.a.dtype), "; allowed: f16, bf16"), Code::unsupported);
+  for (const auto& [name, scale] :
+       {std::pair{"scale_a", &product.scale_a}, {"scale_b", &product.scale_b}, {"scale_d", &product.scale_d}})
+    if (*scale) refuse(op, cat(name, " is given; allowed: none"), Code::unsupported);
 }
 
 void validate(const GemmArgs& product, Device device) {
@@ -116,16 +119,20 @@ Gather checked(const Member& member, const AllGatherGemmArgs& args) {
   if (product.d.shape[0] != gather.ranks.all())
     refuse(kGather,
            cat("d.shape[0] is ", product.d.shape[0], "; allowed: the rows of all ranks, ", gather.ranks.all()));
-  if (product.a.strides[1] != 1 || product.a.strides[0] != product.a.shape[1])
+  if ((product.a.strides[1] != 1 && product.a.shape[1] > 1) ||
+      (product.a.strides[0] != product.a.shape[1] && product.a.shape[0] > 1))
     refuse(kGather, cat("a.strides are [", product.a.strides[0], ", ", product.a.strides[1], "]; allowed: [",
                         product.a.shape[1], ", 1], rows one behind another: pass a contiguous copy"));
+  if (product.beta != 0 && product.c && (product.c->rank != 2 || product.c->shape[0] != product.d.shape[0]))
+    refuse(kGather, cat("c has ", product.c->rank, " dimensions and ", product.c->shape[0],
+                        " rows; allowed: those of d, 2 and ", product.d.shape[0]));
+  if (product.end_text.given())
+    refuse(kGather, "end_text is given; allowed: none, as it would be told rows of a shard", Code::unsupported);
   validate(gather.shard(gather.ranks.rank, nullptr), member.device);
   return gather;
 }
 
-void prepare(const Member& member, const Gather& gather) {
-  for (int of = 0; of < gather.ranks.size; ++of) member.runtime.prepare(gather.shard(of, nullptr));
-}
+const ops::Op& gemm_op() { return detail::op_of<GemmArgs>(); }
 
 // ---- scattering -----------------------------------------------------------------------------------------------------
 
@@ -167,7 +174,8 @@ struct Scatter {
 Scatter checked(const Member& member, const GemmReduceScatterArgs& args) {
   const GemmArgs& product = args.product;
   check_common(kScatter, product, member);
-  if (product.gate != Activation::none) refuse(kScatter, "a gate is given; allowed: none");
+  if (product.gate != Activation::none)
+    refuse(kScatter, cat("gate is ", static_cast<int>(product.gate), "; allowed: none (0)"), Code::unsupported);
   Scatter scatter{args, {member.transport.rank(), member.transport.size(), {}}};
   scatter.ranks.lengths =
       checked_lengths(kScatter, args.lengths, product.d.shape[0], "d.shape[0]", scatter.ranks.rank, scatter.ranks.size);
@@ -187,78 +195,88 @@ ops::SumPartsArgs adding(const Scatter& scatter, const GemmArgs& own, void* rece
   return call;
 }
 
-void prepare(const Member& member, const Scatter& scatter) {
-  for (int of = 0; of < scatter.ranks.size; ++of) member.runtime.prepare(scatter.part(of, nullptr));
-  if (scatter.ranks.rows(scatter.ranks.rank) == 0) return;
-  const GemmArgs own = scatter.own();
-  const ops::SumPartsArgs call = adding(scatter, own, nullptr);
-  member.load(ops::sum_parts_op(), &call);
-}
-
 }  // namespace
 
 void prepare_all_gather_gemm(const Member& member, const AllGatherGemmArgs& args) {
-  prepare(member, checked(member, args));
+  const Gather gather = checked(member, args);
+  for (int of = 0; of < gather.ranks.size; ++of) {
+    const GemmArgs shard = gather.shard(of, nullptr);
+    member.prepare(gemm_op(), &shard);
+  }
 }
 
 void run_all_gather_gemm(const Member& member, const AllGatherGemmArgs& args, Stream stream) {
   const Gather gather = checked(member, args);
   const Ranks& ranks = gather.ranks;
-  prepare(member, gather);
   const std::size_t bytes = gather.place(ranks.size);
   const std::shared_ptr<void> memory = bytes > 0 ? member.workspace(bytes, stream) : nullptr;
   auto* const gathered = static_cast<std::byte*>(memory.get());
+  std::vector<GemmArgs> shards;  // in the order of their products
+  for (int n = 0; n < ranks.size; ++n) {
+    shards.push_back(gather.shard(ranks.before(n), n == 0 ? nullptr : gathered + gather.place(n)));
+    member.load(gemm_op(), &shards.back(), stream);
+  }
   const auto bytes_of = [&](int of) { return static_cast<std::size_t>(ranks.rows(of)) * gather.row_bytes(); };
   const Beside beside(member.side, stream);
   for (int n = 0; n < ranks.size; ++n) {
-    // The next shard travels while this one is multiplied.
+    if (n > 0) member.side.join(stream);  // for this shard; the next one travels while it is multiplied
     if (n + 1 < ranks.size) {
-      const int to = ranks.behind(n + 1), from = ranks.before(n + 1);
-      const Send send{to, args.product.a.data, bytes_of(ranks.rank)};
+      const int from = ranks.before(n + 1);
+      const Send send{ranks.behind(n + 1), args.product.a.data, bytes_of(ranks.rank)};
       const Receive receive{from, gathered + gather.place(n + 1), bytes_of(from)};
-      if (n > 0) member.side.join(stream);  // only what this shard's product waits for
-      member.transport.exchange({&send, send.bytes > 0 ? 1u : 0u}, {&receive, receive.bytes > 0 ? 1u : 0u},
-                                member.side_stream(stream));
-    } else if (n > 0) {
-      member.side.join(stream);
+      member.exchange({&send, send.bytes > 0 ? 1u : 0u}, {&receive, receive.bytes > 0 ? 1u : 0u},
+                      member.side_stream(stream));
     }
-    const int of = ranks.before(n);
-    member.runtime.run(gather.shard(of, n == 0 ? nullptr : gathered + gather.place(n)), stream);
+    member.run(gemm_op(), &shards[static_cast<std::size_t>(n)], stream);
   }
 }
 
 void prepare_gemm_reduce_scatter(const Member& member, const GemmReduceScatterArgs& args) {
-  prepare(member, checked(member, args));
+  const Scatter scatter = checked(member, args);
+  for (int of = 0; of < scatter.ranks.size; ++of) {
+    const GemmArgs part = scatter.part(of, nullptr);
+    member.prepare(gemm_op(), &part);
+  }
+  if (scatter.ranks.rows(scatter.ranks.rank) == 0) return;
+  const GemmArgs own = scatter.own();
+  const ops::SumPartsArgs call = adding(scatter, own, nullptr);
+  member.make(ops::sum_parts_op(), &call);
 }
 
 void run_gemm_reduce_scatter(const Member& member, const GemmReduceScatterArgs& args, Stream stream) {
   const Scatter scatter = checked(member, args);
   const Ranks& ranks = scatter.ranks;
-  prepare(member, scatter);
   const std::size_t own_bytes = scatter.matrix_bytes(ranks.rows(ranks.rank)),
-                    bytes_of_all = scatter.matrix_bytes(ranks.all());
-  const std::size_t bytes = own_bytes * static_cast<std::size_t>(ranks.size) + bytes_of_all;
+                    bytes = own_bytes * static_cast<std::size_t>(ranks.size) + scatter.matrix_bytes(ranks.all());
   const std::shared_ptr<void> memory = bytes > 0 ? member.workspace(bytes, stream) : nullptr;
   auto* const received = static_cast<std::byte*>(memory.get());
-  std::byte* sent = received + own_bytes * static_cast<std::size_t>(ranks.size);
   const auto place = [&](int of) { return received + own_bytes * static_cast<std::size_t>(of); };
+  std::byte* sent = place(ranks.size);
+  std::vector<GemmArgs> parts;  // in the order of their products, this rank's last
+  for (int n = 1; n <= ranks.size; ++n) {
+    const int to = ranks.behind(n);
+    parts.push_back(scatter.part(to, n < ranks.size ? sent : place(to)));
+    sent += scatter.matrix_bytes(ranks.rows(to));
+    member.load(gemm_op(), &parts.back(), stream);
+  }
+  const GemmArgs own = scatter.own();
+  const ops::SumPartsArgs sum = adding(scatter, own, received);
+  const bool adds = ranks.rows(ranks.rank) > 0;
+  if (adds) member.load(ops::sum_parts_op(), &sum, stream);
   const Beside beside(member.side, stream);
-  for (int n = 1; n < ranks.size; ++n) {
+  for (int n = 1; n <= ranks.size; ++n) {
+    const GemmArgs& part = parts[static_cast<std::size_t>(n - 1)];
+    member.run(gemm_op(), &part, stream);
+    if (n == ranks.size) break;
     const int to = ranks.behind(n), from = ranks.before(n);
-    member.runtime.run(scatter.part(to, sent), stream);
-    const Send send{to, sent, scatter.matrix_bytes(ranks.rows(to))};
+    const Send send{to, part.d.data, scatter.matrix_bytes(ranks.rows(to))};
     const Receive receive{from, place(from), own_bytes};
     member.side.follow(stream);  // the sums travel while the next ones are made
-    member.transport.exchange({&send, send.bytes > 0 ? 1u : 0u}, {&receive, receive.bytes > 0 ? 1u : 0u},
-                              member.side_stream(stream));
-    sent += send.bytes;
+    member.exchange({&send, send.bytes > 0 ? 1u : 0u}, {&receive, receive.bytes > 0 ? 1u : 0u},
+                    member.side_stream(stream));
   }
-  if (ranks.rows(ranks.rank) > 0) member.runtime.run(scatter.part(ranks.rank, place(ranks.rank)), stream);
   member.side.join(stream);
-  if (ranks.rows(ranks.rank) == 0) return;
-  const GemmArgs own = scatter.own();
-  const ops::SumPartsArgs call = adding(scatter, own, received);
-  member.runtime.run("sum_parts", &call, stream);
+  if (adds) member.run(ops::sum_parts_op(), &sum, stream);
 }
 
 }  // namespace tj::dist

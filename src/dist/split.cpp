@@ -36,7 +36,7 @@ Range seen_by(const SplitShape& shape, const Piece& piece) {
   return {all ? 0 : piece.rows.begin - shape.left, piece.rows.end};
 }
 
-/// From the first key that one of the rank's rows sees to the last: what it gathers.
+/// The keys that a rank gathers: from the first that one of its rows sees to the last.
 Range needed_by(const SplitShape& shape, int rank) {
   Range needed;
   for (const Piece& piece : pieces_of(shape, rank)) {

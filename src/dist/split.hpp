@@ -20,7 +20,7 @@ struct Range {
   friend bool operator==(const Range&, const Range&) = default;
 };
 
-/// What a split depends on. lengths has a number for each rank. left: as FmhaWindow.
+/// All that a split depends on. lengths has a number for each rank. left: as FmhaWindow.
 struct SplitShape {
   Split split = Split::contiguous;
   std::vector<std::int64_t> lengths;
@@ -44,10 +44,10 @@ struct Visit {
 
 /// The rows that a rank gathers: as many as this, counted from 0.
 std::int64_t gathered_rows(const SplitShape& shape, int rank);
-/// What `from` sends to `to`, in the order of both; what a rank keeps is a transfer to itself.
+/// The rows that `from` sends to `to`, in the order of both. Rows that a rank keeps are a transfer to itself.
 std::vector<Transfer> transfers(const SplitShape& shape, int from, int to);
-/// The rank's calls. Where merges() says so they see parts of the keys of the same queries, in the order of merging;
-/// else each has queries of its own.
+/// The rank's calls. If merges(), they see parts of the keys of the same queries, in the order of merging. Else each
+/// has queries of its own.
 std::vector<Visit> visits(const SplitShape& shape, int rank);
 bool merges(const SplitShape& shape);
 

@@ -37,14 +37,16 @@ class Transport {
   virtual void exchange(std::span<const Send> sends, std::span<const Receive> receives, Stream stream) = 0;
   /// Throws tj::Error(launch) for an error that has come since.
   virtual void check() = 0;
+  /// A call of this rank has failed between exchanges: nothing more comes from it.
+  virtual void give_up(const std::string& why) noexcept = 0;
 };
 
 /// Throws tj::Error(load, not_found) without NCCL.
 std::string nccl_unique_id();
 /// Waits for all ranks. Throws tj::Error(argument, load, launch).
-std::unique_ptr<Transport> nccl_by_id(std::string_view id, int rank, int size, Device device);
-/// Of the caller's communicator.
-std::unique_ptr<Transport> nccl_of(void* comm, Device device);
+std::unique_ptr<Transport> nccl_by_id(std::string_view id, int rank, int size, Device device, double wait_limit_s);
+/// By the caller's communicator.
+std::unique_ptr<Transport> nccl_of(void* comm, Device device, double wait_limit_s);
 
 /// Ranks of one process that copy host memory, each from a thread of its own. A rank that does not come within the
 /// limit (0: none) ends the exchange of all, and the ends are of no use then.

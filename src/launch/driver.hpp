@@ -68,9 +68,9 @@ class SideStream {
  public:
   virtual ~SideStream() = default;
   virtual Stream get() const noexcept { return {}; }
-  /// What is enqueued here from now on waits for all that `main` has been given.
+  /// Work that is enqueued here from now on waits for all that `main` has been given.
   virtual void follow(Stream /*main*/) {}
-  /// What `main` is given from now on waits for all that was enqueued here.
+  /// Work that `main` is given from now on waits for all that was enqueued here.
   virtual void join(Stream /*main*/) {}
 };
 

@@ -11,6 +11,7 @@
 #include "support/expect.hpp"
 #include "support/full.hpp"
 #include "support/model_runtime.hpp"
+#include "support/scratch.hpp"
 
 using namespace tj;
 using dist::Split;
@@ -63,7 +64,7 @@ TEST_CASE("each split, causal and full, on 1 to 4 ranks, against f64") {
 TEST_CASE("runs of unequal lengths, of none, of one row; windows, slopes, sinks, softcap; other families") {
   std::uint64_t seed = 50;
   for (const std::vector<std::int64_t>& lengths :
-       {std::vector<std::int64_t>{100, 0, 1, 40}, {0, 130}, {1, 1}, {0, 0, 5}}) {
+       {std::vector<std::int64_t>{100, 0, 1, 40}, {1, 8}, {0, 130}, {1, 1}, {0, 0, 5}}) {
     SplitCase what = split_case(Split::contiguous, lengths, true);
     what.told = true;
     what.shape.rows_first = seed % 2 == 0;
@@ -118,8 +119,29 @@ TEST_CASE("ranks whose arguments differ, and a rank that does not come, are name
   CHECK_MESSAGE(testing::has(said[0], "rank 0 of 2 did not come to exchange 1 within 0.2 s (TJ_WAIT_LIMIT)"), said[0]);
 }
 
+TEST_CASE("a call obeys the answer to a miss, and prepare() makes what it needs") {
+  testing::Scratch cache;
+  Options options;
+  options.target = "model:sm_90a";
+  options.cache_dir = cache.path();
+  options.on_miss = MissPolicy::error;
+  std::vector<dist::Group> members;
+  {
+    Runtime runtime(options);
+    members = dist::Group::on_model(runtime, 1);
+  }  // a group may outlive its runtime
+  const SplitCase what = split_case(Split::zigzag, {8}, true);
+  FmhaProblem whole(what.shape, 3);
+  CHECK(testing::has(run_split(whole, what, members)[0], "cache"));
+  const auto said =
+      run_split(whole, what, members, [&](int, dist::ContextFmhaArgs& args) { members[0].prepare(args); });
+  CHECK(said[0] == "");
+  CHECK(whole.problem() == "");
+}
+
 TEST_CASE("what is not served is refused by name, before anything is sent") {
   SplitCase what = split_case(Split::zigzag, {8}, true);
+  what.shape.heads_kv = 2;
   FmhaProblem whole(what.shape, 3);
   auto members = dist::Group::on_model(testing::model_runtime(), 1);
   const auto said = [&](const std::function<void(dist::ContextFmhaArgs&)>& change) {
@@ -151,6 +173,7 @@ TEST_CASE("what is not served is refused by name, before anything is sent") {
   });
   refuses("k.shape[2] is 7", [](auto& args) { args.k.shape[2] = args.v.shape[2] = 7; });
   refuses("k.strides are", [](auto& args) { args.k.strides[2] *= 2; });
+  refuses("allowed with heads_first true", [](auto& args) { args.heads_first = true; });
   refuses("q is on cuda:0", [](auto& args) {
     args.q.device = args.k.device = args.v.device = args.o.device = {DeviceKind::cuda, 0};
     args.lse.reset();

@@ -153,6 +153,7 @@ const std::vector<Sizes>& cases() {
       {{70, 3}, {40, 88}, 72, true},
       {{0, 33, 20}, {16, 48, 8}, 40, true},
       {{16, 16, 16, 16}, {32, 32, 32, 32}, 64, false},
+      {{5, 20}, {35, 14}, 37, true},
   };
   return *list;
 }
@@ -200,7 +201,13 @@ TEST_CASE("what is not served is refused by name") {
           [](GemmArgs& g) { g.d.shape[0] = 31; });
   refuses("gemm reduce-scatter: a.shape[0] is 31", [](GemmArgs& g) { g.a.shape[0] = 31; });
   refuses("a is e4m3; allowed: f16, bf16", [](GemmArgs& g) { g.a.dtype = g.b.dtype = DType::e4m3; });
-  refuses("gemm reduce-scatter: a gate is given", [](GemmArgs& g) {
+  refuses("all-gather gemm: c has 2 dimensions and 16 rows; allowed: those of d, 2 and 32", [&](GemmArgs& g) {
+    g.beta = 1;
+    g.c = tensor(d, 16, 32);
+  });
+  refuses("all-gather gemm: end_text is given", [](GemmArgs& g) { g.end_text = "return value;"; });
+  refuses("scale_b is given", [&](GemmArgs& g) { g.scale_b = tensor(b, 1, 1); });
+  refuses("gemm reduce-scatter: gate is 3; allowed: none (0)", [](GemmArgs& g) {
     g.gate = Activation::silu;
     g.d.shape[1] = 16;
   });

@@ -94,6 +94,7 @@ std::vector<std::string> run_split(FmhaProblem& whole, const SplitCase& what, st
     if (lse) args.lse = lse->tensor;
     args.causal = whole.args.causal;
     args.split = what.split;
+    args.heads_first = !what.shape.rows_first;
     if (what.told) args.lengths = what.lengths;
     args.window = whole.args.window;
     args.softcap = whole.args.softcap;

@@ -21,6 +21,8 @@ class FakeNccl {
     find(handle, fail, "fake_nccl_fail");
     find(handle, set_async, "fake_nccl_set_async");
     find(handle, set_version, "fake_nccl_set_version");
+    find(handle, set_busy, "fake_nccl_set_busy");
+    find(handle, aborts, "fake_nccl_aborts");
     find(handle, comms, "fake_nccl_comms");
     find(handle, open_groups, "fake_nccl_open_groups");
     find(handle, comm_init, "ncclCommInitRank");
@@ -37,6 +39,8 @@ class FakeNccl {
   decltype(&fake_nccl_fail) fail;
   decltype(&fake_nccl_set_async) set_async;
   decltype(&fake_nccl_set_version) set_version;
+  decltype(&fake_nccl_set_busy) set_busy;
+  decltype(&fake_nccl_aborts) aborts;
   decltype(&fake_nccl_comms) comms;
   decltype(&fake_nccl_open_groups) open_groups;
   int (*comm_init)(void**, int, Id, int);

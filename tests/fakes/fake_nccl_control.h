@@ -10,6 +10,10 @@ void fake_nccl_fail(const char* call);
 /* What ncclCommGetAsyncError tells; 0: no error. */
 void fake_nccl_set_async(int error);
 void fake_nccl_set_version(int version);
+/* So many next looks at a communicator's state find a call in progress. */
+void fake_nccl_set_busy(int times);
+/* Communicators that were aborted. */
+int fake_nccl_aborts(void);
 /* Communicators that are not destroyed, and groups of calls that are not closed. */
 int fake_nccl_comms(void);
 int fake_nccl_open_groups(void);

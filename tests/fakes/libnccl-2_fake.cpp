@@ -16,7 +16,7 @@
 
 namespace {
 
-constexpr int kSystemError = 2, kInvalidUsage = 5;
+constexpr int kSystemError = 2, kInvalidUsage = 5, kInProgress = 7;
 
 struct UniqueId {
   char bytes[128];
@@ -44,7 +44,7 @@ struct State {
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<World>> worlds;
   std::string fails;
-  std::atomic<int> async{0}, version{22809}, comms{0}, groups{0}, ids{0};
+  std::atomic<int> async{0}, version{22809}, comms{0}, groups{0}, ids{0}, aborts{0}, busy{0};
 };
 State& state() {
   static auto* const instance = new State;  // outlives every static destructor of the tests
@@ -99,6 +99,8 @@ extern "C" {
 void fake_nccl_reset(void) {
   fake_nccl_fail(nullptr);
   state().async = 0;
+  state().busy = 0;
+  state().aborts = 0;
   state().version = 22809;
 }
 void fake_nccl_fail(const char* call) {
@@ -107,6 +109,8 @@ void fake_nccl_fail(const char* call) {
 }
 void fake_nccl_set_async(int error) { state().async = error; }
 void fake_nccl_set_version(int version) { state().version = version; }
+void fake_nccl_set_busy(int times) { state().busy = times; }
+int fake_nccl_aborts(void) { return state().aborts; }
 int fake_nccl_comms(void) { return state().comms; }
 int fake_nccl_open_groups(void) { return state().groups; }
 
@@ -148,6 +152,10 @@ int ncclCommDestroy(void* comm) {
   --state().comms;
   return 0;
 }
+int ncclCommAbort(void* comm) {
+  ++state().aborts;
+  return ncclCommDestroy(comm);
+}
 int ncclCommCount(void* comm, int* count) {
   *count = static_cast<Comm*>(comm)->size;
   return 0;
@@ -161,7 +169,7 @@ int ncclCommCuDevice(void*, int* device) {
   return 0;
 }
 int ncclCommGetAsyncError(void*, int* error) {
-  *error = state().async;
+  *error = state().busy > 0 && state().busy-- > 0 ? kInProgress : state().async.load();
   return 0;
 }
 const char* ncclGetErrorString(int result) { return result == kSystemError ? "unhandled system error" : "an error"; }

@@ -112,14 +112,15 @@ class Group:
         return made if return_lse else made[0]
 
     def _call(self, q, k, v, causal, split, lengths, scale, window_left, softcap, alibi_slopes, sinks, out, return_lse, layout, max_sms, stream):
-        args = _c.ContextFmhaArgs(causal=flag(causal, "causal"), split=one_of("split", split, _c.SPLITS), softcap=real(softcap, "softcap"),
-                                  max_sms=number(max_sms, "max_sms", -2**31, 2**31 - 1))
+        swapped = one_of("layout", layout, _LAYOUTS)
+        args = _c.ContextFmhaArgs(causal=flag(causal, "causal"), heads_first=not swapped, split=one_of("split", split, _c.SPLITS),
+                                  softcap=real(softcap, "softcap"), max_sms=number(max_sms, "max_sms", -2**31, 2**31 - 1))
         if window_left is not None:
             args.window_left, args.has_window = number(window_left, "window_left", -2**63, 2**63 - 1), 1
         counts = _counts(lengths)
         if counts is not None:
             args.lengths, args.lengths_count = (ctypes.c_int64 * len(counts))(*counts), len(counts)
-        call, swapped, return_lse = Call("context fmha", args, stream), one_of("layout", layout, _LAYOUTS), flag(return_lse, "return_lse")
+        call, return_lse = Call("context fmha", args, stream), flag(return_lse, "return_lse")
         q, k, v = call.tensor("q", q), call.tensor("k", k), call.tensor("v", v)
         slopes, sinks = call.tensor("alibi_slopes", alibi_slopes, True), call.tensor("sinks", sinks, True)
         out, lse_out = _two(out, _FMHA_PAIR) if return_lse else (out, None)
