@@ -287,7 +287,7 @@ def time_rows(ranks, rows, options):
     causal = not options.full
     alone = time_alone(ranks, f"S {rows}", options, lambda: ranks.tilejit.fmha(q, k, v, causal=causal, layout="bshd"))
     for split in ("zigzag", "contiguous", "striped"):
-        own = torch.tensor(rows_of(split, [rows // ranks.size] * ranks.size, ranks.rank), device="cuda")
+        own = torch.tensor(rows_of(split, [rows // ranks.size] * ranks.size, ranks.rank), device=ranks.device)
         parts = [ranks.part(each, own, False) for each in (q, k, v)]
         together = time_call(ranks, f"S {rows} {split}", options, "fmha", parts, causal=causal, split=split, layout="bshd")
         ranks.say(f"S {rows} {heads}/{kv_heads} {'causal' if causal else 'full'} {split} on {ranks.size}: one {alone:.3f} ms, "
