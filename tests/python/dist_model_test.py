@@ -236,6 +236,7 @@ class Split(unittest.TestCase):
                        LD_LIBRARY_PATH=os.path.dirname(os.environ["TJ_TEST_LIBRARY"]), **env)
             done = subprocess.run([sys.executable, "-B", SAMPLE, *words], capture_output=True, text=True, env=env)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertIn("2 ranks of model:", done.stdout)
             self.assertIn("check    ok", done.stdout)
         done = subprocess.run([sys.executable, "-B", SAMPLE, "--seq-len", "30"], capture_output=True, text=True, env=env)
         self.assertEqual(done.returncode, 1)
