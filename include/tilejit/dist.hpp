@@ -35,9 +35,9 @@ enum class Split : std::uint8_t { contiguous, zigzag, striped };
 /// o [B, H, S, Dv]; lse f32 [B, H, S]. k and v have no gaps in memory, which is [B, S, Hkv, D], with heads_first
 /// [B, Hkv, S, D]. All ranks pass equal values of everything but addresses and, with contiguous, S.
 ///
-/// Masks count rows of the whole sequence. A window is allowed with causal; sinks, ALiBi and windows with contiguous
-/// and zigzag alone. lengths has each rank's S where contiguous runs differ; empty: all have this rank's. Zigzag takes
-/// an even S.
+/// Masks count rows of the whole sequence. A window is allowed with causal; ALiBi too; sinks, ALiBi and windows with
+/// contiguous and zigzag alone. lengths has each rank's S where contiguous runs differ; empty: all have this rank's.
+/// Zigzag takes an even S.
 ///
 /// Each rank brings keys and values into workspace, from the first that its rows see to the last, and then attends.
 /// With contiguous and zigzag a row's output has the bits of a call of one GPU over the same keys in the same tile.

@@ -11,6 +11,7 @@
 
 #include "dist/group.hpp"
 #include "dist/lengths.hpp"
+#include "dist/made_up.hpp"
 #include "dist/split.hpp"
 #include "ops/op.hpp"
 #include "support/fail.hpp"
@@ -174,6 +175,8 @@ void check_masks(const ContextFmhaArgs& args) {
                "; allowed: -1, or a causal call whose split is contiguous or zigzag"));
   if (args.window.right >= 0 && !args.causal)
     refuse(Code::unsupported, cat("window.right is ", args.window.right, " without causal; allowed: -1"));
+  if (args.alibi_slopes && !args.causal)
+    refuse(Code::unsupported, "alibi_slopes without causal; allowed: a causal call, whose queries have places");
   if (striped && args.alibi_slopes)
     refuse(Code::unsupported, "alibi_slopes with split striped; allowed: contiguous, zigzag");
   if (striped && args.sinks) refuse(Code::unsupported, "sinks with split striped; allowed: contiguous, zigzag");
@@ -214,7 +217,9 @@ Call checked(const Member& member, const ContextFmhaArgs& args) {
     refuse(Code::invalid_argument,
            cat("q is on ", to_string(args.q.device), "; allowed: the group's device, ", to_string(member.device)));
   check_masks(args);
-  const FmhaArgs own = own_call(args);
+  FmhaArgs own = own_call(args);
+  place_nulls({&own.q, &own.k, &own.v, &own.o, own.lse ? &*own.lse : nullptr,
+               own.alibi_slopes ? &*own.alibi_slopes : nullptr, own.sinks ? &*own.sinks : nullptr});
   detail::op_of<FmhaArgs>().validate(&own, member.device.kind == DeviceKind::cpu);
   const int rank = member.transport.rank();
   Call call{args, {args.split, lengths_of(args, rank, member.transport.size()), args.causal, args.window.left},

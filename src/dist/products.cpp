@@ -10,6 +10,7 @@
 
 #include "dist/group.hpp"
 #include "dist/lengths.hpp"
+#include "dist/made_up.hpp"
 #include "ops/op.hpp"
 #include "ops/sum_parts/sum_parts.hpp"
 #include "support/fail.hpp"
@@ -47,7 +48,9 @@ void check_common(const char* op, const GemmArgs& product, const Member& member)
     if (*scale) refuse(op, cat(name, " is given; allowed: none"), Code::unsupported);
 }
 
-void validate(const GemmArgs& product, Device device) {
+void validate(GemmArgs product, Device device) {
+  place_nulls(
+      {&product.a, &product.b, &product.d, product.c ? &*product.c : nullptr, product.bias ? &*product.bias : nullptr});
   detail::op_of<GemmArgs>().validate(&product, device.kind == DeviceKind::cpu);
 }
 

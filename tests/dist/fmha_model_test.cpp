@@ -161,6 +161,10 @@ TEST_CASE("what is not served is refused by name, before anything is sent") {
     args.split = Split::striped;
     args.window.left = 4;
   });
+  refuses("alibi_slopes without causal", [&](auto& args) {
+    args.causal = false;
+    args.alibi_slopes = Tensor::contiguous(&slope, {DeviceKind::cpu, 0}, DType::f32, {2});
+  });
   refuses("alibi_slopes with split striped", [&](auto& args) {
     args.split = Split::striped;
     args.alibi_slopes = Tensor::contiguous(&slope, {DeviceKind::cpu, 0}, DType::f32, {2});

@@ -1,30 +1,38 @@
 #!/usr/bin/env python3
-"""Attention over a sequence that several GPUs hold, beside one GPU that has all of it: random cases, then times.
+"""Attention over a sequence that several GPUs hold, and products beside their collectives, each beside one GPU that has all of it: random cases,
+CUDA graphs, then times.
 
     NCCL_NVLS_ENABLE=0 python3 -m torch.distributed.run --nproc-per-node 2 tests/gpu/context_fmha.py --check 60 --times 8192,32768,131072
 
-Decides what is compared and how. A case draws split, types, heads, groups, head dim, rows, masks from the seed, the same on each rank. Each rank's rows
-are compared with those of one GPU's call; each case runs twice and must give equal bits; results hold NaN before. Times are medians of single calls
-that all ranks begin together, each rank's slowest: "share" is one GPU's time divided by P times the ranks' time; "exposed" is the time beyond one
-GPU's divided by P. Fewer GPUs than ranks, or no PyTorch: exit status 77; a wrong result is 1.
+Decides what is compared and how. A case of attention draws split, types, heads, groups, head dims, rows, masks from the seed, the same on each rank;
+one of a product draws sizes, types, rows of each rank, addends. Each rank's result is compared with that of one GPU's call; each case runs twice and
+must give equal bits; results hold NaN before. A call in a CUDA graph, whose inputs change between replays, must give the bits of the plain call.
+Times are medians of single calls that all ranks begin together, each rank's slowest: "share" is one GPU's time divided by P times the ranks' time;
+"exposed" is the time beyond one GPU's divided by P, and "loss" the same as a part of that. Timed products are split by N with gathered rows, by K with
+scattered sums. Fewer GPUs than ranks, or no PyTorch: exit status 77; a wrong result, or an error on any rank, is 1.
 """
 import argparse
+import copy
+import datetime
 import os
 import random
 import sys
 
 from python_calls import open_package, skip
 
-LIMITS = {"float16": 2e-3, "bfloat16": 1.6e-2}  # relative, of two results that are both rounded
+LIMITS = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 1e-4}  # relative, of two results that are both rounded
+MOST_WAIT = datetime.timedelta(minutes=3)  # for a rank that makes kernels while the others have none to make
 
 
 def options_of():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", help="libtilejit.so; the newest below build/ without it")
-    parser.add_argument("--check", type=int, default=40, help="random cases")
+    parser.add_argument("--check", type=int, default=40, help="random cases of attention, and half as many of products")
     parser.add_argument("--seed", type=int, default=0, help="0: a new one")
     parser.add_argument("--times", default="", help="rows of sequences that are timed, separated by commas")
     parser.add_argument("--heads", default="32/8", help="of timed calls")
+    parser.add_argument("--product", default="8192x8192x8192", help="M, N and K of timed products, of all ranks together; timed with --times")
+    parser.add_argument("--max-sms", type=int, default=0, help="of timed products; 0: all")
     parser.add_argument("--full", action="store_true", help="timed calls are not causal")
     parser.add_argument("--rounds", type=int, default=20)
     return parser.parse_args()
@@ -41,17 +49,46 @@ def rows_of(split, lengths, rank):
 
 
 class Ranks:
-    """What every rank of the run has."""
+    """The modules, the group and the place that a rank of the run has."""
 
     def __init__(self, torch, tilejit, dist):
-        self.torch, self.tilejit = torch, tilejit
+        self.torch, self.tilejit, self.dist, self.device = torch, tilejit, dist, "cuda"
         self.rank, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", self.rank)))
         torch.distributed.init_process_group("nccl")
+        self.host = torch.distributed.new_group(backend="gloo", timeout=MOST_WAIT)  # which needs no GPU: that may wait for a rank for ever
         self.group = dist.Group.of_torch()
 
+    def agree(self, text, work):
+        """What work() gives; where it fails on a rank, the run ends on all, with status 1."""
+        made = error = None
+        try:
+            made = work()
+        except Exception as found:
+            error = found
+            print(f"rank {self.rank}: {text}: {type(error).__name__}: {error}", flush=True)
+        if self.any(error is not None):
+            sys.stdout.flush()
+            os._exit(1)  # the end of the interpreter would wait for the GPU
+        return made
+
+    def any(self, failed):
+        """Has a rank failed? One that does not say in time has."""
+        number = self.torch.tensor([int(failed)])
+        try:
+            self.torch.distributed.all_reduce(number, self.torch.distributed.ReduceOp.MAX, group=self.host)
+        except RuntimeError as error:
+            print(f"rank {self.rank}: other ranks are gone or wait: {error}", flush=True)
+            return True
+        return bool(number.item())
+
+    def call(self, text, name, tensors, **options):
+        """A call of the group. Kernels are made first, which tells what is refused before anything is sent."""
+        self.agree(text, lambda: self.group.prepare(name, *tensors, **options))
+        return self.agree(text, lambda: getattr(self.group, name)(*tensors, **options))
+
     def most(self, value):
-        number = self.torch.tensor(float(value), dtype=self.torch.float64, device="cuda")
+        number = self.torch.tensor(float(value), dtype=self.torch.float64, device=self.device)
         self.torch.distributed.all_reduce(number, self.torch.distributed.ReduceOp.MAX)
         return number.item()
 
@@ -60,50 +97,149 @@ class Ranks:
             print(text, flush=True)
 
     def normal(self, seed, *shape, dtype):
-        generator = self.torch.Generator(device="cuda").manual_seed(seed)
-        return self.torch.randn(shape, generator=generator, device="cuda", dtype=self.torch.float32).to(dtype)
+        generator = self.torch.Generator(device=self.device).manual_seed(seed)
+        return self.torch.randn(shape, generator=generator, device=self.device, dtype=self.torch.float32).to(dtype)
+
+    def nan(self, shape, dtype):
+        return self.torch.full(shape, float("nan"), device=self.device, dtype=dtype)
 
     def part(self, whole, rows, by_head):
         own = whole[:, rows]
         return own.transpose(1, 2).contiguous() if by_head else own.contiguous()
 
 
-def check_case(ranks, seed):
+def distance(found, wanted):
+    """The norm of the difference, as a part of that of what is wanted."""
+    found, wanted = found.double(), wanted.double()
+    return float((found - wanted).norm() / wanted.norm().clamp_min(1e-30)) if found.numel() else 0.0
+
+
+def draw_lengths(draw, ranks, most):
+    """Rows of each rank, of some ranks none."""
+    lengths = [draw.choice((0, draw.randint(1, most), most)) for _ in range(ranks.size)]
+    return lengths if sum(lengths) else [most, *lengths[1:]]
+
+
+def draw_masks(draw, ranks, seed, split, causal, heads):
+    """(options of both calls, window on the left or None)"""
+    masks = {"softcap": 30.0} if draw.random() < 0.2 else {}
+    whole = split != "striped"  # which takes no mask that counts rows, and no sinks
+    window = draw.choice((0, 5, 300)) if causal and whole and draw.random() < 0.4 else None
+    if whole and causal and draw.random() < 0.25:
+        masks["alibi_slopes"] = ranks.normal(seed + 5, heads, dtype=ranks.torch.float32).abs() / 16
+    if whole and draw.random() < 0.25:
+        masks["sinks"] = ranks.normal(seed + 6, heads, dtype=ranks.torch.float32)
+    return masks, window
+
+
+def check_attention(ranks, seed):
     """(what it was, its error as a part of the limit)"""
     torch, draw = ranks.torch, random.Random(seed)
     split, causal, by_head = draw.choice(("contiguous", "zigzag", "striped")), draw.random() < 0.7, draw.random() < 0.3
     dtype, head_dim = draw.choice(("float16", "bfloat16")), draw.choice((64, 128, 128, 96, 256))
+    value_dim = draw.choice((64, 128, 96, 192, 256)) if draw.random() < 0.3 else head_dim
     kv_heads, batch = draw.choice((1, 2, 4)), draw.choice((1, 1, 2))
     heads = kv_heads * draw.choice((1, 2, 4))
     most = draw.choice((1, 63, 128, 700, 2048))
-    lengths = [2 * draw.randint(1, most)] * ranks.size
-    if split == "contiguous":
-        lengths = [draw.choice((0, draw.randint(1, most), most)) for _ in range(ranks.size)]
-    if not sum(lengths):
-        lengths[0] = most
-    masks = {"softcap": 30.0} if draw.random() < 0.2 else {}
-    window = draw.choice((0, 5, 300)) if causal and split != "striped" and draw.random() < 0.4 else None
-    text = (f"{split} {lengths} B {batch} H {heads}/{kv_heads} D {head_dim} {dtype} {'causal' if causal else 'full'} window {window} {masks} "
-            f"{'BHSD' if by_head else 'BSHD'}")
+    lengths = draw_lengths(draw, ranks, most) if split == "contiguous" else [2 * draw.randint(1, most)] * ranks.size
+    masks, window = draw_masks(draw, ranks, seed, split, causal, heads)
+    text = (f"{split} {lengths} B {batch} H {heads}/{kv_heads} D {head_dim} Dv {value_dim} {dtype} {'causal' if causal else 'full'} window {window} "
+            f"{' '.join(masks) or 'no masks'} {'BHSD' if by_head else 'BSHD'}")
     kind = getattr(torch, dtype)
-    q, k, v = (ranks.normal(seed + n, batch, sum(lengths), h, head_dim, dtype=kind) for n, h in enumerate((heads, kv_heads, kv_heads)))
-    options = {"causal": causal, **masks}
-    wanted, lse = ranks.tilejit.fmha(q, k, v, layout="bshd", window=(-1 if window is None else window, -1), return_lse=True, **options)
-    rows = torch.tensor(rows_of(split, lengths, ranks.rank), device="cuda", dtype=torch.int64)
+    shapes = (heads, head_dim), (kv_heads, head_dim), (kv_heads, value_dim)
+    q, k, v = (ranks.normal(seed + n, batch, sum(lengths), *shape, dtype=kind) for n, shape in enumerate(shapes))
+    options = {"causal": causal, "return_lse": True, **masks}
+    wanted, lse = ranks.agree(text, lambda: ranks.tilejit.fmha(q, k, v, layout="bshd", window=(-1 if window is None else window, -1), **options))
+    rows = torch.tensor(rows_of(split, lengths, ranks.rank), device=ranks.device, dtype=torch.int64)
     parts = [ranks.part(each, rows, by_head) for each in (q, k, v)]
     results = []
     for _ in range(2):
-        out = torch.full_like(parts[0], float("nan")), torch.full((batch, heads, len(rows)), float("nan"), device="cuda")
-        results.append(ranks.group.fmha(*parts, split=split, lengths=lengths, window_left=window, layout="bhsd" if by_head else "bshd", out=out,
-                                        return_lse=True, **options))
+        out = ranks.nan((*parts[0].shape[:3], value_dim), kind), ranks.nan((batch, heads, len(rows)), torch.float32)
+        results.append(ranks.call(text, "fmha", parts, split=split, lengths=lengths, window_left=window, layout="bhsd" if by_head else "bshd", out=out,
+                                  **options))
     o, own_lse = results[0]
     same = torch.equal(o, results[1][0]) and torch.equal(own_lse, results[1][1])
-    found = (o.transpose(1, 2) if by_head else o).double()
-    beside = wanted[:, rows].double()
-    error = float((found - beside).norm() / beside.norm().clamp_min(1e-30)) if found.numel() else 0.0
+    error = distance(o.transpose(1, 2) if by_head else o, wanted[:, rows])
     lse_error = float((own_lse - lse[:, :, rows]).abs().max()) if own_lse.numel() else 0.0
-    part = max(error / LIMITS[dtype], lse_error / 2e-3)
-    return text, part if same and part == part else float("inf")
+    return text, worst_of(same, error / LIMITS[dtype], lse_error / 2e-3)
+
+
+def worst_of(same, *parts):
+    """The largest; infinity where bits differ or one is NaN."""
+    return max(parts) if same and all(part == part for part in parts) else float("inf")
+
+
+def check_product(ranks, seed):
+    """(what it was, its error as a part of the limit)"""
+    torch, draw = ranks.torch, random.Random(seed)
+    name, dtype = draw.choice(("all_gather_gemm", "gemm_reduce_scatter")), draw.choice(("float16", "bfloat16"))
+    gathers, most = name == "all_gather_gemm", draw.choice((1, 63, 128, 700, 2048))
+    lengths = draw_lengths(draw, ranks, most)
+    if draw.random() < 0.3:
+        lengths = [most] * ranks.size
+    told = None if len(set(lengths)) == 1 and draw.random() < 0.7 else lengths  # None: all as this one's
+    n, result = draw.choice((8 * draw.randint(1, 200), draw.randint(1, 1600))), draw.choice((dtype, dtype, "float32"))
+    depths = [draw.choice((64, 8 * draw.randint(1, 100), draw.randint(1, 800))) for _ in range(ranks.size)]
+    depth = depths[0] if gathers else sum(depths)
+    options = {"activation": "relu"} if draw.random() < 0.4 else {}
+    kind, result_kind = getattr(torch, dtype), getattr(torch, result)
+    if draw.random() < 0.5:
+        options["bias"] = ranks.normal(seed + 3, n, dtype=result_kind)
+    text = (f"{name} {lengths}{'' if told else ', not told,'} N {n} K {depth if gathers else depths} {dtype} to {result} "
+            f"{' '.join(options) or 'plain'}")
+    # b of gathered rows is each rank's own, as parts of the columns are.
+    a = ranks.normal(seed, sum(lengths), depth, dtype=kind)
+    b = ranks.normal(seed + 1 + (4 + ranks.rank if gathers else 0), n, depth, dtype=kind)
+    own = slice(sum(lengths[:ranks.rank]), sum(lengths[:ranks.rank + 1]))
+    part = slice(sum(depths[:ranks.rank]), sum(depths[:ranks.rank + 1]))
+    tensors = (a[own].contiguous(), b) if gathers else (a[:, part].contiguous(), b[:, part].contiguous())
+    wanted = ranks.agree(text, lambda: ranks.tilejit.gemm(a, b, out=ranks.nan((sum(lengths), n), result_kind), **options))
+    wanted = wanted if gathers else wanted[own]
+    results = [ranks.call(text, name, tensors, lengths=told, out=ranks.nan(tuple(wanted.shape), result_kind), **options) for _ in range(2)]
+    return text, worst_of(torch.equal(*results), distance(results[0], wanted) / LIMITS[result])
+
+
+def check_graph(ranks, name, shapes, options):
+    """A call in a CUDA graph, whose kernels prepare() alone has loaded: (text, 0 where it has the bits of plain calls on changed inputs)."""
+    torch, text = ranks.torch, f"graph of {name} {options}"
+
+    def inputs(turn, kind):
+        return [ranks.normal(1000 * turn + 10 * ranks.rank + n, *shape, dtype=kind) for n, shape in enumerate(shapes)]
+
+    tensors = inputs(0, torch.float16)
+    like = ranks.call(text, name, inputs(0, torch.bfloat16), **options)  # other kernels: NCCL connects ranks outside of a capture
+    out = ranks.nan(tuple(like.shape), torch.float16)
+    ranks.agree(text, lambda: ranks.group.prepare(name, *tensors, out=out, **options))
+    graph = torch.cuda.CUDAGraph()
+
+    def capture():
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # NCCL's threads go on meanwhile
+            getattr(ranks.group, name)(*tensors, out=out, **options)
+
+    ranks.agree(text, capture)
+    good = bool(torch.isnan(out).all())  # a capture runs nothing
+    for turn in range(3):
+        for each, new in zip(tensors, inputs(turn, torch.float16)):
+            each.copy_(new)
+        out.fill_(float("nan"))
+        ranks.agree(text, graph.replay)
+        plain = ranks.call(text, name, tensors, **options)
+        good = torch.equal(out, plain) and good
+    torch.cuda.synchronize()
+    graph.reset()  # before its communicator goes
+    return text, 0.0 if good else float("inf")
+
+
+def check_graphs(ranks, _):
+    """(what was wrong, or all, infinity or 0); by a group of a runtime that has loaded no kernel yet"""
+    ranks = copy.copy(ranks)
+    ranks.group = ranks.agree("a second group", lambda: ranks.dist.Group.of_torch(runtime=ranks.tilejit.Runtime()))
+    attention = [(1, 512, heads, 128) for heads in (8, 2, 2)]
+    cases = [("fmha", attention, {"causal": True, "split": split, "layout": "bshd"}) for split in ("zigzag", "contiguous", "striped")]
+    cases += [("all_gather_gemm", [(256, 512), (384, 512)], {}), ("gemm_reduce_scatter", [(256 * ranks.size, 512), (384, 512)], {})]
+    found = [check_graph(ranks, *case) for case in cases]
+    wrong = [text for text, part in found if part > 1]
+    return "; ".join(wrong or ["graphs"]), float("inf") if wrong else 0.0
 
 
 def time_ms(torch, work, rounds):
@@ -120,17 +256,56 @@ def time_ms(torch, work, rounds):
     return sorted(times[3:])[rounds // 2]
 
 
+def time_call(ranks, text, options, name, tensors, **more):
+    """Milliseconds of the slowest rank, for a call of the group."""
+    ranks.call(text, name, tensors, **more)
+    return ranks.most(ranks.agree(text, lambda: time_ms(ranks.torch, lambda: getattr(ranks.group, name)(*tensors, **more), options.rounds)))
+
+
+def time_alone(ranks, text, options, work):
+    return ranks.most(ranks.agree(text, lambda: time_ms(ranks.torch, work, options.rounds)))
+
+
+def time_products(ranks, options):
+    m, n, k = map(int, options.product.split("x"))
+    text, torch = f"M {m} N {n} K {k}", ranks.torch
+    if m % ranks.size or n % ranks.size or k % ranks.size:
+        return ranks.say(f"--product is {options.product}: not timed; allowed: multiples of {ranks.size}, the ranks")
+    a, b = (ranks.normal(seed, rows, k, dtype=torch.float16) for seed, rows in ((1, m), (2, n)))
+    alone = time_alone(ranks, text, options, lambda: ranks.tilejit.gemm(a, b))
+    rows, columns, depth = (slice(ranks.rank * size // ranks.size, (ranks.rank + 1) * size // ranks.size) for size in (m, n, k))
+    for name, tensors in (("all_gather_gemm", (a[rows], b[columns])), ("gemm_reduce_scatter", (a[:, depth].contiguous(), b[:, depth].contiguous()))):
+        together = time_call(ranks, f"{name} {text}", options, name, tensors, max_sms=options.max_sms)
+        part = alone / ranks.size
+        ranks.say(f"{name} {text} f16 on {ranks.size}, max_sms {options.max_sms}: one {alone:.3f} ms, together {together:.3f} ms, "
+                  f"share {part / together:.3f}, exposed {together - part:.3f} ms, loss {100 * (together / part - 1):.1f}%")
+
+
 def time_rows(ranks, rows, options):
     torch, (heads, kv_heads) = ranks.torch, map(int, options.heads.split("/"))
     q, k, v = (ranks.normal(n, 1, rows, h, 128, dtype=torch.float16) for n, h in enumerate((heads, kv_heads, kv_heads)))
     causal = not options.full
-    alone = ranks.most(time_ms(torch, lambda: ranks.tilejit.fmha(q, k, v, causal=causal, layout="bshd"), options.rounds))
+    alone = time_alone(ranks, f"S {rows}", options, lambda: ranks.tilejit.fmha(q, k, v, causal=causal, layout="bshd"))
     for split in ("zigzag", "contiguous", "striped"):
-        own = torch.tensor(rows_of(split, [rows // ranks.size] * ranks.size, ranks.rank), device="cuda")
+        own = torch.tensor(rows_of(split, [rows // ranks.size] * ranks.size, ranks.rank), device=ranks.device)
         parts = [ranks.part(each, own, False) for each in (q, k, v)]
-        together = ranks.most(time_ms(torch, lambda: ranks.group.fmha(*parts, causal=causal, split=split, layout="bshd"), options.rounds))
+        together = time_call(ranks, f"S {rows} {split}", options, "fmha", parts, causal=causal, split=split, layout="bshd")
         ranks.say(f"S {rows} {heads}/{kv_heads} {'causal' if causal else 'full'} {split} on {ranks.size}: one {alone:.3f} ms, "
                   f"together {together:.3f} ms, share {alone / ranks.size / together:.3f}, exposed {together - alone / ranks.size:.3f} ms")
+
+
+def check_all(ranks, kind, check, count, seed):
+    """The number of wrong cases."""
+    wrong, worst = 0, 0.0
+    for n in range(count):
+        text, part = check(ranks, seed + 10 * n)
+        part = ranks.most(part)
+        worst = max(worst, part)
+        if part > 1:
+            wrong += 1
+            ranks.say(f"WRONG ({part:.2f} of the limit): {text}")
+    ranks.say(f"{kind}: {count} cases, {wrong} wrong, worst {worst:.2f} of the limit")
+    return wrong
 
 
 def main():
@@ -143,21 +318,21 @@ def main():
         skip("a GPU for each rank is needed, and torch.distributed.run, which starts the ranks")
     tilejit = open_package(options.library)
     from tilejit import dist
-    ranks = Ranks(torch, tilejit, dist)
+    try:
+        ranks = Ranks(torch, tilejit, dist)
+    except tilejit.Error as error:  # which all ranks have
+        sys.exit(f"context_fmha: {error}")
     seed = [options.seed or random.SystemRandom().randrange(1, 2**31)]
     torch.distributed.broadcast_object_list(seed, 0)
     ranks.say(f"seed {seed[0]}")
-    wrong, worst = 0, 0.0
-    for n in range(options.check):
-        text, part = check_case(ranks, seed[0] + 10 * n)
-        part = ranks.most(part)
-        worst = max(worst, part)
-        if part > 1:
-            wrong += 1
-            ranks.say(f"WRONG ({part:.2f} of the limit): {text}")
-    ranks.say(f"{options.check} cases, {wrong} wrong, worst {worst:.2f} of the limit")
-    for rows in filter(None, options.times.split(",")):
-        time_rows(ranks, int(rows), options)
+    wrong = 0
+    for kind, check, count in (("attention", check_attention, options.check), ("products", check_product, (options.check + 1) // 2),
+                               ("CUDA graphs", check_graphs, min(options.check, 1))):
+        wrong += check_all(ranks, kind, check, count, seed[0])
+    if options.times:
+        for rows in options.times.split(","):
+            time_rows(ranks, int(rows), options)
+        time_products(ranks, options)
     ranks.group.check()
     torch.distributed.destroy_process_group()
     return 1 if wrong else 0

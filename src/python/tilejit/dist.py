@@ -5,6 +5,7 @@ Decides how ranks of Python programs meet. What a call means is tilejit/dist.hpp
 from __future__ import annotations
 
 import ctypes
+import os
 
 from . import _c
 from ._calls import Call, one_of, runtime_of, shape_of
@@ -25,11 +26,32 @@ if TYPE_CHECKING:
 
 __all__ = ["Group", "unique_id"]
 
-_MOST_RANKS = 1024
+_MOST_RANKS, _MOST_ROWS = 1024, 2**30
+_MOST_REASONS = 4  # of ranks, in one message
+_NVLS = "NCCL_NVLS_ENABLE"
+_PREPARE = {"fmha": "tj_group_prepare", **{name: f"tj_group_prepare_{name}" for name in ("all_gather_gemm", "gemm_reduce_scatter")}}
 
 
-def _counts(lengths):
-    return None if lengths is None else numbers(lengths, "lengths", -2**63, 2**63 - 1)
+def _put_lengths(args, counts) -> None:
+    if counts is not None:
+        args.lengths, args.lengths_count = (ctypes.c_int64 * len(counts))(*counts), len(counts)
+
+
+def _gathered(process_group, size, get_ready):
+    """What get_ready() gives on each rank, in their order. Where it fails on one, all raise, so that none waits for it."""
+    from torch import distributed
+    made = reason = None
+    try:
+        made = get_ready()
+    except Exception as error:  # torch's own, too: a rank that does not come would keep the others waiting
+        reason = str(error).partition("\n")[0] or type(error).__name__
+    found = [(None, None)] * size
+    distributed.all_gather_object(found, (made, reason), group=process_group)
+    reasons = [f"rank {rank}: {told}" for rank, (_, told) in enumerate(found) if told is not None]
+    if reasons:
+        more = f"; and {len(reasons) - _MOST_REASONS} more" if len(reasons) > _MOST_REASONS else ""
+        raise Error(f"the group cannot be joined; {'; '.join(reasons[:_MOST_REASONS])}{more}", "launch", "unsupported")
+    return [each for each, _ in found]
 
 
 def unique_id() -> bytes:
@@ -61,14 +83,25 @@ class Group:
     @classmethod
     def of_torch(cls, process_group: Any = None, device: Optional[DeviceLike] = None, *, runtime: Optional[Runtime] = None) -> Group:
         """A group of the ranks of a torch process group, by default of all. It has a communicator of its own; the process group only brings
-        the id. device: by default torch's current GPU."""
+        the id. device: by default torch's current GPU. Every rank calls it. Where one of them cannot join, such as one without NCCL_NVLS_ENABLE=0,
+        all raise tilejit.Error, which names the rank."""
         import torch
         from torch import distributed
         rank, size = distributed.get_rank(process_group), distributed.get_world_size(process_group)
-        given = [unique_id() if rank == 0 else None]
-        first = 0 if process_group is None else distributed.get_global_rank(process_group, 0)
-        distributed.broadcast_object_list(given, first, group=process_group)
-        return cls(given[0], rank, size, f"cuda:{torch.cuda.current_device()}" if device is None else device, runtime=runtime)
+        if rank < 0:
+            raise Error(f"process_group is {shown(process_group)}, which does not have this rank; allowed: one that does, or None for all ranks")
+        places = []
+
+        def get_ready():
+            places.append(Device.of(f"cuda:{torch.cuda.current_device()}" if device is None else device))
+            runtime_of(runtime).handle()
+            found = os.environ.get(_NVLS)
+            if found != "0":
+                raise Error(f"{_NVLS} is {'not set' if found is None else shown(found)}; allowed: 0, set before the first communicator")
+            return unique_id() if rank == 0 else None
+
+        id = _gathered(process_group, size, get_ready)[0]
+        return cls(id, rank, size, places[0], runtime=runtime)
 
     @classmethod
     def on_model(cls, size: int, *, runtime: Optional[Runtime] = None) -> List[Group]:
@@ -105,22 +138,30 @@ class Group:
         and 2 P - 1 - r; "striped", rows r, r + P, ... lengths: S of each rank, where contiguous runs differ. window_left: keys that a query
         sees before its place, with causal. Other arguments are tilejit.fmha's. Returns o, or (o, lse). Raises tilejit.Error.
         """
-        call, args, results, return_lse = self._call(q, k, v, causal, split, lengths, scale, window_left, softcap, alibi_slopes, sinks, out,
-                                                     return_lse, layout, max_sms, stream)
+        call, args = self._fmha(q, k, v, causal=causal, split=split, lengths=lengths, scale=scale, window_left=window_left, softcap=softcap,
+                                alibi_slopes=alibi_slopes, sinks=sinks, out=out, return_lse=return_lse, layout=layout, max_sms=max_sms, stream=stream)
         check(library().tj_group_fmha(self._handle.value, ctypes.byref(args), call.stream() or None))
-        made = tuple(finish(result) for finish, result in zip(call.finish, results))
-        return made if return_lse else made[0]
+        made = tuple(finish(result) for finish, result in zip(call.finish, call.results))
+        return made if len(made) > 1 else made[0]
 
-    def _call(self, q, k, v, causal, split, lengths, scale, window_left, softcap, alibi_slopes, sinks, out, return_lse, layout, max_sms, stream):
+    def _counts(self, lengths):
+        """Rows of each rank, or None: checked before results are allocated by them."""
+        if lengths is None:
+            return None
+        counts = numbers(lengths, "lengths", 0, _MOST_ROWS)
+        if len(counts) != self.size:
+            raise Error(f"lengths has {len(counts)} numbers; allowed: one a rank, {self.size}, or None")
+        return counts
+
+    def _fmha(self, q, k, v, *, causal=False, split="zigzag", lengths=None, scale=None, window_left=None, softcap=0.0, alibi_slopes=None, sinks=None,
+              out=None, return_lse=False, layout="bhsd", max_sms=0, stream=None, asks=False):
         swapped = one_of("layout", layout, _LAYOUTS)
         args = _c.ContextFmhaArgs(causal=flag(causal, "causal"), heads_first=not swapped, split=one_of("split", split, _c.SPLITS),
                                   softcap=real(softcap, "softcap"), max_sms=number(max_sms, "max_sms", -2**31, 2**31 - 1))
         if window_left is not None:
             args.window_left, args.has_window = number(window_left, "window_left", -2**63, 2**63 - 1), 1
-        counts = _counts(lengths)
-        if counts is not None:
-            args.lengths, args.lengths_count = (ctypes.c_int64 * len(counts))(*counts), len(counts)
-        call, return_lse = Call("context fmha", args, stream), flag(return_lse, "return_lse")
+        _put_lengths(args, self._counts(lengths))
+        call, return_lse = Call("context fmha", args, stream, asks), flag(return_lse, "return_lse")
         q, k, v = call.tensor("q", q), call.tensor("k", k), call.tensor("v", v)
         slopes, sinks = call.tensor("alibi_slopes", alibi_slopes, True), call.tensor("sinks", sinks, True)
         out, lse_out = _two(out, _FMHA_PAIR) if return_lse else (out, None)
@@ -131,7 +172,7 @@ class Group:
         lse = call.result("lse", lse_out, q, q.shape[:3], "f32") if return_lse else None
         call.put(q=q, k=k, v=v, o=o, lse=lse, alibi_slopes=slopes, sinks=sinks)
         call.scale(scale)
-        return call, args, call.results, return_lse
+        return call, args
 
     def all_gather_gemm(self, a: Tensor, b: Tensor, *, lengths: Optional[Sequence[int]] = None, c: Optional[SupportsDLPack] = None,
                         bias: Optional[SupportsDLPack] = None, alpha: float = 1, beta: float = 0, activation: Optional[str] = None, out: Any = None,
@@ -140,10 +181,8 @@ class Group:
         ranks, N], while rows of other ranks travel beside the products. c is as d. lengths: M of each rank, where they differ. Other arguments are
         tilejit.gemm's. Raises tilejit.Error.
         """
-        counts = _counts(lengths)
-        rows = sum(counts) if counts is not None else self.size * shape_of(view("a", a), 2)[0]
-        return self._product("tj_group_all_gather_gemm", counts, rows, a, b, c=c, bias=bias, alpha=alpha, beta=beta, activation=activation, out=out,
-                             dtype=dtype, max_sms=max_sms, stream=stream)
+        return self._run_product("all_gather_gemm", a, b, lengths=lengths, c=c, bias=bias, alpha=alpha, beta=beta, activation=activation, out=out,
+                                 dtype=dtype, max_sms=max_sms, stream=stream)
 
     def gemm_reduce_scatter(self, a: Tensor, b: Tensor, *, lengths: Optional[Sequence[int]] = None, c: Optional[SupportsDLPack] = None,
                             bias: Optional[SupportsDLPack] = None, alpha: float = 1, beta: float = 0, activation: Optional[str] = None, out: Any = None,
@@ -152,20 +191,41 @@ class Group:
         over all ranks, d [M of this rank, N], added in f32 in the ranks' order. c is as d. lengths: rows of d of each rank, where they differ.
         Other arguments are tilejit.gemm's. Raises tilejit.Error.
         """
-        counts = _counts(lengths)
-        if counts is not None and len(counts) != self.size:
-            raise Error(f"lengths has {len(counts)} numbers; allowed: one a rank, {self.size}, or None")
-        rows = counts[self.rank] if counts is not None else shape_of(view("a", a), 2)[0] // self.size
-        return self._product("tj_group_gemm_reduce_scatter", counts, rows, a, b, c=c, bias=bias, alpha=alpha, beta=beta, activation=activation,
-                             out=out, dtype=dtype, max_sms=max_sms, stream=stream)
+        return self._run_product("gemm_reduce_scatter", a, b, lengths=lengths, c=c, bias=bias, alpha=alpha, beta=beta, activation=activation,
+                                 out=out, dtype=dtype, max_sms=max_sms, stream=stream)
 
-    def _product(self, name, counts, rows, a, b, **options):
-        call = _gemm(a, b, rows=rows, **options)
-        args = _c.SplitGemmArgs(product=ctypes.pointer(call.args))
-        if counts is not None:
-            args.lengths, args.lengths_count = (ctypes.c_int64 * len(counts))(*counts), len(counts)
-        check(getattr(library(), name)(self._handle.value, ctypes.byref(args), call.stream() or None))
+    def _run_product(self, name, a, b, **options):
+        call, args = self._product(name, a, b, **options)
+        check(getattr(library(), f"tj_group_{name}")(self._handle.value, ctypes.byref(args), call.stream() or None))
         return call.finish[0](call.results[0])
+
+    def _product(self, name, a, b, *, lengths=None, c=None, bias=None, alpha=1, beta=0, activation=None, out=None, dtype=None, max_sms=0, stream=None,
+                 asks=False):
+        counts, gathers = self._counts(lengths), name == "all_gather_gemm"
+        if counts is not None:
+            rows = sum(counts) if gathers else counts[self.rank]
+        else:
+            own = shape_of(view("a", a), 2)[0]
+            rows = own * self.size if gathers else own // self.size
+        call = _gemm(a, b, c=c, bias=bias, alpha=alpha, beta=beta, activation=activation, out=out, dtype=dtype, max_sms=max_sms, stream=stream,
+                     asks=asks, rows=rows)
+        args = _c.SplitGemmArgs(product=ctypes.pointer(call.args))
+        _put_lengths(args, counts)
+        return call, args
+
+    def prepare(self, call: str, *tensors: Tensor, **options: Any) -> None:
+        """Gets this rank's kernels of a call ready, without sending anything or waiting for other ranks. A graph's capture needs it before.
+
+        call: "fmha", "all_gather_gemm" or "gemm_reduce_scatter". tensors and options are that call's; a tilejit.Spec may stand for a tensor.
+        Results are neither allocated nor written. Raises tilejit.Error.
+
+        >>> import tilejit.dist
+        >>> q = tilejit.Spec((1, 2, 8, 64), "f16", "cpu")  # rows of each rank
+        >>> for member in tilejit.dist.Group.on_model(2): member.prepare("fmha", q, q, q, causal=True)
+        """
+        prepare = getattr(library(), one_of("call", call, _PREPARE))
+        made, args = self._fmha(*tensors, asks=True, **options) if call == "fmha" else self._product(call, *tensors, asks=True, **options)
+        check(prepare(self._handle.value, ctypes.byref(args)))
 
     def check(self) -> None:
         """Raises tilejit.Error when NCCL has met an error since, such as a rank that is gone. Never waits."""
