@@ -37,9 +37,10 @@ struct KeyRows {
 KeyRows rows_of(const char* name, const Tensor& t, bool heads_first) {
   const std::int64_t heads = t.shape[1], rows = t.shape[2], d = t.shape[3], bytes = size_of(t.dtype);
   const std::int64_t of_head = heads_first ? rows * d : d, of_row = heads_first ? d : heads * d;
-  // A stride counts where its dimension has more than one element.
-  const bool dense = (heads <= 1 || t.strides[1] == of_head) && (rows <= 1 || t.strides[2] == of_row) &&
-                     t.strides[3] == 1 && (!heads_first || t.shape[0] <= 1 || t.strides[0] == heads * rows * d);
+  // A stride counts where its dimension has more than one element, and none where there is no row.
+  const bool dense =
+      rows == 0 || ((heads <= 1 || t.strides[1] == of_head) && (rows <= 1 || t.strides[2] == of_row) &&
+                    t.strides[3] == 1 && (!heads_first || t.shape[0] <= 1 || t.strides[0] == heads * rows * d));
   if (!dense)
     refuse(Code::unsupported, cat(name, ".strides are [", t.strides[0], ", ", t.strides[1], ", ", t.strides[2], ", ",
                                   t.strides[3], "]; allowed with heads_first ",
