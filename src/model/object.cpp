@@ -46,7 +46,8 @@ std::shared_ptr<support::DynamicLibrary> open_in_memory(std::string_view bytes, 
     problem = cat("memfd_create: ", support::errno_text(error));
     return nullptr;
   }
-  const auto name = [&] { return cat("/proc/self/fd/", memory.get()); };
+  // The calling thread's: /proc/self has no descriptors any more where main() has ended by pthread_exit().
+  const auto name = [&] { return cat("/proc/thread-self/fd/", memory.get()); };
   while (name_is_taken(name())) {
     support::FileDescriptor next(::fcntl(memory.get(), F_DUPFD_CLOEXEC, memory.get() + 1));
     if (!next) {

@@ -75,12 +75,31 @@ void default_signals() {
   ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, nullptr, kMaskBytes);
 }
 
+// A stop of the caller's group may have come before the child left it. The child would stop when it unblocks signals,
+// and no SIGCONT to that group would reach it. To ignore a signal drops one that is pending.
+void forget_stops() {
+  constexpr std::size_t kMaskBytes = 8;
+  for (const int signal : {SIGTSTP, SIGTTIN, SIGTTOU}) {
+    std::array<unsigned long, 8> before{}, ignored{};
+    ignored[0] = 1;  // SIG_IGN
+    if (::syscall(SYS_rt_sigaction, signal, ignored.data(), before.data(), kMaskBytes) == 0)
+      ::syscall(SYS_rt_sigaction, signal, before.data(), nullptr, kMaskBytes);
+  }
+}
+
 bool prepare(const ProgramStart& start) {
   if (start.parent != 0) {
     ::syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    if (::syscall(SYS_getppid) != start.parent) return false;  // gone before that
+    const long parent = ::syscall(SYS_getppid);  // 0: of another namespace of processes, as unshare() makes one
+    if (parent != 0 && parent != start.parent) {
+      errno = ECHILD;  // gone before that
+      return false;
+    }
   }
-  if (start.group != kCallersGroup && ::syscall(SYS_setpgid, 0, start.group) != 0) return false;
+  if (start.group != kCallersGroup) {
+    if (::syscall(SYS_setpgid, 0, start.group) != 0) return false;
+    forget_stops();
+  }
   const long input = start.input >= 0 ? start.input : ::syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDONLY, 0);
   if (input < 0 || (input != STDIN_FILENO && ::syscall(SYS_dup3, input, STDIN_FILENO, 0) < 0)) return false;
   if (start.input < 0 && input > STDERR_FILENO) ::syscall(SYS_close, input);

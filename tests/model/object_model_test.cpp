@@ -4,11 +4,14 @@
 
 #include <doctest/doctest.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "model/model_unit.hpp"
@@ -58,6 +61,29 @@ TEST_CASE("a unit's folder on the disk is gone behind a load, and of a killed pr
   CHECK(left == std::vector<std::string>{".owner", "unit.so"});
   CHECK(load_from_disk(good) == 0);
   CHECK(names_in(base.path()).empty());
+}
+
+TEST_CASE("a unit is loaded from memory where the main thread has ended before the process") {
+  const std::string good = tj::testing::compile_model_unit(kUnit);
+  const tj::testing::Variable place("TMPDIR", "/nowhere");
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    std::thread([&] {
+      ::usleep(50000);
+      int status = 1;
+      try {
+        tj::model::open_model()->load(0, good, "one", 0);
+        status = 0;
+      } catch (const tj::Error&) {
+      }
+      ::_exit(status);
+    }).detach();
+    ::syscall(SYS_exit, 0);  // of this thread alone
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
 }
 
 }  // namespace

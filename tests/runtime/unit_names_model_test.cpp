@@ -30,7 +30,7 @@ unsigned two(tj::Runtime& runtime, tj::DType type, std::uint16_t one) {
 
 int keep_unit(dl_phdr_info* library, std::size_t, void* count) {
   const std::string name = library->dlpi_name;
-  if (name.starts_with("/proc/self/fd/") && ::dlopen(name.c_str(), RTLD_NOW | RTLD_NOLOAD) != nullptr)
+  if (name.starts_with("/proc/thread-self/fd/") && ::dlopen(name.c_str(), RTLD_NOW | RTLD_NOLOAD) != nullptr)
     ++*static_cast<int*>(count);
   return 0;
 }
