@@ -62,12 +62,12 @@ void check_sizes(const ChunkOKernel& kernel, const Sizes& sizes) {
 }
 
 double flops_of(const Sizes& sizes) {
-  constexpr double kChunk = kChunkTokens, kWidth = chunk_o::kWidth;
+  constexpr double kTokens = kChunkTokens, kColumns = chunk_o::kWidth;
   double chunks = 0;
   for (const std::int64_t length : lengths_of(sizes))
     chunks += static_cast<double>((length + kChunkTokens - 1) / kChunkTokens);
   const auto heads = static_cast<double>(sizes.at("heads")), v_heads = static_cast<double>(sizes.at("v-heads"));
-  return 2 * chunks * kChunk * kWidth * (heads * kChunk + v_heads * (kWidth + kChunk));
+  return 2 * chunks * kTokens * kColumns * (heads * kTokens + v_heads * (kColumns + kTokens));
 }
 
 Problem make_problem(const ChunkOKernel& kernel, const Sizes& sizes) {
