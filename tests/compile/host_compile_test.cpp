@@ -1,6 +1,8 @@
 // Protects the host compiler backend: which compiler is taken, what it is given, what its refusal becomes, and that
 // nothing stays behind.
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -162,5 +164,24 @@ TEST_CASE("a compiler finds its linker where the caller has no PATH") {
   const tj::support::PrivateDirectory directory;
   CHECK(contains(tj::compile::run_process({"/usr/bin/env"}, directory).output, "PATH=/usr/local/bin:/usr/bin:/bin\n"));
 }
+
+#ifndef TJ_SANITIZED  // the sanitizer looks at memory through a pipe, and here is no descriptor for one
+TEST_CASE("a program that no descriptor is left for is refused with the limit of open files") {
+  const tj::testing::Scratch scratch;
+  CHECK(tj::testing::wait_for(tj::testing::start_child([&] {
+          ::setenv("TMPDIR", scratch.path().c_str(), 1);
+          const tj::support::PrivateDirectory directory;
+          const int next = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+          rlimit limit{};
+          ::getrlimit(RLIMIT_NOFILE, &limit);
+          const rlimit before = limit;
+          limit.rlim_cur = static_cast<rlim_t>(next);
+          ::setrlimit(RLIMIT_NOFILE, &limit);
+          const Error unmade = outcome_of([&] { tj::compile::run_process({"/bin/true"}, directory); });
+          ::setrlimit(RLIMIT_NOFILE, &before);
+          return contains(unmade.message, "ulimit -n") && !contains(unmade.message, "executed") ? 0 : 1;
+        })) == 0);
+}
+#endif
 
 }  // namespace
