@@ -90,9 +90,22 @@ TJ_DEVICE int fast_begin(const Reader<C>& reader, const Tile& tile) {
   return tile.row + C::kBlockM <= reader.params.m && tile.column + C::kBlockN <= reader.params.n ? 1 : tile.trip_count;
 }
 
+/// An element in memory: its size alone counts. Places in elements leave the compiler more scalar registers than those
+/// in bytes.
+template <int Bytes>
+struct Stored {
+  using Type = unsigned short;
+};
+template <>
+struct Stored<1> {
+  using Type = unsigned char;
+};
+template <class C>
+using Unit = typename Stored<kBytes<C>>::Type;
+
 /// 16 bytes of a row of which `there` elements are the operand's, zeros after them; none where that is not positive.
 template <class C>
-TJ_DEVICE void read_piece(const unsigned char* piece, int there, u32 (&words)[4]) {
+TJ_DEVICE void read_piece(const Unit<C>* piece, int there, u32 (&words)[4]) {
   constexpr int kBits = 8 * kBytes<C>;
 #pragma unroll
   for (u32& word : words) word = 0;
@@ -105,7 +118,7 @@ TJ_DEVICE void read_piece(const unsigned char* piece, int there, u32 (&words)[4]
     if constexpr (kBytes<C> == 1)
       words[0] = words[0] << kBits | dev::load_global_u8(piece + e);
     else
-      words[0] = words[0] << kBits | dev::load_global_u16(piece + 2 * e);
+      words[0] = words[0] << kBits | dev::load_global_u16(piece + e);
   }
 }
 
@@ -130,12 +143,12 @@ TJ_DEVICE void read_operand(const Operand& operand, int batch, int mn, const Dep
   const S share;
   const int down = MnMajor ? k.begin : mn, across = MnMajor ? mn : k.begin,
             end = MnMajor ? depth_end<C>(operand.down, k) : operand.down;
-  const unsigned char* const block = static_cast<const unsigned char*>(operand.data) +
-                                     (batch * operand.stride_batch + down * operand.stride_down + across) * kBytes<C>;
-  const long long mine = (share.down * operand.stride_down + share.piece * kPiece<C>)*kBytes<C>;
+  const Unit<C>* const block =
+      static_cast<const Unit<C>*>(operand.data) + batch * operand.stride_batch + down * operand.stride_down + across;
+  const long long mine = share.down * operand.stride_down + share.piece * kPiece<C>;
 #pragma unroll
   for (int n = 0; n < S::kCount; ++n) {
-    const unsigned char* const piece = block + n * S::kApart * operand.stride_down * kBytes<C> + mine;
+    const Unit<C>* const piece = block + n * S::kApart * operand.stride_down + mine;
     if constexpr (Variant::kFast)
       dev::load_global(piece, words[n]);
     else

@@ -20,30 +20,36 @@ struct Fetcher {
       : operands(params.operands), thread(dev::warp_index() % C::kFetchingWarps * 32 + dev::lane_index()) {}
 };
 
-/// A block of `Across` elements of each of `Down` rows: parts of RowBytes one after the other. A thread brings 16 bytes
-/// of a row, then the same of rows further down; neighbours bring a row together. end: behind the last row that counts.
-template <int ElementBytes, int RowBytes, int Across, int Down, int Threads>
+/// A block of `Across` elements of each of `Down` rows: parts of RowBytes one after the other.
+template <int ElementBytes, int RowBytes, int Across, int Down>
+struct Block {
+  static constexpr int kElementBytes = ElementBytes, kRowBytes = RowBytes, kAcross = Across, kDown = Down;
+};
+/// A thread brings 16 bytes of a row, then the same of rows further down; neighbours bring a row together. end: behind
+/// the last row that counts.
+template <class B, int Threads>
 TJ_DEVICE void fetch_block(const Operand& operand, int batch, int down, int end, int across, u32 slot, u32 thread) {
-  constexpr int kPieces = RowBytes / 16, kColumns = RowBytes / ElementBytes, kPiece = 16 / ElementBytes,
-                kAtOnce = Threads / kPieces, kRounds = (Down + kAtOnce - 1) / kAtOnce;
-  static_assert(Across % kColumns == 0 && Threads % kPieces == 0 && kAtOnce % 8 == 0,
+  constexpr int kBytes = B::kElementBytes, kRow = B::kRowBytes, kAcross = B::kAcross, kDown = B::kDown;
+  constexpr int kPieces = kRow / 16, kColumns = kRow / kBytes, kPiece = 16 / kBytes, kAtOnce = Threads / kPieces,
+                kRounds = (kDown + kAtOnce - 1) / kAtOnce;
+  static_assert(kAcross % kColumns == 0 && Threads % kPieces == 0 && kAtOnce % 8 == 0,
                 "a thread keeps its place in the swizzle");
   const int row = static_cast<int>(thread) / kPieces, piece = static_cast<int>(thread) % kPieces;
-  const u32 place = dev::piece_address<RowBytes>(slot, static_cast<u32>(row), static_cast<u32>(piece));
+  const u32 place = dev::piece_address<kRow>(slot, static_cast<u32>(row), static_cast<u32>(piece));
   const int left = end - down - row;  // rows from this thread's first on
-  const long long step = kAtOnce * operand.stride_down * ElementBytes;
+  const long long step = kAtOnce * operand.stride_down * kBytes;
 #pragma unroll
-  for (int part = 0; part < Across / kColumns; ++part) {
+  for (int part = 0; part < kAcross / kColumns; ++part) {
     const int column = across + part * kColumns + piece * kPiece;
-    const u32 present = static_cast<u32>(max(0, min(kPiece, operand.across - column)) * ElementBytes);
+    const u32 present = static_cast<u32>(max(0, min(kPiece, operand.across - column)) * kBytes);
     // An address where nothing is present is outside the operand, and is not read.
     const auto* from = static_cast<const unsigned char*>(operand.data) +
-                       (batch * operand.stride_batch + (down + row) * operand.stride_down + column) * ElementBytes;
+                       (batch * operand.stride_batch + (down + row) * operand.stride_down + column) * kBytes;
 #pragma unroll 8  // more would take the registers of those who multiply
     for (int round = 0; round < kRounds; ++round) {
       const int further = round * kAtOnce;
-      if (Down % kAtOnce != 0 && row + further >= Down) break;
-      dev::copy_async<16>(place + static_cast<u32>((part * Down + further) * RowBytes), from,
+      if (kDown % kAtOnce != 0 && row + further >= kDown) break;
+      dev::copy_async<16>(place + static_cast<u32>((part * kDown + further) * kRow), from,
                           further < left ? present : 0);
       from += step;
     }
@@ -54,10 +60,10 @@ template <class C, bool MnMajor, int Rows>
 TJ_DEVICE void fetch_operand(const Fetcher<C>& fetcher, const Operand& operand, int batch, int row, Depth k, u32 slot) {
   constexpr int kBytes = dev::kElementBytes<typename C::Element>;
   if constexpr (MnMajor)
-    fetch_block<kBytes, kRowBytes<C, true>, Rows, C::kBlockK, 32 * C::kFetchingWarps>(
+    fetch_block<Block<kBytes, kRowBytes<C, true>, Rows, C::kBlockK>, 32 * C::kFetchingWarps>(
         operand, batch, k.begin, depth_end<C>(operand.down, k), row, slot, fetcher.thread);
   else
-    fetch_block<kBytes, kRowBytes<C, false>, C::kBlockK, Rows, 32 * C::kFetchingWarps>(
+    fetch_block<Block<kBytes, kRowBytes<C, false>, C::kBlockK, Rows>, 32 * C::kFetchingWarps>(
         operand, batch, row, operand.down, k.begin, slot, fetcher.thread);
 }
 /// Both, one behind the other in the slot.

@@ -145,13 +145,17 @@ TJ_DEVICE void load_right(const RightBlocks<C>& b, int block, int k, u32 (&words
     dev::load_matrices(b.at(block, k), words);
 }
 
-/// sums += a b^T for steps `First` to `Last` - 1 of 32 bytes of K, and `Across` sixteens of columns from the `From`-th
-/// on. While sixteen columns are multiplied, the next sixteen are loaded. Rows of the next step take the place of those
-/// before as soon as these have met the last columns. Another call may multiply that step. So little is under way at
-/// once that a thread has room for its sums.
-template <int First, int Last, int From, int Across, class C>
-TJ_DEVICE void multiply(Consumer<C>& consumer, float (&sums)[kWarpRows<C>][2 * Across][4], u32 slot) {
-  constexpr int kRows = Consumer<C>::kRowBlocks;
+/// Steps `First` to `Last` - 1 of 32 bytes of K, and `Across` sixteens of columns from the `From`-th on.
+template <int First, int Last, int From, int Across>
+struct Span {
+  static constexpr int kFirst = First, kLast = Last, kFrom = From, kAcross = Across;
+};
+/// sums += a b^T for a span. While sixteen columns are multiplied, the next sixteen are loaded. Rows of the next step
+/// take the place of those before as soon as these have met the last columns. Another call may multiply that step. So
+/// little is under way at once that a thread has room for its sums.
+template <class S, class C>
+TJ_DEVICE void multiply(Consumer<C>& consumer, float (&sums)[kWarpRows<C>][2 * S::kAcross][4], u32 slot) {
+  constexpr int kFrom = S::kFrom, kAcross = S::kAcross, kRows = Consumer<C>::kRowBlocks;
   const LeftBlocks<C> a(slot, consumer.row(0), C::kLeftMn ? dev::across_row() : dev::down_row(),
                         C::kLeftMn ? dev::across_piece() : dev::down_piece());
   const RightBlocks<C> b(slot + kLeftBytes<C>, consumer.column(), C::kRightMn ? dev::down_row() : dev::across_row(),
@@ -159,20 +163,20 @@ TJ_DEVICE void multiply(Consumer<C>& consumer, float (&sums)[kWarpRows<C>][2 * A
   const typename C::Element tag{};
   u32(&left)[kRows][4] = consumer.left;
   u32(&right)[2][4] = consumer.right;
-  if constexpr (First == 0) {
-    load_right<C>(b, From, 0, right[0]);
+  if constexpr (S::kFirst == 0) {
+    load_right<C>(b, kFrom, 0, right[0]);
 #pragma unroll
     for (int r = 0; r < kRows; ++r) load_left<C>(a, r, 0, left[r]);
   }
 #pragma unroll
-  for (int at = First * Across; at < Last * Across; ++at) {
-    const int step = at / Across, j = at % Across, next = at + 1;
-    if (next < kSteps<C> * Across) load_right<C>(b, From + next % Across, next / Across * kMatrix, right[next % 2]);
+  for (int at = S::kFirst * kAcross; at < S::kLast * kAcross; ++at) {
+    const int step = at / kAcross, j = at % kAcross, next = at + 1;
+    if (next < kSteps<C> * kAcross) load_right<C>(b, kFrom + next % kAcross, next / kAcross * kMatrix, right[next % 2]);
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       multiply_words(tag, sums[r][2 * j], left[r], right[at % 2][0], right[at % 2][1]);
       multiply_words(tag, sums[r][2 * j + 1], left[r], right[at % 2][2], right[at % 2][3]);
-      if (j + 1 == Across && step + 1 < kSteps<C>) load_left<C>(a, r, (step + 1) * kMatrix, left[r]);
+      if (j + 1 == kAcross && step + 1 < kSteps<C>) load_left<C>(a, r, (step + 1) * kMatrix, left[r]);
     }
   }
 }
@@ -183,12 +187,12 @@ inline constexpr int kAcross = kWarpColumns<C> / kMatrix;
 /// An iteration in two nodes, so that the schedule can place what else the warps issue in its middle.
 template <class C>
 TJ_DEVICE void mma_first(Consumer<C>& consumer, const Tile&, int, u32 slot) {
-  multiply<0, kSteps<C> / 2, 0, kAcross<C>>(consumer, consumer.sums, slot);
+  multiply<Span<0, kSteps<C> / 2, 0, kAcross<C>>>(consumer, consumer.sums, slot);
 }
 /// Follows mma_first of the same iteration, which has loaded what it begins with.
 template <class C>
 TJ_DEVICE void mma_second(Consumer<C>& consumer, const Tile&, int, u32 slot) {
-  multiply<kSteps<C> / 2, kSteps<C>, 0, kAcross<C>>(consumer, consumer.sums, slot);
+  multiply<Span<kSteps<C> / 2, kSteps<C>, 0, kAcross<C>>>(consumer, consumer.sums, slot);
 }
 
 }  // namespace tj::ops::gemm

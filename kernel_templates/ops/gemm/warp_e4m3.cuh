@@ -37,7 +37,7 @@ template <int Half, class C>
 TJ_DEVICE void multiply_half(Consumer<C>& consumer, u32 slot) {
   static_assert(kAcross<C> % 2 == 0, "a half has sixteens of columns");
   clear(consumer.partial);
-  multiply<0, kSteps<C>, Half * kAcross<C> / 2, kAcross<C> / 2>(consumer, consumer.partial, slot);
+  multiply<Span<0, kSteps<C>, Half * kAcross<C> / 2, kAcross<C> / 2>>(consumer, consumer.partial, slot);
 }
 template <int Half, class C>
 TJ_DEVICE void promote_half(Consumer<C>& consumer) {
