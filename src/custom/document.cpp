@@ -218,7 +218,9 @@ std::string Document::machine_for(std::string_view target) const {
 
 Json Document::machine_of(std::string_view target) const {
   if (!target.empty()) return machine_for(target);
-  return targets_.empty() ? tree_["machine"] : Json(targets_[0]);
+  if (!targets_.empty()) return Json(targets_[0]);
+  const Json* machine = Fields::optional(tree_, "machine");
+  return machine != nullptr ? *machine : Json();
 }
 
 NumberReader Document::numbers(const Json& machine, std::string_view candidate) const {
@@ -243,7 +245,8 @@ NumberReader Document::numbers(const Json& machine, std::string_view candidate) 
 Json Document::resolved(std::string_view target, std::string_view candidate) const {
   Json tree = tree_;
   tree["machine"] = machine_of(target);
-  return with_numbers(std::move(tree), numbers(tree["machine"], candidate));
+  const NumberReader found = numbers(tree["machine"], candidate);  // before the tree is moved from
+  return with_numbers(std::move(tree), found);
 }
 
 Json Document::with_numbers(Json tree, const NumberReader& numbers) {

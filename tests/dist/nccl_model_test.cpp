@@ -76,6 +76,7 @@ TEST_CASE("ranks that join by an id, or by the caller's communicator, attend tog
   CHECK(whole.problem() == "");
   members.clear();
   CHECK(nccl.comms() == 2);  // the caller's stay
+  for (void* const comm : comms) nccl.comm_destroy(comm);
 }
 
 TEST_CASE("errors of NCCL are told with its words, and no group of calls stays open") {

@@ -26,6 +26,7 @@ class FakeNccl {
     find(handle, comms, "fake_nccl_comms");
     find(handle, open_groups, "fake_nccl_open_groups");
     find(handle, comm_init, "ncclCommInitRank");
+    find(handle, comm_destroy, "ncclCommDestroy");
     reset();
   }
   ~FakeNccl() { reset(); }
@@ -44,6 +45,7 @@ class FakeNccl {
   decltype(&fake_nccl_comms) comms;
   decltype(&fake_nccl_open_groups) open_groups;
   int (*comm_init)(void**, int, Id, int);
+  int (*comm_destroy)(void*);
 
  private:
   template <class Function>
