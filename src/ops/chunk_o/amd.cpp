@@ -12,7 +12,6 @@
 namespace tj::ops {
 namespace {
 
-using chunk_o::kChunk;
 using chunk_o::kWidth;
 
 constexpr int kElementBytes = 2;
@@ -35,8 +34,8 @@ struct SlotBytes {
 };
 SlotBytes slot_bytes(int parts, const arch::Arch& arch) {
   const int padding = Multiplier(Multiplier::Way::wave, arch).row_padding();
-  const std::int64_t row = kWidth * kElementBytes + padding, column = kChunk * kElementBytes + padding;
-  return {2 * kChunk * row, kWidth / parts * row, kWidth / parts * column};
+  const std::int64_t row = kWidth * kElementBytes + padding, column = chunk_o::kChunk * kElementBytes + padding;
+  return {2 * chunk_o::kChunk * row, kWidth / parts * row, kWidth / parts * column};
 }
 int parts_of(const arch::Arch& arch) {
   int parts = 1;

@@ -22,7 +22,6 @@ namespace {
 
 using graph::Graph;
 
-using chunk_o::kChunk;
 using chunk_o::kWidth;
 
 constexpr int kRowsHeld = graph::kTensorLanes;  // for so many a product of kChunk rows holds the unit
@@ -58,8 +57,8 @@ class Builder : ChunkOBuilder {
     h_ = copied_of_heads("h", kStateBytes, heads_ == 1 ? 2 : 1);  // two of several heads do not fit beside the others
     v_ = copied_of_heads("v", kTokenBytes, 2);
     o_ = of_heads("o", kTokenBytes, 1, 2);
-    scores_ = value("scores", of_columns(kChunk), Scope::iteration, 1, 2);
-    weights_ = value("weights", of_columns(kChunk / 2), Scope::iteration, 1, 2);
+    scores_ = value("scores", of_columns(chunk_o::kChunk), Scope::iteration, 1, 2);
+    weights_ = value("weights", of_columns(chunk_o::kChunk / 2), Scope::iteration, 1, 2);
     states_ = value("states", of_columns(kWidth), Scope::iteration, 1, 1);
     sums_ = value("sums", of_columns(kWidth), Scope::iteration, 1, 1);
     for (auto each = static_cast<std::size_t>(scores_); each < graph_.values.size(); ++each)
@@ -97,7 +96,7 @@ class Builder : ChunkOBuilder {
     return n;
   }
   int weigh() {
-    constexpr double kScores = double{kChunk} * kChunk;
+    constexpr double kScores = double{chunk_o::kChunk} * chunk_o::kChunk;
     const double exponentials = kernel_.gated ? heads_ * kScores / arch_.fact("exp2_per_cycle") : 0;
     // A difference, two factors and a choice for each score; without gates the choice.
     const double other =
@@ -105,12 +104,12 @@ class Builder : ChunkOBuilder {
         ((kernel_.gated ? 4.0 : 1.0) / arch_.fact("f32_per_cycle") + 0.5 / arch_.fact("convert_per_cycle"));
     Node n = arithmetic("weigh", "Weigher", kWeigher, (1 + 0.5 * heads_) * kScores,
                         exponentials + other + arch_.fact("exchange_cycles"));
-    n.registers = kChunk / 2 + kChunk / 4;
+    n.registers = chunk_o::kChunk / 2 + chunk_o::kChunk / 4;
     if (kernel_.gated) n.reservations.push_back(of("EXP", cycles(exponentials)));
     return add(std::move(n));
   }
   int stage() {
-    const double outputs = double{kChunk} * kWidth * heads_;
+    const double outputs = double{chunk_o::kChunk} * kWidth * heads_;
     const double run = outputs * (2.0 / arch_.fact("f32_per_cycle") + 0.5 / arch_.fact("convert_per_cycle"));
     Node n = arithmetic(
         "stage_rows", "Finisher", kFinisher, 2 * outputs,
@@ -125,11 +124,11 @@ class Builder : ChunkOBuilder {
       load_h_.push_back(load("load_h", "StateLoader", c, h_ + c));
       load_v_.push_back(load("load_v", "ValueLoader", c, v_ + c));
     }
-    qk_ = product("qk", 1, kChunk, kWidth);
+    qk_ = product("qk", 1, chunk_o::kChunk, kWidth);
     qh_ = product("qh", heads_, kWidth, kWidth);
     if (kernel_.gated) fetch_ = fetch("fetch", "Weigher", kWeigher);
     weigh_ = weigh();
-    pv_ = product("pv", heads_, kWidth, kChunk);
+    pv_ = product("pv", heads_, kWidth, chunk_o::kChunk);
     fetch_rows_ = fetch("fetch_rows", "Finisher", kFinisher);
     stage_ = stage();
     for (int c = 0; c < heads_; ++c) put_.push_back(put(c));

@@ -15,7 +15,6 @@ namespace {
 
 using graph::Graph;
 
-using chunk_o::kChunk;
 using chunk_o::kWidth;
 
 // Registers that a consumer's bodies need beside scores, weights and output: places, gates, addresses, counters.
@@ -61,7 +60,7 @@ class Builder : ChunkOBuilder {
   /// A product of the chunk's rows.
   int matrix(const char* body, int c, int width, int depth, int registers) {
     Node n = numbered("Consumer", body, c);
-    multiply(n, groups_, groups_.product(2.0 * kChunk * width * depth, depth));
+    multiply(n, groups_, groups_.product(2.0 * chunk_o::kChunk * width * depth, depth));
     n.registers = registers;
     return add(std::move(n));
   }
@@ -80,25 +79,26 @@ class Builder : ChunkOBuilder {
     return add(std::move(n));
   }
   int weigh(int c) {
-    constexpr double kScores = double{kChunk} * kChunk;
+    constexpr double kScores = double{chunk_o::kChunk} * chunk_o::kChunk;
     const double exponentials = kernel_.gated ? kScores / arch_.fact("exp2_per_cycle") : 0;
     // A difference, two factors and a choice for each score; without gates the choice.
     const double other =
         kScores * ((kernel_.gated ? 4.0 : 1.0) / arch_.fact("f32_per_cycle") + 0.5 / arch_.fact("convert_per_cycle"));
-    const int weighed = arithmetic("weigh", c, exponentials + other + arch_.fact("shared_unit_cycles"), kChunk / 4);
+    const int weighed =
+        arithmetic("weigh", c, exponentials + other + arch_.fact("shared_unit_cycles"), chunk_o::kChunk / 4);
     if (kernel_.gated) node(weighed).reservations.push_back(of("EXP", cycles(exponentials)));
     return weighed;
   }
   void consumer(int c, int load_qk, int load_h, int load_v) {
-    constexpr double kOutputs = double{kChunk} * kWidth;
+    constexpr double kOutputs = double{chunk_o::kChunk} * kWidth;
     const double f32 = arch_.fact("f32_per_cycle"), convert = arch_.fact("convert_per_cycle");
     const int threads = arch_.warps_per_group * arch_.warp_size;
     const int fetched = fetch(c);
-    const int qk = matrix("qk", c, kChunk, kWidth, kChunk * kChunk / threads);
-    const int qh = matrix("qh", c, kWidth, kWidth, kChunk * kWidth / threads);
+    const int qk = matrix("qk", c, chunk_o::kChunk, kWidth, chunk_o::kChunk * chunk_o::kChunk / threads);
+    const int qh = matrix("qh", c, kWidth, kWidth, chunk_o::kChunk * kWidth / threads);
     const int weighed = weigh(c);
     const int faded = kernel_.gated ? arithmetic("fade", c, kOutputs / f32) : -1;
-    const int pv = matrix("pv", c, kWidth, kChunk, 0);
+    const int pv = matrix("pv", c, kWidth, chunk_o::kChunk, 0);
     const int stage =
         arithmetic("stage_rows", c,
                    kOutputs * (1.0 / f32 + 0.5 / convert) + static_cast<double>(kTokenBytes) / kSharedBytesPerCycle);
@@ -145,7 +145,7 @@ Graph graph_of(const ChunkOKernel& kernel, int heads, const arch::Arch& arch) {
 
 const ChunkOFamily& chunk_o_sm90() {
   static constexpr ChunkOFamily family{"sm90", [](const arch::Arch&) -> const arch::Needs& { return kNeeds; },
-                                       kMostHeads, graph_of, [] { return matrix_widths({kChunk, kWidth}); }};
+                                       kMostHeads, graph_of, [] { return matrix_widths({chunk_o::kChunk, kWidth}); }};
   return family;
 }
 

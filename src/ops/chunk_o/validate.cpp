@@ -14,10 +14,9 @@
 namespace tj::ops {
 namespace {
 
-using chunk_o::kChunk;
 using chunk_o::kWidth;
 using support::cat;
-static_assert(kChunk == kChunkTokens);
+static_assert(chunk_o::kChunk == kChunkTokens);
 
 constexpr const char* kOp = "chunk_o";
 constexpr const char *kQ[] = {"T", "H", "D"}, *kO[] = {"T", "Hv", "D"}, *kV[] = {"R", "Hv", "D"}, *kG[] = {"T", "Hv"},
@@ -82,22 +81,22 @@ void check_length(const ChunkOArgs& args) {
     refuse(kOp, Code::invalid_argument,
            cat("seq_length is ", length, "; allowed without cu_seqlens: 1 to ", tokens, ", of which q.shape[0] (T) ",
                tokens, " is a multiple"));
-  const Size chunks = tokens / length * ((length + kChunk - 1) / kChunk);
+  const Size chunks = tokens / length * ((length + chunk_o::kChunk - 1) / chunk_o::kChunk);
   if (args.h.shape[0] < chunks)
     refuse(kOp, Code::invalid_argument,
            cat("h.shape[0] (C) is ", args.h.shape[0], "; allowed: at least ", chunks, ", the chunks"));
-  if (args.v_new.shape[0] / kChunk < chunks)
+  if (args.v_new.shape[0] / chunk_o::kChunk < chunks)
     refuse(kOp, Code::invalid_argument,
-           cat("v_new.shape[0] (R) is ", args.v_new.shape[0], "; allowed: at least ", chunks * kChunk, ", ", kChunk,
-               " rows for each of ", chunks, " chunks"));
+           cat("v_new.shape[0] (R) is ", args.v_new.shape[0], "; allowed: at least ", chunks * chunk_o::kChunk, ", ",
+               chunk_o::kChunk, " rows for each of ", chunks, " chunks"));
 }
 
 /// Items are counted in 32 bits.
 void check_items(const ChunkOArgs& args) {
-  const Size chunks = args.v_new.shape[0] / kChunk, heads = args.o.shape[1];
+  const Size chunks = args.v_new.shape[0] / chunk_o::kChunk, heads = args.o.shape[1];
   if (chunks > kMaxSize / heads)
     refuse(kOp, Code::invalid_argument,
-           cat("v_new.shape[0] (R) is ", args.v_new.shape[0], " with ", heads, " heads; allowed: R / ", kChunk,
+           cat("v_new.shape[0] (R) is ", args.v_new.shape[0], " with ", heads, " heads; allowed: R / ", chunk_o::kChunk,
                " * Hv of at most ", kMaxSize));
 }
 
@@ -123,13 +122,13 @@ void check_shapes(const Named& q, const Named& k, const Named& v, const Named& h
            cat("o.shape[1] (Hv) is ", o.at(1), "; allowed: multiples of q.shape[1] (H), ", q.at(1)));
   check_same(v, 1, o.at(1), "o.shape[1]");
   check_same(v, 2, kWidth, "the only size there are kernels for");
-  if (v.at(0) < kChunk && !nothing)
+  if (v.at(0) < chunk_o::kChunk && !nothing)
     refuse(kOp, Code::invalid_argument,
-           cat("v_new.shape[0] (R) is ", v.at(0), "; allowed: at least ", kChunk, ", the rows of a chunk"));
-  if (v.at(0) > 1 && v.stride(0) >= kMaxStrideBytes / (2 * kChunk))
+           cat("v_new.shape[0] (R) is ", v.at(0), "; allowed: at least ", chunk_o::kChunk, ", the rows of a chunk"));
+  if (v.at(0) > 1 && v.stride(0) >= kMaxStrideBytes / (2 * chunk_o::kChunk))
     refuse(kOp, Code::unsupported,
-           cat("v_new.strides[0] (R) is ", v.stride(0), "; allowed: below ", kMaxStrideBytes / (2 * kChunk),
-               " elements (", kChunk, " rows within 2^40 bytes)"));
+           cat("v_new.strides[0] (R) is ", v.stride(0), "; allowed: below ", kMaxStrideBytes / (2 * chunk_o::kChunk),
+               " elements (", chunk_o::kChunk, " rows within 2^40 bytes)"));
   check_same(h, 1, o.at(1), "o.shape[1]");
   for (const int i : {2, 3}) check_same(h, i, kWidth, "the only size there are kernels for");
 }

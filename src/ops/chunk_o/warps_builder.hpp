@@ -44,15 +44,14 @@ class ChunkOWarpsBuilder : protected ChunkOBuilder {
   };
   /// result: the body that rounds an item's rows, with what else it does. Returns its node.
   int chain(const Filled& tokens, const Filled& h, const Filled& v, const char* result, const Work& rounding) {
-    using chunk_o::kChunk;
     using chunk_o::kWidth;
     const int fetched = fetch();
     const int sharers = role_.warps / kRowWarps;  // each makes its rows' scores
-    const int qk = compute("qk", product(sharers * kChunk, kWidth, true), words(sharers * kChunk));
+    const int qk = compute("qk", product(sharers * chunk_o::kChunk, kWidth, true), words(sharers * chunk_o::kChunk));
     const int qh = compute("qh", product(columns_, kWidth, true), words(columns_));
-    const int weighed = compute("weigh", weights(sharers), role_.in_place ? 0 : words(sharers * kChunk) / 2);
+    const int weighed = compute("weigh", weights(sharers), role_.in_place ? 0 : words(sharers * chunk_o::kChunk) / 2);
     const int faded = kernel_.gated ? compute("fade", {.alu = outputs() / arch_.fact("f32_per_cycle")}) : -1;
-    const int pv = compute("pv", product(columns_, kChunk, false));
+    const int pv = compute("pv", product(columns_, chunk_o::kChunk, false));
     const int end = compute(result, rounding);
     then(tokens.node, qk, 0, tokens.ring);
     then(tokens.node, qh, 0, tokens.ring);
