@@ -189,8 +189,9 @@ const ops::Op& op_of() {
 /// call of NVRTC or hiprtc cannot use that library, as its locks stay taken there, and neither can the child's own
 /// children. Nor can a child of a process that was ending and had used it. Each compile by it fails at once with
 /// Error(compile, io), which says so. Kernels that are in the cache load, also one that the parent goes on to compile.
-/// Who wants to compile in a child forks before the first compile, or while none is under way, or has the child start a
-/// program (exec). Only the library's own calls are known: a program that calls NVRTC itself sees to its forks.
+/// A program that wants to compile in a child forks before the first compile, or while none is under way. Or its child
+/// starts a program (exec). Only the library's own calls are known: a program that calls NVRTC itself sees to its
+/// forks.
 ///
 /// Calls may come while the process ends: from destructors of static objects, and from threads that go on. The end
 /// waits for compiles that are under way; one that would begin then is refused, as a compiler may be gone. Signals do

@@ -38,7 +38,7 @@ class CustomMaker final : public ops::Maker {
   const Document& document() const { return document_; }
   /// By a choice: the place of a candidate, counted from 1; 0: whichever is predicted to do most.
   ops::Request request_of(int choice) const;
-  /// What is measured among candidates; null where there are none.
+  /// The problem that is measured among candidates; null where there are none.
   const ops::Problem* problem() const { return problem_ ? &*problem_ : nullptr; }
   const ops::ProblemKey& problem_key() const { return problem_key_; }
   /// Differs wherever the kernels may.

@@ -19,7 +19,7 @@ namespace {
 using support::cat;
 using support::fail;
 
-/// What the ranks share. Exchange n is open until every rank has come to it and copied.
+/// The state that all ranks share. Exchange n is open until every rank has come to it and copied.
 struct Hub {
   explicit Hub(int size, double limit_s) : wait_limit_s(limit_s), at(static_cast<std::size_t>(size)) {}
   struct Rank {

@@ -82,7 +82,7 @@ TJ_DEVICE void read_tokens(const Source& source, const Place& place, int head, u
 }
 
 // ---- loads ----------------------------------------------------------------------------------------------------------
-/// What is on its way. load_qk() is first to come to an item: load_v() takes its place from there.
+/// Pieces that are on their way. load_qk() is first to come to an item: load_v() takes its place from there.
 template <class C_>
 struct Loader {
   using C = C_;
@@ -154,7 +154,7 @@ TJ_DEVICE u32 block_place(u32 slot, u32 stride, u32 sixteen, u32 block) {
   constexpr int kSixteens = kWaveColumns<C> / kMatrix, kBlocks = Depth / kMatrix;
   return dev::column_place < kSixteens<kBlocks ? kSixteens : kBlocks>(slot, stride, sixteen, block);
 }
-/// As columns, of `Depth` elements each.
+/// The pieces become columns of `Depth` elements each.
 template <class C, int Depth, class S>
 TJ_DEVICE void put_as_columns(const S& share, const u32 (&words)[S::kCount][4], u32 stride, u32 slot) {
   const u32 column = share.piece * kPiece;

@@ -1,5 +1,5 @@
-// What a consumer of a value head does between its products and behind them: the bodies that families share whose sums
-// a warp has as a matrix instruction's fragment.
+// A consumer of a value head, between its products and behind them: bodies that families share whose warps have sums as
+// a matrix instruction's fragment.
 //
 // Decides what one node computes for one item of work (items.cuh), a consumer for each of its value heads. Order,
 // waits, slots and roles come from the emitted unit.
