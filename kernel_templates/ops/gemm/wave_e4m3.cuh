@@ -77,21 +77,6 @@ TJ_DEVICE void promote_half(Consumer<C>& consumer) {
   }
 }
 
-template <class C>
-TJ_DEVICE void mma_low(Consumer<C>& consumer, const Tile&, int, u32 slot) {
-  multiply_half<0>(consumer, slot);
-}
-template <class C>
-TJ_DEVICE void promote_low(Consumer<C>& consumer, const Tile&, int) {
-  promote_half<0>(consumer);
-}
-template <class C>
-TJ_DEVICE void mma_high(Consumer<C>& consumer, const Tile&, int, u32 slot) {
-  multiply_half<1>(consumer, slot);
-}
-template <class C>
-TJ_DEVICE void promote_high(Consumer<C>& consumer, const Tile&, int) {
-  promote_half<1>(consumer);
-}
-
 }  // namespace tj::ops::gemm
+
+#include "ops/gemm/promoted_halves.cuh"
