@@ -3,40 +3,34 @@
 // Invariant: made before anything opens "libcuda.so.1"; the loader then hands out the fake for that name.
 #pragma once
 
-#include <dlfcn.h>
-
-#include <doctest/doctest.h>
-
 #include <string>
 
 #include "fakes/fake_cuda_control.h"
+#include "fakes/fake_library.hpp"
 
 namespace tj::test {
 
-class FakeCuda {
+class FakeCuda : FakeLibrary {
  public:
-  FakeCuda() {
-    // Stays open: the product keeps the driver for the life of the process too.
-    void* handle = ::dlopen(TJ_FAKES_DIR "/libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    REQUIRE_MESSAGE(handle != nullptr, ::dlerror());
-    find(handle, reset, "fake_cuda_reset");
-    find(handle, fail, "fake_cuda_fail");
-    find(handle, log, "fake_cuda_log");
-    find(handle, record, "fake_cuda_record");
-    find(handle, leaks, "fake_cuda_leaks");
-    find(handle, set_devices, "fake_cuda_set_devices");
-    find(handle, set_capability, "fake_cuda_set_capability");
-    find(handle, set_driver_version, "fake_cuda_set_driver_version");
-    find(handle, last_params, "fake_cuda_last_params");
-    find(handle, set_capture, "fake_cuda_set_capture");
-    find(handle, set_param_bytes, "fake_cuda_set_param_bytes");
-    find(handle, set_block_ms, "fake_cuda_set_block_ms");
-    find(handle, on_launch, "fake_cuda_on_launch");
-    find(handle, push, "cuCtxPushCurrent_v2");
-    find(handle, pop, "cuCtxPopCurrent_v2");
-    find(handle, retain, "cuDevicePrimaryCtxRetain");
-    find(handle, release, "cuDevicePrimaryCtxRelease_v2");
-    find(handle, destroy_context, "cuDevicePrimaryCtxReset_v2");
+  FakeCuda() : FakeLibrary("libcuda.so.1") {
+    find(reset, "fake_cuda_reset");
+    find(fail, "fake_cuda_fail");
+    find(log, "fake_cuda_log");
+    find(record, "fake_cuda_record");
+    find(leaks, "fake_cuda_leaks");
+    find(set_devices, "fake_cuda_set_devices");
+    find(set_capability, "fake_cuda_set_capability");
+    find(set_driver_version, "fake_cuda_set_driver_version");
+    find(last_params, "fake_cuda_last_params");
+    find(set_capture, "fake_cuda_set_capture");
+    find(set_param_bytes, "fake_cuda_set_param_bytes");
+    find(set_block_ms, "fake_cuda_set_block_ms");
+    find(on_launch, "fake_cuda_on_launch");
+    find(push, "cuCtxPushCurrent_v2");
+    find(pop, "cuCtxPopCurrent_v2");
+    find(retain, "cuDevicePrimaryCtxRetain");
+    find(release, "cuDevicePrimaryCtxRelease_v2");
+    find(destroy_context, "cuDevicePrimaryCtxReset_v2");
     reset();
   }
 
@@ -60,14 +54,6 @@ class FakeCuda {
   int (*retain)(void** context, int device);
   int (*release)(int device);
   int (*destroy_context)(int device);
-
- private:
-  template <class Function>
-  static void find(void* handle, Function& function, const char* name) {
-    function = reinterpret_cast<Function>(::dlsym(handle, name));
-    const bool found = function != nullptr;
-    REQUIRE_MESSAGE(found, name);
-  }
 };
 
 }  // namespace tj::test
