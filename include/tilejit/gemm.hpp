@@ -46,12 +46,12 @@ enum class Scales : std::int32_t { tensor = 0, block = 1, row = 2 };
 ///   in their order, so equal calls on one kind of device give equal bits.
 /// - Blocks that draw or share tiles have counters and sums there: of large products on Hopper, of max_sms on AMD.
 ///
-/// e4m3: on sm_90a, sm_89, sm_120a, sm_121a, gfx1200, gfx1201. Others refuse it; gfx942's own 8-bit type is another. K
-/// is contiguous in a and in b, as matrix units take no other order of 8-bit elements. The product may be scaled: d =
-/// activation(alpha * scale_a * scale_b * a b^T + beta * c + bias). A scale is one f32 in the device's memory, which
-/// the kernel reads: nothing waits for it on the host. The matrix unit sums 128 products with about 14 bits; these
-/// partial sums are added in f32. An f32 d has a relative error of about 1.3e-4 for normal data and 5e-4 where all
-/// products are positive, whatever K is.
+/// e4m3: on sm_90a, sm_89, sm_120a, sm_121a, gfx1200, gfx1201. Others refuse it; gfx942's own 8-bit type is
+/// another. K is contiguous in a and in b, as matrix units take no other order of 8-bit elements. The product may be
+/// scaled: d = activation(alpha * scale_a * scale_b * a b^T + beta * c + bias). A scale is one f32 in the device's
+/// memory, which the kernel reads: nothing waits for it on the host. The matrix unit sums 128 products with about 14
+/// bits; these partial sums are added in f32. An f32 d has a relative error of about 1.3e-4 for normal data and 5e-4
+/// where all products are positive, whatever K is.
 ///
 /// Scales of blocks: with scale_a [M, ceil(K / 128)] and scale_b [ceil(N / 128), ceil(K / 128)] or [N, ceil(K / 128)],
 /// both f32, each sum of 128 products is multiplied by its row's and its column's scale before it is added. With a

@@ -36,8 +36,8 @@ struct QuantiseConfig;
 /// then, and there are neither a gate nor row_indices. Rows of q at multiples of 16 bytes take less time.
 ///
 /// NaN in x gives a NaN in q at its place, and is no part of a scale. With infinity in a block the scale is infinity,
-/// and q NaN there and 0 elsewhere. Equal calls give equal bits. Kernels exist where gemm() has e4m3: on Hopper. Errors
-/// are tj::Error, naming the argument. Thread safe.
+/// and q NaN there and 0 elsewhere. Equal calls give equal bits. Kernels exist on the archs where gemm() has e4m3.
+/// Errors are tj::Error, naming the argument. Thread safe.
 struct QuantiseArgs {
   static constexpr const char* kOp = "quantise";
   using Config = QuantiseConfig;

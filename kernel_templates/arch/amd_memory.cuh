@@ -35,6 +35,7 @@ TJ_DEVICE void store_global(void* address, u32 a, u32 b, u32 c, u32 d) {
 }
 TJ_DEVICE void store_global(void* address, u32 a, u32 b) { detail::store(address, detail::Words2{a, b}); }
 TJ_DEVICE void store_global(void* address, u32 value) { detail::store(address, value); }
+TJ_DEVICE void store_global_u8(void* address, u32 value) { detail::store(address, static_cast<unsigned char>(value)); }
 TJ_DEVICE void store_global_u16(void* address, u32 value) {
   detail::store(address, static_cast<unsigned short>(value));
 }

@@ -368,6 +368,7 @@ TJ_DEVICE void store_halves(void* address, const u32 (&words)[4], int count, boo
       "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "r"(count), "r"(static_cast<u32>(wide))
       : "memory");
 }
+TJ_DEVICE void store_global_u8(void* address, u32 value) { *static_cast<unsigned char*>(address) = value & 0xffu; }
 TJ_DEVICE void store_global_u16(void* address, u32 value) {
   *reinterpret_cast<unsigned short*>(address) = static_cast<unsigned short>(value);
 }

@@ -12,11 +12,6 @@
 
 namespace tj::dev {
 
-// ---- elements of 8 bits ---------------------------------------------------------------------------------------------
-TJ_DEVICE void store_global_u8(void* address, u32 value) {
-  *reinterpret_cast<unsigned char*>(address) = static_cast<unsigned char>(value);
-}
-
 // ---- warpgroup matrix instructions ----------------------------------------------------------------------------------
 template <int Site>
 TJ_DEVICE void matrix_fence() {

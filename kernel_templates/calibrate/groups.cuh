@@ -7,21 +7,24 @@
 
 namespace tj::calibrate {
 
+constexpr int kGroupThreads = 128;  ///< of a warpgroup
+
 /// Operands of a warpgroup's products, and its sums: b of four steps of 32 bytes of K and N columns serves all steps. a
-/// lies in shared memory, or in registers.
-template <int Threads, int N>
+/// lies in shared memory and b by rows of K, or a in registers and b by columns, as attention has weights and values.
+template <int N, bool Held>
 struct GroupOperands {
+  static constexpr int kBlockBytes = 64 * 128;  ///< of b by columns: 64 of K by 64 columns
   static constexpr u32 kLeftBytes = 64 * 128, kRightBytes = N * 128, kAtomBytes = 1024;
   dev::u64 a, b;
   u32 held[16];
   float d[N / 2];
   TJ_DEVICE explicit GroupOperands(const Params& p) {
     const u32 base = dev::shared_base();
-    for (u32 at = 4 * dev::thread_index(); at < kLeftBytes + kRightBytes; at += 4 * Threads)
+    for (u32 at = 4 * dev::thread_index(); at < kLeftBytes + kRightBytes; at += 4 * kGroupThreads)
       dev::store_shared(base + at, 0x38003c00u + (at & 0x700u));
     dev::proxy_fence<2>();
     a = dev::matrix_operand(base, 16, kAtomBytes);
-    b = dev::matrix_operand(base + kLeftBytes, 16, kAtomBytes);
+    b = dev::matrix_operand(base + kLeftBytes, Held ? kBlockBytes : 16, kAtomBytes);
 #pragma unroll
     for (u32 i = 0; i < 16; ++i) held[i] = 0x38003c00u + ((i * dev::thread_index()) & 0x700u);
 #pragma unroll
@@ -29,19 +32,19 @@ struct GroupOperands {
   }
 };
 
-/// A group of `Steps` steps of 32 bytes of K, and the wait for it. Held: a is in registers.
-template <int Threads, class Tag, int N, int Steps, bool Held = false>
+/// A group of `Steps` steps of 32 bytes of K, and the wait for it.
+template <class Tag, int N, int Steps, bool Held = false>
 TJ_DEVICE void group_products(const Params& p) {
-  static_assert(Threads == 128 && Steps % 4 == 0, "a warpgroup; four steps are one statement");
-  GroupOperands<Threads, N> of(p);
-  timed<Threads>(p, [&](int) {
+  static_assert(Steps % 4 == 0, "four steps are one statement");
+  GroupOperands<N, Held> of(p);
+  timed<kGroupThreads>(p, [&](int) {
     dev::hold(of.d);
     if constexpr (Held) dev::hold(of.held);
     dev::matrix_fence<3>();
 #pragma unroll
     for (int i = 0; i < Steps; i += 4) {
       if constexpr (Held)
-        dev::matrix_multiply<dev::MatrixSteps<4, 0, 32, 0>>(Tag{}, of.d, of.held, of.b, true);
+        dev::matrix_multiply<dev::MatrixSteps<4, 0, 16 * 128, dev::kRightMn>>(Tag{}, of.d, of.held, of.b, true);
       else
         dev::matrix_multiply<dev::MatrixSteps<4, 32, 32, 0>>(Tag{}, of.d, of.a, of.b, true);
     }

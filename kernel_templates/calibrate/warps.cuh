@@ -7,19 +7,37 @@
 
 namespace tj::calibrate {
 
-/// kChains products of a warp that do not wait for each other.
-template <int Threads>
+TJ_DEVICE void multiply(dev::F16 tag, float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  dev::mma_m16n8k16(tag, d, a, b0, b1);
+}
+TJ_DEVICE void multiply(dev::E4m3 tag, float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  dev::mma_m16n8k32(tag, d, a, b0, b1);
+}
+
+/// kChains products of a warp that do not wait for each other, 32 bytes of K each: 64 x 32, as kernels have them.
+template <int Threads, class Tag>
 TJ_DEVICE void warp_products(const Params& p) {
-  u32 a[4] = {0x3c003c00u + dev::thread_index(), 0x38003c00u, 0x3c003800u, 0x34003c00u + dev::thread_index()};
+  constexpr int kRows = 4;
+  static_assert(kChains == kRows * kRows, "each left operand meets each right one");
+  u32 a[4 * kRows], b[2 * kRows];
+#pragma unroll
+  for (u32 i = 0; i < 4 * kRows; ++i) a[i] = 0x38003c00u + ((i * dev::thread_index()) & 0x700u);
+#pragma unroll
+  for (u32 i = 0; i < 2 * kRows; ++i) b[i] = 0x3c003800u + ((i * dev::thread_index()) & 0x700u);
   float d[kChains][4];
 #pragma unroll
   for (int i = 0; i < kChains; ++i)
 #pragma unroll
     for (int j = 0; j < 4; ++j) d[i][j] = p.one;
   timed<Threads>(p, [&](int) {
+    dev::hold(a);
+    dev::hold(b);
 #pragma unroll
-    for (int i = 0; i < kChains; ++i)
-      dev::mma_m16n8k16(dev::F16{}, d[i], a, 0x3c003800u + 32u * static_cast<u32>(i), a[0]);
+    for (int i = 0; i < kChains; ++i) {
+      const int row = i / kRows, column = i % kRows;
+      multiply(Tag{}, d[i], {a[4 * row], a[4 * row + 1], a[4 * row + 2], a[4 * row + 3]}, b[2 * column],
+               b[2 * column + 1]);
+    }
   });
   float sum = 0;
 #pragma unroll

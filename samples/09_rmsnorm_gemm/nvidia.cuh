@@ -9,18 +9,15 @@ namespace sample::rmsnorm_gemm {
 
 constexpr int kRowsPerConsumer = 64;
 
-/// A thread holds rows row0 and row0 + 8 of its consumer's, columns 8j + column0 + {0, 1}.
+/// A thread holds rows row0 and row0 + 8 of its consumer's, columns 8j + 2(lane % 4) + {0, 1}.
 template <class C_>
 struct Consumer {
   using C = C_;
   const Params& params;
-  const int copy, row0, column0;
+  const int copy, row0;
   float sums[C::kBlockN / 2], squares[2];
   TJ_DEVICE Consumer(const Params& p, int which)
-      : params(p),
-        copy(which),
-        row0(static_cast<int>((dev::warp_index() & 3u) * 16u + dev::lane_index() / 4u)),
-        column0(static_cast<int>(dev::lane_index() & 3u) * 2) {}
+      : params(p), copy(which), row0(static_cast<int>((dev::warp_index() & 3u) * 16u + dev::lane_index() / 4u)) {}
 };
 
 template <class C>
@@ -48,9 +45,16 @@ TJ_DEVICE void squares(Consumer<C>& consumer, const Tile&, int, u32 x) {
   }
 }
 
+/// Sixteen columns at a time. Lanes of a pair trade words, so that each has four neighbours: a quad reads and writes
+/// all of a sector. The same trade brings the residual to the sums' places. What is read of kAhead such columns comes
+/// first, as no compiler moves it before the stores.
 template <class C>
 TJ_DEVICE void finish(Consumer<C>& consumer, const Tile& tile) {
+  constexpr int kAhead = 8;
+  static_assert(C::kBlockN % (16 * kAhead) == 0, "groups of columns");
   const Params& params = consumer.params;
+  const int quarter = static_cast<int>(dev::lane_index() & 3u);
+  const int first = tile.column + quarter % 2 * 8 + quarter / 2 * 4;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     float squares = consumer.squares[half];
@@ -58,15 +62,27 @@ TJ_DEVICE void finish(Consumer<C>& consumer, const Tile& tile) {
     squares += dev::shuffle_xor(squares, 2);
     const float scale = inverse_rms(params, squares);
     const int row = tile.row + consumer.copy * kRowsPerConsumer + consumer.row0 + 8 * half;
-    if (row >= params.m) continue;
+    const auto there = [&](int j) { return row < params.m && first + 16 * j < params.n; };
 #pragma unroll
-    for (int j = 0; j < C::kBlockN / 8; ++j) {
-      const int column = tile.column + 8 * j + consumer.column0;
-      if (column >= params.n) continue;
-      const long long at = place_in(params, row, column);
-      const u32 residual = dev::load_global_u32(static_cast<const unsigned short*>(params.residual) + at);
-      const float* sums = &consumer.sums[4 * j + 2 * half];
-      dev::store_global(static_cast<unsigned short*>(params.d) + at, finished(sums[0], sums[1], scale, residual));
+    for (int from = 0; from < C::kBlockN / 16; from += kAhead) {
+      const long long at = place_in(params, row, first + 16 * from);
+      u32 words[kAhead][2] = {};
+#pragma unroll
+      for (int j = 0; j < kAhead; ++j)
+        if (there(from + j))
+          dev::load_global(static_cast<const unsigned short*>(params.residual) + at + 16 * j, words[j]);
+#pragma unroll
+      for (int j = 0; j < kAhead; ++j) {
+        dev::trade<1>(words[j][0], words[j][1]);
+#pragma unroll
+        for (int w = 0; w < 2; ++w) {
+          const float* sums = &consumer.sums[8 * (from + j) + 4 * w + 2 * half];
+          words[j][w] = finished(sums[0], sums[1], scale, words[j][w]);
+        }
+        dev::trade<1>(words[j][0], words[j][1]);
+        if (there(from + j))
+          dev::store_global(static_cast<unsigned short*>(params.d) + at + 16 * j, words[j][0], words[j][1]);
+      }
     }
   }
 }

@@ -102,10 +102,16 @@ FactSamples box_copies(Lab& lab) {
 }
 
 FactSamples warp_products(Lab& lab) {
+  constexpr std::pair<const char*, const char*> kTypes[] = {{"matrix_flops_per_cycle", "F16"},
+                                                            {"matrix_flops_per_cycle_8bit", "E4m3"}};
   FactSamples found;
-  found["matrix_flops_per_cycle"] =
-      rate(lab, {.file = "warps", .run = cat("warp_products<", kManyThreads, ">"), .threads = kManyThreads},
-           kProductFlops * calibrate::kChains);
+  for (const auto& [fact, type] : kTypes)
+    if (lab.arch().has_fact(fact))
+      found[fact] = rate(lab,
+                         {.file = "warps",
+                          .run = cat("warp_products<", kManyThreads, ", tj::dev::", type, ">"),
+                          .threads = kManyThreads},
+                         kProductFlops * (std::string_view(type) == "F16" ? 1 : 2) * calibrate::kChains);
   found["shared_bytes_per_cycle"] = rate(lab,
                                          {.file = "warps",
                                           .run = cat("matrix_loads<", kManyThreads, ">"),
@@ -115,14 +121,13 @@ FactSamples warp_products(Lab& lab) {
   return found;
 }
 
-/// held: a is in registers, as weights of attention are.
+/// held: a is in registers and b by columns, as attention has weights and values.
 Samples group_cycles(Lab& lab, const char* type, int columns, int steps, int repeats, bool held = false) {
-  return lab.cycles(
-      {.file = "groups",
-       .run = cat("group_products<128, tj::dev::", type, ", ", columns, ", ", steps, held ? ", true>" : ">"),
-       .threads = 128,
-       .smem_bytes = kOperandBytes},
-      repeats);
+  return lab.cycles({.file = "groups",
+                     .run = cat("group_products<tj::dev::", type, ", ", columns, ", ", steps, held ? ", true>" : ">"),
+                     .threads = 128,
+                     .smem_bytes = kOperandBytes},
+                    repeats);
 }
 
 /// Long groups give the rate, short ones what a group takes beyond it, narrow ones the least time of an instruction.
@@ -178,7 +183,7 @@ std::vector<Offered> offered() {
         "128 threads of each SM, 2 to 32 KB from L2 and the block's wait for them: the line through them",
         thread_copies},
        is_any},
-      {{{"matrix_flops_per_cycle", "shared_bytes_per_cycle"},
+      {{{"matrix_flops_per_cycle", "matrix_flops_per_cycle_8bit", "shared_bytes_per_cycle"},
         "16 warps of each SM, products from registers alone; loads of matrices",
         warp_products},
        is_warps},

@@ -15,6 +15,7 @@ It needs torch with CUDA, and tilejit's package: PYTHONPATH=src/python LD_LIBRAR
 nothing about times. Exit status 1: a result is wrong.
 """
 import argparse
+import math
 import random
 import sys
 
@@ -65,8 +66,9 @@ def problem(draw):
     return groups, n, k, grouping, dtype, draw.choice((torch.float32, torch.bfloat16)), counts
 
 
-def drawn_ends(draw, gate, groups, n, d_shape, out, scaled, texts):
-    """Options that end a product: bias, an addend, a gate, a text of device code."""
+def drawn_ends(draw, gate, groups, n, k, d_shape, out, scaled, texts):
+    """Options that end a product: bias, an addend, a gate, a text of device code. Sums are of about 1 for a text, as one cuts off what is above 2.5:
+    of larger sums little but their errors would be left."""
     options = {}
     if draw.random() < 0.3:
         options["bias"] = torch.randn(groups, n, device=GPU).to(out)
@@ -75,6 +77,7 @@ def drawn_ends(draw, gate, groups, n, d_shape, out, scaled, texts):
     elif draw.random() < 0.3:
         options.update(c=torch.randn(d_shape, device=GPU).to(out), beta=draw.choice((1.0, -0.5)))
     if texts:
+        options["alpha"] = 2.0 ** -round(math.log2(k) / 2)
         end = draw.randrange(0 if out == torch.float32 and gate == "none" else 1, len(own_ends.ENDS))  # squares in f32 alone, which has their range
         options.update(end_text=own_ends.text_of(end, "group"), end_params=own_ends.on_gpu(torch) if own_ends.ENDS[end][2] else None)
     return options
@@ -82,6 +85,7 @@ def drawn_ends(draw, gate, groups, n, d_shape, out, scaled, texts):
 
 def ended(sums, options, group, rows_of, places):
     """Rows of d in f64 of rows of products."""
+    sums = sums * options.get("alpha", 1.0)
     if "bias" in options:
         sums = sums + options["bias"][group].double()
     if "gate" in options:
@@ -117,7 +121,7 @@ def check_one(draw, gate="none", texts=False):
         scale_b = torch.rand(groups, -(-n // each), blocks, device=GPU) + 0.5
         options.update(scale_a=scale_a, scale_b=scale_b)
         left, right = left * spread(scale_a, 1, a.shape), right * spread(scale_b, each, b.shape)
-    ends = drawn_ends(draw, gate, groups, n, (*a_shape[:-1], columns), out, "scale_b" in options, texts)
+    ends = drawn_ends(draw, gate, groups, n, k, (*a_shape[:-1], columns), out, "scale_b" in options, texts)
     options.update(ends)
     results = []
     for _ in range(2):

@@ -300,6 +300,10 @@ TJ_DEVICE void store_global(void* address, u32 value) {
   detail::writes(address, 4);
   __builtin_memcpy(address, &value, sizeof(value));
 }
+TJ_DEVICE void store_global_u8(void* address, u32 value) {
+  detail::writes(address, 1);
+  *static_cast<unsigned char*>(address) = static_cast<unsigned char>(value);
+}
 TJ_DEVICE void store_global_u16(void* address, u32 value) {
   detail::writes(address, 2);
   const unsigned short half = static_cast<unsigned short>(value);

@@ -180,7 +180,6 @@ TJ_DEVICE void correct_w(Stager<C>& stager, const Tile&, int) {
 /// keep D. Tokens behind the sequence's end have no D.
 template <class C>
 TJ_DEVICE void weigh_w(Stager<C>& stager, const Tile&, int) {
-  const typename C::Element tag{};
 #pragma unroll
   for (int pair = 0; pair < kChunk / 16; ++pair) {
     float keep[4];
@@ -189,7 +188,7 @@ TJ_DEVICE void weigh_w(Stager<C>& stager, const Tile&, int) {
 #pragma unroll
     for (int w = 0; w < 4; ++w) {
       const float low = stager.change[8 * pair + 2 * w], high = stager.change[8 * pair + 2 * w + 1];
-      stager.kept[4 * pair + w] = dev::pack(tag, low * keep[w / 2 * 2], high * keep[w / 2 * 2 + 1]);
+      delta_chunks::keep_pair<C>(stager, 4 * pair + w, low * keep[w / 2 * 2], high * keep[w / 2 * 2 + 1]);
     }
   }
 }

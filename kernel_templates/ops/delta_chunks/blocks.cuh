@@ -8,6 +8,7 @@
 #pragma once
 
 #include "ops/delta_chunks/params.cuh"
+#include "ops/delta_chunks/terms.cuh"
 #include "tiles.cuh"
 
 namespace tj::ops::delta_chunks {
@@ -21,13 +22,6 @@ struct Terms {
   u32 high[4], low[4];
 };
 
-template <class Tag>
-TJ_DEVICE void split_pair(Tag tag, float first, float second, u32& high, u32& low) {
-  float high_first, high_second;
-  high = dev::pack(tag, first, second);
-  dev::unpack(tag, high, high_first, high_second);
-  low = dev::pack(tag, first - high_first, second - high_second);
-}
 TJ_DEVICE void split_block(const float (&sums)[8], Terms& terms) {
 #pragma unroll
   for (int w = 0; w < 4; ++w) split_pair(dev::Bf16{}, sums[2 * w], sums[2 * w + 1], terms.high[w], terms.low[w]);

@@ -7,8 +7,16 @@
 
 #include "ops/delta_chunks/state_tile.cuh"
 #include "ops/delta_chunks/stored.cuh"
+#include "ops/delta_chunks/terms.cuh"
 
 namespace tj::ops::delta_chunks {
+
+constexpr bool loses_bits(dev::F16) { return false; }
+constexpr bool loses_bits(dev::Bf16) { return true; }
+/// keep D has two terms. Rounding it once is the largest error of states in bf16: 2.8e-3 of 4.1e-3 without gates, by an
+/// emulation in torch. Gates of key channels round k once more, in f16 as well.
+template <class C>
+inline constexpr bool kTwoTerms = C::kChannelGate || loses_bits(typename C::Element{});
 
 /// A thread holds rows row0 and row0 + 8; of a product columns 8j + 2(lane % 4) + {0, 1}.
 template <class C_>
@@ -23,10 +31,20 @@ struct Consumer {
   float fade[kChunk / 4];       ///< of the thread's tokens
   u32 asked[kChunk / 4];        ///< X, rounded
   u32 kept[kChunk / 4];         ///< keep D, rounded
-  u32 rest[kChunk / 4];         ///< what keep D loses so; with gates of key channels
+  u32 rest[kChunk / 4];         ///< what keep D loses so; with kTwoTerms
   float output[kChunk / 2];
   TJ_DEVICE Consumer(const StateParams& p, int which) : params(p), copy(which) {}
 };
+
+/// Two numbers of keep D, rounded, and what is lost so.
+template <class C>
+TJ_DEVICE void keep_pair(Consumer<C>& consumer, int word, float low, float high) {
+  const typename C::Element tag{};
+  if constexpr (kTwoTerms<C>)
+    split_pair(tag, low, high, consumer.kept[word], consumer.rest[word]);
+  else
+    consumer.kept[word] = dev::pack(tag, low, high);
+}
 
 template <class Tag, int Numbers>
 TJ_DEVICE void round_rows(Tag tag, const float (&values)[Numbers], u32 (&words)[Numbers / 2]) {

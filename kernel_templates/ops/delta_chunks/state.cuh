@@ -142,12 +142,10 @@ TJ_DEVICE void solve_tokens_done(Consumer<C>& consumer) {
   dev::hold(consumer.asked);
 }
 
-/// keep D. With gates of key channels k is rounded once more before S takes it, and keep D has two terms, which makes
-/// up for that.
+/// keep D, in one or two terms.
 template <class C>
 TJ_DEVICE void weigh(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
   const u32 record = chunk + Slot<C>::kRecord;
-  const typename C::Element tag{};
 #pragma unroll
   for (int pair = 0; pair < kChunk / 16; ++pair) {
     float keep[4];
@@ -155,14 +153,8 @@ TJ_DEVICE void weigh(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
 #pragma unroll
     for (int w = 0; w < 4; ++w) {
       const int word = 4 * pair + w;
-      const float low = consumer.change[2 * word] * keep[w / 2 * 2],
-                  high = consumer.change[2 * word + 1] * keep[w / 2 * 2 + 1];
-      consumer.kept[word] = dev::pack(tag, low, high);
-      if constexpr (C::kChannelGate) {
-        float rounded[2];
-        dev::unpack(tag, consumer.kept[word], rounded[0], rounded[1]);
-        consumer.rest[word] = dev::pack(tag, low - rounded[0], high - rounded[1]);
-      }
+      keep_pair(consumer, word, consumer.change[2 * word] * keep[w / 2 * 2],
+                consumer.change[2 * word + 1] * keep[w / 2 * 2 + 1]);
     }
   }
 }
@@ -174,16 +166,16 @@ TJ_DEVICE void change_state(Consumer<C>& consumer, const Tile&, int, u32 chunk) 
   const u64 right = dev::matrix_operand(chunk + Slot<C>::kKept, kBlockBytes, kSwizzleAtomBytes);
   dev::hold(consumer.state);
   dev::hold(consumer.kept);
-  if constexpr (C::kChannelGate) dev::hold(consumer.rest);
+  if constexpr (kTwoTerms<C>) dev::hold(consumer.rest);
   dev::matrix_multiply<Steps>(typename C::Element{}, consumer.state, consumer.kept, right, true);
-  if constexpr (C::kChannelGate)
+  if constexpr (kTwoTerms<C>)
     dev::matrix_multiply<Steps>(typename C::Element{}, consumer.state, consumer.rest, right, true);
 }
 template <class C>
 TJ_DEVICE void change_state_done(Consumer<C>& consumer) {
   dev::hold(consumer.state);
   dev::hold(consumer.kept);
-  if constexpr (C::kChannelGate) dev::hold(consumer.rest);
+  if constexpr (kTwoTerms<C>) dev::hold(consumer.rest);
 }
 
 /// Part of each token's result that the state before the chunk gives.

@@ -30,7 +30,9 @@ constexpr std::array<Field<ChunkStatesKernel>, 4> kFields = {
 class Builder : delta_chunks::ConsumerBuilder {
  public:
   Builder(const ChunkStatesKernel& kernel, const arch::Arch& arch)
-      : ConsumerBuilder(kOp, "sm90", "tj::ops::chunk_states::Params", "Stager", arch), width_(kernel.head_dim) {
+      : ConsumerBuilder(kOp, "sm90", "tj::ops::chunk_states::Params", "Stager", arch),
+        width_(kernel.head_dim),
+        terms_(delta_chunks::kept_terms(kernel.dtype)) {
     graph_.name = request_of_fields<kFields>(kOp, kernel).name;
     add_constants<kFields>(kOp, kernel, graph_);
     constant("kConsumers", 1);
@@ -55,8 +57,9 @@ class Builder : delta_chunks::ConsumerBuilder {
               take = arithmetic("take_values", 0, kChunkColumns, 0, 0, tokens_bytes(kRows), kListCycles,
                                 kChunkColumns / 4),
               correct = arithmetic("correct_w", 0, kChunkColumns, 1, 1, 0, kAloneCycles, kChunkColumns / 4),
-              weigh = arithmetic("weigh_w", 0, kChunkColumns, 2, 0.5, 0, kListCycles, kChunkColumns / 4),
-              change = matrix("change_state", 0, width_, kChunkColumns, kRows * width_ / kThreads);
+              weigh = arithmetic("weigh_w", 0, kChunkColumns, 1 + terms_, 0.5 * terms_, 0, kListCycles,
+                                 kChunkColumns / 4 * terms_),
+              change = matrix("change_state", 0, width_, kChunkColumns * terms_, kRows * width_ / kThreads);
     const int end = add(numbered(context_, "end_state", 0, Scope::tile_end));
     edge(begin, read, 0, 0, false);
     then(load_chunk, read, 0, chunk);
@@ -96,7 +99,7 @@ class Builder : delta_chunks::ConsumerBuilder {
     put("put_values", 0, stage, "v_new");
   }
 
-  const int width_;
+  const int width_, terms_;
 };
 
 ChunkTokens tokens_of_call(const ChunkStatesArgs& args) { return {kOp, "k", args.k, 3, args.cu_seqlens}; }

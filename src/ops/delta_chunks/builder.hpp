@@ -9,6 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include <tilejit/tensor.hpp>
+
 #include "ops/common/graph_builder.hpp"
 #include "ops/delta_chunks/params.cuh"
 
@@ -38,6 +40,9 @@ class LoadBuilder : protected GraphBuilder {
 
   const Copier engine_{Copier::Way::engine, arch_};
 };
+
+/// Terms of keep D, what a chunk adds to states: kTwoTerms of kernel_templates/ops/delta_chunks/consumer.cuh.
+inline int kept_terms(DType dtype) { return dtype == DType::bf16 ? 2 : 1; }
 
 class ConsumerBuilder : protected LoadBuilder {
  protected:

@@ -64,7 +64,7 @@ class StateBuilder : delta_chunks::ConsumerBuilder {
         arithmetic("scale_values", c, kChunk, 2, 0, kBytes, kListCycles, kRows * kChunk / kThreads + kChunk / 4);
     const int ask = arithmetic("correct_values", c, kChunk, 1, 0.5, 0, kAloneCycles, kRows * kChunk / 2 / kThreads);
     const int solve = matrix("solve_tokens", c, kChunk, kChunk, 0);
-    const int terms = kernel_.channel_gate ? 2 : 1;  // of keep D
+    const int terms = kernel_.channel_gate ? 2 : delta_chunks::kept_terms(kernel_.dtype);
     const int weigh = arithmetic("weigh", c, kChunk, 2 * terms - 1, 0.5 * terms, 0, kListCycles,
                                  kRows * kChunk / 2 / kThreads * terms);
     const int change = matrix("change_state", c, width, kChunk * terms, kRows * width / kThreads);

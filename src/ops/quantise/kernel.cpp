@@ -28,7 +28,7 @@ using support::cat;
 constexpr unsigned kBlocksPerSm = 16;  // more than run at a time
 // Elements of e4m3 are there where products of them are.
 const arch::Needs& kNeeds =
-    support::lasting<arch::Needs>({{"ALU"}, {"memory_bytes_per_cycle", "matrix_flops_per_cycle_8bit"}, {"sm90"}});
+    support::lasting<arch::Needs>({{"ALU"}, {"memory_bytes_per_cycle", "matrix_flops_per_cycle_8bit"}});
 
 struct QuantiseKernel {
   DType dtype = DType::bf16;
@@ -42,9 +42,11 @@ struct QuantiseKernel {
 
 // With a gate, a step has twice as many loads under way, and nvcc 13.0 would take 128 registers and more: two blocks.
 // With one block of 144, SwiGLU wrote 2.1 TB/s where it wrote 3.05 before (H200, 2026-11-28).
-// A list's numbers are registers besides: 80 would spill some of a gate's. A lane that transposes has 64 words of x.
+// A list's numbers are registers besides, and f32 has twice as many: 80 would spill some of a gate's. A lane that
+// transposes has 64 words of x.
 constexpr int blocks_beside(const QuantiseKernel& kernel) {
-  return (kernel.row_indices && kernel.gate != Activation::none) || kernel.transposed ? 2 : 3;
+  const bool gated = kernel.gate != Activation::none;
+  return (gated && (kernel.row_indices || kernel.dtype == DType::f32)) || kernel.transposed ? 2 : 3;
 }
 
 constexpr const char* kGates[] = {"none", "relu", "gelu", "silu", "gelu_tanh"};

@@ -81,8 +81,8 @@ class Problem {
   double q(std::size_t i) const { return test::from_e4m3(q_[i]); }
   float scale(std::size_t i) const { return scales_[i]; }
 
-  std::string run() {
-    testing::model_runtime().run(args);
+  std::string run(const std::string& target = "model:sm_90a") {
+    testing::model_runtime(target).run(args);
     return problem();
   }
   std::string problem() const {
@@ -176,6 +176,22 @@ TEST_CASE("blocks of a row and of 128 rows, at the edges of both, of each type")
       CAPTURE(seed);
       CHECK(Problem(shape, seed).run() == "");
       ++seed;
+    }
+}
+
+TEST_CASE("each family of archs that has elements of 8 bits") {
+  unsigned seed = 40;
+  for (const char* target : {"model:sm_89", "model:sm_120a", "model:gfx1200"})
+    for (const bool gated : {false, true}) {
+      Shape shape;
+      shape.m = 130;
+      shape.k = 300;
+      shape.tall = !gated;
+      shape.dtype = gated ? DType::bf16 : DType::f32;
+      shape.gate = gated ? Activation::silu : Activation::none;
+      shape.padding = 3;
+      CAPTURE(target);
+      CHECK(Problem(shape, seed++).run(target) == "");
     }
 }
 
