@@ -5,6 +5,7 @@
 
 #include "codegen/tensor_places.hpp"
 #include "codegen/walk_text.hpp"
+#include "graph/lifetimes.hpp"
 #include "support/fail.hpp"
 #include "support/text.hpp"
 
@@ -85,7 +86,10 @@ int arrivals_of_producer(const graph::Graph& graph, const sched::Schedule& sched
 }
 
 void place_rings(const graph::Graph& graph, const sched::Schedule& schedule, Layout& layout) {
-  std::int64_t offset = 0;
+  std::vector<int> slots(graph.values.size(), 0);
+  for (const auto& ring : schedule.rings) slots[static_cast<std::size_t>(ring.value)] = ring.slots;
+  const graph::Places places = graph::place_values(graph, slots);
+  std::int64_t offset = places.bytes;
   for (const auto& ring : schedule.rings) {
     const auto& value = graph.values[static_cast<std::size_t>(ring.value)];
     if (ring.slots < 1)
@@ -96,8 +100,7 @@ void place_rings(const graph::Graph& graph, const sched::Schedule& schedule, Lay
     if (value.space == graph::Space::tensor) {
       place.slot_columns = static_cast<int>(value.slot_bytes / graph::kTensorColumnBytes);
     } else {
-      place.data = offset = align_up(offset, value.alignment);
-      offset += ring.slots * align_up(value.slot_bytes, value.alignment);
+      place.data = places.offset[static_cast<std::size_t>(ring.value)];
     }
     if (value.space == graph::Space::shared && align_up(value.slot_bytes, value.alignment) != value.slot_bytes)
       fail(Stage::codegen, Code::invalid_argument,

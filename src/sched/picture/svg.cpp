@@ -369,7 +369,10 @@ class Drawing {
     std::string rings;
     for (const Ring& ring : schedule_.rings)
       rings += cat(rings.empty() ? "rings: " : ", ", graph_.values[at(ring.value)].name, " ", ring.slots,
-                   ring.slots == 1 ? " slot" : " slots");
+                   ring.slots == 1 ? " slot" : " slots",
+                   graph_.values[at(ring.value)].lies_in < 0
+                       ? ""
+                       : " in " + graph_.values[at(graph_.values[at(ring.value)].lies_in)].name);
     paragraph(rings);
     y_ += 12;
   }
