@@ -301,6 +301,7 @@ class TJ_API Schedule {
     int shared_by = 1;           ///< blocks of a cluster that fill a slot together
     int producer = 0;            ///< index into roles()
     std::vector<int> consumers;  ///< indices into roles()
+    std::string lies_in{};       ///< the value in whose place it lies; "": it has its own
   };
   /// Roles that alternate on a unit. Each role waits before its nodes for the role before it, and the first for the
   /// last.

@@ -16,6 +16,7 @@
 #include "codegen/toy_kernel.hpp"
 #include "compile/compiler.hpp"
 #include "model/model.hpp"
+#include "ops/fmha/family.hpp"
 #include "ops/fmha/problem.hpp"
 #include "ops/fmha/sm90.hpp"
 #include "pipeline.hpp"
@@ -46,13 +47,15 @@ graph::Graph attention(const std::vector<std::pair<std::string, std::string>>& s
 
 class Attention {
  public:
-  explicit Attention(const graph::Graph& graph) : schedule(sched::schedule(graph)) {
+  explicit Attention(const graph::Graph& graph, const ops::FmhaLaunch& launch = {128, 128, true, true, 64},
+                     int head_dim = 64, const char* target = "sm_90a")
+      : schedule(sched::schedule(graph, options(target))), launch_(launch), head_dim_(head_dim) {
     for (const std::string& line : sched::verify(graph, schedule)) FAIL_CHECK(line);
-    unit = codegen::emit(graph, schedule, "sm90");
+    unit = codegen::emit(graph, schedule, arch::find(target)->primitives);
     compile::Job job;
     job.name = "unit.cpp";
     job.text = unit.text;
-    job.headers = headers_for({arch::find("sm_90a"), true});
+    job.headers = headers_for({arch::find(target), true});
     kernel_ = driver_->load(0, compile::make_compiler("host", {})->compile(job).bytes, unit.shape.symbol,
                             unit.shape.smem_bytes);
   }
@@ -65,9 +68,10 @@ class Attention {
     for (test::FmhaShape shape : {test::FmhaShape{1, 2, 1, 150, 100, 64}, test::FmhaShape{1, 4, 1, 300, 100, 64},
                                   test::FmhaShape{1, 1, 1, 300, 290, 64}, test::FmhaShape{1, 1, 1, 64, 700, 64}}) {
       shape.causal = true;
+      shape.head_dim = head_dim_;
       test::FmhaProblem problem(shape, 40 + seed);
       ops::LaunchPlan plan;
-      ops::fmha_plan(problem.args, {128, 128, true, true, 64}, plan);
+      ops::fmha_plan(problem.args, launch_, plan);
       for (std::size_t m = 0; m < plan.map_count; ++m)
         driver_->encode_tensor_map(0, plan.maps[m].desc, plan.params.data() + plan.maps[m].offset);
       try {
@@ -84,6 +88,13 @@ class Attention {
   codegen::Unit unit;
 
  private:
+  static sched::Options options(const std::string& target) {
+    sched::Options options;
+    if (arch::find(target)->family == "sm80") options.mixed_roles = true, options.max_roles = 1;
+    return options;
+  }
+  const ops::FmhaLaunch launch_;
+  const int head_dim_;
   std::shared_ptr<model::ModelDriver> driver_ = model::open_model_driver();
   std::shared_ptr<launch::Kernel> kernel_;
 };
@@ -129,6 +140,39 @@ TEST_CASE("each wait for a place is missed when it is switched off") {
     }
     CHECK(waits >= each.waits);
   }
+}
+
+TEST_CASE("a wide head's output in the place of values") {
+  const FmhaConfig wide{DType::f16, 256, true, false};
+  graph::Graph graph = ops::fmha_group_graph(wide, {2, 80, true, true, true}, *arch::find("sm_90a"));
+  graph.walk = graph::Walk::persistent;
+  Attention kernel(graph, {128, 80, true, true, 64}, 256);
+  CHECK(kernel.unit.shape.smem_bytes <= 227 * 1024);
+  for (std::uint64_t seed = 1; seed <= 2; ++seed) CHECK(kernel.run(seed, true) == "");
+}
+
+TEST_CASE("attention of one role: values in the place of queries, which are in registers") {
+  for (const char* target : {"sm_80", "sm_90"})  // copies by threads, and by the copy engine
+    for (const graph::Walk walk : {graph::Walk::one_tile, graph::Walk::persistent}) {
+      CAPTURE(target);
+      const bool walks = walk == graph::Walk::persistent, engine = target == std::string("sm_90");
+      const arch::Arch& arch = *arch::find(target);
+      graph::Graph graph = ops::find_fmha_family(arch)->candidates(kConfig, arch).front().graph;
+      graph.values[static_cast<std::size_t>(index_of(graph, "v"))].lies_in = index_of(graph, "q");
+      graph.walk = walk;
+      Attention kernel(graph, {128, 64, engine, walks}, 64, target);
+      for (std::uint64_t seed = 1; seed <= 2; ++seed) CHECK(kernel.run(seed, walks) == "");
+      int waits = 0;
+      for (const codegen::Site& site : kernel.unit.sites) {
+        if (site.what.find("has left its place") == std::string::npos) continue;
+        CAPTURE(site.what);
+        std::string found;
+        for (std::uint64_t seed = 1; seed <= 10 && found.empty(); ++seed) found = kernel.run(seed, walks, {site.id});
+        CHECK(found != "");
+        ++waits;
+      }
+      CHECK(waits == (walks ? 2 : 1));
+    }
 }
 
 // One role: t is filled at the tile's begin and read in the loop, a and w are the loop's, s is the tile's end.
