@@ -27,7 +27,7 @@ using namespace tj;
 namespace {
 
 // Tiles of 32 queries and 32 keys, 32 columns. A thread has 8 columns of a row.
-constexpr int kRows = 32, kColumns = 32, kThreads = 128;
+constexpr int kRows = 32, kColumns = 32;
 
 std::string graph_text(bool turns) {
   const std::string in_q = turns ? R"(, "lies_in": "q")" : "", in_k = turns ? R"(, "lies_in": "k")" : "";
