@@ -201,6 +201,9 @@ struct TJ_API Graph {
     int shared_stride = 1;           ///< how far the ranks of those blocks are apart
     bool within_warp = false;        ///< each warp reads only what the same warp has written
     Space space = Space::shared;
+    /// The name of another value, in whose place in shared memory this one lies; "": it has a place of its own. Their
+    /// lifetimes must not meet, or take turns in the loop. The schedule orders them, and barriers keep the order.
+    std::string lies_in{};
     Expressions expressions{};
     bool operator==(const Value&) const = default;
   };
@@ -298,6 +301,7 @@ class TJ_API Schedule {
     int shared_by = 1;           ///< blocks of a cluster that fill a slot together
     int producer = 0;            ///< index into roles()
     std::vector<int> consumers;  ///< indices into roles()
+    std::string lies_in{};       ///< the value in whose place it lies; "": it has its own
   };
   /// Roles that alternate on a unit. Each role waits before its nodes for the role before it, and the first for the
   /// last.

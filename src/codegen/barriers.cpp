@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <optional>
 
+#include "graph/lifetimes.hpp"
 #include "support/fail.hpp"
 #include "support/index.hpp"
 
@@ -117,7 +118,64 @@ class Placer {
       found.push_back({position(loop_, edge.src), read - write});
       found.push_back({position(loop_, edge.dst), again - read});
     }
+    for (const graph::Sharing& sharing : sharings_)
+      if (sharing.every_iteration && of_warps_alone(sharing) == of_warps)
+        for (const bool back : {false, true})
+          successions(sharing, back, [&](int reader, int filler) {
+            const int read = in_loop(reader), fill = in_loop(filler) + (back ? period() : 0);
+            if (fill <= read) refuse_place(sharing, back, reader, filler);
+            found.push_back({position(loop_, reader), fill - read});
+          });
     return found;
+  }
+
+  /// Do warps write and read only their own parts of both values?
+  bool of_warps_alone(const graph::Sharing& sharing) const {
+    return value(sharing.first).within_warp && value(sharing.second).within_warp;
+  }
+
+  /// Calls use(reader, filler) for each reader of one of the values and filler of the one that follows it.
+  template <class Use>
+  void successions(const graph::Sharing& sharing, bool back, const Use& use) const {
+    const int before = back ? sharing.second : sharing.first;
+    for (const Edge& read : graph_.edges)
+      for (const Edge& fill : graph_.edges)
+        if (read.value == before && fill.value == sharing.other(before)) use(read.dst, fill.src);
+  }
+
+  [[noreturn]] void refuse_place(const graph::Sharing& sharing, bool back, int reader, int filler) const {
+    const int before = back ? sharing.second : sharing.first;
+    support::fail(
+        Stage::codegen, Code::invalid_argument,
+        cat("role '", schedule_.roles[at(role_)].name, "' of '", graph_.name, "': '", graph_.nodes[at(filler)].name,
+            "' fills value '", value(sharing.other(before)).name, "' in the place of '", value(before).name,
+            "' before '", graph_.nodes[at(reader)].name, "' has read that; verify the schedule"));
+  }
+
+  /// Values in one place. The barrier before a tile parts them from those of the tile before.
+  void collect_places(bool of_warps, std::vector<Interval>& once, std::vector<Interval>& loop) const {
+    for (const graph::Sharing& sharing : sharings_) {
+      if (of_warps_alone(sharing) != of_warps) continue;
+      for (int i = 0; sharing.every_iteration && i < n_; ++i)
+        for (const bool back : {false, true})
+          if (!back || i + 1 < n_)
+            successions(sharing, back, [&](int reader, int filler) {
+              loop.push_back({instance_place(reader, i), instance_place(filler, i + (back ? 1 : 0))});
+            });
+      if (sharing.every_iteration) continue;
+      successions(sharing, false, [&](int reader, int filler) {
+        if (scope(filler) == Scope::tile_end && scope(reader) != Scope::iteration)
+          once.push_back({instance_place(reader, -1), instance_place(filler, -1)});
+        else if (scope(filler) == Scope::tile_end && n_ > 0)
+          loop.push_back({instance_place(reader, n_ - 1), instance_place(filler, -1)});
+        else if (scope(filler) == Scope::tile_end)
+          return;  // nothing has been read
+        else if (!gap_until(in_loop(filler)))
+          once.push_back({instance_place(reader, -1), before_loop_});
+        else if (n_ > 0)
+          loop.push_back({instance_place(reader, -1), instance_place(filler, 0)});
+      });
+    }
   }
 
   bool may_stand(int place) const {
@@ -186,6 +244,7 @@ class Placer {
         once.push_back({instance_place(edge.src, -1), before_loop_});
       }
     }
+    collect_places(of_warps, once, loop);
     const auto by_end = [](const Interval& a, const Interval& b) {
       return a.to != b.to ? a.to < b.to : a.from < b.from;
     };
@@ -219,6 +278,7 @@ class Placer {
 
   const Graph& graph_;
   const Schedule& schedule_;
+  const std::vector<graph::Sharing> sharings_ = graph::sharings(graph_);
   int role_, n_;
   Timeline& timeline_;
   std::vector<int> begin_, loop_, end_;

@@ -31,6 +31,8 @@ std::vector<std::string> EventWriter::waited_for(const Event& event, const Secti
       return of_ring(" full");
     case EventKind::wait_empty:
       return never_filled(event, section) ? std::vector<std::string>() : of_ring(" empty");
+    case EventKind::wait_place:
+      return nothing_before(event, section) ? std::vector<std::string>() : of_ring(" gone");
     case EventKind::order_wait:
       return all(cat("turn on ", family_.graph.machine
                                      .units[static_cast<std::size_t>(
@@ -53,6 +55,8 @@ bool EventWriter::of_iteration(const Event& event, const Section& section) const
     case EventKind::wait_full:
     case EventKind::wait_empty:
       return family_.value_of_ring(event.ring).scope == Scope::iteration && !left_behind(event, section);
+    case EventKind::wait_place:
+      return event.iteration >= 0 || !section.absolute();
     case EventKind::call:
     case EventKind::matrix_fence:
     case EventKind::matrix_commit:

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "codegen/merge_text.hpp"
+#include "codegen/places.hpp"
 #include "support/fail.hpp"
 
 namespace tj::codegen {
@@ -92,6 +93,8 @@ void EventWriter::write_event(const Event& event, const Section& section) {
       return w_.line("dev::", whose, "_sync<",
                      at(SiteKind::sync, cat(whose, " sync before ", event.node >= 0 ? name : "the loop")), ">();");
     }
+    case EventKind::wait_place:
+      return write_wait_place(event, section);
     case EventKind::proxy_fence:
       if (fenced_at_ == w_.text().size()) return;
       w_.line("dev::proxy_fence<", at(SiteKind::fence, "proxy fence after " + name), ">();");
@@ -103,15 +106,15 @@ void EventWriter::write_event(const Event& event, const Section& section) {
 }
 
 // ---- rings --------------------------------------------------------------------------------------
-/// Copies that nobody waits for fill it, and nodes of this role read it by ordinary accesses.
+/// Copies that nobody waits for fill its place next, and nodes of this role read it by ordinary accesses.
 bool EventWriter::read_by_threads(int ring) const {
   const int value = family_.schedule.rings[static_cast<std::size_t>(ring)].value;
-  return std::any_of(family_.graph.edges.begin(), family_.graph.edges.end(), [&](const Edge& edge) {
-    const Async source = family_.node(edge.src).async;
-    return edge.value == value && (source == Async::copy || source == Async::threads) &&
-           family_.schedule.role[static_cast<std::size_t>(edge.dst)] == family_.first &&
+  const auto reads = [&](const Edge& edge) {
+    return edge.value == value && family_.schedule.role[static_cast<std::size_t>(edge.dst)] == family_.first &&
            family_.node(edge.dst).async == Async::none;
-  });
+  };
+  return replaced_by_copies(family_.graph, family_.schedule, value, false) &&
+         std::any_of(family_.graph.edges.begin(), family_.graph.edges.end(), reads);
 }
 
 OfPair EventWriter::pair_of(int ring) const {
@@ -142,24 +145,6 @@ bool EventWriter::lanes_apart(int ring) const {
   return !sure;
 }
 
-/// May the slot of this filling be filled again? Not known in loops.
-bool EventWriter::filled_again(const Event& event, const Section& section) const {
-  if (family_.graph.walks() || family_.value_of_ring(event.ring).scope != Scope::iteration) return true;
-  if (left_behind(event, section)) return false;  // by the only tile
-  const int next = event.iteration + family_.schedule.rings[static_cast<std::size_t>(event.ring)].slots;
-  return section.absolute() ? section.trip_count < 0 || next < section.trip_count
-                            : section.variable != std::string("n") || next < 0;
-}
-
-/// Is this the slot's first filling, whatever the step? A tile follows others' fillings only where blocks do tile after
-/// tile.
-bool EventWriter::filled_first(const Event& event, const Section& section) const {
-  const int slots = family_.schedule.rings[static_cast<std::size_t>(event.ring)].slots;
-  if (family_.graph.walks()) return false;
-  return section.absolute() ? event.iteration < slots
-                            : section.variable == std::string("s") && section.steps <= slots - event.iteration;
-}
-
 /// The last reader in this role, in its order; -1 where it reads nothing of the ring.
 int EventWriter::last_reader(int ring) const {
   const int value = family_.schedule.rings[static_cast<std::size_t>(ring)].value;
@@ -168,12 +153,6 @@ int EventWriter::last_reader(int ring) const {
     for (const Edge& edge : family_.graph.edges)
       if (edge.value == value && edge.dst == node) last = node;
   return last;
-}
-
-/// Is the event at the tile's end, about a ring of iterations? A tile without iterations leaves nothing there.
-bool EventWriter::left_behind(const Event& event, const Section& section) const {
-  return section.absolute() && event.iteration < 0 && family_.value_of_ring(event.ring).scope == Scope::iteration &&
-         (event.node < 0 || family_.node(event.node).scope != Scope::iteration);
 }
 
 void EventWriter::write_ring_event(const Event& event, const Section& section) {
@@ -226,7 +205,7 @@ void EventWriter::end_reads(const Event& of, const Section& section) {
   Event event = of;
   event.node = last_reader(of.ring);
   const graph::Value& value = family_.value_of_ring(of.ring);
-  if (filled_once(family_.graph, value) || !filled_again(event, section)) return;
+  if (stays(of.ring) || !filled_again(event, section)) return;
   if (read_by_threads(event.ring) && arrived_at_ != w_.text().size()) {
     w_.line("dev::reads_arrived<",
             site(SiteKind::fence, section, cat("reads of ring ", value.name, " have arrived"), event), ">();");
@@ -237,7 +216,7 @@ void EventWriter::end_reads(const Event& of, const Section& section) {
 }
 
 void EventWriter::write_release(const Event& of, const Section& section, const std::string& arguments) {
-  if (filled_once(family_.graph, family_.value_of_ring(of.ring))) return;
+  if (stays(of.ring)) return;
   Event event = of;
   event.node = last_reader(of.ring);
   const std::string what = "ring " + family_.value_of_ring(event.ring).name;
@@ -267,7 +246,7 @@ void EventWriter::write_wait_empty(const Event& event, const Section& section, c
 /// The matrix unit arrives when all that its thread has asked for is done.
 void EventWriter::write_unit_event(const Event& event, const Section& section, const std::string& arguments) {
   const bool publishes = event.kind == EventKind::unit_publish;
-  if (!publishes && filled_once(family_.graph, family_.value_of_ring(event.ring))) return;
+  if (!publishes && stays(event.ring)) return;
   Event of = event;
   if (!publishes) of.node = last_reader(event.ring);
   const std::string what =

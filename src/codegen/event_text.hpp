@@ -63,6 +63,7 @@ class EventWriter {
   void end_reads(const Event& event, const Section& section);
   void write_release(const Event& event, const Section& section, const std::string& arguments);
   void write_wait_empty(const Event& event, const Section& section, const std::string& arguments);
+  void write_wait_place(const Event& event, const Section& section);
   void write_unit_event(const Event& event, const Section& section, const std::string& arguments);
   void follow_sync(const Event& event, const Section& section);
   bool waits_in_tensor(const Event* event, const Section& section) const;
@@ -79,6 +80,10 @@ class EventWriter {
   OfPair pair_of(int ring) const;
   bool read_by_unit(int ring) const;
   bool lanes_apart(int ring) const;
+  // The functions below are place_text.cpp's.
+  bool nothing_before(const Event& event, const Section& section) const;
+  bool handed_on(int ring) const;
+  bool stays(int ring) const;
   bool filled_again(const Event& event, const Section& section) const;
   bool filled_first(const Event& event, const Section& section) const;
   int last_reader(int ring) const;

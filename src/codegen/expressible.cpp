@@ -7,6 +7,7 @@
 #include <string>
 
 #include "codegen/family_text.hpp"
+#include "codegen/places.hpp"
 #include "codegen/record.hpp"
 #include "codegen/walk_text.hpp"
 #include "support/fail.hpp"
@@ -158,6 +159,7 @@ void refuse_inexpressible(const graph::Graph& graph, const sched::Schedule& sche
   refuse_unobserved(graph, schedule);
   refuse_without_barriers(graph, schedule);
   refuse_mixed_products(graph, schedule);
+  if (graph.machine.shared_barriers) refuse_lost_turns(graph, schedule);
 }
 
 void refuse_names(const graph::Graph& graph, const Layout& layout, bool recording) {

@@ -32,8 +32,13 @@ bool rings_alike(const graph::Graph& graph, const sched::Schedule& schedule, int
   const auto &a = schedule.rings[static_cast<std::size_t>(first)],
              &b = schedule.rings[static_cast<std::size_t>(second)];
   const auto &v = graph.values[static_cast<std::size_t>(a.value)], &w = graph.values[static_cast<std::size_t>(b.value)];
+  const auto has_guests = [&](int value) {
+    return std::any_of(graph.values.begin(), graph.values.end(),
+                       [&](const graph::Value& other) { return other.lies_in == value; });
+  };
   return second == first + 1 && a.slots == b.slots && v.slot_bytes == w.slot_bytes && v.alignment == w.alignment &&
-         v.scope == w.scope && v.space == w.space;
+         v.scope == w.scope && v.space == w.space && v.lies_in == w.lies_in && !has_guests(a.value) &&
+         !has_guests(b.value);
 }
 
 /// Do two nodes of roles `first` and `second` read the same rings, or each its role's own ring in the same place?

@@ -5,6 +5,7 @@
 
 #include "codegen/tensor_places.hpp"
 #include "codegen/walk_text.hpp"
+#include "graph/lifetimes.hpp"
 #include "support/fail.hpp"
 #include "support/text.hpp"
 
@@ -84,8 +85,15 @@ int arrivals_of_producer(const graph::Graph& graph, const sched::Schedule& sched
   return node.async == graph::Async::threads ? warps * graph.machine.warp_size : warps;
 }
 
+graph::Places places_of(const graph::Graph& graph, const sched::Schedule& schedule) {
+  std::vector<int> slots(graph.values.size(), 0);
+  for (const auto& ring : schedule.rings) slots[static_cast<std::size_t>(ring.value)] = ring.slots;
+  return graph::place_values(graph, slots);
+}
+
 void place_rings(const graph::Graph& graph, const sched::Schedule& schedule, Layout& layout) {
-  std::int64_t offset = 0;
+  const graph::Places places = places_of(graph, schedule);
+  std::int64_t offset = places.bytes;
   for (const auto& ring : schedule.rings) {
     const auto& value = graph.values[static_cast<std::size_t>(ring.value)];
     if (ring.slots < 1)
@@ -93,12 +101,10 @@ void place_rings(const graph::Graph& graph, const sched::Schedule& schedule, Lay
            cat("ring '", value.name, "' has ", ring.slots, " slots; at least 1 is needed"));
     RingPlace place;
     place.type_name = type_name(value.name);
-    if (value.space == graph::Space::tensor) {
+    if (value.space == graph::Space::tensor)
       place.slot_columns = static_cast<int>(value.slot_bytes / graph::kTensorColumnBytes);
-    } else {
-      place.data = offset = align_up(offset, value.alignment);
-      offset += ring.slots * align_up(value.slot_bytes, value.alignment);
-    }
+    else
+      place.data = places.offset[static_cast<std::size_t>(ring.value)];
     if (value.space == graph::Space::shared && align_up(value.slot_bytes, value.alignment) != value.slot_bytes)
       fail(Stage::codegen, Code::invalid_argument,
            cat("value '", value.name, "': ", value.slot_bytes, " bytes a slot are no multiple of its alignment ",

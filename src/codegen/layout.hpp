@@ -1,7 +1,7 @@
 // Places of rings, roles and named barriers: shared-memory offsets, columns of tensor memory, warps, barrier ids.
 //
 // Decides addresses and numbers only; columns come from tensor_places.hpp. Invariant: slots are aligned as their value
-// asks, nothing in shared memory overlaps.
+// asks, nothing in shared memory overlaps but values of which one lies in the other's place.
 #pragma once
 
 #include <cstdint>

@@ -34,6 +34,15 @@ bool matches(const Pattern& pattern, const Timeline& timeline, int n) {
 
 }  // namespace
 
+int role_stage(const Graph& graph, const Schedule& schedule, int node) {
+  const int role = schedule.role[static_cast<std::size_t>(node)];
+  int first = schedule.step_stage(node);
+  for (int other : schedule.roles[static_cast<std::size_t>(role)].nodes)
+    if (graph.nodes[static_cast<std::size_t>(other)].scope == Scope::iteration)
+      first = std::min(first, schedule.step_stage(other));
+  return schedule.step_stage(node) - first;
+}
+
 std::vector<Event> relative(std::vector<Event> events, int origin) {
   for (Event& event : events)
     if (event.iteration >= 0) event.iteration -= origin;

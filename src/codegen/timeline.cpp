@@ -4,10 +4,14 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "codegen/barriers.hpp"
+#include "codegen/places.hpp"
+#include "codegen/readers.hpp"
 #include "support/fail.hpp"
+#include "support/index.hpp"
 
 namespace tj::codegen {
 namespace {
@@ -18,6 +22,7 @@ using graph::Graph;
 using graph::Node;
 using graph::Scope;
 using sched::Schedule;
+using support::at;
 using Instance = std::pair<int, int>;  // node, iteration
 
 class Simulator {
@@ -36,9 +41,9 @@ class Simulator {
   }
 
  private:
-  const std::vector<int>& role_nodes() const { return schedule_.roles[static_cast<std::size_t>(role_)].nodes; }
-  const Node& node(int index) const { return graph_.nodes[static_cast<std::size_t>(index)]; }
-  bool in_role(int index) const { return schedule_.role[static_cast<std::size_t>(index)] == role_; }
+  const std::vector<int>& role_nodes() const { return schedule_.roles[at(role_)].nodes; }
+  const Node& node(int index) const { return graph_.nodes[at(index)]; }
+  bool in_role(int index) const { return schedule_.role[at(index)] == role_; }
 
   std::vector<int> nodes(Scope scope) const {
     std::vector<int> found;
@@ -50,14 +55,12 @@ class Simulator {
   int ring_of(int value) const {
     for (std::size_t r = 0; r < schedule_.rings.size(); ++r)
       if (schedule_.rings[r].value == value) return static_cast<int>(r);
-    support::fail(
-        Stage::codegen, Code::internal,
-        support::cat("value '", graph_.values[static_cast<std::size_t>(value)].name, "' has no ring in the schedule"));
+    support::fail(Stage::codegen, Code::internal,
+                  support::cat("value '", graph_.values[at(value)].name, "' has no ring in the schedule"));
   }
 
   void push(Event event) { out_->push_back(event); }
-
-  Scope scope_of(int value) const { return graph_.values[static_cast<std::size_t>(value)].scope; }
+  Scope scope_of(int value) const { return graph_.values[at(value)].scope; }
 
   // Once a tile, before the first that may read: a loop of no iteration waits and hands back all the same.
   void run_tile_begin(std::vector<Event>& out) {
@@ -69,6 +72,27 @@ class Simulator {
       if (scope_of(v) == Scope::tile_begin && !readers(v).empty()) acquire(v, -1, -1);
       if (const int by = sum_filler(v); by >= 0) push({.kind = EventKind::wait_empty, .node = by, .ring = ring_of(v)});
     }
+    for (const int v : read_before_loop(graph_, schedule_, role_))
+      if (followed(graph_, schedule_, v) && handed_back_.insert(v).second)
+        push({.kind = read_by_unit(v) ? EventKind::unit_release : EventKind::release, .ring = ring_of(v)});
+    if (!copies_alone(graph_, schedule_, role_)) wait_for_places_once();  // else in front of the first filling
+  }
+
+  /// Once a tile, for all that the loop fills.
+  void wait_for_places_once() {
+    for (const int index : nodes(Scope::iteration)) wait_for_places(index, -1);
+  }
+
+  /// What other rings held in the places that a node fills. In the loop, iteration -1 is for waits of once a tile.
+  void wait_for_places(int index, int iteration) {
+    const bool loops = node(index).scope == Scope::iteration;
+    if (!graph_.machine.shared_barriers) return;
+    for (const int ring : filled_rings(index))
+      for (const Before& before : before_filling(graph_, schedule_, schedule_.rings[at(ring)].value)) {
+        if (loops && before.every_iteration != (iteration >= 0)) continue;
+        if (waited_for_places_.insert({iteration < 0 ? -1 : ring, before.ring, iteration}).second)
+          push({.kind = EventKind::wait_place, .node = index, .ring = before.ring, .iteration = iteration});
+      }
   }
 
   /// The node of this role's loop that fills a value once a tile, as a sum; -1 where there is none.
@@ -111,6 +135,7 @@ class Simulator {
   // Everything outstanding is observed before the tile-end nodes run.
   void finish(std::vector<Event>& out) {
     out_ = &out;
+    if (trip_count_ == 0) wait_for_places_once();
     if (!pending_.empty()) observe(pending_.size() - 1);
     wait_for_stores(0);
     for (int v = 0; v < static_cast<int>(graph_.values.size()); ++v) {
@@ -177,7 +202,7 @@ class Simulator {
   std::size_t stores_under_way(int index) const {
     const auto single = [&](const Edge& edge) {
       return edge.dst == index && edge.value >= 0 && scope_of(edge.value) == Scope::iteration &&
-             schedule_.rings[static_cast<std::size_t>(ring_of(edge.value))].slots == 1;
+             schedule_.rings[at(ring_of(edge.value))].slots == 1;
     };
     return std::any_of(graph_.edges.begin(), graph_.edges.end(), single) ? 0 : 1;
   }
@@ -213,32 +238,38 @@ class Simulator {
     std::size_t observed = 0;  // index in pending_
     std::size_t stored = 0;    // index in stores_
     for (int ring : filled_rings(index)) {
-      const int value = schedule_.rings[static_cast<std::size_t>(ring)].value,
-                before = iteration - schedule_.rings[static_cast<std::size_t>(ring)].slots;
-      if (scope_of(value) != Scope::iteration || before < 0)
-        continue;  // finish() has handed back what earlier tiles read
-      for (int reader : readers(value)) {
-        const auto found = std::find(pending_.begin(), pending_.end(), Instance{reader, before});
-        const auto put = std::find(stores_.begin(), stores_.end(), Instance{reader, before});
-        if (found != pending_.end())
-          observed = std::max(observed, static_cast<std::size_t>(found - pending_.begin()) + 1);
-        else if (put != stores_.end())
-          stored = std::max(stored, static_cast<std::size_t>(put - stores_.begin()) + 1);
-        else if (completed_.count({reader, before}) == 0)
-          refuse_own_wait(index, iteration, value, reader, before, "fills the slot again before");
-      }
+      const int value = schedule_.rings[at(ring)].value, before = iteration - schedule_.rings[at(ring)].slots;
+      if (scope_of(value) != Scope::iteration) continue;  // finish() has handed back what earlier tiles read
+      if (before >= 0) look_at(index, iteration, value, before, observed, stored);
+      for (const Before& other : before_filling(graph_, schedule_, value))
+        if (const int filling = iteration - (other.same_round ? 0 : 1); other.every_iteration && filling >= 0)
+          look_at(index, iteration, schedule_.rings[at(other.ring)].value, filling, observed, stored);
     }
     if (observed > 0) observe(observed - 1);
     if (stored > 0) wait_for_stores(stores_.size() - stored);
   }
 
+  /// A node fills the place of a filling: which of this role's groups and stores must be seen to have read that.
+  void look_at(int index, int iteration, int value, int filling, std::size_t& observed, std::size_t& stored) const {
+    for (const int reader : readers(value)) {
+      const auto found = std::find(pending_.begin(), pending_.end(), Instance{reader, filling});
+      const auto put = std::find(stores_.begin(), stores_.end(), Instance{reader, filling});
+      if (found != pending_.end())
+        observed = std::max(observed, static_cast<std::size_t>(found - pending_.begin()) + 1);
+      else if (put != stores_.end())
+        stored = std::max(stored, static_cast<std::size_t>(put - stores_.begin()) + 1);
+      else if (completed_.count({reader, filling}) == 0)
+        refuse_own_wait(index, iteration, value, reader, filling, "fills the slot again before");
+    }
+  }
+
   [[noreturn]] void refuse_own_wait(int index, int iteration, int value, int other, int other_iteration,
                                     const char* order) const {
     support::fail(Stage::codegen, Code::invalid_argument,
-                  support::cat("role '", schedule_.roles[static_cast<std::size_t>(role_)].name, "' of '", graph_.name,
+                  support::cat("role '", schedule_.roles[at(role_)].name, "' of '", graph_.name,
                                "' would wait for itself: '", node(index).name, "' of iteration ", iteration, " ", order,
                                " '", node(other).name, "' of iteration ", other_iteration, ", over value '",
-                               graph_.values[static_cast<std::size_t>(value)].name, "'; verify the schedule"));
+                               graph_.values[at(value)].name, "'; verify the schedule"));
   }
 
   // Waits for pending_[0..newest] and says so.
@@ -249,16 +280,6 @@ class Simulator {
     for (const auto& [index, iteration] : finished)
       push({.kind = EventKind::done, .node = index, .iteration = iteration});
     for (const auto& [index, iteration] : finished) complete(index, iteration);
-  }
-
-  // Nodes of this role that read a value; with a scope given, only nodes of that scope.
-  std::vector<int> readers(int value, std::optional<Scope> scope = {}) const {
-    std::vector<int> found;
-    for (const Edge& edge : graph_.edges)
-      if (edge.value == value && in_role(edge.dst) && (!scope || node(edge.dst).scope == *scope) &&
-          std::find(found.begin(), found.end(), edge.dst) == found.end())
-        found.push_back(edge.dst);
-    return found;
   }
 
   void acquire(int value, int index, int iteration) {
@@ -310,6 +331,8 @@ class Simulator {
     for (int ring : filled_rings(index)) {
       if (is_sum(index, ring) || (iteration >= 0 && !asked_.insert({ring, iteration}).second)) continue;
       push({.kind = EventKind::wait_empty, .node = index, .ring = ring, .iteration = iteration});
+      if (iteration == 0) wait_for_places(index, -1);
+      wait_for_places(index, iteration);
       if (node(index).async == Async::copy)
         push({.kind = EventKind::expect_full, .node = index, .ring = ring, .iteration = iteration});
     }
@@ -321,8 +344,7 @@ class Simulator {
   /// Several nodes of the matrix unit may add to a value: the first asks for the slot, the last hands it on.
   bool last_filler(int ring, int iteration) const {
     return std::all_of(graph_.edges.begin(), graph_.edges.end(), [&](const Edge& edge) {
-      return edge.value != schedule_.rings[static_cast<std::size_t>(ring)].value ||
-             issued_.count({edge.src, iteration}) != 0;
+      return edge.value != schedule_.rings[at(ring)].value || issued_.count({edge.src, iteration}) != 0;
     });
   }
   void publish(int ring, int index, int iteration) {
@@ -331,39 +353,25 @@ class Simulator {
     const EventKind kind = async == Async::threads ? EventKind::publish_copies
                            : async == Async::unit  ? EventKind::unit_publish
                                                    : EventKind::publish;
-    if (kind == EventKind::publish && in_shared(ring) && read_asynchronously(ring))
+    const int value = schedule_.rings[at(ring)].value;
+    if (kind == EventKind::publish && graph_.values[at(value)].space == graph::Space::shared &&
+        (read_asynchronously(graph_, value) || replaced_by_copies(graph_, schedule_, value, true)))
       push({.kind = EventKind::proxy_fence, .node = index, .ring = ring, .iteration = iteration});
     push({.kind = kind, .node = index, .ring = ring, .iteration = iteration});
   }
-  bool in_shared(int ring) const {
-    return graph_.values[static_cast<std::size_t>(schedule_.rings[static_cast<std::size_t>(ring)].value)].space ==
-           graph::Space::shared;
-  }
   /// Is it a sum: asked for before the loop and handed on after it?
-  bool is_sum(int index, int ring) const {
-    return sum_filler(schedule_.rings[static_cast<std::size_t>(ring)].value) == index;
-  }
+  bool is_sum(int index, int ring) const { return sum_filler(schedule_.rings[at(ring)].value) == index; }
 
-  // Does the matrix unit or the copy engine read it, in any role?
-  bool read_asynchronously(int ring) const {
-    return std::any_of(graph_.edges.begin(), graph_.edges.end(), [&](const Edge& edge) {
-      return edge.value == schedule_.rings[static_cast<std::size_t>(ring)].value &&
-             graph::reads_by_itself(node(edge.dst).async);
-    });
+  std::vector<int> readers(int value, std::optional<Scope> scope = {}) const {
+    return readers_in(graph_, schedule_, role_, value, scope);
   }
-
-  int order_of(int index) const {
-    for (std::size_t b = 0; b < schedule_.order_barriers.size(); ++b)
-      for (const auto& run : schedule_.order_barriers[b].nodes)
-        if (std::find(run.begin(), run.end(), index) != run.end()) return static_cast<int>(b);
-    return -1;
-  }
+  int order_of(int index) const { return turn_of(schedule_, index); }
   // Is this the first (or last) node of its run that has an instance in this step?
   bool is_edge_of_run(int order, int index, const std::vector<Instance>& step, bool first) const {
-    std::vector<int> present;
-    for (const auto& [candidate, iteration] : step)
-      if (order_of(candidate) == order) present.push_back(candidate);
-    return !present.empty() && (first ? present.front() : present.back()) == index;
+    const auto in_run = [&](const Instance& each) { return order_of(each.first) == order; };
+    const auto found = first ? std::find_if(step.begin(), step.end(), in_run)
+                             : std::find_if(step.rbegin(), step.rend(), in_run).base() - 1;
+    return found->first == index;
   }
 
   const Graph& graph_;
@@ -376,20 +384,12 @@ class Simulator {
   std::set<std::pair<int, int>> acquired_;  // value, iteration
   std::set<Instance> completed_;
   std::set<Instance> issued_;
-  std::set<std::pair<int, int>> asked_;  // ring, iteration: its slot is there
-  std::set<int> handed_back_;            // values filled once a tile
+  std::set<std::pair<int, int>> asked_;                    // ring, iteration: its slot is there
+  std::set<int> handed_back_;                              // values filled once a tile
+  std::set<std::tuple<int, int, int>> waited_for_places_;  // ring filled (once a tile: any), ring before, iteration
 };
 
 }  // namespace
-
-int role_stage(const Graph& graph, const Schedule& schedule, int node) {
-  const int role = schedule.role[static_cast<std::size_t>(node)];
-  int first = schedule.step_stage(node);
-  for (int other : schedule.roles[static_cast<std::size_t>(role)].nodes)
-    if (graph.nodes[static_cast<std::size_t>(other)].scope == Scope::iteration)
-      first = std::min(first, schedule.step_stage(other));
-  return schedule.step_stage(node) - first;
-}
 
 Timeline simulate(const Graph& graph, const Schedule& schedule, int role, int trip_count) {
   Timeline timeline = Simulator(graph, schedule, role, trip_count).run();

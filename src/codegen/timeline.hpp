@@ -17,6 +17,7 @@ namespace tj::codegen {
 enum class EventKind {
   wait_full,       ///< a value read by the next call has arrived
   wait_empty,      ///< the slot that the next call fills is free
+  wait_place,      ///< what another ring, `ring`, held in the place that `node` fills has been handed back (places.hpp)
   expect_full,     ///< announce the bytes of the next call's copies
   matrix_fence,    ///< registers and shared memory are ready for the matrix unit
   call,            ///< the node's body

@@ -93,6 +93,7 @@ inline void walk_members(auto&& walk, Of<Graph::Value> auto& value) {
   walk("shared_stride", value.shared_stride);
   walk("within_warp", value.within_warp);
   walk("space", value.space);
+  walk("lies_in", value.lies_in);
 }
 
 inline void walk_members(auto&& walk, Of<Graph::Code> auto& code) {

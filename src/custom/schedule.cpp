@@ -55,8 +55,8 @@ std::vector<Schedule::Ring> rings_of(const graph::Graph& graph, const sched::Sch
   std::vector<Schedule::Ring> rings;
   for (const sched::Ring& ring : schedule.rings) {
     const graph::Value& value = graph.values[at(ring.value)];
-    rings.push_back(
-        {value.name, ring.slots, value.slot_bytes, value.shared_by, ring.producer_role, ring.consumer_roles});
+    rings.push_back({value.name, ring.slots, value.slot_bytes, value.shared_by, ring.producer_role, ring.consumer_roles,
+                     value.lies_in < 0 ? "" : graph.values[at(value.lies_in)].name});
   }
   return rings;
 }

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "graph/cycles.hpp"
+#include "graph/lifetimes.hpp"
 #include "support/fail.hpp"
 
 namespace tj::graph {
@@ -231,6 +232,8 @@ void check_cycles(const Graph& graph) {
   std::vector<Edge> same_iteration;
   for (const Edge& edge : graph.edges)
     if (edge.distance == 0) same_iteration.push_back(edge);
+  for (const Edge& edge : place_edges(graph))
+    if (edge.distance == 0) same_iteration.push_back(edge);
   const std::vector<int> cycle = positive_cycle(static_cast<int>(graph.nodes.size()), same_iteration, 0);
   if (cycle.empty()) return;
   std::string path;
@@ -292,6 +295,7 @@ void check(const Graph& graph) {
   check_nodes(graph);
   check_values(graph);
   check_edges(graph);
+  check_lifetimes(graph);
   check_total(graph);
   check_cycles(graph);
 }

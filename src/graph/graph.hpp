@@ -186,6 +186,8 @@ struct Value {
   int shared_by = 1, shared_stride = 1;
   bool within_warp = false;  ///< each warp reads only what the same warp has written
   Space space = Space::shared;
+  int lies_in =
+      -1;  ///< another value, in whose place in shared memory this one lies; -1: it has its own (lifetimes.hpp)
 };
 
 struct Graph {

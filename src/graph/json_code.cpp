@@ -33,7 +33,7 @@ bool same(const Value& a, const Value& b) {
   return a.name == b.name && a.slot_bytes == b.slot_bytes && a.alignment == b.alignment && a.scope == b.scope &&
          a.min_slots == b.min_slots && a.max_slots == b.max_slots && a.copied_bytes == b.copied_bytes &&
          a.shared_by == b.shared_by && a.shared_stride == b.shared_stride && a.within_warp == b.within_warp &&
-         a.space == b.space;
+         a.space == b.space && a.lies_in == b.lies_in;
 }
 
 }  // namespace
@@ -106,7 +106,7 @@ std::map<std::string, int> read_values(const Fields& fields, const Json& json, G
     const std::string place = cat("values[", v, "]");
     fields.keys(entry, place,
                 {"name", "slot_bytes", "alignment", "scope", "min_slots", "max_slots", "copied_bytes", "shared_by",
-                 "shared_stride", "within_warp", "space"});
+                 "shared_stride", "within_warp", "space", "lies_in"});
     Value value;
     value.name = fields.name(fields.text(fields.required(entry, place, "name"), place + ".name"), place + ".name");
     const auto [first, is_new] = index.emplace(value.name, static_cast<int>(v));
@@ -131,10 +131,19 @@ std::map<std::string, int> read_values(const Fields& fields, const Json& json, G
       fields.reject(place, ".slot_bytes is 0 for a value in shared memory; allowed: 1 to ", kMaxSpaceBytes);
     graph.values.push_back(std::move(value));
   }
+  for (std::size_t v = 0; v < json.size(); ++v) {
+    const Json* lies_in = Fields::optional(json[v], "lies_in");
+    if (lies_in == nullptr) continue;
+    const std::string place = cat("values[", v, "].lies_in");
+    const auto found = index.find(fields.text(*lies_in, place));
+    if (found == index.end() || found->second == static_cast<int>(v))
+      fields.reject(place, " is ", value_text(*lies_in), "; allowed is the name of another entry of values");
+    graph.values[v].lies_in = found->second;
+  }
   return index;
 }
 
-Json value_json(const Value& value) {
+Json value_json(const Graph& graph, const Value& value) {
   Json json = {{"name", value.name},           {"slot_bytes", value.slot_bytes},
                {"alignment", value.alignment}, {"scope", scope_word(value.scope)},
                {"min_slots", value.min_slots}, {"max_slots", value.max_slots}};
@@ -143,6 +152,7 @@ Json value_json(const Value& value) {
   if (value.shared_stride != 1) json["shared_stride"] = value.shared_stride;
   if (value.within_warp) json["within_warp"] = true;
   if (value.space == Space::tensor) json["space"] = "tensor";
+  if (value.lies_in >= 0) json["lies_in"] = graph.values[static_cast<std::size_t>(value.lies_in)].name;
   return json;
 }
 

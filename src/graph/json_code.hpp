@@ -22,7 +22,7 @@ Json code_json(const Graph& graph);
 
 /// Appends the values of a document that lists them; returns name -> index.
 std::map<std::string, int> read_values(const Fields& fields, const Json& json, Graph& graph);
-Json value_json(const Value& value);
+Json value_json(const Graph& graph, const Value& value);
 
 /// Without a list, a node hands on its result in shared memory: values, and the value of each edge.
 struct ImpliedValues {

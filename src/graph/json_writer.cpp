@@ -102,7 +102,7 @@ std::string to_json(const Graph& graph, const std::vector<Machine>& machines) {
   std::vector<std::string> nodes, edges, values;
   for (const Node& node : graph.nodes) nodes.push_back(line(node_json(graph, node)));
   for (const Edge& edge : graph.edges) edges.push_back(line(edge_json(graph, edge, implied)));
-  for (const Value& value : graph.values) values.push_back(line(value_json(value)));
+  for (const Value& value : graph.values) values.push_back(line(value_json(graph, value)));
   std::string out = graph.name.empty() ? "{\n" : cat("{\n  \"name\": ", line(graph.name), ",\n");
   out += cat("  \"machine\": ", line(machine_json(graph.machine, machines, graph.blocks_per_sm)));
   if (graph.cluster != 1) out += cat(",\n  \"cluster\": ", graph.cluster);

@@ -113,6 +113,8 @@ std::string to_text(const Graph& graph) {
         << value.max_slots << " slots, " << scope_text(value.scope);
     if (value.space == Space::tensor) out << ", in tensor memory";
     if (value.within_warp) out << ", within a warp";
+    if (value.lies_in >= 0 && value.lies_in < static_cast<int>(graph.values.size()))
+      out << ", in the place of " << graph.values[static_cast<std::size_t>(value.lies_in)].name;
     if (value.shared_by > 1) out << ", shared by " << value.shared_by << " blocks " << value.shared_stride << " apart";
     out << "\n";
   }

@@ -87,11 +87,14 @@ bool Monitor::works_here(const Thread& thread, const Notes::Ring& ring) const {
 // A thread that fills a slot again must have waited for the slot's own barrier, and know of all reads by that alone.
 // Another wait may imply it, but for one schedule only.
 void Monitor::check_filling(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes) const {
-  const auto slot = notes_.slot_at(address - SharedMemory::kBase);
-  if (!slot || slot->ring->filled_once || thread.self.cluster_rank != rank_) return;
+  const auto slot = notes_.slot_at(address - SharedMemory::kBase, shadow_.at(id).call);
+  if (!slot || thread.self.cluster_rank != rank_) return;
   const Notes::Role* role = notes_.role_of(thread.warp());
   const auto& producers = slot->ring->producers;
   if (role == nullptr || std::find(producers.begin(), producers.end(), role->name) == producers.end()) return;
+  for (const Notes::Place& other : notes_.others_at(address - SharedMemory::kBase, *slot->ring))
+    check_left(thread, *slot, other);
+  if (slot->ring->filled_once) return;
   const Mbarrier *full = barrier_of(*slot, true), *empty = barrier_of(*slot, false);
   if (full == nullptr || empty == nullptr || full->phase == 0) return;
   const auto filled = static_cast<Order::Time>(full->phase);
@@ -107,8 +110,21 @@ void Monitor::check_filling(const Thread& thread, Shadow::Id id, std::uint32_t a
       cat(": either the filling before was published while it went on (fewer bytes announced than copied",
           slot->ring->full_of_pair ? "; a pair's barrier counts those of both blocks" : "", "), or this thread");
   fault(cat(kernel(), "block ", thread.self.block, ": ", who(thread.actor, thread.call, thread.iteration), " fills ",
-            place(address), " for the ", full->phase + 1, ". time", rest ? published : " and",
+            place(address, shadow_.at(id).call), " for the ", full->phase + 1, ". time", rest ? published : " and",
             " has not waited for its empty barrier ", hex(address_of(*slot, false)), ", which is in phase ",
+            empty->phase));
+}
+
+// Nor may another wait imply that another ring has left the place: its own barrier says so.
+void Monitor::check_left(const Thread& thread, const Notes::Place& slot, const Notes::Place& other) const {
+  const Mbarrier *full = barrier_of(other, true), *empty = barrier_of(other, false);
+  if (full == nullptr || empty == nullptr || full->phase == 0 ||
+      order.knows(thread.actor, empty->agent, static_cast<Order::Time>(full->phase)))
+    return;
+  fault(cat(kernel(), "block ", thread.self.block, ": ", who(thread.actor, thread.call, thread.iteration),
+            " fills ring ", slot.ring->value, ", slot ", slot.slot, " of ", slot.ring->slots, ", in the place of ring ",
+            other.ring->value, ", slot ", other.slot, " of ", other.ring->slots,
+            ", and has not waited for the empty barrier ", hex(address_of(other, false)), ", which is in phase ",
             empty->phase));
 }
 
@@ -118,8 +134,9 @@ void Monitor::check_use(const Thread& thread, Shadow::Id id, std::uint32_t addre
                         Shadow::Reading* reading) {
   if (thread.self.cluster_rank != rank_) return check_use_of_pair(thread, id, address, bytes);
   Used& used = used_[thread.index()];
-  const auto slot =
-      address >= used.begin && address < used.end ? std::nullopt : notes_.slot_at(address - SharedMemory::kBase);
+  const auto slot = address >= used.begin && address < used.end
+                        ? std::nullopt
+                        : notes_.slot_at(address - SharedMemory::kBase, thread.call);
   if (slot) {
     used.full = full_of(thread, *slot);
     used.begin = SharedMemory::kBase + slot->ring->data +
@@ -134,7 +151,7 @@ void Monitor::check_use(const Thread& thread, Shadow::Id id, std::uint32_t addre
 
 // Use by the thread of the first block of a pair, whose products read both blocks' slots.
 void Monitor::check_use_of_pair(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes) const {
-  const auto slot = notes_.slot_at(address - SharedMemory::kBase);
+  const auto slot = notes_.slot_at(address - SharedMemory::kBase, thread.call);
   if (!slot || !works_here(thread, *slot->ring)) return;
   if (const Mbarrier* full = full_of(thread, *slot)) check_told(thread, id, *full, address, bytes);
 }
@@ -193,14 +210,14 @@ void Monitor::join(const Thread& thread, Shadow::Id id, const Shadow::Reading& r
   for (const Shadow::Id writer : reading.writers)
     if (const auto conflict = shadow_.after(shadow_.at(id), thread.actor, writer)) report(thread, id, *conflict);
   for (const std::uint32_t address : reading.slots)
-    if (const auto slot = notes_.slot_at(address - SharedMemory::kBase)) full_of(thread, *slot);
+    if (const auto slot = notes_.slot_at(address - SharedMemory::kBase, thread.call)) full_of(thread, *slot);
 }
 
 // ---- reports ------------------------------------------------------------------------------------
 
-std::string Monitor::place(std::uint32_t address) const {
+std::string Monitor::place(std::uint32_t address, int call) const {
   const std::uint32_t offset = address - SharedMemory::kBase;
-  if (const auto slot = notes_.slot_at(offset)) {
+  if (const auto slot = notes_.slot_at(offset, call)) {
     const std::string member = slot->ring->members > 1 ? cat(" of member ", slot->member) : std::string();
     return cat("ring ", slot->ring->value, member, ", slot ", slot->slot, " of ", slot->ring->slots);
   }
@@ -236,7 +253,7 @@ std::string Monitor::who(unsigned actor, int call, int iteration, bool together)
 void Monitor::report(const Thread& thread, Shadow::Id id, const Shadow::Conflict& conflict) const {
   Access access = shadow_.at(id);
   access.thread = thread.actor;
-  const std::string where = place(conflict.address),
+  const std::string where = place(conflict.address, access.call),
                     range = cat(conflict.bytes, " bytes at shared address ", hex(conflict.address),
                                 where.empty() ? "" : cat(" (", where, ")"));
   const auto of = [&](const Access& by) { return who(by.thread, by.call, by.iteration); };
@@ -258,8 +275,13 @@ std::string Monitor::missing(const Thread& thread, const Access& later, const Sh
   if (conflict.overtaken)
     return "reads_arrived is missing after the read and before the slot is handed back: an arrival may overtake loads, "
            "and what is written asynchronously then comes too early";
-  const auto slot = notes_.slot_at(conflict.address - SharedMemory::kBase);
+  const auto slot = notes_.slot_at(conflict.address - SharedMemory::kBase, later.call);
   if (slot && slot->ring->barriers) {
+    const auto held = notes_.slot_at(conflict.address - SharedMemory::kBase, prior.call);
+    if (later.write && held && held->ring != slot->ring && held->ring->barriers)
+      return cat("nothing orders the two: who fills the slot has not waited for the empty barrier ",
+                 hex(address_of(*held, false)), " of ring ", held->ring->value, ", slot ", held->slot,
+                 ", which had the place before");
     // A filling must be waited for by its readers, and handed back by all of them before it is replaced.
     const bool fills = later.write;
     const Mbarrier* found = barrier_of(*slot, !fills);

@@ -65,7 +65,7 @@ class Monitor {
   const Mbarrier* barrier_of(const Notes::Place& slot, bool full) const;
 
   /// "ring k, slot 1", "0x1c00"; where notes say nothing, the address alone.
-  std::string place(std::uint32_t address) const;
+  std::string place(std::uint32_t address, int call = 0) const;
 
   /// "kernel x, ", or nothing where notes say nothing.
   std::string kernel() const;
@@ -80,6 +80,7 @@ class Monitor {
 
  private:
   Shadow::Id ordinary(const Thread& thread, bool write);
+  void check_left(const Thread& thread, const Notes::Place& slot, const Notes::Place& other) const;
   void check_filling(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes) const;
   void check_use(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes,
                  Shadow::Reading* reading);

@@ -73,6 +73,14 @@ std::optional<Notes::Place> barrier_of(const Notes::Ring& ring, std::uint32_t of
   return std::nullopt;
 }
 
+/// The slot of the ring that has the byte.
+std::optional<Notes::Place> place_in(const Notes::Ring& ring, std::uint32_t offset) {
+  if (ring.slot_bytes == 0 || offset < ring.data || offset >= ring.data + ring.members * ring.slots * ring.slot_bytes)
+    return std::nullopt;
+  const std::uint32_t slot = (offset - ring.data) / ring.slot_bytes;
+  return Notes::Place{&ring, slot % ring.slots, slot / ring.slots};
+}
+
 }  // namespace
 
 Notes Notes::parse(const char* text) {
@@ -128,14 +136,31 @@ std::vector<int> Notes::givers(const Place& barrier) const {
   return ids;
 }
 
-std::optional<Notes::Place> Notes::slot_at(std::uint32_t offset) const {
+std::optional<Notes::Place> Notes::slot_at(std::uint32_t offset, int call) const {
+  const auto uses = [&](int ring) {
+    const auto found = calls.find(call);
+    if (found == calls.end()) return false;
+    const auto among = [ring](const std::vector<int>& list) {
+      return std::find(list.begin(), list.end(), ring) != list.end();
+    };
+    return among(found->second.writes) || among(found->second.reads);
+  };
+  std::optional<Place> place;
+  int first = -1;
+  for (int r = 0; r < static_cast<int>(rings.size()); ++r) {
+    const auto here = place_in(rings[static_cast<std::size_t>(r)], offset);
+    if (!here || (place && (uses(first) || !uses(r)))) continue;
+    place = here;
+    first = r;
+  }
+  return place;
+}
+
+std::vector<Notes::Place> Notes::others_at(std::uint32_t offset, const Ring& own) const {
+  std::vector<Place> found;
   for (const Ring& ring : rings)
-    if (ring.slot_bytes > 0 && offset >= ring.data &&
-        offset < ring.data + ring.members * ring.slots * ring.slot_bytes) {
-      const std::uint32_t slot = (offset - ring.data) / ring.slot_bytes;
-      return Place{&ring, slot % ring.slots, slot / ring.slots};
-    }
-  return std::nullopt;
+    if (const auto here = &ring == &own ? std::nullopt : place_in(ring, offset)) found.push_back(*here);
+  return found;
 }
 
 std::optional<Notes::Place> Notes::columns_at(int call, bool fills, std::uint32_t column) const {

@@ -66,7 +66,10 @@ struct Notes {
   /// The ids of the sites that arrive at a ring's barrier: sites of readers that hand back, or of writers that publish
   /// or announce.
   std::vector<int> givers(const Place& barrier) const;
-  std::optional<Place> slot_at(std::uint32_t offset) const;
+  /// Of rings that have one place, the one that the call fills or reads.
+  std::optional<Place> slot_at(std::uint32_t offset, int call) const;
+  /// The slots of other rings that have that place in turns with a slot of `own`.
+  std::vector<Place> others_at(std::uint32_t offset, const Ring& own) const;
   /// The slot of tensor memory that a node has there, in a ring that it reads or fills.
   std::optional<Place> columns_at(int call, bool fills, std::uint32_t column) const;
   std::optional<Place> barrier_at(std::uint32_t offset) const;

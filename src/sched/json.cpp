@@ -88,6 +88,7 @@ std::string to_json(const graph::Graph& graph, const Schedule& schedule) {
                             {"shared_by", value.shared_by},
                             {"producer", schedule.roles[at(ring.producer_role)].name},
                             {"consumers", consumers}});
+    if (value.lies_in >= 0) out["rings"].back()["lies_in"] = graph.values[at(value.lies_in)].name;
   }
   out["order_barriers"] = Json::array();
   for (const OrderBarrier& barrier : schedule.order_barriers) {

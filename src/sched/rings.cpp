@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <set>
 
+#include "graph/lifetimes.hpp"
 #include "sched/modulo/conflicts.hpp"
 #include "sched/modulo/reservations.hpp"
 #include "support/fail.hpp"
@@ -88,12 +89,6 @@ std::int64_t stored(const Graph& graph, const Schedule& schedule, int reader) {
   return std::max(issue + graph.nodes[at(reader)].latency, next + graph.nodes[at(reader)].cycles);
 }
 
-/// Bytes of shared memory; slots in tensor memory take none of it but their barriers.
-std::int64_t padded(const graph::Value& value) {
-  if (value.space == graph::Space::tensor) return 0;
-  return (value.slot_bytes + value.alignment - 1) / value.alignment * value.alignment;
-}
-
 std::set<int> readers(const Graph& graph, std::size_t value) {
   std::set<int> nodes;
   for (const Edge& edge : graph.edges)
@@ -111,7 +106,8 @@ bool any_value(const Graph& graph, const Test& test) {
 
 SlotCaps slot_caps(const Graph& graph, const Options& options) {
   SlotCaps caps;
-  for (const graph::Value& value : graph.values) {
+  for (std::size_t v = 0; v < graph.values.size(); ++v) {
+    const graph::Value& value = graph.values[v];
     if (value.scope != Scope::iteration) {
       caps.push_back(0);
       continue;
@@ -120,7 +116,8 @@ SlotCaps slot_caps(const Graph& graph, const Options& options) {
       support::fail(Stage::schedule, Code::invalid_argument,
                     support::cat("max_slots is ", options.max_slots, ", but value '", value.name, "' of graph '",
                                  graph.name, "' needs at least ", value.min_slots, "; use 0 or at least that"));
-    caps.push_back(options.max_slots > 0 ? std::min(options.max_slots, value.max_slots) : value.max_slots);
+    const int most = graph::alternates(graph, static_cast<int>(v)) ? 1 : value.max_slots;
+    caps.push_back(options.max_slots > 0 ? std::min(options.max_slots, most) : most);
   }
   return caps;
 }
@@ -146,21 +143,30 @@ std::vector<int> slots_needed(const Graph& graph, const Schedule& schedule) {
     const auto need = static_cast<int>((lifetime + schedule.ii - 1) / schedule.ii);
     slots[at(edge.value)] = std::max(slots[at(edge.value)], need);
   }
+  // Who fills a place after others begins when they are known to be done; else each value needs a place of its own.
+  for (const Edge& order : graph::place_edges(graph)) {
+    if (graph.nodes[at(order.src)].async != Async::matrix ||
+        schedule.role[at(order.src)] == schedule.role[at(order.dst)])
+      continue;
+    if (observed(graph, schedule, order.src) <=
+        schedule.cycle[at(order.dst)] + std::int64_t{order.distance} * schedule.ii)
+      continue;
+    for (const Edge& read : graph.edges)
+      if (read.dst == order.src && read.value >= 0 && graph::alternates(graph, read.value))
+        slots[at(read.value)] = std::max(slots[at(read.value)], 2);
+  }
   return slots;
 }
 
 std::int64_t ring_bytes(const Graph& graph, const Schedule& schedule, const std::vector<int>& slots) {
   const std::vector<bool> is_ring = ring_values(graph, schedule);
-  std::int64_t bytes = 0;
-  for (std::size_t v = 0; v < graph.values.size(); ++v) {
-    if (!is_ring[v]) continue;
-    const std::int64_t alignment = graph.values[v].alignment;
-    bytes = (bytes + alignment - 1) / alignment * alignment + padded(graph.values[v]) * slots[v];
-  }
+  std::vector<int> of_rings = slots;
+  for (std::size_t v = 0; v < of_rings.size(); ++v)
+    if (!is_ring[v]) of_rings[v] = 0;
+  std::int64_t bytes = graph::place_values(graph, of_rings).bytes;
   if (!graph.machine.shared_barriers) return bytes;
   bytes = (bytes + kBarrierBytes - 1) / kBarrierBytes * kBarrierBytes;
-  for (std::size_t v = 0; v < graph.values.size(); ++v)
-    if (is_ring[v]) bytes += kBarrierBytes * slots[v];
+  for (const int each : of_rings) bytes += kBarrierBytes * each;
   return bytes;
 }
 

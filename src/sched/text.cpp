@@ -49,6 +49,8 @@ std::string to_text(const graph::Graph& graph, const Schedule& schedule) {
         << (ring.slots == 1 ? " slot of " : " slots of ") << graph.values[at(ring.value)].slot_bytes << " bytes, "
         << schedule.roles[at(ring.producer_role)].name << " ->";
     for (const int role : ring.consumer_roles) out << " " << schedule.roles[at(role)].name;
+    if (const int place = graph.values[at(ring.value)].lies_in; place >= 0)
+      out << ", in the place of " << graph.values[at(place)].name;
     out << "\n";
   }
   for (const OrderBarrier& barrier : schedule.order_barriers) {

@@ -15,6 +15,7 @@
 #include "sched/schedule.hpp"
 #include "sched/verify_limits.hpp"
 #include "sched/verify_period.hpp"
+#include "sched/verify_places.hpp"
 #include "support/fail.hpp"
 
 namespace tj::sched {
@@ -286,6 +287,12 @@ class Verifier {
     for (int v = 0; v < static_cast<int>(g_.values.size()); ++v) bytes += one_ring(v, ring_of);
     const auto smem = g_.machine.memory_bytes.find("SMEM");
     bytes += graph::walk_bytes(g_);
+    const auto done = [&](int reader, int filler) {
+      return node(reader).async == Async::matrix && role(reader) != role(filler)
+                 ? known_done(reader)
+                 : cycle(reader) + std::max(1, node(reader).latency);
+    };
+    bytes -= verify_places(g_, s_, done, problems_);
     if (smem != g_.machine.memory_bytes.end() && bytes > smem->second)
       report("rings take ", bytes, " bytes of SMEM, there are ", smem->second);
   }

@@ -128,7 +128,10 @@ const char* const kDocuments[] = {
     "tensors": [{"name": "a", "dtype": "f16", "shape": ["m", 64], "fill": "normal / 2"},
                 {"name": "d", "dtype": "f32", "shape": ["m"], "written": true, "expected": "a[i0, 0]", "tolerance": 0.5}],
     "params": [{"kind": "map", "of": "a", "box": [64, 32], "swizzle_bytes": 64}, {"kind": "pointer", "of": "d"}]}],
-  "candidates": [{"name": "one", "parameters": {"n": 3}}], "instructions": [{"name": "a", "cycles": "n", "fu": "TC"}]})json"};
+  "candidates": [{"name": "one", "parameters": {"n": 3}}], "instructions": [{"name": "a", "cycles": "n", "fu": "TC"}]})json",
+    R"({"name": "places", "machine": "sm_90a", "instructions": [{"name": "a", "cycles": 1, "fu": "TC"}], "edges": [],
+  "values": [{"name": "v", "slot_bytes": 1024, "max_slots": 1},
+             {"name": "x", "slot_bytes": 1024, "max_slots": 1, "lies_in": "v"}]})"};
 
 }  // namespace
 

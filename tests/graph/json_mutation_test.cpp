@@ -79,6 +79,7 @@ class Damage {
                                                     "\"shared_barriers\":false,",
                                                     "\"overlapped_launch\":false,",
                                                     "\"within_warp\":true,",
+                                                    "\"lies_in\":\"tile\",",
                                                     "\"space\":\"tensor\",",
                                                     "\"updates\":true,",
                                                     "\"async\":\"unit\",",

@@ -22,6 +22,9 @@ using support::cat;
 // and sums. With 128 words of output and 48 of scores and weights, 128 x 48 at head dim 128 compiles into 255 without a
 // spill (tests/ops/fmha/warps_compile_test.cpp).
 constexpr int kContextRegisters = 24;
+// Values in the place of queries, where these go to registers; 64 rows at head dim 128 then have them there, too, and a
+// block of 49 KB holds two blocks of keys. Off until it is timed: products bind these tiles, whatever is prefetched.
+constexpr bool kValuesOverQueries = false;
 
 const FmhaRung& rung_of(const FmhaKernel& config) { return fmha_rungs()[static_cast<std::size_t>(config.rung)]; }
 
@@ -39,6 +42,7 @@ class Builder : private FmhaWarpBuilder {
     flag("kBulkCopies", copier_.by_engine());
     flag("kQueriesInRegisters", tile_.queries_in_registers);
     values(1);
+    if (tile_.values_over_queries) graph_.values[2].lies_in = 0;
     if (rung_.k_ahead > 0)
       graph_.values[1].max_slots = rung_.k_ahead + 1, graph_.values[2].max_slots = rung_.v_ahead + 1;
     if (rung_.transposes_keys) value("k_columns", block_bytes(), Scope::iteration, 1, 4);
@@ -69,8 +73,9 @@ class Builder : private FmhaWarpBuilder {
                  issued = chain + (copier_.by_engine() ? 0 : copies);
     const double interval = std::max({issued, tile_.blocks_per_sm * (qk.matrix + pv.matrix),
                                       tile_.blocks_per_sm * (qk.shared + pv.shared + copies)});
-    const auto fit = (graph_.machine.memory_bytes.at("SMEM") - rows_ * row_bytes() - kBarriers) * 2 /
-                     (block_bytes() + value_block_bytes());
+    const std::int64_t queries = tile_.values_over_queries ? 0 : rows_ * row_bytes();
+    const auto fit =
+        (graph_.machine.memory_bytes.at("SMEM") - queries - kBarriers) * 2 / (block_bytes() + value_block_bytes());
     const FmhaSlots slots =
         held() ? fmha_rung_slots(rung_, fit) : FmhaSlots{static_cast<int>(fit / 2), static_cast<int>(fit / 2)};
     const auto ahead = [&](int asked, int ring, const Work& reader) {
@@ -146,11 +151,12 @@ std::vector<FmhaWarpTile> tiles(const FmhaKernel& config, const arch::Arch& arch
     const int narrow = fmha_value_dim(config) > 192 ? 32 : 48;
     return {{64, 4, 1, 1, false}, {narrow, 4, 1, 2, false}, {narrow, 8, 1, 1, false}, {32, 4, 1, 1, false}};
   }
-  if (widest > 64) return {{deep, 4, 2, 2, false}, {deep, 8, 2, 1, false}, {64, 4, 1, 2, false}};
+  constexpr bool kOver = kValuesOverQueries;
+  if (widest > 64) return {{deep, 4, 2, 2, false}, {deep, 8, 2, 1, false}, {64, 4, 1, 2, kOver, kOver}};
   // Wide blocks of keys gain 4% by fewer waits an iteration, and lose as much where the diagonal cuts through many of
   // them. Threads that copy lack the registers.
   const bool wide = !mask_of(config).rows_differ() && !config.general_scale && arch.has_unit("TMA");
-  return {{wide ? 80 : 64, 4, 2, 2, true}, {64, 4, 1, 2, true}};
+  return {{wide ? 80 : 64, 4, 2, 2, true, kOver}, {64, 4, 1, 2, true, kOver}};
 }
 
 /// Do queries and a slot of keys and of values fit a block's shared memory? The tiles up to 128 columns fit every arch.

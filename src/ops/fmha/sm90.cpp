@@ -38,7 +38,10 @@ const arch::Needs& kNeeds =
 constexpr int kContextRegisters = 32;
 constexpr int kLeastSlots = 2;                // of a ring: one is filled while the other is read
 constexpr std::int64_t kBarrierBytes = 1024;  // at most, beside the rings
-constexpr int kWriterRegisters = 32;          // with 24, kernels of bf16 spill 8 to 12 bytes (NVRTC 13.0)
+// Rows of o in the place of values, at head dims that have no tables of tiles: they then leave through shared memory at
+// any head dim, 256 with blocks of 80 keys. Off until it is timed: predictions do not tell the two ways apart.
+constexpr bool kOutputInValues = false;
+constexpr int kWriterRegisters = 32;  // with 24, kernels of bf16 spill 8 to 12 bytes (NVRTC 13.0)
 
 // Cycles of one consumer's nodes, from the arch's rates and the element counts of the bodies.
 struct Costs {
@@ -157,10 +160,13 @@ class Builder : private FmhaBuilder {
     put.async = graph::Async::store;
     put.registers = kWriterRegisters;
     launch_.staged_rows = kRowsPerConsumer;
-    return hand_out(numbered("Consumer", "stage_rows", c, Scope::tile_end), std::move(put), cat("o", c),
-                    kRowsPerConsumer * value_row_bytes());
+    const int stage = hand_out(numbered("Consumer", "stage_rows", c, Scope::tile_end), std::move(put), cat("o", c),
+                               kRowsPerConsumer * value_row_bytes());
+    if (tile_.o_in_values) last_value().lies_in = kValues;
+    return stage;
   }
 
+  static constexpr int kValues = 2;  ///< of the graph's values: q, k, v
   const FmhaGroupTile tile_;
   const Costs costs_;
   const Multiplier groups_{Multiplier::Way::warpgroup, arch_};
@@ -172,8 +178,11 @@ class Builder : private FmhaBuilder {
 bool fits(const FmhaKernel& config, const FmhaGroupTile& tile, const arch::Arch& arch) {
   const std::int64_t key_row = std::int64_t{kFmhaElementBytes} * fmha::stored_columns(config.head_dim),
                      value_row = std::int64_t{kFmhaElementBytes} * fmha::stored_columns(fmha_value_dim(config));
-  const std::int64_t rows = tile.consumers * kRowsPerConsumer * (key_row + (tile.staged ? value_row : 0));
-  return rows + kLeastSlots * tile.block_n * (key_row + value_row) + kBarrierBytes <= arch.smem_per_block_bytes;
+  const std::int64_t rows = std::int64_t{tile.consumers} * kRowsPerConsumer, blocks = kLeastSlots * tile.block_n,
+                     staged = tile.staged ? rows * value_row : 0, values = blocks * value_row;
+  return rows * key_row + blocks * key_row + (tile.o_in_values ? std::max(values, staged) : values + staged) +
+             kBarrierBytes <=
+         arch.smem_per_block_bytes;
 }
 
 /// Words of a consumer's thread: scores, weights, output and context.
@@ -187,7 +196,7 @@ FmhaGroupTile widest_tile(const FmhaKernel& config, int consumers, bool staged, 
   constexpr int kMostKeys = 176, kMatrixDepth = 16;
   // As kernel_templates/arch hands 65536 registers to so many warpgroups. The role that stores staged rows takes some.
   const int words = consumers == 2 ? (staged ? 224 : 240) : consumers == 3 && staged ? 152 : 160;
-  FmhaGroupTile tile{consumers, kMostKeys, false, staged};
+  FmhaGroupTile tile{consumers, kMostKeys, false, staged, staged && kOutputInValues};
   while (tile.block_n > 0 && (words_of(config, tile.block_n) > words || !fits(config, tile, arch)))
     tile.block_n -= kMatrixDepth;
   tile.turns = tile.block_n <= 128;

@@ -12,6 +12,8 @@ struct FmhaGroupTile {
   int block_n = 128;   ///< keys an iteration
   bool turns = true;   ///< order barriers between the consumers
   bool staged = true;  ///< rows of o leave through shared memory
+  bool o_in_values =
+      false;  ///< there they lie in the place of values: a tile's first values come when the rows before have left
 };
 
 /// The graph with costs of one; src/ops/fmha/README.md has a picture. The arch is of the family.

@@ -24,6 +24,7 @@ struct FmhaWarpTile {
   int warps = 4, row_blocks = 2;  ///< the role's warps, and how many times sixteen rows each of them has
   int blocks_per_sm = 1;
   bool queries_in_registers = true;  ///< for the whole tile; else they are loaded from shared memory in every iteration
+  bool values_over_queries = false;  ///< values lie in the place of queries, once these are in registers
   int rows() const { return warps * row_blocks * kFmhaMatrixRows; }
 };
 

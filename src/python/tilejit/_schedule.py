@@ -36,6 +36,7 @@ class Ring:
     shared_by: int
     producer: str
     consumers: List[str]
+    lies_in: str = ""  # the value in whose place it lies
 
 
 @dataclass(frozen=True)

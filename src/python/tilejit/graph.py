@@ -142,6 +142,7 @@ class Value:
     shared_stride: Number = 1
     within_warp: bool = False
     space: str = "shared"
+    lies_in: str = ""  # the name of another value, in whose place in shared memory this one lies
 
 
 @dataclass

@@ -1,5 +1,6 @@
 // Graph -> Problem (see problem.hpp).
 #include "sched/modulo/problem.hpp"
+#include "graph/lifetimes.hpp"
 #include "support/index.hpp"
 
 #include <algorithm>
@@ -98,7 +99,9 @@ Problem make_problem(const graph::Graph& graph, const std::vector<int>& role, co
     for (const graph::Reservation& use : node.reservations)
       if (use.cycles > 0 && use.count > 0) problem.uses.back().push_back(use);
   }
-  for (graph::Edge edge : graph.edges) {
+  std::vector<graph::Edge> edges = graph.edges;
+  for (const graph::Edge& order : graph::place_edges(graph)) edges.push_back(order);
+  for (graph::Edge edge : edges) {
     if (local[at(edge.src)] < 0 || local[at(edge.dst)] < 0) continue;
     if (zero[at(edge.src)]) edge.delay = 0;
     if (role[at(edge.src)] != role[at(edge.dst)]) edge.delay += edge.spill_cycles;

@@ -367,9 +367,11 @@ class Drawing {
       paragraph("once a tile, before the loop, not drawn: " + names(picture_.begin_nodes));
     if (!picture_.end_nodes.empty()) paragraph("once a tile, after the loop, not drawn: " + names(picture_.end_nodes));
     std::string rings;
-    for (const Ring& ring : schedule_.rings)
-      rings += cat(rings.empty() ? "rings: " : ", ", graph_.values[at(ring.value)].name, " ", ring.slots,
-                   ring.slots == 1 ? " slot" : " slots");
+    for (const Ring& ring : schedule_.rings) {
+      const graph::Value& value = graph_.values[at(ring.value)];
+      rings += cat(rings.empty() ? "rings: " : ", ", value.name, " ", ring.slots, ring.slots == 1 ? " slot" : " slots",
+                   value.lies_in < 0 ? "" : " in " + graph_.values[at(value.lies_in)].name);
+    }
     paragraph(rings);
     y_ += 12;
   }

@@ -1,0 +1,29 @@
+// Who reads a value, and whose turn on a unit a node belongs to: look-ups in a graph and its schedule.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "graph/graph.hpp"
+#include "sched/schedule.hpp"
+
+namespace tj::codegen {
+
+/// Nodes of a role that read a value, each once; with a scope given, only nodes of that scope.
+std::vector<int> readers_in(const graph::Graph& graph, const sched::Schedule& schedule, int role, int value,
+                            std::optional<graph::Scope> scope = {});
+
+/// Does the matrix unit or the copy engine read it, in any role?
+bool read_asynchronously(const graph::Graph& graph, int value);
+
+/// Values that the role reads at the tile's begin, and not behind it.
+std::vector<int> read_before_loop(const graph::Graph& graph, const sched::Schedule& schedule, int role);
+
+/// Does the role's loop only issue copies? Then waits of once a tile may stand in front of its first filling, behind
+/// copies into other rings. In other roles that would be a step unlike all others.
+bool copies_alone(const graph::Graph& graph, const sched::Schedule& schedule, int role);
+
+/// The order barrier whose runs have the node; -1 where none has.
+int turn_of(const sched::Schedule& schedule, int node);
+
+}  // namespace tj::codegen
