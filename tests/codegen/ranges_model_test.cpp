@@ -112,6 +112,7 @@ TEST_CASE("one guarded loop of attention gives the bits of two loops, from the s
     CHECK_FALSE(testing::has(loops.text(), "in_range"));
     CHECK_FALSE(testing::has(loop.text(), "steady, fast variants"));
     CHECK(testing::has(loop.text(), "if (in_range) {"));
+    CHECK(testing::has(loop.text(), "fast_from") == (max_stages == 0));  // the first step is one of the loop's
     CHECK(loop.text().size() < loops.text().size());
     check_shapes(loops, loop);
   }
