@@ -79,6 +79,11 @@ struct TJ_API Graph {
     joins     ///< works beside the one before it, which opens, and waits for it at its end alone. It reads nothing that
               ///< that one writes, and writes nothing that that one touches; no check of the library sees this
   };
+  /// How a role runs instructions with a variant. Both ways run the same variant in each iteration.
+  enum class Ranges {
+    peeled,  ///< a loop for each variant
+    guarded  ///< one loop, in which the calls of such instructions alone stand twice
+  };
   /// How tiles come to the blocks of a launch.
   enum class Walk {
     one_tile,    ///< one tile a block: the launch has as many blocks
@@ -162,12 +167,16 @@ struct TJ_API Graph {
     bool drains = false;           ///< it only brings its inputs out of shared memory: a role of its own does it
     std::optional<int> warps{};    ///< of its role, 1 to 32; none: 1 where one thread starts it, else 4
     // For code:
-    std::string body{};         ///< the device function; empty: the name
-    std::string context{};      ///< the class template that it works on
-    int copy = 0;               ///< which copy of that context, 0 to 63
-    bool merges = false;        ///< it leaves or adds the sums of a tile's pieces: see Walk::split and Walk::sliced
-    bool fast_variant = false;  ///< a cheaper body is right from an iteration on
-    std::optional<int> max_fast_begin{};     ///< that iteration is at most this; none: any
+    std::string body{};     ///< the device function; empty: the name
+    std::string context{};  ///< the class template that it works on
+    int copy = 0;           ///< which copy of that context, 0 to 63
+    bool merges = false;    ///< it leaves or adds the sums of a tile's pieces: see Walk::split and Walk::sliced
+    /// The tag of a cheaper body, which is right in a range of iterations: "Fast" is dev::Fast, any other name a type
+    /// of `code.namespace_name`. Empty: the body takes no tag. The general body is right in all iterations.
+    std::string variant{};
+    std::string variant_begin{};             ///< the device function that says the range's first iteration; empty: 0
+    std::string variant_end{};               ///< likewise the iteration behind the last one; empty: the tile's end
+    std::optional<int> max_variant_begin{};  ///< no tile's range begins later; none: any iteration
     CacheHint cache_hint = CacheHint::none;  ///< of bulk copies alone
     Expressions expressions{};               ///< such as {"cycles", "16384 / matrix_flops_per_cycle"}
     bool operator==(const Instruction&) const = default;
@@ -237,6 +246,7 @@ struct TJ_API Graph {
   int blocks_per_sm = 1;  ///< blocks side by side on an SM, 1 to 32; a named machine's registers and memory are divided
   Walk walk = Walk::persistent;
   Grids grids = Grids::ordered;
+  Ranges ranges = Ranges::peeled;  ///< of instructions with a variant
   /// For the sums of a block's piece: of global memory where the walk is split, of the last block's shared memory where
   /// it is sliced.
   std::int64_t piece_bytes = 0;

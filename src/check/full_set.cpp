@@ -22,6 +22,7 @@ std::vector<Entry> entries() {
       {"fmha", kTensor, "--dtype f16 --head-dim 64,128 --causal both"},
       {"fmha", {"sm_103a"}, "--dtype bf16 --head-dim 64,128 --causal both"},
       {"fmha", kWarpgroup, "--dtype bf16 --head-dim 128 --general-scale true"},
+      {"fmha", kWarpgroup, "--dtype bf16 --head-dim 64,128 --causal true --ranges guarded"},
       // Head dims that end inside a block of columns, and those of values apart.
       {"fmha", kAll, "--dtype f16 --head-dim 40 --value-dim 72 --causal both"},
       {"fmha", kTensor, "--dtype f16 --head-dim 40 --value-dim 72 --causal both"},

@@ -17,11 +17,19 @@
 
 namespace tj::codegen {
 
+/// The variants of nodes that have some.
+enum class Runs {
+  general,  ///< right in all iterations
+  variant,  ///< right in those of the node's range
+  by_step   ///< as the unit's kInRange says in each step
+};
+inline constexpr const char* kInRange = "in_range";
+
 /// How an iteration number is written in the section being emitted.
 struct Section {
-  const char* name;          ///< "prologue"
-  const char* variable;      ///< "" (absolute), "s" or "n"
-  bool fast = false;         ///< instances may use the fast variant
+  const char* name;      ///< "prologue"
+  const char* variable;  ///< "" (absolute), "s" or "n"
+  Runs runs = Runs::general;
   int trip_count = -1;       ///< the loop's trip count, where an absolute section is for one alone
   int steps = 1 << 30;       ///< the most steps that a section of steps s has: the first ones
   bool since_begin = false;  ///< its first steps lack iterations
@@ -51,7 +59,7 @@ class EventWriter {
   int site(SiteKind kind, const Section& section, const std::string& what, const Event& event);
 
   void write_call(const Event& event, const Section& section);
-  std::string call_of(const Event& event, const Section& section) const;
+  std::string call_of(const Event& event, const Section& section, Runs runs) const;
   int number_call(const Event& event, const Section& section);
   void write_ring_event(const Event& event, const Section& section);
   void write_ring_event(const Event& event, const Section& section, const std::string& value,

@@ -163,8 +163,9 @@ void refuse_inexpressible(const graph::Graph& graph, const sched::Schedule& sche
 }
 
 void refuse_names(const graph::Graph& graph, const Layout& layout, bool recording) {
-  const std::set<std::string> own = {"base",  "dev",   "drawn", "first_fast", "given", "member", "n",    "params",
-                                     "piece", "place", "s",     "shared",     "tile",  "tiles",  "walk", "warp"};
+  const std::set<std::string> own = {"base", "dev",    "drawn",  "first_fast", "behind_fast", "fast_from", "in_range",
+                                     "to",   "given",  "member", "n",          "params",      "piece",     "place",
+                                     "s",    "shared", "tile",   "tiles",      "walk",        "warp"};
   std::map<std::string, std::string> contexts;
   for (const auto& node : graph.nodes) {
     const std::string name = context_variable(node.context);

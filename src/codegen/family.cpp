@@ -88,7 +88,7 @@ bool congruent(const graph::Graph& graph, const sched::Schedule& schedule, int f
                &n = graph.nodes[static_cast<std::size_t>(b.nodes[i])];
     if (m.body != n.body || m.context != n.context || m.scope != n.scope || m.async != n.async || n.copy != m.copy + 1)
       return false;
-    if (m.has_fast_variant != n.has_fast_variant || m.max_fast_begin != n.max_fast_begin) return false;
+    if (m.range != n.range) return false;
     if (m.scope == Scope::iteration &&
         role_stage(graph, schedule, a.nodes[i]) != role_stage(graph, schedule, b.nodes[i]))
       return false;

@@ -30,7 +30,7 @@ class RoleWriter {
         events_(writer, sites, family_),
         walk_(writer, sites, family_),
         pattern_(find_pattern(graph, schedule, family.front())),
-        variants_(last_variants(graph, schedule, family.front())) {}
+        range_(family_) {}
 
   void write() {
     declare_contexts();
@@ -186,14 +186,11 @@ class RoleWriter {
     const bool any = !pattern_.steady.empty();
     if (!any) return;
     if (graph_.most_iterations > 0 && graph_.most_iterations <= full) return write_few();
-    const auto& nodes = role().nodes;
-    const bool variants =
-        std::any_of(nodes.begin(), nodes.end(), [&](int index) { return node(index).has_fast_variant; });
-    if (const auto rolled = variants ? std::nullopt : roll(pattern_)) return write_rolled(*rolled);
+    if (const auto rolled = range_.any() ? std::nullopt : roll(pattern_)) return write_rolled(*rolled);
     if (pattern_.peel >= kManyStages && lacks_iterations_alone(pattern_)) return write_in_two();
     w_.open("if (n >= ", full, ")");
     const bool joined =
-        general_steps() > pattern_.peel && schedule_.ii >= kLongIteration && begins_as_it_repeats(pattern_);
+        range_.general_steps() > pattern_.peel && schedule_.ii >= kLongIteration && begins_as_it_repeats(pattern_);
     if (!joined)
       for (const auto& step : pattern_.prologue) events(step, {"prologue", ""});
     write_steady(joined);
@@ -210,10 +207,10 @@ class RoleWriter {
     w_.close();
   }
   void write_short(const Timeline& timeline, int n) {
-    for (const auto& step : timeline.steps) events(step, {"short", "", false, n});
+    for (const auto& step : timeline.steps) events(step, {"short", "", Runs::general, n});
     for (const Event& event : timeline.tile_end) {
       if (event.iteration < 0 && event.kind != EventKind::matrix_wait) break;  // the rest is the tile's end, whatever n
-      events_.write(event, {"short", "", false, n});
+      events_.write(event, {"short", "", Runs::general, n});
     }
   }
   // A tile with so few iterations that no step is one of many: no text of a loop that would never be entered.
@@ -244,12 +241,15 @@ class RoleWriter {
   // begin and at the end, which lack some, and for short loops. Peeled, the steps are as many copies of an iteration as
   // half the square of the stages.
   void write_in_two() {
-    const bool variant = !variants_.empty();
-    if (variant) write_first_fast();
+    const bool asks = range_.asks(pattern_.peel);
+    if (asks) range_.declare(w_, pattern_.peel);
+    const std::string in_range = asks ? range_.holds(pattern_.peel) : "";
     w_.line("#pragma unroll 1");
     w_.open("for (int s = 0; s < n + ", pattern_.drain.size(), "; ++s)");
-    w_.open("if (s >= ", pattern_.peel, variant ? " && s >= first_fast" : "", " && s < n)");
-    events(pattern_.steady, {variant ? "steady, fast variants" : "steady", "s", true});
+    w_.open("if (s >= ", pattern_.peel, in_range.empty() || guarded() ? "" : cat(" && ", in_range), " && s < n)");
+    if (asks && guarded()) w_.line("const bool ", kInRange, " = ", in_range, ";");
+    events(pattern_.steady,
+           {range_.any() ? "steady, fast variants" : "steady", "s", asks && guarded() ? Runs::by_step : Runs::variant});
     w_.next("else");
     int open = 1;  // iteration, relative to the step, that the calls at hand belong to
     for (const Event& event : pattern_.steady) {
@@ -279,45 +279,76 @@ class RoleWriter {
     if (open > 0) w_.close();
   }
 
-  /// So many steps at most, with those before the steady ones, need a general variant.
-  int general_steps() const {
-    int steps = 0;
-    for (int index : role().nodes)
-      if (node(index).has_fast_variant)
-        steps = std::max(steps, std::min(node(index).max_fast_begin, 1 << 29) + stage_of(node(index)));
-    return steps;
-  }
-
   /// joined: general steps begin with the first one. A text of its own for the first steps is a fifth of the text of
   /// causal attention. The conditions take nothing beside an iteration of thousands of cycles.
   void write_steady(bool joined) {
-    const bool variant = !variants_.empty();
-    const int general = general_steps();
-    w_.line("int s = ", joined ? 0 : pattern_.peel, ";  // a step runs stage k of iteration s - k");
+    const int peel = pattern_.peel;
+    w_.line("int s = ", joined ? 0 : peel, ";  // a step runs stage k of iteration s - k");
     events_.repeat(pattern_.steady);
-    if (general > pattern_.peel) {
-      write_first_fast();
-      if (joined) {
-        w_.line("const int fast_from = first_fast < ", pattern_.peel, " ? ", pattern_.peel, " : first_fast;");
-        w_.line("#pragma unroll 1");
-      }
-      w_.open("for (; s < (n < ", joined ? "fast_from ? n : fast_from" : "first_fast ? n : first_fast", "); ++s)");
-      const Section section{.name = "steady", .variable = "s", .steps = general, .since_begin = joined};
-      if (joined)
-        since_begin(pattern_.steady, section);
-      else
-        events(pattern_.steady, section);
-      w_.close();
+    if (!range_.asks(peel)) return write_all_steps();
+    range_.declare(w_, peel);
+    if (joined)
+      w_.line("const int fast_from = ", StepRange::kFirst, " < ", peel, " ? ", peel, " : ", StepRange::kFirst, ";");
+    if (guarded()) return write_guarded(joined);
+    const std::string first = joined ? "fast_from" : StepRange::kFirst;
+    const bool before = range_.general_steps() > peel;
+    // Steps behind the range are a second round of the loop before it.
+    if (before && range_.ends()) {
+      w_.line("#pragma unroll 1");
+      w_.open("for (int to = ", first, "; s < n; to = n)");
     }
-    // Copies would only be compiled, for no gain, in two cases. A role of one thread waits most of the time; the test
-    // of a long step is nothing.
-    const bool one_thread = std::all_of(role().nodes.begin(), role().nodes.end(),
-                                        [&](int index) { return graph::issued_by_one(node(index).async); });
-    if (one_thread || (!variant && schedule_.ii >= kLongIteration)) w_.line("#pragma unroll 1");
-    w_.open("for (; s < n; ++s)");
-    events(pattern_.steady, {variant ? "steady, fast variants" : "steady", "s", true});
+    if (before) write_general_steps(range_.ends() ? "to" : first, joined);
+    write_range();
+    if (before && range_.ends()) w_.close();
+    if (!before) write_general_steps("", false);
+  }
+  /// Steps up to that one, or to the last.
+  void write_general_steps(const std::string& end, bool joined) {
+    if (joined) w_.line("#pragma unroll 1");
+    w_.open("for (; s < ", end.empty() ? "n" : cat("(n < ", end, " ? n : ", end, ")"), "; ++s)");
+    const int steps = range_.ends() ? Section{}.steps : range_.general_steps();
+    const Section section{.name = "steady", .variable = "s", .steps = steps, .since_begin = joined};
+    if (joined)
+      since_begin(pattern_.steady, section);
+    else
+      events(pattern_.steady, section);
     w_.close();
   }
+  /// Steps of the range.
+  void write_range() {
+    if (runs_one_thread()) w_.line("#pragma unroll 1");
+    const char* const behind = StepRange::kBehind;
+    w_.open("for (; s < ", range_.ends() ? cat("(n < ", behind, " ? n : ", behind, ")") : "n", "; ++s)");
+    events(pattern_.steady, {"steady, fast variants", "s", Runs::variant});
+    w_.close();
+  }
+  /// Steps that all run the same bodies. Copies of one would only be compiled, for no gain, in two cases. A role of one
+  /// thread waits most of the time; the test of a long step is nothing.
+  void write_all_steps() {
+    const bool variant = range_.any();
+    if (runs_one_thread() || (!variant && schedule_.ii >= kLongIteration)) w_.line("#pragma unroll 1");
+    w_.open("for (; s < n; ++s)");
+    events(pattern_.steady, {variant ? "steady, fast variants" : "steady", "s", Runs::variant});
+    w_.close();
+  }
+  bool runs_one_thread() const {
+    return std::all_of(role().nodes.begin(), role().nodes.end(),
+                       [&](int index) { return graph::issued_by_one(node(index).async); });
+  }
+  /// One loop: the calls of nodes with a variant ask in each step which body is to run.
+  void write_guarded(bool joined) {
+    if (schedule_.ii >= kLongIteration) w_.line("#pragma unroll 1");
+    w_.open("for (; s < n; ++s)");
+    w_.line("const bool ", kInRange, " = ", range_.holds(pattern_.peel, joined ? "fast_from" : StepRange::kFirst), ";");
+    const Section section{.name = "steady", .variable = "s", .runs = Runs::by_step, .since_begin = joined};
+    if (joined)
+      since_begin(pattern_.steady, section);
+    else
+      events(pattern_.steady, section);
+    w_.close();
+  }
+  /// Does one text of a loop serve all variants?
+  bool guarded() const { return range_.any() && graph_.ranges == graph::Ranges::guarded; }
 
   void since_begin(const std::vector<Event>& list, const Section& section) {
     int open = 0;
@@ -329,18 +360,6 @@ class RoleWriter {
       events_.write(event, section);
     }
     if (open > 0) w_.close();
-  }
-
-  int stage_of(const graph::Node& n) const { return role_stage(graph_, schedule_, graph_.node_index(n.name)); }
-  // The step from which on every node with a fast variant may run it.
-  void write_first_fast() {
-    const auto begin = [&](int index) {
-      return cat("fast_begin(", family_.variable(node(index)), ", tile)",
-                 stage_of(node(index)) > 0 ? cat(" + ", stage_of(node(index))) : "", ";");
-    };
-    w_.line(variants_.size() == 1 ? "const " : "", "int first_fast = ", begin(variants_[0]));
-    for (std::size_t v = 1; v < variants_.size(); ++v)
-      w_.line("if (const int also = ", begin(variants_[v]), " also > first_fast) first_fast = also;");
   }
 
   void events(const std::vector<Event>& list, const Section& section) {
@@ -356,7 +375,7 @@ class RoleWriter {
   EventWriter events_;
   WalkWriter walk_;
   Pattern pattern_;
-  std::vector<int> variants_;  ///< last_variants
+  const StepRange range_;
 };
 
 }  // namespace

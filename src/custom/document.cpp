@@ -30,7 +30,7 @@ constexpr std::size_t kMaxForms = 256;  ///< of all targets
 
 // Members that may be expressions.
 constexpr const char* kOfInstruction[] = {"cycles",      "latency", "issue_cycles", "registers",
-                                          "warp_cycles", "copy",    "warps",        "max_fast_begin"};
+                                          "warp_cycles", "copy",    "warps",        "max_variant_begin"};
 constexpr const char* kOfEdge[] = {"delay", "delta", "spill_cycles"};
 constexpr const char* kOfValue[] = {"slot_bytes", "copied_bytes", "alignment",    "min_slots",
                                     "max_slots",  "shared_by",    "shared_stride"};

@@ -202,7 +202,10 @@ void check_templates(const graph::Graph& graph, const std::string& folder,
     need(node.context, cat("for node '", node.name, "' the context"));
     if (node.async == graph::Async::matrix)
       need(node.body + "_done", cat("for node '", node.name, "', which runs on the matrix unit, the function"));
-    if (node.has_fast_variant) need("fast_begin", cat("for the fast variant of node '", node.name, "' the function"));
+    for (const std::string& bound : {node.range.begin, node.range.end})
+      if (!bound.empty()) need(bound, cat("for the range of node '", node.name, "' the function"));
+    if (node.range && node.range.variant != graph::kFastVariant)
+      need(node.range.variant, cat("for node '", node.name, "' the tag of its variant"));
   }
 }
 

@@ -21,6 +21,7 @@ inline constexpr const char* kAsyncs[] = {"none", "copy", "matrix", "store", "th
 inline constexpr const char* kCacheHints[] = {"none", "evict_first", "evict_last"};
 inline constexpr const char* kSpaces[] = {"shared", "tensor"};
 inline constexpr const char* kGrids[] = {"ordered", "opens", "joins"};
+inline constexpr const char* kRanges[] = {"peeled", "guarded"};
 inline constexpr const char* kWalks[] = {"one_tile", "persistent", "dynamic", "split", "sliced"};
 constexpr const auto& words_of(DType) { return kTrialTypes; }
 constexpr const auto& words_of(GraphTrial::Use) { return kTrialUses; }
@@ -30,6 +31,7 @@ constexpr const auto& words_of(Graph::Async) { return kAsyncs; }
 constexpr const auto& words_of(Graph::CacheHint) { return kCacheHints; }
 constexpr const auto& words_of(Graph::Space) { return kSpaces; }
 constexpr const auto& words_of(Graph::Grids) { return kGrids; }
+constexpr const auto& words_of(Graph::Ranges) { return kRanges; }
 constexpr const auto& words_of(Graph::Walk) { return kWalks; }
 
 inline void walk_members(auto&& walk, Of<Graph::Machine> auto& machine) {
@@ -64,8 +66,10 @@ inline void walk_members(auto&& walk, Of<Graph::Instruction> auto& instruction) 
   walk("context", instruction.context);
   walk("copy", instruction.copy);
   walk("merges", instruction.merges);
-  walk("fast_variant", instruction.fast_variant);
-  walk("max_fast_begin", instruction.max_fast_begin);
+  walk("variant", instruction.variant);
+  walk("variant_begin", instruction.variant_begin);
+  walk("variant_end", instruction.variant_end);
+  walk("max_variant_begin", instruction.max_variant_begin);
   walk("cache_hint", instruction.cache_hint);
 }
 
@@ -137,6 +141,7 @@ inline void walk_members(auto&& walk, Of<Graph> auto& graph) {
   walk("blocks_per_sm", graph.blocks_per_sm);
   walk("walk", graph.walk);
   walk("grids", graph.grids);
+  walk("ranges", graph.ranges);
   walk("piece_bytes", graph.piece_bytes);
   walk("most_iterations", graph.most_iterations);
   walk("least_smem_bytes", graph.least_smem_bytes);

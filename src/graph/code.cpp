@@ -60,6 +60,12 @@ void check_node_code(const Graph& graph, const Node& node) {
     reject(graph, "node '", node.name, "' has body '", node.body, "'; it must be the name of a device function");
   if (!is_identifier(node.context))
     reject(graph, "node '", node.name, "' has context '", node.context, "'; it must be the name of a class template");
+  if (node.range && !is_identifier(node.range.variant))
+    reject(graph, "node '", node.name, "' has variant '", node.range.variant, "'; it must be the name of a type");
+  for (const std::string& bound : {node.range.begin, node.range.end})
+    if (!bound.empty() && !is_identifier(bound))
+      reject(graph, "node '", node.name, "' has the bound '", bound,
+             "' of its variant's range; it must be the name of a device function");
 }
 
 void check_value_code(const Graph& graph, std::size_t index) {

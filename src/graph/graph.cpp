@@ -134,6 +134,30 @@ void check_own_use(const Graph& graph, const Node& node) {
   }
 }
 
+void check_range(const Graph& graph, const Node& node) {
+  const Range& range = node.range;
+  const bool bounded = !range.begin.empty() || !range.end.empty(), limited = range.max_begin != Range().max_begin;
+  if (!range) {
+    if (bounded || limited)
+      reject(graph, "node '", node.name, "' has the range of a variant (",
+             bounded ? to_text(range) : support::cat("max_variant_begin ", range.max_begin),
+             ") and no variant; name it, such as Fast");
+    return;
+  }
+  if (node.scope != Scope::iteration)
+    reject(graph, "node '", node.name, "' has the variant '", range.variant,
+           "' and runs once a tile; allowed are nodes of the loop");
+  if (range.variant == kGeneralVariant)
+    reject(graph, "node '", node.name, "' has the variant '", range.variant,
+           "', the name of the body for all iterations; give it another, such as Fast");
+  if (!bounded)
+    reject(graph, "node '", node.name, "' has the variant '", range.variant,
+           "' and no range; give variant_begin, variant_end or both");
+  if (range.max_begin < 0 || (limited && range.begin.empty()))
+    reject(graph, "node '", node.name, "' has max_variant_begin ", range.max_begin,
+           range.begin.empty() ? " and no variant_begin; give both" : "; allowed are 0 and more");
+}
+
 void check_nodes(const Graph& graph) {
   if (graph.nodes.empty()) reject(graph, "has no nodes; give at least one");
   if (graph.nodes.size() > kMaxNodes)
@@ -154,6 +178,7 @@ void check_nodes(const Graph& graph) {
              "' stores out of shared memory at the tile's begin; allowed are the loop and the tile's end");
     if (node.cache_hint != CacheHint::none && node.async != Async::copy)
       reject(graph, "node '", node.name, "' has a cache_hint and is no bulk copy; allowed with async 'copy' alone");
+    check_range(graph, node);
     check_own_use(graph, node);
   }
 }

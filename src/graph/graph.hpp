@@ -121,9 +121,30 @@ inline constexpr int kPlaceSlots = 2, kPlaceBytes = 4;
 /// In a split walk, a tile is not cut with fewer iterations than this on a side.
 inline constexpr int kLeastPiece = 4;
 
+/// How a role runs nodes whose bodies have variants: both ways run the same variant in each iteration.
+enum class Ranges {
+  peeled,  ///< a loop for each variant
+  guarded  ///< one loop, in which the calls of such nodes alone stand twice
+};
 /// "one_tile", "persistent", "dynamic", "split", "sliced".
 const char* name_of(Walk walk);
 const char* name_of(Grids grids);
+const char* name_of(Ranges ranges);
+
+/// The tag of the body that is right in all iterations, and that of a cheaper one (kernel_templates/pipeline.cuh).
+inline constexpr const char *kGeneralVariant = "General", *kFastVariant = "Fast";
+/// The usual function of a range's begin.
+inline constexpr const char* kFastBegin = "fast_begin";
+
+/// Iterations of a tile in which a variant of a node's body is right. The general body is right in all of them.
+struct Range {
+  std::string variant;      ///< the body's tag: kFastVariant, or a type of the graph's namespace; empty: no range
+  std::string begin;        ///< the device function of context and tile that says the first iteration; empty: 0
+  std::string end;          ///< likewise the iteration behind the last one; empty: the tile's end
+  int max_begin = 1 << 30;  ///< no tile's range begins later
+  explicit operator bool() const { return !variant.empty(); }
+  bool operator==(const Range&) const = default;
+};
 
 struct Node {
   std::string name;     ///< unique: "qk.0"
@@ -142,9 +163,8 @@ struct Node {
   bool drains =
       false;  ///< it only brings its inputs out of shared memory by ordinary accesses: a role of its own does it
   bool merges =
-      false;  ///< where blocks share a tile: it leaves its block's sums in memory, or adds the others' to them
-  bool has_fast_variant = false;           ///< a cheaper body is right from iteration fast_begin(context) on
-  int max_fast_begin = 1 << 30;            ///< no tile's fast_begin is later than this iteration
+      false;    ///< where blocks share a tile: it leaves its block's sums in memory, or adds the others' to them
+  Range range;  ///< of a variant of its body
   CacheHint cache_hint = CacheHint::none;  ///< of a bulk copy; its body is told it, and passes it on
   int warps = 4;                           ///< warps of the role that runs it
   int registers = 0;  ///< registers a thread that its value takes from issue until its last reader is done
@@ -210,6 +230,7 @@ struct Graph {
   /// has its own rows of left operand and sums, and has copied half of the right operand.
   bool pairs = false;
   Grids grids = Grids::ordered;
+  Ranges ranges = Ranges::peeled;
 
   // Text that codegen writes into the unit, and the launch reads back; filled by the op.
   std::string namespace_name;  ///< device namespace of bodies and contexts
@@ -235,6 +256,11 @@ std::int64_t walk_bytes(const Graph& graph);
 
 /// Throws tj::Error(graph, invalid_argument) naming the first place that breaks the invariant.
 void check(const Graph& graph);
+
+/// Does a node's body have a variant?
+bool has_ranges(const Graph& graph);
+/// "Fast from fast_begin until fast_end".
+std::string to_text(const Range& range);
 
 /// A readable listing, one node and one edge a line.
 std::string to_text(const Graph& graph);

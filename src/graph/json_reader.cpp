@@ -33,12 +33,12 @@ class Reader {
       : tree_(tree), fields_(subject), machines_(machines), find_(find) {}
 
   Graph read(std::string_view name) {
-    fields_.keys(
-        tree_, "the document",
-        {"name", "machine", "instructions", "edges", "values", "code", "cluster", "pairs", "blocks_per_sm", "walk",
-         "grids", "piece_bytes", "most_iterations", "least_smem_bytes", "flops_per_iteration", "overhead_cycles",
-         // These keys stand beside a graph. custom/document.cpp reads them and leaves them out here.
-         "options", "targets", "parameters", "candidates", "trials", "typical_iterations", "useful_flops"});
+    fields_.keys(tree_, "the document",
+                 {"name", "machine", "instructions", "edges", "values", "code", "cluster", "pairs", "blocks_per_sm",
+                  "walk", "grids", "ranges", "piece_bytes", "most_iterations", "least_smem_bytes",
+                  "flops_per_iteration", "overhead_cycles",
+                  // These keys stand beside a graph. custom/document.cpp reads them and leaves them out here.
+                  "options", "targets", "parameters", "candidates", "trials", "typical_iterations", "useful_flops"});
     const Json* own_name = Fields::optional(tree_, "name");
     graph_.name = own_name ? fields_.name(fields_.text(*own_name, "name"), "name") : std::string(name);
     graph_.blocks_per_sm = fields_.number_or(tree_, "", "blocks_per_sm", 1, 1, kMaxBlocksPerSm);
@@ -86,6 +86,8 @@ class Reader {
         tree_, "", "walk", {"one_tile", "persistent", "dynamic", "split", "sliced"}, static_cast<int>(graph_.walk)));
     graph_.grids = static_cast<Grids>(
         fields_.word(tree_, "", "grids", {"ordered", "opens", "joins"}, static_cast<int>(graph_.grids)));
+    graph_.ranges =
+        static_cast<Ranges>(fields_.word(tree_, "", "ranges", {"peeled", "guarded"}, static_cast<int>(graph_.ranges)));
     if (const Json* bytes = Fields::optional(tree_, "piece_bytes"))
       graph_.piece_bytes = fields_.integer(*bytes, "piece_bytes", 0, kMaxPieceBytes);
     graph_.most_iterations = fields_.number_or(tree_, "", "most_iterations", 0, 0, kMaxTotalCycles);
@@ -98,10 +100,30 @@ class Reader {
   // --- instructions ---
   void read_node(const Json& json, const std::string& place) {
     fields_.keys(json, place,
-                 {"name",      "cycles", "fu",        "latency",     "rrt",     "issue_cycles", "variable_latency",
-                  "streaming", "memory", "registers", "body",        "context", "copy",         "scope",
-                  "async",     "drains", "warps",     "warp_cycles", "merges",  "fast_variant", "max_fast_begin",
-                  "cache_hint"});
+                 {"name",
+                  "cycles",
+                  "fu",
+                  "latency",
+                  "rrt",
+                  "issue_cycles",
+                  "variable_latency",
+                  "streaming",
+                  "memory",
+                  "registers",
+                  "body",
+                  "context",
+                  "copy",
+                  "scope",
+                  "async",
+                  "drains",
+                  "warps",
+                  "warp_cycles",
+                  "merges",
+                  "cache_hint",
+                  "variant",
+                  "variant_begin",
+                  "variant_end",
+                  "max_variant_begin"});
     Node node;
     node.name = fields_.name(fields_.text(fields_.required(json, place, "name"), place + ".name"), place + ".name");
     const auto [first, is_new] = index_.emplace(node.name, static_cast<int>(graph_.nodes.size()));
@@ -140,8 +162,11 @@ class Reader {
         static_cast<CacheHint>(fields_.word(json, place, "cache_hint", {"none", "evict_first", "evict_last"}, 0));
     node.drains = fields_.flag(json, place, "drains");
     node.merges = fields_.flag(json, place, "merges");
-    node.has_fast_variant = fields_.flag(json, place, "fast_variant");
-    node.max_fast_begin = fields_.number_or(json, place, "max_fast_begin", node.max_fast_begin, 0, node.max_fast_begin);
+    Range& range = node.range;
+    range.variant = name("variant", "");
+    range.begin = name("variant_begin", "");
+    range.end = name("variant_end", "");
+    range.max_begin = fields_.number_or(json, place, "max_variant_begin", range.max_begin, 0, range.max_begin);
   }
 
   void read_use(const Json& json, const std::string& place, Node& node) {

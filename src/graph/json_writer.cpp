@@ -48,8 +48,10 @@ void execution_json(const Node& node, Json& json) {
     json["cache_hint"] = node.cache_hint == CacheHint::evict_first ? "evict_first" : "evict_last";
   if (node.drains) json["drains"] = true;
   if (node.merges) json["merges"] = true;
-  if (node.has_fast_variant) json["fast_variant"] = true;
-  if (node.max_fast_begin != usual.max_fast_begin) json["max_fast_begin"] = node.max_fast_begin;
+  if (node.range) json["variant"] = node.range.variant;
+  if (!node.range.begin.empty()) json["variant_begin"] = node.range.begin;
+  if (!node.range.end.empty()) json["variant_end"] = node.range.end;
+  if (node.range.max_begin != usual.range.max_begin) json["max_variant_begin"] = node.range.max_begin;
 }
 
 Json node_json(const Graph& graph, const Node& node) {
@@ -110,6 +112,7 @@ std::string to_json(const Graph& graph, const std::vector<Machine>& machines) {
   if (graph.blocks_per_sm != 1) out += cat(",\n  \"blocks_per_sm\": ", graph.blocks_per_sm);
   if (graph.walk != Graph().walk) out += cat(",\n  \"walk\": \"", name_of(graph.walk), "\"");
   if (graph.grids != Graph().grids) out += cat(",\n  \"grids\": \"", name_of(graph.grids), "\"");
+  if (graph.ranges != Graph().ranges) out += cat(",\n  \"ranges\": \"", name_of(graph.ranges), "\"");
   if (graph.piece_bytes != 0) out += cat(",\n  \"piece_bytes\": ", graph.piece_bytes);
   if (graph.most_iterations != 0) out += cat(",\n  \"most_iterations\": ", graph.most_iterations);
   if (graph.least_smem_bytes != 0) out += cat(",\n  \"least_smem_bytes\": ", graph.least_smem_bytes);

@@ -1,6 +1,9 @@
 // A readable listing of a graph: machine, nodes, edges, values. Decides nothing; the same graph gives the same bytes.
 
+#include <algorithm>
+
 #include "graph/graph.hpp"
+#include "support/fail.hpp"
 #include "support/text_stream.hpp"
 
 namespace tj::graph {
@@ -53,6 +56,7 @@ void node_line(std::ostream& out, const Machine& machine, const Node& node) {
   out << async_text(node.async) << (node.variable_latency ? " variable-latency" : "")
       << (node.streaming ? " streaming" : "");
   for (const auto& [space, bytes] : node.memory_bytes) out << ", " << space << " " << bytes << " bytes";
+  if (node.range) out << ", " << to_text(node.range);
   out << "\n";
 }
 
@@ -86,6 +90,18 @@ const char* name_of(Walk walk) {
   return "";
 }
 
+const char* name_of(Ranges ranges) { return ranges == Ranges::peeled ? "peeled" : "guarded"; }
+
+std::string to_text(const Range& range) {
+  std::string text = range.variant;
+  if (!range.begin.empty()) text += support::cat(text.empty() ? "" : " ", "from ", range.begin);
+  if (!range.end.empty()) text += support::cat(text.empty() ? "" : " ", "until ", range.end);
+  return text;
+}
+bool has_ranges(const Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) { return bool(node.range); });
+}
+
 std::string to_text(const Graph& graph) {
   support::TextStream out;
   out << "graph " << graph.name << " on " << graph.machine.name;
@@ -94,6 +110,7 @@ std::string to_text(const Graph& graph) {
   if (graph.blocks_per_sm > 1) out << ", " << graph.blocks_per_sm << " blocks an SM";
   out << "\n";
   for (const Unit& unit : graph.machine.units) out << "unit " << unit.name << ": capacity " << unit.capacity << "\n";
+  if (has_ranges(graph)) out << "ranges " << name_of(graph.ranges) << "\n";
   if (!graph.machine.shared_barriers) out << "no barriers in shared memory\n";
   for (const auto& [space, bytes] : graph.machine.memory_bytes)
     out << "memory " << space << ": " << bytes << " bytes\n";

@@ -59,6 +59,7 @@ std::string to_json(const graph::Graph& graph, const Schedule& schedule) {
   out["walk"] = graph::name_of(graph.walk);
   out["overhead_cycles"] = graph.overhead_cycles;
   if (graph.most_iterations > 0) out["most_iterations"] = graph.most_iterations;
+  if (graph::has_ranges(graph)) out["ranges"] = graph::name_of(graph.ranges);
   out["search_nodes"] = schedule.search_nodes;
   out["solve_ms"] = schedule.solve_ms;
   out["units"] = units(graph);
@@ -70,6 +71,12 @@ std::string to_json(const graph::Graph& graph, const Schedule& schedule) {
                             {"stage", schedule.stage(node)},
                             {"role", schedule.roles[at(schedule.role[i])].name},
                             {"scope", scope_text(graph.nodes[i].scope)}});
+    if (const graph::Range& range = graph.nodes[i].range) {
+      Json& json = out["nodes"].back();
+      json["variant"] = range.variant;
+      if (!range.begin.empty()) json["variant_begin"] = range.begin;
+      if (!range.end.empty()) json["variant_end"] = range.end;
+    }
   }
   out["roles"] = Json::array();
   for (const Role& role : schedule.roles)

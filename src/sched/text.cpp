@@ -19,7 +19,8 @@ void role_lines(std::ostream& out, const graph::Graph& graph, const Schedule& sc
     const graph::Node& info = graph.nodes[at(node)];
     out << "  " << std::left << std::setw(16) << info.name << std::right;
     if (info.scope == graph::Scope::iteration)
-      out << " cycle " << std::setw(6) << schedule.cycle[at(node)] << "  stage " << schedule.stage(node) << "\n";
+      out << " cycle " << std::setw(6) << schedule.cycle[at(node)] << "  stage " << schedule.stage(node)
+          << (info.range ? "  " + graph::to_text(info.range) : "") << "\n";
     else
       out << (info.scope == graph::Scope::tile_begin ? " once, before the loop\n" : " once, after the loop\n");
   }
@@ -37,6 +38,7 @@ std::string title(const graph::Graph& graph) {
 std::string to_text(const graph::Graph& graph, const Schedule& schedule) {
   support::TextStream out;
   out << "graph " << title(graph) << "\n";
+  if (graph::has_ranges(graph)) out << "ranges " << graph::name_of(graph.ranges) << "\n";
   out << "II " << schedule.ii << (schedule.proven_ii ? " (proven)" : " (not proven)") << ", length " << schedule.length
       << (schedule.proven_length ? " (proven)" : " (not proven)") << ", ResMII " << schedule.res_mii << ", RecMII "
       << schedule.rec_mii << "\n";

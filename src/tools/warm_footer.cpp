@@ -13,6 +13,7 @@ constexpr const char* kFooter =
     "        --out same,f32  --packed true (few queries: heads as rows, keys in parts)  --bias none,f32,same\n"
     "        --score-mod TEXT  --mask-mod 'return k <= q;'  --key-range TEXT (device code; src/ops/fmha/README.md)\n"
     "        --rung basic,...  --tile 128x128,...  --walk usual,persistent,dynamic (how tiles come to blocks)\n"
+    "        --ranges usual,peeled,guarded (two loops, or one that asks whether it masks)\n"
     "  gemm: --dtype f16,bf16,e4m3  --out same,f16,bf16,f32,e4m3 (d is quantised)  --a-major k,m  --b-major k,n  "
     "--bias, --add-c true|false|both\n"
     "        --activation none,relu,gelu,silu,gelu_tanh  --tile 128x256x64,...  --parts true|false|both (sums over "

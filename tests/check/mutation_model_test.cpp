@@ -174,6 +174,7 @@ TEST_CASE("a wave's: every mutant of attention and of a product is caught") {
 
 TEST_CASE("sites of attention with short rings, on a warpgroup's products") {
   judge_rows({{kSampled, "fmha", "model:sm_90a", "--head-dim 64 --causal true"},
+              {kFullOnly, "fmha", "model:sm_90a", "--head-dim 64 --causal true --ranges guarded"},
               {kFullOnly, "fmha", "model:sm_90a", "--head-dim 64 --causal false"}});
 }
 

@@ -255,7 +255,7 @@ TEST_CASE("fast variants of several contexts run once all of them may") {
   Loop loop(60);  // all of one stage
   for (const char* name : {"load_a", "put_a"})
     loop.graph.nodes[static_cast<std::size_t>(loop.graph.node_index(name))].context = "Loader";
-  loop.graph.nodes[1].has_fast_variant = loop.graph.nodes[5].has_fast_variant = true;
+  loop.graph.nodes[1].range = loop.graph.nodes[5].range = {"Fast", "fast_begin", {}};
   const std::string text = codegen::emit(loop.graph, loop.schedule, "toy").text;
   CHECK(testing::has(text, "int first_fast = fast_begin(loader0, tile);\n"));
   CHECK(testing::has(text, "if (const int also = fast_begin(worker0, tile)"));

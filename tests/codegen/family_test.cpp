@@ -105,7 +105,7 @@ TEST_CASE("copies that do not wait alike have a text each") {
            g.edges.push_back({c == 0 ? Loop::mma(c) : Loop::use(c), Loop::mma(c), 60, 2, false});
        }},
       {"the second alone has a fast variant",
-       [](graph::Graph& g) { g.nodes[static_cast<std::size_t>(Loop::use(1))].has_fast_variant = true; }},
+       [](graph::Graph& g) { g.nodes[static_cast<std::size_t>(Loop::use(1))].range = {"Fast", "fast_begin", {}}; }},
   };
   for (const Difference& difference : differences) {
     CAPTURE(difference.what);
@@ -122,7 +122,7 @@ TEST_CASE("roles that take turns hand over the first turn once, whether they sha
     CAPTURE(alike);
     const Loop loop([&](graph::Graph& g) {
       g.machine.units[1].capacity = 1;
-      if (!alike) g.nodes[static_cast<std::size_t>(Loop::use(1))].has_fast_variant = true;
+      if (!alike) g.nodes[static_cast<std::size_t>(Loop::use(1))].range = {"Fast", "fast_begin", {}};
     });
     REQUIRE(loop.schedule.order_barriers.size() == 1);
     CHECK(codegen::congruent(loop.graph, loop.schedule, loop.first, loop.second) == alike);

@@ -36,6 +36,21 @@ TEST_CASE("tiles that calls take by their sizes: no spill, no serialised matrix 
     }
 }
 
+TEST_CASE("one guarded loop in the place of two: no spill, no serialised matrix instruction") {
+  const auto compiler = test::nvrtc_or_skip();
+  int place = 0;
+  for (const int head_dim : {64, 128})
+    for (const DType dtype : {DType::f16, DType::bf16}) {
+      if (testing::sampled_out(place++)) continue;
+      ops::FmhaKernel kernel;
+      kernel.dtype = dtype;
+      kernel.head_dim = head_dim;
+      kernel.causal = true;
+      kernel.ranges = ops::RangesChoice::guarded;
+      test::check_compiles(*compiler, ops::fmha_op(), ops::fmha_request(kernel));
+    }
+}
+
 TEST_CASE("windows, softcap, ALiBi and sinks: no spill, no serialised matrix instruction") {
   const auto compiler = test::nvrtc_or_skip();
   int row = 0;

@@ -102,8 +102,9 @@ TEST_CASE("a name of the graph that no file has is refused") {
   drawn.edit("using dev::tile_count;", "");
   refuses(drawn, Stage::argument, Code::not_found, "the name 'tile_count'");
   SampleKernel fast;
-  fast.edit_graph("\"copy\": 0, \"async\"", "\"copy\": 0, \"fast_variant\": true, \"async\"");
-  refuses(fast, Stage::argument, Code::not_found, "for the fast variant of node 'mma.0' the function 'fast_begin'");
+  fast.edit_graph("\"copy\": 0, \"async\"",
+                  "\"copy\": 0, \"variant\": \"Fast\", \"variant_begin\": \"fast_begin\", \"async\"");
+  refuses(fast, Stage::argument, Code::not_found, "for the range of node 'mma.0' the function 'fast_begin'");
 }
 
 TEST_CASE("bodies of the library serve a graph whose files include them, also by way of another of them") {

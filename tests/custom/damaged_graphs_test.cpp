@@ -71,7 +71,10 @@ class Damage {
         json["registers"] = number(300);
         break;
       case 7:
-        json[below(2) == 0 ? "fast_variant" : "merges"] = true;
+        if (below(2) == 0)
+          json["merges"] = true;
+        else
+          json["variant"] = "Fast", json["variant_begin"] = "fast_begin";
         break;
       default:
         json["latency"] = number(3000);

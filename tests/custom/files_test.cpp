@@ -97,7 +97,7 @@ TEST_CASE("what a node's kind asks for besides is looked for, and only then") {
   CHECK(said_of("Own body body_done", node) == "");
   node.async = graph::Async::copy;
   CHECK(said_of("Own body", node) == "");
-  node.has_fast_variant = true;
+  node.range = {"Fast", "fast_begin", {}};
   CHECK(has(said_of("Own body", node), "the function 'fast_begin'"));
   CHECK(said_of("Own body fast_begin", node) == "");
 }

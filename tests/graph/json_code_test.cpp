@@ -80,8 +80,7 @@ TEST_CASE("every field that code needs is read") {
   CHECK(mma.warp_cycles == 60);
   CHECK(mma.cycles == 60);
   CHECK(mma.latency == 290);
-  CHECK(act.has_fast_variant);
-  CHECK(act.max_fast_begin == 2);
+  CHECK(act.range == graph::Range{"Fast", "fast_begin", "", 2});
   CHECK(keep.scope == graph::Scope::tile_end);
   REQUIRE(graph.values.size() == 1);
   CHECK(graph.values[0].slot_bytes == 8192);

@@ -87,7 +87,7 @@ TEST_CASE("numbers of an instruction and an edge") {
   check_range("/instructions/2/registers", "instructions[2].registers", 0, 65536);
   check_range("/instructions/2/copy", "instructions[2].copy", 0, 63);
   check_range("/instructions/2/warps", "instructions[2].warps", 1, 32);
-  check_range("/instructions/2/max_fast_begin", "instructions[2].max_fast_begin", 0, graph::Node().max_fast_begin);
+  check_range("/instructions/2/max_variant_begin", "instructions[2].max_variant_begin", 0, graph::Range().max_begin);
   Json memory = good();
   memory["instructions"][2]["memory"] = {{"SMEM", 1}};
   memory["machine"]["memory"] = {{"SMEM", 1000}};

@@ -38,9 +38,9 @@ struct Sums {
       warp_cycles += node.warp_cycles;
       registers += node.registers;
       warps += node.warps;
-      flags += node.variable_latency + 2 * node.streaming + 4 * node.drains + 8 * node.has_fast_variant +
+      flags += node.variable_latency + 2 * node.streaming + 4 * node.drains + 8 * bool(node.range) +
                16 * static_cast<int>(node.async) + 128 * static_cast<int>(node.scope);
-      if (node.has_fast_variant) limits += node.max_fast_begin;
+      if (node.range) limits += node.range.max_begin;
       for (const graph::Reservation& use : node.reservations) {
         reserved += std::int64_t{use.cycles} * use.count * (use.unit + 1);
         starts += use.start;

@@ -61,6 +61,16 @@ TEST_CASE("each barrier less of a graph's kernel is found") {
   CHECK_MESSAGE(has(done.out, "100.0%"), done.out);
 }
 
+TEST_CASE("each barrier less of a kernel with ranges of iterations is found, whatever loops they make") {
+  for (const char* ranges : {"peeled", "guarded"}) {
+    const TriedProduct product;
+    product.give_ranges(ranges);
+    const GraphCheck done = run_check(product, "--mutate --candidate two");
+    CHECK_MESSAGE(done.code == tj::tools::kExitOk, done.out, done.err);
+    CHECK_MESSAGE(has(done.out, "100.0%"), done.out);
+  }
+}
+
 TEST_CASE("mistakes around a graph are named") {
   const TriedProduct product;
   const auto refused = [&](const std::string& more, const std::string& words) {

@@ -28,9 +28,26 @@ class TriedProduct {
     graph.replace(graph.find("\"max_slots\": 4"), 14, "\"max_slots\": \"slots\"");
     testing::write_bytes(path(), graph);
   }
+  /// Its products have a variant in iterations 3 to 6 of ten, which does the same.
+  void give_ranges(const std::string& ranges) const {
+    std::string graph = testing::read_bytes(path()), bodies = kernel_.bodies;
+    replace(graph, "\"code\"", "\"ranges\": \"" + ranges + "\", \"code\"");
+    replace(graph, "\"fu\": \"TC\"",
+            R"("fu": "TC", "variant": "Fast", "variant_begin": "third", "variant_end": "seventh")");
+    replace(bodies, "template <class C>\nTJ_DEVICE void mma(Consumer<C>& consumer, const Tile&, int, u32 tile) {",
+            R"(template <class C> TJ_DEVICE int third(const Consumer<C>&, const Tile&) { return 3; }
+template <class C> TJ_DEVICE int seventh(const Consumer<C>&, const Tile&) { return 7; }
+template <class C, class Variant>
+TJ_DEVICE void mma(Consumer<C>& consumer, const Tile&, int, u32 tile, Variant) {)");
+    testing::write_bytes(path(), graph);
+    testing::write_bytes(kernel_.folder() + "/warp_product.cuh", bodies);
+  }
   std::string path() const { return kernel_.folder() + "/product.json"; }
 
  private:
+  static void replace(std::string& text, const std::string& piece, const std::string& other) {
+    text.replace(text.find(piece), piece.size(), other);
+  }
   WarpKernel kernel_{"sm_80", true};
 };
 

@@ -140,8 +140,8 @@ class Builder : private FmhaWarpBuilder {
     copier_.issue(n, tile_.warps, cycles(issue_cycles(as_columns)));
     n.latency = cycles(load_cycles(as_columns));
     n.registers = words_of_block(as_columns);
-    n.has_fast_variant = true;  // the tile's first block of keys may have rows past the last
-    n.max_fast_begin = 1;
+    // The tile's first block of keys may have rows past the last.
+    n.range = {graph::kFastVariant, graph::kFastBegin, {}, 1};
     return add(std::move(n));
   }
   int put(const char* name, bool as_columns) {

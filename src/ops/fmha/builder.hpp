@@ -12,6 +12,7 @@
 
 #include "ops/common/element.hpp"
 #include "ops/common/graph_builder.hpp"
+#include "ops/common/ranges_field.hpp"
 #include "ops/fmha/family.hpp"
 #include "ops/fmha/fields.hpp"
 #include "ops/fmha/fmha.hpp"
@@ -65,6 +66,7 @@ class FmhaBuilder : protected GraphBuilder {
                                       [](const Node& n) { return n.async == graph::Async::copy; });
     set_walk("fmha", config_.walk, arch_, graph_);
     launch_.walks = graph_.walks();
+    set_ranges(config_.ranges, graph_);
     if (graph_.walk == graph::Walk::dynamic && mask_.tiles_differ())
       launch_.section_kb = static_cast<int>(kSectionShare * arch_.fact("cache_bytes") / 1024);
     return fmha_candidate(std::move(graph_), config_, launch_, turns);
@@ -121,10 +123,10 @@ class FmhaBuilder : protected GraphBuilder {
   /// Sets that a node which masks has a variant without, from some iteration on. Where ranges of keys begin behind the
   /// first one, the mask itself asks in each iteration.
   void masks(int index) {
-    node(index).has_fast_variant = mask_.from_first_key();
-    if (mask_.from_first_key()) node(index).max_fast_begin = max_fast_begin();
+    if (!mask_.from_first_key()) return;
+    const int latest = mask_.most_masked(rows_, keys_, graph::Range{}.max_begin);
+    node(index).range = {graph::kFastVariant, graph::kFastBegin, {}, latest};
   }
-  int max_fast_begin() const { return mask_.most_masked(rows_, keys_, Node{}.max_fast_begin); }
 
   /// Cycles of a thread for a block of keys in pages, and for each of its boxes: it looks a page up, and asks for them.
   /// Source: iterations whose keys and values a role each brings, of 128 pages 14.8 thousand cycles, of 16 pages 3060

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "ops/common/fields.hpp"
+#include "ops/common/ranges_field.hpp"
 #include "ops/common/walk_field.hpp"
 #include "ops/fmha/fmha.hpp"
 #include "ops/fmha/mods.hpp"
@@ -67,7 +68,7 @@ constexpr Field<FmhaKernel> fmha_feature(const char* name, const char* tag, cons
           .constant_where_tagged = true};
 }
 
-inline constexpr std::array<Field<FmhaKernel>, 18> kFmhaFields = {
+inline constexpr std::array<Field<FmhaKernel>, 19> kFmhaFields = {
     {{.name = "dtype",
       .get = [](const FmhaKernel& config) { return place_among<kFmhaTypes>(config.dtype); },
       .set = [](FmhaKernel& config, unsigned place) { config.dtype = kFmhaTypes[place]; },
@@ -179,6 +180,7 @@ inline constexpr std::array<Field<FmhaKernel>, 18> kFmhaFields = {
       .constant = "kBias",
       .kind = Constant::place,
       .constant_where_tagged = true},
+     ranges_field<FmhaKernel>(),
      {.name = "mods",
       .get = [](const FmhaKernel& config) { return mods_number(config); },
       .set = [](FmhaKernel& config, unsigned place) { set_mods_number(config, place); },

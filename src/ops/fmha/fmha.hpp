@@ -14,6 +14,7 @@
 
 #include <tilejit/fmha.hpp>
 
+#include "ops/common/ranges_field.hpp"
 #include "ops/common/tunable.hpp"
 #include "ops/common/walk_field.hpp"
 #include "ops/fmha/rungs.hpp"
@@ -33,6 +34,7 @@ struct FmhaKernel : FmhaConfig {
   int rung = kNoFmhaRung;  ///< in fmha_rungs()
   WalkChoice walk = WalkChoice::usual;
   int tile = 0;  ///< in fmha_tiles()
+  RangesChoice ranges = RangesChoice::usual;
 };
 
 /// Elements of a row of values and of o.
@@ -53,10 +55,14 @@ struct FmhaChoice {
   WalkChoice walk = WalkChoice::usual;
   int tile = 0;
   int parts = 0;  ///< of the keys, each for blocks of its own, by a kernel that packs heads; 0: a kernel that does not
+  RangesChoice ranges = RangesChoice::usual;
   /// The choice in one number, as Op has choices.
-  int number() const { return parts << 22 | tile << 16 | static_cast<int>(walk) << 8 | rung; }
+  int number() const {
+    return parts << 22 | tile << 16 | static_cast<int>(ranges) << 14 | static_cast<int>(walk) << 8 | rung;
+  }
   static FmhaChoice of(int number) {
-    return {number & 0xff, static_cast<WalkChoice>(number >> 8 & 0xff), number >> 16 & 0x3f, number >> 22};
+    return {number & 0xff, static_cast<WalkChoice>(number >> 8 & 0x3f), number >> 16 & 0x3f, number >> 22,
+            static_cast<RangesChoice>(number >> 14 & 0x3)};
   }
 };
 

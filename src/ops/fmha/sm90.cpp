@@ -36,6 +36,7 @@ const arch::Needs& kNeeds =
 // dim 64, which has 128 words of scores, weights and output, compiles into 160 registers without a spill
 // (tests/codegen/fmha_compile_test.cpp).
 constexpr int kContextRegisters = 32;
+constexpr int kMostPeeledDim = 128;           // larger head dims ask for the mask in one loop
 constexpr int kLeastSlots = 2;                // of a ring: one is filled while the other is read
 constexpr std::int64_t kBarrierBytes = 1024;  // at most, beside the rings
 // Rows of o in the place of values, at head dims that have no tables of tiles: they then leave through shared memory at
@@ -98,6 +99,9 @@ class Builder : private FmhaBuilder {
     // each is a block of its own and the hardware hands out the longest first; calls with many tiles take the kernel
     // whose blocks draw them (fmha_draws).
     graph_.walk = mask_.tiles_differ() || config_.packed ? graph::Walk::one_tile : graph::Walk::persistent;
+    // One loop compiles in three quarters of the time of two (README.md, "Ranges of iterations"). Nothing has timed it
+    // on a GPU yet, so the head dims that were timed keep two.
+    if (config_.head_dim > kMostPeeledDim) graph_.ranges = graph::Ranges::guarded;
     values(kLeastSlots);
     loads_ = engine_loads();
     for (int c = 0; c < tile_.consumers; ++c) consumer(c);

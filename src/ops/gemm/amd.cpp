@@ -91,7 +91,7 @@ class Builder : GemmWarpsBuilder {
     copier_.issue(read, warps_.count(), copies);
     read.latency = std::max(cycles(copier_.arrival_cycles(static_cast<double>(bytes))), interval - copies);
     read.registers = words_on_their_way(tile_, arch_);
-    read.has_fast_variant = true;
+    read.range = {graph::kFastVariant, graph::kFastBegin, {}};
     busy(put, copies);
     put.reservations = {of("LSU", copies)};
     const int load = add(std::move(read)), handed = add(std::move(put));

@@ -86,7 +86,8 @@ class Machine:
 
 @dataclass
 class Instruction:
-    """What runs once an iteration, or once a tile. fu: the unit that it holds for `cycles`; rrt: rows in the place of both."""
+    """What runs once an iteration, or once a tile. fu: the unit that it holds for `cycles`; rrt: rows in the place of both. variant: the tag of a
+    cheaper body, right in the iterations from what the device function variant_begin says until what variant_end says."""
 
     name: str
     cycles: Optional[Number] = None
@@ -107,8 +108,10 @@ class Instruction:
     context: Optional[str] = None
     copy: Number = 0
     merges: bool = False
-    fast_variant: bool = False
-    max_fast_begin: Optional[Number] = None
+    variant: Optional[str] = None
+    variant_begin: Optional[str] = None
+    variant_end: Optional[str] = None
+    max_variant_begin: Optional[Number] = None
     cache_hint: str = "none"
 
 
@@ -180,8 +183,8 @@ class Graph:
     """A loop and the machine that it is for. Plain data: nothing is checked before it is used.
 
     values: None where each result in SMEM is one; a list, also an empty one, is all that there are. walk: how tiles come to blocks,
-    "one_tile", "persistent", "dynamic", "split" or "sliced". options: how it is scheduled where a call says nothing else, as schedule() has
-    them. targets: further machines, by name, that it serves. parameters: names for expressions. candidates: forms with other parameters,
+    "one_tile", "persistent", "dynamic", "split" or "sliced". ranges: "peeled" or "guarded" loops of instructions with a
+    variant. options: how it is scheduled where a call says nothing else, as schedule() has them. targets: further machines, by name, that it serves. parameters: names for expressions. candidates: forms with other parameters,
     compared by useful_flops of a tile of typical_iterations. trials: launches by which tj-check and tj-warm try its kernel, as dictionaries
     of the JSON form.
 
@@ -205,6 +208,7 @@ class Graph:
     blocks_per_sm: Number = 1
     walk: str = "persistent"
     grids: str = "ordered"
+    ranges: str = "peeled"
     piece_bytes: Number = 0
     most_iterations: Number = 0
     least_smem_bytes: Number = 0

@@ -280,7 +280,8 @@ class Drawing {
     std::string text = cat(graph_.nodes[at(box.node)].name, " ", which, ": cycles ", box.begin, " to ", box.end);
     if (box.issued < box.end) text += cat(", issued by ", box.issued);
     return cat(text, ", stage ", schedule_.stage(box.node), ", ",
-               schedule_.roles[at(schedule_.role[at(box.node)])].name);
+               schedule_.roles[at(schedule_.role[at(box.node)])].name,
+               graph_.nodes[at(box.node)].range ? ", " + graph::to_text(graph_.nodes[at(box.node)].range) : "");
   }
 
   void draw_box(const Placed& placed, int height) {

@@ -79,7 +79,7 @@ class Builder : GraphBuilder {
     write.copy = 1;
     write.cycles = write.latency = 2 * work;
     write.reservations = {of("WRITER", 2 * work)};
-    write.has_fast_variant = true;
+    write.range = {graph::kFastVariant, graph::kFastBegin, {}};
     const int loaded = add(std::move(load)), transformed = add(std::move(transform)), written = add(std::move(write));
     then(loaded, transformed, 0, x);
     then(transformed, written, 0, y);
