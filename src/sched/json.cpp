@@ -39,6 +39,25 @@ Json units(const graph::Graph& graph) {
   return list;
 }
 
+Json nodes(const graph::Graph& graph, const Schedule& schedule) {
+  Json list = Json::array();
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const int node = static_cast<int>(i);
+    list.push_back({{"name", graph.nodes[i].name},
+                    {"cycle", schedule.cycle[i]},
+                    {"stage", schedule.stage(node)},
+                    {"role", schedule.roles[at(schedule.role[i])].name},
+                    {"scope", scope_text(graph.nodes[i].scope)}});
+    if (const graph::Range& range = graph.nodes[i].range) {
+      Json& json = list.back();
+      json["variant"] = range.variant;
+      if (!range.begin.empty()) json["variant_begin"] = range.begin;
+      if (!range.end.empty()) json["variant_end"] = range.end;
+    }
+  }
+  return list;
+}
+
 }  // namespace
 
 std::string to_json(const graph::Graph& graph, const Schedule& schedule) {
@@ -63,21 +82,7 @@ std::string to_json(const graph::Graph& graph, const Schedule& schedule) {
   out["search_nodes"] = schedule.search_nodes;
   out["solve_ms"] = schedule.solve_ms;
   out["units"] = units(graph);
-  out["nodes"] = Json::array();
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    const int node = static_cast<int>(i);
-    out["nodes"].push_back({{"name", graph.nodes[i].name},
-                            {"cycle", schedule.cycle[i]},
-                            {"stage", schedule.stage(node)},
-                            {"role", schedule.roles[at(schedule.role[i])].name},
-                            {"scope", scope_text(graph.nodes[i].scope)}});
-    if (const graph::Range& range = graph.nodes[i].range) {
-      Json& json = out["nodes"].back();
-      json["variant"] = range.variant;
-      if (!range.begin.empty()) json["variant_begin"] = range.begin;
-      if (!range.end.empty()) json["variant_end"] = range.end;
-    }
-  }
+  out["nodes"] = nodes(graph, schedule);
   out["roles"] = Json::array();
   for (const Role& role : schedule.roles)
     out["roles"].push_back({{"name", role.name},
