@@ -18,7 +18,6 @@ namespace tj::sched {
 namespace {
 
 using support::at;
-
 using support::cat;
 
 constexpr int kWidth = 1200, kLeft = 130, kPlot = 1000;  // pixels; the margin at the right takes the last labels
