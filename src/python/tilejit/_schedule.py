@@ -7,13 +7,17 @@ from typing import List
 
 @dataclass(frozen=True)
 class Node:
-    """stage: cycle / II; so many iterations behind the newest it runs. role: its role's name."""
+    """stage: cycle / II; so many iterations behind the newest it runs. role: its role's name. variant: the cheaper body of some iterations, ""
+    where there is none; variant_begin, variant_end: the device functions that say which, "" for the tile's first and last one."""
 
     name: str
     cycle: int
     stage: int
     role: str
     scope: str
+    variant: str = ""
+    variant_begin: str = ""
+    variant_end: str = ""
 
 
 @dataclass(frozen=True)

@@ -278,7 +278,8 @@ class Schedule:
 
     ii, length: cycles between iterations, and of one. resource_bound, recurrence_bound: no smaller interval serves the units (ResMII), the
     cycles of edges (RecMII). proven_ii, proven_length; certificate says why. stages: iterations in flight. joint: roles and cycles are from
-    one search; search_nodes: that it visited. candidate: the form of the graph that was taken, or None. nodes, roles, rings, turns, units: as
+    one search; search_nodes: that it visited. candidate: the form of the graph that was taken, or None. ranges: "peeled" or "guarded" where a
+    node has a variant, else None. nodes, roles, rings, turns, units: as
     the classes of this module.
     """
 
@@ -297,6 +298,7 @@ class Schedule:
         self.rings = [Ring(**each) for each in found["rings"]]
         self.turns = [Turns(each["unit"], [Turn(**turn) for turn in each["turns"]]) for each in found["order_barriers"]]
         self.units = [Unit(**each) for each in found["units"]]
+        self.ranges = found.get("ranges")
         self._blocks_per_sm, self._overhead_cycles = found["blocks_per_sm"], found["overhead_cycles"]
 
     def _as(self, form: str) -> str:
