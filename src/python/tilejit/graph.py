@@ -183,10 +183,10 @@ class Graph:
     """A loop and the machine that it is for. Plain data: nothing is checked before it is used.
 
     values: None where each result in SMEM is one; a list, also an empty one, is all that there are. walk: how tiles come to blocks,
-    "one_tile", "persistent", "dynamic", "split" or "sliced". ranges: "peeled" or "guarded" loops of instructions with a
-    variant. options: how it is scheduled where a call says nothing else, as schedule() has them. targets: further machines, by name, that it serves. parameters: names for expressions. candidates: forms with other parameters,
-    compared by useful_flops of a tile of typical_iterations. trials: launches by which tj-check and tj-warm try its kernel, as dictionaries
-    of the JSON form.
+    "one_tile", "persistent", "dynamic", "split" or "sliced". ranges: "peeled" or "guarded" loops of instructions with a variant. options: how it
+    is scheduled where a call says nothing else, as schedule() has them. targets: further machines, by name, that it serves. parameters: names
+    for expressions. candidates: forms with other parameters, compared by useful_flops of a tile of typical_iterations. trials: launches by
+    which tj-check and tj-warm try its kernel, as dictionaries of the JSON form.
 
     >>> import tilejit
     >>> graph = tilejit.Graph("product", "hopper", [
