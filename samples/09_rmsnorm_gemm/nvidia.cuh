@@ -51,37 +51,31 @@ TJ_DEVICE void squares(Consumer<C>& consumer, const Tile&, int, u32 x) {
 template <class C>
 TJ_DEVICE void finish(Consumer<C>& consumer, const Tile& tile) {
   constexpr int kAhead = 8;
-  static_assert(C::kBlockN % (16 * kAhead) == 0, "groups of columns");
   const Params& params = consumer.params;
   const int quarter = static_cast<int>(dev::lane_index() & 3u);
-  const int first = tile.column + quarter % 2 * 8 + quarter / 2 * 4;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    float squares = consumer.squares[half];
-    squares += dev::shuffle_xor(squares, 1);
+    float squares = consumer.squares[half] + dev::shuffle_xor(consumer.squares[half], 1);
     squares += dev::shuffle_xor(squares, 2);
     const float scale = inverse_rms(params, squares);
     const int row = tile.row + consumer.copy * kRowsPerConsumer + consumer.row0 + 8 * half;
-    const auto there = [&](int j) { return row < params.m && first + 16 * j < params.n; };
 #pragma unroll
     for (int from = 0; from < C::kBlockN / 16; from += kAhead) {
-      const long long at = place_in(params, row, first + 16 * from);
+      const int first = tile.column + 16 * from + quarter % 2 * 8 + quarter / 2 * 4;
+      const long long at = place_in(params, row, first);
+      const int left = row < params.m ? params.n - first : 0;  // columns
       u32 words[kAhead][2] = {};
 #pragma unroll
       for (int j = 0; j < kAhead; ++j)
-        if (there(from + j))
-          dev::load_global(static_cast<const unsigned short*>(params.residual) + at + 16 * j, words[j]);
+        if (16 * j < left) dev::load_global(static_cast<const short*>(params.residual) + at + 16 * j, words[j]);
 #pragma unroll
       for (int j = 0; j < kAhead; ++j) {
+        const float* sums = &consumer.sums[8 * (from + j) + 2 * half];
         dev::trade<1>(words[j][0], words[j][1]);
-#pragma unroll
-        for (int w = 0; w < 2; ++w) {
-          const float* sums = &consumer.sums[8 * (from + j) + 4 * w + 2 * half];
-          words[j][w] = finished(sums[0], sums[1], scale, words[j][w]);
-        }
+        words[j][0] = finished(sums[0], sums[1], scale, words[j][0]);
+        words[j][1] = finished(sums[4], sums[5], scale, words[j][1]);
         dev::trade<1>(words[j][0], words[j][1]);
-        if (there(from + j))
-          dev::store_global(static_cast<unsigned short*>(params.d) + at + 16 * j, words[j][0], words[j][1]);
+        if (16 * j < left) dev::store_global(static_cast<short*>(params.d) + at + 16 * j, words[j][0], words[j][1]);
       }
     }
   }
