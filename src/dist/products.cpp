@@ -11,6 +11,7 @@
 #include "dist/group.hpp"
 #include "dist/lengths.hpp"
 #include "dist/made_up.hpp"
+#include "dist/peers.hpp"
 #include "ops/op.hpp"
 #include "ops/sum_parts/sum_parts.hpp"
 #include "support/fail.hpp"
@@ -105,12 +106,13 @@ struct Gather {
     if (call.c) call.c = some_rows(*args.product.c, ranks.first(of), ranks.rows(of));
     return call;
   }
-  /// Remote rows in the order of their arrival, one shard behind the other.
-  std::size_t place(int n) const {
+  /// Remote rows of a rank in the order of their arrival, one shard behind the other.
+  std::size_t place(int n, int rank) const {
     std::int64_t before = 0;
-    for (int m = 1; m < n; ++m) before += ranks.rows(ranks.before(m));
+    for (int m = 1; m < n; ++m) before += ranks.rows((rank + ranks.size - m) % ranks.size);
     return static_cast<std::size_t>(before) * row_bytes();
   }
+  std::size_t place(int n) const { return place(n, ranks.rank); }
 };
 
 Gather checked(const Member& member, const AllGatherGemmArgs& args) {
@@ -206,19 +208,58 @@ void prepare_all_gather_gemm(const Member& member, const AllGatherGemmArgs& args
     const GemmArgs shard = gather.shard(of, nullptr);
     member.prepare(gemm_op(), &shard);
   }
+  if (member.peers != nullptr) member.peers->prepare();
 }
+
+namespace {
+
+/// Products of all shards, in their order, loaded.
+std::vector<GemmArgs> shards_at(const Member& member, const Gather& gather, std::byte* gathered, Stream stream) {
+  std::vector<GemmArgs> shards;
+  for (int n = 0; n < gather.ranks.size; ++n) {
+    shards.push_back(gather.shard(gather.ranks.before(n), n == 0 ? nullptr : gathered + gather.place(n)));
+    member.load(gemm_op(), &shards.back(), stream);
+  }
+  return shards;
+}
+
+/// All copies are enqueued at once; the products wait for one shard after the other. False where ranks have no buffers
+/// that others write.
+bool gather_by_copies(const Member& member, const Gather& gather, Stream stream) {
+  const Ranks& ranks = gather.ranks;
+  std::size_t bytes = 0;
+  for (int rank = 0; rank < ranks.size; ++rank) bytes = std::max(bytes, gather.place(ranks.size, rank));
+  if (!member.opened(bytes, stream)) return false;
+  Peers& peers = *member.peers;
+  const std::vector<GemmArgs> shards = shards_at(member, gather, peers.slot(ranks.rank), stream);
+  member.begun = true;
+  peers.begin(stream);
+  const auto own_bytes =
+      static_cast<std::int64_t>(static_cast<std::size_t>(ranks.rows(ranks.rank)) * gather.row_bytes());
+  for (int n = 1; n < ranks.size; ++n) {
+    const int to = ranks.behind(n);
+    peers.copy({peers.slot(to) + gather.place(n, to), own_bytes, gather.args.product.a.data, own_bytes, own_bytes},
+               peers.side_stream(stream));
+    peers.tell(to);
+  }
+  for (int n = 0; n < ranks.size; ++n) {
+    if (n > 0) peers.wait(1u << ranks.before(n), static_cast<unsigned>(n - 1), stream);
+    member.run(gemm_op(), &shards[static_cast<std::size_t>(n)], stream);
+  }
+  peers.end(stream);
+  return true;
+}
+
+}  // namespace
 
 void run_all_gather_gemm(const Member& member, const AllGatherGemmArgs& args, Stream stream) {
   const Gather gather = checked(member, args);
+  if (gather_by_copies(member, gather, stream)) return;
   const Ranks& ranks = gather.ranks;
   const std::size_t bytes = gather.place(ranks.size);
   const std::shared_ptr<void> memory = bytes > 0 ? member.workspace(bytes, stream) : nullptr;
   auto* const gathered = static_cast<std::byte*>(memory.get());
-  std::vector<GemmArgs> shards;  // in the order of their products
-  for (int n = 0; n < ranks.size; ++n) {
-    shards.push_back(gather.shard(ranks.before(n), n == 0 ? nullptr : gathered + gather.place(n)));
-    member.load(gemm_op(), &shards.back(), stream);
-  }
+  const std::vector<GemmArgs> shards = shards_at(member, gather, gathered, stream);
   const auto bytes_of = [&](int of) { return static_cast<std::size_t>(ranks.rows(of)) * gather.row_bytes(); };
   const Beside beside(member.side, stream);
   for (int n = 0; n < ranks.size; ++n) {
@@ -240,46 +281,100 @@ void prepare_gemm_reduce_scatter(const Member& member, const GemmReduceScatterAr
     const GemmArgs part = scatter.part(of, nullptr);
     member.prepare(gemm_op(), &part);
   }
+  if (member.peers != nullptr) member.peers->prepare();
   if (scatter.ranks.rows(scatter.ranks.rank) == 0) return;
   const GemmArgs own = scatter.own();
   const ops::SumPartsArgs call = adding(scatter, own, nullptr);
   member.make(ops::sum_parts_op(), &call);
 }
 
+namespace {
+
+/// A call whose memory has its addresses, loaded. received: sums of all ranks for this one's rows, in their order;
+/// sent: this rank's for the others, in the order of their products.
+struct Sums {
+  Sums(const Member& member, const Scatter& of, std::byte* received_at, std::byte* sent, Stream stream)
+      : scatter(of), received(received_at), own(of.own()), sum(adding(of, own, received_at)) {
+    const Ranks& ranks = scatter.ranks;
+    for (int n = 1; n <= ranks.size; ++n) {
+      const int to = ranks.behind(n);
+      parts.push_back(scatter.part(to, n < ranks.size ? sent : place(to)));
+      sent += scatter.matrix_bytes(ranks.rows(to));
+      member.load(gemm_op(), &parts.back(), stream);
+    }
+    if (adds()) member.load(ops::sum_parts_op(), &sum, stream);
+  }
+  Sums(const Sums&) = delete;
+  Sums& operator=(const Sums&) = delete;
+  std::size_t bytes_of(int rank) const { return scatter.matrix_bytes(scatter.ranks.rows(rank)); }
+  std::byte* place(int of) const { return received + bytes_of(scatter.ranks.rank) * static_cast<std::size_t>(of); }
+  bool adds() const { return scatter.ranks.rows(scatter.ranks.rank) > 0; }
+
+  const Scatter& scatter;
+  std::byte* const received;
+  const GemmArgs own;
+  const ops::SumPartsArgs sum;
+  std::vector<GemmArgs> parts;  ///< in the order of their products, this rank's last
+};
+
+std::size_t sent_bytes(const Scatter& scatter) { return scatter.matrix_bytes(scatter.ranks.all()); }
+
+/// Sums go into their owner's slot. False where ranks have no buffers that others write.
+bool scatter_by_copies(const Member& member, const Scatter& scatter, Stream stream) {
+  const Ranks& ranks = scatter.ranks;
+  std::size_t slot = 0;
+  for (int rank = 0; rank < ranks.size; ++rank)
+    slot = std::max(slot, scatter.matrix_bytes(ranks.rows(rank)) * static_cast<std::size_t>(ranks.size));
+  if (!member.opened(slot, stream)) return false;
+  Peers& peers = *member.peers;
+  const std::size_t bytes = sent_bytes(scatter);
+  const std::shared_ptr<void> memory = bytes > 0 ? member.workspace(bytes, stream) : nullptr;
+  const Sums sums(member, scatter, peers.slot(ranks.rank), static_cast<std::byte*>(memory.get()), stream);
+  member.begun = true;
+  peers.begin(stream);
+  for (int n = 1; n <= ranks.size; ++n) {
+    const GemmArgs& part = sums.parts[static_cast<std::size_t>(n - 1)];
+    member.run(gemm_op(), &part, stream);
+    if (n == ranks.size) break;
+    const int to = ranks.behind(n);
+    const auto of_part = static_cast<std::int64_t>(sums.bytes_of(to));
+    member.side.follow(stream);  // the sums travel while the next ones are made
+    peers.copy({peers.slot(to) + sums.bytes_of(to) * static_cast<std::size_t>(ranks.rank), of_part, part.d.data,
+                of_part, of_part},
+               peers.side_stream(stream));
+    peers.tell(to);
+  }
+  peers.wait(peers.others(), 0, stream);
+  if (sums.adds()) member.run(ops::sum_parts_op(), &sums.sum, stream);
+  peers.end(stream);
+  return true;
+}
+
+}  // namespace
+
 void run_gemm_reduce_scatter(const Member& member, const GemmReduceScatterArgs& args, Stream stream) {
   const Scatter scatter = checked(member, args);
+  if (scatter_by_copies(member, scatter, stream)) return;
   const Ranks& ranks = scatter.ranks;
-  const std::size_t own_bytes = scatter.matrix_bytes(ranks.rows(ranks.rank)),
-                    bytes = own_bytes * static_cast<std::size_t>(ranks.size) + scatter.matrix_bytes(ranks.all());
+  const std::size_t received = scatter.matrix_bytes(ranks.rows(ranks.rank)) * static_cast<std::size_t>(ranks.size),
+                    bytes = received + sent_bytes(scatter);
   const std::shared_ptr<void> memory = bytes > 0 ? member.workspace(bytes, stream) : nullptr;
-  auto* const received = static_cast<std::byte*>(memory.get());
-  const auto place = [&](int of) { return received + own_bytes * static_cast<std::size_t>(of); };
-  std::byte* sent = place(ranks.size);
-  std::vector<GemmArgs> parts;  // in the order of their products, this rank's last
-  for (int n = 1; n <= ranks.size; ++n) {
-    const int to = ranks.behind(n);
-    parts.push_back(scatter.part(to, n < ranks.size ? sent : place(to)));
-    sent += scatter.matrix_bytes(ranks.rows(to));
-    member.load(gemm_op(), &parts.back(), stream);
-  }
-  const GemmArgs own = scatter.own();
-  const ops::SumPartsArgs sum = adding(scatter, own, received);
-  const bool adds = ranks.rows(ranks.rank) > 0;
-  if (adds) member.load(ops::sum_parts_op(), &sum, stream);
+  auto* const at = static_cast<std::byte*>(memory.get());
+  const Sums sums(member, scatter, at, at + received, stream);
   const Beside beside(member.side, stream);
   for (int n = 1; n <= ranks.size; ++n) {
-    const GemmArgs& part = parts[static_cast<std::size_t>(n - 1)];
+    const GemmArgs& part = sums.parts[static_cast<std::size_t>(n - 1)];
     member.run(gemm_op(), &part, stream);
     if (n == ranks.size) break;
     const int to = ranks.behind(n), from = ranks.before(n);
-    const Send send{to, part.d.data, scatter.matrix_bytes(ranks.rows(to))};
-    const Receive receive{from, place(from), own_bytes};
+    const Send send{to, part.d.data, sums.bytes_of(to)};
+    const Receive receive{from, sums.place(from), sums.bytes_of(ranks.rank)};
     member.side.follow(stream);  // the sums travel while the next ones are made
     member.exchange({&send, send.bytes > 0 ? 1u : 0u}, {&receive, receive.bytes > 0 ? 1u : 0u},
                     member.side_stream(stream));
   }
   member.side.join(stream);
-  if (adds) member.run(ops::sum_parts_op(), &sum, stream);
+  if (sums.adds()) member.run(ops::sum_parts_op(), &sums.sum, stream);
 }
 
 }  // namespace tj::dist

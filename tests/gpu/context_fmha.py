@@ -12,11 +12,13 @@ Times are medians of single calls that all ranks begin together, each rank's slo
 scattered sums. Fewer GPUs than ranks, or no PyTorch: exit status 77; a wrong result, or an error on any rank, is 1.
 """
 import argparse
+import contextlib
 import copy
 import datetime
 import os
 import random
 import sys
+import time
 
 from python_calls import open_package, skip
 
@@ -35,6 +37,9 @@ def options_of():
     parser.add_argument("--max-sms", type=int, default=0, help="of timed products; 0: all")
     parser.add_argument("--full", action="store_true", help="timed calls are not causal")
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--transport", choices=("auto", "ipc", "nccl"), default="auto", help="how keys and values travel; ipc: anything else is an error")
+    parser.add_argument("--ways", default="", help="transports and orders that are timed, as ipc:whole,ipc:own_first,nccl:auto; --transport's alone without")
+    parser.add_argument("--sleepy", type=int, default=0, help="calls of which a rank comes late to some, and one that a rank does not come to at all")
     return parser.parse_args()
 
 
@@ -51,13 +56,28 @@ def rows_of(split, lengths, rank):
 class Ranks:
     """The modules, the group and the place that a rank of the run has."""
 
-    def __init__(self, torch, tilejit, dist):
-        self.torch, self.tilejit, self.dist, self.device = torch, tilejit, dist, "cuda"
+    def __init__(self, torch, tilejit, dist, transport):
+        self.torch, self.tilejit, self.dist, self.device, self.transport = torch, tilejit, dist, "cuda", transport
         self.rank, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", self.rank)))
         torch.distributed.init_process_group("nccl")
         self.host = torch.distributed.new_group(backend="gloo", timeout=MOST_WAIT)  # which needs no GPU: that may wait for a rank for ever
-        self.group = dist.Group.of_torch()
+        self.group = self.made("auto")
+
+    @contextlib.contextmanager
+    def variables(self, **values):
+        """Variables of the environment, which groups and runtimes read when they are made."""
+        before = {name: os.environ.get(name) for name in values}
+        os.environ.update(values)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+    def made(self, order, transport=None, **more):
+        with self.variables(TJ_DIST_TRANSPORT=transport or self.transport, TJ_DIST_ORDER=order):
+            return self.dist.Group.of_torch(**more)
 
     def agree(self, text, work):
         """What work() gives; where it fails on a rank, the run ends on all, with status 1."""
@@ -233,13 +253,59 @@ def check_graph(ranks, name, shapes, options):
 def check_graphs(ranks, _):
     """(what was wrong, or all, infinity or 0); by a group of a runtime that has loaded no kernel yet"""
     ranks = copy.copy(ranks)
-    ranks.group = ranks.agree("a second group", lambda: ranks.dist.Group.of_torch(runtime=ranks.tilejit.Runtime()))
+    ranks.group = ranks.agree("a second group", lambda: ranks.made("auto", runtime=ranks.tilejit.Runtime()))
     attention = [(1, 512, heads, 128) for heads in (8, 2, 2)]
     cases = [("fmha", attention, {"causal": True, "split": split, "layout": "bshd"}) for split in ("zigzag", "contiguous", "striped")]
     cases += [("all_gather_gemm", [(256, 512), (384, 512)], {}), ("gemm_reduce_scatter", [(256 * ranks.size, 512), (384, 512)], {})]
     found = [check_graph(ranks, *case) for case in cases]
     wrong = [text for text, part in found if part > 1]
     return "; ".join(wrong or ["graphs"]), float("inf") if wrong else 0.0
+
+
+def check_sleepy(ranks, count):
+    """(what was wrong, or all, infinity or 0): calls to which a rank comes late, on the host or on its device, give the bits of the first one."""
+    torch, draw = ranks.torch, random.Random(count)
+    parts = [ranks.normal(ranks.rank * 3 + n, 1, heads, 512, 128, dtype=torch.float16) for n, heads in enumerate((8, 2, 2))]
+    wanted, wrong, begun = ranks.call("sleepy", "fmha", parts, causal=True), 0, time.monotonic()
+    busy = torch.ones((2048, 2048), device=ranks.device)
+    for _ in range(count):
+        late, on_host, times = draw.randrange(ranks.size), draw.random() < 0.2, draw.choice((0, 0, 1, 8))
+        if late == ranks.rank and on_host:
+            time.sleep(0.001 * times)
+        elif late == ranks.rank:
+            for _ in range(times):
+                torch.mm(busy, busy)
+        wrong += not torch.equal(ranks.group.fmha(*parts, causal=True), wanted)
+    ranks.agree("sleepy", ranks.group.check)
+    return f"{count} calls, {wrong} of other bits, {time.monotonic() - begun:.1f} s", float("inf") if wrong else 0.0
+
+
+def check_never(ranks, _):
+    """(what was said, infinity or 0): a rank does not come to a call. The others' streams go on, name it, and their devices work."""
+    torch, limit = ranks.torch, 2
+    with ranks.variables(TJ_WAIT_LIMIT=str(limit)):
+        group = ranks.agree("never", lambda: ranks.made("auto", runtime=ranks.tilejit.Runtime()))
+    parts = [ranks.normal(n, 1, heads, 512, 128, dtype=torch.float16) for n, heads in enumerate((8, 2, 2))]
+    ranks.agree("never", lambda: group.fmha(*parts, causal=True))
+    torch.cuda.synchronize()
+    if not group.description().startswith("CUDA IPC"):
+        return f"not tried: {group.description()}", 0.0
+    said, begun, good = "", time.monotonic(), True
+    if ranks.rank != 0:
+        ranks.agree("never", lambda: (group.fmha(*parts, causal=True), torch.cuda.synchronize()))
+        waited = time.monotonic() - begun
+        try:
+            group.check()
+        except ranks.tilejit.Error as error:
+            said = str(error)
+        good = "rank 0 did not bring segment" in said and waited < 30 * limit
+    else:
+        ranks.agree("never", lambda: None)
+    product = torch.mm(torch.ones((64, 64), device=ranks.device), torch.ones((64, 64), device=ranks.device))
+    good = good and bool((product == 64).all())
+    told = [None] * ranks.size
+    torch.distributed.all_gather_object(told, said)
+    return f"a rank that never comes: {told[-1]}", 0.0 if good else float("inf")
 
 
 def time_ms(torch, work, rounds):
@@ -282,15 +348,18 @@ def time_products(ranks, options):
 
 
 def time_rows(ranks, rows, options):
+    """A line for each split and way; a call of one GPU is timed once."""
     torch, (heads, kv_heads) = ranks.torch, map(int, options.heads.split("/"))
     q, k, v = (ranks.normal(n, 1, rows, h, 128, dtype=torch.float16) for n, h in enumerate((heads, kv_heads, kv_heads)))
     causal = not options.full
     alone = time_alone(ranks, f"S {rows}", options, lambda: ranks.tilejit.fmha(q, k, v, causal=causal, layout="bshd"))
-    for split in ("zigzag", "contiguous", "striped"):
+    for split, (way, group) in ((split, each) for split in ("zigzag", "contiguous", "striped") for each in options.groups.items()):
+        ranks = copy.copy(ranks)
+        ranks.group = group
         own = torch.tensor(rows_of(split, [rows // ranks.size] * ranks.size, ranks.rank), device=ranks.device)
         parts = [ranks.part(each, own, False) for each in (q, k, v)]
         together = time_call(ranks, f"S {rows} {split}", options, "fmha", parts, causal=causal, split=split, layout="bshd")
-        ranks.say(f"S {rows} {heads}/{kv_heads} {'causal' if causal else 'full'} {split} on {ranks.size}: one {alone:.3f} ms, "
+        ranks.say(f"S {rows} {heads}/{kv_heads} {'causal' if causal else 'full'} {split} {way} on {ranks.size}: one {alone:.3f} ms, "
                   f"together {together:.3f} ms, share {alone / ranks.size / together:.3f}, exposed {together - alone / ranks.size:.3f} ms")
 
 
@@ -304,7 +373,7 @@ def check_all(ranks, kind, check, count, seed):
         if part > 1:
             wrong += 1
             ranks.say(f"WRONG ({part:.2f} of the limit): {text}")
-    ranks.say(f"{kind}: {count} cases, {wrong} wrong, worst {worst:.2f} of the limit")
+    ranks.say(f"{kind}: {count} cases, {wrong} wrong, worst {worst:.2f} of the limit{f'; {text}' if count == 1 else ''}")
     return wrong
 
 
@@ -319,7 +388,7 @@ def main():
     tilejit = open_package(options.library)
     from tilejit import dist
     try:
-        ranks = Ranks(torch, tilejit, dist)
+        ranks = Ranks(torch, tilejit, dist, options.transport)
     except tilejit.Error as error:  # which all ranks have
         sys.exit(f"context_fmha: {error}")
     seed = [options.seed or random.SystemRandom().randrange(1, 2**31)]
@@ -329,6 +398,15 @@ def main():
     for kind, check, count in (("attention", check_attention, options.check), ("products", check_product, (options.check + 1) // 2),
                                ("CUDA graphs", check_graphs, min(options.check, 1))):
         wrong += check_all(ranks, kind, check, count, seed[0])
+    if options.sleepy:
+        wrong += check_all(ranks, "sleepy ranks", check_sleepy, 1, options.sleepy)
+        wrong += check_all(ranks, "lost ranks", check_never, 1, 0)
+    ranks.say(f"keys and values travel by {ranks.group.description()}")
+    if options.transport == "ipc" and not ranks.group.description().startswith("CUDA IPC"):
+        wrong += 1
+    options.groups = {f"by {options.transport}": ranks.group}
+    if options.ways:
+        options.groups = {way: ranks.made(*reversed(way.split(":"))) for way in options.ways.split(",")}
     if options.times:
         for rows in options.times.split(","):
             time_rows(ranks, int(rows), options)
