@@ -70,7 +70,8 @@ struct Group::Impl {
         *transport, *driver, *side, on, inside->settings.wait_limit_s,
         Peers::Kernels{[this](const ops::Op& op, const void* args) { make(op, args); },
                        [this](const ops::Op& op, const void* args, Stream stream) { load(op, args, stream); },
-                       [this](const ops::Op& op, const void* args, Stream stream) { inside->run(op, args, stream); }});
+                       [this](const ops::Op& op, const void* args, Stream stream) { inside->run(op, args, stream); },
+                       [this](const std::string& text) { inside->log(LogLevel::info, text); }});
   }
 
   void make(const ops::Op& op, const void* args) const {

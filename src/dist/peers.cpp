@@ -11,15 +11,15 @@
 #include <thread>
 #include <utility>
 
-#include "ops/arrival/arrival.hpp"
+#include "ops/peer_wait/peer_wait.hpp"
 #include "support/fail.hpp"
 #include "support/patience.hpp"
 
 namespace tj::dist {
 namespace {
 
-using ops::arrival::kMostRanks;
-using ops::arrival::Missed;
+using ops::peer_wait::kMostRanks;
+using ops::peer_wait::Missed;
 using support::cat;
 using support::fail;
 
@@ -51,17 +51,18 @@ void put(std::array<char, N>& to, const std::string& text) {
 
 /// A rank's word to all others.
 struct Peers::Offer {
-  std::uint32_t good = 1;
+  std::uint64_t bytes = 0;  ///< of the memory that is opened
   launch::SharedMemory memory;
   std::array<char, 64> host{};
-  std::array<char, 124> why{};
+  std::array<char, 116> why{};
+  std::uint32_t good = 1;
   void refuse(const std::string& reason) {
     good = 0;
     put(why, reason);
   }
 };
 
-struct Meeting : ops::ArrivalArgs {};
+struct Meeting : ops::PeerWaitArgs {};
 
 Peers::Peers(Transport& transport, launch::Driver& driver, launch::SideStream& side, Device device, double limit_s,
              Kernels kernels)
@@ -82,8 +83,10 @@ Peers::~Peers() = default;
 std::string Peers::description() const {
   if (!why_not_.empty()) return cat("messages, as buffers cannot be opened: ", why_not_);
   if (data_.bytes == 0) return too_small_.empty() ? "buffers that are not open yet" : too_small_;
-  return cat(device_.kind == DeviceKind::cuda ? "CUDA IPC, " : "shared memory, ", kSlots, " slots of ", data_.bytes,
-             " bytes", too_small_.empty() ? "" : "; ", too_small_);
+  return cat(by_windows_                        ? "NCCL's windows, "
+             : device_.kind == DeviceKind::cuda ? "CUDA IPC, "
+                                                : "shared memory, ",
+             kSlots, " slots of ", data_.bytes, " bytes", too_small_.empty() ? "" : "; ", too_small_);
 }
 
 std::vector<Peers::Offer> Peers::exchange(const Offer& own) {
@@ -109,12 +112,42 @@ std::vector<Peers::Offer> Peers::exchange(const Offer& own) {
   }
   std::vector<Offer> all(size);
   driver_.copy(device_.index, all.data(), false, offers + sizeof(Offer), true, size * sizeof(Offer));
+  for (std::size_t rank = 0; rank < size; ++rank)
+    if (all[rank].bytes != own.bytes)
+      fail(Stage::launch, Code::driver_error,
+           cat("the ranks' arguments differ: rank ", rank, " opens ", all[rank].bytes, " bytes and rank ",
+               transport_.rank(), " ", own.bytes, "; make a new group"));
   return all;
+}
+
+/// By NCCL's windows, whose addresses a rank may lack.
+bool Peers::open_window(Opened& opened, std::size_t bytes, const std::function<void(void*)>& fill) {
+  Offer own;
+  own.bytes = bytes;
+  try {
+    std::optional<Window> window = transport_.window(bytes);
+    if (!window) return false;  // of all ranks, which have one NCCL
+    opened.own = window->own;
+    for (void* const memory : window->of) {
+      if (memory == nullptr) own.refuse("a window is out of reach");
+      opened.of.emplace_back(opened.own, memory);
+    }
+    if (own.good != 0) fill(opened.own.get());
+  } catch (const Error& error) {
+    own.refuse(error.message);
+  }
+  const std::vector<Offer> offers = exchange(own);
+  const bool good = std::all_of(offers.begin(), offers.end(), [](const Offer& offer) { return offer.good != 0; });
+  if (!good) opened.own = nullptr, opened.of.clear();
+  by_windows_ = good;
+  return good;
 }
 
 /// All ranks come to the same end: each tells the others what it has, then whether it could open theirs.
 bool Peers::open(Opened& opened, std::size_t bytes, const std::function<void(void*)>& fill) {
+  if (open_window(opened, bytes, fill)) return true;
   Offer own;
+  own.bytes = bytes;
   put(own.host, host_id());
   try {
     opened.own = driver_.allocate(device_.index, bytes);
@@ -131,6 +164,7 @@ bool Peers::open(Opened& opened, std::size_t bytes, const std::function<void(voi
   const std::vector<Offer> offers = exchange(own);
   if (!settled(offers)) return false;
   Offer then;
+  then.bytes = bytes;
   opened.of.assign(offers.size(), nullptr);
   for (std::size_t rank = 0; rank < offers.size() && then.good != 0; ++rank) try {
       if (offers[rank].host != own.host) {
@@ -181,6 +215,7 @@ bool Peers::ready(std::size_t slot_bytes, Stream stream) {
       return false;
     }
     grow(slot_bytes, stream);
+    kernels_.say(cat("rank ", transport_.rank(), " of ", transport_.size(), ": bytes travel by ", description()));
     if (!possible()) {
       data_ = control_ = {};
       return false;
@@ -192,8 +227,8 @@ bool Peers::ready(std::size_t slot_bytes, Stream stream) {
 }
 
 void Peers::prepare() const {
-  const ops::ArrivalArgs any{{}, device_};
-  kernels_.make(ops::arrival_op(), &any);
+  const ops::PeerWaitArgs any{{}, device_};
+  kernels_.make(ops::peer_wait_op(), &any);
 }
 
 std::byte* Peers::slot(int rank) const {
@@ -214,16 +249,16 @@ void Peers::meet(Stream stream, const std::function<void(Meeting&)>& set) const 
   const int own = transport_.rank();
   Meeting meeting;
   meeting.device = device_;
-  ops::arrival::Params& p = meeting.params = {};
+  ops::peer_wait::Params& p = meeting.params = {};
   p.epochs = word(own, kEpochs + at_, 0);
   p.broken = word(own, kBroken, 0);
   p.missed = static_cast<Missed*>(missed_.get());
   p.limit_ns =
       limit_s_ > 0 ? static_cast<unsigned long long>(limit_s_ * 1e9) : std::numeric_limits<unsigned long long>::max();
-  const ops::ArrivalArgs& args = meeting;
-  if (set == nullptr) return kernels_.load(ops::arrival_op(), &args, stream);
+  const ops::PeerWaitArgs& args = meeting;
+  if (set == nullptr) return kernels_.load(ops::peer_wait_op(), &args, stream);
   set(meeting);
-  kernels_.run(ops::arrival_op(), &args, stream);
+  kernels_.run(ops::peer_wait_op(), &args, stream);
 }
 
 void Peers::begin(Stream main) {

@@ -30,10 +30,11 @@ struct Meeting;
 /// Not thread safe.
 class Peers {
  public:
-  /// How its kernel is made, loaded and launched.
+  /// How its kernel is made, loaded and launched, and what is told about buffers.
   struct Kernels {
     std::function<void(const ops::Op& op, const void* args)> make;
     std::function<void(const ops::Op& op, const void* args, Stream stream)> load, run;
+    std::function<void(const std::string& text)> say;
   };
   /// limit_s: of a wait; 0: none. All else outlives this.
   Peers(Transport& transport, launch::Driver& driver, launch::SideStream& side, Device device, double limit_s,
@@ -50,7 +51,7 @@ class Peers {
   void prepare() const;
   /// May ready() be true ever?
   bool possible() const { return why_not_.empty(); }
-  /// "CUDA IPC, 2 slots of 4194304 bytes", or why there are none.
+  /// "CUDA IPC, 2 slots of 4194304 bytes", or NCCL's windows, or why there are none.
   std::string description() const;
 
   /// The slot of this turn in a rank's buffer, at an address of this device.
@@ -78,6 +79,7 @@ class Peers {
   struct Offer;
   void grow(std::size_t slot_bytes, Stream stream);
   bool open(Opened& memory, std::size_t bytes, const std::function<void(void*)>& fill);
+  bool open_window(Opened& memory, std::size_t bytes, const std::function<void(void*)>& fill);
   std::vector<Offer> exchange(const Offer& own);
   std::uint32_t* word(int rank, int list, int at) const;
   void meet(Stream stream, const std::function<void(Meeting&)>& set) const;
@@ -93,6 +95,7 @@ class Peers {
   std::shared_ptr<void> missed_;
   Opened control_, data_;
   std::vector<Opened> kept_;  ///< that graphs may use, or other ranks have not let go of yet
+  bool by_windows_ = false;   ///< NCCL has opened the last buffer
   bool recorded_ = false;     ///< a graph may have this buffer's addresses
   bool recording_ = false;    ///< this turn is recorded
   int at_ = 0;                ///< the slot of this turn, or of the next one

@@ -6,9 +6,9 @@
 #pragma once
 
 #include "arch/nvidia_peers.cuh"
-#include "ops/arrival/params.cuh"
+#include "ops/peer_wait/params.cuh"
 
-namespace tj::ops::arrival {
+namespace tj::ops::peer_wait {
 
 using dev::first_tile;
 using dev::next_tile;
@@ -48,7 +48,7 @@ TJ_DEVICE void wait_for(const Params& params, u32 rank, u32 epoch) {
 }
 
 template <class C>
-TJ_DEVICE void meet(Watcher<C>& watcher, const Tile&, int) {
+TJ_DEVICE void await_ranks(Watcher<C>& watcher, const Tile&, int) {
   const Params& params = watcher.params;
   const u32 rank = dev::lane_index();
   if (rank >= static_cast<u32>(kMostRanks)) return;
@@ -59,4 +59,4 @@ TJ_DEVICE void meet(Watcher<C>& watcher, const Tile&, int) {
   if (params.tell[rank] != nullptr) dev::store_system(params.tell[rank], epoch);
 }
 
-}  // namespace tj::ops::arrival
+}  // namespace tj::ops::peer_wait

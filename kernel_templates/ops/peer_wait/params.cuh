@@ -3,7 +3,7 @@
 
 #include "types.cuh"
 
-namespace tj::ops::arrival {
+namespace tj::ops::peer_wait {
 
 inline constexpr int kMostRanks = 32;  ///< a lane each
 
@@ -28,4 +28,4 @@ struct Params {
   int tiles;  ///< 1
 };
 
-}  // namespace tj::ops::arrival
+}  // namespace tj::ops::peer_wait

@@ -3,19 +3,19 @@
 
 #include <cstdint>
 
-#include "ops/arrival/params.cuh"
 #include "ops/op.hpp"
+#include "ops/peer_wait/params.cuh"
 
 namespace tj::ops {
 
 /// One launch of a warp, on the device of one rank. Words are of memory that other ranks reach; dist/peers.hpp says
 /// who writes them when.
-struct ArrivalArgs {
-  arrival::Params params;
+struct PeerWaitArgs {
+  peer_wait::Params params;
   Device device;
 };
 
 /// It is none of all(): nobody but a group calls it.
-const Op& arrival_op();
+const Op& peer_wait_op();
 
 }  // namespace tj::ops

@@ -2,12 +2,12 @@
 #include <doctest/doctest.h>
 
 #include "codegen/device_kernel.hpp"
-#include "ops/arrival/arrival.hpp"
+#include "ops/peer_wait/peer_wait.hpp"
 
 using namespace tj;
 
 TEST_CASE("the wait for other ranks compiles, without spills") {
   const auto compiler = test::nvrtc_or_skip();
-  for (const ops::Request& request : ops::arrival_op().requests({}))
-    test::check_compiles(*compiler, ops::arrival_op(), request);
+  for (const ops::Request& request : ops::peer_wait_op().requests({}))
+    test::check_compiles(*compiler, ops::peer_wait_op(), request);
 }
