@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <functional>
 #include <numeric>
 #include <thread>
@@ -160,21 +161,30 @@ const std::vector<Sizes>& cases() {
 
 }  // namespace
 
-TEST_CASE("rows that are gathered, and sums that are scattered, against f64; equal bits from call to call") {
+TEST_CASE(
+    "rows that are gathered, sums that are scattered, against f64; equal bits by messages, copies, in each call") {
   std::uint64_t seed = 1;
   for (const std::string target : {"model:sm_90a", "model:sm_80"})
     for (const Sizes& sizes : cases()) {
-      auto members = dist::Group::on_model(testing::model_runtime(target), static_cast<int>(sizes.rows.size()));
       Problem problem(sizes, seed++);
-      std::vector<Matrix> first, again;
-      CAPTURE(target);
-      CAPTURE(seed);
-      CHECK(gathered(problem, members, first) == "");
-      CHECK(gathered(problem, members, again) == "");
-      CHECK(first == again);
-      CHECK(scattered(problem, members, first) == "");
-      CHECK(scattered(problem, members, again) == "");
-      CHECK(first == again);
+      std::vector<Matrix> gather, scatter;
+      for (const char* by : {"nccl", "ipc"}) {
+        ::setenv("TJ_DIST_TRANSPORT", by, 1);
+        auto members = dist::Group::on_model(testing::model_runtime(target), static_cast<int>(sizes.rows.size()));
+        ::unsetenv("TJ_DIST_TRANSPORT");
+        CAPTURE(target);
+        CAPTURE(seed);
+        CAPTURE(by);
+        for (int call = 0; call < 2; ++call) {
+          std::vector<Matrix> found;
+          CHECK(gathered(problem, members, found) == "");
+          CHECK((gather.empty() || gather == found));
+          gather = found;
+          CHECK(scattered(problem, members, found) == "");
+          CHECK((scatter.empty() || scatter == found));
+          scatter = found;
+        }
+      }
     }
 }
 
