@@ -252,7 +252,17 @@ std::int64_t rows_to_gather(const Call& call, Way way, int rank) {
   return way == Way::own_first ? remote_rows(call.shape, rank) : gathered_rows(call.shape, rank);
 }
 std::vector<Transfer> transfers(const Call& call, Way way, int from, int to) {
-  return way == Way::own_first ? remote_transfers(call.shape, from, to) : transfers(call.shape, from, to);
+  std::vector<Transfer> runs;
+  for (const Transfer& each :
+       way == Way::own_first ? remote_transfers(call.shape, from, to) : transfers(call.shape, from, to)) {
+    const bool goes_on = !runs.empty() && each.from - runs.back().from == runs.back().rows &&
+                         each.to - runs.back().to == runs.back().rows;
+    if (goes_on)
+      runs.back().rows += each.rows;
+    else
+      runs.push_back(each);
+  }
+  return runs;
 }
 
 Call checked(const Member& member, const ContextFmhaArgs& args, Way way) {

@@ -68,7 +68,7 @@ struct Call {
 Call checked(const Member& member, const ContextFmhaArgs& args, Way way);
 /// The way that a rank is predicted to be fastest by, where bytes travel by copies: equal on all ranks.
 Way way_of(const Call& call, int rank);
-/// Rows that a rank gathers, and those that `from` sends it, by its way.
+/// Rows that a rank gathers, and those that `from` sends it, by its way; rows that go on at both ends are one transfer.
 std::int64_t rows_to_gather(const Call& call, Way way, int rank);
 std::vector<Transfer> transfers(const Call& call, Way way, int from, int to);
 
