@@ -289,25 +289,52 @@ Call checked(const Member& member, const ContextFmhaArgs& args, Way way) {
   return call;
 }
 
-Way way_of(const Call& call, int rank) {
+namespace {
+
+double number(std::int64_t value) { return static_cast<double>(value); }
+
+/// Rows that have come to a rank, those of one rank behind those of another, when all that keys of a range need are
+/// there.
+double rows_before(const Call& call, Way way, int rank, Range keys) {
+  const int size = call.shape.size();
+  double rows = 0, needed = 0;
+  for (int n = 1; n < size; ++n)
+    for (const Transfer& each : transfers(call, way, (rank + size - n) % size, rank)) {
+      rows += number(each.rows);
+      if (each.to < keys.end && each.to + each.rows > keys.begin) needed = rows;
+    }
+  return needed;
+}
+
+Load load_of(const Call& call, int rank) {
   const ContextFmhaArgs& args = call.args;
-  if (args.split == Split::striped || args.window.left >= 0 || args.alibi_slopes || args.sinks) return Way::whole;
-  if (call.order != Order::predicted) return call.order == Order::whole ? Way::whole : Way::own_first;
-  const auto number = [](std::int64_t value) { return static_cast<double>(value); };
   const double heads = number(args.q.shape[0] * args.q.shape[1]),
                of_pair = 2 * number(args.q.shape[3] + args.v.shape[3]),
                own = number(call.shape.lengths[static_cast<std::size_t>(rank)]),
                bytes_of_row = number(args.k.shape[0] * args.k.shape[1] * size_of(args.k.dtype)) *
                               number(args.k.shape[3] + args.v.shape[3]);
+  const auto step = [&](Way way, const Visit& visit) {
+    const double rows = number(visit.queries.rows()), keys = number(visit.keys.rows()),
+                 hidden = visit.causal ? rows * rows / 2 : 0;
+    return Step{(rows * keys - hidden) * heads * of_pair, rows_before(call, way, rank, visit.keys) * bytes_of_row};
+  };
   Load load;
-  load.own_flops = own * own * (args.causal ? .5 : 1.) * heads * of_pair;
-  load.flops = load.own_flops;
-  for (const Visit& visit : remote_visits(call.shape, rank))
-    load.flops += number(visit.queries.rows()) * number(visit.keys.rows()) * heads * of_pair;
+  for (const Visit& visit : visits(call.shape, rank)) load.whole.push_back(step(Way::whole, visit));
+  load.own_first.push_back({own * own * (args.causal ? .5 : 1.) * heads * of_pair, 0});
+  for (const Visit& visit : remote_visits(call.shape, rank)) load.own_first.push_back(step(Way::own_first, visit));
   load.tile_flops = std::min(own, 128.) * own * of_pair;
-  load.remote_bytes = number(remote_rows(call.shape, rank)) * bytes_of_row;
   load.own_bytes = own * bytes_of_row;
   load.output_values = own * heads * number(args.v.shape[3]);
+  return load;
+}
+
+}  // namespace
+
+Way way_of(const Call& call, int rank) {
+  const ContextFmhaArgs& args = call.args;
+  if (args.split == Split::striped || args.window.left >= 0 || args.alibi_slopes || args.sinks) return Way::whole;
+  if (call.order != Order::predicted) return call.order == Order::whole ? Way::whole : Way::own_first;
+  const Load load = load_of(call, rank);
   const Predicted predicted = predict(load);
   return predicted.own_first_s < predicted.whole_s ? Way::own_first : Way::whole;
 }

@@ -99,7 +99,7 @@ CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstr
 CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D* copy, CUstream stream) {
   TJ_ENTER(std::to_string(copy->WidthInBytes) + " x " + std::to_string(copy->Height) + " in " + name_of(stream));
   TJ_NEED_CONTEXT();
-  if (copy->srcMemoryType != CU_MEMORYTYPE_DEVICE || copy->dstMemoryType != CU_MEMORYTYPE_DEVICE ||
+  if (copy->srcMemoryType != CU_MEMORYTYPE_UNIFIED || copy->dstMemoryType != CU_MEMORYTYPE_UNIFIED ||
       copy->srcPitch < copy->WidthInBytes || copy->dstPitch < copy->WidthInBytes)
     return CUDA_ERROR_INVALID_VALUE;
   for (size_t row = 0; row < copy->Height; ++row)

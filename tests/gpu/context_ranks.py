@@ -104,7 +104,7 @@ def check_sleepy(ranks, count):
 
 def check_never(ranks, _):
     """(what was said, infinity or 0): a rank does not come to a call. The others' streams go on, name it, and their devices work."""
-    torch, limit = ranks.torch, 2
+    torch, limit = ranks.torch, 5
     with ranks.variables(TJ_WAIT_LIMIT=str(limit)):
         group = ranks.agree("never", lambda: ranks.made("auto", runtime=ranks.tilejit.Runtime()))
     parts = [ranks.normal(n, 1, heads, 512, 128, dtype=torch.float16) for n, heads in enumerate((8, 2, 2))]

@@ -70,7 +70,7 @@ void copy_rows(const CudaApi& api, const RowsToCopy& rows, CUstream stream) {
     return;
   }
   CUDA_MEMCPY2D copy{};
-  copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_UNIFIED;  // of two devices
   copy.srcDevice = device_pointer(rows.from);
   copy.srcPitch = static_cast<std::size_t>(rows.from_pitch);
   copy.dstDevice = device_pointer(rows.to);
