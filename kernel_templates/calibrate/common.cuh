@@ -1,4 +1,4 @@
-// Probes of what every NVIDIA GPU from sm_80 on has: arithmetic, barriers, copies by threads, memory, an empty launch.
+// Probes of what every NVIDIA GPU from sm_80 on has: arithmetic, barriers, copies by threads, memory.
 //
 // Decides what runs between two reads of the clock. Does not decide how often, nor what follows from it
 // (src/tools/calibrate_facts.cpp). No asm: primitives of the arch alone. Invariant: every result is needed, so that no
@@ -124,12 +124,6 @@ TJ_DEVICE void memory_copy(const Params& p) {
       if (at + i * step < p.bytes)
         dev::store_global(p.to + at + i * step, words[i][0], words[i][1], words[i][2], words[i][3]);
   }
-}
-
-/// Nothing. Timed by the host.
-template <int Threads>
-TJ_DEVICE void empty(const Params& p) {
-  if (p.repeats < 0) keep(p, p.one);
 }
 
 }  // namespace tj::calibrate

@@ -18,7 +18,7 @@ constexpr int kLanes = 32;
 constexpr unsigned kManyThreads = 512;  // 16 warps: four on each quarter of an SM
 constexpr double kProductFlops = 2.0 * 16 * 8 * 16;
 constexpr std::int64_t kOperandBytes = calibrate::kLoadedBytes;
-constexpr int kGroupRows = 64, kBroad = 256, kUsual = 128, kNarrow = 16, kUsualSteps = 8, kStepK = 16;
+constexpr int kGroupRows = 64, kBroad = 256, kUsual = 128, kNarrow = 32, kUsualSteps = 8, kStepK = 16;
 
 Samples each(Samples samples, const std::function<double(double)>& of) {
   std::transform(samples.begin(), samples.end(), samples.begin(), of);
@@ -115,12 +115,14 @@ FactSamples warp_products(Lab& lab) {
   return found;
 }
 
-Samples group_cycles(Lab& lab, const char* type, int columns, int steps, int repeats) {
-  return lab.cycles({.file = "groups",
-                     .run = cat("group_products<128, tj::dev::", type, ", ", columns, ", ", steps, ">"),
-                     .threads = 128,
-                     .smem_bytes = kOperandBytes},
-                    repeats);
+/// held: a is in registers, as weights of attention are.
+Samples group_cycles(Lab& lab, const char* type, int columns, int steps, int repeats, bool held = false) {
+  return lab.cycles(
+      {.file = "groups",
+       .run = cat("group_products<128, tj::dev::", type, ", ", columns, ", ", steps, held ? ", true>" : ">"),
+       .threads = 128,
+       .smem_bytes = kOperandBytes},
+      repeats);
 }
 
 /// Long groups give the rate, short ones what a group takes beyond it, narrow ones the least time of an instruction.
@@ -138,7 +140,7 @@ FactSamples group_products(Lab& lab) {
   found["matrix_drain_cycles"];
   if (rates.empty()) return found;
   const double alone = flops(kUsual, kUsualSteps, kStepK) / spread_of(rates).median;
-  found["matrix_drain_cycles"] = each(group_cycles(lab, "F16", kUsual, kUsualSteps, 64),
+  found["matrix_drain_cycles"] = each(group_cycles(lab, "F16", kUsual, kUsualSteps, 64, true),
                                       [&](double cycles) { return std::max(0.0, cycles - alone); });
   return found;
 }
@@ -148,11 +150,6 @@ FactSamples memory(Lab& lab) {
   const double hertz = lab.arch().clock_ghz * 1e9;
   const Samples seconds = lab.copy_seconds(bytes);
   return {{"memory_bytes_per_cycle", each(seconds, [&](double each) { return 2 * bytes / each / hertz; })}};
-}
-
-FactSamples launches(Lab& lab) {
-  const double hertz = lab.arch().clock_ghz * 1e9;
-  return {{"next_launch_cycles", each(lab.second_launch_seconds(), [&](double each) { return each * hertz; })}};
 }
 
 /// Products whose sums lie in tensor memory have no probe.
@@ -186,13 +183,10 @@ std::vector<Offered> offered() {
         warp_products},
        is_warps},
       {{{"matrix_flops_per_cycle", "matrix_flops_per_cycle_8bit", "matrix_least_cycles", "matrix_drain_cycles"},
-        "one warpgroup of each SM: 64 x 256 with K 1024, 64 x 16; 64 x 128 with K 128 less its rate",
+        "one warpgroup of each SM: 64 x 256 with K 1024, 64 x 32; 64 x 128 with K 128 and a in registers, less its "
+        "rate",
         group_products},
        is_groups},
-      {{{"next_launch_cycles"},
-        "64 times two empty launches and scratch memory, less 64 single ones, from a graph where there are such",
-        launches},
-       is_any},
       {{{"memory_bytes_per_cycle"}, "512 MB read and written by all SMs, at the shipped clock", memory}, is_any},
   };
 }

@@ -19,8 +19,6 @@ constexpr std::size_t kInBytes = std::size_t{1} << 20;  // far below every L2
 constexpr std::size_t kOutWords = 4096;
 constexpr std::size_t kCopiedBytes = std::size_t{1} << 29, kModelCopiedBytes = std::size_t{1} << 16;
 constexpr unsigned kCopyThreads = 256, kCopyBlocks = 16;  // of an SM, in turn
-constexpr std::size_t kScratchBytes = std::size_t{1} << 20;
-constexpr int kFollowing = 64;  // launches that are timed together
 
 unsigned blocks_of(const launch::DeviceInfo& info, bool model) {
   return model ? kModelBlocks : static_cast<unsigned>(std::max(1, info.sm_count));
@@ -58,7 +56,7 @@ const Lab::Made& Lab::made(const Probe& probe) {
   compile::Job job;
   job.name = target_.model ? "probe.cpp" : "probe.cu";
   job.text = "#define TJ_MATRIX_WIDTHS\n";
-  for (const int width : {16, 128, 256}) job.text += cat("#define TJ_MATRIX_WIDTH_", width, "\n");
+  for (const int width : {32, 128, 256}) job.text += cat("#define TJ_MATRIX_WIDTH_", width, "\n");
   job.text += cat("#include \"arch/", arch().primitives, ".cuh\"\n#include \"calibrate/", probe.file,
                   ".cuh\"\nusing namespace tj::calibrate;\nTJ_KERNEL(", kSymbol, ", ", probe.threads,
                   ", tj::calibrate::Params, params) { ", probe.run, "(params); }\n");
@@ -163,37 +161,18 @@ std::vector<double> Lab::copy_seconds(double& bytes) {
   return seconds(target_.model ? 1 : 4, [&](Stream stream) { launch(kernel, how, blocks, stream); });
 }
 
-std::vector<double> Lab::second_launch_seconds() {
-  const Probe probe{.file = "common", .run = "empty<32>", .threads = 32};
-  const calibrate::Params how = params(probe, 1, 1);
-  const Made& kernel = made(probe);
-  const unsigned blocks = blocks_of(info_, target_.model);
-  const int count = target_.model ? 2 : kFollowing;
-  const std::vector<double> one = seconds(count, [&](Stream stream) { launch(kernel, how, blocks, stream); });
-  const std::vector<double> two = seconds(count, [&](Stream stream) {
-    const std::shared_ptr<void> scratch = driver_->scratch(device_.index, kScratchBytes, stream);
-    launch(kernel, how, blocks, stream);
-    launch(kernel, how, blocks, stream);
-  });
-  std::vector<double> samples;
-  for (std::size_t i = 0; i < std::min(one.size(), two.size()); ++i)
-    if (two[i] > one[i]) samples.push_back(two[i] - one[i]);
-  return samples;
-}
-
 double Lab::clock_mhz() {
+  if (target_.model) return 0;
   const Probe probe{.file = "common", .run = "arithmetic<512, MultiplyAdd>", .threads = 512};
-  const int repeats = target_.model ? 4 : 20000;
-  std::vector<double> each = cycles(probe, repeats);
-  if (each.empty() || target_.model) return 0;
-  const calibrate::Params how = params(probe, 1, repeats);
+  const int warps = static_cast<int>(probe.threads / 32);
+  const calibrate::Params how = params(probe, 1, 20000);
   const Made& kernel = made(probe);
   const std::vector<double> taken =
       seconds(1, [&](Stream stream) { launch(kernel, how, blocks_of(info_, false), stream); });
   if (taken.empty()) return 0;
-  std::sort(each.begin(), each.end());
-  const double least = *std::min_element(taken.begin(), taken.end());
-  return each[each.size() / 2] * repeats / least * 1e-6;
+  std::vector<std::uint32_t> times(2 * static_cast<std::size_t>(warps));
+  driver_->copy(device_.index, times.data(), false, out_.get(), true, times.size() * sizeof(times[0]));
+  return span(times.data(), warps) / taken.back() * 1e-6;
 }
 
 }  // namespace tj::tools

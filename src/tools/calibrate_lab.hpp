@@ -40,13 +40,12 @@ class Lab {
   std::vector<double> cycles(const Probe& probe, int repeats);
   /// Seconds of one of `count` copies of memory to memory, a sample each; bytes: how many are read, and written.
   std::vector<double> copy_seconds(double& bytes);
-  /// Seconds that a second launch with scratch memory adds to a call, a sample each.
-  std::vector<double> second_launch_seconds();
 
   const arch::Arch& arch() const { return *target_.arch; }
   bool on_model() const { return target_.model; }
   const launch::DeviceInfo& info() const { return info_; }
-  /// Cycles of the clock a second while all SMs work, in MHz; 0 where nothing tells.
+  /// Cycles of the clock a second while all SMs work, in MHz; 0 where nothing tells. Time and cycles are of the same
+  /// launch.
   double clock_mhz();
 
  private:

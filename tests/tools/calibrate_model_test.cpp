@@ -68,8 +68,8 @@ TEST_CASE("on a machine of fakes times of the host are written, and a kernel's c
   CHECK(has(run.out, "left out of the file: exp2_per_cycle: it gave no result"));
   CHECK(has(run.out, "left out of the file: copy_latency_cycles: it gave no result"));
   const tj::arch::FactFile& facts = tj::arch::load_facts(file, "test");
-  CHECK(facts.facts.count("next_launch_cycles") == 1);
-  CHECK(has(facts.facts.at("next_launch_cycles").source, "Fake H200"));
+  CHECK(facts.facts.count("memory_bytes_per_cycle") == 1);
+  CHECK(has(facts.facts.at("memory_bytes_per_cycle").source, "Fake H200"));
   tj::Options options = machine.options();
   options.facts_file = file;
   CHECK(tj::Runtime(options).target_of({tj::DeviceKind::cuda, 0}) == "sm_90a+facts=" + facts.hash);
