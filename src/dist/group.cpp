@@ -31,6 +31,7 @@ std::size_t chosen(const char* name, std::span<const char* const> words) {
 }
 
 constexpr const char* kTransports[] = {"auto", "ipc", "nccl"};
+constexpr const char* kPieces[] = {"auto", "1", "2", "3", "4"};
 constexpr const char* kOrders[] = {"auto", "whole", "own_first"};
 
 }  // namespace
@@ -49,6 +50,7 @@ struct Group::Impl {
         transport(std::move(by)),
         driver(inside->backends.driver(on)),
         side(driver->side_stream(on.index)),
+        other(driver->side_stream(on.index)),
         peers(peers_by(on)),
         member{*transport,
                on,
@@ -60,7 +62,9 @@ struct Group::Impl {
                *side,
                begun,
                peers.get(),
-               static_cast<Order>(chosen("TJ_DIST_ORDER", kOrders))} {}
+               static_cast<Order>(chosen("TJ_DIST_ORDER", kOrders)),
+               *other,
+               static_cast<int>(chosen("TJ_DIST_PIECES", kPieces))} {}
 
   /// Ranks of the model send messages unless somebody asks for copies, and NCCL's can be asked to.
   std::unique_ptr<Peers> peers_by(Device on) {
@@ -109,7 +113,7 @@ struct Group::Impl {
   const std::shared_ptr<Runtime::Impl> inside;
   const std::unique_ptr<Transport> transport;
   const std::shared_ptr<launch::Driver> driver;
-  const std::shared_ptr<launch::SideStream> side;
+  const std::shared_ptr<launch::SideStream> side, other;
   const std::unique_ptr<Peers> peers;  ///< null: bytes go by messages alone
   bool begun = false;
   std::string broken;  ///< why; empty while it works

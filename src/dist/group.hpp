@@ -37,6 +37,9 @@ struct Member {
   bool& begun;               ///< this call has exchanged something
   Peers* peers = nullptr;    ///< null: bytes go by messages alone
   Order order = Order::predicted;
+  /// Launches take it and the caller's stream by turns where one may begin before the other has ended.
+  launch::SideStream& work;
+  int pieces = 0;  ///< of a shard of a product, TJ_DIST_PIECES; 0: predicted
 
   /// The stream of `side` where it has one, else the caller's.
   Stream side_stream(Stream caller) const { return side.get().handle != nullptr ? side.get() : caller; }

@@ -25,8 +25,8 @@ using support::fail;
 
 constexpr int kSlots = 2;
 /// Lists of words, kMostRanks each, one of a kind for each slot: turns so far, what ranks have let go of, what they
-/// have brought. A word behind them says that a wait has failed.
-constexpr int kEpochs = 0, kFreed = kSlots, kArrived = 2 * kSlots, kBroken = 3 * kSlots;
+/// have brought, one of these for each piece. A word behind them says that a wait has failed.
+constexpr int kEpochs = 0, kFreed = kSlots, kArrived = 2 * kSlots, kBroken = kArrived + kMostPieces * kSlots;
 constexpr std::size_t kWords = std::size_t{kBroken} * kMostRanks + 1;
 /// Epochs begin shortly before they wrap, so that each long run has it behind itself.
 constexpr std::uint32_t kFirstEpoch = 0xfffffff0u;
@@ -275,19 +275,20 @@ void Peers::begin(Stream main) {
 void Peers::copy(const launch::RowsToCopy& rows, Stream stream) const {
   if (rows.rows > 0 && rows.row_bytes > 0) memory_->copy_rows(device_.index, rows, stream);
 }
-void Peers::tell(int to) const {
+void Peers::tell(int to, int piece) const {
   constexpr std::int64_t kBytes = sizeof(std::uint32_t);
   const int own = transport_.rank();
-  memory_->copy_rows(device_.index,
-                     {word(to, kArrived + at_, own), kBytes, word(own, kEpochs + at_, to), kBytes, kBytes},
-                     side_.get());
+  memory_->copy_rows(
+      device_.index,
+      {word(to, kArrived + kSlots * piece + at_, own), kBytes, word(own, kEpochs + at_, to), kBytes, kBytes},
+      side_.get());
 }
-void Peers::wait(std::uint32_t ranks, unsigned segment, Stream main) const {
+void Peers::wait(std::uint32_t ranks, unsigned segment, Stream main, int piece) const {
   if (ranks == 0) return;
   meet(main, [&](Meeting& meeting) {
     meeting.params.mask = ranks;
     meeting.params.segment = segment + 1;
-    meeting.params.words = word(transport_.rank(), kArrived + at_, 0);
+    meeting.params.words = word(transport_.rank(), kArrived + kSlots * piece + at_, 0);
   });
 }
 void Peers::end(Stream main) {

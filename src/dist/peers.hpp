@@ -27,6 +27,8 @@ namespace tj::dist {
 
 struct Meeting;
 
+inline constexpr int kMostPieces = 4;  ///< of a rank's bytes to another one, in one turn
+
 /// Not thread safe.
 class Peers {
  public:
@@ -58,9 +60,10 @@ class Peers {
   std::byte* slot(int rank) const;
   void begin(Stream main);
   void copy(const launch::RowsToCopy& rows, Stream stream) const;
-  void tell(int to) const;
+  /// piece: of what is copied to a rank in this turn, which may be told and awaited in up to kMostPieces.
+  void tell(int to, int piece = 0) const;
   /// ranks: a bit each. segment: its number in reports, from 0 on.
-  void wait(std::uint32_t ranks, unsigned segment, Stream main) const;
+  void wait(std::uint32_t ranks, unsigned segment, Stream main, int piece = 0) const;
   void end(Stream main);
   /// All other ranks, as wait() takes them.
   std::uint32_t others() const;

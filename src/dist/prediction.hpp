@@ -31,4 +31,21 @@ struct Predicted {
 };
 Predicted predict(const Load& load);
 
+/// Rows of other ranks beside a product: each rank's a shard of so many pieces, which travel by themselves.
+struct Shards {
+  int count = 0, pieces = 1;
+  double flops = 0, bytes = 0;  ///< of a shard
+};
+/// Launches of a shard of others' rows, and of the rank's own.
+struct ScatterLaunches {
+  int sent = 1, own = 1;
+};
+/// Seconds of a product whose rows are gathered, the rank's own first, with so many launches for each shard.
+double gather_s(const Shards& shards, double own_flops, int launches);
+/// The fewest that are predicted to be fastest.
+int gather_launches(const Shards& shards, double own_flops);
+/// Seconds of a product whose sums are scattered, the rank's own rows last. Of two ranks these wait for what they add.
+double scatter_s(const Shards& shards, ScatterLaunches launches);
+ScatterLaunches scatter_launches(const Shards& shards);
+
 }  // namespace tj::dist

@@ -57,3 +57,26 @@ TEST_CASE("bytes that come while something else is done cost nothing; later ones
   load.output_values = 4.2e9;  // 16 bytes each: 16 ms
   CHECK(predict(load).own_first_s > 35.9e-3);
 }
+
+TEST_CASE("pieces of sums travel beside products; launches are as few as that allows") {
+  constexpr double kFlops = 2. * 4096 * 8192 * 4096, kBytes = 4. * 4096 * 8192, kPlain = 2 * kFlops / 710e12;
+  const Shards two{1, 4, kFlops, kBytes};
+  const ScatterLaunches chosen = scatter_launches(two);
+  MESSAGE("8192^3 on two: ", chosen.sent, " and ", chosen.own, " launches, ", 1e3 * scatter_s(two, chosen),
+          " ms, plain ", 1e3 * kPlain);
+  CHECK(chosen.sent > 1);
+  CHECK(chosen.own > 1);
+  CHECK(scatter_s(two, chosen) < 1.05 * kPlain);
+  CHECK(scatter_s(two, {1, 1}) > 1.4 * kPlain);
+  CHECK(scatter_launches({1, 1, kFlops, kBytes}).sent == 1);
+  const ScatterLaunches four = scatter_launches({3, 4, kFlops / 4, kBytes / 2});
+  CHECK(four.own == 1);  // sums of more than two ranks are added behind all products
+}
+
+TEST_CASE("gathered rows that have come before they are needed are one launch; later ones are more") {
+  constexpr double kFlops = 2. * 4096 * 4096 * 8192, kBytes = 2. * 4096 * 8192;
+  const Shards rows{1, 4, kFlops, kBytes};
+  CHECK(gather_launches(rows, kFlops) == 1);
+  CHECK(gather_s(rows, kFlops, 1) < 1.01 * 2 * kFlops / 710e12);
+  CHECK(gather_launches(rows, kFlops / 8) > 1);
+}

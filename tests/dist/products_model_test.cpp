@@ -188,6 +188,36 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("shards in pieces: rows and sums against f64, by messages and by copies, of ranks of unequal rows") {
+  std::uint64_t seed = 100;
+  for (const char* pieces : {"2", "4"})
+    for (const Sizes& sizes : {Sizes{{300, 140}, {24, 40}, 40, true},
+                               {{0, 400}, {16, 16}, 24, false},
+                               {{260, 20, 130}, {16, 8, 24}, 40, true}}) {
+      Problem problem(sizes, seed++);
+      std::vector<Matrix> gather, scatter;
+      for (const char* by : {"nccl", "ipc"}) {
+        ::setenv("TJ_DIST_TRANSPORT", by, 1);
+        ::setenv("TJ_DIST_PIECES", pieces, 1);
+        auto members = dist::Group::on_model(testing::model_runtime(), static_cast<int>(sizes.rows.size()));
+        ::unsetenv("TJ_DIST_TRANSPORT");
+        ::unsetenv("TJ_DIST_PIECES");
+        CAPTURE(pieces);
+        CAPTURE(seed);
+        CAPTURE(by);
+        for (int call = 0; call < 3; ++call) {
+          std::vector<Matrix> found;
+          CHECK(gathered(problem, members, found) == "");
+          CHECK((gather.empty() || gather == found));
+          gather = found;
+          CHECK(scattered(problem, members, found) == "");
+          CHECK((scatter.empty() || scatter == found));
+          scatter = found;
+        }
+      }
+    }
+}
+
 TEST_CASE("what is not served is refused by name") {
   auto member = dist::Group::on_model(testing::model_runtime(), 1)[0];
   Matrix a = normal(32, 64, 1), b = normal(32, 64, 2), d = normal(32, 32, 3);
