@@ -47,6 +47,21 @@ void place_states(Call& call, void* memory) {
 std::size_t key_bytes(const Call& call) { return rounded(call.k.bytes()) + rounded(call.v.bytes()); }
 std::size_t result_bytes(const Call& call) { return rounded(call.state_bytes()) + rounded(call.lse_bytes()); }
 
+/// f32 results of up to so many bytes lie behind the keys in the rank's own slot. The pool keeps less between calls
+/// than long rows need, and allocating afresh costs more than products of few rows.
+constexpr std::size_t kMostKeptBytes = std::size_t{512} << 20;
+/// As many as a rank's call has, or more.
+std::size_t result_bytes(const Call& call, Way way, int rank) {
+  const ContextFmhaArgs& args = call.args;
+  const std::size_t states = way == Way::own_first          ? 2
+                             : args.split == Split::striped ? visits(call.shape, rank).size()
+                                                            : 0;
+  const auto rows =
+      static_cast<std::size_t>(args.q.shape[0] * args.q.shape[1] * call.shape.lengths[static_cast<std::size_t>(rank)]);
+  return rounded(states * rows * static_cast<std::size_t>(args.v.shape[3]) * sizeof(float)) +
+         rounded(states * rows * sizeof(float));
+}
+
 const ops::Op& fmha_op() { return detail::op_of<FmhaArgs>(); }
 const ops::Op& merge_op() { return detail::op_of<MergeStatesArgs>(); }
 
@@ -113,6 +128,30 @@ void push(const Peers& peers, const Call& call, int to, Stream stream) {
   }
 }
 
+/// Parts in their order. One that waits for no more ranks than the one before goes beside it in the other stream, as
+/// parts write rows or states of their own: its first tiles are made while the last of that one are.
+void attend(const Member& member, const Call& call, const Launches& launches, Stream stream) {
+  const Peers& peers = *member.peers;
+  const Stream other = member.work.get().handle != nullptr ? member.work.get() : stream;
+  std::vector<std::uint32_t> wanted;
+  std::uint32_t come = 0;
+  for (const Part& part : call.parts) {
+    wanted.push_back(part.behind & ~come);
+    come |= part.behind;
+  }
+  unsigned segment = 0;
+  bool beside = false, any = false;
+  for (std::size_t n = 0; n < launches.parts.size(); ++n) {
+    const bool waits = wanted[n] != 0;
+    if (waits) peers.wait(wanted[n], segment++, stream);
+    const bool turns = !waits && n > 0 && !beside;
+    beside = turns;
+    if (!turns && n + 1 < launches.parts.size() && wanted[n + 1] == 0) member.work.follow(stream), any = true;
+    member.run(fmha_op(), &launches.parts[n], turns ? other : stream);
+  }
+  if (any) member.work.join(stream);
+}
+
 /// One turn: bytes travel on the side stream, while the caller's has what needs none of them.
 void take_turn(const Member& member, const Call& call, const Launches& launches, Stream stream) {
   Peers& peers = *member.peers;
@@ -124,14 +163,7 @@ void take_turn(const Member& member, const Call& call, const Launches& launches,
   }
   const bool keeps = std::any_of(call.parts.begin(), call.parts.end(), [](const Part& part) { return part.own; });
   if (!keeps) push(peers, call, call.rank, stream);
-  std::uint32_t come = 0;
-  unsigned segment = 0;
-  for (std::size_t n = 0; n < launches.parts.size(); ++n) {
-    const std::uint32_t wanted = call.parts[n].behind & ~come;
-    if (wanted != 0) peers.wait(wanted, segment++, stream);
-    come |= wanted;
-    member.run(fmha_op(), &launches.parts[n], stream);
-  }
+  attend(member, call, launches, stream);
   for (const MergeStatesArgs& merge : launches.merges) member.run(merge_op(), &merge, stream);
   peers.end(stream);
 }
@@ -140,13 +172,18 @@ void take_turn(const Member& member, const Call& call, const Launches& launches,
 bool run_by_copies(const Member& member, const ContextFmhaArgs& args, Stream stream) {
   if (member.peers == nullptr || !member.peers->possible()) return false;
   Call call = checked(member, args, Way::whole);
-  std::size_t slot_bytes = 0;
-  for (int rank = 0; rank < call.shape.size(); ++rank) slot_bytes = std::max(slot_bytes, landing(call, rank).bytes());
-  if (!member.opened(slot_bytes, stream)) return false;
-  place_keys(call, member.peers->slot(call.rank));
-  const std::size_t bytes = result_bytes(call);
-  const std::shared_ptr<void> memory = bytes > 0 ? member.workspace(bytes, stream) : nullptr;
-  place_states(call, memory.get());
+  std::size_t keys = 0, results = 0;
+  for (int rank = 0; rank < call.shape.size(); ++rank) {
+    const Landing there = landing(call, rank);
+    keys = std::max(keys, there.bytes());
+    results = std::max(results, result_bytes(call, there.way, rank));
+  }
+  const bool kept = results <= kMostKeptBytes;
+  if (!member.opened(keys + (kept ? results : 0), stream)) return false;
+  std::byte* const slot = member.peers->slot(call.rank);
+  place_keys(call, slot);
+  const std::shared_ptr<void> memory = kept ? nullptr : member.workspace(result_bytes(call), stream);
+  place_states(call, kept ? slot + keys : memory.get());
   const Launches launches = loaded(member, call, stream);
   member.begun = true;
   take_turn(member, call, launches, stream);

@@ -218,6 +218,43 @@ TEST_CASE("shards in pieces: rows and sums against f64, by messages and by copie
     }
 }
 
+TEST_CASE("sums of two ranks in f32 have the bits of both ranks' products, added") {
+  constexpr std::int64_t kM = 400, kN = 40, kK = 16, kOwn = kM / 2;
+  std::vector<Matrix> a, b;
+  std::vector<std::vector<float>> parts;
+  for (std::uint64_t rank = 0; rank < 2; ++rank) {
+    a.push_back(normal(kM, kK, 200 + rank));
+    b.push_back(normal(kN, kK, 300 + rank));
+    parts.emplace_back(static_cast<std::size_t>(kM * kN));
+    GemmArgs part;
+    part.a = tensor(a.back(), kM, kK);
+    part.b = tensor(b.back(), kN, kK);
+    part.d = Tensor::contiguous(parts.back().data(), kCpu, DType::f32, {kM, kN});
+    testing::model_runtime().run(part);
+  }
+  for (const char* by : {"nccl", "ipc"}) {
+    ::setenv("TJ_DIST_TRANSPORT", by, 1);
+    ::setenv("TJ_DIST_PIECES", "2", 1);
+    auto members = dist::Group::on_model(testing::model_runtime(), 2);
+    ::unsetenv("TJ_DIST_TRANSPORT");
+    ::unsetenv("TJ_DIST_PIECES");
+    std::vector<std::vector<float>> d(2, std::vector<float>(static_cast<std::size_t>(kOwn * kN)));
+    CHECK(together(members, [&](dist::Group& member, std::size_t rank) {
+            dist::GemmReduceScatterArgs args;
+            args.product.a = tensor(a[rank], kM, kK);
+            args.product.b = tensor(b[rank], kN, kK);
+            args.product.d = Tensor::contiguous(d[rank].data(), kCpu, DType::f32, {kOwn, kN});
+            member.gemm_reduce_scatter(args);
+          }) == "");
+    std::size_t wrong = 0;
+    for (std::size_t rank = 0; rank < 2; ++rank)
+      for (std::size_t i = 0; i < d[rank].size(); ++i)
+        wrong += d[rank][i] != parts[0][rank * d[rank].size() + i] + parts[1][rank * d[rank].size() + i];
+    CAPTURE(by);
+    CHECK(wrong == 0);
+  }
+}
+
 TEST_CASE("what is not served is refused by name") {
   auto member = dist::Group::on_model(testing::model_runtime(), 1)[0];
   Matrix a = normal(32, 64, 1), b = normal(32, 64, 2), d = normal(32, 32, 3);
