@@ -72,7 +72,7 @@ struct AllGatherGemmArgs {
 
 /// A product whose K is split over the ranks: each passes its part of K of all rows, and gets its own rows of the sum
 /// over all ranks, d = activation(alpha * sum of a b^T + beta * c + bias). Sums travel in f32 while the next ones are
-/// made, and are added in the ranks' order: equal calls give equal bits.
+/// made, and are added in the ranks' order, of two ranks in either: equal calls give equal bits.
 ///
 /// product.a is [M of all ranks, K of this rank], product.b [N, K of this rank]; product.d and c are [M of this rank,
 /// N]. a and b are f16 or bf16, without scales, batch and gate. lengths has each rank's rows of d; empty: all have this

@@ -78,6 +78,7 @@ double scatter_s(const Shards& shards, ScatterLaunches launches) {
     const int end = pieces_until(shards, n, launches.own);
     if (shards.count == 1) now = std::max(now, come[static_cast<std::size_t>(end - 1)]);
     now += launch_s(shards, end - begin);
+    if (shards.pass_bytes > 0) now += kLaunchS + shards.pass_bytes * (end - begin) / shards.pieces / kMemoryBytesPerS;
     begin = end;
   }
   return std::max(now, link);

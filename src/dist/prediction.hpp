@@ -35,6 +35,7 @@ Predicted predict(const Load& load);
 struct Shards {
   int count = 0, pieces = 1;
   double flops = 0, bytes = 0;  ///< of a shard
+  double pass_bytes = 0;        ///< that a pass behind the own products moves; 0: there is none
 };
 /// Launches of a shard of others' rows, and of the rank's own.
 struct ScatterLaunches {

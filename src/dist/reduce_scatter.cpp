@@ -70,8 +70,13 @@ struct Scatter {
     if (pieces > 0) return {kMostPieces, kMostPieces};
     const auto rows = static_cast<double>(ranks.all() - ranks.own_rows()) / std::max(1, ranks.size - 1);
     const double flops_of_row = 2. * static_cast<double>(args.product.a.shape[1]) * static_cast<double>(row_floats);
-    return scatter_launches(
-        {ranks.size - 1, cut(ranks.rank).count, rows * flops_of_row, rows * static_cast<double>(matrix_bytes(1))});
+    const double pass = plain() && ranks.size == 2
+                            ? 0
+                            : static_cast<double>(ranks.own_rows() * args.product.d.shape[1]) *
+                                  static_cast<double>((ranks.size == 2 ? 1 : ranks.size) * std::int64_t{sizeof(float)} +
+                                                      size_of(args.product.d.dtype));
+    return scatter_launches({ranks.size - 1, cut(ranks.rank).count, rows * flops_of_row,
+                             rows * static_cast<double>(matrix_bytes(1)), pass});
   }
 };
 

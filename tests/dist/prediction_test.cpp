@@ -66,6 +66,9 @@ TEST_CASE("pieces of sums travel beside products; launches are as few as that al
           " ms, plain ", 1e3 * kPlain);
   CHECK(chosen.sent > 1);
   CHECK(chosen.own > 1);
+  const Shards rounded{1, 4, kFlops, kBytes, 1.5 * kBytes};  // to f16, by a pass
+  MESSAGE("to f16 ", 1e3 * scatter_s(rounded, scatter_launches(rounded)), " ms");
+  CHECK(scatter_s(rounded, chosen) > scatter_s(two, chosen) + 40e-6);
   CHECK(scatter_s(two, chosen) < 1.05 * kPlain);
   CHECK(scatter_s(two, {1, 1}) > 1.4 * kPlain);
   CHECK(scatter_launches({1, 1, kFlops, kBytes}).sent == 1);

@@ -34,6 +34,7 @@ def options_of():
     parser.add_argument("--max-sms", type=int, default=0, help="of timed products; 0: all")
     parser.add_argument("--full", action="store_true", help="timed calls are not causal")
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--replays", action="store_true", help="times of replayed CUDA graphs, too: without the host's time before the first launch")
     parser.add_argument("--transport", choices=("auto", "ipc", "nccl"), default="auto", help="how keys and values travel; ipc: anything else is an error")
     parser.add_argument("--ways", default="", help="transports and orders that are timed: ipc:whole,ipc:own_first,nccl:auto; --transport's without")
     parser.add_argument("--sleepy", type=int, default=0, help="calls of which a rank comes late to some, and one that a rank does not come to at all")
@@ -208,6 +209,23 @@ def time_alone(ranks, text, options, work):
     return ranks.most(ranks.agree(text, lambda: time_ms(ranks.torch, work, options.rounds)))
 
 
+def say_replays(ranks, text, options, work, part):
+    """A line with the time of a replayed graph of `work`, whose part of one GPU's time is `part` ms. It has been called before."""
+    if not options.replays:
+        return
+    torch, graph = ranks.torch, ranks.torch.cuda.CUDAGraph()
+
+    def capture():
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            work()
+
+    ranks.agree(text, capture)
+    together = ranks.most(ranks.agree(text, lambda: time_ms(torch, graph.replay, options.rounds)))
+    torch.cuda.synchronize()
+    graph.reset()
+    ranks.say(f"{text}, replayed: together {together:.3f} ms, share {part / together:.3f}, exposed {together - part:.3f} ms")
+
+
 def time_products(ranks, options):
     m, n, k = map(int, options.product.split("x"))
     text, torch = f"M {m} N {n} K {k}", ranks.torch
@@ -221,6 +239,8 @@ def time_products(ranks, options):
         part = alone / ranks.size
         ranks.say(f"{name} {text} f16 on {ranks.size}, max_sms {options.max_sms}: one {alone:.3f} ms, together {together:.3f} ms, "
                   f"share {part / together:.3f}, exposed {together - part:.3f} ms, loss {100 * (together / part - 1):.1f}%")
+        call = getattr(ranks.group, name)
+        say_replays(ranks, f"{name} {text}", options, lambda: call(*tensors, max_sms=options.max_sms), part)
 
 
 def time_rows(ranks, rows, options):
@@ -237,6 +257,7 @@ def time_rows(ranks, rows, options):
         together = time_call(ranks, f"S {rows} {split}", options, "fmha", parts, causal=causal, split=split, layout="bshd")
         ranks.say(f"S {rows} {heads}/{kv_heads} {'causal' if causal else 'full'} {split} {way} on {ranks.size}: one {alone:.3f} ms, "
                   f"together {together:.3f} ms, share {alone / ranks.size / together:.3f}, exposed {together - alone / ranks.size:.3f} ms")
+        say_replays(ranks, f"S {rows} {split} {way}", options, lambda: group.fmha(*parts, causal=causal, split=split, layout="bshd"), alone / ranks.size)
 
 
 def check_all(ranks, kind, check, count, seed):
