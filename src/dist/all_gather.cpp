@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "dist/call_hash.hpp"
 #include "dist/lengths.hpp"
 #include "dist/peers.hpp"
 #include "dist/products.hpp"
@@ -138,7 +139,14 @@ bool gather_by_copies(const Member& member, const Gather& gather, Stream stream)
   Peers& peers = *member.peers;
   const auto shards = loaded(member, gather, peers.slot(ranks.rank), stream);
   member.begun = true;
-  peers.begin(stream);
+  const GemmArgs& product = gather.args.product;
+  peers.begin(stream, CallHash()
+                          .add(std::int64_t{2})
+                          .add(std::int64_t{gather.pieces})
+                          .add(product.a.shape[1])
+                          .add(static_cast<std::int64_t>(product.a.dtype))
+                          .add(ranks.lengths)
+                          .value());
   member.run(gemm_op(), &shards[0][0].product, stream);
   push(peers, gather, stream);
   for (int n = 1; n < ranks.size; ++n)

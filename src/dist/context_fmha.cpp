@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "dist/call_hash.hpp"
 #include "dist/context_call.hpp"
 #include "dist/peers.hpp"
 #include "ops/op.hpp"
@@ -128,6 +129,20 @@ void push(const Peers& peers, const Call& call, int to, Stream stream) {
   }
 }
 
+/// Of what must be equal on all ranks.
+std::uint32_t hash_of(const Call& call) {
+  const ContextFmhaArgs& args = call.args;
+  const auto number = [](auto value) { return static_cast<std::int64_t>(value); };
+  CallHash hash;
+  hash.add(number(1)).add(number(call.order)).add(number(args.split)).add(number(args.causal));
+  for (const Tensor* t : {&args.q, &args.k, &args.v})
+    hash.add(number(t->dtype)).add(t->shape[0]).add(t->shape[1]).add(t->shape[3]);
+  hash.add(number(args.heads_first)).add(number(args.window.left)).add(number(args.window.right));
+  hash.add(args.softcap).add(number(args.scale.has_value())).add(args.scale.value_or(0));
+  hash.add(number(args.alibi_slopes.has_value())).add(number(args.sinks.has_value()));
+  return hash.add(call.shape.lengths).value();
+}
+
 /// Parts in their order. One that waits for no more ranks than the one before goes beside it in the other stream, as
 /// parts write rows or states of their own: its first tiles are made while the last of that one are.
 void attend(const Member& member, const Call& call, const Launches& launches, Stream stream) {
@@ -155,7 +170,7 @@ void attend(const Member& member, const Call& call, const Launches& launches, St
 /// One turn: bytes travel on the side stream, while the caller's has what needs none of them.
 void take_turn(const Member& member, const Call& call, const Launches& launches, Stream stream) {
   Peers& peers = *member.peers;
-  peers.begin(stream);
+  peers.begin(stream, hash_of(call));
   for (int n = 1; n < call.shape.size(); ++n) {
     const int to = (call.rank + n) % call.shape.size();
     push(peers, call, to, peers.side_stream(stream));

@@ -19,14 +19,16 @@ namespace tj::dist {
 namespace {
 
 using ops::peer_wait::kMostRanks;
+using ops::peer_wait::kOtherCall;
 using ops::peer_wait::Missed;
 using support::cat;
 using support::fail;
 
 constexpr int kSlots = 2;
 /// Lists of words, kMostRanks each, one of a kind for each slot: turns so far, what ranks have let go of, what they
-/// have brought, one of these for each piece. A word behind them says that a wait has failed.
-constexpr int kEpochs = 0, kFreed = kSlots, kArrived = 2 * kSlots, kBroken = kArrived + kMostPieces * kSlots;
+/// have brought, one of these for each piece, and their calls. A word behind them says that a wait has failed.
+constexpr int kEpochs = 0, kFreed = kSlots, kArrived = 2 * kSlots, kCalls = kArrived + kMostPieces * kSlots,
+              kBroken = kCalls + kSlots;
 constexpr std::size_t kWords = std::size_t{kBroken} * kMostRanks + 1;
 /// Epochs begin shortly before they wrap, so that each long run has it behind itself.
 constexpr std::uint32_t kFirstEpoch = 0xfffffff0u;
@@ -251,6 +253,7 @@ void Peers::meet(Stream stream, const std::function<void(Meeting&)>& set) const 
   meeting.device = device_;
   ops::peer_wait::Params& p = meeting.params = {};
   p.epochs = word(own, kEpochs + at_, 0);
+  p.call = call_;
   p.broken = word(own, kBroken, 0);
   p.missed = static_cast<Missed*>(missed_.get());
   p.limit_ns =
@@ -261,7 +264,14 @@ void Peers::meet(Stream stream, const std::function<void(Meeting&)>& set) const 
   kernels_.run(ops::peer_wait_op(), &args, stream);
 }
 
-void Peers::begin(Stream main) {
+/// Words of the slot's list, in each other rank's memory at this one's place.
+void Peers::tell_all(Meeting& meeting, int list) const {
+  for (int rank = 0; rank < transport_.size(); ++rank)
+    if (rank != transport_.rank()) meeting.params.tell[rank] = word(rank, list + at_, transport_.rank());
+}
+
+void Peers::begin(Stream main, std::uint32_t call) {
+  call_ = call;
   // Earlier turns of another stream; what is recorded runs in the order of its replays.
   if (!recording_) side_.join(main);
   meet(main, [&](Meeting& meeting) {
@@ -269,6 +279,8 @@ void Peers::begin(Stream main) {
     meeting.params.mask = others();
     meeting.params.segment = kFreeing;
     meeting.params.words = word(transport_.rank(), kFreed + at_, 0);
+    tell_all(meeting, kCalls);
+    meeting.params.tells_call = 1;
   });
   side_.follow(main);
 }
@@ -289,14 +301,12 @@ void Peers::wait(std::uint32_t ranks, unsigned segment, Stream main, int piece) 
     meeting.params.mask = ranks;
     meeting.params.segment = segment + 1;
     meeting.params.words = word(transport_.rank(), kArrived + kSlots * piece + at_, 0);
+    meeting.params.calls = word(transport_.rank(), kCalls + at_, 0);
   });
 }
 void Peers::end(Stream main) {
   side_.join(main);
-  meet(main, [&](Meeting& meeting) {
-    for (int rank = 0; rank < transport_.size(); ++rank)
-      if (rank != transport_.rank()) meeting.params.tell[rank] = word(rank, kFreed + at_, transport_.rank());
-  });
+  meet(main, [&](Meeting& meeting) { tell_all(meeting, kFreed); });
   if (!recording_) side_.follow(main);
   at_ = (at_ + 1) % kSlots;
 }
@@ -307,6 +317,10 @@ void Peers::check() const {
   for (int rank = 0; rank < transport_.size(); ++rank) {
     const unsigned segment = std::atomic_ref(missed[rank].segment).load(std::memory_order_acquire);
     if (segment == 0) continue;
+    if (segment == kOtherCall)
+      fail(Stage::launch, Code::driver_error,
+           cat("the group is broken: the ranks' arguments differ: rank ", rank, " came to epoch ", missed[rank].epoch,
+               " with another call than rank ", transport_.rank(), "; make a new group"));
     const std::string text =
         segment == kFreeing ? std::string("did not let go of its buffer") : cat("did not bring segment ", segment - 1);
     fail(Stage::launch, Code::driver_error,

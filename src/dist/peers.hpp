@@ -9,7 +9,7 @@
 //
 // Turns take two slots by turns, and a slot's epochs count its turns in the device's memory. So a CUDA graph that is
 // replayed counts on. Invariant: ranks take equal turns in one order; a wait ends after the time limit, and is then
-// reported by rank, segment and epoch.
+// reported by rank, segment and epoch. A turn's calls are compared when bytes of a rank have come.
 #pragma once
 
 #include <cstddef>
@@ -58,7 +58,8 @@ class Peers {
 
   /// The slot of this turn in a rank's buffer, at an address of this device.
   std::byte* slot(int rank) const;
-  void begin(Stream main);
+  /// call: a number that equal calls of all ranks have in common.
+  void begin(Stream main, std::uint32_t call);
   void copy(const launch::RowsToCopy& rows, Stream stream) const;
   /// piece: of what is copied to a rank in this turn, which may be told and awaited in up to kMostPieces.
   void tell(int to, int piece = 0) const;
@@ -70,7 +71,8 @@ class Peers {
   Stream side_stream(Stream main) const;
   launch::SideStream& side() const { return side_; }
 
-  /// Throws tj::Error(launch) when a wait has ended without an arrival. Never waits.
+  /// Throws tj::Error(launch) when a wait has ended without an arrival, or a rank has come with another call.
+  /// Never waits.
   void check() const;
 
  private:
@@ -85,6 +87,7 @@ class Peers {
   bool open_window(Opened& memory, std::size_t bytes, const std::function<void(void*)>& fill);
   std::vector<Offer> exchange(const Offer& own);
   std::uint32_t* word(int rank, int list, int at) const;
+  void tell_all(Meeting& meeting, int list) const;
   void meet(Stream stream, const std::function<void(Meeting&)>& set) const;
 
   Transport& transport_;
@@ -101,6 +104,7 @@ class Peers {
   bool by_windows_ = false;   ///< NCCL has opened the last buffer
   bool recorded_ = false;     ///< a graph may have this buffer's addresses
   bool recording_ = false;    ///< this turn is recorded
+  std::uint32_t call_ = 0;    ///< of this turn
   int at_ = 0;                ///< the slot of this turn, or of the next one
 };
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "dist/call_hash.hpp"
 #include "dist/lengths.hpp"
 #include "dist/peers.hpp"
 #include "dist/products.hpp"
@@ -250,7 +251,12 @@ bool scatter_by_copies(const Member& member, const Scatter& scatter, Stream stre
   const Launches launches(scatter, peers.slot(ranks.rank));
   launches.all([&](const ops::Op& op, const void* args) { member.load(op, args, stream); });
   member.begun = true;
-  peers.begin(stream);
+  peers.begin(stream, CallHash()
+                          .add(std::int64_t{3})
+                          .add(std::int64_t{scatter.pieces})
+                          .add(scatter.args.product.d.shape[1])
+                          .add(ranks.lengths)
+                          .value());
   send_sums(member, launches, stream);
   for (std::size_t n = 0; n < launches.own.size(); ++n) {
     if (!ends_last(launches)) peers.wait(peers.others(), 0, stream, launches.own[n].last);

@@ -1,9 +1,11 @@
 // Protects attention over buffers that ranks write for each other, on ranks of the CPU model: both orders against f64
-// and against messages, uneven and empty runs, epochs that wrap, ranks that come late or never.
+// and against messages, uneven and empty runs, epochs that wrap, ranks that come late, never, or with
+// other arguments.
 #include <doctest/doctest.h>
 
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <numeric>
 #include <thread>
 
@@ -166,6 +168,27 @@ TEST_CASE("a rank that sleeps is waited for, one that never comes is named, and 
   CHECK(testing::said_by([&] { members[0].check(); }) == "");
   members = members_of(what, runtime);
   CHECK(run(what, 6, members) == "");
+}
+
+TEST_CASE("ranks whose arguments differ are told so, by number and epoch") {
+  const Chosen chosen("ipc", "whole");
+  const SplitCase what = split_case(Split::zigzag, {8, 8}, true);
+  const std::function<void(dist::ContextFmhaArgs&)> changes[] = {
+      [](dist::ContextFmhaArgs& args) { args.scale = 0.25f; },
+      [](dist::ContextFmhaArgs& args) { args.softcap = 20; },
+      [](dist::ContextFmhaArgs& args) { args.split = Split::contiguous; },
+  };
+  for (const auto& change : changes) {
+    auto members = members_of(what);
+    FmhaProblem whole(what.shape, 3);
+    CHECK(run_split(whole, what, members) == std::vector<std::string>(2));
+    run_split(whole, what, members, [&](int rank, dist::ContextFmhaArgs& args) {
+      if (rank == 1) change(args);
+    });
+    const std::string said = testing::said_by([&] { members[0].check(); });
+    CHECK_MESSAGE(testing::has(said, "the group is broken: the ranks' arguments differ: rank 1 came to epoch "), said);
+    CHECK(testing::has(said, " with another call than rank 0; make a new group"));
+  }
 }
 
 TEST_CASE("words of the variables are checked") {

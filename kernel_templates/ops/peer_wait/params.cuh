@@ -7,9 +7,11 @@ namespace tj::ops::peer_wait {
 
 inline constexpr int kMostRanks = 32;  ///< a lane each
 
+inline constexpr unsigned kOtherCall = 0xfffffffeu;
+
 /// What a rank's wait has come to, where it ended without an arrival.
 struct Missed {
-  unsigned segment;  ///< counted from 1; 0: the rank has come
+  unsigned segment;  ///< counted from 1; 0: the rank has come; kOtherCall: it came with other arguments
   unsigned epoch;
 };
 
@@ -21,7 +23,10 @@ struct Params {
   unsigned mask;               ///< ranks that are waited for
   unsigned segment;            ///< for reports, counted from 1
   const unsigned* words;       ///< of the ranks that are waited for
-  unsigned* tell[kMostRanks];  ///< words of other ranks that become the epoch at last; null: none
+  unsigned* tell[kMostRanks];  ///< words of other ranks that become the epoch, or the call, at last; null: none
+  unsigned call;               ///< a number that equal arguments of all ranks have in common
+  unsigned tells_call;         ///< not 0: what is told is the call
+  const unsigned* calls;       ///< of the ranks that are waited for, to be compared; null: not
   unsigned* broken;            ///< not 0: a wait has ended without an arrival, and none waits any more
   Missed* missed;              ///< kMostRanks of them, which the host reads
   unsigned long long limit_ns;
