@@ -69,8 +69,10 @@ TJ_C_API tj_status tj_group_prepare_all_gather_gemm(tj_group* group, const tj_sp
 TJ_C_API tj_status tj_group_all_gather_gemm(tj_group* group, const tj_split_gemm_args* args, void* stream);
 TJ_C_API tj_status tj_group_prepare_gemm_reduce_scatter(tj_group* group, const tj_split_gemm_args* args);
 TJ_C_API tj_status tj_group_gemm_reduce_scatter(tj_group* group, const tj_split_gemm_args* args, void* stream);
-/* Fails when NCCL has met an error since. Never waits. */
+/* Fails when NCCL has met an error since, or when bytes of a rank have not come in time. Never waits. */
 TJ_C_API tj_status tj_group_check(tj_group* group);
+/* *out tells how keys and values travel, or why not by copies; valid until the next call for this member. */
+TJ_C_API tj_status tj_group_description(tj_group* group, const char** out);
 
 #ifdef __cplusplus
 }

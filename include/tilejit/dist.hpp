@@ -39,9 +39,11 @@ enum class Split : std::uint8_t { contiguous, zigzag, striped };
 /// contiguous and zigzag alone. lengths has each rank's S where contiguous runs differ; empty: all have this rank's.
 /// Zigzag takes an even S.
 ///
-/// Each rank brings keys and values into workspace, from the first that its rows see to the last, and then attends.
-/// With contiguous and zigzag a row's output has the bits of a call of one GPU over the same keys in the same tile.
-/// With striped the ranks' keys are parts, whose outputs are merged in the ranks' order.
+/// Each rank gathers keys and values, from the first that its rows see to the last, and then attends. With contiguous
+/// and zigzag a row's output has the bits of a call of one GPU over the same keys in the same tile. With striped the
+/// ranks' keys are parts, whose outputs are merged in the ranks' order. On GPUs with a buffer for each other,
+/// contiguous and zigzag ranks may attend with their own keys first, where that is predicted to be faster: these and
+/// the others' are two parts then, merged in this order (TJ_DIST_ORDER=whole: never).
 struct ContextFmhaArgs {
   Tensor q, k, v, o;
   std::optional<Tensor> lse;
@@ -70,7 +72,7 @@ struct AllGatherGemmArgs {
 
 /// A product whose K is split over the ranks: each passes its part of K of all rows, and gets its own rows of the sum
 /// over all ranks, d = activation(alpha * sum of a b^T + beta * c + bias). Sums travel in f32 while the next ones are
-/// made, and are added in the ranks' order: equal calls give equal bits.
+/// made, and are added in the ranks' order, of two ranks in either: equal calls give equal bits.
 ///
 /// product.a is [M of all ranks, K of this rank], product.b [N, K of this rank]; product.d and c are [M of this rank,
 /// N]. a and b are f16 or bf16, without scales, batch and gate. lengths has each rank's rows of d; empty: all have this
@@ -83,7 +85,9 @@ struct GemmReduceScatterArgs {
 /// Ranks that work together, one device each. A copy is the same member, which may outlive its runtime. Calls are
 /// collective: every rank makes the same ones in the same order, each from a thread or process of its own. Work of
 /// other communicators goes before or behind them in one order on all ranks, as NCCL asks. Graphs that recorded calls
-/// go before the last copy. A child of fork() has no group. Not thread safe: one call of a member at a time.
+/// go before the last copy. All ranks record a call, or none does. A child of fork() has no group. Not thread safe: one
+/// call of a member at a time. GPUs of one host copy into buffers of each other, which the first call opens and larger
+/// ones grow: they hold twice what a call gathers, until the last copy goes.
 class TJ_API Group {
  public:
   /// An id that one rank makes and brings to all others by means of its own, for NCCL's communicators. Throws
@@ -117,8 +121,12 @@ class TJ_API Group {
   void all_gather_gemm(const AllGatherGemmArgs& args, Stream stream = {});
   void prepare(const GemmReduceScatterArgs& args);
   void gemm_reduce_scatter(const GemmReduceScatterArgs& args, Stream stream = {});
-  /// Throws tj::Error(launch) when NCCL has met an error since, such as a rank that is gone. Never waits.
+  /// Throws tj::Error(launch) when NCCL has met an error since, such as a rank that is gone, or when bytes of a rank
+  /// have not come in time: then with its number, the segment and the epoch. Likewise when a rank's arguments, as its
+  /// bytes came, were not those of this one. Never waits.
   void check();
+  /// How keys and values travel: "CUDA IPC, 2 slots of 4194304 bytes", or why not by copies. For people.
+  std::string description() const;
 
  private:
   struct Impl;

@@ -18,6 +18,7 @@
 
 struct tj_group {
   tj::dist::Group member;
+  std::string description = {};  ///< that was asked for last
 };
 
 namespace {
@@ -149,6 +150,15 @@ tj_status tj_group_gemm_reduce_scatter(tj_group* group, const tj_split_gemm_args
 
 tj_status tj_group_check(tj_group* group) {
   return guarded([&] { member_of(group).check(); });
+}
+
+tj_status tj_group_description(tj_group* group, const char** out) {
+  return guarded([&] {
+    if (out == nullptr) refuse("out is null; allowed: the address of a const char*");
+    const std::string text = member_of(group).description();
+    group->description = text;
+    *out = group->description.c_str();
+  });
 }
 
 }  // extern "C"

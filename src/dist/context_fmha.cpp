@@ -1,242 +1,19 @@
 // Attention over a split sequence: keys and values come together, then each rank attends with its own rows.
 //
-// Decides what a call must look like, which bytes travel, and the calls of attention behind them. Who needs which rows
-// is split.hpp's. Invariant: nothing is sent before the call and all kernels behind it are known to be right.
+// Decides which bytes travel, by messages or by copies, and what each rank does meanwhile. A call's checks and its
+// calls of attention are context_call.hpp's. Invariant: nothing is sent before the call and all kernels behind it are
+// known to be right.
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <utility>
 
-#include <tilejit/merge_states.hpp>
-
-#include "dist/group.hpp"
-#include "dist/lengths.hpp"
-#include "dist/made_up.hpp"
-#include "dist/split.hpp"
+#include "dist/call_hash.hpp"
+#include "dist/context_call.hpp"
+#include "dist/peers.hpp"
 #include "ops/op.hpp"
-#include "support/fail.hpp"
 
 namespace tj::dist {
 namespace {
-
-using support::cat;
-
-constexpr const char* kOp = "context fmha";
-constexpr std::size_t kAlignment = 256;
-
-[[noreturn]] void refuse(Code code, const std::string& what) {
-  support::fail(Stage::argument, code, cat(kOp, ": ", what));
-}
-
-/// Rows of k or v in memory: `chunks` runs of rows, `chunk_stride` bytes apart.
-struct KeyRows {
-  bool by_head = false;  ///< [B, H, S, D]: each head's rows by themselves; else [B, S, H, D]
-  std::int64_t chunks = 0, row_bytes = 0, chunk_stride = 0;
-};
-
-KeyRows rows_of(const char* name, const Tensor& t, bool heads_first) {
-  const std::int64_t heads = t.shape[1], rows = t.shape[2], d = t.shape[3], bytes = size_of(t.dtype);
-  const std::int64_t of_head = heads_first ? rows * d : d, of_row = heads_first ? d : heads * d;
-  // A stride counts where its dimension has more than one element, and none where there is no row.
-  const bool dense =
-      rows == 0 || ((heads <= 1 || t.strides[1] == of_head) && (rows <= 1 || t.strides[2] == of_row) &&
-                    t.strides[3] == 1 && (!heads_first || t.shape[0] <= 1 || t.strides[0] == heads * rows * d));
-  if (!dense)
-    refuse(Code::unsupported, cat(name, ".strides are [", t.strides[0], ", ", t.strides[1], ", ", t.strides[2], ", ",
-                                  t.strides[3], "]; allowed with heads_first ",
-                                  heads_first ? "true: those of [B, Hkv, S, D]" : "false: those of [B, S, Hkv, D]",
-                                  " memory without gaps: pass a contiguous copy, or set heads_first as memory is"));
-  if (heads_first) return {true, t.shape[0] * heads, d * bytes, rows * d * bytes};
-  return {false, t.shape[0], heads * d * bytes, (t.shape[0] > 1 ? t.strides[0] : rows * heads * d) * bytes};
-}
-
-/// Rows that were gathered, in the order of memory of the rank's own.
-struct Gathered {
-  Tensor tensor;
-  KeyRows rows;
-  std::size_t bytes() const { return static_cast<std::size_t>(rows.chunks * rows.chunk_stride); }
-};
-Gathered gathered(const Tensor& own, const KeyRows& own_rows, std::int64_t count) {
-  Gathered made{own, own_rows};
-  const std::int64_t heads = own.shape[1], d = own.shape[3];
-  made.tensor.data = nullptr;
-  made.tensor.shape[2] = count;
-  made.rows.chunk_stride = count * own_rows.row_bytes;
-  if (own_rows.by_head)
-    made.tensor.strides = {heads * count * d, count * d, d, 1};
-  else
-    made.tensor.strides = {count * heads * d, d, heads * d, 1};
-  return made;
-}
-
-std::byte* address(const void* base, std::int64_t bytes) {
-  return const_cast<std::byte*>(static_cast<const std::byte*>(base)) + bytes;
-}
-/// Rows of a tensor [B, H, S, D], or of an lse [B, H, S].
-Tensor some_rows(const Tensor& t, Range rows) {
-  Tensor some = t;
-  some.shape[2] = rows.rows();
-  if (t.data != nullptr) some.data = address(t.data, rows.begin * t.strides[2] * size_of(t.dtype));
-  return some;
-}
-
-/// A call of one rank, checked, before memory is known.
-struct Call {
-  const ContextFmhaArgs& args;
-  SplitShape shape;
-  int rank = 0;
-  Gathered k, v;
-  std::vector<Visit> visits;
-  Tensor states, lse_states;  ///< of parts that are merged
-
-  bool merges() const { return visits.size() > 1 && dist::merges(shape); }
-  std::size_t state_bytes() const {
-    return merges() ? static_cast<std::size_t>(states.shape[0] * states.strides[0]) * sizeof(float) : 0;
-  }
-  std::size_t lse_bytes() const {
-    return merges() ? static_cast<std::size_t>(lse_states.shape[0] * lse_states.strides[0]) * sizeof(float) : 0;
-  }
-  FmhaArgs visit(std::size_t n) const;
-  MergeStatesArgs merge() const;
-};
-
-/// A part of f32 states: number n of them.
-Tensor part(const Tensor& states, std::size_t n) {
-  Tensor one = states;
-  one.rank = states.rank - 1;
-  for (int i = 0; i < one.rank; ++i) {
-    const auto to = static_cast<std::size_t>(i);
-    one.shape[to] = states.shape[to + 1];
-    one.strides[to] = states.strides[to + 1];
-  }
-  if (states.data != nullptr)
-    one.data = address(states.data, static_cast<std::int64_t>(n) * states.strides[0] * size_of(states.dtype));
-  return one;
-}
-
-FmhaArgs Call::visit(std::size_t n) const {
-  const Visit& visit = visits[n];
-  FmhaArgs call;
-  call.q = some_rows(args.q, visit.queries);
-  call.k = some_rows(k.tensor, visit.keys);
-  call.v = some_rows(v.tensor, visit.keys);
-  if (merges()) {
-    call.o = part(states, n);
-    call.lse = part(lse_states, n);
-  } else {
-    call.o = some_rows(args.o, visit.queries);
-    if (args.lse) call.lse = some_rows(*args.lse, visit.queries);
-  }
-  call.scale = args.scale;
-  call.causal = visit.causal;
-  if (visit.causal) call.window.left = args.window.left;
-  call.softcap = args.softcap;
-  call.alibi_slopes = args.alibi_slopes;
-  call.sinks = args.sinks;
-  call.max_sms = args.max_sms;
-  return call;
-}
-
-MergeStatesArgs Call::merge() const {
-  MergeStatesArgs call;
-  call.states = states;
-  call.lse_states = lse_states;
-  call.o = args.o;
-  call.lse = args.lse;
-  call.max_sms = args.max_sms;
-  return call;
-}
-
-/// The call as one of this rank's rows alone, by which its own arguments are checked.
-FmhaArgs own_call(const ContextFmhaArgs& args) {
-  FmhaArgs call;
-  call.q = args.q;
-  call.k = args.k;
-  call.v = args.v;
-  call.o = args.o;
-  call.lse = args.lse;
-  call.scale = args.scale;
-  call.causal = args.causal;
-  call.window = args.window;
-  call.softcap = args.softcap;
-  call.alibi_slopes = args.alibi_slopes;
-  call.sinks = args.sinks;
-  call.max_sms = args.max_sms;
-  return call;
-}
-
-void check_masks(const ContextFmhaArgs& args) {
-  const bool striped = args.split == Split::striped;
-  if (args.split != Split::contiguous && args.split != Split::zigzag && !striped)
-    refuse(Code::invalid_argument,
-           cat("split is ", static_cast<int>(args.split), "; allowed: contiguous (0), zigzag (1), striped (2)"));
-  if (args.window.left >= 0 && (striped || !args.causal))
-    refuse(Code::unsupported,
-           cat("window.left is ", args.window.left, striped ? " with split striped" : " without causal",
-               "; allowed: -1, or a causal call whose split is contiguous or zigzag"));
-  if (args.window.right >= 0 && !args.causal)
-    refuse(Code::unsupported, cat("window.right is ", args.window.right, " without causal; allowed: -1"));
-  if (args.alibi_slopes && !args.causal)
-    refuse(Code::unsupported, "alibi_slopes without causal; allowed: a causal call, whose queries have places");
-  if (striped && args.alibi_slopes)
-    refuse(Code::unsupported, "alibi_slopes with split striped; allowed: contiguous, zigzag");
-  if (striped && args.sinks) refuse(Code::unsupported, "sinks with split striped; allowed: contiguous, zigzag");
-}
-
-std::vector<std::int64_t> lengths_of(const ContextFmhaArgs& args, int rank, int size) {
-  const std::int64_t own = args.q.shape[2];
-  if (args.k.shape[2] != own)
-    refuse(Code::invalid_argument, cat("k.shape[2] is ", args.k.shape[2], "; allowed: q.shape[2], ", own));
-  if (args.split == Split::zigzag && own % 2 != 0)
-    refuse(Code::invalid_argument,
-           cat("q.shape[2] is ", own, " with split zigzag; allowed: two pieces of equal length"));
-  std::vector<std::int64_t> lengths = checked_lengths(kOp, args.lengths, own, "q.shape[2]", rank, size);
-  for (std::size_t r = 0; r < lengths.size(); ++r)
-    if (args.split != Split::contiguous && lengths[r] != own)
-      refuse(Code::invalid_argument, cat("lengths[", r, "] is ", lengths[r], "; allowed: ", own,
-                                         ": with zigzag and striped all ranks have as many rows"));
-  return lengths;
-}
-
-Tensor states_of(const ContextFmhaArgs& args, std::size_t count, bool values) {
-  Tensor t;
-  t.device = args.q.device;
-  t.dtype = DType::f32;
-  t.rank = values ? 5 : 4;
-  t.shape = {static_cast<std::int64_t>(count), args.o.shape[0], args.o.shape[1], args.o.shape[2], args.o.shape[3]};
-  std::int64_t stride = 1;
-  for (int i = t.rank; i-- > 0; stride *= t.shape[static_cast<std::size_t>(i)])
-    t.strides[static_cast<std::size_t>(i)] = stride;
-  return t;
-}
-
-Call checked(const Member& member, const ContextFmhaArgs& args) {
-  if (args.q.rank != 4 || args.k.rank != 4 || args.v.rank != 4 || args.o.rank != 4)
-    refuse(Code::invalid_argument, cat("q, k, v and o have ", args.q.rank, ", ", args.k.rank, ", ", args.v.rank,
-                                       " and ", args.o.rank, " dimensions; allowed: [B, H, S, D], 4"));
-  if (args.q.device != member.device)
-    refuse(Code::invalid_argument,
-           cat("q is on ", to_string(args.q.device), "; allowed: the group's device, ", to_string(member.device)));
-  check_masks(args);
-  FmhaArgs own = own_call(args);
-  place_nulls({&own.q, &own.k, &own.v, &own.o, own.lse ? &*own.lse : nullptr,
-               own.alibi_slopes ? &*own.alibi_slopes : nullptr, own.sinks ? &*own.sinks : nullptr});
-  detail::op_of<FmhaArgs>().validate(&own, member.device.kind == DeviceKind::cpu);
-  const int rank = member.transport.rank();
-  Call call{args, {args.split, lengths_of(args, rank, member.transport.size()), args.causal, args.window.left},
-            rank, {},
-            {},   {},
-            {},   {}};
-  const std::int64_t count = gathered_rows(call.shape, rank);
-  call.k = gathered(args.k, rows_of("k", args.k, args.heads_first), count);
-  call.v = gathered(args.v, rows_of("v", args.v, args.heads_first), count);
-  call.visits = visits(call.shape, rank);
-  if (call.merges()) {
-    call.states = states_of(args, call.visits.size(), true);
-    call.lse_states = states_of(args, call.visits.size(), false);
-  }
-  return call;
-}
 
 /// The messages of k or of v, in one order at both of their ends.
 void add_messages(const Call& call, const Tensor& own, const Gathered& all, std::vector<Send>& sends,
@@ -259,58 +36,194 @@ void add_messages(const Call& call, const Tensor& own, const Gathered& all, std:
   }
 }
 
-std::size_t rounded(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
-/// Gives the call's own memory its addresses.
-void place(Call& call, void* memory) {
-  std::int64_t at = 0;
-  const auto next = [&](Tensor& tensor, std::size_t bytes) {
-    tensor.data = address(memory, at);
-    at += static_cast<std::int64_t>(rounded(bytes));
-  };
-  next(call.k.tensor, call.k.bytes());
-  next(call.v.tensor, call.v.bytes());
-  next(call.states, call.state_bytes());
-  next(call.lse_states, call.lse_bytes());
+/// Gives the gathered rows and the states their addresses.
+void place_keys(Call& call, void* memory) {
+  call.k.tensor.data = memory;
+  call.v.tensor.data = address(memory, static_cast<std::int64_t>(rounded(call.k.bytes())));
 }
-std::size_t workspace_bytes(const Call& call) {
-  return rounded(call.k.bytes()) + rounded(call.v.bytes()) + rounded(call.state_bytes()) + rounded(call.lse_bytes());
+void place_states(Call& call, void* memory) {
+  call.states.data = memory;
+  call.lse_states.data = address(memory, static_cast<std::int64_t>(rounded(call.state_bytes())));
+}
+std::size_t key_bytes(const Call& call) { return rounded(call.k.bytes()) + rounded(call.v.bytes()); }
+std::size_t result_bytes(const Call& call) { return rounded(call.state_bytes()) + rounded(call.lse_bytes()); }
+
+/// f32 results of up to so many bytes lie behind the keys in the rank's own slot. The pool keeps less between calls
+/// than long rows need, and allocating afresh costs more than products of few rows.
+constexpr std::size_t kMostKeptBytes = std::size_t{512} << 20;
+/// As many as a rank's call has, or more.
+std::size_t result_bytes(const Call& call, Way way, int rank) {
+  const ContextFmhaArgs& args = call.args;
+  const std::size_t states = way == Way::own_first          ? 2
+                             : args.split == Split::striped ? visits(call.shape, rank).size()
+                                                            : 0;
+  const auto rows =
+      static_cast<std::size_t>(args.q.shape[0] * args.q.shape[1] * call.shape.lengths[static_cast<std::size_t>(rank)]);
+  return rounded(states * rows * static_cast<std::size_t>(args.v.shape[3]) * sizeof(float)) +
+         rounded(states * rows * sizeof(float));
 }
 
 const ops::Op& fmha_op() { return detail::op_of<FmhaArgs>(); }
 const ops::Op& merge_op() { return detail::op_of<MergeStatesArgs>(); }
 
-}  // namespace
-
-void prepare_context_fmha(const Member& member, const ContextFmhaArgs& args) {
-  const Call call = checked(member, args);
-  for (std::size_t n = 0; n < call.visits.size(); ++n) {
-    const FmhaArgs visit = call.visit(n);
-    member.prepare(fmha_op(), &visit);
-  }
-  const MergeStatesArgs merge = call.merge();
-  if (call.merges()) member.prepare(merge_op(), &merge);
+/// The launches of a call whose memory has its addresses.
+struct Launches {
+  std::vector<FmhaArgs> parts;
+  std::vector<MergeStatesArgs> merges;
+};
+Launches loaded(const Member& member, const Call& call, Stream stream) {
+  Launches launches;
+  for (std::size_t n = 0; n < call.parts.size(); ++n) launches.parts.push_back(call.part(n));
+  launches.merges = call.merges();
+  for (const FmhaArgs& part : launches.parts) member.load(fmha_op(), &part, stream);
+  for (const MergeStatesArgs& merge : launches.merges) member.load(merge_op(), &merge, stream);
+  return launches;
 }
 
-void run_context_fmha(const Member& member, const ContextFmhaArgs& args, Stream stream) {
-  Call call = checked(member, args);
-  const std::size_t bytes = workspace_bytes(call);
+void run_by_messages(const Member& member, const ContextFmhaArgs& args, Stream stream) {
+  Call call = checked(member, args, Way::messages);
+  const std::size_t bytes = key_bytes(call) + result_bytes(call);
   const std::shared_ptr<void> memory = bytes > 0 ? member.workspace(bytes, stream) : nullptr;
-  place(call, memory.get());
-  std::vector<FmhaArgs> visits;
-  for (std::size_t n = 0; n < call.visits.size(); ++n) {
-    visits.push_back(call.visit(n));
-    member.load(fmha_op(), &visits.back(), stream);
-  }
-  const MergeStatesArgs merge = call.merge();
-  if (call.merges()) member.load(merge_op(), &merge, stream);
+  place_keys(call, memory.get());
+  place_states(call, address(memory.get(), static_cast<std::int64_t>(key_bytes(call))));
+  const Launches launches = loaded(member, call, stream);
   std::vector<Send> sends;
   std::vector<Receive> receives;
   add_messages(call, args.k, call.k, sends, receives);
   add_messages(call, args.v, call.v, sends, receives);
   member.exchange(sends, receives, stream);
-  for (const FmhaArgs& visit : visits) member.run(fmha_op(), &visit, stream);
-  if (call.merges()) member.run(merge_op(), &merge, stream);
+  for (const FmhaArgs& part : launches.parts) member.run(fmha_op(), &part, stream);
+  for (const MergeStatesArgs& merge : launches.merges) member.run(merge_op(), &merge, stream);
+}
+
+/// What a rank gathers by its way.
+struct Landing {
+  Way way = Way::whole;
+  Gathered k, v;
+  std::size_t bytes() const { return rounded(k.bytes()) + rounded(v.bytes()); }
+};
+Landing landing(const Call& call, int rank) {
+  const Way way = way_of(call, rank);
+  const std::int64_t count = rows_to_gather(call, way, rank);
+  const ContextFmhaArgs& args = call.args;
+  return {way, gathered(args.k, rows_of("k", args.k, args.heads_first), count),
+          gathered(args.v, rows_of("v", args.v, args.heads_first), count)};
+}
+
+/// Copies rows of this rank's k or v to where they lie at a rank. Heads with rows of their own go in one copy.
+void copy_rows(const Peers& peers, const Tensor& own, const KeyRows& to, const Transfer& transfer, std::byte* there,
+               Stream stream) {
+  const KeyRows from = rows_of("own", own, to.by_head);
+  peers.copy({there + transfer.to * to.row_bytes, to.chunk_stride, address(own.data, transfer.from * from.row_bytes),
+              from.chunk_stride, transfer.rows * to.row_bytes, to.chunks},
+             stream);
+}
+
+/// This rank's rows to a rank's slot.
+void push(const Peers& peers, const Call& call, int to, Stream stream) {
+  const Landing there = landing(call, to);
+  std::byte* const slot = peers.slot(to);
+  for (const Transfer& transfer : transfers(call, there.way, call.rank, to)) {
+    copy_rows(peers, call.args.k, there.k.rows, transfer, slot, stream);
+    copy_rows(peers, call.args.v, there.v.rows, transfer, slot + rounded(there.k.bytes()), stream);
+  }
+}
+
+/// Of what must be equal on all ranks.
+std::uint32_t hash_of(const Call& call) {
+  const ContextFmhaArgs& args = call.args;
+  const auto number = [](auto value) { return static_cast<std::int64_t>(value); };
+  CallHash hash;
+  hash.add(number(1)).add(number(call.order)).add(number(args.split)).add(number(args.causal));
+  for (const Tensor* t : {&args.q, &args.k, &args.v})
+    hash.add(number(t->dtype)).add(t->shape[0]).add(t->shape[1]).add(t->shape[3]);
+  hash.add(number(args.heads_first)).add(number(args.window.left)).add(number(args.window.right));
+  hash.add(args.softcap).add(number(args.scale.has_value())).add(args.scale.value_or(0));
+  hash.add(number(args.alibi_slopes.has_value())).add(number(args.sinks.has_value()));
+  return hash.add(call.shape.lengths).value();
+}
+
+/// Parts in their order. One that waits for no more ranks than the one before goes beside it in the other stream, as
+/// parts write rows or states of their own: its first tiles are made while the last of that one are.
+void attend(const Member& member, const Call& call, const Launches& launches, Stream stream) {
+  const Peers& peers = *member.peers;
+  const Stream other = member.work.get().handle != nullptr ? member.work.get() : stream;
+  std::vector<std::uint32_t> wanted;
+  std::uint32_t come = 0;
+  for (const Part& part : call.parts) {
+    wanted.push_back(part.behind & ~come);
+    come |= part.behind;
+  }
+  unsigned segment = 0;
+  bool beside = false, any = false;
+  for (std::size_t n = 0; n < launches.parts.size(); ++n) {
+    const bool waits = wanted[n] != 0;
+    if (waits) peers.wait(wanted[n], segment++, stream);
+    const bool turns = !waits && n > 0 && !beside;
+    beside = turns;
+    if (!turns && n + 1 < launches.parts.size() && wanted[n + 1] == 0) member.work.follow(stream), any = true;
+    member.run(fmha_op(), &launches.parts[n], turns ? other : stream);
+  }
+  if (any) member.work.join(stream);
+}
+
+/// One turn: bytes travel on the side stream, while the caller's has what needs none of them.
+void take_turn(const Member& member, const Call& call, const Launches& launches, Stream stream) {
+  Peers& peers = *member.peers;
+  peers.begin(stream, hash_of(call));
+  for (int n = 1; n < call.shape.size(); ++n) {
+    const int to = (call.rank + n) % call.shape.size();
+    push(peers, call, to, peers.side_stream(stream));
+    peers.tell(to);
+  }
+  const bool keeps = std::any_of(call.parts.begin(), call.parts.end(), [](const Part& part) { return part.own; });
+  if (!keeps) push(peers, call, call.rank, stream);
+  attend(member, call, launches, stream);
+  for (const MergeStatesArgs& merge : launches.merges) member.run(merge_op(), &merge, stream);
+  peers.end(stream);
+}
+
+/// False where ranks have no buffers that others write.
+bool run_by_copies(const Member& member, const ContextFmhaArgs& args, Stream stream) {
+  if (member.peers == nullptr || !member.peers->possible()) return false;
+  Call call = checked(member, args, Way::whole);
+  std::size_t keys = 0, results = 0;
+  for (int rank = 0; rank < call.shape.size(); ++rank) {
+    const Landing there = landing(call, rank);
+    keys = std::max(keys, there.bytes());
+    results = std::max(results, result_bytes(call, there.way, rank));
+  }
+  const bool kept = results <= kMostKeptBytes;
+  if (!member.opened(keys + (kept ? results : 0), stream)) return false;
+  std::byte* const slot = member.peers->slot(call.rank);
+  place_keys(call, slot);
+  const std::shared_ptr<void> memory = kept ? nullptr : member.workspace(result_bytes(call), stream);
+  place_states(call, kept ? slot + keys : memory.get());
+  const Launches launches = loaded(member, call, stream);
+  member.begun = true;
+  take_turn(member, call, launches, stream);
+  return true;
+}
+
+void prepare(const Member& member, const Call& call) {
+  for (std::size_t n = 0; n < call.parts.size(); ++n) {
+    const FmhaArgs part = call.part(n);
+    member.prepare(fmha_op(), &part);
+  }
+  for (const MergeStatesArgs& merge : call.merges()) member.prepare(merge_op(), &merge);
+}
+
+}  // namespace
+
+void prepare_context_fmha(const Member& member, const ContextFmhaArgs& args) {
+  prepare(member, checked(member, args, Way::messages));
+  if (member.peers == nullptr || !member.peers->possible()) return;
+  prepare(member, checked(member, args, Way::whole));
+  member.peers->prepare();
+}
+
+void run_context_fmha(const Member& member, const ContextFmhaArgs& args, Stream stream) {
+  if (!run_by_copies(member, args, stream)) run_by_messages(member, args, stream);
 }
 
 }  // namespace tj::dist

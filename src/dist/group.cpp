@@ -1,9 +1,13 @@
 // Groups: members by NCCL's communicators, or ranks of the CPU model. See tilejit/dist.hpp.
 #include "dist/group.hpp"
 
+#include <algorithm>
+#include <span>
 #include <utility>
 
+#include "dist/peers.hpp"
 #include "runtime_impl.hpp"
+#include "support/environment.hpp"
 #include "support/fail.hpp"
 
 namespace tj::dist {
@@ -11,11 +15,43 @@ namespace tj::dist {
 using support::cat;
 using support::fail;
 
+namespace {
+
+/// The place of a variable's word among those that are allowed; 0: not set.
+std::size_t chosen(const char* name, std::span<const char* const> words) {
+  const auto value = support::environment_variable(name);
+  if (!value) return 0;
+  const auto found = std::find(words.begin(), words.end(), *value);
+  if (found == words.end()) {
+    std::string allowed;
+    for (const char* word : words) allowed += cat(allowed.empty() ? "" : ", ", word);
+    fail(Stage::argument, Code::invalid_argument, cat(name, " is '", *value, "'; allowed: ", allowed));
+  }
+  return static_cast<std::size_t>(found - words.begin());
+}
+
+constexpr const char* kTransports[] = {"auto", "ipc", "nccl"};
+constexpr const char* kPieces[] = {"auto", "1", "2", "3", "4"};
+constexpr const char* kOrders[] = {"auto", "whole", "own_first"};
+
+}  // namespace
+
+bool Member::opened(std::size_t slot_bytes, Stream stream) const {
+  if (peers == nullptr || !peers->possible()) return false;
+  begun = true;
+  const bool open = peers->ready(slot_bytes, stream);
+  begun = false;
+  return open;
+}
+
 struct Group::Impl {
   Impl(std::shared_ptr<Runtime::Impl> parts, std::unique_ptr<Transport> by, Device on)
       : inside(std::move(parts)),
         transport(std::move(by)),
-        side(inside->backends.driver(on)->side_stream(on.index)),
+        driver(inside->backends.driver(on)),
+        side(driver->side_stream(on.index)),
+        other(driver->side_stream(on.index)),
+        peers(peers_by(on)),
         member{*transport,
                on,
                [this](std::size_t bytes, Stream stream) { return inside->workspace(member.device, bytes, stream); },
@@ -24,7 +60,23 @@ struct Group::Impl {
                [this](const ops::Op& op, const void* args, Stream stream) { load(op, args, stream); },
                [this](const ops::Op& op, const void* args, Stream stream) { inside->run(op, args, stream); },
                *side,
-               begun} {}
+               begun,
+               peers.get(),
+               static_cast<Order>(chosen("TJ_DIST_ORDER", kOrders)),
+               *other,
+               static_cast<int>(chosen("TJ_DIST_PIECES", kPieces))} {}
+
+  /// Ranks of the model send messages unless somebody asks for copies, and NCCL's can be asked to.
+  std::unique_ptr<Peers> peers_by(Device on) {
+    const std::size_t by = chosen("TJ_DIST_TRANSPORT", kTransports);
+    if (transport->size() == 1 || by == 2 || (by == 0 && on.kind == DeviceKind::cpu)) return nullptr;
+    return std::make_unique<Peers>(
+        *transport, *driver, *side, on, inside->settings.wait_limit_s,
+        Peers::Kernels{[this](const ops::Op& op, const void* args) { make(op, args); },
+                       [this](const ops::Op& op, const void* args, Stream stream) { load(op, args, stream); },
+                       [this](const ops::Op& op, const void* args, Stream stream) { inside->run(op, args, stream); },
+                       [this](const std::string& text) { inside->log(LogLevel::info, text); }});
+  }
 
   void make(const ops::Op& op, const void* args) const {
     inside->load_steps({&op, args, inside->kernel_of(op, op.problem_key(args), member.device)}, member.device);
@@ -55,11 +107,14 @@ struct Group::Impl {
       fail(Stage::launch, Code::driver_error,
            cat("the group is broken, as an earlier call of this rank failed: ", broken, "; make a new one"));
     transport->check();
+    if (peers) peers->check();
   }
 
   const std::shared_ptr<Runtime::Impl> inside;
   const std::unique_ptr<Transport> transport;
-  const std::shared_ptr<launch::SideStream> side;
+  const std::shared_ptr<launch::Driver> driver;
+  const std::shared_ptr<launch::SideStream> side, other;
+  const std::unique_ptr<Peers> peers;  ///< null: bytes go by messages alone
   bool begun = false;
   std::string broken;  ///< why; empty while it works
   const Member member;
@@ -126,5 +181,6 @@ void Group::gemm_reduce_scatter(const GemmReduceScatterArgs& args, Stream stream
   impl_->together([&] { run_gemm_reduce_scatter(impl_->member, args, stream); });
 }
 void Group::check() { impl_->check(); }
+std::string Group::description() const { return impl_->peers ? impl_->peers->description() : std::string("messages"); }
 
 }  // namespace tj::dist

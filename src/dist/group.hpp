@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -13,6 +14,11 @@
 #include "ops/op.hpp"
 
 namespace tj::dist {
+
+class Peers;
+
+/// When a rank attends with its own rows: TJ_DIST_ORDER, which is equal on all ranks.
+enum class Order : std::uint8_t { predicted, whole, own_first };
 
 /// The parts of a member that its calls work with.
 struct Member {
@@ -29,9 +35,16 @@ struct Member {
   std::function<void(const ops::Op& op, const void* args, Stream stream)> run;
   launch::SideStream& side;  ///< bytes travel in it while the caller's stream has products
   bool& begun;               ///< this call has exchanged something
+  Peers* peers = nullptr;    ///< null: bytes go by messages alone
+  Order order = Order::predicted;
+  /// Launches take it and the caller's stream by turns where one may begin before the other has ended.
+  launch::SideStream& work;
+  int pieces = 0;  ///< of a shard of a product, TJ_DIST_PIECES; 0: predicted
 
   /// The stream of `side` where it has one, else the caller's.
   Stream side_stream(Stream caller) const { return side.get().handle != nullptr ? side.get() : caller; }
+  /// Peers::ready(), where there are any. One that fails leaves ranks out of step.
+  bool opened(std::size_t slot_bytes, Stream stream) const;
   void exchange(std::span<const Send> sends, std::span<const Receive> receives, Stream stream) const {
     begun = true;
     transport.exchange(sends, receives, stream);

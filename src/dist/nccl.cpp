@@ -32,6 +32,14 @@ constexpr Result kSuccess = 0, kInProgress = 7;
 constexpr int kInt8 = 0;
 /// Sends and receives of one group, and errors that come later.
 constexpr int kLeastVersion = 21000;
+/// Addresses of other ranks' windows for the host. Source: nccl.h of NCCL 2.30, nccl_device/core.h.
+constexpr int kLeastWithWindows = 22902, kSymmetric = 1;
+
+/// Symmetric memory without it would be set up for NVLink multicast, too.
+bool multicast_is_off() {
+  const auto value = support::environment_variable("NCCL_NVLS_ENABLE");
+  return value && *value == "0";
+}
 
 struct Api {
   std::string path;
@@ -51,6 +59,19 @@ struct Api {
   Result (*group_end)() = nullptr;
   Result (*send)(const void*, std::size_t, int, int, Comm, void*) = nullptr;
   Result (*receive)(void*, std::size_t, int, int, Comm, void*) = nullptr;
+  // Null before 2.29.
+  Result (*mem_alloc)(void**, std::size_t) = nullptr;
+  Result (*mem_free)(void*) = nullptr;
+  Result (*window_register)(Comm, void*, std::size_t, void**, int) = nullptr;
+  Result (*window_deregister)(Comm, void*) = nullptr;
+  Result (*get_peer_device_pointer)(void* window, std::size_t offset, int peer, void** out) = nullptr;
+
+  bool has_windows() const {
+    int now = 0;
+    const bool has = mem_alloc != nullptr && mem_free != nullptr && window_register != nullptr &&
+                     window_deregister != nullptr && get_peer_device_pointer != nullptr;
+    return has && get_version(&now) == kSuccess && now >= kLeastWithWindows;
+  }
 
   void check(Result result, const char* call, Comm comm) const {
     if (result == kSuccess || result == kInProgress) return;
@@ -94,6 +115,11 @@ Api open() {
   find(*library, api.group_end, "ncclGroupEnd", missing);
   find(*library, api.send, "ncclSend", missing);
   find(*library, api.receive, "ncclRecv", missing);
+  find(*library, api.mem_alloc, "ncclMemAlloc", none);
+  find(*library, api.mem_free, "ncclMemFree", none);
+  find(*library, api.window_register, "ncclCommWindowRegister", none);
+  find(*library, api.window_deregister, "ncclCommWindowDeregister", none);
+  find(*library, api.get_peer_device_pointer, "ncclGetPeerDevicePointer", none);
   if (missing.empty()) api.check(api.get_version(&api.version), "ncclGetVersion", nullptr);
   if (!missing.empty() || api.version < kLeastVersion)
     fail(Stage::load, Code::unsupported,
@@ -160,6 +186,24 @@ class Nccl final : public Transport {
     calls.end();
     settle("ncclGroupEnd");
   }
+  std::optional<Window> window(std::size_t bytes) override {
+    if (!api_.has_windows() || !multicast_is_off()) return std::nullopt;
+    void *memory = nullptr, *handle = nullptr;
+    api_.check(api_.mem_alloc(&memory, bytes), "ncclMemAlloc", comm_);
+    const Result registered = api_.window_register(comm_, memory, bytes, &handle, kSymmetric);
+    Window window;
+    window.own = {memory, [this, handle](void* pointer) {
+                    if (generation_ != support::process_generation() || support::process_is_ending()) return;
+                    if (handle != nullptr) api_.window_deregister(comm_, handle);
+                    api_.mem_free(pointer);
+                  }};
+    api_.check(registered, "ncclCommWindowRegister", comm_);
+    settle("ncclCommWindowRegister");
+    window.of.assign(static_cast<std::size_t>(size_), nullptr);
+    for (int rank = 0; rank < size_ && handle != nullptr; ++rank)
+      api_.get_peer_device_pointer(handle, 0, rank, &window.of[static_cast<std::size_t>(rank)]);
+    return window;
+  }
   void check() override { api_.check(state(), "an earlier call of NCCL", comm_); }
   void give_up(const std::string&) noexcept override { failed_ = true; }
 
@@ -221,11 +265,12 @@ std::unique_ptr<Transport> nccl_by_id(std::string_view id, int rank, int size, D
     fail(Stage::argument, Code::invalid_argument,
          cat("id has ", id.size(), " bytes; allowed: the ", sizeof(given.bytes), " of unique_id()"));
   std::memcpy(given.bytes, id.data(), sizeof(given.bytes));
-  const auto multicast = support::environment_variable("NCCL_NVLS_ENABLE");
-  if (!multicast || *multicast != "0")
+  if (!multicast_is_off()) {
+    const auto multicast = support::environment_variable("NCCL_NVLS_ENABLE");
     fail(Stage::launch, Code::unsupported,
          cat("NCCL_NVLS_ENABLE is ", multicast ? cat("'", *multicast, "'") : "not set",
              "; set it to 0 before the process's first communicator: NVLink multicast is not used here"));
+  }
   const Api& api = nccl();
   Comm comm = nullptr;
   api.check(api.comm_init_rank(&comm, size, given, rank), "ncclCommInitRank", nullptr);

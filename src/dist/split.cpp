@@ -47,6 +47,14 @@ Range needed_by(const SplitShape& shape, int rank) {
   return needed;
 }
 
+/// The rank's own rows among the first `rows` of the sequence, which is gathered from its first row on.
+std::int64_t own_before(const SplitShape& shape, int rank, std::int64_t rows) {
+  std::int64_t own = 0;
+  for (const Piece& piece : pieces_of(shape, rank))
+    own += std::clamp(rows - piece.rows.begin, std::int64_t{0}, piece.rows.rows());
+  return own;
+}
+
 }  // namespace
 
 bool merges(const SplitShape& shape) { return shape.split == Split::striped && shape.size() > 1; }
@@ -94,6 +102,28 @@ std::vector<Visit> visits(const SplitShape& shape, int rank) {
     if (!seen.empty())
       found.push_back(
           {{piece.at, piece.at + piece.rows.rows()}, {seen.begin - needed.begin, seen.end - needed.begin}, true});
+  }
+  return found;
+}
+
+std::int64_t remote_rows(const SplitShape& shape, int rank) {
+  return gathered_rows(shape, rank) - own_before(shape, rank, sum(shape.lengths));
+}
+
+std::vector<Transfer> remote_transfers(const SplitShape& shape, int from, int to) {
+  std::vector<Transfer> found = transfers(shape, from, to);
+  for (Transfer& each : found) each.to -= own_before(shape, to, each.to);
+  return found;
+}
+
+std::vector<Visit> remote_visits(const SplitShape& shape, int rank) {
+  const std::int64_t own = shape.lengths[static_cast<std::size_t>(rank)], all = remote_rows(shape, rank);
+  if (own == 0 || all == 0) return {};
+  if (!shape.causal) return {{{0, own}, {0, all}, false}};
+  std::vector<Visit> found;
+  for (const Piece& piece : pieces_of(shape, rank)) {
+    const std::int64_t seen = piece.rows.begin - own_before(shape, rank, piece.rows.begin);
+    if (seen > 0) found.push_back({{piece.at, piece.at + piece.rows.rows()}, {0, seen}, false});
   }
   return found;
 }

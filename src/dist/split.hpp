@@ -51,4 +51,12 @@ std::vector<Transfer> transfers(const SplitShape& shape, int from, int to);
 std::vector<Visit> visits(const SplitShape& shape, int rank);
 bool merges(const SplitShape& shape);
 
+/// The same without the rank's own rows, which stay where they are: causal or full calls without a window, contiguous
+/// or zigzag. Rows of other ranks follow each other in the sequence's order.
+std::int64_t remote_rows(const SplitShape& shape, int rank);
+/// Rows that `from` sends to another rank, by their places among remote rows.
+std::vector<Transfer> remote_transfers(const SplitShape& shape, int from, int to);
+/// The rank's calls over remote rows, none of them causal. Its rows' call over its own rows is beside them.
+std::vector<Visit> remote_visits(const SplitShape& shape, int rank);
+
 }  // namespace tj::dist

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,6 +28,12 @@ struct Receive {
   std::size_t bytes = 0;
 };
 
+/// Memory of this rank that all others reach, and theirs at addresses of this rank's device.
+struct Window {
+  std::shared_ptr<void> own;
+  std::vector<void*> of;  ///< each rank's; null: not reached
+};
+
 /// One rank's end. Not thread safe.
 class Transport {
  public:
@@ -35,6 +42,9 @@ class Transport {
   virtual int size() const noexcept = 0;
   /// Enqueues all of them on the stream; messages to the rank itself are among them. Throws tj::Error(launch).
   virtual void exchange(std::span<const Send> sends, std::span<const Receive> receives, Stream stream) = 0;
+  /// Opens memory on all ranks by the transport's own means; none where it has none. Collective. Throws
+  /// tj::Error(launch).
+  virtual std::optional<Window> window(std::size_t /*bytes*/) { return std::nullopt; }
   /// Throws tj::Error(launch) for an error that has come since.
   virtual void check() = 0;
   /// A call of this rank has failed between exchanges: nothing more comes from it.

@@ -20,6 +20,7 @@
 #include "model/grid.hpp"
 #include "model/model.hpp"
 #include "model/object.hpp"
+#include "model/shared_allocations.hpp"
 #include "support/elf.hpp"
 #include "support/fail.hpp"
 #include "support/fork_safe.hpp"
@@ -165,7 +166,7 @@ class Spread {
   unsigned error_index_ = 0;
 };
 
-class Model final : public ModelDriver {
+class Model final : public ModelDriver, public launch::PeerMemory {
  public:
   int device_count() override { return 1; }
   DeviceInfo device_info(int device) override {
@@ -245,6 +246,27 @@ class Model final : public ModelDriver {
     std::memset(memory, kPoison, std::min(whole, kMostPoisoned));
     return {memory, [](void* pointer) { std::free(pointer); }};
   }
+  std::shared_ptr<void> host_memory(int device, std::size_t bytes) override {
+    const std::shared_ptr<void> memory = allocate(device, bytes);
+    std::memset(memory.get(), 0, bytes);
+    return memory;
+  }
+  launch::SharedMemory share(int device, const std::shared_ptr<void>& memory) override {
+    check(device);
+    return shared_.add(memory);
+  }
+  std::shared_ptr<void> open_shared(int device, const launch::SharedMemory& shared) override {
+    check(device);
+    return shared_.find(shared);
+  }
+  void copy_rows(int device, const launch::RowsToCopy& rows, Stream) override {
+    check(device);
+    for (std::int64_t row = 0; row < rows.rows; ++row)
+      std::memcpy(static_cast<std::byte*>(rows.to) + row * rows.to_pitch,
+                  static_cast<const std::byte*>(rows.from) + row * rows.from_pitch,
+                  static_cast<std::size_t>(rows.row_bytes));
+  }
+  bool idle(int, Stream) override { return true; }
   std::shared_ptr<void> scratch(int device, std::size_t bytes, Stream) override { return allocate(device, bytes); }
   void zero(int device, void* memory, std::size_t bytes, Stream) override {
     check(device);
@@ -312,6 +334,7 @@ class Model final : public ModelDriver {
   }
 
   StackPool stacks_;
+  SharedAllocations shared_;
   support::Mutex mutex_;
   ModelOptions options_;
 };

@@ -17,11 +17,12 @@ namespace tj::support {
 namespace {
 
 constexpr std::string_view kPrefix = "TJ_", kOfTests = "TJ_TEST_";
-constexpr const char* kNames[] = {"TJ_CACHE_DIR",     "TJ_CACHE_MAX_SIZE", "TJ_CHECK",         "TJ_CODE_MAX_SIZE",
-                                  "TJ_COMPILE_LIMIT", "TJ_DUMP_DIR",       "TJ_FACTS",         "TJ_HIP_COMPILER",
-                                  "TJ_LOG_LEVEL",     "TJ_MODEL_DISABLE",  "TJ_MODEL_REPORT",  "TJ_MODEL_SEED",
-                                  "TJ_MODEL_WEAKEN",  "TJ_ON_MISS",        "TJ_PACK_COMPILER", "TJ_PACK_KEYS",
-                                  "TJ_RECORD",        "TJ_TARGET",         "TJ_TUNE",          "TJ_WAIT_LIMIT"};
+constexpr const char* kNames[] = {"TJ_CACHE_DIR",     "TJ_CACHE_MAX_SIZE", "TJ_CHECK",        "TJ_CODE_MAX_SIZE",
+                                  "TJ_COMPILE_LIMIT", "TJ_DIST_ORDER",     "TJ_DIST_PIECES",  "TJ_DIST_TRANSPORT",
+                                  "TJ_DUMP_DIR",      "TJ_FACTS",          "TJ_HIP_COMPILER", "TJ_LOG_LEVEL",
+                                  "TJ_MODEL_DISABLE", "TJ_MODEL_REPORT",   "TJ_MODEL_SEED",   "TJ_MODEL_WEAKEN",
+                                  "TJ_ON_MISS",       "TJ_PACK_COMPILER",  "TJ_PACK_KEYS",    "TJ_RECORD",
+                                  "TJ_TARGET",        "TJ_TUNE",           "TJ_WAIT_LIMIT"};
 
 std::string advice(const std::string& name) {
   const std::string near = meant(name, known_variables());

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <functional>
 #include <numeric>
 #include <thread>
@@ -160,22 +161,98 @@ const std::vector<Sizes>& cases() {
 
 }  // namespace
 
-TEST_CASE("rows that are gathered, and sums that are scattered, against f64; equal bits from call to call") {
+TEST_CASE(
+    "rows that are gathered, sums that are scattered, against f64; equal bits by messages, copies, in each call") {
   std::uint64_t seed = 1;
   for (const std::string target : {"model:sm_90a", "model:sm_80"})
     for (const Sizes& sizes : cases()) {
-      auto members = dist::Group::on_model(testing::model_runtime(target), static_cast<int>(sizes.rows.size()));
       Problem problem(sizes, seed++);
-      std::vector<Matrix> first, again;
-      CAPTURE(target);
-      CAPTURE(seed);
-      CHECK(gathered(problem, members, first) == "");
-      CHECK(gathered(problem, members, again) == "");
-      CHECK(first == again);
-      CHECK(scattered(problem, members, first) == "");
-      CHECK(scattered(problem, members, again) == "");
-      CHECK(first == again);
+      std::vector<Matrix> gather, scatter;
+      for (const char* by : {"nccl", "ipc"}) {
+        ::setenv("TJ_DIST_TRANSPORT", by, 1);
+        auto members = dist::Group::on_model(testing::model_runtime(target), static_cast<int>(sizes.rows.size()));
+        ::unsetenv("TJ_DIST_TRANSPORT");
+        CAPTURE(target);
+        CAPTURE(seed);
+        CAPTURE(by);
+        for (int call = 0; call < 2; ++call) {
+          std::vector<Matrix> found;
+          CHECK(gathered(problem, members, found) == "");
+          CHECK((gather.empty() || gather == found));
+          gather = found;
+          CHECK(scattered(problem, members, found) == "");
+          CHECK((scatter.empty() || scatter == found));
+          scatter = found;
+        }
+      }
     }
+}
+
+TEST_CASE("shards in pieces: rows and sums against f64, by messages and by copies, of ranks of unequal rows") {
+  std::uint64_t seed = 100;
+  for (const char* pieces : {"2", "4"})
+    for (const Sizes& sizes : {Sizes{{300, 140}, {24, 40}, 40, true},
+                               {{0, 400}, {16, 16}, 24, false},
+                               {{260, 20, 130}, {16, 8, 24}, 40, true}}) {
+      Problem problem(sizes, seed++);
+      std::vector<Matrix> gather, scatter;
+      for (const char* by : {"nccl", "ipc"}) {
+        ::setenv("TJ_DIST_TRANSPORT", by, 1);
+        ::setenv("TJ_DIST_PIECES", pieces, 1);
+        auto members = dist::Group::on_model(testing::model_runtime(), static_cast<int>(sizes.rows.size()));
+        ::unsetenv("TJ_DIST_TRANSPORT");
+        ::unsetenv("TJ_DIST_PIECES");
+        CAPTURE(pieces);
+        CAPTURE(seed);
+        CAPTURE(by);
+        for (int call = 0; call < 3; ++call) {
+          std::vector<Matrix> found;
+          CHECK(gathered(problem, members, found) == "");
+          CHECK((gather.empty() || gather == found));
+          gather = found;
+          CHECK(scattered(problem, members, found) == "");
+          CHECK((scatter.empty() || scatter == found));
+          scatter = found;
+        }
+      }
+    }
+}
+
+TEST_CASE("sums of two ranks in f32 have the bits of both ranks' products, added") {
+  constexpr std::int64_t kM = 400, kN = 40, kK = 16, kOwn = kM / 2;
+  std::vector<Matrix> a, b;
+  std::vector<std::vector<float>> parts;
+  for (std::uint64_t rank = 0; rank < 2; ++rank) {
+    a.push_back(normal(kM, kK, 200 + rank));
+    b.push_back(normal(kN, kK, 300 + rank));
+    parts.emplace_back(static_cast<std::size_t>(kM * kN));
+    GemmArgs part;
+    part.a = tensor(a.back(), kM, kK);
+    part.b = tensor(b.back(), kN, kK);
+    part.d = Tensor::contiguous(parts.back().data(), kCpu, DType::f32, {kM, kN});
+    testing::model_runtime().run(part);
+  }
+  for (const char* by : {"nccl", "ipc"}) {
+    ::setenv("TJ_DIST_TRANSPORT", by, 1);
+    ::setenv("TJ_DIST_PIECES", "2", 1);
+    auto members = dist::Group::on_model(testing::model_runtime(), 2);
+    ::unsetenv("TJ_DIST_TRANSPORT");
+    ::unsetenv("TJ_DIST_PIECES");
+    std::vector<std::vector<float>> d(2, std::vector<float>(static_cast<std::size_t>(kOwn * kN)));
+    CHECK(together(members, [&](dist::Group& member, std::size_t rank) {
+            dist::GemmReduceScatterArgs args;
+            args.product.a = tensor(a[rank], kM, kK);
+            args.product.b = tensor(b[rank], kN, kK);
+            args.product.d = Tensor::contiguous(d[rank].data(), kCpu, DType::f32, {kOwn, kN});
+            member.gemm_reduce_scatter(args);
+          }) == "");
+    std::size_t wrong = 0;
+    for (std::size_t rank = 0; rank < 2; ++rank)
+      for (std::size_t i = 0; i < d[rank].size(); ++i)
+        wrong += d[rank][i] != parts[0][rank * d[rank].size() + i] + parts[1][rank * d[rank].size() + i];
+    CAPTURE(by);
+    CHECK(wrong == 0);
+  }
 }
 
 TEST_CASE("what is not served is refused by name") {

@@ -16,12 +16,16 @@ using dist::SplitShape;
 
 namespace {
 
-/// The row of the whole sequence that each gathered row of a rank is; -1: nothing came there.
-std::vector<std::int64_t> gathered_by(const SplitShape& shape, int rank) {
-  std::vector<std::int64_t> rows(static_cast<std::size_t>(dist::gathered_rows(shape, rank)), -1);
+/// The row of the whole sequence that each gathered row of a rank is; -1: nothing came there. remote: without those of
+/// its own.
+std::vector<std::int64_t> gathered_by(const SplitShape& shape, int rank, bool remote = false) {
+  std::vector<std::int64_t> rows(
+      static_cast<std::size_t>(remote ? dist::remote_rows(shape, rank) : dist::gathered_rows(shape, rank)), -1);
   for (int from = 0; from < shape.size(); ++from) {
+    if (remote && from == rank) continue;
     const auto own = test::rows_of_rank(shape.split, shape.lengths, from);
-    for (const dist::Transfer& transfer : dist::transfers(shape, from, rank))
+    for (const dist::Transfer& transfer :
+         remote ? dist::remote_transfers(shape, from, rank) : dist::transfers(shape, from, rank))
       for (std::int64_t i = 0; i < transfer.rows; ++i) {
         std::int64_t& to = rows.at(static_cast<std::size_t>(transfer.to + i));
         CHECK(to == -1);  // nothing comes twice
@@ -46,11 +50,25 @@ std::map<std::pair<std::int64_t, std::int64_t>, int> seen_by(const SplitShape& s
   return seen;
 }
 
+/// The same of a rank that begins with its own rows.
+std::map<std::pair<std::int64_t, std::int64_t>, int> seen_apart(const SplitShape& shape, int rank) {
+  const auto own = test::rows_of_rank(shape.split, shape.lengths, rank), all = gathered_by(shape, rank, true);
+  std::map<std::pair<std::int64_t, std::int64_t>, int> seen;
+  for (std::size_t i = 0; i < own.size(); ++i)
+    for (std::size_t j = 0; j < (shape.causal ? i + 1 : own.size()); ++j) ++seen[{own[i], own[j]}];
+  for (const dist::Visit& visit : dist::remote_visits(shape, rank))
+    for (std::int64_t i = visit.queries.begin; i < visit.queries.end; ++i)
+      for (std::int64_t j = visit.keys.begin; j < visit.keys.end; ++j)
+        ++seen[{own.at(static_cast<std::size_t>(i)), all.at(static_cast<std::size_t>(j))}];
+  return seen;
+}
+
 void check(const SplitShape& shape) {
   const std::int64_t rows = std::accumulate(shape.lengths.begin(), shape.lengths.end(), std::int64_t{0});
   std::int64_t queries = 0;
   for (int rank = 0; rank < shape.size(); ++rank) {
     const auto seen = seen_by(shape, rank);
+    if (shape.split != Split::striped && shape.left < 0) CHECK(seen_apart(shape, rank) == seen);
     std::size_t wanted = 0;
     for (const std::int64_t query : test::rows_of_rank(shape.split, shape.lengths, rank)) {
       ++queries;

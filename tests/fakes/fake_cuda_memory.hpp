@@ -90,3 +90,47 @@ CUresult cuMemcpyDtoD(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
   std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
   return CUDA_SUCCESS;
 }
+CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  TJ_ENTER(std::to_string(bytes) + " in " + name_of(stream));
+  TJ_NEED_CONTEXT();
+  std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+  return CUDA_SUCCESS;
+}
+CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D* copy, CUstream stream) {
+  TJ_ENTER(std::to_string(copy->WidthInBytes) + " x " + std::to_string(copy->Height) + " in " + name_of(stream));
+  TJ_NEED_CONTEXT();
+  if (copy->srcMemoryType != CU_MEMORYTYPE_UNIFIED || copy->dstMemoryType != CU_MEMORYTYPE_UNIFIED ||
+      copy->srcPitch < copy->WidthInBytes || copy->dstPitch < copy->WidthInBytes)
+    return CUDA_ERROR_INVALID_VALUE;
+  for (size_t row = 0; row < copy->Height; ++row)
+    std::memcpy(reinterpret_cast<char*>(copy->dstDevice) + row * copy->dstPitch,
+                reinterpret_cast<const char*>(copy->srcDevice) + row * copy->srcPitch, copy->WidthInBytes);
+  return CUDA_SUCCESS;
+}
+CUresult cuMemAllocHost(void** memory, size_t bytes) {
+  CUdeviceptr block = 0;
+  const CUresult result = cuMemAlloc(&block, bytes);
+  *memory = reinterpret_cast<void*>(block);
+  return result;
+}
+CUresult cuMemFreeHost(void* memory) { return cuMemFree(reinterpret_cast<CUdeviceptr>(memory)); }
+
+/// A handle is an address: ranks of a test are threads of one process, which the real driver would refuse.
+CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr memory) {
+  TJ_ENTER(name_of(reinterpret_cast<void*>(memory)));
+  TJ_NEED_CONTEXT();
+  if (!is_live(state().memory, reinterpret_cast<void*>(memory))) return CUDA_ERROR_INVALID_VALUE;
+  *handle = {};
+  std::memcpy(handle->reserved, &memory, sizeof(memory));
+  return CUDA_SUCCESS;
+}
+CUresult cuIpcOpenMemHandle(CUdeviceptr* memory, CUipcMemHandle handle, unsigned flags) {
+  std::memcpy(memory, handle.reserved, sizeof(*memory));
+  TJ_ENTER(name_of(reinterpret_cast<void*>(*memory)) + " flags " + std::to_string(flags));
+  TJ_NEED_CONTEXT();
+  return is_live(state().memory, reinterpret_cast<void*>(*memory)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+CUresult cuIpcCloseMemHandle(CUdeviceptr) {
+  TJ_RELEASE({});
+  return result;
+}

@@ -19,6 +19,7 @@ class FakeNccl : FakeLibrary {
     find(aborts, "fake_nccl_aborts");
     find(comms, "fake_nccl_comms");
     find(open_groups, "fake_nccl_open_groups");
+    find(windows, "fake_nccl_windows");
     find(comm_init, "ncclCommInitRank");
     find(comm_destroy, "ncclCommDestroy");
     reset();
@@ -38,6 +39,7 @@ class FakeNccl : FakeLibrary {
   decltype(&fake_nccl_aborts) aborts;
   decltype(&fake_nccl_comms) comms;
   decltype(&fake_nccl_open_groups) open_groups;
+  decltype(&fake_nccl_windows) windows;
   int (*comm_init)(void**, int, Id, int);
   int (*comm_destroy)(void*);
 };

@@ -17,6 +17,8 @@ int fake_nccl_aborts(void);
 /* Communicators that are not destroyed, and groups of calls that are not closed. */
 int fake_nccl_comms(void);
 int fake_nccl_open_groups(void);
+/* Windows that are not given back. Versions before 22902 have none. */
+int fake_nccl_windows(void);
 #ifdef __cplusplus
 }
 #endif

@@ -281,6 +281,11 @@ CUresult cuStreamSynchronize(CUstream stream) {
   TJ_NEED_CONTEXT();
   return CUDA_SUCCESS;
 }
+CUresult cuStreamQuery(CUstream stream) {
+  TJ_ENTER(name_of(stream));
+  TJ_NEED_CONTEXT();
+  return CUDA_SUCCESS;
+}
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   TJ_ENTER(std::to_string(*mode));
   std::swap(*mode, t_capture_mode);

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -34,6 +35,8 @@ struct World {
   int joined = 0;
   std::vector<std::vector<Message>> sends;
   std::vector<int> come, copied;
+  std::vector<void*> windows;  ///< registered last, of each rank
+  int registered = 0;
 };
 struct Comm {
   std::shared_ptr<World> world;
@@ -44,7 +47,7 @@ struct State {
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<World>> worlds;
   std::string fails;
-  std::atomic<int> async{0}, version{22809}, comms{0}, groups{0}, ids{0}, aborts{0}, busy{0};
+  std::atomic<int> async{0}, version{22809}, comms{0}, windows{0}, groups{0}, ids{0}, aborts{0}, busy{0};
 };
 State& state() {
   static auto* const instance = new State;  // outlives every static destructor of the tests
@@ -112,6 +115,7 @@ void fake_nccl_set_version(int version) { state().version = version; }
 void fake_nccl_set_busy(int times) { state().busy = times; }
 int fake_nccl_aborts(void) { return state().aborts; }
 int fake_nccl_comms(void) { return state().comms; }
+int fake_nccl_windows(void) { return state().windows; }
 int fake_nccl_open_groups(void) { return state().groups; }
 
 int ncclGetVersion(int* version) {
@@ -136,6 +140,7 @@ int ncclCommInitRank(void** comm, int size, UniqueId id, int rank) {
       found->sends.resize(static_cast<std::size_t>(size));
       found->come.resize(static_cast<std::size_t>(size));
       found->copied.resize(static_cast<std::size_t>(size));
+      found->windows.resize(static_cast<std::size_t>(size));
     }
     world = found;
   }
@@ -202,6 +207,41 @@ int ncclSend(const void* from, std::size_t count, int, int peer, void* comm, voi
 }
 int ncclRecv(void* to, std::size_t count, int, int peer, void* comm, void*) {
   return fails("ncclRecv") ? kSystemError : add(comm, {peer, nullptr, to, count}, false);
+}
+
+int ncclMemAlloc(void** memory, std::size_t bytes) {
+  *memory = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  return 0;
+}
+int ncclMemFree(void* memory) {
+  std::free(memory);
+  return 0;
+}
+/// A window is what its ranks have registered together.
+int ncclCommWindowRegister(void* comm, void* memory, std::size_t, void** window, int flags) {
+  if (fails("ncclCommWindowRegister")) return kSystemError;
+  if (flags != 1) return kInvalidUsage;
+  auto* const of = static_cast<Comm*>(comm);
+  std::unique_lock lock(of->world->mutex);
+  of->world->windows[static_cast<std::size_t>(of->rank)] = memory;
+  const int number = ++of->world->registered;
+  const int all = (number + of->size - 1) / of->size * of->size;
+  of->world->changed.notify_all();
+  of->world->changed.wait(lock, [&] { return of->world->registered >= all; });
+  ++state().windows;
+  *window = new std::vector<void*>(of->world->windows);
+  return 0;
+}
+int ncclCommWindowDeregister(void*, void* window) {
+  --state().windows;
+  delete static_cast<std::vector<void*>*>(window);
+  return 0;
+}
+int ncclGetPeerDevicePointer(void* window, std::size_t offset, int peer, void** out) {
+  *out = fails("ncclGetPeerDevicePointer")
+             ? nullptr
+             : static_cast<char*>((*static_cast<std::vector<void*>*>(window))[static_cast<std::size_t>(peer)]) + offset;
+  return 0;
 }
 
 }  // extern "C"

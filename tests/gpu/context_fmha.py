@@ -13,15 +13,14 @@ scattered sums. Fewer GPUs than ranks, or no PyTorch: exit status 77; a wrong re
 """
 import argparse
 import copy
-import datetime
 import os
 import random
 import sys
 
+from context_ranks import Ranks, check_never, check_sleepy
 from python_calls import open_package, skip
 
 LIMITS = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 1e-4}  # relative, of two results that are both rounded
-MOST_WAIT = datetime.timedelta(minutes=3)  # for a rank that makes kernels while the others have none to make
 
 
 def options_of():
@@ -35,6 +34,10 @@ def options_of():
     parser.add_argument("--max-sms", type=int, default=0, help="of timed products; 0: all")
     parser.add_argument("--full", action="store_true", help="timed calls are not causal")
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--replays", action="store_true", help="times of replayed CUDA graphs, too: without the host's time before the first launch")
+    parser.add_argument("--transport", choices=("auto", "ipc", "nccl"), default="auto", help="how keys and values travel; ipc: anything else is an error")
+    parser.add_argument("--ways", default="", help="transports and orders that are timed: ipc:whole,ipc:own_first,nccl:auto; --transport's without")
+    parser.add_argument("--sleepy", type=int, default=0, help="calls of which a rank comes late to some, and one that a rank does not come to at all")
     return parser.parse_args()
 
 
@@ -46,66 +49,6 @@ def rows_of(split, lengths, rank):
         return list(range(rank, rows, ranks))
     piece = rows // (2 * ranks)
     return [row for n in (rank, 2 * ranks - 1 - rank) for row in range(n * piece, (n + 1) * piece)]
-
-
-class Ranks:
-    """The modules, the group and the place that a rank of the run has."""
-
-    def __init__(self, torch, tilejit, dist):
-        self.torch, self.tilejit, self.dist, self.device = torch, tilejit, dist, "cuda"
-        self.rank, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", self.rank)))
-        torch.distributed.init_process_group("nccl")
-        self.host = torch.distributed.new_group(backend="gloo", timeout=MOST_WAIT)  # which needs no GPU: that may wait for a rank for ever
-        self.group = dist.Group.of_torch()
-
-    def agree(self, text, work):
-        """What work() gives; where it fails on a rank, the run ends on all, with status 1."""
-        made = error = None
-        try:
-            made = work()
-        except Exception as found:
-            error = found
-            print(f"rank {self.rank}: {text}: {type(error).__name__}: {error}", flush=True)
-        if self.any(error is not None):
-            sys.stdout.flush()
-            os._exit(1)  # the end of the interpreter would wait for the GPU
-        return made
-
-    def any(self, failed):
-        """Has a rank failed? One that does not say in time has."""
-        number = self.torch.tensor([int(failed)])
-        try:
-            self.torch.distributed.all_reduce(number, self.torch.distributed.ReduceOp.MAX, group=self.host)
-        except RuntimeError as error:
-            print(f"rank {self.rank}: other ranks are gone or wait: {error}", flush=True)
-            return True
-        return bool(number.item())
-
-    def call(self, text, name, tensors, **options):
-        """A call of the group. Kernels are made first, which tells what is refused before anything is sent."""
-        self.agree(text, lambda: self.group.prepare(name, *tensors, **options))
-        return self.agree(text, lambda: getattr(self.group, name)(*tensors, **options))
-
-    def most(self, value):
-        number = self.torch.tensor(float(value), dtype=self.torch.float64, device=self.device)
-        self.torch.distributed.all_reduce(number, self.torch.distributed.ReduceOp.MAX)
-        return number.item()
-
-    def say(self, text):
-        if self.rank == 0:
-            print(text, flush=True)
-
-    def normal(self, seed, *shape, dtype):
-        generator = self.torch.Generator(device=self.device).manual_seed(seed)
-        return self.torch.randn(shape, generator=generator, device=self.device, dtype=self.torch.float32).to(dtype)
-
-    def nan(self, shape, dtype):
-        return self.torch.full(shape, float("nan"), device=self.device, dtype=dtype)
-
-    def part(self, whole, rows, by_head):
-        own = whole[:, rows]
-        return own.transpose(1, 2).contiguous() if by_head else own.contiguous()
 
 
 def distance(found, wanted):
@@ -233,7 +176,7 @@ def check_graph(ranks, name, shapes, options):
 def check_graphs(ranks, _):
     """(what was wrong, or all, infinity or 0); by a group of a runtime that has loaded no kernel yet"""
     ranks = copy.copy(ranks)
-    ranks.group = ranks.agree("a second group", lambda: ranks.dist.Group.of_torch(runtime=ranks.tilejit.Runtime()))
+    ranks.group = ranks.agree("a second group", lambda: ranks.made("auto", runtime=ranks.tilejit.Runtime()))
     attention = [(1, 512, heads, 128) for heads in (8, 2, 2)]
     cases = [("fmha", attention, {"causal": True, "split": split, "layout": "bshd"}) for split in ("zigzag", "contiguous", "striped")]
     cases += [("all_gather_gemm", [(256, 512), (384, 512)], {}), ("gemm_reduce_scatter", [(256 * ranks.size, 512), (384, 512)], {})]
@@ -266,6 +209,23 @@ def time_alone(ranks, text, options, work):
     return ranks.most(ranks.agree(text, lambda: time_ms(ranks.torch, work, options.rounds)))
 
 
+def say_replays(ranks, text, options, work, part):
+    """A line with the time of a replayed graph of `work`, whose part of one GPU's time is `part` ms. It has been called before."""
+    if not options.replays:
+        return
+    torch, graph = ranks.torch, ranks.torch.cuda.CUDAGraph()
+
+    def capture():
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            work()
+
+    ranks.agree(text, capture)
+    together = ranks.most(ranks.agree(text, lambda: time_ms(torch, graph.replay, options.rounds)))
+    torch.cuda.synchronize()
+    graph.reset()
+    ranks.say(f"{text}, replayed: together {together:.3f} ms, share {part / together:.3f}, exposed {together - part:.3f} ms")
+
+
 def time_products(ranks, options):
     m, n, k = map(int, options.product.split("x"))
     text, torch = f"M {m} N {n} K {k}", ranks.torch
@@ -279,19 +239,25 @@ def time_products(ranks, options):
         part = alone / ranks.size
         ranks.say(f"{name} {text} f16 on {ranks.size}, max_sms {options.max_sms}: one {alone:.3f} ms, together {together:.3f} ms, "
                   f"share {part / together:.3f}, exposed {together - part:.3f} ms, loss {100 * (together / part - 1):.1f}%")
+        call = getattr(ranks.group, name)
+        say_replays(ranks, f"{name} {text}", options, lambda: call(*tensors, max_sms=options.max_sms), part)
 
 
 def time_rows(ranks, rows, options):
+    """A line for each split and way; a call of one GPU is timed once."""
     torch, (heads, kv_heads) = ranks.torch, map(int, options.heads.split("/"))
     q, k, v = (ranks.normal(n, 1, rows, h, 128, dtype=torch.float16) for n, h in enumerate((heads, kv_heads, kv_heads)))
     causal = not options.full
     alone = time_alone(ranks, f"S {rows}", options, lambda: ranks.tilejit.fmha(q, k, v, causal=causal, layout="bshd"))
-    for split in ("zigzag", "contiguous", "striped"):
+    for split, (way, group) in ((split, each) for split in ("zigzag", "contiguous", "striped") for each in options.groups.items()):
+        ranks = copy.copy(ranks)
+        ranks.group = group
         own = torch.tensor(rows_of(split, [rows // ranks.size] * ranks.size, ranks.rank), device=ranks.device)
         parts = [ranks.part(each, own, False) for each in (q, k, v)]
         together = time_call(ranks, f"S {rows} {split}", options, "fmha", parts, causal=causal, split=split, layout="bshd")
-        ranks.say(f"S {rows} {heads}/{kv_heads} {'causal' if causal else 'full'} {split} on {ranks.size}: one {alone:.3f} ms, "
+        ranks.say(f"S {rows} {heads}/{kv_heads} {'causal' if causal else 'full'} {split} {way} on {ranks.size}: one {alone:.3f} ms, "
                   f"together {together:.3f} ms, share {alone / ranks.size / together:.3f}, exposed {together - alone / ranks.size:.3f} ms")
+        say_replays(ranks, f"S {rows} {split} {way}", options, lambda: group.fmha(*parts, causal=causal, split=split, layout="bshd"), alone / ranks.size)
 
 
 def check_all(ranks, kind, check, count, seed):
@@ -304,7 +270,7 @@ def check_all(ranks, kind, check, count, seed):
         if part > 1:
             wrong += 1
             ranks.say(f"WRONG ({part:.2f} of the limit): {text}")
-    ranks.say(f"{kind}: {count} cases, {wrong} wrong, worst {worst:.2f} of the limit")
+    ranks.say(f"{kind}: {count} cases, {wrong} wrong, worst {worst:.2f} of the limit{f'; {text}' if count == 1 else ''}")
     return wrong
 
 
@@ -319,7 +285,7 @@ def main():
     tilejit = open_package(options.library)
     from tilejit import dist
     try:
-        ranks = Ranks(torch, tilejit, dist)
+        ranks = Ranks(torch, tilejit, dist, options.transport)
     except tilejit.Error as error:  # which all ranks have
         sys.exit(f"context_fmha: {error}")
     seed = [options.seed or random.SystemRandom().randrange(1, 2**31)]
@@ -329,6 +295,15 @@ def main():
     for kind, check, count in (("attention", check_attention, options.check), ("products", check_product, (options.check + 1) // 2),
                                ("CUDA graphs", check_graphs, min(options.check, 1))):
         wrong += check_all(ranks, kind, check, count, seed[0])
+    if options.sleepy:
+        wrong += check_all(ranks, "sleepy ranks", check_sleepy, 1, options.sleepy)
+        wrong += check_all(ranks, "lost ranks", check_never, 1, 0)
+    ranks.say(f"keys and values travel by {ranks.group.description()}")
+    if options.transport == "ipc" and ranks.group.description().startswith("messages"):
+        wrong += 1
+    options.groups = {f"by {options.transport}": ranks.group}
+    if options.ways:
+        options.groups = {way: ranks.made(*reversed(way.split(":"))) for way in options.ways.split(",")}
     if options.times:
         for rows in options.times.split(","):
             time_rows(ranks, int(rows), options)

@@ -46,6 +46,7 @@ namespace tj::launch {
   X(max_active_clusters, cuOccupancyMaxActiveClusters)        \
   X(stream_is_capturing, cuStreamIsCapturing)                 \
   X(stream_synchronize, cuStreamSynchronize)                  \
+  X(stream_query, cuStreamQuery)                              \
   X(stream_wait_event, cuStreamWaitEvent)                     \
   X(exchange_capture_mode, cuThreadExchangeStreamCaptureMode) \
   X(mem_alloc, cuMemAlloc_v2)                                 \
@@ -60,6 +61,13 @@ namespace tj::launch {
   X(memcpy_h_to_d, cuMemcpyHtoD_v2)                           \
   X(memcpy_d_to_h, cuMemcpyDtoH_v2)                           \
   X(memcpy_d_to_d, cuMemcpyDtoD_v2)                           \
+  X(memcpy_d_to_d_async, cuMemcpyDtoDAsync_v2)                \
+  X(memcpy_2d_async, cuMemcpy2DAsync_v2)                      \
+  X(mem_alloc_host, cuMemAllocHost_v2)                        \
+  X(mem_free_host, cuMemFreeHost)                             \
+  X(ipc_get_mem_handle, cuIpcGetMemHandle)                    \
+  X(ipc_open_mem_handle, cuIpcOpenMemHandle_v2)               \
+  X(ipc_close_mem_handle, cuIpcCloseMemHandle)                \
   X(event_create, cuEventCreate)                              \
   X(event_record, cuEventRecord)                              \
   X(event_synchronize, cuEventSynchronize)                    \

@@ -15,6 +15,7 @@
 #include "launch/cuda/context.hpp"
 #include "launch/cuda/graph.hpp"
 #include "launch/cuda/kernel.hpp"
+#include "launch/cuda/peer_memory.hpp"
 #include "launch/cuda/side_stream.hpp"
 #include "launch/cuda/tensor_map.hpp"
 #include "launch/driver.hpp"
@@ -80,7 +81,7 @@ class LaunchDescription {
   CUlaunchConfig how_{};
 };
 
-class CudaDriver final : public Driver {
+class CudaDriver final : public Driver, public PeerMemory {
  public:
   explicit CudaDriver(std::shared_ptr<CudaContexts> contexts)
       : contexts_(std::move(contexts)), api_(contexts_->api()) {}
@@ -204,6 +205,27 @@ class CudaDriver final : public Driver {
               const QuietContextScope scope(contexts->api(), context.handle);
               if (scope.entered()) contexts->api().mem_free(device_pointer(pointer));
             }};
+  }
+
+  std::shared_ptr<void> host_memory(int device, std::size_t bytes) override {
+    return allocate_host(contexts_, contexts_->context(device), bytes);
+  }
+  SharedMemory share(int device, const std::shared_ptr<void>& memory) override {
+    const ContextScope scope(api_, contexts_->context(device).handle, Stage::launch);
+    return share_memory(api_, device_pointer(memory.get()));
+  }
+  std::shared_ptr<void> open_shared(int device, const SharedMemory& shared) override {
+    return open_memory(contexts_, contexts_->context(device), shared);
+  }
+  void copy_rows(int device, const RowsToCopy& rows, Stream stream) override {
+    const ContextScope scope(api_, contexts_->context(device).handle, Stage::launch);
+    launch::copy_rows(api_, rows, static_cast<CUstream>(stream.handle));
+  }
+  bool idle(int device, Stream stream) override {
+    const ContextScope scope(api_, contexts_->context(device).handle, Stage::launch);
+    const CUresult result = api_.stream_query(static_cast<CUstream>(stream.handle));
+    if (result != CUDA_ERROR_NOT_READY) api_.check(result, "cuStreamQuery", Stage::launch);
+    return result == CUDA_SUCCESS;
   }
 
   std::shared_ptr<void> scratch(int device, std::size_t bytes, Stream stream) override {

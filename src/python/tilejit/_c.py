@@ -174,6 +174,7 @@ CALLS = {
     **{f"tj_group_{kind}": (_STATUS, [_HANDLE, POINTER(SplitGemmArgs), c_void_p]) for kind in ("all_gather_gemm", "gemm_reduce_scatter")},
     **{f"tj_group_prepare_{kind}": (_STATUS, [_HANDLE, POINTER(SplitGemmArgs)]) for kind in ("all_gather_gemm", "gemm_reduce_scatter")},
     "tj_group_check": (_STATUS, [_HANDLE]),
+    "tj_group_description": (_STATUS, [_HANDLE, POINTER(_TEXT)]),
     "tj_schedule": (_STATUS, [_TEXT, _TEXT, _TEXT, POINTER(_TEXT)]),
     "tj_graph": (_STATUS, [_TEXT, _TEXT, POINTER(_TEXT)]),
     "tj_graph_resolved": (_STATUS, [_TEXT, _TEXT, _TEXT, POINTER(_TEXT)]),

@@ -228,5 +228,17 @@ class Group:
         check(prepare(self._handle.value, ctypes.byref(args)))
 
     def check(self) -> None:
-        """Raises tilejit.Error when NCCL has met an error since, such as a rank that is gone. Never waits."""
+        """Raises tilejit.Error when NCCL has met an error since, such as a rank that is gone, or when bytes of a rank have not come in time. Never
+        waits."""
         check(library().tj_group_check(self._handle.value))
+
+    def description(self) -> str:
+        """How keys and values travel, or why not by copies.
+
+        >>> import tilejit.dist
+        >>> tilejit.dist.Group.on_model(2)[0].description()
+        'messages'
+        """
+        text = ctypes.c_char_p()
+        check(library().tj_group_description(self._handle.value, ctypes.byref(text)))
+        return text.value.decode()

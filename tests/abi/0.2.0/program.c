@@ -320,6 +320,9 @@ static void check_groups(attention* a) {
   EXPECT(tj_group_prepare_all_gather_gemm(member, NULL) == TJ_INVALID_ARGUMENT);
   EXPECT(tj_group_prepare_gemm_reduce_scatter(member, NULL) == TJ_INVALID_ARGUMENT);
   EXPECT(tj_group_check(member) == TJ_OK);
+  const char* text = NULL;
+  EXPECT(tj_group_description(member, &text) == TJ_OK && text != NULL && strcmp(text, "messages") == 0);
+  EXPECT(tj_group_description(member, NULL) == TJ_INVALID_ARGUMENT);
   tj_group_destroy(member);
   tj_group_destroy(NULL);
   EXPECT(tj_group_create(a->runtime, id, 2, 1, cpu, &member) == TJ_INVALID_ARGUMENT && member == NULL);

@@ -1,0 +1,333 @@
+// See peers.hpp.
+#include "dist/peers.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <thread>
+#include <utility>
+
+#include "ops/peer_wait/peer_wait.hpp"
+#include "support/fail.hpp"
+#include "support/patience.hpp"
+
+namespace tj::dist {
+namespace {
+
+using ops::peer_wait::kMostRanks;
+using ops::peer_wait::kOtherCall;
+using ops::peer_wait::Missed;
+using support::cat;
+using support::fail;
+
+constexpr int kSlots = 2;
+/// Lists of words, kMostRanks each, one of a kind for each slot: turns so far, what ranks have let go of, what they
+/// have brought, one of these for each piece, and their calls. A word behind them says that a wait has failed.
+constexpr int kEpochs = 0, kFreed = kSlots, kArrived = 2 * kSlots, kCalls = kArrived + kMostPieces * kSlots,
+              kBroken = kCalls + kSlots;
+constexpr std::size_t kWords = std::size_t{kBroken} * kMostRanks + 1;
+/// Epochs begin shortly before they wrap, so that each long run has it behind itself.
+constexpr std::uint32_t kFirstEpoch = 0xfffffff0u;
+/// Allocations of whole pages of a GPU: a handle is of the whole page that memory lies in.
+constexpr std::size_t kPage = std::size_t{2} << 20;
+constexpr unsigned kFreeing = 0xffffffffu;  // the segment of a wait for a slot
+
+std::size_t whole_pages(std::size_t bytes) { return (std::max<std::size_t>(bytes, 1) + kPage - 1) / kPage * kPage; }
+
+std::string host_id() {
+  std::string id;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
+  return id;
+}
+
+template <std::size_t N>
+void put(std::array<char, N>& to, const std::string& text) {
+  std::memcpy(to.data(), text.data(), std::min(text.size(), N - 1));
+}
+
+}  // namespace
+
+/// A rank's word to all others.
+struct Peers::Offer {
+  std::uint64_t bytes = 0;  ///< of the memory that is opened
+  launch::SharedMemory memory;
+  std::array<char, 64> host{};
+  std::array<char, 116> why{};
+  std::uint32_t good = 1;
+  void refuse(const std::string& reason) {
+    good = 0;
+    put(why, reason);
+  }
+};
+
+struct Meeting : ops::PeerWaitArgs {};
+
+Peers::Peers(Transport& transport, launch::Driver& driver, launch::SideStream& side, Device device, double limit_s,
+             Kernels kernels)
+    : transport_(transport),
+      driver_(driver),
+      memory_(launch::peer_memory_of(driver)),
+      side_(side),
+      device_(device),
+      limit_s_(limit_s),
+      kernels_(std::move(kernels)) {
+  if (memory_ == nullptr)
+    why_not_ = cat("the driver of ", to_string(device), " shares no memory");
+  else if (transport.size() > kMostRanks)
+    why_not_ = cat("the group has ", transport.size(), " ranks; allowed: up to ", kMostRanks);
+}
+Peers::~Peers() = default;
+
+std::string Peers::description() const {
+  if (!why_not_.empty()) return cat("messages, as buffers cannot be opened: ", why_not_);
+  if (data_.bytes == 0) return too_small_.empty() ? "buffers that are not open yet" : too_small_;
+  return cat(by_windows_                        ? "NCCL's windows, "
+             : device_.kind == DeviceKind::cuda ? "CUDA IPC, "
+                                                : "shared memory, ",
+             kSlots, " slots of ", data_.bytes, " bytes", too_small_.empty() ? "" : "; ", too_small_);
+}
+
+std::vector<Peers::Offer> Peers::exchange(const Offer& own) {
+  const auto size = static_cast<std::size_t>(transport_.size());
+  const std::shared_ptr<void> memory = driver_.allocate(device_.index, (size + 1) * sizeof(Offer));
+  auto* const offers = static_cast<std::byte*>(memory.get());
+  driver_.copy(device_.index, offers, true, &own, false, sizeof(Offer));
+  std::vector<Send> sends;
+  std::vector<Receive> receives;
+  for (int rank = 0; rank < transport_.size(); ++rank) {
+    sends.push_back({rank, offers, sizeof(Offer)});
+    receives.push_back({rank, offers + (static_cast<std::size_t>(rank) + 1) * sizeof(Offer), sizeof(Offer)});
+  }
+  transport_.exchange(sends, receives, side_.get());
+  support::Patience patience(limit_s_);
+  while (!memory_->idle(device_.index, side_.get())) {
+    transport_.check();
+    if (patience.over())
+      fail(Stage::launch, Code::driver_error,
+           cat("a rank did not come to the exchange of buffers within ", limit_s_,
+               " s (TJ_WAIT_LIMIT); make a new group"));
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  std::vector<Offer> all(size);
+  driver_.copy(device_.index, all.data(), false, offers + sizeof(Offer), true, size * sizeof(Offer));
+  for (std::size_t rank = 0; rank < size; ++rank)
+    if (all[rank].bytes != own.bytes)
+      fail(Stage::launch, Code::driver_error,
+           cat("the ranks' arguments differ: rank ", rank, " opens ", all[rank].bytes, " bytes and rank ",
+               transport_.rank(), " ", own.bytes, "; make a new group"));
+  return all;
+}
+
+/// By NCCL's windows, whose addresses a rank may lack.
+bool Peers::open_window(Opened& opened, std::size_t bytes, const std::function<void(void*)>& fill) {
+  Offer own;
+  own.bytes = bytes;
+  try {
+    std::optional<Window> window = transport_.window(bytes);
+    if (!window) return false;  // of all ranks, which have one NCCL
+    opened.own = window->own;
+    for (void* const memory : window->of) {
+      if (memory == nullptr) own.refuse("a window is out of reach");
+      opened.of.emplace_back(opened.own, memory);
+    }
+    if (own.good != 0) fill(opened.own.get());
+  } catch (const Error& error) {
+    own.refuse(error.message);
+  }
+  const std::vector<Offer> offers = exchange(own);
+  const bool good = std::all_of(offers.begin(), offers.end(), [](const Offer& offer) { return offer.good != 0; });
+  if (!good) opened.own = nullptr, opened.of.clear();
+  by_windows_ = good;
+  return good;
+}
+
+/// All ranks come to the same end: each tells the others what it has, then whether it could open theirs.
+bool Peers::open(Opened& opened, std::size_t bytes, const std::function<void(void*)>& fill) {
+  if (open_window(opened, bytes, fill)) return true;
+  Offer own;
+  own.bytes = bytes;
+  put(own.host, host_id());
+  try {
+    opened.own = driver_.allocate(device_.index, bytes);
+    fill(opened.own.get());
+    own.memory = memory_->share(device_.index, opened.own);
+  } catch (const Error& error) {
+    own.refuse(error.message);
+  }
+  const auto settled = [&](const std::vector<Offer>& offers) {
+    for (std::size_t rank = 0; rank < offers.size() && why_not_.empty(); ++rank)
+      if (offers[rank].good == 0) why_not_ = cat("rank ", rank, ": ", offers[rank].why.data());
+    return why_not_.empty();
+  };
+  const std::vector<Offer> offers = exchange(own);
+  if (!settled(offers)) return false;
+  Offer then;
+  then.bytes = bytes;
+  opened.of.assign(offers.size(), nullptr);
+  for (std::size_t rank = 0; rank < offers.size() && then.good != 0; ++rank) try {
+      if (offers[rank].host != own.host) {
+        then.refuse(cat("rank ", rank, " is on another host"));
+      } else {
+        opened.of[rank] = static_cast<int>(rank) == transport_.rank()
+                              ? opened.own
+                              : memory_->open_shared(device_.index, offers[rank].memory);
+      }
+    } catch (const Error& error) {
+      then.refuse(error.message);
+    }
+  return settled(exchange(then));
+}
+
+void Peers::grow(std::size_t slot_bytes, Stream stream) {
+  // What another rank still copies into the buffers that go ends before it comes to the exchange.
+  driver_.synchronize(device_.index, stream);
+  driver_.synchronize(device_.index, side_.get());
+  if (control_.own == nullptr) {
+    missed_ = memory_->host_memory(device_.index, sizeof(Missed) * kMostRanks);
+    const bool opened = open(control_, whole_pages(kWords * sizeof(std::uint32_t)), [&](void* memory) {
+      std::vector<std::uint32_t> words(kWords, kFirstEpoch);
+      words[std::size_t{kBroken} * kMostRanks] = 0;
+      driver_.copy(device_.index, memory, true, words.data(), false, words.size() * sizeof(words[0]));
+    });
+    if (!opened) return;
+  }
+  Opened opened;
+  opened.bytes = whole_pages(slot_bytes);
+  if (!open(opened, kSlots * opened.bytes, [](void*) {})) return;
+  if (!recorded_) {
+    data_.of.clear();
+    kept_.clear();
+  }
+  kept_.push_back(std::exchange(data_, std::move(opened)));
+  too_small_.clear();
+}
+
+bool Peers::ready(std::size_t slot_bytes, Stream stream) {
+  if (!possible()) return false;
+  recording_ = driver_.capturing(device_.index, stream);
+  if (data_.bytes < std::max<std::size_t>(slot_bytes, 1)) {
+    if (recording_) {
+      too_small_ = cat("a graph was recorded that needs slots of ", slot_bytes,
+                       " bytes and exchanges by messages; make "
+                       "the call once before it is recorded");
+      return false;
+    }
+    grow(slot_bytes, stream);
+    kernels_.say(cat("rank ", transport_.rank(), " of ", transport_.size(), ": bytes travel by ", description()));
+    if (!possible()) {
+      data_ = control_ = {};
+      return false;
+    }
+    meet(stream, nullptr);
+  }
+  recorded_ = recorded_ || recording_;
+  return true;
+}
+
+void Peers::prepare() const {
+  const ops::PeerWaitArgs any{{}, device_};
+  kernels_.make(ops::peer_wait_op(), &any);
+}
+
+std::byte* Peers::slot(int rank) const {
+  return static_cast<std::byte*>(data_.of[static_cast<std::size_t>(rank)].get()) +
+         static_cast<std::size_t>(at_) * data_.bytes;
+}
+std::uint32_t* Peers::word(int rank, int list, int at) const {
+  return static_cast<std::uint32_t*>(control_.of[static_cast<std::size_t>(rank)].get()) + list * kMostRanks + at;
+}
+std::uint32_t Peers::others() const {
+  const auto all = static_cast<std::uint32_t>((std::uint64_t{1} << transport_.size()) - 1);
+  return all & ~(1u << transport_.rank());
+}
+Stream Peers::side_stream(Stream main) const { return side_.get().handle != nullptr ? side_.get() : main; }
+
+/// Without `set` the kernel is loaded alone.
+void Peers::meet(Stream stream, const std::function<void(Meeting&)>& set) const {
+  const int own = transport_.rank();
+  Meeting meeting;
+  meeting.device = device_;
+  ops::peer_wait::Params& p = meeting.params = {};
+  p.epochs = word(own, kEpochs + at_, 0);
+  p.call = call_;
+  p.broken = word(own, kBroken, 0);
+  p.missed = static_cast<Missed*>(missed_.get());
+  p.limit_ns =
+      limit_s_ > 0 ? static_cast<unsigned long long>(limit_s_ * 1e9) : std::numeric_limits<unsigned long long>::max();
+  const ops::PeerWaitArgs& args = meeting;
+  if (set == nullptr) return kernels_.load(ops::peer_wait_op(), &args, stream);
+  set(meeting);
+  kernels_.run(ops::peer_wait_op(), &args, stream);
+}
+
+/// Words of the slot's list, in each other rank's memory at this one's place.
+void Peers::tell_all(Meeting& meeting, int list) const {
+  for (int rank = 0; rank < transport_.size(); ++rank)
+    if (rank != transport_.rank()) meeting.params.tell[rank] = word(rank, list + at_, transport_.rank());
+}
+
+void Peers::begin(Stream main, std::uint32_t call) {
+  call_ = call;
+  // Earlier turns of another stream; what is recorded runs in the order of its replays.
+  if (!recording_) side_.join(main);
+  meet(main, [&](Meeting& meeting) {
+    meeting.params.raise = meeting.params.behind = 1;
+    meeting.params.mask = others();
+    meeting.params.segment = kFreeing;
+    meeting.params.words = word(transport_.rank(), kFreed + at_, 0);
+    tell_all(meeting, kCalls);
+    meeting.params.tells_call = 1;
+  });
+  side_.follow(main);
+}
+void Peers::copy(const launch::RowsToCopy& rows, Stream stream) const {
+  if (rows.rows > 0 && rows.row_bytes > 0) memory_->copy_rows(device_.index, rows, stream);
+}
+void Peers::tell(int to, int piece) const {
+  constexpr std::int64_t kBytes = sizeof(std::uint32_t);
+  const int own = transport_.rank();
+  memory_->copy_rows(
+      device_.index,
+      {word(to, kArrived + kSlots * piece + at_, own), kBytes, word(own, kEpochs + at_, to), kBytes, kBytes},
+      side_.get());
+}
+void Peers::wait(std::uint32_t ranks, unsigned segment, Stream main, int piece) const {
+  if (ranks == 0) return;
+  meet(main, [&](Meeting& meeting) {
+    meeting.params.mask = ranks;
+    meeting.params.segment = segment + 1;
+    meeting.params.words = word(transport_.rank(), kArrived + kSlots * piece + at_, 0);
+    meeting.params.calls = word(transport_.rank(), kCalls + at_, 0);
+  });
+}
+void Peers::end(Stream main) {
+  side_.join(main);
+  meet(main, [&](Meeting& meeting) { tell_all(meeting, kFreed); });
+  if (!recording_) side_.follow(main);
+  at_ = (at_ + 1) % kSlots;
+}
+
+void Peers::check() const {
+  if (missed_ == nullptr) return;
+  auto* const missed = static_cast<Missed*>(missed_.get());
+  for (int rank = 0; rank < transport_.size(); ++rank) {
+    const unsigned segment = std::atomic_ref(missed[rank].segment).load(std::memory_order_acquire);
+    if (segment == 0) continue;
+    if (segment == kOtherCall)
+      fail(Stage::launch, Code::driver_error,
+           cat("the group is broken: the ranks' arguments differ: rank ", rank, " came to epoch ", missed[rank].epoch,
+               " with another call than rank ", transport_.rank(), "; make a new group"));
+    const std::string text =
+        segment == kFreeing ? std::string("did not let go of its buffer") : cat("did not bring segment ", segment - 1);
+    fail(Stage::launch, Code::driver_error,
+         cat("the group is broken: rank ", rank, " ", text, " of epoch ", missed[rank].epoch, " to rank ",
+             transport_.rank(), " within ", limit_s_,
+             " s (TJ_WAIT_LIMIT); results since then are wrong, and the device is not lost: make a new group"));
+  }
+}
+
+}  // namespace tj::dist

@@ -1,0 +1,52 @@
+// Times of a rank's ways through attention over a split sequence, from the bytes that travel and the products that are
+// made.
+//
+// Decides when keys of other ranks are gathered among the rank's own, and when its own rows are attended by themselves
+// first. Rates are planning numbers of one H200 and its NVLink (README.md). Invariant: a pure function of its
+// arguments, as senders must come to a receiver's decision.
+#pragma once
+
+#include <vector>
+
+namespace tj::dist {
+
+/// A call of attention behind others.
+struct Step {
+  double flops = 0;
+  double bytes_before = 0;  ///< that have come from other ranks, of those that come one behind the other
+};
+
+/// A rank's part of a call.
+struct Load {
+  std::vector<Step> whole;      ///< over keys that are gathered in the sequence's order, the rank's own among them
+  std::vector<Step> own_first;  ///< over the rank's own keys, then over those of others
+  double tile_flops = 0;        ///< of a tile over the rank's own rows: a launch ends with half of one idle
+  double own_bytes = 0;         ///< of its own keys and values
+  double output_values = 0;     ///< of the rank's rows
+};
+
+/// Seconds from the first copy to the last result. own_first has one launch more and merges two f32 results.
+struct Predicted {
+  double whole_s = 0, own_first_s = 0;
+};
+Predicted predict(const Load& load);
+
+/// Rows of other ranks beside a product: each rank's a shard of so many pieces, which travel by themselves.
+struct Shards {
+  int count = 0, pieces = 1;
+  double flops = 0, bytes = 0;  ///< of a shard
+  double pass_bytes = 0;        ///< that a pass behind the own products moves; 0: there is none
+};
+/// Launches of a shard of others' rows, and of the rank's own.
+struct ScatterLaunches {
+  int sent = 1, own = 1;
+};
+/// Seconds of a product whose rows are gathered, the rank's own first, with so many launches for each shard.
+double gather_s(const Shards& shards, double own_flops, int launches);
+/// The fewest that are predicted to be fastest.
+int gather_launches(const Shards& shards, double own_flops);
+/// Seconds of a product whose sums are scattered, the rank's own rows last. Of two ranks these wait for what they add.
+double scatter_s(const Shards& shards, ScatterLaunches launches);
+ScatterLaunches scatter_launches(const Shards& shards);
+
+}  // namespace tj::dist

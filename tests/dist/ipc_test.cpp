@@ -1,0 +1,163 @@
+// Protects what a group asks of CUDA's driver: handles are exchanged once, copies go by the side stream with a word
+// behind them, and where one rank cannot open a buffer all of them send messages. The fake driver does not run kernels.
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cstdlib>
+#include <optional>
+#include <thread>
+
+#include <tilejit/tilejit.hpp>
+
+#include "fakes/fake_nccl.hpp"
+#include "runtime/runtime_fixture.hpp"
+
+using namespace tj;
+using test::FakeNccl;
+using test::has;
+using test::Machine;
+
+namespace {
+
+constexpr Device kGpu{DeviceKind::cuda, 0};
+constexpr std::int64_t kRows = 64, kHeads = 2, kWidth = 64;
+
+struct Ranks {
+  explicit Ranks(Runtime& runtime) {
+    ::setenv("NCCL_NVLS_ENABLE", "0", 1);
+    const std::string id = dist::Group::unique_id();
+    members.resize(2);
+    each([&](int rank) { members[static_cast<std::size_t>(rank)].emplace(runtime, id, rank, 2, kGpu); });
+  }
+  template <class Work>
+  void each(const Work& work) {
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < 2; ++rank)
+      threads.emplace_back(
+          [&work, this, rank] { said[static_cast<std::size_t>(rank)] = testing::said_by([&] { work(rank); }); });
+    for (std::thread& thread : threads) thread.join();
+  }
+  /// A call of zigzag, causal attention, whose result nobody looks at.
+  template <class Use>
+  void with_args(const Use& use) {
+    std::vector<std::uint16_t> memory(4 * kRows * kHeads * kWidth);
+    const auto tensor = [&](std::size_t n) {
+      return Tensor::strided(memory.data() + n * memory.size() / 4, kGpu, DType::f16, {1, kHeads, kRows, kWidth},
+                             {kRows * kHeads * kWidth, kWidth, kHeads * kWidth, 1});
+    };
+    dist::ContextFmhaArgs args;
+    args.q = tensor(0);
+    args.k = tensor(1);
+    args.v = tensor(2);
+    args.o = tensor(3);
+    args.causal = true;
+    use(args);
+  }
+  void prepare(int rank) {
+    with_args([&](const auto& args) { members[static_cast<std::size_t>(rank)]->prepare(args); });
+  }
+  void attend() {
+    each([&](int rank) { with_args([&](const auto& args) { members[static_cast<std::size_t>(rank)]->fmha(args); }); });
+  }
+  std::vector<std::optional<dist::Group>> members;
+  std::array<std::string, 2> said;
+};
+
+/// The log's lines that name a stream, without the rest.
+std::vector<std::string> copies_in(const std::string& log, const std::string& stream) {
+  std::vector<std::string> found;
+  std::istringstream lines(log);
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("cuMemcpyDtoDAsync") && line.ends_with(" in " + stream)) found.push_back(line);
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("handles are exchanged once; behind a rank's bytes goes a word; nothing is allocated again") {
+  const FakeNccl nccl;
+  Machine machine;
+  Runtime runtime(machine.options());
+  Ranks ranks(runtime);
+  CHECK(ranks.said == std::array<std::string, 2>());
+  CHECK(has(ranks.members[0]->description(), "not open yet"));
+  ranks.attend();
+  CHECK(ranks.said == std::array<std::string, 2>());
+  CHECK(has(ranks.members[0]->description(), "CUDA IPC, 2 slots of 2097152 bytes"));
+  CHECK(count_calls(machine.cuda, "cuIpcGetMemHandle") == 4);  // words and bytes of each rank
+  CHECK(count_calls(machine.cuda, "cuIpcOpenMemHandle") == 4);
+  CHECK(has(machine.cuda.log(), " flags 1"));  // peer access is enabled when it is needed
+  const std::string word = "cuMemcpyDtoDAsync 4 in ";
+  const auto of_streams = [&] {  // each rank has two, of which copies take one
+    std::vector<std::vector<std::string>> found;
+    for (const std::string stream : {"stream 1", "stream 2", "stream 3", "stream 4"})
+      if (auto own = copies_in(machine.cuda.log(), stream); !own.empty()) found.push_back(std::move(own));
+    return found;
+  };
+  std::size_t copies = 0;
+  REQUIRE(of_streams().size() == 2);
+  for (const auto& own : of_streams()) {
+    REQUIRE(own.size() >= 3);  // keys, values and the word behind them
+    for (const std::string& copy : own) CHECK(copy.starts_with(word) == (&copy == &own.back()));
+    copies += own.size();
+  }
+  CHECK(copies == 6);  // rank 0 needs both pieces of rank 1, which lie behind each other, and rank 1 needs one
+  const int allocated = count_calls(machine.cuda, "cuMemAlloc");
+  ranks.attend();
+  CHECK(count_calls(machine.cuda, "cuIpcOpenMemHandle") == 4);
+  CHECK(of_streams().size() == 2);
+  CHECK(of_streams()[0].size() + of_streams()[1].size() == 2 * copies);
+  CHECK(count_calls(machine.cuda, "cuMemAlloc") - allocated <= 2);  // of results in f32
+  ranks.members.clear();
+  CHECK(count_calls(machine.cuda, "cuIpcCloseMemHandle") == 4);
+}
+
+TEST_CASE("where a rank cannot share or open a buffer all send messages, and say why") {
+  const FakeNccl nccl;
+  for (const char* call : {"cuIpcGetMemHandle", "cuIpcOpenMemHandle"}) {
+    Machine machine;
+    Runtime runtime(machine.options());
+    Ranks ranks(runtime);
+    machine.cuda.fail(call, 2, 201);
+    ranks.attend();
+    CHECK(ranks.said == std::array<std::string, 2>());
+    for (const auto& member : ranks.members) {
+      const std::string told = member->description();
+      CHECK_MESSAGE(has(told, "messages, as buffers cannot be opened: rank "), told);
+      CHECK_MESSAGE(has(told, std::string(call) + " failed with"), told);
+    }
+    const int asked = count_calls(machine.cuda, call);
+    ranks.attend();
+    CHECK(ranks.said == std::array<std::string, 2>());
+    CHECK(count_calls(machine.cuda, call) == asked);
+    ranks.members.clear();
+  }
+}
+
+TEST_CASE("a graph takes copies where buffers are large enough, else messages, and records no wait for earlier work") {
+  const FakeNccl nccl;
+  Machine machine;
+  Runtime runtime(machine.options());
+  Ranks ranks(runtime);
+  machine.cuda.set_capture(1);
+  ranks.each([&](int rank) { ranks.prepare(rank); });
+  ranks.attend();
+  CHECK(ranks.said == std::array<std::string, 2>());
+  CHECK(has(ranks.members[0]->description(), "a graph was recorded that needs slots of "));
+  CHECK(count_calls(machine.cuda, "cuIpcGetMemHandle") == 0);
+  machine.cuda.set_capture(0);
+  ranks.attend();
+  CHECK(has(ranks.members[0]->description(), "CUDA IPC, 2 slots"));
+  const auto lines = [&](const char* call) { return count_calls(machine.cuda, call); };
+  const int plain_waits = lines("cuStreamWaitEvent"), plain_copies = lines("cuMemcpyDtoDAsync");
+  ranks.attend();
+  const int waits = lines("cuStreamWaitEvent") - plain_waits, copies = lines("cuMemcpyDtoDAsync") - plain_copies;
+  machine.cuda.set_capture(1);
+  const int before = lines("cuStreamWaitEvent"), copied = lines("cuMemcpyDtoDAsync");
+  ranks.attend();
+  CHECK(ranks.said == std::array<std::string, 2>());
+  CHECK(lines("cuMemcpyDtoDAsync") - copied == copies);
+  CHECK(lines("cuStreamWaitEvent") - before == waits - 4);  // two a rank: for earlier calls, and for later ones
+  machine.cuda.set_capture(0);
+  ranks.members.clear();
+}

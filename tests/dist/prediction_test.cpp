@@ -1,0 +1,85 @@
+// Protects when a rank begins with its own rows: where keys travel long beside what they cost to merge.
+#include "dist/prediction.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <vector>
+
+using namespace tj::dist;
+
+namespace {
+
+/// The last of four ranks with zigzag, causal rows of D 128.
+Load load_of(double rows, double heads, double kv_heads) {
+  constexpr double kRanks = 4, kWidth = 128, kRank = 3;
+  const double own = rows / kRanks, piece = own / 2, of_pair = 4 * kWidth * heads,
+               row_bytes = kv_heads * 2 * kWidth * 2, come = kRank * piece * row_bytes;
+  Load load;
+  load.whole = {{(kRank + .5) * piece * piece * of_pair, come}, {(kRank + 1.5) * piece * piece * of_pair, come}};
+  load.own_first = {
+      {own * own / 2 * of_pair, 0}, {kRank * piece * piece * of_pair, come}, {kRank * piece * piece * of_pair, come}};
+  load.tile_flops = std::min(own, 128.) * own * of_pair / heads;
+  load.own_bytes = own * row_bytes;
+  load.output_values = own * heads * kWidth;
+  return load;
+}
+double flops_of(const std::vector<Step>& steps) {
+  double flops = 0;
+  for (const Step& step : steps) flops += step.flops;
+  return flops;
+}
+bool own_first(const Load& load) {
+  const Predicted predicted = predict(load);
+  return predicted.own_first_s < predicted.whole_s;
+}
+
+}  // namespace
+
+TEST_CASE("own rows come first where many heads of keys travel, not where few do or the products are short") {
+  const Load many = load_of(131072, 32, 32);
+  CHECK(flops_of(many.whole) == flops_of(many.own_first));
+  CHECK(own_first(many));
+  CHECK(!own_first(load_of(131072, 32, 1)));
+  CHECK(!own_first(load_of(1024, 32, 8)));
+}
+
+TEST_CASE("bytes that come while something else is done cost nothing; later ones do") {
+  Load load;
+  load.whole = {{6e12, 0}, {6e12, 40e8}};  // 10 ms each; bytes of 10 ms
+  CHECK(predict(load).whole_s < 20.1e-3);
+  load.whole[0].bytes_before = 40e8;
+  CHECK(predict(load).whole_s > 29.9e-3);
+  CHECK(predict(load).whole_s < 30.1e-3);
+  load.own_first = load.whole;
+  load.own_first[0].bytes_before = 0;
+  CHECK(predict(load).own_first_s < 20.1e-3);
+  load.output_values = 4.2e9;  // 16 bytes each: 16 ms
+  CHECK(predict(load).own_first_s > 35.9e-3);
+}
+
+TEST_CASE("pieces of sums travel beside products; launches are as few as that allows") {
+  constexpr double kFlops = 2. * 4096 * 8192 * 4096, kBytes = 4. * 4096 * 8192, kPlain = 2 * kFlops / 710e12;
+  const Shards two{1, 4, kFlops, kBytes};
+  const ScatterLaunches chosen = scatter_launches(two);
+  MESSAGE("8192^3 on two: ", chosen.sent, " and ", chosen.own, " launches, ", 1e3 * scatter_s(two, chosen),
+          " ms, plain ", 1e3 * kPlain);
+  CHECK(chosen.sent > 1);
+  CHECK(chosen.own > 1);
+  const Shards rounded{1, 4, kFlops, kBytes, 1.5 * kBytes};  // to f16, by a pass
+  MESSAGE("to f16 ", 1e3 * scatter_s(rounded, scatter_launches(rounded)), " ms");
+  CHECK(scatter_s(rounded, chosen) > scatter_s(two, chosen) + 40e-6);
+  CHECK(scatter_s(two, chosen) < 1.05 * kPlain);
+  CHECK(scatter_s(two, {1, 1}) > 1.4 * kPlain);
+  CHECK(scatter_launches({1, 1, kFlops, kBytes}).sent == 1);
+  const ScatterLaunches four = scatter_launches({3, 4, kFlops / 4, kBytes / 2});
+  CHECK(four.own == 1);  // sums of more than two ranks are added behind all products
+}
+
+TEST_CASE("gathered rows that have come before they are needed are one launch; later ones are more") {
+  constexpr double kFlops = 2. * 4096 * 4096 * 8192, kBytes = 2. * 4096 * 8192;
+  const Shards rows{1, 4, kFlops, kBytes};
+  CHECK(gather_launches(rows, kFlops) == 1);
+  CHECK(gather_s(rows, kFlops, 1) < 1.01 * 2 * kFlops / 710e12);
+  CHECK(gather_launches(rows, kFlops / 8) > 1);
+}
