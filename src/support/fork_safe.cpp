@@ -39,6 +39,8 @@ void wake(Word& word, int how_many) noexcept {
 constinit Word inside{0};  ///< threads in short sections
 constinit Word forks{0};   ///< that wait for them, or are under way
 constinit Word generation{1};
+/// Forks that have begun, counted, and the last of them that somebody has waited for as long as anybody does.
+constinit std::atomic<std::uint64_t> forks_begun{0}, waited_out{0};
 // This thread's: short sections that it is in; forks that it is in, one in a handler of another; the process that the
 // first of them was called in; of which of them a child has begun before the list of handlers came to it.
 thread_local constinit int depth = 0, forking = 0;
@@ -49,6 +51,7 @@ constexpr std::size_t kMostActions = 8;
 constinit std::array<std::atomic<void (*)()>, kMostActions> actions{};
 
 void before_fork() {
+  forks_begun.fetch_add(1);  // before it is seen to be under way
   forks.fetch_add(1);
   if (forking++ == 0) forks_from = ::getpid();
   // Inside a section of its own this thread runs foreign code, which forks to start a program: waiting for others might
@@ -80,6 +83,11 @@ void after_fork_in_child() {
   if (!done) begin_child(0);
 }
 
+void give_up_on(std::uint64_t fork) noexcept {
+  std::uint64_t seen = waited_out.load();
+  while (seen < fork && !waited_out.compare_exchange_weak(seen, fork)) continue;
+}
+
 // At start, so that no fork comes before it.
 [[maybe_unused]] const int kRegistered = ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 
@@ -100,15 +108,21 @@ void NoFork::enter() noexcept {
   if (depth++ > 0) return;
   if (forking > 0) [[unlikely]]
     return enter_while_forking();
+  std::uint64_t last = 0;  // the fork that had begun last when the wait began
   for (Clock::time_point end{};;) {
     inside.fetch_add(1);
     std::uint32_t under_way = forks.load();
     if (under_way == 0) [[likely]]
       return;
-    if (end == Clock::time_point{}) end = Clock::now() + kLongestFork;
-    if (Clock::now() >= end) return;  // a handler of that fork may wait for this very thread
+    if (end == Clock::time_point{}) {
+      end = Clock::now() + kLongestFork;
+      last = forks_begun.load();
+    }
+    // A handler of that fork may wait for this very thread, and for all the sections that it comes to.
+    if (waited_out.load() >= last) return;
+    if (Clock::now() >= end) return give_up_on(last);
     if (inside.fetch_sub(1) == 1) wake(inside, INT_MAX);
-    for (; under_way != 0 && Clock::now() < end; under_way = forks.load())
+    for (; under_way != 0 && Clock::now() < end && waited_out.load() < last; under_way = forks.load())
       wait_on(forks, under_way, std::chrono::seconds(1));
   }
 }

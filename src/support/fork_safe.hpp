@@ -16,7 +16,7 @@ namespace tj::support {
 /// While one lives, a fork() by another thread waits. Sections are short: nothing is compiled in them, and nobody else
 /// is waited for. Nothing of the caller's, such as a log sink, is called in them, since it may need a lock that the
 /// forking thread holds. Opening and closing a library is the exception, whatever that library does then: a fork waits
-/// 10 s at most.
+/// 10 s at most. So do sections for a fork, all of them together: a handler of it may wait for their thread.
 class NoFork {
  public:
   NoFork() noexcept { enter(); }

@@ -42,13 +42,15 @@ class Watcher {
   Watcher(const Watcher&) = delete;
   Watcher& operator=(const Watcher&) = delete;
 
-  pid_t group() const noexcept { return leader_; }  ///< 0: there is none
+  pid_t group() const noexcept { return group_; }  ///< 0: there is none
+  /// The program has a group of its own. This one stays: it may be the first process of the program's namespace.
+  void leads_nobody() noexcept { group_ = 0; }
 
  private:
   FileDescriptor open_pipe();
   int into_ = -1;  ///< listed, for forked children
   FileDescriptor handle_;
-  pid_t leader_ = 0;
+  pid_t leader_ = 0, group_ = 0;
   std::uint32_t generation_ = process_generation();
 };
 using Watchers = std::map<pid_t, std::unique_ptr<Watcher>>;  ///< by their programs
@@ -81,7 +83,7 @@ Watcher::Watcher() {
   how.input = how.output = from.get();  // nothing is written
   pid_t child = -1;
   if (start_program({"/bin/sh", "-c", "read gone; kill -s KILL -- \"-$$\""}, {}, child, how) != 0) return;
-  leader_ = child;
+  leader_ = group_ = child;
   handle_ = FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
 }
 
@@ -195,6 +197,7 @@ int start_process(std::vector<std::string> words, std::vector<std::string> envir
   Watchers one;  // no memory is asked for once the program runs
   how.group = one.emplace(0, std::make_unique<Watcher>()).first->second->group();
   if (const int error = start_program(std::move(words), std::move(environment), child, how); error != 0) return error;
+  if (how.group == 0) one.begin()->second->leads_nobody();
   auto of_child = one.extract(one.begin());
   of_child.key() = child;
   const std::lock_guard lock(running().mutex);

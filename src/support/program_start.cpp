@@ -87,16 +87,17 @@ void forget_stops() {
   }
 }
 
-bool prepare(const ProgramStart& start) {
+bool prepare(ProgramStart& start) {
+  const bool foreign = start.parent != 0 && ::syscall(SYS_getppid) == 0;  // in a namespace that unshare() has made
   if (start.parent != 0) {
     ::syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    const long parent = ::syscall(SYS_getppid);  // 0: of another namespace of processes, as unshare() makes one
-    if (parent != 0 && parent != start.parent) {
+    if (!foreign && ::syscall(SYS_getppid) != start.parent) {
       errno = ECHILD;  // gone before that
       return false;
     }
   }
   if (start.group != kCallersGroup) {
+    if (foreign) start.group = 0;  // in there the number is nobody's, or another's
     if (::syscall(SYS_setpgid, 0, start.group) != 0) return false;
     forget_stops();
   }
@@ -157,7 +158,7 @@ int reap_process(pid_t child) {
 }
 
 int start_program(std::vector<std::string> words, std::vector<std::string> environment, pid_t& child,
-                  ProgramStart how) {
+                  ProgramStart& how) {
   std::vector<std::string> files = candidates(words.front());
   const std::vector<char*> file_list = pointers_to(files), word_list = pointers_to(words),
                            variable_list = pointers_to(environment);

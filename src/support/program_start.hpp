@@ -21,14 +21,17 @@ struct ProgramStart {
   char* const* environment = nullptr;
   int input = -1;  ///< -1: nothing
   int output = -1;
-  pid_t group = 0;   ///< 0: its own; kCallersGroup; else that one, which has a leader
+  /// 0: its own; kCallersGroup; else that one, which has a leader. A child in another namespace of processes than its
+  /// parent cannot join one: it gets its own, and writes 0.
+  pid_t group = 0;
   pid_t parent = 0;  ///< the process whose end ends the program; 0: none
   int error = 0;     ///< written by the child
 };
 
 /// Returns 0, or the errno that says why it could not be started. words[0] is looked up on PATH. Throws std::bad_alloc
 /// before there is a child.
-int start_program(std::vector<std::string> words, std::vector<std::string> environment, pid_t& child, ProgramStart how);
+int start_program(std::vector<std::string> words, std::vector<std::string> environment, pid_t& child,
+                  ProgramStart& how);
 
 /// Waits for the end of a process, and says it as wait_for_process() does.
 int reap_process(pid_t child);

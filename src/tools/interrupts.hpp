@@ -8,6 +8,7 @@ namespace tj::tools {
 
 /// For the start of main(), before any other thread. Signals that end a process on request (SIGINT, SIGTERM, SIGHUP,
 /// SIGQUIT, SIGALRM, SIGXCPU, SIGUSR1, SIGUSR2) still end it as they would have, and those that are ignored stay so.
+/// Process 1 of a namespace, which no signal of its own ends, exits with 128 + the signal.
 /// Programs that this process has started end with it, together with what those have started in their session. Does
 /// nothing where no thread can be made.
 void clean_up_on_signals();

@@ -54,7 +54,8 @@ class Busy {
 };
 
 // Handlers of the program's that were registered before the library's. They come between the library's own two.
-std::atomic<bool> handlers_call{false}, handlers_fork{false};
+std::atomic<bool> handlers_call{false}, handlers_fork{false}, handlers_wait{false};
+std::atomic<bool> handler_waits{false}, waited_for{false};
 constinit Mutex mutex_of_handlers;
 void call_in_handler() {
   if (handlers_fork.exchange(false)) {
@@ -62,6 +63,8 @@ void call_in_handler() {
     if (helper == 0) ::_exit(0);
     wait_for(helper);
   }
+  if (handlers_wait.exchange(false))
+    for (handler_waits = true; !waited_for;) std::this_thread::yield();
   if (handlers_call) const std::lock_guard lock(mutex_of_handlers);
 }
 __attribute__((constructor(101))) void register_first() {
@@ -87,6 +90,21 @@ TEST_CASE("handlers around a fork may call the library, in the parent and in the
   }
   ::alarm(0);
   CHECK(wrong == 0);
+}
+
+TEST_CASE("a thread that a fork's handler waits for waits for that fork once, not in each of its sections") {
+  ::alarm(100);  // a wait of 10 s in each section would take twice that
+  std::thread waited([] {
+    while (!handler_waits) std::this_thread::yield();
+    for (int i = 0; i < 20; ++i) const std::lock_guard lock(mutex_of_handlers);
+    waited_for = true;
+  });
+  handlers_wait = true;
+  const int status = wait_for(start_child([] { return 0; }));
+  waited.join();
+  ::alarm(0);
+  CHECK(status == 0);
+  CHECK(wait_for(start_child([] { return 0; })) == 0);
 }
 
 TEST_CASE("a forked child finds each mutex free, and what it guards whole") {

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sched.h>
 
 #include <cerrno>
 #include <csignal>
@@ -155,6 +156,42 @@ TEST_CASE("a program that takes too long is ended with all that it has started")
   CHECK(limited("exit 4", 100, over).status == tj::support::kUnknownStatus);
   limited("sleep 1000", 0.1, over);
   CHECK(over);
+}
+
+TEST_CASE(
+    "programs start, and end with all that they have started, in a namespace of processes that unshare() has made") {
+  constexpr int kNoNamespace = 97;
+  const tj::testing::Scratch scratch;
+  const int status = tj::testing::wait_for(tj::testing::start_child([&] {
+    ::alarm(100);
+    if (::unshare(CLONE_NEWPID) != 0 && ::unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0) return kNoNamespace;
+    const pid_t first = tj::testing::start_child([] {
+      for (;;) ::pause();
+      return 0;
+    });
+    int wrong = 0;
+    bool over = false;
+    for (int i = 0; i < 3; ++i) wrong += limited("exit 3", 100, over).status != 3;
+    if (run({"sh", "-c", "exit 4"}).status != 4) ++wrong;
+    // The pipe ends when nobody is left who could write to it.
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) return 98;
+    pid_t child = 0;
+    if (tj::support::start_process({"sh", "-c", "sleep 1000 & echo; wait"}, {"PATH=/usr/bin:/bin"}, ends[1], child,
+                                   tj::support::ProcessGroup::own) != 0)
+      return 99;
+    ::close(ends[1]);
+    char byte = 0;
+    if (::read(ends[0], &byte, 1) != 1) ++wrong;
+    tj::support::wait_for_process(child, 0.01, over);
+    if (!over || ::read(ends[0], &byte, 1) != 0) ++wrong;
+    ::kill(first, SIGKILL);
+    return wrong;
+  }));
+  if (status == kNoNamespace)
+    MESSAGE("not tried: this machine makes no namespace of processes here");
+  else
+    CHECK(status == 0);
 }
 
 TEST_CASE("a program does not outlive the process that started it, whatever ends that") {

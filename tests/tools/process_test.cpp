@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include <functional>
 #include <ostream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/private_directory.hpp"
@@ -93,6 +95,38 @@ TEST_CASE("signals that end a tool still do, and no compiler's folder stays; one
     CHECK(ended_by(signal, scratch.path()) == -signal);
     CHECK(testing::names_in(scratch.path()).empty());
     CHECK(ended_by(signal, scratch.path(), true) == 7);
+    CHECK(testing::names_in(scratch.path()).empty());
+  }
+}
+
+TEST_CASE("a signal ends a tool that is process 1 of its namespace, as in a container") {
+  constexpr int kNoNamespace = 97;
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) {
+    CAPTURE(signal);
+    const testing::Scratch scratch;
+    const int ended = wait_for(start_child([&] {
+      begin(scratch.path());
+      if (::unshare(CLONE_NEWPID) != 0 && ::unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0) return kNoNamespace;
+      const pid_t first = start_child([&] {
+        return run([&](const Seen&, std::ostream&) {
+          const support::PrivateDirectory directory;
+          if (::getpid() != 1) return 1;
+          ::kill(::getpid(), signal);
+          for (;;) ::pause();
+        });
+      });
+      std::thread([first] {  // SIGALRM would be taken as well, and end the tool in the same way
+        ::sleep(kBoundS);
+        ::kill(first, SIGKILL);
+      })
+          .detach();
+      return wait_for(first);
+    }));
+    if (ended == kNoNamespace) {
+      MESSAGE("not tried: this machine makes no namespace of processes here");
+      return;
+    }
+    CHECK(ended == 128 + signal);
     CHECK(testing::names_in(scratch.path()).empty());
   }
 }
