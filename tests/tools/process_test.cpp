@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -15,7 +16,6 @@
 #include <functional>
 #include <ostream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "support/private_directory.hpp"
@@ -107,7 +107,9 @@ TEST_CASE("a signal ends a tool that is process 1 of its namespace, as in a cont
     const int ended = wait_for(start_child([&] {
       begin(scratch.path());
       if (::unshare(CLONE_NEWPID) != 0 && ::unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0) return kNoNamespace;
+      ::alarm(2 * kBoundS);  // a thread cannot be had from here on
       const pid_t first = start_child([&] {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
         return run([&](const Seen&, std::ostream&) {
           const support::PrivateDirectory directory;
           if (::getpid() != 1) return 1;
@@ -115,11 +117,6 @@ TEST_CASE("a signal ends a tool that is process 1 of its namespace, as in a cont
           for (;;) ::pause();
         });
       });
-      std::thread([first] {  // SIGALRM would be taken as well, and end the tool in the same way
-        ::sleep(kBoundS);
-        ::kill(first, SIGKILL);
-      })
-          .detach();
       return wait_for(first);
     }));
     if (ended == kNoNamespace) {
