@@ -39,7 +39,10 @@ custom::Description read_graph_files(const char* tool, const GraphFiles& files, 
 }
 
 std::unique_ptr<GraphOp> read_graph_op(const char* tool, const GraphFiles& files, std::ostream& err) {
-  const custom::Description description = read_graph_files(tool, files, err);
+  return graph_op_of(read_graph_files(tool, files, err), files);
+}
+
+std::unique_ptr<GraphOp> graph_op_of(const custom::Description& description, const GraphFiles& files) {
   try {
     return std::make_unique<GraphOp>(description);
   } catch (const Error& e) {

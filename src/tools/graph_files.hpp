@@ -27,7 +27,9 @@ struct GraphFiles {
 void add_graph_options(CLI::App& app, GraphFiles& files, const std::string& what);
 /// Reads both. Throws tj::Error(argument).
 custom::Description read_graph_files(const char* tool, const GraphFiles& files, std::ostream& err);
-/// The same as an op of its trials. Throws tj::Error(argument).
+/// What was read, as an op of its trials. A pipe can be read once. Throws tj::Error(argument).
+std::unique_ptr<GraphOp> graph_op_of(const custom::Description& description, const GraphFiles& files);
+/// Both of these of its trials. Throws tj::Error(argument).
 std::unique_ptr<GraphOp> read_graph_op(const char* tool, const GraphFiles& files, std::ostream& err);
 
 }  // namespace tj::tools

@@ -113,7 +113,7 @@ int run_measure(const std::vector<std::string>& words, std::ostream& out, std::o
   std::unique_ptr<GraphOp> graph;
   if (settings.graph.given()) {
     description = read_graph_files("tj-bench", settings.graph, err);
-    graph = read_graph_op("tj-bench", settings.graph, err);
+    graph = graph_op_of(description, settings.graph);
     settings.problem.graph = graph.get();
   }
   settings.problem.needs_device = settings.problem.target.empty() && !support::environment_variable("TJ_TARGET");

@@ -1,6 +1,8 @@
 // Protects tj-bench --measure-bodies: a row for each node of a user's kernel, no cycles without a GPU, and which member
 // of the graph a measured time is written into.
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <sstream>
@@ -12,6 +14,7 @@
 #include "graph/json_reader.hpp"
 #include "ops/common/machine.hpp"
 #include "support/expect.hpp"
+#include "support/scratch.hpp"
 #include "tools/measure_bodies.hpp"
 #include "tools/options.hpp"
 #include "tools/tried_product.hpp"
@@ -61,6 +64,21 @@ TEST_CASE("a user's kernel on the model has a row for each node, and its steps a
   const TriedProduct forms("0");
   const Measured one = run_bodies({"--graph", forms.path(), "--target", "model:sm_80", "--candidate", "three"});
   CHECK_MESSAGE(has(one.out, "product_three for model:sm_80"), one.out);
+}
+
+TEST_CASE("a graph is read once, so that it may come through a pipe") {
+  const TriedProduct product("0", false);
+  const std::string document = tj::testing::read_bytes(product.path());
+  int ends[2];
+  REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+  REQUIRE(::write(ends[1], document.data(), document.size()) == static_cast<ssize_t>(document.size()));
+  ::close(ends[1]);
+  const Measured done =
+      run_bodies({"--graph", "/dev/fd/" + std::to_string(ends[0]), "--folder",
+                  product.path().substr(0, product.path().rfind('/')), "--target", "model:sm_80", "--launches", "1"});
+  ::close(ends[0]);
+  CHECK_MESSAGE(done.code == tj::tools::kExitOk, done.err);
+  CHECK_MESSAGE(has(done.out, "\nmma.0 "), done.out);
 }
 
 TEST_CASE("mistakes of --measure-bodies are named") {
