@@ -23,7 +23,7 @@ struct Before {
 /// a block does one tile alone and nothing comes before.
 std::vector<Before> before_filling(const graph::Graph& graph, const sched::Schedule& schedule, int value);
 
-/// What before_filling says of a ring that a node waits for.
+/// The entry of before_filling() for a ring that a node waits for.
 Before before_of(const graph::Graph& graph, const sched::Schedule& schedule, int node, int ring);
 
 /// Is the value's place filled with another value behind it, in the same iteration or tile?

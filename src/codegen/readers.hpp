@@ -1,4 +1,4 @@
-// Who reads a value, and whose turn on a unit a node belongs to: look-ups in a graph and its schedule.
+// Look-ups in a graph and its schedule: the readers of a value, the turn on a unit that a node belongs to.
 #pragma once
 
 #include <optional>

@@ -83,7 +83,7 @@ class Simulator {
     for (const int index : nodes(Scope::iteration)) wait_for_places(index, -1);
   }
 
-  /// What other rings held in the places that a node fills. In the loop, iteration -1 is for waits of once a tile.
+  /// A node waits for rings in whose places it fills. In the loop, iteration -1 is for waits of once a tile.
   void wait_for_places(int index, int iteration) {
     const bool loops = node(index).scope == Scope::iteration;
     if (!graph_.machine.shared_barriers) return;

@@ -42,7 +42,7 @@ struct Gather {
     return call;
   }
   Cut cut(int of) const { return cut_of(ranks.rows(of), row_bytes(), pieces); }
-  /// Of another rank's shard: how many launches make its product.
+  /// The number of launches that make the product of another rank's shard.
   int launches(int of) const {
     const Cut whole = cut(of);
     if (pieces > 0) return whole.count;
@@ -101,7 +101,7 @@ std::vector<Arrival> arrivals(const Gather& gather, int n, std::byte* gathered) 
     list.push_back({gather.shard(of, cut.launch(launch, launches), a), cut.last(launch, launches)});
   return list;
 }
-/// Those of all shards, loaded.
+/// Arrivals of all shards, whose kernels are loaded.
 std::vector<std::vector<Arrival>> loaded(const Member& member, const Gather& gather, std::byte* gathered,
                                          Stream stream) {
   std::vector<std::vector<Arrival>> shards;

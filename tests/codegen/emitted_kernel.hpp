@@ -12,10 +12,9 @@
 
 #include "arch/arch.hpp"
 #include "codegen/emit.hpp"
-#include "compile/compiler.hpp"
+#include "codegen/load_unit.hpp"
 #include "model/model.hpp"
 #include "ops/op.hpp"
-#include "pipeline.hpp"
 #include "sched/schedule.hpp"
 
 namespace tj::test {
@@ -28,12 +27,7 @@ class EmittedKernel {
                 const arch::Arch& arch = *arch::find("sm_90a"))
       : waits_itself_(graph.machine.overlapped_launch) {
     unit = codegen::emit(graph, schedule, arch.primitives);
-    compile::Job job;
-    job.name = "unit.cpp";
-    job.text = unit.text;
-    job.headers = headers_for({&arch, true});
-    const auto binary = compile::make_compiler("host", {})->compile(job);
-    kernel_ = driver_->load(0, binary.bytes, unit.shape.symbol, unit.shape.smem_bytes);
+    kernel_ = test::load_unit(*driver_, unit, arch.name);
   }
 
   /// "" when the launch ended without a fault, else the fault. memory: all that it may touch; empty: not known.

@@ -14,12 +14,10 @@
 
 #include <tilejit/error.hpp>
 
-#include "arch/arch.hpp"
 #include "codegen/emit.hpp"
-#include "compile/compiler.hpp"
+#include "codegen/load_unit.hpp"
 #include "graph/json_reader.hpp"
 #include "model/model.hpp"
-#include "pipeline.hpp"
 #include "sched/schedule.hpp"
 
 using namespace tj;
@@ -121,13 +119,7 @@ class Attention {
     options.max_roles = 1;
     schedule = sched::schedule(graph, options);
     unit = codegen::emit(graph, schedule, "sm80");
-    compile::Job job;
-    job.name = "unit.cpp";
-    job.text = unit.text;
-    job.headers = headers_for({arch::find("sm_80"), true});
-    job.headers.push_back({"attention.cuh", kBodies});
-    kernel_ = driver_->load(0, compile::make_compiler("host", {})->compile(job).bytes, unit.shape.symbol,
-                            unit.shape.smem_bytes);
+    kernel_ = test::load_unit(*driver_, unit, "sm_80", {{"attention.cuh", kBodies}});
   }
   /// The largest error beside f64; a fault is its message.
   std::pair<double, std::string> run(std::uint64_t seed, int keys, std::vector<int> disabled = {}) {

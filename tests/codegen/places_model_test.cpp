@@ -13,13 +13,12 @@
 
 #include "arch/arch.hpp"
 #include "codegen/emit.hpp"
+#include "codegen/load_unit.hpp"
 #include "codegen/toy_kernel.hpp"
-#include "compile/compiler.hpp"
 #include "model/model.hpp"
 #include "ops/fmha/family.hpp"
 #include "ops/fmha/problem.hpp"
 #include "ops/fmha/sm90.hpp"
-#include "pipeline.hpp"
 #include "sched/schedule.hpp"
 
 using namespace tj;
@@ -52,12 +51,7 @@ class Attention {
       : schedule(sched::schedule(graph, options(target))), launch_(launch), head_dim_(head_dim) {
     for (const std::string& line : sched::verify(graph, schedule)) FAIL_CHECK(line);
     unit = codegen::emit(graph, schedule, arch::find(target)->primitives);
-    compile::Job job;
-    job.name = "unit.cpp";
-    job.text = unit.text;
-    job.headers = headers_for({arch::find(target), true});
-    kernel_ = driver_->load(0, compile::make_compiler("host", {})->compile(job).bytes, unit.shape.symbol,
-                            unit.shape.smem_bytes);
+    kernel_ = test::load_unit(*driver_, unit, target);
   }
   /// "" when the results are right; else what the model reports, or what is wrong. one: a block does all tiles.
   std::string run(std::uint64_t seed, bool one, std::vector<int> disabled = {}) {

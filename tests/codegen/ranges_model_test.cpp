@@ -10,11 +10,11 @@
 
 #include "arch/arch.hpp"
 #include "codegen/emit.hpp"
+#include "codegen/load_unit.hpp"
 #include "compile/compiler.hpp"
 #include "model/model.hpp"
 #include "ops/fmha/problem.hpp"
 #include "ops/fmha/sm90.hpp"
-#include "pipeline.hpp"
 #include "sched/schedule.hpp"
 #include "support/expect.hpp"
 
@@ -42,13 +42,9 @@ class Unit {
     for (graph::Node& node : graph.nodes)
       if (ends && node.range) node.range.end = "some_end";
     unit_ = codegen::emit(graph, schedule, "sm90");
-    compile::Job job;
-    job.name = "unit.cpp";
-    job.text = unit_.text;
-    job.headers = headers_for({arch::find("sm_90a"), true});
-    if (ends) job.headers.push_back({"some_end.cuh", kEnd});
-    const auto binary = compile::make_compiler("host", {})->compile(job);
-    kernel_ = driver_->load(0, binary.bytes, unit_.shape.symbol, unit_.shape.smem_bytes);
+    kernel_ =
+        test::load_unit(*driver_, unit_, "sm_90a",
+                        ends ? std::vector<compile::Header>{{"some_end.cuh", kEnd}} : std::vector<compile::Header>{});
   }
   const std::string& text() const { return unit_.text; }
 

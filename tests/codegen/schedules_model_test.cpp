@@ -8,11 +8,10 @@
 
 #include "arch/arch.hpp"
 #include "codegen/emit.hpp"
-#include "compile/compiler.hpp"
+#include "codegen/load_unit.hpp"
 #include "model/model.hpp"
 #include "ops/fmha/problem.hpp"
 #include "ops/fmha/sm90.hpp"
-#include "pipeline.hpp"
 #include "sched/schedule.hpp"
 
 using namespace tj;
@@ -33,13 +32,8 @@ graph::Graph attention() {
 void check_results(const graph::Graph& graph, const sched::Schedule& schedule) {
   const codegen::Unit unit = codegen::emit(graph, schedule, "sm90");
   INFO(unit.text);
-  compile::Job job;
-  job.name = "unit.cpp";
-  job.text = unit.text;
-  job.headers = headers_for({arch::find("sm_90a"), true});
-  const auto binary = compile::make_compiler("host", {})->compile(job);
   const auto driver = model::open_model_driver();
-  const auto kernel = driver->load(0, binary.bytes, unit.shape.symbol, unit.shape.smem_bytes);
+  const auto kernel = test::load_unit(*driver, unit, "sm_90a");
   const test::FmhaShape shapes[] = {
       {1, 1, 1, 40, 130, 64}, {1, 2, 1, 150, 100, 64}, {1, 1, 1, 300, 290, 64}, {1, 1, 1, 64, 700, 64}};
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {

@@ -9,14 +9,13 @@
 
 #include "arch/arch.hpp"
 #include "codegen/emit.hpp"
+#include "codegen/load_unit.hpp"
 #include "codegen/rolled.hpp"
 #include "common/half.hpp"
-#include "compile/compiler.hpp"
 #include "custom/warp_kernel.hpp"
 #include "graph/json_reader.hpp"
 #include "model/model.hpp"
 #include "ops/common/machine.hpp"
-#include "pipeline.hpp"
 #include "sched/schedule.hpp"
 
 using namespace tj;
@@ -45,13 +44,7 @@ constexpr int kDepth = 64 * 15;
 class Emitted {
  public:
   explicit Emitted(codegen::Unit made) : unit(std::move(made)), a_(64 * kDepth), b_(64 * kDepth) {
-    compile::Job job;
-    job.name = "unit.cpp";
-    job.text = unit.text;
-    job.headers = headers_for({arch::find("sm_80"), true});
-    job.headers.push_back({"warp_product.cuh", source().bodies});
-    kernel_ = driver_->load(0, compile::make_compiler("host", {})->compile(job).bytes, unit.shape.symbol,
-                            unit.shape.smem_bytes);
+    kernel_ = test::load_unit(*driver_, unit, "sm_80", {{"warp_product.cuh", source().bodies}});
     for (std::size_t i = 0; i < a_.size(); ++i) {  // small whole numbers: sums are exact
       a_[i] = samples::float_to_half(static_cast<float>(static_cast<int>(i * 7 % 11) - 5));
       b_[i] = samples::float_to_half(static_cast<float>(static_cast<int>(i * 5 % 13) - 6));

@@ -12,12 +12,10 @@
 
 #include <tilejit/error.hpp>
 
-#include "arch/arch.hpp"
 #include "codegen/emit.hpp"
-#include "compile/compiler.hpp"
+#include "codegen/load_unit.hpp"
 #include "graph/json_reader.hpp"
 #include "model/model.hpp"
-#include "pipeline.hpp"
 #include "sched/schedule.hpp"
 
 namespace tj::test {
@@ -122,13 +120,7 @@ class ToyKernel {
     options.max_roles = 1;
     schedule = sched::schedule(graph, options);
     unit = codegen::emit(graph, schedule, "sm80");
-    compile::Job job;
-    job.name = "unit.cpp";
-    job.text = unit.text;
-    job.headers = headers_for({arch::find("sm_80"), true});
-    job.headers.push_back({"toy.cuh", kToyBodies});
-    kernel_ = driver_->load(0, compile::make_compiler("host", {})->compile(job).bytes, unit.shape.symbol,
-                            unit.shape.smem_bytes);
+    kernel_ = test::load_unit(*driver_, unit, "sm_80", {{"toy.cuh", kToyBodies}});
   }
   /// "" when the run was right; else the fault, or what is wrong.
   std::string run(std::uint64_t seed, std::vector<int> disabled, int tiles, int n) {

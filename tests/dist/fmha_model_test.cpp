@@ -2,7 +2,6 @@
 // ranks without rows, and what is refused before anything is sent.
 #include <doctest/doctest.h>
 
-#include <numeric>
 #include <random>
 
 #include <tilejit/tilejit.hpp>
@@ -16,21 +15,10 @@
 using namespace tj;
 using dist::Split;
 using test::FmhaProblem;
+using test::split_case;
 using test::SplitCase;
 
 namespace {
-
-SplitCase split_case(Split split, std::vector<std::int64_t> lengths, bool causal) {
-  SplitCase what;
-  what.split = split;
-  what.lengths = std::move(lengths);
-  what.shape.seq_q = what.shape.seq_k =
-      static_cast<int>(std::accumulate(what.lengths.begin(), what.lengths.end(), std::int64_t{0}));
-  what.shape.causal = causal;
-  what.shape.heads = 2;
-  what.shape.rows_first = true;
-  return what;
-}
 
 /// "", or what is wrong with a case on a target.
 std::string run(const SplitCase& what, std::uint64_t seed, const std::string& target = "model:sm_90a") {

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <functional>
-#include <numeric>
 #include <thread>
 
 #include <tilejit/tilejit.hpp>
@@ -19,6 +18,7 @@
 using namespace tj;
 using dist::Split;
 using test::FmhaProblem;
+using test::split_case;
 using test::SplitCase;
 
 namespace {
@@ -37,18 +37,6 @@ class Chosen {
   Chosen(const Chosen&) = delete;
   Chosen& operator=(const Chosen&) = delete;
 };
-
-SplitCase split_case(Split split, std::vector<std::int64_t> lengths, bool causal) {
-  SplitCase what;
-  what.split = split;
-  what.lengths = std::move(lengths);
-  what.shape.seq_q = what.shape.seq_k =
-      static_cast<int>(std::accumulate(what.lengths.begin(), what.lengths.end(), std::int64_t{0}));
-  what.shape.causal = causal;
-  what.shape.heads = 2;
-  what.shape.rows_first = true;
-  return what;
-}
 
 std::vector<dist::Group> members_of(const SplitCase& what, Runtime& runtime = testing::model_runtime()) {
   return dist::Group::on_model(runtime, static_cast<int>(what.lengths.size()));

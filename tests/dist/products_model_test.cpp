@@ -159,33 +159,36 @@ const std::vector<Sizes>& cases() {
   return *list;
 }
 
+/// Both products, call after call, by messages and by copies: against f64, with equal bits in all of them.
+void check_both(const Sizes& sizes, std::uint64_t seed, int calls, const std::string& target = "model:sm_90a") {
+  CAPTURE(target);
+  CAPTURE(seed);
+  Problem problem(sizes, seed);
+  std::vector<Matrix> gather, scatter;
+  for (const char* by : {"nccl", "ipc"}) {
+    ::setenv("TJ_DIST_TRANSPORT", by, 1);
+    auto members = dist::Group::on_model(testing::model_runtime(target), static_cast<int>(sizes.rows.size()));
+    ::unsetenv("TJ_DIST_TRANSPORT");
+    CAPTURE(by);
+    for (int call = 0; call < calls; ++call) {
+      std::vector<Matrix> found;
+      CHECK(gathered(problem, members, found) == "");
+      CHECK((gather.empty() || gather == found));
+      gather = found;
+      CHECK(scattered(problem, members, found) == "");
+      CHECK((scatter.empty() || scatter == found));
+      scatter = found;
+    }
+  }
+}
+
 }  // namespace
 
 TEST_CASE(
     "rows that are gathered, sums that are scattered, against f64; equal bits by messages, copies, in each call") {
   std::uint64_t seed = 1;
   for (const std::string target : {"model:sm_90a", "model:sm_80"})
-    for (const Sizes& sizes : cases()) {
-      Problem problem(sizes, seed++);
-      std::vector<Matrix> gather, scatter;
-      for (const char* by : {"nccl", "ipc"}) {
-        ::setenv("TJ_DIST_TRANSPORT", by, 1);
-        auto members = dist::Group::on_model(testing::model_runtime(target), static_cast<int>(sizes.rows.size()));
-        ::unsetenv("TJ_DIST_TRANSPORT");
-        CAPTURE(target);
-        CAPTURE(seed);
-        CAPTURE(by);
-        for (int call = 0; call < 2; ++call) {
-          std::vector<Matrix> found;
-          CHECK(gathered(problem, members, found) == "");
-          CHECK((gather.empty() || gather == found));
-          gather = found;
-          CHECK(scattered(problem, members, found) == "");
-          CHECK((scatter.empty() || scatter == found));
-          scatter = found;
-        }
-      }
-    }
+    for (const Sizes& sizes : cases()) check_both(sizes, seed++, 2, target);
 }
 
 TEST_CASE("shards in pieces: rows and sums against f64, by messages and by copies, of ranks of unequal rows") {
@@ -194,27 +197,10 @@ TEST_CASE("shards in pieces: rows and sums against f64, by messages and by copie
     for (const Sizes& sizes : {Sizes{{300, 140}, {24, 40}, 40, true},
                                {{0, 400}, {16, 16}, 24, false},
                                {{260, 20, 130}, {16, 8, 24}, 40, true}}) {
-      Problem problem(sizes, seed++);
-      std::vector<Matrix> gather, scatter;
-      for (const char* by : {"nccl", "ipc"}) {
-        ::setenv("TJ_DIST_TRANSPORT", by, 1);
-        ::setenv("TJ_DIST_PIECES", pieces, 1);
-        auto members = dist::Group::on_model(testing::model_runtime(), static_cast<int>(sizes.rows.size()));
-        ::unsetenv("TJ_DIST_TRANSPORT");
-        ::unsetenv("TJ_DIST_PIECES");
-        CAPTURE(pieces);
-        CAPTURE(seed);
-        CAPTURE(by);
-        for (int call = 0; call < 3; ++call) {
-          std::vector<Matrix> found;
-          CHECK(gathered(problem, members, found) == "");
-          CHECK((gather.empty() || gather == found));
-          gather = found;
-          CHECK(scattered(problem, members, found) == "");
-          CHECK((scatter.empty() || scatter == found));
-          scatter = found;
-        }
-      }
+      CAPTURE(pieces);
+      ::setenv("TJ_DIST_PIECES", pieces, 1);
+      check_both(sizes, seed++, 3);
+      ::unsetenv("TJ_DIST_PIECES");
     }
 }
 

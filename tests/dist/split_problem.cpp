@@ -76,6 +76,18 @@ std::string SplitCase::text() const {
   return support::cat(shape.text(), " split ", static_cast<int>(split), " lengths", all);
 }
 
+SplitCase split_case(dist::Split split, std::vector<std::int64_t> lengths, bool causal) {
+  SplitCase what;
+  what.split = split;
+  what.lengths = std::move(lengths);
+  what.shape.seq_q = what.shape.seq_k =
+      static_cast<int>(std::accumulate(what.lengths.begin(), what.lengths.end(), std::int64_t{0}));
+  what.shape.causal = causal;
+  what.shape.heads = 2;
+  what.shape.rows_first = true;
+  return what;
+}
+
 std::vector<std::string> run_split(FmhaProblem& whole, const SplitCase& what, std::vector<dist::Group>& members,
                                    const std::function<void(int rank, dist::ContextFmhaArgs&)>& change) {
   std::vector<std::string> said(members.size());

@@ -23,6 +23,9 @@ struct SplitCase {
   std::string text() const;
 };
 
+/// Two heads, rows before heads in memory.
+SplitCase split_case(dist::Split split, std::vector<std::int64_t> lengths, bool causal);
+
 /// Runs the case on `members`, each in a thread of its own, and puts the ranks' rows of o and lse into the whole
 /// problem. Returns what the ranks threw, one text a rank, "" of one that went well.
 std::vector<std::string> run_split(FmhaProblem& whole, const SplitCase& what, std::vector<dist::Group>& members,

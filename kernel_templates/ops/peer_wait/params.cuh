@@ -9,7 +9,7 @@ inline constexpr int kMostRanks = 32;  ///< a lane each
 
 inline constexpr unsigned kOtherCall = 0xfffffffeu;
 
-/// What a rank's wait has come to, where it ended without an arrival.
+/// The end of a rank's wait that ended without an arrival.
 struct Missed {
   unsigned segment;  ///< counted from 1; 0: the rank has come; kOtherCall: it came with other arguments
   unsigned epoch;
