@@ -95,6 +95,7 @@ std::vector<Peers::Offer> Peers::exchange(const Offer& own) {
   const auto size = static_cast<std::size_t>(transport_.size());
   const std::shared_ptr<void> memory = driver_.allocate(device_.index, (size + 1) * sizeof(Offer));
   auto* const offers = static_cast<std::byte*>(memory.get());
+  exchanged_ = memory;  // an exchange that is given up may still write there
   driver_.copy(device_.index, offers, true, &own, false, sizeof(Offer));
   std::vector<Send> sends;
   std::vector<Receive> receives;

@@ -100,12 +100,13 @@ class Peers {
   std::string why_not_, too_small_;
   std::shared_ptr<void> missed_;
   Opened control_, data_;
-  std::vector<Opened> kept_;  ///< that graphs may use, or other ranks have not let go of yet
-  bool by_windows_ = false;   ///< NCCL has opened the last buffer
-  bool recorded_ = false;     ///< a graph may have this buffer's addresses
-  bool recording_ = false;    ///< this turn is recorded
-  std::uint32_t call_ = 0;    ///< of this turn
-  int at_ = 0;                ///< the slot of this turn, or of the next one
+  std::vector<Opened> kept_;         ///< that graphs may use, or other ranks have not let go of yet
+  std::shared_ptr<void> exchanged_;  ///< memory of the last exchange
+  bool by_windows_ = false;          ///< NCCL has opened the last buffer
+  bool recorded_ = false;            ///< a graph may have this buffer's addresses
+  bool recording_ = false;           ///< this turn is recorded
+  std::uint32_t call_ = 0;           ///< of this turn
+  int at_ = 0;                       ///< the slot of this turn, or of the next one
 };
 
 }  // namespace tj::dist
