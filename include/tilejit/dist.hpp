@@ -87,7 +87,9 @@ struct GemmReduceScatterArgs {
 /// other communicators goes before or behind them in one order on all ranks, as NCCL asks. Graphs that recorded calls
 /// go before the last copy. All ranks record a call, or none does. A child of fork() has no group. Not thread safe: one
 /// call of a member at a time. GPUs of one host copy into buffers of each other, which the first call opens and larger
-/// ones grow: they hold twice what a call gathers, until the last copy goes.
+/// ones grow: two slots, each with what a call gathers and its f32 results (up to 512 MB), or its sums. They stay until
+/// the last copy goes, older ones too where graphs were recorded. All ranks have ended their work before one drops its
+/// last copy: each writes into the others' buffers.
 class TJ_API Group {
  public:
   /// An id that one rank makes and brings to all others by means of its own, for NCCL's communicators. Throws

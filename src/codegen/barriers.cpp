@@ -119,7 +119,7 @@ class Placer {
       found.push_back({position(loop_, edge.dst), again - read});
     }
     for (const graph::Sharing& sharing : sharings_)
-      if (sharing.every_iteration && of_warps_alone(sharing) == of_warps)
+      if (sharing.every_iteration && !of_warps)
         for (const bool back : {false, true})
           successions(sharing, back, [&](int reader, int filler) {
             const int read = in_loop(reader), fill = in_loop(filler) + (back ? period() : 0);
@@ -127,11 +127,6 @@ class Placer {
             found.push_back({position(loop_, reader), fill - read});
           });
     return found;
-  }
-
-  /// Do warps write and read only their own parts of both values?
-  bool of_warps_alone(const graph::Sharing& sharing) const {
-    return value(sharing.first).within_warp && value(sharing.second).within_warp;
   }
 
   /// Calls use(reader, filler) for each reader of one of the values and filler of the one that follows it.
@@ -152,10 +147,11 @@ class Placer {
             "' before '", graph_.nodes[at(reader)].name, "' has read that; verify the schedule"));
   }
 
-  /// Values in one place. The barrier before a tile parts them from those of the tile before.
+  /// Values in one place. The barrier before a tile parts them from those of the tile before. A warp's own parts of two
+  /// values may be different bytes, so all warps meet between them.
   void collect_places(bool of_warps, std::vector<Interval>& once, std::vector<Interval>& loop) const {
+    if (of_warps) return;
     for (const graph::Sharing& sharing : sharings_) {
-      if (of_warps_alone(sharing) != of_warps) continue;
       for (int i = 0; sharing.every_iteration && i < n_; ++i)
         for (const bool back : {false, true})
           if (!back || i + 1 < n_)

@@ -219,8 +219,9 @@ bool Peers::ready(std::size_t slot_bytes, Stream stream) {
     }
     grow(slot_bytes, stream);
     kernels_.say(cat("rank ", transport_.rank(), " of ", transport_.size(), ": bytes travel by ", description()));
-    if (!possible()) {
-      data_ = control_ = {};
+    if (!possible()) {  // graphs may have been recorded, and other ranks may still write
+      kept_.push_back(std::exchange(data_, {}));
+      kept_.push_back(std::exchange(control_, {}));
       return false;
     }
     meet(stream, nullptr);
@@ -230,6 +231,7 @@ bool Peers::ready(std::size_t slot_bytes, Stream stream) {
 }
 
 void Peers::prepare() const {
+  if (!possible()) return;
   const ops::PeerWaitArgs any{{}, device_};
   kernels_.make(ops::peer_wait_op(), &any);
 }

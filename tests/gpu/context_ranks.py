@@ -111,7 +111,7 @@ def check_never(ranks, _):
     ranks.agree("never", lambda: group.fmha(*parts, causal=True))
     torch.cuda.synchronize()
     if group.description().startswith("messages"):
-        return f"not tried: {group.description()}", 0.0
+        return f"not tried: {group.description()}", 0.0 if ranks.transport == "nccl" else float("inf")
     said, begun, good = "", time.monotonic(), True
     if ranks.rank != 0:
         ranks.agree("never", lambda: (group.fmha(*parts, causal=True), torch.cuda.synchronize()))
@@ -120,7 +120,7 @@ def check_never(ranks, _):
             group.check()
         except ranks.tilejit.Error as error:
             said = str(error)
-        good = "rank 0 did not bring segment" in said and waited < 30 * limit
+        good = "rank 0 did not bring segment" in said and waited < 4 * limit
     else:
         ranks.agree("never", lambda: None)
     product = torch.mm(torch.ones((64, 64), device=ranks.device), torch.ones((64, 64), device=ranks.device))

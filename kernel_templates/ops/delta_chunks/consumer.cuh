@@ -13,8 +13,8 @@ namespace tj::ops::delta_chunks {
 
 constexpr bool loses_bits(dev::F16) { return false; }
 constexpr bool loses_bits(dev::Bf16) { return true; }
-/// keep D has two terms. Rounding it once is the largest error of states in bf16: 2.8e-3 of 4.1e-3 without gates, by an
-/// emulation in torch. Gates of key channels round k once more, in f16 as well.
+/// keep D has two terms. Rounding it once is the largest error of states in bf16 where nothing fades (the op's README
+/// has numbers). Gates of key channels round k once more, in f16 as well.
 template <class C>
 inline constexpr bool kTwoTerms = C::kChannelGate || loses_bits(typename C::Element{});
 

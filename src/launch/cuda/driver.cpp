@@ -211,6 +211,7 @@ class CudaDriver final : public Driver, public PeerMemory {
     return allocate_host(contexts_, contexts_->context(device), bytes);
   }
   SharedMemory share(int device, const std::shared_ptr<void>& memory) override {
+    const RelaxedCapture relaxed(api_);
     const ContextScope scope(api_, contexts_->context(device).handle, Stage::launch);
     return share_memory(api_, device_pointer(memory.get()));
   }
@@ -222,6 +223,7 @@ class CudaDriver final : public Driver, public PeerMemory {
     launch::copy_rows(api_, rows, static_cast<CUstream>(stream.handle));
   }
   bool idle(int device, Stream stream) override {
+    const RelaxedCapture relaxed(api_);
     const ContextScope scope(api_, contexts_->context(device).handle, Stage::launch);
     const CUresult result = api_.stream_query(static_cast<CUstream>(stream.handle));
     if (result != CUDA_ERROR_NOT_READY) api_.check(result, "cuStreamQuery", Stage::launch);
