@@ -21,7 +21,7 @@ def declare(library):
     """Gives the calls their types; returns their names."""
     status, handle, stream = ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p
     calls = {
-        "unique_id": [ctypes.c_void_p], "check": [handle], "destroy": [handle],
+        "unique_id": [ctypes.c_void_p], "check": [handle], "destroy": [handle], "description": [handle, ctypes.POINTER(ctypes.c_char_p)],
         "create": [handle, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32, tj.Device, ctypes.POINTER(handle)],
         "of_comm": [handle, ctypes.c_void_p, tj.Device, ctypes.POINTER(handle)],
         "on_model": [handle, ctypes.c_int32, ctypes.POINTER(handle)],
