@@ -19,6 +19,7 @@
 #include "tools/own_compiler.hpp"
 #include "tools/process.hpp"
 #include "tools/warm.hpp"
+#include "tools/warm_keep.hpp"
 
 namespace tj::tools {
 namespace {
@@ -89,8 +90,11 @@ int unpack_cache(const std::string& path, const support::Settings& settings, boo
     say_unusable(settings.cache_dir, problem, err);
     return kExitFailures;
   }
-  const cache::UnpackReport report = store.unpack(path);
+  cache::UnpackReport report = store.unpack(path);
   if (!report.problem.empty()) refuse("--unpack", path, report.problem);
+  for (const auto& [entry, why] : report.gone)
+    report.failed.emplace_back(entry, why.empty() ? cat("it ", why_gone(settings, "written", store.counts().evictions))
+                                                  : cat("it cannot be read back: ", why));
   std::uint64_t of_others = 0;
   OwnCompilers own(settings);
   for (const auto& [made_for, kernels] : report.kernels)
