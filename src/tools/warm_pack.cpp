@@ -1,8 +1,8 @@
 // See warm_pack.hpp.
 #include "tools/warm_pack.hpp"
 
-#include <unistd.h>
-
+#include <array>
+#include <cstddef>
 #include <ostream>
 #include <utility>
 #include <vector>
@@ -50,14 +50,6 @@ support::SecretKey read_secret(const std::string& path) {
   const auto key = support::read_secret_key(path, &problem);
   if (!key) refuse("--sign", path, problem);
   return *key;
-}
-
-void write_new(const std::string& path, const std::string& text, mode_t mode) {
-  const int error = write_new_file(path, text, mode);
-  if (error == 0) return;
-  refuse("--make-key", path,
-         error == EEXIST ? "it is there already, and keys are not replaced; give another name"
-                         : support::errno_text(error));
 }
 
 }  // namespace
@@ -120,13 +112,14 @@ int make_key(const std::string& path, std::ostream& out) {
   std::string problem;
   const auto key = support::SecretKey::make(&problem);
   if (!key) refuse("--make-key", path, problem);
-  write_new(path, key->line(), 0600);
-  try {
-    write_new(path + ".pub", support::line_of(key->public_key()), 0644);
-  } catch (const Error&) {  // both or none: a second try would be refused for the secret one
-    ::unlink(path.c_str());
-    throw;
-  }
+  // Both or none: a second try would be refused for the one that is there.
+  const std::array<NewFile, 2> files = {
+      {{path, key->line(), 0600}, {path + ".pub", support::line_of(key->public_key()), 0644}}};
+  std::size_t which = 0;
+  if (const int error = write_new_files(files, &which); error != 0)
+    refuse("--make-key", files[which].path,
+           error == EEXIST ? "it is there already, and keys are not replaced; give another name"
+                           : support::errno_text(error));
   out << "secret key " << shown_path(path) << ", public key " << shown_path(path + ".pub") << ": "
       << support::name_of(key->public_key()) << "...\n";
   return kExitOk;
