@@ -2,6 +2,7 @@
 #include "dist/group.hpp"
 
 #include <algorithm>
+#include <new>
 #include <span>
 #include <utility>
 
@@ -104,6 +105,12 @@ struct Group::Impl {
     } catch (const Error& error) {
       if (begun) {
         broken = error.message;
+        transport->give_up(broken);
+      }
+      throw;
+    } catch (const std::bad_alloc&) {
+      if (begun) {
+        broken = "out of memory";  // short enough to need none
         transport->give_up(broken);
       }
       throw;
