@@ -190,12 +190,14 @@ bool AtomicFile::write(std::string_view bytes) {
   return error == 0 || failed("write", error);
 }
 
-void AtomicFile::stamp() {
-  if (!ok()) return;
+timespec AtomicFile::stamp() {
+  struct stat status{};
+  if (!ok() || ::fstat(file_.get(), &status) != 0) return {};
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
   const timespec times[2] = {now, now};
   (void)::futimens(file_.get(), times);
+  return status.st_mtim;
 }
 
 bool AtomicFile::finish() {

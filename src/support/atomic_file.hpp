@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include <ctime>
 #include <string>
 #include <string_view>
 
@@ -35,8 +36,8 @@ class AtomicFile {
 
   bool write(std::string_view bytes);
   /// Sets last access and modification to now, in full clock resolution. Some file systems refuse: then they keep what
-  /// the system gave.
-  void stamp();
+  /// the system gave. Returns the time of the last write by the file system's clock, 0 where that is not known.
+  timespec stamp();
   bool commit();
   /// The same, but never over something that has the name: then error() is EEXIST. EPERM, EINVAL, ENOSYS, EOPNOTSUPP:
   /// the file system can do neither of what this needs, a rename that refuses or a link.
