@@ -19,6 +19,7 @@
 #include "support/fail.hpp"
 #include "support/interruptions.hpp"
 #include "support/process_end.hpp"
+#include "support/text.hpp"
 
 namespace tj::support {
 namespace {
@@ -93,6 +94,8 @@ std::string next_step(int error, std::string_view otherwise) {
       return "free some memory, or raise its limit (ulimit -v)";
     case EFBIG:
       return "raise the limit on the size of files (ulimit -f)";
+    case ENAMETOOLONG:
+      return "give a shorter path";
     case ECANCELED:
       return std::string(kProcessIsEnding);
     default:
@@ -237,11 +240,11 @@ bool write_file_atomically(const std::string& path, std::string_view bytes, mode
   const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
   std::string reason;
   if (name.empty() || name == "." || name == "..") {
-    reason = "'" + path + "' does not end in a file name";
+    reason = "'" + shown_path(path) + "' does not end in a file name";
   } else {
     const FileDescriptor directory(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!directory) {
-      reason = cat("cannot open the directory ", parent, ": ", errno_text(errno));
+      reason = cat("cannot open the directory ", shown_path(parent), ": ", errno_text(errno));
     } else {
       AtomicFile file(directory.get(), name, mode);
       file.write(bytes);

@@ -78,6 +78,9 @@ TEST_CASE("failures name the file and the reason, and leave nothing") {
   CHECK(problem.find("missing: No such file or directory") != std::string::npos);
   CHECK_FALSE(tj::support::write_file_atomically(scratch / "", "x", 0600, &problem));
   CHECK(problem.find("does not end in a file name") != std::string::npos);
+  CHECK_FALSE(tj::support::write_file_atomically(scratch / (std::string(9000, 'x') + "/name"), "x", 0600, &problem));
+  CHECK(problem.find("File name too long") != std::string::npos);
+  CHECK(problem.size() < 1000);
   std::filesystem::create_directory(scratch / "name");
   CHECK_FALSE(tj::support::write_file_atomically(scratch / "name", "x", 0600, &problem));
   CHECK(problem.find("cannot rename to name: Is a directory") != std::string::npos);
@@ -142,6 +145,7 @@ TEST_CASE("limits of the system have a next step of their own") {
   CHECK(next_step(EAGAIN, "other").find("ulimit -u") != std::string::npos);
   CHECK(next_step(ENOMEM, "other").find("ulimit -v") != std::string::npos);
   CHECK(next_step(EFBIG, "other").find("ulimit -f") != std::string::npos);
+  CHECK(next_step(ENAMETOOLONG, "other").find("shorter") != std::string::npos);
   CHECK(next_step(ENOSPC, "other") == "other");
 }
 
