@@ -184,7 +184,7 @@ foreach(folder IN LISTS test_folders)
     elseif(folder STREQUAL "ffi")
       list(APPEND parts tj_ffi_headers)
       target_compile_options(${runner} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpermissive>)  # as src/ffi
-    elseif(folder MATCHES "^(launch|model|ops|runtime)$")
+    elseif(folder MATCHES "^(dist|launch|model|ops|runtime)$")
       list(PREPEND parts tj_test_allocations)
     endif()
     target_link_libraries(${runner} PRIVATE tj_test_main ${parts})

@@ -103,7 +103,10 @@ struct UnpackReport {
   /// By target and second half of the key: kernels that were written, or were there.
   std::map<std::pair<std::string, std::string>, std::uint64_t> kernels;
   std::vector<std::pair<std::string, std::string>> failed;  ///< entries, and why
-  std::string problem;                                      ///< why the pack cannot be used
+  /// Entries that were written or there, and are not at the end, or cannot be read then, for a reason. None of them is
+  /// counted above.
+  std::vector<std::pair<std::string, std::string>> gone;
+  std::string problem;  ///< why the pack cannot be used
 };
 
 using LogFunction = std::function<void(LogLevel, std::string_view)>;

@@ -121,23 +121,35 @@ UnpackReport Store::unpack(const std::string& path) {
     const std::string* target = entry.find("target");
     if (target != nullptr && !is_alias(key) && !entry.payload.empty()) ++report.kernels[{*target, key.compiler_hex}];
   };
+  std::vector<std::pair<const PackRecord*, bool>> kept;  // and whether it was written
   for (const PackRecord& record : pack.index->records) {
     std::string problem;
     Rejection why{};
-    if (const auto there = look(record.key, &problem)) {
-      tell(record.key, *there);
-      ++report.there;
+    if (look(record.key, &problem)) {
+      kept.emplace_back(&record, false);
       continue;
     }
     const auto bytes = read_packed(pack.file.get(), record, &problem, &why);
     const auto entry = bytes ? decode(*bytes, &record.key, &problem) : std::nullopt;
     if (!entry)
       report.failed.emplace_back(file_name(record.key), problem);
-    else if (impl_->store(record.key, *entry, &problem)) {
-      tell(record.key, *entry);
-      ++report.written;
-    } else
+    else if (impl_->store(record.key, *entry, &problem))
+      kept.emplace_back(&record, true);
+    else
       report.failed.emplace_back(file_name(record.key), cat("it could not be kept: ", problem));
+  }
+  const std::vector<Layer> layers = impl_->look_at_layers();
+  // Later ones may have taken the place of earlier ones.
+  for (const auto& [record, written] : kept) {
+    std::string problem;
+    const auto entry = impl_->look(layers, record->key, &problem, Served::own);
+    if (!entry) {
+      if (problem.empty() && !layers.empty()) problem = layers.front().problem;
+      report.gone.emplace_back(file_name(record->key), problem);
+      continue;
+    }
+    tell(record->key, *entry);
+    ++(written ? report.written : report.there);
   }
   return report;
 }

@@ -36,25 +36,20 @@ constexpr const char* kStays = "The file stays, as its layer is only read; other
 constexpr const char* kTextAgain = "Its kernel is looked for by its text, and the file replaced.";
 constexpr const char* kLeftOut = "It counts as absent; storing it anew replaces the file.";
 
-constexpr std::int64_t kStaleNs = std::int64_t{3600} * 1'000'000'000;
-/// Clocks of machines that share a cache differ by less. Such a time was set by hand, or by a clock that was wrong.
-constexpr std::int64_t kFarAheadNs = 24 * kStaleNs;
-
 std::int64_t now_ns() {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
   return nanoseconds(now);
 }
 
-/// Removes what killed writers left behind. A live writer needs seconds.
-void remove_stale_temporaries(int directory) {
-  const std::int64_t oldest_ns = now_ns() - kStaleNs, far_ahead_ns = now_ns() + kFarAheadNs;
+/// Removes what killed writers left behind. A live writer needs seconds. just_written: by the file system's clock.
+void remove_stale_temporaries(int directory, const timespec& just_written) {
+  const std::int64_t now = now_ns(), written = just_written.tv_sec != 0 ? nanoseconds(just_written) : now;
   for (const std::string& name : list_names(directory)) {
     FileInfo info;
     if (support::is_temporary_name(name) && file_info(directory, name, &info) &&
-        (info.made_ns < oldest_ns || info.made_ns > far_ahead_ns)) {
+        is_left_over(info.made_ns, written, now))
       ::unlinkat(directory, name.c_str(), 0);
-    }
   }
 }
 
@@ -323,12 +318,14 @@ std::string Store::Impl::publish(const Layer& layer, const Key& key, const std::
   const support::BeforeEnd whole;
   if (!whole) return std::string(support::kNothingIsKept);
   const std::string name = file_name(key);
+  timespec written{};
   for (bool again = true;; again = false) {
     support::AtomicFile file(layer.opened.get(), name, 0600);
     file.write(bytes);
-    file.stamp();
+    written = file.stamp();
     file.commit();
     if (file.ok()) break;
+    if (again && file.error() == ENOENT) continue;  // somebody has removed the temporary
     if (!again || file.error() != EISDIR) return file.problem();
     std::string aside;
     if (!free_name(layer.opened.get(), name, &aside))
@@ -338,7 +335,7 @@ std::string Store::Impl::publish(const Layer& layer, const Key& key, const std::
           cat("kernel cache: ", layer.directory, "/", name, " was a folder with files in it, and is called ", aside,
               " now; remove it where nothing in it is needed"));
   }
-  remove_stale_temporaries(layer.opened.get());
+  remove_stale_temporaries(layer.opened.get(), written);
   const auto gone = max_size_bytes != 0 || is_alias(key) ? evict(layer.opened.get(), max_size_bytes, kept)
                                                          : std::pair<std::uint64_t, std::uint64_t>();
   count([&](StoreCounts& counts) {

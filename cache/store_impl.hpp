@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -28,6 +29,17 @@ inline constexpr const char* kNoDirectory =
 
 /// All entry files, or those of one request. problem, where it is wanted: why files are missing.
 std::vector<FileInfo> entry_files(int directory, const std::string* request_hex, std::string* problem = nullptr);
+
+inline constexpr std::int64_t kStaleNs = std::int64_t{3600} * 1'000'000'000;
+/// Clocks of machines that share a cache differ by less. Such a time was set by hand, or by a clock that was wrong.
+inline constexpr std::int64_t kFarAheadNs = 24 * kStaleNs;
+
+/// Is a temporary that has this time one of a writer that is gone? One that is being written has its file system's
+/// time, and then its writer's. Either clock may be off: another machine's disk, or a clock that has been set.
+constexpr bool is_left_over(std::int64_t made_ns, std::int64_t file_system_now_ns, std::int64_t now_ns) {
+  return made_ns < std::min(file_system_now_ns, now_ns) - kStaleNs ||
+         made_ns > std::max(file_system_now_ns, now_ns) + kFarAheadNs;
+}
 
 struct Store::Impl {
   explicit Impl(std::string pack_keys) : packs(std::move(pack_keys)) {}

@@ -14,6 +14,7 @@
 #include "support/atomic_file.hpp"
 #include "support/fail.hpp"
 #include "support/hash.hpp"
+#include "support/text.hpp"
 #include "support/tool_range.hpp"
 
 namespace tj {
@@ -61,7 +62,7 @@ std::string dump(const std::string& directory, const std::string& file, const st
   const std::string path = (std::filesystem::path(directory) / file).string();
   std::string problem;
   if (support::write_file_atomically(path, text, 0644, &problem)) return path;
-  log(LogLevel::warn, cat("could not dump ", path, ": ", problem));
+  log(LogLevel::warn, cat("could not dump ", support::shown_path(path), ": ", problem));
   return {};
 }
 

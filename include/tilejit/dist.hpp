@@ -85,8 +85,9 @@ struct GemmReduceScatterArgs {
 /// Ranks that work together, one device each. A copy is the same member, which may outlive its runtime. Calls are
 /// collective: every rank makes the same ones in the same order, each from a thread or process of its own. Work of
 /// other communicators goes before or behind them in one order on all ranks, as NCCL asks. Graphs that recorded calls
-/// go before the last copy. All ranks record a call, or none does. A child of fork() has no group. Not thread safe: one
-/// call of a member at a time. GPUs of one host copy into buffers of each other, which the first call opens and larger
+/// go before the last copy. All ranks record a call, or none does. A child of fork() has no group: calls of
+/// its parent's are tj::Error(launch), and dropping one does nothing there. Not thread safe: one call of a member at a
+/// time. GPUs of one host copy into buffers of each other, which the first call opens and larger
 /// ones grow: two slots, each with what a call gathers and its f32 results (up to 512 MB), or its sums. They stay until
 /// the last copy goes, older ones too where graphs were recorded. All ranks have ended their work before one drops its
 /// last copy: each writes into the others' buffers.

@@ -2,6 +2,7 @@
 #include "dist/group.hpp"
 
 #include <algorithm>
+#include <new>
 #include <span>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "runtime_impl.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
+#include "support/fork_safe.hpp"
 
 namespace tj::dist {
 
@@ -45,6 +47,12 @@ bool Member::opened(std::size_t slot_bytes, Stream stream) const {
 }
 
 struct Group::Impl {
+  /// A forked child leaves all of it: streams, memory and communicators are its parent's.
+  static std::shared_ptr<Impl> make(std::shared_ptr<Runtime::Impl> parts, std::unique_ptr<Transport> by, Device on) {
+    return {new Impl(std::move(parts), std::move(by), on), [](Impl* impl) {
+              if (impl->generation == support::process_generation()) delete impl;
+            }};
+  }
   Impl(std::shared_ptr<Runtime::Impl> parts, std::unique_ptr<Transport> by, Device on)
       : inside(std::move(parts)),
         transport(std::move(by)),
@@ -100,9 +108,25 @@ struct Group::Impl {
         transport->give_up(broken);
       }
       throw;
+    } catch (const std::bad_alloc&) {
+      if (begun) {
+        broken = "out of memory";  // short enough to need none
+        transport->give_up(broken);
+      }
+      throw;
     }
   }
+  void check_process() const {
+    if (generation != support::process_generation())
+      fail(Stage::launch, Code::invalid_argument,
+           "a child of fork() has no group: this one is its parent's; make a new one, for GPUs behind exec()");
+  }
+  const Member& here() const {
+    check_process();
+    return member;
+  }
   void check() const {
+    check_process();
     if (!broken.empty())
       fail(Stage::launch, Code::driver_error,
            cat("the group is broken, as an earlier call of this rank failed: ", broken, "; make a new one"));
@@ -110,6 +134,7 @@ struct Group::Impl {
     if (peers) peers->check();
   }
 
+  const std::uint32_t generation = support::process_generation();
   const std::shared_ptr<Runtime::Impl> inside;
   const std::unique_ptr<Transport> transport;
   const std::shared_ptr<launch::Driver> driver;
@@ -146,21 +171,19 @@ Group::Group(Runtime& runtime, std::string_view id, int rank, int size, Device d
   if (rank < 0 || rank >= size)
     fail(Stage::argument, Code::invalid_argument, cat("rank is ", rank, "; allowed: 0 to ", size - 1));
   check_device(device);
-  impl_ = std::make_shared<Impl>(runtime.impl_,
-                                 nccl_by_id(id, rank, size, device, runtime.impl_->settings.wait_limit_s), device);
+  impl_ = Impl::make(runtime.impl_, nccl_by_id(id, rank, size, device, runtime.impl_->settings.wait_limit_s), device);
 }
 
 Group::Group(Runtime& runtime, void* nccl_comm, Device device) {
   check_device(device);
-  impl_ =
-      std::make_shared<Impl>(runtime.impl_, nccl_of(nccl_comm, device, runtime.impl_->settings.wait_limit_s), device);
+  impl_ = Impl::make(runtime.impl_, nccl_of(nccl_comm, device, runtime.impl_->settings.wait_limit_s), device);
 }
 
 std::vector<Group> Group::on_model(Runtime& runtime, int size) {
   check_size(size);
   std::vector<Group> members;
   for (auto& transport : local_transports(size, runtime.impl_->settings.wait_limit_s))
-    members.push_back(Group(std::make_shared<Impl>(runtime.impl_, std::move(transport), Device{DeviceKind::cpu, 0})));
+    members.push_back(Group(Impl::make(runtime.impl_, std::move(transport), Device{DeviceKind::cpu, 0})));
   return members;
 }
 
@@ -168,15 +191,15 @@ int Group::rank() const noexcept { return impl_->transport->rank(); }
 int Group::size() const noexcept { return impl_->transport->size(); }
 Device Group::device() const noexcept { return impl_->member.device; }
 
-void Group::prepare(const ContextFmhaArgs& args) { prepare_context_fmha(impl_->member, args); }
+void Group::prepare(const ContextFmhaArgs& args) { prepare_context_fmha(impl_->here(), args); }
 void Group::fmha(const ContextFmhaArgs& args, Stream stream) {
   impl_->together([&] { run_context_fmha(impl_->member, args, stream); });
 }
-void Group::prepare(const AllGatherGemmArgs& args) { prepare_all_gather_gemm(impl_->member, args); }
+void Group::prepare(const AllGatherGemmArgs& args) { prepare_all_gather_gemm(impl_->here(), args); }
 void Group::all_gather_gemm(const AllGatherGemmArgs& args, Stream stream) {
   impl_->together([&] { run_all_gather_gemm(impl_->member, args, stream); });
 }
-void Group::prepare(const GemmReduceScatterArgs& args) { prepare_gemm_reduce_scatter(impl_->member, args); }
+void Group::prepare(const GemmReduceScatterArgs& args) { prepare_gemm_reduce_scatter(impl_->here(), args); }
 void Group::gemm_reduce_scatter(const GemmReduceScatterArgs& args, Stream stream) {
   impl_->together([&] { run_gemm_reduce_scatter(impl_->member, args, stream); });
 }

@@ -1,11 +1,12 @@
 // Ranks of one process: each copies what it receives out of the sender's memory.
 //
 // Decides when a message may be read and when its memory is the sender's again. Invariant: an exchange ends for no rank
-// before all of its readers have copied.
+// before all of its readers have copied, whatever it ends by.
 #include <chrono>
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <string_view>
 #include <utility>
 
 #include "dist/transport.hpp"
@@ -21,7 +22,10 @@ using support::fail;
 
 /// The state that all ranks share. Exchange n is open until every rank has come to it and copied.
 struct Hub {
-  explicit Hub(int size, double limit_s) : wait_limit_s(limit_s), at(static_cast<std::size_t>(size)) {}
+  static constexpr std::string_view kNoMemory = "a rank ran out of memory in a call";
+  explicit Hub(int size, double limit_s) : wait_limit_s(limit_s), at(static_cast<std::size_t>(size)) {
+    broken.reserve(kNoMemory.size());
+  }
   struct Rank {
     std::uint64_t come = 0, copied = 0;  ///< exchanges
     std::vector<Send> sends;             ///< of the last that it came to
@@ -45,11 +49,28 @@ class Local final : public Transport {
   void give_up(const std::string& why) noexcept override {
     try {
       break_with(cat("a call of rank ", rank_, " failed: ", why));
-    } catch (const std::bad_alloc&) {  // the others' limit of time ends their waits
+    } catch (const std::bad_alloc&) {
+      break_without_memory();
     }
   }
 
   void exchange(std::span<const Send> sends, std::span<const Receive> receives, Stream) override {
+    try {
+      exchange_with_all(sends, receives);
+    } catch (const std::bad_alloc&) {
+      break_without_memory();
+      // This rank is no reader then, as readers allocate nothing. From here on none begins to read its messages.
+      while (are_readers()) hub_->bell.wait(hub_->bell.rung(), std::chrono::milliseconds(100));
+      throw;
+    }
+  }
+
+ private:
+  struct Pair {
+    Send from;
+    Receive to;
+  };
+  void exchange_with_all(std::span<const Send> sends, std::span<const Receive> receives) {
     const std::uint64_t number = come(sends);
     wait("come to", number, &Hub::Rank::come);
     const std::vector<Pair> pairs = matched(receives);
@@ -62,12 +83,6 @@ class Local final : public Transport {
     hub_->bell.ring();
     wait("end", number, &Hub::Rank::copied);
   }
-
- private:
-  struct Pair {
-    Send from;
-    Receive to;
-  };
   Hub::Rank& own() { return hub_->at[static_cast<std::size_t>(rank_)]; }
   bool broken() const {
     const std::lock_guard lock(hub_->mutex);
@@ -80,6 +95,18 @@ class Local final : public Transport {
       if (hub_->broken.empty()) hub_->broken = std::move(why);
     }
     hub_->bell.ring();
+  }
+  /// There is room for the reason.
+  void break_without_memory() noexcept {
+    {
+      const std::lock_guard lock(hub_->mutex);
+      if (hub_->broken.empty()) hub_->broken = Hub::kNoMemory;
+    }
+    hub_->bell.ring();
+  }
+  bool are_readers() const {
+    const std::lock_guard lock(hub_->mutex);
+    return hub_->readers > 0;
   }
   /// Its caller's memory may be freed afterwards, so it waits for those that still copy out of it.
   [[noreturn]] void fail_broken() const {

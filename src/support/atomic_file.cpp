@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
@@ -17,6 +19,7 @@
 #include "support/fail.hpp"
 #include "support/interruptions.hpp"
 #include "support/process_end.hpp"
+#include "support/text.hpp"
 
 namespace tj::support {
 namespace {
@@ -91,6 +94,8 @@ std::string next_step(int error, std::string_view otherwise) {
       return "free some memory, or raise its limit (ulimit -v)";
     case EFBIG:
       return "raise the limit on the size of files (ulimit -f)";
+    case ENAMETOOLONG:
+      return "give a shorter path";
     case ECANCELED:
       return std::string(kProcessIsEnding);
     default:
@@ -140,13 +145,20 @@ bool is_temporary_name(std::string_view name) {
          name.find_first_not_of("0123456789abcdef", kTemporaryPrefix.size()) == std::string_view::npos;
 }
 
-AtomicFile::AtomicFile(int directory, std::string name, mode_t mode) : directory_(directory), name_(std::move(name)) {
+AtomicFile::AtomicFile(int directory, std::string name, mode_t mode, Mode how)
+    : directory_(directory), name_(std::move(name)) {
   constexpr int kTries = 64;
   for (int i = 0; i < kTries && !file_; ++i) {
     std::string candidate = random_name();
+    note_ = TemporaryNote(directory_, candidate);
+    if (note_.refused()) {
+      errno = ECANCELED;
+      break;
+    }
     file_ = FileDescriptor(
         ::openat(directory_, candidate.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
     if (file_) {
+      note_.made();
       temporary_ = std::move(candidate);
     } else if (errno != EEXIST && errno != EINTR) {
       break;
@@ -154,13 +166,13 @@ AtomicFile::AtomicFile(int directory, std::string name, mode_t mode) : directory
   }
   if (!file_) {
     failed("create a temporary for", errno);
-  } else if (::fchmod(file_.get(), mode) != 0) {
+  } else if (how == Mode::exact && ::fchmod(file_.get(), mode) != 0) {
     failed("set the mode of", errno);
   }
 }
 
 AtomicFile::~AtomicFile() {
-  if (!temporary_.empty()) ::unlinkat(directory_, temporary_.c_str(), 0);
+  if (!temporary_.empty()) ::unlinkat(directory_, temporary_.c_str(), 0);  // the note goes behind it
 }
 
 bool AtomicFile::failed(const char* step, int error) {
@@ -171,6 +183,7 @@ bool AtomicFile::failed(const char* step, int error) {
   file_.reset();
   if (!temporary_.empty()) ::unlinkat(directory_, temporary_.c_str(), 0);
   temporary_.clear();
+  note_.forget();
   return false;
 }
 
@@ -180,22 +193,44 @@ bool AtomicFile::write(std::string_view bytes) {
   return error == 0 || failed("write", error);
 }
 
-void AtomicFile::stamp() {
-  if (!ok()) return;
+timespec AtomicFile::stamp() {
+  struct stat status{};
+  if (!ok() || ::fstat(file_.get(), &status) != 0) return {};
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
   const timespec times[2] = {now, now};
   (void)::futimens(file_.get(), times);
+  return status.st_mtim;
 }
 
-bool AtomicFile::commit() {
+bool AtomicFile::finish() {
   if (!ok()) return false;
   if (temporary_.empty()) return failed("commit twice", EINVAL);
   if (!flush(file_.get())) return failed("flush", errno);
   // Network file systems may report a lost write only here.
   if (::close(file_.release()) != 0 && errno != EINTR) return failed("close", errno);
+  return true;
+}
+
+bool AtomicFile::commit() {
+  if (!finish()) return false;
   if (::renameat(directory_, temporary_.c_str(), directory_, name_.c_str()) != 0) return failed("rename to", errno);
   temporary_.clear();
+  note_.forget();
+  return true;
+}
+
+bool AtomicFile::commit_new() {
+  if (!finish()) return false;
+  constexpr unsigned kNoReplace = 1;  // RENAME_NOREPLACE, which older C libraries do not declare
+  const char *const from = temporary_.c_str(), *const to = name_.c_str();
+  if (::syscall(SYS_renameat2, directory_, from, directory_, to, kNoReplace) != 0) {
+    if (errno != EINVAL && errno != ENOSYS && errno != EPERM) return failed("rename to", errno);
+    if (::linkat(directory_, from, directory_, to, 0) != 0) return failed("link to", errno);
+    ::unlinkat(directory_, from, 0);
+  }
+  temporary_.clear();
+  note_.forget();
   return true;
 }
 
@@ -205,11 +240,11 @@ bool write_file_atomically(const std::string& path, std::string_view bytes, mode
   const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
   std::string reason;
   if (name.empty() || name == "." || name == "..") {
-    reason = "'" + path + "' does not end in a file name";
+    reason = "'" + shown_path(path) + "' does not end in a file name";
   } else {
     const FileDescriptor directory(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!directory) {
-      reason = cat("cannot open the directory ", parent, ": ", errno_text(errno));
+      reason = cat("cannot open the directory ", shown_path(parent), ": ", errno_text(errno));
     } else {
       AtomicFile file(directory.get(), name, mode);
       file.write(bytes);

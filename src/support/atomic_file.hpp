@@ -7,10 +7,12 @@
 
 #include <sys/types.h>
 
+#include <ctime>
 #include <string>
 #include <string_view>
 
 #include "support/file_descriptor.hpp"
+#include "support/temporaries.hpp"
 
 namespace tj::support {
 
@@ -19,11 +21,14 @@ inline constexpr std::string_view kTemporaryPrefix = ".tmp-";
 /// Does a file bear such a name? Nothing else may be removed: users keep files of their own where they like.
 bool is_temporary_name(std::string_view name);
 
+/// Is a file's mode the one that is given, or that without the bits of the process's umask?
+enum class Mode { exact, masked };
+
 /// Not thread safe; one writer each. Failures are values: ok() turns false, problem() says why, later calls do nothing.
 class AtomicFile {
  public:
-  /// `directory` is an open directory that outlives this object; `name` has no slash. The mode is exact (no umask).
-  AtomicFile(int directory, std::string name, mode_t mode);
+  /// `directory` is an open directory that outlives this object; `name` has no slash.
+  AtomicFile(int directory, std::string name, mode_t mode, Mode how = Mode::exact);
   /// Removes the temporary unless committed.
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
@@ -31,9 +36,12 @@ class AtomicFile {
 
   bool write(std::string_view bytes);
   /// Sets last access and modification to now, in full clock resolution. Some file systems refuse: then they keep what
-  /// the system gave.
-  void stamp();
+  /// the system gave. Returns the time of the last write by the file system's clock, 0 where that is not known.
+  timespec stamp();
   bool commit();
+  /// The same, but never over something that has the name: then error() is EEXIST. EPERM, EINVAL, ENOSYS, EOPNOTSUPP:
+  /// the file system can do neither of what this needs, a rename that refuses or a link.
+  bool commit_new();
 
   bool ok() const noexcept { return problem_.empty(); }
   const std::string& problem() const noexcept { return problem_; }
@@ -41,10 +49,12 @@ class AtomicFile {
 
  private:
   bool failed(const char* step, int error);
+  bool finish();  ///< all but the name
 
   int directory_;
   std::string name_;
   std::string temporary_;  // empty when there is none to remove
+  TemporaryNote note_;
   FileDescriptor file_;
   std::string problem_;
   int error_ = 0;

@@ -26,6 +26,7 @@
 #include "support/lasting.hpp"
 #include "support/process.hpp"
 #include "support/process_end.hpp"
+#include "support/text.hpp"
 #include "support/uncancelled.hpp"
 
 namespace tj::support {
@@ -91,7 +92,7 @@ std::string make_directory(const std::string& base) {
   if (live().ended) fail(Stage::compile, Code::io, std::string(kProcessIsEnding));
   if (::mkdtemp(path.data()) == nullptr)
     fail(Stage::compile, Code::io,
-         cat("cannot make a directory in ", base, ": ", errno_text(errno), "; ",
+         cat("cannot make a directory in ", shown_path(base), ": ", errno_text(errno), "; ",
              next_step(errno, "set TMPDIR to a writable directory")));
   live().paths.insert(path);
   return path;
@@ -107,7 +108,7 @@ std::string make_directory(const std::string& base) {
     if (live().ended) fail(Stage::compile, Code::io, std::string(kProcessIsEnding));
   }
   fail(Stage::compile, Code::io,
-       cat("cannot write ", owner_of(directory), ": ", errno_text(error), "; ",
+       cat("cannot write ", shown_path(owner_of(directory)), ": ", errno_text(error), "; ",
            next_step(error, "set TMPDIR to a directory with room")));
 }
 

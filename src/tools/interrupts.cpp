@@ -20,6 +20,7 @@
 #include "support/environment.hpp"
 #include "support/private_directory.hpp"
 #include "support/process.hpp"
+#include "support/temporaries.hpp"
 #include "support/text_stream.hpp"
 
 namespace tj::tools {
@@ -83,6 +84,7 @@ void end_children() {
   } catch (...) {  // no memory: the next process removes them
     support::abandon_compiles();
   }
+  support::remove_temporaries();
   std::signal(signal, SIG_DFL);
   sigset_t own;
   ::sigemptyset(&own);

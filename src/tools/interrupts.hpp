@@ -1,7 +1,8 @@
 // Signals that end a tool, and what they leave behind.
 //
-// Decides that compilers and other programs end, and that folders go first. The library itself installs no handlers:
-// signals belong to the program. Invariant: once such a signal has come, nothing else decides how the process ends.
+// Decides that compilers and other programs end, and that folders and temporary files go first. The library itself
+// installs no handlers: signals belong to the program. Invariant: once such a signal has come, nothing else decides how
+// the process ends.
 #pragma once
 
 namespace tj::tools {

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <deque>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -48,9 +50,52 @@ int fill(support::FileDescriptor file, const std::string& path, bool made, const
   return error;
 }
 
+int write_in_place(const NewFile& file) {
+  support::FileDescriptor made(::open(file.path.c_str(), kWriteFlags | O_CREAT | O_EXCL, file.mode));
+  return made ? fill(std::move(made), file.path, true, file.text) : errno;
+}
+
+/// A new file that has no name yet, or that its file system lets have no other.
+class Pending {
+ public:
+  explicit Pending(const NewFile& file) : file_(file) {
+    const fs::path path(file.path), name = path.filename();
+    if (struct stat status{}; ::lstat(file.path.c_str(), &status) == 0) {
+      error_ = EEXIST;
+    } else if (!name.empty() && name != "." && name != "..") {
+      const fs::path parent = path.has_parent_path() ? path.parent_path() : ".";
+      folder_ = support::FileDescriptor(::open(parent.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+      if (!folder_) return;
+      whole_.emplace(folder_.get(), name.string(), file.mode, support::Mode::masked);
+      whole_->write(file.text);
+      if (!needs_place(whole_->error())) error_ = whole_->error();
+    }
+  }
+  int error() const { return error_; }
+  int commit() {
+    if (error_ == 0 && whole_) {
+      whole_->commit_new();
+      error_ = whole_->error();
+    }
+    if (error_ == 0 && whole_) return 0;
+    return error_ == 0 || needs_place(error_) ? write_in_place(file_) : error_;
+  }
+
+ private:
+  /// Do file systems and rules give these errors that would let the file itself be made?
+  static bool needs_place(int error) {
+    return error == EACCES || error == EPERM || error == EINVAL || error == ENOSYS || error == EOPNOTSUPP;
+  }
+  const NewFile& file_;
+  support::FileDescriptor folder_;
+  std::optional<support::AtomicFile> whole_;
+  int error_ = 0;
+};
+
 /// 0, or the errno. What was there is lost when this fails.
 int write_into(const std::string& path, const std::string& text) {
-  const int made = write_new_file(path, text, 0666);
+  const NewFile new_file{path, text, 0666};
+  const int made = write_new_files({&new_file, 1}, nullptr);
   if (made != EEXIST) return made;
   struct stat status{};
   const bool leads_nowhere = ::stat(path.c_str(), &status) != 0 && errno == ENOENT;
@@ -73,9 +118,19 @@ int replace(const std::string& path, mode_t mode, const std::string& text) {
 
 }  // namespace
 
-int write_new_file(const std::string& path, const std::string& text, mode_t mode) {
-  support::FileDescriptor file(::open(path.c_str(), kWriteFlags | O_CREAT | O_EXCL, mode));
-  return file ? fill(std::move(file), path, true, text) : errno;
+int write_new_files(std::span<const NewFile> files, std::size_t* which) {
+  std::size_t unused = 0;
+  std::size_t& at = which != nullptr ? *which : unused;
+  std::deque<Pending> all;
+  for (at = 0; at < files.size(); ++at)
+    if (const int error = all.emplace_back(files[at]).error(); error != 0) return error;
+  for (at = 0; at < files.size(); ++at) {
+    const int error = all[at].commit();
+    if (error == 0) continue;
+    for (std::size_t made = 0; made < at; ++made) ::unlink(files[made].path.c_str());
+    return error;
+  }
+  return 0;
 }
 
 void require_different_files(const std::vector<OutputPath>& outputs) {

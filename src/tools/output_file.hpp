@@ -7,6 +7,8 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,8 +22,14 @@ struct OutputPath {
 /// one. /dev/null keeps nothing, and may be named again.
 void require_different_files(const std::vector<OutputPath>& outputs);
 
-/// Writes a file that is not there yet. 0, or the errno, EEXIST where something has the name; then nothing was changed.
-int write_new_file(const std::string& path, const std::string& text, mode_t mode);
+struct NewFile {
+  std::string path, text;
+  mode_t mode;  ///< without the bits of the process's umask
+};
+/// Writes files that are not there yet, all of them or none, each of them whole at once. A process that is killed
+/// between two of them leaves the first. Returns 0, or the errno and the file's place: EEXIST where something has the
+/// name.
+int write_new_files(std::span<const NewFile> files, std::size_t* which);
 
 /// Throws tj::Error(argument) that names the flag, the path and the reason.
 void write_output_file(const char* flag, const std::string& path, const std::string& text);

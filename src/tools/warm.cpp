@@ -311,7 +311,7 @@ int run(const Settings& settings, std::ostream& out, std::ostream& err, bool ter
     const TuneWork work{settings.op_names,  settings.targets, settings.op_flags,   resolved.cache_dir,
                         settings.tune_only, settings.jobs,    settings.tune_limit, settings.tune_rounds,
                         settings.json,      settings.facts,   settings.graph};
-    return tune_problems(work, resolved.log_level, out, err, terminal);
+    return tune_problems(work, resolved, out, err, terminal);
   }
   return warm_kernels(settings, resolved, out, err, terminal);
 }

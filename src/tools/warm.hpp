@@ -52,7 +52,9 @@ struct TuneWork {
   GraphFiles graph = {};   ///< of a user's own, whose candidates are timed in the place of ops' kernels
 };
 /// --tune: makes the kernels of each problem, times them on the first GPU, keeps what was fastest, prints all of it.
+/// Looks at the end whether choices and chosen kernels are in the cache.
 /// Returns an exit code; throws tj::Error.
-int tune_problems(const TuneWork& work, LogLevel level, std::ostream& out, std::ostream& err, bool terminal);
+int tune_problems(const TuneWork& work, const support::Settings& settings, std::ostream& out, std::ostream& err,
+                  bool terminal);
 
 }  // namespace tj::tools

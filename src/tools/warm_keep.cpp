@@ -72,10 +72,18 @@ std::string why_not_kept(const std::string& cache_dir) {
   return reason.empty() ? "it can be written; is TJ_CACHE_MAX_SIZE large enough?" : support::one_line(reason);
 }
 
+std::string why_gone(const support::Settings& settings, const char* done, std::uint64_t evictions) {
+  const std::string at = cat("the cache at '", shown_path(settings.cache_dir), "'");
+  if (settings.cache_max_size_bytes == 0 || evictions == 0)
+    return cat("was in ", at, ", and is not there any more; does something else remove files there?");
+  return cat("was ", done, " and then removed from ", at, ", to stay within its bound of ",
+             settings.cache_max_size_bytes,
+             " bytes; raise TJ_CACHE_MAX_SIZE (0: no bound), or keep fewer kernels there");
+}
+
 void check_kept(const support::Settings& settings, const std::vector<Job>& jobs, std::vector<Outcome>& outcomes,
                 std::uint64_t evictions, Progress& progress) {
   const std::string& cache_dir = settings.cache_dir;
-  const std::uint64_t max_size_bytes = settings.cache_max_size_bytes;
   const Kept kept = kept_in(settings);
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     if (!outcomes[i].ok) continue;
@@ -86,17 +94,8 @@ void check_kept(const support::Settings& settings, const std::vector<Job>& jobs,
       fail_job(jobs[i], outcomes[i],
                cat("may be in the cache at '", shown_path(cache_dir), "', which cannot all be read: ", kept.problem),
                progress);
-    else if (!there && (max_size_bytes == 0 || evictions == 0))
-      fail_job(jobs[i], outcomes[i],
-               cat("was in the cache at '", shown_path(cache_dir),
-                   "', and is not there any more; does something else remove files there?"),
-               progress);
     else if (!there)
-      fail_job(
-          jobs[i], outcomes[i],
-          cat("was made and then removed from the cache at '", shown_path(cache_dir), "', to stay within its bound of ",
-              max_size_bytes, " bytes; raise TJ_CACHE_MAX_SIZE (0: no bound), or make fewer kernels"),
-          progress);
+      fail_job(jobs[i], outcomes[i], why_gone(settings, "made", evictions), progress);
   }
 }
 

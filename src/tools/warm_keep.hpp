@@ -21,8 +21,12 @@ std::vector<std::size_t> jobs_worth_making(const support::Settings& settings, co
 /// Why a measured choice could not be written, in words that end no line.
 std::string why_not_kept(const std::string& cache_dir);
 
+/// Why an entry that was in the cache is not there at the end. done: "made".
+std::string why_gone(const support::Settings& settings, const char* done, std::uint64_t evictions);
+
 /// A kernel that was made but is not on disk was made in vain: that is a failure here, while a Runtime only warns. So
-/// is one that was written, and is gone since. evictions: entries that this process removed to stay within a bound.
+/// is one that was written, and is gone since, and a measured choice, whose job names its problem. evictions: entries
+/// that this process removed to stay within a bound.
 void check_kept(const support::Settings& settings, const std::vector<Job>& jobs, std::vector<Outcome>& outcomes,
                 std::uint64_t evictions, Progress& progress);
 

@@ -1,8 +1,8 @@
 // See warm_pack.hpp.
 #include "tools/warm_pack.hpp"
 
-#include <unistd.h>
-
+#include <array>
+#include <cstddef>
 #include <ostream>
 #include <utility>
 #include <vector>
@@ -19,6 +19,7 @@
 #include "tools/own_compiler.hpp"
 #include "tools/process.hpp"
 #include "tools/warm.hpp"
+#include "tools/warm_keep.hpp"
 
 namespace tj::tools {
 namespace {
@@ -51,14 +52,6 @@ support::SecretKey read_secret(const std::string& path) {
   return *key;
 }
 
-void write_new(const std::string& path, const std::string& text, mode_t mode) {
-  const int error = write_new_file(path, text, mode);
-  if (error == 0) return;
-  refuse("--make-key", path,
-         error == EEXIST ? "it is there already, and keys are not replaced; give another name"
-                         : support::errno_text(error));
-}
-
 }  // namespace
 
 int pack_cache(const std::string& path, const std::string& sign, const support::Settings& settings, bool json,
@@ -89,8 +82,11 @@ int unpack_cache(const std::string& path, const support::Settings& settings, boo
     say_unusable(settings.cache_dir, problem, err);
     return kExitFailures;
   }
-  const cache::UnpackReport report = store.unpack(path);
+  cache::UnpackReport report = store.unpack(path);
   if (!report.problem.empty()) refuse("--unpack", path, report.problem);
+  for (const auto& [entry, why] : report.gone)
+    report.failed.emplace_back(entry, why.empty() ? cat("it ", why_gone(settings, "written", store.counts().evictions))
+                                                  : cat("it cannot be read back: ", why));
   std::uint64_t of_others = 0;
   OwnCompilers own(settings);
   for (const auto& [made_for, kernels] : report.kernels)
@@ -116,13 +112,14 @@ int make_key(const std::string& path, std::ostream& out) {
   std::string problem;
   const auto key = support::SecretKey::make(&problem);
   if (!key) refuse("--make-key", path, problem);
-  write_new(path, key->line(), 0600);
-  try {
-    write_new(path + ".pub", support::line_of(key->public_key()), 0644);
-  } catch (const Error&) {  // both or none: a second try would be refused for the secret one
-    ::unlink(path.c_str());
-    throw;
-  }
+  // Both or none: a second try would be refused for the one that is there.
+  const std::array<NewFile, 2> files = {
+      {{path, key->line(), 0600}, {path + ".pub", support::line_of(key->public_key()), 0644}}};
+  std::size_t which = 0;
+  if (const int error = write_new_files(files, &which); error != 0)
+    refuse("--make-key", files[which].path,
+           error == EEXIST ? "it is there already, and keys are not replaced; give another name"
+                           : support::errno_text(error));
   out << "secret key " << shown_path(path) << ", public key " << shown_path(path + ".pub") << ": "
       << support::name_of(key->public_key()) << "...\n";
   return kExitOk;

@@ -94,10 +94,65 @@ void check_gpu(const TuneWork& work, const Runtime& runtime, Device gpu) {
                   target));
 }
 
-/// A tile that cannot be made is left to the table, which says so.
-void make_ahead(const std::vector<Task>& tasks, Device gpu, const TuneOptions& how, int threads, Runtime& runtime,
-                Progress& progress) {
+struct Made {
   std::vector<Job> jobs;
+  std::vector<Outcome> outcomes;
+};
+
+/// What must be in the cache at the end: the choice of each problem, and the chosen kernel.
+struct Wanted {
+  Made ahead;                         ///< kernels that were made before any was timed
+  Made all;                           ///< choices and kernels
+  std::vector<std::size_t> problems;  ///< whose each of them is
+  void add(std::size_t problem, std::string name, const std::string& target, Outcome outcome = {}) {
+    outcome.ok = true;
+    all.jobs.push_back({{{}, {}, std::move(name)}, target});
+    all.outcomes.push_back(std::move(outcome));
+    problems.push_back(problem);
+  }
+};
+
+void add_choice(std::size_t place, const ops::Op& op, const ops::Problem& problem, const TuneReport& report,
+                Wanted& wanted) {
+  wanted.add(place, report.problem, report.target);
+  const std::string& chosen = report.variants[static_cast<std::size_t>(report.chosen)].name;
+  const Made& ahead = wanted.ahead;
+  for (const ops::Variant& variant : op.tunable()->variants(problem, *arch::parse_target(report.target).arch)) {
+    if (variant.name != chosen) continue;
+    const std::string name = op.request_of(variant.kernel).name;
+    const auto made =
+        std::find_if(ahead.jobs.begin(), ahead.jobs.end(), [&](const Job& job) { return job.request.name == name; });
+    const auto at = static_cast<std::size_t>(made - ahead.jobs.begin());
+    wanted.add(place, name, report.target, made == ahead.jobs.end() ? Outcome() : ahead.outcomes[at]);
+  }
+}
+void add_choice(std::size_t place, const Task& task, const custom::Description& graph, const TuneReport& report,
+                Wanted& wanted) {
+  if (task.op != nullptr) return add_choice(place, *task.op, task.problem, report, wanted);
+  const GraphOp op(graph);
+  add_choice(place, op, op.problem_of(nullptr), report, wanted);
+}
+
+/// Returns how many problems lack their choice or its kernel; where there is JSON, it says so of each.
+std::size_t check_wanted(const support::Settings& settings, Wanted& wanted, std::uint64_t evictions, Progress& progress,
+                         Json& problems) {
+  std::set<std::size_t> failed;
+  check_kept(settings, wanted.all.jobs, wanted.all.outcomes, evictions, progress);
+  for (std::size_t i = 0; i < wanted.problems.size(); ++i) {
+    const Outcome& outcome = wanted.all.outcomes[i];
+    const std::size_t place = wanted.problems[i];
+    if (outcome.ok || !failed.insert(place).second || problems.empty()) continue;
+    problems[place]["ok"] = false;
+    problems[place]["error"] = cat(wanted.all.jobs[i].request.name, ": ", outcome.error);
+  }
+  return failed.size();
+}
+
+/// A tile that cannot be made is left to the table, which says so.
+Made make_ahead(const std::vector<Task>& tasks, Device gpu, const TuneOptions& how, int threads, Runtime& runtime,
+                Progress& progress) {
+  Made made;
+  std::vector<Job>& jobs = made.jobs;
   std::set<std::string> seen;
   for (const Task& task : tasks) {
     if (task.op == nullptr) continue;  // its runtime makes the kernels of a graph
@@ -114,9 +169,10 @@ void make_ahead(const std::vector<Task>& tasks, Device gpu, const TuneOptions& h
   progress.started(jobs.size());
   std::vector<std::size_t> all(jobs.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
-  std::vector<Outcome> outcomes(jobs.size());
-  make_all(runtime, jobs, all, threads_for(threads, jobs.size()), progress, outcomes);
+  made.outcomes.resize(jobs.size());
+  make_all(runtime, jobs, all, threads_for(threads, jobs.size()), progress, made.outcomes);
   progress.end();
+  return made;
 }
 
 std::string number(double value, int digits) {
@@ -172,6 +228,23 @@ Json to_json(const TuneReport& report) {
   return json;
 }
 
+struct Tuned {
+  Json problems = Json::array();  ///< one for each, where JSON is wanted
+  std::size_t failures = 0, changed = 0;
+  std::string device;
+};
+void print(const Tuned& tuned, std::size_t count, const TuneWork& work, const TuneOptions& how, std::ostream& out) {
+  if (work.json) {
+    const Json document = {{"cache_dir", work.cache_dir}, {"device", tuned.device},     {"seed", how.seed},
+                           {"rounds", how.rounds},        {"failures", tuned.failures}, {"problems", tuned.problems}};
+    out << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+  } else {
+    out << count << " problems on " << (tuned.device.empty() ? "no device" : tuned.device) << ": " << tuned.changed
+        << " with another kernel than predicted, " << tuned.failures << " failed; " << how.rounds
+        << " rounds, normal random operands (seed " << how.seed << "); cache " << work.cache_dir << '\n';
+  }
+}
+
 /// The tasks of ops; where a graph is given, none yet, and its description.
 std::vector<Task> tasks_or_graph(const TuneWork& work, custom::Description& graph, std::ostream& err) {
   if (!work.graph.given()) return tasks_of(work, tunable_ops(work.op_names));
@@ -191,11 +264,12 @@ void need_room(const TuneWork& work) {
 
 }  // namespace
 
-int tune_problems(const TuneWork& work, LogLevel level, std::ostream& out, std::ostream& err, bool terminal) {
+int tune_problems(const TuneWork& work, const support::Settings& settings, std::ostream& out, std::ostream& err,
+                  bool terminal) {
   custom::Description graph;
   std::vector<Task> tasks = tasks_or_graph(work, graph, err);
 
-  Progress progress(out, err, terminal, work.json, level);
+  Progress progress(out, err, terminal, work.json, settings.log_level);
   Options options;
   options.cache_dir = work.cache_dir;
   set_facts(options.facts_file, work.facts);
@@ -213,17 +287,18 @@ int tune_problems(const TuneWork& work, LogLevel level, std::ostream& out, std::
   check_gpu(work, runtime, gpu);
   need_room(work);
   if (work.graph.given()) tasks.push_back({nullptr, {{}, graph.name, 0}, custom::Kernel(runtime, graph)});
-  make_ahead(tasks, gpu, how, work.jobs, runtime, progress);
-  Json problems = Json::array();
-  std::size_t failures = 0, changed = 0;
-  std::string device;
-  for (const Task& task : tasks) {
+  Wanted wanted;
+  wanted.ahead = make_ahead(tasks, gpu, how, work.jobs, runtime, progress);
+  Tuned tuned;
+  for (std::size_t place = 0; place < tasks.size(); ++place) {
+    const Task& task = tasks[place];
     try {
       const TuneReport report = measure(task, runtime, gpu, how);
-      device = report.device;
-      changed += report.chosen != report.usual ? 1 : 0;
+      tuned.device = report.device;
+      if (report.kept) add_choice(place, task, graph, report, wanted);
+      tuned.changed += report.chosen != report.usual ? 1 : 0;
       if (work.json)
-        problems.push_back(to_json(report));
+        tuned.problems.push_back(to_json(report));
       else
         print(report, out);
       if (report.kept) continue;
@@ -231,21 +306,14 @@ int tune_problems(const TuneWork& work, LogLevel level, std::ostream& out, std::
                                              "': ", why_not_kept(work.cache_dir)));
     } catch (const Error& error) {
       progress.failed(task.problem.name, error.what());
-      if (work.json) problems.push_back({{"problem", task.problem.name}, {"ok", false}, {"error", error.what()}});
+      if (work.json) tuned.problems.push_back({{"problem", task.problem.name}, {"ok", false}, {"error", error.what()}});
     }
-    ++failures;
+    ++tuned.failures;
   }
+  tuned.failures += check_wanted(settings, wanted, runtime.counters().evictions, progress, tuned.problems);
   progress.end();
-  if (work.json) {
-    const Json document = {{"cache_dir", work.cache_dir}, {"device", device},     {"seed", how.seed},
-                           {"rounds", how.rounds},        {"failures", failures}, {"problems", problems}};
-    out << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
-  } else {
-    out << tasks.size() << " problems on " << (device.empty() ? "no device" : device) << ": " << changed
-        << " with another kernel than predicted, " << failures << " failed; " << how.rounds
-        << " rounds, normal random operands (seed " << how.seed << "); cache " << work.cache_dir << '\n';
-  }
-  return failures > 0 ? kExitFailures : kExitOk;
+  print(tuned, tasks.size(), work, how, out);
+  return tuned.failures > 0 ? kExitFailures : kExitOk;
 }
 
 }  // namespace tj::tools

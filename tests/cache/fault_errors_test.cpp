@@ -166,7 +166,9 @@ TEST_CASE("each error at each call of unpacking: each entry is written or named,
   const auto work = [](const Places& places) {
     const tj::cache::UnpackReport report = Store(places.own(), 0, {}).unpack(places.pack());
     if (!report.problem.empty()) return 3;
-    if (report.written + report.there + report.failed.size() != 2) return 4;
+    if (report.written + report.there + report.failed.size() + report.gone.size() != 2) return 4;
+    for (const auto& [entry, why] : report.gone)
+      if (why.empty()) return 5;  // nothing removes it
     return static_cast<int>(report.failed.size());
   };
   at_each_call_by_each_error(work, [](const Places& places, int status) {

@@ -136,6 +136,15 @@ TEST_CASE("one call that is interrupted, or finds a file replaced, costs no comp
   }
 }
 
+TEST_CASE("a writer whose temporary somebody has removed writes it again") {
+  if (!can_trace()) return;
+  const Scratch scratch;
+  const auto work = [&] { return Store(scratch.path(), 0, {}).store(key_of("k"), entry_of("binary")) ? 0 : 1; };
+  CHECK(Tracer::run(work, Accident::fail, 0, {SYS_renameat, ENOENT, Which::nth}) == 0);
+  CHECK(payload_in(scratch.path(), key_of("k")) == "binary");
+  CHECK(Tracer::run(work, Accident::fail, 0, {SYS_renameat, ENOENT, Which::all}) == 1);
+}
+
 TEST_CASE("any failing call of a look-up gives a miss or the right entry") {
   if (!can_trace()) return;
   const auto look = [](const std::string& scratch) {

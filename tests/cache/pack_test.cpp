@@ -158,6 +158,25 @@ TEST_CASE("unpacking writes what is not there, as it was") {
   CHECK(store.unpack(p.scratch / "none").problem == "No such file or directory");
 }
 
+TEST_CASE("entries that the bound has removed again are counted as gone, and as nothing else") {
+  Packs p;
+  p.write();
+  const std::uint64_t each = std::filesystem::file_size(p.full + "/" + file_name(key_of("three")));
+  const auto report = Store(p.own, each, {}).unpack(p.pack);
+  CHECK(report.problem.empty());
+  CHECK(report.written == 1);
+  CHECK(report.there == 0);
+  CHECK(report.failed.empty());
+  REQUIRE(report.gone.size() == 2);
+  for (const auto& [entry, why] : report.gone) {
+    CHECK_FALSE(std::filesystem::exists(p.own + "/" + entry));
+    CHECK(why.empty());
+  }
+  const auto again = Store(p.own, each, {}).unpack(p.pack);
+  CHECK(again.written + again.there == 1);
+  CHECK(again.gone.size() == 2);
+}
+
 TEST_CASE("damaged entries are not packed, and told") {
   Packs p;
   const std::string path = p.full + "/" + file_name(key_of("two"));

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "cache/directory.hpp"
+#include "cache/store_impl.hpp"
 #include "support/process_end.hpp"
 #include "tests/cache/cache_fixture.hpp"
 
@@ -272,6 +273,18 @@ TEST_CASE("temporaries of dead writers go, those of live ones stay") {
   for (const char* name : {".tmp-notes", ".tmp-000000000000000g", ".tmp-00000000000000011"})
     CHECK(std::filesystem::exists(scratch / name));
   CHECK(std::filesystem::exists(scratch / ".tmp-0000000000000002"));
+}
+
+TEST_CASE("a temporary is left over when it is old by both clocks, the file system's and the own one") {
+  using tj::cache::is_left_over;
+  constexpr std::int64_t kHour = std::int64_t{3600} * 1'000'000'000, kNow = std::int64_t{1'800'000'000} * 1'000'000'000;
+  for (const std::int64_t off : {-40 * 365 * 24 * kHour, -2 * kHour, -kHour / 2, kHour / 2, 2 * kHour, 48 * kHour}) {
+    CAPTURE(off);
+    CHECK_FALSE(is_left_over(kNow, kNow, kNow + off));        // the time that the file system gave
+    CHECK_FALSE(is_left_over(kNow + off, kNow, kNow + off));  // the time that its writer gave
+    CHECK(is_left_over(std::min(kNow, kNow + off) - 2 * kHour, kNow, kNow + off));
+    CHECK(is_left_over(std::max(kNow, kNow + off) + 25 * kHour, kNow, kNow + off));
+  }
 }
 
 TEST_CASE("listing shows sound and damaged entries, latest use first, and changes no time") {

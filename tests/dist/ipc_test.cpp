@@ -112,6 +112,26 @@ TEST_CASE("handles are exchanged once; behind a rank's bytes goes a word; nothin
   CHECK(count_calls(machine.cuda, "cuIpcCloseMemHandle") == 4);
 }
 
+TEST_CASE("a forked child that drops its parent's members asks the driver and NCCL for nothing") {
+  const FakeNccl nccl;
+  Machine machine;
+  Runtime runtime(machine.options());
+  Ranks ranks(runtime);
+  ranks.attend();
+  CHECK(ranks.said == std::array<std::string, 2>());
+  CHECK(testing::wait_for(testing::start_child([&] {
+          ::alarm(60);
+          const std::string before = machine.cuda.log();
+          const int comms = nccl.comms();
+          const std::string said = testing::said_by([&] { ranks.members[0]->check(); });
+          ranks.members.clear();
+          if (!has(said, "a child of fork() has no group")) return 1;
+          return machine.cuda.log() == before && nccl.comms() == comms && nccl.aborts() == 0 ? 0 : 2;
+        })) == 0);
+  ranks.attend();
+  CHECK(ranks.said == std::array<std::string, 2>());
+}
+
 TEST_CASE("where a rank cannot share or open a buffer all send messages, and say why") {
   const FakeNccl nccl;
   for (const char* call : {"cuIpcGetMemHandle", "cuIpcOpenMemHandle"}) {

@@ -7,6 +7,9 @@
 #include <sys/resource.h>
 
 #include <cerrno>
+#include <deque>
+#include <string>
+#include <vector>
 
 #include "tests/support/scratch.hpp"
 
@@ -75,6 +78,9 @@ TEST_CASE("failures name the file and the reason, and leave nothing") {
   CHECK(problem.find("missing: No such file or directory") != std::string::npos);
   CHECK_FALSE(tj::support::write_file_atomically(scratch / "", "x", 0600, &problem));
   CHECK(problem.find("does not end in a file name") != std::string::npos);
+  CHECK_FALSE(tj::support::write_file_atomically(scratch / (std::string(9000, 'x') + "/name"), "x", 0600, &problem));
+  CHECK(problem.find("File name too long") != std::string::npos);
+  CHECK(problem.size() < 1000);
   std::filesystem::create_directory(scratch / "name");
   CHECK_FALSE(tj::support::write_file_atomically(scratch / "name", "x", 0600, &problem));
   CHECK(problem.find("cannot rename to name: Is a directory") != std::string::npos);
@@ -139,6 +145,7 @@ TEST_CASE("limits of the system have a next step of their own") {
   CHECK(next_step(EAGAIN, "other").find("ulimit -u") != std::string::npos);
   CHECK(next_step(ENOMEM, "other").find("ulimit -v") != std::string::npos);
   CHECK(next_step(EFBIG, "other").find("ulimit -f") != std::string::npos);
+  CHECK(next_step(ENAMETOOLONG, "other").find("shorter") != std::string::npos);
   CHECK(next_step(ENOSPC, "other") == "other");
 }
 
@@ -156,6 +163,53 @@ TEST_CASE("a stamp is the time of now, whatever the file's was") {
   REQUIRE(::fstatat(dir.get(), temporary.c_str(), &status, 0) == 0);
   CHECK(status.st_mtim.tv_sec > 1000);
   CHECK(status.st_atim.tv_sec > 1000);
+}
+
+TEST_CASE("an ending process removes its temporaries and makes none; a child that it has forked leaves them alone") {
+  const Scratch scratch;
+  const int status = tj::testing::wait_for(tj::testing::start_child([&] {
+    const FileDescriptor dir = open_dir(scratch.path());
+    AtomicFile first(dir.get(), "name", 0600), second(dir.get(), "other", 0600);
+    if (!first.write("text") || names_in(scratch.path()).size() != 2) return 1;
+    const int child = tj::testing::wait_for(tj::testing::start_child([&] {
+      tj::support::remove_temporaries();
+      return AtomicFile(dir.get(), "of the child", 0600).error() == ECANCELED ? 0 : 1;
+    }));
+    if (child != 0 || names_in(scratch.path()).size() != 2) return 2;
+    if (!second.commit() || names_in(scratch.path()).size() != 2) return 3;
+    tj::support::remove_temporaries();
+    if (names_in(scratch.path()) != std::vector<std::string>{"other"}) return 4;
+    if (first.commit() || first.error() != ENOENT) return 5;
+    AtomicFile late(dir.get(), "late", 0600);
+    if (late.ok() || late.error() != ECANCELED || names_in(scratch.path()).size() != 1) return 6;
+    return tj::testing::wait_for(tj::testing::start_child([&] {  // which is not ending
+      AtomicFile own(dir.get(), "own", 0600);
+      return own.write("text") && own.commit() ? 0 : 7;
+    }));
+  }));
+  CHECK(status == 0);
+}
+
+TEST_CASE("more temporaries than are noted work as others do") {
+  const Scratch scratch;
+  const FileDescriptor dir = open_dir(scratch.path());
+  std::deque<AtomicFile> files;
+  for (int i = 0; i < tj::support::kMostTemporaries + 3; ++i) files.emplace_back(dir.get(), std::to_string(i), 0600);
+  for (AtomicFile& file : files) CHECK((file.write("text") && file.commit()));
+  CHECK(names_in(scratch.path()).size() == files.size());
+}
+
+TEST_CASE("a new file is published over nothing that has its name") {
+  const Scratch scratch;
+  const FileDescriptor dir = open_dir(scratch.path());
+  for (const bool there : {false, true}) {
+    AtomicFile file(dir.get(), "name", 0600);
+    CHECK(file.write(there ? "second" : "first"));
+    CHECK(file.commit_new() == !there);
+    CHECK(file.error() == (there ? EEXIST : 0));
+  }
+  CHECK(read_bytes(scratch / "name") == "first");
+  CHECK(names_in(scratch.path()).size() == 1);
 }
 
 TEST_CASE("only names of temporaries are taken for some: a prefix and sixteen digits") {

@@ -98,6 +98,13 @@ TEST_CASE("no program that is started meanwhile gets a file that is being writte
 }
 
 #ifndef TJ_SANITIZED  // the sanitizer looks at memory through a pipe, and here is no descriptor for one
+TEST_CASE("a path of TMPDIR that is too long is told in short, with its own next step") {
+  const tj::testing::Variable place("TMPDIR", "/tmp/" + std::string(9000, 'x'));
+  const std::string said = error_of([] { const PrivateDirectory directory; }).message;
+  CHECK_MESSAGE(has(said, "File name too long; give a shorter path"), said);
+  CHECK(said.size() < 1000);
+}
+
 TEST_CASE("a limit of open files is named with its own next step") {
   const Scratch scratch;
   CHECK(wait_for(start_child([&] {

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "support/atomic_file.hpp"
 #include "support/private_directory.hpp"
 #include "support/process.hpp"
 #include "support/scratch.hpp"
@@ -97,6 +98,27 @@ TEST_CASE("signals that end a tool still do, and no compiler's folder stays; one
     CHECK(ended_by(signal, scratch.path(), true) == 7);
     CHECK(testing::names_in(scratch.path()).empty());
   }
+}
+
+TEST_CASE("a signal that ends a tool leaves no temporary of a file that it writes, or begins to write meanwhile") {
+  const testing::Scratch scratch;
+  testing::write_bytes(scratch / "name", "of before");
+  for (const int signal : kEnding) {
+    CAPTURE(signal);
+    CHECK(wait_for(start_child([&] {
+            begin(scratch.path());
+            return run([&](const Seen&, std::ostream&) {
+              const support::FileDescriptor folder(::open(scratch.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+              support::AtomicFile file(folder.get(), "name", 0600);
+              file.write("half");
+              if (testing::names_in(scratch.path()).size() != 2) return 9;
+              ::kill(::getpid(), signal);
+              for (;;) support::AtomicFile(folder.get(), "another", 0600).write("half");
+            });
+          })) == -signal);
+    CHECK(testing::names_in(scratch.path()) == std::vector<std::string>{"name"});
+  }
+  CHECK(testing::read_bytes(scratch / "name") == "of before");
 }
 
 TEST_CASE("a signal ends a tool that is process 1 of its namespace, as in a container") {

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -170,6 +171,28 @@ TEST_CASE("an entry of a pack that cannot be kept is named with the reason") {
   const ToolRun run = run_warm({"--unpack", machine.pack, "--cache-dir", machine.scratch / "other"});
   CHECK(run.code == tj::tools::kExitFailures);
   CHECK_MESSAGE(has(run.err, "it could not be kept: an entry of "), run.err);
+}
+
+TEST_CASE("entries that come back and then go, as the cache has a bound, are failures that say so") {
+  PackedTools machine;
+  for (const bool causal : {false, true}) Runtime(machine.options()).prepare(config_of(causal), kPackedFor);
+  REQUIRE(machine.packed().code == tj::tools::kExitOk);
+  std::uintmax_t largest = 0;
+  for (const auto& file : std::filesystem::directory_iterator(machine.cache_dir()))
+    largest = std::max(largest, file.file_size());
+  const tj::testing::Variable bound("TJ_CACHE_MAX_SIZE", std::to_string(largest));
+  const std::vector<std::string> words = {"--unpack", machine.pack, "--cache-dir", machine.own};
+  const ToolRun run = run_warm(words);
+  CHECK(run.code == tj::tools::kExitFailures);
+  CHECK_MESSAGE(has(run.err, ": it was written and then removed from the cache at '" + machine.own +
+                                 "', to stay within its bound of " + std::to_string(largest) + " bytes"),
+                run.err);
+  std::filesystem::remove_all(machine.own);
+  const ToolRun told = run_warm({"--unpack", machine.pack, "--cache-dir", machine.own, "--json"});
+  CHECK(told.code == tj::tools::kExitFailures);
+  const auto json = nlohmann::json::parse(told.out);
+  CHECK(json["written"].get<std::size_t>() == tj::cache::Store(machine.own, 0, {}).list().size());
+  CHECK(json["failed"].size() >= 1);
 }
 
 TEST_CASE("a key signs a pack, and with its public half others are left out") {

@@ -9,6 +9,7 @@
 #include "fakes/fake_hip.hpp"
 #include "ops/gemm/params.cuh"
 #include "runtime/runtime_fixture.hpp"
+#include "support/variable.hpp"
 #include "tools/run_tool.hpp"
 #include "tools/warm.hpp"
 
@@ -176,6 +177,34 @@ TEST_CASE("without a GPU, or on the model, it says that it needs one") {
   ::unsetenv("TJ_TARGET");
   machine.cuda.set_devices(0);
   machine.refused({"--sizes", "64"}, "--tune measures on a GPU: no driver for cuda:0");
+}
+
+TEST_CASE("choices and chosen kernels that the cache's bound has removed at the end are failures that say so") {
+  TuneMachine machine;
+  const tj::testing::Variable bound("TJ_CACHE_MAX_SIZE", "50K");
+  const std::vector<std::string> words = {"--sizes", "1024,1000,512", "--dtype", "f16", "--tune-limit",
+                                          "3",       "--tune-rounds", "1"};
+  const ToolRun result = machine.tune(words);
+  CHECK_MESSAGE(result.code == tj::tools::kExitFailures, result.out);
+  const std::string why = "and then removed from the cache at '" + machine.cache_dir() +
+                          "', to stay within its bound of 51200 bytes; raise TJ_CACHE_MAX_SIZE";
+  CHECK_MESSAGE(has(result.err, why), result.err);
+  CHECK_MESSAGE(has(result.out, "3 problems on Fake H200"), result.out);
+  std::vector<std::string> as_json = words;
+  as_json.push_back("--json");
+  std::filesystem::remove_all(machine.cache_dir());
+  const ToolRun told = machine.tune(as_json);
+  CHECK(told.code == tj::tools::kExitFailures);
+  const auto json = nlohmann::json::parse(told.out);
+  REQUIRE(json["problems"].size() == 3);
+  std::size_t failures = 0;
+  for (const auto& problem : json["problems"]) {
+    if (problem["ok"] == true) continue;
+    ++failures;
+    CHECK_MESSAGE(has(problem["error"].get<std::string>(), why), problem.dump());
+  }
+  CHECK(json["failures"] == failures);
+  CHECK(failures >= 2);
 }
 
 TEST_CASE("a cache that cannot be written is a failure") {
