@@ -26,6 +26,7 @@ constexpr std::size_t kMaxReservations = 4096;  ///< of all nodes: conflicts are
 constexpr std::int64_t kMaxCopies = 64;
 constexpr std::int64_t kMaxWarps = 32;
 constexpr std::int64_t kMaxLeastSmem = std::int64_t{1} << 30;
+constexpr int kMaxSlices = 16;
 
 class Reader {
  public:
@@ -33,12 +34,12 @@ class Reader {
       : tree_(tree), fields_(subject), machines_(machines), find_(find) {}
 
   Graph read(std::string_view name) {
-    fields_.keys(
-        tree_, "the document",
-        {"name", "machine", "instructions", "edges", "values", "code", "cluster", "pairs", "blocks_per_sm", "walk",
-         "grids", "piece_bytes", "most_iterations", "least_smem_bytes", "flops_per_iteration", "overhead_cycles",
-         // These keys stand beside a graph. custom/document.cpp reads them and leaves them out here.
-         "options", "targets", "parameters", "candidates", "trials", "typical_iterations", "useful_flops"});
+    fields_.keys(tree_, "the document",
+                 {"name", "machine", "instructions", "edges", "values", "code", "cluster", "pairs", "blocks_per_sm",
+                  "walk", "grids", "piece_bytes", "slices", "most_iterations", "least_smem_bytes",
+                  "flops_per_iteration", "overhead_cycles",
+                  // These keys stand beside a graph. custom/document.cpp reads them and leaves them out here.
+                  "options", "targets", "parameters", "candidates", "trials", "typical_iterations", "useful_flops"});
     const Json* own_name = Fields::optional(tree_, "name");
     graph_.name = own_name ? fields_.name(fields_.text(*own_name, "name"), "name") : std::string(name);
     graph_.blocks_per_sm = fields_.number_or(tree_, "", "blocks_per_sm", 1, 1, kMaxBlocksPerSm);
@@ -88,6 +89,7 @@ class Reader {
         fields_.word(tree_, "", "grids", {"ordered", "opens", "joins"}, static_cast<int>(graph_.grids)));
     if (const Json* bytes = Fields::optional(tree_, "piece_bytes"))
       graph_.piece_bytes = fields_.integer(*bytes, "piece_bytes", 0, kMaxPieceBytes);
+    graph_.slices = fields_.number_or(tree_, "", "slices", 0, 0, kMaxSlices);
     graph_.most_iterations = fields_.number_or(tree_, "", "most_iterations", 0, 0, kMaxTotalCycles);
     if (const Json* least = Fields::optional(tree_, "least_smem_bytes"))
       graph_.least_smem_bytes = fields_.integer(*least, "least_smem_bytes", 0, kMaxLeastSmem);

@@ -128,7 +128,10 @@ const char* const kDocuments[] = {
     "tensors": [{"name": "a", "dtype": "f16", "shape": ["m", 64], "fill": "normal / 2"},
                 {"name": "d", "dtype": "f32", "shape": ["m"], "written": true, "expected": "a[i0, 0]", "tolerance": 0.5}],
     "params": [{"kind": "map", "of": "a", "box": [64, 32], "swizzle_bytes": 64}, {"kind": "pointer", "of": "d"}]}],
-  "candidates": [{"name": "one", "parameters": {"n": 3}}], "instructions": [{"name": "a", "cycles": "n", "fu": "TC"}]})json"};
+  "candidates": [{"name": "one", "parameters": {"n": 3}}], "instructions": [{"name": "a", "cycles": "n", "fu": "TC"}]})json",
+    R"({"name": "slices", "machine": "sm_90a", "walk": "sliced", "cluster": 4, "slices": 2, "piece_bytes": 512,
+  "instructions": [{"name": "a", "cycles": 1, "fu": "TC"},
+                   {"name": "end", "cycles": 1, "fu": null, "scope": "tile_end", "merges": true}]})"};
 
 }  // namespace
 

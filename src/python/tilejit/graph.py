@@ -205,6 +205,7 @@ class Graph:
     walk: str = "persistent"
     grids: str = "ordered"
     piece_bytes: Number = 0
+    slices: Number = 0
     most_iterations: Number = 0
     least_smem_bytes: Number = 0
     flops_per_iteration: Union[float, str] = 0
