@@ -55,9 +55,11 @@ class Simulator {
         support::cat("value '", graph_.values[static_cast<std::size_t>(value)].name, "' has no ring in the schedule"));
   }
 
+  int value_of(int ring) const { return schedule_.rings[static_cast<std::size_t>(ring)].value; }
   void push(Event event) { out_->push_back(event); }
-
   Scope scope_of(int value) const { return graph_.values[static_cast<std::size_t>(value)].scope; }
+  /// At the end of a block's only tile nobody fills again what is read: all stores are one group.
+  bool ends_block(int index) const { return node(index).scope == Scope::tile_end && !graph_.walks(); }
 
   // Once a tile, before the first that may read: a loop of no iteration waits and hands back all the same.
   void run_tile_begin(std::vector<Event>& out) {
@@ -156,9 +158,11 @@ class Simulator {
     push({.kind = EventKind::call, .node = index, .iteration = iteration});
     issued_.insert({index, iteration});
     if (n.async == Async::store) {
-      push({.kind = EventKind::store_commit, .node = index, .iteration = iteration});
       stores_.emplace_back(index, iteration);
-      wait_for_stores(stores_under_way(index));
+      if (!ends_block(index)) {
+        push({.kind = EventKind::store_commit, .node = index, .iteration = iteration});
+        wait_for_stores(stores_under_way(index));
+      }
     } else if (matrix) {
       push({.kind = EventKind::matrix_commit, .node = index, .iteration = iteration});
       pending_.emplace_back(index, iteration);
@@ -183,6 +187,7 @@ class Simulator {
   }
   void wait_for_stores(std::size_t pending) {
     if (stores_.size() <= pending) return;
+    if (ends_block(stores_.back().first)) push({.kind = EventKind::store_commit, .node = stores_.back().first});
     push({.kind = EventKind::store_wait,
           .iteration = stores_[stores_.size() - pending - 1].second,
           .pending = static_cast<int>(pending)});
@@ -321,8 +326,7 @@ class Simulator {
   /// Several nodes of the matrix unit may add to a value: the first asks for the slot, the last hands it on.
   bool last_filler(int ring, int iteration) const {
     return std::all_of(graph_.edges.begin(), graph_.edges.end(), [&](const Edge& edge) {
-      return edge.value != schedule_.rings[static_cast<std::size_t>(ring)].value ||
-             issued_.count({edge.src, iteration}) != 0;
+      return edge.value != value_of(ring) || issued_.count({edge.src, iteration}) != 0;
     });
   }
   void publish(int ring, int index, int iteration) {
@@ -336,19 +340,15 @@ class Simulator {
     push({.kind = kind, .node = index, .ring = ring, .iteration = iteration});
   }
   bool in_shared(int ring) const {
-    return graph_.values[static_cast<std::size_t>(schedule_.rings[static_cast<std::size_t>(ring)].value)].space ==
-           graph::Space::shared;
+    return graph_.values[static_cast<std::size_t>(value_of(ring))].space == graph::Space::shared;
   }
   /// Is it a sum: asked for before the loop and handed on after it?
-  bool is_sum(int index, int ring) const {
-    return sum_filler(schedule_.rings[static_cast<std::size_t>(ring)].value) == index;
-  }
+  bool is_sum(int index, int ring) const { return sum_filler(value_of(ring)) == index; }
 
   // Does the matrix unit or the copy engine read it, in any role?
   bool read_asynchronously(int ring) const {
     return std::any_of(graph_.edges.begin(), graph_.edges.end(), [&](const Edge& edge) {
-      return edge.value == schedule_.rings[static_cast<std::size_t>(ring)].value &&
-             graph::reads_by_itself(node(edge.dst).async);
+      return edge.value == value_of(ring) && graph::reads_by_itself(node(edge.dst).async);
     });
   }
 

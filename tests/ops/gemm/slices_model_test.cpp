@@ -9,10 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "codegen/emit.hpp"
 #include "ops/gemm/checks.hpp"
 #include "ops/gemm/family.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "ops/gemm/parts.hpp"
+#include "pipeline.hpp"
 #include "support/expect.hpp"
 #include "support/full.hpp"
 
@@ -129,6 +131,21 @@ TEST_CASE("equal launches give equal bits, whichever block comes first") {
       CHECK(problem.result() == bits);
     }
   }
+}
+
+TEST_CASE("stores of a block's only tile are one group, which one wait is for") {
+  const auto times = [](const char* tile, const std::string& part) {
+    const Choice choice =
+        choose(ops::gemm_op(), ops::gemm_op().requests({{"dtype", {"f16"}}, {"tile", {tile}}}).front(), sliced_arch());
+    const std::string text = codegen::emit(choice.candidate.graph, choice.schedule, sliced_arch().primitives).text;
+    int count = 0;
+    for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+    return count;
+  };
+  CHECK(times("104x128x64c2x1x2s", " put_box(") == 2);
+  CHECK(times("104x128x64c2x1x2s", "dev::store_commit<") == 1);
+  CHECK(times("104x128x64c2x1x2s", "dev::store_wait<") == 1);
+  CHECK(times("104x128x64c2x1s", "dev::store_commit<") == 2);  // the next tile's rows wait for each
 }
 
 TEST_CASE("few tiles of long K are done together; calls with a limit and other walks are not") {
