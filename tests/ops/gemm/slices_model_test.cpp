@@ -133,7 +133,7 @@ TEST_CASE("equal launches give equal bits, whichever block comes first") {
   }
 }
 
-TEST_CASE("stores of a block's only tile are one group, which one wait is for") {
+TEST_CASE("one wait is for all stores of a block's only tile, and one for all sums that come to a role") {
   const auto times = [](const char* tile, const std::string& part) {
     const Choice choice =
         choose(ops::gemm_op(), ops::gemm_op().requests({{"dtype", {"f16"}}, {"tile", {tile}}}).front(), sliced_arch());
@@ -145,6 +145,9 @@ TEST_CASE("stores of a block's only tile are one group, which one wait is for") 
   CHECK(times("104x128x64c2x1x2s", " put_box(") == 2);
   CHECK(times("104x128x64c2x1x2s", "dev::store_commit<") == 1);
   CHECK(times("104x128x64c2x1x2s", "dev::store_wait<") == 1);
+  // One role has both consumers here: it waits for all sums of other slices at once.
+  CHECK(times("80x128x64c2x1x2s", " stage_rows(") == 2);
+  CHECK(times("80x128x64c2x1x2s", "dev::wait_slices<") == 1);
   CHECK(times("104x128x64c2x1s", "dev::store_commit<") == 2);  // the next tile's rows wait for each
 }
 
