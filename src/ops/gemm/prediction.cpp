@@ -75,7 +75,8 @@ double copy_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const GemmT
   const int row_bytes = tile.block_k * tile.element_bytes;
   const double factor_a = tile.cluster_n > 1 ? rates.multicast_factor : 1,
                factor_b = tile.cluster_m > 1 && columns == tile.block_n ? rates.multicast_factor : 1;
-  // The blocks of a cluster share a path, and those that do a tile together share no copies. Few of them find room.
+  // The blocks of a cluster share a path, and those that do a tile together share no copies. Few of them find room. Two
+  // tiles of a cluster, each in slices, were not timed: they have the factor of both.
   const double filled = std::min(
                    1.0, clusters_of(sizes, tile) * tile.blocks() / static_cast<double>(sizes.sms(*rates.arch))),
                apart = tile.sliced() ? 1 + (rates.slice_copy_factor - 1) * filled : 1;

@@ -73,6 +73,7 @@ int cluster_places(const GemmSizes& sizes, const GemmTile& tile, const arch::Arc
   return std::max(1, sms / tile.blocks());
 }
 bool gemm_taken_unmeasured(const GemmTile& tile, const GemmSizes& sizes, const arch::Arch& arch) {
+  if (tile.shares_slices()) return false;
   return tile.blocks() <= 2 ||
          (arch.large_cluster_sms > 0 && clusters_of(sizes, tile) <= cluster_places(sizes, tile, arch));
 }
@@ -84,6 +85,7 @@ double gemm_doubt(const GemmTile& tile, const GemmSizes& sizes, const arch::Arch
   // 2273 in 208x128x64s (H100, 2026-11-27). Those of 8-bit elements were not timed again.
   constexpr double kShared = 1.05, kFewRows = 1.1, kSomeWaves = 8;
   constexpr int kRows = 48;
+  if (tile.shares_slices()) return std::numeric_limits<double>::infinity();  // nobody timed them
   // Slices read as others do where memory is the limit, and have more launches' worth of sums: 9 x 38016 x 3584 takes
   // 73 us in 16x64x128c1x1x2s, 69 in 16x64x128s and 65 in 64x48x128 (H200, 2026-11-29).
   if (tile.sliced() && clusters_of(sizes, tile) > cluster_places(sizes, tile, arch)) return 1 / (1 - kLeastGain);
