@@ -69,6 +69,7 @@ constexpr FactLimits kAll[] = {
     {"scattered_store_cycles", 0, kMostCycles},
     {"shared_bytes_per_cycle", kLeastRate, kMostRate},
     {"shared_copy_issue_cycles", 0, kMostCycles},
+    {"shared_slice_copy_factor", 0.5, 8},
     {"shared_unit_cycles", 0, kMostCycles},
     {"slice_copy_factor", 0.5, 8},
     {"slice_cycles", 0, kMostCycles},

@@ -76,10 +76,13 @@ double copy_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const GemmT
   const double factor_a = tile.cluster_n > 1 ? rates.multicast_factor : 1,
                factor_b = tile.cluster_m > 1 && columns == tile.block_n ? rates.multicast_factor : 1;
   // The blocks of a cluster share a path, and those that do a tile together share no copies. Few of them find room. Two
-  // tiles of a cluster, each in slices, were not timed: they have the factor of both.
+  // tiles of a cluster share what is copied of b. Predicted, measured us of the fastest such tile (H200, 2026-11-30):
+  // 199 x 3456 x 5120 16.9, 16.8; 589 x 1280 x 8192 25.2, 27.0; 410 x 1872 x 5120 17.0, 16.8; 141 x 2560 x 8136 21.7,
+  // 21.7; 449 x 768 x 5072 14.3, 13.0.
   const double filled = std::min(
                    1.0, clusters_of(sizes, tile) * tile.blocks() / static_cast<double>(sizes.sms(*rates.arch))),
-               apart = tile.sliced() ? 1 + (rates.slice_copy_factor - 1) * filled : 1;
+               factor = tile.shares_slices() ? rates.shared_slice_copy_factor : rates.slice_copy_factor,
+               apart = tile.sliced() ? 1 + (factor - 1) * filled : 1;
   const double path = (static_cast<double>(inside_a) * factor_a + static_cast<double>(inside_b) * factor_b) *
                       row_bytes * rates.copy_cycles_per_byte * apart;
   const double brought = path + outside * (row_bytes / kLineBytes) * rates.copy_outside_row_cycles + partial;

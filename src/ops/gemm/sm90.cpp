@@ -87,6 +87,7 @@ const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"TC", "TMA"},
                                                             "apart_copy_factor",
                                                             "shared_copy_issue_cycles",
                                                             "slice_copy_factor",
+                                                            "shared_slice_copy_factor",
                                                             "near_read_share",
                                                             "row_read_cycles",
                                                             "row_store_cycles",
@@ -193,6 +194,7 @@ GemmCopyRates copy_rates(const arch::Arch& arch) {
           .issue_cycles = arch.fact("copy_issue_cycles"),
           .shared_issue_cycles = arch.fact("shared_copy_issue_cycles"),
           .slice_copy_factor = arch.fact("slice_copy_factor"),
+          .shared_slice_copy_factor = arch.fact("shared_slice_copy_factor"),
           .near_share = arch.fact("near_read_share"),
           .row_read_cycles = arch.fact("row_read_cycles")};
 }

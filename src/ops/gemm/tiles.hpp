@@ -168,17 +168,17 @@ inline constexpr SwappedTiles kSwappedTiles[] = {
     // Blocks below each other share what is copied of b, those beside each other of a.
     {64, 128, 2, 1, {40, 48, 56, 72, 80}},
     {64, 64, 2, 1, {144, 208, 240}},
-    {128, 64, 2, 1, {56, 88, 104, 120, 136, 144, 176, 192, 208}},
+    {128, 64, 2, 1, {56, 104, 120, 136, 144, 176, 192, 208}},
     {64, 128, 1, 2, {32, 48, 64, 80}},
-    {128, 64, 1, 2, {48, 96, 144, 176, 192, 208}},
-    {64, 128, 2, 2, {48, 112}},
+    {128, 64, 1, 2, {48, 144, 176, 192, 208}},
+    {64, 128, 2, 2, {48}},
     {128, 64, 2, 2, {96}},
     {64, 128, 1, 4, {64, 96, 128}},
     {128, 64, 1, 4, {160, 192}},
     // Blocks do a tile together.
     {64, 128, 1, 1, {16, 24, 32, 48, 80, 112}, 2},
     {64, 128, 1, 1, {16, 32}, 4},
-    // Two tiles that share copies, in two slices each. Tuning offers them; no call takes them unmeasured.
+    // Two tiles that share copies, in two slices each.
     {64, 128, 2, 1, {40}, 2},
     {128, 64, 2, 1, {64, 80, 104, 128}, 2},
     // Few rows that the copy engine cannot read as they lie. Of more, it brings a, which is copied before.
