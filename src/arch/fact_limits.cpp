@@ -54,6 +54,7 @@ constexpr FactLimits kAll[] = {
     {"memory_bytes_per_cycle", kLeastRate, kMostBytes},
     {"minmax_operands", 2, 3, true, true},
     {"minmax_per_cycle", kLeastRate, kMostRate},
+    {"more_piece_sum_cycles", 0, kMostCycles},
     {"multicast_copy_factor", 0.5, 8},
     {"near_read_share", 0, 1},
     {"next_launch_cycles", 0, kMostLongCycles},

@@ -16,6 +16,11 @@ std::map<std::string, Fact> cut_facts(const std::string& apart, const std::strin
        {60,
         "likewise: 7700 cycles of 128 x 256, where a piece is left in 6000 cycles and added in 4000 (tj-bench "
         "--timeline)"}},
+      {"more_piece_sum_cycles",
+       {14,
+        "least squares of 33 shared tiles of 11 sizes, less what parts of K miss in the same list "
+        "(tests/gpu/MEASURED.md, Tiles of many pieces): 10 to 14 for subsets of them, 18 to 20 beside a "
+        "tile_piece_cycles that is fitted too; H200, 2026-11-30"}},
       {"slice_cycles", {250, spread}},
       {"slice_sum_cycles", {55, spread}},
       {"apart_copy_factor", {1.4, apart + ", beyond what L2 answers at once"}},

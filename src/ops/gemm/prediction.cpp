@@ -298,8 +298,10 @@ double GemmPrediction::cycles(int parts) const {
   return parts == 1 ? product : product + sum_cycles(parts);
 }
 
-/// All clusters have as many iterations. Beside its own tiles, a cluster leaves the sums of one piece and reads as
-/// many: as long as that was measured, else as fast as copies go, with a round trip between the two.
+/// All clusters have as many iterations. Beside its own tiles, a cluster leaves the sums of one piece and reads one: as
+/// long as that was measured, else as fast as copies go, with a round trip between the two. Fewer tiles than clusters
+/// have more pieces each. The cluster that finishes one adds theirs one after the other, while all others are done.
+/// Sums and counters of a call take as long as those of parts.
 double GemmPrediction::split_cycles() const {
   const double places = places_ * beside_, iterations = std::ceil(clusters_ * static_cast<double>(blocks_) / places);
   const double tiles = std::ceil(clusters_ / places);
@@ -314,10 +316,13 @@ double GemmPrediction::split_cycles() const {
     work = joined(loop_sixths(iterations * own_ * beside_ + per_tile, iterations * matrix_ * beside_,
                               static_cast<double>(blocks_), path_.apart_cycles * stores.apart_factor) +
                   sixth(by_memory) + sixth(lines));
-  const double pieces = stores.piece_cycles > 0
-                            ? (stores.piece_cycles + stores.piece_sum_cycles * sums_) * rates_.slowed
-                            : 2 * sums * rates_.copy_cycles_per_byte + rates_.copy_latency_cycles;
-  return (static_cast<double>(cycles_[0].start) + end_cycles(1)) * rates_.slowed + work + pieces + copied_;
+  const double most =
+                   std::min(places / clusters_, static_cast<double>(blocks_) / graph::kLeastPiece),  // others' pieces
+      of_sum = stores.piece_sum_cycles + std::max(0.0, std::ceil(most) - 1) * stores.more_piece_sum_cycles;
+  const double pieces = stores.piece_cycles > 0 ? (stores.piece_cycles + of_sum * sums_) * rates_.slowed
+                                                : 2 * sums * rates_.copy_cycles_per_byte + rates_.copy_latency_cycles;
+  return (static_cast<double>(cycles_[0].start) + end_cycles(1)) * rates_.slowed + work + pieces + copied_ +
+         rates_.next_launch_cycles;
 }
 
 /// The launch that adds the parts: as long as memory takes, L2 or not, but not less than the round trips of a thread.

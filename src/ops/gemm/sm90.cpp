@@ -82,6 +82,7 @@ const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"TC", "TMA"},
                                                             "scattered_store_cycles",
                                                             "tile_piece_cycles",
                                                             "piece_sum_cycles",
+                                                            "more_piece_sum_cycles",
                                                             "slice_cycles",
                                                             "slice_sum_cycles",
                                                             "apart_copy_factor",
@@ -208,7 +209,8 @@ GemmStoreRates store_rates(const arch::Arch& arch) {
           .piece_sum_cycles = arch.fact("piece_sum_cycles"),
           .slice_cycles = arch.fact("slice_cycles"),
           .slice_sum_cycles = arch.fact("slice_sum_cycles"),
-          .apart_factor = arch.fact("apart_copy_factor")};
+          .apart_factor = arch.fact("apart_copy_factor"),
+          .more_piece_sum_cycles = arch.fact("more_piece_sum_cycles")};
 }
 
 class Builder : GemmRingsBuilder {
