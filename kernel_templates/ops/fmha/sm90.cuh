@@ -29,10 +29,12 @@ TJ_DEVICE int row_of(const Consumer<C>& consumer, const Tile& tile) {
          static_cast<int>((dev::warp_index() & 3u) * 16u + dev::lane_index() / 4u);
 }
 
-/// Iterations before this one need masking for some row of the consumer.
+/// Iterations before this one need masking for some row of the consumer. Its loops of products end there. Lengths from
+/// memory are the same in all threads, which the compiler cannot know: ptxas would serialise those products (C7520).
 template <class C>
 TJ_DEVICE int fast_begin(const Consumer<C>& consumer, const Tile& tile) {
-  return unmasked_from<C>(consumer.params, tile, tile.row + consumer.copy * kRowsPerConsumer);
+  const int first = unmasked_from<C>(consumer.params, tile, tile.row + consumer.copy * kRowsPerConsumer);
+  return Varlen<C>::kOn ? dev::uniform(first) : first;
 }
 
 // ---- one consumer's chain -------------------------------------------------------------------------------------------
